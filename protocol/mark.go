@@ -1,0 +1,83 @@
+package protocol
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Content names one form of the objects: what a bundle wants, and the content
+// epoch that brought it (DESIGN 6.4).
+type Content struct {
+	Release     Release
+	Constraints Constraints
+	Digest      string
+	Epoch       int64 // the content epoch
+}
+
+// Same reports whether c and o are the same content, whatever their epochs. The
+// digest covers the constraints.
+func (c Content) Same(o Content) bool {
+	return c.Release == o.Release && c.Digest == o.Digest
+}
+
+// String prints the content canonically.
+func (c Content) String() string {
+	return fmt.Sprintf("%s@%d digest=%s M=%s A=%s", c.Release, c.Epoch, c.Digest, c.Constraints.MinReconciler, c.Constraints.MinApiserver)
+}
+
+// MarkKind says what is known of the mark.
+type MarkKind int
+
+// What is known of the mark. The zero value means that it has not been read,
+// or that the API is away: neither there nor absent, so a leader that needs it
+// waits (4.5 rule 7).
+const (
+	MarkUnknown MarkKind = iota
+	MarkAbsent
+	MarkPresent
+)
+
+// Mark is what the set's parent object in the Kubernetes API says: whether the
+// first reconciliation was ever finished, and every content that may be
+// present (6.4).
+type Mark struct {
+	Kind      MarkKind
+	FirstDone bool
+	Entries   []Content // where Kind is MarkPresent and FirstDone, never empty
+	// HighestEpoch is the highest content epoch in the mark and on any object
+	// of the set; 0: none.
+	HighestEpoch int64
+}
+
+// newest returns the entry with the highest content epoch, and the zero Content
+// where there is none.
+func (m Mark) newest() Content {
+	if len(m.Entries) == 0 {
+		return Content{}
+	}
+	return slices.MaxFunc(m.Entries, func(a, b Content) int { return cmp.Compare(a.Epoch, b.Epoch) })
+}
+
+// With returns the mark as it stands once a pass over c has begun: with an
+// entry for c. A mark that is not known stays so. It may hold more than what is
+// in the API, never less: what is rebuilt from it covers all content.
+func (m Mark) With(c Content) Mark {
+	if m.Kind == MarkUnknown || slices.Contains(m.Entries, c) {
+		return m
+	}
+	m.Kind = MarkPresent
+	m.Entries = append(slices.Clone(m.Entries), c)
+	m.HighestEpoch = max(m.HighestEpoch, c.Epoch)
+	return m
+}
+
+// After returns the mark as it stands when the pass over c has come to out. A
+// complete pass leaves c alone, and firstDone.
+func (m Mark) After(c Content, out Outcome) Mark {
+	m.HighestEpoch = max(m.HighestEpoch, out.HighestEpoch)
+	if out.Complete {
+		m.Kind, m.FirstDone, m.Entries = MarkPresent, true, []Content{c}
+	}
+	return m
+}

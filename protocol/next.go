@@ -1,0 +1,196 @@
+package protocol
+
+import "fmt"
+
+// Input is every fact that a confirmed leader decides from. Fleet and Status
+// were read in one transaction that also confirmed the leadership; nothing in
+// it comes from a watch (DESIGN 4.3).
+type Input struct {
+	Local    Local
+	Fleet    Fleet
+	Status   StatusView
+	Mark     Mark
+	Progress Progress
+}
+
+// Progress is what this leader has done in this epoch.
+type Progress struct {
+	// Finished is the content of the last pass that left all objects and the
+	// mark as they should be; the zero Content: none in this epoch.
+	Finished Content
+	Owed     int  // objects whose removal that pass left for later (6.3)
+	Due      bool // a full pass is due, by time or by drift (6.5)
+	APIGone  bool // the own apiserver has been out of reach for too long (4.7)
+}
+
+// Next decides what the leader does now (DESIGN 4.5). It is total and has no
+// memory: what it has to know of the past stands in in.Progress.
+func Next(in Input) Step {
+	if step, resigns := resign(in); resigns {
+		return step
+	}
+	switch in.Status.Kind {
+	case StatusPresent:
+		return withStatus(in)
+	case StatusAbsent, StatusUndecodable:
+		return withoutStatus(in)
+	case StatusUnknown:
+	}
+	return Step{Kind: StepHold, Rule: "4.5", Message: "the status has not been read yet"}
+}
+
+// resign covers rule 1, section 4.7, and a controller role that was taken away.
+func resign(in Input) (Step, bool) {
+	if newer, found := NewestAlive(in.Fleet, in.Local.Version.Release); found {
+		return Step{
+			Kind: StepResign, Rule: "4.5 rule 1", Reason: NewerAlive,
+			Message: fmt.Sprintf("%s of release %s is alive and should lead", newer.ID, newer.Node.Version.Release),
+		}, true
+	}
+	if own, found := in.Fleet.Record(in.Local.ID); found && !own.Counts() {
+		return Step{
+			Kind: StepResign, Rule: "4.4", Reason: NotController,
+			Message: "this node no longer has the role kubernetes_controller",
+		}, true
+	}
+	if in.Progress.APIGone {
+		return Step{
+			Kind: StepResign, Rule: "4.7", Reason: APIUnreachable, Withdraw: true,
+			Message: "the own apiserver is out of reach; another node may lead",
+		}, true
+	}
+	return Step{}, false
+}
+
+// withoutStatus covers rules 3 and 7: the status is absent or corrupt.
+func withoutStatus(in Input) Step {
+	if fin := in.Progress.Finished; fin.Epoch != 0 && fin.Same(in.own()) {
+		// All objects are in place and the mark says so: whether this was the
+		// first reconciliation or the status was lost since, the target is true.
+		return in.write("4.5 rule 3", Target(Status{ContentEpoch: fin.Epoch}, in.Local), "all objects are in place")
+	}
+	if in.Mark.Kind == MarkUnknown {
+		return Step{Kind: StepSurvey, Rule: "4.5 rule 7", Message: "there is no status: the objects have to tell whether the cluster is new"}
+	}
+	if in.Mark.Kind == MarkPresent && in.Mark.FirstDone && len(in.Mark.Entries) > 0 {
+		return in.write("4.5 rule 7", Rebuild(in.Mark, in.Local), "the status was lost and is rebuilt from the mark")
+	}
+	newest := in.Mark.newest()
+	return in.reconcile("4.5 rule 3", in.content(newest), "the first reconciliation")
+}
+
+// withStatus covers rules 2, 4, 5 and 6.
+func withStatus(in Input) Step {
+	now, own := in.Status.Status, in.Local.Version.Release
+	if own.Less(now.ContentRelease) {
+		if newer := newerRecords(in.Fleet, own); len(newer) > 0 {
+			return Step{
+				Kind: StepHold, Rule: "4.5 rule 2", Blockers: newer,
+				Message: fmt.Sprintf("the objects are of release %s and a node of a newer release is registered: nothing is taken back, nothing is repaired", now.ContentRelease),
+			}
+		}
+	}
+	content := in.content(Content{Release: now.ContentRelease, Digest: now.Digest, Epoch: now.ContentEpoch})
+	if now.equalsTarget(in.Local) && content.Epoch == now.ContentEpoch {
+		return keep(in, content)
+	}
+	if !own.Less(now.Version.Release) && !now.MinCompatible.Less(in.Local.Constraints.MinApiserver) {
+		return work(in, content)
+	}
+	return restrict(in)
+}
+
+// keep is rule 4: the status is as this leader wants it.
+func keep(in Input, content Content) Step {
+	now := in.Status.Status
+	if now.Epoch != in.Local.Epoch {
+		// A leader records its epoch before its first write to the API (6.4).
+		return in.write("4.5 rule 4", Target(now, in.Local), "the new leader records itself")
+	}
+	p := in.Progress
+	switch {
+	case p.Finished != content:
+		return in.reconcile("4.5 rule 4", content, "once in each epoch")
+	case p.Due:
+		return in.reconcile("4.5 rule 4", content, "a full pass is due")
+	case p.Owed > 0 && in.removals():
+		return in.reconcile("4.5 rule 4", content, fmt.Sprintf("%d removals fall due", p.Owed))
+	}
+	return Step{Kind: StepHold, Rule: "4.5 rule 4", Message: "the objects are as the bundle wants them"}
+}
+
+// work is rule 5: nothing that is admitted today becomes inadmissible.
+func work(in Input, content Content) Step {
+	now := in.Status.Status
+	if content.Epoch != now.ContentEpoch && in.Mark.Kind == MarkUnknown {
+		return Step{Kind: StepSurvey, Rule: "4.5 rule 5", Message: "the content changes: its epoch has to be above that of any object"}
+	}
+	working := now
+	working.State = Working
+	working.Leader, working.Epoch = in.Local.ID, in.Local.Epoch
+	working.Digest, working.ContentRelease, working.ContentEpoch = content.Digest, content.Release, content.Epoch
+	if working != now {
+		return in.write("4.5 rule 5", working, "work begins")
+	}
+	if in.Progress.Finished != content {
+		return in.reconcile("4.5 rule 5", content, "the objects become those of the bundle")
+	}
+	return in.write("4.5 rule 5", Target(now, in.Local), "all objects are in place")
+}
+
+// restrict is rule 6: the status must first admit only what fits both before
+// and after.
+func restrict(in Input) Step {
+	now := in.Status.Status
+	restricted := Restrict(now, in.Local)
+	if blockers := Blockers(now, restricted, in.Fleet); len(blockers) > 0 {
+		return Step{
+			Kind: StepAwait, Rule: "4.5 rule 6", Blockers: blockers,
+			Message: fmt.Sprintf("%d registered nodes fit the objects as they are, but not as they become", len(blockers)),
+		}
+	}
+	step := in.write("4.5 rule 6", restricted, "the status is restricted to nodes that fit before and after")
+	step.Guard.FleetRevision = in.Fleet.Revision
+	return step
+}
+
+// equalsTarget compares what rule 4 names: state, version, minimum, digest.
+func (s Status) equalsTarget(local Local) bool {
+	t := Target(s, local)
+	return s.State == t.State && s.Version == t.Version && s.MinCompatible == t.MinCompatible && s.Digest == t.Digest
+}
+
+// own is the content that this leader's bundle wants, without an epoch.
+func (in Input) own() Content {
+	return Content{Release: in.Local.Version.Release, Constraints: in.Local.Constraints, Digest: in.Local.Digest}
+}
+
+// content gives the own content its epoch: that of the newest known content if
+// it is the same and no object bears a higher one, else one above all (6.4).
+func (in Input) content(newest Content) Content {
+	own := in.own()
+	own.Epoch = newest.Epoch
+	if newest.Epoch == 0 || !own.Same(newest) || newest.Epoch < in.Mark.HighestEpoch {
+		own.Epoch = 1 + max(newest.Epoch, in.Mark.HighestEpoch)
+	}
+	return own
+}
+
+// removals reports whether dropped objects may go now (6.3).
+func (in Input) removals() bool {
+	return in.Local.PruneImmediately || removalsDue(in.Fleet, in.Local.Version.Release)
+}
+
+func (in Input) reconcile(rule string, c Content, message string) Step {
+	return Step{
+		Kind: StepReconcile, Rule: rule, Message: message,
+		Work: Work{Content: c, Removals: in.removals(), LeaderEpoch: in.Local.Epoch},
+	}
+}
+
+func (in Input) write(rule string, s Status, message string) Step {
+	return Step{
+		Kind: StepWrite, Rule: rule, Message: message, Status: s,
+		Guard: Guard{Epoch: in.Local.Epoch, StatusRevision: in.Status.Revision},
+	}
+}

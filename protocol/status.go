@@ -1,0 +1,145 @@
+package protocol
+
+import "fmt"
+
+// State says whether the objects are as the status tells (DONE) or on the way
+// there (WORKING).
+type State int
+
+// The states of a status. The zero value means "not set" and makes a status
+// corrupt.
+const (
+	StateUnset State = iota
+	Done
+	Working
+)
+
+// String returns DONE, WORKING or UNSPECIFIED.
+func (s State) String() string {
+	switch s {
+	case Done:
+		return "DONE"
+	case Working:
+		return "WORKING"
+	case StateUnset:
+	}
+	return "UNSPECIFIED"
+}
+
+// Status is the reconciler status, the one status key of etcd. Version and
+// MinCompatible decide who may be ready; the rest tells the leader what it has
+// to write (DESIGN 3).
+type Status struct {
+	State         State
+	Version       Version // of the reconciler the objects are sure to be at, or above
+	MinCompatible Release // the lowest release that may serve
+
+	Leader       NodeID // who wrote it; empty: written by hand
+	Epoch        int64  // of the leader that wrote it; 0: written by hand
+	DrainedEpoch int64  // the highest epoch whose leader has ended all its requests
+
+	Digest         string  // of the content; empty: unknown
+	ContentRelease Release // of the content; Version.Release where it was not set
+	ContentEpoch   int64   // grows with each change of content; 0: unknown
+}
+
+// String prints the status canonically, for logs and golden tests.
+func (s Status) String() string {
+	return fmt.Sprintf("%s version=%s min=%s content=%s@%d digest=%s epoch=%d drained=%d leader=%s",
+		s.State, s.Version, s.MinCompatible, s.ContentRelease, s.ContentEpoch, s.Digest, s.Epoch, s.DrainedEpoch, s.Leader)
+}
+
+// StatusKind says what stands under the status key.
+type StatusKind int
+
+// What can stand under the status key. The zero value means "not read yet".
+const (
+	StatusUnknown StatusKind = iota
+	StatusAbsent
+	StatusUndecodable
+	StatusPresent
+)
+
+// StatusView is the status key as it was read at one revision. Status is set
+// only where Kind is StatusPresent; Problem says why where it is
+// StatusUndecodable.
+type StatusView struct {
+	Kind     StatusKind
+	Status   Status
+	Problem  string
+	Revision int64 // the key's mod revision; 0 while it is absent
+}
+
+// String prints the view canonically.
+func (v StatusView) String() string {
+	switch v.Kind {
+	case StatusPresent:
+		return fmt.Sprintf("%s (revision %d)", v.Status, v.Revision)
+	case StatusUndecodable:
+		return fmt.Sprintf("corrupt: %s (revision %d)", v.Problem, v.Revision)
+	case StatusAbsent:
+		return "absent"
+	case StatusUnknown:
+	}
+	return "unknown"
+}
+
+// Target returns the status in which this leader's work ends: DONE, with its
+// own version and minApiserverRelease. Content epoch and drained epoch are
+// those of now (4.5).
+func Target(now Status, local Local) Status {
+	return Status{
+		State:          Done,
+		Version:        local.Version,
+		MinCompatible:  local.Constraints.MinApiserver,
+		Leader:         local.ID,
+		Epoch:          local.Epoch,
+		DrainedEpoch:   now.DrainedEpoch,
+		Digest:         local.Digest,
+		ContentRelease: local.Version.Release,
+		ContentEpoch:   now.ContentEpoch,
+	}
+}
+
+// Restrict returns the intersection of what now admits and what the local
+// content needs: it admits only nodes that fit the state before and the state
+// after (4.5 rule 6). What it tells of the content stays as it is.
+func Restrict(now Status, local Local) Status {
+	out := now
+	out.State = Working
+	out.Leader = local.ID
+	out.Epoch = local.Epoch
+	if local.Version.Release.Less(now.Version.Release) {
+		out.Version = local.Version
+	}
+	if now.MinCompatible.Less(local.Constraints.MinApiserver) {
+		out.MinCompatible = local.Constraints.MinApiserver
+	}
+	return out
+}
+
+// Rebuild returns a status that excludes no more than any status since the
+// mark was last written: WORKING, the lowest release and the highest
+// minApiserverRelease of all content that may be present (4.5 rule 7). The
+// mark must have entries.
+func Rebuild(mark Mark, local Local) Status {
+	newest := mark.newest()
+	out := Status{
+		State:          Working,
+		Version:        Version{Release: newest.Release},
+		Leader:         local.ID,
+		Epoch:          local.Epoch,
+		Digest:         newest.Digest,
+		ContentRelease: newest.Release,
+		ContentEpoch:   newest.Epoch,
+	}
+	for _, e := range mark.Entries {
+		if e.Release.Less(out.Version.Release) {
+			out.Version = Version{Release: e.Release}
+		}
+		if out.MinCompatible.Less(e.Constraints.MinApiserver) {
+			out.MinCompatible = e.Constraints.MinApiserver
+		}
+	}
+	return out
+}

@@ -1,0 +1,116 @@
+package protocol
+
+import (
+	"fmt"
+	"strings"
+)
+
+// StepKind says what the leader's shell has to do. The shell branches on
+// nothing else.
+type StepKind int
+
+// The kinds of a step. The zero value is no step.
+const (
+	StepUnset StepKind = iota
+	// StepResign: give leadership up. With Withdraw, show `withdrawn` and do
+	// not campaign until the own apiserver answers (4.7).
+	StepResign
+	// StepHold: nothing to do until a fact changes.
+	StepHold
+	// StepAwait: Blockers have to go first.
+	StepAwait
+	// StepSurvey: read the mark and the stamps from the API, then ask again.
+	StepSurvey
+	// StepReconcile: make the objects as Work says, then ask again.
+	StepReconcile
+	// StepWrite: write Status in a transaction that holds only under Guard,
+	// then ask again, whether it held or not.
+	StepWrite
+)
+
+// String returns the kind's name.
+func (k StepKind) String() string {
+	switch k {
+	case StepResign:
+		return "Resign"
+	case StepHold:
+		return "Hold"
+	case StepAwait:
+		return "Await"
+	case StepSurvey:
+		return "Survey"
+	case StepReconcile:
+		return "Reconcile"
+	case StepWrite:
+		return "Write"
+	case StepUnset:
+	}
+	return "Unset"
+}
+
+// Guard is the condition under which a status may be committed.
+type Guard struct {
+	Epoch          int64 // the leader's key still has this create revision
+	StatusRevision int64 // the status still has this mod revision; 0: it is still absent
+	FleetRevision  int64 // no node record was modified after this revision; 0: not asked
+}
+
+// Work is what a pass over the objects has to reach.
+type Work struct {
+	Content Content
+	// Removals says that objects which the bundle dropped may be deleted now.
+	// Otherwise they are counted as owed (6.3).
+	Removals bool
+	// LeaderEpoch is recorded in the mark before the first write (6.4).
+	LeaderEpoch int64
+}
+
+// Step is a decision of the leader: everything the shell needs to carry it out
+// and to explain it.
+type Step struct {
+	Kind     StepKind
+	Rule     string    // the rule of DESIGN that fired, like "4.5 rule 6"
+	Message  string    // one sentence for people
+	Reason   Reason    // of StepResign
+	Withdraw bool      // of StepResign
+	Blockers []Blocker // of StepAwait, and of StepHold by rule 2
+	Work     Work      // of StepReconcile
+	Status   Status    // of StepWrite
+	Guard    Guard     // of StepWrite
+}
+
+// String prints the step canonically, for logs, golden tests and the model
+// checker.
+func (s Step) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s (%s)", s.Kind, s.Rule)
+	switch s.Kind {
+	case StepWrite:
+		fmt.Fprintf(&b, " %s if epoch=%d status=%d", s.Status, s.Guard.Epoch, s.Guard.StatusRevision)
+		if s.Guard.FleetRevision != 0 {
+			fmt.Fprintf(&b, " fleet<=%d", s.Guard.FleetRevision)
+		}
+	case StepReconcile:
+		fmt.Fprintf(&b, " %s removals=%t", s.Work.Content, s.Work.Removals)
+	case StepResign:
+		fmt.Fprintf(&b, " %s withdraw=%t", s.Reason, s.Withdraw)
+	case StepAwait, StepHold, StepSurvey, StepUnset:
+	}
+	for _, bl := range s.Blockers {
+		fmt.Fprintf(&b, " [%s %s]", bl.Node, bl.Reason)
+	}
+	return b.String()
+}
+
+// Outcome is what a pass over the objects came to, as far as the leader's next
+// decision needs it.
+type Outcome struct {
+	// Complete: all required objects are as the bundle wants them, a last list
+	// found them so, and the mark names this content alone, with firstDone.
+	Complete bool
+	// Owed counts the objects whose removal waits (6.3).
+	Owed int
+	// HighestEpoch is the highest content epoch that was seen in the mark or on
+	// any object of the set.
+	HighestEpoch int64
+}
