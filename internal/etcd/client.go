@@ -1,0 +1,237 @@
+package etcd
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	"github.com/lockstep-dev/lockstep/internal/event"
+)
+
+// Config says how to reach etcd.
+type Config struct {
+	Endpoints []string // URLs; at least one
+	CAFile    string   // PEM; empty: the system's roots
+	CertFile  string   // PEM; empty: no client certificate
+	KeyFile   string   // PEM, with CertFile
+	Prefix    string   // of all keys
+	// RequestTimeout bounds each single request. Zero: 5 s.
+	RequestTimeout time.Duration
+	Log            *slog.Logger // nil: none
+}
+
+const (
+	defaultRequestTimeout = 5 * time.Second
+	dialTimeout           = 5 * time.Second
+	// A connection on which nothing comes back is given up after the sum of
+	// these two, so that the client turns to another member.
+	keepAliveTime    = 10 * time.Second
+	keepAliveTimeout = 3 * time.Second
+	// maxRetryDelay caps the pause between two attempts to connect.
+	maxRetryDelay = 2 * time.Second
+)
+
+// Client reaches etcd, and knows when it last did and at which revision.
+type Client struct {
+	Keys Keys
+
+	client  *clientv3.Client
+	timeout time.Duration
+	log     *slog.Logger
+	contact *event.Value[Contact]
+	rewound *event.Value[int]
+}
+
+// Contact is what is known of the connection to etcd.
+type Contact struct {
+	Connected bool      // the last request was answered
+	Last      time.Time // when a request was last answered; zero: never
+	Revision  int64     // the highest store revision seen since the last rewind
+	Problem   string    // why the last request was not answered; empty: it was
+}
+
+// Reached reports whether etcd has ever answered.
+func (c Contact) Reached() bool { return !c.Last.IsZero() }
+
+// NewClient returns a client. It reads the certificate files but does not
+// connect: an etcd that is away is no error.
+func NewClient(cfg Config) (*Client, error) {
+	tlsConfig, err := clientTLS(cfg)
+	if err != nil {
+		return nil, err
+	}
+	backoff := grpc.ConnectParams{MinConnectTimeout: dialTimeout}
+	backoff.Backoff.BaseDelay = 100 * time.Millisecond
+	backoff.Backoff.Multiplier = 1.6
+	backoff.Backoff.Jitter = 0.2
+	backoff.Backoff.MaxDelay = maxRetryDelay
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints:            cfg.Endpoints,
+		TLS:                  tlsConfig,
+		DialTimeout:          dialTimeout,
+		DialKeepAliveTime:    keepAliveTime,
+		DialKeepAliveTimeout: keepAliveTimeout,
+		PermitWithoutStream:  true,
+		DialOptions:          []grpc.DialOption{grpc.WithConnectParams(backoff)},
+		Logger:               zap.NewNop(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("etcd client for %v: %w", cfg.Endpoints, err)
+	}
+	if cfg.RequestTimeout == 0 {
+		cfg.RequestTimeout = defaultRequestTimeout
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Client{
+		Keys:    NewKeys(cfg.Prefix),
+		client:  client,
+		timeout: cfg.RequestTimeout,
+		log:     cfg.Log,
+		contact: event.New(Contact{}),
+		rewound: event.New(0),
+	}, nil
+}
+
+// Close ends all connections.
+func (c *Client) Close() error { return c.client.Close() }
+
+// Contact follows what is known of the connection.
+func (c *Client) Contact() *event.Value[Contact] { return c.contact }
+
+// Rewound counts how often the store's revision went back: etcd was restored
+// from a backup, and all that was written since is gone (DESIGN 4.2).
+func (c *Client) Rewound() *event.Value[int] { return c.rewound }
+
+// Get reads keys, linearizably.
+func (c *Client) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	resp, err := do(ctx, c, func(ctx context.Context) (*clientv3.GetResponse, *etcdserverpb.ResponseHeader, error) {
+		resp, err := c.client.Get(ctx, key, opts...)
+		if err != nil {
+			return nil, nil, err
+		}
+		return resp, resp.Header, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read %q: %w", key, err)
+	}
+	return resp, nil
+}
+
+// Txn runs a transaction: then where all of conds hold, otherwise where they
+// do not. An error leaves open whether it was committed.
+func (c *Client) Txn(ctx context.Context, conds []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
+	return do(ctx, c, func(ctx context.Context) (*clientv3.TxnResponse, *etcdserverpb.ResponseHeader, error) {
+		resp, err := c.client.Txn(ctx).If(conds...).Then(then...).Else(otherwise...).Commit()
+		if err != nil {
+			return nil, nil, err
+		}
+		return resp, resp.Header, nil
+	})
+}
+
+// do makes one request within the time limit and notes what it tells of the
+// connection and of the store's revision.
+func do[T any](ctx context.Context, c *Client, request func(context.Context) (T, *etcdserverpb.ResponseHeader, error)) (T, error) {
+	limited, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), c.timeout)
+	defer cancel()
+	before := c.contact.Get().Revision
+	resp, header, err := request(limited)
+	if err != nil {
+		// That the caller gave up tells nothing of etcd.
+		if ctx.Err() == nil {
+			c.lost(err)
+		}
+		return resp, err
+	}
+	c.answered(header.Revision, before)
+	return resp, nil
+}
+
+// answered notes a linearizable answer. before is the highest revision that
+// was known before the request was sent: a linearizable answer below it means
+// that the store went back.
+func (c *Client) answered(revision, before int64) {
+	if revision < before {
+		c.log.Warn("etcd went back to an older revision, as after a restore from a backup", "before", before, "revision", revision)
+		c.contact.Update(func(contact Contact) Contact {
+			contact.Revision = 0
+			return contact
+		})
+		c.rewound.Update(func(n int) int { return n + 1 })
+	}
+	c.seen(revision)
+}
+
+// seen notes any answer, also one that is not linearizable.
+func (c *Client) seen(revision int64) {
+	c.contact.Update(func(contact Contact) Contact {
+		return Contact{Connected: true, Last: time.Now(), Revision: max(contact.Revision, revision)}
+	})
+}
+
+func (c *Client) lost(err error) {
+	c.contact.Update(func(contact Contact) Contact {
+		contact.Connected = false
+		contact.Problem = err.Error()
+		return contact
+	})
+}
+
+// Check makes one linearizable read, so that a store that went back is
+// noticed.
+func (c *Client) Check(ctx context.Context) error {
+	_, err := c.Get(ctx, c.Keys.Status(), clientv3.WithKeysOnly())
+	return err
+}
+
+func clientTLS(cfg Config) (*tls.Config, error) {
+	if cfg.CAFile == "" && cfg.CertFile == "" {
+		return nil, nil
+	}
+	out := &tls.Config{MinVersion: tls.VersionTLS12}
+	if cfg.CAFile != "" {
+		pem, err := os.ReadFile(cfg.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("etcd CA: %w", err)
+		}
+		out.RootCAs = x509.NewCertPool()
+		if !out.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("etcd CA %q: holds no PEM certificate", cfg.CAFile)
+		}
+	}
+	if cfg.CertFile == "" {
+		return out, nil
+	}
+	load := func() (*tls.Certificate, error) {
+		cert, err := tls.LoadX509KeyPair(cfg.CertFile, cfg.KeyFile)
+		return &cert, err
+	}
+	if _, err := load(); err != nil {
+		return nil, fmt.Errorf("etcd client certificate: %w", err)
+	}
+	// Loaded anew for each connection, so that a renewed certificate is used
+	// without a restart.
+	out.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
+	return out, nil
+}
+
+// pause waits for d or until ctx ends, and reports whether ctx still stands.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}

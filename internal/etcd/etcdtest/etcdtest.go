@@ -1,0 +1,78 @@
+// Package etcdtest gives tests and local launchers a real etcd, the server
+// module run in this process on loopback, and a proxy that cuts the connection
+// to it. It is for tests only: nothing that ships imports it.
+//
+// In a test:
+//
+//	etcd := etcdtest.New(t)      // stops when the test ends
+//	client := etcd.Client(t)     // closed when the test ends
+//
+// A client that can be cut off, without a word or with a reset:
+//
+//	proxy := etcdtest.NewProxy(t, etcd.Addr())
+//	client := etcdtest.Dial(t, proxy.Addr())
+//	proxy.Cut(etcdtest.Blackhole)
+//	proxy.Restore()
+//
+// A program calls Start and Close. Stop and Restart take an etcd away and bring
+// it back on the same address with the same data.
+//
+// The server's goroutines run from Start or Restart until Stop or Close, which
+// wait for them; a Proxy's from StartProxy until its Close. An embedded etcd
+// uses the network and the real clock and so cannot run in a synctest bubble.
+package etcdtest
+
+import (
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// New starts an etcd that stops when the test ends.
+func New(t testing.TB) *Server {
+	t.Helper()
+	s, err := Start(Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// Client returns a client of s that is closed when the test ends.
+func (s *Server) Client(t testing.TB) *clientv3.Client {
+	t.Helper()
+	return Dial(t, s.Endpoints()...)
+}
+
+// Dial returns a client that is closed when the test ends. It returns at once:
+// that nobody answers at the endpoints shows at the first request.
+func Dial(t testing.TB, endpoints ...string) *clientv3.Client {
+	t.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatalf("dial etcd: %v", err)
+	}
+	t.Cleanup(func() {
+		// Close reports the end of the client's own context, which is what it was
+		// asked for.
+		_ = c.Close()
+	})
+	return c
+}
+
+// NewProxy starts a proxy to target that is closed when the test ends.
+func NewProxy(t testing.TB, target string) *Proxy {
+	t.Helper()
+	p, err := StartProxy(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}

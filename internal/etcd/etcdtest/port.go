@@ -1,0 +1,32 @@
+package etcdtest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+)
+
+// FreeAddr looks among these ports. They lie below the ones that the kernel
+// gives to outgoing connections: on one of those, a client that dials a stopped
+// server can end up connected to itself, and a server can find its port taken
+// when it starts again.
+const (
+	firstPort = 20000
+	lastPort  = 32000
+)
+
+// FreeAddr returns a host:port on loopback on which nobody listens. Another
+// process can take it before the caller listens there.
+func FreeAddr() (string, error) {
+	var errs []error
+	for range 20 {
+		addr := fmt.Sprintf("127.0.0.1:%d", firstPort+rand.IntN(lastPort-firstPort))
+		l, err := net.Listen("tcp", addr)
+		if err == nil {
+			return addr, l.Close()
+		}
+		errs = append(errs, err)
+	}
+	return "", fmt.Errorf("find a free port: %w", errors.Join(errs...))
+}

@@ -1,0 +1,183 @@
+package etcdtest
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+)
+
+// startTimeout bounds how long a server may take until it serves. An idle
+// machine needs a quarter of a second.
+const startTimeout = 30 * time.Second
+
+// Config says which etcd to start. The zero value is an etcd for a test.
+type Config struct {
+	Dir     string // data directory; empty: a temporary one that Close removes
+	Addr    string // host:port for clients; empty: a free one on loopback
+	LogFile string // etcd's own warnings and errors, appended; empty: none
+
+	// Fsync makes the server write through to the disk, as it does in
+	// production. Without it, data survives Stop and Restart but not the machine.
+	Fsync bool
+
+	// Heartbeat is the raft heartbeat; the election timeout is ten times that.
+	// Zero: 10 ms, so that a start takes a tenth of a second and a lease can live
+	// for one second. The server raises a lease below its 15 heartbeats, rounded
+	// up to full seconds (two with etcd's own 100 ms).
+	Heartbeat time.Duration
+}
+
+// Server is an etcd with one member. Its methods may be called from many
+// goroutines.
+type Server struct {
+	cfg     Config
+	ownsDir bool
+
+	mu   sync.Mutex  // mu guards etcd; held while the server starts and stops
+	etcd *embed.Etcd // nil while the server does not run
+}
+
+// Start starts an etcd and returns once it serves.
+func Start(cfg Config) (*Server, error) {
+	s := &Server{cfg: cfg}
+	if cfg.Heartbeat == 0 {
+		s.cfg.Heartbeat = 10 * time.Millisecond
+	}
+	if cfg.Dir == "" {
+		dir, err := os.MkdirTemp("", "etcdtest-")
+		if err != nil {
+			return nil, fmt.Errorf("start etcd: %w", err)
+		}
+		s.cfg.Dir, s.ownsDir = dir, true
+	}
+	if err := s.startFirst(); err != nil {
+		return nil, errors.Join(err, s.removeDir())
+	}
+	return s, nil
+}
+
+// startFirst finds an address where none is given. Between the moment when an
+// address was found free and the server's listening another process can take
+// it: then the next one is tried.
+func (s *Server) startFirst() error {
+	if s.cfg.Addr != "" {
+		return s.Restart()
+	}
+	var err error
+	for range 5 {
+		if s.cfg.Addr, err = FreeAddr(); err != nil {
+			return err
+		}
+		if err = s.Restart(); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// Addr returns the host:port at which clients reach the server. It stays the
+// same across Stop and Restart.
+func (s *Server) Addr() string { return s.cfg.Addr }
+
+// Endpoints returns what a client is to be configured with.
+func (s *Server) Endpoints() []string { return []string{"http://" + s.cfg.Addr} }
+
+// Restart starts the server again after Stop, with the same data at the same
+// address. It does nothing while the server runs.
+func (s *Server) Restart() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.etcd != nil {
+		return nil
+	}
+	etcd, err := embed.StartEtcd(s.embedConfig())
+	if err != nil {
+		return fmt.Errorf("start etcd on %s: %w", s.cfg.Addr, err)
+	}
+	s.etcd = etcd
+	if err := awaitReady(etcd); err != nil {
+		s.stop()
+		return fmt.Errorf("start etcd on %s: %w", s.cfg.Addr, err)
+	}
+	return nil
+}
+
+func awaitReady(etcd *embed.Etcd) error {
+	timeout := time.NewTimer(startTimeout)
+	defer timeout.Stop()
+	select {
+	case <-etcd.Server.ReadyNotify():
+		return nil
+	case err := <-etcd.Err():
+		return err
+	case <-etcd.Server.StopNotify():
+		return errors.New("stopped before it was ready")
+	case <-timeout.C:
+		return fmt.Errorf("not ready after %s", startTimeout)
+	}
+}
+
+// Stop ends the server as a crash would for its clients: connections break at
+// once, open watches included. It returns when the server has ended, and does
+// nothing where it had already.
+func (s *Server) Stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stop()
+}
+
+// stop needs mu.
+func (s *Server) stop() {
+	if s.etcd == nil {
+		return
+	}
+	s.etcd.Close()
+	s.etcd = nil
+}
+
+// Close stops the server for good and removes its data where Start had chosen
+// the directory.
+func (s *Server) Close() error {
+	s.Stop()
+	return s.removeDir()
+}
+
+func (s *Server) removeDir() error {
+	if !s.ownsDir {
+		return nil
+	}
+	if err := os.RemoveAll(s.cfg.Dir); err != nil {
+		return fmt.Errorf("remove etcd data: %w", err)
+	}
+	return nil
+}
+
+func (s *Server) embedConfig() *embed.Config {
+	// A member without others dials no peer: it may listen anywhere and say
+	// anything about where.
+	peerListen := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
+	peer := url.URL{Scheme: "http", Host: "127.0.0.1:2380"}
+	client := url.URL{Scheme: "http", Host: s.cfg.Addr}
+
+	cfg := embed.NewConfig()
+	cfg.Dir = s.cfg.Dir
+	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peerListen}, []url.URL{peer}
+	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
+	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
+	cfg.TickMs = uint(s.cfg.Heartbeat.Milliseconds())
+	cfg.ElectionMs = 10 * cfg.TickMs
+	cfg.UnsafeNoFsync = !s.cfg.Fsync
+	cfg.EnableGRPCGateway = false
+	if s.cfg.LogFile == "" {
+		cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
+	} else {
+		cfg.LogLevel, cfg.LogOutputs = "warn", []string{s.cfg.LogFile}
+	}
+	return cfg
+}

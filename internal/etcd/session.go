@@ -1,0 +1,199 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Session is a lease that is kept alive. Its validity is reckoned by the own
+// monotonic clock from before the last successful keep-alive was sent, less a
+// margin (DESIGN 4.6): while Valid says true, etcd has not let the lease go,
+// unless this machine was suspended.
+type Session struct {
+	client *Client
+	lease  clientv3.LeaseID
+	ttl    time.Duration
+
+	mu         sync.Mutex // mu guards what follows
+	validUntil time.Time
+	beat       time.Time
+}
+
+const (
+	// revokeTimeout bounds the clean-up on every exit.
+	revokeTimeout = 2 * time.Second
+	// retryKeepAlive is the pause after a keep-alive that was not answered.
+	retryKeepAlive = 200 * time.Millisecond
+	// watchdogLeases is how many TTLs a holder may go without Beat.
+	watchdogLeases = 2
+)
+
+// WithSession grants a lease of ttl, keeps it alive while hold runs, and
+// revokes it, whatever the outcome. The context that hold gets ends when the
+// lease is lost or can no longer be counted on (cause ErrSessionLost), or when
+// hold does not call Beat for two TTLs (cause ErrNoProgress). WithSession
+// returns when hold has returned: hold's error, or that of the grant.
+func (c *Client) WithSession(ctx context.Context, ttl time.Duration, hold func(context.Context, *Session) error) error {
+	s, err := c.grant(ctx, ttl)
+	if err != nil {
+		return err
+	}
+	held, lose := context.WithCancelCause(ctx)
+	var keeper sync.WaitGroup
+	keeper.Go(func() { lose(s.keepAlive(held)) })
+	// Last in, first out: the keeper has ended before the lease is revoked.
+	defer s.revoke(ctx)
+	defer keeper.Wait()
+	defer lose(nil)
+	return hold(held, s)
+}
+
+// grant asks for a lease. The time limit is the client's: the library's own
+// grant blocks for as long as etcd is away.
+func (c *Client) grant(ctx context.Context, ttl time.Duration) (*Session, error) {
+	sent := time.Now()
+	resp, err := do(ctx, c, func(ctx context.Context) (*clientv3.LeaseGrantResponse, *etcdserverpb.ResponseHeader, error) {
+		resp, err := c.client.Grant(ctx, int64(ttl/time.Second))
+		if err != nil {
+			return nil, nil, err
+		}
+		return resp, resp.ResponseHeader, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("grant a lease: %w", err)
+	}
+	s := &Session{client: c, lease: resp.ID, ttl: time.Duration(resp.TTL) * time.Second}
+	s.extend(sent, s.ttl)
+	s.Beat()
+	return s, nil
+}
+
+// Lease returns the ID of the lease.
+func (s *Session) Lease() clientv3.LeaseID { return s.lease }
+
+// TTL returns the time to live that etcd granted.
+func (s *Session) TTL() time.Duration { return s.ttl }
+
+// ValidUntil returns the instant, on the monotonic clock, until which the
+// lease can be counted on. It moves as keep-alives are answered.
+func (s *Session) ValidUntil() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.validUntil
+}
+
+// Valid reports whether the lease can be counted on now.
+func (s *Session) Valid() bool { return time.Now().Before(s.ValidUntil()) }
+
+// Beat tells that the holder makes progress. Without it for two TTLs the
+// session ends, so that a holder that hangs does not keep its place for ever.
+func (s *Session) Beat() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.beat = time.Now()
+}
+
+func (s *Session) sinceBeat() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(s.beat)
+}
+
+// extend notes a keep-alive that was sent at sent and answered with ttl.
+func (s *Session) extend(sent time.Time, ttl time.Duration) {
+	margin := max(time.Second, ttl/10)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.validUntil = sent.Add(ttl - margin)
+}
+
+// keepAlive returns why the session ended; nil only when ctx did.
+func (s *Session) keepAlive(ctx context.Context) error {
+	wait := s.ttl / 3
+	for pause(ctx, min(wait, time.Until(s.ValidUntil()))) {
+		if s.sinceBeat() > watchdogLeases*s.ttl {
+			return ErrNoProgress
+		}
+		err := s.keepAliveOnce(ctx)
+		switch {
+		case err == nil:
+			wait = s.ttl / 3
+		case ctx.Err() != nil:
+			return nil
+		case leaseGone(err):
+			return fmt.Errorf("%w: etcd no longer knows the lease", ErrSessionLost)
+		case !s.Valid():
+			return fmt.Errorf("%w: not confirmed in time: %w", ErrSessionLost, err)
+		default:
+			wait = retryKeepAlive
+		}
+	}
+	return nil
+}
+
+// keepAliveOnce makes one attempt on a stream of its own. The library's
+// KeepAliveOnce tries again without a pause for as long as etcd is away.
+func (s *Session) keepAliveOnce(ctx context.Context) error {
+	limited, cancel := context.WithDeadline(clientv3.WithRequireLeader(ctx), s.ValidUntil())
+	defer cancel()
+	limited, cancelAttempt := context.WithTimeout(limited, s.ttl/3)
+	defer cancelAttempt()
+	sent := time.Now()
+	resp, err := s.exchange(limited)
+	if err != nil {
+		if ctx.Err() == nil {
+			s.client.lost(err)
+		}
+		return err
+	}
+	if resp.TTL <= 0 {
+		return rpctypes.ErrLeaseNotFound
+	}
+	s.extend(sent, time.Duration(resp.TTL)*time.Second)
+	known := s.client.contact.Get()
+	s.client.seen(resp.Header.GetRevision())
+	if !known.Connected || resp.Header.GetRevision() < known.Revision {
+		// After a gap, or from a member that is behind: only a linearizable
+		// read tells whether the store went back. Its failure is noted there.
+		_ = s.client.Check(ctx)
+	}
+	return nil
+}
+
+func (s *Session) exchange(ctx context.Context) (*etcdserverpb.LeaseKeepAliveResponse, error) {
+	stream, err := etcdserverpb.NewLeaseClient(s.client.client.ActiveConnection()).LeaseKeepAlive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := stream.Send(&etcdserverpb.LeaseKeepAliveRequest{ID: int64(s.lease)}); err != nil {
+		return nil, err
+	}
+	resp, err := stream.Recv()
+	if err != nil {
+		return nil, err
+	}
+	// The stream is of no use any more; its context ends in any case.
+	_ = stream.CloseSend()
+	return resp, nil
+}
+
+// revoke gives the lease back, and with it all keys on it. It has to run also
+// where ctx has ended, hence a context of its own, bounded in time.
+func (s *Session) revoke(ctx context.Context) {
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeTimeout)
+	defer cancel()
+	if _, err := s.client.client.Revoke(clean, s.lease); err != nil && !leaseGone(err) {
+		s.client.log.Warn("lease not revoked; it ends by itself", "lease", int64(s.lease), "ttl", s.ttl, "err", err)
+	}
+}
+
+// leaseGone reports whether err says that etcd does not know the lease. The
+// library's errors come from the wire and are made comparable by Error.
+func leaseGone(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseNotFound) }
