@@ -1,0 +1,92 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/internal/etcd"
+	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// List reads all records and presences at one revision, for people.
+func List(ctx context.Context, client *etcd.Client) (protocol.Fleet, error) {
+	resp, err := client.Txn(ctx, nil, []clientv3.Op{
+		clientv3.OpGet(client.Keys.Nodes(), clientv3.WithPrefix()),
+		clientv3.OpGet(client.Keys.Presences(), clientv3.WithPrefix()),
+	}, nil)
+	if err != nil {
+		return protocol.Fleet{}, fmt.Errorf("list nodes: %w", err)
+	}
+	return Decode(client.Keys, etcd.NewListing(resp, 0), etcd.NewListing(resp, 1)), nil
+}
+
+// Remove deletes the record of a node that has stopped for good, so that it
+// blocks nobody any more (DESIGN 4.9). It returns ErrNoNode where there is no
+// record, and ErrAlive while the node's presence is there. That a presence is
+// gone does not prove that the node is down: whoever calls has to know.
+func Remove(ctx context.Context, client *etcd.Client, id protocol.NodeID) error {
+	record, presence := client.Keys.Node(id), client.Keys.Presence(id)
+	resp, err := client.Txn(ctx,
+		[]clientv3.Cmp{
+			clientv3.Compare(clientv3.CreateRevision(record), ">", 0),
+			clientv3.Compare(clientv3.CreateRevision(presence), "=", 0),
+		},
+		[]clientv3.Op{clientv3.OpDelete(record)},
+		[]clientv3.Op{clientv3.OpGet(record, clientv3.WithCountOnly())})
+	switch {
+	case err != nil:
+		return fmt.Errorf("remove node %q: %w", id, err)
+	case resp.Succeeded:
+		return nil
+	case resp.Responses[0].GetResponseRange().Count == 0:
+		return fmt.Errorf("remove node %q: %w", id, ErrNoNode)
+	}
+	return fmt.Errorf("remove node %q: %w", id, ErrAlive)
+}
+
+// SetRoles replaces the roles in a node's record and leaves the rest as it is.
+// It returns ErrNoNode where there is no record, and an error where the record
+// is corrupt.
+func SetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, roles protocol.Roles) error {
+	key := client.Keys.Node(id)
+	for {
+		resp, err := client.Get(ctx, key)
+		if err != nil {
+			return fmt.Errorf("set roles of node %q: %w", id, err)
+		}
+		if len(resp.Kvs) == 0 {
+			return fmt.Errorf("set roles of node %q: %w", id, ErrNoNode)
+		}
+		value, err := withRoles(resp.Kvs[0].Value, roles)
+		if err != nil {
+			return fmt.Errorf("set roles of node %q: %w", id, err)
+		}
+		txn, err := client.Txn(ctx,
+			[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", resp.Kvs[0].ModRevision)},
+			[]clientv3.Op{clientv3.OpPut(key, string(value))}, nil)
+		switch {
+		case err != nil:
+			return fmt.Errorf("set roles of node %q: %w", id, err)
+		case txn.Succeeded:
+			return nil
+		}
+		// Somebody wrote it in between: once more, from what it says now.
+	}
+}
+
+// withRoles changes the roles in the bytes of a record, fields that this
+// program does not know included.
+func withRoles(value []byte, roles protocol.Roles) ([]byte, error) {
+	var n lockstepv1.Node
+	if err := proto.Unmarshal(value, &n); err != nil {
+		return nil, errors.New("the record is corrupt; its owner, if alive, writes it again; otherwise remove it")
+	}
+	n.Roles = encodeRoles(roles)
+	return marshal(&n), nil
+}

@@ -1,0 +1,149 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/lockstep-dev/lockstep/internal/etcd"
+	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Decode makes a fleet of the records and presences of one revision. Bytes
+// that cannot be decoded become a record with a Problem, never an error
+// (DESIGN 4.3).
+func Decode(keys etcd.Keys, nodes, presences etcd.Listing) protocol.Fleet {
+	alive := make(map[protocol.NodeID]protocol.Presence, len(presences.KVs))
+	for _, kv := range presences.KVs {
+		alive[keys.NodeOf(kv.Key)] = decodePresence(kv.Value)
+	}
+	out := protocol.Fleet{Revision: nodes.Revision, Rewinds: nodes.Rewinds, Records: make([]protocol.Record, 0, len(nodes.KVs))}
+	for _, kv := range nodes.KVs {
+		r := decodeRecord(keys.NodeOf(kv.Key), kv)
+		r.Presence, r.Alive = alive[r.ID]
+		out.Records = append(out.Records, r)
+	}
+	slices.SortFunc(out.Records, func(a, b protocol.Record) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+func decodeRecord(id protocol.NodeID, kv etcd.KV) protocol.Record {
+	r := protocol.Record{ID: id, Revision: kv.ModRevision, Created: kv.CreateRevision, Writes: kv.Version}
+	r.Node, r.Problem = decodeNode(id, kv.Value)
+	return r
+}
+
+// decodeNode returns what a record says, and why it is corrupt where it is. A
+// record without the controller role needs no version.
+func decodeNode(id protocol.NodeID, value []byte) (protocol.Node, string) {
+	var n lockstepv1.Node
+	if err := proto.Unmarshal(value, &n); err != nil {
+		return protocol.Node{}, "it is not a node record"
+	}
+	out := protocol.Node{ID: protocol.NodeID(n.GetId()), Roles: rolesOf(n.GetRoles())}
+	if out.ID != id {
+		return out, fmt.Sprintf("it says that it is of node %q", n.GetId())
+	}
+	st := n.GetStatus()
+	out.Address, out.Digest, out.BootID = st.GetAddress(), st.GetBundleDigest(), st.GetBootId()
+	var err error
+	if out.MinReconciler, err = lockstepv1.ToRelease(st.GetMinimumReconcilerRelease()); err != nil {
+		return out, err.Error()
+	}
+	if st.GetVersion() == nil && !out.Roles.Controller {
+		return out, ""
+	}
+	if out.Version, err = lockstepv1.ToVersion(st.GetVersion()); err != nil {
+		return out, err.Error()
+	}
+	return out, ""
+}
+
+func rolesOf(r *lockstepv1.Roles) protocol.Roles {
+	return protocol.Roles{
+		Controller: r.GetKubernetesController() != nil,
+		Worker:     r.GetKubernetesWorker() != nil,
+		Consensus:  r.GetConsensusMember() != nil,
+	}
+}
+
+// Encode returns the bytes of a node record.
+func Encode(n protocol.Node) []byte {
+	return marshal(&lockstepv1.Node{
+		Id:    string(n.ID),
+		Roles: encodeRoles(n.Roles),
+		Status: &lockstepv1.NodeStatus{
+			Version:                  lockstepv1.FromVersion(n.Version),
+			MinimumReconcilerRelease: lockstepv1.FromRelease(n.MinReconciler),
+			Address:                  n.Address,
+			BundleDigest:             n.Digest,
+			BootId:                   n.BootID,
+		},
+	})
+}
+
+func encodeRoles(r protocol.Roles) *lockstepv1.Roles {
+	out := &lockstepv1.Roles{}
+	if r.Controller {
+		out.KubernetesController = &lockstepv1.KubernetesController{}
+	}
+	if r.Worker {
+		out.KubernetesWorker = &lockstepv1.KubernetesWorker{}
+	}
+	if r.Consensus {
+		out.ConsensusMember = &lockstepv1.ConsensusMember{}
+	}
+	return out
+}
+
+// decodePresence never fails: that the key is there says that the node is
+// alive, whatever its value.
+func decodePresence(value []byte) protocol.Presence {
+	var p lockstepv1.Presence
+	if err := proto.Unmarshal(value, &p); err != nil {
+		return protocol.Presence{}
+	}
+	return protocol.Presence{
+		Instance:  p.GetInstance(),
+		MachineID: p.GetMachineId(),
+		Ready:     p.GetReady(),
+		Reason:    protocol.Reason(p.GetReason()),
+		Election:  protocol.ElectionState(p.GetElection()),
+	}
+}
+
+// since returns when the presence's verdict began; zero: it does not say.
+func since(value []byte) time.Time {
+	var p lockstepv1.Presence
+	if proto.Unmarshal(value, &p) != nil || p.GetSince() == nil {
+		return time.Time{}
+	}
+	return p.GetSince().AsTime()
+}
+
+func encodePresence(p protocol.Presence, since time.Time) []byte {
+	return marshal(&lockstepv1.Presence{
+		Instance:  p.Instance,
+		MachineId: p.MachineID,
+		Ready:     p.Ready,
+		Reason:    string(p.Reason),
+		Election:  string(p.Election),
+		Since:     timestamppb.New(since),
+	})
+}
+
+// marshal cannot fail for messages that are built from valid values: only
+// strings that are not UTF-8 could make it, and IDs and reasons are checked
+// where they enter.
+func marshal(m proto.Message) []byte {
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		panic(fmt.Sprintf("marshal %T: %v", m, err))
+	}
+	return b
+}

@@ -1,0 +1,62 @@
+package fleet
+
+import (
+	"context"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lockstep-dev/lockstep/internal/etcd"
+	"github.com/lockstep-dev/lockstep/internal/event"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Follower keeps the newest observation of all records and presences. What it
+// shows may lag; decisions of the leader are made from a snapshot of their own.
+type Follower struct {
+	client *etcd.Client
+	fleet  *event.Value[protocol.Fleet]
+	seen   *event.Value[observed]
+}
+
+// observed is the two halves of an observation; nodes.Revision is 0 while the
+// records have not been listed.
+type observed struct {
+	nodes, presences etcd.Listing
+	presencesKnown   bool
+}
+
+// NewFollower returns a follower that has not observed anything: its fleet has
+// revision 0.
+func NewFollower(client *etcd.Client) *Follower {
+	return &Follower{client: client, fleet: event.New(protocol.Fleet{}), seen: event.New(observed{})}
+}
+
+// Fleet follows the observed fleet. Its revision is that of the last change of
+// a node record, and 0 until records and presences were both listed.
+func (f *Follower) Fleet() *event.Value[protocol.Fleet] { return f.fleet }
+
+// Run follows etcd until ctx ends.
+func (f *Follower) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return f.client.Follow(ctx, f.client.Keys.Nodes(), func(l etcd.Listing) {
+			f.observe(func(o observed) observed { o.nodes = l; return o })
+		})
+	})
+	group.Go(func() error {
+		return f.client.Follow(ctx, f.client.Keys.Presences(), func(l etcd.Listing) {
+			f.observe(func(o observed) observed { o.presences, o.presencesKnown = l, true; return o })
+		})
+	})
+	return group.Wait()
+}
+
+func (f *Follower) observe(change func(observed) observed) {
+	f.seen.Update(func(o observed) observed {
+		o = change(o)
+		if o.nodes.Revision != 0 && o.presencesKnown {
+			f.fleet.Set(Decode(f.client.Keys, o.nodes, o.presences))
+		}
+		return o
+	})
+}

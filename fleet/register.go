@@ -1,0 +1,192 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/internal/etcd"
+	"github.com/lockstep-dev/lockstep/internal/event"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// RegistrarConfig is what a Registrar needs.
+type RegistrarConfig struct {
+	Client  *etcd.Client
+	Local   *event.Value[protocol.Local]
+	Address string // of the own listener, for others to see
+	BootID  string // changes when the machine boots
+	Fleet   *event.Value[protocol.Fleet]
+	Log     *slog.Logger
+}
+
+// Registrar keeps this node's record true (DESIGN 4.2). It alone writes it,
+// but for the roles, which belong to people.
+type Registrar struct {
+	cfg          RegistrarConfig
+	registration *event.Value[protocol.Registration]
+	last         protocol.Record // the newest state of the record that was judged or written
+	lastAt       etcd.At         // when it was seen
+}
+
+const (
+	minRegisterPause = 50 * time.Millisecond
+	maxRegisterPause = 3 * time.Second
+)
+
+// NewRegistrar returns a registrar that has not registered yet.
+func NewRegistrar(cfg RegistrarConfig) *Registrar {
+	return &Registrar{
+		cfg:          cfg,
+		registration: event.New(protocol.Registration{}),
+		last:         protocol.Record{Node: protocol.Node{Roles: protocol.Roles{Controller: true}}},
+	}
+}
+
+// Registration follows what is known of the own record.
+func (r *Registrar) Registration() *event.Value[protocol.Registration] { return r.registration }
+
+// Run registers, and again whenever the record no longer says what it should,
+// until ctx ends.
+func (r *Registrar) Run(ctx context.Context) error {
+	for {
+		_, rewound := r.cfg.Client.Rewound().Load()
+		if err := r.register(ctx); err != nil {
+			return err
+		}
+		if err := r.keep(ctx, rewound); err != nil {
+			return err
+		}
+		r.registration.Set(protocol.Registration{})
+	}
+}
+
+// register writes the record until that succeeds.
+func (r *Registrar) register(ctx context.Context) error {
+	wait := minRegisterPause
+	for {
+		err := r.registerOnce(ctx)
+		if err == nil {
+			r.registration.Set(protocol.Registration{
+				Confirmed: true, Controller: r.last.Node.Roles.Controller, Revision: r.last.Revision,
+			})
+			r.cfg.Log.Info("registered", "release", r.last.Node.Version.Release.String(),
+				"revision", r.last.Revision, "controller", r.last.Node.Roles.Controller)
+			return nil
+		}
+		if !errors.Is(err, errChanged) && ctx.Err() == nil {
+			r.cfg.Log.Warn("not registered, trying again", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+			wait = min(2*wait, maxRegisterPause)
+		}
+	}
+}
+
+// errChanged says that the key changed between the read and the write.
+var errChanged = errors.New("the key changed meanwhile")
+
+// registerOnce reads the record and replaces it, keeping the roles that are in
+// it. The controller role is set only where the record is first created.
+func (r *Registrar) registerOnce(ctx context.Context) error {
+	local, client := r.cfg.Local.Get(), r.cfg.Client
+	resp, err := client.Get(ctx, client.Keys.Node(local.ID))
+	if err != nil {
+		return err
+	}
+	if len(resp.Kvs) == 0 {
+		return r.write(ctx, protocol.Roles{Controller: true}, 0)
+	}
+	found := decodeRecord(local.ID, etcd.NewKV(resp.Kvs[0]))
+	roles := found.Node.Roles
+	if found.Problem != "" {
+		roles = r.last.Node.Roles
+	}
+	return r.write(ctx, roles, found.Revision)
+}
+
+// write replaces the record that has the mod revision (0: there is none), and
+// notes what was written.
+func (r *Registrar) write(ctx context.Context, roles protocol.Roles, revision int64) error {
+	local := r.cfg.Local.Get()
+	key := r.cfg.Client.Keys.Node(local.ID)
+	rewinds := r.cfg.Client.Rewound().Get() // before the request: an answer of an older store counts as older
+	node := protocol.Node{
+		ID:            local.ID,
+		Roles:         roles,
+		Version:       local.Version,
+		MinReconciler: local.Constraints.MinReconciler,
+		Address:       r.cfg.Address,
+		Digest:        local.Digest,
+		BootID:        r.cfg.BootID,
+	}
+	txn, err := r.cfg.Client.Txn(ctx,
+		[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", revision)},
+		[]clientv3.Op{clientv3.OpPut(key, string(Encode(node))), clientv3.OpGet(key)}, nil)
+	switch {
+	case err != nil:
+		return fmt.Errorf("write node record: %w", err)
+	case !txn.Succeeded:
+		return errChanged
+	}
+	r.last = decodeRecord(local.ID, etcd.NewKV(txn.Responses[1].GetResponseRange().Kvs[0]))
+	r.lastAt = etcd.At{Rewinds: rewinds, Revision: r.last.Revision}
+	return nil
+}
+
+// keep returns nil when the node has to register again. Other changes of the
+// record are corrected without touching the gate.
+func (r *Registrar) keep(ctx context.Context, rewound <-chan struct{}) error {
+	for {
+		fleet, fleetChanged := r.cfg.Fleet.Load()
+		_, localChanged := r.cfg.Local.Load()
+		again, retry := r.look(ctx, fleet)
+		if again {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-rewound:
+			r.cfg.Log.Warn("etcd went back to an older revision, registering again")
+			return nil
+		case <-fleetChanged:
+		case <-localChanged:
+		case <-retry:
+		}
+	}
+}
+
+// look compares the own record as observed with what it should be. It reports
+// whether the node has to register again, and when to look again where a
+// correction did not succeed.
+func (r *Registrar) look(ctx context.Context, fleet protocol.Fleet) (again bool, retry <-chan time.Time) {
+	at := etcd.At{Rewinds: fleet.Rewinds, Revision: fleet.Revision}
+	if at.Before(r.lastAt) {
+		return false, nil // the observation lags behind what was judged or written
+	}
+	local := r.cfg.Local.Get()
+	rec, found := fleet.Record(local.ID)
+	if protocol.Registers(found, rec, r.last, local, r.cfg.BootID) {
+		r.cfg.Log.Warn("the own record no longer says what this node is, registering again", "found", found, "problem", rec.Problem)
+		return true, nil
+	}
+	r.last, r.lastAt = rec, at
+	if r.last.Node.Digest == local.Digest && r.last.Node.Address == r.cfg.Address {
+		return false, nil
+	}
+	// Only over the very record that was judged: whatever came after it has to
+	// be judged first.
+	if err := r.write(ctx, r.last.Node.Roles, r.last.Revision); err != nil && ctx.Err() == nil {
+		r.cfg.Log.Warn("own record not corrected, trying again", "err", err)
+		return false, time.After(maxRegisterPause)
+	}
+	return false, nil
+}

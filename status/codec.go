@@ -1,0 +1,101 @@
+package status
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/lockstep-dev/lockstep/internal/etcd"
+	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Decode makes a view of what stands under the status key. nil means that the
+// key is absent. Bytes that cannot be decoded, or that lack one of state,
+// version and minimum compatible release, make a view of kind
+// StatusUndecodable, never an error.
+func Decode(kv *etcd.KV) protocol.StatusView {
+	if kv == nil {
+		return protocol.StatusView{Kind: protocol.StatusAbsent}
+	}
+	s, err := decode(kv.Value)
+	if err != nil {
+		return protocol.StatusView{Kind: protocol.StatusUndecodable, Problem: err.Error(), Revision: kv.ModRevision}
+	}
+	return protocol.StatusView{Kind: protocol.StatusPresent, Status: s, Revision: kv.ModRevision}
+}
+
+func decode(value []byte) (protocol.Status, error) {
+	var m lockstepv1.ReconcilerStatus
+	if err := proto.Unmarshal(value, &m); err != nil {
+		return protocol.Status{}, fmt.Errorf("%d bytes that are not a status", len(value))
+	}
+	state, ok := states[m.GetState()]
+	if !ok {
+		return protocol.Status{}, fmt.Errorf("state %d is not one", m.GetState())
+	}
+	version, err := lockstepv1.ToVersion(m.GetVersion())
+	if err != nil {
+		return protocol.Status{}, fmt.Errorf("version: %w", err)
+	}
+	if m.GetMinimumCompatibleRelease() == nil {
+		return protocol.Status{}, fmt.Errorf("there is no minimum compatible release")
+	}
+	minimum, err := lockstepv1.ToRelease(m.GetMinimumCompatibleRelease())
+	if err != nil {
+		return protocol.Status{}, fmt.Errorf("minimum compatible release: %w", err)
+	}
+	content := version.Release
+	if m.GetContentRelease() != nil {
+		if content, err = lockstepv1.ToRelease(m.GetContentRelease()); err != nil {
+			return protocol.Status{}, fmt.Errorf("content release: %w", err)
+		}
+	}
+	return protocol.Status{
+		State: state, Version: version, MinCompatible: minimum,
+		Leader: protocol.NodeID(m.GetLeader()), Epoch: m.GetEpoch(), DrainedEpoch: m.GetDrainedEpoch(),
+		Digest: m.GetBundleDigest(), ContentRelease: content, ContentEpoch: max(0, m.GetContentEpoch()),
+	}, nil
+}
+
+var states = map[lockstepv1.ReconcilerStatus_State]protocol.State{
+	lockstepv1.ReconcilerStatus_STATE_DONE:    protocol.Done,
+	lockstepv1.ReconcilerStatus_STATE_WORKING: protocol.Working,
+}
+
+// UpdatedAt returns when the status says that it was written; zero: it does
+// not say.
+func updatedAt(value []byte) time.Time {
+	var m lockstepv1.ReconcilerStatus
+	if proto.Unmarshal(value, &m) != nil || m.GetUpdatedAt() == nil {
+		return time.Time{}
+	}
+	return m.GetUpdatedAt().AsTime()
+}
+
+// Encode returns the bytes of a status. The time is for people; no decision
+// rests on it.
+func Encode(s protocol.Status, now time.Time) ([]byte, error) {
+	m := &lockstepv1.ReconcilerStatus{
+		Version:                  lockstepv1.FromVersion(s.Version),
+		MinimumCompatibleRelease: lockstepv1.FromRelease(s.MinCompatible),
+		Leader:                   string(s.Leader),
+		Epoch:                    s.Epoch,
+		DrainedEpoch:             s.DrainedEpoch,
+		BundleDigest:             s.Digest,
+		ContentRelease:           lockstepv1.FromRelease(s.ContentRelease),
+		ContentEpoch:             s.ContentEpoch,
+		UpdatedAt:                timestamppb.New(now),
+	}
+	switch s.State {
+	case protocol.Done:
+		m.State = lockstepv1.ReconcilerStatus_STATE_DONE
+	case protocol.Working:
+		m.State = lockstepv1.ReconcilerStatus_STATE_WORKING
+	case protocol.StateUnset:
+		return nil, fmt.Errorf("a status needs a state")
+	}
+	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
+}
