@@ -1,0 +1,71 @@
+package election
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lockstep-dev/lockstep/internal/etcd"
+	"github.com/lockstep-dev/lockstep/internal/event"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/status"
+)
+
+// Applier brings the objects of the API to what the bundle wants. A leader
+// calls it from one goroutine at a time.
+type Applier interface {
+	// Survey reads the mark and the highest content epoch of the set. A mark
+	// that cannot be read is an error, never absent.
+	Survey(ctx context.Context) (protocol.Mark, error)
+	// Reconcile makes the objects as work says. Nothing may be written after
+	// lease(), an instant on the monotonic clock that moves as the lease is
+	// renewed. An error says that the pass could not be done; objects that the
+	// API refuses make the outcome incomplete instead.
+	Reconcile(ctx context.Context, work protocol.Work, lease func() time.Time) (protocol.Outcome, error)
+}
+
+// Config is what an Election needs.
+type Config struct {
+	Client  *etcd.Client
+	Store   *status.Store
+	Local   *event.Value[protocol.Local]
+	Fleet   *event.Value[protocol.Fleet]
+	Applier Applier
+
+	TTL            time.Duration // of the candidate's lease; whole seconds
+	ResyncInterval time.Duration // between two full passes
+	YieldAfter     time.Duration // how long a leader bears that its API is out of reach (4.7)
+
+	Log        *slog.Logger
+	Registerer prometheus.Registerer // nil: no metrics
+}
+
+// State is what an Election shows.
+type State struct {
+	Election    protocol.ElectionState
+	Epoch       int64 // of the own leadership; 0 while it does not lead
+	Eligibility protocol.Eligibility
+	// Step is the newest decision of this leader; the zero Step while it does
+	// not lead.
+	Step protocol.Step
+	// Working: a survey or a pass is under way.
+	Working bool
+	// Problem is why the newest survey, pass or write did not succeed; empty:
+	// it did.
+	Problem string
+}
+
+// same compares what is shown. A step prints all that it decides.
+func (s State) same(o State) bool {
+	return s.Election == o.Election && s.Epoch == o.Epoch && s.Eligibility == o.Eligibility &&
+		s.Working == o.Working && s.Problem == o.Problem &&
+		s.Step.Message == o.Step.Message && s.Step.String() == o.Step.String()
+}
+
+// Leader is who leads, as seen by everybody.
+type Leader struct {
+	Node  protocol.NodeID // empty: nobody
+	Epoch int64
+}

@@ -1,0 +1,199 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/etcd"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/status"
+)
+
+// leadership is one term of this leader. All of it belongs to Run's goroutine.
+type leadership struct {
+	e       *Election
+	session *etcd.Session
+	key     string
+	epoch   int64
+	// confirmed: a transaction has found the key to be this leader's (DESIGN 4.6).
+	confirmed bool
+
+	mark     protocol.Mark
+	progress protocol.Progress // but for what the clock says
+	due      time.Time         // of the next full pass; zero: none was finished yet
+
+	job       *job
+	retryAt   time.Time     // no job before; zero: at once
+	wait      time.Duration // the pause after the last failure
+	goneSince time.Time     // since when the API cannot be worked with; zero: it can
+}
+
+const (
+	minJobPause = 500 * time.Millisecond
+	maxJobPause = 30 * time.Second
+	// etcdPause is the pause after a request to etcd that was not answered.
+	etcdPause = 100 * time.Millisecond
+)
+
+// lead runs the leader's loop: gather the facts, ask protocol.Next, carry out
+// the step, wait for a change. It returns nil when the leader has resigned,
+// and otherwise why it leads no more. No job of it runs any more then.
+func (e *Election) lead(ctx context.Context, s *etcd.Session, key string, epoch int64) error {
+	l := &leadership{e: e, session: s, key: key, epoch: epoch}
+	defer l.stop()
+	for {
+		changes := l.changes()
+		s.Beat()
+		in, err := l.gather(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return l.ended(context.Cause(ctx))
+		case errors.Is(err, ErrLostLeadership):
+			return l.ended(err)
+		case err != nil:
+			// The client shows that etcd is away; the session's end decides
+			// how long that may last.
+			pause(ctx, etcdPause)
+			continue
+		}
+		if !l.confirmed {
+			l.confirmed = true
+			e.metrics.elections.Inc()
+			e.cfg.Log.Info("elected", "epoch", epoch)
+		}
+		step := protocol.Next(in)
+		l.show(step)
+		switch l.execute(ctx, step) {
+		case resigned:
+			e.metrics.resigned.WithLabelValues(string(step.Reason)).Inc()
+			return nil
+		case again:
+			continue
+		case settled:
+		}
+		if !l.await(ctx, changes) {
+			return l.ended(context.Cause(ctx))
+		}
+	}
+}
+
+// ended notes why a confirmed leadership is over.
+func (l *leadership) ended(err error) error {
+	if !l.confirmed {
+		return err
+	}
+	reason := lostReason
+	if errors.Is(err, context.Canceled) {
+		reason = protocol.ShuttingDown
+	}
+	l.e.metrics.resigned.WithLabelValues(string(reason)).Inc()
+	return err
+}
+
+// show publishes the step.
+func (l *leadership) show(step protocol.Step) {
+	l.e.setState(func(s State) State {
+		s.Election, s.Epoch, s.Step, s.Working = protocol.Leading, l.epoch, step, l.job != nil
+		s.Eligibility = protocol.Eligibility{Eligible: true}
+		return s
+	})
+}
+
+// result says how the loop goes on after a step.
+type result int
+
+const (
+	settled  result = iota // wait for a change
+	again                  // look again at once
+	resigned               // leadership is to be given up
+)
+
+// execute carries a step out. It branches on the kind alone.
+func (l *leadership) execute(ctx context.Context, step protocol.Step) result {
+	l.e.metrics.steps.WithLabelValues(step.Kind.String()).Inc()
+	switch step.Kind {
+	case protocol.StepResign:
+		l.stop()
+		if step.Withdraw {
+			l.e.yield.withdraw()
+		}
+		return resigned
+	case protocol.StepWrite:
+		l.stop()
+		return l.write(ctx, step)
+	case protocol.StepSurvey, protocol.StepReconcile:
+		l.work(ctx, step)
+	case protocol.StepHold, protocol.StepAwait, protocol.StepUnset:
+		l.stop()
+		l.e.setState(func(s State) State { s.Working = false; return s })
+	}
+	return settled
+}
+
+func (l *leadership) write(ctx context.Context, step protocol.Step) result {
+	if !l.session.Valid() {
+		pause(ctx, etcdPause) // the session is about to end
+		return again
+	}
+	err := l.e.cfg.Store.Write(ctx, l.key, step.Status, step.Guard)
+	switch {
+	case err == nil:
+		l.retryAt, l.wait = time.Time{}, 0
+		l.e.cfg.Log.Info("status written", "rule", step.Rule, "status", step.Status.String())
+	case errors.Is(err, status.ErrGuard):
+		l.e.metrics.guards.Inc()
+		l.e.cfg.Log.Info("status not written, looking again", "rule", step.Rule, "err", err)
+	default:
+		l.e.cfg.Log.Warn("status not written, trying again", "err", err)
+		pause(ctx, etcdPause)
+	}
+	return again
+}
+
+// changes returns what wakes the leader. It is loaded before the facts are
+// gathered, so that no change after that is missed.
+func (l *leadership) changes() []<-chan struct{} {
+	_, fleet := l.e.cfg.Fleet.Load()
+	_, status := l.e.cfg.Store.Observed().Load()
+	_, local := l.e.cfg.Local.Load()
+	_, leader := l.e.leader.Load()
+	return []<-chan struct{}{fleet, status, local, leader}
+}
+
+// await returns at a change, at the end of the job, or when the clock makes a
+// difference, and reports whether ctx still stands.
+func (l *leadership) await(ctx context.Context, changes []<-chan struct{}) bool {
+	beat := time.NewTicker(l.session.TTL() / 3)
+	defer beat.Stop()
+	clock := time.NewTimer(l.untilClock())
+	defer clock.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-beat.C:
+			l.session.Beat()
+			continue
+		case <-changes[0]:
+		case <-changes[1]:
+		case <-changes[2]:
+		case <-changes[3]:
+		case <-l.job.finished():
+			l.collect()
+		case <-clock.C:
+		}
+		return true
+	}
+}
+
+// untilClock returns how long it is until time alone makes a difference.
+func (l *leadership) untilClock() time.Duration {
+	next := time.Duration(1<<63 - 1)
+	for _, at := range []time.Time{l.retryAt, l.due} {
+		if d := time.Until(at); !at.IsZero() && d > 0 {
+			next = min(next, d)
+		}
+	}
+	return next
+}
