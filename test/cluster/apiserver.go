@@ -1,0 +1,177 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/etcd/etcdtest"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// apiserverTimeout bounds a start. It takes five seconds on two idle cores.
+const apiserverTimeout = 3 * time.Minute
+
+// APIServerConfig says which kube-apiserver to start.
+type APIServerConfig struct {
+	Name string   // of its log and kubeconfig; needed, unique among those that run
+	Addr string   // host:port to listen on; empty: a free one on loopback
+	Args []string // further flags; they win over those given by this package
+}
+
+// APIServer is a kube-apiserver on loopback.
+type APIServer struct {
+	*Process
+	Cluster *Cluster
+
+	addr       string
+	kubeconfig string
+}
+
+// StartAPIServer starts a kube-apiserver on the cluster's etcd and returns when
+// it is ready: its RBAC roles and its own namespaces are there. It authorizes
+// by RBAC and authenticates by client certificate. All kube-apiservers of a
+// cluster show the same objects.
+func (c *Cluster) StartAPIServer(cfg APIServerConfig) (*APIServer, error) {
+	if cfg.Name == "" || c.Etcd == nil {
+		return nil, errors.New("start kube-apiserver: APIServerConfig.Name and an etcd of the cluster's own are needed")
+	}
+	name := "kube-apiserver-" + cfg.Name
+	if cfg.Addr == "" {
+		var err error
+		if cfg.Addr, err = etcdtest.FreeAddr(); err != nil {
+			return nil, fmt.Errorf("start %s: %w", name, err)
+		}
+	}
+	host, port, err := net.SplitHostPort(cfg.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	a := &APIServer{
+		Cluster:    c,
+		addr:       cfg.Addr,
+		kubeconfig: filepath.Join(c.cfg.Dir, cfg.Name+".kubeconfig"),
+	}
+	if err := a.writeKubeconfig(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	a.Process, err = c.start(name, "kube-apiserver", append(c.apiserverArgs(host, port), cfg.Args...), nil)
+	if err != nil {
+		return nil, err
+	}
+	client, err := rest.HTTPClientFor(a.Config())
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	ready := func(ctx context.Context) error { return a.ready(ctx, client) }
+	return a, a.awaitStart(apiserverTimeout, ready)
+}
+
+func (c *Cluster) apiserverArgs(host, port string) []string {
+	return []string{
+		"--bind-address=" + host,
+		"--secure-port=" + port,
+		"--advertise-address=" + host,
+		"--etcd-servers=" + strings.Join(c.Etcd.Endpoints(), ","),
+		"--tls-cert-file=" + c.pki.serverCert,
+		"--tls-private-key-file=" + c.pki.serverKey,
+		"--client-ca-file=" + c.pki.caCert,
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + c.pki.serviceAccountKey,
+		"--service-account-signing-key-file=" + c.pki.serviceAccountKey,
+		"--service-cluster-ip-range=10.0.0.0/24",
+		"--authorization-mode=RBAC",
+		// An address on loopback is none that the Service "kubernetes" may have.
+		"--endpoint-reconciler-type=none",
+		// Nobody makes the service accounts that it asks for.
+		"--disable-admission-plugins=ServiceAccount",
+		"--allow-privileged=true",
+	}
+}
+
+// URL is the server's address.
+func (a *APIServer) URL() string { return "https://" + a.addr }
+
+// Kubeconfig is the path of a kubeconfig with all rights.
+func (a *APIServer) Kubeconfig() string { return a.kubeconfig }
+
+// Config returns a client configuration with all rights and without a limit of
+// its own on requests.
+func (a *APIServer) Config() *rest.Config {
+	return &rest.Config{
+		Host: a.URL(),
+		TLSClientConfig: rest.TLSClientConfig{
+			CAFile:   a.Cluster.pki.caCert,
+			CertFile: a.Cluster.pki.adminCert,
+			KeyFile:  a.Cluster.pki.adminKey,
+		},
+		QPS: -1,
+	}
+}
+
+// writeKubeconfig writes one whose files are referred to, so that it is short
+// enough to be read.
+func (a *APIServer) writeKubeconfig() error {
+	cfg := clientcmdapi.NewConfig()
+	cfg.Clusters["local"] = &clientcmdapi.Cluster{Server: a.URL(), CertificateAuthority: a.Cluster.pki.caCert}
+	cfg.AuthInfos["admin"] = &clientcmdapi.AuthInfo{
+		ClientCertificate: a.Cluster.pki.adminCert,
+		ClientKey:         a.Cluster.pki.adminKey,
+	}
+	cfg.Contexts["local"] = &clientcmdapi.Context{Cluster: "local", AuthInfo: "admin"}
+	cfg.CurrentContext = "local"
+	return clientcmd.WriteToFile(*cfg, a.kubeconfig)
+}
+
+// ready asks for /readyz, which includes the RBAC bootstrap, and for the
+// namespace that the server makes a moment later.
+func (a *APIServer) ready(ctx context.Context, client *http.Client) error {
+	for _, path := range []string{"/readyz", "/api/v1/namespaces/default"} {
+		code, body, err := get(ctx, client, a.URL()+path)
+		if err != nil {
+			return err
+		}
+		if code != http.StatusOK {
+			return fmt.Errorf("%s answers %d: %s", path, code, firstFailure(body))
+		}
+	}
+	return nil
+}
+
+// firstFailure picks the check that failed from a verbose answer.
+func firstFailure(body string) string {
+	for line := range strings.Lines(body) {
+		if strings.HasPrefix(line, "[-]") {
+			return strings.TrimSpace(line)
+		}
+	}
+	return strings.TrimSpace(body)
+}
+
+// get makes one short request.
+func get(ctx context.Context, client *http.Client, url string) (code int, body string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, "", fmt.Errorf("get %s: %w", url, err)
+	}
+	return resp.StatusCode, string(text), nil
+}

@@ -1,0 +1,154 @@
+package cluster
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// validity is how long certificates are valid: longer than any test, and soon
+// useless.
+const validity = 30 * 24 * time.Hour
+
+// pki holds the paths of what kube-apiservers of one control plane share.
+type pki struct {
+	caCert                string
+	serverCert, serverKey string // for loopback
+	adminCert, adminKey   string // of group system:masters, which RBAC lets do everything
+	serviceAccountKey     string
+}
+
+// newPKI makes all keys and writes them to dir.
+func newPKI(dir string) (pki, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return pki{}, fmt.Errorf("make keys: %w", err)
+	}
+	p := pki{
+		caCert:            filepath.Join(dir, "ca.crt"),
+		serverCert:        filepath.Join(dir, "apiserver.crt"),
+		serverKey:         filepath.Join(dir, "apiserver.key"),
+		adminCert:         filepath.Join(dir, "admin.crt"),
+		adminKey:          filepath.Join(dir, "admin.key"),
+		serviceAccountKey: filepath.Join(dir, "service-account.key"),
+	}
+	if err := p.write(); err != nil {
+		return pki{}, fmt.Errorf("make keys: %w", err)
+	}
+	return p, nil
+}
+
+func (p pki) write() error {
+	ca, err := newAuthority()
+	if err != nil {
+		return err
+	}
+	if err := writePEM(p.caCert, "CERTIFICATE", ca.cert.Raw); err != nil {
+		return err
+	}
+	if err := ca.issue(serverTemplate(), p.serverCert, p.serverKey); err != nil {
+		return err
+	}
+	if err := ca.issue(adminTemplate(), p.adminCert, p.adminKey); err != nil {
+		return err
+	}
+	key, err := newKey()
+	if err != nil {
+		return err
+	}
+	return writeKey(p.serviceAccountKey, key)
+}
+
+func serverTemplate() *x509.Certificate {
+	return &x509.Certificate{
+		Subject:     pkix.Name{CommonName: "kube-apiserver"},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:    []string{"localhost", "kubernetes.default.svc"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+	}
+}
+
+func adminTemplate() *x509.Certificate {
+	return &x509.Certificate{
+		Subject:     pkix.Name{CommonName: "admin", Organization: []string{"system:masters"}},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+}
+
+// authority is a certificate authority that signs itself.
+type authority struct {
+	cert   *x509.Certificate
+	key    *ecdsa.PrivateKey
+	serial int64
+}
+
+func newAuthority() (*authority, error) {
+	key, err := newKey()
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber:          big.NewInt(1),
+		Subject:               pkix.Name{CommonName: "lockstep-test-ca"},
+		NotBefore:             time.Now().Add(-time.Hour),
+		NotAfter:              time.Now().Add(validity),
+		KeyUsage:              x509.KeyUsageCertSign,
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := x509.ParseCertificate(raw)
+	if err != nil {
+		return nil, err
+	}
+	return &authority{cert: cert, key: key, serial: 1}, nil
+}
+
+// issue makes a key, signs a certificate for it and writes both.
+func (a *authority) issue(template *x509.Certificate, certFile, keyFile string) error {
+	key, err := newKey()
+	if err != nil {
+		return err
+	}
+	a.serial++
+	template.SerialNumber = big.NewInt(a.serial)
+	template.NotBefore, template.NotAfter = a.cert.NotBefore, a.cert.NotAfter
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	raw, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	if err != nil {
+		return err
+	}
+	if err := writePEM(certFile, "CERTIFICATE", raw); err != nil {
+		return err
+	}
+	return writeKey(keyFile, key)
+}
+
+func newKey() (*ecdsa.PrivateKey, error) {
+	return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+}
+
+// writeKey uses the one form of a private key that kube-apiserver takes for
+// service accounts, too.
+func writeKey(path string, key *ecdsa.PrivateKey) error {
+	raw, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return err
+	}
+	return writePEM(path, "EC PRIVATE KEY", raw)
+}
+
+func writePEM(path, kind string, raw []byte) error {
+	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: raw}), 0o600)
+}

@@ -1,0 +1,195 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	stopTimeout = 45 * time.Second // from SIGTERM to SIGKILL
+	tailLines   = 25
+	tailBytes   = 16 << 10
+	tailWidth   = 500
+)
+
+type processConfig struct {
+	name string
+	path string
+	args []string
+	env  []string // besides plainEnviron
+	log  string   // stdout and stderr, appended
+}
+
+// Process is a child process. Its methods may be called from many goroutines.
+type Process struct {
+	name string
+	log  string
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the child has ended and its log is complete
+}
+
+// startProcess starts a child in a process group of its own, so that Ctrl-C in
+// a terminal reaches the launcher alone, which then stops its children in
+// order. Of this process's environment it sees nothing that could stand for one
+// of its flags.
+func startProcess(cfg processConfig) (*Process, error) {
+	log, err := os.OpenFile(cfg.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", cfg.name, err)
+	}
+	defer log.Close() // the child has its own
+
+	p := &Process{name: cfg.name, log: cfg.log, done: make(chan struct{})}
+	p.cmd = exec.Command(cfg.path, cfg.args...)
+	p.cmd.Env = append(plainEnviron(), cfg.env...)
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.SysProcAttr = childAttr()
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", cfg.name, err)
+	}
+	// Ends with the child, which Stop and Kill see to.
+	go func() {
+		defer close(p.done)
+		// The outcome stands in cmd.ProcessState.
+		_ = p.cmd.Wait()
+	}()
+	return p, nil
+}
+
+// plainEnviron is what a program needs anywhere, and where to write coverage.
+func plainEnviron() []string {
+	var env []string
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOCOVERDIR"} {
+		if v, found := os.LookupEnv(name); found {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// ExitCode waits for the end of the process and returns its exit code, -1 where
+// a signal ended it.
+func (p *Process) ExitCode() int {
+	<-p.done
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// LogFile is the file that has what the process wrote.
+func (p *Process) LogFile() string { return p.log }
+
+// Signal sends a signal: SIGSTOP and SIGCONT pause the process. It does nothing
+// once the process has ended.
+func (p *Process) Signal(sig syscall.Signal) error {
+	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("signal %s: %w", p.name, err)
+	}
+	return nil
+}
+
+// Stop asks the process to end (SIGTERM) and waits for it. One that takes too
+// long is killed, which is an error. It does nothing once the process has ended.
+func (p *Process) Stop() error {
+	if err := p.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	timeout := time.NewTimer(stopTimeout)
+	defer timeout.Stop()
+	select {
+	case <-p.done:
+		return nil
+	case <-timeout.C:
+		return errors.Join(fmt.Errorf("stop %s: still there after %s, killed; %s", p.name, stopTimeout, p.Ending()), p.Kill())
+	}
+}
+
+// Kill ends the process as a crash would (SIGKILL) and waits for it.
+func (p *Process) Kill() error {
+	if err := p.Signal(syscall.SIGKILL); err != nil {
+		return err
+	}
+	<-p.done
+	return nil
+}
+
+// awaitStart waits until ready returns nil. It gives up when the process ends
+// or takes longer than timeout, and ends it then.
+func (p *Process) awaitStart(timeout time.Duration, ready func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	go func() {
+		select {
+		case <-p.done:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	err := Poll(ctx, ready)
+	if err == nil {
+		return nil
+	}
+	select {
+	case <-p.done:
+		return fmt.Errorf("start %s: %s; %s", p.name, p.cmd.ProcessState, p.Ending())
+	default:
+		return errors.Join(fmt.Errorf("start %s: not ready after %s: %w; %s", p.name, timeout, err, p.Ending()), p.Kill())
+	}
+}
+
+// Ending shows the end of the log, which is where the reason for an end stands.
+func (p *Process) Ending() string {
+	return fmt.Sprintf("%s ends:\n%s", p.log, tail(p.log))
+}
+
+// tail returns the last lines of a file, indented, or why it cannot.
+func tail(path string) string {
+	lines, err := lastLines(path)
+	if err != nil {
+		return "    (" + err.Error() + ")"
+	}
+	if len(lines) == 0 {
+		return "    (empty)"
+	}
+	return "    " + strings.Join(lines, "\n    ")
+}
+
+func lastLines(path string) ([]string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Seek(max(0, info.Size()-tailBytes), io.SeekStart); err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(f)
+	if err != nil {
+		return nil, err
+	}
+	text = bytes.TrimSpace(text)
+	if len(text) == 0 {
+		return nil, nil
+	}
+	lines := strings.Split(string(text), "\n")
+	lines = lines[max(0, len(lines)-tailLines):]
+	for i, line := range lines {
+		if len(line) > tailWidth {
+			lines[i] = line[:tailWidth] + "..."
+		}
+	}
+	return lines, nil
+}

@@ -1,0 +1,237 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/etcd/etcdtest"
+)
+
+const sidecarTimeout = 30 * time.Second
+
+// SidecarConfig says how to start a sidecar. What is zero or empty is left to
+// the sidecar's own default, except where said.
+type SidecarConfig struct {
+	NodeID         string // needed; names the log, too
+	Kubeconfig     string
+	Bundle         string   // folder; empty: the built-in bundle
+	EtcdServers    []string // empty: the cluster's etcd
+	EtcdPrefix     string
+	Listen         string // host:port; empty: a free one on loopback
+	LeaseTTL       time.Duration
+	ShutdownDelay  *time.Duration // nil: the default; zero is a value of its own
+	ResyncInterval time.Duration
+	Args           []string // further flags; they win over those given here
+	Env            []string // further environment variables, NAME=value
+}
+
+// Sidecar is a sidecar that runs as a child process.
+type Sidecar struct {
+	*Process
+	NodeID string
+
+	listen string
+	client *http.Client
+}
+
+// StartSidecar starts a sidecar and returns when it is alive, which does not
+// mean that it is ready.
+func (c *Cluster) StartSidecar(cfg SidecarConfig) (*Sidecar, error) {
+	if cfg.NodeID == "" {
+		return nil, errors.New("start sidecar: SidecarConfig.NodeID is needed")
+	}
+	name := "sidecar-" + cfg.NodeID
+	if cfg.Listen == "" {
+		var err error
+		if cfg.Listen, err = etcdtest.FreeAddr(); err != nil {
+			return nil, fmt.Errorf("start %s: %w", name, err)
+		}
+	}
+	if len(cfg.EtcdServers) == 0 {
+		cfg.EtcdServers = c.Etcd.Endpoints()
+	}
+	p, err := c.start(name, "sidecar", sidecarArgs(cfg), cfg.Env)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sidecar{
+		Process: p,
+		NodeID:  cfg.NodeID,
+		listen:  cfg.Listen,
+		// One connection for each request, so that none is left over when the
+		// sidecar that listens there is another.
+		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
+	}
+	return s, p.awaitStart(sidecarTimeout, s.alive)
+}
+
+func sidecarArgs(cfg SidecarConfig) []string {
+	args := []string{
+		"run",
+		"--node-id=" + cfg.NodeID,
+		"--listen=" + cfg.Listen,
+		"--etcd-servers=" + strings.Join(cfg.EtcdServers, ","),
+	}
+	optional := func(flag, value, zero string) {
+		if value != zero {
+			args = append(args, "--"+flag+"="+value)
+		}
+	}
+	optional("kubeconfig", cfg.Kubeconfig, "")
+	optional("bundle", cfg.Bundle, "")
+	optional("etcd-prefix", cfg.EtcdPrefix, "")
+	optional("lease-ttl", cfg.LeaseTTL.String(), "0s")
+	optional("resync-interval", cfg.ResyncInterval.String(), "0s")
+	if cfg.ShutdownDelay != nil {
+		args = append(args, "--shutdown-delay="+cfg.ShutdownDelay.String())
+	}
+	return append(args, cfg.Args...)
+}
+
+// Listen is the host:port on which the sidecar listens.
+func (s *Sidecar) Listen() string { return s.listen }
+
+// URL is the address of the sidecar's HTTP server.
+func (s *Sidecar) URL() string { return "http://" + s.listen }
+
+// Get makes one request to the sidecar.
+func (s *Sidecar) Get(ctx context.Context, path string) (code int, body string, err error) {
+	return get(ctx, s.client, s.URL()+path)
+}
+
+func (s *Sidecar) alive(ctx context.Context) error {
+	code, body, err := s.Get(ctx, "/livez")
+	if err != nil {
+		return err
+	}
+	if code != http.StatusOK {
+		return fmt.Errorf("/livez answers %d: %s", code, body)
+	}
+	return nil
+}
+
+// Readyz returns nil where /readyz answers 200, and otherwise why not.
+func (s *Sidecar) Readyz(ctx context.Context) error {
+	code, body, err := s.Get(ctx, "/readyz")
+	if err != nil {
+		return err
+	}
+	if code != http.StatusOK {
+		return fmt.Errorf("/readyz of %s answers %d: %s", s.NodeID, code, firstFailure(body))
+	}
+	return nil
+}
+
+// Status returns what /status tells.
+func (s *Sidecar) Status(ctx context.Context) (Status, error) {
+	code, body, err := s.Get(ctx, "/status")
+	if err != nil {
+		return Status{}, err
+	}
+	if code != http.StatusOK {
+		return Status{}, fmt.Errorf("/status of %s answers %d: %s", s.NodeID, code, body)
+	}
+	var status Status
+	if err := json.Unmarshal([]byte(body), &status); err != nil {
+		return Status{}, fmt.Errorf("/status of %s: %w", s.NodeID, err)
+	}
+	return status, nil
+}
+
+// Status is what tests and launchers read of /status. openapi.yaml describes
+// it all.
+type Status struct {
+	Node struct {
+		ID                 string `json:"id"`
+		Release            string `json:"release"`
+		RegisteredRevision int64  `json:"registeredRevision"`
+	} `json:"node"`
+	Ready struct {
+		Ready   bool       `json:"ready"`
+		Reason  string     `json:"reason"`
+		Message string     `json:"message"`
+		Since   *time.Time `json:"since"`
+	} `json:"ready"`
+	Reconciler struct {
+		State                    string `json:"state"` // empty: there is no status
+		Version                  string `json:"version"`
+		MinimumCompatibleRelease string `json:"minimumCompatibleRelease"`
+		Leader                   string `json:"leader"`
+		Epoch                    int64  `json:"epoch"`
+		ModRevision              int64  `json:"modRevision"`
+	} `json:"reconciler"`
+	Election struct {
+		State    string `json:"state"` // ineligible, campaigning, leading
+		Leader   string `json:"leader"`
+		Epoch    int64  `json:"epoch"`
+		Eligible bool   `json:"eligible"`
+	} `json:"election"`
+	Fleet struct {
+		Revision   int64       `json:"revision"`
+		MinRelease string      `json:"minRelease"`
+		MaxRelease string      `json:"maxRelease"`
+		Nodes      []FleetNode `json:"nodes"`
+	} `json:"fleet"`
+	Reconcile struct {
+		LastError string        `json:"lastError"`
+		Objects   ObjectCounts  `json:"objects"`
+		Failures  []FailureItem `json:"failures"`
+	} `json:"reconcile"`
+	Etcd struct {
+		Connected bool  `json:"connected"`
+		Revision  int64 `json:"revision"`
+	} `json:"etcd"`
+	UpgradeReady bool `json:"upgradeReady"`
+}
+
+// FleetNode is one node as a sidecar sees it.
+type FleetNode struct {
+	ID      string `json:"id"`
+	Release string `json:"release"`
+	Ready   bool   `json:"ready"`
+	Reason  string `json:"reason"`
+	Alive   bool   `json:"alive"`
+	Blocks  bool   `json:"blocks"`
+}
+
+// ObjectCounts is what the last pass did.
+type ObjectCounts struct {
+	Desired   int `json:"desired"`
+	Applied   int `json:"applied"`
+	Unchanged int `json:"unchanged"`
+	Failed    int `json:"failed"`
+	Pruned    int `json:"pruned"`
+	Owed      int `json:"owed"`
+}
+
+// FailureItem is an object that the last pass could not apply.
+type FailureItem struct {
+	Object  string `json:"object"`
+	Message string `json:"message"`
+}
+
+// Blockers returns the IDs of the nodes that hold the leader back.
+func (s Status) Blockers() []string {
+	var ids []string
+	for _, n := range s.Fleet.Nodes {
+		if n.Blocks {
+			ids = append(ids, n.ID)
+		}
+	}
+	return ids
+}
+
+// Describe puts the reconciler status in a few words.
+func (s Status) Describe() string {
+	r := s.Reconciler
+	if r.State == "" {
+		return "none"
+	}
+	return fmt.Sprintf("%s %s min %s", r.State, r.Version, cmp.Or(r.MinimumCompatibleRelease, "?"))
+}

@@ -1,0 +1,134 @@
+package cluster
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// assetsVariable names the folder of the binaries.
+const assetsVariable = "LOCKSTEP_E2E_ASSETS"
+
+// Assets returns the folder of the binaries. Where none is named it skips the
+// test, loudly; where binaries are missing from it, the test fails.
+func Assets(t testing.TB, binaries ...string) string {
+	t.Helper()
+	dir := os.Getenv(assetsVariable)
+	if dir == "" {
+		t.Skipf("SKIPPED, NOT TESTED: needs real %s; run `make test`, or build them and set %s to their folder",
+			strings.Join(binaries, " and "), assetsVariable)
+	}
+	for _, binary := range binaries {
+		if _, err := os.Stat(filepath.Join(dir, binary)); err != nil {
+			t.Fatalf("%s: %v; `make bin/%s` builds it", assetsVariable, err, binary)
+		}
+	}
+	return dir
+}
+
+// NewForTest returns a cluster that ends with the test. If the test fails, the
+// ends of all logs are shown.
+func NewForTest(t testing.TB, binaries ...string) *Cluster {
+	t.Helper()
+	if len(binaries) == 0 {
+		binaries = []string{"kube-apiserver", "sidecar"}
+	}
+	c, err := New(Config{Assets: Assets(t, binaries...), Dir: t.TempDir(), LogDir: t.ArtifactDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeForTest(t, c) })
+	return c
+}
+
+func closeForTest(t testing.TB, c *Cluster) {
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if !t.Failed() {
+		return
+	}
+	var logs strings.Builder
+	if err := c.WriteLogs(&logs); err != nil {
+		t.Error(err)
+	}
+	t.Log(logs.String())
+}
+
+// NewAPIServer starts an etcd and a kube-apiserver on it that end with the
+// test. It skips the test where there is no binary to start.
+func NewAPIServer(t testing.TB) *APIServer {
+	t.Helper()
+	a, err := NewForTest(t, "kube-apiserver").StartAPIServer(APIServerConfig{Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// Shared is one kube-apiserver for all tests of a package, started by the first
+// that asks for it. The tests have to keep out of each other's way, with
+// objects and etcd prefixes of their own. The zero value is ready for use:
+//
+//	var api cluster.Shared
+//
+//	func TestMain(m *testing.M) {
+//		code := m.Run()
+//		api.Close()
+//		os.Exit(code)
+//	}
+//
+//	func TestApply(t *testing.T) { client := newClient(t, api.Get(t)) ... }
+type Shared struct {
+	mu     sync.Mutex // mu guards server and dir; held while it starts and stops
+	server *APIServer
+	dir    string
+}
+
+// Get returns the server. It skips the test where there is no binary to start.
+func (s *Shared) Get(t testing.TB) *APIServer {
+	t.Helper()
+	assets := Assets(t, "kube-apiserver")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.server == nil {
+		s.start(t, assets)
+	}
+	return s.server
+}
+
+// start needs mu.
+func (s *Shared) start(t testing.TB, assets string) {
+	t.Helper()
+	var err error
+	if s.dir, err = os.MkdirTemp("", "lockstep-test-"); err != nil {
+		t.Fatal(err)
+	}
+	c, err := New(Config{Assets: assets, Dir: s.dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.server, err = c.StartAPIServer(APIServerConfig{Name: "shared"}); err != nil {
+		s.server = nil
+		t.Error(c.Close())
+		t.Fatal(err)
+	}
+}
+
+// Close stops the server, where one was started, and panics where that fails.
+func (s *Shared) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.server == nil {
+		return
+	}
+	if err := s.server.Cluster.Close(); err != nil {
+		panic(err)
+	}
+	s.server = nil
+	if err := os.RemoveAll(s.dir); err != nil {
+		panic(err)
+	}
+}
