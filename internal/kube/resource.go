@@ -1,0 +1,108 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Resource is a kind as this apiserver serves it.
+type Resource struct {
+	schema.GroupVersionKind
+	Name       string // in paths, like "configmaps"
+	Namespaced bool
+	HasStatus  bool // status is a subresource: writes of the object do not touch it
+	Listable   bool
+}
+
+// Path is where an object is; without a name, where all of the namespace are;
+// without a namespace, where all are.
+func (r Resource) Path(namespace, name string) string {
+	parts := []string{"/api", r.Version}
+	if r.Group != "" {
+		parts = []string{"/apis", r.Group, r.Version}
+	}
+	if namespace != "" {
+		parts = append(parts, "namespaces", url.PathEscape(namespace))
+	}
+	parts = append(parts, r.Name)
+	if name != "" {
+		parts = append(parts, url.PathEscape(name))
+	}
+	return strings.Join(parts, "/")
+}
+
+// Resources returns what the apiserver serves in gv, by kind. A group version
+// that it does not know has none: that is an answer, not an error.
+func (c *Client) Resources(ctx context.Context, gv schema.GroupVersion) (map[string]Resource, error) {
+	path := "/apis/" + url.PathEscape(gv.Group) + "/" + url.PathEscape(gv.Version)
+	if gv.Group == "" {
+		path = "/api/" + url.PathEscape(gv.Version)
+	}
+	body, err := c.Do(ctx, Request{Verb: http.MethodGet, Path: path})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("discover %s: %w", gv, err)
+	}
+	var list metav1.APIResourceList
+	if err := json.Unmarshal(body, &list); err != nil {
+		return nil, fmt.Errorf("discover %s: %w", gv, err)
+	}
+	return byKind(gv, list.APIResources), nil
+}
+
+func byKind(gv schema.GroupVersion, served []metav1.APIResource) map[string]Resource {
+	out := map[string]Resource{}
+	status := map[string]bool{}
+	for _, r := range served {
+		if name, sub, isSub := strings.Cut(r.Name, "/"); isSub {
+			status[name] = status[name] || sub == "status"
+		}
+	}
+	for _, r := range served {
+		if strings.Contains(r.Name, "/") {
+			continue
+		}
+		out[r.Kind] = Resource{
+			GroupVersionKind: gv.WithKind(r.Kind), Name: r.Name, Namespaced: r.Namespaced,
+			HasStatus: status[r.Name], Listable: slices.Contains(r.Verbs, "list"),
+		}
+	}
+	return out
+}
+
+// Versions returns the versions of a group that the apiserver serves, the one it
+// prefers first; none if it does not know the group.
+func (c *Client) Versions(ctx context.Context, group string) ([]string, error) {
+	if group == "" {
+		return []string{"v1"}, nil
+	}
+	body, err := c.Do(ctx, Request{Verb: http.MethodGet, Path: "/apis/" + url.PathEscape(group)})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("discover group %s: %w", group, err)
+	}
+	var g metav1.APIGroup
+	if err := json.Unmarshal(body, &g); err != nil {
+		return nil, fmt.Errorf("discover group %s: %w", group, err)
+	}
+	out := []string{g.PreferredVersion.Version}
+	for _, v := range g.Versions {
+		if v.Version != g.PreferredVersion.Version {
+			out = append(out, v.Version)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,22 @@
+package bundle
+
+import (
+	"embed"
+	"io/fs"
+	"path"
+)
+
+// builtin is the bundle that is used where none is given, and the example of
+// how one is written.
+//
+//go:embed builtin
+var builtin embed.FS
+
+// Builtin returns the bundle that is part of the program.
+func Builtin() (*Bundle, error) {
+	sub, err := fs.Sub(builtin, "builtin")
+	if err != nil {
+		return nil, err
+	}
+	return load(sub, func(name string) string { return path.Join("builtin", name) })
+}

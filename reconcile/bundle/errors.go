@@ -1,0 +1,90 @@
+package bundle
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Problem is one thing that is wrong with a bundle, and where.
+type Problem struct {
+	File     string // as the user would write it; empty: the bundle as a whole
+	Line     int    // from 1; 0: the file as a whole
+	Document int    // from 1, within the file; 0: the file as a whole
+	Message  string // what is wrong, and what to do
+}
+
+// Error reads "file:line: message (document 2)".
+func (p *Problem) Error() string {
+	var b strings.Builder
+	if p.File != "" {
+		b.WriteString(p.File)
+		if p.Line > 0 {
+			fmt.Fprintf(&b, ":%d", p.Line)
+		}
+		b.WriteString(": ")
+	}
+	b.WriteString(p.Message)
+	if p.Document > 1 {
+		fmt.Fprintf(&b, " (document %d)", p.Document)
+	}
+	return b.String()
+}
+
+// LoadError is everything that is wrong with a bundle, by file and line. Its
+// parts are found with errors.As as well.
+type LoadError struct {
+	Problems []*Problem // never empty
+}
+
+// Error has one line for each problem.
+func (e *LoadError) Error() string {
+	lines := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		lines[i] = p.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap gives the problems to errors.As.
+func (e *LoadError) Unwrap() []error {
+	out := make([]error, len(e.Problems))
+	for i, p := range e.Problems {
+		out[i] = p
+	}
+	return out
+}
+
+// problems collects what is wrong while loading goes on.
+type problems struct {
+	list []*Problem
+}
+
+func (p *problems) add(at place, format string, args ...any) {
+	p.list = append(p.list, &Problem{File: at.file, Line: at.line, Document: at.document, Message: fmt.Sprintf(format, args...)})
+}
+
+// err returns nil or a *LoadError, sorted by place.
+func (p *problems) err() error {
+	if len(p.list) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(p.list, func(a, b *Problem) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
+	})
+	return &LoadError{Problems: p.list}
+}
+
+// place is where something stands.
+type place struct {
+	file     string
+	line     int
+	document int
+}
+
+// at returns the same document's given line.
+func (p place) at(line int) place { p.line = line; return p }
+
+// String reads "file:line".
+func (p place) String() string { return fmt.Sprintf("%s:%d", p.file, p.line) }

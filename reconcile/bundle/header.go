@@ -1,0 +1,151 @@
+package bundle
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// The type of bundle.yaml.
+const (
+	headerAPIVersion = "lockstep.dev/v1"
+	headerKind       = "Bundle"
+)
+
+// header reads bundle.yaml. Every field is known and checked: a misspelt
+// constraint must not be taken for one that was never set.
+func (l *loader) header(at place, documents []document) {
+	if len(documents) != 1 {
+		l.problems.add(at, "has %d documents, want one of kind %s", len(documents), headerKind)
+		return
+	}
+	h := headerReader{problems: l.problems, at: documents[0].at, root: documents[0].root}
+	before := len(l.problems.list)
+	b := h.bundle()
+	if len(l.problems.list) == before {
+		l.bundle = b
+	}
+}
+
+type headerReader struct {
+	problems *problems
+	at       place
+	root     *node
+}
+
+func (h *headerReader) bundle() *Bundle {
+	if h.root.kind != mapping {
+		h.problems.add(h.at, "has to be a mapping")
+		return nil
+	}
+	h.known(h.root, "", "apiVersion", "kind", "metadata", "release", "minReconcilerRelease", "minApiserverRelease", "prunePolicy")
+	h.equals("apiVersion", headerAPIVersion)
+	h.equals("kind", headerKind)
+	b := &Bundle{Name: h.name(), Version: h.version()}
+	b.Constraints.MinReconciler = h.release("minReconcilerRelease")
+	b.Constraints.MinApiserver = h.release("minApiserverRelease")
+	b.PruneImmediately = h.prunePolicy()
+	if err := b.Constraints.Validate(b.Version.Release); err != nil {
+		h.problems.add(h.constraintAt(b), "%v", err)
+	}
+	return b
+}
+
+// known complains about fields that bundle.yaml does not have.
+func (h *headerReader) known(n *node, parent string, fields ...string) {
+	for _, k := range n.keys {
+		name, _ := k.text()
+		if !slices.Contains(fields, name) {
+			h.problems.add(h.at.at(k.line), "unknown field %q; known are %s", parent+name, strings.Join(fields, ", "))
+		}
+	}
+}
+
+func (h *headerReader) equals(field, want string) {
+	n := h.root.get(field)
+	if n == nil {
+		h.problems.add(h.at, "lacks %s: %s", field, want)
+		return
+	}
+	if got, ok := n.text(); !ok || got != want {
+		h.problems.add(h.at.at(n.line), "%s has to be %s", field, want)
+	}
+}
+
+func (h *headerReader) name() string {
+	metadata := h.root.get("metadata")
+	if metadata == nil || metadata.kind != mapping {
+		h.problems.add(h.at, "lacks metadata with a name")
+		return ""
+	}
+	h.known(metadata, "metadata.", "name")
+	name, ok := metadata.get("name").text()
+	if !ok || name == "" {
+		h.problems.add(h.at.at(metadata.line), "metadata.name has to be a string that is not empty")
+	}
+	return name
+}
+
+func (h *headerReader) version() protocol.Version {
+	n := h.root.get("release")
+	if n == nil {
+		h.problems.add(h.at, "lacks release, like 1.4.0")
+		return protocol.Version{}
+	}
+	v, err := protocol.ParseVersion(h.string(n))
+	if err != nil {
+		h.problems.add(h.at.at(n.line), "release: %v", err)
+	}
+	return v
+}
+
+// release reads a constraint; one that is not set asks for nothing.
+func (h *headerReader) release(field string) protocol.Release {
+	n := h.root.get(field)
+	if n == nil {
+		return protocol.Release{}
+	}
+	r, err := protocol.ParseRelease(h.string(n))
+	if err != nil {
+		h.problems.add(h.at.at(n.line), "%s: %v", field, err)
+	}
+	return r
+}
+
+// string shows a value that should be a string: `release: 1.4` is a number, and
+// the complaint about it has to show it.
+func (h *headerReader) string(n *node) string {
+	if n.kind != scalar || n.value == nil {
+		return ""
+	}
+	return fmt.Sprint(n.value)
+}
+
+func (h *headerReader) prunePolicy() bool {
+	n := h.root.get("prunePolicy")
+	if n == nil {
+		return false
+	}
+	switch s, _ := n.text(); s {
+	case "WhenUpgraded":
+	case "Immediately":
+		return true
+	default:
+		h.problems.add(h.at.at(n.line), "prunePolicy has to be WhenUpgraded (the default) or Immediately")
+	}
+	return false
+}
+
+// constraintAt is where the constraint stands that is above the release.
+func (h *headerReader) constraintAt(b *Bundle) place {
+	field := "minApiserverRelease"
+	if b.Version.Release.Less(b.Constraints.MinReconciler) {
+		field = "minReconcilerRelease"
+	}
+	if n := h.root.get(field); n != nil {
+		return h.at.at(n.line)
+	}
+	return h.at
+}

@@ -1,0 +1,133 @@
+package bundle
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// readJSON reads the documents of a .json file. It does not go through the YAML
+// parser, which knows neither surrogate pairs nor JSON's rules on numbers.
+func readJSON(file string, data []byte, p *problems) []document {
+	r := jsonReader{data: data, problems: p, decoder: json.NewDecoder(bytes.NewReader(data))}
+	r.decoder.UseNumber()
+	var out []document
+	for number := 1; ; number++ {
+		r.at = place{file: file, document: number}
+		root, err := r.next(0)
+		if errors.Is(err, io.EOF) && (root == nil && r.rest() == 0) {
+			return out
+		}
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			p.add(r.at.at(r.line()), "not valid JSON: %v", err)
+			return out
+		}
+		out = append(out, document{at: r.at.at(root.line), root: root})
+	}
+}
+
+// jsonReader walks the tokens of encoding/json, which alone tell of duplicate
+// keys.
+type jsonReader struct {
+	data     []byte
+	decoder  *json.Decoder
+	problems *problems
+	at       place
+	open     int // objects and arrays that have begun and not ended
+	seenLine int // the line of seenOffset
+	seenAt   int
+}
+
+// rest is not 0 where the input ended inside of a value.
+func (r *jsonReader) rest() int { return r.open }
+
+// line is where the token that was read last ends. Offsets only grow.
+func (r *jsonReader) line() int {
+	offset := min(int(r.decoder.InputOffset()), len(r.data))
+	r.seenLine += bytes.Count(r.data[r.seenAt:offset], []byte{'\n'})
+	r.seenAt = offset
+	return r.seenLine + 1
+}
+
+func (r *jsonReader) next(depth int) (*node, error) {
+	token, err := r.decoder.Token()
+	if err != nil {
+		return nil, err
+	}
+	return r.value(token, depth)
+}
+
+func (r *jsonReader) value(token json.Token, depth int) (*node, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("nested more than %d levels deep", maxDepth)
+	}
+	out := &node{line: r.line(), kind: scalar}
+	switch t := token.(type) {
+	case json.Delim:
+		return out, r.composite(out, t, depth)
+	case json.Number:
+		v, ok := number(t)
+		if !ok {
+			return nil, fmt.Errorf("the number %s is too large", t)
+		}
+		out.value = v
+	default:
+		out.value = t
+	}
+	return out, nil
+}
+
+// composite fills an object or an array, up to and with its end.
+func (r *jsonReader) composite(out *node, delim json.Delim, depth int) error {
+	r.open++
+	read := r.elements
+	out.kind = sequence
+	if delim == '{' {
+		out.kind, read = mapping, r.members
+	}
+	if err := read(out, depth+1); err != nil {
+		return err
+	}
+	_, err := r.decoder.Token()
+	r.open--
+	return err
+}
+
+func (r *jsonReader) elements(out *node, depth int) error {
+	for r.decoder.More() {
+		item, err := r.next(depth)
+		if err != nil {
+			return err
+		}
+		out.items = append(out.items, item)
+	}
+	return nil
+}
+
+func (r *jsonReader) members(out *node, depth int) error {
+	seen := map[string]int{}
+	for r.decoder.More() {
+		key, err := r.next(depth) // the decoder takes nothing but strings here
+		if err != nil {
+			return err
+		}
+		value, err := r.next(depth)
+		if err != nil {
+			return err
+		}
+		name, _ := key.text()
+		if first, dup := seen[name]; dup {
+			r.problems.add(r.at.at(key.line), "duplicate key %q, first at line %d", name, first)
+			continue
+		}
+		seen[name] = key.line
+		out.keys = append(out.keys, key)
+		out.items = append(out.items, value)
+	}
+	return nil
+}

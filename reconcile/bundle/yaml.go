@@ -1,0 +1,192 @@
+package bundle
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// document is one document of a file: nil root where it is empty.
+type document struct {
+	at   place
+	root *node
+}
+
+// readYAML splits data into documents. After a syntax error nothing more of the
+// file can be understood, and the documents before it are returned.
+func readYAML(file string, data []byte, p *problems) []document {
+	loader, err := yaml.NewLoader(bytes.NewReader(data), yaml.WithV3Defaults())
+	if err != nil {
+		p.add(place{file: file}, "%v", err)
+		return nil
+	}
+	var out []document
+	r := yamlReader{problems: p}
+	for number := 1; ; number++ {
+		r.at = place{file: file, document: number}
+		var raw yaml.Node
+		err := loader.Load(&raw)
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			message, line := syntax(err)
+			p.add(r.at.at(line), "%s", message)
+			return out
+		}
+		if root := r.document(&raw); root != nil {
+			out = append(out, document{at: r.at.at(root.line), root: root})
+		}
+	}
+}
+
+// syntax takes a yaml error apart.
+func syntax(err error) (message string, line int) {
+	var load *yaml.LoadError
+	if !errors.As(err, &load) {
+		return err.Error(), 0
+	}
+	message = "not valid YAML: " + load.Message
+	if load.ContextMsg != "" {
+		message += " (" + load.ContextMsg + ")"
+	}
+	return message, load.Mark.Line
+}
+
+// yamlReader turns yaml nodes into ours. It counts what aliases stand for: each
+// is expanded where it is, so a small file could ask for any amount of memory.
+type yamlReader struct {
+	problems *problems
+	at       place
+	within   int  // aliases that are being expanded
+	expanded int  // values made within them
+	tooLarge bool // told once for each file
+}
+
+func (r *yamlReader) document(raw *yaml.Node) *node {
+	if len(raw.Content) == 0 {
+		return nil
+	}
+	root := r.node(raw.Content[0], 0)
+	if root == nil || r.tooLarge || root.kind == scalar && root.value == nil {
+		return nil
+	}
+	return root
+}
+
+// node returns nil where the problem was told.
+func (r *yamlReader) node(raw *yaml.Node, depth int) *node {
+	if r.within > 0 {
+		r.expanded++
+	}
+	if r.expanded > maxExpanded || depth > maxDepth {
+		if !r.tooLarge {
+			r.tooLarge = true
+			r.problems.add(r.at.at(raw.Line), "nested too deeply, or its aliases stand for too much (at most %d levels and %d values)", maxDepth, maxExpanded)
+		}
+		return nil
+	}
+	if r.tooLarge {
+		return nil
+	}
+	switch raw.Kind {
+	case yaml.AliasNode:
+		r.within++
+		defer func() { r.within-- }()
+		return r.node(raw.Alias, depth+1)
+	case yaml.MappingNode:
+		return r.mapping(raw, depth)
+	case yaml.SequenceNode:
+		return r.sequence(raw, depth)
+	case yaml.ScalarNode:
+		return r.scalar(raw)
+	default:
+	}
+	r.problems.add(r.at.at(raw.Line), "a YAML construct that manifests cannot have")
+	return nil
+}
+
+func (r *yamlReader) mapping(raw *yaml.Node, depth int) *node {
+	out := &node{line: raw.Line, kind: mapping}
+	seen := map[string]int{}
+	for i := 0; i+1 < len(raw.Content) && !r.tooLarge; i += 2 {
+		rawKey := raw.Content[i]
+		key, err := r.key(rawKey)
+		if err != nil {
+			r.problems.add(r.at.at(rawKey.Line), "%v", err)
+			continue
+		}
+		if first, dup := seen[key]; dup {
+			r.problems.add(r.at.at(rawKey.Line), "duplicate key %q, first at line %d", key, first)
+			continue
+		}
+		seen[key] = rawKey.Line
+		if value := r.node(raw.Content[i+1], depth+1); value != nil {
+			out.keys = append(out.keys, &node{line: rawKey.Line, kind: scalar, value: key})
+			out.items = append(out.items, value)
+		}
+	}
+	return out
+}
+
+func (r *yamlReader) key(raw *yaml.Node) (string, error) {
+	switch {
+	case raw.Kind != yaml.ScalarNode:
+		return "", errors.New("a key has to be a string")
+	case raw.ShortTag() == "!!merge":
+		return "", errors.New("merge keys (<<) are not supported; write the fields out")
+	case raw.ShortTag() == "!!null":
+		return "", errors.New("a key is empty")
+	case raw.ShortTag() != "!!str":
+		return "", fmt.Errorf("the key %s has to be a string; put it in quotes", raw.Value)
+	}
+	return raw.Value, nil
+}
+
+func (r *yamlReader) sequence(raw *yaml.Node, depth int) *node {
+	out := &node{line: raw.Line, kind: sequence}
+	for _, item := range raw.Content {
+		if r.tooLarge {
+			break
+		}
+		if value := r.node(item, depth+1); value != nil {
+			out.items = append(out.items, value)
+		}
+	}
+	return out
+}
+
+func (r *yamlReader) scalar(raw *yaml.Node) *node {
+	out := &node{line: raw.Line, kind: scalar}
+	var err error
+	switch raw.ShortTag() {
+	case "!!null":
+	case "!!str", "!!timestamp": // JSON knows no time: it is the text
+		out.value = raw.Value
+	case "!!bool":
+		var v bool
+		err = raw.Decode(&v)
+		out.value = v
+	case "!!int":
+		var v int64
+		err = raw.Decode(&v)
+		out.value = v
+	case "!!float":
+		var v float64
+		if err = raw.Decode(&v); err == nil && (math.IsInf(v, 0) || math.IsNaN(v)) {
+			err = errors.New("JSON has no such number")
+		}
+		out.value = v
+	default:
+		err = fmt.Errorf("the tag %s cannot be used in a manifest", raw.Tag)
+	}
+	if err != nil {
+		r.problems.add(r.at.at(raw.Line), "value %q: %v", raw.Value, err)
+		return nil
+	}
+	return out
+}

@@ -1,0 +1,24 @@
+// Package reconcile makes the objects in the Kubernetes API those of a bundle
+// (DESIGN 6). It carries out what the leader decided (protocol.Work), and owns
+// the objects of its set, their stamps, and the set's parent object with the
+// mark. When and by whom a pass is made is for package election; what a bundle
+// is, for package bundle.
+//
+// A pass (Reconciler.Reconcile) repeats three steps until nothing is left to do:
+//
+//	gather   the parent with the mark, and each kind of the set, listed once (gather.go)
+//	decide   what each object needs, and what may be removed (plan.go, compare.go, prune.go)
+//	execute  wave by wave, each write with its preconditions (apply.go, remove.go)
+//
+// A pass over objects that are as they should be ends after the first list and
+// writes nothing. After writes, the list that finds nothing to do is the "last
+// list" of DESIGN 6.4.
+//
+// What keeps a stale leader from doing harm: before each write the lease is
+// checked, and no request outlives it; updates carry uid and resourceVersion,
+// deletions carry both as preconditions, creations are POSTs; and no object that
+// bears a higher content epoch is touched. An admission policy that makes the
+// API server itself refuse such writes is not there yet.
+//
+// Goroutines run only inside of Reconcile and Survey, which wait for them.
+package reconcile

@@ -1,0 +1,81 @@
+package reconcile
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// metrics of reconciliation. They are of this process: a sidecar that does not
+// lead keeps what its last pass came to.
+type metrics struct {
+	passes      *prometheus.CounterVec
+	duration    prometheus.Histogram
+	lastSuccess prometheus.Gauge
+	objects     *prometheus.GaugeVec
+	writes      *prometheus.CounterVec
+}
+
+// The results of a pass.
+const (
+	resultComplete   = "complete"
+	resultIncomplete = "incomplete"
+	resultError      = "error"
+)
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	f := promauto.With(reg)
+	m := &metrics{
+		passes: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "lockstep_reconcile_passes_total",
+			Help: "Passes over the objects, by result: complete (all as wanted), incomplete (some objects failed: see failures in /status), error (the pass could not be done: see lastError in /status).",
+		}, []string{"result"}),
+		duration: f.NewHistogram(prometheus.HistogramOpts{
+			Name:    "lockstep_reconcile_duration_seconds",
+			Help:    "How long a pass took. A pass without changes is one list of each kind.",
+			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+		}),
+		lastSuccess: f.NewGauge(prometheus.GaugeOpts{
+			Name: "lockstep_reconcile_last_success_timestamp_seconds",
+			Help: "When a pass last left all objects as wanted; 0: never. On the leader, alert when it is older than a few resync intervals.",
+		}),
+		objects: f.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "lockstep_reconcile_objects",
+			Help: "Objects in the last pass, by state. failed above 0 needs a person: /status lists them with the API's message. owed are removals that wait for the end of an upgrade.",
+		}, []string{"state"}),
+		writes: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "lockstep_reconcile_writes_total",
+			Help: "Writes of objects that took effect, by verb. In a quiet cluster it stands still; if it does not, another writer changes the same objects.",
+		}, []string{"verb"}),
+	}
+	for _, result := range []string{resultComplete, resultIncomplete, resultError} {
+		m.passes.WithLabelValues(result)
+	}
+	for _, v := range verbs() {
+		m.writes.WithLabelValues(string(v))
+	}
+	m.show(Report{})
+	return m
+}
+
+func (m *metrics) wrote(v verb) {
+	if v != verbNone {
+		m.writes.WithLabelValues(string(v)).Inc()
+	}
+}
+
+func (m *metrics) show(r Report) {
+	for state, n := range map[string]int{
+		"desired": r.Desired, "applied": r.Applied, "unchanged": r.Unchanged, "failed": r.Failed, "pruned": r.Pruned, "owed": r.Owed,
+	} {
+		m.objects.WithLabelValues(state).Set(float64(n))
+	}
+}
+
+func (m *metrics) passed(r Report, result string) {
+	m.passes.WithLabelValues(result).Inc()
+	m.duration.Observe(r.Duration.Seconds())
+	if result == resultComplete {
+		m.lastSuccess.Set(float64(r.LastSuccess.UnixMilli()) / 1000)
+	}
+	m.show(r)
+}

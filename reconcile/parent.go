@@ -1,0 +1,202 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/lockstep-dev/lockstep/internal/kube"
+)
+
+// parent is the set's parent object as it was read.
+type parent struct {
+	obj     *kube.Object // nil: it is not there
+	record  record       // only where known
+	known   bool         // the record was there and could be decoded
+	problem string       // why it could not be decoded
+	kinds   []schema.GroupKind
+}
+
+// contents is what the annotations of the parent say of the set (KEP-3659).
+type contents struct {
+	kinds      []schema.GroupKind
+	namespaces []string // other than the parent's own
+}
+
+// readParent reads the parent. That it is absent is an answer; that it cannot
+// be read is an error.
+func (a api) readParent(ctx context.Context, s set) (parent, error) {
+	var out parent
+	err := a.read(ctx, func(ctx context.Context) error {
+		obj, err := a.client.Get(ctx, parentResource(), s.namespace, s.name)
+		if apierrors.IsNotFound(err) {
+			out = parent{}
+			return nil
+		}
+		if err == nil {
+			out = decodeParent(obj)
+		}
+		return err
+	})
+	return out, markError("read the mark", err)
+}
+
+func markError(doing string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
+		return &ForbiddenError{Err: fmt.Errorf("%s: %w", doing, err)}
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+func decodeParent(obj *kube.Object) parent {
+	out := parent{obj: obj, kinds: parseKinds(obj.GetAnnotations()[annotationKinds])}
+	data, found, err := unstructured.NestedString(obj.Object, "data", markKey)
+	if err != nil || !found {
+		out.problem = "the parent has no " + markKey
+		return out
+	}
+	if out.record, err = decodeMark(data); err != nil {
+		out.problem = err.Error()
+		return out
+	}
+	out.known = true
+	return out
+}
+
+// parseKinds reads "ConfigMap,Deployment.apps". People can edit it: what makes
+// no sense is passed over.
+func parseKinds(s string) []schema.GroupKind {
+	var out []schema.GroupKind
+	for part := range strings.SplitSeq(s, ",") {
+		gk := schema.ParseGroupKind(strings.TrimSpace(part))
+		if gk.Kind != "" && gk.Kind != "List" {
+			out = append(out, gk)
+		}
+	}
+	return out
+}
+
+func formatKinds(kinds []schema.GroupKind) string {
+	names := map[string]bool{}
+	for _, gk := range kinds {
+		names[gk.String()] = true
+	}
+	return strings.Join(slices.Sorted(maps.Keys(names)), ",")
+}
+
+// with returns the object that the parent has to become. What others wrote on
+// it stays.
+func (p parent) with(s set, r record, c contents) (*kube.Object, error) {
+	obj := &kube.Object{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
+	if p.obj != nil {
+		obj = p.obj.DeepCopy()
+	}
+	obj.SetName(s.name)
+	obj.SetNamespace(s.namespace)
+	labels, annotations := obj.GetLabels(), obj.GetAnnotations()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	labels[labelSetID] = s.id()
+	annotations[annotationTooling] = tooling
+	annotations[annotationKinds] = formatKinds(c.kinds)
+	annotations[annotationNamespaces] = strings.Join(slices.Compact(slices.Sorted(slices.Values(c.namespaces))), ",")
+	obj.SetLabels(labels)
+	obj.SetAnnotations(annotations)
+	data, err := encodeMark(r)
+	if err != nil {
+		return nil, err
+	}
+	if _, isMap := obj.Object["data"].(map[string]any); !isMap {
+		obj.Object["data"] = map[string]any{}
+	}
+	return obj, unstructured.SetNestedField(obj.Object, data, "data", markKey)
+}
+
+// stands reports whether the parent says all that want says, whoever wrote it.
+func (p parent) stands(want *kube.Object, r record) bool {
+	if p.obj == nil || !p.known || !p.record.sameContent(r) {
+		return false
+	}
+	have, wanted := p.obj.GetAnnotations(), want.GetAnnotations()
+	for _, name := range []string{annotationTooling, annotationKinds, annotationNamespaces} {
+		if have[name] != wanted[name] {
+			return false
+		}
+	}
+	return p.obj.GetLabels()[labelSetID] == want.GetLabels()[labelSetID]
+}
+
+// errMarkChanged says that somebody else wrote the mark meanwhile.
+var errMarkChanged = errors.New("somebody else wrote the mark meanwhile")
+
+// writeParent writes want over p: by POST where there was none, else with uid and
+// resourceVersion as preconditions. Where the outcome is unknown, it looks, and
+// tries again only if p still is what is there.
+func (a api) writeParent(ctx context.Context, p parent, s set, want *kube.Object) (parent, error) {
+	for attempt := 1; ; attempt++ {
+		written, err := a.tryParent(ctx, p, want)
+		if err == nil {
+			return decodeParent(written), nil
+		}
+		missing := p.obj != nil && apierrors.IsNotFound(err) // else it is the namespace that is missing
+		next := judge(err)
+		if next != wait && next != again && !missing || attempt == maxAttempts {
+			return p, markError("write the mark", conclude(err))
+		}
+		if next == wait {
+			if err := pause(ctx, attempt, err); err != nil {
+				return p, err
+			}
+		}
+		now, err := a.readParent(ctx, s)
+		switch {
+		case err != nil:
+			return p, err
+		case now.obj != nil && now.known && sameMark(now, want):
+			return now, nil
+		case !sameVersion(now, p):
+			return now, errMarkChanged
+		}
+	}
+}
+
+func (a api) tryParent(ctx context.Context, p parent, want *kube.Object) (written *kube.Object, err error) {
+	err = a.within(ctx, func(ctx context.Context) (err error) {
+		if p.obj == nil {
+			written, err = a.client.Create(ctx, parentResource(), want)
+		} else {
+			written, err = a.client.Update(ctx, parentResource(), want)
+		}
+		return err
+	})
+	return written, err
+}
+
+// sameVersion reports whether a and b were read from the same object, unchanged.
+func sameVersion(a, b parent) bool {
+	if a.obj == nil || b.obj == nil {
+		return a.obj == nil && b.obj == nil
+	}
+	return a.obj.GetUID() == b.obj.GetUID() && a.obj.GetResourceVersion() == b.obj.GetResourceVersion()
+}
+
+// sameMark reports whether the parent bears the very mark of want.
+func sameMark(p parent, want *kube.Object) bool {
+	have, _, _ := unstructured.NestedString(p.obj.Object, "data", markKey)
+	wanted, _, _ := unstructured.NestedString(want.Object, "data", markKey)
+	return have == wanted
+}

@@ -1,0 +1,294 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+)
+
+// maxRounds bounds how often a pass gathers and writes. Two are usual (write,
+// and the last list), CRDs take one more, removals another. Who still finds
+// something to do after that fights with another writer.
+const maxRounds = 6
+
+// awaitDefinitions is how long a pass waits for the kinds that its CRDs bring.
+// With several apiservers a CRD is established after five seconds only.
+const awaitDefinitions = 15 * time.Second
+
+// pass is one run of Reconcile.
+type pass struct {
+	api
+	rec    *Reconciler
+	work   protocol.Work
+	bundle *bundle.Bundle
+	wanted []wanted
+
+	parent  parent
+	found   found
+	plan    plan
+	prune   pruneSet
+	begun   bool  // the parent names this content and leader, and all kinds
+	awaited bool  // for kinds, once in a pass
+	highest int64 // content epoch seen
+	settled bool  // a list found all as it should be
+	done    bool  // and the mark says so
+
+	mu      sync.Mutex // mu guards what the workers of a wave write
+	failed  map[key]string
+	stuck   map[key]string // removals that failed
+	written map[key]verb
+}
+
+// run makes rounds until one finds nothing to do. The first thing is the mark:
+// whoever may not read it must not write objects.
+func (p *pass) run(ctx context.Context) (err error) {
+	if p.parent, err = p.readParent(ctx, p.rec.set); err != nil {
+		return err
+	}
+	for range maxRounds {
+		if err := p.look(ctx); err != nil {
+			return err
+		}
+		if p.highest > p.work.Content.Epoch {
+			return nil // the leader has to choose a higher content epoch
+		}
+		more, err := p.round(ctx)
+		if newer, ok := errors.AsType[*newerContentError](err); ok {
+			p.highest = max(p.highest, newer.epoch)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !more {
+			return p.finish(ctx)
+		}
+	}
+	return nil
+}
+
+// look gathers and decides. Where most objects are known, their metadata shows
+// that they are still the same; only kinds of which something is not are listed
+// whole.
+func (p *pass) look(ctx context.Context) (err error) {
+	g, known := p.rec.gatherer(p.api), p.rec.known()
+	d := metadata
+	if 2*len(known) < len(p.wanted) {
+		d = whole
+	}
+	if p.found, err = g.gather(ctx, kindsOf(p.wanted), p.parent.kinds, d); err != nil {
+		return err
+	}
+	p.decide(known)
+	if d == whole || p.plan.empty() {
+		return nil
+	}
+	if err := g.into(ctx, p.found, p.plan.kinds(), whole); err != nil {
+		return err
+	}
+	p.decide(known)
+	return nil
+}
+
+// decide makes the plans from what was found.
+func (p *pass) decide(known map[key]accepted) {
+	p.highest = max(highestEpoch(p.found.live), p.record().highestEpoch())
+	p.plan = makePlan(world{
+		set: p.rec.set, content: p.work.Content, wanted: p.wanted, kinds: p.found.kinds, live: p.found.live,
+		accepted: known, failed: p.failed,
+	})
+	p.rec.accept(p.plan.inPlace)
+	p.prune = makePruneSet(pruneInput{
+		wanted: p.wanted, kinds: p.found.kinds, live: p.found.live, allowMass: p.rec.cfg.AllowMassPrune,
+	})
+	p.prune.removals = slices.DeleteFunc(p.prune.removals, func(r removal) bool {
+		_, stuck := p.stuck[r.key]
+		return stuck
+	})
+}
+
+// record is the mark as it stands, or what the objects tell of it.
+func (p *pass) record() record {
+	if p.parent.known {
+		return p.parent.record
+	}
+	return fromStamps(stampsOf(p.found.live))
+}
+
+// round does the next thing, and reports whether it did something: then what is
+// there has to be looked at again. Definitions come alone, since what they bring
+// has to be listed before it can be compared; removals come last, when all else
+// is in place.
+func (p *pass) round(ctx context.Context) (more bool, err error) {
+	if changes := p.plan.changes[WaveDefinitions]; len(changes) > 0 {
+		return true, p.write(ctx, changes)
+	}
+	if pending := p.pending(); len(pending) > 0 && !p.awaited {
+		p.awaited = true
+		served, err := p.await(ctx, pending)
+		if served || err != nil {
+			return true, err
+		}
+	}
+	if !p.plan.empty() {
+		for _, wave := range waves() {
+			if err := p.write(ctx, p.plan.changes[wave]); err != nil {
+				return false, err
+			}
+		}
+		return true, nil
+	}
+	p.settled = true
+	if p.mayRemove() {
+		return true, p.remove(ctx)
+	}
+	return false, nil
+}
+
+// write writes the changes of a wave.
+func (p *pass) write(ctx context.Context, changes []change) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	if err := p.begin(ctx); err != nil {
+		return err
+	}
+	return each(ctx, p.rec.cfg.Concurrency, len(changes), func(ctx context.Context, i int) error {
+		a := applier{api: p.api, change: changes[i], content: p.work.Content}
+		res, err := a.run(ctx)
+		if err != nil {
+			return fmt.Errorf("apply %s: %w", changes[i].wanted.key, err)
+		}
+		p.took(changes[i].wanted, res)
+		return nil
+	})
+}
+
+// took notes what became of an object.
+func (p *pass) took(w wanted, res result) {
+	if res.failure == "" {
+		p.rec.accept(map[key]accepted{w.key: acceptedAs(w, res.live)})
+		p.rec.metrics.wrote(res.verb)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if res.failure != "" {
+		p.failed[w.key] = res.failure
+		return
+	}
+	if res.verb != verbNone {
+		p.written[w.key] = res.verb
+	}
+}
+
+// mayRemove reports whether what the bundle dropped goes now.
+func (p *pass) mayRemove() bool {
+	return p.work.Removals && len(p.prune.removals) > 0 && p.prune.held == "" && !p.lacksRequired()
+}
+
+// remove deletes what the bundle dropped, in reverse order of the waves.
+func (p *pass) remove(ctx context.Context) error {
+	if err := p.begin(ctx); err != nil {
+		return err
+	}
+	p.settled = false
+	for _, wave := range slices.Backward(waves()) {
+		var removals []removal
+		for _, r := range p.prune.removals {
+			if waveOf(r.key.GroupKind) == wave {
+				removals = append(removals, r)
+			}
+		}
+		if err := p.removeAll(ctx, removals); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *pass) removeAll(ctx context.Context, removals []removal) error {
+	return each(ctx, p.rec.cfg.Concurrency, len(removals), func(ctx context.Context, i int) error {
+		r := remover{api: p.api, removal: removals[i], content: p.work.Content}
+		failure, err := r.run(ctx)
+		if err != nil {
+			return fmt.Errorf("remove %s: %w", r.key, err)
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if failure != "" {
+			p.stuck[r.key] = "remove: " + failure
+			return nil
+		}
+		p.written[r.key] = verbDelete
+		p.rec.metrics.wrote(verbDelete)
+		return nil
+	})
+}
+
+// pending are the kinds that the API server does not serve yet, but that a CRD
+// of the bundle brings.
+func (p *pass) pending() []schema.GroupVersionKind {
+	brought := map[schema.GroupKind]bool{}
+	for _, w := range p.wanted {
+		if _, failed := p.failed[w.key]; isCRD(w.key.GroupKind) && !failed {
+			group, _, _ := unstructured.NestedString(w.obj.Object, "spec", "group")
+			kind, _, _ := unstructured.NestedString(w.obj.Object, "spec", "names", "kind")
+			brought[schema.GroupKind{Group: group, Kind: kind}] = true
+		}
+	}
+	var out []schema.GroupVersionKind
+	for _, gvk := range kindsOf(p.wanted) {
+		if state := p.found.kinds[gvk]; !state.served && state.err == nil && brought[gvk.GroupKind()] {
+			out = append(out, gvk)
+		}
+	}
+	return out
+}
+
+// await asks until all of the kinds are served, which they are once their CRDs
+// are established.
+func (p *pass) await(ctx context.Context, pending []schema.GroupVersionKind) (served bool, err error) {
+	g := p.rec.gatherer(p.api)
+	ctx, cancel := context.WithTimeoutCause(ctx, awaitDefinitions, errNotServed)
+	defer cancel()
+	for d := firstPause / 2; ; d = min(2*d, time.Second) {
+		kinds, err := g.kinds(ctx, pending, nil)
+		if errors.Is(context.Cause(ctx), errNotServed) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if !slices.ContainsFunc(pending, func(gvk schema.GroupVersionKind) bool { return !kinds[gvk].served }) {
+			return true, nil
+		}
+		if err := sleep(ctx, d); err != nil && !errors.Is(err, errNotServed) {
+			return false, err
+		}
+	}
+}
+
+// errNotServed ends the wait for a kind.
+var errNotServed = errors.New("the kinds of the bundle's CRDs are not served yet")
+
+// kindsOf returns the kinds of objects, each once.
+func kindsOf(objects []wanted) []schema.GroupVersionKind {
+	seen := map[schema.GroupVersionKind]bool{}
+	var out []schema.GroupVersionKind
+	for _, w := range objects {
+		if !seen[w.gvk] {
+			seen[w.gvk] = true
+			out = append(out, w.gvk)
+		}
+	}
+	return out
+}

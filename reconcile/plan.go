@@ -1,0 +1,261 @@
+package reconcile
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+)
+
+// key names an object, whatever version it is written in.
+type key struct {
+	schema.GroupKind
+	namespace, name string
+}
+
+// String reads `ClusterRole "x"` or `ConfigMap "ns/x"`.
+func (k key) String() string {
+	name := k.name
+	if k.namespace != "" {
+		name = k.namespace + "/" + k.name
+	}
+	return fmt.Sprintf("%s %q", k.Kind, name)
+}
+
+func compareKeys(a, b key) int {
+	return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind),
+		cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
+}
+
+func keyOf(gk schema.GroupKind, obj *kube.Object) key {
+	return key{GroupKind: gk, namespace: obj.GetNamespace(), name: obj.GetName()}
+}
+
+// wanted is an object of the bundle, made ready once for each bundle.
+type wanted struct {
+	key      key
+	gvk      schema.GroupVersionKind
+	obj      *kube.Object // with the set's label, without a stamp; never changed
+	form     string
+	wave     Wave
+	required bool
+	recreate bool
+}
+
+// prepare makes a bundle's objects ready to be compared and applied.
+func prepare(b *bundle.Bundle, s set) ([]wanted, error) {
+	out := make([]wanted, 0, len(b.Objects))
+	for _, manifest := range b.Objects {
+		obj := manifest.DeepCopy()
+		labels := obj.GetLabels()
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[labelPartOf] = s.id()
+		obj.SetLabels(labels)
+		form, err := formOf(obj)
+		if err != nil {
+			return nil, err
+		}
+		gvk, annotations := obj.GroupVersionKind(), obj.GetAnnotations()
+		out = append(out, wanted{
+			key: keyOf(gvk.GroupKind(), obj), gvk: gvk, obj: obj, form: form,
+			wave:     waveOf(gvk.GroupKind()),
+			required: annotations[bundle.AnnotationRequired] != "false",
+			recreate: mayRecreate(gvk.GroupKind(), annotations),
+		})
+	}
+	return out, nil
+}
+
+func mayRecreate(gk schema.GroupKind, annotations map[string]string) bool {
+	if holdsData(gk) {
+		return annotations[bundle.AnnotationRecreate] == "enabled"
+	}
+	return annotations[bundle.AnnotationRecreate] != "disabled"
+}
+
+// stamped returns a copy of the object that bears s, ready to be sent to r.
+func (w wanted) stamped(s stamp, r kube.Resource) *kube.Object {
+	out := &kube.Object{Object: runtime.DeepCopyJSON(w.obj.Object)}
+	if r.HasStatus {
+		delete(out.Object, "status") // a write of the object does not touch it
+	}
+	s.put(out, w.form)
+	return out
+}
+
+// accepted remembers an object that was in place: it compared well, or the
+// server had just taken our apply. While it is still that one, it is as wanted,
+// however much the server had normalized it, and no content is needed to know.
+type accepted struct {
+	uid     types.UID
+	version string
+	form    string
+}
+
+func acceptedAs(w wanted, live *kube.Object) accepted {
+	return accepted{uid: live.GetUID(), version: live.GetResourceVersion(), form: w.form}
+}
+
+// world is what a plan is made from.
+type world struct {
+	set      set
+	content  protocol.Content
+	wanted   []wanted
+	kinds    kindTable
+	live     map[schema.GroupVersionKind]map[key]*kube.Object
+	accepted map[key]accepted
+	failed   map[key]string // what failed in this pass already: not tried twice
+}
+
+// change is one object that has to be written.
+type change struct {
+	wanted   wanted
+	resource kube.Resource
+	live     *kube.Object // nil: it is created
+	stamp    stamp        // to be written
+}
+
+// plan is what has to be done.
+type plan struct {
+	changes  map[Wave][]change
+	problems map[key]string // objects that cannot be applied as things are
+	inPlace  map[key]accepted
+}
+
+// empty reports whether all objects are as they should be, but for those that
+// cannot be.
+func (p plan) empty() bool {
+	for _, changes := range p.changes {
+		if len(changes) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// kinds returns the kinds of which something has to be written.
+func (p plan) kinds() []schema.GroupVersionKind {
+	seen := kindTable{}
+	for _, changes := range p.changes {
+		for _, c := range changes {
+			seen[c.wanted.gvk] = kindState{}
+		}
+	}
+	return sortedKinds(seen)
+}
+
+// makePlan decides for each wanted object what it needs. It is pure.
+func makePlan(w world) plan {
+	out := plan{changes: map[Wave][]change{}, problems: map[key]string{}, inPlace: map[key]accepted{}}
+	for _, want := range w.wanted {
+		if why, failed := w.failed[want.key]; failed {
+			out.problems[want.key] = why
+			continue
+		}
+		r, problem := w.kinds.resource(want)
+		if want.key == w.set.parentKey() {
+			problem = "is the parent of the set, which Lockstep itself writes; give it another name"
+		}
+		if problem != "" {
+			out.problems[want.key] = problem
+			continue
+		}
+		live := w.live[want.gvk][want.key]
+		s, needed := decide(want, live, w.content, w.accepted[want.key])
+		if !needed {
+			out.inPlace[want.key] = acceptedAs(want, live)
+			continue
+		}
+		out.changes[want.wave] = append(out.changes[want.wave], change{wanted: want, resource: r, live: live, stamp: s})
+	}
+	return out
+}
+
+// decide says whether want has to be written over live, and with which stamp.
+func decide(want wanted, live *kube.Object, c protocol.Content, known accepted) (stamp, bool) {
+	if live == nil || live.GetDeletionTimestamp() != nil {
+		return stampOf(c), true
+	}
+	annotations := live.GetAnnotations()
+	s, whole := readStamp(annotations)
+	if !whole || annotations[annotationForm] != want.form {
+		return stampOf(c), true
+	}
+	if known == acceptedAs(want, live) || inPlace(want.obj, live) {
+		return s, false
+	}
+	// Somebody changed the object, or the server normalized it: the form is the
+	// same, so the content that brought it is, too. Where it was only
+	// normalized, an apply with the same stamp changes nothing.
+	return s, true
+}
+
+// kindTable is what is known of the kinds that a bundle names.
+type kindTable map[schema.GroupVersionKind]kindState
+
+type kindState struct {
+	resource kube.Resource
+	served   bool
+	err      error // why it could not be found out, or its objects not be listed
+}
+
+// resource returns where want is kept, or why it cannot be applied.
+func (t kindTable) resource(want wanted) (kube.Resource, string) {
+	state := t[want.gvk]
+	switch {
+	case state.err != nil:
+		return kube.Resource{}, state.err.Error()
+	case !state.served:
+		return kube.Resource{}, fmt.Sprintf("the API server does not know the kind %s of %s", want.gvk.Kind, want.gvk.GroupVersion())
+	case state.resource.Namespaced && want.key.namespace == "":
+		return kube.Resource{}, fmt.Sprintf("a %s belongs to a namespace; set metadata.namespace", want.gvk.Kind)
+	case !state.resource.Namespaced && want.key.namespace != "":
+		return kube.Resource{}, fmt.Sprintf("a %s belongs to no namespace; remove metadata.namespace", want.gvk.Kind)
+	}
+	return state.resource, ""
+}
+
+// highestEpoch is the highest content epoch on any live object.
+func highestEpoch(live map[schema.GroupVersionKind]map[key]*kube.Object) int64 {
+	var highest int64
+	for _, objects := range live {
+		for _, obj := range objects {
+			if epoch, ok := parseEpoch(obj.GetAnnotations()[annotationEpoch]); ok {
+				highest = max(highest, epoch)
+			}
+		}
+	}
+	return highest
+}
+
+// stampsOf returns all whole stamps, in no order.
+func stampsOf(live map[schema.GroupVersionKind]map[key]*kube.Object) []stamp {
+	var out []stamp
+	for _, objects := range live {
+		for _, obj := range objects {
+			if s, whole := readStamp(obj.GetAnnotations()); whole {
+				out = append(out, s)
+			}
+		}
+	}
+	return out
+}
+
+// sortedKeys returns the keys of a map in a fixed order.
+func sortedKeys[V any](m map[key]V) []key {
+	out := make([]key, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.SortFunc(out, compareKeys)
+	return out
+}

@@ -1,0 +1,246 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+
+	"github.com/lockstep-dev/lockstep/internal/event"
+	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+)
+
+// Config is what a Reconciler needs.
+type Config struct {
+	// RESTConfig leads to the local apiserver (DESIGN 4.7). Rate limits in it do
+	// not count: there are none.
+	RESTConfig *rest.Config
+	// UserAgent is how the apiserver's log knows us. Empty: "lockstep".
+	UserAgent string
+	// Bundle is the newest good bundle. It is read at the begin of each pass.
+	Bundle *event.Value[*bundle.Bundle]
+	// Concurrency is how many objects of a wave are written at once. 0: 16.
+	Concurrency int
+	// AllowMassPrune lifts the brake on removing more than half of a set.
+	AllowMassPrune bool
+	// SetName names the set and its parent. Empty: "lockstep".
+	SetName string
+	// Namespace is the parent's. Empty: "kube-system".
+	Namespace string
+	// Log is where a change is told. nil: nowhere.
+	Log *slog.Logger
+	// Registerer takes the metrics. nil: none are shown.
+	Registerer prometheus.Registerer
+}
+
+func (c *Config) validate() error {
+	if c.RESTConfig == nil {
+		return errors.New("reconcile: no RESTConfig")
+	}
+	if c.Bundle == nil {
+		return errors.New("reconcile: no Bundle")
+	}
+	if c.Concurrency < 0 {
+		return fmt.Errorf("reconcile: concurrency %d is below 0", c.Concurrency)
+	}
+	return nil
+}
+
+// defaults returns c with its empty fields filled.
+func (c Config) defaults() Config {
+	fill := func(s *string, value string) {
+		if *s == "" {
+			*s = value
+		}
+	}
+	fill(&c.UserAgent, "lockstep")
+	fill(&c.SetName, "lockstep")
+	fill(&c.Namespace, "kube-system")
+	if c.Concurrency == 0 {
+		c.Concurrency = 16
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Reconciler makes the objects of one set. Its methods may be called from many
+// goroutines; one pass runs at a time.
+type Reconciler struct {
+	cfg     Config
+	set     set
+	client  *kube.Client
+	catalog *catalog
+	metrics *metrics
+	report  *event.Value[Report]
+	log     *slog.Logger
+
+	turn chan struct{} // holds one token: whoever has it makes the pass
+
+	mu       sync.Mutex // mu guards what follows
+	prepared preparedBundle
+	accepted map[key]accepted // see there; of the objects of the last passes
+}
+
+// preparedBundle keeps what prepare made of a bundle.
+type preparedBundle struct {
+	of     *bundle.Bundle
+	wanted []wanted
+}
+
+// New returns a Reconciler. It connects to nothing.
+func New(cfg Config) (*Reconciler, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.defaults()
+	client, err := kube.New(cfg.RESTConfig, cfg.UserAgent)
+	if err != nil {
+		return nil, fmt.Errorf("reconcile: %w", err)
+	}
+	r := &Reconciler{
+		cfg: cfg, client: client,
+		set:      set{name: cfg.SetName, namespace: cfg.Namespace},
+		catalog:  newCatalog(),
+		metrics:  newMetrics(cfg.Registerer),
+		report:   event.New(Report{}),
+		log:      cfg.Log.With("worker", "reconcile"),
+		turn:     make(chan struct{}, 1),
+		accepted: map[key]accepted{},
+	}
+	r.turn <- struct{}{}
+	return r, nil
+}
+
+// Report is what the last pass came to. It is written by Reconcile alone.
+func (r *Reconciler) Report() *event.Value[Report] { return r.report }
+
+// Reconcile makes the objects as work says. Nothing is written after lease(),
+// which is asked before each write. An error means that the pass could not be
+// done; objects that fail are no error but leave Outcome.Complete false.
+func (r *Reconciler) Reconcile(ctx context.Context, work protocol.Work, lease func() time.Time) (protocol.Outcome, error) {
+	select {
+	case <-ctx.Done():
+		return protocol.Outcome{}, context.Cause(ctx)
+	case <-r.turn:
+		defer func() { r.turn <- struct{}{} }()
+	}
+	began := time.Now()
+	p, err := r.newPass(work, lease)
+	if err == nil {
+		err = p.run(ctx)
+	}
+	last := r.report.Get()
+	report := last
+	if p != nil {
+		report = p.report(last)
+	}
+	report.Duration = time.Since(began)
+	outcome, result := protocol.Outcome{}, resultError
+	if err == nil {
+		outcome, result = p.outcome(), resultIncomplete
+	} else {
+		report.LastError = err.Error()
+	}
+	if outcome.Complete {
+		result, report.LastSuccess = resultComplete, time.Now()
+	}
+	r.metrics.passed(report, result)
+	r.tell(report, last, result)
+	r.report.Set(report)
+	return outcome, err
+}
+
+// tell logs a pass that wrote something, and failures when they are new. A pass
+// that could not be done is logged by the leader, who gets the error.
+func (r *Reconciler) tell(report, last Report, result string) {
+	attrs := []any{
+		"result", result, "applied", report.Applied, "pruned", report.Pruned, "unchanged", report.Unchanged,
+		"failed", report.Failed, "owed", report.Owed, "duration", report.Duration,
+	}
+	switch {
+	case result == resultError:
+		r.log.Debug("pass ended early", attrs...)
+	case report.TotalFailures > 0 && !slices.Equal(report.Failures, last.Failures):
+		first := report.Failures[0]
+		r.log.Warn("objects failed", append(attrs, "object", first.Object, "err", first.Message)...)
+	case report.Applied+report.Pruned > 0:
+		r.log.Info("objects written", attrs...)
+	default:
+		r.log.Debug("objects checked", attrs...)
+	}
+}
+
+// newPass takes the newest bundle, if it is the one that work was decided for.
+func (r *Reconciler) newPass(work protocol.Work, lease func() time.Time) (*pass, error) {
+	b := r.cfg.Bundle.Get()
+	if b == nil || b.Digest != work.Content.Digest {
+		changed := &BundleChangedError{Want: work.Content.Digest}
+		if b != nil {
+			changed.Have = b.Digest
+		}
+		return nil, changed
+	}
+	objects, err := r.wanted(b)
+	if err != nil {
+		return nil, err
+	}
+	return &pass{
+		rec: r, api: api{client: r.client, lease: lease},
+		work: work, bundle: b, wanted: objects,
+		failed: map[key]string{}, stuck: map[key]string{}, written: map[key]verb{},
+	}, nil
+}
+
+// wanted prepares each bundle once.
+func (r *Reconciler) wanted(b *bundle.Bundle) ([]wanted, error) {
+	if b == nil {
+		return nil, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.prepared.of == b {
+		return r.prepared.wanted, nil
+	}
+	objects, err := prepare(b, r.set)
+	if err != nil {
+		return nil, err
+	}
+	r.prepared = preparedBundle{of: b, wanted: objects}
+	kept := map[key]accepted{}
+	for _, w := range objects {
+		if a, known := r.accepted[w.key]; known {
+			kept[w.key] = a
+		}
+	}
+	r.accepted = kept
+	return objects, nil
+}
+
+// accept remembers objects as they are in place.
+func (r *Reconciler) accept(objects map[key]accepted) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.Copy(r.accepted, objects)
+}
+
+// known returns what was accepted.
+func (r *Reconciler) known() map[key]accepted {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.accepted)
+}
+
+func (r *Reconciler) gatherer(a api) gatherer {
+	return gatherer{api: a, catalog: r.catalog, set: r.set, concurrency: r.cfg.Concurrency}
+}

@@ -1,0 +1,75 @@
+package reconcile
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// remover deletes one object that the bundle dropped.
+type remover struct {
+	api
+	removal
+	content protocol.Content
+}
+
+// run returns why the object is still there, or an error that ends the pass.
+func (r *remover) run(ctx context.Context) (failure string, err error) {
+	for attempt := 1; ; attempt++ {
+		err := r.turn(ctx)
+		if err == nil {
+			return "", nil
+		}
+		next := judge(err)
+		if next == refused || next == immutable || attempt == maxAttempts {
+			err = conclude(err)
+			if endsPass(err) {
+				return "", err
+			}
+			return describe(r.key, err), nil
+		}
+		if next == fatal {
+			return "", err
+		}
+		if next == wait {
+			if err := pause(ctx, attempt, err); err != nil {
+				return "", err
+			}
+		}
+		if err := r.get(ctx); err != nil {
+			return "", err
+		}
+	}
+}
+
+// turn deletes the object if it still is ours to delete.
+func (r *remover) turn(ctx context.Context) error {
+	if r.live == nil || !isMember(r.live) || !mayPrune(r.key.GroupKind, r.live) {
+		return nil
+	}
+	if epoch, ok := parseEpoch(r.live.GetAnnotations()[annotationEpoch]); ok && epoch > r.content.Epoch {
+		return &newerContentError{key: r.key, epoch: epoch}
+	}
+	err := r.within(ctx, func(ctx context.Context) error { return r.client.Delete(ctx, r.resource, r.live) })
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func (r *remover) get(ctx context.Context) error {
+	return r.read(ctx, func(ctx context.Context) error {
+		live, err := r.client.Get(ctx, r.resource, r.key.namespace, r.key.name)
+		if apierrors.IsNotFound(err) {
+			r.live = (*kube.Object)(nil)
+			return nil
+		}
+		if err == nil {
+			r.live = live
+		}
+		return err
+	})
+}

@@ -1,0 +1,142 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// begin makes the parent name this content, this leader and all kinds before
+// the first write of an object (DESIGN 6.4). It only ever adds.
+func (p *pass) begin(ctx context.Context) error {
+	if p.begun {
+		return nil
+	}
+	for range maxAttempts {
+		r := p.record().begun(p.work.Content, p.work.LeaderEpoch)
+		want, err := p.parent.with(p.rec.set, r, p.contents(p.parent.kinds))
+		if err != nil {
+			return err
+		}
+		if p.parent.stands(want, r) && p.parent.record.leaderEpoch == r.leaderEpoch {
+			p.begun = true
+			return nil
+		}
+		written, err := p.writeParent(ctx, p.parent, p.rec.set, want)
+		p.parent = written
+		if err != nil && !errors.Is(err, errMarkChanged) {
+			return err
+		}
+	}
+	return markError("write the mark", errMarkChanged)
+}
+
+// finish makes the mark name this content alone, if all that is required is in
+// place.
+func (p *pass) finish(ctx context.Context) error {
+	if p.lacksRequired() || p.lacksRemoval() {
+		return nil
+	}
+	r := p.record().finished(p.work.Content, p.work.LeaderEpoch)
+	want, err := p.parent.with(p.rec.set, r, p.contents(nil))
+	if err != nil {
+		return err
+	}
+	if !p.parent.stands(want, r) {
+		if p.parent, err = p.writeParent(ctx, p.parent, p.rec.set, want); err != nil {
+			return err
+		}
+	}
+	p.done = true
+	return nil
+}
+
+// contents lists the kinds and namespaces of the set: of the bundle, of what is
+// there, and more.
+func (p *pass) contents(more []schema.GroupKind) contents {
+	out := contents{kinds: slices.Clone(more)}
+	add := func(k key) {
+		out.kinds = append(out.kinds, k.GroupKind)
+		if k.namespace != "" && k.namespace != p.rec.set.namespace {
+			out.namespaces = append(out.namespaces, k.namespace)
+		}
+	}
+	for _, w := range p.wanted {
+		add(w.key)
+	}
+	for gvk, objects := range p.found.live {
+		if p.found.kinds[gvk].err != nil { // what is there of it is not known
+			out.kinds = append(out.kinds, gvk.GroupKind())
+		}
+		for k := range objects {
+			add(k)
+		}
+	}
+	return out
+}
+
+// lacksRequired reports whether an object failed that holds back DONE.
+func (p *pass) lacksRequired() bool {
+	return slices.ContainsFunc(p.wanted, func(w wanted) bool {
+		_, bad := p.plan.problems[w.key]
+		return bad && w.required
+	})
+}
+
+// lacksRemoval reports whether a removal that the bundle wants at once was not
+// made. A node whose M rests on it may not take DONE for it (DESIGN 4.11).
+func (p *pass) lacksRemoval() bool {
+	return p.bundle.PruneImmediately && (len(p.stuck) > 0 || p.prune.held != "")
+}
+
+// outcome is what the leader has to know. Removals that are held back by a brake
+// or that failed are not owed: asking for them again at once would not help.
+func (p *pass) outcome() protocol.Outcome {
+	out := protocol.Outcome{Complete: p.done, HighestEpoch: max(p.highest, p.parent.record.highestEpoch())}
+	if !p.work.Removals || p.lacksRequired() {
+		out.Owed = len(p.prune.removals)
+	}
+	return out
+}
+
+// report is what people see, made over the last report.
+func (p *pass) report(last Report) Report {
+	out := Report{
+		LastSuccess: last.LastSuccess, DigestInUse: p.bundle.Digest,
+		Desired: len(p.wanted), Owed: len(p.prune.removals) + len(p.stuck), PruneHeld: p.prune.held,
+	}
+	for _, v := range p.written {
+		if v == verbDelete {
+			out.Pruned++
+		} else {
+			out.Applied++
+		}
+	}
+	out.Failed = len(p.plan.problems)
+	out.Unchanged = max(0, len(p.plan.inPlace)-out.Applied)
+	out.setFailures(p.plan.problems, p.stuck)
+	out.LastError = p.whyIncomplete()
+	return out
+}
+
+// whyIncomplete is a sentence; empty where the pass was complete.
+func (p *pass) whyIncomplete() string {
+	switch {
+	case p.done:
+		return ""
+	case p.highest > p.work.Content.Epoch:
+		return fmt.Sprintf("objects bear content epoch %d, which is above this leader's %d; it decides again", p.highest, p.work.Content.Epoch)
+	case p.lacksRequired():
+		return fmt.Sprintf("%d objects failed", len(p.plan.problems))
+	case p.lacksRemoval():
+		return "objects that have to go at once are still there: " + orNone(p.prune.held)
+	case !p.settled:
+		return "objects are changed back while they are written: another writer wants them otherwise"
+	}
+	return "the pass did not end"
+}

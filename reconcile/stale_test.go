@@ -1,0 +1,95 @@
+package reconcile_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/internal/event"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+)
+
+// successor returns another leader of the same set, with a bundle of its own.
+func (r *rig) successor() *rig {
+	next := *r
+	next.wire = &wire{}
+	next.cfg.Bundle = event.New[*bundle.Bundle](nil)
+	next.cfg.RESTConfig = shared.Get(r.t).Config()
+	next.restart()
+	return &next
+}
+
+// A leader that is deposed in the middle of a pass meets what its successor
+// wrote (NoStaleWrite): between its list and its write, the new content lands.
+func TestStaleLeader(t *testing.T) {
+	tests := []struct {
+		name, verb string
+		before     []string // what is there
+		stale      []string // what the old leader was about to make
+	}{
+		{"that was about to update", "PATCH", []string{configMap("a", "x: one")}, []string{configMap("a", "x: two")}},
+		{"that was about to create", "POST", []string{configMap("b", "x: one")}, []string{configMap("a", "x: two"), configMap("b", "x: one")}},
+		{"that was about to remove", "DELETE", []string{configMap("a", "x: one"), configMap("b", "x: one")}, []string{configMap("b", "x: one")}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t)
+			r.use("1.0.0", tt.before...)
+			r.mustComplete()
+			next := r.successor()
+			r.use("1.0.1", tt.stale...)
+			r.wire.once(isVerb(tt.verb, "/configmaps"), func(req *http.Request, transport http.RoundTripper) (*http.Response, error) {
+				next.epoch = r.epoch
+				next.use("1.0.2", configMap("a", "x: newest"), configMap("b", "x: one"))
+				next.mustComplete()
+				return transport.RoundTrip(req)
+			})
+			out, err := r.pass()
+			if err != nil || out.Complete || out.HighestEpoch != next.epoch {
+				t.Errorf("got %+v, %v, want an incomplete pass that saw epoch %d", out, err, next.epoch)
+			}
+			if got := r.get(configMaps, r.ns, "a").Object["data"].(map[string]any)["x"]; got != "newest" {
+				t.Errorf("got x = %v, want what the new leader wrote", got)
+			}
+			if mark := next.survey(); len(mark.Entries) != 1 || mark.Entries[0] != next.content {
+				t.Errorf("got %+v, want the new leader's mark", mark)
+			}
+		})
+	}
+	t.Run("that was about to finish leaves the mark alone", func(t *testing.T) {
+		r := newRig(t)
+		r.use("1.0.0", configMap("a", "x: one"))
+		r.mustComplete()
+		next := r.successor()
+		r.use("1.0.1", configMap("a", "x: one"))
+		r.wire.once(isVerb("PUT", "/configmaps/set"), func(req *http.Request, transport http.RoundTripper) (*http.Response, error) {
+			next.epoch = r.epoch
+			next.use("1.0.2", configMap("a", "x: one"))
+			next.mustComplete()
+			return transport.RoundTrip(req)
+		})
+		if out, err := r.pass(); err == nil || out.Complete {
+			t.Errorf("got %+v, %v, want an error: somebody else wrote the mark", out, err)
+		}
+		if mark := next.survey(); len(mark.Entries) != 1 || mark.Entries[0] != next.content {
+			t.Errorf("got %+v, want the new leader's mark", mark)
+		}
+	})
+}
+
+// Both leaders of one content write the same, so that a fail-over writes nothing
+// and two leaders at once do no harm.
+func TestTwoLeadersOfOneContent(t *testing.T) {
+	r := newRig(t)
+	r.use("1.0.0", configMap("a", "x: one"), configMap("b", "x: one"))
+	next := r.successor()
+	next.epoch, next.content = r.epoch, r.content
+	next.cfg.Bundle.Set(r.cfg.Bundle.Get())
+	r.wire.once(isVerb("POST", "/configmaps"), func(req *http.Request, transport http.RoundTripper) (*http.Response, error) {
+		next.mustComplete()
+		return transport.RoundTrip(req)
+	})
+	r.mustComplete()
+	if got := r.report(); got.Applied != 0 {
+		t.Errorf("got %+v, want nothing applied: the other leader did it", got)
+	}
+}

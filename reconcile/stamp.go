@@ -1,0 +1,86 @@
+package reconcile
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// The stamp on each object: which content brought its present form (DESIGN 6.4).
+const (
+	annotationEpoch        = "lockstep.dev/content-epoch"
+	annotationRelease      = "lockstep.dev/release"
+	annotationMinAPIServer = "lockstep.dev/min-apiserver-release"
+	// annotationForm is the hash of the manifest. It tells whether a manifest
+	// changed between two contents, which the object alone cannot: servers
+	// normalize what they store. So an object that is the same in both keeps
+	// its stamp, and a change of one object writes one object.
+	annotationForm = "lockstep.dev/form"
+)
+
+// maxEpoch is the highest content epoch that is believed. What is above it, or
+// no number, is garbage and does not count, or it could lock the leader out.
+const maxEpoch = 1 << 53
+
+// stamp is what an object says of its origin.
+type stamp struct {
+	epoch   int64
+	release protocol.Release
+	minAPI  protocol.Release // the A of that content
+}
+
+// stampOf is the stamp that content writes.
+func stampOf(c protocol.Content) stamp {
+	return stamp{epoch: c.Epoch, release: c.Release, minAPI: c.Constraints.MinApiserver}
+}
+
+// readStamp reads the stamp of an object; ok says whether it is a whole one.
+func readStamp(annotations map[string]string) (s stamp, ok bool) {
+	var err error
+	if s.epoch, ok = parseEpoch(annotations[annotationEpoch]); !ok {
+		return stamp{}, false
+	}
+	if s.release, err = protocol.ParseRelease(annotations[annotationRelease]); err != nil {
+		return stamp{epoch: s.epoch}, false
+	}
+	if s.minAPI, err = protocol.ParseRelease(annotations[annotationMinAPIServer]); err != nil {
+		return stamp{epoch: s.epoch, release: s.release}, false
+	}
+	return s, true
+}
+
+func parseEpoch(s string) (int64, bool) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 1 || n > maxEpoch {
+		return 0, false
+	}
+	return n, true
+}
+
+// put writes the stamp, and the form it belongs to.
+func (s stamp) put(obj *kube.Object, form string) {
+	annotations := obj.GetAnnotations() // a copy
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[annotationEpoch] = strconv.FormatInt(s.epoch, 10)
+	annotations[annotationRelease] = s.release.String()
+	annotations[annotationMinAPIServer] = s.minAPI.String()
+	annotations[annotationForm] = form
+	obj.SetAnnotations(annotations)
+}
+
+// formOf hashes a manifest.
+func formOf(obj *kube.Object) (string, error) {
+	data, err := json.Marshal(obj.Object) // sorts keys
+	if err != nil {
+		return "", fmt.Errorf("hash %s %q: %w", obj.GetKind(), obj.GetName(), err)
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:16]), nil
+}

@@ -1,0 +1,125 @@
+package reconcile_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile"
+)
+
+func (r *rig) survey() protocol.Mark {
+	r.t.Helper()
+	mark, err := r.reconciler.Survey(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return mark
+}
+
+func TestSurvey(t *testing.T) {
+	r := newRig(t)
+	r.useHeader("release: 1.2.0\nminReconcilerRelease: 1.1.0\nminApiserverRelease: 1.0.0", configMap("a", "x: one"))
+
+	t.Run("nothing is there", func(t *testing.T) {
+		if got := r.survey(); got.Kind != protocol.MarkAbsent {
+			t.Errorf("got %+v, want it absent", got)
+		}
+	})
+	t.Run("a first pass that is not finished leaves a mark without firstDone", func(t *testing.T) {
+		r.use("1.2.0", configMap("a", "x: one"), "apiVersion: nobody.test/v1\nkind: Nothing\nmetadata: {name: x}\n")
+		if out, err := r.pass(); err != nil || out.Complete {
+			t.Fatalf("got %+v, %v, want an incomplete pass", out, err)
+		}
+		got := r.survey()
+		if got.Kind != protocol.MarkPresent || got.FirstDone || len(got.Entries) != 1 || got.Entries[0] != r.content {
+			t.Errorf("got %+v, want the content without firstDone", got)
+		}
+	})
+	r.useHeader("release: 1.2.0\nminReconcilerRelease: 1.1.0\nminApiserverRelease: 1.0.0", configMap("a", "x: two"))
+	r.mustComplete()
+	t.Run("the mark names what was made", func(t *testing.T) {
+		got := r.survey()
+		if got.Kind != protocol.MarkPresent || !got.FirstDone || len(got.Entries) != 1 || got.Entries[0] != r.content || got.HighestEpoch != r.epoch {
+			t.Errorf("got %+v, want %v with firstDone", got, r.content)
+		}
+	})
+	wantFromStamps := func(t *testing.T) {
+		got := r.survey()
+		if got.Kind != protocol.MarkPresent || !got.FirstDone || len(got.Entries) != 1 || got.HighestEpoch != r.epoch {
+			t.Fatalf("got %+v, want one entry with firstDone", got)
+		}
+		e := got.Entries[0]
+		if e.Release != r.content.Release || e.Epoch != r.epoch || e.Constraints.MinApiserver != r.content.Constraints.MinApiserver {
+			t.Errorf("got %v, want release, epoch and A of %v", e, r.content)
+		}
+	}
+	t.Run("the parent was deleted: the stamps tell", func(t *testing.T) {
+		r.delete(configMaps, r.ns, "set")
+		wantFromStamps(t)
+	})
+	t.Run("a pass puts the parent back", func(t *testing.T) {
+		r.mustComplete()
+		if got := r.survey(); len(got.Entries) != 1 || got.Entries[0] != r.content || !got.FirstDone {
+			t.Errorf("got %+v, want %v", got, r.content)
+		}
+	})
+	t.Run("the mark is garbage: the stamps tell, and a pass writes it anew", func(t *testing.T) {
+		r.patch(configMaps, r.ns, "set", `{"data":{"mark.json":"{garbage"}}`)
+		wantFromStamps(t)
+		r.mustComplete()
+		if got := r.survey(); len(got.Entries) != 1 || got.Entries[0] != r.content {
+			t.Errorf("got %+v, want %v", got, r.content)
+		}
+	})
+	t.Run("garbage in a stamp does not count, and a pass writes it anew", func(t *testing.T) {
+		for _, epoch := range []string{"9223372036854775807", "-4", "many", "1e3", ""} {
+			r.patch(configMaps, r.ns, "a", `{"metadata":{"annotations":{"lockstep.dev/content-epoch":"`+epoch+`"}}}`)
+			if got := r.survey(); got.HighestEpoch != r.epoch {
+				t.Errorf("epoch %q: got highest epoch %d, want %d", epoch, got.HighestEpoch, r.epoch)
+			}
+			r.mustComplete()
+			if got := r.get(configMaps, r.ns, "a").GetAnnotations()["lockstep.dev/content-epoch"]; got != "3" {
+				t.Errorf("epoch %q: got %q after the pass, want 3", epoch, got)
+			}
+		}
+	})
+	t.Run("an API that does not answer is an error, never absent", func(t *testing.T) {
+		r.wire.setFault(func(*http.Request, http.RoundTripper) (*http.Response, error) { return nil, errors.New("gone") })
+		defer r.wire.setFault(nil)
+		_, err := r.reconciler.Survey(t.Context())
+		if _, ok := errors.AsType[*reconcile.UnreachableError](err); !ok {
+			t.Errorf("got %v, want an UnreachableError", err)
+		}
+	})
+	t.Run("a list that fails is an error", func(t *testing.T) {
+		r.wire.setFault(refuseList)
+		defer r.wire.setFault(nil)
+		if mark, err := r.reconciler.Survey(t.Context()); err == nil {
+			t.Errorf("got %+v, want an error", mark)
+		}
+	})
+}
+
+// refuseList answers lists of ConfigMaps with 403.
+func refuseList(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+	if req.Method != http.MethodGet || req.URL.Path != "/api/v1/configmaps" {
+		return next.RoundTrip(req)
+	}
+	return answer(http.StatusForbidden, "Forbidden", "configmaps is forbidden"), nil
+}
+
+// answer is an answer of the apiserver.
+func answer(code int, reason, message string) *http.Response {
+	rec := &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}}
+	rec.Body = body(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"` + message + `","reason":"` + reason + `"}`)
+	return rec
+}
+
+type stringBody struct{ *strings.Reader }
+
+func (stringBody) Close() error { return nil }
+
+func body(s string) stringBody { return stringBody{strings.NewReader(s)} }
