@@ -1,0 +1,127 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// certificatePeriod is how often the files are looked at. It is a loop of its
+// own, for a handshake of a probe may not cause I/O.
+const certificatePeriod = 10 * time.Second
+
+// certificates keeps the TLS configuration that the files hold. A change that
+// cannot be used (half written, a foreign key) leaves the last good one in
+// force.
+type certificates struct {
+	files   TLS
+	log     *slog.Logger
+	metrics *metrics
+
+	seen    pemFiles                   // as last read; used by load only
+	current atomic.Pointer[tls.Config] // never nil after a first good load
+}
+
+// pemFiles is the content of the files.
+type pemFiles struct{ cert, key, clientCA []byte }
+
+func (p pemFiles) equal(o pemFiles) bool {
+	return bytes.Equal(p.cert, o.cert) && bytes.Equal(p.key, o.key) && bytes.Equal(p.clientCA, o.clientCA)
+}
+
+// config returns what the listener is served with.
+func (c *certificates) config() *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current.Load(), nil },
+	}
+}
+
+// run reads the files again until ctx ends. On nil it only waits.
+func (c *certificates) run(ctx context.Context) {
+	if c == nil {
+		<-ctx.Done()
+		return
+	}
+	tick := time.NewTicker(certificatePeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			c.reload()
+		}
+	}
+}
+
+// reload takes the files over if they changed; what is wrong with them is said
+// once for each change.
+func (c *certificates) reload() {
+	before := c.seen
+	err := c.load()
+	switch {
+	case c.seen.equal(before):
+	case err != nil:
+		c.metrics.reloaded(reloadFailed)
+		c.log.Error("certificate files changed but cannot be used, the last good ones stay", "err", err)
+	default:
+		c.metrics.reloaded(reloadOK)
+		c.log.Info("certificate files taken over")
+	}
+}
+
+// load reads the files and puts them in force if they are good and changed. A
+// file that cannot be read counts as empty in what was seen, so that its
+// absence, too, is reported once.
+func (c *certificates) load() error {
+	read, err := c.read()
+	if read.equal(c.seen) && c.current.Load() != nil {
+		return err
+	}
+	c.seen = read
+	if err != nil {
+		return err
+	}
+	cert, err := tls.X509KeyPair(read.cert, read.key)
+	if err != nil {
+		return fmt.Errorf("TLS certificate %q with key %q: %w", c.files.CertFile, c.files.KeyFile, err)
+	}
+	config := &tls.Config{
+		MinVersion:   tls.VersionTLS12,
+		NextProtos:   []string{"h2", "http/1.1"},
+		Certificates: []tls.Certificate{cert},
+	}
+	if c.files.ClientCAFile != "" {
+		config.ClientCAs = x509.NewCertPool()
+		if !config.ClientCAs.AppendCertsFromPEM(read.clientCA) {
+			return fmt.Errorf("client CA %q: no certificate in it", c.files.ClientCAFile)
+		}
+		config.ClientAuth = tls.VerifyClientCertIfGiven
+		config.SessionTicketsDisabled = true // a resumed session would outlive a CA that was taken away
+	}
+	c.metrics.expires(cert.Leaf.NotAfter)
+	c.current.Store(config)
+	return nil
+}
+
+func (c *certificates) read() (pemFiles, error) {
+	var out pemFiles
+	var errs [3]error
+	out.cert, errs[0] = os.ReadFile(c.files.CertFile)
+	out.key, errs[1] = os.ReadFile(c.files.KeyFile)
+	if c.files.ClientCAFile != "" {
+		out.clientCA, errs[2] = os.ReadFile(c.files.ClientCAFile)
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		return out, fmt.Errorf("read TLS files: %w", err)
+	}
+	return out, nil
+}

@@ -1,0 +1,137 @@
+package httpapi
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// The checks of /readyz.
+const (
+	checkShutdown   = "shutdown"
+	checkEtcd       = "etcd"
+	checkRegistered = "registered"
+	checkCompatible = "compatible"
+	checkAPIServer  = "apiserver"
+)
+
+// check is one line of /readyz.
+type check struct {
+	Name    string
+	OK      bool
+	Message string // why it is not OK; one line, bounded; empty where it is
+}
+
+// required reports whether a request may not exclude the check: without it, a
+// node that must not serve could be made to look ready.
+func (c check) required() bool {
+	switch c.Name {
+	case checkShutdown, checkRegistered, checkCompatible:
+		return true
+	}
+	return false
+}
+
+// checks derives the checks of /readyz from a snapshot, in the order in which
+// they are shown. All pass only if the verdict is ready (and the apiserver,
+// where that check is enabled), and each verdict that is not ready fails one at
+// least: `shutdown` where the reason is ShuttingDown, else `compatible`. Neither
+// of those can be excluded, so no request can turn a node that must not serve
+// into one that may. `etcd` and `registered` only say more of the same; etcd out
+// of reach later on fails neither (DESIGN 4.8).
+func checks(s Snapshot) []check {
+	v := verdict(s)
+	failed := failing(s, v)
+	var out []check
+	for _, name := range []string{checkShutdown, checkEtcd, checkRegistered, checkCompatible} {
+		c := check{Name: name, OK: !slices.Contains(failed, name)}
+		if !c.OK {
+			c.Message = oneLine(string(v.Reason) + ": " + v.Message)
+		}
+		out = append(out, c)
+	}
+	if s.APIServer.Enabled {
+		out = append(out, apiserverCheck(s.APIServer))
+	}
+	return out
+}
+
+// verdict returns the snapshot's verdict; one that nobody has set is Starting.
+func verdict(s Snapshot) protocol.Verdict {
+	v := s.Gate.Verdict
+	if !v.Ready && v.Reason == "" {
+		return protocol.Verdict{Reason: protocol.Starting, Message: "the sidecar is starting"}
+	}
+	return v
+}
+
+// failing names the checks that a verdict fails.
+func failing(s Snapshot, v protocol.Verdict) []string {
+	if v.Ready {
+		return nil
+	}
+	out := []string{checkCompatible}
+	if v.Reason == protocol.ShuttingDown {
+		out = []string{checkShutdown}
+	}
+	if unreached(s, v) {
+		return append(out, checkEtcd, checkRegistered)
+	}
+	if unregistered(s, v) {
+		out = append(out, checkRegistered)
+	}
+	return out
+}
+
+func unreached(s Snapshot, v protocol.Verdict) bool {
+	return !s.Etcd.Reached || v.Reason == protocol.Starting
+}
+
+func unregistered(s Snapshot, v protocol.Verdict) bool {
+	switch v.Reason {
+	case protocol.NotRegistered, protocol.NotController, protocol.DuplicateNodeID, protocol.Fenced:
+		return true
+	default:
+		return !s.Registration.Confirmed || !s.Registration.Controller
+	}
+}
+
+func apiserverCheck(a APIServer) check {
+	if a.Ready {
+		return check{Name: checkAPIServer, OK: true}
+	}
+	if a.Message == "" {
+		a.Message = "it has not been asked yet"
+	}
+	return check{Name: checkAPIServer, Message: oneLine("the local apiserver is not ready: " + a.Message)}
+}
+
+// maxMessage bounds a message in bytes: a kubelet reads no more than 10 KiB of
+// an answer (FACTS 3.3), and there are five checks.
+const maxMessage = 1024
+
+// oneLine makes s fit for one line of a health answer.
+func oneLine(s string) string { return clip(s, maxMessage) }
+
+// clip turns control characters into spaces and cuts s to at most limit bytes,
+// which it marks with an ellipsis.
+func clip(s string, limit int) string {
+	s = strings.ToValidUTF8(s, "�")
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, s)
+	if len(s) <= limit {
+		return s
+	}
+	cut := limit - len("…")
+	for !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "…"
+}

@@ -1,0 +1,86 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+)
+
+// securityHeaders go with every answer. Nothing here may be framed, sniffed or
+// kept by a cache that does not ask again.
+func securityHeaders(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Cache-Control", "no-cache, private")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// observe counts and times the requests.
+func (s *Server) observe(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		begun := time.Now()
+		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+		next.ServeHTTP(ww, r)
+		code := ww.Status()
+		if code == 0 {
+			code = http.StatusOK // net/http sends that when a handler writes nothing
+		}
+		endpoint := chi.RouteContext(r.Context()).RoutePattern()
+		took := time.Since(begun)
+		s.metrics.answered(endpoint, code)
+		if !strings.HasPrefix(ww.Header().Get("Content-Type"), eventStream) {
+			s.metrics.timed(endpoint, took)
+		}
+		s.log.Debug("answered", "method", r.Method, "endpoint", endpoint, "code", code, "duration", took)
+	})
+}
+
+// recover turns a panic into a 500 where the answer has not begun, and cuts the
+// connection where it has: half an answer must not look whole.
+func (s *Server) recover(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			p := recover()
+			if p == nil {
+				return
+			}
+			if p == http.ErrAbortHandler { //nolint:errorlint // net/http compares it so as well
+				panic(p)
+			}
+			s.metrics.panicked()
+			s.log.Error("panic while answering", "path", clip(r.URL.Path, 200), "err", fmt.Sprint(p), "stack", string(debug.Stack()))
+			if begun(w) {
+				panic(http.ErrAbortHandler)
+			}
+			s.problem(w, http.StatusInternalServerError, "the sidecar has a fault; its log has the details")
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+func begun(w http.ResponseWriter) bool {
+	ww, ok := w.(middleware.WrapResponseWriter)
+	return ok && ww.Status() != 0
+}
+
+// requireClient lets only those pass who have shown a certificate of the client
+// CA, where there is one. The handshake has verified it.
+func (s *Server) requireClient(next http.Handler) http.Handler {
+	if s.cfg.TLS.ClientCAFile == "" {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+			s.problem(w, http.StatusUnauthorized, "this needs a client certificate of the sidecar's client CA; the health endpoints do not")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,67 @@
+package httpapi
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func TestPage(t *testing.T) {
+	w := get(t, newFixture(t, Snapshot{}).Handler(), "/")
+	policy := w.Header().Get("Content-Security-Policy")
+	for _, element := range []string{"script", "style"} {
+		if got := strings.Count(pageHTML, "<"+element); got != 1 {
+			t.Errorf("got %d elements %s, want one: the policy allows no other", got, element)
+		}
+		if hash := contentHash(pageHTML, element); !strings.Contains(policy, "'"+hash+"'") || hash == contentHash("", element) {
+			t.Errorf("the policy does not allow the page's %s: %s", element, policy)
+		}
+	}
+	if inline := regexp.MustCompile(`(?i)\s(on[a-z]+|style)=`).FindString(pageHTML[:strings.Index(pageHTML, "<script>")]); inline != "" {
+		t.Errorf("%q is an inline handler or style, which the policy blocks", inline)
+	}
+	if external := regexp.MustCompile(`(?i)(src|href)="[^"/d#]|//[a-z0-9.-]+\.[a-z]`).FindString(pageHTML); external != "" {
+		t.Errorf("%q leads out of the sidecar", external)
+	}
+	for _, unsafe := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("} {
+		if strings.Contains(pageHTML, unsafe) {
+			t.Errorf("%s: what is shown comes from other nodes and must be set as text", unsafe)
+		}
+	}
+}
+
+// TestPageNamesFields holds the script to the report: a field that it reads has
+// to be one.
+func TestPageNamesFields(t *testing.T) {
+	report := get(t, newFixture(t, states(t)[1].snap).Handler(), "/status").Body.String()
+	script := pageHTML[strings.Index(pageHTML, "<script>"):]
+	for _, m := range regexp.MustCompile(`\b(?:s|r|e|n|f|b|o|s\.[a-z]+)\.([a-z][A-Za-z]+)\b`).FindAllStringSubmatch(script, -1) {
+		switch m[1] {
+		case "map", "filter", "length", "includes", "step": // of JavaScript, and an object
+			continue
+		}
+		if !strings.Contains(report, `"`+m[1]+`"`) {
+			t.Errorf("%s: the report has no field %q", m[0], m[1])
+		}
+	}
+}
+
+// TestPageScriptParses asks Node.js where it is installed.
+func TestPageScriptParses(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("no node in PATH")
+	}
+	_, rest, _ := strings.Cut(pageHTML, "<script>")
+	script, _, _ := strings.Cut(rest, "</script>")
+	file := filepath.Join(t.TempDir(), "page.js")
+	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), node, "--check", file).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}

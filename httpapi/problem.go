@@ -1,0 +1,35 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+// Problem is an error in the form of RFC 9457, application/problem+json.
+type Problem struct {
+	Type   string `json:"type"` // always about:blank: the status code says all
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+}
+
+func (s *Server) problem(w http.ResponseWriter, code int, detail string) {
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Cache-Control", "no-cache, private")
+	body, err := json.Marshal(Problem{Type: "about:blank", Title: http.StatusText(code), Status: code, Detail: detail})
+	if err != nil {
+		panic(err) // strings and a number always marshal
+	}
+	s.reply(w, code, string(body)+"\n")
+}
+
+func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
+	s.problem(w, http.StatusNotFound, "there is nothing at "+clip(r.URL.Path, 200)+"; /openapi.yaml describes what there is")
+}
+
+// methodNotAllowed answers for all paths: the API is read-only.
+func (s *Server) methodNotAllowed(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Allow", "GET, HEAD")
+	s.problem(w, http.StatusMethodNotAllowed, "this API is read-only: GET and HEAD")
+}

@@ -1,0 +1,129 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+)
+
+// healthText are the headers that Kubernetes components send with a health
+// answer (FACTS 3.1).
+func healthText(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Cache-Control", "no-cache, private")
+}
+
+// livez answers that the process works; it is for /livez and /healthz.
+func (s *Server) livez(w http.ResponseWriter, r *http.Request) {
+	healthText(w)
+	if !asked(r, "verbose") {
+		s.reply(w, http.StatusOK, "ok")
+		return
+	}
+	s.reply(w, http.StatusOK, fmt.Sprintf("[+]ping ok\n%s check passed\n", strings.TrimPrefix(r.URL.Path, "/")))
+}
+
+// readyz is the gate (DESIGN 4.8).
+func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
+	all := checks(s.cfg.Snapshot.Get())
+	body, ok := renderChecks(all, r.URL.Query()["exclude"])
+	healthText(w)
+	switch {
+	case !ok:
+		s.reply(w, http.StatusServiceUnavailable, body)
+	case asked(r, "verbose"):
+		s.reply(w, http.StatusOK, body)
+	default:
+		s.reply(w, http.StatusOK, "ok")
+	}
+}
+
+// readyzCheck answers for one check.
+func (s *Server) readyzCheck(w http.ResponseWriter, r *http.Request) {
+	name := chi.URLParam(r, "check")
+	all := checks(s.cfg.Snapshot.Get())
+	i := slices.IndexFunc(all, func(c check) bool { return c.Name == name })
+	if i < 0 {
+		s.notFound(w, r)
+		return
+	}
+	healthText(w)
+	if !all[i].OK {
+		s.reply(w, http.StatusServiceUnavailable, "service unavailable: "+all[i].Message+"\n")
+		return
+	}
+	s.reply(w, http.StatusOK, "ok")
+}
+
+// renderChecks writes the checks in the form of Kubernetes components, and
+// reports whether all that were not excluded pass.
+func renderChecks(all []check, exclude []string) (body string, ok bool) {
+	var b strings.Builder
+	ok = true
+	for _, c := range all {
+		switch {
+		case !c.required() && slices.Contains(exclude, c.Name):
+			fmt.Fprintf(&b, "[+]%s excluded: ok\n", c.Name)
+		case c.OK:
+			fmt.Fprintf(&b, "[+]%s ok\n", c.Name)
+		default:
+			ok = false
+			fmt.Fprintf(&b, "[-]%s failed: %s\n", c.Name, c.Message)
+		}
+	}
+	writeExcludeWarnings(&b, all, exclude)
+	if ok {
+		b.WriteString("readyz check passed\n")
+	} else {
+		b.WriteString("readyz check failed\n")
+	}
+	return b.String(), ok
+}
+
+// writeExcludeWarnings tells which exclusions had no effect.
+func writeExcludeWarnings(b *strings.Builder, all []check, exclude []string) {
+	var required, unknown []string
+	for _, name := range exclude {
+		i := slices.IndexFunc(all, func(c check) bool { return c.Name == name })
+		switch {
+		case i < 0:
+			unknown = append(unknown, name)
+		case all[i].required():
+			required = append(required, name)
+		}
+	}
+	if len(required) > 0 {
+		fmt.Fprintf(b, "warn: some health checks cannot be excluded: the gate rests on %s\n", quoted(required))
+	}
+	if len(unknown) > 0 {
+		fmt.Fprintf(b, "warn: some health checks cannot be excluded: no matches for %s\n", quoted(unknown))
+	}
+}
+
+// quoted lists names, sorted, each once; few and short ones only, for they may
+// come from anybody.
+func quoted(names []string) string {
+	const most, longest = 8, 64
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	more := ""
+	if len(names) > most {
+		more = fmt.Sprintf(" and %d more", len(names)-most)
+		names = names[:most]
+	}
+	out := make([]string, 0, len(names))
+	for _, name := range names {
+		out = append(out, fmt.Sprintf("%q", clip(name, longest)))
+	}
+	return strings.Join(out, ", ") + more
+}
+
+// asked reports whether the query has the flag: `?name`, `?name=1`, and not
+// `?name=0` or `?name=false`.
+func asked(r *http.Request, name string) bool {
+	v, found := r.URL.Query()[name]
+	return found && !slices.Contains([]string{"0", "false"}, strings.ToLower(v[0]))
+}

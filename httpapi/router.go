@@ -1,0 +1,57 @@
+package httpapi
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+)
+
+// router has every path of the API. openapi.yaml describes the same ones; a test
+// holds the two together.
+func (s *Server) router() http.Handler {
+	r := chi.NewRouter()
+	r.Use(s.observe, s.recover, securityHeaders, middleware.GetHead)
+	r.NotFound(s.notFound)
+	r.MethodNotAllowed(s.methodNotAllowed)
+
+	// The health endpoints are open to everybody who reaches the listener:
+	// kubelets and load balancers have no client certificate.
+	r.Get("/livez", s.livez)
+	r.Get("/healthz", s.livez)
+	r.Get("/readyz", s.readyz)
+	r.Get("/readyz/{check}", s.readyzCheck)
+
+	r.Group(func(r chi.Router) {
+		r.Use(s.requireClient)
+		r.Get("/", s.page)
+		r.Get("/leader", s.leader)
+		r.Get("/status", s.status)
+		r.Get("/version", s.version)
+		r.Get("/openapi.yaml", s.openapi)
+		r.Get("/statusz", s.statusz)
+		r.Get("/flagz", s.flagz)
+		if s.cfg.Metrics != nil {
+			r.Method(http.MethodGet, "/metrics", s.cfg.Metrics)
+		}
+	})
+	return r
+}
+
+// endpoints are the paths of the router, as they stand in metrics. Whatever
+// else was asked for is "other".
+func endpoints() []string {
+	return []string{
+		"/livez", "/healthz", "/readyz", "/readyz/{check}", "/", "/leader", "/status", "/version",
+		"/openapi.yaml", "/statusz", "/flagz", "/metrics", "other",
+	}
+}
+
+// reply writes an answer of known length. The header's Content-Type is set by
+// the caller.
+func (s *Server) reply(w http.ResponseWriter, code int, body string) {
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(code)
+	_, _ = w.Write([]byte(body)) // the client has gone: nobody is left to tell
+}

@@ -1,0 +1,196 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lockstep-dev/lockstep/internal/event"
+)
+
+// Config is what a Server needs.
+type Config struct {
+	// Snapshot is what the answers are rendered from; it is only read. Required.
+	Snapshot *event.Value[Snapshot]
+	// Log is for what a person has to know: panics, certificates that cannot be
+	// read. Required.
+	Log *slog.Logger
+	// Registerer gets the metrics lockstep_httpapi_*; nil: none.
+	Registerer prometheus.Registerer
+	// Metrics serves /metrics; nil: the path is not found.
+	Metrics http.Handler
+	// Build is shown by /version and /statusz.
+	Build Build
+	// Flags are shown by /flagz, in this order. Nothing secret may stand there.
+	Flags []Flag
+	// TLS names the certificate files; the zero value: plain HTTP.
+	TLS TLS
+}
+
+// Build says which program this is. It has the form of buildinfo.Info, so that
+// one converts to the other.
+type Build struct {
+	Version string // SemVer, or "(devel)"
+	Commit  string // empty: unknown
+	Date    string // RFC 3339, of the commit or the build; empty: unknown
+}
+
+// Flag is one flag of the command line, as it is in force.
+type Flag struct{ Name, Value string }
+
+// TLS names PEM files. They are read again while the server runs, so a
+// certificate can be replaced without a restart.
+type TLS struct {
+	CertFile, KeyFile string // both or none
+	// ClientCAFile: all but the health endpoints ask for a client certificate
+	// of one of these authorities; empty: nothing does.
+	ClientCAFile string
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.Snapshot == nil:
+		return errors.New("httpapi: Config.Snapshot is needed")
+	case c.Log == nil:
+		return errors.New("httpapi: Config.Log is needed")
+	case (c.TLS.CertFile == "") != (c.TLS.KeyFile == ""):
+		return errors.New("httpapi: TLS certificate and key go together")
+	case c.TLS.ClientCAFile != "" && c.TLS.CertFile == "":
+		return errors.New("httpapi: a client CA needs a TLS certificate")
+	}
+	return nil
+}
+
+// timeouts bound what one client can hold. No answer takes long to render; the
+// stream of /status?watch sets deadlines of its own, one for each write.
+type timeouts struct {
+	header, read, write, idle time.Duration
+	streamWrite               time.Duration
+	keepAlive                 time.Duration // between two signs of life on a stream
+	shutdown                  time.Duration // for requests under way when Run ends
+}
+
+func defaultTimeouts() timeouts {
+	return timeouts{
+		header: 5 * time.Second, read: 10 * time.Second, write: 30 * time.Second, idle: 2 * time.Minute,
+		streamWrite: 10 * time.Second,
+		keepAlive:   15 * time.Second,
+		shutdown:    3 * time.Second,
+	}
+}
+
+// maxHeaderBytes is ample for a probe with many ?exclude= and for a browser.
+const maxHeaderBytes = 32 << 10
+
+// Server is the HTTP API of one sidecar.
+type Server struct {
+	cfg      Config
+	log      *slog.Logger
+	metrics  *metrics
+	certs    *certificates // nil: plain HTTP
+	handler  http.Handler
+	started  time.Time
+	timeouts timeouts
+	streams  chan struct{} // holds one token for each open stream
+	stopping chan struct{} // closed when Run begins to stop: ends the streams
+}
+
+// New returns a server that does not listen yet. It reads the certificate files
+// once, so that a wrong path is an error at start.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	s := &Server{
+		cfg:      cfg,
+		log:      cfg.Log.With("worker", "httpapi"),
+		metrics:  newMetrics(cfg.Registerer),
+		started:  time.Now(),
+		timeouts: defaultTimeouts(),
+		streams:  make(chan struct{}, maxStreams), // a semaphore
+		stopping: make(chan struct{}),
+	}
+	if cfg.TLS.CertFile != "" {
+		s.certs = &certificates{files: cfg.TLS, log: s.log, metrics: s.metrics}
+		if err := s.certs.load(); err != nil {
+			return nil, err
+		}
+	}
+	s.handler = s.router()
+	return s, nil
+}
+
+// Handler returns the API without a listener, for tests and for embedding.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// Run serves on l, which it closes, until ctx ends; then it lets the requests
+// under way finish, but not for long, and returns nil. An error means that it
+// could not go on serving. Run may be called once.
+func (s *Server) Run(ctx context.Context, l net.Listener) error {
+	server := &http.Server{
+		Handler:           s.handler,
+		ReadHeaderTimeout: s.timeouts.header,
+		ReadTimeout:       s.timeouts.read,
+		WriteTimeout:      s.timeouts.write,
+		IdleTimeout:       s.timeouts.idle,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // handshakes of port scanners
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+
+	served := make(chan error, 1)
+	reloads := make(chan struct{})
+	go func() { served <- s.serve(server, l) }()
+	go func() {
+		defer close(reloads)
+		s.certs.run(ctx)
+	}()
+
+	var err error
+	select {
+	case err = <-served:
+		cancel()
+		err = fmt.Errorf("serve on %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+		err = s.shutdown(ctx, server)
+		if end := <-served; !errors.Is(end, http.ErrServerClosed) {
+			err = errors.Join(err, end)
+		}
+	}
+	<-reloads
+	return err
+}
+
+func (s *Server) serve(server *http.Server, l net.Listener) error {
+	if s.certs == nil {
+		return server.Serve(l)
+	}
+	server.TLSConfig = s.certs.config()
+	return server.ServeTLS(l, "", "")
+}
+
+// shutdown ends the streams, then waits for requests under way. One that does
+// not end in time is cut off: no answer of this API is worth holding an exit
+// back.
+func (s *Server) shutdown(ctx context.Context, server *http.Server) error {
+	close(s.stopping)
+	// ctx is over already; the clean-up has a bound of its own.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeouts.shutdown)
+	defer cancel()
+	err := server.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		s.log.Warn("requests cut off", "after", s.timeouts.shutdown)
+		err = server.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("stop serving: %w", err)
+	}
+	return nil
+}

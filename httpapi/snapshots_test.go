@@ -1,0 +1,166 @@
+package httpapi
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/lockstep-dev/lockstep/internal/event"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// state is a snapshot in one state of the gate.
+type state struct {
+	name string
+	snap Snapshot
+}
+
+var epochTime = time.Date(2026, 3, 4, 5, 6, 7, 890_123_456, time.UTC)
+
+// states has the gate in every state: as protocol.Judge gives them, and the one
+// that it does not give yet.
+func states(t *testing.T) []state {
+	t.Helper()
+	local := protocol.Local{
+		ID:          "cp-1",
+		Version:     mustVersion(t, "1.1.0-rc.1+g0abc"),
+		Constraints: protocol.Constraints{MinReconciler: mustRelease(t, "1.0.0"), MinApiserver: mustRelease(t, "1.0.0")},
+		Digest:      "sha256:6c70f1",
+	}
+	registered := protocol.Registration{Controller: true, Confirmed: true, Revision: 7}
+	well := protocol.Facts{Reached: true, Local: local, Registration: registered, Status: presentStatus(t, "1.1.0", "1.0.0")}
+	change := func(f func(*protocol.Facts)) protocol.Facts {
+		out := well
+		f(&out)
+		return out
+	}
+	facts := []struct {
+		name  string
+		facts protocol.Facts
+	}{
+		{"ready", well},
+		{"starting", protocol.Facts{Local: local}},
+		{"not controller", change(func(f *protocol.Facts) { f.Registration.Controller = false })},
+		{"not registered", change(func(f *protocol.Facts) { f.Registration = protocol.Registration{} })},
+		{"registered but the status not read since", change(func(f *protocol.Facts) { f.Status = protocol.StatusView{} })},
+		{"status missing", change(func(f *protocol.Facts) { f.Status = protocol.StatusView{Kind: protocol.StatusAbsent} })},
+		{"status corrupt", change(func(f *protocol.Facts) { f.Status = corruptStatus() })},
+		{"release too old", change(func(f *protocol.Facts) { f.Status = presentStatus(t, "1.2.0", "1.2.0") })},
+		{"reconciler too old", change(func(f *protocol.Facts) { f.Status = presentStatus(t, "0.9.0", "0.9.0") })},
+		{"duplicate node ID", change(func(f *protocol.Facts) { f.Duplicate = "cp-1 is held by 10.0.0.9 since noon" })},
+		{"shutting down", change(func(f *protocol.Facts) { f.Stopping = true })},
+		{"shutting down before etcd was reached", protocol.Facts{Stopping: true, Local: local}},
+		{"ready on what was last known", change(func(f *protocol.Facts) {
+			f.Status, f.Served = protocol.StatusView{Kind: protocol.StatusAbsent}, true
+		})},
+	}
+	out := []state{{name: "zero"}}
+	for _, f := range facts {
+		out = append(out, state{f.name, snapshotOf(t, f.facts, protocol.Judge(f.facts))})
+	}
+	fenced := protocol.Verdict{Reason: protocol.Fenced, Message: "the presence has not been confirmed for 5m"}
+	return append(out, state{"fenced", snapshotOf(t, well, fenced)})
+}
+
+func snapshotOf(t *testing.T, f protocol.Facts, v protocol.Verdict) Snapshot {
+	t.Helper()
+	s := Snapshot{
+		Local: f.Local, Roles: protocol.Roles{Controller: f.Registration.Controller, Consensus: true}, Address: "http://127.0.0.1:8086",
+		BundleSource: "built-in", Registration: f.Registration,
+		Gate:   Gate{Verdict: v, Since: epochTime},
+		Status: f.Status, StatusUpdatedAt: epochTime,
+		Etcd: Etcd{Reached: f.Reached, Connected: f.Reached},
+	}
+	if !f.Reached {
+		return s
+	}
+	s.Etcd.LastContact, s.Etcd.Revision, s.Etcd.Warnings = epochTime, 12, []string{"etcd 3.5.0 has known faults"}
+	s.Fleet = fleetOfThree(t)
+	s.Election = Election{
+		State: protocol.Leading, Leader: "cp-1", Epoch: 5, Eligibility: protocol.Eligibility{Eligible: true},
+		Step: protocol.Step{
+			Kind: protocol.StepAwait, Rule: "4.5 rule 6", Message: "2 registered nodes do not fit",
+			Blockers: []protocol.Blocker{
+				{Node: "cp-2", Release: mustRelease(t, "0.9.0"), Reason: protocol.ReleaseTooOld, Message: "upgrade it"},
+				{Node: "cp-3", Reason: protocol.RecordCorrupt, Message: "remove it"},
+			},
+		},
+	}
+	s.Reconcile = Reconcile{
+		LastSuccess: epochTime, LastError: "apply StorageClass \"x\": refused", Duration: 1500 * time.Millisecond,
+		Objects:  Objects{Desired: 7, Applied: 1, Unchanged: 2, Failed: 1, Pruned: 3, Owed: 4},
+		Failures: []Failure{{Object: `StorageClass "x"`, Message: "refused"}},
+	}
+	s.Warnings = []string{"the kubeconfig does not lead to a local address"}
+	return s
+}
+
+func fleetOfThree(t *testing.T) protocol.Fleet {
+	t.Helper()
+	controller := protocol.Roles{Controller: true}
+	return protocol.Fleet{Revision: 11, Records: []protocol.Record{
+		{
+			ID: "cp-1", Node: protocol.Node{ID: "cp-1", Roles: controller, Version: mustVersion(t, "1.1.0"), Address: "http://10.0.0.1:8086", Digest: "sha256:6c70f1"},
+			Alive: true, Presence: protocol.Presence{Ready: true, Reason: protocol.Ready, Election: protocol.Leading},
+		},
+		{ID: "cp-2", Node: protocol.Node{ID: "cp-2", Roles: controller, Version: mustVersion(t, "0.9.0")}},
+		{ID: "cp-3", Problem: "not a Node"},
+	}}
+}
+
+func presentStatus(t *testing.T, version, minimum string) protocol.StatusView {
+	t.Helper()
+	return protocol.StatusView{Kind: protocol.StatusPresent, Revision: 9, Status: protocol.Status{
+		State: protocol.Working, Version: mustVersion(t, version), MinCompatible: mustRelease(t, minimum),
+		Leader: "cp-2", Epoch: 4, DrainedEpoch: 3, Digest: "sha256:91be02", ContentRelease: mustRelease(t, version), ContentEpoch: 2,
+	}}
+}
+
+func corruptStatus() protocol.StatusView {
+	return protocol.StatusView{Kind: protocol.StatusUndecodable, Problem: "unexpected end", Revision: 8}
+}
+
+func mustVersion(t *testing.T, s string) protocol.Version {
+	t.Helper()
+	v, err := protocol.ParseVersion(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func mustRelease(t *testing.T, s string) protocol.Release {
+	t.Helper()
+	return mustVersion(t, s).Release
+}
+
+// fixture is a server, and what its answers rest on.
+type fixture struct {
+	*Server
+	snapshot *event.Value[Snapshot]
+	registry *prometheus.Registry
+}
+
+// newFixture returns a server that shows snap. Each change applies to the Config
+// first.
+func newFixture(t *testing.T, snap Snapshot, changes ...func(*Config)) fixture {
+	t.Helper()
+	f := fixture{snapshot: event.New(snap), registry: prometheus.NewRegistry()}
+	cfg := Config{
+		Snapshot: f.snapshot, Log: slog.New(slog.DiscardHandler),
+		Registerer: f.registry, Metrics: promhttp.HandlerFor(f.registry, promhttp.HandlerOpts{}),
+		Build: Build{Version: "0.1.0", Commit: "0abc123-dirty", Date: "2026-11-21T08:00:00Z"},
+		Flags: []Flag{{"node-id", "cp-1"}, {"listen", "127.0.0.1:8086"}},
+	}
+	for _, change := range changes {
+		change(&cfg)
+	}
+	var err error
+	if f.Server, err = New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}

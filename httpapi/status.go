@@ -1,0 +1,92 @@
+package httpapi
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// status renders the newest snapshot, or streams it (?watch).
+func (s *Server) status(w http.ResponseWriter, r *http.Request) {
+	if asked(r, "watch") {
+		s.stream(w, r)
+		return
+	}
+	report := NewReport(s.cfg.Snapshot.Get())
+	tag := `W/"` + fingerprint(report) + `"`
+	w.Header().Set("ETag", tag)
+	if matches(r.Header.Get("If-None-Match"), tag) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	s.reply(w, http.StatusOK, indented(report))
+}
+
+// fingerprint names the report's content for the ETag and the stream. It leaves
+// out what moves all the time and means nothing by itself, when etcd last
+// answered and its revision; hence the ETag is a weak one.
+func fingerprint(r Report) string {
+	r.Etcd.LastContact, r.Etcd.Revision = nil, 0
+	sum := sha256.Sum256(marshal(r))
+	return hex.EncodeToString(sum[:12])
+}
+
+// matches reports whether an If-None-Match header names tag, by the weak
+// comparison of RFC 9110.
+func matches(header, tag string) bool {
+	for candidate := range strings.SplitSeq(header, ",") {
+		candidate = strings.TrimSpace(candidate)
+		if candidate == "*" || strings.TrimPrefix(candidate, "W/") == strings.TrimPrefix(tag, "W/") {
+			return true
+		}
+	}
+	return false
+}
+
+// leaderReport is the wire form of /leader.
+type leaderReport struct {
+	Leading bool   `json:"leading"`
+	Node    string `json:"node"`
+	Leader  string `json:"leader"` // empty: nobody, or unknown
+	Epoch   int64  `json:"epoch"`  // of Leader
+}
+
+// leader answers 200 on the node that leads, else 503.
+func (s *Server) leader(w http.ResponseWriter, _ *http.Request) {
+	snap := s.cfg.Snapshot.Get()
+	out := leaderReport{
+		Leading: snap.Election.State == protocol.Leading,
+		Node:    string(snap.Local.ID),
+		Leader:  string(snap.Election.Leader),
+		Epoch:   snap.Election.Epoch,
+	}
+	code := http.StatusServiceUnavailable
+	if out.Leading {
+		code = http.StatusOK
+	}
+	w.Header().Set("Content-Type", "application/json")
+	s.reply(w, code, indented(out))
+}
+
+// marshal panics on what cannot be JSON: a programmer's mistake in a wire form.
+func marshal(v any) []byte {
+	out, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return out
+}
+
+// indented is JSON for people with curl.
+func indented(v any) string {
+	out, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		panic(err)
+	}
+	return string(out) + "\n"
+}

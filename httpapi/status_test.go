@@ -1,0 +1,191 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+func TestNewReport(t *testing.T) {
+	byName := map[string]Snapshot{}
+	for _, st := range states(t) {
+		byName[st.name] = st.snap
+	}
+	when := epochTime.Truncate(time.Millisecond)
+	t.Run("tells everything that the snapshot has", func(t *testing.T) {
+		want := Report{
+			Node: NodeReport{
+				ID: "cp-1", Release: "1.1.0", Version: "1.1.0-rc.1+g0abc", MinimumReconcilerRelease: "1.0.0", MinimumApiserverRelease: "1.0.0",
+				Roles: []string{"kubernetes_controller", "consensus_member"}, RegisteredRevision: 7,
+				Address: "http://127.0.0.1:8086", BundleSource: "built-in", BundleDigest: "sha256:6c70f1",
+			},
+			Ready: ReadyReport{Ready: true, Reason: "Ready", Message: "release 1.1.0 fits the objects (WORKING, reconciler 1.1.0, minimum 1.0.0)", Since: &when},
+			Reconciler: ReconcilerReport{
+				Kind: "present", State: "WORKING", Version: "1.1.0", MinimumCompatibleRelease: "1.0.0", Leader: "cp-2", Epoch: 4, DrainedEpoch: 3,
+				ModRevision: 9, ContentRelease: "1.1.0", ContentEpoch: 2, BundleDigest: "sha256:91be02", UpdatedAt: &when,
+			},
+			Election: ElectionReport{
+				State: "leading", Leader: "cp-1", Epoch: 5, Eligible: true,
+				Step: StepReport{Kind: "Await", Rule: "4.5 rule 6", Message: "2 registered nodes do not fit"},
+			},
+			Fleet: FleetReport{
+				Revision: 11, MinRelease: "0.9.0", MaxRelease: "1.1.0",
+				Nodes: []FleetNode{
+					{
+						ID: "cp-1", Release: "1.1.0", Version: "1.1.0", Roles: []string{"kubernetes_controller"}, Ready: true, Reason: "Ready", Alive: true,
+						Election: "leading", Address: "http://10.0.0.1:8086", BundleDigest: "sha256:6c70f1",
+					},
+					{ID: "cp-2", Release: "0.9.0", Version: "0.9.0", Roles: []string{"kubernetes_controller"}, Blocks: true},
+					{ID: "cp-3", Roles: []string{}, Blocks: true, Problem: "not a Node"},
+				},
+				Blockers: []BlockerReport{
+					{ID: "cp-2", Release: "0.9.0", Reason: "ReleaseTooOld", Message: "upgrade it"},
+					{ID: "cp-3", Release: "0.0.0", Reason: "RecordCorrupt", Message: "remove it"},
+				},
+			},
+			Reconcile: ReconcileReport{
+				LastSuccess: &when, LastError: `apply StorageClass "x": refused`, DurationSeconds: 1.5,
+				Objects:  ObjectsReport{Desired: 7, Applied: 1, Unchanged: 2, Failed: 1, Pruned: 3, Owed: 4},
+				Failures: []FailureReport{{Object: `StorageClass "x"`, Message: "refused"}},
+			},
+			Etcd:     EtcdReport{Connected: true, LastContact: &when, Revision: 12, Warnings: []string{"etcd 3.5.0 has known faults"}},
+			Warnings: []string{"the kubeconfig does not lead to a local address"},
+		}
+		if diff := cmp.Diff(want, NewReport(byName["ready"])); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+	})
+	t.Run("a status that is not there leaves its fields empty", func(t *testing.T) {
+		got := NewReport(byName["status corrupt"]).Reconciler
+		want := ReconcilerReport{Kind: "corrupt", Problem: "unexpected end", ModRevision: 8}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+	})
+	t.Run("a node that is not alive is not ready, whatever its last presence said", func(t *testing.T) {
+		snap := byName["ready"]
+		snap.Fleet.Records[0].Alive = false
+		got := NewReport(snap).Fleet.Nodes[0]
+		if got.Ready || got.Reason != "" || got.Election != "" {
+			t.Errorf("got %+v", got)
+		}
+	})
+	t.Run("the upgrade is ready as protocol says", func(t *testing.T) {
+		snap := Snapshot{
+			Status: protocol.StatusView{Kind: protocol.StatusPresent, Status: protocol.Status{State: protocol.Done, Version: mustVersion(t, "1.1.0")}},
+			Fleet:  protocol.Fleet{Records: fleetOfThree(t).Records[:1]},
+		}
+		if !NewReport(snap).UpgradeReady {
+			t.Error("one controller at the release of a DONE status: got not ready")
+		}
+		snap.Fleet = fleetOfThree(t)
+		if NewReport(snap).UpgradeReady {
+			t.Error("an old controller and a corrupt record: got ready")
+		}
+	})
+}
+
+// TestStatusHasNoNullButTimes holds the promise that a field without a value is
+// empty, at the snapshot that has the fewest.
+func TestStatusHasNoNullButTimes(t *testing.T) {
+	var report map[string]any
+	if err := json.Unmarshal(get(t, newFixture(t, Snapshot{}).Handler(), "/status").Body.Bytes(), &report); err != nil {
+		t.Fatal(err)
+	}
+	times := map[string]bool{"since": true, "staleSince": true, "updatedAt": true, "lastSuccess": true, "lastContact": true}
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		object, ok := v.(map[string]any)
+		if !ok {
+			return
+		}
+		for name, field := range object {
+			if (field == nil) != times[name] {
+				t.Errorf("%s.%s: got %v", path, name, field)
+			}
+			walk(path+"."+name, field)
+		}
+	}
+	walk("", report)
+	if ready := report["ready"].(map[string]any); ready["reason"] != "Starting" {
+		t.Errorf("reason: got %v, want Starting", ready["reason"])
+	}
+}
+
+func TestStatusETag(t *testing.T) {
+	snap := states(t)[1].snap
+	f := newFixture(t, snap)
+	tag := get(t, f.Handler(), "/status").Header().Get("ETag")
+	conditional := func(header string) *httptest.ResponseRecorder {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/status", nil)
+		r.Header.Set("If-None-Match", header)
+		w := httptest.NewRecorder()
+		f.Handler().ServeHTTP(w, r)
+		return w
+	}
+	for _, header := range []string{tag, `"other", ` + tag, "*", tag[2:]} {
+		if w := conditional(header); w.Code != http.StatusNotModified || w.Body.Len() != 0 || w.Header().Get("ETag") != tag {
+			t.Errorf("If-None-Match %s: got %d with %d bytes, ETag %s", header, w.Code, w.Body.Len(), w.Header().Get("ETag"))
+		}
+	}
+	for _, header := range []string{"", `"other"`, `W/""`} {
+		if w := conditional(header); w.Code != http.StatusOK {
+			t.Errorf("If-None-Match %q: got %d, want 200", header, w.Code)
+		}
+	}
+	snap.Etcd.LastContact, snap.Etcd.Revision = snap.Etcd.LastContact.Add(time.Second), 13
+	f.snapshot.Set(snap)
+	if w := conditional(tag); w.Code != http.StatusNotModified {
+		t.Errorf("only etcd's last contact moved: got %d, want 304", w.Code)
+	}
+	snap.Etcd.Connected = false
+	f.snapshot.Set(snap)
+	if w := conditional(tag); w.Code != http.StatusOK {
+		t.Errorf("etcd went away: got %d, want 200", w.Code)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	tests := []struct {
+		build Build
+		want  [5]string // major, minor, gitVersion, gitCommit, gitTreeState
+	}{
+		{Build{Version: "0.1.0", Commit: "0abc", Date: "2026-11-21T08:00:00Z"}, [5]string{"0", "1", "0.1.0", "0abc", "clean"}},
+		{Build{Version: "v1.2.3-rc.1", Commit: "0abc-dirty"}, [5]string{"1", "2", "v1.2.3-rc.1", "0abc", "dirty"}},
+		{Build{Version: "(devel)"}, [5]string{"", "", "(devel)", "", ""}},
+	}
+	for _, test := range tests {
+		v := newVersionReport(test.build)
+		if got := [5]string{v.Major, v.Minor, v.GitVersion, v.GitCommit, v.GitTreeState}; got != test.want {
+			t.Errorf("%+v: got %v, want %v", test.build, got, test.want)
+		}
+	}
+}
+
+func TestPagesOfText(t *testing.T) {
+	f := newFixture(t, Snapshot{})
+	for _, target := range []string{"/statusz", "/flagz"} {
+		for accept, code := range map[string]int{"": 200, "*/*": 200, "text/html, text/*;q=0.5": 200, "text/plain;q=0, application/json": 406, "application/json": 406} {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
+			if accept != "" {
+				r.Header.Set("Accept", accept)
+			}
+			w := httptest.NewRecorder()
+			if f.Handler().ServeHTTP(w, r); w.Code != code {
+				t.Errorf("%s for %q: got %d, want %d", target, accept, w.Code, code)
+			}
+		}
+	}
+	if body := get(t, f.Handler(), "/flagz").Body.String(); !containsAll(body, "\nlockstep flagz\n", "\nnode-id=cp-1\nlisten=127.0.0.1:8086\n") {
+		t.Errorf("got %q", body)
+	}
+	if body := get(t, f.Handler(), "/statusz").Body.String(); !containsAll(body, "\nlockstep statusz\n", "Binary version: 0.1.0\n", "Go version: go1", "Paths: /livez ") {
+		t.Errorf("got %q", body)
+	}
+}

@@ -1,0 +1,200 @@
+package httpapi
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+func containsAll(s string, parts ...string) bool {
+	for _, p := range parts {
+		if !strings.Contains(s, p) {
+			return false
+		}
+	}
+	return true
+}
+
+// openStream asks base for /status?watch.
+func openStream(t *testing.T, ctx context.Context, client *http.Client, base string) *http.Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/status?watch", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	return resp
+}
+
+// nextReport reads up to the end of the next event.
+func nextReport(t *testing.T, lines *bufio.Scanner) Report {
+	t.Helper()
+	var out Report
+	found := false
+	for lines.Scan() {
+		line := lines.Text()
+		switch data, isData := strings.CutPrefix(line, "data: "); {
+		case isData:
+			found = true
+			if err := json.Unmarshal([]byte(data), &out); err != nil {
+				t.Fatalf("data of an event: %v", err)
+			}
+		case line == "" && found:
+			return out
+		}
+	}
+	t.Fatalf("the stream ended: %v", lines.Err())
+	return out
+}
+
+func TestStream(t *testing.T) {
+	f := newFixture(t, Snapshot{})
+	server := httptest.NewServer(f.Handler())
+	t.Cleanup(server.Close)
+	resp := openStream(t, t.Context(), http.DefaultClient, server.URL)
+	if got := resp.Header.Get("Content-Type"); got != "text/event-stream" {
+		t.Errorf("Content-Type: got %q", got)
+	}
+	lines := bufio.NewScanner(resp.Body)
+	if got := nextReport(t, lines); got.Ready.Reason != "Starting" {
+		t.Errorf("the first event: got %q, want Starting", got.Ready.Reason)
+	}
+	for _, st := range states(t)[1:] {
+		if st.snap.Gate.Verdict.Reason == protocol.Starting {
+			continue // as the first one
+		}
+		f.snapshot.Set(Snapshot{Gate: st.snap.Gate, Warnings: []string{st.name}})
+		got := nextReport(t, lines)
+		if got.Warnings[0] != st.name || got.Ready.Reason != string(st.snap.Gate.Verdict.Reason) {
+			t.Errorf("after %q: got %v %s", st.name, got.Warnings, got.Ready.Reason)
+		}
+	}
+	// What means nothing is not sent: the next event is the one after it.
+	snap := f.snapshot.Get()
+	snap.Etcd.LastContact, snap.Etcd.Revision = epochTime, 99
+	f.snapshot.Set(snap)
+	snap.Warnings = []string{"next"}
+	f.snapshot.Set(snap)
+	if got := nextReport(t, lines); got.Warnings[0] != "next" {
+		t.Errorf("got %v, want the change that means something", got.Warnings)
+	}
+}
+
+func TestStreamEndsWithItsClient(t *testing.T) {
+	f := newFixture(t, Snapshot{})
+	server := httptest.NewServer(f.Handler())
+	ctx, cancel := context.WithCancel(t.Context())
+	openStream(t, ctx, http.DefaultClient, server.URL)
+	cancel()
+	server.Close() // waits for the handlers
+	if len(f.streams) != 0 {
+		t.Errorf("got %d streams, want none", len(f.streams))
+	}
+}
+
+func TestStreamsAreBounded(t *testing.T) {
+	f := newFixture(t, Snapshot{})
+	server := httptest.NewServer(f.Handler())
+	t.Cleanup(server.Close)
+	for range maxStreams {
+		f.streams <- struct{}{}
+	}
+	resp, body := ask(t, http.MethodGet, server.URL+"/status?watch", nil)
+	if resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("got %d, want 503", resp.StatusCode)
+	}
+	wantProblem(t, resp, body)
+	loadContract(t).wantKept(t, "/status?watch", resp, body)
+	<-f.streams
+	if resp := openStream(t, t.Context(), http.DefaultClient, server.URL); resp.StatusCode != http.StatusOK {
+		t.Errorf("with one place free: got %d, want 200", resp.StatusCode)
+	}
+}
+
+func TestStreamAnswersHead(t *testing.T) {
+	server := httptest.NewServer(newFixture(t, Snapshot{}).Handler())
+	t.Cleanup(server.Close)
+	resp, _ := ask(t, http.MethodHead, server.URL+"/status?watch", nil)
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {
+		t.Errorf("got %d %q", resp.StatusCode, resp.Header.Get("Content-Type"))
+	}
+}
+
+// TestStreamOutlivesTimeouts runs with deadlines far shorter than the stream,
+// which shows by its signs of life that it goes on.
+func TestStreamOutlivesTimeouts(t *testing.T) {
+	ca := newAuthority(t)
+	t.Run("HTTP/1", func(t *testing.T) {
+		outlive(t, newFixture(t, Snapshot{}), http.DefaultClient, 1)
+	})
+	t.Run("HTTP/2", func(t *testing.T) {
+		outlive(t, newFixture(t, Snapshot{}, func(c *Config) { c.TLS = newTLS(t, ca) }), httpsClient(t, ca, nil), 2)
+	})
+}
+
+func outlive(t *testing.T, f fixture, client *http.Client, major int) {
+	t.Helper()
+	f.timeouts = timeouts{
+		header: 50 * time.Millisecond, read: 50 * time.Millisecond, write: 50 * time.Millisecond, idle: 50 * time.Millisecond,
+		streamWrite: time.Minute, keepAlive: 20 * time.Millisecond, shutdown: time.Minute,
+	}
+	base, stop := run(t, f)
+	resp := openStream(t, t.Context(), client, base)
+	if resp.ProtoMajor != major {
+		t.Fatalf("got %s", resp.Proto)
+	}
+	lines := bufio.NewScanner(resp.Body)
+	nextReport(t, lines)
+	for alive := 0; alive < 10; { // 200 ms
+		if !lines.Scan() {
+			t.Fatalf("the stream ended after %d signs of life: %v", alive, lines.Err())
+		}
+		if lines.Text() == ": keep-alive" {
+			alive++
+		}
+	}
+	f.snapshot.Set(Snapshot{Warnings: []string{"late"}})
+	if got := nextReport(t, lines); got.Warnings[0] != "late" {
+		t.Errorf("got %v", got.Warnings)
+	}
+	stop()
+	for lines.Scan() { // ends, or the test does not
+	}
+}
+
+// run serves f on loopback and returns its URL, and what stops it and waits.
+func run(t *testing.T, f fixture) (base string, stop func()) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- f.Run(ctx, l) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("run: %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	scheme := "http://"
+	if f.certs != nil {
+		scheme = "https://"
+	}
+	return scheme + l.Addr().String(), stop
+}
