@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/internal/app"
+)
+
+// call runs a command in this process.
+func call(t *testing.T, p program, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	p.stdout, p.stderr = &out, &errs
+	p.lookupEnv = func(string) (string, bool) { return "", false }
+	p.now = func() time.Time { return noon }
+	code = p.main(t.Context(), args)
+	return code, out.String(), errs.String()
+}
+
+func TestExitCodes(t *testing.T) {
+	f := newFakeSidecar()
+	t.Cleanup(f.Close)
+	runs := func(err error) program {
+		return program{run: func(context.Context, app.Options, *slog.Logger) error { return err }}
+	}
+	tests := []struct {
+		name string
+		p    program
+		args []string
+		want int
+	}{
+		{"help", program{}, nil, exitOK},
+		{"a good run", runs(nil), []string{"run", "--kubeconfig", "k"}, exitOK},
+		{"a failed run", runs(errors.New("constraints above the release")), []string{"run", "--kubeconfig", "k"}, exitFailed},
+		{"options that do not hold", runs(nil), []string{"run"}, exitUsage},
+		{"an unknown flag", program{}, []string{"run", "--nope"}, exitUsage},
+		{"a value that cannot be parsed", program{}, []string{"run", "--lease-ttl", "x"}, exitUsage},
+		{"an unknown command", program{}, []string{"nope"}, exitUsage},
+		{"a surplus argument", program{}, []string{"version", "x"}, exitUsage},
+		{"an unknown shell", program{}, []string{"completion", "csh"}, exitUsage},
+		{"status", program{}, []string{"status", "--server", f.URL}, exitOK},
+		{"status of nobody", program{}, []string{"status", "--server", "http://127.0.0.1:1"}, exitFailed},
+		{"a client certificate that is not there", program{}, []string{"status", "--client-certificate", "/nope", "--client-key", "/nope"}, exitFailed},
+		{"a client certificate without its key", program{}, []string{"status", "--client-certificate", "/nope"}, exitUsage},
+		{"not ready in time", program{}, []string{"wait-ready", "--timeout", "50ms", "--server", f.URL}, exitNotReady},
+		{"nobody there in time", program{}, []string{"wait-ready", "--timeout", "50ms", "--server", "http://127.0.0.1:1"}, exitNotReady},
+		{"refused", program{}, []string{"wait-ready", "--timeout", "1m", "--server", f.URL + "/nope"}, exitFailed},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			code, _, stderr := call(t, test.p, test.args...)
+			if code != test.want {
+				t.Errorf("got exit code %d, want %d: %s", code, test.want, stderr)
+			}
+			if code != exitOK && (!strings.Contains(stderr, "sidecar: ") || !strings.HasSuffix(stderr, "\n")) {
+				t.Errorf("got %q on stderr", stderr)
+			}
+		})
+	}
+}
+
+func TestWaitReadySaysWhy(t *testing.T) {
+	f := newFakeSidecar()
+	t.Cleanup(f.Close)
+	stderr, w := io.Pipe()
+	var stdout bytes.Buffer
+	p := program{stdout: &stdout, stderr: w, lookupEnv: func(string) (string, bool) { return "", false }}
+	done := make(chan int, 1)
+	go func() {
+		done <- p.main(t.Context(), []string{"wait-ready", "--server", f.URL})
+		w.Close()
+	}()
+	lines := bufio.NewScanner(stderr)
+	next := func(want string) {
+		t.Helper()
+		if !lines.Scan() || !strings.HasPrefix(lines.Text(), want) {
+			t.Fatalf("got %q, want %q", lines.Text(), want)
+		}
+	}
+	next("waiting: Starting: ")
+	again := waiting()
+	f.snapshot.Set(again)
+	next("waiting: ReconcilerTooOld: this node needs")
+	again.Warnings = []string{"another change of the same reason"}
+	f.snapshot.Set(again)
+	f.snapshot.Set(httpapi.Snapshot{})
+	next("waiting: Starting: ")
+	f.snapshot.Set(ready())
+	if code := <-done; code != exitOK || stdout.String() != "ready\n" || lines.Scan() {
+		t.Errorf("got exit code %d, stdout %q, stderr %q", code, &stdout, lines.Text())
+	}
+}
+
+func TestStatusFollows(t *testing.T) {
+	f := newFakeSidecar()
+	t.Cleanup(f.Close)
+	stdout, w := io.Pipe()
+	ctx, cancel := context.WithCancel(t.Context())
+	p := program{stdout: w, stderr: io.Discard, lookupEnv: func(string) (string, bool) { return "", false }, now: func() time.Time { return noon }}
+	done := make(chan int, 1)
+	go func() { done <- p.main(ctx, []string{"status", "-w", "-o", "json", "--server", f.URL}) }()
+	lines := bufio.NewScanner(stdout)
+	for _, want := range []string{"Starting", "ReconcilerTooOld", "Ready"} {
+		if !lines.Scan() {
+			t.Fatalf("ended before %s: %v", want, lines.Err())
+		}
+		var got httpapi.Report
+		if err := json.Unmarshal(lines.Bytes(), &got); err != nil || got.Ready.Reason != want {
+			t.Fatalf("got %q %v, want %q", got.Ready.Reason, err, want)
+		}
+		switch want {
+		case "Starting":
+			f.snapshot.Set(waiting())
+		case "ReconcilerTooOld":
+			f.snapshot.Set(ready())
+		}
+	}
+	cancel()
+	if code := <-done; code != exitOK {
+		t.Errorf("got exit code %d, want 0 when interrupted", code)
+	}
+}
+
+// TestFollowComesBack: a sidecar that ends the stream, or is not up yet, is asked
+// again.
+func TestFollowComesBack(t *testing.T) {
+	api, err := httpapi.New(httpapi.Config{Snapshot: newFakeSidecar().snapshot, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch asked++; asked {
+		case 1:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		default:
+			api.Handler().ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	flags := serverFlags{url: server.URL}
+	c, err := flags.client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lost []string
+	got := 0
+	err = c.follow(t.Context(), follower{
+		each: func(answer) (bool, error) { got++; return true, nil },
+		lost: func(err error) { lost = append(lost, err.Error()) },
+	})
+	if err != nil || got != 1 || len(lost) != 1 || !strings.Contains(lost[0], "answered 503") {
+		t.Errorf("got %d answers, lost %q, err %v", got, lost, err)
+	}
+}
+
+func TestAge(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 119 * time.Second: "119s", 2 * time.Minute: "2m", 47*time.Hour + 59*time.Minute: "47h59m", 50 * time.Hour: "2d2h",
+	} {
+		if got := (table{now: noon}).age(noon.Add(-d)); got != want {
+			t.Errorf("%s: got %s, want %s", d, got, want)
+		}
+	}
+}

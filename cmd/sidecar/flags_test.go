@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/lockstep-dev/lockstep/internal/app"
+)
+
+// flagsDoc is the page that lists the flags.
+var flagsDoc = filepath.Join("..", "..", "docs", "flags.md")
+
+func TestFlagsAreDocumented(t *testing.T) {
+	want := documentFlags()
+	if *rewrite {
+		if err := os.MkdirAll(filepath.Dir(flagsDoc), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(flagsDoc, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(flagsDoc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Error("docs/flags.md does not tell the flags as they are; to write it anew: go test ./cmd/sidecar -rewrite")
+	}
+}
+
+// documentFlags writes the page from the commands themselves.
+func documentFlags() string {
+	var b strings.Builder
+	b.WriteString("# Flags\n\n<!-- Written by `go test ./cmd/sidecar -rewrite` from the program. Do not edit. -->\n\n" +
+		"Each flag has an environment variable. The flag wins; an empty variable counts as none. " +
+		"A wrong value ends the program with exit code 2 and a line that names the flag, or the variable.\n\n## sidecar run\n")
+	opts, logging := app.Defaults(), defaultLogOptions()
+	for _, s := range runSections(&opts, &logging) {
+		fmt.Fprintf(&b, "\n### %s\n\n", s.title)
+		documentSet(&b, s.flags)
+	}
+	for _, cmd := range (program{}).root().Commands() {
+		if cmd.Name() == "run" || !cmd.LocalFlags().HasAvailableFlags() {
+			continue
+		}
+		fmt.Fprintf(&b, "\n## sidecar %s\n\n", cmd.Name())
+		documentSet(&b, cmd.LocalFlags())
+	}
+	return b.String()
+}
+
+func documentSet(b *strings.Builder, flags *pflag.FlagSet) {
+	b.WriteString("| flag | variable | default | meaning |\n| --- | --- | --- | --- |\n")
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Name == "help" {
+			return
+		}
+		name, usage := pflag.UnquoteUsage(f)
+		flag := strings.TrimSpace("--" + f.Name + " " + name)
+		if f.Shorthand != "" {
+			flag = "-" + f.Shorthand + ", " + flag
+		}
+		variable := ""
+		if !momentary(f.Name) {
+			variable = "`" + envName(f.Name) + "`"
+		}
+		value := ""
+		if v := strings.Trim(f.DefValue, "[]"); v != "" {
+			value = "`" + v + "`"
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", flag, variable, value, usage)
+	})
+}
+
+// TestEveryFlagHasItsVariable sets each flag of each command by its variable.
+func TestEveryFlagHasItsVariable(t *testing.T) {
+	samples := map[string]string{"bool": "true", "duration": "17s", "int": "7", "stringSlice": "a,b", "string": "x"}
+	words := map[string]string{"log-level": "warn", "log-format": "json"}
+	for _, cmd := range (program{}).root().Commands() {
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if momentary(f.Name) {
+				return
+			}
+			value := samples[f.Value.Type()]
+			if word, found := words[f.Name]; found {
+				value = word
+			}
+			p := program{lookupEnv: func(name string) (string, bool) { return value, name == "LOCKSTEP_"+screaming(f.Name) }}
+			flags := mustFind(t, p.root(), cmd.Name()).Flags()
+			before := flags.Lookup(f.Name).Value.String()
+			if err := p.applyEnv(flags); err != nil {
+				t.Errorf("%s --%s: %v", cmd.Name(), f.Name, err)
+			}
+			if after := flags.Lookup(f.Name).Value.String(); after == before || strings.Trim(after, "[]") != value {
+				t.Errorf("%s --%s: got %q, want %q", cmd.Name(), f.Name, after, value)
+			}
+		})
+	}
+}
+
+func screaming(flag string) string { return strings.ToUpper(strings.ReplaceAll(flag, "-", "_")) }
+
+func mustFind(t *testing.T, root *cobra.Command, name string) *cobra.Command {
+	t.Helper()
+	cmd, _, err := root.Find([]string{name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd
+}
+
+// TestEveryOptionHasAFlag changes each flag of `run` and looks for a field of
+// app.Options that no flag changes.
+func TestEveryOptionHasAFlag(t *testing.T) {
+	opts, logging := app.Defaults(), defaultLogOptions()
+	sample := map[string]string{"bool": "true", "duration": "17s", "int": "7", "stringSlice": "a,b", "string": "x"}
+	for _, s := range runSections(&opts, &logging) {
+		s.flags.VisitAll(func(f *pflag.Flag) {
+			if !strings.HasPrefix(f.Name, "log-") {
+				if err := f.Value.Set(sample[f.Value.Type()]); err != nil {
+					t.Errorf("--%s: %v", f.Name, err)
+				}
+			}
+		})
+	}
+	was, is := reflect.ValueOf(app.Defaults()), reflect.ValueOf(opts)
+	for i := range is.NumField() {
+		if name := is.Type().Field(i).Name; name == "Flags" {
+			continue // is for /flagz, and has them all
+		}
+		if reflect.DeepEqual(was.Field(i).Interface(), is.Field(i).Interface()) {
+			t.Errorf("app.Options.%s has no flag", is.Type().Field(i).Name)
+		}
+	}
+}
+
+// TestValidationNamesFlags holds that each error of Options.Validate begins with
+// a flag that there is, for optionErrors rests on it.
+func TestValidationNamesFlags(t *testing.T) {
+	flags := mustFind(t, (program{}).root(), "run").Flags()
+	bad := app.Options{NodeID: "_", EtcdServers: []string{"x"}, EtcdCertFile: "c", TLSCertFile: "c", ClientCAFile: "a", Listen: "x", ShutdownDelay: -1}
+	for line := range strings.SplitSeq(bad.Validate().Error(), "\n") {
+		name, _, found := strings.Cut(strings.TrimPrefix(line, "--"), ":")
+		if !found || flags.Lookup(name) == nil {
+			t.Errorf("%q does not begin with a flag", line)
+		}
+	}
+}
+
+func TestHelpFitsTheWidth(t *testing.T) {
+	var out bytes.Buffer
+	p := program{stdout: &out, lookupEnv: func(string) (string, bool) { return "", false }}
+	if code := p.main(t.Context(), []string{"run", "--help"}); code != exitOK {
+		t.Fatalf("got exit code %d", code)
+	}
+	for line := range strings.SplitSeq(out.String(), "\n") {
+		if len(line) > defaultWidth {
+			t.Errorf("%d characters: %s", len(line), line)
+		}
+	}
+}
+
+func TestFlagsInForce(t *testing.T) {
+	opts, logging := app.Defaults(), defaultLogOptions()
+	sections := runSections(&opts, &logging)
+	opts.EtcdServers = []string{"https://u:secret@10.0.0.1:2379", "https://10.0.0.2:2379"}
+	got := inForce(sections)
+	want := map[string]string{
+		"etcd-servers": "https://u:xxxxx@10.0.0.1:2379,https://10.0.0.2:2379", "lease-ttl": "10s", "log-level": "info", "allow-mass-prune": "false",
+	}
+	for _, f := range got {
+		if value, found := want[f.Name]; found && value != f.Value {
+			t.Errorf("%s: got %q, want %q", f.Name, f.Value, value)
+		}
+		delete(want, f.Name)
+	}
+	if opts.EtcdServers[0] != "https://u:secret@10.0.0.1:2379" {
+		t.Errorf("the option itself was changed: %v", opts.EtcdServers)
+	}
+	if len(want) > 0 || got[0].Name != "node-id" {
+		t.Errorf("got %v; missing %v", got, want)
+	}
+}

@@ -1,0 +1,39 @@
+// Command sidecar is Lockstep: it runs next to a kube-apiserver, takes part in
+// the election of the reconciler, and gates the apiserver by its /readyz. This
+// package translates: flags and environment to app.Options, answers of a running
+// sidecar to text, errors to exit codes (DESIGN 8).
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/app"
+)
+
+func main() {
+	p := program{
+		stdout: os.Stdout, stderr: os.Stderr,
+		lookupEnv: os.LookupEnv, now: time.Now, run: app.Run,
+	}
+	os.Exit(p.main(context.Background(), os.Args[1:]))
+}
+
+// program is what the commands have from outside.
+type program struct {
+	stdout, stderr io.Writer
+	lookupEnv      func(string) (string, bool)
+	now            func() time.Time
+	// run is the sidecar itself.
+	run func(ctx context.Context, opts app.Options, log *slog.Logger) error
+}
+
+// main runs the command that args name and returns the exit code.
+func (p program) main(ctx context.Context, args []string) int {
+	root := p.root()
+	root.SetArgs(append([]string{}, args...)) // nil would mean those of the process
+	return report(p.stderr, root.ExecuteContext(ctx))
+}

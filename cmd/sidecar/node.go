@@ -1,0 +1,237 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/internal/app"
+	"github.com/lockstep-dev/lockstep/internal/etcd"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+func (p program) nodeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "node",
+		Short: "List, remove and change the node records in etcd",
+		Long: `List, remove and change the node records in etcd. These commands talk to etcd
+themselves, so that they work also where no sidecar runs.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return unknownCommand(cmd, args[0])
+		},
+	}
+	cmd.AddCommand(p.nodeListCommand(), p.nodeRemoveCommand(), p.nodeSetRolesCommand())
+	return cmd
+}
+
+// withEtcd makes cmd take the flags of etcd, and run do with a client.
+func withEtcd(cmd *cobra.Command, do func(context.Context, *etcd.Client, []string) error) *cobra.Command {
+	opts := app.Defaults()
+	section := etcdFlags(&opts)
+	cmd.Flags().AddFlagSet(section.flags)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := opts.ValidateEtcd(); err != nil {
+			return optionErrors(cmd.Flags(), err)
+		}
+		client, err := etcd.NewClient(opts.EtcdConfig())
+		if err != nil {
+			return err
+		}
+		return errors.Join(do(cmd.Context(), client, args), client.Close())
+	}
+	return cmd
+}
+
+func (p program) nodeListCommand() *cobra.Command {
+	output := choice{value: "table", of: []string{"table", "json", "yaml"}}
+	cmd := withEtcd(&cobra.Command{
+		Use:   "list",
+		Short: "List the node records, and who is alive",
+		Args:  noArgs,
+	}, func(ctx context.Context, client *etcd.Client, _ []string) error {
+		f, err := fleet.List(ctx, client)
+		if err != nil {
+			return err
+		}
+		return printNodes(p.stdout, f, output.value)
+	})
+	cmd.Flags().VarP(&output, "output", "o", "Form: "+output.options()+".")
+	complete(cmd, "output", &output)
+	return cmd
+}
+
+// nodeReport is a node record as `node list -o json` prints it.
+type nodeReport struct {
+	ID       string   `json:"id"`
+	Release  string   `json:"release"` // empty where the record is corrupt
+	Version  string   `json:"version"`
+	Roles    []string `json:"roles"`
+	Alive    bool     `json:"alive"`
+	Ready    bool     `json:"ready"`
+	Reason   string   `json:"reason"`
+	Election string   `json:"election"`
+	Address  string   `json:"address"`
+	Problem  string   `json:"problem"` // why the record is corrupt; empty: it is well
+}
+
+func newNodeReport(r protocol.Record) nodeReport {
+	out := nodeReport{
+		ID: string(r.ID), Roles: roleNames(r.Node.Roles), Alive: r.Alive, Ready: r.Presence.Ready,
+		Reason: string(r.Presence.Reason), Election: string(r.Presence.Election),
+		Address: r.Node.Address, Problem: r.Problem,
+	}
+	if r.Problem == "" {
+		out.Release, out.Version = r.Node.Version.Release.String(), r.Node.Version.String()
+	}
+	return out
+}
+
+func printNodes(w io.Writer, f protocol.Fleet, form string) error {
+	nodes := make([]nodeReport, 0, len(f.Records))
+	for _, r := range f.Records {
+		nodes = append(nodes, newNodeReport(r))
+	}
+	var text []byte
+	var err error
+	switch form {
+	case "json":
+		text, err = json.MarshalIndent(nodes, "", "  ")
+		text = append(text, '\n')
+	case "yaml":
+		text, err = yaml.Marshal(nodes)
+	default:
+		table{w: w}.rows(nodeRows(nodes))
+	}
+	if err != nil {
+		return fmt.Errorf("print nodes: %w", err)
+	}
+	_, err = w.Write(text)
+	return err
+}
+
+func nodeRows(nodes []nodeReport) [][]string {
+	rows := [][]string{{"ID", "RELEASE", "ROLES", "ALIVE", "GATE", "ELECTION", "PROBLEM"}}
+	for _, n := range nodes {
+		alive, gate := "no", "-"
+		if n.Alive {
+			alive, gate = "yes", cmp.Or(n.Reason, "-")
+		}
+		rows = append(rows, []string{
+			n.ID, cmp.Or(n.Version, "-"), cmp.Or(strings.Join(n.Roles, ","), "-"), alive, gate,
+			cmp.Or(n.Election, "-"), cmp.Or(n.Problem, "-"),
+		})
+	}
+	return rows
+}
+
+func (p program) nodeRemoveCommand() *cobra.Command {
+	confirmed := false
+	cmd := withEtcd(&cobra.Command{
+		Use:   "remove ID",
+		Short: "Remove the record of a node that has stopped for good, so that it blocks nobody",
+		Long: `Remove the record of a node that has stopped for good, so that it blocks nobody.
+
+Nothing is removed while the node's sidecar is alive. That it is not does not
+prove that the node is down: it may be cut off from etcd, and its apiserver may
+still serve. If it serves objects that it does not understand, the cluster takes
+harm. So make sure that the node is off, and say so with --confirm-stopped.`,
+		Args: oneArg("ID"),
+	}, func(ctx context.Context, client *etcd.Client, args []string) error {
+		if !confirmed {
+			return usagef("make sure that node %q is off (its apiserver too), then say --confirm-stopped; see sidecar node remove --help", args[0])
+		}
+		if err := fleet.Remove(ctx, client, protocol.NodeID(args[0])); err != nil {
+			return err
+		}
+		fmt.Fprintf(p.stdout, "node %s removed\n", args[0])
+		return nil
+	})
+	cmd.Flags().BoolVar(&confirmed, "confirm-stopped", false, "Say that the node is off, its apiserver too.")
+	return cmd
+}
+
+// The roles, as the records and /status name them.
+const (
+	roleController = "kubernetes_controller"
+	roleWorker     = "kubernetes_worker"
+	roleConsensus  = "consensus_member"
+	roleNone       = "none"
+)
+
+func (p program) nodeSetRolesCommand() *cobra.Command {
+	return withEtcd(&cobra.Command{
+		Use:   "set-roles ID ROLE[,ROLE...]",
+		Short: "Replace the roles of a node: " + strings.Join([]string{roleController, roleWorker, roleConsensus}, ", ") + ", or " + roleNone,
+		Args:  cobra.ArbitraryArgs,
+	}, func(ctx context.Context, client *etcd.Client, args []string) error {
+		if len(args) < 2 {
+			return usagef("want a node ID and its roles, like: sidecar node set-roles a %s", roleController)
+		}
+		roles, err := parseRoles(strings.Split(strings.Join(args[1:], ","), ","))
+		if err != nil {
+			return err
+		}
+		if err := fleet.SetRoles(ctx, client, protocol.NodeID(args[0]), roles); err != nil {
+			return err
+		}
+		fmt.Fprintf(p.stdout, "node %s now has: %s\n", args[0], cmp.Or(strings.Join(roleNames(roles), ", "), "no roles"))
+		return nil
+	})
+}
+
+func parseRoles(names []string) (protocol.Roles, error) {
+	var out protocol.Roles
+	if slices.Equal(names, []string{roleNone}) {
+		return out, nil
+	}
+	for _, name := range names {
+		switch name {
+		case roleController:
+			out.Controller = true
+		case roleWorker:
+			out.Worker = true
+		case roleConsensus:
+			out.Consensus = true
+		default:
+			return out, usagef("unknown role %q; want some of %s, %s, %s, or %s alone", name, roleController, roleWorker, roleConsensus, roleNone)
+		}
+	}
+	return out, nil
+}
+
+func roleNames(r protocol.Roles) []string {
+	out := []string{}
+	if r.Controller {
+		out = append(out, roleController)
+	}
+	if r.Worker {
+		out = append(out, roleWorker)
+	}
+	if r.Consensus {
+		out = append(out, roleConsensus)
+	}
+	return out
+}
+
+// oneArg asks for exactly one argument.
+func oneArg(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usagef("want one %s; see %s --help", name, cmd.CommandPath())
+		}
+		return nil
+	}
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/internal/etcd/etcdtest"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// command is one run of the program against an etcd.
+type command struct {
+	*testing.T
+	endpoint string
+}
+
+func (c command) run(args ...string) (code int, stdout, stderr string) {
+	c.Helper()
+	var out, errs bytes.Buffer
+	p := program{
+		stdout: &out, stderr: &errs, now: time.Now,
+		lookupEnv: func(name string) (string, bool) {
+			return map[string]string{"LOCKSTEP_ETCD_SERVERS": c.endpoint}[name], true
+		},
+	}
+	code = p.main(context.WithoutCancel(c.Context()), args)
+	return code, out.String(), errs.String()
+}
+
+// want runs the program and checks the exit code and a part of what it prints.
+func (c command) want(code int, part string, args ...string) {
+	c.Helper()
+	got, stdout, stderr := c.run(args...)
+	if got != code || !strings.Contains(stdout+stderr, part) {
+		c.Errorf("sidecar %s: exit %d, want %d and %q in\n%s%s", strings.Join(args, " "), got, code, part, stdout, stderr)
+	}
+}
+
+func TestNode(t *testing.T) {
+	server := etcdtest.New(t)
+	raw := server.Client(t)
+	put := func(key string, value []byte) {
+		t.Helper()
+		if _, err := raw.Put(t.Context(), key, string(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("/lockstep/nodes/cp-1", fleet.Encode(protocol.Node{ID: "cp-1", Version: release(1, 1, 0), Roles: protocol.Roles{Controller: true}}))
+	put("/lockstep/presence/cp-1", nil)
+	put("/lockstep/nodes/cp-2", fleet.Encode(protocol.Node{ID: "cp-2", Version: release(1, 0, 0), Roles: protocol.Roles{Controller: true}}))
+	put("/lockstep/nodes/cp-3", []byte("\xff"))
+	c := command{T: t, endpoint: server.Endpoints()[0]}
+
+	_, table, _ := c.run("node", "list")
+	const want = `ID    RELEASE  ROLES                  ALIVE  GATE  ELECTION  PROBLEM
+cp-1  1.1.0    kubernetes_controller  yes    -     -         -
+cp-2  1.0.0    kubernetes_controller  no     -     -         -
+cp-3  -        -                      no     -     -         it is not a node record
+`
+	if table != want {
+		t.Errorf("node list: got\n%s\nwant\n%s", table, want)
+	}
+	c.want(exitOK, `"problem": "it is not a node record"`, "node", "list", "-o", "json")
+	c.want(exitOK, "id: cp-2", "node", "list", "-o", "yaml")
+
+	c.want(exitUsage, "--confirm-stopped", "node", "remove", "cp-2")
+	c.want(exitFailed, "the node is alive", "node", "remove", "cp-1", "--confirm-stopped")
+	c.want(exitFailed, "there is no record", "node", "remove", "cp-9", "--confirm-stopped")
+	c.want(exitOK, "node cp-2 removed", "node", "remove", "cp-2", "--confirm-stopped")
+	c.want(exitOK, "node cp-3 removed", "node", "remove", "cp-3", "--confirm-stopped")
+	if got := nodesLeft(t, raw); got != "/lockstep/nodes/cp-1" {
+		t.Errorf("left: %s", got)
+	}
+
+	c.want(exitUsage, `unknown role "boss"`, "node", "set-roles", "cp-1", "boss")
+	c.want(exitUsage, "want a node ID and its roles", "node", "set-roles", "cp-1")
+	c.want(exitOK, "node cp-1 now has: kubernetes_controller, consensus_member", "node", "set-roles", "cp-1", "consensus_member,kubernetes_controller")
+	c.want(exitOK, "node cp-1 now has: no roles", "node", "set-roles", "cp-1", "none")
+	c.want(exitUsage, "want one ID", "node", "remove")
+	c.want(exitUsage, `unknown command "rm"`, "node", "rm")
+	c.endpoint = "nowhere"
+	c.want(exitUsage, "(set by LOCKSTEP_ETCD_SERVERS)", "node", "list")
+}
+
+// nodesLeft returns the keys of the records.
+func nodesLeft(t *testing.T, raw *clientv3.Client) string {
+	t.Helper()
+	resp, err := raw.Get(t.Context(), "/lockstep/nodes/", clientv3.WithPrefix())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for _, kv := range resp.Kvs {
+		keys = append(keys, string(kv.Key))
+	}
+	return strings.Join(keys, " ")
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/lockstep-dev/lockstep/internal/app"
+)
+
+// logOptions are what the log looks like.
+type logOptions struct{ level, format choice }
+
+func defaultLogOptions() logOptions {
+	return logOptions{
+		level:  choice{value: "info", of: []string{"debug", "info", "warn", "error"}},
+		format: choice{value: "text", of: []string{"text", "json"}},
+	}
+}
+
+func (l logOptions) logger(w io.Writer) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(l.level.value)); err != nil {
+		return nil, usagef("--log-level: %w", err)
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	if l.format.value == "json" {
+		return slog.New(slog.NewJSONHandler(w, opts)), nil
+	}
+	return slog.New(slog.NewTextHandler(w, opts)), nil
+}
+
+func (p program) runCommand() *cobra.Command {
+	opts, logging := app.Defaults(), defaultLogOptions()
+	sections := runSections(&opts, &logging)
+	cmd := &cobra.Command{
+		Use:   "run [flags]",
+		Short: "Run the sidecar of this node's kube-apiserver",
+		Long: `Run the sidecar of this node's kube-apiserver: register the node, take part in the
+election, reconcile while leading, and gate the kube-apiserver by /readyz.
+
+It stops on SIGTERM or SIGINT: /readyz fails at once, leadership is given up, and
+after --shutdown-delay the process exits. A second signal ends it at once.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := opts.Validate(); err != nil {
+				return optionErrors(cmd.Flags(), err)
+			}
+			log, err := logging.logger(p.stderr)
+			if err != nil {
+				return err
+			}
+			opts.Flags = inForce(sections)
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
+			return p.run(ctx, opts, log)
+		},
+	}
+	useSections(cmd, sections)
+	complete(cmd, "log-level", &logging.level)
+	complete(cmd, "log-format", &logging.format)
+	return cmd
+}
+
+// untilSignal returns a context that ends with the first SIGTERM or SIGINT.
+// From then on signals have their default effect again: the next one ends the
+// process.
+func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
+
+// optionErrors makes usage errors of what app.Options.Validate found: one line
+// each, and naming the variable where the value came from one.
+func optionErrors(flags *pflag.FlagSet, err error) error {
+	var all []error
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		name, _, _ := strings.Cut(strings.TrimPrefix(line, "--"), ":")
+		if f := flags.Lookup(name); f != nil && f.Annotations[fromEnv] != nil {
+			line = fmt.Sprintf("%s (set by %s)", line, f.Annotations[fromEnv][0])
+		}
+		all = append(all, errors.New(line))
+	}
+	return usageError{errors.Join(all...)}
+}
+
+// complete lets shells complete the words of a flag.
+func complete(cmd *cobra.Command, flag string, c *choice) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, c.complete); err != nil {
+		panic(err) // the flag does not exist: a mistake in this package
+	}
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-dev/lockstep/internal/buildinfo"
+)
+
+// versionOutput is the JSON form of `sidecar version`.
+type versionOutput struct {
+	Version   string `json:"version"`
+	Commit    string `json:"commit"`
+	Date      string `json:"date"`
+	GoVersion string `json:"goVersion"`
+	Platform  string `json:"platform"`
+}
+
+func (p program) versionCommand() *cobra.Command {
+	output := choice{value: "text", of: []string{"text", "json"}}
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of this program",
+		Args:  noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return p.printVersion(output.value)
+		},
+	}
+	cmd.Flags().VarP(&output, "output", "o", "Form: "+output.options()+".")
+	complete(cmd, "output", &output)
+	return cmd
+}
+
+func (p program) printVersion(form string) error {
+	info := buildinfo.Get()
+	out := versionOutput{
+		Version: info.Version, Commit: info.Commit, Date: info.Date,
+		GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+	}
+	if form == "json" {
+		enc := json.NewEncoder(p.stdout)
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(out); err != nil {
+			return fmt.Errorf("print version: %w", err)
+		}
+		return nil
+	}
+	words := []string{"sidecar", out.Version, out.Commit, out.Date, out.GoVersion, out.Platform}
+	words = slices.DeleteFunc(words, func(s string) bool { return s == "" })
+	if _, err := fmt.Fprintln(p.stdout, strings.Join(words, " ")); err != nil {
+		return fmt.Errorf("print version: %w", err)
+	}
+	return nil
+}

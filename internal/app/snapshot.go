@@ -1,0 +1,136 @@
+package app
+
+import (
+	"context"
+	"reflect"
+
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/internal/etcd"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/status"
+)
+
+// keepSays keeps what the presence says in step with gate and election.
+func (a *App) keepSays(ctx context.Context) error {
+	for {
+		verdict, verdictChanged := a.gate.Verdict().Load()
+		state, stateChanged := a.election.State().Load()
+		says := fleet.Says{Verdict: protocol.Verdict{Ready: verdict.Ready, Reason: verdict.Reason}, Since: verdict.Since, Election: state.Election}
+		if says != a.says.Get() {
+			a.says.Set(says)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-verdictChanged:
+		case <-stateChanged:
+		}
+	}
+}
+
+// keepSnapshot keeps the snapshot that the API renders, until ctx ends.
+func (a *App) keepSnapshot(ctx context.Context) error {
+	for {
+		changes := []<-chan struct{}{
+			changed(a.gate.Verdict().Load()),
+			changed(a.election.State().Load()),
+			changed(a.election.Leader().Load()),
+			changed(a.store.Observed().Load()),
+			changed(a.follower.Fleet().Load()),
+			changed(a.registrar.Registration().Load()),
+			changed(a.reconcile.Report().Load()),
+			changed(a.etcd.Contact().Load()),
+			changed(a.apiserver.Load()),
+			changed(a.etcdFaults.Load()),
+			changed(a.local.Load()),
+		}
+		if now := a.look(); !reflect.DeepEqual(now, a.snapshot.Get()) {
+			a.snapshot.Set(now)
+		}
+		if !await(ctx, changes) {
+			return ctx.Err()
+		}
+	}
+}
+
+func changed[T any](_ T, c <-chan struct{}) <-chan struct{} { return c }
+
+// await waits for one of the channels, and reports whether ctx still stands.
+func await(ctx context.Context, changes []<-chan struct{}) bool {
+	cases := make([]reflect.SelectCase, 0, len(changes)+1)
+	for _, c := range append(changes, ctx.Done()) {
+		cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(c)})
+	}
+	reflect.Select(cases)
+	return ctx.Err() == nil
+}
+
+// look puts together what everybody knows now.
+func (a *App) look() httpapi.Snapshot {
+	observed, contact := a.store.Observed().Get(), a.etcd.Contact().Get()
+	fleet := a.follower.Fleet().Get()
+	local := a.local.Get()
+	own, _ := fleet.Record(local.ID)
+	return httpapi.Snapshot{
+		Local:           local,
+		Roles:           own.Node.Roles,
+		Address:         a.address,
+		BundleSource:    a.bundleSource(),
+		Registration:    a.registrar.Registration().Get(),
+		Gate:            gateOf(a.gate.Verdict().Get(), observed, contact),
+		Status:          observed.View,
+		StatusUpdatedAt: observed.UpdatedAt,
+		Fleet:           fleet,
+		Election:        a.electionNow(),
+		Reconcile:       a.reconcileNow(),
+		Etcd: httpapi.Etcd{
+			Reached: contact.Reached(), Connected: contact.Connected, LastContact: contact.Last,
+			Revision: contact.Revision, Warnings: a.etcdFaults.Get(),
+		},
+		APIServer: a.apiserver.Get(),
+		Warnings:  a.warnings,
+	}
+}
+
+func (a *App) bundleSource() string {
+	if a.opts.Bundle == "" {
+		return "built-in"
+	}
+	return a.opts.Bundle
+}
+
+// gateOf adds to a ready verdict since when it rests on what was last known.
+func gateOf(v status.Verdict, observed status.Observed, contact etcd.Contact) httpapi.Gate {
+	out := httpapi.Gate{Verdict: v.Verdict, Since: v.Since}
+	if v.Ready && !contact.Connected {
+		out.StaleSince = contact.Last
+	}
+	return out
+}
+
+func (a *App) electionNow() httpapi.Election {
+	state, leader := a.election.State().Get(), a.election.Leader().Get()
+	return httpapi.Election{
+		State: state.Election, Leader: leader.Node, Epoch: leader.Epoch,
+		Eligibility: state.Eligibility, Step: state.Step,
+	}
+}
+
+func (a *App) reconcileNow() httpapi.Reconcile {
+	r, state := a.reconcile.Report().Get(), a.election.State().Get()
+	out := httpapi.Reconcile{
+		Running: state.Working, LastSuccess: r.LastSuccess, LastError: r.LastError, Duration: r.Duration,
+		Objects: httpapi.Objects{
+			Desired: r.Desired, Applied: r.Applied, Unchanged: r.Unchanged,
+			Failed: r.Failed, Pruned: r.Pruned, Owed: r.Owed,
+		},
+	}
+	for _, f := range r.Failures {
+		out.Failures = append(out.Failures, httpapi.Failure{Object: f.Object, Message: f.Message})
+	}
+	if out.LastError == "" {
+		out.LastError = state.Problem
+	}
+	return out
+}
