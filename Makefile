@@ -1,0 +1,112 @@
+# Everything that a developer does here. Needs Go, git, make, a C compiler (for
+# the race detector) and a Go module proxy; what else is needed is built into bin/.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+export GOTOOLCHAIN ?= local
+BIN := $(CURDIR)/bin
+
+GOLANGCI_LINT_VERSION := v2.15.0
+GOLANGCI_LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
+
+KUBE_VERSION := $(shell sed -n 's|.*k8s\.io/kubernetes \(v[0-9.]*\)$$|\1|p' test/kube/go.mod)
+KUBE_MINOR := $(word 2,$(subst ., ,$(KUBE_VERSION)))
+KUBE_LDFLAGS := -s -w $(foreach v,gitVersion=$(KUBE_VERSION) gitMajor=1 gitMinor=$(KUBE_MINOR),-X k8s.io/component-base/version.$(v))
+
+# A clone without tags, or a folder without git, still builds.
+VERSION := $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null)
+COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
+STAMP := github.com/lockstep-dev/lockstep/internal/buildinfo
+LDFLAGS := -s -w $(if $(VERSION),-X $(STAMP).version=$(VERSION)) $(if $(COMMIT),-X $(STAMP).commit=$(COMMIT))
+
+# What ends up in the sidecar: everything but tests, and files that it embeds.
+SIDECAR_SOURCES := go.mod go.sum $(shell find . \( -path ./bin -o -path ./.git -o -path ./test -o -name testdata \) -prune \
+	-o -type f \( -name '*.go' -o -name '*.yaml' -o -name '*.html' -o -name '*.css' -o -name '*.js' \) ! -name '*_test.go' -print)
+
+##@ Use
+
+.PHONY: help
+help: ## show this list
+	@awk 'BEGIN { FS = ":.*## " } /^##@/ { printf "\n%s\n", substr($$0, 5) } /^[a-zA-Z_\/-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# With a cluster of one's own nothing has to be built but the sidecar.
+OWN_CLUSTER := $(and $(KUBECONFIG),$(ETCD_SERVERS))
+
+.PHONY: run
+run: bin/sidecar $(if $(OWN_CLUSTER),,bin/kube-apiserver) ## one node here: etcd, kube-apiserver, sidecar; or a sidecar for the cluster of KUBECONFIG and ETCD_SERVERS
+	@go build -o $(BIN)/local-run ./test/local/run
+	@exec $(BIN)/local-run --assets=$(BIN)
+
+.PHONY: demo
+demo: bin/sidecar bin/kube-apiserver bin/kubelet-probe ## three nodes here, upgraded twice, one node after another (2 minutes)
+	@go build -o $(BIN)/local-demo ./test/local/demo
+	@exec $(BIN)/local-demo --assets=$(BIN)
+
+.PHONY: build
+build: bin/sidecar ## build bin/sidecar
+
+##@ Check
+
+.PHONY: check
+check: format-check tidy-check lint test ## everything that a change has to pass
+
+.PHONY: test
+test: bin/sidecar bin/kube-apiserver bin/kubelet-probe vet ## every test, the end-to-end ones too, with the race detector
+	LOCKSTEP_E2E_ASSETS=$(BIN) CGO_ENABLED=1 go test -race -timeout=10m ./...
+	cd test/kube && go test ./...
+
+.PHONY: vet
+vet: ## go vet, in both modules
+	go vet ./...
+	cd test/kube && go vet ./...
+
+.PHONY: lint
+lint: $(GOLANGCI_LINT) ## golangci-lint, with the project's configuration
+	$(GOLANGCI_LINT) run ./...
+	cd test/kube && $(GOLANGCI_LINT) run --config=$(CURDIR)/.golangci.yml ./...
+
+.PHONY: format
+format: ## gofmt everything
+	gofmt -w $$(find . -name '*.go' -not -path './bin/*')
+
+.PHONY: format-check
+format-check: ## fail if gofmt would change something
+	@unformatted=$$(gofmt -l $$(find . -name '*.go' -not -path './bin/*')); \
+	if [ -n "$$unformatted" ]; then echo "not formatted, run make format:"; echo "$$unformatted"; exit 1; fi
+
+.PHONY: tidy
+tidy: ## go mod tidy, in both modules
+	go mod tidy
+	cd test/kube && go mod tidy
+
+.PHONY: tidy-check
+tidy-check: ## fail if go mod tidy would change something
+	go mod tidy -diff
+	cd test/kube && go mod tidy -diff
+
+.PHONY: clean
+clean: ## remove all that was built
+	rm -rf $(BIN)
+
+# Files. Each is built only when something that it is made of has changed.
+# -buildvcs=false: the stamps above take its place, and a clone of another owner
+# builds too.
+
+bin/sidecar: $(SIDECAR_SOURCES)
+	CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags='$(LDFLAGS)' -o $@ ./cmd/sidecar
+
+bin/kube-apiserver: test/kube/go.mod test/kube/go.sum
+	@echo "building kube-apiserver $(KUBE_VERSION) from source; on two cores this takes about four minutes, once"
+	cd test/kube && CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags='$(KUBE_LDFLAGS)' -o $(BIN)/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
+	@touch $@
+
+bin/kubelet-probe: test/kube/go.mod test/kube/go.sum $(wildcard test/kube/kubelet-probe/*.go)
+	cd test/kube && CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags='$(KUBE_LDFLAGS)' -o $(BIN)/kubelet-probe ./kubelet-probe
+	@touch $@
+
+$(GOLANGCI_LINT):
+	GOBIN=$(BIN) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+	mv $(BIN)/golangci-lint $@

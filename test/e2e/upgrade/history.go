@@ -1,0 +1,188 @@
+package upgrade
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/protobuf/proto"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
+)
+
+const (
+	registryPrefix = "/registry/"
+	statusKey      = "/lockstep/kubernetes/reconciler/status"
+)
+
+// The forms of an object that no bundle has.
+const (
+	formGone    = "gone"
+	formForeign = "of no bundle"
+)
+
+// history is every write of the bundles' objects and of the reconciler status
+// since the cluster began, in order, read from etcd's own log of changes:
+// unlike a watch of an API server, which is stopped and started in an upgrade,
+// it has no gaps. It needs API servers that store JSON.
+type history struct {
+	bundles bundles
+	note    func(text string) // called for each change of an object's form
+
+	mu       sync.Mutex          // mu guards what follows
+	objects  map[string][]string // by ref: the form that each write left behind
+	statuses []string
+}
+
+func newHistory(b bundles, note func(string)) *history {
+	return &history{bundles: b, note: note, objects: map[string][]string{}}
+}
+
+// follow records until ctx ends.
+func (h *history) follow(ctx context.Context, client *clientv3.Client) error {
+	watch := client.Watch(clientv3.WithRequireLeader(ctx), "/",
+		clientv3.WithPrefix(), clientv3.WithRev(1), clientv3.WithPrevKV())
+	for resp := range watch {
+		if err := resp.Err(); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("watch etcd: %w", err)
+		}
+		for _, ev := range resp.Events {
+			if err := h.record(ev); err != nil {
+				return fmt.Errorf("watch etcd: %s: %w", ev.Kv.Key, err)
+			}
+		}
+	}
+	if ctx.Err() == nil {
+		return errors.New("watch etcd: ended by itself")
+	}
+	return nil
+}
+
+func (h *history) record(ev *clientv3.Event) error {
+	key := string(ev.Kv.Key)
+	switch {
+	case key == statusKey:
+		return h.recordStatus(ev)
+	case strings.HasPrefix(key, registryPrefix):
+		return h.recordObject(ev)
+	}
+	return nil
+}
+
+func (h *history) recordStatus(ev *clientv3.Event) error {
+	status := formGone
+	if ev.Type != clientv3.EventTypeDelete {
+		var s lockstepv1.ReconcilerStatus
+		if err := proto.Unmarshal(ev.Kv.Value, &s); err != nil {
+			return err
+		}
+		status = describe(&s)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.statuses = append(h.statuses, status)
+	return nil
+}
+
+// describe puts a status as cluster.Status.Describe does.
+func describe(s *lockstepv1.ReconcilerStatus) string {
+	version, minimum := s.GetVersion().GetRelease(), s.GetMinimumCompatibleRelease()
+	return fmt.Sprintf("%s %d.%d.%d min %d.%d.%d", strings.TrimPrefix(s.GetState().String(), "STATE_"),
+		version.GetMajor(), version.GetMinor(), version.GetPatch(),
+		minimum.GetMajor(), minimum.GetMinor(), minimum.GetPatch())
+}
+
+func (h *history) recordObject(ev *clientv3.Event) error {
+	kv := ev.Kv
+	if ev.Type == clientv3.EventTypeDelete {
+		kv = ev.PrevKv
+	}
+	obj, err := decode(kv)
+	if obj == nil || err != nil || !h.bundles.have(ref(obj)) {
+		return err
+	}
+	form := formGone
+	if ev.Type != clientv3.EventTypeDelete {
+		form = h.bundles.formOf(obj)
+	}
+	h.add(ref(obj), form)
+	return nil
+}
+
+// decode returns nil for what is no API object in JSON.
+func decode(kv *mvccpb.KeyValue) (*unstructured.Unstructured, error) {
+	if kv == nil || !bytes.HasPrefix(kv.Value, []byte("{")) {
+		return nil, nil
+	}
+	obj := &unstructured.Unstructured{}
+	if err := json.Unmarshal(kv.Value, &obj.Object); err != nil {
+		return nil, err
+	}
+	return obj, nil
+}
+
+func (h *history) add(ref, form string) {
+	h.mu.Lock()
+	var before string
+	if writes := h.objects[ref]; len(writes) > 0 {
+		before = writes[len(writes)-1]
+	}
+	h.objects[ref] = append(h.objects[ref], form)
+	h.mu.Unlock()
+
+	switch {
+	case before == form:
+	case form == formGone:
+		h.note("- " + ref)
+	case before == "" || before == formGone:
+		h.note("+ " + ref)
+	default:
+		h.note("~ " + ref)
+	}
+}
+
+// checkStatuses compares all statuses so far with what may have been there.
+func (h *history) checkStatuses(want []string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if got := slices.Compact(slices.Clone(h.statuses)); !slices.Equal(got, want) {
+		return fmt.Errorf("got %s", strings.Join(got, " > "))
+	}
+	return nil
+}
+
+// checkWrites returns nil where each object was written as often as its form
+// changed from bundle to bundle, and went through these forms in order. An
+// object that two writers fight over, or that is written for no reason, has
+// more writes.
+func (h *history) checkWrites() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var errs []error
+	for _, obj := range h.bundles.all() {
+		got, want := h.objects[ref(obj)], h.bundles.forms(ref(obj))
+		if !slices.Equal(got, want) {
+			errs = append(errs, fmt.Errorf("%s: got %s, want %s", ref(obj), strings.Join(got, ", "), strings.Join(want, ", ")))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// writes counts all writes of the bundles' objects.
+func (h *history) writes() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for _, forms := range h.objects {
+		n += len(forms)
+	}
+	return n
+}

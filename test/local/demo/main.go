@@ -1,0 +1,114 @@
+// Command demo shows two rolling upgrades of a control plane of three nodes,
+// each a real kube-apiserver and a sidecar, on one etcd, all on this machine. It
+// prints who leads, who is ready, what the status says, who blocks and which
+// objects change, and after every step checks what it claims. It exits 1 where a
+// claim is false. `make demo` runs it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/e2e/upgrade"
+	"github.com/lockstep-dev/lockstep/test/local/terminal"
+)
+
+var errClaims = errors.New("not all claims are true")
+
+func main() {
+	assets := flag.String("assets", "bin", "folder of the binaries")
+	flag.Parse()
+	ctx, stop := terminal.Interruptible()
+	defer stop()
+	if err := run(ctx, *assets, newPrinter(os.Stdout)); err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
+	}
+}
+
+// run keeps the logs where something went wrong.
+func run(ctx context.Context, assets string, p *printer) (err error) {
+	dir, err := os.MkdirTemp("", "lockstep-demo-")
+	if err != nil {
+		return err
+	}
+	logs := filepath.Join(dir, "logs")
+	defer func() {
+		if err == nil || ctx.Err() != nil {
+			err = errors.Join(err, os.RemoveAll(dir))
+			return
+		}
+		err = fmt.Errorf("%w\nlogs are in %s", err, logs)
+	}()
+
+	p.intro()
+	c, err := cluster.New(cluster.Config{Assets: assets, Dir: dir, LogDir: logs})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	w, err := upgrade.New(upgrade.Config{Cluster: c, Dir: dir, OnEvent: p.event})
+	if err != nil {
+		return err
+	}
+	return walk(ctx, w, p)
+}
+
+// walk takes all steps while the walk is being watched.
+func walk(ctx context.Context, w *upgrade.Walk, p *printer) error {
+	watchCtx, stopWatch := context.WithCancel(ctx)
+	watched := make(chan error, 1) // one error, which waits until it is read
+	go func() { watched <- w.Run(watchCtx) }()
+	begin := time.Now()
+	err := takeSteps(ctx, w, p)
+	stopWatch()
+	err = errors.Join(err, <-watched)
+	switch {
+	case ctx.Err() != nil:
+		return errors.New("interrupted")
+	case err == nil:
+		p.summary(time.Since(begin), w.Writes())
+	}
+	return err
+}
+
+// takeSteps goes on after a false claim, so that all of them are shown.
+func takeSteps(ctx context.Context, w *upgrade.Walk, p *printer) error {
+	var verdict error
+	for _, step := range upgrade.Steps() {
+		p.step(step)
+		if err := w.Do(ctx, step); err != nil {
+			return err
+		}
+		verdict = errors.Join(verdict, check(ctx, w.Claims(step), p))
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	p.heading("in all of this")
+	if check(ctx, w.FinalClaims(), p) != nil || verdict != nil {
+		return errClaims
+	}
+	return nil
+}
+
+func check(ctx context.Context, claims []upgrade.Claim, p *printer) error {
+	var verdict error
+	errs := upgrade.Check(ctx, claims)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	for i, claim := range claims {
+		p.claim(claim.Text, errs[i])
+		if errs[i] != nil {
+			verdict = errClaims
+		}
+	}
+	return verdict
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/lockstep-dev/lockstep/test/e2e/upgrade"
+	"github.com/lockstep-dev/lockstep/test/local/terminal"
+)
+
+const (
+	lineWidth   = 84
+	timeWidth   = 9
+	nodeWidth   = 16
+	leaderWidth = 7
+)
+
+// printer writes the timeline. Events come from another goroutine than the
+// rest.
+type printer struct {
+	paint terminal.Painter
+
+	mu     sync.Mutex // mu guards what follows
+	out    io.Writer
+	claims int // how many were printed
+}
+
+func newPrinter(out io.Writer) *printer {
+	return &printer{out: out, paint: terminal.NewPainter(out)}
+}
+
+func (p *printer) line(text string) {
+	// There is nobody left to tell where standard output is closed.
+	_, _ = fmt.Fprintln(p.out, strings.TrimRight(text, " "))
+}
+
+func (p *printer) intro() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.line(p.paint.Paint(terminal.Bold, "Lockstep demo: two rolling upgrades of a control plane"))
+	p.line("Three nodes, each a real kube-apiserver and a sidecar, share one etcd, all on this machine.")
+	p.line("")
+	p.line(fmt.Sprintf("  %s ready as a kubelet sees it   %s not ready   %s down",
+		p.paint.Paint(terminal.Green, "●"), p.paint.Paint(terminal.Yellow, "○"), "-"))
+	p.line("  + an object appears   ~ changes   - goes")
+}
+
+func (p *printer) step(s upgrade.Step) {
+	p.heading(s.Name)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.line("   " + s.Why)
+	p.line("")
+	p.line(p.paint.Paint(terminal.Dim, columns(p.paint, "time",
+		[upgrade.NodeCount]cell{{text: "a"}, {text: "b"}, {text: "c"}}, "leads", "status")))
+}
+
+func (p *printer) heading(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	rule := strings.Repeat("-", max(2, lineWidth-4-utf8.RuneCountInString(text)))
+	p.line("")
+	p.line("-- " + p.paint.Paint(terminal.Bold, text) + " " + p.paint.Paint(terminal.Dim, rule))
+}
+
+// event prints one line of the timeline.
+func (p *printer) event(e upgrade.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := fmt.Sprintf("%.1fs", e.At.Seconds())
+	if e.Text != "" {
+		p.line(clock(at) + p.paint.Paint(terminal.Dim, e.Text))
+		return
+	}
+	var cells [upgrade.NodeCount]cell
+	for i, n := range e.View.Nodes {
+		cells[i] = nodeCell(n)
+	}
+	p.line(columns(p.paint, at, cells, cmp.Or(e.View.Leader, "-"), cmp.Or(e.View.Status, "-")))
+}
+
+// cell is a text in its style.
+type cell struct {
+	text  string
+	style terminal.Style
+}
+
+func nodeCell(n upgrade.NodeView) cell {
+	switch {
+	case n.Release == "" && n.Blocks: // its record does, until it comes back
+		return cell{"-       blocks", terminal.Red}
+	case n.Release == "":
+		return cell{"-", terminal.Dim}
+	case n.Blocks && n.Ready:
+		return cell{"● " + n.Release + " blocks", terminal.Red}
+	case n.Ready:
+		return cell{"● " + n.Release, terminal.Green}
+	case n.Blocks:
+		return cell{"○ " + n.Release + " blocks", terminal.Red}
+	}
+	return cell{"○ " + n.Release, terminal.Yellow}
+}
+
+func clock(at string) string { return fmt.Sprintf("%*s   ", timeWidth, at) }
+
+func columns(paint terminal.Painter, at string, nodes [upgrade.NodeCount]cell, leader, status string) string {
+	var out strings.Builder
+	out.WriteString(clock(at))
+	for _, n := range nodes {
+		out.WriteString(paint.Pad(n.style, n.text, nodeWidth))
+	}
+	out.WriteString(paint.Pad(terminal.Plain, leader, leaderWidth) + status)
+	return out.String()
+}
+
+// claim prints whether a claim is true.
+func (p *printer) claim(text string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.claims++; err == nil {
+		p.line("   " + p.paint.Paint(terminal.Green, "✓") + " " + text)
+		return
+	}
+	p.line("   " + p.paint.Paint(terminal.Red, "✗ "+text))
+	p.line("       " + strings.ReplaceAll(err.Error(), "\n", "\n       "))
+}
+
+func (p *printer) summary(took time.Duration, writes int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.line("")
+	p.line(fmt.Sprintf("All %d claims are true. %d steps, %d writes of objects, %.0f s.",
+		p.claims, len(upgrade.Steps()), writes, took.Seconds()))
+}

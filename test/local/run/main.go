@@ -1,0 +1,196 @@
+// Command run is the quickest way to see Lockstep work: one node on this
+// machine, with a real etcd, a real kube-apiserver and a sidecar with its
+// built-in bundle, on loopback, until Ctrl-C. With KUBECONFIG and ETCD_SERVERS
+// set it starts a sidecar for that cluster, and nothing else. `make run` runs it.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/local/terminal"
+)
+
+// defaultListen is where clients of a sidecar look for it if they are not told.
+const defaultListen = "127.0.0.1:8086"
+
+func main() {
+	assets := flag.String("assets", "bin", "folder of the binaries")
+	flag.Parse()
+	ctx, stop := terminal.Interruptible()
+	defer stop()
+	if err := run(ctx, *assets); err != nil {
+		fmt.Fprintln(os.Stderr, "run:", err)
+		os.Exit(1)
+	}
+}
+
+// run starts everything, waits for Ctrl-C and stops everything.
+func run(ctx context.Context, assets string) (err error) {
+	dir, err := os.MkdirTemp("", "lockstep-run-")
+	if err != nil {
+		return err
+	}
+	p := newPrinter(os.Stdout, assets)
+	cfg := cluster.Config{Assets: assets, Dir: dir, LogDir: filepath.Join(dir, "logs")}
+	var c *cluster.Cluster
+	defer func() { err = cleanUp(c, cfg, p, err) }()
+
+	start := startLocal
+	if os.Getenv("KUBECONFIG") != "" && os.Getenv("ETCD_SERVERS") != "" {
+		start = startOwn
+	}
+	c, n, err := start(cfg, p)
+	if err != nil {
+		return err
+	}
+	return serve(ctx, n, p)
+}
+
+// cleanUp stops everything. It keeps the logs where something went wrong.
+func cleanUp(c *cluster.Cluster, cfg cluster.Config, p *printer, err error) error {
+	if c != nil {
+		p.stopping()
+		err = errors.Join(err, c.Close())
+	}
+	if err != nil && c != nil {
+		return fmt.Errorf("%w\nlogs are in %s", err, cfg.LogDir)
+	}
+	return errors.Join(err, os.RemoveAll(cfg.Dir))
+}
+
+// serve waits until the node is ready, says what to do with it, and waits for
+// Ctrl-C or for a part that ends by itself.
+func serve(ctx context.Context, n node, p *printer) error {
+	ended, watching := context.WithCancelCause(ctx)
+	defer watching(nil)
+	for _, process := range n.processes() {
+		go func() { // ends with the process, which run stops
+			<-process.Done()
+			watching(fmt.Errorf("%s ended; %s", filepath.Base(process.LogFile()), process.Ending()))
+		}()
+	}
+	if err := awaitReady(ended, n, p); err != nil && ended.Err() == nil {
+		return err
+	}
+	if ended.Err() == nil {
+		p.ready(n)
+		<-ended.Done()
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return context.Cause(ended)
+}
+
+// awaitReady reports each new reason for which the node is not ready yet.
+func awaitReady(ctx context.Context, n node, p *printer) error {
+	last := ""
+	return cluster.Poll(ctx, func(ctx context.Context) error {
+		status, err := n.sidecar.Status(ctx)
+		if err != nil {
+			return err
+		}
+		if status.Ready.Ready {
+			return nil
+		}
+		if status.Ready.Reason != last {
+			last = status.Ready.Reason
+			p.waiting(last, status.Ready.Message)
+		}
+		return errors.New(status.Ready.Message)
+	})
+}
+
+// node is what was started, and where it is.
+type node struct {
+	api         *cluster.APIServer // nil in a cluster of the user's own
+	sidecar     *cluster.Sidecar
+	kubeconfig  string
+	etcdServers []string
+	logs        string
+}
+
+func (n node) processes() []*cluster.Process {
+	if n.api == nil {
+		return []*cluster.Process{n.sidecar.Process}
+	}
+	return []*cluster.Process{n.api.Process, n.sidecar.Process}
+}
+
+func startLocal(cfg cluster.Config, p *printer) (c *cluster.Cluster, n node, err error) {
+	p.intro("one node on this machine, until Ctrl-C")
+	for _, pair := range [][2]string{{"KUBECONFIG", "ETCD_SERVERS"}, {"ETCD_SERVERS", "KUBECONFIG"}} {
+		if os.Getenv(pair[0]) != "" {
+			p.note(pair[0] + " is set and not used; with " + pair[1] + " beside it, a sidecar for that cluster would be started")
+		}
+	}
+	p.starting("etcd")
+	if c, err = cluster.New(cfg); err != nil {
+		return nil, node{}, err
+	}
+	n.etcdServers, n.logs = c.Etcd.Endpoints(), cfg.LogDir
+	p.started(c.Etcd.Endpoints()[0])
+
+	p.starting("kube-apiserver")
+	if n.api, err = c.StartAPIServer(cluster.APIServerConfig{Name: "local"}); err != nil {
+		return c, n, err
+	}
+	n.kubeconfig = n.api.Kubeconfig()
+	p.started(n.api.URL())
+	err = n.startSidecar(c, cluster.SidecarConfig{NodeID: "local"}, p)
+	return c, n, err
+}
+
+// startOwn lets the sidecar see its own variables, LOCKSTEP_…, such as the
+// paths of etcd's certificates.
+func startOwn(cfg cluster.Config, p *printer) (c *cluster.Cluster, n node, err error) {
+	p.intro("a sidecar for the cluster of " + os.Getenv("KUBECONFIG"))
+	if c, err = cluster.Attach(cfg); err != nil {
+		return nil, node{}, err
+	}
+	n.kubeconfig, n.logs = os.Getenv("KUBECONFIG"), cfg.LogDir
+	n.etcdServers = strings.Split(os.Getenv("ETCD_SERVERS"), ",")
+	host, err := os.Hostname()
+	if err != nil {
+		return c, n, err
+	}
+	sidecar := cluster.SidecarConfig{NodeID: cmp.Or(os.Getenv("LOCKSTEP_NODE_ID"), strings.ToLower(host))}
+	for _, variable := range os.Environ() {
+		if strings.HasPrefix(variable, "LOCKSTEP_") {
+			sidecar.Env = append(sidecar.Env, variable)
+		}
+	}
+	err = n.startSidecar(c, sidecar, p)
+	return c, n, err
+}
+
+func (n *node) startSidecar(c *cluster.Cluster, cfg cluster.SidecarConfig, p *printer) (err error) {
+	p.starting("sidecar")
+	cfg.Listen, cfg.Kubeconfig, cfg.EtcdServers = listenAddr(), n.kubeconfig, n.etcdServers
+	if n.sidecar, err = c.StartSidecar(cfg); err != nil {
+		return err
+	}
+	p.started(n.sidecar.URL())
+	return nil
+}
+
+// listenAddr is the default one where it is free. Empty: any.
+func listenAddr() string {
+	if addr := os.Getenv("LOCKSTEP_LISTEN"); addr != "" {
+		return addr
+	}
+	l, err := net.Listen("tcp", defaultListen)
+	if err != nil || l.Close() != nil {
+		return ""
+	}
+	return defaultListen
+}

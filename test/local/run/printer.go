@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/test/local/terminal"
+)
+
+// printer tells the user what happens.
+type printer struct {
+	out    io.Writer
+	paint  terminal.Painter
+	assets string
+	begin  time.Time // of the part that is being started
+	open   bool      // the line about it is not finished
+}
+
+func newPrinter(out io.Writer, assets string) *printer {
+	return &printer{out: out, paint: terminal.NewPainter(out), assets: assets}
+}
+
+func (p *printer) print(format string, args ...any) {
+	// There is nobody left to tell where standard output is closed.
+	_, _ = fmt.Fprintf(p.out, format, args...)
+}
+
+func (p *printer) intro(what string) {
+	p.print("%s: %s\n\n", p.paint.Paint(terminal.Bold, "Lockstep"), what)
+}
+
+func (p *printer) note(text string) {
+	p.print("  %s\n\n", p.paint.Paint(terminal.Dim, text))
+}
+
+func (p *printer) starting(part string) {
+	p.begin = time.Now()
+	p.open = true
+	p.print("  starting %-16s", part)
+}
+
+func (p *printer) started(url string) {
+	p.open = false
+	p.print("%-28s %4.1f s\n", url, time.Since(p.begin).Seconds())
+}
+
+func (p *printer) waiting(reason, message string) {
+	p.print("  waiting  %s\n", p.paint.Paint(terminal.Dim, reason+": "+message))
+}
+
+// stopping finishes the line about a part that did not start, too.
+func (p *printer) stopping() {
+	if p.open {
+		p.print("failed\n")
+	}
+	p.print("\n  stopping everything\n")
+}
+
+// ready says what there is and what to try.
+func (p *printer) ready(n node) {
+	url := n.sidecar.URL()
+	sidecar := p.sidecar()
+	p.print("  %s\n\n", p.paint.Paint(terminal.Green, "ready"))
+	p.print("  readiness  %s/readyz\n", url)
+	p.print("  status     %s/status\n", url)
+	p.print("  logs       %s\n\n", n.logs)
+
+	p.print("%s, in another terminal\n\n", p.paint.Paint(terminal.Bold, "Try next"))
+	p.try("what a kubelet would ask", "curl -i "+url+"/readyz")
+	p.try("who leads, who is ready, what was applied", sidecar+" status --server "+url)
+	p.try("the same, as it changes", sidecar+" status -w --server "+url)
+	if n.api == nil {
+		p.print("Ctrl-C stops the sidecar.\n")
+		return
+	}
+	p.try("see the objects; delete or edit one: it comes back",
+		"export KUBECONFIG="+n.kubeconfig,
+		"kubectl get clusterroles,storageclasses,priorityclasses")
+	p.try("three nodes and two rolling upgrades", "make demo")
+	p.print("Ctrl-C stops everything and removes its data.\n")
+}
+
+func (p *printer) try(what string, commands ...string) {
+	p.print("  %s\n    %s\n\n", p.paint.Paint(terminal.Dim, "# "+what), strings.Join(commands, "\n    "))
+}
+
+// sidecar is the binary's path, short where it is the usual one.
+func (p *printer) sidecar() string {
+	if filepath.Base(p.assets) == "bin" {
+		return "bin/sidecar"
+	}
+	return filepath.Join(p.assets, "sidecar")
+}
