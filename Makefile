@@ -41,7 +41,7 @@ run: bin/sidecar $(if $(OWN_CLUSTER),,bin/kube-apiserver) ## one node here: etcd
 	@exec $(BIN)/local-run --assets=$(BIN)
 
 .PHONY: demo
-demo: bin/sidecar bin/kube-apiserver bin/kubelet-probe ## three nodes here, upgraded twice, one node after another (2 minutes)
+demo: bin/sidecar bin/kube-apiserver bin/kubelet-probe ## three nodes here, upgraded twice, one node after another (a minute)
 	@go build -o $(BIN)/local-demo ./test/local/demo
 	@exec $(BIN)/local-demo --assets=$(BIN)
 

@@ -22,7 +22,8 @@ type Applier interface {
 	// Reconcile makes the objects as work says. Nothing may be written after
 	// lease(), an instant on the monotonic clock that moves as the lease is
 	// renewed. An error says that the pass could not be done; objects that the
-	// API refuses make the outcome incomplete instead.
+	// API refuses make the outcome incomplete instead. An error that does not
+	// wrap ErrNotDue counts as an API that is out of reach.
 	Reconcile(ctx context.Context, work protocol.Work, lease func() time.Time) (protocol.Outcome, error)
 }
 

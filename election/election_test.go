@@ -554,6 +554,22 @@ func TestElection_yields(t *testing.T) {
 	b.awaitState(protocol.Ineligible)
 }
 
+// A pass that could not be done for another reason is no reason to yield.
+func TestElection_doesNotYieldForNothing(t *testing.T) {
+	w := newWorld(t)
+	w.api.set(func(a *api) { a.fail = fmt.Errorf("%w: the bundle changed", ErrNotDue) })
+	n := w.start("a", "1.0.0", options{yieldAfter: time.Millisecond})
+	epoch := n.awaitState(protocol.Leading).Epoch
+	await(t, n.election.State(), "a problem", func(s State) bool { return s.Problem != "" })
+	for len(w.api.called()) < 3 { // tried again, by the same leader
+		await(t, n.election.State(), "leading", func(s State) bool { return s.Election == protocol.Leading && s.Epoch == epoch })
+	}
+	w.api.set(func(a *api) { a.fail = nil })
+	if s := n.awaitStatus(protocol.Done, "1.0.0"); s.Epoch != epoch {
+		t.Errorf("another epoch: %s", s)
+	}
+}
+
 // Objects that the API refuses keep the status WORKING, and are tried again.
 func TestElection_incomplete(t *testing.T) {
 	w := newWorld(t)

@@ -2,5 +2,11 @@ package election
 
 import "errors"
 
-// ErrLostLeadership says that the leader's key is no longer this sidecar's.
-var ErrLostLeadership = errors.New("leadership lost")
+var (
+	// ErrLostLeadership says that the leader's key is no longer this sidecar's.
+	ErrLostLeadership = errors.New("leadership lost")
+	// ErrNotDue is for an Applier to wrap: the pass could not be done, but not
+	// because the API is out of reach. It is tried again, and is no reason to
+	// yield (DESIGN 4.7).
+	ErrNotDue = errors.New("not now")
+)

@@ -2,6 +2,7 @@ package election
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -80,7 +81,7 @@ func (l *leadership) collect() {
 		problem = j.err.Error()
 		l.e.cfg.Log.Warn("pass not done, trying again", "step", j.step.Kind.String(), "err", j.err)
 		l.failed()
-		if l.goneSince.IsZero() {
+		if l.goneSince.IsZero() && !errors.Is(j.err, ErrNotDue) {
 			l.goneSince = time.Now()
 		}
 	case j.step.Kind == protocol.StepSurvey:

@@ -2,15 +2,11 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"fmt"
-
-	"google.golang.org/protobuf/proto"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/lockstep-dev/lockstep/internal/etcd"
-	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -78,15 +74,4 @@ func SetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, role
 		}
 		// Somebody wrote it in between: once more, from what it says now.
 	}
-}
-
-// withRoles changes the roles in the bytes of a record, fields that this
-// program does not know included.
-func withRoles(value []byte, roles protocol.Roles) ([]byte, error) {
-	var n lockstepv1.Node
-	if err := proto.Unmarshal(value, &n); err != nil {
-		return nil, errors.New("the record is corrupt; its owner, if alive, writes it again; otherwise remove it")
-	}
-	n.Roles = encodeRoles(roles)
-	return marshal(&n), nil
 }

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -99,6 +100,17 @@ func encodeRoles(r protocol.Roles) *lockstepv1.Roles {
 		out.ConsensusMember = &lockstepv1.ConsensusMember{}
 	}
 	return out
+}
+
+// withRoles changes the roles in the bytes of a record, fields that this
+// program does not know included.
+func withRoles(value []byte, roles protocol.Roles) ([]byte, error) {
+	var n lockstepv1.Node
+	if err := proto.Unmarshal(value, &n); err != nil {
+		return nil, errors.New("the record is corrupt; its owner, if alive, writes it again; otherwise remove it")
+	}
+	n.Roles = encodeRoles(roles)
+	return marshal(&n), nil
 }
 
 // decodePresence never fails: that the key is there says that the node is

@@ -270,7 +270,7 @@ func fleetNode(r protocol.Record, blocks bool) FleetNode {
 		Ready:        r.Alive && r.Presence.Ready,
 		Alive:        r.Alive,
 		Blocks:       blocks,
-		Problem:      r.Problem,
+		Problem:      r.Remedy(),
 		Address:      r.Node.Address,
 		BundleDigest: r.Node.Digest,
 	}

@@ -97,6 +97,20 @@ const (
 // corrupt, or has the controller role (4.3).
 func (r Record) Counts() bool { return r.Problem != "" || r.Node.Roles.Controller }
 
+// Remedy says why a record is corrupt, and what to do about it; empty: it is
+// well.
+func (r Record) Remedy() string {
+	if r.Problem == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s; its sidecar, if alive, writes it again; if the node is gone: %s", r.Problem, r.removal())
+}
+
+// removal is the command that removes the record.
+func (r Record) removal() string {
+	return fmt.Sprintf("sidecar node remove %s --confirm-stopped", r.ID)
+}
+
 // mayLead reports whether others must make way for this record if it is newer.
 func (r Record) mayLead() bool {
 	return r.Problem == "" && r.Node.Roles.Controller && r.Alive && r.Presence.Election != Withdrawn
@@ -212,7 +226,7 @@ func blocks(now, next Status, r Record) (Blocker, bool) {
 	if r.Problem != "" {
 		return Blocker{
 			Node: r.ID, Reason: RecordCorrupt,
-			Message: fmt.Sprintf("its record is corrupt (%s); if the node is gone: sidecar node remove %s", r.Problem, r.ID),
+			Message: "its record is corrupt: " + r.Remedy(),
 		}, true
 	}
 	if admitted, _ := Admits(now, r.Node); !admitted {
@@ -234,7 +248,7 @@ func blockerMessage(next Status, r Record, reason Reason) string {
 		why = fmt.Sprintf("needs a reconciler of release %s or newer; this leader is %s", r.Node.MinReconciler, next.Version.Release)
 	}
 	if !r.Alive {
-		why += fmt.Sprintf(" (it is not alive; if it has stopped for good: sidecar node remove %s)", r.ID)
+		why += fmt.Sprintf(" (it is not alive; if it has stopped for good: %s)", r.removal())
 	}
 	return why
 }
@@ -248,8 +262,8 @@ func newerRecords(f Fleet, own Release) []Blocker {
 		}
 		out = append(out, Blocker{
 			Node: r.ID, Release: r.Node.Version.Release, Reason: NewerRelease,
-			Message: fmt.Sprintf("the objects are of a newer release and it is registered with %s; bring it back, or if it has stopped for good: sidecar node remove %s",
-				r.Node.Version.Release, r.ID),
+			Message: fmt.Sprintf("the objects are of a newer release and it is registered with %s; bring it back, or if it has stopped for good: %s",
+				r.Node.Version.Release, r.removal()),
 		})
 	}
 	return out

@@ -56,7 +56,7 @@ func resign(in Input) (Step, bool) {
 	if in.Progress.APIGone {
 		return Step{
 			Kind: StepResign, Rule: "4.7", Reason: APIUnreachable, Withdraw: true,
-			Message: "the own apiserver is out of reach; another node may lead",
+			Message: "the own apiserver cannot be worked with: it is out of reach, or refuses this user; another node may lead",
 		}, true
 	}
 	return Step{}, false
@@ -146,12 +146,19 @@ func restrict(in Input) Step {
 	if blockers := Blockers(now, restricted, in.Fleet); len(blockers) > 0 {
 		return Step{
 			Kind: StepAwait, Rule: "4.5 rule 6", Blockers: blockers,
-			Message: fmt.Sprintf("%d registered nodes fit the objects as they are, but not as they become", len(blockers)),
+			Message: fmt.Sprintf("%s the objects as they are, but not as they become", nodesFit(len(blockers))),
 		}
 	}
 	step := in.write("4.5 rule 6", restricted, "the status is restricted to nodes that fit before and after")
 	step.Guard.FleetRevision = in.Fleet.Revision
 	return step
+}
+
+func nodesFit(n int) string {
+	if n == 1 {
+		return "1 registered node fits"
+	}
+	return fmt.Sprintf("%d registered nodes fit", n)
 }
 
 // equalsTarget compares what rule 4 names: state, version, minimum, digest.

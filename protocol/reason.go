@@ -49,7 +49,8 @@ const (
 	NewerRelease Reason = "NewerRelease"
 	// NewerAlive: a newer controller is alive and should lead (4.4).
 	NewerAlive Reason = "NewerAlive"
-	// APIUnreachable: the leader's own apiserver stays out of reach (4.7).
+	// APIUnreachable: the leader's own apiserver stays out of reach, or refuses
+	// its user (4.7).
 	APIUnreachable Reason = "APIUnreachable"
 )
 

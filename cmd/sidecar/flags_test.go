@@ -48,14 +48,20 @@ func documentFlags() string {
 		fmt.Fprintf(&b, "\n### %s\n\n", s.title)
 		documentSet(&b, s.flags)
 	}
-	for _, cmd := range (program{}).root().Commands() {
+	documentCommands(&b, program{}.root())
+	return b.String()
+}
+
+// documentCommands documents the flags of the commands below cmd.
+func documentCommands(b *strings.Builder, cmd *cobra.Command) {
+	for _, cmd := range cmd.Commands() {
+		documentCommands(b, cmd)
 		if cmd.Name() == "run" || !cmd.LocalFlags().HasAvailableFlags() {
 			continue
 		}
-		fmt.Fprintf(&b, "\n## sidecar %s\n\n", cmd.Name())
-		documentSet(&b, cmd.LocalFlags())
+		fmt.Fprintf(b, "\n## %s\n\n", cmd.CommandPath())
+		documentSet(b, cmd.LocalFlags())
 	}
-	return b.String()
 }
 
 func documentSet(b *strings.Builder, flags *pflag.FlagSet) {

@@ -132,6 +132,7 @@ func (a *App) wire() error {
 	if err := a.wireLeader(registry); err != nil {
 		return err
 	}
+	a.registerMetrics(registry)
 	return a.wireServer(registry)
 }
 
@@ -155,14 +156,14 @@ func (a *App) wireFleet(registry prometheus.Registerer) {
 func (a *App) wireLeader(registry prometheus.Registerer) error {
 	var err error
 	a.reconcile, err = reconcile.New(reconcile.Config{
-		RESTConfig: a.rest, Bundle: a.bundle, Concurrency: a.opts.ApplyConcurrency,
+		RESTConfig: a.rest, UserAgent: "lockstep/" + buildinfo.Get().Version, Bundle: a.bundle, Concurrency: a.opts.ApplyConcurrency,
 		AllowMassPrune: a.opts.AllowMassPrune, Log: a.log, Registerer: registry,
 	})
 	if err != nil {
 		return err
 	}
 	a.election = election.New(election.Config{
-		Client: a.etcd, Store: a.store, Local: a.local, Fleet: a.follower.Fleet(), Applier: a.reconcile,
+		Client: a.etcd, Store: a.store, Local: a.local, Fleet: a.follower.Fleet(), Applier: applier{a.reconcile},
 		TTL: a.opts.LeaseTTL, ResyncInterval: a.opts.ResyncInterval, YieldAfter: a.opts.LeaderYieldAfter,
 		Log: a.log.With("worker", "election"), Registerer: registry,
 	})

@@ -1,3 +1,6 @@
+// Package e2e_test holds the whole to what it promises, with real
+// kube-apiservers, real sidecars, a real etcd and the kubelet's own prober. It
+// needs the binaries that `make test` builds, and is skipped without them.
 package e2e_test
 
 import (

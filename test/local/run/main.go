@@ -10,14 +10,19 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/test/cluster"
 	"github.com/lockstep-dev/lockstep/test/local/terminal"
 )
+
+// resyncInterval is short, so that who deletes an object sees it come back.
+const resyncInterval = 10 * time.Second
 
 // defaultListen is where clients of a sidecar look for it if they are not told.
 const defaultListen = "127.0.0.1:8086"
@@ -27,19 +32,19 @@ func main() {
 	flag.Parse()
 	ctx, stop := terminal.Interruptible()
 	defer stop()
-	if err := run(ctx, *assets); err != nil {
+	if err := run(ctx, *assets, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "run:", err)
 		os.Exit(1)
 	}
 }
 
 // run starts everything, waits for Ctrl-C and stops everything.
-func run(ctx context.Context, assets string) (err error) {
+func run(ctx context.Context, assets string, out io.Writer) (err error) {
 	dir, err := os.MkdirTemp("", "lockstep-run-")
 	if err != nil {
 		return err
 	}
-	p := newPrinter(os.Stdout, assets)
+	p := newPrinter(out, assets)
 	cfg := cluster.Config{Assets: assets, Dir: dir, LogDir: filepath.Join(dir, "logs")}
 	var c *cluster.Cluster
 	defer func() { err = cleanUp(c, cfg, p, err) }()
@@ -146,7 +151,7 @@ func startLocal(cfg cluster.Config, p *printer) (c *cluster.Cluster, n node, err
 	}
 	n.kubeconfig = n.api.Kubeconfig()
 	p.started(n.api.URL())
-	err = n.startSidecar(c, cluster.SidecarConfig{NodeID: "local"}, p)
+	err = n.startSidecar(c, cluster.SidecarConfig{NodeID: "local", ResyncInterval: resyncInterval}, p)
 	return c, n, err
 }
 

@@ -1,0 +1,48 @@
+package app
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// registerMetrics adds what is read from facts at the time of the scrape, so
+// that no metric can lag behind /status.
+func (a *App) registerMetrics(reg prometheus.Registerer) {
+	gauge := func(name, help string, value func() float64) {
+		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+	}
+	gauge("lockstep_etcd_connected",
+		"1 while the last request to etcd was answered. While it is 0, a gate that is ready stays so, and no leader is elected.",
+		func() float64 { return boolean(a.etcd.Contact().Get().Connected) })
+	gauge("lockstep_etcd_last_contact_timestamp_seconds",
+		"When etcd last answered; 0: never. While connected this is never older than a third of --lease-ttl; time() minus this is how stale the view is.",
+		func() float64 {
+			if last := a.etcd.Contact().Get().Last; !last.IsZero() {
+				return float64(last.UnixMilli()) / 1e3
+			}
+			return 0
+		})
+	gauge("lockstep_fleet_controllers",
+		"Registered nodes with the role kubernetes_controller whose records are well, as this sidecar observes them.",
+		func() float64 { return float64(a.summary().Controllers) })
+	gauge("lockstep_fleet_corrupt_records",
+		"Node records that cannot be decoded. Each blocks a restriction of the status: /status names them and says what to do.",
+		func() float64 { return float64(a.summary().Corrupt) })
+	gauge("lockstep_fleet_upgrade_ready",
+		"1 while the status is DONE at the one release of all controllers: only then start the next upgrade.",
+		func() float64 {
+			return boolean(protocol.UpgradeReady(a.store.Observed().Get().View, a.follower.Fleet().Get()))
+		})
+}
+
+func (a *App) summary() protocol.Summary {
+	return protocol.Summarize(a.follower.Fleet().Get(), a.local.Get().Version.Release)
+}
+
+func boolean(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,205 @@
+package repotest
+
+import (
+	"go/ast"
+	"go/token"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// pages returns all Markdown files.
+func pages(t *testing.T) []string {
+	t.Helper()
+	return slices.DeleteFunc(files(t), func(name string) bool { return !strings.HasSuffix(name, ".md") })
+}
+
+var (
+	fence      = regexp.MustCompile("(?ms)^```.*?^```$")
+	codeSpan   = regexp.MustCompile("`[^`\n]+`")
+	mdLink     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	mdHeading  = regexp.MustCompile(`(?m)^#+ +(.+)$`)
+	notInSlug  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	flagWord   = regexp.MustCompile(`(?:^|[\s` + "`" + `"'(,\[])--([a-z][a-z0-9-]+)`)
+	subcommand = regexp.MustCompile("(?m)(?:^ *|[`/]|[$|] )(sidecar ([a-z][a-z-]+))")
+)
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	for _, page := range pages(t) {
+		text := fence.ReplaceAllString(read(t, page), "")
+		for _, m := range mdLink.FindAllStringSubmatch(text, -1) {
+			if problem := linkProblem(t, page, m[1]); problem != "" {
+				t.Errorf("%s: link %s: %s", page, m[1], problem)
+			}
+		}
+	}
+}
+
+func linkProblem(t *testing.T, page, link string) string {
+	t.Helper()
+	if strings.Contains(link, "://") {
+		return ""
+	}
+	target, anchor, _ := strings.Cut(link, "#")
+	file := page
+	if target != "" {
+		file = path.Join(path.Dir(page), target)
+	}
+	if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(file))); err != nil {
+		return "there is no such file"
+	}
+	if anchor != "" && strings.HasSuffix(file, ".md") && !slices.Contains(anchors(read(t, file)), anchor) {
+		return "there is no such heading"
+	}
+	return ""
+}
+
+// anchors returns the names by which headings are linked.
+func anchors(text string) []string {
+	var out []string
+	for _, m := range mdHeading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+		slug := notInSlug.ReplaceAllString(strings.ToLower(m[1]), "")
+		out = append(out, strings.ReplaceAll(slug, " ", "-"))
+	}
+	return out
+}
+
+// code returns all that a page shows as code.
+func code(text string) string {
+	blocks := strings.Join(fence.FindAllString(text, -1), "\n")
+	return blocks + "\n" + strings.Join(codeSpan.FindAllString(fence.ReplaceAllString(text, ""), -1), "\n")
+}
+
+// planned are flags and commands that the documents name as not there yet. One
+// that has come has to leave this list, and the sentence that says so.
+var planned = []string{"--etcd", "--expire-dead-nodes", "--join", "sidecar plan", "sidecar bundle", "sidecar cluster"}
+
+// foreign are flags of other programs in the examples.
+var foreign = []string{
+	"--endpoints", // etcdctl
+}
+
+// program is what the sidecar understands, as its source says.
+type program struct{ flags, commands []string }
+
+// readProgram finds the flags (the name is the second argument of StringVar and
+// the like) and the commands (the first word of Use).
+func readProgram(t *testing.T) program {
+	t.Helper()
+	out := program{flags: []string{"--help"}}
+	for _, s := range sources(t) {
+		if s.dir != "cmd/sidecar" || s.test {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				out.addFlag(n)
+			case *ast.KeyValueExpr:
+				out.addCommand(n)
+			}
+			return true
+		})
+	}
+	if len(out.flags) < 20 || len(out.commands) < 6 {
+		t.Fatalf("got %d flags and %d commands: this test no longer understands cmd/sidecar", len(out.flags), len(out.commands))
+	}
+	return out
+}
+
+func (p *program) addFlag(call *ast.CallExpr) {
+	sel, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || len(call.Args) < 3 || !strings.HasSuffix(strings.TrimSuffix(sel.Sel.Name, "P"), "Var") {
+		return
+	}
+	if name := literal(call.Args[1]); name != "" {
+		p.flags = append(p.flags, "--"+name)
+	}
+}
+
+func (p *program) addCommand(kv *ast.KeyValueExpr) {
+	if key, ok := kv.Key.(*ast.Ident); ok && key.Name == "Use" {
+		name, _, _ := strings.Cut(literal(kv.Value), " ")
+		p.commands = append(p.commands, "sidecar "+name)
+	}
+}
+
+// literal returns the text of a string, or of the first of several that are
+// joined.
+func literal(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.BinaryExpr:
+		return literal(e.X)
+	case *ast.BasicLit:
+		return strings.Trim(e.Value, "\"`")
+	}
+	return ""
+}
+
+func TestFlagsInTheDocumentsExist(t *testing.T) {
+	known := readProgram(t).flags
+	for _, page := range pages(t) {
+		for _, m := range flagWord.FindAllStringSubmatch(code(read(t, page)), -1) {
+			flag := "--" + m[1]
+			if !slices.Contains(known, flag) && !slices.Contains(planned, flag) && !slices.Contains(foreign, flag) {
+				t.Errorf("%s: there is no flag %s", page, flag)
+			}
+		}
+	}
+	wantStillPlanned(t, known)
+}
+
+func TestCommandsInTheDocumentsExist(t *testing.T) {
+	known := readProgram(t).commands
+	for _, page := range pages(t) {
+		for _, m := range subcommand.FindAllStringSubmatch(code(read(t, page)), -1) {
+			if !slices.Contains(known, m[1]) && !slices.Contains(planned, m[1]) {
+				t.Errorf("%s: there is no command %q", page, m[1])
+			}
+		}
+	}
+	wantStillPlanned(t, known)
+}
+
+func wantStillPlanned(t *testing.T, known []string) {
+	t.Helper()
+	for _, p := range planned {
+		if slices.Contains(known, p) {
+			t.Errorf("%q exists now: take it out of planned, and correct the documents", p)
+		}
+	}
+}
+
+// TestEveryReasonIsExplained: people look up what /readyz says.
+func TestEveryReasonIsExplained(t *testing.T) {
+	operations := read(t, "docs/operations.md")
+	reasons := constants(parse(t, "protocol/reason.go").file)
+	if len(reasons) < 11 {
+		t.Fatalf("got %d reasons: this test no longer understands reason.go", len(reasons))
+	}
+	for _, reason := range reasons {
+		if !strings.Contains(operations, "| `"+reason+"` |") {
+			t.Errorf("docs/operations.md has no row for %s", reason)
+		}
+	}
+}
+
+func constants(f *ast.File) []string {
+	var out []string
+	for _, decl := range f.Decls {
+		gen, ok := decl.(*ast.GenDecl)
+		if !ok || gen.Tok != token.CONST {
+			continue
+		}
+		for _, spec := range gen.Specs {
+			if v, ok := spec.(*ast.ValueSpec); ok {
+				out = append(out, v.Names[0].Name)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,182 @@
+package repotest
+
+import (
+	"go/ast"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// levels says who may import whom (STYLE 3): a package imports only packages of
+// ours that stand lower, so siblings do not know each other. A new package needs
+// a line here: where it stands is a decision.
+var levels = map[string]int{
+	"cmd/sidecar": 7,
+
+	"internal/app": 6, // wires everything
+
+	"election":  5,
+	"httpapi":   5,
+	"reconcile": 5,
+
+	"fleet":            4,
+	"status":           4,
+	"reconcile/bundle": 4,
+
+	"internal/etcd": 3,
+	// The requests to an API server that reconcile makes: a room of its own, for
+	// it is machinery. It takes the place of client-go's dynamic client.
+	"internal/kube": 3,
+
+	"internal/lockstepv1": 2, // converts to and from the values of protocol
+	"internal/model":      2, // a world around protocol
+
+	".":                  1, // embeds openapi.yaml for httpapi
+	"internal/buildinfo": 1,
+	"internal/event":     1,
+	"protocol":           1,
+}
+
+// forTests are packages that nothing that ships may import. They may import
+// what they like.
+func forTests(dir string) bool {
+	return dir == "internal/etcd/etcdtest" || dir == "internal/repotest" || strings.HasPrefix(dir, "test/")
+}
+
+func TestPackagesImportOnlyWhatIsBelow(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test || forTests(s.dir) {
+			continue
+		}
+		own, known := levels[s.dir]
+		if !known {
+			t.Errorf("%s: the package has no level: say in this test where it stands", s.dir)
+			continue
+		}
+		for _, imported := range s.imports {
+			dir, ours := dirOf(imported)
+			if ours && (forTests(dir) || levels[dir] >= own) {
+				t.Errorf("%s imports %s, which does not stand below it", s.path, dir)
+			}
+		}
+	}
+}
+
+// dirOf returns the folder of a package of this module.
+func dirOf(imported string) (string, bool) {
+	if imported == module {
+		return ".", true
+	}
+	return strings.CutPrefix(imported, module+"/")
+}
+
+// TestTheCoreIsPure: fmt alone drags in os, so direct imports are what counts.
+func TestTheCoreIsPure(t *testing.T) {
+	allowed := []string{"cmp", "errors", "fmt", "slices", "strconv", "strings", "time"}
+	for _, s := range sources(t) {
+		if s.dir != "protocol" || s.test {
+			continue
+		}
+		for _, imported := range s.imports {
+			if !slices.Contains(allowed, imported) {
+				t.Errorf("%s imports %q; the core may import %v", s.path, imported, allowed)
+			}
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if call, ok := n.(*ast.SelectorExpr); ok && isSelector(call, "time", "Now", "Since", "Until", "After", "Sleep") {
+				t.Errorf("%s asks the clock: time.%s", s.path, call.Sel.Name)
+			}
+			return true
+		})
+	}
+}
+
+func isSelector(sel *ast.SelectorExpr, pkg string, names ...string) bool {
+	x, ok := sel.X.(*ast.Ident)
+	return ok && x.Name == pkg && slices.Contains(names, sel.Sel.Name)
+}
+
+// place is where imports with a prefix may stand. Test files may import what
+// they like.
+type place struct {
+	prefix  string
+	allowed func(source) bool
+}
+
+func in(dirs ...string) func(source) bool {
+	return func(s source) bool { return slices.Contains(dirs, s.dir) }
+}
+
+func notIn(dirs ...string) func(source) bool {
+	return func(s source) bool { return !slices.Contains(dirs, s.dir) }
+}
+
+func inFile(name string, others ...string) func(source) bool {
+	return func(s source) bool {
+		return path.Base(s.path) == name || slices.Contains(others, s.path) || in(others...)(s)
+	}
+}
+
+// places has each dependency where one package hides it from the others (STYLE 3).
+var places = []place{
+	{"go.etcd.io/etcd/client", in("internal/etcd", "status", "fleet", "election")},
+	{"go.etcd.io/etcd/api", in("internal/etcd")},
+	{"go.etcd.io/etcd/server", in()},
+	{"k8s.io/api/", in()}, // would double the binary: docs/adr/0003
+	{"k8s.io/client-go/dynamic", in()},
+	{"k8s.io/client-go/discovery", in()},
+	{"k8s.io/client-go/kubernetes", in()},
+	{"k8s.io/client-go", in("internal/kube", "reconcile", "internal/app")},
+	{"k8s.io/apimachinery", in("internal/kube", "reconcile", "reconcile/bundle")},
+	{"github.com/go-chi/chi", in("httpapi")},
+	{"github.com/spf13", in("cmd/sidecar")},
+	{"google.golang.org/protobuf", inFile("codec.go", "internal/lockstepv1")},
+	{"google.golang.org/grpc", in("internal/etcd")},
+	{"go.uber.org/zap", in("internal/etcd")},
+	{"log/slog", notIn("protocol", "internal/event", "internal/lockstepv1", "internal/kube", "internal/model")},
+	{module + "/internal/event", notIn("internal/model")}, // protocol only
+}
+
+func TestDependenciesStayWhereTheyBelong(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test || forTests(s.dir) {
+			continue
+		}
+		for _, p := range places {
+			for _, imported := range s.imports {
+				if strings.HasPrefix(imported, p.prefix) && !p.allowed(s) {
+					t.Errorf("%s imports %s, which does not belong there", s.path, imported)
+				}
+			}
+		}
+	}
+}
+
+// TestMetricsAreMadeInOnePlace: metrics.go of each package makes its metrics;
+// a Config may name prometheus.Registerer, and nothing else of that package.
+func TestMetricsAreMadeInOnePlace(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test || path.Base(s.path) == "metrics.go" || s.dir == "internal/app" || forTests(s.dir) {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			sel, ok := n.(*ast.SelectorExpr)
+			if x, isIdent := identOf(sel, ok); isIdent && x == "prometheus" && sel.Sel.Name != "Registerer" {
+				t.Errorf("%s uses prometheus.%s: that belongs into metrics.go", s.path, sel.Sel.Name)
+			}
+			return true
+		})
+	}
+}
+
+func identOf(sel *ast.SelectorExpr, ok bool) (string, bool) {
+	if !ok {
+		return "", false
+	}
+	x, isIdent := sel.X.(*ast.Ident)
+	if !isIdent {
+		return "", false
+	}
+	return x.Name, true
+}

@@ -1,0 +1,189 @@
+package repotest
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lockstep-dev/lockstep/internal/app"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write docs/metrics.md")
+
+const metricsPage = "docs/metrics.md"
+
+// family is a metric as /metrics shows it.
+type family struct {
+	name, kind, help string
+	labels           map[string]map[string]bool // values by name
+}
+
+// TestMetricsAreDocumented compares docs/metrics.md with what a sidecar shows
+// that has just started. All series with labels are created at start, so it
+// shows all there are.
+func TestMetricsAreDocumented(t *testing.T) {
+	families := parseMetrics(scrape(t))
+	wantNames(t, families)
+	want := metricsDoc(families)
+	if *rewrite {
+		if err := os.WriteFile(filepath.Join(root, metricsPage), []byte(want), 0o644); err != nil { //nolint:gosec // a document
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, read(t, metricsPage)); diff != "" {
+		t.Errorf("%s is not what the program shows (-want +got); go test ./internal/repotest -rewrite writes it:\n%s", metricsPage, diff)
+	}
+}
+
+// wantNames holds names and helps to STYLE 9.
+func wantNames(t *testing.T, families []family) {
+	t.Helper()
+	form := regexp.MustCompile(`^lockstep_(status|election|reconcile|httpapi|fleet|etcd|app)_[a-z_]+$`)
+	for _, f := range families {
+		if !form.MatchString(f.name) {
+			t.Errorf("%s: want lockstep_PACKAGE_WHAT_UNIT", f.name)
+		}
+		if (f.kind == "counter") != strings.HasSuffix(f.name, "_total") {
+			t.Errorf("%s is a %s: counters, and only they, end in _total", f.name, f.kind)
+		}
+		if len(f.help) < 20 {
+			t.Errorf("%s: its help %q does not say what to do with it", f.name, f.help)
+		}
+	}
+}
+
+// scrape starts a sidecar whose etcd and apiserver are not there and returns
+// its /metrics.
+func scrape(t *testing.T) string {
+	t.Helper()
+	opts := app.Defaults()
+	opts.NodeID, opts.Listen = "a", "127.0.0.1:0"
+	opts.EtcdServers = []string{"http://127.0.0.1:1"}
+	opts.Kubeconfig = writeKubeconfig(t)
+	a, err := app.New(opts, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}()
+	return get(t, a.URL()+"/metrics")
+}
+
+func get(t *testing.T, url string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s, %v", url, resp.Status, err)
+	}
+	return string(body)
+}
+
+func writeKubeconfig(t *testing.T) string {
+	t.Helper()
+	const text = `apiVersion: v1
+kind: Config
+clusters: [{name: local, cluster: {server: "https://127.0.0.1:1"}}]
+contexts: [{name: local, context: {cluster: local, user: local}}]
+users: [{name: local, user: {}}]
+current-context: local
+`
+	name := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+var seriesLine = regexp.MustCompile(`^([a-z_]+)(?:\{(.*)\})? `)
+var labelPair = regexp.MustCompile(`([a-z_]+)="([^"]*)"`)
+
+// parseMetrics reads the text form, as far as our own metrics go.
+func parseMetrics(text string) []family {
+	var out []family
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if rest, ok := strings.CutPrefix(line, "# HELP lockstep_"); ok {
+			name, help, _ := strings.Cut("lockstep_"+rest, " ")
+			out = append(out, family{name: name, help: help, labels: map[string]map[string]bool{}})
+		}
+		if rest, ok := strings.CutPrefix(line, "# TYPE lockstep_"); ok {
+			_, out[len(out)-1].kind, _ = strings.Cut(rest, " ")
+		}
+		if m := seriesLine.FindStringSubmatch(line); m != nil && strings.HasPrefix(line, "lockstep_") {
+			out[len(out)-1].add(m[2])
+		}
+	}
+	return out
+}
+
+func (f family) add(labels string) {
+	for _, pair := range labelPair.FindAllStringSubmatch(labels, -1) {
+		if pair[1] == "le" { // buckets
+			continue
+		}
+		if f.labels[pair[1]] == nil {
+			f.labels[pair[1]] = map[string]bool{}
+		}
+		f.labels[pair[1]][pair[2]] = true
+	}
+}
+
+const metricsHead = `# Metrics
+
+<!-- Written by ` + "`go test ./internal/repotest -rewrite`" + ` from a running sidecar. Do not edit. -->
+
+What ` + "`/metrics`" + ` shows, besides the usual ` + "`go_*` and `process_*`" + ` of a Go program. Label values are those that
+are there from the start; further status codes appear when they are answered. [operations.md](operations.md#alerts)
+has alerts to begin with.
+
+| metric | type | labels | meaning |
+| --- | --- | --- | --- |
+`
+
+func metricsDoc(families []family) string {
+	var b strings.Builder
+	b.WriteString(metricsHead)
+	for _, f := range families {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.name, f.kind, f.labelText(), strings.ReplaceAll(f.help, "|", `\|`))
+	}
+	return b.String()
+}
+
+func (f family) labelText() string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(f.labels)) {
+		values := slices.Sorted(maps.Keys(f.labels[name]))
+		out = append(out, fmt.Sprintf("`%s`: %s", name, strings.Join(values, ", ")))
+	}
+	return strings.Join(out, "; ")
+}
