@@ -22,6 +22,10 @@ COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
 STAMP := github.com/lockstep-dev/lockstep/internal/buildinfo
 LDFLAGS := -s -w $(if $(VERSION),-X $(STAMP).version=$(VERSION)) $(if $(COMMIT),-X $(STAMP).commit=$(COMMIT))
 
+# Builds, vet and the tests of test/kube agree on how packages are compiled, so
+# that each is compiled once for all of them.
+STATIC := CGO_ENABLED=0
+
 # What ends up in the sidecar: everything but tests, and files that it embeds.
 SIDECAR_SOURCES := go.mod go.sum $(shell find . \( -path ./bin -o -path ./.git -o -path ./test -o -name testdata \) -prune \
 	-o -type f \( -name '*.go' -o -name '*.yaml' -o -name '*.html' -o -name '*.css' -o -name '*.js' \) ! -name '*_test.go' -print)
@@ -37,12 +41,12 @@ OWN_CLUSTER := $(and $(KUBECONFIG),$(ETCD_SERVERS))
 
 .PHONY: run
 run: bin/sidecar $(if $(OWN_CLUSTER),,bin/kube-apiserver) ## one node here: etcd, kube-apiserver, sidecar; or a sidecar for the cluster of KUBECONFIG and ETCD_SERVERS
-	@go build -o $(BIN)/local-run ./test/local/run
+	@$(STATIC) go build -trimpath -o $(BIN)/local-run ./test/local/run
 	@exec $(BIN)/local-run --assets=$(BIN)
 
 .PHONY: demo
 demo: bin/sidecar bin/kube-apiserver bin/kubelet-probe ## three nodes here, upgraded twice, one node after another (a minute)
-	@go build -o $(BIN)/local-demo ./test/local/demo
+	@$(STATIC) go build -trimpath -o $(BIN)/local-demo ./test/local/demo
 	@exec $(BIN)/local-demo --assets=$(BIN)
 
 .PHONY: build
@@ -56,12 +60,12 @@ check: format-check tidy-check lint test ## everything that a change has to pass
 .PHONY: test
 test: bin/sidecar bin/kube-apiserver bin/kubelet-probe vet ## every test, the end-to-end ones too, with the race detector
 	LOCKSTEP_E2E_ASSETS=$(BIN) CGO_ENABLED=1 go test -race -timeout=10m ./...
-	cd test/kube && go test ./...
+	cd test/kube && $(STATIC) go test -trimpath ./...
 
 .PHONY: vet
 vet: ## go vet, in both modules
-	go vet ./...
-	cd test/kube && go vet ./...
+	$(STATIC) go vet -trimpath ./...
+	cd test/kube && $(STATIC) go vet -trimpath ./...
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## golangci-lint, with the project's configuration
@@ -96,15 +100,15 @@ clean: ## remove all that was built
 # builds too.
 
 bin/sidecar: $(SIDECAR_SOURCES)
-	CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags='$(LDFLAGS)' -o $@ ./cmd/sidecar
+	$(STATIC) go build -buildvcs=false -trimpath -ldflags='$(LDFLAGS)' -o $@ ./cmd/sidecar
 
 bin/kube-apiserver: test/kube/go.mod test/kube/go.sum
 	@echo "building kube-apiserver $(KUBE_VERSION) from source; on two cores this takes about four minutes, once"
-	cd test/kube && CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags='$(KUBE_LDFLAGS)' -o $(BIN)/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
+	cd test/kube && $(STATIC) go build -buildvcs=false -trimpath -ldflags='$(KUBE_LDFLAGS)' -o $(BIN)/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
 	@touch $@
 
 bin/kubelet-probe: test/kube/go.mod test/kube/go.sum $(wildcard test/kube/kubelet-probe/*.go)
-	cd test/kube && CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags='$(KUBE_LDFLAGS)' -o $(BIN)/kubelet-probe ./kubelet-probe
+	cd test/kube && $(STATIC) go build -buildvcs=false -trimpath -ldflags='$(KUBE_LDFLAGS)' -o $(BIN)/kubelet-probe ./kubelet-probe
 	@touch $@
 
 $(GOLANGCI_LINT):

@@ -1,6 +1,7 @@
 package election
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,37 +63,53 @@ func (e *Election) Run(ctx context.Context) error {
 	// The queue is followed until leadership has been given up.
 	defer func() { cancel(); <-followed }()
 
-	wait := minCampaignPause
+	var wait time.Duration
 	for {
-		if err := e.awaitEligible(ctx); err != nil {
+		waited, err := e.awaitEligible(ctx)
+		if err != nil {
 			return err
 		}
-		began := time.Now()
-		err := e.cfg.Client.WithSession(ctx, e.cfg.TTL, e.campaign)
-		e.setState(func(s State) State { return State{Election: protocol.Ineligible, Eligibility: s.Eligibility} })
-		if ctx.Err() != nil {
-			return ctx.Err()
+		if waited {
+			wait = 0 // the observed fleet has caught up with what ended the last one
 		}
-		if err == nil {
-			wait = minCampaignPause
-			continue
-		}
-		if time.Since(began) > e.cfg.TTL {
-			wait = minCampaignPause
-		}
-		e.cfg.Log.Warn("campaign ended, trying again", "err", err)
 		if !pause(ctx, wait) {
 			return ctx.Err()
 		}
-		wait = min(2*wait, maxCampaignPause)
+		began := time.Now()
+		err = e.cfg.Client.WithSession(ctx, e.cfg.TTL, e.campaign)
+		e.out()
+		switch {
+		case errors.Is(err, ErrWedged):
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			e.cfg.Log.Warn("campaign ended, trying again", "err", err)
+		}
+		// Also after a resignation: what this node observes may lag behind what
+		// it resigned for.
+		wait = min(max(2*wait, minCampaignPause), maxCampaignPause)
+		if time.Since(began) > e.cfg.TTL {
+			wait = 0
+		}
 	}
+}
+
+// out shows that this node neither leads nor waits to.
+func (e *Election) out() {
+	e.setState(func(s State) State {
+		if s.Election != protocol.Leading && s.Election != protocol.Campaigning {
+			return s
+		}
+		return State{Election: protocol.Ineligible, Eligibility: s.Eligibility}
+	})
 }
 
 // observe keeps queue and leader: the candidate with the lowest create
 // revision leads.
 func (e *Election) observe(l etcd.Listing) {
 	l.KVs = slices.Clone(l.KVs)
-	slices.SortFunc(l.KVs, func(a, b etcd.KV) int { return int(a.CreateRevision - b.CreateRevision) })
+	slices.SortFunc(l.KVs, func(a, b etcd.KV) int { return cmp.Compare(a.CreateRevision, b.CreateRevision) })
 	e.queue.Set(l)
 	var leader Leader
 	if len(l.KVs) > 0 {
@@ -104,9 +121,9 @@ func (e *Election) observe(l etcd.Listing) {
 }
 
 // awaitEligible returns when this node may campaign (DESIGN 4.4) and its API
-// is not known to be out of reach (4.7).
-func (e *Election) awaitEligible(ctx context.Context) error {
-	for {
+// is not known to be out of reach (4.7). It reports whether it had to wait.
+func (e *Election) awaitEligible(ctx context.Context) (waited bool, err error) {
+	for ; ; waited = true {
 		fleet, fleetChanged := e.cfg.Fleet.Load()
 		local, localChanged := e.cfg.Local.Load()
 		eligibility := protocol.Eligible(fleet, local)
@@ -120,16 +137,16 @@ func (e *Election) awaitEligible(ctx context.Context) error {
 		})
 		if eligibility.Eligible {
 			if !e.yield.withdrawn {
-				return nil
+				return waited, nil
 			}
 			if err := e.awaitAPI(ctx); err != nil {
-				return err
+				return waited, err
 			}
 			continue
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return waited, ctx.Err()
 		case <-fleetChanged:
 		case <-localChanged:
 		}
@@ -173,6 +190,7 @@ func (e *Election) enqueue(ctx context.Context, s *etcd.Session, key string) (in
 func (e *Election) awaitTurn(ctx context.Context, s *etcd.Session, epoch int64) (bool, error) {
 	beat := time.NewTicker(s.TTL() / 3)
 	defer beat.Stop()
+	_, rewound := e.cfg.Client.Rewound().Load()
 	for {
 		queue, queueChanged := e.queue.Load()
 		fleet, fleetChanged := e.cfg.Fleet.Load()
@@ -193,6 +211,8 @@ func (e *Election) awaitTurn(ctx context.Context, s *etcd.Session, epoch int64) 
 		select {
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
+		case <-rewound:
+			return false, errors.New("wait in the election: the store went back, and the candidate's key with it")
 		case <-queueChanged:
 		case <-fleetChanged:
 		case <-localChanged:

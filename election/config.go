@@ -23,8 +23,13 @@ type Applier interface {
 	// lease(), an instant on the monotonic clock that moves as the lease is
 	// renewed. An error says that the pass could not be done; objects that the
 	// API refuses make the outcome incomplete instead. An error that does not
-	// wrap ErrNotDue counts as an API that is out of reach.
+	// wrap ErrNotDue counts as an API that is out of reach. It ends soon after
+	// ctx does.
 	Reconcile(ctx context.Context, work protocol.Work, lease func() time.Time) (protocol.Outcome, error)
+	// Answered returns when the API last answered a request of either, on the
+	// monotonic clock; zero: never. Refusals of the user and failures of the
+	// server do not count.
+	Answered() time.Time
 }
 
 // Config is what an Election needs.

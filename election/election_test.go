@@ -47,6 +47,7 @@ type api struct {
 	// refuse makes passes incomplete.
 	refuse    bool
 	cancelled int // passes that were stopped
+	answered  time.Time
 }
 
 func newAPI() *api { return &api{mark: protocol.Mark{Kind: protocol.MarkAbsent}} }
@@ -75,10 +76,19 @@ type applier struct {
 	node string
 }
 
+func (a applier) Answered() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.answered
+}
+
 func (a applier) Survey(context.Context) (protocol.Mark, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.calls = append(a.calls, a.node+" survey")
+	if a.fail == nil {
+		a.answered = time.Now()
+	}
 	return a.mark, a.fail
 }
 
@@ -173,7 +183,7 @@ func (w *world) start(id, release string, o options) *node {
 	n.store = status.NewStore(client)
 	says := event.New(fleet.Says{})
 	presence := fleet.NewPresence(fleet.PresenceConfig{Client: client, Node: protocol.NodeID(id), Instance: "i-" + id, MachineID: "m", TTL: o.ttl, Says: says, Log: log})
-	registrar := fleet.NewRegistrar(fleet.RegistrarConfig{Client: client, Local: n.local, BootID: "b", Fleet: follower.Fleet(), Log: log})
+	registrar := fleet.NewRegistrar(fleet.RegistrarConfig{Presence: presence.Lease(), Client: client, Local: n.local, BootID: "b", Fleet: follower.Fleet(), Log: log})
 	n.election = New(Config{
 		Client: client, Store: n.store, Local: n.local, Fleet: follower.Fleet(), Applier: applier{o.api, id},
 		TTL: o.ttl, ResyncInterval: time.Hour, YieldAfter: o.yieldAfter, Log: log,
@@ -533,8 +543,11 @@ func TestElection_leaderCutOff(t *testing.T) {
 	b := w.start("b", "1.0.0", options{ttl: 3 * time.Second})
 	b.awaitState(protocol.Campaigning)
 	a.proxy.Cut(etcdtest.Blackhole)
-	a.awaitState(protocol.Ineligible)
 	b.awaitState(protocol.Leading)
+	if got := a.election.State().Get(); got.Election == protocol.Leading {
+		t.Errorf("b leads and a still says so too: %+v", got)
+	}
+	a.awaitState(protocol.Ineligible)
 	a.proxy.Restore()
 	a.awaitState(protocol.Campaigning)
 }
@@ -545,7 +558,7 @@ func TestElection_yields(t *testing.T) {
 	w := newWorld(t)
 	gone := newAPI()
 	gone.fail = errors.New("connection refused")
-	a := w.start("a", "1.1.0", options{api: gone, yieldAfter: time.Millisecond})
+	a := w.start("a", "1.1.0", options{api: gone, yieldAfter: 300 * time.Millisecond})
 	a.awaitState(protocol.Withdrawn)
 	b := w.start("b", "1.0.0", options{})
 	b.awaitStatus(protocol.Done, "1.0.0")
@@ -554,11 +567,86 @@ func TestElection_yields(t *testing.T) {
 	b.awaitState(protocol.Ineligible)
 }
 
+// What the observed fleet does not show yet does not make a hot loop: the leader
+// resigns for a newer node, and campaigns again after a pause that grows.
+func TestElection_observesLate(t *testing.T) {
+	w := newWorld(t)
+	n := w.start("a", "1.0.0", options{})
+	n.awaitStep(protocol.StepHold)
+	stale := n.election.cfg
+	stale.Fleet = event.New(n.election.cfg.Fleet.Get()) // never sees the newer node
+	n.stop()
+	client, err := etcd.NewClient(etcd.Config{Endpoints: w.server.Endpoints(), Prefix: prefix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	stale.Client, stale.Store = client, status.NewStore(client)
+	w.putRecord("newer", "2.0.0")
+	first := w.put(keys.Presence("newer"), nil)
+	late := New(stale)
+	stop := w.run(late.Run)
+	for seen := 0; seen < 3; { // three resignations
+		q, changed := late.queue.Load()
+		if len(q.KVs) > 0 {
+			seen++
+		}
+		<-changed
+	}
+	stop()
+	// Each campaign takes a key and gives it back; a hot loop makes hundreds.
+	if last := w.put("/elsewhere", nil); last-first > 20 {
+		t.Errorf("%d revisions were written", last-first)
+	}
+}
+
+// An API that hangs, without an error, is out of reach all the same.
+func TestElection_yieldsWhenTheAPIHangs(t *testing.T) {
+	w := newWorld(t)
+	hangs := newAPI()
+	hangs.mark = protocol.Mark{Kind: protocol.MarkAbsent}
+	hangs.block = make(chan struct{})
+	a := w.start("a", "1.1.0", options{api: hangs, yieldAfter: 300 * time.Millisecond})
+	a.awaitState(protocol.Withdrawn)
+	if n := hangs.stopped(); n != 1 {
+		t.Errorf("%d passes were stopped, want 1", n)
+	}
+}
+
+// A long pass of an API that answers is no reason to yield, though one before it
+// failed.
+func TestElection_doesNotYieldWhileItWorks(t *testing.T) {
+	w := newWorld(t)
+	w.api.set(func(a *api) { a.fail = errors.New("connection refused") })
+	n := w.start("a", "1.0.0", options{yieldAfter: time.Second})
+	await(t, n.election.State(), "a problem", func(s State) bool { return s.Problem != "" })
+	w.api.set(func(a *api) { a.fail, a.block = nil, make(chan struct{}) })
+	n.awaitStep(protocol.StepReconcile)
+	answers := w.run(func(ctx context.Context) error {
+		for {
+			w.api.set(func(a *api) { a.answered = time.Now() })
+			if !pause(ctx, 20*time.Millisecond) {
+				return ctx.Err()
+			}
+		}
+	})
+	defer answers()
+	began := time.Now()
+	for i := 0; time.Since(began) < 1500*time.Millisecond; i++ { // longer than it would bear
+		w.putRecord(fmt.Sprint("n", i%9), "1.0.0")
+	}
+	close(w.api.block)
+	n.awaitStatus(protocol.Done, "1.0.0")
+	if got := w.api.stopped(); got != 0 {
+		t.Errorf("%d passes were stopped", got)
+	}
+}
+
 // A pass that could not be done for another reason is no reason to yield.
 func TestElection_doesNotYieldForNothing(t *testing.T) {
 	w := newWorld(t)
 	w.api.set(func(a *api) { a.fail = fmt.Errorf("%w: the bundle changed", ErrNotDue) })
-	n := w.start("a", "1.0.0", options{yieldAfter: time.Millisecond})
+	n := w.start("a", "1.0.0", options{yieldAfter: 300 * time.Millisecond})
 	epoch := n.awaitState(protocol.Leading).Epoch
 	await(t, n.election.State(), "a problem", func(s State) bool { return s.Problem != "" })
 	for len(w.api.called()) < 3 { // tried again, by the same leader

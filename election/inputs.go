@@ -3,7 +3,6 @@ package election
 import (
 	"context"
 	"fmt"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -53,9 +52,9 @@ func statusOf(resp *clientv3.TxnResponse) protocol.StatusView {
 
 // progressNow adds to the progress what the clock says.
 func (l *leadership) progressNow() protocol.Progress {
-	now := time.Now()
 	p := l.progress
-	p.Due = !l.due.IsZero() && !now.Before(l.due)
-	p.APIGone = !l.goneSince.IsZero() && now.Sub(l.goneSince) >= l.e.yield.after
+	p.Due = !l.due.IsZero() && !l.now.Before(l.due)
+	gone := l.goneAt()
+	p.APIGone = !gone.IsZero() && !l.now.Before(gone)
 	return p
 }

@@ -35,14 +35,20 @@ func (l *leadership) work(ctx context.Context, step protocol.Step) {
 		return
 	}
 	l.stop()
-	if time.Now().Before(l.retryAt) {
+	if l.wedged || l.now.Before(l.retryAt) {
 		return
+	}
+	if l.tryingSince.IsZero() {
+		l.tryingSince = l.now
 	}
 	jobCtx, cancel := context.WithCancel(ctx)
 	j := &job{step: step, cancel: cancel, done: make(chan struct{})}
 	l.job = j
 	if step.Kind == protocol.StepReconcile {
 		l.mark = l.mark.With(step.Work.Content) // as the pass is about to write it
+		if l.progress.Finished != step.Work.Content {
+			l.progress.Finished = protocol.Content{} // other content is about to be there
+		}
 	}
 	go func() {
 		defer close(j.done)
@@ -60,13 +66,22 @@ func (j *job) run(ctx context.Context, applier Applier, lease func() time.Time) 
 	}
 }
 
-// stop cancels the job and waits for its end; what it came to is not used.
+// stopLimit is how long a cancelled job may take: its requests end with their
+// context, so this is ample.
+const stopLimit = 15 * time.Second
+
+// stop cancels the job and waits for its end; what it came to is not used. A
+// job that does not end is noted in wedged: nothing may be done beside it.
 func (l *leadership) stop() {
 	if l.job == nil {
 		return
 	}
 	l.job.cancel()
-	<-l.job.done
+	select {
+	case <-l.job.done:
+	case <-time.After(stopLimit):
+		l.wedged = true
+	}
 	l.job = nil
 }
 
@@ -81,8 +96,8 @@ func (l *leadership) collect() {
 		problem = j.err.Error()
 		l.e.cfg.Log.Warn("pass not done, trying again", "step", j.step.Kind.String(), "err", j.err)
 		l.failed()
-		if l.goneSince.IsZero() && !errors.Is(j.err, ErrNotDue) {
-			l.goneSince = time.Now()
+		if errors.Is(j.err, ErrNotDue) {
+			l.tryingSince = time.Time{}
 		}
 	case j.step.Kind == protocol.StepSurvey:
 		l.mark = j.mark
@@ -91,7 +106,7 @@ func (l *leadership) collect() {
 		l.mark = l.mark.After(j.step.Work.Content, j.outcome)
 		if !j.outcome.Complete {
 			problem = "some objects could not be applied"
-			l.goneSince = time.Time{}
+			l.tryingSince = time.Time{}
 			l.failed()
 			break
 		}
@@ -104,7 +119,7 @@ func (l *leadership) collect() {
 }
 
 func (l *leadership) succeeded() {
-	l.retryAt, l.wait, l.goneSince = time.Time{}, 0, time.Time{}
+	l.retryAt, l.wait, l.tryingSince = time.Time{}, 0, time.Time{}
 }
 
 func (l *leadership) failed() {

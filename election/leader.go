@@ -23,10 +23,14 @@ type leadership struct {
 	progress protocol.Progress // but for what the clock says
 	due      time.Time         // of the next full pass; zero: none was finished yet
 
-	job       *job
-	retryAt   time.Time     // no job before; zero: at once
-	wait      time.Duration // the pause after the last failure
-	goneSince time.Time     // since when the API cannot be worked with; zero: it can
+	now     time.Time // of this turn: one clock for all that is decided in it
+	job     *job
+	wedged  bool          // the last job did not end though it was cancelled
+	retryAt time.Time     // no job before; zero: at once
+	wait    time.Duration // the pause after the last failure
+	// tryingSince is the start of the first job since the API could last be
+	// worked with; zero: no job has begun since.
+	tryingSince time.Time
 }
 
 const (
@@ -39,11 +43,17 @@ const (
 // lead runs the leader's loop: gather the facts, ask protocol.Next, carry out
 // the step, wait for a change. It returns nil when the leader has resigned,
 // and otherwise why it leads no more. No job of it runs any more then.
-func (e *Election) lead(ctx context.Context, s *etcd.Session, key string, epoch int64) error {
+func (e *Election) lead(ctx context.Context, s *etcd.Session, key string, epoch int64) (err error) {
 	l := &leadership{e: e, session: s, key: key, epoch: epoch}
-	defer l.stop()
-	for {
+	defer func() {
+		l.stop()
+		if l.wedged {
+			err = errors.Join(ErrWedged, err)
+		}
+	}()
+	for !l.wedged {
 		changes := l.changes()
+		l.now = time.Now()
 		s.Beat()
 		in, err := l.gather(ctx)
 		switch {
@@ -76,10 +86,13 @@ func (e *Election) lead(ctx context.Context, s *etcd.Session, key string, epoch 
 			return l.ended(context.Cause(ctx))
 		}
 	}
+	return l.ended(ErrWedged)
 }
 
-// ended notes why a confirmed leadership is over.
+// ended notes why a confirmed leadership is over. From then on nobody is told
+// that this node leads, while its job is stopped and its lease given back.
 func (l *leadership) ended(err error) error {
+	l.e.out()
 	if !l.confirmed {
 		return err
 	}
@@ -140,15 +153,22 @@ func (l *leadership) write(ctx context.Context, step protocol.Step) result {
 	switch {
 	case err == nil:
 		l.retryAt, l.wait = time.Time{}, 0
+		l.problem("")
 		l.e.cfg.Log.Info("status written", "rule", step.Rule, "status", step.Status.String())
 	case errors.Is(err, status.ErrGuard):
 		l.e.metrics.guards.Inc()
 		l.e.cfg.Log.Info("status not written, looking again", "rule", step.Rule, "err", err)
 	default:
+		l.problem(err.Error())
 		l.e.cfg.Log.Warn("status not written, trying again", "err", err)
 		pause(ctx, etcdPause)
 	}
 	return again
+}
+
+// problem shows why the newest write did not succeed; empty: it did.
+func (l *leadership) problem(text string) {
+	l.e.setState(func(s State) State { s.Problem = text; return s })
 }
 
 // changes returns what wakes the leader. It is loaded before the facts are
@@ -187,13 +207,28 @@ func (l *leadership) await(ctx context.Context, changes []<-chan struct{}) bool 
 	}
 }
 
-// untilClock returns how long it is until time alone makes a difference.
+// untilClock returns how long it is until time alone makes a difference: until
+// what this turn, at l.now, still found to be in the future. It may be over by
+// now.
 func (l *leadership) untilClock() time.Duration {
 	next := time.Duration(1<<63 - 1)
-	for _, at := range []time.Time{l.retryAt, l.due} {
-		if d := time.Until(at); !at.IsZero() && d > 0 {
-			next = min(next, d)
+	for _, at := range []time.Time{l.retryAt, l.due, l.goneAt()} {
+		if at.After(l.now) {
+			next = min(next, time.Until(at))
 		}
 	}
-	return next
+	return max(0, next)
+}
+
+// goneAt returns when the API will have been out of reach for too long, unless
+// it answers; zero: nothing is asked of it.
+func (l *leadership) goneAt() time.Time {
+	if l.tryingSince.IsZero() {
+		return time.Time{}
+	}
+	since := l.tryingSince
+	if answered := l.e.cfg.Applier.Answered(); answered.After(since) {
+		since = answered
+	}
+	return since.Add(l.e.yield.after)
 }

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -59,7 +60,7 @@ func SetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, role
 		if len(resp.Kvs) == 0 {
 			return fmt.Errorf("set roles of node %q: %w", id, ErrNoNode)
 		}
-		value, err := withRoles(resp.Kvs[0].Value, roles)
+		value, err := withRoles(id, resp.Kvs[0].Value, roles)
 		if err != nil {
 			return fmt.Errorf("set roles of node %q: %w", id, err)
 		}
@@ -73,5 +74,10 @@ func SetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, role
 			return nil
 		}
 		// Somebody wrote it in between: once more, from what it says now.
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("set roles of node %q: %w", id, ctx.Err())
+		case <-time.After(minRegisterPause):
+		}
 	}
 }

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -104,10 +103,13 @@ func encodeRoles(r protocol.Roles) *lockstepv1.Roles {
 
 // withRoles changes the roles in the bytes of a record, fields that this
 // program does not know included.
-func withRoles(value []byte, roles protocol.Roles) ([]byte, error) {
+func withRoles(id protocol.NodeID, value []byte, roles protocol.Roles) ([]byte, error) {
+	if _, problem := decodeNode(id, value); problem != "" {
+		return nil, fmt.Errorf("the record is corrupt: %s", protocol.Record{ID: id, Problem: problem}.Remedy())
+	}
 	var n lockstepv1.Node
 	if err := proto.Unmarshal(value, &n); err != nil {
-		return nil, errors.New("the record is corrupt; its owner, if alive, writes it again; otherwise remove it")
+		return nil, err // decodeNode did the same
 	}
 	n.Roles = encodeRoles(roles)
 	return marshal(&n), nil

@@ -16,8 +16,7 @@ var (
 
 // DuplicateError says that another sidecar has this node's ID (DESIGN 4.9).
 type DuplicateError struct {
-	Node   protocol.NodeID
-	Holder protocol.Presence
+	Node protocol.NodeID
 	// Newcomer says that the other was there first; otherwise it took the ID
 	// over.
 	Newcomer bool

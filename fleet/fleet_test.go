@@ -219,6 +219,14 @@ func discard() *slog.Logger {
 	return slog.New(slog.DiscardHandler)
 }
 
+// presenceOf returns a presence of node "me".
+func presenceOf(client *etcd.Client, instance string) *Presence {
+	return NewPresence(PresenceConfig{
+		Client: client, Node: "me", Instance: instance, MachineID: "m", TTL: 3 * time.Second,
+		Says: event.New(Says{}), Log: discard(),
+	})
+}
+
 // registrarOf runs a registrar of node "me" of release 1.1.0.
 func registrarOf(t *testing.T, client *etcd.Client) (*Registrar, *event.Value[protocol.Local]) {
 	t.Helper()
@@ -228,8 +236,10 @@ func registrarOf(t *testing.T, client *etcd.Client) (*Registrar, *event.Value[pr
 		ID: "me", Version: protocol.Version{Release: rel(t, "1.1.0")}, Digest: "d1",
 		Constraints: protocol.Constraints{MinReconciler: rel(t, "1.0.0")},
 	})
+	presence := presenceOf(client, "i")
+	run(t, presence.Run)
 	r := NewRegistrar(RegistrarConfig{
-		Client: client, Local: local, Address: "http://127.0.0.1:1", BootID: "boot", Fleet: f.Fleet(), Log: discard(),
+		Presence: presence.Lease(), Client: client, Local: local, Address: "http://127.0.0.1:1", BootID: "boot", Fleet: f.Fleet(), Log: discard(),
 	})
 	run(t, r.Run)
 	return r, local
@@ -422,7 +432,7 @@ func TestSetRoles_keepsUnknownFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	unknown := []byte{0xfa, 0x01, 0x01, 'x'} // field 31
-	got, err := withRoles(append(value, unknown...), protocol.Roles{Controller: true})
+	got, err := withRoles("n", append(value, unknown...), protocol.Roles{Controller: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -432,5 +442,46 @@ func TestSetRoles_keepsUnknownFields(t *testing.T) {
 	}
 	if string(n.ProtoReflect().GetUnknown()) != string(unknown) || n.GetStatus().GetFenceAfter().AsDuration() != time.Minute || n.GetRoles().GetKubernetesController() == nil {
 		t.Errorf("got %v", &n)
+	}
+}
+
+// A sidecar without the presence, or whose presence is another's by now, does
+// not write the record, whatever that says.
+func TestRegistrar_withoutPresence(t *testing.T) {
+	server := etcdtest.New(t)
+	raw := server.Client(t)
+	client := newClient(t, server.Endpoints()...)
+	put(t, raw, keys.Presence("me"), encodePresence(protocol.Presence{Instance: "twin", MachineID: "m"}, time.Now()))
+	lease := event.New(clientv3.NoLease)
+	r := NewRegistrar(RegistrarConfig{
+		Client: client, Presence: lease, BootID: "boot", Log: discard(),
+		Local: event.New(protocol.Local{ID: "me", Version: protocol.Version{Release: rel(t, "1.1.0")}}),
+	})
+	if err := r.registerOnce(t.Context()); !errors.Is(err, errNoPresence) {
+		t.Errorf("without a presence: got %v", err)
+	}
+	lease.Set(0x77)
+	if err := r.registerOnce(t.Context()); !errors.Is(err, errChanged) {
+		t.Errorf("with a presence that is another's: got %v", err)
+	}
+	if resp, err := raw.Get(t.Context(), keys.Node("me")); err != nil || len(resp.Kvs) != 0 {
+		t.Errorf("the record was written: %v, %v", resp.Kvs, err)
+	}
+}
+
+func TestPresence_replacedOnThisMachine(t *testing.T) {
+	server := etcdtest.New(t)
+	older, newer := presenceOf(newClient(t, server.Endpoints()...), "older"), presenceOf(newClient(t, server.Endpoints()...), "newer")
+	ended := make(chan error, 1)
+	go func() { ended <- older.Run(t.Context()) }()
+	has := func(lease clientv3.LeaseID) bool { return lease != clientv3.NoLease }
+	await(t, older.Lease(), "the older's presence", has)
+	run(t, newer.Run)
+	var duplicate *DuplicateError
+	if err := <-ended; !errors.As(err, &duplicate) || duplicate.Newcomer {
+		t.Errorf("the older ended with %v", err)
+	}
+	if has(older.Lease().Get()) || !has(await(t, newer.Lease(), "the newer's presence", has)) {
+		t.Error("the presence is not the newer's alone")
 	}
 }

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -15,7 +16,9 @@ import (
 type Follower struct {
 	client *etcd.Client
 	fleet  *event.Value[protocol.Fleet]
-	seen   *event.Value[observed]
+
+	mu   sync.Mutex // mu guards seen, and that fleets are set in its order
+	seen observed
 }
 
 // observed is the two halves of an observation; nodes.Revision is 0 while the
@@ -28,7 +31,7 @@ type observed struct {
 // NewFollower returns a follower that has not observed anything: its fleet has
 // revision 0.
 func NewFollower(client *etcd.Client) *Follower {
-	return &Follower{client: client, fleet: event.New(protocol.Fleet{}), seen: event.New(observed{})}
+	return &Follower{client: client, fleet: event.New(protocol.Fleet{})}
 }
 
 // Fleet follows the observed fleet. Its revision is that of the last change of
@@ -40,23 +43,22 @@ func (f *Follower) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return f.client.Follow(ctx, f.client.Keys.Nodes(), func(l etcd.Listing) {
-			f.observe(func(o observed) observed { o.nodes = l; return o })
+			f.observe(func(o *observed) { o.nodes = l })
 		})
 	})
 	group.Go(func() error {
 		return f.client.Follow(ctx, f.client.Keys.Presences(), func(l etcd.Listing) {
-			f.observe(func(o observed) observed { o.presences, o.presencesKnown = l, true; return o })
+			f.observe(func(o *observed) { o.presences, o.presencesKnown = l, true })
 		})
 	})
 	return group.Wait()
 }
 
-func (f *Follower) observe(change func(observed) observed) {
-	f.seen.Update(func(o observed) observed {
-		o = change(o)
-		if o.nodes.Revision != 0 && o.presencesKnown {
-			f.fleet.Set(Decode(f.client.Keys, o.nodes, o.presences))
-		}
-		return o
-	})
+func (f *Follower) observe(change func(*observed)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(&f.seen)
+	if f.seen.nodes.Revision != 0 && f.seen.presencesKnown {
+		f.fleet.Set(Decode(f.client.Keys, f.seen.nodes, f.seen.presences))
+	}
 }

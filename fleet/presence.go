@@ -35,9 +35,9 @@ type Says struct {
 // Presence says on a lease that this sidecar is alive, and refuses to share
 // its node ID (DESIGN 4.9).
 type Presence struct {
-	cfg      PresenceConfig
-	acquired *event.Value[bool]
-	held     bool // this instance has had the key
+	cfg   PresenceConfig
+	lease *event.Value[clientv3.LeaseID]
+	held  bool // this instance has had the key
 }
 
 const (
@@ -47,20 +47,21 @@ const (
 
 // NewPresence returns a presence that is not in etcd yet.
 func NewPresence(cfg PresenceConfig) *Presence {
-	return &Presence{cfg: cfg, acquired: event.New(false)}
+	return &Presence{cfg: cfg, lease: event.New(clientv3.NoLease)}
 }
 
-// Acquired follows whether the key has ever been this instance's: only then
-// may it write its record.
-func (p *Presence) Acquired() *event.Value[bool] { return p.acquired }
+// Lease follows the lease on which the presence stands; NoLease: it is not
+// there, or no longer this instance's. Only who has the presence may write the
+// record.
+func (p *Presence) Lease() *event.Value[clientv3.LeaseID] { return p.lease }
 
 // Run keeps the presence until ctx ends. It returns a *DuplicateError when
 // another sidecar has the node ID.
 func (p *Presence) Run(ctx context.Context) error {
-	wait := minPresencePause
+	wait, failed := minPresencePause, false
 	for {
 		err := p.cfg.Client.WithSession(ctx, p.cfg.TTL, func(ctx context.Context, s *etcd.Session) error {
-			wait = minPresencePause
+			wait, failed = minPresencePause, false
 			return p.hold(ctx, s)
 		})
 		var duplicate *DuplicateError
@@ -70,7 +71,7 @@ func (p *Presence) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		}
-		p.cfg.Log.Warn("presence lost, trying again", "err", err)
+		p.cfg.Log.Log(ctx, severity(&failed), "presence not in etcd, trying again", "err", err)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -78,6 +79,15 @@ func (p *Presence) Run(ctx context.Context) error {
 			wait = min(2*wait, maxPresencePause)
 		}
 	}
+}
+
+// severity is Warn for the first of several failures and Debug for the others.
+func severity(failed *bool) slog.Level {
+	if *failed {
+		return slog.LevelDebug
+	}
+	*failed = true
+	return slog.LevelWarn
 }
 
 // hold puts the presence, again at each change of what it says, until the
@@ -93,6 +103,7 @@ func (p *Presence) hold(ctx context.Context, s *etcd.Session) error {
 		_ = p.cfg.Client.Follow(follow, p.cfg.Client.Keys.Presence(p.cfg.Node), func(l etcd.Listing) { p.observe(l, foreign) })
 	}()
 	defer func() { cancel(); <-watched }()
+	defer p.lease.Set(clientv3.NoLease)
 
 	for {
 		// Loaded before the write, so that no change during it is missed.
@@ -188,8 +199,8 @@ func (p *Presence) put(ctx context.Context, s *etcd.Session, says Says) error {
 		return errChanged
 	}
 	p.held = true
-	if !p.acquired.Get() {
-		p.acquired.Set(true)
+	if p.lease.Get() != s.Lease() {
+		p.lease.Set(s.Lease())
 	}
 	return nil
 }
@@ -208,5 +219,5 @@ func (p *Presence) yield(found protocol.Presence, since time.Time) error {
 	if !since.IsZero() {
 		detail += ", " + string(found.Reason) + " since " + since.UTC().Format(time.RFC3339)
 	}
-	return &DuplicateError{Node: p.cfg.Node, Holder: found, Newcomer: !p.held, Detail: detail}
+	return &DuplicateError{Node: p.cfg.Node, Newcomer: !p.held, Detail: detail}
 }

@@ -20,8 +20,11 @@ type RegistrarConfig struct {
 	Local   *event.Value[protocol.Local]
 	Address string // of the own listener, for others to see
 	BootID  string // changes when the machine boots
-	Fleet   *event.Value[protocol.Fleet]
-	Log     *slog.Logger
+	// Presence is the lease of this instance's presence: without it the record
+	// is another sidecar's to write (DESIGN 4.9).
+	Presence *event.Value[clientv3.LeaseID]
+	Fleet    *event.Value[protocol.Fleet]
+	Log      *slog.Logger
 }
 
 // Registrar keeps this node's record true (DESIGN 4.2). It alone writes it,
@@ -67,8 +70,9 @@ func (r *Registrar) Run(ctx context.Context) error {
 
 // register writes the record until that succeeds.
 func (r *Registrar) register(ctx context.Context) error {
-	wait := minRegisterPause
+	wait, failed := minRegisterPause, false
 	for {
+		_, presenceChanged := r.cfg.Presence.Load()
 		err := r.registerOnce(ctx)
 		if err == nil {
 			r.registration.Set(protocol.Registration{
@@ -78,20 +82,26 @@ func (r *Registrar) register(ctx context.Context) error {
 				"revision", r.last.Revision, "controller", r.last.Node.Roles.Controller)
 			return nil
 		}
-		if !errors.Is(err, errChanged) && ctx.Err() == nil {
-			r.cfg.Log.Warn("not registered, trying again", "err", err)
+		if !errors.Is(err, errChanged) && !errors.Is(err, errNoPresence) && ctx.Err() == nil {
+			r.cfg.Log.Log(ctx, severity(&failed), "not registered, trying again", "err", err)
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-presenceChanged:
 		case <-time.After(wait):
 			wait = min(2*wait, maxRegisterPause)
 		}
 	}
 }
 
-// errChanged says that the key changed between the read and the write.
-var errChanged = errors.New("the key changed meanwhile")
+var (
+	// errChanged says that the key changed between the read and the write, or
+	// that the presence did.
+	errChanged = errors.New("the key changed meanwhile")
+	// errNoPresence says that this instance has no presence yet.
+	errNoPresence = errors.New("this sidecar has no presence in etcd yet")
+)
 
 // registerOnce reads the record and replaces it, keeping the roles that are in
 // it. The controller role is set only where the record is first created.
@@ -106,8 +116,8 @@ func (r *Registrar) registerOnce(ctx context.Context) error {
 	}
 	found := decodeRecord(local.ID, etcd.NewKV(resp.Kvs[0]))
 	roles := found.Node.Roles
-	if found.Problem != "" {
-		roles = r.last.Node.Roles
+	if found.Node.ID != local.ID {
+		roles = r.last.Node.Roles // what stands there says nothing of this node
 	}
 	return r.write(ctx, roles, found.Revision)
 }
@@ -115,8 +125,11 @@ func (r *Registrar) registerOnce(ctx context.Context) error {
 // write replaces the record that has the mod revision (0: there is none), and
 // notes what was written.
 func (r *Registrar) write(ctx context.Context, roles protocol.Roles, revision int64) error {
-	local := r.cfg.Local.Get()
-	key := r.cfg.Client.Keys.Node(local.ID)
+	local, lease := r.cfg.Local.Get(), r.cfg.Presence.Get()
+	if lease == clientv3.NoLease {
+		return errNoPresence
+	}
+	key, presence := r.cfg.Client.Keys.Node(local.ID), r.cfg.Client.Keys.Presence(local.ID)
 	rewinds := r.cfg.Client.Rewound().Get() // before the request: an answer of an older store counts as older
 	node := protocol.Node{
 		ID:            local.ID,
@@ -128,7 +141,10 @@ func (r *Registrar) write(ctx context.Context, roles protocol.Roles, revision in
 		BootID:        r.cfg.BootID,
 	}
 	txn, err := r.cfg.Client.Txn(ctx,
-		[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", revision)},
+		[]clientv3.Cmp{
+			clientv3.Compare(clientv3.ModRevision(key), "=", revision),
+			clientv3.Compare(clientv3.LeaseValue(presence), "=", lease),
+		},
 		[]clientv3.Op{clientv3.OpPut(key, string(Encode(node))), clientv3.OpGet(key)}, nil)
 	switch {
 	case err != nil:

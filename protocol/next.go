@@ -64,7 +64,7 @@ func resign(in Input) (Step, bool) {
 
 // withoutStatus covers rules 3 and 7: the status is absent or corrupt.
 func withoutStatus(in Input) Step {
-	if fin := in.Progress.Finished; fin.Epoch != 0 && fin.Same(in.own()) {
+	if fin := in.Progress.Finished; fin.Epoch != 0 && fin.Same(in.own()) && fin.Epoch >= in.Mark.HighestEpoch {
 		// All objects are in place and the mark says so: whether this was the
 		// first reconciliation or the status was lost since, the target is true.
 		return in.write("4.5 rule 3", Target(Status{ContentEpoch: fin.Epoch}, in.Local), "all objects are in place")

@@ -125,6 +125,10 @@ func New(cfg Config) (*Reconciler, error) {
 // Report is what the last pass came to. It is written by Reconcile alone.
 func (r *Reconciler) Report() *event.Value[Report] { return r.report }
 
+// Answered returns when the API last answered a request, other than by
+// refusing the user or failing; zero: never. While a pass goes on it moves.
+func (r *Reconciler) Answered() time.Time { return r.client.Answered() }
+
 // Reconcile makes the objects as work says. Nothing is written after lease(),
 // which is asked before each write. An error means that the pass could not be
 // done; objects that fail are no error but leave Outcome.Complete false.

@@ -161,6 +161,9 @@ func (g *Gate) look(ctx context.Context, r protocol.Registration, observed Obser
 		if observed.At.Revision < r.Revision {
 			return time.After(readPause) // the store went back; the registrar will notice
 		}
+		if g.cfg.Registration.Get() != r {
+			return nil // withdrawn during the read; Run looks again
+		}
 	}
 	g.readAt = observed.At
 	g.learn(func(f *protocol.Facts) { f.Status = observed.View })

@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/event"
@@ -37,12 +36,11 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	present.start("says", a.keepSays)
 	present.start("presence", a.presence.Run)
-	// Only who has the presence may write the record (DESIGN 4.9).
-	present.start("registrar", after(a.presence.Acquired(), a.registrar.Run))
-	leading.start("election", after(a.presence.Acquired(), a.election.Run))
+	present.start("registrar", a.registrar.Run)
+	// A twin that is about to be refused must not campaign (DESIGN 4.9).
+	leading.start("election", after(a.presence.Lease(), a.election.Run))
 	a.log.Info("started", "url", a.URL(), "version", a.local.Get().Version.String(), "digest", a.local.Get().Digest)
 
-	var err error
 	select {
 	case <-ctx.Done():
 	case <-serving.failed():
@@ -50,90 +48,102 @@ func (a *App) Run(ctx context.Context) error {
 	case <-leading.failed():
 	}
 	stopped := time.Now()
-	err = errors.Join(serving.err(), present.err(), leading.err())
-	a.closeGate(err)
+	a.closeGate(errors.Join(serving.err(), present.err(), leading.err()))
 
 	stopLeading()
-	err = errors.Join(err, leading.wait())
+	leading.wait()
 	a.log.Info("leadership given up")
 	if ctx.Err() != nil {
 		<-time.After(time.Until(stopped.Add(a.opts.ShutdownDelay)))
 	}
 	stopPresent()
-	err = errors.Join(err, present.wait())
+	present.wait()
 	stopServing()
-	err = errors.Join(err, serving.wait(), a.etcd.Close())
+	serving.wait()
+	err := errors.Join(serving.err(), present.err(), leading.err(), a.etcd.Close())
 	a.log.Info("stopped")
 	return err
 }
 
-// closeGate closes the gate, and shows it before anything else is stopped.
+// showLimit bounds how long closeGate waits for the API to show the verdict.
+const showLimit = time.Second
+
+// closeGate closes the gate and returns when /readyz shows it: nothing else is
+// stopped before.
 func (a *App) closeGate(err error) {
 	if duplicate, found := errors.AsType[*fleet.DuplicateError](err); found {
 		a.gate.Duplicate(duplicate.Error())
 	} else {
 		a.gate.Stop()
 	}
-	a.snapshot.Set(a.look())
+	late := time.After(showLimit)
+	for {
+		shown, changed := a.snapshot.Load()
+		if shown.Gate.Verdict.Reason == a.gate.Verdict().Get().Reason {
+			return
+		}
+		select {
+		case <-changed:
+		case <-late:
+			return
+		}
+	}
 }
 
 // workers is a group of goroutines that end together.
 type workers struct {
-	group *errgroup.Group
+	group sync.WaitGroup
 	ctx   context.Context //nolint:containedctx // lives as long as Run, which owns it
-	first *event.Value[error]
+	// broken ends when the first worker has failed; its cause is why.
+	broken context.Context //nolint:containedctx // as above
+	fail   context.CancelCauseFunc
 }
 
 // group returns a group whose context does not end with ctx: Run ends it in its
 // own order.
 func group(ctx context.Context) (*workers, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	return &workers{group: &errgroup.Group{}, ctx: ctx, first: event.New[error](nil)}, cancel
+	ctx = context.WithoutCancel(ctx)
+	w := &workers{}
+	w.broken, w.fail = context.WithCancelCause(ctx)
+	var cancel context.CancelFunc
+	w.ctx, cancel = context.WithCancel(ctx)
+	return w, cancel
 }
 
 // start runs a worker. That its context ended is no error.
 func (w *workers) start(name string, run func(context.Context) error) {
-	w.group.Go(func() error {
+	w.group.Go(func() {
 		err := run(w.ctx)
 		if w.ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
-			return nil
+			return
 		}
-		var duplicate *fleet.DuplicateError
+		_, duplicate := errors.AsType[*fleet.DuplicateError](err)
 		switch {
 		case err == nil:
 			err = fmt.Errorf("%s: ended unexpectedly", name)
-		case !errors.As(err, &duplicate):
+		case !duplicate: // whose message stands for itself
 			err = fmt.Errorf("%s: %w", name, err)
 		}
-		w.first.Set(err)
-		return err
+		w.fail(err)
 	})
 }
 
-// failed returns a channel that closes when the first worker has failed.
-func (w *workers) failed() <-chan struct{} {
-	_, changed := w.first.Load()
-	return changed
-}
+// failed returns a channel that is closed once a worker has failed.
+func (w *workers) failed() <-chan struct{} { return w.broken.Done() }
 
-func (w *workers) err() error { return w.first.Get() }
+// err returns why the first worker failed; nil: none has.
+func (w *workers) err() error { return context.Cause(w.broken) }
 
-// wait returns when all workers have ended, with an error that err did not
-// know.
-func (w *workers) wait() error {
-	known := w.first.Get()
-	if err := w.group.Wait(); known == nil {
-		return err
-	}
-	return nil
-}
+// wait returns when all workers have ended.
+func (w *workers) wait() { w.group.Wait() }
 
-// after returns a worker that starts when ready says true.
-func after(ready *event.Value[bool], run func(context.Context) error) func(context.Context) error {
+// after returns a worker that starts when ready has a value.
+func after[T comparable](ready *event.Value[T], run func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
+		var none T
 		for {
-			ok, changed := ready.Load()
-			if ok {
+			now, changed := ready.Load()
+			if now != none {
 				return run(ctx)
 			}
 			select {

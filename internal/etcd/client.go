@@ -4,15 +4,19 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/lockstep-dev/lockstep/internal/event"
 )
@@ -53,10 +57,10 @@ type Client struct {
 
 // Contact is what is known of the connection to etcd.
 type Contact struct {
-	Connected bool      // the last request was answered
+	Connected bool      // the last request was answered, be it by a refusal
 	Last      time.Time // when a request was last answered; zero: never
 	Revision  int64     // the highest store revision seen since the last rewind
-	Problem   string    // why the last request was not answered; empty: it was
+	Problem   string    // why the last request did not succeed; empty: it did
 }
 
 // Reached reports whether etcd has ever answered.
@@ -148,10 +152,7 @@ func do[T any](ctx context.Context, c *Client, request func(context.Context) (T,
 	before := c.contact.Get().Revision
 	resp, header, err := request(limited)
 	if err != nil {
-		// That the caller gave up tells nothing of etcd.
-		if ctx.Err() == nil {
-			c.lost(err)
-		}
+		c.failed(ctx, err)
 		return resp, err
 	}
 	c.answered(header.Revision, before)
@@ -180,10 +181,22 @@ func (c *Client) seen(revision int64) {
 	})
 }
 
-func (c *Client) lost(err error) {
+// failed notes a request that did not succeed. That the caller gave up tells
+// nothing of etcd, and a refusal is an answer.
+func (c *Client) failed(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	code := status.Code(err)
+	if refusal, found := errors.AsType[rpctypes.EtcdError](err); found {
+		code = refusal.Code()
+	}
+	answered := code != codes.Unavailable && code != codes.DeadlineExceeded && !errors.Is(err, context.DeadlineExceeded)
 	c.contact.Update(func(contact Contact) Contact {
-		contact.Connected = false
-		contact.Problem = err.Error()
+		contact.Connected, contact.Problem = answered, err.Error()
+		if answered {
+			contact.Last = time.Now()
+		}
 		return contact
 	})
 }

@@ -27,8 +27,10 @@ type Session struct {
 }
 
 const (
-	// revokeTimeout bounds the clean-up on every exit.
-	revokeTimeout = 2 * time.Second
+	// revokeTimeout bounds the clean-up on every exit, and hopelessTimeout where
+	// etcd did not answer the last request.
+	revokeTimeout   = 2 * time.Second
+	hopelessTimeout = 200 * time.Millisecond
 	// retryKeepAlive is the pause after a keep-alive that was not answered.
 	retryKeepAlive = 200 * time.Millisecond
 	// watchdogLeases is how many TTLs a holder may go without Beat.
@@ -148,9 +150,7 @@ func (s *Session) keepAliveOnce(ctx context.Context) error {
 	sent := time.Now()
 	resp, err := s.exchange(limited)
 	if err != nil {
-		if ctx.Err() == nil {
-			s.client.lost(err)
-		}
+		s.client.failed(ctx, err)
 		return err
 	}
 	if resp.TTL <= 0 {
@@ -162,7 +162,10 @@ func (s *Session) keepAliveOnce(ctx context.Context) error {
 	if !known.Connected || resp.Header.GetRevision() < known.Revision {
 		// After a gap, or from a member that is behind: only a linearizable
 		// read tells whether the store went back. Its failure is noted there.
-		_ = s.client.Check(ctx)
+		// It must not hold up the next keep-alive.
+		limited, cancel := context.WithTimeout(ctx, s.ttl/6)
+		defer cancel()
+		_ = s.client.Check(limited)
 	}
 	return nil
 }
@@ -187,7 +190,11 @@ func (s *Session) exchange(ctx context.Context) (*etcdserverpb.LeaseKeepAliveRes
 // revoke gives the lease back, and with it all keys on it. It has to run also
 // where ctx has ended, hence a context of its own, bounded in time.
 func (s *Session) revoke(ctx context.Context) {
-	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeTimeout)
+	limit := revokeTimeout
+	if !s.client.contact.Get().Connected {
+		limit = hopelessTimeout
+	}
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	if _, err := s.client.client.Revoke(clean, s.lease); err != nil && !leaseGone(err) {
 		s.client.log.Warn("lease not revoked; it ends by itself", "lease", int64(s.lease), "ttl", s.ttl, "err", err)

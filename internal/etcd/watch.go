@@ -57,12 +57,13 @@ const (
 func (c *Client) Follow(ctx context.Context, prefix string, report func(Listing)) error {
 	wait := minRelistPause
 	for {
-		err := c.listAndWatch(ctx, prefix, func(l Listing) {
-			wait = minRelistPause
-			report(l)
-		})
+		began := time.Now()
+		err := c.listAndWatch(ctx, prefix, report)
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if time.Since(began) > maxRelistPause {
+			wait = minRelistPause // the watch worked for a while
 		}
 		c.log.Debug("watch ended, listing anew", "prefix", prefix, "err", err)
 		if !pause(ctx, wait) {

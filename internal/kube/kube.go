@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,6 +34,7 @@ type Client struct {
 	http      *http.Client
 	base      *url.URL
 	userAgent string
+	answered  atomic.Pointer[time.Time]
 }
 
 // New returns a client for the apiserver of cfg. It does not connect.
@@ -86,10 +88,33 @@ func (c *Client) Do(ctx context.Context, r Request) ([]byte, error) {
 	if err != nil {
 		return nil, transportError(ctx, err)
 	}
+	if works(resp.StatusCode) {
+		now := time.Now()
+		c.answered.Store(&now)
+	}
 	if resp.StatusCode >= http.StatusMultipleChoices {
 		return nil, statusError(r, resp, body)
 	}
 	return body, nil
+}
+
+// works reports whether an answer shows an API that can be worked with: it is
+// not one that refuses the user, sheds load or fails.
+func works(code int) bool {
+	switch code {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
+		return false
+	}
+	return code < http.StatusInternalServerError
+}
+
+// Answered returns when the API last gave an answer that shows that it can be
+// worked with, on the monotonic clock; zero: never.
+func (c *Client) Answered() time.Time {
+	if at := c.answered.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
 }
 
 func (c *Client) request(ctx context.Context, r Request) (_ *http.Request, err error) {
