@@ -17,7 +17,7 @@ type Report struct {
 	Fleet        FleetReport      `json:"fleet"`
 	Reconcile    ReconcileReport  `json:"reconcile"`
 	Etcd         EtcdReport       `json:"etcd"`
-	UpgradeReady bool             `json:"upgradeReady"` // protocol.UpgradeReady
+	UpgradeReady bool             `json:"upgradeReady"` // protocol.UpgradeReady, while etcd is connected
 	Warnings     []string         `json:"warnings"`
 }
 
@@ -163,7 +163,7 @@ func NewReport(s Snapshot) Report {
 		Fleet:        fleetReport(s),
 		Reconcile:    reconcileReport(s.Reconcile),
 		Etcd:         etcdReport(s.Etcd),
-		UpgradeReady: protocol.UpgradeReady(s.Status, s.Fleet),
+		UpgradeReady: s.Etcd.Connected && protocol.UpgradeReady(s.Status, s.Fleet), // a stale view vouches for nothing
 		Warnings:     list(s.Warnings),
 	}
 }

@@ -80,10 +80,16 @@ func TestNewReport(t *testing.T) {
 		snap := Snapshot{
 			Status: protocol.StatusView{Kind: protocol.StatusPresent, Status: protocol.Status{State: protocol.Done, Version: mustVersion(t, "1.1.0")}},
 			Fleet:  protocol.Fleet{Records: fleetOfThree(t).Records[:1]},
+			Etcd:   Etcd{Reached: true, Connected: true},
 		}
 		if !NewReport(snap).UpgradeReady {
 			t.Error("one controller at the release of a DONE status: got not ready")
 		}
+		snap.Etcd.Connected = false
+		if NewReport(snap).UpgradeReady {
+			t.Error("etcd is out of reach: got ready")
+		}
+		snap.Etcd.Connected = true
 		snap.Fleet = fleetOfThree(t)
 		if NewReport(snap).UpgradeReady {
 			t.Error("an old controller and a corrupt record: got ready")

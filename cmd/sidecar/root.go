@@ -62,7 +62,7 @@ func envName(flag string) string {
 // momentary reports whether a flag is about one call only and has no variable.
 func momentary(flag string) bool {
 	switch flag {
-	case "help", "output", "watch":
+	case "help", "output", "watch", "confirm-stopped":
 		return true
 	}
 	return false

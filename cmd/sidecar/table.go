@@ -199,6 +199,8 @@ func upgradeText(r httpapi.Report) string {
 	switch {
 	case r.UpgradeReady:
 		return "the next may start: all controllers are at the release of the status, and it is DONE"
+	case !r.Etcd.Connected:
+		return "not known while etcd is out of reach: do not start one"
 	case r.Fleet.MinRelease != r.Fleet.MaxRelease:
 		return "under way: do not start another"
 	}

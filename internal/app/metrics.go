@@ -16,7 +16,7 @@ func (a *App) registerMetrics(reg prometheus.Registerer) {
 		"1 while the last request to etcd was answered. While it is 0, a gate that is ready stays so, and no leader is elected.",
 		func() float64 { return boolean(a.etcd.Contact().Get().Connected) })
 	gauge("lockstep_etcd_last_contact_timestamp_seconds",
-		"When etcd last answered; 0: never. While connected this is never older than a third of --lease-ttl; time() minus this is how stale the view is.",
+		"When etcd last answered; 0: never. time() minus this is how stale the view is: about a third of --lease-ttl at the most while etcd answers.",
 		func() float64 {
 			if last := a.etcd.Contact().Get().Last; !last.IsZero() {
 				return float64(last.UnixMilli()) / 1e3
@@ -30,9 +30,10 @@ func (a *App) registerMetrics(reg prometheus.Registerer) {
 		"Node records that cannot be decoded. Each blocks a restriction of the status: /status names them and says what to do.",
 		func() float64 { return float64(a.summary().Corrupt) })
 	gauge("lockstep_fleet_upgrade_ready",
-		"1 while the status is DONE at the one release of all controllers: only then start the next upgrade.",
+		"1 while etcd is connected and the status is DONE at the one release of all controllers: only then start the next upgrade.",
 		func() float64 {
-			return boolean(protocol.UpgradeReady(a.store.Observed().Get().View, a.follower.Fleet().Get()))
+			ready := protocol.UpgradeReady(a.store.Observed().Get().View, a.follower.Fleet().Get())
+			return boolean(ready && a.etcd.Contact().Get().Connected)
 		})
 }
 

@@ -81,6 +81,9 @@ func (o Options) Validate() error {
 	if o.NodeID != "" && !isSubdomain(o.NodeID) {
 		bad("node-id", "%q is not a DNS subdomain (lower case letters, digits, '-' and '.', at most 253 characters)", o.NodeID)
 	}
+	if o.AdvertiseURL != "" && !isWebURL(o.AdvertiseURL) {
+		bad("advertise-url", "%q: want http://HOST:PORT or https://HOST:PORT", o.AdvertiseURL)
+	}
 	o.validateEtcd(bad)
 	o.validateListen(bad)
 	if o.Kubeconfig == "" {
@@ -127,25 +130,21 @@ func (o Options) validateEtcd(bad func(flag, format string, args ...any)) {
 		bad("etcd-servers", "is needed: one or more URLs, separated by commas")
 	}
 	for _, s := range o.EtcdServers {
-		u, err := url.Parse(s)
-		switch {
-		case err != nil:
-			bad("etcd-servers", "%q is not a URL", s)
-		case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		if !isWebURL(s) {
 			bad("etcd-servers", "%q: want http://HOST:PORT or https://HOST:PORT", s)
 		}
 	}
 	if (o.EtcdCertFile == "") != (o.EtcdKeyFile == "") {
-		bad("etcd-certfile", "and --etcd-keyfile go together")
+		bad("etcd-certfile", "goes together with --etcd-keyfile")
 	}
-	if strings.Trim(o.EtcdPrefix, "/") == "" {
-		bad("etcd-prefix", "%q: want a name of its own, like /lockstep/", o.EtcdPrefix)
+	if !strings.HasPrefix(o.EtcdPrefix, "/") || strings.Trim(o.EtcdPrefix, "/") == "" {
+		bad("etcd-prefix", "%q: want a name of its own that begins with a slash, like /lockstep/", o.EtcdPrefix)
 	}
 }
 
 func (o Options) validateListen(bad func(flag, format string, args ...any)) {
 	if (o.TLSCertFile == "") != (o.TLSKeyFile == "") {
-		bad("tls-cert-file", "and --tls-private-key-file go together")
+		bad("tls-cert-file", "goes together with --tls-private-key-file")
 	}
 	if o.ClientCAFile != "" && o.TLSCertFile == "" {
 		bad("client-ca-file", "needs --tls-cert-file")
@@ -160,6 +159,11 @@ func (o Options) validateListen(bad func(flag, format string, args ...any)) {
 	if !loopback && o.TLSCertFile == "" && !o.InsecureListen {
 		bad("listen", "%q is reachable from other machines without TLS; set --tls-cert-file, or say --insecure-listen", o.Listen)
 	}
+}
+
+func isWebURL(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
 func isSubdomain(s string) bool {

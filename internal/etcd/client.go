@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -152,7 +153,9 @@ func do[T any](ctx context.Context, c *Client, request func(context.Context) (T,
 	before := c.contact.Get().Revision
 	resp, header, err := request(limited)
 	if err != nil {
-		c.failed(ctx, err)
+		if answered := c.failed(ctx, err); !answered && ctx.Err() == nil {
+			err = fmt.Errorf("no answer from etcd at %s: %w", strings.Join(c.client.Endpoints(), ", "), err)
+		}
 		return resp, err
 	}
 	c.answered(header.Revision, before)
@@ -182,16 +185,16 @@ func (c *Client) seen(revision int64) {
 }
 
 // failed notes a request that did not succeed. That the caller gave up tells
-// nothing of etcd, and a refusal is an answer.
-func (c *Client) failed(ctx context.Context, err error) {
+// nothing of etcd, and a refusal is an answer. It reports whether it was one.
+func (c *Client) failed(ctx context.Context, err error) (answered bool) {
 	if ctx.Err() != nil {
-		return
+		return false
 	}
 	code := status.Code(err)
 	if refusal, found := errors.AsType[rpctypes.EtcdError](err); found {
 		code = refusal.Code()
 	}
-	answered := code != codes.Unavailable && code != codes.DeadlineExceeded && !errors.Is(err, context.DeadlineExceeded)
+	answered = code != codes.Unavailable && code != codes.DeadlineExceeded && !errors.Is(err, context.DeadlineExceeded)
 	c.contact.Update(func(contact Contact) Contact {
 		contact.Connected, contact.Problem = answered, err.Error()
 		if answered {
@@ -199,6 +202,7 @@ func (c *Client) failed(ctx context.Context, err error) {
 		}
 		return contact
 	})
+	return answered
 }
 
 // Check makes one linearizable read, so that a store that went back is
