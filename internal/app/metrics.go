@@ -14,7 +14,7 @@ func (a *App) registerMetrics(reg prometheus.Registerer) {
 	}
 	gauge("lockstep_etcd_connected",
 		"1 while the last request to etcd was answered. While it is 0, a gate that is ready stays so, and no leader is elected.",
-		func() float64 { return boolean(a.etcd.Contact().Get().Connected) })
+		func() float64 { return boolean[a.etcd.Contact().Get().Connected] })
 	gauge("lockstep_etcd_last_contact_timestamp_seconds",
 		"When etcd last answered; 0: never. time() minus this is how stale the view is: about a third of --lease-ttl at the most while etcd answers.",
 		func() float64 {
@@ -33,7 +33,7 @@ func (a *App) registerMetrics(reg prometheus.Registerer) {
 		"1 while etcd is connected and the status is DONE at the one release of all controllers: only then start the next upgrade.",
 		func() float64 {
 			ready := protocol.UpgradeReady(a.store.Observed().Get().View, a.follower.Fleet().Get())
-			return boolean(ready && a.etcd.Contact().Get().Connected)
+			return boolean[ready && a.etcd.Contact().Get().Connected]
 		})
 }
 
@@ -41,9 +41,5 @@ func (a *App) summary() protocol.Summary {
 	return protocol.Summarize(a.follower.Fleet().Get(), a.local.Get().Version.Release)
 }
 
-func boolean(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
-}
+// boolean is how Prometheus says yes and no.
+var boolean = map[bool]float64{true: 1, false: 0}
