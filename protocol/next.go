@@ -146,12 +146,22 @@ func restrict(in Input) Step {
 	if blockers := Blockers(now, restricted, in.Fleet); len(blockers) > 0 {
 		return Step{
 			Kind: StepAwait, Rule: "4.5 rule 6", Blockers: blockers,
-			Message: fmt.Sprintf("%s the objects as they are, but not as they become", nodesFit(len(blockers))),
+			Message: nodesFit(len(blockers)) + " the objects as they are, but not as they become" + cannotRoll(now, in.Local),
 		}
 	}
 	step := in.write("4.5 rule 6", restricted, "the status is restricted to nodes that fit before and after")
 	step.Guard.FleetRevision = in.Fleet.Revision
 	return step
+}
+
+// cannotRoll says so where the leader waits for nodes that wait for it: its
+// release raises both constraints above what is there (4.10).
+func cannotRoll(now Status, local Local) string {
+	if m := local.Constraints.MinReconciler; now.Version.Release.Less(m) {
+		return fmt.Sprintf("; and this node is not ready before they do: minReconcilerRelease %s and minApiserverRelease %s are both above %s, so this release cannot be rolled out node by node",
+			m, local.Constraints.MinApiserver, now.Version.Release)
+	}
+	return ""
 }
 
 func nodesFit(n int) string {

@@ -385,3 +385,16 @@ func TestNext_isStableWhileItWorks(t *testing.T) {
 		})
 	}
 }
+
+// A release that raises both constraints deadlocks a rolling upgrade: the step
+// has to say so, for nothing else will.
+func TestNext_cannotRoll(t *testing.T) {
+	in := given(present(done("0.9.0")), controller("n", "0.9.0"))
+	if got := Next(in).Message; strings.Contains(got, "cannot be rolled") {
+		t.Errorf("M is not above the reconciler: %s", got)
+	}
+	in.Local.Constraints = Constraints{MinReconciler: rel("1.1.0"), MinApiserver: rel("1.1.0")}
+	if got := Next(in).Message; !strings.Contains(got, "minReconcilerRelease 1.1.0 and minApiserverRelease 1.1.0 are both above 1.0.0") {
+		t.Errorf("got %s", got)
+	}
+}
