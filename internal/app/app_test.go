@@ -265,6 +265,7 @@ func TestRun_gracefulStop(t *testing.T) {
 	if code, _ := s.get("/livez"); code != http.StatusOK {
 		t.Errorf("/livez: %d", code)
 	}
+	awaitPresence(t, s.app, func(p protocol.Presence) bool { return p.Election == protocol.Withdrawn && !p.Ready })
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
@@ -277,6 +278,24 @@ func TestRun_gracefulStop(t *testing.T) {
 	}
 	if resp, err = raw.Get(t.Context(), keys.Node("me")); err != nil || len(resp.Kvs) != 1 {
 		t.Errorf("the record has to stay: %v, %v", resp.Kvs, err)
+	}
+}
+
+// awaitPresence follows the observed fleet until this node's presence is as
+// wanted.
+func awaitPresence(t *testing.T, app *App, ok func(protocol.Presence) bool) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		fleet, changed := app.follower.Fleet().Load()
+		if r, _ := fleet.Record(app.id.node); r.Alive && ok(r.Presence) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			t.Fatalf("the presence did not become as wanted: %+v", fleet.Records)
+		}
 	}
 }
 
