@@ -1,0 +1,169 @@
+package model
+
+import (
+	"cmp"
+	"slices"
+)
+
+// canonical folds what makes no difference to the future: which node is which,
+// the size of content epochs, requests that are sure to be refused, and leaders
+// that can do nothing any more. It returns where each node went, for stories.
+func (t *turn) canonical() [maxNodes]uint8 {
+	t.dropDoomed()
+	t.dropSpent()
+	t.foldEpochs()
+	return t.sortNodes()
+}
+
+// dropDoomed forgets orphans that the API would refuse.
+func (t *turn) dropDoomed() {
+	orphans := &t.w.orphans
+	for i, r := range orphans {
+		if t.cfg.holds(Preconditions) && !r.create && !r.fresh {
+			orphans[i] = request{}
+		}
+	}
+	slices.SortFunc(orphans[:], func(a, b request) int {
+		return cmp.Or(
+			-cmp.Compare(a.kind, b.kind), cmp.Compare(a.object, b.object), cmp.Compare(a.content.content, b.content.content),
+			cmp.Compare(a.content.epoch, b.content.epoch), cmp.Compare(a.leader, b.leader), compareBools(a.create, b.create),
+			compareBools(a.fresh, b.fresh),
+		)
+	})
+}
+
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// dropSpent ends leaderships whose key has gone, where all that is left of them
+// is a request that may land: their writes of the status cannot be committed,
+// and their clocks keep them from sending more.
+func (t *turn) dropSpent() {
+	if t.cfg.LooseClock || !t.cfg.holds(Confirmed|LeaderGuard) {
+		return
+	}
+	for l := len(t.w.leaders) - 1; l >= 0; l-- {
+		if t.w.leaders[l].on && !t.w.leaders[l].key {
+			t.depose(l)
+		}
+	}
+}
+
+// maxGap is how far two content epochs can be apart and still count one by one.
+const maxGap = 3
+
+// foldEpochs moves all content epochs so that the lowest is 1 and closes gaps.
+// There are too few for one to be above 127.
+func (t *turn) foldEpochs() {
+	var used [2]uint64
+	t.epochs(func(e *uint8) { used[*e/64] |= 1 << (*e % 64) })
+	var to [128]uint8
+	last, now, moved := 0, uint8(0), false
+	for e := 1; e < len(to); e++ {
+		if e == 64 && used[1] == 0 {
+			break
+		}
+		if used[e/64]&(1<<(e%64)) == 0 {
+			continue
+		}
+		if now == 0 {
+			now = 1
+		} else {
+			now += uint8(min(e-last, maxGap))
+		}
+		last, to[e] = e, now
+		moved = moved || int(now) != e
+	}
+	if moved {
+		t.epochs(func(e *uint8) { *e = to[*e] })
+	}
+}
+
+// epochs visits every content epoch of the world.
+func (t *turn) epochs(visit func(*uint8)) {
+	visit(&t.w.status.content.epoch)
+	for i := range t.cfg.Objects {
+		visit(&t.w.objects[i].stamp.epoch)
+	}
+	visitEntries(&t.w.parent.entries, visit)
+	for i := range t.w.leaders {
+		l := &t.w.leaders[i]
+		if !l.on {
+			continue
+		}
+		visitEntries(&l.mark.entries, visit)
+		for _, e := range []*uint8{&l.mark.highest, &l.finished.epoch, &l.write.status.content.epoch, &l.pass.content.epoch} {
+			visit(e)
+		}
+		visitRequest(&l.pass.request, visit)
+	}
+	for i := range t.w.orphans {
+		visitRequest(&t.w.orphans[i], visit)
+	}
+}
+
+func visitEntries(s *entries, visit func(*uint8)) {
+	for i := range s {
+		visit(&s[i].epoch)
+	}
+}
+
+func visitRequest(r *request, visit func(*uint8)) {
+	visit(&r.content.epoch)
+	visit(&r.stamp.epoch)
+	if r.create {
+		visitEntries(&r.entries, visit)
+	}
+}
+
+// sortNodes puts the nodes into an order that does not depend on who they were.
+func (t *turn) sortNodes() (went [maxNodes]uint8) {
+	var order [maxNodes]uint8
+	for i := range order {
+		order[i] = uint8(i)
+	}
+	keys := t.nodeKeys()
+	for i := 1; i < t.cfg.Nodes; i++ {
+		for k := i; k > 0 && keys[order[k]] < keys[order[k-1]]; k-- {
+			order[k], order[k-1] = order[k-1], order[k]
+		}
+	}
+	was := t.w.nodes
+	for to, from := range order {
+		went[from] = uint8(to)
+		t.w.nodes[to] = was[from]
+	}
+	for l := range t.w.leaders {
+		if lead := &t.w.leaders[l]; lead.on {
+			lead.node = went[lead.node]
+		}
+	}
+	return went
+}
+
+// nodeKeys packs what there is to know of each node.
+func (t *turn) nodeKeys() (keys [maxNodes]uint64) {
+	for i := range t.cfg.Nodes {
+		n := &t.w.nodes[i]
+		key := uint64(n.run)<<24 | uint64(n.record)<<16 | uint64(n.before)<<8
+		for bit, on := range [...]bool{n.registered, n.ready, n.late, n.alive} {
+			if on {
+				key |= 1 << bit
+			}
+		}
+		for l := range t.w.leaders {
+			if t.w.leaders[l].on && int(t.w.leaders[l].node) == i {
+				key |= uint64(l+1) << 32
+			}
+		}
+		keys[i] = key
+	}
+	return keys
+}

@@ -1,0 +1,288 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"strings"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Result is what a search came to.
+type Result struct {
+	Config      *Config
+	States      int
+	Transitions int
+	Depth       int
+	Counts      counts
+	Bounded     int // turns that were not followed: a state could not hold what comes of them
+	Truncated   bool
+	Violation   *Violation // the first one; nil: none
+}
+
+// Violation is a broken invariant, with the shortest story that leads to it.
+type Violation struct {
+	Invariant string
+	Why       string
+	Story     []string
+}
+
+// String prints the story, numbered.
+func (v *Violation) String() string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s: %s\n", v.Invariant, v.Why)
+	for i, line := range v.Story {
+		fmt.Fprintf(&out, "%3d. %s\n", i+1, line)
+	}
+	return out.String()
+}
+
+// counts says what was reached, so that a search that sees nothing shows.
+type counts struct {
+	steps    map[stepKind]int
+	verdicts map[protocol.Reason]int
+	moves    [moveKinds]int
+	rested   map[string]int // where runs come to rest, by what holds them
+	lost     int            // requests that had to be taken as lost: a state holds only so many
+}
+
+func newCounts() counts {
+	return counts{steps: map[stepKind]int{}, verdicts: map[protocol.Reason]int{}, rested: map[string]int{}}
+}
+
+func (c *counts) step(s *protocol.Step) { c.steps[stepKind{s.Rule, s.Kind}]++ }
+
+type stepKind struct {
+	rule string
+	kind protocol.StepKind
+}
+
+func (c *counts) verdict(r protocol.Reason) { c.verdicts[r]++ }
+
+// merge adds what another search counted.
+func (c *counts) merge(o counts) {
+	for step, n := range o.steps {
+		c.steps[step] += n
+	}
+	for reason, n := range o.verdicts {
+		c.verdicts[reason] += n
+	}
+	for what, n := range o.rested {
+		c.rested[what] += n
+	}
+	for i, n := range o.moves {
+		c.moves[i] += n
+	}
+	c.lost += o.lost
+}
+
+// String prints the counts in a fixed order.
+func (c *counts) String() string {
+	var lines []string
+	for step, n := range c.steps {
+		lines = append(lines, fmt.Sprintf("step %s %s: %d", step.rule, step.kind, n))
+	}
+	for name, n := range c.verdicts {
+		lines = append(lines, fmt.Sprintf("verdict %s: %d", name, n))
+	}
+	for what, n := range c.rested {
+		lines = append(lines, fmt.Sprintf("rests %s: %d", what, n))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// search is a breadth-first walk through all states of a configuration.
+type search struct {
+	cfg        *Config
+	moves      []move
+	invariants []Invariant
+	seed       maphash.Seed
+	seen       fingerprints
+	came       []step // by discovery
+	result     Result
+	limit      int // of states; 0: none
+	memo       *memo
+	progress   *progress // nil: not asked
+
+	world World // the one that a move is tried on
+	now   turn
+}
+
+// step is how a state was reached.
+type step struct {
+	from uint32 // the state before, by discovery
+	move uint16
+}
+
+// found is a state of the current depth.
+type found struct {
+	world World
+	index uint32
+}
+
+// Check visits every state that cfg can reach, at most limit (0: all), and stops
+// at the first violation.
+func Check(cfg *Config, limit int) Result { return newSearch(cfg, limit).run() }
+
+func newSearch(cfg *Config, limit int) *search {
+	return &search{
+		cfg: cfg, moves: moves(cfg), invariants: asked(cfg), seed: maphash.MakeSeed(), limit: limit, memo: newMemo(),
+		result: Result{Config: cfg, Counts: newCounts()},
+	}
+}
+
+func (s *search) run() Result {
+	w := s.root()
+	s.seen.add(s.fingerprint(&w))
+	s.came = append(s.came, step{})
+	layer := []found{{world: w}}
+	for len(layer) > 0 && s.result.Violation == nil && !s.result.Truncated {
+		layer = s.deepen(layer)
+		s.result.Depth++
+	}
+	s.result.States = len(s.came)
+	return s.result
+}
+
+// asked returns the invariants that a configuration asks for.
+func asked(cfg *Config) []Invariant {
+	if len(cfg.Only) == 0 {
+		return Invariants()
+	}
+	return slices.DeleteFunc(Invariants(), func(i Invariant) bool { return !slices.Contains(cfg.Only, i.Name) })
+}
+
+func (s *search) root() World {
+	w := first(s.cfg)
+	t := s.turn(&w)
+	t.canonical()
+	return w
+}
+
+func (s *search) turn(w *World) turn {
+	return turn{cfg: s.cfg, w: w, count: &s.result.Counts, memo: s.memo}
+}
+
+// deepen visits all states one move further.
+func (s *search) deepen(layer []found) (next []found) {
+	for i := range layer {
+		for k := range s.moves {
+			if s.try(&layer[i], k) {
+				next = append(next, found{world: s.world, index: uint32(len(s.came) - 1)})
+			}
+			if s.result.Violation != nil {
+				return nil
+			}
+		}
+		if s.limit > 0 && len(s.came) >= s.limit {
+			s.result.Truncated = true
+			return nil
+		}
+	}
+	return next
+}
+
+// try does a move, if it is possible, and reports whether it led to a new state.
+func (s *search) try(at *found, k int) bool {
+	if !s.moves[k].possible(&at.world) {
+		return false
+	}
+	s.world = at.world
+	s.now = s.turn(&s.world)
+	if !s.now.apply(s.moves[k]) {
+		return false
+	}
+	if s.now.event.bound {
+		s.result.Bounded++
+		return false
+	}
+	return s.arrive(at.index, k)
+}
+
+// arrive judges the turn that was just done, and reports whether it led to a new
+// state.
+func (s *search) arrive(from uint32, k int) bool {
+	s.result.Transitions++
+	s.result.Counts.moves[s.moves[k].kind]++
+	if name, _ := s.broken(&s.now); name != "" {
+		s.violated(name, from, k)
+		return false
+	}
+	s.now.canonical()
+	if !s.seen.add(s.fingerprint(&s.world)) {
+		return false
+	}
+	s.came = append(s.came, step{from: from, move: uint16(k)})
+	if s.progress == nil {
+		return true
+	}
+	w := s.world
+	if why := s.progress.rests(&w); why != "" {
+		s.violated("Progress", from, k)
+		s.result.Violation.Why = why
+	}
+	return true
+}
+
+// broken returns the first invariant that does not hold.
+func (s *search) broken(t *turn) (name, why string) {
+	for _, inv := range s.invariants {
+		if why := inv.Broken(t); why != "" {
+			return inv.Name, why
+		}
+	}
+	return "", ""
+}
+
+// violated tells how it came to a violation.
+func (s *search) violated(name string, from uint32, last int) {
+	path := []uint16{uint16(last)}
+	for at := from; at != 0; at = s.came[at].from {
+		path = append(path, s.came[at].move)
+	}
+	slices.Reverse(path)
+	story, why := s.tell(path)
+	s.result.Violation = &Violation{Invariant: name, Why: why, Story: story}
+}
+
+// fingerprint is a hash of a canonical state.
+func (s *search) fingerprint(w *World) uint64 {
+	return cmp.Or(maphash.Comparable(s.seed, *w), 1)
+}
+
+// fingerprints is a set of hashes that are not zero.
+type fingerprints struct {
+	slots []uint64
+	used  int
+}
+
+// add reports whether h was not in the set.
+func (f *fingerprints) add(h uint64) bool {
+	if 4*f.used >= 3*len(f.slots) {
+		f.grow()
+	}
+	mask := uint64(len(f.slots) - 1)
+	for i := h & mask; ; i = (i + 1) & mask {
+		switch f.slots[i] {
+		case h:
+			return false
+		case 0:
+			f.slots[i] = h
+			f.used++
+			return true
+		}
+	}
+}
+
+func (f *fingerprints) grow() {
+	old := f.slots
+	f.slots, f.used = make([]uint64, max(1024, 2*len(old))), 0
+	for _, h := range old {
+		if h != 0 {
+			f.add(h)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package model
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+var full = flag.Bool("model.full", false, "search the large bound, too: some minutes")
+
+// total sums what several searches came to.
+type total struct {
+	states, transitions, configurations, violations, lost int
+	counts                                                counts
+	began                                                 time.Time
+}
+
+func newTotal() *total { return &total{counts: newCounts(), began: time.Now()} }
+
+func (s *total) add(t *testing.T, r Result) {
+	t.Helper()
+	s.states += r.States
+	s.transitions += r.Transitions
+	s.configurations++
+	s.lost += r.Counts.lost
+	s.counts.merge(r.Counts)
+	if r.Bounded > 0 {
+		t.Errorf("%s: %d turns were not followed, since a state cannot hold what comes of them", r.Config, r.Bounded)
+	}
+	if r.Violation != nil {
+		s.violations++
+		t.Errorf("%s:\n%s", r.Config, r.Violation)
+	}
+}
+
+// String is the line that a search ends with.
+func (s *total) String() string {
+	return fmt.Sprintf("%d states and %d transitions in %d configurations, %d violations (%d requests taken as lost for want of room, %s)",
+		s.states, s.transitions, s.configurations, s.violations, s.lost, time.Since(s.began).Round(time.Second))
+}
+
+// searchAll searches all assignments of constraints to releases, from a settled
+// cluster and, with one fault less, from a new one.
+func searchAll(t *testing.T, cfg Config) *total {
+	t.Helper()
+	sum := newTotal()
+	for _, p := range Constraints(cfg.Releases) {
+		for _, start := range []Start{Settled, NewCluster} {
+			each := cfg
+			each.M, each.A, each.Start = p[0], p[1], start
+			if start == NewCluster {
+				each.Faults = max(0, cfg.Faults-1)
+			}
+			sum.add(t, Check(&each, limit()))
+		}
+	}
+	return sum
+}
+
+// limit is how many states a search visits: all, but under the race detector.
+func limit() int {
+	if raced {
+		return 1000
+	}
+	return 0
+}
+
+// TestExhaustive3Nodes2Releases2Faults moves nodes to other contents twice.
+func TestExhaustive3Nodes2Releases2Faults(t *testing.T) {
+	cfg := Config{Nodes: 3, Releases: 2, Builds: 1, Faults: 2, Changes: 2, Objects: []Shape{Same, Changed}, Coarse: true}
+	sum := searchAll(t, cfg)
+	t.Log(sum)
+	if !raced {
+		wantReached(t, sum.counts)
+	}
+}
+
+// TestExhaustive3Nodes3Releases2Faults is the large bound: nodes are moved to
+// other contents twice.
+func TestExhaustive3Nodes3Releases2Faults(t *testing.T) {
+	if !*full {
+		t.Skip("takes minutes: -model.full")
+	}
+	cfg := Config{Nodes: 3, Releases: 3, Builds: 1, Faults: 2, Changes: 2, Objects: []Shape{Same, Changed}, Coarse: true}
+	sum := searchAll(t, cfg)
+	fmt.Println("model:", sum)
+	wantReached(t, sum.counts)
+}
+
+// TestExhaustive3NodesUpgradeAndBack moves nodes four times, without faults and
+// with two objects that differ: whole upgrades, given up and taken back.
+func TestExhaustive3NodesUpgradeAndBack(t *testing.T) {
+	skipRaced(t)
+	cfg := Config{Nodes: 3, Releases: 2, Builds: 1, Faults: 0, Changes: 4, Objects: []Shape{Same, Changed, Changed}, Coarse: true}
+	t.Log(searchAll(t, cfg))
+}
+
+// TestExhaustive2NodesFineSteps has every move on its own: nodes that started
+// and are not registered, statuses that are read late.
+func TestExhaustive2NodesFineSteps(t *testing.T) {
+	skipRaced(t)
+	cfg := Config{Nodes: 2, Releases: 2, Builds: 1, Faults: 1, Changes: 2, Objects: []Shape{Same, Changed}}
+	t.Log(searchAll(t, cfg))
+}
+
+// wantReached checks that a search saw every rule of Next and every verdict that
+// the world can bring about: a search that sees nothing finds nothing.
+func wantReached(t *testing.T, c counts) {
+	t.Helper()
+	t.Log("\n" + c.String())
+	for _, want := range []stepKind{
+		{"4.5 rule 1", protocol.StepResign},
+		{"4.5 rule 2", protocol.StepHold},
+		{"4.5 rule 3", protocol.StepReconcile},
+		{"4.5 rule 3", protocol.StepWrite},
+		{"4.5 rule 4", protocol.StepWrite},
+		{"4.5 rule 4", protocol.StepReconcile},
+		{"4.5 rule 4", protocol.StepHold},
+		{"4.5 rule 5", protocol.StepSurvey},
+		{"4.5 rule 5", protocol.StepReconcile},
+		{"4.5 rule 5", protocol.StepWrite},
+		{"4.5 rule 6", protocol.StepAwait},
+		{"4.5 rule 6", protocol.StepWrite},
+		{"4.5 rule 7", protocol.StepSurvey},
+		{"4.5 rule 7", protocol.StepWrite},
+	} {
+		if c.steps[want] == 0 {
+			t.Errorf("%s %s never fired", want.rule, want.kind)
+		}
+	}
+	for _, want := range []protocol.Reason{protocol.Ready, protocol.ReleaseTooOld, protocol.ReconcilerTooOld, protocol.StatusMissing, protocol.StatusCorrupt} {
+		if c.verdicts[want] == 0 {
+			t.Errorf("no gate ever said %s", want)
+		}
+	}
+}

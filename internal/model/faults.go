@@ -1,0 +1,135 @@
+package model
+
+import "github.com/lockstep-dev/lockstep/protocol"
+
+// fault lets something go wrong.
+func (t *turn) fault(m move) bool {
+	if t.w.faults == 0 {
+		return false
+	}
+	t.w.faults--
+	i := int(m.a)
+	switch m.kind {
+	case moveKill:
+		return t.kill(i)
+	case moveLoseLeases:
+		return t.loseLeases(i)
+	case moveTimeout:
+		return t.timeout(i)
+	case moveDeleteStatus:
+		return t.loseStatus(protocol.StatusAbsent, "the status is deleted")
+	case moveCorruptStatus:
+		return t.loseStatus(protocol.StatusUndecodable, "garbage is written over the status")
+	case moveCorruptRecord:
+		return t.corruptRecord(i)
+	case moveDeleteParent:
+		return t.deleteParent()
+	case moveDeleteObject:
+		return t.deleteObject(i)
+	default:
+		return false
+	}
+}
+
+// kill ends a process at once. Its leases live on for a while.
+func (t *turn) kill(i int) bool {
+	n := &t.w.nodes[i]
+	if n.run == 0 {
+		return false
+	}
+	t.say("%s is killed", t.name(i))
+	t.vanish(i)
+	n.run, n.registered, n.ready, n.late = 0, false, false, false
+	return true
+}
+
+// loseLeases lets the leases of a node expire that is paused or cut off. It
+// does not know.
+func (t *turn) loseLeases(i int) bool {
+	n := &t.w.nodes[i]
+	if n.run == 0 || !n.alive {
+		return false
+	}
+	n.alive = false
+	t.say("%s is cut off, and its leases expire", t.name(i))
+	for l := range t.w.leaders {
+		if lead := &t.w.leaders[l]; lead.on && int(lead.node) == i {
+			lead.key = false
+		}
+	}
+	return true
+}
+
+// timeout lets a request take so long that its sender does not wait for it. It
+// may land all the same.
+func (t *turn) timeout(l int) bool {
+	lead := &t.w.leaders[l]
+	if !lead.on || lead.pass.request.kind == noRequest {
+		return false
+	}
+	r := lead.pass.request
+	lead.pass.request = request{}
+	t.say("%s waits no longer for its request and reads again", t.name(int(lead.node)))
+	t.orphan(r)
+	switch r.kind {
+	case objectRequest:
+		t.refusedObject(l, r)
+	default:
+		lead.doing, lead.pass = nothing, pass{}
+	}
+	return true
+}
+
+// loseStatus deletes or damages the status.
+func (t *turn) loseStatus(kind protocol.StatusKind, words string) bool {
+	if t.w.status.kind != protocol.StatusPresent || !t.w.parent.exists && !t.cfg.BothLost {
+		return false
+	}
+	t.say("%s", words)
+	t.setStatus(status{kind: kind})
+	return true
+}
+
+// corruptRecord writes garbage over a record.
+func (t *turn) corruptRecord(i int) bool {
+	n := &t.w.nodes[i]
+	if n.record == 0 || n.record == corrupt {
+		return false
+	}
+	t.say("garbage is written over the record of %s", t.name(i))
+	t.putRecord(i, corrupt)
+	return true
+}
+
+// deleteParent deletes the parent with the mark. A leader watches it.
+func (t *turn) deleteParent() bool {
+	if !t.w.parent.exists || t.w.status.kind != protocol.StatusPresent && !t.cfg.BothLost {
+		return false
+	}
+	t.say("the parent of the set, with the mark, is deleted")
+	t.w.parent = parent{}
+	t.touchParent()
+	t.drift()
+	return true
+}
+
+// deleteObject deletes an object of the set.
+func (t *turn) deleteObject(i int) bool {
+	if t.w.objects[i].form == 0 {
+		return false
+	}
+	t.say("object %d is deleted", i+1)
+	t.w.objects[i] = object{}
+	t.touchObject(i)
+	t.drift()
+	return true
+}
+
+// drift makes leaders look at the objects again (6.5).
+func (t *turn) drift() {
+	for l := range t.w.leaders {
+		if lead := &t.w.leaders[l]; lead.on && lead.finished != (entry{}) {
+			lead.due = true
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package model
+
+import "github.com/lockstep-dev/lockstep/protocol"
+
+// land lets a leader's request reach the API, and the leader take the answer.
+func (t *turn) land(l int) bool {
+	lead := &t.w.leaders[l]
+	if !lead.on || lead.pass.request.kind == noRequest {
+		return false
+	}
+	r := lead.pass.request
+	lead.pass.request = request{}
+	t.say("the request of %s lands:", t.name(int(lead.node)))
+	done := t.serve(r)
+	if r.kind == objectRequest {
+		if done {
+			t.wroteObject(l, r)
+		} else {
+			t.refusedObject(l, r)
+		}
+		return true
+	}
+	switch {
+	case !done && r.kind == finishRequest:
+		// The pass fails, and is tried again.
+		lead.doing, lead.pass = nothing, pass{}
+		return true
+	case !done:
+		lead.pass.parent = true // it was read again
+		return true
+	}
+	lead.pass.parent = true
+	if r.kind == finishRequest {
+		t.passed(l, protocol.Outcome{Complete: true, HighestEpoch: int64(r.content.epoch)})
+		return true
+	}
+	lead.pass.at = applying
+	return true
+}
+
+// wroteObject goes on after an object was written.
+func (t *turn) wroteObject(l int, r request) {
+	p := &t.w.leaders[l].pass
+	p.fresh |= 1 << r.object
+	p.todo &^= 1 << r.object
+	if p.todo == 0 {
+		p.at = relisting
+	}
+}
+
+// refusedObject goes on after a request was refused and its object read again.
+func (t *turn) refusedObject(l int, r request) {
+	p := &t.w.leaders[l].pass
+	p.fresh |= 1 << r.object
+	o := t.w.objects[r.object]
+	if o.form != 0 && o.stamp.epoch > p.content.epoch {
+		t.passed(l, protocol.Outcome{HighestEpoch: int64(o.stamp.epoch)})
+		return
+	}
+	if !t.needed(int(r.object), p.content) {
+		t.wroteObject(l, r)
+	}
+}
+
+// landOrphan lets a request land that nobody waits for.
+func (t *turn) landOrphan(i int) bool {
+	r := t.w.orphans[i]
+	if r.kind == noRequest {
+		return false
+	}
+	t.w.orphans[i] = request{}
+	t.event.stale = true
+	t.say("a request that nobody waits for any more lands:")
+	t.serve(r)
+	return true
+}
+
+// loseOrphan lets a request never land.
+func (t *turn) loseOrphan(i int) bool {
+	if t.w.orphans[i].kind == noRequest {
+		return false
+	}
+	t.w.orphans[i] = request{}
+	t.say("a request that nobody waits for any more is lost")
+	return true
+}
+
+// serve is the API server: it executes a request, or refuses it.
+func (t *turn) serve(r request) bool {
+	if r.kind == objectRequest {
+		return t.serveObject(r)
+	}
+	was := t.w.parent
+	if !t.accepts(r, was.exists) {
+		t.say("  the API refuses the mark")
+		return false
+	}
+	now := parent{exists: true, firstDone: was.firstDone, leader: r.leader}
+	if r.kind == finishRequest {
+		now.firstDone, now.entries = true, entries{r.content}
+	} else {
+		now = t.begun(r, now)
+	}
+	t.say("  the API writes the mark: %s", t.markWords(now))
+	t.touchParent()
+	t.w.parent = now
+	return true
+}
+
+// begun adds the content to the mark, or to what the stamps told of it when the
+// request was made.
+func (t *turn) begun(r request, now parent) parent {
+	now.entries = t.w.parent.entries
+	if r.create {
+		now.firstDone, now.entries = r.firstDone, r.entries
+	}
+	if !t.cfg.holds(FirstDone) {
+		now.firstDone = true
+	}
+	if !now.entries.add(r.content) {
+		t.event.bound = true
+	}
+	return now
+}
+
+// accepts checks the preconditions of a request.
+func (t *turn) accepts(r request, exists bool) bool {
+	if r.create {
+		return !exists
+	}
+	return exists && r.fresh || !t.cfg.holds(Preconditions)
+}
+
+func (t *turn) serveObject(r request) bool {
+	i := int(r.object)
+	was := t.w.objects[i]
+	refused := !t.accepts(r, was.form != 0)
+	if t.cfg.Policy && was.form != 0 && r.stamp.epoch < was.stamp.epoch {
+		refused = true
+	}
+	if refused {
+		t.say("  the API refuses object %d", i+1)
+		return false
+	}
+	t.event.wrote, t.event.object, t.event.objectBefore, t.event.request = true, i, was, r
+	t.touchObject(i)
+	t.w.objects[i] = object{form: t.cfg.form(i, r.content.content), stamp: r.stamp}
+	t.say("  the API writes object %d as %s has it, content epoch %d", i+1, t.words(r.content.content), r.stamp.epoch)
+	return true
+}
+
+// touchParent makes every resourceVersion of the parent that was read stale.
+func (t *turn) touchParent() {
+	for l := range t.w.leaders {
+		p := &t.w.leaders[l].pass
+		p.parent = false
+		if p.request.kind == beginRequest || p.request.kind == finishRequest {
+			p.request.fresh = false
+		}
+	}
+	for i := range t.w.orphans {
+		if o := &t.w.orphans[i]; o.kind == beginRequest || o.kind == finishRequest {
+			o.fresh = false
+		}
+	}
+}
+
+// touchObject does the same for an object.
+func (t *turn) touchObject(i int) {
+	for l := range t.w.leaders {
+		p := &t.w.leaders[l].pass
+		p.fresh &^= 1 << i
+		if p.request.kind == objectRequest && int(p.request.object) == i {
+			p.request.fresh = false
+		}
+	}
+	for k := range t.w.orphans {
+		if o := &t.w.orphans[k]; o.kind == objectRequest && int(o.object) == i {
+			o.fresh = false
+		}
+	}
+}

@@ -1,0 +1,431 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// move is something that can happen. Its meaning depends on nothing but the
+// world that it is applied to, so a number in the list of moves is enough to
+// do it again.
+type move struct {
+	kind moveKind
+	a, b uint8 // a node, leader, object or orphan; a content
+}
+
+type moveKind uint8
+
+const (
+	// Of nodes.
+	moveStart moveKind = iota
+	moveRegister
+	moveRead
+	moveTold
+	moveNotice
+	movePresence
+	moveExpire
+	moveRemove
+	// Of leaders.
+	moveExpireKey
+	moveElect
+	moveLook
+	moveCommit
+	movePass
+	moveLand
+	// Of the API.
+	moveLandOrphan
+	moveLoseOrphan
+	// Faults.
+	moveKill
+	moveLoseLeases
+	moveTimeout
+	moveDeleteStatus
+	moveCorruptStatus
+	moveCorruptRecord
+	moveDeleteParent
+	moveDeleteObject
+	moveKinds = iota
+)
+
+// isFault reports whether the move counts as a fault.
+func (m move) isFault() bool { return m.kind >= moveKill }
+
+// isChange reports whether people have to do something for the move.
+func (m move) isChange() bool { return m.kind == moveStart || m.kind == moveRemove }
+
+// moves lists all moves of a configuration. Which of them are possible depends
+// on the world.
+func moves(cfg *Config) []move {
+	var out []move
+	add := func(kind moveKind, n int) {
+		for i := range n {
+			out = append(out, move{kind: kind, a: uint8(i)})
+		}
+	}
+	for _, kind := range []moveKind{moveRegister, moveRead, moveTold, moveNotice, movePresence, moveExpire, moveElect} {
+		add(kind, cfg.Nodes)
+	}
+	add(moveExpireKey, 1)
+	for _, kind := range []moveKind{moveLook, moveCommit, movePass, moveLand} {
+		add(kind, maxLeaders)
+	}
+	add(moveLandOrphan, maxOrphans)
+	add(moveLoseOrphan, maxOrphans)
+	for i := range cfg.Nodes {
+		for c := range cfg.contents() {
+			out = append(out, move{kind: moveStart, a: uint8(i), b: uint8(c + 1)})
+		}
+	}
+	for _, kind := range []moveKind{moveRemove, moveKill, moveLoseLeases, moveCorruptRecord} {
+		add(kind, cfg.Nodes)
+	}
+	add(moveTimeout, maxLeaders)
+	for _, kind := range []moveKind{moveDeleteStatus, moveCorruptStatus, moveDeleteParent} {
+		add(kind, 1)
+	}
+	add(moveDeleteObject, len(cfg.Objects))
+	return out
+}
+
+// turn is one move being applied to a world.
+type turn struct {
+	cfg   *Config
+	w     *World
+	event event
+	tell  *story // nil in a search: nobody listens
+	count *counts
+	memo  *memo
+}
+
+// event is what a move did that an invariant asks about.
+type event struct {
+	// A status was committed by a leader.
+	committed     bool
+	byLeader      bool // whose key stands
+	wasEpoch      uint8
+	epoch         uint8
+	was, now      status
+	restriction   bool
+	restrictFleet protocol.Fleet // what was registered then
+
+	// A request changed an object.
+	wrote        bool
+	object       int
+	objectBefore object
+	request      request
+	stale        bool // nobody waited for it any more
+
+	// A leader sent a request of a content while the status tells another.
+	sent      bool
+	sentFight bool
+	takesBack bool // a leader decided to take newer content back from a newer node
+
+	bound bool // the world would have become larger than a state can hold
+}
+
+// possible reports whether m may be possible in w. It is quick, and may say yes
+// to what apply then refuses.
+func (m move) possible(w *World) bool {
+	switch m.kind {
+	case moveRegister, moveNotice, movePresence, moveElect:
+		return w.nodes[m.a].run != 0
+	case moveRead:
+		return w.nodes[m.a].run != 0
+	case moveTold:
+		return w.nodes[m.a].late
+	case moveExpire, moveRemove:
+		return w.nodes[m.a].run == 0
+	case moveExpireKey:
+		return w.ghost
+	case moveLook, moveCommit, movePass, moveLand:
+		return w.leaders[m.a].on
+	case moveLandOrphan, moveLoseOrphan:
+		return w.orphans[m.a].kind != noRequest
+	case moveStart:
+		return w.nodes[m.a].run != m.b
+	case moveTimeout:
+		return w.faults > 0 && w.leaders[m.a].pass.request.kind != noRequest
+	default:
+		return w.faults > 0
+	}
+}
+
+// apply does the move, and reports whether it was possible. What w is
+// afterwards counts only then.
+func (t *turn) apply(m move) bool {
+	done := false
+	switch {
+	case m.isFault():
+		done = t.fault(m)
+	case m.kind >= moveExpireKey:
+		done = t.lead(m)
+	default:
+		done = t.node(m)
+	}
+	if done && t.cfg.Coarse {
+		t.readAll()
+	}
+	return done
+}
+
+// readAll lets every gate open at once that may. Nothing but invariants depends
+// on whether a gate is open, and none of them on that it is closed: so worlds
+// in which a node has not looked yet add nothing.
+func (t *turn) readAll() {
+	for i := range t.cfg.Nodes {
+		n := &t.w.nodes[i]
+		if n.run == 0 || n.ready || t.cfg.holds(RegisterFirst) && !n.registered {
+			continue
+		}
+		v := t.judge(i, t.w.status)
+		t.count.verdict(v.Reason)
+		if v.Ready {
+			n.ready = true
+			t.say("%s reads the status: it is ready", t.name(i))
+		}
+	}
+}
+
+func (t *turn) node(m move) bool {
+	i := int(m.a)
+	switch m.kind {
+	case moveStart:
+		return t.start(i, m.b)
+	case moveRegister:
+		return t.register(i)
+	case moveRead:
+		return t.read(i)
+	case moveTold:
+		return t.told(i)
+	case moveNotice:
+		return t.notice(i)
+	case movePresence:
+		return t.presence(i)
+	case moveExpire:
+		return t.expire(i)
+	case moveRemove:
+		return t.remove(i)
+	default:
+		return false
+	}
+}
+
+func (t *turn) lead(m move) bool {
+	i := int(m.a)
+	switch m.kind {
+	case moveExpireKey:
+		return t.expireKey()
+	case moveElect:
+		return t.elect(i)
+	case moveLook:
+		return t.look(i)
+	case moveCommit:
+		return t.commit(i)
+	case movePass:
+		return t.pass(i)
+	case moveLand:
+		return t.land(i)
+	case moveLandOrphan:
+		return t.landOrphan(i)
+	case moveLoseOrphan:
+		return t.loseOrphan(i)
+	default:
+		return false
+	}
+}
+
+// start moves a node to a content: what ran there is stopped in good order
+// first. Who runs that content already is not touched.
+func (t *turn) start(i int, content uint8) bool {
+	n := &t.w.nodes[i]
+	changes := n.record != content
+	if n.run == content || changes && t.w.changes == 0 {
+		return false
+	}
+	if changes {
+		t.w.changes--
+	}
+	t.leave(i)
+	n.run, n.registered, n.ready, n.late, n.alive = content, false, false, false, true
+	t.say("%s is started with %s", t.name(i), t.words(content))
+	if t.cfg.Coarse && t.cfg.holds(RegisterFirst) {
+		t.register(i)
+	}
+	return true
+}
+
+// leave ends whatever leadership a node believes in, in good order.
+func (t *turn) leave(i int) {
+	if l := t.leadership(i); l >= 0 {
+		t.depose(l)
+	}
+}
+
+// vanish ends it without: the key stays until its lease expires.
+func (t *turn) vanish(i int) {
+	if l := t.leadership(i); l >= 0 {
+		t.w.ghost = t.w.ghost || t.w.leaders[l].key
+		t.depose(l)
+	}
+}
+
+// leadership is the place of a node in World.leaders; -1: none.
+func (t *turn) leadership(i int) int {
+	return slices.IndexFunc(t.w.leaders[:], func(l leader) bool { return l.on && int(l.node) == i })
+}
+
+// register writes the record (4.2).
+func (t *turn) register(i int) bool {
+	n := &t.w.nodes[i]
+	if n.run == 0 || n.registered || !n.alive {
+		return false
+	}
+	t.putRecord(i, n.run)
+	n.registered, n.late = true, false
+	if t.cfg.holds(RegisterFirst) {
+		n.ready = false
+	}
+	t.say("%s registers %s", t.name(i), t.words(n.run))
+	return true
+}
+
+// putRecord modifies a record, which the guards of pending writes notice.
+func (t *turn) putRecord(i int, content uint8) {
+	n := &t.w.nodes[i]
+	if !t.cfg.holds(Snapshot) {
+		n.before = n.record
+	}
+	n.record = content
+	for l := range t.w.leaders {
+		if w := &t.w.leaders[l].write; w.fleet == unmodified {
+			w.fleet = modified
+		}
+	}
+}
+
+// read lets a node see the status as it is, by a linearizable read after its
+// registration or by its watch.
+func (t *turn) read(i int) bool {
+	n := &t.w.nodes[i]
+	if t.cfg.Coarse || n.run == 0 || t.cfg.holds(RegisterFirst) && !n.registered {
+		return false
+	}
+	v := t.judge(i, t.w.status)
+	t.count.verdict(v.Reason)
+	if v.Ready == n.ready && !n.late {
+		return false
+	}
+	t.say("%s reads the status: %s", t.name(i), readiness(v))
+	n.ready, n.late = v.Ready, false
+	return true
+}
+
+// told lets a node see a status from before the current one, which it has not
+// seen and which admits it.
+func (t *turn) told(i int) bool {
+	n := &t.w.nodes[i]
+	if !n.late {
+		return false
+	}
+	n.ready, n.late = true, false
+	t.say("%s is told, late, of a former status, which admits it: it is ready", t.name(i))
+	return true
+}
+
+// judge asks the gate for its verdict on a status.
+func (t *turn) judge(i int, s status) protocol.Verdict {
+	n := &t.w.nodes[i]
+	if s.kind != protocol.StatusPresent && !n.ready && !t.cfg.holds(AbsentKeepsClosed) {
+		return protocol.Verdict{Ready: true, Reason: protocol.Ready}
+	}
+	registered := n.registered || !t.cfg.holds(RegisterFirst)
+	key := gateFacts{run: n.run, registered: registered, ready: n.ready, status: s}
+	if v, found := t.memo.verdicts[key]; found {
+		return v
+	}
+	v := protocol.Judge(protocol.Facts{
+		Reached: true, Local: t.cfg.local(t.w, i), Status: t.cfg.view(s), Served: n.ready,
+		Registration: protocol.Registration{Controller: true, Confirmed: registered, Revision: 1},
+	})
+	t.memo.verdicts[key] = v
+	return v
+}
+
+// notice lets a node see that its record no longer tells what it runs.
+func (t *turn) notice(i int) bool {
+	n := &t.w.nodes[i]
+	if n.run == 0 || !n.registered || n.record == n.run {
+		return false
+	}
+	rec, local := t.cfg.record(i, n.record, n.alive), t.cfg.local(t.w, i)
+	last := t.cfg.record(i, n.run, n.alive)
+	if !protocol.Registers(n.record != 0, rec, last, local, "") {
+		return false
+	}
+	n.registered, n.ready, n.late = false, false, false
+	t.say("%s sees that its record does not tell what it runs", t.name(i))
+	return true
+}
+
+// presence lets a sidecar whose presence expired put it again.
+func (t *turn) presence(i int) bool {
+	n := &t.w.nodes[i]
+	if n.run == 0 || n.alive {
+		return false
+	}
+	n.alive = true
+	t.say("%s puts its presence again", t.name(i))
+	return true
+}
+
+// expire ends the leases of a dead node.
+func (t *turn) expire(i int) bool {
+	n := &t.w.nodes[i]
+	if n.run != 0 || !n.alive {
+		return false
+	}
+	n.alive = false
+	t.say("the presence of %s expires", t.name(i))
+	return true
+}
+
+// expireKey ends the lease of a leader that is dead.
+func (t *turn) expireKey() bool {
+	if !t.w.ghost || !t.cfg.holds(KeysExpire) {
+		return false
+	}
+	t.w.ghost = false
+	t.say("the leader's key of the dead leader expires")
+	return true
+}
+
+// remove is `sidecar node remove --confirm-stopped`.
+func (t *turn) remove(i int) bool {
+	n := &t.w.nodes[i]
+	if n.run != 0 || n.alive || n.record == 0 {
+		return false
+	}
+	n.record, n.before = 0, 0
+	t.say("%s has stopped for good, and people remove its record", t.name(i))
+	return true
+}
+
+// words names a content, if somebody listens.
+func (t *turn) words(content uint8) string {
+	if t.tell == nil {
+		return ""
+	}
+	if t.cfg.Builds == 1 {
+		return fmt.Sprintf("release %d", t.cfg.releaseOf(content))
+	}
+	return fmt.Sprintf("release %d, build %s", t.cfg.releaseOf(content), t.cfg.digest(content))
+}
+
+func readiness(v protocol.Verdict) string {
+	if v.Ready {
+		return "it is ready"
+	}
+	return fmt.Sprintf("it is not ready (%s)", v.Reason)
+}

@@ -1,0 +1,65 @@
+package model
+
+import "github.com/lockstep-dev/lockstep/protocol"
+
+// mutated is Next with rules turned off. The core has no switches: each rule is
+// taken away by what the core is told, or from what it answers.
+func (c *Config) mutated(w *World, in protocol.Input) protocol.Step {
+	if c.Off == 0 {
+		return protocol.Next(in)
+	}
+	if !c.holds(Snapshot) {
+		in.Fleet = c.laggingFleet(w, in.Local.ID)
+	}
+	if !c.holds(LostStatus) && in.Status.Kind != protocol.StatusPresent {
+		in.Mark = protocol.Mark{Kind: protocol.MarkAbsent, HighestEpoch: in.Mark.HighestEpoch}
+	}
+	if !c.holds(FirstDone) && len(in.Mark.Entries) > 0 {
+		in.Mark.FirstDone = true
+	}
+	if !c.holds(TwoWays) {
+		for i := range in.Fleet.Records {
+			in.Fleet.Records[i].Node.MinReconciler = protocol.Release{}
+		}
+	}
+	if !c.holds(RegisteredBlock) {
+		in.Fleet.Records = alive(in.Fleet.Records)
+	}
+	if !c.holds(NewerRegistered) && in.Local.Version.Release.Less(in.Status.Status.ContentRelease) {
+		in.Status.Status.ContentRelease = in.Local.Version.Release // the digest still differs
+	}
+	return c.mutatedStep(in, protocol.Next(in))
+}
+
+func (c *Config) mutatedStep(in protocol.Input, step protocol.Step) protocol.Step {
+	now := in.Status.Status
+	if !c.holds(Intersection) && step.Rule == "4.5 rule 6" && step.Kind == protocol.StepWrite {
+		step.Status.Version, step.Status.MinCompatible = in.Local.Version, in.Local.Constraints.MinApiserver
+	}
+	if !c.holds(NewContentEpoch) && now.ContentRelease == in.Local.Version.Release && now.ContentEpoch != 0 {
+		step.Status.ContentEpoch, step.Work.Content.Epoch = now.ContentEpoch, now.ContentEpoch
+	}
+	return step
+}
+
+// laggingFleet is the fleet without the last change of each record but the own,
+// as a watch can have it whose revision is that of the store.
+func (c *Config) laggingFleet(w *World, own protocol.NodeID) protocol.Fleet {
+	lagging := *w
+	for i := range c.Nodes {
+		if before := lagging.nodes[i].before; before != 0 && nodeID(i) != own {
+			lagging.nodes[i].record = before
+		}
+	}
+	return c.fleet(&lagging)
+}
+
+func alive(records []protocol.Record) []protocol.Record {
+	var out []protocol.Record
+	for _, r := range records {
+		if r.Alive {
+			out = append(out, r)
+		}
+	}
+	return out
+}

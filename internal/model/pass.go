@@ -1,0 +1,300 @@
+package model
+
+import (
+	"slices"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// survey reads the mark, or what the stamps tell of it (reconcile.Survey).
+func (t *turn) survey() mark {
+	m := t.known()
+	if m.kind == protocol.MarkAbsent {
+		m.highest = t.highestStamp()
+		return m
+	}
+	m.highest = max(t.highestStamp(), m.entries.highest())
+	return m
+}
+
+// known is the mark of the parent, or what the stamps tell where there is none:
+// of each release the newest content (reconcile.fromStamps).
+func (t *turn) known() mark {
+	p := t.w.parent
+	if p.exists {
+		return mark{kind: protocol.MarkPresent, firstDone: p.firstDone, entries: p.entries}
+	}
+	out := mark{kind: protocol.MarkAbsent}
+	for r := 1; r <= t.cfg.Releases; r++ {
+		e := entry{content: uint8(t.cfg.contents() + r)}
+		for _, o := range t.w.objects {
+			if o.form != 0 && t.cfg.releaseOf(o.stamp.content) == r {
+				e.epoch = max(e.epoch, o.stamp.epoch)
+			}
+		}
+		if e.epoch == 0 || t.ruledOut(r) {
+			continue
+		}
+		out.kind, out.firstDone = protocol.MarkPresent, true
+		if !out.entries.add(e) {
+			t.event.bound = true
+		}
+	}
+	return out
+}
+
+// ruledOut reports whether the status says that no content of a release can be
+// present (Covers). A stamp of it is on an object that is the same in newer
+// content.
+func (t *turn) ruledOut(r int) bool {
+	s := t.w.status
+	return t.cfg.holds(StampsFit) && s.kind == protocol.StatusPresent && (r < int(s.version) || t.cfg.A[r-1] > int(s.least))
+}
+
+func (t *turn) highestStamp() uint8 {
+	var highest uint8
+	for _, o := range t.w.objects {
+		highest = max(highest, o.stamp.epoch)
+	}
+	return highest
+}
+
+// pass does the next thing of a leader's pass over the objects
+// (reconcile.pass.run).
+func (t *turn) pass(l int) bool {
+	lead := &t.w.leaders[l]
+	if !lead.on || lead.doing != passing || lead.pass.request.kind != noRequest {
+		return false
+	}
+	switch lead.pass.at {
+	case starting, relisting:
+		return t.list(l)
+	case beginning:
+		return t.sendMark(l, beginRequest)
+	case applying:
+		return t.sendObject(l)
+	case finishing:
+		return t.finish(l)
+	}
+	return false
+}
+
+// list reads all objects, and first of all the parent. It decides what has to
+// be written.
+func (t *turn) list(l int) bool {
+	p := &t.w.leaders[l].pass
+	if p.at == starting {
+		p.parent = true
+		if p.first && t.w.parent.firstDone && t.cfg.holds(FirstOnce) {
+			return t.notFirst(l)
+		}
+	}
+	highest := t.highestStamp()
+	if p.parent {
+		highest = max(highest, t.w.parent.entries.highest())
+	}
+	name := t.name(int(t.w.leaders[l].node))
+	if t.taken(p.content) {
+		return t.retake(l)
+	}
+	if highest > p.content.epoch && t.cfg.holds(Preconditions) {
+		t.say("%s finds content epoch %d in the API, above its own", name, highest)
+		t.passed(l, protocol.Outcome{HighestEpoch: int64(highest)})
+		return true
+	}
+	completed := t.w.complete
+	p.todo, p.fresh = 0, 0
+	for i := range t.cfg.Objects {
+		p.fresh |= 1 << i
+		if t.needed(i, p.content) {
+			p.todo |= 1 << i
+		}
+	}
+	t.w.complete = t.w.complete || p.todo == 0
+	switch {
+	case p.todo == 0 && t.drained(l):
+		t.say("%s lists the objects and finds all in place", name)
+		p.at = finishing
+	case p.todo == 0:
+		return completed != t.w.complete // it waits until requests of others can no longer land
+	default:
+		t.say("%s lists the objects and finds %d to be written", name, ones(p.todo))
+		p.at = t.afterList(l)
+	}
+	return true
+}
+
+// taken reports whether the mark gives a content's epoch to another one. Where
+// there is no status, nothing but the mark sets epochs in order.
+func (t *turn) taken(content entry) bool {
+	return t.cfg.holds(EpochTaken) && slices.ContainsFunc(t.w.parent.entries[:], func(e entry) bool {
+		return e.epoch == content.epoch && e.content != content.content
+	})
+}
+
+// retake ends a pass so that its leader chooses a higher content epoch.
+func (t *turn) retake(l int) bool {
+	lead := &t.w.leaders[l]
+	t.say("%s finds that other content has its content epoch", t.name(int(lead.node)))
+	t.passed(l, protocol.Outcome{HighestEpoch: int64(lead.pass.content.epoch) + 1})
+	return true
+}
+
+// notFirst ends a pass that was begun as the first reconciliation, where the mark
+// says by now that there was one: the status has to be rebuilt instead.
+func (t *turn) notFirst(l int) bool {
+	lead := &t.w.leaders[l]
+	t.say("%s finds that the first reconciliation was finished by another", t.name(int(lead.node)))
+	lead.mark, lead.doing, lead.pass = mark{}, nothing, pass{}
+	return true
+}
+
+// afterList is where a pass goes that has something to write: the mark first, if
+// it does not name the content and the leader yet.
+func (t *turn) afterList(l int) stage {
+	lead := &t.w.leaders[l]
+	m := t.w.parent
+	if !t.cfg.holds(MarkFirst) {
+		return applying
+	}
+	if lead.pass.parent && m.exists && m.leader == lead.epoch && m.entries.has(lead.pass.content) {
+		return applying
+	}
+	return beginning
+}
+
+func (s entries) has(e entry) bool {
+	for _, have := range s {
+		if have == e {
+			return true
+		}
+	}
+	return false
+}
+
+func ones(mask uint8) int {
+	n := 0
+	for ; mask != 0; mask &= mask - 1 {
+		n++
+	}
+	return n
+}
+
+// needed reports whether an object is not as the content wants it
+// (reconcile.decide).
+func (t *turn) needed(i int, content entry) bool {
+	o := t.w.objects[i]
+	if o.form != t.cfg.form(i, content.content) {
+		return true
+	}
+	return t.cfg.Restamp && slices.ContainsFunc(t.w.parent.entries[:], func(e entry) bool {
+		return e != content && e.epoch > o.stamp.epoch
+	})
+}
+
+// drained reports whether a pass may end: with the wait of 6.4, only when nobody
+// else's requests can land any more.
+func (t *turn) drained(l int) bool { return !t.cfg.holds(DrainWait) || t.quiet(l) }
+
+// quiet reports whether nobody else's requests can land any more.
+func (t *turn) quiet(l int) bool {
+	for _, r := range t.w.orphans {
+		if r.kind != noRequest {
+			return false
+		}
+	}
+	for i := range t.w.leaders {
+		if i != l && t.w.leaders[i].pass.request.kind != noRequest {
+			return false
+		}
+	}
+	return true
+}
+
+// maySend reports whether a leader's clock lets it send requests. It is
+// reckoned so that it ends before the lease does; a leader that was never
+// confirmed may have no lease at all.
+func (t *turn) maySend(l int) bool {
+	return t.w.leaders[l].key || t.cfg.LooseClock || !t.cfg.holds(Confirmed)
+}
+
+// sendMark sends the request that makes the mark name the content.
+func (t *turn) sendMark(l int, kind requestKind) bool {
+	if !t.maySend(l) {
+		return false
+	}
+	lead := &t.w.leaders[l]
+	p := &lead.pass
+	if t.taken(p.content) {
+		return t.retake(l)
+	}
+	p.request = request{
+		kind: kind, create: !t.w.parent.exists && p.parent, fresh: p.parent, content: p.content, leader: lead.epoch,
+	}
+	if p.request.create && kind == beginRequest {
+		known := t.known()
+		p.request.entries = known.entries
+		p.request.firstDone = known.firstDone || t.w.status.kind == protocol.StatusPresent && t.cfg.holds(StatusIsDone)
+	}
+	t.sent(l)
+	t.say("%s sends: the mark, %s", t.name(int(lead.node)), map[requestKind]string{
+		beginRequest: "with an entry for its content", finishRequest: "with its content alone, and firstDone",
+	}[kind])
+	return true
+}
+
+// sendObject sends the next object.
+func (t *turn) sendObject(l int) bool {
+	if !t.maySend(l) {
+		return false
+	}
+	lead := &t.w.leaders[l]
+	p := &lead.pass
+	i := 0
+	for p.todo&(1<<i) == 0 {
+		i++
+	}
+	o := t.w.objects[i]
+	fresh := p.fresh&(1<<i) != 0
+	p.request = request{
+		kind: objectRequest, object: uint8(i), create: o.form == 0 && fresh, fresh: fresh, content: p.content, stamp: p.content,
+	}
+	t.sent(l)
+	t.say("%s sends: object %d as %s has it", t.name(int(lead.node)), i+1, t.words(p.content.content))
+	return true
+}
+
+// sent notes whether a leader works towards something else than the status
+// tells.
+func (t *turn) sent(l int) {
+	lead := &t.w.leaders[l]
+	t.event.sent = true
+	t.event.sentFight = lead.key && t.w.status.kind == protocol.StatusPresent && t.w.status.content != lead.pass.content
+}
+
+// finish makes the mark name the content alone, unless it does already.
+func (t *turn) finish(l int) bool {
+	p := &t.w.leaders[l].pass
+	m := t.w.parent
+	if p.parent && m.exists && m.firstDone && m.entries == (entries{p.content}) {
+		t.say("%s finds the mark as it should be: its pass is complete", t.name(int(t.w.leaders[l].node)))
+		t.passed(l, protocol.Outcome{Complete: true, HighestEpoch: int64(p.content.epoch)})
+		return true
+	}
+	return t.sendMark(l, finishRequest)
+}
+
+// passed ends a pass with its outcome.
+func (t *turn) passed(l int, out protocol.Outcome) {
+	lead := &t.w.leaders[l]
+	content := lead.pass.content
+	m, ok := t.cfg.packedMark(t.cfg.mark(lead.mark).After(t.cfg.content(content), out))
+	if !ok {
+		t.event.bound = true
+	}
+	lead.mark = m
+	if out.Complete {
+		lead.finished, lead.due = content, false
+	}
+	lead.doing, lead.pass = nothing, pass{}
+}

@@ -1,0 +1,115 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// progress checks the invariant Progress: if from some state on there are no
+// more faults and people do nothing, then every run comes to rest, and where it
+// rests either the upgrade is complete or a leader names who holds it.
+//
+// That every run rests is shown by that no state is reached from itself: it
+// needs no assumption of fairness but that what can happen does.
+type progress struct {
+	s     *search
+	color map[uint64]color
+}
+
+type color uint8
+
+const (
+	entered color = iota + 1 // its runs are being followed
+	left                     // all its runs rest
+)
+
+// CheckProgress visits every state that cfg can reach, as Check does, and
+// follows all runs from each.
+func CheckProgress(cfg *Config) Result {
+	s := newSearch(cfg, 0)
+	s.progress = &progress{s: s, color: map[uint64]color{}}
+	return s.run()
+}
+
+// rests follows all runs from w. It returns what is wrong with one, or the
+// empty string.
+func (p *progress) rests(w *World) string {
+	h := p.s.fingerprint(w)
+	switch p.color[h] {
+	case entered:
+		return "a run goes in a circle"
+	case left:
+		return ""
+	}
+	p.color[h] = entered
+	moved := false
+	for _, m := range p.s.moves {
+		next := *w
+		t := p.s.turn(&next)
+		if m.isFault() || m.isChange() || !m.possible(&next) || !t.apply(m) || t.event.bound {
+			continue
+		}
+		moved = true
+		t.canonical()
+		if why := p.rests(&next); why != "" {
+			return why
+		}
+	}
+	p.color[h] = left
+	if moved {
+		return ""
+	}
+	t := p.s.turn(w)
+	return t.atRest()
+}
+
+// atRest returns what is wrong with a world in which nothing happens any more.
+func (t *turn) atRest() string {
+	newest, running := t.newestRunning()
+	if !running {
+		t.count.rested["with no node running"]++
+		return ""
+	}
+	for l := range t.w.leaders {
+		lead := &t.w.leaders[l]
+		if !lead.on || !lead.key {
+			continue
+		}
+		step := t.next(l)
+		if len(step.Blockers) > 0 {
+			t.count.rested["with blockers named, "+step.Rule]++
+			return ""
+		}
+		if own := t.cfg.releaseOf(t.w.nodes[lead.node].run); own != newest {
+			return fmt.Sprintf("release %d leads while release %d is alive", own, newest)
+		}
+		return t.completed(newest, step)
+	}
+	return "nobody leads"
+}
+
+func (t *turn) newestRunning() (newest int, running bool) {
+	for i := range t.cfg.Nodes {
+		if run := t.w.nodes[i].run; run != 0 {
+			newest, running = max(newest, t.cfg.releaseOf(run)), true
+		}
+	}
+	return newest, running
+}
+
+// completed returns what an upgrade lacks that nobody holds.
+func (t *turn) completed(newest int, step *protocol.Step) string {
+	s := t.w.status
+	if s.kind != protocol.StatusPresent || s.state != protocol.Done || int(s.version) != newest {
+		return fmt.Sprintf("nobody is named who holds the upgrade to release %d (%s)", newest, step)
+	}
+	for i := range t.cfg.Nodes {
+		n := &t.w.nodes[i]
+		if n.run != 0 && t.cfg.releaseOf(n.run) == newest && !n.ready {
+			return fmt.Sprintf("%s is of release %d, which is done, and is not ready", nodeID(i), newest)
+		}
+	}
+	t.count.rested["complete"]++
+	return ""
+}

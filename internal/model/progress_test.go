@@ -1,0 +1,34 @@
+package model
+
+import "testing"
+
+// TestProgress2Nodes2Releases1Fault checks that every run comes to rest once
+// faults stop and people do nothing, and rests well.
+func TestProgress2Nodes2Releases1Fault(t *testing.T) {
+	skipRaced(t)
+	sum := newTotal()
+	for _, p := range Constraints(2) {
+		for _, start := range []Start{Settled, NewCluster} {
+			cfg := Config{
+				Nodes: 2, Releases: 2, Builds: 1, M: p[0], A: p[1], Faults: 1, Changes: 2, Start: start,
+				Objects: []Shape{Same, Changed}, Coarse: true,
+			}
+			sum.add(t, CheckProgress(&cfg))
+		}
+	}
+	t.Logf("%s\n%s", sum, &sum.counts)
+	if sum.counts.rested["complete"] == 0 || sum.counts.rested["with blockers named, 4.5 rule 6"] == 0 {
+		t.Error("the search never saw an upgrade complete, or never one that is held")
+	}
+}
+
+// TestProgressFindsStuckState has the key of a dead leader stay for ever, as an
+// orphaned candidate key does.
+func TestProgressFindsStuckState(t *testing.T) {
+	cfg := two(KeysExpire, 1, 1)
+	r := CheckProgress(&cfg)
+	if r.Violation == nil || r.Violation.Invariant != "Progress" {
+		t.Fatalf("got %v in %d states, want a state in which nobody leads", r.Violation, r.States)
+	}
+	wantGolden(t, "keys-expire.txt", "# The key of a leader that is gone must not stay: nobody else could ever lead.\n\n"+r.Violation.String())
+}

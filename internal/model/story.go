@@ -1,0 +1,104 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// story collects what happens, in words. Nodes keep their names in it, wherever
+// a state's order has put them.
+type story struct {
+	lines []string
+	names [maxNodes]string // by place
+}
+
+// say adds to the story, if there is one. Indented text continues a line.
+func (t *turn) say(format string, args ...any) {
+	if t.tell == nil {
+		return
+	}
+	text := fmt.Sprintf(format, args...)
+	lines := &t.tell.lines
+	if strings.HasPrefix(text, "  ") && len(*lines) > 0 {
+		(*lines)[len(*lines)-1] += " " + strings.TrimSpace(text)
+		return
+	}
+	*lines = append(*lines, text)
+}
+
+// name is what a story calls a node.
+func (t *turn) name(i int) string {
+	if t.tell == nil {
+		return ""
+	}
+	return t.tell.names[i]
+}
+
+func (t *turn) nameOf(id protocol.NodeID) string {
+	for i := range t.cfg.Nodes {
+		if nodeID(i) == id {
+			return t.name(i)
+		}
+	}
+	return string(id)
+}
+
+func (t *turn) statusWords(s status) string {
+	if t.tell == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s version %d, minimum %d, content of %s at epoch %d",
+		s.state, s.version, s.least, t.contentWords(s.content.content), s.content.epoch)
+}
+
+func (t *turn) contentWords(content uint8) string {
+	switch {
+	case content == 0:
+		return "nothing"
+	case int(content) > t.cfg.contents():
+		return fmt.Sprintf("release %d, digest unknown,", t.cfg.releaseOf(content))
+	}
+	return t.words(content)
+}
+
+func (t *turn) markWords(p parent) string {
+	if t.tell == nil {
+		return ""
+	}
+	var parts []string
+	for _, e := range p.entries {
+		if e != (entry{}) {
+			parts = append(parts, fmt.Sprintf("%s at epoch %d", t.contentWords(e.content), e.epoch))
+		}
+	}
+	return fmt.Sprintf("firstDone=%t, %s", p.firstDone, strings.Join(parts, " and "))
+}
+
+// tell goes a path again, and tells it. It returns why its last turn broke an
+// invariant.
+func (s *search) tell(path []uint16) (lines []string, why string) {
+	told := &story{}
+	for i := range told.names {
+		told.names[i] = string(nodeID(i))
+	}
+	w := s.root()
+	for _, k := range path {
+		t := s.turn(&w)
+		t.tell = told
+		if !t.apply(s.moves[k]) {
+			return append(told.lines, "(the path ends here: the move is not possible)"), ""
+		}
+		if _, why = s.broken(&t); why != "" {
+			break
+		}
+		t.tell = nil
+		went := t.canonical()
+		names := told.names
+		for from, to := range went {
+			told.names[to] = names[from]
+		}
+	}
+	return told.lines, why
+}

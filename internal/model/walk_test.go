@@ -1,0 +1,66 @@
+package model
+
+import (
+	"flag"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+var walkSeed = flag.Uint64("model.seed", 0, "take this one random walk again")
+
+// roaming is a larger world, its constraints chosen by the seed.
+func roaming(seed uint64) *Config {
+	random := rand.New(rand.NewPCG(seed, 1))
+	pairs := Constraints(5)
+	p := pairs[random.IntN(len(pairs))]
+	return &Config{
+		Nodes: 7, Releases: 5, Builds: 2, M: p[0], A: p[1], Faults: 40, Changes: 40,
+		Objects: []Shape{Same, Changed, Changed}, Start: Start(random.IntN(2)), Policy: random.IntN(2) == 0,
+	}
+}
+
+// TestRandomWalks7Nodes5Releases goes far where the exhaustive search cannot. A
+// failure names its seed.
+func TestRandomWalks7Nodes5Releases(t *testing.T) {
+	first, walks := uint64(1), 200
+	if raced {
+		walks = 5
+	}
+	if *full {
+		walks = 30_000
+	}
+	if *walkSeed != 0 {
+		first, walks = *walkSeed, 1
+	}
+	steps := 0
+	for seed := first; seed < first+uint64(walks); seed++ {
+		cfg := roaming(seed)
+		r, walk := RandomWalk(cfg, seed, 400)
+		steps += len(walk.Path)
+		if r.Violation != nil {
+			t.Fatalf("%s, %d builds: go test -run TestRandomWalks -model.seed=%d\n%s", cfg, cfg.Builds, seed, r.Violation)
+		}
+	}
+	t.Logf("%d walks, %d moves", walks, steps)
+}
+
+func TestRandomWalk(t *testing.T) {
+	t.Run("the same seed takes the same walk", func(t *testing.T) {
+		_, one := RandomWalk(roaming(7), 7, 200)
+		_, two := RandomWalk(roaming(7), 7, 200)
+		if !slices.Equal(one.Path, two.Path) {
+			t.Errorf("got %v, then %v", one.Path, two.Path)
+		}
+	})
+	t.Run("finds a rule that is off", func(t *testing.T) {
+		for seed := range uint64(200) {
+			cfg := roaming(seed)
+			cfg.Off = LeaderGuard
+			if r, _ := RandomWalk(cfg, seed, 400); r.Violation != nil {
+				return
+			}
+		}
+		t.Error("got no violation in 200 walks with deposed leaders that write the status")
+	})
+}

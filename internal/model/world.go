@@ -1,0 +1,279 @@
+package model
+
+import "github.com/lockstep-dev/lockstep/protocol"
+
+// World is a state. It is a plain value: equal states are equal values.
+type World struct {
+	nodes   [maxNodes]node
+	leaders [maxLeaders]leader // the one with the lower epoch first
+	ghost   bool               // the leader's key stands, and its owner is dead
+	status  status
+	objects [maxObjects]object
+	parent  parent
+	orphans [maxOrphans]request
+
+	faults, changes uint8 // that may still happen
+	complete        bool  // a leader found all objects in place once
+}
+
+// node is a machine, what etcd has of it, and its sidecar.
+type node struct {
+	run        uint8 // the content that its sidecar runs; 0: it does not run
+	registered bool  // it knows that its record tells what it runs
+	ready      bool
+	// late: it may still be told a status from before the current one, which
+	// it has not been told and which admits it.
+	late bool
+
+	record uint8 // the content that its record tells; 0: none; corrupt
+	before uint8 // what the record told before it was last written: for a watch that lags
+	alive  bool  // it has a presence
+}
+
+// corrupt stands in place of a record's content.
+const corrupt = 255
+
+// status is the status key.
+type status struct {
+	kind           protocol.StatusKind
+	state          protocol.State
+	version, least uint8 // releases; least is the minimum compatible release
+	epoch          uint8 // of the leader in World.leaders; 0: of a former one
+	content        entry
+}
+
+// entry names a content and its content epoch.
+type entry struct{ content, epoch uint8 }
+
+// object is an object of the set; form 0: it is not there.
+type object struct {
+	form  uint8
+	stamp entry
+}
+
+// parent is the set's parent object with the mark.
+type parent struct {
+	exists    bool
+	firstDone bool
+	leader    uint8 // the epoch in World.leaders; 0: of a former one
+	entries   entries
+}
+
+// entries are sorted; empty ones come last.
+type entries [maxEntries]entry
+
+// mark is what a leader believes of the mark.
+type mark struct {
+	kind      protocol.MarkKind
+	firstDone bool
+	entries   entries
+	highest   uint8
+}
+
+// leader is a sidecar that believes it leads.
+type leader struct {
+	on       bool
+	node     uint8
+	key      bool  // its key stands in etcd
+	epoch    uint8 // 1 is that of the first in World.leaders
+	mark     mark
+	finished entry
+	due      bool // a full pass is due
+
+	doing doing
+	write write
+	pass  pass
+}
+
+// doing is what a leader is about.
+type doing uint8
+
+const (
+	nothing doing = iota
+	writing       // the status
+	passing       // over the objects
+)
+
+// write is a write of the status that was decided and not committed yet.
+type write struct {
+	status    status
+	guarded   bool // it has to find the status of the decision
+	absent    bool // it has to find no status
+	unchanged bool // the status still is that of the decision
+	fleet     fleetGuard
+}
+
+// fleetGuard says whether a write asks for unmodified node records, and whether
+// they still are.
+type fleetGuard uint8
+
+const (
+	notAsked fleetGuard = iota
+	unmodified
+	modified
+)
+
+// pass is a pass over the objects.
+type pass struct {
+	content  entry
+	removals bool
+	first    bool // it was begun as the first reconciliation
+	at       stage
+	todo     uint8 // objects to be written, one bit each
+	fresh    uint8 // objects whose resourceVersion is as it was read
+	parent   bool  // the parent's resourceVersion is as it was read
+	request  request
+}
+
+// stage is how far a pass has come.
+type stage uint8
+
+const (
+	starting  stage = iota // reads the parent, and lists
+	beginning              // makes the mark name the content
+	applying               // writes the objects, one by one
+	relisting              // lists again
+	finishing              // makes the mark name the content alone
+)
+
+// request is a request to the API that has not landed yet.
+type request struct {
+	kind    requestKind
+	object  uint8
+	create  bool // POST: it has to find nothing
+	fresh   bool // what it was decided on is still there
+	content entry
+	stamp   entry // for an object: the stamp to write
+	leader  uint8 // for the mark
+	// For a mark that is created: what it says. One that is updated says what
+	// the mark says that it is decided on, and more.
+	firstDone bool
+	entries   entries
+}
+
+type requestKind uint8
+
+const (
+	noRequest requestKind = iota
+	objectRequest
+	beginRequest
+	finishRequest
+)
+
+// first returns the world that cfg starts with.
+func first(cfg *Config) World {
+	w := World{faults: uint8(cfg.Faults), changes: uint8(cfg.Changes)}
+	w.status.kind = protocol.StatusAbsent
+	if cfg.Start == NewCluster {
+		return w
+	}
+	one := entry{content: 1, epoch: 1}
+	w.complete = true
+	for i := range cfg.Nodes {
+		w.nodes[i] = node{run: 1, registered: true, ready: true, record: 1, alive: true}
+	}
+	for i := range cfg.Objects {
+		w.objects[i] = object{form: cfg.form(i, 1), stamp: one}
+	}
+	w.parent = parent{exists: true, firstDone: true, leader: 1, entries: entries{one}}
+	w.status = status{
+		kind: protocol.StatusPresent, state: protocol.Done, version: 1, least: uint8(cfg.A[0]), epoch: 1, content: one,
+	}
+	w.leaders[0] = leader{
+		on: true, key: true, epoch: 1, finished: one,
+		mark: mark{kind: protocol.MarkPresent, firstDone: true, entries: entries{one}, highest: 1},
+	}
+	return w
+}
+
+// local is what a node's sidecar is and runs.
+func (c *Config) local(w *World, i int) protocol.Local {
+	content := c.content(entry{content: w.nodes[i].run})
+	return protocol.Local{
+		ID: nodeID(i), Version: protocol.Version{Release: content.Release},
+		Constraints: content.Constraints, Digest: content.Digest,
+	}
+}
+
+// nodeIDs are sorted, as a fleet's records are.
+var nodeIDs = [maxNodes]protocol.NodeID{"n1", "n2", "n3", "n4", "n5", "n6", "n7"}
+
+func nodeID(i int) protocol.NodeID { return nodeIDs[i] }
+
+// storeRevision is the revision that every snapshot is taken at, and
+// statusRevision that of the status. The protocol only passes them on.
+const (
+	storeRevision  = 100
+	statusRevision = 50
+)
+
+// fleet is a snapshot of all records and presences.
+func (c *Config) fleet(w *World) protocol.Fleet {
+	f := protocol.Fleet{Revision: storeRevision, Records: make([]protocol.Record, 0, c.Nodes)}
+	for i := range c.Nodes {
+		if w.nodes[i].record != 0 {
+			f.Records = append(f.Records, c.record(i, w.nodes[i].record, w.nodes[i].alive))
+		}
+	}
+	return f
+}
+
+func (c *Config) record(i int, told uint8, alive bool) protocol.Record {
+	r := protocol.Record{ID: nodeID(i), Revision: 1, Created: 1, Writes: 1, Alive: alive}
+	if told == corrupt {
+		r.Problem = "garbage"
+		return r
+	}
+	r.Node = c.told(i, told)
+	return r
+}
+
+// told is the node that a record of a content tells.
+func (c *Config) told(i int, content uint8) protocol.Node {
+	p := c.content(entry{content: content})
+	return protocol.Node{
+		ID: nodeID(i), Roles: protocol.Roles{Controller: true}, Version: protocol.Version{Release: p.Release},
+		MinReconciler: p.Constraints.MinReconciler, Digest: p.Digest,
+	}
+}
+
+// view is the status as the protocol has it.
+func (c *Config) view(s status) protocol.StatusView {
+	v := protocol.StatusView{Kind: s.kind}
+	switch s.kind {
+	case protocol.StatusUndecodable:
+		v.Revision, v.Problem = statusRevision, "garbage"
+	case protocol.StatusPresent:
+		v.Revision, v.Status = statusRevision, c.plain(s)
+	case protocol.StatusAbsent, protocol.StatusUnknown:
+	}
+	return v
+}
+
+// plain leaves Leader empty: who wrote it shows in the epoch.
+func (c *Config) plain(s status) protocol.Status {
+	p := c.content(s.content)
+	return protocol.Status{
+		State: s.state, Version: version(int(s.version)), MinCompatible: release(int(s.least)),
+		Epoch: int64(s.epoch), Digest: p.Digest, ContentRelease: p.Release, ContentEpoch: p.Epoch,
+	}
+}
+
+// packed is the inverse of plain.
+func (c *Config) packed(p protocol.Status) status {
+	return status{
+		kind: protocol.StatusPresent, state: p.State, version: uint8(p.Version.Release.Major), least: uint8(p.MinCompatible.Major),
+		epoch: uint8(p.Epoch), content: c.entry(protocol.Content{Release: p.ContentRelease, Digest: p.Digest, Epoch: p.ContentEpoch}),
+	}
+}
+
+// mark is a leader's mark as the protocol has it.
+func (c *Config) mark(m mark) protocol.Mark {
+	out := protocol.Mark{Kind: m.kind, FirstDone: m.firstDone, HighestEpoch: int64(m.highest)}
+	for _, e := range m.entries {
+		if e != (entry{}) {
+			out.Entries = append(out.Entries, c.content(e))
+		}
+	}
+	return out
+}
