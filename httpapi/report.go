@@ -175,7 +175,7 @@ func nodeReport(s Snapshot) NodeReport {
 		Version:                  s.Local.Version.String(),
 		MinimumReconcilerRelease: s.Local.Constraints.MinReconciler.String(),
 		MinimumApiserverRelease:  s.Local.Constraints.MinApiserver.String(),
-		Roles:                    roleNames(s.Roles),
+		Roles:                    s.Roles.Names(),
 		RegisteredRevision:       s.Registration.Revision,
 		Address:                  s.Address,
 		BundleSource:             s.BundleSource,
@@ -266,7 +266,7 @@ func fleetReport(s Snapshot) FleetReport {
 func fleetNode(r protocol.Record, blocks bool) FleetNode {
 	out := FleetNode{
 		ID:           string(r.ID),
-		Roles:        roleNames(r.Node.Roles),
+		Roles:        r.Node.Roles.Names(),
 		Ready:        r.Alive && r.Presence.Ready,
 		Alive:        r.Alive,
 		Blocks:       blocks,
@@ -305,21 +305,6 @@ func etcdReport(e Etcd) EtcdReport {
 		Revision:    e.Revision,
 		Warnings:    list(e.Warnings),
 	}
-}
-
-// roleNames are those of DESIGN 3.
-func roleNames(r protocol.Roles) []string {
-	out := []string{}
-	if r.Controller {
-		out = append(out, "kubernetes_controller")
-	}
-	if r.Worker {
-		out = append(out, "kubernetes_worker")
-	}
-	if r.Consensus {
-		out = append(out, "consensus_member")
-	}
-	return out
 }
 
 // timestamp is RFC 3339 in UTC, to the millisecond; null for never.

@@ -40,13 +40,6 @@ type Local struct {
 	PruneImmediately bool
 }
 
-// Roles of a node. The zero value: none.
-type Roles struct {
-	Controller bool // kubernetes_controller: it runs an apiserver
-	Worker     bool // kubernetes_worker
-	Consensus  bool // consensus_member: it runs an etcd member
-}
-
 // Node is what a node record says.
 type Node struct {
 	ID            NodeID

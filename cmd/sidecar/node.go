@@ -89,7 +89,7 @@ type nodeReport struct {
 
 func newNodeReport(r protocol.Record) nodeReport {
 	out := nodeReport{
-		ID: string(r.ID), Roles: roleNames(r.Node.Roles), Alive: r.Alive, Ready: r.Presence.Ready,
+		ID: string(r.ID), Roles: r.Node.Roles.Names(), Alive: r.Alive, Ready: r.Presence.Ready,
 		Reason: string(r.Presence.Reason), Election: string(r.Presence.Election),
 		Address: r.Node.Address, Problem: r.Problem,
 	}
@@ -163,22 +163,18 @@ harm. So make sure that the node is off, and say so with --confirm-stopped.`,
 	return cmd
 }
 
-// The roles, as the records and /status name them.
-const (
-	roleController = "kubernetes_controller"
-	roleWorker     = "kubernetes_worker"
-	roleConsensus  = "consensus_member"
-	roleNone       = "none"
-)
+// roleNone stands for no role at all, so that nobody takes all away by leaving a
+// word out.
+const roleNone = "none"
 
 func (p program) nodeSetRolesCommand() *cobra.Command {
 	return withEtcd(&cobra.Command{
 		Use:   "set-roles ID ROLE[,ROLE...]",
-		Short: "Replace the roles of a node: " + strings.Join([]string{roleController, roleWorker, roleConsensus}, ", ") + ", or " + roleNone,
+		Short: "Replace the roles of a node: " + strings.Join(protocol.RoleNames(), ", ") + ", or " + roleNone,
 		Args:  cobra.ArbitraryArgs,
 	}, func(ctx context.Context, client *etcd.Client, args []string) error {
 		if len(args) < 2 {
-			return usagef("want a node ID and its roles, like: sidecar node set-roles a %s", roleController)
+			return usagef("want a node ID and its roles, like: sidecar node set-roles a %s", protocol.RoleController)
 		}
 		roles, err := parseRoles(strings.Split(strings.Join(args[1:], ","), ","))
 		if err != nil {
@@ -187,43 +183,20 @@ func (p program) nodeSetRolesCommand() *cobra.Command {
 		if err := fleet.SetRoles(ctx, client, protocol.NodeID(args[0]), roles); err != nil {
 			return err
 		}
-		fmt.Fprintf(p.stdout, "node %s now has: %s\n", args[0], cmp.Or(strings.Join(roleNames(roles), ", "), "no roles"))
+		fmt.Fprintf(p.stdout, "node %s now has: %s\n", args[0], cmp.Or(strings.Join(roles.Names(), ", "), "no roles"))
 		return nil
 	})
 }
 
 func parseRoles(names []string) (protocol.Roles, error) {
-	var out protocol.Roles
 	if slices.Equal(names, []string{roleNone}) {
-		return out, nil
+		return protocol.Roles{}, nil
 	}
-	for _, name := range names {
-		switch name {
-		case roleController:
-			out.Controller = true
-		case roleWorker:
-			out.Worker = true
-		case roleConsensus:
-			out.Consensus = true
-		default:
-			return out, usagef("unknown role %q; want some of %s, %s, %s, or %s alone", name, roleController, roleWorker, roleConsensus, roleNone)
-		}
+	roles, err := protocol.ParseRoles(names)
+	if err != nil {
+		return roles, usagef("%w, or %s alone", err, roleNone)
 	}
-	return out, nil
-}
-
-func roleNames(r protocol.Roles) []string {
-	out := []string{}
-	if r.Controller {
-		out = append(out, roleController)
-	}
-	if r.Worker {
-		out = append(out, roleWorker)
-	}
-	if r.Consensus {
-		out = append(out, roleConsensus)
-	}
-	return out
+	return roles, nil
 }
 
 // oneArg asks for exactly one argument.
