@@ -58,6 +58,12 @@ func (a *api) called() []string {
 	return append([]string(nil), a.calls...)
 }
 
+func (a *api) finishedByAnother() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.mark.FirstDone
+}
+
 func (a *api) stopped() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -110,6 +116,9 @@ func (a applier) Reconcile(ctx context.Context, w protocol.Work, lease func() ti
 	}
 	if time.Until(lease()) <= 0 {
 		return protocol.Outcome{}, errors.New("the lease is over")
+	}
+	if w.First && a.finishedByAnother() {
+		return protocol.Outcome{Unfounded: true}, nil
 	}
 	if refuse {
 		return protocol.Outcome{HighestEpoch: w.Content.Epoch}, nil
@@ -723,6 +732,28 @@ func TestElection_passGoesOn(t *testing.T) {
 	close(w.api.block)
 	n.awaitStatus(protocol.Done, "1.0.0")
 	if got, want := fmt.Sprint(w.api.called()), "[a survey a reconcile 1.0.0@1]"; got != want {
+		t.Errorf("calls: got %s, want %s", got, want)
+	}
+}
+
+// What was to be the first reconciliation is not, by the time it begins: the
+// leader looks at the mark again, and rebuilds the status from it.
+func TestElection_notTheFirst(t *testing.T) {
+	w := newWorld(t)
+	w.api.set(func(a *api) { a.block = make(chan struct{}) })
+	n := w.start("a", "1.0.0", options{})
+	n.awaitStep(protocol.StepReconcile)
+	w.api.set(func(a *api) {
+		a.mark = protocol.Mark{Kind: protocol.MarkPresent, FirstDone: true, HighestEpoch: 1, Entries: []protocol.Content{
+			{Release: rel(t, "0.9.0"), Digest: "x", Epoch: 1},
+		}}
+	})
+	close(w.api.block)
+	if s := n.awaitStatus(protocol.Done, "1.0.0"); s.ContentEpoch != 2 {
+		t.Errorf("got %s", s)
+	}
+	want := "[a survey a reconcile 1.0.0@1 a survey a reconcile 1.0.0@2]"
+	if got := fmt.Sprint(w.api.called()); got != want {
 		t.Errorf("calls: got %s, want %s", got, want)
 	}
 }

@@ -104,6 +104,10 @@ func (l *leadership) collect() {
 		l.succeeded()
 	default:
 		l.mark = l.mark.After(j.step.Work.Content, j.outcome)
+		if j.outcome.Unfounded {
+			l.succeeded()
+			break
+		}
 		if !j.outcome.Complete {
 			problem = "some objects could not be applied"
 			l.tryingSince = time.Time{}

@@ -73,8 +73,12 @@ func (m Mark) With(c Content) Mark {
 }
 
 // After returns the mark as it stands when the pass over c has come to out. A
-// complete pass leaves c alone, and firstDone.
+// complete pass leaves c alone, and firstDone; after one that was unfounded the
+// mark is not known.
 func (m Mark) After(c Content, out Outcome) Mark {
+	if out.Unfounded {
+		return Mark{HighestEpoch: max(m.HighestEpoch, out.HighestEpoch)}
+	}
 	m.HighestEpoch = max(m.HighestEpoch, out.HighestEpoch)
 	if out.Complete {
 		m.Kind, m.FirstDone, m.Entries = MarkPresent, true, []Content{c}

@@ -75,8 +75,9 @@ func withoutStatus(in Input) Step {
 	if in.Mark.Kind == MarkPresent && in.Mark.FirstDone && len(in.Mark.Entries) > 0 {
 		return in.write("4.5 rule 7", Rebuild(in.Mark, in.Local), "the status was lost and is rebuilt from the mark")
 	}
-	newest := in.Mark.newest()
-	return in.reconcile("4.5 rule 3", in.content(newest), "the first reconciliation")
+	first := in.reconcile("4.5 rule 3", in.content(in.Mark.newest()), "the first reconciliation")
+	first.Work.First = true
+	return first
 }
 
 // withStatus covers rules 2, 4, 5 and 6.

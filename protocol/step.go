@@ -63,6 +63,11 @@ type Work struct {
 	Removals bool
 	// LeaderEpoch is recorded in the mark before the first write (6.4).
 	LeaderEpoch int64
+	// First says that this is the first reconciliation (rule 3): there is no
+	// status, and the mark that was surveyed does not say firstDone. Where it
+	// says so by now, the work is unfounded. Without First there is a status, so
+	// that a mark which has to be made anew says firstDone at once.
+	First bool
 }
 
 // Step is a decision of the leader: everything the shell needs to carry it out
@@ -111,6 +116,10 @@ type Outcome struct {
 	// Owed counts the objects whose removal waits (6.3).
 	Owed int
 	// HighestEpoch is the highest content epoch that was seen in the mark or on
-	// any object of the set.
+	// any object of the set. One that other content has taken counts as one
+	// higher.
 	HighestEpoch int64
+	// Unfounded: the mark is no longer the one that the work rests on
+	// (Work.First). Nothing was written; it has to be surveyed again.
+	Unfounded bool
 }

@@ -96,12 +96,21 @@ func (e entryJSON) content() (protocol.Content, error) {
 
 // begun is the record as it has to stand before the first write of content: the
 // content is added and none dropped.
-func (r record) begun(c protocol.Content, leaderEpoch int64) record {
-	out := record{firstDone: r.firstDone, leaderEpoch: leaderEpoch, entries: slices.Clone(r.entries)}
-	if !slices.Contains(out.entries, c) {
-		out.entries = append(out.entries, c)
+func (r record) begun(w protocol.Work) record {
+	out := record{firstDone: r.firstDone || !w.First, leaderEpoch: w.LeaderEpoch, entries: slices.Clone(r.entries)}
+	if !slices.Contains(out.entries, w.Content) {
+		out.entries = append(out.entries, w.Content)
 	}
 	return out
+}
+
+// taken reports whether other content has c's epoch: an entry of a predecessor
+// that landed after this leader's survey. What was rebuilt from stamps bears no
+// digest, and is not known to be other content.
+func (r record) taken(c protocol.Content) bool {
+	return slices.ContainsFunc(r.entries, func(e protocol.Content) bool {
+		return e.Epoch == c.Epoch && e.Digest != "" && !e.Same(c)
+	})
 }
 
 // finished is the record after the last list: content alone is present.

@@ -63,18 +63,28 @@ func TestRecord(t *testing.T) {
 	old, next := content(release(1, 0, 0), 1), content(release(1, 1, 0), 2)
 	r := record{firstDone: true, leaderEpoch: 3, entries: []protocol.Content{old}}
 
-	begun := r.begun(next, 9)
+	begun := r.begun(protocol.Work{Content: next, LeaderEpoch: 9})
 	if diff := cmp.Diff(record{firstDone: true, leaderEpoch: 9, entries: []protocol.Content{old, next}}, begun, ofRecord); diff != "" {
 		t.Errorf("begun (-want +got):\n%s", diff)
 	}
-	if again := begun.begun(next, 9); !again.sameContent(begun) {
+	if again := begun.begun(protocol.Work{Content: next, LeaderEpoch: 9}); !again.sameContent(begun) {
 		t.Errorf("got %+v, want no second entry", again)
 	}
 	if finished := begun.finished(next, 9); !finished.firstDone || len(finished.entries) != 1 || finished.entries[0] != next {
 		t.Errorf("got %+v, want the new content alone", finished)
 	}
-	if first := (record{}).begun(old, 1); first.firstDone {
+	if first := (record{}).begun(protocol.Work{Content: old, First: true}); first.firstDone {
 		t.Error("firstDone before the first pass is done")
+	}
+	if lost := (record{}).begun(protocol.Work{Content: old}); !lost.firstDone {
+		t.Error("a mark that was lost while there is a status does not say firstDone")
+	}
+	other := old
+	other.Digest = "sha256:other"
+	stamped := other
+	stamped.Digest = ""
+	if !r.taken(other) || r.taken(old) || (record{entries: []protocol.Content{stamped}}).taken(old) {
+		t.Error("taken: want other content of the same epoch alone")
 	}
 	if len(r.entries) != 1 {
 		t.Error("a record was changed in place")

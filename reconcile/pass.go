@@ -32,15 +32,16 @@ type pass struct {
 	bundle *bundle.Bundle
 	wanted []wanted
 
-	parent  parent
-	found   found
-	plan    plan
-	prune   pruneSet
-	begun   bool  // the parent names this content and leader, and all kinds
-	awaited bool  // for kinds, once in a pass
-	highest int64 // content epoch seen
-	settled bool  // a list found all as it should be
-	done    bool  // and the mark says so
+	parent    parent
+	found     found
+	plan      plan
+	prune     pruneSet
+	begun     bool  // the parent names this content and leader, and all kinds
+	awaited   bool  // for kinds, once in a pass
+	highest   int64 // content epoch seen
+	settled   bool  // a list found all as it should be
+	unfounded bool  // the mark is not the one that the work rests on
+	done      bool  // and the mark says so
 
 	mu      sync.Mutex // mu guards what the workers of a wave write
 	failed  map[key]string
@@ -61,19 +62,30 @@ func (p *pass) run(ctx context.Context) (err error) {
 		if p.highest > p.work.Content.Epoch {
 			return nil // the leader has to choose a higher content epoch
 		}
-		more, err := p.round(ctx)
-		if newer, ok := errors.AsType[*newerContentError](err); ok {
+		more, err := p.turn(ctx)
+		newer, outbid := errors.AsType[*newerContentError](err)
+		switch {
+		case outbid:
 			p.highest = max(p.highest, newer.epoch)
 			return nil
-		}
-		if err != nil {
+		case errors.Is(err, errUnfounded):
+			p.unfounded = true
+			return nil
+		case err != nil:
 			return err
-		}
-		if !more {
+		case !more:
 			return p.finish(ctx)
 		}
 	}
 	return nil
+}
+
+// turn makes a round, if the mark is what the work rests on.
+func (p *pass) turn(ctx context.Context) (more bool, err error) {
+	if err := p.founded(); err != nil {
+		return false, err
+	}
+	return p.round(ctx)
 }
 
 // look gathers and decides. Where most objects are known, their metadata shows

@@ -18,7 +18,10 @@ func (p *pass) begin(ctx context.Context) error {
 		return nil
 	}
 	for range maxAttempts {
-		r := p.record().begun(p.work.Content, p.work.LeaderEpoch)
+		if err := p.founded(); err != nil {
+			return err
+		}
+		r := p.record().begun(p.work)
 		want, err := p.parent.with(p.rec.set, r, p.contents(p.parent.kinds))
 		if err != nil {
 			return err
@@ -35,6 +38,21 @@ func (p *pass) begin(ctx context.Context) error {
 	}
 	return markError("write the mark", errMarkChanged)
 }
+
+// founded returns an error where the mark, as it stands now, is not one that
+// this work can rest on.
+func (p *pass) founded() error {
+	switch {
+	case p.work.First && p.parent.known && p.parent.record.firstDone:
+		return errUnfounded
+	case p.record().taken(p.work.Content):
+		return &newerContentError{epoch: p.work.Content.Epoch + 1}
+	}
+	return nil
+}
+
+// errUnfounded says that what was to be the first reconciliation is not.
+var errUnfounded = errors.New("the first reconciliation was finished by another leader")
 
 // finish makes the mark name this content alone, if all that is required is in
 // place.
@@ -97,7 +115,7 @@ func (p *pass) lacksRemoval() bool {
 // outcome is what the leader has to know. Removals that are held back by a brake
 // or that failed are not owed: asking for them again at once would not help.
 func (p *pass) outcome() protocol.Outcome {
-	out := protocol.Outcome{Complete: p.done, HighestEpoch: max(p.highest, p.parent.record.highestEpoch())}
+	out := protocol.Outcome{Complete: p.done, Unfounded: p.unfounded, HighestEpoch: max(p.highest, p.parent.record.highestEpoch())}
 	if !p.work.Removals || p.lacksRequired() {
 		out.Owed = len(p.prune.removals)
 	}
@@ -129,6 +147,8 @@ func (p *pass) whyIncomplete() string {
 	switch {
 	case p.done:
 		return ""
+	case p.unfounded:
+		return errUnfounded.Error() + "; this leader looks at the mark again"
 	case p.highest > p.work.Content.Epoch:
 		return fmt.Sprintf("objects bear content epoch %d, which is above this leader's %d; it decides again", p.highest, p.work.Content.Epoch)
 	case p.lacksRequired():

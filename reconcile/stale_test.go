@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/internal/event"
+	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
@@ -91,5 +92,40 @@ func TestTwoLeadersOfOneContent(t *testing.T) {
 	r.mustComplete()
 	if got := r.report(); got.Applied != 0 {
 		t.Errorf("got %+v, want nothing applied: the other leader did it", got)
+	}
+}
+
+// What was decided as the first reconciliation is not carried out once the mark
+// says that another leader finished it: its late entry would close gates when
+// the status is rebuilt.
+func TestUnfounded(t *testing.T) {
+	r := newRig(t)
+	r.use("1.0.0", configMap("a", "x: one"))
+	r.mustComplete()
+	r.use("1.0.1", configMap("a", "x: two"))
+	out, err := r.work(protocol.Work{Content: r.content, First: true, LeaderEpoch: 8})
+	if err != nil || out.Complete || !out.Unfounded {
+		t.Errorf("got %+v, %v, want an unfounded pass", out, err)
+	}
+	if got := r.get(configMaps, r.ns, "a").Object["data"].(map[string]any)["x"]; got != "one" {
+		t.Errorf("x = %v was written", got)
+	}
+}
+
+// Other content that has taken the epoch meanwhile: the leader has to choose a
+// higher one, or a late write of the other would pass for its own.
+func TestEpochTaken(t *testing.T) {
+	r := newRig(t)
+	r.use("1.0.0", configMap("a", "x: one"))
+	r.mustComplete()
+	r.use("1.0.1", configMap("a", "x: two"))
+	taken := r.content
+	taken.Epoch-- // that of 1.0.0
+	out, err := r.work(protocol.Work{Content: taken, LeaderEpoch: 8})
+	if err != nil || out.Complete || out.HighestEpoch <= taken.Epoch {
+		t.Errorf("got %+v, %v, want an epoch above %d", out, err, taken.Epoch)
+	}
+	if got := r.get(configMaps, r.ns, "a").Object["data"].(map[string]any)["x"]; got != "one" {
+		t.Errorf("x = %v was written", got)
 	}
 }

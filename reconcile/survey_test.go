@@ -30,7 +30,7 @@ func TestSurvey(t *testing.T) {
 	})
 	t.Run("a first pass that is not finished leaves a mark without firstDone", func(t *testing.T) {
 		r.use("1.2.0", configMap("a", "x: one"), "apiVersion: nobody.test/v1\nkind: Nothing\nmetadata: {name: x}\n")
-		if out, err := r.pass(); err != nil || out.Complete {
+		if out, err := r.work(protocol.Work{Content: r.content, First: true}); err != nil || out.Complete {
 			t.Fatalf("got %+v, %v, want an incomplete pass", out, err)
 		}
 		got := r.survey()

@@ -31,8 +31,8 @@ const (
 )
 
 // NotBuilt are rules that hold in a Config without Off, and that the programs do
-// not keep yet: the first two stand in DESIGN 6.4, the others are what the search
+// not keep yet: the first two stand in DESIGN 6.4, the other is what the search
 // found to be missing. The stories in testdata tell what comes of it.
-const NotBuilt = DrainWait | DrainSurvey | FirstOnce | StampsFit | StatusIsDone | EpochTaken
+const NotBuilt = DrainWait | DrainSurvey | StampsFit
 
 func (c *Config) holds(r Rule) bool { return c.Off&r == 0 }
