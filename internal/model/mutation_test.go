@@ -49,11 +49,6 @@ func (c Config) bothLost() Config              { c.BothLost = true; return c }
 func (c Config) asking(names ...string) Config { c.Only = names; return c }
 func (c Config) policed() Config               { c.Policy = true; return c }
 
-// slow reports whether a search of the world takes seconds.
-func (m mutation) slow() bool {
-	return m.cfg.Releases == 3 || m.cfg.Off&FirstOnce != 0 && m.base == 0
-}
-
 func mutations() []mutation {
 	return []mutation{
 		{
@@ -149,9 +144,6 @@ func TestMutations(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			if raced && m.cfg.Faults > 0 {
 				t.Skip("takes too long under the race detector")
-			}
-			if m.slow() && !*full && !*rewrite {
-				t.Skip("takes some seconds: -model.full")
 			}
 			r := Check(&m.cfg, 0)
 			if r.Violation == nil {
