@@ -32,6 +32,9 @@ const (
 
 // New returns an election that does not take part yet.
 func New(cfg Config) *Election {
+	if cfg.DrainTime == 0 {
+		cfg.DrainTime = protocol.DrainTime
+	}
 	e := &Election{
 		cfg:     cfg,
 		metrics: newMetrics(cfg.Registerer),

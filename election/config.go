@@ -17,15 +17,17 @@ import (
 // calls it from one goroutine at a time.
 type Applier interface {
 	// Survey reads the mark and the highest content epoch of the set. A mark
-	// that cannot be read is an error, never absent.
-	Survey(ctx context.Context) (protocol.Mark, error)
+	// that cannot be read is an error, never absent. Where the stamps have to
+	// serve for it, they are read when quiet has come.
+	Survey(ctx context.Context, work protocol.Work, quiet time.Time) (protocol.Mark, error)
 	// Reconcile makes the objects as work says. Nothing may be written after
 	// lease(), an instant on the monotonic clock that moves as the lease is
-	// renewed. An error says that the pass could not be done; objects that the
-	// API refuses make the outcome incomplete instead. An error that does not
-	// wrap ErrNotDue counts as an API that is out of reach. It ends soon after
-	// ctx does.
-	Reconcile(ctx context.Context, work protocol.Work, lease func() time.Time) (protocol.Outcome, error)
+	// renewed. Until quiet, requests of others may land in the API; zero: none
+	// can. An error says that the pass could not be done; objects that the API
+	// refuses make the outcome incomplete instead. An error that does not wrap
+	// ErrNotDue counts as an API that is out of reach. It ends soon after ctx
+	// does, with requests that are under way answered if that may be.
+	Reconcile(ctx context.Context, work protocol.Work, lease func() time.Time, quiet time.Time) (protocol.Outcome, error)
 	// Answered returns when the API last answered a request of either, on the
 	// monotonic clock; zero: never. Refusals of the user and failures of the
 	// server do not count.
@@ -43,6 +45,9 @@ type Config struct {
 	TTL            time.Duration // of the candidate's lease; whole seconds
 	ResyncInterval time.Duration // between two full passes
 	YieldAfter     time.Duration // how long a leader bears that its API is out of reach (4.7)
+	// DrainTime is how long after it was sent a request can still land in the
+	// API. 0: protocol.DrainTime.
+	DrainTime time.Duration
 
 	Log        *slog.Logger
 	Registerer prometheus.Registerer // nil: no metrics

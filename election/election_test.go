@@ -48,6 +48,8 @@ type api struct {
 	refuse    bool
 	cancelled int // passes that were stopped
 	answered  time.Time
+	quiet     []time.Time // that passes got
+	unsure    bool        // passes leave a request of unknown outcome behind
 }
 
 func newAPI() *api { return &api{mark: protocol.Mark{Kind: protocol.MarkAbsent}} }
@@ -88,7 +90,7 @@ func (a applier) Answered() time.Time {
 	return a.answered
 }
 
-func (a applier) Survey(context.Context) (protocol.Mark, error) {
+func (a applier) Survey(context.Context, protocol.Work, time.Time) (protocol.Mark, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.calls = append(a.calls, a.node+" survey")
@@ -98,9 +100,10 @@ func (a applier) Survey(context.Context) (protocol.Mark, error) {
 	return a.mark, a.fail
 }
 
-func (a applier) Reconcile(ctx context.Context, w protocol.Work, lease func() time.Time) (protocol.Outcome, error) {
+func (a applier) Reconcile(ctx context.Context, w protocol.Work, lease func() time.Time, quiet time.Time) (protocol.Outcome, error) {
 	a.mu.Lock()
 	block, fail, refuse := a.block, a.fail, a.refuse
+	a.quiet = append(a.quiet, quiet)
 	a.calls = append(a.calls, fmt.Sprintf("%s reconcile %s@%d", a.node, w.Content.Release, w.Content.Epoch))
 	a.mu.Unlock()
 	if block != nil {
@@ -112,7 +115,7 @@ func (a applier) Reconcile(ctx context.Context, w protocol.Work, lease func() ti
 		}
 	}
 	if fail != nil {
-		return protocol.Outcome{}, fail
+		return protocol.Outcome{Unsure: a.unsure}, fail
 	}
 	if time.Until(lease()) <= 0 {
 		return protocol.Outcome{}, errors.New("the lease is over")
@@ -126,7 +129,7 @@ func (a applier) Reconcile(ctx context.Context, w protocol.Work, lease func() ti
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.mark = protocol.Mark{Kind: protocol.MarkPresent, FirstDone: true, Entries: []protocol.Content{w.Content}, HighestEpoch: w.Content.Epoch}
-	return protocol.Outcome{Complete: true, HighestEpoch: w.Content.Epoch}, nil
+	return protocol.Outcome{Complete: true, Unsure: a.unsure, HighestEpoch: w.Content.Epoch}, nil
 }
 
 // world is a real etcd and an API.
@@ -160,6 +163,8 @@ type options struct {
 	a   string
 	api *api
 	ttl time.Duration
+	// drainTime: zero: an hour, which is over in no test.
+	drainTime time.Duration
 	// yieldAfter: zero: a minute.
 	yieldAfter time.Duration
 }
@@ -174,6 +179,9 @@ func (w *world) start(id, release string, o options) *node {
 	}
 	if o.ttl == 0 {
 		o.ttl = 10 * time.Second // a take-over that needs it would not be "at once"
+	}
+	if o.drainTime == 0 {
+		o.drainTime = time.Hour
 	}
 	if o.yieldAfter == 0 {
 		o.yieldAfter = time.Minute
@@ -195,7 +203,7 @@ func (w *world) start(id, release string, o options) *node {
 	registrar := fleet.NewRegistrar(fleet.RegistrarConfig{Presence: presence.Lease(), Client: client, Local: n.local, BootID: "b", Fleet: follower.Fleet(), Log: log})
 	n.election = New(Config{
 		Client: client, Store: n.store, Local: n.local, Fleet: follower.Fleet(), Applier: applier{o.api, id},
-		TTL: o.ttl, ResyncInterval: time.Hour, YieldAfter: o.yieldAfter, Log: log,
+		TTL: o.ttl, ResyncInterval: time.Hour, YieldAfter: o.yieldAfter, DrainTime: o.drainTime, Log: log,
 	})
 	tell := func(ctx context.Context) error {
 		for {

@@ -50,19 +50,20 @@ func (l *leadership) work(ctx context.Context, step protocol.Step) {
 			l.progress.Finished = protocol.Content{} // other content is about to be there
 		}
 	}
+	quiet := l.quiet(step.Work.Content)
 	go func() {
 		defer close(j.done)
-		j.run(jobCtx, l.e.cfg.Applier, l.session.ValidUntil)
+		j.run(jobCtx, l.e.cfg.Applier, l.session.ValidUntil, quiet)
 	}()
 	l.e.setState(func(s State) State { s.Working = true; return s })
 }
 
-func (j *job) run(ctx context.Context, applier Applier, lease func() time.Time) {
+func (j *job) run(ctx context.Context, applier Applier, lease func() time.Time, quiet time.Time) {
 	switch j.step.Kind {
 	case protocol.StepSurvey:
-		j.mark, j.err = applier.Survey(ctx)
+		j.mark, j.err = applier.Survey(ctx, j.step.Work, quiet)
 	default:
-		j.outcome, j.err = applier.Reconcile(ctx, j.step.Work, lease)
+		j.outcome, j.err = applier.Reconcile(ctx, j.step.Work, lease, quiet)
 	}
 }
 
@@ -79,10 +80,18 @@ func (l *leadership) stop() {
 	l.job.cancel()
 	select {
 	case <-l.job.done:
+		l.took(l.job)
 	case <-time.After(stopLimit):
 		l.wedged = true
 	}
 	l.job = nil
+}
+
+// took notes what a job that has ended may have left behind.
+func (l *leadership) took(j *job) {
+	if j.outcome.Unsure {
+		l.noteUnsure(j.step.Work.Content)
+	}
 }
 
 // collect takes over what the finished job came to.
@@ -90,6 +99,7 @@ func (l *leadership) collect() {
 	j := l.job
 	j.cancel()
 	l.job = nil
+	l.took(j)
 	problem := ""
 	switch {
 	case j.err != nil:
@@ -101,6 +111,7 @@ func (l *leadership) collect() {
 		}
 	case j.step.Kind == protocol.StepSurvey:
 		l.mark = j.mark
+		l.progress.Past = l.progress.Past.Surveyed(j.mark)
 		l.succeeded()
 	default:
 		l.mark = l.mark.After(j.step.Work.Content, j.outcome)

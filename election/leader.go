@@ -16,8 +16,11 @@ type leadership struct {
 	session *etcd.Session
 	key     string
 	epoch   int64
-	// confirmed: a transaction has found the key to be this leader's (DESIGN 4.6).
-	confirmed bool
+	// confirmed is when a transaction had found the key to be this leader's
+	// (DESIGN 4.6); zero: none has.
+	confirmed time.Time
+	status    protocol.StatusView // of the newest snapshot
+	unsure    []unsure
 
 	mark     protocol.Mark
 	progress protocol.Progress // but for what the clock says
@@ -49,7 +52,9 @@ func (e *Election) lead(ctx context.Context, s *etcd.Session, key string, epoch 
 		l.stop()
 		if l.wedged {
 			err = errors.Join(ErrWedged, err)
+			return
 		}
+		l.giveUp(ctx)
 	}()
 	for !l.wedged {
 		changes := l.changes()
@@ -67,11 +72,7 @@ func (e *Election) lead(ctx context.Context, s *etcd.Session, key string, epoch 
 			pause(ctx, etcdPause)
 			continue
 		}
-		if !l.confirmed {
-			l.confirmed = true
-			e.metrics.elections.Inc()
-			e.cfg.Log.Info("elected", "epoch", epoch)
-		}
+		l.confirm(&in)
 		step := protocol.Next(in)
 		l.show(step)
 		switch l.execute(ctx, step) {
@@ -89,11 +90,24 @@ func (e *Election) lead(ctx context.Context, s *etcd.Session, key string, epoch 
 	return l.ended(ErrWedged)
 }
 
+// confirm takes over a snapshot, which has confirmed the leadership. The first
+// one tells of the leaders before.
+func (l *leadership) confirm(in *protocol.Input) {
+	l.status = in.Status
+	if l.confirmed.IsZero() {
+		l.confirmed = time.Now()
+		l.progress.Past = protocol.PastOf(in.Status)
+		l.e.metrics.elections.Inc()
+		l.e.cfg.Log.Info("elected", "epoch", l.epoch, "past", l.progress.Past.String())
+	}
+	in.Progress.Past = l.progress.Past
+}
+
 // ended notes why a confirmed leadership is over. From then on nobody is told
 // that this node leads, while its job is stopped and its lease given back.
 func (l *leadership) ended(err error) error {
 	l.e.out()
-	if !l.confirmed {
+	if l.confirmed.IsZero() {
 		return err
 	}
 	reason := lostReason

@@ -3,6 +3,8 @@ package election
 import (
 	"context"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // yield is what an election remembers of an API that is out of reach, from one
@@ -35,7 +37,7 @@ func (y *yield) worked() { y.pause = 0 }
 func (e *Election) awaitAPI(ctx context.Context) error {
 	for {
 		limited, cancel := context.WithTimeout(ctx, surveyLimit)
-		_, err := e.cfg.Applier.Survey(limited)
+		_, err := e.cfg.Applier.Survey(limited, protocol.Work{}, time.Time{})
 		cancel()
 		if err == nil {
 			break

@@ -21,6 +21,7 @@ type Progress struct {
 	Owed     int  // objects whose removal that pass left for later (6.3)
 	Due      bool // a full pass is due, by time or by drift (6.5)
 	APIGone  bool // the own apiserver has been out of reach for too long (4.7)
+	Past     Past // of the leaders before this one
 }
 
 // Next decides what the leader does now (DESIGN 4.5). It is total and has no
@@ -70,12 +71,12 @@ func withoutStatus(in Input) Step {
 		return in.write("4.5 rule 3", Target(Status{ContentEpoch: fin.Epoch}, in.Local), "all objects are in place")
 	}
 	if in.Mark.Kind == MarkUnknown {
-		return Step{Kind: StepSurvey, Rule: "4.5 rule 7", Message: "there is no status: the objects have to tell whether the cluster is new"}
+		return in.survey("4.5 rule 7", "there is no status: the objects have to tell whether the cluster is new")
 	}
 	if in.Mark.Kind == MarkPresent && in.Mark.FirstDone && len(in.Mark.Entries) > 0 {
 		return in.write("4.5 rule 7", Rebuild(in.Mark, in.Local), "the status was lost and is rebuilt from the mark")
 	}
-	first := in.reconcile("4.5 rule 3", in.content(in.Mark.newest()), "the first reconciliation")
+	first := in.change("4.5 rule 3", in.content(in.Mark.newest()), "the first reconciliation")
 	first.Work.First = true
 	return first
 }
@@ -124,7 +125,7 @@ func keep(in Input, content Content) Step {
 func work(in Input, content Content) Step {
 	now := in.Status.Status
 	if content.Epoch != now.ContentEpoch && in.Mark.Kind == MarkUnknown {
-		return Step{Kind: StepSurvey, Rule: "4.5 rule 5", Message: "the content changes: its epoch has to be above that of any object"}
+		return in.survey("4.5 rule 5", "the content changes: its epoch has to be above that of any object")
 	}
 	working := now
 	working.State = Working
@@ -134,7 +135,7 @@ func work(in Input, content Content) Step {
 		return in.write("4.5 rule 5", working, "work begins")
 	}
 	if in.Progress.Finished != content {
-		return in.reconcile("4.5 rule 5", content, "the objects become those of the bundle")
+		return in.change("4.5 rule 5", content, "the objects become those of the bundle")
 	}
 	return in.write("4.5 rule 5", Target(now, in.Local), "all objects are in place")
 }
@@ -199,11 +200,36 @@ func (in Input) removals() bool {
 	return in.Local.PruneImmediately || removalsDue(in.Fleet, in.Local.Version.Release)
 }
 
+// survey asks for the mark.
+func (in Input) survey(rule, message string) Step {
+	return Step{Kind: StepSurvey, Rule: rule, Message: message, Work: Work{Beside: in.beside()}}
+}
+
+// reconcile keeps the objects at a content that is there already.
 func (in Input) reconcile(rule string, c Content, message string) Step {
 	return Step{
 		Kind: StepReconcile, Rule: rule, Message: message,
-		Work: Work{Content: c, Removals: in.removals(), LeaderEpoch: in.Local.Epoch},
+		Work: Work{Content: c, Removals: in.removals(), LeaderEpoch: in.Local.Epoch, Beside: in.beside()},
 	}
+}
+
+// change brings the objects to a content. DONE follows, so nothing may land
+// after its last list that is not of this content (6.4).
+func (in Input) change(rule string, c Content, message string) Step {
+	if in.Progress.Past == PastUndrained {
+		message += fmt.Sprintf("; the leader before may have requests under way, so this is done %.0f s after the election at the earliest", DrainTime.Seconds())
+	}
+	step := in.reconcile(rule, c, message)
+	step.Work.Wait = true
+	return step
+}
+
+// beside is what a mark has to say that is made anew.
+func (in Input) beside() Content {
+	if in.Status.Kind != StatusPresent {
+		return Content{}
+	}
+	return in.Status.Status.covers()
 }
 
 func (in Input) write(rule string, s Status, message string) Step {

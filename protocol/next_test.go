@@ -144,16 +144,16 @@ func TestNext(t *testing.T) {
 			"Survey (4.5 rule 7)"},
 		{"rule 3: a new cluster: reconcile, no status before",
 			given(absent()).mark(Mark{Kind: MarkAbsent}),
-			"Reconcile (4.5 rule 3) 1.1.0@1 digest=d1.1 M=1.0.0 A=1.0.0 removals=true"},
+			"Reconcile (4.5 rule 3) 1.1.0@1 digest=d1.1 M=1.0.0 A=1.0.0 removals=true wait=true"},
 		{"rule 3: garbage in a new cluster's status key",
 			given(corruptStatus()).mark(Mark{Kind: MarkAbsent}),
-			"Reconcile (4.5 rule 3) 1.1.0@1 digest=d1.1 M=1.0.0 A=1.0.0 removals=true"},
+			"Reconcile (4.5 rule 3) 1.1.0@1 digest=d1.1 M=1.0.0 A=1.0.0 removals=true wait=true"},
 		{"rule 3: a first reconciliation that was not finished, by the same content",
 			given(absent()).mark(Mark{Kind: MarkPresent, Entries: []Content{ours(3)}, HighestEpoch: 3}),
-			"Reconcile (4.5 rule 3) 1.1.0@3 digest=d1.1 M=1.0.0 A=1.0.0 removals=true"},
+			"Reconcile (4.5 rule 3) 1.1.0@3 digest=d1.1 M=1.0.0 A=1.0.0 removals=true wait=true"},
 		{"rule 3: the same, by other content: its epoch is above",
 			given(absent()).mark(Mark{Kind: MarkPresent, Entries: []Content{ours(2), content("1.0.0", "1.0.0", 3)}, HighestEpoch: 3}),
-			"Reconcile (4.5 rule 3) 1.1.0@4 digest=d1.1 M=1.0.0 A=1.0.0 removals=true"},
+			"Reconcile (4.5 rule 3) 1.1.0@4 digest=d1.1 M=1.0.0 A=1.0.0 removals=true wait=true"},
 		{"rule 3: the target only when all is in place",
 			given(absent()).mark(Mark{Kind: MarkAbsent}).progress(Progress{Finished: ours(1)}),
 			"Write (4.5 rule 3) DONE version=1.1.0 min=1.0.0 content=1.1.0@1 digest=d1.1 epoch=7 drained=0 leader=me if epoch=7 status=0"},
@@ -163,19 +163,19 @@ func TestNext(t *testing.T) {
 			"Write (4.5 rule 4) DONE version=1.1.0 min=1.0.0 content=1.1.0@4 digest=d1.1 epoch=7 drained=0 leader=me if epoch=7 status=50"},
 		{"rule 4: reconciles once in this epoch",
 			given(present(target().by("me", 7))),
-			"Reconcile (4.5 rule 4) 1.1.0@4 digest=d1.1 M=1.0.0 A=1.0.0 removals=true"},
+			"Reconcile (4.5 rule 4) 1.1.0@4 digest=d1.1 M=1.0.0 A=1.0.0 removals=true wait=false"},
 		{"rule 4: then holds",
 			given(present(target().by("me", 7))).progress(Progress{Finished: ours(4)}),
 			"Hold (4.5 rule 4)"},
 		{"rule 4: a pass is due",
 			given(present(target().by("me", 7))).progress(Progress{Finished: ours(4), Due: true}),
-			"Reconcile (4.5 rule 4) 1.1.0@4 digest=d1.1 M=1.0.0 A=1.0.0 removals=true"},
+			"Reconcile (4.5 rule 4) 1.1.0@4 digest=d1.1 M=1.0.0 A=1.0.0 removals=true wait=false"},
 		{"rule 4: removals wait for an older record, though it is dead",
 			given(present(target().by("me", 7)), controller("old", "1.0.0").dead()).progress(Progress{Finished: ours(4), Owed: 2}),
 			"Hold (4.5 rule 4)"},
 		{"rule 4: removals fall due",
 			given(present(target().by("me", 7)), controller("peer", "1.1.0")).progress(Progress{Finished: ours(4), Owed: 2}),
-			"Reconcile (4.5 rule 4) 1.1.0@4 digest=d1.1 M=1.0.0 A=1.0.0 removals=true"},
+			"Reconcile (4.5 rule 4) 1.1.0@4 digest=d1.1 M=1.0.0 A=1.0.0 removals=true wait=false"},
 		{"6.4: an object bears a higher epoch than the status",
 			given(present(target().by("me", 7))).mark(Mark{Kind: MarkPresent, FirstDone: true, Entries: []Content{ours(4)}, HighestEpoch: 12}),
 			"Write (4.5 rule 5) WORKING version=1.1.0 min=1.0.0 content=1.1.0@13 digest=d1.1 epoch=7 drained=0 leader=me if epoch=7 status=50"},
@@ -191,13 +191,13 @@ func TestNext(t *testing.T) {
 			"Write (4.5 rule 5) WORKING version=1.0.0 min=1.0.0 content=1.1.0@4 digest=d1.1 epoch=7 drained=0 leader=me if epoch=7 status=50"},
 		{"rule 5: no write where all stands there already",
 			given(present(working()), controller("old", "1.0.0")),
-			"Reconcile (4.5 rule 5) 1.1.0@4 digest=d1.1 M=1.0.0 A=1.0.0 removals=false"},
+			"Reconcile (4.5 rule 5) 1.1.0@4 digest=d1.1 M=1.0.0 A=1.0.0 removals=false wait=true"},
 		{"rule 5: the target when all is in place",
 			given(present(working())).progress(Progress{Finished: ours(4)}),
 			"Write (4.5 rule 5) DONE version=1.1.0 min=1.0.0 content=1.1.0@4 digest=d1.1 epoch=7 drained=0 leader=me if epoch=7 status=50"},
 		{"rule 5: what was finished for another content does not count",
 			given(present(working())).progress(Progress{Finished: ours(3)}),
-			"Reconcile (4.5 rule 5) 1.1.0@4 digest=d1.1 M=1.0.0 A=1.0.0 removals=true"},
+			"Reconcile (4.5 rule 5) 1.1.0@4 digest=d1.1 M=1.0.0 A=1.0.0 removals=true wait=true"},
 		{"rule 5: a status written by hand",
 			given(present(Status{State: Done, Version: ver("1.0.0"), MinCompatible: rel("1.0.0"), ContentRelease: rel("1.0.0")})).mark(Mark{Kind: MarkAbsent}),
 			"Write (4.5 rule 5) WORKING version=1.0.0 min=1.0.0 content=1.1.0@1 digest=d1.1 epoch=7 drained=0 leader=me if epoch=7 status=50"},
@@ -396,5 +396,29 @@ func TestNext_cannotRoll(t *testing.T) {
 	in.Local.Constraints = Constraints{MinReconciler: rel("1.1.0"), MinApiserver: rel("1.1.0")}
 	if got := Next(in).Message; !strings.Contains(got, "minReconcilerRelease 1.1.0 and minApiserverRelease 1.1.0 are both above 1.0.0") {
 		t.Errorf("got %s", got)
+	}
+}
+
+// A change of content waits for what may land, the same content does not, and
+// each says what a mark that is made anew has to name (6.4).
+func TestNextWaits(t *testing.T) {
+	in := Input{Local: Local{ID: "a", Version: Version{Release: rel("1.2.0")}, Constraints: Constraints{MinApiserver: rel("1.1.0")}, Digest: "d", Epoch: 7}}
+	in.Status = StatusView{Kind: StatusPresent, Revision: 3, Status: Status{
+		State: Working, Version: Version{Release: rel("1.1.0")}, MinCompatible: rel("1.1.0"), Leader: "a", Epoch: 7,
+		Digest: "d", ContentRelease: rel("1.2.0"), ContentEpoch: 4,
+	}}
+	in.Mark = Mark{Kind: MarkPresent, FirstDone: true, HighestEpoch: 4}
+	step := Next(in)
+	beside := Content{Release: rel("1.1.0"), Constraints: Constraints{MinApiserver: rel("1.1.0")}, Epoch: 4}
+	if step.Kind != StepReconcile || !step.Work.Wait || step.Work.Beside != beside {
+		t.Errorf("got %s beside %s, want a pass that waits, beside %s", step, step.Work.Beside, beside)
+	}
+	in.Status.Status = Target(in.Status.Status, in.Local)
+	if step := Next(in); step.Kind != StepReconcile || step.Work.Wait {
+		t.Errorf("got %s, want a pass that does not wait: the content is there", step)
+	}
+	in.Status, in.Mark = StatusView{Kind: StatusAbsent}, Mark{Kind: MarkAbsent}
+	if step := Next(in); step.Kind != StepReconcile || !step.Work.Wait || step.Work.Beside != (Content{}) {
+		t.Errorf("got %s beside %s, want a first pass that waits, beside nothing", step, step.Work.Beside)
 	}
 }

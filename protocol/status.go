@@ -118,6 +118,19 @@ func Restrict(now Status, local Local) Status {
 	return out
 }
 
+// covers is the one content that stands for all that may be present while s is
+// the status: by the invariant Covers that is of a release not below s's
+// version, and needs no more than s's minimum. The stamps on the objects would
+// say less (content that was already there) and too much: an object that no
+// content changed keeps the stamp of the oldest.
+func (s Status) covers() Content {
+	return Content{
+		Release:     s.Version.Release,
+		Constraints: Constraints{MinApiserver: s.MinCompatible},
+		Epoch:       max(1, s.ContentEpoch), // a status written by hand may name none
+	}
+}
+
 // Rebuild returns a status that excludes no more than any status since the
 // mark was last written: WORKING, the lowest release and the highest
 // minApiserverRelease of all content that may be present (4.5 rule 7). The

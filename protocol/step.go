@@ -68,6 +68,14 @@ type Work struct {
 	// says so by now, the work is unfounded. Without First there is a status, so
 	// that a mark which has to be made anew says firstDone at once.
 	First bool
+	// Wait says that DONE follows: the list that finds everything in place counts
+	// only if it was begun when no request of a former leader, and none of other
+	// content, could land any more (6.4).
+	Wait bool
+	// Beside is the entry that a mark gets which has to be made anew beside a
+	// status. The zero Content: there is no status, and the stamps have to serve
+	// for the mark, once no request of a former leader can land any more.
+	Beside Content
 }
 
 // Step is a decision of the leader: everything the shell needs to carry it out
@@ -79,7 +87,7 @@ type Step struct {
 	Reason   Reason    // of StepResign
 	Withdraw bool      // of StepResign
 	Blockers []Blocker // of StepAwait, and of StepHold by rule 2
-	Work     Work      // of StepReconcile
+	Work     Work      // of StepReconcile; of StepSurvey Beside alone
 	Status   Status    // of StepWrite
 	Guard    Guard     // of StepWrite
 }
@@ -96,7 +104,7 @@ func (s Step) String() string {
 			fmt.Fprintf(&b, " fleet<=%d", s.Guard.FleetRevision)
 		}
 	case StepReconcile:
-		fmt.Fprintf(&b, " %s removals=%t", s.Work.Content, s.Work.Removals)
+		fmt.Fprintf(&b, " %s removals=%t wait=%t", s.Work.Content, s.Work.Removals, s.Work.Wait)
 	case StepResign:
 		fmt.Fprintf(&b, " %s withdraw=%t", s.Reason, s.Withdraw)
 	case StepAwait, StepHold, StepSurvey, StepUnset:
@@ -119,6 +127,9 @@ type Outcome struct {
 	// any object of the set. One that other content has taken counts as one
 	// higher.
 	HighestEpoch int64
+	// Unsure: a request that writes has an unknown outcome: it may land until
+	// DrainTime after the pass has ended. It counts also where the pass failed.
+	Unsure bool
 	// Unfounded: the mark is no longer the one that the work rests on
 	// (Work.First). Nothing was written; it has to be surveyed again.
 	Unfounded bool

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,12 +25,24 @@ const (
 	maxPause   = 5 * time.Second
 )
 
+// endGrace is how long a write that is under way may go on when its pass has to
+// end: a known outcome spares the next leader a wait (DESIGN 6.4).
+const endGrace = 2 * time.Second
+
+// quietPoll is the pause between two looks at an API in which requests of others
+// may still land.
+const quietPoll = 2 * time.Second
+
 // api sends requests that do not outlive the leader's lease.
 type api struct {
 	client *kube.Client
 	// lease is the instant after which nothing may be written. It moves as the
 	// lease is kept alive, so it is asked before each request.
 	lease func() time.Time
+	// quiet is the instant from which on no request of others can land; zero:
+	// none can.
+	quiet  time.Time
+	unsure *atomic.Bool // a write has an unknown outcome
 }
 
 // within runs one request within the lease.
@@ -43,6 +56,48 @@ func (a api) within(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	return do(ctx)
+}
+
+// write runs one request that writes. It is not cut short by the end of ctx at
+// once, and notes when its outcome is not known.
+func (a api) write(ctx context.Context, do func(context.Context) error) error {
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	on, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(endGrace, cancel) })
+	defer stop()
+	err := a.within(on, do)
+	if outcomeUnknown(err) {
+		a.unsure.Store(true)
+	}
+	return err
+}
+
+// outcomeUnknown reports whether a request that failed with err may still take
+// effect.
+func outcomeUnknown(err error) bool {
+	var transport *kube.TransportError
+	var status apierrors.APIStatus
+	switch {
+	case err == nil, errors.Is(err, ErrLeaseOver):
+		return false
+	case errors.As(err, &transport):
+		return !transport.Unsent
+	case errors.As(err, &status):
+		return status.Status().Code >= http.StatusInternalServerError
+	}
+	return true
+}
+
+// awaitQuiet waits a while for requests of others to land, and reports whether
+// what was read at or after looked may have to be read again.
+func (a api) awaitQuiet(ctx context.Context, looked time.Time) (again bool, err error) {
+	if !looked.Before(a.quiet) {
+		return false, nil
+	}
+	return true, sleep(ctx, min(quietPoll, max(0, time.Until(a.quiet))))
 }
 
 // read repeats a request that changes nothing while its failure may pass.

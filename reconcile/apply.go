@@ -169,7 +169,7 @@ func (a *applier) landed() result {
 func (a *applier) create(ctx context.Context) (result, error) {
 	a.stamp = stampOf(a.content)
 	body := a.wanted.stamped(a.stamp, a.resource)
-	err := a.within(ctx, func(ctx context.Context) (err error) {
+	err := a.write(ctx, func(ctx context.Context) (err error) {
 		a.live, err = a.client.Create(ctx, a.resource, body)
 		return err
 	})
@@ -199,7 +199,7 @@ func (a *applier) update(ctx context.Context) (result, error) {
 	body := a.wanted.stamped(a.stamp, a.resource)
 	before := a.live
 	if entries, needed := takeOver(body, a.live); needed {
-		err := a.within(ctx, func(ctx context.Context) error {
+		err := a.write(ctx, func(ctx context.Context) error {
 			live, err := a.client.SetManagedFields(ctx, a.resource, a.live, entries)
 			if err == nil {
 				a.live = live
@@ -213,7 +213,7 @@ func (a *applier) update(ctx context.Context) (result, error) {
 	body.SetUID(a.live.GetUID())
 	body.SetResourceVersion(a.live.GetResourceVersion())
 	var live *kube.Object
-	err := a.within(ctx, func(ctx context.Context) (err error) {
+	err := a.write(ctx, func(ctx context.Context) (err error) {
 		live, err = a.client.Apply(ctx, a.resource, body)
 		return err
 	})
@@ -229,7 +229,7 @@ func (a *applier) update(ctx context.Context) (result, error) {
 // delete makes room for the object to be created again. If this leader stops
 // here, the next one finds the object missing and creates it.
 func (a *applier) delete(ctx context.Context) error {
-	err := a.within(ctx, func(ctx context.Context) error { return a.client.Delete(ctx, a.resource, a.live) })
+	err := a.write(ctx, func(ctx context.Context) error { return a.client.Delete(ctx, a.resource, a.live) })
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}

@@ -207,7 +207,7 @@ func TestEndOfPass(t *testing.T) {
 	r.use("1.0.0", configMap("a", "x: one"), configMap("b", "x: one"))
 
 	t.Run("a lease that is over: nothing is sent", func(t *testing.T) {
-		_, err := r.reconciler.Reconcile(t.Context(), protocol.Work{Content: r.content}, func() time.Time { return time.Now() })
+		_, err := r.reconciler.Reconcile(t.Context(), protocol.Work{Content: r.content}, func() time.Time { return time.Now() }, time.Time{})
 		if !errors.Is(err, reconcile.ErrLeaseOver) || len(r.wire.sent()) != 0 {
 			t.Errorf("got %v and requests %q, want ErrLeaseOver and none", err, r.wire.sent())
 		}
@@ -226,7 +226,7 @@ func TestEndOfPass(t *testing.T) {
 				return time.Now()
 			}
 			return time.Now().Add(time.Hour)
-		})
+		}, time.Time{})
 		if !errors.Is(err, reconcile.ErrLeaseOver) || len(r.wire.writes()) != 1 {
 			t.Errorf("got %v and writes %q, want ErrLeaseOver and the mark alone", err, r.wire.writes())
 		}
@@ -251,7 +251,7 @@ func TestEndOfPass(t *testing.T) {
 		}
 		end := time.Now().Add(3 * time.Second)
 		longest.Store(0)
-		if _, err := r.reconciler.Reconcile(t.Context(), protocol.Work{Content: r.content}, func() time.Time { return end }); err != nil {
+		if _, err := r.reconciler.Reconcile(t.Context(), protocol.Work{Content: r.content}, func() time.Time { return end }, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		if got := time.Duration(longest.Load()); got > 3*time.Second {
@@ -261,7 +261,7 @@ func TestEndOfPass(t *testing.T) {
 	t.Run("the context ends", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err := r.reconciler.Reconcile(ctx, protocol.Work{Content: r.content}, longLease)
+		_, err := r.reconciler.Reconcile(ctx, protocol.Work{Content: r.content}, longLease, time.Time{})
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want context.Canceled", err)
 		}
@@ -332,7 +332,7 @@ func TestForbidden(t *testing.T) {
 	if !errors.As(err, &forbidden) {
 		t.Errorf("got %v, want a ForbiddenError", err)
 	}
-	if mark, err := r.reconciler.Survey(t.Context()); !errors.As(err, &forbidden) {
+	if mark, err := r.reconciler.Survey(t.Context(), protocol.Work{}, time.Time{}); !errors.As(err, &forbidden) {
 		t.Errorf("got %+v, %v, want a ForbiddenError", mark, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -47,14 +48,14 @@ func TestFirstBoot(t *testing.T) {
 		started <- err
 	}()
 	cluster.Await(t, "the built-in bundle to be in place", func(ctx context.Context) error {
-		mark, err := r.Survey(ctx)
+		mark, err := r.Survey(ctx, protocol.Work{}, time.Time{})
 		if err != nil {
 			return err
 		}
 		if mark.FirstDone {
 			t.Errorf("got %+v before the first pass was complete", mark)
 		}
-		out, err := r.Reconcile(ctx, work, longLease)
+		out, err := r.Reconcile(ctx, work, longLease, time.Time{})
 		if err != nil {
 			return err
 		}
@@ -66,7 +67,7 @@ func TestFirstBoot(t *testing.T) {
 	if err := <-started; err != nil {
 		t.Fatal(err)
 	}
-	if mark, err := r.Survey(t.Context()); err != nil || !mark.FirstDone {
+	if mark, err := r.Survey(t.Context(), protocol.Work{}, time.Time{}); err != nil || !mark.FirstDone {
 		t.Errorf("got %+v, %v, want it done", mark, err)
 	}
 }

@@ -140,8 +140,17 @@ func (r record) mark(highest int64) protocol.Mark {
 	}
 }
 
-// fromStamps rebuilds the record of a parent that was deleted or damaged from
-// what the objects say. Objects that were once stamped mean that a first
+// madeAnew is the record of a parent that was deleted or damaged. Beside a status
+// it is what the status covers, which is all that can be there. Without one the
+// stamps have to serve.
+func madeAnew(f found, work protocol.Work) record {
+	if work.Beside != (protocol.Content{}) {
+		return record{firstDone: true, entries: []protocol.Content{work.Beside}}
+	}
+	return fromStamps(stampsOf(f.live))
+}
+
+// fromStamps rebuilds a record from what the objects say. Objects that were once stamped mean that a first
 // reconciliation was under way at least; that it was finished is the careful
 // reading, for with firstDone the leader takes nobody's gate for new. Of one
 // release only the newest content is named, with the highest A of them all.

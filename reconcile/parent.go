@@ -175,7 +175,7 @@ func (a api) writeParent(ctx context.Context, p parent, s set, want *kube.Object
 }
 
 func (a api) tryParent(ctx context.Context, p parent, want *kube.Object) (written *kube.Object, err error) {
-	err = a.within(ctx, func(ctx context.Context) (err error) {
+	err = a.write(ctx, func(ctx context.Context) (err error) {
 		if p.obj == nil {
 			written, err = a.client.Create(ctx, parentResource(), want)
 		} else {

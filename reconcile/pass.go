@@ -55,14 +55,15 @@ func (p *pass) run(ctx context.Context) (err error) {
 	if p.parent, err = p.readParent(ctx, p.rec.set); err != nil {
 		return err
 	}
-	for range maxRounds {
+	for rounds := 0; rounds < maxRounds; {
+		looked := time.Now()
 		if err := p.look(ctx); err != nil {
 			return err
 		}
 		if p.highest > p.work.Content.Epoch {
 			return nil // the leader has to choose a higher content epoch
 		}
-		more, err := p.turn(ctx)
+		more, err := p.turn(ctx, looked)
 		newer, outbid := errors.AsType[*newerContentError](err)
 		switch {
 		case outbid:
@@ -71,21 +72,49 @@ func (p *pass) run(ctx context.Context) (err error) {
 		case errors.Is(err, errUnfounded):
 			p.unfounded = true
 			return nil
+		case errors.Is(err, errNotQuiet):
+			continue
 		case err != nil:
 			return err
 		case !more:
 			return p.finish(ctx)
 		}
+		rounds++
 	}
 	return nil
 }
 
-// turn makes a round, if the mark is what the work rests on.
-func (p *pass) turn(ctx context.Context) (more bool, err error) {
+// errNotQuiet says that requests of others may have landed since what was read
+// was read.
+var errNotQuiet = errors.New("requests of others may still land")
+
+// turn makes a round, if the mark is what the work rests on. What was read at
+// looked is the last word only if nothing can land after it any more: where it
+// finds all in place and a change ends with it, and where it takes the place of
+// the mark.
+func (p *pass) turn(ctx context.Context, looked time.Time) (more bool, err error) {
 	if err := p.founded(); err != nil {
 		return false, err
 	}
-	return p.round(ctx)
+	if !p.begun && needsStamps(p.parent, p.found, p.work) {
+		if err := p.rest(ctx, looked); err != nil {
+			return false, err
+		}
+	}
+	more, err = p.round(ctx)
+	if err == nil && !more && p.work.Wait {
+		err = p.rest(ctx, looked)
+	}
+	return more, err
+}
+
+// rest returns errNotQuiet, after a while, where something may have landed since
+// looked.
+func (p *pass) rest(ctx context.Context, looked time.Time) error {
+	if again, err := p.awaitQuiet(ctx, looked); err != nil || !again {
+		return err
+	}
+	return errNotQuiet
 }
 
 // look gathers and decides. Where most objects are known, their metadata shows
@@ -133,7 +162,7 @@ func (p *pass) record() record {
 	if p.parent.known {
 		return p.parent.record
 	}
-	return fromStamps(stampsOf(p.found.live))
+	return madeAnew(p.found, p.work)
 }
 
 // round does the next thing, and reports whether it did something: then what is

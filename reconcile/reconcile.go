@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -131,8 +132,10 @@ func (r *Reconciler) Answered() time.Time { return r.client.Answered() }
 
 // Reconcile makes the objects as work says. Nothing is written after lease(),
 // which is asked before each write. An error means that the pass could not be
-// done; objects that fail are no error but leave Outcome.Complete false.
-func (r *Reconciler) Reconcile(ctx context.Context, work protocol.Work, lease func() time.Time) (protocol.Outcome, error) {
+// done; objects that fail are no error but leave Outcome.Complete false. Until
+// quiet, requests of others may land in the API (DESIGN 6.4); zero: none can.
+// When ctx ends, a write that is under way may take another two seconds.
+func (r *Reconciler) Reconcile(ctx context.Context, work protocol.Work, lease func() time.Time, quiet time.Time) (protocol.Outcome, error) {
 	select {
 	case <-ctx.Done():
 		return protocol.Outcome{}, context.Cause(ctx)
@@ -140,7 +143,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, work protocol.Work, lease fu
 		defer func() { r.turn <- struct{}{} }()
 	}
 	began := time.Now()
-	p, err := r.newPass(work, lease)
+	p, err := r.newPass(work, lease, quiet)
 	if err == nil {
 		err = p.run(ctx)
 	}
@@ -156,6 +159,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, work protocol.Work, lease fu
 	} else {
 		report.LastError = err.Error()
 	}
+	outcome.Unsure = p != nil && p.unsure.Load()
 	if outcome.Complete {
 		result, report.LastSuccess = resultComplete, time.Now()
 	}
@@ -186,7 +190,7 @@ func (r *Reconciler) tell(report, last Report, result string) {
 }
 
 // newPass takes the newest bundle, if it is the one that work was decided for.
-func (r *Reconciler) newPass(work protocol.Work, lease func() time.Time) (*pass, error) {
+func (r *Reconciler) newPass(work protocol.Work, lease func() time.Time, quiet time.Time) (*pass, error) {
 	b := r.cfg.Bundle.Get()
 	if b == nil || b.Digest != work.Content.Digest {
 		changed := &BundleChangedError{Want: work.Content.Digest}
@@ -200,7 +204,7 @@ func (r *Reconciler) newPass(work protocol.Work, lease func() time.Time) (*pass,
 		return nil, err
 	}
 	return &pass{
-		rec: r, api: api{client: r.client, lease: lease},
+		rec: r, api: api{client: r.client, lease: lease, quiet: quiet, unsure: new(atomic.Bool)},
 		work: work, bundle: b, wanted: objects,
 		failed: map[key]string{}, stuck: map[key]string{}, written: map[key]verb{},
 	}, nil

@@ -53,7 +53,7 @@ func (r *remover) turn(ctx context.Context) error {
 	if epoch, ok := parseEpoch(r.live.GetAnnotations()[annotationEpoch]); ok && epoch > r.content.Epoch {
 		return &newerContentError{key: r.key, epoch: epoch}
 	}
-	err := r.within(ctx, func(ctx context.Context) error { return r.client.Delete(ctx, r.resource, r.live) })
+	err := r.write(ctx, func(ctx context.Context) error { return r.client.Delete(ctx, r.resource, r.live) })
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

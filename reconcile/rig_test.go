@@ -123,7 +123,7 @@ func (r *rig) pass() (protocol.Outcome, error) {
 
 func (r *rig) work(w protocol.Work) (protocol.Outcome, error) {
 	r.wire.reset()
-	return r.reconciler.Reconcile(r.t.Context(), w, longLease)
+	return r.reconciler.Reconcile(r.t.Context(), w, longLease, time.Time{})
 }
 
 func longLease() time.Time { return time.Now().Add(time.Hour) }
@@ -291,6 +291,6 @@ func isVerb(verb, part string) func(*http.Request) bool {
 
 // fits says that a Reconciler is what package election asks for.
 var _ interface {
-	Survey(ctx context.Context) (protocol.Mark, error)
-	Reconcile(ctx context.Context, work protocol.Work, lease func() time.Time) (protocol.Outcome, error)
+	Survey(ctx context.Context, work protocol.Work, quiet time.Time) (protocol.Mark, error)
+	Reconcile(ctx context.Context, work protocol.Work, lease func() time.Time, quiet time.Time) (protocol.Outcome, error)
 } = (*reconcile.Reconciler)(nil)

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -10,43 +11,67 @@ import (
 
 // Survey reads the mark, and the highest content epoch of any object of the
 // set. It writes nothing and needs no lease. Where the parent is gone or
-// damaged, the stamps on the objects serve for it. An error means that the mark
-// is neither there nor absent: something that it needs could not be read.
-func (r *Reconciler) Survey(ctx context.Context) (protocol.Mark, error) {
-	a := api{client: r.client, lease: endless}
+// damaged, work.Beside serves for it, and where there is none the stamps on the
+// objects, as they are once quiet has come. An error means that the mark is
+// neither there nor absent: something that it needs could not be read.
+func (r *Reconciler) Survey(ctx context.Context, work protocol.Work, quiet time.Time) (protocol.Mark, error) {
+	a := api{client: r.client, lease: endless, quiet: quiet, unsure: new(atomic.Bool)}
+	for {
+		looked := time.Now()
+		p, f, err := r.surveyOnce(ctx, a)
+		if err != nil {
+			return protocol.Mark{}, fmt.Errorf("survey: %w", err)
+		}
+		if !needsStamps(p, f, work) {
+			return judgeMark(p, f, work), nil
+		}
+		if again, err := a.awaitQuiet(ctx, looked); err != nil || !again {
+			return judgeMark(p, f, work), err
+		}
+	}
+}
+
+// surveyOnce reads the parent and the metadata of all objects.
+func (r *Reconciler) surveyOnce(ctx context.Context, a api) (parent, found, error) {
 	p, err := a.readParent(ctx, r.set)
 	if err != nil {
-		return protocol.Mark{}, fmt.Errorf("survey: %w", err)
+		return parent{}, found{}, err
 	}
 	objects, err := r.wanted(r.cfg.Bundle.Get())
 	if err != nil {
-		return protocol.Mark{}, fmt.Errorf("survey: %w", err)
+		return parent{}, found{}, err
 	}
 	f, err := r.gatherer(a).gather(ctx, kindsOf(objects), p.kinds, metadata)
 	if err != nil {
-		return protocol.Mark{}, fmt.Errorf("survey: %w", err)
+		return parent{}, found{}, err
 	}
 	for _, gvk := range sortedKinds(f.kinds) {
 		if err := f.kinds[gvk].err; err != nil {
-			return protocol.Mark{}, fmt.Errorf("survey %s: %w", gvk.Kind, err)
+			return parent{}, found{}, fmt.Errorf("%s: %w", gvk.Kind, err)
 		}
 	}
-	return judgeMark(p, f), nil
+	return p, f, nil
 }
 
-// judgeMark is what the parent and the stamps come to.
-func judgeMark(p parent, f found) protocol.Mark {
+// needsStamps reports whether nothing but the stamps on the objects tells what
+// is there.
+func needsStamps(p parent, f found, work protocol.Work) bool {
+	return !p.known && work.Beside == (protocol.Content{}) && len(stampsOf(f.live)) > 0
+}
+
+// judgeMark is what the parent, the status and the stamps come to.
+func judgeMark(p parent, f found, work protocol.Work) protocol.Mark {
 	highest := highestEpoch(f.live)
 	if p.known {
 		return p.record.mark(highest)
 	}
-	stamps := stampsOf(f.live)
-	if len(stamps) == 0 {
+	anew := madeAnew(f, work)
+	if len(anew.entries) == 0 {
 		// Neither a mark nor anything that ever bore one. An epoch without the
 		// rest of its stamp still counts, so that nothing is locked out.
 		return protocol.Mark{Kind: protocol.MarkAbsent, HighestEpoch: highest}
 	}
-	return fromStamps(stamps).mark(highest)
+	return anew.mark(highest)
 }
 
 // endless is the lease of a survey: it only reads.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile"
@@ -12,7 +13,7 @@ import (
 
 func (r *rig) survey() protocol.Mark {
 	r.t.Helper()
-	mark, err := r.reconciler.Survey(r.t.Context())
+	mark, err := r.reconciler.Survey(r.t.Context(), protocol.Work{}, time.Time{})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -89,7 +90,7 @@ func TestSurvey(t *testing.T) {
 	t.Run("an API that does not answer is an error, never absent", func(t *testing.T) {
 		r.wire.setFault(func(*http.Request, http.RoundTripper) (*http.Response, error) { return nil, errors.New("gone") })
 		defer r.wire.setFault(nil)
-		_, err := r.reconciler.Survey(t.Context())
+		_, err := r.reconciler.Survey(t.Context(), protocol.Work{}, time.Time{})
 		if _, ok := errors.AsType[*reconcile.UnreachableError](err); !ok {
 			t.Errorf("got %v, want an UnreachableError", err)
 		}
@@ -97,7 +98,7 @@ func TestSurvey(t *testing.T) {
 	t.Run("a list that fails is an error", func(t *testing.T) {
 		r.wire.setFault(refuseList)
 		defer r.wire.setFault(nil)
-		if mark, err := r.reconciler.Survey(t.Context()); err == nil {
+		if mark, err := r.reconciler.Survey(t.Context(), protocol.Work{}, time.Time{}); err == nil {
 			t.Errorf("got %+v, want an error", mark)
 		}
 	})

@@ -74,6 +74,16 @@ func (s *Store) Get(ctx context.Context) (Observed, error) {
 // ErrGuard where it does not hold; any other error leaves open whether st was
 // written.
 func (s *Store) Write(ctx context.Context, leaderKey string, st protocol.Status, guard protocol.Guard) error {
+	return s.commit(ctx, leaderKey, st, guard)
+}
+
+// Resign does what Write does, and gives up the leader's key in the same
+// transaction, so that nobody leads who does not know what st says (6.4).
+func (s *Store) Resign(ctx context.Context, leaderKey string, st protocol.Status, guard protocol.Guard) error {
+	return s.commit(ctx, leaderKey, st, guard, clientv3.OpDelete(leaderKey))
+}
+
+func (s *Store) commit(ctx context.Context, leaderKey string, st protocol.Status, guard protocol.Guard, more ...clientv3.Op) error {
 	value, err := Encode(st, time.Now())
 	if err != nil {
 		return fmt.Errorf("write status: %w", err)
@@ -88,7 +98,7 @@ func (s *Store) Write(ctx context.Context, leaderKey string, st protocol.Status,
 		// (FACTS 6.2).
 		conds = append(conds, clientv3.Compare(clientv3.ModRevision(s.client.Keys.Nodes()).WithPrefix(), "<", guard.FleetRevision+1))
 	}
-	resp, err := s.client.Txn(ctx, conds, []clientv3.Op{clientv3.OpPut(key, string(value))}, nil)
+	resp, err := s.client.Txn(ctx, conds, append([]clientv3.Op{clientv3.OpPut(key, string(value))}, more...), nil)
 	if err != nil {
 		return fmt.Errorf("write status: %w", err)
 	}
