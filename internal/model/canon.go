@@ -99,7 +99,7 @@ func (t *turn) epochs(visit func(*uint8)) {
 			continue
 		}
 		visitEntries(&l.mark.entries, visit)
-		for _, e := range []*uint8{&l.mark.highest, &l.finished.epoch, &l.write.status.content.epoch, &l.pass.content.epoch} {
+		for _, e := range []*uint8{&l.mark.highest, &l.finished.epoch, &l.write.status.content.epoch, &l.pass.content.epoch, &l.pass.beside.epoch} {
 			visit(e)
 		}
 		visitRequest(&l.pass.request, visit)

@@ -111,12 +111,17 @@ func monotone(releases int) [][]int {
 
 // contents is how many contents nodes can run. They are numbered from 1, by
 // release and build. Above them, one number for each release stands for "of
-// that release, digest unknown": what a stamp tells.
+// that release, digest unknown": what a stamp tells. Above those, one for each
+// release and minimum stands for all that a status covers.
 func (c *Config) contents() int { return c.Releases * c.Builds }
 
 // releaseOf returns the release of a content, also of one known from a stamp.
 func (c *Config) releaseOf(content uint8) int {
-	if n := c.contents(); int(content) > n {
+	n := c.contents()
+	switch {
+	case int(content) > n+c.Releases:
+		return (int(content)-n-c.Releases-1)/c.Releases + 1
+	case int(content) > n:
 		return int(content) - n
 	}
 	return (int(content)-1)/c.Builds + 1
@@ -136,6 +141,9 @@ func (c *Config) content(e entry) protocol.Content {
 	r := c.releaseOf(e.content)
 	out := protocol.Content{Release: release(r), Epoch: int64(e.epoch)}
 	out.Constraints.MinApiserver = release(c.A[r-1])
+	if n := c.contents() + c.Releases; int(e.content) > n {
+		out.Constraints.MinApiserver = release((int(e.content)-n-1)%c.Releases + 1)
+	}
 	if int(e.content) <= c.contents() {
 		out.Constraints.MinReconciler = release(c.M[r-1])
 		out.Digest = c.digest(e.content)
@@ -154,8 +162,11 @@ func (c *Config) entry(p protocol.Content) entry {
 	e := entry{epoch: uint8(p.Epoch)}
 	switch {
 	case r == 0:
-	case p.Digest == "":
+	case p.Digest == "" && (p.Constraints.MinApiserver == release(0) || p.Constraints.MinApiserver == release(c.A[r-1])):
 		e.content = uint8(c.contents() + r)
+	case p.Digest == "":
+		least := int(p.Constraints.MinApiserver.Major)
+		e.content = uint8(c.contents() + c.Releases + (r-1)*c.Releases + least)
 	default:
 		e.content = uint8((r-1)*c.Builds + int(p.Digest[len(p.Digest)-1]-'a') + 1)
 	}

@@ -33,6 +33,34 @@ func (t *turn) elect(i int) bool {
 	return true
 }
 
+// resign ends a leadership in good order: what is recorded tells the next
+// leader whether it has to wait (election.leadership.giveUp).
+func (t *turn) resign(l int) {
+	lead := &t.w.leaders[l]
+	t.abandon(l)
+	if st, drained := protocol.Drain(t.farewell(l)); drained && lead.seen && lead.key {
+		t.say("  and leaves nothing behind that can land")
+		t.setStatus(t.cfg.packed(st))
+	}
+	t.depose(l)
+}
+
+// farewell is what a leader knows that gives its key up.
+func (t *turn) farewell(l int) protocol.Farewell {
+	lead := &t.w.leaders[l]
+	f := protocol.Farewell{
+		Status: t.cfg.view(t.w.status), Epoch: formerEpoch + int64(lead.epoch), Past: lead.past,
+		Waited: t.othersEnded(l), Ended: t.ownEnded(l, entry{}),
+	}
+	if !t.cfg.holds(DrainInherits) {
+		f.Past = protocol.PastDrained
+	}
+	if !t.cfg.holds(KnownOutcomes) {
+		f.Ended = true
+	}
+	return f
+}
+
 func (t *turn) keyStands() bool {
 	return slices.ContainsFunc(t.w.leaders[:], func(l leader) bool { return l.on && l.key })
 }
@@ -63,7 +91,9 @@ func (t *turn) renumber(l int) {
 	for i := range t.w.leaders {
 		lead := &t.w.leaders[i]
 		move(&lead.epoch)
-		move(&lead.write.status.epoch)
+		if lead.write.status.kind == protocol.StatusPresent {
+			move(&lead.write.status.epoch)
+		}
 		move(&lead.pass.request.leader)
 	}
 	for i := range t.w.orphans {
@@ -82,6 +112,9 @@ func (t *turn) look(l int) bool {
 		t.say("%s finds that it does not lead any more", t.name(int(lead.node)))
 		t.depose(l)
 		return true
+	}
+	if !lead.seen {
+		lead.seen, lead.past = true, protocol.PastOf(t.cfg.view(t.w.status))
 	}
 	step := t.next(l)
 	t.count.step(step)
@@ -104,13 +137,13 @@ func (t *turn) next(l int) *protocol.Step {
 func (c *Config) input(w *World, l int) protocol.Input {
 	lead := &w.leaders[l]
 	local := c.local(w, int(lead.node))
-	local.Epoch = int64(lead.epoch)
+	local.Epoch = formerEpoch + int64(lead.epoch)
 	view := c.view(w.status)
 	if w.status.epoch == lead.epoch && w.status.epoch != 0 {
 		view.Status.Leader = local.ID
 	}
 	in := protocol.Input{Local: local, Fleet: c.fleet(w), Status: view, Mark: c.mark(lead.mark)}
-	in.Progress.Due = lead.due
+	in.Progress.Due, in.Progress.Past = lead.due, lead.past
 	if lead.finished != (entry{}) {
 		in.Progress.Finished = c.content(lead.finished)
 	}
@@ -125,7 +158,7 @@ func (t *turn) execute(l int, step *protocol.Step) bool {
 	switch step.Kind {
 	case protocol.StepResign:
 		t.say("%s resigns (%s)", name, step.Rule)
-		t.depose(l)
+		t.resign(l)
 		return true
 	case protocol.StepHold, protocol.StepAwait, protocol.StepUnset:
 		if lead.doing == nothing {
@@ -137,11 +170,13 @@ func (t *turn) execute(l int, step *protocol.Step) bool {
 	case protocol.StepSurvey:
 		stopped := lead.doing != nothing
 		t.abandon(l)
-		if !t.w.parent.exists && t.cfg.holds(DrainSurvey) && !t.quiet(l) {
+		beside := t.cfg.entry(step.Work.Beside)
+		if t.needsStamps(beside) && !t.stampsServe(l) {
 			return stopped // and waits
 		}
 		t.say("%s looks for the mark and the stamps in the API (%s)", name, step.Rule)
-		lead.mark = t.survey()
+		lead.mark = t.survey(beside)
+		lead.past = lead.past.Surveyed(t.cfg.mark(lead.mark))
 		return true
 	case protocol.StepReconcile:
 		return t.begin(l, step)
@@ -199,7 +234,10 @@ func (t *turn) begin(l int, step *protocol.Step) bool {
 		t.name(int(lead.node)), t.words(content.content), content.epoch, step.Rule)
 	first := t.w.status.kind != protocol.StatusPresent && !lead.mark.firstDone
 	lead.mark = m
-	lead.doing, lead.pass = passing, pass{content: content, removals: step.Work.Removals, first: first}
+	lead.doing, lead.pass = passing, pass{
+		content: content, removals: step.Work.Removals, first: first,
+		wait: step.Work.Wait, beside: t.cfg.entry(step.Work.Beside),
+	}
 	if t.cfg.Coarse {
 		t.list(l)
 	}

@@ -26,6 +26,7 @@ type facts struct {
 	mark        mark
 	finished    entry
 	due         bool
+	past        protocol.Past
 }
 
 type nodeFacts struct {
@@ -45,7 +46,7 @@ func (t *turn) factsOf(l int) facts {
 	lead := &t.w.leaders[l]
 	f := facts{
 		status: t.w.status, node: lead.node, epoch: lead.epoch, run: t.w.nodes[lead.node].run,
-		mark: lead.mark, finished: lead.finished, due: lead.due,
+		mark: lead.mark, finished: lead.finished, due: lead.due, past: lead.past,
 	}
 	t.recordFacts(&f)
 	return f

@@ -259,7 +259,8 @@ func (t *turn) start(i int, content uint8) bool {
 // leave ends whatever leadership a node believes in, in good order.
 func (t *turn) leave(i int) {
 	if l := t.leadership(i); l >= 0 {
-		t.depose(l)
+		t.say("%s steps down", t.name(i))
+		t.resign(l)
 	}
 }
 

@@ -100,16 +100,24 @@ func mutations() []mutation {
 			two(DrainSurvey, 1, 2).faults(2).bothLost(), 0,
 		},
 		{
+			"drained-for-those-before", "A short-lived leader that says it left nothing behind would hide the requests of the one before it.",
+			two(DrainInherits, 1, 1).faults(0).changes(4), 0,
+		},
+		{
+			"known-outcomes", "A request that timed out may still land; the next leader has to wait for it.",
+			two(KnownOutcomes, 1, 1), 0,
+		},
+		{
 			"first-only-once", "A leader that saw no mark goes on with a first reconciliation although another one has finished it since; what it writes was never announced by a restricted status.",
 			two(FirstOnce, 1, 2).fresh().faults(2).changes(2), 0,
 		},
 		{
-			"stamps-that-fit", "Objects that are the same in every content keep the stamp of the oldest: a mark made from that would have gates closed that serve.",
-			three(StampsFit).faults(2).changes(2), 0,
+			"status-serves", "Objects that are the same in every content keep the stamp of the oldest: a mark made from that would have gates closed that serve.",
+			three(StatusServes).faults(2).changes(2), 0,
 		},
 		{
 			"status-means-first-done", "Where all objects and the mark were deleted, the new mark is not that of a new cluster: gates serve on.",
-			two(StatusIsDone, 1, 2).faults(3).changes(1).objects(Changed), 0,
+			two(StatusIsDone|StatusServes, 1, 2).faults(3).changes(1).objects(Changed), StatusServes,
 		},
 		{
 			"epoch-taken", "A leader that looked before its predecessor's mark landed gives its content the same epoch: nothing tells a stale write from a current one.",

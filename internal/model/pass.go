@@ -7,8 +7,8 @@ import (
 )
 
 // survey reads the mark, or what the stamps tell of it (reconcile.Survey).
-func (t *turn) survey() mark {
-	m := t.known()
+func (t *turn) survey(beside entry) mark {
+	m := t.known(beside)
 	if m.kind == protocol.MarkAbsent {
 		m.highest = t.highestStamp()
 		return m
@@ -17,12 +17,16 @@ func (t *turn) survey() mark {
 	return m
 }
 
-// known is the mark of the parent, or what the stamps tell where there is none:
-// of each release the newest content (reconcile.fromStamps).
-func (t *turn) known() mark {
+// known is the mark of the parent. Where there is none, it is what the status
+// covers, and without a status what the stamps tell: of each release the newest
+// content (reconcile.madeAnew).
+func (t *turn) known(beside entry) mark {
 	p := t.w.parent
 	if p.exists {
 		return mark{kind: protocol.MarkPresent, firstDone: p.firstDone, entries: p.entries}
+	}
+	if beside.content != 0 && t.cfg.holds(StatusServes) {
+		return mark{kind: protocol.MarkPresent, firstDone: true, entries: entries{beside}}
 	}
 	out := mark{kind: protocol.MarkAbsent}
 	for r := 1; r <= t.cfg.Releases; r++ {
@@ -32,7 +36,7 @@ func (t *turn) known() mark {
 				e.epoch = max(e.epoch, o.stamp.epoch)
 			}
 		}
-		if e.epoch == 0 || t.ruledOut(r) {
+		if e.epoch == 0 {
 			continue
 		}
 		out.kind, out.firstDone = protocol.MarkPresent, true
@@ -41,14 +45,6 @@ func (t *turn) known() mark {
 		}
 	}
 	return out
-}
-
-// ruledOut reports whether the status says that no content of a release can be
-// present (Covers). A stamp of it is on an object that is the same in newer
-// content.
-func (t *turn) ruledOut(r int) bool {
-	s := t.w.status
-	return t.cfg.holds(StampsFit) && s.kind == protocol.StatusPresent && (r < int(s.version) || t.cfg.A[r-1] > int(s.least))
 }
 
 func (t *turn) highestStamp() uint8 {
@@ -117,6 +113,8 @@ func (t *turn) list(l int) bool {
 		p.at = finishing
 	case p.todo == 0:
 		return completed != t.w.complete // it waits until requests of others can no longer land
+	case t.needsStamps(p.beside) && !t.stampsServe(l):
+		return completed != t.w.complete
 	default:
 		t.say("%s lists the objects and finds %d to be written", name, ones(p.todo))
 		p.at = t.afterList(l)
@@ -192,19 +190,52 @@ func (t *turn) needed(i int, content entry) bool {
 	})
 }
 
-// drained reports whether a pass may end: with the wait of 6.4, only when nobody
-// else's requests can land any more.
-func (t *turn) drained(l int) bool { return !t.cfg.holds(DrainWait) || t.quiet(l) }
+// drained reports whether a list may be the last one of a pass.
+func (t *turn) drained(l int) bool {
+	lead := &t.w.leaders[l]
+	if !lead.pass.wait || !t.cfg.holds(DrainWait) {
+		return true
+	}
+	return t.waited(l) && t.ownEnded(l, lead.pass.content)
+}
 
-// quiet reports whether nobody else's requests can land any more.
-func (t *turn) quiet(l int) bool {
+// waited reports whether requests of former leaders have ended, as far as a
+// leader knows: it does not wait for what the past says is not there
+// (election.leadership.quiet).
+func (t *turn) waited(l int) bool {
+	return t.w.leaders[l].past == protocol.PastDrained || t.othersEnded(l)
+}
+
+// needsStamps reports whether nothing but the stamps tells what is there
+// (reconcile.needsStamps).
+func (t *turn) needsStamps(beside entry) bool {
+	return !t.w.parent.exists && (beside.content == 0 || !t.cfg.holds(StatusServes)) && t.highestStamp() > 0
+}
+
+// stampsServe reports whether they may serve for the mark now.
+func (t *turn) stampsServe(l int) bool { return !t.cfg.holds(DrainSurvey) || t.waited(l) }
+
+// othersEnded reports whether no request of anybody else can land any more.
+func (t *turn) othersEnded(l int) bool {
+	own := t.w.leaders[l].epoch
 	for _, r := range t.w.orphans {
-		if r.kind != noRequest {
+		if r.kind != noRequest && r.leader != own {
 			return false
 		}
 	}
 	for i := range t.w.leaders {
 		if i != l && t.w.leaders[i].pass.request.kind != noRequest {
+			return false
+		}
+	}
+	return true
+}
+
+// ownEnded reports whether no request of a leader can land any more that it no
+// longer waits for, but for those of one content.
+func (t *turn) ownEnded(l int, but entry) bool {
+	for _, r := range t.w.orphans {
+		if r.kind != noRequest && r.leader == t.w.leaders[l].epoch && r.content != but {
 			return false
 		}
 	}
@@ -232,9 +263,9 @@ func (t *turn) sendMark(l int, kind requestKind) bool {
 		kind: kind, create: !t.w.parent.exists && p.parent, fresh: p.parent, content: p.content, leader: lead.epoch,
 	}
 	if p.request.create && kind == beginRequest {
-		known := t.known()
+		known := t.known(p.beside)
 		p.request.entries = known.entries
-		p.request.firstDone = known.firstDone || t.w.status.kind == protocol.StatusPresent && t.cfg.holds(StatusIsDone)
+		p.request.firstDone = known.firstDone || !p.first && t.cfg.holds(StatusIsDone)
 	}
 	t.sent(l)
 	t.say("%s sends: the mark, %s", t.name(int(lead.node)), map[requestKind]string{
@@ -258,6 +289,7 @@ func (t *turn) sendObject(l int) bool {
 	fresh := p.fresh&(1<<i) != 0
 	p.request = request{
 		kind: objectRequest, object: uint8(i), create: o.form == 0 && fresh, fresh: fresh, content: p.content, stamp: p.content,
+		leader: lead.epoch,
 	}
 	t.sent(l)
 	t.say("%s sends: object %d as %s has it", t.name(int(lead.node)), i+1, t.words(p.content.content))

@@ -19,7 +19,7 @@ const (
 	DrainWait                          // DONE waits until requests of former leaders can no longer land (6.4)
 	DrainSurvey                        // stamps serve for a lost mark only when requests of former leaders can no longer land (6.4)
 	FirstOnce                          // a first reconciliation stops where the mark says that there was one (6.4)
-	StampsFit                          // stamps of content that the status rules out do not go into a new mark (follows from Covers)
+	StatusServes                       // a mark that is made anew beside a status names what the status covers, not what the stamps say
 	StatusIsDone                       // a mark that is made while there is a status has firstDone (6.4)
 	EpochTaken                         // a content epoch that the mark gives to other content is not used, but a higher one
 	NewerRegistered                    // newer content stays while a newer node is registered (4.5 rule 2)
@@ -28,11 +28,8 @@ const (
 	RegisteredBlock                    // blockers count while they are registered, not while they are alive (4.3)
 	KeysExpire                         // the key of a dead leader goes with its lease (4.6)
 	AbsentKeepsClosed                  // a gate that is not ready stays so while the status is gone (4.8)
+	DrainInherits                      // a leader drains only if the one before had, or its own wait is over (6.4)
+	KnownOutcomes                      // a leader drains only when the outcome of each of its requests is known (6.4)
 )
-
-// NotBuilt are rules that hold in a Config without Off, and that the programs do
-// not keep yet: the first two stand in DESIGN 6.4, the other is what the search
-// found to be missing. The stories in testdata tell what comes of it.
-const NotBuilt = DrainWait | DrainSurvey | StampsFit
 
 func (c *Config) holds(r Rule) bool { return c.Off&r == 0 }

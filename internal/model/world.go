@@ -39,6 +39,7 @@ type status struct {
 	state          protocol.State
 	version, least uint8 // releases; least is the minimum compatible release
 	epoch          uint8 // of the leader in World.leaders; 0: of a former one
+	drained        bool  // its leader's requests, and those of all before, have ended
 	content        entry
 }
 
@@ -76,6 +77,8 @@ type leader struct {
 	node     uint8
 	key      bool  // its key stands in etcd
 	epoch    uint8 // 1 is that of the first in World.leaders
+	seen     bool  // it has taken a snapshot
+	past     protocol.Past
 	mark     mark
 	finished entry
 	due      bool // a full pass is due
@@ -117,7 +120,9 @@ const (
 type pass struct {
 	content  entry
 	removals bool
-	first    bool // it was begun as the first reconciliation
+	first    bool  // it was begun as the first reconciliation
+	wait     bool  // its last list has to come when nothing can land
+	beside   entry // what a mark says that is made anew; none: what the stamps say
 	at       stage
 	todo     uint8 // objects to be written, one bit each
 	fresh    uint8 // objects whose resourceVersion is as it was read
@@ -144,7 +149,7 @@ type request struct {
 	fresh   bool // what it was decided on is still there
 	content entry
 	stamp   entry // for an object: the stamp to write
-	leader  uint8 // for the mark
+	leader  uint8 // who sent it; 0: a former one
 	// For a mark that is created: what it says. One that is updated says what
 	// the mark says that it is decided on, and more.
 	firstDone bool
@@ -180,7 +185,7 @@ func first(cfg *Config) World {
 		kind: protocol.StatusPresent, state: protocol.Done, version: 1, least: uint8(cfg.A[0]), epoch: 1, content: one,
 	}
 	w.leaders[0] = leader{
-		on: true, key: true, epoch: 1, finished: one,
+		on: true, key: true, epoch: 1, finished: one, seen: true, past: protocol.PastDrained,
 		mark: mark{kind: protocol.MarkPresent, firstDone: true, entries: entries{one}, highest: 1},
 	}
 	return w
@@ -250,20 +255,28 @@ func (c *Config) view(s status) protocol.StatusView {
 	return v
 }
 
+// formerEpoch is the epoch of a leader that is not in World.leaders any more.
+const formerEpoch = 10
+
 // plain leaves Leader empty: who wrote it shows in the epoch.
 func (c *Config) plain(s status) protocol.Status {
 	p := c.content(s.content)
-	return protocol.Status{
+	out := protocol.Status{
 		State: s.state, Version: version(int(s.version)), MinCompatible: release(int(s.least)),
-		Epoch: int64(s.epoch), Digest: p.Digest, ContentRelease: p.Release, ContentEpoch: p.Epoch,
+		Epoch: formerEpoch + int64(s.epoch), Digest: p.Digest, ContentRelease: p.Release, ContentEpoch: p.Epoch,
 	}
+	if s.drained {
+		out.DrainedEpoch = out.Epoch
+	}
+	return out
 }
 
 // packed is the inverse of plain.
 func (c *Config) packed(p protocol.Status) status {
 	return status{
 		kind: protocol.StatusPresent, state: p.State, version: uint8(p.Version.Release.Major), least: uint8(p.MinCompatible.Major),
-		epoch: uint8(p.Epoch), content: c.entry(protocol.Content{Release: p.ContentRelease, Digest: p.Digest, Epoch: p.ContentEpoch}),
+		epoch: uint8(p.Epoch - formerEpoch), drained: p.DrainedEpoch >= p.Epoch,
+		content: c.entry(protocol.Content{Release: p.ContentRelease, Digest: p.Digest, Epoch: p.ContentEpoch}),
 	}
 }
 
