@@ -36,6 +36,9 @@ type App struct {
 
 	local  *event.Value[protocol.Local]
 	bundle *event.Value[*bundle.Bundle]
+	// bundleProblem is why the bundle as it is in its folder is not used; empty:
+	// it is.
+	bundleProblem *event.Value[string]
 
 	etcd      *etcd.Client
 	follower  *fleet.Follower
@@ -83,12 +86,14 @@ func New(opts Options, log *slog.Logger) (*App, error) {
 	}
 	a := &App{
 		opts: opts, id: id, rest: kube,
-		log:        log.With("node", string(id.node)),
-		bundle:     event.New(b),
-		local:      event.New(localOf(id.node, b)),
-		says:       event.New(fleet.Says{}),
-		apiserver:  event.New(httpapi.APIServer{Enabled: opts.APIServerReadyz}),
-		etcdFaults: event.New[[]string](nil),
+		log:    log.With("node", string(id.node)),
+		bundle: event.New(b),
+
+		bundleProblem: event.New(""),
+		local:         event.New(localOf(id.node, b)),
+		says:          event.New(fleet.Says{}),
+		apiserver:     event.New(httpapi.APIServer{Enabled: opts.APIServerReadyz}),
+		etcdFaults:    event.New[[]string](nil),
 	}
 	if warning := notLocal(kube); warning != "" {
 		a.warnings = append(a.warnings, warning)

@@ -31,6 +31,8 @@ func (a *App) Run(ctx context.Context) error {
 	serving.start("status", a.store.Run)
 	serving.start("fleet", a.follower.Run)
 	serving.start("etcd servers", a.watchEtcdServers)
+	serving.start("bundle", a.watchBundle)
+	serving.start("digests", a.watchDigests)
 	if a.opts.APIServerReadyz {
 		serving.start("apiserver", func(ctx context.Context) error { return pollAPIServer(ctx, a.rest, a.apiserver) })
 	}

@@ -29,6 +29,12 @@ func (a *App) registerMetrics(reg prometheus.Registerer) {
 	gauge("lockstep_fleet_corrupt_records",
 		"Node records that cannot be decoded. Each blocks a restriction of the status: /status names them and says what to do.",
 		func() float64 { return float64(a.summary().Corrupt) })
+	gauge("lockstep_fleet_bundle_mismatches",
+		"Releases of which registered nodes have different bundles. Above 0, the objects depend on who leads: /status names the nodes; give all the same bundle.",
+		func() float64 { return float64(len(protocol.Mismatched(a.follower.Fleet().Get()))) })
+	gauge("lockstep_reconcile_bundle_rejected",
+		"1 while the bundle in --bundle is not the one in use: it does not load, or is of another release. /status says why (node.bundleProblem).",
+		func() float64 { return boolean[a.bundleProblem.Get() != ""] })
 	gauge("lockstep_fleet_upgrade_ready",
 		"1 while etcd is connected and the status is DONE at the one release of all controllers: only then start the next upgrade.",
 		func() float64 {

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"reflect"
+	"slices"
 
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
@@ -49,6 +50,7 @@ func (a *App) keepSnapshot(ctx context.Context) error {
 			changed(a.apiserver.Load()),
 			changed(a.etcdFaults.Load()),
 			changed(a.local.Load()),
+			changed(a.bundleProblem.Load()),
 		}
 		if now := a.look(); !reflect.DeepEqual(now, a.snapshot.Get()) {
 			a.snapshot.Set(now)
@@ -82,6 +84,7 @@ func (a *App) look() httpapi.Snapshot {
 		Roles:           own.Node.Roles,
 		Address:         a.address,
 		BundleSource:    a.bundleSource(),
+		BundleProblem:   a.bundleProblem.Get(),
 		Registration:    a.registrar.Registration().Get(),
 		Gate:            gateOf(a.gate.Verdict().Get(), observed, contact),
 		Status:          observed.View,
@@ -94,7 +97,7 @@ func (a *App) look() httpapi.Snapshot {
 			Revision: contact.Revision, Warnings: a.etcdFaults.Get(),
 		},
 		APIServer: a.apiserver.Get(),
-		Warnings:  a.warnings,
+		Warnings:  slices.Concat(a.warnings, digestWarnings(fleet)),
 	}
 }
 

@@ -1,0 +1,130 @@
+package app
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/internal/etcd/etcdtest"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// bundleReport is the part of /status that tells of bundles.
+type bundleReport struct {
+	Node  struct{ BundleDigest, BundleProblem string }
+	Ready struct{ Ready bool }
+	Fleet struct {
+		Nodes []struct{ ID, BundleDigest string }
+	}
+	Warnings []string
+}
+
+func (s *sidecar) awaitBundle(what string, ok func(bundleReport) bool) bundleReport {
+	s.Helper()
+	deadline := time.After(30 * time.Second)
+	for {
+		_, changed := s.app.snapshot.Load()
+		_, body := s.get("/status")
+		var r bundleReport
+		if err := json.Unmarshal([]byte(body), &r); err != nil {
+			s.Fatal(err)
+		}
+		if ok(r) {
+			return r
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			s.Fatalf("%s: not seen in time; last: %s", what, body)
+		}
+	}
+}
+
+func writeBundle(t *testing.T, dir, header, x string) {
+	t.Helper()
+	for name, text := range map[string]string{
+		"bundle.yaml": "apiVersion: lockstep.dev/v1\nkind: Bundle\nmetadata: {name: t}\n" + header + "\n",
+		"a.yaml":      "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: default}\ndata: {x: " + x + "}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A changed folder is taken over without touching the gate; what does not load,
+// or is of another release, leaves the last good bundle in place (DESIGN 6.1).
+func TestRun_bundleReload(t *testing.T) {
+	server, api := etcdtest.New(t), newCountingAPI(t)
+	raw := server.Client(t)
+	putStatus(t, raw)
+	dir := t.TempDir()
+	writeBundle(t, dir, "release: 1.0.0", "one")
+	o := options(t, server.Endpoints()[0], api)
+	o.Bundle = dir
+	s := start(t, o)
+	s.awaitReason(protocol.Ready)
+	first := s.awaitBundle("the record", func(r bundleReport) bool {
+		return len(r.Fleet.Nodes) == 1 && r.Fleet.Nodes[0].BundleDigest == r.Node.BundleDigest
+	})
+	revision := s.app.registrar.Registration().Get().Revision
+
+	writeBundle(t, dir, "release: 1.0.0", "two")
+	second := s.awaitBundle("the other objects", func(r bundleReport) bool {
+		return r.Node.BundleDigest != first.Node.BundleDigest && r.Fleet.Nodes[0].BundleDigest == r.Node.BundleDigest
+	})
+	if now := s.app.registrar.Registration().Get().Revision; !second.Ready.Ready || now != revision {
+		t.Errorf("got ready %t and registration %d, want the gate left alone at %d", second.Ready.Ready, now, revision)
+	}
+
+	writeBundle(t, dir, "release: 1.1.0", "three")
+	r := s.awaitBundle("the refusal of another release", func(r bundleReport) bool { return r.Node.BundleProblem != "" })
+	if !strings.Contains(r.Node.BundleProblem, "restart it to upgrade") || r.Node.BundleDigest != second.Node.BundleDigest {
+		t.Errorf("got %+v, want the last good bundle and what to do", r.Node)
+	}
+	writeBundle(t, dir, "release: 1.0.0\nminApiserverRelease: 0.9.0", "three")
+	s.awaitBundle("the refusal of other constraints", func(r bundleReport) bool {
+		return strings.Contains(r.Node.BundleProblem, "other constraints")
+	})
+	writeBundle(t, dir, "release: 1.0.0", "[")
+	s.awaitBundle("the place of the mistake", func(r bundleReport) bool {
+		return strings.Contains(r.Node.BundleProblem, filepath.Join(dir, "a.yaml")+":")
+	})
+	if code, body := s.get("/metrics"); code != 200 || !strings.Contains(body, "lockstep_reconcile_bundle_rejected 1") {
+		t.Errorf("the metric does not tell of it")
+	}
+	writeBundle(t, dir, "release: 1.0.0", "one")
+	r = s.awaitBundle("all is well again", func(r bundleReport) bool { return r.Node.BundleProblem == "" })
+	if r.Node.BundleDigest != first.Node.BundleDigest {
+		t.Errorf("got digest %s, want that of the first bundle", r.Node.BundleDigest)
+	}
+}
+
+// Two nodes of one release that want different objects are named.
+func TestRun_bundleMismatch(t *testing.T) {
+	server, api := etcdtest.New(t), newCountingAPI(t)
+	raw := server.Client(t)
+	dir := t.TempDir()
+	writeBundle(t, dir, "release: 1.0.0", "one")
+	o := options(t, server.Endpoints()[0], api)
+	o.Bundle = dir
+	s := start(t, o)
+	other := protocol.Node{
+		ID: "other", Roles: protocol.Roles{Controller: true}, Digest: "sha256:other",
+		Version: protocol.Version{Release: protocol.Release{Major: 1}},
+	}
+	if _, err := raw.Put(t.Context(), keys.Node("other"), string(fleet.Encode(other))); err != nil {
+		t.Fatal(err)
+	}
+	r := s.awaitBundle("the warning", func(r bundleReport) bool { return len(r.Warnings) > 0 })
+	if w := strings.Join(r.Warnings, "\n"); !strings.Contains(w, "release 1.0.0 has different bundles") || !strings.Contains(w, "sha256:other on other") {
+		t.Errorf("got %q", w)
+	}
+	if _, body := s.get("/metrics"); !strings.Contains(body, "lockstep_fleet_bundle_mismatches 1") {
+		t.Error("the metric does not tell of it")
+	}
+}
