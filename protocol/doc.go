@@ -11,6 +11,8 @@
 //	Eligible   may this sidecar campaign (4.4)
 //	Next       what does the leader do now (4.5)
 //	Blockers   which registered nodes a new status would shut out (4.5 rule 6)
+//	Expired    may a leader pass over a record whose presence is gone (4.9)
+//	Fences     must a sidecar close its gate, lest it be passed over (4.9)
 //
 // # The leader's rules
 //
@@ -37,6 +39,7 @@
 //	OneWriter    each revision of the status is of the confirmed leader of its epoch
 //	NoStaleWrite no write of a lower content epoch changes an object
 //	GuardHeld    a restriction is committed only while no blocker is registered
+//	             that has not expired
 //	Steady       a valid change of the status never closes the gate of a node that serves
 //	DoneIsDone   DONE was true at an instant after the last possible stale write
 //	NoFight      between two changes of content an object is written only to reach it

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // NodeID names a node: a DNS subdomain, by default the host name.
@@ -39,6 +40,9 @@ type Local struct {
 	// PruneImmediately: removals do not wait for controllers of older releases
 	// (prunePolicy: Immediately; 6.3).
 	PruneImmediately bool
+	// FenceAfter is how long its presence may be gone before leaders pass over
+	// its record (--expire-dead-nodes); 0: they never do (4.9).
+	FenceAfter time.Duration
 }
 
 // Node is what a node record says.
@@ -50,6 +54,7 @@ type Node struct {
 	Address       string // of the sidecar's listener; empty: unknown
 	Digest        string // of its bundle
 	BootID        string
+	FenceAfter    time.Duration // as in Local
 }
 
 // Record is a node record as it was found under its key, together with its
@@ -64,6 +69,10 @@ type Record struct {
 
 	Alive    bool // it has a presence
 	Presence Presence
+	// Gone is for how long at least, by the clock of the leader that decides, the
+	// presence has been gone while the record was not written; 0 where it is
+	// alive, or nobody counts (4.9).
+	Gone time.Duration
 }
 
 // Presence is what an alive sidecar says of itself.
@@ -90,6 +99,20 @@ const (
 // Counts reports whether the record says something about the fleet: it is
 // corrupt, or has the controller role (4.3).
 func (r Record) Counts() bool { return r.Problem != "" || r.Node.Roles.Controller }
+
+// Expired reports whether a leader passes over the record: its sidecar has
+// promised to close its gate before, and that can no longer be undone but by
+// writing the record (4.9). A corrupt record promises nothing.
+func (r Record) Expired() bool {
+	return r.Problem == "" && !r.Alive && r.Node.FenceAfter > 0 && r.Gone >= r.Node.FenceAfter
+}
+
+// Fences reports whether a sidecar has to close its gate, from how long ago it
+// last sent a request that confirmed its presence. It is half of what leaders
+// wait for: clocks may differ, and gates need a moment to close (4.9).
+func Fences(unconfirmed, fenceAfter time.Duration) bool {
+	return fenceAfter > 0 && unconfirmed >= fenceAfter/2
+}
 
 // Remedy says why a record is corrupt, and what to do about it; empty: it is
 // well.
@@ -261,7 +284,8 @@ type Blocker struct {
 }
 
 // Blockers returns the registered controllers, alive or not, that now admits
-// and next would not. A corrupt record always blocks (4.3, 4.5 rule 6).
+// and next would not. A corrupt record always blocks (4.3, 4.5 rule 6), one that
+// is expired never does (4.9).
 func Blockers(now, next Status, f Fleet) []Blocker {
 	var out []Blocker
 	for _, r := range f.Records {
@@ -273,7 +297,7 @@ func Blockers(now, next Status, f Fleet) []Blocker {
 }
 
 func blocks(now, next Status, r Record) (Blocker, bool) {
-	if !r.Counts() {
+	if !r.Counts() || r.Expired() {
 		return Blocker{}, false
 	}
 	if r.Problem != "" {
@@ -301,30 +325,63 @@ func blockerMessage(next Status, r Record, reason Reason) string {
 		why = fmt.Sprintf("needs a reconciler of release %s or newer; this leader is %s", r.Node.MinReconciler, next.Version.Release)
 	}
 	if !r.Alive {
-		why += fmt.Sprintf(" (it is not alive; if it has stopped for good: %s)", r.removal())
+		why += fmt.Sprintf(" (it is not alive%s; if it has stopped for good: %s)", r.patience(), r.removal())
 	}
 	return why
 }
 
-// newerRecords returns the records of controllers above own, alive or not.
+// patience says how long a leader waits for a node that is not alive, where that
+// has an end.
+func (r Record) patience() string {
+	if r.Node.FenceAfter <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and is passed over once it has been gone for %s", r.Node.FenceAfter)
+}
+
+// passedOver names the nodes that would be blockers if their records had not
+// expired, for people; empty: none.
+func passedOver(now, next Status, f Fleet) string {
+	var ids []string
+	for _, r := range f.Records {
+		expired := r.Expired()
+		r.Gone = 0
+		if _, blocks := blocks(now, next, r); blocks && expired {
+			ids = append(ids, string(r.ID))
+		}
+	}
+	if len(ids) == 0 {
+		return ""
+	}
+	return "; passed over, for they have been gone for as long as they said: " + strings.Join(ids, ", ")
+}
+
+// newerRecords returns the records of controllers above own, alive or not, but
+// those that are expired.
 func newerRecords(f Fleet, own Release) []Blocker {
 	var out []Blocker
 	for _, r := range f.Records {
-		if r.Problem != "" || !r.Node.Roles.Controller || !own.Less(r.Node.Version.Release) {
+		if r.Problem != "" || !r.Node.Roles.Controller || !own.Less(r.Node.Version.Release) || r.Expired() {
 			continue
 		}
-		out = append(out, Blocker{
-			Node: r.ID, Release: r.Node.Version.Release, Reason: NewerRelease,
-			Message: fmt.Sprintf("the objects are of a newer release and it is registered with %s; bring it back, or if it has stopped for good: %s",
-				r.Node.Version.Release, r.removal()),
-		})
+		out = append(out, Blocker{Node: r.ID, Release: r.Node.Version.Release, Reason: NewerRelease, Message: newerMessage(r)})
 	}
 	return out
 }
 
+func newerMessage(r Record) string {
+	var patience string
+	if !r.Alive && r.Node.FenceAfter > 0 {
+		patience = fmt.Sprintf(" (it is not alive%s)", r.patience())
+	}
+	return fmt.Sprintf("the objects are of a newer release and it is registered with %s%s; bring it back, or if it has stopped for good: %s",
+		r.Node.Version.Release, patience, r.removal())
+}
+
 // removalsDue reports whether no controller of a release below own is
 // registered any more, so that objects which the bundle dropped may go (6.3). A
-// corrupt record may be anything, and counts as older.
+// corrupt record may be anything, and counts as older. So does one that is
+// expired: nothing waits for removals, and its node may come back.
 func removalsDue(f Fleet, own Release) bool {
 	return !slices.ContainsFunc(f.Records, func(r Record) bool {
 		return r.Counts() && (r.Problem != "" || r.Node.Version.Release.Less(own))
@@ -365,13 +422,14 @@ func maxRelease(a, b Release) Release {
 	return a
 }
 
-// Tells reports whether a record says what local runs: release, constraint and
-// boot. Only then does a status that is read afterwards open the gate (4.2).
+// Tells reports whether a record says what local runs: release, constraint,
+// boot, and when leaders may pass over it. Only then does a status that is read afterwards open the gate (4.2).
 func Tells(r Record, local Local, bootID string) bool {
 	return r.Problem == "" && r.Node.ID == local.ID &&
 		r.Node.Version == local.Version &&
 		r.Node.MinReconciler == local.Constraints.MinReconciler &&
-		r.Node.BootID == bootID
+		r.Node.BootID == bootID &&
+		r.Node.FenceAfter == local.FenceAfter
 }
 
 // Registers reports whether this node has to register again, from its record

@@ -1,6 +1,9 @@
 package protocol
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 func TestSummarize(t *testing.T) {
 	f := Fleet{Revision: 12, Records: []Record{
@@ -67,6 +70,7 @@ func TestRegisters(t *testing.T) {
 		{"gone", false, Record{}, true},
 		{"another release", true, next(func(r *Record) { r.Node.Version = ver("1.2.0") }), true},
 		{"another constraint", true, next(func(r *Record) { r.Node.MinReconciler = rel("0.9.0") }), true},
+		{"another promise", true, next(func(r *Record) { r.Node.FenceAfter = time.Minute }), true},
 		{"another boot", true, next(func(r *Record) { r.Node.BootID = "other" }), true},
 		{"the role taken away", true, next(func(r *Record) { r.Node.Roles.Controller = false }), true},
 		{"corrupt", true, next(func(r *Record) { r.Problem = "garbage" }), true},
@@ -78,6 +82,38 @@ func TestRegisters(t *testing.T) {
 				t.Errorf("got %t, want %t", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestFences(t *testing.T) {
+	for _, tc := range []struct {
+		unconfirmed, after time.Duration
+		want               bool
+	}{
+		{0, 0, false},
+		{time.Hour, 0, false},
+		{time.Hour, -time.Second, false},
+		{29 * time.Second, time.Minute, false},
+		{30 * time.Second, time.Minute, true},
+		{time.Hour, time.Minute, true},
+	} {
+		if got := Fences(tc.unconfirmed, tc.after); got != tc.want {
+			t.Errorf("Fences(%s, %s): got %t, want %t", tc.unconfirmed, tc.after, got, tc.want)
+		}
+	}
+}
+
+// Whoever is passed over has closed its gate, as long as neither of the two
+// clocks runs twice as fast as the other.
+func TestFences_beforeItIsPassedOver(t *testing.T) {
+	const after = time.Minute
+	for gone := time.Duration(0); gone < 2*after; gone += time.Second / 2 {
+		r := controller("n", "1.0.0").gone(after, gone)
+		for _, unconfirmed := range []time.Duration{gone/2 + 1, gone, 2 * gone} {
+			if r.Expired() && !Fences(unconfirmed, after) {
+				t.Errorf("gone for %s: expired, and not fenced after %s", gone, unconfirmed)
+			}
+		}
 	}
 }
 

@@ -151,7 +151,7 @@ func restrict(in Input) Step {
 			Message: nodesFit(len(blockers)) + " the objects as they are, but not as they become" + cannotRoll(now, in.Local),
 		}
 	}
-	step := in.write("4.5 rule 6", restricted, "the status is restricted to nodes that fit before and after")
+	step := in.write("4.5 rule 6", restricted, "the status is restricted to nodes that fit before and after"+passedOver(now, restricted, in.Fleet))
 	step.Guard.FleetRevision = in.Fleet.Revision
 	return step
 }

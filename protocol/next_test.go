@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 // rel parses a release of a test.
@@ -25,7 +26,13 @@ func controller(id, release string) Record {
 	}
 }
 
-func (r Record) dead() Record                   { r.Alive = false; return r }
+func (r Record) dead() Record { r.Alive = false; return r }
+func (r Record) gone(after, gone time.Duration) Record {
+	r.Alive, r.Node.FenceAfter, r.Gone = false, after, gone
+	return r
+}
+
+func (r Record) alive() Record                  { r.Alive = true; return r }
 func (r Record) needs(reconciler string) Record { r.Node.MinReconciler = rel(reconciler); return r }
 func (r Record) withdrawn() Record              { r.Presence.Election = Withdrawn; return r }
 func (r Record) corrupt(problem string) Record  { r.Problem = problem; return r }
@@ -139,6 +146,15 @@ func TestNext(t *testing.T) {
 			given(present(Status{State: Done, Version: ver("1.2.0"), MinCompatible: rel("1.0.0"), ContentRelease: rel("1.2.0"), ContentEpoch: 9, Digest: "d1.2"})),
 			"Write (4.5 rule 6) WORKING version=1.1.0 min=1.0.0 content=1.2.0@9 digest=d1.2 epoch=7 drained=0 leader=me if epoch=7 status=50 fleet<=100"},
 
+		{"rule 2: a newer record that is expired is passed over (4.9)",
+			given(present(Status{State: Done, Version: ver("1.2.0"), MinCompatible: rel("1.0.0"), ContentRelease: rel("1.2.0"), ContentEpoch: 9, Digest: "d1.2"}),
+				controller("new", "1.2.0").gone(time.Minute, time.Minute)),
+			"Write (4.5 rule 6) WORKING version=1.1.0 min=1.0.0 content=1.2.0@9 digest=d1.2 epoch=7 drained=0 leader=me if epoch=7 status=50 fleet<=100"},
+		{"rule 2: not before",
+			given(present(Status{State: Done, Version: ver("1.2.0"), MinCompatible: rel("1.0.0"), ContentRelease: rel("1.2.0"), ContentEpoch: 9, Digest: "d1.2"}),
+				controller("new", "1.2.0").gone(time.Minute, time.Minute-1)),
+			"Hold (4.5 rule 2) [new NewerRelease]"},
+
 		{"rule 3: no status: the mark has to be read first",
 			given(absent()),
 			"Survey (4.5 rule 7)"},
@@ -218,6 +234,27 @@ func TestNext(t *testing.T) {
 			given(present(Status{State: Done, Version: ver("1.2.0"), MinCompatible: rel("1.0.0"), ContentRelease: rel("1.2.0"), ContentEpoch: 9, Digest: "d1.2"}),
 				controller("n", "1.1.0").needs("1.2.0")),
 			"Await (4.5 rule 6) [n ReconcilerTooOld]"},
+		{"rule 6: a node that is expired is passed over, guarded all the same (4.9)",
+			given(present(done("0.9.0")), controller("n", "0.9.0").gone(time.Minute, time.Minute)),
+			"Write (4.5 rule 6) WORKING version=1.0.0 min=1.0.0 content=1.0.0@4 digest=d1.0 epoch=7 drained=0 leader=me if epoch=7 status=50 fleet<=100"},
+		{"rule 6: not before",
+			given(present(done("0.9.0")), controller("n", "0.9.0").gone(time.Minute, time.Minute-1)),
+			"Await (4.5 rule 6) [n ReleaseTooOld]"},
+		{"rule 6: nor one whose record promises nothing, however long it has been gone",
+			given(present(done("0.9.0")), controller("n", "0.9.0").gone(0, 1000*time.Hour)),
+			"Await (4.5 rule 6) [n ReleaseTooOld]"},
+		{"rule 6: nor one that is alive",
+			given(present(done("0.9.0")), controller("n", "0.9.0").gone(time.Minute, time.Hour).alive()),
+			"Await (4.5 rule 6) [n ReleaseTooOld]"},
+		{"rule 6: nor for another that is not",
+			given(present(done("0.9.0")), controller("n", "0.9.0").gone(time.Minute, time.Minute), controller("o", "0.9.0").dead()),
+			"Await (4.5 rule 6) [o ReleaseTooOld]"},
+		{"rule 6: a corrupt record that is expired blocks: it promises nothing",
+			given(present(done("0.9.0")), controller("n", "1.1.0").gone(time.Minute, time.Hour).corrupt("garbage")),
+			"Await (4.5 rule 6) [n RecordCorrupt]"},
+		{"rule 4: removals wait for an older record that is expired",
+			given(present(target().by("me", 7)), controller("old", "1.0.0").gone(time.Minute, time.Hour)).progress(Progress{Finished: ours(4), Owed: 2}),
+			"Hold (4.5 rule 4)"},
 		{"rule 6: a corrupt record blocks",
 			given(present(done("0.9.0")), controller("n", "1.1.0").corrupt("garbage")),
 			"Await (4.5 rule 6) [n RecordCorrupt]"},
@@ -242,6 +279,36 @@ func TestNext(t *testing.T) {
 				t.Errorf("Next:\n got %s\nwant %s", got, tc.want)
 			}
 		})
+	}
+}
+
+// Who waits is told for how long, and who passes a node over says so.
+func TestNext_tellsOfDeadNodes(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		in   Input
+		want string
+	}{
+		{"a node that will be passed over", given(present(done("0.9.0")), controller("n", "0.9.0").gone(5*time.Minute, time.Minute)),
+			"passed over once it has been gone for 5m0s"},
+		{"one of a newer release", given(present(Status{State: Done, Version: ver("1.2.0"), ContentRelease: rel("1.2.0")}),
+			controller("n", "1.2.0").gone(5*time.Minute, time.Minute)), "passed over once it has been gone for 5m0s"},
+		{"one that was", given(present(done("0.9.0")), controller("n", "0.9.0").gone(5*time.Minute, time.Hour)),
+			"passed over, for they have been gone for as long as they said: n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			step := Next(tc.in)
+			text := step.Message
+			for _, b := range step.Blockers {
+				text += b.Message
+			}
+			if !strings.Contains(text, tc.want) {
+				t.Errorf("got %q, want %q in it", text, tc.want)
+			}
+		})
+	}
+	if step := Next(given(present(done("0.9.0")), controller("n", "1.1.0").gone(time.Minute, time.Hour))); strings.Contains(step.Message, "passed over") {
+		t.Errorf("got %q of a node that fits", step.Message)
 	}
 }
 

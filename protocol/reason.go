@@ -32,7 +32,8 @@ const (
 	// DuplicateNodeID: another sidecar has this node's ID.
 	DuplicateNodeID Reason = "DuplicateNodeID"
 	// Fenced: this sidecar could not confirm its presence for so long that
-	// leaders may soon pass over its record.
+	// leaders may soon pass over its record (--expire-dead-nodes). Look at etcd;
+	// it heals itself when etcd answers.
 	Fenced Reason = "Fenced"
 	// ShuttingDown: the sidecar was told to stop.
 	ShuttingDown Reason = "ShuttingDown"

@@ -24,6 +24,10 @@ type Registration struct {
 	Controller bool  // the record has the controller role
 	Confirmed  bool  // the record tells what this sidecar runs
 	Revision   int64 // r of 4.2: of the write that made it tell so; 0 while not confirmed
+	// Fenced: the presence was not confirmed for so long that leaders may soon
+	// pass over the record. It stands until the record is written again (4.9), and
+	// never where Confirmed does.
+	Fenced bool
 }
 
 // Verdict is the gate's answer. The zero value is not ready, without a reason.
@@ -44,6 +48,10 @@ func Judge(f Facts) Verdict {
 		return Verdict{Reason: DuplicateNodeID, Message: f.Duplicate}
 	case !f.Reached:
 		return Verdict{Reason: Starting, Message: "etcd has not been reached yet"}
+	case f.Registration.Fenced:
+		return Verdict{Reason: Fenced, Message: fmt.Sprintf(
+			"the presence of this node was not confirmed for %s: leaders may pass over it once it has been gone for %s; it registers again when etcd answers",
+			f.Local.FenceAfter/2, f.Local.FenceAfter)}
 	case !f.Registration.Confirmed:
 		return Verdict{Reason: NotRegistered, Message: "the node record does not tell yet what this node runs"}
 	case !f.Registration.Controller:
