@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/lockstep-dev/lockstep/internal/etcd"
@@ -51,6 +52,7 @@ func decodeNode(id protocol.NodeID, value []byte) (protocol.Node, string) {
 	}
 	st := n.GetStatus()
 	out.Address, out.Digest, out.BootID = st.GetAddress(), st.GetBundleDigest(), st.GetBootId()
+	out.FenceAfter = fenceAfterOf(st)
 	var err error
 	if out.MinReconciler, err = lockstepv1.ToRelease(st.GetMinimumReconcilerRelease()); err != nil {
 		return out, err.Error()
@@ -62,6 +64,23 @@ func decodeNode(id protocol.NodeID, value []byte) (protocol.Node, string) {
 		return out, err.Error()
 	}
 	return out, ""
+}
+
+// fenceAfterOf returns when a record may be passed over. What is not a time to
+// wait promises nothing: such a record blocks until it is removed.
+func fenceAfterOf(st *lockstepv1.NodeStatus) time.Duration {
+	d := st.GetFenceAfter()
+	if d == nil || d.CheckValid() != nil {
+		return 0
+	}
+	return max(0, d.AsDuration())
+}
+
+func encodeFenceAfter(d time.Duration) *durationpb.Duration {
+	if d == 0 {
+		return nil
+	}
+	return durationpb.New(d)
 }
 
 func rolesOf(r *lockstepv1.Roles) protocol.Roles {
@@ -83,6 +102,7 @@ func Encode(n protocol.Node) []byte {
 			Address:                  n.Address,
 			BundleDigest:             n.Digest,
 			BootId:                   n.BootID,
+			FenceAfter:               encodeFenceAfter(n.FenceAfter),
 		},
 	})
 }

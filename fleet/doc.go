@@ -3,5 +3,5 @@
 // it is alive (Presence), and follows all records (Follower). What a record
 // means is decided in package protocol.
 //
-// Each Run is one goroutine of its own and ends with its context.
+// Each Run waits for the goroutines that it starts, and ends with its context.
 package fleet

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/lockstep-dev/lockstep/internal/etcd"
 	"github.com/lockstep-dev/lockstep/internal/event"
@@ -27,13 +29,17 @@ type RegistrarConfig struct {
 	Log      *slog.Logger
 }
 
-// Registrar keeps this node's record true (DESIGN 4.2). It alone writes it,
-// but for the roles, which belong to people.
+// Registrar keeps this node's record true (DESIGN 4.2), and the promise that it
+// makes (4.9). It alone writes it, but for the roles, which belong to people.
 type Registrar struct {
 	cfg          RegistrarConfig
 	registration *event.Value[protocol.Registration]
 	last         protocol.Record // the newest state of the record that was judged or written
 	lastAt       etcd.At         // when it was seen
+	clock        bootClock
+
+	mu        sync.Mutex    // mu guards confirmed, and that registrations are set by what it says
+	confirmed time.Duration // by clock: when the last request was sent that confirmed the presence
 }
 
 const (
@@ -46,6 +52,7 @@ func NewRegistrar(cfg RegistrarConfig) *Registrar {
 	return &Registrar{
 		cfg:          cfg,
 		registration: event.New(protocol.Registration{}),
+		clock:        newBootClock(),
 		last:         protocol.Record{Node: protocol.Node{Roles: protocol.Roles{Controller: true}}},
 	}
 }
@@ -53,9 +60,16 @@ func NewRegistrar(cfg RegistrarConfig) *Registrar {
 // Registration follows what is known of the own record.
 func (r *Registrar) Registration() *event.Value[protocol.Registration] { return r.registration }
 
-// Run registers, and again whenever the record no longer says what it should,
-// until ctx ends.
+// Run registers, and again whenever the record no longer says what it should or
+// the node was fenced, until ctx ends.
 func (r *Registrar) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return r.keepRegistered(ctx) })
+	group.Go(func() error { return r.keepFenced(ctx) })
+	return group.Wait()
+}
+
+func (r *Registrar) keepRegistered(ctx context.Context) error {
 	for {
 		_, rewound := r.cfg.Client.Rewound().Load()
 		if err := r.register(ctx); err != nil {
@@ -64,7 +78,7 @@ func (r *Registrar) Run(ctx context.Context) error {
 		if err := r.keep(ctx, rewound); err != nil {
 			return err
 		}
-		r.registration.Set(protocol.Registration{})
+		r.withdraw()
 	}
 }
 
@@ -75,9 +89,11 @@ func (r *Registrar) register(ctx context.Context) error {
 		_, presenceChanged := r.cfg.Presence.Load()
 		err := r.registerOnce(ctx)
 		if err == nil {
-			r.registration.Set(protocol.Registration{
+			err = r.publish(protocol.Registration{
 				Confirmed: true, Controller: r.last.Node.Roles.Controller, Revision: r.last.Revision,
 			})
+		}
+		if err == nil {
 			r.cfg.Log.Info("registered", "release", r.last.Node.Version.Release.String(),
 				"revision", r.last.Revision, "controller", r.last.Node.Roles.Controller)
 			return nil
@@ -130,6 +146,7 @@ func (r *Registrar) write(ctx context.Context, roles protocol.Roles, revision in
 		return errNoPresence
 	}
 	key, presence := r.cfg.Client.Keys.Node(local.ID), r.cfg.Client.Keys.Presence(local.ID)
+	sent := r.clock.now()
 	rewinds := r.cfg.Client.Rewound().Get() // before the request: an answer of an older store counts as older
 	node := protocol.Node{
 		ID:            local.ID,
@@ -139,6 +156,7 @@ func (r *Registrar) write(ctx context.Context, roles protocol.Roles, revision in
 		Address:       r.cfg.Address,
 		Digest:        local.Digest,
 		BootID:        r.cfg.BootID,
+		FenceAfter:    local.FenceAfter,
 	}
 	txn, err := r.cfg.Client.Txn(ctx,
 		[]clientv3.Cmp{
@@ -154,13 +172,21 @@ func (r *Registrar) write(ctx context.Context, roles protocol.Roles, revision in
 	}
 	r.last = decodeRecord(local.ID, etcd.NewKV(txn.Responses[1].GetResponseRange().Kvs[0]))
 	r.lastAt = etcd.At{Rewinds: rewinds, Revision: r.last.Revision}
+	r.confirm(sent)
 	return nil
 }
 
 // keep returns nil when the node has to register again. Other changes of the
 // record are corrected without touching the gate.
 func (r *Registrar) keep(ctx context.Context, rewound <-chan struct{}) error {
+	affirm, stop := r.affirming()
+	defer stop()
 	for {
+		registration, registrationChanged := r.registration.Load()
+		if registration.Fenced {
+			return nil
+		}
+		_, presenceChanged := r.cfg.Presence.Load()
 		fleet, fleetChanged := r.cfg.Fleet.Load()
 		_, localChanged := r.cfg.Local.Load()
 		again, retry := r.look(ctx, fleet)
@@ -173,6 +199,11 @@ func (r *Registrar) keep(ctx context.Context, rewound <-chan struct{}) error {
 		case <-rewound:
 			r.cfg.Log.Warn("etcd went back to an older revision, registering again")
 			return nil
+		case <-presenceChanged:
+			r.affirm(ctx)
+		case <-affirm:
+			r.affirm(ctx)
+		case <-registrationChanged:
 		case <-fleetChanged:
 		case <-localChanged:
 		case <-retry:
