@@ -3,6 +3,7 @@ package election
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -61,6 +62,9 @@ type State struct {
 	// Step is the newest decision of this leader; the zero Step while it does
 	// not lead.
 	Step protocol.Step
+	// Absences is since when this leader has seen presences gone; empty while it
+	// does not lead.
+	Absences map[protocol.NodeID]Absence
 	// Working: a survey or a pass is under way.
 	Working bool
 	// Problem is why the newest survey, pass or write did not succeed; empty:
@@ -71,7 +75,7 @@ type State struct {
 // same compares what is shown. A step prints all that it decides.
 func (s State) same(o State) bool {
 	return s.Election == o.Election && s.Epoch == o.Epoch && s.Eligibility == o.Eligibility &&
-		s.Working == o.Working && s.Problem == o.Problem &&
+		s.Working == o.Working && s.Problem == o.Problem && maps.Equal(s.Absences, o.Absences) &&
 		s.Step.Message == o.Step.Message && s.Step.String() == o.Step.String()
 }
 

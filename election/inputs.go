@@ -3,6 +3,7 @@ package election
 import (
 	"context"
 	"fmt"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -17,7 +18,7 @@ import (
 // ErrLostLeadership where the key is no longer this leader's.
 func (l *leadership) gather(ctx context.Context) (protocol.Input, error) {
 	client := l.e.cfg.Client
-	keys := client.Keys
+	keys, rewinds := client.Keys, client.Rewound().Get()
 	resp, err := client.Txn(ctx,
 		[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(l.key), "=", l.epoch)},
 		[]clientv3.Op{
@@ -31,11 +32,13 @@ func (l *leadership) gather(ctx context.Context) (protocol.Input, error) {
 	case !resp.Succeeded:
 		return protocol.Input{}, ErrLostLeadership
 	}
+	records := fleet.Decode(keys, etcd.NewListing(resp, 1), etcd.NewListing(resp, 2))
+	l.absences.count(records, rewinds, l.now, time.Now())
 	local := l.e.cfg.Local.Get()
 	local.Epoch = l.epoch
 	return protocol.Input{
 		Local:    local,
-		Fleet:    fleet.Decode(keys, etcd.NewListing(resp, 1), etcd.NewListing(resp, 2)),
+		Fleet:    records,
 		Status:   statusOf(resp),
 		Mark:     l.mark,
 		Progress: l.progressNow(),

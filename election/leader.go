@@ -25,6 +25,7 @@ type leadership struct {
 	mark     protocol.Mark
 	progress protocol.Progress // but for what the clock says
 	due      time.Time         // of the next full pass; zero: none was finished yet
+	absences absences
 
 	now     time.Time // of this turn: one clock for all that is decided in it
 	job     *job
@@ -123,6 +124,7 @@ func (l *leadership) show(step protocol.Step) {
 	l.e.setState(func(s State) State {
 		s.Election, s.Epoch, s.Step, s.Working = protocol.Leading, l.epoch, step, l.job != nil
 		s.Eligibility = protocol.Eligibility{Eligible: true}
+		s.Absences = l.absences.shown()
 		return s
 	})
 }
@@ -226,10 +228,16 @@ func (l *leadership) await(ctx context.Context, changes []<-chan struct{}) bool 
 // now.
 func (l *leadership) untilClock() time.Duration {
 	next := time.Duration(1<<63 - 1)
-	for _, at := range []time.Time{l.retryAt, l.due, l.goneAt()} {
+	until := func(at time.Time) {
 		if at.After(l.now) {
 			next = min(next, time.Until(at))
 		}
+	}
+	for _, at := range []time.Time{l.retryAt, l.due, l.goneAt()} {
+		until(at)
+	}
+	for _, c := range l.absences.nodes {
+		until(c.Ends)
 	}
 	return max(0, next)
 }
