@@ -109,10 +109,12 @@ type FleetNode struct {
 
 // BlockerReport is a node that holds the leader back, and what to do about it.
 type BlockerReport struct {
-	ID      string `json:"id"`
-	Release string `json:"release"`
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
+	ID           string     `json:"id"`
+	Release      string     `json:"release"`
+	Reason       string     `json:"reason"`
+	Message      string     `json:"message"`
+	GoneSince    *time.Time `json:"goneSince"`    // null: it is alive
+	PassedOverAt *time.Time `json:"passedOverAt"` // null: never
 }
 
 // ReconcileReport is the last pass over the objects by this sidecar.
@@ -251,8 +253,10 @@ func fleetReport(s Snapshot) FleetReport {
 	blocks := make(map[protocol.NodeID]bool)
 	for _, b := range s.Election.Step.Blockers {
 		blocks[b.Node] = true
+		absence := s.Election.Absences[b.Node]
 		out.Blockers = append(out.Blockers, BlockerReport{
 			ID: string(b.Node), Release: b.Release.String(), Reason: string(b.Reason), Message: b.Message,
+			GoneSince: timestamp(absence.Since), PassedOverAt: timestamp(absence.PassedOver),
 		})
 	}
 	for _, r := range s.Fleet.Records {

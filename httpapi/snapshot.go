@@ -71,6 +71,14 @@ type Election struct {
 	// Step is the newest step of this leader; the zero Step where this sidecar
 	// does not lead. Its blockers are those that /status shows.
 	Step protocol.Step
+	// Absences is since when this leader has seen presences gone.
+	Absences map[protocol.NodeID]Absence
+}
+
+// Absence is that of a node, as its leader counts it (4.9).
+type Absence struct {
+	Since      time.Time
+	PassedOver time.Time // when the leader passes over the node; zero: never
 }
 
 // Reconcile is what the passes of this sidecar came to. All is zero where it

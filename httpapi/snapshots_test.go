@@ -20,8 +20,7 @@ type state struct {
 
 var epochTime = time.Date(2026, 3, 4, 5, 6, 7, 890_123_456, time.UTC)
 
-// states has the gate in every state: as protocol.Judge gives them, and the one
-// that it does not give yet.
+// states has the gate in every state, as protocol.Judge gives them.
 func states(t *testing.T) []state {
 	t.Helper()
 	local := protocol.Local{
@@ -44,6 +43,7 @@ func states(t *testing.T) []state {
 		{"ready", well},
 		{"starting", protocol.Facts{Local: local}},
 		{"not controller", change(func(f *protocol.Facts) { f.Registration.Controller = false })},
+		{"fenced", change(func(f *protocol.Facts) { f.Registration = protocol.Registration{Fenced: true} })},
 		{"not registered", change(func(f *protocol.Facts) { f.Registration = protocol.Registration{} })},
 		{"registered but the status not read since", change(func(f *protocol.Facts) { f.Status = protocol.StatusView{} })},
 		{"status missing", change(func(f *protocol.Facts) { f.Status = protocol.StatusView{Kind: protocol.StatusAbsent} })},
@@ -61,8 +61,7 @@ func states(t *testing.T) []state {
 	for _, f := range facts {
 		out = append(out, state{f.name, snapshotOf(t, f.facts, protocol.Judge(f.facts))})
 	}
-	fenced := protocol.Verdict{Reason: protocol.Fenced, Message: "the presence has not been confirmed for 5m"}
-	return append(out, state{"fenced", snapshotOf(t, well, fenced)})
+	return out
 }
 
 func snapshotOf(t *testing.T, f protocol.Facts, v protocol.Verdict) Snapshot {
@@ -88,6 +87,7 @@ func snapshotOf(t *testing.T, f protocol.Facts, v protocol.Verdict) Snapshot {
 				{Node: "cp-3", Reason: protocol.RecordCorrupt, Message: "remove it"},
 			},
 		},
+		Absences: map[protocol.NodeID]Absence{"cp-2": {Since: epochTime, PassedOver: epochTime.Add(time.Minute)}, "cp-9": {Since: epochTime}},
 	}
 	s.Reconcile = Reconcile{
 		LastSuccess: epochTime, LastError: "apply StorageClass \"x\": refused", Duration: 1500 * time.Millisecond,

@@ -18,6 +18,7 @@ func TestNewReport(t *testing.T) {
 		byName[st.name] = st.snap
 	}
 	when := epochTime.Truncate(time.Millisecond)
+	later := when.Add(time.Minute)
 	t.Run("tells everything that the snapshot has", func(t *testing.T) {
 		want := Report{
 			Node: NodeReport{
@@ -45,7 +46,7 @@ func TestNewReport(t *testing.T) {
 					{ID: "cp-3", Roles: []string{}, Blocks: true, Problem: "not a Node; its sidecar, if alive, writes it again; if the node is gone: sidecar node remove cp-3 --confirm-stopped"},
 				},
 				Blockers: []BlockerReport{
-					{ID: "cp-2", Release: "0.9.0", Reason: "ReleaseTooOld", Message: "upgrade it"},
+					{ID: "cp-2", Release: "0.9.0", Reason: "ReleaseTooOld", Message: "upgrade it", GoneSince: &when, PassedOverAt: &later},
 					{ID: "cp-3", Release: "0.0.0", Reason: "RecordCorrupt", Message: "remove it"},
 				},
 			},

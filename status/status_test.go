@@ -178,6 +178,31 @@ func TestGate_WaitReady_cancelled(t *testing.T) {
 	}
 }
 
+// A gate that was fenced opens only with a status that was read after the new
+// registration, whatever the watch has seen of it.
+func TestGate_fenced(t *testing.T) {
+	w := newWorld(t)
+	w.put("1.1.0", "1.0.0")
+	w.register()
+	w.await(protocol.Ready)
+	w.registration.Set(protocol.Registration{Fenced: true})
+	w.await(protocol.Fenced)
+	// A status that admits it opens nothing.
+	at := w.put("1.1.0", "0.9.0")
+	await := w.store.Observed()
+	for o, changed := await.Load(); o.At.Revision < at; o, changed = await.Load() {
+		<-changed
+	}
+	if v := w.gate.Verdict().Get(); v.Ready || v.Reason != protocol.Fenced {
+		t.Errorf("got %+v, want Fenced still", v)
+	}
+	w.put("1.2.0", "1.2.0")
+	w.register()
+	w.await(protocol.ReleaseTooOld)
+	w.put("1.2.0", "1.1.0")
+	w.await(protocol.Ready)
+}
+
 // A status that was read before the registration opens nothing, however good
 // it is: the gate reads again, at or after it.
 func TestGate_registersFirst(t *testing.T) {

@@ -73,6 +73,7 @@ func electionFlags(o *app.Options) section {
 	s := newSection("Election")
 	s.flags.DurationVar(&o.LeaseTTL, "lease-ttl", o.LeaseTTL, "Lifetime of this sidecar's lease in etcd, in whole seconds, at least 3s: how long a dead leader holds the others up.")
 	s.flags.DurationVar(&o.LeaderYieldAfter, "leader-yield-after", o.LeaderYieldAfter, "How long a leader bears that its own kube-apiserver is out of reach before another may lead.")
+	s.flags.DurationVar(&o.ExpireDeadNodes, "expire-dead-nodes", o.ExpireDeadNodes, "How long this node may be gone before leaders no longer wait for it. It closes its gate when etcd is out of reach for half of that, so it should share its etcd with the kube-apiserver. More than four times --lease-ttl. 0: leaders wait until the node is removed.")
 	return s
 }
 

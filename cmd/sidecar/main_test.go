@@ -182,6 +182,10 @@ func awaits() httpapi.Snapshot {
 				{Node: "cp-2", Release: protocol.Release{Major: 1}, Reason: protocol.ReleaseTooOld, Message: "runs release 1.0.0; upgrade it"},
 				{Node: "cp-3", Reason: protocol.RecordCorrupt, Message: "sidecar node remove cp-3"},
 			}},
+			Absences: map[protocol.NodeID]httpapi.Absence{
+				"cp-2": {Since: noon.Add(-3 * time.Minute), PassedOver: noon.Add(7 * time.Minute)},
+				"cp-3": {Since: noon.Add(-50 * time.Second)},
+			},
 		},
 		Reconcile: httpapi.Reconcile{
 			LastError: "1 object failed", Objects: httpapi.Objects{Desired: 12, Failed: 1, Unchanged: 11, Owed: 3},

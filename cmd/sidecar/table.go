@@ -23,7 +23,7 @@ func (t table) write(r httpapi.Report) {
 	t.rows(t.summary(r))
 	fmt.Fprintf(t.w, "\nFLEET  releases %s to %s, revision %d\n", r.Fleet.MinRelease, r.Fleet.MaxRelease, r.Fleet.Revision)
 	t.rows(t.fleet(r))
-	t.section("BLOCKERS", blockers(r))
+	t.section("BLOCKERS", t.blockers(r))
 	t.section("FAILURES", failures(r))
 	t.section("WARNINGS", warnings(r))
 }
@@ -150,12 +150,27 @@ func nodeGate(n httpapi.FleetNode) string {
 	return n.Reason
 }
 
-func blockers(r httpapi.Report) [][]string {
+func (t table) blockers(r httpapi.Report) [][]string {
 	var rows [][]string
 	for _, b := range r.Fleet.Blockers {
-		rows = append(rows, []string{b.ID, b.Reason, b.Message})
+		rows = append(rows, []string{b.ID, b.Reason, t.gone(b), b.Message})
 	}
 	return rows
+}
+
+// gone says for how long a blocker has been gone, and for how long it still
+// blocks; a dash: it is there.
+func (t table) gone(b httpapi.BlockerReport) string {
+	if b.GoneSince == nil {
+		return "-"
+	}
+	out := "gone for " + t.age(*b.GoneSince)
+	if b.PassedOverAt != nil {
+		left := t
+		left.now = *b.PassedOverAt
+		out += ", blocks for another " + left.age(t.now)
+	}
+	return out
 }
 
 func failures(r httpapi.Report) [][]string {

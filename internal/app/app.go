@@ -90,7 +90,7 @@ func New(opts Options, log *slog.Logger) (*App, error) {
 		bundle: event.New(b),
 
 		bundleProblem: event.New(""),
-		local:         event.New(localOf(id.node, b)),
+		local:         event.New(localOf(id.node, b, opts)),
 		says:          event.New(fleet.Says{}),
 		apiserver:     event.New(httpapi.APIServer{Enabled: opts.APIServerReadyz}),
 		etcdFaults:    event.New[[]string](nil),
@@ -112,10 +112,10 @@ func loadBundle(dir string) (*bundle.Bundle, error) {
 	return bundle.Load(dir)
 }
 
-func localOf(id protocol.NodeID, b *bundle.Bundle) protocol.Local {
+func localOf(id protocol.NodeID, b *bundle.Bundle, opts Options) protocol.Local {
 	return protocol.Local{
 		ID: id, Version: b.Version, Constraints: b.Constraints, Digest: b.Digest,
-		PruneImmediately: b.PruneImmediately,
+		PruneImmediately: b.PruneImmediately, FenceAfter: opts.ExpireDeadNodes,
 	}
 }
 

@@ -75,11 +75,14 @@ func options(t *testing.T, endpoint string, api *countingAPI) Options {
 	return o
 }
 
-func start(t *testing.T, o Options) *sidecar {
+func start(t *testing.T, o Options, changes ...func(*App)) *sidecar {
 	t.Helper()
 	a, err := New(o, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, change := range changes {
+		change(a)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
@@ -247,6 +250,47 @@ func TestRun_etcdAwayLater(t *testing.T) {
 
 // The gate closes first, the API still answers during the delay, and the exit
 // is clean.
+// A sidecar whose record may be passed over closes its gate when etcd is away
+// for half of that, and comes back through a registration. What is promised here
+// is less than the options allow.
+func TestRun_fences(t *testing.T) {
+	server, api := etcdtest.New(t), newCountingAPI(t)
+	raw := server.Client(t)
+	putNewer(t, raw)
+	putStatus(t, raw)
+	proxy := etcdtest.NewProxy(t, server.Addr())
+	s := start(t, options(t, "http://"+proxy.Addr(), api), func(a *App) {
+		a.local.Update(func(l protocol.Local) protocol.Local { l.FenceAfter = 2 * time.Second; return l })
+	})
+	s.awaitReason(protocol.Ready)
+	first := s.app.registrar.Registration().Get().Revision
+	proxy.Cut(etcdtest.Blackhole)
+	s.awaitReason(protocol.Fenced)
+	if code, body := s.get("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "[-]registered failed: Fenced") {
+		t.Errorf("/readyz: %d %q", code, body)
+	}
+	if code, _ := s.get("/readyz?exclude=etcd&exclude=registered&exclude=compatible"); code != http.StatusServiceUnavailable {
+		t.Errorf("/readyz with checks left out: %d", code)
+	}
+	proxy.Restore()
+	s.awaitReason(protocol.Ready)
+	if again := s.app.registrar.Registration().Get().Revision; again <= first {
+		t.Errorf("ready again with the registration of revision %d", again)
+	}
+}
+
+func TestLocalOf(t *testing.T) {
+	o := Defaults()
+	o.ExpireDeadNodes = time.Hour
+	b, err := loadBundle("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := localOf("me", b, o).FenceAfter; got != time.Hour {
+		t.Errorf("got %s", got)
+	}
+}
+
 func TestRun_gracefulStop(t *testing.T) {
 	server, api := etcdtest.New(t), newCountingAPI(t)
 	raw := server.Client(t)
@@ -381,6 +425,8 @@ func TestNew_badInput(t *testing.T) {
 		"a port that is taken":    {func(o *Options) { o.Listen = strings.TrimPrefix(etcdtest.New(t).Endpoints()[0], "http://") }, "--listen"},
 		"a CA that is no CA":      {func(o *Options) { o.EtcdCAFile = api.kubeconfig }, "holds no PEM certificate"},
 		"open to all without TLS": {func(o *Options) { o.Listen = "0.0.0.0:0" }, "--insecure-listen"},
+		"expiry too soon":         {func(o *Options) { o.ExpireDeadNodes = 4 * o.LeaseTTL }, "--expire-dead-nodes: 12s: want 0 (never), or more than 12s"},
+		"expiry below zero":       {func(o *Options) { o.ExpireDeadNodes = -time.Second }, "--expire-dead-nodes"},
 		"a bad node ID":           {func(o *Options) { o.NodeID = "Not_a_subdomain" }, "--node-id"},
 	} {
 		t.Run(name, func(t *testing.T) {

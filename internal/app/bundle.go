@@ -45,7 +45,7 @@ func (a *App) reloaded(b *bundle.Bundle, err error) {
 	}
 	// The objects first: a pass that was decided for the new digest finds them.
 	a.bundle.Set(b)
-	a.local.Update(func(l protocol.Local) protocol.Local { return localOf(l.ID, b) })
+	a.local.Update(func(l protocol.Local) protocol.Local { return localOf(l.ID, b, a.opts) })
 	a.log.Info("bundle reloaded", "digest", b.Digest, "objects", len(b.Objects))
 }
 

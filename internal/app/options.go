@@ -42,7 +42,10 @@ type Options struct {
 	ShutdownDelay    time.Duration // between a failing /readyz and the exit; 0: as soon as leadership is given up
 	ResyncInterval   time.Duration // between two full passes; at least 1 s
 	LeaderYieldAfter time.Duration // how long a leader bears that its apiserver is out of reach (4.7)
-	ApplyConcurrency int           // requests at once within a wave; at least 1
+	// ExpireDeadNodes is how long this node may be gone before leaders pass over
+	// its record (4.9); above four times LeaseTTL. 0: they never do.
+	ExpireDeadNodes  time.Duration
+	ApplyConcurrency int // requests at once within a wave; at least 1
 
 	// AllowMassPrune lifts the brake on removing more than half of a set (6.3).
 	AllowMassPrune bool
@@ -71,6 +74,10 @@ func Defaults() Options {
 // etcd's own minimum of two (FACTS 1.1).
 const minLeaseTTL = 3 * time.Second
 
+// fencingLeases is how many lifetimes of a lease ExpireDeadNodes has to exceed:
+// an etcd that is away for less than two of them closes no gate.
+const fencingLeases = 4
+
 // Validate returns all that is wrong with the options, one error a line, or
 // nil. It reads no file.
 func (o Options) Validate() error {
@@ -97,6 +104,9 @@ func (o Options) Validate() error {
 	}
 	if o.LeaderYieldAfter <= 0 {
 		bad("leader-yield-after", "%s: want more than 0", o.LeaderYieldAfter)
+	}
+	if least := fencingLeases * o.LeaseTTL; o.ExpireDeadNodes < 0 || o.ExpireDeadNodes > 0 && o.ExpireDeadNodes <= least {
+		bad("expire-dead-nodes", "%s: want 0 (never), or more than %s: this node closes its gate after half of it, and that has to be more than two lifetimes of its lease (--lease-ttl)", o.ExpireDeadNodes, least)
 	}
 	if o.ShutdownDelay < 0 {
 		bad("shutdown-delay", "%s: want 0 or more", o.ShutdownDelay)

@@ -119,10 +119,17 @@ func gateOf(v status.Verdict, observed status.Observed, contact etcd.Contact) ht
 
 func (a *App) electionNow() httpapi.Election {
 	state, leader := a.election.State().Get(), a.election.Leader().Get()
-	return httpapi.Election{
+	out := httpapi.Election{
 		State: state.Election, Leader: leader.Node, Epoch: leader.Epoch,
 		Eligibility: state.Eligibility, Step: state.Step,
 	}
+	if len(state.Absences) > 0 {
+		out.Absences = make(map[protocol.NodeID]httpapi.Absence, len(state.Absences))
+	}
+	for id, a := range state.Absences {
+		out.Absences[id] = httpapi.Absence{Since: a.Since, PassedOver: a.Ends}
+	}
+	return out
 }
 
 func (a *App) reconcileNow() httpapi.Reconcile {
