@@ -153,11 +153,12 @@ func (t *turn) nodeKeys() (keys [maxNodes]uint64) {
 	for i := range t.cfg.Nodes {
 		n := &t.w.nodes[i]
 		key := uint64(n.run)<<24 | uint64(n.record)<<16 | uint64(n.before)<<8
-		for bit, on := range [...]bool{n.registered, n.ready, n.late, n.alive} {
+		for bit, on := range [...]bool{n.registered, n.ready, n.late, n.alive, n.fenced} {
 			if on {
 				key |= 1 << bit
 			}
 		}
+		key |= uint64(n.counting)<<40 | uint64(n.confirmed)<<44 | uint64(n.expired)<<48
 		for l := range t.w.leaders {
 			if t.w.leaders[l].on && int(t.w.leaders[l].node) == i {
 				key |= uint64(l+1) << 32

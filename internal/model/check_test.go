@@ -98,6 +98,43 @@ func TestExhaustive3NodesUpgradeAndBack(t *testing.T) {
 	t.Log(searchAll(t, cfg))
 }
 
+// TestExhaustive3NodesThatExpire has records that leaders pass over, and nodes
+// that are cut off and come back.
+func TestExhaustive3NodesThatExpire(t *testing.T) {
+	skipRaced(t)
+	cfg := Config{Nodes: 3, Releases: 2, Builds: 1, Faults: expiryFaults(), Changes: 2, Objects: []Shape{Same, Changed}, Coarse: true, Expire: true}
+	sum := searchAll(t, cfg)
+	t.Log(sum)
+	for _, want := range []moveKind{moveFence, moveOutwait} {
+		if sum.counts.moves[want] == 0 {
+			t.Errorf("move %d was never made", want)
+		}
+	}
+}
+
+// expiryFaults is one fault, and two where there is time.
+func expiryFaults() int {
+	if *full {
+		return 2
+	}
+	return 1
+}
+
+// TestExhaustive3NodesThatExpireOnce has two faults, and people who do one thing.
+func TestExhaustive3NodesThatExpireOnce(t *testing.T) {
+	skipRaced(t)
+	cfg := Config{Nodes: 3, Releases: 2, Builds: 1, Faults: 2, Changes: 1, Objects: []Shape{Same, Changed}, Coarse: true, Expire: true}
+	t.Log(searchAll(t, cfg))
+}
+
+// TestExhaustive2NodesThatExpireFineSteps does the same with every move on its
+// own.
+func TestExhaustive2NodesThatExpireFineSteps(t *testing.T) {
+	skipRaced(t)
+	cfg := Config{Nodes: 2, Releases: 2, Builds: 1, Faults: expiryFaults(), Changes: 2, Objects: []Shape{Same, Changed}, Expire: true}
+	t.Log(searchAll(t, cfg))
+}
+
 // TestExhaustive2NodesFineSteps has every move on its own: nodes that started
 // and are not registered, statuses that are read late.
 func TestExhaustive2NodesFineSteps(t *testing.T) {

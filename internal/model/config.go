@@ -36,6 +36,8 @@ type Config struct {
 	// BothLost: the status and the parent of the set may be lost at the same
 	// time. Without it, the one is lost only while the other is there.
 	BothLost bool
+	// Expire: every record says when it may be passed over (4.9).
+	Expire bool
 	// Coarse: moves that nobody else can tell from one are one: a node starts
 	// and registers, a leader is elected and looks, begins a pass and lists, and
 	// gates read a status as soon as it is there.

@@ -28,7 +28,8 @@
 // # What is not there
 //
 // Time: whatever may take long may take for ever, and a lease may expire at any
-// moment. Roles, twins, self-fencing, leaders without an API, removals of
+// moment. Where records expire (Config.Expire), that clocks agree well enough is
+// a condition of a move. Roles, twins, leaders without an API, removals of
 // objects and restored backups. A node that lags sees, of the statuses that it
 // missed, one that would open its gate: the one that matters. The exhaustive
 // search rests on fingerprints of 64 bits: that two of ten million states share

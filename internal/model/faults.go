@@ -39,7 +39,7 @@ func (t *turn) kill(i int) bool {
 	}
 	t.say("%s is killed", t.name(i))
 	t.vanish(i)
-	n.run, n.registered, n.ready, n.late = 0, false, false, false
+	n.run, n.registered, n.ready, n.late, n.fenced = 0, false, false, false, false
 	return true
 }
 

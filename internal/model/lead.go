@@ -72,6 +72,7 @@ func (t *turn) depose(l int) {
 		t.w.leaders[0] = t.w.leaders[1]
 	}
 	t.w.leaders[1] = leader{}
+	t.forget(l)
 	t.renumber(l)
 }
 
@@ -116,9 +117,10 @@ func (t *turn) look(l int) bool {
 	if !lead.seen {
 		lead.seen, lead.past = true, protocol.PastOf(t.cfg.view(t.w.status))
 	}
+	counted := t.counts(l)
 	step := t.next(l)
 	t.count.step(step)
-	return t.execute(l, step)
+	return t.execute(l, step) || counted
 }
 
 // next asks the core what to do, by the facts of this moment. The core is pure,
@@ -142,7 +144,7 @@ func (c *Config) input(w *World, l int) protocol.Input {
 	if w.status.epoch == lead.epoch && w.status.epoch != 0 {
 		view.Status.Leader = local.ID
 	}
-	in := protocol.Input{Local: local, Fleet: c.fleet(w), Status: view, Mark: c.mark(lead.mark)}
+	in := protocol.Input{Local: local, Fleet: c.seenBy(w, l), Status: view, Mark: c.mark(lead.mark)}
 	in.Progress.Due, in.Progress.Past = lead.due, lead.past
 	if lead.finished != (entry{}) {
 		in.Progress.Finished = c.content(lead.finished)
@@ -184,15 +186,15 @@ func (t *turn) execute(l int, step *protocol.Step) bool {
 		t.abandon(l)
 		t.say("%s takes a snapshot and decides to write %s (%s)", name, t.statusWords(t.cfg.packed(step.Status)), step.Rule)
 		lead.doing, lead.write = writing, t.decided(step)
-		t.event.takesBack = t.takesBack(lead.write.status)
+		t.event.takesBack = t.takesBack(l, lead.write.status)
 		return true
 	}
 	return false
 }
 
 // takesBack reports whether a status brings content that is older than what the
-// status tells now and than a node that is registered.
-func (t *turn) takesBack(s status) bool {
+// status tells now and than a node that is registered and not expired.
+func (t *turn) takesBack(l int, s status) bool {
 	if t.w.status.kind != protocol.StatusPresent || s.content.content == 0 {
 		return false
 	}
@@ -201,7 +203,7 @@ func (t *turn) takesBack(s status) bool {
 		return false
 	}
 	return slices.ContainsFunc(t.w.nodes[:], func(n node) bool {
-		return n.record != 0 && n.record != corrupt && t.cfg.releaseOf(n.record) > r
+		return n.record != 0 && n.record != corrupt && t.cfg.releaseOf(n.record) > r && n.expired&place(l) == 0
 	})
 }
 
@@ -282,7 +284,7 @@ func (t *turn) commit(l int) bool {
 	t.event.was, t.event.now = t.w.status, write.status
 	t.event.wasEpoch, t.event.epoch = t.w.status.epoch, lead.epoch
 	if write.fleet != notAsked {
-		t.event.restriction, t.event.restrictFleet = true, t.cfg.fleet(t.w)
+		t.event.restriction, t.event.restrictFleet = true, t.cfg.passedOver(t.w, l)
 	}
 	t.say("%s writes the status %s", name, t.statusWords(write.status))
 	t.setStatus(write.status)

@@ -32,6 +32,7 @@ type facts struct {
 type nodeFacts struct {
 	record, before uint8
 	alive          bool
+	expired        bool
 }
 
 // gateFacts are all that a gate's verdict depends on.
@@ -49,6 +50,9 @@ func (t *turn) factsOf(l int) facts {
 		mark: lead.mark, finished: lead.finished, due: lead.due, past: lead.past,
 	}
 	t.recordFacts(&f)
+	for i := range t.cfg.Nodes {
+		f.nodes[i].expired = t.w.nodes[i].expired&place(l) != 0
+	}
 	return f
 }
 

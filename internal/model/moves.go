@@ -27,6 +27,7 @@ const (
 	movePresence
 	moveExpire
 	moveRemove
+	moveFence
 	// Of leaders.
 	moveExpireKey
 	moveElect
@@ -34,6 +35,7 @@ const (
 	moveCommit
 	movePass
 	moveLand
+	moveOutwait
 	// Of the API.
 	moveLandOrphan
 	moveLoseOrphan
@@ -86,6 +88,14 @@ func moves(cfg *Config) []move {
 		add(kind, 1)
 	}
 	add(moveDeleteObject, len(cfg.Objects))
+	if cfg.Expire {
+		add(moveFence, cfg.Nodes)
+		for i := range cfg.Nodes {
+			for l := range maxLeaders {
+				out = append(out, move{kind: moveOutwait, a: uint8(i), b: uint8(l)})
+			}
+		}
+	}
 	return out
 }
 
@@ -135,6 +145,10 @@ func (m move) possible(w *World) bool {
 		return w.nodes[m.a].run != 0
 	case moveTold:
 		return w.nodes[m.a].late
+	case moveFence:
+		return w.nodes[m.a].run != 0 && !w.nodes[m.a].alive
+	case moveOutwait:
+		return w.leaders[m.b].on && !w.nodes[m.a].alive
 	case moveExpire, moveRemove:
 		return w.nodes[m.a].run == 0
 	case moveExpireKey:
@@ -176,7 +190,7 @@ func (t *turn) apply(m move) bool {
 func (t *turn) readAll() {
 	for i := range t.cfg.Nodes {
 		n := &t.w.nodes[i]
-		if n.run == 0 || n.ready || t.cfg.holds(RegisterFirst) && !n.registered {
+		if n.run == 0 || n.ready || n.fenced || t.cfg.holds(RegisterFirst) && !n.registered {
 			continue
 		}
 		v := t.judge(i, t.w.status)
@@ -207,6 +221,8 @@ func (t *turn) node(m move) bool {
 		return t.expire(i)
 	case moveRemove:
 		return t.remove(i)
+	case moveFence:
+		return t.fence(i)
 	default:
 		return false
 	}
@@ -227,6 +243,8 @@ func (t *turn) lead(m move) bool {
 		return t.pass(i)
 	case moveLand:
 		return t.land(i)
+	case moveOutwait:
+		return t.outwait(i, int(m.b))
 	case moveLandOrphan:
 		return t.landOrphan(i)
 	case moveLoseOrphan:
@@ -248,7 +266,7 @@ func (t *turn) start(i int, content uint8) bool {
 		t.w.changes--
 	}
 	t.leave(i)
-	n.run, n.registered, n.ready, n.late, n.alive = content, false, false, false, true
+	n.run, n.registered, n.ready, n.late, n.alive, n.fenced = content, false, false, false, true, false
 	t.say("%s is started with %s", t.name(i), t.words(content))
 	if t.cfg.Coarse && t.cfg.holds(RegisterFirst) {
 		t.register(i)
@@ -284,7 +302,7 @@ func (t *turn) register(i int) bool {
 		return false
 	}
 	t.putRecord(i, n.run)
-	n.registered, n.late = true, false
+	n.registered, n.late, n.fenced = true, false, false
 	if t.cfg.holds(RegisterFirst) {
 		n.ready = false
 	}
@@ -299,6 +317,7 @@ func (t *turn) putRecord(i int, content uint8) {
 		n.before = n.record
 	}
 	n.record = content
+	n.counting, n.confirmed, n.expired = 0, 0, 0
 	for l := range t.w.leaders {
 		if w := &t.w.leaders[l].write; w.fleet == unmodified {
 			w.fleet = modified
@@ -310,7 +329,7 @@ func (t *turn) putRecord(i int, content uint8) {
 // registration or by its watch.
 func (t *turn) read(i int) bool {
 	n := &t.w.nodes[i]
-	if t.cfg.Coarse || n.run == 0 || t.cfg.holds(RegisterFirst) && !n.registered {
+	if t.cfg.Coarse || n.run == 0 || n.fenced || t.cfg.holds(RegisterFirst) && !n.registered {
 		return false
 	}
 	v := t.judge(i, t.w.status)
@@ -327,7 +346,7 @@ func (t *turn) read(i int) bool {
 // seen and which admits it.
 func (t *turn) told(i int) bool {
 	n := &t.w.nodes[i]
-	if !n.late {
+	if !n.late || n.fenced {
 		return false
 	}
 	n.ready, n.late = true, false
@@ -378,6 +397,7 @@ func (t *turn) presence(i int) bool {
 	}
 	n.alive = true
 	t.say("%s puts its presence again", t.name(i))
+	t.announce(i)
 	return true
 }
 
@@ -408,7 +428,7 @@ func (t *turn) remove(i int) bool {
 	if n.run != 0 || n.alive || n.record == 0 {
 		return false
 	}
-	n.record, n.before = 0, 0
+	n.record, n.before, n.expired, n.counting, n.confirmed = 0, 0, 0, 0, 0
 	t.say("%s has stopped for good, and people remove its record", t.name(i))
 	return true
 }

@@ -47,6 +47,8 @@ func (c Config) faults(n int) Config           { c.Faults = n; return c }
 func (c Config) objects(s ...Shape) Config     { c.Objects = s; return c }
 func (c Config) bothLost() Config              { c.BothLost = true; return c }
 func (c Config) asking(names ...string) Config { c.Only = names; return c }
+func (c Config) expiring() Config              { c.Expire = true; return c }
+func (c Config) fine() Config                  { c.Coarse = false; return c }
 func (c Config) policed() Config               { c.Policy = true; return c }
 
 func mutations() []mutation {
@@ -142,6 +144,18 @@ func mutations() []mutation {
 		{
 			"closed-without-status", "A node that takes a missing status for leave to serve does so before anybody made the objects fit.",
 			two(AbsentKeepsClosed, 1, 2).fresh().faults(0), 0,
+		},
+		{
+			"self-fencing", "A node that is cut off serves on: who passes over its record brings objects that it does not fit, unless its gate has closed before.",
+			two(SelfFencing, 1, 2).expiring().asking("Compatible"), 0,
+		},
+		{
+			"fenced-registers", "A gate that was closed while its node was passed over must not open on a status from before: only one that is read after another registration counts.",
+			two(FencedRegisters, 1, 2).expiring().fine().changes(1).asking("Compatible"), 0,
+		},
+		{
+			"announced", "A presence that came back and went again between two looks of the leader starts the node's clock anew, not the leader's, unless the record was written in between.",
+			two(Announced, 1, 2).expiring().faults(2).changes(1).asking("Compatible"), 0,
 		},
 	}
 }

@@ -22,6 +22,24 @@ func TestProgress2Nodes2Releases1Fault(t *testing.T) {
 	}
 }
 
+// TestProgressOfNodesThatExpire checks the same where records say when they may
+// be passed over. Then nobody who is gone holds an upgrade for ever.
+func TestProgressOfNodesThatExpire(t *testing.T) {
+	skipRaced(t)
+	sum := newTotal()
+	for _, p := range Constraints(2) {
+		cfg := Config{
+			Nodes: 2, Releases: 2, Builds: 1, M: p[0], A: p[1], Faults: 1, Changes: 2, Start: Settled,
+			Objects: []Shape{Same, Changed}, Coarse: true, Expire: true,
+		}
+		sum.add(t, CheckProgress(&cfg))
+	}
+	t.Logf("%s\n%s", sum, &sum.counts)
+	if n := sum.counts.rested["with blockers named, 4.5 rule 2"]; n != 0 {
+		t.Errorf("%d runs rest while a node of a newer release is named, which must be gone", n)
+	}
+}
+
 // TestProgressFindsStuckState has the key of a dead leader stay for ever, as an
 // orphaned candidate key does.
 func TestProgressFindsStuckState(t *testing.T) {

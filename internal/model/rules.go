@@ -30,6 +30,9 @@ const (
 	AbsentKeepsClosed                  // a gate that is not ready stays so while the status is gone (4.8)
 	DrainInherits                      // a leader drains only if the one before had, or its own wait is over (6.4)
 	KnownOutcomes                      // a leader drains only when the outcome of each of its requests is known (6.4)
+	SelfFencing                        // a gate closes before leaders may pass over its node's record (4.9)
+	FencedRegisters                    // a gate that was fenced opens only after another registration (4.9)
+	Announced                          // a presence that was put again counts once the record was written after it (4.9)
 )
 
 func (c *Config) holds(r Rule) bool { return c.Off&r == 0 }

@@ -28,6 +28,12 @@ type node struct {
 	record uint8 // the content that its record tells; 0: none; corrupt
 	before uint8 // what the record told before it was last written: for a watch that lags
 	alive  bool  // it has a presence
+
+	fenced bool // its gate is closed, for its presence was not confirmed for too long
+	// What leaders have counted, one bit for each place in World.leaders.
+	counting  uint8 // it has seen the presence gone; kept only without the rule Announced
+	confirmed uint8 // the presence was confirmed since, and the leader has not seen it
+	expired   uint8 // the presence has been gone for as long as the record says
 }
 
 // corrupt stands in place of a record's content.
@@ -196,7 +202,7 @@ func (c *Config) local(w *World, i int) protocol.Local {
 	content := c.content(entry{content: w.nodes[i].run})
 	return protocol.Local{
 		ID: nodeID(i), Version: protocol.Version{Release: content.Release},
-		Constraints: content.Constraints, Digest: content.Digest,
+		Constraints: content.Constraints, Digest: content.Digest, FenceAfter: c.promise(),
 	}
 }
 
@@ -238,7 +244,7 @@ func (c *Config) told(i int, content uint8) protocol.Node {
 	p := c.content(entry{content: content})
 	return protocol.Node{
 		ID: nodeID(i), Roles: protocol.Roles{Controller: true}, Version: protocol.Version{Release: p.Release},
-		MinReconciler: p.Constraints.MinReconciler, Digest: p.Digest,
+		MinReconciler: p.Constraints.MinReconciler, Digest: p.Digest, FenceAfter: c.promise(),
 	}
 }
 
