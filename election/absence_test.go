@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/etcd"
+	"github.com/lockstep-dev/lockstep/internal/etcd/etcdtest"
 	"github.com/lockstep-dev/lockstep/internal/event"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/status"
@@ -51,6 +52,31 @@ func TestElection_passesOverTheDead(t *testing.T) {
 	w.delete(keys.Node("silent"))
 	if s := n.awaitStatus(protocol.Done, "1.0.0"); s.MinCompatible != rel(t, "1.0.0") {
 		t.Errorf("got %s", s)
+	}
+}
+
+// A node that is cut off has closed its gate when the leader passes over it, and
+// comes back with a registration that is newer than what shut it out.
+func TestElection_passesOverTheCutOff(t *testing.T) {
+	w := newWorld(t)
+	w.putStatus(protocol.Status{State: protocol.Done, Version: protocol.Version{Release: rel(t, "0.9.0")}, MinCompatible: rel(t, "0.9.0")})
+	b := w.start("b", "0.9.0", options{ttl: 3 * time.Second, fenceAfter: 2 * time.Second})
+	await(t, b.registrar.Registration(), "registered", func(r protocol.Registration) bool { return r.Confirmed })
+	a := w.start("a", "1.0.0", options{a: "1.0.0"})
+	if step := a.awaitStep(protocol.StepAwait); len(step.Blockers) != 1 || step.Blockers[0].Node != "b" {
+		t.Errorf("got %s, want b to block", step)
+	}
+	b.proxy.Cut(etcdtest.Blackhole)
+	restricted := await(t, a.store.Observed(), "restricted", func(o status.Observed) bool {
+		return o.View.Status.MinCompatible == rel(t, "1.0.0")
+	})
+	if got := b.registrar.Registration().Get(); !got.Fenced || got.Confirmed {
+		t.Errorf("b is passed over while it shows %+v", got)
+	}
+	b.proxy.Restore()
+	back := await(t, b.registrar.Registration(), "registered again", func(r protocol.Registration) bool { return r.Confirmed })
+	if back.Revision <= restricted.View.Revision {
+		t.Errorf("b is back with the registration of revision %d, and was shut out at %d", back.Revision, restricted.View.Revision)
 	}
 }
 

@@ -150,12 +150,13 @@ func newWorld(t *testing.T) *world {
 // node is one sidecar's election, with presence and registration.
 type node struct {
 	*world
-	id       string
-	local    *event.Value[protocol.Local]
-	store    *status.Store
-	election *Election
-	proxy    *etcdtest.Proxy
-	stop     func() // gracefully
+	id        string
+	local     *event.Value[protocol.Local]
+	store     *status.Store
+	registrar *fleet.Registrar
+	election  *Election
+	proxy     *etcdtest.Proxy
+	stop      func() // gracefully
 }
 
 // options of a node; the zero value: all nodes reach one API, A 0.0.0.
@@ -167,6 +168,7 @@ type options struct {
 	drainTime time.Duration
 	// yieldAfter: zero: a minute.
 	yieldAfter time.Duration
+	fenceAfter time.Duration
 }
 
 func (w *world) start(id, release string, o options) *node {
@@ -194,13 +196,13 @@ func (w *world) start(id, release string, o options) *node {
 	}
 	n.local = event.New(protocol.Local{
 		ID: protocol.NodeID(id), Version: protocol.Version{Release: rel(w.T, release)}, Digest: "d" + release,
-		Constraints: protocol.Constraints{MinApiserver: rel(w.T, o.a)},
+		Constraints: protocol.Constraints{MinApiserver: rel(w.T, o.a)}, FenceAfter: o.fenceAfter,
 	})
 	follower := fleet.NewFollower(client)
 	n.store = status.NewStore(client)
 	says := event.New(fleet.Says{})
 	presence := fleet.NewPresence(fleet.PresenceConfig{Client: client, Node: protocol.NodeID(id), Instance: "i-" + id, MachineID: "m", TTL: o.ttl, Says: says, Log: log})
-	registrar := fleet.NewRegistrar(fleet.RegistrarConfig{Presence: presence.Lease(), Client: client, Local: n.local, BootID: "b", Fleet: follower.Fleet(), Log: log})
+	n.registrar = fleet.NewRegistrar(fleet.RegistrarConfig{Presence: presence.Lease(), Client: client, Local: n.local, BootID: "b", Fleet: follower.Fleet(), Log: log})
 	n.election = New(Config{
 		Client: client, Store: n.store, Local: n.local, Fleet: follower.Fleet(), Applier: applier{o.api, id},
 		TTL: o.ttl, ResyncInterval: time.Hour, YieldAfter: o.yieldAfter, DrainTime: o.drainTime, Log: log,
@@ -217,7 +219,7 @@ func (w *world) start(id, release string, o options) *node {
 		}
 	}
 	stopLeading := w.run(n.election.Run)
-	stopRest := w.run(follower.Run, n.store.Run, presence.Run, registrar.Run, tell)
+	stopRest := w.run(follower.Run, n.store.Run, presence.Run, n.registrar.Run, tell)
 	n.stop = sync.OnceFunc(func() {
 		stopLeading()
 		stopRest()
