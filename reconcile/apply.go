@@ -253,7 +253,7 @@ func describe(k key, err error) string {
 	if apierrors.IsForbidden(err) && slices.Contains([]string{"", "rbac.authorization.k8s.io"}, k.Group) {
 		message += " (an apiserver that has just started refuses some requests until it has made its own RBAC roles)"
 	}
-	return message
+	return message + fenceHint(k.GroupKind, err)
 }
 
 func orUnknown[T ~string](s T) T {

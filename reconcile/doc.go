@@ -17,8 +17,10 @@
 // What keeps a stale leader from doing harm: before each write the lease is
 // checked, and no request outlives it; updates carry uid and resourceVersion,
 // deletions carry both as preconditions, creations are POSTs; and no object that
-// bears a higher content epoch is touched. An admission policy that makes the
-// API server itself refuse such writes is not there yet.
+// bears a higher content epoch is touched. Behind that stands the fence, an
+// admission policy in every set, by which the API server itself refuses updates
+// that would bring older content back (fence.go). It is written before all else.
+// What none of this holds, and a wait has to: docs/bundles.md.
 //
 // Goroutines run only inside of Reconcile and Survey, which wait for them.
 package reconcile

@@ -24,7 +24,7 @@ func TestLostAnswers(t *testing.T) {
 		data        string
 		wantApplied int
 	}{
-		{"of the mark's creation", "POST", "/configmaps", "x: one", 1},
+		{"of the mark's creation", "POST", "/configmaps", "x: one", 1 + fenceObjects},
 		{"of a creation", "POST", "/configmaps", "x: one", 1},
 		{"of an update", "PATCH", "/configmaps/", "x: two", 1},
 		{"of the mark's update", "PUT", "/configmaps/set", "x: three", 1},

@@ -179,7 +179,7 @@ func (g gatherer) objects(ctx context.Context, gvk schema.GroupVersionKind, stat
 		g.catalog.forget(gvk)
 		return nil, kindState{}, nil
 	case err != nil:
-		state.err = fmt.Errorf("look at what is there: %w", err)
+		state.err = fmt.Errorf("look at what is there: %w%s", err, fenceHint(gvk.GroupKind(), err))
 		if !endsPass(err) {
 			err = nil
 		}

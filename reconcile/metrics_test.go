@@ -23,11 +23,11 @@ func TestMetrics(t *testing.T) {
 # HELP lockstep_reconcile_objects Objects in the last pass, by state. failed above 0 needs a person: /status lists them with the API's message. owed are removals that wait for the end of an upgrade.
 # TYPE lockstep_reconcile_objects gauge
 lockstep_reconcile_objects{state="applied"} 1
-lockstep_reconcile_objects{state="desired"} 2
+lockstep_reconcile_objects{state="desired"} 4
 lockstep_reconcile_objects{state="failed"} 1
 lockstep_reconcile_objects{state="owed"} 1
 lockstep_reconcile_objects{state="pruned"} 0
-lockstep_reconcile_objects{state="unchanged"} 0
+lockstep_reconcile_objects{state="unchanged"} 2
 # HELP lockstep_reconcile_passes_total Passes over the objects, by result: complete (all as wanted), incomplete (some objects failed: see failures in /status), error (the pass could not be done: see lastError in /status).
 # TYPE lockstep_reconcile_passes_total counter
 lockstep_reconcile_passes_total{result="complete"} 1
@@ -36,7 +36,7 @@ lockstep_reconcile_passes_total{result="incomplete"} 1
 # HELP lockstep_reconcile_writes_total Writes of objects that took effect, by verb. In a quiet cluster it stands still; if it does not, another writer changes the same objects.
 # TYPE lockstep_reconcile_writes_total counter
 lockstep_reconcile_writes_total{verb="apply"} 1
-lockstep_reconcile_writes_total{verb="create"} 2
+lockstep_reconcile_writes_total{verb="create"} 4
 lockstep_reconcile_writes_total{verb="delete"} 0
 lockstep_reconcile_writes_total{verb="recreate"} 0
 `

@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -146,14 +147,14 @@ func TestWaves(t *testing.T) {
 		r.use("1.0.0", policy, widget, crd, moreNamespace)
 		r.mustComplete()
 		posts := r.wire.sent("POST")
-		order := []string{"namespaces", "widgets", "validatingadmissionpolicies"}
-		last := -1
+		order := []string{"configmaps", "validatingadmissionpolicies", "namespaces", "widgets", "validatingadmissionpolicies"}
+		rest := posts
 		for _, kind := range order {
-			at := indexSuffix(posts, "/"+kind)
-			if at <= last {
-				t.Errorf("got POSTs %q, want %q in this order", posts, order)
+			at := slices.IndexFunc(rest, func(post string) bool { return strings.HasSuffix(post, "/"+kind) })
+			if at < 0 {
+				t.Fatalf("got POSTs %q, want %q in this order: the mark, the fence, what is needed to exist, the rest, policies", posts, order)
 			}
-			last = at
+			rest = rest[at+1:]
 		}
 		r.restart()
 		r.mustComplete()
@@ -196,15 +197,6 @@ func TestPruneFindsOtherVersions(t *testing.T) {
 	r.wantGone(schema.GroupVersionResource{Group: r.ns + ".test", Version: "v1alpha1", Resource: "gadgets"}, r.ns, "g")
 }
 
-func indexSuffix(list []string, suffix string) int {
-	for i, s := range list {
-		if strings.HasSuffix(s, suffix) {
-			return i
-		}
-	}
-	return -1
-}
-
 func TestFailures(t *testing.T) {
 	r := newRig(t)
 	tests := []struct {
@@ -229,8 +221,8 @@ func TestFailures(t *testing.T) {
 		t.Fatalf("got %+v, %v, want an incomplete pass", out, err)
 	}
 	got := r.report()
-	if got.Failed != len(tests) || got.Applied != 1 || got.TotalFailures != len(tests) {
-		t.Errorf("got %+v, want %d failed and 1 applied", got, len(tests))
+	if got.Failed != len(tests) || got.Applied != 1+fenceObjects || got.TotalFailures != len(tests) {
+		t.Errorf("got %+v, want %d failed and the others applied", got, len(tests))
 	}
 	for _, tt := range tests {
 		found := false
@@ -265,6 +257,9 @@ func TestFailures(t *testing.T) {
 	})
 }
 
+// kindsOfFence is how the parent names them.
+const kindsOfFence = "ValidatingAdmissionPolicy.admissionregistration.k8s.io,ValidatingAdmissionPolicyBinding.admissionregistration.k8s.io"
+
 func TestMarkComesFirst(t *testing.T) {
 	r := newRig(t)
 	r.use("1.0.0", configMap("a", "x: one"))
@@ -279,8 +274,8 @@ func TestMarkComesFirst(t *testing.T) {
 	defer r.wire.setFault(nil)
 	r.mustComplete()
 	parent := r.get(configMaps, r.ns, "set")
-	if got := parent.GetAnnotations()["applyset.kubernetes.io/contains-group-kinds"]; got != "ConfigMap" {
-		t.Errorf("got kinds %q, want ConfigMap", got)
+	if got := parent.GetAnnotations()["applyset.kubernetes.io/contains-group-kinds"]; got != "ConfigMap,"+kindsOfFence {
+		t.Errorf("got kinds %q, want ConfigMap and those of the fence", got)
 	}
 	id := parent.GetLabels()["applyset.kubernetes.io/id"]
 	if got := r.get(configMaps, r.ns, "a").GetLabels()["applyset.kubernetes.io/part-of"]; got != id || id == "" {
@@ -328,8 +323,8 @@ func TestPrune(t *testing.T) {
 		r.restart()
 		r.mustComplete()
 		r.wantGone(priorityClasses, "", r.ns+"-x")
-		if got := r.get(configMaps, r.ns, "set").GetAnnotations()["applyset.kubernetes.io/contains-group-kinds"]; got != "ConfigMap" {
-			t.Errorf("got kinds %q, want ConfigMap alone", got)
+		if got := r.get(configMaps, r.ns, "set").GetAnnotations()["applyset.kubernetes.io/contains-group-kinds"]; got != "ConfigMap,"+kindsOfFence {
+			t.Errorf("got kinds %q, want no PriorityClass", got)
 		}
 	})
 	t.Run("nothing is removed while an object fails", func(t *testing.T) {

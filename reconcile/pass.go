@@ -170,8 +170,8 @@ func (p *pass) record() record {
 // has to be listed before it can be compared; removals come last, when all else
 // is in place.
 func (p *pass) round(ctx context.Context) (more bool, err error) {
-	if changes := p.plan.changes[WaveDefinitions]; len(changes) > 0 {
-		return true, p.write(ctx, changes)
+	if len(p.plan.changes[WaveDefinitions]) > 0 {
+		return true, p.writeWaves(ctx, WaveFence, WaveDefinitions)
 	}
 	if pending := p.pending(); len(pending) > 0 && !p.awaited {
 		p.awaited = true
@@ -181,18 +181,23 @@ func (p *pass) round(ctx context.Context) (more bool, err error) {
 		}
 	}
 	if !p.plan.empty() {
-		for _, wave := range waves() {
-			if err := p.write(ctx, p.plan.changes[wave]); err != nil {
-				return false, err
-			}
-		}
-		return true, nil
+		return true, p.writeWaves(ctx, waves()...)
 	}
 	p.settled = true
 	if p.mayRemove() {
 		return true, p.remove(ctx)
 	}
 	return false, nil
+}
+
+// writeWaves writes one wave after the other.
+func (p *pass) writeWaves(ctx context.Context, waves ...Wave) error {
+	for _, wave := range waves {
+		if err := p.write(ctx, p.plan.changes[wave]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // write writes the changes of a wave.

@@ -38,7 +38,8 @@ func keyOf(gk schema.GroupKind, obj *kube.Object) key {
 	return key{GroupKind: gk, namespace: obj.GetNamespace(), name: obj.GetName()}
 }
 
-// wanted is an object of the bundle, made ready once for each bundle.
+// wanted is an object of the bundle or of the fence, made ready once for each
+// bundle.
 type wanted struct {
 	key      key
 	gvk      schema.GroupVersionKind
@@ -47,32 +48,50 @@ type wanted struct {
 	wave     Wave
 	required bool
 	recreate bool
+	fence    bool // it is of the fence, not of the bundle
 }
 
-// prepare makes a bundle's objects ready to be compared and applied.
+// prepare makes the fence and a bundle's objects ready to be compared and
+// applied.
 func prepare(b *bundle.Bundle, s set) ([]wanted, error) {
-	out := make([]wanted, 0, len(b.Objects))
-	for _, manifest := range b.Objects {
-		obj := manifest.DeepCopy()
-		labels := obj.GetLabels()
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		labels[labelPartOf] = s.id()
-		obj.SetLabels(labels)
-		form, err := formOf(obj)
+	out := make([]wanted, 0, len(b.Objects)+len(fenceKinds()))
+	for _, obj := range fence(s) {
+		w, err := prepareObject(obj, s)
 		if err != nil {
 			return nil, err
 		}
-		gvk, annotations := obj.GroupVersionKind(), obj.GetAnnotations()
-		out = append(out, wanted{
-			key: keyOf(gvk.GroupKind(), obj), gvk: gvk, obj: obj, form: form,
-			wave:     waveOf(gvk.GroupKind()),
-			required: annotations[bundle.AnnotationRequired] != "false",
-			recreate: mayRecreate(gvk.GroupKind(), annotations),
-		})
+		w.fence, w.wave = true, WaveFence
+		out = append(out, w)
+	}
+	for _, manifest := range b.Objects {
+		w, err := prepareObject(manifest.DeepCopy(), s)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, w)
 	}
 	return out, nil
+}
+
+// prepareObject labels obj and says how it is applied.
+func prepareObject(obj *kube.Object, s set) (wanted, error) {
+	labels := obj.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[labelPartOf] = s.id()
+	obj.SetLabels(labels)
+	form, err := formOf(obj)
+	if err != nil {
+		return wanted{}, err
+	}
+	gvk, annotations := obj.GroupVersionKind(), obj.GetAnnotations()
+	return wanted{
+		key: keyOf(gvk.GroupKind(), obj), gvk: gvk, obj: obj, form: form,
+		wave:     waveOf(gvk.GroupKind()),
+		required: annotations[bundle.AnnotationRequired] != "false",
+		recreate: mayRecreate(gvk.GroupKind(), annotations),
+	}, nil
 }
 
 func mayRecreate(gk schema.GroupKind, annotations map[string]string) bool {
@@ -162,8 +181,11 @@ func makePlan(w world) plan {
 			continue
 		}
 		r, problem := w.kinds.resource(want)
-		if want.key == w.set.parentKey() {
+		switch {
+		case want.key == w.set.parentKey():
 			problem = "is the parent of the set, which Lockstep itself writes; give it another name"
+		case w.set.isFence(want.key) && !want.fence:
+			problem = "is the fence of the set, which Lockstep itself writes; give it another name"
 		}
 		if problem != "" {
 			out.problems[want.key] = problem

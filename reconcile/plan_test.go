@@ -19,7 +19,7 @@ import (
 
 var thing = schema.GroupVersionKind{Group: "x.test", Version: "v1", Kind: "Thing"}
 
-// things makes a bundle of things by name, prepared.
+// things makes a bundle of things by name, prepared, without the fence.
 func things(t *testing.T, objects ...string) []wanted {
 	t.Helper()
 	b := &bundle.Bundle{}
@@ -32,7 +32,7 @@ func things(t *testing.T, objects ...string) []wanted {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return out
+	return out[len(fenceKinds()):]
 }
 
 // live makes of a wanted object what the API has after s was applied.

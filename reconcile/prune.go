@@ -40,14 +40,18 @@ const massFloor = 10
 
 // makePruneSet decides what the bundle dropped (DESIGN 6.3). It is pure.
 func makePruneSet(in pruneInput) pruneSet {
-	keep := map[key]bool{}
+	keep, fence := map[key]bool{}, map[key]bool{}
 	for _, w := range in.wanted {
 		keep[w.key] = true
+		fence[w.key] = fence[w.key] || w.fence
 	}
 	var out pruneSet
 	members, seen := 0, map[types.UID]bool{}
 	for _, gvk := range sortedKinds(in.kinds) {
 		for k, live := range in.live[gvk] {
+			if fence[k] { // the brakes count what the bundle has
+				continue
+			}
 			if seen[live.GetUID()] || !keep[k] && !isMember(live) { // what is wanted is ours
 				continue
 			}
@@ -88,7 +92,7 @@ func brake(in pruneInput, removals, members int) string {
 	if removals == 0 {
 		return ""
 	}
-	if len(in.wanted) == 0 {
+	if !slices.ContainsFunc(in.wanted, func(w wanted) bool { return !w.fence }) {
 		return "the bundle is empty"
 	}
 	for _, gvk := range sortedKinds(in.kinds) {

@@ -33,7 +33,7 @@ type Config struct {
 	Concurrency int
 	// AllowMassPrune lifts the brake on removing more than half of a set.
 	AllowMassPrune bool
-	// SetName names the set and its parent. Empty: "lockstep".
+	// SetName names the set, its parent and its fence. Empty: "lockstep".
 	SetName string
 	// Namespace is the parent's. Empty: "kube-system".
 	Namespace string

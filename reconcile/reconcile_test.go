@@ -15,8 +15,9 @@ func TestReconcile(t *testing.T) {
 
 	t.Run("the first pass creates everything", func(t *testing.T) {
 		out := r.mustComplete()
-		if got := r.report(); got.Applied != 3 || got.Unchanged != 0 || got.Desired != 3 || got.LastError != "" {
-			t.Errorf("got %+v, want 3 applied", got)
+		want := 3 + fenceObjects
+		if got := r.report(); got.Applied != want || got.Unchanged != 0 || got.Desired != want || got.LastError != "" {
+			t.Errorf("got %+v, want %d applied", got, want)
 		}
 		if out.HighestEpoch != 1 {
 			t.Errorf("got highest epoch %d, want 1", out.HighestEpoch)
@@ -27,8 +28,8 @@ func TestReconcile(t *testing.T) {
 		if writes := r.wire.writes(); len(writes) > 0 {
 			t.Errorf("got writes %q, want none", writes)
 		}
-		if sent := r.wire.sent(); len(sent) != 4 {
-			t.Errorf("got requests %q, want the parent and three lists", sent)
+		if sent := r.wire.sent(); len(sent) != 4+fenceObjects {
+			t.Errorf("got requests %q, want the parent and a list of each kind", sent)
 		}
 	})
 	t.Run("another leader writes nothing", func(t *testing.T) {

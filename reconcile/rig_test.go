@@ -44,6 +44,9 @@ var (
 	priorityClasses = schema.GroupVersionResource{Group: "scheduling.k8s.io", Version: "v1", Resource: "priorityclasses"}
 )
 
+// fenceObjects is how many objects a set has beside those of its bundle.
+const fenceObjects = 2
+
 // rig is a set of its own on the shared apiserver.
 type rig struct {
 	t          testing.TB

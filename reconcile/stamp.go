@@ -54,9 +54,11 @@ func readStamp(annotations map[string]string) (s stamp, ok bool) {
 	return s, true
 }
 
+// parseEpoch takes what put writes and nothing else: the fence has to agree on
+// what an epoch is.
 func parseEpoch(s string) (int64, bool) {
 	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n < 1 || n > maxEpoch {
+	if err != nil || n < 1 || n > maxEpoch || strconv.FormatInt(n, 10) != s {
 		return 0, false
 	}
 	return n, true

@@ -76,7 +76,9 @@ func TestSurvey(t *testing.T) {
 		}
 	})
 	t.Run("garbage in a stamp does not count, and a pass writes it anew", func(t *testing.T) {
-		for _, epoch := range []string{"9223372036854775807", "-4", "many", "1e3", ""} {
+		for _, epoch := range []string{"9223372036854775807", "-4", "many", "1e3", "+9", "09", ""} {
+			// The fence takes no garbage for an epoch, but does not look at what has none.
+			r.patch(configMaps, r.ns, "a", `{"metadata":{"annotations":{"lockstep.dev/content-epoch":null}}}`)
 			r.patch(configMaps, r.ns, "a", `{"metadata":{"annotations":{"lockstep.dev/content-epoch":"`+epoch+`"}}}`)
 			if got := r.survey(); got.HighestEpoch != r.epoch {
 				t.Errorf("epoch %q: got highest epoch %d, want %d", epoch, got.HighestEpoch, r.epoch)

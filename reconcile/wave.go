@@ -8,9 +8,11 @@ import "k8s.io/apimachinery/pkg/runtime/schema"
 type Wave int
 
 const (
+	// WaveFence has the fence: what comes after it is written behind it.
+	WaveFence Wave = iota
 	// WaveDefinitions has what others need to exist: namespaces and CRDs. The
 	// next wave begins when the kinds that the CRDs bring are served.
-	WaveDefinitions Wave = iota
+	WaveDefinitions
 	// WaveObjects has everything else.
 	WaveObjects
 	// WaveAdmission has policies and webhooks. They come last because they can
@@ -19,14 +21,15 @@ const (
 )
 
 // waves lists them in the order of writing.
-func waves() []Wave { return []Wave{WaveDefinitions, WaveObjects, WaveAdmission} }
+func waves() []Wave { return []Wave{WaveFence, WaveDefinitions, WaveObjects, WaveAdmission} }
 
-// waveOf returns the wave of a kind.
+// waveOf returns the wave of a kind. What is in the fence's does not follow from
+// its kind.
 func waveOf(gk schema.GroupKind) Wave {
 	switch {
 	case isDefinition(gk):
 		return WaveDefinitions
-	case gk.Group == "admissionregistration.k8s.io":
+	case gk.Group == admissionGroup:
 		return WaveAdmission
 	}
 	return WaveObjects
