@@ -241,6 +241,11 @@ func TestFenceIsKept(t *testing.T) {
 		}
 		r.awaitFence()
 	})
+	t.Run("an exception that somebody makes stays", func(t *testing.T) {
+		r.patch(policies, "", r.fenceName(), `{"spec":{"matchConstraints":{"excludeResourceRules":[{"apiGroups":[""],"apiVersions":["*"],"operations":["*"],"resources":["configmaps"]}]}}}`)
+		r.mustComplete()
+		await(t, "the exception", r.probe)
+	})
 	t.Run("a bundle that brings an object of its name is told so", func(t *testing.T) {
 		theirs := fmt.Sprintf("apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\nmetadata: {name: %s}\nspec: {policyName: x, validationActions: [Audit]}\n", r.fenceName())
 		r.use("1.0.2", configMap("a", "x: three"), theirs)
@@ -258,17 +263,25 @@ func TestFenceIsKept(t *testing.T) {
 	})
 }
 
-// A user who has every right that the bundle needs, but none on policies.
-func TestFenceForbidden(t *testing.T) {
-	r := newRig(t)
+// allow gives the rig's user rights on resources of a group.
+func (r *rig) allow(name, group, resources, verbs string) {
+	r.t.Helper()
 	rbac := func(resource string) schema.GroupVersionResource {
 		return schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: resource}
 	}
-	r.create(rbac("clusterroles"), "", `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"NS-user"},"rules":[{"apiGroups":[""],"resources":["configmaps"],"verbs":["*"]}]}`)
-	r.create(rbac("clusterrolebindings"), "", `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"NS-user"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"NS-user"},"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"NS-user"}]}`)
+	r.create(rbac("clusterroles"), "", fmt.Sprintf(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"NS-%s"},`+
+		`"rules":[{"apiGroups":[%q],"resources":[%s],"verbs":[%s]}]}`, name, group, resources, verbs))
+	r.create(rbac("clusterrolebindings"), "", fmt.Sprintf(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"NS-%[1]s"},`+
+		`"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"NS-%[1]s"},"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"NS-user"}]}`, name))
+}
+
+// A user who has every right that the bundle needs, but none on policies.
+func TestFenceForbidden(t *testing.T) {
+	r := newRig(t)
 	r.use("1.0.0", configMap("a", "x: one"))
 	r.cfg.RESTConfig.Impersonate.UserName = r.ns + "-user"
 	r.restart()
+	r.allow("bundle", "", `"configmaps"`, `"*"`)
 	var out protocol.Outcome
 	await(t, "the user's rights", func() (err error) {
 		out, err = r.pass()
@@ -287,6 +300,15 @@ func TestFenceForbidden(t *testing.T) {
 	if _, err := r.reconciler.Survey(t.Context()); err == nil || !strings.Contains(err.Error(), "the user needs") {
 		t.Errorf("got %v from the survey, want it to name the rights", err)
 	}
+
+	r.allow("fence", "admissionregistration.k8s.io", `"validatingadmissionpolicies","validatingadmissionpolicybindings"`, `"get","list","create","patch","delete"`)
+	await(t, "the rights that the message asks for", func() error {
+		out, err := r.pass()
+		if err == nil && !out.Complete {
+			err = fmt.Errorf("incomplete: %+v", r.report().Failures)
+		}
+		return err
+	})
 }
 
 // Two sets of one name live side by side, in namespaces of their own.
