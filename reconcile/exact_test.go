@@ -193,7 +193,7 @@ func (r *rig) stale(l *limbo, count int, match func(*http.Request) bool, release
 	defer stop()
 	ended := make(chan error, 1)
 	go func() {
-		_, err := leader.reconciler.Reconcile(ctx, protocol.Work{Content: leader.content, Removals: true, LeaderEpoch: leader.epoch}, longLease)
+		_, err := leader.reconciler.Reconcile(ctx, protocol.Work{Content: leader.content, Removals: true, LeaderEpoch: leader.epoch}, longLease, time.Time{})
 		ended <- err
 	}()
 	await(r.t, "the leader to be in the middle of its writes", func() error {
