@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -219,6 +220,41 @@ func TestMakePruneSet(t *testing.T) {
 				t.Errorf("got %d removals, held %q, want %d, %q", len(got.removals), got.held, tt.removals, tt.held)
 			}
 		})
+	}
+}
+
+// The fence is in every set, so it must not make an empty bundle look like one
+// with objects, nor a set large enough for the brake.
+func TestFenceDoesNotCount(t *testing.T) {
+	fence, err := prepare(&bundle.Bundle{}, set{name: "s", namespace: "n"})
+	if err != nil || len(fence) != len(fenceKinds()) {
+		t.Fatalf("got %v, %v, want the fence alone", fence, err)
+	}
+	dropped := things(t, `{"metadata":{"name":"a"}}`)[0]
+	var many []string
+	for i := range massFloor {
+		many = append(many, fmt.Sprintf(`{"metadata":{"name":"o-%02d"}}`, i))
+	}
+	for name, tt := range map[string]struct {
+		keep, there []wanted
+		removals    int
+		held        string
+	}{
+		"an empty bundle":             {there: []wanted{dropped}, removals: 1, held: "the bundle is empty"},
+		"nearly all of a small set":   {keep: things(t, many...)[:1], there: things(t, many...), removals: massFloor - 1},
+		"nothing of the fence itself": {keep: []wanted{dropped}, there: []wanted{dropped}},
+	} {
+		kinds, there := served(thing), liveSet()
+		for _, w := range append(slices.Clone(fence), tt.there...) {
+			if kinds[w.gvk] = served(w.gvk)[w.gvk]; there[w.gvk] == nil {
+				there[w.gvk] = map[key]*kube.Object{}
+			}
+			there[w.gvk][w.key] = live(w, stamp{epoch: 1, release: release(1, 0, 0)}, nil)
+		}
+		got := makePruneSet(pruneInput{wanted: append(slices.Clone(fence), tt.keep...), kinds: kinds, live: there})
+		if len(got.removals) != tt.removals || got.held != tt.held {
+			t.Errorf("%s: got %d removals, held %q, want %d, %q", name, len(got.removals), got.held, tt.removals, tt.held)
+		}
 	}
 }
 
