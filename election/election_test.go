@@ -50,6 +50,9 @@ type api struct {
 	answered  time.Time
 	quiet     []time.Time // that passes got
 	unsure    bool        // passes leave a request of unknown outcome behind
+	// stopping, where not nil, is called by a pass that was stopped, while it
+	// still runs.
+	stopping func()
 }
 
 func newAPI() *api { return &api{mark: protocol.Mark{Kind: protocol.MarkAbsent}} }
@@ -102,13 +105,16 @@ func (a applier) Survey(context.Context, protocol.Work, time.Time) (protocol.Mar
 
 func (a applier) Reconcile(ctx context.Context, w protocol.Work, lease func() time.Time, quiet time.Time) (protocol.Outcome, error) {
 	a.mu.Lock()
-	block, fail, refuse := a.block, a.fail, a.refuse
+	block, fail, refuse, stopping := a.block, a.fail, a.refuse, a.stopping
 	a.quiet = append(a.quiet, quiet)
 	a.calls = append(a.calls, fmt.Sprintf("%s reconcile %s@%d", a.node, w.Content.Release, w.Content.Epoch))
 	a.mu.Unlock()
 	if block != nil {
 		select {
 		case <-ctx.Done():
+			if stopping != nil {
+				stopping()
+			}
 			a.set(func(a *api) { a.cancelled++ })
 			return protocol.Outcome{}, ctx.Err()
 		case <-block:
