@@ -237,16 +237,15 @@ func TestSession_grant(t *testing.T) {
 			t.Parallel()
 			c := newCutServer(t)
 			c.proxy.Cut(cut)
-			ends(t, "the grant", func() error {
-				err := c.client.WithSession(t.Context(), 3*time.Second, func(context.Context, *etcd.Session) error {
+			err := ends(t, "the grant", func() error {
+				return c.client.WithSession(t.Context(), 3*time.Second, func(context.Context, *etcd.Session) error {
 					t.Error("held without a lease")
 					return nil
 				})
-				if err == nil {
-					t.Error("got no error")
-				}
-				return err
 			})
+			if err == nil {
+				t.Error("got no error")
+			}
 		})
 	}
 	t.Run("the answer is lost: nobody has the lease, and it ends by itself", func(t *testing.T) {
@@ -257,7 +256,9 @@ func TestSession_grant(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.proxy.Cut(etcdtest.BlackholeResponses)
-		err := c.client.WithSession(t.Context(), 2*time.Second, func(context.Context, *etcd.Session) error { return nil })
+		err := ends(t, "the grant", func() error {
+			return c.client.WithSession(t.Context(), 2*time.Second, func(context.Context, *etcd.Session) error { return nil })
+		})
 		if err == nil {
 			t.Error("got no error")
 		}
