@@ -153,6 +153,16 @@ func TestDependenciesStayWhereTheyBelong(t *testing.T) {
 	}
 }
 
+// TestTheLibrarysElectionIsOnlyTested: what is wrong with it is a test, and no
+// other use of it is safe (docs/adr/0002).
+func TestTheLibrarysElectionIsOnlyTested(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.dir != "test/upstream" && slices.Contains(s.imports, "go.etcd.io/etcd/client/v3/concurrency") {
+			t.Errorf("%s imports the etcd client's concurrency package", s.path)
+		}
+	}
+}
+
 // TestMetricsAreMadeInOnePlace: metrics.go of each package makes its metrics;
 // a Config may name prometheus.Registerer, and nothing else of that package.
 func TestMetricsAreMadeInOnePlace(t *testing.T) {

@@ -1,0 +1,110 @@
+package upstream
+
+import (
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// holds reports whether a transaction's condition does.
+func (r *rig) holds(cond clientv3.Cmp) bool {
+	r.Helper()
+	resp, err := r.raw.Txn(r.Context()).If(cond).Commit()
+	if err != nil {
+		r.Fatal(err)
+	}
+	return resp.Succeeded
+}
+
+// Relied on: what a comparison means for a key that is not there, and for a range
+// with nothing in it. The guards of status, presence and record rest on 0 for "not
+// there" (status/store.go, fleet/presence.go, fleet/register.go, fleet/admin.go).
+func TestCompare_nothingThere(t *testing.T) {
+	r := newRig(t)
+	const key = "/none"
+	none := clientv3.Compare(clientv3.ModRevision(key), "<", 5)
+	for _, c := range []struct {
+		what string
+		cond clientv3.Cmp
+		want bool
+	}{
+		{"mod revision < 5", none, true},
+		{"mod revision = 0", clientv3.Compare(clientv3.ModRevision(key), "=", 0), true},
+		{"mod revision > 0", clientv3.Compare(clientv3.ModRevision(key), ">", 0), false},
+		{"create revision = 0", clientv3.Compare(clientv3.CreateRevision(key), "=", 0), true},
+		{"create revision > 0", clientv3.Compare(clientv3.CreateRevision(key), ">", 0), false},
+		{"version = 0", clientv3.Compare(clientv3.Version(key), "=", 0), true},
+		{"lease = a lease", clientv3.Compare(clientv3.LeaseValue(key), "=", 7), false},
+		{"value = nothing", clientv3.Compare(clientv3.Value(key), "=", ""), false},
+		{"range: mod revision < 5", none.WithPrefix(), true},
+		{"range: mod revision > 0", clientv3.Compare(clientv3.ModRevision(key), ">", 0).WithPrefix(), false},
+		{"range: create revision = 0", clientv3.Compare(clientv3.CreateRevision(key), "=", 0).WithPrefix(), true},
+		{"range: value = nothing", clientv3.Compare(clientv3.Value(key), "=", "").WithPrefix(), false},
+	} {
+		if got := r.holds(c.cond); got != c.want {
+			broken(t, "with nothing there, the comparison "+c.what+" is decided the other way", "the guards of all our writes to etcd")
+		}
+	}
+}
+
+// Relied on, and known: the guard of a restriction compares the mod revisions of
+// all node records at once. It has to hold for each of them. A record that was
+// deleted does not show, and need not, for who is gone blocks nobody; so the guard
+// cannot prove that nobody left (status/store.go, Write; DESIGN 4.5 rule 6).
+func TestCompare_range(t *testing.T) {
+	r := newRig(t)
+	r.put("/nodes/a", "")
+	snapshot := r.put("/nodes/b", "")
+	unchanged := func() bool {
+		return r.holds(clientv3.Compare(clientv3.ModRevision("/nodes/").WithPrefix(), "<", snapshot+1))
+	}
+	const relies = "the guard on node records (status/store.go, Write)"
+	r.put("/elsewhere", "")
+	if !unchanged() {
+		broken(t, "a comparison over a range fails though nothing in it changed", relies)
+	}
+	if _, err := r.raw.Delete(t.Context(), "/nodes/a"); err != nil {
+		t.Fatal(err)
+	}
+	if !unchanged() {
+		gone(t, "a comparison over a range sees deletions", "the caution in status/store.go, Write,")
+	}
+	r.put("/nodes/a", "")
+	if unchanged() {
+		broken(t, "a comparison over a range misses a key that was deleted and made again", relies)
+	}
+	snapshot = r.put("/nodes/b", "")
+	r.put("/nodes/a", "changed")
+	if unchanged() {
+		broken(t, "a comparison over a range holds though one of its keys changed", relies)
+	}
+	r.put("/nodes/b", "changed")
+	if unchanged() {
+		broken(t, "a comparison over a range holds though both of its keys changed", relies)
+	}
+}
+
+// Worked around: the revision in the header of a watch's answer is the store's,
+// also where events up to it are still to come. A guard built on it passes while a
+// node is unseen. A listing of ours bears the revision of the last change in it,
+// and no decision rests on it (internal/etcd/watch.go; DESIGN 4.3).
+func TestWatch_headerIsAheadOfTheEvents(t *testing.T) {
+	r := newRig(t)
+	var last int64
+	for range 2500 { // the server sends at most a thousand revisions at once
+		last = r.put("/nodes/a", "")
+	}
+	for resp := range r.raw.Watch(t.Context(), "/nodes/", clientv3.WithPrefix(), clientv3.WithRev(1)) {
+		if err := resp.Err(); err != nil {
+			t.Fatal(err)
+		}
+		delivered := resp.Events[len(resp.Events)-1].Kv.ModRevision
+		if resp.Header.Revision > delivered {
+			return // seen
+		}
+		if delivered == last {
+			break
+		}
+	}
+	gone(t, "the header of a watch's answer never names a revision whose events are still to come", "taking the revision from the last event (internal/etcd/watch.go, apply)")
+}

@@ -1,0 +1,156 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+
+	"github.com/lockstep-dev/lockstep/internal/etcd/etcdtest"
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+// shared is the kube-apiserver of all tests that need one.
+var shared cluster.Shared
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	shared.Close()
+	os.Exit(code)
+}
+
+// A test of something that does not happen, like a call that does not return,
+// watches for this long. What upstream mends shows at once on an idle machine; on
+// a slow one such a test may pass though it is mended, and never the other way.
+const grace = 2 * time.Second
+
+// gone fails the test because upstream changed: a work-around may be of no use
+// any more.
+func gone(t *testing.T, change, workAround string) {
+	t.Helper()
+	t.Errorf("UPSTREAM HAS CHANGED: %s. %s can go, or be simpler: look at it, then at docs/upstream.md.", change, workAround)
+}
+
+// broken fails the test because upstream no longer does what we rely on.
+func broken(t *testing.T, change, relies string) {
+	t.Helper()
+	t.Errorf("UPSTREAM HAS CHANGED: %s. NOT SAFE ANY MORE: %s.", change, relies)
+}
+
+// rig is an etcd, a client of it, and a proxy with a client behind it.
+type rig struct {
+	*testing.T
+	server *etcdtest.Server
+	raw    *clientv3.Client
+	proxy  *etcdtest.Proxy
+	cut    *clientv3.Client
+}
+
+// newRig lets the test run beside the others: most of its time is waiting.
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	t.Parallel()
+	server := etcdtest.New(t)
+	proxy := etcdtest.NewProxy(t, server.Addr())
+	return &rig{t, server, server.Client(t), proxy, etcdtest.Dial(t, "http://"+proxy.Addr())}
+}
+
+func (r *rig) put(key, value string, opts ...clientv3.OpOption) int64 {
+	r.Helper()
+	resp, err := r.raw.Put(r.Context(), key, value, opts...)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return resp.Header.Revision
+}
+
+// count returns how many keys there are with the prefix.
+func (r *rig) count(prefix string) int64 {
+	r.Helper()
+	resp, err := r.raw.Get(r.Context(), prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil {
+		r.Fatal(err)
+	}
+	return resp.Count
+}
+
+// left returns for how many full seconds etcd still keeps the lease; -1: it is
+// gone.
+func (r *rig) left(lease clientv3.LeaseID) int64 {
+	r.Helper()
+	resp, err := r.raw.TimeToLive(r.Context(), lease)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return resp.TTL
+}
+
+// session returns a session of the library's, of 60 s unless an option says
+// otherwise.
+func (r *rig) session(client *clientv3.Client, opts ...concurrency.SessionOption) *concurrency.Session {
+	r.Helper()
+	s, err := concurrency.NewSession(client, append([]concurrency.SessionOption{concurrency.WithContext(r.Context())}, opts...)...)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return s
+}
+
+const electionPrefix = "/election"
+
+// campaign enters the election and returns a channel with what Campaign returns.
+func (r *rig) campaign(ctx context.Context, e *concurrency.Election, name string) <-chan error {
+	r.Helper()
+	before := r.count(electionPrefix)
+	out := make(chan error, 1)
+	go func() { out <- e.Campaign(ctx, name) }()
+	r.until("a candidate's key", func() bool { return r.count(electionPrefix) > before })
+	return out
+}
+
+// elect returns a candidate that leads.
+func (r *rig) elect(s *concurrency.Session, name string) *concurrency.Election {
+	r.Helper()
+	e := concurrency.NewElection(s, electionPrefix)
+	if err := receive(r, "Campaign of "+name, r.campaign(r.Context(), e, name)); err != nil {
+		r.Fatal(err)
+	}
+	return e
+}
+
+// until polls cond, and gives up the test where it does not come true.
+func (r *rig) until(what string, cond func() bool) {
+	r.Helper()
+	cluster.Await(r.T, what, func(context.Context) error {
+		if cond() {
+			return nil
+		}
+		return errors.New("not yet")
+	})
+}
+
+// receive returns what c has, and gives up the test where that does not come.
+func receive[T any](r *rig, what string, c <-chan T) T {
+	r.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(30 * time.Second):
+		r.Fatalf("%s: not in time", what)
+		panic("not reached")
+	}
+}
+
+// within reports whether c has something before the grace is over.
+func within[T any](c <-chan T) (val T, came bool) {
+	select {
+	case val = <-c:
+		return val, true
+	case <-time.After(grace):
+		return val, false
+	}
+}
