@@ -92,7 +92,7 @@ func TestCampaign_leavesAnOrphanAfterCompaction(t *testing.T) {
 	}
 	// Longer than its TTL: it is kept alive.
 	deleted := r.deleted(electionPrefix, 4*time.Second)
-	if len(deleted) != 0 {
+	if len(deleted) != 0 || r.count(electionPrefix) != 2 {
 		gone(t, "Campaign that fails takes its key along", "the revocation on every exit is still needed, but less of "+ownElection)
 		return
 	}
