@@ -62,22 +62,31 @@ check: format-check tidy-check lint test ## everything that a change has to pass
 .PHONY: test
 test: bin/sidecar bin/kube-apiserver bin/kubelet-probe vet ## every test, the end-to-end ones too, with the race detector
 	cd test/kube && $(STATIC) go test -trimpath ./...
+	cd test/bench && $(STATIC) go test -trimpath ./...
 	$(STATIC) go test -trimpath ./internal/model
 	LOCKSTEP_E2E_ASSETS=$(BIN) CGO_ENABLED=1 go test -race -timeout=10m ./...
+
+# -cases=GROUP and more in BENCH_ARGS; bin/bench -h lists them.
+.PHONY: bench
+bench: bin/sidecar bin/kube-apiserver ## what docs/benchmarks.md promises, measured beside others (six minutes)
+	@cd test/bench && $(STATIC) go build -trimpath -o $(BIN)/bench .
+	@exec $(BIN)/bench -assets=$(BIN) $(BENCH_ARGS)
 
 .PHONY: model
 model: ## every order of events of 3 nodes, 3 releases and 2 faults (2 minutes)
 	$(STATIC) go test -trimpath ./internal/model -run 'TestExhaustive' -timeout=30m -v -model.full
 
 .PHONY: vet
-vet: ## go vet, in both modules
+vet: ## go vet, in all modules
 	$(STATIC) go vet -trimpath ./...
 	cd test/kube && $(STATIC) go vet -trimpath ./...
+	cd test/bench && $(STATIC) go vet -trimpath ./...
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## golangci-lint, with the project's configuration
 	$(GOLANGCI_LINT) run ./...
 	cd test/kube && $(GOLANGCI_LINT) run --config=$(CURDIR)/.golangci.yml ./...
+	cd test/bench && $(GOLANGCI_LINT) run --config=$(CURDIR)/.golangci.yml ./...
 
 .PHONY: format
 format: ## gofmt everything
@@ -89,14 +98,16 @@ format-check: ## fail if gofmt would change something
 	if [ -n "$$unformatted" ]; then echo "not formatted, run make format:"; echo "$$unformatted"; exit 1; fi
 
 .PHONY: tidy
-tidy: ## go mod tidy, in both modules
+tidy: ## go mod tidy, in all modules
 	go mod tidy
 	cd test/kube && go mod tidy
+	cd test/bench && go mod tidy
 
 .PHONY: tidy-check
 tidy-check: ## fail if go mod tidy would change something
 	go mod tidy -diff
 	cd test/kube && go mod tidy -diff
+	cd test/bench && go mod tidy -diff
 
 .PHONY: clean
 clean: ## remove all that was built

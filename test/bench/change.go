@@ -1,0 +1,370 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+// changeCases measure how fast a change takes effect.
+func changeCases() []benchCase {
+	return []benchCase{
+		{"change", "stop", benchStop},
+		{"change", "kill", benchKill},
+		{"change", "newer", benchNewer},
+		{"change", "blocker", benchBlocker},
+		{"change", "gate", benchGate},
+		{"change", "record", benchRecord},
+		{"change", "idle", benchIdle},
+	}
+}
+
+func changeRows() []string {
+	return []string{rowStop, rowDone, rowKill, rowNewer, rowNewest, rowBlocker, rowGate, rowRecord}
+}
+
+// The rows. The peers add to them.
+const (
+	rowStop    = "SIGTERM to the leader, until another has confirmed that it leads"
+	rowDone    = "the same, until the status is DONE by it: 1,000 objects, unchanged"
+	rowKill    = "kill -9 of the leader, until another leads; TTL 5 s"
+	rowNewer   = "a newer release comes alive, until it leads"
+	rowNewest  = "SIGTERM to the only newest, until an older one leads"
+	rowBlocker = "the last blocker goes, until the first object is written"
+	rowGate    = "status committed, until /readyz of every other node answers by it"
+	rowRecord  = "own record overwritten, until registered and ready again"
+)
+
+const leaseTTL = 5 * time.Second // of kill; etcd takes no less than 2 s
+
+// benchStop: three sidecars, of which the leader is stopped and started again.
+func benchStop(ctx context.Context, b *bench) error {
+	api, err := b.startAPI("stop")
+	if err != nil {
+		return err
+	}
+	dir, err := b.writeBundle(bundleSpec{name: "stop", release: "1.0.0", objects: thousand("stop")})
+	if err != nil {
+		return err
+	}
+	nodes, err := b.startTrio(ctx, cluster.SidecarConfig{
+		NodeID: "stop", Kubeconfig: api.Kubeconfig(), Bundle: dir, EtcdPrefix: prefixOf("stop"),
+	}, 3)
+	if err != nil {
+		return err
+	}
+	before, err := b.fingerprint(ctx, registryOf("stop"))
+	if err != nil {
+		return err
+	}
+	var leads, done []time.Duration
+	for range b.opts.n {
+		l, d, err := stopOnce(ctx, nodes)
+		if err != nil {
+			return err
+		}
+		leads, done = append(leads, l), append(done, d)
+	}
+	after, err := b.fingerprint(ctx, registryOf("stop"))
+	if err != nil {
+		return err
+	}
+	b.report.measured(rowStop, bar{p50: 15 * time.Millisecond, p99: 100 * time.Millisecond}, leads)
+	b.report.measured(rowDone, bar{max: 500 * time.Millisecond}, done)
+	b.report.fact(fmt.Sprintf("objects written in %d changes of the leader", len(done)), written(before, after), "0", before == after)
+	return errors.Join(nodes.stop(), api.Stop())
+}
+
+// stopOnce stops the leader and starts it again.
+func stopOnce(ctx context.Context, nodes trio) (leads, done time.Duration, err error) {
+	leader, others := nodes.leader()
+	begin, err := leader.signal(syscall.SIGTERM)
+	if err != nil {
+		return 0, 0, err
+	}
+	next, led, err := others.first(ctx, "another to lead", view.leads)
+	if err != nil {
+		return 0, 0, err
+	}
+	settled, err := next.await(ctx, "to have made its pass", view.settled)
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := leader.stop(); err != nil {
+		return 0, 0, err
+	}
+	if err := leader.start(ctx); err != nil {
+		return 0, 0, err
+	}
+	_, err = leader.await(ctx, "to wait for its turn", view.waits)
+	return led.Sub(begin), settled.Sub(begin), err
+}
+
+// fingerprint is of the versions of all objects of the kinds in the bundles: it
+// changes with any write, also one that is taken back.
+func (b *bench) fingerprint(ctx context.Context, registry string) (string, error) {
+	sum := sha256.New()
+	for _, kind := range []string{"clusterroles", "clusterrolebindings", "priorityclasses", "storageclasses", "configmaps/default"} {
+		resp, err := b.etcd.Get(ctx, registry+"/"+kind+"/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+		if err != nil {
+			return "", err
+		}
+		for _, kv := range resp.Kvs {
+			fmt.Fprintf(sum, "%s %d\n", kv.Key, kv.ModRevision)
+		}
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil)), nil
+}
+
+func written(before, after string) string {
+	if before == after {
+		return "0"
+	}
+	return "some"
+}
+
+// benchKill: six pairs at once, each with keys of its own and the same objects.
+// The leader of each is killed, and started again as the one that waits.
+func benchKill(ctx context.Context, b *bench) error {
+	const pairs = 6
+	api, err := b.startAPI("kill")
+	if err != nil {
+		return err
+	}
+	dir, err := b.writeBundle(bundleSpec{name: "kill", release: "1.0.0", objects: few("kill", "one")})
+	if err != nil {
+		return err
+	}
+	var all []trio
+	for i := range pairs {
+		name := fmt.Sprintf("kill-%d", i)
+		nodes, err := b.startTrio(ctx, cluster.SidecarConfig{
+			NodeID: name, Kubeconfig: api.Kubeconfig(), Bundle: dir, EtcdPrefix: prefixOf(name), LeaseTTL: leaseTTL,
+		}, 2)
+		if err != nil {
+			return err
+		}
+		all = append(all, nodes)
+	}
+	times := make([][]time.Duration, pairs)
+	group, groupCtx := errgroup.WithContext(ctx)
+	rounds := max(1, b.opts.kills/pairs)
+	for i, nodes := range all {
+		group.Go(func() error {
+			for round := range rounds {
+				took, err := killOnce(groupCtx, nodes, spread(i+round*pairs, pairs*rounds, leaseTTL/3))
+				if err != nil {
+					return err
+				}
+				times[i] = append(times[i], took)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	want := bar{max: leaseTTL + time.Second, faster: map[string]float64{peerOrigin: 10, peerClientGo: 2}}
+	for i, nodes := range all {
+		b.report.measured(rowKill, want, times[i])
+		if err := nodes.stop(); err != nil {
+			return err
+		}
+	}
+	return api.Stop()
+}
+
+// spread returns the i-th of n times that lie evenly within d: how much of a
+// lease is left depends on when within a keep-alive interval its holder dies.
+func spread(i, n int, d time.Duration) time.Duration { return d * time.Duration(i) / time.Duration(n) }
+
+// killOnce kills the leader after a pause.
+func killOnce(ctx context.Context, nodes trio, wait time.Duration) (time.Duration, error) {
+	pause(ctx, wait)
+	leader, others := nodes.leader()
+	begin, err := leader.signal(syscall.SIGKILL)
+	if err != nil {
+		return 0, err
+	}
+	next, led, err := others.first(ctx, "another to lead", view.leads)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := next.await(ctx, "to have made its pass", view.settled); err != nil {
+		return 0, err
+	}
+	if err := leader.stop(); err != nil {
+		return 0, err
+	}
+	if err := leader.start(ctx); err != nil {
+		return 0, err
+	}
+	_, err = leader.await(ctx, "to wait for its turn", view.waits)
+	return led.Sub(begin), err
+}
+
+// benchNewer: two sidecars of one release, and a third of a newer one that
+// comes and goes.
+func benchNewer(ctx context.Context, b *bench) error {
+	api, err := b.startAPI("newer")
+	if err != nil {
+		return err
+	}
+	var dirs []string
+	for _, release := range []string{"1.0.0", "1.1.0"} {
+		dir, err := b.writeBundle(bundleSpec{name: "newer", release: release, objects: few("newer", release)})
+		if err != nil {
+			return err
+		}
+		dirs = append(dirs, dir)
+	}
+	cfg := cluster.SidecarConfig{NodeID: "newer", Kubeconfig: api.Kubeconfig(), Bundle: dirs[0], EtcdPrefix: prefixOf("newer")}
+	older, err := b.startTrio(ctx, cfg, 2)
+	if err != nil {
+		return err
+	}
+	cfg.NodeID, cfg.Bundle = "newer-newest", dirs[1]
+	var comes, goes []time.Duration
+	for range b.opts.n {
+		alive := b.firstPut(ctx, keysOf("newer").Presence(protocol.NodeID(cfg.NodeID)))
+		newest, err := b.startNode(ctx, cfg)
+		if err != nil {
+			return err
+		}
+		begin, err := await(ctx, "the newest's presence", alive)
+		if err != nil {
+			return err
+		}
+		led, err := newest.await(ctx, "to lead", view.leads)
+		if err != nil {
+			return err
+		}
+		comes = append(comes, led.Sub(begin))
+		took, err := newestGoes(ctx, newest, older)
+		if err != nil {
+			return err
+		}
+		goes = append(goes, took)
+	}
+	b.report.measured(rowNewer, bar{p99: 250 * time.Millisecond}, comes)
+	b.report.measured(rowNewest, bar{}, goes)
+	return errors.Join(older.stop(), api.Stop())
+}
+
+// newestGoes stops the newest once it has made its pass.
+func newestGoes(ctx context.Context, newest *node, older trio) (time.Duration, error) {
+	if _, err := newest.await(ctx, "to have made its pass", view.settled); err != nil {
+		return 0, err
+	}
+	begin, err := newest.signal(syscall.SIGTERM)
+	if err != nil {
+		return 0, err
+	}
+	_, led, err := older.first(ctx, "an older one to lead", view.leads)
+	if err != nil {
+		return 0, err
+	}
+	return led.Sub(begin), newest.stop()
+}
+
+// firstPut returns a channel that gets the time at which the first write below
+// a prefix, from now on, was seen by a watch.
+func (b *bench) firstPut(ctx context.Context, prefix string) <-chan time.Time {
+	seen := make(chan time.Time, 1) // has room for the one time
+	ctx, cancel := context.WithCancel(ctx)
+	watch := b.etcd.Watch(clientv3.WithRequireLeader(ctx), prefix,
+		clientv3.WithPrefix(), clientv3.WithFilterDelete(), clientv3.WithCreatedNotify())
+	<-watch // it stands
+	go func() {
+		defer cancel()
+		for resp := range watch {
+			if len(resp.Events) > 0 {
+				seen <- time.Now()
+				return
+			}
+		}
+	}()
+	return seen
+}
+
+// benchBlocker: release after release, each of which has to wait for a node of
+// the release before.
+func benchBlocker(ctx context.Context, b *bench) error {
+	api, err := b.startAPI("blocker")
+	if err != nil {
+		return err
+	}
+	cfg := cluster.SidecarConfig{NodeID: "blocker", Kubeconfig: api.Kubeconfig(), EtcdPrefix: prefixOf("blocker")}
+	var times []time.Duration
+	var last *node
+	for minor := range b.opts.n + 1 {
+		release := fmt.Sprintf("1.%d.0", minor)
+		cfg.Bundle, err = b.writeBundle(bundleSpec{
+			name: "blocker", release: release, minApiserver: release, objects: few("blocker", release),
+		})
+		if err != nil {
+			return err
+		}
+		if last == nil {
+			// The first release has nobody to wait for.
+			if last, err = b.startNode(ctx, cfg); err != nil {
+				return err
+			}
+			if _, err := last.await(ctx, "to have made its pass", view.settled); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := last.stop(); err != nil {
+			return err
+		}
+		took, node, err := blockOnce(ctx, b, cfg, int64(minor-1))
+		if err != nil {
+			return err
+		}
+		times, last = append(times, took), node
+	}
+	b.report.measured(rowBlocker, bar{p99: 100 * time.Millisecond}, times)
+	return errors.Join(last.stop(), api.Stop())
+}
+
+// blockOnce registers a node of the release before, starts the sidecar, which
+// has to wait for it, and removes it.
+func blockOnce(ctx context.Context, b *bench, cfg cluster.SidecarConfig, minor int64) (time.Duration, *node, error) {
+	key := keysOf("blocker").Node("old")
+	record := fleet.Encode(protocol.Node{
+		ID: "old", Roles: protocol.Roles{Controller: true},
+		Version: protocol.Version{Release: protocol.Release{Major: 1, Minor: minor}},
+	})
+	if _, err := b.etcd.Put(ctx, key, string(record)); err != nil {
+		return 0, nil, err
+	}
+	n, err := b.startNode(ctx, cfg)
+	if err != nil {
+		return 0, nil, err
+	}
+	if _, err := n.await(ctx, "to wait for the blocker", func(v view) bool { return v.Election.Step.Kind == "Await" }); err != nil {
+		return 0, nil, err
+	}
+	written := b.firstPut(ctx, registryOf("blocker")+"/configmaps/default/blocker-")
+	begin := time.Now()
+	if _, err := b.etcd.Delete(ctx, key); err != nil {
+		return 0, nil, err
+	}
+	at, err := await(ctx, "the first object", written)
+	if err != nil {
+		return 0, nil, err
+	}
+	_, err = n.await(ctx, "to have made its pass", view.settled)
+	return at.Sub(begin), n, err
+}

@@ -1,0 +1,285 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+// benchIdle watches three sidecars with 1,000 objects that have nothing to do.
+// The slow cases of the others run beside it: they wait, too.
+func benchIdle(ctx context.Context, b *bench) error {
+	api, err := b.startAPI("idle")
+	if err != nil {
+		return err
+	}
+	requests, err := countRequests(api)
+	if err != nil {
+		return err
+	}
+	defer requests.close()
+	calls, err := countCalls(b.cluster.Etcd.Addr())
+	if err != nil {
+		return err
+	}
+	defer calls.close()
+	dir, err := b.writeBundle(bundleSpec{name: "idle", release: "1.0.0", objects: thousand("idle")})
+	if err != nil {
+		return err
+	}
+	kubeconfig, err := b.writeKubeconfig("counted", requests.url)
+	if err != nil {
+		return err
+	}
+	nodes, err := b.startTrio(ctx, cluster.SidecarConfig{
+		NodeID: "idle", Kubeconfig: kubeconfig, Bundle: dir, EtcdPrefix: prefixOf("idle"),
+		EtcdServers: []string{"http://" + calls.addr},
+	}, 3)
+	if err != nil {
+		return err
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error { return b.watchIdle(groupCtx, nodes, requests, calls) })
+	if b.opts.peers > 0 {
+		group.Go(func() error { return b.benchPeers(groupCtx, api) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return errors.Join(nodes.stop(), api.Stop())
+}
+
+// watchIdle adds what three sidecars did and used while nothing was to be done.
+func (b *bench) watchIdle(ctx context.Context, nodes trio, requests *requestCounter, calls *callCounter) error {
+	pause(ctx, 2*time.Second) // what the start has left to do
+	before, err := used(ctx, nodes)
+	if err != nil {
+		return err
+	}
+	requests.n.Store(0)
+	calls.n.Store(0)
+	pause(ctx, b.opts.idle)
+	asked, called := requests.n.Load(), calls.n.Load()
+	after, err := used(ctx, nodes)
+	if err != nil {
+		return err
+	}
+	minutes, what := b.opts.idle.Minutes(), "3 idle sidecars, 1,000 objects: "
+	b.report.fact(what+"API requests a minute", fmt.Sprintf("%.0f", float64(asked)/minutes), "0", asked == 0)
+	b.report.fact(what+"etcd requests a minute", fmt.Sprintf("%.0f", float64(called)/minutes), "", true)
+	b.report.fact(what+"CPU seconds a minute", fmt.Sprintf("%.2f", (after.cpu-before.cpu)/minutes), "", true)
+	b.report.fact(what+"resident memory, all three", fmt.Sprintf("%.0f MB", after.memory/1e6), "", true)
+	return nil
+}
+
+type usage struct{ cpu, memory float64 }
+
+// used returns what the sidecars say that they have used.
+func used(ctx context.Context, nodes trio) (usage, error) {
+	var sum usage
+	for _, n := range nodes {
+		_, text, err := n.Get(ctx, "/metrics")
+		if err != nil {
+			return usage{}, err
+		}
+		cpu, cpuErr := metric(text, "process_cpu_seconds_total")
+		memory, memoryErr := metric(text, "process_resident_memory_bytes")
+		if err := errors.Join(cpuErr, memoryErr); err != nil {
+			return usage{}, err
+		}
+		sum.cpu, sum.memory = sum.cpu+cpu, sum.memory+memory
+	}
+	return sum, nil
+}
+
+func metric(text, name string) (float64, error) {
+	for line := range strings.Lines(text) {
+		if value, found := strings.CutPrefix(strings.TrimSpace(line), name+" "); found {
+			return strconv.ParseFloat(value, 64)
+		}
+	}
+	return 0, fmt.Errorf("/metrics has no %s", name)
+}
+
+// requestCounter passes requests to a kube-apiserver on, and counts them.
+type requestCounter struct {
+	n      atomic.Int64
+	url    string
+	server *http.Server
+}
+
+func countRequests(api *cluster.APIServer) (*requestCounter, error) {
+	transport, err := rest.TransportFor(api.Config())
+	if err != nil {
+		return nil, err
+	}
+	to, err := url.Parse(api.URL())
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	c := &requestCounter{url: "http://" + listener.Addr().String()}
+	proxy := &httputil.ReverseProxy{
+		Transport: transport, FlushInterval: -1, // watches are passed on at once
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) },
+	}
+	c.server = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.n.Add(1)
+		proxy.ServeHTTP(w, r)
+	})}
+	go func() {
+		_ = c.server.Serve(listener) // ends with close, and says so
+	}()
+	return c, nil
+}
+
+// close ends open connections, too; what is lost by it is nobody's.
+func (c *requestCounter) close() { _ = c.server.Close() }
+
+// callCounter passes connections to etcd on, and counts the requests on them:
+// each begins with one HTTP/2 frame of headers. A keep-alive, or a new watch, on
+// a stream that stands already is a frame of data that it counts as well.
+type callCounter struct {
+	n        atomic.Int64
+	addr     string
+	listener net.Listener
+
+	mu    sync.Mutex // mu guards conns
+	conns []net.Conn
+}
+
+func countCalls(target string) (*callCounter, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	c := &callCounter{addr: listener.Addr().String(), listener: listener}
+	go func() { // ends with close
+		for {
+			in, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", target)
+			if err != nil {
+				_ = in.Close() // the client sees that nobody is there
+				continue
+			}
+			c.mu.Lock()
+			c.conns = append(c.conns, in, out)
+			c.mu.Unlock()
+			go c.pass(in, out)
+			go func() {
+				_, _ = io.Copy(in, out) // ends with either side
+				_ = in.Close()
+			}()
+		}
+	}()
+	return c, nil
+}
+
+// close ends all connections.
+func (c *callCounter) close() {
+	_ = c.listener.Close() // nobody else listens there
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.conns {
+		_ = conn.Close() // either side may have closed it
+	}
+}
+
+// The parts of HTTP/2 that are needed to count requests (RFC 9113).
+const (
+	preface     = len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+	frameHeader = 9
+	frameData   = 0
+	frameBegin  = 1 // HEADERS
+	endStream   = 1 // flag
+)
+
+// pass copies what the client sends, frame by frame.
+func (c *callCounter) pass(in, out net.Conn) {
+	defer out.Close()
+	from := bufio.NewReader(in)
+	if _, err := io.CopyN(out, from, int64(preface)); err != nil {
+		return
+	}
+	counter := newFrames()
+	for {
+		header, err := from.Peek(frameHeader)
+		if err != nil {
+			return
+		}
+		c.n.Add(counter.count(header))
+		length := int64(header[0])<<16 | int64(header[1])<<8 | int64(header[2])
+		if _, err := io.CopyN(out, from, frameHeader+length); err != nil {
+			return
+		}
+	}
+}
+
+// frames tells requests from what belongs to them: the first data of a stream
+// belongs to its headers; further data is a message of its own.
+type frames struct{ begun map[uint32]bool }
+
+func newFrames() *frames { return &frames{begun: map[uint32]bool{}} }
+
+// count returns 1 for a frame that asks etcd for something, else 0.
+func (f *frames) count(header []byte) int64 {
+	empty := header[0] == 0 && header[1] == 0 && header[2] == 0
+	stream := uint32(header[5]&0x7f)<<24 | uint32(header[6])<<16 | uint32(header[7])<<8 | uint32(header[8])
+	switch {
+	case header[3] == frameBegin:
+		f.begun[stream] = true
+		return 1
+	case header[3] != frameData || empty:
+		return 0
+	}
+	first := f.begun[stream]
+	if header[4]&endStream != 0 {
+		delete(f.begun, stream)
+	} else {
+		f.begun[stream] = false
+	}
+	if first {
+		return 0
+	}
+	return 1
+}
+
+// unusedKubeconfig is for sidecars that never lead.
+func (b *bench) unusedKubeconfig() (string, error) {
+	return b.writeKubeconfig("unused", "http://127.0.0.1:1")
+}
+
+func (b *bench) writeKubeconfig(name, server string) (string, error) {
+	cfg := clientcmdapi.NewConfig()
+	cfg.Clusters["local"] = &clientcmdapi.Cluster{Server: server}
+	cfg.AuthInfos["nobody"] = clientcmdapi.NewAuthInfo()
+	cfg.Contexts["local"] = &clientcmdapi.Context{Cluster: "local", AuthInfo: "nobody"}
+	cfg.CurrentContext = "local"
+	path := filepath.Join(b.dir, name+".kubeconfig")
+	return path, clientcmd.WriteToFile(*cfg, path)
+}

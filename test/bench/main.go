@@ -1,0 +1,222 @@
+// Command bench measures what Lockstep promises about speed, with real parts on
+// loopback: an etcd that syncs to the disk and has etcd's own timing, a
+// kube-apiserver, and sidecars, each a process of its own. In the same run it
+// measures others that do the same work. `make bench` runs it;
+// docs/benchmarks.md explains the cases and has results.
+//
+// A case that misses its bar is printed as missed and does not fail the
+// command: a shared machine can be slow at any moment.
+//
+// Called as `bench peer NAME ...` it is one of those others: see peer.go.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/lockstep-dev/lockstep/internal/etcd/etcdtest"
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+// benchCase is one thing that is measured, as the rows that it adds.
+type benchCase struct {
+	group string // runs with -cases=GROUP, too
+	name  string
+	run   func(ctx context.Context, b *bench) error
+}
+
+// cases returns all cases in the order in which they run. Another group of
+// cases is another file that adds its own here, and its rows to rows.
+func cases() []benchCase { return changeCases() }
+
+// rows returns the names of all rows in the order in which they are printed.
+func rows() []string { return changeRows() }
+
+// options are the command line.
+type options struct {
+	assets string
+	cases  string
+	n      int
+	kills  int
+	peers  int
+	idle   time.Duration
+	logs   string
+}
+
+func main() {
+	if len(os.Args) > 2 && os.Args[1] == "peer" {
+		exit(runPeer(os.Args[2], os.Args[3:]))
+	}
+	var o options
+	flag.StringVar(&o.assets, "assets", "bin", "`folder` of the binaries")
+	flag.StringVar(&o.cases, "cases", "all", "what to run, comma separated: all, a group, or cases: "+names())
+	flag.IntVar(&o.n, "n", 100, "repetitions of a case that takes less than a second")
+	flag.IntVar(&o.kills, "kills", 24, "repetitions of kill -9, six at once")
+	flag.IntVar(&o.peers, "peers", 6, "repetitions of the slow cases of the others, at once; 0: do not measure the others")
+	flag.DurationVar(&o.idle, "idle", time.Minute, "how long idle sidecars are watched")
+	flag.StringVar(&o.logs, "logs", "", "`folder` for the logs of all parts; empty: they are not kept")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	exit(run(ctx, o))
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func names() string {
+	var out []string
+	for _, c := range cases() {
+		if !slices.Contains(out, c.group) {
+			out = append(out, c.group)
+		}
+		out = append(out, c.name)
+	}
+	return strings.Join(out, ", ")
+}
+
+// chosen returns the cases that the command line asks for.
+func chosen(list string) ([]benchCase, error) {
+	words := strings.Split(list, ",")
+	var out []benchCase
+	known := []string{"all"}
+	for _, c := range cases() {
+		known = append(known, c.group, c.name)
+		if slices.ContainsFunc(words, func(w string) bool { return w == "all" || w == c.group || w == c.name }) {
+			out = append(out, c)
+		}
+	}
+	for _, w := range words {
+		if !slices.Contains(known, w) {
+			return nil, fmt.Errorf("-cases: there is no %q; there are %s", w, strings.Join(known, ", "))
+		}
+	}
+	return out, nil
+}
+
+// bench is what the cases share.
+type bench struct {
+	opts    options
+	dir     string
+	cluster *cluster.Cluster
+	etcd    *clientv3.Client
+	report  *report
+}
+
+// run starts the parts, runs the cases, prints the tables and removes all that
+// was written.
+func run(ctx context.Context, o options) (err error) {
+	list, err := chosen(o.cases)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "lockstep-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	began := time.Now()
+	b := &bench{opts: o, dir: dir, report: newReport(rows()...)}
+	defer func() { err = errors.Join(err, b.close()) }()
+	if err := b.start(); err != nil {
+		return err
+	}
+	for _, c := range list {
+		progress("%s ...", c.name)
+		begin := time.Now()
+		err := c.run(ctx, b)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			return errors.Join(fmt.Errorf("%s: %w", c.name, err), b.cluster.WriteLogs(os.Stderr))
+		}
+		progress("%s took %s", c.name, time.Since(begin).Round(100*time.Millisecond))
+	}
+	if err := b.machine(ctx, os.Stdout, time.Since(began)); err != nil {
+		return err
+	}
+	b.report.print(os.Stdout)
+	return nil
+}
+
+// machine prints what the figures depend on.
+func (b *bench) machine(ctx context.Context, w io.Writer, took time.Duration) error {
+	kubernetes, err := exec.CommandContext(ctx, filepath.Join(b.opts.assets, "kube-apiserver"), "--version").Output()
+	if err != nil {
+		return err
+	}
+	etcd, err := b.etcd.Status(ctx, b.cluster.Etcd.Endpoints()[0])
+	if err != nil {
+		return err
+	}
+	load, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		load = []byte("unknown") // not a Linux
+	}
+	fmt.Fprintf(w, "%s, %s/%s, %d CPUs, load average %s; %s; etcd %s with fsync; %s\n\n", runtime.Version(), runtime.GOOS, runtime.GOARCH,
+		runtime.NumCPU(), strings.Fields(string(load))[0], strings.TrimSpace(string(kubernetes)), etcd.Version, took.Round(time.Second))
+	return nil
+}
+
+func (b *bench) start() error {
+	logs := b.opts.logs
+	if logs == "" {
+		logs = filepath.Join(b.dir, "logs")
+	}
+	var err error
+	b.cluster, err = cluster.New(cluster.Config{
+		Assets: b.opts.assets, Dir: b.dir, LogDir: logs,
+		// As in production: on the disk, and with etcd's default timing.
+		Etcd: etcdtest.Config{Fsync: true, Heartbeat: 100 * time.Millisecond},
+	})
+	if err != nil {
+		return err
+	}
+	b.etcd, err = clientv3.New(clientv3.Config{Endpoints: b.cluster.Etcd.Endpoints(), Logger: zap.NewNop()})
+	return err
+}
+
+// startAPI starts a kube-apiserver with objects of its own, for one case. The
+// sidecars of one API have one set of objects, so no two cases can share it.
+func (b *bench) startAPI(name string) (*cluster.APIServer, error) {
+	return b.cluster.StartAPIServer(cluster.APIServerConfig{Name: name, Args: []string{"--etcd-prefix=" + registryOf(name)}})
+}
+
+// registryOf is the prefix of a case's objects in etcd.
+func registryOf(name string) string { return "/registry-" + name }
+
+func (b *bench) close() error {
+	if b.cluster == nil {
+		return nil
+	}
+	if b.etcd != nil {
+		// Close reports the end of the client's own context.
+		_ = b.etcd.Close()
+	}
+	return b.cluster.Close()
+}
+
+func progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, time.Now().Format("15:04:05 ")+format+"\n", args...)
+}

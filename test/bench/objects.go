@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// bundleSpec is a bundle to write.
+type bundleSpec struct {
+	name         string // of the set; no two cases share one
+	release      string
+	minApiserver string // empty: no constraint
+	objects      []string
+}
+
+// writeBundle writes a bundle and returns its folder.
+func (b *bench) writeBundle(s bundleSpec) (string, error) {
+	dir := filepath.Join(b.dir, "bundles", s.name+"-"+s.release)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	header := fmt.Sprintf("apiVersion: lockstep.dev/v1\nkind: Bundle\nmetadata: {name: %s}\nrelease: %s\n", s.name, s.release)
+	if s.minApiserver != "" {
+		header += "minApiserverRelease: " + s.minApiserver + "\n"
+	}
+	if err := os.WriteFile(filepath.Join(dir, "bundle.yaml"), []byte(header), 0o600); err != nil {
+		return "", err
+	}
+	text := strings.Join(s.objects, "---\n")
+	return dir, os.WriteFile(filepath.Join(dir, "objects.yaml"), []byte(text), 0o600)
+}
+
+// configMap is a small object.
+func configMap(name, value string) string {
+	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: default}\ndata: {value: %q}\n", name, value)
+}
+
+// few returns five small objects.
+func few(prefix, value string) []string {
+	var out []string
+	for i := range 5 {
+		out = append(out, configMap(fmt.Sprintf("%s-%d", prefix, i), value))
+	}
+	return out
+}
+
+// thousand returns 1,000 objects: 400 cluster roles of five rules, 400
+// bindings, 100 priority classes, 50 storage classes, 50 config maps.
+func thousand(prefix string) []string {
+	const rule = "\n  - {apiGroups: [apps], resources: [deployments, statefulsets], verbs: [get, list, watch, patch]}"
+	var out []string
+	for i := range 400 {
+		name := fmt.Sprintf("%s-%d", prefix, i)
+		out = append(out,
+			fmt.Sprintf("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: %s}\nrules:%s\n", name, strings.Repeat(rule, 5)),
+			fmt.Sprintf("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: %s}\n"+
+				"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %s}\n"+
+				"subjects: [{kind: ServiceAccount, name: s, namespace: default}]\n", name, name))
+	}
+	for i := range 100 {
+		out = append(out, fmt.Sprintf("apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: %s-%d}\nvalue: %d\n", prefix, i, i))
+	}
+	for i := range 50 {
+		out = append(out,
+			fmt.Sprintf("apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: %s-%d}\nprovisioner: x.test\nparameters: {type: fast}\n", prefix, i),
+			configMap(fmt.Sprintf("%s-%d", prefix, i), "one"))
+	}
+	return out
+}

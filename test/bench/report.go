@@ -1,0 +1,243 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// report collects what was measured. Its methods may be called from many
+// goroutines.
+type report struct {
+	mu    sync.Mutex // mu guards what follows
+	rows  []*row
+	facts []fact
+}
+
+// newReport returns a report whose rows stand in the order of names, whoever
+// comes first.
+func newReport(names ...string) *report {
+	r := &report{}
+	for _, name := range names {
+		r.row(name)
+	}
+	return r
+}
+
+// row is one line of the table of times.
+type row struct {
+	name  string
+	times []time.Duration
+	bar   bar
+	peers map[string][]time.Duration
+}
+
+// bar is what a case has to reach; zero fields ask for nothing.
+type bar struct {
+	p50, p99, max time.Duration
+	faster        map[string]float64 // than a peer, by p50, this many times
+}
+
+// fact is something else that was measured, with what was asked for.
+type fact struct{ name, value, bar, met string }
+
+// The names of the peers, which are the headings of their columns.
+const (
+	peerOrigin   = "etcd defaults"
+	peerClientGo = "client-go"
+)
+
+// row returns the row of that name, a new one where there is none yet.
+func (r *report) row(name string) *row {
+	for _, known := range r.rows {
+		if known.name == name {
+			return known
+		}
+	}
+	added := &row{name: name, peers: map[string][]time.Duration{}}
+	r.rows = append(r.rows, added)
+	return added
+}
+
+// measured adds the times of a case.
+func (r *report) measured(name string, want bar, times []time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	to := r.row(name)
+	to.bar, to.times = want, append(to.times, times...)
+}
+
+// peer adds times that a peer needed for the same.
+func (r *report) peer(name, peer string, times ...time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	to := r.row(name)
+	to.peers[peer] = append(to.peers[peer], times...)
+}
+
+func (r *report) fact(name, value, want string, met bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.facts = append(r.facts, fact{name, value, want, yes(want != "", met)})
+}
+
+func (r *report) print(w io.Writer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	table := [][]string{{
+		"case", "n", "p50", "p99", "max", "bar", "met",
+		peerOrigin + " p50", "ratio", peerClientGo + " p50", "ratio",
+	}}
+	for _, row := range r.rows {
+		if len(row.times) > 0 || len(row.peers) > 0 {
+			table = append(table, row.cells())
+		}
+	}
+	writeTable(w, table)
+	if len(r.facts) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	table = [][]string{{"what", "measured", "bar", "met"}}
+	for _, f := range r.facts {
+		table = append(table, []string{f.name, f.value, orDash(f.bar), f.met})
+	}
+	writeTable(w, table)
+}
+
+func (r *row) cells() []string {
+	out := []string{r.name, fmt.Sprint(len(r.times)), "-", "-", "-", orDash(r.bar.String()), "-"}
+	if len(r.times) > 0 {
+		for i, p := range []float64{50, 99, 100} {
+			out[2+i] = short(percentile(r.times, p))
+		}
+		out[6] = yes(r.bar.String() != "", r.met())
+	}
+	for _, name := range []string{peerOrigin, peerClientGo} {
+		times := r.peers[name]
+		if len(times) == 0 {
+			out = append(out, "-", "-")
+			continue
+		}
+		cell := fmt.Sprintf("%s (n=%d)", short(percentile(times, 50)), len(times))
+		out = append(out, cell, ratio(r.faster(name)))
+	}
+	return out
+}
+
+// faster returns how many times longer the peer takes, by the median.
+func (r *row) faster(peer string) float64 {
+	if len(r.times) == 0 || len(r.peers[peer]) == 0 {
+		return math.NaN()
+	}
+	own := max(percentile(r.times, 50), time.Microsecond)
+	return float64(percentile(r.peers[peer], 50)) / float64(own)
+}
+
+func (r *row) met() bool {
+	within := func(p float64, limit time.Duration) bool { return limit == 0 || percentile(r.times, p) < limit }
+	ok := within(50, r.bar.p50) && within(99, r.bar.p99) && within(100, r.bar.max)
+	for peer, times := range r.bar.faster {
+		if factor := r.faster(peer); !math.IsNaN(factor) {
+			ok = ok && factor >= times
+		}
+	}
+	return ok
+}
+
+func (b bar) String() string {
+	var out []string
+	for _, part := range []struct {
+		name  string
+		limit time.Duration
+	}{{"p50", b.p50}, {"p99", b.p99}, {"max", b.max}} {
+		if part.limit != 0 {
+			out = append(out, part.name+" < "+short(part.limit))
+		}
+	}
+	for _, peer := range []string{peerOrigin, peerClientGo} {
+		if factor := b.faster[peer]; factor != 0 {
+			out = append(out, fmt.Sprintf("%g x %s", factor, peer))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// percentile returns the smallest time that p percent of all do not exceed
+// (nearest rank); 0 where there are none.
+func percentile(times []time.Duration, p float64) time.Duration {
+	if len(times) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(times))
+	rank := int(math.Ceil(p / 100 * float64(len(sorted))))
+	return sorted[max(rank, 1)-1]
+}
+
+// short prints a time with three digits at the most.
+func short(d time.Duration) string {
+	switch {
+	case d < 10*time.Millisecond:
+		return fmt.Sprintf("%.1f ms", d.Seconds()*1000)
+	case d < time.Second:
+		return fmt.Sprintf("%.0f ms", d.Seconds()*1000)
+	case d < 10*time.Second:
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0") + " s"
+	}
+	return fmt.Sprintf("%.0f s", d.Seconds())
+}
+
+func ratio(f float64) string {
+	switch {
+	case math.IsNaN(f):
+		return "-"
+	case f < 10:
+		return fmt.Sprintf("%.1f", f)
+	}
+	return fmt.Sprintf("%.0f", f)
+}
+
+// yes says whether what was asked for was met.
+func yes(asked, met bool) string {
+	switch {
+	case !asked:
+		return "-"
+	case met:
+		return "yes"
+	}
+	return "NO"
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// writeTable prints a table that is both Markdown and aligned.
+func writeTable(w io.Writer, rows [][]string) {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], len(cell))
+		}
+	}
+	for i, row := range rows {
+		for j, cell := range row {
+			fmt.Fprintf(w, "| %-*s ", widths[j], cell)
+		}
+		fmt.Fprintln(w, "|")
+		if i > 0 {
+			continue
+		}
+		for _, width := range widths {
+			fmt.Fprintf(w, "|-%s-", strings.Repeat("-", width))
+		}
+		fmt.Fprintln(w, "|")
+	}
+}
