@@ -53,7 +53,8 @@ type gatherer struct {
 type depth int
 
 const (
-	metadata depth = iota + 1 // a third of the time
+	recent   depth = iota + 1 // metadata, which may be old
+	metadata                  // a third of the time
 	whole
 )
 
@@ -167,9 +168,12 @@ func (g gatherer) objects(ctx context.Context, gvk schema.GroupVersionKind, stat
 	}
 	var listed []*kube.Object
 	err := g.read(ctx, func(ctx context.Context) (err error) {
-		if d == metadata {
+		switch d {
+		case recent:
+			listed, err = g.client.ListRecentMetadata(ctx, state.resource, g.set.selector())
+		case metadata:
 			listed, err = g.client.ListMetadata(ctx, state.resource, g.set.selector())
-		} else {
+		default:
 			listed, err = g.client.List(ctx, state.resource, g.set.selector())
 		}
 		return err

@@ -41,7 +41,13 @@ func (r *Reconciler) surveyOnce(ctx context.Context, a api) (parent, found, erro
 	if err != nil {
 		return parent{}, found{}, err
 	}
-	f, err := r.gatherer(a).gather(ctx, kindsOf(objects), p.kinds, metadata)
+	d := metadata
+	if p.known {
+		// The mark has all contents. Whether an object bears a higher epoch yet is
+		// looked at again by the pass that follows, before it writes anything.
+		d = recent
+	}
+	f, err := r.gatherer(a).gather(ctx, kindsOf(objects), p.kinds, d)
 	if err != nil {
 		return parent{}, found{}, err
 	}

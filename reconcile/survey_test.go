@@ -89,6 +89,25 @@ func TestSurvey(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a list has to be of now only where the stamps serve for the mark", func(t *testing.T) {
+		defer r.wire.setFault(nil)
+		recent := map[bool]bool{} // kinds of list that were asked for
+		r.wire.setFault(func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+			if query := req.URL.Query(); query.Has("labelSelector") {
+				recent[query.Get("resourceVersion") == "0"] = true
+			}
+			return next.RoundTrip(req)
+		})
+		if r.survey(); !recent[true] || recent[false] {
+			t.Errorf("with a mark: got lists %v, want recent ones", recent)
+		}
+		clear(recent)
+		r.delete(configMaps, r.ns, "set")
+		if r.survey(); recent[true] || !recent[false] {
+			t.Errorf("without a mark: got lists %v, want those of now", recent)
+		}
+		r.mustComplete()
+	})
 	t.Run("an API that does not answer is an error, never absent", func(t *testing.T) {
 		r.wire.setFault(func(*http.Request, http.RoundTripper) (*http.Response, error) { return nil, errors.New("gone") })
 		defer r.wire.setFault(nil)

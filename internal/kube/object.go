@@ -31,16 +31,23 @@ func (c *Client) Get(ctx context.Context, r Resource, namespace, name string) (*
 // List reads all objects of r with the label selector, in all namespaces, as
 // they are now.
 func (c *Client) List(ctx context.Context, r Resource, selector string) ([]*Object, error) {
-	return c.list(ctx, r, selector, "")
+	return c.list(ctx, r, url.Values{"labelSelector": {selector}, "limit": {pageSize}}, "")
 }
 
 // ListMetadata is List with nothing but the objects' metadata.
 func (c *Client) ListMetadata(ctx context.Context, r Resource, selector string) ([]*Object, error) {
-	return c.list(ctx, r, selector, metadataOnly)
+	return c.list(ctx, r, url.Values{"labelSelector": {selector}, "limit": {pageSize}}, metadataOnly)
 }
 
-func (c *Client) list(ctx context.Context, r Resource, selector, accept string) ([]*Object, error) {
-	query := url.Values{"labelSelector": {selector}, "limit": {pageSize}}
+// ListRecentMetadata is ListMetadata as the apiserver remembers it, which may be
+// some time ago. It is for what is checked again: an apiserver lets a list that
+// has to be of now wait for up to 0.1 s, where there was one just before and the
+// store has changed since.
+func (c *Client) ListRecentMetadata(ctx context.Context, r Resource, selector string) ([]*Object, error) {
+	return c.list(ctx, r, url.Values{"labelSelector": {selector}, "resourceVersion": {"0"}}, metadataOnly)
+}
+
+func (c *Client) list(ctx context.Context, r Resource, query url.Values, accept string) ([]*Object, error) {
 	var out []*Object
 	for {
 		body, err := c.Do(ctx, Request{Verb: http.MethodGet, Path: r.Path("", ""), Query: query, Accept: accept})
