@@ -74,7 +74,7 @@ func TestCampaign_leavesAnOrphanAfterCompaction(t *testing.T) {
 	first := r.elect(r.session(r.raw), "first")
 	session := r.session(r.cut, concurrency.WithTTL(2))
 	candidate := concurrency.NewElection(session, electionPrefix)
-	campaign := r.campaign(t.Context(), candidate, "second")
+	campaign := r.campaignCut(t.Context(), candidate, "second")
 	// The watch stands: it began at the revision of the candidate's key. What
 	// happens elsewhere does not move it on.
 	r.put("/elsewhere", "")
@@ -129,7 +129,7 @@ func TestCampaign_doesNotReturnWhenCancelled(t *testing.T) {
 	r.elect(r.session(r.raw), "first")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	campaign := r.campaign(ctx, concurrency.NewElection(r.session(r.cut), electionPrefix), "second")
+	campaign := r.campaignCut(ctx, concurrency.NewElection(r.session(r.cut), electionPrefix), "second")
 	r.proxy.Cut(etcdtest.Blackhole)
 	cancel()
 	if err, came := within(campaign); came {

@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
 	"github.com/lockstep-dev/lockstep/internal/etcd/etcdtest"
 	"github.com/lockstep-dev/lockstep/test/cluster"
@@ -48,6 +52,8 @@ type rig struct {
 	raw    *clientv3.Client
 	proxy  *etcdtest.Proxy
 	cut    *clientv3.Client
+	// watching counts the watches of cut that the server has begun.
+	watching atomic.Int64
 }
 
 // newRig lets the test run beside the others: most of its time is waiting.
@@ -56,7 +62,44 @@ func newRig(t *testing.T) *rig {
 	t.Parallel()
 	server := etcdtest.New(t)
 	proxy := etcdtest.NewProxy(t, server.Addr())
-	return &rig{t, server, server.Client(t), proxy, etcdtest.Dial(t, "http://"+proxy.Addr())}
+	r := &rig{T: t, server: server, raw: server.Client(t), proxy: proxy}
+	var err error
+	r.cut, err = clientv3.New(clientv3.Config{
+		Endpoints: []string{"http://" + proxy.Addr()}, Logger: zap.NewNop(),
+		DialOptions: []grpc.DialOption{grpc.WithChainStreamInterceptor(r.countWatches)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.cut.Close() }) // it reports the end of its own context
+	return r
+}
+
+func (r *rig) countWatches(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	stream, err := streamer(ctx, desc, conn, method, opts...)
+	return &countingStream{stream, &r.watching}, err
+}
+
+type countingStream struct {
+	grpc.ClientStream
+	watching *atomic.Int64
+}
+
+func (s *countingStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if resp, is := m.(*etcdserverpb.WatchResponse); is && err == nil && resp.Created {
+		s.watching.Add(1)
+	}
+	return err
+}
+
+// campaignCut enters the election through the proxy, and returns when the
+// candidate waits for the one before it.
+func (r *rig) campaignCut(ctx context.Context, e *concurrency.Election, name string) <-chan error {
+	r.Helper()
+	out := r.campaign(ctx, e, name)
+	r.until("the candidate to wait", func() bool { return r.watching.Load() > 0 })
+	return out
 }
 
 func (r *rig) put(key, value string, opts ...clientv3.OpOption) int64 {
