@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
+	"google.golang.org/grpc/connectivity"
 
 	"github.com/lockstep-dev/lockstep/internal/etcd/etcdtest"
 )
@@ -70,6 +71,10 @@ func TestKeepAliveOnce_hidesThatEtcdIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.proxy.Cut(etcdtest.Reset)
+	// A request that the break itself hits may fail; all after it do not.
+	r.until("the connection is broken", func() bool {
+		return r.cut.ActiveConnection().GetState() != connectivity.Ready
+	})
 	ctx, cancel := context.WithTimeout(t.Context(), grace)
 	defer cancel()
 	if _, err := r.cut.KeepAliveOnce(ctx, lease.ID); ctx.Err() == nil {
