@@ -373,10 +373,12 @@ func TestSession_endsItsUsers(t *testing.T) {
 func TestSession_beats(t *testing.T) {
 	t.Parallel()
 	c := newCutServer(t)
-	err := c.client.WithSession(t.Context(), 2*time.Second, func(held context.Context, s *etcd.Session) error {
+	// Two thirds of it are left after the margin: a busy machine may be late.
+	const ttl = 4 * time.Second
+	err := c.client.WithSession(t.Context(), ttl, func(held context.Context, s *etcd.Session) error {
 		defer beating(held, s)()
 		first := s.ValidUntil()
-		until(t, "three TTLs", func() bool { return s.ValidUntil().After(first.Add(6*time.Second)) || held.Err() != nil })
+		until(t, "three TTLs", func() bool { return s.ValidUntil().After(first.Add(3*ttl)) || held.Err() != nil })
 		return context.Cause(held)
 	})
 	if err != nil {
