@@ -41,7 +41,7 @@ type APIServer struct {
 // by RBAC and authenticates by client certificate. All kube-apiservers of a
 // cluster show the same objects.
 func (c *Cluster) StartAPIServer(cfg APIServerConfig) (*APIServer, error) {
-	if cfg.Name == "" || c.Etcd == nil {
+	if cfg.Name == "" || len(c.Endpoints()) == 0 {
 		return nil, errors.New("start kube-apiserver: APIServerConfig.Name and an etcd of the cluster's own are needed")
 	}
 	name := "kube-apiserver-" + cfg.Name
@@ -60,7 +60,7 @@ func (c *Cluster) StartAPIServer(cfg APIServerConfig) (*APIServer, error) {
 		addr:       cfg.Addr,
 		kubeconfig: filepath.Join(c.cfg.Dir, cfg.Name+".kubeconfig"),
 	}
-	if err := a.writeKubeconfig(); err != nil {
+	if err := c.WriteKubeconfig(a.kubeconfig, a.URL()); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	a.Process, err = c.start(name, "kube-apiserver", append(c.apiserverArgs(host, port), cfg.Args...), nil)
@@ -80,7 +80,7 @@ func (c *Cluster) apiserverArgs(host, port string) []string {
 		"--bind-address=" + host,
 		"--secure-port=" + port,
 		"--advertise-address=" + host,
-		"--etcd-servers=" + strings.Join(c.Etcd.Endpoints(), ","),
+		"--etcd-servers=" + strings.Join(c.Endpoints(), ","),
 		"--tls-cert-file=" + c.pki.serverCert,
 		"--tls-private-key-file=" + c.pki.serverKey,
 		"--client-ca-file=" + c.pki.caCert,
@@ -117,19 +117,24 @@ func (a *APIServer) Config() *rest.Config {
 	}
 }
 
-// writeKubeconfig writes one whose files are referred to, so that it is short
-// enough to be read.
-func (a *APIServer) writeKubeconfig() error {
+// WriteKubeconfig writes one that has all rights and leads to a kube-apiserver
+// of the cluster, or to what stands before it. Its files are referred to, so that
+// it is short enough to be read.
+func (c *Cluster) WriteKubeconfig(path, server string) error {
 	cfg := clientcmdapi.NewConfig()
-	cfg.Clusters["local"] = &clientcmdapi.Cluster{Server: a.URL(), CertificateAuthority: a.Cluster.pki.caCert}
+	cfg.Clusters["local"] = &clientcmdapi.Cluster{Server: server, CertificateAuthority: c.pki.caCert}
 	cfg.AuthInfos["admin"] = &clientcmdapi.AuthInfo{
-		ClientCertificate: a.Cluster.pki.adminCert,
-		ClientKey:         a.Cluster.pki.adminKey,
+		ClientCertificate: c.pki.adminCert,
+		ClientKey:         c.pki.adminKey,
 	}
 	cfg.Contexts["local"] = &clientcmdapi.Context{Cluster: "local", AuthInfo: "admin"}
 	cfg.CurrentContext = "local"
-	return clientcmd.WriteToFile(*cfg, a.kubeconfig)
+	return clientcmd.WriteToFile(*cfg, path)
 }
+
+// ServerCertificate returns the paths of the certificate that the
+// kube-apiservers show, and of its key, for what stands before one.
+func (c *Cluster) ServerCertificate() (cert, key string) { return c.pki.serverCert, c.pki.serverKey }
 
 // ready asks for /readyz, which includes the RBAC bootstrap, and for the
 // namespace that the server makes a moment later.

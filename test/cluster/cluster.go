@@ -53,6 +53,13 @@ type Config struct {
 
 	// Etcd says which etcd to start. An empty Dir becomes a folder in Dir above.
 	Etcd etcdtest.Config
+
+	// Members is how many etcd members to start instead, each a process of its
+	// own that a test may pause or kill. Zero: the one of Etcd, in this process.
+	Members int
+	// MemberBinary is the program test/cluster/etcdmember; BuildMember makes it.
+	// Needed with Members.
+	MemberBinary string
 }
 
 // Attach returns a cluster that starts nothing by itself: its sidecars run
@@ -69,7 +76,8 @@ func Attach(cfg Config) (*Cluster, error) {
 // which all its kube-apiservers share, as those of one control plane do. Its
 // methods may be called from many goroutines.
 type Cluster struct {
-	Etcd *etcdtest.Server
+	Etcd    *etcdtest.Server // nil where there are Members
+	Members []*Member
 
 	cfg Config
 	pki pki
@@ -87,18 +95,39 @@ func New(cfg Config) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start cluster: %w", err)
 	}
-	etcd, err := etcdtest.Start(cfg.Etcd)
-	if err != nil {
+	c := &Cluster{cfg: cfg, pki: keys}
+	if cfg.Members > 0 {
+		if err := c.startMembers(cfg.Members); err != nil {
+			return nil, errors.Join(fmt.Errorf("start cluster: %w", err), c.Close())
+		}
+		return c, nil
+	}
+	if c.Etcd, err = etcdtest.Start(cfg.Etcd); err != nil {
 		return nil, fmt.Errorf("start cluster: %w", err)
 	}
-	c := &Cluster{Etcd: etcd, cfg: cfg, pki: keys}
-	c.onClose(etcd.Close)
+	c.onClose(c.Etcd.Close)
 	return c, nil
+}
+
+// Endpoints returns what a client of the cluster's etcd is to be configured
+// with; nothing where it has none.
+func (c *Cluster) Endpoints() []string {
+	if c.Etcd != nil {
+		return c.Etcd.Endpoints()
+	}
+	var out []string
+	for _, m := range c.Members {
+		out = append(out, "http://"+m.Addr())
+	}
+	return out
 }
 
 func prepare(cfg *Config) error {
 	if cfg.Assets == "" || cfg.Dir == "" {
 		return errors.New("Config.Assets and Config.Dir are needed")
+	}
+	if cfg.Members > 0 && cfg.MemberBinary == "" {
+		return errors.New("Config.Members needs Config.MemberBinary")
 	}
 	if cfg.LogDir == "" {
 		cfg.LogDir = cfg.Dir
@@ -140,13 +169,17 @@ func (c *Cluster) onClose(f func() error) {
 
 // start starts a binary of the assets as a child that Close stops.
 func (c *Cluster) start(name, binary string, args, env []string) (*Process, error) {
-	p, err := startProcess(processConfig{
-		name: name,
-		path: filepath.Join(c.cfg.Assets, binary),
-		args: args,
-		env:  env,
-		log:  filepath.Join(c.cfg.LogDir, name+".log"),
-	})
+	return c.startProcess(processConfig{name: name, path: filepath.Join(c.cfg.Assets, binary), args: args, env: env})
+}
+
+// startPath starts a binary from elsewhere.
+func (c *Cluster) startPath(name, path string, args []string) (*Process, error) {
+	return c.startProcess(processConfig{name: name, path: path, args: args})
+}
+
+func (c *Cluster) startProcess(cfg processConfig) (*Process, error) {
+	cfg.log = filepath.Join(c.cfg.LogDir, cfg.name+".log")
+	p, err := startProcess(cfg)
 	if err != nil {
 		return nil, err
 	}

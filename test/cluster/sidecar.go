@@ -54,7 +54,7 @@ func (c *Cluster) StartSidecar(cfg SidecarConfig) (*Sidecar, error) {
 		}
 	}
 	if len(cfg.EtcdServers) == 0 {
-		cfg.EtcdServers = c.Etcd.Endpoints()
+		cfg.EtcdServers = c.Endpoints()
 	}
 	p, err := c.start(name, "sidecar", sidecarArgs(cfg), cfg.Env)
 	if err != nil {

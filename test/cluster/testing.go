@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -28,6 +29,20 @@ func Assets(t testing.TB, binaries ...string) string {
 	return dir
 }
 
+// BuildMember builds the program of an etcd member into a folder of the test. It
+// is built without the race detector, which would have nothing to find in it and
+// make it slow.
+func BuildMember(t testing.TB) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "etcdmember")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", out, "github.com/lockstep-dev/lockstep/test/cluster/etcdmember")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build etcdmember: %v\n%s", err, text)
+	}
+	return out
+}
+
 // NewForTest returns a cluster that ends with the test. If the test fails, the
 // ends of all logs are shown.
 func NewForTest(t testing.TB, binaries ...string) *Cluster {
@@ -35,7 +50,17 @@ func NewForTest(t testing.TB, binaries ...string) *Cluster {
 	if len(binaries) == 0 {
 		binaries = []string{"kube-apiserver", "sidecar"}
 	}
-	c, err := New(Config{Assets: Assets(t, binaries...), Dir: t.TempDir(), LogDir: t.ArtifactDir()})
+	return NewWithMembersForTest(t, 0, binaries...)
+}
+
+// NewWithMembersForTest does the same, with as many etcd members as processes.
+func NewWithMembersForTest(t testing.TB, members int, binaries ...string) *Cluster {
+	t.Helper()
+	cfg := Config{Assets: Assets(t, binaries...), Dir: t.TempDir(), LogDir: t.ArtifactDir(), Members: members}
+	if members > 0 {
+		cfg.MemberBinary = BuildMember(t)
+	}
+	c, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

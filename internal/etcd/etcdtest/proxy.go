@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/internal/event"
 )
@@ -36,6 +38,7 @@ type Proxy struct {
 	target   string
 	listener net.Listener
 	cut      *event.Value[Cut]
+	delay    atomic.Int64  // nanoseconds
 	done     chan struct{} // closed by Close
 	running  sync.WaitGroup
 
@@ -74,8 +77,15 @@ func (p *Proxy) Cut(how Cut) {
 	}
 }
 
+// Delay holds whatever passes back for d, in each direction, until Restore. What
+// follows on the same connection waits behind it: a slow network, not a long one.
+func (p *Proxy) Delay(d time.Duration) { p.delay.Store(int64(d)) }
+
 // Restore lets everything pass again.
-func (p *Proxy) Restore() { p.cut.Set(open) }
+func (p *Proxy) Restore() {
+	p.delay.Store(0)
+	p.cut.Set(open)
+}
 
 // Close breaks all connections and returns when the proxy's goroutines have
 // ended. It may be called twice.
@@ -134,7 +144,7 @@ func (p *Proxy) pump(dst, src *net.TCPConn, passes func(Cut) bool) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, readErr := src.Read(buf)
-		if !p.await(passes) {
+		if !p.hold() || !p.await(passes) {
 			reset(dst)
 			return
 		}
@@ -151,6 +161,21 @@ func (p *Proxy) pump(dst, src *net.TCPConn, passes func(Cut) bool) {
 			reset(dst)
 			return
 		}
+	}
+}
+
+// hold waits for the delay, and returns false where the proxy was closed
+// meanwhile.
+func (p *Proxy) hold() bool {
+	d := time.Duration(p.delay.Load())
+	if d == 0 {
+		return true
+	}
+	select {
+	case <-time.After(d):
+		return true
+	case <-p.done:
+		return false
 	}
 }
 

@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/lockstep-dev/lockstep/internal/etcd/etcdtest"
+)
+
+const (
+	memberTimeout = 60 * time.Second
+	// memberHeartbeat lets a member be elected in about a second, and a lease
+	// live for three.
+	memberHeartbeat = 50 * time.Millisecond
+)
+
+// Member is a member of an etcd cluster, in a process of its own. Its methods
+// may be called from many goroutines.
+type Member struct {
+	cluster *Cluster
+	name    string
+	client  string // host:port
+	peer    string // host:port
+	args    []string
+
+	mu      sync.Mutex // mu guards process; held while it starts and ends
+	process *Process
+}
+
+// startMembers starts n members and returns once they serve. Their peers have
+// to come up together: none serves alone.
+func (c *Cluster) startMembers(n int) error {
+	var names []string
+	for i := range n {
+		m := &Member{cluster: c, name: fmt.Sprintf("etcd-%d", i+1)}
+		for _, addr := range []*string{&m.client, &m.peer} {
+			var err error
+			if *addr, err = etcdtest.FreeAddr(); err != nil {
+				return err
+			}
+		}
+		names = append(names, m.name+"=http://"+m.peer)
+		c.Members = append(c.Members, m)
+	}
+	for _, m := range c.Members {
+		m.args = []string{
+			"-name=" + m.name, "-dir=" + filepath.Join(c.cfg.Dir, m.name), "-client=" + m.client, "-peer=" + m.peer,
+			"-heartbeat=" + memberHeartbeat.String(), "-cluster=" + strings.Join(names, ","),
+		}
+		if err := m.begin(); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), memberTimeout)
+	defer cancel()
+	for _, m := range c.Members {
+		if err := m.Await(ctx); err != nil {
+			return errors.Join(err, errors.New(m.process.Ending()))
+		}
+	}
+	return nil
+}
+
+// begin starts the process, which serves once enough others do.
+func (m *Member) begin() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.process != nil {
+		select {
+		case <-m.process.Done():
+		default:
+			return nil
+		}
+	}
+	var err error
+	m.process, err = m.cluster.startPath(m.name, m.cluster.cfg.MemberBinary, m.args)
+	return err
+}
+
+// Addr is the host:port at which clients reach the member.
+func (m *Member) Addr() string { return m.client }
+
+// Name tells the member from the others.
+func (m *Member) Name() string { return m.name }
+
+// Restart starts the member again, with its data and at its addresses. It does
+// nothing while the member runs, and does not wait until it serves.
+func (m *Member) Restart() error { return m.begin() }
+
+// Process is the member's process as it runs now, or as it ran last.
+func (m *Member) Process() *Process {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.process
+}
+
+// Await returns when the member answers a linearizable read.
+func (m *Member) Await(ctx context.Context) error {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + m.client}, Logger: zap.NewNop()})
+	if err != nil {
+		return fmt.Errorf("await %s: %w", m.name, err)
+	}
+	defer client.Close()
+	err = Poll(ctx, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_, err := client.Get(ctx, "await")
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("await %s: %w", m.name, err)
+	}
+	return nil
+}

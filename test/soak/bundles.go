@@ -1,0 +1,210 @@
+package soak
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/test/soak/judge"
+)
+
+// release is a bundle's release and constraints. Each can be rolled out over the
+// one before it (DESIGN 4.10), and all together have every kind of step: A
+// raised, M raised, neither.
+type release struct {
+	name, m, a string
+}
+
+var releases = []release{
+	{name: "1.0.0", m: "1.0.0", a: "1.0.0"},
+	{name: "1.1.0", m: "1.0.0", a: "1.0.0"},
+	{name: "1.2.0", m: "1.1.0", a: "1.2.0"}, // waits for all nodes
+	{name: "1.3.0", m: "1.3.0", a: "1.2.0"}, // is not ready before it has reconciled
+	{name: "1.4.0", m: "1.2.0", a: "1.4.0"}, // waits for all nodes
+}
+
+func newest() int { return len(releases) - 1 }
+
+// kept is an object of the bundles: the name of its form in each release, empty
+// where the release does not have it, and what the form is.
+type kept struct {
+	kind, namespace, name string
+	forms                 [5]string
+	render                func(form string) map[string]any
+}
+
+const namespace = "platform"
+
+var keptObjects = []kept{
+	{"Namespace", "", namespace, [5]string{"a", "a", "a", "a", "a"}, labelled("v1")},
+	{"ConfigMap", namespace, "constant", [5]string{"a", "a", "a", "a", "a"}, configMap},
+	{"ConfigMap", namespace, "settings", [5]string{"a", "b", "c", "d", "e"}, configMap},
+	{"ConfigMap", namespace, "slow", [5]string{"a", "a", "b", "b", "c"}, configMap},
+	{"ConfigMap", namespace, "back-again", [5]string{"a", "b", "a", "b", "a"}, configMap},
+	{"ConfigMap", namespace, "early", [5]string{"a", "a", "", "", ""}, configMap},
+	{"ConfigMap", namespace, "late", [5]string{"", "", "", "a", "b"}, configMap},
+	{"ConfigMap", namespace, "comes-and-goes", [5]string{"", "a", "", "a", ""}, configMap},
+	{"ClusterRole", "", "platform:agent", [5]string{"a", "b", "b", "c", "c"}, clusterRole},
+	{"ClusterRoleBinding", "", "platform:agent", [5]string{"a", "a", "a", "b", "b"}, clusterRoleBinding},
+	{"PriorityClass", "", "platform-critical", [5]string{"1000", "1000", "2000", "2000", "3000"}, priorityClass},
+	{"StorageClass", "", "platform-local", [5]string{"", "a", "a", "b", "c"}, storageClass},
+	{"RuntimeClass", "", "platform-sandbox", [5]string{"a", "a", "b", "", "a"}, runtimeClass},
+}
+
+func labelled(apiVersion string) func(string) map[string]any {
+	return func(form string) map[string]any {
+		return map[string]any{"apiVersion": apiVersion, "metadata": map[string]any{"labels": map[string]any{"form": form}}}
+	}
+}
+
+func configMap(form string) map[string]any {
+	return map[string]any{"apiVersion": "v1", "data": map[string]any{"form": form, "same": "in all"}}
+}
+
+func clusterRole(form string) map[string]any {
+	rule := map[string]any{
+		"apiGroups": []any{""}, "resources": []any{"nodes"}, "resourceNames": []any{form}, "verbs": []any{"get"},
+	}
+	return map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "rules": []any{rule}}
+}
+
+// clusterRoleBinding changes its roleRef, which is immutable.
+func clusterRoleBinding(form string) map[string]any {
+	return map[string]any{
+		"apiVersion": "rbac.authorization.k8s.io/v1",
+		"roleRef":    map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "platform:" + form},
+		"subjects":   []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "agents"}},
+	}
+}
+
+// priorityClass changes its value, which is immutable.
+func priorityClass(form string) map[string]any {
+	var value int64
+	if _, err := fmt.Sscan(form, &value); err != nil {
+		panic(err)
+	}
+	return map[string]any{"apiVersion": "scheduling.k8s.io/v1", "value": value, "description": "form " + form}
+}
+
+// storageClass changes its parameters, which are immutable.
+func storageClass(form string) map[string]any {
+	return map[string]any{
+		"apiVersion": "storage.k8s.io/v1", "provisioner": "kubernetes.io/no-provisioner",
+		"volumeBindingMode": "WaitForFirstConsumer", "parameters": map[string]any{"form": form},
+	}
+}
+
+// runtimeClass changes its handler, which is immutable.
+func runtimeClass(form string) map[string]any {
+	return map[string]any{"apiVersion": "node.k8s.io/v1", "handler": "sandbox-" + form}
+}
+
+// object is the manifest of a form.
+func (k kept) object(form string) *unstructured.Unstructured {
+	obj := &unstructured.Unstructured{Object: k.render(form)}
+	obj.SetKind(k.kind)
+	obj.SetName(k.name)
+	if k.namespace != "" {
+		obj.SetNamespace(k.namespace)
+	}
+	return obj
+}
+
+func (k kept) ref() string { return ref(k.kind, k.namespace, k.name) }
+
+func ref(kind, namespace, name string) string {
+	if namespace == "" {
+		return kind + " " + name
+	}
+	return kind + " " + namespace + "/" + name
+}
+
+// formOf names the form of a live object, empty where no bundle has it so.
+func (k kept) formOf(live map[string]any) string {
+	for _, form := range slices.Compact(slices.Sorted(slices.Values(k.forms[:]))) {
+		if form != "" && covers(live, k.object(form).Object) {
+			return form
+		}
+	}
+	return ""
+}
+
+// covers reports whether live has every field of want, with its value.
+func covers(live, want any) bool {
+	switch want := want.(type) {
+	case map[string]any:
+		fields, ok := live.(map[string]any)
+		if !ok {
+			return false
+		}
+		for name, value := range want {
+			if !covers(fields[name], value) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		items, ok := live.([]any)
+		return ok && slices.EqualFunc(items, want, covers)
+	}
+	return reflect.DeepEqual(live, want)
+}
+
+// judged returns the bundles as the judge knows them.
+func judged() []judge.Bundle {
+	var out []judge.Bundle
+	for i, r := range releases {
+		b := judge.Bundle{Release: mustRelease(r.name), M: mustRelease(r.m), A: mustRelease(r.a), Forms: map[string]string{}}
+		for _, k := range keptObjects {
+			if k.forms[i] != "" {
+				b.Forms[k.ref()] = k.forms[i]
+			}
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+func mustRelease(s string) protocol.Release {
+	r, err := protocol.ParseRelease(s)
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
+// writeBundles writes a folder for each release below dir.
+func writeBundles(dir string) error {
+	for i, r := range releases {
+		files := map[string][]byte{"bundle.yaml": fmt.Appendf(nil,
+			"apiVersion: lockstep.dev/v1\nkind: Bundle\nmetadata: {name: soak}\nrelease: %s\nminReconcilerRelease: %s\nminApiserverRelease: %s\n",
+			r.name, r.m, r.a)}
+		for n, k := range keptObjects {
+			if k.forms[i] == "" {
+				continue
+			}
+			text, err := json.Marshal(k.object(k.forms[i]).Object)
+			if err != nil {
+				return fmt.Errorf("write bundle %s: %w", r.name, err)
+			}
+			files[fmt.Sprintf("%02d.json", n)] = text
+		}
+		folder := filepath.Join(dir, r.name)
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return fmt.Errorf("write bundle %s: %w", r.name, err)
+		}
+		for _, name := range slices.Sorted(maps.Keys(files)) {
+			if err := os.WriteFile(filepath.Join(folder, name), files[name], 0o600); err != nil {
+				return fmt.Errorf("write bundle %s: %w", r.name, err)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package soak
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+// manners is how an API server treats its sidecar.
+type manners int32
+
+// The manners of a gateway.
+const (
+	polite   manners = iota
+	tooMany          // 429
+	broken           // 500
+	hanging          // no answer, and the request goes nowhere
+	mute             // no answer, and the request takes effect
+	tardy            // a write takes effect late, also where its sender has given up
+	moody            // every third request is refused with 429, every fifth with 500
+	nManners = iota
+)
+
+func (m manners) String() string {
+	return [nManners]string{"answers", "answers 429", "answers 500", "hangs", "is mute", "is tardy", "is moody"}[m]
+}
+
+// tardiness is how late a tardy write takes effect: within the five seconds that
+// a request lives.
+const tardiness = 3500 * time.Millisecond
+
+// gateway stands before a kube-apiserver, with its certificate, and spoils what
+// its sidecar asks of it.
+type gateway struct {
+	listener net.Listener
+	server   *http.Server
+	forward  *httputil.ReverseProxy
+	manners  atomic.Int32
+	count    atomic.Int64
+	spoilt   atomic.Int64 // requests that were not just passed on
+	done     chan struct{}
+	running  sync.WaitGroup
+}
+
+func startGateway(c *cluster.Cluster, api *cluster.APIServer) (*gateway, error) {
+	transport, err := rest.TransportFor(api.Config())
+	if err != nil {
+		return nil, fmt.Errorf("start gateway: %w", err)
+	}
+	target, err := url.Parse(api.URL())
+	if err != nil {
+		return nil, fmt.Errorf("start gateway: %w", err)
+	}
+	g := &gateway{done: make(chan struct{})}
+	if g.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return nil, fmt.Errorf("start gateway: %w", err)
+	}
+	g.forward = &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport:     transport,
+		FlushInterval: -1, // watches
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
+			// As a client sees it whose apiserver is gone: no answer at all.
+			panic(http.ErrAbortHandler)
+		},
+		ErrorLog: log.New(io.Discard, "", 0),
+	}
+	g.server = &http.Server{Handler: g, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute}
+	cert, key := c.ServerCertificate()
+	g.running.Go(func() {
+		// Its only end is that of close.
+		_ = g.server.ServeTLS(g.listener, cert, key)
+	})
+	return g, nil
+}
+
+func (g *gateway) addr() string { return g.listener.Addr().String() }
+
+func (g *gateway) set(m manners) { g.manners.Store(int32(m)) }
+
+func (g *gateway) close() error {
+	close(g.done)
+	err := g.server.Close()
+	g.running.Wait()
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// ServeHTTP passes a request on as the manners are.
+func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m, n := manners(g.manners.Load()), g.count.Add(1)
+	if m == moody {
+		switch {
+		case n%3 == 0:
+			m = tooMany
+		case n%5 == 0:
+			m = broken
+		}
+	}
+	if m != polite && m != moody {
+		g.spoilt.Add(1)
+	}
+	switch m {
+	case tooMany:
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "the soak says: too many requests", http.StatusTooManyRequests)
+	case broken:
+		http.Error(w, "the soak says: an internal error", http.StatusInternalServerError)
+	case hanging:
+		g.wait(r.Context(), time.Hour)
+		panic(http.ErrAbortHandler)
+	case mute:
+		g.forward.ServeHTTP(nowhere{http.Header{}}, r)
+		g.wait(r.Context(), time.Hour)
+		panic(http.ErrAbortHandler)
+	case tardy:
+		g.late(w, r)
+	default:
+		g.forward.ServeHTTP(w, r)
+	}
+}
+
+// late passes a write on after a while, whether anybody still waits or not.
+func (g *gateway) late(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		g.forward.ServeHTTP(w, r)
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	detached := context.WithoutCancel(r.Context())
+	g.wait(detached, tardiness)
+	sent := r.Clone(detached)
+	sent.Body = io.NopCloser(bytes.NewReader(body))
+	if r.Context().Err() != nil {
+		g.forward.ServeHTTP(nowhere{http.Header{}}, sent)
+		return
+	}
+	g.forward.ServeHTTP(w, sent)
+}
+
+func (g *gateway) wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	case <-g.done:
+	}
+}
+
+// nowhere takes an answer that nobody gets.
+type nowhere struct{ header http.Header }
+
+func (n nowhere) Header() http.Header         { return n.header }
+func (n nowhere) Write(p []byte) (int, error) { return len(p), nil }
+func (n nowhere) WriteHeader(int)             {}

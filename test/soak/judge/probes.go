@@ -1,0 +1,148 @@
+package judge
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// keep drops the violations from a place on that do not name ref.
+func keep(violations []Violation, from int, ref string) []Violation {
+	kept := slices.DeleteFunc(slices.Clone(violations[from:]), func(v Violation) bool {
+		return !strings.Contains(v.Text, ref+" is ")
+	})
+	return append(violations[:from:from], kept...)
+}
+
+// clock says which revisions may have been the newest at an instant.
+type clock struct {
+	readings []Reading       // by Sent
+	got      []Reading       // by Got, each with the highest revision known by then
+	seen     []time.Duration // of each event: when it, or a later one, was known to have happened
+	events   []Event
+}
+
+func newClock(h History) clock {
+	c := clock{readings: h.Readings, events: h.Events, got: slices.Clone(h.Readings), seen: make([]time.Duration, len(h.Events))}
+	slices.SortStableFunc(c.got, func(a, b Reading) int { return cmp.Compare(a.Got, b.Got) })
+	for i := 1; i < len(c.got); i++ {
+		c.got[i].Revision = max(c.got[i].Revision, c.got[i-1].Revision)
+	}
+	var earliest time.Duration = 1<<63 - 1
+	for i, e := range slices.Backward(h.Events) {
+		earliest = min(earliest, e.Seen)
+		c.seen[i] = earliest
+	}
+	return c
+}
+
+// low is a revision that the store had reached by an instant, for sure.
+func (c clock) low(at time.Duration) int64 {
+	var low int64
+	if i, _ := slices.BinarySearchFunc(c.got, at+1, func(r Reading, at time.Duration) int { return cmp.Compare(r.Got, at) }); i > 0 {
+		low = c.got[i-1].Revision
+	}
+	if i, _ := slices.BinarySearch(c.seen, at+1); i > 0 {
+		low = max(low, c.events[i-1].Revision)
+	}
+	return low
+}
+
+// high is a revision that the store had not passed by an instant, for sure: one
+// that was read by a request sent after it. Without one, anything may have
+// happened.
+func (c clock) high(at time.Duration) int64 {
+	const any = int64(1<<63 - 1)
+	i, _ := slices.BinarySearchFunc(c.readings, at, func(r Reading, at time.Duration) int { return cmp.Compare(r.Sent, at) })
+	if i == len(c.readings) {
+		return any
+	}
+	return c.readings[i].Revision
+}
+
+// probes holds the answers to Compatible, Registered and Steady.
+func (j *judging) probes() {
+	c := newClock(j.h)
+	last := map[string]Probe{}
+	for _, p := range j.h.Probes {
+		j.counts.Probes++
+		before, found := last[p.Node]
+		if found && before.Instance == p.Instance && before.Ready {
+			j.counts.Verdicts++
+			if !p.Ready && (p.Reason == protocol.ReleaseTooOld || p.Reason == protocol.ReconcilerTooOld) {
+				j.steady(c, before, p)
+			}
+		}
+		last[p.Node] = p
+		if p.Ready {
+			j.counts.Ready++
+			j.ready(c, p)
+		}
+	}
+}
+
+// ready judges an answer that says ready. It is wrong only if it is wrong in
+// every state that the world may have been in.
+func (j *judging) ready(c clock, p Probe) {
+	moments := j.between(c.low(p.Sent), c.high(p.Got))
+	if len(moments) == 0 {
+		j.counts.NotPlaced++
+		return
+	}
+	compatible := slices.ContainsFunc(moments, func(m moment) bool {
+		r, found := m.records[p.Node]
+		// From a node whose role people took away nobody keeps content (4.2).
+		return m.conflict[p.Release].text == "" || found && !r.Corrupt && !r.Controller
+	})
+	if !compatible {
+		j.fail(Compatible, moments[0].revision, "%s #%d of release %s said ready between %.3fs and %.3fs while %s",
+			p.Node, p.Instance, p.Release, p.Sent.Seconds(), p.Got.Seconds(), moments[0].conflict[p.Release].text)
+		j.violations[len(j.violations)-1].Late = moments[0].conflict[p.Release].late
+	}
+	registered := slices.ContainsFunc(moments, func(m moment) bool {
+		r, found := m.records[p.Node]
+		return found && (r.Corrupt || r.Release == p.Release)
+	})
+	if !registered {
+		j.fail(Registered, moments[0].revision, "%s #%d of release %s said ready between %.3fs and %.3fs, which its record did not tell",
+			p.Node, p.Instance, p.Release, p.Sent.Seconds(), p.Got.Seconds())
+	}
+}
+
+// between returns the world as it may have been while revisions from low to high
+// were the newest.
+func (j *judging) between(low, high int64) []moment {
+	by := func(m moment, r int64) int { return cmp.Compare(m.revision, r) }
+	// The last moment of low, or of the revision before it that was an event.
+	from, _ := slices.BinarySearchFunc(j.moments, low+1, by)
+	to := len(j.moments)
+	if high < 1<<63-1 {
+		to, _ = slices.BinarySearchFunc(j.moments, high+1, by)
+	}
+	return j.moments[max(0, from-1):max(to, from)]
+}
+
+// steady judges a gate that was open and is closed by the status. The node has
+// to have been registered, unchanged, all the time.
+func (j *judging) steady(c clock, before, now Probe) {
+	moments := j.between(c.low(before.Sent), c.high(now.Got))
+	if len(moments) == 0 {
+		j.counts.NotPlaced++
+		return
+	}
+	first, found := moments[0].records[now.Node]
+	unchanged := found && !first.Corrupt && first.Controller && first.Release == now.Release
+	for i := range j.h.Events {
+		e := &j.h.Events[i]
+		if e.Record != nil && e.Record.Node == now.Node && e.Revision > moments[0].revision && e.Revision <= moments[len(moments)-1].revision {
+			unchanged = false
+		}
+	}
+	if unchanged {
+		j.fail(Steady, moments[len(moments)-1].revision, "%s #%d of release %s was ready at %.3fs and says %s at %.3fs",
+			now.Node, now.Instance, now.Release, before.Got.Seconds(), now.Reason, now.Got.Seconds())
+	}
+}

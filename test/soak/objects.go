@@ -1,0 +1,218 @@
+package soak
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/internal/etcd"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/status"
+)
+
+// repairTime bounds the wait for what was lost to be there again, before more is
+// lost.
+const repairTime = 60 * time.Second
+
+var resources = map[string]schema.GroupVersionResource{
+	"Namespace":          {Version: "v1", Resource: "namespaces"},
+	"ConfigMap":          {Version: "v1", Resource: "configmaps"},
+	"ClusterRole":        {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"},
+	"ClusterRoleBinding": {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
+	"PriorityClass":      {Group: "scheduling.k8s.io", Version: "v1", Resource: "priorityclasses"},
+	"StorageClass":       {Group: "storage.k8s.io", Version: "v1", Resource: "storageclasses"},
+	"RuntimeClass":       {Group: "node.k8s.io", Version: "v1", Resource: "runtimeclasses"},
+}
+
+// edits are what somebody changes of an object, besides marking it.
+var edits = map[string]map[string]any{
+	"Namespace":          {"metadata": map[string]any{"labels": map[string]any{"form": "edited"}}},
+	"ConfigMap":          {"data": map[string]any{"form": "edited", "more": "edited"}},
+	"ClusterRole":        {"rules": []any{}},
+	"ClusterRoleBinding": {"subjects": []any{}},
+	"PriorityClass":      {"description": "edited"},
+	"StorageClass":       {"metadata": map[string]any{"labels": map[string]any{"edited": "true"}}},
+	"RuntimeClass":       {"metadata": map[string]any{"labels": map[string]any{"edited": "true"}}},
+}
+
+// resource reaches objects of a kind by an API server that is there.
+func (w *world) resource(kind, namespace string) dynamic.ResourceInterface {
+	for _, s := range w.servers {
+		if s.busy.TryLock() {
+			client := s.client
+			s.busy.Unlock()
+			if namespace != "" {
+				return client.Resource(resources[kind]).Namespace(namespace)
+			}
+			return client.Resource(resources[kind])
+		}
+	}
+	return w.servers[0].client.Resource(resources[kind])
+}
+
+// strikeObject edits or deletes an object, as somebody does who does not know
+// whose it is.
+func (w *world) strikeObject(ctx context.Context, f fault) outcome {
+	k := keptObjects[f.object]
+	if f.blow == dropObject && k.kind == "Namespace" {
+		return skipped // nobody would remove what is in it
+	}
+	api := w.resource(k.kind, k.namespace)
+	live, err := api.Get(ctx, k.name, metav1.GetOptions{})
+	if err != nil {
+		return skipped
+	}
+	if f.blow == dropObject {
+		return w.deleteObject(ctx, api, live)
+	}
+	w.mu.Lock()
+	w.edits++
+	annotations := map[string]any{editAnnotation: strconv.Itoa(w.edits)}
+	w.mu.Unlock()
+	patch := unstructured.Unstructured{Object: map[string]any{}}
+	if f.blow == editObject {
+		patch.Object = (&unstructured.Unstructured{Object: edits[k.kind]}).DeepCopy().Object
+	} else {
+		annotations["lockstep.dev/content-epoch"] = "damaged"
+	}
+	if err := unstructured.SetNestedMap(patch.Object, annotations, "metadata", "annotations"); err != nil {
+		panic(err) // what edits has is a constant
+	}
+	data, err := json.Marshal(patch.Object)
+	if err != nil {
+		panic(err)
+	}
+	if _, err := api.Patch(ctx, k.name, types.MergePatchType, data, metav1.PatchOptions{FieldManager: "somebody"}); err != nil {
+		return skipped
+	}
+	return done
+}
+
+// deleteObject deletes what was read, and nothing that came in its place: the
+// recorder knows it by its UID.
+func (w *world) deleteObject(ctx context.Context, api dynamic.ResourceInterface, live *unstructured.Unstructured) outcome {
+	uid := live.GetUID()
+	w.rec.deletes(string(uid))
+	err := api.Delete(ctx, live.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	if err != nil {
+		return skipped
+	}
+	return done
+}
+
+// lose loses the status or the mark, never both: that is a limit (docs/model.md).
+// It returns when both are there again.
+func (w *world) lose(ctx context.Context, f fault) outcome {
+	ctx, cancel := context.WithTimeout(ctx, repairTime)
+	defer cancel()
+	if w.whole(ctx) != nil {
+		return skipped
+	}
+	var err error
+	switch f.blow {
+	case dropParent:
+		api := w.resource("ConfigMap", "kube-system")
+		var live *unstructured.Unstructured
+		if live, err = api.Get(ctx, "lockstep", metav1.GetOptions{}); err == nil && w.deleteObject(ctx, api, live) == skipped {
+			err = errors.New("the parent was not deleted")
+		}
+	case dropStatus:
+		w.rec.deletesStatus()
+		_, err = w.etcd.Delete(ctx, w.rec.keys.Status())
+	default:
+		_, err = w.etcd.Put(ctx, w.rec.keys.Status(), fmt.Sprintf("%sstatus %d", garbage, f.how))
+	}
+	if err != nil {
+		// It may take effect all the same, later.
+		pause(ctx, 10*time.Second)
+	}
+	for pause(ctx, 200*time.Millisecond) && w.whole(ctx) != nil {
+		continue
+	}
+	if err != nil {
+		return skipped
+	}
+	return done
+}
+
+// whole returns nil where status and mark are there, and each could be rebuilt
+// from the other.
+func (w *world) whole(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	s, err := w.status(ctx)
+	if err != nil {
+		return err
+	}
+	if s.Kind != protocol.StatusPresent {
+		return fmt.Errorf("status: %s", s)
+	}
+	parent, err := w.resource("ConfigMap", "kube-system").Get(ctx, "lockstep", metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("parent: %w", err)
+	}
+	text, _, _ := unstructured.NestedString(parent.Object, "data", "mark.json")
+	var mark struct {
+		FirstDone bool
+		Entries   []struct{ Digest string }
+	}
+	if err := json.Unmarshal([]byte(text), &mark); err != nil {
+		return fmt.Errorf("mark: %w", err)
+	}
+	for _, e := range mark.Entries {
+		if e.Digest == "" {
+			return errors.New("the mark is still one that was made from stamps")
+		}
+	}
+	if !mark.FirstDone || len(mark.Entries) == 0 {
+		return errors.New("the mark has no content")
+	}
+	return nil
+}
+
+// status reads the status from the store.
+func (w *world) status(ctx context.Context) (protocol.StatusView, error) {
+	resp, err := w.etcd.Get(ctx, w.rec.keys.Status())
+	if err != nil {
+		return protocol.StatusView{}, err
+	}
+	return statusIn(resp), nil
+}
+
+func statusIn(resp *clientv3.GetResponse) protocol.StatusView {
+	if len(resp.Kvs) == 0 {
+		return status.Decode(nil)
+	}
+	kv := etcd.NewKV(resp.Kvs[0])
+	return status.Decode(&kv)
+}
+
+// inPlace returns nil where all objects are as the newest release wants them,
+// and none of another is left.
+func (w *world) inPlace(ctx context.Context) error {
+	for _, k := range keptObjects {
+		want := k.forms[newest()]
+		live, err := w.resource(k.kind, k.namespace).Get(ctx, k.name, metav1.GetOptions{})
+		switch {
+		case want == "" && err == nil:
+			return fmt.Errorf("%s is still there", k.ref())
+		case want == "":
+		case err != nil:
+			return fmt.Errorf("%s: %w", k.ref(), err)
+		case k.formOf(live.Object) != want:
+			return fmt.Errorf("%s is in the form %q, want %q", k.ref(), k.formOf(live.Object), want)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+package soak
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// nodeNames are the nodes. The last one shares a kube-apiserver with the first:
+// another one would cost more than it shows.
+var nodeNames = []string{"a", "b", "c", "d"}
+
+const (
+	apiServers  = 3
+	etcdMembers = 3
+)
+
+// plan is the schedule of a seed. It decides from its own numbers alone, never
+// from what happens, so that a seed means the same every time. What the processes
+// make of it, and when, is theirs.
+type plan struct {
+	rng     *rand.Rand
+	release int // that the fleet has, or is on the way to
+}
+
+func newPlan(seed, lane uint64) *plan { return &plan{rng: rand.New(rand.NewPCG(seed, lane))} }
+
+// deed is what people do.
+type deed int
+
+// The deeds.
+const (
+	move   deed = iota // all nodes to another release, one after another
+	roles              // the controller role is taken from a node and given back
+	rejoin             // a node leaves for good and comes back as another
+)
+
+// step is something that people do to the control plane.
+type step struct {
+	deed  deed
+	from  int // release
+	to    int
+	order []int // nodes
+	upto  int   // how many nodes get there; fewer than all: then all go back
+	waits []bool
+	crash []bool // the old sidecar is killed instead of stopped
+	pause time.Duration
+	// settle: the next step waits until the move is done, as far as faults let it.
+	settle bool
+}
+
+func (s step) String() string {
+	switch s.deed {
+	case roles:
+		return fmt.Sprintf("take the controller role from %s for %s", nodeNames[s.order[0]], s.pause)
+	case rejoin:
+		return fmt.Sprintf("remove %s for %s", nodeNames[s.order[0]], s.pause)
+	default:
+	}
+	text := fmt.Sprintf("%s from %s to %s", s.kind(), releases[s.from].name, releases[s.to].name)
+	if s.upto < len(s.order) {
+		text += fmt.Sprintf(", given up after %d nodes", s.upto)
+	}
+	return text
+}
+
+// kind is how a step is counted.
+func (s step) kind() string {
+	switch {
+	case s.deed == roles:
+		return "role change"
+	case s.deed == rejoin:
+		return "rejoin"
+	case s.to > s.from && s.upto < len(s.order):
+		return "abandoned upgrade"
+	case s.to > s.from:
+		return "upgrade"
+	case s.upto < len(s.order):
+		return "abandoned rollback"
+	}
+	return "rollback"
+}
+
+// nextStep returns what people do next. Two moves in three go up.
+func (p *plan) nextStep() step {
+	s := step{order: p.rng.Perm(len(nodeNames)), upto: len(nodeNames), pause: p.between(1, 5), from: p.release, to: p.release}
+	for range nodeNames {
+		s.waits = append(s.waits, p.rng.IntN(3) > 0)
+		s.crash = append(s.crash, p.rng.IntN(4) == 0)
+	}
+	s.settle = p.rng.IntN(4) > 0
+	switch p.rng.IntN(10) {
+	case 0:
+		s.deed = roles
+		return s
+	case 1:
+		s.deed = rejoin
+		return s
+	}
+	up := p.rng.IntN(3) > 0
+	if p.release == 0 || up && p.release < newest() {
+		s.to++
+	} else {
+		s.to--
+	}
+	if p.rng.IntN(4) == 0 {
+		s.upto = 1 + p.rng.IntN(len(nodeNames)-1)
+	} else {
+		p.release = s.to
+	}
+	return s
+}
+
+// between returns a time of so many seconds.
+func (p *plan) between(low, high int) time.Duration {
+	return time.Duration(low*1000+p.rng.IntN((high-low)*1000)) * time.Millisecond
+}
+
+// blow is a fault.
+type blow int
+
+// The faults.
+const (
+	killSidecar blow = iota
+	freezeSidecar
+	freezeWriter // the leader, as soon as it works
+	killWriter
+	freezeMember
+	killMember
+	loseQuorum
+	cutEtcd
+	slowEtcd
+	cutAPI
+	slowAPI
+	spoilAPI
+	killAPI
+	compact
+	fillEtcd
+	spoilRecord
+	spoilPresence
+	spoilCandidate
+	dropCandidate
+	spoilStatus
+	dropStatus
+	dropParent
+	editObject
+	damageStamp
+	dropObject
+	nBlows = iota
+)
+
+var blowNames = [nBlows]string{
+	"kill sidecar", "freeze sidecar", "freeze leader at work", "kill leader at work", "freeze etcd member", "kill etcd member",
+	"lose quorum", "cut sidecar from etcd", "slow etcd", "cut sidecar from apiserver", "slow apiserver",
+	"spoil apiserver", "kill apiserver", "compact etcd", "fill etcd", "garbage in record", "garbage in presence",
+	"garbage among candidates", "delete leader's key", "garbage in status", "delete status", "delete parent",
+	"edit object", "damage stamp", "delete object",
+}
+
+func (b blow) String() string { return blowNames[b] }
+
+// weights say how often a fault comes, relative to the others.
+var weights = [nBlows]int{
+	killSidecar: 3, freezeSidecar: 3, freezeWriter: 4, killWriter: 3, freezeMember: 2, killMember: 2,
+	loseQuorum: 1, cutEtcd: 4, slowEtcd: 2, cutAPI: 3, slowAPI: 2,
+	spoilAPI: 5, killAPI: 1, compact: 2, fillEtcd: 1, spoilRecord: 2, spoilPresence: 1,
+	spoilCandidate: 1, dropCandidate: 2, spoilStatus: 2, dropStatus: 2, dropParent: 2,
+	editObject: 3, damageStamp: 1, dropObject: 2,
+}
+
+// fault is one blow.
+type fault struct {
+	blow   blow
+	node   int
+	member int
+	how    int // which way a connection is cut, how an API server misbehaves
+	object int
+	lasts  time.Duration
+	pause  time.Duration // before it
+	slow   time.Duration
+}
+
+// nextFault returns what goes wrong next.
+func (p *plan) nextFault() fault {
+	total := 0
+	for _, w := range weights {
+		total += w
+	}
+	n, at := p.rng.IntN(total), 0
+	for n >= weights[at] {
+		n -= weights[at]
+		at++
+	}
+	return fault{
+		blow: blow(at), node: p.rng.IntN(len(nodeNames)), member: p.rng.IntN(etcdMembers), how: p.rng.IntN(1 << 20),
+		object: p.rng.IntN(len(keptObjects)), lasts: p.between(2, 9), pause: p.between(0, 3),
+		slow: 20*time.Millisecond + p.between(0, 1)/2,
+	}
+}

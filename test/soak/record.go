@@ -1,0 +1,369 @@
+package soak
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/internal/etcd"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/status"
+	"github.com/lockstep-dev/lockstep/test/soak/judge"
+)
+
+const (
+	prefix    = "/lockstep/"
+	parentRef = "ConfigMap kube-system/lockstep"
+	// editAnnotation tells an edit by the soak from a write by a sidecar: each
+	// edit has another value.
+	editAnnotation = "soak.lockstep.dev/edit"
+	garbage        = "soak garbage "
+
+	readPause   = 50 * time.Millisecond
+	readTimeout = 700 * time.Millisecond
+	// watchPatience is how long a watch may be behind what was read before it is
+	// taken for dead: its member may be paused.
+	watchPatience = 1500 * time.Millisecond
+)
+
+// recorder keeps everything that happened, from the store's own log of changes.
+type recorder struct {
+	began   time.Time
+	clients []*clientv3.Client // one for each member: a paused one must not hold up the others
+	keys    etcd.Keys
+
+	mu       sync.Mutex // mu guards what follows
+	history  judge.History
+	next     int64 // the revision that the watch goes on from
+	read     int64 // the highest revision that was read
+	objects  map[string]seen
+	deleting map[string]bool // UIDs that the soak deletes
+	lost     int             // deletions of the status by the soak that were not seen yet
+	changed  chan struct{}   // closed at the next event
+}
+
+// seen is what the recorder remembers of an API object.
+type seen struct {
+	ref, uid, edit string
+}
+
+func newRecorder(endpoints []string, began time.Time) (*recorder, error) {
+	r := &recorder{
+		began: began, keys: etcd.NewKeys(prefix), next: 1,
+		objects: map[string]seen{}, deleting: map[string]bool{}, changed: make(chan struct{}),
+	}
+	r.history.Bundles = judged()
+	for _, endpoint := range endpoints {
+		client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
+		if err != nil {
+			return nil, fmt.Errorf("record: %w", err)
+		}
+		r.clients = append(r.clients, client)
+	}
+	return r, nil
+}
+
+func (r *recorder) now() time.Duration { return time.Since(r.began) }
+
+// run records until ctx ends.
+func (r *recorder) run(ctx context.Context) error {
+	var reading sync.WaitGroup
+	reading.Go(func() { r.readAll(ctx) })
+	defer reading.Wait()
+	for turn := 0; ctx.Err() == nil; turn++ {
+		if err := r.watch(ctx, r.clients[turn%len(r.clients)]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watch follows the store by one member until that does not answer any more. A
+// revision that was compacted before it was seen would be a gap: an error, for
+// only the soak compacts, and only what was seen.
+func (r *recorder) watch(ctx context.Context, client *clientv3.Client) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	alive := time.NewTicker(watchPatience / 3)
+	defer alive.Stop()
+	r.mu.Lock()
+	from := r.next
+	r.mu.Unlock()
+	events := client.Watch(clientv3.WithRequireLeader(ctx), "", clientv3.WithPrefix(), clientv3.WithRev(from))
+	behind := time.Time{}
+	for {
+		select {
+		case resp, open := <-events:
+			if resp.CompactRevision != 0 {
+				return fmt.Errorf("record: revisions up to %d were compacted before they were seen", resp.CompactRevision)
+			}
+			if !open || resp.Err() != nil {
+				pause(ctx, readPause)
+				return nil
+			}
+			behind = time.Time{}
+			r.record(resp.Events)
+		case <-alive.C:
+			switch {
+			case !r.isBehind():
+				behind = time.Time{}
+			case behind.IsZero():
+				behind = time.Now()
+			case time.Since(behind) > watchPatience:
+				return nil
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (r *recorder) isBehind() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.read >= r.next
+}
+
+// readAll reads the store's revision again and again, for the clock.
+func (r *recorder) readAll(ctx context.Context) {
+	for turn := 0; pause(ctx, readPause); {
+		sent := r.now()
+		limited, cancel := context.WithTimeout(ctx, readTimeout)
+		resp, err := r.clients[turn%len(r.clients)].Get(limited, "/soak/clock")
+		cancel()
+		if err != nil {
+			turn++
+			continue
+		}
+		r.mu.Lock()
+		r.history.Readings = append(r.history.Readings, judge.Reading{Sent: sent, Got: r.now(), Revision: resp.Header.Revision})
+		r.read = max(r.read, resp.Header.Revision)
+		r.mu.Unlock()
+	}
+}
+
+// record adds events. What is none of the judge's is passed over.
+func (r *recorder) record(events []*clientv3.Event) {
+	at := r.now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, ev := range events {
+		e, ok := r.decode(ev)
+		if ok {
+			e.Revision, e.Seen = ev.Kv.ModRevision, at
+			r.history.Events = append(r.history.Events, e)
+		}
+		r.next = max(r.next, ev.Kv.ModRevision+1)
+	}
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// decode needs mu.
+func (r *recorder) decode(ev *clientv3.Event) (judge.Event, bool) {
+	key, gone := string(ev.Kv.Key), ev.Type == clientv3.EventTypeDelete
+	foreign := bytes.HasPrefix(ev.Kv.Value, []byte(garbage))
+	switch {
+	case key == r.keys.Status():
+		if gone && r.lost > 0 {
+			r.lost--
+			foreign = true
+		}
+		view := decodeStatus(ev.Kv, gone)
+		return judge.Event{Foreign: foreign, Status: &view}, true
+	case strings.HasPrefix(key, r.keys.Nodes()):
+		return judge.Event{Foreign: foreign, Record: r.decodeRecord(ev.Kv, gone)}, true
+	case strings.HasPrefix(key, r.keys.Leaders()):
+		return judge.Event{Foreign: foreign, Candidate: &judge.Candidate{Key: key, Node: string(ev.Kv.Value), Gone: gone}}, true
+	case strings.HasPrefix(key, "/registry/"):
+		return r.decodeObject(ev.Kv, gone)
+	}
+	return judge.Event{}, false
+}
+
+func decodeStatus(kv *mvccpb.KeyValue, gone bool) protocol.StatusView {
+	if gone {
+		return status.Decode(nil)
+	}
+	out := etcd.NewKV(kv)
+	return status.Decode(&out)
+}
+
+func (r *recorder) decodeRecord(kv *mvccpb.KeyValue, gone bool) *judge.Record {
+	out := &judge.Record{Node: string(r.keys.NodeOf(string(kv.Key))), Gone: gone}
+	if gone {
+		return out
+	}
+	one := fleet.Decode(r.keys, etcd.Listing{KVs: []etcd.KV{etcd.NewKV(kv)}}, etcd.Listing{}).Records[0]
+	out.Corrupt = one.Problem != ""
+	out.Release, out.M = one.Node.Version.Release, one.Node.MinReconciler
+	out.Controller = one.Node.Roles.Controller
+	return out
+}
+
+// decodeObject knows an object that was deleted by its key.
+func (r *recorder) decodeObject(kv *mvccpb.KeyValue, gone bool) (judge.Event, bool) {
+	key := string(kv.Key)
+	was, known := r.objects[key]
+	if gone {
+		delete(r.objects, key)
+		foreign := r.deleting[was.uid]
+		return judge.Event{Foreign: foreign, Object: &judge.Object{Ref: was.ref, UID: was.uid, Gone: true}}, known
+	}
+	var live struct {
+		Kind     string
+		Data     map[string]string
+		Metadata struct {
+			Name, Namespace, UID string
+			Annotations          map[string]string
+		}
+	}
+	if !bytes.HasPrefix(kv.Value, []byte("{")) || json.Unmarshal(kv.Value, &live) != nil {
+		return judge.Event{}, false
+	}
+	m := live.Metadata
+	now := seen{ref: ref(live.Kind, m.Namespace, m.Name), uid: m.UID, edit: m.Annotations[editAnnotation]}
+	out := &judge.Object{Ref: now.ref, UID: m.UID}
+	switch k, found := findKept(now.ref); {
+	case found:
+		out.Form = k.formOf(decodeWhole(kv.Value))
+		out.Epoch, out.Release = stampOf(m.Annotations)
+	case now.ref == parentRef:
+		out.Note = live.Data["mark.json"]
+	default:
+		return judge.Event{}, false
+	}
+	r.objects[key] = now
+	return judge.Event{Foreign: now.edit != was.edit && now.uid == was.uid, Object: out}, true
+}
+
+func findKept(ref string) (kept, bool) {
+	for _, k := range keptObjects {
+		if k.ref() == ref {
+			return k, true
+		}
+	}
+	return kept{}, false
+}
+
+// decodeWhole decodes as manifests are written: whole numbers are int64.
+func decodeWhole(data []byte) map[string]any {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	var out map[string]any
+	if decoder.Decode(&out) != nil {
+		return nil
+	}
+	return whole(out).(map[string]any)
+}
+
+func whole(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for name := range v {
+			v[name] = whole(v[name])
+		}
+	case []any:
+		for i := range v {
+			v[i] = whole(v[i])
+		}
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+	}
+	return v
+}
+
+func stampOf(annotations map[string]string) (int64, protocol.Release) {
+	epoch, err := strconv.ParseInt(annotations["lockstep.dev/content-epoch"], 10, 64)
+	if err != nil || epoch < 1 {
+		return 0, protocol.Release{}
+	}
+	release, err := protocol.ParseRelease(annotations["lockstep.dev/release"])
+	if err != nil {
+		return 0, protocol.Release{}
+	}
+	return epoch, release
+}
+
+// probed adds an answer of a sidecar.
+func (r *recorder) probed(p judge.Probe) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.history.Probes = append(r.history.Probes, p)
+}
+
+// deletes notes that the soak is about to delete an object.
+func (r *recorder) deletes(uid string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.deleting[uid] = true
+}
+
+// deletesStatus notes that the soak is about to delete the status.
+func (r *recorder) deletesStatus() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lost++
+}
+
+// seenUpTo is the revision up to which all was seen: what may be compacted.
+func (r *recorder) seenUpTo() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.next - 1
+}
+
+// awaitStatus returns when a sidecar writes a status for which cond holds, and
+// reports whether one did before ctx ended.
+func (r *recorder) awaitStatus(ctx context.Context, cond func(protocol.Status) bool) (protocol.Status, bool) {
+	r.mu.Lock()
+	from := len(r.history.Events)
+	r.mu.Unlock()
+	for {
+		r.mu.Lock()
+		events, changed := r.history.Events[from:], r.changed
+		from = len(r.history.Events)
+		r.mu.Unlock()
+		for _, e := range events {
+			if e.Status != nil && e.Status.Kind == protocol.StatusPresent && cond(e.Status.Status) {
+				return e.Status.Status, true
+			}
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return protocol.Status{}, false
+		}
+	}
+}
+
+// taken returns the history so far.
+func (r *recorder) taken() judge.History {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := r.history
+	out.Events = out.Events[:len(out.Events):len(out.Events)]
+	return out
+}
+
+// pause waits for d or until ctx ends, and reports whether ctx still stands.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}

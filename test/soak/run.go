@@ -1,0 +1,207 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/soak/judge"
+)
+
+const (
+	// healing bounds Progress: from when all faults are over until all nodes of
+	// the newest release are ready and its objects are in place.
+	healing = 2 * time.Minute
+	// lanes is how many faults may go on at once.
+	lanes = 2
+)
+
+// Config says how to soak.
+type Config struct {
+	Cluster  *cluster.Cluster // with members, and nothing else yet; needed
+	Assets   string           // folder of the binary sidecar; needed
+	Dir      string           // for bundles and kubeconfigs; needed
+	Seed     uint64           // of the schedule
+	Duration time.Duration    // of upgrades and faults: start and end come on top
+	Tell     func(format string, args ...any)
+}
+
+// Result is what a run came to.
+type Result struct {
+	History    judge.History
+	Violations []judge.Violation
+	Counts     judge.Counts
+	Done       map[string]int // steps and faults by kind
+	Exits      []string       // sidecars that ended by themselves
+	Took       time.Duration
+}
+
+// Run soaks. An error means that the run could not be made or recorded.
+func Run(ctx context.Context, cfg Config) (Result, error) {
+	began := time.Now()
+	tell := func(format string, args ...any) {
+		cfg.Tell("%8.3fs "+format, append([]any{time.Since(began).Seconds()}, args...)...)
+	}
+	w, err := newWorld(ctx, cfg.Cluster, cfg.Assets, cfg.Dir, tell)
+	if err != nil {
+		return Result{}, err
+	}
+	recording, stop := context.WithCancel(ctx)
+	recorded := make(chan error, 1) // one error, which waits until it is read
+	w.rec.began = began
+	go func() { recorded <- w.rec.run(recording) }()
+
+	stuck, err := w.live(ctx, cfg)
+	if err == nil {
+		err = w.rec.catchUp(ctx)
+	}
+	stop()
+	if err := errors.Join(err, <-recorded, w.close()); err != nil {
+		return Result{}, err
+	}
+	out := Result{History: w.rec.taken(), Done: w.count, Exits: w.exits, Took: time.Since(began)}
+	out.Violations, out.Counts = judge.Judge(out.History)
+	if stuck != nil {
+		out.Violations = append(out.Violations, judge.Violation{
+			Invariant: judge.Progress, Revision: w.rec.seenUpTo(), Text: stuck.Error(),
+		})
+	}
+	return out, nil
+}
+
+// live lets the control plane begin, torments it, and lets it heal. stuck says
+// what does not come right.
+func (w *world) live(ctx context.Context, cfg Config) (stuck, err error) {
+	for _, n := range w.nodes {
+		n.busy.Lock()
+		err := w.start(n, 0)
+		n.busy.Unlock()
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, n := range w.nodes {
+		if err := w.ready(ctx, n, time.Minute); err != nil {
+			return nil, fmt.Errorf("begin: %w", err)
+		}
+	}
+	w.tell("all nodes are ready with %s; the torment begins", releases[0].name)
+	tormented, cancel := context.WithTimeout(ctx, cfg.Duration)
+	defer cancel()
+	var lane sync.WaitGroup
+	lane.Go(func() {
+		p := newPlan(cfg.Seed, 0)
+		for pause(tormented, p.between(0, 2)) {
+			w.do(tormented, p.nextStep())
+		}
+	})
+	for i := range lanes {
+		lane.Go(func() {
+			p := newPlan(cfg.Seed, uint64(1+i))
+			for f := p.nextFault(); pause(tormented, f.pause); f = p.nextFault() {
+				w.strike(tormented, f)
+			}
+		})
+	}
+	lane.Wait()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	w.tell("the torment is over; all nodes go to %s", releases[newest()].name)
+	return w.heal(ctx), nil
+}
+
+// heal brings all nodes to the newest release and waits until all is well.
+func (w *world) heal(ctx context.Context) error {
+	for _, n := range w.nodes {
+		w.switchTo(ctx, n, newest(), false, false)
+		w.giveRole(ctx, n)
+	}
+	ctx, cancel := context.WithTimeout(ctx, healing)
+	defer cancel()
+	began := time.Now()
+	if err := cluster.Poll(ctx, w.well); err != nil {
+		return fmt.Errorf("%s after the last fault: %w%s", time.Since(began).Round(time.Second), err, w.blockers())
+	}
+	w.tell("all is well %s after the last upgrade", time.Since(began).Round(100*time.Millisecond))
+	return nil
+}
+
+// well returns nil where the newest release is done everywhere.
+func (w *world) well(ctx context.Context) error {
+	s, err := w.status(ctx)
+	if err != nil {
+		return err
+	}
+	want := mustRelease(releases[newest()].name)
+	if s.Kind != protocol.StatusPresent || s.Status.State != protocol.Done || s.Status.Version.Release != want {
+		return fmt.Errorf("the status is %s, want DONE of %s", s, want)
+	}
+	for _, n := range w.nodes {
+		if n.sidecar == nil {
+			return fmt.Errorf("%s did not start", n.id)
+		}
+		if err := n.sidecar.Readyz(ctx); err != nil {
+			return err
+		}
+	}
+	return w.inPlace(ctx)
+}
+
+// blockers says what the sidecars say about what they wait for.
+func (w *world) blockers() string {
+	var b strings.Builder
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	for _, n := range w.nodes {
+		if n.sidecar == nil {
+			continue
+		}
+		_, body, err := n.sidecar.Get(ctx, "/status")
+		if err != nil {
+			body = err.Error()
+		}
+		fmt.Fprintf(&b, "\n%s: %s", n.id, body)
+	}
+	return b.String()
+}
+
+// catchUp returns when all was seen that was there.
+func (r *recorder) catchUp(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	var from int64
+	return cluster.Poll(ctx, func(context.Context) error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if from == 0 {
+			from = r.read
+		}
+		if r.next <= from {
+			return fmt.Errorf("seen up to %d of %d", r.next-1, from)
+		}
+		return nil
+	})
+}
+
+// Report says in a few lines what was done and judged.
+func (r Result) Report() string {
+	var b strings.Builder
+	c := r.Counts
+	fmt.Fprintf(&b, "judged in %s: %d probes (%d ready, %d between states), %d revisions, %d of the status by %d leaders, %d restrictions, %d object writes by sidecars (%d late), %d by the soak, %d changes of content\n",
+		r.Took.Round(time.Second), c.Probes, c.Ready, c.Verdicts, c.Revisions, c.Statuses, c.Leaders, c.Restrictions, c.ObjectWrites, c.LateWrites, c.Affected, c.Contents)
+	for _, kind := range slices.Sorted(maps.Keys(r.Done)) {
+		fmt.Fprintf(&b, "  %4d %s\n", r.Done[kind], kind)
+	}
+	for _, exit := range r.Exits {
+		fmt.Fprintf(&b, "  %s\n", exit)
+	}
+	return b.String()
+}

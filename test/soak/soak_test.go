@@ -1,0 +1,73 @@
+package soak
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/soak/judge"
+)
+
+var (
+	duration = flag.Duration("soak.duration", 2*time.Minute, "how long upgrades and faults go on")
+	seed     = flag.Uint64("soak.seed", 0, "of the schedule; 0: a new one")
+)
+
+// TestSoak soaks, and wants every invariant to hold. Without the binaries it is
+// skipped.
+func TestSoak(t *testing.T) {
+	assets := cluster.Assets(t, "kube-apiserver", "sidecar")
+	s := *seed
+	if s == 0 {
+		s = uint64(time.Now().UnixNano()) % 1_000_000_000
+	}
+	t.Logf("seed %d: again with go test ./test/soak -run TestSoak -soak.seed=%d -soak.duration=%s", s, s, *duration)
+	c := cluster.NewWithMembersForTest(t, etcdMembers, "kube-apiserver", "sidecar")
+	result, err := Run(t.Context(), Config{
+		Cluster: c, Assets: assets, Dir: t.TempDir(), Seed: s, Duration: *duration,
+		Tell: func(format string, args ...any) { t.Logf(format, args...) },
+	})
+	if err != nil {
+		t.Fatalf("seed %d: %v", s, err)
+	}
+	t.Logf("seed %d: %s", s, result.Report())
+	writeHistory(t, result.History)
+	for _, v := range result.Violations {
+		report := t.Errorf
+		if _, known := knownGap(v); known {
+			report = t.Logf
+		}
+		why, _ := knownGap(v)
+		report("seed %d: %s%s\n%s", s, v, why, judge.Around(result.History, v.Revision, 15))
+	}
+	if c := result.Counts; c.Ready == 0 || c.ObjectWrites == 0 || c.Statuses == 0 || c.Contents == 0 {
+		t.Errorf("seed %d: got %+v: too little happened to judge", s, c)
+	}
+}
+
+// knownGap says where a violation comes of a rule that the programs are known not
+// to keep yet (docs/protocol.md, "What is not guaranteed").
+func knownGap(v judge.Violation) (string, bool) {
+	if v.Late {
+		return " (known: DONE does not wait for late requests yet, and no admission policy refuses them)", true
+	}
+	return "", false
+}
+
+// writeHistory keeps all events for who wants to see more than the surroundings
+// of a violation.
+func writeHistory(t *testing.T, h judge.History) {
+	t.Helper()
+	var b strings.Builder
+	for i := range h.Events {
+		fmt.Fprintln(&b, &h.Events[i])
+	}
+	if err := os.WriteFile(filepath.Join(t.ArtifactDir(), "history.txt"), []byte(b.String()), 0o600); err != nil {
+		t.Error(err)
+	}
+}

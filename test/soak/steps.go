@@ -1,0 +1,162 @@
+package soak
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+const (
+	// settling is how long people wait for a node before they go on with the
+	// next. Not all nodes become ready: not in every rollback, and not while a
+	// fault lasts.
+	settling = 8 * time.Second
+	// deciding is how long they wait for an upgrade to be done before they start
+	// the next, though they should not.
+	deciding       = 15 * time.Second
+	commandTimeout = 15 * time.Second
+)
+
+// do carries a step out. Nothing that goes wrong ends the run: people try again
+// later, or do something else.
+func (w *world) do(ctx context.Context, s step) {
+	w.tell("%s", s)
+	w.counted("step: " + s.kind())
+	switch s.deed {
+	case move:
+		w.move(ctx, s)
+	case roles:
+		w.roles(ctx, w.nodes[s.order[0]], s.pause)
+	case rejoin:
+		w.rejoin(ctx, w.nodes[s.order[0]], s.pause)
+	}
+}
+
+// move takes the nodes to another release, one after another, and the first of
+// them back where it is given up.
+func (w *world) move(ctx context.Context, s step) {
+	for i, at := range s.order[:s.upto] {
+		if ctx.Err() != nil {
+			return
+		}
+		w.switchTo(ctx, w.nodes[at], s.to, s.crash[i], s.waits[i])
+	}
+	if s.upto == len(s.order) {
+		w.settle(ctx, s)
+		return
+	}
+	for i, at := range s.order[:s.upto] {
+		if ctx.Err() != nil {
+			return
+		}
+		w.switchTo(ctx, w.nodes[at], s.from, s.crash[len(s.order)-1-i], s.waits[i])
+	}
+}
+
+// settle waits until the store says that a move is done.
+func (w *world) settle(ctx context.Context, s step) {
+	if !s.settle {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, deciding)
+	defer cancel()
+	began, want := time.Now(), mustRelease(releases[s.to].name)
+	err := cluster.Poll(ctx, func(ctx context.Context) error {
+		now, err := w.status(ctx)
+		if err == nil && (now.Kind != protocol.StatusPresent || now.Status.State != protocol.Done || now.Status.Version.Release != want) {
+			err = fmt.Errorf("the status is %s", now)
+		}
+		return err
+	})
+	if err != nil {
+		w.tell("%s is not done yet: %v", s, err)
+		return
+	}
+	w.counted("done: " + s.kind())
+	w.tell("%s is done %s later", s, time.Since(began).Round(time.Millisecond))
+}
+
+// switchTo replaces a node's sidecar. The old one has ended before the new one
+// starts (DESIGN 4.2).
+func (w *world) switchTo(ctx context.Context, n *node, release int, crash, wait bool) {
+	n.busy.Lock()
+	how := gracefully
+	if crash {
+		how = crashing
+	}
+	err := w.stop(n, how)
+	if err == nil {
+		err = w.start(n, release)
+	}
+	n.busy.Unlock()
+	if err != nil {
+		w.tell("switch %s to %s: %v", n.id, releases[release].name, err)
+		return
+	}
+	if wait {
+		if err := w.ready(ctx, n, settling); err != nil {
+			w.tell("%s with %s is not ready yet: %v", n.id, releases[release].name, err)
+		}
+	}
+}
+
+// roles takes the controller role from a node, and gives it back. Its ways stay
+// whole meanwhile: people who take a node out see to it that it knows.
+func (w *world) roles(ctx context.Context, n *node, d time.Duration) {
+	n.network.Lock()
+	defer n.network.Unlock()
+	n.busy.Lock()
+	defer n.busy.Unlock()
+	if err := w.command(ctx, "node", "set-roles", n.id, "kubernetes_worker"); err != nil {
+		w.tell("%v", err)
+	}
+	pause(ctx, d)
+	w.giveRole(ctx, n)
+}
+
+// giveRole also works where ctx has ended, for nobody is to stay without.
+func (w *world) giveRole(ctx context.Context, n *node) {
+	for range 5 {
+		err := w.command(context.WithoutCancel(ctx), "node", "set-roles", n.id, "kubernetes_controller")
+		if err == nil {
+			return
+		}
+		w.tell("%v", err)
+		pause(context.WithoutCancel(ctx), time.Second)
+	}
+}
+
+// rejoin stops a node, removes its record, and starts it again.
+func (w *world) rejoin(ctx context.Context, n *node, d time.Duration) {
+	n.busy.Lock()
+	defer n.busy.Unlock()
+	release := n.release
+	if err := w.stop(n, gracefully); err != nil {
+		w.tell("stop %s: %v", n.id, err)
+	}
+	if err := w.command(ctx, "node", "remove", n.id, "--confirm-stopped"); err != nil {
+		w.tell("%v", err)
+	}
+	pause(ctx, d)
+	if err := w.start(n, release); err != nil {
+		w.tell("start %s again: %v", n.id, err)
+	}
+}
+
+// command runs the sidecar's own command, past the proxies.
+func (w *world) command(ctx context.Context, args ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	args = append(args, "--etcd-servers="+strings.Join(w.cluster.Endpoints(), ","), "--etcd-prefix="+prefix)
+	out, err := exec.CommandContext(ctx, filepath.Join(w.assets, "sidecar"), args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("sidecar %s: %w: %s", strings.Join(args[:3], " "), err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}

@@ -1,0 +1,301 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/lockstep-dev/lockstep/internal/etcd/etcdtest"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/soak/judge"
+)
+
+const (
+	leaseTTL       = 3 * time.Second
+	yieldAfter     = 5 * time.Second
+	resyncInterval = 10 * time.Second
+	probePause     = 100 * time.Millisecond
+	probeTimeout   = 2 * time.Second
+)
+
+// world is the control plane that is tormented.
+type world struct {
+	cluster *cluster.Cluster
+	assets  string
+	dir     string
+	rec     *recorder
+	tell    func(format string, args ...any)
+
+	etcd    *clientv3.Client // of all members, past the proxies
+	servers []*server
+	nodes   []*node
+	running sync.WaitGroup // probes and keepers
+
+	etcdBusy, lossBusy sync.Mutex // held by a fault of its kind
+
+	mu    sync.Mutex     // mu guards what follows
+	count map[string]int // what was done, by kind
+	exits []string       // sidecars that ended by themselves
+	edits int
+}
+
+// server is a kube-apiserver and how the soak itself reaches it.
+type server struct {
+	busy   sync.Mutex // held while it is away
+	addr   string
+	api    *cluster.APIServer
+	client dynamic.Interface
+}
+
+// node is a machine of the control plane: its sidecar, and the ways from it.
+type node struct {
+	id         string
+	server     *server
+	gateway    *gateway
+	api        *etcdtest.Proxy   // before the gateway
+	members    []*etcdtest.Proxy // before each etcd member
+	kubeconfig string
+
+	network sync.Mutex // held by a fault of its ways
+	busy    sync.Mutex // held while its process is started, stopped or frozen; guards what follows
+	sidecar *cluster.Sidecar
+	release int // -1: it has none
+	started int
+	probing context.CancelFunc
+}
+
+// newWorld starts everything but the sidecars.
+func newWorld(ctx context.Context, c *cluster.Cluster, assets, dir string, tell func(string, ...any)) (*world, error) {
+	w := &world{cluster: c, assets: assets, dir: dir, tell: tell, count: map[string]int{}}
+	var err error
+	if w.rec, err = newRecorder(c.Endpoints(), time.Now()); err != nil {
+		return nil, err
+	}
+	if w.etcd, err = clientv3.New(clientv3.Config{Endpoints: c.Endpoints(), Logger: zap.NewNop()}); err != nil {
+		return nil, fmt.Errorf("start: %w", err)
+	}
+	if err := writeBundles(filepath.Join(dir, "bundles")); err != nil {
+		return nil, err
+	}
+	for range apiServers {
+		w.servers = append(w.servers, &server{})
+	}
+	var starting sync.WaitGroup
+	errs := make([]error, apiServers)
+	for i, s := range w.servers {
+		if s.addr, err = cluster.FreeAddr(); err != nil {
+			return nil, err
+		}
+		starting.Go(func() { errs[i] = w.startServer(i) })
+	}
+	starting.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	for i, id := range nodeNames {
+		n, err := w.newNode(id, w.servers[i%apiServers])
+		if err != nil {
+			return nil, err
+		}
+		w.nodes = append(w.nodes, n)
+	}
+	return w, ctx.Err()
+}
+
+func (w *world) startServer(i int) (err error) {
+	s := w.servers[i]
+	s.api, err = w.cluster.StartAPIServer(cluster.APIServerConfig{
+		Name: fmt.Sprintf("api-%d", i+1), Addr: s.addr,
+		Args: []string{
+			"--storage-media-type=application/json", // for the recorder
+			"--etcd-compaction-interval=0",          // the soak does that itself, up to what it has seen
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if s.client == nil {
+		cfg := s.api.Config()
+		cfg.Timeout = 3 * time.Second
+		s.client, err = dynamic.NewForConfig(cfg)
+	}
+	return err
+}
+
+func (w *world) newNode(id string, s *server) (*node, error) {
+	n := &node{id: id, server: s, release: -1, kubeconfig: filepath.Join(w.dir, "node-"+id+".kubeconfig")}
+	var err error
+	if n.gateway, err = startGateway(w.cluster, s.api); err != nil {
+		return nil, err
+	}
+	if n.api, err = etcdtest.StartProxy(n.gateway.addr()); err != nil {
+		return nil, err
+	}
+	for _, m := range w.cluster.Members {
+		p, err := etcdtest.StartProxy(m.Addr())
+		if err != nil {
+			return nil, err
+		}
+		n.members = append(n.members, p)
+	}
+	return n, w.cluster.WriteKubeconfig(n.kubeconfig, "https://"+n.api.Addr())
+}
+
+// close ends what newWorld started, but for the cluster's parts.
+func (w *world) close() error {
+	var errs []error
+	for _, n := range w.nodes {
+		n.busy.Lock()
+		n.release = -1 // its keeper lets it be
+		if n.probing != nil {
+			n.probing()
+		}
+		if n.sidecar != nil {
+			errs = append(errs, n.sidecar.Kill())
+		}
+		n.busy.Unlock()
+	}
+	w.running.Wait()
+	for _, n := range w.nodes {
+		n.api.Close()
+		for _, p := range n.members {
+			p.Close()
+		}
+		errs = append(errs, n.gateway.close())
+	}
+	for _, client := range append(w.rec.clients, w.etcd) {
+		// Close reports the end of the client's context, which is what it is for.
+		_ = client.Close()
+	}
+	return errors.Join(errs...)
+}
+
+// counted counts what was done.
+func (w *world) counted(kind string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.count[kind]++
+}
+
+// start starts a sidecar. It needs n.busy.
+func (w *world) start(n *node, release int) error {
+	var servers []string
+	for _, p := range n.members {
+		servers = append(servers, "http://"+p.Addr())
+	}
+	s, err := w.cluster.StartSidecar(cluster.SidecarConfig{
+		NodeID: n.id, Kubeconfig: n.kubeconfig, Bundle: filepath.Join(w.dir, "bundles", releases[release].name),
+		EtcdServers: servers, LeaseTTL: leaseTTL, ResyncInterval: resyncInterval,
+		Args: []string{"--leader-yield-after=" + yieldAfter.String()},
+	})
+	if err != nil {
+		return err
+	}
+	n.sidecar, n.release = s, release
+	n.started++
+	ctx, cancel := context.WithCancel(context.Background())
+	n.probing = cancel
+	instance := n.started
+	w.running.Go(func() { w.probe(ctx, n.id, instance, release, s) })
+	w.running.Go(func() { w.keep(n, s) })
+	return nil
+}
+
+// keep starts a sidecar that ended by itself again, as a service manager does.
+func (w *world) keep(n *node, s *cluster.Sidecar) {
+	<-s.Done()
+	n.busy.Lock()
+	defer n.busy.Unlock()
+	if n.sidecar != s || n.release < 0 {
+		return // somebody ended it
+	}
+	w.mu.Lock()
+	w.exits = append(w.exits, fmt.Sprintf("%s #%d ended by itself with %d", n.id, n.started, s.ExitCode()))
+	w.mu.Unlock()
+	w.tell("%s #%d ended by itself with %d: %s", n.id, n.started, s.ExitCode(), s.Ending())
+	n.probing()
+	if err := w.start(n, n.release); err != nil {
+		w.tell("%s does not start again: %v", n.id, err)
+	}
+}
+
+// stop ends a sidecar, gracefully or as a crash does. It needs n.busy.
+func (w *world) stop(n *node, how func(*cluster.Sidecar) error) error {
+	if n.sidecar == nil {
+		return nil
+	}
+	s := n.sidecar
+	n.sidecar = nil // its keeper lets it be
+	err := how(s)
+	n.probing()
+	return err
+}
+
+func gracefully(s *cluster.Sidecar) error { return s.Stop() }
+func crashing(s *cluster.Sidecar) error   { return s.Kill() }
+
+// probe asks a sidecar whether it is ready until ctx ends.
+func (w *world) probe(ctx context.Context, node string, instance, release int, s *cluster.Sidecar) {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: probeTimeout}
+	for pause(ctx, probePause) {
+		p := judge.Probe{Node: node, Instance: instance, Release: mustRelease(releases[release].name), Sent: w.rec.now()}
+		code, body, err := ask(ctx, client, s.URL()+"/readyz")
+		if err != nil {
+			continue
+		}
+		p.Got, p.Ready = w.rec.now(), code == http.StatusOK
+		p.Reason = reasonIn(body)
+		w.rec.probed(p)
+	}
+}
+
+func ask(ctx context.Context, client *http.Client, url string) (code int, body string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(text), err
+}
+
+// reasonIn picks the gate's reason from a refusal.
+func reasonIn(body string) protocol.Reason {
+	for line := range strings.Lines(body) {
+		if text, found := strings.CutPrefix(line, "[-]compatible failed: "); found {
+			reason, _, _ := strings.Cut(text, ":")
+			return protocol.Reason(strings.TrimSpace(reason))
+		}
+	}
+	return ""
+}
+
+// ready returns when a node's sidecar says so, or is not likely to any more.
+func (w *world) ready(ctx context.Context, n *node, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return cluster.Poll(ctx, func(ctx context.Context) error {
+		n.busy.Lock()
+		s := n.sidecar
+		n.busy.Unlock()
+		if s == nil {
+			return fmt.Errorf("%s has no sidecar", n.id)
+		}
+		return s.Readyz(ctx)
+	})
+}
