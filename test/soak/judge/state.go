@@ -161,7 +161,7 @@ func (j *judging) present(visit func(o *object, brought []Bundle)) {
 	if !j.known {
 		return
 	}
-	for ref := range wanted {
+	for _, ref := range slices.Sorted(maps.Keys(wanted)) {
 		if o := j.objects[ref]; o != nil && !o.Gone && o.Form != "" {
 			visit(o, j.brought(o))
 		}
@@ -200,7 +200,7 @@ func (j *judging) conflicts() map[protocol.Release]conflict {
 			fits := slices.ContainsFunc(brought, func(c Bundle) bool {
 				return !node.Release.Less(c.A) && !c.Release.Less(node.M)
 			})
-			if !fits {
+			if known := out[node.Release]; !fits && (known.text == "" || known.late && !o.late) {
 				out[node.Release] = conflict{text: fmt.Sprintf("%s is in the form %q", o.Ref, o.Form), late: o.late}
 			}
 		})

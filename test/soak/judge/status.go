@@ -2,6 +2,7 @@ package judge
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -116,8 +117,9 @@ func (j *judging) covers(revision int64) {
 // doneIsDone wants all objects to be as the bundle has them, but for those that
 // who tests has changed since.
 func (j *judging) doneIsDone(e *Event, now protocol.Status) {
-	for ref, form := range j.bundles[now.Version.Release].Forms {
-		o := j.objects[ref]
+	forms := j.bundles[now.Version.Release].Forms
+	for _, ref := range slices.Sorted(maps.Keys(forms)) {
+		form, o := forms[ref], j.objects[ref]
 		switch {
 		case o == nil:
 			j.fail(DoneIsDone, e.Revision, "DONE of %s, and %s never was there", now.Version, ref)

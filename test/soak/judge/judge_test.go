@@ -1,0 +1,217 @@
+package judge
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// The histories here have two releases. 1.2.0 needs all nodes (A), and is not
+// ready before its objects are there (M); "dropped" goes with it.
+var (
+	r1 = protocol.Release{Major: 1, Minor: 1}
+	r2 = protocol.Release{Major: 1, Minor: 2}
+)
+
+func bundles() []Bundle {
+	return []Bundle{
+		{Release: r1, M: r1, A: r1, Forms: map[string]string{"same": "s", "changed": "old", "dropped": "d"}},
+		{Release: r2, M: r2, A: r2, Forms: map[string]string{"same": "s", "changed": "new"}},
+	}
+}
+
+// story writes a history by hand: each line of it has a revision of its own, ten
+// milliseconds after the one before, and is seen and read at once.
+type story struct{ History }
+
+func newStory() *story { return &story{History{Bundles: bundles()}} }
+
+func (s *story) at() time.Duration { return time.Duration(len(s.Events)) * 10 * time.Millisecond }
+
+func (s *story) add(e Event) *story {
+	e.Revision, e.Seen = int64(len(s.Events)+1), s.at()+time.Millisecond
+	s.Events = append(s.Events, e)
+	s.Readings = append(s.Readings, Reading{Sent: e.Seen, Got: e.Seen, Revision: e.Revision})
+	return s
+}
+
+// foreign makes the last event one of who tests.
+func (s *story) foreign() *story {
+	s.Events[len(s.Events)-1].Foreign = true
+	return s
+}
+
+func (s *story) leads(node string) *story {
+	return s.add(Event{Candidate: &Candidate{Key: "leader/" + node, Node: node}})
+}
+
+func (s *story) resigns(node string) *story {
+	return s.add(Event{Candidate: &Candidate{Key: "leader/" + node, Node: node, Gone: true}})
+}
+
+func (s *story) record(node string, release protocol.Release) *story {
+	return s.add(Event{Record: &Record{Node: node, Release: release, M: release, Controller: true}})
+}
+
+func (s *story) status(state protocol.State, version, minimum, content protocol.Release, contentEpoch int64, leader string, epoch int64) *story {
+	return s.add(Event{Status: &protocol.StatusView{Kind: protocol.StatusPresent, Status: protocol.Status{
+		State: state, Version: protocol.Version{Release: version}, MinCompatible: minimum,
+		ContentRelease: content, ContentEpoch: contentEpoch, Leader: protocol.NodeID(leader), Epoch: epoch,
+	}}})
+}
+
+func (s *story) object(name, form string, release protocol.Release, epoch int64) *story {
+	return s.add(Event{Object: &Object{Ref: name, UID: "1", Form: form, Release: release, Epoch: epoch}})
+}
+
+func (s *story) deleted(name string) *story {
+	return s.add(Event{Object: &Object{Ref: name, UID: "1", Gone: true}})
+}
+
+// probe is answered at once, after the last event; the next reading closes its
+// window.
+func (s *story) probe(node string, release protocol.Release, ready bool, reason protocol.Reason) *story {
+	at := s.at() + 4*time.Millisecond - 10*time.Millisecond
+	s.Probes = append(s.Probes, Probe{Node: node, Instance: 1, Release: release, Sent: at, Got: at, Ready: ready, Reason: reason})
+	s.Readings = append(s.Readings, Reading{Sent: at, Got: at, Revision: int64(len(s.Events))})
+	return s
+}
+
+// installed is a cluster of 1.1.0: nodes a and b, a leads with epoch 3.
+func installed() *story {
+	return newStory().record("a", r1).record("b", r1).leads("a").
+		object("same", "s", r1, 1).object("changed", "old", r1, 1).object("dropped", "d", r1, 1).
+		status(protocol.Done, r1, r1, r1, 1, "a", 3).
+		probe("a", r1, true, "").probe("b", r1, true, "")
+}
+
+// upgraded goes on to 1.2.0, which b leads with epoch 11.
+func upgraded() *story {
+	return installed().resigns("a").record("a", r2).record("b", r2).leads("b").
+		status(protocol.Working, r1, r2, r1, 1, "b", 11).
+		status(protocol.Working, r1, r2, r2, 2, "b", 11).
+		object("changed", "new", r2, 2).
+		status(protocol.Done, r2, r2, r2, 2, "b", 11).
+		probe("a", r2, true, "").
+		deleted("dropped")
+}
+
+func TestJudge_nothingWrong(t *testing.T) {
+	stories := map[string]*story{
+		"an installation": installed(),
+		"an upgrade":      upgraded(),
+		"a rollback": upgraded().resigns("b").record("a", r1).record("b", r1).leads("a").
+			status(protocol.Working, r1, r2, r2, 2, "a", 20).status(protocol.Working, r1, r2, r1, 3, "a", 20).
+			object("changed", "old", r1, 3).object("dropped", "d", r1, 3).
+			status(protocol.Done, r1, r1, r1, 3, "a", 20).probe("a", r1, true, ""),
+		"a status that is lost and rebuilt": installed().add(Event{Status: &protocol.StatusView{Kind: protocol.StatusAbsent}}).foreign().
+			probe("a", r1, true, "").
+			status(protocol.Working, r1, r1, r1, 1, "a", 3).status(protocol.Done, r1, r1, r1, 1, "a", 3),
+		"somebody's edit, and its repair": installed().object("changed", "", r1, 1).foreign().object("changed", "old", r1, 1),
+		"somebody's deletion, and its repair": installed().deleted("same").foreign().
+			status(protocol.Done, r1, r1, r1, 1, "a", 3).object("same", "s", r1, 1),
+		"a late write that the new content has yet to reach": installed().record("a", r2).record("b", r2).
+			status(protocol.Working, r1, r2, r1, 1, "a", 3).status(protocol.Working, r1, r2, r2, 2, "a", 3).
+			object("changed", "old", r1, 1).object("changed", "new", r2, 2),
+		"an answer that may be of before": installed().record("b", r2).record("a", r2).slowProbe("a", r1, 30*time.Millisecond),
+		"a gate that closes with its own registration": installed().record("b", r2).
+			probe("b", r2, false, protocol.ReconcilerTooOld),
+	}
+	for name, s := range stories {
+		t.Run(name, func(t *testing.T) {
+			violations, counts := Judge(s.History)
+			for _, v := range violations {
+				t.Errorf("%s\n%s", v, Around(s.History, v.Revision, 5))
+			}
+			if counts.Revisions != len(s.Events) || counts.Probes != len(s.Probes) || counts.NotPlaced > 0 {
+				t.Errorf("got %+v, want %d revisions and %d probes, all placed", counts, len(s.Events), len(s.Probes))
+			}
+		})
+	}
+}
+
+// slowProbe is an answer that took time: it was sent that long before the last
+// event.
+func (s *story) slowProbe(node string, release protocol.Release, took time.Duration) *story {
+	s.probe(node, release, true, "")
+	s.Probes[len(s.Probes)-1].Sent -= took
+	return s
+}
+
+func TestJudge_finds(t *testing.T) {
+	working := func() *story { // 1.2.0 may write, b is 1.1.0 still: nobody waited
+		return installed().record("a", r2).
+			status(protocol.Working, r1, r2, r1, 1, "a", 3).status(protocol.Working, r1, r2, r2, 2, "a", 3)
+	}
+	tests := []struct {
+		name  string
+		story *story
+		want  string // an invariant that is broken
+		text  string
+		late  bool
+	}{
+		{"a ready node below A", installed().object("changed", "new", r2, 2).probe("b", r1, true, ""), Compatible, "b #1 of release 1.1.0 said ready", false},
+		{"a ready node above the content", installed().record("a", r2).probe("a", r2, true, ""), Compatible, `changed is in the form "old"`, false},
+		{"a status wider than the content", installed().record("a", r2).object("changed", "new", r2, 2), Covers, "changed", false},
+		{"a status that widens too early", installed().record("a", r2).record("b", r2).
+			status(protocol.Working, r1, r2, r1, 1, "a", 3).status(protocol.Working, r2, r2, r2, 2, "a", 3), Covers, "changed", false},
+		{"ready without a record", installed().add(Event{Record: &Record{Node: "a", Gone: true}}).probe("a", r1, true, ""), Registered, "a #1", false},
+		{"ready with the record of another release", installed().record("b", r2).probe("b", r1, true, ""), Registered, "b #1", false},
+		{"a status by who does not lead", installed().status(protocol.Done, r1, r1, r1, 1, "b", 2), OneWriter, "no candidate", false},
+		{"a status by who leads no more", installed().resigns("a").status(protocol.Done, r1, r1, r1, 1, "a", 3), OneWriter, "no candidate", false},
+		{"a status by who waits in the queue", installed().leads("b").status(protocol.Done, r1, r1, r1, 1, "b", 8), OneWriter, "while a leads", false},
+		{"a status in another's name", installed().status(protocol.Done, r1, r1, r1, 1, "b", 3), OneWriter, "which is a's", false},
+		{"a status that a sidecar deletes", installed().add(Event{Status: &protocol.StatusView{Kind: protocol.StatusAbsent}}), OneWriter, "no leader deletes", false},
+		{"a lower content epoch on an object", upgraded().object("changed", "old", r1, 1), NoStaleWrite, "bears content epoch 2", true},
+		{"two contents of one epoch", installed().object("changed", "old", r2, 1), NoStaleWrite, "both with content epoch 1", false},
+		{"a content epoch that goes down", upgraded().status(protocol.Working, r2, r2, r2, 1, "b", 11), NoStaleWrite, "goes down", false},
+		{"an object deleted that is to be there", upgraded().deleted("changed"), NoStaleWrite, "is deleted", true},
+		{"a restriction that shuts a node out", working(), GuardHeld, "b (release 1.1.0", false},
+		{"a restriction over a corrupt record", installed().record("a", r2).add(Event{Record: &Record{Node: "b", Corrupt: true}}).
+			status(protocol.Working, r1, r2, r1, 1, "a", 3), GuardHeld, "b (its record is corrupt)", false},
+		{"a gate closed by the status", working().probe("b", r1, false, protocol.ReleaseTooOld), Steady, "b #1", false},
+		{"DONE without an object", upgraded().deleted("same").status(protocol.Done, r2, r2, r2, 2, "b", 11), DoneIsDone, "same was deleted", false},
+		{"DONE before the objects are there", installed().record("a", r2).record("b", r2).
+			status(protocol.Working, r1, r2, r2, 2, "a", 3).status(protocol.Done, r2, r2, r2, 2, "a", 3), DoneIsDone, `changed is in the form "old", not "new"`, false},
+		{"a late creation while DONE", upgraded().object("dropped", "d", r1, 1), DoneIsDone, "dropped is written", true},
+		{"a write for other content", upgraded().object("changed", "old", r2, 2), NoFight, "and the content is 1.2.0", false},
+		{"a write before the status tells of it", installed().record("a", r2).record("b", r2).
+			status(protocol.Working, r1, r2, r1, 1, "a", 3).object("changed", "new", r2, 2), NoFight, "and the content is 1.1.0", false},
+		{"an object written again and again", again(upgraded()), NoFight, "without a change", false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, _ := Judge(test.story.History)
+			if !slices.ContainsFunc(got, func(v Violation) bool {
+				return v.Invariant == test.want && strings.Contains(v.Text, test.text) && v.Late == test.late
+			}) {
+				t.Errorf("got %v, want %s, %q, late %t", got, test.want, test.text, test.late)
+			}
+		})
+	}
+}
+
+func again(s *story) *story {
+	for range idleWrites + 1 {
+		s.object("changed", "new", r2, 2)
+	}
+	return s
+}
+
+// TestClock: without a reading in between, an answer may be of any of the states
+// around it, and is wrong only if it is wrong in all.
+func TestClock(t *testing.T) {
+	s := installed().record("b", r2)
+	at := s.Events[len(s.Events)-1].Seen - time.Millisecond // before the record was seen
+	s.Probes = []Probe{{Node: "b", Instance: 1, Release: r1, Sent: at, Got: at, Ready: true}}
+	if got, _ := Judge(s.History); len(got) > 0 {
+		t.Errorf("got %v for an answer that may have come before the record", got)
+	}
+	s.Probes[0].Sent, s.Probes[0].Got = at+2*time.Millisecond, at+2*time.Millisecond // after it
+	if got, _ := Judge(s.History); len(got) == 0 {
+		t.Errorf("got nothing for an answer that came after the record was seen")
+	}
+}
