@@ -76,6 +76,17 @@ bench: bin/sidecar bin/kube-apiserver ## what docs/benchmarks.md promises, measu
 model: ## every order of events of 3 nodes, 3 releases and 2 faults (2 minutes)
 	$(STATIC) go test -trimpath ./internal/model -run 'TestExhaustive' -timeout=30m -v -model.full
 
+# The race detector stays out of it: the sidecars are built without, and it would
+# take the soak itself more than its share of the machine.
+DURATION ?= 30m
+SOAK_FLAGS := -soak.duration=$(DURATION) $(if $(SEED),-soak.seed=$(SEED))
+SOAK_OUT := $(BIN)/soak
+
+.PHONY: soak
+soak: bin/sidecar bin/kube-apiserver ## real processes, upgrades and faults of a seed, judged: DURATION=30m SEED=N
+	@mkdir -p $(SOAK_OUT)
+	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/soak -run 'TestSoak$$' -count=1 -v -timeout=0 -artifacts -outputdir=$(SOAK_OUT) $(SOAK_FLAGS)
+
 .PHONY: vet
 vet: ## go vet, in all modules
 	$(STATIC) go vet -trimpath ./...

@@ -39,8 +39,7 @@ func (m manners) String() string {
 	return [nManners]string{"answers", "answers 429", "answers 500", "hangs", "is mute", "is tardy", "is moody"}[m]
 }
 
-// tardiness is how late a tardy write takes effect: within the five seconds that
-// a request lives.
+// tardiness is within the five seconds that a request lives.
 const tardiness = 3500 * time.Millisecond
 
 // gateway stands before a kube-apiserver, with its certificate, and spoils what
@@ -53,7 +52,9 @@ type gateway struct {
 	count    atomic.Int64
 	spoilt   atomic.Int64 // requests that were not just passed on
 	done     chan struct{}
-	running  sync.WaitGroup
+	// tardiness is how late a tardy write takes effect.
+	tardiness time.Duration
+	running   sync.WaitGroup
 }
 
 func startGateway(c *cluster.Cluster, api *cluster.APIServer) (*gateway, error) {
@@ -65,7 +66,7 @@ func startGateway(c *cluster.Cluster, api *cluster.APIServer) (*gateway, error) 
 	if err != nil {
 		return nil, fmt.Errorf("start gateway: %w", err)
 	}
-	g := &gateway{done: make(chan struct{})}
+	g := &gateway{done: make(chan struct{}), tardiness: tardiness}
 	if g.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return nil, fmt.Errorf("start gateway: %w", err)
 	}
@@ -147,7 +148,7 @@ func (g *gateway) late(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	detached := context.WithoutCancel(r.Context())
-	g.wait(detached, tardiness)
+	g.wait(detached, g.tardiness)
 	sent := r.Clone(detached)
 	sent.Body = io.NopCloser(bytes.NewReader(body))
 	if r.Context().Err() != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -354,7 +355,7 @@ func (r *recorder) taken() judge.History {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := r.history
-	out.Events = out.Events[:len(out.Events):len(out.Events)]
+	out.Events = slices.Clip(out.Events)
 	return out
 }
 

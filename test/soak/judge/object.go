@@ -47,18 +47,21 @@ func (j *judging) noStaleWrite(e *Event, was *object) {
 	}
 }
 
-// noFight wants a write to bring the form that the content has.
+// noFight wants a write to bring the form that the content has. One that changes
+// neither form nor stamp prepares another: an object that is to be made anew is
+// first taken over.
 func (j *judging) noFight(e *Event, was *object) {
 	now := e.Object
-	want := j.bundles[j.valid.ContentRelease].Forms[now.Ref]
-	stale := now.Epoch < j.valid.ContentEpoch
-	if now.Form == want {
-		if !was.Gone && was.UID == now.UID && !was.touched && was.Form == now.Form && was.Epoch == now.Epoch && was.idle >= idleWrites {
+	if was.like(now) {
+		if !was.touched && was.idle >= idleWrites {
 			j.fail(NoFight, e.Revision, "%s is written for the %dth time without a change", now.Ref, was.idle+2)
 		}
 		return
 	}
-	if stale {
+	if now.Form == j.bundles[j.valid.ContentRelease].Forms[now.Ref] {
+		return
+	}
+	if now.Epoch < j.valid.ContentEpoch {
 		j.counts.LateWrites++
 	} else {
 		j.fail(NoFight, e.Revision, "%s is written in the form %q of content epoch %d, and the content is %s of content epoch %d",
@@ -67,6 +70,11 @@ func (j *judging) noFight(e *Event, was *object) {
 	if j.valid.State == protocol.Done {
 		j.late(DoneIsDone, e.Revision, "%s is written in the form %q while the status says %s", now.Ref, now.Form, brief(j.valid))
 	}
+}
+
+// like reports whether a write leaves an object as it was.
+func (o *object) like(now *Object) bool {
+	return !o.Gone && o.UID == now.UID && o.Form == now.Form && o.Epoch == now.Epoch
 }
 
 // coversWith judges Covers as it will be with this write.

@@ -17,6 +17,9 @@ func keep(violations []Violation, from int, ref string) []Violation {
 	return append(violations[:from:from], kept...)
 }
 
+// unbounded is above any revision.
+const unbounded = int64(1<<63 - 1)
+
 // clock says which revisions may have been the newest at an instant.
 type clock struct {
 	readings []Reading       // by Sent
@@ -55,10 +58,9 @@ func (c clock) low(at time.Duration) int64 {
 // that was read by a request sent after it. Without one, anything may have
 // happened.
 func (c clock) high(at time.Duration) int64 {
-	const any = int64(1<<63 - 1)
 	i, _ := slices.BinarySearchFunc(c.readings, at, func(r Reading, at time.Duration) int { return cmp.Compare(r.Sent, at) })
 	if i == len(c.readings) {
-		return any
+		return unbounded
 	}
 	return c.readings[i].Revision
 }
@@ -119,7 +121,7 @@ func (j *judging) between(low, high int64) []moment {
 	// The last moment of low, or of the revision before it that was an event.
 	from, _ := slices.BinarySearchFunc(j.moments, low+1, by)
 	to := len(j.moments)
-	if high < 1<<63-1 {
+	if high != unbounded {
 		to, _ = slices.BinarySearchFunc(j.moments, high+1, by)
 	}
 	return j.moments[max(0, from-1):max(to, from)]

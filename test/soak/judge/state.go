@@ -144,10 +144,13 @@ func (j *judging) takeObject(e *Event) {
 		// A step on the way: who manages which field, of an object that somebody
 		// had changed.
 		next.Form, next.touched, next.idle = was.Form, true, was.idle
-	case !was.Gone && !was.touched && was.UID == now.UID && was.Form == now.Form && was.Epoch == now.Epoch:
-		next.idle = was.idle + 1
+	case was.like(now):
+		next.late = was.late
+		if !was.touched {
+			next.idle = was.idle + 1
+		}
 	}
-	if !e.Foreign && !now.Gone && now.Form != "" && j.known {
+	if !e.Foreign && !now.Gone && now.Form != "" && j.known && !was.like(now) {
 		want := j.bundles[j.valid.ContentRelease].Forms[now.Ref]
 		next.late = now.Form != want && now.Epoch < j.valid.ContentEpoch
 	}

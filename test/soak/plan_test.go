@@ -1,0 +1,106 @@
+package soak
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+)
+
+func TestPlan(t *testing.T) {
+	const many = 2000
+	steps, faults := map[string]int{}, map[blow]int{}
+	a, b, other := newPlan(7, 1), newPlan(7, 1), newPlan(8, 1)
+	same := true
+	for range many {
+		f := a.nextFault()
+		if f != b.nextFault() {
+			t.Fatal("one seed has two schedules")
+		}
+		same = same && f == other.nextFault()
+		faults[f.blow]++
+	}
+	if same {
+		t.Error("two seeds have one schedule")
+	}
+	for b := range blow(nBlows) {
+		if faults[b] == 0 {
+			t.Errorf("%s never comes", b)
+		}
+	}
+	people := newPlan(7, 0)
+	for range many {
+		s := people.nextStep()
+		steps[s.kind()]++
+		if s.to < 0 || s.to > newest() || s.deed == move && s.from == s.to || s.upto < 1 || s.upto > len(s.order) {
+			t.Fatalf("got the step %+v", s)
+		}
+	}
+	for _, kind := range []string{"upgrade", "rollback", "abandoned upgrade", "abandoned rollback", "role change", "rejoin"} {
+		if steps[kind] == 0 {
+			t.Errorf("there is never a step %q", kind)
+		}
+	}
+}
+
+// TestReleases holds the soak's own releases to DESIGN 4.10, and its bundles to
+// the loader.
+func TestReleases(t *testing.T) {
+	dir := t.TempDir()
+	if err := writeBundles(dir); err != nil {
+		t.Fatal(err)
+	}
+	known := judged()
+	for i, r := range releases {
+		b, err := bundle.Load(dir + "/" + r.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.Version.Release != known[i].Release || len(b.Objects) != len(known[i].Forms) {
+			t.Errorf("%s: got release %s with %d objects, want %d", r.name, b.Version, len(b.Objects), len(known[i].Forms))
+		}
+		if i > 0 && known[i-1].Release.Less(known[i].M) && known[i-1].Release.Less(known[i].A) {
+			t.Errorf("%s cannot be rolled out over %s", r.name, releases[i-1].name)
+		}
+	}
+}
+
+func TestFormOf(t *testing.T) {
+	for _, k := range keptObjects {
+		for _, form := range k.forms {
+			if form == "" {
+				continue
+			}
+			live := k.object(form)
+			live.SetUID("1")
+			if got := k.formOf(live.Object); got != form {
+				t.Errorf("%s: got form %q, want %q", k.ref(), got, form)
+			}
+			if k.kind != "ConfigMap" {
+				continue
+			}
+			live.Object["data"].(map[string]any)["form"] = "edited"
+			if got := k.formOf(live.Object); got != "" {
+				t.Errorf("%s: got form %q of an edited object", k.ref(), got)
+			}
+		}
+	}
+}
+
+func TestReasonIn(t *testing.T) {
+	refusal := "[+]shutdown ok\n[-]compatible failed: ReleaseTooOld: release 1.3.0 is below 1.4.0\nreadyz check failed\n"
+	if got := reasonIn(refusal); got != protocol.ReleaseTooOld {
+		t.Errorf("got %q, want %q", got, protocol.ReleaseTooOld)
+	}
+	if got := reasonIn("ok"); got != "" {
+		t.Errorf("got %q, want none", got)
+	}
+}
+
+func TestBlowNames(t *testing.T) {
+	names := slices.Sorted(slices.Values(blowNames[:]))
+	if len(slices.Compact(names)) != nBlows || slices.Contains(names, "") {
+		t.Errorf("got names %q, want one for each of %d faults", names, nBlows)
+	}
+}

@@ -1,0 +1,105 @@
+package soak
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/test/soak/judge"
+)
+
+// TestRecord feeds a recorder by hand: what it makes of changes, and whose it
+// takes them for.
+func TestRecord(t *testing.T) {
+	r, err := newRecorder(nil, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	revision := int64(0)
+	add := func(deleted bool, key, value string) judge.Event {
+		t.Helper()
+		revision++
+		ev := &clientv3.Event{Kv: &mvccpb.KeyValue{Key: []byte(key), Value: []byte(value), ModRevision: revision, Version: 1}}
+		if deleted {
+			ev.Type = clientv3.EventTypeDelete
+		}
+		r.record([]*clientv3.Event{ev})
+		h := r.taken()
+		if len(h.Events) == 0 || h.Events[len(h.Events)-1].Revision != revision {
+			return judge.Event{}
+		}
+		return h.Events[len(h.Events)-1]
+	}
+	key := "/registry/configmaps/platform/settings"
+	object := func(form, edit string) string {
+		obj := keptObjects[2].object(form)
+		obj.SetUID("u")
+		annotations := map[string]string{"lockstep.dev/content-epoch": "4", "lockstep.dev/release": "1.1.0"}
+		if edit != "" {
+			annotations[editAnnotation] = edit
+		}
+		obj.SetAnnotations(annotations)
+		text, err := json.Marshal(obj.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	t.Run("an object's form and stamp", func(t *testing.T) {
+		e := add(false, key, object("b", ""))
+		if o := e.Object; o == nil || e.Foreign || o.Ref != "ConfigMap platform/settings" || o.Form != "b" || o.Epoch != 4 ||
+			o.Release != (protocol.Release{Major: 1, Minor: 1}) {
+			t.Errorf("got %s", &e)
+		}
+	})
+	t.Run("an edit is the soak's, what follows is not", func(t *testing.T) {
+		if e := add(false, key, object("edited", "1")); !e.Foreign || e.Object.Form != "" {
+			t.Errorf("got %s", &e)
+		}
+		if e := add(false, key, object("b", "1")); e.Foreign || e.Object.Form != "b" {
+			t.Errorf("got %s", &e)
+		}
+	})
+	t.Run("a deletion is the soak's where it said so", func(t *testing.T) {
+		if e := add(true, key, ""); e.Foreign || !e.Object.Gone || e.Object.Ref != "ConfigMap platform/settings" {
+			t.Errorf("got %s", &e)
+		}
+		add(false, key, object("b", ""))
+		r.deletes("u")
+		if e := add(true, key, ""); !e.Foreign {
+			t.Errorf("got %s", &e)
+		}
+	})
+	t.Run("the status", func(t *testing.T) {
+		if e := add(false, r.keys.Status(), garbage+"1"); !e.Foreign || e.Status.Kind != protocol.StatusUndecodable {
+			t.Errorf("got %s", &e)
+		}
+		if e := add(true, r.keys.Status(), ""); e.Foreign || e.Status.Kind != protocol.StatusAbsent {
+			t.Errorf("got %s", &e)
+		}
+		r.deletesStatus()
+		if e := add(true, r.keys.Status(), ""); !e.Foreign {
+			t.Errorf("got %s", &e)
+		}
+	})
+	t.Run("records and candidates", func(t *testing.T) {
+		if e := add(false, r.keys.Node("a"), garbage+"2"); e.Record == nil || !e.Record.Corrupt || e.Record.Node != "a" {
+			t.Errorf("got %s", &e)
+		}
+		if e := add(true, r.keys.Leader(5), ""); e.Candidate == nil || !e.Candidate.Gone {
+			t.Errorf("got %s", &e)
+		}
+	})
+	t.Run("what is none of its business", func(t *testing.T) {
+		if e := add(false, "/registry/leases/x", "{}"); e != (judge.Event{}) {
+			t.Errorf("got %s", &e)
+		}
+		if r.seenUpTo() != revision {
+			t.Errorf("got %d, want %d", r.seenUpTo(), revision)
+		}
+	})
+}
