@@ -169,22 +169,18 @@ func (c *Cluster) onClose(f func() error) {
 
 // start starts a binary of the assets as a child that Close stops.
 func (c *Cluster) start(name, binary string, args, env []string) (*Process, error) {
-	return c.startProcess(processConfig{name: name, path: filepath.Join(c.cfg.Assets, binary), args: args, env: env})
-}
-
-// startPath starts a binary from elsewhere.
-func (c *Cluster) startPath(name, path string, args []string) (*Process, error) {
-	return c.startProcess(processConfig{name: name, path: path, args: args})
-}
-
-func (c *Cluster) startProcess(cfg processConfig) (*Process, error) {
-	cfg.log = filepath.Join(c.cfg.LogDir, cfg.name+".log")
-	p, err := startProcess(cfg)
+	p, err := c.startProcess(processConfig{name: name, path: filepath.Join(c.cfg.Assets, binary), args: args, env: env})
 	if err != nil {
 		return nil, err
 	}
 	c.onClose(p.Stop)
 	return p, nil
+}
+
+// startProcess starts a child that whoever calls has to stop.
+func (c *Cluster) startProcess(cfg processConfig) (*Process, error) {
+	cfg.log = filepath.Join(c.cfg.LogDir, cfg.name+".log")
+	return startProcess(cfg)
 }
 
 // WriteLogs writes the end of each log to w, for a test that failed.

@@ -58,6 +58,9 @@ func (c *Cluster) startMembers(n int) error {
 		if err := m.begin(); err != nil {
 			return err
 		}
+		// Once, whatever process the member has by then: what was started later
+		// needs it to stop in peace.
+		c.onClose(func() error { return m.Process().Kill() })
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), memberTimeout)
 	defer cancel()
@@ -81,7 +84,7 @@ func (m *Member) begin() error {
 		}
 	}
 	var err error
-	m.process, err = m.cluster.startPath(m.name, m.cluster.cfg.MemberBinary, m.args)
+	m.process, err = m.cluster.startProcess(processConfig{name: m.name, path: m.cluster.cfg.MemberBinary, args: m.args})
 	return err
 }
 

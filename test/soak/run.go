@@ -20,7 +20,7 @@ const (
 	// the newest release are ready and its objects are in place.
 	healing = 2 * time.Minute
 	// lanes is how many faults may go on at once.
-	lanes = 2
+	lanes = 3
 )
 
 // Config says how to soak.

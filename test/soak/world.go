@@ -167,6 +167,9 @@ func (w *world) close() error {
 		n.busy.Unlock()
 	}
 	w.running.Wait()
+	for _, s := range w.servers {
+		errs = append(errs, s.api.Kill()) // nobody needs it to stop gracefully
+	}
 	for _, n := range w.nodes {
 		n.api.Close()
 		for _, p := range n.members {

@@ -72,6 +72,23 @@ func TestProxy_late(t *testing.T) {
 	}
 }
 
+func TestProxy_Delay(t *testing.T) {
+	p := NewProxy(t, listenEcho(t))
+	conn := mustDial(t, p.Addr())
+	wantEcho(t, conn, "fast")
+	p.Delay(time.Hour)
+	if _, err := conn.Write([]byte("slow")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := readString(conn, 4, 200*time.Millisecond); err == nil {
+		t.Errorf("got %q at once, want it to be held back", got)
+	}
+	p.Restore()
+	wantEcho(t, mustDial(t, p.Addr()), "fast again")
+	p.Delay(time.Millisecond)
+	wantEcho(t, mustDial(t, p.Addr()), "late")
+}
+
 func TestProxy_reset(t *testing.T) {
 	p := NewProxy(t, listenEcho(t))
 	conn := mustDial(t, p.Addr())

@@ -1,0 +1,60 @@
+package cluster_test
+
+import (
+	"context"
+	"syscall"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+// TestMembers: an etcd of three processes bears the loss of one, and not of two,
+// and none loses what it has.
+func TestMembers(t *testing.T) {
+	c := cluster.NewWithMembersForTest(t, 3, "kube-apiserver") // as a sign that slow tests are wanted
+	client, err := clientv3.New(clientv3.Config{Endpoints: c.Endpoints(), Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// Close reports the end of the client's context, which is what it is for.
+		_ = client.Close()
+	})
+	put := func(ctx context.Context, value string) error {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		_, err := client.Put(ctx, "k", value)
+		return err
+	}
+	cluster.Await(t, "a write", func(ctx context.Context) error { return put(ctx, "all") })
+	if err := c.Members[0].Process().Kill(); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Await(t, "a write without one member", func(ctx context.Context) error { return put(ctx, "two") })
+	if err := c.Members[1].Process().Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := put(t.Context(), "one"); err == nil {
+		t.Error("got a write without a quorum")
+	}
+	if err := c.Members[1].Process().Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Members[0].Restart(); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Await(t, "the member that was killed", c.Members[0].Await)
+	cluster.Await(t, "what it has", func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		resp, err := client.Get(ctx, "k")
+		if err == nil && len(resp.Kvs) != 1 {
+			t.Errorf("got %d values, want one", len(resp.Kvs))
+		}
+		return err
+	})
+}
