@@ -145,10 +145,7 @@ func (w *world) well(ctx context.Context) error {
 		return fmt.Errorf("the status is %s, want DONE of %s", s, want)
 	}
 	for _, n := range w.nodes {
-		if n.sidecar == nil {
-			return fmt.Errorf("%s did not start", n.id)
-		}
-		if err := n.sidecar.Readyz(ctx); err != nil {
+		if err := n.ready(ctx); err != nil {
 			return err
 		}
 	}
@@ -161,10 +158,11 @@ func (w *world) blockers() string {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	for _, n := range w.nodes {
-		if n.sidecar == nil {
+		s := n.running()
+		if s == nil {
 			continue
 		}
-		_, body, err := n.sidecar.Get(ctx, "/status")
+		_, body, err := s.Get(ctx, "/status")
 		if err != nil {
 			body = err.Error()
 		}

@@ -21,6 +21,9 @@ const (
 	// the next, though they should not.
 	deciding       = 15 * time.Second
 	commandTimeout = 15 * time.Second
+	// noticing is how long a node may take to see that its role is gone. No fault
+	// lasts that long.
+	noticing = 60 * time.Second
 )
 
 // do carries a step out. Nothing that goes wrong ends the run: people try again
@@ -107,16 +110,33 @@ func (w *world) switchTo(ctx context.Context, n *node, release int, crash, wait 
 }
 
 // roles takes the controller role from a node, and gives it back. Its ways stay
-// whole meanwhile: people who take a node out see to it that it knows.
+// whole meanwhile, and it is given back only when the node is seen to be out:
+// people who take a node out see to it that it knows, for no leader waits for it
+// any more.
 func (w *world) roles(ctx context.Context, n *node, d time.Duration) {
 	n.network.Lock()
 	defer n.network.Unlock()
 	n.busy.Lock()
 	defer n.busy.Unlock()
+	patience := noticing
 	if err := w.command(ctx, "node", "set-roles", n.id, "kubernetes_worker"); err != nil {
-		w.tell("%v", err)
+		w.tell("%v", err) // which leaves open whether the role is gone
+		patience /= 6
 	}
 	pause(ctx, d)
+	if n.sidecar != nil {
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		defer cancel()
+		err := cluster.Poll(limited, func(ctx context.Context) error {
+			if n.sidecar.Readyz(ctx) == nil {
+				return fmt.Errorf("%s is ready without the role", n.id)
+			}
+			return nil
+		})
+		if err != nil {
+			w.tell("%v", err)
+		}
+	}
 	w.giveRole(ctx, n)
 }
 

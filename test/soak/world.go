@@ -293,12 +293,22 @@ func (w *world) ready(ctx context.Context, n *node, patience time.Duration) erro
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return cluster.Poll(ctx, func(ctx context.Context) error {
-		n.busy.Lock()
-		s := n.sidecar
-		n.busy.Unlock()
-		if s == nil {
-			return fmt.Errorf("%s has no sidecar", n.id)
-		}
-		return s.Readyz(ctx)
+		return n.ready(ctx)
 	})
+}
+
+// ready returns nil where the node's sidecar says so.
+func (n *node) ready(ctx context.Context) error {
+	s := n.running()
+	if s == nil {
+		return fmt.Errorf("%s has no sidecar", n.id)
+	}
+	return s.Readyz(ctx)
+}
+
+// running returns the node's sidecar; nil: it has none.
+func (n *node) running() *cluster.Sidecar {
+	n.busy.Lock()
+	defer n.busy.Unlock()
+	return n.sidecar
 }
