@@ -9,17 +9,20 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// The histories here have two releases. 1.2.0 needs all nodes (A), and is not
-// ready before its objects are there (M); "dropped" goes with it.
+// The histories here have three releases. 1.2.0 needs all nodes (A), and is not
+// ready before its objects are there (M); "dropped" goes with it, and comes back
+// with 1.3.0.
 var (
 	r1 = protocol.Release{Major: 1, Minor: 1}
 	r2 = protocol.Release{Major: 1, Minor: 2}
+	r3 = protocol.Release{Major: 1, Minor: 3}
 )
 
 func bundles() []Bundle {
 	return []Bundle{
 		{Release: r1, M: r1, A: r1, Forms: map[string]string{"same": "s", "changed": "old", "dropped": "d"}},
 		{Release: r2, M: r2, A: r2, Forms: map[string]string{"same": "s", "changed": "new"}},
+		{Release: r3, M: r1, A: r3, Forms: map[string]string{"same": "s", "changed": "new", "dropped": "again"}},
 	}
 }
 
@@ -99,6 +102,14 @@ func upgraded() *story {
 		deleted("dropped")
 }
 
+// leftOver is 1.2.0 where nothing was removed, and everybody has gone to 1.3.0.
+func leftOver() *story {
+	s := upgraded()
+	s.Events = s.Events[:len(s.Events)-1] // of the removal
+	s.Readings = s.Readings[:len(s.Readings)-1]
+	return s.record("a", r3).record("b", r3)
+}
+
 func TestJudge_nothingWrong(t *testing.T) {
 	stories := map[string]*story{
 		"an installation": installed(),
@@ -107,6 +118,9 @@ func TestJudge_nothingWrong(t *testing.T) {
 			status(protocol.Working, r1, r2, r2, 2, "a", 20).status(protocol.Working, r1, r2, r1, 3, "a", 20).
 			object("changed", "old", r1, 3).object("dropped", "d", r1, 3).
 			status(protocol.Done, r1, r1, r1, 3, "a", 20).probe("a", r1, true, ""),
+		"an object that is left over, and is to be another later": leftOver().
+			status(protocol.Working, r2, r3, r3, 3, "b", 11).object("dropped", "again", r3, 3).
+			status(protocol.Done, r3, r3, r3, 3, "b", 11),
 		"a status that is lost and rebuilt": installed().add(Event{Status: &protocol.StatusView{Kind: protocol.StatusAbsent}}).foreign().
 			probe("a", r1, true, "").
 			status(protocol.Working, r1, r1, r1, 1, "a", 3).status(protocol.Done, r1, r1, r1, 1, "a", 3),

@@ -40,6 +40,9 @@ type object struct {
 	touched bool // by who tests, since a sidecar brought it to a form
 	idle    int  // writes by sidecars in a row that changed nothing
 	late    bool // a request of earlier content brought the form, and it is not that of the content
+	// left: the content was DONE without it, so that its removal waits. It counts
+	// again when it is written, or when content comes that has it as it is.
+	left bool
 }
 
 // moment is what answers are held against: the world after one event.
@@ -106,6 +109,21 @@ func (j *judging) takeStatus(v protocol.StatusView) {
 		j.counts.Contents++
 	}
 	j.valid, j.known = v.Status, true
+	j.leave()
+}
+
+// leave finds the objects whose removal waits (6.3).
+func (j *judging) leave() {
+	forms := j.bundles[j.valid.ContentRelease].Forms
+	for ref, o := range j.objects {
+		form, wanted := forms[ref]
+		switch {
+		case !wanted && j.valid.State == protocol.Done:
+			o.left = true
+		case wanted && form == o.Form:
+			o.left = false
+		}
+	}
 }
 
 func (j *judging) takeRecord(r Record) {
@@ -138,14 +156,15 @@ func (j *judging) takeObject(e *Event) {
 	case e.Foreign:
 		// What the sidecars made of it, and when, stays known.
 		next.Form, next.Epoch, next.Release, next.touched = was.Form, was.Epoch, was.Release, true
+		next.left = was.left
 	case now.Gone:
 		next.Form, next.Epoch, next.Release = was.Form, was.Epoch, was.Release
 	case now.Form == "":
 		// A step on the way: who manages which field, of an object that somebody
 		// had changed.
-		next.Form, next.touched, next.idle = was.Form, true, was.idle
+		next.Form, next.touched, next.idle, next.left = was.Form, true, was.idle, was.left
 	case was.like(now):
-		next.late = was.late
+		next.late, next.left = was.late, was.left
 		if !was.touched {
 			next.idle = was.idle + 1
 		}
@@ -158,14 +177,15 @@ func (j *judging) takeObject(e *Event) {
 }
 
 // present visits the forms that count: of objects that are there and that the
-// content which the status tells has. Others wait for their removal (6.3).
+// content which the status tells has. Others wait for their removal (6.3), and
+// so does what was left when that content came.
 func (j *judging) present(visit func(o *object, brought []Bundle)) {
 	wanted := j.bundles[j.valid.ContentRelease].Forms
 	if !j.known {
 		return
 	}
 	for _, ref := range slices.Sorted(maps.Keys(wanted)) {
-		if o := j.objects[ref]; o != nil && !o.Gone && o.Form != "" {
+		if o := j.objects[ref]; o != nil && !o.Gone && !o.left && o.Form != "" {
 			visit(o, j.brought(o))
 		}
 	}
