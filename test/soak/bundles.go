@@ -55,6 +55,7 @@ var keptObjects = []kept{
 	{"ClusterRoleBinding", "", "platform:agent", [5]string{"a", "a", "a", "b", "b"}, clusterRoleBinding},
 	{"PriorityClass", "", "platform-critical", [5]string{"1000", "1000", "2000", "2000", "3000"}, priorityClass},
 	{"StorageClass", "", "platform-local", [5]string{"", "a", "a", "b", "c"}, storageClass},
+	{"CSIDriver", "", "csi.platform", [5]string{"", "a", "a", "", ""}, csiDriver}, // of a kind that no later release has
 	{"RuntimeClass", "", "platform-sandbox", [5]string{"a", "a", "b", "", "a"}, runtimeClass},
 }
 
@@ -101,6 +102,10 @@ func storageClass(form string) map[string]any {
 	}
 }
 
+func csiDriver(string) map[string]any {
+	return map[string]any{"apiVersion": "storage.k8s.io/v1", "spec": map[string]any{"attachRequired": false, "podInfoOnMount": true}}
+}
+
 // runtimeClass changes its handler, which is immutable.
 func runtimeClass(form string) map[string]any {
 	return map[string]any{"apiVersion": "node.k8s.io/v1", "handler": "sandbox-" + form}
@@ -118,6 +123,11 @@ func (k kept) object(form string) *unstructured.Unstructured {
 }
 
 func (k kept) ref() string { return ref(k.kind, k.namespace, k.name) }
+
+// kindIn reports whether a release has any object of a kind.
+func kindIn(kind string, release int) bool {
+	return slices.ContainsFunc(keptObjects, func(k kept) bool { return k.kind == kind && k.forms[release] != "" })
+}
 
 func ref(kind, namespace, name string) string {
 	if namespace == "" {
