@@ -99,7 +99,7 @@ func (j *judging) ready(c clock, p Probe) {
 		// From a node whose role people took away nobody keeps content (4.2).
 		return m.conflict[p.Release].text == "" || found && !r.Corrupt && !r.Controller
 	})
-	if !compatible {
+	if !compatible && j.once(Compatible, p) {
 		j.fail(Compatible, moments[0].revision, "%s #%d of release %s said ready between %.3fs and %.3fs while %s",
 			p.Node, p.Instance, p.Release, p.Sent.Seconds(), p.Got.Seconds(), moments[0].conflict[p.Release].text)
 		j.violations[len(j.violations)-1].Late = moments[0].conflict[p.Release].late
@@ -108,7 +108,7 @@ func (j *judging) ready(c clock, p Probe) {
 		r, found := m.records[p.Node]
 		return found && (r.Corrupt || r.Release == p.Release)
 	})
-	if !registered {
+	if !registered && j.once(Registered, p) {
 		j.fail(Registered, moments[0].revision, "%s #%d of release %s said ready between %.3fs and %.3fs, which its record did not tell",
 			p.Node, p.Instance, p.Release, p.Sent.Seconds(), p.Got.Seconds())
 	}

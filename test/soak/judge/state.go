@@ -23,6 +23,7 @@ type judging struct {
 	epoch      int64            // highest that wrote a status
 
 	moments    []moment // after each event
+	said       map[string]bool
 	violations []Violation
 	counts     Counts
 }
@@ -62,7 +63,7 @@ func newJudge(h History) *judging {
 	j := &judging{
 		h: h, bundles: map[protocol.Release]Bundle{},
 		records: map[string]Record{}, candidates: map[string]candidate{}, objects: map[string]*object{},
-		writers: map[int64]string{},
+		writers: map[int64]string{}, said: map[string]bool{},
 	}
 	for _, b := range h.Bundles {
 		j.bundles[b.Release] = b
@@ -72,6 +73,15 @@ func newJudge(h History) *judging {
 
 func (j *judging) fail(invariant string, revision int64, format string, args ...any) {
 	j.violations = append(j.violations, Violation{Invariant: invariant, Revision: revision, Text: fmt.Sprintf(format, args...)})
+}
+
+// once reports whether this is the first answer of an instance that breaks an
+// invariant: those that follow are no news.
+func (j *judging) once(invariant string, p Probe) bool {
+	name := fmt.Sprintf("%s %s %d", invariant, p.Node, p.Instance)
+	first := !j.said[name]
+	j.said[name] = true
+	return first
 }
 
 // late is fail for what a request that landed late brought about.
