@@ -133,7 +133,7 @@ func (a *applier) turn(ctx context.Context) (result, error) {
 	if a.live == nil {
 		return a.create(ctx)
 	}
-	if epoch, ok := parseEpoch(a.live.GetAnnotations()[annotationEpoch]); ok && epoch > a.content.Epoch {
+	if epoch, newer := bearsNewer(a.live.GetAnnotations(), a.content.Epoch); newer {
 		return result{}, &newerContentError{key: a.wanted.key, epoch: epoch}
 	}
 	if a.live.GetDeletionTimestamp() != nil {

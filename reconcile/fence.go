@@ -103,7 +103,7 @@ func celEpoch(object string) string {
 // celStamped says whether the old object bears an epoch that we believe.
 func celStamped() string {
 	old := celEpoch("oldObject")
-	return fmt.Sprintf("%s.matches('%s') && int(%s) <= %d", old, wellFormed, old, int64(maxEpoch))
+	return fmt.Sprintf("%s.matches('%s') && int(%s) <= %d", old, wellFormed, old, int64(believable))
 }
 
 // fenceValidations say what becomes of a stamp. People may take it away, as

@@ -22,6 +22,8 @@ type parent struct {
 	known   bool         // the record was there and could be decoded
 	problem string       // why it could not be decoded
 	kinds   []schema.GroupKind
+	// recorded: kinds are those that were written. Otherwise they are lost.
+	recorded bool
 }
 
 // contents is what the annotations of the parent say of the set (KEP-3659).
@@ -59,7 +61,8 @@ func markError(doing string, err error) error {
 }
 
 func decodeParent(obj *kube.Object) parent {
-	out := parent{obj: obj, kinds: parseKinds(obj.GetAnnotations()[annotationKinds])}
+	kinds, recorded := obj.GetAnnotations()[annotationKinds]
+	out := parent{obj: obj, kinds: parseKinds(kinds), recorded: recorded}
 	data, found, err := unstructured.NestedString(obj.Object, "data", markKey)
 	if err != nil || !found {
 		out.problem = "the parent has no " + markKey

@@ -126,7 +126,9 @@ func (p *pass) look(ctx context.Context) (err error) {
 	if 2*len(known) < len(p.wanted) {
 		d = whole
 	}
-	if p.found, err = g.gather(ctx, kindsOf(p.wanted), p.parent.kinds, d); err != nil {
+	from := p.parent
+	from.recorded = from.recorded || p.work.First && from.obj == nil // the survey has searched, and found nothing
+	if p.found, err = g.search(ctx, from, p.wanted, d); err != nil {
 		return err
 	}
 	p.decide(known)

@@ -209,7 +209,8 @@ func decide(want wanted, live *kube.Object, c protocol.Content, known accepted) 
 	}
 	annotations := live.GetAnnotations()
 	s, whole := readStamp(annotations)
-	if !whole || annotations[annotationForm] != want.form {
+	// A higher epoch that was believed would have ended the pass.
+	if !whole || s.epoch > c.Epoch || annotations[annotationForm] != want.form {
 		return stampOf(c), true
 	}
 	if known == acceptedAs(want, live) || inPlace(want.obj, live) {
@@ -246,13 +247,14 @@ func (t kindTable) resource(want wanted) (kube.Resource, string) {
 	return state.resource, ""
 }
 
-// highestEpoch is the highest content epoch on any live object.
+// highestEpoch is the highest content epoch that any live object believably
+// bears.
 func highestEpoch(live map[schema.GroupVersionKind]map[key]*kube.Object) int64 {
 	var highest int64
 	for _, objects := range live {
 		for _, obj := range objects {
-			if epoch, ok := parseEpoch(obj.GetAnnotations()[annotationEpoch]); ok {
-				highest = max(highest, epoch)
+			if epoch, newer := bearsNewer(obj.GetAnnotations(), highest); newer {
+				highest = epoch
 			}
 		}
 	}
@@ -264,7 +266,7 @@ func stampsOf(live map[schema.GroupVersionKind]map[key]*kube.Object) []stamp {
 	var out []stamp
 	for _, objects := range live {
 		for _, obj := range objects {
-			if s, whole := readStamp(obj.GetAnnotations()); whole {
+			if s, whole := readStamp(obj.GetAnnotations()); whole && s.epoch <= believable {
 				out = append(out, s)
 			}
 		}

@@ -50,7 +50,7 @@ func (r *remover) turn(ctx context.Context) error {
 	if r.live == nil || !isMember(r.live) || !mayPrune(r.key.GroupKind, r.live) {
 		return nil
 	}
-	if epoch, ok := parseEpoch(r.live.GetAnnotations()[annotationEpoch]); ok && epoch > r.content.Epoch {
+	if epoch, newer := bearsNewer(r.live.GetAnnotations(), r.content.Epoch); newer {
 		return &newerContentError{key: r.key, epoch: epoch}
 	}
 	err := r.write(ctx, func(ctx context.Context) error { return r.client.Delete(ctx, r.resource, r.live) })

@@ -23,9 +23,15 @@ const (
 	annotationForm = "lockstep.dev/form"
 )
 
-// maxEpoch is the highest content epoch that is believed. What is above it, or
-// no number, is garbage and does not count, or it could lock the leader out.
+// maxEpoch is the highest content epoch that can be written. What is above it, or
+// no number, is garbage.
 const maxEpoch = 1 << 53
+
+// believable is the highest content epoch that is taken from an object. Epochs
+// count changes of content, so who bears a higher one did not get it from a
+// leader. It is far below maxEpoch: a leader that has to go above it can go on
+// counting, and cannot be locked out.
+const believable = 1 << 52
 
 // stamp is what an object says of its origin.
 type stamp struct {
@@ -52,6 +58,13 @@ func readStamp(annotations map[string]string) (s stamp, ok bool) {
 		return stamp{epoch: s.epoch, release: s.release}, false
 	}
 	return s, true
+}
+
+// bearsNewer reports whether an object bears a higher content epoch than own, and
+// which.
+func bearsNewer(annotations map[string]string, own int64) (int64, bool) {
+	epoch, ok := parseEpoch(annotations[annotationEpoch])
+	return epoch, ok && epoch > own && epoch <= believable
 }
 
 // parseEpoch takes what put writes and nothing else: the fence has to agree on

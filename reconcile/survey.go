@@ -47,7 +47,7 @@ func (r *Reconciler) surveyOnce(ctx context.Context, a api) (parent, found, erro
 		// looked at again by the pass that follows, before it writes anything.
 		d = recent
 	}
-	f, err := r.gatherer(a).gather(ctx, kindsOf(objects), p.kinds, d)
+	f, err := r.gatherer(a).search(ctx, p, objects, d)
 	if err != nil {
 		return parent{}, found{}, err
 	}

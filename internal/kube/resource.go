@@ -106,3 +106,27 @@ func (c *Client) Versions(ctx context.Context, group string) ([]string, error) {
 	}
 	return out, nil
 }
+
+// GroupVersions returns all that the apiserver serves, each group with the
+// version that it prefers first.
+func (c *Client) GroupVersions(ctx context.Context) ([]schema.GroupVersion, error) {
+	body, err := c.Do(ctx, Request{Verb: http.MethodGet, Path: "/apis"})
+	if err != nil {
+		return nil, fmt.Errorf("discover groups: %w", err)
+	}
+	var list metav1.APIGroupList
+	if err := json.Unmarshal(body, &list); err != nil {
+		return nil, fmt.Errorf("discover groups: %w", err)
+	}
+	out := []schema.GroupVersion{{Version: "v1"}}
+	for _, g := range list.Groups {
+		preferred := schema.GroupVersion{Group: g.Name, Version: g.PreferredVersion.Version}
+		out = append(out, preferred)
+		for _, v := range g.Versions {
+			if gv := (schema.GroupVersion{Group: g.Name, Version: v.Version}); gv != preferred {
+				out = append(out, gv)
+			}
+		}
+	}
+	return out, nil
+}
