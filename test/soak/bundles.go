@@ -124,11 +124,6 @@ func (k kept) object(form string) *unstructured.Unstructured {
 
 func (k kept) ref() string { return ref(k.kind, k.namespace, k.name) }
 
-// kindIn reports whether a release has any object of a kind.
-func kindIn(kind string, release int) bool {
-	return slices.ContainsFunc(keptObjects, func(k kept) bool { return k.kind == kind && k.forms[release] != "" })
-}
-
 func ref(kind, namespace, name string) string {
 	if namespace == "" {
 		return kind + " " + name

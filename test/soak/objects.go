@@ -200,23 +200,6 @@ func statusIn(resp *clientv3.GetResponse) protocol.StatusView {
 	return status.Decode(&kv)
 }
 
-// mayForget reports whether an object may be left behind in this version: the
-// kinds of the set stand on the parent alone, so that with the parent those are
-// forgotten of which the newest release has nothing. Two full passes have to have
-// found nothing to remove.
-func (w *world) mayForget(k kept) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return time.Since(w.healing) > 2*resyncInterval && !kindIn(k.kind, newest()) && w.count["fault: "+dropParent.String()] > 0
-}
-
-// forgot notes an object that was left behind.
-func (w *world) forgot(ref string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.count["known gap: "+ref+" was forgotten with the parent"] = 1
-}
-
 // inPlace returns nil where all objects are as the newest release wants them,
 // and none of another is left.
 func (w *world) inPlace(ctx context.Context) error {
@@ -224,8 +207,6 @@ func (w *world) inPlace(ctx context.Context) error {
 		want := k.forms[newest()]
 		live, err := w.resource(k.kind, k.namespace).Get(ctx, k.name, metav1.GetOptions{})
 		switch {
-		case want == "" && err == nil && w.mayForget(k):
-			w.forgot(k.ref())
 		case want == "" && err == nil:
 			return fmt.Errorf("%s is still there", k.ref())
 		case want == "":

@@ -127,9 +127,6 @@ func (w *world) heal(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, healing)
 	defer cancel()
 	began := time.Now()
-	w.mu.Lock()
-	w.healing = began
-	w.mu.Unlock()
 	if err := cluster.Poll(ctx, w.well); err != nil {
 		return fmt.Errorf("%s after the last fault: %w%s", time.Since(began).Round(time.Second), err, w.blockers())
 	}

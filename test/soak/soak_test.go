@@ -38,25 +38,11 @@ func TestSoak(t *testing.T) {
 	t.Logf("seed %d: %s", s, result.Report())
 	writeHistory(t, result.History)
 	for _, v := range result.Violations {
-		report := t.Errorf
-		if _, known := knownGap(v); known {
-			report = t.Logf
-		}
-		why, _ := knownGap(v)
-		report("seed %d: %s%s\n%s", s, v, why, judge.Around(result.History, v.Revision, 15))
+		t.Errorf("seed %d: %s\n%s", s, v, judge.Around(result.History, v.Revision, 15))
 	}
 	if c := result.Counts; c.Ready == 0 || c.ObjectWrites == 0 || c.Statuses == 0 || c.Contents == 0 {
 		t.Errorf("seed %d: got %+v: too little happened to judge", s, c)
 	}
-}
-
-// knownGap says where a violation comes of a rule that the programs are known not
-// to keep yet (docs/protocol.md, "What is not guaranteed").
-func knownGap(v judge.Violation) (string, bool) {
-	if v.Late {
-		return " (known: DONE does not wait for late requests yet, and no admission policy refuses them)", true
-	}
-	return "", false
 }
 
 // writeHistory keeps all events for who wants to see more than the surroundings

@@ -44,11 +44,10 @@ type world struct {
 
 	etcdBusy, lossBusy sync.Mutex // held by a fault of its kind
 
-	mu      sync.Mutex     // mu guards what follows
-	healing time.Time      // when the last node went to the newest release
-	count   map[string]int // what was done, by kind
-	exits   []string       // sidecars that ended by themselves
-	edits   int
+	mu    sync.Mutex     // mu guards what follows
+	count map[string]int // what was done, by kind
+	exits []string       // sidecars that ended by themselves
+	edits int
 }
 
 // server is a kube-apiserver and how the soak itself reaches it.
