@@ -28,6 +28,12 @@ func (a *App) reloaded(b *bundle.Bundle, err error) {
 	if err == nil {
 		err = sameRelease(a.local.Get(), b)
 	}
+	if err == nil && b.Digest != a.local.Get().Digest {
+		// The objects first: a pass that was decided for the new digest finds them.
+		a.bundle.Set(b)
+		a.local.Update(func(l protocol.Local) protocol.Local { return localOf(l.ID, b, a.opts) })
+		a.log.Info("bundle reloaded", "digest", b.Digest, "objects", len(b.Objects))
+	}
 	problem := ""
 	if err != nil {
 		problem = err.Error()
@@ -40,13 +46,6 @@ func (a *App) reloaded(b *bundle.Bundle, err error) {
 			a.log.Info("bundle is well again")
 		}
 	}
-	if err != nil || b.Digest == a.local.Get().Digest {
-		return
-	}
-	// The objects first: a pass that was decided for the new digest finds them.
-	a.bundle.Set(b)
-	a.local.Update(func(l protocol.Local) protocol.Local { return localOf(l.ID, b, a.opts) })
-	a.log.Info("bundle reloaded", "digest", b.Digest, "objects", len(b.Objects))
 }
 
 // sameRelease returns an error where a bundle is not one that a running sidecar
