@@ -74,7 +74,7 @@ bench: bin/sidecar bin/kube-apiserver ## what docs/benchmarks.md promises, measu
 
 .PHONY: model
 model: ## every order of events of 3 nodes, 3 releases and 2 faults (2 minutes)
-	$(STATIC) go test -trimpath ./internal/model -run 'TestExhaustive' -timeout=30m -v -model.full
+	$(STATIC) go test -trimpath ./internal/model -run 'TestProgressOfEvery|TestExhaustive' -timeout=30m -v -model.full
 
 # The race detector stays out of it: the sidecars are built without, and it would
 # take the soak itself more than its share of the machine.

@@ -3,6 +3,7 @@ package model
 import (
 	"flag"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -18,21 +19,40 @@ type total struct {
 	began                                                 time.Time
 }
 
+// everything sums all searches of a run.
+var everything = newTotal()
+
+// TestMain ends a run of the large bound with a line of what it covered.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if *full {
+		fmt.Println("model:", everything)
+	}
+	os.Exit(code)
+}
+
 func newTotal() *total { return &total{counts: newCounts(), began: time.Now()} }
 
 func (s *total) add(t *testing.T, r Result) {
 	t.Helper()
+	s.count(r)
+	everything.count(r)
+	if r.Bounded > 0 {
+		t.Errorf("%s: %d turns were not followed, since a state cannot hold what comes of them", r.Config, r.Bounded)
+	}
+	if r.Violation != nil {
+		t.Errorf("%s:\n%s", r.Config, r.Violation)
+	}
+}
+
+func (s *total) count(r Result) {
 	s.states += r.States
 	s.transitions += r.Transitions
 	s.configurations++
 	s.lost += r.Counts.lost
 	s.counts.merge(r.Counts)
-	if r.Bounded > 0 {
-		t.Errorf("%s: %d turns were not followed, since a state cannot hold what comes of them", r.Config, r.Bounded)
-	}
 	if r.Violation != nil {
 		s.violations++
-		t.Errorf("%s:\n%s", r.Config, r.Violation)
 	}
 }
 
@@ -86,7 +106,7 @@ func TestExhaustive3Nodes3Releases2Faults(t *testing.T) {
 	}
 	cfg := Config{Nodes: 3, Releases: 3, Builds: 1, Faults: 2, Changes: 2, Objects: []Shape{Same, Changed}, Coarse: true}
 	sum := searchAll(t, cfg)
-	fmt.Println("model:", sum)
+	t.Log(sum)
 	wantReached(t, sum.counts)
 }
 

@@ -22,6 +22,33 @@ func TestProgress2Nodes2Releases1Fault(t *testing.T) {
 	}
 }
 
+// TestProgressOfEveryWayThrough3Releases has people move nodes as they like, also
+// against all advice: upgrades that are given up half way, taken back, that skip
+// a release, or mix three. Each run rests with the upgrade complete, or with the
+// nodes named that hold it.
+func TestProgressOfEveryWayThrough3Releases(t *testing.T) {
+	skipRaced(t)
+	if !*full {
+		t.Skip("takes minutes: -model.full")
+	}
+	sum := newTotal()
+	for _, p := range Constraints(3) {
+		for _, faults := range []int{0, 1} { // one node less, where one fails
+			cfg := Config{
+				Nodes: 3 - faults, Releases: 3, Builds: 1, M: p[0], A: p[1], Faults: faults, Changes: 3 - faults, Start: Settled,
+				Objects: []Shape{Changed}, Coarse: true,
+			}
+			sum.add(t, CheckProgress(&cfg))
+		}
+	}
+	t.Logf("%s\n%s", sum, &sum.counts)
+	for _, want := range []string{"complete", "with blockers named, 4.5 rule 2", "with blockers named, 4.5 rule 6"} {
+		if sum.counts.rested[want] == 0 {
+			t.Errorf("no run rested %s", want)
+		}
+	}
+}
+
 // TestProgressOfNodesThatExpire checks the same where records say when they may
 // be passed over. Then nobody who is gone holds an upgrade for ever.
 func TestProgressOfNodesThatExpire(t *testing.T) {
