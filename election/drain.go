@@ -71,7 +71,7 @@ func (l *leadership) giveUp(ctx context.Context) {
 func (l *leadership) farewell(ctx context.Context) error {
 	now := time.Now()
 	st, drained := protocol.Drain(protocol.Farewell{
-		Status: l.status, Epoch: l.epoch, Past: l.progress.Past,
+		Status: l.status, Leader: l.e.cfg.Local.Get().ID, Epoch: l.epoch, Past: l.progress.Past,
 		Waited: !now.Before(l.confirmed.Add(l.e.cfg.DrainTime)), Ended: l.ownEnded(now),
 	})
 	if !drained {

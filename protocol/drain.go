@@ -65,6 +65,7 @@ func (p Past) Surveyed(m Mark) Past {
 // order.
 type Farewell struct {
 	Status StatusView
+	Leader NodeID
 	Epoch  int64
 	Past   Past
 	Waited bool // DrainTime has gone by since it was confirmed
@@ -74,12 +75,13 @@ type Farewell struct {
 // Drain returns the status that tells the next leader that it need not wait,
 // and false where that is not so: an own request has an unknown outcome, or one
 // of a former leader may still land. A short-lived leader would otherwise hide
-// the requests of the one before it (6.4).
+// the requests of the one before it (6.4). It is false, too, where the status
+// says so already: this leader has written nothing.
 func Drain(f Farewell) (Status, bool) {
-	if f.Status.Kind != StatusPresent || !f.Ended || f.Past != PastDrained && !f.Waited {
+	if f.Status.Kind != StatusPresent || !f.Ended || f.Past != PastDrained && !f.Waited || PastOf(f.Status) == PastDrained {
 		return Status{}, false
 	}
 	out := f.Status.Status
-	out.DrainedEpoch = f.Epoch
+	out.Leader, out.Epoch, out.DrainedEpoch = f.Leader, f.Epoch, f.Epoch
 	return out, true
 }

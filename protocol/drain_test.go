@@ -32,7 +32,9 @@ func TestPast(t *testing.T) {
 }
 
 func TestDrain(t *testing.T) {
-	view := StatusView{Kind: StatusPresent, Status: Status{State: Done, Epoch: 7, DrainedEpoch: 5}}
+	view := StatusView{Kind: StatusPresent, Status: Status{State: Done, Leader: "former", Epoch: 7, DrainedEpoch: 5}}
+	drained := view
+	drained.Status.DrainedEpoch = 7
 	for _, tt := range []struct {
 		name string
 		f    Farewell
@@ -43,17 +45,19 @@ func TestDrain(t *testing.T) {
 		{"after one that did not, late enough", Farewell{Status: view, Epoch: 8, Past: PastUndrained, Waited: true, Ended: true}, true},
 		{"nobody knows who was there", Farewell{Status: view, Epoch: 8, Ended: true}, false},
 		{"with an own request of unknown outcome", Farewell{Status: view, Epoch: 8, Past: PastDrained, Waited: true}, false},
+		{"where the status says so already", Farewell{Status: drained, Epoch: 8, Past: PastDrained, Waited: true, Ended: true}, false},
 		{"without a status to say it in", Farewell{Status: StatusView{Kind: StatusAbsent}, Epoch: 8, Past: PastDrained, Ended: true}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			tt.f.Leader = "me"
 			got, ok := Drain(tt.f)
 			if ok != tt.want {
 				t.Fatalf("got %t, want %t", ok, tt.want)
 			}
 			want := view.Status
-			want.DrainedEpoch = 8
+			want.Leader, want.Epoch, want.DrainedEpoch = "me", 8, 8
 			if ok && got != want {
-				t.Errorf("got %s, want nothing changed but drained=8", got)
+				t.Errorf("got %s, want %s", got, want)
 			}
 		})
 	}

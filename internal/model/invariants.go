@@ -92,6 +92,8 @@ func OneWriter(t *turn) string {
 		return ""
 	case !t.event.byLeader:
 		return "a status was written by a node that does not lead"
+	case t.event.now.epoch != t.event.epoch:
+		return "a status was written that tells of another leader than the one that wrote it"
 	case t.event.epoch < t.event.wasEpoch:
 		return "a status was written in an epoch below that of the status before"
 	}

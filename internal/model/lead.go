@@ -40,7 +40,11 @@ func (t *turn) resign(l int) {
 	t.abandon(l)
 	if st, drained := protocol.Drain(t.farewell(l)); drained && lead.seen && lead.key {
 		t.say("  and leaves nothing behind that can land")
-		t.setStatus(t.cfg.packed(st))
+		now := t.cfg.packed(st)
+		t.event.committed, t.event.byLeader = true, lead.key
+		t.event.was, t.event.now = t.w.status, now
+		t.event.wasEpoch, t.event.epoch = t.w.status.epoch, lead.epoch
+		t.setStatus(now)
 	}
 	t.depose(l)
 }
