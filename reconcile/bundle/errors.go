@@ -32,8 +32,8 @@ func (p *Problem) Error() string {
 	return b.String()
 }
 
-// LoadError is everything that is wrong with a bundle, by file and line. Its
-// parts are found with errors.As as well.
+// LoadError is everything that is wrong with a bundle, by file and line; of more
+// than a hundred problems the first, and how many there are. Its parts are found with errors.As as well.
 type LoadError struct {
 	Problems []*Problem // never empty
 }
@@ -56,13 +56,29 @@ func (e *LoadError) Unwrap() []error {
 	return out
 }
 
+// Limits on what is told: a small file can be wrong in a million places, and
+// quote names of any length.
+const (
+	maxProblems = 100
+	maxMessage  = 1 << 10
+)
+
 // problems collects what is wrong while loading goes on.
 type problems struct {
-	list []*Problem
+	list  []*Problem // the first maxProblems
+	count int        // of all
 }
 
 func (p *problems) add(at place, format string, args ...any) {
-	p.list = append(p.list, &Problem{File: at.file, Line: at.line, Document: at.document, Message: fmt.Sprintf(format, args...)})
+	p.count++
+	if len(p.list) == maxProblems {
+		return
+	}
+	message := fmt.Sprintf(format, args...)
+	if len(message) > maxMessage {
+		message = strings.ToValidUTF8(message[:maxMessage], "") + "…"
+	}
+	p.list = append(p.list, &Problem{File: at.file, Line: at.line, Document: at.document, Message: message})
 }
 
 // err returns nil or a *LoadError, sorted by place.
@@ -73,6 +89,9 @@ func (p *problems) err() error {
 	slices.SortStableFunc(p.list, func(a, b *Problem) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
 	})
+	if more := p.count - len(p.list); more > 0 {
+		p.list = append(p.list, &Problem{Message: fmt.Sprintf("and %d more problems, which are told when these are solved", more)})
+	}
 	return &LoadError{Problems: p.list}
 }
 

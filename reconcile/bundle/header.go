@@ -22,9 +22,9 @@ func (l *loader) header(at place, documents []document) {
 		return
 	}
 	h := headerReader{problems: l.problems, at: documents[0].at, root: documents[0].root}
-	before := len(l.problems.list)
+	before := l.problems.count
 	b := h.bundle()
-	if len(l.problems.list) == before {
+	if l.problems.count == before {
 		l.bundle = b
 	}
 }

@@ -73,7 +73,7 @@ func (r *jsonReader) value(token json.Token, depth int) (*node, error) {
 	case json.Number:
 		v, ok := number(t)
 		if !ok {
-			return nil, fmt.Errorf("the number %s is too large", t)
+			return nil, errors.New("a number is too large") // which one may be a Secret
 		}
 		out.value = v
 	default:

@@ -55,6 +55,7 @@ type loader struct {
 	headers  int
 	objects  []object
 	seen     map[key]place
+	size     int // of the files that were read
 }
 
 func (l *loader) folder(dir string, depth int) {
@@ -110,15 +111,19 @@ func (l *loader) file(name string) {
 		l.problems.add(at.at(line), "is not valid UTF-8")
 		return
 	}
+	if crowded(data) {
+		l.problems.add(at, "has more than %d values, as its commas, colons and dashes tell; split it into several files", maxValues)
+		return
+	}
 	parse := readYAML
 	if path.Ext(name) == ".json" {
 		parse = readJSON
 	}
-	before := len(l.problems.list)
+	before := l.problems.count
 	documents := parse(at.file, data, l.problems)
 	if name == headerFile {
 		l.headers++
-		if len(l.problems.list) == before {
+		if l.problems.count == before {
 			l.header(at, documents)
 		}
 		return
@@ -136,7 +141,11 @@ func (l *loader) read(name string) ([]byte, error) {
 	defer f.Close() //nolint:errcheck // only read from
 	data, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
 	if err == nil && len(data) > maxFileSize {
-		err = fmt.Errorf("is larger than %d MiB", maxFileSize>>20)
+		err = fmt.Errorf("is larger than %d MiB; split it into several files", maxFileSize>>20)
+	}
+	l.size += len(data)
+	if err == nil && l.size > maxBundleSize {
+		err = fmt.Errorf("with it the bundle is larger than %d MiB", maxBundleSize>>20)
 	}
 	return data, err
 }
@@ -175,7 +184,7 @@ func (l *loader) finish() {
 	if l.bundle == nil {
 		return
 	}
-	if len(l.objects) == 0 && len(l.problems.list) == 0 {
+	if len(l.objects) == 0 && l.problems.count == 0 {
 		l.problems.add(root, "has no manifests: a bundle without objects would remove everything")
 		return
 	}

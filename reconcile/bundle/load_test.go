@@ -4,11 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -134,14 +132,14 @@ func TestLoadProblems(t *testing.T) {
 		{"invalid UTF-8", map[string]string{"x.yaml": goodObject + "# \xff\n"}, []string{"x.yaml:5: is not valid UTF-8"}},
 		{"broken JSON", map[string]string{"x.json": "{\"apiVersion\":\"v1\",\n\"kind\":"}, []string{"x.json:2: not valid JSON: unexpected EOF"}},
 		{"JSON that is cut off", map[string]string{"x.json": "{\"a\":[1,"}, []string{"x.json:1: not valid JSON"}},
-		{"JSON that is nested too deeply", map[string]string{"x.json": strings.Repeat("[", 1<<20)}, []string{"x.json:1: not valid JSON: nested more than"}},
+		{"JSON that is nested too deeply", map[string]string{"x.json": strings.Repeat("[", 1<<10)}, []string{"x.json:1: not valid JSON: nested more than"}},
 		{"an alias within itself", map[string]string{"x.yaml": "a: &x [*x]\n"}, []string{"x.yaml:1: nested too deeply"}},
 		{"a billion laughs", map[string]string{"x.yaml": laughs()}, []string{"nested too deeply, or its aliases stand for too much"}},
 		{"a merge key", map[string]string{"x.yaml": goodObject + "a: &x {b: c}\nd:\n  <<: *x\n"}, []string{"x.yaml:7: merge keys"}},
 		{"a key that is no string", map[string]string{"x.yaml": goodObject + "5: x\n"}, []string{"x.yaml:5: the key 5 has to be a string"}},
-		{"a number that JSON does not have", map[string]string{"x.yaml": goodObject + "spec: {a: .inf, b: .nan}\n"}, []string{`x.yaml:5: value ".inf"`, `x.yaml:5: value ".nan"`}},
+		{"a number that JSON does not have", map[string]string{"x.yaml": goodObject + "spec: {a: .inf, b: .nan}\n"}, []string{"x.yaml:5: value: JSON has no such number"}},
 		{"a tag", map[string]string{"x.yaml": goodObject + "spec: !!binary aGk=\n"}, []string{"x.yaml:5: value"}},
-		{"a file that is too large", map[string]string{"x.yaml": strings.Repeat("# 0123456789\n", 1<<20)}, []string{"x.yaml: is larger than 10 MiB"}},
+		{"a file that is too large", map[string]string{"x.yaml": strings.Repeat("# 0123456789\n", 1<<20)}, []string{"x.yaml: is larger than 10 MiB; split it"}},
 		{"several files: all problems at once", map[string]string{"x.yaml": "metadata: {name: x}\n", "y.yaml": "a: [\n", "bundle.yaml": goodHeader + "extra: 1\n"}, []string{
 			"bundle.yaml:5", "x.yaml:1: lacks apiVersion", "x.yaml:1: lacks kind", "y.yaml:"}},
 	}
@@ -289,25 +287,6 @@ func TestBuiltin(t *testing.T) {
 		dir, err := Load("builtin")
 		if err != nil || dir.Digest != b.Digest {
 			t.Errorf("got %v, %v, want the digest of the embedded one", dir, err)
-		}
-	})
-}
-
-// FuzzLoad looks for input that makes the loader panic, or that it reads
-// differently the second time.
-func FuzzLoad(f *testing.F) {
-	for _, seed := range []string{goodObject, laughs(), "a: [\n", "{\"a\":1}", "- - - x", "a: &x [*x]\n", "\xff", "---\n---\n", "a: !!float 1\nb: 0x1p4\n"} {
-		f.Add(goodHeader, seed, seed)
-	}
-	f.Fuzz(func(t *testing.T, header, yaml, json string) {
-		files := fstest.MapFS{"bundle.yaml": {Data: []byte(header)}, "x.yaml": {Data: []byte(yaml)}, "y.json": {Data: []byte(json)}}
-		first, err := load(files, path.Base)
-		second, again := load(files, path.Base)
-		if (err == nil) != (again == nil) || err != nil && err.Error() != again.Error() {
-			t.Fatalf("got %v, then %v", err, again)
-		}
-		if err == nil && first.Digest != second.Digest {
-			t.Fatal("got two digests")
 		}
 	})
 }

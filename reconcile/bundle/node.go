@@ -24,13 +24,15 @@ const (
 	sequence
 )
 
-// Limits on what one file may ask for. They are far above anything that an
-// apiserver takes (3 MiB for an object), and keep hostile input from eating
-// memory or stack.
+// Limits on what may be asked for. They are far above anything that an apiserver
+// takes (3 MiB for an object), and keep hostile input from eating memory or
+// stack.
 const (
-	maxFileSize = 10 << 20
-	maxDepth    = 200
-	maxExpanded = 1 << 16 // values that the aliases of one file stand for
+	maxFileSize   = 10 << 20
+	maxBundleSize = 64 << 20 // of all files
+	maxDepth      = 200
+	maxValues     = 1 << 18 // of one file, as crowded counts them
+	maxExpanded   = 1 << 16 // values that the aliases of one file stand for
 )
 
 // get returns the value under key, and nil where there is none.
@@ -82,5 +84,36 @@ func number(s json.Number) (any, bool) {
 		return i, true
 	}
 	f, err := strconv.ParseFloat(s.String(), 64)
-	return f, err == nil && !math.IsInf(f, 0)
+	return positive(f), err == nil && !math.IsInf(f, 0)
 }
+
+// positive makes 0 of -0: they are written differently, and say the same.
+func positive(f float64) float64 {
+	if f == 0 {
+		return 0
+	}
+	return f
+}
+
+// crowded reports whether data may hold more values than maxValues. It counts
+// what has to stand before a value, in YAML and in JSON, without parsing: the
+// parser takes up to two kilobytes for a value of two bytes.
+func crowded(data []byte) bool {
+	count, last := 0, byte(0)
+	for i, c := range data {
+		switch c {
+		case ',', '[', '{':
+			count++
+		case ':', '-', '?':
+			if i+1 == len(data) || isSpace(data[i+1]) || last == '"' || last == '\'' {
+				count++
+			}
+		}
+		if !isSpace(c) {
+			last = c
+		}
+	}
+	return count > maxValues
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -49,6 +50,9 @@ func syntax(err error) (message string, line int) {
 	var load *yaml.LoadError
 	if !errors.As(err, &load) {
 		return err.Error(), 0
+	}
+	if strings.HasPrefix(load.Message, "unknown anchor") { // it quotes a value that begins with *
+		return "not valid YAML: an alias (*) to nothing; text that begins with * has to be quoted", load.Mark.Line
 	}
 	message = "not valid YAML: " + load.Message
 	if load.ContextMsg != "" {
@@ -160,32 +164,39 @@ func (r *yamlReader) sequence(raw *yaml.Node, depth int) *node {
 	return out
 }
 
+// scalar never repeats the value in a complaint: it may be a Secret's.
 func (r *yamlReader) scalar(raw *yaml.Node) *node {
 	out := &node{line: raw.Line, kind: scalar}
-	var err error
-	switch raw.ShortTag() {
+	problem := ""
+	switch tag := raw.ShortTag(); tag {
 	case "!!null":
 	case "!!str", "!!timestamp": // JSON knows no time: it is the text
 		out.value = raw.Value
 	case "!!bool":
 		var v bool
-		err = raw.Decode(&v)
+		if raw.Decode(&v) != nil {
+			problem = "is not true or false, as its tag says"
+		}
 		out.value = v
 	case "!!int":
 		var v int64
-		err = raw.Decode(&v)
+		if raw.Decode(&v) != nil {
+			problem = "is not a whole number of 64 bits; if it is text, put it in quotes"
+		}
 		out.value = v
 	case "!!float":
 		var v float64
-		if err = raw.Decode(&v); err == nil && (math.IsInf(v, 0) || math.IsNaN(v)) {
-			err = errors.New("JSON has no such number")
+		if raw.Decode(&v) != nil || math.IsInf(v, 0) || math.IsNaN(v) {
+			problem = "JSON has no such number; if it is text, put it in quotes"
 		}
-		out.value = v
-	default:
-		err = fmt.Errorf("the tag %s cannot be used in a manifest", raw.Tag)
+		out.value = positive(v)
+	case "!!binary", "!!set", "!!omap", "!!pairs":
+		problem = "the tag " + tag + " cannot be used in a manifest"
+	default: // its name may be text that was meant to be the value
+		problem = "a tag that manifests cannot have; text that begins with ! has to be quoted"
 	}
-	if err != nil {
-		r.problems.add(r.at.at(raw.Line), "value %q: %v", raw.Value, err)
+	if problem != "" {
+		r.problems.add(r.at.at(raw.Line), "value: %s", problem)
 		return nil
 	}
 	return out
