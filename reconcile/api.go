@@ -199,11 +199,12 @@ func judgeStatus(err error) judgement {
 func isImmutable(message string) bool {
 	message = strings.ToLower(message)
 	for _, words := range []string{
-		"immutable",                       // most kinds
-		"cannot change roleref",           // RoleBinding, ClusterRoleBinding
-		"updates to",                      // StorageClass, PersistentVolume, StatefulSet: "updates to x are forbidden"
-		"may not be changed in an update", // PriorityClass
-		"may not change once set",         // Service
+		"immutable",                        // most kinds
+		"cannot change roleref",            // RoleBinding, ClusterRoleBinding
+		"updates to",                       // StorageClass, PersistentVolume, StatefulSet: "updates to x are forbidden"
+		"may not be changed in an update",  // PriorityClass
+		"may not change once set",          // Service
+		"may not change fields other than", // Pod
 		"can not be changed",
 		"cannot be changed",
 	} {

@@ -45,10 +45,14 @@ func isCRD(gk schema.GroupKind) bool {
 	return gk == schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 }
 
-// holdsData reports whether to delete an object of this kind loses what cannot
-// be made again by creating it. Such objects are recreated only where the
-// manifest asks for it.
+// holdsData reports whether to delete an object of this kind loses, or may lose,
+// what cannot be made again by creating it: a StatefulSet's claims can go with
+// it. Such objects are recreated only where the manifest asks for it.
 func holdsData(gk schema.GroupKind) bool {
-	return isDefinition(gk) ||
-		gk == schema.GroupKind{Kind: "PersistentVolume"} || gk == schema.GroupKind{Kind: "PersistentVolumeClaim"}
+	switch gk {
+	case schema.GroupKind{Kind: "PersistentVolume"}, schema.GroupKind{Kind: "PersistentVolumeClaim"},
+		schema.GroupKind{Group: "apps", Kind: "StatefulSet"}:
+		return true
+	}
+	return isDefinition(gk)
 }
