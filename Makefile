@@ -60,11 +60,19 @@ check: format-check tidy-check lint test ## everything that a change has to pass
 # The model has no goroutines, so the race detector searches a beginning only: it
 # runs without it too.
 .PHONY: test
-test: bin/sidecar bin/kube-apiserver bin/kubelet-probe vet ## every test, the end-to-end ones too, with the race detector
+test: bin/sidecar bin/kube-apiserver bin/kubectl bin/kubelet-probe vet ## every test, the end-to-end ones too, with the race detector
 	cd test/kube && $(STATIC) go test -trimpath ./...
 	cd test/bench && $(STATIC) go test -trimpath ./...
 	$(STATIC) go test -trimpath ./internal/model
 	LOCKSTEP_E2E_ASSETS=$(BIN) CGO_ENABLED=1 go test -race -timeout=10m ./...
+
+# What it finds is kept in testdata/fuzz of the package; commit it with the fix.
+FUZZTIME ?= 30s
+
+.PHONY: fuzz
+fuzz: ## look for bundles that break the loader or the digest, each for FUZZTIME
+	$(STATIC) go test -trimpath ./reconcile/bundle -run='^$$' -fuzz='^FuzzLoad$$' -fuzztime=$(FUZZTIME)
+	$(STATIC) go test -trimpath ./reconcile/bundle -run='^$$' -fuzz='^FuzzDigest$$' -fuzztime=$(FUZZTIME)
 
 # -cases=GROUP and more in BENCH_ARGS; bin/bench -h lists them.
 .PHONY: bench
@@ -134,6 +142,11 @@ bin/sidecar: $(SIDECAR_SOURCES)
 bin/kube-apiserver: test/kube/go.mod test/kube/go.sum
 	@echo "building kube-apiserver $(KUBE_VERSION) from source; on two cores this takes about four minutes, once"
 	cd test/kube && $(STATIC) go build -buildvcs=false -trimpath -ldflags='$(KUBE_LDFLAGS)' -o $(BIN)/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
+	@touch $@
+
+# Tests alone use it, to see that it understands what the reconciler writes.
+bin/kubectl: test/kube/go.mod test/kube/go.sum
+	cd test/kube && $(STATIC) go build -buildvcs=false -trimpath -ldflags='$(KUBE_LDFLAGS)' -o $(BIN)/kubectl k8s.io/kubernetes/cmd/kubectl
 	@touch $@
 
 bin/kubelet-probe: test/kube/go.mod test/kube/go.sum $(wildcard test/kube/kubelet-probe/*.go)
