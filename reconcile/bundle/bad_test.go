@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"runtime"
+	"runtime/metrics"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -19,11 +19,14 @@ func loadFile(name, text string) (*Bundle, error) {
 
 // allocated is how many bytes do asks for in all, freed or not.
 func allocated(do func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
+	read := func() uint64 {
+		sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+		metrics.Read(sample)
+		return sample[0].Value.Uint64()
+	}
+	before := read()
 	do()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
+	return read() - before
 }
 
 // A file of 10 MiB may ask the parser for gigabytes, and for as many complaints
