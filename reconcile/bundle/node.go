@@ -101,6 +101,9 @@ func positive(f float64) float64 {
 func crowded(data []byte) bool {
 	count, last := 0, byte(0)
 	for i, c := range data {
+		if count > maxValues {
+			return true
+		}
 		switch c {
 		case ',', '[', '{':
 			count++
