@@ -57,7 +57,7 @@ func TestLoadIsBounded(t *testing.T) {
 		"sequences within sequences, block": {"x.yaml", strings.Repeat("- ", maxValues-1), "max depth"},
 		"a billion laughs":                  {"x.yaml", laughs(), "its aliases stand for too much"},
 		"duplicate keys":                    {"x.yaml", strings.Repeat("k: v\n", 20000), "more problems, which"},
-		"a long key, twice":         {"x.yaml", strings.Repeat("? "+strings.Repeat("k", 1<<18)+"\n: v\n", 2), "x.yaml:3: duplicate key"},
+		"a long key, twice":                 {"x.yaml", strings.Repeat("? "+strings.Repeat("k", 1<<18)+"\n: v\n", 2), "x.yaml:3: duplicate key"},
 		"comments":                          {"x.yaml", strings.Repeat("#\n", maxValues), "has no manifests"},
 	} {
 		t.Run(name, func(t *testing.T) {
