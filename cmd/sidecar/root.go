@@ -34,7 +34,7 @@ objects as they are.`,
 	})
 	root.SuggestionsMinimumDistance = 2
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(p.runCommand(), p.statusCommand(), p.waitReadyCommand(), p.nodeCommand(), p.versionCommand(), p.completionCommand())
+	root.AddCommand(p.runCommand(), p.statusCommand(), p.waitReadyCommand(), p.nodeCommand(), p.bundleCommand(), p.versionCommand(), p.completionCommand())
 	return root
 }
 
@@ -62,7 +62,7 @@ func envName(flag string) string {
 // momentary reports whether a flag is about one call only and has no variable.
 func momentary(flag string) bool {
 	switch flag {
-	case "help", "output", "watch", "confirm-stopped":
+	case "help", "output", "watch", "confirm-stopped", "from":
 		return true
 	}
 	return false
