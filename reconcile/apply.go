@@ -82,10 +82,13 @@ func (a *applier) giveUp(err error) (result, error) {
 		message = fmt.Sprintf("is being deleted, and waits for its finalizers %q", a.live.GetFinalizers())
 	}
 	if judge(err) == immutable && !a.wanted.recreate {
-		message += " (deleting and creating it again is not allowed by its annotation lockstep.dev/recreate, or by its kind)"
+		message += notRecreated
 	}
 	return result{failure: message}, nil
 }
+
+// notRecreated says why a change that the API refuses is not made in another way.
+const notRecreated = " (deleting and creating it again is not allowed by its annotation lockstep.dev/recreate, or by its kind)"
 
 // mayRecreate looks again before anything is deleted: the server also says
 // "immutable" where only the uid in the request was stale.

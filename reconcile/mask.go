@@ -1,0 +1,57 @@
+package reconcile
+
+import (
+	"maps"
+
+	"github.com/lockstep-dev/lockstep/internal/kube"
+)
+
+// What stands for a value of a Secret, as `kubectl diff` has it.
+const (
+	masked       = "***"
+	maskedBefore = "*** (before)"
+	maskedAfter  = "*** (after)"
+)
+
+// mask hides the contents of a Secret in both of its forms, and shows only
+// which of them differ. Either may be nil.
+func mask(live, after map[string]any) {
+	for _, form := range []map[string]any{live, after} {
+		if form == nil {
+			continue
+		}
+		// What kubectl remembers there has the values once more.
+		obj := &kube.Object{Object: form}
+		annotations := obj.GetAnnotations()
+		delete(annotations, "kubectl.kubernetes.io/last-applied-configuration")
+		obj.SetAnnotations(annotations)
+	}
+	for _, field := range []string{"data", "stringData"} {
+		was, is := live[field], after[field]
+		maskField(live, field, is, maskedBefore)
+		maskField(after, field, was, maskedAfter)
+	}
+}
+
+// maskField hides the values of a field of form, and marks those that are
+// otherwise in other.
+func maskField(form map[string]any, field string, other any, differs string) {
+	value, found := form[field]
+	if !found {
+		return
+	}
+	values, isMap := value.(map[string]any)
+	if !isMap {
+		form[field] = masked
+		return
+	}
+	others, _ := other.(map[string]any)
+	hidden := maps.Clone(values)
+	for name, v := range values {
+		hidden[name] = masked
+		if o, both := others[name]; both && !sameScalar(v, o) {
+			hidden[name] = differs
+		}
+	}
+	form[field] = hidden
+}

@@ -1,0 +1,389 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+
+	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+)
+
+// Action is what a pass would do with an object.
+type Action string
+
+// The actions of a preview.
+const (
+	ActionCreate   Action = "created"
+	ActionChange   Action = "changed"
+	ActionRecreate Action = "recreated" // deleted and created again: a field is immutable
+	ActionPrune    Action = "pruned"    // once no older controller is registered (DESIGN 6.3)
+	ActionHold     Action = "held"      // would be pruned, but for a brake
+	ActionNone     Action = "unchanged"
+	ActionFail     Action = "failed"
+)
+
+// Actions lists all actions, in the order in which people want to read them.
+func Actions() []Action {
+	return []Action{ActionFail, ActionCreate, ActionChange, ActionRecreate, ActionPrune, ActionHold, ActionNone}
+}
+
+// Previewed is one object and what a pass would do with it.
+type Previewed struct {
+	Group, Kind, Namespace, Name string
+
+	Action   Action
+	Message  string // why it fails or is held, or what could not be checked; empty: nothing to say
+	Required bool   // its failure holds back DONE
+	// Live and Wanted are the object before and after, without what only the
+	// server or Lockstep itself sets, and without a Secret's contents; nil: it
+	// is not there.
+	Live, Wanted map[string]any
+}
+
+// String reads like `ClusterRole "x"`.
+func (o Previewed) String() string {
+	k := key{namespace: o.Namespace, name: o.Name}
+	k.Kind = o.Kind
+	return k.String()
+}
+
+// Preview is what a pass over a bundle would do.
+type Preview struct {
+	Objects []Previewed // in the order of writing, removals last
+	// PruneHeld is why nothing is removed although it might be; empty: nothing
+	// holds it.
+	PruneHeld string
+}
+
+// Count returns how many objects have an action.
+func (p Preview) Count(a Action) int {
+	n := 0
+	for _, o := range p.Objects {
+		if o.Action == a {
+			n++
+		}
+	}
+	return n
+}
+
+// Preview says what a pass over the newest bundle would do, by the server's own
+// dry runs. It never writes, needs no leadership and no lease, and may be called
+// beside a leader that works.
+func (r *Reconciler) Preview(ctx context.Context) (Preview, error) {
+	b := r.cfg.Bundle.Get()
+	objects, err := r.wanted(b)
+	if err != nil {
+		return Preview{}, err
+	}
+	client, err := kube.New(dryRun(r.cfg.RESTConfig), r.cfg.UserAgent)
+	if err != nil {
+		return Preview{}, fmt.Errorf("preview: %w", err)
+	}
+	defer client.CloseIdle()
+	p := previewer{
+		api:    api{client: client, lease: endless, unsure: new(atomic.Bool)},
+		rec:    r,
+		wanted: objects,
+	}
+	out, err := p.run(ctx, b)
+	if err != nil {
+		return Preview{}, fmt.Errorf("preview: %w", err)
+	}
+	return out, nil
+}
+
+// dryRun returns a configuration by which nothing can be written, whatever is
+// asked for.
+func dryRun(cfg *rest.Config) *rest.Config {
+	out := rest.CopyConfig(cfg)
+	out.Wrap(func(next http.RoundTripper) http.RoundTripper { return dryRunner{next} })
+	return out
+}
+
+// dryRunner makes every request a dry run.
+type dryRunner struct{ next http.RoundTripper }
+
+// RoundTrip refuses DELETE: where that has a body, the server takes its options
+// from there, and a dryRun in the query would count for nothing.
+func (d dryRunner) RoundTrip(req *http.Request) (*http.Response, error) {
+	switch req.Method {
+	case http.MethodGet:
+		return d.next.RoundTrip(req)
+	case http.MethodPost, http.MethodPut, http.MethodPatch:
+		dry := req.Clone(req.Context())
+		query := dry.URL.Query()
+		query.Set("dryRun", "All")
+		dry.URL.RawQuery = query.Encode()
+		return d.next.RoundTrip(dry)
+	}
+	return nil, fmt.Errorf("a preview makes no %s", req.Method)
+}
+
+// previewer makes one preview.
+type previewer struct {
+	api
+	rec     *Reconciler
+	wanted  []wanted
+	content protocol.Content
+}
+
+func (p previewer) run(ctx context.Context, b *bundle.Bundle) (Preview, error) {
+	parent, err := p.readParent(ctx, p.rec.set)
+	if err != nil {
+		return Preview{}, err
+	}
+	f, err := p.rec.gatherer(p.api).gather(ctx, kindsOf(p.wanted), parent.kinds, whole)
+	if err != nil {
+		return Preview{}, err
+	}
+	p.content = protocol.Content{
+		Release: b.Version.Release, Constraints: b.Constraints, Digest: b.Digest,
+		// Above all that is there, or the fence would refuse it.
+		Epoch: 1 + max(highestEpoch(f.live), parent.record.highestEpoch()),
+	}
+	plan := makePlan(world{set: p.rec.set, content: p.content, wanted: p.wanted, kinds: f.kinds, live: f.live})
+	var out Preview
+	if out.Objects, err = p.objects(ctx, f, plan); err != nil {
+		return Preview{}, err
+	}
+	p.prune(&out, f)
+	return out, nil
+}
+
+// objects previews each object of the bundle, in the order of writing.
+func (p previewer) objects(ctx context.Context, f found, plan plan) ([]Previewed, error) {
+	changes := map[key]change{}
+	for _, wave := range plan.changes {
+		for _, c := range wave {
+			changes[c.wanted.key] = c
+		}
+	}
+	sorted := slices.Clone(p.wanted)
+	slices.SortStableFunc(sorted, func(a, b wanted) int { return int(a.wave - b.wave) })
+	pending := (&pass{wanted: p.wanted, found: f}).pending()
+	out := make([]Previewed, len(sorted))
+	err := each(ctx, p.rec.cfg.Concurrency, len(sorted), func(ctx context.Context, i int) (err error) {
+		w := sorted[i]
+		c, differs := changes[w.key]
+		problem := plan.problems[w.key]
+		switch {
+		case differs:
+			out[i], err = p.object(ctx, c)
+		case problem != "" && slices.Contains(pending, w.gvk):
+			out[i] = p.unchecked(w, "its kind comes with the bundle, so that the server could not check it yet")
+		case problem != "":
+			out[i] = w.previewed(ActionFail, problem)
+		default:
+			out[i] = w.previewed(ActionNone, "")
+		}
+		return err
+	})
+	return out, err
+}
+
+// object previews one object that differs, or may.
+func (p previewer) object(ctx context.Context, c change) (Previewed, error) {
+	for attempt := 1; ; attempt++ {
+		out, err := p.turn(ctx, c)
+		if err == nil {
+			return out, nil
+		}
+		err = conclude(err)
+		switch {
+		case endsPass(err):
+			return out, fmt.Errorf("%s: %w", c.wanted.key, err)
+		case judge(err) != again || attempt == maxAttempts:
+			return c.wanted.previewed(ActionFail, p.failure(c.wanted, err)), nil
+		}
+		a := applier{api: p.api, change: c}
+		if err := a.get(ctx); err != nil {
+			return out, err
+		}
+		c.live = a.live
+	}
+}
+
+func (p previewer) failure(w wanted, err error) string {
+	message := describe(w.key, err)
+	if judge(err) == immutable && !w.recreate {
+		message += notRecreated
+	}
+	return message
+}
+
+// turn asks the server once what would become of an object.
+func (p previewer) turn(ctx context.Context, c change) (Previewed, error) {
+	w := c.wanted
+	if c.live == nil {
+		return p.create(ctx, c)
+	}
+	if c.live.GetDeletionTimestamp() != nil {
+		return Previewed{}, errDeleting
+	}
+	s, needed := decide(w, c.live, p.content, accepted{})
+	if !needed {
+		return w.previewed(ActionNone, ""), nil
+	}
+	c.stamp = s
+	after, err := p.update(ctx, c)
+	if err != nil && judge(err) == immutable && w.recreate {
+		return p.recreate(ctx, c), nil
+	}
+	if err != nil {
+		return Previewed{}, err
+	}
+	out := w.previewed(ActionChange, "").between(c.resource, c.live, after)
+	if reflect.DeepEqual(out.Live, out.Wanted) {
+		return w.previewed(ActionNone, ""), nil // the server had normalized it, or the stamp alone is new
+	}
+	return out, nil
+}
+
+func (p previewer) create(ctx context.Context, c change) (Previewed, error) {
+	w := c.wanted
+	made, err := p.send(ctx, func(ctx context.Context) (*kube.Object, error) {
+		return p.client.Create(ctx, c.resource, w.stamped(stampOf(p.content), c.resource))
+	})
+	switch {
+	case apierrors.IsNotFound(err) && p.brings(w.key.namespace):
+		return p.unchecked(w, "its namespace comes with the bundle, so that the server could not check it yet"), nil
+	case err != nil:
+		return Previewed{}, err
+	}
+	return w.previewed(ActionCreate, "").between(c.resource, nil, made), nil
+}
+
+// brings reports whether the bundle has the namespace.
+func (p previewer) brings(namespace string) bool {
+	return slices.ContainsFunc(p.wanted, func(w wanted) bool {
+		return w.key.Kind == "Namespace" && w.key.Group == "" && w.key.name == namespace
+	})
+}
+
+// unchecked is an object that is created after what it needs.
+func (p previewer) unchecked(w wanted, why string) Previewed {
+	return w.previewed(ActionCreate, why).between(kube.Resource{}, nil, w.obj)
+}
+
+// previewName stands for the name of an object that is recreated: while it is
+// there, the server makes none of its name, not even in a dry run.
+const previewName = "lockstep-preview"
+
+// recreate previews an object that is created again. Where the kind does not
+// bear another name the manifest has to do, without what the server adds.
+func (p previewer) recreate(ctx context.Context, c change) Previewed {
+	w := c.wanted
+	again := w.stamped(stampOf(p.content), c.resource)
+	again.SetName(previewName)
+	made, err := p.send(ctx, func(ctx context.Context) (*kube.Object, error) {
+		return p.client.Create(ctx, c.resource, again)
+	})
+	if err != nil {
+		made = w.obj.DeepCopy()
+	}
+	made.SetName(w.key.name)
+	return w.previewed(ActionRecreate, "").between(c.resource, c.live, made)
+}
+
+// update asks what an apply would make of the object.
+func (p previewer) update(ctx context.Context, c change) (*kube.Object, error) {
+	body := c.wanted.stamped(c.stamp, c.resource)
+	body.SetUID(c.live.GetUID())
+	body.SetResourceVersion(c.live.GetResourceVersion())
+	after, err := p.send(ctx, func(ctx context.Context) (*kube.Object, error) {
+		return p.client.Apply(ctx, c.resource, body)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if _, needed := takeOver(body, c.live); !needed {
+		return after, nil
+	}
+	// The pass moves what a creation left to what an apply owns, and then
+	// applies. A dry run of the second does not see the first: so what the
+	// bundle dropped is taken out by hand.
+	dropped := withoutDropped(after, body, c.live)
+	out, err := p.send(ctx, func(ctx context.Context) (*kube.Object, error) {
+		return p.client.Update(ctx, c.resource, dropped)
+	})
+	if judge(err) == immutable {
+		return nil, err
+	}
+	if err != nil {
+		return dropped, nil //nolint:nilerr // the server lacks nothing but defaults here
+	}
+	return out, nil
+}
+
+// send repeats a dry run while its failure may pass.
+func (p previewer) send(ctx context.Context, do func(context.Context) (*kube.Object, error)) (out *kube.Object, err error) {
+	err = p.read(ctx, func(ctx context.Context) (err error) {
+		out, err = do(ctx)
+		return err
+	})
+	return out, err
+}
+
+// prune adds what the bundle dropped.
+func (p previewer) prune(out *Preview, f found) {
+	set := makePruneSet(pruneInput{wanted: p.wanted, kinds: f.kinds, live: f.live, allowMass: p.rec.cfg.AllowMassPrune})
+	out.PruneHeld = set.held
+	failing := slices.ContainsFunc(out.Objects, func(o Previewed) bool { return o.Action == ActionFail && o.Required })
+	if out.PruneHeld == "" && failing && len(set.removals) > 0 {
+		out.PruneHeld = "a required object fails"
+	}
+	for _, r := range set.removals {
+		action := ActionPrune
+		if out.PruneHeld != "" {
+			action = ActionHold
+		}
+		gone := wanted{key: r.key, gvk: r.resource.GroupVersionKind}.previewed(action, out.PruneHeld)
+		out.Objects = append(out.Objects, gone.between(r.resource, r.live, nil))
+	}
+}
+
+// previewed is the object with an action, without its forms.
+func (w wanted) previewed(a Action, message string) Previewed {
+	return Previewed{
+		Group: w.key.Group, Kind: w.key.Kind, Namespace: w.key.namespace, Name: w.key.name,
+		Action: a, Message: message, Required: w.required,
+	}
+}
+
+// between gives the object its forms as people are to see them.
+func (o Previewed) between(r kube.Resource, live, after *kube.Object) Previewed {
+	o.Live, o.Wanted = shown(live, r), shown(after, r)
+	if o.Kind == "Secret" && o.Group == "" {
+		mask(o.Live, o.Wanted)
+	}
+	return o
+}
+
+// shown is an object without what the server and Lockstep set by themselves.
+func shown(obj *kube.Object, r kube.Resource) map[string]any {
+	if obj == nil {
+		return nil
+	}
+	out := &kube.Object{Object: runtime.DeepCopyJSON(obj.Object)}
+	if r.HasStatus {
+		delete(out.Object, "status")
+	}
+	for _, field := range []string{"managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink"} {
+		delete(out.Object["metadata"].(map[string]any), field)
+	}
+	annotations := out.GetAnnotations()
+	for _, name := range []string{annotationEpoch, annotationRelease, annotationMinAPIServer, annotationForm} {
+		delete(annotations, name)
+	}
+	out.SetAnnotations(annotations)
+	return out.Object
+}
