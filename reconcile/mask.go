@@ -21,10 +21,7 @@ func mask(live, after map[string]any) {
 			continue
 		}
 		// What kubectl remembers there has the values once more.
-		obj := &kube.Object{Object: form}
-		annotations := obj.GetAnnotations()
-		delete(annotations, "kubectl.kubernetes.io/last-applied-configuration")
-		obj.SetAnnotations(annotations)
+		withoutAnnotations(&kube.Object{Object: form}, "kubectl.kubernetes.io/last-applied-configuration")
 	}
 	for _, field := range []string{"data", "stringData"} {
 		was, is := live[field], after[field]
@@ -54,4 +51,15 @@ func maskField(form map[string]any, field string, other any, differs string) {
 		}
 	}
 	form[field] = hidden
+}
+
+func withoutAnnotations(obj *kube.Object, names ...string) {
+	annotations := obj.GetAnnotations() // a copy
+	for _, name := range names {
+		delete(annotations, name)
+	}
+	if len(annotations) == 0 {
+		annotations = nil
+	}
+	obj.SetAnnotations(annotations)
 }

@@ -380,10 +380,6 @@ func shown(obj *kube.Object, r kube.Resource) map[string]any {
 	for _, field := range []string{"managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink"} {
 		delete(out.Object["metadata"].(map[string]any), field)
 	}
-	annotations := out.GetAnnotations()
-	for _, name := range []string{annotationEpoch, annotationRelease, annotationMinAPIServer, annotationForm} {
-		delete(annotations, name)
-	}
-	out.SetAnnotations(annotations)
+	withoutAnnotations(out, annotationEpoch, annotationRelease, annotationMinAPIServer, annotationForm)
 	return out.Object
 }

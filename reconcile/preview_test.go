@@ -72,6 +72,9 @@ func bare(obj *unstructured.Unstructured) map[string]any {
 			delete(annotations, name)
 		}
 	}
+	if len(annotations) == 0 {
+		annotations = nil
+	}
 	out.SetAnnotations(annotations)
 	return out.Object
 }

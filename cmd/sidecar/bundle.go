@@ -24,7 +24,7 @@ commands writes anything. Without a DIR they are about the built-in bundle.`,
 			return unknownCommand(cmd, args[0])
 		},
 	}
-	cmd.AddCommand(p.bundleValidateCommand(), p.bundleDigestCommand())
+	cmd.AddCommand(p.bundleValidateCommand(), p.bundleDigestCommand(), p.bundleDiffCommand())
 	return cmd
 }
 

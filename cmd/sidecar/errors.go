@@ -25,6 +25,20 @@ func usagef(format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...)}
 }
 
+// exitError ends the program with a code of its own.
+type exitError struct {
+	code int
+	err  error // nil: what there was to say stands on stdout
+}
+
+func (e exitError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+func (e exitError) Unwrap() error { return e.err }
+
 // errNotReady is the end of a wait that ran out of time.
 var errNotReady = errors.New("not ready in time")
 
@@ -34,11 +48,16 @@ func report(stderr io.Writer, err error) int {
 	if err == nil {
 		return exitOK
 	}
-	for line := range strings.SplitSeq(err.Error(), "\n") {
-		fmt.Fprintf(stderr, "sidecar: %s\n", line)
+	if text := err.Error(); text != "" {
+		for line := range strings.SplitSeq(text, "\n") {
+			fmt.Fprintf(stderr, "sidecar: %s\n", line)
+		}
 	}
 	var usage usageError
+	var exit exitError
 	switch {
+	case errors.As(err, &exit):
+		return exit.code
 	case errors.As(err, &usage):
 		return exitUsage
 	case errors.Is(err, errNotReady):

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lockstep-dev/lockstep/internal/app"
+	"github.com/lockstep-dev/lockstep/reconcile"
+)
+
+// The exit codes of `bundle diff`, which are those of diff and kubectl diff.
+const (
+	exitDiffers = 1
+	exitTrouble = 2
+)
+
+// bindLook gives cmd the flags that say which cluster is looked at.
+func bindLook(flags *pflag.FlagSet, opts *app.LookOptions, kubeconfig string) {
+	flags.StringVar(&opts.Kubeconfig, "kubeconfig", opts.Kubeconfig, kubeconfig)
+	flags.BoolVar(&opts.AllowMassPrune, "allow-mass-prune", opts.AllowMassPrune, "Say that the sidecars run with this flag, so that nothing holds large removals.")
+}
+
+func (p program) bundleDiffCommand() *cobra.Command {
+	var opts app.LookOptions
+	cmd := &cobra.Command{
+		Use:   "diff [DIR]",
+		Short: "Show what a bundle would change in a cluster",
+		Long: `Show what a bundle would change in a cluster: a unified diff for each object, as
+the API server itself tells it in a dry run. Nothing is written. The contents of
+Secrets are not shown.
+
+It asks the API server, not etcd: who has to be upgraded before, and when removals
+fall due, is told by sidecar plan.
+
+Exit code 0: nothing differs. 1: something does. 2: an object fails, the API is
+out of reach, or the bundle is wrong.`,
+		Args: optionalDir,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if opts.Kubeconfig == "" {
+				return usagef("--kubeconfig: want a file; any apiserver of the cluster will do")
+			}
+			err := p.diffBundle(cmd, opts, dirOf(args))
+			if code, own := errors.AsType[exitError](err); err == nil || own && code.code == exitDiffers {
+				return err
+			}
+			return exitError{code: exitTrouble, err: err}
+		},
+	}
+	bindLook(cmd.Flags(), &opts, "Kubeconfig `file` of the cluster. Any of its kube-apiservers will do. Required.")
+	return cmd
+}
+
+func (p program) diffBundle(cmd *cobra.Command, opts app.LookOptions, dir string) (err error) {
+	if opts.Bundle, err = loadBundle(dir); err != nil {
+		return err
+	}
+	looker, err := app.NewLooker(opts)
+	if err != nil {
+		return err
+	}
+	preview, err := looker.Preview(cmd.Context())
+	if err != nil {
+		return err
+	}
+	return printDiff(p.stdout, preview)
+}
+
+// printDiff prints what differs, and returns what does as an error.
+func printDiff(w io.Writer, preview reconcile.Preview) error {
+	var failures []error
+	differs, held := false, 0
+	for _, o := range preview.Objects {
+		switch o.Action {
+		case reconcile.ActionNone:
+			continue
+		case reconcile.ActionHold:
+			held++
+			continue
+		case reconcile.ActionFail:
+			failures = append(failures, fmt.Errorf("%s: %s", o, clean(o.Message)))
+			continue
+		case reconcile.ActionCreate, reconcile.ActionChange, reconcile.ActionRecreate, reconcile.ActionPrune:
+		}
+		differs = true
+		text, err := unified(o)
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(text); err != nil {
+			return err
+		}
+	}
+	if held > 0 {
+		fmt.Fprintf(w, "# not removed, though the bundle lacks it: %s; %s\n", count(held, "object"), clean(preview.PruneHeld))
+	}
+	switch {
+	case len(failures) > 0:
+		return errors.Join(failures...)
+	case differs:
+		return exitError{code: exitDiffers}
+	}
+	return nil
+}
+
+// unified is the diff of one object. What precedes "diff" in it is passed over
+// by programs that read diffs.
+func unified(o reconcile.Previewed) ([]byte, error) {
+	live, err := text(o.Live)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o, err)
+	}
+	wanted, err := text(o.Wanted)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o, err)
+	}
+	name := path.Join(o.Kind, o.Namespace, o.Name)
+	was, is := path.Join("live", name), path.Join("bundle", name)
+	var out bytes.Buffer
+	for _, remark := range []string{remarkOn(o.Action), o.Message} {
+		if remark != "" {
+			fmt.Fprintf(&out, "# %s\n", clean(remark))
+		}
+	}
+	fmt.Fprintf(&out, "diff -u %s %s\n", was, is)
+	// The library's own first line lacks the -u.
+	_, body, _ := bytes.Cut(diff.Diff(was, live, is, wanted), []byte("\n"))
+	out.Write(body)
+	return out.Bytes(), nil
+}
+
+// remarkOn says what a diff alone does not.
+func remarkOn(a reconcile.Action) string {
+	switch a {
+	case reconcile.ActionRecreate:
+		return "is deleted and created again: a field cannot be changed"
+	case reconcile.ActionPrune:
+		return "is removed when no controller of an older release is registered any more"
+	default:
+		return ""
+	}
+}
+
+func text(form map[string]any) ([]byte, error) {
+	if form == nil {
+		return nil, nil
+	}
+	return yaml.Marshal(form)
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lockstep-dev/lockstep/internal/event"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+// writeBundle makes a bundle of a header's lines and of manifests.
+func writeBundle(t *testing.T, header string, manifests ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"bundle.yaml":  "apiVersion: lockstep.dev/v1\nkind: Bundle\nmetadata: {name: test}\n" + header + "\n",
+		"objects.yaml": strings.Join(manifests, "\n---\n"),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// applyBundle makes the objects of the bundle in dir, as a leader does.
+func applyBundle(t *testing.T, server *cluster.APIServer, dir string) protocol.Content {
+	t.Helper()
+	b, err := bundle.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := reconcile.New(reconcile.Config{RESTConfig: server.Config(), Bundle: event.New(b)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := protocol.Content{Release: b.Version.Release, Constraints: b.Constraints, Digest: b.Digest, Epoch: 1}
+	lease := func() time.Time { return time.Now().Add(time.Hour) }
+	out, err := r.Reconcile(t.Context(), protocol.Work{Content: content, LeaderEpoch: 7}, lease, time.Time{})
+	if err != nil || !out.Complete {
+		t.Fatalf("got %+v, %v: %+v", out, err, r.Report().Get())
+	}
+	return content
+}
+
+const (
+	settingsBefore = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: default}\ndata: {a: '1', b: '2'}\n"
+	settingsAfter  = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: default}\ndata: {a: '1', b: '3'}\n"
+	oldMap         = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: old, namespace: default}\ndata: {a: '1'}\n"
+	wrongMap       = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: wrong, namespace: default}\ndata: {a: [1]}\n"
+)
+
+func secret(value string) string {
+	return "apiVersion: v1\nkind: Secret\nmetadata: {name: token, namespace: default}\ndata: {token: " + value + "}\n"
+}
+
+func TestBundleDiff(t *testing.T) {
+	server := cluster.NewAPIServer(t)
+	before := writeBundle(t, "release: 1.0.0", settingsBefore, oldMap, secret("aGVsbG8="))
+	applyBundle(t, server, before)
+	c := command{T: t}
+	kubeconfig := "--kubeconfig=" + server.Kubeconfig()
+	if code, out, errs := c.run("bundle", "diff", before, kubeconfig); code != exitOK || out+errs != "" {
+		t.Errorf("of what is there: got exit %d and\n%s%s", code, out, errs)
+	}
+
+	code, out, errs := c.run("bundle", "diff", writeBundle(t, "release: 1.1.0", settingsAfter, secret("d29ybGQ=")), kubeconfig)
+	const want = `diff -u live/ConfigMap/default/settings bundle/ConfigMap/default/settings
+--- live/ConfigMap/default/settings
++++ bundle/ConfigMap/default/settings
+@@ -1,7 +1,7 @@
+ apiVersion: v1
+ data:
+   a: "1"
+-  b: "2"
++  b: "3"
+ kind: ConfigMap
+ metadata:
+   labels:
+diff -u live/Secret/default/token bundle/Secret/default/token
+--- live/Secret/default/token
++++ bundle/Secret/default/token
+@@ -1,6 +1,6 @@
+ apiVersion: v1
+ data:
+-  token: '*** (before)'
++  token: '*** (after)'
+ kind: Secret
+ metadata:
+   labels:
+# is removed when no controller of an older release is registered any more
+diff -u live/ConfigMap/default/old bundle/ConfigMap/default/old
+--- live/ConfigMap/default/old
++++ bundle/ConfigMap/default/old
+@@ -1,9 +0,0 @@
+-apiVersion: v1
+-data:
+-  a: "1"
+-kind: ConfigMap
+-metadata:
+-  labels:
+-    applyset.kubernetes.io/part-of: applyset-Usm-vjRFYAuMwHKzhQvwVRPNPxTJu2hXW3kX8qTKfrs-v1
+-  name: old
+-  namespace: default
+`
+	if diff := cmp.Diff(partOf(want), partOf(out)); code != exitDiffers || errs != "" || diff != "" {
+		t.Errorf("got exit %d, %s and (-want +got):\n%s", code, errs, diff)
+	}
+
+	c.want(exitTrouble, `sidecar: ConfigMap "default/wrong": `, "bundle", "diff", writeBundle(t, "release: 1.1.0", settingsBefore, wrongMap), kubeconfig)
+	c.want(exitDiffers, "diff -u live/StorageClass/", "bundle", "diff", kubeconfig) // the built-in bundle
+	c.want(exitTrouble, "no such file", "bundle", "diff", "nowhere", kubeconfig)
+	c.want(exitTrouble, `kubeconfig "nowhere"`, "bundle", "diff", before, "--kubeconfig=nowhere")
+	c.want(exitUsage, "--kubeconfig: want a file", "bundle", "diff", before)
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	c.want(exitTrouble, "apiserver out of reach", "bundle", "diff", before, kubeconfig)
+}
+
+// partOf leaves out the name of the set.
+func partOf(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if before, _, found := strings.Cut(line, "part-of: "); found {
+			lines[i] = before + "part-of"
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestPrintDiff(t *testing.T) {
+	form := func(v string) map[string]any { return map[string]any{"kind": "X", "value": v} }
+	var out bytes.Buffer
+	err := printDiff(&out, reconcile.Preview{PruneHeld: "the brake\x1b[2J is on", Objects: []reconcile.Previewed{
+		{Kind: "X", Name: "same", Action: reconcile.ActionNone},
+		{Kind: "X", Name: "new", Action: reconcile.ActionCreate, Message: "not checked", Wanted: form("1")},
+		{Kind: "X", Name: "again", Action: reconcile.ActionRecreate, Live: form("1"), Wanted: form("2")},
+		{Kind: "X", Name: "held", Action: reconcile.ActionHold, Live: form("1")},
+	}})
+	const want = `# not checked
+diff -u live/X/new bundle/X/new
+--- live/X/new
++++ bundle/X/new
+@@ -0,0 +1,2 @@
++kind: X
++value: "1"
+# is deleted and created again: a field cannot be changed
+diff -u live/X/again bundle/X/again
+--- live/X/again
++++ bundle/X/again
+@@ -1,2 +1,2 @@
+ kind: X
+-value: "1"
++value: "2"
+# not removed, though the bundle lacks it: 1 object; the brake [2J is on
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if code, own := errors.AsType[exitError](err); !own || code.code != exitDiffers {
+		t.Errorf("got %v", err)
+	}
+}
