@@ -34,7 +34,7 @@ objects as they are.`,
 	})
 	root.SuggestionsMinimumDistance = 2
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(p.runCommand(), p.statusCommand(), p.waitReadyCommand(), p.nodeCommand(), p.bundleCommand(), p.versionCommand(), p.completionCommand())
+	root.AddCommand(p.runCommand(), p.statusCommand(), p.waitReadyCommand(), p.nodeCommand(), p.bundleCommand(), p.planCommand(), p.versionCommand(), p.completionCommand())
 	return root
 }
 

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/internal/etcd/etcdtest"
+	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/status"
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+// planRig is an etcd with a fleet in it.
+type planRig struct {
+	command
+	raw *clientv3.Client
+}
+
+func newPlanRig(t *testing.T) planRig {
+	server := etcdtest.New(t)
+	return planRig{command: command{T: t, endpoint: server.Endpoints()[0]}, raw: server.Client(t)}
+}
+
+func (r planRig) put(key string, value []byte) {
+	r.Helper()
+	if _, err := r.raw.Put(r.Context(), "/lockstep/"+key, string(value)); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// clear leaves nothing.
+func (r planRig) clear() {
+	r.Helper()
+	if _, err := r.raw.Delete(r.Context(), "/lockstep/", clientv3.WithPrefix()); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// nodes registers controllers that run the bundle in dir; the last of them
+// leads.
+func (r planRig) nodes(dir string, ids ...string) {
+	r.Helper()
+	b := mustLoad(r.T, dir)
+	for i, id := range ids {
+		r.put("nodes/"+id, fleet.Encode(protocol.Node{
+			ID: protocol.NodeID(id), Version: b.Version, MinReconciler: b.Constraints.MinReconciler, Digest: b.Digest,
+			Roles: protocol.Roles{Controller: true},
+		}))
+		election := string(protocol.Campaigning)
+		if i == len(ids)-1 {
+			election = string(protocol.Leading)
+		}
+		value, err := proto.Marshal(&lockstepv1.Presence{Instance: id, Ready: true, Reason: string(protocol.Ready), Election: election})
+		if err != nil {
+			r.Fatal(err)
+		}
+		r.put("presence/"+id, value)
+	}
+}
+
+// done makes the status tell that the objects are those of the bundle in dir.
+func (r planRig) done(dir string) {
+	r.Helper()
+	b := mustLoad(r.T, dir)
+	value, err := status.Encode(protocol.Target(protocol.Status{ContentEpoch: 1}, localOf(b)), noon)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.put("kubernetes/reconciler/status", value)
+}
+
+func mustLoad(t *testing.T, dir string) *bundle.Bundle {
+	t.Helper()
+	b, err := bundle.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func constraints(release, m, a string) string {
+	return "release: " + release + "\nminReconcilerRelease: " + m + "\nminApiserverRelease: " + a
+}
+
+func TestPlan(t *testing.T) {
+	r := newPlanRig(t)
+	older := writeBundle(t, constraints("1.0.0", "1.0.0", "1.0.0"), settingsBefore)
+	raised := writeBundle(t, constraints("1.1.0", "1.0.0", "1.1.0"), settingsAfter)
+	deadlock := writeBundle(t, constraints("1.1.0", "1.1.0", "1.1.0"), settingsAfter)
+
+	r.want(exitOK, "A new cluster: the first node makes the objects", "plan", "--bundle", older)
+	r.nodes(older, "cp-1", "cp-3", "cp-2")
+	r.done(older)
+
+	code, out, errs := r.run("plan", "--bundle", raised)
+	const want = `BUNDLE  test 1.1.0, minReconcilerRelease 1.0.0, minApiserverRelease 1.1.0
+NOW     DONE 1.0.0 min 1.0.0, 3 of 3 ready, cp-2 leads
+
+STEP  NODE  RELEASE         READY MEANWHILE  READY AFTER  LEADS  STATUS AFTER          WAITS FOR
+1     cp-1  1.0.0 -> 1.1.0  2 of 3           3 of 3       cp-1   DONE 1.0.0 min 1.0.0  cp-2, cp-3
+2     cp-3  1.0.0 -> 1.1.0  2 of 3           3 of 3       cp-1   DONE 1.0.0 min 1.0.0  cp-2
+3     cp-2  1.0.0 -> 1.1.0  2 of 3           3 of 3       cp-1   DONE 1.1.0 min 1.1.0  -
+
+1  cp-1 leads
+   cp-1 waits for cp-2: runs release 1.0.0, below 1.1.0, which the new objects need; upgrade it
+   cp-1 waits for cp-3: runs release 1.0.0, below 1.1.0, which the new objects need; upgrade it
+2  cp-1 waits for cp-2: runs release 1.0.0, below 1.1.0, which the new objects need; upgrade it
+3  cp-1 restricts the status to nodes that fit before and after: version 1.0.0, minimum 1.1.0
+   cp-1 makes the objects those of release 1.1.0
+
+OBJECTS  not looked at: no --kubeconfig
+
+It rolls out cleanly: upgrade one node at a time, and wait until it is ready before the next.
+`
+	if diff := cmp.Diff(want, out); code != exitOK || errs != "" || diff != "" {
+		t.Errorf("got exit %d, %s and (-want +got):\n%s", code, errs, diff)
+	}
+
+	r.want(exitNotReady, "Deadlock  cp-1  it is not ready until cp-2 is upgraded (step 3), and the objects wait for cp-2, cp-3: cannot be rolled out from 1.0.0",
+		"plan", "--bundle", deadlock)
+	r.want(exitNotReady, "sidecar: test 1.1.0 does not roll out cleanly: 2 obstacles", "plan", "--bundle", deadlock)
+	r.want(exitOK, "Nothing to do: all nodes run this bundle.", "plan", "--bundle", older)
+	r.want(exitOK, "Nothing rolls: all nodes are of this release", "plan", "--bundle", writeBundle(t, constraints("1.0.0", "1.0.0", "1.0.0"), settingsAfter))
+
+	// Back across a raised minimum.
+	r.nodes(raised, "cp-1", "cp-3", "cp-2")
+	r.done(raised)
+	r.want(exitNotReady, "Outage                cp-2  while it is upgraded no node is ready", "plan", "--bundle", older)
+
+	// The upgrade is not done: one node is dead, and its record is corrupt then.
+	r.nodes(older, "cp-3")
+	r.want(exitNotReady, "UpgradeUnderWay  -  the upgrade before this one is not done (upgradeReady is false): the status is DONE at 1.1.0, and the nodes are of 1.0.0, 1.1.0",
+		"plan", "--bundle", writeBundle(t, constraints("1.2.0", "1.0.0", "1.0.0"), settingsAfter))
+	if _, err := r.raw.Delete(t.Context(), "/lockstep/presence/cp-3"); err != nil {
+		t.Fatal(err)
+	}
+	r.want(exitNotReady, "sidecar node remove cp-3 --confirm-stopped", "plan", "--bundle", raised)
+	r.put("nodes/cp-3", []byte("\xff"))
+	r.want(exitNotReady, "RecordCorrupt  cp-3  its record is corrupt: it is not a node record", "plan", "--bundle", raised)
+	r.put("kubernetes/reconciler/status", []byte("\xff"))
+	r.want(exitNotReady, "StatusCorrupt  -", "plan", "--bundle", raised)
+
+	r.want(exitFailed, "no such file", "plan", "--bundle", "nowhere")
+	r.want(exitUsage, "unexpected argument", "plan", raised)
+	r.want(exitUsage, "want one of table, json", "plan", "-o", "yaml")
+	r.endpoint = "nowhere"
+	r.want(exitUsage, "(set by LOCKSTEP_ETCD_SERVERS)", "plan")
+}
+
+func TestPlanWithObjects(t *testing.T) {
+	r := newPlanRig(t)
+	api := cluster.NewAPIServer(t)
+	older := writeBundle(t, constraints("1.0.0", "1.0.0", "1.0.0"), settingsBefore, oldMap)
+	newer := writeBundle(t, constraints("1.1.0", "1.0.0", "1.0.0"), settingsAfter, secret("aGVsbG8="))
+	kubeconfig := "--kubeconfig=" + api.Kubeconfig()
+	r.nodes(older, "cp-1", "cp-2", "cp-3")
+	applyBundle(t, api, older)
+	r.done(older)
+
+	code, out, errs := r.run("plan", "--bundle", newer, kubeconfig, "-o", "json")
+	var got planReport
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatalf("%v in\n%s%s", err, out, errs)
+	}
+	wantDiffering := []objectReport{
+		{Action: "created", Object: `Secret "default/token"`}, {Action: "changed", Object: `ConfigMap "default/settings"`},
+		{Action: "pruned", Object: `ConfigMap "default/old"`},
+	}
+	if diff := cmp.Diff(wantDiffering, got.Objects.Differing); code != exitOK || !got.Clean || diff != "" {
+		t.Errorf("got exit %d, clean %t, %s (-want +got):\n%s", code, got.Clean, errs, diff)
+	}
+	if len(got.Steps) != 3 || !got.Steps[0].Changed || got.Steps[1].Removed || !got.Steps[2].Removed || strings.Contains(out, "null") {
+		t.Errorf("got %s", out)
+	}
+	r.want(exitOK, "OBJECTS  1 created, 1 changed, 1 pruned, 2 unchanged; written in step 1, pruned in step 3\n", "plan", "--bundle", newer, kubeconfig)
+
+	wrong := writeBundle(t, constraints("1.1.0", "1.0.0", "1.0.0"), settingsAfter, wrongMap)
+	r.want(exitNotReady, "ObjectsFail  -  the API server refuses 1 object as things are now", "plan", "--bundle", wrong, kubeconfig)
+	r.want(exitNotReady, `failed   ConfigMap "default/wrong"`, "plan", "--bundle", wrong, kubeconfig)
+
+	// What is there without a status tells that the cluster is not new.
+	r.clear()
+	r.want(exitOK, "(first)", "plan", "--bundle", newer, kubeconfig)
+	if err := api.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	r.want(exitFailed, "apiserver out of reach", "plan", "--bundle", newer, kubeconfig)
+	t.Log("an apiserver that is away is told after", time.Since(began))
+}

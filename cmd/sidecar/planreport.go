@@ -1,0 +1,195 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+)
+
+// planReport is a plan as `plan -o json` prints it. Lists are never null.
+type planReport struct {
+	Bundle    bundleReport     `json:"bundle"`
+	Clean     bool             `json:"clean"`
+	Now       momentReport     `json:"now"`
+	Steps     []stepReport     `json:"steps"`
+	Obstacles []obstacleReport `json:"obstacles"`
+	Objects   *objectsReport   `json:"objects"` // null: the API was not asked
+}
+
+type bundleReport struct {
+	Name                 string `json:"name"`
+	Release              string `json:"release"`
+	Version              string `json:"version"`
+	MinReconcilerRelease string `json:"minReconcilerRelease"`
+	MinAPIServerRelease  string `json:"minApiserverRelease"`
+	Digest               string `json:"digest"`
+}
+
+// momentReport is how things stand between two steps.
+type momentReport struct {
+	State                    string       `json:"state"`   // empty: there is no status
+	Version                  string       `json:"version"` // of the status
+	MinimumCompatibleRelease string       `json:"minimumCompatibleRelease"`
+	Leader                   string       `json:"leader"` // empty: nobody, or not known
+	Nodes                    []gateReport `json:"nodes"`
+	Blockers                 []waitReport `json:"blockers"` // whom the leader waits for
+	UpgradeReady             *bool        `json:"upgradeReady,omitempty"`
+}
+
+type gateReport struct {
+	ID      string `json:"id"`
+	Release string `json:"release"`
+	Alive   bool   `json:"alive"`
+	Ready   bool   `json:"ready"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+type waitReport struct {
+	ID      string `json:"id"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// stepReport is one step of the rollout.
+type stepReport struct {
+	Kind    string        `json:"kind"` // upgrade, reload, start
+	Node    string        `json:"node"` // of upgrade
+	From    string        `json:"from"`
+	To      string        `json:"to"`
+	While   *momentReport `json:"while"` // of upgrade: while the node is away
+	After   momentReport  `json:"after"`
+	Events  []string      `json:"events"`
+	Changed bool          `json:"objectsChanged"` // the objects become those of the bundle
+	Removed bool          `json:"objectsRemoved"` // what the bundle lacks is removed
+}
+
+type obstacleReport struct {
+	Kind    string `json:"kind"`
+	Node    string `json:"node"` // empty: none alone
+	Message string `json:"message"`
+}
+
+// objectsReport is what becomes of the objects.
+type objectsReport struct {
+	Counts    map[string]int `json:"counts"` // by action
+	PruneHeld string         `json:"pruneHeld"`
+	Differing []objectReport `json:"differing"` // all but the unchanged
+	failing   int            // of those that are required
+}
+
+type objectReport struct {
+	Action  string `json:"action"`
+	Object  string `json:"object"`
+	Message string `json:"message"`
+}
+
+// The kinds of obstacles that the objects put up.
+const (
+	obstacleObjects = "ObjectsFail"
+	obstaclePrune   = "RemovalHeld"
+)
+
+func newPlanReport(b *bundle.Bundle, in protocol.Rollout, objects *objectsReport) planReport {
+	f := protocol.Foresee(in)
+	upgradeReady := protocol.UpgradeReady(in.Status, in.Fleet)
+	out := planReport{
+		Bundle: bundleReport{
+			Name: b.Name, Release: b.Version.Release.String(), Version: b.Version.String(), Digest: b.Digest,
+			MinReconcilerRelease: b.Constraints.MinReconciler.String(), MinAPIServerRelease: b.Constraints.MinApiserver.String(),
+		},
+		Now: newMomentReport(f.Now), Steps: []stepReport{}, Obstacles: []obstacleReport{}, Objects: objects,
+	}
+	out.Now.UpgradeReady = &upgradeReady
+	for _, m := range f.Moves {
+		out.Steps = append(out.Steps, newStepReport(m))
+	}
+	for _, o := range f.Obstacles {
+		out.Obstacles = append(out.Obstacles, obstacleReport{Kind: string(o.Kind), Node: string(o.Node), Message: o.Message})
+	}
+	out.Obstacles = append(out.Obstacles, objects.obstacles(b)...)
+	out.Clean = len(out.Obstacles) == 0
+	return out
+}
+
+func newStepReport(m protocol.Move) stepReport {
+	out := stepReport{
+		Kind: moveName(m.Kind), Node: string(m.Node), From: m.From.String(), To: m.To.String(), After: newMomentReport(m.After),
+		Events: append([]string{}, m.Events...), Changed: m.Changed, Removed: m.Removed,
+	}
+	switch m.Kind {
+	case protocol.MoveUpgrade:
+		while := newMomentReport(m.While)
+		out.While = &while
+	case protocol.MoveStart:
+		out.From = ""
+	case protocol.MoveReload, protocol.MoveUnset:
+	}
+	return out
+}
+
+func moveName(k protocol.MoveKind) string {
+	switch k {
+	case protocol.MoveUpgrade:
+		return "upgrade"
+	case protocol.MoveReload:
+		return "reload"
+	case protocol.MoveStart:
+		return "start"
+	case protocol.MoveUnset:
+	}
+	return ""
+}
+
+func newMomentReport(m protocol.Moment) momentReport {
+	out := momentReport{Leader: string(m.Leader), Nodes: []gateReport{}, Blockers: []waitReport{}}
+	if s := m.Status.Status; m.Status.Kind == protocol.StatusPresent {
+		out.State, out.Version, out.MinimumCompatibleRelease = s.State.String(), s.Version.String(), s.MinCompatible.String()
+	}
+	for _, g := range m.Gates {
+		out.Nodes = append(out.Nodes, gateReport{
+			ID: string(g.Node), Release: g.Release.String(), Alive: g.Alive,
+			Ready: g.Verdict.Ready, Reason: string(g.Verdict.Reason), Message: g.Verdict.Message,
+		})
+	}
+	for _, b := range m.Step.Blockers {
+		out.Blockers = append(out.Blockers, waitReport{ID: string(b.Node), Reason: string(b.Reason), Message: b.Message})
+	}
+	return out
+}
+
+func newObjectsReport(p reconcile.Preview) *objectsReport {
+	out := &objectsReport{Counts: map[string]int{}, PruneHeld: p.PruneHeld, Differing: []objectReport{}}
+	for _, a := range reconcile.Actions() {
+		out.Counts[string(a)] = p.Count(a)
+		for _, o := range p.Objects {
+			if o.Action != a || a == reconcile.ActionNone {
+				continue
+			}
+			out.Differing = append(out.Differing, objectReport{Action: string(a), Object: o.String(), Message: o.Message})
+			if a == reconcile.ActionFail && o.Required {
+				out.failing++
+			}
+		}
+	}
+	return out
+}
+
+// obstacles says where the objects keep the status from becoming DONE. A nil
+// report has none.
+func (r *objectsReport) obstacles(b *bundle.Bundle) []obstacleReport {
+	var out []obstacleReport
+	if r == nil {
+		return nil
+	}
+	if r.failing > 0 {
+		out = append(out, obstacleReport{Kind: obstacleObjects, Message: fmt.Sprintf(
+			"the API server refuses %s as things are now, and while one fails the status does not become DONE: see OBJECTS", count(r.failing, "object"))})
+	}
+	if b.PruneImmediately && r.Counts[string(reconcile.ActionHold)] > 0 {
+		out = append(out, obstacleReport{Kind: obstaclePrune, Message: "the bundle wants removals at once, and they are held: " + r.PruneHeld})
+	}
+	return out
+}

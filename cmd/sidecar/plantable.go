@@ -1,0 +1,181 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lockstep-dev/lockstep/reconcile"
+)
+
+// planTable prints a plan for people. The last line is what they look for.
+type planTable struct{ table }
+
+func (t planTable) write(r planReport) {
+	b := r.Bundle
+	t.rows([][]string{
+		{"BUNDLE", fmt.Sprintf("%s %s, minReconcilerRelease %s, minApiserverRelease %s", b.Name, b.Version, b.MinReconcilerRelease, b.MinAPIServerRelease)},
+		{"NOW", nowText(r.Now)},
+	})
+	if len(r.Steps) > 0 {
+		fmt.Fprintln(t.w)
+		t.rows(stepRows(r.Steps))
+		fmt.Fprintln(t.w)
+		t.rows(eventRows(r))
+	}
+	t.objectsOf(r)
+	t.section("OBSTACLES", obstacleRows(r.Obstacles))
+	fmt.Fprintf(t.w, "\n%s\n", conclusion(r))
+}
+
+func nowText(m momentReport) string {
+	out := statusText(m) + ", " + readyText(&m) + " ready"
+	if m.Leader != "" {
+		out += ", " + m.Leader + " leads"
+	}
+	if m.UpgradeReady != nil && !*m.UpgradeReady {
+		out += ", not ready for the next upgrade"
+	}
+	return out
+}
+
+func statusText(m momentReport) string {
+	if m.State == "" {
+		return "no status"
+	}
+	return fmt.Sprintf("%s %s min %s", m.State, m.Version, m.MinimumCompatibleRelease)
+}
+
+// readyText reads "2 of 3".
+func readyText(m *momentReport) string {
+	if m == nil {
+		return "-"
+	}
+	ready := 0
+	for _, n := range m.Nodes {
+		if n.Ready {
+			ready++
+		}
+	}
+	return fmt.Sprintf("%d of %d", ready, len(m.Nodes))
+}
+
+func stepRows(steps []stepReport) [][]string {
+	rows := [][]string{{"STEP", "NODE", "RELEASE", "READY MEANWHILE", "READY AFTER", "LEADS", "STATUS AFTER", "WAITS FOR"}}
+	for i, s := range steps {
+		rows = append(rows, []string{
+			strconv.Itoa(i + 1), nodeText(s), releaseText(s), readyText(s.While), readyText(&s.After),
+			orDash(s.After.Leader), statusText(s.After), orDash(waitsFor(s.After)),
+		})
+	}
+	return rows
+}
+
+func nodeText(s stepReport) string {
+	if s.Kind == "reload" {
+		return "(all)"
+	}
+	return s.Node
+}
+
+func releaseText(s stepReport) string {
+	switch {
+	case s.Kind == "start":
+		return s.To
+	case s.Kind == "reload":
+		return s.To + ", folder changes"
+	case s.From == s.To:
+		return s.To + ", restart"
+	}
+	return s.From + " -> " + s.To
+}
+
+func waitsFor(m momentReport) string {
+	var ids []string
+	for _, b := range m.Blockers {
+		ids = append(ids, b.ID)
+	}
+	return strings.Join(ids, ", ")
+}
+
+// eventRows say what happens in each step, where something does.
+func eventRows(r planReport) [][]string {
+	var rows [][]string
+	for i, s := range r.Steps {
+		number := strconv.Itoa(i + 1)
+		for _, event := range append(s.Events, waits(s.After)...) {
+			rows = append(rows, []string{number, event})
+			number = ""
+		}
+	}
+	return rows
+}
+
+// waits says why the leader waits, once for each reason.
+func waits(m momentReport) []string {
+	var out []string
+	for _, b := range m.Blockers {
+		out = append(out, fmt.Sprintf("%s waits for %s: %s", m.Leader, b.ID, b.Message))
+	}
+	return out
+}
+
+func (t planTable) objectsOf(r planReport) {
+	if r.Objects == nil {
+		fmt.Fprint(t.w, "\nOBJECTS  not looked at: no --kubeconfig\n")
+		return
+	}
+	var counts []string
+	for _, a := range reconcile.Actions() {
+		if n := r.Objects.Counts[string(a)]; n > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", n, a))
+		}
+	}
+	fmt.Fprintf(t.w, "\nOBJECTS  %s%s\n", cmp.Or(strings.Join(counts, ", "), "none"), clean(when(r)))
+	var rows [][]string
+	for _, o := range r.Objects.Differing {
+		rows = append(rows, []string{o.Action, o.Object, o.Message})
+	}
+	t.rows(rows)
+}
+
+// when says in which step objects change and go.
+func when(r planReport) string {
+	var out []string
+	changed := slices.IndexFunc(r.Steps, func(s stepReport) bool { return s.Changed })
+	if changed >= 0 {
+		out = append(out, fmt.Sprintf("written in step %d", changed+1))
+	}
+	removed := slices.IndexFunc(r.Steps, func(s stepReport) bool { return s.Removed })
+	if removed >= 0 && r.Objects.Counts[string(reconcile.ActionPrune)] > 0 {
+		out = append(out, fmt.Sprintf("pruned in step %d", removed+1))
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return "; " + strings.Join(out, ", ")
+}
+
+func obstacleRows(obstacles []obstacleReport) [][]string {
+	var rows [][]string
+	for _, o := range obstacles {
+		rows = append(rows, []string{o.Kind, orDash(o.Node), o.Message})
+	}
+	return rows
+}
+
+func conclusion(r planReport) string {
+	switch {
+	case !r.Clean:
+		return "It does NOT roll out cleanly: see OBSTACLES."
+	case len(r.Steps) == 0:
+		return "Nothing to do: all nodes run this bundle."
+	case r.Steps[0].Kind == "start":
+		return "A new cluster: the first node makes the objects, and is ready when they are there."
+	case slices.ContainsFunc(r.Steps, func(s stepReport) bool { return s.Kind == "upgrade" }):
+		return "It rolls out cleanly: upgrade one node at a time, and wait until it is ready before the next."
+	}
+	return "Nothing rolls: all nodes are of this release, and the objects change as soon as the folder does."
+}
