@@ -140,6 +140,11 @@ upgrade b: [a c] then [a b c], DONE 1.1.0 min 0.0.0, c leads
 upgrade a: [b c] then [a b c], DONE 1.1.0 min 0.0.0, c leads
 NodeWithdrawn a: it has withdrawn from the election, for its own apiserver is out of reach or refuses its user: repair that before
 `},
+		{"all withdrew", Rollout{Fleet: with(rollingFleet("1.0.0"), 0, func(r *Record) { r.Presence.Election = Withdrawn }), Status: doneAt("1.0.0", "0.0.0"), Bundle: bundleOf("1.1.0", "0.0.0", "0.0.0")}, `
+upgrade a: [] then [a], DONE 1.0.0 min 0.0.0,  leads
+NodeWithdrawn a: it has withdrawn from the election, for its own apiserver is out of reach or refuses its user: repair that before
+Unfinished : when all that are alive are upgraded, the objects are still not those of the bundle: nobody may lead
+`},
 		{"a node that is not ready already", Rollout{Fleet: with(three(), 2, func(r *Record) { r.Presence.Ready, r.Presence.Reason = false, Starting }), Status: doneAt("1.0.0", "0.0.0"), Bundle: bundleOf("1.1.0", "0.0.0", "0.0.0")}, `
 upgrade a: [b] then [a b], DONE 1.1.0 min 0.0.0, a leads
 upgrade c: [a b] then [a b c], DONE 1.1.0 min 0.0.0, a leads
@@ -246,5 +251,33 @@ func checkRule(t *testing.T, in Rollout, from, minimum Release) {
 				}
 			}
 		}
+	}
+}
+
+// TestForeseeTakesConstraintsFromTheMark: a record does not tell the A of what
+// its node runs.
+func TestForeseeTakesConstraintsFromTheMark(t *testing.T) {
+	in := Rollout{
+		Fleet: rollingFleet("1.0.0"), Status: doneAt("1.1.0", "0.5.0"), Bundle: bundleOf("1.2.0", "0.0.0", "1.2.0"),
+		Mark: Mark{Kind: MarkPresent, FirstDone: true, Entries: []Content{
+			{Release: rel("1.0.0"), Digest: "other", Constraints: Constraints{MinApiserver: rel("0.1.0")}, Epoch: 1},
+			{Release: rel("1.0.0"), Digest: "d1.0.0", Constraints: Constraints{MinApiserver: rel("0.2.0")}, Epoch: 2},
+		}},
+	}
+	record := in.Fleet.Records[0]
+	if got := newWorld(in).local(record).Constraints.MinApiserver; got != rel("0.2.0") {
+		t.Errorf("by the mark: got %s", got)
+	}
+	in.Mark = Mark{}
+	if got := newWorld(in).local(record).Constraints.MinApiserver; got != rel("0.5.0") {
+		t.Errorf("by the status: got %s", got)
+	}
+	in.Status.Status.MinCompatible = rel("1.1.0")
+	if got := newWorld(in).local(record).Constraints.MinApiserver; got != rel("1.0.0") {
+		t.Errorf("never above its release: got %s", got)
+	}
+	record.Node.Digest = "d1.2.0"
+	if got := newWorld(in).local(record).Constraints.MinApiserver; got != rel("1.2.0") {
+		t.Errorf("by the bundle: got %s", got)
 	}
 }

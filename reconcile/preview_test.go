@@ -1,6 +1,7 @@
 package reconcile_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -197,9 +198,13 @@ func TestPreviewHidesSecrets(t *testing.T) {
 	if want := "map[gone:*** other:*** (before) same:***] map[more:*** other:*** (after) same:***]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
+	all, err := json.Marshal(p)
+	if err != nil || !strings.Contains(string(all), "(before)") {
+		t.Fatalf("got %s, %v", all, err)
+	}
 	for _, word := range []string{"hunter", "aHVudGVy"} {
-		if strings.Contains(fmt.Sprint(p.Objects), word) {
-			t.Errorf("the preview tells: %s", p.Objects)
+		if strings.Contains(string(all), word) {
+			t.Errorf("the preview tells: %s", all)
 		}
 	}
 	if len(p.Objects) != 4+fenceObjects {
