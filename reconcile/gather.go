@@ -166,7 +166,7 @@ func (g gatherer) objects(ctx context.Context, gvk schema.GroupVersionKind, stat
 	if !state.served || !state.resource.Listable {
 		return nil, state, nil
 	}
-	var listed []*kube.Object
+	var listed kube.List
 	err := g.read(ctx, func(ctx context.Context) (err error) {
 		switch d {
 		case recent:
@@ -189,8 +189,9 @@ func (g gatherer) objects(ctx context.Context, gvk schema.GroupVersionKind, stat
 		}
 		return nil, state, err
 	}
-	out := make(map[key]*kube.Object, len(listed))
-	for _, obj := range listed {
+	state.version = listed.Version
+	out := make(map[key]*kube.Object, len(listed.Objects))
+	for _, obj := range listed.Objects {
 		out[keyOf(gvk.GroupKind(), obj)] = obj
 	}
 	return out, state, nil

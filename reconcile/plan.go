@@ -228,7 +228,8 @@ type kindTable map[schema.GroupVersionKind]kindState
 type kindState struct {
 	resource kube.Resource
 	served   bool
-	err      error // why it could not be found out, or its objects not be listed
+	err      error  // why it could not be found out, or its objects not be listed
+	version  string // of the list of its objects; empty: there is none
 }
 
 // resource returns where want is kept, or why it cannot be applied.

@@ -49,6 +49,6 @@ func (s set) parentKey() key {
 func parentResource() kube.Resource {
 	return kube.Resource{
 		GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
-		Name:             "configmaps", Namespaced: true, Listable: true,
+		Name:             "configmaps", Namespaced: true, Listable: true, Watchable: true,
 	}
 }

@@ -75,6 +75,12 @@ type Request struct {
 func (c *Client) Do(ctx context.Context, r Request) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, MaxTimeout)
 	defer cancel()
+	query := url.Values{}
+	maps.Copy(query, r.Query)
+	deadline, _ := ctx.Deadline()
+	// Milliseconds, rounded up: 0 would mean the server's own minute.
+	query.Set("timeout", fmt.Sprintf("%dms", max(1, time.Until(deadline).Milliseconds())))
+	r.Query = query
 	req, err := c.request(ctx, r)
 	if err != nil {
 		return nil, err
@@ -88,14 +94,19 @@ func (c *Client) Do(ctx context.Context, r Request) ([]byte, error) {
 	if err != nil {
 		return nil, transportError(ctx, err)
 	}
-	if works(resp.StatusCode) {
-		now := time.Now()
-		c.answered.Store(&now)
-	}
+	c.note(resp.StatusCode)
 	if resp.StatusCode >= http.StatusMultipleChoices {
 		return nil, statusError(r, resp, body)
 	}
 	return body, nil
+}
+
+// note remembers an answer.
+func (c *Client) note(code int) {
+	if works(code) {
+		now := time.Now()
+		c.answered.Store(&now)
+	}
 }
 
 // works reports whether an answer shows an API that can be worked with: it is
@@ -118,17 +129,12 @@ func (c *Client) Answered() time.Time {
 }
 
 func (c *Client) request(ctx context.Context, r Request) (_ *http.Request, err error) {
-	query := url.Values{}
-	maps.Copy(query, r.Query)
-	deadline, _ := ctx.Deadline() // Do has set one
-	// Milliseconds, rounded up: 0 would mean the server's own minute.
-	query.Set("timeout", fmt.Sprintf("%dms", max(1, time.Until(deadline).Milliseconds())))
 	u := *c.base
 	u.RawPath = strings.TrimSuffix(u.EscapedPath(), "/") + r.Path
 	if u.Path, err = url.PathUnescape(u.RawPath); err != nil {
 		return nil, fmt.Errorf("make request: %w", err)
 	}
-	u.RawQuery = query.Encode()
+	u.RawQuery = r.Query.Encode()
 	req, err := http.NewRequestWithContext(ctx, r.Verb, u.String(), bytes.NewReader(r.Body))
 	if err != nil {
 		return nil, fmt.Errorf("make request: %w", err)

@@ -116,10 +116,11 @@ func TestList(t *testing.T) {
 	pages := map[string]string{"": "p1", "p1": "p2", "p2": ""}
 	c := newClient(t, func(w http.ResponseWriter, req *http.Request) {
 		next := pages[req.URL.Query().Get("continue")]
-		_, _ = w.Write([]byte(`{"apiVersion":"x.test/v1","kind":"ThingList","metadata":{"continue":` + strconv.Quote(next) + `},"items":[{"metadata":{"name":"a` + next + `"}}]}`))
+		_, _ = w.Write([]byte(`{"apiVersion":"x.test/v1","kind":"ThingList","metadata":{"resourceVersion":"7","continue":` + strconv.Quote(next) + `},"items":[{"metadata":{"name":"a` + next + `"}}]}`))
 	})
-	objects, err := c.List(t.Context(), things, "a=b")
-	if err != nil || len(objects) != 3 || objects[2].GetName() != "a" || objects[0].GetKind() != "Thing" {
+	list, err := c.List(t.Context(), things, "a=b")
+	objects := list.Objects
+	if err != nil || list.Version != "7" || len(objects) != 3 || objects[2].GetName() != "a" || objects[0].GetKind() != "Thing" {
 		t.Errorf("got %v, %v, want three pages of one", objects, err)
 	}
 }

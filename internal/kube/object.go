@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 
@@ -28,39 +29,53 @@ func (c *Client) Get(ctx context.Context, r Resource, namespace, name string) (*
 	return c.object(ctx, Request{Verb: http.MethodGet, Path: r.Path(namespace, name)})
 }
 
+// List is what a list brought.
+type List struct {
+	Objects []*Object
+	// Version is the resourceVersion of the whole: a watch from it on misses
+	// nothing.
+	Version string
+}
+
 // List reads all objects of r with the label selector, in all namespaces, as
 // they are now.
-func (c *Client) List(ctx context.Context, r Resource, selector string) ([]*Object, error) {
-	return c.list(ctx, r, url.Values{"labelSelector": {selector}, "limit": {pageSize}}, "")
+func (c *Client) List(ctx context.Context, r Resource, selector string) (List, error) {
+	return c.list(ctx, r, "", url.Values{"labelSelector": {selector}, "limit": {pageSize}}, "")
+}
+
+// ListSelected is List of what query selects in a namespace, or in all ("").
+func (c *Client) ListSelected(ctx context.Context, r Resource, namespace string, query url.Values) (List, error) {
+	return c.list(ctx, r, namespace, maps.Clone(query), "")
 }
 
 // ListMetadata is List with nothing but the objects' metadata.
-func (c *Client) ListMetadata(ctx context.Context, r Resource, selector string) ([]*Object, error) {
-	return c.list(ctx, r, url.Values{"labelSelector": {selector}, "limit": {pageSize}}, metadataOnly)
+func (c *Client) ListMetadata(ctx context.Context, r Resource, selector string) (List, error) {
+	return c.list(ctx, r, "", url.Values{"labelSelector": {selector}, "limit": {pageSize}}, metadataOnly)
 }
 
 // ListRecentMetadata is ListMetadata as the apiserver remembers it, which may be
 // some time ago. It is for what is checked again: an apiserver lets a list that
 // has to be of now wait for up to 0.1 s, where there was one just before and the
 // store has changed since.
-func (c *Client) ListRecentMetadata(ctx context.Context, r Resource, selector string) ([]*Object, error) {
-	return c.list(ctx, r, url.Values{"labelSelector": {selector}, "resourceVersion": {"0"}}, metadataOnly)
+func (c *Client) ListRecentMetadata(ctx context.Context, r Resource, selector string) (List, error) {
+	return c.list(ctx, r, "", url.Values{"labelSelector": {selector}, "resourceVersion": {"0"}}, metadataOnly)
 }
 
-func (c *Client) list(ctx context.Context, r Resource, query url.Values, accept string) ([]*Object, error) {
-	var out []*Object
+func (c *Client) list(ctx context.Context, r Resource, namespace string, query url.Values, accept string) (List, error) {
+	var out List
 	for {
-		body, err := c.Do(ctx, Request{Verb: http.MethodGet, Path: r.Path("", ""), Query: query, Accept: accept})
+		body, err := c.Do(ctx, Request{Verb: http.MethodGet, Path: r.Path(namespace, ""), Query: query, Accept: accept})
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", r.Name, err)
+			return List{}, fmt.Errorf("list %s: %w", r.Name, err)
 		}
 		var page unstructured.UnstructuredList
 		if err := page.UnmarshalJSON(body); err != nil {
-			return nil, fmt.Errorf("list %s: %w", r.Name, err)
+			return List{}, fmt.Errorf("list %s: %w", r.Name, err)
 		}
 		for i := range page.Items {
-			out = append(out, &page.Items[i])
+			out.Objects = append(out.Objects, &page.Items[i])
 		}
+		out.Version = page.GetResourceVersion() // that of the first page, in each
 		if page.GetContinue() == "" {
 			return out, nil
 		}

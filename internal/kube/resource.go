@@ -21,6 +21,7 @@ type Resource struct {
 	Namespaced bool
 	HasStatus  bool // status is a subresource: writes of the object do not touch it
 	Listable   bool
+	Watchable  bool
 }
 
 // Path is where an object is; without a name, where all of the namespace are;
@@ -76,6 +77,7 @@ func byKind(gv schema.GroupVersion, served []metav1.APIResource) map[string]Reso
 		out[r.Kind] = Resource{
 			GroupVersionKind: gv.WithKind(r.Kind), Name: r.Name, Namespaced: r.Namespaced,
 			HasStatus: status[r.Name], Listable: slices.Contains(r.Verbs, "list"),
+			Watchable: slices.Contains(r.Verbs, "watch"),
 		}
 	}
 	return out

@@ -1,0 +1,134 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// metadataOfOne asks for objects without their contents.
+const metadataOfOne = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+// watchTime is how long a watch is asked to last at least; up to twice that, so
+// that those of many clients do not end at once.
+const watchTime = 5 * time.Minute
+
+// Event is one line of a watch. A watch.Bookmark has an object with nothing but
+// a resourceVersion.
+type Event struct {
+	Type   watch.EventType
+	Object *Object
+}
+
+// Stream is a watch that is open. It is used by one goroutine.
+type Stream struct {
+	ctx    context.Context // of the open connection, for the words of an error
+	cancel context.CancelFunc
+	body   io.Closer
+	lines  *json.Decoder
+}
+
+// Watch asks what changes from now on among what query selects in a namespace,
+// or in all ("") of them: it needs the resourceVersion from which on, and may
+// have a selector. It returns once the
+// server has agreed; the stream lives until it is closed, ctx ends, or the
+// server has had enough.
+func (c *Client) Watch(ctx context.Context, r Resource, namespace string, query url.Values) (*Stream, error) {
+	return c.watch(ctx, r, namespace, query, "")
+}
+
+// WatchMetadata is Watch with nothing but the objects' metadata.
+func (c *Client) WatchMetadata(ctx context.Context, r Resource, namespace string, query url.Values) (*Stream, error) {
+	return c.watch(ctx, r, namespace, query, metadataOfOne)
+}
+
+func (c *Client) watch(ctx context.Context, r Resource, namespace string, query url.Values, accept string) (*Stream, error) {
+	q := url.Values{
+		"watch": {"true"}, "allowWatchBookmarks": {"true"},
+		"timeoutSeconds": {strconv.Itoa(int((watchTime + rand.N(watchTime)).Seconds()))},
+	}
+	for name, values := range query {
+		q[name] = values
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	// Only the beginning has a limit: the server answers at once.
+	late := time.AfterFunc(MaxTimeout, cancel)
+	s, err := c.open(ctx, Request{Verb: http.MethodGet, Path: r.Path(namespace, ""), Query: q, Accept: accept})
+	if !late.Stop() && err == nil {
+		err = errors.Join(transportError(ctx, context.DeadlineExceeded), s.body.Close())
+	}
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("watch %s: %w", r.Name, err)
+	}
+	s.ctx, s.cancel = ctx, cancel
+	return s, nil
+}
+
+// open sends a request whose answer does not end.
+func (c *Client) open(ctx context.Context, r Request) (*Stream, error) {
+	req, err := c.request(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, transportError(ctx, err)
+	}
+	c.note(resp.StatusCode)
+	if resp.StatusCode < http.StatusMultipleChoices {
+		return &Stream{body: resp.Body, lines: json.NewDecoder(resp.Body)}, nil
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, transportError(ctx, err)
+	}
+	return nil, statusError(r, resp, body)
+}
+
+// Close ends the watch.
+func (s *Stream) Close() error {
+	s.cancel()
+	return s.body.Close()
+}
+
+// Next waits for the next event. io.EOF says that the server ended the watch in
+// good order. What the server says instead of an event is an
+// *apierrors.StatusError, like "too old resource version" (apierrors.IsResourceExpired,
+// IsGone); after that, and any other error, the stream is of no use.
+func (s *Stream) Next() (Event, error) {
+	var line struct {
+		Type   watch.EventType `json:"type"`
+		Object json.RawMessage `json:"object"`
+	}
+	switch err := s.lines.Decode(&line); {
+	case errors.Is(err, io.EOF):
+		return Event{}, io.EOF
+	case err != nil:
+		return Event{}, transportError(s.ctx, err)
+	}
+	if line.Type == watch.Error {
+		var status metav1.Status
+		if err := json.Unmarshal(line.Object, &status); err != nil {
+			return Event{}, fmt.Errorf("read a watch: %w", err)
+		}
+		return Event{}, &apierrors.StatusError{ErrStatus: status}
+	}
+	obj := &Object{}
+	if err := obj.UnmarshalJSON(line.Object); err != nil {
+		return Event{}, fmt.Errorf("read a watch: %w", err)
+	}
+	return Event{Type: line.Type, Object: obj}, nil
+}
