@@ -1,6 +1,8 @@
 package reconcile
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
@@ -13,6 +15,10 @@ type metrics struct {
 	lastSuccess prometheus.Gauge
 	objects     *prometheus.GaugeVec
 	writes      *prometheus.CounterVec
+	repairs     *prometheus.CounterVec
+	repairTime  prometheus.Histogram
+	fights      prometheus.Gauge
+	watching    prometheus.Gauge
 }
 
 // The results of a pass.
@@ -46,6 +52,26 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "lockstep_reconcile_writes_total",
 			Help: "Writes of objects that took effect, by verb. In a quiet cluster it stands still; if it does not, another writer changes the same objects.",
 		}, []string{"verb"}),
+		repairs: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "lockstep_reconcile_repairs_total",
+			Help: "Objects that somebody else had changed or deleted and that were put back at once, by verb. The log names them.",
+		}, []string{"verb"}),
+		repairTime: f.NewHistogram(prometheus.HistogramOpts{
+			Name:    "lockstep_reconcile_repair_duration_seconds",
+			Help:    "How long it took to put an object back, from when its repair was begun; a fight's pauses do not count.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5},
+		}),
+		fights: f.NewGauge(prometheus.GaugeOpts{
+			Name: "lockstep_reconcile_fights",
+			Help: "Objects that another writer keeps changing back, so that repairs are slowed down. Above 0 needs a person: /status names objects, field managers and fields (reconcile.drift.fights).",
+		}),
+		watching: f.NewGauge(prometheus.GaugeOpts{
+			Name: "lockstep_reconcile_watching",
+			Help: "1 while all kinds of the set are watched for drift. On a leader that is done it should be 1: /status says why it is not (reconcile.drift.problem). On others it is 0.",
+		}),
+	}
+	for _, v := range verbs() {
+		m.repairs.WithLabelValues(string(v))
 	}
 	for _, result := range []string{resultComplete, resultIncomplete, resultError} {
 		m.passes.WithLabelValues(result)
@@ -78,4 +104,17 @@ func (m *metrics) passed(r Report, result string) {
 		m.lastSuccess.Set(float64(r.LastSuccess.UnixMilli()) / 1000)
 	}
 	m.show(r)
+}
+
+func (m *metrics) repaired(v verb, took time.Duration) {
+	m.repairs.WithLabelValues(string(v)).Inc()
+	m.repairTime.Observe(took.Seconds())
+}
+
+func (m *metrics) kept(d Drift) {
+	m.fights.Set(float64(len(d.Fights)))
+	m.watching.Set(0)
+	if d.Watching {
+		m.watching.Set(1)
+	}
 }

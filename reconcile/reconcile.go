@@ -76,7 +76,7 @@ func (c Config) defaults() Config {
 }
 
 // Reconciler makes the objects of one set. Its methods may be called from many
-// goroutines; one pass runs at a time.
+// goroutines; one pass runs at a time, and none beside Keep.
 type Reconciler struct {
 	cfg     Config
 	set     set
@@ -86,7 +86,13 @@ type Reconciler struct {
 	report  *event.Value[Report]
 	log     *slog.Logger
 
-	turn chan struct{} // holds one token: whoever has it makes the pass
+	turn chan struct{} // holds one token: whoever has it makes the pass, or keeps what it left
+
+	// What follows belongs to whoever has the turn.
+	passed   *pass    // the last one, if it is done and was not kept yet
+	keeping  *keeping // of the last one that was kept; nil: another pass was begun
+	quarrels quarrels
+	drift    Drift // as the report shows it
 
 	mu       sync.Mutex // mu guards what follows
 	prepared preparedBundle
@@ -118,12 +124,14 @@ func New(cfg Config) (*Reconciler, error) {
 		log:      cfg.Log.With("worker", "reconcile"),
 		turn:     make(chan struct{}, 1),
 		accepted: map[key]accepted{},
+		quarrels: quarrels{},
 	}
 	r.turn <- struct{}{}
 	return r, nil
 }
 
-// Report is what the last pass came to. It is written by Reconcile alone.
+// Report is what the last pass came to, and what was repaired since. It is
+// written by Reconcile and Keep, of which one runs at a time.
 func (r *Reconciler) Report() *event.Value[Report] { return r.report }
 
 // Answered returns when the API last answered a request, other than by
@@ -143,9 +151,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, work protocol.Work, lease fu
 		defer func() { r.turn <- struct{}{} }()
 	}
 	began := time.Now()
+	r.passed, r.keeping = nil, nil
 	p, err := r.newPass(work, lease, quiet)
 	if err == nil {
 		err = p.run(ctx)
+	}
+	if err == nil && p.done {
+		r.passed = p
 	}
 	last := r.report.Get()
 	report := last

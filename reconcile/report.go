@@ -30,7 +30,21 @@ type Report struct {
 	Failures      []Failure // the first maxFailures of them
 	TotalFailures int
 
+	Drift Drift
+
 	DigestInUse string // of the bundle that the last pass was for
+}
+
+// Drift is what became of the objects between the passes (DESIGN 6.5).
+type Drift struct {
+	// Watching: every kind of the set, and its parent, are watched. Only a leader
+	// that has nothing else to do does.
+	Watching bool
+	// Problem is why a kind is not watched though it should be; empty: none.
+	Problem    string
+	Repairs    int64     // objects put back by this process between passes
+	LastRepair time.Time // zero: none
+	Fights     []Fight   // by object
 }
 
 // Failure is one object that could not be brought to its wanted form, or be

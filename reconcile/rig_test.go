@@ -218,14 +218,18 @@ func configMap(name string, data ...string) string {
 // wire counts the requests of the Reconciler, and can break them.
 type wire struct {
 	mu       sync.Mutex // mu guards what follows
-	requests []string   // "VERB path"
+	requests []string   // "VERB path"; WATCH is one
 	fault    func(req *http.Request, next http.RoundTripper) (*http.Response, error)
 }
 
 func (w *wire) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		w.mu.Lock()
-		w.requests = append(w.requests, req.Method+" "+req.URL.Path)
+		verb := req.Method
+		if req.URL.Query().Get("watch") != "" {
+			verb = "WATCH"
+		}
+		w.requests = append(w.requests, verb+" "+req.URL.Path)
 		fault := w.fault
 		w.mu.Unlock()
 		if fault != nil {
@@ -296,4 +300,5 @@ func isVerb(verb, part string) func(*http.Request) bool {
 var _ interface {
 	Survey(ctx context.Context, work protocol.Work, quiet time.Time) (protocol.Mark, error)
 	Reconcile(ctx context.Context, work protocol.Work, lease func() time.Time, quiet time.Time) (protocol.Outcome, error)
+	Keep(ctx context.Context, work protocol.Work, lease func() time.Time) (protocol.Outcome, error)
 } = (*reconcile.Reconciler)(nil)

@@ -125,7 +125,7 @@ func (p *pass) outcome() protocol.Outcome {
 // report is what people see, made over the last report.
 func (p *pass) report(last Report) Report {
 	out := Report{
-		LastSuccess: last.LastSuccess, DigestInUse: p.bundle.Digest,
+		Drift: last.Drift, LastSuccess: last.LastSuccess, DigestInUse: p.bundle.Digest,
 		Desired: len(p.wanted), Owed: len(p.prune.removals) + len(p.stuck), PruneHeld: p.prune.held,
 	}
 	for _, v := range p.written {

@@ -1,0 +1,161 @@
+package reconcile
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lockstep-dev/lockstep/internal/kube"
+)
+
+// What a change of an object means (DESIGN 6.5) is decided here, from metadata
+// alone, so that a change which is not ours to put right costs no request. The
+// API server keeps a record of who set which field (managedFields): whoever
+// changes or removes a field that we set takes it out of our entries. While those
+// are the same, down to their times, nothing of ours was changed, however often
+// others write a status, or fields that no bundle names.
+
+// held is an object as it was when it was last known to be in place.
+type held struct {
+	uid     types.UID
+	version string
+	own     string // our entries of managedFields, as ownEntries prints them
+}
+
+func heldAs(live *kube.Object) held {
+	return held{uid: live.GetUID(), version: live.GetResourceVersion(), own: ownEntries(live)}
+}
+
+// ownEntries prints our entries of managedFields in a form to be compared. It
+// reads what a watch brought without decoding the rest.
+func ownEntries(live *kube.Object) string {
+	all, _, _ := unstructured.NestedFieldNoCopy(live.Object, "metadata", "managedFields")
+	entries, _ := all.([]any)
+	var own []any
+	for _, e := range entries {
+		entry, _ := e.(map[string]any)
+		if entry["manager"] == kube.FieldManager && entry["subresource"] == nil {
+			own = append(own, entry)
+		}
+	}
+	data, err := json.Marshal(own)
+	if err != nil {
+		return "" // it was JSON a moment ago; without it we are merely in doubt
+	}
+	return string(data)
+}
+
+// news is what a watch, or a list that takes its place, tells of an object.
+type news struct {
+	key     key
+	obj     *kube.Object // nil: a list does not have it any more
+	gone    bool
+	version string // of the change; of the list, where obj is nil
+}
+
+// finding says what news mean.
+type finding int
+
+const (
+	findOld     finding = iota + 1 // known already: our own write, or older than what is known
+	findAside                      // somebody changed what is not ours
+	findWaiting                    // it is being deleted; its end will be news again
+	findDrift                      // it may have to be put back: one apply tells, and does it
+	findBeyond                     // one apply is not enough: a full pass is due
+)
+
+// kept is an object that is kept in place.
+type kept struct {
+	key    key
+	want   wanted        // of an object of the bundle or the fence
+	where  kube.Resource // where it is kept
+	parent bool          // it is the set's parent, and want is empty
+	held   held
+
+	news *news // the newest that nothing was done about yet
+	busy bool  // a repair is under way
+}
+
+// stale reports whether n tells nothing that it.held does not know.
+func (it *kept) stale(n *news) bool {
+	switch {
+	case n.gone && n.obj != nil:
+		return n.obj.GetUID() != it.held.uid // an earlier one of its name
+	case n.gone:
+		return !newer(n.version, it.held.version)
+	}
+	return !newer(n.obj.GetResourceVersion(), it.held.version)
+}
+
+// newer reports whether a was written after b, two resource versions of one
+// object. The API server's are numbers that grow (KEP-5504); what is no number
+// is newer if it differs, which costs a look.
+func newer(a, b string) bool {
+	x, errA := strconv.ParseUint(a, 10, 64)
+	y, errB := strconv.ParseUint(b, 10, 64)
+	if errA != nil || errB != nil {
+		return a != b
+	}
+	return x > y
+}
+
+// judgeNews says what n means for an object of the bundle or the fence, where
+// this leader's content has the given epoch.
+func judgeNews(it *kept, n *news, epoch int64) finding {
+	switch {
+	case it.stale(n):
+		return findOld
+	case n.gone && isDefinition(it.key.GroupKind):
+		return findBeyond // all that was in it went with it
+	case n.gone:
+		return findDrift
+	case n.obj.GetDeletionTimestamp() != nil:
+		return findWaiting
+	}
+	stamped, whole := readStamp(n.obj.GetAnnotations())
+	switch {
+	case stamped.epoch > epoch:
+		return findBeyond // of a newer leader, or garbage: it has to be decided anew
+	case whole && n.obj.GetUID() == it.held.uid && ownEntries(n.obj) == it.held.own && metadataStands(it.want, n.obj):
+		return findAside
+	}
+	return findDrift
+}
+
+// metadataStands reports whether labels, annotations and form are those wanted.
+// managedFields show who wrote them, but not a second write under our own name
+// within one second.
+func metadataStands(w wanted, live *kube.Object) bool {
+	return live.GetAnnotations()[annotationForm] == w.form &&
+		matches(w.obj.Object["metadata"], live.Object["metadata"], nil)
+}
+
+// judgeParentNews says what n means for the parent, which a finished pass left
+// with r and c.
+func judgeParentNews(it *kept, n *news, s set, r record, c contents) finding {
+	switch {
+	case it.stale(n):
+		return findOld
+	case n.gone:
+		return findDrift
+	case n.obj.GetDeletionTimestamp() != nil:
+		return findWaiting
+	}
+	p := decodeParent(n.obj)
+	want, err := p.with(s, r, c)
+	switch {
+	case err != nil || p.known && !p.record.sameContent(r):
+		return findBeyond // what may be in the API is not for us alone to say
+	case p.stands(want, r):
+		return findAside
+	}
+	return findDrift
+}
+
+// stranger reports whether news of an object that the bundle lacks ask for a full
+// pass: it is new, and of the set, as what a former leader created late is.
+func stranger(n *news, known map[types.UID]bool) bool {
+	return !n.gone && !known[n.obj.GetUID()] && isMember(n.obj) && mayPrune(n.key.GroupKind, n.obj)
+}

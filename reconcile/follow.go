@@ -1,0 +1,159 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/lockstep-dev/lockstep/internal/kube"
+)
+
+const (
+	// watchStands is how long a watch has to last for what went wrong before not
+	// to count.
+	watchStands = 10 * time.Second
+	// refusedPause is the pause before a watch is asked for again that this user
+	// may not have.
+	refusedPause = time.Minute
+)
+
+// follow keeps a watch open until ctx ends, and tells what it brings. An error
+// says why it cannot be kept; nothing of what happened meanwhile is lost on the
+// pass that follows.
+func (k *keeper) follow(ctx context.Context, w *watched) error {
+	for failures := 0; ; {
+		began := time.Now()
+		err := k.stream(ctx, w)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if time.Since(began) > watchStands {
+			failures = 0
+		}
+		failures++
+		refused := apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsMethodNotSupported(err)
+		switch {
+		case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
+			w.version = "" // compacted: a list tells what happened meanwhile
+		case refused:
+			k.tell(ctx, message{from: w, problem: err.Error()})
+			if err := sleep(ctx, refusedPause); err != nil {
+				return err
+			}
+			failures = 0
+			continue
+		case apierrors.IsNotFound(err):
+			k.rec.catalog.forget(w.resource.GroupVersionKind)
+			return &DriftError{Reason: fmt.Sprintf("the kind %s is gone", w.gk), Err: err}
+		}
+		if failures >= maxAttempts {
+			return &DriftError{Reason: fmt.Sprintf("the watch of %s cannot be kept", w.gk), Err: orEnded(err)}
+		}
+		if failures > 1 || err != nil && w.version != "" {
+			k.tell(ctx, message{from: w})
+			if err := pause(ctx, failures, orEnded(err)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// errEnded says that the server ended a watch in good order.
+var errEnded = errors.New("the server ends it at once")
+
+func orEnded(err error) error {
+	if err == nil {
+		return errEnded
+	}
+	return err
+}
+
+// stream opens the watch and tells what it brings until it ends; nil: the server
+// has ended it in good order. w.version moves with it, so that the next one goes
+// on from there.
+func (k *keeper) stream(ctx context.Context, w *watched) error {
+	if w.version == "" {
+		if err := k.relist(ctx, w); err != nil {
+			return err
+		}
+	}
+	s, err := k.openStream(ctx, w)
+	if err != nil {
+		return err
+	}
+	defer s.Close() // what it has to say was said
+	k.tell(ctx, message{from: w, open: true})
+	for {
+		e, err := s.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		w.version = e.Object.GetResourceVersion()
+		if e.Type == watch.Bookmark {
+			continue
+		}
+		k.tell(ctx, message{from: w, news: &news{
+			key: keyOf(w.gk, e.Object), obj: e.Object, gone: e.Type == watch.Deleted, version: w.version,
+		}})
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (k *keeper) openStream(ctx context.Context, w *watched) (*kube.Stream, error) {
+	query := maps.Clone(w.query)
+	query.Set("resourceVersion", w.version)
+	if w.whole {
+		return k.rec.client.Watch(ctx, w.resource, w.namespace, query)
+	}
+	return k.rec.client.WatchMetadata(ctx, w.resource, w.namespace, query)
+}
+
+// relist tells what is there now, where no watch can tell what happened.
+func (k *keeper) relist(ctx context.Context, w *watched) error {
+	var list kube.List
+	a := api{client: k.rec.client, lease: endless, unsure: new(atomic.Bool)}
+	err := a.read(ctx, func(ctx context.Context) (err error) {
+		if w.whole {
+			list, err = k.rec.client.ListSelected(ctx, w.resource, w.namespace, w.query)
+		} else {
+			list, err = k.rec.client.ListMetadata(ctx, w.resource, k.rec.set.selector())
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	there := map[key]bool{}
+	for _, obj := range list.Objects {
+		n := &news{key: keyOf(w.gk, obj), obj: obj, version: obj.GetResourceVersion()}
+		there[n.key] = true
+		k.tell(ctx, message{from: w, news: n})
+	}
+	for _, name := range sortedKeys(k.objects) {
+		if name.GroupKind == w.gk && !there[name] && k.objects[name].parent == w.whole {
+			k.tell(ctx, message{from: w, news: &news{key: name, gone: true, version: list.Version}})
+		}
+	}
+	w.version = list.Version
+	return nil
+}
+
+// tell sends a message to the loop, which hears all until ctx ends.
+func (k *keeper) tell(ctx context.Context, m message) {
+	select {
+	case <-ctx.Done():
+	case k.messages <- m:
+	}
+}

@@ -1,0 +1,402 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// keeping is what a complete pass left, and what became of it since. It belongs
+// to whoever has the turn.
+type keeping struct {
+	content  protocol.Content
+	leader   int64 // epoch
+	objects  map[key]*kept
+	optional map[key]bool       // wanted, but the pass could not make them
+	known    map[types.UID]bool // of the set, but not wanted
+	record   record             // of the parent
+	contents contents
+	watched  []*watched
+}
+
+// left returns what a pass that is done leaves to be kept. Reading it takes a
+// while with many objects, so that nobody should wait for it.
+func (p *pass) left() *keeping {
+	out := &keeping{
+		content: p.work.Content, leader: p.work.LeaderEpoch, objects: map[key]*kept{}, optional: map[key]bool{},
+		known: map[types.UID]bool{}, record: p.record().finished(p.work.Content, p.work.LeaderEpoch), contents: p.contents(nil),
+	}
+	for _, w := range p.wanted {
+		live, in := p.found.live[w.gvk][w.key], p.plan.inPlace[w.key]
+		if live == nil || in.version != live.GetResourceVersion() {
+			out.optional[w.key] = true
+			continue
+		}
+		out.objects[w.key] = &kept{key: w.key, want: w, where: p.found.kinds[w.gvk].resource, held: heldAs(live)}
+	}
+	for _, gvk := range kindsOf(p.wanted) {
+		for k, live := range p.found.live[gvk] {
+			if out.objects[k] == nil {
+				out.known[live.GetUID()] = true
+			}
+		}
+		if state := p.found.kinds[gvk]; state.served && state.resource.Watchable && state.version != "" {
+			out.watched = append(out.watched, &watched{
+				gk: gvk.GroupKind(), resource: state.resource, version: state.version,
+				query: url.Values{"labelSelector": {p.rec.set.selector()}},
+			})
+		}
+	}
+	s := p.rec.set
+	out.objects[s.parentKey()] = &kept{key: s.parentKey(), where: parentResource(), parent: true, held: heldAs(p.parent.obj)}
+	// The parent may have been written long ago, so that there is no
+	// resourceVersion to begin with.
+	out.watched = append(out.watched, &watched{
+		gk: s.parentKey().GroupKind, resource: parentResource(), namespace: s.namespace, whole: true,
+		query: url.Values{"fieldSelector": {"metadata.name=" + s.name}},
+	})
+	return out
+}
+
+// DriftError says that repairs alone do not keep the objects as they should be: a
+// full pass is due.
+type DriftError struct {
+	Reason string
+	Err    error // nil: there is none
+}
+
+// Error says why.
+func (e *DriftError) Error() string {
+	if e.Err == nil {
+		return e.Reason
+	}
+	return e.Reason + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *DriftError) Unwrap() error { return e.Err }
+
+// Keep keeps the objects as the pass left them that was just done for work: it
+// watches them, and puts back what others change, one apply for each (DESIGN 6.5).
+// It returns when ctx ends, or with an error that says why a full pass is due.
+// Nothing is written after lease(), as in Reconcile. Outcome.Unsure alone is set.
+func (r *Reconciler) Keep(ctx context.Context, work protocol.Work, lease func() time.Time) (protocol.Outcome, error) {
+	select {
+	case <-ctx.Done():
+		return protocol.Outcome{}, context.Cause(ctx)
+	case <-r.turn:
+		defer func() { r.turn <- struct{}{} }()
+	}
+	if r.passed != nil {
+		r.keeping, r.passed = r.passed.left(), nil
+	}
+	if b := r.cfg.Bundle.Get(); r.keeping == nil || r.keeping.content != work.Content || b == nil || b.Digest != work.Content.Digest {
+		return protocol.Outcome{}, &DriftError{Reason: "no complete pass of this content has just been made"}
+	}
+	k := &keeper{
+		rec: r, keeping: r.keeping, lease: lease, messages: make(chan message),
+		done: make(chan repair, r.cfg.Concurrency), // as many as there can be
+		open: map[*watched]bool{}, problems: map[*watched]string{},
+	}
+	err := k.run(ctx)
+	k.open, k.problems = nil, nil
+	k.show()
+	// A request that could not land any more by now is no concern of a successor.
+	unsure := !k.unsure.IsZero() && time.Since(k.unsure) < protocol.DrainTime
+	return protocol.Outcome{Unsure: unsure}, err
+}
+
+// keeper is one run of Keep. All of it belongs to one goroutine; the watches
+// and repairs, which have their own, send it messages.
+type keeper struct {
+	*keeping
+	rec      *Reconciler
+	lease    func() time.Time
+	messages chan message
+	done     chan repair
+
+	queue    []*kept // drifted, to be repaired in this order
+	running  int     // repairs
+	unsure   time.Time
+	open     map[*watched]bool
+	problems map[*watched]string // why one is not open
+	end      error               // why a full pass is due; nil: none is
+}
+
+// message is what a watch tells.
+type message struct {
+	from    *watched
+	news    *news
+	open    bool   // where news is nil: it stands now
+	problem string // where news is nil: why it does not
+}
+
+// repair is one object being put back.
+type repair struct {
+	object *kept
+	cause  *news
+	seen   time.Time // when the news were heard
+	before held
+	result result
+	err    error
+	unsure bool
+}
+
+// run is the loop: hear what happened, start the repairs that are due. No
+// goroutine of it runs any more when it returns.
+func (k *keeper) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var workers sync.WaitGroup
+	defer func() {
+		cancel(nil)
+		workers.Wait()
+		for range k.running {
+			k.took(<-k.done)
+		}
+	}()
+	for _, w := range k.watched {
+		workers.Go(func() {
+			if err := k.follow(ctx, w); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	// What was heard before, and not done, is judged anew.
+	for _, o := range k.objects {
+		o.busy = false
+		k.consider(o)
+	}
+	clock := time.NewTimer(0)
+	defer clock.Stop()
+	for {
+		clock.Reset(k.start(ctx, &workers))
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case m := <-k.messages:
+			k.hear(m)
+		case r := <-k.done:
+			k.running--
+			k.took(r)
+		case <-clock.C:
+		}
+		if k.end != nil {
+			return k.end
+		}
+	}
+}
+
+// hear takes a message.
+func (k *keeper) hear(m message) {
+	if m.news == nil {
+		if k.open[m.from] != m.open || k.problems[m.from] != m.problem {
+			k.open[m.from], k.problems[m.from] = m.open, m.problem
+			k.show()
+		}
+		return
+	}
+	o, found := k.objects[m.news.key]
+	if found && o.parent != m.from.whole {
+		return // the parent has a watch of its own
+	}
+	if !found {
+		if !k.optional[m.news.key] && stranger(m.news, k.known) {
+			k.end = &DriftError{Reason: fmt.Sprintf("%s is of the set, and the bundle lacks it", m.news.key)}
+		}
+		return
+	}
+	if o.news == nil || newer(m.news.version, o.news.version) {
+		o.news = m.news
+	}
+	k.consider(o)
+}
+
+// consider judges the news of an object that no repair is under way for.
+func (k *keeper) consider(o *kept) {
+	if o.busy || o.news == nil {
+		return
+	}
+	switch k.judge(o) {
+	case findOld, findWaiting:
+		o.news = nil
+	case findAside:
+		o.held, o.news = heldAs(o.news.obj), nil
+	case findBeyond:
+		k.end = &DriftError{Reason: o.key.String() + " was changed in a way that needs one"}
+	case findDrift:
+		if !slices.Contains(k.queue, o) {
+			k.queue = append(k.queue, o)
+		}
+	}
+}
+
+func (k *keeper) judge(o *kept) finding {
+	if o.parent {
+		return judgeParentNews(o, o.news, k.rec.set, k.record, k.contents)
+	}
+	return judgeNews(o, o.news, k.content.Epoch)
+}
+
+// start starts the repairs that are due, and returns how long it is until time
+// alone makes a difference.
+func (k *keeper) start(ctx context.Context, workers *sync.WaitGroup) time.Duration {
+	now, wait := time.Now(), time.Hour
+	if next := k.rec.quarrels.settle(now); !next.IsZero() {
+		wait = next.Sub(now)
+	}
+	if !slices.EqualFunc(k.rec.quarrels.fights(), k.rec.report.Get().Drift.Fights, sameFight) {
+		k.show()
+	}
+	k.queue = slices.DeleteFunc(k.queue, func(o *kept) bool {
+		if o.news == nil {
+			return true // what came after it asks for nothing
+		}
+		due := k.rec.quarrels.notBefore(o.key)
+		if k.running == k.rec.cfg.Concurrency || now.Before(due) {
+			if now.Before(due) {
+				wait = min(wait, due.Sub(now))
+			}
+			return false
+		}
+		r := repair{object: o, cause: o.news, seen: now, before: o.held}
+		o.news, o.busy = nil, true
+		k.running++
+		workers.Go(func() { k.done <- k.repair(ctx, r) })
+		return true
+	})
+	return wait
+}
+
+// repair puts an object back. It runs beside the loop, and reads nothing that
+// the loop changes.
+func (k *keeper) repair(ctx context.Context, r repair) repair {
+	a := api{client: k.rec.client, lease: k.lease, unsure: new(atomic.Bool)}
+	live := r.cause.obj
+	if r.cause.gone {
+		live = nil // of what is gone, or has lost its label, nothing counts
+	}
+	if r.object.parent {
+		r.result, r.err = k.repairParent(ctx, a, live)
+	} else {
+		c := change{wanted: r.object.want, resource: r.object.where, live: live}
+		one := applier{api: a, change: c, content: k.content}
+		r.result, r.err = one.run(ctx)
+	}
+	r.unsure = a.unsure.Load()
+	return r
+}
+
+func (k *keeper) repairParent(ctx context.Context, a api, live *kube.Object) (result, error) {
+	var p parent
+	verb := verbCreate
+	if live != nil {
+		p, verb = decodeParent(live), verbApply
+	}
+	want, err := p.with(k.rec.set, k.record, k.contents)
+	if err != nil {
+		return result{}, err
+	}
+	written, err := a.writeParent(ctx, p, k.rec.set, want)
+	return result{verb: verb, live: written.obj}, err
+}
+
+// took notes what a repair came to.
+func (k *keeper) took(r repair) {
+	o := r.object
+	o.busy = false
+	if r.unsure {
+		k.unsure = time.Now()
+	}
+	switch {
+	case r.err != nil || r.result.failure != "":
+		if o.news == nil {
+			o.news = r.cause // it still is to be done
+		}
+		if k.end == nil {
+			k.end = why(r)
+		}
+		return
+	case !o.parent:
+		k.rec.accept(map[key]accepted{o.key: acceptedAs(o.want, r.result.live)})
+		k.rec.metrics.wrote(r.result.verb)
+	}
+	o.held = heldAs(r.result.live)
+	if r.result.verb != verbNone {
+		k.repaired(r)
+	}
+	k.consider(o)
+}
+
+// why says why a full pass is due after a repair that did not succeed.
+func why(r repair) error {
+	out := &DriftError{Reason: "put back " + r.object.key.String(), Err: r.err}
+	if r.err == nil {
+		out.Err = errors.New(r.result.failure)
+	}
+	return out
+}
+
+// repaired counts a repair, and finds fights.
+func (k *keeper) repaired(r repair) {
+	var seen *kube.Object
+	if !r.cause.gone {
+		seen = r.cause.obj
+	}
+	by := blame(r.before.own, seen)
+	q := k.rec.quarrels.of(r.object.key)
+	begun := q.repaired(time.Now(), by)
+	attrs := []any{
+		"object", r.object.key.String(), "verb", string(r.result.verb), "fieldManager", by.manager, "fields", by.fields,
+	}
+	switch {
+	case begun:
+		k.rec.log.Warn("fight with another writer, repairs are slowed down", append(attrs, "repairs", q.count)...)
+	case q.pause == 0:
+		k.rec.log.Info("object put back", attrs...)
+	default:
+		k.rec.log.Debug("object put back", attrs...)
+	}
+	k.rec.metrics.repaired(r.result.verb, time.Since(r.seen))
+	k.rec.drift.Repairs++
+	k.rec.drift.LastRepair = time.Now()
+	k.show()
+}
+
+// show publishes how the objects are kept.
+func (k *keeper) show() {
+	d := &k.rec.drift
+	d.Fights, d.Watching, d.Problem = k.rec.quarrels.fights(), len(k.watched) > 0, ""
+	for _, w := range k.watched {
+		d.Watching = d.Watching && k.open[w]
+		if d.Problem == "" {
+			d.Problem = k.problems[w]
+		}
+	}
+	report := k.rec.report.Get()
+	report.Drift = *d
+	k.rec.metrics.kept(*d)
+	k.rec.report.Set(report)
+}
+
+func sameFight(a, b Fight) bool { return a.Object == b.Object && a.Repairs == b.Repairs }
+
+// watched is a watch of one kind, or of the parent.
+type watched struct {
+	gk        schema.GroupKind
+	resource  kube.Resource
+	namespace string // of the parent
+	query     url.Values
+	whole     bool   // not metadata alone: it is that of the parent
+	version   string // from which on; empty: a list has to tell. Its goroutine's
+}
