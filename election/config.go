@@ -29,6 +29,10 @@ type Applier interface {
 	// ErrNotDue counts as an API that is out of reach. It ends soon after ctx
 	// does, with requests that are under way answered if that may be.
 	Reconcile(ctx context.Context, work protocol.Work, lease func() time.Time, quiet time.Time) (protocol.Outcome, error)
+	// Keep keeps the objects as the complete pass over work left them that was
+	// just made, until ctx ends: what others change is put back. An error says
+	// why a full pass is due. The lease is as in Reconcile, and so is the end.
+	Keep(ctx context.Context, work protocol.Work, lease func() time.Time) (protocol.Outcome, error)
 	// Answered returns when the API last answered a request of either, on the
 	// monotonic clock; zero: never. Refusals of the user and failures of the
 	// server do not count.

@@ -50,6 +50,12 @@ type api struct {
 	answered  time.Time
 	quiet     []time.Time // that passes got
 	unsure    bool        // passes leave a request of unknown outcome behind
+	keeping   []string    // what was to be kept
+	kept      int         // how often that ended
+	drift     chan error  // what is sent ends it
+	// letGo, where not nil, is called when it ends.
+	letGo      func()
+	keptUnsure bool // a repair has left a request of unknown outcome behind
 	// stopping, where not nil, is called by a pass that was stopped, while it
 	// still runs.
 	stopping func()
@@ -101,6 +107,26 @@ func (a applier) Survey(context.Context, protocol.Work, time.Time) (protocol.Mar
 		a.answered = time.Now()
 	}
 	return a.mark, a.fail
+}
+
+func (a applier) Keep(ctx context.Context, w protocol.Work, lease func() time.Time) (protocol.Outcome, error) {
+	a.mu.Lock()
+	drift, stopping := a.drift, a.letGo
+	a.keeping = append(a.keeping, a.node+" "+w.Content.Release.String())
+	a.mu.Unlock()
+	var err error
+	select {
+	case <-ctx.Done():
+		err = ctx.Err()
+	case err = <-drift:
+	}
+	if stopping != nil {
+		stopping()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.kept++
+	return protocol.Outcome{Unsure: a.keptUnsure}, err
 }
 
 func (a applier) Reconcile(ctx context.Context, w protocol.Work, lease func() time.Time, quiet time.Time) (protocol.Outcome, error) {

@@ -8,7 +8,8 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// job is a survey or a pass that is under way. A nil job is none.
+// job is a survey or a pass that is under way, or the objects being kept after
+// it. A nil job is none.
 type job struct {
 	step   protocol.Step
 	cancel context.CancelFunc
@@ -28,6 +29,34 @@ func (j *job) finished() <-chan struct{} {
 	return j.done
 }
 
+// keeps reports whether the job has no end of its own.
+func (j *job) keeps() bool { return j != nil && j.step.Kind == protocol.StepHold }
+
+// hold sees to it that the objects are kept as the step's work left them, if it
+// has one. Once that has ended, nothing keeps them before the next pass.
+func (l *leadership) hold(ctx context.Context, step protocol.Step) {
+	if l.job.keeps() && l.job.step.Work == step.Work {
+		return
+	}
+	l.stop()
+	l.e.setState(func(s State) State { s.Working = false; return s })
+	if l.wedged || l.lapsed || step.Work.Content == (protocol.Content{}) {
+		return
+	}
+	l.begin(ctx, step, time.Time{})
+}
+
+// begin starts the job of a step.
+func (l *leadership) begin(ctx context.Context, step protocol.Step, quiet time.Time) {
+	jobCtx, cancel := context.WithCancel(ctx)
+	j := &job{step: step, cancel: cancel, done: make(chan struct{})}
+	l.job = j
+	go func() {
+		defer close(j.done)
+		j.run(jobCtx, l.e.cfg.Applier, l.session.ValidUntil, quiet)
+	}()
+}
+
 // work sees to it that the step's job is under way: a job of the same step goes
 // on, one of another step is stopped first. After a failure it waits.
 func (l *leadership) work(ctx context.Context, step protocol.Step) {
@@ -41,20 +70,13 @@ func (l *leadership) work(ctx context.Context, step protocol.Step) {
 	if l.tryingSince.IsZero() {
 		l.tryingSince = l.now
 	}
-	jobCtx, cancel := context.WithCancel(ctx)
-	j := &job{step: step, cancel: cancel, done: make(chan struct{})}
-	l.job = j
 	if step.Kind == protocol.StepReconcile {
 		l.mark = l.mark.With(step.Work.Content) // as the pass is about to write it
 		if l.progress.Finished != step.Work.Content {
 			l.progress.Finished = protocol.Content{} // other content is about to be there
 		}
 	}
-	quiet := l.quiet(step.Work.Content)
-	go func() {
-		defer close(j.done)
-		j.run(jobCtx, l.e.cfg.Applier, l.session.ValidUntil, quiet)
-	}()
+	l.begin(ctx, step, l.quiet(step.Work.Content))
 	l.e.setState(func(s State) State { s.Working = true; return s })
 }
 
@@ -62,6 +84,8 @@ func (j *job) run(ctx context.Context, applier Applier, lease func() time.Time, 
 	switch j.step.Kind {
 	case protocol.StepSurvey:
 		j.mark, j.err = applier.Survey(ctx, j.step.Work, quiet)
+	case protocol.StepHold:
+		j.outcome, j.err = applier.Keep(ctx, j.step.Work, lease)
 	default:
 		j.outcome, j.err = applier.Reconcile(ctx, j.step.Work, lease, quiet)
 	}
@@ -100,6 +124,10 @@ func (l *leadership) collect() {
 	j.cancel()
 	l.job = nil
 	l.took(j)
+	if j.keeps() {
+		l.lapse(j.err)
+		return
+	}
 	problem := ""
 	switch {
 	case j.err != nil:
@@ -126,11 +154,26 @@ func (l *leadership) collect() {
 			break
 		}
 		l.progress.Finished, l.progress.Owed = j.step.Work.Content, j.outcome.Owed
-		l.due = time.Now().Add(l.e.cfg.ResyncInterval)
+		l.due, l.lapsed = time.Now().Add(l.e.cfg.ResyncInterval), false
 		l.e.yield.worked()
 		l.succeeded()
 	}
 	l.e.setState(func(s State) State { s.Working, s.Problem = false, problem; return s })
+}
+
+// lapse makes a full pass due, because the objects are no longer kept. Passes
+// that do not help for long follow each other ever more slowly.
+func (l *leadership) lapse(err error) {
+	now := time.Now()
+	if now.Sub(l.lapsedAt) > lapseMemory {
+		l.lapseWait = 0
+	}
+	if due := now.Add(l.lapseWait); due.Before(l.due) {
+		l.due = due
+	}
+	l.e.cfg.Log.Info("a full pass is due", "in", l.lapseWait, "err", err)
+	l.lapsed, l.lapsedAt = true, now
+	l.lapseWait = min(max(2*l.lapseWait, minJobPause), maxJobPause)
 }
 
 func (l *leadership) succeeded() {

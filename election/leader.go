@@ -27,6 +27,11 @@ type leadership struct {
 	due      time.Time         // of the next full pass; zero: none was finished yet
 	absences absences
 
+	// lapsed: the objects are not kept, and were after the last pass.
+	lapsed    bool
+	lapsedAt  time.Time     // when that last happened
+	lapseWait time.Duration // before the full pass that it asks for, the next time
+
 	now     time.Time // of this turn: one clock for all that is decided in it
 	job     *job
 	wedged  bool          // the last job did not end though it was cancelled
@@ -42,6 +47,9 @@ const (
 	maxJobPause = 30 * time.Second
 	// etcdPause is the pause after a request to etcd that was not answered.
 	etcdPause = 100 * time.Millisecond
+	// lapseMemory is after how long one more full pass out of turn is made at
+	// once again.
+	lapseMemory = 5 * time.Minute
 )
 
 // lead runs the leader's loop: gather the facts, ask protocol.Next, carry out
@@ -122,7 +130,7 @@ func (l *leadership) ended(err error) error {
 // show publishes the step.
 func (l *leadership) show(step protocol.Step) {
 	l.e.setState(func(s State) State {
-		s.Election, s.Epoch, s.Step, s.Working = protocol.Leading, l.epoch, step, l.job != nil
+		s.Election, s.Epoch, s.Step, s.Working = protocol.Leading, l.epoch, step, l.job != nil && !l.job.keeps()
 		s.Eligibility = protocol.Eligibility{Eligible: true}
 		s.Absences = l.absences.shown()
 		return s
@@ -153,7 +161,9 @@ func (l *leadership) execute(ctx context.Context, step protocol.Step) result {
 		return l.write(ctx, step)
 	case protocol.StepSurvey, protocol.StepReconcile:
 		l.work(ctx, step)
-	case protocol.StepHold, protocol.StepAwait, protocol.StepUnset:
+	case protocol.StepHold:
+		l.hold(ctx, step)
+	case protocol.StepAwait, protocol.StepUnset:
 		l.stop()
 		l.e.setState(func(s State) State { s.Working = false; return s })
 	}

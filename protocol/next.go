@@ -118,7 +118,10 @@ func keep(in Input, content Content) Step {
 	case p.Owed > 0 && in.removals():
 		return in.reconcile("4.5 rule 4", content, fmt.Sprintf("%d removals fall due", p.Owed))
 	}
-	return Step{Kind: StepHold, Rule: "4.5 rule 4", Message: "the objects are as the bundle wants them"}
+	return Step{
+		Kind: StepHold, Rule: "4.5 rule 4", Message: "the objects are as the bundle wants them",
+		Work: Work{Content: content, LeaderEpoch: in.Local.Epoch},
+	}
 }
 
 // work is rule 5: nothing that is admitted today becomes inadmissible.

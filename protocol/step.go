@@ -15,7 +15,8 @@ const (
 	// StepResign: give leadership up. With Withdraw, show `withdrawn` and do
 	// not campaign until the own apiserver answers (4.7).
 	StepResign
-	// StepHold: nothing to do until a fact changes.
+	// StepHold: nothing to do until a fact changes, but to keep the objects as
+	// Work left them, if there is any: what others change is put back (6.5).
 	StepHold
 	// StepAwait: Blockers have to go first.
 	StepAwait
@@ -87,7 +88,7 @@ type Step struct {
 	Reason   Reason    // of StepResign
 	Withdraw bool      // of StepResign
 	Blockers []Blocker // of StepAwait, and of StepHold by rule 2
-	Work     Work      // of StepReconcile; of StepSurvey Beside alone
+	Work     Work      // of StepReconcile; of StepSurvey Beside alone; of StepHold what is kept
 	Status   Status    // of StepWrite
 	Guard    Guard     // of StepWrite
 }
