@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -125,6 +127,26 @@ type ReconcileReport struct {
 	DurationSeconds float64         `json:"durationSeconds"`
 	Objects         ObjectsReport   `json:"objects"`
 	Failures        []FailureReport `json:"failures"`
+	Drift           DriftReport     `json:"drift"`
+}
+
+// DriftReport is what others changed between the passes and was put back.
+type DriftReport struct {
+	Watching   bool          `json:"watching"`
+	Problem    string        `json:"problem"`
+	Repairs    int64         `json:"repairs"`
+	LastRepair *time.Time    `json:"lastRepair"`
+	Fights     []FightReport `json:"fights"`
+}
+
+// FightReport is an object that another writer changes back again and again.
+type FightReport struct {
+	Object       string     `json:"object"`
+	FieldManager string     `json:"fieldManager"`
+	Fields       []string   `json:"fields"`
+	Repairs      int        `json:"repairs"`
+	Since        *time.Time `json:"since"`
+	Message      string     `json:"message"`
 }
 
 // ObjectsReport counts what the last pass did.
@@ -295,11 +317,38 @@ func reconcileReport(r Reconcile) ReconcileReport {
 		DurationSeconds: r.Duration.Seconds(),
 		Objects:         ObjectsReport(r.Objects),
 		Failures:        make([]FailureReport, 0, len(r.Failures)),
+		Drift:           driftReport(r.Drift),
 	}
 	for _, f := range r.Failures {
 		out.Failures = append(out.Failures, FailureReport(f))
 	}
 	return out
+}
+
+func driftReport(d Drift) DriftReport {
+	out := DriftReport{
+		Watching: d.Watching, Problem: d.Problem, Repairs: d.Repairs, LastRepair: timestamp(d.LastRepair),
+		Fights: make([]FightReport, 0, len(d.Fights)),
+	}
+	for _, f := range d.Fights {
+		out.Fights = append(out.Fights, FightReport{
+			Object: f.Object, FieldManager: f.Manager, Fields: list(f.Fields), Repairs: f.Repairs,
+			Since: timestamp(f.Since), Message: f.message(),
+		})
+	}
+	return out
+}
+
+// message says what happens, and what to do about it.
+func (f Fight) message() string {
+	who, what := "somebody", "it"
+	if f.Manager != "" {
+		who = f.Manager
+	}
+	if len(f.Fields) > 0 {
+		what = strings.Join(f.Fields, ", ")
+	}
+	return fmt.Sprintf("%s keeps changing %s: put back %d times; stop it there, or leave that out of the bundle", who, what, f.Repairs)
 }
 
 func etcdReport(e Etcd) EtcdReport {

@@ -90,6 +90,26 @@ type Reconcile struct {
 	Duration    time.Duration // of the last pass
 	Objects     Objects       // of the last pass
 	Failures    []Failure     // of the last pass, sorted by object
+	Drift       Drift         // since
+}
+
+// Drift is what others changed between the passes, and this sidecar put back
+// (6.5).
+type Drift struct {
+	Watching   bool      // all kinds of the set are watched: this leader has nothing else to do
+	Problem    string    // why a kind is not, though it should be; empty: none
+	Repairs    int64     // objects put back since this sidecar started
+	LastRepair time.Time // zero: none
+	Fights     []Fight   // sorted by object
+}
+
+// Fight is an object that another writer changes back again and again.
+type Fight struct {
+	Object  string // like `ClusterRole "x"`
+	Manager string // the other's field manager; empty: not known, as where the object is deleted
+	Fields  []string
+	Repairs int // since Since
+	Since   time.Time
 }
 
 // Objects counts what a pass did to the objects.

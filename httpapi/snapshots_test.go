@@ -93,6 +93,13 @@ func snapshotOf(t *testing.T, f protocol.Facts, v protocol.Verdict) Snapshot {
 		LastSuccess: epochTime, LastError: "apply StorageClass \"x\": refused", Duration: 1500 * time.Millisecond,
 		Objects:  Objects{Desired: 7, Applied: 1, Unchanged: 2, Failed: 1, Pruned: 3, Owed: 4},
 		Failures: []Failure{{Object: `StorageClass "x"`, Message: "refused"}},
+		Drift: Drift{
+			Watching: true, Problem: "cannot watch", Repairs: 12, LastRepair: epochTime,
+			Fights: []Fight{
+				{Object: `ConfigMap "n/a"`, Manager: "kubectl-edit", Fields: []string{".data.x"}, Repairs: 9, Since: epochTime},
+				{Object: `ConfigMap "n/b"`, Repairs: 5, Since: epochTime},
+			},
+		},
 	}
 	s.Warnings = []string{"the kubeconfig does not lead to a local address"}
 	return s

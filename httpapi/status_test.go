@@ -54,6 +54,15 @@ func TestNewReport(t *testing.T) {
 				LastSuccess: &when, LastError: `apply StorageClass "x": refused`, DurationSeconds: 1.5,
 				Objects:  ObjectsReport{Desired: 7, Applied: 1, Unchanged: 2, Failed: 1, Pruned: 3, Owed: 4},
 				Failures: []FailureReport{{Object: `StorageClass "x"`, Message: "refused"}},
+				Drift: DriftReport{
+					Watching: true, Problem: "cannot watch", Repairs: 12, LastRepair: &when,
+					Fights: []FightReport{
+						{Object: `ConfigMap "n/a"`, FieldManager: "kubectl-edit", Fields: []string{".data.x"}, Repairs: 9, Since: &when,
+							Message: "kubectl-edit keeps changing .data.x: put back 9 times; stop it there, or leave that out of the bundle"},
+						{Object: `ConfigMap "n/b"`, Fields: []string{}, Repairs: 5, Since: &when,
+							Message: "somebody keeps changing it: put back 5 times; stop it there, or leave that out of the bundle"},
+					},
+				},
 			},
 			Etcd:     EtcdReport{Connected: true, LastContact: &when, Revision: 12, Warnings: []string{"etcd 3.5.0 has known faults"}},
 			Warnings: []string{"the kubeconfig does not lead to a local address"},
@@ -105,7 +114,7 @@ func TestStatusHasNoNullButTimes(t *testing.T) {
 	if err := json.Unmarshal(get(t, newFixture(t, Snapshot{}).Handler(), "/status").Body.Bytes(), &report); err != nil {
 		t.Fatal(err)
 	}
-	times := map[string]bool{"since": true, "staleSince": true, "updatedAt": true, "lastSuccess": true, "lastContact": true}
+	times := map[string]bool{"since": true, "staleSince": true, "updatedAt": true, "lastSuccess": true, "lastRepair": true, "lastContact": true}
 	var walk func(path string, v any)
 	walk = func(path string, v any) {
 		object, ok := v.(map[string]any)

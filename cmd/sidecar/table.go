@@ -25,6 +25,7 @@ func (t table) write(r httpapi.Report) {
 	t.rows(t.fleet(r))
 	t.section("BLOCKERS", t.blockers(r))
 	t.section("FAILURES", failures(r))
+	t.section("FIGHTS", fights(r))
 	t.section("WARNINGS", warnings(r))
 }
 
@@ -181,10 +182,21 @@ func failures(r httpapi.Report) [][]string {
 	return rows
 }
 
+func fights(r httpapi.Report) [][]string {
+	var rows [][]string
+	for _, f := range r.Reconcile.Drift.Fights {
+		rows = append(rows, []string{f.Object, f.Message})
+	}
+	return rows
+}
+
 func warnings(r httpapi.Report) [][]string {
 	var rows [][]string
 	if r.Node.BundleProblem != "" {
 		rows = append(rows, []string{"bundle: " + r.Node.BundleProblem})
+	}
+	if p := r.Reconcile.Drift.Problem; p != "" {
+		rows = append(rows, []string{"drift: " + p})
 	}
 	for _, n := range r.Fleet.Nodes {
 		if n.Problem != "" {

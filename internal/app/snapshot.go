@@ -144,6 +144,12 @@ func (a *App) reconcileNow() httpapi.Reconcile {
 	for _, f := range r.Failures {
 		out.Failures = append(out.Failures, httpapi.Failure{Object: f.Object, Message: f.Message})
 	}
+	out.Drift = httpapi.Drift{
+		Watching: r.Drift.Watching, Problem: r.Drift.Problem, Repairs: r.Drift.Repairs, LastRepair: r.Drift.LastRepair,
+	}
+	for _, f := range r.Drift.Fights {
+		out.Drift.Fights = append(out.Drift.Fights, httpapi.Fight(f))
+	}
 	if out.LastError == "" {
 		out.LastError = state.Problem
 	}
