@@ -38,11 +38,8 @@ func (k *keeper) follow(ctx context.Context, w *watched) error {
 			failures = 0
 		}
 		failures++
-		refused := apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsMethodNotSupported(err)
 		switch {
-		case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
-			w.version = "" // compacted: a list tells what happened meanwhile
-		case refused:
+		case refusesWatch(err):
 			k.tell(ctx, message{from: w, problem: err.Error()})
 			if err := sleep(ctx, refusedPause); err != nil {
 				return err
@@ -52,17 +49,32 @@ func (k *keeper) follow(ctx context.Context, w *watched) error {
 		case apierrors.IsNotFound(err):
 			k.rec.catalog.forget(w.resource.GroupVersionKind)
 			return &DriftError{Reason: fmt.Sprintf("the kind %s is gone", w.gk), Err: err}
-		}
-		if failures >= maxAttempts {
+		case failures >= maxAttempts:
 			return &DriftError{Reason: fmt.Sprintf("the watch of %s cannot be kept", w.gk), Err: orEnded(err)}
 		}
-		if failures > 1 || err != nil && w.version != "" {
-			k.tell(ctx, message{from: w})
-			if err := pause(ctx, failures, orEnded(err)); err != nil {
-				return err
-			}
+		if err := k.beforeNext(ctx, w, failures, err); err != nil {
+			return err
 		}
 	}
+}
+
+// beforeNext makes w ready to be opened again after err, and waits if that may
+// help. What ended in good order after a while is opened at once.
+func (k *keeper) beforeNext(ctx context.Context, w *watched, failures int, err error) error {
+	compacted := apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
+	if compacted {
+		w.version = "" // a list tells what happened meanwhile
+	}
+	if failures == 1 && (err == nil || compacted) {
+		return nil
+	}
+	k.tell(ctx, message{from: w})
+	return pause(ctx, failures, orEnded(err))
+}
+
+// refusesWatch reports whether this user, or this kind, may not be watched.
+func refusesWatch(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsMethodNotSupported(err)
 }
 
 // errEnded says that the server ended a watch in good order.
@@ -88,7 +100,7 @@ func (k *keeper) stream(ctx context.Context, w *watched) error {
 	if err != nil {
 		return err
 	}
-	defer s.Close() // what it has to say was said
+	defer func() { _ = s.Close() }() // what it has to say was said
 	k.tell(ctx, message{from: w, open: true})
 	for {
 		e, err := s.Next()

@@ -42,7 +42,7 @@ func (r *rig) keepWithin(lease func() time.Time) *keeping {
 		defer close(k.done)
 		k.out, k.err = r.reconciler.Keep(ctx, protocol.Work{Content: r.content, LeaderEpoch: 7}, lease)
 	}()
-	r.t.Cleanup(func() { k.stop() })
+	r.t.Cleanup(func() { _, _ = k.stop() })
 	await(r.t, "all to be watched", func() error {
 		if d := r.report().Drift; !d.Watching {
 			return fmt.Errorf("got %+v", d)
@@ -500,7 +500,9 @@ func TestKeep_again(t *testing.T) {
 	}()
 	r.awaitData("a", "one")
 	cancel()
-	<-done
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
 }
 
 // A fight is noticed, named and slowed down, and goes on.

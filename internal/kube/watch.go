@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -58,9 +59,7 @@ func (c *Client) watch(ctx context.Context, r Resource, namespace string, query 
 		"watch": {"true"}, "allowWatchBookmarks": {"true"},
 		"timeoutSeconds": {strconv.Itoa(int((watchTime + rand.N(watchTime)).Seconds()))},
 	}
-	for name, values := range query {
-		q[name] = values
-	}
+	maps.Copy(q, query)
 	ctx, cancel := context.WithCancel(ctx)
 	// Only the beginning has a limit: the server answers at once.
 	late := time.AfterFunc(MaxTimeout, cancel)
