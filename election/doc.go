@@ -11,5 +11,6 @@
 // elected. That is what the guards, the lease's own deadline and the content
 // epoch are for.
 //
-// Run is one goroutine; a leader has one more, for the job at hand.
+// Run is one goroutine; a leader has one more, for the job at hand: a survey, a
+// pass, or what keeps the objects as the last pass left them.
 package election

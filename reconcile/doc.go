@@ -22,5 +22,13 @@
 // that would bring older content back (fence.go). It is written before all else.
 // What none of this holds, and a wait has to: docs/bundles.md.
 //
-// Goroutines run only inside of Reconcile and Survey, which wait for them.
+// Between passes Keep watches what the last one left (DESIGN 6.5):
+//
+//	hear     each kind of the set and the parent, by metadata alone (follow.go)
+//	judge    whether a change is ours to put right, without a request (drift.go)
+//	repair   one apply with the applier of the passes, or a full pass is due (keep.go)
+//
+// and counts who keeps changing what (fight.go).
+//
+// Goroutines run only inside of Reconcile, Keep and Survey, which wait for them.
 package reconcile

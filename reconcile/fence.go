@@ -91,7 +91,7 @@ func fenceHint(gk schema.GroupKind, err error) string {
 	if !apierrors.IsForbidden(err) || !slices.Contains(fenceKinds(), gk) {
 		return ""
 	}
-	return " (each set has a fence of a policy and its binding: the user needs get, list, create, patch and delete of " +
+	return " (each set has a fence of a policy and its binding: the user needs get, list, watch, create, patch and delete of " +
 		"validatingadmissionpolicies and validatingadmissionpolicybindings)"
 }
 

@@ -293,7 +293,7 @@ func TestFenceForbidden(t *testing.T) {
 		t.Fatalf("got %+v, %+v, want an incomplete pass that names the objects of the fence", out, report)
 	}
 	for _, f := range report.Failures {
-		if !strings.Contains(f.Message, `cannot list resource "validatingadmissionpolic`) || !strings.Contains(f.Message, "the user needs get, list, create, patch and delete") {
+		if !strings.Contains(f.Message, `cannot list resource "validatingadmissionpolic`) || !strings.Contains(f.Message, "the user needs get, list, watch, create, patch and delete") {
 			t.Errorf("got %q, want the right that lacks and all that are needed", f.Message)
 		}
 	}
