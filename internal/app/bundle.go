@@ -28,7 +28,7 @@ func (a *App) reloaded(b *bundle.Bundle, err error) {
 	if err == nil {
 		err = sameRelease(a.local.Get(), b)
 	}
-	if err == nil && b.Digest != a.local.Get().Digest {
+	if local := a.local.Get(); err == nil && (b.Digest != local.Digest || b.PruneImmediately != local.PruneImmediately) {
 		// The objects first: a pass that was decided for the new digest finds them.
 		a.bundle.Set(b)
 		a.local.Update(func(l protocol.Local) protocol.Local { return localOf(l.ID, b, a.opts) })
