@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -289,4 +290,27 @@ func TestBuiltin(t *testing.T) {
 			t.Errorf("got %v, %v, want the digest of the embedded one", dir, err)
 		}
 	})
+}
+
+// A key of stringData that a later bundle drops has to go, so it is applied as
+// the data that it becomes.
+func TestLoadSecrets(t *testing.T) {
+	const head = "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: n}\n"
+	for _, tt := range []struct{ name, body, want string }{
+		{"text", "stringData: {a: x}", `{"data":{"a":"eA=="}}`},
+		{"text wins over data", "data: {a: b2xk, b: b2xk}\nstringData: {a: x}", `{"data":{"a":"eA==","b":"b2xk"}}`},
+		{"no text, for the server to refuse", "stringData: {a: 5}", `{"stringData":{"a":5}}`},
+		{"no data", "type: Opaque", `{"type":"Opaque"}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			obj := mustLoad(t, map[string]string{"s.yaml": head + tt.body + "\n"}).Objects[0].DeepCopy().Object
+			for _, common := range []string{"apiVersion", "kind", "metadata"} {
+				delete(obj, common)
+			}
+			got, err := json.Marshal(obj)
+			if err != nil || string(got) != tt.want {
+				t.Errorf("got %s, %v, want %s", got, err, tt.want)
+			}
+		})
+	}
 }

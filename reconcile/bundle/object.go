@@ -1,7 +1,9 @@
 package bundle
 
 import (
+	"encoding/base64"
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -184,5 +186,31 @@ func strip(root *node) *unstructured.Unstructured {
 	content, _ := root.plain().(map[string]any) // a mapping, as checked
 	obj := &unstructured.Unstructured{Object: content}
 	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
+	if obj.GetAPIVersion() == "v1" && obj.GetKind() == "Secret" {
+		storedData(content)
+	}
 	return obj
+}
+
+// storedData writes the stringData of a Secret as data, which is what the server
+// makes of it, and wins over the same key there. A set that is applied as
+// stringData belongs to nobody once it is data: a key that a later bundle drops
+// would live on for ever. What is no string is left for the server to refuse.
+func storedData(secret map[string]any) {
+	given, isMap := secret["stringData"].(map[string]any)
+	data, _ := secret["data"].(map[string]any)
+	if !isMap || secret["data"] != nil && data == nil {
+		return
+	}
+	stored := map[string]any{}
+	maps.Copy(stored, data)
+	for k, v := range given {
+		text, isText := v.(string)
+		if !isText {
+			return
+		}
+		stored[k] = base64.StdEncoding.EncodeToString([]byte(text))
+	}
+	delete(secret, "stringData")
+	secret["data"] = stored
 }
