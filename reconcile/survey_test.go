@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -91,10 +92,13 @@ func TestSurvey(t *testing.T) {
 	})
 	t.Run("a list has to be of now only where the stamps serve for the mark", func(t *testing.T) {
 		defer r.wire.setFault(nil)
+		var mu sync.Mutex         // mu guards recent
 		recent := map[bool]bool{} // kinds of list that were asked for
 		r.wire.setFault(func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 			if query := req.URL.Query(); query.Has("labelSelector") {
+				mu.Lock()
 				recent[query.Get("resourceVersion") == "0"] = true
+				mu.Unlock()
 			}
 			return next.RoundTrip(req)
 		})
