@@ -74,9 +74,13 @@ fuzz: ## look for bundles that break the loader or the digest, each for FUZZTIME
 	$(STATIC) go test -trimpath ./reconcile/bundle -run='^$$' -fuzz='^FuzzLoad$$' -fuzztime=$(FUZZTIME)
 	$(STATIC) go test -trimpath ./reconcile/bundle -run='^$$' -fuzz='^FuzzDigest$$' -fuzztime=$(FUZZTIME)
 
+# Others that apply objects: each has a module of its own, with the versions that
+# are compared, and is built for the benchmarks only.
+PEERS := $(BIN)/peer-kubectl $(BIN)/peer-flux $(BIN)/peer-helm
+
 # -cases=GROUP and more in BENCH_ARGS; bin/bench -h lists them.
 .PHONY: bench
-bench: bin/sidecar bin/kube-apiserver ## what docs/benchmarks.md promises, measured beside others (six minutes)
+bench: bin/sidecar bin/kube-apiserver $(PEERS) ## what docs/benchmarks.md promises, measured beside others (twelve minutes)
 	@cd test/bench && $(STATIC) go build -trimpath -o $(BIN)/bench .
 	@exec $(BIN)/bench -assets=$(BIN) $(BENCH_ARGS)
 
@@ -151,6 +155,11 @@ bin/kubectl: test/kube/go.mod test/kube/go.sum
 
 bin/kubelet-probe: test/kube/go.mod test/kube/go.sum $(wildcard test/kube/kubelet-probe/*.go)
 	cd test/kube && $(STATIC) go build -buildvcs=false -trimpath -ldflags='$(KUBE_LDFLAGS)' -o $(BIN)/kubelet-probe ./kubelet-probe
+	@touch $@
+
+$(BIN)/peer-%: test/bench/peers/%/go.mod test/bench/peers/%/go.sum
+	@echo "building $* to compare with; on two cores this takes some minutes, once"
+	cd test/bench/peers/$* && $(STATIC) go build -buildvcs=false -trimpath -ldflags='-s -w' -o $@ $(if $(wildcard test/bench/peers/$*/main.go),.,tool)
 	@touch $@
 
 $(GOLANGCI_LINT):

@@ -19,13 +19,13 @@ import (
 // changeCases measure how fast a change takes effect.
 func changeCases() []benchCase {
 	return []benchCase{
-		{"change", "stop", benchStop},
-		{"change", "kill", benchKill},
-		{"change", "newer", benchNewer},
-		{"change", "blocker", benchBlocker},
-		{"change", "gate", benchGate},
-		{"change", "record", benchRecord},
-		{"change", "idle", benchIdle},
+		{group: "change", name: "stop", run: benchStop},
+		{group: "change", name: "kill", run: benchKill},
+		{group: "change", name: "newer", run: benchNewer},
+		{group: "change", name: "blocker", run: benchBlocker},
+		{group: "change", name: "gate", run: benchGate},
+		{group: "change", name: "record", run: benchRecord},
+		{group: "change", name: "idle", run: benchIdle},
 	}
 }
 

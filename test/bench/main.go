@@ -38,11 +38,12 @@ type benchCase struct {
 	group string // runs with -cases=GROUP, too
 	name  string
 	run   func(ctx context.Context, b *bench) error
+	extra bool // runs only where it is named
 }
 
 // cases returns all cases in the order in which they run. Another group of
 // cases is another file that adds its own here, and its rows to rows.
-func cases() []benchCase { return changeCases() }
+func cases() []benchCase { return append(changeCases(), applyCases()...) }
 
 // rows returns the names of all rows in the order in which they are printed.
 func rows() []string { return changeRows() }
@@ -52,6 +53,7 @@ type options struct {
 	assets string
 	cases  string
 	n      int
+	rounds int
 	kills  int
 	peers  int
 	idle   time.Duration
@@ -66,6 +68,7 @@ func main() {
 	flag.StringVar(&o.assets, "assets", "bin", "`folder` of the binaries")
 	flag.StringVar(&o.cases, "cases", "all", "what to run, comma separated: all, a group, or cases: "+names())
 	flag.IntVar(&o.n, "n", 100, "repetitions of a case that takes less than a second")
+	flag.IntVar(&o.rounds, "rounds", 5, "rounds in which all tools apply the same objects")
 	flag.IntVar(&o.kills, "kills", 24, "repetitions of kill -9, six at once")
 	flag.IntVar(&o.peers, "peers", 6, "repetitions of the slow cases of the others, at once; 0: do not measure the others")
 	flag.DurationVar(&o.idle, "idle", time.Minute, "how long idle sidecars are watched")
@@ -102,7 +105,7 @@ func chosen(list string) ([]benchCase, error) {
 	known := []string{"all"}
 	for _, c := range cases() {
 		known = append(known, c.group, c.name)
-		if slices.ContainsFunc(words, func(w string) bool { return w == "all" || w == c.group || w == c.name }) {
+		if slices.ContainsFunc(words, func(w string) bool { return w == c.name || !c.extra && (w == "all" || w == c.group) }) {
 			out = append(out, c)
 		}
 	}
@@ -121,6 +124,8 @@ type bench struct {
 	cluster *cluster.Cluster
 	etcd    *clientv3.Client
 	report  *report
+
+	contests []*contest
 }
 
 // run starts the parts, runs the cases, prints the tables and removes all that
@@ -157,6 +162,9 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	b.report.print(os.Stdout)
+	for _, c := range b.contests {
+		c.print(os.Stdout)
+	}
 	return nil
 }
 

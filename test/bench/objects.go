@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -48,10 +49,14 @@ func few(prefix, value string) []string {
 
 // thousand returns 1,000 objects: 400 cluster roles of five rules, 400
 // bindings, 100 priority classes, 50 storage classes, 50 config maps.
-func thousand(prefix string) []string {
+func thousand(prefix string) []string { return mix(prefix, 1000) }
+
+// mix returns n objects, a multiple of 20, of the kinds of thousand and in its
+// proportions. The last one is a config map.
+func mix(prefix string, n int) []string {
 	const rule = "\n  - {apiGroups: [apps], resources: [deployments, statefulsets], verbs: [get, list, watch, patch]}"
 	var out []string
-	for i := range 400 {
+	for i := range n * 2 / 5 {
 		name := fmt.Sprintf("%s-%d", prefix, i)
 		out = append(out,
 			fmt.Sprintf("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: %s}\nrules:%s\n", name, strings.Repeat(rule, 5)),
@@ -59,13 +64,19 @@ func thousand(prefix string) []string {
 				"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %s}\n"+
 				"subjects: [{kind: ServiceAccount, name: s, namespace: default}]\n", name, name))
 	}
-	for i := range 100 {
+	for i := range n / 10 {
 		out = append(out, fmt.Sprintf("apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: %s-%d}\nvalue: %d\n", prefix, i, i))
 	}
-	for i := range 50 {
+	for i := range n / 20 {
 		out = append(out,
 			fmt.Sprintf("apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: %s-%d}\nprovisioner: x.test\nparameters: {type: fast}\n", prefix, i),
 			configMap(fmt.Sprintf("%s-%d", prefix, i), "one"))
 	}
 	return out
+}
+
+// lastChanged returns the objects of mix with another value in the last one.
+func lastChanged(prefix string, objects []string) []string {
+	last := configMap(fmt.Sprintf("%s-%d", prefix, len(objects)/20-1), "two")
+	return append(slices.Clone(objects[:len(objects)-1]), last)
 }

@@ -27,7 +27,7 @@ const (
 	saysDone    = "done"    // it leads, has made its pass, and the status is DONE
 )
 
-// peerFlags are the flags of all peers.
+// peerFlags are the flags of the peers that take part in an election.
 type peerFlags struct {
 	id, etcd, prefix, kubeconfig string
 	release, minApiserver        string
@@ -35,8 +35,23 @@ type peerFlags struct {
 	thousand                     bool
 }
 
-// runPeer runs a peer until SIGTERM.
+// runPeer runs a peer until SIGTERM, or until it has done what it is for.
 func runPeer(name string, args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	switch name {
+	case "timed":
+		return runTimed(args)
+	case "pass":
+		return runPass(ctx, args)
+	case "bare":
+		return runBare(ctx, args)
+	}
+	return runElector(ctx, name, args)
+}
+
+// runElector runs a peer that takes part in an election.
+func runElector(ctx context.Context, name string, args []string) error {
 	var f peerFlags
 	set := flag.NewFlagSet(name, flag.ExitOnError)
 	set.StringVar(&f.id, "id", "", "")
@@ -50,8 +65,6 @@ func runPeer(name string, args []string) error {
 	if err := set.Parse(args); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
 	var err error
 	switch name {
 	case "origin":

@@ -1,0 +1,300 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+// applyCases measure how fast objects are made as a bundle has them.
+func applyCases() []benchCase {
+	return []benchCase{
+		{group: "reconcile", name: "apply", run: benchApply},
+	}
+}
+
+// bareWorkers are tried to find the most that an apiserver takes.
+var bareWorkers = []int{4, 8, 16, 32}
+
+const peerBare = "bare apply" // the best of them
+
+// The rows of the contest.
+const (
+	heatFirst   = "first apply, from the start of the process to its end"
+	heatPass    = "first apply, the requests alone"
+	heatAgain   = "no change: the first pass of a process (take-over)"
+	heatResync  = "no change: a further pass (resync)"
+	heatChanged = "one of 1,000 objects changed"
+	heatMore    = "the same, beyond the pass without change"
+	heatCPU     = "CPU time of the client, first apply"
+	heatMemory  = "peak memory of the client, first apply"
+)
+
+// applyBench is what the rounds of the contest share.
+type applyBench struct {
+	*bench
+	api     *cluster.APIServer
+	contest *contest
+	written []int // objects, in passes for one that changed
+	noop    []int // the same, in passes without change
+	calls   []passed
+}
+
+// benchApply lets all tools do the same, in turn, round after round: the first
+// apply of 1,000 objects, the same again, and with one object changed.
+func benchApply(ctx context.Context, b *bench) error {
+	api, err := b.startAPI("apply")
+	if err != nil {
+		return err
+	}
+	a := &applyBench{
+		bench: b, api: api,
+		contest: &contest{title: "1,000 objects, each tool in turn", columns: []string{peerBare, "kubectl", "Flux", "Helm"}},
+	}
+	if err := a.warm(ctx); err != nil {
+		return err
+	}
+	for round := range b.opts.rounds {
+		progress("round %d", round+1)
+		if err := a.round(ctx); err != nil {
+			return err
+		}
+	}
+	a.conclude()
+	b.contests = append(b.contests, a.contest)
+	return api.Stop()
+}
+
+// warm has the apiserver do once, uncounted, what it will be measured at: who
+// comes first would pay for what it makes ready.
+func (a *applyBench) warm(ctx context.Context) error {
+	if err := a.other(ctx, bare(16)); err != nil {
+		return err
+	}
+	a.contest.rows = nil
+	return nil
+}
+
+// round lets each tool have its turn.
+func (a *applyBench) round(ctx context.Context) error {
+	if err := a.own(ctx); err != nil {
+		return err
+	}
+	for _, n := range bareWorkers {
+		if err := a.other(ctx, bare(n)); err != nil {
+			return err
+		}
+	}
+	if a.opts.peers == 0 {
+		return nil
+	}
+	for _, t := range a.tools() {
+		if _, err := os.Stat(filepath.Join(a.opts.assets, t.program)); err != nil {
+			progress("%s is left out: %v", t.name, err)
+			continue
+		}
+		if err := a.other(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// own measures Lockstep: a first apply in a process of its own, then one process
+// that takes over, passes again, and gets another bundle.
+func (a *applyBench) own(ctx context.Context) error {
+	first, changed, err := a.tasks("lockstep", 1000)
+	if err != nil {
+		return err
+	}
+	registry := registryOf("apply")
+	if err := a.clean(ctx, registry, first.prefix); err != nil {
+		return err
+	}
+	s, p, err := a.runTimed(ctx, "", passArgs(a.api.Kubeconfig(), first.prefix), passLine(first.dir, 1))
+	if err != nil {
+		return err
+	}
+	a.add(heatFirst, "", s.Wall.Seconds())
+	a.add(heatPass, "", p.Took.Seconds())
+	a.add(heatCPU, "", s.CPU.Seconds())
+	a.add(heatMemory, "", float64(s.Peak))
+	a.calls = append(a.calls, p)
+	r, err := a.startResident(ctx, a.api.Kubeconfig(), first.prefix)
+	if err != nil {
+		return err
+	}
+	before, err := a.revision(ctx)
+	if err != nil {
+		return err
+	}
+	var took []float64
+	for i, dir := range []string{first.dir, first.dir, changed.dir} {
+		if i == 2 {
+			n, err := a.writtenSince(ctx, registry, first.prefix, before)
+			if err != nil {
+				return err
+			}
+			a.noop = append(a.noop, n)
+		}
+		p, err := r.pass(dir, 1+i/2)
+		if err != nil {
+			return err
+		}
+		took = append(took, p.Took.Seconds())
+		a.calls = append(a.calls, p)
+	}
+	n, err := a.writtenSince(ctx, registry, first.prefix, before)
+	if err != nil {
+		return err
+	}
+	a.written = append(a.written, n)
+	a.add(heatAgain, "", took[0])
+	a.add(heatResync, "", took[1])
+	a.add(heatChanged, "", took[2])
+	a.add(heatMore, "", max(0, took[2]-took[1]))
+	_, err = r.end()
+	return errors.Join(err, a.clean(ctx, registry, first.prefix))
+}
+
+// other measures somebody else.
+func (a *applyBench) other(ctx context.Context, t tool) error {
+	name, _, _ := strings.Cut(strings.ToLower(t.name), ",")
+	first, changed, err := a.tasks(name, 1000)
+	if err != nil {
+		return err
+	}
+	registry := registryOf("apply")
+	if err := a.clean(ctx, registry, first.prefix); err != nil {
+		return err
+	}
+	var took []passed
+	for i, task := range []task{first, first, changed} {
+		s, p, err := a.runTimed(ctx, t.program, t.args(a.api.Kubeconfig(), task), "")
+		if err != nil {
+			return err
+		}
+		took = append(took, p)
+		if i > 0 {
+			continue
+		}
+		n, err := a.writtenSince(ctx, registry, first.prefix, 0)
+		if err != nil {
+			return err
+		}
+		if n != 1000 {
+			return fmt.Errorf("%s made %d objects of 1000", t.name, n)
+		}
+		a.add(heatFirst, t.name, s.Wall.Seconds())
+		a.add(heatCPU, t.name, s.CPU.Seconds())
+		a.add(heatMemory, t.name, float64(s.Peak))
+	}
+	a.add(heatPass, t.name, took[0].Took.Seconds())
+	a.add(heatAgain, t.name, took[1].Took.Seconds())
+	a.add(heatResync, t.name, took[1].Took.Seconds())
+	a.add(heatChanged, t.name, took[2].Took.Seconds())
+	return a.clean(ctx, registry, first.prefix)
+}
+
+// add adds a value of somebody; of Lockstep, where nobody is named.
+func (a *applyBench) add(row, who string, value float64) {
+	show := showTime
+	if row == heatMemory {
+		show = showMemory
+	}
+	h := a.contest.heat(row, show)
+	if who == "" {
+		h.own = append(h.own, value)
+		return
+	}
+	h.took[who] = append(h.took[who], value)
+}
+
+// conclude chooses the best of the bare patches in each row, and says what has
+// to be reached.
+func (a *applyBench) conclude() {
+	for _, h := range a.contest.rows {
+		for _, n := range bareWorkers {
+			values, best := h.took[bareName(n)], h.took[peerBare]
+			if len(values) > 0 && (len(best) == 0 || median(values) < median(best)) {
+				h.took[peerBare] = values
+			}
+		}
+		switch h.name {
+		case heatFirst:
+			h.bars = map[string]float64{"kubectl": 2.5, "Flux": 1, "Helm": 1}
+		case heatPass:
+			h.bars = map[string]float64{peerBare: 0.85}
+			for _, name := range []string{"kubectl", "Helm"} { // their start is part of what they take
+				delete(h.took, name)
+			}
+		case heatAgain, heatResync:
+			h.bars = map[string]float64{"kubectl": 10, "Flux": 10, "Helm": 10}
+		case heatMore:
+			h.max = 0.05
+		case heatCPU, heatMemory:
+			h.bars = map[string]float64{"kubectl": 1}
+		}
+		if a.opts.peers == 0 && h.bars[peerBare] == 0 {
+			h.bars = nil
+		}
+	}
+	a.facts()
+}
+
+func (a *applyBench) facts() {
+	for _, n := range bareWorkers {
+		first, again := a.contest.heat(heatPass, showTime), a.contest.heat(heatAgain, showTime)
+		name := bareName(n)
+		a.report.fact(name+": first apply; no change", first.cell(first.took[name])+"; "+again.cell(again.took[name]), "", true)
+	}
+	most := func(counts []int) int {
+		out := 0
+		for _, n := range counts {
+			out = max(out, n)
+		}
+		return out
+	}
+	a.report.fact("objects written by passes without change", fmt.Sprint(most(a.noop)), "0", most(a.noop) == 0)
+	a.report.fact("objects written when one of 1,000 changed", fmt.Sprint(most(a.written)), "1", most(a.written) == 1)
+	for i, name := range []string{"first apply", "take-over", "resync", "one changed"} {
+		p := a.calls[i]
+		a.report.fact("requests, "+name, fmt.Sprintf("%d, of which %d write", p.Requests, p.Writes), "", true)
+	}
+	a.report.fact("to load the bundle of 1,000 objects", short(a.calls[0].Load), "", true)
+}
+
+// tasks writes the two bundles of a tool, and the charts of the same.
+func (b *bench) tasks(name string, n int) (first, changed task, err error) {
+	objects := mix(name, n)
+	if first, err = b.task(name, "1.0.0", objects); err != nil {
+		return first, changed, err
+	}
+	changed, err = b.task(name, "1.0.1", lastChanged(name, objects))
+	return first, changed, err
+}
+
+func (b *bench) task(name, release string, objects []string) (task, error) {
+	dir, err := b.writeBundle(bundleSpec{name: name, release: release, objects: objects})
+	if err != nil {
+		return task{}, err
+	}
+	t := task{prefix: name, dir: dir, file: filepath.Join(dir, "objects.yaml"), chart: filepath.Join(b.dir, "charts", name+"-"+release)}
+	if err := os.MkdirAll(filepath.Join(t.chart, "templates"), 0o700); err != nil {
+		return task{}, err
+	}
+	text, err := os.ReadFile(t.file)
+	if err != nil {
+		return task{}, err
+	}
+	chart := fmt.Sprintf("apiVersion: v2\nname: %s\nversion: %s\n", name, release)
+	return t, errors.Join(
+		os.WriteFile(filepath.Join(t.chart, "Chart.yaml"), []byte(chart), 0o600),
+		os.WriteFile(filepath.Join(t.chart, "templates", "objects.yaml"), text, 0o600),
+	)
+}

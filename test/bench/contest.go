@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// contest is a table of what several tools took for the same work, measured in
+// turn. Less is better in every row.
+type contest struct {
+	title   string
+	columns []string // the others, in order
+	rows    []*heat
+}
+
+// heat is one line of it.
+type heat struct {
+	name string
+	show func(float64) string
+	own  []float64
+	took map[string][]float64 // by whom
+	bars map[string]float64   // by whom: their median has to be this many times ours
+	max  float64              // what our median has to stay below; zero: anything
+}
+
+// heat returns the row of that name, a new one where there is none yet.
+func (c *contest) heat(name string, show func(float64) string) *heat {
+	for _, known := range c.rows {
+		if known.name == name {
+			return known
+		}
+	}
+	added := &heat{name: name, show: show, took: map[string][]float64{}, bars: map[string]float64{}}
+	c.rows = append(c.rows, added)
+	return added
+}
+
+func (c *contest) print(w io.Writer) {
+	if len(c.rows) == 0 {
+		return
+	}
+	header := []string{c.title, "n", "Lockstep"}
+	for _, name := range c.columns {
+		header = append(header, name, "ratio")
+	}
+	table := [][]string{append(header, "bar", "met")}
+	for _, row := range c.rows {
+		table = append(table, row.cells(c.columns))
+	}
+	fmt.Fprintln(w)
+	writeTable(w, table)
+}
+
+func (h *heat) cells(columns []string) []string {
+	out := []string{h.name, fmt.Sprint(len(h.own)), h.cell(h.own)}
+	for _, name := range columns {
+		out = append(out, h.cell(h.took[name]), ratio(h.ratio(name)))
+	}
+	return append(out, orDash(h.bar()), yes(h.bar() != "", h.met()))
+}
+
+// cell shows the median, the least and the most.
+func (h *heat) cell(values []float64) string {
+	if len(values) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%s (%s to %s)", h.show(median(values)), h.show(slices.Min(values)), h.show(slices.Max(values)))
+}
+
+// ratio returns how many times as much somebody else took.
+func (h *heat) ratio(name string) float64 {
+	if len(h.own) == 0 || len(h.took[name]) == 0 {
+		return math.NaN()
+	}
+	return median(h.took[name]) / median(h.own)
+}
+
+func (h *heat) bar() string {
+	var out []string
+	if h.max != 0 {
+		out = append(out, "< "+h.show(h.max))
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.bars)) {
+		out = append(out, fmt.Sprintf("%g x %s", h.bars[name], name))
+	}
+	return strings.Join(out, ", ")
+}
+
+// met leaves out whom it has not measured.
+func (h *heat) met() bool {
+	ok := h.max == 0 || median(h.own) < h.max
+	for name, times := range h.bars {
+		if factor := h.ratio(name); !math.IsNaN(factor) {
+			ok = ok && factor >= times
+		}
+	}
+	return ok
+}
+
+// median returns the middle value, the lower of two; 0 where there are none.
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	return slices.Sorted(slices.Values(values))[(len(values)-1)/2]
+}
+
+func showTime(seconds float64) string { return short(time.Duration(seconds * float64(time.Second))) }
+
+func showMemory(bytes float64) string { return fmt.Sprintf("%.0f MB", bytes/1e6) }

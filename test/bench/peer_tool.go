@@ -1,0 +1,282 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/lockstep-dev/lockstep/internal/event"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+// spent is what a program took, as the kernel counted it.
+type spent struct {
+	Wall time.Duration
+	CPU  time.Duration // user and system
+	Peak int64         // resident memory, bytes
+}
+
+// runTimed is the peer "timed": it runs a program and writes what it took to a
+// file. A process of its own stands between, because the kernel counts the
+// memory of whoever starts a program as the program's: this one has little.
+func runTimed(args []string) error {
+	to, program := args[0], args[1:]
+	cmd := exec.Command(program[0], program[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = cluster.ChildAttr()
+	begin := time.Now()
+	if err := cmd.Run(); err != nil {
+		return err
+	}
+	out := spent{Wall: time.Since(begin), CPU: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
+	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		out.Peak = usage.Maxrss * rssUnit()
+	}
+	data, err := json.Marshal(out)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, data, 0o600)
+}
+
+// rssUnit is what the kernel counts memory in.
+func rssUnit() int64 {
+	if runtime.GOOS == "darwin" {
+		return 1
+	}
+	return 1 << 10
+}
+
+// passed is what one pass came to; a line of JSON on standard output.
+type passed struct {
+	Took     time.Duration // without the start of the process, and with objects read
+	Load     time.Duration // to read the bundle
+	Requests int64
+	Writes   int64 // requests that are not reads
+	Applied  int   // objects written
+	Heap     uint64
+}
+
+// runPass is the peer "pass": Lockstep's reconciliation and no more. It makes a
+// pass for each line on its standard input, which has the folder of a bundle,
+// and its content epoch.
+func runPass(ctx context.Context, args []string) error {
+	set := flag.NewFlagSet("pass", flag.ExitOnError)
+	kubeconfig := set.String("kubeconfig", "", "")
+	name := set.String("set", "", "")
+	if err := set.Parse(args); err != nil {
+		return err
+	}
+	cfg, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
+	if err != nil {
+		return err
+	}
+	p := passer{bundle: event.New[*bundle.Bundle](nil)}
+	cfg.Wrap(p.count)
+	p.rec, err = reconcile.New(reconcile.Config{RESTConfig: cfg, Bundle: p.bundle, SetName: *name})
+	if err != nil {
+		return err
+	}
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		var dir string
+		var epoch int64
+		if _, err := fmt.Sscan(lines.Text(), &dir, &epoch); err != nil {
+			return err
+		}
+		out, err := p.pass(ctx, dir, epoch)
+		if err != nil {
+			return err
+		}
+		if err := tell(out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func tell(out passed) error {
+	data, err := json.Marshal(out)
+	if err != nil {
+		return err
+	}
+	say(string(data))
+	return nil
+}
+
+// passer makes passes, one after the other.
+type passer struct {
+	rec              *reconcile.Reconciler
+	bundle           *event.Value[*bundle.Bundle]
+	dir              string
+	last             protocol.Content
+	requests, writes atomic.Int64
+}
+
+// pass makes one pass. A bundle that is the last one is not loaded again, as the
+// sidecar does not.
+func (p *passer) pass(ctx context.Context, dir string, epoch int64) (passed, error) {
+	var out passed
+	begin := time.Now()
+	if dir != p.dir {
+		b, err := bundle.Load(dir)
+		if err != nil {
+			return out, err
+		}
+		p.bundle.Set(b)
+		p.dir, out.Load = dir, time.Since(begin)
+	}
+	b := p.bundle.Get()
+	work := protocol.Work{
+		Content:  protocol.Content{Release: b.Version.Release, Constraints: b.Constraints, Digest: b.Digest, Epoch: epoch},
+		Removals: true, LeaderEpoch: 1,
+	}
+	work.Wait = work.Content != p.last // DONE has to follow
+	p.requests.Store(0)
+	p.writes.Store(0)
+	begin = time.Now()
+	outcome, err := p.rec.Reconcile(ctx, work, func() time.Time { return time.Now().Add(time.Minute) }, time.Time{})
+	out.Took = time.Since(begin)
+	if err == nil && !outcome.Complete {
+		err = fmt.Errorf("the pass was not complete: %s", p.rec.Report().Get().LastError)
+	}
+	p.last = work.Content
+	out.Requests, out.Writes, out.Applied = p.requests.Load(), p.writes.Load(), p.rec.Report().Get().Applied
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	out.Heap = stats.HeapAlloc
+	return out, err
+}
+
+// count counts the requests that go through next.
+func (p *passer) count(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(req *http.Request) (*http.Response, error) {
+		p.requests.Add(1)
+		if req.Method != http.MethodGet {
+			p.writes.Add(1)
+		}
+		return next.RoundTrip(req)
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// runBare is the peer "bare": each object by one server-side apply patch, some at
+// once, and nothing else. What is sent is made ready before the clock runs, and
+// what comes back is not looked at: no tool that applies can do with less.
+func runBare(ctx context.Context, args []string) error {
+	set := flag.NewFlagSet("bare", flag.ExitOnError)
+	kubeconfig := set.String("kubeconfig", "", "")
+	workers := set.Int("workers", 1, "")
+	dir := set.String("dir", "", "")
+	if err := set.Parse(args); err != nil {
+		return err
+	}
+	cfg, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
+	if err != nil {
+		return err
+	}
+	client, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return err
+	}
+	patches, err := readyPatches(cfg.Host, *dir)
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	group, ctx := errgroup.WithContext(ctx)
+	for worker := range *workers {
+		group.Go(func() error {
+			for i := worker; i < len(patches); i += *workers {
+				if err := patches[i].send(ctx, client); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return tell(passed{Took: time.Since(begin), Requests: int64(len(patches)), Writes: int64(len(patches))})
+}
+
+// patch is a request that is ready to be sent.
+type patch struct {
+	url  string
+	body []byte
+}
+
+// plurals are where the kinds of the bundles are kept.
+var plurals = map[string]string{
+	"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings", "PriorityClass": "priorityclasses",
+	"StorageClass": "storageclasses", "ConfigMap": "configmaps",
+}
+
+func readyPatches(host, dir string) ([]patch, error) {
+	b, err := bundle.Load(dir)
+	if err != nil {
+		return nil, err
+	}
+	query := url.Values{"fieldManager": {"bare"}, "force": {"true"}}.Encode()
+	var out []patch
+	for _, obj := range b.Objects {
+		body, err := obj.MarshalJSON()
+		if err != nil {
+			return nil, err
+		}
+		parts := []string{strings.TrimSuffix(host, "/"), "apis", obj.GetAPIVersion()}
+		if !strings.Contains(obj.GetAPIVersion(), "/") {
+			parts[1] = "api"
+		}
+		if ns := obj.GetNamespace(); ns != "" {
+			parts = append(parts, "namespaces", ns)
+		}
+		parts = append(parts, plurals[obj.GetKind()], url.PathEscape(obj.GetName())+"?"+query)
+		out = append(out, patch{url: strings.Join(parts, "/"), body: body})
+	}
+	return out, nil
+}
+
+func (p patch) send(ctx context.Context, client *http.Client) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPatch, p.url, bytes.NewReader(p.body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/apply-patch+yaml")
+	req.Header.Set("Accept", "application/json")
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= http.StatusMultipleChoices {
+		text, err := io.ReadAll(resp.Body)
+		return errors.Join(fmt.Errorf("%s answers %s: %s", p.url, resp.Status, text), err)
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
+}
