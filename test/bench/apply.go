@@ -15,6 +15,8 @@ import (
 func applyCases() []benchCase {
 	return []benchCase{
 		{group: "reconcile", name: "apply", run: benchApply},
+		{group: "reconcile", name: "drift", run: benchDrift},
+		{group: "reconcile", name: "growth", run: benchGrowth, extra: true},
 	}
 }
 
@@ -66,7 +68,7 @@ func benchApply(ctx context.Context, b *bench) error {
 		}
 	}
 	a.conclude()
-	b.contests = append(b.contests, a.contest)
+	b.prints = append(b.prints, a.contest.print)
 	return api.Stop()
 }
 

@@ -46,7 +46,7 @@ type benchCase struct {
 func cases() []benchCase { return append(changeCases(), applyCases()...) }
 
 // rows returns the names of all rows in the order in which they are printed.
-func rows() []string { return changeRows() }
+func rows() []string { return append(changeRows(), rowEdited, rowDeleted) }
 
 // options are the command line.
 type options struct {
@@ -54,6 +54,7 @@ type options struct {
 	cases  string
 	n      int
 	rounds int
+	sizes  string
 	kills  int
 	peers  int
 	idle   time.Duration
@@ -69,6 +70,7 @@ func main() {
 	flag.StringVar(&o.cases, "cases", "all", "what to run, comma separated: all, a group, or cases: "+names())
 	flag.IntVar(&o.n, "n", 100, "repetitions of a case that takes less than a second")
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds in which all tools apply the same objects")
+	flag.StringVar(&o.sizes, "sizes", "100,1000,5000,10000", "numbers of objects for growth, which runs only where it is named")
 	flag.IntVar(&o.kills, "kills", 24, "repetitions of kill -9, six at once")
 	flag.IntVar(&o.peers, "peers", 6, "repetitions of the slow cases of the others, at once; 0: do not measure the others")
 	flag.DurationVar(&o.idle, "idle", time.Minute, "how long idle sidecars are watched")
@@ -125,7 +127,7 @@ type bench struct {
 	etcd    *clientv3.Client
 	report  *report
 
-	contests []*contest
+	prints []func(io.Writer) // further tables
 }
 
 // run starts the parts, runs the cases, prints the tables and removes all that
@@ -162,8 +164,8 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	b.report.print(os.Stdout)
-	for _, c := range b.contests {
-		c.print(os.Stdout)
+	for _, p := range b.prints {
+		p(os.Stdout)
 	}
 	return nil
 }

@@ -97,11 +97,13 @@ func (r *report) print(w io.Writer) {
 			table = append(table, row.cells())
 		}
 	}
-	writeTable(w, table)
+	if len(table) > 1 {
+		writeTable(w, table)
+		fmt.Fprintln(w)
+	}
 	if len(r.facts) == 0 {
 		return
 	}
-	fmt.Fprintln(w)
 	table = [][]string{{"what", "measured", "bar", "met"}}
 	for _, f := range r.facts {
 		table = append(table, []string{f.name, f.value, orDash(f.bar), f.met})

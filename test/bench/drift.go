@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/client-go/rest"
+
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+const (
+	rowEdited  = "somebody edits an object, until it is as it was"
+	rowDeleted = "somebody deletes an object, until it is there again"
+)
+
+// driftPatience is how long a repair may take before there seems to be nobody
+// who watches.
+const driftPatience = 3 * time.Second
+
+// benchDrift edits and deletes objects, each another one, under a sidecar that
+// has 1,000 of them and has settled.
+func benchDrift(ctx context.Context, b *bench) error {
+	api, err := b.startAPI("drift")
+	if err != nil {
+		return err
+	}
+	client, err := rest.HTTPClientFor(api.Config())
+	if err != nil {
+		return err
+	}
+	dir, err := b.writeBundle(bundleSpec{name: "drift", release: "1.0.0", objects: thousand("drift")})
+	if err != nil {
+		return err
+	}
+	node, err := b.startNode(ctx, cluster.SidecarConfig{NodeID: "drift", Kubeconfig: api.Kubeconfig(), Bundle: dir, EtcdPrefix: prefixOf("drift")})
+	if err != nil {
+		return err
+	}
+	if _, err := node.await(ctx, "to have made its pass", view.settled); err != nil {
+		return err
+	}
+	d := drifter{bench: b, url: api.URL() + "/apis/rbac.authorization.k8s.io/v1/clusterroles/", client: client}
+	var edited, deleted []time.Duration
+	for i := range min(b.opts.n, 200) { // there are 400
+		took, err := d.disturb(ctx, 2*i, http.MethodPatch)
+		if errors.Is(err, errNoRepair) {
+			b.report.fact("drift", "skipped: nobody repaired an edited object within "+driftPatience.String(), "", true)
+			return errors.Join(node.stop(), api.Stop())
+		}
+		if err != nil {
+			return err
+		}
+		edited = append(edited, took)
+		if took, err = d.disturb(ctx, 2*i+1, http.MethodDelete); err != nil {
+			return err
+		}
+		deleted = append(deleted, took)
+	}
+	want := bar{p50: 5 * time.Millisecond, p99: 25 * time.Millisecond}
+	b.report.measured(rowEdited, want, edited)
+	b.report.measured(rowDeleted, want, deleted)
+	return errors.Join(node.stop(), api.Stop())
+}
+
+type drifter struct {
+	*bench
+	url    string
+	client *http.Client
+}
+
+var errNoRepair = errors.New("nobody repaired the object")
+
+// disturb returns how long after the disturbance etcd has the object again with
+// what was taken away. One watch sees both.
+func (d drifter) disturb(ctx context.Context, i int, verb string) (time.Duration, error) {
+	name := fmt.Sprintf("drift-%d", i)
+	ctx, cancel := context.WithTimeout(ctx, driftPatience)
+	defer cancel()
+	watch := d.etcd.Watch(ctx, registryOf("drift")+"/clusterroles/"+name, clientv3.WithCreatedNotify())
+	<-watch // it stands
+	req, err := http.NewRequestWithContext(ctx, verb, d.url+name, strings.NewReader(map[bool]string{true: `{"rules":[]}`}[verb == http.MethodPatch]))
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Content-Type", "application/merge-patch+json")
+	resp, err := d.client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	if text, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode >= http.StatusMultipleChoices {
+		return 0, errors.Join(fmt.Errorf("%s %s: %s: %s", verb, name, resp.Status, text), err)
+	}
+	var begin time.Time
+	for events := range watch {
+		for _, e := range events.Events {
+			whole := e.Type == clientv3.EventTypePut && bytes.Contains(e.Kv.Value, []byte("statefulsets"))
+			switch {
+			case !whole && begin.IsZero():
+				begin = time.Now()
+			case whole && !begin.IsZero():
+				return time.Since(begin), nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("%s: %w", name, errNoRepair)
+}
