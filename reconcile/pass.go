@@ -117,25 +117,45 @@ func (p *pass) rest(ctx context.Context, looked time.Time) error {
 	return errNotQuiet
 }
 
-// look gathers and decides. Where most objects are known, their metadata shows
-// that they are still the same; only kinds of which something is not are listed
-// whole.
-func (p *pass) look(ctx context.Context) (err error) {
-	g, known := p.rec.gatherer(p.api), p.rec.known()
-	d := metadata
-	if 2*len(known) < len(p.wanted) {
-		d = whole
+// look gathers and decides. Where there is something to write, a guess at what is
+// there is enough: each write has preconditions, and is followed by a look at
+// what is there now. Only that finds that nothing is left to do.
+func (p *pass) look(ctx context.Context) error {
+	d := p.depth()
+	err := p.lookInto(ctx, d)
+	if err == nil && d == recent && p.plan.empty() {
+		err = p.lookInto(ctx, metadata)
 	}
+	return err
+}
+
+// depth chooses the first list of a look. Where most objects are known, their
+// metadata shows that they are still the same.
+func (p *pass) depth() depth {
+	switch {
+	case 2*len(p.rec.known()) < len(p.wanted):
+		return whole
+	case !p.begun && p.parent.known && !p.parent.record.sameContent(p.record().finished(p.work.Content, p.work.LeaderEpoch)):
+		return recent // this is a change of content
+	}
+	return metadata
+}
+
+// lookInto lists all kinds, and those whole of which metadata does not tell what
+// an object needs.
+func (p *pass) lookInto(ctx context.Context, d depth) (err error) {
+	g, known := p.rec.gatherer(p.api), p.rec.known()
 	from := p.parent
 	from.recorded = from.recorded || p.work.First && from.obj == nil // the survey has searched, and found nothing
 	if p.found, err = g.search(ctx, from, p.wanted, d); err != nil {
 		return err
 	}
 	p.decide(known)
-	if d == whole || p.plan.empty() {
+	unread := p.plan.unread()
+	if d == whole || len(unread) == 0 {
 		return nil
 	}
-	if err := g.into(ctx, p.found, p.plan.kinds(), whole); err != nil {
+	if err := g.into(ctx, p.found, unread, whole); err != nil {
 		return err
 	}
 	p.decide(known)

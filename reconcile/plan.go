@@ -161,15 +161,27 @@ func (p plan) empty() bool {
 	return true
 }
 
-// kinds returns the kinds of which something has to be written.
-func (p plan) kinds() []schema.GroupVersionKind {
+// unread returns the kinds of which an object is not known and looks as it
+// should by its metadata: whether it has to be written, its contents tell.
+func (p plan) unread() []schema.GroupVersionKind {
 	seen := kindTable{}
 	for _, changes := range p.changes {
 		for _, c := range changes {
-			seen[c.wanted.gvk] = kindState{}
+			if bearsForm(c.wanted, c.live) {
+				seen[c.wanted.gvk] = kindState{}
+			}
 		}
 	}
 	return sortedKinds(seen)
+}
+
+// bearsForm reports whether live is there to stay, and is stamped as want's.
+func bearsForm(want wanted, live *kube.Object) bool {
+	if live == nil || live.GetDeletionTimestamp() != nil {
+		return false
+	}
+	_, whole := readStamp(live.GetAnnotations())
+	return whole && live.GetAnnotations()[annotationForm] == want.form
 }
 
 // makePlan decides for each wanted object what it needs. It is pure.
@@ -204,13 +216,11 @@ func makePlan(w world) plan {
 
 // decide says whether want has to be written over live, and with which stamp.
 func decide(want wanted, live *kube.Object, c protocol.Content, known accepted) (stamp, bool) {
-	if live == nil || live.GetDeletionTimestamp() != nil {
+	if !bearsForm(want, live) {
 		return stampOf(c), true
 	}
-	annotations := live.GetAnnotations()
-	s, whole := readStamp(annotations)
-	// A higher epoch that was believed would have ended the pass.
-	if !whole || s.epoch > c.Epoch || annotations[annotationForm] != want.form {
+	s, _ := readStamp(live.GetAnnotations())
+	if s.epoch > c.Epoch { // one that is believed would have ended the pass
 		return stampOf(c), true
 	}
 	if known == acceptedAs(want, live) || inPlace(want.obj, live) {
