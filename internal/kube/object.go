@@ -7,9 +7,11 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
 // FieldManager is the name under which all writes are made (DESIGN 6.2).
@@ -68,19 +70,44 @@ func (c *Client) list(ctx context.Context, r Resource, namespace string, query u
 		if err != nil {
 			return List{}, fmt.Errorf("list %s: %w", r.Name, err)
 		}
-		var page unstructured.UnstructuredList
-		if err := page.UnmarshalJSON(body); err != nil {
+		var p page
+		if err := utiljson.Unmarshal(body, &p); err != nil {
 			return List{}, fmt.Errorf("list %s: %w", r.Name, err)
 		}
-		for i := range page.Items {
-			out.Objects = append(out.Objects, &page.Items[i])
-		}
-		out.Version = page.GetResourceVersion() // that of the first page, in each
-		if page.GetContinue() == "" {
+		out.Objects = append(out.Objects, p.objects()...)
+		out.Version = p.Metadata.ResourceVersion // that of the first page, in each
+		if p.Metadata.Continue == "" {
 			return out, nil
 		}
-		query.Set("continue", page.GetContinue())
+		query.Set("continue", p.Metadata.Continue)
 	}
+}
+
+// page is an answer of a list. It is read in one go: UnstructuredList reads the
+// text several times, which takes longer than the answer itself.
+type page struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Continue        string `json:"continue"`
+		ResourceVersion string `json:"resourceVersion"`
+	} `json:"metadata"`
+	Items []map[string]any `json:"items"`
+}
+
+// objects returns the items. In the lists of most kinds they do not say what they
+// are, since the list does.
+func (p page) objects() []*Object {
+	out := make([]*Object, 0, len(p.Items))
+	for _, item := range p.Items {
+		obj := &Object{Object: item}
+		if obj.GetKind() == "" {
+			obj.SetAPIVersion(p.APIVersion)
+			obj.SetKind(strings.TrimSuffix(p.Kind, "List"))
+		}
+		out = append(out, obj)
+	}
+	return out
 }
 
 // Create makes an object that must not exist yet.
