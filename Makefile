@@ -125,6 +125,7 @@ tidy: ## go mod tidy, in all modules
 	go mod tidy
 	cd test/kube && go mod tidy
 	cd test/bench && go mod tidy
+	for peer in test/bench/peers/*/; do (cd $$peer && go mod tidy); done
 
 .PHONY: tidy-check
 tidy-check: ## fail if go mod tidy would change something
@@ -156,6 +157,9 @@ bin/kubectl: test/kube/go.mod test/kube/go.sum
 bin/kubelet-probe: test/kube/go.mod test/kube/go.sum $(wildcard test/kube/kubelet-probe/*.go)
 	cd test/kube && $(STATIC) go build -buildvcs=false -trimpath -ldflags='$(KUBE_LDFLAGS)' -o $(BIN)/kubelet-probe ./kubelet-probe
 	@touch $@
+
+$(BIN)/peer-flux: test/bench/peers/flux/main.go
+$(BIN)/peer-kubectl: test/bench/peers/kubectl/main.go
 
 $(BIN)/peer-%: test/bench/peers/%/go.mod test/bench/peers/%/go.sum
 	@echo "building $* to compare with; on two cores this takes some minutes, once"

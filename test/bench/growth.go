@@ -24,7 +24,7 @@ var growthCases = [4]string{"first apply", "take-over", "resync", "one changed"}
 // an apiserver of its own.
 func benchGrowth(ctx context.Context, b *bench) error {
 	var sizes []size
-	for _, word := range strings.Split(b.opts.sizes, ",") {
+	for word := range strings.SplitSeq(b.opts.sizes, ",") {
 		n, err := strconv.Atoi(word)
 		if err != nil || n < 20 || n%20 != 0 {
 			return fmt.Errorf("-sizes: %q is no multiple of 20", word)
