@@ -106,6 +106,9 @@ func (l *leadership) confirm(in *protocol.Input) {
 	if l.confirmed.IsZero() {
 		l.confirmed = time.Now()
 		l.progress.Past = protocol.PastOf(in.Status)
+		if l.e.cfg.Client.Rewound().Get() > 0 && l.progress.Past == protocol.PastDrained {
+			l.progress.Past = protocol.PastUndrained // it may be that of a leader long ago
+		}
 		l.e.metrics.elections.Inc()
 		l.e.cfg.Log.Info("elected", "epoch", l.epoch, "past", l.progress.Past.String())
 	}
@@ -157,7 +160,9 @@ func (l *leadership) execute(ctx context.Context, step protocol.Step) result {
 		}
 		return resigned
 	case protocol.StepWrite:
-		l.stop()
+		if l.stop(); l.wedged {
+			return again
+		}
 		return l.write(ctx, step)
 	case protocol.StepSurvey, protocol.StepReconcile:
 		l.work(ctx, step)

@@ -42,7 +42,8 @@ func PastOf(v StatusView) Past {
 	switch {
 	case v.Kind != StatusPresent:
 		return PastUnknown
-	case v.Status.Epoch != 0 && v.Status.DrainedEpoch >= v.Status.Epoch:
+	case v.Status.Epoch != 0 && v.Status.DrainedEpoch == v.Status.Epoch:
+		// Equal, not above: a drained epoch can come from another store.
 		return PastDrained
 	}
 	return PastUndrained

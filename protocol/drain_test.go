@@ -14,7 +14,7 @@ func TestPast(t *testing.T) {
 	}{
 		{"the last leader drained", present(7, 7), Mark{}, PastDrained},
 		{"it did not, one before it did", present(9, 7), Mark{}, PastUndrained},
-		{"one drained that never recorded itself", present(7, 9), Mark{}, PastDrained},
+		{"one of another store drained", present(7, 9), Mark{}, PastUndrained},
 		{"written by hand", present(0, 0), Mark{}, PastUndrained},
 		{"a mark does not change what the status tells", present(7, 7), Mark{Kind: MarkPresent}, PastDrained},
 		{"no status, nothing known of the mark", StatusView{Kind: StatusAbsent}, Mark{}, PastUnknown},

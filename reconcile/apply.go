@@ -37,10 +37,10 @@ func (e *newerContentError) Error() string {
 type applier struct {
 	api
 	change
-	content  protocol.Content
-	recreate bool // a field is immutable: delete first
-	deleted  bool // it was deleted by this applier
-	unsure   bool // a write has an unknown outcome
+	content       protocol.Content
+	recreate      bool // a field is immutable: delete first
+	deleted       bool // it was deleted by this applier
+	mayHaveLanded bool // a write of this object has an unknown outcome
 }
 
 // run returns an error only where the whole pass has to end.
@@ -51,7 +51,7 @@ func (a *applier) run(ctx context.Context) (result, error) {
 			return res, nil
 		}
 		next := judge(err)
-		a.unsure = a.unsure || next == wait
+		a.mayHaveLanded = a.mayHaveLanded || next == wait
 		if next == immutable && !a.recreate {
 			if next = a.mayRecreate(ctx, err); next == immutable {
 				continue
@@ -162,7 +162,7 @@ func (a *applier) landed() result {
 	switch {
 	case a.deleted:
 		return result{verb: verbRecreate, live: a.live}
-	case a.unsure:
+	case a.mayHaveLanded:
 		return result{verb: verbApply, live: a.live}
 	}
 	return result{verb: verbNone, live: a.live}

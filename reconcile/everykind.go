@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
@@ -54,11 +55,14 @@ func (g gatherer) everyKind(ctx context.Context, known []schema.GroupVersionKind
 	return out, nil
 }
 
-// searched drops what could not be listed of kinds that were merely searched: a
-// user who may not read them has never written them.
+// searched drops the kinds that were merely searched and have nothing of the set:
+// a user who may not read them has never written them. Where it is not known
+// what is there, that counts.
 func (f found) searched(more []schema.GroupVersionKind) {
 	for _, gvk := range more {
-		if f.kinds[gvk].err != nil || len(f.live[gvk]) == 0 {
+		err := f.kinds[gvk].err
+		unreadable := apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
+		if unreadable || err == nil && len(f.live[gvk]) == 0 {
 			delete(f.kinds, gvk)
 			delete(f.live, gvk)
 		}

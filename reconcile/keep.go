@@ -21,7 +21,6 @@ import (
 // to whoever has the turn.
 type keeping struct {
 	content  protocol.Content
-	leader   int64 // epoch
 	objects  map[key]*kept
 	optional map[key]bool       // wanted, but the pass could not make them
 	known    map[types.UID]bool // of the set, but not wanted
@@ -34,11 +33,15 @@ type keeping struct {
 // while with many objects, so that nobody should wait for it.
 func (p *pass) left() *keeping {
 	out := &keeping{
-		content: p.work.Content, leader: p.work.LeaderEpoch, objects: map[key]*kept{}, optional: map[key]bool{},
+		content: p.work.Content, objects: map[key]*kept{}, optional: map[key]bool{},
 		known: map[types.UID]bool{}, record: p.record().finished(p.work.Content, p.work.LeaderEpoch), contents: p.contents(nil),
 	}
 	for _, w := range p.wanted {
 		live, in := p.found.live[w.gvk][w.key], p.plan.inPlace[w.key]
+		if p.contested[w.key] {
+			out.objects[w.key] = p.quarrelled(w, live)
+			continue
+		}
 		if live == nil || in.version != live.GetResourceVersion() {
 			out.optional[w.key] = true
 			continue
@@ -67,6 +70,15 @@ func (p *pass) left() *keeping {
 		query: url.Values{"fieldSelector": {"metadata.name=" + s.name}},
 	})
 	return out
+}
+
+// quarrelled is an object in a fight, as the pass has left it to be put back.
+func (p *pass) quarrelled(w wanted, live *kube.Object) *kept {
+	n := &news{key: w.key, obj: live, gone: live == nil, version: p.found.kinds[w.gvk].version}
+	if live != nil {
+		n.version = live.GetResourceVersion()
+	}
+	return &kept{key: w.key, want: w, where: p.found.kinds[w.gvk].resource, news: n}
 }
 
 // DriftError says that repairs alone do not keep the objects as they should be: a

@@ -541,4 +541,17 @@ func TestKeep_fight(t *testing.T) {
 	if len(r.report().Drift.Fights) != 1 {
 		t.Error("the fight was forgotten with a pass")
 	}
+
+	// The other writer is faster than a list: a pass does not join the fight, nor
+	// is it held up by it.
+	r.patch(configMaps, r.ns, "a", `{"data":{"x":"theirs"}}`)
+	r.mustComplete()
+	if writes := r.wire.writes(); len(writes) != 0 {
+		t.Errorf("a pass wrote %q in a fight", writes)
+	}
+	k = r.keep()
+	r.awaitData("a", "one") // and Keep goes on with it
+	if _, err := k.stop(); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
 }

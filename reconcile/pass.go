@@ -32,9 +32,12 @@ type pass struct {
 	bundle *bundle.Bundle
 	wanted []wanted
 
-	parent    parent
-	found     found
-	plan      plan
+	parent parent
+	found  found
+	plan   plan
+	// contested are objects in a fight: where content is only kept, they are left
+	// to Keep, which slows down what it does about them.
+	contested map[key]bool
 	prune     pruneSet
 	begun     bool  // the parent names this content and leader, and all kinds
 	awaited   bool  // for kinds, once in a pass
@@ -169,6 +172,10 @@ func (p *pass) decide(known map[key]accepted) {
 		set: p.rec.set, content: p.work.Content, wanted: p.wanted, kinds: p.found.kinds, live: p.found.live,
 		accepted: known, failed: p.failed,
 	})
+	p.contested = nil
+	if !p.work.Wait {
+		p.contested = p.plan.leave(p.rec.quarrels)
+	}
 	p.rec.accept(p.plan.inPlace)
 	p.prune = makePruneSet(pruneInput{
 		wanted: p.wanted, kinds: p.found.kinds, live: p.found.live, allowMass: p.rec.cfg.AllowMassPrune,

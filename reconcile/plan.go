@@ -161,6 +161,23 @@ func (p plan) empty() bool {
 	return true
 }
 
+// leave takes the objects out of the plan that are in a fight, and returns them.
+// They bear the form that is wanted, or were deleted; nothing new has to get
+// there.
+func (p plan) leave(qs quarrels) map[key]bool {
+	out := map[key]bool{}
+	for wave, changes := range p.changes {
+		p.changes[wave] = slices.DeleteFunc(changes, func(c change) bool {
+			if q, found := qs[c.wanted.key]; !found || q.pause == 0 || c.live != nil && !bearsForm(c.wanted, c.live) {
+				return false
+			}
+			out[c.wanted.key] = true
+			return true
+		})
+	}
+	return out
+}
+
 // unread returns the kinds of which an object is not known and looks as it
 // should by its metadata: whether it has to be written, its contents tell.
 func (p plan) unread() []schema.GroupVersionKind {

@@ -148,6 +148,9 @@ func (a *App) reconcileNow() httpapi.Reconcile {
 		Watching: r.Drift.Watching, Problem: r.Drift.Problem, Repairs: r.Drift.Repairs, LastRepair: r.Drift.LastRepair,
 	}
 	for _, f := range r.Drift.Fights {
+		if state.Election != protocol.Leading {
+			break // they are another leader's by now
+		}
 		out.Drift.Fights = append(out.Drift.Fights, httpapi.Fight(f))
 	}
 	if out.LastError == "" {

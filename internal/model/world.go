@@ -281,7 +281,7 @@ func (c *Config) plain(s status) protocol.Status {
 func (c *Config) packed(p protocol.Status) status {
 	return status{
 		kind: protocol.StatusPresent, state: p.State, version: uint8(p.Version.Release.Major), least: uint8(p.MinCompatible.Major),
-		epoch: uint8(p.Epoch - formerEpoch), drained: p.DrainedEpoch >= p.Epoch,
+		epoch: uint8(p.Epoch - formerEpoch), drained: p.DrainedEpoch == p.Epoch,
 		content: c.entry(protocol.Content{Release: p.ContentRelease, Digest: p.Digest, Epoch: p.ContentEpoch}),
 	}
 }

@@ -60,7 +60,7 @@ func look(dir string) uint64 {
 				walk(name, depth+1)
 				continue
 			}
-			fmt.Fprintln(sum, info.Size(), info.ModTime().UnixNano(), target(name, entry))
+			fmt.Fprintln(sum, info.Mode(), info.Size(), info.ModTime().UnixNano(), target(name, entry))
 		}
 	}
 	walk(dir, 0)
