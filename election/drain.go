@@ -20,11 +20,11 @@ type unsure struct {
 	until   time.Time // from then on it cannot land any more
 }
 
-// noteUnsure remembers that a job which has just ended left a request behind.
-func (l *leadership) noteUnsure(c protocol.Content) {
+// noteUnsure remembers that a job left a request behind, which it gave up at.
+func (l *leadership) noteUnsure(c protocol.Content, at time.Time) {
 	now := time.Now()
 	l.unsure = slices.DeleteFunc(l.unsure, func(u unsure) bool { return !now.Before(u.until) })
-	l.unsure = append(l.unsure, unsure{content: c, until: now.Add(l.e.cfg.DrainTime)})
+	l.unsure = append(l.unsure, unsure{content: c, until: at.Add(l.e.cfg.DrainTime)})
 }
 
 // quiet is the instant from which on no request of a former leader, and no own

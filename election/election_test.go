@@ -126,7 +126,15 @@ func (a applier) Keep(ctx context.Context, w protocol.Work, lease func() time.Ti
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.kept++
-	return protocol.Outcome{Unsure: a.keptUnsure}, err
+	return protocol.Outcome{Unsure: since(a.keptUnsure)}, err
+}
+
+// since is now, if a request was given up.
+func since(unsure bool) time.Time {
+	if unsure {
+		return time.Now()
+	}
+	return time.Time{}
 }
 
 func (a applier) Reconcile(ctx context.Context, w protocol.Work, lease func() time.Time, quiet time.Time) (protocol.Outcome, error) {
@@ -147,7 +155,7 @@ func (a applier) Reconcile(ctx context.Context, w protocol.Work, lease func() ti
 		}
 	}
 	if fail != nil {
-		return protocol.Outcome{Unsure: a.unsure}, fail
+		return protocol.Outcome{Unsure: since(a.unsure)}, fail
 	}
 	if time.Until(lease()) <= 0 {
 		return protocol.Outcome{}, errors.New("the lease is over")
@@ -161,7 +169,7 @@ func (a applier) Reconcile(ctx context.Context, w protocol.Work, lease func() ti
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.mark = protocol.Mark{Kind: protocol.MarkPresent, FirstDone: true, Entries: []protocol.Content{w.Content}, HighestEpoch: w.Content.Epoch}
-	return protocol.Outcome{Complete: true, Unsure: a.unsure, HighestEpoch: w.Content.Epoch}, nil
+	return protocol.Outcome{Complete: true, Unsure: since(a.unsure), HighestEpoch: w.Content.Epoch}, nil
 }
 
 // world is a real etcd and an API.

@@ -113,8 +113,8 @@ func (l *leadership) stop() {
 
 // took notes what a job that has ended may have left behind.
 func (l *leadership) took(j *job) {
-	if j.outcome.Unsure {
-		l.noteUnsure(j.step.Work.Content)
+	if at := j.outcome.Unsure; !at.IsZero() {
+		l.noteUnsure(j.step.Work.Content, at)
 	}
 }
 

@@ -105,10 +105,7 @@ func (l *leadership) confirm(in *protocol.Input) {
 	l.status = in.Status
 	if l.confirmed.IsZero() {
 		l.confirmed = time.Now()
-		l.progress.Past = protocol.PastOf(in.Status)
-		if l.e.cfg.Client.Rewound().Get() > 0 && l.progress.Past == protocol.PastDrained {
-			l.progress.Past = protocol.PastUndrained // it may be that of a leader long ago
-		}
+		l.progress.Past = protocol.PastOf(in.Status, l.e.cfg.Client.Rewound().Get() > 0)
 		l.e.metrics.elections.Inc()
 		l.e.cfg.Log.Info("elected", "epoch", l.epoch, "past", l.progress.Past.String())
 	}

@@ -37,16 +37,22 @@ func (p Past) String() string {
 }
 
 // PastOf reads the past from the status as the leader first finds it. One that
-// was written by hand hides who led before, and counts as undrained.
-func PastOf(v StatusView) Past {
+// was written by hand hides who led before, and counts as undrained. So does one
+// of a store that went back, as after a restore from a backup (rewound): it may be
+// that of a leader long ago.
+func PastOf(v StatusView, rewound bool) Past {
 	switch {
 	case v.Kind != StatusPresent:
 		return PastUnknown
-	case v.Status.Epoch != 0 && v.Status.DrainedEpoch == v.Status.Epoch:
-		// Equal, not above: a drained epoch can come from another store.
+	case saysDrained(v.Status) && !rewound:
 		return PastDrained
 	}
 	return PastUndrained
+}
+
+// saysDrained reports whether the leader that is named had ended its requests.
+func saysDrained(s Status) bool {
+	return s.Epoch != 0 && s.DrainedEpoch == s.Epoch // equal, not above: a drained epoch can come from another store
 }
 
 // Surveyed completes a past that no status told of by what the API shows. Where
@@ -79,7 +85,7 @@ type Farewell struct {
 // the requests of the one before it (6.4). It is false, too, where the status
 // says so already: this leader has written nothing.
 func Drain(f Farewell) (Status, bool) {
-	if f.Status.Kind != StatusPresent || !f.Ended || f.Past != PastDrained && !f.Waited || PastOf(f.Status) == PastDrained {
+	if f.Status.Kind != StatusPresent || !f.Ended || f.Past != PastDrained && !f.Waited || saysDrained(f.Status.Status) {
 		return Status{}, false
 	}
 	out := f.Status.Status

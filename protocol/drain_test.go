@@ -11,20 +11,22 @@ func TestPast(t *testing.T) {
 		view StatusView
 		mark Mark
 		want Past
+		went bool // the store, back
 	}{
-		{"the last leader drained", present(7, 7), Mark{}, PastDrained},
-		{"it did not, one before it did", present(9, 7), Mark{}, PastUndrained},
-		{"one of another store drained", present(7, 9), Mark{}, PastUndrained},
-		{"written by hand", present(0, 0), Mark{}, PastUndrained},
-		{"a mark does not change what the status tells", present(7, 7), Mark{Kind: MarkPresent}, PastDrained},
-		{"no status, nothing known of the mark", StatusView{Kind: StatusAbsent}, Mark{}, PastUnknown},
-		{"no status, no mark, no stamp", StatusView{Kind: StatusAbsent}, Mark{Kind: MarkAbsent}, PastDrained},
-		{"no status, no mark, but a stamp", StatusView{Kind: StatusAbsent}, Mark{Kind: MarkAbsent, HighestEpoch: 1}, PastUndrained},
-		{"no status, but a mark", StatusView{Kind: StatusAbsent}, Mark{Kind: MarkPresent}, PastUndrained},
-		{"garbage", StatusView{Kind: StatusUndecodable}, Mark{Kind: MarkPresent, FirstDone: true}, PastUndrained},
+		{"the last leader drained", present(7, 7), Mark{}, PastDrained, false},
+		{"it did not, one before it did", present(9, 7), Mark{}, PastUndrained, false},
+		{"it did, in a store that went back since", present(7, 7), Mark{}, PastUndrained, true},
+		{"one of another store drained", present(7, 9), Mark{}, PastUndrained, false},
+		{"written by hand", present(0, 0), Mark{}, PastUndrained, false},
+		{"a mark does not change what the status tells", present(7, 7), Mark{Kind: MarkPresent}, PastDrained, false},
+		{"no status, nothing known of the mark", StatusView{Kind: StatusAbsent}, Mark{}, PastUnknown, false},
+		{"no status, no mark, no stamp", StatusView{Kind: StatusAbsent}, Mark{Kind: MarkAbsent}, PastDrained, false},
+		{"no status, no mark, but a stamp", StatusView{Kind: StatusAbsent}, Mark{Kind: MarkAbsent, HighestEpoch: 1}, PastUndrained, false},
+		{"no status, but a mark", StatusView{Kind: StatusAbsent}, Mark{Kind: MarkPresent}, PastUndrained, false},
+		{"garbage", StatusView{Kind: StatusUndecodable}, Mark{Kind: MarkPresent, FirstDone: true}, PastUndrained, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := PastOf(tt.view).Surveyed(tt.mark); got != tt.want {
+			if got := PastOf(tt.view, tt.went).Surveyed(tt.mark); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})

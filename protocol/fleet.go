@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -114,20 +113,6 @@ func Fences(unconfirmed, fenceAfter time.Duration) bool {
 	return fenceAfter > 0 && unconfirmed >= fenceAfter/2
 }
 
-// Remedy says why a record is corrupt, and what to do about it; empty: it is
-// well.
-func (r Record) Remedy() string {
-	if r.Problem == "" {
-		return ""
-	}
-	return fmt.Sprintf("%s; its sidecar, if alive, writes it again; if the node is gone: %s", r.Problem, r.removal())
-}
-
-// removal is the command that removes the record.
-func (r Record) removal() string {
-	return fmt.Sprintf("sidecar node remove %s --confirm-stopped", r.ID)
-}
-
 // mayLead reports whether others must make way for this record if it is newer.
 func (r Record) mayLead() bool {
 	return r.Problem == "" && r.Node.Roles.Controller && r.Alive && r.Presence.Election != Withdrawn
@@ -177,65 +162,6 @@ func Summarize(f Fleet, local Release) Summary {
 	return s
 }
 
-// Mismatch is a release of which nodes have different bundles.
-type Mismatch struct {
-	Release Release
-	Digests []string            // sorted
-	Nodes   map[string][]NodeID // by digest, sorted
-}
-
-// String names the nodes by digest.
-func (m Mismatch) String() string {
-	parts := make([]string, 0, len(m.Digests))
-	for _, d := range m.Digests {
-		names := make([]string, 0, len(m.Nodes[d]))
-		for _, id := range m.Nodes[d] {
-			names = append(names, string(id))
-		}
-		parts = append(parts, fmt.Sprintf("%s on %s", shortDigest(d), strings.Join(names, ", ")))
-	}
-	return strings.Join(parts, "; ")
-}
-
-// shortDigest keeps enough of a digest to tell two of them apart.
-func shortDigest(d string) string {
-	const enough = len("sha256:") + 12
-	if len(d) > enough {
-		return d[:enough]
-	}
-	return d
-}
-
-// Mismatched returns the releases of which controllers tell different digests,
-// lowest first. A record that tells none does not count.
-func Mismatched(f Fleet) []Mismatch {
-	byRelease := map[Release]*Mismatch{}
-	for _, r := range f.Records {
-		if r.Problem != "" || !r.Node.Roles.Controller || r.Node.Digest == "" {
-			continue
-		}
-		release := r.Node.Version.Release
-		m := byRelease[release]
-		if m == nil {
-			m = &Mismatch{Release: release, Nodes: map[string][]NodeID{}}
-			byRelease[release] = m
-		}
-		if m.Nodes[r.Node.Digest] == nil {
-			m.Digests = append(m.Digests, r.Node.Digest)
-		}
-		m.Nodes[r.Node.Digest] = append(m.Nodes[r.Node.Digest], r.ID)
-	}
-	var out []Mismatch
-	for _, m := range byRelease {
-		if len(m.Digests) > 1 {
-			slices.Sort(m.Digests)
-			out = append(out, *m)
-		}
-	}
-	slices.SortFunc(out, func(a, b Mismatch) int { return a.Release.Compare(b.Release) })
-	return out
-}
-
 // NewestAlive returns the record of the newest controller that is above own,
 // alive and has not withdrawn. While there is one, own may not campaign (4.4).
 func NewestAlive(f Fleet, own Release) (Record, bool) {
@@ -275,139 +201,6 @@ func Eligible(f Fleet, local Local) Eligibility {
 	return Eligibility{Eligible: true}
 }
 
-// Blocker is a node that holds a leader back, and why.
-type Blocker struct {
-	Node    NodeID
-	Release Release // 0.0.0 where the record is corrupt
-	Reason  Reason
-	Message string // what to do about it
-}
-
-// Blockers returns the registered controllers, alive or not, that now admits
-// and next would not. A corrupt record always blocks (4.3, 4.5 rule 6), one that
-// is expired never does (4.9).
-func Blockers(now, next Status, f Fleet) []Blocker {
-	var out []Blocker
-	for _, r := range f.Records {
-		if b, blocks := blocks(now, next, r); blocks {
-			out = append(out, b)
-		}
-	}
-	return out
-}
-
-func blocks(now, next Status, r Record) (Blocker, bool) {
-	if !r.Counts() || r.Expired() {
-		return Blocker{}, false
-	}
-	if r.Problem != "" {
-		return Blocker{
-			Node: r.ID, Reason: RecordCorrupt,
-			Message: "its record is corrupt: " + r.Remedy(),
-		}, true
-	}
-	if admitted, _ := Admits(now, r.Node); !admitted {
-		return Blocker{}, false
-	}
-	admitted, reason := Admits(next, r.Node)
-	if admitted {
-		return Blocker{}, false
-	}
-	return Blocker{Node: r.ID, Release: r.Node.Version.Release, Reason: reason, Message: blockerMessage(next, r, reason)}, true
-}
-
-func blockerMessage(next Status, r Record, reason Reason) string {
-	var why string
-	switch reason {
-	case ReleaseTooOld:
-		why = fmt.Sprintf("runs release %s, below %s, which the new objects need; upgrade it", r.Node.Version.Release, next.MinCompatible)
-	default:
-		why = fmt.Sprintf("needs a reconciler of release %s or newer; this leader is %s", r.Node.MinReconciler, next.Version.Release)
-	}
-	if !r.Alive {
-		why += fmt.Sprintf(" (it is not alive%s; if it has stopped for good: %s)", r.patience(), r.removal())
-	}
-	return why
-}
-
-// patience says how long a leader waits for a node that is not alive, where that
-// has an end.
-func (r Record) patience() string {
-	if r.Node.FenceAfter <= 0 {
-		return ""
-	}
-	return fmt.Sprintf(" and is passed over once it has been gone for %s", r.Node.FenceAfter)
-}
-
-// passedOver names the nodes that would be blockers if their records had not
-// expired, for people; empty: none.
-func passedOver(now, next Status, f Fleet) string {
-	var ids []string
-	for _, r := range f.Records {
-		expired := r.Expired()
-		r.Gone = 0
-		if _, blocks := blocks(now, next, r); blocks && expired {
-			ids = append(ids, string(r.ID))
-		}
-	}
-	if len(ids) == 0 {
-		return ""
-	}
-	return "; passed over, for they have been gone for as long as they said: " + strings.Join(ids, ", ")
-}
-
-// newerRecords returns the records of controllers above own, alive or not, but
-// those that are expired.
-func newerRecords(f Fleet, own Release) []Blocker {
-	var out []Blocker
-	for _, r := range f.Records {
-		if r.Problem != "" || !r.Node.Roles.Controller || !own.Less(r.Node.Version.Release) || r.Expired() {
-			continue
-		}
-		out = append(out, Blocker{Node: r.ID, Release: r.Node.Version.Release, Reason: NewerRelease, Message: newerMessage(r)})
-	}
-	return out
-}
-
-func newerMessage(r Record) string {
-	var patience string
-	if !r.Alive && r.Node.FenceAfter > 0 {
-		patience = fmt.Sprintf(" (it is not alive%s)", r.patience())
-	}
-	return fmt.Sprintf("the objects are of a newer release and it is registered with %s%s; bring it back, or if it has stopped for good: %s",
-		r.Node.Version.Release, patience, r.removal())
-}
-
-// removalsDue reports whether no controller of a release below own is
-// registered any more, so that objects which the bundle dropped may go (6.3). A
-// corrupt record may be anything, and counts as older. So does one that is
-// expired: nothing waits for removals, and its node may come back.
-func removalsDue(f Fleet, own Release) bool {
-	return !slices.ContainsFunc(f.Records, func(r Record) bool {
-		return r.Counts() && (r.Problem != "" || r.Node.Version.Release.Less(own))
-	})
-}
-
-// UpgradeReady reports whether the next upgrade may start: the status is DONE
-// at the one release that all registered controllers have, and none is corrupt
-// (4.10).
-func UpgradeReady(v StatusView, f Fleet) bool {
-	if v.Kind != StatusPresent || v.Status.State != Done {
-		return false
-	}
-	controllers := 0
-	for _, r := range f.Records {
-		switch {
-		case !r.Counts():
-		case r.Problem != "" || r.Node.Version.Release != v.Status.Version.Release:
-			return false
-		default:
-			controllers++
-		}
-	}
-	return controllers > 0
-}
-
 func minRelease(a, b Release) Release {
 	if b.Less(a) {
 		return b
@@ -420,38 +213,4 @@ func maxRelease(a, b Release) Release {
 		return b
 	}
 	return a
-}
-
-// Tells reports whether a record says what local runs: release, constraint,
-// boot, and when leaders may pass over it. Only then does a status that is read afterwards open the gate (4.2).
-func Tells(r Record, local Local, bootID string) bool {
-	return r.Problem == "" && r.Node.ID == local.ID &&
-		r.Node.Version == local.Version &&
-		r.Node.MinReconciler == local.Constraints.MinReconciler &&
-		r.Node.BootID == bootID &&
-		r.Node.FenceAfter == local.FenceAfter
-}
-
-// Registers reports whether this node has to register again, from its record
-// as it was found and the state of it that was judged last: it is gone, tells
-// something else, its controller role changed, or it was written more than once
-// in between, so that nobody knows what it told meanwhile. A role that people
-// took away is not taken back, but that is a new registration, and so is giving
-// it again (4.2).
-func Registers(found bool, r, last Record, local Local, bootID string) bool {
-	return !found || !Tells(r, local, bootID) ||
-		r.Node.Roles.Controller != last.Node.Roles.Controller ||
-		r.Created != last.Created || r.Writes > last.Writes+1
-}
-
-// YieldsID reports whether a sidecar has to give up its node ID to the one
-// whose presence was found under it (4.9). On one machine the newest wins; a
-// newcomer from another machine is refused while the presence lives. held says
-// that this instance has had the presence before, so the other came later.
-func YieldsID(found Presence, instance, machineID string, held bool) bool {
-	if found.Instance == instance || found.Instance == "" {
-		return false
-	}
-	sameMachine := machineID != "" && found.MachineID == machineID
-	return held || !sameMachine
 }

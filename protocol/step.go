@@ -3,6 +3,7 @@ package protocol
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // StepKind says what the leader's shell has to do. The shell branches on
@@ -128,9 +129,10 @@ type Outcome struct {
 	// any object of the set. One that other content has taken counts as one
 	// higher.
 	HighestEpoch int64
-	// Unsure: a request that writes has an unknown outcome: it may land until
-	// DrainTime after the pass has ended. It counts also where the pass failed.
-	Unsure bool
+	// Unsure is when the newest request that writes was given up with an unknown
+	// outcome: it may land until DrainTime after that. It counts also where the
+	// pass failed. Zero: the outcome of all is known.
+	Unsure time.Time
 	// Unfounded: the mark is no longer the one that the work rests on
 	// (Work.First). Nothing was written; it has to be surveyed again.
 	Unfounded bool

@@ -42,7 +42,20 @@ type api struct {
 	// quiet is the instant from which on no request of others can land; zero:
 	// none can.
 	quiet  time.Time
-	unsure *atomic.Bool // a write has an unknown outcome
+	unsure *doubt
+}
+
+// doubt is when a write was last given up with an unknown outcome.
+type doubt struct{ at atomic.Pointer[time.Time] }
+
+func (d *doubt) note(at time.Time) { d.at.Store(&at) }
+
+// last returns zero where the outcome of all is known.
+func (d *doubt) last() time.Time {
+	if at := d.at.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
 }
 
 // within runs one request within the lease.
@@ -70,7 +83,7 @@ func (a api) write(ctx context.Context, do func(context.Context) error) error {
 	defer stop()
 	err := a.within(on, do)
 	if outcomeUnknown(err) {
-		a.unsure.Store(true)
+		a.unsure.note(time.Now())
 	}
 	return err
 }

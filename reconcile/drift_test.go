@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
 // metadataOf is what a watch tells of the ConfigMap that driftKept keeps.
@@ -41,10 +42,11 @@ func driftKept(t *testing.T) *kept {
 	t.Helper()
 	obj := &kube.Object{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
 		"metadata": map[string]any{"name": "a", "namespace": "n"}, "data": map[string]any{"x": "one"}}}
-	w, err := prepareObject(obj, set{name: "s", namespace: "n"})
+	hash, err := bundle.HashOf(obj)
 	if err != nil {
 		t.Fatal(err)
 	}
+	w := prepareObject(obj, hash, set{name: "s", namespace: "n"})
 	return &kept{key: w.key, want: w, held: heldAs(metadataOf(t, "u", "10", "3", w.form, managed(ours)))}
 }
 

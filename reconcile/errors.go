@@ -60,3 +60,21 @@ func orNone(s string) string {
 	}
 	return s
 }
+
+// DriftError says that repairs alone do not keep the objects as they should be: a
+// full pass is due.
+type DriftError struct {
+	Reason string
+	Err    error // nil: there is none
+}
+
+// Error says why.
+func (e *DriftError) Error() string {
+	if e.Err == nil {
+		return e.Reason
+	}
+	return e.Reason + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *DriftError) Unwrap() error { return e.Err }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -135,7 +134,7 @@ func (k *keeper) openStream(ctx context.Context, w *watched) (*kube.Stream, erro
 // relist tells what is there now, where no watch can tell what happened.
 func (k *keeper) relist(ctx context.Context, w *watched) error {
 	var list kube.List
-	a := api{client: k.rec.client, lease: endless, unsure: new(atomic.Bool)}
+	a := api{client: k.rec.client, lease: endless, unsure: new(doubt)}
 	err := a.read(ctx, func(ctx context.Context) (err error) {
 		if w.whole {
 			list, err = k.rec.client.ListSelected(ctx, w.resource, w.namespace, w.query)

@@ -4,100 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
-
-// keeping is what a complete pass left, and what became of it since. It belongs
-// to whoever has the turn.
-type keeping struct {
-	content  protocol.Content
-	objects  map[key]*kept
-	optional map[key]bool       // wanted, but the pass could not make them
-	known    map[types.UID]bool // of the set, but not wanted
-	record   record             // of the parent
-	contents contents
-	watched  []*watched
-}
-
-// left returns what a pass that is done leaves to be kept. Reading it takes a
-// while with many objects, so that nobody should wait for it.
-func (p *pass) left() *keeping {
-	out := &keeping{
-		content: p.work.Content, objects: map[key]*kept{}, optional: map[key]bool{},
-		known: map[types.UID]bool{}, record: p.record().finished(p.work.Content, p.work.LeaderEpoch), contents: p.contents(nil),
-	}
-	for _, w := range p.wanted {
-		live, in := p.found.live[w.gvk][w.key], p.plan.inPlace[w.key]
-		if p.contested[w.key] {
-			out.objects[w.key] = p.quarrelled(w, live)
-			continue
-		}
-		if live == nil || in.version != live.GetResourceVersion() {
-			out.optional[w.key] = true
-			continue
-		}
-		out.objects[w.key] = &kept{key: w.key, want: w, where: p.found.kinds[w.gvk].resource, held: heldAs(live)}
-	}
-	for _, gvk := range kindsOf(p.wanted) {
-		for k, live := range p.found.live[gvk] {
-			if out.objects[k] == nil {
-				out.known[live.GetUID()] = true
-			}
-		}
-		if state := p.found.kinds[gvk]; state.served && state.resource.Watchable && state.version != "" {
-			out.watched = append(out.watched, &watched{
-				gk: gvk.GroupKind(), resource: state.resource, version: state.version,
-				query: url.Values{"labelSelector": {p.rec.set.selector()}},
-			})
-		}
-	}
-	s := p.rec.set
-	out.objects[s.parentKey()] = &kept{key: s.parentKey(), where: parentResource(), parent: true, held: heldAs(p.parent.obj)}
-	// The parent may have been written long ago, so that there is no
-	// resourceVersion to begin with.
-	out.watched = append(out.watched, &watched{
-		gk: s.parentKey().GroupKind, resource: parentResource(), namespace: s.namespace, whole: true,
-		query: url.Values{"fieldSelector": {"metadata.name=" + s.name}},
-	})
-	return out
-}
-
-// quarrelled is an object in a fight, as the pass has left it to be put back.
-func (p *pass) quarrelled(w wanted, live *kube.Object) *kept {
-	n := &news{key: w.key, obj: live, gone: live == nil, version: p.found.kinds[w.gvk].version}
-	if live != nil {
-		n.version = live.GetResourceVersion()
-	}
-	return &kept{key: w.key, want: w, where: p.found.kinds[w.gvk].resource, news: n}
-}
-
-// DriftError says that repairs alone do not keep the objects as they should be: a
-// full pass is due.
-type DriftError struct {
-	Reason string
-	Err    error // nil: there is none
-}
-
-// Error says why.
-func (e *DriftError) Error() string {
-	if e.Err == nil {
-		return e.Reason
-	}
-	return e.Reason + ": " + e.Err.Error()
-}
-
-// Unwrap returns the cause.
-func (e *DriftError) Unwrap() error { return e.Err }
 
 // Keep keeps the objects as the pass left them that was just done for work: it
 // watches them, and puts back what others change, one apply for each (DESIGN 6.5).
@@ -124,9 +37,7 @@ func (r *Reconciler) Keep(ctx context.Context, work protocol.Work, lease func() 
 	err := k.run(ctx)
 	k.open, k.problems = nil, nil
 	k.show()
-	// A request that could not land any more by now is no concern of a successor.
-	unsure := !k.unsure.IsZero() && time.Since(k.unsure) < protocol.DrainTime
-	return protocol.Outcome{Unsure: unsure}, err
+	return protocol.Outcome{Unsure: k.unsure.last()}, err
 }
 
 // keeper is one run of Keep. All of it belongs to one goroutine; the watches
@@ -140,7 +51,7 @@ type keeper struct {
 
 	queue    []*kept // drifted, to be repaired in this order
 	running  int     // repairs
-	unsure   time.Time
+	unsure   doubt
 	open     map[*watched]bool
 	problems map[*watched]string // why one is not open
 	end      error               // why a full pass is due; nil: none is
@@ -162,7 +73,6 @@ type repair struct {
 	before held
 	result result
 	err    error
-	unsure bool
 }
 
 // run is the loop: hear what happened, start the repairs that are due. No
@@ -293,7 +203,7 @@ func (k *keeper) start(ctx context.Context, workers *sync.WaitGroup) time.Durati
 // repair puts an object back. It runs beside the loop, and reads nothing that
 // the loop changes.
 func (k *keeper) repair(ctx context.Context, r repair) repair {
-	a := api{client: k.rec.client, lease: k.lease, unsure: new(atomic.Bool)}
+	a := api{client: k.rec.client, lease: k.lease, unsure: &k.unsure}
 	live := r.cause.obj
 	if r.cause.gone {
 		live = nil // of what is gone, or has lost its label, nothing counts
@@ -305,7 +215,6 @@ func (k *keeper) repair(ctx context.Context, r repair) repair {
 		one := applier{api: a, change: c, content: k.content}
 		r.result, r.err = one.run(ctx)
 	}
-	r.unsure = a.unsure.Load()
 	return r
 }
 
@@ -327,9 +236,6 @@ func (k *keeper) repairParent(ctx context.Context, a api, live *kube.Object) (re
 func (k *keeper) took(r repair) {
 	o := r.object
 	o.busy = false
-	if r.unsure {
-		k.unsure = time.Now()
-	}
 	switch {
 	case r.err != nil || r.result.failure != "":
 		if o.news == nil {
@@ -402,13 +308,3 @@ func (k *keeper) show() {
 }
 
 func sameFight(a, b Fight) bool { return a.Object == b.Object && a.Repairs == b.Repairs }
-
-// watched is a watch of one kind, or of the parent.
-type watched struct {
-	gk        schema.GroupKind
-	resource  kube.Resource
-	namespace string // of the parent
-	query     url.Values
-	whole     bool   // not metadata alone: it is that of the parent
-	version   string // from which on; empty: a list has to tell. Its goroutine's
-}

@@ -161,7 +161,7 @@ func TestKeep_putsBack(t *testing.T) {
 		})
 	}
 	k.t = t
-	if out, err := k.stop(); !errors.Is(err, context.Canceled) || out.Unsure {
+	if out, err := k.stop(); !errors.Is(err, context.Canceled) || !out.Unsure.IsZero() {
 		t.Errorf("got %+v, %v", out, err)
 	}
 	mark := r.survey()
@@ -475,7 +475,7 @@ func TestKeep_unsure(t *testing.T) {
 	r.patch(configMaps, r.ns, "a", `{"data":{"x":"two"}}`)
 	k.awaitRepairs(1)
 	r.awaitData("a", "one")
-	if out, _ := k.stop(); !out.Unsure {
+	if out, _ := k.stop(); out.Unsure.IsZero() {
 		t.Errorf("got %+v, want it unsure", out)
 	}
 }

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -56,42 +57,55 @@ type wanted struct {
 func prepare(b *bundle.Bundle, s set) ([]wanted, error) {
 	out := make([]wanted, 0, len(b.Objects)+len(fenceKinds()))
 	for _, obj := range fence(s) {
-		w, err := prepareObject(obj, s)
+		hash, err := bundle.HashOf(obj)
 		if err != nil {
 			return nil, err
 		}
+		w := prepareObject(obj, hash, s)
 		w.fence, w.wave = true, WaveFence
 		out = append(out, w)
 	}
-	for _, manifest := range b.Objects {
-		w, err := prepareObject(manifest.DeepCopy(), s)
+	for i, manifest := range b.Objects {
+		hash, err := b.Hash(i)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, w)
+		out = append(out, prepareObject(manifest, hash, s))
 	}
 	return out, nil
 }
 
-// prepareObject labels obj and says how it is applied.
-func prepareObject(obj *kube.Object, s set) (wanted, error) {
-	labels := obj.GetLabels()
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels[labelPartOf] = s.id()
-	obj.SetLabels(labels)
-	form, err := formOf(obj)
-	if err != nil {
-		return wanted{}, err
-	}
+// prepareObject labels a manifest and says how it is applied.
+func prepareObject(manifest *kube.Object, hash bundle.Hash, s set) wanted {
+	obj := labelled(manifest, s)
 	gvk, annotations := obj.GroupVersionKind(), obj.GetAnnotations()
 	return wanted{
-		key: keyOf(gvk.GroupKind(), obj), gvk: gvk, obj: obj, form: form,
+		key: keyOf(gvk.GroupKind(), obj), gvk: gvk, obj: obj, form: formOf(hash, s),
 		wave:     waveOf(gvk.GroupKind()),
 		required: annotations[bundle.AnnotationRequired] != "false",
 		recreate: mayRecreate(gvk.GroupKind(), annotations),
-	}, nil
+	}
+}
+
+// labelled returns a manifest with the label of the set. It shares with it all
+// that it does not change.
+func labelled(manifest *kube.Object, s set) *kube.Object {
+	obj := &kube.Object{Object: maps.Clone(manifest.Object)}
+	metadata := cloneField(obj.Object, "metadata")
+	labels := cloneField(metadata, "labels")
+	labels[labelPartOf] = s.id()
+	metadata["labels"], obj.Object["metadata"] = labels, metadata
+	return obj
+}
+
+// cloneField returns a copy of the map in a field; an empty one where there is
+// none.
+func cloneField(in map[string]any, field string) map[string]any {
+	have, _ := in[field].(map[string]any)
+	if have == nil {
+		return map[string]any{}
+	}
+	return maps.Clone(have)
 }
 
 func mayRecreate(gk schema.GroupKind, annotations map[string]string) bool {

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
-	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -90,7 +89,7 @@ func (r *Reconciler) Preview(ctx context.Context) (Preview, error) {
 	}
 	defer client.CloseIdle()
 	p := previewer{
-		api:    api{client: client, lease: endless, unsure: new(atomic.Bool)},
+		api:    api{client: client, lease: endless, unsure: new(doubt)},
 		rec:    r,
 		wanted: objects,
 	}

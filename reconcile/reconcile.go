@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -171,7 +170,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, work protocol.Work, lease fu
 	} else {
 		report.LastError = err.Error()
 	}
-	outcome.Unsure = p != nil && p.unsure.Load()
+	if p != nil {
+		outcome.Unsure = p.unsure.last()
+	}
 	if outcome.Complete {
 		result, report.LastSuccess = resultComplete, time.Now()
 	}
@@ -216,7 +217,7 @@ func (r *Reconciler) newPass(work protocol.Work, lease func() time.Time, quiet t
 		return nil, err
 	}
 	return &pass{
-		rec: r, api: api{client: r.client, lease: lease, quiet: quiet, unsure: new(atomic.Bool)},
+		rec: r, api: api{client: r.client, lease: lease, quiet: quiet, unsure: new(doubt)},
 		work: work, bundle: b, wanted: objects,
 		failed: map[key]string{}, stuck: map[key]string{}, written: map[key]verb{},
 	}, nil

@@ -3,12 +3,11 @@ package reconcile
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"fmt"
 	"strconv"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
 // The stamp on each object: which content brought its present form (DESIGN 6.4).
@@ -90,12 +89,9 @@ func (s stamp) put(obj *kube.Object, form string) {
 	obj.SetAnnotations(annotations)
 }
 
-// formOf hashes a manifest.
-func formOf(obj *kube.Object) (string, error) {
-	data, err := json.Marshal(obj.Object) // sorts keys
-	if err != nil {
-		return "", fmt.Errorf("hash %s %q: %w", obj.GetKind(), obj.GetName(), err)
-	}
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:16]), nil
+// formOf is the form of the manifest with that hash, which bears the set's label
+// besides.
+func formOf(manifest bundle.Hash, s set) string {
+	sum := sha256.Sum256(append(manifest[:], s.id()...))
+	return hex.EncodeToString(sum[:16])
 }

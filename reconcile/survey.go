@@ -3,7 +3,6 @@ package reconcile
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -15,7 +14,7 @@ import (
 // objects, as they are once quiet has come. An error means that the mark is
 // neither there nor absent: something that it needs could not be read.
 func (r *Reconciler) Survey(ctx context.Context, work protocol.Work, quiet time.Time) (protocol.Mark, error) {
-	a := api{client: r.client, lease: endless, quiet: quiet, unsure: new(atomic.Bool)}
+	a := api{client: r.client, lease: endless, quiet: quiet, unsure: new(doubt)}
 	for {
 		looked := time.Now()
 		p, f, err := r.surveyOnce(ctx, a)

@@ -119,7 +119,7 @@ func (t *turn) look(l int) bool {
 		return true
 	}
 	if !lead.seen {
-		lead.seen, lead.past = true, protocol.PastOf(t.cfg.view(t.w.status))
+		lead.seen, lead.past = true, protocol.PastOf(t.cfg.view(t.w.status), false)
 	}
 	counted := t.counts(l)
 	step := t.next(l)

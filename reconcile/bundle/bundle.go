@@ -28,6 +28,16 @@ type Bundle struct {
 	// Digest is "sha256:" and 64 hex digits, over release, constraints and
 	// objects; where a manifest stands, and how it is written, does not count.
 	Digest string
+
+	hashes []Hash // of the objects; nil: it was not loaded but made by hand
+}
+
+// Hash returns the hash of Objects[i]; see HashOf.
+func (b *Bundle) Hash(i int) (Hash, error) {
+	if b.hashes == nil {
+		return HashOf(b.Objects[i])
+	}
+	return b.hashes[i], nil
 }
 
 // Annotations by which a manifest says how its object is to be treated.

@@ -28,19 +28,34 @@ func canonical(objects []object) []*unstructured.Unstructured {
 	return out
 }
 
+// Hash stands for all that a manifest says. How it is written does not count.
+type Hash [sha256.Size]byte
+
+// HashOf returns the hash of an object. It is over its JSON, in which keys are
+// sorted. An error means that it holds something that JSON does not know; what a
+// loader made never does.
+func HashOf(obj *unstructured.Unstructured) (Hash, error) {
+	data, err := json.Marshal(obj.Object)
+	if err != nil {
+		return Hash{}, fmt.Errorf("hash %s %q: %w", obj.GetKind(), obj.GetName(), err)
+	}
+	return sha256.Sum256(data), nil
+}
+
 // digest covers what makes a content (protocol.Content): release, constraints,
-// and the objects in canonical order. encoding/json sorts the keys of maps, and
-// ends each value with a newline, so that no two contents read the same.
-func digest(b *Bundle) string {
+// and the objects in canonical order. It keeps the hash of each object, which
+// others need again.
+func (b *Bundle) digest() error {
 	h := sha256.New()
 	fmt.Fprintf(h, "lockstep bundle 1\n%s\n%s\n%s\n", b.Version.Release, b.Constraints.MinReconciler, b.Constraints.MinApiserver)
-	e := json.NewEncoder(h)
-	for _, o := range b.Objects {
-		if err := e.Encode(o.Object); err != nil {
-			// The loader makes nothing but maps, slices, strings, bools, int64
-			// and finite floats, and a hash takes every byte.
-			panic(fmt.Sprintf("bundle: encode %s %q: %v", o.GetKind(), o.GetName(), err))
+	b.hashes = make([]Hash, len(b.Objects))
+	for i, obj := range b.Objects {
+		var err error
+		if b.hashes[i], err = HashOf(obj); err != nil {
+			return err
 		}
+		h.Write(b.hashes[i][:])
 	}
-	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+	b.Digest = "sha256:" + hex.EncodeToString(h.Sum(nil))
+	return nil
 }

@@ -189,5 +189,7 @@ func (l *loader) finish() {
 		return
 	}
 	l.bundle.Objects = canonical(l.objects)
-	l.bundle.Digest = digest(l.bundle)
+	if err := l.bundle.digest(); err != nil {
+		l.problems.add(root, "%v", err)
+	}
 }

@@ -1,0 +1,85 @@
+package reconcile
+
+import (
+	"net/url"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// keeping is what a complete pass left, and what became of it since. It belongs
+// to whoever has the turn.
+type keeping struct {
+	content  protocol.Content
+	objects  map[key]*kept
+	optional map[key]bool       // wanted, but the pass could not make them
+	known    map[types.UID]bool // of the set, but not wanted
+	record   record             // of the parent
+	contents contents
+	watched  []*watched
+}
+
+// left returns what a pass that is done leaves to be kept. Reading it takes a
+// while with many objects, so that nobody should wait for it.
+func (p *pass) left() *keeping {
+	out := &keeping{
+		content: p.work.Content, objects: map[key]*kept{}, optional: map[key]bool{},
+		known: map[types.UID]bool{}, record: p.record().finished(p.work.Content, p.work.LeaderEpoch), contents: p.contents(nil),
+	}
+	for _, w := range p.wanted {
+		live, in := p.found.live[w.gvk][w.key], p.plan.inPlace[w.key]
+		if p.contested[w.key] {
+			out.objects[w.key] = p.quarrelled(w, live)
+			continue
+		}
+		if live == nil || in.version != live.GetResourceVersion() {
+			out.optional[w.key] = true
+			continue
+		}
+		out.objects[w.key] = &kept{key: w.key, want: w, where: p.found.kinds[w.gvk].resource, held: heldAs(live)}
+	}
+	for _, gvk := range kindsOf(p.wanted) {
+		for k, live := range p.found.live[gvk] {
+			if out.objects[k] == nil {
+				out.known[live.GetUID()] = true
+			}
+		}
+		if state := p.found.kinds[gvk]; state.served && state.resource.Watchable && state.version != "" {
+			out.watched = append(out.watched, &watched{
+				gk: gvk.GroupKind(), resource: state.resource, version: state.version,
+				query: url.Values{"labelSelector": {p.rec.set.selector()}},
+			})
+		}
+	}
+	s := p.rec.set
+	out.objects[s.parentKey()] = &kept{key: s.parentKey(), where: parentResource(), parent: true, held: heldAs(p.parent.obj)}
+	// The parent may have been written long ago, so that there is no
+	// resourceVersion to begin with.
+	out.watched = append(out.watched, &watched{
+		gk: s.parentKey().GroupKind, resource: parentResource(), namespace: s.namespace, whole: true,
+		query: url.Values{"fieldSelector": {"metadata.name=" + s.name}},
+	})
+	return out
+}
+
+// quarrelled is an object in a fight, as the pass has left it to be put back.
+func (p *pass) quarrelled(w wanted, live *kube.Object) *kept {
+	n := &news{key: w.key, obj: live, gone: live == nil, version: p.found.kinds[w.gvk].version}
+	if live != nil {
+		n.version = live.GetResourceVersion()
+	}
+	return &kept{key: w.key, want: w, where: p.found.kinds[w.gvk].resource, news: n}
+}
+
+// watched is a watch of one kind, or of the parent.
+type watched struct {
+	gk        schema.GroupKind
+	resource  kube.Resource
+	namespace string // of the parent
+	query     url.Values
+	whole     bool   // not metadata alone: it is that of the parent
+	version   string // from which on; empty: a list has to tell. Its goroutine's
+}
