@@ -135,6 +135,19 @@ func conclude(err error) error {
 	return err
 }
 
+// get reads an object; nil: it is not there.
+func (a api) get(ctx context.Context, r kube.Resource, k key) (live *kube.Object, err error) {
+	err = a.read(ctx, func(ctx context.Context) error {
+		obj, err := a.client.Get(ctx, r, k.namespace, k.name)
+		if live = obj; apierrors.IsNotFound(err) {
+			live = nil
+			return nil
+		}
+		return err
+	})
+	return live, err
+}
+
 // pause waits before the attempt after the given one.
 func pause(ctx context.Context, attempt int, err error) error {
 	d := firstPause << (attempt - 1)

@@ -97,7 +97,7 @@ func (a *applier) mayRecreate(ctx context.Context, cause error) judgement {
 		return refused
 	}
 	before := a.live
-	if err := a.get(ctx); err != nil {
+	if err := a.reread(ctx); err != nil {
 		return judge(err)
 	}
 	if a.live == nil || before == nil || a.live.GetUID() != before.GetUID() {
@@ -114,21 +114,15 @@ func (a *applier) look(ctx context.Context, why judgement, attempt int, cause er
 			return err
 		}
 	}
-	return a.get(ctx)
+	return a.reread(ctx)
 }
 
-func (a *applier) get(ctx context.Context) error {
-	return a.read(ctx, func(ctx context.Context) error {
-		live, err := a.client.Get(ctx, a.resource, a.wanted.key.namespace, a.wanted.key.name)
-		if apierrors.IsNotFound(err) {
-			a.live = nil
-			return nil
-		}
-		if err == nil {
-			a.live = live
-		}
-		return err
-	})
+func (a *applier) reread(ctx context.Context) error {
+	live, err := a.get(ctx, a.resource, a.wanted.key)
+	if err == nil {
+		a.live = live
+	}
+	return err
 }
 
 // turn decides from a.live, and writes.

@@ -77,6 +77,36 @@ func (g gatherer) gather(ctx context.Context, wanted []schema.GroupVersionKind, 
 	return out, g.into(ctx, out, sortedKinds(kinds), d)
 }
 
+// some finds the kinds as gather does, and reads some objects alone. all is false
+// where one of them could not be read, so that a list has to tell why.
+func (g gatherer) some(ctx context.Context, named []schema.GroupVersionKind, recorded []schema.GroupKind, objects []wanted) (f found, all bool, err error) {
+	kinds, err := g.kinds(ctx, named, recorded)
+	if err != nil {
+		return found{}, false, err
+	}
+	f = found{kinds: kinds, live: map[schema.GroupVersionKind]map[key]*kube.Object{}}
+	live, unread := make([]*kube.Object, len(objects)), make([]bool, len(objects))
+	err = each(ctx, g.concurrency, len(objects), func(ctx context.Context, i int) (err error) {
+		if state := kinds[objects[i].gvk]; state.served {
+			live[i], err = g.get(ctx, state.resource, objects[i].key)
+		}
+		if unread[i] = err != nil; endsPass(err) {
+			return err
+		}
+		return nil
+	})
+	for i, obj := range live {
+		gvk := objects[i].gvk
+		if f.live[gvk] == nil {
+			f.live[gvk] = map[key]*kube.Object{}
+		}
+		if obj != nil {
+			f.live[gvk][objects[i].key] = obj
+		}
+	}
+	return f, !slices.Contains(unread, true), err
+}
+
 // into lists the objects of some kinds, side by side, into f.
 func (g gatherer) into(ctx context.Context, f found, gvks []schema.GroupVersionKind, d depth) error {
 	lists := make([]map[key]*kube.Object, len(gvks))

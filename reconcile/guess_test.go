@@ -2,9 +2,11 @@ package reconcile_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -40,49 +42,96 @@ func (m *memory) fault(req *http.Request, next http.RoundTripper) (*http.Respons
 	return resp, err
 }
 
-// A change of content begins with a guess at what is there, which may be old, and
+// A change of content begins with a guess at what is there, which may be wrong, and
 // ends with a list of what is there.
-func TestGuessThatIsOld(t *testing.T) {
+func TestGuess(t *testing.T) {
 	r := newRig(t)
 	r.use("1.0.0", configMap("a", "x: one"), configMap("b", "x: one"))
 	r.mustComplete()
 	m := &memory{}
 	r.wire.setFault(m.fault)
 	defer r.wire.setFault(nil)
-	r.survey()
-	want := func(t *testing.T, a, b string, lists ...string) {
+	change := func(t *testing.T, release, a string, lists ...string) {
 		t.Helper()
-		for name, x := range map[string]string{"a": a, "b": b} {
-			if got := r.get(configMaps, r.ns, name).Object["data"].(map[string]any)["x"]; got != x {
-				t.Errorf("%s: got x = %v, want %s", name, got, x)
+		m.lists = nil
+		r.use(release, configMap("a", "x: "+a), configMap("b", "x: one"))
+		r.mustComplete()
+		for name, want := range map[string]string{"a": a, "b": "one"} {
+			if got := r.get(configMaps, r.ns, name).Object["data"].(map[string]any)["x"]; got != want {
+				t.Errorf("%s: got x = %v, want %s", name, got, want)
 			}
 		}
 		if !slices.Equal(m.lists, lists) {
 			t.Errorf("got lists %q, want %q", m.lists, lists)
 		}
 	}
+	t.Run("one changed", func(t *testing.T) {
+		change(t, "1.0.1", "two", "now")
+		want := []string{
+			"GET /configmaps/set", "GET /configmaps/a", "PUT /configmaps/set", "PATCH /configmaps/a",
+			"PUT /configmaps/set",
+		}
+		got := slices.DeleteFunc(r.wire.sent(), func(request string) bool { return !strings.Contains(request, "/namespaces/") })
+		for i := range got {
+			got[i] = strings.Replace(got[i], "/api/v1/namespaces/"+r.ns, "", 1)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
 	t.Run("what is to be written was deleted, what is not was changed", func(t *testing.T) {
 		r.delete(configMaps, r.ns, "a")
 		r.patch(configMaps, r.ns, "b", `{"data":{"x":"other"}}`)
-		r.use("1.0.1", configMap("a", "x: two"), configMap("b", "x: one"))
-		m.lists = nil
-		r.mustComplete()
-		want(t, "two", "one", "recent", "now", "whole now", "now")
+		change(t, "1.0.2", "three", "now", "whole now", "now")
 	})
-	t.Run("all seems to be in place", func(t *testing.T) {
-		m.body = nil
-		r.survey()
-		r.patch(configMaps, r.ns, "b", `{"data":{"x":"other"}}`)
-		r.use("1.0.2", configMap("a", "x: two"), configMap("b", "x: one"))
-		m.lists = nil
-		r.mustComplete()
-		want(t, "two", "one", "recent", "now", "whole now", "now")
+	t.Run("all seems to be in place, and is not", func(t *testing.T) {
+		r.delete(configMaps, r.ns, "b")
+		change(t, "1.0.3", "three", "now", "now")
 	})
-	t.Run("one changed: no contents are read", func(t *testing.T) {
-		m.body = nil
-		r.use("1.0.3", configMap("a", "x: three"), configMap("b", "x: one"))
-		m.lists = nil
-		r.mustComplete()
-		want(t, "three", "one", "recent", "now")
+	t.Run("what is to be written cannot be read", func(t *testing.T) {
+		reads := 0
+		r.wire.setFault(func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+			if isVerb(http.MethodGet, "/configmaps/a")(req) {
+				reads++
+				return answer(http.StatusForbidden, "Forbidden", "no"), nil
+			}
+			return m.fault(req, next)
+		})
+		defer r.wire.setFault(m.fault)
+		change(t, "1.0.4", "four", "recent", "now")
+		if reads == 0 {
+			t.Error("it was not tried")
+		}
 	})
+}
+
+// Where more objects change than are worth to be read one by one, the guess is a
+// list that may be old.
+func TestGuessOfMany(t *testing.T) {
+	r := newRig(t)
+	many := func(x string) (out []string) {
+		for i := range 40 {
+			out = append(out, configMap(fmt.Sprintf("c-%d", i), "x: "+x))
+		}
+		return out
+	}
+	r.use("1.0.0", many("one")...)
+	r.mustComplete()
+	m := &memory{}
+	r.wire.setFault(m.fault)
+	defer r.wire.setFault(nil)
+	r.survey() // the apiserver remembers what is there now
+	r.delete(configMaps, r.ns, "c-0")
+	r.patch(configMaps, r.ns, "c-1", `{"data":{"x":"other"}}`)
+	m.lists = nil
+	r.use("1.0.1", many("two")...)
+	r.mustComplete()
+	for _, name := range []string{"c-0", "c-1", "c-2"} {
+		if got := r.get(configMaps, r.ns, name).Object["data"].(map[string]any)["x"]; got != "two" {
+			t.Errorf("%s: got x = %v, want two", name, got)
+		}
+	}
+	if want := []string{"recent", "now"}; !slices.Equal(m.lists, want) {
+		t.Errorf("got lists %q, want %q", m.lists, want)
+	}
 }

@@ -27,7 +27,7 @@ type keeping struct {
 func (p *pass) left() *keeping {
 	out := &keeping{
 		content: p.work.Content, objects: map[key]*kept{}, optional: map[key]bool{},
-		known: map[types.UID]bool{}, record: p.record().finished(p.work.Content, p.work.LeaderEpoch), contents: p.contents(nil),
+		known: map[types.UID]bool{}, record: p.record().finished(p.work.Content, p.work.LeaderEpoch), contents: p.contents(contents{}),
 	}
 	for _, w := range p.wanted {
 		live, in := p.found.live[w.gvk][w.key], p.plan.inPlace[w.key]

@@ -23,8 +23,12 @@ type parent struct {
 	problem string       // why it could not be decoded
 	kinds   []schema.GroupKind
 	// recorded: kinds are those that were written. Otherwise they are lost.
-	recorded bool
+	recorded   bool
+	namespaces []string // other than the parent's own
 }
+
+// contents are those that the parent tells.
+func (p parent) contents() contents { return contents{kinds: p.kinds, namespaces: p.namespaces} }
 
 // contents is what the annotations of the parent say of the set (KEP-3659).
 type contents struct {
@@ -35,19 +39,11 @@ type contents struct {
 // readParent reads the parent. That it is absent is an answer; that it cannot
 // be read is an error.
 func (a api) readParent(ctx context.Context, s set) (parent, error) {
-	var out parent
-	err := a.read(ctx, func(ctx context.Context) error {
-		obj, err := a.client.Get(ctx, parentResource(), s.namespace, s.name)
-		if apierrors.IsNotFound(err) {
-			out = parent{}
-			return nil
-		}
-		if err == nil {
-			out = decodeParent(obj)
-		}
-		return err
-	})
-	return out, markError("read the mark", err)
+	obj, err := a.get(ctx, parentResource(), s.parentKey())
+	if err != nil || obj == nil {
+		return parent{}, markError("read the mark", err)
+	}
+	return decodeParent(obj), nil
 }
 
 func markError(doing string, err error) error {
@@ -62,7 +58,10 @@ func markError(doing string, err error) error {
 
 func decodeParent(obj *kube.Object) parent {
 	kinds, recorded := obj.GetAnnotations()[annotationKinds]
-	out := parent{obj: obj, kinds: parseKinds(kinds), recorded: recorded}
+	out := parent{
+		obj: obj, kinds: parseKinds(kinds), recorded: recorded,
+		namespaces: parseNames(obj.GetAnnotations()[annotationNamespaces]),
+	}
 	data, found, err := unstructured.NestedString(obj.Object, "data", markKey)
 	if err != nil || !found {
 		out.problem = "the parent has no " + markKey
@@ -87,6 +86,11 @@ func parseKinds(s string) []schema.GroupKind {
 		}
 	}
 	return out
+}
+
+// parseNames reads "a,b".
+func parseNames(s string) []string {
+	return slices.DeleteFunc(strings.Split(s, ","), func(name string) bool { return name == "" })
 }
 
 func formatKinds(kinds []schema.GroupKind) string {

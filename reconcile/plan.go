@@ -146,7 +146,8 @@ type world struct {
 	kinds    kindTable
 	live     map[schema.GroupVersionKind]map[key]*kube.Object
 	accepted map[key]accepted
-	failed   map[key]string // what failed in this pass already: not tried twice
+	assumed  map[key]accepted // what was not read, for it was in place as it is wanted
+	failed   map[key]string   // what failed in this pass already: not tried twice
 }
 
 // change is one object that has to be written.
@@ -221,6 +222,10 @@ func makePlan(w world) plan {
 	for _, want := range w.wanted {
 		if why, failed := w.failed[want.key]; failed {
 			out.problems[want.key] = why
+			continue
+		}
+		if was, known := w.assumed[want.key]; known {
+			out.inPlace[want.key] = was
 			continue
 		}
 		r, problem := w.kinds.resource(want)

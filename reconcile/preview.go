@@ -204,7 +204,7 @@ func (p previewer) object(ctx context.Context, c change) (Previewed, error) {
 			return c.wanted.previewed(ActionFail, p.failure(c.wanted, err)), nil
 		}
 		a := applier{api: p.api, change: c}
-		if err := a.get(ctx); err != nil {
+		if err := a.reread(ctx); err != nil {
 			return out, err
 		}
 		c.live = a.live

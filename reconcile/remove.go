@@ -5,7 +5,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -39,7 +38,7 @@ func (r *remover) run(ctx context.Context) (failure string, err error) {
 				return "", err
 			}
 		}
-		if err := r.get(ctx); err != nil {
+		if err := r.reread(ctx); err != nil {
 			return "", err
 		}
 	}
@@ -60,16 +59,10 @@ func (r *remover) turn(ctx context.Context) error {
 	return err
 }
 
-func (r *remover) get(ctx context.Context) error {
-	return r.read(ctx, func(ctx context.Context) error {
-		live, err := r.client.Get(ctx, r.resource, r.key.namespace, r.key.name)
-		if apierrors.IsNotFound(err) {
-			r.live = (*kube.Object)(nil)
-			return nil
-		}
-		if err == nil {
-			r.live = live
-		}
-		return err
-	})
+func (r *remover) reread(ctx context.Context) error {
+	live, err := r.get(ctx, r.resource, r.key)
+	if err == nil {
+		r.live = live
+	}
+	return err
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -22,7 +20,7 @@ func (p *pass) begin(ctx context.Context) error {
 			return err
 		}
 		r := p.record().begun(p.work)
-		want, err := p.parent.with(p.rec.set, r, p.contents(p.parent.kinds))
+		want, err := p.parent.with(p.rec.set, r, p.contents(p.parent.contents()))
 		if err != nil {
 			return err
 		}
@@ -61,7 +59,7 @@ func (p *pass) finish(ctx context.Context) error {
 		return nil
 	}
 	r := p.record().finished(p.work.Content, p.work.LeaderEpoch)
-	want, err := p.parent.with(p.rec.set, r, p.contents(nil))
+	want, err := p.parent.with(p.rec.set, r, p.contents(contents{}))
 	if err != nil {
 		return err
 	}
@@ -76,8 +74,8 @@ func (p *pass) finish(ctx context.Context) error {
 
 // contents lists the kinds and namespaces of the set: of the bundle, of what is
 // there, and more.
-func (p *pass) contents(more []schema.GroupKind) contents {
-	out := contents{kinds: slices.Clone(more)}
+func (p *pass) contents(more contents) contents {
+	out := contents{kinds: slices.Clone(more.kinds), namespaces: slices.Clone(more.namespaces)}
 	add := func(k key) {
 		out.kinds = append(out.kinds, k.GroupKind)
 		if k.namespace != "" && k.namespace != p.rec.set.namespace {
