@@ -27,7 +27,7 @@ const (
 	saysDone    = "done"    // it leads, has made its pass, and the status is DONE
 )
 
-// peerFlags are the flags of the peers that take part in an election.
+// peerFlags are the flags of the peers that go on until they are stopped.
 type peerFlags struct {
 	id, etcd, prefix, kubeconfig string
 	release, minApiserver        string
@@ -47,11 +47,11 @@ func runPeer(name string, args []string) error {
 	case "bare":
 		return runBare(ctx, args)
 	}
-	return runElector(ctx, name, args)
+	return runLasting(ctx, name, args)
 }
 
-// runElector runs a peer that takes part in an election.
-func runElector(ctx context.Context, name string, args []string) error {
+// runLasting runs a peer that goes on until it is stopped.
+func runLasting(ctx context.Context, name string, args []string) error {
 	var f peerFlags
 	set := flag.NewFlagSet(name, flag.ExitOnError)
 	set.StringVar(&f.id, "id", "", "")
@@ -71,6 +71,8 @@ func runElector(ctx context.Context, name string, args []string) error {
 		err = runOrigin(ctx, f)
 	case "client-go":
 		err = runClientGo(ctx, f)
+	case "keeper":
+		err = runKeeper(ctx, f)
 	default:
 		err = fmt.Errorf("there is no peer %q", name)
 	}

@@ -49,7 +49,15 @@ type fact struct{ name, value, bar, met string }
 const (
 	peerOrigin   = "etcd defaults"
 	peerClientGo = "client-go"
+	peerKeeper   = "bare watch and apply"
 )
+
+// peers returns the names of those that were measured.
+func (r *report) peers() []string {
+	return slices.DeleteFunc([]string{peerOrigin, peerClientGo, peerKeeper}, func(name string) bool {
+		return !slices.ContainsFunc(r.rows, func(row *row) bool { return len(row.peers[name]) > 0 })
+	})
+}
 
 // row returns the row of that name, a new one where there is none yet.
 func (r *report) row(name string) *row {
@@ -88,13 +96,14 @@ func (r *report) fact(name, value, want string, met bool) {
 func (r *report) print(w io.Writer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	table := [][]string{{
-		"case", "n", "p50", "p99", "max", "bar", "met",
-		peerOrigin + " p50", "ratio", peerClientGo + " p50", "ratio",
-	}}
+	peers, header := r.peers(), []string{"case", "n", "p50", "p99", "max", "bar", "met"}
+	for _, name := range peers {
+		header = append(header, name+" p50", "ratio")
+	}
+	table := [][]string{header}
 	for _, row := range r.rows {
 		if len(row.times) > 0 || len(row.peers) > 0 {
-			table = append(table, row.cells())
+			table = append(table, row.cells(peers))
 		}
 	}
 	if len(table) > 1 {
@@ -111,7 +120,7 @@ func (r *report) print(w io.Writer) {
 	writeTable(w, table)
 }
 
-func (r *row) cells() []string {
+func (r *row) cells(peers []string) []string {
 	out := []string{r.name, fmt.Sprint(len(r.times)), "-", "-", "-", orDash(r.bar.String()), "-"}
 	if len(r.times) > 0 {
 		for i, p := range []float64{50, 99, 100} {
@@ -119,7 +128,7 @@ func (r *row) cells() []string {
 		}
 		out[6] = yes(r.bar.String() != "", r.met())
 	}
-	for _, name := range []string{peerOrigin, peerClientGo} {
+	for _, name := range peers {
 		times := r.peers[name]
 		if len(times) == 0 {
 			out = append(out, "-", "-")
