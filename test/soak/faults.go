@@ -42,7 +42,7 @@ func (w *world) describe(f fault) string {
 		return fmt.Sprintf("%s (%s, %s, %s)", f.blow, n, cutName(f.how), f.lasts)
 	case spoilAPI:
 		return fmt.Sprintf("%s (%s's %s, %s)", f.blow, n, f.manners(), f.lasts)
-	case editObject, damageStamp, dropObject:
+	case editObject, dropStamp, dropObject:
 		return fmt.Sprintf("%s (%s)", f.blow, keptObjects[f.object].ref())
 	default:
 		return fmt.Sprintf("%s (%s, %s)", f.blow, n, f.lasts)
@@ -70,7 +70,7 @@ func (w *world) strikes(ctx context.Context, f fault) outcome {
 		return held(&n.server.busy, func() outcome { return w.killAPI(ctx, n.server, f.lasts) })
 	case spoilStatus, dropStatus, dropParent:
 		return held(&w.lossBusy, func() outcome { return w.lose(ctx, f) })
-	case editObject, damageStamp, dropObject:
+	case editObject, dropStamp, dropObject:
 		return w.strikeObject(ctx, f)
 	default:
 		return w.strikeKeys(ctx, n, f)

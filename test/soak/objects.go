@@ -63,8 +63,8 @@ func (w *world) resource(kind, namespace string) dynamic.ResourceInterface {
 	return w.servers[0].client.Resource(resources[kind])
 }
 
-// strikeObject edits or deletes an object, as somebody does who does not know
-// whose it is.
+// strikeObject edits or deletes an object, or takes its stamp away, as somebody
+// does who does not know whose it is.
 func (w *world) strikeObject(ctx context.Context, f fault) outcome {
 	k := keptObjects[f.object]
 	if f.blow == dropObject && k.kind == "Namespace" {
@@ -86,7 +86,7 @@ func (w *world) strikeObject(ctx context.Context, f fault) outcome {
 	if f.blow == editObject {
 		patch.Object = (&unstructured.Unstructured{Object: edits[k.kind]}).DeepCopy().Object
 	} else {
-		annotations["lockstep.dev/content-epoch"] = "damaged"
+		annotations["lockstep.dev/content-epoch"] = nil // any other value is refused by the fence
 	}
 	if err := unstructured.SetNestedMap(patch.Object, annotations, "metadata", "annotations"); err != nil {
 		panic(err) // what edits has is a constant

@@ -144,7 +144,7 @@ const (
 	dropStatus
 	dropParent
 	editObject
-	damageStamp
+	dropStamp
 	dropObject
 	nBlows = iota
 )
@@ -154,7 +154,7 @@ var blowNames = [nBlows]string{
 	"lose quorum", "cut sidecar from etcd", "slow etcd", "cut sidecar from apiserver", "slow apiserver",
 	"spoil apiserver", "kill apiserver", "compact etcd", "fill etcd", "garbage in record", "garbage in presence",
 	"garbage among candidates", "delete leader's key", "garbage in status", "delete status", "delete parent",
-	"edit object", "damage stamp", "delete object",
+	"edit object", "drop stamp", "delete object",
 }
 
 func (b blow) String() string { return blowNames[b] }
@@ -165,7 +165,7 @@ var weights = [nBlows]int{
 	loseQuorum: 1, cutEtcd: 4, slowEtcd: 2, cutAPI: 3, slowAPI: 2,
 	spoilAPI: 5, killAPI: 1, compact: 2, fillEtcd: 1, spoilRecord: 2, spoilPresence: 1,
 	spoilCandidate: 1, dropCandidate: 2, spoilStatus: 2, dropStatus: 2, dropParent: 2,
-	editObject: 3, damageStamp: 1, dropObject: 2,
+	editObject: 3, dropStamp: 1, dropObject: 2,
 }
 
 // fault is one blow.
