@@ -80,13 +80,16 @@ type kept struct {
 
 // stale reports whether n tells nothing that it.held does not know.
 func (it *kept) stale(n *news) bool {
-	switch {
-	case n.gone && n.obj != nil:
-		return n.obj.GetUID() != it.held.uid // an earlier one of its name
-	case n.gone:
-		return !newer(n.version, it.held.version)
+	version := n.version
+	if n.obj != nil {
+		version = n.obj.GetResourceVersion()
 	}
-	return !newer(n.obj.GetResourceVersion(), it.held.version)
+	if n.gone && n.obj != nil && n.obj.GetUID() == it.held.uid {
+		return false
+	}
+	// The end of another object of its name is old where that was an earlier one,
+	// and not where it took the place of the one that was held.
+	return !newer(version, it.held.version)
 }
 
 // newer reports whether a was written after b, two resource versions of one

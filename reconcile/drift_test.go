@@ -74,6 +74,7 @@ func TestJudgeNews(t *testing.T) {
 		{"it is being deleted", news{obj: metadataOf(t, "u", "11", "3", form, managed(ours)+`,"deletionTimestamp":"2026-01-01T00:00:00Z"`)}, findWaiting},
 		{"it is gone", news{obj: metadataOf(t, "u", "11", "3", form, managed(ours)), gone: true}, findDrift},
 		{"an earlier one is gone", news{obj: metadataOf(t, "v", "9", "3", form, managed(ours)), gone: true}, findOld},
+		{"one that took its place is gone", news{obj: metadataOf(t, "v", "12", "3", form, managed(ours)), gone: true}, findDrift},
 		{"a list lacks it", news{gone: true, version: "11"}, findDrift},
 		{"a list from before lacks it", news{gone: true, version: "9"}, findOld},
 	} {
@@ -84,6 +85,22 @@ func TestJudgeNews(t *testing.T) {
 	namespace := &kept{key: key{GroupKind: schema.GroupKind{Kind: "Namespace"}, name: "x"}, held: k.held}
 	if got := judgeNews(namespace, &news{obj: metadataOf(t, "u", "11", "3", form, ""), gone: true}, 3); got != findBeyond {
 		t.Errorf("a namespace that is gone: got %d, want %d", got, findBeyond)
+	}
+}
+
+// An object in a fight, as a pass leaves it, is put back also when it is deleted
+// before its turn has come.
+func TestJudgeNews_quarrelled(t *testing.T) {
+	k := driftKept(t)
+	live := metadataOf(t, "u", "10", "3", k.want.form, managed(less))
+	p := &pass{found: found{kinds: kindTable{k.want.gvk: {version: "11"}}}}
+	for _, left := range []*kept{p.quarrelled(k.want, live), p.quarrelled(k.want, nil)} {
+		gone := news{obj: metadataOf(t, "u", "12", "3", k.want.form, managed(less)), gone: true}
+		for _, n := range []*news{left.news, &gone} {
+			if got := judgeNews(left, n, 3); got != findDrift {
+				t.Errorf("gone: %t: got %d, want %d", n.gone, got, findDrift)
+			}
+		}
 	}
 }
 
