@@ -39,8 +39,7 @@ func (k *keeper) follow(ctx context.Context, w *watched) error {
 		failures++
 		switch {
 		case refusesWatch(err):
-			k.tell(ctx, message{from: w, problem: err.Error()})
-			if err := sleep(ctx, refusedPause); err != nil {
+			if err := k.refused(ctx, w, err); err != nil {
 				return err
 			}
 			failures = 0
@@ -57,6 +56,14 @@ func (k *keeper) follow(ctx context.Context, w *watched) error {
 	}
 }
 
+// refused tells why w is not open, and waits before it is asked for again.
+func (k *keeper) refused(ctx context.Context, w *watched, why error) error {
+	if err := k.tell(ctx, message{from: w, problem: why.Error()}); err != nil {
+		return err
+	}
+	return sleep(ctx, refusedPause)
+}
+
 // beforeNext makes w ready to be opened again after err, and waits if that may
 // help. What ended in good order after a while is opened at once.
 func (k *keeper) beforeNext(ctx context.Context, w *watched, failures int, err error) error {
@@ -67,7 +74,9 @@ func (k *keeper) beforeNext(ctx context.Context, w *watched, failures int, err e
 	if failures == 1 && (err == nil || compacted) {
 		return nil
 	}
-	k.tell(ctx, message{from: w})
+	if err := k.tell(ctx, message{from: w}); err != nil {
+		return err
+	}
 	return pause(ctx, failures, orEnded(err))
 }
 
@@ -100,7 +109,9 @@ func (k *keeper) stream(ctx context.Context, w *watched) error {
 		return err
 	}
 	defer func() { _ = s.Close() }() // what it has to say was said
-	k.tell(ctx, message{from: w, open: true})
+	if err := k.tell(ctx, message{from: w, open: true}); err != nil {
+		return err
+	}
 	for {
 		e, err := s.Next()
 		if errors.Is(err, io.EOF) {
@@ -109,17 +120,24 @@ func (k *keeper) stream(ctx context.Context, w *watched) error {
 		if err != nil {
 			return err
 		}
-		w.version = e.Object.GetResourceVersion()
-		if e.Type == watch.Bookmark {
-			continue
-		}
-		k.tell(ctx, message{from: w, news: &news{
-			key: keyOf(w.gk, e.Object), obj: e.Object, gone: e.Type == watch.Deleted, version: w.version,
-		}})
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+		if err := k.hand(ctx, w, e); err != nil {
+			return err
 		}
 	}
+}
+
+// hand tells an event. Only then the watch goes on after it: what nobody heard,
+// because Keep was about to end, comes again when it goes on.
+func (k *keeper) hand(ctx context.Context, w *watched, e kube.Event) error {
+	version := e.Object.GetResourceVersion()
+	if e.Type != watch.Bookmark {
+		n := &news{key: keyOf(w.gk, e.Object), obj: e.Object, gone: e.Type == watch.Deleted, version: version}
+		if err := k.tell(ctx, message{from: w, news: n}); err != nil {
+			return err
+		}
+	}
+	w.version = version
+	return nil
 }
 
 func (k *keeper) openStream(ctx context.Context, w *watched) (*kube.Stream, error) {
@@ -150,21 +168,29 @@ func (k *keeper) relist(ctx context.Context, w *watched) error {
 	for _, obj := range list.Objects {
 		n := &news{key: keyOf(w.gk, obj), obj: obj, version: obj.GetResourceVersion()}
 		there[n.key] = true
-		k.tell(ctx, message{from: w, news: n})
+		if err := k.tell(ctx, message{from: w, news: n}); err != nil {
+			return err
+		}
 	}
 	for _, name := range sortedKeys(k.objects) {
 		if name.GroupKind == w.gk && !there[name] && k.objects[name].parent == w.whole {
-			k.tell(ctx, message{from: w, news: &news{key: name, gone: true, version: list.Version}})
+			n := &news{key: name, gone: true, version: list.Version}
+			if err := k.tell(ctx, message{from: w, news: n}); err != nil {
+				return err
+			}
 		}
 	}
 	w.version = list.Version
 	return nil
 }
 
-// tell sends a message to the loop, which hears all until ctx ends.
-func (k *keeper) tell(ctx context.Context, m message) {
+// tell sends a message to the loop, which hears all until ctx ends. An error says
+// that it was not heard.
+func (k *keeper) tell(ctx context.Context, m message) error {
 	select {
 	case <-ctx.Done():
+		return context.Cause(ctx)
 	case k.messages <- m:
+		return nil
 	}
 }
