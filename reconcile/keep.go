@@ -35,6 +35,11 @@ func (r *Reconciler) Keep(ctx context.Context, work protocol.Work, lease func() 
 		open: map[*watched]bool{}, problems: map[*watched]string{},
 	}
 	err := k.run(ctx)
+	if _, due := errors.AsType[*DriftError](err); due {
+		// Not all that was heard is in r.keeping, and the leader may have been too
+		// busy to hear of it: nothing but a pass helps.
+		r.keeping = nil
+	}
 	k.open, k.problems = nil, nil
 	k.show()
 	return protocol.Outcome{Unsure: k.unsure.last()}, err
@@ -101,7 +106,7 @@ func (k *keeper) run(ctx context.Context) error {
 	}
 	clock := time.NewTimer(0)
 	defer clock.Stop()
-	for {
+	for k.end == nil {
 		clock.Reset(k.start(ctx, &workers))
 		select {
 		case <-ctx.Done():
@@ -113,10 +118,8 @@ func (k *keeper) run(ctx context.Context) error {
 			k.took(r)
 		case <-clock.C:
 		}
-		if k.end != nil {
-			return k.end
-		}
 	}
+	return k.end
 }
 
 // hear takes a message.

@@ -505,6 +505,32 @@ func TestKeep_again(t *testing.T) {
 	}
 }
 
+// Once a full pass is due, nothing else will do: the leader may have been busy
+// with something else when Keep said so.
+func TestKeep_staysDue(t *testing.T) {
+	r := newRig(t)
+	r.use("1.0.0", configMap("a", "x: one"))
+	k := r.keep()
+	stranger := r.get(configMaps, r.ns, "a").DeepCopy()
+	stranger.SetName("b")
+	stranger.SetUID("")
+	stranger.SetResourceVersion("")
+	stranger.SetManagedFields(nil)
+	_, err := r.api.Resource(configMaps).Namespace(r.ns).Create(t.Context(), stranger, metav1.CreateOptions{FieldManager: "lockstep"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = k.wantDue()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	_, err = r.reconciler.Keep(ctx, protocol.Work{Content: r.content, LeaderEpoch: 7}, longLease)
+	if _, isDrift := errors.AsType[*reconcile.DriftError](err); !isDrift {
+		t.Errorf("got %v, want a DriftError", err)
+	}
+	r.mustComplete()
+	r.wantGone(configMaps, r.ns, "b")
+}
+
 // A fight is noticed, named and slowed down, and goes on.
 func TestKeep_fight(t *testing.T) {
 	r := newRig(t)
