@@ -531,6 +531,28 @@ func TestKeep_staysDue(t *testing.T) {
 	r.wantGone(configMaps, r.ns, "b")
 }
 
+// The parent is not taken for put back where somebody changed it once more
+// meanwhile: that the mark is well does not say that its kinds are.
+func TestKeep_parentChangedTwice(t *testing.T) {
+	r := newRig(t)
+	r.use("1.0.0", configMap("a", "x: one"))
+	k := r.keep()
+	r.wire.once(isVerb(http.MethodPut, "/configmaps/set"), func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+		r.patch(configMaps, r.ns, "set", `{"metadata":{"annotations":{"applyset.kubernetes.io/contains-group-kinds":"Secret"}}}`)
+		return next.RoundTrip(req)
+	})
+	r.patch(configMaps, r.ns, "set", `{"metadata":{"labels":{"applyset.kubernetes.io/id":null}}}`)
+	_ = k.wantDue()
+	r.mustComplete()
+	set := r.get(configMaps, r.ns, "set")
+	if kinds := set.GetAnnotations()["applyset.kubernetes.io/contains-group-kinds"]; !strings.HasPrefix(kinds, "ConfigMap,") {
+		t.Errorf("got kinds %q", kinds)
+	}
+	if set.GetLabels()["applyset.kubernetes.io/id"] == "" {
+		t.Error("the label is missing")
+	}
+}
+
 // A fight is noticed, named and slowed down, and goes on.
 func TestKeep_fight(t *testing.T) {
 	r := newRig(t)

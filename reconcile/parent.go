@@ -135,16 +135,18 @@ func (p parent) with(s set, r record, c contents) (*kube.Object, error) {
 
 // stands reports whether the parent says all that want says, whoever wrote it.
 func (p parent) stands(want *kube.Object, r record) bool {
-	if p.obj == nil || !p.known || !p.record.sameContent(r) {
-		return false
-	}
-	have, wanted := p.obj.GetAnnotations(), want.GetAnnotations()
+	return p.obj != nil && p.known && p.record.sameContent(r) && sameSet(p.obj, want)
+}
+
+// sameSet reports whether two parents say the same of the set, but for the mark.
+func sameSet(a, b *kube.Object) bool {
+	have, wanted := a.GetAnnotations(), b.GetAnnotations()
 	for _, name := range []string{annotationTooling, annotationKinds, annotationNamespaces} {
 		if have[name] != wanted[name] {
 			return false
 		}
 	}
-	return p.obj.GetLabels()[labelSetID] == want.GetLabels()[labelSetID]
+	return a.GetLabels()[labelSetID] == b.GetLabels()[labelSetID]
 }
 
 // errMarkChanged says that somebody else wrote the mark meanwhile.
@@ -173,7 +175,7 @@ func (a api) writeParent(ctx context.Context, p parent, s set, want *kube.Object
 		switch {
 		case err != nil:
 			return p, err
-		case now.obj != nil && now.known && sameMark(now, want):
+		case now.obj != nil && now.known && sameMark(now, want) && sameSet(now.obj, want):
 			return now, nil
 		case !sameVersion(now, p):
 			return now, errMarkChanged
