@@ -570,11 +570,12 @@ func TestKeep_fight(t *testing.T) {
 	if f.Object != `ConfigMap "`+r.ns+`/a"` || f.Manager != "somebody" || !slices.Equal(f.Fields, []string{".data.x"}) || f.Repairs != 5 || f.Since.IsZero() {
 		t.Errorf("got %+v", f)
 	}
-	before := time.Now()
+	before := r.report().Drift.LastRepair
 	r.patch(configMaps, r.ns, "a", `{"data":{"x":"theirs-6"}}`)
 	r.patch(configMaps, r.ns, "b", `{"data":{"x":"theirs"}}`)
 	k.awaitRepairs(6)
 	r.awaitData("b", "one") // others do not wait
+	k.awaitRepairs(7)
 	r.awaitData("a", "one")
 	if took := r.report().Drift.LastRepair.Sub(before); took < 500*time.Millisecond {
 		t.Errorf("the fight was not slowed down: repaired after %s", took)
@@ -596,6 +597,9 @@ func TestKeep_fight(t *testing.T) {
 	r.mustComplete()
 	if writes := r.wire.writes(); len(writes) != 0 {
 		t.Errorf("a pass wrote %q in a fight", writes)
+	}
+	if got := r.report(); got.Desired != got.Applied+got.Unchanged+got.Failed {
+		t.Errorf("got %d objects, of which %d applied, %d unchanged, %d failed", got.Desired, got.Applied, got.Unchanged, got.Failed)
 	}
 	k = r.keep()
 	r.awaitData("a", "one") // and Keep goes on with it
