@@ -157,10 +157,9 @@ func (l *leadership) execute(ctx context.Context, step protocol.Step) result {
 		}
 		return resigned
 	case protocol.StepWrite:
-		if l.stop(); l.wedged {
-			return again
+		if l.stop(); !l.wedged {
+			return l.write(ctx, step)
 		}
-		return l.write(ctx, step)
 	case protocol.StepSurvey, protocol.StepReconcile:
 		l.work(ctx, step)
 	case protocol.StepHold:
@@ -168,6 +167,9 @@ func (l *leadership) execute(ctx context.Context, step protocol.Step) result {
 	case protocol.StepAwait, protocol.StepUnset:
 		l.stop()
 		l.e.setState(func(s State) State { s.Working = false; return s })
+	}
+	if l.wedged {
+		return again // that ends it; a change may be long in coming
 	}
 	return settled
 }
