@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -122,6 +123,34 @@ func TestList(t *testing.T) {
 	objects := list.Objects
 	if err != nil || list.Version != "7" || len(objects) != 3 || objects[2].GetName() != "a" || objects[0].GetKind() != "Thing" {
 		t.Errorf("got %v, %v, want three pages of one", objects, err)
+	}
+}
+
+// A server behind the API's aggregation may know nothing of metadata alone: then
+// whole objects have to do.
+func TestMetadata_notKnown(t *testing.T) {
+	c := newClient(t, func(w http.ResponseWriter, req *http.Request) {
+		if !slices.Contains(strings.Split(req.Header.Get("Accept"), ","), "application/json") {
+			w.WriteHeader(http.StatusNotAcceptable)
+			return
+		}
+		if req.URL.Query().Has("watch") {
+			_, _ = w.Write([]byte(`{"type":"ADDED","object":{"kind":"Thing","metadata":{"name":"a"},"spec":{}}}`))
+			return
+		}
+		_, _ = w.Write([]byte(`{"kind":"ThingList","items":[{"metadata":{"name":"a"},"spec":{}}]}`))
+	})
+	list, err := c.ListMetadata(t.Context(), things, "a=b")
+	if err != nil || len(list.Objects) != 1 || list.Objects[0].GetName() != "a" {
+		t.Errorf("list: got %v, %v", list, err)
+	}
+	s, err := c.WatchMetadata(t.Context(), things, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	if e, err := s.Next(); err != nil || e.Object.GetName() != "a" {
+		t.Errorf("watch: got %v, %v", e, err)
 	}
 }
 

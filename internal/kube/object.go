@@ -20,8 +20,9 @@ const FieldManager = "lockstep"
 // pageSize bounds what one answer of a list holds.
 const pageSize = "500"
 
-// metadataOnly asks for lists without the objects' contents.
-const metadataOnly = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+// metadataOnly asks for lists without the objects' contents. A server that knows
+// nothing of that answers with them.
+const metadataOnly = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
 // Object is what is written and read.
 type Object = unstructured.Unstructured

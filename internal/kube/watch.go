@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// metadataOfOne asks for objects without their contents.
-const metadataOfOne = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+// metadataOfOne asks for objects without their contents, as metadataOnly does.
+const metadataOfOne = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
 // watchTime is how long a watch is asked to last at least; up to twice that, so
 // that those of many clients do not end at once.
