@@ -48,7 +48,14 @@ type api struct {
 // doubt is when a write was last given up with an unknown outcome.
 type doubt struct{ at atomic.Pointer[time.Time] }
 
-func (d *doubt) note(at time.Time) { d.at.Store(&at) }
+func (d *doubt) note(at time.Time) {
+	for {
+		last := d.at.Load()
+		if last != nil && !at.After(*last) || d.at.CompareAndSwap(last, &at) {
+			return
+		}
+	}
+}
 
 // last returns zero where the outcome of all is known.
 func (d *doubt) last() time.Time {
