@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -79,6 +80,9 @@ func (p Preview) Count(a Action) int {
 // beside a leader that works.
 func (r *Reconciler) Preview(ctx context.Context) (Preview, error) {
 	b := r.cfg.Bundle.Get()
+	if b == nil {
+		return Preview{}, errors.New("preview: there is no bundle")
+	}
 	objects, err := r.wanted(b)
 	if err != nil {
 		return Preview{}, err

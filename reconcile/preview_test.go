@@ -212,6 +212,13 @@ func TestPreviewHidesSecrets(t *testing.T) {
 	}
 }
 
+func TestPreviewWithoutABundle(t *testing.T) {
+	r := newRig(t)
+	if p, err := r.reconciler.Preview(t.Context()); err == nil {
+		t.Errorf("got %+v, want an error", p)
+	}
+}
+
 func TestPreviewWithoutAnAPI(t *testing.T) {
 	r := newRig(t)
 	r.use("1.0.0", configMap("a"))
