@@ -27,6 +27,13 @@ const (
 // says why it cannot be kept; nothing of what happened meanwhile is lost on the
 // pass that follows.
 func (k *keeper) follow(ctx context.Context, w *watched) error {
+	if w.blind != "" {
+		if err := k.tell(ctx, message{from: w, problem: w.blind}); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
 	for failures := 0; ; {
 		began := time.Now()
 		err := k.stream(ctx, w)

@@ -318,34 +318,54 @@ func answerWith(req *http.Request, code int, body string) *http.Response {
 	}
 }
 
-// Who may not watch is told so, and what can be watched is.
+// Who may not watch, or cannot, is told so, and what can be watched is.
 func TestKeep_watchRefused(t *testing.T) {
-	r := newRig(t)
-	r.use("1.0.0", configMap("a", "x: one"), clusterRole)
-	r.wire.setFault(func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
-		if isWatch(req) && strings.HasSuffix(req.URL.Path, "/clusterroles") {
+	const group = "/apis/rbac.authorization.k8s.io/v1"
+	for _, tt := range []struct {
+		name  string
+		fault func(*http.Request, http.RoundTripper) (*http.Response, error)
+		want  string
+	}{
+		{"to this user", func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+			if !isWatch(req) || req.URL.Path != group+"/clusterroles" {
+				return next.RoundTrip(req)
+			}
 			return answerWith(req, http.StatusForbidden, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"cannot watch","reason":"Forbidden","code":403}`), nil
-		}
-		return next.RoundTrip(req)
-	})
-	r.mustComplete()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() {
-		_, err := r.reconciler.Keep(ctx, protocol.Work{Content: r.content}, longLease)
-		done <- err
-	}()
-	await(t, "the problem", func() error {
-		if d := r.report().Drift; d.Watching || !strings.Contains(d.Problem, "cannot watch") {
-			return fmt.Errorf("got %+v", d)
-		}
-		return nil
-	})
-	r.patch(configMaps, r.ns, "a", `{"data":{"x":"two"}}`)
-	r.awaitData("a", "one")
-	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
+		}, "cannot watch"},
+		{"to everybody", func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+			if req.URL.Path != group {
+				return next.RoundTrip(req)
+			}
+			return answerWith(req, http.StatusOK, `{"kind":"APIResourceList","resources":[{"name":"clusterroles","kind":"ClusterRole","verbs":["get","list","create","patch"]}]}`), nil
+		}, "ClusterRole"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t)
+			r.use("1.0.0", configMap("a", "x: one"), clusterRole)
+			r.wire.setFault(tt.fault)
+			r.mustComplete()
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error)
+			go func() {
+				_, err := r.reconciler.Keep(ctx, protocol.Work{Content: r.content}, longLease)
+				done <- err
+			}()
+			await(t, "the problem", func() error {
+				if d := r.report().Drift; d.Watching || !strings.Contains(d.Problem, tt.want) {
+					return fmt.Errorf("got %+v", d)
+				}
+				return nil
+			})
+			r.patch(configMaps, r.ns, "a", `{"data":{"x":"two"}}`)
+			r.awaitData("a", "one")
+			cancel()
+			if err := <-done; !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v", err)
+			}
+			if d := r.report().Drift; d.Problem != "" {
+				t.Errorf("got %+v after the end", d)
+			}
+		})
 	}
 }
 

@@ -47,9 +47,9 @@ func (p *pass) left() *keeping {
 				out.known[live.GetUID()] = true
 			}
 		}
-		if state := p.found.kinds[gvk]; state.served && state.resource.Watchable && state.version != "" {
+		if state := p.found.kinds[gvk]; state.served {
 			out.watched = append(out.watched, &watched{
-				gk: gvk.GroupKind(), resource: state.resource, version: state.version,
+				gk: gvk.GroupKind(), resource: state.resource, version: state.version, blind: state.blind(),
 				query: url.Values{"labelSelector": {p.rec.set.selector()}},
 			})
 		}
@@ -63,6 +63,17 @@ func (p *pass) left() *keeping {
 		query: url.Values{"fieldSelector": {"metadata.name=" + s.name}},
 	})
 	return out
+}
+
+// blind says why a kind that is served cannot be watched for drift; empty: it can.
+func (s kindState) blind() string {
+	switch {
+	case s.err != nil:
+		return s.err.Error()
+	case !s.resource.Watchable || s.version == "":
+		return "the API server cannot watch the kind " + s.resource.Kind
+	}
+	return ""
 }
 
 // quarrelled is an object in a fight, as the pass has left it to be put back.
@@ -82,4 +93,5 @@ type watched struct {
 	query     url.Values
 	whole     bool   // not metadata alone: it is that of the parent
 	version   string // from which on; empty: a list has to tell. Its goroutine's
+	blind     string // why nothing can be heard; empty: it can
 }
