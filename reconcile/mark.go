@@ -150,10 +150,11 @@ func madeAnew(f found, work protocol.Work) record {
 	return fromStamps(stampsOf(f.live))
 }
 
-// fromStamps rebuilds a record from what the objects say. Objects that were once stamped mean that a first
-// reconciliation was under way at least; that it was finished is the careful
-// reading, for with firstDone the leader takes nobody's gate for new. Of one
-// release only the newest content is named, with the highest A of them all.
+// fromStamps rebuilds a record from what the objects say. Objects that were once
+// stamped mean that a first reconciliation was under way at least; that it was
+// finished is the careful reading, for with firstDone the leader takes nobody's
+// gate for new. Of one release only the newest content is named, with the highest
+// A of them all.
 func fromStamps(stamps []stamp) record {
 	byRelease := map[protocol.Release]protocol.Content{}
 	for _, s := range stamps {

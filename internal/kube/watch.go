@@ -42,9 +42,8 @@ type Stream struct {
 
 // Watch asks what changes from now on among what query selects in a namespace,
 // or in all ("") of them: it needs the resourceVersion from which on, and may
-// have a selector. It returns once the
-// server has agreed; the stream lives until it is closed, ctx ends, or the
-// server has had enough.
+// have a selector. It returns once the server has agreed; the stream lives until
+// it is closed, ctx ends, or the server has had enough.
 func (c *Client) Watch(ctx context.Context, r Resource, namespace string, query url.Values) (*Stream, error) {
 	return c.watch(ctx, r, namespace, query, "")
 }
