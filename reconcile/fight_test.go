@@ -60,3 +60,33 @@ func TestQuarrel(t *testing.T) {
 		}
 	})
 }
+
+// A pass leaves an object in a fight to Keep, unless Keep would ask for a pass.
+func TestLeave(t *testing.T) {
+	k := driftKept(t)
+	namespace := k.want
+	namespace.key = key{GroupKind: schema.GroupKind{Kind: "Namespace"}, name: "x"}
+	form, content := k.want.form, stamp{epoch: 3}
+	for _, tt := range []struct {
+		name string
+		change
+		want bool
+	}{
+		{"edited", change{wanted: k.want, live: metadataOf(t, "u", "11", "3", form, managed(less)), stamp: content}, true},
+		{"edited, and brought by older content", change{wanted: k.want, live: metadataOf(t, "u", "11", "2", form, managed(less)), stamp: stamp{epoch: 2}}, true},
+		{"deleted", change{wanted: k.want, stamp: content}, true},
+		{"of another form", change{wanted: k.want, live: metadataOf(t, "u", "11", "2", "other", managed(less)), stamp: content}, false},
+		{"a garbage epoch", change{wanted: k.want, live: metadataOf(t, "u", "11", "9007199254740992", form, managed(less)), stamp: content}, false},
+		{"a definition, deleted", change{wanted: namespace, stamp: content}, false},
+		{"a definition, edited", change{wanted: namespace, live: metadataOf(t, "u", "11", "3", form, managed(less)), stamp: content}, true},
+	} {
+		qs := quarrels{tt.wanted.key: {pause: time.Second}}
+		p := plan{changes: map[Wave][]change{WaveObjects: {tt.change}}}
+		if left := p.leave(qs); left[tt.wanted.key] != tt.want || p.empty() != tt.want {
+			t.Errorf("%s: got left %t, %d still to be done; want left %t", tt.name, left[tt.wanted.key], len(p.changes[WaveObjects]), tt.want)
+		}
+		if left := p.leave(quarrels{}); len(left) > 0 {
+			t.Errorf("%s: left without a fight", tt.name)
+		}
+	}
+}

@@ -177,13 +177,12 @@ func (p plan) empty() bool {
 }
 
 // leave takes the objects out of the plan that are in a fight, and returns them.
-// They bear the form that is wanted, or were deleted; nothing new has to get
-// there.
+// Nothing new has to get there, and Keep can put them back by itself.
 func (p plan) leave(qs quarrels) map[key]bool {
 	out := map[key]bool{}
 	for wave, changes := range p.changes {
 		p.changes[wave] = slices.DeleteFunc(changes, func(c change) bool {
-			if q, found := qs[c.wanted.key]; !found || q.pause == 0 || c.live != nil && !bearsForm(c.wanted, c.live) {
+			if q, found := qs[c.wanted.key]; !found || q.pause == 0 || !c.isRepair() {
 				return false
 			}
 			out[c.wanted.key] = true
@@ -191,6 +190,16 @@ func (p plan) leave(qs quarrels) map[key]bool {
 		})
 	}
 	return out
+}
+
+// isRepair reports whether the object was deleted or edited since it was brought
+// to its form, in a way that asks for no more than one apply (judgeNews).
+func (c change) isRepair() bool {
+	if c.live == nil {
+		return !isDefinition(c.wanted.key.GroupKind)
+	}
+	found, _ := readStamp(c.live.GetAnnotations())
+	return bearsForm(c.wanted, c.live) && found.epoch <= c.stamp.epoch
 }
 
 // unread returns the kinds of which an object is not known and looks as it
