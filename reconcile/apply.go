@@ -77,23 +77,17 @@ func (a *applier) giveUp(err error) (result, error) {
 	if errors.As(err, &gone) || judge(err) == fatal {
 		return result{}, err
 	}
-	message := describe(a.wanted.key, err)
+	message := a.wanted.failure(err)
 	if errors.Is(err, errDeleting) {
 		message = fmt.Sprintf("is being deleted, and waits for its finalizers %q", a.live.GetFinalizers())
-	}
-	if judge(err) == immutable && !a.wanted.recreate {
-		message += notRecreated
 	}
 	return result{failure: message}, nil
 }
 
-// notRecreated says why a change that the API refuses is not made in another way.
-const notRecreated = " (deleting and creating it again is not allowed by its annotation lockstep.dev/recreate, or by its kind)"
-
 // mayRecreate looks again before anything is deleted: the server also says
 // "immutable" where only the uid in the request was stale.
 func (a *applier) mayRecreate(ctx context.Context, cause error) judgement {
-	if !a.wanted.recreate {
+	if !a.wanted.recreates(cause) {
 		return refused
 	}
 	before := a.live
@@ -142,6 +136,9 @@ func (a *applier) turn(ctx context.Context) (result, error) {
 	}
 	a.stamp = s
 	if a.recreate {
+		if err := a.rehearse(ctx, a.resource, a.wanted.stamped(stampOf(a.content), a.resource)); err != nil {
+			return result{}, err
+		}
 		if err := a.delete(ctx); err != nil {
 			return result{}, err
 		}

@@ -101,7 +101,7 @@ func TestRecreate(t *testing.T) {
 		r.mustComplete()
 		r.use("1.0.1", class(2, ""))
 		r.wire.setFault(func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
-			if req.Method == http.MethodPost {
+			if req.Method == http.MethodPost && !req.URL.Query().Has("dryRun") {
 				return answer(http.StatusForbidden, "Forbidden", "not now"), nil
 			}
 			return next.RoundTrip(req)

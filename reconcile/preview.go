@@ -205,7 +205,7 @@ func (p previewer) object(ctx context.Context, c change) (Previewed, error) {
 		case endsPass(err):
 			return out, fmt.Errorf("%s: %w", c.wanted.key, err)
 		case judge(err) != again || attempt == maxAttempts:
-			return c.wanted.previewed(ActionFail, p.failure(c.wanted, err)), nil
+			return c.wanted.previewed(ActionFail, c.wanted.failure(err)), nil
 		}
 		a := applier{api: p.api, change: c}
 		if err := a.reread(ctx); err != nil {
@@ -213,14 +213,6 @@ func (p previewer) object(ctx context.Context, c change) (Previewed, error) {
 		}
 		c.live = a.live
 	}
-}
-
-func (p previewer) failure(w wanted, err error) string {
-	message := describe(w.key, err)
-	if judge(err) == immutable && !w.recreate {
-		message += notRecreated
-	}
-	return message
 }
 
 // turn asks the server once what would become of an object.
@@ -238,8 +230,8 @@ func (p previewer) turn(ctx context.Context, c change) (Previewed, error) {
 	}
 	c.stamp = s
 	after, err := p.update(ctx, c)
-	if err != nil && judge(err) == immutable && w.recreate {
-		return p.recreate(ctx, c), nil
+	if err != nil && judge(err) == immutable && w.recreates(err) {
+		return p.recreate(ctx, c)
 	}
 	if err != nil {
 		return Previewed{}, err
@@ -283,9 +275,12 @@ const previewName = "lockstep-preview"
 
 // recreate previews an object that is created again. Where the kind does not
 // bear another name the manifest has to do, without what the server adds.
-func (p previewer) recreate(ctx context.Context, c change) Previewed {
+func (p previewer) recreate(ctx context.Context, c change) (Previewed, error) {
 	w := c.wanted
 	again := w.stamped(stampOf(p.content), c.resource)
+	if err := p.rehearse(ctx, c.resource, again); err != nil {
+		return Previewed{}, err
+	}
 	again.SetName(previewName)
 	made, err := p.send(ctx, func(ctx context.Context) (*kube.Object, error) {
 		return p.client.Create(ctx, c.resource, again)
@@ -294,7 +289,7 @@ func (p previewer) recreate(ctx context.Context, c change) Previewed {
 		made = w.obj.DeepCopy()
 	}
 	made.SetName(w.key.name)
-	return w.previewed(ActionRecreate, "").between(c.resource, c.live, made)
+	return w.previewed(ActionRecreate, "").between(c.resource, c.live, made), nil
 }
 
 // update asks what an apply would make of the object.

@@ -10,10 +10,14 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/lockstep-dev/lockstep/reconcile"
 )
 
 var (
 	resourceQuotas = schema.GroupVersionResource{Version: "v1", Resource: "resourcequotas"}
+	services       = schema.GroupVersionResource{Version: "v1", Resource: "services"}
+	storageClasses = schema.GroupVersionResource{Group: "storage.k8s.io", Version: "v1", Resource: "storageclasses"}
 )
 
 // deny makes a policy of somebody's, which refuses in the rig's namespace all
@@ -117,4 +121,111 @@ func TestRefusedByAdmission(t *testing.T) {
 		return nil
 	})
 	r.wantGone(configMaps, r.ns, "dropped")
+}
+
+// A policy is there to be obeyed: that its words sound like an immutable field is
+// no reason to delete the object and create it as wanted.
+func TestPoliciesAreNotCircumvented(t *testing.T) {
+	enabled := strings.Replace(configMap("a", "x: bad"), "metadata: {", "metadata: {annotations: {lockstep.dev/recreate: enabled}, ", 1)
+	t.Run("unasked", func(t *testing.T) {
+		r := newRig(t)
+		r.use("1.0.0", configMap("a", "x: one"))
+		r.mustComplete()
+		uid := r.get(configMaps, r.ns, "a").GetUID()
+		r.deny("x is immutable once set", "UPDATE")
+		r.use("1.0.1", configMap("a", "x: bad"))
+		if p := find(t, r.preview(), "a"); p.Action != reconcile.ActionFail || !strings.Contains(p.Message, "lockstep.dev/recreate: enabled") {
+			t.Errorf("got a preview of %+v, want it to fail", p)
+		}
+		if out, err := r.pass(); err != nil || out.Complete {
+			t.Errorf("got %+v, %v, want an incomplete pass", out, err)
+		}
+		r.wantFailure(t, `ConfigMap "`+r.ns+`/a"`, "x is immutable once set", "lockstep.dev/recreate: enabled")
+		if got := r.get(configMaps, r.ns, "a").GetUID(); got != uid {
+			t.Error("the object was recreated")
+		}
+		r.use("1.0.2", enabled)
+		if p := find(t, r.preview(), "a"); p.Action != reconcile.ActionRecreate {
+			t.Errorf("got a preview of %+v, want it recreated", p)
+		}
+		r.mustComplete()
+		if got := r.get(configMaps, r.ns, "a").GetUID(); got == uid {
+			t.Error("the object was not recreated although its annotation asks for it")
+		}
+	})
+	t.Run("to lose the object", func(t *testing.T) {
+		r := newRig(t)
+		r.use("1.0.0", configMap("a", "x: one"))
+		r.mustComplete()
+		uid := r.get(configMaps, r.ns, "a").GetUID()
+		r.deny("updates to x are forbidden", "CREATE", "UPDATE")
+		r.use("1.0.1", enabled)
+		if out, err := r.pass(); err != nil || out.Complete {
+			t.Errorf("got %+v, %v, want an incomplete pass", out, err)
+		}
+		r.wantFailure(t, `ConfigMap "`+r.ns+`/a"`, "updates to x are forbidden")
+		if got := r.get(configMaps, r.ns, "a").GetUID(); got != uid {
+			t.Error("the object was deleted")
+		}
+	})
+}
+
+// An object is not deleted to be created again where the API would refuse that,
+// too: there would be none until somebody mends the bundle.
+func TestNothingIsDeletedForNothing(t *testing.T) {
+	class := func(provisioner, reclaim string) string {
+		return fmt.Sprintf("apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: NS-c}\nprovisioner: %s\nreclaimPolicy: %s\n", provisioner, reclaim)
+	}
+	r := newRig(t)
+	r.use("1.0.0", class("one.test", "Delete"))
+	r.mustComplete()
+	uid := r.get(storageClasses, "", r.ns+"-c").GetUID()
+
+	r.use("1.0.1", class("two.test", "Keep"))
+	if p := find(t, r.preview(), r.ns+"-c"); p.Action != reconcile.ActionFail || !strings.Contains(p.Message, `"Keep"`) {
+		t.Errorf("got a preview of %+v, want it to fail", p)
+	}
+	if out, err := r.pass(); err != nil || out.Complete {
+		t.Errorf("got %+v, %v, want an incomplete pass", out, err)
+	}
+	r.wantFailure(t, `StorageClass "`+r.ns+`-c"`, `reclaimPolicy: Unsupported value: "Keep"`, "it was not deleted to create it again")
+	if got := r.get(storageClasses, "", r.ns+"-c").GetUID(); got != uid {
+		t.Error("the object was deleted")
+	}
+
+	r.use("1.0.2", class("two.test", "Retain"))
+	r.mustComplete()
+	if got := r.get(storageClasses, "", r.ns+"-c").Object["provisioner"]; got != "two.test" {
+		t.Errorf("got provisioner %v", got)
+	}
+}
+
+// What the object in the way holds itself, an address or the only place of its
+// kind, is free once it is deleted.
+func TestRecreateOfWhatIsUnique(t *testing.T) {
+	r := newRig(t)
+	manifests := func(value int, ip string) []string {
+		return []string{
+			fmt.Sprintf("apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: NS-default}\nvalue: %d\nglobalDefault: true\n", value),
+			fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: s, namespace: NS}\nspec: {type: NodePort, clusterIP: %s, ports: [{port: 80, nodePort: 30077}]}\n", ip),
+		}
+	}
+	r.use("1.0.0", manifests(0, "10.0.0.81")...)
+	r.mustComplete()
+	t.Cleanup(func() { // one for all pods of all tests
+		ctx := context.WithoutCancel(t.Context())
+		if err := r.api.Resource(priorityClasses).Delete(ctx, r.ns+"-default", metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	r.use("1.0.1", manifests(1, "10.0.0.82")...)
+	for _, name := range []string{r.ns + "-default", "s"} {
+		if p := find(t, r.preview(), name); p.Action != reconcile.ActionRecreate {
+			t.Errorf("got a preview of %s %s (%s), want it recreated", p, p.Action, p.Message)
+		}
+	}
+	r.mustComplete()
+	if got := r.get(services, r.ns, "s").Object["spec"].(map[string]any)["clusterIP"]; got != "10.0.0.82" {
+		t.Errorf("got clusterIP %v", got)
+	}
 }

@@ -113,14 +113,26 @@ func (p page) objects() []*Object {
 
 // Create makes an object that must not exist yet.
 func (c *Client) Create(ctx context.Context, r Resource, obj *Object) (*Object, error) {
+	return c.create(ctx, r, obj, url.Values{})
+}
+
+// RehearseCreate is Create as a dry run. The server looks last of all whether
+// there is an object of that name: AlreadyExists says that it has nothing else
+// against it.
+func (c *Client) RehearseCreate(ctx context.Context, r Resource, obj *Object) error {
+	_, err := c.create(ctx, r, obj, url.Values{"dryRun": {metav1.DryRunAll}})
+	return err
+}
+
+func (c *Client) create(ctx context.Context, r Resource, obj *Object, query url.Values) (*Object, error) {
 	body, err := obj.MarshalJSON()
 	if err != nil {
 		return nil, err
 	}
+	query.Set("fieldManager", FieldManager)
+	query.Set("fieldValidation", "Strict") // a misspelt field would be dropped without a word
 	return c.object(ctx, Request{
-		Verb: http.MethodPost, Path: r.Path(obj.GetNamespace(), ""), ContentType: "application/json", Body: body,
-		// Strict: a misspelt field would be dropped without a word.
-		Query: url.Values{"fieldManager": {FieldManager}, "fieldValidation": {"Strict"}},
+		Verb: http.MethodPost, Path: r.Path(obj.GetNamespace(), ""), ContentType: "application/json", Body: body, Query: query,
 	})
 }
 
