@@ -129,7 +129,7 @@ func TestLoadProblems(t *testing.T) {
 		{"a status and nothing else", map[string]string{"x.yaml": "apiVersion: v1\nkind: Service\nmetadata: {name: x}\nstatus: {loadBalancer: {}}\n"}, []string{"x.yaml:4: has a status and nothing else"}},
 		{"a document that is no mapping", map[string]string{"x.yaml": goodObject + "---\njust text\n"}, []string{"x.yaml:6: is not an object"}},
 		{"a list without items", map[string]string{"x.yaml": "apiVersion: v1\nkind: List\nitem: []\n"}, []string{"x.yaml:3: unknown field", "x.yaml:1: a List needs items"}},
-		{"tabs", map[string]string{"x.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n\tname: x\n"}, []string{"x.yaml:4: not valid YAML: found character that cannot start any token"}},
+		{"tabs", map[string]string{"x.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n\tname: x\n"}, []string{"x.yaml:4: not valid YAML: tabs cannot indent"}},
 		{"invalid UTF-8", map[string]string{"x.yaml": goodObject + "# \xff\n"}, []string{"x.yaml:5: is not valid UTF-8"}},
 		{"broken JSON", map[string]string{"x.json": "{\"apiVersion\":\"v1\",\n\"kind\":"}, []string{"x.json:2: not valid JSON: unexpected EOF"}},
 		{"JSON that is cut off", map[string]string{"x.json": "{\"a\":[1,"}, []string{"x.json:1: not valid JSON"}},

@@ -54,6 +54,9 @@ func syntax(err error) (message string, line int) {
 	if strings.HasPrefix(load.Message, "unknown anchor") { // it quotes a value that begins with *
 		return "not valid YAML: an alias (*) to nothing; text that begins with * has to be quoted", load.Mark.Line
 	}
+	if strings.HasPrefix(load.Message, "found character that cannot start") {
+		return "not valid YAML: tabs cannot indent, and text that begins with @, ` or % has to be quoted", load.Mark.Line
+	}
 	message = "not valid YAML: " + load.Message
 	if load.ContextMsg != "" {
 		message += " (" + load.ContextMsg + ")"
