@@ -62,6 +62,8 @@ type Preview struct {
 	// PruneHeld is why nothing is removed although it might be; empty: nothing
 	// holds it.
 	PruneHeld string
+	// PruneImmediately: removals do not wait for controllers of older releases.
+	PruneImmediately bool
 }
 
 // Count returns how many objects have an action.
@@ -154,7 +156,7 @@ func (p previewer) run(ctx context.Context, b *bundle.Bundle) (Preview, error) {
 		Epoch: 1 + max(highestEpoch(f.live), parent.record.highestEpoch()),
 	}
 	plan := makePlan(world{set: p.rec.set, content: p.content, wanted: p.wanted, kinds: f.kinds, live: f.live})
-	var out Preview
+	out := Preview{PruneImmediately: b.PruneImmediately}
 	if out.Objects, err = p.objects(ctx, f, plan); err != nil {
 		return Preview{}, err
 	}

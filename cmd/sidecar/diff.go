@@ -90,7 +90,7 @@ func printDiff(w io.Writer, preview reconcile.Preview) error {
 		case reconcile.ActionCreate, reconcile.ActionChange, reconcile.ActionRecreate, reconcile.ActionPrune:
 		}
 		differs = true
-		text, err := unified(o)
+		text, err := unified(o, remarkOn(o.Action, preview))
 		if err != nil {
 			return err
 		}
@@ -110,9 +110,9 @@ func printDiff(w io.Writer, preview reconcile.Preview) error {
 	return nil
 }
 
-// unified is the diff of one object. What precedes "diff" in it is passed over
-// by programs that read diffs.
-func unified(o reconcile.Previewed) ([]byte, error) {
+// unified is the diff of one object, after a remark. What precedes "diff" in it is
+// passed over by programs that read diffs.
+func unified(o reconcile.Previewed, remark string) ([]byte, error) {
 	live, err := text(o.Live)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", o, err)
@@ -124,9 +124,9 @@ func unified(o reconcile.Previewed) ([]byte, error) {
 	name := path.Join(o.Kind, o.Namespace, o.Name)
 	was, is := path.Join("live", name), path.Join("bundle", name)
 	var out bytes.Buffer
-	for _, remark := range []string{remarkOn(o.Action), o.Message} {
-		if remark != "" {
-			fmt.Fprintf(&out, "# %s\n", clean(remark))
+	for _, line := range []string{remark, o.Message} {
+		if line != "" {
+			fmt.Fprintf(&out, "# %s\n", clean(line))
 		}
 	}
 	fmt.Fprintf(&out, "diff -u %s %s\n", was, is)
@@ -137,15 +137,16 @@ func unified(o reconcile.Previewed) ([]byte, error) {
 }
 
 // remarkOn says what a diff alone does not.
-func remarkOn(a reconcile.Action) string {
-	switch a {
-	case reconcile.ActionRecreate:
+func remarkOn(a reconcile.Action, preview reconcile.Preview) string {
+	switch {
+	case a == reconcile.ActionRecreate:
 		return "is deleted and created again: a field cannot be changed"
-	case reconcile.ActionPrune:
+	case a == reconcile.ActionPrune && preview.PruneImmediately:
+		return "is removed as soon as all else is in place"
+	case a == reconcile.ActionPrune:
 		return "is removed when no controller of an older release is registered any more"
-	default:
-		return ""
 	}
+	return ""
 }
 
 func text(form map[string]any) ([]byte, error) {

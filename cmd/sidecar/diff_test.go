@@ -117,6 +117,8 @@ diff -u live/ConfigMap/default/old bundle/ConfigMap/default/old
 		t.Errorf("got exit %d, %s and (-want +got):\n%s", code, errs, diff)
 	}
 
+	c.want(exitDiffers, "# is removed as soon as all else is in place\ndiff -u live/ConfigMap/default/old", "bundle", "diff",
+		writeBundle(t, "release: 1.1.0\nprunePolicy: Immediately", settingsBefore, secret("aGVsbG8=")), kubeconfig)
 	c.want(exitTrouble, `sidecar: ConfigMap "default/wrong": `, "bundle", "diff", writeBundle(t, "release: 1.1.0", settingsBefore, wrongMap), kubeconfig)
 	c.want(exitDiffers, "diff -u live/StorageClass/", "bundle", "diff", kubeconfig) // the built-in bundle
 	c.want(exitTrouble, "no such file", "bundle", "diff", "nowhere", kubeconfig)
