@@ -116,7 +116,7 @@ func keep(in Input, content Content) Step {
 	case p.Due:
 		return in.reconcile("4.5 rule 4", content, "a full pass is due")
 	case p.Owed > 0 && in.removals():
-		return in.reconcile("4.5 rule 4", content, fmt.Sprintf("%d removals fall due", p.Owed))
+		return in.reconcile("4.5 rule 4", content, fmt.Sprintf("removals fall due: %d", p.Owed))
 	}
 	return Step{
 		Kind: StepHold, Rule: "4.5 rule 4", Message: "the objects are as the bundle wants them",

@@ -193,7 +193,7 @@ func fights(r httpapi.Report) [][]string {
 func warnings(r httpapi.Report) [][]string {
 	var rows [][]string
 	if r.Node.BundleProblem != "" {
-		rows = append(rows, []string{"bundle: " + r.Node.BundleProblem})
+		rows = append(rows, []string{"the folder's bundle is not taken over, the last good one stays: " + r.Node.BundleProblem})
 	}
 	if p := r.Reconcile.Drift.Problem; p != "" {
 		rows = append(rows, []string{"drift: " + p})

@@ -21,7 +21,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/local/terminal"
 )
 
-// resyncInterval is short, so that who deletes an object sees it come back.
+// resyncInterval is short, so that who looks at the log sees full passes.
 const resyncInterval = 10 * time.Second
 
 // defaultListen is where clients of a sidecar look for it if they are not told.
