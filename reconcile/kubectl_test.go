@@ -34,22 +34,34 @@ func (r *rig) mustKubectl(args ...string) string {
 	return out
 }
 
+func newKubectlRig(t *testing.T) *rig {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(cluster.Assets(t, "kube-apiserver"), "kubectl")); err != nil {
+		t.Skipf("SKIPPED, NOT TESTED: %v; `make bin/kubectl` builds it", err)
+	}
+	return newRig(t)
+}
+
+// applySet are the words that have kubectl apply one ConfigMap and prune the rest
+// of the set with a parent.
+func (r *rig) applySet(parent, name string) []string {
+	r.t.Helper()
+	dir := r.t.TempDir()
+	r.writeFile(dir, "a.yaml", strings.ReplaceAll(configMap(name, "x: one"), "NS", r.ns))
+	return []string{"apply", "--server-side", "--force-conflicts", "--prune", "--applyset=configmap/" + parent, "--filename=" + dir}
+}
+
 // TestApplySet has the real kubectl look at a set: it has to find the members,
 // keep its hands off what another tool manages, and understand every word of the
 // parent (KEP-3659).
 func TestApplySet(t *testing.T) {
-	if _, err := os.Stat(filepath.Join(cluster.Assets(t, "kube-apiserver"), "kubectl")); err != nil {
-		t.Skipf("SKIPPED, NOT TESTED: %v; `make bin/kubectl` builds it", err)
-	}
-	r := newRig(t)
+	r := newKubectlRig(t)
 	r.use("1.0.0", moreNamespace, configMap("a", "x: one"), configMap("b", "x: one"),
 		strings.Replace(configMap("c", "x: one"), "namespace: NS", "namespace: NS-more", 1),
 		"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: NS-x}\nvalue: 1\n")
 	r.mustComplete()
 	id := r.get(configMaps, r.ns, "set").GetLabels()["applyset.kubernetes.io/id"]
-	manifest := filepath.Join(t.TempDir(), "a.yaml")
-	r.writeFile(filepath.Dir(manifest), "a.yaml", strings.ReplaceAll(configMap("a", "x: one"), "NS", r.ns))
-	apply := []string{"apply", "--server-side", "--force-conflicts", "--prune", "--applyset=configmap/set", "--filename=" + manifest}
+	apply := r.applySet("set", "a")
 
 	t.Run("the ID is the hash that the KEP asks for", func(t *testing.T) {
 		sum := sha256.Sum256([]byte("set." + r.ns + ".ConfigMap."))
@@ -111,6 +123,70 @@ func TestApplySet(t *testing.T) {
 			t.Errorf("got no refusal: %s", out)
 		}
 	})
+}
+
+// TestApplySetPruned has kubectl really take over a set, as somebody may by mistake
+// who writes its name on the parent: it prunes just the members, of all recorded
+// kinds. Then a pass makes all as it was.
+func TestApplySetPruned(t *testing.T) {
+	r := newKubectlRig(t)
+	r.use("1.0.0", configMap("a", "x: one"), configMap("b", "x: one"), priorityClass(r.ns+"-x", 1))
+	r.mustComplete()
+	id := r.get(configMaps, r.ns, "set").GetLabels()["applyset.kubernetes.io/id"]
+	kinds := r.get(configMaps, r.ns, "set").GetAnnotations()["applyset.kubernetes.io/contains-group-kinds"]
+	r.create(configMaps, r.ns, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"theirs"}}`)
+
+	if out, err := r.kubectl(r.applySet("set", "a")...); err == nil {
+		t.Fatalf("got %s, want a refusal", out)
+	}
+	for _, name := range []string{"a", "b"} {
+		r.get(configMaps, r.ns, name)
+	}
+	r.get(priorityClasses, "", r.ns+"-x")
+
+	r.asTooling("kubectl/v1.36.3")
+	r.mustKubectl(r.applySet("set", "a")...)
+	r.get(configMaps, r.ns, "a")
+	r.get(configMaps, r.ns, "theirs")
+	r.wantGone(configMaps, r.ns, "b")
+	r.wantGone(priorityClasses, "", r.ns+"-x")
+	r.wantGone(policies, "", "set-fence."+r.ns)
+	parent := r.get(configMaps, r.ns, "set")
+	if got := parent.GetAnnotations()["applyset.kubernetes.io/contains-group-kinds"]; got != "ConfigMap" {
+		t.Errorf("got kinds %q, want what kubectl left", got)
+	}
+	if mark := r.survey(); !mark.FirstDone || len(mark.Entries) != 1 || mark.Entries[0] != r.content {
+		t.Errorf("got mark %+v, want %v alone", mark, r.content)
+	}
+
+	r.mustComplete()
+	r.get(configMaps, r.ns, "b")
+	r.get(priorityClasses, "", r.ns+"-x")
+	r.get(policies, "", "set-fence."+r.ns)
+	parent = r.get(configMaps, r.ns, "set")
+	if got := parent.GetAnnotations(); got["applyset.kubernetes.io/contains-group-kinds"] != kinds || !strings.HasPrefix(got["applyset.kubernetes.io/tooling"], "lockstep/") {
+		t.Errorf("got %v, want kinds %q and our name", got, kinds)
+	}
+	if got := strings.Fields(r.mustKubectl("get", "configmaps", "--selector=applyset.kubernetes.io/part-of="+id, "--output=name")); !slices.Equal(got, []string{"configmap/a", "configmap/b"}) {
+		t.Errorf("got members %q", got)
+	}
+}
+
+// A set that kubectl made itself, in the same namespace, is none of ours, and ours
+// is none of kubectl's.
+func TestApplySetsSideBySide(t *testing.T) {
+	r := newKubectlRig(t)
+	r.mustKubectl(r.applySet("kubectls", "one")...)
+	r.use("1.0.0", configMap("a", "x: one"), configMap("b", "x: one"))
+	r.mustComplete()
+	r.mustKubectl(r.applySet("kubectls", "two")...)
+	r.use("1.0.1", configMap("a", "x: one"))
+	r.mustComplete()
+	got := strings.Fields(r.mustKubectl("get", "configmaps", "--output=name"))
+	slices.Sort(got)
+	if want := []string{"configmap/a", "configmap/kubectls", "configmap/set", "configmap/two"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }
 
 // asTooling makes the parent say that another tool manages it.
