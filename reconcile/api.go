@@ -238,6 +238,7 @@ func isImmutable(message string) bool {
 		"may not be changed in an update",  // PriorityClass
 		"may not change once set",          // Service
 		"may not change fields other than", // Pod
+		"self == oldself",                  // a CRD's rule without a message
 		"can not be changed",
 		"cannot be changed",
 	} {

@@ -37,8 +37,38 @@ func moreFrozen() []frozen {
 		{"ResourceClaim spec", "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: x, namespace: NS}\nspec: {devices: {requests: [{name: %s, exactly: {deviceClassName: x.test}}]}}\n", "one", "two"},
 		{"ResourceSlice driver", "apiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata: {name: NS-x}\nspec: {driver: %s, pool: {name: p, generation: 1, resourceSliceCount: 1}, allNodes: true, devices: []}\n", "x.test", "y.test"},
 		{"ServiceCIDR cidrs", "apiVersion: networking.k8s.io/v1\nkind: ServiceCIDR\nmetadata: {name: NS-x}\nspec: {cidrs: [%s]}\n", "10.77.0.0/24", "10.78.0.0/24"},
+		{"CSIStorageCapacity storageClassName", "apiVersion: storage.k8s.io/v1\nkind: CSIStorageCapacity\nmetadata: {name: x, namespace: NS}\nstorageClassName: %s\nnodeTopology: {matchLabels: {a: b}}\n", "one", "two"},
+		{"CSIStorageCapacity nodeTopology", "apiVersion: storage.k8s.io/v1\nkind: CSIStorageCapacity\nmetadata: {name: y, namespace: NS}\nstorageClassName: x\nnodeTopology: {matchLabels: {a: %s}}\n", "one", "two"},
+		{"CSINode drivers", "apiVersion: storage.k8s.io/v1\nkind: CSINode\nmetadata: {name: NS-x}\nspec: {drivers: [{name: x.test, nodeID: %s}]}\n", "one", "two"},
+		{"VolumeAttachment spec", "apiVersion: storage.k8s.io/v1\nkind: VolumeAttachment\nmetadata: {name: NS-x}\nspec: {attacher: %s, nodeName: n, source: {persistentVolumeName: v}}\n", "x.test", "y.test"},
+		{"IPAddress parentRef", "apiVersion: networking.k8s.io/v1\nkind: IPAddress\nmetadata: {name: 10.99.0.1}\nspec: {parentRef: {resource: services, namespace: NS, name: %s}}\n", "one", "two"},
+		{"ControllerRevision data", "apiVersion: apps/v1\nkind: ControllerRevision\nmetadata: {name: x, namespace: NS}\nrevision: 1\ndata: {x: %s}\n", "one", "two"},
+		{"ConfigMap immutable, binaryData", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: ib, namespace: NS}\nimmutable: true\nbinaryData: {x: %s}\n", "b25l", "dHdv"},
+		{"Service loadBalancerClass", "apiVersion: v1\nkind: Service\nmetadata: {name: l, namespace: NS}\nspec: {type: LoadBalancer, loadBalancerClass: %s, allocateLoadBalancerNodePorts: false, ports: [{port: 80}]}\n", "x.test/one", "x.test/two"},
+		{"Job completions", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: z, namespace: NS}\nspec: {completions: %s, template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}\n", "2", "3"},
+		{"Job podFailurePolicy", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: p, namespace: NS}\nspec: {podFailurePolicy: {rules: [{action: %s, onPodConditions: [{type: DisruptionTarget}]}]}, template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}\n", "Ignore", "Count"},
+		{"Job managedBy", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: m, namespace: NS}\nspec: {managedBy: x.test/%s, template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}\n", "one", "two"},
+		{"custom resource, a rule with words", ruled("worded", ", message: Value is immutable") + "---\napiVersion: NS.test/v1\nkind: Worded\nmetadata: {name: NS-x}\nspec: {size: %s}\n", "one", "two"},
+		{"custom resource, a rule without words", ruled("wordless", "") + "---\napiVersion: NS.test/v1\nkind: Wordless\nmetadata: {name: NS-x}\nspec: {size: %s}\n", "one", "two"},
 		{"Deployment selector, its template as it was", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: y, namespace: NS}\nspec: {selector: {matchExpressions: [{key: app, operator: %s}]}, template: " + pod + "}\n", "Exists", "In, values: [one]"},
 	}
+}
+
+// ruled is a CRD of which a field cannot be changed, by a rule.
+func ruled(name, more string) string {
+	return fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: %[1]ss.NS.test}
+spec:
+  group: NS.test
+  scope: Cluster
+  names: {plural: %[1]ss, singular: %[1]s, kind: %[2]s}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: string, x-kubernetes-validations: [{rule: self == oldSelf%[3]s}]}}}}}}
+`, name, strings.ToUpper(name[:1])+name[1:], more)
 }
 
 // TestImmutableKinds is TestImmutable one by one, so that a kind whose words a
