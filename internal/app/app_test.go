@@ -421,6 +421,7 @@ func TestNew_badInput(t *testing.T) {
 	}{
 		"no kubeconfig":           {func(o *Options) { o.Kubeconfig = filepath.Join(t.TempDir(), "none") }, "kubeconfig"},
 		"no bundle":               {func(o *Options) { o.Bundle = filepath.Join(t.TempDir(), "none") }, "none"},
+		"an empty bundle":         {func(o *Options) { o.Bundle = t.TempDir() }, "has no bundle.yaml"},
 		"constraints too high":    {func(o *Options) { o.Bundle = bundleAbove(t) }, "above the release"},
 		"a port that is taken":    {func(o *Options) { o.Listen = strings.TrimPrefix(etcdtest.New(t).Endpoints()[0], "http://") }, "--listen"},
 		"a CA that is no CA":      {func(o *Options) { o.EtcdCAFile = api.kubeconfig }, "holds no PEM certificate"},

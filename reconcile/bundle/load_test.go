@@ -101,7 +101,7 @@ func TestLoadProblems(t *testing.T) {
 		files map[string]string
 		want  []string // each problem: file:line and a part of the message
 	}{
-		{"an empty folder", map[string]string{"bundle.yaml": "", "x.yaml": goodObject}, []string{"bundle.yaml: has 0 documents"}},
+		{"an empty bundle.yaml", map[string]string{"bundle.yaml": "", "x.yaml": goodObject}, []string{"bundle.yaml: has 0 documents"}},
 		{"no manifests", map[string]string{}, []string{": has no manifests"}},
 		{"a misspelt field", map[string]string{"bundle.yaml": goodHeader + "minApiServerRelease: 1.0.0\n"}, []string{`bundle.yaml:5: unknown field "minApiServerRelease"`}},
 		{"all that is wrong with bundle.yaml", map[string]string{"bundle.yaml": "apiVersion: v1\nkind: Bundel\nmetadata: {name: \"\", label: x}\nrelease: 1.4\nminReconcilerRelease: 1.02.3\nprunePolicy: Never\nextra: 1\n"}, []string{
@@ -147,6 +147,10 @@ func TestLoadProblems(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { wantProblems(t, writeBundle(t, tt.files), tt.want) })
 	}
+	t.Run("an empty folder", func(t *testing.T) {
+		dir := t.TempDir()
+		wantProblems(t, dir, []string{dir + ": has no bundle.yaml, which says the bundle's release"})
+	})
 	t.Run("no bundle.yaml", func(t *testing.T) {
 		dir := t.TempDir()
 		writeFile(t, dir, "x.yaml", goodObject)

@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -30,16 +29,7 @@ func TestDrift(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	says := func(what, text string) {
-		t.Helper()
-		cluster.Await(t, what, func(ctx context.Context) error {
-			_, body, err := s.Get(ctx, "/status")
-			if err == nil && !strings.Contains(strings.Join(strings.Fields(body), ""), text) {
-				err = fmt.Errorf("want %s in %s", text, body)
-			}
-			return err
-		})
-	}
+	says := says(t, s)
 	says("the objects to be watched", `"watching":true`)
 	client, err := dynamic.NewForConfig(api.Config())
 	if err != nil {
