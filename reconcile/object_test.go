@@ -172,10 +172,15 @@ func TestWaves(t *testing.T) {
 	})
 	t.Run("they go where the annotation says so", func(t *testing.T) {
 		enabled := strings.Replace(crd, "metadata: {", "metadata: {annotations: {lockstep.dev/prune: enabled}, ", 1)
-		r.use("1.0.2", configMap("a", "x: one"), enabled)
+		space := "apiVersion: v1\nkind: Namespace\nmetadata: {name: NS-going, annotations: {lockstep.dev/prune: enabled}}\n"
+		r.use("1.0.2", configMap("a", "x: one"), enabled, space)
 		r.mustComplete()
 		r.use("1.0.3", configMap("a", "x: one"))
 		r.mustComplete()
+		// Nobody here ends what a namespace waits for.
+		if r.get(namespaces, "", r.ns+"-going").GetDeletionTimestamp() == nil {
+			t.Error("the namespace stays")
+		}
 		cluster := func() error {
 			_, err := r.api.Resource(crds).Get(t.Context(), "widgets."+r.ns+".test", getOptions)
 			return wantNotFound(err)

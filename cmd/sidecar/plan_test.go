@@ -183,6 +183,16 @@ func TestPlanWithObjects(t *testing.T) {
 	}
 	r.want(exitOK, "OBJECTS  1 created, 1 changed, 1 pruned, 2 unchanged; written in step 1, pruned in step 3\n", "plan", "--bundle", newer, kubeconfig)
 
+	// Of a Secret nothing is told but its name, whatever is wrong with it.
+	refused := "apiVersion: v1\nkind: Secret\nmetadata: {name: key, namespace: default}\ntype: kubernetes.io/tls\nstringData: {tls.key: hunter2}\n"
+	hidden := writeBundle(t, constraints("1.1.0", "1.0.0", "1.0.0"), settingsAfter, secret("aHVudGVyMg=="), refused)
+	for _, args := range [][]string{{"plan", "--bundle", hidden}, {"plan", "-o", "json", "--bundle", hidden}, {"bundle", "diff", hidden}} {
+		_, out, errs := r.run(append(args, kubeconfig)...)
+		if all := out + errs; !strings.Contains(all, "default/key") || strings.Contains(all, "hunter2") || strings.Contains(all, "aHVudGVyMg") {
+			t.Errorf("%q: got\n%s", args, all)
+		}
+	}
+
 	wrong := writeBundle(t, constraints("1.1.0", "1.0.0", "1.0.0"), settingsAfter, wrongMap)
 	r.want(exitNotReady, "ObjectsFail  -  the API server refuses 1 object as things are now", "plan", "--bundle", wrong, kubeconfig)
 	r.want(exitNotReady, `failed   ConfigMap "default/wrong"`, "plan", "--bundle", wrong, kubeconfig)
