@@ -2,6 +2,7 @@ package app
 
 import (
 	"encoding/json"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -111,7 +112,8 @@ func TestRun_bundleMismatch(t *testing.T) {
 	writeBundle(t, dir, "release: 1.0.0", "one")
 	o := options(t, server.Endpoints()[0], api)
 	o.Bundle = dir
-	s := start(t, o)
+	log := &lines{seen: make(chan string, 1000)} // more than are logged
+	s := start(t, o, func(a *App) { a.log = slog.New(slog.NewTextHandler(log, nil)) })
 	other := protocol.Node{
 		ID: "other", Roles: protocol.Roles{Controller: true}, Digest: "sha256:other",
 		Version: protocol.Version{Release: protocol.Release{Major: 1}},
@@ -125,5 +127,28 @@ func TestRun_bundleMismatch(t *testing.T) {
 	}
 	if _, body := s.get("/metrics"); !strings.Contains(body, "lockstep_fleet_bundle_mismatches 1") {
 		t.Error("the metric does not tell of it")
+	}
+	log.await(t, "level=WARN msg=\"nodes of one release have different bundles\"")
+}
+
+// lines is a log that can be waited for.
+type lines struct{ seen chan string }
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.seen <- string(p)
+	return len(p), nil
+}
+
+func (l *lines) await(t *testing.T, text string) {
+	t.Helper()
+	for deadline := time.After(30 * time.Second); ; {
+		select {
+		case line := <-l.seen:
+			if strings.Contains(line, text) {
+				return
+			}
+		case <-deadline:
+			t.Fatalf("the log does not say %s", text)
+		}
 	}
 }
