@@ -186,3 +186,56 @@ func TestLeadership_passedOverComesBack(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A store that goes back between two looks of a leader may have lost what a node
+// wrote when it came back: nothing that was counted before counts in it.
+func TestLeadership_storeWentBack(t *testing.T) {
+	const key = prefix + "kubernetes/reconciler/leader/1"
+	addr, epoch := "", int64(0)
+	start := func() (*etcdtest.Server, *world) {
+		t.Helper()
+		server, err := etcdtest.Start(etcdtest.Config{Addr: addr})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := server.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		w := &world{T: t, server: server, raw: server.Client(t)}
+		addr, epoch = server.Addr(), w.put(key, []byte("a"))
+		w.putPromise("dead", "0.9.0", time.Minute)
+		return server, w
+	}
+	server, w := start()
+	for range 10 {
+		w.put("/elsewhere", nil)
+	}
+	client, err := etcd.NewClient(etcd.Config{Endpoints: server.Endpoints(), Prefix: prefix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	l := &leadership{key: key, epoch: epoch, now: time.Now(), e: New(Config{
+		Client: client, Local: event.New(protocol.Local{ID: "a"}), Applier: applier{newAPI(), "a"},
+	})}
+	if _, err := l.gather(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	server.Stop()
+	start() // what stood there at first, and nothing since
+	l.now = l.now.Add(time.Hour)
+	in, err := l.gather(t.Context())
+	for err != nil && pause(t.Context(), etcdPause) {
+		l.now = time.Now() // of the next turn
+		in, err = l.gather(t.Context())
+	}
+	if r, found := in.Fleet.Record("dead"); err != nil || !found || r.Gone != 0 || client.Rewound().Get() != 1 {
+		t.Errorf("got %+v, %v, want it counted anew", r, err)
+	}
+}

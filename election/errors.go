@@ -12,4 +12,8 @@ var (
 	// because the API is out of reach. It is tried again, and is no reason to
 	// yield (DESIGN 4.7).
 	ErrNotDue = errors.New("not now")
+
+	// errWentBack says that the store went back, as after a restore from a
+	// backup, while it was read: look again.
+	errWentBack = errors.New("the store went back while it was read")
 )

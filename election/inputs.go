@@ -15,7 +15,8 @@ import (
 
 // gather reads every fact that a decision rests on: leadership, status, records
 // and presences in one linearizable transaction (DESIGN 4.3, 4.6). It returns
-// ErrLostLeadership where the key is no longer this leader's.
+// ErrLostLeadership where the key is no longer this leader's, and errWentBack
+// where what was counted before may not be of the store that answered.
 func (l *leadership) gather(ctx context.Context) (protocol.Input, error) {
 	client := l.e.cfg.Client
 	keys, rewinds := client.Keys, client.Rewound().Get()
@@ -31,6 +32,8 @@ func (l *leadership) gather(ctx context.Context) (protocol.Input, error) {
 		return protocol.Input{}, fmt.Errorf("confirm leadership: %w", err)
 	case !resp.Succeeded:
 		return protocol.Input{}, ErrLostLeadership
+	case client.Rewound().Get() != rewinds:
+		return protocol.Input{}, errWentBack
 	}
 	records := fleet.Decode(keys, etcd.NewListing(resp, 1), etcd.NewListing(resp, 2))
 	l.absences.count(records, rewinds, l.now, time.Now())
