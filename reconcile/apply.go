@@ -50,7 +50,7 @@ func (a *applier) run(ctx context.Context) (result, error) {
 		if err == nil {
 			return res, nil
 		}
-		next := judge(err)
+		next := a.judge(err)
 		a.mayHaveLanded = a.mayHaveLanded || next == wait
 		if next == immutable && !a.recreate {
 			if next = a.mayRecreate(ctx, err); next == immutable {
@@ -67,6 +67,15 @@ func (a *applier) run(ctx context.Context) (result, error) {
 			return a.giveUp(err)
 		}
 	}
+}
+
+// judge is judge for an object that this applier may have deleted: what that held
+// is free only when the API server's own caches have heard of it.
+func (a *applier) judge(err error) judgement {
+	if a.deleted && isInItsOwnWay(err) {
+		return wait
+	}
+	return judge(err)
 }
 
 // giveUp turns an error into the object's failure, or ends the pass if the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -224,6 +225,19 @@ func TestRecreateOfWhatIsUnique(t *testing.T) {
 			t.Errorf("got a preview of %s %s (%s), want it recreated", p, p.Action, p.Message)
 		}
 	}
+	var late sync.Once // the API server has heard of the deletion after the first creation
+	r.wire.setFault(func(req *http.Request, next http.RoundTripper) (resp *http.Response, err error) {
+		if req.Method == http.MethodPost && !req.URL.Query().Has("dryRun") && strings.HasSuffix(req.URL.Path, "/priorityclasses") {
+			late.Do(func() {
+				resp = answer(http.StatusForbidden, "Forbidden", "PriorityClass x is already marked as default")
+			})
+		}
+		if resp != nil {
+			return resp, nil
+		}
+		return next.RoundTrip(req)
+	})
+	defer r.wire.setFault(nil)
 	r.mustComplete()
 	if got := r.get(services, r.ns, "s").Object["spec"].(map[string]any)["clusterIP"]; got != "10.0.0.82" {
 		t.Errorf("got clusterIP %v", got)
