@@ -61,6 +61,23 @@ func TestSession_noticesTheEndLate(t *testing.T) {
 	}
 }
 
+// Worked around: a session is kept alive by a goroutine of the library's, whatever
+// becomes of its holder: one that hangs keeps its place for ever. Ours ends without
+// signs of progress (internal/etcd/session.go, Beat).
+func TestSession_outlivesItsHoldersWork(t *testing.T) {
+	r := newRig(t)
+	const ttl = 1
+	session := r.session(r.raw, concurrency.WithTTL(ttl))
+	select {
+	case <-session.Done():
+		gone(t, "a session ends where its holder does nothing", "the watchdog of "+ownSession)
+	case <-time.After(4 * ttl * time.Second):
+		if r.left(session.Lease()) < 0 {
+			t.Error("the session goes on, and its lease is gone")
+		}
+	}
+}
+
 // Worked around: KeepAliveOnce returns no error while etcd is away: it tries again
 // without end. Ours makes one attempt on a stream of its own
 // (internal/etcd/session.go, keepAliveOnce).
