@@ -208,7 +208,7 @@ func (s *search) arrive(from uint32, k int) bool {
 	s.result.Transitions++
 	s.result.Counts.moves[s.moves[k].kind]++
 	if name, _ := s.broken(&s.now); name != "" {
-		s.violated(name, from, k)
+		s.violated(name, s.path(from, k))
 		return false
 	}
 	s.now.canonical()
@@ -221,7 +221,8 @@ func (s *search) arrive(from uint32, k int) bool {
 	}
 	w := s.world
 	if why := s.progress.rests(&w); why != "" {
-		s.violated("Progress", from, k)
+		slices.Reverse(s.progress.run)
+		s.violated("Progress", append(s.path(from, k), s.progress.run...))
 		s.result.Violation.Why = why
 	}
 	return true
@@ -237,13 +238,18 @@ func (s *search) broken(t *turn) (name, why string) {
 	return "", ""
 }
 
-// violated tells how it came to a violation.
-func (s *search) violated(name string, from uint32, last int) {
-	path := []uint16{uint16(last)}
-	for at := from; at != 0; at = s.came[at].from {
-		path = append(path, s.came[at].move)
+// path returns the moves that led to a state, and one more.
+func (s *search) path(to uint32, last int) []uint16 {
+	moves := []uint16{uint16(last)}
+	for at := to; at != 0; at = s.came[at].from {
+		moves = append(moves, s.came[at].move)
 	}
-	slices.Reverse(path)
+	slices.Reverse(moves)
+	return moves
+}
+
+// violated tells how it came to a violation.
+func (s *search) violated(name string, path []uint16) {
 	story, why := s.tell(path)
 	s.result.Violation = &Violation{Invariant: name, Why: why, Story: story}
 }

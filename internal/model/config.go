@@ -65,6 +65,14 @@ const (
 	Settled
 )
 
+// String says how a story begins.
+func (s Start) String() string {
+	if s == NewCluster {
+		return "from a new cluster"
+	}
+	return "from a settled one"
+}
+
 const (
 	maxNodes   = 7
 	maxLeaders = 2 // that believe they lead at the same time
@@ -75,7 +83,7 @@ const (
 
 // String names the configuration.
 func (c *Config) String() string {
-	return fmt.Sprintf("%d nodes, %d releases, M=%s A=%s, %d faults", c.Nodes, c.Releases, join(c.M), join(c.A), c.Faults)
+	return fmt.Sprintf("%d nodes, %d releases, M=%s A=%s, %d faults, %s", c.Nodes, c.Releases, join(c.M), join(c.A), c.Faults, c.Start)
 }
 
 func join(releases []int) string {

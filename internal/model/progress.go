@@ -15,6 +15,7 @@ import (
 type progress struct {
 	s     *search
 	color map[uint64]color
+	run   []uint16 // the moves of a run that does not rest well, the last one first
 }
 
 type color uint8
@@ -44,7 +45,7 @@ func (p *progress) rests(w *World) string {
 	}
 	p.color[h] = entered
 	moved := false
-	for _, m := range p.s.moves {
+	for k, m := range p.s.moves {
 		next := *w
 		t := p.s.turn(&next)
 		if m.isFault() || m.isChange() || !m.possible(&next) || !t.apply(m) || t.event.bound {
@@ -53,6 +54,7 @@ func (p *progress) rests(w *World) string {
 		moved = true
 		t.canonical()
 		if why := p.rests(&next); why != "" {
+			p.run = append(p.run, uint16(k))
 			return why
 		}
 	}
@@ -107,7 +109,7 @@ func (t *turn) completed(newest int, step *protocol.Step) string {
 	for i := range t.cfg.Nodes {
 		n := &t.w.nodes[i]
 		if n.run != 0 && t.cfg.releaseOf(n.run) == newest && !n.ready {
-			return fmt.Sprintf("%s is of release %d, which is done, and is not ready", nodeID(i), newest)
+			return fmt.Sprintf("a node is of release %d, which is done, and is not ready", newest)
 		}
 	}
 	t.count.rested["complete"]++

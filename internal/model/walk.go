@@ -68,7 +68,7 @@ const rareness = 2
 
 // strayed tells the walk if its last move broke an invariant.
 func (s *search) strayed(walk Walk) *Violation {
-	name, why := s.broken(&s.now)
+	name, _ := s.broken(&s.now)
 	if name == "" {
 		return nil
 	}
@@ -76,6 +76,6 @@ func (s *search) strayed(walk Walk) *Violation {
 	for _, k := range walk.Path {
 		path = append(path, uint16(k))
 	}
-	story, _ := s.tell(path)
+	story, why := s.tell(path)
 	return &Violation{Invariant: name, Why: why, Story: story}
 }

@@ -3,7 +3,9 @@ package model
 import (
 	"flag"
 	"math/rand/v2"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -39,7 +41,7 @@ func TestRandomWalks7Nodes5Releases(t *testing.T) {
 		r, walk := RandomWalk(cfg, seed, 400)
 		steps += len(walk.Path)
 		if r.Violation != nil {
-			t.Fatalf("%s, %d builds: go test -run TestRandomWalks -model.seed=%d\n%s", cfg, cfg.Builds, seed, r.Violation)
+			t.Fatalf("%s, %d builds: go test ./internal/model -run TestRandomWalks -model.seed=%d\n%s", cfg, cfg.Builds, seed, r.Violation)
 		}
 	}
 	t.Logf("%d walks, %d moves", walks, steps)
@@ -53,14 +55,26 @@ func TestRandomWalk(t *testing.T) {
 			t.Errorf("got %v, then %v", one.Path, two.Path)
 		}
 	})
-	t.Run("finds a rule that is off", func(t *testing.T) {
+	stray := func(t *testing.T, off Rule) *Violation {
+		t.Helper()
 		for seed := range uint64(200) {
 			cfg := roaming(seed)
-			cfg.Off = LeaderGuard
+			cfg.Off = off
 			if r, _ := RandomWalk(cfg, seed, 400); r.Violation != nil {
-				return
+				return r.Violation
 			}
 		}
-		t.Error("got no violation in 200 walks with deposed leaders that write the status")
+		t.Fatal("got no violation in 200 walks")
+		return nil
+	}
+	t.Run("finds a rule that is off", func(t *testing.T) {
+		stray(t, LeaderGuard)
+	})
+	t.Run("says what broke by the names in the story", func(t *testing.T) {
+		v := stray(t, RegisterFirst)
+		named := regexp.MustCompile(`^n[1-7] is ready`).FindString(v.Why)
+		if named == "" || !strings.Contains(v.String(), named[:2]+" is started") {
+			t.Errorf("got %s", v)
+		}
 	})
 }
