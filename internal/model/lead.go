@@ -23,7 +23,7 @@ func (t *turn) elect(i int) bool {
 	}
 	if t.w.leaders[slot].on {
 		t.event.bound = true
-		return false
+		return true
 	}
 	t.w.leaders[slot] = leader{on: true, node: uint8(i), key: true, epoch: uint8(slot + 1)}
 	t.say("%s is elected", t.name(i))
@@ -234,7 +234,7 @@ func (t *turn) begin(l int, step *protocol.Step) bool {
 	m, ok := t.cfg.packedMark(t.cfg.mark(lead.mark).With(step.Work.Content))
 	if !ok {
 		t.event.bound = true
-		return false
+		return true
 	}
 	t.say("%s begins a pass over the objects for %s at content epoch %d (%s)",
 		t.name(int(lead.node)), t.words(content.content), content.epoch, step.Rule)
