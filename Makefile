@@ -85,7 +85,7 @@ bench: bin/sidecar bin/kube-apiserver $(PEERS) ## what docs/benchmarks.md promis
 	@exec $(BIN)/bench -assets=$(BIN) $(BENCH_ARGS)
 
 .PHONY: model
-model: ## every order of events of 3 nodes, 3 releases and 2 faults (4 minutes)
+model: ## every order of events in bounded worlds, up to 3 nodes, 3 releases and 2 faults (4 minutes)
 	$(STATIC) go test -trimpath ./internal/model -run 'TestProgressOfEvery|TestExhaustive' -timeout=30m -v -model.full
 
 # The race detector stays out of it: the sidecars are built without, and it would

@@ -15,14 +15,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/lockstep-dev/lockstep/test/cluster"
 	"github.com/lockstep-dev/lockstep/test/local/terminal"
 )
-
-// resyncInterval is short, so that who looks at the log sees full passes.
-const resyncInterval = 10 * time.Second
 
 // defaultListen is where clients of a sidecar look for it if they are not told.
 const defaultListen = "127.0.0.1:8086"
@@ -151,7 +147,7 @@ func startLocal(cfg cluster.Config, p *printer) (c *cluster.Cluster, n node, err
 	}
 	n.kubeconfig = n.api.Kubeconfig()
 	p.started(n.api.URL())
-	err = n.startSidecar(c, cluster.SidecarConfig{NodeID: "local", ResyncInterval: resyncInterval}, p)
+	err = n.startSidecar(c, cluster.SidecarConfig{NodeID: "local"}, p)
 	return c, n, err
 }
 

@@ -76,7 +76,7 @@ func (p *printer) ready(n node) {
 		p.print("Ctrl-C stops the sidecar.\n")
 		return
 	}
-	p.try("see the objects; delete or edit one: it is back at once",
+	p.try("see the objects; delete or edit one: it is put back at once",
 		"export KUBECONFIG="+n.kubeconfig,
 		"kubectl get clusterroles,storageclasses,priorityclasses")
 	p.try("three nodes and two rolling upgrades", "make demo")
