@@ -324,6 +324,7 @@ func TestStaleLeadersExactly(t *testing.T) {
 	if len(stale) != 3*(n+m) || len(stale) < 1000 {
 		t.Fatalf("got %d requests, want %d: one for each object", len(stale), 3*(n+m))
 	}
+	t.Logf("%d requests of %d leaders were held until the next one had finished", len(stale), 2*len(all))
 	wantLimited(t, stale)
 	updates := without(t, stale, "PATCH", governed)
 	send := func(t *testing.T, requests []request, wantAnswers map[string]int, wantLanded int) {
