@@ -42,6 +42,7 @@ func TestRun(t *testing.T) {
 }
 
 func TestRun_noBinaries(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir()) // it keeps the logs of what failed
 	t.Setenv("KUBECONFIG", "")
 	var out strings.Builder
 	err := run(t.Context(), t.TempDir(), &out)
