@@ -41,7 +41,7 @@ type Previewed struct {
 	Group, Kind, Namespace, Name string
 
 	Action   Action
-	Message  string // why it fails or is held, or what could not be checked; empty: nothing to say
+	Message  string // why it fails, is held or recreated, or what could not be checked; empty: nothing to say
 	Required bool   // its failure holds back DONE
 	// Live and Wanted are the object before and after, without what only the
 	// server or Lockstep itself sets, and without a Secret's contents; nil: it
@@ -233,7 +233,7 @@ func (p previewer) turn(ctx context.Context, c change) (Previewed, error) {
 	c.stamp = s
 	after, err := p.update(ctx, c)
 	if err != nil && judge(err) == immutable && w.recreates(err) {
-		return p.recreate(ctx, c)
+		return p.recreate(ctx, c, err)
 	}
 	if err != nil {
 		return Previewed{}, err
@@ -276,8 +276,9 @@ func (p previewer) unchecked(w wanted, why string) Previewed {
 const previewName = "lockstep-preview"
 
 // recreate previews an object that is created again. Where the kind does not
-// bear another name the manifest has to do, without what the server adds.
-func (p previewer) recreate(ctx context.Context, c change) (Previewed, error) {
+// bear another name the manifest has to do, without what the server adds. refusal
+// is why it cannot be changed.
+func (p previewer) recreate(ctx context.Context, c change, refusal error) (Previewed, error) {
 	w := c.wanted
 	again := w.stamped(stampOf(p.content), c.resource)
 	if err := p.rehearse(ctx, c.resource, again); err != nil {
@@ -291,7 +292,7 @@ func (p previewer) recreate(ctx context.Context, c change) (Previewed, error) {
 		made = w.obj.DeepCopy()
 	}
 	made.SetName(w.key.name)
-	return w.previewed(ActionRecreate, "").between(c.resource, c.live, made), nil
+	return w.previewed(ActionRecreate, describe(w.key, refusal)).between(c.resource, c.live, made), nil
 }
 
 // update asks what an apply would make of the object.

@@ -107,6 +107,9 @@ func TestPreviewTellsWhatThePassDoes(t *testing.T) {
 	wantActions(t, p,
 		"changed ConfigMap changed", "created ConfigMap new", "unchanged ConfigMap same", "changed ConfigMap there",
 		"failed ConfigMap wrong", "recreated PriorityClass "+class, "pruned ConfigMap dropped")
+	if o := find(t, p, class); !strings.Contains(o.Message, "value: Forbidden: may not be changed in an update") {
+		t.Errorf("got %q, want why it is recreated", o.Message)
+	}
 	if o := find(t, p, "wrong"); o.Message == "" || o.Required {
 		t.Errorf("got %+v, want why it fails", o)
 	}
