@@ -8,7 +8,7 @@
 //
 //	gather   the parent with the mark, and each kind of the set, listed once (gather.go)
 //	decide   what each object needs, and what may be removed (plan.go, compare.go, prune.go)
-//	execute  wave by wave, each write with its preconditions (apply.go, remove.go)
+//	execute  wave by wave, each write with its preconditions (apply.go, recreate.go, remove.go)
 //
 // A pass over objects that are as they should be ends after the first list and
 // writes nothing. After writes, the list that finds nothing to do is the "last
