@@ -138,7 +138,6 @@ func unaskedNever() []struct {
 	claims := schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}
 	volumes := schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumes"}
 	sets := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "statefulsets"}
-	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	return []struct {
 		frozen
 		gvr        schema.GroupVersionResource

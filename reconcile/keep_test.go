@@ -378,7 +378,6 @@ func TestKeep_asksForAFullPass(t *testing.T) {
     versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`, "NS", r.ns)
 		r.use("1.0.0", crd)
 		k := r.keep()
-		crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 		r.delete(crds, "", "things."+r.ns+".test")
 		_ = k.wantDue()
 		r.mustComplete()

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -133,6 +134,8 @@ spec:
       schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}}}}}}
 `
 
+var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
 const widget = "apiVersion: NS.test/v1\nkind: Widget\nmetadata: {name: w, namespace: NS-more}\nspec: {size: 3}\n"
 
 const moreNamespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: NS-more}\n"
@@ -140,7 +143,6 @@ const moreNamespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: NS-more
 func TestWaves(t *testing.T) {
 	r := newRig(t)
 	widgets := schema.GroupVersionResource{Group: r.ns + ".test", Version: "v1", Resource: "widgets"}
-	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	policy := "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: NS-p}\nspec: {matchConstraints: {resourceRules: [{apiGroups: [NS.test], apiVersions: [v1], operations: [CREATE], resources: [widgets]}]}, validations: [{expression: 'object.spec.size > 0'}]}\n"
 
 	t.Run("a namespace, a CRD, an object of it and a policy come in one pass, in order", func(t *testing.T) {
@@ -200,6 +202,36 @@ func TestPruneFindsOtherVersions(t *testing.T) {
 	r.restart()
 	r.mustComplete()
 	r.wantGone(schema.GroupVersionResource{Group: r.ns + ".test", Version: "v1alpha1", Resource: "gadgets"}, r.ns, "g")
+}
+
+// A CRD may be replaced by one of another scope, by somebody.
+func TestKindOfAnotherScope(t *testing.T) {
+	r := newRig(t)
+	gadgets := strings.NewReplacer("widget", "gadget", "Widget", "Gadget").Replace(crd)
+	r.use("1.0.0", gadgets, "apiVersion: NS.test/v1\nkind: Gadget\nmetadata: {name: g, namespace: NS}\n")
+	r.mustComplete()
+	name := "gadgets." + r.ns + ".test"
+	was := r.get(crds, "", name)
+	r.delete(crds, "", name)
+	await(t, "the CRD to go", func() error {
+		_, err := r.api.Resource(crds).Get(t.Context(), name, getOptions)
+		return wantNotFound(err)
+	})
+	now := &unstructured.Unstructured{Object: map[string]any{"apiVersion": was.GetAPIVersion(), "kind": was.GetKind(), "spec": was.Object["spec"]}}
+	now.SetName(name)
+	now.Object["spec"].(map[string]any)["scope"] = "Cluster"
+	if _, err := r.api.Resource(crds).Create(t.Context(), now, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the new one to be served", func() error {
+		_, err := r.api.Resource(schema.GroupVersionResource{Group: r.ns + ".test", Version: "v1", Resource: "gadgets"}).List(t.Context(), metav1.ListOptions{})
+		return err
+	})
+	r.use("1.0.1", strings.ReplaceAll(gadgets, "Namespaced", "Cluster"), "apiVersion: NS.test/v1\nkind: Gadget\nmetadata: {name: g}\n")
+	if _, err := r.pass(); err != nil {
+		t.Fatal(err)
+	}
+	r.mustComplete()
 }
 
 func TestFailures(t *testing.T) {

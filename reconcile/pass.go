@@ -199,6 +199,16 @@ func (p *pass) took(w wanted, res result) {
 	}
 }
 
+// forgetKinds has the kinds looked up anew of which an object failed: a CRD may
+// have been replaced by one of another scope.
+func (p *pass) forgetKinds() {
+	for _, w := range p.wanted {
+		if _, failed := p.plan.problems[w.key]; failed {
+			p.rec.catalog.forget(w.gvk)
+		}
+	}
+}
+
 // mayRemove reports whether what the bundle dropped goes now.
 func (p *pass) mayRemove() bool {
 	return p.work.Removals && len(p.prune.removals) > 0 && p.prune.held == "" && !p.lacksRequired()

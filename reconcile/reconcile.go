@@ -162,6 +162,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, work protocol.Work, lease fu
 	report := last
 	if p != nil {
 		report = p.report(last)
+		p.forgetKinds()
 	}
 	report.Duration = time.Since(began)
 	outcome, result := protocol.Outcome{}, resultError

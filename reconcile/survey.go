@@ -42,8 +42,8 @@ func (r *Reconciler) surveyOnce(ctx context.Context, a api) (parent, found, erro
 	}
 	d := metadata
 	if p.known {
-		// The mark has all contents. Whether an object bears a higher epoch yet is
-		// looked at again by the pass that follows, before it writes anything.
+		// The mark has all contents. If an object bears a higher epoch yet, the
+		// write of it shows that, or the last list of the pass that follows.
 		d = recent
 	}
 	f, err := r.gatherer(a).search(ctx, p, objects, d)
