@@ -286,7 +286,7 @@ func (b *bench) task(name, release string, objects []string) (task, error) {
 	if err != nil {
 		return task{}, err
 	}
-	t := task{prefix: name, dir: dir, file: filepath.Join(dir, "objects.yaml"), chart: filepath.Join(b.dir, "charts", name+"-"+release)}
+	t := task{prefix: name, dir: dir, file: filepath.Join(dir, objectsFile), chart: filepath.Join(b.dir, "charts", name+"-"+release)}
 	if err := os.MkdirAll(filepath.Join(t.chart, "templates"), 0o700); err != nil {
 		return task{}, err
 	}

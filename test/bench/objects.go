@@ -29,9 +29,18 @@ func (b *bench) writeBundle(s bundleSpec) (string, error) {
 	if err := os.WriteFile(filepath.Join(dir, "bundle.yaml"), []byte(header), 0o600); err != nil {
 		return "", err
 	}
-	text := strings.Join(s.objects, "---\n")
-	return dir, os.WriteFile(filepath.Join(dir, "objects.yaml"), []byte(text), 0o600)
+	name := objectsFile
+	for objects := range slices.Chunk(s.objects, 1000) { // one file has not room for ten thousand
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.Join(objects, "---\n")), 0o600); err != nil {
+			return "", err
+		}
+		name = "more-" + name
+	}
+	return dir, nil
 }
+
+// objectsFile has the first objects of a bundle, up to 1,000.
+const objectsFile = "objects.yaml"
 
 // configMap is a small object.
 func configMap(name, value string) string {
