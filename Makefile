@@ -78,9 +78,12 @@ fuzz: ## look for bundles that break the loader or the digest, each for FUZZTIME
 # are compared, and is built for the benchmarks only.
 PEERS := $(BIN)/peer-kubectl $(BIN)/peer-flux $(BIN)/peer-helm
 
-# -cases=GROUP and more in BENCH_ARGS; bin/bench -h lists them.
+# -cases=GROUP and more in BENCH_ARGS; bin/bench -h lists them. The peers are
+# built for the cases that have them only.
+NEEDS_PEERS := $(if $(findstring cases,$(BENCH_ARGS)),$(findstring reconcile,$(BENCH_ARGS))$(findstring apply,$(BENCH_ARGS)),yes)
+
 .PHONY: bench
-bench: bin/sidecar bin/kube-apiserver $(PEERS) ## what docs/benchmarks.md promises, measured beside others (twelve minutes)
+bench: bin/sidecar bin/kube-apiserver $(if $(NEEDS_PEERS),$(PEERS)) ## what docs/benchmarks.md promises, measured beside others (twelve minutes)
 	@cd test/bench && $(STATIC) go build -trimpath -o $(BIN)/bench .
 	@exec $(BIN)/bench -assets=$(BIN) $(BENCH_ARGS)
 

@@ -146,7 +146,10 @@ func ready() httpapi.Snapshot {
 	s.Fleet.Records = s.Fleet.Records[:1]
 	s.Status.Status.State, s.Status.Status.Version = protocol.Done, release(1, 1, 0)
 	s.Election.Step = protocol.Step{Kind: protocol.StepHold, Rule: "4.5 rule 4", Message: "the objects are as the bundle wants them"}
-	s.Reconcile = httpapi.Reconcile{LastSuccess: noon.Add(-time.Minute), Objects: httpapi.Objects{Desired: 12, Applied: 2, Unchanged: 10, Pruned: 1}}
+	s.Reconcile = httpapi.Reconcile{
+		Running: true, LastSuccess: noon.Add(-time.Minute), Objects: httpapi.Objects{Desired: 12, Applied: 2, Unchanged: 10, Pruned: 1},
+		Drift: httpapi.Drift{Repairs: 3, LastRepair: noon.Add(-5 * time.Second)},
+	}
 	s.Warnings, s.Etcd.Warnings = nil, nil
 	return s
 }

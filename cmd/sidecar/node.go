@@ -50,7 +50,11 @@ func withEtcd(cmd *cobra.Command, do func(context.Context, *etcd.Client, []strin
 		if err != nil {
 			return err
 		}
-		return errors.Join(do(cmd.Context(), client, args), client.Close())
+		err = do(cmd.Context(), client, args)
+		if err != nil && !client.Contact().Get().Connected && slices.Equal(opts.EtcdServers, app.Defaults().EtcdServers) {
+			err = fmt.Errorf("%w; if etcd is elsewhere, say so by --etcd-servers or LOCKSTEP_ETCD_SERVERS", err)
+		}
+		return errors.Join(err, client.Close())
 	}
 	return cmd
 }

@@ -112,6 +112,15 @@ func (t table) objects(r httpapi.ReconcileReport) string {
 	if r.LastSuccess != nil {
 		out += "; last complete " + t.ago(r.LastSuccess)
 	}
+	if d := r.Drift; d.Repairs > 0 {
+		out += fmt.Sprintf("; %d put back", d.Repairs)
+		if d.LastRepair != nil {
+			out += ", the last " + t.ago(d.LastRepair)
+		}
+	}
+	if r.Running {
+		out += "; a pass is at work"
+	}
 	return out
 }
 
