@@ -135,31 +135,46 @@ func (a *applyBench) own(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var took []float64
-	for i, dir := range []string{first.dir, first.dir, changed.dir} {
-		if i == 2 {
-			n, err := a.writtenSince(ctx, registry, first.prefix, before)
-			if err != nil {
-				return err
-			}
-			a.noop = append(a.noop, n)
+	again := func(row, dir string, epoch int) (passed, error) {
+		p, err := r.pass(dir, epoch)
+		if err == nil {
+			a.add(row, "", p.Took.Seconds())
 		}
-		p, err := r.pass(dir, 1+i/2)
-		if err != nil {
-			return err
-		}
-		took = append(took, p.Took.Seconds())
-		a.calls = append(a.calls, p)
+		return p, err
+	}
+	takeOver, err := again(heatAgain, first.dir, 1)
+	if err != nil {
+		return err
+	}
+	resync, err := again(heatResync, first.dir, 1)
+	if err != nil {
+		return err
 	}
 	n, err := a.writtenSince(ctx, registry, first.prefix, before)
 	if err != nil {
 		return err
 	}
+	a.noop = append(a.noop, n)
+	// There and back, with a pass without change after each: an apiserver lets a
+	// list wait now and then, so that one of each says little.
+	const turns = 6
+	var one passed
+	for i := range turns {
+		dir := []string{changed.dir, first.dir}[i%2]
+		if one, err = again(heatChanged, dir, i+2); err != nil {
+			return err
+		}
+		p, err := again(heatResync, dir, i+2)
+		if err != nil {
+			return err
+		}
+		a.add(heatMore, "", max(0, one.Took.Seconds()-p.Took.Seconds()))
+	}
+	a.calls = append(a.calls, takeOver, resync, one)
+	if n, err = a.writtenSince(ctx, registry, first.prefix, before); err != nil {
+		return err
+	}
 	a.written = append(a.written, n)
-	a.add(heatAgain, "", took[0])
-	a.add(heatResync, "", took[1])
-	a.add(heatChanged, "", took[2])
-	a.add(heatMore, "", max(0, took[2]-took[1]))
 	_, err = r.end()
 	return errors.Join(err, a.clean(ctx, registry, first.prefix))
 }
