@@ -4,6 +4,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -66,16 +68,41 @@ func (s *total) String() string {
 // cluster and, with one fault less, from a new one.
 func searchAll(t *testing.T, cfg Config) *total {
 	t.Helper()
-	sum := newTotal()
+	var cfgs []*Config
 	for _, p := range Constraints(cfg.Releases) {
 		for _, start := range []Start{Settled, NewCluster} {
-			each := cfg
-			each.M, each.A, each.Start = p[0], p[1], start
+			one := cfg
+			one.M, one.A, one.Start = p[0], p[1], start
 			if start == NewCluster {
-				each.Faults = max(0, cfg.Faults-1)
+				one.Faults = max(0, cfg.Faults-1)
 			}
-			sum.add(t, Check(&each, limit()))
+			cfgs = append(cfgs, &one)
 		}
+	}
+	return each(t, cfgs, func(cfg *Config) Result { return Check(cfg, limit()) })
+}
+
+// each checks configurations, as many at once as there are processors.
+func each(t *testing.T, cfgs []*Config, check func(*Config) Result) *total {
+	t.Helper()
+	out := make([]Result, len(cfgs))
+	next := make(chan int, len(cfgs)) // has room for all
+	for i := range cfgs {
+		next <- i
+	}
+	close(next)
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for i := range next {
+				out[i] = check(cfgs[i])
+			}
+		})
+	}
+	workers.Wait()
+	sum := newTotal()
+	for _, r := range out {
+		sum.add(t, r)
 	}
 	return sum
 }

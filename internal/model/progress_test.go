@@ -6,16 +6,16 @@ import "testing"
 // faults stop and people do nothing, and rests well.
 func TestProgress2Nodes2Releases1Fault(t *testing.T) {
 	skipRaced(t)
-	sum := newTotal()
+	var cfgs []*Config
 	for _, p := range Constraints(2) {
 		for _, start := range []Start{Settled, NewCluster} {
-			cfg := Config{
+			cfgs = append(cfgs, &Config{
 				Nodes: 2, Releases: 2, Builds: 1, M: p[0], A: p[1], Faults: 1, Changes: 2, Start: start,
 				Objects: []Shape{Same, Changed}, Coarse: true,
-			}
-			sum.add(t, CheckProgress(&cfg))
+			})
 		}
 	}
+	sum := each(t, cfgs, CheckProgress)
 	t.Logf("%s\n%s", sum, &sum.counts)
 	if sum.counts.rested["complete"] == 0 || sum.counts.rested["with blockers named, 4.5 rule 6"] == 0 {
 		t.Error("the search never saw an upgrade complete, or never one that is held")
@@ -31,16 +31,16 @@ func TestProgressOfEveryWayThrough3Releases(t *testing.T) {
 	if !*full {
 		t.Skip("takes minutes: -model.full")
 	}
-	sum := newTotal()
+	var cfgs []*Config
 	for _, p := range Constraints(3) {
 		for _, faults := range []int{0, 1} { // one node less, where one fails
-			cfg := Config{
+			cfgs = append(cfgs, &Config{
 				Nodes: 3 - faults, Releases: 3, Builds: 1, M: p[0], A: p[1], Faults: faults, Changes: 3 - faults, Start: Settled,
 				Objects: []Shape{Changed}, Coarse: true,
-			}
-			sum.add(t, CheckProgress(&cfg))
+			})
 		}
 	}
+	sum := each(t, cfgs, CheckProgress)
 	t.Logf("%s\n%s", sum, &sum.counts)
 	for _, want := range []string{"complete", "with blockers named, 4.5 rule 2", "with blockers named, 4.5 rule 6"} {
 		if sum.counts.rested[want] == 0 {
@@ -53,14 +53,14 @@ func TestProgressOfEveryWayThrough3Releases(t *testing.T) {
 // be passed over. Then nobody who is gone holds an upgrade for ever.
 func TestProgressOfNodesThatExpire(t *testing.T) {
 	skipRaced(t)
-	sum := newTotal()
+	var cfgs []*Config
 	for _, p := range Constraints(2) {
-		cfg := Config{
+		cfgs = append(cfgs, &Config{
 			Nodes: 2, Releases: 2, Builds: 1, M: p[0], A: p[1], Faults: 1, Changes: 2, Start: Settled,
 			Objects: []Shape{Same, Changed}, Coarse: true, Expire: true,
-		}
-		sum.add(t, CheckProgress(&cfg))
+		})
 	}
+	sum := each(t, cfgs, CheckProgress)
 	t.Logf("%s\n%s", sum, &sum.counts)
 	if n := sum.counts.rested["with blockers named, 4.5 rule 2"]; n != 0 {
 		t.Errorf("%d runs rest while a node of a newer release is named, which must be gone", n)
