@@ -14,12 +14,16 @@
 //	proxy.Cut(etcdtest.Blackhole)
 //	proxy.Restore()
 //
+// An Outlet cuts a process off from others one by one, where they are known to
+// it by name.
+//
 // A program calls Start and Close. Stop and Restart take an etcd away and bring
 // it back on the same address with the same data.
 //
 // The server's goroutines run from Start or Restart until Stop or Close, which
-// wait for them; a Proxy's from StartProxy until its Close. An embedded etcd
-// uses the network and the real clock and so cannot run in a synctest bubble.
+// wait for them; those of a Proxy or an Outlet from its start until its Close. An
+// embedded etcd uses the network and the real clock and so cannot run in a
+// synctest bubble.
 package etcdtest
 
 import (

@@ -54,15 +54,19 @@ func StartProxy(target string) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start proxy: %w", err)
 	}
-	p := &Proxy{
+	p := newProxy(target, l)
+	p.running.Go(p.accept)
+	return p, nil
+}
+
+func newProxy(target string, l net.Listener) *Proxy {
+	return &Proxy{
 		target:   target,
 		listener: l,
 		cut:      event.New(open),
 		done:     make(chan struct{}),
 		conns:    map[*net.TCPConn]bool{},
 	}
-	p.running.Go(p.accept)
-	return p, nil
 }
 
 // Addr returns the host:port on which the proxy listens.
