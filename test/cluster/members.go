@@ -28,8 +28,9 @@ type Member struct {
 	cluster *Cluster
 	name    string
 	client  string // host:port
-	peer    string // host:port
+	peer    string // host:port; to the others it is known by its name
 	args    []string
+	outlet  *etcdtest.Outlet // to the others
 
 	mu      sync.Mutex // mu guards process; held while it starts and ends
 	process *Process
@@ -39,6 +40,7 @@ type Member struct {
 // to come up together: none serves alone.
 func (c *Cluster) startMembers(n int) error {
 	var names []string
+	peers := map[string]string{}
 	for i := range n {
 		m := &Member{cluster: c, name: fmt.Sprintf("etcd-%d", i+1)}
 		for _, addr := range []*string{&m.client, &m.peer} {
@@ -47,10 +49,20 @@ func (c *Cluster) startMembers(n int) error {
 				return err
 			}
 		}
-		names = append(names, m.name+"=http://"+m.peer)
+		// Any port would do: the outlets know the name.
+		names = append(names, fmt.Sprintf("%s=http://%s:2380", m.name, m.name))
+		peers[m.name] = m.peer
 		c.Members = append(c.Members, m)
 	}
 	for _, m := range c.Members {
+		var err error
+		if m.outlet, err = etcdtest.StartOutlet(peers); err != nil {
+			return err
+		}
+		c.onClose(func() error {
+			m.outlet.Close()
+			return nil
+		})
 		m.args = []string{
 			"-name=" + m.name, "-dir=" + filepath.Join(c.cfg.Dir, m.name), "-client=" + m.client, "-peer=" + m.peer,
 			"-heartbeat=" + memberHeartbeat.String(), "-cluster=" + strings.Join(names, ","),
@@ -84,7 +96,10 @@ func (m *Member) begin() error {
 		}
 	}
 	var err error
-	m.process, err = m.cluster.startProcess(processConfig{name: m.name, path: m.cluster.cfg.MemberBinary, args: m.args})
+	m.process, err = m.cluster.startProcess(processConfig{
+		name: m.name, path: m.cluster.cfg.MemberBinary, args: m.args,
+		env: []string{"HTTP_PROXY=socks5://" + m.outlet.Addr()}, // etcd's peers take Go's own way out
+	})
 	return err
 }
 
@@ -93,6 +108,11 @@ func (m *Member) Addr() string { return m.client }
 
 // Name tells the member from the others.
 func (m *Member) Name() string { return m.name }
+
+// Way is what the member's connections to another pass. The two of a pair open
+// connections to each other, and most of what one sends it sends on those that
+// the other opened: a pair is cut when the ways of both are.
+func (m *Member) Way(to *Member) *etcdtest.Proxy { return m.outlet.To(to.name) }
 
 // Restart starts the member again, with its data and at its addresses. It does
 // nothing while the member runs, and does not wait until it serves.

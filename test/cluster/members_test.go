@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/lockstep-dev/lockstep/internal/etcd/etcdtest"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
@@ -62,4 +64,40 @@ func TestMembers(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// TestMember_Way: members are cut off from each other one by one. One that is cut
+// off from all others does not serve, and one that is cut off from some does not
+// keep the others from it.
+func TestMember_Way(t *testing.T) {
+	c := cluster.NewWithMembersForTest(t, 3, "kube-apiserver") // as a sign that slow tests are wanted
+	one, two, three := c.Members[0], c.Members[1], c.Members[2]
+	ways := func(a, b *cluster.Member) []*etcdtest.Proxy { return []*etcdtest.Proxy{a.Way(b), b.Way(a)} }
+	serves := func(ctx context.Context, m *cluster.Member) error {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		return m.Await(ctx)
+	}
+	for name, cut := range map[string]etcdtest.Cut{"blackhole": etcdtest.Blackhole, "reset": etcdtest.Reset} {
+		for _, p := range slices.Concat(ways(one, two), ways(one, three)) {
+			p.Cut(cut)
+		}
+		cluster.Await(t, name+": no answer of who is alone", func(ctx context.Context) error {
+			if serves(ctx, one) == nil {
+				return errors.New("got an answer of a member that is cut off")
+			}
+			return nil
+		})
+		cluster.Await(t, name+": the second", two.Await)
+		cluster.Await(t, name+": the third", three.Await)
+		for _, p := range ways(one, three) {
+			p.Restore()
+		}
+		// One of the two that do not hear each other may lead, or follow the third.
+		cluster.Await(t, name+": the third, which hears both", three.Await)
+		for _, p := range ways(one, two) {
+			p.Restore()
+		}
+		cluster.Await(t, name+": the first again", one.Await)
+	}
 }

@@ -47,7 +47,7 @@ func run() error {
 func config() (*embed.Config, error) {
 	cfg := embed.NewConfig()
 	client := flag.String("client", "", "host:port for clients")
-	peer := flag.String("peer", "", "host:port for the other members")
+	peer := flag.String("peer", "", "host:port to listen on for the other members, which know it as -cluster says")
 	heartbeat := flag.Duration("heartbeat", 0, "raft heartbeat; the election timeout is ten times that")
 	flag.StringVar(&cfg.Name, "name", "", "of this member")
 	flag.StringVar(&cfg.Dir, "dir", "", "for the data")
@@ -56,9 +56,13 @@ func config() (*embed.Config, error) {
 	if cfg.Dir == "" || *client == "" || *peer == "" || *heartbeat == 0 {
 		return nil, errors.New("-dir, -client, -peer and -heartbeat are needed")
 	}
-	clients, peers := []url.URL{{Scheme: "http", Host: *client}}, []url.URL{{Scheme: "http", Host: *peer}}
+	members, _, err := cfg.PeerURLsMapAndToken("etcd")
+	if err != nil {
+		return nil, fmt.Errorf("-cluster: %w", err)
+	}
+	clients := []url.URL{{Scheme: "http", Host: *client}}
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = clients, clients
-	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = peers, peers
+	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: *peer}}, members[cfg.Name]
 	cfg.TickMs = uint(heartbeat.Milliseconds())
 	cfg.ElectionMs = 10 * cfg.TickMs
 	cfg.UnsafeNoFsync = true
