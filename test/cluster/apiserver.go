@@ -25,6 +25,9 @@ type APIServerConfig struct {
 	Name string   // of its log and kubeconfig; needed, unique among those that run
 	Addr string   // host:port to listen on; empty: a free one on loopback
 	Args []string // further flags; they win over those given by this package
+	// EtcdServers are the URLs by which it reaches the cluster's etcd; empty: its
+	// endpoints.
+	EtcdServers []string
 }
 
 // APIServer is a kube-apiserver on loopback.
@@ -63,7 +66,7 @@ func (c *Cluster) StartAPIServer(cfg APIServerConfig) (*APIServer, error) {
 	if err := c.WriteKubeconfig(a.kubeconfig, a.URL()); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	a.Process, err = c.start(name, "kube-apiserver", append(c.apiserverArgs(host, port), cfg.Args...), nil)
+	a.Process, err = c.start(name, "kube-apiserver", append(c.apiserverArgs(host, port, cfg.EtcdServers), cfg.Args...), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -75,12 +78,15 @@ func (c *Cluster) StartAPIServer(cfg APIServerConfig) (*APIServer, error) {
 	return a, a.awaitStart(apiserverTimeout, ready)
 }
 
-func (c *Cluster) apiserverArgs(host, port string) []string {
+func (c *Cluster) apiserverArgs(host, port string, etcdServers []string) []string {
+	if len(etcdServers) == 0 {
+		etcdServers = c.Endpoints()
+	}
 	return []string{
 		"--bind-address=" + host,
 		"--secure-port=" + port,
 		"--advertise-address=" + host,
-		"--etcd-servers=" + strings.Join(c.Endpoints(), ","),
+		"--etcd-servers=" + strings.Join(etcdServers, ","),
 		"--tls-cert-file=" + c.pki.serverCert,
 		"--tls-private-key-file=" + c.pki.serverKey,
 		"--client-ca-file=" + c.pki.caCert,
