@@ -10,7 +10,6 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/lockstep-dev/lockstep/internal/etcd/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
@@ -36,10 +35,12 @@ func (w *world) strike(ctx context.Context, f fault) {
 func (w *world) describe(f fault) string {
 	n := nodeNames[f.node]
 	switch f.blow {
+	case killAPI:
+		return fmt.Sprintf("%s (%s, %s)", f.blow, w.nodes[f.node].server.name, f.lasts)
 	case freezeMember, killMember, compact, fillEtcd, loseQuorum:
 		return fmt.Sprintf("%s (member %d, %s)", f.blow, f.member+1, f.lasts)
-	case cutEtcd, cutAPI:
-		return fmt.Sprintf("%s (%s, %s, %s)", f.blow, n, cutName(f.how), f.lasts)
+	case cutEtcd, slowEtcd, cutAPI, slowAPI, cutStore, slowStore, cutPeers, slowPeers:
+		return fmt.Sprintf("%s (%s, %s)", f.blow, w.describeWays(f), f.lasts)
 	case spoilAPI:
 		return fmt.Sprintf("%s (%s's %s, %s)", f.blow, n, f.manners(), f.lasts)
 	case editObject, dropStamp, dropObject:
@@ -66,6 +67,10 @@ func (w *world) strikes(ctx context.Context, f fault) outcome {
 		return w.compact(ctx)
 	case cutEtcd, slowEtcd, cutAPI, slowAPI, spoilAPI:
 		return held(&n.network, func() outcome { return w.strikeNetwork(ctx, n, f) })
+	case cutStore, slowStore:
+		return held(&n.server.busy, func() outcome { return f.impair(ctx, f.some(n.server.members), nil) })
+	case cutPeers, slowPeers:
+		return held(&w.etcdBusy, func() outcome { return w.strikePeers(ctx, f) })
 	case killAPI:
 		return held(&n.server.busy, func() outcome { return w.killAPI(ctx, n.server, f.lasts) })
 	case spoilStatus, dropStatus, dropParent:
@@ -171,7 +176,13 @@ func (w *world) strikeMembers(ctx context.Context, f fault) outcome {
 			w.tell("restart %s: %v", m.Name(), err)
 		}
 	}
-	// The next fault of etcd begins when this one is over.
+	w.awaitMembers(ctx, struck)
+	return done
+}
+
+// awaitMembers returns when all serve: the next fault of etcd begins when this
+// one is over. It also works where ctx has ended.
+func (w *world) awaitMembers(ctx context.Context, struck []*cluster.Member) {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
 	for _, m := range struck {
@@ -179,7 +190,6 @@ func (w *world) strikeMembers(ctx context.Context, f fault) outcome {
 			w.tell("%v", err)
 		}
 	}
-	return done
 }
 
 // fill raises the alarm that a member raises whose quota is used up.
@@ -222,55 +232,12 @@ func (w *world) compact(ctx context.Context) outcome {
 	return done
 }
 
-var cuts = []etcdtest.Cut{etcdtest.Blackhole, etcdtest.BlackholeRequests, etcdtest.BlackholeResponses, etcdtest.Reset}
-
-func cutName(how int) string {
-	return []string{"both ways", "requests", "answers", "reset"}[how%len(cuts)]
-}
-
-// manners skips the polite ones.
-func (f fault) manners() manners { return manners(1 + f.how%(nManners-1)) }
-
-func (w *world) strikeNetwork(ctx context.Context, n *node, f fault) outcome {
-	ways := []*etcdtest.Proxy{n.api}
-	if f.blow == cutEtcd || f.blow == slowEtcd {
-		ways = n.members
-		if f.how%4 == 0 {
-			ways = ways[f.member : f.member+1] // one member only
-		}
-	}
-	switch f.blow {
-	case cutEtcd, cutAPI:
-		for _, p := range ways {
-			p.Cut(cuts[f.how%len(cuts)])
-		}
-	case spoilAPI:
-		n.gateway.set(f.manners())
-	default:
-		for _, p := range ways {
-			p.Delay(f.slow)
-		}
-	}
-	pause(ctx, f.lasts)
-	n.gateway.set(polite)
-	for _, p := range ways {
-		p.Restore()
-	}
-	return done
-}
-
 func (w *world) killAPI(ctx context.Context, s *server, d time.Duration) outcome {
-	at := 0
-	for i := range w.servers {
-		if w.servers[i] == s {
-			at = i
-		}
-	}
 	if err := s.api.Kill(); err != nil {
 		w.tell("kill apiserver: %v", err)
 	}
 	pause(ctx, d)
-	if err := w.startServer(at); err != nil {
+	if err := w.startServer(s); err != nil {
 		w.tell("start apiserver again: %v", err)
 	}
 	return done

@@ -25,6 +25,10 @@ import (
 // lost.
 const repairTime = 60 * time.Second
 
+// landing bounds when a request of the soak takes effect that was given up: its
+// API server may be cut off from etcd meanwhile, and then a member from the others.
+const landing = 15 * time.Second
+
 var resources = map[string]schema.GroupVersionResource{
 	"Namespace":          {Version: "v1", Resource: "namespaces"},
 	"ConfigMap":          {Version: "v1", Resource: "configmaps"},
@@ -137,7 +141,7 @@ func (w *world) lose(ctx context.Context, f fault) outcome {
 	}
 	if err != nil {
 		// It may take effect all the same, later.
-		pause(ctx, 10*time.Second)
+		pause(ctx, landing)
 	}
 	for pause(ctx, 200*time.Millisecond) && w.whole(ctx) != nil {
 		continue

@@ -134,6 +134,10 @@ const (
 	slowAPI
 	spoilAPI
 	killAPI
+	cutStore // an API server from etcd
+	slowStore
+	cutPeers // etcd members from each other
+	slowPeers
 	compact
 	fillEtcd
 	spoilRecord
@@ -152,7 +156,8 @@ const (
 var blowNames = [nBlows]string{
 	"kill sidecar", "freeze sidecar", "freeze leader at work", "kill leader at work", "freeze etcd member", "kill etcd member",
 	"lose quorum", "cut sidecar from etcd", "slow etcd", "cut sidecar from apiserver", "slow apiserver",
-	"spoil apiserver", "kill apiserver", "compact etcd", "fill etcd", "garbage in record", "garbage in presence",
+	"spoil apiserver", "kill apiserver", "cut apiserver from etcd", "slow etcd for apiserver",
+	"cut etcd members from each other", "slow etcd members to each other", "compact etcd", "fill etcd", "garbage in record", "garbage in presence",
 	"garbage among candidates", "delete leader's key", "garbage in status", "delete status", "delete parent",
 	"edit object", "drop stamp", "delete object",
 }
@@ -163,7 +168,7 @@ func (b blow) String() string { return blowNames[b] }
 var weights = [nBlows]int{
 	killSidecar: 3, freezeSidecar: 3, freezeWriter: 4, killWriter: 3, freezeMember: 2, killMember: 2,
 	loseQuorum: 1, cutEtcd: 4, slowEtcd: 2, cutAPI: 3, slowAPI: 2,
-	spoilAPI: 5, killAPI: 1, compact: 2, fillEtcd: 1, spoilRecord: 2, spoilPresence: 1,
+	spoilAPI: 5, killAPI: 1, cutStore: 4, slowStore: 2, cutPeers: 3, slowPeers: 2, compact: 2, fillEtcd: 1, spoilRecord: 2, spoilPresence: 1,
 	spoilCandidate: 1, dropCandidate: 2, spoilStatus: 2, dropStatus: 2, dropParent: 2,
 	editObject: 3, dropStamp: 1, dropObject: 2,
 }
@@ -191,9 +196,17 @@ func (p *plan) nextFault() fault {
 		n -= weights[at]
 		at++
 	}
-	return fault{
+	f := fault{
 		blow: blow(at), node: p.rng.IntN(len(nodeNames)), member: p.rng.IntN(etcdMembers), how: p.rng.IntN(1 << 20),
 		object: p.rng.IntN(len(keptObjects)), lasts: p.between(2, 9), pause: p.between(0, 3),
 		slow: 20*time.Millisecond + p.between(0, 1)/2,
 	}
+	if f.blow == cutStore || f.blow == slowStore {
+		// What is held back there takes effect with nobody waiting any more, and may
+		// be held back once more between etcd's members. Together that is to last
+		// about as long as the protocol reckons with, and not longer: 13 s from the
+		// election that follows (docs/protocol.md).
+		f.lasts = (f.lasts * 2 / 3).Round(time.Millisecond)
+	}
+	return f
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/lockstep-dev/lockstep/internal/etcd/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
@@ -102,5 +103,19 @@ func TestBlowNames(t *testing.T) {
 	names := slices.Sorted(slices.Values(blowNames[:]))
 	if len(slices.Compact(names)) != nBlows || slices.Contains(names, "") {
 		t.Errorf("got names %q, want one for each of %d faults", names, nBlows)
+	}
+}
+
+// TestCuts: what one side of a connection sees cut, the other sees cut the other
+// way round.
+func TestCuts(t *testing.T) {
+	for _, cut := range cuts {
+		back, found := opposite[cut]
+		if !found || opposite[back] != cut {
+			t.Errorf("got %d as the opposite of %d, and %d as that of it", back, cut, opposite[back])
+		}
+	}
+	if opposite[etcdtest.BlackholeRequests] != etcdtest.BlackholeResponses {
+		t.Error("what one side asks is not what the other answers")
 	}
 }

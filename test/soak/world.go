@@ -52,10 +52,12 @@ type world struct {
 
 // server is a kube-apiserver and how the soak itself reaches it.
 type server struct {
-	busy   sync.Mutex // held while it is away
-	addr   string
-	api    *cluster.APIServer
-	client dynamic.Interface
+	busy    sync.Mutex // held while it is away, or its ways are not whole
+	name    string
+	addr    string
+	members []*etcdtest.Proxy // before each etcd member
+	api     *cluster.APIServer
+	client  dynamic.Interface
 }
 
 // node is a machine of the control plane: its sidecar, and the ways from it.
@@ -88,19 +90,7 @@ func newWorld(ctx context.Context, c *cluster.Cluster, assets, dir string, tell 
 	if err := writeBundles(filepath.Join(dir, "bundles")); err != nil {
 		return nil, err
 	}
-	for range apiServers {
-		w.servers = append(w.servers, &server{})
-	}
-	var starting sync.WaitGroup
-	errs := make([]error, apiServers)
-	for i, s := range w.servers {
-		if s.addr, err = cluster.FreeAddr(); err != nil {
-			return nil, err
-		}
-		starting.Go(func() { errs[i] = w.startServer(i) })
-	}
-	starting.Wait()
-	if err := errors.Join(errs...); err != nil {
+	if err := w.startServers(); err != nil {
 		return nil, err
 	}
 	for i, id := range nodeNames {
@@ -113,10 +103,28 @@ func newWorld(ctx context.Context, c *cluster.Cluster, assets, dir string, tell 
 	return w, ctx.Err()
 }
 
-func (w *world) startServer(i int) (err error) {
-	s := w.servers[i]
+func (w *world) startServers() error {
+	var starting sync.WaitGroup
+	errs := make([]error, apiServers)
+	for i := range apiServers {
+		s := &server{name: fmt.Sprintf("api-%d", i+1)}
+		w.servers = append(w.servers, s)
+		var err error
+		if s.addr, err = cluster.FreeAddr(); err != nil {
+			return err
+		}
+		if s.members, err = w.waysToEtcd(); err != nil {
+			return err
+		}
+		starting.Go(func() { errs[i] = w.startServer(s) })
+	}
+	starting.Wait()
+	return errors.Join(errs...)
+}
+
+func (w *world) startServer(s *server) (err error) {
 	s.api, err = w.cluster.StartAPIServer(cluster.APIServerConfig{
-		Name: fmt.Sprintf("api-%d", i+1), Addr: s.addr,
+		Name: s.name, Addr: s.addr, EtcdServers: urls(s.members),
 		Args: []string{
 			"--storage-media-type=application/json", // for the recorder
 			"--etcd-compaction-interval=0",          // the soak does that itself, up to what it has seen
@@ -142,12 +150,8 @@ func (w *world) newNode(id string, s *server) (*node, error) {
 	if n.api, err = etcdtest.StartProxy(n.gateway.addr()); err != nil {
 		return nil, err
 	}
-	for _, m := range w.cluster.Members {
-		p, err := etcdtest.StartProxy(m.Addr())
-		if err != nil {
-			return nil, err
-		}
-		n.members = append(n.members, p)
+	if n.members, err = w.waysToEtcd(); err != nil {
+		return nil, err
 	}
 	return n, w.cluster.WriteKubeconfig(n.kubeconfig, "https://"+n.api.Addr())
 }
@@ -169,6 +173,9 @@ func (w *world) close() error {
 	w.running.Wait()
 	for _, s := range w.servers {
 		errs = append(errs, s.api.Kill()) // nobody needs it to stop gracefully
+		for _, p := range s.members {
+			p.Close()
+		}
 	}
 	for _, n := range w.nodes {
 		n.api.Close()
@@ -193,13 +200,9 @@ func (w *world) counted(kind string) {
 
 // start starts a sidecar. It needs n.busy.
 func (w *world) start(n *node, release int) error {
-	var servers []string
-	for _, p := range n.members {
-		servers = append(servers, "http://"+p.Addr())
-	}
 	s, err := w.cluster.StartSidecar(cluster.SidecarConfig{
 		NodeID: n.id, Kubeconfig: n.kubeconfig, Bundle: filepath.Join(w.dir, "bundles", releases[release].name),
-		EtcdServers: servers, LeaseTTL: leaseTTL, ResyncInterval: resyncInterval,
+		EtcdServers: urls(n.members), LeaseTTL: leaseTTL, ResyncInterval: resyncInterval,
 		Args: []string{"--leader-yield-after=" + yieldAfter.String()},
 	})
 	if err != nil {

@@ -1,0 +1,145 @@
+package soak
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lockstep-dev/lockstep/internal/etcd/etcdtest"
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+// waysToEtcd starts a proxy before each etcd member, for one client.
+func (w *world) waysToEtcd() (out []*etcdtest.Proxy, err error) {
+	for _, m := range w.cluster.Members {
+		p, err := etcdtest.StartProxy(m.Addr())
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+func urls(ways []*etcdtest.Proxy) []string {
+	var out []string
+	for _, p := range ways {
+		out = append(out, "http://"+p.Addr())
+	}
+	return out
+}
+
+// cuts are the ways to cut a connection, as the side sees it that opened it.
+var cuts = []etcdtest.Cut{etcdtest.Blackhole, etcdtest.BlackholeRequests, etcdtest.BlackholeResponses, etcdtest.Reset}
+
+// opposite is the same cut, as the other side sees it.
+var opposite = map[etcdtest.Cut]etcdtest.Cut{
+	etcdtest.Blackhole: etcdtest.Blackhole, etcdtest.BlackholeRequests: etcdtest.BlackholeResponses,
+	etcdtest.BlackholeResponses: etcdtest.BlackholeRequests, etcdtest.Reset: etcdtest.Reset,
+}
+
+func (f fault) cut() etcdtest.Cut { return cuts[f.how%len(cuts)] }
+
+// cutsOne says whether a fault is of the connections to one etcd member only, or
+// of those to all that there are.
+func (f fault) cutsOne() bool { return f.how/len(cuts)%2 == 0 }
+
+// isSlow says whether a fault slows connections down instead of cutting them.
+func (f fault) isSlow() bool {
+	return f.blow == slowEtcd || f.blow == slowAPI || f.blow == slowStore || f.blow == slowPeers
+}
+
+// manners skips the polite ones.
+func (f fault) manners() manners { return manners(1 + f.how%(nManners-1)) }
+
+// describeWays says what is cut from what, and how.
+func (w *world) describeWays(f fault) string {
+	who, member := nodeNames[f.node], f.member
+	switch f.blow {
+	case cutStore, slowStore:
+		who = w.nodes[f.node].server.name
+	case cutPeers, slowPeers:
+		who, member = fmt.Sprintf("member %d", f.member+1), w.next(f.member)
+	default:
+	}
+	if f.blow != cutAPI && f.blow != slowAPI {
+		from := "all members"
+		if f.cutsOne() {
+			from = fmt.Sprintf("member %d", member+1)
+		}
+		who += " from " + from
+	}
+	if f.isSlow() {
+		return fmt.Sprintf("%s, by %s", who, f.slow)
+	}
+	return who + ", " + []string{"both ways", "requests", "answers", "reset"}[f.how%len(cuts)]
+}
+
+// next is the member after one.
+func (w *world) next(member int) int { return (member + 1) % len(w.cluster.Members) }
+
+// strikeNetwork strikes the ways from a sidecar.
+func (w *world) strikeNetwork(ctx context.Context, n *node, f fault) outcome {
+	switch f.blow {
+	case spoilAPI:
+		n.gateway.set(f.manners())
+		pause(ctx, f.lasts)
+		n.gateway.set(polite)
+		return done
+	case cutEtcd, slowEtcd:
+		return f.impair(ctx, f.some(n.members), nil)
+	default:
+		return f.impair(ctx, []*etcdtest.Proxy{n.api}, nil)
+	}
+}
+
+// strikePeers strikes the ways between an etcd member and another, or all others.
+// Each of two opens connections to the other: what is a request on those of one
+// is an answer on those of the other.
+func (w *world) strikePeers(ctx context.Context, f fault) outcome {
+	one := w.cluster.Members[f.member]
+	others := []*cluster.Member{w.cluster.Members[w.next(f.member)]}
+	if !f.cutsOne() {
+		others = append(others, w.cluster.Members[w.next(w.next(f.member))])
+	}
+	var from, to []*etcdtest.Proxy
+	for _, m := range others {
+		from, to = append(from, one.Way(m)), append(to, m.Way(one))
+	}
+	f.impair(ctx, from, to)
+	w.awaitMembers(ctx, w.cluster.Members)
+	return done
+}
+
+// some picks the way to one member where the fault is of one only.
+func (f fault) some(ways []*etcdtest.Proxy) []*etcdtest.Proxy {
+	if f.cutsOne() {
+		return ways[f.member : f.member+1]
+	}
+	return ways
+}
+
+// impair cuts ways, or slows them down, and heals them. Those of back are opened
+// by the other side.
+func (f fault) impair(ctx context.Context, ways, back []*etcdtest.Proxy) outcome {
+	for _, p := range ways {
+		f.harm(p, f.cut())
+	}
+	for _, p := range back {
+		f.harm(p, opposite[f.cut()])
+	}
+	pause(ctx, f.lasts)
+	for _, of := range [][]*etcdtest.Proxy{ways, back} {
+		for _, p := range of {
+			p.Restore()
+		}
+	}
+	return done
+}
+
+func (f fault) harm(p *etcdtest.Proxy, cut etcdtest.Cut) {
+	if f.isSlow() {
+		p.Delay(f.slow)
+		return
+	}
+	p.Cut(cut)
+}
