@@ -18,6 +18,10 @@ const headerFile = "bundle.yaml"
 // would otherwise never end.
 const maxFolders = 16
 
+// maxEntries bounds how many files and folders there may be in all. Two links that
+// lead back up would otherwise be followed two to the power of maxFolders times.
+const maxEntries = 10_000
+
 // Load reads the bundle in dir. An error that is about its contents is a
 // *LoadError with everything that is wrong.
 //
@@ -56,6 +60,7 @@ type loader struct {
 	objects  []object
 	seen     map[key]place
 	size     int // of the files that were read
+	entries  int // files and folders that were met
 }
 
 func (l *loader) folder(dir string, depth int) {
@@ -71,6 +76,12 @@ func (l *loader) folder(dir string, depth int) {
 	for _, entry := range entries {
 		if strings.HasPrefix(entry.Name(), ".") {
 			continue
+		}
+		if l.entries++; l.entries > maxEntries {
+			if l.entries == maxEntries+1 {
+				l.problems.add(at, "with it there are more than %d files and folders; does a link lead back up?", maxEntries)
+			}
+			return
 		}
 		l.entry(path.Join(dir, entry.Name()), depth)
 	}

@@ -211,6 +211,20 @@ func TestLoadFolders(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+	t.Run("two of them are not followed again and again", func(t *testing.T) {
+		dir := writeBundle(t, map[string]string{"a.yaml": goodObject})
+		for _, link := range []string{"one", "two"} {
+			if err := os.Symlink(".", filepath.Join(dir, link)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l := loader{fsys: os.DirFS(dir), shown: func(name string) string { return name }, problems: &problems{}, seen: map[key]place{}}
+		l.folder(".", 0)
+		if l.entries > 2*maxEntries || l.problems.err() == nil {
+			t.Errorf("got %d entries met, %v", l.entries, l.problems.err())
+		}
+		look(dir) // comes back
+	})
 	t.Run("a link that leads nowhere is an error", func(t *testing.T) {
 		dir := writeBundle(t, map[string]string{"a.yaml": goodObject})
 		if err := os.Symlink("nowhere", filepath.Join(dir, "b.yaml")); err != nil {

@@ -41,7 +41,7 @@ func Watch(ctx context.Context, dir string, interval time.Duration, changed func
 
 // look is a fingerprint of the folder. What cannot be read is part of it.
 func look(dir string) uint64 {
-	sum := fnv.New64a()
+	sum, met := fnv.New64a(), 0
 	var walk func(path string, depth int)
 	walk = func(path string, depth int) {
 		entries, err := os.ReadDir(path)
@@ -49,6 +49,9 @@ func look(dir string) uint64 {
 		for _, entry := range entries {
 			if strings.HasPrefix(entry.Name(), ".") {
 				continue
+			}
+			if met++; met > maxEntries {
+				return // Load refuses it
 			}
 			name := filepath.Join(path, entry.Name())
 			info, err := os.Stat(name)
