@@ -10,6 +10,7 @@ import (
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 )
 
 // startTimeout bounds how long a server may take until it serves. An idle
@@ -39,8 +40,9 @@ type Server struct {
 	cfg     Config
 	ownsDir bool
 
-	mu   sync.Mutex  // mu guards etcd; held while the server starts and stops
-	etcd *embed.Etcd // nil while the server does not run
+	mu      sync.Mutex  // mu guards what follows; held while the server starts and stops
+	etcd    *embed.Etcd // nil while the server does not run
+	breaker *breaker    // of its connections
 }
 
 // Start starts an etcd and returns once it serves.
@@ -96,6 +98,7 @@ func (s *Server) Restart() error {
 	if s.etcd != nil {
 		return nil
 	}
+	s.breaker = newBreaker()
 	etcd, err := embed.StartEtcd(s.embedConfig())
 	if err != nil {
 		return fmt.Errorf("start etcd on %s: %w", s.cfg.Addr, err)
@@ -137,6 +140,7 @@ func (s *Server) stop() {
 	if s.etcd == nil {
 		return
 	}
+	s.breaker.breakAll()
 	s.etcd.Close()
 	s.etcd = nil
 }
@@ -174,6 +178,7 @@ func (s *Server) embedConfig() *embed.Config {
 	cfg.ElectionMs = 10 * cfg.TickMs
 	cfg.UnsafeNoFsync = !s.cfg.Fsync
 	cfg.EnableGRPCGateway = false
+	cfg.GRPCAdditionalServerOptions = []grpc.ServerOption{s.breaker.option()}
 	if s.cfg.LogFile == "" {
 		cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 	} else {
