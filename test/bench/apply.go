@@ -108,14 +108,13 @@ func (a *applyBench) round(ctx context.Context) error {
 }
 
 // own measures Lockstep: a first apply in a process of its own, then one process
-// that takes over, passes again, and gets another bundle.
+// that takes over, passes again, and gets other bundles.
 func (a *applyBench) own(ctx context.Context) error {
 	first, changed, err := a.tasks("lockstep", 1000)
 	if err != nil {
 		return err
 	}
-	registry := registryOf("apply")
-	if err := a.clean(ctx, registry, first.prefix); err != nil {
+	if err := a.clean(ctx, registryOf("apply"), first.prefix); err != nil {
 		return err
 	}
 	s, p, err := a.runTimed(ctx, "", passArgs(a.api.Kubeconfig(), first.prefix), passLine(first.dir, 1))
@@ -127,6 +126,19 @@ func (a *applyBench) own(ctx context.Context) error {
 	a.add(heatCPU, "", s.CPU.Seconds())
 	a.add(heatMemory, "", float64(s.Peak))
 	a.calls = append(a.calls, p)
+	if err := a.resident(ctx, first, changed); err != nil {
+		return err
+	}
+	return a.clean(ctx, registryOf("apply"), first.prefix)
+}
+
+// changes is how often the process gets another bundle: there and back, with a
+// pass without change after each. An apiserver lets a list wait now and then, so
+// that one of each says little.
+const changes = 6
+
+// resident measures a process that begins where the first apply ended.
+func (a *applyBench) resident(ctx context.Context, first, changed task) error {
 	r, err := a.startResident(ctx, a.api.Kubeconfig(), first.prefix)
 	if err != nil {
 		return err
@@ -135,48 +147,45 @@ func (a *applyBench) own(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	again := func(row, dir string, epoch int) (passed, error) {
+	pass := func(row, dir string, epoch int) (passed, error) {
 		p, err := r.pass(dir, epoch)
 		if err == nil {
 			a.add(row, "", p.Took.Seconds())
 		}
 		return p, err
 	}
-	takeOver, err := again(heatAgain, first.dir, 1)
+	takeOver, err := pass(heatAgain, first.dir, 1)
 	if err != nil {
 		return err
 	}
-	resync, err := again(heatResync, first.dir, 1)
+	resync, err := pass(heatResync, first.dir, 1)
 	if err != nil {
 		return err
 	}
-	n, err := a.writtenSince(ctx, registry, first.prefix, before)
+	n, err := a.writtenSince(ctx, registryOf("apply"), first.prefix, before)
 	if err != nil {
 		return err
 	}
 	a.noop = append(a.noop, n)
-	// There and back, with a pass without change after each: an apiserver lets a
-	// list wait now and then, so that one of each says little.
-	const turns = 6
 	var one passed
-	for i := range turns {
+	for i := range changes {
 		dir := []string{changed.dir, first.dir}[i%2]
-		if one, err = again(heatChanged, dir, i+2); err != nil {
+		if one, err = pass(heatChanged, dir, i+2); err != nil {
 			return err
 		}
-		p, err := again(heatResync, dir, i+2)
+		p, err := pass(heatResync, dir, i+2)
 		if err != nil {
 			return err
 		}
 		a.add(heatMore, "", max(0, one.Took.Seconds()-p.Took.Seconds()))
 	}
 	a.calls = append(a.calls, takeOver, resync, one)
-	if n, err = a.writtenSince(ctx, registry, first.prefix, before); err != nil {
+	if n, err = a.writtenSince(ctx, registryOf("apply"), first.prefix, before); err != nil {
 		return err
 	}
 	a.written = append(a.written, n)
 	_, err = r.end()
-	return errors.Join(err, a.clean(ctx, registry, first.prefix))
+	return err
 }
 
 // other measures somebody else.
