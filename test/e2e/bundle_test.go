@@ -16,6 +16,21 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
+// startSidecar starts a sidecar that is stopped when the test ends.
+func startSidecar(t *testing.T, c *cluster.Cluster, cfg cluster.SidecarConfig) *cluster.Sidecar {
+	t.Helper()
+	s, err := c.StartSidecar(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
 // says returns a function that waits until /status has a text, spaces aside.
 func says(t *testing.T, s *cluster.Sidecar) func(what, text string) {
 	return func(what, text string) {
@@ -97,15 +112,7 @@ func TestEmptiedFolder(t *testing.T) {
 
 	files["t.yaml"] = strings.Replace(files["t.yaml"], "namespace: default", `namespace: default, annotations: {lockstep.dev/required: "false"}`, 1)
 	f.write(files)
-	s, err := c.StartSidecar(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	s := startSidecar(t, c, cfg)
 	await := says(t, s)
 	await("the objects to be watched", `"watching":true`)
 	await("the Secret that is refused to be named", `"object":"Secret\"default/t\"","message":"refused(Invalid)`)

@@ -20,15 +20,7 @@ func TestDrift(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := c.StartSidecar(cluster.SidecarConfig{NodeID: "one", Kubeconfig: api.Kubeconfig()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	s := startSidecar(t, c, cluster.SidecarConfig{NodeID: "one", Kubeconfig: api.Kubeconfig()})
 	says := says(t, s)
 	says("the objects to be watched", `"watching":true`)
 	client, err := dynamic.NewForConfig(api.Config())

@@ -86,15 +86,7 @@ func startPair(t *testing.T, api *cluster.APIServer, cfg cluster.SidecarConfig) 
 	cfg.Kubeconfig = api.Kubeconfig()
 	start := func(id string) *cluster.Sidecar {
 		cfg.NodeID = id
-		s, err := api.Cluster.StartSidecar(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := s.Stop(); err != nil {
-				t.Error(err)
-			}
-		})
+		s := startSidecar(t, api.Cluster, cfg)
 		cluster.Await(t, id+" to be ready", s.Readyz)
 		return s
 	}
