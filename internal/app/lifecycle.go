@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
-	"github.com/lockstep-dev/lockstep/internal/event"
 )
 
 // Run runs the sidecar until ctx ends, and stops it in order: the gate closes

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/httpapi"
-	"github.com/lockstep-dev/lockstep/internal/etcd"
 )
 
 // Options is everything that a sidecar can be told. The zero value of a field

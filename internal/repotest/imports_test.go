@@ -24,7 +24,7 @@ var levels = map[string]int{
 	"status":           4,
 	"reconcile/bundle": 4,
 
-	"internal/etcd": 3,
+	"etcd": 3,
 	// The requests to an API server that reconcile makes: a room of its own, for
 	// it is machinery. It takes the place of client-go's dynamic client.
 	"internal/kube": 3,
@@ -34,14 +34,14 @@ var levels = map[string]int{
 
 	".":                  1, // embeds openapi.yaml for httpapi
 	"internal/buildinfo": 1,
-	"internal/event":     1,
+	"event":              1,
 	"protocol":           1,
 }
 
 // forTests are packages that nothing that ships may import. They may import
 // what they like.
 func forTests(dir string) bool {
-	return dir == "internal/etcd/etcdtest" || dir == "internal/repotest" || strings.HasPrefix(dir, "test/")
+	return dir == "internal/etcdtest" || dir == "internal/repotest" || strings.HasPrefix(dir, "test/")
 }
 
 func TestPackagesImportOnlyWhatIsBelow(t *testing.T) {
@@ -120,8 +120,8 @@ func inFile(name string, others ...string) func(source) bool {
 
 // places has each dependency where one package hides it from the others (STYLE 3).
 var places = []place{
-	{"go.etcd.io/etcd/client", in("internal/etcd", "status", "fleet", "election")},
-	{"go.etcd.io/etcd/api", in("internal/etcd")},
+	{"go.etcd.io/etcd/client", in("etcd", "status", "fleet", "election")},
+	{"go.etcd.io/etcd/api", in("etcd")},
 	{"go.etcd.io/etcd/server", in()},
 	{"k8s.io/api/", in()}, // would double the binary: docs/adr/0003
 	{"k8s.io/client-go/dynamic", in()},
@@ -132,10 +132,10 @@ var places = []place{
 	{"github.com/go-chi/chi", in("httpapi")},
 	{"github.com/spf13", in("cmd/sidecar")},
 	{"google.golang.org/protobuf", inFile("codec.go", "internal/lockstepv1")},
-	{"google.golang.org/grpc", in("internal/etcd")},
-	{"go.uber.org/zap", in("internal/etcd")},
-	{"log/slog", notIn("protocol", "internal/event", "internal/lockstepv1", "internal/kube", "internal/model")},
-	{module + "/internal/event", notIn("internal/model")}, // protocol only
+	{"google.golang.org/grpc", in("etcd")},
+	{"go.uber.org/zap", in("etcd")},
+	{"log/slog", notIn("protocol", "event", "internal/lockstepv1", "internal/kube", "internal/model")},
+	{module + "/event", notIn("internal/model")}, // protocol only
 }
 
 func TestDependenciesStayWhereTheyBelong(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/internal/etcd"
+	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 

@@ -42,7 +42,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/lockstep-dev/lockstep/internal/etcd/etcdtest"
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 )
 
 // Config says where a cluster's parts live.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/internal/etcd/etcdtest"
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 )
 
 const sidecarTimeout = 30 * time.Second

@@ -87,7 +87,7 @@ func TestCompare_range(t *testing.T) {
 // Worked around: the revision in the header of a watch's answer is the store's,
 // also where events up to it are still to come. A guard built on it passes while a
 // node is unseen. A listing of ours bears the revision of the last change in it,
-// and no decision rests on it (internal/etcd/watch.go; DESIGN 4.3).
+// and no decision rests on it (etcd/watch.go; DESIGN 4.3).
 func TestWatch_headerIsAheadOfTheEvents(t *testing.T) {
 	r := newRig(t)
 	var last int64
@@ -106,5 +106,5 @@ func TestWatch_headerIsAheadOfTheEvents(t *testing.T) {
 			break
 		}
 	}
-	gone(t, "the header of a watch's answer never names a revision whose events are still to come", "taking the revision from the last event (internal/etcd/watch.go, apply)")
+	gone(t, "the header of a watch's answer never names a revision whose events are still to come", "taking the revision from the last event (etcd/watch.go, apply)")
 }

@@ -12,8 +12,8 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3election/v3electionpb"
 
-	"github.com/lockstep-dev/lockstep/internal/etcd"
-	"github.com/lockstep-dev/lockstep/internal/etcd/etcdtest"
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 )
 
 const ownElection = "the own queue of election/campaign.go (docs/adr/0002)"
@@ -68,8 +68,8 @@ func text(err error) string {
 // and the connection reset, Campaign returns the error and forgets its key, which
 // its session keeps alive: all later candidates wait for ever (etcd #21128). Ours
 // watches the queue by list and watch, so that a compaction is no failure
-// (internal/etcd/watch.go), and the lease is revoked on every exit
-// (internal/etcd/session.go).
+// (etcd/watch.go), and the lease is revoked on every exit
+// (etcd/session.go).
 func TestCampaign_leavesAnOrphanAfterCompaction(t *testing.T) {
 	r := newRig(t)
 	first := r.elect(r.session(r.raw), "first")
@@ -124,7 +124,7 @@ func (r *rig) deleted(prefix string, d time.Duration) (keys []string) {
 
 // Worked around: a Campaign that is cancelled while etcd is out of reach does not
 // return: it resigns with the client's context, which has no end. Ours ends with
-// its context; what is left to do is bounded (internal/etcd/session.go, revoke).
+// its context; what is left to do is bounded (etcd/session.go, revoke).
 func TestCampaign_doesNotReturnWhenCancelled(t *testing.T) {
 	r := newRig(t)
 	r.elect(r.session(r.raw), "first")
@@ -160,7 +160,7 @@ func TestResign_forgetsItsKeyWhenItFails(t *testing.T) {
 	r.proxy.Restore()
 	err := leader.Resign(t.Context())
 	if n := r.count(electionPrefix); err != nil || n != 1 {
-		gone(t, "Resign can be tried again ("+text(err)+")", "resigning by the lease alone (internal/etcd/session.go, revoke)")
+		gone(t, "Resign can be tried again ("+text(err)+")", "resigning by the lease alone (etcd/session.go, revoke)")
 	}
 }
 
@@ -198,7 +198,7 @@ func TestCampaign_unansweredLeavesItsKey(t *testing.T) {
 // Worked around: an Observe that can no longer follow, as after a compaction and a
 // lost connection, closes its channel and says nothing of why: to who waits for the
 // next leader that looks like an end in good order (etcd #7815). Ours lists the
-// queue anew (internal/etcd/watch.go).
+// queue anew (etcd/watch.go).
 func TestObserve_endsWithoutAReason(t *testing.T) {
 	r := newRig(t)
 	r.elect(r.session(r.raw), "first")
@@ -242,7 +242,7 @@ func TestCampaign_ofTheServerLeavesItsKey(t *testing.T) {
 
 // Relied on: the layout of the library's election, which ours shares, so that its
 // tools read who leads: prefix, slash, lease in hexadecimal; the lowest create
-// revision leads (internal/etcd/keys.go, Leader).
+// revision leads (etcd/keys.go, Leader).
 func TestElection_layout(t *testing.T) {
 	r := newRig(t)
 	keys := etcd.NewKeys("/lockstep/")
@@ -258,6 +258,6 @@ func TestElection_layout(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e.Key() != ours {
-		broken(t, "an election's key is "+e.Key(), "that tools of the library's read who leads (internal/etcd/keys.go)")
+		broken(t, "an election's key is "+e.Key(), "that tools of the library's read who leads (etcd/keys.go)")
 	}
 }

@@ -11,13 +11,13 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 	"google.golang.org/grpc/connectivity"
 
-	"github.com/lockstep-dev/lockstep/internal/etcd/etcdtest"
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 )
 
-const ownSession = "the own session of internal/etcd/session.go (docs/adr/0002)"
+const ownSession = "the own session of etcd/session.go (docs/adr/0002)"
 
 // Worked around: NewSession has no time limit, and blocks for as long as etcd is
-// away. Ours limits the grant (internal/etcd/session.go, grant).
+// away. Ours limits the grant (etcd/session.go, grant).
 func TestSession_grantBlocks(t *testing.T) {
 	r := newRig(t)
 	r.proxy.Cut(etcdtest.Blackhole)
@@ -41,7 +41,7 @@ func TestSession_grantBlocks(t *testing.T) {
 // Worked around: the library reckons a lease from when the answer was received,
 // not from when the question was sent. Where answers are late, a holder believes
 // in a lease that etcd has given to somebody else. Ours counts from before the
-// keep-alive was sent (internal/etcd/session.go, extend).
+// keep-alive was sent (etcd/session.go, extend).
 func TestSession_noticesTheEndLate(t *testing.T) {
 	r := newRig(t)
 	const ttl = 8
@@ -63,7 +63,7 @@ func TestSession_noticesTheEndLate(t *testing.T) {
 
 // Worked around: a session is kept alive by a goroutine of the library's, whatever
 // becomes of its holder: one that hangs keeps its place for ever. Ours ends without
-// signs of progress (internal/etcd/session.go, Beat).
+// signs of progress (etcd/session.go, Beat).
 func TestSession_outlivesItsHoldersWork(t *testing.T) {
 	r := newRig(t)
 	const ttl = 1
@@ -80,7 +80,7 @@ func TestSession_outlivesItsHoldersWork(t *testing.T) {
 
 // Worked around: KeepAliveOnce returns no error while etcd is away: it tries again
 // without end. Ours makes one attempt on a stream of its own
-// (internal/etcd/session.go, keepAliveOnce).
+// (etcd/session.go, keepAliveOnce).
 func TestKeepAliveOnce_hidesThatEtcdIsAway(t *testing.T) {
 	r := newRig(t)
 	lease, err := r.cut.Grant(t.Context(), 60)
@@ -102,7 +102,7 @@ func TestKeepAliveOnce_hidesThatEtcdIsAway(t *testing.T) {
 // Worked around: when its leader changes, etcd gives all leases their full TTL
 // again, so that the keys of a dead holder may live for twice their TTL. Nothing
 // of ours may take a key that is there for a holder that lives, nor count on the
-// extension (internal/etcd/session_test.go, TestSession_etcdRestarts).
+// extension (etcd/session_test.go, TestSession_etcdRestarts).
 func TestLease_extendedWhenTheLeaderChanges(t *testing.T) {
 	r := newRig(t)
 	const ttl = 6
@@ -176,7 +176,7 @@ func TestLease_livesForItsTTL(t *testing.T) {
 				continue
 			}
 			if lived := time.Since(before); lived < time.Duration(lease.TTL)*time.Second {
-				broken(t, "a lease of 2 s was gone after "+lived.String(), "the validity that sessions reckon (internal/etcd/session.go)")
+				broken(t, "a lease of 2 s was gone after "+lived.String(), "the validity that sessions reckon (etcd/session.go)")
 			}
 			return
 		}

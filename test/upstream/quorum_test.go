@@ -13,13 +13,13 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 
-	"github.com/lockstep-dev/lockstep/internal/etcd/etcdtest"
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 )
 
 // Worked around: a watch on a member that has lost the others is silent for ever,
 // unless it was asked for with WithRequireLeader, which the library's election
 // does not do by itself (kubernetes #89488). All our requests and watches ask for
-// it (internal/etcd/client.go, do; watch.go).
+// it (etcd/client.go, do; watch.go).
 func TestWatch_hangsOnAMemberWithoutALeader(t *testing.T) {
 	t.Parallel()
 	addr, stopOther := twoMembers(t)
@@ -38,10 +38,10 @@ func TestWatch_hangsOnAMemberWithoutALeader(t *testing.T) {
 	select {
 	case resp := <-asking:
 		if !errors.Is(resp.Err(), rpctypes.ErrNoLeader) {
-			broken(t, "a watch that requires a leader ends with "+text(resp.Err()), "that watches of ours leave a member that is cut off (internal/etcd/watch.go)")
+			broken(t, "a watch that requires a leader ends with "+text(resp.Err()), "that watches of ours leave a member that is cut off (etcd/watch.go)")
 		}
 	case <-time.After(30 * time.Second):
-		broken(t, "a watch that requires a leader hangs on a member without one", "that watches of ours leave a member that is cut off (internal/etcd/watch.go)")
+		broken(t, "a watch that requires a leader hangs on a member without one", "that watches of ours leave a member that is cut off (etcd/watch.go)")
 	}
 	if resp, came := within(plain); came {
 		gone(t, "a watch ends on a member without a leader ("+text(resp.Err())+")", "WithRequireLeader on each watch")
@@ -49,7 +49,7 @@ func TestWatch_hangsOnAMemberWithoutALeader(t *testing.T) {
 }
 
 // Worked around: not even WithRequireLeader ends a watch when nothing arrives at
-// all. Ours pings each connection (internal/etcd/client.go, keepAliveTime), and no
+// all. Ours pings each connection (etcd/client.go, keepAliveTime), and no
 // decision waits for a watch (DESIGN 4.3).
 func TestWatch_hangsWhenNothingArrives(t *testing.T) {
 	r := newRig(t)

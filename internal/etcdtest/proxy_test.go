@@ -116,7 +116,7 @@ func TestProxy_Close(t *testing.T) {
 			t.Errorf("read after Close: got %v, want that the connection has ended", err)
 		}
 	}
-	goleak.VerifyNone(t, before, goleak.IgnoreAnyFunction("github.com/lockstep-dev/lockstep/internal/etcd/etcdtest.echo"))
+	goleak.VerifyNone(t, before, goleak.IgnoreAnyFunction("github.com/lockstep-dev/lockstep/internal/etcdtest.echo"))
 }
 
 // listenEcho returns the address of a server that sends back what it gets.
