@@ -23,6 +23,7 @@ var (
 	codeSpan   = regexp.MustCompile("`[^`\n]+`")
 	mdLink     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	mdHeading  = regexp.MustCompile(`(?m)^#+ +(.+)$`)
+	mdAnchor   = regexp.MustCompile(`<a id="([^"]+)">`)
 	notInSlug  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 	flagWord   = regexp.MustCompile(`(?:^|[\s` + "`" + `"'(,\[])--([a-z][a-z0-9-]+)`)
 	subcommand = regexp.MustCompile("(?m)(?:^ *|[`/]|[$|] )(sidecar ([a-z][a-z-]+))")
@@ -53,14 +54,18 @@ func linkProblem(t *testing.T, page, link string) string {
 		return "there is no such file"
 	}
 	if anchor != "" && strings.HasSuffix(file, ".md") && !slices.Contains(anchors(read(t, file)), anchor) {
-		return "there is no such heading"
+		return "there is no such heading or anchor"
 	}
 	return ""
 }
 
-// anchors returns the names by which headings are linked.
+// anchors returns the names by which a page's headings, and the places that it
+// marks with <a id="...">, are linked.
 func anchors(text string) []string {
 	var out []string
+	for _, m := range mdAnchor.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+		out = append(out, m[1])
+	}
 	for _, m := range mdHeading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
 		slug := notInSlug.ReplaceAllString(strings.ToLower(m[1]), "")
 		out = append(out, strings.ReplaceAll(slug, " ", "-"))
