@@ -85,7 +85,8 @@ var planned = []string{"--etcd", "--join", "sidecar cluster"}
 
 // foreign are flags of other programs in the examples.
 var foreign = []string{
-	"--endpoints", // etcdctl
+	"--endpoints",               // etcdctl
+	"--shutdown-delay-duration", // kube-apiserver
 }
 
 // program is what the sidecar understands, as its source says.
