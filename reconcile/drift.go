@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
 // What a change of an object means (DESIGN 6.5) is decided here, from metadata
@@ -131,7 +132,7 @@ func judgeNews(it *kept, n *news, epoch int64) finding {
 // managedFields show who wrote them, but not a second write under our own name
 // within one second.
 func metadataStands(w wanted, live *kube.Object) bool {
-	return live.GetAnnotations()[annotationForm] == w.form &&
+	return live.GetAnnotations()[bundle.AnnotationForm] == w.form &&
 		matches(w.obj.Object["metadata"], live.Object["metadata"], nil)
 }
 

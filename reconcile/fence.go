@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
 // The fence (DESIGN 6.4) is an admission policy in every set. By it the API
@@ -59,7 +60,7 @@ func fence(s set) []*kube.Object {
 			"failurePolicy": "Fail",
 			"matchConstraints": map[string]any{
 				"matchPolicy":    "Equivalent",
-				"objectSelector": map[string]any{"matchLabels": map[string]any{labelPartOf: s.id()}},
+				"objectSelector": map[string]any{"matchLabels": map[string]any{bundle.LabelPartOf: s.id()}},
 				"resourceRules": []any{map[string]any{
 					"apiGroups": []any{"*"}, "apiVersions": []any{"*"}, "operations": []any{"UPDATE"},
 					"resources": []any{"*"}, // without subresources: we write none
@@ -97,7 +98,7 @@ func fenceHint(gk schema.GroupKind, err error) string {
 
 // celEpoch is an object's annotation, or "".
 func celEpoch(object string) string {
-	return fmt.Sprintf("%s.metadata.?annotations[?'%s'].orValue('')", object, annotationEpoch)
+	return fmt.Sprintf("%s.metadata.?annotations[?'%s'].orValue('')", object, bundle.AnnotationContentEpoch)
 }
 
 // celStamped says whether the old object bears an epoch that we believe.
@@ -110,7 +111,7 @@ func celStamped() string {
 // `kubectl replace` with a manifest does: the next pass puts it back. Lockstep
 // itself never writes without.
 func fenceValidations() []any {
-	keep := fmt.Sprintf("; leave the annotation %s as it is, or out", annotationEpoch)
+	keep := fmt.Sprintf("; leave the annotation %s as it is, or out", bundle.AnnotationContentEpoch)
 	return []any{
 		map[string]any{
 			"expression": fmt.Sprintf("variables.after != '' || request.options.?fieldManager.orValue('') != '%s'", kube.FieldManager),

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
 func release(major, minor, patch int64) protocol.Release {
@@ -110,7 +111,7 @@ func TestFromStamps(t *testing.T) {
 }
 
 func TestReadStamp(t *testing.T) {
-	good := map[string]string{annotationEpoch: "5", annotationRelease: "1.2.3", annotationMinAPIServer: "1.0.0"}
+	good := map[string]string{bundle.AnnotationContentEpoch: "5", bundle.AnnotationRelease: "1.2.3", bundle.AnnotationMinAPIServerRelease: "1.0.0"}
 	if s, ok := readStamp(good); !ok || s != (stamp{epoch: 5, release: release(1, 2, 3), minAPI: release(1, 0, 0)}) {
 		t.Errorf("got %+v, %t", s, ok)
 	}
@@ -119,7 +120,7 @@ func TestReadStamp(t *testing.T) {
 			t.Errorf("epoch %q: got %d, want it to be garbage", epoch, n)
 		}
 	}
-	if s, ok := readStamp(map[string]string{annotationEpoch: "5", annotationRelease: "1.2"}); ok || s.epoch != 5 {
+	if s, ok := readStamp(map[string]string{bundle.AnnotationContentEpoch: "5", bundle.AnnotationRelease: "1.2"}); ok || s.epoch != 5 {
 		t.Errorf("got %+v, %t, want half a stamp", s, ok)
 	}
 }

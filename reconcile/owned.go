@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
 // fields is a node of a field set in the form of managedFields: "f:name" for a
@@ -73,7 +74,7 @@ func madeByUs(live *kube.Object) bool {
 		if !found {
 			continue
 		}
-		if decodeFields(entry).child("metadata").child("annotations").child(annotationEpoch).here() {
+		if decodeFields(entry).child("metadata").child("annotations").child(bundle.AnnotationContentEpoch).here() {
 			return true
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
 // parent is the set's parent object as it was read.
@@ -57,10 +58,10 @@ func markError(doing string, err error) error {
 }
 
 func decodeParent(obj *kube.Object) parent {
-	kinds, recorded := obj.GetAnnotations()[annotationKinds]
+	kinds, recorded := obj.GetAnnotations()[bundle.AnnotationGroupKinds]
 	out := parent{
 		obj: obj, kinds: parseKinds(kinds), recorded: recorded,
-		namespaces: parseNames(obj.GetAnnotations()[annotationNamespaces]),
+		namespaces: parseNames(obj.GetAnnotations()[bundle.AnnotationNamespaces]),
 	}
 	data, found, err := unstructured.NestedString(obj.Object, "data", markKey)
 	if err != nil || !found {
@@ -117,10 +118,10 @@ func (p parent) with(s set, r record, c contents) (*kube.Object, error) {
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	labels[labelSetID] = s.id()
-	annotations[annotationTooling] = tooling
-	annotations[annotationKinds] = formatKinds(c.kinds)
-	annotations[annotationNamespaces] = strings.Join(slices.Compact(slices.Sorted(slices.Values(c.namespaces))), ",")
+	labels[bundle.LabelSetID] = s.id()
+	annotations[bundle.AnnotationTooling] = tooling
+	annotations[bundle.AnnotationGroupKinds] = formatKinds(c.kinds)
+	annotations[bundle.AnnotationNamespaces] = strings.Join(slices.Compact(slices.Sorted(slices.Values(c.namespaces))), ",")
 	obj.SetLabels(labels)
 	obj.SetAnnotations(annotations)
 	data, err := encodeMark(r)
@@ -141,12 +142,12 @@ func (p parent) stands(want *kube.Object, r record) bool {
 // sameSet reports whether two parents say the same of the set, but for the mark.
 func sameSet(a, b *kube.Object) bool {
 	have, wanted := a.GetAnnotations(), b.GetAnnotations()
-	for _, name := range []string{annotationTooling, annotationKinds, annotationNamespaces} {
+	for _, name := range []string{bundle.AnnotationTooling, bundle.AnnotationGroupKinds, bundle.AnnotationNamespaces} {
 		if have[name] != wanted[name] {
 			return false
 		}
 	}
-	return a.GetLabels()[labelSetID] == b.GetLabels()[labelSetID]
+	return a.GetLabels()[bundle.LabelSetID] == b.GetLabels()[bundle.LabelSetID]
 }
 
 // errMarkChanged says that somebody else wrote the mark meanwhile.

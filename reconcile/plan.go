@@ -93,7 +93,7 @@ func labelled(manifest *kube.Object, s set) *kube.Object {
 	obj := &kube.Object{Object: maps.Clone(manifest.Object)}
 	metadata := cloneField(obj.Object, "metadata")
 	labels := cloneField(metadata, "labels")
-	labels[labelPartOf] = s.id()
+	labels[bundle.LabelPartOf] = s.id()
 	metadata["labels"], obj.Object["metadata"] = labels, metadata
 	return obj
 }
@@ -222,7 +222,7 @@ func bearsForm(want wanted, live *kube.Object) bool {
 		return false
 	}
 	_, whole := readStamp(live.GetAnnotations())
-	return whole && live.GetAnnotations()[annotationForm] == want.form
+	return whole && live.GetAnnotations()[bundle.AnnotationForm] == want.form
 }
 
 // makePlan decides for each wanted object what it needs. It is pure.

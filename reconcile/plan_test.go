@@ -43,7 +43,7 @@ func live(w wanted, s stamp, edit func(*kube.Object)) *kube.Object {
 	obj.SetResourceVersion("7")
 	obj.SetManagedFields([]metav1.ManagedFieldsEntry{{
 		Manager: kube.FieldManager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1", FieldsType: "FieldsV1",
-		FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:` + annotationEpoch + `":{}}}}`),
+		FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:` + bundle.AnnotationContentEpoch + `":{}}}}`),
 	}})
 	if edit != nil {
 		edit(obj)
@@ -88,10 +88,10 @@ func TestDecide(t *testing.T) {
 		{name: "edited by others: put right with the stamp it had", edit: edited, needed: true, stamp: older},
 		{name: "edited, but the server took it like that", edit: edited, known: accepted{uid: "uid-a", version: "7", form: "FORM"}, stamp: older},
 		{name: "edited since the server took it", edit: edited, known: accepted{uid: "uid-a", version: "6", form: "FORM"}, needed: true, stamp: older},
-		{name: "of another form: gets the new stamp", edit: annotate(annotationForm, "other"), needed: true, stamp: stampOf(c)},
-		{name: "of another form, although it looks the same and was accepted", edit: annotate(annotationForm, "other"), known: accepted{uid: "uid-a", version: "7", form: "FORM"}, needed: true, stamp: stampOf(c)},
-		{name: "garbage in the stamp: gets the new one", edit: annotate(annotationEpoch, "many"), needed: true, stamp: stampOf(c)},
-		{name: "a release that is garbage", edit: annotate(annotationRelease, "new"), needed: true, stamp: stampOf(c)},
+		{name: "of another form: gets the new stamp", edit: annotate(bundle.AnnotationForm, "other"), needed: true, stamp: stampOf(c)},
+		{name: "of another form, although it looks the same and was accepted", edit: annotate(bundle.AnnotationForm, "other"), known: accepted{uid: "uid-a", version: "7", form: "FORM"}, needed: true, stamp: stampOf(c)},
+		{name: "garbage in the stamp: gets the new one", edit: annotate(bundle.AnnotationContentEpoch, "many"), needed: true, stamp: stampOf(c)},
+		{name: "a release that is garbage", edit: annotate(bundle.AnnotationRelease, "new"), needed: true, stamp: stampOf(c)},
 		{name: "on its way out", edit: func(obj *kube.Object) { obj.SetDeletionTimestamp(&now) }, needed: true, stamp: stampOf(c)},
 		{name: "label taken away", edit: func(obj *kube.Object) { obj.SetLabels(nil) }, needed: true, stamp: older},
 	}

@@ -381,6 +381,6 @@ func shown(obj *kube.Object, r kube.Resource) map[string]any {
 	for _, field := range []string{"managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink"} {
 		delete(out.Object["metadata"].(map[string]any), field)
 	}
-	withoutAnnotations(out, annotationEpoch, annotationRelease, annotationMinAPIServer, annotationForm)
+	withoutAnnotations(out, bundle.StampAnnotations()...)
 	return out.Object
 }

@@ -72,7 +72,7 @@ func makePruneSet(in pruneInput) pruneSet {
 // isMember reports whether live is ours: it bears a stamp that we wrote, and no
 // controller made it.
 func isMember(live *kube.Object) bool {
-	_, stamped := parseEpoch(live.GetAnnotations()[annotationEpoch])
+	_, stamped := parseEpoch(live.GetAnnotations()[bundle.AnnotationContentEpoch])
 	return stamped && metav1.GetControllerOf(live) == nil && madeByUs(live)
 }
 

@@ -5,23 +5,15 @@ import (
 	"encoding/base64"
 	"fmt"
 
-	"github.com/lockstep-dev/lockstep/internal/kube"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
-// The names of the ApplySet form (KEP-3659), by which kubectl understands what
-// belongs together.
-const (
-	labelPartOf          = "applyset.kubernetes.io/part-of"
-	labelSetID           = "applyset.kubernetes.io/id"
-	annotationTooling    = "applyset.kubernetes.io/tooling"
-	annotationKinds      = "applyset.kubernetes.io/contains-group-kinds"
-	annotationNamespaces = "applyset.kubernetes.io/additional-namespaces"
-
-	// tooling is the writer, and the version of the form in which the parent is
-	// kept: not of the program, or every upgrade would write the parent.
-	tooling = kube.FieldManager + "/v1.0.0"
-)
+// tooling names the writer, and the version of the form in which the parent is
+// kept. It is not the program's version, or every upgrade would write the parent.
+const tooling = kube.FieldManager + "/v1.0.0"
 
 // set names the objects that belong together: all that one bundle made.
 type set struct {
@@ -36,7 +28,7 @@ func (s set) id() string {
 }
 
 // selector selects the objects of the set.
-func (s set) selector() string { return labelPartOf + "=" + s.id() }
+func (s set) selector() string { return bundle.LabelPartOf + "=" + s.id() }
 
 // parentKey is the key of the parent.
 func (s set) parentKey() key {

@@ -10,18 +10,6 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
-// The stamp on each object: which content brought its present form (DESIGN 6.4).
-const (
-	annotationEpoch        = "lockstep.dev/content-epoch"
-	annotationRelease      = "lockstep.dev/release"
-	annotationMinAPIServer = "lockstep.dev/min-apiserver-release"
-	// annotationForm is the hash of the manifest. It tells whether a manifest
-	// changed between two contents, which the object alone cannot: servers
-	// normalize what they store. So an object that is the same in both keeps
-	// its stamp, and a change of one object writes one object.
-	annotationForm = "lockstep.dev/form"
-)
-
 // maxEpoch is the highest content epoch that can be written. What is above it, or
 // no number, is garbage.
 const maxEpoch = 1 << 53
@@ -47,13 +35,13 @@ func stampOf(c protocol.Content) stamp {
 // readStamp reads the stamp of an object; ok says whether it is a whole one.
 func readStamp(annotations map[string]string) (s stamp, ok bool) {
 	var err error
-	if s.epoch, ok = parseEpoch(annotations[annotationEpoch]); !ok {
+	if s.epoch, ok = parseEpoch(annotations[bundle.AnnotationContentEpoch]); !ok {
 		return stamp{}, false
 	}
-	if s.release, err = protocol.ParseRelease(annotations[annotationRelease]); err != nil {
+	if s.release, err = protocol.ParseRelease(annotations[bundle.AnnotationRelease]); err != nil {
 		return stamp{epoch: s.epoch}, false
 	}
-	if s.minAPI, err = protocol.ParseRelease(annotations[annotationMinAPIServer]); err != nil {
+	if s.minAPI, err = protocol.ParseRelease(annotations[bundle.AnnotationMinAPIServerRelease]); err != nil {
 		return stamp{epoch: s.epoch, release: s.release}, false
 	}
 	return s, true
@@ -62,7 +50,7 @@ func readStamp(annotations map[string]string) (s stamp, ok bool) {
 // bearsNewer reports whether an object bears a higher content epoch than own, and
 // which.
 func bearsNewer(annotations map[string]string, own int64) (int64, bool) {
-	epoch, ok := parseEpoch(annotations[annotationEpoch])
+	epoch, ok := parseEpoch(annotations[bundle.AnnotationContentEpoch])
 	return epoch, ok && epoch > own && epoch <= believable
 }
 
@@ -82,10 +70,10 @@ func (s stamp) put(obj *kube.Object, form string) {
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[annotationEpoch] = strconv.FormatInt(s.epoch, 10)
-	annotations[annotationRelease] = s.release.String()
-	annotations[annotationMinAPIServer] = s.minAPI.String()
-	annotations[annotationForm] = form
+	annotations[bundle.AnnotationContentEpoch] = strconv.FormatInt(s.epoch, 10)
+	annotations[bundle.AnnotationRelease] = s.release.String()
+	annotations[bundle.AnnotationMinAPIServerRelease] = s.minAPI.String()
+	annotations[bundle.AnnotationForm] = form
 	obj.SetAnnotations(annotations)
 }
 

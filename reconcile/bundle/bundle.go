@@ -39,27 +39,3 @@ func (b *Bundle) Hash(i int) (Hash, error) {
 	}
 	return b.hashes[i], nil
 }
-
-// Annotations by which a manifest says how its object is to be treated.
-const (
-	// AnnotationRequired: "false" keeps the object from holding back DONE.
-	AnnotationRequired = "lockstep.dev/required"
-	// AnnotationRecreate: "disabled" forbids to delete and create the object
-	// again where a field that has to change is immutable; "enabled" allows it
-	// for the kinds that are never recreated unasked.
-	AnnotationRecreate = "lockstep.dev/recreate"
-	// AnnotationPrune: "disabled" keeps the object when a later bundle lacks
-	// it; CustomResourceDefinitions and Namespaces are removed only if it says
-	// "enabled".
-	AnnotationPrune = "lockstep.dev/prune"
-)
-
-// reserved is what Lockstep itself writes on objects. A manifest that sets one
-// of these could pretend to be of another content (DESIGN 6.4).
-func reserved() (labels, annotations []string) {
-	return []string{"applyset.kubernetes.io/part-of", "applyset.kubernetes.io/id"},
-		[]string{
-			"lockstep.dev/content-epoch", "lockstep.dev/release",
-			"lockstep.dev/min-apiserver-release", "lockstep.dev/form",
-		}
-}

@@ -139,9 +139,8 @@ func (c *checker) metadata(n *node, k *key) {
 			c.add(v.line, "metadata.%s is set by the server; remove it", field)
 		}
 	}
-	labels, annotations := reserved()
-	c.strings(n, "labels", labels)
-	c.strings(n, "annotations", annotations)
+	c.strings(n, "labels", reservedLabels())
+	c.strings(n, "annotations", StampAnnotations()) // one that is set could pose as another content
 }
 
 // strings checks labels or annotations.
