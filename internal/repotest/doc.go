@@ -1,6 +1,9 @@
-// Package repotest holds the repository to its own rules: who may import whom,
-// that every package says what it owns, and that the documents tell the truth
-// (links, flags, commands, reasons, metrics). It has tests only, owns
-// docs/metrics.md, which `go test ./internal/repotest -rewrite` writes, and
-// nothing imports it.
+// Package repotest holds the repository to its own rules: which package may
+// import which, that every package says what it owns, that functions are small
+// and names mean one thing, which words we write, and that the documents are
+// true (links, citations, flags, commands, reasons, metrics).
+//
+// It has tests only, and nothing imports it. It owns docs/metrics.md, which
+// `go test ./internal/repotest -rewrite` writes. Rules that do not hold
+// everywhere yet have a list of directories that are pending.
 package repotest

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// levels says who may import whom (STYLE 3): a package imports only packages of
-// ours that stand lower, so siblings do not know each other. A new package needs
-// a line here: where it stands is a decision.
+// levels says who may import whom: a package imports only packages of ours with
+// a lower level, so siblings do not know each other. A new package needs a line
+// here: its level is a decision.
 var levels = map[string]int{
 	"cmd/sidecar": 7,
 
@@ -25,8 +25,8 @@ var levels = map[string]int{
 	"reconcile/bundle": 4,
 
 	"etcd": 3,
-	// The requests to an API server that reconcile makes: a room of its own, for
-	// it is machinery. It takes the place of client-go's dynamic client.
+	// The requests to an API server that reconcile makes, apart from it because
+	// they are machinery. It replaces client-go's dynamic client.
 	"internal/kube": 3,
 
 	"internal/lockstepv1": 2, // converts to and from the values of protocol
@@ -51,19 +51,19 @@ func TestPackagesImportOnlyWhatIsBelow(t *testing.T) {
 		}
 		own, known := levels[s.dir]
 		if !known {
-			t.Errorf("%s: the package has no level: say in this test where it stands", s.dir)
+			t.Errorf("%s: the package has no level: give it one in this test", s.dir)
 			continue
 		}
 		for _, imported := range s.imports {
 			dir, ours := dirOf(imported)
 			if ours && (forTests(dir) || levels[dir] >= own) {
-				t.Errorf("%s imports %s, which does not stand below it", s.path, dir)
+				t.Errorf("%s imports %s, which is not below it", s.path, dir)
 			}
 		}
 	}
 }
 
-// dirOf returns the folder of a package of this module.
+// dirOf returns the directory of a package of this module.
 func dirOf(imported string) (string, bool) {
 	if imported == module {
 		return ".", true
@@ -97,7 +97,7 @@ func isSelector(sel *ast.SelectorExpr, pkg string, names ...string) bool {
 	return ok && x.Name == pkg && slices.Contains(names, sel.Sel.Name)
 }
 
-// place is where imports with a prefix may stand. Test files may import what
+// place is where imports with a prefix are allowed. Test files may import what
 // they like.
 type place struct {
 	prefix  string
@@ -118,7 +118,7 @@ func inFile(name string, others ...string) func(source) bool {
 	}
 }
 
-// places has each dependency where one package hides it from the others (STYLE 3).
+// places has each dependency where one package hides it from the others.
 var places = []place{
 	{"go.etcd.io/etcd/client", in("etcd", "status", "fleet", "election")},
 	{"go.etcd.io/etcd/api", in("etcd")},
@@ -153,8 +153,8 @@ func TestDependenciesStayWhereTheyBelong(t *testing.T) {
 	}
 }
 
-// TestTheLibrarysElectionIsOnlyTested: what is wrong with it is a test, and but
-// for a peer to measure beside no other use of it is safe (docs/adr/0002).
+// TestTheLibrarysElectionIsOnlyTested: no use of it is safe (docs/upstream.md#etcd-election).
+// Tests of upstream show what is wrong with it, and benchmarks measure beside it.
 func TestTheLibrarysElectionIsOnlyTested(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.dir != "test/upstream" && s.dir != "test/bench" && slices.Contains(s.imports, "go.etcd.io/etcd/client/v3/concurrency") {

@@ -49,7 +49,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-// wantNames holds names and helps to STYLE 9.
+// wantNames holds names and helps to Prometheus' conventions, and ours.
 func wantNames(t *testing.T, families []family) {
 	t.Helper()
 	form := regexp.MustCompile(`^lockstep_(status|election|reconcile|httpapi|fleet|etcd|app)_[a-z_]+$`)
@@ -66,7 +66,7 @@ func wantNames(t *testing.T, families []family) {
 	}
 }
 
-// scrape starts a sidecar whose etcd and apiserver are not there and returns
+// scrape starts a sidecar whose etcd and apiserver do not answer, and returns
 // its /metrics.
 func scrape(t *testing.T) string {
 	t.Helper()

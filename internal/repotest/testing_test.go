@@ -6,19 +6,19 @@ import (
 	"testing"
 )
 
-// testName is a test as docs/testing.md names it: folder and function.
+// testName is a test as docs/testing.md names it: directory and function.
 var testName = regexp.MustCompile("`([a-z0-9/]+)\\.(Test[A-Za-z0-9_]+)`")
 
 // TestNamedTestsExist: who looks up the test of a fault finds it.
 func TestNamedTestsExist(t *testing.T) {
 	defined := map[string]bool{}
-	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	declaration := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 	for _, name := range files(t) {
 		if !strings.HasSuffix(name, "_test.go") {
 			continue
 		}
 		dir := name[:strings.LastIndexByte(name, '/')]
-		for _, m := range declared.FindAllStringSubmatch(read(t, name), -1) {
+		for _, m := range declaration.FindAllStringSubmatch(read(t, name), -1) {
 			defined[dir+"."+m[1]] = true
 		}
 	}
@@ -28,7 +28,7 @@ func TestNamedTestsExist(t *testing.T) {
 	}
 	for _, m := range named {
 		if id := m[1] + "." + m[2]; !defined[id] {
-			t.Errorf("docs/testing.md names %s, which is not there", id)
+			t.Errorf("docs/testing.md names %s, which does not exist", id)
 		}
 	}
 }
