@@ -33,7 +33,7 @@ func (w *world) awaitKeeping(n int) {
 	w.awaitAPI("objects to be kept", func(a *api) bool { return len(a.keeping) >= n })
 }
 
-// The objects are kept while the leader holds by rule 4. Before any other step
+// The objects are kept while the leader holds by KeepTarget. Before any other step
 // that is ended, and waited for.
 func TestKeep_endsBeforeAnotherStep(t *testing.T) {
 	for _, tt := range []struct {

@@ -258,7 +258,7 @@ func electionReport(e Election) ElectionReport {
 		out.State = string(protocol.Ineligible)
 	}
 	if e.Step.Kind != protocol.StepUnset {
-		out.Step = StepReport{Kind: e.Step.Kind.String(), Rule: e.Step.Rule, Message: e.Step.Message}
+		out.Step = StepReport{Kind: e.Step.Kind.String(), Rule: string(e.Step.Rule), Message: e.Step.Message}
 	}
 	return out
 }

@@ -81,7 +81,7 @@ func snapshotOf(t *testing.T, f protocol.Facts, v protocol.Verdict) Snapshot {
 	s.Election = Election{
 		State: protocol.Leading, Leader: "cp-1", Epoch: 5, Eligibility: protocol.Eligibility{Eligible: true},
 		Step: protocol.Step{
-			Kind: protocol.StepAwait, Rule: "4.5 rule 6", Message: "2 registered nodes do not fit",
+			Kind: protocol.StepAwait, Rule: protocol.WaitForNodes, Message: "2 registered nodes do not fit",
 			Blockers: []protocol.Blocker{
 				{Node: "cp-2", Release: mustRelease(t, "0.9.0"), Reason: protocol.ReleaseTooOld, Message: "upgrade it"},
 				{Node: "cp-3", Reason: protocol.RecordCorrupt, Message: "remove it"},

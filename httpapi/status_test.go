@@ -33,7 +33,7 @@ func TestNewReport(t *testing.T) {
 			},
 			Election: ElectionReport{
 				State: "leading", Leader: "cp-1", Epoch: 5, Eligible: true,
-				Step: StepReport{Kind: "Await", Rule: "4.5 rule 6", Message: "2 registered nodes do not fit"},
+				Step: StepReport{Kind: "Await", Rule: "WaitForNodes", Message: "2 registered nodes do not fit"},
 			},
 			Fleet: FleetReport{
 				Revision: 11, MinRelease: "0.9.0", MaxRelease: "1.1.0",

@@ -15,7 +15,7 @@ type Blocker struct {
 }
 
 // Blockers returns the registered controllers, alive or not, that now admits
-// and next would not. A corrupt record always blocks (4.3, 4.5 rule 6), one that
+// and next would not. A corrupt record always blocks (4.3, WaitForNodes), one that
 // is expired never does (4.9).
 func Blockers(now, next Status, f Fleet) []Blocker {
 	var out []Blocker

@@ -10,7 +10,7 @@
 //	Summarize  the lowest and highest release of the fleet (4.3)
 //	Eligible   may this sidecar campaign (4.4)
 //	Next       what does the leader do now (4.5)
-//	Blockers   which registered nodes a new status would shut out (4.5 rule 6)
+//	Blockers   which registered nodes a new status would shut out (WaitForNodes)
 //	Expired    may a leader pass over a record whose presence is gone (4.9)
 //	Fences     must a sidecar close its gate, lest it be passed over (4.9)
 //
@@ -19,15 +19,16 @@
 // L is the leader's release, A its minApiserverRelease. The first rule that
 // fits decides.
 //
-//	4.4     the own record lost the controller role      Resign
-//	rule 1  a newer controller is alive                  Resign
-//	4.7     the own apiserver stays out of reach         Resign, withdrawn
-//	rule 3  no status, no finished first reconciliation  Reconcile, then Write(target)
-//	rule 7  no status, but the mark knows the content    Write(rebuilt)
-//	rule 2  newer content, and a newer node registered   Hold
-//	rule 4  the status is the target                     Write (records the epoch), Reconcile once, Hold
-//	rule 5  L >= version and A <= minimum                Write(WORKING), Reconcile, Write(target)
-//	rule 6  else                                         Await(blockers), Write(restricted)
+//	ResignWithoutRole    its record no longer has the controller role        Resign
+//	ResignToNewer        a newer controller is alive                          Resign
+//	YieldUnreachable     its kube-apiserver stays unreachable                 Resign, withdrawn
+//	AwaitStatus          the status has not been read yet                     Hold
+//	FirstReconciliation  no status, and none was ever written                 Reconcile, then Write(target)
+//	RebuildStatus        no status, but the mark names the content            Survey, Write(rebuilt)
+//	HoldForNewer         newer content, and a newer node is registered        Hold
+//	KeepTarget           the status is the target                             Write (records the epoch), Reconcile once, Hold
+//	ApplyContent         L >= version and A <= minimum                        Survey, Write(WORKING), Reconcile, Write(target)
+//	WaitForNodes         otherwise                                            Await(blockers), Write(restricted)
 //
 // # Invariants
 //

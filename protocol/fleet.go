@@ -113,11 +113,6 @@ func Fences(unconfirmed, fenceAfter time.Duration) bool {
 	return fenceAfter > 0 && unconfirmed >= fenceAfter/2
 }
 
-// mayLead reports whether others must make way for this record if it is newer.
-func (r Record) mayLead() bool {
-	return r.Problem == "" && r.Node.Roles.Controller && r.Alive && r.Presence.Election != Withdrawn
-}
-
 // Fleet is all node records and presences as observed at one etcd revision.
 type Fleet struct {
 	Revision int64
@@ -160,45 +155,6 @@ func Summarize(f Fleet, local Release) Summary {
 		}
 	}
 	return s
-}
-
-// NewestAlive returns the record of the newest controller that is above own,
-// alive and has not withdrawn. While there is one, own may not campaign (4.4).
-func NewestAlive(f Fleet, own Release) (Record, bool) {
-	var newest Record
-	found := false
-	for _, r := range f.Records {
-		if !r.mayLead() || !own.Less(r.Node.Version.Release) {
-			continue
-		}
-		if !found || newest.Node.Version.Release.Less(r.Node.Version.Release) {
-			newest, found = r, true
-		}
-	}
-	return newest, found
-}
-
-// Eligibility says whether a sidecar may campaign (4.4), and why not.
-type Eligibility struct {
-	Eligible bool
-	Reason   Reason // empty while eligible
-	Message  string // empty while eligible
-}
-
-// Eligible decides whether local may campaign: its record is well, has the
-// controller role, and no newer controller is alive.
-func Eligible(f Fleet, local Local) Eligibility {
-	own, found := f.Record(local.ID)
-	switch {
-	case !found || own.Problem != "" || own.Node.Version != local.Version:
-		return Eligibility{Reason: NotRegistered, Message: "this node's record does not tell what it runs yet"}
-	case !own.Node.Roles.Controller:
-		return Eligibility{Reason: NotController, Message: "this node does not have the role kubernetes_controller"}
-	}
-	if newer, found := NewestAlive(f, local.Version.Release); found {
-		return Eligibility{Reason: NewerAlive, Message: fmt.Sprintf("%s of release %s is alive and should lead", newer.ID, newer.Node.Version.Release)}
-	}
-	return Eligibility{Eligible: true}
 }
 
 func minRelease(a, b Release) Release {

@@ -7,7 +7,7 @@ import (
 
 func TestSummarize(t *testing.T) {
 	f := Fleet{Revision: 12, Records: []Record{
-		controller("a", "0.0.2"), controller("b", "10000.0.0"), controller("w", "0.0.1").without(),
+		controller("a", "0.0.2"), controller("b", "10000.0.0"), controller("w", "0.0.1").worker(),
 		controller("x", "0.0.1").corrupt("garbage"),
 	}}
 	got := Summarize(f, rel("0.0.3"))
@@ -33,11 +33,11 @@ func TestEligible(t *testing.T) {
 		{"a newer one", []Record{controller("a", "1.1.1"), controller("me", "1.1.0")}, NewerAlive},
 		{"a newer one that is dead", []Record{controller("a", "1.1.1").dead(), controller("me", "1.1.0")}, ""},
 		{"a newer one that has withdrawn", []Record{controller("a", "1.1.1").withdrawn(), controller("me", "1.1.0")}, ""},
-		{"a newer one without the role", []Record{controller("a", "1.1.1").without(), controller("me", "1.1.0")}, ""},
+		{"a newer one without the role", []Record{controller("a", "1.1.1").worker(), controller("me", "1.1.0")}, ""},
 		{"not registered", nil, NotRegistered},
 		{"registered as another release", []Record{controller("me", "1.0.0")}, NotRegistered},
 		{"own record corrupt", []Record{controller("me", "1.1.0").corrupt("garbage")}, NotRegistered},
-		{"without the role", []Record{controller("me", "1.1.0").without()}, NotController},
+		{"without the role", []Record{controller("me", "1.1.0").worker()}, NotController},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := Eligible(Fleet{Records: tc.records}, me)
@@ -150,7 +150,7 @@ func TestUpgradeReady(t *testing.T) {
 		want    bool
 	}{
 		{"all on it", done, []Record{controller("a", "1.1.0"), controller("b", "1.1.0").dead()}, true},
-		{"a worker does not count", done, []Record{controller("a", "1.1.0"), controller("w", "1.0.0").without()}, true},
+		{"a worker does not count", done, []Record{controller("a", "1.1.0"), controller("w", "1.0.0").worker()}, true},
 		{"working", working, []Record{controller("a", "1.1.0")}, false},
 		{"one older", done, []Record{controller("a", "1.1.0"), controller("b", "1.0.0")}, false},
 		{"one newer", done, []Record{controller("a", "1.1.0"), controller("b", "1.2.0")}, false},
@@ -185,7 +185,7 @@ func TestMismatched(t *testing.T) {
 	got := Mismatched(Fleet{Records: []Record{
 		with(controller("a", "1.0.0"), "x"), with(controller("b", "1.1.0"), "sha256:0123456789abcdef"), with(controller("c", "1.1.0"), "y"),
 		with(controller("d", "1.1.0"), "y"), with(controller("e", "1.0.0"), "x"), with(controller("f", "1.0.0"), ""),
-		with(controller("g", "1.0.0").without(), "z"), with(controller("h", "1.0.0"), "z").corrupt("garbage"),
+		with(controller("g", "1.0.0").worker(), "z"), with(controller("h", "1.0.0"), "z").corrupt("garbage"),
 	}})
 	if len(got) != 1 || got[0].Release != rel("1.1.0") {
 		t.Fatalf("got %v, want release 1.1.0 alone", got)

@@ -31,7 +31,7 @@ type MarkKind int
 
 // What is known of the mark. The zero value means that it has not been read,
 // or that the API is away: neither there nor absent, so a leader that needs it
-// waits (4.5 rule 7).
+// waits (RebuildStatus).
 const (
 	MarkUnknown MarkKind = iota
 	MarkAbsent

@@ -37,57 +37,55 @@ func Next(in Input) Step {
 		return withoutStatus(in)
 	case StatusUnknown:
 	}
-	return Step{Kind: StepHold, Rule: "4.5", Message: "the status has not been read yet"}
+	return Step{Kind: StepHold, Rule: AwaitStatus, Message: "the status has not been read yet"}
 }
 
-// resign covers rule 1, section 4.7, and a controller role that was taken away.
+// resign covers ResignWithoutRole, ResignToNewer and YieldUnreachable. A leader
+// whose record is missing or does not match goes on: its sidecar writes the
+// record again in a moment, and a step that restricts the status would notice.
 func resign(in Input) (Step, bool) {
-	if newer, found := NewestAlive(in.Fleet, in.Local.Version.Release); found {
-		return Step{
-			Kind: StepResign, Rule: "4.5 rule 1", Reason: NewerAlive,
-			Message: fmt.Sprintf("%s of release %s is alive and should lead", newer.ID, newer.Node.Version.Release),
-		}, true
+	eligibility := Eligible(in.Fleet, in.Local)
+	step := Step{Kind: StepResign, Reason: eligibility.Reason, Message: eligibility.Message}
+	switch {
+	case eligibility.Reason == NotController:
+		step.Rule = ResignWithoutRole
+	case eligibility.Reason == NewerAlive:
+		step.Rule = ResignToNewer
+	case in.Progress.APIGone:
+		step.Rule, step.Reason, step.Withdraw = YieldUnreachable, APIUnreachable, true
+		step.Message = "this node's kube-apiserver is unreachable or rejects the kubeconfig's user; stepping down so that another node can lead"
+	default:
+		return Step{}, false
 	}
-	if own, found := in.Fleet.Record(in.Local.ID); found && !own.Counts() {
-		return Step{
-			Kind: StepResign, Rule: "4.4", Reason: NotController,
-			Message: "this node no longer has the role kubernetes_controller",
-		}, true
-	}
-	if in.Progress.APIGone {
-		return Step{
-			Kind: StepResign, Rule: "4.7", Reason: APIUnreachable, Withdraw: true,
-			Message: "the own apiserver cannot be worked with: it is out of reach, or refuses this user; another node may lead",
-		}, true
-	}
-	return Step{}, false
+	return step, true
 }
 
-// withoutStatus covers rules 3 and 7: the status is absent or corrupt.
+// withoutStatus covers FirstReconciliation and RebuildStatus: the status is
+// absent or corrupt.
 func withoutStatus(in Input) Step {
 	if fin := in.Progress.Finished; fin.Epoch != 0 && fin.Same(in.own()) && fin.Epoch >= in.Mark.HighestEpoch {
 		// All objects are in place and the mark says so: whether this was the
 		// first reconciliation or the status was lost since, the target is true.
-		return in.write("4.5 rule 3", Target(Status{ContentEpoch: fin.Epoch}, in.Local), "all objects are in place")
+		return in.write(FirstReconciliation, Target(Status{ContentEpoch: fin.Epoch}, in.Local), "all objects are in place")
 	}
 	if in.Mark.Kind == MarkUnknown {
-		return in.survey("4.5 rule 7", "there is no status: the objects have to tell whether the cluster is new")
+		return in.survey(RebuildStatus, "there is no status: the objects have to tell whether the cluster is new")
 	}
 	if in.Mark.Kind == MarkPresent && in.Mark.FirstDone && len(in.Mark.Entries) > 0 {
-		return in.write("4.5 rule 7", Rebuild(in.Mark, in.Local), "the status was lost and is rebuilt from the mark")
+		return in.write(RebuildStatus, Rebuild(in.Mark, in.Local), "the status was lost and is rebuilt from the mark")
 	}
-	first := in.change("4.5 rule 3", in.content(in.Mark.newest()), "the first reconciliation")
+	first := in.change(FirstReconciliation, in.content(in.Mark.newest()), "the first reconciliation")
 	first.Work.First = true
 	return first
 }
 
-// withStatus covers rules 2, 4, 5 and 6.
+// withStatus covers HoldForNewer, KeepTarget, ApplyContent and WaitForNodes.
 func withStatus(in Input) Step {
 	now, own := in.Status.Status, in.Local.Version.Release
 	if own.Less(now.ContentRelease) {
 		if newer := newerRecords(in.Fleet, own); len(newer) > 0 {
 			return Step{
-				Kind: StepHold, Rule: "4.5 rule 2", Blockers: newer,
+				Kind: StepHold, Rule: HoldForNewer, Blockers: newer,
 				Message: fmt.Sprintf("the objects are of release %s and a node of a newer release is registered: nothing is taken back, nothing is repaired", now.ContentRelease),
 			}
 		}
@@ -102,59 +100,59 @@ func withStatus(in Input) Step {
 	return restrict(in)
 }
 
-// keep is rule 4: the status is as this leader wants it.
+// keep is KeepTarget: the status is as this leader wants it.
 func keep(in Input, content Content) Step {
 	now := in.Status.Status
 	if now.Epoch != in.Local.Epoch {
 		// A leader records its epoch before its first write to the API (6.4).
-		return in.write("4.5 rule 4", Target(now, in.Local), "the new leader records itself")
+		return in.write(KeepTarget, Target(now, in.Local), "the new leader records itself")
 	}
 	p := in.Progress
 	switch {
 	case p.Finished != content:
-		return in.reconcile("4.5 rule 4", content, "once in each epoch")
+		return in.reconcile(KeepTarget, content, "once in each epoch")
 	case p.Due:
-		return in.reconcile("4.5 rule 4", content, "a full pass is due")
+		return in.reconcile(KeepTarget, content, "a full pass is due")
 	case p.Owed > 0 && in.removals():
-		return in.reconcile("4.5 rule 4", content, fmt.Sprintf("removals fall due: %d", p.Owed))
+		return in.reconcile(KeepTarget, content, fmt.Sprintf("removals fall due: %d", p.Owed))
 	}
 	return Step{
-		Kind: StepHold, Rule: "4.5 rule 4", Message: "the objects are as the bundle wants them",
+		Kind: StepHold, Rule: KeepTarget, Message: "the objects are as the bundle wants them",
 		Work: Work{Content: content, LeaderEpoch: in.Local.Epoch},
 	}
 }
 
-// work is rule 5: nothing that is admitted today becomes inadmissible.
+// work is ApplyContent: nothing that is admitted today becomes inadmissible.
 func work(in Input, content Content) Step {
 	now := in.Status.Status
 	if content.Epoch != now.ContentEpoch && in.Mark.Kind == MarkUnknown {
-		return in.survey("4.5 rule 5", "the content changes: its epoch has to be above that of any object")
+		return in.survey(ApplyContent, "the content changes: its epoch has to be above that of any object")
 	}
 	working := now
 	working.State = Working
 	working.Leader, working.Epoch = in.Local.ID, in.Local.Epoch
 	working.Digest, working.ContentRelease, working.ContentEpoch = content.Digest, content.Release, content.Epoch
 	if working != now {
-		return in.write("4.5 rule 5", working, "work begins")
+		return in.write(ApplyContent, working, "work begins")
 	}
 	if in.Progress.Finished != content {
-		return in.change("4.5 rule 5", content, "the objects become those of the bundle")
+		return in.change(ApplyContent, content, "the objects become those of the bundle")
 	}
-	return in.write("4.5 rule 5", Target(now, in.Local), "all objects are in place")
+	return in.write(ApplyContent, Target(now, in.Local), "all objects are in place")
 }
 
-// restrict is rule 6: the status must first admit only what fits both before
+// restrict is WaitForNodes: the status must first admit only what fits both before
 // and after.
 func restrict(in Input) Step {
 	now := in.Status.Status
 	restricted := Restrict(now, in.Local)
 	if blockers := Blockers(now, restricted, in.Fleet); len(blockers) > 0 {
 		return Step{
-			Kind: StepAwait, Rule: "4.5 rule 6", Blockers: blockers,
+			Kind: StepAwait, Rule: WaitForNodes, Blockers: blockers,
 			Message: nodesFit(len(blockers)) + " the objects as they are, but not as they become" + cannotRoll(now, in.Local),
 		}
 	}
-	step := in.write("4.5 rule 6", restricted, "the status is restricted to nodes that fit before and after"+passedOver(now, restricted, in.Fleet))
+	step := in.write(WaitForNodes, restricted, "the status is restricted to nodes that fit before and after"+passedOver(now, restricted, in.Fleet))
 	step.Guard.FleetRevision = in.Fleet.Revision
 	return step
 }
@@ -176,7 +174,7 @@ func nodesFit(n int) string {
 	return fmt.Sprintf("%d registered nodes fit", n)
 }
 
-// equalsTarget compares what rule 4 names: state, version, minimum, digest.
+// equalsTarget compares what KeepTarget asks: state, version, minimum, digest.
 func (s Status) equalsTarget(local Local) bool {
 	t := Target(s, local)
 	return s.State == t.State && s.Version == t.Version && s.MinCompatible == t.MinCompatible && s.Digest == t.Digest
@@ -204,12 +202,12 @@ func (in Input) removals() bool {
 }
 
 // survey asks for the mark.
-func (in Input) survey(rule, message string) Step {
+func (in Input) survey(rule Rule, message string) Step {
 	return Step{Kind: StepSurvey, Rule: rule, Message: message, Work: Work{Beside: in.beside()}}
 }
 
 // reconcile keeps the objects at a content that is there already.
-func (in Input) reconcile(rule string, c Content, message string) Step {
+func (in Input) reconcile(rule Rule, c Content, message string) Step {
 	return Step{
 		Kind: StepReconcile, Rule: rule, Message: message,
 		Work: Work{Content: c, Removals: in.removals(), LeaderEpoch: in.Local.Epoch, Beside: in.beside()},
@@ -218,7 +216,7 @@ func (in Input) reconcile(rule string, c Content, message string) Step {
 
 // change brings the objects to a content. DONE follows, so nothing may land
 // after its last list that is not of this content (6.4).
-func (in Input) change(rule string, c Content, message string) Step {
+func (in Input) change(rule Rule, c Content, message string) Step {
 	if in.Progress.Past == PastUndrained {
 		message += fmt.Sprintf("; the leader before may have requests under way, so this is done %.0f s after the election at the earliest", DrainTime.Seconds())
 	}
@@ -235,7 +233,7 @@ func (in Input) beside() Content {
 	return in.Status.Status.covers()
 }
 
-func (in Input) write(rule string, s Status, message string) Step {
+func (in Input) write(rule Rule, s Status, message string) Step {
 	return Step{
 		Kind: StepWrite, Rule: rule, Message: message, Status: s,
 		Guard: Guard{Epoch: in.Local.Epoch, StatusRevision: in.Status.Revision},

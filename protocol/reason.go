@@ -46,7 +46,7 @@ const (
 	// its owner, if alive, writes it again.
 	RecordCorrupt Reason = "RecordCorrupt"
 	// NewerRelease: a record of a release above the leader's, while the
-	// objects are that release's (4.5 rule 2).
+	// objects are that release's (HoldForNewer).
 	NewerRelease Reason = "NewerRelease"
 	// NewerAlive: a newer controller is alive and should lead (4.4).
 	NewerAlive Reason = "NewerAlive"

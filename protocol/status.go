@@ -103,7 +103,7 @@ func Target(now Status, local Local) Status {
 
 // Restrict returns the intersection of what now admits and what the local
 // content needs: it admits only nodes that fit the state before and the state
-// after (4.5 rule 6). What it tells of the content stays as it is.
+// after (WaitForNodes). What it tells of the content stays as it is.
 func Restrict(now Status, local Local) Status {
 	out := now
 	out.State = Working
@@ -133,7 +133,7 @@ func (s Status) covers() Content {
 
 // Rebuild returns a status that excludes no more than any status since the
 // mark was last written: WORKING, the lowest release and the highest
-// minApiserverRelease of all content that may be present (4.5 rule 7). The
+// minApiserverRelease of all content that may be present (RebuildStatus). The
 // mark must have entries.
 func Rebuild(mark Mark, local Local) Status {
 	newest := mark.newest()

@@ -84,7 +84,7 @@ type Work struct {
 // and to explain it.
 type Step struct {
 	Kind     StepKind
-	Rule     string    // the rule of DESIGN that fired, like "4.5 rule 6"
+	Rule     Rule      // that decided
 	Message  string    // one sentence for people
 	Reason   Reason    // of StepResign
 	Withdraw bool      // of StepResign

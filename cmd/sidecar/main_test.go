@@ -145,7 +145,7 @@ func ready() httpapi.Snapshot {
 	s := awaits()
 	s.Fleet.Records = s.Fleet.Records[:1]
 	s.Status.Status.State, s.Status.Status.Version = protocol.Done, release(1, 1, 0)
-	s.Election.Step = protocol.Step{Kind: protocol.StepHold, Rule: "4.5 rule 4", Message: "the objects are as the bundle wants them"}
+	s.Election.Step = protocol.Step{Kind: protocol.StepHold, Rule: protocol.KeepTarget, Message: "the objects are as the bundle wants them"}
 	s.Reconcile = httpapi.Reconcile{
 		Running: true, LastSuccess: noon.Add(-time.Minute), Objects: httpapi.Objects{Desired: 12, Applied: 2, Unchanged: 10, Pruned: 1},
 		Drift: httpapi.Drift{Repairs: 3, LastRepair: noon.Add(-5 * time.Second)},
@@ -181,7 +181,7 @@ func awaits() httpapi.Snapshot {
 		}},
 		Election: httpapi.Election{
 			State: protocol.Leading, Leader: "cp-1", Epoch: 30, Eligibility: protocol.Eligibility{Eligible: true},
-			Step: protocol.Step{Kind: protocol.StepAwait, Rule: "4.5 rule 6", Message: "2 registered nodes do not fit", Blockers: []protocol.Blocker{
+			Step: protocol.Step{Kind: protocol.StepAwait, Rule: protocol.WaitForNodes, Message: "2 registered nodes do not fit", Blockers: []protocol.Blocker{
 				{Node: "cp-2", Release: protocol.Release{Major: 1}, Reason: protocol.ReleaseTooOld, Message: "runs release 1.0.0; upgrade it"},
 				{Node: "cp-3", Reason: protocol.RecordCorrupt, Message: "sidecar node remove cp-3"},
 			}},

@@ -55,7 +55,7 @@ func newCounts() counts {
 func (c *counts) step(s *protocol.Step) { c.steps[stepKind{s.Rule, s.Kind}]++ }
 
 type stepKind struct {
-	rule string
+	rule protocol.Rule
 	kind protocol.StepKind
 }
 

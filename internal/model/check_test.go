@@ -196,20 +196,20 @@ func wantReached(t *testing.T, c counts) {
 	t.Helper()
 	t.Log("\n" + c.String())
 	for _, want := range []stepKind{
-		{"4.5 rule 1", protocol.StepResign},
-		{"4.5 rule 2", protocol.StepHold},
-		{"4.5 rule 3", protocol.StepReconcile},
-		{"4.5 rule 3", protocol.StepWrite},
-		{"4.5 rule 4", protocol.StepWrite},
-		{"4.5 rule 4", protocol.StepReconcile},
-		{"4.5 rule 4", protocol.StepHold},
-		{"4.5 rule 5", protocol.StepSurvey},
-		{"4.5 rule 5", protocol.StepReconcile},
-		{"4.5 rule 5", protocol.StepWrite},
-		{"4.5 rule 6", protocol.StepAwait},
-		{"4.5 rule 6", protocol.StepWrite},
-		{"4.5 rule 7", protocol.StepSurvey},
-		{"4.5 rule 7", protocol.StepWrite},
+		{protocol.ResignToNewer, protocol.StepResign},
+		{protocol.HoldForNewer, protocol.StepHold},
+		{protocol.FirstReconciliation, protocol.StepReconcile},
+		{protocol.FirstReconciliation, protocol.StepWrite},
+		{protocol.KeepTarget, protocol.StepWrite},
+		{protocol.KeepTarget, protocol.StepReconcile},
+		{protocol.KeepTarget, protocol.StepHold},
+		{protocol.ApplyContent, protocol.StepSurvey},
+		{protocol.ApplyContent, protocol.StepReconcile},
+		{protocol.ApplyContent, protocol.StepWrite},
+		{protocol.WaitForNodes, protocol.StepAwait},
+		{protocol.WaitForNodes, protocol.StepWrite},
+		{protocol.RebuildStatus, protocol.StepSurvey},
+		{protocol.RebuildStatus, protocol.StepWrite},
 	} {
 		if c.steps[want] == 0 {
 			t.Errorf("%s %s never fired", want.rule, want.kind)

@@ -170,7 +170,7 @@ func DoneIsDone(t *turn) string {
 
 // NoFight says: between two changes of content an object is written only to reach
 // that content, and no leader decides to take content back while a node of a
-// newer release is registered (4.5 rule 2).
+// newer release is registered (HoldForNewer).
 func NoFight(t *turn) string {
 	if t.event.takesBack {
 		return "a leader takes newer content back while a newer node is registered"

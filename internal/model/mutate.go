@@ -33,7 +33,7 @@ func (c *Config) mutated(w *World, in protocol.Input) protocol.Step {
 
 func (c *Config) mutatedStep(in protocol.Input, step protocol.Step) protocol.Step {
 	now := in.Status.Status
-	if !c.holds(Intersection) && step.Rule == "4.5 rule 6" && step.Kind == protocol.StepWrite {
+	if !c.holds(Intersection) && step.Rule == protocol.WaitForNodes && step.Kind == protocol.StepWrite {
 		step.Status.Version, step.Status.MinCompatible = in.Local.Version, in.Local.Constraints.MinApiserver
 	}
 	if !c.holds(NewContentEpoch) && now.ContentRelease == in.Local.Version.Release && now.ContentEpoch != 0 {

@@ -130,7 +130,7 @@ func mutations() []mutation {
 			two(NewerRegistered, 1, 1), 0,
 		},
 		{
-			"blockers-both-ways", "A node that needs a newer reconciler than the leader is a blocker as much as one that is too old (rule 2 holds most such leaders back already).",
+			"blockers-both-ways", "A node that needs a newer reconciler than the leader is a blocker as much as one that is too old (HoldForNewer holds most such leaders back already).",
 			two(TwoWays|NewerRegistered, 2, 1).asking("GuardHeld"), NewerRegistered,
 		},
 		{

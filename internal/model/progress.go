@@ -80,7 +80,7 @@ func (t *turn) atRest() string {
 		}
 		step := t.next(l)
 		if len(step.Blockers) > 0 {
-			t.count.rested["with blockers named, "+step.Rule]++
+			t.count.rested["with blockers named, "+string(step.Rule)]++
 			return ""
 		}
 		if own := t.cfg.releaseOf(t.w.nodes[lead.node].run); own != newest {

@@ -17,7 +17,7 @@ func TestProgress2Nodes2Releases1Fault(t *testing.T) {
 	}
 	sum := each(t, cfgs, CheckProgress)
 	t.Logf("%s\n%s", sum, &sum.counts)
-	if sum.counts.rested["complete"] == 0 || sum.counts.rested["with blockers named, 4.5 rule 6"] == 0 {
+	if sum.counts.rested["complete"] == 0 || sum.counts.rested["with blockers named, WaitForNodes"] == 0 {
 		t.Error("the search never saw an upgrade complete, or never one that is held")
 	}
 }
@@ -42,7 +42,7 @@ func TestProgressOfEveryWayThrough3Releases(t *testing.T) {
 	}
 	sum := each(t, cfgs, CheckProgress)
 	t.Logf("%s\n%s", sum, &sum.counts)
-	for _, want := range []string{"complete", "with blockers named, 4.5 rule 2", "with blockers named, 4.5 rule 6"} {
+	for _, want := range []string{"complete", "with blockers named, HoldForNewer", "with blockers named, WaitForNodes"} {
 		if sum.counts.rested[want] == 0 {
 			t.Errorf("no run rested %s", want)
 		}
@@ -62,7 +62,7 @@ func TestProgressOfNodesThatExpire(t *testing.T) {
 	}
 	sum := each(t, cfgs, CheckProgress)
 	t.Logf("%s\n%s", sum, &sum.counts)
-	if n := sum.counts.rested["with blockers named, 4.5 rule 2"]; n != 0 {
+	if n := sum.counts.rested["with blockers named, HoldForNewer"]; n != 0 {
 		t.Errorf("%d runs rest while a node of a newer release is named, which must be gone", n)
 	}
 }

@@ -7,13 +7,13 @@ type Rule uint32
 // The rules.
 const (
 	RegisterFirst     Rule = 1 << iota // a gate reads the status only once it is registered (4.2)
-	NodesGuard                         // a restriction is committed only if no record was modified (4.5 rule 6)
+	NodesGuard                         // a restriction is committed only if no record was modified (WaitForNodes)
 	Snapshot                           // leaders decide from a snapshot, not from what a watch has seen (4.3)
 	LeaderGuard                        // a status is committed only while the leader's key stands (4.5)
 	Confirmed                          // a leader's snapshot confirms its leadership (4.6)
-	Intersection                       // a restricted status fits before and after (4.5 rule 6)
+	Intersection                       // a restricted status fits before and after (WaitForNodes)
 	Preconditions                      // requests to the API carry UID and resourceVersion, and newer stamps are left alone (6.4)
-	LostStatus                         // a status that is gone is not taken for a new cluster (4.5 rule 7)
+	LostStatus                         // a status that is gone is not taken for a new cluster (RebuildStatus)
 	FirstDone                          // a mark says whether the first reconciliation was ever finished (6.4)
 	NewContentEpoch                    // other content of the same release gets another content epoch (6.4)
 	DrainWait                          // DONE waits until requests of former leaders can no longer land (6.4)
@@ -22,8 +22,8 @@ const (
 	StatusServes                       // a mark that is made anew beside a status names what the status covers, not what the stamps say
 	StatusIsDone                       // a mark that is made while there is a status has firstDone (6.4)
 	EpochTaken                         // a content epoch that the mark gives to other content is not used, but a higher one
-	NewerRegistered                    // newer content stays while a newer node is registered (4.5 rule 2)
-	TwoWays                            // nodes that need a newer reconciler are blockers, too (4.5 rule 6)
+	NewerRegistered                    // newer content stays while a newer node is registered (HoldForNewer)
+	TwoWays                            // nodes that need a newer reconciler are blockers, too (WaitForNodes)
 	MarkFirst                          // the mark names a content before its first object is written (6.4)
 	RegisteredBlock                    // blockers count while they are registered, not while they are alive (4.3)
 	KeysExpire                         // the key of a dead leader goes with its lease (4.6)

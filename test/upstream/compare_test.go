@@ -50,7 +50,7 @@ func TestCompare_nothingThere(t *testing.T) {
 // Relied on, and known: the guard of a restriction compares the mod revisions of
 // all node records at once. It has to hold for each of them. A record that was
 // deleted does not show, and need not, for who is gone blocks nobody; so the guard
-// cannot prove that nobody left (status/store.go, Write; DESIGN 4.5 rule 6).
+// cannot prove that nobody left (status/store.go, Write; docs/protocol.md#rule-wait-for-nodes).
 func TestCompare_range(t *testing.T) {
 	r := newRig(t)
 	r.put("/nodes/a", "")

@@ -10,10 +10,10 @@
 // and 6.3:
 //
 //	1.0.0     M 0.9.0, A 0.9.0  the first status is written when all objects are there
-//	1.1.0     M 1.0.0, A 1.0.0  nobody registered is below 1.0.0: rule 6 restricts at once
-//	                            and rule 5 follows, as soon as one node of 1.1.0 leads. What
+//	1.1.0     M 1.0.0, A 1.0.0  nobody registered is below 1.0.0: WaitForNodes restricts at once
+//	                            and ApplyContent follows, as soon as one node of 1.1.0 leads. What
 //	                            the bundle dropped goes when the last node has moved.
-//	1.2.0     M 1.1.0, A 1.2.0  the status admits nodes of 1.1.0 and may no longer: rule 6
+//	1.2.0     M 1.1.0, A 1.2.0  the status admits nodes of 1.1.0 and may no longer: WaitForNodes
 //	                            waits for each of them. Meanwhile nodes of 1.2.0 are ready,
 //	                            for the objects of 1.1.0 are enough for them.
 //

@@ -1,0 +1,89 @@
+package repotest
+
+import (
+	"go/ast"
+	"go/token"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestRulesHaveOneOrder: rules.go, the table of doc.go and the table of the page
+// list the leader's rules in one order. That Next evaluates them in it is a test
+// of protocol.
+func TestRulesHaveOneOrder(t *testing.T) {
+	rules := ruleConstants(t)
+	if len(rules) < 10 {
+		t.Fatalf("got %d rules: this test no longer understands rules.go", len(rules))
+	}
+	doc := columns(t, "protocol/doc.go", `(?m)^//\t([A-Z]\w+) {2,}\S.* {2,}\S.*$`, rules)
+	if !slices.Equal(rules, doc) {
+		t.Errorf("protocol/doc.go lists %v\nrules.go %v", doc, rules)
+	}
+	page := columns(t, "docs/protocol.md", "(?m)^\\| [0-9]+ \\| .*?`([A-Za-z]+)`", rules)
+	if !slices.Equal(rules, page) {
+		t.Errorf("docs/protocol.md lists %v\nrules.go %v", page, rules)
+	}
+}
+
+// TestEveryRuleHasAnAnchor: the comment of each rule cites its own anchor, which
+// the page has.
+func TestEveryRuleHasAnAnchor(t *testing.T) {
+	known := anchors(read(t, "docs/protocol.md"))
+	specs := ruleSpecs(t)
+	for _, rule := range ruleConstants(t) {
+		anchor := "rule-" + kebab(rule)
+		if !slices.Contains(known, anchor) {
+			t.Errorf("docs/protocol.md has no anchor %s", anchor)
+		}
+		if !strings.Contains(specs[rule].Doc.Text(), "docs/protocol.md#"+anchor+")") {
+			t.Errorf("protocol/rules.go: the comment of %s does not cite docs/protocol.md#%s", rule, anchor)
+		}
+	}
+}
+
+// columns returns what a pattern finds in a file, without what is no rule.
+func columns(t *testing.T, file, pattern string, rules []string) []string {
+	t.Helper()
+	var out []string
+	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(read(t, file), -1) {
+		if slices.Contains(rules, m[1]) {
+			out = append(out, m[1])
+		}
+	}
+	return out
+}
+
+// ruleConstants returns the constants of type Rule, in the order of the source.
+func ruleConstants(t *testing.T) []string {
+	t.Helper()
+	specs := ruleSpecs(t)
+	return slices.DeleteFunc(constants(parse(t, "protocol/rules.go").file), func(name string) bool { return specs[name] == nil })
+}
+
+func ruleSpecs(t *testing.T) map[string]*ast.ValueSpec {
+	t.Helper()
+	out := map[string]*ast.ValueSpec{}
+	ast.Inspect(parse(t, "protocol/rules.go").file, func(n ast.Node) bool {
+		gen, ok := n.(*ast.GenDecl)
+		if !ok || gen.Tok != token.CONST {
+			return true
+		}
+		for _, spec := range gen.Specs {
+			v := spec.(*ast.ValueSpec)
+			if typ, isIdent := v.Type.(*ast.Ident); isIdent && typ.Name == "Rule" {
+				out[v.Names[0].Name] = v
+			}
+		}
+		return false
+	})
+	return out
+}
+
+var capital = regexp.MustCompile(`([a-z])([A-Z])`)
+
+// kebab turns WaitForNodes into wait-for-nodes.
+func kebab(name string) string {
+	return strings.ToLower(capital.ReplaceAllString(name, "$1-$2"))
+}

@@ -1,0 +1,52 @@
+package protocol
+
+import "fmt"
+
+// Eligibility says whether a sidecar may campaign, and why not
+// (docs/protocol.md#eligibility).
+type Eligibility struct {
+	Eligible bool
+	Reason   Reason // empty while eligible
+	Message  string // empty while eligible
+}
+
+// Eligible decides whether local may campaign: its record is registered and has
+// the controller role, and no controller of a newer release is alive. Several
+// reasons may apply; the one that is likely to last longest is given. Only
+// people give a role back, a newer controller stays for as long as an upgrade
+// takes, and a sidecar writes its record by itself.
+func Eligible(f Fleet, local Local) Eligibility {
+	own, found := f.Record(local.ID)
+	if found && !own.Counts() {
+		return Eligibility{Reason: NotController, Message: "this node does not have the role kubernetes_controller"}
+	}
+	if newer, alive := NewestAlive(f, local.Version.Release); alive {
+		return Eligibility{Reason: NewerAlive, Message: fmt.Sprintf("%s of release %s is alive and should lead", newer.ID, newer.Node.Version.Release)}
+	}
+	if !found || own.Problem != "" || own.Node.Version != local.Version {
+		return Eligibility{Reason: NotRegistered, Message: "this node's record does not match what it runs yet"}
+	}
+	return Eligibility{Eligible: true}
+}
+
+// NewestAlive returns the record of the newest controller that is above own,
+// alive and has not withdrawn. While there is one, own may not campaign.
+func NewestAlive(f Fleet, own Release) (Record, bool) {
+	var newest Record
+	found := false
+	for _, r := range f.Records {
+		if !r.mayLead() || !own.Less(r.Node.Version.Release) {
+			continue
+		}
+		if !found || newest.Node.Version.Release.Less(r.Node.Version.Release) {
+			newest, found = r, true
+		}
+	}
+	return newest, found
+}
+
+// mayLead reports whether other sidecars must make way for this record if it is
+// newer.
+func (r Record) mayLead() bool {
+	return r.Problem == "" && r.Node.Roles.Controller && r.Alive && r.Presence.Election != Withdrawn
+}
