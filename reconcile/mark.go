@@ -143,11 +143,11 @@ func (r record) mark(highest int64) protocol.Mark {
 // madeAnew is the record of a parent that was deleted or damaged. Beside a status
 // it is what the status covers, which is all that can be there. Without one the
 // stamps have to serve.
-func madeAnew(f found, work protocol.Work) record {
+func madeAnew(stamps []stamp, work protocol.Work) record {
 	if work.Beside != (protocol.Content{}) {
 		return record{firstDone: true, entries: []protocol.Content{work.Beside}}
 	}
-	return fromStamps(stampsOf(f.live))
+	return fromStamps(stamps)
 }
 
 // fromStamps rebuilds a record from what the objects say. Objects that were once

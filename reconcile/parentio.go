@@ -75,4 +75,3 @@ func (a api) tryParent(ctx context.Context, p parent, want *kube.Object) (writte
 	})
 	return written, err
 }
-

@@ -99,7 +99,7 @@ func (p *pass) turn(ctx context.Context, looked time.Time) (more bool, err error
 	if err := p.founded(); err != nil {
 		return false, err
 	}
-	if !p.begun && needsStamps(p.parent, p.found, p.work) {
+	if !p.begun && needsStamps(p.parent, p.found.stampsFor(p.parent), p.work) {
 		if err := p.rest(ctx, looked); err != nil {
 			return false, err
 		}
@@ -125,7 +125,7 @@ func (p *pass) record() record {
 	if p.parent.known {
 		return p.parent.record
 	}
-	return madeAnew(p.found, p.work)
+	return madeAnew(stampsOf(p.found.live), p.work)
 }
 
 // round does the next thing, and reports whether it did something: then what is

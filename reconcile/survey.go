@@ -21,11 +21,13 @@ func (r *Reconciler) Survey(ctx context.Context, work protocol.Work, quiet time.
 		if err != nil {
 			return protocol.Mark{}, fmt.Errorf("survey: %w", err)
 		}
-		if !needsStamps(p, f, work) {
-			return judgeMark(p, f, work), nil
+		stamps := f.stampsFor(p)
+		mark := judgeMark(p, stamps, highestEpoch(f.live), work)
+		if !needsStamps(p, stamps, work) {
+			return mark, nil
 		}
 		if again, err := a.awaitQuiet(ctx, looked); err != nil || !again {
-			return judgeMark(p, f, work), err
+			return mark, err
 		}
 	}
 }
@@ -60,17 +62,25 @@ func (r *Reconciler) surveyOnce(ctx context.Context, a api) (parent, found, erro
 
 // needsStamps reports whether nothing but the stamps on the objects tells what
 // is there.
-func needsStamps(p parent, f found, work protocol.Work) bool {
-	return !p.known && work.Beside == (protocol.Content{}) && len(stampsOf(f.live)) > 0
+func needsStamps(p parent, stamps []stamp, work protocol.Work) bool {
+	return !p.known && work.Beside == (protocol.Content{}) && len(stamps) > 0
+}
+
+// stampsFor returns the stamps on the objects where the parent has no mark that
+// can be decoded. Otherwise the mark has all contents, and nil is enough.
+func (f found) stampsFor(p parent) []stamp {
+	if p.known {
+		return nil
+	}
+	return stampsOf(f.live)
 }
 
 // judgeMark is what the parent, the status and the stamps come to.
-func judgeMark(p parent, f found, work protocol.Work) protocol.Mark {
-	highest := highestEpoch(f.live)
+func judgeMark(p parent, stamps []stamp, highest int64, work protocol.Work) protocol.Mark {
 	if p.known {
 		return p.record.mark(highest)
 	}
-	anew := madeAnew(f, work)
+	anew := madeAnew(stamps, work)
 	if len(anew.entries) == 0 {
 		// Neither a mark nor anything that ever bore one. An epoch without the
 		// rest of its stamp still counts, so that nothing is locked out.
