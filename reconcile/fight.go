@@ -101,6 +101,12 @@ func (qs quarrels) notBefore(k key) time.Time {
 	return time.Time{}
 }
 
+// contested reports whether an object is in a fight.
+func (qs quarrels) contested(k key) bool {
+	q, found := qs[k]
+	return found && q.pause > 0
+}
+
 // settle forgets what is over, and returns when there may be more of it; zero:
 // never.
 func (qs quarrels) settle(now time.Time) (next time.Time) {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/lockstep-dev/lockstep/internal/kube"
 )
 
 func TestQuarrel(t *testing.T) {
@@ -62,30 +64,38 @@ func TestQuarrel(t *testing.T) {
 }
 
 // A pass leaves an object in a fight to Keep, unless Keep would ask for a pass.
-func TestLeave(t *testing.T) {
+func TestMakePlan_contested(t *testing.T) {
 	k := driftKept(t)
-	namespace := k.want
-	namespace.key = key{GroupKind: schema.GroupKind{Kind: "Namespace"}, name: "x"}
-	form, content := k.want.form, stamp{epoch: 3}
+	definition := k.want
+	definition.gvk = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
+	definition.key = key{GroupKind: definition.gvk.GroupKind(), name: "x"}
+	form := k.want.form
 	for _, tt := range []struct {
 		name string
-		change
-		want bool
+		want wanted
+		live *kube.Object
+		left bool
 	}{
-		{"edited", change{wanted: k.want, live: metadataOf(t, "u", "11", "3", form, managed(less)), stamp: content}, true},
-		{"edited, and brought by older content", change{wanted: k.want, live: metadataOf(t, "u", "11", "2", form, managed(less)), stamp: stamp{epoch: 2}}, true},
-		{"deleted", change{wanted: k.want, stamp: content}, true},
-		{"of another form", change{wanted: k.want, live: metadataOf(t, "u", "11", "2", "other", managed(less)), stamp: content}, false},
-		{"a garbage epoch", change{wanted: k.want, live: metadataOf(t, "u", "11", "9007199254740992", form, managed(less)), stamp: content}, false},
-		{"a definition, deleted", change{wanted: namespace, stamp: content}, false},
-		{"a definition, edited", change{wanted: namespace, live: metadataOf(t, "u", "11", "3", form, managed(less)), stamp: content}, true},
+		{"edited", k.want, metadataOf(t, "u", "11", "3", form, managed(less)), true},
+		{"edited, and brought by older content", k.want, metadataOf(t, "u", "11", "2", form, managed(less)), true},
+		{"deleted", k.want, nil, true},
+		{"of another form", k.want, metadataOf(t, "u", "11", "2", "other", managed(less)), false},
+		{"a garbage epoch", k.want, metadataOf(t, "u", "11", "9007199254740992", form, managed(less)), false},
+		{"a definition, deleted", definition, nil, false},
+		{"a definition, edited", definition, metadataOf(t, "u", "11", "3", form, managed(less)), true},
 	} {
-		qs := quarrels{tt.wanted.key: {pause: time.Second}}
-		p := plan{changes: map[Wave][]change{WaveObjects: {tt.change}}}
-		if left := p.leave(qs); left[tt.wanted.key] != tt.want || p.empty() != tt.want {
-			t.Errorf("%s: got left %t, %d still to be done; want left %t", tt.name, left[tt.wanted.key], len(p.changes[WaveObjects]), tt.want)
+		w := world{
+			content: content(release(1, 0, 0), 3), wanted: []wanted{tt.want},
+			kinds: kindTable{tt.want.gvk: {served: true, resource: kube.Resource{GroupVersionKind: tt.want.gvk, Namespaced: tt.want.key.namespace != ""}}},
 		}
-		if left := p.leave(quarrels{}); len(left) > 0 {
+		if tt.live != nil {
+			w.live = map[schema.GroupVersionKind]map[key]*kube.Object{tt.want.gvk: {tt.want.key: tt.live}}
+		}
+		fights := quarrels{tt.want.key: {pause: time.Second}}
+		if p := makePlan(w, fights.contested); p.contested[tt.want.key] != tt.left || p.empty() != tt.left {
+			t.Errorf("%s: got left %t, empty %t; want left %t", tt.name, p.contested[tt.want.key], p.empty(), tt.left)
+		}
+		if p := makePlan(w, nil); len(p.contested) > 0 || p.empty() {
 			t.Errorf("%s: left without a fight", tt.name)
 		}
 	}

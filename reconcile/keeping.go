@@ -31,7 +31,7 @@ func (p *pass) left() *keeping {
 	}
 	for _, w := range p.wanted {
 		live, in := p.found.live[w.gvk][w.key], p.plan.inPlace[w.key]
-		if p.contested[w.key] {
+		if p.plan.contested[w.key] {
 			out.objects[w.key] = p.quarrelled(w, live)
 			continue
 		}

@@ -91,17 +91,22 @@ func (p *pass) lookInto(ctx context.Context, d depth) (err error) {
 	return nil
 }
 
+// contested says which objects are left to Keep: those in a fight, where content
+// is only kept.
+func (p *pass) contested() func(key) bool {
+	if p.work.Wait {
+		return nil
+	}
+	return p.rec.quarrels.contested
+}
+
 // decide makes the plans from what was found. What is assumed was not looked for.
 func (p *pass) decide(known, assumed map[key]accepted) {
 	p.highest = max(highestEpoch(p.found.live), p.record().highestEpoch())
 	p.plan = makePlan(world{
 		set: p.rec.set, content: p.work.Content, wanted: p.wanted, kinds: p.found.kinds, live: p.found.live,
 		accepted: known, assumed: assumed, failed: p.failed,
-	})
-	p.contested = nil
-	if !p.work.Wait {
-		p.contested = p.plan.leave(p.rec.quarrels)
-	}
+	}, p.contested())
 	p.rec.accept(p.plan.inPlace)
 	p.prune = makePruneSet(pruneInput{
 		wanted: p.wanted, kinds: p.found.kinds, live: p.found.live, allowMass: p.rec.cfg.AllowMassPrune,

@@ -32,12 +32,9 @@ type pass struct {
 	bundle *bundle.Bundle
 	wanted []wanted
 
-	parent parent
-	found  found
-	plan   plan
-	// contested are objects in a fight: where content is only kept, they are left
-	// to Keep, which slows down what it does about them.
-	contested map[key]bool
+	parent    parent
+	found     found
+	plan      plan
 	prune     pruneSet
 	begun     bool  // the parent names this content and leader, and all kinds
 	awaited   bool  // for kinds, once in a pass

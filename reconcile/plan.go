@@ -163,6 +163,9 @@ type plan struct {
 	changes  map[Wave][]change
 	problems map[key]string // objects that cannot be applied as things are
 	inPlace  map[key]accepted
+	// contested are objects in a fight that a repair would bring back. They are
+	// left to Keep, which makes pauses between repairs.
+	contested map[key]bool
 }
 
 // empty reports whether all objects are as they should be, but for those that
@@ -174,22 +177,6 @@ func (p plan) empty() bool {
 		}
 	}
 	return true
-}
-
-// leave takes the objects out of the plan that are in a fight, and returns them.
-// Nothing new has to get there, and Keep can put them back by itself.
-func (p plan) leave(qs quarrels) map[key]bool {
-	out := map[key]bool{}
-	for wave, changes := range p.changes {
-		p.changes[wave] = slices.DeleteFunc(changes, func(c change) bool {
-			if q, found := qs[c.wanted.key]; !found || q.pause == 0 || !c.isRepair() {
-				return false
-			}
-			out[c.wanted.key] = true
-			return true
-		})
-	}
-	return out
 }
 
 // isRepair reports whether the object was deleted or edited since it was brought
@@ -225,9 +212,12 @@ func bearsForm(want wanted, live *kube.Object) bool {
 	return whole && live.GetAnnotations()[bundle.AnnotationForm] == want.form
 }
 
-// makePlan decides for each wanted object what it needs. It is pure.
-func makePlan(w world) plan {
-	out := plan{changes: map[Wave][]change{}, problems: map[key]string{}, inPlace: map[key]accepted{}}
+// makePlan decides for each wanted object what it needs. It is pure. contested
+// reports whether Keep is to repair an object instead; nil: none.
+func makePlan(w world, contested func(key) bool) plan {
+	out := plan{
+		changes: map[Wave][]change{}, problems: map[key]string{}, inPlace: map[key]accepted{}, contested: map[key]bool{},
+	}
 	for _, want := range w.wanted {
 		if why, failed := w.failed[want.key]; failed {
 			out.problems[want.key] = why
@@ -254,7 +244,12 @@ func makePlan(w world) plan {
 			out.inPlace[want.key] = acceptedAs(want, live)
 			continue
 		}
-		out.changes[want.wave] = append(out.changes[want.wave], change{wanted: want, resource: r, live: live, stamp: s})
+		c := change{wanted: want, resource: r, live: live, stamp: s}
+		if contested != nil && contested(want.key) && c.isRepair() {
+			out.contested[want.key] = true
+			continue
+		}
+		out.changes[want.wave] = append(out.changes[want.wave], c)
 	}
 	return out
 }

@@ -120,7 +120,7 @@ func TestMakePlan(t *testing.T) {
 		content: c, wanted: objects, kinds: served(thing),
 		live:   liveSet(live(objects[0], stampOf(c), nil)),
 		failed: map[key]string{objects[1].key: "refused"},
-	})
+	}, nil)
 	if len(p.inPlace) != 1 || len(p.changes[WaveObjects]) != 1 || p.changes[WaveObjects][0].wanted.key.name != "c" {
 		t.Errorf("got %+v, want a in place and c to be created", p)
 	}
@@ -134,7 +134,7 @@ func TestMakePlan(t *testing.T) {
 		"does not know the kind": {thing: {}},
 		"no list":                {thing: {err: errors.New("no list")}},
 	} {
-		p := makePlan(world{content: c, wanted: objects[:1], kinds: kinds})
+		p := makePlan(world{content: c, wanted: objects[:1], kinds: kinds}, nil)
 		if !p.empty() || !strings.Contains(p.problems[objects[0].key], name) {
 			t.Errorf("got %+v, want the problem %q", p, name)
 		}

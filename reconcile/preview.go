@@ -155,7 +155,7 @@ func (p previewer) run(ctx context.Context, b *bundle.Bundle) (Preview, error) {
 		// Above all that is there, or the fence would refuse it.
 		Epoch: 1 + max(highestEpoch(f.live), parent.record.highestEpoch()),
 	}
-	plan := makePlan(world{set: p.rec.set, content: p.content, wanted: p.wanted, kinds: f.kinds, live: f.live})
+	plan := makePlan(world{set: p.rec.set, content: p.content, wanted: p.wanted, kinds: f.kinds, live: f.live}, nil)
 	out := Preview{PruneImmediately: b.PruneImmediately}
 	if out.Objects, err = p.objects(ctx, f, plan); err != nil {
 		return Preview{}, err
