@@ -139,7 +139,7 @@ func (a *applier) turn(ctx context.Context) (result, error) {
 	if a.live.GetDeletionTimestamp() != nil {
 		return result{}, errDeleting
 	}
-	s, needed := decide(a.wanted, a.live, a.content, accepted{})
+	s, needed := decide(a.wanted, a.live, a.content, placed{})
 	if !needed {
 		return a.landed(), nil
 	}

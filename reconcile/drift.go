@@ -18,15 +18,9 @@ import (
 // are the same, down to their times, nothing of ours was changed, however often
 // others write a status, or fields that no bundle names.
 
-// held is an object as it was when it was last known to be in place.
-type held struct {
-	uid     types.UID
-	version string
-	own     string // our entries of managedFields, as ownEntries prints them
-}
-
-func heldAs(live *kube.Object) held {
-	return held{uid: live.GetUID(), version: live.GetResourceVersion(), own: ownEntries(live)}
+// placedWithFields is placedAs with the fields that we own.
+func placedWithFields(live *kube.Object, form string) placed {
+	return placed{uid: live.GetUID(), version: live.GetResourceVersion(), form: form, own: ownEntries(live)}
 }
 
 // ownEntries prints our entries of managedFields in a form to be compared. It
@@ -73,24 +67,24 @@ type kept struct {
 	want   wanted        // of an object of the bundle or the fence
 	where  kube.Resource // where it is kept
 	parent bool          // it is the set's parent, and want is empty
-	held   held
+	placed placed
 
 	news *news // the newest that nothing was done about yet
 	busy bool  // a repair is under way
 }
 
-// stale reports whether n tells nothing that it.held does not know.
+// stale reports whether n tells nothing that it.placed does not know.
 func (it *kept) stale(n *news) bool {
 	version := n.version
 	if n.obj != nil {
 		version = n.obj.GetResourceVersion()
 	}
-	if n.gone && n.obj != nil && n.obj.GetUID() == it.held.uid {
+	if n.gone && n.obj != nil && n.obj.GetUID() == it.placed.uid {
 		return false
 	}
 	// The end of another object of its name is old where that was an earlier one,
 	// and not where it took the place of the one that was held.
-	return !newer(version, it.held.version)
+	return !newer(version, it.placed.version)
 }
 
 // newer reports whether a was written after b, two resource versions of one
@@ -122,7 +116,7 @@ func judgeNews(it *kept, n *news, epoch int64) finding {
 	switch {
 	case stamped.epoch > epoch:
 		return findBeyond // of a newer leader, or garbage: it has to be decided anew
-	case whole && n.obj.GetUID() == it.held.uid && ownEntries(n.obj) == it.held.own && metadataStands(it.want, n.obj):
+	case whole && n.obj.GetUID() == it.placed.uid && ownEntries(n.obj) == it.placed.own && metadataStands(it.want, n.obj):
 		return findAside
 	}
 	return findDrift

@@ -47,7 +47,7 @@ func driftKept(t *testing.T) *kept {
 		t.Fatal(err)
 	}
 	w := prepareObject(obj, hash, set{name: "s", namespace: "n"})
-	return &kept{key: w.key, want: w, held: heldAs(metadataOf(t, "u", "10", "3", w.form, managed(ours)))}
+	return &kept{key: w.key, want: w, placed: placedWithFields(metadataOf(t, "u", "10", "3", w.form, managed(ours)), w.form)}
 }
 
 func TestJudgeNews(t *testing.T) {
@@ -82,7 +82,7 @@ func TestJudgeNews(t *testing.T) {
 			t.Errorf("%s: got %d, want %d", tt.name, got, tt.want)
 		}
 	}
-	namespace := &kept{key: key{GroupKind: schema.GroupKind{Kind: "Namespace"}, name: "x"}, held: k.held}
+	namespace := &kept{key: key{GroupKind: schema.GroupKind{Kind: "Namespace"}, name: "x"}, placed: k.placed}
 	if got := judgeNews(namespace, &news{obj: metadataOf(t, "u", "11", "3", form, ""), gone: true}, 3); got != findBeyond {
 		t.Errorf("a namespace that is gone: got %d, want %d", got, findBeyond)
 	}
@@ -116,7 +116,7 @@ func TestJudgeParentNews(t *testing.T) {
 		obj.SetResourceVersion(version)
 		return obj
 	}
-	k := &kept{key: s.parentKey(), parent: true, held: heldAs(parentWith(r, "10"))}
+	k := &kept{key: s.parentKey(), parent: true, placed: placedWithFields(parentWith(r, "10"), "")}
 	annotated, unlabelled, garbage := parentWith(r, "11"), parentWith(r, "11"), parentWith(r, "11")
 	annotations := annotated.GetAnnotations()
 	annotations["their"] = "s"
@@ -144,7 +144,7 @@ func TestJudgeParentNews(t *testing.T) {
 }
 
 func TestBlame(t *testing.T) {
-	own := driftKept(t).held.own
+	own := driftKept(t).placed.own
 	for _, tt := range []struct {
 		name    string
 		entries string

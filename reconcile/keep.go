@@ -24,21 +24,21 @@ func (r *Reconciler) Keep(ctx context.Context, work protocol.Work, lease func() 
 		defer func() { r.turn <- struct{}{} }()
 	}
 	if r.passed != nil {
-		r.keeping, r.passed = r.passed.left(), nil
+		r.baseline, r.passed = r.passed.baseline(), nil
 	}
-	if b := r.cfg.Bundle.Get(); r.keeping == nil || r.keeping.content != work.Content || b == nil || b.Digest != work.Content.Digest {
+	if b := r.cfg.Bundle.Get(); r.baseline == nil || r.baseline.content != work.Content || b == nil || b.Digest != work.Content.Digest {
 		return protocol.Outcome{}, &DriftError{Reason: "no complete pass of this content has just been made"}
 	}
 	k := &keeper{
-		rec: r, keeping: r.keeping, lease: lease, messages: make(chan message),
+		rec: r, baseline: r.baseline, lease: lease, messages: make(chan message),
 		done: make(chan repair, r.cfg.Concurrency), // as many as there can be
 		open: map[*watched]bool{}, problems: map[*watched]string{},
 	}
 	err := k.run(ctx)
 	if _, due := errors.AsType[*DriftError](err); due {
-		// Not all that was heard is in r.keeping, and the leader may have been too
+		// Not all that was heard is in r.baseline, and the leader may have been too
 		// busy to hear of it: nothing but a pass helps.
-		r.keeping = nil
+		r.baseline = nil
 	}
 	k.open, k.problems = nil, nil
 	k.show()
@@ -48,7 +48,7 @@ func (r *Reconciler) Keep(ctx context.Context, work protocol.Work, lease func() 
 // keeper is one run of Keep. All of it belongs to one goroutine; the watches
 // and repairs, which have their own, send it messages.
 type keeper struct {
-	*keeping
+	*baseline
 	rec      *Reconciler
 	lease    func() time.Time
 	messages chan message
@@ -75,7 +75,7 @@ type repair struct {
 	object *kept
 	cause  *news
 	seen   time.Time // when the news were heard
-	before held
+	before placed
 	result result
 	err    error
 }
@@ -156,7 +156,7 @@ func (k *keeper) consider(o *kept) {
 	case findOld, findWaiting:
 		o.news = nil
 	case findAside:
-		o.held, o.news = heldAs(o.news.obj), nil
+		o.placed, o.news = placedWithFields(o.news.obj, o.want.form), nil
 	case findBeyond:
 		k.end = &DriftError{Reason: o.key.String() + " was changed in a way that needs one"}
 	case findDrift:
@@ -194,7 +194,7 @@ func (k *keeper) start(ctx context.Context, workers *sync.WaitGroup) time.Durati
 			}
 			return false
 		}
-		r := repair{object: o, cause: o.news, seen: now, before: o.held}
+		r := repair{object: o, cause: o.news, seen: now, before: o.placed}
 		o.news, o.busy = nil, true
 		k.running++
 		workers.Go(func() { k.done <- k.repair(ctx, r) })
@@ -249,10 +249,10 @@ func (k *keeper) took(r repair) {
 		}
 		return
 	case !o.parent:
-		k.rec.accept(map[key]accepted{o.key: acceptedAs(o.want, r.result.live)})
+		k.rec.accept(map[key]placed{o.key: placedAs(o.want, r.result.live)})
 		k.rec.metrics.wrote(r.result.verb)
 	}
-	o.held = heldAs(r.result.live)
+	o.placed = placedWithFields(r.result.live, o.want.form)
 	if r.result.verb != verbNone {
 		k.repaired(r)
 	}

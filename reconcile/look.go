@@ -48,8 +48,8 @@ const maxGuess = 32
 // guess reads nothing but the objects whose form is another than when they were
 // last in place, and takes it that the others are as they were. It reports
 // whether that was worth while.
-func (p *pass) guess(ctx context.Context, known map[key]accepted) (bool, error) {
-	assumed := map[key]accepted{}
+func (p *pass) guess(ctx context.Context, known map[key]placed) (bool, error) {
+	assumed := map[key]placed{}
 	var others []wanted
 	for _, w := range p.wanted {
 		if was, found := known[w.key]; found && was.form == w.form {
@@ -101,13 +101,13 @@ func (p *pass) contested() func(key) bool {
 }
 
 // decide makes the plans from what was found. What is assumed was not looked for.
-func (p *pass) decide(known, assumed map[key]accepted) {
+func (p *pass) decide(known, assumed map[key]placed) {
 	p.highest = max(highestEpoch(p.found.live), p.record().highestEpoch())
 	p.plan = makePlan(world{
 		set: p.rec.set, content: p.work.Content, wanted: p.wanted, kinds: p.found.kinds, live: p.found.live,
-		accepted: known, assumed: assumed, failed: p.failed,
+		placed: known, assumed: assumed, failed: p.failed,
 	}, p.contested())
-	p.rec.accept(p.plan.inPlace)
+	p.rec.accept(p.plan.placed)
 	p.prune = makePruneSet(pruneInput{
 		wanted: p.wanted, kinds: p.found.kinds, live: p.found.live, allowMass: p.rec.cfg.AllowMassPrune,
 	})

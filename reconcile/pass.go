@@ -182,7 +182,7 @@ func (p *pass) write(ctx context.Context, changes []change) error {
 // took notes what became of an object.
 func (p *pass) took(w wanted, res result) {
 	if res.failure == "" {
-		p.rec.accept(map[key]accepted{w.key: acceptedAs(w, res.live)})
+		p.rec.accept(map[key]placed{w.key: placedAs(w, res.live)})
 		p.rec.metrics.wrote(res.verb)
 	}
 	p.mu.Lock()

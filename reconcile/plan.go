@@ -125,29 +125,31 @@ func (w wanted) stamped(s stamp, r kube.Resource) *kube.Object {
 	return out
 }
 
-// accepted remembers an object that was in place: it compared well, or the
-// server had just taken our apply. While it is still that one, it is as wanted,
-// however much the server had normalized it, and no content is needed to know.
-type accepted struct {
+// placed is the version of an object that is known to be in place: it compared
+// equal to the wanted one, or the server had just accepted our apply. While the
+// object has this version it is as wanted, however much the server normalized
+// it, and its content does not have to be read.
+type placed struct {
 	uid     types.UID
 	version string
 	form    string
+	own     string // the fields that we own, as ownEntries prints them; empty: nothing compares them
 }
 
-func acceptedAs(w wanted, live *kube.Object) accepted {
-	return accepted{uid: live.GetUID(), version: live.GetResourceVersion(), form: w.form}
+func placedAs(w wanted, live *kube.Object) placed {
+	return placed{uid: live.GetUID(), version: live.GetResourceVersion(), form: w.form}
 }
 
 // world is what a plan is made from.
 type world struct {
-	set      set
-	content  protocol.Content
-	wanted   []wanted
-	kinds    kindTable
-	live     map[schema.GroupVersionKind]map[key]*kube.Object
-	accepted map[key]accepted
-	assumed  map[key]accepted // what was not read, for it was in place as it is wanted
-	failed   map[key]string   // what failed in this pass already: not tried twice
+	set     set
+	content protocol.Content
+	wanted  []wanted
+	kinds   kindTable
+	live    map[schema.GroupVersionKind]map[key]*kube.Object
+	placed  map[key]placed
+	assumed map[key]placed // what was not read, for it was in place as it is wanted
+	failed  map[key]string // what failed in this pass already: not tried twice
 }
 
 // change is one object that has to be written.
@@ -162,7 +164,7 @@ type change struct {
 type plan struct {
 	changes  map[Wave][]change
 	problems map[key]string // objects that cannot be applied as things are
-	inPlace  map[key]accepted
+	placed   map[key]placed
 	// contested are objects in a fight that a repair would bring back. They are
 	// left to Keep, which makes pauses between repairs.
 	contested map[key]bool
@@ -216,7 +218,7 @@ func bearsForm(want wanted, live *kube.Object) bool {
 // reports whether Keep is to repair an object instead; nil: none.
 func makePlan(w world, contested func(key) bool) plan {
 	out := plan{
-		changes: map[Wave][]change{}, problems: map[key]string{}, inPlace: map[key]accepted{}, contested: map[key]bool{},
+		changes: map[Wave][]change{}, problems: map[key]string{}, placed: map[key]placed{}, contested: map[key]bool{},
 	}
 	for _, want := range w.wanted {
 		if why, failed := w.failed[want.key]; failed {
@@ -224,7 +226,7 @@ func makePlan(w world, contested func(key) bool) plan {
 			continue
 		}
 		if was, known := w.assumed[want.key]; known {
-			out.inPlace[want.key] = was
+			out.placed[want.key] = was
 			continue
 		}
 		r, problem := w.kinds.resource(want)
@@ -239,9 +241,9 @@ func makePlan(w world, contested func(key) bool) plan {
 			continue
 		}
 		live := w.live[want.gvk][want.key]
-		s, needed := decide(want, live, w.content, w.accepted[want.key])
+		s, needed := decide(want, live, w.content, w.placed[want.key])
 		if !needed {
-			out.inPlace[want.key] = acceptedAs(want, live)
+			out.placed[want.key] = placedAs(want, live)
 			continue
 		}
 		c := change{wanted: want, resource: r, live: live, stamp: s}
@@ -255,7 +257,7 @@ func makePlan(w world, contested func(key) bool) plan {
 }
 
 // decide says whether want has to be written over live, and with which stamp.
-func decide(want wanted, live *kube.Object, c protocol.Content, known accepted) (stamp, bool) {
+func decide(want wanted, live *kube.Object, c protocol.Content, known placed) (stamp, bool) {
 	if !bearsForm(want, live) {
 		return stampOf(c), true
 	}
@@ -263,7 +265,7 @@ func decide(want wanted, live *kube.Object, c protocol.Content, known accepted) 
 	if s.epoch > c.Epoch { // one that is believed would have ended the pass
 		return stampOf(c), true
 	}
-	if known == acceptedAs(want, live) || inPlace(want.obj, live) {
+	if known == placedAs(want, live) || inPlace(want.obj, live) {
 		return s, false
 	}
 	// Somebody changed the object, or the server normalized it: the form is the

@@ -79,17 +79,17 @@ func TestDecide(t *testing.T) {
 		name   string
 		edit   func(*kube.Object)
 		absent bool
-		known  accepted
+		known  placed
 		needed bool
 		stamp  stamp
 	}{
 		{name: "missing: created with the new stamp", absent: true, needed: true, stamp: stampOf(c)},
 		{name: "as wanted: keeps its older stamp", stamp: older},
 		{name: "edited by others: put right with the stamp it had", edit: edited, needed: true, stamp: older},
-		{name: "edited, but the server took it like that", edit: edited, known: accepted{uid: "uid-a", version: "7", form: "FORM"}, stamp: older},
-		{name: "edited since the server took it", edit: edited, known: accepted{uid: "uid-a", version: "6", form: "FORM"}, needed: true, stamp: older},
+		{name: "edited, but the server took it like that", edit: edited, known: placed{uid: "uid-a", version: "7", form: "FORM"}, stamp: older},
+		{name: "edited since the server took it", edit: edited, known: placed{uid: "uid-a", version: "6", form: "FORM"}, needed: true, stamp: older},
 		{name: "of another form: gets the new stamp", edit: annotate(bundle.AnnotationForm, "other"), needed: true, stamp: stampOf(c)},
-		{name: "of another form, although it looks the same and was accepted", edit: annotate(bundle.AnnotationForm, "other"), known: accepted{uid: "uid-a", version: "7", form: "FORM"}, needed: true, stamp: stampOf(c)},
+		{name: "of another form, although it looks the same and was accepted", edit: annotate(bundle.AnnotationForm, "other"), known: placed{uid: "uid-a", version: "7", form: "FORM"}, needed: true, stamp: stampOf(c)},
 		{name: "garbage in the stamp: gets the new one", edit: annotate(bundle.AnnotationContentEpoch, "many"), needed: true, stamp: stampOf(c)},
 		{name: "a release that is garbage", edit: annotate(bundle.AnnotationRelease, "new"), needed: true, stamp: stampOf(c)},
 		{name: "on its way out", edit: func(obj *kube.Object) { obj.SetDeletionTimestamp(&now) }, needed: true, stamp: stampOf(c)},
@@ -121,7 +121,7 @@ func TestMakePlan(t *testing.T) {
 		live:   liveSet(live(objects[0], stampOf(c), nil)),
 		failed: map[key]string{objects[1].key: "refused"},
 	}, nil)
-	if len(p.inPlace) != 1 || len(p.changes[WaveObjects]) != 1 || p.changes[WaveObjects][0].wanted.key.name != "c" {
+	if len(p.placed) != 1 || len(p.changes[WaveObjects]) != 1 || p.changes[WaveObjects][0].wanted.key.name != "c" {
 		t.Errorf("got %+v, want a in place and c to be created", p)
 	}
 	if len(p.problems) != 2 || p.problems[objects[1].key] != "refused" || !strings.Contains(p.problems[objects[3].key], "belongs to no namespace") {

@@ -226,7 +226,7 @@ func (p previewer) turn(ctx context.Context, c change) (Previewed, error) {
 	if c.live.GetDeletionTimestamp() != nil {
 		return Previewed{}, errDeleting
 	}
-	s, needed := decide(w, c.live, p.content, accepted{})
+	s, needed := decide(w, c.live, p.content, placed{})
 	if !needed {
 		return w.previewed(ActionNone, ""), nil
 	}

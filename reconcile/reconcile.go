@@ -88,14 +88,14 @@ type Reconciler struct {
 	turn chan struct{} // holds one token: whoever has it makes the pass, or keeps what it left
 
 	// What follows belongs to whoever has the turn.
-	passed   *pass    // the last one, if it is done and was not kept yet
-	keeping  *keeping // of the last one that was kept; nil: another pass was begun
+	passed   *pass     // the last one, if it is done and was not kept yet
+	baseline *baseline // of the last one that was kept; nil: another pass was begun
 	quarrels quarrels
 	drift    Drift // as the report shows it
 
 	mu       sync.Mutex // mu guards what follows
 	prepared preparedBundle
-	accepted map[key]accepted // see there; of the objects of the last passes
+	placed   map[key]placed // of the last passes
 }
 
 // preparedBundle keeps what prepare made of a bundle.
@@ -122,7 +122,7 @@ func New(cfg Config) (*Reconciler, error) {
 		report:   event.New(Report{}),
 		log:      cfg.Log.With("worker", "reconcile"),
 		turn:     make(chan struct{}, 1),
-		accepted: map[key]accepted{},
+		placed:   map[key]placed{},
 		quarrels: quarrels{},
 	}
 	r.turn <- struct{}{}
@@ -150,7 +150,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, work protocol.Work, lease fu
 		defer func() { r.turn <- struct{}{} }()
 	}
 	began := time.Now()
-	r.passed, r.keeping = nil, nil
+	r.passed, r.baseline = nil, nil
 	p, err := r.newPass(work, lease, quiet)
 	if err == nil {
 		err = p.run(ctx)
@@ -239,28 +239,28 @@ func (r *Reconciler) wanted(b *bundle.Bundle) ([]wanted, error) {
 		return nil, err
 	}
 	r.prepared = preparedBundle{of: b, wanted: objects}
-	kept := map[key]accepted{}
+	kept := map[key]placed{}
 	for _, w := range objects {
-		if a, known := r.accepted[w.key]; known {
+		if a, known := r.placed[w.key]; known {
 			kept[w.key] = a
 		}
 	}
-	r.accepted = kept
+	r.placed = kept
 	return objects, nil
 }
 
 // accept remembers objects as they are in place.
-func (r *Reconciler) accept(objects map[key]accepted) {
+func (r *Reconciler) accept(objects map[key]placed) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	maps.Copy(r.accepted, objects)
+	maps.Copy(r.placed, objects)
 }
 
 // known returns what was accepted.
-func (r *Reconciler) known() map[key]accepted {
+func (r *Reconciler) known() map[key]placed {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return maps.Clone(r.accepted)
+	return maps.Clone(r.placed)
 }
 
 func (r *Reconciler) gatherer(a api) gatherer {

@@ -134,7 +134,7 @@ func (p *pass) report(last Report) Report {
 		}
 	}
 	out.Failed = len(p.plan.problems)
-	out.Unchanged = max(0, len(p.plan.inPlace)+len(p.plan.contested)-out.Applied) // what is contested is left as it is
+	out.Unchanged = max(0, len(p.plan.placed)+len(p.plan.contested)-out.Applied) // what is contested is left as it is
 	out.setFailures(p.plan.problems, p.stuck)
 	out.LastError = p.whyIncomplete()
 	return out

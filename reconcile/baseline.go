@@ -10,9 +10,9 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// keeping is what a complete pass left, and what became of it since. It belongs
+// baseline is what a complete pass left, and what became of it since. It belongs
 // to whoever has the turn.
-type keeping struct {
+type baseline struct {
 	content  protocol.Content
 	objects  map[key]*kept
 	optional map[key]bool       // wanted, but the pass could not make them
@@ -22,15 +22,15 @@ type keeping struct {
 	watched  []*watched
 }
 
-// left returns what a pass that is done leaves to be kept. Reading it takes a
+// baseline returns what a pass that is done leaves to be kept. Reading it takes a
 // while with many objects, so that nobody should wait for it.
-func (p *pass) left() *keeping {
-	out := &keeping{
+func (p *pass) baseline() *baseline {
+	out := &baseline{
 		content: p.work.Content, objects: map[key]*kept{}, optional: map[key]bool{},
 		known: map[types.UID]bool{}, record: p.record().finished(p.work.Content, p.work.LeaderEpoch), contents: p.contents(contents{}),
 	}
 	for _, w := range p.wanted {
-		live, in := p.found.live[w.gvk][w.key], p.plan.inPlace[w.key]
+		live, in := p.found.live[w.gvk][w.key], p.plan.placed[w.key]
 		if p.plan.contested[w.key] {
 			out.objects[w.key] = p.quarrelled(w, live)
 			continue
@@ -39,7 +39,7 @@ func (p *pass) left() *keeping {
 			out.optional[w.key] = true
 			continue
 		}
-		out.objects[w.key] = &kept{key: w.key, want: w, where: p.found.kinds[w.gvk].resource, held: heldAs(live)}
+		out.objects[w.key] = &kept{key: w.key, want: w, where: p.found.kinds[w.gvk].resource, placed: placedWithFields(live, w.form)}
 	}
 	for _, gvk := range kindsOf(p.wanted) {
 		for k, live := range p.found.live[gvk] {
@@ -55,7 +55,7 @@ func (p *pass) left() *keeping {
 		}
 	}
 	s := p.rec.set
-	out.objects[s.parentKey()] = &kept{key: s.parentKey(), where: parentResource(), parent: true, held: heldAs(p.parent.obj)}
+	out.objects[s.parentKey()] = &kept{key: s.parentKey(), where: parentResource(), parent: true, placed: placedWithFields(p.parent.obj, "")}
 	// The parent may have been written long ago, so that there is no
 	// resourceVersion to begin with.
 	out.watched = append(out.watched, &watched{
