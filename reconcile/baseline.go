@@ -50,11 +50,11 @@ func (p *pass) baseline() *baseline {
 		if state := p.found.kinds[gvk]; state.served {
 			out.watched = append(out.watched, &watched{
 				gk: gvk.GroupKind(), resource: state.resource, version: state.version, blind: state.blind(),
-				query: url.Values{"labelSelector": {p.rec.set.selector()}},
+				query: url.Values{"labelSelector": {p.env.set.selector()}},
 			})
 		}
 	}
-	s := p.rec.set
+	s := p.env.set
 	out.objects[s.parentKey()] = &kept{key: s.parentKey(), where: parentResource(), parent: true, placed: placedWithFields(p.parent.obj, "")}
 	// The parent may have been written long ago, so that there is no
 	// resourceVersion to begin with.

@@ -52,7 +52,7 @@ func (k *keeper) follow(ctx context.Context, w *watched) error {
 			failures = 0
 			continue
 		case apierrors.IsNotFound(err):
-			k.rec.catalog.forget(w.resource.GroupVersionKind)
+			k.env.catalog.forget(w.resource.GroupVersionKind)
 			return &DriftError{Reason: fmt.Sprintf("the kind %s is gone", w.gk), Err: err}
 		case failures >= maxAttempts:
 			return &DriftError{Reason: fmt.Sprintf("the watch of %s cannot be kept", w.gk), Err: orEnded(err)}
@@ -151,20 +151,20 @@ func (k *keeper) openStream(ctx context.Context, w *watched) (*kube.Stream, erro
 	query := maps.Clone(w.query)
 	query.Set("resourceVersion", w.version)
 	if w.whole {
-		return k.rec.client.Watch(ctx, w.resource, w.namespace, query)
+		return k.env.client.Watch(ctx, w.resource, w.namespace, query)
 	}
-	return k.rec.client.WatchMetadata(ctx, w.resource, w.namespace, query)
+	return k.env.client.WatchMetadata(ctx, w.resource, w.namespace, query)
 }
 
 // relist tells what is there now, where no watch can tell what happened.
 func (k *keeper) relist(ctx context.Context, w *watched) error {
 	var list kube.List
-	a := api{client: k.rec.client, lease: endless, unsure: new(doubt)}
+	a := api{client: k.env.client, lease: endless, unsure: new(doubt)}
 	err := a.read(ctx, func(ctx context.Context) (err error) {
 		if w.whole {
-			list, err = k.rec.client.ListSelected(ctx, w.resource, w.namespace, w.query)
+			list, err = k.env.client.ListSelected(ctx, w.resource, w.namespace, w.query)
 		} else {
-			list, err = k.rec.client.ListMetadata(ctx, w.resource, k.rec.set.selector())
+			list, err = k.env.client.ListMetadata(ctx, w.resource, k.env.set.selector())
 		}
 		return err
 	})

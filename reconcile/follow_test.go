@@ -50,7 +50,7 @@ func TestStream_comesAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			k := &keeper{rec: rec, baseline: &baseline{}, messages: make(chan message)}
+			k := &keeper{env: &rec.env, baseline: &baseline{}, messages: make(chan message)}
 			w := &watched{gk: parentResource().GroupKind(), resource: parentResource(), query: url.Values{}, version: tt.version}
 			done := make(chan error)
 			go func() { done <- k.stream(ctx, w) }()

@@ -30,7 +30,7 @@ func (r *Reconciler) Keep(ctx context.Context, work protocol.Work, lease func() 
 		return protocol.Outcome{}, &DriftError{Reason: "no complete pass of this content has just been made"}
 	}
 	k := &keeper{
-		rec: r, baseline: r.baseline, lease: lease, messages: make(chan message),
+		env: &r.env, baseline: r.baseline, lease: lease, messages: make(chan message),
 		done: make(chan repair, r.cfg.Concurrency), // as many as there can be
 		open: map[*watched]bool{}, problems: map[*watched]string{},
 	}
@@ -49,7 +49,7 @@ func (r *Reconciler) Keep(ctx context.Context, work protocol.Work, lease func() 
 // and repairs, which have their own, send it messages.
 type keeper struct {
 	*baseline
-	rec      *Reconciler
+	env      *env
 	lease    func() time.Time
 	messages chan message
 	done     chan repair
@@ -168,7 +168,7 @@ func (k *keeper) consider(o *kept) {
 
 func (k *keeper) judge(o *kept) finding {
 	if o.parent {
-		return judgeParentNews(o, o.news, k.rec.set, k.record, k.contents)
+		return judgeParentNews(o, o.news, k.env.set, k.record, k.contents)
 	}
 	return judgeNews(o, o.news, k.content.Epoch)
 }
@@ -177,18 +177,18 @@ func (k *keeper) judge(o *kept) finding {
 // alone makes a difference.
 func (k *keeper) start(ctx context.Context, workers *sync.WaitGroup) time.Duration {
 	now, wait := time.Now(), time.Hour
-	if next := k.rec.quarrels.settle(now); !next.IsZero() {
+	if next := k.env.quarrels.settle(now); !next.IsZero() {
 		wait = next.Sub(now)
 	}
-	if !slices.EqualFunc(k.rec.quarrels.fights(), k.rec.report.Get().Drift.Fights, sameFight) {
+	if !slices.EqualFunc(k.env.quarrels.fights(), k.env.report.Get().Drift.Fights, sameFight) {
 		k.show()
 	}
 	k.queue = slices.DeleteFunc(k.queue, func(o *kept) bool {
 		if o.news == nil {
 			return true // what came after it asks for nothing
 		}
-		due := k.rec.quarrels.notBefore(o.key)
-		if k.running == k.rec.cfg.Concurrency || now.Before(due) {
+		due := k.env.quarrels.notBefore(o.key)
+		if k.running == k.env.concurrency || now.Before(due) {
 			if now.Before(due) {
 				wait = min(wait, due.Sub(now))
 			}
@@ -206,7 +206,7 @@ func (k *keeper) start(ctx context.Context, workers *sync.WaitGroup) time.Durati
 // repair puts an object back. It runs beside the loop, and reads nothing that
 // the loop changes.
 func (k *keeper) repair(ctx context.Context, r repair) repair {
-	a := api{client: k.rec.client, lease: k.lease, unsure: &k.unsure}
+	a := api{client: k.env.client, lease: k.lease, unsure: &k.unsure}
 	live := r.cause.obj
 	if r.cause.gone {
 		live = nil // of what is gone, or has lost its label, nothing counts
@@ -227,11 +227,11 @@ func (k *keeper) repairParent(ctx context.Context, a api, live *kube.Object) (re
 	if live != nil {
 		p, verb = decodeParent(live), verbApply
 	}
-	want, err := p.with(k.rec.set, k.record, k.contents)
+	want, err := p.with(k.env.set, k.record, k.contents)
 	if err != nil {
 		return result{}, err
 	}
-	written, err := a.writeParent(ctx, p, k.rec.set, want)
+	written, err := a.writeParent(ctx, p, k.env.set, want)
 	return result{verb: verb, live: written.obj}, err
 }
 
@@ -249,8 +249,8 @@ func (k *keeper) took(r repair) {
 		}
 		return
 	case !o.parent:
-		k.rec.accept(map[key]placed{o.key: placedAs(o.want, r.result.live)})
-		k.rec.metrics.wrote(r.result.verb)
+		k.env.memory.note(map[key]placed{o.key: placedAs(o.want, r.result.live)})
+		k.env.metrics.wrote(r.result.verb)
 	}
 	o.placed = placedWithFields(r.result.live, o.want.form)
 	if r.result.verb != verbNone {
@@ -275,39 +275,39 @@ func (k *keeper) repaired(r repair) {
 		seen = r.cause.obj
 	}
 	by := blame(r.before.own, seen)
-	q := k.rec.quarrels.of(r.object.key)
+	q := k.env.quarrels.of(r.object.key)
 	begun := q.repaired(time.Now(), by)
 	attrs := []any{
 		"object", r.object.key.String(), "verb", string(r.result.verb), "fieldManager", by.manager, "fields", by.fields,
 	}
 	switch {
 	case begun:
-		k.rec.log.Warn("fight with another writer, repairs are slowed down", append(attrs, "repairs", q.count)...)
+		k.env.log.Warn("fight with another writer, repairs are slowed down", append(attrs, "repairs", q.count)...)
 	case q.pause == 0:
-		k.rec.log.Info("object put back", attrs...)
+		k.env.log.Info("object put back", attrs...)
 	default:
-		k.rec.log.Debug("object put back", attrs...)
+		k.env.log.Debug("object put back", attrs...)
 	}
-	k.rec.metrics.repaired(r.result.verb, time.Since(r.seen))
-	k.rec.drift.Repairs++
-	k.rec.drift.LastRepair = time.Now()
+	k.env.metrics.repaired(r.result.verb, time.Since(r.seen))
+	k.env.drift.Repairs++
+	k.env.drift.LastRepair = time.Now()
 	k.show()
 }
 
 // show publishes how the objects are kept.
 func (k *keeper) show() {
-	d := &k.rec.drift
-	d.Fights, d.Watching, d.Problem = k.rec.quarrels.fights(), len(k.watched) > 0, ""
+	d := &k.env.drift
+	d.Fights, d.Watching, d.Problem = k.env.quarrels.fights(), len(k.watched) > 0, ""
 	for _, w := range k.watched {
 		d.Watching = d.Watching && k.open[w]
 		if d.Problem == "" {
 			d.Problem = k.problems[w]
 		}
 	}
-	report := k.rec.report.Get()
+	report := k.env.report.Get()
 	report.Drift = *d
-	k.rec.metrics.kept(*d)
-	k.rec.report.Set(report)
+	k.env.metrics.kept(*d)
+	k.env.report.Set(report)
 }
 
 func sameFight(a, b Fight) bool { return a.Object == b.Object && a.Repairs == b.Repairs }

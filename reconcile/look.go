@@ -9,7 +9,7 @@ import (
 // there is enough: each write has preconditions, and is followed by a look at
 // what is there now. Only that finds that nothing is left to do.
 func (p *pass) look(ctx context.Context) error {
-	known := p.rec.known()
+	known := p.env.memory.known()
 	guessed := false
 	if p.changes() {
 		var err error
@@ -63,7 +63,7 @@ func (p *pass) guess(ctx context.Context, known map[key]placed) (bool, error) {
 	}
 	var all bool
 	var err error
-	if p.found, all, err = p.rec.gatherer(p.api).some(ctx, kindsOf(p.wanted), p.parent.kinds, others); err != nil || !all {
+	if p.found, all, err = p.env.gatherer(p.api).some(ctx, kindsOf(p.wanted), p.parent.kinds, others); err != nil || !all {
 		return false, err
 	}
 	p.decide(known, assumed)
@@ -73,7 +73,7 @@ func (p *pass) guess(ctx context.Context, known map[key]placed) (bool, error) {
 // lookInto lists all kinds, and those whole of which metadata does not tell what
 // an object needs.
 func (p *pass) lookInto(ctx context.Context, d depth) (err error) {
-	g, known := p.rec.gatherer(p.api), p.rec.known()
+	g, known := p.env.gatherer(p.api), p.env.memory.known()
 	from := p.parent
 	from.recorded = from.recorded || p.work.First && from.obj == nil // the survey has searched, and found nothing
 	if p.found, err = g.search(ctx, from, p.wanted, d); err != nil {
@@ -97,19 +97,19 @@ func (p *pass) contested() func(key) bool {
 	if p.work.Wait {
 		return nil
 	}
-	return p.rec.quarrels.contested
+	return p.env.quarrels.contested
 }
 
 // decide makes the plans from what was found. What is assumed was not looked for.
 func (p *pass) decide(known, assumed map[key]placed) {
 	p.highest = max(highestEpoch(p.found.live), p.record().highestEpoch())
 	p.plan = makePlan(world{
-		set: p.rec.set, content: p.work.Content, wanted: p.wanted, kinds: p.found.kinds, live: p.found.live,
+		set: p.env.set, content: p.work.Content, wanted: p.wanted, kinds: p.found.kinds, live: p.found.live,
 		placed: known, assumed: assumed, failed: p.failed,
 	}, p.contested())
-	p.rec.accept(p.plan.placed)
+	p.env.memory.note(p.plan.placed)
 	p.prune = makePruneSet(pruneInput{
-		wanted: p.wanted, kinds: p.found.kinds, live: p.found.live, allowMass: p.rec.cfg.AllowMassPrune,
+		wanted: p.wanted, kinds: p.found.kinds, live: p.found.live, allowMass: p.env.allowMassPrune,
 	})
 	p.prune.removals = slices.DeleteFunc(p.prune.removals, func(r removal) bool {
 		_, stuck := p.stuck[r.key]

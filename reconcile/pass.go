@@ -27,7 +27,7 @@ const awaitDefinitions = 15 * time.Second
 // pass is one run of Reconcile.
 type pass struct {
 	api
-	rec    *Reconciler
+	env    *env
 	work   protocol.Work
 	bundle *bundle.Bundle
 	wanted []wanted
@@ -52,7 +52,7 @@ type pass struct {
 // run makes rounds until one finds nothing to do. The first thing is the mark:
 // whoever may not read it must not write objects.
 func (p *pass) run(ctx context.Context) (err error) {
-	if p.parent, err = p.readParent(ctx, p.rec.set); err != nil {
+	if p.parent, err = p.readParent(ctx, p.env.set); err != nil {
 		return err
 	}
 	for rounds := 0; rounds < maxRounds; {
@@ -168,7 +168,7 @@ func (p *pass) write(ctx context.Context, changes []change) error {
 	if err := p.begin(ctx); err != nil {
 		return err
 	}
-	return each(ctx, p.rec.cfg.Concurrency, len(changes), func(ctx context.Context, i int) error {
+	return each(ctx, p.env.concurrency, len(changes), func(ctx context.Context, i int) error {
 		a := applier{api: p.api, change: changes[i], content: p.work.Content}
 		res, err := a.run(ctx)
 		if err != nil {
@@ -182,8 +182,8 @@ func (p *pass) write(ctx context.Context, changes []change) error {
 // took notes what became of an object.
 func (p *pass) took(w wanted, res result) {
 	if res.failure == "" {
-		p.rec.accept(map[key]placed{w.key: placedAs(w, res.live)})
-		p.rec.metrics.wrote(res.verb)
+		p.env.memory.note(map[key]placed{w.key: placedAs(w, res.live)})
+		p.env.metrics.wrote(res.verb)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,7 +201,7 @@ func (p *pass) took(w wanted, res result) {
 func (p *pass) forgetKinds() {
 	for _, w := range p.wanted {
 		if _, failed := p.plan.problems[w.key]; failed {
-			p.rec.catalog.forget(w.gvk)
+			p.env.catalog.forget(w.gvk)
 		}
 	}
 }
@@ -232,7 +232,7 @@ func (p *pass) remove(ctx context.Context) error {
 }
 
 func (p *pass) removeAll(ctx context.Context, removals []removal) error {
-	return each(ctx, p.rec.cfg.Concurrency, len(removals), func(ctx context.Context, i int) error {
+	return each(ctx, p.env.concurrency, len(removals), func(ctx context.Context, i int) error {
 		r := remover{api: p.api, removal: removals[i], content: p.work.Content}
 		failure, err := r.run(ctx)
 		if err != nil {
@@ -245,7 +245,7 @@ func (p *pass) removeAll(ctx context.Context, removals []removal) error {
 			return nil
 		}
 		p.written[r.key] = verbDelete
-		p.rec.metrics.wrote(verbDelete)
+		p.env.metrics.wrote(verbDelete)
 		return nil
 	})
 }
@@ -273,7 +273,7 @@ func (p *pass) pending() []schema.GroupVersionKind {
 // await asks until all of the kinds are served, which they are once their CRDs
 // are established.
 func (p *pass) await(ctx context.Context, pending []schema.GroupVersionKind) (served bool, err error) {
-	g := p.rec.gatherer(p.api)
+	g := p.env.gatherer(p.api)
 	ctx, cancel := context.WithTimeoutCause(ctx, awaitDefinitions, errNotServed)
 	defer cancel()
 	for d := firstPause / 2; ; d = min(2*d, time.Second) {

@@ -96,7 +96,7 @@ func (r *Reconciler) Preview(ctx context.Context) (Preview, error) {
 	defer client.CloseIdle()
 	p := previewer{
 		api:    api{client: client, lease: endless, unsure: new(doubt)},
-		rec:    r,
+		env:    &r.env,
 		wanted: objects,
 	}
 	out, err := p.run(ctx, b)
@@ -136,17 +136,17 @@ func (d dryRunner) RoundTrip(req *http.Request) (*http.Response, error) {
 // previewer makes one preview.
 type previewer struct {
 	api
-	rec     *Reconciler
+	env     *env
 	wanted  []wanted
 	content protocol.Content
 }
 
 func (p previewer) run(ctx context.Context, b *bundle.Bundle) (Preview, error) {
-	parent, err := p.readParent(ctx, p.rec.set)
+	parent, err := p.readParent(ctx, p.env.set)
 	if err != nil {
 		return Preview{}, err
 	}
-	f, err := p.rec.gatherer(p.api).gather(ctx, kindsOf(p.wanted), parent.kinds, whole)
+	f, err := p.env.gatherer(p.api).gather(ctx, kindsOf(p.wanted), parent.kinds, whole)
 	if err != nil {
 		return Preview{}, err
 	}
@@ -155,7 +155,7 @@ func (p previewer) run(ctx context.Context, b *bundle.Bundle) (Preview, error) {
 		// Above all that is there, or the fence would refuse it.
 		Epoch: 1 + max(highestEpoch(f.live), parent.record.highestEpoch()),
 	}
-	plan := makePlan(world{set: p.rec.set, content: p.content, wanted: p.wanted, kinds: f.kinds, live: f.live}, nil)
+	plan := makePlan(world{set: p.env.set, content: p.content, wanted: p.wanted, kinds: f.kinds, live: f.live}, nil)
 	out := Preview{PruneImmediately: b.PruneImmediately}
 	if out.Objects, err = p.objects(ctx, f, plan); err != nil {
 		return Preview{}, err
@@ -176,7 +176,7 @@ func (p previewer) objects(ctx context.Context, f found, plan plan) ([]Previewed
 	slices.SortStableFunc(sorted, func(a, b wanted) int { return int(a.wave - b.wave) })
 	pending := (&pass{wanted: p.wanted, found: f}).pending()
 	out := make([]Previewed, len(sorted))
-	err := each(ctx, p.rec.cfg.Concurrency, len(sorted), func(ctx context.Context, i int) (err error) {
+	err := each(ctx, p.env.concurrency, len(sorted), func(ctx context.Context, i int) (err error) {
 		w := sorted[i]
 		c, differs := changes[w.key]
 		problem := plan.problems[w.key]
@@ -336,7 +336,7 @@ func (p previewer) send(ctx context.Context, do func(context.Context) (*kube.Obj
 
 // prune adds what the bundle dropped.
 func (p previewer) prune(out *Preview, f found) {
-	set := makePruneSet(pruneInput{wanted: p.wanted, kinds: f.kinds, live: f.live, allowMass: p.rec.cfg.AllowMassPrune})
+	set := makePruneSet(pruneInput{wanted: p.wanted, kinds: f.kinds, live: f.live, allowMass: p.env.allowMassPrune})
 	out.PruneHeld = set.held
 	failing := slices.ContainsFunc(out.Objects, func(o Previewed) bool { return o.Action == ActionFail && o.Required })
 	if out.PruneHeld == "" && failing && len(set.removals) > 0 {

@@ -77,25 +77,40 @@ func (c Config) defaults() Config {
 // Reconciler makes the objects of one set. Its methods may be called from many
 // goroutines; one pass runs at a time, and none beside Keep.
 type Reconciler struct {
-	cfg     Config
-	set     set
-	client  *kube.Client
-	catalog *catalog
-	metrics *metrics
-	report  *event.Value[Report]
-	log     *slog.Logger
+	cfg Config
+	env
 
 	turn chan struct{} // holds one token: whoever has it makes the pass, or keeps what it left
 
 	// What follows belongs to whoever has the turn.
 	passed   *pass     // the last one, if it is done and was not kept yet
 	baseline *baseline // of the last one that was kept; nil: another pass was begun
+
+	mu       sync.Mutex // mu guards prepared
+	prepared preparedBundle
+}
+
+// env is what passes, Keep and previews of one set share.
+type env struct {
+	client         *kube.Client
+	catalog        *catalog
+	set            set
+	concurrency    int
+	allowMassPrune bool
+	log            *slog.Logger
+	metrics        *metrics
+	report         *event.Value[Report]
+	memory         *memory
+
+	// What follows belongs to the goroutine that makes a pass or keeps objects.
 	quarrels quarrels
 	drift    Drift // as the report shows it
+}
 
-	mu       sync.Mutex // mu guards what follows
-	prepared preparedBundle
-	placed   map[key]placed // of the last passes
+// memory has the objects that are in place, from the last passes and repairs.
+type memory struct {
+	mu     sync.Mutex // mu guards placed
+	placed map[key]placed
 }
 
 // preparedBundle keeps what prepare made of a bundle.
@@ -115,15 +130,19 @@ func New(cfg Config) (*Reconciler, error) {
 		return nil, fmt.Errorf("reconcile: %w", err)
 	}
 	r := &Reconciler{
-		cfg: cfg, client: client,
-		set:      set{name: cfg.SetName, namespace: cfg.Namespace},
-		catalog:  newCatalog(),
-		metrics:  newMetrics(cfg.Registerer),
-		report:   event.New(Report{}),
-		log:      cfg.Log.With("worker", "reconcile"),
-		turn:     make(chan struct{}, 1),
-		placed:   map[key]placed{},
-		quarrels: quarrels{},
+		cfg: cfg,
+		env: env{
+			client: client, catalog: newCatalog(),
+			set:            set{name: cfg.SetName, namespace: cfg.Namespace},
+			concurrency:    cfg.Concurrency,
+			allowMassPrune: cfg.AllowMassPrune,
+			log:            cfg.Log.With("worker", "reconcile"),
+			metrics:        newMetrics(cfg.Registerer),
+			report:         event.New(Report{}),
+			memory:         &memory{placed: map[key]placed{}},
+			quarrels:       quarrels{},
+		},
+		turn: make(chan struct{}, 1),
 	}
 	r.turn <- struct{}{}
 	return r, nil
@@ -218,7 +237,7 @@ func (r *Reconciler) newPass(work protocol.Work, lease func() time.Time, quiet t
 		return nil, err
 	}
 	return &pass{
-		rec: r, api: api{client: r.client, lease: lease, quiet: quiet, unsure: new(doubt)},
+		env: &r.env, api: api{client: r.client, lease: lease, quiet: quiet, unsure: new(doubt)},
 		work: work, bundle: b, wanted: objects,
 		failed: map[key]string{}, stuck: map[key]string{}, written: map[key]verb{},
 	}, nil
@@ -239,30 +258,37 @@ func (r *Reconciler) wanted(b *bundle.Bundle) ([]wanted, error) {
 		return nil, err
 	}
 	r.prepared = preparedBundle{of: b, wanted: objects}
-	kept := map[key]placed{}
-	for _, w := range objects {
-		if a, known := r.placed[w.key]; known {
-			kept[w.key] = a
-		}
-	}
-	r.placed = kept
+	r.memory.forgetExcept(objects)
 	return objects, nil
 }
 
-// accept remembers objects as they are in place.
-func (r *Reconciler) accept(objects map[key]placed) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	maps.Copy(r.placed, objects)
+// note remembers objects that are in place.
+func (m *memory) note(objects map[key]placed) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.Copy(m.placed, objects)
 }
 
-// known returns what was accepted.
-func (r *Reconciler) known() map[key]placed {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return maps.Clone(r.placed)
+// known returns a copy of what was noted.
+func (m *memory) known() map[key]placed {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.placed)
 }
 
-func (r *Reconciler) gatherer(a api) gatherer {
-	return gatherer{api: a, catalog: r.catalog, set: r.set, concurrency: r.cfg.Concurrency}
+// forgetExcept forgets objects that are no longer wanted.
+func (m *memory) forgetExcept(objects []wanted) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	kept := map[key]placed{}
+	for _, w := range objects {
+		if was, known := m.placed[w.key]; known {
+			kept[w.key] = was
+		}
+	}
+	m.placed = kept
+}
+
+func (e *env) gatherer(a api) gatherer {
+	return gatherer{api: a, catalog: e.catalog, set: e.set, concurrency: e.concurrency}
 }

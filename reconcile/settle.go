@@ -20,7 +20,7 @@ func (p *pass) begin(ctx context.Context) error {
 			return err
 		}
 		r := p.record().begun(p.work)
-		want, err := p.parent.with(p.rec.set, r, p.contents(p.parent.contents()))
+		want, err := p.parent.with(p.env.set, r, p.contents(p.parent.contents()))
 		if err != nil {
 			return err
 		}
@@ -28,7 +28,7 @@ func (p *pass) begin(ctx context.Context) error {
 			p.begun = true
 			return nil
 		}
-		written, err := p.writeParent(ctx, p.parent, p.rec.set, want)
+		written, err := p.writeParent(ctx, p.parent, p.env.set, want)
 		p.parent = written
 		if err != nil && !errors.Is(err, errMarkChanged) {
 			return err
@@ -59,12 +59,12 @@ func (p *pass) finish(ctx context.Context) error {
 		return nil
 	}
 	r := p.record().finished(p.work.Content, p.work.LeaderEpoch)
-	want, err := p.parent.with(p.rec.set, r, p.contents(contents{}))
+	want, err := p.parent.with(p.env.set, r, p.contents(contents{}))
 	if err != nil {
 		return err
 	}
 	if !p.parent.stands(want, r) {
-		if p.parent, err = p.writeParent(ctx, p.parent, p.rec.set, want); err != nil {
+		if p.parent, err = p.writeParent(ctx, p.parent, p.env.set, want); err != nil {
 			return err
 		}
 	}
@@ -78,7 +78,7 @@ func (p *pass) contents(more contents) contents {
 	out := contents{kinds: slices.Clone(more.kinds), namespaces: slices.Clone(more.namespaces)}
 	add := func(k key) {
 		out.kinds = append(out.kinds, k.GroupKind)
-		if k.namespace != "" && k.namespace != p.rec.set.namespace {
+		if k.namespace != "" && k.namespace != p.env.set.namespace {
 			out.namespaces = append(out.namespaces, k.namespace)
 		}
 	}
