@@ -33,6 +33,7 @@ var levels = map[string]int{
 	"internal/model":      2, // a world around protocol
 
 	".":                  1, // embeds openapi.yaml for httpapi
+	"internal/backoff":   1,
 	"internal/buildinfo": 1,
 	"event":              1,
 	"protocol":           1,

@@ -1,0 +1,108 @@
+package backoff
+
+import (
+	"context"
+	"math"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestBackoff_Next(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		backoff Backoff
+		want    []time.Duration
+	}{
+		{"doubles up to the limit", Backoff{First: 100, Max: 500}, []time.Duration{100, 200, 400, 500, 500}},
+		{"reaches a limit that is a multiple", Backoff{First: 100, Max: 400}, []time.Duration{100, 200, 400, 400}},
+		{"stays at First without a limit", Backoff{First: 100}, []time.Duration{100, 100, 100}},
+		{"stays at First with a limit below it", Backoff{First: 100, Max: 50}, []time.Duration{100, 100}},
+		{"does not overflow", Backoff{First: math.MaxInt64/2 + 1, Max: math.MaxInt64}, []time.Duration{math.MaxInt64/2 + 1, math.MaxInt64, math.MaxInt64}},
+		{"does not pause without First and Max", Backoff{}, []time.Duration{0, 0}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := tt.backoff
+			var got []time.Duration
+			for range tt.want {
+				got = append(got, b.Next())
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("got %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestBackoff_Reset(t *testing.T) {
+	b := Backoff{First: time.Second, Max: time.Minute}
+	if got := b.Pause(); got != 0 {
+		t.Errorf("before the first failure: got a pause of %s", got)
+	}
+	b.Next()
+	if next, got := b.Next(), b.Pause(); got != next || got != 2*time.Second {
+		t.Errorf("got %s from Pause after %s from Next, want 2s", got, next)
+	}
+	b.Reset()
+	if got := b.Pause(); got != 0 {
+		t.Errorf("after Reset: got a pause of %s", got)
+	}
+	if got := b.Next(); got != time.Second {
+		t.Errorf("got %s after Reset, want the first pause", got)
+	}
+}
+
+// Jitter lengthens a pause, and neither feeds the next one nor passes the limit.
+func TestBackoff_Jitter(t *testing.T) {
+	differs := false
+	for range 1000 {
+		b := Backoff{First: 100, Max: 450, Jitter: 0.5}
+		for i, low := range []time.Duration{100, 200, 400, 450} {
+			high := min(low+low/2, 450)
+			got := b.Next()
+			if got < low || got > high {
+				t.Fatalf("pause %d: got %d, want it between %d and %d", i+1, got, low, high)
+			}
+			differs = differs || got != low
+		}
+	}
+	if !differs {
+		t.Error("no pause had a jitter")
+	}
+}
+
+func TestBackoff_Sleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := Backoff{First: time.Second, Max: 3 * time.Second}
+		for _, want := range []time.Duration{time.Second, 2 * time.Second, 3 * time.Second} {
+			began := time.Now()
+			if !b.Sleep(t.Context()) {
+				t.Fatal("the context is reported as ended")
+			}
+			if got := time.Since(began); got != want {
+				t.Errorf("slept for %s, want %s", got, want)
+			}
+		}
+	})
+}
+
+func TestSleep_endsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if Sleep(ctx, time.Hour) {
+			t.Error("the context is reported as alive")
+		}
+		if got := time.Since(began); got != time.Second {
+			t.Errorf("slept for %s, want 1s", got)
+		}
+		if Sleep(ctx, 0) {
+			t.Error("without a pause: the context is reported as alive")
+		}
+		if !Sleep(t.Context(), 0) || !Sleep(t.Context(), -time.Second) {
+			t.Error("without a pause: the context is reported as ended")
+		}
+	})
+}
