@@ -1,9 +1,13 @@
-// Package event has the one way in which facts are shared inside a sidecar: a
-// value that many can follow, of which each sees the newest. It owns no fact
-// and starts no goroutine.
+// Package event has the one way in which workers of a sidecar share a fact: a
+// value that many can follow, and of which each follower sees the newest. It owns
+// no fact and starts no goroutine.
 package event
 
-import "sync"
+import (
+	"context"
+	"reflect"
+	"sync"
+)
 
 // Value holds the newest value of a fact. It always has a value (the zero value
 // of T until the first Set), keeps no history, and needs no Close. All methods
@@ -38,7 +42,7 @@ func (v *Value[T]) Get() T {
 	return v.val
 }
 
-// Set replaces the value and wakes all who wait for a change.
+// Set replaces the value and wakes all followers.
 func (v *Value[T]) Set(val T) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -46,8 +50,8 @@ func (v *Value[T]) Set(val T) {
 	v.wake()
 }
 
-// Update replaces the value by what f makes of it and wakes all who wait for a
-// change. f must neither block nor use the Value.
+// Update replaces the value by the result of f and wakes all followers. f must
+// neither block nor use the Value.
 func (v *Value[T]) Update(f func(T) T) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -62,4 +66,34 @@ func (v *Value[T]) wake() {
 	}
 	close(v.changed)
 	v.changed = nil
+}
+
+// Wait returns when one of the channels closes, as those of Value.Load do, or
+// when ctx ends. It reports whether ctx is still alive. A nil channel never
+// closes. It starts no goroutine.
+func Wait(ctx context.Context, changes ...<-chan struct{}) bool {
+	var c [4]<-chan struct{}
+	if len(changes) > len(c) {
+		return waitMany(ctx, changes)
+	}
+	copy(c[:], changes)
+	select {
+	case <-ctx.Done():
+	case <-c[0]:
+	case <-c[1]:
+	case <-c[2]:
+	case <-c[3]:
+	}
+	return ctx.Err() == nil
+}
+
+// waitMany allocates and is slower than a select, but takes any number.
+func waitMany(ctx context.Context, changes []<-chan struct{}) bool {
+	cases := make([]reflect.SelectCase, 0, len(changes)+1)
+	cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(ctx.Done())})
+	for _, c := range changes {
+		cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(c)})
+	}
+	reflect.Select(cases)
+	return ctx.Err() == nil
 }

@@ -1,8 +1,12 @@
 package event
 
 import (
+	"context"
+	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestValue(t *testing.T) {
@@ -55,4 +59,63 @@ func TestValue_manyFollowers(t *testing.T) {
 		v.Set(n)
 	}
 	group.Wait()
+}
+
+func TestWait(t *testing.T) {
+	for _, n := range []int{0, 1, 4, 5, 12} {
+		t.Run(fmt.Sprintf("%d values", n), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testWait(t, n) })
+		})
+	}
+}
+
+func testWait(t *testing.T, n int) {
+	values := make([]Value[int], n)
+	load := func() []<-chan struct{} {
+		var changes []<-chan struct{}
+		for i := range values {
+			_, changed := values[i].Load()
+			changes = append(changes, changed)
+		}
+		return changes
+	}
+	for i := range values {
+		changes, began := load(), time.Now()
+		time.AfterFunc(time.Second, func() { values[i].Set(1) })
+		if !Wait(t.Context(), changes...) {
+			t.Errorf("value %d: the context is reported as ended", i)
+		}
+		if got := time.Since(began); got != time.Second {
+			t.Errorf("value %d: waited for %s, want 1s", i, got)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	began, changes := time.Now(), load()
+	if Wait(ctx, changes...) {
+		t.Error("no value changed, and the context is reported as alive")
+	}
+	if got := time.Since(began); got != time.Minute {
+		t.Errorf("waited for %s, want the context's minute", got)
+	}
+	if n > 0 {
+		values[0].Set(2)
+		if Wait(ctx, changes...) {
+			t.Error("after a change: the context is reported as alive, and has ended")
+		}
+	}
+}
+
+// A nil channel never closes, as in a select.
+func TestWait_nilChannels(t *testing.T) {
+	for _, n := range []int{1, 5} {
+		synctest.Test(t, func(t *testing.T) {
+			changes := make([]<-chan struct{}, n)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if Wait(ctx, changes...) {
+				t.Errorf("%d nil channels ended the wait", n)
+			}
+		})
+	}
 }

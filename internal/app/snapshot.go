@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -55,23 +56,13 @@ func (a *App) keepSnapshot(ctx context.Context) error {
 		if now := a.look(); !reflect.DeepEqual(now, a.snapshot.Get()) {
 			a.snapshot.Set(now)
 		}
-		if !await(ctx, changes) {
+		if !event.Wait(ctx, changes...) {
 			return ctx.Err()
 		}
 	}
 }
 
 func changed[T any](_ T, c <-chan struct{}) <-chan struct{} { return c }
-
-// await waits for one of the channels, and reports whether ctx still stands.
-func await(ctx context.Context, changes []<-chan struct{}) bool {
-	cases := make([]reflect.SelectCase, 0, len(changes)+1)
-	for _, c := range append(changes, ctx.Done()) {
-		cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(c)})
-	}
-	reflect.Select(cases)
-	return ctx.Err() == nil
-}
 
 // look puts together what everybody knows now.
 func (a *App) look() httpapi.Snapshot {
