@@ -1,12 +1,9 @@
-// Package lockstep holds what stands at the root of the repository and is a
-// part of the program: the description of its HTTP API. Package httpapi serves
-// it. It imports nothing.
 package lockstep
 
-import _ "embed" // for the description
+import _ "embed" // for openAPI
 
-// OpenAPI is openapi.yaml, the description of the HTTP API (OpenAPI 3.1). Tests
-// hold the server to it.
+// openAPI describes the HTTP API (OpenAPI 3.1). Package httpapi serves it, and
+// its tests check every response against it.
 //
 //go:embed openapi.yaml
-var OpenAPI string
+var openAPI string

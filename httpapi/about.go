@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -51,7 +50,7 @@ func (s *Server) version(w http.ResponseWriter, _ *http.Request) {
 
 func (s *Server) openapi(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/yaml")
-	s.reply(w, http.StatusOK, lockstep.OpenAPI)
+	s.reply(w, http.StatusOK, s.cfg.OpenAPI)
 }
 
 // zpagesHead opens /statusz and /flagz in the form of Kubernetes components.

@@ -17,7 +17,6 @@ import (
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 	"github.com/go-chi/chi/v5"
 
-	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -29,7 +28,7 @@ type contract struct {
 
 func loadContract(t *testing.T) contract {
 	t.Helper()
-	doc, err := openapi3.NewLoader().LoadFromData([]byte(lockstep.OpenAPI))
+	doc, err := openapi3.NewLoader().LoadFromData([]byte(description(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

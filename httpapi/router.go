@@ -29,9 +29,11 @@ func (s *Server) router() http.Handler {
 		r.Get("/leader", s.leader)
 		r.Get("/status", s.status)
 		r.Get("/version", s.version)
-		r.Get("/openapi.yaml", s.openapi)
 		r.Get("/statusz", s.statusz)
 		r.Get("/flagz", s.flagz)
+		if s.cfg.OpenAPI != "" {
+			r.Get("/openapi.yaml", s.openapi)
+		}
 		if s.cfg.Metrics != nil {
 			r.Method(http.MethodGet, "/metrics", s.cfg.Metrics)
 		}

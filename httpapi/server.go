@@ -25,6 +25,8 @@ type Config struct {
 	Registerer prometheus.Registerer
 	// Metrics serves /metrics; nil: the path is not found.
 	Metrics http.Handler
+	// OpenAPI is the text of openapi.yaml; empty: its path is not found.
+	OpenAPI string
 	// Build is shown by /version and /statusz.
 	Build Build
 	// Flags are shown by /flagz, in this order. Nothing secret may stand there.
@@ -126,13 +128,19 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Handler returns the API without a listener, for tests and for embedding.
+// Handler returns the API without a listener, to be served by another server.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// Run serves on l, which it closes, until ctx ends; then it lets the requests
-// under way finish, but not for long, and returns nil. An error means that it
-// could not go on serving. Run may be called once.
+// Run serves on l, which it closes, until ctx ends. Then it waits a short time for
+// requests in progress and returns nil. An error means that it could not go on
+// serving. A nil l: Handler alone is served, by others; Run ends its streams when
+// ctx ends. Run may be called once.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
+	if l == nil {
+		<-ctx.Done()
+		close(s.stopping)
+		return nil
+	}
 	server := &http.Server{
 		Handler:           s.handler,
 		ReadHeaderTimeout: s.timeouts.header,

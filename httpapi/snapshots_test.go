@@ -2,6 +2,8 @@ package httpapi
 
 import (
 	"log/slog"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -159,8 +161,9 @@ func newFixture(t *testing.T, snap Snapshot, changes ...func(*Config)) fixture {
 	cfg := Config{
 		Snapshot: f.snapshot, Log: slog.New(slog.DiscardHandler),
 		Registerer: f.registry, Metrics: promhttp.HandlerFor(f.registry, promhttp.HandlerOpts{}),
-		Build: Build{Version: "0.1.0", Commit: "0abc123-dirty", Date: "2026-11-21T08:00:00Z"},
-		Flags: []Flag{{"node-id", "cp-1"}, {"listen", "127.0.0.1:8086"}},
+		Build:   Build{Version: "0.1.0", Commit: "0abc123-dirty", Date: "2026-11-21T08:00:00Z"},
+		OpenAPI: description(t),
+		Flags:   []Flag{{"node-id", "cp-1"}, {"listen", "127.0.0.1:8086"}},
 	}
 	for _, change := range changes {
 		change(&cfg)
@@ -170,4 +173,14 @@ func newFixture(t *testing.T, snap Snapshot, changes ...func(*Config)) fixture {
 		t.Fatal(err)
 	}
 	return f
+}
+
+// description is the text of openapi.yaml.
+func description(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "openapi.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

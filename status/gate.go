@@ -2,6 +2,8 @@ package status
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -98,13 +100,20 @@ func (g *Gate) report(was, now Verdict) {
 	log.Info("verdict changed")
 }
 
-// WaitReady returns nil when the verdict is first ready, and ctx's error when
-// ctx ends before.
+// ErrClosed is returned by WaitReady: the gate has closed for good, since the
+// sidecar stops.
+var ErrClosed = errors.New("the gate has closed for good")
+
+// WaitReady returns nil when the verdict is ready. If ctx ends first, it returns
+// ctx's error; after Stop and Duplicate, an error that wraps ErrClosed.
 func (g *Gate) WaitReady(ctx context.Context) error {
 	for {
 		v, changed := g.verdict.Load()
 		if v.Ready {
 			return nil
+		}
+		if v.Reason == protocol.ShuttingDown || v.Reason == protocol.DuplicateNodeID {
+			return fmt.Errorf("%w: %s: %s", ErrClosed, v.Reason, v.Message)
 		}
 		select {
 		case <-ctx.Done():

@@ -44,7 +44,7 @@ Exit code 1: the bundle is wrong, or cannot be rolled out.`,
 			if err != nil {
 				return err
 			}
-			b, err := loadBundle(dirOf(args))
+			b, err := bundle.Open(dirOf(args))
 			if err != nil {
 				return p.bundleProblems(dirOf(args), err)
 			}
@@ -98,7 +98,7 @@ release, constraints and objects: how a manifest is written, and in which file i
 stands, does not count.`,
 		Args: optionalDir,
 		RunE: func(_ *cobra.Command, args []string) error {
-			b, err := loadBundle(dirOf(args))
+			b, err := bundle.Open(dirOf(args))
 			if err != nil {
 				return err
 			}
@@ -106,14 +106,6 @@ stands, does not count.`,
 			return nil
 		},
 	}
-}
-
-// loadBundle loads the bundle in dir, or the built-in one.
-func loadBundle(dir string) (*bundle.Bundle, error) {
-	if dir == "" {
-		return bundle.Builtin()
-	}
-	return bundle.Load(dir)
 }
 
 // dirOf is the argument that optionalDir allows; empty: the built-in bundle.

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/httpapi"
-	"github.com/lockstep-dev/lockstep/internal/app"
 )
 
 // call runs a command in this process.
@@ -33,7 +33,7 @@ func TestExitCodes(t *testing.T) {
 	f := newFakeSidecar()
 	t.Cleanup(f.Close)
 	runs := func(err error) program {
-		return program{run: func(context.Context, app.Options, *slog.Logger) error { return err }}
+		return program{run: func(context.Context, lockstep.Options, *slog.Logger) error { return err }}
 	}
 	tests := []struct {
 		name string

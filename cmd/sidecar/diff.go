@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/reconcile"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
 // The exit codes of `bundle diff`, which are those of diff and kubectl diff.
@@ -23,13 +24,13 @@ const (
 )
 
 // bindLook gives cmd the flags that say which cluster is looked at.
-func bindLook(flags *pflag.FlagSet, opts *app.LookOptions, kubeconfig string) {
+func bindLook(flags *pflag.FlagSet, opts *app.InspectorConfig, kubeconfig string) {
 	flags.StringVar(&opts.Kubeconfig, "kubeconfig", opts.Kubeconfig, kubeconfig)
 	flags.BoolVar(&opts.AllowMassPrune, "allow-mass-prune", opts.AllowMassPrune, "Say that the sidecars run with this flag, so that nothing holds large removals.")
 }
 
 func (p program) bundleDiffCommand() *cobra.Command {
-	var opts app.LookOptions
+	var opts app.InspectorConfig
 	cmd := &cobra.Command{
 		Use:   "diff [DIR]",
 		Short: "Show what a bundle would change in a cluster",
@@ -58,15 +59,15 @@ out of reach, or the bundle is wrong.`,
 	return cmd
 }
 
-func (p program) diffBundle(cmd *cobra.Command, opts app.LookOptions, dir string) (err error) {
-	if opts.Bundle, err = loadBundle(dir); err != nil {
+func (p program) diffBundle(cmd *cobra.Command, opts app.InspectorConfig, dir string) (err error) {
+	if opts.Bundle, err = bundle.Open(dir); err != nil {
 		return err
 	}
-	looker, err := app.NewLooker(opts)
+	inspector, err := app.NewInspector(opts)
 	if err != nil {
 		return err
 	}
-	preview, err := looker.Preview(cmd.Context())
+	preview, err := inspector.Preview(cmd.Context())
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/httpapi"
-	"github.com/lockstep-dev/lockstep/internal/app"
 )
 
 // section is a group of flags as --help shows it.
@@ -23,7 +23,7 @@ type section struct {
 
 // runSections binds every flag of `sidecar run` to opts and logging, whose
 // present values are the defaults.
-func runSections(opts *app.Options, logging *logOptions) []section {
+func runSections(opts *lockstep.Options, logging *logOptions) []section {
 	return []section{
 		nodeFlags(opts), etcdFlags(opts), kubernetesFlags(opts), reconciliationFlags(opts),
 		electionFlags(opts), servingFlags(opts), loggingFlags(logging),
@@ -36,14 +36,14 @@ func newSection(title string) section {
 	return section{title: title, flags: flags}
 }
 
-func nodeFlags(o *app.Options) section {
+func nodeFlags(o *lockstep.Options) section {
 	s := newSection("Node")
 	s.flags.StringVar(&o.NodeID, "node-id", o.NodeID, "`ID` of this node in the fleet, a DNS subdomain. If empty, the host name. Two sidecars must never share one.")
 	s.flags.StringVar(&o.AdvertiseURL, "advertise-url", o.AdvertiseURL, "`URL` at which other machines reach this sidecar, shown in /status. If empty, derived from --listen.")
 	return s
 }
 
-func etcdFlags(o *app.Options) section {
+func etcdFlags(o *lockstep.Options) section {
 	s := newSection("Etcd")
 	s.flags.StringSliceVar(&o.EtcdServers, "etcd-servers", o.EtcdServers, "List of etcd servers to connect with (scheme://host:port), comma separated.")
 	s.flags.StringVar(&o.EtcdCAFile, "etcd-cafile", o.EtcdCAFile, "PEM `file` with the certificate authority of the etcd servers. If empty, the system's.")
@@ -53,14 +53,14 @@ func etcdFlags(o *app.Options) section {
 	return s
 }
 
-func kubernetesFlags(o *app.Options) section {
+func kubernetesFlags(o *lockstep.Options) section {
 	s := newSection("Kubernetes")
 	s.flags.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Kubeconfig `file` that leads to this node's own kube-apiserver, never to a load balancer. Required.")
 	s.flags.BoolVar(&o.APIServerReadyz, "apiserver-readyz", o.APIServerReadyz, "Make /readyz of this node's kube-apiserver a check of the sidecar's /readyz, so that a load balancer needs one URL.")
 	return s
 }
 
-func reconciliationFlags(o *app.Options) section {
+func reconciliationFlags(o *lockstep.Options) section {
 	s := newSection("Reconciliation")
 	s.flags.StringVar(&o.Bundle, "bundle", o.Bundle, "The `directory` with bundle.yaml and the manifests of this release. If empty, the built-in bundle.")
 	s.flags.DurationVar(&o.ResyncInterval, "resync-interval", o.ResyncInterval, "Time between two full passes over all objects.")
@@ -69,7 +69,7 @@ func reconciliationFlags(o *app.Options) section {
 	return s
 }
 
-func electionFlags(o *app.Options) section {
+func electionFlags(o *lockstep.Options) section {
 	s := newSection("Election")
 	s.flags.DurationVar(&o.LeaseTTL, "lease-ttl", o.LeaseTTL, "Lifetime of this sidecar's lease in etcd, in whole seconds, at least 3s: how long a dead leader holds the others up.")
 	s.flags.DurationVar(&o.LeaderYieldAfter, "leader-yield-after", o.LeaderYieldAfter, "How long a leader bears that its own kube-apiserver is out of reach before another may lead.")
@@ -77,7 +77,7 @@ func electionFlags(o *app.Options) section {
 	return s
 }
 
-func servingFlags(o *app.Options) section {
+func servingFlags(o *lockstep.Options) section {
 	s := newSection("Serving")
 	s.flags.StringVar(&o.Listen, "listen", o.Listen, "The `address` (host:port) of the HTTP API: health, status, metrics. Port 0 takes a free one.")
 	s.flags.BoolVar(&o.InsecureListen, "insecure-listen", o.InsecureListen, "Allow --listen to be reachable from other machines without TLS.")

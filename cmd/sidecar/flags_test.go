@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/lockstep-dev/lockstep/internal/app"
+	"github.com/lockstep-dev/lockstep"
 )
 
 // flagsDoc is the page that lists the flags.
@@ -43,7 +44,7 @@ func documentFlags() string {
 	b.WriteString("# Flags\n\n<!-- Written by `go test ./cmd/sidecar -rewrite` from the program. Do not edit. -->\n\n" +
 		"Each flag has an environment variable. The flag wins; an empty variable counts as none. " +
 		"A wrong value ends the program with exit code 2 and a line that names the flag, or the variable.\n\n## sidecar run\n")
-	opts, logging := app.Defaults(), defaultLogOptions()
+	opts, logging := lockstep.Defaults(), defaultLogOptions()
 	for _, s := range runSections(&opts, &logging) {
 		fmt.Fprintf(&b, "\n### %s\n\n", s.title)
 		documentSet(&b, s.flags)
@@ -125,9 +126,9 @@ func mustFind(t *testing.T, root *cobra.Command, name string) *cobra.Command {
 }
 
 // TestEveryOptionHasAFlag changes each flag of `run` and looks for a field of
-// app.Options that no flag changes.
+// lockstep.Options that no flag changes.
 func TestEveryOptionHasAFlag(t *testing.T) {
-	opts, logging := app.Defaults(), defaultLogOptions()
+	opts, logging := lockstep.Defaults(), defaultLogOptions()
 	sample := map[string]string{"bool": "true", "duration": "17s", "int": "7", "stringSlice": "a,b", "string": "x"}
 	for _, s := range runSections(&opts, &logging) {
 		s.flags.VisitAll(func(f *pflag.Flag) {
@@ -138,26 +139,33 @@ func TestEveryOptionHasAFlag(t *testing.T) {
 			}
 		})
 	}
-	was, is := reflect.ValueOf(app.Defaults()), reflect.ValueOf(opts)
+	was, is := reflect.ValueOf(lockstep.Defaults()), reflect.ValueOf(opts)
 	for i := range is.NumField() {
 		if name := is.Type().Field(i).Name; name == "Flags" {
 			continue // is for /flagz, and has them all
 		}
 		if reflect.DeepEqual(was.Field(i).Interface(), is.Field(i).Interface()) {
-			t.Errorf("app.Options.%s has no flag", is.Type().Field(i).Name)
+			t.Errorf("lockstep.Options.%s has no flag", is.Type().Field(i).Name)
 		}
 	}
 }
 
-// TestValidationNamesFlags holds that each error of Options.Validate begins with
-// a flag that there is, for optionErrors rests on it.
-func TestValidationNamesFlags(t *testing.T) {
+// TestOptionErrorsNameFlags: an error about an option names a flag that exists.
+func TestOptionErrorsNameFlags(t *testing.T) {
 	flags := mustFind(t, (program{}).root(), "run").Flags()
-	bad := app.Options{NodeID: "_", EtcdServers: []string{"x"}, EtcdCertFile: "c", TLSCertFile: "c", ClientCAFile: "a", Listen: "x", ShutdownDelay: -1}
-	for line := range strings.SplitSeq(bad.Validate().Error(), "\n") {
-		name, _, found := strings.Cut(strings.TrimPrefix(line, "--"), ":")
-		if !found || flags.Lookup(name) == nil {
-			t.Errorf("%q does not begin with a flag", line)
+	for _, bad := range []lockstep.Options{
+		{
+			NodeID: "_", AdvertiseURL: "x", EtcdServers: []string{"x"}, EtcdPrefix: "/", EtcdCertFile: "c", TLSCertFile: "c", ClientCAFile: "a",
+			LeaseTTL: 1, ShutdownDelay: -1, ResyncInterval: 1, LeaderYieldAfter: -1, ExpireDeadNodes: -1, ApplyConcurrency: -1,
+		},
+		{EtcdKeyFile: "k", TLSKeyFile: "k", ClientCAFile: "a", Listen: "x"},
+		{Listen: "0.0.0.0:1"},
+	} {
+		for _, err := range split(bad.Validate()) {
+			option, ok := errors.AsType[*lockstep.OptionError](err)
+			if !ok || flags.Lookup(option.Flag) == nil {
+				t.Errorf("%v: no such flag", err)
+			}
 		}
 	}
 }
@@ -176,7 +184,7 @@ func TestHelpFitsTheWidth(t *testing.T) {
 }
 
 func TestFlagsInForce(t *testing.T) {
-	opts, logging := app.Defaults(), defaultLogOptions()
+	opts, logging := lockstep.Defaults(), defaultLogOptions()
 	sections := runSections(&opts, &logging)
 	opts.EtcdServers = []string{"https://u:secret@10.0.0.1:2379", "https://10.0.0.2:2379"}
 	got := inForce(sections)

@@ -1,7 +1,7 @@
 // Command sidecar is Lockstep: it runs next to a kube-apiserver, takes part in
 // the election of the reconciler, and gates the apiserver by its /readyz. This
-// package translates: flags and environment to app.Options, answers of a running
-// sidecar to text, errors to exit codes (DESIGN 8).
+// package translates: flags and environment to lockstep.Options, answers of a running
+// sidecar to text, errors to exit codes.
 package main
 
 import (
@@ -11,15 +11,24 @@ import (
 	"os"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/internal/app"
+	"github.com/lockstep-dev/lockstep"
 )
 
 func main() {
 	p := program{
 		stdout: os.Stdout, stderr: os.Stderr,
-		lookupEnv: os.LookupEnv, now: time.Now, run: app.Run,
+		lookupEnv: os.LookupEnv, now: time.Now, run: runSidecar,
 	}
 	os.Exit(p.main(context.Background(), os.Args[1:]))
+}
+
+// runSidecar runs a sidecar until ctx ends.
+func runSidecar(ctx context.Context, opts lockstep.Options, log *slog.Logger) error {
+	sidecar, err := lockstep.New(opts, log)
+	if err != nil {
+		return byFlag(err)
+	}
+	return sidecar.Run(ctx)
 }
 
 // program is what the commands have from outside.
@@ -28,7 +37,7 @@ type program struct {
 	lookupEnv      func(string) (string, bool)
 	now            func() time.Time
 	// run is the sidecar itself.
-	run func(ctx context.Context, opts app.Options, log *slog.Logger) error
+	run func(ctx context.Context, opts lockstep.Options, log *slog.Logger) error
 }
 
 // main runs the command that args name and returns the exit code.

@@ -16,9 +16,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/httpapi"
-	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 }
 
 // fakeRun stands for app.Run in scripts. FAKE_RUN says how it goes.
-func fakeRun(ctx context.Context, opts app.Options, log *slog.Logger) error {
+func fakeRun(ctx context.Context, opts lockstep.Options, log *slog.Logger) error {
 	log.Debug("debugging", "fake", true)
 	log.Info("running", "fake", true)
 	switch os.Getenv("FAKE_RUN") {

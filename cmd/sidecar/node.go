@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
-	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -39,19 +39,19 @@ themselves, so that they work also where no sidecar runs.`,
 
 // withEtcd makes cmd take the flags of etcd, and run do with a client.
 func withEtcd(cmd *cobra.Command, do func(context.Context, *etcd.Client, []string) error) *cobra.Command {
-	opts := app.Defaults()
+	opts := lockstep.Defaults()
 	section := etcdFlags(&opts)
 	cmd.Flags().AddFlagSet(section.flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := opts.ValidateEtcd(); err != nil {
-			return optionErrors(cmd.Flags(), err)
+		if err := checkOptions(cmd.Flags(), opts.ValidateEtcd()); err != nil {
+			return err
 		}
 		client, err := etcd.NewClient(opts.EtcdConfig())
 		if err != nil {
 			return err
 		}
 		err = do(cmd.Context(), client, args)
-		if err != nil && !client.Contact().Get().Connected && slices.Equal(opts.EtcdServers, app.Defaults().EtcdServers) {
+		if err != nil && !client.Contact().Get().Connected && slices.Equal(opts.EtcdServers, lockstep.Defaults().EtcdServers) {
 			err = fmt.Errorf("%w; if etcd is elsewhere, say so by --etcd-servers or LOCKSTEP_ETCD_SERVERS", err)
 		}
 		return errors.Join(err, client.Close())

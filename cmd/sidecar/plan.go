@@ -17,7 +17,7 @@ import (
 // planOptions are the flags of `plan` beside those of etcd.
 type planOptions struct {
 	dir    string
-	look   app.LookOptions
+	look   app.InspectorConfig
 	output choice
 }
 
@@ -45,11 +45,11 @@ do. 1: etcd or the API is out of reach, or the bundle is wrong.`,
 }
 
 func (p program) plan(ctx context.Context, client *etcd.Client, opts planOptions) (err error) {
-	b, err := loadBundle(opts.dir)
+	b, err := bundle.Open(opts.dir)
 	if err != nil {
 		return err
 	}
-	in := protocol.Rollout{Bundle: localOf(b)}
+	in := protocol.Rollout{Bundle: b.Local()}
 	if in.Fleet, in.Status, err = election.Look(ctx, client); err != nil {
 		return err
 	}
@@ -70,23 +70,18 @@ func (p program) plan(ctx context.Context, client *etcd.Client, opts planOptions
 	return nil
 }
 
-// localOf is what a sidecar runs that was started with b.
-func localOf(b *bundle.Bundle) protocol.Local {
-	return protocol.Local{Version: b.Version, Constraints: b.Constraints, Digest: b.Digest, PruneImmediately: b.PruneImmediately}
-}
-
 // lookAtObjects asks the API what would become of the objects, and what may be
 // there.
-func lookAtObjects(ctx context.Context, opts app.LookOptions) (*objectsReport, protocol.Mark, error) {
-	looker, err := app.NewLooker(opts)
+func lookAtObjects(ctx context.Context, opts app.InspectorConfig) (*objectsReport, protocol.Mark, error) {
+	inspector, err := app.NewInspector(opts)
 	if err != nil {
 		return nil, protocol.Mark{}, err
 	}
-	mark, err := looker.Mark(ctx)
+	mark, err := inspector.Mark(ctx)
 	if err != nil {
 		return nil, mark, err
 	}
-	preview, err := looker.Preview(ctx)
+	preview, err := inspector.Preview(ctx)
 	if err != nil {
 		return nil, mark, err
 	}

@@ -71,7 +71,7 @@ func (r planRig) nodes(dir string, ids ...string) {
 func (r planRig) done(dir string) {
 	r.Helper()
 	b := mustLoad(r.T, dir)
-	value, err := status.Encode(protocol.Target(protocol.Status{ContentEpoch: 1}, localOf(b)), noon)
+	value, err := status.Encode(protocol.Target(protocol.Status{ContentEpoch: 1}, b.Local()), noon)
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -2,18 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
-	"github.com/lockstep-dev/lockstep/internal/app"
+	"github.com/lockstep-dev/lockstep"
 )
 
 // logOptions are what the log looks like.
@@ -39,7 +35,7 @@ func (l logOptions) logger(w io.Writer) (*slog.Logger, error) {
 }
 
 func (p program) runCommand() *cobra.Command {
-	opts, logging := app.Defaults(), defaultLogOptions()
+	opts, logging := lockstep.Defaults(), defaultLogOptions()
 	sections := runSections(&opts, &logging)
 	cmd := &cobra.Command{
 		Use:   "run [flags]",
@@ -51,8 +47,8 @@ It stops on SIGTERM or SIGINT: /readyz fails at once, leadership is given up, an
 after --shutdown-delay the process exits. A second signal ends it at once.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := opts.Validate(); err != nil {
-				return optionErrors(cmd.Flags(), err)
+			if err := checkOptions(cmd.Flags(), opts.Validate()); err != nil {
+				return err
 			}
 			log, err := logging.logger(p.stderr)
 			if err != nil {
@@ -77,20 +73,6 @@ func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
-}
-
-// optionErrors makes usage errors of what app.Options.Validate found: one line
-// each, and naming the variable where the value came from one.
-func optionErrors(flags *pflag.FlagSet, err error) error {
-	var all []error
-	for line := range strings.SplitSeq(err.Error(), "\n") {
-		name, _, _ := strings.Cut(strings.TrimPrefix(line, "--"), ":")
-		if f := flags.Lookup(name); f != nil && f.Annotations[fromEnv] != nil {
-			line = fmt.Sprintf("%s (set by %s)", line, f.Annotations[fromEnv][0])
-		}
-		all = append(all, errors.New(line))
-	}
-	return usageError{errors.Join(all...)}
 }
 
 // complete lets shells complete the words of a flag.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -26,18 +28,19 @@ import (
 
 // App is a whole sidecar.
 type App struct {
-	opts     Options
+	cfg      Config
 	id       identity
 	log      *slog.Logger
 	rest     *rest.Config
-	listener net.Listener
+	listener net.Listener // nil: Handler is all there is of the HTTP API
 	address  string
 	warnings []string
+	used     atomic.Bool // Run or Close was called
 
 	local  *event.Value[protocol.Local]
 	bundle *event.Value[*bundle.Bundle]
-	// bundleProblem is why the bundle as it is in its folder is not used; empty:
-	// it is.
+	// bundleProblem is why the bundle directory as it is now was rejected;
+	// empty: it was not.
 	bundleProblem *event.Value[string]
 
 	etcd      *etcd.Client
@@ -56,81 +59,60 @@ type App struct {
 	server     *httpapi.Server
 }
 
-// Run runs a sidecar until ctx ends, and returns nil then. An error says why it
-// could not start, or not go on; the message is meant for people.
-func Run(ctx context.Context, opts Options, log *slog.Logger) error {
-	a, err := New(opts, log)
-	if err != nil {
-		return err
-	}
-	return a.Run(ctx)
-}
-
-// New reads the bundle, the kubeconfig and the certificates, and listens. It
-// starts nothing; Run or Close has to follow.
-func New(opts Options, log *slog.Logger) (*App, error) {
-	if err := opts.Validate(); err != nil {
-		return nil, err
-	}
-	id, err := newIdentity(opts)
+// New reads the bundle, the kubeconfig and the certificates, and opens the
+// listener. It starts nothing; Run or Close must follow.
+func New(cfg Config, log *slog.Logger) (*App, error) {
+	b, err := bundle.Open(cfg.Bundle)
 	if err != nil {
 		return nil, err
 	}
-	b, err := loadBundle(opts.Bundle)
+	kube, err := restConfig(cfg.Kubeconfig)
 	if err != nil {
 		return nil, err
 	}
-	kube, err := restConfig(opts.Kubeconfig)
-	if err != nil {
-		return nil, err
-	}
+	id := newIdentity(cfg.NodeID)
 	a := &App{
-		opts: opts, id: id, rest: kube,
+		cfg: cfg, id: id, rest: kube,
 		log:    log.With("node", string(id.node)),
 		bundle: event.New(b),
 
 		bundleProblem: event.New(""),
-		local:         event.New(localOf(id.node, b, opts)),
+		local:         event.New(localOf(cfg, b)),
 		says:          event.New(fleet.Says{}),
-		apiserver:     event.New(httpapi.APIServer{Enabled: opts.APIServerReadyz}),
+		apiserver:     event.New(httpapi.APIServer{Enabled: cfg.APIServerReadyz}),
 		etcdFaults:    event.New[[]string](nil),
 	}
 	if warning := notLocal(kube); warning != "" {
 		a.warnings = append(a.warnings, warning)
-		a.log.Warn("kubeconfig does not lead to this machine", "problem", warning)
+		a.log.Warn("kubeconfig is not for this machine", "problem", warning)
 	}
 	if err := a.wire(); err != nil {
-		return nil, errors.Join(err, a.Close())
+		return nil, errors.Join(err, a.release())
 	}
 	return a, nil
 }
 
-func loadBundle(dir string) (*bundle.Bundle, error) {
-	if dir == "" {
-		return bundle.Builtin()
-	}
-	return bundle.Load(dir)
+// localOf returns what this node is while it runs with b.
+func localOf(cfg Config, b *bundle.Bundle) protocol.Local {
+	local := b.Local()
+	local.ID, local.FenceAfter = cfg.NodeID, cfg.ExpireDeadNodes
+	return local
 }
 
-func localOf(id protocol.NodeID, b *bundle.Bundle, opts Options) protocol.Local {
-	return protocol.Local{
-		ID: id, Version: b.Version, Constraints: b.Constraints, Digest: b.Digest,
-		PruneImmediately: b.PruneImmediately, FenceAfter: opts.ExpireDeadNodes,
-	}
-}
-
-// wire makes the parts, in the order in which they need each other.
+// wire makes the parts, each after those that it needs.
 func (a *App) wire() error {
 	var err error
-	reach := a.opts.EtcdConfig()
+	reach := a.cfg.Etcd
 	reach.Log = a.log.With("worker", "etcd")
 	if a.etcd, err = etcd.NewClient(reach); err != nil {
 		return err
 	}
-	if a.listener, err = net.Listen("tcp", a.opts.Listen); err != nil {
-		return fmt.Errorf("--listen: %w", err)
+	if a.cfg.Listen != "" {
+		if a.listener, err = net.Listen("tcp", a.cfg.Listen); err != nil {
+			return fmt.Errorf("open the HTTP API (--listen): %w", err)
+		}
 	}
-	a.address = address(a.opts, a.listener)
+	a.address = address(a.cfg, a.listener)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	a.wireFleet(registry)
@@ -145,7 +127,7 @@ func (a *App) wireFleet(registry prometheus.Registerer) {
 	a.follower = fleet.NewFollower(a.etcd)
 	a.presence = fleet.NewPresence(fleet.PresenceConfig{
 		Client: a.etcd, Node: a.id.node, Instance: a.id.instance, MachineID: a.id.machineID,
-		TTL: a.opts.LeaseTTL, Says: a.says, Log: a.log.With("worker", "presence"),
+		TTL: a.cfg.LeaseTTL, Says: a.says, Log: a.log.With("worker", "presence"),
 	})
 	a.registrar = fleet.NewRegistrar(fleet.RegistrarConfig{
 		Client: a.etcd, Local: a.local, Address: a.address, BootID: a.id.bootID,
@@ -161,15 +143,15 @@ func (a *App) wireFleet(registry prometheus.Registerer) {
 func (a *App) wireLeader(registry prometheus.Registerer) error {
 	var err error
 	a.reconcile, err = reconcile.New(reconcile.Config{
-		RESTConfig: a.rest, UserAgent: "lockstep/" + buildinfo.Get().Version, Bundle: a.bundle, Concurrency: a.opts.ApplyConcurrency,
-		AllowMassPrune: a.opts.AllowMassPrune, Log: a.log, Registerer: registry,
+		RESTConfig: a.rest, UserAgent: "lockstep/" + buildinfo.Get().Version, Bundle: a.bundle, Concurrency: a.cfg.ApplyConcurrency,
+		AllowMassPrune: a.cfg.AllowMassPrune, Log: a.log, Registerer: registry,
 	})
 	if err != nil {
 		return err
 	}
 	a.election = election.New(election.Config{
 		Client: a.etcd, Store: a.store, Local: a.local, Fleet: a.follower.Fleet(), Applier: applier{a.reconcile},
-		TTL: a.opts.LeaseTTL, ResyncInterval: a.opts.ResyncInterval, YieldAfter: a.opts.LeaderYieldAfter,
+		TTL: a.cfg.LeaseTTL, ResyncInterval: a.cfg.ResyncInterval, YieldAfter: a.cfg.LeaderYieldAfter,
 		Log: a.log.With("worker", "election"), Registerer: registry,
 	})
 	return nil
@@ -182,28 +164,61 @@ func (a *App) wireServer(registry *prometheus.Registry) error {
 		Snapshot: a.snapshot, Log: a.log, Registerer: registry,
 		Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
 		Build:   httpapi.Build(buildinfo.Get()),
-		Flags:   a.opts.Flags,
-		TLS: httpapi.TLS{
-			CertFile: a.opts.TLSCertFile, KeyFile: a.opts.TLSKeyFile, ClientCAFile: a.opts.ClientCAFile,
-		},
+		Flags:   a.cfg.Flags,
+		OpenAPI: a.cfg.OpenAPI,
+		TLS:     a.cfg.TLS,
 	})
 	return err
 }
 
-// URL returns where this machine reaches the listener.
+// URL returns where this machine reaches the listener; empty without one.
 func (a *App) URL() string {
-	scheme := "http"
-	if a.opts.TLSCertFile != "" {
-		scheme = "https"
+	if a.listener == nil {
+		return ""
 	}
-	return scheme + "://" + a.listener.Addr().String()
+	return scheme(a.cfg) + "://" + a.listener.Addr().String()
 }
 
-// Gate returns the readiness gate, for programs that embed a sidecar.
-func (a *App) Gate() *status.Gate { return a.gate }
+// Handler returns the HTTP API.
+func (a *App) Handler() http.Handler { return a.server.Handler() }
 
-// Close gives back what New took, where Run is not called.
+// Ready reports whether the gate is open now, as /readyz shows it.
+func (a *App) Ready() bool { return a.snapshot.Get().Gate.Verdict.Ready }
+
+// WaitReady waits until the gate is open and /readyz shows it. Errors are those
+// of status.Gate.WaitReady.
+func (a *App) WaitReady(ctx context.Context) error {
+	if err := a.gate.WaitReady(ctx); err != nil {
+		return err
+	}
+	return a.awaitShown(ctx)
+}
+
+// awaitShown waits until the snapshot has the gate's verdict.
+func (a *App) awaitShown(ctx context.Context) error {
+	for {
+		shown, changed := a.snapshot.Load()
+		if shown.Gate.Verdict.Reason == a.gate.Verdict().Get().Reason {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+// Close releases what New opened, if Run was not called.
 func (a *App) Close() error {
+	if !a.used.CompareAndSwap(false, true) {
+		return nil
+	}
+	a.gate.Stop() // whoever waits for it would wait forever
+	return a.release()
+}
+
+func (a *App) release() error {
 	var errs []error
 	if a.listener != nil {
 		errs = append(errs, a.listener.Close())

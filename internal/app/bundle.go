@@ -16,11 +16,11 @@ const bundleInterval = 2 * time.Second
 // watchBundle takes over what changes in the bundle's folder, until ctx ends.
 // Nothing changes in a built-in bundle.
 func (a *App) watchBundle(ctx context.Context) error {
-	if a.opts.Bundle == "" {
+	if a.cfg.Bundle == "" {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	return bundle.Watch(ctx, a.opts.Bundle, bundleInterval, a.reloaded)
+	return bundle.Watch(ctx, a.cfg.Bundle, bundleInterval, a.reloaded)
 }
 
 // reloaded takes over a bundle, or says why the last good one stays.
@@ -31,7 +31,7 @@ func (a *App) reloaded(b *bundle.Bundle, err error) {
 	if local := a.local.Get(); err == nil && (b.Digest != local.Digest || b.PruneImmediately != local.PruneImmediately) {
 		// The objects first: a pass that was decided for the new digest finds them.
 		a.bundle.Set(b)
-		a.local.Update(func(l protocol.Local) protocol.Local { return localOf(l.ID, b, a.opts) })
+		a.local.Update(func(protocol.Local) protocol.Local { return localOf(a.cfg, b) })
 		a.log.Info("bundle reloaded", "digest", b.Digest, "objects", len(b.Objects))
 	}
 	problem := ""

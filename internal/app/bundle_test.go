@@ -65,9 +65,9 @@ func TestRun_bundleReload(t *testing.T) {
 	putStatus(t, raw)
 	dir := t.TempDir()
 	writeBundle(t, dir, "release: 1.0.0", "one")
-	o := options(t, server.Endpoints()[0], api)
-	o.Bundle = dir
-	s := start(t, o)
+	cfg := configure(t, server.Endpoints()[0], api)
+	cfg.Bundle = dir
+	s := start(t, cfg)
 	s.awaitReason(protocol.Ready)
 	first := s.awaitBundle("the record", func(r bundleReport) bool {
 		return len(r.Fleet.Nodes) == 1 && r.Fleet.Nodes[0].BundleDigest == r.Node.BundleDigest
@@ -110,10 +110,10 @@ func TestRun_bundleMismatch(t *testing.T) {
 	raw := server.Client(t)
 	dir := t.TempDir()
 	writeBundle(t, dir, "release: 1.0.0", "one")
-	o := options(t, server.Endpoints()[0], api)
-	o.Bundle = dir
+	cfg := configure(t, server.Endpoints()[0], api)
+	cfg.Bundle = dir
 	log := &lines{seen: make(chan string, 1000)} // more than are logged
-	s := start(t, o, func(a *App) { a.log = slog.New(slog.NewTextHandler(log, nil)) })
+	s := start(t, cfg, func(a *App) { a.log = slog.New(slog.NewTextHandler(log, nil)) })
 	other := protocol.Node{
 		ID: "other", Roles: protocol.Roles{Controller: true}, Digest: "sha256:other",
 		Version: protocol.Version{Release: protocol.Release{Major: 1}},

@@ -3,7 +3,6 @@ package app
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"fmt"
 	"net"
 	"os"
 	"strings"
@@ -11,7 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// identity tells this run of this program on this machine from all others.
+// identity distinguishes this run of this program on this machine from all others.
 type identity struct {
 	node      protocol.NodeID
 	instance  string // of this run
@@ -24,11 +23,11 @@ const (
 	bootIDFile    = "/proc/sys/kernel/random/boot_id"
 )
 
-func newIdentity(opts Options) (identity, error) {
+func newIdentity(node protocol.NodeID) identity {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // never returns an error
 	id := identity{
-		node:      protocol.NodeID(opts.NodeID),
+		node:      node,
 		instance:  hex.EncodeToString(random[:]),
 		machineID: firstLine(machineIDFile),
 		bootID:    firstLine(bootIDFile),
@@ -37,26 +36,13 @@ func newIdentity(opts Options) (identity, error) {
 		id.bootID = id.instance
 	}
 	if id.machineID == "" {
-		// As in a container: its boot tells the machine as well.
+		// As in a container. The boot ID identifies the machine as well.
 		id.machineID = firstLine(bootIDFile)
 	}
-	if id.node != "" {
-		return id, nil
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		return identity{}, fmt.Errorf("host name, for lack of --node-id: %w", err)
-	}
-	host = strings.ToLower(host)
-	if !isSubdomain(host) {
-		return identity{}, fmt.Errorf("the host name %q is not a DNS subdomain: set --node-id", host)
-	}
-	id.node = protocol.NodeID(host)
-	return id, nil
+	return id
 }
 
-// firstLine returns the first line of a file, and the empty string where it
-// cannot be read.
+// firstLine returns the first line of a file; empty if it cannot be read.
 func firstLine(path string) string {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -66,17 +52,13 @@ func firstLine(path string) string {
 	return line
 }
 
-// address returns the URL at which others reach the listener, as far as that
-// can be known.
-func address(opts Options, l net.Listener) string {
-	if opts.AdvertiseURL != "" {
-		return opts.AdvertiseURL
+// address returns the URL at which other machines reach the listener, as far as
+// this machine can know it; empty: unknown.
+func address(cfg Config, l net.Listener) string {
+	if cfg.AdvertiseURL != "" || l == nil {
+		return cfg.AdvertiseURL
 	}
-	scheme := "http"
-	if opts.TLSCertFile != "" {
-		scheme = "https"
-	}
-	host, _, err := net.SplitHostPort(opts.Listen)
+	host, _, err := net.SplitHostPort(cfg.Listen)
 	ip := net.ParseIP(host)
 	if err != nil || host == "" || ip != nil && ip.IsUnspecified() {
 		if host, err = os.Hostname(); err != nil {
@@ -87,5 +69,12 @@ func address(opts Options, l net.Listener) string {
 	if err != nil {
 		return ""
 	}
-	return scheme + "://" + net.JoinHostPort(host, port)
+	return scheme(cfg) + "://" + net.JoinHostPort(host, port)
+}
+
+func scheme(cfg Config) string {
+	if cfg.TLS.CertFile != "" {
+		return "https"
+	}
+	return "http"
 }

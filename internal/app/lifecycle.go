@@ -16,6 +16,9 @@ import (
 // which the API still answers, and last the presence goes (DESIGN 8). It
 // returns nil when ctx ended, and otherwise why the sidecar cannot go on.
 func (a *App) Run(ctx context.Context) error {
+	if !a.used.CompareAndSwap(false, true) {
+		return errors.New("this sidecar has already run, or was closed: make a new one")
+	}
 	// Three groups, each of which outlives the one after it: what answers, what
 	// is in etcd, what leads.
 	serving, stopServing := group(ctx)
@@ -33,7 +36,7 @@ func (a *App) Run(ctx context.Context) error {
 	serving.start("etcd servers", a.watchEtcdServers)
 	serving.start("bundle", a.watchBundle)
 	serving.start("digests", a.watchDigests)
-	if a.opts.APIServerReadyz {
+	if a.cfg.APIServerReadyz {
 		serving.start("apiserver", func(ctx context.Context) error { return pollAPIServer(ctx, a.rest, a.apiserver) })
 	}
 	present.start("says", a.keepSays)
@@ -50,13 +53,13 @@ func (a *App) Run(ctx context.Context) error {
 	case <-leading.failed():
 	}
 	stopped := time.Now()
-	a.closeGate(errors.Join(serving.err(), present.err(), leading.err()))
+	a.closeGate(ctx, errors.Join(serving.err(), present.err(), leading.err()))
 
 	stopLeading()
 	leading.wait()
 	a.log.Info("leadership given up")
 	if ctx.Err() != nil {
-		<-time.After(time.Until(stopped.Add(a.opts.ShutdownDelay)))
+		<-time.After(time.Until(stopped.Add(a.cfg.ShutdownDelay)))
 	}
 	stopPresent()
 	present.wait()
@@ -72,24 +75,16 @@ const showLimit = time.Second
 
 // closeGate closes the gate and returns when /readyz shows it: nothing else is
 // stopped before.
-func (a *App) closeGate(err error) {
+func (a *App) closeGate(ctx context.Context, err error) {
 	if duplicate, found := errors.AsType[*fleet.DuplicateError](err); found {
 		a.gate.Duplicate(duplicate.Error())
 	} else {
 		a.gate.Stop()
 	}
-	late := time.After(showLimit)
-	for {
-		shown, changed := a.snapshot.Load()
-		if shown.Gate.Verdict.Reason == a.gate.Verdict().Get().Reason {
-			return
-		}
-		select {
-		case <-changed:
-		case <-late:
-			return
-		}
-	}
+	// ctx may be over already; this wait has a limit of its own.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), showLimit)
+	defer cancel()
+	_ = a.awaitShown(ctx) // stopping goes on either way
 }
 
 // workers is a group of goroutines that end together.

@@ -93,10 +93,10 @@ func (a *App) look() httpapi.Snapshot {
 }
 
 func (a *App) bundleSource() string {
-	if a.opts.Bundle == "" {
+	if a.cfg.Bundle == "" {
 		return "built-in"
 	}
-	return a.opts.Bundle
+	return a.cfg.Bundle
 }
 
 // gateOf adds to a ready verdict since when it rests on what was last known.

@@ -18,7 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lockstep-dev/lockstep/internal/app"
+	"github.com/lockstep-dev/lockstep"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write docs/metrics.md")
@@ -70,11 +70,11 @@ func wantNames(t *testing.T, families []family) {
 // its /metrics.
 func scrape(t *testing.T) string {
 	t.Helper()
-	opts := app.Defaults()
+	opts := lockstep.Defaults()
 	opts.NodeID, opts.Listen = "a", "127.0.0.1:0"
 	opts.EtcdServers = []string{"http://127.0.0.1:1"}
 	opts.Kubeconfig = writeKubeconfig(t)
-	a, err := app.New(opts, slog.New(slog.DiscardHandler))
+	a, err := lockstep.New(opts, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package repotest
 
 import (
+	"path"
 	"regexp"
 	"strings"
 	"testing"
@@ -17,7 +18,7 @@ func TestNamedTestsExist(t *testing.T) {
 		if !strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		dir := name[:strings.LastIndexByte(name, '/')]
+		dir := path.Dir(name)
 		for _, m := range declaration.FindAllStringSubmatch(read(t, name), -1) {
 			defined[dir+"."+m[1]] = true
 		}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"github.com/lockstep-dev/lockstep"
+)
+
+// checkOptions makes one usage error of everything that is wrong with the flags:
+// invalid, which is what the validation of lockstep.Options returned, and values
+// that were emptied. Each names its flag, and the variable that set it.
+func checkOptions(flags *pflag.FlagSet, invalid error) error {
+	all := emptied(flags)
+	for _, err := range split(invalid) {
+		option, ok := errors.AsType[*lockstep.OptionError](err)
+		if !ok {
+			all = append(all, err)
+			continue
+		}
+		err = byFlag(err)
+		if f := flags.Lookup(option.Flag); f != nil && f.Annotations[fromEnv] != nil {
+			err = fmt.Errorf("%w (set by %s)", err, f.Annotations[fromEnv][0])
+		}
+		all = append(all, err)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return usageError{errors.Join(all...)}
+}
+
+// split returns the errors that were joined.
+func split(err error) []error {
+	var joined interface {
+		error
+		Unwrap() []error
+	}
+	if errors.As(err, &joined) {
+		return joined.Unwrap()
+	}
+	if err == nil {
+		return nil
+	}
+	return []error{err}
+}
+
+// byFlag names an option by its flag alone: a command line has no fields.
+func byFlag(err error) error {
+	if option, ok := errors.AsType[*lockstep.OptionError](err); ok {
+		return fmt.Errorf("--%s: %s", option.Flag, option.Problem)
+	}
+	return err
+}
+
+// emptied returns an error for each flag that has a default and was set to
+// nothing. A program leaves a field of lockstep.Options zero to get the default;
+// on a command line, an empty value is more likely a mistake of a script.
+func emptied(flags *pflag.FlagSet) []error {
+	var out []error
+	flags.VisitAll(func(f *pflag.Flag) {
+		nothing := []string{"", "0", "0s", "[]", "false"}
+		if slices.Contains(nothing, f.Value.String()) && !slices.Contains(nothing, f.DefValue) {
+			out = append(out, fmt.Errorf("--%s: must not be empty or 0; the default is %s", f.Name, f.DefValue))
+		}
+	})
+	return out
+}

@@ -1,0 +1,36 @@
+package app
+
+import (
+	"time"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Config is what a sidecar is wired from. Package lockstep makes it from its
+// Options, where each value is documented, checked and given its default; New
+// checks nothing again.
+type Config struct {
+	NodeID       protocol.NodeID
+	AdvertiseURL string // empty: derived from Listen
+
+	Etcd       etcd.Config // without Log, which New sets
+	Kubeconfig string
+	Bundle     string // empty: the built-in bundle
+
+	Listen  string // empty: no listener
+	TLS     httpapi.TLS
+	OpenAPI string
+	Flags   []httpapi.Flag
+
+	LeaseTTL         time.Duration
+	ShutdownDelay    time.Duration
+	ResyncInterval   time.Duration
+	LeaderYieldAfter time.Duration
+	ExpireDeadNodes  time.Duration
+	ApplyConcurrency int
+
+	AllowMassPrune  bool
+	APIServerReadyz bool
+}

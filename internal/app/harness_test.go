@@ -1,0 +1,211 @@
+package app
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/status"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var keys = etcd.NewKeys("/lockstep/")
+
+// countingAPI is an API that refuses everything and counts the requests.
+type countingAPI struct {
+	requests   atomic.Int64
+	kubeconfig string
+}
+
+func newCountingAPI(t *testing.T) *countingAPI {
+	t.Helper()
+	a := &countingAPI{}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		a.requests.Add(1)
+		http.Error(w, "not here", http.StatusForbidden)
+	}))
+	t.Cleanup(s.Close)
+	a.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf(`apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: %q}}]
+users: [{name: u, user: {}}]
+`, s.URL)
+	if err := os.WriteFile(a.kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// sidecar is a whole one, in this process.
+type sidecar struct {
+	*testing.T
+	app  *App
+	stop func() error // stops it and returns what Run returned
+}
+
+func configure(t *testing.T, endpoint string, api *countingAPI) Config {
+	t.Helper()
+	return Config{
+		NodeID: "me", Listen: "127.0.0.1:0", Kubeconfig: api.kubeconfig,
+		Etcd:     etcd.Config{Endpoints: []string{endpoint}, Prefix: "/lockstep/"},
+		LeaseTTL: 3 * time.Second, ResyncInterval: 10 * time.Minute, LeaderYieldAfter: 30 * time.Second, ApplyConcurrency: 16,
+	}
+}
+
+// start runs a sidecar until the test ends. Changes are made before it runs.
+func start(t *testing.T, cfg Config, changes ...func(*App)) *sidecar {
+	t.Helper()
+	a, err := New(cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range changes {
+		change(a)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	var once atomic.Bool
+	var result error
+	s := &sidecar{T: t, app: a, stop: func() error {
+		cancel()
+		if once.CompareAndSwap(false, true) {
+			result = <-ended
+		}
+		return result
+	}}
+	t.Cleanup(func() { _ = s.stop(); http.DefaultClient.CloseIdleConnections() })
+	return s
+}
+
+func (s *sidecar) get(path string) (int, string) {
+	s.Helper()
+	resp, err := http.Get(s.app.URL() + path)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+// report is the part of /status that the tests read.
+type report struct {
+	Ready struct {
+		Ready      bool
+		Reason     string
+		StaleSince *time.Time
+	}
+	Election struct{ State, Reason string }
+	Etcd     struct{ Connected bool }
+}
+
+// awaitStatus follows /status?watch until it is as wanted.
+func (s *sidecar) awaitStatus(what string, ok func(report) bool) report {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), 20*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.app.URL()+"/status?watch", nil)
+	if err != nil {
+		s.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var last string
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		data, isData := strings.CutPrefix(lines.Text(), "data: ")
+		if !isData {
+			continue
+		}
+		last = data
+		var r report
+		if err := json.Unmarshal([]byte(data), &r); err != nil {
+			s.Fatal(err)
+		}
+		if ok(r) {
+			return r
+		}
+	}
+	s.Fatalf("%s: not seen in time; last: %s", what, last)
+	return report{}
+}
+
+func (s *sidecar) awaitReason(want protocol.Reason) report {
+	s.Helper()
+	return s.awaitStatus(string(want), func(r report) bool { return r.Ready.Reason == string(want) })
+}
+
+func put(t *testing.T, c *clientv3.Client, key string, value []byte) {
+	t.Helper()
+	if _, err := c.Put(t.Context(), key, string(value)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// putStatus writes a status under which release 0.1.0, that of the built-in
+// bundle, may serve.
+func putStatus(t *testing.T, c *clientv3.Client) {
+	t.Helper()
+	value, err := status.Encode(protocol.Status{State: protocol.Done, Version: protocol.Version{Release: protocol.Release{Major: 9}}}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, c, keys.Status(), value)
+}
+
+// putNewer registers a newer controller that is alive, so that the sidecar
+// leaves the API alone.
+func putNewer(t *testing.T, c *clientv3.Client) {
+	t.Helper()
+	n := protocol.Node{ID: "newer", Roles: protocol.Roles{Controller: true}, Version: protocol.Version{Release: protocol.Release{Major: 10000}}}
+	put(t, c, keys.Node("newer"), fleet.Encode(n))
+	put(t, c, keys.Presence("newer"), nil)
+}
+
+// ended waits for the end of a sidecar that nobody stopped.
+func (s *sidecar) ended() error {
+	s.Helper()
+	s.awaitGone()
+	return s.stop()
+}
+
+// awaitGone returns when nobody answers any more.
+func (s *sidecar) awaitGone() {
+	s.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for time.Now().Before(deadline) {
+		resp, err := http.Get(s.app.URL() + "/livez")
+		if err != nil {
+			return
+		}
+		_ = resp.Body.Close()
+	}
+	s.Fatal("it still answers")
+}

@@ -1,0 +1,98 @@
+package app
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// A newer node is alive: no request reaches the Kubernetes API.
+func TestRun_newerNodeIsAlive(t *testing.T) {
+	server, api := etcdtest.New(t), newCountingAPI(t)
+	raw := server.Client(t)
+	putNewer(t, raw)
+	s := start(t, configure(t, server.Endpoints()[0], api))
+	s.awaitStatus("ineligible", func(r report) bool { return r.Election.Reason == string(protocol.NewerAlive) })
+	putStatus(t, raw)
+	s.awaitReason(protocol.Ready)
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if n := api.requests.Load(); n != 0 {
+		t.Errorf("%d requests reached the API", n)
+	}
+}
+
+func TestRun_etcdAwayAtStart(t *testing.T) {
+	server, api := etcdtest.New(t), newCountingAPI(t)
+	putNewer(t, server.Client(t))
+	putStatus(t, server.Client(t))
+	proxy := etcdtest.NewProxy(t, server.Addr())
+	proxy.Cut(etcdtest.Blackhole)
+	s := start(t, configure(t, "http://"+proxy.Addr(), api))
+	s.awaitReason(protocol.Starting)
+	if code, body := s.get("/livez"); code != http.StatusOK || body != "ok" {
+		t.Errorf("/livez: %d %q", code, body)
+	}
+	if code, body := s.get("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "[-]etcd failed: Starting") {
+		t.Errorf("/readyz: %d %q", code, body)
+	}
+	proxy.Restore()
+	s.awaitReason(protocol.Ready)
+}
+
+func TestRun_etcdAwayLater(t *testing.T) {
+	server, api := etcdtest.New(t), newCountingAPI(t)
+	raw := server.Client(t)
+	putNewer(t, raw)
+	putStatus(t, raw)
+	proxy := etcdtest.NewProxy(t, server.Addr())
+	s := start(t, configure(t, "http://"+proxy.Addr(), api))
+	s.awaitReason(protocol.Ready)
+	proxy.Cut(etcdtest.Blackhole)
+	r := s.awaitStatus("not connected", func(r report) bool { return !r.Etcd.Connected })
+	if !r.Ready.Ready || r.Ready.StaleSince == nil {
+		t.Errorf("got %+v, want ready on what was last known, and since when", r)
+	}
+	if code, body := s.get("/readyz"); code != http.StatusOK || body != "ok" {
+		t.Errorf("/readyz: %d %q", code, body)
+	}
+	if _, text := s.get("/metrics"); !strings.Contains(text, "lockstep_etcd_connected 0\n") || strings.Contains(text, "lockstep_etcd_last_contact_timestamp_seconds 0\n") {
+		t.Errorf("/metrics does not tell that etcd is away, and since when:\n%s", text)
+	}
+	proxy.Restore()
+	s.awaitStatus("connected", func(r report) bool { return r.Etcd.Connected && r.Ready.StaleSince == nil })
+}
+
+// A sidecar whose record can expire closes its gate when it has not reached etcd
+// for half of that time, and registers again before the gate opens. The time
+// here is shorter than the options allow.
+func TestRun_fences(t *testing.T) {
+	server, api := etcdtest.New(t), newCountingAPI(t)
+	raw := server.Client(t)
+	putNewer(t, raw)
+	putStatus(t, raw)
+	proxy := etcdtest.NewProxy(t, server.Addr())
+	s := start(t, configure(t, "http://"+proxy.Addr(), api), func(a *App) {
+		a.local.Update(func(l protocol.Local) protocol.Local { l.FenceAfter = 2 * time.Second; return l })
+	})
+	s.awaitReason(protocol.Ready)
+	first := s.app.registrar.Registration().Get().Revision
+	proxy.Cut(etcdtest.Blackhole)
+	s.awaitReason(protocol.Fenced)
+	if code, body := s.get("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "[-]registered failed: Fenced") {
+		t.Errorf("/readyz: %d %q", code, body)
+	}
+	if code, _ := s.get("/readyz?exclude=etcd&exclude=registered&exclude=compatible"); code != http.StatusServiceUnavailable {
+		t.Errorf("/readyz with checks left out: %d", code)
+	}
+	proxy.Restore()
+	s.awaitReason(protocol.Ready)
+	if again := s.app.registrar.Registration().Get().Revision; again <= first {
+		t.Errorf("ready again with the registration of revision %d", again)
+	}
+}

@@ -1,0 +1,306 @@
+package lockstep
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/internal/app"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Options configures a sidecar. Only Kubeconfig is required: every other field
+// may keep its zero value, whose meaning its comment gives. Each field has a
+// flag of `sidecar run`; errors name both.
+type Options struct {
+	// NodeID is the ID of this node in the fleet, a DNS subdomain. Two sidecars
+	// must never have the same one. Empty: the host name, in lower case.
+	NodeID string
+	// AdvertiseURL is the URL at which other machines reach the HTTP API. It is
+	// shown in /status and in the node's record, and used for nothing else.
+	// Empty: derived from Listen; without Listen, no URL is shown.
+	AdvertiseURL string
+
+	// EtcdServers are the URLs of the etcd servers, http or https. Empty:
+	// http://127.0.0.1:2379.
+	EtcdServers []string
+	// EtcdCAFile is a PEM file with the certificate authorities of the etcd
+	// servers. Empty: the system's.
+	EtcdCAFile string
+	// EtcdCertFile is a PEM file with the client certificate for etcd. It needs
+	// EtcdKeyFile. Empty: no client certificate.
+	EtcdCertFile string
+	// EtcdKeyFile is a PEM file with the key of EtcdCertFile.
+	EtcdKeyFile string
+	// EtcdPrefix is the prefix of all keys in etcd. All sidecars of one control
+	// plane have the same one, and nothing else may write below it. A missing
+	// slash at its end is added. Empty: /lockstep/.
+	EtcdPrefix string
+
+	// Kubeconfig is a kubeconfig file for this node's kube-apiserver, never for
+	// a load balancer. Required.
+	Kubeconfig string
+	// Bundle is a directory with bundle.yaml and the manifests of this release.
+	// It is watched: changed manifests are applied without a restart. Empty:
+	// the built-in bundle.
+	Bundle string
+
+	// Listen is the address (host:port) at which Run serves the HTTP API. Port
+	// 0 takes a free one; see Sidecar.URL. Empty: Run opens no listener, and
+	// the API is served only where the program mounts Sidecar.Handler. Defaults
+	// has 127.0.0.1:8086.
+	Listen string
+	// InsecureListen allows a Listen address that other machines reach, without
+	// TLS. False: that is an error.
+	InsecureListen bool
+	// TLSCertFile is a PEM file with the serving certificate. It needs
+	// TLSKeyFile and Listen. It is read again when it changes. Empty: plain HTTP.
+	TLSCertFile string
+	// TLSKeyFile is a PEM file with the key of TLSCertFile.
+	TLSKeyFile string
+	// ClientCAFile is a PEM file with the authorities of client certificates.
+	// If set, all endpoints except the health checks require one. It needs
+	// TLSCertFile. Empty: no client certificate is required.
+	ClientCAFile string
+
+	// LeaseTTL is the lifetime of this sidecar's leases in etcd, in whole
+	// seconds, at least 3 s. When a leader dies, no other node leads for about
+	// that long. Zero: 10 s.
+	LeaseTTL time.Duration
+	// ShutdownDelay is the time between a failing /readyz and the end of Run,
+	// for load balancers to notice. Zero, the default: Run ends as soon as the
+	// node no longer leads.
+	ShutdownDelay time.Duration
+	// ResyncInterval is the time between two full passes over all objects, at
+	// least 1 s. Zero: 10 min.
+	ResyncInterval time.Duration
+	// LeaderYieldAfter is how long the leader may fail to reach its own
+	// kube-apiserver before another node may lead. Zero: 30 s.
+	LeaderYieldAfter time.Duration
+	// ExpireDeadNodes is how long this node may be unreachable before leaders
+	// no longer wait for it; more than four times LeaseTTL. This node closes its
+	// gate when it has not reached etcd for half of that. Zero, the default:
+	// leaders wait until the node's record is removed.
+	ExpireDeadNodes time.Duration
+	// ApplyConcurrency is the number of requests that the leader sends to its
+	// kube-apiserver at once. Zero: 16.
+	ApplyConcurrency int
+
+	// AllowMassPrune allows a bundle to drop more than half of the objects of a
+	// set larger than ten. False: the leader keeps them, and /status says so.
+	AllowMassPrune bool
+	// APIServerReadyz makes /readyz of this node's kube-apiserver a check of
+	// the sidecar's /readyz.
+	APIServerReadyz bool
+
+	// Flags are shown at /flagz, in this order. They must contain no secret.
+	// Nil: none. This field has no flag.
+	Flags []httpapi.Flag
+}
+
+// Defaults returns the options of `sidecar run` without flags. They differ from
+// what New takes for the zero Options only in Listen.
+func Defaults() Options {
+	return Options{Listen: "127.0.0.1:8086"}.withDefaults()
+}
+
+// withDefaults returns o with each zero field that has a default set to it.
+func (o Options) withDefaults() Options {
+	if len(o.EtcdServers) == 0 {
+		o.EtcdServers = []string{"http://127.0.0.1:2379"}
+	}
+	o.EtcdPrefix = cmp.Or(o.EtcdPrefix, "/lockstep/")
+	o.LeaseTTL = cmp.Or(o.LeaseTTL, 10*time.Second)
+	o.ResyncInterval = cmp.Or(o.ResyncInterval, 10*time.Minute)
+	o.LeaderYieldAfter = cmp.Or(o.LeaderYieldAfter, 30*time.Second)
+	o.ApplyConcurrency = cmp.Or(o.ApplyConcurrency, 16)
+	return o
+}
+
+// OptionError is what is wrong with one field of Options.
+type OptionError struct {
+	Field   string // its name in Options, like "LeaseTTL"
+	Flag    string // its flag of `sidecar run`, like "lease-ttl"
+	Problem string // what is wrong, and what to set instead
+}
+
+// Error names the field and the flag.
+func (e *OptionError) Error() string {
+	return fmt.Sprintf("Options.%s (--%s): %s", e.Field, e.Flag, e.Problem)
+}
+
+// problems collects what is wrong with options.
+type problems []error
+
+func (p *problems) add(field, flag, format string, args ...any) {
+	*p = append(*p, &OptionError{Field: field, Flag: flag, Problem: fmt.Sprintf(format, args...)})
+}
+
+// Validate returns everything that is wrong with the options, as an *OptionError
+// each, joined; nil if nothing is. Zero fields count as their defaults. It reads
+// no file; New calls it.
+func (o Options) Validate() error {
+	o = o.withDefaults()
+	var p problems
+	o.checkNode(&p)
+	o.checkEtcd(&p)
+	if o.Kubeconfig == "" {
+		p.add("Kubeconfig", "kubeconfig", "required: a kubeconfig file for this node's kube-apiserver")
+	}
+	o.checkListen(&p)
+	o.checkTimes(&p)
+	if o.ApplyConcurrency < 1 {
+		p.add("ApplyConcurrency", "apply-concurrency", "%d: must be at least 1", o.ApplyConcurrency)
+	}
+	return errors.Join(p...)
+}
+
+// ValidateEtcd does the same for the fields with the prefix Etcd only.
+func (o Options) ValidateEtcd() error {
+	var p problems
+	o.withDefaults().checkEtcd(&p)
+	return errors.Join(p...)
+}
+
+func (o Options) checkNode(p *problems) {
+	if o.NodeID != "" {
+		for _, problem := range validation.IsDNS1123Subdomain(o.NodeID) {
+			p.add("NodeID", "node-id", "%q: %s", o.NodeID, problem)
+		}
+	}
+	if o.AdvertiseURL != "" && !isWebURL(o.AdvertiseURL) {
+		p.add("AdvertiseURL", "advertise-url", "%q: must be http://HOST:PORT or https://HOST:PORT", o.AdvertiseURL)
+	}
+}
+
+func (o Options) checkEtcd(p *problems) {
+	for _, s := range o.EtcdServers {
+		if !isWebURL(s) {
+			p.add("EtcdServers", "etcd-servers", "%q: must be http://HOST:PORT or https://HOST:PORT", s)
+		}
+	}
+	switch {
+	case o.EtcdCertFile != "" && o.EtcdKeyFile == "":
+		p.add("EtcdCertFile", "etcd-certfile", "has no key: set --etcd-keyfile too")
+	case o.EtcdCertFile == "" && o.EtcdKeyFile != "":
+		p.add("EtcdKeyFile", "etcd-keyfile", "has no certificate: set --etcd-certfile too")
+	}
+	if !strings.HasPrefix(o.EtcdPrefix, "/") || strings.Trim(o.EtcdPrefix, "/") == "" {
+		p.add("EtcdPrefix", "etcd-prefix", "%q: must begin with a slash and contain more than slashes, like /lockstep/", o.EtcdPrefix)
+	}
+}
+
+func (o Options) checkListen(p *problems) {
+	switch {
+	case o.TLSCertFile != "" && o.TLSKeyFile == "":
+		p.add("TLSCertFile", "tls-cert-file", "has no key: set --tls-private-key-file too")
+	case o.TLSCertFile == "" && o.TLSKeyFile != "":
+		p.add("TLSKeyFile", "tls-private-key-file", "has no certificate: set --tls-cert-file too")
+	}
+	if o.ClientCAFile != "" && o.TLSCertFile == "" {
+		p.add("ClientCAFile", "client-ca-file", "needs TLS: set --tls-cert-file too")
+	}
+	if o.Listen == "" {
+		if o.TLSCertFile != "" {
+			p.add("TLSCertFile", "tls-cert-file", "has no effect without a listener: set --listen too")
+		}
+		return
+	}
+	host, _, err := net.SplitHostPort(o.Listen)
+	if err != nil {
+		p.add("Listen", "listen", "%q: must be HOST:PORT", o.Listen)
+		return
+	}
+	ip := net.ParseIP(host)
+	loopback := host == "localhost" || ip != nil && ip.IsLoopback()
+	if !loopback && o.TLSCertFile == "" && !o.InsecureListen {
+		p.add("Listen", "listen", "%q: other machines would reach this address without TLS: set --tls-cert-file, or allow it with --insecure-listen", o.Listen)
+	}
+}
+
+// minLeaseTTL leaves something of a lease when a margin of one second and etcd's
+// own minimum of two are taken off (docs/upstream.md#etcd-leases).
+const minLeaseTTL = 3 * time.Second
+
+// minExpireLeases is how many lease lifetimes ExpireDeadNodes must exceed: then
+// an etcd that is down for less than two of them closes no gate.
+const minExpireLeases = 4
+
+func (o Options) checkTimes(p *problems) {
+	if o.LeaseTTL < minLeaseTTL || o.LeaseTTL%time.Second != 0 {
+		p.add("LeaseTTL", "lease-ttl", "%s: must be whole seconds, at least %s", o.LeaseTTL, minLeaseTTL)
+	}
+	if o.ResyncInterval < time.Second {
+		p.add("ResyncInterval", "resync-interval", "%s: must be at least 1s", o.ResyncInterval)
+	}
+	if o.LeaderYieldAfter < 0 {
+		p.add("LeaderYieldAfter", "leader-yield-after", "%s: must be more than 0", o.LeaderYieldAfter)
+	}
+	if least := minExpireLeases * o.LeaseTTL; o.ExpireDeadNodes < 0 || o.ExpireDeadNodes > 0 && o.ExpireDeadNodes <= least {
+		p.add("ExpireDeadNodes", "expire-dead-nodes", "%s: must be 0 (never) or more than %s: the node closes its gate after half of this time, which must be more than two lease lifetimes (--lease-ttl)", o.ExpireDeadNodes, least)
+	}
+	if o.ShutdownDelay < 0 {
+		p.add("ShutdownDelay", "shutdown-delay", "%s: must be 0 or more", o.ShutdownDelay)
+	}
+}
+
+func isWebURL(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+}
+
+// EtcdConfig returns how to reach etcd with these options. Its Log is not set.
+func (o Options) EtcdConfig() etcd.Config {
+	o = o.withDefaults()
+	return etcd.Config{
+		Endpoints: o.EtcdServers, Prefix: o.EtcdPrefix,
+		CAFile: o.EtcdCAFile, CertFile: o.EtcdCertFile, KeyFile: o.EtcdKeyFile,
+	}
+}
+
+// config checks the options and returns them in the form that the wiring takes.
+func (o Options) config() (app.Config, error) {
+	o = o.withDefaults()
+	if err := o.Validate(); err != nil {
+		return app.Config{}, err
+	}
+	node, err := o.nodeID()
+	if err != nil {
+		return app.Config{}, err
+	}
+	return app.Config{
+		NodeID: node, AdvertiseURL: o.AdvertiseURL,
+		Etcd:       o.EtcdConfig(),
+		Kubeconfig: o.Kubeconfig, Bundle: o.Bundle,
+		Listen: o.Listen, OpenAPI: openAPI, Flags: o.Flags,
+		TLS:      httpapi.TLS{CertFile: o.TLSCertFile, KeyFile: o.TLSKeyFile, ClientCAFile: o.ClientCAFile},
+		LeaseTTL: o.LeaseTTL, ShutdownDelay: o.ShutdownDelay, ResyncInterval: o.ResyncInterval,
+		LeaderYieldAfter: o.LeaderYieldAfter, ExpireDeadNodes: o.ExpireDeadNodes,
+		ApplyConcurrency: o.ApplyConcurrency, AllowMassPrune: o.AllowMassPrune, APIServerReadyz: o.APIServerReadyz,
+	}, nil
+}
+
+// nodeID returns NodeID, or the host name if that can be one.
+func (o Options) nodeID() (protocol.NodeID, error) {
+	if o.NodeID != "" {
+		return protocol.NodeID(o.NodeID), nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return "", &OptionError{Field: "NodeID", Flag: "node-id", Problem: fmt.Sprintf("required, since the host name is unknown: %v", err)}
+	}
+	host = strings.ToLower(host)
+	if len(validation.IsDNS1123Subdomain(host)) > 0 {
+		return "", &OptionError{Field: "NodeID", Flag: "node-id", Problem: fmt.Sprintf("required, since the host name %q is not a DNS subdomain", host)}
+	}
+	return protocol.NodeID(host), nil
+}

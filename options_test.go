@@ -1,0 +1,155 @@
+package lockstep
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lockstep-dev/lockstep/httpapi"
+)
+
+func TestOptions_zeroMeansDefault(t *testing.T) {
+	for name, opts := range map[string]Options{
+		"zero":     {Kubeconfig: "k"},
+		"defaults": func() Options { o := Defaults(); o.Kubeconfig = "k"; return o }(),
+	} {
+		cfg, err := opts.config()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if cfg.NodeID == "" || cfg.LeaseTTL != 10*time.Second || cfg.Etcd.Prefix != "/lockstep/" || cfg.ApplyConcurrency != 16 || cfg.Listen != opts.Listen {
+			t.Errorf("%s: got %+v", name, cfg)
+		}
+	}
+	if got := Defaults().Listen; got != "127.0.0.1:8086" {
+		t.Errorf("Defaults: got Listen %q", got)
+	}
+}
+
+// TestOptions_reachTheWiring changes one field after the other and looks for the
+// change in what the sidecar is wired from.
+func TestOptions_reachTheWiring(t *testing.T) {
+	base := Options{
+		NodeID: "a", Kubeconfig: "k", Listen: "127.0.0.1:1", LeaseTTL: 4 * time.Second, TLSCertFile: "c", TLSKeyFile: "c", EtcdCertFile: "c", EtcdKeyFile: "c",
+	}
+	before, err := base.config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range reflect.TypeFor[Options]().NumField() {
+		field := reflect.TypeFor[Options]().Field(i).Name
+		if field == "InsecureListen" {
+			continue // only a permission
+		}
+		changed := base
+		set(t, reflect.ValueOf(&changed).Elem().Field(i), field)
+		after, err := changed.config()
+		if err != nil {
+			t.Errorf("%s: %v", field, err)
+		}
+		if cmp.Equal(before, after) {
+			t.Errorf("Options.%s is lost", field)
+		}
+	}
+}
+
+// set gives a field of Options a valid value that is not its default.
+func set(t *testing.T, v reflect.Value, field string) {
+	t.Helper()
+	valid := map[string]string{"AdvertiseURL": "http://h:1", "EtcdPrefix": "/x/", "Listen": "127.0.0.1:2", "NodeID": "b"}
+	switch v.Interface().(type) {
+	case string:
+		value := valid[field]
+		if value == "" {
+			value = "file"
+		}
+		v.SetString(value)
+	case bool:
+		v.SetBool(true)
+	case int:
+		v.SetInt(3)
+	case time.Duration:
+		v.SetInt(int64(time.Minute))
+	case []string:
+		v.Set(reflect.ValueOf([]string{"http://h:1"}))
+	case []httpapi.Flag:
+		v.Set(reflect.ValueOf([]httpapi.Flag{{Name: "f"}}))
+	default:
+		t.Errorf("Options.%s: this test knows no value for its type", field)
+	}
+}
+
+func TestOptions_Validate(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*Options)
+		want   string // empty: valid
+	}{
+		"nothing set":               {func(*Options) {}, ""},
+		"no kubeconfig":             {func(o *Options) { o.Kubeconfig = "" }, "Options.Kubeconfig (--kubeconfig): required: a kubeconfig file for this node's kube-apiserver"},
+		"a bad node ID":             {func(o *Options) { o.NodeID = "Not_a_subdomain" }, `Options.NodeID (--node-id): "Not_a_subdomain": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters`},
+		"a bad URL":                 {func(o *Options) { o.AdvertiseURL = "host:1" }, `Options.AdvertiseURL (--advertise-url): "host:1": must be http://HOST:PORT or https://HOST:PORT`},
+		"an etcd without scheme":    {func(o *Options) { o.EtcdServers = []string{"h:1"} }, `Options.EtcdServers (--etcd-servers): "h:1": must be`},
+		"a prefix without a name":   {func(o *Options) { o.EtcdPrefix = "//" }, `Options.EtcdPrefix (--etcd-prefix): "//": must begin with a slash and contain more than slashes`},
+		"a certificate, no key":     {func(o *Options) { o.EtcdCertFile = "c" }, "Options.EtcdCertFile (--etcd-certfile): has no key: set --etcd-keyfile too"},
+		"open to all, no TLS":       {func(o *Options) { o.Listen = "0.0.0.0:0" }, "or allow it with --insecure-listen"},
+		"open to all, allowed":      {func(o *Options) { o.Listen, o.InsecureListen = "0.0.0.0:0", true }, ""},
+		"TLS, no listener":          {func(o *Options) { o.TLSCertFile, o.TLSKeyFile = "c", "k" }, "Options.TLSCertFile (--tls-cert-file): has no effect without a listener: set --listen too"},
+		"client CA, no TLS":         {func(o *Options) { o.ClientCAFile = "c" }, "Options.ClientCAFile (--client-ca-file): needs TLS: set --tls-cert-file too"},
+		"a short lease":             {func(o *Options) { o.LeaseTTL = 2 * time.Second }, "Options.LeaseTTL (--lease-ttl): 2s: must be whole seconds, at least 3s"},
+		"half a second":             {func(o *Options) { o.LeaseTTL = 3500 * time.Millisecond }, "Options.LeaseTTL (--lease-ttl): 3.5s: must be whole seconds"},
+		"expiry too soon":           {func(o *Options) { o.ExpireDeadNodes = 40 * time.Second }, "Options.ExpireDeadNodes (--expire-dead-nodes): 40s: must be 0 (never) or more than 40s"},
+		"expiry just late enough":   {func(o *Options) { o.ExpireDeadNodes = 41 * time.Second }, ""},
+		"a negative expiry":         {func(o *Options) { o.ExpireDeadNodes = -1 }, "Options.ExpireDeadNodes"},
+		"a negative delay":          {func(o *Options) { o.ShutdownDelay = -1 }, "Options.ShutdownDelay"},
+		"a negative concurrency":    {func(o *Options) { o.ApplyConcurrency = -1 }, "Options.ApplyConcurrency"},
+		"a negative yield":          {func(o *Options) { o.LeaderYieldAfter = -1 }, "Options.LeaderYieldAfter"},
+		"a resync every moment":     {func(o *Options) { o.ResyncInterval = 1 }, "Options.ResyncInterval"},
+		"a listener without port":   {func(o *Options) { o.Listen = "localhost" }, `Options.Listen (--listen): "localhost": must be HOST:PORT`},
+		"a key, no certificate":     {func(o *Options) { o.EtcdKeyFile = "k" }, "Options.EtcdKeyFile (--etcd-keyfile): has no certificate"},
+		"a TLS key, no cert":        {func(o *Options) { o.TLSKeyFile = "k" }, "Options.TLSKeyFile (--tls-private-key-file): has no certificate"},
+		"a TLS certificate, no key": {func(o *Options) { o.Listen, o.TLSCertFile = "127.0.0.1:0", "c" }, "Options.TLSCertFile (--tls-cert-file): has no key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := Options{Kubeconfig: "k"}
+			tc.change(&o)
+			err := o.Validate()
+			if tc.want == "" {
+				if err != nil {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			if err == nil || !strings.HasPrefix(err.Error(), "Options.") || !strings.Contains(err.Error(), tc.want) {
+				t.Fatalf("got %v, want %s", err, tc.want)
+			}
+			if _, newErr := New(o, nil); newErr == nil || newErr.Error() != err.Error() {
+				t.Errorf("New: got %v, want %v", newErr, err)
+			}
+		})
+	}
+}
+
+// Everything that is wrong is reported at once, by fields that exist.
+func TestOptions_ValidateReportsAll(t *testing.T) {
+	err := Options{NodeID: "_", LeaseTTL: 1, ApplyConcurrency: -1}.Validate()
+	var fields []string
+	for line := range strings.SplitSeq(fmt.Sprint(err), "\n") {
+		field, _, _ := strings.Cut(strings.TrimPrefix(line, "Options."), " ")
+		if _, found := reflect.TypeFor[Options]().FieldByName(field); !found {
+			t.Errorf("%q names no field", line)
+		}
+		fields = append(fields, field)
+	}
+	if want := []string{"NodeID", "Kubeconfig", "LeaseTTL", "ApplyConcurrency"}; !cmp.Equal(fields, want) {
+		t.Errorf("got %v, want %v", fields, want)
+	}
+	option, ok := errors.AsType[*OptionError](err)
+	if !ok || option.Field != "NodeID" || option.Flag != "node-id" {
+		t.Errorf("got %+v", option)
+	}
+}
