@@ -16,13 +16,16 @@ KUBE_VERSION := $(shell sed -n 's|.*k8s\.io/kubernetes \(v[0-9.]*\)$$|\1|p' test
 KUBE_MINOR := $(word 2,$(subst ., ,$(KUBE_VERSION)))
 KUBE_LDFLAGS := -s -w $(foreach v,gitVersion=$(KUBE_VERSION) gitMajor=1 gitMinor=$(KUBE_MINOR),-X k8s.io/component-base/version.$(v))
 
-# A clone without tags, or a folder without git, still builds.
+# A clone without tags, or a directory without git, still builds.
 VERSION := $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null)
 COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
 STAMP := github.com/lockstep-dev/lockstep/internal/buildinfo
 LDFLAGS := -s -w $(if $(VERSION),-X $(STAMP).version=$(VERSION)) $(if $(COMMIT),-X $(STAMP).commit=$(COMMIT))
 
-# Builds, vet and the tests of test/kube agree on how packages are compiled, so
+# The modules beside the main one: what they need is not what the sidecar needs.
+MODULES := $(patsubst %/go.mod,%,$(wildcard test/*/go.mod))
+
+# Builds, vet and the tests of those modules agree on how packages are compiled, so
 # that each is compiled once for all of them.
 STATIC := CGO_ENABLED=0
 
@@ -54,17 +57,27 @@ build: bin/sidecar ## build bin/sidecar
 
 ##@ Check
 
+# What is cheap comes first, so that most mistakes show within a minute.
 .PHONY: check
-check: format-check tidy-check lint test ## everything that a change has to pass
+check: format-check tidy-check docs lint test ## everything that a change has to pass, with make model
 
-# The model has no goroutines, so the race detector searches a beginning only: it
-# runs without it too.
+# Without the race detector, and without the tests that start a kube-apiserver:
+# these are skipped, and say so.
+.PHONY: unit
+unit: ## the tests that need no kube-apiserver (two minutes on a fresh clone, then seconds)
+	$(STATIC) go test -trimpath ./...
+
+# With the race detector the model searches a beginning only, so it runs without
+# it too.
 .PHONY: test
 test: bin/sidecar bin/kube-apiserver bin/kubectl bin/kubelet-probe vet ## every test, the end-to-end ones too, with the race detector
-	cd test/kube && $(STATIC) go test -trimpath ./...
-	cd test/bench && $(STATIC) go test -trimpath ./...
+	for module in $(MODULES); do (cd $$module && LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./...); done
 	$(STATIC) go test -trimpath ./internal/model
 	LOCKSTEP_E2E_ASSETS=$(BIN) CGO_ENABLED=1 go test -race -timeout=10m ./...
+
+.PHONY: docs
+docs: ## the repository's own rules: words, links, citations, names, sizes, imports
+	$(STATIC) go test -trimpath ./internal/repotest
 
 # What it finds is kept in testdata/fuzz of the package; commit it with the fix.
 FUZZTIME ?= 30s
@@ -88,7 +101,7 @@ bench: bin/sidecar bin/kube-apiserver $(if $(NEEDS_PEERS),$(PEERS)) ## what docs
 	@exec $(BIN)/bench -assets=$(BIN) $(BENCH_ARGS)
 
 .PHONY: model
-model: ## every order of events in bounded worlds, up to 3 nodes, 3 releases and 2 faults (4 minutes)
+model: ## every order of events in bounded worlds, up to 3 nodes, 3 releases and 2 faults (two minutes)
 	$(STATIC) go test -trimpath ./internal/model -run 'TestProgressOfEvery|TestExhaustive' -timeout=30m -v -model.full
 
 # The race detector stays out of it: the sidecars are built without, and it would
@@ -104,15 +117,11 @@ soak: bin/sidecar bin/kube-apiserver ## real processes, upgrades and faults of a
 
 .PHONY: vet
 vet: ## go vet, in all modules
-	$(STATIC) go vet -trimpath ./...
-	cd test/kube && $(STATIC) go vet -trimpath ./...
-	cd test/bench && $(STATIC) go vet -trimpath ./...
+	for module in . $(MODULES); do (cd $$module && $(STATIC) go vet -trimpath ./...); done
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## golangci-lint, with the project's configuration
-	$(GOLANGCI_LINT) run ./...
-	cd test/kube && $(GOLANGCI_LINT) run --config=$(CURDIR)/.golangci.yml ./...
-	cd test/bench && $(GOLANGCI_LINT) run --config=$(CURDIR)/.golangci.yml ./...
+	for module in . $(MODULES); do (cd $$module && $(STATIC) $(GOLANGCI_LINT) run --config=$(CURDIR)/.golangci.yml ./...); done
 
 .PHONY: format
 format: ## gofmt everything
@@ -125,16 +134,11 @@ format-check: ## fail if gofmt would change something
 
 .PHONY: tidy
 tidy: ## go mod tidy, in all modules
-	go mod tidy
-	cd test/kube && go mod tidy
-	cd test/bench && go mod tidy
-	for peer in test/bench/peers/*/; do (cd $$peer && go mod tidy); done
+	for module in . $(MODULES) test/bench/peers/*; do (cd $$module && go mod tidy); done
 
 .PHONY: tidy-check
 tidy-check: ## fail if go mod tidy would change something
-	go mod tidy -diff
-	cd test/kube && go mod tidy -diff
-	cd test/bench && go mod tidy -diff
+	for module in . $(MODULES); do (cd $$module && go mod tidy -diff); done
 
 .PHONY: clean
 clean: ## remove all that was built
