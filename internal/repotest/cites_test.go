@@ -40,7 +40,7 @@ var citesPending = pending{
 // cites are the forms in which papers outside the repository were cited, put
 // together of halves so that this file has none. What we cite is a page of
 // docs/ with its anchor, or a public source by its name.
-var cites = []rule{
+var cites = []unwanted{
 	{regexp.MustCompile(`\b(DES` + `IGN|FA` + `CTS|STY` + `LE)\b`), "cite a page of docs/, as docs/protocol.md#gate", nil},
 	{regexp.MustCompile(`\(` + sections + `(,|;|:|\)| rule| and )`), "cite docs/protocol.md by anchor", isSpecification},
 	{regexp.MustCompile(sections + ` ru` + `le [0-9]`), "name the rule, as protocol.WaitForNodes", isSpecification},
@@ -65,9 +65,9 @@ func TestNothingOutsideTheRepositoryIsCited(t *testing.T) {
 func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
 // wantNone reports each place of a file that breaks one of some rules.
-func wantNone(t *testing.T, name, text string, unwanted []rule) {
+func wantNone(t *testing.T, name, text string, all []unwanted) {
 	t.Helper()
-	for _, r := range unwanted {
+	for _, r := range all {
 		if r.spare != nil && r.spare(name) {
 			continue
 		}

@@ -138,15 +138,15 @@ func firstWords(s string) string {
 	return strings.Join(strings.Fields(s)[:min(4, len(strings.Fields(s)))], " ")
 }
 
-// rule is a word that some files must not have.
-type rule struct {
+// unwanted is a word that some files must not have.
+type unwanted struct {
 	word  *regexp.Regexp
 	why   string
 	spare func(name string) bool // files that may have it; nil: none
 }
 
-// rules are put together of halves, so that this file does not break them.
-var rules = []rule{
+// unwantedEverywhere are put together of halves, so that this file does not break them.
+var unwantedEverywhere = []unwanted{
 	{regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X)\b`), "write the issue's number, or do it", isConfig},
 	{regexp.MustCompile(`(^|[\s"'=:(` + "`" + `])/(wor` + `k|ro` + `ot|ho` + `me|Use` + `rs)/`), "a path of one machine", isDockerfile},
 	{regexp.MustCompile(`(proxy\.golang|sum\.golang|registry\.npmjs)` + `\.org`), "the host of a package registry", nil},
@@ -163,7 +163,7 @@ func isDockerfile(name string) bool { return name == "Dockerfile" }
 func TestNothingThatDoesNotBelong(t *testing.T) {
 	for _, name := range files(t) {
 		if text := read(t, name); isText(text) {
-			wantNone(t, name, text, rules)
+			wantNone(t, name, text, unwantedEverywhere)
 		}
 	}
 }
