@@ -19,7 +19,7 @@ func (t *turn) canonical() [maxNodes]uint8 {
 func (t *turn) dropDoomed() {
 	orphans := &t.w.orphans
 	for i, r := range orphans {
-		if t.cfg.holds(Preconditions) && !r.create && !r.fresh {
+		if t.doomed(r) {
 			orphans[i] = request{}
 		}
 	}
@@ -30,6 +30,11 @@ func (t *turn) dropDoomed() {
 			compareBools(a.fresh, b.fresh),
 		)
 	})
+}
+
+// doomed reports whether the API refuses a request whenever it lands.
+func (t *turn) doomed(r request) bool {
+	return t.cfg.holds(Preconditions) && !r.create && !r.fresh
 }
 
 func compareBools(a, b bool) int {

@@ -17,7 +17,7 @@ type Result struct {
 	Transitions int
 	Depth       int
 	Counts      counts
-	Bounded     int // turns that were not followed: a state could not hold what comes of them
+	Unfollowed  int // moves whose result a World has no room for; what comes after them was not visited
 	Truncated   bool
 	Violation   *Violation // the first one; nil: none
 }
@@ -45,7 +45,6 @@ type counts struct {
 	verdicts map[protocol.Reason]int
 	moves    [moveKinds]int
 	rested   map[string]int // where runs come to rest, by what holds them
-	lost     int            // requests that had to be taken as lost: a state holds only so many
 }
 
 func newCounts() counts {
@@ -75,7 +74,6 @@ func (c *counts) merge(o counts) {
 	for i, n := range o.moves {
 		c.moves[i] += n
 	}
-	c.lost += o.lost
 }
 
 // String prints the counts in a fixed order.
@@ -196,7 +194,7 @@ func (s *search) try(at *found, k int) bool {
 		return false
 	}
 	if s.now.event.bound {
-		s.result.Bounded++
+		s.result.Unfollowed++
 		return false
 	}
 	return s.arrive(at.index, k)

@@ -16,9 +16,10 @@ var full = flag.Bool("model.full", false, "search the large bound, too: some min
 
 // total sums what several searches came to.
 type total struct {
-	states, transitions, configurations, violations, lost int
-	counts                                                counts
-	began                                                 time.Time
+	states, transitions, configurations, violations, unfollowed int
+
+	counts counts
+	began  time.Time
 }
 
 // everything sums all searches of a run.
@@ -39,8 +40,9 @@ func (s *total) add(t *testing.T, r Result) {
 	t.Helper()
 	s.count(r)
 	everything.count(r)
-	if r.Bounded > 0 {
-		t.Errorf("%s: %d turns were not followed, since a state cannot hold what comes of them", r.Config, r.Bounded)
+	if r.Unfollowed > 0 {
+		t.Errorf("%s: %d moves were not followed, since a World has no room for their result: raise maxLeaders, maxOrphans or maxEntries",
+			r.Config, r.Unfollowed)
 	}
 	if r.Violation != nil {
 		t.Errorf("%s:\n%s", r.Config, r.Violation)
@@ -51,7 +53,7 @@ func (s *total) count(r Result) {
 	s.states += r.States
 	s.transitions += r.Transitions
 	s.configurations++
-	s.lost += r.Counts.lost
+	s.unfollowed += r.Unfollowed
 	s.counts.merge(r.Counts)
 	if r.Violation != nil {
 		s.violations++
@@ -60,8 +62,8 @@ func (s *total) count(r Result) {
 
 // String is the line that a search ends with.
 func (s *total) String() string {
-	return fmt.Sprintf("%d states and %d transitions in %d configurations, %d violations (%d requests taken as lost for want of room, %s)",
-		s.states, s.transitions, s.configurations, s.violations, s.lost, time.Since(s.began).Round(time.Second))
+	return fmt.Sprintf("%d states and %d transitions in %d configurations, %d violations, %d moves not followed (%s)",
+		s.states, s.transitions, s.configurations, s.violations, s.unfollowed, time.Since(s.began).Round(time.Second))
 }
 
 // searchAll searches all assignments of constraints to releases, from a settled
@@ -85,6 +87,7 @@ func searchAll(t *testing.T, cfg Config) *total {
 // each checks configurations, as many at once as there are processors.
 func each(t *testing.T, cfgs []*Config, check func(*Config) Result) *total {
 	t.Helper()
+	sum := newTotal()
 	out := make([]Result, len(cfgs))
 	next := make(chan int, len(cfgs)) // has room for all
 	for i := range cfgs {
@@ -100,7 +103,6 @@ func each(t *testing.T, cfgs []*Config, check func(*Config) Result) *total {
 		})
 	}
 	workers.Wait()
-	sum := newTotal()
 	for _, r := range out {
 		sum.add(t, r)
 	}

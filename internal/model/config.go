@@ -73,11 +73,13 @@ func (s Start) String() string {
 	return "from a settled one"
 }
 
+// A World has room for so many. A move that needs more is not followed, and
+// Result.Unfollowed counts it: an exhaustive search that counts one has failed.
 const (
 	maxNodes   = 7
-	maxLeaders = 2 // that believe they lead at the same time
-	maxOrphans = 2 // requests whose sender no longer waits for them
-	maxEntries = 6 // of a mark
+	maxLeaders = 2  // that believe they lead at the same time
+	maxOrphans = 6  // requests whose sender no longer waits for them
+	maxEntries = 10 // of a mark
 	maxObjects = 3
 )
 

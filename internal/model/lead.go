@@ -259,16 +259,15 @@ func (t *turn) abandon(l int) {
 	lead.doing, lead.pass, lead.write = nothing, pass{}, write{}
 }
 
-// orphan keeps a request that nobody waits for. Where there are too many, one
-// that is doomed, or else this one, is lost.
+// orphan keeps a request whose sender no longer waits for it. It may land later.
 func (t *turn) orphan(r request) {
 	for i := range t.w.orphans {
-		if o := &t.w.orphans[i]; o.kind == noRequest || !o.create && !o.fresh {
+		if o := &t.w.orphans[i]; o.kind == noRequest || t.doomed(*o) {
 			*o = r
 			return
 		}
 	}
-	t.count.lost++
+	t.event.bound = true
 }
 
 // commit is the transaction that writes the status, with the guards of

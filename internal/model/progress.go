@@ -48,7 +48,11 @@ func (p *progress) rests(w *World) string {
 	for k, m := range p.s.moves {
 		next := *w
 		t := p.s.turn(&next)
-		if m.isFault() || m.isChange() || !m.possible(&next) || !t.apply(m) || t.event.bound {
+		if m.isFault() || m.isChange() || !m.possible(&next) || !t.apply(m) {
+			continue
+		}
+		if t.event.bound {
+			p.s.result.Unfollowed++
 			continue
 		}
 		moved = true

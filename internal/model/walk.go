@@ -54,7 +54,11 @@ func (s *search) stride(w *World, random *rand.Rand) (int, bool) {
 func (s *search) tries(w *World, k int) bool {
 	next := *w
 	s.now = s.turn(&next)
-	if !s.moves[k].possible(&next) || !s.now.apply(s.moves[k]) || s.now.event.bound {
+	if !s.moves[k].possible(&next) || !s.now.apply(s.moves[k]) {
+		return false
+	}
+	if s.now.event.bound {
+		s.result.Unfollowed++
 		return false
 	}
 	*w, s.now.w = next, w

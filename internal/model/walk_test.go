@@ -35,16 +35,20 @@ func TestRandomWalks7Nodes5Releases(t *testing.T) {
 	if *walkSeed != 0 {
 		first, walks = *walkSeed, 1
 	}
-	steps := 0
+	steps, unfollowed := 0, 0
 	for seed := first; seed < first+uint64(walks); seed++ {
 		cfg := roaming(seed)
 		r, walk := RandomWalk(cfg, seed, 400)
 		steps += len(walk.Path)
+		unfollowed += r.Unfollowed
 		if r.Violation != nil {
 			t.Fatalf("%s, %d builds: go test ./internal/model -run TestRandomWalks -model.seed=%d\n%s", cfg, cfg.Builds, seed, r.Violation)
 		}
 	}
 	t.Logf("%d walks, %d moves", walks, steps)
+	if unfollowed > 0 {
+		t.Errorf("%d moves were not tried, since a World has no room for their result: raise maxLeaders, maxOrphans or maxEntries", unfollowed)
+	}
 }
 
 func TestRandomWalk(t *testing.T) {
