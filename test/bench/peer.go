@@ -110,13 +110,12 @@ func (b *bench) startPeer(name string, f peerFlags) (*peer, error) {
 		"-id="+f.id, "-etcd="+b.cluster.Etcd.Endpoints()[0], "-prefix="+f.prefix, "-kubeconfig="+f.kubeconfig,
 		"-release="+orZero(f.release), "-min-apiserver="+orZero(f.minApiserver), "-objects="+f.objects,
 		fmt.Sprintf("-thousand=%v", f.thousand))
-	p.cmd.SysProcAttr = cluster.ChildAttr()
 	p.cmd.Stderr = log
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	if err := p.cmd.Start(); err != nil {
+	if err := cluster.StartCommand(p.cmd); err != nil {
 		return nil, err
 	}
 	go func() {

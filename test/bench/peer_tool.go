@@ -27,7 +27,6 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
-	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
 // spent is what a program took, as the kernel counted it.
@@ -44,9 +43,8 @@ func runTimed(args []string) error {
 	to, program := args[0], args[1:]
 	cmd := exec.Command(program[0], program[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = cluster.ChildAttr()
 	begin := time.Now()
-	if err := cmd.Run(); err != nil {
+	if err := runChild(cmd); err != nil {
 		return err
 	}
 	out := spent{Wall: time.Since(begin), CPU: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}

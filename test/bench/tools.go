@@ -66,7 +66,7 @@ func (b *bench) runTimed(ctx context.Context, program string, args []string, inp
 	}
 	var out, log bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &out, &log
-	if err := cmd.Run(); err != nil {
+	if err := runChild(cmd); err != nil {
 		return spent{}, passed{}, fmt.Errorf("%s %s: %w: %s", filepath.Base(cmd.Args[4]), strings.Join(args, " "), err, lastOf(log.String()))
 	}
 	data, err := os.ReadFile(result)
@@ -82,6 +82,14 @@ func (b *bench) runTimed(ctx context.Context, program string, args []string, inp
 		err = json.Unmarshal(text, &p)
 	}
 	return s, p, err
+}
+
+// runChild starts a child and waits for its end.
+func runChild(cmd *exec.Cmd) error {
+	if err := cluster.StartCommand(cmd); err != nil {
+		return err
+	}
+	return cmd.Wait()
 }
 
 // lastOf bounds what is shown of a log.
@@ -100,7 +108,6 @@ func (b *bench) timed(ctx context.Context, program string, args []string) (cmd *
 	}
 	result = filepath.Join(b.dir, "timed.json")
 	cmd = exec.CommandContext(ctx, self, append([]string{"peer", "timed", result, path}, args...)...)
-	cmd.SysProcAttr = cluster.ChildAttr()
 	home := filepath.Join(b.dir, "home") // caches of the tools; from the second round on they are full
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "KUBECACHEDIR=" + home}
 	return cmd, result, nil
@@ -135,7 +142,7 @@ func (b *bench) startResident(ctx context.Context, kubeconfig, prefix string) (*
 		return nil, err
 	}
 	r.out, cmd.Stderr = bufio.NewScanner(out), &r.log
-	return r, cmd.Start()
+	return r, cluster.StartCommand(cmd)
 }
 
 func (r *resident) pass(dir string, epoch int) (passed, error) {

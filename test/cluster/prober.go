@@ -36,13 +36,12 @@ type Prober struct {
 func (c *Cluster) StartProber() (*Prober, error) {
 	cmd := exec.Command(filepath.Join(c.cfg.Assets, "kubelet-probe"))
 	cmd.Env = plainEnviron()
-	cmd.SysProcAttr = childAttr()
 	in, inErr := cmd.StdinPipe()
 	out, outErr := cmd.StdoutPipe()
 	if err := errors.Join(inErr, outErr); err != nil {
 		return nil, fmt.Errorf("start kubelet-probe: %w", err)
 	}
-	if err := cmd.Start(); err != nil {
+	if err := StartCommand(cmd); err != nil {
 		return nil, fmt.Errorf("start kubelet-probe: %w", err)
 	}
 	p := &Prober{cmd: cmd, in: in, answers: bufio.NewScanner(out)}

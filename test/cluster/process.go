@@ -51,8 +51,7 @@ func startProcess(cfg processConfig) (*Process, error) {
 	p.cmd = exec.Command(cfg.path, cfg.args...)
 	p.cmd.Env = append(plainEnviron(), cfg.env...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
-	p.cmd.SysProcAttr = childAttr()
-	if err := p.cmd.Start(); err != nil {
+	if err := StartCommand(p.cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", cfg.name, err)
 	}
 	// Ends with the child, which Stop and Kill see to.
