@@ -83,8 +83,8 @@ type Options struct {
 	// ResyncInterval is the time between two full passes over all objects, at
 	// least 1 s. Zero: 10 min.
 	ResyncInterval time.Duration
-	// LeaderYieldAfter is how long the leader may fail to reach this
-	// node's kube-apiserver before another node may lead. Zero: 30 s.
+	// LeaderYieldAfter is how long this node may lead without reaching its
+	// kube-apiserver before another node may lead. Zero: 30 s.
 	LeaderYieldAfter time.Duration
 	// ExpireDeadNodes is how long this node may be unreachable before leaders
 	// no longer wait for it; more than four times LeaseTTL. This node closes its
@@ -96,7 +96,7 @@ type Options struct {
 	ApplyConcurrency int
 
 	// AllowMassPrune allows a bundle to drop more than half of the objects of a
-	// set larger than ten. False: the leader keeps them, and /status shows how many.
+	// set larger than ten. False: the leader keeps them, and /status reports it.
 	AllowMassPrune bool
 	// APIServerReadyz makes /readyz of this node's kube-apiserver a check of
 	// the sidecar's /readyz.
