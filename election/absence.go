@@ -6,47 +6,48 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Absence is since when a leader has seen the presence of a node gone.
+// Absence is how long a leader has seen a node without a presence.
 type Absence struct {
 	Since time.Time
-	// Ends is when the leader passes over the node; zero: never, for its record
-	// does not say after how long it may.
-	Ends time.Time
+	// Expires is when the leader stops waiting for the node; zero: never, because
+	// its record does not allow it.
+	Expires time.Time
 }
 
-// absences is what one leader has counted itself, on the monotonic clock
-// (DESIGN 4.9). Nothing of it is taken over from another leader.
+// absences is what one leader has observed itself, on the monotonic clock
+// (docs/protocol.md#dead-nodes). A leader takes over no count from another one.
 type absences struct {
-	rewinds int // of the store: revisions compare only where it is equal
-	nodes   map[protocol.NodeID]counted
+	rewinds int // of the store: revisions are comparable only while it is the same
+	nodes   map[protocol.NodeID]absence
 }
 
-// counted is the absence of a node while its record was not written.
-type counted struct {
+// absence is that of a node whose record was not written meanwhile.
+type absence struct {
 	Absence
 	revision int64 // of the record
 }
 
-// count notes who is gone in a snapshot that was received at received, and
-// writes into its records how long that has been so at now, an instant before
-// the snapshot was asked for. A record that was written since counts anew: its
-// presence may have been there in between (package fleet, fence.go).
+// count notes which nodes of a snapshot have no presence, and writes into their
+// records for how long. The snapshot was requested after now and received at
+// received: an absence counts from its arrival to the start of the latest request,
+// so it is never too long. A record that was written meanwhile starts from zero:
+// the node may have been present in between.
 func (a *absences) count(f protocol.Fleet, rewinds int, now, received time.Time) {
-	was := a.nodes
+	before := a.nodes
 	if rewinds != a.rewinds {
-		was = nil
+		before = nil
 	}
-	*a = absences{rewinds: rewinds, nodes: make(map[protocol.NodeID]counted)}
+	*a = absences{rewinds: rewinds, nodes: make(map[protocol.NodeID]absence)}
 	for i := range f.Records {
 		r := &f.Records[i]
 		if r.Alive {
 			continue
 		}
-		c, found := was[r.ID]
-		if !found || c.revision != r.Revision {
-			c = counted{Absence: Absence{Since: received}, revision: r.Revision}
+		c, counted := before[r.ID]
+		if !counted || c.revision != r.Revision {
+			c = absence{Absence: Absence{Since: received}, revision: r.Revision}
 			if r.Problem == "" && r.Node.FenceAfter > 0 {
-				c.Ends = received.Add(r.Node.FenceAfter)
+				c.Expires = received.Add(r.Node.FenceAfter)
 			}
 		}
 		r.Gone = max(0, now.Sub(c.Since))
@@ -54,11 +55,20 @@ func (a *absences) count(f protocol.Fleet, rewinds int, now, received time.Time)
 	}
 }
 
-// shown is what others are told.
+// shown returns what State shows.
 func (a *absences) shown() map[protocol.NodeID]Absence {
 	out := make(map[protocol.NodeID]Absence, len(a.nodes))
 	for id, c := range a.nodes {
 		out[id] = c.Absence
+	}
+	return out
+}
+
+// expiries returns when the leader stops waiting for a node, for each absent one.
+func (a *absences) expiries() []time.Time {
+	out := make([]time.Time, 0, len(a.nodes))
+	for _, c := range a.nodes {
+		out = append(out, c.Expires)
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/status"
@@ -36,10 +37,10 @@ func TestElection_passesOverTheDead(t *testing.T) {
 	n := w.start("a", "1.0.0", options{a: "1.0.0"})
 	both := await(t, n.election.State(), "both block", func(s State) bool { return len(s.Step.Blockers) == 2 })
 	promised, silent := both.Absences["promised"], both.Absences["silent"]
-	if promised.Since.IsZero() || promised.Ends.Sub(promised.Since) != 2*time.Second {
+	if promised.Since.IsZero() || promised.Expires.Sub(promised.Since) != 2*time.Second {
 		t.Errorf("the one that promised: got %+v", promised)
 	}
-	if silent.Since.IsZero() || !silent.Ends.IsZero() {
+	if silent.Since.IsZero() || !silent.Expires.IsZero() {
 		t.Errorf("the one that did not: got %+v", silent)
 	}
 	one := await(t, n.election.State(), "one blocks", func(s State) bool { return len(s.Step.Blockers) == 1 })
@@ -162,12 +163,13 @@ func TestLeadership_passedOverComesBack(t *testing.T) {
 		local.Version.Release, local.Constraints.MinApiserver = rel(t, "1.0.0"), rel(t, "1.0.0")
 		other := New(n.election.cfg)
 		other.cfg.Local = event.New(local)
-		l := &leadership{e: other, session: s, key: key, epoch: epoch, now: time.Now()}
+		l := other.newLeadership(s, key, epoch)
+		l.clock.now = time.Now()
 		in, err := l.gather(ctx)
 		if err != nil {
 			return err
 		}
-		l.now = l.now.Add(time.Hour)
+		l.clock.now = l.clock.now.Add(time.Hour)
 		if in, err = l.gather(ctx); err != nil {
 			return err
 		}
@@ -221,18 +223,18 @@ func TestLeadership_storeWentBack(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	l := &leadership{key: key, epoch: epoch, now: time.Now(), e: New(Config{
-		Client: client, Local: event.New(protocol.Local{ID: "a"}), Applier: applier{newAPI(), "a"},
-	})}
+	e := New(Config{Client: client, Local: event.New(protocol.Local{ID: "a"}), Applier: applier{newAPI(), "a"}})
+	l := e.newLeadership(nil, key, epoch)
+	l.clock.now = time.Now()
 	if _, err := l.gather(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	server.Stop()
 	start() // what stood there at first, and nothing since
-	l.now = l.now.Add(time.Hour)
+	l.clock.now = l.clock.now.Add(time.Hour)
 	in, err := l.gather(t.Context())
-	for err != nil && pause(t.Context(), etcdPause) {
-		l.now = time.Now() // of the next turn
+	for err != nil && backoff.Sleep(t.Context(), etcdPause) {
+		l.clock.now = time.Now() // of the next turn
 		in, err = l.gather(t.Context())
 	}
 	if r, found := in.Fleet.Record("dead"); err != nil || !found || r.Gone != 0 || client.Rewound().Get() != 1 {

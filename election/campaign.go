@@ -12,10 +12,12 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Election campaigns while this node may, and leads when its turn has come.
+// Election campaigns while this node may, and leads when it is the first of the
+// candidates.
 type Election struct {
 	cfg     Config
 	metrics *metrics
@@ -23,6 +25,9 @@ type Election struct {
 	queue   *event.Value[etcd.Listing] // all candidates' keys; revision 0: not listed yet
 	leader  *event.Value[Leader]
 	yield   yield
+	// drainTime is how long after it was sent a request can take effect in the
+	// API.
+	drainTime time.Duration
 }
 
 const (
@@ -30,76 +35,74 @@ const (
 	maxCampaignPause = 3 * time.Second
 )
 
-// New returns an election that does not take part yet.
+// New returns an election that this node does not take part in before Run.
 func New(cfg Config) *Election {
-	if cfg.DrainTime == 0 {
-		cfg.DrainTime = protocol.DrainTime
-	}
 	e := &Election{
-		cfg:     cfg,
-		metrics: newMetrics(cfg.Registerer),
-		state:   event.New(State{Election: protocol.Ineligible}),
-		queue:   event.New(etcd.Listing{}),
-		leader:  event.New(Leader{}),
-		yield:   yield{after: cfg.YieldAfter},
+		cfg:       cfg,
+		metrics:   newMetrics(cfg.Registerer),
+		state:     event.New(State{Election: protocol.Ineligible}),
+		queue:     event.New(etcd.Listing{}),
+		leader:    event.New(Leader{}),
+		yield:     yield{pauses: backoff.Backoff{First: minYieldPause, Max: maxYieldPause}},
+		drainTime: protocol.DrainTime,
 	}
 	e.metrics.show(protocol.Ineligible)
 	return e
 }
 
-// State follows the own part in the election.
+// State follows this node's part in the election.
 func (e *Election) State() *event.Value[State] { return e.state }
 
-// Leader follows who leads, as the watch sees it.
+// Leader follows the node that leads, as the watch sees it. It may lag.
 func (e *Election) Leader() *event.Value[Leader] { return e.leader }
 
-// Run takes part until ctx ends; then leadership has been given up. Losing it,
-// or etcd, is no error: it takes part again.
+// Run takes part until ctx ends, and returns after this node has given up
+// leadership. A lost leadership or an unreachable etcd is no error: Run takes part
+// again. It ends by itself only with ErrJobStuck.
 func (e *Election) Run(ctx context.Context) error {
 	follow, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	followed := make(chan struct{})
 	go func() {
 		defer close(followed)
-		// Its only end is that of follow.
+		// It ends only when follow does.
 		_ = e.cfg.Client.Follow(follow, e.cfg.Client.Keys.Leaders(), e.observe)
 	}()
-	// The queue is followed until leadership has been given up.
+	// Run follows the queue until this node has given up leadership.
 	defer func() { cancel(); <-followed }()
 
-	var wait time.Duration
+	pauses := backoff.Backoff{First: minCampaignPause, Max: maxCampaignPause}
 	for {
 		waited, err := e.awaitEligible(ctx)
 		if err != nil {
 			return err
 		}
 		if waited {
-			wait = 0 // the observed fleet has caught up with what ended the last one
+			pauses.Reset() // the observed fleet now has the fact that ended the last campaign
 		}
-		if !pause(ctx, wait) {
+		if !backoff.Sleep(ctx, pauses.Pause()) {
 			return ctx.Err()
 		}
 		began := time.Now()
 		err = e.cfg.Client.WithSession(ctx, e.cfg.TTL, e.campaign)
-		e.out()
+		e.showOut()
 		switch {
-		case errors.Is(err, ErrWedged):
+		case errors.Is(err, ErrJobStuck):
 			return err
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
 			e.cfg.Log.Warn("campaign ended, trying again", "err", err)
 		}
-		// Also after a resignation: what this node observes may lag behind what
-		// it resigned for.
-		wait = min(max(2*wait, minCampaignPause), maxCampaignPause)
-		if time.Since(began) > e.cfg.TTL {
-			wait = 0
+		// Also after a resignation: the fleet that this node observes may lag
+		// behind the fact that it resigned for.
+		if pauses.Next(); time.Since(began) > e.cfg.TTL {
+			pauses.Reset()
 		}
 	}
 }
 
-// out shows that this node neither leads nor waits to.
-func (e *Election) out() {
+// showOut shows that this node neither leads nor is a candidate.
+func (e *Election) showOut() {
 	e.setState(func(s State) State {
 		if s.Election != protocol.Leading && s.Election != protocol.Campaigning {
 			return s
@@ -108,8 +111,8 @@ func (e *Election) out() {
 	})
 }
 
-// observe keeps queue and leader: the candidate with the lowest create
-// revision leads.
+// observe updates queue and leader. The candidate with the lowest create revision
+// leads.
 func (e *Election) observe(l etcd.Listing) {
 	l.KVs = slices.Clone(l.KVs)
 	slices.SortFunc(l.KVs, func(a, b etcd.KV) int { return cmp.Compare(a.CreateRevision, b.CreateRevision) })
@@ -123,13 +126,14 @@ func (e *Election) observe(l etcd.Listing) {
 	}
 }
 
-// awaitEligible returns when this node may campaign (DESIGN 4.4) and its API
-// is not known to be out of reach (4.7). It reports whether it had to wait.
+// awaitEligible returns when this node may campaign (docs/protocol.md#eligibility)
+// and its API is not known to be unreachable (docs/protocol.md#yielding). It
+// reports whether it had to wait.
 func (e *Election) awaitEligible(ctx context.Context) (waited bool, err error) {
 	for ; ; waited = true {
-		fleet, fleetChanged := e.cfg.Fleet.Load()
+		members, membersChanged := e.cfg.Fleet.Load()
 		local, localChanged := e.cfg.Local.Load()
-		eligibility := protocol.Eligible(fleet, local)
+		eligibility := protocol.Eligible(members, local)
 		state := protocol.Ineligible
 		if e.yield.withdrawn {
 			state = protocol.Withdrawn
@@ -138,26 +142,23 @@ func (e *Election) awaitEligible(ctx context.Context) (waited bool, err error) {
 			s.Election, s.Eligibility = state, eligibility
 			return s
 		})
-		if eligibility.Eligible {
-			if !e.yield.withdrawn {
-				return waited, nil
+		switch {
+		case !eligibility.Eligible:
+			if !event.Wait(ctx, membersChanged, localChanged) {
+				return waited, ctx.Err()
 			}
+		case e.yield.withdrawn:
 			if err := e.awaitAPI(ctx); err != nil {
 				return waited, err
 			}
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return waited, ctx.Err()
-		case <-fleetChanged:
-		case <-localChanged:
+		default:
+			return waited, nil
 		}
 	}
 }
 
-// campaign queues up, waits for its turn, and leads. It returns nil when this
-// node may no longer campaign or has resigned.
+// campaign joins the queue, waits until it is first, and leads. It returns nil
+// when this node may no longer campaign or has resigned.
 func (e *Election) campaign(ctx context.Context, s *etcd.Session) error {
 	e.setState(func(st State) State { st.Election = protocol.Campaigning; return st })
 	key := e.cfg.Client.Keys.Leader(int64(s.Lease()))
@@ -165,14 +166,14 @@ func (e *Election) campaign(ctx context.Context, s *etcd.Session) error {
 	if err != nil {
 		return err
 	}
-	if mine, err := e.awaitTurn(ctx, s, epoch); err != nil || !mine {
+	if first, err := e.awaitFirst(ctx, s, epoch); err != nil || !first {
 		return err
 	}
 	return e.lead(ctx, s, key, epoch)
 }
 
 // enqueue creates the candidate's key and returns its create revision. The key
-// cannot be there: no other session has this lease.
+// cannot exist: no other session has this lease.
 func (e *Election) enqueue(ctx context.Context, s *etcd.Session, key string) (int64, error) {
 	local := e.cfg.Local.Get()
 	resp, err := e.cfg.Client.Txn(ctx,
@@ -182,21 +183,18 @@ func (e *Election) enqueue(ctx context.Context, s *etcd.Session, key string) (in
 	case err != nil:
 		return 0, fmt.Errorf("enter the election: %w", err)
 	case !resp.Succeeded:
-		return 0, errors.New("enter the election: the candidate's key is there already")
+		return 0, errors.New("enter the election: the candidate's key exists already")
 	}
 	return resp.Header.Revision, nil
 }
 
-// awaitTurn reports whether the candidate has become the first; false: it may
-// no longer campaign. That it is first is only what the watch says: lead
-// confirms it.
-func (e *Election) awaitTurn(ctx context.Context, s *etcd.Session, epoch int64) (bool, error) {
-	beat := time.NewTicker(s.TTL() / 3)
-	defer beat.Stop()
-	_, rewound := e.cfg.Client.Rewound().Load()
+// awaitFirst reports whether the candidate has become the first; false: it may no
+// longer campaign. Only the watch says so: lead confirms it.
+func (e *Election) awaitFirst(ctx context.Context, s *etcd.Session, epoch int64) (bool, error) {
+	rewinds, rewound := e.cfg.Client.Rewound().Load()
 	for {
 		queue, queueChanged := e.queue.Load()
-		fleet, fleetChanged := e.cfg.Fleet.Load()
+		members, membersChanged := e.cfg.Fleet.Load()
 		local, localChanged := e.cfg.Local.Load()
 		if queue.Revision >= epoch {
 			switch place(queue, epoch) {
@@ -206,31 +204,28 @@ func (e *Election) awaitTurn(ctx context.Context, s *etcd.Session, epoch int64) 
 				return false, fmt.Errorf("wait in the election: %w", etcd.ErrSessionLost)
 			}
 		}
-		eligibility := protocol.Eligible(fleet, local)
-		if !eligibility.Eligible {
+		if !protocol.Eligible(members, local).Eligible {
 			return false, nil
 		}
 		s.Beat()
-		select {
-		case <-ctx.Done():
+		waitUntil(ctx, time.Now().Add(s.TTL()/3), []<-chan struct{}{rewound, queueChanged, membersChanged, localChanged})
+		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
-		case <-rewound:
+		}
+		if e.cfg.Client.Rewound().Get() != rewinds {
 			return false, errors.New("wait in the election: the store went back, and the candidate's key with it")
-		case <-queueChanged:
-		case <-fleetChanged:
-		case <-localChanged:
-		case <-beat.C:
 		}
 	}
 }
 
-// place returns how many candidates stand before the one of epoch, and -1 where
-// it does not stand in the queue.
+// place returns how many candidates come before that of epoch; -1: it is not in the
+// queue.
 func place(queue etcd.Listing, epoch int64) int {
 	return slices.IndexFunc(queue.KVs, func(kv etcd.KV) bool { return kv.CreateRevision == epoch })
 }
 
-// setState is called by Run's goroutine alone.
+// setState publishes a changed state, and logs what people follow. Only Run's
+// goroutine calls it.
 func (e *Election) setState(change func(State) State) {
 	was := e.state.Get()
 	now := change(was)
@@ -244,17 +239,7 @@ func (e *Election) setState(change func(State) State) {
 		e.cfg.Log.Info("election state changed", "state", string(now.Election), "reason", string(now.Eligibility.Reason))
 	}
 	if was.Step.String() != now.Step.String() && now.Step.Kind != protocol.StepUnset {
-		e.cfg.Log.Info("step", "step", now.Step.Kind.String(), "rule", now.Step.Rule,
+		e.cfg.Log.Info("step decided", "step", now.Step.Kind.String(), "rule", now.Step.Rule,
 			"message", now.Step.Message, "blockers", len(now.Step.Blockers))
-	}
-}
-
-// pause waits for d or until ctx ends, and reports whether ctx still stands.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }

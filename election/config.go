@@ -14,77 +14,73 @@ import (
 	"github.com/lockstep-dev/lockstep/status"
 )
 
-// Applier brings the objects of the API to what the bundle wants. A leader
-// calls it from one goroutine at a time.
+// Applier makes the objects of the API what the bundle wants. A leader calls it
+// from one goroutine at a time.
 type Applier interface {
-	// Survey reads the mark and the highest content epoch of the set. A mark
-	// that cannot be read is an error, never absent. Where the stamps have to
-	// serve for it, they are read when quiet has come.
+	// Survey reads the mark and the highest content epoch of the set. A mark that
+	// cannot be read is an error, never an absent one. If the stamps have to
+	// replace the mark, Survey reads them after quiet.
 	Survey(ctx context.Context, work protocol.Work, quiet time.Time) (protocol.Mark, error)
-	// Reconcile makes the objects as work says. Nothing may be written after
+	// Reconcile makes the objects as work describes. It sends no write after
 	// lease(), an instant on the monotonic clock that moves as the lease is
-	// renewed. Until quiet, requests of others may land in the API; zero: none
-	// can. An error says that the pass could not be done; objects that the API
-	// refuses make the outcome incomplete instead. An error that does not wrap
-	// ErrNotDue counts as an API that is out of reach. It ends soon after ctx
-	// does, with requests that are under way answered if that may be.
+	// renewed. Until quiet, requests of other leaders may take effect in the API;
+	// zero: none can. An error means that the pass was not possible; objects that
+	// the API rejects make the outcome incomplete instead. An error that does not
+	// wrap ErrNotDue counts as an unreachable API. Reconcile returns soon after
+	// ctx ends, if possible with answers to the requests under way.
 	Reconcile(ctx context.Context, work protocol.Work, lease func() time.Time, quiet time.Time) (protocol.Outcome, error)
-	// Keep keeps the objects as the complete pass over work left them that was
-	// just made, until ctx ends: what others change is put back. An error says
-	// why a full pass is due. The lease is as in Reconcile, and so is the end.
+	// Keep keeps the objects as the complete pass over work just left them, until
+	// ctx ends: it repairs what other clients change. An error says why a full
+	// pass is due. lease and the end of ctx mean the same as for Reconcile.
 	Keep(ctx context.Context, work protocol.Work, lease func() time.Time) (protocol.Outcome, error)
-	// Answered returns when the API last answered a request of either, on the
-	// monotonic clock; zero: never. Refusals of the user and failures of the
-	// server do not count.
+	// Answered returns when the API last answered a request of these methods, on
+	// the monotonic clock; zero: never. Requests that it refused to this user, and
+	// failures of the server, do not count.
 	Answered() time.Time
 }
 
-// Config is what an Election needs.
+// Config is what an Election needs. Every field is required, except Registerer.
 type Config struct {
 	Client  *etcd.Client
-	Store   *status.Store
+	Store   *status.Store // of the same Client
 	Local   *event.Value[protocol.Local]
-	Fleet   *event.Value[protocol.Fleet]
+	Fleet   *event.Value[protocol.Fleet] // as this node observes it
 	Applier Applier
 
 	TTL            time.Duration // of the candidate's lease; whole seconds
 	ResyncInterval time.Duration // between two full passes
-	YieldAfter     time.Duration // how long a leader bears that its API is out of reach (4.7)
-	// DrainTime is how long after it was sent a request can still land in the
-	// API. 0: protocol.DrainTime.
-	DrainTime time.Duration
+	YieldAfter     time.Duration // how long a leader accepts an unreachable API (docs/protocol.md#yielding)
 
 	Log        *slog.Logger
 	Registerer prometheus.Registerer // nil: no metrics
 }
 
-// State is what an Election shows.
+// State is this node's part in the election, for people.
 type State struct {
 	Election    protocol.ElectionState
-	Epoch       int64 // of the own leadership; 0 while it does not lead
+	Epoch       int64 // of this node's leadership; 0 while it does not lead
 	Eligibility protocol.Eligibility
-	// Step is the newest decision of this leader; the zero Step while it does
-	// not lead.
+	// Step is the newest decision of this leader; the zero Step while it does not
+	// lead.
 	Step protocol.Step
-	// Absences is since when this leader has seen presences gone; empty while it
-	// does not lead.
+	// Absences has every node that this leader sees without a presence; empty
+	// while it does not lead.
 	Absences map[protocol.NodeID]Absence
-	// Working: a survey or a pass is under way.
+	// Working: a survey or a pass is running.
 	Working bool
-	// Problem is why the newest survey, pass or write did not succeed; empty:
-	// it did.
+	// Problem is why the newest survey, pass or write failed; empty: it succeeded.
 	Problem string
 }
 
-// same compares what is shown. A step prints all that it decides.
+// same compares what is shown. Step.String prints all that a step decides.
 func (s State) same(o State) bool {
 	return s.Election == o.Election && s.Epoch == o.Epoch && s.Eligibility == o.Eligibility &&
 		s.Working == o.Working && s.Problem == o.Problem && maps.Equal(s.Absences, o.Absences) &&
 		s.Step.Message == o.Step.Message && s.Step.String() == o.Step.String()
 }
 
-// Leader is who leads, as seen by everybody.
+// Leader is the node that leads, as this node's watch sees it.
 type Leader struct {
-	Node  protocol.NodeID // empty: nobody
-	Epoch int64
+	Node  protocol.NodeID // empty: no node is a candidate
+	Epoch int64           // of its leadership; 0: no node is a candidate
 }

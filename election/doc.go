@@ -1,16 +1,19 @@
-// Package election elects the one writer and runs its loop (DESIGN 4.4 to 4.7).
-// It owns the candidates' keys in etcd and the leader's progress; what the
-// leader does next is decided by protocol.Next, what may be written to the
-// status by the guards that it returns.
+// Package election elects the one sidecar that writes, and runs the leader's loop
+// (docs/protocol.md#eligibility, docs/protocol.md#leader-rules). It owns the
+// candidates' keys in etcd and the leader's progress. protocol.Next decides what
+// the leader does next; the guards that it returns decide which status may be
+// written.
 //
-// The client library's Election is not used: a candidate whose lease is gone
-// can be told that it leads, and an orphaned key can block an election for ever
-// (FACTS 1.2). The keys are laid out like its own, so that its tools read them.
+// The etcd client library's own Election is not used: a candidate whose lease has
+// ended can be declared leader, and an orphaned key can block an election for ever
+// (docs/upstream.md#etcd-election). The keys have the same layout, so that the
+// library's tools can read them.
 //
-// What is not guaranteed: that a deposed leader notices before another is
-// elected. That is what the guards, the lease's own deadline and the content
-// epoch are for.
+// Not guaranteed: that a deposed leader notices before the next one is elected.
+// Guards, the lease's deadline on the monotonic clock and the content epoch make
+// that harmless (docs/protocol.md#why-it-is-safe).
 //
-// Run is one goroutine; a leader has one more, for the job at hand: a survey, a
-// pass, or what keeps the objects as the last pass left them.
+// Run is one goroutine, and one that follows the queue of candidates. A leader has
+// one more for its job: a survey, a pass, or keeping the objects as the last pass
+// left them.
 package election

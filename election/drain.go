@@ -10,57 +10,64 @@ import (
 	"github.com/lockstep-dev/lockstep/status"
 )
 
-// giveUpLimit bounds the transaction that gives up a leadership. If it is not
-// answered, the lease goes, and the next leader waits.
-const giveUpLimit = time.Second
+// resignTimeout bounds the transaction that gives up a leadership. If etcd does not
+// answer it, the lease ends by itself, and the next leader waits.
+const resignTimeout = time.Second
 
-// unsure is a job of this leader that ended with a request of unknown outcome.
-type unsure struct {
+// pendingRequest is a request of this leader whose outcome is unknown.
+type pendingRequest struct {
 	content protocol.Content
-	until   time.Time // from then on it cannot land any more
+	until   time.Time // it cannot take effect later
 }
 
-// noteUnsure remembers that a job left a request behind, which it gave up at.
-func (l *leadership) noteUnsure(c protocol.Content, at time.Time) {
+// noteOutcome remembers whether an ended job left a request of unknown outcome
+// behind.
+func (l *leadership) noteOutcome(j *job) {
+	sent := j.outcome.Unsure
+	if sent.IsZero() {
+		return
+	}
 	now := time.Now()
-	l.unsure = slices.DeleteFunc(l.unsure, func(u unsure) bool { return !now.Before(u.until) })
-	l.unsure = append(l.unsure, unsure{content: c, until: at.Add(l.e.cfg.DrainTime)})
+	l.pending = slices.DeleteFunc(l.pending, func(p pendingRequest) bool { return !now.Before(p.until) })
+	l.pending = append(l.pending, pendingRequest{content: j.step.Work.Content, until: sent.Add(l.e.drainTime)})
 }
 
-// quiet is the instant from which on no request of a former leader, and no own
-// one of other content, can land in the API; zero: none can (DESIGN 6.4).
-// Clocks of others are not asked: it counts from the own confirmation, when
-// their leases were over.
+// quiet returns the instant from which on no request of a former leader, and no
+// request of this one for other content, can take effect in the API; zero: none
+// can already (docs/protocol.md#drain). It asks no clock of another node: it counts
+// from the confirmation of this leadership, when the former leaders' leases had
+// ended.
 func (l *leadership) quiet(c protocol.Content) time.Time {
 	var at time.Time
 	if l.progress.Past != protocol.PastDrained {
-		at = l.confirmed.Add(l.e.cfg.DrainTime)
+		at = l.clock.confirmed.Add(l.e.drainTime)
 	}
-	for _, u := range l.unsure {
-		if u.content != c && u.until.After(at) {
-			at = u.until
+	for _, p := range l.pending {
+		if p.content != c && p.until.After(at) {
+			at = p.until
 		}
 	}
 	return at
 }
 
-// giveUp gives up the key of a leader that steps down in good order. If nothing
-// of it or of former leaders can land any more, the same transaction tells the
-// next one that it need not wait.
+// giveUp resigns gracefully. If no request of this leader or of a former one can
+// take effect any more, the same transaction notes in the status that the next
+// leader need not wait.
 func (l *leadership) giveUp(ctx context.Context) {
 	client := l.e.cfg.Client
-	if l.confirmed.IsZero() || !l.session.Valid() || !client.Contact().Get().Connected {
-		return // others have to wait, and do
+	if l.clock.confirmed.IsZero() || !l.session.Valid() || !client.Contact().Get().Connected {
+		return // the next leader waits
 	}
 	// It has to run after ctx has ended, too.
-	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveUpLimit)
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignTimeout)
 	defer cancel()
-	err := l.farewell(clean)
+	err := l.resign(clean)
 	if errors.Is(err, status.ErrGuard) {
-		// The status is another by now; or the key is gone, and this finds out.
-		if in, again := l.gather(clean); again == nil {
+		// Either the status has changed, or the key is deleted. A new snapshot
+		// shows which.
+		if in, gatherErr := l.gather(clean); gatherErr == nil {
 			l.status = in.Status
-			err = l.farewell(clean)
+			err = l.resign(clean)
 		}
 	}
 	if err != nil {
@@ -68,11 +75,11 @@ func (l *leadership) giveUp(ctx context.Context) {
 	}
 }
 
-func (l *leadership) farewell(ctx context.Context) error {
+func (l *leadership) resign(ctx context.Context) error {
 	now := time.Now()
 	st, drained := protocol.Drain(protocol.Farewell{
 		Status: l.status, Leader: l.e.cfg.Local.Get().ID, Epoch: l.epoch, Past: l.progress.Past,
-		Waited: !now.Before(l.confirmed.Add(l.e.cfg.DrainTime)), Ended: l.ownEnded(now),
+		Waited: !now.Before(l.clock.confirmed.Add(l.e.drainTime)), Ended: l.nonePending(now),
 	})
 	if !drained {
 		return nil
@@ -80,12 +87,7 @@ func (l *leadership) farewell(ctx context.Context) error {
 	return l.e.cfg.Store.Resign(ctx, l.key, st, protocol.Guard{Epoch: l.epoch, StatusRevision: l.status.Revision})
 }
 
-// ownEnded reports whether no request of this leader can land any more.
-func (l *leadership) ownEnded(now time.Time) bool {
-	for _, u := range l.unsure {
-		if now.Before(u.until) {
-			return false
-		}
-	}
-	return true
+// nonePending reports whether no request of this leader can take effect any more.
+func (l *leadership) nonePending(now time.Time) bool {
+	return !slices.ContainsFunc(l.pending, func(p pendingRequest) bool { return now.Before(p.until) })
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/status"
@@ -245,8 +246,9 @@ func (w *world) start(id, release string, o options) *node {
 	n.registrar = fleet.NewRegistrar(fleet.RegistrarConfig{Presence: presence.Lease(), Client: client, Local: n.local, BootID: "b", Fleet: follower.Fleet(), Log: log})
 	n.election = New(Config{
 		Client: client, Store: n.store, Local: n.local, Fleet: follower.Fleet(), Applier: applier{o.api, id},
-		TTL: o.ttl, ResyncInterval: time.Hour, YieldAfter: o.yieldAfter, DrainTime: o.drainTime, Log: log,
+		TTL: o.ttl, ResyncInterval: time.Hour, YieldAfter: o.yieldAfter, Log: log,
 	})
+	n.election.drainTime = o.drainTime
 	tell := func(ctx context.Context) error {
 		for {
 			s, changed := n.election.State().Load()
@@ -529,7 +531,7 @@ func TestLeadership_guardFails(t *testing.T) {
 		other := New(n.election.cfg)
 		other.cfg.Local = event.New(local)
 		w.putRecord("a", "1.0.0") // so that nothing blocks
-		l := &leadership{e: other, session: s, key: key, epoch: epoch}
+		l := other.newLeadership(s, key, epoch)
 		in, err := l.gather(ctx)
 		if err != nil {
 			return err
@@ -687,7 +689,7 @@ func TestElection_doesNotYieldWhileItWorks(t *testing.T) {
 	answers := w.run(func(ctx context.Context) error {
 		for {
 			w.api.set(func(a *api) { a.answered = time.Now() })
-			if !pause(ctx, 20*time.Millisecond) {
+			if !backoff.Sleep(ctx, 20*time.Millisecond) {
 				return ctx.Err()
 			}
 		}

@@ -3,17 +3,19 @@ package election
 import "errors"
 
 var (
-	// ErrLostLeadership says that the leader's key is no longer this sidecar's.
+	// ErrLostLeadership says that the leader's key no longer belongs to this
+	// sidecar.
 	ErrLostLeadership = errors.New("leadership lost")
-	// ErrWedged says that a pass did not end although it was cancelled. A
-	// program with a writer loose must end: Run returns it and does not go on.
-	ErrWedged = errors.New("a pass does not end though it was cancelled")
-	// ErrNotDue is for an Applier to wrap: the pass could not be done, but not
-	// because the API is out of reach. It is tried again, and is no reason to
-	// yield (DESIGN 4.7).
+	// ErrJobStuck says that a survey or a pass did not end although it was
+	// cancelled. Run returns it and does not campaign again: the program must
+	// exit, since a job that writes to the API can no longer be stopped.
+	ErrJobStuck = errors.New("a pass does not end although it was cancelled")
+	// ErrNotDue is for an Applier to wrap: the pass was not possible, but the API
+	// was reachable. The leader tries again and does not yield
+	// (docs/protocol.md#yielding).
 	ErrNotDue = errors.New("not now")
 
-	// errWentBack says that the store went back, as after a restore from a
-	// backup, while it was read: look again.
+	// errWentBack says that the store went back while it was read, as after a
+	// restore from a backup. Read again.
 	errWentBack = errors.New("the store went back while it was read")
 )

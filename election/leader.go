@@ -6,68 +6,55 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/status"
 )
 
 // leadership is one term of this leader. All of it belongs to Run's goroutine.
 type leadership struct {
-	e       *Election
-	session *etcd.Session
-	key     string
-	epoch   int64
-	// confirmed is when a transaction had found the key to be this leader's
-	// (DESIGN 4.6); zero: none has.
-	confirmed time.Time
-	status    protocol.StatusView // of the newest snapshot
-	unsure    []unsure
-
+	e        *Election
+	session  *etcd.Session
+	key      string
+	epoch    int64
+	status   protocol.StatusView // of the newest snapshot
 	mark     protocol.Mark
-	progress protocol.Progress // but for what the clock says
-	due      time.Time         // of the next full pass; zero: none was finished yet
+	progress protocol.Progress // without what depends on the clock
 	absences absences
-
-	// lapsed: the objects are not kept, and were after the last pass.
-	lapsed    bool
-	lapsedAt  time.Time     // when that last happened
-	lapseWait time.Duration // before the full pass that it asks for, the next time
-
-	now     time.Time // of this turn: one clock for all that is decided in it
-	job     *job
-	wedged  bool          // the last job did not end though it was cancelled
-	retryAt time.Time     // no job before; zero: at once
-	wait    time.Duration // the pause after the last failure
-	// tryingSince is the start of the first job since the API could last be
-	// worked with; zero: no job has begun since.
-	tryingSince time.Time
+	pending  []pendingRequest
+	clock    deadlines
+	job      *job
+	stuck    bool // the last job did not end although it was cancelled
 }
 
-const (
-	minJobPause = 500 * time.Millisecond
-	maxJobPause = 30 * time.Second
-	// etcdPause is the pause after a request to etcd that was not answered.
-	etcdPause = 100 * time.Millisecond
-	// lapseMemory is after how long one more full pass out of turn is made at
-	// once again.
-	lapseMemory = 5 * time.Minute
-)
+func (e *Election) newLeadership(s *etcd.Session, key string, epoch int64) *leadership {
+	return &leadership{e: e, session: s, key: key, epoch: epoch, clock: newDeadlines(e.cfg.YieldAfter)}
+}
 
-// lead runs the leader's loop: gather the facts, ask protocol.Next, carry out
-// the step, wait for a change. It returns nil when the leader has resigned,
-// and otherwise why it leads no more. No job of it runs any more then.
+// etcdPause is the pause after a request that etcd did not answer.
+const etcdPause = 100 * time.Millisecond
+
+// lead runs the leader's loop: gather the facts, ask protocol.Next, carry out the
+// step, wait for a change. It returns nil when the leader has resigned, and
+// otherwise why the leadership ended. No job of it runs any more then, except
+// after ErrJobStuck.
 func (e *Election) lead(ctx context.Context, s *etcd.Session, key string, epoch int64) (err error) {
-	l := &leadership{e: e, session: s, key: key, epoch: epoch}
+	l := e.newLeadership(s, key, epoch)
 	defer func() {
 		l.stop()
-		if l.wedged {
-			err = errors.Join(ErrWedged, err)
+		if l.stuck {
+			err = errors.Join(ErrJobStuck, err)
 			return
 		}
 		l.giveUp(ctx)
 	}()
-	for !l.wedged {
+	for !l.stuck {
 		changes := l.changes()
-		l.now = time.Now()
+		// A job that has ended counts before the clock does: its answer may be
+		// that the API is reachable.
+		l.collect()
+		l.clock.now = time.Now()
 		s.Beat()
 		in, err := l.gather(ctx)
 		switch {
@@ -76,35 +63,35 @@ func (e *Election) lead(ctx context.Context, s *etcd.Session, key string, epoch 
 		case errors.Is(err, ErrLostLeadership):
 			return l.ended(err)
 		case err != nil:
-			// The client shows that etcd is away; the session's end decides
-			// how long that may last.
-			pause(ctx, etcdPause)
+			// The client shows that etcd is unreachable; the end of the session
+			// decides how long that may last.
+			backoff.Sleep(ctx, etcdPause)
 			continue
 		}
 		l.confirm(&in)
 		step := protocol.Next(in)
 		l.show(step)
 		switch l.execute(ctx, step) {
-		case resigned:
-			e.metrics.resigned.WithLabelValues(string(step.Reason)).Inc()
+		case leadershipOver:
+			e.metrics.ended.WithLabelValues(string(step.Reason)).Inc()
 			return nil
-		case again:
+		case nextRound:
 			continue
-		case settled:
+		case awaitChange:
 		}
 		if !l.await(ctx, changes) {
 			return l.ended(context.Cause(ctx))
 		}
 	}
-	return l.ended(ErrWedged)
+	return l.ended(ErrJobStuck)
 }
 
-// confirm takes over a snapshot, which has confirmed the leadership. The first
-// one tells of the leaders before.
+// confirm notes a snapshot that has confirmed the leadership. The first one shows
+// what is recorded of former leaders.
 func (l *leadership) confirm(in *protocol.Input) {
 	l.status = in.Status
-	if l.confirmed.IsZero() {
-		l.confirmed = time.Now()
+	if l.clock.confirmed.IsZero() {
+		l.clock.confirmed = time.Now()
 		l.progress.Past = protocol.PastOf(in.Status, l.e.cfg.Client.Rewound().Get() > 0)
 		l.e.metrics.elections.Inc()
 		l.e.cfg.Log.Info("elected", "epoch", l.epoch, "past", l.progress.Past.String())
@@ -112,18 +99,19 @@ func (l *leadership) confirm(in *protocol.Input) {
 	in.Progress.Past = l.progress.Past
 }
 
-// ended notes why a confirmed leadership is over. From then on nobody is told
-// that this node leads, while its job is stopped and its lease given back.
+// ended counts why a confirmed leadership is over, and passes err on. State no
+// longer shows this node as leader then, while its job is stopped and its lease is
+// revoked.
 func (l *leadership) ended(err error) error {
-	l.e.out()
-	if l.confirmed.IsZero() {
+	l.e.showOut()
+	if l.clock.confirmed.IsZero() {
 		return err
 	}
 	reason := lostReason
 	if errors.Is(err, context.Canceled) {
 		reason = protocol.ShuttingDown
 	}
-	l.e.metrics.resigned.WithLabelValues(string(reason)).Inc()
+	l.e.metrics.ended.WithLabelValues(string(reason)).Inc()
 	return err
 }
 
@@ -137,17 +125,17 @@ func (l *leadership) show(step protocol.Step) {
 	})
 }
 
-// result says how the loop goes on after a step.
-type result int
+// sequel is how the loop continues after a step.
+type sequel int
 
 const (
-	settled  result = iota // wait for a change
-	again                  // look again at once
-	resigned               // leadership is to be given up
+	awaitChange sequel = iota + 1
+	nextRound          // gather again at once
+	leadershipOver
 )
 
-// execute carries a step out. It branches on the kind alone.
-func (l *leadership) execute(ctx context.Context, step protocol.Step) result {
+// execute carries out a step. It branches on the kind alone.
+func (l *leadership) execute(ctx context.Context, step protocol.Step) sequel {
 	l.e.metrics.steps.WithLabelValues(step.Kind.String()).Inc()
 	switch step.Kind {
 	case protocol.StepResign:
@@ -155,10 +143,11 @@ func (l *leadership) execute(ctx context.Context, step protocol.Step) result {
 		if step.Withdraw {
 			l.e.yield.withdraw()
 		}
-		return resigned
+		return leadershipOver
 	case protocol.StepWrite:
-		if l.stop(); !l.wedged {
-			return l.write(ctx, step)
+		if l.stop(); !l.stuck {
+			l.write(ctx, step)
+			return nextRound
 		}
 	case protocol.StepSurvey, protocol.StepReconcile:
 		l.work(ctx, step)
@@ -168,103 +157,74 @@ func (l *leadership) execute(ctx context.Context, step protocol.Step) result {
 		l.stop()
 		l.e.setState(func(s State) State { s.Working = false; return s })
 	}
-	if l.wedged {
-		return again // that ends it; a change may be long in coming
+	if l.stuck {
+		return nextRound // which ends the leadership; the next change may be hours away
 	}
-	return settled
+	return awaitChange
 }
 
-func (l *leadership) write(ctx context.Context, step protocol.Step) result {
+// write writes the step's status. Whether it did or not, the leader reads again.
+func (l *leadership) write(ctx context.Context, step protocol.Step) {
 	if !l.session.Valid() {
-		pause(ctx, etcdPause) // the session is about to end
-		return again
+		backoff.Sleep(ctx, etcdPause) // the session is about to end
+		return
 	}
 	err := l.e.cfg.Store.Write(ctx, l.key, step.Status, step.Guard)
 	switch {
 	case err == nil:
-		l.retryAt, l.wait = time.Time{}, 0
+		l.clock.retryNow()
 		l.problem("")
 		l.e.cfg.Log.Info("status written", "rule", step.Rule, "status", step.Status.String())
 	case errors.Is(err, status.ErrGuard):
-		l.e.metrics.guards.Inc()
-		l.e.cfg.Log.Info("status not written, looking again", "rule", step.Rule, "err", err)
+		l.e.metrics.guardFailures.Inc()
+		l.e.cfg.Log.Info("status not written, reading again", "rule", step.Rule, "err", err)
 	default:
 		l.problem(err.Error())
 		l.e.cfg.Log.Warn("status not written, trying again", "err", err)
-		pause(ctx, etcdPause)
+		backoff.Sleep(ctx, etcdPause)
 	}
-	return again
 }
 
-// problem shows why the newest write did not succeed; empty: it did.
+// problem shows why the newest write failed; empty: it succeeded.
 func (l *leadership) problem(text string) {
 	l.e.setState(func(s State) State { s.Problem = text; return s })
 }
 
-// changes returns what wakes the leader. It is loaded before the facts are
-// gathered, so that no change after that is missed.
+// changes returns what wakes the leader. It is called before the facts are
+// gathered, so that no later change is missed.
 func (l *leadership) changes() []<-chan struct{} {
-	_, fleet := l.e.cfg.Fleet.Load()
-	_, status := l.e.cfg.Store.Observed().Load()
-	_, local := l.e.cfg.Local.Load()
-	_, leader := l.e.leader.Load()
-	return []<-chan struct{}{fleet, status, local, leader}
+	return []<-chan struct{}{
+		changeOf(l.e.cfg.Fleet), changeOf(l.e.cfg.Store.Observed()), changeOf(l.e.cfg.Local), changeOf(l.e.leader),
+	}
 }
 
-// await returns at a change, at the end of the job, or when the clock makes a
-// difference, and reports whether ctx still stands.
+func changeOf[T any](v *event.Value[T]) <-chan struct{} {
+	_, changed := v.Load()
+	return changed
+}
+
+// await returns at a change, at the end of the job, or when time alone can change
+// the decision. It reports whether ctx is still alive.
 func (l *leadership) await(ctx context.Context, changes []<-chan struct{}) bool {
-	beat := time.NewTicker(l.session.TTL() / 3)
-	defer beat.Stop()
-	clock := time.NewTimer(l.untilClock())
-	defer clock.Stop()
+	changes = append(changes, l.job.finished())
+	next := l.clock.next(l.e.cfg.Applier.Answered(), l.absences.expiries()...)
 	for {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-beat.C:
-			l.session.Beat()
-			continue
-		case <-changes[0]:
-		case <-changes[1]:
-		case <-changes[2]:
-		case <-changes[3]:
-		case <-l.job.finished():
-			l.collect()
-		case <-clock.C:
+		beat := time.Now().Add(l.session.TTL() / 3)
+		if !next.IsZero() && next.Before(beat) {
+			waitUntil(ctx, next, changes)
+			return ctx.Err() == nil
 		}
-		return true
+		if waitUntil(ctx, beat, changes) || ctx.Err() != nil {
+			return ctx.Err() == nil
+		}
+		l.session.Beat()
 	}
 }
 
-// untilClock returns how long it is until time alone makes a difference: until
-// what this turn, at l.now, still found to be in the future. It may be over by
-// now.
-func (l *leadership) untilClock() time.Duration {
-	next := time.Duration(1<<63 - 1)
-	until := func(at time.Time) {
-		if at.After(l.now) {
-			next = min(next, time.Until(at))
-		}
-	}
-	for _, at := range []time.Time{l.retryAt, l.due, l.goneAt()} {
-		until(at)
-	}
-	for _, c := range l.absences.nodes {
-		until(c.Ends)
-	}
-	return max(0, next)
-}
-
-// goneAt returns when the API will have been out of reach for too long, unless
-// it answers; zero: nothing is asked of it.
-func (l *leadership) goneAt() time.Time {
-	if l.tryingSince.IsZero() {
-		return time.Time{}
-	}
-	since := l.tryingSince
-	if answered := l.e.cfg.Applier.Answered(); answered.After(since) {
-		since = answered
-	}
-	return since.Add(l.e.yield.after)
+// waitUntil reports whether one of changes closed before the given instant, and
+// while ctx was alive.
+func waitUntil(ctx context.Context, at time.Time, changes []<-chan struct{}) bool {
+	limited, cancel := context.WithDeadline(ctx, at)
+	defer cancel()
+	return event.Wait(limited, changes...)
 }

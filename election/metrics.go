@@ -7,60 +7,60 @@ import (
 )
 
 type metrics struct {
-	state     *prometheus.GaugeVec
-	elections prometheus.Counter
-	resigned  *prometheus.CounterVec
-	steps     *prometheus.CounterVec
-	blockers  prometheus.Gauge
-	guards    prometheus.Counter
+	state         *prometheus.GaugeVec
+	elections     prometheus.Counter
+	ended         *prometheus.CounterVec
+	steps         *prometheus.CounterVec
+	blockers      prometheus.Gauge
+	guardFailures prometheus.Counter
 }
 
-// endReasons are why a leadership can end, as labels.
+// endReasons has every reason for which a leadership can end, as labels.
 var endReasons = []protocol.Reason{
 	protocol.NewerAlive, protocol.NotController, protocol.APIUnreachable, protocol.ShuttingDown, lostReason,
 }
 
-// lostReason labels a leadership that was lost, not given up.
+// lostReason labels a leadership that the leader did not give up by itself.
 const lostReason protocol.Reason = "Lost"
 
 func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		state: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "lockstep_election_state",
-			Help: "1 for the part this sidecar plays in the election, 0 for all others. Over all sidecars exactly one should lead.",
+			Help: "1 for this sidecar's state in the election, 0 for all others. Exactly one of all sidecars should be leading.",
 		}, []string{"state"}),
 		elections: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "lockstep_election_elected_total",
 			Help: "How often this sidecar became the leader.",
 		}),
-		resigned: prometheus.NewCounterVec(prometheus.CounterOpts{
+		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "lockstep_election_ended_total",
-			Help: "How often a leadership of this sidecar ended, by reason. Lost means that the lease ran out: look at etcd and at this machine's load.",
+			Help: "How often a leadership of this sidecar ended, by reason. Lost means that the lease ended before the leader resigned: check etcd and the load of this machine.",
 		}, []string{"reason"}),
 		steps: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "lockstep_election_steps_total",
-			Help: "Decisions of this leader, by step.",
+			Help: "Decisions of this leader, by kind of step. Compare the rates to see what it is doing.",
 		}, []string{"step"}),
 		blockers: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "lockstep_election_blockers",
-			Help: "How many nodes hold this leader back. /status names them and says what to do.",
+			Help: "How many nodes this leader waits for. /status names them and what to do about each.",
 		}),
-		guards: prometheus.NewCounter(prometheus.CounterOpts{
+		guardFailures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "lockstep_election_guard_failures_total",
-			Help: "How often a status was not written because what the decision rested on had changed. Some are normal during an upgrade.",
+			Help: "How often this leader did not write a status because a fact behind the decision had changed. Some are normal during an upgrade.",
 		}),
 	}
 	for _, s := range states {
 		m.state.WithLabelValues(string(s)).Set(0)
 	}
 	for _, r := range endReasons {
-		m.resigned.WithLabelValues(string(r))
+		m.ended.WithLabelValues(string(r))
 	}
 	for k := protocol.StepResign; k <= protocol.StepWrite; k++ {
 		m.steps.WithLabelValues(k.String())
 	}
 	if reg != nil {
-		reg.MustRegister(m.state, m.elections, m.resigned, m.steps, m.blockers, m.guards)
+		reg.MustRegister(m.state, m.elections, m.ended, m.steps, m.blockers, m.guardFailures)
 	}
 	return m
 }

@@ -4,15 +4,15 @@ import (
 	"context"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// yield is what an election remembers of an API that is out of reach, from one
-// leadership to the next (DESIGN 4.7).
+// yield is what an election remembers of an unreachable API from one leadership to
+// the next (docs/protocol.md#yielding).
 type yield struct {
-	after     time.Duration // how long a leader bears it
 	withdrawn bool
-	pause     time.Duration // before it campaigns again; grows with each withdrawal
+	pauses    backoff.Backoff // before it campaigns again; grows with each withdrawal
 }
 
 const (
@@ -20,34 +20,34 @@ const (
 	maxYieldPause = time.Minute
 	// apiPollPause is the pause between two attempts to reach the API while
 	// withdrawn.
-	apiPollPause = time.Second
-	surveyLimit  = 10 * time.Second
+	apiPollPause  = time.Second
+	surveyTimeout = 10 * time.Second
 )
 
-// withdraw is called when a leader gives up because of its API.
+// withdraw is called when a leader resigns because its API is unreachable.
 func (y *yield) withdraw() {
 	y.withdrawn = true
-	y.pause = min(max(2*y.pause, minYieldPause), maxYieldPause)
+	y.pauses.Next()
 }
 
-// worked is called when a pass was finished.
-func (y *yield) worked() { y.pause = 0 }
+// passCompleted is called after a complete pass.
+func (y *yield) passCompleted() { y.pauses.Reset() }
 
 // awaitAPI returns when the API has answered and the pause is over.
 func (e *Election) awaitAPI(ctx context.Context) error {
 	for {
-		limited, cancel := context.WithTimeout(ctx, surveyLimit)
+		limited, cancel := context.WithTimeout(ctx, surveyTimeout)
 		_, err := e.cfg.Applier.Survey(limited, protocol.Work{}, time.Time{})
 		cancel()
 		if err == nil {
 			break
 		}
-		e.cfg.Log.Debug("still withdrawn, the API does not answer", "err", err)
-		if !pause(ctx, apiPollPause) {
+		e.cfg.Log.Debug("still withdrawn: the API does not answer", "err", err)
+		if !backoff.Sleep(ctx, apiPollPause) {
 			return ctx.Err()
 		}
 	}
-	if !pause(ctx, e.yield.pause) {
+	if !backoff.Sleep(ctx, e.yield.pauses.Pause()) {
 		return ctx.Err()
 	}
 	e.yield.withdrawn = false

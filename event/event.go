@@ -72,7 +72,7 @@ func (v *Value[T]) wake() {
 // when ctx ends. It reports whether ctx is still alive. A nil channel never
 // closes. It starts no goroutine.
 func Wait(ctx context.Context, changes ...<-chan struct{}) bool {
-	var c [4]<-chan struct{}
+	var c [6]<-chan struct{}
 	if len(changes) > len(c) {
 		return waitMany(ctx, changes)
 	}
@@ -83,6 +83,8 @@ func Wait(ctx context.Context, changes ...<-chan struct{}) bool {
 	case <-c[1]:
 	case <-c[2]:
 	case <-c[3]:
+	case <-c[4]:
+	case <-c[5]:
 	}
 	return ctx.Err() == nil
 }

@@ -62,7 +62,7 @@ func TestValue_manyFollowers(t *testing.T) {
 }
 
 func TestWait(t *testing.T) {
-	for _, n := range []int{0, 1, 4, 5, 12} {
+	for _, n := range []int{0, 1, 6, 7, 12} {
 		t.Run(fmt.Sprintf("%d values", n), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { testWait(t, n) })
 		})
@@ -108,7 +108,7 @@ func testWait(t *testing.T, n int) {
 
 // A nil channel never closes, as in a select.
 func TestWait_nilChannels(t *testing.T) {
-	for _, n := range []int{1, 5} {
+	for _, n := range []int{1, 7} {
 		synctest.Test(t, func(t *testing.T) {
 			changes := make([]<-chan struct{}, n)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)

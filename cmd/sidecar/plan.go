@@ -50,7 +50,7 @@ func (p program) plan(ctx context.Context, client *etcd.Client, opts planOptions
 		return err
 	}
 	in := protocol.Rollout{Bundle: b.Local()}
-	if in.Fleet, in.Status, err = election.Look(ctx, client); err != nil {
+	if in.Fleet, in.Status, err = election.ReadSnapshot(ctx, client); err != nil {
 		return err
 	}
 	var objects *objectsReport

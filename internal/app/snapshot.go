@@ -118,7 +118,7 @@ func (a *App) electionNow() httpapi.Election {
 		out.Absences = make(map[protocol.NodeID]httpapi.Absence, len(state.Absences))
 	}
 	for id, a := range state.Absences {
-		out.Absences[id] = httpapi.Absence{Since: a.Since, PassedOver: a.Ends}
+		out.Absences[id] = httpapi.Absence{Since: a.Since, PassedOver: a.Expires}
 	}
 	return out
 }

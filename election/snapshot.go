@@ -1,0 +1,50 @@
+package election
+
+import (
+	"context"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/status"
+)
+
+// snapshot is the status, all records and all presences at one revision
+// (docs/protocol.md#snapshots).
+type snapshot struct {
+	fleet  protocol.Fleet
+	status protocol.StatusView
+}
+
+// ReadSnapshot reads status, records and presences at one revision, as a leader
+// does. The caller need not lead: it is for commands that show what a leader would
+// decide.
+func ReadSnapshot(ctx context.Context, client *etcd.Client) (protocol.Fleet, protocol.StatusView, error) {
+	s, _, err := readSnapshot(ctx, client)
+	if err != nil {
+		return protocol.Fleet{}, protocol.StatusView{}, fmt.Errorf("read status, records and presences: %w", err)
+	}
+	return s.fleet, s.status, nil
+}
+
+// readSnapshot reads in one linearizable transaction, if conds hold.
+func readSnapshot(ctx context.Context, client *etcd.Client, conds ...clientv3.Cmp) (s snapshot, held bool, err error) {
+	keys := client.Keys
+	resp, err := client.Txn(ctx, conds, []clientv3.Op{
+		clientv3.OpGet(keys.Status()),
+		clientv3.OpGet(keys.Nodes(), clientv3.WithPrefix()),
+		clientv3.OpGet(keys.Presences(), clientv3.WithPrefix()),
+	}, nil)
+	if err != nil || !resp.Succeeded {
+		return snapshot{}, false, err
+	}
+	s.status = status.Decode(nil)
+	if l := etcd.NewListing(resp, 0); len(l.KVs) > 0 {
+		s.status = status.Decode(&l.KVs[0])
+	}
+	s.fleet = fleet.Decode(keys, etcd.NewListing(resp, 1), etcd.NewListing(resp, 2))
+	return s, true, nil
+}
