@@ -1,11 +1,10 @@
 package httpapi
 
 import (
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
 // Report is the wire form of /status, as openapi.yaml describes it. Every field
@@ -126,7 +125,9 @@ type ReconcileReport struct {
 	LastError       string          `json:"lastError"`
 	DurationSeconds float64         `json:"durationSeconds"`
 	Objects         ObjectsReport   `json:"objects"`
+	PruneHeld       string          `json:"pruneHeld"`
 	Failures        []FailureReport `json:"failures"`
+	TotalFailures   int             `json:"totalFailures"`
 	Drift           DriftReport     `json:"drift"`
 }
 
@@ -185,7 +186,7 @@ func NewReport(s Snapshot) Report {
 		Reconciler:   reconcilerReport(s),
 		Election:     electionReport(s.Election),
 		Fleet:        fleetReport(s),
-		Reconcile:    reconcileReport(s.Reconcile),
+		Reconcile:    reconcileReport(s),
 		Etcd:         etcdReport(s.Etcd),
 		UpgradeReady: s.Etcd.Connected && protocol.UpgradeReady(s.Status, s.Fleet), // a stale view vouches for nothing
 		Warnings:     list(s.Warnings),
@@ -309,14 +310,17 @@ func fleetNode(r protocol.Record, blocks bool) FleetNode {
 	return out
 }
 
-func reconcileReport(r Reconcile) ReconcileReport {
+func reconcileReport(s Snapshot) ReconcileReport {
+	r := s.Reconcile
 	out := ReconcileReport{
-		Running:         r.Running,
+		Running:         s.Election.Working,
 		LastSuccess:     timestamp(r.LastSuccess),
 		LastError:       r.LastError,
 		DurationSeconds: r.Duration.Seconds(),
 		Objects:         ObjectsReport(r.Objects),
+		PruneHeld:       r.PruneHeld,
 		Failures:        make([]FailureReport, 0, len(r.Failures)),
+		TotalFailures:   r.TotalFailures,
 		Drift:           driftReport(r.Drift),
 	}
 	for _, f := range r.Failures {
@@ -325,7 +329,7 @@ func reconcileReport(r Reconcile) ReconcileReport {
 	return out
 }
 
-func driftReport(d Drift) DriftReport {
+func driftReport(d report.Drift) DriftReport {
 	out := DriftReport{
 		Watching: d.Watching, Problem: d.Problem, Repairs: d.Repairs, LastRepair: timestamp(d.LastRepair),
 		Fights: make([]FightReport, 0, len(d.Fights)),
@@ -333,22 +337,10 @@ func driftReport(d Drift) DriftReport {
 	for _, f := range d.Fights {
 		out.Fights = append(out.Fights, FightReport{
 			Object: f.Object, FieldManager: f.Manager, Fields: list(f.Fields), Repairs: f.Repairs,
-			Since: timestamp(f.Since), Message: f.message(),
+			Since: timestamp(f.Since), Message: f.Message(),
 		})
 	}
 	return out
-}
-
-// message says what happens, and what to do about it.
-func (f Fight) message() string {
-	who, what := "somebody", "it"
-	if f.Manager != "" {
-		who = f.Manager
-	}
-	if len(f.Fields) > 0 {
-		what = strings.Join(f.Fields, ", ")
-	}
-	return fmt.Sprintf("%s keeps changing %s: put back %d times; stop it there, or leave that out of the bundle", who, what, f.Repairs)
 }
 
 func etcdReport(e Etcd) EtcdReport {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
 // Snapshot is everything that the API shows, at one moment. It is made of plain
@@ -37,8 +38,10 @@ type Snapshot struct {
 	// Fleet is all records and presences, as they were last observed.
 	Fleet protocol.Fleet
 
-	Election  Election
-	Reconcile Reconcile
+	Election Election
+	// Reconcile is what this sidecar's own passes reported. All is zero if it has
+	// not led yet.
+	Reconcile report.Report
 	Etcd      Etcd
 	APIServer APIServer
 
@@ -71,6 +74,8 @@ type Election struct {
 	// Step is the newest step of this leader; the zero Step where this sidecar
 	// does not lead. Its blockers are those that /status shows.
 	Step protocol.Step
+	// Working: a survey or a pass is under way.
+	Working bool
 	// Absences is since when this leader has seen presences gone.
 	Absences map[protocol.NodeID]Absence
 }
@@ -79,53 +84,6 @@ type Election struct {
 type Absence struct {
 	Since      time.Time
 	PassedOver time.Time // when the leader passes over the node; zero: never
-}
-
-// Reconcile is what the passes of this sidecar came to. All is zero where it
-// has not led yet.
-type Reconcile struct {
-	Running     bool          // a pass is at work now
-	LastSuccess time.Time     // end of the last pass that left everything in place
-	LastError   string        // of the last pass; empty: it succeeded, or there was none
-	Duration    time.Duration // of the last pass
-	Objects     Objects       // of the last pass
-	Failures    []Failure     // of the last pass, sorted by object
-	Drift       Drift         // since
-}
-
-// Drift is what others changed between the passes, and this sidecar put back
-// (6.5).
-type Drift struct {
-	Watching   bool      // all kinds of the set are watched: this leader has nothing else to do
-	Problem    string    // why a kind is not, though it should be; empty: none
-	Repairs    int64     // objects put back since this sidecar started
-	LastRepair time.Time // zero: none
-	Fights     []Fight   // sorted by object
-}
-
-// Fight is an object that another writer changes back again and again.
-type Fight struct {
-	Object  string // like `ClusterRole "x"`
-	Manager string // the other's field manager; empty: not known, as where the object is deleted
-	Fields  []string
-	Repairs int // since Since
-	Since   time.Time
-}
-
-// Objects counts what a pass did to the objects.
-type Objects struct {
-	Desired   int // in the bundle
-	Applied   int // written
-	Unchanged int // were as they should be
-	Failed    int // refused, or not reached
-	Pruned    int // deleted, for the bundle dropped them
-	Owed      int // dropped by the bundle, but kept until no older controller is left (6.3)
-}
-
-// Failure is an object that a pass could not bring to what the bundle wants.
-type Failure struct {
-	Object  string // like `ClusterRole "x"`
-	Message string // what the API said
 }
 
 // Etcd is the connection to etcd.

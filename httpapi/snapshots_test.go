@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
 // state is a snapshot in one state of the gate.
@@ -91,13 +92,14 @@ func snapshotOf(t *testing.T, f protocol.Facts, v protocol.Verdict) Snapshot {
 		},
 		Absences: map[protocol.NodeID]Absence{"cp-2": {Since: epochTime, PassedOver: epochTime.Add(time.Minute)}, "cp-9": {Since: epochTime}},
 	}
-	s.Reconcile = Reconcile{
+	s.Reconcile = report.Report{
 		LastSuccess: epochTime, LastError: "apply StorageClass \"x\": refused", Duration: 1500 * time.Millisecond,
-		Objects:  Objects{Desired: 7, Applied: 1, Unchanged: 2, Failed: 1, Pruned: 3, Owed: 4},
-		Failures: []Failure{{Object: `StorageClass "x"`, Message: "refused"}},
-		Drift: Drift{
+		Objects:   report.Counts{Desired: 7, Applied: 1, Unchanged: 2, Failed: 1, Pruned: 3, Owed: 4},
+		PruneHeld: "the bundle is empty", TotalFailures: 51,
+		Failures: []report.Failure{{Object: `StorageClass "x"`, Message: "refused"}},
+		Drift: report.Drift{
 			Watching: true, Problem: "cannot watch", Repairs: 12, LastRepair: epochTime,
-			Fights: []Fight{
+			Fights: []report.Fight{
 				{Object: `ConfigMap "n/a"`, Manager: "kubectl-edit", Fields: []string{".data.x"}, Repairs: 9, Since: epochTime},
 				{Object: `ConfigMap "n/b"`, Repairs: 5, Since: epochTime},
 			},

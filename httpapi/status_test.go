@@ -52,15 +52,16 @@ func TestNewReport(t *testing.T) {
 			},
 			Reconcile: ReconcileReport{
 				LastSuccess: &when, LastError: `apply StorageClass "x": refused`, DurationSeconds: 1.5,
-				Objects:  ObjectsReport{Desired: 7, Applied: 1, Unchanged: 2, Failed: 1, Pruned: 3, Owed: 4},
+				Objects:   ObjectsReport{Desired: 7, Applied: 1, Unchanged: 2, Failed: 1, Pruned: 3, Owed: 4},
+				PruneHeld: "the bundle is empty", TotalFailures: 51,
 				Failures: []FailureReport{{Object: `StorageClass "x"`, Message: "refused"}},
 				Drift: DriftReport{
 					Watching: true, Problem: "cannot watch", Repairs: 12, LastRepair: &when,
 					Fights: []FightReport{
 						{Object: `ConfigMap "n/a"`, FieldManager: "kubectl-edit", Fields: []string{".data.x"}, Repairs: 9, Since: &when,
-							Message: "kubectl-edit keeps changing .data.x: put back 9 times; stop it there, or leave that out of the bundle"},
+							Message: `field manager "kubectl-edit" keeps changing .data.x (repaired 9 times); stop that writer, or leave .data.x of this object out of the bundle`},
 						{Object: `ConfigMap "n/b"`, Fields: []string{}, Repairs: 5, Since: &when,
-							Message: "somebody keeps changing it: put back 5 times; stop it there, or leave that out of the bundle"},
+							Message: "another writer keeps changing this object (repaired 5 times); stop that writer, or leave this object out of the bundle"},
 					},
 				},
 			},

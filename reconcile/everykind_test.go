@@ -66,7 +66,7 @@ func TestHighestEpochLocksNobodyOut(t *testing.T) {
 		}
 		r.mustComplete()
 		r.mustComplete()
-		if n := r.report().Applied; n != 0 {
+		if n := r.report().Objects.Applied; n != 0 {
 			t.Errorf("epoch %d: %d objects were written again without a change", r.epoch, n)
 		}
 	}

@@ -45,7 +45,7 @@ func TestLostAnswers(t *testing.T) {
 			if !lost.Load() {
 				t.Error("no answer was lost")
 			}
-			if got := r.report().Applied; got != tt.wantApplied {
+			if got := r.report().Objects.Applied; got != tt.wantApplied {
 				t.Errorf("got %d applied, want %d", got, tt.wantApplied)
 			}
 			_, value, _ := strings.Cut(tt.data, ": ")
@@ -108,7 +108,7 @@ func TestBusyServer(t *testing.T) {
 			t.Fatalf("got %+v, %v, want an incomplete pass", out, err)
 		}
 		got := r.report()
-		if len(got.Failures) != 1 || got.Failures[0].Message != "a webhook is away" || got.Applied != 1 {
+		if len(got.Failures) != 1 || got.Failures[0].Message != "a webhook is away" || got.Objects.Applied != 1 {
 			t.Errorf("got %+v, want b applied and a failed with the API's message", got)
 		}
 	})

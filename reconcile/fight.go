@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
 const (
@@ -25,17 +26,6 @@ const (
 	// maxFightFields bounds how many fields of a fight are told.
 	maxFightFields = 5
 )
-
-// Fight is an object that somebody else wants otherwise, again and again.
-type Fight struct {
-	Object string // like `ClusterRole "x"`
-	// Manager is the field manager under which the other one writes; empty: not
-	// known, as where the object is deleted.
-	Manager string
-	Fields  []string // of the object that the other one took last, like ".data.x"; some of them
-	Repairs int      // since Since
-	Since   time.Time
-}
 
 // quarrel counts the repairs of one object.
 type quarrel struct {
@@ -124,11 +114,11 @@ func (qs quarrels) settle(now time.Time) (next time.Time) {
 }
 
 // fights returns those that are fights, by object.
-func (qs quarrels) fights() []Fight {
-	var out []Fight
+func (qs quarrels) fights() []report.Fight {
+	var out []report.Fight
 	for _, k := range sortedKeys(qs) {
 		if q := qs[k]; q.pause > 0 {
-			out = append(out, Fight{
+			out = append(out, report.Fight{
 				Object: k.String(), Manager: q.culprit.manager, Fields: q.culprit.fields, Repairs: q.count, Since: q.since,
 			})
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
 // Keep keeps the objects as the pass left them that was just done for work: it
@@ -304,10 +305,10 @@ func (k *keeper) show() {
 			d.Problem = k.problems[w]
 		}
 	}
-	report := k.env.report.Get()
-	report.Drift = *d
+	latest := k.env.report.Get()
+	latest.Drift = *d
 	k.env.metrics.kept(*d)
-	k.env.report.Set(report)
+	k.env.report.Set(latest)
 }
 
-func sameFight(a, b Fight) bool { return a.Object == b.Object && a.Repairs == b.Repairs }
+func sameFight(a, b report.Fight) bool { return a.Object == b.Object && a.Repairs == b.Repairs }

@@ -170,7 +170,7 @@ func TestKeep_putsBack(t *testing.T) {
 	}
 	// A pass finds nothing to do, and knows all objects.
 	r.mustComplete()
-	if got := r.report(); got.Applied != 0 || len(r.wire.writes()) != 0 {
+	if got := r.report(); got.Objects.Applied != 0 || len(r.wire.writes()) != 0 {
 		t.Errorf("got %+v and writes %q after the repairs, want none", got, r.wire.writes())
 	}
 }
@@ -617,8 +617,8 @@ func TestKeep_fight(t *testing.T) {
 	if writes := r.wire.writes(); len(writes) != 0 {
 		t.Errorf("a pass wrote %q in a fight", writes)
 	}
-	if got := r.report(); got.Desired != got.Applied+got.Unchanged+got.Failed {
-		t.Errorf("got %d objects, of which %d applied, %d unchanged, %d failed", got.Desired, got.Applied, got.Unchanged, got.Failed)
+	if got := r.report(); got.Objects.Desired != got.Objects.Applied+got.Objects.Unchanged+got.Objects.Failed {
+		t.Errorf("got %d objects, of which %d applied, %d unchanged, %d failed", got.Objects.Desired, got.Objects.Applied, got.Objects.Unchanged, got.Objects.Failed)
 	}
 	k = r.keep()
 	r.awaitData("a", "one") // and Keep goes on with it

@@ -5,6 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
 // metrics of reconciliation. They are of this process: a sidecar that does not
@@ -46,7 +48,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 		objects: f.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "lockstep_reconcile_objects",
-			Help: "Objects in the last pass, by state. failed above 0 needs a person: /status lists them with the API's message. owed are removals that wait for the end of an upgrade.",
+			Help: "Objects in the last pass, by state. failed above 0 needs a person: /status lists them with the API server's message. owed are objects that the bundle dropped and that still exist: they wait until no older controller is registered and no required object fails. held are those of them that a brake keeps; above 0 needs a person: reconcile.pruneHeld in /status has the reason and the remedy.",
 		}, []string{"state"}),
 		writes: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "lockstep_reconcile_writes_total",
@@ -79,7 +81,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	for _, v := range verbs() {
 		m.writes.WithLabelValues(string(v))
 	}
-	m.show(Report{})
+	m.show(report.Report{})
 	return m
 }
 
@@ -89,15 +91,16 @@ func (m *metrics) wrote(v verb) {
 	}
 }
 
-func (m *metrics) show(r Report) {
+func (m *metrics) show(r report.Report) {
 	for state, n := range map[string]int{
-		"desired": r.Desired, "applied": r.Applied, "unchanged": r.Unchanged, "failed": r.Failed, "pruned": r.Pruned, "owed": r.Owed,
+		"desired": r.Objects.Desired, "applied": r.Objects.Applied, "unchanged": r.Objects.Unchanged,
+		"failed": r.Objects.Failed, "pruned": r.Objects.Pruned, "owed": r.Objects.Owed, "held": r.Held(),
 	} {
 		m.objects.WithLabelValues(state).Set(float64(n))
 	}
 }
 
-func (m *metrics) passed(r Report, result string) {
+func (m *metrics) passed(r report.Report, result string) {
 	m.passes.WithLabelValues(result).Inc()
 	m.duration.Observe(r.Duration.Seconds())
 	if result == resultComplete {
@@ -111,7 +114,7 @@ func (m *metrics) repaired(v verb, took time.Duration) {
 	m.repairTime.Observe(took.Seconds())
 }
 
-func (m *metrics) kept(d Drift) {
+func (m *metrics) kept(d report.Drift) {
 	m.fights.Set(float64(len(d.Fights)))
 	m.watching.Set(0)
 	if d.Watching {

@@ -20,11 +20,12 @@ func TestMetrics(t *testing.T) {
 		t.Fatalf("got %+v, %v, want an incomplete pass", out, err)
 	}
 	want := `
-# HELP lockstep_reconcile_objects Objects in the last pass, by state. failed above 0 needs a person: /status lists them with the API's message. owed are removals that wait for the end of an upgrade.
+# HELP lockstep_reconcile_objects Objects in the last pass, by state. failed above 0 needs a person: /status lists them with the API server's message. owed are objects that the bundle dropped and that still exist: they wait until no older controller is registered and no required object fails. held are those of them that a brake keeps; above 0 needs a person: reconcile.pruneHeld in /status has the reason and the remedy.
 # TYPE lockstep_reconcile_objects gauge
 lockstep_reconcile_objects{state="applied"} 1
 lockstep_reconcile_objects{state="desired"} 4
 lockstep_reconcile_objects{state="failed"} 1
+lockstep_reconcile_objects{state="held"} 0
 lockstep_reconcile_objects{state="owed"} 1
 lockstep_reconcile_objects{state="pruned"} 0
 lockstep_reconcile_objects{state="unchanged"} 2

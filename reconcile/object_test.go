@@ -67,7 +67,7 @@ func TestImmutable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !out.Complete || r.report().Applied != len(tests) {
+	if !out.Complete || r.report().Objects.Applied != len(tests) {
 		t.Errorf("got %+v", r.report())
 	}
 	r.restart()
@@ -258,7 +258,7 @@ func TestFailures(t *testing.T) {
 		t.Fatalf("got %+v, %v, want an incomplete pass", out, err)
 	}
 	got := r.report()
-	if got.Failed != len(tests) || got.Applied != 1+fenceObjects || got.TotalFailures != len(tests) {
+	if got.Objects.Failed != len(tests) || got.Objects.Applied != 1+fenceObjects || got.TotalFailures != len(tests) {
 		t.Errorf("got %+v, want %d failed and the others applied", got, len(tests))
 	}
 	for _, tt := range tests {
@@ -277,7 +277,7 @@ func TestFailures(t *testing.T) {
 		r.use("1.0.1", configMap("good", "x: one"),
 			"apiVersion: nobody.test/v1\nkind: Nothing\nmetadata: {name: x, annotations: {lockstep.dev/required: \"false\"}}\n")
 		r.mustComplete()
-		if got := r.report(); got.Failed != 1 {
+		if got := r.report(); got.Objects.Failed != 1 {
 			t.Errorf("got %+v, want the failure reported all the same", got)
 		}
 	})
@@ -385,43 +385,11 @@ func TestPrune(t *testing.T) {
 		})
 		r.mustComplete()
 		r.get(configMaps, r.ns, "a")
-		if r.report().PruneHeld == "" || r.report().Owed == 0 {
+		if r.report().PruneHeld == "" || r.report().Objects.Owed == 0 {
 			t.Errorf("got %+v, want it to say what holds the removal", r.report())
 		}
 		r.wire.setFault(nil)
 		r.mustComplete()
 		r.wantGone(configMaps, r.ns, "a")
-	})
-}
-
-func TestMassPrune(t *testing.T) {
-	r := newRig(t)
-	var many []string
-	for i := range 12 {
-		many = append(many, configMap(fmt.Sprintf("m-%d", i), "x: one"))
-	}
-	r.use("1.0.0", many...)
-	r.mustComplete()
-
-	t.Run("is held back, and a bundle that prunes at once is not done", func(t *testing.T) {
-		r.useHeader("release: 1.0.1\nprunePolicy: Immediately", many[:5]...)
-		out, err := r.pass()
-		if err != nil || out.Complete || out.Owed != 0 || !strings.Contains(r.report().PruneHeld, "--allow-mass-prune") {
-			t.Errorf("got %+v, %v, %+v", out, err, r.report())
-		}
-		r.get(configMaps, r.ns, "m-11")
-	})
-	t.Run("does not hold back DONE otherwise", func(t *testing.T) {
-		r.use("1.0.2", many[:5]...)
-		if out := r.mustComplete(); out.Owed != 0 {
-			t.Errorf("got %+v: what is held back is not owed, or the leader would ask again at once", out)
-		}
-		r.get(configMaps, r.ns, "m-11")
-	})
-	t.Run("goes ahead where it is allowed", func(t *testing.T) {
-		r.cfg.AllowMassPrune = true
-		r.restart()
-		r.mustComplete()
-		r.wantGone(configMaps, r.ns, "m-11")
 	})
 }

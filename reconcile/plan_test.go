@@ -252,7 +252,7 @@ func TestFenceDoesNotCount(t *testing.T) {
 			there[w.gvk][w.key] = live(w, stamp{epoch: 1, release: release(1, 0, 0)}, nil)
 		}
 		got := makePruneSet(pruneInput{wanted: append(slices.Clone(fence), tt.keep...), kinds: kinds, live: there})
-		if len(got.removals) != tt.removals || got.held != tt.held {
+		if len(got.removals) != tt.removals || !strings.HasPrefix(got.held, tt.held) || (tt.held == "") != (got.held == "") {
 			t.Errorf("%s: got %d removals, held %q, want %d, %q", name, len(got.removals), got.held, tt.removals, tt.held)
 		}
 	}

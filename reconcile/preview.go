@@ -15,83 +15,24 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
-
-// Action is what a pass would do with an object.
-type Action string
-
-// The actions of a preview.
-const (
-	ActionCreate   Action = "created"
-	ActionChange   Action = "changed"
-	ActionRecreate Action = "recreated" // deleted and created again: a field is immutable
-	ActionPrune    Action = "pruned"    // once no older controller is registered (DESIGN 6.3)
-	ActionHold     Action = "held"      // would be pruned, but for a brake
-	ActionNone     Action = "unchanged"
-	ActionFail     Action = "failed"
-)
-
-// Actions lists all actions, in the order in which people want to read them.
-func Actions() []Action {
-	return []Action{ActionFail, ActionCreate, ActionChange, ActionRecreate, ActionPrune, ActionHold, ActionNone}
-}
-
-// Previewed is one object and what a pass would do with it.
-type Previewed struct {
-	Group, Kind, Namespace, Name string
-
-	Action   Action
-	Message  string // why it fails, is held or recreated, or what could not be checked; empty: nothing to say
-	Required bool   // its failure holds back DONE
-	// Live and Wanted are the object before and after, without what only the
-	// server or Lockstep itself sets, and without a Secret's contents; nil: it
-	// is not there.
-	Live, Wanted map[string]any
-}
-
-// String reads like `ClusterRole "x"`.
-func (o Previewed) String() string {
-	k := key{namespace: o.Namespace, name: o.Name}
-	k.Kind = o.Kind
-	return k.String()
-}
-
-// Preview is what a pass over a bundle would do.
-type Preview struct {
-	Objects []Previewed // in the order of writing, removals last
-	// PruneHeld is why nothing is removed although it might be; empty: nothing
-	// holds it.
-	PruneHeld string
-	// PruneImmediately: removals do not wait for controllers of older releases.
-	PruneImmediately bool
-}
-
-// Count returns how many objects have an action.
-func (p Preview) Count(a Action) int {
-	n := 0
-	for _, o := range p.Objects {
-		if o.Action == a {
-			n++
-		}
-	}
-	return n
-}
 
 // Preview says what a pass over the newest bundle would do, by the server's own
 // dry runs. It never writes, needs no leadership and no lease, and may be called
 // beside a leader that works.
-func (r *Reconciler) Preview(ctx context.Context) (Preview, error) {
+func (r *Reconciler) Preview(ctx context.Context) (report.Preview, error) {
 	b := r.cfg.Bundle.Get()
 	if b == nil {
-		return Preview{}, errors.New("preview: there is no bundle")
+		return report.Preview{}, errors.New("preview: there is no bundle")
 	}
 	objects, err := r.wanted(b)
 	if err != nil {
-		return Preview{}, err
+		return report.Preview{}, err
 	}
 	client, err := kube.New(dryRun(r.cfg.RESTConfig), r.cfg.UserAgent)
 	if err != nil {
-		return Preview{}, fmt.Errorf("preview: %w", err)
+		return report.Preview{}, fmt.Errorf("preview: %w", err)
 	}
 	defer client.CloseIdle()
 	p := previewer{
@@ -101,7 +42,7 @@ func (r *Reconciler) Preview(ctx context.Context) (Preview, error) {
 	}
 	out, err := p.run(ctx, b)
 	if err != nil {
-		return Preview{}, fmt.Errorf("preview: %w", err)
+		return report.Preview{}, fmt.Errorf("preview: %w", err)
 	}
 	return out, nil
 }
@@ -141,14 +82,14 @@ type previewer struct {
 	content protocol.Content
 }
 
-func (p previewer) run(ctx context.Context, b *bundle.Bundle) (Preview, error) {
+func (p previewer) run(ctx context.Context, b *bundle.Bundle) (report.Preview, error) {
 	parent, err := p.readParent(ctx, p.env.set)
 	if err != nil {
-		return Preview{}, err
+		return report.Preview{}, err
 	}
 	f, err := p.env.gatherer(p.api).gather(ctx, kindsOf(p.wanted), parent.kinds, whole)
 	if err != nil {
-		return Preview{}, err
+		return report.Preview{}, err
 	}
 	p.content = protocol.Content{
 		Release: b.Version.Release, Constraints: b.Constraints, Digest: b.Digest,
@@ -156,16 +97,16 @@ func (p previewer) run(ctx context.Context, b *bundle.Bundle) (Preview, error) {
 		Epoch: 1 + max(highestEpoch(f.live), parent.record.highestEpoch()),
 	}
 	plan := makePlan(world{set: p.env.set, content: p.content, wanted: p.wanted, kinds: f.kinds, live: f.live}, nil)
-	out := Preview{PruneImmediately: b.PruneImmediately}
+	out := report.Preview{PruneImmediately: b.PruneImmediately}
 	if out.Objects, err = p.objects(ctx, f, plan); err != nil {
-		return Preview{}, err
+		return report.Preview{}, err
 	}
 	p.prune(&out, f)
 	return out, nil
 }
 
 // objects previews each object of the bundle, in the order of writing.
-func (p previewer) objects(ctx context.Context, f found, plan plan) ([]Previewed, error) {
+func (p previewer) objects(ctx context.Context, f found, plan plan) ([]report.Previewed, error) {
 	changes := map[key]change{}
 	for _, wave := range plan.changes {
 		for _, c := range wave {
@@ -175,7 +116,7 @@ func (p previewer) objects(ctx context.Context, f found, plan plan) ([]Previewed
 	sorted := slices.Clone(p.wanted)
 	slices.SortStableFunc(sorted, func(a, b wanted) int { return int(a.wave - b.wave) })
 	pending := (&pass{wanted: p.wanted, found: f}).pending()
-	out := make([]Previewed, len(sorted))
+	out := make([]report.Previewed, len(sorted))
 	err := each(ctx, p.env.concurrency, len(sorted), func(ctx context.Context, i int) (err error) {
 		w := sorted[i]
 		c, differs := changes[w.key]
@@ -186,9 +127,9 @@ func (p previewer) objects(ctx context.Context, f found, plan plan) ([]Previewed
 		case problem != "" && slices.Contains(pending, w.gvk):
 			out[i] = p.unchecked(w, "its kind comes with the bundle, so that the server could not check it yet")
 		case problem != "":
-			out[i] = w.previewed(ActionFail, problem)
+			out[i] = w.previewed(report.ActionFail, problem)
 		default:
-			out[i] = w.previewed(ActionNone, "")
+			out[i] = w.previewed(report.ActionNone, "")
 		}
 		return err
 	})
@@ -196,7 +137,7 @@ func (p previewer) objects(ctx context.Context, f found, plan plan) ([]Previewed
 }
 
 // object previews one object that differs, or may.
-func (p previewer) object(ctx context.Context, c change) (Previewed, error) {
+func (p previewer) object(ctx context.Context, c change) (report.Previewed, error) {
 	for attempt := 1; ; attempt++ {
 		out, err := p.turn(ctx, c)
 		if err == nil {
@@ -207,7 +148,7 @@ func (p previewer) object(ctx context.Context, c change) (Previewed, error) {
 		case endsPass(err):
 			return out, fmt.Errorf("%s: %w", c.wanted.key, err)
 		case judge(err) != again || attempt == maxAttempts:
-			return c.wanted.previewed(ActionFail, c.wanted.failure(err)), nil
+			return c.wanted.previewed(report.ActionFail, c.wanted.failure(err)), nil
 		}
 		a := applier{api: p.api, change: c}
 		if err := a.reread(ctx); err != nil {
@@ -218,17 +159,17 @@ func (p previewer) object(ctx context.Context, c change) (Previewed, error) {
 }
 
 // turn asks the server once what would become of an object.
-func (p previewer) turn(ctx context.Context, c change) (Previewed, error) {
+func (p previewer) turn(ctx context.Context, c change) (report.Previewed, error) {
 	w := c.wanted
 	if c.live == nil {
 		return p.create(ctx, c)
 	}
 	if c.live.GetDeletionTimestamp() != nil {
-		return Previewed{}, errDeleting
+		return report.Previewed{}, errDeleting
 	}
 	s, needed := decide(w, c.live, p.content, placed{})
 	if !needed {
-		return w.previewed(ActionNone, ""), nil
+		return w.previewed(report.ActionNone, ""), nil
 	}
 	c.stamp = s
 	after, err := p.update(ctx, c)
@@ -236,16 +177,16 @@ func (p previewer) turn(ctx context.Context, c change) (Previewed, error) {
 		return p.recreate(ctx, c, err)
 	}
 	if err != nil {
-		return Previewed{}, err
+		return report.Previewed{}, err
 	}
-	out := w.previewed(ActionChange, "").between(c.resource, c.live, after)
+	out := withForms(w.previewed(report.ActionChange, ""), c.resource, c.live, after)
 	if reflect.DeepEqual(out.Live, out.Wanted) {
-		return w.previewed(ActionNone, ""), nil // the server had normalized it, or the stamp alone is new
+		return w.previewed(report.ActionNone, ""), nil // the server had normalized it, or the stamp alone is new
 	}
 	return out, nil
 }
 
-func (p previewer) create(ctx context.Context, c change) (Previewed, error) {
+func (p previewer) create(ctx context.Context, c change) (report.Previewed, error) {
 	w := c.wanted
 	made, err := p.send(ctx, func(ctx context.Context) (*kube.Object, error) {
 		return p.client.Create(ctx, c.resource, w.stamped(stampOf(p.content), c.resource))
@@ -254,9 +195,9 @@ func (p previewer) create(ctx context.Context, c change) (Previewed, error) {
 	case apierrors.IsNotFound(err) && p.brings(w.key.namespace):
 		return p.unchecked(w, "its namespace comes with the bundle, so that the server could not check it yet"), nil
 	case err != nil:
-		return Previewed{}, err
+		return report.Previewed{}, err
 	}
-	return w.previewed(ActionCreate, "").between(c.resource, nil, made), nil
+	return withForms(w.previewed(report.ActionCreate, ""), c.resource, nil, made), nil
 }
 
 // brings reports whether the bundle has the namespace.
@@ -267,8 +208,8 @@ func (p previewer) brings(namespace string) bool {
 }
 
 // unchecked is an object that is created after what it needs.
-func (p previewer) unchecked(w wanted, why string) Previewed {
-	return w.previewed(ActionCreate, why).between(kube.Resource{}, nil, w.obj)
+func (p previewer) unchecked(w wanted, why string) report.Previewed {
+	return withForms(w.previewed(report.ActionCreate, why), kube.Resource{}, nil, w.obj)
 }
 
 // previewName stands for the name of an object that is recreated: while it is
@@ -278,11 +219,11 @@ const previewName = "lockstep-preview"
 // recreate previews an object that is created again. Where the kind does not
 // bear another name the manifest has to do, without what the server adds. refusal
 // is why it cannot be changed.
-func (p previewer) recreate(ctx context.Context, c change, refusal error) (Previewed, error) {
+func (p previewer) recreate(ctx context.Context, c change, refusal error) (report.Previewed, error) {
 	w := c.wanted
 	again := w.stamped(stampOf(p.content), c.resource)
 	if err := p.rehearse(ctx, c.resource, again); err != nil {
-		return Previewed{}, err
+		return report.Previewed{}, err
 	}
 	again.SetName(previewName)
 	made, err := p.send(ctx, func(ctx context.Context) (*kube.Object, error) {
@@ -292,7 +233,7 @@ func (p previewer) recreate(ctx context.Context, c change, refusal error) (Previ
 		made = w.obj.DeepCopy()
 	}
 	made.SetName(w.key.name)
-	return w.previewed(ActionRecreate, describe(w.key, refusal)).between(c.resource, c.live, made), nil
+	return withForms(w.previewed(report.ActionRecreate, describe(w.key, refusal)), c.resource, c.live, made), nil
 }
 
 // update asks what an apply would make of the object.
@@ -335,33 +276,33 @@ func (p previewer) send(ctx context.Context, do func(context.Context) (*kube.Obj
 }
 
 // prune adds what the bundle dropped.
-func (p previewer) prune(out *Preview, f found) {
+func (p previewer) prune(out *report.Preview, f found) {
 	set := makePruneSet(pruneInput{wanted: p.wanted, kinds: f.kinds, live: f.live, allowMass: p.env.allowMassPrune})
 	out.PruneHeld = set.held
-	failing := slices.ContainsFunc(out.Objects, func(o Previewed) bool { return o.Action == ActionFail && o.Required })
+	failing := slices.ContainsFunc(out.Objects, func(o report.Previewed) bool { return o.Action == report.ActionFail && o.Required })
 	if out.PruneHeld == "" && failing && len(set.removals) > 0 {
 		out.PruneHeld = "a required object fails"
 	}
 	for _, r := range set.removals {
-		action := ActionPrune
+		action := report.ActionPrune
 		if out.PruneHeld != "" {
-			action = ActionHold
+			action = report.ActionHold
 		}
 		gone := wanted{key: r.key, gvk: r.resource.GroupVersionKind}.previewed(action, out.PruneHeld)
-		out.Objects = append(out.Objects, gone.between(r.resource, r.live, nil))
+		out.Objects = append(out.Objects, withForms(gone, r.resource, r.live, nil))
 	}
 }
 
 // previewed is the object with an action, without its forms.
-func (w wanted) previewed(a Action, message string) Previewed {
-	return Previewed{
+func (w wanted) previewed(a report.Action, message string) report.Previewed {
+	return report.Previewed{
 		Group: w.key.Group, Kind: w.key.Kind, Namespace: w.key.namespace, Name: w.key.name,
 		Action: a, Message: message, Required: w.required,
 	}
 }
 
-// between gives the object its forms as people are to see them.
-func (o Previewed) between(r kube.Resource, live, after *kube.Object) Previewed {
+// withForms returns o with its forms, as people may see them.
+func withForms(o report.Previewed, r kube.Resource, live, after *kube.Object) report.Previewed {
 	o.Live, o.Wanted = shown(live, r), shown(after, r)
 	if o.Kind == "Secret" && o.Group == "" {
 		mask(o.Live, o.Wanted)

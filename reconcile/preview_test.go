@@ -13,13 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/lockstep-dev/lockstep/reconcile"
+	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
 var secrets = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 
 // preview previews as somebody does who never led, and fails the test if a
 // request might have written.
-func (r *rig) preview() reconcile.Preview {
+func (r *rig) preview() report.Preview {
 	r.t.Helper()
 	cfg := r.cfg
 	other, err := reconcile.New(cfg)
@@ -42,7 +43,7 @@ func (r *rig) preview() reconcile.Preview {
 }
 
 // actions lists what is to be done with the objects of the bundle, one a line.
-func actions(p reconcile.Preview) string {
+func actions(p report.Preview) string {
 	var out []string
 	for _, o := range p.Objects {
 		if !strings.Contains(o.Name, "-fence.") {
@@ -52,9 +53,9 @@ func actions(p reconcile.Preview) string {
 	return strings.Join(out, "\n")
 }
 
-func find(t *testing.T, p reconcile.Preview, name string) reconcile.Previewed {
+func find(t *testing.T, p report.Preview, name string) report.Previewed {
 	t.Helper()
-	i := slices.IndexFunc(p.Objects, func(o reconcile.Previewed) bool { return o.Name == name })
+	i := slices.IndexFunc(p.Objects, func(o report.Previewed) bool { return o.Name == name })
 	if i < 0 {
 		t.Fatalf("there is no %s in\n%s", name, actions(p))
 	}
@@ -80,7 +81,7 @@ func bare(obj *unstructured.Unstructured) map[string]any {
 	return out.Object
 }
 
-func wantActions(t *testing.T, p reconcile.Preview, want ...string) {
+func wantActions(t *testing.T, p report.Preview, want ...string) {
 	t.Helper()
 	if diff := cmp.Diff(strings.Join(want, "\n"), actions(p)); diff != "" {
 		t.Errorf("preview differs from what is wanted (-want +got):\n%s", diff)
@@ -171,15 +172,15 @@ func TestPreviewKeepsTheBrakes(t *testing.T) {
 	r.mustComplete()
 	r.use("1.1.0", many[:2]...)
 	p := r.preview()
-	if p.Count(reconcile.ActionHold) != 10 || p.Count(reconcile.ActionPrune) != 0 || !strings.Contains(p.PruneHeld, "10 of 12 objects would go") {
+	if p.Count(report.ActionHold) != 10 || p.Count(report.ActionPrune) != 0 || !strings.Contains(p.PruneHeld, "drops 10 of 12 objects") {
 		t.Errorf("got %q and\n%s", p.PruneHeld, actions(p))
 	}
 	r.cfg.AllowMassPrune = true
-	if p := r.preview(); p.Count(reconcile.ActionPrune) != 10 || p.PruneHeld != "" {
+	if p := r.preview(); p.Count(report.ActionPrune) != 10 || p.PruneHeld != "" {
 		t.Errorf("got %q and\n%s", p.PruneHeld, actions(p))
 	}
 	r.use("1.1.0", many[0], "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: wrong, namespace: NS}\ndata: {a: [1]}\n")
-	if p := r.preview(); p.Count(reconcile.ActionPrune) != 0 || p.PruneHeld != "a required object fails" {
+	if p := r.preview(); p.Count(report.ActionPrune) != 0 || p.PruneHeld != "a required object fails" {
 		t.Errorf("got %q and\n%s", p.PruneHeld, actions(p))
 	}
 }

@@ -93,15 +93,15 @@ func brake(in pruneInput, removals, members int) string {
 		return ""
 	}
 	if !slices.ContainsFunc(in.wanted, func(w wanted) bool { return !w.fence }) {
-		return "the bundle is empty"
+		return "the bundle is empty, and an empty bundle removes nothing; if that is meant, delete the objects by hand"
 	}
 	for _, gvk := range sortedKinds(in.kinds) {
 		if err := in.kinds[gvk].err; err != nil {
-			return fmt.Sprintf("what is there of kind %s is not known: %v", gvk.Kind, err)
+			return fmt.Sprintf("what exists of kind %s is not known, so it cannot be counted: %v", gvk.Kind, err)
 		}
 	}
 	if members > massFloor && 2*removals > members && !in.allowMass {
-		return fmt.Sprintf("%d of %d objects would go; if that is meant: --allow-mass-prune", removals, members)
+		return fmt.Sprintf("the bundle drops %d of %d objects, more than half; if that is meant, start the sidecars with --allow-mass-prune", removals, members)
 	}
 	return ""
 }

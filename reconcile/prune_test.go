@@ -70,7 +70,7 @@ func TestPrunePolicies(t *testing.T) {
 				t.Errorf("got %t", got)
 			}
 			out, err := r.work(protocol.Work{Content: r.content, Removals: false, LeaderEpoch: 7})
-			if err != nil || !out.Complete || out.Owed != 1 || r.report().Owed != 1 {
+			if err != nil || !out.Complete || out.Owed != 1 || r.report().Objects.Owed != 1 {
 				t.Errorf("got %+v, %v, want it complete but for one removal", out, err)
 			}
 			r.get(configMaps, r.ns, "b")

@@ -17,6 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
 // Config is what a Reconciler needs.
@@ -99,12 +100,12 @@ type env struct {
 	allowMassPrune bool
 	log            *slog.Logger
 	metrics        *metrics
-	report         *event.Value[Report]
+	report         *event.Value[report.Report]
 	memory         *memory
 
 	// What follows belongs to the goroutine that makes a pass or keeps objects.
 	quarrels quarrels
-	drift    Drift // as the report shows it
+	drift    report.Drift // as the report shows it
 }
 
 // memory has the objects that are in place, from the last passes and repairs.
@@ -138,7 +139,7 @@ func New(cfg Config) (*Reconciler, error) {
 			allowMassPrune: cfg.AllowMassPrune,
 			log:            cfg.Log.With("worker", "reconcile"),
 			metrics:        newMetrics(cfg.Registerer),
-			report:         event.New(Report{}),
+			report:         event.New(report.Report{}),
 			memory:         &memory{placed: map[key]placed{}},
 			quarrels:       quarrels{},
 		},
@@ -150,7 +151,7 @@ func New(cfg Config) (*Reconciler, error) {
 
 // Report is what the last pass came to, and what was repaired since. It is
 // written by Reconcile and Keep, of which one runs at a time.
-func (r *Reconciler) Report() *event.Value[Report] { return r.report }
+func (r *Reconciler) Report() *event.Value[report.Report] { return r.report }
 
 // Answered returns when the API last answered a request, other than by
 // refusing the user or failing; zero: never. While a pass goes on it moves.
@@ -178,44 +179,49 @@ func (r *Reconciler) Reconcile(ctx context.Context, work protocol.Work, lease fu
 		r.passed = p
 	}
 	last := r.report.Get()
-	report := last
+	latest := last
 	if p != nil {
-		report = p.report(last)
+		latest = p.reportAfter(last)
 		p.forgetKinds()
 	}
-	report.Duration = time.Since(began)
+	latest.Duration = time.Since(began)
 	outcome, result := protocol.Outcome{}, resultError
 	if err == nil {
 		outcome, result = p.outcome(), resultIncomplete
 	} else {
-		report.LastError = err.Error()
+		latest.LastError = err.Error()
 	}
 	if p != nil {
 		outcome.Unsure = p.unsure.last()
 	}
 	if outcome.Complete {
-		result, report.LastSuccess = resultComplete, time.Now()
+		result, latest.LastSuccess = resultComplete, time.Now()
 	}
-	r.metrics.passed(report, result)
-	r.tell(report, last, result)
-	r.report.Set(report)
+	r.metrics.passed(latest, result)
+	r.logPass(latest, last, result)
+	r.report.Set(latest)
 	return outcome, err
 }
 
-// tell logs a pass that wrote something, and failures when they are new. A pass
-// that could not be done is logged by the leader, who gets the error.
-func (r *Reconciler) tell(report, last Report, result string) {
+// logPass logs a pass that wrote something. It warns of failures and of a brake
+// on removals when they are new. The leader logs a pass that ended early, since
+// it gets the error.
+func (r *Reconciler) logPass(latest, last report.Report, result string) {
+	n := latest.Objects
 	attrs := []any{
-		"result", result, "applied", report.Applied, "pruned", report.Pruned, "unchanged", report.Unchanged,
-		"failed", report.Failed, "owed", report.Owed, "duration", report.Duration,
+		"result", result, "applied", n.Applied, "pruned", n.Pruned, "unchanged", n.Unchanged,
+		"failed", n.Failed, "owed", n.Owed, "duration", latest.Duration,
+	}
+	if latest.PruneHeld != "" && latest.PruneHeld != last.PruneHeld {
+		r.log.Warn("removals held", "owed", n.Owed, "reason", latest.PruneHeld)
 	}
 	switch {
 	case result == resultError:
 		r.log.Debug("pass ended early", attrs...)
-	case report.TotalFailures > 0 && !slices.Equal(report.Failures, last.Failures):
-		first := report.Failures[0]
+	case latest.TotalFailures > 0 && !slices.Equal(latest.Failures, last.Failures):
+		first := latest.Failures[0]
 		r.log.Warn("objects failed", append(attrs, "object", first.Object, "err", first.Message)...)
-	case report.Applied+report.Pruned > 0:
+	case n.Applied+n.Pruned > 0:
 		r.log.Info("objects written", attrs...)
 	default:
 		r.log.Debug("objects checked", attrs...)

@@ -16,7 +16,7 @@ func TestReconcile(t *testing.T) {
 	t.Run("the first pass creates everything", func(t *testing.T) {
 		out := r.mustComplete()
 		want := 3 + fenceObjects
-		if got := r.report(); got.Applied != want || got.Unchanged != 0 || got.Desired != want || got.LastError != "" {
+		if got := r.report(); got.Objects.Applied != want || got.Objects.Unchanged != 0 || got.Objects.Desired != want || got.LastError != "" {
 			t.Errorf("got %+v, want %d applied", got, want)
 		}
 		if out.HighestEpoch != 1 {
@@ -87,7 +87,7 @@ func TestReconcile(t *testing.T) {
 			t.Errorf("got %d owed, want 0", out.Owed)
 		}
 		r.wantGone(priorityClasses, "", r.ns+"-class")
-		if got := r.report(); got.Pruned != 1 {
+		if got := r.report(); got.Objects.Pruned != 1 {
 			t.Errorf("got %+v, want 1 pruned", got)
 		}
 	})

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/lockstep-dev/lockstep/reconcile"
+	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
 var (
@@ -135,7 +135,7 @@ func TestPoliciesAreNotCircumvented(t *testing.T) {
 		uid := r.get(configMaps, r.ns, "a").GetUID()
 		r.deny("x is immutable once set", "UPDATE")
 		r.use("1.0.1", configMap("a", "x: bad"))
-		if p := find(t, r.preview(), "a"); p.Action != reconcile.ActionFail || !strings.Contains(p.Message, "lockstep.dev/recreate: enabled") {
+		if p := find(t, r.preview(), "a"); p.Action != report.ActionFail || !strings.Contains(p.Message, "lockstep.dev/recreate: enabled") {
 			t.Errorf("got a preview of %+v, want it to fail", p)
 		}
 		if out, err := r.pass(); err != nil || out.Complete {
@@ -146,7 +146,7 @@ func TestPoliciesAreNotCircumvented(t *testing.T) {
 			t.Error("the object was recreated")
 		}
 		r.use("1.0.2", enabled)
-		if p := find(t, r.preview(), "a"); p.Action != reconcile.ActionRecreate {
+		if p := find(t, r.preview(), "a"); p.Action != report.ActionRecreate {
 			t.Errorf("got a preview of %+v, want it recreated", p)
 		}
 		r.mustComplete()
@@ -183,7 +183,7 @@ func TestNothingIsDeletedForNothing(t *testing.T) {
 	uid := r.get(storageClasses, "", r.ns+"-c").GetUID()
 
 	r.use("1.0.1", class("two.test", "Keep"))
-	if p := find(t, r.preview(), r.ns+"-c"); p.Action != reconcile.ActionFail || !strings.Contains(p.Message, `"Keep"`) {
+	if p := find(t, r.preview(), r.ns+"-c"); p.Action != report.ActionFail || !strings.Contains(p.Message, `"Keep"`) {
 		t.Errorf("got a preview of %+v, want it to fail", p)
 	}
 	if out, err := r.pass(); err != nil || out.Complete {
@@ -221,7 +221,7 @@ func TestRecreateOfWhatIsUnique(t *testing.T) {
 	})
 	r.use("1.0.1", manifests(1, "10.0.0.82")...)
 	for _, name := range []string{r.ns + "-default", "s"} {
-		if p := find(t, r.preview(), name); p.Action != reconcile.ActionRecreate {
+		if p := find(t, r.preview(), name); p.Action != report.ActionRecreate {
 			t.Errorf("got a preview of %s %s (%s), want it recreated", p, p.Action, p.Message)
 		}
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/reconcile/report"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
@@ -144,7 +145,7 @@ func (r *rig) mustComplete() protocol.Outcome {
 	return out
 }
 
-func (r *rig) report() reconcile.Report { return r.reconciler.Report().Get() }
+func (r *rig) report() report.Report { return r.reconciler.Report().Get() }
 
 func (r *rig) create(gvr schema.GroupVersionResource, ns, manifest string) *unstructured.Unstructured {
 	r.t.Helper()

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
 // begin makes the parent name this content, this leader and all kinds before
@@ -120,22 +121,25 @@ func (p *pass) outcome() protocol.Outcome {
 	return out
 }
 
-// report is what people see, made over the last report.
-func (p *pass) report(last Report) Report {
-	out := Report{
-		Drift: last.Drift, LastSuccess: last.LastSuccess, DigestInUse: p.bundle.Digest,
-		Desired: len(p.wanted), Owed: len(p.prune.removals) + len(p.stuck), PruneHeld: p.prune.held,
-	}
+// reportAfter returns the report of this pass. What it does not know, it takes
+// over from the report before it.
+func (p *pass) reportAfter(last report.Report) report.Report {
+	out := report.Report{Drift: last.Drift, LastSuccess: last.LastSuccess, PruneHeld: p.prune.held}
+	n := &out.Objects
+	n.Desired, n.Failed, n.Owed = len(p.wanted), len(p.plan.problems), len(p.prune.removals)+len(p.stuck)
 	for _, v := range p.written {
 		if v == verbDelete {
-			out.Pruned++
+			n.Pruned++
 		} else {
-			out.Applied++
+			n.Applied++
 		}
 	}
-	out.Failed = len(p.plan.problems)
-	out.Unchanged = max(0, len(p.plan.placed)+len(p.plan.contested)-out.Applied) // what is contested is left as it is
-	out.setFailures(p.plan.problems, p.stuck)
+	n.Unchanged = max(0, len(p.plan.placed)+len(p.plan.contested)-n.Applied) // what is contested is left as it is
+	for _, failures := range []map[key]string{p.plan.problems, p.stuck} {
+		for _, k := range sortedKeys(failures) {
+			out.AddFailure(k.String(), failures[k])
+		}
+	}
 	out.LastError = p.whyIncomplete()
 	return out
 }
@@ -150,9 +154,12 @@ func (p *pass) whyIncomplete() string {
 	case p.highest > p.work.Content.Epoch:
 		return fmt.Sprintf("objects bear content epoch %d, which is above this leader's %d; it decides again", p.highest, p.work.Content.Epoch)
 	case p.lacksRequired():
-		return fmt.Sprintf("%d objects failed", len(p.plan.problems))
+		if n := len(p.plan.problems); n != 1 {
+			return fmt.Sprintf("%d objects failed", n)
+		}
+		return "1 object failed"
 	case p.lacksRemoval():
-		return "objects that have to go at once are still there: " + orNone(p.prune.held)
+		return "objects that the bundle removes immediately still exist: " + orNone(p.prune.held)
 	case !p.settled:
 		return "objects are changed back while they are written: another writer wants them otherwise"
 	}

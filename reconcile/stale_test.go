@@ -90,7 +90,7 @@ func TestTwoLeadersOfOneContent(t *testing.T) {
 		return transport.RoundTrip(req)
 	})
 	r.mustComplete()
-	if got := r.report(); got.Applied != 0 {
+	if got := r.report(); got.Objects.Applied != 0 {
 		t.Errorf("got %+v, want nothing applied: the other leader did it", got)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lockstep-dev/lockstep/internal/app"
-	"github.com/lockstep-dev/lockstep/reconcile"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
 // The exit codes of `bundle diff`, which are those of diff and kubectl diff.
@@ -75,20 +75,20 @@ func (p program) diffBundle(cmd *cobra.Command, opts app.InspectorConfig, dir st
 }
 
 // printDiff prints what differs, and returns what does as an error.
-func printDiff(w io.Writer, preview reconcile.Preview) error {
+func printDiff(w io.Writer, preview report.Preview) error {
 	var failures []error
 	differs, held := false, 0
 	for _, o := range preview.Objects {
 		switch o.Action {
-		case reconcile.ActionNone:
+		case report.ActionNone:
 			continue
-		case reconcile.ActionHold:
+		case report.ActionHold:
 			held++
 			continue
-		case reconcile.ActionFail:
+		case report.ActionFail:
 			failures = append(failures, fmt.Errorf("%s: %s", o, clean(o.Message)))
 			continue
-		case reconcile.ActionCreate, reconcile.ActionChange, reconcile.ActionRecreate, reconcile.ActionPrune:
+		case report.ActionCreate, report.ActionChange, report.ActionRecreate, report.ActionPrune:
 		}
 		differs = true
 		text, err := unified(o, remarkOn(o.Action, preview))
@@ -113,7 +113,7 @@ func printDiff(w io.Writer, preview reconcile.Preview) error {
 
 // unified is the diff of one object, after a remark. What precedes "diff" in it is
 // passed over by programs that read diffs.
-func unified(o reconcile.Previewed, remark string) ([]byte, error) {
+func unified(o report.Previewed, remark string) ([]byte, error) {
 	live, err := text(o.Live)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", o, err)
@@ -138,13 +138,13 @@ func unified(o reconcile.Previewed, remark string) ([]byte, error) {
 }
 
 // remarkOn says what a diff alone does not.
-func remarkOn(a reconcile.Action, preview reconcile.Preview) string {
+func remarkOn(a report.Action, preview report.Preview) string {
 	switch {
-	case a == reconcile.ActionRecreate:
+	case a == report.ActionRecreate:
 		return "is deleted and created again: a field cannot be changed"
-	case a == reconcile.ActionPrune && preview.PruneImmediately:
+	case a == report.ActionPrune && preview.PruneImmediately:
 		return "is removed as soon as all else is in place"
-	case a == reconcile.ActionPrune:
+	case a == report.ActionPrune:
 		return "is removed when no controller of an older release is registered any more"
 	}
 	return ""

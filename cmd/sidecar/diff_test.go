@@ -15,6 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/reconcile/report"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
@@ -144,11 +145,11 @@ func partOf(text string) string {
 func TestPrintDiff(t *testing.T) {
 	form := func(v string) map[string]any { return map[string]any{"kind": "X", "value": v} }
 	var out bytes.Buffer
-	err := printDiff(&out, reconcile.Preview{PruneHeld: "the brake\x1b[2J is on", Objects: []reconcile.Previewed{
-		{Kind: "X", Name: "same", Action: reconcile.ActionNone},
-		{Kind: "X", Name: "new", Action: reconcile.ActionCreate, Message: "not checked", Wanted: form("1")},
-		{Kind: "X", Name: "again", Action: reconcile.ActionRecreate, Live: form("1"), Wanted: form("2")},
-		{Kind: "X", Name: "held", Action: reconcile.ActionHold, Live: form("1")},
+	err := printDiff(&out, report.Preview{PruneHeld: "the brake\x1b[2J is on", Objects: []report.Previewed{
+		{Kind: "X", Name: "same", Action: report.ActionNone},
+		{Kind: "X", Name: "new", Action: report.ActionCreate, Message: "not checked", Wanted: form("1")},
+		{Kind: "X", Name: "again", Action: report.ActionRecreate, Live: form("1"), Wanted: form("2")},
+		{Kind: "X", Name: "held", Action: report.ActionHold, Live: form("1")},
 	}})
 	const want = `# not checked
 diff -u live/X/new bundle/X/new

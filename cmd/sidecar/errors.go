@@ -42,9 +42,9 @@ func (e exitError) Unwrap() error { return e.err }
 // errNotReady is the end of a wait that ran out of time.
 var errNotReady = errors.New("not ready in time")
 
-// report prints err, one line for each of several that were joined, and returns
+// printError prints err, one line for each of several that were joined, and returns
 // the exit code.
-func report(stderr io.Writer, err error) int {
+func printError(stderr io.Writer, err error) int {
 	if err == nil {
 		return exitOK
 	}

@@ -44,5 +44,5 @@ type program struct {
 func (p program) main(ctx context.Context, args []string) int {
 	root := p.root()
 	root.SetArgs(append([]string{}, args...)) // nil would mean those of the process
-	return report(p.stderr, root.ExecuteContext(ctx))
+	return printError(p.stderr, root.ExecuteContext(ctx))
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files and docs/flags.md anew")
@@ -112,6 +113,7 @@ func gateCommand(ts *testscript.TestScript, _ bool, args []string) {
 		"reconcilerTooOld": waiting(),
 		"awaits":           awaits(),
 		"ready":            ready(),
+		"held":             held(),
 	}
 	snap, found := states[args[0]]
 	if !found {
@@ -146,11 +148,22 @@ func ready() httpapi.Snapshot {
 	s.Fleet.Records = s.Fleet.Records[:1]
 	s.Status.Status.State, s.Status.Status.Version = protocol.Done, release(1, 1, 0)
 	s.Election.Step = protocol.Step{Kind: protocol.StepHold, Rule: protocol.KeepTarget, Message: "the objects are as the bundle wants them"}
-	s.Reconcile = httpapi.Reconcile{
-		Running: true, LastSuccess: noon.Add(-time.Minute), Objects: httpapi.Objects{Desired: 12, Applied: 2, Unchanged: 10, Pruned: 1},
-		Drift: httpapi.Drift{Repairs: 3, LastRepair: noon.Add(-5 * time.Second)},
+	s.Election.Working = true
+	s.Reconcile = report.Report{
+		LastSuccess: noon.Add(-time.Minute), Objects: report.Counts{Desired: 12, Applied: 2, Unchanged: 10, Pruned: 1},
+		Drift: report.Drift{Repairs: 3, LastRepair: noon.Add(-5 * time.Second)},
 	}
 	s.Warnings, s.Etcd.Warnings = nil, nil
+	return s
+}
+
+// held is a leader whose bundle drops more than the brake lets it remove.
+func held() httpapi.Snapshot {
+	s := ready()
+	s.Election.Working, s.Reconcile.Drift = false, report.Drift{}
+	s.Reconcile.Objects = report.Counts{Desired: 3, Unchanged: 3, Owed: 11}
+	s.Reconcile.PruneHeld = "the bundle drops 11 of 14 objects, more than half; if that is meant, start the sidecars with --allow-mass-prune"
+	s.Warnings = []string{"11 objects that the bundle dropped are not removed: " + s.Reconcile.PruneHeld}
 	return s
 }
 
@@ -190,9 +203,9 @@ func awaits() httpapi.Snapshot {
 				"cp-3": {Since: noon.Add(-50 * time.Second)},
 			},
 		},
-		Reconcile: httpapi.Reconcile{
-			LastError: "1 object failed", Objects: httpapi.Objects{Desired: 12, Failed: 1, Unchanged: 11, Owed: 3},
-			Failures: []httpapi.Failure{{Object: `StorageClass "x"`, Message: "refused"}},
+		Reconcile: report.Report{
+			LastError: "1 object failed", Objects: report.Counts{Desired: 12, Failed: 1, Unchanged: 11, Owed: 3},
+			Failures: []report.Failure{{Object: `StorageClass "x"`, Message: "refused"}},
 		},
 		Etcd:     httpapi.Etcd{Reached: true, Connected: true, Revision: 51, Warnings: []string{"etcd 3.5.1 has known faults"}},
 		Warnings: []string{"the kubeconfig does not lead to a local address"},

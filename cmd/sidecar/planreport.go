@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/reconcile"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
 // planReport is a plan as `plan -o json` prints it. Lists are never null.
@@ -160,16 +160,16 @@ func newMomentReport(m protocol.Moment) momentReport {
 	return out
 }
 
-func newObjectsReport(p reconcile.Preview) *objectsReport {
+func newObjectsReport(p report.Preview) *objectsReport {
 	out := &objectsReport{Counts: map[string]int{}, PruneHeld: p.PruneHeld, Differing: []objectReport{}}
-	for _, a := range reconcile.Actions() {
+	for _, a := range report.Actions() {
 		out.Counts[string(a)] = p.Count(a)
 		for _, o := range p.Objects {
-			if o.Action != a || a == reconcile.ActionNone {
+			if o.Action != a || a == report.ActionNone {
 				continue
 			}
 			out.Differing = append(out.Differing, objectReport{Action: string(a), Object: o.String(), Message: o.Message})
-			if a == reconcile.ActionFail && o.Required {
+			if a == report.ActionFail && o.Required {
 				out.failing++
 			}
 		}
@@ -188,7 +188,7 @@ func (r *objectsReport) obstacles(b *bundle.Bundle) []obstacleReport {
 		out = append(out, obstacleReport{Kind: obstacleObjects, Message: fmt.Sprintf(
 			"the API server refuses %s as things are now, and while one fails the status does not become DONE: see OBJECTS", count(r.failing, "object"))})
 	}
-	if b.PruneImmediately && r.Counts[string(reconcile.ActionHold)] > 0 {
+	if b.PruneImmediately && r.Counts[string(report.ActionHold)] > 0 {
 		out = append(out, obstacleReport{Kind: obstaclePrune, Message: "the bundle wants removals at once, and they are held: " + r.PruneHeld})
 	}
 	return out

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/lockstep-dev/lockstep/reconcile"
+	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
 // planTable prints a plan for people. The last line is what they look for.
@@ -128,7 +128,7 @@ func (t planTable) objectsOf(r planReport) {
 		return
 	}
 	var counts []string
-	for _, a := range reconcile.Actions() {
+	for _, a := range report.Actions() {
 		if n := r.Objects.Counts[string(a)]; n > 0 {
 			counts = append(counts, fmt.Sprintf("%d %s", n, a))
 		}
@@ -149,7 +149,7 @@ func when(r planReport) string {
 		out = append(out, fmt.Sprintf("written in step %d", changed+1))
 	}
 	removed := slices.IndexFunc(r.Steps, func(s stepReport) bool { return s.Removed })
-	if removed >= 0 && r.Objects.Counts[string(reconcile.ActionPrune)] > 0 {
+	if removed >= 0 && r.Objects.Counts[string(report.ActionPrune)] > 0 {
 		out = append(out, fmt.Sprintf("pruned in step %d", removed+1))
 	}
 	if len(out) == 0 {

@@ -62,6 +62,9 @@ func (t table) summary(r httpapi.Report) [][]string {
 	if o := r.Reconcile.Objects; o.Desired > 0 || r.Reconcile.LastError != "" {
 		rows = append(rows, []string{"OBJECTS", t.objects(r.Reconcile)})
 	}
+	if r.Reconcile.PruneHeld != "" {
+		rows = append(rows, []string{"", fmt.Sprintf("%d not pruned: %s", r.Reconcile.Objects.Owed, r.Reconcile.PruneHeld)})
+	}
 	if r.Reconcile.LastError != "" {
 		rows = append(rows, []string{"", "last pass: " + r.Reconcile.LastError})
 	}
@@ -106,8 +109,8 @@ func (t table) status(s httpapi.ReconcilerReport) string {
 func (t table) objects(r httpapi.ReconcileReport) string {
 	o := r.Objects
 	out := fmt.Sprintf("%d desired: %d written, %d unchanged, %d failed; %d pruned", o.Desired, o.Applied, o.Unchanged, o.Failed, o.Pruned)
-	if o.Owed > 0 {
-		out += fmt.Sprintf(", %d to be pruned when no older controller is left", o.Owed)
+	if o.Owed > 0 && r.PruneHeld == "" {
+		out += fmt.Sprintf(", %d to be pruned when %s", o.Owed, removalsWaitFor(r))
 	}
 	if r.LastSuccess != nil {
 		out += "; last complete " + t.ago(r.LastSuccess)
@@ -122,6 +125,14 @@ func (t table) objects(r httpapi.ReconcileReport) string {
 		out += "; a pass is at work"
 	}
 	return out
+}
+
+// removalsWaitFor says when removals are made that no brake holds.
+func removalsWaitFor(r httpapi.ReconcileReport) string {
+	if len(r.Failures) > 0 {
+		return "no required object fails and no older controller is left"
+	}
+	return "no older controller is left"
 }
 
 func (t table) etcd(e httpapi.EtcdReport) string {

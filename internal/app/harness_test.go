@@ -113,8 +113,8 @@ func (s *sidecar) get(path string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// report is the part of /status that the tests read.
-type report struct {
+// statusReport is the part of /status that the tests read.
+type statusReport struct {
 	Ready struct {
 		Ready      bool
 		Reason     string
@@ -125,7 +125,7 @@ type report struct {
 }
 
 // awaitStatus follows /status?watch until it is as wanted.
-func (s *sidecar) awaitStatus(what string, ok func(report) bool) report {
+func (s *sidecar) awaitStatus(what string, ok func(statusReport) bool) statusReport {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 20*time.Second)
 	defer cancel()
@@ -145,7 +145,7 @@ func (s *sidecar) awaitStatus(what string, ok func(report) bool) report {
 			continue
 		}
 		last = data
-		var r report
+		var r statusReport
 		if err := json.Unmarshal([]byte(data), &r); err != nil {
 			s.Fatal(err)
 		}
@@ -154,12 +154,12 @@ func (s *sidecar) awaitStatus(what string, ok func(report) bool) report {
 		}
 	}
 	s.Fatalf("%s: not seen in time; last: %s", what, last)
-	return report{}
+	return statusReport{}
 }
 
-func (s *sidecar) awaitReason(want protocol.Reason) report {
+func (s *sidecar) awaitReason(want protocol.Reason) statusReport {
 	s.Helper()
-	return s.awaitStatus(string(want), func(r report) bool { return r.Ready.Reason == string(want) })
+	return s.awaitStatus(string(want), func(r statusReport) bool { return r.Ready.Reason == string(want) })
 }
 
 func put(t *testing.T, c *clientv3.Client, key string, value []byte) {

@@ -8,6 +8,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
 // InspectorConfig says which cluster to compare with which bundle.
@@ -40,7 +41,7 @@ func NewInspector(cfg InspectorConfig) (*Inspector, error) {
 }
 
 // Preview returns what the leader would do with each object.
-func (i *Inspector) Preview(ctx context.Context) (reconcile.Preview, error) {
+func (i *Inspector) Preview(ctx context.Context) (report.Preview, error) {
 	return i.reconciler.Preview(ctx)
 }
 

@@ -16,7 +16,7 @@ func TestRun_newerNodeIsAlive(t *testing.T) {
 	raw := server.Client(t)
 	putNewer(t, raw)
 	s := start(t, configure(t, server.Endpoints()[0], api))
-	s.awaitStatus("ineligible", func(r report) bool { return r.Election.Reason == string(protocol.NewerAlive) })
+	s.awaitStatus("ineligible", func(r statusReport) bool { return r.Election.Reason == string(protocol.NewerAlive) })
 	putStatus(t, raw)
 	s.awaitReason(protocol.Ready)
 	if err := s.stop(); err != nil {
@@ -54,7 +54,7 @@ func TestRun_etcdAwayLater(t *testing.T) {
 	s := start(t, configure(t, "http://"+proxy.Addr(), api))
 	s.awaitReason(protocol.Ready)
 	proxy.Cut(etcdtest.Blackhole)
-	r := s.awaitStatus("not connected", func(r report) bool { return !r.Etcd.Connected })
+	r := s.awaitStatus("not connected", func(r statusReport) bool { return !r.Etcd.Connected })
 	if !r.Ready.Ready || r.Ready.StaleSince == nil {
 		t.Errorf("got %+v, want ready on what was last known, and since when", r)
 	}
@@ -65,7 +65,7 @@ func TestRun_etcdAwayLater(t *testing.T) {
 		t.Errorf("/metrics does not tell that etcd is away, and since when:\n%s", text)
 	}
 	proxy.Restore()
-	s.awaitStatus("connected", func(r report) bool { return r.Etcd.Connected && r.Ready.StaleSince == nil })
+	s.awaitStatus("connected", func(r statusReport) bool { return r.Etcd.Connected && r.Ready.StaleSince == nil })
 }
 
 // A sidecar whose record can expire closes its gate when it has not reached etcd

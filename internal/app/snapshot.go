@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/report"
 	"github.com/lockstep-dev/lockstep/status"
 )
 
@@ -70,6 +72,7 @@ func (a *App) look() httpapi.Snapshot {
 	fleet := a.follower.Fleet().Get()
 	local := a.local.Get()
 	own, _ := fleet.Record(local.ID)
+	election, reconcile := a.electionNow(), a.reconcileNow()
 	return httpapi.Snapshot{
 		Local:           local,
 		Roles:           own.Node.Roles,
@@ -81,14 +84,14 @@ func (a *App) look() httpapi.Snapshot {
 		Status:          observed.View,
 		StatusUpdatedAt: observed.UpdatedAt,
 		Fleet:           fleet,
-		Election:        a.electionNow(),
-		Reconcile:       a.reconcileNow(),
+		Election:        election,
+		Reconcile:       reconcile,
 		Etcd: httpapi.Etcd{
 			Reached: contact.Reached(), Connected: contact.Connected, LastContact: contact.Last,
 			Revision: contact.Revision, Warnings: a.etcdFaults.Get(),
 		},
 		APIServer: a.apiserver.Get(),
-		Warnings:  slices.Concat(a.warnings, digestWarnings(fleet)),
+		Warnings:  slices.Concat(a.warnings, digestWarnings(fleet), heldWarnings(election.State, reconcile)),
 	}
 }
 
@@ -112,7 +115,7 @@ func (a *App) electionNow() httpapi.Election {
 	state, leader := a.election.State().Get(), a.election.Leader().Get()
 	out := httpapi.Election{
 		State: state.Election, Leader: leader.Node, Epoch: leader.Epoch,
-		Eligibility: state.Eligibility, Step: state.Step,
+		Eligibility: state.Eligibility, Step: state.Step, Working: state.Working,
 	}
 	if len(state.Absences) > 0 {
 		out.Absences = make(map[protocol.NodeID]httpapi.Absence, len(state.Absences))
@@ -123,29 +126,30 @@ func (a *App) electionNow() httpapi.Election {
 	return out
 }
 
-func (a *App) reconcileNow() httpapi.Reconcile {
+// reconcileNow is the reconciler's report, without the fights of a node that
+// does not lead: the leader's own report has those that go on.
+func (a *App) reconcileNow() report.Report {
 	r, state := a.reconcile.Report().Get(), a.election.State().Get()
-	out := httpapi.Reconcile{
-		Running: state.Working, LastSuccess: r.LastSuccess, LastError: r.LastError, Duration: r.Duration,
-		Objects: httpapi.Objects{
-			Desired: r.Desired, Applied: r.Applied, Unchanged: r.Unchanged,
-			Failed: r.Failed, Pruned: r.Pruned, Owed: r.Owed,
-		},
+	if state.Election != protocol.Leading {
+		r.Drift.Fights = nil
 	}
-	for _, f := range r.Failures {
-		out.Failures = append(out.Failures, httpapi.Failure{Object: f.Object, Message: f.Message})
+	if r.LastError == "" {
+		r.LastError = state.Problem
 	}
-	out.Drift = httpapi.Drift{
-		Watching: r.Drift.Watching, Problem: r.Drift.Problem, Repairs: r.Drift.Repairs, LastRepair: r.Drift.LastRepair,
+	return r
+}
+
+// heldWarnings warns of a brake on removals, which only a person can release.
+// Only the leader warns: after another node was elected, the report of the old
+// leader's last pass can be outdated.
+func heldWarnings(e protocol.ElectionState, r report.Report) []string {
+	held := r.Held()
+	if e != protocol.Leading || held == 0 {
+		return nil
 	}
-	for _, f := range r.Drift.Fights {
-		if state.Election != protocol.Leading {
-			break // they are another leader's by now
-		}
-		out.Drift.Fights = append(out.Drift.Fights, httpapi.Fight(f))
+	what := fmt.Sprintf("%d objects that the bundle dropped are", held)
+	if held == 1 {
+		what = "1 object that the bundle dropped is"
 	}
-	if out.LastError == "" {
-		out.LastError = state.Problem
-	}
-	return out
+	return []string{what + " not removed: " + r.PruneHeld}
 }

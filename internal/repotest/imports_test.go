@@ -25,6 +25,7 @@ var levels = map[string]int{
 	"fleet":            4,
 	"status":           4,
 	"reconcile/bundle": 4,
+	"reconcile/report": 4, // plain values that reconcile fills and httpapi shows
 
 	"etcd": 3,
 	// The requests to an API server that reconcile makes, apart from it because

@@ -159,7 +159,7 @@ func (p *passer) pass(ctx context.Context, dir string, epoch int64) (passed, err
 		err = fmt.Errorf("the pass was not complete: %s", p.rec.Report().Get().LastError)
 	}
 	p.last = work.Content
-	out.Requests, out.Writes, out.Applied = p.requests.Load(), p.writes.Load(), p.rec.Report().Get().Applied
+	out.Requests, out.Writes, out.Applied = p.requests.Load(), p.writes.Load(), p.rec.Report().Get().Objects.Applied
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	out.Heap = stats.HeapAlloc

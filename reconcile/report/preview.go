@@ -1,0 +1,65 @@
+package report
+
+import "fmt"
+
+// Action is what a pass would do with an object.
+type Action string
+
+// The actions of a preview.
+const (
+	ActionCreate   Action = "created"
+	ActionChange   Action = "changed"
+	ActionRecreate Action = "recreated" // deleted and created again: a field is immutable
+	ActionPrune    Action = "pruned"    // when the removals are due (docs/protocol.md#removals)
+	ActionHold     Action = "held"      // would be pruned, if no brake were on
+	ActionNone     Action = "unchanged"
+	ActionFail     Action = "failed"
+)
+
+// Actions lists all actions, in the order in which people want to read them.
+func Actions() []Action {
+	return []Action{ActionFail, ActionCreate, ActionChange, ActionRecreate, ActionPrune, ActionHold, ActionNone}
+}
+
+// Previewed is one object and what a pass would do with it.
+type Previewed struct {
+	Group, Kind, Namespace, Name string
+
+	Action   Action
+	Message  string // why it fails, is held or recreated, or what could not be checked; empty: nothing to report
+	Required bool   // its failure keeps the status from becoming DONE
+	// Live and Wanted are the object before and after, without what only the
+	// server or Lockstep itself sets, and without a Secret's contents; nil: it
+	// does not exist.
+	Live, Wanted map[string]any
+}
+
+// String reads like `ClusterRole "x"` or `ConfigMap "ns/x"`.
+func (o Previewed) String() string {
+	name := o.Name
+	if o.Namespace != "" {
+		name = o.Namespace + "/" + name
+	}
+	return fmt.Sprintf("%s %q", o.Kind, name)
+}
+
+// Preview is what a pass over a bundle would do.
+type Preview struct {
+	Objects []Previewed // in the order of writing, removals last
+	// PruneHeld is why objects that the bundle dropped would not be removed;
+	// empty: nothing keeps them.
+	PruneHeld string
+	// PruneImmediately: removals do not wait for controllers of older releases.
+	PruneImmediately bool
+}
+
+// Count returns how many objects have an action.
+func (p Preview) Count(a Action) int {
+	n := 0
+	for _, o := range p.Objects {
+		if o.Action == a {
+			n++
+		}
+	}
+	return n
+}

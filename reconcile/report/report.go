@@ -1,0 +1,116 @@
+// Package report is what reconciliation reports: the last pass, what was
+// repaired since, and previews. Its types are plain values without a client
+// library behind them. Package reconcile fills them, package httpapi and the
+// commands show them. It starts no goroutine.
+//
+// A Report has names of objects, fields and field managers, but never contents
+// of objects. A Preview has contents, without those of Secrets.
+package report
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Report is the last pass of this process, and what was repaired since. The
+// zero Report: this process has made no pass.
+type Report struct {
+	// LastSuccess is the end of the last complete pass; zero: none.
+	LastSuccess time.Time
+	// LastError is why the last pass ended early or was incomplete; empty: it was
+	// complete, or there was none.
+	LastError string
+	Duration  time.Duration // of the last pass
+
+	Objects Counts // of the last pass
+
+	// PruneHeld is the brake that keeps objects which the bundle dropped, and how
+	// to release it; empty: no brake is on.
+	PruneHeld string
+
+	Failures      []Failure // at most MaxFailures, sorted by object
+	TotalFailures int       // how many there are, also those that Failures leaves out
+
+	Drift Drift
+}
+
+// Counts is how many objects of a pass are in which state. Desired is Applied +
+// Unchanged + Failed.
+type Counts struct {
+	Desired   int // in the bundle, and those that Lockstep adds to each set
+	Applied   int // created, changed or recreated
+	Unchanged int // already as wanted, or left to the slower repairs of a fight
+	Failed    int // rejected by the API server, or not reached
+	Pruned    int // removed, because the bundle dropped them
+	Owed      int // dropped by the bundle, and not removed yet (docs/protocol.md#removals)
+}
+
+// Failure is one object that could not be applied or removed.
+type Failure struct {
+	Object  string // like `ClusterRole "x"`
+	Message string // the API server's, or what to do
+}
+
+// MaxFailures bounds Report.Failures.
+const MaxFailures = 50
+
+// AddFailure counts a failure, and lists it if there is room.
+func (r *Report) AddFailure(object, message string) {
+	r.TotalFailures++
+	if len(r.Failures) < MaxFailures {
+		r.Failures = append(r.Failures, Failure{Object: object, Message: message})
+	}
+}
+
+// Held returns how many objects the brake keeps; 0: no brake is on.
+func (r Report) Held() int {
+	if r.PruneHeld == "" {
+		return 0
+	}
+	return r.Objects.Owed
+}
+
+// Drift is what other writers changed between the passes, and what was repaired
+// (docs/protocol.md#drift).
+type Drift struct {
+	// Watching: every kind of the set, and its parent, are watched. Only a leader
+	// with nothing else to do watches them.
+	Watching bool
+	// Problem is why a kind is not watched although it should be; empty: none.
+	Problem    string
+	Repairs    int64     // objects repaired by this process between passes
+	LastRepair time.Time // zero: none
+	Fights     []Fight   // sorted by object
+}
+
+// Fight is an object that another writer changes again and again.
+type Fight struct {
+	Object string // like `ClusterRole "x"`
+	// Manager is the other writer's field manager; empty: unknown, as it is when
+	// the object is deleted.
+	Manager string
+	Fields  []string  // that the other writer took last, like ".data.x"; the first few
+	Repairs int       // since Since
+	Since   time.Time // of the first repair
+}
+
+// Message is what happens, and what to do about it.
+func (f Fight) Message() string {
+	who, what, remove := "another writer", "this object", "this object"
+	if f.Manager != "" {
+		who = fmt.Sprintf("field manager %q", f.Manager)
+	}
+	if len(f.Fields) > 0 {
+		what = strings.Join(f.Fields, ", ")
+		remove = what + " of this object"
+	}
+	return fmt.Sprintf("%s keeps changing %s (repaired %s); stop that writer, or leave %s out of the bundle", who, what, times(f.Repairs), remove)
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
