@@ -15,7 +15,6 @@ import (
 var citesPending = pending{
 	"README.md",
 	"cmd/sidecar",
-	"docs/adr",
 	"docs/operations.md",
 	"docs/protocol.md",
 	"docs/quickstart.md",

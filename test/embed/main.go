@@ -1,4 +1,4 @@
-// Command embed stands for an agent of a Kubernetes distribution that has a
+// Command embed is an example: an agent of a Kubernetes distribution that has a
 // Lockstep sidecar in it. It is a module of its own: it can use only what every
 // other program can. The sidecar's HTTP API is below /lockstep/ of the agent's
 // own server.
