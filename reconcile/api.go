@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 )
 
 // maxAttempts bounds how often one thing is tried within a pass. The leader
@@ -143,9 +144,9 @@ func conclude(err error) error {
 }
 
 // get reads an object; nil: it is not there.
-func (a api) get(ctx context.Context, r kube.Resource, k key) (live *kube.Object, err error) {
+func (a api) get(ctx context.Context, r kube.Resource, k applyset.Key) (live *kube.Object, err error) {
 	err = a.read(ctx, func(ctx context.Context) error {
-		obj, err := a.client.Get(ctx, r, k.namespace, k.name)
+		obj, err := a.client.Get(ctx, r, k.Namespace, k.Name)
 		if live = obj; apierrors.IsNotFound(err) {
 			live = nil
 			return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 )
 
 // result is what became of one change.
@@ -23,7 +24,7 @@ type result struct {
 // newerContentError says that an object bears a higher content epoch than this
 // pass: its content is a stale leader's, or its epoch was chosen too low.
 type newerContentError struct {
-	key   key
+	key   applyset.Key
 	epoch int64
 }
 
@@ -133,7 +134,7 @@ func (a *applier) turn(ctx context.Context) (result, error) {
 	if a.live == nil {
 		return a.create(ctx)
 	}
-	if epoch, newer := bearsNewer(a.live.GetAnnotations(), a.content.Epoch); newer {
+	if epoch, newer := applyset.NewerEpoch(a.live.GetAnnotations(), a.content.Epoch); newer {
 		return result{}, &newerContentError{key: a.wanted.key, epoch: epoch}
 	}
 	if a.live.GetDeletionTimestamp() != nil {
@@ -145,7 +146,7 @@ func (a *applier) turn(ctx context.Context) (result, error) {
 	}
 	a.stamp = s
 	if a.recreate {
-		if err := a.rehearse(ctx, a.resource, a.wanted.stamped(stampOf(a.content), a.resource)); err != nil {
+		if err := a.rehearse(ctx, a.resource, a.wanted.stamped(applyset.StampOf(a.content), a.resource)); err != nil {
 			return result{}, err
 		}
 		if err := a.delete(ctx); err != nil {
@@ -170,7 +171,7 @@ func (a *applier) landed() result {
 
 // create makes the object by POST, which alone fails where it exists.
 func (a *applier) create(ctx context.Context) (result, error) {
-	a.stamp = stampOf(a.content)
+	a.stamp = applyset.StampOf(a.content)
 	body := a.wanted.stamped(a.stamp, a.resource)
 	err := a.write(ctx, func(ctx context.Context) (err error) {
 		a.live, err = a.client.Create(ctx, a.resource, body)
@@ -245,7 +246,7 @@ const maxMessage = 1 << 10
 
 // describe says why an object was refused, in the API's words. It never shows a
 // Secret's contents: refusals quote the values they refuse.
-func describe(k key, err error) string {
+func describe(k applyset.Key, err error) string {
 	if k.Kind == "Secret" && k.Group == "" {
 		return fmt.Sprintf("refused (%s); the API's message may show the Secret's contents and is withheld", orUnknown(apierrors.ReasonForError(err)))
 	}
@@ -256,7 +257,7 @@ func describe(k key, err error) string {
 	if apierrors.IsForbidden(err) && slices.Contains([]string{"", "rbac.authorization.k8s.io"}, k.Group) {
 		message += " (an apiserver that has just started refuses some requests until it has made its own RBAC roles)"
 	}
-	return message + fenceHint(k.GroupKind, err)
+	return message + applyset.FenceHint(k.GroupKind, err)
 }
 
 func orUnknown[T ~string](s T) T {

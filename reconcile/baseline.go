@@ -8,17 +8,18 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 )
 
 // baseline is what a complete pass left, and what became of it since. It belongs
 // to whoever has the turn.
 type baseline struct {
 	content  protocol.Content
-	objects  map[key]*kept
-	optional map[key]bool       // wanted, but the pass could not make them
-	known    map[types.UID]bool // of the set, but not wanted
-	record   record             // of the parent
-	contents contents
+	objects  map[applyset.Key]*kept
+	optional map[applyset.Key]bool // wanted, but the pass could not make them
+	known    map[types.UID]bool    // of the set, but not wanted
+	record   applyset.MarkData     // of the parent
+	contents applyset.Contents
 	watched  []*watched
 }
 
@@ -26,8 +27,8 @@ type baseline struct {
 // while with many objects, so that nobody should wait for it.
 func (p *pass) baseline() *baseline {
 	out := &baseline{
-		content: p.work.Content, objects: map[key]*kept{}, optional: map[key]bool{},
-		known: map[types.UID]bool{}, record: p.record().finished(p.work.Content, p.work.LeaderEpoch), contents: p.contents(contents{}),
+		content: p.work.Content, objects: map[applyset.Key]*kept{}, optional: map[applyset.Key]bool{},
+		known: map[types.UID]bool{}, record: applyset.Finished(p.work.Content, p.work.LeaderEpoch), contents: p.contents(applyset.Contents{}),
 	}
 	for _, w := range p.wanted {
 		live, in := p.found.live[w.gvk][w.key], p.plan.placed[w.key]
@@ -50,17 +51,17 @@ func (p *pass) baseline() *baseline {
 		if state := p.found.kinds[gvk]; state.served {
 			out.watched = append(out.watched, &watched{
 				gk: gvk.GroupKind(), resource: state.resource, version: state.version, blind: state.blind(),
-				query: url.Values{"labelSelector": {p.env.set.selector()}},
+				query: url.Values{"labelSelector": {p.env.set.Selector()}},
 			})
 		}
 	}
 	s := p.env.set
-	out.objects[s.parentKey()] = &kept{key: s.parentKey(), where: parentResource(), parent: true, placed: placedWithFields(p.parent.obj, "")}
+	out.objects[s.ParentKey()] = &kept{key: s.ParentKey(), where: applyset.ParentResource(), parent: true, placed: placedWithFields(p.parent.Object, "")}
 	// The parent may have been written long ago, so that there is no
 	// resourceVersion to begin with.
 	out.watched = append(out.watched, &watched{
-		gk: s.parentKey().GroupKind, resource: parentResource(), namespace: s.namespace, whole: true,
-		query: url.Values{"fieldSelector": {"metadata.name=" + s.name}},
+		gk: s.ParentKey().GroupKind, resource: applyset.ParentResource(), namespace: s.Namespace, whole: true,
+		query: url.Values{"fieldSelector": {"metadata.name=" + s.Name}},
 	})
 	return out
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 )
 
 // What a change of an object means (DESIGN 6.5) is decided here, from metadata
@@ -44,7 +45,7 @@ func ownEntries(live *kube.Object) string {
 
 // news is what a watch, or a list that takes its place, tells of an object.
 type news struct {
-	key     key
+	key     applyset.Key
 	obj     *kube.Object // nil: a list does not have it any more
 	gone    bool
 	version string // of the change; of the list, where obj is nil
@@ -63,7 +64,7 @@ const (
 
 // kept is an object that is kept in place.
 type kept struct {
-	key    key
+	key    applyset.Key
 	want   wanted        // of an object of the bundle or the fence
 	where  kube.Resource // where it is kept
 	parent bool          // it is the set's parent, and want is empty
@@ -112,9 +113,9 @@ func judgeNews(it *kept, n *news, epoch int64) finding {
 	case n.obj.GetDeletionTimestamp() != nil:
 		return findWaiting
 	}
-	stamped, whole := readStamp(n.obj.GetAnnotations())
+	stamped, whole := applyset.ReadStamp(n.obj.GetAnnotations())
 	switch {
-	case stamped.epoch > epoch:
+	case stamped.Epoch > epoch:
 		return findBeyond // of a newer leader, or garbage: it has to be decided anew
 	case whole && n.obj.GetUID() == it.placed.uid && ownEntries(n.obj) == it.placed.own && metadataStands(it.want, n.obj):
 		return findAside
@@ -132,7 +133,7 @@ func metadataStands(w wanted, live *kube.Object) bool {
 
 // judgeParentNews says what n means for the parent, which a finished pass left
 // with r and c.
-func judgeParentNews(it *kept, n *news, s set, r record, c contents) finding {
+func judgeParentNews(it *kept, n *news, s applyset.Set, r applyset.MarkData, c applyset.Contents) finding {
 	switch {
 	case it.stale(n):
 		return findOld
@@ -141,12 +142,12 @@ func judgeParentNews(it *kept, n *news, s set, r record, c contents) finding {
 	case n.obj.GetDeletionTimestamp() != nil:
 		return findWaiting
 	}
-	p := decodeParent(n.obj)
-	want, err := p.with(s, r, c)
+	p := applyset.DecodeParent(n.obj)
+	want, err := p.With(s, r, c)
 	switch {
-	case err != nil || p.known && !p.record.sameContent(r):
+	case err != nil || p.Known && !p.Mark.SameContent(r):
 		return findBeyond // what may be in the API is not for us alone to say
-	case p.stands(want, r):
+	case p.Matches(want, r):
 		return findAside
 	}
 	return findDrift

@@ -11,6 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 )
 
 // metadataOf is what a watch tells of the ConfigMap that driftKept keeps.
@@ -20,7 +21,7 @@ func metadataOf(t *testing.T, uid, version, epoch, form, more string) *kube.Obje
 	text := fmt.Sprintf(`{"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadata","metadata":{"name":"a","namespace":"n","uid":%q,"resourceVersion":%q,
 		"labels":{"applyset.kubernetes.io/part-of":%q,"theirs":"too"},
 		"annotations":{"lockstep.dev/content-epoch":%q,"lockstep.dev/release":"1.0.0","lockstep.dev/min-apiserver-release":"0.0.0","lockstep.dev/form":%q}%s}}`,
-		uid, version, set{name: "s", namespace: "n"}.id(), epoch, form, more)
+		uid, version, applyset.Set{Name: "s", Namespace: "n"}.ID(), epoch, form, more)
 	if err := json.Unmarshal([]byte(text), obj); err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,7 @@ func driftKept(t *testing.T) *kept {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := prepareObject(obj, hash, set{name: "s", namespace: "n"})
+	w := prepareObject(obj, hash, applyset.Set{Name: "s", Namespace: "n"})
 	return &kept{key: w.key, want: w, placed: placedWithFields(metadataOf(t, "u", "10", "3", w.form, managed(ours)), w.form)}
 }
 
@@ -82,7 +83,7 @@ func TestJudgeNews(t *testing.T) {
 			t.Errorf("%s: got %d, want %d", tt.name, got, tt.want)
 		}
 	}
-	namespace := &kept{key: key{GroupKind: schema.GroupKind{Kind: "Namespace"}, name: "x"}, placed: k.placed}
+	namespace := &kept{key: applyset.Key{GroupKind: schema.GroupKind{Kind: "Namespace"}, Name: "x"}, placed: k.placed}
 	if got := judgeNews(namespace, &news{obj: metadataOf(t, "u", "11", "3", form, ""), gone: true}, 3); got != findBeyond {
 		t.Errorf("a namespace that is gone: got %d, want %d", got, findBeyond)
 	}
@@ -105,10 +106,10 @@ func TestJudgeNews_quarrelled(t *testing.T) {
 }
 
 func TestJudgeParentNews(t *testing.T) {
-	s, content := set{name: "s", namespace: "n"}, protocol.Content{Digest: "d", Epoch: 3}
-	r := record{firstDone: true, entries: []protocol.Content{content}}
-	parentWith := func(r record, version string) *kube.Object {
-		obj, err := parent{}.with(s, r, contents{})
+	s, content := applyset.Set{Name: "s", Namespace: "n"}, protocol.Content{Digest: "d", Epoch: 3}
+	r := applyset.MarkData{FirstDone: true, Entries: []protocol.Content{content}}
+	parentWith := func(r applyset.MarkData, version string) *kube.Object {
+		obj, err := applyset.Parent{}.With(s, r, applyset.Contents{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,15 +117,15 @@ func TestJudgeParentNews(t *testing.T) {
 		obj.SetResourceVersion(version)
 		return obj
 	}
-	k := &kept{key: s.parentKey(), parent: true, placed: placedWithFields(parentWith(r, "10"), "")}
+	k := &kept{key: s.ParentKey(), parent: true, placed: placedWithFields(parentWith(r, "10"), "")}
 	annotated, unlabelled, garbage := parentWith(r, "11"), parentWith(r, "11"), parentWith(r, "11")
 	annotations := annotated.GetAnnotations()
 	annotations["their"] = "s"
 	annotated.SetAnnotations(annotations)
 	unlabelled.SetLabels(nil)
-	garbage.Object["data"] = map[string]any{markKey: "garbage"}
+	garbage.Object["data"] = map[string]any{"mark.json": "garbage"}
 	more := r
-	more.entries = append(slices.Clone(r.entries), protocol.Content{Digest: "e", Epoch: 4})
+	more.Entries = append(slices.Clone(r.Entries), protocol.Content{Digest: "e", Epoch: 4})
 	for _, tt := range []struct {
 		name string
 		news news
@@ -137,7 +138,7 @@ func TestJudgeParentNews(t *testing.T) {
 		{"its mark names other content", news{obj: parentWith(more, "11")}, findBeyond},
 		{"it is gone", news{obj: parentWith(r, "11"), gone: true}, findDrift},
 	} {
-		if got := judgeParentNews(k, &tt.news, s, r, contents{}); got != tt.want {
+		if got := judgeParentNews(k, &tt.news, s, r, applyset.Contents{}); got != tt.want {
 			t.Errorf("%s: got %d, want %d", tt.name, got, tt.want)
 		}
 	}

@@ -46,14 +46,6 @@ func (e *ForbiddenError) Error() string {
 // Unwrap returns the cause.
 func (e *ForbiddenError) Unwrap() error { return e.Err }
 
-// MarkError says that the mark cannot be decoded.
-type MarkError struct {
-	Reason string
-}
-
-// Error says why.
-func (e *MarkError) Error() string { return "the mark cannot be decoded: " + e.Reason }
-
 func orNone(s string) string {
 	if s == "" {
 		return "none"

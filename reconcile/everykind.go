@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 )
 
 // everyKind returns the kinds that the apiserver serves, but for those in known,
@@ -71,16 +72,16 @@ func (f found) searched(more []schema.GroupVersionKind) {
 
 // search gathers, and where the parent does not tell the kinds of the set, looks
 // through all that are served.
-func (g gatherer) search(ctx context.Context, p parent, objects []wanted, d depth) (found, error) {
+func (g gatherer) search(ctx context.Context, p applyset.Parent, objects []wanted, d depth) (found, error) {
 	kinds := kindsOf(objects)
-	if p.recorded {
-		return g.gather(ctx, kinds, p.kinds, d)
+	if p.Recorded {
+		return g.gather(ctx, kinds, p.Contents.Kinds, d)
 	}
 	more, err := g.everyKind(ctx, kinds)
 	if err != nil {
 		return found{}, err
 	}
-	f, err := g.gather(ctx, slices.Concat(kinds, more), p.kinds, d)
+	f, err := g.gather(ctx, slices.Concat(kinds, more), p.Contents.Kinds, d)
 	f.searched(more)
 	return f, err
 }

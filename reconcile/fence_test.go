@@ -88,7 +88,7 @@ func TestFence(t *testing.T) {
 	}{
 		{"an apply of an older epoch", types.ApplyYAMLPatchType, "lockstep", apply(annotation+`"2"`, "stale"), "content epoch 3 cannot become 2; leave the annotation"},
 		{"an apply of an older epoch that changes nothing else", types.ApplyYAMLPatchType, "lockstep", apply(annotation+`"2"`, "one"), "cannot become 2"},
-		{"a write of ours that takes the epoch away", types.MergePatchType, "lockstep", epochPatch("null"), "bears a content epoch"},
+		{"a write of ours that takes the epoch away", types.MergePatchType, "lockstep", epochPatch("null"), "needs a content epoch"},
 		{"a number that has fewer digits", types.MergePatchType, "somebody", epochPatch(`"1"`), "cannot become 1"},
 		{"garbage", types.MergePatchType, "somebody", epochPatch(`"many"`), "cannot become what is no number"},
 		{"a number in another form", types.MergePatchType, "somebody", epochPatch(`"04"`), "cannot become what is no number"},

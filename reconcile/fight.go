@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
@@ -72,9 +73,9 @@ func (q *quarrel) last() time.Time {
 func (q *quarrel) notBefore() time.Time { return q.last().Add(q.pause) }
 
 // quarrels are those of a set. They belong to whoever has the turn.
-type quarrels map[key]*quarrel
+type quarrels map[applyset.Key]*quarrel
 
-func (qs quarrels) of(k key) *quarrel {
+func (qs quarrels) of(k applyset.Key) *quarrel {
 	q, found := qs[k]
 	if !found {
 		q = &quarrel{}
@@ -84,7 +85,7 @@ func (qs quarrels) of(k key) *quarrel {
 }
 
 // notBefore is when an object may be repaired again; zero: at once.
-func (qs quarrels) notBefore(k key) time.Time {
+func (qs quarrels) notBefore(k applyset.Key) time.Time {
 	if q, found := qs[k]; found {
 		return q.notBefore()
 	}
@@ -92,7 +93,7 @@ func (qs quarrels) notBefore(k key) time.Time {
 }
 
 // contested reports whether an object is in a fight.
-func (qs quarrels) contested(k key) bool {
+func (qs quarrels) contested(k applyset.Key) bool {
 	q, found := qs[k]
 	return found && q.pause > 0
 }
@@ -116,7 +117,7 @@ func (qs quarrels) settle(now time.Time) (next time.Time) {
 // fights returns those that are fights, by object.
 func (qs quarrels) fights() []report.Fight {
 	var out []report.Fight
-	for _, k := range sortedKeys(qs) {
+	for _, k := range applyset.SortedKeys(qs) {
 		if q := qs[k]; q.pause > 0 {
 			out = append(out, report.Fight{
 				Object: k.String(), Manager: q.culprit.manager, Fields: q.culprit.fields, Repairs: q.count, Since: q.since,

@@ -8,11 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 )
 
 func TestQuarrel(t *testing.T) {
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	name := key{GroupKind: schema.GroupKind{Kind: "ConfigMap"}, namespace: "n", name: "a"}
+	name := applyset.Key{GroupKind: schema.GroupKind{Kind: "ConfigMap"}, Namespace: "n", Name: "a"}
 	t.Run("five within a minute are a fight, and slowed down to one in 30 s", func(t *testing.T) {
 		qs, now := quarrels{}, begin
 		var pauses []time.Duration
@@ -68,7 +69,7 @@ func TestMakePlan_contested(t *testing.T) {
 	k := driftKept(t)
 	definition := k.want
 	definition.gvk = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
-	definition.key = key{GroupKind: definition.gvk.GroupKind(), name: "x"}
+	definition.key = applyset.Key{GroupKind: definition.gvk.GroupKind(), Name: "x"}
 	form := k.want.form
 	for _, tt := range []struct {
 		name string
@@ -86,10 +87,10 @@ func TestMakePlan_contested(t *testing.T) {
 	} {
 		w := world{
 			content: content(release(1, 0, 0), 3), wanted: []wanted{tt.want},
-			kinds: kindTable{tt.want.gvk: {served: true, resource: kube.Resource{GroupVersionKind: tt.want.gvk, Namespaced: tt.want.key.namespace != ""}}},
+			kinds: kindTable{tt.want.gvk: {served: true, resource: kube.Resource{GroupVersionKind: tt.want.gvk, Namespaced: tt.want.key.Namespace != ""}}},
 		}
 		if tt.live != nil {
-			w.live = map[schema.GroupVersionKind]map[key]*kube.Object{tt.want.gvk: {tt.want.key: tt.live}}
+			w.live = map[schema.GroupVersionKind]map[applyset.Key]*kube.Object{tt.want.gvk: {tt.want.key: tt.live}}
 		}
 		fights := quarrels{tt.want.key: {pause: time.Second}}
 		if p := makePlan(w, fights.contested); p.contested[tt.want.key] != tt.left || p.empty() != tt.left {

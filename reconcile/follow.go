@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 )
 
 const (
@@ -138,7 +139,7 @@ func (k *keeper) stream(ctx context.Context, w *watched) error {
 func (k *keeper) hand(ctx context.Context, w *watched, e kube.Event) error {
 	version := e.Object.GetResourceVersion()
 	if e.Type != watch.Bookmark {
-		n := &news{key: keyOf(w.gk, e.Object), obj: e.Object, gone: e.Type == watch.Deleted, version: version}
+		n := &news{key: applyset.KeyOf(w.gk, e.Object), obj: e.Object, gone: e.Type == watch.Deleted, version: version}
 		if err := k.tell(ctx, message{from: w, news: n}); err != nil {
 			return err
 		}
@@ -164,22 +165,22 @@ func (k *keeper) relist(ctx context.Context, w *watched) error {
 		if w.whole {
 			list, err = k.env.client.ListSelected(ctx, w.resource, w.namespace, w.query)
 		} else {
-			list, err = k.env.client.ListMetadata(ctx, w.resource, k.env.set.selector())
+			list, err = k.env.client.ListMetadata(ctx, w.resource, k.env.set.Selector())
 		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	there := map[key]bool{}
+	there := map[applyset.Key]bool{}
 	for _, obj := range list.Objects {
-		n := &news{key: keyOf(w.gk, obj), obj: obj, version: obj.GetResourceVersion()}
+		n := &news{key: applyset.KeyOf(w.gk, obj), obj: obj, version: obj.GetResourceVersion()}
 		there[n.key] = true
 		if err := k.tell(ctx, message{from: w, news: n}); err != nil {
 			return err
 		}
 	}
-	for _, name := range sortedKeys(k.objects) {
+	for _, name := range applyset.SortedKeys(k.objects) {
 		if name.GroupKind == w.gk && !there[name] && k.objects[name].parent == w.whole {
 			n := &news{key: name, gone: true, version: list.Version}
 			if err := k.tell(ctx, message{from: w, news: n}); err != nil {

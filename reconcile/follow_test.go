@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 )
 
 // lastWords answers every request with text, and calls before when it is read.
@@ -51,7 +52,7 @@ func TestStream_comesAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			k := &keeper{env: &rec.env, baseline: &baseline{}, messages: make(chan message)}
-			w := &watched{gk: parentResource().GroupKind(), resource: parentResource(), query: url.Values{}, version: tt.version}
+			w := &watched{gk: applyset.ParentResource().GroupKind(), resource: applyset.ParentResource(), query: url.Values{}, version: tt.version}
 			done := make(chan error)
 			go func() { done <- k.stream(ctx, w) }()
 			for range tt.heard {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 )
 
 // catalog remembers which kinds the apiserver serves. What it does not know is
@@ -45,7 +46,7 @@ func (c *catalog) forget(gvk schema.GroupVersionKind) {
 type gatherer struct {
 	api
 	catalog     *catalog
-	set         set
+	set         applyset.Set
 	concurrency int
 }
 
@@ -61,7 +62,7 @@ const (
 // found is what a gatherer read.
 type found struct {
 	kinds kindTable
-	live  map[schema.GroupVersionKind]map[key]*kube.Object
+	live  map[schema.GroupVersionKind]map[applyset.Key]*kube.Object
 }
 
 // gather finds the kinds and lists each once. recorded are the kinds that the
@@ -73,7 +74,7 @@ func (g gatherer) gather(ctx context.Context, wanted []schema.GroupVersionKind, 
 	if err != nil {
 		return found{}, err
 	}
-	out := found{kinds: kinds, live: map[schema.GroupVersionKind]map[key]*kube.Object{}}
+	out := found{kinds: kinds, live: map[schema.GroupVersionKind]map[applyset.Key]*kube.Object{}}
 	return out, g.into(ctx, out, sortedKinds(kinds), d)
 }
 
@@ -84,7 +85,7 @@ func (g gatherer) some(ctx context.Context, named []schema.GroupVersionKind, rec
 	if err != nil {
 		return found{}, false, err
 	}
-	f = found{kinds: kinds, live: map[schema.GroupVersionKind]map[key]*kube.Object{}}
+	f = found{kinds: kinds, live: map[schema.GroupVersionKind]map[applyset.Key]*kube.Object{}}
 	live, unread := make([]*kube.Object, len(objects)), make([]bool, len(objects))
 	err = each(ctx, g.concurrency, len(objects), func(ctx context.Context, i int) (err error) {
 		if state := kinds[objects[i].gvk]; state.served {
@@ -98,7 +99,7 @@ func (g gatherer) some(ctx context.Context, named []schema.GroupVersionKind, rec
 	for i, obj := range live {
 		gvk := objects[i].gvk
 		if f.live[gvk] == nil {
-			f.live[gvk] = map[key]*kube.Object{}
+			f.live[gvk] = map[applyset.Key]*kube.Object{}
 		}
 		if obj != nil {
 			f.live[gvk][objects[i].key] = obj
@@ -109,7 +110,7 @@ func (g gatherer) some(ctx context.Context, named []schema.GroupVersionKind, rec
 
 // into lists the objects of some kinds, side by side, into f.
 func (g gatherer) into(ctx context.Context, f found, gvks []schema.GroupVersionKind, d depth) error {
-	lists := make([]map[key]*kube.Object, len(gvks))
+	lists := make([]map[applyset.Key]*kube.Object, len(gvks))
 	states := make([]kindState, len(gvks))
 	err := each(ctx, g.concurrency, len(gvks), func(ctx context.Context, i int) error {
 		var err error
@@ -192,7 +193,7 @@ func (g gatherer) discover(ctx context.Context, gv schema.GroupVersion) error {
 }
 
 // objects lists one kind.
-func (g gatherer) objects(ctx context.Context, gvk schema.GroupVersionKind, state kindState, d depth) (map[key]*kube.Object, kindState, error) {
+func (g gatherer) objects(ctx context.Context, gvk schema.GroupVersionKind, state kindState, d depth) (map[applyset.Key]*kube.Object, kindState, error) {
 	if !state.served || !state.resource.Listable {
 		return nil, state, nil
 	}
@@ -200,11 +201,11 @@ func (g gatherer) objects(ctx context.Context, gvk schema.GroupVersionKind, stat
 	err := g.read(ctx, func(ctx context.Context) (err error) {
 		switch d {
 		case recent:
-			listed, err = g.client.ListRecentMetadata(ctx, state.resource, g.set.selector())
+			listed, err = g.client.ListRecentMetadata(ctx, state.resource, g.set.Selector())
 		case metadata:
-			listed, err = g.client.ListMetadata(ctx, state.resource, g.set.selector())
+			listed, err = g.client.ListMetadata(ctx, state.resource, g.set.Selector())
 		default:
-			listed, err = g.client.List(ctx, state.resource, g.set.selector())
+			listed, err = g.client.List(ctx, state.resource, g.set.Selector())
 		}
 		return err
 	})
@@ -213,16 +214,16 @@ func (g gatherer) objects(ctx context.Context, gvk schema.GroupVersionKind, stat
 		g.catalog.forget(gvk)
 		return nil, kindState{}, nil
 	case err != nil:
-		state.err = fmt.Errorf("look at what is there: %w%s", err, fenceHint(gvk.GroupKind(), err))
+		state.err = fmt.Errorf("look at what is there: %w%s", err, applyset.FenceHint(gvk.GroupKind(), err))
 		if !endsPass(err) {
 			err = nil
 		}
 		return nil, state, err
 	}
 	state.version = listed.Version
-	out := make(map[key]*kube.Object, len(listed.Objects))
+	out := make(map[applyset.Key]*kube.Object, len(listed.Objects))
 	for _, obj := range listed.Objects {
-		out[keyOf(gvk.GroupKind(), obj)] = obj
+		out[applyset.KeyOf(gvk.GroupKind(), obj)] = obj
 	}
 	return out, state, nil
 }

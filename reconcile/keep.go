@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
@@ -223,17 +224,17 @@ func (k *keeper) repair(ctx context.Context, r repair) repair {
 }
 
 func (k *keeper) repairParent(ctx context.Context, a api, live *kube.Object) (result, error) {
-	var p parent
+	var p applyset.Parent
 	verb := verbCreate
 	if live != nil {
-		p, verb = decodeParent(live), verbApply
+		p, verb = applyset.DecodeParent(live), verbApply
 	}
-	want, err := p.with(k.env.set, k.record, k.contents)
+	want, err := p.With(k.env.set, k.record, k.contents)
 	if err != nil {
 		return result{}, err
 	}
 	written, err := a.writeParent(ctx, p, k.env.set, want)
-	return result{verb: verb, live: written.obj}, err
+	return result{verb: verb, live: written.Object}, err
 }
 
 // took notes what a repair came to.
@@ -250,7 +251,7 @@ func (k *keeper) took(r repair) {
 		}
 		return
 	case !o.parent:
-		k.env.memory.note(map[key]placed{o.key: placedAs(o.want, r.result.live)})
+		k.env.memory.note(map[applyset.Key]placed{o.key: placedAs(o.want, r.result.live)})
 		k.env.metrics.wrote(r.result.verb)
 	}
 	o.placed = placedWithFields(r.result.live, o.want.form)

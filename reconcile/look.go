@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 	"slices"
 )
 
@@ -37,8 +38,8 @@ func (p *pass) look(ctx context.Context) error {
 // changes reports whether the mark, which names its kinds, is that of other
 // content, and nothing was written yet.
 func (p *pass) changes() bool {
-	return !p.begun && p.parent.known && p.parent.recorded &&
-		!p.parent.record.sameContent(p.record().finished(p.work.Content, p.work.LeaderEpoch))
+	return !p.begun && p.parent.Known && p.parent.Recorded &&
+		!p.parent.Mark.SameContent(applyset.Finished(p.work.Content, p.work.LeaderEpoch))
 }
 
 // maxGuess is how many objects at most are read one by one. Where there are more,
@@ -48,8 +49,8 @@ const maxGuess = 32
 // guess reads nothing but the objects whose form is another than when they were
 // last in place, and takes it that the others are as they were. It reports
 // whether that was worth while.
-func (p *pass) guess(ctx context.Context, known map[key]placed) (bool, error) {
-	assumed := map[key]placed{}
+func (p *pass) guess(ctx context.Context, known map[applyset.Key]placed) (bool, error) {
+	assumed := map[applyset.Key]placed{}
 	var others []wanted
 	for _, w := range p.wanted {
 		if was, found := known[w.key]; found && was.form == w.form {
@@ -63,7 +64,7 @@ func (p *pass) guess(ctx context.Context, known map[key]placed) (bool, error) {
 	}
 	var all bool
 	var err error
-	if p.found, all, err = p.env.gatherer(p.api).some(ctx, kindsOf(p.wanted), p.parent.kinds, others); err != nil || !all {
+	if p.found, all, err = p.env.gatherer(p.api).some(ctx, kindsOf(p.wanted), p.parent.Contents.Kinds, others); err != nil || !all {
 		return false, err
 	}
 	p.decide(known, assumed)
@@ -75,7 +76,7 @@ func (p *pass) guess(ctx context.Context, known map[key]placed) (bool, error) {
 func (p *pass) lookInto(ctx context.Context, d depth) (err error) {
 	g, known := p.env.gatherer(p.api), p.env.memory.known()
 	from := p.parent
-	from.recorded = from.recorded || p.work.First && from.obj == nil // the survey has searched, and found nothing
+	from.Recorded = from.Recorded || p.work.First && from.Object == nil // the survey has searched, and found nothing
 	if p.found, err = g.search(ctx, from, p.wanted, d); err != nil {
 		return err
 	}
@@ -93,7 +94,7 @@ func (p *pass) lookInto(ctx context.Context, d depth) (err error) {
 
 // contested says which objects are left to Keep: those in a fight, where content
 // is only kept.
-func (p *pass) contested() func(key) bool {
+func (p *pass) contested() func(applyset.Key) bool {
 	if p.work.Wait {
 		return nil
 	}
@@ -101,8 +102,8 @@ func (p *pass) contested() func(key) bool {
 }
 
 // decide makes the plans from what was found. What is assumed was not looked for.
-func (p *pass) decide(known, assumed map[key]placed) {
-	p.highest = max(highestEpoch(p.found.live), p.record().highestEpoch())
+func (p *pass) decide(known, assumed map[applyset.Key]placed) {
+	p.highest = max(highestEpoch(p.found.live), p.record().HighestEpoch())
 	p.plan = makePlan(world{
 		set: p.env.set, content: p.work.Content, wanted: p.wanted, kinds: p.found.kinds, live: p.found.live,
 		placed: known, assumed: assumed, failed: p.failed,

@@ -8,16 +8,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 )
 
 // readParent reads the parent. That it is absent is an answer; that it cannot
 // be read is an error.
-func (a api) readParent(ctx context.Context, s set) (parent, error) {
-	obj, err := a.get(ctx, parentResource(), s.parentKey())
+func (a api) readParent(ctx context.Context, s applyset.Set) (applyset.Parent, error) {
+	obj, err := a.get(ctx, applyset.ParentResource(), s.ParentKey())
 	if err != nil || obj == nil {
-		return parent{}, markError("read the mark", err)
+		return applyset.Parent{}, markError("read the mark", err)
 	}
-	return decodeParent(obj), nil
+	return applyset.DecodeParent(obj), nil
 }
 
 func markError(doing string, err error) error {
@@ -36,13 +37,13 @@ var errMarkChanged = errors.New("somebody else wrote the mark meanwhile")
 // writeParent writes want over p: by POST where there was none, else with uid and
 // resourceVersion as preconditions. Where the outcome is unknown, it looks, and
 // tries again only if p still is what is there.
-func (a api) writeParent(ctx context.Context, p parent, s set, want *kube.Object) (parent, error) {
+func (a api) writeParent(ctx context.Context, p applyset.Parent, s applyset.Set, want *kube.Object) (applyset.Parent, error) {
 	for attempt := 1; ; attempt++ {
 		written, err := a.tryParent(ctx, p, want)
 		if err == nil {
-			return decodeParent(written), nil
+			return applyset.DecodeParent(written), nil
 		}
-		missing := p.obj != nil && apierrors.IsNotFound(err) // else it is the namespace that is missing
+		missing := p.Object != nil && apierrors.IsNotFound(err) // else it is the namespace that is missing
 		next := judge(err)
 		if next != wait && next != again && !missing || attempt == maxAttempts {
 			return p, markError("write the mark", conclude(err))
@@ -56,20 +57,20 @@ func (a api) writeParent(ctx context.Context, p parent, s set, want *kube.Object
 		switch {
 		case err != nil:
 			return p, err
-		case now.obj != nil && now.known && sameMark(now, want) && sameSet(now.obj, want):
+		case now.Equals(want):
 			return now, nil
-		case !sameVersion(now, p):
+		case !now.SameVersion(p):
 			return now, errMarkChanged
 		}
 	}
 }
 
-func (a api) tryParent(ctx context.Context, p parent, want *kube.Object) (written *kube.Object, err error) {
+func (a api) tryParent(ctx context.Context, p applyset.Parent, want *kube.Object) (written *kube.Object, err error) {
 	err = a.write(ctx, func(ctx context.Context) (err error) {
-		if p.obj == nil {
-			written, err = a.client.Create(ctx, parentResource(), want)
+		if p.Object == nil {
+			written, err = a.client.Create(ctx, applyset.ParentResource(), want)
 		} else {
-			written, err = a.client.Update(ctx, parentResource(), want)
+			written, err = a.client.Update(ctx, applyset.ParentResource(), want)
 		}
 		return err
 	})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 )
 
 // maxRounds bounds how often a pass gathers and writes. Two are usual (write,
@@ -32,7 +33,7 @@ type pass struct {
 	bundle *bundle.Bundle
 	wanted []wanted
 
-	parent    parent
+	parent    applyset.Parent
 	found     found
 	plan      plan
 	prune     pruneSet
@@ -44,9 +45,9 @@ type pass struct {
 	done      bool  // and the mark says so
 
 	mu      sync.Mutex // mu guards what the workers of a wave write
-	failed  map[key]string
-	stuck   map[key]string // removals that failed
-	written map[key]verb
+	failed  map[applyset.Key]string
+	stuck   map[applyset.Key]string // removals that failed
+	written map[applyset.Key]verb
 }
 
 // run makes rounds until one finds nothing to do. The first thing is the mark:
@@ -118,11 +119,11 @@ func (p *pass) rest(ctx context.Context, looked time.Time) error {
 }
 
 // record is the mark as it stands, or what the objects tell of it.
-func (p *pass) record() record {
-	if p.parent.known {
-		return p.parent.record
+func (p *pass) record() applyset.MarkData {
+	if p.parent.Known {
+		return p.parent.Mark
 	}
-	return madeAnew(stampsOf(p.found.live), p.work)
+	return applyset.Rebuild(stampsOf(p.found.live), p.work)
 }
 
 // round does the next thing, and reports whether it did something: then what is
@@ -182,7 +183,7 @@ func (p *pass) write(ctx context.Context, changes []change) error {
 // took notes what became of an object.
 func (p *pass) took(w wanted, res result) {
 	if res.failure == "" {
-		p.env.memory.note(map[key]placed{w.key: placedAs(w, res.live)})
+		p.env.memory.note(map[applyset.Key]placed{w.key: placedAs(w, res.live)})
 		p.env.metrics.wrote(res.verb)
 	}
 	p.mu.Lock()

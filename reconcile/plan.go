@@ -1,10 +1,8 @@
 package reconcile
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,36 +11,13 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 )
-
-// key names an object, whatever version it is written in.
-type key struct {
-	schema.GroupKind
-	namespace, name string
-}
-
-// String reads `ClusterRole "x"` or `ConfigMap "ns/x"`.
-func (k key) String() string {
-	name := k.name
-	if k.namespace != "" {
-		name = k.namespace + "/" + k.name
-	}
-	return fmt.Sprintf("%s %q", k.Kind, name)
-}
-
-func compareKeys(a, b key) int {
-	return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind),
-		cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
-}
-
-func keyOf(gk schema.GroupKind, obj *kube.Object) key {
-	return key{GroupKind: gk, namespace: obj.GetNamespace(), name: obj.GetName()}
-}
 
 // wanted is an object of the bundle or of the fence, made ready once for each
 // bundle.
 type wanted struct {
-	key      key
+	key      applyset.Key
 	gvk      schema.GroupVersionKind
 	obj      *kube.Object // with the set's label, without a stamp; never changed
 	form     string
@@ -54,9 +29,9 @@ type wanted struct {
 
 // prepare makes the fence and a bundle's objects ready to be compared and
 // applied.
-func prepare(b *bundle.Bundle, s set) ([]wanted, error) {
-	out := make([]wanted, 0, len(b.Objects)+len(fenceKinds()))
-	for _, obj := range fence(s) {
+func prepare(b *bundle.Bundle, s applyset.Set) ([]wanted, error) {
+	out := make([]wanted, 0, len(b.Objects)+len(applyset.FenceKinds()))
+	for _, obj := range s.Fence() {
 		hash, err := bundle.HashOf(obj)
 		if err != nil {
 			return nil, err
@@ -76,11 +51,11 @@ func prepare(b *bundle.Bundle, s set) ([]wanted, error) {
 }
 
 // prepareObject labels a manifest and says how it is applied.
-func prepareObject(manifest *kube.Object, hash bundle.Hash, s set) wanted {
+func prepareObject(manifest *kube.Object, hash bundle.Hash, s applyset.Set) wanted {
 	obj := labelled(manifest, s)
 	gvk, annotations := obj.GroupVersionKind(), obj.GetAnnotations()
 	return wanted{
-		key: keyOf(gvk.GroupKind(), obj), gvk: gvk, obj: obj, form: formOf(hash, s),
+		key: applyset.KeyOf(gvk.GroupKind(), obj), gvk: gvk, obj: obj, form: applyset.FormOf(hash, s),
 		wave:     waveOf(gvk.GroupKind()),
 		required: annotations[bundle.AnnotationRequired] != "false",
 		recreate: mayRecreate(gvk.GroupKind(), annotations),
@@ -89,11 +64,11 @@ func prepareObject(manifest *kube.Object, hash bundle.Hash, s set) wanted {
 
 // labelled returns a manifest with the label of the set. It shares with it all
 // that it does not change.
-func labelled(manifest *kube.Object, s set) *kube.Object {
+func labelled(manifest *kube.Object, s applyset.Set) *kube.Object {
 	obj := &kube.Object{Object: maps.Clone(manifest.Object)}
 	metadata := cloneField(obj.Object, "metadata")
 	labels := cloneField(metadata, "labels")
-	labels[bundle.LabelPartOf] = s.id()
+	labels[bundle.LabelPartOf] = s.ID()
 	metadata["labels"], obj.Object["metadata"] = labels, metadata
 	return obj
 }
@@ -116,12 +91,12 @@ func mayRecreate(gk schema.GroupKind, annotations map[string]string) bool {
 }
 
 // stamped returns a copy of the object that bears s, ready to be sent to r.
-func (w wanted) stamped(s stamp, r kube.Resource) *kube.Object {
+func (w wanted) stamped(s applyset.Stamp, r kube.Resource) *kube.Object {
 	out := &kube.Object{Object: runtime.DeepCopyJSON(w.obj.Object)}
 	if r.HasStatus {
 		delete(out.Object, "status") // a write of the object does not touch it
 	}
-	s.put(out, w.form)
+	s.Put(out, w.form)
 	return out
 }
 
@@ -142,32 +117,32 @@ func placedAs(w wanted, live *kube.Object) placed {
 
 // world is what a plan is made from.
 type world struct {
-	set     set
+	set     applyset.Set
 	content protocol.Content
 	wanted  []wanted
 	kinds   kindTable
-	live    map[schema.GroupVersionKind]map[key]*kube.Object
-	placed  map[key]placed
-	assumed map[key]placed // what was not read, for it was in place as it is wanted
-	failed  map[key]string // what failed in this pass already: not tried twice
+	live    map[schema.GroupVersionKind]map[applyset.Key]*kube.Object
+	placed  map[applyset.Key]placed
+	assumed map[applyset.Key]placed // what was not read, for it was in place as it is wanted
+	failed  map[applyset.Key]string // what failed in this pass already: not tried twice
 }
 
 // change is one object that has to be written.
 type change struct {
 	wanted   wanted
 	resource kube.Resource
-	live     *kube.Object // nil: it is created
-	stamp    stamp        // to be written
+	live     *kube.Object   // nil: it is created
+	stamp    applyset.Stamp // to be written
 }
 
 // plan is what has to be done.
 type plan struct {
 	changes  map[Wave][]change
-	problems map[key]string // objects that cannot be applied as things are
-	placed   map[key]placed
+	problems map[applyset.Key]string // objects that cannot be applied as things are
+	placed   map[applyset.Key]placed
 	// contested are objects in a fight that a repair would bring back. They are
 	// left to Keep, which makes pauses between repairs.
-	contested map[key]bool
+	contested map[applyset.Key]bool
 }
 
 // empty reports whether all objects are as they should be, but for those that
@@ -187,8 +162,8 @@ func (c change) isRepair() bool {
 	if c.live == nil {
 		return !isDefinition(c.wanted.key.GroupKind)
 	}
-	found, _ := readStamp(c.live.GetAnnotations())
-	return bearsForm(c.wanted, c.live) && found.epoch <= c.stamp.epoch
+	found, _ := applyset.ReadStamp(c.live.GetAnnotations())
+	return bearsForm(c.wanted, c.live) && found.Epoch <= c.stamp.Epoch
 }
 
 // unread returns the kinds of which an object is not known and looks as it
@@ -210,15 +185,15 @@ func bearsForm(want wanted, live *kube.Object) bool {
 	if live == nil || live.GetDeletionTimestamp() != nil {
 		return false
 	}
-	_, whole := readStamp(live.GetAnnotations())
+	_, whole := applyset.ReadStamp(live.GetAnnotations())
 	return whole && live.GetAnnotations()[bundle.AnnotationForm] == want.form
 }
 
 // makePlan decides for each wanted object what it needs. It is pure. contested
 // reports whether Keep is to repair an object instead; nil: none.
-func makePlan(w world, contested func(key) bool) plan {
+func makePlan(w world, contested func(applyset.Key) bool) plan {
 	out := plan{
-		changes: map[Wave][]change{}, problems: map[key]string{}, placed: map[key]placed{}, contested: map[key]bool{},
+		changes: map[Wave][]change{}, problems: map[applyset.Key]string{}, placed: map[applyset.Key]placed{}, contested: map[applyset.Key]bool{},
 	}
 	for _, want := range w.wanted {
 		if why, failed := w.failed[want.key]; failed {
@@ -231,9 +206,9 @@ func makePlan(w world, contested func(key) bool) plan {
 		}
 		r, problem := w.kinds.resource(want)
 		switch {
-		case want.key == w.set.parentKey():
+		case want.key == w.set.ParentKey():
 			problem = "is the parent of the set, which Lockstep itself writes; give it another name"
-		case w.set.isFence(want.key) && !want.fence:
+		case w.set.IsFence(want.key) && !want.fence:
 			problem = "is the fence of the set, which Lockstep itself writes; give it another name"
 		}
 		if problem != "" {
@@ -257,13 +232,13 @@ func makePlan(w world, contested func(key) bool) plan {
 }
 
 // decide says whether want has to be written over live, and with which stamp.
-func decide(want wanted, live *kube.Object, c protocol.Content, known placed) (stamp, bool) {
+func decide(want wanted, live *kube.Object, c protocol.Content, known placed) (applyset.Stamp, bool) {
 	if !bearsForm(want, live) {
-		return stampOf(c), true
+		return applyset.StampOf(c), true
 	}
-	s, _ := readStamp(live.GetAnnotations())
-	if s.epoch > c.Epoch { // one that is believed would have ended the pass
-		return stampOf(c), true
+	s, _ := applyset.ReadStamp(live.GetAnnotations())
+	if s.Epoch > c.Epoch { // one that is believed would have ended the pass
+		return applyset.StampOf(c), true
 	}
 	if known == placedAs(want, live) || inPlace(want.obj, live) {
 		return s, false
@@ -292,9 +267,9 @@ func (t kindTable) resource(want wanted) (kube.Resource, string) {
 		return kube.Resource{}, state.err.Error()
 	case !state.served:
 		return kube.Resource{}, fmt.Sprintf("the API server does not know the kind %s of %s", want.gvk.Kind, want.gvk.GroupVersion())
-	case state.resource.Namespaced && want.key.namespace == "":
+	case state.resource.Namespaced && want.key.Namespace == "":
 		return kube.Resource{}, fmt.Sprintf("a %s belongs to a namespace; set metadata.namespace", want.gvk.Kind)
-	case !state.resource.Namespaced && want.key.namespace != "":
+	case !state.resource.Namespaced && want.key.Namespace != "":
 		return kube.Resource{}, fmt.Sprintf("a %s belongs to no namespace; remove metadata.namespace", want.gvk.Kind)
 	}
 	return state.resource, ""
@@ -302,11 +277,11 @@ func (t kindTable) resource(want wanted) (kube.Resource, string) {
 
 // highestEpoch is the highest content epoch that any live object believably
 // bears.
-func highestEpoch(live map[schema.GroupVersionKind]map[key]*kube.Object) int64 {
+func highestEpoch(live map[schema.GroupVersionKind]map[applyset.Key]*kube.Object) int64 {
 	var highest int64
 	for _, objects := range live {
 		for _, obj := range objects {
-			if epoch, newer := bearsNewer(obj.GetAnnotations(), highest); newer {
+			if epoch, newer := applyset.NewerEpoch(obj.GetAnnotations(), highest); newer {
 				highest = epoch
 			}
 		}
@@ -315,24 +290,14 @@ func highestEpoch(live map[schema.GroupVersionKind]map[key]*kube.Object) int64 {
 }
 
 // stampsOf returns all whole stamps, in no order.
-func stampsOf(live map[schema.GroupVersionKind]map[key]*kube.Object) []stamp {
-	var out []stamp
+func stampsOf(live map[schema.GroupVersionKind]map[applyset.Key]*kube.Object) []applyset.Stamp {
+	var out []applyset.Stamp
 	for _, objects := range live {
 		for _, obj := range objects {
-			if s, whole := readStamp(obj.GetAnnotations()); whole && s.epoch <= believable {
+			if s, whole := applyset.ReadStamp(obj.GetAnnotations()); whole && s.Believable() {
 				out = append(out, s)
 			}
 		}
 	}
-	return out
-}
-
-// sortedKeys returns the keys of a map in a fixed order.
-func sortedKeys[V any](m map[key]V) []key {
-	out := make([]key, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.SortFunc(out, compareKeys)
 	return out
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 )
 
 var thing = schema.GroupVersionKind{Group: "x.test", Version: "v1", Kind: "Thing"}
@@ -29,17 +30,17 @@ func things(t *testing.T, objects ...string) []wanted {
 		obj.SetGroupVersionKind(thing)
 		b.Objects = append(b.Objects, obj)
 	}
-	out, err := prepare(b, set{name: "s", namespace: "n"})
+	out, err := prepare(b, applyset.Set{Name: "s", Namespace: "n"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return out[len(fenceKinds()):]
+	return out[len(applyset.FenceKinds()):]
 }
 
 // live makes of a wanted object what the API has after s was applied.
-func live(w wanted, s stamp, edit func(*kube.Object)) *kube.Object {
+func live(w wanted, s applyset.Stamp, edit func(*kube.Object)) *kube.Object {
 	obj := w.stamped(s, kube.Resource{})
-	obj.SetUID(types.UID("uid-" + w.key.name))
+	obj.SetUID(types.UID("uid-" + w.key.Name))
 	obj.SetResourceVersion("7")
 	obj.SetManagedFields([]metav1.ManagedFieldsEntry{{
 		Manager: kube.FieldManager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1", FieldsType: "FieldsV1",
@@ -51,12 +52,12 @@ func live(w wanted, s stamp, edit func(*kube.Object)) *kube.Object {
 	return obj
 }
 
-func liveSet(objects ...*kube.Object) map[schema.GroupVersionKind]map[key]*kube.Object {
-	out := map[key]*kube.Object{}
+func liveSet(objects ...*kube.Object) map[schema.GroupVersionKind]map[applyset.Key]*kube.Object {
+	out := map[applyset.Key]*kube.Object{}
 	for _, obj := range objects {
-		out[keyOf(obj.GroupVersionKind().GroupKind(), obj)] = obj
+		out[applyset.KeyOf(obj.GroupVersionKind().GroupKind(), obj)] = obj
 	}
-	return map[schema.GroupVersionKind]map[key]*kube.Object{thing: out}
+	return map[schema.GroupVersionKind]map[applyset.Key]*kube.Object{thing: out}
 }
 
 func served(gvk schema.GroupVersionKind) kindTable {
@@ -65,7 +66,7 @@ func served(gvk schema.GroupVersionKind) kindTable {
 
 func TestDecide(t *testing.T) {
 	c := content(release(1, 1, 0), 5)
-	older := stamp{epoch: 2, release: release(1, 0, 0), minAPI: release(0, 1, 0)}
+	older := applyset.Stamp{Epoch: 2, Release: release(1, 0, 0), MinAPI: release(0, 1, 0)}
 	annotate := func(name, value string) func(*kube.Object) {
 		return func(obj *kube.Object) {
 			a := obj.GetAnnotations()
@@ -81,18 +82,18 @@ func TestDecide(t *testing.T) {
 		absent bool
 		known  placed
 		needed bool
-		stamp  stamp
+		stamp  applyset.Stamp
 	}{
-		{name: "missing: created with the new stamp", absent: true, needed: true, stamp: stampOf(c)},
+		{name: "missing: created with the new stamp", absent: true, needed: true, stamp: applyset.StampOf(c)},
 		{name: "as wanted: keeps its older stamp", stamp: older},
 		{name: "edited by others: put right with the stamp it had", edit: edited, needed: true, stamp: older},
 		{name: "edited, but the server took it like that", edit: edited, known: placed{uid: "uid-a", version: "7", form: "FORM"}, stamp: older},
 		{name: "edited since the server took it", edit: edited, known: placed{uid: "uid-a", version: "6", form: "FORM"}, needed: true, stamp: older},
-		{name: "of another form: gets the new stamp", edit: annotate(bundle.AnnotationForm, "other"), needed: true, stamp: stampOf(c)},
-		{name: "of another form, although it looks the same and was accepted", edit: annotate(bundle.AnnotationForm, "other"), known: placed{uid: "uid-a", version: "7", form: "FORM"}, needed: true, stamp: stampOf(c)},
-		{name: "garbage in the stamp: gets the new one", edit: annotate(bundle.AnnotationContentEpoch, "many"), needed: true, stamp: stampOf(c)},
-		{name: "a release that is garbage", edit: annotate(bundle.AnnotationRelease, "new"), needed: true, stamp: stampOf(c)},
-		{name: "on its way out", edit: func(obj *kube.Object) { obj.SetDeletionTimestamp(&now) }, needed: true, stamp: stampOf(c)},
+		{name: "of another form: gets the new stamp", edit: annotate(bundle.AnnotationForm, "other"), needed: true, stamp: applyset.StampOf(c)},
+		{name: "of another form, although it looks the same and was accepted", edit: annotate(bundle.AnnotationForm, "other"), known: placed{uid: "uid-a", version: "7", form: "FORM"}, needed: true, stamp: applyset.StampOf(c)},
+		{name: "garbage in the stamp: gets the new one", edit: annotate(bundle.AnnotationContentEpoch, "many"), needed: true, stamp: applyset.StampOf(c)},
+		{name: "a release that is garbage", edit: annotate(bundle.AnnotationRelease, "new"), needed: true, stamp: applyset.StampOf(c)},
+		{name: "on its way out", edit: func(obj *kube.Object) { obj.SetDeletionTimestamp(&now) }, needed: true, stamp: applyset.StampOf(c)},
 		{name: "label taken away", edit: func(obj *kube.Object) { obj.SetLabels(nil) }, needed: true, stamp: older},
 	}
 	for _, tt := range tests {
@@ -118,10 +119,10 @@ func TestMakePlan(t *testing.T) {
 	c := content(release(1, 0, 0), 1)
 	p := makePlan(world{
 		content: c, wanted: objects, kinds: served(thing),
-		live:   liveSet(live(objects[0], stampOf(c), nil)),
-		failed: map[key]string{objects[1].key: "refused"},
+		live:   liveSet(live(objects[0], applyset.StampOf(c), nil)),
+		failed: map[applyset.Key]string{objects[1].key: "refused"},
 	}, nil)
-	if len(p.placed) != 1 || len(p.changes[WaveObjects]) != 1 || p.changes[WaveObjects][0].wanted.key.name != "c" {
+	if len(p.placed) != 1 || len(p.changes[WaveObjects]) != 1 || p.changes[WaveObjects][0].wanted.key.Name != "c" {
 		t.Errorf("got %+v, want a in place and c to be created", p)
 	}
 	if len(p.problems) != 2 || p.problems[objects[1].key] != "refused" || !strings.Contains(p.problems[objects[3].key], "belongs to no namespace") {
@@ -157,7 +158,7 @@ func TestWaveOf(t *testing.T) {
 }
 
 func TestMakePruneSet(t *testing.T) {
-	s := stamp{epoch: 1, release: release(1, 0, 0)}
+	s := applyset.Stamp{Epoch: 1, Release: release(1, 0, 0)}
 	named := func(n int) []wanted {
 		var texts []string
 		for i := range n {
@@ -165,7 +166,7 @@ func TestMakePruneSet(t *testing.T) {
 		}
 		return things(t, texts...)
 	}
-	all := func(ws []wanted, edit func(*kube.Object)) map[schema.GroupVersionKind]map[key]*kube.Object {
+	all := func(ws []wanted, edit func(*kube.Object)) map[schema.GroupVersionKind]map[applyset.Key]*kube.Object {
 		var objects []*kube.Object
 		for _, w := range ws {
 			objects = append(objects, live(w, s, edit))
@@ -226,8 +227,8 @@ func TestMakePruneSet(t *testing.T) {
 // The fence is in every set, so it must not make an empty bundle look like one
 // with objects, nor a set large enough for the brake.
 func TestFenceDoesNotCount(t *testing.T) {
-	fence, err := prepare(&bundle.Bundle{}, set{name: "s", namespace: "n"})
-	if err != nil || len(fence) != len(fenceKinds()) {
+	fence, err := prepare(&bundle.Bundle{}, applyset.Set{Name: "s", Namespace: "n"})
+	if err != nil || len(fence) != len(applyset.FenceKinds()) {
 		t.Fatalf("got %v, %v, want the fence alone", fence, err)
 	}
 	dropped := things(t, `{"metadata":{"name":"a"}}`)[0]
@@ -247,9 +248,9 @@ func TestFenceDoesNotCount(t *testing.T) {
 		kinds, there := served(thing), liveSet()
 		for _, w := range append(slices.Clone(fence), tt.there...) {
 			if kinds[w.gvk] = served(w.gvk)[w.gvk]; there[w.gvk] == nil {
-				there[w.gvk] = map[key]*kube.Object{}
+				there[w.gvk] = map[applyset.Key]*kube.Object{}
 			}
-			there[w.gvk][w.key] = live(w, stamp{epoch: 1, release: release(1, 0, 0)}, nil)
+			there[w.gvk][w.key] = live(w, applyset.Stamp{Epoch: 1, Release: release(1, 0, 0)}, nil)
 		}
 		got := makePruneSet(pruneInput{wanted: append(slices.Clone(fence), tt.keep...), kinds: kinds, live: there})
 		if len(got.removals) != tt.removals || !strings.HasPrefix(got.held, tt.held) || (tt.held == "") != (got.held == "") {
@@ -304,32 +305,14 @@ func TestJudge(t *testing.T) {
 
 func TestDescribe(t *testing.T) {
 	err := errors.New("Secret \"x\" is invalid: data: Invalid value: \"hunter2\"")
-	if got := describe(key{GroupKind: schema.GroupKind{Kind: "Secret"}, name: "x"}, err); strings.Contains(got, "hunter2") {
+	if got := describe(applyset.Key{GroupKind: schema.GroupKind{Kind: "Secret"}, Name: "x"}, err); strings.Contains(got, "hunter2") {
 		t.Errorf("got %q, want it withheld", got)
 	}
-	if got := describe(key{GroupKind: schema.GroupKind{Kind: "ConfigMap"}, name: "x"}, err); got != err.Error() {
+	if got := describe(applyset.Key{GroupKind: schema.GroupKind{Kind: "ConfigMap"}, Name: "x"}, err); got != err.Error() {
 		t.Errorf("got %q, want the API's words", got)
 	}
-	long := describe(key{GroupKind: schema.GroupKind{Kind: "ConfigMap"}}, errors.New(strings.Repeat("ä", 2000)))
+	long := describe(applyset.Key{GroupKind: schema.GroupKind{Kind: "ConfigMap"}}, errors.New(strings.Repeat("ä", 2000)))
 	if len(long) > maxMessage+10 || strings.Contains(long, "\uFFFD") {
 		t.Errorf("got %d bytes", len(long))
-	}
-}
-
-func TestKinds(t *testing.T) {
-	kinds := parseKinds("ConfigMap, Deployment.apps,,Role.rbac.authorization.k8s.io")
-	if got := formatKinds(append(kinds, kinds...)); got != "ConfigMap,Deployment.apps,Role.rbac.authorization.k8s.io" {
-		t.Errorf("got %q", got)
-	}
-	if got := parseKinds(""); len(got) != 0 {
-		t.Errorf("got %v from nothing", got)
-	}
-}
-
-// The ID that kubectl computes for the parent (KEP-3659).
-func TestSetID(t *testing.T) {
-	got := set{name: "lockstep", namespace: "kube-system"}.id()
-	if len(got) > 63 || !strings.HasPrefix(got, "applyset-") || !strings.HasSuffix(got, "-v1") {
-		t.Errorf("got %q", got)
 	}
 }

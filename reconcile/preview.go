@@ -15,6 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
@@ -87,14 +88,14 @@ func (p previewer) run(ctx context.Context, b *bundle.Bundle) (report.Preview, e
 	if err != nil {
 		return report.Preview{}, err
 	}
-	f, err := p.env.gatherer(p.api).gather(ctx, kindsOf(p.wanted), parent.kinds, whole)
+	f, err := p.env.gatherer(p.api).gather(ctx, kindsOf(p.wanted), parent.Contents.Kinds, whole)
 	if err != nil {
 		return report.Preview{}, err
 	}
 	p.content = protocol.Content{
 		Release: b.Version.Release, Constraints: b.Constraints, Digest: b.Digest,
 		// Above all that is there, or the fence would refuse it.
-		Epoch: 1 + max(highestEpoch(f.live), parent.record.highestEpoch()),
+		Epoch: 1 + max(highestEpoch(f.live), parent.Mark.HighestEpoch()),
 	}
 	plan := makePlan(world{set: p.env.set, content: p.content, wanted: p.wanted, kinds: f.kinds, live: f.live}, nil)
 	out := report.Preview{PruneImmediately: b.PruneImmediately}
@@ -107,7 +108,7 @@ func (p previewer) run(ctx context.Context, b *bundle.Bundle) (report.Preview, e
 
 // objects previews each object of the bundle, in the order of writing.
 func (p previewer) objects(ctx context.Context, f found, plan plan) ([]report.Previewed, error) {
-	changes := map[key]change{}
+	changes := map[applyset.Key]change{}
 	for _, wave := range plan.changes {
 		for _, c := range wave {
 			changes[c.wanted.key] = c
@@ -189,10 +190,10 @@ func (p previewer) turn(ctx context.Context, c change) (report.Previewed, error)
 func (p previewer) create(ctx context.Context, c change) (report.Previewed, error) {
 	w := c.wanted
 	made, err := p.send(ctx, func(ctx context.Context) (*kube.Object, error) {
-		return p.client.Create(ctx, c.resource, w.stamped(stampOf(p.content), c.resource))
+		return p.client.Create(ctx, c.resource, w.stamped(applyset.StampOf(p.content), c.resource))
 	})
 	switch {
-	case apierrors.IsNotFound(err) && p.brings(w.key.namespace):
+	case apierrors.IsNotFound(err) && p.brings(w.key.Namespace):
 		return p.unchecked(w, "its namespace comes with the bundle, so that the server could not check it yet"), nil
 	case err != nil:
 		return report.Previewed{}, err
@@ -203,7 +204,7 @@ func (p previewer) create(ctx context.Context, c change) (report.Previewed, erro
 // brings reports whether the bundle has the namespace.
 func (p previewer) brings(namespace string) bool {
 	return slices.ContainsFunc(p.wanted, func(w wanted) bool {
-		return w.key.Kind == "Namespace" && w.key.Group == "" && w.key.name == namespace
+		return w.key.Kind == "Namespace" && w.key.Group == "" && w.key.Name == namespace
 	})
 }
 
@@ -221,7 +222,7 @@ const previewName = "lockstep-preview"
 // is why it cannot be changed.
 func (p previewer) recreate(ctx context.Context, c change, refusal error) (report.Previewed, error) {
 	w := c.wanted
-	again := w.stamped(stampOf(p.content), c.resource)
+	again := w.stamped(applyset.StampOf(p.content), c.resource)
 	if err := p.rehearse(ctx, c.resource, again); err != nil {
 		return report.Previewed{}, err
 	}
@@ -232,7 +233,7 @@ func (p previewer) recreate(ctx context.Context, c change, refusal error) (repor
 	if err != nil {
 		made = w.obj.DeepCopy()
 	}
-	made.SetName(w.key.name)
+	made.SetName(w.key.Name)
 	return withForms(w.previewed(report.ActionRecreate, describe(w.key, refusal)), c.resource, c.live, made), nil
 }
 
@@ -296,7 +297,7 @@ func (p previewer) prune(out *report.Preview, f found) {
 // previewed is the object with an action, without its forms.
 func (w wanted) previewed(a report.Action, message string) report.Previewed {
 	return report.Previewed{
-		Group: w.key.Group, Kind: w.key.Kind, Namespace: w.key.namespace, Name: w.key.name,
+		Group: w.key.Group, Kind: w.key.Kind, Namespace: w.key.Namespace, Name: w.key.Name,
 		Action: a, Message: message, Required: w.required,
 	}
 }

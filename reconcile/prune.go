@@ -12,11 +12,12 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 )
 
 // removal is an object of the set that the bundle lacks.
 type removal struct {
-	key      key
+	key      applyset.Key
 	resource kube.Resource
 	live     *kube.Object
 }
@@ -31,7 +32,7 @@ type pruneSet struct {
 type pruneInput struct {
 	wanted    []wanted
 	kinds     kindTable // of the bundle, and those recorded on the parent
-	live      map[schema.GroupVersionKind]map[key]*kube.Object
+	live      map[schema.GroupVersionKind]map[applyset.Key]*kube.Object
 	allowMass bool
 }
 
@@ -40,7 +41,7 @@ const massFloor = 10
 
 // makePruneSet decides what the bundle dropped (DESIGN 6.3). It is pure.
 func makePruneSet(in pruneInput) pruneSet {
-	keep, fence := map[key]bool{}, map[key]bool{}
+	keep, fence := map[applyset.Key]bool{}, map[applyset.Key]bool{}
 	for _, w := range in.wanted {
 		keep[w.key] = true
 		fence[w.key] = fence[w.key] || w.fence
@@ -63,7 +64,7 @@ func makePruneSet(in pruneInput) pruneSet {
 		}
 	}
 	slices.SortFunc(out.removals, func(a, b removal) int {
-		return cmp.Or(cmp.Compare(waveOf(b.key.GroupKind), waveOf(a.key.GroupKind)), compareKeys(a.key, b.key))
+		return cmp.Or(cmp.Compare(waveOf(b.key.GroupKind), waveOf(a.key.GroupKind)), a.key.Compare(b.key))
 	})
 	out.held = brake(in, len(out.removals), members)
 	return out
@@ -72,7 +73,7 @@ func makePruneSet(in pruneInput) pruneSet {
 // isMember reports whether live is ours: it bears a stamp that we wrote, and no
 // controller made it.
 func isMember(live *kube.Object) bool {
-	_, stamped := parseEpoch(live.GetAnnotations()[bundle.AnnotationContentEpoch])
+	_, stamped := applyset.ParseEpoch(live.GetAnnotations()[bundle.AnnotationContentEpoch])
 	return stamped && metav1.GetControllerOf(live) == nil && madeByUs(live)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
@@ -95,7 +96,7 @@ type Reconciler struct {
 type env struct {
 	client         *kube.Client
 	catalog        *catalog
-	set            set
+	set            applyset.Set
 	concurrency    int
 	allowMassPrune bool
 	log            *slog.Logger
@@ -111,7 +112,7 @@ type env struct {
 // memory has the objects that are in place, from the last passes and repairs.
 type memory struct {
 	mu     sync.Mutex // mu guards placed
-	placed map[key]placed
+	placed map[applyset.Key]placed
 }
 
 // preparedBundle keeps what prepare made of a bundle.
@@ -134,13 +135,13 @@ func New(cfg Config) (*Reconciler, error) {
 		cfg: cfg,
 		env: env{
 			client: client, catalog: newCatalog(),
-			set:            set{name: cfg.SetName, namespace: cfg.Namespace},
+			set:            applyset.Set{Name: cfg.SetName, Namespace: cfg.Namespace},
 			concurrency:    cfg.Concurrency,
 			allowMassPrune: cfg.AllowMassPrune,
 			log:            cfg.Log.With("worker", "reconcile"),
 			metrics:        newMetrics(cfg.Registerer),
 			report:         event.New(report.Report{}),
-			memory:         &memory{placed: map[key]placed{}},
+			memory:         &memory{placed: map[applyset.Key]placed{}},
 			quarrels:       quarrels{},
 		},
 		turn: make(chan struct{}, 1),
@@ -245,7 +246,7 @@ func (r *Reconciler) newPass(work protocol.Work, lease func() time.Time, quiet t
 	return &pass{
 		env: &r.env, api: api{client: r.client, lease: lease, quiet: quiet, unsure: new(doubt)},
 		work: work, bundle: b, wanted: objects,
-		failed: map[key]string{}, stuck: map[key]string{}, written: map[key]verb{},
+		failed: map[applyset.Key]string{}, stuck: map[applyset.Key]string{}, written: map[applyset.Key]verb{},
 	}, nil
 }
 
@@ -269,14 +270,14 @@ func (r *Reconciler) wanted(b *bundle.Bundle) ([]wanted, error) {
 }
 
 // note remembers objects that are in place.
-func (m *memory) note(objects map[key]placed) {
+func (m *memory) note(objects map[applyset.Key]placed) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	maps.Copy(m.placed, objects)
 }
 
 // known returns a copy of what was noted.
-func (m *memory) known() map[key]placed {
+func (m *memory) known() map[applyset.Key]placed {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.placed)
@@ -286,7 +287,7 @@ func (m *memory) known() map[key]placed {
 func (m *memory) forgetExcept(objects []wanted) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	kept := map[key]placed{}
+	kept := map[applyset.Key]placed{}
 	for _, w := range objects {
 		if was, known := m.placed[w.key]; known {
 			kept[w.key] = was

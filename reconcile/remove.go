@@ -6,6 +6,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 )
 
 // remover deletes one object that the bundle dropped.
@@ -49,7 +50,7 @@ func (r *remover) turn(ctx context.Context) error {
 	if r.live == nil || !isMember(r.live) || !mayPrune(r.key.GroupKind, r.live) {
 		return nil
 	}
-	if epoch, newer := bearsNewer(r.live.GetAnnotations(), r.content.Epoch); newer {
+	if epoch, newer := applyset.NewerEpoch(r.live.GetAnnotations(), r.content.Epoch); newer {
 		return &newerContentError{key: r.key, epoch: epoch}
 	}
 	err := r.write(ctx, func(ctx context.Context) error { return r.client.Delete(ctx, r.resource, r.live) })

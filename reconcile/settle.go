@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
@@ -20,12 +21,12 @@ func (p *pass) begin(ctx context.Context) error {
 		if err := p.founded(); err != nil {
 			return err
 		}
-		r := p.record().begun(p.work)
-		want, err := p.parent.with(p.env.set, r, p.contents(p.parent.contents()))
+		r := p.record().Begun(p.work)
+		want, err := p.parent.With(p.env.set, r, p.contents(p.parent.Contents))
 		if err != nil {
 			return err
 		}
-		if p.parent.stands(want, r) && p.parent.record.leaderEpoch == r.leaderEpoch {
+		if p.parent.Matches(want, r) && p.parent.Mark.LeaderEpoch == r.LeaderEpoch {
 			p.begun = true
 			return nil
 		}
@@ -42,9 +43,9 @@ func (p *pass) begin(ctx context.Context) error {
 // this work can rest on.
 func (p *pass) founded() error {
 	switch {
-	case p.work.First && p.parent.known && p.parent.record.firstDone:
+	case p.work.First && p.parent.Known && p.parent.Mark.FirstDone:
 		return errUnfounded
-	case p.record().taken(p.work.Content):
+	case p.record().EpochTaken(p.work.Content):
 		return &newerContentError{epoch: p.work.Content.Epoch + 1}
 	}
 	return nil
@@ -59,12 +60,12 @@ func (p *pass) finish(ctx context.Context) error {
 	if p.lacksRequired() || p.lacksRemoval() {
 		return nil
 	}
-	r := p.record().finished(p.work.Content, p.work.LeaderEpoch)
-	want, err := p.parent.with(p.env.set, r, p.contents(contents{}))
+	r := applyset.Finished(p.work.Content, p.work.LeaderEpoch)
+	want, err := p.parent.With(p.env.set, r, p.contents(applyset.Contents{}))
 	if err != nil {
 		return err
 	}
-	if !p.parent.stands(want, r) {
+	if !p.parent.Matches(want, r) {
 		if p.parent, err = p.writeParent(ctx, p.parent, p.env.set, want); err != nil {
 			return err
 		}
@@ -75,12 +76,12 @@ func (p *pass) finish(ctx context.Context) error {
 
 // contents lists the kinds and namespaces of the set: of the bundle, of what is
 // there, and more.
-func (p *pass) contents(more contents) contents {
-	out := contents{kinds: slices.Clone(more.kinds), namespaces: slices.Clone(more.namespaces)}
-	add := func(k key) {
-		out.kinds = append(out.kinds, k.GroupKind)
-		if k.namespace != "" && k.namespace != p.env.set.namespace {
-			out.namespaces = append(out.namespaces, k.namespace)
+func (p *pass) contents(more applyset.Contents) applyset.Contents {
+	out := applyset.Contents{Kinds: slices.Clone(more.Kinds), Namespaces: slices.Clone(more.Namespaces)}
+	add := func(k applyset.Key) {
+		out.Kinds = append(out.Kinds, k.GroupKind)
+		if k.Namespace != "" && k.Namespace != p.env.set.Namespace {
+			out.Namespaces = append(out.Namespaces, k.Namespace)
 		}
 	}
 	for _, w := range p.wanted {
@@ -88,7 +89,7 @@ func (p *pass) contents(more contents) contents {
 	}
 	for gvk, objects := range p.found.live {
 		if p.found.kinds[gvk].err != nil { // what is there of it is not known
-			out.kinds = append(out.kinds, gvk.GroupKind())
+			out.Kinds = append(out.Kinds, gvk.GroupKind())
 		}
 		for k := range objects {
 			add(k)
@@ -114,7 +115,7 @@ func (p *pass) lacksRemoval() bool {
 // outcome is what the leader has to know. Removals that are held back by a brake
 // or that failed are not owed: asking for them again at once would not help.
 func (p *pass) outcome() protocol.Outcome {
-	out := protocol.Outcome{Complete: p.done, Unfounded: p.unfounded, HighestEpoch: max(p.highest, p.parent.record.highestEpoch())}
+	out := protocol.Outcome{Complete: p.done, Unfounded: p.unfounded, HighestEpoch: max(p.highest, p.parent.Mark.HighestEpoch())}
 	if !p.work.Removals || p.lacksRequired() {
 		out.Owed = len(p.prune.removals)
 	}
@@ -135,8 +136,8 @@ func (p *pass) reportAfter(last report.Report) report.Report {
 		}
 	}
 	n.Unchanged = max(0, len(p.plan.placed)+len(p.plan.contested)-n.Applied) // what is contested is left as it is
-	for _, failures := range []map[key]string{p.plan.problems, p.stuck} {
-		for _, k := range sortedKeys(failures) {
+	for _, failures := range []map[applyset.Key]string{p.plan.problems, p.stuck} {
+		for _, k := range applyset.SortedKeys(failures) {
 			out.AddFailure(k.String(), failures[k])
 		}
 	}

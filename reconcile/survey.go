@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 )
 
 // Survey reads the mark, and the highest content epoch of any object of the
@@ -33,28 +34,28 @@ func (r *Reconciler) Survey(ctx context.Context, work protocol.Work, quiet time.
 }
 
 // surveyOnce reads the parent and the metadata of all objects.
-func (r *Reconciler) surveyOnce(ctx context.Context, a api) (parent, found, error) {
+func (r *Reconciler) surveyOnce(ctx context.Context, a api) (applyset.Parent, found, error) {
 	p, err := a.readParent(ctx, r.set)
 	if err != nil {
-		return parent{}, found{}, err
+		return applyset.Parent{}, found{}, err
 	}
 	objects, err := r.wanted(r.cfg.Bundle.Get())
 	if err != nil {
-		return parent{}, found{}, err
+		return applyset.Parent{}, found{}, err
 	}
 	d := metadata
-	if p.known {
+	if p.Known {
 		// The mark has all contents. If an object bears a higher epoch yet, the
 		// write of it shows that, or the last list of the pass that follows.
 		d = recent
 	}
 	f, err := r.gatherer(a).search(ctx, p, objects, d)
 	if err != nil {
-		return parent{}, found{}, err
+		return applyset.Parent{}, found{}, err
 	}
 	for _, gvk := range sortedKinds(f.kinds) {
 		if err := f.kinds[gvk].err; err != nil {
-			return parent{}, found{}, fmt.Errorf("%s: %w", gvk.Kind, err)
+			return applyset.Parent{}, found{}, fmt.Errorf("%s: %w", gvk.Kind, err)
 		}
 	}
 	return p, f, nil
@@ -62,31 +63,31 @@ func (r *Reconciler) surveyOnce(ctx context.Context, a api) (parent, found, erro
 
 // needsStamps reports whether nothing but the stamps on the objects tells what
 // is there.
-func needsStamps(p parent, stamps []stamp, work protocol.Work) bool {
-	return !p.known && work.Beside == (protocol.Content{}) && len(stamps) > 0
+func needsStamps(p applyset.Parent, stamps []applyset.Stamp, work protocol.Work) bool {
+	return !p.Known && work.Beside == (protocol.Content{}) && len(stamps) > 0
 }
 
 // stampsFor returns the stamps on the objects where the parent has no mark that
 // can be decoded. Otherwise the mark has all contents, and nil is enough.
-func (f found) stampsFor(p parent) []stamp {
-	if p.known {
+func (f found) stampsFor(p applyset.Parent) []applyset.Stamp {
+	if p.Known {
 		return nil
 	}
 	return stampsOf(f.live)
 }
 
 // judgeMark is what the parent, the status and the stamps come to.
-func judgeMark(p parent, stamps []stamp, highest int64, work protocol.Work) protocol.Mark {
-	if p.known {
-		return p.record.mark(highest)
+func judgeMark(p applyset.Parent, stamps []applyset.Stamp, highest int64, work protocol.Work) protocol.Mark {
+	if p.Known {
+		return p.Mark.Mark(highest)
 	}
-	anew := madeAnew(stamps, work)
-	if len(anew.entries) == 0 {
+	anew := applyset.Rebuild(stamps, work)
+	if len(anew.Entries) == 0 {
 		// Neither a mark nor anything that ever bore one. An epoch without the
 		// rest of its stamp still counts, so that nothing is locked out.
 		return protocol.Mark{Kind: protocol.MarkAbsent, HighestEpoch: highest}
 	}
-	return anew.mark(highest)
+	return anew.Mark(highest)
 }
 
 // endless is the lease of a survey: it only reads.

@@ -1,6 +1,10 @@
 package reconcile
 
-import "k8s.io/apimachinery/pkg/runtime/schema"
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
+)
 
 // Wave says when an object is written. The objects of a wave are written side by
 // side; a wave begins when the one before it has ended. Removals go the other
@@ -29,7 +33,7 @@ func waveOf(gk schema.GroupKind) Wave {
 	switch {
 	case isDefinition(gk):
 		return WaveDefinitions
-	case gk.Group == admissionGroup:
+	case gk.Group == applyset.AdmissionGroup:
 		return WaveAdmission
 	}
 	return WaveObjects

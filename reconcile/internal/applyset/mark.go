@@ -1,0 +1,184 @@
+package applyset
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// MarkData is the decoded mark (docs/protocol.md#mark): which contents may be
+// present, and which leader last began to write.
+type MarkData struct {
+	FirstDone   bool
+	LeaderEpoch int64
+	Entries     []protocol.Content
+}
+
+// markKey is the key of the mark in the parent's data.
+const markKey = "mark.json"
+
+// markJSON is the mark's form in the API. Unknown fields are ignored: a newer
+// sidecar may have written them, and an older one must still be able to lead.
+type markJSON struct {
+	FirstDone   bool        `json:"firstDone"`
+	LeaderEpoch int64       `json:"leaderEpoch"`
+	Entries     []entryJSON `json:"entries"`
+}
+
+type entryJSON struct {
+	Release              string `json:"release"`
+	MinReconcilerRelease string `json:"minReconcilerRelease"`
+	MinAPIServerRelease  string `json:"minApiserverRelease"`
+	Digest               string `json:"digest"`
+	ContentEpoch         int64  `json:"contentEpoch"`
+}
+
+// encodeMark is the inverse of decodeMark. It sorts the entries by epoch.
+func encodeMark(m MarkData) (string, error) {
+	out := markJSON{FirstDone: m.FirstDone, LeaderEpoch: m.LeaderEpoch, Entries: []entryJSON{}}
+	for _, c := range sortedEntries(m.Entries) {
+		out.Entries = append(out.Entries, entryJSON{
+			Release:              c.Release.String(),
+			MinReconcilerRelease: c.Constraints.MinReconciler.String(),
+			MinAPIServerRelease:  c.Constraints.MinApiserver.String(),
+			Digest:               c.Digest,
+			ContentEpoch:         c.Epoch,
+		})
+	}
+	data, err := json.Marshal(out)
+	if err != nil {
+		return "", fmt.Errorf("encode the mark: %w", err)
+	}
+	return string(data), nil
+}
+
+// decodeMark decodes all of a mark or nothing: half of a mark would omit content
+// that may be present.
+func decodeMark(data string) (MarkData, error) {
+	var in markJSON
+	if err := json.Unmarshal([]byte(data), &in); err != nil {
+		return MarkData{}, fmt.Errorf("decode the mark: %w", err)
+	}
+	out := MarkData{FirstDone: in.FirstDone, LeaderEpoch: in.LeaderEpoch}
+	for _, e := range in.Entries {
+		c, err := e.content()
+		if err != nil {
+			return MarkData{}, fmt.Errorf("decode the mark: %w", err)
+		}
+		out.Entries = append(out.Entries, c)
+	}
+	if out.FirstDone && len(out.Entries) == 0 {
+		return MarkData{}, errors.New("decode the mark: firstDone is set, and no content is named")
+	}
+	return out, nil
+}
+
+func (e entryJSON) content() (protocol.Content, error) {
+	c := protocol.Content{Digest: e.Digest, Epoch: e.ContentEpoch}
+	var err error
+	if c.Release, err = protocol.ParseRelease(e.Release); err != nil {
+		return c, err
+	}
+	if c.Constraints.MinReconciler, err = protocol.ParseRelease(e.MinReconcilerRelease); err != nil {
+		return c, fmt.Errorf("minReconcilerRelease: %w", err)
+	}
+	if c.Constraints.MinApiserver, err = protocol.ParseRelease(e.MinAPIServerRelease); err != nil {
+		return c, fmt.Errorf("minApiserverRelease: %w", err)
+	}
+	if e.ContentEpoch < 1 || e.ContentEpoch > maxEpoch {
+		return c, fmt.Errorf("content epoch %d is out of range", e.ContentEpoch)
+	}
+	return c, nil
+}
+
+// Begun returns the mark that must be in place before the first write of w's
+// content: it adds that content and removes none.
+func (m MarkData) Begun(w protocol.Work) MarkData {
+	out := MarkData{FirstDone: m.FirstDone || !w.First, LeaderEpoch: w.LeaderEpoch, Entries: slices.Clone(m.Entries)}
+	if !slices.Contains(out.Entries, w.Content) {
+		out.Entries = append(out.Entries, w.Content)
+	}
+	return out
+}
+
+// EpochTaken reports whether other content has c's epoch: a predecessor's entry
+// that landed after this leader's survey. Entries that were rebuilt from stamps
+// have no digest, so they do not count as other content.
+func (m MarkData) EpochTaken(c protocol.Content) bool {
+	return slices.ContainsFunc(m.Entries, func(e protocol.Content) bool {
+		return e.Epoch == c.Epoch && e.Digest != "" && !e.Same(c)
+	})
+}
+
+// Finished returns the mark after the last list: content c alone is present.
+func Finished(c protocol.Content, leaderEpoch int64) MarkData {
+	return MarkData{FirstDone: true, LeaderEpoch: leaderEpoch, Entries: []protocol.Content{c}}
+}
+
+// SameContent reports whether m and o name the same content. The leader's epoch
+// does not count: a new leader that changes nothing writes nothing.
+func (m MarkData) SameContent(o MarkData) bool {
+	return m.FirstDone == o.FirstDone && slices.Equal(sortedEntries(m.Entries), sortedEntries(o.Entries))
+}
+
+// HighestEpoch returns the highest content epoch of the entries; 0: there are
+// none.
+func (m MarkData) HighestEpoch() int64 {
+	var highest int64
+	for _, c := range m.Entries {
+		highest = max(highest, c.Epoch)
+	}
+	return highest
+}
+
+// Mark returns the mark as the protocol sees it. highest is the highest epoch of
+// all stamps.
+func (m MarkData) Mark(highest int64) protocol.Mark {
+	return protocol.Mark{
+		Kind: protocol.MarkPresent, FirstDone: m.FirstDone, Entries: sortedEntries(m.Entries),
+		HighestEpoch: max(highest, m.HighestEpoch()),
+	}
+}
+
+// Rebuild returns the mark of a parent that was deleted or damaged. Where there
+// is a status, the mark is what the status covers, which is all that can be
+// present. Otherwise it is rebuilt from the stamps on the objects.
+func Rebuild(stamps []Stamp, work protocol.Work) MarkData {
+	if work.Beside != (protocol.Content{}) {
+		return MarkData{FirstDone: true, Entries: []protocol.Content{work.Beside}}
+	}
+	return fromStamps(stamps)
+}
+
+// fromStamps rebuilds a mark from the stamps on objects. Stamps prove that a
+// first reconciliation was at least under way. We assume that it finished: with
+// firstDone set, the leader never treats the cluster as new. For each release
+// the mark names the newest content only, with the highest A of them all.
+func fromStamps(stamps []Stamp) MarkData {
+	byRelease := map[protocol.Release]protocol.Content{}
+	for _, s := range stamps {
+		c := byRelease[s.Release]
+		c.Release = s.Release
+		c.Epoch = max(c.Epoch, s.Epoch)
+		if c.Constraints.MinApiserver.Less(s.MinAPI) {
+			c.Constraints.MinApiserver = s.MinAPI
+		}
+		byRelease[s.Release] = c
+	}
+	out := MarkData{FirstDone: len(stamps) > 0}
+	for _, c := range byRelease {
+		out.Entries = append(out.Entries, c)
+	}
+	out.Entries = sortedEntries(out.Entries)
+	return out
+}
+
+func sortedEntries(entries []protocol.Content) []protocol.Content {
+	return slices.SortedFunc(slices.Values(entries), func(a, b protocol.Content) int {
+		return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), a.Release.Compare(b.Release), cmp.Compare(a.Digest, b.Digest))
+	})
+}

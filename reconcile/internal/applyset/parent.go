@@ -1,0 +1,158 @@
+package applyset
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+)
+
+// Parent is the set's parent object as it was read. The zero Parent: there is
+// none.
+type Parent struct {
+	Object   *kube.Object // nil: it does not exist
+	Mark     MarkData     // only where Known
+	Known    bool         // the mark was there and could be decoded
+	Contents Contents
+	// Recorded: the parent has the annotation that lists its kinds. Otherwise the
+	// kinds of the set are lost.
+	Recorded bool
+}
+
+// Contents is what the annotations of the parent list (KEP-3659).
+type Contents struct {
+	Kinds      []schema.GroupKind
+	Namespaces []string // other than the parent's own
+}
+
+// DecodeParent decodes a parent that exists. A mark that cannot be decoded leaves
+// Known false.
+func DecodeParent(obj *kube.Object) Parent {
+	annotations := obj.GetAnnotations()
+	kinds, recorded := annotations[bundle.AnnotationGroupKinds]
+	out := Parent{
+		Object: obj, Recorded: recorded,
+		Contents: Contents{Kinds: parseKinds(kinds), Namespaces: parseNames(annotations[bundle.AnnotationNamespaces])},
+	}
+	mark, err := decodeMark(encodedMark(obj))
+	if err == nil {
+		out.Mark, out.Known = mark, true
+	}
+	return out
+}
+
+// encodedMark returns the mark in obj as it is encoded; empty: there is none.
+func encodedMark(obj *kube.Object) string {
+	data, _, _ := unstructured.NestedString(obj.Object, "data", markKey)
+	return data
+}
+
+// parseKinds reads "ConfigMap,Deployment.apps". Users can edit the annotation, so
+// parts that make no sense are ignored.
+func parseKinds(s string) []schema.GroupKind {
+	var out []schema.GroupKind
+	for part := range strings.SplitSeq(s, ",") {
+		gk := schema.ParseGroupKind(strings.TrimSpace(part))
+		if gk.Kind != "" && gk.Kind != "List" {
+			out = append(out, gk)
+		}
+	}
+	return out
+}
+
+// parseNames reads "a,b".
+func parseNames(s string) []string {
+	return slices.DeleteFunc(strings.Split(s, ","), func(name string) bool { return name == "" })
+}
+
+func formatKinds(kinds []schema.GroupKind) string {
+	names := map[string]bool{}
+	for _, gk := range kinds {
+		names[gk.String()] = true
+	}
+	return strings.Join(slices.Sorted(maps.Keys(names)), ",")
+}
+
+// With returns the object that the parent has to become, with mark m and contents
+// c. It keeps what other writers put on the parent.
+func (p Parent) With(s Set, m MarkData, c Contents) (*kube.Object, error) {
+	obj := &kube.Object{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
+	if p.Object != nil {
+		obj = p.Object.DeepCopy()
+	}
+	obj.SetName(s.Name)
+	obj.SetNamespace(s.Namespace)
+	labels, annotations := obj.GetLabels(), obj.GetAnnotations()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	labels[bundle.LabelSetID] = s.ID()
+	annotations[bundle.AnnotationTooling] = tooling
+	annotations[bundle.AnnotationGroupKinds] = formatKinds(c.Kinds)
+	annotations[bundle.AnnotationNamespaces] = strings.Join(slices.Compact(slices.Sorted(slices.Values(c.Namespaces))), ",")
+	obj.SetLabels(labels)
+	obj.SetAnnotations(annotations)
+	data, err := encodeMark(m)
+	if err != nil {
+		return nil, err
+	}
+	if _, isMap := obj.Object["data"].(map[string]any); !isMap {
+		obj.Object["data"] = map[string]any{}
+	}
+	return obj, unstructured.SetNestedField(obj.Object, data, "data", markKey)
+}
+
+// Matches reports whether the parent already has the content of mark m, and the
+// annotations of want, whichever leader wrote it.
+func (p Parent) Matches(want *kube.Object, m MarkData) bool {
+	return p.Object != nil && p.Known && p.Mark.SameContent(m) && sameSet(p.Object, want)
+}
+
+// Equals reports whether the parent has the mark and the annotations of want,
+// byte by byte: it is what a write of want left.
+func (p Parent) Equals(want *kube.Object) bool {
+	return p.Object != nil && p.Known && encodedMark(p.Object) == encodedMark(want) && sameSet(p.Object, want)
+}
+
+// sameSet reports whether two parents are equal except for the mark.
+func sameSet(a, b *kube.Object) bool {
+	have, want := a.GetAnnotations(), b.GetAnnotations()
+	for _, name := range []string{bundle.AnnotationTooling, bundle.AnnotationGroupKinds, bundle.AnnotationNamespaces} {
+		if have[name] != want[name] {
+			return false
+		}
+	}
+	return a.GetLabels()[bundle.LabelSetID] == b.GetLabels()[bundle.LabelSetID]
+}
+
+// SameVersion reports whether p and o were read from the same, unchanged object.
+func (p Parent) SameVersion(o Parent) bool {
+	if p.Object == nil || o.Object == nil {
+		return p.Object == nil && o.Object == nil
+	}
+	return p.Object.GetUID() == o.Object.GetUID() && p.Object.GetResourceVersion() == o.Object.GetResourceVersion()
+}
+
+// NeedsStamps reports whether the mark can be rebuilt from stamps alone: the
+// parent has none, and there is no status.
+func (p Parent) NeedsStamps(stamps []Stamp, work protocol.Work) bool {
+	return !p.Known && work.Beside == (protocol.Content{}) && len(stamps) > 0
+}
+
+// Effective returns the mark of the parent. Where the parent has none, it is
+// rebuilt from the status or the stamps.
+func (p Parent) Effective(stamps []Stamp, work protocol.Work) MarkData {
+	if p.Known {
+		return p.Mark
+	}
+	return Rebuild(stamps, work)
+}

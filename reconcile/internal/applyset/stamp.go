@@ -1,0 +1,91 @@
+package applyset
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+
+	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+)
+
+// maxEpoch is the highest content epoch that can be written. A higher number is
+// garbage.
+const maxEpoch = 1 << 53
+
+// maxBelievable is the highest content epoch that we believe when an object
+// carries it. Epochs count changes of content, so no leader ever assigned a higher
+// one. It is far below maxEpoch: a leader that has to go above it can still count
+// on, so garbage cannot lock it out.
+const maxBelievable = 1 << 52
+
+// Stamp is what an object carries about the content that brought its present
+// form (docs/protocol.md#stale-writes).
+type Stamp struct {
+	Epoch   int64
+	Release protocol.Release
+	MinAPI  protocol.Release // the A of that content
+}
+
+// StampOf returns the stamp that writes of content c carry.
+func StampOf(c protocol.Content) Stamp {
+	return Stamp{Epoch: c.Epoch, Release: c.Release, MinAPI: c.Constraints.MinApiserver}
+}
+
+// ReadStamp reads the stamp in an object's annotations. ok is false where the
+// stamp is missing or a part of it cannot be parsed; the parts before that one
+// are set.
+func ReadStamp(annotations map[string]string) (s Stamp, ok bool) {
+	var err error
+	if s.Epoch, ok = ParseEpoch(annotations[bundle.AnnotationContentEpoch]); !ok {
+		return Stamp{}, false
+	}
+	if s.Release, err = protocol.ParseRelease(annotations[bundle.AnnotationRelease]); err != nil {
+		return Stamp{Epoch: s.Epoch}, false
+	}
+	if s.MinAPI, err = protocol.ParseRelease(annotations[bundle.AnnotationMinAPIServerRelease]); err != nil {
+		return Stamp{Epoch: s.Epoch, Release: s.Release}, false
+	}
+	return s, true
+}
+
+// Believable reports whether a leader can have assigned the epoch of s.
+func (s Stamp) Believable() bool { return s.Epoch <= maxBelievable }
+
+// NewerEpoch returns the content epoch in an object's annotations, and whether it
+// is believable and above epoch.
+func NewerEpoch(annotations map[string]string, epoch int64) (int64, bool) {
+	have, ok := ParseEpoch(annotations[bundle.AnnotationContentEpoch])
+	return have, ok && have > epoch && have <= maxBelievable
+}
+
+// ParseEpoch accepts what Put writes and nothing else: the epoch policy has to
+// agree on what an epoch is.
+func ParseEpoch(s string) (int64, bool) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 1 || n > maxEpoch || strconv.FormatInt(n, 10) != s {
+		return 0, false
+	}
+	return n, true
+}
+
+// Put writes the stamp on obj, and the form that it belongs to.
+func (s Stamp) Put(obj *kube.Object, form string) {
+	annotations := obj.GetAnnotations() // a copy
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[bundle.AnnotationContentEpoch] = strconv.FormatInt(s.Epoch, 10)
+	annotations[bundle.AnnotationRelease] = s.Release.String()
+	annotations[bundle.AnnotationMinAPIServerRelease] = s.MinAPI.String()
+	annotations[bundle.AnnotationForm] = form
+	obj.SetAnnotations(annotations)
+}
+
+// FormOf returns the form of a manifest with that hash: the manifest and the
+// label of the set s.
+func FormOf(manifest bundle.Hash, s Set) string {
+	sum := sha256.Sum256(append(manifest[:], s.ID()...))
+	return hex.EncodeToString(sum[:16])
+}
