@@ -85,7 +85,7 @@ func Steps() []Step {
 			"c alone blocks now",
 			Want{Status: done11, Blockers: []string{nodeC}, Objects: "1.1.0"}},
 		{"upgrade c to 1.2.0", "1.2.0", nodeC,
-			"the last old node is gone: the minimum is raised, then the objects change",
+			"the last old node is upgraded: the minimum is raised, then the objects change",
 			Want{Status: done12, Objects: "1.2.0"}},
 
 		{"take c back to 1.1.0", "1.1.0", nodeC,
