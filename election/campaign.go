@@ -13,6 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -65,7 +66,7 @@ func (e *Election) Run(ctx context.Context) error {
 	go func() {
 		defer close(followed)
 		// It ends only when follow does.
-		_ = e.cfg.Client.Follow(follow, e.cfg.Client.Keys.Leaders(), e.observe)
+		_ = e.cfg.Client.Follow(follow, keyspace.Under(e.cfg.Client.Prefix()).Leaders(), e.observe)
 	}()
 	// Run follows the queue until this node has given up leadership.
 	defer func() { cancel(); <-followed }()
@@ -161,7 +162,7 @@ func (e *Election) awaitEligible(ctx context.Context) (waited bool, err error) {
 // when this node may no longer campaign or has resigned.
 func (e *Election) campaign(ctx context.Context, s *etcd.Session) error {
 	e.setState(func(st State) State { st.Election = protocol.Campaigning; return st })
-	key := e.cfg.Client.Keys.Leader(int64(s.Lease()))
+	key := keyspace.Under(e.cfg.Client.Prefix()).Leader(int64(s.Lease()))
 	epoch, err := e.enqueue(ctx, s, key)
 	if err != nil {
 		return err

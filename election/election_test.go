@@ -17,6 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/status"
 )
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const prefix = "/lockstep/"
 
-var keys = etcd.NewKeys(prefix)
+var keys = keyspace.Under(prefix)
 
 func rel(t *testing.T, s string) protocol.Release {
 	t.Helper()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/status"
 )
@@ -32,7 +33,7 @@ func ReadSnapshot(ctx context.Context, client *etcd.Client) (protocol.Fleet, pro
 
 // readSnapshot reads in one linearizable transaction, if conds hold.
 func readSnapshot(ctx context.Context, client *etcd.Client, conds ...clientv3.Cmp) (s snapshot, held bool, err error) {
-	keys := client.Keys
+	keys := keyspace.Under(client.Prefix())
 	resp, err := client.Txn(ctx, conds, []clientv3.Op{
 		clientv3.OpGet(keys.Status()),
 		clientv3.OpGet(keys.Nodes(), clientv3.WithPrefix()),

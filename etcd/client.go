@@ -28,7 +28,7 @@ type Config struct {
 	CAFile    string   // PEM; empty: the system's roots
 	CertFile  string   // PEM; empty: no client certificate
 	KeyFile   string   // PEM, with CertFile
-	Prefix    string   // of all keys
+	Prefix    string   // of all keys; Check reads it
 	// RequestTimeout bounds each single request. Zero: 5 s.
 	RequestTimeout time.Duration
 	Log            *slog.Logger // nil: none
@@ -47,9 +47,8 @@ const (
 
 // Client reaches etcd, and knows when it last did and at which revision.
 type Client struct {
-	Keys Keys
-
 	client  *clientv3.Client
+	prefix  string
 	timeout time.Duration
 	log     *slog.Logger
 	contact *event.Value[Contact]
@@ -99,14 +98,17 @@ func NewClient(cfg Config) (*Client, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Client{
-		Keys:    NewKeys(cfg.Prefix),
 		client:  client,
+		prefix:  cfg.Prefix,
 		timeout: cfg.RequestTimeout,
 		log:     cfg.Log,
 		contact: event.New(Contact{}),
 		rewound: event.New(0),
 	}, nil
 }
+
+// Prefix returns the prefix of all keys, as it was configured.
+func (c *Client) Prefix() string { return c.prefix }
 
 // Close ends all connections.
 func (c *Client) Close() error { return c.client.Close() }
@@ -208,7 +210,7 @@ func (c *Client) failed(ctx context.Context, err error) (answered bool) {
 // Check makes one linearizable read, so that a store that went back is
 // noticed.
 func (c *Client) Check(ctx context.Context) error {
-	_, err := c.Get(ctx, c.Keys.Status(), clientv3.WithKeysOnly())
+	_, err := c.Get(ctx, c.prefix, clientv3.WithKeysOnly())
 	return err
 }
 

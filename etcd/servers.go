@@ -3,14 +3,14 @@ package etcd
 import (
 	"context"
 
-	"github.com/lockstep-dev/lockstep/protocol"
+	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// Server is one etcd server, and its version.
+// Server is one etcd server and its version, such as 3.6.9.
 type Server struct{ Endpoint, Version string }
 
-// Servers asks each endpoint for its version. Those that do not answer are left
-// out.
+// Servers asks each endpoint for its version. It leaves out servers that do not
+// answer within the client's request timeout.
 func (c *Client) Servers(ctx context.Context) []Server {
 	var out []Server
 	for _, endpoint := range c.client.Endpoints() {
@@ -24,19 +24,24 @@ func (c *Client) Servers(ctx context.Context) []Server {
 	return out
 }
 
-// KnownFault says why a server of this version should be upgraded; empty:
-// nothing is known against it (DESIGN 4.6).
-func KnownFault(version string) string {
-	const fault = "a paused member can answer linearizable reads with stale data; upgrade to 3.5.28, 3.6.9 or newer"
-	v, err := protocol.ParseVersion(version)
-	if err != nil {
-		return "its version is not known to this program"
-	}
-	r := v.Release
+// The first releases of each minor release in which a paused member no longer
+// answers linearizable reads with stale data (etcd-io/etcd issue 20418,
+// docs/upstream.md#etcd-stale-reads). Later minor releases never had the fault.
+var (
+	fixedIn35 = version.MustParseSemantic("3.5.28")
+	first36   = version.MustParseSemantic("3.6.0-0")
+	fixedIn36 = version.MustParseSemantic("3.6.9")
+)
+
+// KnownFault returns why a server of this version should be upgraded. It is empty
+// if no fault is known (docs/upstream.md#etcd-known-faults).
+func KnownFault(serverVersion string) string {
+	v, err := version.ParseSemantic(serverVersion)
 	switch {
-	case r.Less(protocol.Release{Major: 3, Minor: 5, Patch: 28}),
-		r.Minor == 6 && r.Major == 3 && r.Patch < 9:
-		return fault
+	case err != nil:
+		return "its version is not known to this program"
+	case v.LessThan(fixedIn35), v.AtLeast(first36) && v.LessThan(fixedIn36):
+		return "a paused member can answer linearizable reads with stale data; upgrade to 3.5.28, 3.6.9 or newer"
 	}
 	return ""
 }

@@ -8,19 +8,21 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // List reads all records and presences at one revision, for people.
 func List(ctx context.Context, client *etcd.Client) (protocol.Fleet, error) {
+	keys := keyspace.Under(client.Prefix())
 	resp, err := client.Txn(ctx, nil, []clientv3.Op{
-		clientv3.OpGet(client.Keys.Nodes(), clientv3.WithPrefix()),
-		clientv3.OpGet(client.Keys.Presences(), clientv3.WithPrefix()),
+		clientv3.OpGet(keys.Nodes(), clientv3.WithPrefix()),
+		clientv3.OpGet(keys.Presences(), clientv3.WithPrefix()),
 	}, nil)
 	if err != nil {
 		return protocol.Fleet{}, fmt.Errorf("list nodes: %w", err)
 	}
-	return Decode(client.Keys, etcd.NewListing(resp, 0), etcd.NewListing(resp, 1)), nil
+	return Decode(keys, etcd.NewListing(resp, 0), etcd.NewListing(resp, 1)), nil
 }
 
 // Remove deletes the record of a node that has stopped for good, so that it
@@ -28,7 +30,8 @@ func List(ctx context.Context, client *etcd.Client) (protocol.Fleet, error) {
 // record, and ErrAlive while the node's presence is there. That a presence is
 // gone does not prove that the node is down: whoever calls has to know.
 func Remove(ctx context.Context, client *etcd.Client, id protocol.NodeID) error {
-	record, presence := client.Keys.Node(id), client.Keys.Presence(id)
+	keys := keyspace.Under(client.Prefix())
+	record, presence := keys.Node(id), keys.Presence(id)
 	resp, err := client.Txn(ctx,
 		[]clientv3.Cmp{
 			clientv3.Compare(clientv3.CreateRevision(record), ">", 0),
@@ -51,7 +54,7 @@ func Remove(ctx context.Context, client *etcd.Client, id protocol.NodeID) error 
 // It returns ErrNoNode where there is no record, and an error where the record
 // is corrupt.
 func SetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, roles protocol.Roles) error {
-	key := client.Keys.Node(id)
+	key := keyspace.Under(client.Prefix()).Node(id)
 	for {
 		resp, err := client.Get(ctx, key)
 		if err != nil {

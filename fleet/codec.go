@@ -12,13 +12,14 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
+	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // Decode makes a fleet of the records and presences of one revision. Bytes
 // that cannot be decoded become a record with a Problem, never an error
 // (DESIGN 4.3).
-func Decode(keys etcd.Keys, nodes, presences etcd.Listing) protocol.Fleet {
+func Decode(keys keyspace.Keys, nodes, presences etcd.Listing) protocol.Fleet {
 	alive := make(map[protocol.NodeID]protocol.Presence, len(presences.KVs))
 	for _, kv := range presences.KVs {
 		alive[keys.NodeOf(kv.Key)] = decodePresence(kv.Value)

@@ -139,7 +139,7 @@ func (r *Registrar) affirmOnce(ctx context.Context) error {
 	if lease == clientv3.NoLease {
 		return errNoPresence
 	}
-	keys, id := r.cfg.Client.Keys, r.cfg.Local.Get().ID
+	keys, id := r.keys, r.cfg.Local.Get().ID
 	sent := r.clock.now()
 	txn, err := r.cfg.Client.Txn(ctx,
 		[]clientv3.Cmp{clientv3.Compare(clientv3.LeaseValue(keys.Presence(id)), "=", lease)},

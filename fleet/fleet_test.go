@@ -17,12 +17,13 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
+	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 const prefix = "/lockstep/"
 
-var keys = etcd.NewKeys(prefix)
+var keys = keyspace.Under(prefix)
 
 func newClient(t *testing.T, endpoints ...string) *etcd.Client {
 	t.Helper()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -15,6 +16,7 @@ import (
 // shows may lag; decisions of the leader are made from a snapshot of their own.
 type Follower struct {
 	client *etcd.Client
+	keys   keyspace.Keys
 	fleet  *event.Value[protocol.Fleet]
 
 	mu   sync.Mutex // mu guards seen, and that fleets are set in its order
@@ -31,7 +33,7 @@ type observed struct {
 // NewFollower returns a follower that has not observed anything: its fleet has
 // revision 0.
 func NewFollower(client *etcd.Client) *Follower {
-	return &Follower{client: client, fleet: event.New(protocol.Fleet{})}
+	return &Follower{client: client, keys: keyspace.Under(client.Prefix()), fleet: event.New(protocol.Fleet{})}
 }
 
 // Fleet follows the observed fleet. Its revision is that of the last change of
@@ -42,12 +44,12 @@ func (f *Follower) Fleet() *event.Value[protocol.Fleet] { return f.fleet }
 func (f *Follower) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return f.client.Follow(ctx, f.client.Keys.Nodes(), func(l etcd.Listing) {
+		return f.client.Follow(ctx, f.keys.Nodes(), func(l etcd.Listing) {
 			f.observe(func(o *observed) { o.nodes = l })
 		})
 	})
 	group.Go(func() error {
-		return f.client.Follow(ctx, f.client.Keys.Presences(), func(l etcd.Listing) {
+		return f.client.Follow(ctx, f.keys.Presences(), func(l etcd.Listing) {
 			f.observe(func(o *observed) { o.presences, o.presencesKnown = l, true })
 		})
 	})
@@ -59,6 +61,6 @@ func (f *Follower) observe(change func(*observed)) {
 	defer f.mu.Unlock()
 	change(&f.seen)
 	if f.seen.nodes.Revision != 0 && f.seen.presencesKnown {
-		f.fleet.Set(Decode(f.client.Keys, f.seen.nodes, f.seen.presences))
+		f.fleet.Set(Decode(f.keys, f.seen.nodes, f.seen.presences))
 	}
 }

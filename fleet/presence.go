@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -36,6 +37,7 @@ type Says struct {
 // its node ID (DESIGN 4.9).
 type Presence struct {
 	cfg   PresenceConfig
+	key   string
 	lease *event.Value[clientv3.LeaseID]
 	held  bool // this instance has had the key
 }
@@ -47,7 +49,7 @@ const (
 
 // NewPresence returns a presence that is not in etcd yet.
 func NewPresence(cfg PresenceConfig) *Presence {
-	return &Presence{cfg: cfg, lease: event.New(clientv3.NoLease)}
+	return &Presence{cfg: cfg, key: keyspace.Under(cfg.Client.Prefix()).Presence(cfg.Node), lease: event.New(clientv3.NoLease)}
 }
 
 // Lease follows the lease on which the presence stands; NoLease: it is not
@@ -100,7 +102,7 @@ func (p *Presence) hold(ctx context.Context, s *etcd.Session) error {
 	go func() {
 		defer close(watched)
 		// Its only end is that of follow.
-		_ = p.cfg.Client.Follow(follow, p.cfg.Client.Keys.Presence(p.cfg.Node), func(l etcd.Listing) { p.observe(l, foreign) })
+		_ = p.cfg.Client.Follow(follow, p.key, func(l etcd.Listing) { p.observe(l, foreign) })
 	}()
 	defer func() { cancel(); <-watched }()
 	defer p.lease.Set(clientv3.NoLease)
@@ -159,9 +161,8 @@ func wait(ctx context.Context, s *etcd.Session, a, b <-chan struct{}, c <-chan t
 // observe notes that the key is gone or of another instance, so that hold puts
 // it again, or finds the duplicate.
 func (p *Presence) observe(l etcd.Listing, foreign *event.Value[bool]) {
-	key := p.cfg.Client.Keys.Presence(p.cfg.Node)
 	for _, kv := range l.KVs {
-		if kv.Key == key && decodePresence(kv.Value).Instance == p.cfg.Instance {
+		if kv.Key == p.key && decodePresence(kv.Value).Instance == p.cfg.Instance {
 			return
 		}
 	}
@@ -172,8 +173,7 @@ func (p *Presence) observe(l etcd.Listing, foreign *event.Value[bool]) {
 // one on this machine that this one replaces.
 func (p *Presence) put(ctx context.Context, s *etcd.Session, says Says) error {
 	client := p.cfg.Client
-	key := client.Keys.Presence(p.cfg.Node)
-	resp, err := client.Get(ctx, key)
+	resp, err := client.Get(ctx, p.key)
 	if err != nil {
 		return err
 	}
@@ -190,8 +190,8 @@ func (p *Presence) put(ctx context.Context, s *etcd.Session, says Says) error {
 		Ready: says.Verdict.Ready, Reason: says.Verdict.Reason, Election: says.Election,
 	}, says.Since)
 	txn, err := client.Txn(ctx,
-		[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", mod)},
-		[]clientv3.Op{clientv3.OpPut(key, string(value), clientv3.WithLease(s.Lease()))}, nil)
+		[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(p.key), "=", mod)},
+		[]clientv3.Op{clientv3.OpPut(p.key, string(value), clientv3.WithLease(s.Lease()))}, nil)
 	switch {
 	case err != nil:
 		return fmt.Errorf("write presence: %w", err)

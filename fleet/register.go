@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -33,6 +34,7 @@ type RegistrarConfig struct {
 // makes (4.9). It alone writes it, but for the roles, which belong to people.
 type Registrar struct {
 	cfg          RegistrarConfig
+	keys         keyspace.Keys
 	registration *event.Value[protocol.Registration]
 	last         protocol.Record // the newest state of the record that was judged or written
 	lastAt       etcd.At         // when it was seen
@@ -51,6 +53,7 @@ const (
 func NewRegistrar(cfg RegistrarConfig) *Registrar {
 	return &Registrar{
 		cfg:          cfg,
+		keys:         keyspace.Under(cfg.Client.Prefix()),
 		registration: event.New(protocol.Registration{}),
 		clock:        newBootClock(),
 		last:         protocol.Record{Node: protocol.Node{Roles: protocol.Roles{Controller: true}}},
@@ -123,7 +126,7 @@ var (
 // it. The controller role is set only where the record is first created.
 func (r *Registrar) registerOnce(ctx context.Context) error {
 	local, client := r.cfg.Local.Get(), r.cfg.Client
-	resp, err := client.Get(ctx, client.Keys.Node(local.ID))
+	resp, err := client.Get(ctx, r.keys.Node(local.ID))
 	if err != nil {
 		return err
 	}
@@ -145,7 +148,7 @@ func (r *Registrar) write(ctx context.Context, roles protocol.Roles, revision in
 	if lease == clientv3.NoLease {
 		return errNoPresence
 	}
-	key, presence := r.cfg.Client.Keys.Node(local.ID), r.cfg.Client.Keys.Presence(local.ID)
+	key, presence := r.keys.Node(local.ID), r.keys.Presence(local.ID)
 	sent := r.clock.now()
 	rewinds := r.cfg.Client.Rewound().Get() // before the request: an answer of an older store counts as older
 	node := protocol.Node{

@@ -15,6 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const prefix = "/lockstep/"
 
-var keys = etcd.NewKeys(prefix)
+var keys = keyspace.Under(prefix)
 
 func rel(t *testing.T, s string) protocol.Release {
 	t.Helper()

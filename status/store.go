@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -28,12 +29,13 @@ type Observed struct {
 // Store reads, watches and writes the status key.
 type Store struct {
 	client   *etcd.Client
+	keys     keyspace.Keys
 	observed *event.Value[Observed]
 }
 
 // NewStore returns a store that has not observed anything.
 func NewStore(client *etcd.Client) *Store {
-	return &Store{client: client, observed: event.New(Observed{})}
+	return &Store{client: client, keys: keyspace.Under(client.Prefix()), observed: event.New(Observed{})}
 }
 
 // Observed follows the key as the watch sees it. It may lag.
@@ -41,7 +43,7 @@ func (s *Store) Observed() *event.Value[Observed] { return s.observed }
 
 // Run watches the key until ctx ends.
 func (s *Store) Run(ctx context.Context) error {
-	key := s.client.Keys.Status()
+	key := s.keys.Status()
 	return s.client.Follow(ctx, key, func(l etcd.Listing) {
 		out := Observed{View: Decode(nil), At: l.At}
 		for _, kv := range l.KVs {
@@ -56,7 +58,7 @@ func (s *Store) Run(ctx context.Context) error {
 // Get reads the status linearizably.
 func (s *Store) Get(ctx context.Context) (Observed, error) {
 	rewinds := s.client.Rewound().Get() // before the request: an answer of an older store counts as older
-	resp, err := s.client.Get(ctx, s.client.Keys.Status())
+	resp, err := s.client.Get(ctx, s.keys.Status())
 	if err != nil {
 		return Observed{}, err
 	}
@@ -88,7 +90,7 @@ func (s *Store) commit(ctx context.Context, leaderKey string, st protocol.Status
 	if err != nil {
 		return fmt.Errorf("write status: %w", err)
 	}
-	key := s.client.Keys.Status()
+	key := s.keys.Status()
 	conds := []clientv3.Cmp{
 		clientv3.Compare(clientv3.CreateRevision(leaderKey), "=", guard.Epoch),
 		clientv3.Compare(clientv3.ModRevision(key), "=", guard.StatusRevision),
@@ -96,7 +98,7 @@ func (s *Store) commit(ctx context.Context, leaderKey string, st protocol.Status
 	if guard.FleetRevision != 0 {
 		// Deletions do not show here, and need not: who is gone cannot block
 		// (FACTS 6.2).
-		conds = append(conds, clientv3.Compare(clientv3.ModRevision(s.client.Keys.Nodes()).WithPrefix(), "<", guard.FleetRevision+1))
+		conds = append(conds, clientv3.Compare(clientv3.ModRevision(s.keys.Nodes()).WithPrefix(), "<", guard.FleetRevision+1))
 	}
 	resp, err := s.client.Txn(ctx, conds, append([]clientv3.Op{clientv3.OpPut(key, string(value))}, more...), nil)
 	if err != nil {

@@ -21,13 +21,14 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/status"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var keys = etcd.NewKeys("/lockstep/")
+var keys = keyspace.Under("/lockstep/")
 
 // countingAPI is an API that refuses everything and counts the requests.
 type countingAPI struct {

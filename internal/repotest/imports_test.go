@@ -40,6 +40,7 @@ var levels = map[string]int{
 	// they are machinery. It replaces client-go's dynamic client.
 	"internal/kube": 3,
 
+	"keyspace":            2, // has the node IDs of protocol in its keys
 	"internal/lockstepv1": 2, // converts to and from the values of protocol
 	"internal/model":      2, // a world around protocol
 
@@ -139,7 +140,7 @@ var places = []place{
 	{"k8s.io/client-go/discovery", in()},
 	{"k8s.io/client-go/kubernetes", in()},
 	{"k8s.io/client-go", in("internal/kube", "reconcile", "reconcile/internal/preview", "internal/app")},
-	{"k8s.io/apimachinery", in(".", "internal/kube", "reconcile", "reconcile/bundle",
+	{"k8s.io/apimachinery", in(".", "etcd", "internal/kube", "reconcile", "reconcile/bundle",
 		"reconcile/internal/applyset", "reconcile/internal/ownership", "reconcile/internal/plan",
 		"reconcile/internal/exec", "reconcile/internal/drift", "reconcile/internal/preview")},
 	{"github.com/go-chi/chi", in("httpapi")},

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
@@ -128,4 +128,4 @@ func (t trio) first(ctx context.Context, what string, ok func(view) bool) (*node
 // prefixOf is the prefix of a case's keys.
 func prefixOf(name string) string { return "/bench-" + name + "/" }
 
-func keysOf(name string) etcd.Keys { return etcd.NewKeys(prefixOf(name)) }
+func keysOf(name string) keyspace.Keys { return keyspace.Under(prefixOf(name)) }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/status"
 	"github.com/lockstep-dev/lockstep/test/soak/judge"
@@ -41,7 +42,7 @@ const (
 type recorder struct {
 	began   time.Time
 	clients []*clientv3.Client // one for each member: a paused one must not hold up the others
-	keys    etcd.Keys
+	keys    keyspace.Keys
 
 	mu       sync.Mutex // mu guards what follows
 	history  judge.History
@@ -60,7 +61,7 @@ type seen struct {
 
 func newRecorder(endpoints []string, began time.Time) (*recorder, error) {
 	r := &recorder{
-		began: began, keys: etcd.NewKeys(prefix), next: 1,
+		began: began, keys: keyspace.Under(prefix), next: 1,
 		objects: map[string]seen{}, deleting: map[string]bool{}, changed: make(chan struct{}),
 	}
 	r.history.Bundles = judged()

@@ -12,8 +12,8 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3election/v3electionpb"
 
-	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+	"github.com/lockstep-dev/lockstep/keyspace"
 )
 
 const ownElection = "the own queue of election/campaign.go (docs/adr/0002)"
@@ -245,7 +245,7 @@ func TestCampaign_ofTheServerLeavesItsKey(t *testing.T) {
 // revision leads (etcd/keys.go, Leader).
 func TestElection_layout(t *testing.T) {
 	r := newRig(t)
-	keys := etcd.NewKeys("/lockstep/")
+	keys := keyspace.Under("/lockstep/")
 	session := r.session(r.raw)
 	e := concurrency.NewElection(session, strings.TrimSuffix(keys.Leaders(), "/"))
 	ours := keys.Leader(int64(session.Lease()))

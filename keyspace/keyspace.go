@@ -1,4 +1,7 @@
-package etcd
+// Package keyspace names Lockstep's keys in etcd (docs/protocol.md#keys). It does
+// not know their values: package fleet owns those of node records and presences,
+// package status that of the status, package election those of candidates.
+package keyspace
 
 import (
 	"fmt"
@@ -7,14 +10,13 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Keys is the layout of the keys under one prefix (DESIGN section 3). All stand
-// under it because one transaction spans node records and the status.
+// Keys are the keys of one cluster. All begin with the same prefix.
 type Keys struct {
 	prefix string
 }
 
-// NewKeys returns the layout under prefix; a missing slash at its end is added.
-func NewKeys(prefix string) Keys {
+// Under returns the keys under prefix. It adds a missing slash at the end.
+func Under(prefix string) Keys {
 	return Keys{prefix: strings.TrimSuffix(prefix, "/") + "/"}
 }
 
@@ -30,19 +32,20 @@ func (k Keys) Presences() string { return k.prefix + "presence/" }
 // Presence returns the key of a presence.
 func (k Keys) Presence(id protocol.NodeID) string { return k.Presences() + string(id) }
 
-// Status returns the one status key.
+// Status returns the key of the reconciler status. There is only one.
 func (k Keys) Status() string { return k.prefix + "kubernetes/reconciler/status" }
 
-// Leaders returns the prefix of the candidates' keys; the one with the lowest
-// create revision leads. They are laid out as an etcd concurrency.Election.
+// Leaders returns the prefix of the candidates' keys. The candidate whose key
+// has the lowest create revision leads. The layout is that of the etcd client's
+// concurrency.Election (docs/upstream.md#etcd-election-layout).
 func (k Keys) Leaders() string { return k.prefix + "kubernetes/reconciler/leader/" }
 
-// Leader returns the key of the candidate that holds the lease.
+// Leader returns the key of the candidate that holds a lease.
 func (k Keys) Leader(lease int64) string { return fmt.Sprintf("%s%x", k.Leaders(), lease) }
 
-// NodeOf returns the ID in a key of a node record or presence.
+// NodeOf returns the node ID in the key of a node record or a presence.
 func (k Keys) NodeOf(key string) protocol.NodeID {
-	if id, ok := strings.CutPrefix(key, k.Nodes()); ok {
+	if id, isRecord := strings.CutPrefix(key, k.Nodes()); isRecord {
 		return protocol.NodeID(id)
 	}
 	return protocol.NodeID(strings.TrimPrefix(key, k.Presences()))
