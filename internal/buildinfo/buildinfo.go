@@ -1,6 +1,6 @@
-// Package buildinfo owns the facts about how this program was built. They are
-// stamped by the linker (Dockerfile and Makefile), and otherwise taken from what
-// the Go tool recorded.
+// Package buildinfo owns the facts about how Lockstep was built, as a program of
+// its own or inside another one. The linker stamps them (Dockerfile and Makefile);
+// otherwise they are what the Go tool recorded.
 package buildinfo
 
 import (
@@ -42,7 +42,13 @@ func merge(stamped Info, build *debug.BuildInfo) Info {
 	}
 }
 
+// module is the one that this package is a part of.
+const module = "github.com/lockstep-dev/lockstep"
+
 func fromGo(build *debug.BuildInfo) Info {
+	if build.Main.Path != module {
+		return fromDependency(build)
+	}
 	out := Info{Version: cmp.Or(build.Main.Version, "(devel)")}
 	dirty := false
 	for _, s := range build.Settings {
@@ -59,4 +65,15 @@ func fromGo(build *debug.BuildInfo) Info {
 		out.Commit += "-dirty"
 	}
 	return out
+}
+
+// fromDependency is for a program that embeds a sidecar: its own version and
+// commit are not those of Lockstep.
+func fromDependency(build *debug.BuildInfo) Info {
+	for _, dep := range build.Deps {
+		if dep.Path == module && dep.Replace == nil {
+			return Info{Version: cmp.Or(dep.Version, "(devel)")}
+		}
+	}
+	return Info{Version: "(devel)"}
 }
