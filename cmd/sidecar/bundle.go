@@ -13,9 +13,9 @@ import (
 func (p program) bundleCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bundle",
-		Short: "Check a bundle, name its digest, and compare it with a cluster",
-		Long: `Check a bundle, name its digest, and compare it with a cluster. None of these
-commands writes anything. Without a DIR they are about the built-in bundle.`,
+		Short: "Validate a bundle, print its digest, and compare it with a cluster",
+		Long: `Validate a bundle, print its digest, and compare it with a cluster. These commands
+write nothing. Without DIR they use the built-in bundle.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -32,12 +32,12 @@ func (p program) bundleValidateCommand() *cobra.Command {
 	var from []string
 	cmd := &cobra.Command{
 		Use:   "validate [DIR]",
-		Short: "Say everything that is wrong with a bundle, and whether it can be rolled out",
-		Long: `Say everything that is wrong with a bundle, with file and line, and with --from
-also whether it can be rolled out node by node. Nothing is asked of etcd or of a
-cluster, so that it fits a pipeline that builds releases.
+		Short: "Print everything that is wrong with a bundle",
+		Long: `Print everything that is wrong with a bundle, with file and line. With --from, also
+check whether the bundle can be rolled out node by node from that release. No etcd
+and no cluster is needed, so this fits a pipeline that builds releases.
 
-Exit code 1: the bundle is wrong, or cannot be rolled out.`,
+Exit code 1: the bundle is invalid, or it cannot be rolled out.`,
 		Args: optionalDir,
 		RunE: func(_ *cobra.Command, args []string) error {
 			releases, err := parseReleases(from)
@@ -51,11 +51,12 @@ Exit code 1: the bundle is wrong, or cannot be rolled out.`,
 			return p.validated(b, releases)
 		},
 	}
-	cmd.Flags().StringSliceVar(&from, "from", from, "A `release` from which upgrades are supported: check that the bundle can be rolled out from there. May be given several times.")
+	cmd.Flags().StringSliceVar(&from, "from", from, "A `release` from which upgrades are supported: check that the bundle can be rolled out from it. Can be repeated.")
 	return cmd
 }
 
-// validated tells what a well bundle is, and judges its constraints.
+// validated prints what a valid bundle is, and checks whether its constraints allow
+// upgrades from these releases.
 func (p program) validated(b *bundle.Bundle, from []protocol.Release) error {
 	var deadlocks []error
 	for _, release := range from {
@@ -76,8 +77,8 @@ func (p program) validated(b *bundle.Bundle, from []protocol.Release) error {
 	return nil
 }
 
-// bundleProblems prints what is wrong with a bundle one by one, as compilers do,
-// so that editors and pipelines find the lines.
+// bundleProblems prints one line for each problem, as compilers do, so that editors
+// and pipelines find the place.
 func (p program) bundleProblems(dir string, err error) error {
 	load, ok := errors.AsType[*bundle.LoadError](err)
 	if !ok {
@@ -92,10 +93,10 @@ func (p program) bundleProblems(dir string, err error) error {
 func (p program) bundleDigestCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "digest [DIR]",
-		Short: "Print the digest of a bundle, as node records and /status show it",
-		Long: `Print the digest of a bundle, as node records and /status show it. It is over
-release, constraints and objects: how a manifest is written, and in which file it
-stands, does not count.`,
+		Short: "Print the digest of a bundle",
+		Long: `Print the digest of a bundle, as /status and node records contain it. The digest
+covers release, constraints and objects. It does not depend on how a manifest is
+formatted, or on which file contains it.`,
 		Args: optionalDir,
 		RunE: func(_ *cobra.Command, args []string) error {
 			b, err := bundle.Open(dirOf(args))
@@ -116,14 +117,14 @@ func dirOf(args []string) string {
 	return args[0]
 }
 
-// optionalDir allows one argument, the folder of a bundle.
+// optionalDir allows one argument: the directory of a bundle.
 func optionalDir(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) > 1:
-		return usagef("want one DIR, the folder of a bundle, or none; see %s --help", cmd.CommandPath())
+		return usagef("expected at most one DIR, the directory of a bundle; see %s --help", cmd.CommandPath())
 	case len(args) == 1 && args[0] == "":
-		// What a script leaves empty is a mistake, not the built-in bundle.
-		return usagef("the DIR is empty; leave it out for the built-in bundle")
+		// An empty variable in a script is a mistake, not the built-in bundle.
+		return usagef("DIR is empty; omit it for the built-in bundle")
 	}
 	return nil
 }
@@ -140,7 +141,7 @@ func parseReleases(words []string) ([]protocol.Release, error) {
 	return out, nil
 }
 
-// count reads "1 object" or "2 objects".
+// count returns "1 object" or "2 objects".
 func count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

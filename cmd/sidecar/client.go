@@ -21,18 +21,18 @@ import (
 	"github.com/lockstep-dev/lockstep/httpapi"
 )
 
-// serverFlags say which sidecar a command asks, and how.
+// serverFlags say which sidecar a command sends its requests to, and how.
 type serverFlags struct{ url, caFile, certFile, keyFile string }
 
 func (f *serverFlags) bind(flags *pflag.FlagSet) {
 	f.url = "http://127.0.0.1:8086"
-	flags.StringVar(&f.url, "server", f.url, "`URL` of the sidecar to ask.")
-	flags.StringVar(&f.caFile, "certificate-authority", f.caFile, "PEM `file` with the authority of the sidecar's certificate. If empty, the system's.")
-	flags.StringVar(&f.certFile, "client-certificate", f.certFile, "PEM `file` with the certificate to show, where the sidecar has --client-ca-file.")
+	flags.StringVar(&f.url, "server", f.url, "`URL` of the sidecar.")
+	flags.StringVar(&f.caFile, "certificate-authority", f.caFile, "PEM `file` with the authorities of the sidecar's certificate. If empty, those of the system.")
+	flags.StringVar(&f.certFile, "client-certificate", f.certFile, "PEM `file` with the client certificate, for a sidecar with --client-ca-file.")
 	flags.StringVar(&f.keyFile, "client-key", f.keyFile, "PEM `file` with the key of --client-certificate.")
 }
 
-// client asks one sidecar.
+// client sends requests to one sidecar.
 type client struct {
 	base string
 	http *http.Client
@@ -40,9 +40,9 @@ type client struct {
 
 const (
 	requestTimeout = 10 * time.Second
-	// streamIdle is three of the server's signs of life.
+	// streamIdle is three intervals of the server's keep-alive comments.
 	streamIdle = 45 * time.Second
-	// reconnectPause is between two attempts to reach a sidecar that is away.
+	// reconnectPause is the pause between two attempts to reach a sidecar.
 	reconnectPause = time.Second
 	// maxEvent bounds one event of a stream: a fleet of thousands fits.
 	maxEvent = 16 << 20
@@ -51,7 +51,7 @@ const (
 func (f *serverFlags) client() (*client, error) {
 	u, err := url.Parse(f.url)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, usagef("--server: %q: want http://HOST:PORT or https://HOST:PORT", f.url)
+		return nil, usagef("--server: %q: must be http://HOST:PORT or https://HOST:PORT", f.url)
 	}
 	config, err := f.tlsConfig()
 	if err != nil {
@@ -70,7 +70,7 @@ func (f *serverFlags) client() (*client, error) {
 func (f *serverFlags) tlsConfig() (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if (f.certFile == "") != (f.keyFile == "") {
-		return nil, usagef("--client-certificate and --client-key go together")
+		return nil, usagef("--client-certificate and --client-key must be set together")
 	}
 	if f.certFile != "" {
 		cert, err := tls.LoadX509KeyPair(f.certFile, f.keyFile)
@@ -86,13 +86,13 @@ func (f *serverFlags) tlsConfig() (*tls.Config, error) {
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("certificate authority %q: no certificate in it", f.caFile)
+			return nil, fmt.Errorf("certificate authority %q contains no certificate", f.caFile)
 		}
 	}
 	return config, nil
 }
 
-// answerError is an answer that asking again will not change.
+// answerError is an answer with another status code than 200.
 type answerError struct {
 	url    string
 	status string
@@ -106,16 +106,16 @@ func (e *answerError) Error() string {
 	return fmt.Sprintf("%s answered %s: %s", e.url, e.status, e.detail)
 }
 
-// get asks for path and returns the answer if it is 200.
+// get requests path and returns the answer if its code is 200.
 func (c *client) get(ctx context.Context, path, accept string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
 	if err != nil {
-		return nil, fmt.Errorf("ask %s: %w", c.base, err)
+		return nil, fmt.Errorf("request to %s: %w", c.base, err)
 	}
 	req.Header.Set("Accept", accept)
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("ask the sidecar: %w", err)
+		return nil, fmt.Errorf("request to the sidecar: %w", err)
 	}
 	if resp.StatusCode == http.StatusOK {
 		return resp, nil
@@ -123,15 +123,15 @@ func (c *client) get(ctx context.Context, path, accept string) (*http.Response, 
 	defer closeBody(resp)
 	var p httpapi.Problem
 	if json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&p) != nil {
-		p.Detail = "" // not a sidecar, or a proxy before it
+		p.Detail = "" // not from a sidecar, but from a proxy for example
 	}
 	return nil, &answerError{url: c.base + path, status: resp.Status, detail: p.Detail}
 }
 
-// closeBody ends with an answer; what is left of it is of no interest.
+// closeBody closes an answer whose rest is of no interest.
 func closeBody(resp *http.Response) { _ = resp.Body.Close() }
 
-// answer is a report, and the JSON it came in.
+// answer is a report and the JSON that it was decoded from.
 type answer struct {
 	raw    []byte
 	report httpapi.Report
@@ -145,7 +145,7 @@ func decode(raw []byte) (answer, error) {
 	return out, nil
 }
 
-// status asks once.
+// status requests the status once.
 func (c *client) status(ctx context.Context) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -161,17 +161,17 @@ func (c *client) status(ctx context.Context) (answer, error) {
 	return decode(raw)
 }
 
-// follower is told what a followed sidecar says.
+// follower receives what the stream of a sidecar contains.
 type follower struct {
 	// each gets every answer, and reports whether that was enough.
 	each func(answer) (enough bool, err error)
-	// lost gets each reason why the sidecar could not be followed for a while.
+	// lost gets the reason each time the stream breaks.
 	lost func(error)
 }
 
-// follow streams the status until the follower has enough, ctx ends (nil too:
-// the caller knows its ctx), or an answer says that asking again is of no use. A
-// sidecar that is away, or answers 5xx, is asked again.
+// follow streams the status until the follower has enough or ctx ends (nil too:
+// the caller knows its ctx). It connects again if the sidecar is unreachable or
+// answers 5xx; any other error code ends it.
 func (c *client) follow(ctx context.Context, f follower) error {
 	for {
 		enough, err := c.stream(ctx, f)
@@ -193,7 +193,7 @@ func (c *client) follow(ctx context.Context, f follower) error {
 	}
 }
 
-// stream follows one connection. It ends without an error only where that was
+// stream reads one connection. It returns no error only if the follower has had
 // enough.
 func (c *client) stream(ctx context.Context, f follower) (enough bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -222,7 +222,7 @@ func (c *client) stream(ctx context.Context, f follower) (enough bool, err error
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return false, fmt.Errorf("follow status: %w", err)
+		return false, fmt.Errorf("watch status: %w", err)
 	}
-	return false, errors.New("follow status: the sidecar ended the stream")
+	return false, errors.New("watch status: the sidecar closed the stream")
 }

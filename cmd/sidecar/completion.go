@@ -21,7 +21,7 @@ func (p program) completionCommand() *cobra.Command {
 		ValidArgs: shells,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("want one shell: %s", strings.Join(shells, ", "))
+				return usagef("expected one shell: %s", strings.Join(shells, ", "))
 			}
 			return nil
 		},
@@ -46,5 +46,5 @@ func (p program) printCompletion(root *cobra.Command, shell string) error {
 	case "powershell":
 		return root.GenPowerShellCompletionWithDesc(p.stdout)
 	}
-	return usagef("shell %q: want one of bash, zsh, fish, powershell", shell)
+	return usagef("shell %q: must be one of bash, zsh, fish, powershell", shell)
 }

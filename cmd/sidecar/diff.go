@@ -23,10 +23,10 @@ const (
 	exitTrouble = 2
 )
 
-// bindLook gives cmd the flags that say which cluster is looked at.
-func bindLook(flags *pflag.FlagSet, opts *app.InspectorConfig, kubeconfig string) {
+// bindInspector adds the flags that say which cluster to compare with.
+func bindInspector(flags *pflag.FlagSet, opts *app.InspectorConfig, kubeconfig string) {
 	flags.StringVar(&opts.Kubeconfig, "kubeconfig", opts.Kubeconfig, kubeconfig)
-	flags.BoolVar(&opts.AllowMassPrune, "allow-mass-prune", opts.AllowMassPrune, "Say that the sidecars run with this flag, so that nothing holds large removals.")
+	flags.BoolVar(&opts.AllowMassPrune, "allow-mass-prune", opts.AllowMassPrune, "Set this if the sidecars run with it: large removals are not held.")
 }
 
 func (p program) bundleDiffCommand() *cobra.Command {
@@ -34,19 +34,19 @@ func (p program) bundleDiffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff [DIR]",
 		Short: "Show what a bundle would change in a cluster",
-		Long: `Show what a bundle would change in a cluster: a unified diff for each object, as
-the API server itself tells it in a dry run. Nothing is written. The contents of
-Secrets are not shown.
+		Long: `Show what a bundle would change in a cluster: a unified diff for each object, from
+dry runs of the API server. Nothing is written. The contents of Secrets are not
+shown.
 
-It asks the API server, not etcd: who has to be upgraded before, and when removals
-fall due, is told by sidecar plan.
+This command does not read etcd. Use "sidecar plan" to see which nodes have to be
+upgraded first, and when objects are removed.
 
-Exit code 0: nothing differs. 1: something does. 2: an object fails, the API is
-out of reach, or the bundle is wrong.`,
+Exit codes: 0 nothing differs, 1 something differs, 2 an object fails, the API
+server is unreachable, or the bundle is invalid.`,
 		Args: optionalDir,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if opts.Kubeconfig == "" {
-				return usagef("--kubeconfig: want a file; any apiserver of the cluster will do")
+				return usagef("--kubeconfig: required: a kubeconfig file for any kube-apiserver of the cluster")
 			}
 			err := p.diffBundle(cmd, opts, dirOf(args))
 			if code, own := errors.AsType[exitError](err); err == nil || own && code.code == exitDiffers {
@@ -55,7 +55,7 @@ out of reach, or the bundle is wrong.`,
 			return exitError{code: exitTrouble, err: err}
 		},
 	}
-	bindLook(cmd.Flags(), &opts, "Kubeconfig `file` of the cluster. Any of its kube-apiservers will do. Required.")
+	bindInspector(cmd.Flags(), &opts, "Kubeconfig `file` for any kube-apiserver of the cluster. Required.")
 	return cmd
 }
 
@@ -74,7 +74,7 @@ func (p program) diffBundle(cmd *cobra.Command, opts app.InspectorConfig, dir st
 	return printDiff(p.stdout, preview)
 }
 
-// printDiff prints what differs, and returns what does as an error.
+// printDiff prints what differs. Its error says whether something did.
 func printDiff(w io.Writer, preview report.Preview) error {
 	var failures []error
 	differs, held := false, 0
@@ -100,7 +100,7 @@ func printDiff(w io.Writer, preview report.Preview) error {
 		}
 	}
 	if held > 0 {
-		fmt.Fprintf(w, "# not removed, though the bundle lacks it: %s; %s\n", count(held, "object"), clean(preview.PruneHeld))
+		fmt.Fprintf(w, "# %s not removed, though missing from the bundle: %s\n", count(held, "object"), clean(preview.PruneHeld))
 	}
 	switch {
 	case len(failures) > 0:
@@ -111,8 +111,8 @@ func printDiff(w io.Writer, preview report.Preview) error {
 	return nil
 }
 
-// unified is the diff of one object, after a remark. What precedes "diff" in it is
-// passed over by programs that read diffs.
+// unified returns the diff of one object, after a remark. Programs that read diffs
+// skip the lines before "diff".
 func unified(o report.Previewed, remark string) ([]byte, error) {
 	live, err := text(o.Live)
 	if err != nil {
@@ -131,21 +131,21 @@ func unified(o report.Previewed, remark string) ([]byte, error) {
 		}
 	}
 	fmt.Fprintf(&out, "diff -u %s %s\n", was, is)
-	// The library's own first line lacks the -u.
+	// The library's first line is without the -u.
 	_, body, _ := bytes.Cut(diff.Diff(was, live, is, wanted), []byte("\n"))
 	out.Write(body)
 	return out.Bytes(), nil
 }
 
-// remarkOn says what a diff alone does not.
+// remarkOn returns what the diff itself cannot show.
 func remarkOn(a report.Action, preview report.Preview) string {
 	switch {
 	case a == report.ActionRecreate:
-		return "is deleted and created again: a field cannot be changed"
+		return "to be deleted and created again: an immutable field changes"
 	case a == report.ActionPrune && preview.PruneImmediately:
-		return "is removed as soon as all else is in place"
+		return "to be removed as soon as all other objects are in place"
 	case a == report.ActionPrune:
-		return "is removed when no controller of an older release is registered any more"
+		return "to be removed when no node of an older release is registered any more"
 	}
 	return ""
 }

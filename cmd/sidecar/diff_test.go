@@ -158,7 +158,7 @@ diff -u live/X/new bundle/X/new
 @@ -0,0 +1,2 @@
 +kind: X
 +value: "1"
-# is deleted and created again: a field cannot be changed
+# to be deleted and created again: an immutable field changes
 diff -u live/X/again bundle/X/again
 --- live/X/again
 +++ bundle/X/again
@@ -166,7 +166,7 @@ diff -u live/X/again bundle/X/again
  kind: X
 -value: "1"
 +value: "2"
-# not removed, though the bundle lacks it: 1 object; the brake [2J is on
+# 1 object not removed, though missing from the bundle: the brake [2J is on
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The exit codes (DESIGN 8).
+// The exit codes. README and operators' scripts rely on them.
 const (
 	exitOK       = 0
 	exitFailed   = 1
@@ -28,7 +28,7 @@ func usagef(format string, args ...any) error {
 // exitError ends the program with a code of its own.
 type exitError struct {
 	code int
-	err  error // nil: what there was to say stands on stdout
+	err  error // nil: stdout has everything that there is to say
 }
 
 func (e exitError) Error() string {
@@ -39,7 +39,7 @@ func (e exitError) Error() string {
 }
 func (e exitError) Unwrap() error { return e.err }
 
-// errNotReady is the end of a wait that ran out of time.
+// errNotReady is returned by a wait that timed out.
 var errNotReady = errors.New("not ready in time")
 
 // printError prints err, one line for each of several that were joined, and returns

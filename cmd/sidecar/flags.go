@@ -15,14 +15,14 @@ import (
 	"github.com/lockstep-dev/lockstep/httpapi"
 )
 
-// section is a group of flags as --help shows it.
+// section is a group of flags in --help.
 type section struct {
 	title string
 	flags *pflag.FlagSet
 }
 
-// runSections binds every flag of `sidecar run` to opts and logging, whose
-// present values are the defaults.
+// runSections binds every flag of `sidecar run` to opts and logging. Their values
+// are the defaults.
 func runSections(opts *lockstep.Options, logging *logOptions) []section {
 	return []section{
 		nodeFlags(opts), etcdFlags(opts), kubernetesFlags(opts), reconciliationFlags(opts),
@@ -38,25 +38,25 @@ func newSection(title string) section {
 
 func nodeFlags(o *lockstep.Options) section {
 	s := newSection("Node")
-	s.flags.StringVar(&o.NodeID, "node-id", o.NodeID, "`ID` of this node in the fleet, a DNS subdomain. If empty, the host name. Two sidecars must never share one.")
-	s.flags.StringVar(&o.AdvertiseURL, "advertise-url", o.AdvertiseURL, "`URL` at which other machines reach this sidecar, shown in /status. If empty, derived from --listen.")
+	s.flags.StringVar(&o.NodeID, "node-id", o.NodeID, "`ID` of this node in the fleet, a DNS subdomain. If empty, the host name. Two sidecars must never have the same ID.")
+	s.flags.StringVar(&o.AdvertiseURL, "advertise-url", o.AdvertiseURL, "`URL` at which other machines reach this sidecar. It is shown in /status. If empty, derived from --listen.")
 	return s
 }
 
 func etcdFlags(o *lockstep.Options) section {
 	s := newSection("Etcd")
-	s.flags.StringSliceVar(&o.EtcdServers, "etcd-servers", o.EtcdServers, "List of etcd servers to connect with (scheme://host:port), comma separated.")
-	s.flags.StringVar(&o.EtcdCAFile, "etcd-cafile", o.EtcdCAFile, "PEM `file` with the certificate authority of the etcd servers. If empty, the system's.")
-	s.flags.StringVar(&o.EtcdCertFile, "etcd-certfile", o.EtcdCertFile, "PEM `file` with the client certificate for etcd. Needs --etcd-keyfile.")
+	s.flags.StringSliceVar(&o.EtcdServers, "etcd-servers", o.EtcdServers, "List of etcd servers to connect to (scheme://host:port), comma separated.")
+	s.flags.StringVar(&o.EtcdCAFile, "etcd-cafile", o.EtcdCAFile, "PEM `file` with the certificate authorities of the etcd servers. If empty, those of the system.")
+	s.flags.StringVar(&o.EtcdCertFile, "etcd-certfile", o.EtcdCertFile, "PEM `file` with the client certificate for etcd. Requires --etcd-keyfile.")
 	s.flags.StringVar(&o.EtcdKeyFile, "etcd-keyfile", o.EtcdKeyFile, "PEM `file` with the key of --etcd-certfile.")
-	s.flags.StringVar(&o.EtcdPrefix, "etcd-prefix", o.EtcdPrefix, "The `prefix` of all keys in etcd. All sidecars of one control plane have the same, and nobody else has it.")
+	s.flags.StringVar(&o.EtcdPrefix, "etcd-prefix", o.EtcdPrefix, "The `prefix` of all keys in etcd. It must be the same for all sidecars of a control plane, and no other program may write below it.")
 	return s
 }
 
 func kubernetesFlags(o *lockstep.Options) section {
 	s := newSection("Kubernetes")
-	s.flags.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Kubeconfig `file` that leads to this node's own kube-apiserver, never to a load balancer. Required.")
-	s.flags.BoolVar(&o.APIServerReadyz, "apiserver-readyz", o.APIServerReadyz, "Make /readyz of this node's kube-apiserver a check of the sidecar's /readyz, so that a load balancer needs one URL.")
+	s.flags.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Kubeconfig `file` for this node's kube-apiserver, never for a load balancer. Required.")
+	s.flags.BoolVar(&o.APIServerReadyz, "apiserver-readyz", o.APIServerReadyz, "Add /readyz of this node's kube-apiserver to the checks of the sidecar's /readyz, so that a load balancer needs only one URL.")
 	return s
 }
 
@@ -64,38 +64,38 @@ func reconciliationFlags(o *lockstep.Options) section {
 	s := newSection("Reconciliation")
 	s.flags.StringVar(&o.Bundle, "bundle", o.Bundle, "The `directory` with bundle.yaml and the manifests of this release. If empty, the built-in bundle.")
 	s.flags.DurationVar(&o.ResyncInterval, "resync-interval", o.ResyncInterval, "Time between two full passes over all objects.")
-	s.flags.IntVar(&o.ApplyConcurrency, "apply-concurrency", o.ApplyConcurrency, "The `number` of requests to the kube-apiserver at once.")
-	s.flags.BoolVar(&o.AllowMassPrune, "allow-mass-prune", o.AllowMassPrune, "Allow a bundle to drop more than half of the objects of a set larger than ten.")
+	s.flags.IntVar(&o.ApplyConcurrency, "apply-concurrency", o.ApplyConcurrency, "Maximum `number` of concurrent requests to the kube-apiserver.")
+	s.flags.BoolVar(&o.AllowMassPrune, "allow-mass-prune", o.AllowMassPrune, "Allow the leader to delete more than half of the objects of a set larger than ten, because a new bundle no longer has them.")
 	return s
 }
 
 func electionFlags(o *lockstep.Options) section {
 	s := newSection("Election")
-	s.flags.DurationVar(&o.LeaseTTL, "lease-ttl", o.LeaseTTL, "Lifetime of this sidecar's lease in etcd, in whole seconds, at least 3s: how long a dead leader holds the others up.")
-	s.flags.DurationVar(&o.LeaderYieldAfter, "leader-yield-after", o.LeaderYieldAfter, "How long a leader bears that its own kube-apiserver is out of reach before another may lead.")
-	s.flags.DurationVar(&o.ExpireDeadNodes, "expire-dead-nodes", o.ExpireDeadNodes, "How long this node may be gone before leaders no longer wait for it. It closes its gate when etcd is out of reach for half of that, so it should share its etcd with the kube-apiserver. More than four times --lease-ttl. 0: leaders wait until the node is removed.")
+	s.flags.DurationVar(&o.LeaseTTL, "lease-ttl", o.LeaseTTL, "Lifetime of this sidecar's lease in etcd, in whole seconds, at least 3s. After a leader dies, no other node leads for about this long.")
+	s.flags.DurationVar(&o.LeaderYieldAfter, "leader-yield-after", o.LeaderYieldAfter, "How long a leader may fail to reach its kube-apiserver before another node may lead.")
+	s.flags.DurationVar(&o.ExpireDeadNodes, "expire-dead-nodes", o.ExpireDeadNodes, "How long this node may be unreachable before leaders no longer wait for it. More than four times --lease-ttl. The node closes its gate when it has not reached etcd for half of this time, so it should use the same etcd as its kube-apiserver. 0: leaders wait until the node is removed.")
 	return s
 }
 
 func servingFlags(o *lockstep.Options) section {
 	s := newSection("Serving")
-	s.flags.StringVar(&o.Listen, "listen", o.Listen, "The `address` (host:port) of the HTTP API: health, status, metrics. Port 0 takes a free one.")
-	s.flags.BoolVar(&o.InsecureListen, "insecure-listen", o.InsecureListen, "Allow --listen to be reachable from other machines without TLS.")
-	s.flags.StringVar(&o.TLSCertFile, "tls-cert-file", o.TLSCertFile, "PEM `file` with the serving certificate. It is read again when it changes. If empty, plain HTTP.")
+	s.flags.StringVar(&o.Listen, "listen", o.Listen, "The `address` (host:port) of the HTTP API: health, status, metrics. Port 0: any free port.")
+	s.flags.BoolVar(&o.InsecureListen, "insecure-listen", o.InsecureListen, "Allow other machines to reach --listen without TLS.")
+	s.flags.StringVar(&o.TLSCertFile, "tls-cert-file", o.TLSCertFile, "PEM `file` with the serving certificate. It is reloaded when it changes. If empty, plain HTTP.")
 	s.flags.StringVar(&o.TLSKeyFile, "tls-private-key-file", o.TLSKeyFile, "PEM `file` with the key of --tls-cert-file.")
-	s.flags.StringVar(&o.ClientCAFile, "client-ca-file", o.ClientCAFile, "PEM `file` with the authorities of client certificates. If set, all but the health endpoints ask for one.")
-	s.flags.DurationVar(&o.ShutdownDelay, "shutdown-delay", o.ShutdownDelay, "Time between a failing /readyz and the exit, for load balancers to notice. 0 exits as soon as leadership is given up.")
+	s.flags.StringVar(&o.ClientCAFile, "client-ca-file", o.ClientCAFile, "PEM `file` with the authorities of client certificates. If set, all endpoints except the health checks require one.")
+	s.flags.DurationVar(&o.ShutdownDelay, "shutdown-delay", o.ShutdownDelay, "Time between a failing /readyz and the exit, so that load balancers notice. 0: exit as soon as the node no longer leads.")
 	return s
 }
 
 func loggingFlags(l *logOptions) section {
 	s := newSection("Logging")
-	s.flags.Var(&l.level, "log-level", "Least severe messages to log: "+l.level.options()+".")
-	s.flags.Var(&l.format, "log-format", "Form of the log on stderr: "+l.format.options()+".")
+	s.flags.Var(&l.level, "log-level", "Minimum severity of log messages: "+l.level.options()+".")
+	s.flags.Var(&l.format, "log-format", "Format of the log on stderr: "+l.format.options()+".")
 	return s
 }
 
-// choice is a flag value out of a few words.
+// choice is a flag that has one of a few values.
 type choice struct {
 	value string
 	of    []string
@@ -107,7 +107,7 @@ func (c *choice) options() string { return strings.Join(c.of, ", ") }
 
 func (c *choice) Set(s string) error {
 	if !slices.Contains(c.of, s) {
-		return fmt.Errorf("want one of %s", c.options())
+		return fmt.Errorf("must be one of %s", c.options())
 	}
 	c.value = s
 	return nil
@@ -117,7 +117,7 @@ func (c *choice) complete(*cobra.Command, []string, string) ([]string, cobra.She
 	return c.of, cobra.ShellCompDirectiveNoFileComp
 }
 
-// useSections gives cmd the flags, and a help that shows them by section.
+// useSections adds the flags to cmd, and a help that shows them by section.
 func useSections(cmd *cobra.Command, sections []section) {
 	for _, s := range sections {
 		cmd.Flags().AddFlagSet(s.flags)
@@ -130,17 +130,17 @@ func useSections(cmd *cobra.Command, sections []section) {
 			fmt.Fprintf(w, "\n%s flags:\n\n%s", s.title, s.flags.FlagUsagesWrapped(width))
 		}
 		fmt.Fprintf(w, "\nGlobal flags:\n\n  -h, --help   help for %s\n", cmd.Name())
-		fmt.Fprint(w, "\nEach flag has an environment variable, like LOCKSTEP_ETCD_SERVERS for --etcd-servers.\nThe flag wins.\n")
+		fmt.Fprint(w, "\nEach flag can be set by an environment variable: LOCKSTEP_ETCD_SERVERS sets\n--etcd-servers. The flag takes precedence.\n")
 		return nil
 	}
 	cmd.SetUsageFunc(usage)
 	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s\n\n", cmd.Long)
-		_ = usage(cmd) // it cannot fail but by a closed stdout
+		_ = usage(cmd) // fails only if stdout is closed
 	})
 }
 
-// inForce lists all flags with their values, for /flagz, without passwords.
+// inForce returns all flags with their values, for /flagz, without passwords.
 func inForce(sections []section) []httpapi.Flag {
 	var out []httpapi.Flag
 	for _, s := range sections {

@@ -1,5 +1,5 @@
 // Command sidecar is Lockstep: it runs next to a kube-apiserver, takes part in
-// the election of the reconciler, and gates the apiserver by its /readyz. This
+// the election of the reconciler, and gates the apiserver with its /readyz. This
 // package translates: flags and environment to lockstep.Options, answers of a running
 // sidecar to text, errors to exit codes.
 package main
@@ -31,18 +31,18 @@ func runSidecar(ctx context.Context, opts lockstep.Options, log *slog.Logger) er
 	return sidecar.Run(ctx)
 }
 
-// program is what the commands have from outside.
+// program is what the commands use of the outside world.
 type program struct {
 	stdout, stderr io.Writer
 	lookupEnv      func(string) (string, bool)
 	now            func() time.Time
-	// run is the sidecar itself.
+	// run runs a sidecar.
 	run func(ctx context.Context, opts lockstep.Options, log *slog.Logger) error
 }
 
 // main runs the command that args name and returns the exit code.
 func (p program) main(ctx context.Context, args []string) int {
 	root := p.root()
-	root.SetArgs(append([]string{}, args...)) // nil would mean those of the process
+	root.SetArgs(append([]string{}, args...)) // nil would mean the arguments of the process
 	return printError(p.stderr, root.ExecuteContext(ctx))
 }

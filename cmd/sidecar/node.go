@@ -22,9 +22,9 @@ import (
 func (p program) nodeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "node",
-		Short: "List, remove and change the node records in etcd",
-		Long: `List, remove and change the node records in etcd. These commands talk to etcd
-themselves, so that they work also where no sidecar runs.`,
+		Short: "List, remove and change node records in etcd",
+		Long: `List, remove and change node records in etcd. These commands connect to etcd
+directly: no sidecar has to run.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -37,7 +37,7 @@ themselves, so that they work also where no sidecar runs.`,
 	return cmd
 }
 
-// withEtcd makes cmd take the flags of etcd, and run do with a client.
+// withEtcd adds the flags of etcd to cmd, and makes it run do with a client.
 func withEtcd(cmd *cobra.Command, do func(context.Context, *etcd.Client, []string) error) *cobra.Command {
 	opts := lockstep.Defaults()
 	section := etcdFlags(&opts)
@@ -52,7 +52,7 @@ func withEtcd(cmd *cobra.Command, do func(context.Context, *etcd.Client, []strin
 		}
 		err = do(cmd.Context(), client, args)
 		if err != nil && !client.Contact().Get().Connected && slices.Equal(opts.EtcdServers, lockstep.Defaults().EtcdServers) {
-			err = fmt.Errorf("%w; if etcd is elsewhere, say so by --etcd-servers or LOCKSTEP_ETCD_SERVERS", err)
+			err = fmt.Errorf("%w; if etcd is at another address, set --etcd-servers or LOCKSTEP_ETCD_SERVERS", err)
 		}
 		return errors.Join(err, client.Close())
 	}
@@ -63,7 +63,7 @@ func (p program) nodeListCommand() *cobra.Command {
 	output := choice{value: "table", of: []string{"table", "json", "yaml"}}
 	cmd := withEtcd(&cobra.Command{
 		Use:   "list",
-		Short: "List the node records, and who is alive",
+		Short: "List the node records, and which nodes are alive",
 		Args:  noArgs,
 	}, func(ctx context.Context, client *etcd.Client, _ []string) error {
 		f, err := fleet.List(ctx, client)
@@ -72,7 +72,7 @@ func (p program) nodeListCommand() *cobra.Command {
 		}
 		return printNodes(p.stdout, f, output.value)
 	})
-	cmd.Flags().VarP(&output, "output", "o", "Form: "+output.options()+".")
+	cmd.Flags().VarP(&output, "output", "o", "Output format: "+output.options()+".")
 	complete(cmd, "output", &output)
 	return cmd
 }
@@ -145,17 +145,19 @@ func (p program) nodeRemoveCommand() *cobra.Command {
 	confirmed := false
 	cmd := withEtcd(&cobra.Command{
 		Use:   "remove ID",
-		Short: "Remove the record of a node that has stopped for good, so that it blocks nobody",
-		Long: `Remove the record of a node that has stopped for good, so that it blocks nobody.
+		Short: "Remove the record of a node that has stopped for good",
+		Long: `Remove the record of a node that has stopped for good. The leader no longer waits
+for that node.
 
-Nothing is removed while the node's sidecar is alive. That it is not does not
-prove that the node is down: it may be cut off from etcd, and its apiserver may
-still serve. If it serves objects that it does not understand, the cluster takes
-harm. So make sure that the node is off, and say so with --confirm-stopped.`,
+The record is not removed while the node's sidecar is alive. A sidecar that is not
+alive does not prove that the node is down: the node may only be disconnected from
+etcd, and its kube-apiserver may still serve. If it serves objects of a release
+that it is not compatible with, they can be damaged. Make sure that the node is
+off, and confirm it with --confirm-stopped.`,
 		Args: oneArg("ID"),
 	}, func(ctx context.Context, client *etcd.Client, args []string) error {
 		if !confirmed {
-			return usagef("make sure that node %q is off (its apiserver too), then say --confirm-stopped; see sidecar node remove --help", args[0])
+			return usagef("make sure that node %q is off, with its kube-apiserver, then add --confirm-stopped; see sidecar node remove --help", args[0])
 		}
 		if err := fleet.Remove(ctx, client, protocol.NodeID(args[0])); err != nil {
 			return err
@@ -163,12 +165,12 @@ harm. So make sure that the node is off, and say so with --confirm-stopped.`,
 		fmt.Fprintf(p.stdout, "node %s removed\n", args[0])
 		return nil
 	})
-	cmd.Flags().BoolVar(&confirmed, "confirm-stopped", false, "Say that the node is off, its apiserver too.")
+	cmd.Flags().BoolVar(&confirmed, "confirm-stopped", false, "Confirm that the node is off, with its kube-apiserver.")
 	return cmd
 }
 
-// roleNone stands for no role at all, so that nobody takes all away by leaving a
-// word out.
+// roleNone is the word for no roles at all: a missing word must not take away all
+// roles.
 const roleNone = "none"
 
 func (p program) nodeSetRolesCommand() *cobra.Command {
@@ -178,7 +180,7 @@ func (p program) nodeSetRolesCommand() *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 	}, func(ctx context.Context, client *etcd.Client, args []string) error {
 		if len(args) < 2 {
-			return usagef("want a node ID and its roles, like: sidecar node set-roles a %s", protocol.RoleController)
+			return usagef("expected a node ID and its roles, like: sidecar node set-roles a %s", protocol.RoleController)
 		}
 		roles, err := parseRoles(strings.Split(strings.Join(args[1:], ","), ","))
 		if err != nil {
@@ -187,7 +189,7 @@ func (p program) nodeSetRolesCommand() *cobra.Command {
 		if err := fleet.SetRoles(ctx, client, protocol.NodeID(args[0]), roles); err != nil {
 			return err
 		}
-		fmt.Fprintf(p.stdout, "node %s now has: %s\n", args[0], cmp.Or(strings.Join(roles.Names(), ", "), "no roles"))
+		fmt.Fprintf(p.stdout, "node %s now has the roles: %s\n", args[0], cmp.Or(strings.Join(roles.Names(), ", "), roleNone))
 		return nil
 	})
 }
@@ -203,11 +205,11 @@ func parseRoles(names []string) (protocol.Roles, error) {
 	return roles, nil
 }
 
-// oneArg asks for exactly one argument.
+// oneArg requires exactly one argument.
 func oneArg(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
-			return usagef("want one %s; see %s --help", name, cmd.CommandPath())
+			return usagef("expected one %s; see %s --help", name, cmd.CommandPath())
 		}
 		return nil
 	}

@@ -79,10 +79,10 @@ cp-3  -        -                      no     -     -         it is not a node re
 	}
 
 	c.want(exitUsage, `unknown role "boss"`, "node", "set-roles", "cp-1", "boss")
-	c.want(exitUsage, "want a node ID and its roles", "node", "set-roles", "cp-1")
-	c.want(exitOK, "node cp-1 now has: kubernetes_controller, consensus_member", "node", "set-roles", "cp-1", "consensus_member,kubernetes_controller")
-	c.want(exitOK, "node cp-1 now has: no roles", "node", "set-roles", "cp-1", "none")
-	c.want(exitUsage, "want one ID", "node", "remove")
+	c.want(exitUsage, "expected a node ID and its roles", "node", "set-roles", "cp-1")
+	c.want(exitOK, "node cp-1 now has the roles: kubernetes_controller, consensus_member", "node", "set-roles", "cp-1", "consensus_member,kubernetes_controller")
+	c.want(exitOK, "node cp-1 now has the roles: none", "node", "set-roles", "cp-1", "none")
+	c.want(exitUsage, "expected one ID", "node", "remove")
 	c.want(exitUsage, `unknown command "rm"`, "node", "rm")
 	c.endpoint = "nowhere"
 	c.want(exitUsage, "(set by LOCKSTEP_ETCD_SERVERS)", "node", "list")

@@ -14,32 +14,33 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
-// planOptions are the flags of `plan` beside those of etcd.
+// planOptions are the flags of `plan`, except those of etcd.
 type planOptions struct {
-	dir    string
-	look   app.InspectorConfig
-	output choice
+	dir     string
+	inspect app.InspectorConfig
+	output  choice
 }
 
 func (p program) planCommand() *cobra.Command {
 	opts := planOptions{output: choice{value: "table", of: []string{"table", "json"}}}
 	cmd := withEtcd(&cobra.Command{
 		Use:   "plan",
-		Short: "Say what rolling a bundle out will do, node by node, before anybody rolls",
-		Long: `Say what rolling a bundle out will do, node by node, before anybody rolls: who is
-ready meanwhile, who leads, who waits for whom, and with --kubeconfig what becomes
-of which object. It looks at etcd and the API as they are, and goes through the
-rollout in thought, by the very decisions that the sidecars make. Nothing is
-written.
+		Short: "Show what the rollout of a bundle will do, node by node",
+		Long: `Show what the rollout of a bundle will do, node by node: which nodes are ready
+during each step, which node leads, and which nodes the leader waits for. With
+--kubeconfig, also show what happens to each object.
 
-Exit code 0: it rolls cleanly. 3: it does not, and OBSTACLES says why and what to
-do. 1: etcd or the API is out of reach, or the bundle is wrong.`,
+This command reads etcd and the API as they are now, and simulates the rollout with
+the same decision code that the sidecars run. Nothing is written.
+
+Exit codes: 0 the rollout is clean, 3 it is not, and OBSTACLES has the reasons and
+what to do, 1 etcd or the API server is unreachable, or the bundle is invalid.`,
 		Args: noArgs,
 	}, func(ctx context.Context, client *etcd.Client, _ []string) error { return p.plan(ctx, client, opts) })
 	flags := cmd.Flags()
-	flags.StringVar(&opts.dir, "bundle", opts.dir, "The `directory` with bundle.yaml and the manifests that are to be rolled out. If empty, the built-in bundle.")
-	bindLook(flags, &opts.look, "Kubeconfig `file` of the cluster. Any of its kube-apiservers will do. If empty, nothing is said of objects.")
-	flags.VarP(&opts.output, "output", "o", "Form: "+opts.output.options()+".")
+	flags.StringVar(&opts.dir, "bundle", opts.dir, "The `directory` with bundle.yaml and the manifests to roll out. If empty, the built-in bundle.")
+	bindInspector(flags, &opts.inspect, "Kubeconfig `file` for any kube-apiserver of the cluster. If empty, objects are not compared.")
+	flags.VarP(&opts.output, "output", "o", "Output format: "+opts.output.options()+".")
 	complete(cmd, "output", &opts.output)
 	return cmd
 }
@@ -54,9 +55,9 @@ func (p program) plan(ctx context.Context, client *etcd.Client, opts planOptions
 		return err
 	}
 	var objects *objectsReport
-	if opts.look.Kubeconfig != "" {
-		opts.look.Bundle = b
-		if objects, in.Mark, err = lookAtObjects(ctx, opts.look); err != nil {
+	if opts.inspect.Kubeconfig != "" {
+		opts.inspect.Bundle = b
+		if objects, in.Mark, err = inspectObjects(ctx, opts.inspect); err != nil {
 			return err
 		}
 	}
@@ -65,14 +66,14 @@ func (p program) plan(ctx context.Context, client *etcd.Client, opts planOptions
 		return err
 	}
 	if !report.Clean {
-		return exitError{code: exitNotReady, err: fmt.Errorf("%s %s does not roll out cleanly: %s", b.Name, b.Version, count(len(report.Obstacles), "obstacle"))}
+		return exitError{code: exitNotReady, err: fmt.Errorf("%s %s cannot be rolled out cleanly: %s", b.Name, b.Version, count(len(report.Obstacles), "obstacle"))}
 	}
 	return nil
 }
 
-// lookAtObjects asks the API what would become of the objects, and what may be
+// inspectObjects asks the API what would become of the objects, and what may be
 // there.
-func lookAtObjects(ctx context.Context, opts app.InspectorConfig) (*objectsReport, protocol.Mark, error) {
+func inspectObjects(ctx context.Context, opts app.InspectorConfig) (*objectsReport, protocol.Mark, error) {
 	inspector, err := app.NewInspector(opts)
 	if err != nil {
 		return nil, protocol.Mark{}, err

@@ -97,7 +97,7 @@ func TestPlan(t *testing.T) {
 	raised := writeBundle(t, constraints("1.1.0", "1.0.0", "1.1.0"), settingsAfter)
 	deadlock := writeBundle(t, constraints("1.1.0", "1.1.0", "1.1.0"), settingsAfter)
 
-	r.want(exitOK, "A new cluster: the first node makes the objects", "plan", "--bundle", older)
+	r.want(exitOK, "A new cluster: the first node creates the objects", "plan", "--bundle", older)
 	r.nodes(older, "cp-1", "cp-3", "cp-2")
 	r.done(older)
 
@@ -105,10 +105,10 @@ func TestPlan(t *testing.T) {
 	const want = `BUNDLE  test 1.1.0, minReconcilerRelease 1.0.0, minApiserverRelease 1.1.0
 NOW     DONE 1.0.0 min 1.0.0, 3 of 3 ready, cp-2 leads
 
-STEP  NODE  RELEASE         READY MEANWHILE  READY AFTER  LEADS  STATUS AFTER          WAITS FOR
-1     cp-1  1.0.0 -> 1.1.0  2 of 3           3 of 3       cp-1   DONE 1.0.0 min 1.0.0  cp-2, cp-3
-2     cp-3  1.0.0 -> 1.1.0  2 of 3           3 of 3       cp-1   DONE 1.0.0 min 1.0.0  cp-2
-3     cp-2  1.0.0 -> 1.1.0  2 of 3           3 of 3       cp-1   DONE 1.1.0 min 1.1.0  -
+STEP  NODE  RELEASE         READY DURING  READY AFTER  LEADER AFTER  STATUS AFTER          WAITS FOR
+1     cp-1  1.0.0 -> 1.1.0  2 of 3        3 of 3       cp-1          DONE 1.0.0 min 1.0.0  cp-2, cp-3
+2     cp-3  1.0.0 -> 1.1.0  2 of 3        3 of 3       cp-1          DONE 1.0.0 min 1.0.0  cp-2
+3     cp-2  1.0.0 -> 1.1.0  2 of 3        3 of 3       cp-1          DONE 1.1.0 min 1.1.0  -
 
 1  cp-1 leads
    cp-1 waits for cp-2: runs release 1.0.0, below 1.1.0, which the new objects need; upgrade it
@@ -117,9 +117,9 @@ STEP  NODE  RELEASE         READY MEANWHILE  READY AFTER  LEADS  STATUS AFTER   
 3  cp-1 restricts the status to nodes that fit before and after: version 1.0.0, minimum 1.1.0
    cp-1 makes the objects those of release 1.1.0
 
-OBJECTS  not looked at: no --kubeconfig
+OBJECTS  not compared: set --kubeconfig
 
-It rolls out cleanly: upgrade one node at a time, and wait until it is ready before the next.
+The rollout is clean. Upgrade one node at a time, and wait until it is ready before the next.
 `
 	if diff := cmp.Diff(want, out); code != exitOK || errs != "" || diff != "" {
 		t.Errorf("got exit %d, %s and (-want +got):\n%s", code, errs, diff)
@@ -127,9 +127,9 @@ It rolls out cleanly: upgrade one node at a time, and wait until it is ready bef
 
 	r.want(exitNotReady, "Deadlock  cp-1  it is not ready until cp-2 is upgraded (step 3), and the objects wait for cp-2, cp-3: cannot be rolled out from 1.0.0",
 		"plan", "--bundle", deadlock)
-	r.want(exitNotReady, "sidecar: test 1.1.0 does not roll out cleanly: 2 obstacles", "plan", "--bundle", deadlock)
+	r.want(exitNotReady, "sidecar: test 1.1.0 cannot be rolled out cleanly: 2 obstacles", "plan", "--bundle", deadlock)
 	r.want(exitOK, "Nothing to do: all nodes run this bundle.", "plan", "--bundle", older)
-	r.want(exitOK, "Nothing rolls: all nodes are of this release", "plan", "--bundle", writeBundle(t, constraints("1.0.0", "1.0.0", "1.0.0"), settingsAfter))
+	r.want(exitOK, "No node has to be upgraded", "plan", "--bundle", writeBundle(t, constraints("1.0.0", "1.0.0", "1.0.0"), settingsAfter))
 
 	// Back across a raised minimum.
 	r.nodes(raised, "cp-1", "cp-3", "cp-2")
@@ -151,7 +151,7 @@ It rolls out cleanly: upgrade one node at a time, and wait until it is ready bef
 
 	r.want(exitFailed, "no such file", "plan", "--bundle", "nowhere")
 	r.want(exitUsage, "unexpected argument", "plan", raised)
-	r.want(exitUsage, "want one of table, json", "plan", "-o", "yaml")
+	r.want(exitUsage, "must be one of table, json", "plan", "-o", "yaml")
 	r.endpoint = "nowhere"
 	r.want(exitUsage, "(set by LOCKSTEP_ETCD_SERVERS)", "plan")
 }

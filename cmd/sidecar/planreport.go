@@ -15,7 +15,7 @@ type planReport struct {
 	Now       momentReport     `json:"now"`
 	Steps     []stepReport     `json:"steps"`
 	Obstacles []obstacleReport `json:"obstacles"`
-	Objects   *objectsReport   `json:"objects"` // null: the API was not asked
+	Objects   *objectsReport   `json:"objects"` // null: the API was not read
 }
 
 type bundleReport struct {
@@ -27,14 +27,14 @@ type bundleReport struct {
 	Digest               string `json:"digest"`
 }
 
-// momentReport is how things stand between two steps.
+// momentReport is the state between two steps.
 type momentReport struct {
 	State                    string       `json:"state"`   // empty: there is no status
 	Version                  string       `json:"version"` // of the status
 	MinimumCompatibleRelease string       `json:"minimumCompatibleRelease"`
-	Leader                   string       `json:"leader"` // empty: nobody, or not known
+	Leader                   string       `json:"leader"` // empty: none, or unknown
 	Nodes                    []gateReport `json:"nodes"`
-	Blockers                 []waitReport `json:"blockers"` // whom the leader waits for
+	Blockers                 []waitReport `json:"blockers"` // the nodes that the leader waits for
 	UpgradeReady             *bool        `json:"upgradeReady,omitempty"`
 }
 
@@ -59,20 +59,20 @@ type stepReport struct {
 	Node    string        `json:"node"` // of upgrade
 	From    string        `json:"from"`
 	To      string        `json:"to"`
-	While   *momentReport `json:"while"` // of upgrade: while the node is away
+	While   *momentReport `json:"while"` // of upgrade: while the node is stopped
 	After   momentReport  `json:"after"`
 	Events  []string      `json:"events"`
-	Changed bool          `json:"objectsChanged"` // the objects become those of the bundle
-	Removed bool          `json:"objectsRemoved"` // what the bundle lacks is removed
+	Changed bool          `json:"objectsChanged"` // the objects of the bundle are applied
+	Removed bool          `json:"objectsRemoved"` // what is missing from the bundle is removed
 }
 
 type obstacleReport struct {
 	Kind    string `json:"kind"`
-	Node    string `json:"node"` // empty: none alone
+	Node    string `json:"node"` // empty: not one node alone
 	Message string `json:"message"`
 }
 
-// objectsReport is what becomes of the objects.
+// objectsReport is what happens to the objects.
 type objectsReport struct {
 	Counts    map[string]int `json:"counts"` // by action
 	PruneHeld string         `json:"pruneHeld"`
@@ -86,7 +86,7 @@ type objectReport struct {
 	Message string `json:"message"`
 }
 
-// The kinds of obstacles that the objects put up.
+// The kinds of obstacles that objects are.
 const (
 	obstacleObjects = "ObjectsFail"
 	obstaclePrune   = "RemovalHeld"
@@ -177,8 +177,8 @@ func newObjectsReport(p report.Preview) *objectsReport {
 	return out
 }
 
-// obstacles says where the objects keep the status from becoming DONE. A nil
-// report has none.
+// obstacles returns why the objects keep the status from becoming DONE. A nil report
+// has none.
 func (r *objectsReport) obstacles(b *bundle.Bundle) []obstacleReport {
 	var out []obstacleReport
 	if r == nil {
@@ -186,10 +186,10 @@ func (r *objectsReport) obstacles(b *bundle.Bundle) []obstacleReport {
 	}
 	if r.failing > 0 {
 		out = append(out, obstacleReport{Kind: obstacleObjects, Message: fmt.Sprintf(
-			"the API server refuses %s as things are now, and while one fails the status does not become DONE: see OBJECTS", count(r.failing, "object"))})
+			"the API server rejects %s now; the status cannot become DONE while one fails: see OBJECTS", count(r.failing, "object"))})
 	}
 	if b.PruneImmediately && r.Counts[string(report.ActionHold)] > 0 {
-		out = append(out, obstacleReport{Kind: obstaclePrune, Message: "the bundle wants removals at once, and they are held: " + r.PruneHeld})
+		out = append(out, obstacleReport{Kind: obstaclePrune, Message: "the bundle has prunePolicy: Immediately, but removals are held: " + r.PruneHeld})
 	}
 	return out
 }

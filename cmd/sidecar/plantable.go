@@ -10,7 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
-// planTable prints a plan for people. The last line is what they look for.
+// planTable prints a plan for people. The last line is the answer.
 type planTable struct{ table }
 
 func (t planTable) write(r planReport) {
@@ -48,7 +48,7 @@ func statusText(m momentReport) string {
 	return fmt.Sprintf("%s %s min %s", m.State, m.Version, m.MinimumCompatibleRelease)
 }
 
-// readyText reads "2 of 3".
+// readyText returns "2 of 3".
 func readyText(m *momentReport) string {
 	if m == nil {
 		return "-"
@@ -63,7 +63,7 @@ func readyText(m *momentReport) string {
 }
 
 func stepRows(steps []stepReport) [][]string {
-	rows := [][]string{{"STEP", "NODE", "RELEASE", "READY MEANWHILE", "READY AFTER", "LEADS", "STATUS AFTER", "WAITS FOR"}}
+	rows := [][]string{{"STEP", "NODE", "RELEASE", "READY DURING", "READY AFTER", "LEADER AFTER", "STATUS AFTER", "WAITS FOR"}}
 	for i, s := range steps {
 		rows = append(rows, []string{
 			strconv.Itoa(i + 1), nodeText(s), releaseText(s), readyText(s.While), readyText(&s.After),
@@ -85,7 +85,7 @@ func releaseText(s stepReport) string {
 	case s.Kind == "start":
 		return s.To
 	case s.Kind == "reload":
-		return s.To + ", folder changes"
+		return s.To + ", new files"
 	case s.From == s.To:
 		return s.To + ", restart"
 	}
@@ -100,7 +100,7 @@ func waitsFor(m momentReport) string {
 	return strings.Join(ids, ", ")
 }
 
-// eventRows say what happens in each step, where something does.
+// eventRows are what happens in each step.
 func eventRows(r planReport) [][]string {
 	var rows [][]string
 	for i, s := range r.Steps {
@@ -113,7 +113,7 @@ func eventRows(r planReport) [][]string {
 	return rows
 }
 
-// waits says why the leader waits, once for each reason.
+// waits says for which nodes the leader waits, and why.
 func waits(m momentReport) []string {
 	var out []string
 	for _, b := range m.Blockers {
@@ -124,7 +124,7 @@ func waits(m momentReport) []string {
 
 func (t planTable) objectsOf(r planReport) {
 	if r.Objects == nil {
-		fmt.Fprint(t.w, "\nOBJECTS  not looked at: no --kubeconfig\n")
+		fmt.Fprint(t.w, "\nOBJECTS  not compared: set --kubeconfig\n")
 		return
 	}
 	var counts []string
@@ -141,7 +141,7 @@ func (t planTable) objectsOf(r planReport) {
 	t.rows(rows)
 }
 
-// when says in which step objects change and go.
+// when says in which step objects are written and deleted.
 func when(r planReport) string {
 	var out []string
 	changed := slices.IndexFunc(r.Steps, func(s stepReport) bool { return s.Changed })
@@ -150,7 +150,7 @@ func when(r planReport) string {
 	}
 	removed := slices.IndexFunc(r.Steps, func(s stepReport) bool { return s.Removed })
 	if removed >= 0 && r.Objects.Counts[string(report.ActionPrune)] > 0 {
-		out = append(out, fmt.Sprintf("pruned in step %d", removed+1))
+		out = append(out, fmt.Sprintf("deleted in step %d", removed+1))
 	}
 	if len(out) == 0 {
 		return ""
@@ -169,13 +169,13 @@ func obstacleRows(obstacles []obstacleReport) [][]string {
 func conclusion(r planReport) string {
 	switch {
 	case !r.Clean:
-		return "It does NOT roll out cleanly: see OBSTACLES."
+		return "The rollout is NOT clean: see OBSTACLES."
 	case len(r.Steps) == 0:
 		return "Nothing to do: all nodes run this bundle."
 	case r.Steps[0].Kind == "start":
-		return "A new cluster: the first node makes the objects, and is ready when they are there."
+		return "A new cluster: the first node creates the objects, and is ready when they exist."
 	case slices.ContainsFunc(r.Steps, func(s stepReport) bool { return s.Kind == "upgrade" }):
-		return "It rolls out cleanly: upgrade one node at a time, and wait until it is ready before the next."
+		return "The rollout is clean. Upgrade one node at a time, and wait until it is ready before the next."
 	}
-	return "Nothing rolls: all nodes are of this release, and the objects change as soon as the folder does."
+	return "No node has to be upgraded. All nodes run this release: the objects change as soon as the bundle directory does."
 }

@@ -13,12 +13,14 @@ func (p program) root() *cobra.Command {
 		Use:   "sidecar",
 		Short: "Lockstep: one reconciler, and a readiness gate, for an HA Kubernetes control plane",
 		Long: `Lockstep runs next to every kube-apiserver of a highly available control plane.
-The sidecars elect one reconciler among the nodes of the newest release, and the
-/readyz of each gates its apiserver: it is ready only while its release fits the
-objects as they are.`,
+
+The sidecars elect a leader among the nodes with the newest release. The leader
+applies the objects of its bundle. The /readyz of each sidecar gates its
+kube-apiserver: it succeeds only while the objects in the cluster are compatible
+with the release of this node.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.ArbitraryArgs, // an unknown command is for RunE to name
+		Args:          cobra.ArbitraryArgs, // RunE names an unknown command
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cmd.Help()
@@ -46,7 +48,7 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return usagef("unknown command %q; %s", name, hint)
 }
 
-// noArgs refuses arguments that are not flags.
+// noArgs rejects arguments that are not flags.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usagef("unexpected argument %q; see %s --help", args[0], cmd.CommandPath())
@@ -54,12 +56,12 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// envName is the variable that stands for a flag.
+// envName is the environment variable of a flag.
 func envName(flag string) string {
 	return "LOCKSTEP_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// momentary reports whether a flag is about one call only and has no variable.
+// momentary reports whether a flag has no variable, since it is about one call.
 func momentary(flag string) bool {
 	switch flag {
 	case "help", "output", "watch", "confirm-stopped", "from":
@@ -68,8 +70,8 @@ func momentary(flag string) bool {
 	return false
 }
 
-// applyEnv sets the flags that the command line does not have from their
-// variables. An empty variable counts as none.
+// applyEnv sets each flag that is missing from the command line from its variable.
+// An empty variable counts as none.
 func (p program) applyEnv(flags *pflag.FlagSet) error {
 	var first error
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -89,10 +91,10 @@ func (p program) applyEnv(flags *pflag.FlagSet) error {
 	return first
 }
 
-// fromEnv marks a flag whose value came from a variable.
+// fromEnv is the annotation of a flag that was set by a variable.
 const fromEnv = "lockstep-from-env"
 
-// setReason takes the reason out of pflag's error, which repeats flag and value.
+// setReason extracts the reason from pflag's error, which repeats flag and value.
 func setReason(err error) error {
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		return invalid.Unwrap()

@@ -12,7 +12,7 @@ import (
 	"github.com/lockstep-dev/lockstep"
 )
 
-// logOptions are what the log looks like.
+// logOptions say what is logged, and in which form.
 type logOptions struct{ level, format choice }
 
 func defaultLogOptions() logOptions {
@@ -40,11 +40,14 @@ func (p program) runCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [flags]",
 		Short: "Run the sidecar of this node's kube-apiserver",
-		Long: `Run the sidecar of this node's kube-apiserver: register the node, take part in the
-election, reconcile while leading, and gate the kube-apiserver by /readyz.
+		Long: `Run the sidecar of this node's kube-apiserver.
 
-It stops on SIGTERM or SIGINT: /readyz fails at once, leadership is given up, and
-after --shutdown-delay the process exits. A second signal ends it at once.`,
+The sidecar registers this node in etcd, takes part in the election, applies the
+bundle while it leads, and gates the kube-apiserver with its /readyz.
+
+SIGTERM or SIGINT stops it gracefully: /readyz fails immediately, the node stops
+leading, and the process exits after --shutdown-delay. A second signal ends the
+process immediately.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOptions(cmd.Flags(), opts.Validate()); err != nil {
@@ -66,16 +69,15 @@ after --shutdown-delay the process exits. A second signal ends it at once.`,
 	return cmd
 }
 
-// untilSignal returns a context that ends with the first SIGTERM or SIGINT.
-// From then on signals have their default effect again: the next one ends the
-// process.
+// untilSignal returns a context that ends with the first SIGTERM or SIGINT. After
+// that, signals have their default effect again: the next one ends the process.
 func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
 }
 
-// complete lets shells complete the words of a flag.
+// complete lets shells complete the values of a flag.
 func complete(cmd *cobra.Command, flag string, c *choice) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, c.complete); err != nil {
 		panic(err) // the flag does not exist: a mistake in this package

@@ -18,7 +18,7 @@ func (p program) statusCommand() *cobra.Command {
 	output := choice{value: "table", of: []string{"table", "wide", "json", "yaml"}}
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show what a running sidecar knows: the gate, the leader, the fleet, what blocks",
+		Short: "Show the gate, the leader, the fleet, and what the leader waits for",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := server.client()
@@ -37,8 +37,8 @@ func (p program) statusCommand() *cobra.Command {
 		},
 	}
 	server.bind(cmd.Flags())
-	cmd.Flags().VarP(&output, "output", "o", "Form: "+output.options()+".")
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "Show each change, until interrupted.")
+	cmd.Flags().VarP(&output, "output", "o", "Output format: "+output.options()+".")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "Watch for changes until interrupted.")
 	complete(cmd, "output", &output)
 	return cmd
 }
@@ -53,7 +53,7 @@ func (p program) watchStatus(ctx context.Context, c *client, show *shower) error
 		},
 		lost: func(err error) {
 			if err.Error() != last {
-				fmt.Fprintf(p.stderr, "sidecar: %v; trying again\n", err)
+				fmt.Fprintf(p.stderr, "sidecar: %v; retrying\n", err)
 			}
 			last = err.Error()
 		},
@@ -104,8 +104,8 @@ func (s *shower) render(out *bytes.Buffer, a answer) error {
 	return nil
 }
 
-// renderJSON prints one line for each answer while it follows, so that other
-// programs can read it line by line.
+// renderJSON prints one line for each answer of --watch, so that other programs
+// can read it line by line.
 func (s *shower) renderJSON(out *bytes.Buffer, a answer) error {
 	indent := func() error { return json.Indent(out, a.raw, "", "  ") }
 	if s.follows {
@@ -118,7 +118,7 @@ func (s *shower) renderJSON(out *bytes.Buffer, a answer) error {
 	return nil
 }
 
-// separate starts a table afresh: on a terminal in place of the last one, else
+// separate starts a new table: on a terminal in place of the last one, otherwise
 // after an empty line.
 func (s *shower) separate(out *bytes.Buffer) {
 	f, ok := s.w.(interface{ Fd() uintptr })

@@ -11,8 +11,9 @@ import (
 	"github.com/lockstep-dev/lockstep/httpapi"
 )
 
-// table prints a report for people. What it prints comes from other nodes, so
-// that every text is cleaned of what could drive a terminal.
+// table prints a report for people. Some of the text is from other nodes, so all of
+// it is cleaned of what could control a terminal. Epochs and revisions are shown
+// only if wide is set.
 type table struct {
 	w    io.Writer
 	now  time.Time
@@ -21,12 +22,20 @@ type table struct {
 
 func (t table) write(r httpapi.Report) {
 	t.rows(t.summary(r))
-	fmt.Fprintf(t.w, "\nFLEET  releases %s to %s, revision %d\n", r.Fleet.MinRelease, r.Fleet.MaxRelease, r.Fleet.Revision)
+	fmt.Fprintf(t.w, "\nFLEET  releases %s to %s%s\n", r.Fleet.MinRelease, r.Fleet.MaxRelease, t.details(", revision %d", r.Fleet.Revision))
 	t.rows(t.fleet(r))
 	t.section("BLOCKERS", t.blockers(r))
 	t.section("FAILURES", failures(r))
 	t.section("FIGHTS", fights(r))
 	t.section("WARNINGS", warnings(r))
+}
+
+// details formats what only a wide table shows.
+func (t table) details(format string, args ...any) string {
+	if !t.wide {
+		return ""
+	}
+	return fmt.Sprintf(format, args...)
 }
 
 // rows prints cells in columns.
@@ -54,10 +63,10 @@ func (t table) summary(r httpapi.Report) [][]string {
 		{"NODE", r.Node.ID + "  " + versionText(r.Node.Release, r.Node.Version) + rolesText(r.Node.Roles)},
 		{"GATE", t.gate(r.Ready)},
 		{"STATUS", t.status(r.Reconciler)},
-		{"LEADER", leaderText(r)},
+		{"LEADER", t.leader(r.Election)},
 	}
 	if r.Election.Step.Kind != "" {
-		rows = append(rows, []string{"STEP", fmt.Sprintf("%s (%s): %s", r.Election.Step.Kind, r.Election.Step.Rule, r.Election.Step.Message)})
+		rows = append(rows, []string{"STEP", r.Election.Step.Rule + t.details(" (%s)", r.Election.Step.Kind) + ": " + r.Election.Step.Message})
 	}
 	if o := r.Reconcile.Objects; o.Desired > 0 || r.Reconcile.LastError != "" {
 		rows = append(rows, []string{"OBJECTS", t.objects(r.Reconcile)})
@@ -66,7 +75,7 @@ func (t table) summary(r httpapi.Report) [][]string {
 		rows = append(rows, []string{"", fmt.Sprintf("%d not pruned: %s", r.Reconcile.Objects.Owed, r.Reconcile.PruneHeld)})
 	}
 	if r.Reconcile.LastError != "" {
-		rows = append(rows, []string{"", "last pass: " + r.Reconcile.LastError})
+		rows = append(rows, []string{"", "last error: " + r.Reconcile.LastError})
 	}
 	return append(rows, []string{"UPGRADE", upgradeText(r)}, []string{"ETCD", t.etcd(r.Etcd)})
 }
@@ -78,7 +87,7 @@ func (t table) gate(r httpapi.ReadyReport) string {
 	}
 	out := state + t.since(r.Since) + ": " + r.Message
 	if r.StaleSince != nil {
-		out += " (as last known, " + t.ago(r.StaleSince) + ")"
+		out += " (last known " + t.ago(r.StaleSince) + ")"
 	}
 	return out
 }
@@ -92,52 +101,49 @@ func (t table) status(s httpapi.ReconcilerReport) string {
 	case s.Kind != "present":
 		return "not read yet"
 	}
-	out := fmt.Sprintf("%s  version %s, minimum release %s", s.State, s.Version, s.MinimumCompatibleRelease)
-	if s.Leader != "" {
-		out += ", by " + s.Leader
-	}
+	out := fmt.Sprintf("%s, version %s, minimum release %s", s.State, s.Version, s.MinimumCompatibleRelease)
 	if s.UpdatedAt != nil {
-		out += " " + t.ago(s.UpdatedAt)
+		out += "; written " + t.ago(s.UpdatedAt)
 	}
-	if t.wide {
-		out += fmt.Sprintf("; content %s, content epoch %d, epoch %d, drained %d, revision %d, digest %s",
-			s.ContentRelease, s.ContentEpoch, s.Epoch, s.DrainedEpoch, s.ModRevision, s.BundleDigest)
+	if s.Leader != "" {
+		out += " by " + s.Leader
 	}
-	return out
+	return out + t.details("; content %s, content epoch %d, epoch %d, drained %d, revision %d, digest %s",
+		s.ContentRelease, s.ContentEpoch, s.Epoch, s.DrainedEpoch, s.ModRevision, s.BundleDigest)
 }
 
 func (t table) objects(r httpapi.ReconcileReport) string {
 	o := r.Objects
 	out := fmt.Sprintf("%d desired: %d written, %d unchanged, %d failed; %d pruned", o.Desired, o.Applied, o.Unchanged, o.Failed, o.Pruned)
 	if o.Owed > 0 && r.PruneHeld == "" {
-		out += fmt.Sprintf(", %d to be pruned when %s", o.Owed, removalsWaitFor(r))
+		out += fmt.Sprintf(", %d to prune when %s", o.Owed, removalsWaitFor(r))
 	}
 	if r.LastSuccess != nil {
-		out += "; last complete " + t.ago(r.LastSuccess)
+		out += "; last complete pass " + t.ago(r.LastSuccess)
 	}
 	if d := r.Drift; d.Repairs > 0 {
-		out += fmt.Sprintf("; %d put back", d.Repairs)
+		out += fmt.Sprintf("; %d repaired", d.Repairs)
 		if d.LastRepair != nil {
 			out += ", the last " + t.ago(d.LastRepair)
 		}
 	}
 	if r.Running {
-		out += "; a pass is at work"
+		out += "; a pass is running"
 	}
 	return out
 }
 
-// removalsWaitFor says when removals are made that no brake holds.
+// removalsWaitFor says when objects are removed that no brake holds.
 func removalsWaitFor(r httpapi.ReconcileReport) string {
 	if len(r.Failures) > 0 {
-		return "no required object fails and no older controller is left"
+		return "no required object fails and no node of an older release is registered"
 	}
-	return "no older controller is left"
+	return "no node of an older release is registered"
 }
 
 func (t table) etcd(e httpapi.EtcdReport) string {
 	if e.Connected {
-		return fmt.Sprintf("connected, revision %d", e.Revision)
+		return "connected" + t.details(", revision %d", e.Revision)
 	}
 	if e.LastContact == nil {
 		return "NOT CONNECTED, never reached"
@@ -174,22 +180,20 @@ func nodeGate(n httpapi.FleetNode) string {
 func (t table) blockers(r httpapi.Report) [][]string {
 	var rows [][]string
 	for _, b := range r.Fleet.Blockers {
-		rows = append(rows, []string{b.ID, b.Reason, t.gone(b), b.Message})
+		rows = append(rows, []string{b.ID, b.Reason, t.unreachable(b), b.Message})
 	}
 	return rows
 }
 
-// gone says for how long a blocker has been gone, and for how long it still
-// blocks; a dash: it is there.
-func (t table) gone(b httpapi.BlockerReport) string {
+// unreachable says for how long a blocker has been unreachable, and when its record
+// expires; a dash: the node is alive.
+func (t table) unreachable(b httpapi.BlockerReport) string {
 	if b.GoneSince == nil {
 		return "-"
 	}
-	out := "gone for " + t.age(*b.GoneSince)
+	out := "unreachable for " + t.age(*b.GoneSince)
 	if b.PassedOverAt != nil {
-		left := t
-		left.now = *b.PassedOverAt
-		out += ", blocks for another " + left.age(t.now)
+		out += ", expires in " + duration(b.PassedOverAt.Sub(t.now))
 	}
 	return out
 }
@@ -213,7 +217,7 @@ func fights(r httpapi.Report) [][]string {
 func warnings(r httpapi.Report) [][]string {
 	var rows [][]string
 	if r.Node.BundleProblem != "" {
-		rows = append(rows, []string{"the folder's bundle is not taken over, the last good one stays: " + r.Node.BundleProblem})
+		rows = append(rows, []string{"the bundle directory was rejected, the last valid bundle stays in use: " + r.Node.BundleProblem})
 	}
 	if p := r.Reconcile.Drift.Problem; p != "" {
 		rows = append(rows, []string{"drift: " + p})
@@ -229,11 +233,10 @@ func warnings(r httpapi.Report) [][]string {
 	return rows
 }
 
-func leaderText(r httpapi.Report) string {
-	e := r.Election
-	out := "nobody, as far as this node knows"
+func (t table) leader(e httpapi.ElectionReport) string {
+	out := "none known to this node"
 	if e.Leader != "" {
-		out = fmt.Sprintf("%s, epoch %d", e.Leader, e.Epoch)
+		out = e.Leader + t.details(", epoch %d", e.Epoch)
 	}
 	out += "; this node: " + e.State
 	if e.Message != "" {
@@ -245,13 +248,13 @@ func leaderText(r httpapi.Report) string {
 func upgradeText(r httpapi.Report) string {
 	switch {
 	case r.UpgradeReady:
-		return "the next may start: all controllers are at the release of the status, and it is DONE"
+		return "the next upgrade may start"
 	case !r.Etcd.Connected:
-		return "not known while etcd is out of reach: do not start one"
+		return "unknown while etcd is unreachable: do not start an upgrade"
 	case r.Fleet.MinRelease != r.Fleet.MaxRelease:
-		return "under way: do not start another"
+		return "in progress: do not start another upgrade"
 	}
-	return "not ready for the next: the status is not DONE at the release of all controllers"
+	return "not ready for an upgrade: the status is not DONE at the release of all controllers"
 }
 
 func versionText(release, version string) string {
@@ -277,9 +280,11 @@ func (t table) since(at *time.Time) string {
 
 func (t table) ago(at *time.Time) string { return t.age(*at) + " ago" }
 
-// age rounds as people speak: 45s, 12m, 3h20m, 5d4h.
-func (t table) age(at time.Time) string {
-	d := max(t.now.Sub(at), 0)
+func (t table) age(at time.Time) string { return duration(t.now.Sub(at)) }
+
+// duration formats d as kubectl does: 45s, 12m, 3h20m, 5d4h.
+func duration(d time.Duration) string {
+	d = max(d, 0)
 	switch {
 	case d < 2*time.Minute:
 		return fmt.Sprintf("%ds", int(d.Seconds()))
@@ -291,7 +296,7 @@ func (t table) age(at time.Time) string {
 	return fmt.Sprintf("%dd%dh", int(d.Hours())/24, int(d.Hours())%24)
 }
 
-// clean turns what is not printable into spaces: terminals act on some of it.
+// clean replaces what is not printable by spaces: some of it controls terminals.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

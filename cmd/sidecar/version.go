@@ -31,7 +31,7 @@ func (p program) versionCommand() *cobra.Command {
 			return p.printVersion(output.value)
 		},
 	}
-	cmd.Flags().VarP(&output, "output", "o", "Form: "+output.options()+".")
+	cmd.Flags().VarP(&output, "output", "o", "Output format: "+output.options()+".")
 	complete(cmd, "output", &output)
 	return cmd
 }

@@ -14,16 +14,16 @@ func (p program) waitReadyCommand() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "wait-ready",
-		Short: "Wait until the gate of a running sidecar is ready",
-		Long: `Wait until the gate of a running sidecar is ready; say why it waits when the reason
-changes. For init containers, systemd units and exec probes.
+		Short: "Wait until the gate of a running sidecar is open",
+		Long: `Wait until the gate of a running sidecar is open. Each reason for waiting is printed
+to stderr. Use this in init containers, systemd units and exec probes.
 
-Exit codes: 0 ready, 1 the sidecar refuses to answer, 2 wrong usage, 3 not ready
-in time.`,
+Exit codes: 0 the gate is open, 1 the sidecar rejected the request, 2 wrong usage,
+3 the gate did not open before --timeout.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if timeout < 0 {
-				return usagef("--timeout: %s: want 0 or more", timeout)
+				return usagef("--timeout: %s: must be 0 or more", timeout)
 			}
 			c, err := server.client()
 			if err != nil {
@@ -33,19 +33,19 @@ in time.`,
 		},
 	}
 	server.bind(cmd.Flags())
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "How long to wait at most. 0 waits without a limit.")
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "Maximum time to wait. 0: no limit.")
 	return cmd
 }
 
-// waitReady waits for the verdict, not for /readyz: with --apiserver-readyz that
-// waits for an apiserver which may be waiting for this.
+// waitReady waits for the verdict, not for /readyz: with --apiserver-readyz, that
+// waits for a kube-apiserver which may be waiting for this command.
 func (p program) waitReady(ctx context.Context, c *client, timeout time.Duration) error {
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	why := "nothing heard from " + c.base
+	why := "no answer from " + c.base
 	ready := false
 	because := func(reason, text string) {
 		if reason != why {
