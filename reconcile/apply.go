@@ -12,6 +12,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/ownership"
 )
 
 // result is what became of one change.
@@ -185,7 +186,7 @@ func (a *applier) create(ctx context.Context) (result, error) {
 	if a.deleted {
 		res.verb = verbRecreate
 	}
-	if inPlace(a.wanted.obj, a.live) {
+	if ownership.InPlace(a.wanted.obj, a.live) {
 		return res, nil
 	}
 	// The server normalized it. An apply now makes it known which fields are
@@ -202,7 +203,7 @@ func (a *applier) create(ctx context.Context) (result, error) {
 func (a *applier) update(ctx context.Context) (result, error) {
 	body := a.wanted.stamped(a.stamp, a.resource)
 	before := a.live
-	if entries, needed := takeOver(body, a.live); needed {
+	if entries, needed := ownership.TakeOver(body, a.live); needed {
 		err := a.write(ctx, func(ctx context.Context) error {
 			live, err := a.client.SetManagedFields(ctx, a.resource, a.live, entries)
 			if err == nil {

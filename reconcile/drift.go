@@ -1,15 +1,14 @@
 package reconcile
 
 import (
-	"encoding/json"
 	"strconv"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/ownership"
 )
 
 // What a change of an object means (DESIGN 6.5) is decided here, from metadata
@@ -21,26 +20,7 @@ import (
 
 // placedWithFields is placedAs with the fields that we own.
 func placedWithFields(live *kube.Object, form string) placed {
-	return placed{uid: live.GetUID(), version: live.GetResourceVersion(), form: form, own: ownEntries(live)}
-}
-
-// ownEntries prints our entries of managedFields in a form to be compared. It
-// reads what a watch brought without decoding the rest.
-func ownEntries(live *kube.Object) string {
-	all, _, _ := unstructured.NestedFieldNoCopy(live.Object, "metadata", "managedFields")
-	entries, _ := all.([]any)
-	var own []any
-	for _, e := range entries {
-		entry, _ := e.(map[string]any)
-		if entry["manager"] == kube.FieldManager && entry["subresource"] == nil {
-			own = append(own, entry)
-		}
-	}
-	data, err := json.Marshal(own)
-	if err != nil {
-		return "" // it was JSON a moment ago; without it we are merely in doubt
-	}
-	return string(data)
+	return placed{uid: live.GetUID(), version: live.GetResourceVersion(), form: form, own: ownership.Own(live)}
 }
 
 // news is what a watch, or a list that takes its place, tells of an object.
@@ -117,7 +97,7 @@ func judgeNews(it *kept, n *news, epoch int64) finding {
 	switch {
 	case stamped.Epoch > epoch:
 		return findBeyond // of a newer leader, or garbage: it has to be decided anew
-	case whole && n.obj.GetUID() == it.placed.uid && ownEntries(n.obj) == it.placed.own && metadataStands(it.want, n.obj):
+	case whole && n.obj.GetUID() == it.placed.uid && ownership.Own(n.obj) == it.placed.own && metadataStands(it.want, n.obj):
 		return findAside
 	}
 	return findDrift
@@ -128,7 +108,7 @@ func judgeNews(it *kept, n *news, epoch int64) finding {
 // within one second.
 func metadataStands(w wanted, live *kube.Object) bool {
 	return live.GetAnnotations()[bundle.AnnotationForm] == w.form &&
-		matches(w.obj.Object["metadata"], live.Object["metadata"], nil)
+		ownership.MetadataInPlace(w.obj, live)
 }
 
 // judgeParentNews says what n means for the parent, which a finished pass left

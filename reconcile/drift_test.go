@@ -143,24 +143,3 @@ func TestJudgeParentNews(t *testing.T) {
 		}
 	}
 }
-
-func TestBlame(t *testing.T) {
-	own := driftKept(t).placed.own
-	for _, tt := range []struct {
-		name    string
-		entries string
-		want    culprit
-	}{
-		{"who took the field, not who wrote last", managed(newest + "," + other + "," + less), culprit{"other", []string{".data.x"}}},
-		{"who wrote last, where a field was removed", managed(status + "," + newest + "," + less), culprit{"newest", []string{".data.x"}}},
-		{"nobody", managed(less), culprit{"", []string{".data.x"}}},
-	} {
-		got := blame(own, metadataOf(t, "u", "11", "3", "f", tt.entries))
-		if got.manager != tt.want.manager || !slices.Equal(got.fields, tt.want.fields) {
-			t.Errorf("%s: got %+v, want %+v", tt.name, got, tt.want)
-		}
-	}
-	if got := blame(own, nil); got.manager != "" || len(got.fields) != 0 {
-		t.Errorf("a deletion: got %+v, want nobody", got)
-	}
-}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/ownership"
 )
 
 func TestQuarrel(t *testing.T) {
@@ -18,7 +19,7 @@ func TestQuarrel(t *testing.T) {
 		qs, now := quarrels{}, begin
 		var pauses []time.Duration
 		for i := range 12 {
-			begun := qs.of(name).repaired(now, culprit{manager: "other", fields: []string{".data.x"}})
+			begun := qs.of(name).repaired(now, ownership.Change{Manager: "other", Fields: []string{".data.x"}})
 			if begun != (i == fightRepairs-1) {
 				t.Errorf("repair %d: began a fight: %t", i+1, begun)
 			}
@@ -36,7 +37,7 @@ func TestQuarrel(t *testing.T) {
 	t.Run("four a minute are none", func(t *testing.T) {
 		qs := quarrels{}
 		for i := range 40 {
-			qs.of(name).repaired(begin.Add(time.Duration(i)*16*time.Second), culprit{})
+			qs.of(name).repaired(begin.Add(time.Duration(i)*16*time.Second), ownership.Change{})
 		}
 		if got := qs.fights(); len(got) != 0 {
 			t.Errorf("got %+v", got)
@@ -45,7 +46,7 @@ func TestQuarrel(t *testing.T) {
 	t.Run("it is over when the object was left alone", func(t *testing.T) {
 		qs := quarrels{}
 		for range fightRepairs {
-			qs.of(name).repaired(begin, culprit{})
+			qs.of(name).repaired(begin, ownership.Change{})
 		}
 		if next := qs.settle(begin.Add(fightOver - time.Second)); next != begin.Add(fightOver) || len(qs.fights()) != 1 {
 			t.Errorf("got %v, %+v", next, qs.fights())
@@ -56,10 +57,10 @@ func TestQuarrel(t *testing.T) {
 	})
 	t.Run("a deletion does not hide who edits", func(t *testing.T) {
 		q := &quarrel{}
-		q.repaired(begin, culprit{manager: "other"})
-		q.repaired(begin, culprit{})
-		if q.culprit.manager != "other" {
-			t.Errorf("got %+v", q.culprit)
+		q.repaired(begin, ownership.Change{Manager: "other"})
+		q.repaired(begin, ownership.Change{})
+		if q.change.Manager != "other" {
+			t.Errorf("got %+v", q.change)
 		}
 	})
 }

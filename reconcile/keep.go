@@ -11,6 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/ownership"
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
@@ -276,11 +277,11 @@ func (k *keeper) repaired(r repair) {
 	if !r.cause.gone {
 		seen = r.cause.obj
 	}
-	by := blame(r.before.own, seen)
+	by := ownership.ChangeSince(r.before.own, seen)
 	q := k.env.quarrels.of(r.object.key)
 	begun := q.repaired(time.Now(), by)
 	attrs := []any{
-		"object", r.object.key.String(), "verb", string(r.result.verb), "fieldManager", by.manager, "fields", by.fields,
+		"object", r.object.key.String(), "verb", string(r.result.verb), "fieldManager", by.Manager, "fields", by.Fields,
 	}
 	switch {
 	case begun:

@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/ownership"
 )
 
 // What stands for a value of a Secret, as `kubectl diff` has it.
@@ -46,7 +47,7 @@ func maskField(form map[string]any, field string, other any, differs string) {
 	hidden := maps.Clone(values)
 	for name, v := range values {
 		hidden[name] = masked
-		if o, both := others[name]; both && !sameScalar(v, o) {
+		if o, both := others[name]; both && !ownership.EqualScalars(v, o) {
 			hidden[name] = differs
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/ownership"
 )
 
 // wanted is an object of the bundle or of the fence, made ready once for each
@@ -108,7 +109,7 @@ type placed struct {
 	uid     types.UID
 	version string
 	form    string
-	own     string // the fields that we own, as ownEntries prints them; empty: nothing compares them
+	own     string // the fields that we own, as ownership.Own prints them; empty: nothing compares them
 }
 
 func placedAs(w wanted, live *kube.Object) placed {
@@ -240,7 +241,7 @@ func decide(want wanted, live *kube.Object, c protocol.Content, known placed) (a
 	if s.Epoch > c.Epoch { // one that is believed would have ended the pass
 		return applyset.StampOf(c), true
 	}
-	if known == placedAs(want, live) || inPlace(want.obj, live) {
+	if known == placedAs(want, live) || ownership.InPlace(want.obj, live) {
 		return s, false
 	}
 	// Somebody changed the object, or the server normalized it: the form is the

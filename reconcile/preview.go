@@ -16,6 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/ownership"
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
@@ -248,13 +249,13 @@ func (p previewer) update(ctx context.Context, c change) (*kube.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, needed := takeOver(body, c.live); !needed {
+	if _, needed := ownership.TakeOver(body, c.live); !needed {
 		return after, nil
 	}
 	// The pass moves what a creation left to what an apply owns, and then
 	// applies. A dry run of the second does not see the first: so what the
 	// bundle dropped is taken out by hand.
-	dropped := withoutDropped(after, body, c.live)
+	dropped := ownership.WithoutDropped(after, body, c.live)
 	out, err := p.send(ctx, func(ctx context.Context) (*kube.Object, error) {
 		return p.client.Update(ctx, c.resource, dropped)
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/ownership"
 )
 
 // removal is an object of the set that the bundle lacks.
@@ -74,7 +75,7 @@ func makePruneSet(in pruneInput) pruneSet {
 // controller made it.
 func isMember(live *kube.Object) bool {
 	_, stamped := applyset.ParseEpoch(live.GetAnnotations()[bundle.AnnotationContentEpoch])
-	return stamped && metav1.GetControllerOf(live) == nil && madeByUs(live)
+	return stamped && metav1.GetControllerOf(live) == nil && ownership.MadeByUs(live)
 }
 
 func mayPrune(gk schema.GroupKind, live *kube.Object) bool {

@@ -1,19 +1,24 @@
-package reconcile
+package ownership
 
 import (
 	"github.com/lockstep-dev/lockstep/internal/kube"
 )
 
-// inPlace reports whether live has all that want asks for. What live has beyond
-// that is the server's or somebody else's. false means "different, or in doubt":
-// the server may have normalized a value, and only an apply can tell, which then
-// changes nothing.
-func inPlace(want, live *kube.Object) bool {
-	// What we own takes time to read, and is seldom asked for.
-	return inPlaceAs(want, live, nil) || inPlaceAs(want, live, appliedFields(live))
+// InPlace reports whether live has all that want asks for. Fields that only live
+// has belong to the server or to other managers. false means "different, or in
+// doubt": the server may have normalized a value. Then only an apply can decide,
+// and it changes nothing.
+func InPlace(want, live *kube.Object) bool {
+	// To decode what we own takes time, and it is seldom needed.
+	return inPlaceAs(want, live, nil) || inPlaceAs(want, live, applied(live))
 }
 
-func inPlaceAs(want, live *kube.Object, owned *fields) bool {
+// MetadataInPlace is InPlace for the metadata alone.
+func MetadataInPlace(want, live *kube.Object) bool {
+	return matches(want.Object["metadata"], live.Object["metadata"], nil)
+}
+
+func inPlaceAs(want, live *kube.Object, owned *set) bool {
 	for field, value := range want.Object {
 		switch field {
 		case "apiVersion", "kind": // the list was asked for these
@@ -31,18 +36,18 @@ func inPlaceAs(want, live *kube.Object, owned *fields) bool {
 }
 
 // holds is matches for a field that may be missing. owned is what we own of it.
-func holds(want any, have map[string]any, field string, owned *fields) bool {
+func holds(want any, have map[string]any, field string, owned *set) bool {
 	if value, found := have[field]; found {
 		return matches(want, value, owned)
 	}
-	// Servers do not store some values that say nothing, like `globalDefault:
-	// false`. If the field is still listed as applied by us, nobody took it
-	// away: it was never stored.
-	return isZero(want) && owned.here()
+	// Servers do not store some zero values, like `globalDefault: false`. If the
+	// field is still recorded as applied by us, no manager removed it: it was
+	// never stored.
+	return isZero(want) && owned.exists()
 }
 
 // matches compares a value of the manifest with the live one.
-func matches(want, have any, owned *fields) bool {
+func matches(want, have any, owned *set) bool {
 	switch w := want.(type) {
 	case map[string]any:
 		h, ok := have.(map[string]any)
@@ -51,11 +56,11 @@ func matches(want, have any, owned *fields) bool {
 		h, ok := have.([]any)
 		return ok && matchesList(w, h)
 	default:
-		return sameScalar(want, have)
+		return EqualScalars(want, have)
 	}
 }
 
-func matchesMap(want, have map[string]any, owned *fields) bool {
+func matchesMap(want, have map[string]any, owned *set) bool {
 	for name, w := range want {
 		if !holds(w, have, name, owned.child(name)) {
 			return false
@@ -65,7 +70,7 @@ func matchesMap(want, have map[string]any, owned *fields) bool {
 }
 
 // matchesList compares lists item by item. In lists that are maps by a key,
-// others may have added items or changed the order: that is "in doubt".
+// others may have added items or changed the order, which is "in doubt".
 func matchesList(want, have []any) bool {
 	if len(want) != len(have) {
 		return false
@@ -78,8 +83,8 @@ func matchesList(want, have []any) bool {
 	return true
 }
 
-// sameScalar takes 1 and 1.0 for the same: JSON does.
-func sameScalar(want, have any) bool {
+// EqualScalars compares two scalars of JSON; anything else differs. 1 and 1.0 are equal, as they are in JSON.
+func EqualScalars(want, have any) bool {
 	w, wok := asFloat(want)
 	h, hok := asFloat(have)
 	if wok && hok {

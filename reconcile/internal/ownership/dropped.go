@@ -1,0 +1,76 @@
+package ownership
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/internal/kube"
+)
+
+// WithoutDropped returns after, which a dry run of applying want over live
+// returned, as it would be had TakeOver come first: a copy without the fields that
+// we set at creation, no longer want, and alone own.
+func WithoutDropped(after, want, live *kube.Object) *kube.Object {
+	entry, exists := ownEntry(live, metav1.ManagedFieldsOperationUpdate)
+	created := decode(entry)
+	if !exists || created == nil {
+		return after
+	}
+	others := map[string]any{}
+	for _, e := range live.GetManagedFields() {
+		if theirs := decode(e); theirs != nil && e.Manager != kube.FieldManager {
+			others = union(others, theirs.tree)
+		}
+	}
+	out := after.DeepCopy()
+	if rest, isMap := drop(created.tree, others, want.Object, out.Object).(map[string]any); isMap {
+		out.Object = rest
+	}
+	return out
+}
+
+// drop removes from have what tree has, and neither want nor others have. It may
+// change have.
+func drop(tree, others map[string]any, want, have any) any {
+	for _, element := range slices.Sorted(maps.Keys(tree)) {
+		value, present := step(element, have)
+		if !present { // "." as well
+			continue
+		}
+		next, wanted := step(element, want)
+		below, _ := tree[element].(map[string]any)
+		theirs, shared := others[element].(map[string]any)
+		if wanted || shared {
+			have = replace(have, element, value, drop(below, theirs, next, value))
+		} else {
+			have = replace(have, element, value, nil)
+		}
+	}
+	return have
+}
+
+// replace replaces value, which have has at element, by now; nil removes it.
+func replace(have any, element string, value, now any) any {
+	switch h := have.(type) {
+	case map[string]any:
+		name := strings.TrimPrefix(element, "f:")
+		if now == nil {
+			delete(h, name)
+		} else {
+			h[name] = now
+		}
+	case []any:
+		i := slices.IndexFunc(h, func(item any) bool { return reflect.DeepEqual(item, value) })
+		switch {
+		case i >= 0 && now == nil:
+			return slices.Delete(h, i, i+1)
+		case i >= 0:
+			h[i] = now
+		}
+	}
+	return have
+}

@@ -1,0 +1,62 @@
+package ownership
+
+import (
+	"encoding/json"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/internal/kube"
+)
+
+// TakeOver returns the managedFields of live with the fields of our creation moved
+// to our apply, and whether live needs that before want is applied.
+//
+// A field belongs to a manager and an operation, and a POST is recorded as an
+// Update. An apply removes what our last apply had and this one does not have,
+// but it never removes what our POST had. Without the move, a field that the
+// bundle dropped would stay for ever (docs/upstream.md#server-side-apply).
+func TakeOver(want, live *kube.Object) ([]metav1.ManagedFieldsEntry, bool) {
+	entry, exists := ownEntry(live, metav1.ManagedFieldsOperationUpdate)
+	if !exists {
+		return nil, false
+	}
+	created := decode(entry)
+	if created == nil || !exceeds(created.tree, want.Object) {
+		return nil, false
+	}
+	tree := created.tree
+	if byApply := applied(live); byApply != nil {
+		tree = union(tree, byApply.tree)
+	}
+	raw, err := json.Marshal(tree)
+	if err != nil {
+		return nil, false // it was JSON a moment ago
+	}
+	merged := entry
+	merged.Operation = metav1.ManagedFieldsOperationApply
+	merged.FieldsV1 = &metav1.FieldsV1{}
+	merged.FieldsV1.SetRawBytes(raw)
+	others := slices.DeleteFunc(slices.Clone(live.GetManagedFields()), func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == kube.FieldManager && e.Subresource == ""
+	})
+	return append(others, merged), true
+}
+
+// exceeds reports whether a tree has a field that value does not have. In doubt it
+// does: to move ownership without need costs a request and does no harm.
+func exceeds(tree map[string]any, value any) bool {
+	for element, sub := range tree {
+		if element == "." {
+			continue
+		}
+		next, exists := step(element, value)
+		if !exists {
+			return true
+		}
+		if below, ok := sub.(map[string]any); ok && exceeds(below, next) {
+			return true
+		}
+	}
+	return false
+}
