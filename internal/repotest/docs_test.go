@@ -194,6 +194,16 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	}
 }
 
+// TestEveryRuleIsExplained: so do they with the rules that /status names.
+func TestEveryRuleIsExplained(t *testing.T) {
+	operations := read(t, "docs/operations.md")
+	for _, name := range ruleConstants(t) {
+		if !strings.Contains(operations, "| [`"+name+"`](protocol.md#rule-"+kebab(name)+") |") {
+			t.Errorf("docs/operations.md has no row for %s", name)
+		}
+	}
+}
+
 func constants(f *ast.File) []string {
 	var out []string
 	for _, decl := range f.Decls {
