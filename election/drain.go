@@ -39,7 +39,7 @@ func (l *leadership) noteOutcome(j *job) {
 // ended.
 func (l *leadership) quiet(c protocol.Content) time.Time {
 	var at time.Time
-	if l.progress.Past != protocol.PastDrained {
+	if l.progress.Predecessors != protocol.Drained {
 		at = l.clock.confirmed.Add(l.e.drainTime)
 	}
 	for _, p := range l.pending {
@@ -77,8 +77,8 @@ func (l *leadership) giveUp(ctx context.Context) {
 
 func (l *leadership) resign(ctx context.Context) error {
 	now := time.Now()
-	st, drained := protocol.Drain(protocol.Farewell{
-		Status: l.status, Leader: l.e.cfg.Local.Get().ID, Epoch: l.epoch, Past: l.progress.Past,
+	st, drained := protocol.Drain(protocol.ResignFacts{
+		Status: l.status, Leader: l.e.cfg.Local.Get().ID, Epoch: l.epoch, Predecessors: l.progress.Predecessors,
 		Waited: !now.Before(l.clock.confirmed.Add(l.e.drainTime)), Ended: l.nonePending(now),
 	})
 	if !drained {

@@ -17,6 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/status"
@@ -30,7 +31,7 @@ var keys = keyspace.Under(prefix)
 
 func rel(t *testing.T, s string) protocol.Release {
 	t.Helper()
-	r, err := protocol.ParseRelease(s)
+	r, err := semver.ParseRelease(s)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -140,7 +140,7 @@ func (l *leadership) collect() {
 		l.clock.jobFailed(errors.Is(j.err, ErrNotDue))
 	case j.step.Kind == protocol.StepSurvey:
 		l.mark = j.mark
-		l.progress.Past = l.progress.Past.Surveyed(j.mark)
+		l.progress.Predecessors = l.progress.Predecessors.Surveyed(j.mark)
 		l.clock.jobSucceeded()
 	default:
 		problem = l.collectPass(j)

@@ -92,11 +92,11 @@ func (l *leadership) confirm(in *protocol.Input) {
 	l.status = in.Status
 	if l.clock.confirmed.IsZero() {
 		l.clock.confirmed = time.Now()
-		l.progress.Past = protocol.PastOf(in.Status, l.e.cfg.Client.Rewound().Get() > 0)
+		l.progress.Predecessors = protocol.DrainStateOf(in.Status, l.e.cfg.Client.Rewound().Get() > 0)
 		l.e.metrics.elections.Inc()
-		l.e.cfg.Log.Info("elected", "epoch", l.epoch, "past", l.progress.Past.String())
+		l.e.cfg.Log.Info("elected", "epoch", l.epoch, "predecessors", l.progress.Predecessors.String())
 	}
-	in.Progress.Past = l.progress.Past
+	in.Progress.Predecessors = l.progress.Predecessors
 }
 
 // ended counts why a confirmed leadership is over, and passes err on. State no

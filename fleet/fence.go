@@ -57,7 +57,7 @@ func (r *Registrar) confirm(sent time.Duration) {
 
 // overdue needs mu.
 func (r *Registrar) overdue() bool {
-	return protocol.Fences(r.clock.now()-r.confirmed, r.fenceAfter())
+	return protocol.FenceDue(r.clock.now()-r.confirmed, r.fenceAfter())
 }
 
 // publish shows a new registration, unless what it rests on is too old.

@@ -17,6 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
+	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
@@ -72,7 +73,7 @@ func await[T any](t *testing.T, v *event.Value[T], what string, ok func(T) bool)
 
 func rel(t *testing.T, s string) protocol.Release {
 	t.Helper()
-	r, err := protocol.ParseRelease(s)
+	r, err := semver.ParseRelease(s)
 	if err != nil {
 		t.Fatal(err)
 	}

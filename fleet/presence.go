@@ -208,7 +208,7 @@ func (p *Presence) put(ctx context.Context, s *etcd.Session, says Says) error {
 // yield decides between this instance and the one whose presence was found:
 // nil means that this one may have the key.
 func (p *Presence) yield(found protocol.Presence, since time.Time) error {
-	if !protocol.YieldsID(found, p.cfg.Instance, p.cfg.MachineID, p.held) {
+	if !protocol.MustYieldID(protocol.DuplicateFacts{Holder: found, Instance: p.cfg.Instance, MachineID: p.cfg.MachineID, Held: p.held}) {
 		return nil
 	}
 	where := "on another machine"

@@ -224,7 +224,7 @@ func (r *Registrar) look(ctx context.Context, fleet protocol.Fleet) (again bool,
 	}
 	local := r.cfg.Local.Get()
 	rec, found := fleet.Record(local.ID)
-	if protocol.Registers(found, rec, r.last, local, r.cfg.BootID) {
+	if protocol.MustRegister(protocol.RegistrationFacts{Found: found, Record: rec, Last: r.last, Local: local, BootID: r.cfg.BootID}) {
 		r.cfg.Log.Warn("the own record no longer says what this node is, registering again", "found", found, "problem", rec.Problem)
 		return true, nil
 	}

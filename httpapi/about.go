@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/internal/semver"
 )
 
 // versionReport is the wire form of /version, which is that of Kubernetes
@@ -31,7 +31,7 @@ func newVersionReport(b Build) versionReport {
 		GitVersion: b.Version, BuildDate: b.Date,
 		GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	}
-	if v, err := protocol.ParseVersion(b.Version); err == nil {
+	if v, err := semver.ParseVersion(b.Version); err == nil {
 		out.Major, out.Minor = strconv.FormatInt(v.Release.Major, 10), strconv.FormatInt(v.Release.Minor, 10)
 	}
 	if commit, dirty := strings.CutSuffix(b.Commit, "-dirty"); commit != "" {

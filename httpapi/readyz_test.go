@@ -91,7 +91,7 @@ func TestChecks(t *testing.T) {
 }
 
 func TestReadyz(t *testing.T) {
-	tooOld := "ReleaseTooOld: release 1.1.0 is below 1.2.0, the minimum for the objects as they are; upgrade this node"
+	tooOld := "ReleaseTooOld: release 1.1.0 is below 1.2.0, the minimum that the objects need; upgrade this node"
 	failing := "[+]shutdown ok\n[+]etcd ok\n[+]registered ok\n[-]compatible failed: " + tooOld + "\n"
 	passing := "[+]shutdown ok\n[+]etcd ok\n[+]registered ok\n[+]compatible ok\n"
 	starting := "Starting: etcd has not been reached yet"
@@ -113,7 +113,7 @@ func TestReadyz(t *testing.T) {
 				"warn: some health checks cannot be excluded: the gate rests on \"registered\", \"shutdown\"\n" +
 				"warn: some health checks cannot be excluded: no matches for \"nope\"\nreadyz check failed\n",
 		},
-		{"shutting down cannot be excluded", "shutting down", "/readyz?exclude=shutdown", 503, "[-]shutdown failed: ShuttingDown: the sidecar was told to stop\n" +
+		{"shutting down cannot be excluded", "shutting down", "/readyz?exclude=shutdown", 503, "[-]shutdown failed: ShuttingDown: the sidecar is shutting down\n" +
 			"[+]etcd ok\n[+]registered ok\n[+]compatible ok\n" +
 			"warn: some health checks cannot be excluded: the gate rests on \"shutdown\"\nreadyz check failed\n"},
 		{"an unknown name changes nothing", "ready", "/readyz?verbose&exclude=nope", 200, passing +

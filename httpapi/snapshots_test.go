@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
@@ -136,7 +137,7 @@ func corruptStatus() protocol.StatusView {
 
 func mustVersion(t *testing.T, s string) protocol.Version {
 	t.Helper()
-	v, err := protocol.ParseVersion(s)
+	v, err := semver.ParseVersion(s)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func TestNewReport(t *testing.T) {
 						Election: "leading", Address: "http://10.0.0.1:8086", BundleDigest: "sha256:6c70f1",
 					},
 					{ID: "cp-2", Release: "0.9.0", Version: "0.9.0", Roles: []string{"kubernetes_controller"}, Blocks: true},
-					{ID: "cp-3", Roles: []string{}, Blocks: true, Problem: "not a Node; its sidecar, if alive, writes it again; if the node is gone: sidecar node remove cp-3 --confirm-stopped"},
+					{ID: "cp-3", Roles: []string{}, Blocks: true, Problem: "not a Node; its sidecar writes it again if it is alive; if the node has stopped for good: sidecar node remove cp-3 --confirm-stopped"},
 				},
 				Blockers: []BlockerReport{
 					{ID: "cp-2", Release: "0.9.0", Reason: "ReleaseTooOld", Message: "upgrade it", GoneSince: &when, PassedOverAt: &later},

@@ -1,8 +1,9 @@
 package protocol
 
 // Admits reports whether a node may serve while s is the status, and why not
-// (DESIGN 4.1). WORKING does not matter: during work the status already admits
-// only nodes that fit both the state before and the state after.
+// (docs/protocol.md#admission). The state does not matter: while the leader
+// works, the status already admits only nodes that fit the objects before and
+// after.
 func Admits(s Status, n Node) (bool, Reason) {
 	switch {
 	case n.Version.Release.Less(s.MinCompatible):

@@ -1,47 +1,41 @@
 package protocol
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-)
+import "fmt"
 
 // Blocker is a node that holds a leader back, and why.
 type Blocker struct {
 	Node    NodeID
 	Release Release // 0.0.0 where the record is corrupt
 	Reason  Reason
-	Message string // what to do about it
+	Message string // what is wrong, and what to do
 }
 
-// Blockers returns the registered controllers, alive or not, that now admits
-// and next would not. A corrupt record always blocks (4.3, WaitForNodes), one that
-// is expired never does (4.9).
+// Blockers returns the registered controllers, alive or not, that now admits and
+// next would not. A corrupt record always blocks, an expired one never does
+// (docs/protocol.md#rule-wait-for-nodes).
 func Blockers(now, next Status, f Fleet) []Blocker {
 	var out []Blocker
 	for _, r := range f.Records {
-		if b, blocks := blocks(now, next, r); blocks {
+		if b, blocks := blocker(now, next, r); blocks {
 			out = append(out, b)
 		}
 	}
 	return out
 }
 
-func blocks(now, next Status, r Record) (Blocker, bool) {
+// blocker returns the blocker that a record is, if it is one.
+func blocker(now, next Status, r Record) (Blocker, bool) {
 	if !r.Counts() || r.Expired() {
 		return Blocker{}, false
 	}
 	if r.Problem != "" {
-		return Blocker{
-			Node: r.ID, Reason: RecordCorrupt,
-			Message: "its record is corrupt: " + r.Remedy(),
-		}, true
+		return Blocker{Node: r.ID, Reason: RecordCorrupt, Message: "its record is corrupt: " + r.Remedy()}, true
 	}
-	if admitted, _ := Admits(now, r.Node); !admitted {
+	if before, _ := Admits(now, r.Node); !before {
 		return Blocker{}, false
 	}
-	admitted, reason := Admits(next, r.Node)
-	if admitted {
+	after, reason := Admits(next, r.Node)
+	if after {
 		return Blocker{}, false
 	}
 	return Blocker{Node: r.ID, Release: r.Node.Version.Release, Reason: reason, Message: blockerMessage(next, r, reason)}, true
@@ -51,58 +45,18 @@ func blockerMessage(next Status, r Record, reason Reason) string {
 	var why string
 	switch reason {
 	case ReleaseTooOld:
-		why = fmt.Sprintf("runs release %s, below %s, which the new objects need; upgrade it", r.Node.Version.Release, next.MinCompatible)
+		why = fmt.Sprintf("runs release %s, but the new objects need %s or newer; upgrade it", r.Node.Version.Release, next.MinCompatible)
 	default:
-		why = fmt.Sprintf("needs a reconciler of release %s or newer; this leader is %s", r.Node.MinReconciler, next.Version.Release)
+		why = fmt.Sprintf("needs a reconciler of release %s or newer, but this leader is %s", r.Node.MinReconciler, next.Version.Release)
 	}
 	if !r.Alive {
-		why += fmt.Sprintf(" (it is not alive%s; if it has stopped for good: %s)", r.patience(), r.removal())
+		why += fmt.Sprintf(" (it is not alive%s; if it has stopped for good: %s)", r.expiryNote(), r.RemovalCommand())
 	}
 	return why
 }
 
-// patience says how long a leader waits for a node that is not alive, where that
-// has an end.
-func (r Record) patience() string {
-	if r.Node.FenceAfter <= 0 {
-		return ""
-	}
-	return fmt.Sprintf(" and is passed over once it has been gone for %s", r.Node.FenceAfter)
-}
-
-// Remedy says why a record is corrupt, and what to do about it; empty: it is
-// well.
-func (r Record) Remedy() string {
-	if r.Problem == "" {
-		return ""
-	}
-	return fmt.Sprintf("%s; its sidecar, if alive, writes it again; if the node is gone: %s", r.Problem, r.removal())
-}
-
-// removal is the command that removes the record.
-func (r Record) removal() string {
-	return fmt.Sprintf("sidecar node remove %s --confirm-stopped", r.ID)
-}
-
-// passedOver names the nodes that would be blockers if their records had not
-// expired, for people; empty: none.
-func passedOver(now, next Status, f Fleet) string {
-	var ids []string
-	for _, r := range f.Records {
-		expired := r.Expired()
-		r.Gone = 0
-		if _, blocks := blocks(now, next, r); blocks && expired {
-			ids = append(ids, string(r.ID))
-		}
-	}
-	if len(ids) == 0 {
-		return ""
-	}
-	return "; passed over, for they have been gone for as long as they said: " + strings.Join(ids, ", ")
-}
-
-// newerRecords returns the records of controllers above own, alive or not, but
-// those that are expired.
+// newerRecords returns the controllers above own, alive or not, except expired
+// ones (docs/protocol.md#rule-hold-for-newer).
 func newerRecords(f Fleet, own Release) []Blocker {
 	var out []Blocker
 	for _, r := range f.Records {
@@ -115,40 +69,23 @@ func newerRecords(f Fleet, own Release) []Blocker {
 }
 
 func newerMessage(r Record) string {
-	var patience string
+	var note string
 	if !r.Alive && r.Node.FenceAfter > 0 {
-		patience = fmt.Sprintf(" (it is not alive%s)", r.patience())
+		note = fmt.Sprintf(" (it is not alive%s)", r.expiryNote())
 	}
-	return fmt.Sprintf("the objects are of a newer release and it is registered with %s%s; bring it back, or if it has stopped for good: %s",
-		r.Node.Version.Release, patience, r.removal())
+	return fmt.Sprintf("is registered with release %s%s, and the objects are newer than this leader; start it again, or if it has stopped for good: %s",
+		r.Node.Version.Release, note, r.RemovalCommand())
 }
 
-// removalsDue reports whether no controller of a release below own is
-// registered any more, so that objects which the bundle dropped may go (6.3). A
-// corrupt record may be anything, and counts as older. So does one that is
-// expired: nothing waits for removals, and its node may come back.
-func removalsDue(f Fleet, own Release) bool {
-	return !slices.ContainsFunc(f.Records, func(r Record) bool {
-		return r.Counts() && (r.Problem != "" || r.Node.Version.Release.Less(own))
-	})
+// Remedy says why a record is corrupt, and what to do; empty: it is valid.
+func (r Record) Remedy() string {
+	if r.Problem == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s; its sidecar writes it again if it is alive; if the node has stopped for good: %s", r.Problem, r.RemovalCommand())
 }
 
-// UpgradeReady reports whether the next upgrade may start: the status is DONE
-// at the one release that all registered controllers have, and none is corrupt
-// (4.10).
-func UpgradeReady(v StatusView, f Fleet) bool {
-	if v.Kind != StatusPresent || v.Status.State != Done {
-		return false
-	}
-	controllers := 0
-	for _, r := range f.Records {
-		switch {
-		case !r.Counts():
-		case r.Problem != "" || r.Node.Version.Release != v.Status.Version.Release:
-			return false
-		default:
-			controllers++
-		}
-	}
-	return controllers > 0
+// RemovalCommand is the command that removes the record.
+func (r Record) RemovalCommand() string {
+	return fmt.Sprintf("sidecar node remove %s --confirm-stopped", r.ID)
 }

@@ -3,89 +3,97 @@ package protocol
 import "time"
 
 // DrainTime is how long after it was sent a leader's request can still land in
-// the API: 5 s in which its sender waits for it, 7 s that etcd may take on top
-// of that, and a margin (DESIGN 6.4).
+// the API: 5 s for which its sender waits for it, 7 s that etcd may take on top,
+// and a margin of 1 s (docs/protocol.md#stale-writes).
 const DrainTime = 13 * time.Second
 
-// Past says what was recorded of the leaders before this one when it was
-// elected. It is decided once in each leadership, before the leader records
-// itself (6.4).
-type Past int
+// DrainState says whether requests of the leaders before this one can still land.
+// It is decided once in each leadership, before the leader records itself
+// (docs/protocol.md#drain).
+type DrainState int
 
-// What can have been recorded. The zero value: there was no status to record it
-// in, so that the mark has to tell.
+// The drain states. The zero value: there was no status that could tell, so the
+// mark has to.
 const (
-	PastUnknown Past = iota
-	// PastUndrained: requests of a former leader may land until DrainTime after
-	// this one was confirmed.
-	PastUndrained
-	// PastDrained: the leader before had ended all its requests, and so had
-	// those before it; or there was none.
-	PastDrained
+	DrainUnknown DrainState = iota
+	// Undrained: requests of a former leader may land until DrainTime after this
+	// leader was confirmed.
+	Undrained
+	// Drained: the previous leader had ended all its requests, and so had those
+	// before it; or there was none.
+	Drained
 )
 
 // String returns Unknown, Undrained or Drained.
-func (p Past) String() string {
-	switch p {
-	case PastUndrained:
+func (d DrainState) String() string {
+	switch d {
+	case Undrained:
 		return "Undrained"
-	case PastDrained:
+	case Drained:
 		return "Drained"
-	case PastUnknown:
+	case DrainUnknown:
 	}
 	return "Unknown"
 }
 
-// PastOf reads the past from the status as the leader first finds it. One that
-// was written by hand hides who led before, and counts as undrained. So does one
-// of a store that went back, as after a restore from a backup (rewound): it may be
-// that of a leader long ago.
-func PastOf(v StatusView, rewound bool) Past {
+// DrainStateOf reads the drain state from the status as the leader first finds
+// it. A status that was written by hand hides who led before, and counts as
+// undrained. So does one of a store that went back (rewound), as after a restore
+// from a backup: it may be that of a leader long ago.
+func DrainStateOf(v StatusView, rewound bool) DrainState {
 	switch {
 	case v.Kind != StatusPresent:
-		return PastUnknown
-	case saysDrained(v.Status) && !rewound:
-		return PastDrained
+		return DrainUnknown
+	case hasDrained(v.Status) && !rewound:
+		return Drained
 	}
-	return PastUndrained
+	return Undrained
 }
 
-// saysDrained reports whether the leader that is named had ended its requests.
-func saysDrained(s Status) bool {
-	return s.Epoch != 0 && s.DrainedEpoch == s.Epoch // equal, not above: a drained epoch can come from another store
+// hasDrained reports whether the leader that the status names had ended its
+// requests. The epochs have to be equal: a higher drained epoch can only come
+// from another store.
+func hasDrained(s Status) bool {
+	return s.Epoch != 0 && s.DrainedEpoch == s.Epoch
 }
 
-// Surveyed completes a past that no status told of by what the API shows. Where
-// there is neither a mark nor a stamp nobody was there. A mark does not say
-// whether its writer had ended its requests.
-func (p Past) Surveyed(m Mark) Past {
+// Surveyed completes an unknown drain state from the mark. Where there is neither
+// a mark nor a stamp, no leader has been there. A mark does not say whether its
+// writer had ended its requests.
+func (d DrainState) Surveyed(m Mark) DrainState {
 	switch {
-	case p != PastUnknown || m.Kind == MarkUnknown:
-		return p
+	case d != DrainUnknown || m.Kind == MarkUnknown:
+		return d
 	case m.Kind == MarkAbsent && m.HighestEpoch == 0:
-		return PastDrained
+		return Drained
 	}
-	return PastUndrained
+	return Undrained
 }
 
-// Farewell is what a leader knows that is about to give its key up in good
-// order.
-type Farewell struct {
-	Status StatusView
-	Leader NodeID
-	Epoch  int64
-	Past   Past
-	Waited bool // DrainTime has gone by since it was confirmed
-	Ended  bool // no request of its own can land any more
+// ResignFacts are what a leader knows when it gives up its key gracefully.
+type ResignFacts struct {
+	Status       StatusView
+	Leader       NodeID
+	Epoch        int64
+	Predecessors DrainState
+	Waited       bool // DrainTime has passed since the leader was confirmed
+	Ended        bool // no request of its own can land any more
 }
 
-// Drain returns the status that tells the next leader that it need not wait,
-// and false where that is not so: an own request has an unknown outcome, or one
-// of a former leader may still land. A short-lived leader would otherwise hide
-// the requests of the one before it (6.4). It is false, too, where the status
-// says so already: this leader has written nothing.
-func Drain(f Farewell) (Status, bool) {
-	if f.Status.Kind != StatusPresent || !f.Ended || f.Past != PastDrained && !f.Waited || saysDrained(f.Status.Status) {
+// nothingCanLand reports whether no request of this leader, nor of any leader
+// before it, can land any more.
+func (f ResignFacts) nothingCanLand() bool {
+	return f.Ended && (f.Predecessors == Drained || f.Waited)
+}
+
+// Drain returns the status that tells the next leader that it need not wait. It
+// returns false where the next leader must wait: a request of this leader has an
+// unknown outcome, or one of a former leader may still land. Otherwise a
+// short-lived leader would hide the requests of the one before it. It also
+// returns false where the status says so already: this leader has written nothing
+// (docs/protocol.md#drain).
+func Drain(f ResignFacts) (Status, bool) {
+	if f.Status.Kind != StatusPresent || !f.nothingCanLand() || hasDrained(f.Status.Status) {
 		return Status{}, false
 	}
 	out := f.Status.Status

@@ -2,31 +2,31 @@ package protocol
 
 import "testing"
 
-func TestPast(t *testing.T) {
-	present := func(epoch, drained int64) StatusView {
+func TestDrainStateOf(t *testing.T) {
+	withEpochs := func(epoch, drained int64) StatusView {
 		return StatusView{Kind: StatusPresent, Status: Status{Epoch: epoch, DrainedEpoch: drained}}
 	}
 	for _, tt := range []struct {
 		name string
 		view StatusView
 		mark Mark
-		want Past
+		want DrainState
 		went bool // the store, back
 	}{
-		{"the last leader drained", present(7, 7), Mark{}, PastDrained, false},
-		{"it did not, one before it did", present(9, 7), Mark{}, PastUndrained, false},
-		{"it did, in a store that went back since", present(7, 7), Mark{}, PastUndrained, true},
-		{"one of another store drained", present(7, 9), Mark{}, PastUndrained, false},
-		{"written by hand", present(0, 0), Mark{}, PastUndrained, false},
-		{"a mark does not change what the status tells", present(7, 7), Mark{Kind: MarkPresent}, PastDrained, false},
-		{"no status, nothing known of the mark", StatusView{Kind: StatusAbsent}, Mark{}, PastUnknown, false},
-		{"no status, no mark, no stamp", StatusView{Kind: StatusAbsent}, Mark{Kind: MarkAbsent}, PastDrained, false},
-		{"no status, no mark, but a stamp", StatusView{Kind: StatusAbsent}, Mark{Kind: MarkAbsent, HighestEpoch: 1}, PastUndrained, false},
-		{"no status, but a mark", StatusView{Kind: StatusAbsent}, Mark{Kind: MarkPresent}, PastUndrained, false},
-		{"garbage", StatusView{Kind: StatusUndecodable}, Mark{Kind: MarkPresent, FirstDone: true}, PastUndrained, false},
+		{"the last leader drained", withEpochs(7, 7), Mark{}, Drained, false},
+		{"it did not, one before it did", withEpochs(9, 7), Mark{}, Undrained, false},
+		{"it did, in a store that went back since", withEpochs(7, 7), Mark{}, Undrained, true},
+		{"one of another store drained", withEpochs(7, 9), Mark{}, Undrained, false},
+		{"written by hand", withEpochs(0, 0), Mark{}, Undrained, false},
+		{"a mark does not change what the status tells", withEpochs(7, 7), Mark{Kind: MarkPresent}, Drained, false},
+		{"no status, nothing known of the mark", StatusView{Kind: StatusAbsent}, Mark{}, DrainUnknown, false},
+		{"no status, no mark, no stamp", StatusView{Kind: StatusAbsent}, Mark{Kind: MarkAbsent}, Drained, false},
+		{"no status, no mark, but a stamp", StatusView{Kind: StatusAbsent}, Mark{Kind: MarkAbsent, HighestEpoch: 1}, Undrained, false},
+		{"no status, but a mark", StatusView{Kind: StatusAbsent}, Mark{Kind: MarkPresent}, Undrained, false},
+		{"garbage", StatusView{Kind: StatusUndecodable}, Mark{Kind: MarkPresent, FirstDone: true}, Undrained, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := PastOf(tt.view, tt.went).Surveyed(tt.mark); got != tt.want {
+			if got := DrainStateOf(tt.view, tt.went).Surveyed(tt.mark); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
@@ -39,16 +39,16 @@ func TestDrain(t *testing.T) {
 	drained.Status.DrainedEpoch = 7
 	for _, tt := range []struct {
 		name string
-		f    Farewell
+		f    ResignFacts
 		want bool
 	}{
-		{"after one that drained", Farewell{Status: view, Epoch: 8, Past: PastDrained, Ended: true}, true},
-		{"after one that did not, too early", Farewell{Status: view, Epoch: 8, Past: PastUndrained, Ended: true}, false},
-		{"after one that did not, late enough", Farewell{Status: view, Epoch: 8, Past: PastUndrained, Waited: true, Ended: true}, true},
-		{"nobody knows who was there", Farewell{Status: view, Epoch: 8, Ended: true}, false},
-		{"with an own request of unknown outcome", Farewell{Status: view, Epoch: 8, Past: PastDrained, Waited: true}, false},
-		{"where the status says so already", Farewell{Status: drained, Epoch: 8, Past: PastDrained, Waited: true, Ended: true}, false},
-		{"without a status to say it in", Farewell{Status: StatusView{Kind: StatusAbsent}, Epoch: 8, Past: PastDrained, Ended: true}, false},
+		{"after one that drained", ResignFacts{Status: view, Epoch: 8, Predecessors: Drained, Ended: true}, true},
+		{"after one that did not, too early", ResignFacts{Status: view, Epoch: 8, Predecessors: Undrained, Ended: true}, false},
+		{"after one that did not, late enough", ResignFacts{Status: view, Epoch: 8, Predecessors: Undrained, Waited: true, Ended: true}, true},
+		{"nobody knows who was there", ResignFacts{Status: view, Epoch: 8, Ended: true}, false},
+		{"with an own request of unknown outcome", ResignFacts{Status: view, Epoch: 8, Predecessors: Drained, Waited: true}, false},
+		{"where the status says so already", ResignFacts{Status: drained, Epoch: 8, Predecessors: Drained, Waited: true, Ended: true}, false},
+		{"without a status to say it in", ResignFacts{Status: StatusView{Kind: StatusAbsent}, Epoch: 8, Predecessors: Drained, Ended: true}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.f.Leader = "me"

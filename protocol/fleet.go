@@ -10,15 +10,15 @@ import (
 // NodeID names a node: a DNS subdomain, by default the host name.
 type NodeID string
 
-// Constraints are a bundle's conditions, written by people (DESIGN 1). Neither
-// may be above the bundle's release. The zero value asks for nothing.
+// Constraints are a bundle's conditions, written by people. Neither may be above
+// the bundle's release. The zero value asks for nothing.
 type Constraints struct {
-	MinReconciler Release // M: the reconciler must have been at least this before the node serves
-	MinApiserver  Release // A: all controllers must be at least this before the objects are applied
+	MinReconciler Release // M: the objects must be at least of this release before the node serves
+	MinApiserver  Release // A: all controllers must be at least of this release before the objects are applied
 }
 
-// Validate returns an error that says which constraint is above the release,
-// or nil.
+// Validate returns an error that says which constraint is above the release, or
+// nil.
 func (c Constraints) Validate(own Release) error {
 	if own.Less(c.MinReconciler) {
 		return fmt.Errorf("minReconcilerRelease %s is above the release %s: the node could never become ready", c.MinReconciler, own)
@@ -35,16 +35,16 @@ type Local struct {
 	Version     Version
 	Constraints Constraints
 	Digest      string // of the bundle
-	Epoch       int64  // of the own leadership; 0 while it does not lead
+	Epoch       int64  // of its leadership; 0 while it does not lead
 	// PruneImmediately: removals do not wait for controllers of older releases
-	// (prunePolicy: Immediately; 6.3).
+	// (prunePolicy: Immediately; docs/protocol.md#removals).
 	PruneImmediately bool
-	// FenceAfter is how long its presence may be gone before leaders pass over
-	// its record (--expire-dead-nodes); 0: they never do (4.9).
+	// FenceAfter is how long its presence may be gone before leaders ignore its
+	// record (--expire-dead-nodes); 0: they never do (docs/protocol.md#dead-nodes).
 	FenceAfter time.Duration
 }
 
-// Node is what a node record says.
+// Node is the content of a node record.
 type Node struct {
 	ID            NodeID
 	Roles         Roles
@@ -56,25 +56,26 @@ type Node struct {
 	FenceAfter    time.Duration // as in Local
 }
 
-// Record is a node record as it was found under its key, together with its
+// Record is a node record as it was read under its key, together with its
 // presence.
 type Record struct {
 	ID       NodeID // from the key
-	Node     Node   // what the value says; only the decodable part where Problem is set
-	Problem  string // why the record is corrupt; empty: it is well
+	Node     Node   // the value; only its decodable part where Problem is set
+	Problem  string // why the record is corrupt; empty: it is valid
 	Revision int64  // the key's mod revision
 	Created  int64  // the key's create revision
 	Writes   int64  // how often the key was written since it was created
 
 	Alive    bool // it has a presence
 	Presence Presence
-	// Gone is for how long at least, by the clock of the leader that decides, the
-	// presence has been gone while the record was not written; 0 where it is
-	// alive, or nobody counts (4.9).
+	// Gone is the time for which the presence has been missing while the record
+	// was not written: a lower bound, by the clock of the leader that decides. It
+	// is 0 where the node is alive, or no leader counts
+	// (docs/protocol.md#dead-nodes).
 	Gone time.Duration
 }
 
-// Presence is what an alive sidecar says of itself.
+// Presence is what a live sidecar reports of itself.
 type Presence struct {
 	Instance  string
 	MachineID string
@@ -84,36 +85,23 @@ type Presence struct {
 }
 
 // ElectionState is the part that a sidecar plays in the election. The empty
-// value means that it has not said.
+// value means that it has not reported any.
 type ElectionState string
 
-// The election states, as they stand in presences and in /status.
+// The election states, as presences and /status have them.
 const (
 	Ineligible  ElectionState = "ineligible"  // a newer controller is alive, or it is not a registered controller
-	Campaigning ElectionState = "campaigning" // waits for its turn
-	Leading     ElectionState = "leading"     // leadership is confirmed
-	Withdrawn   ElectionState = "withdrawn"   // its own apiserver is out of reach (4.7)
+	Campaigning ElectionState = "campaigning" // waits in the queue of candidates
+	Leading     ElectionState = "leading"     // its leadership is confirmed
+	Withdrawn   ElectionState = "withdrawn"   // it cannot use its kube-apiserver (docs/protocol.md#yielding)
 )
 
-// Counts reports whether the record says something about the fleet: it is
-// corrupt, or has the controller role (4.3).
+// Counts reports whether the record belongs to the fleet: it is corrupt, or has
+// the controller role.
 func (r Record) Counts() bool { return r.Problem != "" || r.Node.Roles.Controller }
 
-// Expired reports whether a leader passes over the record: its sidecar has
-// promised to close its gate before, and that can no longer be undone but by
-// writing the record (4.9). A corrupt record promises nothing.
-func (r Record) Expired() bool {
-	return r.Problem == "" && !r.Alive && r.Node.FenceAfter > 0 && r.Gone >= r.Node.FenceAfter
-}
-
-// Fences reports whether a sidecar has to close its gate, from how long ago it
-// last sent a request that confirmed its presence. It is half of what leaders
-// wait for: clocks may differ, and gates need a moment to close (4.9).
-func Fences(unconfirmed, fenceAfter time.Duration) bool {
-	return fenceAfter > 0 && unconfirmed >= fenceAfter/2
-}
-
-// Fleet is all node records and presences as observed at one etcd revision.
+// Fleet is all node records and presences at one etcd revision
+// (docs/protocol.md#snapshots).
 type Fleet struct {
 	Revision int64
 	// Rewinds is how often the store had gone back before, as after a restore
@@ -131,17 +119,16 @@ func (f Fleet) Record(id NodeID) (Record, bool) {
 	return f.Records[i], true
 }
 
-// Summary is what the fleet's records come to. Min and Max include the local
-// release (4.3).
+// Summary is a fleet in four numbers. Min and Max include the local release.
 type Summary struct {
 	Revision    int64
 	Min, Max    Release
-	Controllers int // well records with the controller role
+	Controllers int // valid records with the controller role
 	Corrupt     int // corrupt records
 }
 
-// Summarize counts the controllers of f and finds their lowest and highest
-// release; local takes part.
+// Summarize counts the controllers of f and finds the lowest and highest release
+// among them and local.
 func Summarize(f Fleet, local Release) Summary {
 	s := Summary{Revision: f.Revision, Min: local, Max: local}
 	for _, r := range f.Records {
@@ -150,23 +137,9 @@ func Summarize(f Fleet, local Release) Summary {
 			s.Corrupt++
 		case r.Node.Roles.Controller:
 			s.Controllers++
-			s.Min = minRelease(s.Min, r.Node.Version.Release)
-			s.Max = maxRelease(s.Max, r.Node.Version.Release)
+			s.Min = slices.MinFunc([]Release{s.Min, r.Node.Version.Release}, Release.Compare)
+			s.Max = slices.MaxFunc([]Release{s.Max, r.Node.Version.Release}, Release.Compare)
 		}
 	}
 	return s
-}
-
-func minRelease(a, b Release) Release {
-	if b.Less(a) {
-		return b
-	}
-	return a
-}
-
-func maxRelease(a, b Release) Release {
-	if a.Less(b) {
-		return b
-	}
-	return a
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Content names one form of the objects: what a bundle wants, and the content
-// epoch that brought it (DESIGN 6.4).
+// epoch that brought it (docs/protocol.md#stale-writes).
 type Content struct {
 	Release     Release
 	Constraints Constraints
@@ -29,18 +29,18 @@ func (c Content) String() string {
 // MarkKind says what is known of the mark.
 type MarkKind int
 
-// What is known of the mark. The zero value means that it has not been read,
-// or that the API is away: neither there nor absent, so a leader that needs it
-// waits (RebuildStatus).
+// The kinds of a mark. The zero value means that it has not been read, or that
+// the API is unreachable. That is neither present nor absent, so a leader that
+// needs the mark waits.
 const (
 	MarkUnknown MarkKind = iota
 	MarkAbsent
 	MarkPresent
 )
 
-// Mark is what the set's parent object in the Kubernetes API says: whether the
-// first reconciliation was ever finished, and every content that may be
-// present (6.4).
+// Mark is what the set's parent object in the Kubernetes API records: whether the
+// first reconciliation was ever finished, and every content that may be present
+// (docs/protocol.md#mark).
 type Mark struct {
 	Kind      MarkKind
 	FirstDone bool
@@ -59,9 +59,9 @@ func (m Mark) newest() Content {
 	return slices.MaxFunc(m.Entries, func(a, b Content) int { return cmp.Compare(a.Epoch, b.Epoch) })
 }
 
-// With returns the mark as it stands once a pass over c has begun: with an
-// entry for c. A mark that is not known stays so. It may hold more than what is
-// in the API, never less: what is rebuilt from it covers all content.
+// With returns the mark after a pass over c has begun: with an entry for c. An
+// unknown mark stays unknown. The mark may name more than what is in the API,
+// never less: a status that is rebuilt from it covers all content.
 func (m Mark) With(c Content) Mark {
 	if m.Kind == MarkUnknown || slices.Contains(m.Entries, c) {
 		return m
@@ -72,9 +72,8 @@ func (m Mark) With(c Content) Mark {
 	return m
 }
 
-// After returns the mark as it stands when the pass over c has come to out. A
-// complete pass leaves c alone, and firstDone; after one that was unfounded the
-// mark is not known.
+// After returns the mark after the pass over c ended with out. A complete pass
+// leaves only c, and firstDone. After an unfounded pass the mark is unknown.
 func (m Mark) After(c Content, out Outcome) Mark {
 	if out.Unfounded {
 		return Mark{HighestEpoch: max(m.HighestEpoch, out.HighestEpoch)}

@@ -7,7 +7,7 @@ import (
 )
 
 func TestMark_With(t *testing.T) {
-	a, b := content("1.0.0", "1.0.0", 1), content("1.1.0", "1.0.0", 2)
+	a, b := contentOf("1.0.0", "1.0.0", 1), contentOf("1.1.0", "1.0.0", 2)
 	if got := (Mark{}).With(a); got.Kind != MarkUnknown {
 		t.Errorf("an unknown mark became known: %+v", got)
 	}
@@ -25,7 +25,7 @@ func TestMark_With(t *testing.T) {
 }
 
 func TestMark_After(t *testing.T) {
-	a, b := content("1.0.0", "1.0.0", 1), content("1.1.0", "1.0.0", 2)
+	a, b := contentOf("1.0.0", "1.0.0", 1), contentOf("1.1.0", "1.0.0", 2)
 	m := Mark{Kind: MarkPresent, Entries: []Content{a, b}, HighestEpoch: 2}
 	if got := m.After(b, Outcome{HighestEpoch: 5}); got.FirstDone || len(got.Entries) != 2 || got.HighestEpoch != 5 {
 		t.Errorf("an incomplete pass: got %+v", got)

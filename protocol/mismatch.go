@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Mismatch is a release of which nodes have different bundles.
+// Mismatch is a release whose nodes have different bundles.
 type Mismatch struct {
 	Release Release
 	Digests []string            // sorted
@@ -35,8 +35,8 @@ func shortDigest(d string) string {
 	return d
 }
 
-// Mismatched returns the releases of which controllers tell different digests,
-// lowest first. A record that tells none does not count.
+// Mismatched returns the releases whose controllers have different digests,
+// lowest first. A record without a digest does not count.
 func Mismatched(f Fleet) []Mismatch {
 	byRelease := map[Release]*Mismatch{}
 	for _, r := range f.Records {

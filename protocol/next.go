@@ -2,9 +2,9 @@ package protocol
 
 import "fmt"
 
-// Input is every fact that a confirmed leader decides from. Fleet and Status
-// were read in one transaction that also confirmed the leadership; nothing in
-// it comes from a watch (DESIGN 4.3).
+// Input is every fact that a confirmed leader decides from. Fleet and Status were
+// read in one transaction that also confirmed the leadership; nothing in it comes
+// from a watch (docs/protocol.md#snapshots).
 type Input struct {
 	Local    Local
 	Fleet    Fleet
@@ -17,15 +17,15 @@ type Input struct {
 type Progress struct {
 	// Finished is the content of the last pass that left all objects and the
 	// mark as they should be; the zero Content: none in this epoch.
-	Finished Content
-	Owed     int  // objects whose removal that pass left for later (6.3)
-	Due      bool // a full pass is due, by time or by drift (6.5)
-	APIGone  bool // the own apiserver has been out of reach for too long (4.7)
-	Past     Past // of the leaders before this one
+	Finished     Content
+	Owed         int        // objects whose removal that pass left for later
+	Due          bool       // a full pass is due, by time or by drift
+	APIGone      bool       // this node's kube-apiserver has been unusable for too long
+	Predecessors DrainState // of the leaders before this one
 }
 
-// Next decides what the leader does now (DESIGN 4.5). It is total and has no
-// memory: what it has to know of the past stands in in.Progress.
+// Next decides what the leader does now (docs/protocol.md#leader-rules). It is
+// total and has no memory: what it has to know of the past is in in.Progress.
 func Next(in Input) Step {
 	if step, resigns := resign(in); resigns {
 		return step
@@ -60,19 +60,19 @@ func resign(in Input) (Step, bool) {
 	return step, true
 }
 
-// withoutStatus covers FirstReconciliation and RebuildStatus: the status is
-// absent or corrupt.
+// withoutStatus covers FirstReconciliation and RebuildStatus: the status is absent
+// or corrupt.
 func withoutStatus(in Input) Step {
 	if fin := in.Progress.Finished; fin.Epoch != 0 && fin.Same(in.own()) && fin.Epoch >= in.Mark.HighestEpoch {
-		// All objects are in place and the mark says so: whether this was the
-		// first reconciliation or the status was lost since, the target is true.
+		// All objects are in place and the mark says so. Whether this was the first
+		// reconciliation, or the status was lost after the pass: the target is true.
 		return in.write(FirstReconciliation, Target(Status{ContentEpoch: fin.Epoch}, in.Local), "all objects are in place")
 	}
 	if in.Mark.Kind == MarkUnknown {
-		return in.survey(RebuildStatus, "there is no status: the objects have to tell whether the cluster is new")
+		return in.survey(RebuildStatus, "there is no status; reading the mark and the objects to see whether the cluster is new")
 	}
 	if in.Mark.Kind == MarkPresent && in.Mark.FirstDone && len(in.Mark.Entries) > 0 {
-		return in.write(RebuildStatus, Rebuild(in.Mark, in.Local), "the status was lost and is rebuilt from the mark")
+		return in.write(RebuildStatus, Rebuild(in.Mark, in.Local), "the status was lost; rebuilding it from the mark")
 	}
 	first := in.change(FirstReconciliation, in.content(in.Mark.newest()), "the first reconciliation")
 	first.Work.First = true
@@ -86,95 +86,98 @@ func withStatus(in Input) Step {
 		if newer := newerRecords(in.Fleet, own); len(newer) > 0 {
 			return Step{
 				Kind: StepHold, Rule: HoldForNewer, Blockers: newer,
-				Message: fmt.Sprintf("the objects are of release %s and a node of a newer release is registered: nothing is taken back, nothing is repaired", now.ContentRelease),
+				Message: fmt.Sprintf("the objects are at release %s and a newer node is still registered: not rolling back, drift repair is paused", now.ContentRelease),
 			}
 		}
 	}
 	content := in.content(Content{Release: now.ContentRelease, Digest: now.Digest, Epoch: now.ContentEpoch})
 	if now.equalsTarget(in.Local) && content.Epoch == now.ContentEpoch {
-		return keep(in, content)
+		return keepTarget(in, content)
 	}
 	if !own.Less(now.Version.Release) && !now.MinCompatible.Less(in.Local.Constraints.MinApiserver) {
-		return work(in, content)
+		return applyContent(in, content)
 	}
-	return restrict(in)
+	return waitForNodes(in)
 }
 
-// keep is KeepTarget: the status is as this leader wants it.
-func keep(in Input, content Content) Step {
+// keepTarget is KeepTarget: the status is as this leader wants it.
+func keepTarget(in Input, content Content) Step {
 	now := in.Status.Status
 	if now.Epoch != in.Local.Epoch {
-		// A leader records its epoch before its first write to the API (6.4).
-		return in.write(KeepTarget, Target(now, in.Local), "the new leader records itself")
+		// A leader records its epoch before its first write to the API: the next
+		// leader learns from it that this one may have requests in flight.
+		return in.write(KeepTarget, Target(now, in.Local), "recording the new leader")
 	}
 	p := in.Progress
 	switch {
 	case p.Finished != content:
-		return in.reconcile(KeepTarget, content, "once in each epoch")
+		return in.reconcile(KeepTarget, content, "checking all objects once after the election")
 	case p.Due:
 		return in.reconcile(KeepTarget, content, "a full pass is due")
 	case p.Owed > 0 && in.removals():
-		return in.reconcile(KeepTarget, content, fmt.Sprintf("removals fall due: %d", p.Owed))
+		return in.reconcile(KeepTarget, content, fmt.Sprintf("removals are due: %d", p.Owed))
 	}
 	return Step{
-		Kind: StepHold, Rule: KeepTarget, Message: "the objects are as the bundle wants them",
+		Kind: StepHold, Rule: KeepTarget, Message: "all objects match the bundle",
 		Work: Work{Content: content, LeaderEpoch: in.Local.Epoch},
 	}
 }
 
-// work is ApplyContent: nothing that is admitted today becomes inadmissible.
-func work(in Input, content Content) Step {
+// applyContent is ApplyContent: no node that is admitted today is shut out.
+func applyContent(in Input, content Content) Step {
 	now := in.Status.Status
 	if content.Epoch != now.ContentEpoch && in.Mark.Kind == MarkUnknown {
-		return in.survey(ApplyContent, "the content changes: its epoch has to be above that of any object")
+		return in.survey(ApplyContent, "the content changes; reading the mark and the objects for the highest content epoch")
 	}
-	working := now
-	working.State = Working
-	working.Leader, working.Epoch = in.Local.ID, in.Local.Epoch
-	working.Digest, working.ContentRelease, working.ContentEpoch = content.Digest, content.Release, content.Epoch
-	if working != now {
-		return in.write(ApplyContent, working, "work begins")
+	started := now
+	started.State = Working
+	started.Leader, started.Epoch = in.Local.ID, in.Local.Epoch
+	started.Digest, started.ContentRelease, started.ContentEpoch = content.Digest, content.Release, content.Epoch
+	if started != now {
+		return in.write(ApplyContent, started, "starting to apply the bundle")
 	}
 	if in.Progress.Finished != content {
-		return in.change(ApplyContent, content, "the objects become those of the bundle")
+		return in.change(ApplyContent, content, "applying the bundle's objects")
 	}
 	return in.write(ApplyContent, Target(now, in.Local), "all objects are in place")
 }
 
-// restrict is WaitForNodes: the status must first admit only what fits both before
-// and after.
-func restrict(in Input) Step {
+// waitForNodes is WaitForNodes: the status must first admit only nodes that fit
+// the objects before and after.
+func waitForNodes(in Input) Step {
 	now := in.Status.Status
 	restricted := Restrict(now, in.Local)
 	if blockers := Blockers(now, restricted, in.Fleet); len(blockers) > 0 {
 		return Step{
 			Kind: StepAwait, Rule: WaitForNodes, Blockers: blockers,
-			Message: nodesFit(len(blockers)) + " the objects as they are, but not as they become" + cannotRoll(now, in.Local),
+			Message: unfitNodes(len(blockers)) + deadlockNote(now, in.Local),
 		}
 	}
-	step := in.write(WaitForNodes, restricted, "the status is restricted to nodes that fit before and after"+passedOver(now, restricted, in.Fleet))
+	step := in.write(WaitForNodes, restricted, "restricting the status to nodes that fit the objects before and after"+ignoredNote(now, restricted, in.Fleet))
 	step.Guard.FleetRevision = in.Fleet.Revision
 	return step
 }
 
-// cannotRoll says so where the leader waits for nodes that wait for it: its
-// release raises both constraints above what is there (4.10).
-func cannotRoll(now Status, local Local) string {
-	if m := local.Constraints.MinReconciler; now.Version.Release.Less(m) {
-		return fmt.Sprintf("; and this node is not ready before they do: minReconcilerRelease %s and minApiserverRelease %s are both above %s, so this release cannot be rolled out node by node",
-			m, local.Constraints.MinApiserver, now.Version.Release)
-	}
-	return ""
-}
-
-func nodesFit(n int) string {
+func unfitNodes(n int) string {
 	if n == 1 {
-		return "1 registered node fits"
+		return "1 registered node fits the current objects, but not the new ones"
 	}
-	return fmt.Sprintf("%d registered nodes fit", n)
+	return fmt.Sprintf("%d registered nodes fit the current objects, but not the new ones", n)
 }
 
-// equalsTarget compares what KeepTarget asks: state, version, minimum, digest.
+// deadlockNote says so where the leader waits for nodes that wait for it: its
+// release raises both constraints above the objects
+// (docs/protocol.md#releases-that-can-roll).
+func deadlockNote(now Status, local Local) string {
+	m := local.Constraints.MinReconciler
+	if !now.Version.Release.Less(m) {
+		return ""
+	}
+	return fmt.Sprintf("; this node is not ready before the new objects either, because minReconcilerRelease %s and minApiserverRelease %s are both above %s: this release cannot be rolled out node by node",
+		m, local.Constraints.MinApiserver, now.Version.Release)
+}
+
+// equalsTarget compares state, version, minimum and digest.
 func (s Status) equalsTarget(local Local) bool {
 	t := Target(s, local)
 	return s.State == t.State && s.Version == t.Version && s.MinCompatible == t.MinCompatible && s.Digest == t.Digest
@@ -185,8 +188,9 @@ func (in Input) own() Content {
 	return Content{Release: in.Local.Version.Release, Constraints: in.Local.Constraints, Digest: in.Local.Digest}
 }
 
-// content gives the own content its epoch: that of the newest known content if
-// it is the same and no object bears a higher one, else one above all (6.4).
+// content gives the leader's own content its epoch. That is the epoch of the
+// newest known content if it is the same and no object has a higher one, else one
+// above all.
 func (in Input) content(newest Content) Content {
 	own := in.own()
 	own.Epoch = newest.Epoch
@@ -196,41 +200,41 @@ func (in Input) content(newest Content) Content {
 	return own
 }
 
-// removals reports whether dropped objects may go now (6.3).
+// removals reports whether dropped objects may be deleted now.
 func (in Input) removals() bool {
 	return in.Local.PruneImmediately || removalsDue(in.Fleet, in.Local.Version.Release)
 }
 
 // survey asks for the mark.
 func (in Input) survey(rule Rule, message string) Step {
-	return Step{Kind: StepSurvey, Rule: rule, Message: message, Work: Work{Beside: in.beside()}}
+	return Step{Kind: StepSurvey, Rule: rule, Message: message, Work: Work{FallbackEntry: in.fallbackEntry()}}
 }
 
 // reconcile keeps the objects at a content that is there already.
 func (in Input) reconcile(rule Rule, c Content, message string) Step {
 	return Step{
 		Kind: StepReconcile, Rule: rule, Message: message,
-		Work: Work{Content: c, Removals: in.removals(), LeaderEpoch: in.Local.Epoch, Beside: in.beside()},
+		Work: Work{Content: c, Removals: in.removals(), LeaderEpoch: in.Local.Epoch, FallbackEntry: in.fallbackEntry()},
 	}
 }
 
-// change brings the objects to a content. DONE follows, so nothing may land
-// after its last list that is not of this content (6.4).
+// change brings the objects to a content. DONE follows, so nothing of other
+// content may land after the last list (docs/protocol.md#stale-writes).
 func (in Input) change(rule Rule, c Content, message string) Step {
-	if in.Progress.Past == PastUndrained {
-		message += fmt.Sprintf("; the leader before may have requests under way, so this is done %.0f s after the election at the earliest", DrainTime.Seconds())
+	if in.Progress.Predecessors == Undrained {
+		message += fmt.Sprintf("; the previous leader may still have requests in flight, so DONE comes %.0f s after the election at the earliest", DrainTime.Seconds())
 	}
 	step := in.reconcile(rule, c, message)
 	step.Work.Wait = true
 	return step
 }
 
-// beside is what a mark has to say that is made anew.
-func (in Input) beside() Content {
+// fallbackEntry is the entry of a mark that has to be written again.
+func (in Input) fallbackEntry() Content {
 	if in.Status.Kind != StatusPresent {
 		return Content{}
 	}
-	return in.Status.Status.covers()
+	return in.Status.Status.Covered()
 }
 
 func (in Input) write(rule Rule, s Status, message string) Step {

@@ -1,9 +1,10 @@
 package protocol
 
-// Tells reports whether a record says what local runs: release, constraint,
-// boot, and when leaders may pass over it. Only then does a status that is read
-// afterwards open the gate (4.2).
-func Tells(r Record, local Local, bootID string) bool {
+// RecordMatches reports whether a record describes what local runs: version,
+// constraint, boot, and when leaders may ignore it. Only a status that was read
+// after such a record was written may open the gate
+// (docs/protocol.md#registration).
+func RecordMatches(r Record, local Local, bootID string) bool {
 	return r.Problem == "" && r.Node.ID == local.ID &&
 		r.Node.Version == local.Version &&
 		r.Node.MinReconciler == local.Constraints.MinReconciler &&
@@ -11,26 +12,23 @@ func Tells(r Record, local Local, bootID string) bool {
 		r.Node.FenceAfter == local.FenceAfter
 }
 
-// Registers reports whether this node has to register again, from its record
-// as it was found and the state of it that was judged last: it is gone, tells
-// something else, its controller role changed, or it was written more than once
-// in between, so that nobody knows what it told meanwhile. A role that people
-// took away is not taken back, but that is a new registration, and so is giving
-// it again (4.2).
-func Registers(found bool, r, last Record, local Local, bootID string) bool {
-	return !found || !Tells(r, local, bootID) ||
-		r.Node.Roles.Controller != last.Node.Roles.Controller ||
-		r.Created != last.Created || r.Writes > last.Writes+1
+// RegistrationFacts are what MustRegister decides from.
+type RegistrationFacts struct {
+	Found  bool   // the node's record exists
+	Record Record // as it was read now, where Found
+	Last   Record // as it was when MustRegister decided last
+	Local  Local
+	BootID string
 }
 
-// YieldsID reports whether a sidecar has to give up its node ID to the one
-// whose presence was found under it (4.9). On one machine the newest wins; a
-// newcomer from another machine is refused while the presence lives. held says
-// that this instance has had the presence before, so the other came later.
-func YieldsID(found Presence, instance, machineID string, held bool) bool {
-	if found.Instance == instance || found.Instance == "" {
-		return false
-	}
-	sameMachine := machineID != "" && found.MachineID == machineID
-	return held || !sameMachine
+// MustRegister reports whether the node must register again. That is so if its
+// record is missing, does not match what it runs, changed its controller role, or
+// was written more than once since MustRegister decided last: nobody knows what
+// it contained in between, and a leader may have decided on that. A role that
+// people took away is not taken back; losing it and getting it are both new
+// registrations (docs/protocol.md#registration).
+func MustRegister(f RegistrationFacts) bool {
+	return !f.Found || !RecordMatches(f.Record, f.Local, f.BootID) ||
+		f.Record.Node.Roles.Controller != f.Last.Node.Roles.Controller ||
+		f.Record.Created != f.Last.Created || f.Record.Writes > f.Last.Writes+1
 }

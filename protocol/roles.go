@@ -12,7 +12,7 @@ type Roles struct {
 	Consensus  bool // consensus_member: it runs an etcd member
 }
 
-// The names of the roles, as people write and read them (DESIGN 3).
+// The names of the roles, as people write and read them.
 const (
 	RoleController = "kubernetes_controller"
 	RoleWorker     = "kubernetes_worker"

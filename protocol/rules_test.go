@@ -8,28 +8,28 @@ import "testing"
 // that the earlier needs has changed.
 func TestRulesAreEvaluatedInOrder(t *testing.T) {
 	newer := controller("n", "1.2.0")
-	worker := given(present(target()))
+	worker := given(presentStatus(targetStatus()))
 	worker.Fleet.Records[0] = worker.Fleet.Records[0].worker()
 	worker.Fleet.Records = append(worker.Fleet.Records, newer)
-	ofNewer := target()
+	ofNewer := targetStatus()
 	ofNewer.ContentRelease = rel("1.2.0")
-	known := Mark{Kind: MarkPresent, FirstDone: true, Entries: []Content{content("1.0.0", "0.9.0", 4)}, HighestEpoch: 4}
+	known := Mark{Kind: MarkPresent, FirstDone: true, Entries: []Content{contentOf("1.0.0", "0.9.0", 4)}, HighestEpoch: 4}
 	none := Mark{Kind: MarkAbsent}
 	apiGone := Progress{APIGone: true}
-	raised := done("0.9.0")
+	raised := doneStatus("0.9.0")
 	cases := []struct {
 		in      Input
 		without func(Input) Input // changes the fact that the earlier rule needs
 	}{
 		{worker, func(in Input) Input { in.Fleet.Records[0].Node.Roles.Controller = true; return in }},
-		{given(present(target()), newer).progress(apiGone), func(in Input) Input { in.Fleet.Records = in.Fleet.Records[:1]; return in }},
+		{given(presentStatus(targetStatus()), newer).progress(apiGone), func(in Input) Input { in.Fleet.Records = in.Fleet.Records[:1]; return in }},
 		{given(StatusView{}).progress(apiGone), func(in Input) Input { in.Progress = Progress{}; return in }},
-		{given(StatusView{}).mark(none), func(in Input) Input { in.Status = absent(); return in }},
-		{given(absent()).mark(known).progress(Progress{Finished: ours(5)}), func(in Input) Input { in.Progress = Progress{}; return in }},
-		{given(corruptStatus(), newer.dead()).mark(known), func(in Input) Input { in.Status = present(ofNewer); return in }},
-		{given(present(ofNewer), newer.dead()), func(in Input) Input { in.Status = present(target()); return in }},
-		{given(present(target())), func(in Input) Input { in.Status.Status.State = Working; return in }},
-		{given(present(done("1.0.0")), controller("n", "0.9.0")), func(in Input) Input { in.Status = present(raised); return in }},
+		{given(StatusView{}).mark(none), func(in Input) Input { in.Status = absentStatus(); return in }},
+		{given(absentStatus()).mark(known).progress(Progress{Finished: ownContent(5)}), func(in Input) Input { in.Progress = Progress{}; return in }},
+		{given(corruptStatus(), newer.dead()).mark(known), func(in Input) Input { in.Status = presentStatus(ofNewer); return in }},
+		{given(presentStatus(ofNewer), newer.dead()), func(in Input) Input { in.Status = presentStatus(targetStatus()); return in }},
+		{given(presentStatus(targetStatus())), func(in Input) Input { in.Status.Status.State = Working; return in }},
+		{given(presentStatus(doneStatus("1.0.0")), controller("n", "0.9.0")), func(in Input) Input { in.Status = presentStatus(raised); return in }},
 	}
 	if len(cases) != len(Rules())-1 {
 		t.Fatalf("got %d pairs of %d rules", len(cases), len(Rules()))

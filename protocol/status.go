@@ -2,8 +2,8 @@ package protocol
 
 import "fmt"
 
-// State says whether the objects are as the status tells (DONE) or on the way
-// there (WORKING).
+// State says whether the leader has finished (DONE) or is changing the objects
+// (WORKING).
 type State int
 
 // The states of a status. The zero value means "not set" and makes a status
@@ -27,11 +27,11 @@ func (s State) String() string {
 }
 
 // Status is the reconciler status, the one status key of etcd. Version and
-// MinCompatible decide who may be ready; the rest tells the leader what it has
-// to write (DESIGN 3).
+// MinCompatible decide which nodes may be ready; from the rest a leader decides
+// what it has to write (docs/protocol.md#keys).
 type Status struct {
 	State         State
-	Version       Version // of the reconciler the objects are sure to be at, or above
+	Version       Version // all objects are at least of its release
 	MinCompatible Release // the lowest release that may serve
 
 	Leader       NodeID // who wrote it; empty: written by hand
@@ -49,10 +49,10 @@ func (s Status) String() string {
 		s.State, s.Version, s.MinCompatible, s.ContentRelease, s.ContentEpoch, s.Digest, s.Epoch, s.DrainedEpoch, s.Leader)
 }
 
-// StatusKind says what stands under the status key.
+// StatusKind says what the status key contains.
 type StatusKind int
 
-// What can stand under the status key. The zero value means "not read yet".
+// The kinds of a status. The zero value means "not read yet".
 const (
 	StatusUnknown StatusKind = iota
 	StatusAbsent
@@ -60,9 +60,8 @@ const (
 	StatusPresent
 )
 
-// StatusView is the status key as it was read at one revision. Status is set
-// only where Kind is StatusPresent; Problem says why where it is
-// StatusUndecodable.
+// StatusView is the status key as it was read at one revision. Status is set only
+// where Kind is StatusPresent, Problem only where it is StatusUndecodable.
 type StatusView struct {
 	Kind     StatusKind
 	Status   Status
@@ -86,7 +85,7 @@ func (v StatusView) String() string {
 
 // Target returns the status in which this leader's work ends: DONE, with its
 // own version and minApiserverRelease. Content epoch and drained epoch are
-// those of now (4.5).
+// those of now (docs/protocol.md#leader-rules).
 func Target(now Status, local Local) Status {
 	return Status{
 		State:          Done,
@@ -101,9 +100,10 @@ func Target(now Status, local Local) Status {
 	}
 }
 
-// Restrict returns the intersection of what now admits and what the local
-// content needs: it admits only nodes that fit the state before and the state
-// after (WaitForNodes). What it tells of the content stays as it is.
+// Restrict returns the intersection of what now admits and what the local content
+// needs: it admits only nodes that fit the objects before and after
+// (docs/protocol.md#rule-wait-for-nodes). The content of the status stays as it
+// is.
 func Restrict(now Status, local Local) Status {
 	out := now
 	out.State = Working
@@ -118,12 +118,12 @@ func Restrict(now Status, local Local) Status {
 	return out
 }
 
-// covers is the one content that stands for all that may be present while s is
-// the status: by the invariant Covers that is of a release not below s's
-// version, and needs no more than s's minimum. The stamps on the objects would
-// say less (content that was already there) and too much: an object that no
-// content changed keeps the stamp of the oldest.
-func (s Status) covers() Content {
+// Covered returns one content that bounds all contents that may be present while
+// s is the status: by the invariant Covers their release is at least s's version,
+// and their minApiserverRelease at most s's minimum. A mark that was deleted is
+// written again from it. The stamps on the objects would bound them too low: an
+// object that no content changed keeps the oldest stamp.
+func (s Status) Covered() Content {
 	return Content{
 		Release:     s.Version.Release,
 		Constraints: Constraints{MinApiserver: s.MinCompatible},
@@ -131,10 +131,10 @@ func (s Status) covers() Content {
 	}
 }
 
-// Rebuild returns a status that excludes no more than any status since the
-// mark was last written: WORKING, the lowest release and the highest
-// minApiserverRelease of all content that may be present (RebuildStatus). The
-// mark must have entries.
+// Rebuild returns a status that excludes no more than any status since the mark
+// was last written: WORKING, with the lowest release and the highest
+// minApiserverRelease of all content that may be present
+// (docs/protocol.md#rule-rebuild-status). The mark must have entries.
 func Rebuild(mark Mark, local Local) Status {
 	newest := mark.newest()
 	out := Status{

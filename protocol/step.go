@@ -6,27 +6,26 @@ import (
 	"time"
 )
 
-// StepKind says what the leader's shell has to do. The shell branches on
-// nothing else.
+// StepKind says what package election has to do. It branches on nothing else.
 type StepKind int
 
 // The kinds of a step. The zero value is no step.
 const (
 	StepUnset StepKind = iota
-	// StepResign: give leadership up. With Withdraw, show `withdrawn` and do
-	// not campaign until the own apiserver answers (4.7).
+	// StepResign: give up leadership. With Withdraw, show `withdrawn` and do not
+	// campaign until this node's kube-apiserver works again.
 	StepResign
-	// StepHold: nothing to do until a fact changes, but to keep the objects as
-	// Work left them, if there is any: what others change is put back (6.5).
+	// StepHold: nothing to do until a fact changes. With Work, keep the objects as
+	// it left them: repair drift.
 	StepHold
-	// StepAwait: Blockers have to go first.
+	// StepAwait: wait until the Blockers are upgraded or removed.
 	StepAwait
-	// StepSurvey: read the mark and the stamps from the API, then ask again.
+	// StepSurvey: read the mark and the stamps from the API, then call Next again.
 	StepSurvey
-	// StepReconcile: make the objects as Work says, then ask again.
+	// StepReconcile: bring the objects to Work, then call Next again.
 	StepReconcile
-	// StepWrite: write Status in a transaction that holds only under Guard,
-	// then ask again, whether it held or not.
+	// StepWrite: write Status in a transaction that commits only under Guard. Then
+	// call Next again, whether it committed or not.
 	StepWrite
 )
 
@@ -57,39 +56,40 @@ type Guard struct {
 	FleetRevision  int64 // no node record was modified after this revision; 0: not asked
 }
 
-// Work is what a pass over the objects has to reach.
+// Work is the goal of a pass over the objects.
 type Work struct {
 	Content Content
-	// Removals says that objects which the bundle dropped may be deleted now.
-	// Otherwise they are counted as owed (6.3).
+	// Removals: objects that the bundle dropped may be deleted now. Otherwise they
+	// are counted as owed (docs/protocol.md#removals).
 	Removals bool
-	// LeaderEpoch is recorded in the mark before the first write (6.4).
+	// LeaderEpoch is recorded in the mark before the first write.
 	LeaderEpoch int64
-	// First says that this is the first reconciliation (rule 3): there is no
-	// status, and the mark that was surveyed does not say firstDone. Where it
-	// says so by now, the work is unfounded. Without First there is a status, so
-	// that a mark which has to be made anew says firstDone at once.
+	// First: this is the first reconciliation. There is no status, and the mark
+	// that was surveyed does not have firstDone. If the mark has it by now, the
+	// work is unfounded. Without First there is a status, so a mark that has to be
+	// written again has firstDone at once (docs/protocol.md#rule-first-reconciliation).
 	First bool
-	// Wait says that DONE follows: the list that finds everything in place counts
-	// only if it was begun when no request of a former leader, and none of other
-	// content, could land any more (6.4).
+	// Wait: DONE follows. The list that finds all objects in place counts only if
+	// it began when no request of a former leader, and none of other content,
+	// could land any more (docs/protocol.md#stale-writes).
 	Wait bool
-	// Beside is the entry that a mark gets which has to be made anew beside a
-	// status. The zero Content: there is no status, and the stamps have to serve
-	// for the mark, once no request of a former leader can land any more.
-	Beside Content
+	// FallbackEntry is the entry of a mark that has to be written again while there
+	// is a status. The zero Content: there is no status either, so the entries come
+	// from the stamps, once no request of a former leader can land any more
+	// (docs/protocol.md#mark).
+	FallbackEntry Content
 }
 
-// Step is a decision of the leader: everything the shell needs to carry it out
-// and to explain it.
+// Step is a decision of the leader: all that package election needs to carry it
+// out and to explain it.
 type Step struct {
 	Kind     StepKind
 	Rule     Rule      // that decided
 	Message  string    // one sentence for people
 	Reason   Reason    // of StepResign
 	Withdraw bool      // of StepResign
-	Blockers []Blocker // of StepAwait, and of StepHold by rule 2
-	Work     Work      // of StepReconcile; of StepSurvey Beside alone; of StepHold what is kept
+	Blockers []Blocker // of StepAwait, and of StepHold by HoldForNewer
+	Work     Work      // of StepReconcile; of StepSurvey only FallbackEntry; of StepHold what is kept
 	Status   Status    // of StepWrite
 	Guard    Guard     // of StepWrite
 }
@@ -117,23 +117,22 @@ func (s Step) String() string {
 	return b.String()
 }
 
-// Outcome is what a pass over the objects came to, as far as the leader's next
+// Outcome is the result of a pass over the objects, as far as the leader's next
 // decision needs it.
 type Outcome struct {
-	// Complete: all required objects are as the bundle wants them, a last list
-	// found them so, and the mark names this content alone, with firstDone.
+	// Complete: a last list found all required objects as the bundle wants them,
+	// and the mark names only this content, with firstDone.
 	Complete bool
-	// Owed counts the objects whose removal waits (6.3).
+	// Owed counts the objects whose removal waits (docs/protocol.md#removals).
 	Owed int
-	// HighestEpoch is the highest content epoch that was seen in the mark or on
-	// any object of the set. One that other content has taken counts as one
-	// higher.
+	// HighestEpoch is the highest content epoch in the mark and on any object of
+	// the set. An epoch that other content uses counts as one higher.
 	HighestEpoch int64
-	// Unsure is when the newest request that writes was given up with an unknown
-	// outcome: it may land until DrainTime after that. It counts also where the
-	// pass failed. Zero: the outcome of all is known.
+	// Unsure is when the newest write was given up with an unknown outcome: it may
+	// land until DrainTime after that. It counts also where the pass failed. Zero:
+	// all outcomes are known.
 	Unsure time.Time
-	// Unfounded: the mark is no longer the one that the work rests on
-	// (Work.First). Nothing was written; it has to be surveyed again.
+	// Unfounded: the mark is no longer the one on which the work was decided
+	// (Work.First). Nothing was written; the mark has to be surveyed again.
 	Unfounded bool
 }

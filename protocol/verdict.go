@@ -2,7 +2,7 @@ package protocol
 
 import "fmt"
 
-// Facts are what the gate judges from (DESIGN 4.8).
+// Facts are what Judge decides from (docs/protocol.md#gate).
 type Facts struct {
 	Stopping  bool   // the sidecar was told to stop
 	Duplicate string // not empty: who else has this node's ID
@@ -10,23 +10,22 @@ type Facts struct {
 	Local     Local
 
 	Registration Registration
-	// Status was read linearizably at a revision that is not below that of the
-	// registration, or came later; Kind is StatusUnknown where that has not
-	// happened yet (4.2).
+	// Status was read linearizably at or after the revision of the registration.
+	// Kind is StatusUnknown until then (docs/protocol.md#registration).
 	Status StatusView
-	// Served is the last verdict's Ready, while the registration it rests on
-	// still stands. A gate that is ready stays so when the status is lost.
+	// Served is the last verdict's Ready, for as long as its registration is valid.
+	// A gate that is ready stays ready when the status is lost.
 	Served bool
 }
 
-// Registration is what is known of the own record.
+// Registration is what is known of this node's record.
 type Registration struct {
 	Controller bool  // the record has the controller role
-	Confirmed  bool  // the record tells what this sidecar runs
-	Revision   int64 // r of 4.2: of the write that made it tell so; 0 while not confirmed
+	Confirmed  bool  // the record matches what this sidecar runs
+	Revision   int64 // of the write that made it match; 0 while not confirmed
 	// Fenced: the presence was not confirmed for so long that leaders may soon
-	// pass over the record. It stands until the record is written again (4.9), and
-	// never where Confirmed does.
+	// ignore the record. It lasts until the record is written again, and is never
+	// true together with Confirmed (docs/protocol.md#dead-nodes).
 	Fenced bool
 }
 
@@ -38,22 +37,23 @@ type Verdict struct {
 }
 
 // Judge turns registration and status into a verdict. It is total. It fails
-// static: a node that serves goes on while the status is lost or corrupt, for
-// the leader waits for records, not for connections, so that is safe (4.8).
+// static: a node that serves stays ready while the status is lost or corrupt. That
+// is safe because the leader waits for records, not for connections
+// (docs/protocol.md#gate).
 func Judge(f Facts) Verdict {
 	switch {
 	case f.Stopping:
-		return Verdict{Reason: ShuttingDown, Message: "the sidecar was told to stop"}
+		return Verdict{Reason: ShuttingDown, Message: "the sidecar is shutting down"}
 	case f.Duplicate != "":
 		return Verdict{Reason: DuplicateNodeID, Message: f.Duplicate}
 	case !f.Reached:
 		return Verdict{Reason: Starting, Message: "etcd has not been reached yet"}
 	case f.Registration.Fenced:
 		return Verdict{Reason: Fenced, Message: fmt.Sprintf(
-			"the presence of this node was not confirmed for %s: leaders may pass over it once it has been gone for %s; it registers again when etcd answers",
+			"this node's presence has not been confirmed for %s, and leaders ignore its record after %s; it registers again when etcd answers",
 			f.Local.FenceAfter/2, f.Local.FenceAfter)}
 	case !f.Registration.Confirmed:
-		return Verdict{Reason: NotRegistered, Message: "the node record does not tell yet what this node runs"}
+		return Verdict{Reason: NotRegistered, Message: "this node's record does not match what it runs yet"}
 	case !f.Registration.Controller:
 		return Verdict{Reason: NotController, Message: fmt.Sprintf(
 			"this node does not have the role kubernetes_controller; to give it: sidecar node set-roles %s kubernetes_controller", f.Local.ID)}
@@ -64,24 +64,23 @@ func Judge(f Facts) Verdict {
 func judgeStatus(f Facts) Verdict {
 	switch f.Status.Kind {
 	case StatusPresent:
-		return admitted(f)
+		return judgeAdmission(f)
 	case StatusAbsent:
 		if f.Served {
-			return Verdict{Ready: true, Reason: Ready, Message: "the status is missing; ready on what was last known, until the leader rebuilds it"}
+			return Verdict{Ready: true, Reason: Ready, Message: "the status is missing; ready by the last known status until the leader rebuilds it"}
 		}
-		return Verdict{Reason: StatusMissing, Message: "there is no reconciler status: no leader has finished its first reconciliation, or it was lost and is being rebuilt"}
+		return Verdict{Reason: StatusMissing, Message: "there is no reconciler status: no leader has finished the first reconciliation, or the status was lost and is being rebuilt"}
 	case StatusUndecodable:
 		if f.Served {
-			return Verdict{Ready: true, Reason: Ready, Message: "the status is corrupt; ready on what was last known, until the leader rebuilds it"}
+			return Verdict{Ready: true, Reason: Ready, Message: "the status is corrupt; ready by the last known status until the leader rebuilds it"}
 		}
 		return Verdict{Reason: StatusCorrupt, Message: "the reconciler status cannot be decoded (" + f.Status.Problem + "); the leader rebuilds it"}
 	case StatusUnknown:
 	}
-	return Verdict{Reason: NotRegistered, Message: fmt.Sprintf(
-		"registered at revision %d; the status has not been read at or after it yet", f.Registration.Revision)}
+	return Verdict{Reason: NotRegistered, Message: "this node is registered; the status has not been read since"}
 }
 
-func admitted(f Facts) Verdict {
+func judgeAdmission(f Facts) Verdict {
 	s, own := f.Status.Status, f.Local.Version.Release
 	node := Node{ID: f.Local.ID, Version: f.Local.Version, MinReconciler: f.Local.Constraints.MinReconciler}
 	ok, reason := Admits(s, node)
@@ -89,14 +88,14 @@ func admitted(f Facts) Verdict {
 	case ok:
 		return Verdict{Ready: true, Reason: Ready, Message: fmt.Sprintf("release %s fits the objects (%s, reconciler %s, minimum %s)", own, s.State, s.Version, s.MinCompatible)}
 	case reason == ReleaseTooOld:
-		return Verdict{Reason: reason, Message: fmt.Sprintf("release %s is below %s, the minimum for the objects as they are; upgrade this node", own, s.MinCompatible)}
+		return Verdict{Reason: reason, Message: fmt.Sprintf("release %s is below %s, the minimum that the objects need; upgrade this node", own, s.MinCompatible)}
 	}
-	return Verdict{Reason: reason, Message: fmt.Sprintf("the objects are at reconciler release %s; this node needs %s or newer and waits for the leader", s.Version.Release, node.MinReconciler)}
+	return Verdict{Reason: reason, Message: fmt.Sprintf("the objects are at release %s, and this node needs %s or newer; waiting for the leader", s.Version.Release, node.MinReconciler)}
 }
 
-// Closed reports whether a change of the status closed the gate of a node that
-// served: the invariant Steady does not hold, which is an alarm (4.8). A status
-// that people write by hand can do it too.
-func Closed(was, now Verdict) bool {
+// ViolatesSteady reports whether a change of the status closed the gate of a node
+// that served. That violates the invariant Steady and is an alarm. A status that
+// people write by hand can do it, too.
+func ViolatesSteady(was, now Verdict) bool {
 	return was.Ready && !now.Ready && (now.Reason == ReleaseTooOld || now.Reason == ReconcilerTooOld)
 }

@@ -2,31 +2,9 @@ package protocol
 
 import "testing"
 
-func TestAdmits(t *testing.T) {
-	s := Status{State: Done, Version: ver("1.1.0"), MinCompatible: rel("1.0.0")}
-	for _, tc := range []struct {
-		release, m string
-		want       Reason
-	}{
-		{"0.9.9", "0.0.0", ReleaseTooOld},
-		{"1.0.0", "0.0.0", Ready},
-		{"1.0.0", "1.1.0", Ready},
-		{"2.0.0", "1.1.1", ReconcilerTooOld},
-		{"0.9.9", "1.1.1", ReleaseTooOld},
-	} {
-		for _, state := range []State{Done, Working} {
-			s.State = state
-			ok, got := Admits(s, Node{Version: ver(tc.release), MinReconciler: rel(tc.m)})
-			if got != tc.want || ok != (tc.want == Ready) {
-				t.Errorf("Admits(%s, release %s M %s): got %t %s, want %s", s, tc.release, tc.m, ok, got, tc.want)
-			}
-		}
-	}
-}
-
 func TestJudge(t *testing.T) {
 	registered := Registration{Confirmed: true, Controller: true, Revision: 10}
-	fits := present(Status{State: Working, Version: ver("1.1.0"), MinCompatible: rel("1.0.0")})
+	fits := presentStatus(Status{State: Working, Version: ver("1.1.0"), MinCompatible: rel("1.0.0")})
 	local := Local{ID: "me", Version: ver("1.1.0"), Constraints: Constraints{MinReconciler: rel("1.0.0")}}
 	well := Facts{Reached: true, Registration: registered, Status: fits, Local: local}
 	with := func(change func(*Facts)) Facts {
@@ -50,8 +28,8 @@ func TestJudge(t *testing.T) {
 		{"no role", with(func(f *Facts) { f.Registration.Controller = false }), NotController},
 		{"status not read since the registration", with(func(f *Facts) { f.Status = StatusView{} }), NotRegistered},
 		{"not even where it served before", with(func(f *Facts) { f.Status, f.Served = StatusView{}, true }), NotRegistered},
-		{"no status", with(func(f *Facts) { f.Status = absent() }), StatusMissing},
-		{"status lost while it serves", with(func(f *Facts) { f.Status, f.Served = absent(), true }), Ready},
+		{"no status", with(func(f *Facts) { f.Status = absentStatus() }), StatusMissing},
+		{"status lost while it serves", with(func(f *Facts) { f.Status, f.Served = absentStatus(), true }), Ready},
 		{"corrupt status", with(func(f *Facts) { f.Status = corruptStatus() }), StatusCorrupt},
 		{"status corrupted while it serves", with(func(f *Facts) { f.Status, f.Served = corruptStatus(), true }), Ready},
 		{"release too old", with(func(f *Facts) { f.Status.Status.MinCompatible = rel("1.1.1") }), ReleaseTooOld},

@@ -78,7 +78,7 @@ func TestMarkMadeAnew(t *testing.T) {
 	beside.Constraints.MinApiserver = r.content.Constraints.MinApiserver
 	far := time.Now().Add(time.Hour)
 	t.Run("beside a status", func(t *testing.T) {
-		mark, err := r.reconciler.Survey(t.Context(), protocol.Work{Beside: beside}, far)
+		mark, err := r.reconciler.Survey(t.Context(), protocol.Work{FallbackEntry: beside}, far)
 		if err != nil || !mark.FirstDone || len(mark.Entries) != 1 || mark.Entries[0] != beside {
 			t.Errorf("got %+v, %v, want %v alone: an old stamp on an object that never changed says nothing", mark, err, beside)
 		}
@@ -104,7 +104,7 @@ func TestMarkMadeAnew(t *testing.T) {
 	})
 	t.Run("a pass writes it", func(t *testing.T) {
 		r.use("1.3.0", configMap("same", "x: one"), configMap("a", "x: three"), "apiVersion: nobody.test/v1\nkind: Nothing\nmetadata: {name: x}\n")
-		_ = r.passUntil(time.Time{}, protocol.Work{Beside: beside})
+		_ = r.passUntil(time.Time{}, protocol.Work{FallbackEntry: beside})
 		mark := r.survey()
 		if !mark.FirstDone || len(mark.Entries) != 2 || mark.Entries[0] != beside || mark.Entries[1] != r.content {
 			t.Errorf("got %+v, want %v and %v", mark, beside, r.content)

@@ -11,7 +11,7 @@ import (
 
 // Survey reads the mark, and the highest content epoch of any object of the
 // set. It writes nothing and needs no lease. Where the parent is gone or
-// damaged, work.Beside serves for it, and where there is none the stamps on the
+// damaged, work.FallbackEntry serves for it, and where there is none the stamps on the
 // objects, as they are once quiet has come. An error means that the mark is
 // neither there nor absent: something that it needs could not be read.
 func (r *Reconciler) Survey(ctx context.Context, work protocol.Work, quiet time.Time) (protocol.Mark, error) {
@@ -64,7 +64,7 @@ func (r *Reconciler) surveyOnce(ctx context.Context, a api) (applyset.Parent, fo
 // needsStamps reports whether nothing but the stamps on the objects tells what
 // is there.
 func needsStamps(p applyset.Parent, stamps []applyset.Stamp, work protocol.Work) bool {
-	return !p.Known && work.Beside == (protocol.Content{}) && len(stamps) > 0
+	return !p.Known && work.FallbackEntry == (protocol.Content{}) && len(stamps) > 0
 }
 
 // stampsFor returns the stamps on the objects where the parent has no mark that

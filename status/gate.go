@@ -92,7 +92,7 @@ func (g *Gate) learn(change func(*protocol.Facts)) {
 func (g *Gate) report(was, now Verdict) {
 	g.metrics.show(now)
 	log := g.cfg.Log.With("ready", now.Ready, "reason", string(now.Reason), "message", now.Message)
-	if protocol.Closed(was.Verdict, now.Verdict) {
+	if protocol.ViolatesSteady(was.Verdict, now.Verdict) {
 		g.metrics.steady.Inc()
 		log.Error("a change of the status closed the gate of a node that served")
 		return

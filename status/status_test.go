@@ -15,6 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
@@ -27,7 +28,7 @@ var keys = keyspace.Under(prefix)
 
 func rel(t *testing.T, s string) protocol.Release {
 	t.Helper()
-	r, err := protocol.ParseRelease(s)
+	r, err := semver.ParseRelease(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +225,7 @@ func TestGate_registersFirst(t *testing.T) {
 	w.proxy.Cut(etcdtest.Blackhole)
 	w.register()
 	w.awaitVerdict("registered, and waiting for a read", func(v Verdict) bool {
-		return v.Reason == protocol.NotRegistered && v.Message == "registered at revision 3; the status has not been read at or after it yet"
+		return v.Reason == protocol.NotRegistered && v.Message == "this node is registered; the status has not been read since"
 	})
 	w.proxy.Restore()
 	w.await(protocol.Ready)
@@ -319,9 +320,9 @@ func TestGate_failsStatic(t *testing.T) {
 		w.awaitVerdict("ready on what was last known", func(v Verdict) bool { return v.Ready && v.Message == message })
 	}
 	w.remove()
-	rests("the status is missing; ready on what was last known, until the leader rebuilds it")
+	rests("the status is missing; ready by the last known status until the leader rebuilds it")
 	w.putBytes(nil)
-	rests("the status is corrupt; ready on what was last known, until the leader rebuilds it")
+	rests("the status is corrupt; ready by the last known status until the leader rebuilds it")
 	w.put("1.1.0", "1.0.0")
 	w.awaitVerdict("ready by the status", func(v Verdict) bool { return v.Ready && v.Message[:7] == "release" })
 

@@ -6,8 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/rollout"
 )
 
 func (p program) bundleCommand() *cobra.Command {
@@ -60,7 +62,7 @@ Exit code 1: the bundle is invalid, or it cannot be rolled out.`,
 func (p program) validated(b *bundle.Bundle, from []protocol.Release) error {
 	var deadlocks []error
 	for _, release := range from {
-		if problem := protocol.Deadlock(release, b.Version.Release, b.Constraints); problem != "" {
+		if problem := rollout.Deadlock(release, b.Version.Release, b.Constraints); problem != "" {
 			deadlocks = append(deadlocks, errors.New(problem))
 		}
 	}
@@ -70,7 +72,7 @@ func (p program) validated(b *bundle.Bundle, from []protocol.Release) error {
 	fmt.Fprintf(p.stdout, "%s %s: minReconcilerRelease %s, minApiserverRelease %s, %s, %s\n",
 		b.Name, b.Version, b.Constraints.MinReconciler, b.Constraints.MinApiserver, count(len(b.Objects), "object"), b.Digest)
 	for _, release := range from {
-		if note := protocol.OneWay(release, b.Version.Release, b.Constraints); note != "" {
+		if note := rollout.RollbackRisk(release, b.Version.Release, b.Constraints); note != "" {
 			fmt.Fprintf(p.stdout, "note: %s\n", note)
 		}
 	}
@@ -132,7 +134,7 @@ func optionalDir(cmd *cobra.Command, args []string) error {
 func parseReleases(words []string) ([]protocol.Release, error) {
 	var out []protocol.Release
 	for _, word := range words {
-		release, err := protocol.ParseRelease(word)
+		release, err := semver.ParseRelease(word)
 		if err != nil {
 			return nil, usagef("--from: %w", err)
 		}

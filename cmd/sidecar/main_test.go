@@ -147,7 +147,7 @@ func ready() httpapi.Snapshot {
 	s := awaits()
 	s.Fleet.Records = s.Fleet.Records[:1]
 	s.Status.Status.State, s.Status.Status.Version = protocol.Done, release(1, 1, 0)
-	s.Election.Step = protocol.Step{Kind: protocol.StepHold, Rule: protocol.KeepTarget, Message: "the objects are as the bundle wants them"}
+	s.Election.Step = protocol.Step{Kind: protocol.StepHold, Rule: protocol.KeepTarget, Message: "all objects match the bundle"}
 	s.Election.Working = true
 	s.Reconcile = report.Report{
 		LastSuccess: noon.Add(-time.Minute), Objects: report.Counts{Desired: 12, Applied: 2, Unchanged: 10, Pruned: 1},

@@ -12,6 +12,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/rollout"
 )
 
 // planOptions are the flags of `plan`, except those of etcd.
@@ -50,7 +51,7 @@ func (p program) plan(ctx context.Context, client *etcd.Client, opts planOptions
 	if err != nil {
 		return err
 	}
-	in := protocol.Rollout{Bundle: b.Local()}
+	in := rollout.Input{Bundle: b.Local()}
 	if in.Fleet, in.Status, err = election.ReadSnapshot(ctx, client); err != nil {
 		return err
 	}

@@ -111,11 +111,11 @@ STEP  NODE  RELEASE         READY DURING  READY AFTER  LEADER AFTER  STATUS AFTE
 3     cp-2  1.0.0 -> 1.1.0  2 of 3        3 of 3       cp-1          DONE 1.1.0 min 1.1.0  -
 
 1  cp-1 leads
-   cp-1 waits for cp-2: runs release 1.0.0, below 1.1.0, which the new objects need; upgrade it
-   cp-1 waits for cp-3: runs release 1.0.0, below 1.1.0, which the new objects need; upgrade it
-2  cp-1 waits for cp-2: runs release 1.0.0, below 1.1.0, which the new objects need; upgrade it
-3  cp-1 restricts the status to nodes that fit before and after: version 1.0.0, minimum 1.1.0
-   cp-1 makes the objects those of release 1.1.0
+   cp-1 waits for cp-2: runs release 1.0.0, but the new objects need 1.1.0 or newer; upgrade it
+   cp-1 waits for cp-3: runs release 1.0.0, but the new objects need 1.1.0 or newer; upgrade it
+2  cp-1 waits for cp-2: runs release 1.0.0, but the new objects need 1.1.0 or newer; upgrade it
+3  cp-1 restricts the status to nodes that fit the objects before and after: version 1.0.0, minimum 1.1.0
+   cp-1 applies the objects of release 1.1.0
 
 OBJECTS  not compared: set --kubeconfig
 
@@ -125,7 +125,7 @@ The rollout is clean. Upgrade one node at a time, and wait until it is ready bef
 		t.Errorf("got exit %d, %s and (-want +got):\n%s", code, errs, diff)
 	}
 
-	r.want(exitNotReady, "Deadlock  cp-1  it is not ready until cp-2 is upgraded (step 3), and the objects wait for cp-2, cp-3: cannot be rolled out from 1.0.0",
+	r.want(exitNotReady, "Deadlock  cp-1  it is not ready until cp-2 is upgraded (step 3), because the leader waits for cp-2, cp-3 before it applies the objects: cannot be rolled out from 1.0.0",
 		"plan", "--bundle", deadlock)
 	r.want(exitNotReady, "sidecar: test 1.1.0 cannot be rolled out cleanly: 2 obstacles", "plan", "--bundle", deadlock)
 	r.want(exitOK, "Nothing to do: all nodes run this bundle.", "plan", "--bundle", older)
@@ -134,11 +134,11 @@ The rollout is clean. Upgrade one node at a time, and wait until it is ready bef
 	// Back across a raised minimum.
 	r.nodes(raised, "cp-1", "cp-3", "cp-2")
 	r.done(raised)
-	r.want(exitNotReady, "Outage                cp-2  while it is upgraded no node is ready", "plan", "--bundle", older)
+	r.want(exitNotReady, "Outage                cp-2  once it stops, no node is ready", "plan", "--bundle", older)
 
 	// The upgrade is not done: one node is dead, and its record is corrupt then.
 	r.nodes(older, "cp-3")
-	r.want(exitNotReady, "UpgradeUnderWay  -  the upgrade before this one is not done (upgradeReady is false): the status is DONE at 1.1.0, and the nodes are of 1.0.0, 1.1.0",
+	r.want(exitNotReady, "UpgradeUnderWay  -  the previous upgrade is not complete (upgradeReady is false): the status is DONE at 1.1.0, and the nodes run 1.0.0, 1.1.0",
 		"plan", "--bundle", writeBundle(t, constraints("1.2.0", "1.0.0", "1.0.0"), settingsAfter))
 	if _, err := r.raw.Delete(t.Context(), "/lockstep/presence/cp-3"); err != nil {
 		t.Fatal(err)

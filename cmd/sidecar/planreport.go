@@ -6,6 +6,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/reconcile/report"
+	"github.com/lockstep-dev/lockstep/rollout"
 )
 
 // planReport is a plan as `plan -o json` prints it. Lists are never null.
@@ -92,8 +93,8 @@ const (
 	obstaclePrune   = "RemovalHeld"
 )
 
-func newPlanReport(b *bundle.Bundle, in protocol.Rollout, objects *objectsReport) planReport {
-	f := protocol.Foresee(in)
+func newPlanReport(b *bundle.Bundle, in rollout.Input, objects *objectsReport) planReport {
+	f := rollout.Simulate(in)
 	upgradeReady := protocol.UpgradeReady(in.Status, in.Fleet)
 	out := planReport{
 		Bundle: bundleReport{
@@ -114,36 +115,36 @@ func newPlanReport(b *bundle.Bundle, in protocol.Rollout, objects *objectsReport
 	return out
 }
 
-func newStepReport(m protocol.Move) stepReport {
+func newStepReport(m rollout.Move) stepReport {
 	out := stepReport{
 		Kind: moveName(m.Kind), Node: string(m.Node), From: m.From.String(), To: m.To.String(), After: newMomentReport(m.After),
 		Events: append([]string{}, m.Events...), Changed: m.Changed, Removed: m.Removed,
 	}
 	switch m.Kind {
-	case protocol.MoveUpgrade:
+	case rollout.MoveUpgrade:
 		while := newMomentReport(m.While)
 		out.While = &while
-	case protocol.MoveStart:
+	case rollout.MoveStart:
 		out.From = ""
-	case protocol.MoveReload, protocol.MoveUnset:
+	case rollout.MoveReload, rollout.MoveUnset:
 	}
 	return out
 }
 
-func moveName(k protocol.MoveKind) string {
+func moveName(k rollout.MoveKind) string {
 	switch k {
-	case protocol.MoveUpgrade:
+	case rollout.MoveUpgrade:
 		return "upgrade"
-	case protocol.MoveReload:
+	case rollout.MoveReload:
 		return "reload"
-	case protocol.MoveStart:
+	case rollout.MoveStart:
 		return "start"
-	case protocol.MoveUnset:
+	case rollout.MoveUnset:
 	}
 	return ""
 }
 
-func newMomentReport(m protocol.Moment) momentReport {
+func newMomentReport(m rollout.Moment) momentReport {
 	out := momentReport{Leader: string(m.Leader), Nodes: []gateReport{}, Blockers: []waitReport{}}
 	if s := m.Status.Status; m.Status.Kind == protocol.StatusPresent {
 		out.State, out.Version, out.MinimumCompatibleRelease = s.State.String(), s.Version.String(), s.MinCompatible.String()

@@ -138,7 +138,7 @@ func Steady(t *turn) string {
 			continue
 		}
 		now := t.judge(i, t.w.status)
-		if protocol.Closed(protocol.Verdict{Ready: true, Reason: protocol.Ready}, now) {
+		if protocol.ViolatesSteady(protocol.Verdict{Ready: true, Reason: protocol.Ready}, now) {
 			return fmt.Sprintf("the status closes the gate of %s, which serves (%s)", t.name(i), now.Reason)
 		}
 	}

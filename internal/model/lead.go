@@ -50,14 +50,14 @@ func (t *turn) resign(l int) {
 }
 
 // farewell is what a leader knows that gives its key up.
-func (t *turn) farewell(l int) protocol.Farewell {
+func (t *turn) farewell(l int) protocol.ResignFacts {
 	lead := &t.w.leaders[l]
-	f := protocol.Farewell{
-		Status: t.cfg.view(t.w.status), Epoch: formerEpoch + int64(lead.epoch), Past: lead.past,
+	f := protocol.ResignFacts{
+		Status: t.cfg.view(t.w.status), Epoch: formerEpoch + int64(lead.epoch), Predecessors: lead.past,
 		Waited: t.othersEnded(l), Ended: t.ownEnded(l, entry{}),
 	}
 	if !t.cfg.holds(DrainInherits) {
-		f.Past = protocol.PastDrained
+		f.Predecessors = protocol.Drained
 	}
 	if !t.cfg.holds(KnownOutcomes) {
 		f.Ended = true
@@ -119,7 +119,7 @@ func (t *turn) look(l int) bool {
 		return true
 	}
 	if !lead.seen {
-		lead.seen, lead.past = true, protocol.PastOf(t.cfg.view(t.w.status), false)
+		lead.seen, lead.past = true, protocol.DrainStateOf(t.cfg.view(t.w.status), false)
 	}
 	counted := t.counts(l)
 	step := t.next(l)
@@ -149,7 +149,7 @@ func (c *Config) input(w *World, l int) protocol.Input {
 		view.Status.Leader = local.ID
 	}
 	in := protocol.Input{Local: local, Fleet: c.seenBy(w, l), Status: view, Mark: c.mark(lead.mark)}
-	in.Progress.Due, in.Progress.Past = lead.due, lead.past
+	in.Progress.Due, in.Progress.Predecessors = lead.due, lead.past
 	if lead.finished != (entry{}) {
 		in.Progress.Finished = c.content(lead.finished)
 	}
@@ -176,7 +176,7 @@ func (t *turn) execute(l int, step *protocol.Step) bool {
 	case protocol.StepSurvey:
 		stopped := lead.doing != nothing
 		t.abandon(l)
-		beside := t.cfg.entry(step.Work.Beside)
+		beside := t.cfg.entry(step.Work.FallbackEntry)
 		if t.needsStamps(beside) && !t.stampsServe(l) {
 			return stopped // and waits
 		}
@@ -242,7 +242,7 @@ func (t *turn) begin(l int, step *protocol.Step) bool {
 	lead.mark = m
 	lead.doing, lead.pass = passing, pass{
 		content: content, removals: step.Work.Removals, first: first,
-		wait: step.Work.Wait, beside: t.cfg.entry(step.Work.Beside),
+		wait: step.Work.Wait, beside: t.cfg.entry(step.Work.FallbackEntry),
 	}
 	if t.cfg.Coarse {
 		t.list(l)

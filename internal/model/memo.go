@@ -26,7 +26,7 @@ type facts struct {
 	mark        mark
 	finished    entry
 	due         bool
-	past        protocol.Past
+	past        protocol.DrainState
 }
 
 type nodeFacts struct {

@@ -381,7 +381,7 @@ func (t *turn) notice(i int) bool {
 	}
 	rec, local := t.cfg.record(i, n.record, n.alive), t.cfg.local(t.w, i)
 	last := t.cfg.record(i, n.run, n.alive)
-	if !protocol.Registers(n.record != 0, rec, last, local, "") {
+	if !protocol.MustRegister(protocol.RegistrationFacts{Found: n.record != 0, Record: rec, Last: last, Local: local}) {
 		return false
 	}
 	n.registered, n.ready, n.late = false, false, false

@@ -203,7 +203,7 @@ func (t *turn) drained(l int) bool {
 // leader knows: it does not wait for what the past says is not there
 // (election.leadership.quiet).
 func (t *turn) waited(l int) bool {
-	return t.w.leaders[l].past == protocol.PastDrained || t.othersEnded(l)
+	return t.w.leaders[l].past == protocol.Drained || t.othersEnded(l)
 }
 
 // needsStamps reports whether nothing but the stamps tells what is there

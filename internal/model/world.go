@@ -84,7 +84,7 @@ type leader struct {
 	key      bool  // its key stands in etcd
 	epoch    uint8 // 1 is that of the first in World.leaders
 	seen     bool  // it has taken a snapshot
-	past     protocol.Past
+	past     protocol.DrainState
 	mark     mark
 	finished entry
 	due      bool // a full pass is due
@@ -191,7 +191,7 @@ func first(cfg *Config) World {
 		kind: protocol.StatusPresent, state: protocol.Done, version: 1, least: uint8(cfg.A[0]), epoch: 1, content: one,
 	}
 	w.leaders[0] = leader{
-		on: true, key: true, epoch: 1, finished: one, seen: true, past: protocol.PastDrained,
+		on: true, key: true, epoch: 1, finished: one, seen: true, past: protocol.Drained,
 		mark: mark{kind: protocol.MarkPresent, firstDone: true, entries: entries{one}, highest: 1},
 	}
 	return w

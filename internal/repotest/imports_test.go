@@ -43,6 +43,8 @@ var levels = map[string]int{
 	"keyspace":            2, // has the node IDs of protocol in its keys
 	"internal/lockstepv1": 2, // converts to and from the values of protocol
 	"internal/model":      2, // a world around protocol
+	"internal/semver":     2, // parses the versions of protocol
+	"rollout":             2, // simulates with the decisions of protocol
 
 	"internal/backoff":   1,
 	"internal/buildinfo": 1,
@@ -146,6 +148,7 @@ var places = []place{
 	{"github.com/go-chi/chi", in("httpapi")},
 	{"github.com/spf13", in("cmd/sidecar")},
 	{"google.golang.org/protobuf", inFile("codec.go", "internal/lockstepv1")},
+	{"golang.org/x/mod", in("internal/semver")},
 	{"google.golang.org/grpc", in("etcd")},
 	{"go.uber.org/zap", in("etcd")},
 	{"log/slog", notIn("protocol", "event", "internal/lockstepv1", "internal/kube", "internal/model")},

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -94,7 +95,7 @@ func (h *headerReader) version() protocol.Version {
 		h.problems.add(h.at, "lacks release, like 1.4.0")
 		return protocol.Version{}
 	}
-	v, err := protocol.ParseVersion(h.string(n))
+	v, err := semver.ParseVersion(h.string(n))
 	if err != nil {
 		h.problems.add(h.at.at(n.line), "release: %v", err)
 	}
@@ -107,7 +108,7 @@ func (h *headerReader) release(field string) protocol.Release {
 	if n == nil {
 		return protocol.Release{}
 	}
-	r, err := protocol.ParseRelease(h.string(n))
+	r, err := semver.ParseRelease(h.string(n))
 	if err != nil {
 		h.problems.add(h.at.at(n.line), "%s: %v", field, err)
 	}

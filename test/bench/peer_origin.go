@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -54,10 +55,10 @@ var errReleaseChanged = errors.New("the newest release is another, restarting")
 func runOrigin(ctx context.Context, f peerFlags) error {
 	o := &origin{flags: f, releases: event.New(originFleet{})}
 	var err error
-	if o.release, err = protocol.ParseRelease(f.release); err != nil {
+	if o.release, err = semver.ParseRelease(f.release); err != nil {
 		return err
 	}
-	if o.needs, err = protocol.ParseRelease(f.minApiserver); err != nil {
+	if o.needs, err = semver.ParseRelease(f.minApiserver); err != nil {
 		return err
 	}
 	cfg, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
@@ -100,14 +101,14 @@ func (o *origin) watchNodes(ctx context.Context) {
 	}
 	held := map[string]protocol.Release{}
 	for _, kv := range resp.Kvs {
-		held[string(kv.Key)], _ = protocol.ParseRelease(string(kv.Value)) // the benchmark writes no other
+		held[string(kv.Key)], _ = semver.ParseRelease(string(kv.Value)) // the benchmark writes no other
 	}
 	o.publish(held, resp.Header.Revision)
 	for change := range o.etcd.Watch(ctx, o.nodes(), clientv3.WithPrefix(), clientv3.WithRev(resp.Header.Revision+1)) {
 		for _, ev := range change.Events {
 			delete(held, string(ev.Kv.Key))
 			if ev.Type == clientv3.EventTypePut {
-				held[string(ev.Kv.Key)], _ = protocol.ParseRelease(string(ev.Kv.Value)) // as above
+				held[string(ev.Kv.Key)], _ = semver.ParseRelease(string(ev.Kv.Value)) // as above
 			}
 		}
 		o.publish(held, change.Header.Revision)
@@ -233,11 +234,11 @@ func (o *origin) lead(ctx context.Context, leads clientv3.Cmp) error {
 // bear what comes.
 func (o *origin) prepare(ctx context.Context, leads clientv3.Cmp, status string) error {
 	fields := strings.Fields(status)
-	version, err := protocol.ParseRelease(fields[1])
+	version, err := semver.ParseRelease(fields[1])
 	if err != nil {
 		return err
 	}
-	minimum, err := protocol.ParseRelease(fields[2])
+	minimum, err := semver.ParseRelease(fields[2])
 	if err != nil {
 		return err
 	}

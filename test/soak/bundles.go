@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/test/soak/judge"
 )
@@ -178,7 +179,7 @@ func judged() []judge.Bundle {
 }
 
 func mustRelease(s string) protocol.Release {
-	r, err := protocol.ParseRelease(s)
+	r, err := semver.ParseRelease(s)
 	if err != nil {
 		panic(err)
 	}

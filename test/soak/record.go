@@ -17,6 +17,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/status"
@@ -292,7 +293,7 @@ func stampOf(annotations map[string]string) (int64, protocol.Release) {
 	if err != nil || epoch < 1 {
 		return 0, protocol.Release{}
 	}
-	release, err := protocol.ParseRelease(annotations["lockstep.dev/release"])
+	release, err := semver.ParseRelease(annotations["lockstep.dev/release"])
 	if err != nil {
 		return 0, protocol.Release{}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -80,13 +81,13 @@ func decodeMark(data string) (MarkData, error) {
 func (e entryJSON) content() (protocol.Content, error) {
 	c := protocol.Content{Digest: e.Digest, Epoch: e.ContentEpoch}
 	var err error
-	if c.Release, err = protocol.ParseRelease(e.Release); err != nil {
+	if c.Release, err = semver.ParseRelease(e.Release); err != nil {
 		return c, err
 	}
-	if c.Constraints.MinReconciler, err = protocol.ParseRelease(e.MinReconcilerRelease); err != nil {
+	if c.Constraints.MinReconciler, err = semver.ParseRelease(e.MinReconcilerRelease); err != nil {
 		return c, fmt.Errorf("minReconcilerRelease: %w", err)
 	}
-	if c.Constraints.MinApiserver, err = protocol.ParseRelease(e.MinAPIServerRelease); err != nil {
+	if c.Constraints.MinApiserver, err = semver.ParseRelease(e.MinAPIServerRelease); err != nil {
 		return c, fmt.Errorf("minApiserverRelease: %w", err)
 	}
 	if e.ContentEpoch < 1 || e.ContentEpoch > maxEpoch {
@@ -148,8 +149,8 @@ func (m MarkData) Mark(highest int64) protocol.Mark {
 // is a status, the mark is what the status covers, which is all that can be
 // present. Otherwise it is rebuilt from the stamps on the objects.
 func Rebuild(stamps []Stamp, work protocol.Work) MarkData {
-	if work.Beside != (protocol.Content{}) {
-		return MarkData{FirstDone: true, Entries: []protocol.Content{work.Beside}}
+	if work.FallbackEntry != (protocol.Content{}) {
+		return MarkData{FirstDone: true, Entries: []protocol.Content{work.FallbackEntry}}
 	}
 	return fromStamps(stamps)
 }

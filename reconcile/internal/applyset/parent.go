@@ -145,7 +145,7 @@ func (p Parent) SameVersion(o Parent) bool {
 // NeedsStamps reports whether the mark can be rebuilt from stamps alone: the
 // parent has none, and there is no status.
 func (p Parent) NeedsStamps(stamps []Stamp, work protocol.Work) bool {
-	return !p.Known && work.Beside == (protocol.Content{}) && len(stamps) > 0
+	return !p.Known && work.FallbackEntry == (protocol.Content{}) && len(stamps) > 0
 }
 
 // Effective returns the mark of the parent. Where the parent has none, it is

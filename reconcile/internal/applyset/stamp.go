@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
@@ -41,10 +42,10 @@ func ReadStamp(annotations map[string]string) (s Stamp, ok bool) {
 	if s.Epoch, ok = ParseEpoch(annotations[bundle.AnnotationContentEpoch]); !ok {
 		return Stamp{}, false
 	}
-	if s.Release, err = protocol.ParseRelease(annotations[bundle.AnnotationRelease]); err != nil {
+	if s.Release, err = semver.ParseRelease(annotations[bundle.AnnotationRelease]); err != nil {
 		return Stamp{Epoch: s.Epoch}, false
 	}
-	if s.MinAPI, err = protocol.ParseRelease(annotations[bundle.AnnotationMinAPIServerRelease]); err != nil {
+	if s.MinAPI, err = semver.ParseRelease(annotations[bundle.AnnotationMinAPIServerRelease]); err != nil {
 		return Stamp{Epoch: s.Epoch, Release: s.Release}, false
 	}
 	return s, true

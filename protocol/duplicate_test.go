@@ -1,0 +1,26 @@
+package protocol
+
+import "testing"
+
+func TestMustYieldID(t *testing.T) {
+	for _, tc := range []struct {
+		name                string
+		holder              Presence
+		held, want          bool
+		instance, machineID string
+	}{
+		{"own presence", Presence{Instance: "i", MachineID: "m"}, true, false, "i", "m"},
+		{"an older one on this machine", Presence{Instance: "j", MachineID: "m"}, false, false, "i", "m"},
+		{"a newer one on this machine", Presence{Instance: "j", MachineID: "m"}, true, true, "i", "m"},
+		{"one on another machine", Presence{Instance: "j", MachineID: "n"}, false, true, "i", "m"},
+		{"one that came while this was cut off", Presence{Instance: "j", MachineID: "n"}, true, true, "i", "m"},
+		{"machines unknown", Presence{Instance: "j"}, false, true, "i", ""},
+		{"garbage", Presence{}, true, false, "i", "m"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := MustYieldID(DuplicateFacts{Holder: tc.holder, Instance: tc.instance, MachineID: tc.machineID, Held: tc.held}); got != tc.want {
+				t.Errorf("got %t, want %t", got, tc.want)
+			}
+		})
+	}
+}

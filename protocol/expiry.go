@@ -1,0 +1,55 @@
+package protocol
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// This file has both sides of docs/protocol.md#dead-nodes. A sidecar with
+// --expire-dead-nodes=D promises to close its gate when it has not confirmed its
+// presence for half of D (FenceDue). In return a leader may ignore its record
+// once the presence has been gone for D (Expired).
+
+// FenceDue reports whether a sidecar must close its gate. unconfirmed is the time
+// since it sent the last request that confirmed its presence. Half of fenceAfter
+// is the limit: clocks may run at different speeds, and a gate needs a moment to
+// close. A fenceAfter of 0 means that leaders never ignore the record.
+func FenceDue(unconfirmed, fenceAfter time.Duration) bool {
+	return fenceAfter > 0 && unconfirmed >= fenceAfter/2
+}
+
+// Expired reports whether a leader ignores the record: its sidecar has closed its
+// gate by now, and has to write the record before it opens it again. A corrupt
+// record promises nothing.
+func (r Record) Expired() bool {
+	return r.Problem == "" && !r.Alive && r.Node.FenceAfter > 0 && r.Gone >= r.Node.FenceAfter
+}
+
+// expiryNote says when the leader stops waiting for a node that is not alive;
+// empty: never.
+func (r Record) expiryNote() string {
+	if r.Node.FenceAfter <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and is ignored once it has been gone for %s", r.Node.FenceAfter)
+}
+
+// ignoredNote names the nodes that would be blockers if their records had not
+// expired, for people; empty: none.
+func ignoredNote(now, next Status, f Fleet) string {
+	var ids []string
+	for _, r := range f.Records {
+		if !r.Expired() {
+			continue
+		}
+		r.Gone = 0 // as if it had not expired
+		if _, blocks := blocker(now, next, r); blocks {
+			ids = append(ids, string(r.ID))
+		}
+	}
+	if len(ids) == 0 {
+		return ""
+	}
+	return "; ignoring expired nodes (gone longer than their --expire-dead-nodes): " + strings.Join(ids, ", ")
+}

@@ -1,0 +1,38 @@
+package protocol
+
+import (
+	"testing"
+	"time"
+)
+
+func TestFenceDue(t *testing.T) {
+	for _, tc := range []struct {
+		unconfirmed, after time.Duration
+		want               bool
+	}{
+		{0, 0, false},
+		{time.Hour, 0, false},
+		{time.Hour, -time.Second, false},
+		{29 * time.Second, time.Minute, false},
+		{30 * time.Second, time.Minute, true},
+		{time.Hour, time.Minute, true},
+	} {
+		if got := FenceDue(tc.unconfirmed, tc.after); got != tc.want {
+			t.Errorf("FenceDue(%s, %s): got %t, want %t", tc.unconfirmed, tc.after, got, tc.want)
+		}
+	}
+}
+
+// A sidecar has closed its gate before its record expires, as long as neither of the two
+// clocks runs twice as fast as the other.
+func TestFenceDue_beforeTheRecordExpires(t *testing.T) {
+	const after = time.Minute
+	for gone := time.Duration(0); gone < 2*after; gone += time.Second / 2 {
+		r := controller("n", "1.0.0").gone(after, gone)
+		for _, unconfirmed := range []time.Duration{gone/2 + 1, gone, 2 * gone} {
+			if r.Expired() && !FenceDue(unconfirmed, after) {
+				t.Errorf("gone for %s: expired, and not fenced after %s", gone, unconfirmed)
+			}
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package protocol
+
+import (
+	"fmt"
+	"time"
+)
+
+// rel parses a release of a test.
+func rel(s string) (r Release) {
+	if _, err := fmt.Sscanf(s, "%d.%d.%d", &r.Major, &r.Minor, &r.Patch); err != nil {
+		panic(err)
+	}
+	return r
+}
+
+func ver(s string) Version { return Version{Release: rel(s)} }
+
+// controller returns a well record of an alive controller.
+func controller(id, release string) Record {
+	return Record{
+		ID: NodeID(id), Revision: 5, Alive: true,
+		Node: Node{ID: NodeID(id), Roles: Roles{Controller: true}, Version: ver(release)},
+	}
+}
+
+func (r Record) dead() Record { r.Alive = false; return r }
+func (r Record) gone(after, gone time.Duration) Record {
+	r.Alive, r.Node.FenceAfter, r.Gone = false, after, gone
+	return r
+}
+
+func (r Record) alive() Record                  { r.Alive = true; return r }
+func (r Record) needs(reconciler string) Record { r.Node.MinReconciler = rel(reconciler); return r }
+func (r Record) withdrawn() Record              { r.Presence.Election = Withdrawn; return r }
+func (r Record) corrupt(problem string) Record  { r.Problem = problem; return r }
+func (r Record) worker() Record                 { r.Node.Roles = Roles{Worker: true}; return r }
+
+// given returns the facts of a leader "me" of release 1.1.0, A 1.0.0, digest
+// "d1.1", epoch 7.
+func given(s StatusView, records ...Record) Input {
+	return Input{
+		Local: Local{
+			ID: "me", Version: ver("1.1.0"), Digest: "d1.1", Epoch: 7,
+			Constraints: Constraints{MinReconciler: rel("1.0.0"), MinApiserver: rel("1.0.0")},
+		},
+		Fleet:  Fleet{Revision: 100, Records: append([]Record{controller("me", "1.1.0")}, records...)},
+		Status: s,
+	}
+}
+
+func (in Input) mark(m Mark) Input         { in.Mark = m; return in }
+func (in Input) progress(p Progress) Input { in.Progress = p; return in }
+
+// present returns a status that stands at revision 50.
+func presentStatus(s Status) StatusView {
+	return StatusView{Kind: StatusPresent, Status: s, Revision: 50}
+}
+
+func absentStatus() StatusView { return StatusView{Kind: StatusAbsent} }
+
+func corruptStatus() StatusView {
+	return StatusView{Kind: StatusUndecodable, Problem: "garbage", Revision: 50}
+}
+
+// done is the status that a leader of release 1.0.0 left.
+func doneStatus(minimum string) Status {
+	return Status{
+		State: Done, Version: ver("1.0.0"), MinCompatible: rel(minimum), Leader: "old", Epoch: 3,
+		Digest: "d1.0", ContentRelease: rel("1.0.0"), ContentEpoch: 4,
+	}
+}
+
+// target is the status that "me" wants, as another leader of its release wrote
+// it.
+func targetStatus() Status {
+	return Status{
+		State: Done, Version: ver("1.1.0"), MinCompatible: rel("1.0.0"), Leader: "old", Epoch: 3,
+		Digest: "d1.1", ContentRelease: rel("1.1.0"), ContentEpoch: 4,
+	}
+}
+
+// working is the target of "me" while it works on it.
+func workingStatus() Status {
+	s := targetStatus()
+	s.State, s.Version, s.Leader, s.Epoch = Working, ver("1.0.0"), "me", 7
+	return s
+}
+
+func ownContent(epoch int64) Content {
+	return Content{
+		Release: rel("1.1.0"), Digest: "d1.1", Epoch: epoch,
+		Constraints: Constraints{MinReconciler: rel("1.0.0"), MinApiserver: rel("1.0.0")},
+	}
+}
+
+func contentOf(release, a string, epoch int64) Content {
+	return Content{Release: rel(release), Digest: "d" + release, Epoch: epoch, Constraints: Constraints{MinApiserver: rel(a)}}
+}
+
+func (s Status) by(leader string, epoch int64) Status {
+	s.Leader, s.Epoch = NodeID(leader), epoch
+	return s
+}

@@ -1,0 +1,73 @@
+package rollout
+
+import (
+	"slices"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// MoveKind says what happens to nodes in a move of a rollout.
+type MoveKind int
+
+// The kinds of a move. The zero value is none.
+const (
+	MoveUnset   MoveKind = iota
+	MoveUpgrade          // a node stops and starts again with the bundle
+	MoveReload           // nodes that already run the release reload the bundle directory
+	MoveStart            // the first node of a cluster without controllers starts
+)
+
+// Move is one move of a rollout, and its effects.
+type Move struct {
+	Kind     MoveKind
+	Node     protocol.NodeID // of MoveUpgrade and MoveStart
+	From, To protocol.Version
+	While    Moment   // of MoveUpgrade: while the node is stopped
+	After    Moment   // when the leader has nothing left to do but wait
+	Events   []string // what happened, in order, for people
+	Changed  bool     // the objects became those of the bundle
+	Removed  bool     // objects that the bundle dropped were removed
+}
+
+// Moment is the state of the fleet while the leader has nothing to do but wait.
+type Moment struct {
+	Status protocol.StatusView
+	Leader protocol.NodeID // empty: no node leads
+	Step   protocol.Step   // of the leader
+	Gates  []Gate          // of all controllers with a valid record, by ID
+}
+
+// Gate is the readiness of one node.
+type Gate struct {
+	Node    protocol.NodeID
+	Release protocol.Release
+	Alive   bool
+	Verdict protocol.Verdict
+}
+
+// Ready returns the nodes that are ready.
+func (m Moment) Ready() []protocol.NodeID {
+	var out []protocol.NodeID
+	for _, g := range m.Gates {
+		if g.Verdict.Ready {
+			out = append(out, g.Node)
+		}
+	}
+	return out
+}
+
+// gate returns the gate of a node; one that is not ready where there is none.
+func (m Moment) gate(id protocol.NodeID) Gate {
+	i := slices.IndexFunc(m.Gates, func(g Gate) bool { return g.Node == id })
+	if i < 0 {
+		return Gate{Node: id}
+	}
+	return m.Gates[i]
+}
+
+// Forecast is what a rollout would do.
+type Forecast struct {
+	Now       Moment
+	Moves     []Move     // in order; empty: all live nodes have the bundle
+	Obstacles []Obstacle // why it would not go cleanly; empty: it would
+}

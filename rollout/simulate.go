@@ -1,0 +1,128 @@
+package rollout
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Input is what a forecast is made from: a fleet as it is, and the bundle that
+// its nodes are to run.
+type Input struct {
+	Fleet  protocol.Fleet
+	Status protocol.StatusView
+	Mark   protocol.Mark  // MarkUnknown: the API was not asked
+	Bundle protocol.Local // the release to be rolled out; its ID is not used
+}
+
+// Simulate rolls the bundle out over the fleet: one node after the other stops
+// and starts again with the bundle. Before and after each start the leader takes
+// the steps that protocol.Next decides, until it waits. Simulate does not change
+// what in refers to.
+//
+// It assumes that dead nodes stay dead, corrupt records stay corrupt, withdrawn
+// nodes stay withdrawn, and requests to the API succeed. A record does not carry
+// its node's minApiserverRelease. Where neither the bundle nor the mark has it,
+// Simulate takes the minimum of the status.
+func Simulate(in Input) Forecast {
+	s := newSimulation(in)
+	out := Forecast{Now: s.moment(protocol.Step{})}
+	if in.Status.Kind == protocol.StatusUndecodable {
+		out.Obstacles = []Obstacle{statusCorrupt(in.Status)}
+		return out
+	}
+	for _, m := range s.moves() {
+		out.Moves = append(out.Moves, s.perform(m))
+	}
+	out.Obstacles = obstacles(in, out, s)
+	return out
+}
+
+// firstNode is the ID of the node that starts where no node is registered.
+const firstNode protocol.NodeID = "(first)"
+
+// moves returns the moves of the rollout in order. The leader moves late, so that
+// leadership changes hands once.
+func (s *simulation) moves() []Move {
+	var out []Move
+	anyReloads, controllers := false, 0
+	for _, r := range s.fleet.Records {
+		if !isController(r) {
+			continue
+		}
+		controllers++
+		switch {
+		case s.mustRestart(r) && r.Alive:
+			out = append(out, Move{Kind: MoveUpgrade, Node: r.ID, From: r.Node.Version, To: s.in.Bundle.Version})
+		case s.canReload(r):
+			anyReloads = true
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Move) int { return cmp.Compare(s.rank(a.Node), s.rank(b.Node)) })
+	if anyReloads {
+		out = slices.Insert(out, 0, Move{Kind: MoveReload, From: s.in.Bundle.Version, To: s.in.Bundle.Version})
+	}
+	if controllers == 0 {
+		out = append(out, Move{Kind: MoveStart, Node: firstNode, To: s.in.Bundle.Version})
+	}
+	return out
+}
+
+// isController reports whether a record is valid and has the controller role.
+func isController(r protocol.Record) bool { return r.Problem == "" && r.Node.Roles.Controller }
+
+// rank orders the nodes: first those that only follow, then the leader, then
+// those that cannot lead.
+func (s *simulation) rank(id protocol.NodeID) int {
+	r, _ := s.fleet.Record(id)
+	switch {
+	case r.Presence.Election == protocol.Withdrawn:
+		return 2
+	case id == s.leader:
+		return 1
+	}
+	return 0
+}
+
+// mustRestart reports whether a node runs the bundle only after a restart: a
+// running sidecar reloads objects, never a release or constraints. A record does
+// not carry minApiserverRelease, so the status has to show that it differs.
+func (s *simulation) mustRestart(r protocol.Record) bool {
+	wanted, view := s.in.Bundle, s.in.Status
+	if r.Node.Version != wanted.Version || r.Node.MinReconciler != wanted.Constraints.MinReconciler {
+		return true
+	}
+	doneAtRelease := view.Kind == protocol.StatusPresent && view.Status.State == protocol.Done &&
+		view.Status.ContentRelease == wanted.Version.Release
+	return doneAtRelease && view.Status.MinCompatible != wanted.Constraints.MinApiserver
+}
+
+// canReload reports whether a live node reloads the bundle without a restart.
+func (s *simulation) canReload(r protocol.Record) bool {
+	return isController(r) && r.Alive && !s.mustRestart(r) && r.Node.Digest != s.in.Bundle.Digest
+}
+
+// perform makes a move, and lets the leader do what follows.
+func (s *simulation) perform(m Move) Move {
+	s.events, s.changed, s.removed = nil, false, false
+	switch m.Kind {
+	case MoveUpgrade:
+		s.stop(m.Node)
+		m.While = s.settle()
+		s.start(m.Node)
+	case MoveReload:
+		for i, r := range s.fleet.Records {
+			if s.canReload(r) {
+				s.fleet.Records[i].Node.Digest = s.in.Bundle.Digest
+			}
+		}
+	case MoveStart:
+		s.add(m.Node)
+		s.start(m.Node)
+	case MoveUnset:
+	}
+	m.After = s.settle()
+	m.Events, m.Changed, m.Removed = s.events, s.changed, s.removed
+	return m
+}
