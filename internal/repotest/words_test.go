@@ -17,7 +17,6 @@ var wordsPending = pending{
 	"CHANGELOG.md",
 	"cmd/sidecar",
 	"docs/benchmarks.md",
-	"docs/bundles.md",
 	"docs/flags.md",
 	"docs/metrics.md",
 	"docs/model.md",
