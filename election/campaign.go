@@ -51,6 +51,8 @@ func New(cfg Config) *Election {
 	return e
 }
 
+func (e *Election) keys() keyspace.Keys { return keyspace.Under(e.cfg.Client.Prefix()) }
+
 // State follows this node's part in the election.
 func (e *Election) State() *event.Value[State] { return e.state }
 
@@ -66,7 +68,7 @@ func (e *Election) Run(ctx context.Context) error {
 	go func() {
 		defer close(followed)
 		// It ends only when follow does.
-		_ = e.cfg.Client.Follow(follow, keyspace.Under(e.cfg.Client.Prefix()).Leaders(), e.observe)
+		_ = e.cfg.Client.Follow(follow, e.keys().Leaders(), e.observe)
 	}()
 	// Run follows the queue until this node has given up leadership.
 	defer func() { cancel(); <-followed }()
@@ -162,7 +164,7 @@ func (e *Election) awaitEligible(ctx context.Context) (waited bool, err error) {
 // when this node may no longer campaign or has resigned.
 func (e *Election) campaign(ctx context.Context, s *etcd.Session) error {
 	e.setState(func(st State) State { st.Election = protocol.Campaigning; return st })
-	key := keyspace.Under(e.cfg.Client.Prefix()).Leader(int64(s.Lease()))
+	key := e.keys().Leader(int64(s.Lease()))
 	epoch, err := e.enqueue(ctx, s, key)
 	if err != nil {
 		return err

@@ -4,40 +4,27 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/status"
 )
 
-// lastQuiet is what the newest pass was told.
-func (a *api) lastQuiet() time.Time {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.quiet[len(a.quiet)-1]
-}
-
-// TestDrain follows what one leader tells the next of its requests (DESIGN 6.4).
+// What one leader records for the next about its requests, and how long the next
+// one waits (docs/protocol.md#drain).
 func TestDrain(t *testing.T) {
-	t.Run("nobody was there: nothing to wait for", func(t *testing.T) {
+	t.Run("there was no leader before: no wait", func(t *testing.T) {
 		w := newWorld(t)
 		n := w.start("a", "1.0.0", options{})
 		n.awaitStep(protocol.StepHold)
-		if q := w.api.lastQuiet(); !q.IsZero() {
-			t.Errorf("got a wait until %v in a new cluster", q)
-		}
+		w.wantQuiet(false)
 		n.stop()
-		if s := w.readStatus(); s.DrainedEpoch != s.Epoch || s.Epoch == 0 {
-			t.Errorf("got %s after a graceful stop, want it drained", s)
-		}
+		w.wantDrained(true)
 		next := w.start("a", "1.1.0", options{})
 		next.awaitStep(protocol.StepHold)
-		if q := w.api.lastQuiet(); !q.IsZero() {
-			t.Errorf("got a wait until %v after a leader that drained", q)
-		}
+		w.wantQuiet(false)
 	})
-	t.Run("a leader that only went away is waited for", func(t *testing.T) {
+	t.Run("a leader that has crashed: wait", func(t *testing.T) {
 		w := newWorld(t)
-		w.putStatus(protocol.Status{State: protocol.Done, Version: protocol.Version{Release: rel(t, "1.0.0")}, Leader: "gone", Epoch: 5, ContentEpoch: 1})
+		w.putStatus(crashed(t))
 		began := time.Now()
 		n := w.start("a", "1.1.0", options{})
 		n.awaitStep(protocol.StepHold)
@@ -45,59 +32,57 @@ func TestDrain(t *testing.T) {
 			t.Errorf("got a wait until %v, want it an hour after the election", q)
 		}
 		n.stop()
-		if s := w.readStatus(); s.DrainedEpoch >= s.Epoch {
-			t.Errorf("got %s: a short-lived leader hides the requests of the one before", s)
-		}
+		w.wantDrained(false) // it has not waited long enough for the leader before it
 	})
-	t.Run("a leader that has waited drains for those before it", func(t *testing.T) {
+	t.Run("a leader that has waited drains for the one before", func(t *testing.T) {
 		w := newWorld(t)
-		w.putStatus(protocol.Status{State: protocol.Done, Version: protocol.Version{Release: rel(t, "1.0.0")}, Leader: "gone", Epoch: 5, ContentEpoch: 1})
+		w.putStatus(crashed(t))
 		n := w.start("a", "1.1.0", options{drainTime: time.Nanosecond})
 		n.awaitStep(protocol.StepHold)
 		n.stop()
-		if s := w.readStatus(); s.DrainedEpoch != s.Epoch {
-			t.Errorf("got %s, want it drained", s)
-		}
+		w.wantDrained(true)
 	})
-	t.Run("a request of unknown outcome is told to the next leader", func(t *testing.T) {
+	t.Run("the next leader learns of a request of unknown outcome", func(t *testing.T) {
 		w := newWorld(t)
-		w.api.set(func(a *api) { a.unsure = true })
+		w.api.expect("reconcile", leavesRequest)
 		n := w.start("a", "1.0.0", options{})
 		n.awaitStep(protocol.StepHold)
 		n.stop()
-		if s := w.readStatus(); s.DrainedEpoch >= s.Epoch {
-			t.Errorf("got %s, want it undrained", s)
-		}
+		w.wantDrained(false)
 	})
-	t.Run("the own requests of other content are waited for, those of the same are not", func(t *testing.T) {
+	t.Run("a leader waits for its own request of other content only", func(t *testing.T) {
 		w := newWorld(t)
-		w.api.set(func(a *api) { a.unsure, a.refuse = true, true })
+		w.api.expect("reconcile", leavesRequest, isIncomplete)
 		n := w.start("a", "1.0.0", options{})
-		await(t, n.election.State(), "a pass that was refused", func(s State) bool { return s.Problem != "" })
-		w.api.set(func(a *api) { a.refuse = false })
+		n.awaitProblem()
+		w.api.expect("reconcile", leavesRequest)
 		n.awaitStep(protocol.StepHold)
-		if q := w.api.lastQuiet(); !q.IsZero() {
-			t.Errorf("got a wait until %v for a request of the same content", q)
-		}
-		local := n.local.Get()
-		local.Digest = "another"
-		n.local.Set(local)
+		w.wantQuiet(false)
+		n.local.Update(func(l protocol.Local) protocol.Local { l.Digest = "another"; return l })
 		await(t, n.store.Observed(), "the other content", func(o status.Observed) bool {
 			return o.View.Status.State == protocol.Done && o.View.Status.Digest == "another"
 		})
-		if q := w.api.lastQuiet(); q.IsZero() {
-			t.Error("got no wait for a request of other content")
-		}
+		w.wantQuiet(true)
 	})
 }
 
-// readStatus reads what stands in etcd.
-func (w *world) readStatus() protocol.Status {
+// crashed is the status of a leader that did not resign.
+func crashed(t *testing.T) protocol.Status {
+	return protocol.Status{State: protocol.Done, Version: protocol.Version{Release: rel(t, "1.0.0")}, Leader: "crashed", Epoch: 5, ContentEpoch: 1}
+}
+
+// wantQuiet checks whether the newest pass had to wait for earlier requests.
+func (w *world) wantQuiet(want bool) {
 	w.Helper()
-	resp, err := w.raw.Get(w.Context(), keys.Status())
-	if err != nil || len(resp.Kvs) == 0 {
-		w.Fatalf("read the status: %v, %v", resp, err)
+	if q := w.api.lastQuiet(); q.IsZero() == want {
+		w.Errorf("the pass has to wait until %v; want a wait: %t", q, want)
 	}
-	kv := etcd.NewKV(resp.Kvs[0])
-	return status.Decode(&kv).Status
+}
+
+// wantDrained checks what the status records after a graceful stop.
+func (w *world) wantDrained(want bool) {
+	w.Helper()
+	if s := w.readStatus(); s.Epoch == 0 || (s.DrainedEpoch == s.Epoch) != want {
+		w.Errorf("got %s; want it drained: %t", s, want)
+	}
 }

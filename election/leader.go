@@ -51,10 +51,7 @@ func (e *Election) lead(ctx context.Context, s *etcd.Session, key string, epoch 
 	}()
 	for !l.stuck {
 		changes := l.changes()
-		// A job that has ended counts before the clock does: its answer may be
-		// that the API is reachable.
-		l.collect()
-		l.clock.now = time.Now()
+		l.beginRound()
 		s.Beat()
 		in, err := l.gather(ctx)
 		switch {
@@ -84,6 +81,14 @@ func (e *Election) lead(ctx context.Context, s *etcd.Session, key string, epoch 
 		}
 	}
 	return l.ended(ErrJobStuck)
+}
+
+// beginRound takes the result of a job that has ended, and only then reads the
+// clock. Otherwise the leader could yield for an unreachable API although the job
+// has found out that the API is reachable.
+func (l *leadership) beginRound() {
+	l.collect()
+	l.clock.now = time.Now()
 }
 
 // confirm notes a snapshot that has confirmed the leadership. The first one shows

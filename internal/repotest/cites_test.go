@@ -15,7 +15,6 @@ import (
 var citesPending = pending{
 	"cmd/sidecar",
 	"docs/protocol.md",
-	"election",
 	"etcd",
 	"fleet",
 	"httpapi",

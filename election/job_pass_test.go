@@ -1,0 +1,50 @@
+package election
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// A change that does not concern what a running pass has to apply does not stop it.
+func TestElection_passGoesOn(t *testing.T) {
+	w := newWorld(t)
+	released := make(chan struct{})
+	w.api.expect("reconcile", blocksUntil(released))
+	n := w.start("a", "1.0.0", options{})
+	n.awaitStep(protocol.StepReconcile)
+	for i := range 5 {
+		id := protocol.NodeID(fmt.Sprint("n", i))
+		w.put(keys.Presence(id), nil)
+		w.putRecord(string(id), "1.0.0")
+		await(t, n.election.cfg.Fleet, "the record", func(f protocol.Fleet) bool {
+			r, _ := f.Record(id)
+			return r.Alive
+		})
+	}
+	close(released)
+	n.awaitStatus(protocol.Done, "1.0.0")
+	if got, want := w.api.jobs(), "a survey, a reconcile 1.0.0@1"; got != want {
+		t.Errorf("calls: got %q, want %q", got, want)
+	}
+}
+
+// A pass is stopped when it may not go on: a status that people wrote admits a node
+// that is not compatible with what the pass applies.
+func TestElection_passIsStopped(t *testing.T) {
+	w := newWorld(t)
+	w.putRecord("old", "0.9.0")
+	shutsOut := doneAt(t, "1.0.0")
+	w.putStatus(shutsOut)
+	w.api.expect("reconcile", blocksUntil(make(chan struct{})))
+	n := w.start("a", "1.0.0", options{a: "1.0.0"})
+	w.api.awaitCalls(t, "reconcile", 1)
+	admits := shutsOut
+	admits.MinCompatible = rel(t, "0.9.0")
+	w.putStatus(admits)
+	await(t, n.election.State(), "no pass", func(s State) bool { return s.Step.Kind == protocol.StepAwait && !s.Working })
+	if n := w.api.count(cancelled); n != 1 {
+		t.Errorf("%d passes were stopped, want 1", n)
+	}
+}

@@ -1,0 +1,156 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+var errRefused = errors.New("connection refused")
+
+// A leader whose API is unreachable yields to another node, and leads again when
+// the API answers.
+func TestElection_yields(t *testing.T) {
+	w := newWorld(t)
+	broken := newAPI(t)
+	broken.expect("", failsWith(errRefused))
+	a := w.start("a", "1.1.0", options{api: broken, yieldAfter: time.Second})
+	a.awaitState(protocol.Withdrawn)
+	b := w.start("b", "1.0.0", options{})
+	b.awaitStatus(protocol.Done, "1.0.0")
+	broken.works()
+	a.awaitStatus(protocol.Done, "1.1.0")
+	b.awaitState(protocol.Ineligible)
+}
+
+// An API that hangs without an error is unreachable as well.
+func TestElection_yieldsWhenTheAPIHangs(t *testing.T) {
+	w := newWorld(t)
+	hangs := newAPI(t)
+	hangs.expect("reconcile", blocksUntil(make(chan struct{})))
+	a := w.start("a", "1.1.0", options{api: hangs, yieldAfter: time.Second})
+	hangs.awaitCalls(t, "reconcile", 1)
+	a.awaitState(protocol.Withdrawn)
+	hangs.awaitCalls(t, cancelled, 1)
+}
+
+const yieldAfter = 30 * time.Second
+
+// yieldWorld is a leader's jobs and clock, without etcd.
+type yieldWorld struct {
+	*testing.T
+	api *api
+	l   *leadership
+}
+
+func newYieldWorld(t *testing.T) *yieldWorld {
+	a := newAPI(t)
+	e := New(Config{Applier: applier{a, "a"}, YieldAfter: yieldAfter, Log: slog.New(slog.DiscardHandler)})
+	return &yieldWorld{t, a, e.newLeadership(nil, "", 1)}
+}
+
+// untilYield makes rounds that ask for a pass, until the leader would yield, and
+// returns when; at most an hour.
+func (w *yieldWorld) untilYield() time.Duration {
+	w.Helper()
+	began := time.Now()
+	step := protocol.Step{Kind: protocol.StepReconcile, Work: protocol.Work{LeaderEpoch: 1}}
+	for time.Since(began) < time.Hour {
+		w.l.beginRound()
+		if w.l.progressNow().APIGone {
+			break
+		}
+		w.l.work(w.Context(), step)
+		next := w.l.clock.next(w.l.e.cfg.Applier.Answered(), began.Add(time.Hour))
+		waitUntil(w.Context(), next, []<-chan struct{}{w.l.job.finished()})
+	}
+	w.l.stop()
+	return time.Since(began)
+}
+
+func TestLeadership_yields(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		err  error
+		want time.Duration
+	}{
+		{"after YieldAfter without an answer", errRefused, yieldAfter},
+		{"never when passes are not due", fmt.Errorf("%w: the bundle changed", ErrNotDue), time.Hour},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newYieldWorld(t)
+				w.api.expect("reconcile", failsWith(tt.err))
+				if got := w.untilYield(); got != tt.want {
+					t.Errorf("got %s, want %s", got, tt.want)
+				}
+				if n := w.api.count("reconcile"); n < 5 {
+					t.Errorf("the pass was tried %d times only", n)
+				}
+			})
+		})
+	}
+}
+
+// A long pass is no reason to yield while the API answers, and is one yieldAfter
+// after its last answer.
+func TestLeadership_yieldsDuringALongPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newYieldWorld(t)
+		w.api.expect("reconcile", blocksUntil(make(chan struct{})))
+		const answers, every = 60, 20 * time.Second
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() {
+			for range answers {
+				backoff.Sleep(ctx, every)
+				w.api.answer()
+			}
+		}()
+		if got, want := w.untilYield(), answers*every+yieldAfter; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		if n := w.api.count("reconcile") - w.api.count(cancelled); n != 1 {
+			t.Errorf("got %d passes, want one", n)
+		}
+	})
+}
+
+// The job has ended, and the deadline has passed, when the round begins: the job's
+// answer counts.
+func TestLeadership_collectsBeforeItYields(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newYieldWorld(t)
+		released := make(chan struct{})
+		w.api.expect("reconcile", blocksUntil(released), failsWith(ErrNotDue))
+		w.l.beginRound()
+		w.l.work(t.Context(), protocol.Step{Kind: protocol.StepReconcile, Work: protocol.Work{LeaderEpoch: 1}})
+		backoff.Sleep(t.Context(), yieldAfter)
+		close(released)
+		synctest.Wait()
+		if w.l.beginRound(); w.l.progressNow().APIGone {
+			t.Error("the leader yields for an API that a job has just found reachable")
+		}
+	})
+}
+
+// Each withdrawal makes the next campaign wait longer, until a pass is complete.
+func TestYield_pauses(t *testing.T) {
+	y := New(Config{}).yield
+	for _, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+		y.withdraw()
+		if got := y.pauses.Pause(); got != want || !y.withdrawn {
+			t.Errorf("got a pause of %s, want %s", got, want)
+		}
+	}
+	if y.passCompleted(); y.pauses.Pause() != 0 {
+		t.Errorf("after a complete pass: got a pause of %s", y.pauses.Pause())
+	}
+}
