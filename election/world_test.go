@@ -102,8 +102,8 @@ func (w *world) start(id, release string, o options) *node {
 	n.local.Update(func(l protocol.Local) protocol.Local { l.FenceAfter = o.fenceAfter; return l })
 	follower := fleet.NewFollower(client)
 	n.store = status.NewStore(client)
-	says := event.New(fleet.Says{})
-	presence := fleet.NewPresence(fleet.PresenceConfig{Client: client, Node: protocol.NodeID(id), Instance: "i-" + id, MachineID: "m", TTL: o.ttl, Says: says, Log: log})
+	says := event.New(fleet.Shown{})
+	presence := fleet.NewPresence(fleet.PresenceConfig{Client: client, Node: protocol.NodeID(id), Instance: "i-" + id, MachineID: "m", TTL: o.ttl, Shown: says, Log: log})
 	n.registrar = fleet.NewRegistrar(fleet.RegistrarConfig{Presence: presence.Lease(), Client: client, Local: n.local, BootID: "b", Fleet: follower.Fleet(), Log: log})
 	n.election = New(Config{
 		Client: client, Store: n.store, Local: n.local, Fleet: follower.Fleet(), Applier: applier{o.api, id},
@@ -113,7 +113,7 @@ func (w *world) start(id, release string, o options) *node {
 	show := func(ctx context.Context) error {
 		for {
 			s, changed := n.election.State().Load()
-			says.Set(fleet.Says{Election: s.Election})
+			says.Set(fleet.Shown{Election: s.Election})
 			if !event.Wait(ctx, changed) {
 				return ctx.Err()
 			}

@@ -2,8 +2,8 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -12,7 +12,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// List reads all records and presences at one revision, for people.
+// List reads all records and presences at one revision.
 func List(ctx context.Context, client *etcd.Client) (protocol.Fleet, error) {
 	keys := keyspace.Under(client.Prefix())
 	resp, err := client.Txn(ctx, nil, []clientv3.Op{
@@ -26,19 +26,18 @@ func List(ctx context.Context, client *etcd.Client) (protocol.Fleet, error) {
 }
 
 // Remove deletes the record of a node that has stopped for good, so that it
-// blocks nobody any more (DESIGN 4.9). It returns ErrNoNode where there is no
-// record, and ErrAlive while the node's presence is there. That a presence is
-// gone does not prove that the node is down: whoever calls has to know.
+// blocks no rollout (docs/protocol.md#dead-nodes). It returns ErrNoNode if there
+// is no record, and ErrAlive if the node has a presence. A missing presence does
+// not prove that the node is down: the caller has to know that it is.
 func Remove(ctx context.Context, client *etcd.Client, id protocol.NodeID) error {
 	keys := keyspace.Under(client.Prefix())
-	record, presence := keys.Node(id), keys.Presence(id)
 	resp, err := client.Txn(ctx,
 		[]clientv3.Cmp{
-			clientv3.Compare(clientv3.CreateRevision(record), ">", 0),
-			clientv3.Compare(clientv3.CreateRevision(presence), "=", 0),
+			clientv3.Compare(clientv3.CreateRevision(keys.Node(id)), ">", 0),
+			clientv3.Compare(clientv3.CreateRevision(keys.Presence(id)), "=", 0),
 		},
-		[]clientv3.Op{clientv3.OpDelete(record)},
-		[]clientv3.Op{clientv3.OpGet(record, clientv3.WithCountOnly())})
+		[]clientv3.Op{clientv3.OpDelete(keys.Node(id))},
+		[]clientv3.Op{clientv3.OpGet(keys.Node(id), clientv3.WithCountOnly())})
 	switch {
 	case err != nil:
 		return fmt.Errorf("remove node %q: %w", id, err)
@@ -50,37 +49,47 @@ func Remove(ctx context.Context, client *etcd.Client, id protocol.NodeID) error 
 	return fmt.Errorf("remove node %q: %w", id, ErrAlive)
 }
 
-// SetRoles replaces the roles in a node's record and leaves the rest as it is.
-// It returns ErrNoNode where there is no record, and an error where the record
-// is corrupt.
+// SetRoles replaces the roles in a node's record and keeps everything else. It
+// returns ErrNoNode if there is no record, and an error if the record is corrupt.
 func SetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, roles protocol.Roles) error {
-	key := keyspace.Under(client.Prefix()).Node(id)
+	pauses := registerPauses()
 	for {
-		resp, err := client.Get(ctx, key)
+		err := trySetRoles(ctx, client, id, roles)
+		if errors.Is(err, errChanged) {
+			if pauses.Sleep(ctx) {
+				continue // from the record's new content
+			}
+			err = ctx.Err()
+		}
 		if err != nil {
 			return fmt.Errorf("set roles of node %q: %w", id, err)
 		}
-		if len(resp.Kvs) == 0 {
-			return fmt.Errorf("set roles of node %q: %w", id, ErrNoNode)
-		}
-		value, err := withRoles(id, resp.Kvs[0].Value, roles)
-		if err != nil {
-			return fmt.Errorf("set roles of node %q: %w", id, err)
-		}
-		txn, err := client.Txn(ctx,
-			[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", resp.Kvs[0].ModRevision)},
-			[]clientv3.Op{clientv3.OpPut(key, string(value))}, nil)
-		switch {
-		case err != nil:
-			return fmt.Errorf("set roles of node %q: %w", id, err)
-		case txn.Succeeded:
-			return nil
-		}
-		// Somebody wrote it in between: once more, from what it says now.
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("set roles of node %q: %w", id, ctx.Err())
-		case <-time.After(minRegisterPause):
-		}
+		return nil
 	}
+}
+
+// trySetRoles returns errChanged if the record changed after it was read.
+func trySetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, roles protocol.Roles) error {
+	key := keyspace.Under(client.Prefix()).Node(id)
+	resp, err := client.Get(ctx, key)
+	if err != nil {
+		return err
+	}
+	if len(resp.Kvs) == 0 {
+		return ErrNoNode
+	}
+	value, err := withRoles(id, resp.Kvs[0].Value, roles)
+	if err != nil {
+		return err
+	}
+	txn, err := client.Txn(ctx,
+		[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", resp.Kvs[0].ModRevision)},
+		[]clientv3.Op{clientv3.OpPut(key, string(value))}, nil)
+	switch {
+	case err != nil:
+		return err
+	case !txn.Succeeded:
+		return errChanged
+	}
+	return nil
 }

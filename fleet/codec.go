@@ -16,9 +16,9 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Decode makes a fleet of the records and presences of one revision. Bytes
+// Decode returns the fleet of the records and presences at one revision. Bytes
 // that cannot be decoded become a record with a Problem, never an error
-// (DESIGN 4.3).
+// (docs/protocol.md#snapshots).
 func Decode(keys keyspace.Keys, nodes, presences etcd.Listing) protocol.Fleet {
 	alive := make(map[protocol.NodeID]protocol.Presence, len(presences.KVs))
 	for _, kv := range presences.KVs {
@@ -40,8 +40,8 @@ func decodeRecord(id protocol.NodeID, kv etcd.KV) protocol.Record {
 	return r
 }
 
-// decodeNode returns what a record says, and why it is corrupt where it is. A
-// record without the controller role needs no version.
+// decodeNode returns the content of a record, and why it is corrupt; empty: it is
+// valid. A record without the controller role needs no version.
 func decodeNode(id protocol.NodeID, value []byte) (protocol.Node, string) {
 	var n lockstepv1.Node
 	if err := proto.Unmarshal(value, &n); err != nil {
@@ -49,7 +49,7 @@ func decodeNode(id protocol.NodeID, value []byte) (protocol.Node, string) {
 	}
 	out := protocol.Node{ID: protocol.NodeID(n.GetId()), Roles: rolesOf(n.GetRoles())}
 	if out.ID != id {
-		return out, fmt.Sprintf("it says that it is of node %q", n.GetId())
+		return out, fmt.Sprintf("it is the record of node %q", n.GetId())
 	}
 	st := n.GetStatus()
 	out.Address, out.Digest, out.BootID = st.GetAddress(), st.GetBundleDigest(), st.GetBootId()
@@ -67,8 +67,9 @@ func decodeNode(id protocol.NodeID, value []byte) (protocol.Node, string) {
 	return out, ""
 }
 
-// fenceAfterOf returns when a record may be passed over. What is not a time to
-// wait promises nothing: such a record blocks until it is removed.
+// fenceAfterOf returns how long the node's presence must be missing until leaders
+// ignore its record. It is 0 if the record has no valid, positive duration: that
+// record blocks until it is removed.
 func fenceAfterOf(st *lockstepv1.NodeStatus) time.Duration {
 	d := st.GetFenceAfter()
 	if d == nil || d.CheckValid() != nil {
@@ -122,8 +123,8 @@ func encodeRoles(r protocol.Roles) *lockstepv1.Roles {
 	return out
 }
 
-// withRoles changes the roles in the bytes of a record, fields that this
-// program does not know included.
+// withRoles changes the roles in the bytes of a record. It keeps the fields that
+// this program does not know.
 func withRoles(id protocol.NodeID, value []byte, roles protocol.Roles) ([]byte, error) {
 	if _, problem := decodeNode(id, value); problem != "" {
 		return nil, fmt.Errorf("the record is corrupt: %s", protocol.Record{ID: id, Problem: problem}.Remedy())
@@ -136,8 +137,8 @@ func withRoles(id protocol.NodeID, value []byte, roles protocol.Roles) ([]byte, 
 	return marshal(&n), nil
 }
 
-// decodePresence never fails: that the key is there says that the node is
-// alive, whatever its value.
+// decodePresence never fails: the node is alive because the key exists, whatever
+// its value.
 func decodePresence(value []byte) protocol.Presence {
 	var p lockstepv1.Presence
 	if err := proto.Unmarshal(value, &p); err != nil {
@@ -152,8 +153,8 @@ func decodePresence(value []byte) protocol.Presence {
 	}
 }
 
-// since returns when the presence's verdict began; zero: it does not say.
-func since(value []byte) time.Time {
+// verdictSince returns when the presence's verdict began; zero: unknown.
+func verdictSince(value []byte) time.Time {
 	var p lockstepv1.Presence
 	if proto.Unmarshal(value, &p) != nil || p.GetSince() == nil {
 		return time.Time{}
@@ -172,9 +173,8 @@ func encodePresence(p protocol.Presence, since time.Time) []byte {
 	})
 }
 
-// marshal cannot fail for messages that are built from valid values: only
-// strings that are not UTF-8 could make it, and IDs and reasons are checked
-// where they enter.
+// marshal panics on a string that is not UTF-8, the only thing that can fail here.
+// IDs and reasons are checked where they enter the program.
 func marshal(m proto.Message) []byte {
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {

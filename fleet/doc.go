@@ -1,7 +1,19 @@
-// Package fleet owns the node records and presences in etcd (DESIGN 4.2, 4.3,
-// 4.9). It registers this node and keeps its record true (Registrar), says that
-// it is alive (Presence), and follows all records (Follower). What a record
-// means is decided in package protocol.
+// Package fleet owns the node records and the presences in etcd. What they mean
+// is decided in package protocol. Each topic has a file:
 //
-// Each Run waits for the goroutines that it starts, and ends with its context.
+//   - register.go: this node registers, and keeps its record current
+//     (docs/protocol.md#registration)
+//   - presence.go: a key on a lease shows that this sidecar runs, and detects a
+//     second sidecar with the same node ID (docs/protocol.md#duplicate-ids)
+//   - expiry.go: this node closes its gate before leaders ignore its record
+//     (docs/protocol.md#dead-nodes); package election measures how long other
+//     nodes' presences have been missing
+//   - follow.go: the newest observation of all records and presences
+//     (docs/protocol.md#snapshots)
+//   - admin.go: what `sidecar node` reads and writes
+//
+// Sessions, the leases below presences, are in package etcd.
+//
+// Constructors start nothing. Each Run blocks until its context ends, and waits
+// for the goroutines that it started.
 package fleet

@@ -8,22 +8,34 @@ import (
 )
 
 var (
-	// ErrNoNode says that there is no record of the node.
-	ErrNoNode = errors.New("there is no record of this node")
-	// ErrAlive says that the node's presence is there.
-	ErrAlive = errors.New("the node is alive: stop its sidecar, and its apiserver, first")
+	// ErrNoNode is returned when the node has no record.
+	ErrNoNode = errors.New("this node has no record")
+	// ErrAlive is returned when the node still has a presence.
+	ErrAlive = errors.New("the node is alive: stop its sidecar and its kube-apiserver first")
 )
 
-// DuplicateError says that another sidecar has this node's ID (DESIGN 4.9).
+var (
+	// errChanged: another client changed the key, or this node's presence, after
+	// they were read.
+	errChanged = errors.New("the key has changed since it was read")
+	// errNoPresence: this sidecar's presence is not in etcd yet.
+	errNoPresence = errors.New("this sidecar has no presence in etcd yet")
+	// errLate: the answer to a registration took so long that leaders may have
+	// started to ignore the record.
+	errLate = errors.New("etcd answered too late")
+)
+
+// DuplicateError reports that another sidecar uses this node's ID
+// (docs/protocol.md#duplicate-ids).
 type DuplicateError struct {
 	Node protocol.NodeID
-	// Newcomer says that the other was there first; otherwise it took the ID
-	// over.
+	// Newcomer is true if the other sidecar had the ID first. Otherwise the other
+	// one is newer and took the ID over.
 	Newcomer bool
-	Detail   string // where the holder is and since when
+	Detail   string // where the other sidecar runs, and its verdict
 }
 
-// Error says who holds the ID and what to do.
+// Error says which sidecar keeps the ID, and what to do.
 func (e *DuplicateError) Error() string {
 	if e.Newcomer {
 		return fmt.Sprintf("node ID %q is held by another sidecar that is alive (%s): stop that one, or give this one its own --node-id", e.Node, e.Detail)

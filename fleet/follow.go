@@ -12,35 +12,35 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Follower keeps the newest observation of all records and presences. What it
-// shows may lag; decisions of the leader are made from a snapshot of their own.
+// Follower keeps the newest observation of all records and presences. It may lag
+// behind etcd, so a leader decides from its own snapshot instead.
 type Follower struct {
 	client *etcd.Client
 	keys   keyspace.Keys
 	fleet  *event.Value[protocol.Fleet]
 
-	mu   sync.Mutex // mu guards seen, and that fleets are set in its order
+	mu   sync.Mutex // mu guards seen, and that fleets are published in its order
 	seen observed
 }
 
-// observed is the two halves of an observation; nodes.Revision is 0 while the
-// records have not been listed.
+// observed has the two halves of an observation. nodes.Revision is 0 until the
+// records have been listed.
 type observed struct {
 	nodes, presences etcd.Listing
 	presencesKnown   bool
 }
 
-// NewFollower returns a follower that has not observed anything: its fleet has
+// NewFollower returns a follower that has observed nothing. Its fleet has
 // revision 0.
 func NewFollower(client *etcd.Client) *Follower {
 	return &Follower{client: client, keys: keyspace.Under(client.Prefix()), fleet: event.New(protocol.Fleet{})}
 }
 
-// Fleet follows the observed fleet. Its revision is that of the last change of
-// a node record, and 0 until records and presences were both listed.
+// Fleet follows the observed fleet. Its revision is that of the last change of a
+// node record. It is 0 until records and presences have both been listed.
 func (f *Follower) Fleet() *event.Value[protocol.Fleet] { return f.fleet }
 
-// Run follows etcd until ctx ends.
+// Run follows etcd until ctx ends, and returns ctx's error.
 func (f *Follower) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {

@@ -11,30 +11,33 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// PresenceConfig is what a Presence needs.
+// PresenceConfig is what a Presence needs. All fields except MachineID are
+// required.
 type PresenceConfig struct {
 	Client    *etcd.Client
 	Node      protocol.NodeID
-	Instance  string // of this run of the program; unique
-	MachineID string // empty: unknown, so every other sidecar counts as elsewhere
-	TTL       time.Duration
-	Says      *event.Value[Says]
+	Instance  string        // of this run of the program; unique
+	MachineID string        // empty: unknown, so every other sidecar counts as one on another machine
+	TTL       time.Duration // of the lease
+	Shown     *event.Value[Shown]
 	Log       *slog.Logger
 }
 
-// Says is what a presence tells of its sidecar.
-type Says struct {
+// Shown is what a presence shows of its sidecar to all other sidecars.
+type Shown struct {
 	Verdict  protocol.Verdict
-	Since    time.Time // of the verdict
+	Since    time.Time // when the verdict began
 	Election protocol.ElectionState
 }
 
-// Presence says on a lease that this sidecar is alive, and refuses to share
-// its node ID (DESIGN 4.9).
+// Presence keeps a key on a lease while this sidecar runs. It detects a second
+// sidecar with the same node ID, and decides which of the two keeps the ID
+// (docs/protocol.md#duplicate-ids).
 type Presence struct {
 	cfg   PresenceConfig
 	key   string
@@ -52,80 +55,77 @@ func NewPresence(cfg PresenceConfig) *Presence {
 	return &Presence{cfg: cfg, key: keyspace.Under(cfg.Client.Prefix()).Presence(cfg.Node), lease: event.New(clientv3.NoLease)}
 }
 
-// Lease follows the lease on which the presence stands; NoLease: it is not
-// there, or no longer this instance's. Only who has the presence may write the
-// record.
+// Lease follows the lease of this instance's presence. It is NoLease while the
+// key is missing or another instance's. Only the instance that has the presence
+// may write the node record.
 func (p *Presence) Lease() *event.Value[clientv3.LeaseID] { return p.lease }
 
-// Run keeps the presence until ctx ends. It returns a *DuplicateError when
-// another sidecar has the node ID.
+// Run keeps the presence until ctx ends, and returns ctx's error. It returns a
+// *DuplicateError when another sidecar keeps the node ID.
 func (p *Presence) Run(ctx context.Context) error {
-	wait, failed := minPresencePause, false
+	pauses := backoff.Backoff{First: minPresencePause, Max: maxPresencePause}
+	failures := 0
 	for {
 		err := p.cfg.Client.WithSession(ctx, p.cfg.TTL, func(ctx context.Context, s *etcd.Session) error {
-			wait, failed = minPresencePause, false
+			pauses.Reset()
+			failures = 0
 			return p.hold(ctx, s)
 		})
-		var duplicate *DuplicateError
-		switch {
-		case errors.As(err, &duplicate):
-			return err
-		case ctx.Err() != nil:
-			return ctx.Err()
+		if duplicate, is := errors.AsType[*DuplicateError](err); is {
+			return duplicate
 		}
-		p.cfg.Log.Log(ctx, severity(&failed), "presence not in etcd, trying again", "err", err)
-		select {
-		case <-ctx.Done():
+		if ctx.Err() == nil {
+			failures++
+			p.cfg.Log.Log(ctx, severity(failures), "presence not in etcd, trying again", "err", err)
+		}
+		if !pauses.Sleep(ctx) {
 			return ctx.Err()
-		case <-time.After(wait):
-			wait = min(2*wait, maxPresencePause)
 		}
 	}
 }
 
-// severity is Warn for the first of several failures and Debug for the others.
-func severity(failed *bool) slog.Level {
-	if *failed {
-		return slog.LevelDebug
+// severity is Warn for the first failure of a series, and Debug for the others.
+func severity(failures int) slog.Level {
+	if failures == 1 {
+		return slog.LevelWarn
 	}
-	*failed = true
-	return slog.LevelWarn
+	return slog.LevelDebug
 }
 
-// hold puts the presence, again at each change of what it says, until the
-// session ends or another sidecar has the key.
+// hold writes the presence, and writes it again whenever what it shows changes.
+// It returns when the session ends or another sidecar keeps the node ID.
 func (p *Presence) hold(ctx context.Context, s *etcd.Session) error {
-	follow, cancel := context.WithCancel(ctx)
+	following, cancel := context.WithCancel(ctx)
 	defer cancel()
 	foreign := event.New(false)
-	watched := make(chan struct{})
+	followed := make(chan struct{})
 	go func() {
-		defer close(watched)
-		// Its only end is that of follow.
-		_ = p.cfg.Client.Follow(follow, p.key, func(l etcd.Listing) { p.observe(l, foreign) })
+		defer close(followed)
+		// Follow returns only because its context ended.
+		_ = p.cfg.Client.Follow(following, p.key, func(l etcd.Listing) { p.observe(l, foreign) })
 	}()
-	defer func() { cancel(); <-watched }()
+	defer func() { cancel(); <-followed }()
 	defer p.lease.Set(clientv3.NoLease)
 
 	for {
-		// Loaded before the write, so that no change during it is missed.
-		says, saysChanged := p.cfg.Says.Load()
+		// Loaded before the write, so that a change during the write is not missed.
+		shown, shownChanged := p.cfg.Shown.Load()
 		_, foreignChanged := foreign.Load()
 		s.Beat()
-		retry, err := p.say(ctx, s, says)
+		retry, err := p.write(ctx, s, shown)
 		if err != nil {
 			return err
 		}
-		if err := wait(ctx, s, saysChanged, foreignChanged, retry); err != nil {
+		if err := waitForChange(ctx, s, shownChanged, foreignChanged, retry); err != nil {
 			return err
 		}
 	}
 }
 
-// say puts the presence and returns when to try again where that did not
-// succeed. Only a duplicate is an error: the session lives on.
-func (p *Presence) say(ctx context.Context, s *etcd.Session, says Says) (retry <-chan time.Time, err error) {
-	err = p.put(ctx, s, says)
+// write makes one attempt. After a failure, retry reports when to make the next
+// one. Only a duplicate node ID is an error: the session continues otherwise.
+func (p *Presence) write(ctx context.Context, s *etcd.Session, shown Shown) (retry <-chan time.Time, err error) {
+	err = p.put(ctx, s, shown)
 	var duplicate *DuplicateError
 	switch {
 	case err == nil:
@@ -137,9 +137,9 @@ func (p *Presence) say(ctx context.Context, s *etcd.Session, says Says) (retry <
 	return time.After(minPresencePause), nil
 }
 
-// wait returns nil when one of the channels has something, and the session's
-// end otherwise.
-func wait(ctx context.Context, s *etcd.Session, a, b <-chan struct{}, c <-chan time.Time) error {
+// waitForChange returns nil when a channel closes or retry fires, and the cause
+// when the session ends.
+func waitForChange(ctx context.Context, s *etcd.Session, shown, foreign <-chan struct{}, retry <-chan time.Time) error {
 	beat := time.NewTicker(s.TTL() / 3)
 	defer beat.Stop()
 	for {
@@ -148,18 +148,18 @@ func wait(ctx context.Context, s *etcd.Session, a, b <-chan struct{}, c <-chan t
 			return context.Cause(ctx)
 		case <-beat.C:
 			s.Beat()
-		case <-a:
+		case <-shown:
 			return nil
-		case <-b:
+		case <-foreign:
 			return nil
-		case <-c:
+		case <-retry:
 			return nil
 		}
 	}
 }
 
-// observe notes that the key is gone or of another instance, so that hold puts
-// it again, or finds the duplicate.
+// observe sets foreign if the key is missing or another instance's. hold then
+// writes the key again, or finds the duplicate.
 func (p *Presence) observe(l etcd.Listing, foreign *event.Value[bool]) {
 	for _, kv := range l.KVs {
 		if kv.Key == p.key && decodePresence(kv.Value).Instance == p.cfg.Instance {
@@ -169,28 +169,28 @@ func (p *Presence) observe(l etcd.Listing, foreign *event.Value[bool]) {
 	foreign.Set(true)
 }
 
-// put writes the presence, if the key is free, this instance's, or of another
-// one on this machine that this one replaces.
-func (p *Presence) put(ctx context.Context, s *etcd.Session, says Says) error {
-	client := p.cfg.Client
-	resp, err := client.Get(ctx, p.key)
+// put writes the key if it is missing, this instance's, or that of an older
+// instance on this machine. Otherwise it returns a *DuplicateError, or errChanged
+// if another sidecar was faster.
+func (p *Presence) put(ctx context.Context, s *etcd.Session, shown Shown) error {
+	resp, err := p.cfg.Client.Get(ctx, p.key)
 	if err != nil {
 		return err
 	}
-	var mod int64
+	var revision int64 // 0: the key is missing
 	if len(resp.Kvs) > 0 {
 		kv := resp.Kvs[0]
-		mod = kv.ModRevision
-		if err := p.yield(decodePresence(kv.Value), since(kv.Value)); err != nil {
+		revision = kv.ModRevision
+		if err := p.checkID(decodePresence(kv.Value), verdictSince(kv.Value)); err != nil {
 			return err
 		}
 	}
 	value := encodePresence(protocol.Presence{
 		Instance: p.cfg.Instance, MachineID: p.cfg.MachineID,
-		Ready: says.Verdict.Ready, Reason: says.Verdict.Reason, Election: says.Election,
-	}, says.Since)
-	txn, err := client.Txn(ctx,
-		[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(p.key), "=", mod)},
+		Ready: shown.Verdict.Ready, Reason: shown.Verdict.Reason, Election: shown.Election,
+	}, shown.Since)
+	txn, err := p.cfg.Client.Txn(ctx,
+		[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(p.key), "=", revision)},
 		[]clientv3.Op{clientv3.OpPut(p.key, string(value), clientv3.WithLease(s.Lease()))}, nil)
 	switch {
 	case err != nil:
@@ -205,19 +205,19 @@ func (p *Presence) put(ctx context.Context, s *etcd.Session, says Says) error {
 	return nil
 }
 
-// yield decides between this instance and the one whose presence was found:
-// nil means that this one may have the key.
-func (p *Presence) yield(found protocol.Presence, since time.Time) error {
-	if !protocol.MustYieldID(protocol.DuplicateFacts{Holder: found, Instance: p.cfg.Instance, MachineID: p.cfg.MachineID, Held: p.held}) {
+// checkID returns a *DuplicateError if this instance must leave the node ID to the
+// instance whose presence is in etcd.
+func (p *Presence) checkID(other protocol.Presence, since time.Time) error {
+	if !protocol.MustYieldID(protocol.DuplicateFacts{Holder: other, Instance: p.cfg.Instance, MachineID: p.cfg.MachineID, Held: p.held}) {
 		return nil
 	}
 	where := "on another machine"
-	if found.MachineID == p.cfg.MachineID {
+	if other.MachineID == p.cfg.MachineID {
 		where = "on this machine"
 	}
-	detail := fmt.Sprintf("%s, instance %s", where, found.Instance)
+	detail := fmt.Sprintf("%s, instance %s", where, other.Instance)
 	if !since.IsZero() {
-		detail += ", " + string(found.Reason) + " since " + since.UTC().Format(time.RFC3339)
+		detail += fmt.Sprintf(", %s since %s", other.Reason, since.UTC().Format(time.RFC3339))
 	}
 	return &DuplicateError{Node: p.cfg.Node, Newcomer: !p.held, Detail: detail}
 }

@@ -13,41 +13,50 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// RegistrarConfig is what a Registrar needs.
+// RegistrarConfig is what a Registrar needs. All fields except Address are
+// required.
 type RegistrarConfig struct {
 	Client  *etcd.Client
 	Local   *event.Value[protocol.Local]
-	Address string // of the own listener, for others to see
+	Address string // of this sidecar's listener, for other nodes; empty: unknown
 	BootID  string // changes when the machine boots
-	// Presence is the lease of this instance's presence: without it the record
-	// is another sidecar's to write (DESIGN 4.9).
+	// Presence is the lease of this instance's presence. Without it, the record
+	// belongs to another sidecar (docs/protocol.md#duplicate-ids).
 	Presence *event.Value[clientv3.LeaseID]
 	Fleet    *event.Value[protocol.Fleet]
 	Log      *slog.Logger
 }
 
-// Registrar keeps this node's record true (DESIGN 4.2), and the promise that it
-// makes (4.9). It alone writes it, but for the roles, which belong to people.
+// Registrar writes this node's record and keeps it current
+// (docs/protocol.md#registration). It alone writes the record, except the roles,
+// which belong to users. It also keeps the record's promise to close the gate
+// before leaders ignore this node; that part is in expiry.go.
 type Registrar struct {
 	cfg          RegistrarConfig
 	keys         keyspace.Keys
 	registration *event.Value[protocol.Registration]
-	last         protocol.Record // the newest state of the record that was judged or written
-	lastAt       etcd.At         // when it was seen
+	last         protocol.Record // the newest state of the record that was checked or written
+	lastAt       etcd.At         // when it was observed
 	clock        bootClock
 
-	mu        sync.Mutex    // mu guards confirmed, and that registrations are set by what it says
-	confirmed time.Duration // by clock: when the last request was sent that confirmed the presence
+	mu        sync.Mutex    // mu guards confirmed, and that registrations are published by its value
+	confirmed time.Duration // by clock: when the last request that confirmed the presence was sent
 }
 
 const (
 	minRegisterPause = 50 * time.Millisecond
 	maxRegisterPause = 3 * time.Second
 )
+
+// registerPauses are the pauses between attempts to write a record.
+func registerPauses() backoff.Backoff {
+	return backoff.Backoff{First: minRegisterPause, Max: maxRegisterPause}
+}
 
 // NewRegistrar returns a registrar that has not registered yet.
 func NewRegistrar(cfg RegistrarConfig) *Registrar {
@@ -60,15 +69,15 @@ func NewRegistrar(cfg RegistrarConfig) *Registrar {
 	}
 }
 
-// Registration follows what is known of the own record.
+// Registration follows what this sidecar knows of its node's registration.
 func (r *Registrar) Registration() *event.Value[protocol.Registration] { return r.registration }
 
-// Run registers, and again whenever the record no longer says what it should or
-// the node was fenced, until ctx ends.
+// Run registers the node, and registers it again whenever the protocol requires
+// that. It returns ctx's error when ctx ends.
 func (r *Registrar) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return r.keepRegistered(ctx) })
-	group.Go(func() error { return r.keepFenced(ctx) })
+	group.Go(func() error { return r.closeWhenOverdue(ctx) })
 	return group.Wait()
 }
 
@@ -85,64 +94,64 @@ func (r *Registrar) keepRegistered(ctx context.Context) error {
 	}
 }
 
-// register writes the record until that succeeds.
+// register tries until the record is written and the registration is published.
 func (r *Registrar) register(ctx context.Context) error {
-	wait, failed := minRegisterPause, false
+	pauses := registerPauses()
+	failures := 0
 	for {
 		_, presenceChanged := r.cfg.Presence.Load()
-		err := r.registerOnce(ctx)
-		if err == nil {
-			err = r.publish(protocol.Registration{
-				Confirmed: true, Controller: r.last.Node.Roles.Controller, Revision: r.last.Revision,
-			})
-		}
-		if err == nil {
+		err := r.tryRegister(ctx)
+		switch {
+		case err == nil:
 			r.cfg.Log.Info("registered", "release", r.last.Node.Version.Release.String(),
 				"revision", r.last.Revision, "controller", r.last.Node.Roles.Controller)
 			return nil
-		}
-		if !errors.Is(err, errChanged) && !errors.Is(err, errNoPresence) && ctx.Err() == nil {
-			r.cfg.Log.Log(ctx, severity(&failed), "not registered, trying again", "err", err)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !errors.Is(err, errChanged) && !errors.Is(err, errNoPresence):
+			failures++
+			r.cfg.Log.Log(ctx, severity(failures), "not registered, trying again", "err", err)
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-presenceChanged:
-		case <-time.After(wait):
-			wait = min(2*wait, maxRegisterPause)
+		case <-time.After(pauses.Next()):
 		}
 	}
 }
 
-var (
-	// errChanged says that the key changed between the read and the write, or
-	// that the presence did.
-	errChanged = errors.New("the key changed meanwhile")
-	// errNoPresence says that this instance has no presence yet.
-	errNoPresence = errors.New("this sidecar has no presence in etcd yet")
-)
+// tryRegister makes one attempt.
+func (r *Registrar) tryRegister(ctx context.Context) error {
+	if err := r.replaceRecord(ctx); err != nil {
+		return err
+	}
+	return r.publish(protocol.Registration{
+		Confirmed: true, Controller: r.last.Node.Roles.Controller, Revision: r.last.Revision,
+	})
+}
 
-// registerOnce reads the record and replaces it, keeping the roles that are in
-// it. The controller role is set only where the record is first created.
-func (r *Registrar) registerOnce(ctx context.Context) error {
-	local, client := r.cfg.Local.Get(), r.cfg.Client
-	resp, err := client.Get(ctx, r.keys.Node(local.ID))
+// replaceRecord reads the record and replaces everything in it except the roles.
+// It sets the controller role only when it creates the record.
+func (r *Registrar) replaceRecord(ctx context.Context) error {
+	id := r.cfg.Local.Get().ID
+	resp, err := r.cfg.Client.Get(ctx, r.keys.Node(id))
 	if err != nil {
 		return err
 	}
 	if len(resp.Kvs) == 0 {
 		return r.write(ctx, protocol.Roles{Controller: true}, 0)
 	}
-	found := decodeRecord(local.ID, etcd.NewKV(resp.Kvs[0]))
-	roles := found.Node.Roles
-	if found.Node.ID != local.ID {
-		roles = r.last.Node.Roles // what stands there says nothing of this node
+	current := decodeRecord(id, etcd.NewKV(resp.Kvs[0]))
+	roles := current.Node.Roles
+	if current.Node.ID != id {
+		roles = r.last.Node.Roles // the record is corrupt, or contains another node's ID
 	}
-	return r.write(ctx, roles, found.Revision)
+	return r.write(ctx, roles, current.Revision)
 }
 
-// write replaces the record that has the mod revision (0: there is none), and
-// notes what was written.
+// write replaces the record if its mod revision is revision (0: it is missing)
+// and this instance has the presence. It returns errChanged if not.
 func (r *Registrar) write(ctx context.Context, roles protocol.Roles, revision int64) error {
 	local, lease := r.cfg.Local.Get(), r.cfg.Presence.Get()
 	if lease == clientv3.NoLease {
@@ -150,7 +159,7 @@ func (r *Registrar) write(ctx context.Context, roles protocol.Roles, revision in
 	}
 	key, presence := r.keys.Node(local.ID), r.keys.Presence(local.ID)
 	sent := r.clock.now()
-	rewinds := r.cfg.Client.Rewound().Get() // before the request: an answer of an older store counts as older
+	rewinds := r.cfg.Client.Rewound().Get() // before the request: the answer may come from the older store
 	node := protocol.Node{
 		ID:            local.ID,
 		Roles:         roles,
@@ -179,10 +188,10 @@ func (r *Registrar) write(ctx context.Context, roles protocol.Roles, revision in
 	return nil
 }
 
-// keep returns nil when the node has to register again. Other changes of the
-// record are corrected without touching the gate.
+// keep follows the record. It returns nil when the node must register again. It
+// corrects other changes of the record without closing the gate.
 func (r *Registrar) keep(ctx context.Context, rewound <-chan struct{}) error {
-	affirm, stop := r.affirming()
+	confirmDue, stop := r.confirmTicks()
 	defer stop()
 	for {
 		registration, registrationChanged := r.registration.Load()
@@ -192,8 +201,8 @@ func (r *Registrar) keep(ctx context.Context, rewound <-chan struct{}) error {
 		_, presenceChanged := r.cfg.Presence.Load()
 		fleet, fleetChanged := r.cfg.Fleet.Load()
 		_, localChanged := r.cfg.Local.Load()
-		again, retry := r.look(ctx, fleet)
-		if again {
+		mustRegister, retry := r.checkRecord(ctx, fleet)
+		if mustRegister {
 			return nil
 		}
 		select {
@@ -203,9 +212,9 @@ func (r *Registrar) keep(ctx context.Context, rewound <-chan struct{}) error {
 			r.cfg.Log.Warn("etcd went back to an older revision, registering again")
 			return nil
 		case <-presenceChanged:
-			r.affirm(ctx)
-		case <-affirm:
-			r.affirm(ctx)
+			r.confirmPresence(ctx)
+		case <-confirmDue:
+			r.confirmPresence(ctx)
 		case <-registrationChanged:
 		case <-fleetChanged:
 		case <-localChanged:
@@ -214,29 +223,34 @@ func (r *Registrar) keep(ctx context.Context, rewound <-chan struct{}) error {
 	}
 }
 
-// look compares the own record as observed with what it should be. It reports
-// whether the node has to register again, and when to look again where a
-// correction did not succeed.
-func (r *Registrar) look(ctx context.Context, fleet protocol.Fleet) (again bool, retry <-chan time.Time) {
+// checkRecord compares the observed record with what this node runs. It reports
+// whether the node must register again. Otherwise it corrects the record, and
+// retry reports when to check again after a failure.
+func (r *Registrar) checkRecord(ctx context.Context, fleet protocol.Fleet) (mustRegister bool, retry <-chan time.Time) {
 	at := etcd.At{Rewinds: fleet.Rewinds, Revision: fleet.Revision}
 	if at.Before(r.lastAt) {
-		return false, nil // the observation lags behind what was judged or written
+		return false, nil // the observation is older than what was checked or written
 	}
 	local := r.cfg.Local.Get()
-	rec, found := fleet.Record(local.ID)
-	if protocol.MustRegister(protocol.RegistrationFacts{Found: found, Record: rec, Last: r.last, Local: local, BootID: r.cfg.BootID}) {
-		r.cfg.Log.Warn("the own record no longer says what this node is, registering again", "found", found, "problem", rec.Problem)
+	record, exists := fleet.Record(local.ID)
+	if protocol.MustRegister(protocol.RegistrationFacts{Found: exists, Record: record, Last: r.last, Local: local, BootID: r.cfg.BootID}) {
+		r.cfg.Log.Warn("this node's record was deleted or changed, registering again", "exists", exists, "problem", record.Problem)
 		return true, nil
 	}
-	r.last, r.lastAt = rec, at
-	if r.last.Node.Digest == local.Digest && r.last.Node.Address == r.cfg.Address {
-		return false, nil
+	r.last, r.lastAt = record, at
+	return false, r.correct(ctx)
+}
+
+// correct writes the record if its digest or address is old. The gate does not
+// depend on these. After a failure, retry reports when to try again.
+func (r *Registrar) correct(ctx context.Context) (retry <-chan time.Time) {
+	if r.last.Node.Digest == r.cfg.Local.Get().Digest && r.last.Node.Address == r.cfg.Address {
+		return nil
 	}
-	// Only over the very record that was judged: whatever came after it has to
-	// be judged first.
+	// Only over the record that was checked: a newer one must be checked first.
 	if err := r.write(ctx, r.last.Node.Roles, r.last.Revision); err != nil && ctx.Err() == nil {
-		r.cfg.Log.Warn("own record not corrected, trying again", "err", err)
-		return false, time.After(maxRegisterPause)
+		r.cfg.Log.Warn("this node's record not corrected, trying again", "err", err)
+		return time.After(maxRegisterPause)
 	}
-	return false, nil
+	return nil
 }

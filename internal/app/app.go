@@ -46,7 +46,7 @@ type App struct {
 	etcd      *etcd.Client
 	follower  *fleet.Follower
 	presence  *fleet.Presence
-	says      *event.Value[fleet.Says]
+	says      *event.Value[fleet.Shown]
 	registrar *fleet.Registrar
 	store     *status.Store
 	gate      *status.Gate
@@ -78,7 +78,7 @@ func New(cfg Config, log *slog.Logger) (*App, error) {
 
 		bundleProblem: event.New(""),
 		local:         event.New(localOf(cfg, b)),
-		says:          event.New(fleet.Says{}),
+		says:          event.New(fleet.Shown{}),
 		apiserver:     event.New(httpapi.APIServer{Enabled: cfg.APIServerReadyz}),
 		etcdFaults:    event.New[[]string](nil),
 	}
@@ -127,7 +127,7 @@ func (a *App) wireFleet(registry prometheus.Registerer) {
 	a.follower = fleet.NewFollower(a.etcd)
 	a.presence = fleet.NewPresence(fleet.PresenceConfig{
 		Client: a.etcd, Node: a.id.node, Instance: a.id.instance, MachineID: a.id.machineID,
-		TTL: a.cfg.LeaseTTL, Says: a.says, Log: a.log.With("worker", "presence"),
+		TTL: a.cfg.LeaseTTL, Shown: a.says, Log: a.log.With("worker", "presence"),
 	})
 	a.registrar = fleet.NewRegistrar(fleet.RegistrarConfig{
 		Client: a.etcd, Local: a.local, Address: a.address, BootID: a.id.bootID,

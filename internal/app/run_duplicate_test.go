@@ -46,7 +46,7 @@ func TestRun_duplicateOnAnotherMachine(t *testing.T) {
 	}
 	a.id.machineID = "another"
 	a.presence = fleet.NewPresence(fleet.PresenceConfig{
-		Client: a.etcd, Node: "me", Instance: "i", MachineID: "another", TTL: 3 * time.Second, Says: a.says, Log: a.log,
+		Client: a.etcd, Node: "me", Instance: "i", MachineID: "another", TTL: 3 * time.Second, Shown: a.says, Log: a.log,
 	})
 	var duplicate *fleet.DuplicateError
 	if err := a.Run(t.Context()); !errors.As(err, &duplicate) || !duplicate.Newcomer {

@@ -20,7 +20,7 @@ func (a *App) keepSays(ctx context.Context) error {
 	for {
 		verdict, verdictChanged := a.gate.Verdict().Load()
 		state, stateChanged := a.election.State().Load()
-		says := fleet.Says{Verdict: protocol.Verdict{Ready: verdict.Ready, Reason: verdict.Reason}, Since: verdict.Since, Election: state.Election}
+		says := fleet.Shown{Verdict: protocol.Verdict{Ready: verdict.Ready, Reason: verdict.Reason}, Since: verdict.Since, Election: state.Election}
 		if verdict.Reason == protocol.ShuttingDown {
 			// It leads no more while the shutdown delay passes: older nodes need
 			// not make way for it (DESIGN 4.4).

@@ -16,7 +16,6 @@ var citesPending = pending{
 	"cmd/sidecar",
 	"docs/protocol.md",
 	"etcd",
-	"fleet",
 	"httpapi",
 	"internal/app",
 	"internal/kube",

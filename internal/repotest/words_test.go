@@ -23,7 +23,6 @@ var wordsPending = pending{
 	"docs/soak.md",
 	"docs/testing.md",
 	"etcd",
-	"fleet",
 	"httpapi",
 	"internal/app",
 	"internal/etcdtest",

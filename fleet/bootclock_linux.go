@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// now reads CLOCK_BOOTTIME. It stands still while a hypervisor has paused the
-// machine: docs/operations.md says so.
+// now reads CLOCK_BOOTTIME. That clock stops while a hypervisor has paused the
+// machine, see docs/operations.md.
 func (c bootClock) now() time.Duration {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
-		return c.sinceStart() // a kernel that does not have it never has it
+		return c.sinceStart() // this kernel never has the clock
 	}
 	return time.Duration(now.Nano())
 }

@@ -4,21 +4,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
-	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// promising runs presence and registrar of node "me" whose record promises
-// after.
-func promising(t *testing.T, client *etcd.Client, after time.Duration) (*Registrar, *Presence) {
+// expiringRegistrar runs presence and registrar of node "me", whose record expires
+// after the given time.
+func expiringRegistrar(t *testing.T, client *etcd.Client, after time.Duration) (*Registrar, *Presence) {
 	t.Helper()
 	f := NewFollower(client)
 	run(t, f.Run)
@@ -32,34 +28,16 @@ func promising(t *testing.T, client *etcd.Client, after time.Duration) (*Registr
 	return r, presence
 }
 
-func TestEncode_fenceAfter(t *testing.T) {
-	want := node(t, "n", "1.0.0")
-	want.FenceAfter = 90 * time.Second
-	got, problem := decodeNode("n", Encode(want))
-	if diff := cmp.Diff(want, got); diff != "" || problem != "" {
-		t.Errorf("problem %q (-want +got):\n%s", problem, diff)
-	}
-	for _, bad := range []*durationpb.Duration{nil, durationpb.New(0), durationpb.New(-time.Second), {Seconds: 1, Nanos: -1}} {
-		value, err := proto.Marshal(&lockstepv1.Node{Id: "n", Status: &lockstepv1.NodeStatus{FenceAfter: bad}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, _ := decodeNode("n", value); got.FenceAfter != 0 {
-			t.Errorf("%v: got %s, want a record that promises nothing", bad, got.FenceAfter)
-		}
-	}
-}
-
-// Etcd is out of reach for half of what the record promises: fenced. It comes
-// back only by a write of the record.
-func TestRegistrar_fences(t *testing.T) {
+// Etcd is unreachable for half of the expiry: the gate closes. Only a write of the
+// record opens it again.
+func TestRegistrar_closesWhenUnconfirmed(t *testing.T) {
 	server := etcdtest.New(t)
 	raw := server.Client(t)
 	proxy := etcdtest.NewProxy(t, server.Addr())
-	r, _ := promising(t, newClient(t, "http://"+proxy.Addr()), 2*time.Second)
+	r, _ := expiringRegistrar(t, newClient(t, "http://"+proxy.Addr()), 2*time.Second)
 	first := await(t, r.Registration(), "the first registration", confirmed)
 	if got := record(t, raw).Node.FenceAfter; got != 2*time.Second {
-		t.Errorf("the record promises %s", got)
+		t.Errorf("the record expires after %s", got)
 	}
 
 	proxy.Cut(etcdtest.Blackhole)
@@ -78,8 +56,8 @@ func TestRegistrar_fences(t *testing.T) {
 	}
 }
 
-// Etcd answers, and the presence is gone: that is no confirmation.
-func TestRegistrar_fencesWithoutPresence(t *testing.T) {
+// Etcd answers, but the presence is missing: that is no confirmation.
+func TestRegistrar_closesWithoutPresence(t *testing.T) {
 	server := etcdtest.New(t)
 	client := newClient(t, server.Endpoints()...)
 	f := NewFollower(client)
@@ -104,13 +82,13 @@ func TestRegistrar_fencesWithoutPresence(t *testing.T) {
 	await(t, r.Registration(), "fenced", func(r protocol.Registration) bool { return r.Fenced })
 }
 
-// A presence that went and came back counts once the record was written after
-// it: only so can a leader that did not look in between tell. The gate is left
-// alone.
-func TestRegistrar_announcesItsPresence(t *testing.T) {
+// A presence that was lost and written again counts only after the record was
+// written. Otherwise a leader without a snapshot in between could not see it. The
+// gate stays as it is.
+func TestRegistrar_writesRecordAfterPresence(t *testing.T) {
 	server := etcdtest.New(t)
 	raw := server.Client(t)
-	r, presence := promising(t, newClient(t, server.Endpoints()...), time.Minute)
+	r, presence := expiringRegistrar(t, newClient(t, server.Endpoints()...), time.Minute)
 	first := await(t, r.Registration(), "the first registration", confirmed)
 	lease := presence.Lease().Get()
 	if _, err := raw.Revoke(t.Context(), lease); err != nil {
@@ -127,12 +105,12 @@ func TestRegistrar_announcesItsPresence(t *testing.T) {
 	}
 }
 
-// What a record promises is what its sidecar keeps: another promise is put right
-// with a new registration.
-func TestRegistrar_anotherPromise(t *testing.T) {
+// A sidecar keeps its own expiry, so a record with another one is repaired by a new
+// registration.
+func TestRegistrar_repairsExpiry(t *testing.T) {
 	server := etcdtest.New(t)
 	raw := server.Client(t)
-	r, _ := promising(t, newClient(t, server.Endpoints()...), time.Minute)
+	r, _ := expiringRegistrar(t, newClient(t, server.Endpoints()...), time.Minute)
 	first := await(t, r.Registration(), "the first registration", confirmed)
 	n := record(t, raw).Node
 	n.FenceAfter = time.Second
@@ -141,6 +119,6 @@ func TestRegistrar_anotherPromise(t *testing.T) {
 		return r.Confirmed && r.Revision > first.Revision && r.Revision > at
 	})
 	if got := record(t, raw).Node.FenceAfter; got != time.Minute {
-		t.Errorf("the record promises %s", got)
+		t.Errorf("the record expires after %s", got)
 	}
 }

@@ -1,0 +1,124 @@
+package fleet
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+func TestRegistrar(t *testing.T) {
+	server := etcdtest.New(t)
+	raw := server.Client(t)
+	r, local := registrarOf(t, newClient(t, server.Endpoints()...))
+	first := await(t, r.Registration(), "the first registration", confirmed)
+	rec := record(t, raw)
+	if !rec.Node.Roles.Controller || rec.Revision != first.Revision || !first.Controller {
+		t.Fatalf("got %+v at %+v", rec, first)
+	}
+	newer := func(than protocol.Registration) func(protocol.Registration) bool {
+		return func(r protocol.Registration) bool { return r.Confirmed && r.Revision > than.Revision }
+	}
+
+	t.Run("the record is deleted: registers again", func(t *testing.T) {
+		if _, err := raw.Delete(t.Context(), keys.Node("me")); err != nil {
+			t.Fatal(err)
+		}
+		first = await(t, r.Registration(), "registered again", newer(first))
+	})
+	t.Run("the record is overwritten with garbage: registers again", func(t *testing.T) {
+		put(t, raw, keys.Node("me"), []byte("\xff"))
+		first = await(t, r.Registration(), "registered again", newer(first))
+		if got := record(t, raw); got.Problem != "" || !got.Node.Roles.Controller {
+			t.Errorf("got %+v", got)
+		}
+	})
+	t.Run("another release in the record: registers again", func(t *testing.T) {
+		putNode(t, raw, node(t, "me", "9.0.0"))
+		first = await(t, r.Registration(), "registered again", newer(first))
+	})
+	t.Run("a role taken away is not taken back, other roles are kept", func(t *testing.T) {
+		n := record(t, raw).Node
+		n.Roles = protocol.Roles{Worker: true}
+		putNode(t, raw, n)
+		first = await(t, r.Registration(), "registered without the role", newer(first))
+		if got := record(t, raw).Node.Roles; first.Controller || got != (protocol.Roles{Worker: true}) {
+			t.Errorf("got %+v, roles %+v", first, got)
+		}
+	})
+	t.Run("a role given again is a new registration", func(t *testing.T) {
+		n := record(t, raw).Node
+		n.Roles.Controller = true
+		at := putNode(t, raw, n)
+		first = await(t, r.Registration(), "registered with the role", newer(first))
+		if !first.Controller || first.Revision < at {
+			t.Errorf("got %+v, the role came at %d", first, at)
+		}
+	})
+	t.Run("another digest is corrected without a new registration", func(t *testing.T) {
+		l := local.Get()
+		l.Digest = "d2"
+		local.Set(l)
+		awaitRecord(t, raw, func(r protocol.Record) bool { return r.Node.Digest == "d2" })
+		if got := r.Registration().Get(); got != first {
+			t.Errorf("got %+v, want %+v still", got, first)
+		}
+	})
+}
+
+// A sidecar without the presence, or whose presence is another's by now, does
+// not write the record, whatever that says.
+func TestRegistrar_withoutPresence(t *testing.T) {
+	server := etcdtest.New(t)
+	raw := server.Client(t)
+	client := newClient(t, server.Endpoints()...)
+	put(t, raw, keys.Presence("me"), encodePresence(protocol.Presence{Instance: "twin", MachineID: "m"}, time.Now()))
+	lease := event.New(clientv3.NoLease)
+	r := NewRegistrar(RegistrarConfig{
+		Client: client, Presence: lease, BootID: "boot", Log: discard(),
+		Local: event.New(protocol.Local{ID: "me", Version: protocol.Version{Release: rel(t, "1.1.0")}}),
+	})
+	if err := r.replaceRecord(t.Context()); !errors.Is(err, errNoPresence) {
+		t.Errorf("without a presence: got %v", err)
+	}
+	lease.Set(0x77)
+	if err := r.replaceRecord(t.Context()); !errors.Is(err, errChanged) {
+		t.Errorf("with a presence that is another's: got %v", err)
+	}
+	if resp, err := raw.Get(t.Context(), keys.Node("me")); err != nil || len(resp.Kvs) != 0 {
+		t.Errorf("the record was written: %v, %v", resp.Kvs, err)
+	}
+}
+
+// The record is written only over the one that was judged.
+func TestRegistrar_guardsItsWrite(t *testing.T) {
+	server := etcdtest.New(t)
+	raw := server.Client(t)
+	client := newClient(t, server.Endpoints()...)
+	lease, err := raw.Grant(t.Context(), 60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := raw.Put(t.Context(), keys.Presence("me"), "", clientv3.WithLease(lease.ID)); err != nil {
+		t.Fatal(err)
+	}
+	r := NewRegistrar(RegistrarConfig{
+		Client: client, Presence: event.New(lease.ID), BootID: "boot", Log: discard(),
+		Local: event.New(protocol.Local{ID: "me", Version: protocol.Version{Release: rel(t, "1.1.0")}}),
+	})
+	judged := putNode(t, raw, node(t, "me", "1.0.0"))
+	people := node(t, "me", "1.0.0")
+	people.Roles = protocol.Roles{Worker: true}
+	changed := putNode(t, raw, people)
+	if err := r.write(t.Context(), protocol.Roles{Controller: true}, judged); !errors.Is(err, errChanged) {
+		t.Errorf("got %v, want errChanged", err)
+	}
+	if got := record(t, raw); got.Revision != changed || got.Node.Roles != people.Roles {
+		t.Errorf("the roles that people set were overwritten: %+v", got)
+	}
+}
