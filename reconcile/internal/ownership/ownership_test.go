@@ -8,7 +8,7 @@ import (
 )
 
 // mustObject reads an object as it comes from the API.
-func mustObject(t *testing.T, text string) *kube.Object {
+func mustObject(t testing.TB, text string) *kube.Object {
 	t.Helper()
 	var content map[string]any
 	obj := &kube.Object{}

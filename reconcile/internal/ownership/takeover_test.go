@@ -1,6 +1,7 @@
 package ownership
 
 import (
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +28,7 @@ func TestTakeOver(t *testing.T) {
 		{"all that was posted is still wanted", `{"data":{"a":"1"}}`, managed(byCreate(`{"f:data":{".":{},"f:a":{}}}`)), false, ""},
 		{"a posted field is dropped", `{"data":{"a":"1"}}`, managed(byCreate(`{"f:data":{".":{},"f:a":{},"f:b":{}}}`) + "," + other), true, `{"f:data":{".":{},"f:a":{},"f:b":{}}}`},
 		{"what was applied since is kept", `{"data":{"a":"1"}}`, managed(byCreate(`{"f:data":{"f:b":{}}}`) + "," + byApply(`{"f:data":{"f:a":{}}}`)), true, `{"f:data":{"f:a":{},"f:b":{}}}`},
+		{"what was applied since by another version of the kind is kept", `{"data":{"a":"1"}}`, managed(byCreate(`{"f:data":{"f:b":{}}}`) + "," + strings.Replace(byApply(`{"f:data":{"f:a":{}}}`), `"v1"`, `"v2"`, 1)), true, `{"f:data":{"f:a":{},"f:b":{}}}`},
 		{"an item of a list is dropped", `{"ports":[{"port":80}]}`, managed(byCreate(`{"f:ports":{"k:{\"port\":80}":{},"k:{\"port\":81}":{}}}`)), true, `{"f:ports":{"k:{\"port\":80}":{},"k:{\"port\":81}":{}}}`},
 		{"all items of a list are still wanted", `{"ports":[{"port":80}],"set":["x"]}`, managed(byCreate(`{"f:ports":{"k:{\"port\":80}":{"f:port":{}}},"f:set":{"v:\"x\"":{}}}`)), false, ""},
 	}
