@@ -117,47 +117,101 @@ func limit() int {
 	return 0
 }
 
-// TestExhaustive3Nodes2Releases2Faults moves nodes to other contents twice.
-func TestExhaustive3Nodes2Releases2Faults(t *testing.T) {
-	cfg := Config{Nodes: 3, Releases: 2, Builds: 1, Faults: 2, Changes: 2, Objects: []Shape{Same, Changed}, Coarse: true}
-	sum := searchAll(t, cfg)
-	t.Log(sum)
-	if !raced {
-		wantReached(t, sum.counts)
+// bound is a world that is searched completely.
+type bound struct {
+	name  string
+	full  bool // it is part of -model.full only
+	cfg   Config
+	wants func(*testing.T, counts) // what the search has to reach; nil: not checked
+}
+
+// twoObjects are one that never changes and one that always does.
+var twoObjects = []Shape{Same, Changed}
+
+// bounds are the worlds of TestExhaustive. Unless a name says otherwise, a
+// release has one build, moves are coarse, and records do not expire.
+func bounds() []bound {
+	return []bound{
+		{
+			name: "3 nodes, 2 releases, 2 faults, 2 changes", wants: wantReached,
+			cfg: Config{Nodes: 3, Releases: 2, Builds: 1, Faults: 2, Changes: 2, Objects: twoObjects, Coarse: true},
+		},
+		{
+			name: "whole upgrades, given up and rolled back: 3 nodes, 2 releases, 4 changes",
+			cfg:  Config{Nodes: 3, Releases: 2, Builds: 1, Changes: 4, Objects: []Shape{Same, Changed, Changed}, Coarse: true},
+		},
+		{
+			name: "records that expire: 3 nodes, 2 releases, 2 changes", wants: wantExpiry,
+			cfg: Config{Nodes: 3, Releases: 2, Builds: 1, Faults: expiryFaults(), Changes: 2, Objects: twoObjects, Coarse: true, Expire: true},
+		},
+		{
+			name: "records that expire: 3 nodes, 2 releases, 2 faults, 1 change",
+			cfg:  Config{Nodes: 3, Releases: 2, Builds: 1, Faults: 2, Changes: 1, Objects: twoObjects, Coarse: true, Expire: true},
+		},
+		{
+			name: "records that expire, fine moves: 2 nodes, 2 releases, 2 changes",
+			cfg:  Config{Nodes: 2, Releases: 2, Builds: 1, Faults: expiryFaults(), Changes: 2, Objects: twoObjects, Expire: true},
+		},
+		{
+			name: "fine moves: 2 nodes, 2 releases, 1 fault, 2 changes",
+			cfg:  Config{Nodes: 2, Releases: 2, Builds: 1, Faults: 1, Changes: 2, Objects: twoObjects},
+		},
+		{
+			name: "3 nodes, 3 releases, 2 faults, 2 changes", full: true, wants: wantReached,
+			cfg: Config{Nodes: 3, Releases: 3, Builds: 1, Faults: 2, Changes: 2, Objects: twoObjects, Coarse: true},
+		},
+		{
+			name: "3 nodes, 2 releases, 2 faults, 3 changes", full: true,
+			cfg: Config{Nodes: 3, Releases: 2, Builds: 1, Faults: 2, Changes: 3, Objects: twoObjects, Coarse: true},
+		},
+		{
+			name: "2 nodes, 2 releases, 3 faults, 2 changes, 1 object", full: true,
+			cfg: Config{Nodes: 2, Releases: 2, Builds: 1, Faults: 3, Changes: 2, Objects: []Shape{Changed}, Coarse: true},
+		},
+		{
+			name: "5 nodes, 2 releases, 2 faults, 2 changes", full: true,
+			cfg: Config{Nodes: 5, Releases: 2, Builds: 1, Faults: 2, Changes: 2, Objects: twoObjects, Coarse: true},
+		},
+		{
+			name: "4 nodes, 4 releases, 2 changes", full: true,
+			cfg: Config{Nodes: 4, Releases: 4, Builds: 1, Changes: 2, Objects: twoObjects, Coarse: true},
+		},
+		{
+			name: "2 builds of each release: 2 nodes, 2 releases, 2 faults, 2 changes", full: true,
+			cfg: Config{Nodes: 2, Releases: 2, Builds: 2, Faults: 2, Changes: 2, Objects: twoObjects, Coarse: true},
+		},
+		{
+			name: "3 builds of one release: 3 nodes, 2 faults, 2 changes", full: true,
+			cfg: Config{Nodes: 3, Releases: 1, Builds: 3, Faults: 2, Changes: 2, Objects: twoObjects, Coarse: true},
+		},
+		{
+			name: "2 builds, records that expire, fine moves: 2 nodes, 2 releases, 1 fault, 2 changes", full: true,
+			cfg: Config{Nodes: 2, Releases: 2, Builds: 2, Faults: 1, Changes: 2, Objects: twoObjects, Expire: true},
+		},
+		{
+			name: "records that expire, fine moves: 3 nodes, 2 releases, 1 fault, 2 changes", full: true,
+			cfg: Config{Nodes: 3, Releases: 2, Builds: 1, Faults: 1, Changes: 2, Objects: twoObjects, Expire: true},
+		},
 	}
 }
 
-// TestExhaustive3Nodes3Releases2Faults is the large bound: nodes are moved to
-// other contents twice.
-func TestExhaustive3Nodes3Releases2Faults(t *testing.T) {
-	if !*full {
-		t.Skip("takes minutes: -model.full")
-	}
-	cfg := Config{Nodes: 3, Releases: 3, Builds: 1, Faults: 2, Changes: 2, Objects: []Shape{Same, Changed}, Coarse: true}
-	sum := searchAll(t, cfg)
-	t.Log(sum)
-	wantReached(t, sum.counts)
-}
-
-// TestExhaustive3NodesUpgradeAndBack moves nodes four times, without faults and
-// with two objects that differ: whole upgrades, given up and taken back.
-func TestExhaustive3NodesUpgradeAndBack(t *testing.T) {
-	skipRaced(t)
-	cfg := Config{Nodes: 3, Releases: 2, Builds: 1, Faults: 0, Changes: 4, Objects: []Shape{Same, Changed, Changed}, Coarse: true}
-	t.Log(searchAll(t, cfg))
-}
-
-// TestExhaustive3NodesThatExpire has records that leaders pass over, and nodes
-// that are cut off and come back.
-func TestExhaustive3NodesThatExpire(t *testing.T) {
-	skipRaced(t)
-	cfg := Config{Nodes: 3, Releases: 2, Builds: 1, Faults: expiryFaults(), Changes: 2, Objects: []Shape{Same, Changed}, Coarse: true, Expire: true}
-	sum := searchAll(t, cfg)
-	t.Log(sum)
-	for _, want := range []moveKind{moveFence, moveOutwait} {
-		if sum.counts.moves[want] == 0 {
-			t.Errorf("move %d was never made", want)
-		}
+// TestExhaustive visits every state of every bound, for all constraints that
+// the releases can have.
+func TestExhaustive(t *testing.T) {
+	for i, b := range bounds() {
+		t.Run(b.name, func(t *testing.T) {
+			if b.full && !*full {
+				t.Skip("part of make model: -model.full")
+			}
+			if i > 0 {
+				skipRaced(t)
+			}
+			sum := searchAll(t, b.cfg)
+			t.Log(sum)
+			if b.wants != nil && !raced {
+				b.wants(t, sum.counts)
+			}
+		})
 	}
 }
 
@@ -169,27 +223,14 @@ func expiryFaults() int {
 	return 1
 }
 
-// TestExhaustive3NodesThatExpireOnce has two faults, and people who do one thing.
-func TestExhaustive3NodesThatExpireOnce(t *testing.T) {
-	skipRaced(t)
-	cfg := Config{Nodes: 3, Releases: 2, Builds: 1, Faults: 2, Changes: 1, Objects: []Shape{Same, Changed}, Coarse: true, Expire: true}
-	t.Log(searchAll(t, cfg))
-}
-
-// TestExhaustive2NodesThatExpireFineSteps does the same with every move on its
-// own.
-func TestExhaustive2NodesThatExpireFineSteps(t *testing.T) {
-	skipRaced(t)
-	cfg := Config{Nodes: 2, Releases: 2, Builds: 1, Faults: expiryFaults(), Changes: 2, Objects: []Shape{Same, Changed}, Expire: true}
-	t.Log(searchAll(t, cfg))
-}
-
-// TestExhaustive2NodesFineSteps has every move on its own: nodes that started
-// and are not registered, statuses that are read late.
-func TestExhaustive2NodesFineSteps(t *testing.T) {
-	skipRaced(t)
-	cfg := Config{Nodes: 2, Releases: 2, Builds: 1, Faults: 1, Changes: 2, Objects: []Shape{Same, Changed}}
-	t.Log(searchAll(t, cfg))
+// wantExpiry checks that nodes were fenced, and that leaders waited for them.
+func wantExpiry(t *testing.T, c counts) {
+	t.Helper()
+	for _, want := range []moveKind{moveFence, moveOutwait} {
+		if c.moves[want] == 0 {
+			t.Errorf("move %d was never made", want)
+		}
+	}
 }
 
 // wantReached checks that a search saw every rule of Next and every verdict that
