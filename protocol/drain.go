@@ -86,11 +86,11 @@ func (f ResignFacts) nothingCanLand() bool {
 	return f.Ended && (f.Predecessors == Drained || f.Waited)
 }
 
-// Drain returns the status that tells the next leader that it need not wait. It
+// Drain returns the status that spares the next leader the wait. It
 // returns false where the next leader must wait: a request of this leader has an
 // unknown outcome, or one of a former leader may still land. Otherwise a
 // short-lived leader would hide the requests of the one before it. It also
-// returns false where the status says so already: this leader has written nothing
+// returns false where the status has that already: this leader has written nothing
 // (docs/protocol.md#drain).
 func Drain(f ResignFacts) (Status, bool) {
 	if f.Status.Kind != StatusPresent || !f.nothingCanLand() || hasDrained(f.Status.Status) {

@@ -18,7 +18,7 @@ func TestDrainStateOf(t *testing.T) {
 		{"it did, in a store that went back since", withEpochs(7, 7), Mark{}, Undrained, true},
 		{"one of another store drained", withEpochs(7, 9), Mark{}, Undrained, false},
 		{"written by hand", withEpochs(0, 0), Mark{}, Undrained, false},
-		{"a mark does not change what the status tells", withEpochs(7, 7), Mark{Kind: MarkPresent}, Drained, false},
+		{"a mark does not change what the status shows", withEpochs(7, 7), Mark{Kind: MarkPresent}, Drained, false},
 		{"no status, nothing known of the mark", StatusView{Kind: StatusAbsent}, Mark{}, DrainUnknown, false},
 		{"no status, no mark, no stamp", StatusView{Kind: StatusAbsent}, Mark{Kind: MarkAbsent}, Drained, false},
 		{"no status, no mark, but a stamp", StatusView{Kind: StatusAbsent}, Mark{Kind: MarkAbsent, HighestEpoch: 1}, Undrained, false},
@@ -45,10 +45,10 @@ func TestDrain(t *testing.T) {
 		{"after one that drained", ResignFacts{Status: view, Epoch: 8, Predecessors: Drained, Ended: true}, true},
 		{"after one that did not, too early", ResignFacts{Status: view, Epoch: 8, Predecessors: Undrained, Ended: true}, false},
 		{"after one that did not, late enough", ResignFacts{Status: view, Epoch: 8, Predecessors: Undrained, Waited: true, Ended: true}, true},
-		{"nobody knows who was there", ResignFacts{Status: view, Epoch: 8, Ended: true}, false},
-		{"with an own request of unknown outcome", ResignFacts{Status: view, Epoch: 8, Predecessors: Drained, Waited: true}, false},
-		{"where the status says so already", ResignFacts{Status: drained, Epoch: 8, Predecessors: Drained, Waited: true, Ended: true}, false},
-		{"without a status to say it in", ResignFacts{Status: StatusView{Kind: StatusAbsent}, Epoch: 8, Predecessors: Drained, Ended: true}, false},
+		{"former leaders are unknown", ResignFacts{Status: view, Epoch: 8, Ended: true}, false},
+		{"with a request of its own with unknown outcome", ResignFacts{Status: view, Epoch: 8, Predecessors: Drained, Waited: true}, false},
+		{"where the status has it already", ResignFacts{Status: drained, Epoch: 8, Predecessors: Drained, Waited: true, Ended: true}, false},
+		{"without a status to write it in", ResignFacts{Status: StatusView{Kind: StatusAbsent}, Epoch: 8, Predecessors: Drained, Ended: true}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.f.Leader = "me"

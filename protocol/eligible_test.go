@@ -19,6 +19,8 @@ func TestEligible(t *testing.T) {
 		{"not registered", nil, NotRegistered},
 		{"registered as another release", []Record{controller("me", "1.0.0")}, NotRegistered},
 		{"own record corrupt", []Record{controller("me", "1.1.0").corrupt("garbage")}, NotRegistered},
+		{"without the role, and a newer one", []Record{controller("a", "1.1.1"), controller("me", "1.1.0").worker()}, NotController},
+		{"not registered, and a newer one", []Record{controller("a", "1.1.1")}, NewerAlive},
 		{"without the role", []Record{controller("me", "1.1.0").worker()}, NotController},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

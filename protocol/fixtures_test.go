@@ -15,7 +15,7 @@ func rel(s string) (r Release) {
 
 func ver(s string) Version { return Version{Release: rel(s)} }
 
-// controller returns a well record of an alive controller.
+// controller returns a valid record of a live controller.
 func controller(id, release string) Record {
 	return Record{
 		ID: NodeID(id), Revision: 5, Alive: true,
@@ -51,7 +51,7 @@ func given(s StatusView, records ...Record) Input {
 func (in Input) mark(m Mark) Input         { in.Mark = m; return in }
 func (in Input) progress(p Progress) Input { in.Progress = p; return in }
 
-// present returns a status that stands at revision 50.
+// presentStatus returns a status that was read at revision 50.
 func presentStatus(s Status) StatusView {
 	return StatusView{Kind: StatusPresent, Status: s, Revision: 50}
 }

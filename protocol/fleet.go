@@ -39,7 +39,7 @@ type Local struct {
 	// PruneImmediately: removals do not wait for controllers of older releases
 	// (prunePolicy: Immediately; docs/protocol.md#removals).
 	PruneImmediately bool
-	// FenceAfter is how long its presence may be gone before leaders ignore its
+	// FenceAfter is how long its presence may be missing before leaders ignore its
 	// record (--expire-dead-nodes); 0: they never do (docs/protocol.md#dead-nodes).
 	FenceAfter time.Duration
 }

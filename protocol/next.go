@@ -64,7 +64,7 @@ func resign(in Input) (Step, bool) {
 // or corrupt.
 func withoutStatus(in Input) Step {
 	if fin := in.Progress.Finished; fin.Epoch != 0 && fin.Same(in.own()) && fin.Epoch >= in.Mark.HighestEpoch {
-		// All objects are in place and the mark says so. Whether this was the first
+		// All objects are in place, and the mark is complete. Whether this was the first
 		// reconciliation, or the status was lost after the pass: the target is true.
 		return in.write(FirstReconciliation, Target(Status{ContentEpoch: fin.Epoch}, in.Local), "all objects are in place")
 	}

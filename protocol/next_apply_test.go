@@ -17,7 +17,7 @@ func TestNext_appliesContent(t *testing.T) {
 		{"the same content of another leader: only the leader and its epoch change",
 			given(presentStatus(workingStatus().by("old", 3))),
 			"Write (ApplyContent) WORKING version=1.0.0 min=1.0.0 content=1.1.0@4 digest=d1.1 epoch=7 drained=0 leader=me if epoch=7 status=50"},
-		{"no write where the status says all of it already",
+		{"no write where the status has all of it already",
 			given(presentStatus(workingStatus()), controller("old", "1.0.0")),
 			"Reconcile (ApplyContent) 1.1.0@4 digest=d1.1 M=1.0.0 A=1.0.0 removals=false wait=true"},
 		{"writes the target when all objects are in place",

@@ -67,7 +67,7 @@ func others(releases []Release) []Record {
 	return out
 }
 
-// admittedByHand is 4.1, written a second time.
+// admittedByHand is Admits, written a second time.
 func admittedByHand(s Status, n Node) bool {
 	return s.MinCompatible.Compare(n.Version.Release) <= 0 && n.MinReconciler.Compare(s.Version.Release) <= 0
 }
@@ -81,8 +81,8 @@ func checkStep(t *testing.T, in Input, step Step) {
 	}
 	switch step.Kind {
 	case StepWrite:
-		// Steady: who is admitted stays so, or the guard proves that nobody is
-		// registered who would not.
+		// Steady: a node that is admitted stays admitted, or the guard proves that no
+		// such node is registered.
 		if admittedByHand(now, other.Node) && !admittedByHand(step.Status, other.Node) {
 			fail("Steady: the write shuts out a registered node")
 		}
@@ -97,14 +97,14 @@ func checkStep(t *testing.T, in Input, step Step) {
 			fail("DONE with something else than the target")
 		}
 	case StepReconcile:
-		// Covers: the status must admit nobody who does not fit the own content.
+		// Covers: the status must admit only nodes that fit the leader's content.
 		l := in.Local
 		if l.Version.Release.Less(now.Version.Release) || now.MinCompatible.Less(l.Constraints.MinApiserver) {
 			fail("Covers: content would be present that the status does not cover")
 		}
 	case StepResign:
 		if !other.Alive || !in.Local.Version.Release.Less(other.Node.Version.Release) {
-			fail("resigns for nobody")
+			fail("resigns without a newer node")
 		}
 	case StepAwait, StepHold:
 		if len(step.Blockers) == 0 && step.Rule != KeepTarget {

@@ -50,8 +50,8 @@ const (
 	// NewerAlive: a newer controller is alive and should lead
 	// (docs/protocol.md#eligibility).
 	NewerAlive Reason = "NewerAlive"
-	// APIUnreachable: the leader's own kube-apiserver stays unreachable, or rejects
-	// the kubeconfig's user (docs/protocol.md#yielding).
+	// APIUnreachable: the kube-apiserver of the leader's node stays unreachable, or
+	// rejects the kubeconfig's user (docs/protocol.md#yielding).
 	APIUnreachable Reason = "APIUnreachable"
 )
 

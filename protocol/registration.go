@@ -23,8 +23,8 @@ type RegistrationFacts struct {
 
 // MustRegister reports whether the node must register again. That is so if its
 // record is missing, does not match what it runs, changed its controller role, or
-// was written more than once since MustRegister decided last: nobody knows what
-// it contained in between, and a leader may have decided on that. A role that
+// was written more than once since MustRegister decided last: what it contained in
+// between is unknown, and a leader may have decided on that. A role that
 // people took away is not taken back; losing it and getting it are both new
 // registrations (docs/protocol.md#registration).
 func MustRegister(f RegistrationFacts) bool {

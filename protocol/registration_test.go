@@ -24,15 +24,15 @@ func TestMustRegister(t *testing.T) {
 		{"unchanged", true, last, false},
 		{"another field", true, next(func(r *Record) { r.Node.Address = "x" }), false},
 		{"another role", true, next(func(r *Record) { r.Node.Roles.Worker = true }), false},
-		{"gone", false, Record{}, true},
+		{"missing", false, Record{}, true},
 		{"another release", true, next(func(r *Record) { r.Node.Version = ver("1.2.0") }), true},
 		{"another constraint", true, next(func(r *Record) { r.Node.MinReconciler = rel("0.9.0") }), true},
 		{"another promise", true, next(func(r *Record) { r.Node.FenceAfter = time.Minute }), true},
 		{"another boot", true, next(func(r *Record) { r.Node.BootID = "other" }), true},
 		{"the role taken away", true, next(func(r *Record) { r.Node.Roles.Controller = false }), true},
 		{"corrupt", true, next(func(r *Record) { r.Problem = "garbage" }), true},
-		{"written twice: what it told in between is not known", true, next(func(r *Record) { r.Writes++ }), true},
-		{"created anew", true, next(func(r *Record) { r.Created, r.Writes = 9, 1 }), true},
+		{"written twice: what it contained in between is unknown", true, next(func(r *Record) { r.Writes++ }), true},
+		{"created again", true, next(func(r *Record) { r.Created, r.Writes = 9, 1 }), true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := MustRegister(RegistrationFacts{Found: tc.found, Record: tc.rec, Last: last, Local: local, BootID: "boot"}); got != tc.want {

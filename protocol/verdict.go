@@ -4,7 +4,7 @@ import "fmt"
 
 // Facts are what Judge decides from (docs/protocol.md#gate).
 type Facts struct {
-	Stopping  bool   // the sidecar was told to stop
+	Stopping  bool   // the sidecar is shutting down
 	Duplicate string // not empty: who else has this node's ID
 	Reached   bool   // etcd has answered at least once
 	Local     Local

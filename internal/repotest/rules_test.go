@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestRulesHaveOneOrder: rules.go, the table of doc.go and the table of the page
-// list the leader's rules in one order. That Next evaluates them in it is a test
+// TestRulesHaveOneOrder: rules.go, openapi.yaml, the table of doc.go and the table
+// of the page list the leader's rules in one order. That Next evaluates them in it is a test
 // of protocol.
 func TestRulesHaveOneOrder(t *testing.T) {
 	rules := ruleConstants(t)
@@ -20,6 +20,10 @@ func TestRulesHaveOneOrder(t *testing.T) {
 	doc := columns(t, "protocol/doc.go", `(?m)^//\t([A-Z]\w+) {2,}\S.* {2,}\S.*$`, rules)
 	if !slices.Equal(rules, doc) {
 		t.Errorf("protocol/doc.go lists %v\nrules.go %v", doc, rules)
+	}
+	enum := `enum: ["", ` + strings.Join(rules, ", ") + "]"
+	if !strings.Contains(read(t, "openapi.yaml"), enum) {
+		t.Errorf("openapi.yaml: want %s", enum)
 	}
 	page := columns(t, "docs/protocol.md", "(?m)^\\| [0-9]+ \\| .*?`([A-Za-z]+)`", rules)
 	if !slices.Equal(rules, page) {

@@ -10,8 +10,6 @@ import (
 // themselves.
 var sizePending = pending{
 	"internal/model",
-	"protocol",
-	"rollout",
 	"reconcile",
 }
 
