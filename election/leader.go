@@ -83,9 +83,9 @@ func (e *Election) lead(ctx context.Context, s *etcd.Session, key string, epoch 
 	return l.ended(ErrJobStuck)
 }
 
-// beginRound takes the result of a job that has ended, and only then reads the
-// clock. Otherwise the leader could yield for an unreachable API although the job
-// has found out that the API is reachable.
+// beginRound reads the clock, and takes the result of a job that has ended. Without
+// the result the leader could yield for an unreachable API although the job has
+// found that the API is reachable.
 func (l *leadership) beginRound() {
 	l.collect()
 	l.clock.now = time.Now()
