@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -114,7 +115,7 @@ func (a *api) lastQuiet() time.Time {
 }
 
 func (a *api) note(what string) {
-	a.history.Update(func(h []string) []string { return append(h[:len(h):len(h)], what) })
+	a.history.Update(func(h []string) []string { return append(slices.Clip(h), what) })
 }
 
 // begin notes a call and returns how to treat it.
@@ -122,8 +123,8 @@ func (a *api) begin(call string) expectation {
 	defer a.note(call)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for i := len(a.script) - 1; i >= 0; i-- {
-		if x := a.script[i]; strings.Contains(call, x.call) {
+	for _, x := range slices.Backward(a.script) {
+		if strings.Contains(call, x.call) {
 			x.met = true
 			return *x
 		}

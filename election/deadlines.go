@@ -87,18 +87,15 @@ func (d *deadlines) jobBegan() {
 	}
 }
 
-// jobFailed delays the next job. With reachable, the failure was not that the API
-// is unreachable.
-func (d *deadlines) jobFailed(reachable bool) {
-	d.retryAt = time.Now().Add(d.retries.Next())
-	if reachable {
-		d.trying = time.Time{}
-	}
-}
+// jobFailed delays the next job.
+func (d *deadlines) jobFailed() { d.retryAt = time.Now().Add(d.retries.Next()) }
+
+// apiWorked notes that a job ended for which the API was reachable.
+func (d *deadlines) apiWorked() { d.trying = time.Time{} }
 
 func (d *deadlines) jobSucceeded() {
 	d.retryNow()
-	d.trying = time.Time{}
+	d.apiWorked()
 }
 
 // retryNow lets the next job begin at once.

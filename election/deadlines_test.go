@@ -53,16 +53,16 @@ func TestDeadlines_retries(t *testing.T) {
 		}
 		begins(true)
 		for _, pause := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second} {
-			d.jobFailed(true)
+			d.jobFailed()
 			backoff.Sleep(t.Context(), pause-1)
 			begins(false)
 			backoff.Sleep(t.Context(), 1)
 			begins(true)
 		}
-		d.jobFailed(true)
+		d.jobFailed()
 		d.jobSucceeded()
 		begins(true)
-		d.jobFailed(true)
+		d.jobFailed()
 		backoff.Sleep(t.Context(), minJobPause)
 		begins(true)
 	})

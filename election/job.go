@@ -137,7 +137,9 @@ func (l *leadership) collect() {
 	case j.err != nil:
 		problem = j.err.Error()
 		l.e.cfg.Log.Warn("pass failed, trying again", "step", j.step.Kind.String(), "err", j.err)
-		l.clock.jobFailed(errors.Is(j.err, ErrNotDue))
+		if l.clock.jobFailed(); errors.Is(j.err, ErrNotDue) {
+			l.clock.apiWorked()
+		}
 	case j.step.Kind == protocol.StepSurvey:
 		l.mark = j.mark
 		l.progress.Predecessors = l.progress.Predecessors.Surveyed(j.mark)
@@ -157,7 +159,8 @@ func (l *leadership) collectPass(j *job) (problem string) {
 	case j.outcome.Unfounded:
 		l.clock.jobSucceeded()
 	case !j.outcome.Complete:
-		l.clock.jobFailed(true)
+		l.clock.jobFailed()
+		l.clock.apiWorked()
 		return "some objects could not be applied"
 	default:
 		l.progress.Finished, l.progress.Owed = content, j.outcome.Owed

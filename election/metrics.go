@@ -35,7 +35,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "lockstep_election_ended_total",
-			Help: "How often a leadership of this sidecar ended, by reason. Lost means that the lease ended before the leader resigned: check etcd and the load of this machine.",
+			Help: "How often a leadership of this sidecar ended, by reason. Lost: its lease ended first; check etcd and the load of this machine.",
 		}, []string{"reason"}),
 		steps: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "lockstep_election_steps_total",
