@@ -98,8 +98,9 @@ func (e *Election) Run(ctx context.Context) error {
 		}
 		// Also after a resignation: the fleet that this node observes may lag
 		// behind the fact that it resigned for.
-		if pauses.Next(); time.Since(began) > e.cfg.TTL {
-			pauses.Reset()
+		pauses.Next()
+		if time.Since(began) > e.cfg.TTL {
+			pauses.Reset() // that campaign worked for a while
 		}
 	}
 }
