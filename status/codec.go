@@ -12,10 +12,9 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Decode makes a view of what stands under the status key. nil means that the
-// key is absent. Bytes that cannot be decoded, or that lack one of state,
-// version and minimum compatible release, make a view of kind
-// StatusUndecodable, never an error.
+// Decode returns a view of the status key. nil means that the key is missing. A
+// value without a state, a version or a minimum compatible release, or one that
+// cannot be decoded, becomes a view of kind StatusUndecodable, never an error.
 func Decode(kv *etcd.KV) protocol.StatusView {
 	if kv == nil {
 		return protocol.StatusView{Kind: protocol.StatusAbsent}
@@ -30,18 +29,18 @@ func Decode(kv *etcd.KV) protocol.StatusView {
 func decode(value []byte) (protocol.Status, error) {
 	var m lockstepv1.ReconcilerStatus
 	if err := proto.Unmarshal(value, &m); err != nil {
-		return protocol.Status{}, fmt.Errorf("%d bytes that are not a status", len(value))
+		return protocol.Status{}, fmt.Errorf("%d bytes are not a status", len(value))
 	}
 	state, ok := states[m.GetState()]
 	if !ok {
-		return protocol.Status{}, fmt.Errorf("state %d is not one", m.GetState())
+		return protocol.Status{}, fmt.Errorf("unknown state %d", m.GetState())
 	}
 	version, err := lockstepv1.ToVersion(m.GetVersion())
 	if err != nil {
 		return protocol.Status{}, fmt.Errorf("version: %w", err)
 	}
 	if m.GetMinimumCompatibleRelease() == nil {
-		return protocol.Status{}, fmt.Errorf("there is no minimum compatible release")
+		return protocol.Status{}, fmt.Errorf("no minimum compatible release")
 	}
 	minimum, err := lockstepv1.ToRelease(m.GetMinimumCompatibleRelease())
 	if err != nil {
@@ -65,8 +64,7 @@ var states = map[lockstepv1.ReconcilerStatus_State]protocol.State{
 	lockstepv1.ReconcilerStatus_STATE_WORKING: protocol.Working,
 }
 
-// UpdatedAt returns when the status says that it was written; zero: it does
-// not say.
+// updatedAt returns when the status was written; zero: unknown.
 func updatedAt(value []byte) time.Time {
 	var m lockstepv1.ReconcilerStatus
 	if proto.Unmarshal(value, &m) != nil || m.GetUpdatedAt() == nil {
@@ -75,8 +73,8 @@ func updatedAt(value []byte) time.Time {
 	return m.GetUpdatedAt().AsTime()
 }
 
-// Encode returns the bytes of a status. The time is for people; no decision
-// rests on it.
+// Encode returns the bytes of a status. The time is for people: no decision
+// depends on it. It returns an error if s has no state.
 func Encode(s protocol.Status, now time.Time) ([]byte, error) {
 	m := &lockstepv1.ReconcilerStatus{
 		Version:                  lockstepv1.FromVersion(s.Version),
@@ -95,7 +93,7 @@ func Encode(s protocol.Status, now time.Time) ([]byte, error) {
 	case protocol.Working:
 		m.State = lockstepv1.ReconcilerStatus_STATE_WORKING
 	case protocol.StateUnset:
-		return nil, fmt.Errorf("a status needs a state")
+		return nil, fmt.Errorf("the status has no state")
 	}
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }

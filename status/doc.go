@@ -1,7 +1,8 @@
-// Package status owns the one status key in etcd and the readiness gate that
-// rests on it (DESIGN 3, 4.8). Store reads and writes the key, and is the only
-// one to write it; Gate turns registration and status into a verdict. What a
-// status means is decided in package protocol.
+// Package status owns the status key in etcd and the readiness gate
+// (docs/protocol.md#keys, docs/protocol.md#gate). Store reads, watches and writes
+// the key; no other package writes it. Gate makes a verdict of the registration
+// and the status. What a status means is decided in package protocol.
 //
-// Gate.Run and Store.Run are one goroutine each, plus what they wait for.
+// Constructors start nothing. Store.Run and Gate.Run block until their context
+// ends, and wait for the goroutines that they started.
 package status

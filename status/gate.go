@@ -15,7 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// GateConfig is what a Gate needs.
+// GateConfig is what a Gate needs. All fields except Registerer are required.
 type GateConfig struct {
 	Store        *Store
 	Local        *event.Value[protocol.Local]
@@ -25,26 +25,25 @@ type GateConfig struct {
 	Registerer   prometheus.Registerer // nil: no metrics
 }
 
-// Gate is the readiness gate: it follows registration and status for as long
-// as the sidecar runs.
+// Gate is the readiness gate (docs/protocol.md#gate). It follows registration and
+// status while the sidecar runs.
 type Gate struct {
 	cfg     GateConfig
 	metrics *metrics
 	verdict *event.Value[Verdict]
-	readAt  etcd.At // of the status in facts; zero: not read for this registration; Run's alone
+	readAt  etcd.At // of the status in facts; zero: not read since this registration. Only Run uses it
 
-	mu    sync.Mutex // mu guards facts, and that verdicts are published in the order of facts
+	mu    sync.Mutex // mu guards facts, and that verdicts are published in their order
 	facts protocol.Facts
 }
 
-// Verdict is a protocol verdict, and since when it stands.
+// Verdict is a verdict, and when its reason began.
 type Verdict struct {
 	protocol.Verdict
 	Since time.Time
 }
 
-// readPause is the pause before a read of the status that failed is tried
-// again.
+// readPause is the pause after a failed read of the status.
 const readPause = 100 * time.Millisecond
 
 // NewGate returns a gate that is not ready (Starting).
@@ -54,27 +53,27 @@ func NewGate(cfg GateConfig) *Gate {
 	return g
 }
 
-// Verdict follows the verdict. It changes only when the verdict does.
+// Verdict follows the verdict. It is set only when the verdict changes.
 func (g *Gate) Verdict() *event.Value[Verdict] { return g.verdict }
 
-// Stop closes the gate for good (ShuttingDown). The verdict says so when Stop
-// returns.
+// Stop closes the gate for good (ShuttingDown). It is closed when Stop returns.
 func (g *Gate) Stop() { g.learn(func(f *protocol.Facts) { f.Stopping = true }) }
 
-// Duplicate closes the gate for good (DuplicateNodeID); detail says who else
-// has the node ID.
+// Duplicate closes the gate for good (DuplicateNodeID). detail describes the other
+// sidecar that has the node ID.
 func (g *Gate) Duplicate(detail string) {
 	g.learn(func(f *protocol.Facts) { f.Duplicate = detail })
 }
 
-// learn changes the facts and judges by them.
+// learn changes the facts and publishes the verdict that follows from them.
 func (g *Gate) learn(change func(*protocol.Facts)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	was := g.verdict.Get()
 	change(&g.facts)
-	// A new registration comes with a status that is not read yet, which closes
-	// the gate: what served before it does not count (4.2).
+	// A new registration starts with a status that was not read yet, and that
+	// closes the gate. So a node that served before the registration does not
+	// count as one that serves (docs/protocol.md#registration).
 	g.facts.Served = was.Ready
 	v := protocol.Judge(g.facts)
 	if v == was.Verdict {
@@ -88,12 +87,12 @@ func (g *Gate) learn(change func(*protocol.Facts)) {
 	g.verdict.Set(now)
 }
 
-// report tells logs and metrics of a verdict that differs in more than words.
+// report logs and counts a verdict that differs in more than its message.
 func (g *Gate) report(was, now Verdict) {
 	g.metrics.show(now)
 	log := g.cfg.Log.With("ready", now.Ready, "reason", string(now.Reason), "message", now.Message)
 	if protocol.ViolatesSteady(was.Verdict, now.Verdict) {
-		g.metrics.steady.Inc()
+		g.metrics.closedByStatus.Inc()
 		log.Error("a change of the status closed the gate of a node that served")
 		return
 	}
@@ -115,15 +114,13 @@ func (g *Gate) WaitReady(ctx context.Context) error {
 		if v.Reason == protocol.ShuttingDown || v.Reason == protocol.DuplicateNodeID {
 			return fmt.Errorf("%w: %s: %s", ErrClosed, v.Reason, v.Message)
 		}
-		select {
-		case <-ctx.Done():
+		if !event.Wait(ctx, changed) {
 			return ctx.Err()
-		case <-changed:
 		}
 	}
 }
 
-// Run keeps the verdict true until ctx ends.
+// Run keeps the verdict current until ctx ends, and returns ctx's error.
 func (g *Gate) Run(ctx context.Context) error {
 	for {
 		registration, registrationChanged := g.cfg.Registration.Load()
@@ -131,16 +128,16 @@ func (g *Gate) Run(ctx context.Context) error {
 		contact, contactChanged := g.cfg.Contact.Load()
 		local, localChanged := g.cfg.Local.Load()
 		if contact.Reached() {
-			contactChanged = nil // reached once is reached for good
+			contactChanged = nil // etcd stays reached once it was
 		}
 		g.learn(func(f *protocol.Facts) {
 			f.Reached, f.Local = contact.Reached(), local
 			if registration != f.Registration {
-				// Whatever was read before tells nothing for this registration.
+				// A status that was read before this registration does not count.
 				f.Registration, f.Status, g.readAt = registration, protocol.StatusView{}, etcd.At{}
 			}
 		})
-		retry := g.look(ctx, registration, observed)
+		retry := g.refreshStatus(ctx, registration, observed)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -153,10 +150,10 @@ func (g *Gate) Run(ctx context.Context) error {
 	}
 }
 
-// look brings the status up to date. For a new registration it is read
-// linearizably first: nothing that was read before may open the gate (DESIGN
-// 4.2). retry says when to try again where that did not succeed.
-func (g *Gate) look(ctx context.Context, r protocol.Registration, observed Observed) (retry <-chan time.Time) {
+// refreshStatus updates the status in the facts. After a new registration it reads
+// the status linearizably: nothing that was read before may open the gate
+// (docs/protocol.md#registration). After a failure, retry fires when to try again.
+func (g *Gate) refreshStatus(ctx context.Context, r protocol.Registration, observed Observed) (retry <-chan time.Time) {
 	switch {
 	case !r.Confirmed:
 		return nil
@@ -168,10 +165,10 @@ func (g *Gate) look(ctx context.Context, r protocol.Registration, observed Obser
 			return time.After(readPause)
 		}
 		if observed.At.Revision < r.Revision {
-			return time.After(readPause) // the store went back; the registrar will notice
+			return time.After(readPause) // the store went back; the registrar registers again
 		}
 		if g.cfg.Registration.Get() != r {
-			return nil // withdrawn during the read; Run looks again
+			return nil // the registration changed during the read; Run refreshes again
 		}
 	}
 	g.readAt = observed.At

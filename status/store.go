@@ -14,16 +14,16 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// ErrGuard says that a status was not written because its guard did not hold:
-// the leadership, the status or a node record is no longer what the decision
-// rested on. The leader has to look again.
+// ErrGuard is returned when a status was not written because its guard did not
+// hold: the leadership, the status or a node record changed after the leader's
+// snapshot. The leader must decide again, from a new snapshot.
 var ErrGuard = errors.New("the guard did not hold")
 
 // Observed is the status key as it was observed at one revision.
 type Observed struct {
-	View      protocol.StatusView // of kind StatusUnknown where it was never observed
-	At        etcd.At             // the place in the store's history at which View was true
-	UpdatedAt time.Time           // for people; zero: the status does not say
+	View      protocol.StatusView // of kind StatusUnknown if the key was never read
+	At        etcd.At             // when, in the store's history, View was true
+	UpdatedAt time.Time           // when the status was written, for people; zero: unknown
 }
 
 // Store reads, watches and writes the status key.
@@ -33,21 +33,21 @@ type Store struct {
 	observed *event.Value[Observed]
 }
 
-// NewStore returns a store that has not observed anything.
+// NewStore returns a store that has observed nothing.
 func NewStore(client *etcd.Client) *Store {
 	return &Store{client: client, keys: keyspace.Under(client.Prefix()), observed: event.New(Observed{})}
 }
 
-// Observed follows the key as the watch sees it. It may lag.
+// Observed follows the key through a watch. It may lag behind etcd.
 func (s *Store) Observed() *event.Value[Observed] { return s.observed }
 
-// Run watches the key until ctx ends.
+// Run watches the key until ctx ends, and returns ctx's error.
 func (s *Store) Run(ctx context.Context) error {
 	key := s.keys.Status()
 	return s.client.Follow(ctx, key, func(l etcd.Listing) {
 		out := Observed{View: Decode(nil), At: l.At}
 		for _, kv := range l.KVs {
-			if kv.Key == key { // the prefix may have longer keys
+			if kv.Key == key { // Follow also lists keys that only begin with it
 				out.View, out.UpdatedAt = Decode(&kv), updatedAt(kv.Value)
 			}
 		}
@@ -57,7 +57,7 @@ func (s *Store) Run(ctx context.Context) error {
 
 // Get reads the status linearizably.
 func (s *Store) Get(ctx context.Context) (Observed, error) {
-	rewinds := s.client.Rewound().Get() // before the request: an answer of an older store counts as older
+	rewinds := s.client.Rewound().Get() // before the request: the answer may come from the older store
 	resp, err := s.client.Get(ctx, s.keys.Status())
 	if err != nil {
 		return Observed{}, err
@@ -71,16 +71,16 @@ func (s *Store) Get(ctx context.Context) (Observed, error) {
 }
 
 // Write commits st if the guard holds: the leader's key still has the guard's
-// epoch, the status is unchanged, and, where the guard asks for it, no node
-// record was modified after the fleet's revision (DESIGN 4.5). It returns
-// ErrGuard where it does not hold; any other error leaves open whether st was
-// written.
+// epoch, and the status has not changed. If the guard has a fleet revision, no
+// node record was written after it either (docs/protocol.md#leader-rules). Write
+// returns ErrGuard if the guard does not hold. After any other error, st may have
+// been written or not.
 func (s *Store) Write(ctx context.Context, leaderKey string, st protocol.Status, guard protocol.Guard) error {
 	return s.commit(ctx, leaderKey, st, guard)
 }
 
-// Resign does what Write does, and gives up the leader's key in the same
-// transaction, so that nobody leads who does not know what st says (6.4).
+// Resign writes st like Write, and deletes the leader's key in the same
+// transaction. So the next leader starts from st (docs/protocol.md#drain).
 func (s *Store) Resign(ctx context.Context, leaderKey string, st protocol.Status, guard protocol.Guard) error {
 	return s.commit(ctx, leaderKey, st, guard, clientv3.OpDelete(leaderKey))
 }
@@ -96,8 +96,8 @@ func (s *Store) commit(ctx context.Context, leaderKey string, st protocol.Status
 		clientv3.Compare(clientv3.ModRevision(key), "=", guard.StatusRevision),
 	}
 	if guard.FleetRevision != 0 {
-		// Deletions do not show here, and need not: who is gone cannot block
-		// (FACTS 6.2).
+		// A deleted record does not show here, and need not: it blocks nothing
+		// (docs/upstream.md#etcd-compare-range).
 		conds = append(conds, clientv3.Compare(clientv3.ModRevision(s.keys.Nodes()).WithPrefix(), "<", guard.FleetRevision+1))
 	}
 	resp, err := s.client.Txn(ctx, conds, append([]clientv3.Op{clientv3.OpPut(key, string(value))}, more...), nil)

@@ -22,7 +22,6 @@ var citesPending = pending{
 	"internal/model",
 	"openapi.yaml",
 	"reconcile",
-	"status",
 	"test/e2e",
 	"test/soak",
 	"test/upstream",

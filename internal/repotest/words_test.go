@@ -31,7 +31,6 @@ var wordsPending = pending{
 	"openapi.go",
 	"openapi.yaml",
 	"reconcile",
-	"status",
 	"test/bench",
 	"test/cluster",
 	"test/e2e",
