@@ -18,11 +18,11 @@ type Config struct {
 
 	Faults  int // how many faults may happen
 	Changes int // how often a node may be moved to another content
-	Objects []Shape
-	Start   Start
+	Objects []shape
+	Start   start
 
-	Off  Rule     // the rules that are turned off
-	Only []string // the invariants that are asked; empty: all
+	Off  safeguard // the rules that are turned off
+	Only []string  // the invariants that are asked; empty: all
 	// Policy: the admission policy of DESIGN 6.4 stands. Without it, objects are
 	// guarded by UID and resourceVersion alone.
 	Policy bool
@@ -44,36 +44,36 @@ type Config struct {
 	Coarse bool
 }
 
-// Shape says how an object differs between contents.
-type Shape uint8
+// shape says how an object differs between contents.
+type shape uint8
 
 // The shapes of objects.
 const (
-	Same    Shape = iota // the same in every content: it keeps its first stamp
-	Changed              // another one in each content
+	sameForm    shape = iota // the same in every content: it keeps its first stamp
+	changedForm              // another one in each content
 )
 
 // Start is the state that a search begins with.
-type Start uint8
+type start uint8
 
 // The starts.
 const (
-	// NewCluster: nothing is there and no node runs.
-	NewCluster Start = iota
-	// Settled: every node serves on release 1, its objects are in place, and
+	// newCluster: nothing is there and no node runs.
+	newCluster start = iota
+	// settled: every node serves on release 1, its objects are in place, and
 	// one node leads.
-	Settled
+	settled
 )
 
 // String says how a story begins.
-func (s Start) String() string {
-	if s == NewCluster {
+func (s start) String() string {
+	if s == newCluster {
 		return "from a new cluster"
 	}
 	return "from a settled one"
 }
 
-// A World has room for so many. A move that needs more is not followed, and
+// A state has room for so many. A move that needs more is not followed, and
 // Result.Unfollowed counts it: an exhaustive search that counts one has failed.
 const (
 	maxNodes   = 7
@@ -98,7 +98,7 @@ func join(releases []int) string {
 
 // Constraints returns every pair of assignments of M and A to releases that
 // never falls and is never above the release: what bundles may say.
-func Constraints(releases int) (pairs [][2][]int) {
+func constraints(releases int) (pairs [][2][]int) {
 	all := monotone(releases)
 	for _, m := range all {
 		for _, a := range all {
@@ -187,7 +187,7 @@ func (c *Config) entry(p protocol.Content) entry {
 
 // form is what an object looks like in a content; 0: it is not there.
 func (c *Config) form(object int, content uint8) uint8 {
-	if c.Objects[object] == Same {
+	if c.Objects[object] == sameForm {
 		return 1
 	}
 	return content

@@ -3,11 +3,11 @@ package model
 import "github.com/lockstep-dev/lockstep/protocol"
 
 // fault lets something go wrong.
-func (t *turn) fault(m move) bool {
-	if t.w.faults == 0 {
+func (t *transition) fault(m move) bool {
+	if t.state.faults == 0 {
 		return false
 	}
-	t.w.faults--
+	t.state.faults--
 	i := int(m.a)
 	switch m.kind {
 	case moveKill:
@@ -32,28 +32,28 @@ func (t *turn) fault(m move) bool {
 }
 
 // kill ends a process at once. Its leases live on for a while.
-func (t *turn) kill(i int) bool {
-	n := &t.w.nodes[i]
+func (t *transition) kill(i int) bool {
+	n := &t.state.nodes[i]
 	if n.run == 0 {
 		return false
 	}
 	t.say("%s is killed", t.name(i))
-	t.vanish(i)
-	n.run, n.registered, n.ready, n.late, n.fenced = 0, false, false, false, false
+	t.dropLeadership(i)
+	n.run, n.registered, n.ready, n.staleRead, n.fenced = 0, false, false, false, false
 	return true
 }
 
 // loseLeases lets the leases of a node expire that is paused or cut off. It
 // does not know.
-func (t *turn) loseLeases(i int) bool {
-	n := &t.w.nodes[i]
+func (t *transition) loseLeases(i int) bool {
+	n := &t.state.nodes[i]
 	if n.run == 0 || !n.alive {
 		return false
 	}
 	n.alive = false
 	t.say("%s is cut off, and its leases expire", t.name(i))
-	for l := range t.w.leaders {
-		if lead := &t.w.leaders[l]; lead.on && int(lead.node) == i {
+	for l := range t.state.leaders {
+		if lead := &t.state.leaders[l]; lead.on && int(lead.node) == i {
 			lead.key = false
 		}
 	}
@@ -62,8 +62,8 @@ func (t *turn) loseLeases(i int) bool {
 
 // timeout lets a request take so long that its sender does not wait for it. It
 // may land all the same.
-func (t *turn) timeout(l int) bool {
-	lead := &t.w.leaders[l]
+func (t *transition) timeout(l int) bool {
+	lead := &t.state.leaders[l]
 	if !lead.on || lead.pass.request.kind == noRequest {
 		return false
 	}
@@ -81,8 +81,8 @@ func (t *turn) timeout(l int) bool {
 }
 
 // loseStatus deletes or damages the status.
-func (t *turn) loseStatus(kind protocol.StatusKind, words string) bool {
-	if t.w.status.kind != protocol.StatusPresent || !t.w.parent.exists && !t.cfg.BothLost {
+func (t *transition) loseStatus(kind protocol.StatusKind, words string) bool {
+	if t.state.status.kind != protocol.StatusPresent || !t.state.parent.exists && !t.cfg.BothLost {
 		return false
 	}
 	t.say("%s", words)
@@ -91,8 +91,8 @@ func (t *turn) loseStatus(kind protocol.StatusKind, words string) bool {
 }
 
 // corruptRecord writes garbage over a record.
-func (t *turn) corruptRecord(i int) bool {
-	n := &t.w.nodes[i]
+func (t *transition) corruptRecord(i int) bool {
+	n := &t.state.nodes[i]
 	if n.record == 0 || n.record == corrupt {
 		return false
 	}
@@ -102,33 +102,33 @@ func (t *turn) corruptRecord(i int) bool {
 }
 
 // deleteParent deletes the parent with the mark. A leader watches it.
-func (t *turn) deleteParent() bool {
-	if !t.w.parent.exists || t.w.status.kind != protocol.StatusPresent && !t.cfg.BothLost {
+func (t *transition) deleteParent() bool {
+	if !t.state.parent.exists || t.state.status.kind != protocol.StatusPresent && !t.cfg.BothLost {
 		return false
 	}
 	t.say("the parent of the set, with the mark, is deleted")
-	t.w.parent = parent{}
+	t.state.parent = parent{}
 	t.touchParent()
 	t.drift()
 	return true
 }
 
 // deleteObject deletes an object of the set.
-func (t *turn) deleteObject(i int) bool {
-	if t.w.objects[i].form == 0 {
+func (t *transition) deleteObject(i int) bool {
+	if t.state.objects[i].form == 0 {
 		return false
 	}
 	t.say("object %d is deleted", i+1)
-	t.w.objects[i] = object{}
+	t.state.objects[i] = object{}
 	t.touchObject(i)
 	t.drift()
 	return true
 }
 
 // drift makes leaders look at the objects again (6.5).
-func (t *turn) drift() {
-	for l := range t.w.leaders {
-		if lead := &t.w.leaders[l]; lead.on && lead.finished != (entry{}) {
+func (t *transition) drift() {
+	for l := range t.state.leaders {
+		if lead := &t.state.leaders[l]; lead.on && lead.finished != (entry{}) {
 			lead.due = true
 		}
 	}

@@ -6,45 +6,45 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Invariant is a property of DESIGN 4.11. Broken returns what is wrong with a
+// invariant is a property of DESIGN 4.11. Broken returns what is wrong with a
 // turn, after it was done, or the empty string.
-type Invariant struct {
+type invariant struct {
 	Name   string
-	Broken func(t *turn) string
+	Broken func(t *transition) string
 }
 
 // Invariants lists them all, but for Progress, which is not one of single
 // turns.
-func Invariants() []Invariant {
-	return []Invariant{
-		{"Compatible", Compatible},
-		{"Covers", Covers},
-		{"Registered", Registered},
-		{"OneWriter", OneWriter},
-		{"NoStaleWrite", NoStaleWrite},
-		{"GuardHeld", GuardHeld},
-		{"Steady", Steady},
-		{"DoneIsDone", DoneIsDone},
-		{"NoFight", NoFight},
+func invariants() []invariant {
+	return []invariant{
+		{"Compatible", checkCompatible},
+		{"Covers", checkCovers},
+		{"Registered", checkRegistered},
+		{"OneWriter", checkOneWriter},
+		{"NoStaleWrite", checkNoStaleWrite},
+		{"GuardHeld", checkGuardHeld},
+		{"Steady", checkSteady},
+		{"DoneIsDone", checkDoneIsDone},
+		{"NoFight", checkNoFight},
 	}
 }
 
 // present visits the releases of all content that is in the API.
-func (t *turn) present(visit func(release int)) {
+func (t *transition) present(visit func(release int)) {
 	for i, shape := range t.cfg.Objects {
-		if o := t.w.objects[i]; shape == Changed && o.form != 0 {
+		if o := t.state.objects[i]; shape == changedForm && o.form != 0 {
 			visit(t.cfg.releaseOf(o.form))
 		}
 	}
 }
 
-// Compatible says: a gate that says ready fits all content that is present.
-func Compatible(t *turn) (why string) {
+// checkCompatible: a gate that says ready fits all content that is present.
+func checkCompatible(t *transition) (why string) {
 	for i := range t.cfg.Nodes {
-		if !t.w.nodes[i].ready {
+		if !t.state.nodes[i].ready {
 			continue
 		}
-		own := t.cfg.releaseOf(t.w.nodes[i].run)
+		own := t.cfg.releaseOf(t.state.nodes[i].run)
 		t.present(func(content int) {
 			if own < t.cfg.A[content-1] || content < t.cfg.M[own-1] {
 				why = fmt.Sprintf("%s is ready with release %d while content of release %d is present", t.name(i), own, content)
@@ -54,14 +54,14 @@ func Compatible(t *turn) (why string) {
 	return why
 }
 
-// Covers says: the status is no wider than what all present content allows, and there
+// checkCovers: the status is no wider than what all present content allows, and there
 // is none before a first reconciliation was finished (4.1).
-func Covers(t *turn) (why string) {
-	s := t.w.status
+func checkCovers(t *transition) (why string) {
+	s := t.state.status
 	if s.kind != protocol.StatusPresent {
 		return ""
 	}
-	if !t.w.complete {
+	if !t.state.complete {
 		return "there is a status, and a first reconciliation was never finished"
 	}
 	t.present(func(content int) {
@@ -72,11 +72,11 @@ func Covers(t *turn) (why string) {
 	return why
 }
 
-// Registered says: ready only with a record that tells the running release. A record
+// checkRegistered: ready only with a record that tells the running release. A record
 // that somebody damaged since holds leaders back all the same.
-func Registered(t *turn) string {
+func checkRegistered(t *transition) string {
 	for i := range t.cfg.Nodes {
-		n := &t.w.nodes[i]
+		n := &t.state.nodes[i]
 		if n.ready && n.record != corrupt && (n.record == 0 || t.cfg.releaseOf(n.record) != t.cfg.releaseOf(n.run)) {
 			return fmt.Sprintf("%s is ready with release %d, which its record does not tell", t.name(i), t.cfg.releaseOf(n.run))
 		}
@@ -84,9 +84,9 @@ func Registered(t *turn) string {
 	return ""
 }
 
-// OneWriter says: each revision of the status is of the confirmed leader of its
+// checkOneWriter: each revision of the status is of the confirmed leader of its
 // epoch, and epochs grow.
-func OneWriter(t *turn) string {
+func checkOneWriter(t *transition) string {
 	switch {
 	case !t.event.committed:
 		return ""
@@ -100,9 +100,9 @@ func OneWriter(t *turn) string {
 	return ""
 }
 
-// NoStaleWrite says: no write of a lower content epoch changes an object, nor a late
+// checkNoStaleWrite: no write of a lower content epoch changes an object, nor a late
 // one of other content that has the same.
-func NoStaleWrite(t *turn) string {
+func checkNoStaleWrite(t *transition) string {
 	was, r := t.event.objectBefore, t.event.request
 	switch {
 	case !t.event.wrote || was.form == 0 || r.stamp.epoch > was.stamp.epoch:
@@ -111,11 +111,11 @@ func NoStaleWrite(t *turn) string {
 		return ""
 	}
 	return fmt.Sprintf("object %d of %s, content epoch %d, was overwritten with %s, content epoch %d",
-		t.event.object+1, t.words(was.stamp.content), was.stamp.epoch, t.words(r.stamp.content), r.stamp.epoch)
+		t.event.object+1, t.contentText(was.stamp.content), was.stamp.epoch, t.contentText(r.stamp.content), r.stamp.epoch)
 }
 
-// GuardHeld says: a restriction is committed only while no blocker is registered.
-func GuardHeld(t *turn) string {
+// checkGuardHeld: a restriction is committed only while no blocker is registered.
+func checkGuardHeld(t *transition) string {
 	if !t.event.committed || !t.event.restriction || t.event.was.kind != protocol.StatusPresent {
 		return ""
 	}
@@ -126,18 +126,18 @@ func GuardHeld(t *turn) string {
 	return fmt.Sprintf("the status was restricted while %s was a blocker", t.nameOf(blockers[0].Node))
 }
 
-// Steady says: a change of the status by a leader never closes the gate of a node
+// checkSteady: a change of the status by a leader never closes the gate of a node
 // that serves.
-func Steady(t *turn) string {
+func checkSteady(t *transition) string {
 	if !t.event.committed {
 		return ""
 	}
 	for i := range t.cfg.Nodes {
-		n := &t.w.nodes[i]
+		n := &t.state.nodes[i]
 		if !n.ready || !n.alive || !n.registered || n.record != n.run {
 			continue
 		}
-		now := t.judge(i, t.w.status)
+		now := t.verdict(i, t.state.status)
 		if protocol.ViolatesSteady(protocol.Verdict{Ready: true, Reason: protocol.Ready}, now) {
 			return fmt.Sprintf("the status closes the gate of %s, which serves (%s)", t.name(i), now.Reason)
 		}
@@ -145,33 +145,33 @@ func Steady(t *turn) string {
 	return ""
 }
 
-// DoneIsDone says: when the status says DONE, all objects are as its bundle has
+// checkDoneIsDone: when the status says DONE, all objects are as its bundle has
 // them, and no stale write changes them later. Objects that were deleted by
 // somebody else do not count.
-func DoneIsDone(t *turn) string {
-	s := t.w.status
+func checkDoneIsDone(t *transition) string {
+	s := t.state.status
 	if s.kind != protocol.StatusPresent || s.state != protocol.Done {
 		return ""
 	}
 	if t.event.wrote && t.event.request.content.content != s.content.content &&
-		t.w.objects[t.event.object].form != t.cfg.form(t.event.object, s.content.content) {
+		t.state.objects[t.event.object].form != t.cfg.form(t.event.object, s.content.content) {
 		return fmt.Sprintf("object %d was changed by a stale write while the status says DONE", t.event.object+1)
 	}
 	if !t.event.committed {
 		return ""
 	}
 	for i := range t.cfg.Objects {
-		if o := t.w.objects[i]; o.form != 0 && o.form != t.cfg.form(i, s.content.content) {
+		if o := t.state.objects[i]; o.form != 0 && o.form != t.cfg.form(i, s.content.content) {
 			return fmt.Sprintf("DONE was written while object %d is not as the bundle has it", i+1)
 		}
 	}
 	return ""
 }
 
-// NoFight says: between two changes of content an object is written only to reach
+// checkNoFight: between two changes of content an object is written only to reach
 // that content, and no leader decides to take content back while a node of a
 // newer release is registered (HoldForNewer).
-func NoFight(t *turn) string {
+func checkNoFight(t *transition) string {
 	if t.event.takesBack {
 		return "a leader takes newer content back while a newer node is registered"
 	}

@@ -22,20 +22,20 @@ const (
 	moveStart moveKind = iota
 	moveRegister
 	moveRead
-	moveTold
+	moveReadStale
 	moveNotice
 	movePresence
-	moveExpire
+	moveExpirePresence
 	moveRemove
 	moveFence
 	// Of leaders.
 	moveExpireKey
 	moveElect
-	moveLook
+	moveObserve
 	moveCommit
 	movePass
 	moveLand
-	moveOutwait
+	moveExpireRecord
 	// Of the API.
 	moveLandOrphan
 	moveLoseOrphan
@@ -66,11 +66,11 @@ func moves(cfg *Config) []move {
 			out = append(out, move{kind: kind, a: uint8(i)})
 		}
 	}
-	for _, kind := range []moveKind{moveRegister, moveRead, moveTold, moveNotice, movePresence, moveExpire, moveElect} {
+	for _, kind := range []moveKind{moveRegister, moveRead, moveReadStale, moveNotice, movePresence, moveExpirePresence, moveElect} {
 		add(kind, cfg.Nodes)
 	}
 	add(moveExpireKey, 1)
-	for _, kind := range []moveKind{moveLook, moveCommit, movePass, moveLand} {
+	for _, kind := range []moveKind{moveObserve, moveCommit, movePass, moveLand} {
 		add(kind, maxLeaders)
 	}
 	add(moveLandOrphan, maxOrphans)
@@ -92,7 +92,7 @@ func moves(cfg *Config) []move {
 		add(moveFence, cfg.Nodes)
 		for i := range cfg.Nodes {
 			for l := range maxLeaders {
-				out = append(out, move{kind: moveOutwait, a: uint8(i), b: uint8(l)})
+				out = append(out, move{kind: moveExpireRecord, a: uint8(i), b: uint8(l)})
 			}
 		}
 	}
@@ -100,11 +100,11 @@ func moves(cfg *Config) []move {
 }
 
 // turn is one move being applied to a world.
-type turn struct {
+type transition struct {
 	cfg   *Config
-	w     *World
+	state *state
 	event event
-	tell  *story // nil in a search: nobody listens
+	story *story // nil in a search: nobody listens
 	count *counts
 	memo  *memo
 }
@@ -132,51 +132,51 @@ type event struct {
 	sentFight bool
 	takesBack bool // a leader decided to take newer content back from a newer node
 
-	bound bool // the world would have become larger than a state can hold
+	noRoom bool // the world would have become larger than a state can hold
 }
 
 // possible reports whether m may be possible in w. It is quick, and may say yes
 // to what apply then refuses.
-func (m move) possible(w *World) bool {
+func (m move) possible(st *state) bool {
 	switch m.kind {
 	case moveRegister, moveNotice, movePresence, moveElect:
-		return w.nodes[m.a].run != 0
+		return st.nodes[m.a].run != 0
 	case moveRead:
-		return w.nodes[m.a].run != 0
-	case moveTold:
-		return w.nodes[m.a].late
+		return st.nodes[m.a].run != 0
+	case moveReadStale:
+		return st.nodes[m.a].staleRead
 	case moveFence:
-		return w.nodes[m.a].run != 0 && !w.nodes[m.a].alive
-	case moveOutwait:
-		return w.leaders[m.b].on && !w.nodes[m.a].alive
-	case moveExpire, moveRemove:
-		return w.nodes[m.a].run == 0
+		return st.nodes[m.a].run != 0 && !st.nodes[m.a].alive
+	case moveExpireRecord:
+		return st.leaders[m.b].on && !st.nodes[m.a].alive
+	case moveExpirePresence, moveRemove:
+		return st.nodes[m.a].run == 0
 	case moveExpireKey:
-		return w.ghost
-	case moveLook, moveCommit, movePass, moveLand:
-		return w.leaders[m.a].on
+		return st.deadKey
+	case moveObserve, moveCommit, movePass, moveLand:
+		return st.leaders[m.a].on
 	case moveLandOrphan, moveLoseOrphan:
-		return w.orphans[m.a].kind != noRequest
+		return st.orphans[m.a].kind != noRequest
 	case moveStart:
-		return w.nodes[m.a].run != m.b
+		return st.nodes[m.a].run != m.b
 	case moveTimeout:
-		return w.faults > 0 && w.leaders[m.a].pass.request.kind != noRequest
+		return st.faults > 0 && st.leaders[m.a].pass.request.kind != noRequest
 	default:
-		return w.faults > 0
+		return st.faults > 0
 	}
 }
 
 // apply does the move, and reports whether it was possible. What w is
 // afterwards counts only then.
-func (t *turn) apply(m move) bool {
+func (t *transition) apply(m move) bool {
 	done := false
 	switch {
 	case m.isFault():
 		done = t.fault(m)
 	case m.kind >= moveExpireKey:
-		done = t.lead(m)
+		done = t.leaderMove(m)
 	default:
-		done = t.node(m)
+		done = t.nodeMove(m)
 	}
 	if done && t.cfg.Coarse {
 		t.readAll()
@@ -187,13 +187,13 @@ func (t *turn) apply(m move) bool {
 // readAll lets every gate open at once that may. Nothing but invariants depends
 // on whether a gate is open, and none of them on that it is closed: so worlds
 // in which a node has not looked yet add nothing.
-func (t *turn) readAll() {
+func (t *transition) readAll() {
 	for i := range t.cfg.Nodes {
-		n := &t.w.nodes[i]
-		if n.run == 0 || n.ready || n.fenced || t.cfg.holds(RegisterFirst) && !n.registered {
+		n := &t.state.nodes[i]
+		if n.run == 0 || n.ready || n.fenced || t.cfg.holds(registerFirst) && !n.registered {
 			continue
 		}
-		v := t.judge(i, t.w.status)
+		v := t.verdict(i, t.state.status)
 		t.count.verdict(v.Reason)
 		if v.Ready {
 			n.ready = true
@@ -202,7 +202,7 @@ func (t *turn) readAll() {
 	}
 }
 
-func (t *turn) node(m move) bool {
+func (t *transition) nodeMove(m move) bool {
 	i := int(m.a)
 	switch m.kind {
 	case moveStart:
@@ -211,14 +211,14 @@ func (t *turn) node(m move) bool {
 		return t.register(i)
 	case moveRead:
 		return t.read(i)
-	case moveTold:
-		return t.told(i)
+	case moveReadStale:
+		return t.readStale(i)
 	case moveNotice:
 		return t.notice(i)
 	case movePresence:
 		return t.presence(i)
-	case moveExpire:
-		return t.expire(i)
+	case moveExpirePresence:
+		return t.expirePresence(i)
 	case moveRemove:
 		return t.remove(i)
 	case moveFence:
@@ -228,23 +228,23 @@ func (t *turn) node(m move) bool {
 	}
 }
 
-func (t *turn) lead(m move) bool {
+func (t *transition) leaderMove(m move) bool {
 	i := int(m.a)
 	switch m.kind {
 	case moveExpireKey:
 		return t.expireKey()
 	case moveElect:
 		return t.elect(i)
-	case moveLook:
-		return t.look(i)
+	case moveObserve:
+		return t.observe(i)
 	case moveCommit:
 		return t.commit(i)
 	case movePass:
 		return t.pass(i)
 	case moveLand:
 		return t.land(i)
-	case moveOutwait:
-		return t.outwait(i, int(m.b))
+	case moveExpireRecord:
+		return t.expireRecord(i, int(m.b))
 	case moveLandOrphan:
 		return t.landOrphan(i)
 	case moveLoseOrphan:
@@ -256,26 +256,26 @@ func (t *turn) lead(m move) bool {
 
 // start moves a node to a content: what ran there is stopped in good order
 // first. Who runs that content already is not touched.
-func (t *turn) start(i int, content uint8) bool {
-	n := &t.w.nodes[i]
+func (t *transition) start(i int, content uint8) bool {
+	n := &t.state.nodes[i]
 	changes := n.record != content
-	if n.run == content || changes && t.w.changes == 0 {
+	if n.run == content || changes && t.state.changes == 0 {
 		return false
 	}
 	if changes {
-		t.w.changes--
+		t.state.changes--
 	}
-	t.leave(i)
-	n.run, n.registered, n.ready, n.late, n.alive, n.fenced = content, false, false, false, true, false
-	t.say("%s is started with %s", t.name(i), t.words(content))
-	if t.cfg.Coarse && t.cfg.holds(RegisterFirst) {
+	t.stepDown(i)
+	n.run, n.registered, n.ready, n.staleRead, n.alive, n.fenced = content, false, false, false, true, false
+	t.say("%s is started with %s", t.name(i), t.contentText(content))
+	if t.cfg.Coarse && t.cfg.holds(registerFirst) {
 		t.register(i)
 	}
 	return true
 }
 
 // leave ends whatever leadership a node believes in, in good order.
-func (t *turn) leave(i int) {
+func (t *transition) stepDown(i int) {
 	if l := t.leadership(i); l >= 0 {
 		t.say("%s steps down", t.name(i))
 		t.resign(l)
@@ -283,43 +283,43 @@ func (t *turn) leave(i int) {
 }
 
 // vanish ends it without: the key stays until its lease expires.
-func (t *turn) vanish(i int) {
+func (t *transition) dropLeadership(i int) {
 	if l := t.leadership(i); l >= 0 {
-		t.w.ghost = t.w.ghost || t.w.leaders[l].key
+		t.state.deadKey = t.state.deadKey || t.state.leaders[l].key
 		t.depose(l)
 	}
 }
 
-// leadership is the place of a node in World.leaders; -1: none.
-func (t *turn) leadership(i int) int {
-	return slices.IndexFunc(t.w.leaders[:], func(l leader) bool { return l.on && int(l.node) == i })
+// leadership is the place of a node in state.leaders; -1: none.
+func (t *transition) leadership(i int) int {
+	return slices.IndexFunc(t.state.leaders[:], func(l leader) bool { return l.on && int(l.node) == i })
 }
 
 // register writes the record (4.2).
-func (t *turn) register(i int) bool {
-	n := &t.w.nodes[i]
+func (t *transition) register(i int) bool {
+	n := &t.state.nodes[i]
 	if n.run == 0 || n.registered || !n.alive {
 		return false
 	}
 	t.putRecord(i, n.run)
-	n.registered, n.late, n.fenced = true, false, false
-	if t.cfg.holds(RegisterFirst) {
+	n.registered, n.staleRead, n.fenced = true, false, false
+	if t.cfg.holds(registerFirst) {
 		n.ready = false
 	}
-	t.say("%s registers %s", t.name(i), t.words(n.run))
+	t.say("%s registers %s", t.name(i), t.contentText(n.run))
 	return true
 }
 
 // putRecord modifies a record, which the guards of pending writes notice.
-func (t *turn) putRecord(i int, content uint8) {
-	n := &t.w.nodes[i]
-	if !t.cfg.holds(Snapshot) {
+func (t *transition) putRecord(i int, content uint8) {
+	n := &t.state.nodes[i]
+	if !t.cfg.holds(snapshot) {
 		n.before = n.record
 	}
 	n.record = content
-	n.counting, n.confirmed, n.expired = 0, 0, 0
-	for l := range t.w.leaders {
-		if w := &t.w.leaders[l].write; w.fleet == unmodified {
+	n.absent, n.confirmed, n.expired = 0, 0, 0
+	for l := range t.state.leaders {
+		if w := &t.state.leaders[l].write; w.fleet == unmodified {
 			w.fleet = modified
 		}
 	}
@@ -327,46 +327,46 @@ func (t *turn) putRecord(i int, content uint8) {
 
 // read lets a node see the status as it is, by a linearizable read after its
 // registration or by its watch.
-func (t *turn) read(i int) bool {
-	n := &t.w.nodes[i]
-	if t.cfg.Coarse || n.run == 0 || n.fenced || t.cfg.holds(RegisterFirst) && !n.registered {
+func (t *transition) read(i int) bool {
+	n := &t.state.nodes[i]
+	if t.cfg.Coarse || n.run == 0 || n.fenced || t.cfg.holds(registerFirst) && !n.registered {
 		return false
 	}
-	v := t.judge(i, t.w.status)
+	v := t.verdict(i, t.state.status)
 	t.count.verdict(v.Reason)
-	if v.Ready == n.ready && !n.late {
+	if v.Ready == n.ready && !n.staleRead {
 		return false
 	}
 	t.say("%s reads the status: %s", t.name(i), readiness(v))
-	n.ready, n.late = v.Ready, false
+	n.ready, n.staleRead = v.Ready, false
 	return true
 }
 
 // told lets a node see a status from before the current one, which it has not
 // seen and which admits it.
-func (t *turn) told(i int) bool {
-	n := &t.w.nodes[i]
-	if !n.late || n.fenced {
+func (t *transition) readStale(i int) bool {
+	n := &t.state.nodes[i]
+	if !n.staleRead || n.fenced {
 		return false
 	}
-	n.ready, n.late = true, false
+	n.ready, n.staleRead = true, false
 	t.say("%s is told, late, of a former status, which admits it: it is ready", t.name(i))
 	return true
 }
 
 // judge asks the gate for its verdict on a status.
-func (t *turn) judge(i int, s status) protocol.Verdict {
-	n := &t.w.nodes[i]
-	if s.kind != protocol.StatusPresent && !n.ready && !t.cfg.holds(AbsentKeepsClosed) {
+func (t *transition) verdict(i int, s status) protocol.Verdict {
+	n := &t.state.nodes[i]
+	if s.kind != protocol.StatusPresent && !n.ready && !t.cfg.holds(absentKeepsClosed) {
 		return protocol.Verdict{Ready: true, Reason: protocol.Ready}
 	}
-	registered := n.registered || !t.cfg.holds(RegisterFirst)
-	key := gateFacts{run: n.run, registered: registered, ready: n.ready, status: s}
+	registered := n.registered || !t.cfg.holds(registerFirst)
+	key := gateKey{run: n.run, registered: registered, ready: n.ready, status: s}
 	if v, found := t.memo.verdicts[key]; found {
 		return v
 	}
 	v := protocol.Judge(protocol.Facts{
-		Reached: true, Local: t.cfg.local(t.w, i), Status: t.cfg.view(s), Served: n.ready,
+		Reached: true, Local: t.cfg.local(t.state, i), Status: t.cfg.view(s), Served: n.ready,
 		Registration: protocol.Registration{Controller: true, Confirmed: registered, Revision: 1},
 	})
 	t.memo.verdicts[key] = v
@@ -374,24 +374,24 @@ func (t *turn) judge(i int, s status) protocol.Verdict {
 }
 
 // notice lets a node see that its record no longer tells what it runs.
-func (t *turn) notice(i int) bool {
-	n := &t.w.nodes[i]
+func (t *transition) notice(i int) bool {
+	n := &t.state.nodes[i]
 	if n.run == 0 || !n.registered || n.record == n.run {
 		return false
 	}
-	rec, local := t.cfg.record(i, n.record, n.alive), t.cfg.local(t.w, i)
+	rec, local := t.cfg.record(i, n.record, n.alive), t.cfg.local(t.state, i)
 	last := t.cfg.record(i, n.run, n.alive)
 	if !protocol.MustRegister(protocol.RegistrationFacts{Found: n.record != 0, Record: rec, Last: last, Local: local}) {
 		return false
 	}
-	n.registered, n.ready, n.late = false, false, false
+	n.registered, n.ready, n.staleRead = false, false, false
 	t.say("%s sees that its record does not tell what it runs", t.name(i))
 	return true
 }
 
 // presence lets a sidecar whose presence expired put it again.
-func (t *turn) presence(i int) bool {
-	n := &t.w.nodes[i]
+func (t *transition) presence(i int) bool {
+	n := &t.state.nodes[i]
 	if n.run == 0 || n.alive {
 		return false
 	}
@@ -402,8 +402,8 @@ func (t *turn) presence(i int) bool {
 }
 
 // expire ends the leases of a dead node.
-func (t *turn) expire(i int) bool {
-	n := &t.w.nodes[i]
+func (t *transition) expirePresence(i int) bool {
+	n := &t.state.nodes[i]
 	if n.run != 0 || !n.alive {
 		return false
 	}
@@ -413,29 +413,29 @@ func (t *turn) expire(i int) bool {
 }
 
 // expireKey ends the lease of a leader that is dead.
-func (t *turn) expireKey() bool {
-	if !t.w.ghost || !t.cfg.holds(KeysExpire) {
+func (t *transition) expireKey() bool {
+	if !t.state.deadKey || !t.cfg.holds(keysExpire) {
 		return false
 	}
-	t.w.ghost = false
+	t.state.deadKey = false
 	t.say("the leader's key of the dead leader expires")
 	return true
 }
 
 // remove is `sidecar node remove --confirm-stopped`.
-func (t *turn) remove(i int) bool {
-	n := &t.w.nodes[i]
+func (t *transition) remove(i int) bool {
+	n := &t.state.nodes[i]
 	if n.run != 0 || n.alive || n.record == 0 {
 		return false
 	}
-	n.record, n.before, n.expired, n.counting, n.confirmed = 0, 0, 0, 0, 0
+	n.record, n.before, n.expired, n.absent, n.confirmed = 0, 0, 0, 0, 0
 	t.say("%s has stopped for good, and people remove its record", t.name(i))
 	return true
 }
 
 // words names a content, if somebody listens.
-func (t *turn) words(content uint8) string {
-	if t.tell == nil {
+func (t *transition) contentText(content uint8) string {
+	if t.story == nil {
 		return ""
 	}
 	if t.cfg.Builds == 1 {

@@ -4,28 +4,28 @@ import "github.com/lockstep-dev/lockstep/protocol"
 
 // mutated is Next with rules turned off. The core has no switches: each rule is
 // taken away by what the core is told, or from what it answers.
-func (c *Config) mutated(w *World, in protocol.Input) protocol.Step {
+func (c *Config) mutated(st *state, in protocol.Input) protocol.Step {
 	if c.Off == 0 {
 		return protocol.Next(in)
 	}
-	if !c.holds(Snapshot) {
-		in.Fleet = c.laggingFleet(w, in.Local.ID)
+	if !c.holds(snapshot) {
+		in.Fleet = c.laggingFleet(st, in.Local.ID)
 	}
-	if !c.holds(LostStatus) && in.Status.Kind != protocol.StatusPresent {
+	if !c.holds(lostStatus) && in.Status.Kind != protocol.StatusPresent {
 		in.Mark = protocol.Mark{Kind: protocol.MarkAbsent, HighestEpoch: in.Mark.HighestEpoch}
 	}
-	if !c.holds(FirstDone) && len(in.Mark.Entries) > 0 {
+	if !c.holds(firstDone) && len(in.Mark.Entries) > 0 {
 		in.Mark.FirstDone = true
 	}
-	if !c.holds(TwoWays) {
+	if !c.holds(twoWays) {
 		for i := range in.Fleet.Records {
 			in.Fleet.Records[i].Node.MinReconciler = protocol.Release{}
 		}
 	}
-	if !c.holds(RegisteredBlock) {
+	if !c.holds(registeredBlock) {
 		in.Fleet.Records = alive(in.Fleet.Records)
 	}
-	if !c.holds(NewerRegistered) && in.Local.Version.Release.Less(in.Status.Status.ContentRelease) {
+	if !c.holds(newerRegistered) && in.Local.Version.Release.Less(in.Status.Status.ContentRelease) {
 		in.Status.Status.ContentRelease = in.Local.Version.Release // the digest still differs
 	}
 	return c.mutatedStep(in, protocol.Next(in))
@@ -33,10 +33,10 @@ func (c *Config) mutated(w *World, in protocol.Input) protocol.Step {
 
 func (c *Config) mutatedStep(in protocol.Input, step protocol.Step) protocol.Step {
 	now := in.Status.Status
-	if !c.holds(Intersection) && step.Rule == protocol.WaitForNodes && step.Kind == protocol.StepWrite {
+	if !c.holds(intersection) && step.Rule == protocol.WaitForNodes && step.Kind == protocol.StepWrite {
 		step.Status.Version, step.Status.MinCompatible = in.Local.Version, in.Local.Constraints.MinApiserver
 	}
-	if !c.holds(NewContentEpoch) && now.ContentRelease == in.Local.Version.Release && now.ContentEpoch != 0 {
+	if !c.holds(newContentEpoch) && now.ContentRelease == in.Local.Version.Release && now.ContentEpoch != 0 {
 		step.Status.ContentEpoch, step.Work.Content.Epoch = now.ContentEpoch, now.ContentEpoch
 	}
 	return step
@@ -44,8 +44,8 @@ func (c *Config) mutatedStep(in protocol.Input, step protocol.Step) protocol.Ste
 
 // laggingFleet is the fleet without the last change of each record but the own,
 // as a watch can have it whose revision is that of the store.
-func (c *Config) laggingFleet(w *World, own protocol.NodeID) protocol.Fleet {
-	lagging := *w
+func (c *Config) laggingFleet(st *state, own protocol.NodeID) protocol.Fleet {
+	lagging := *st
 	for i := range c.Nodes {
 		if before := lagging.nodes[i].before; before != 0 && nodeID(i) != own {
 			lagging.nodes[i].record = before

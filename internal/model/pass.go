@@ -7,8 +7,8 @@ import (
 )
 
 // survey reads the mark, or what the stamps tell of it (reconcile.Survey).
-func (t *turn) survey(beside entry) mark {
-	m := t.known(beside)
+func (t *transition) survey(fallback entry) mark {
+	m := t.knownMark(fallback)
 	if m.kind == protocol.MarkAbsent {
 		m.highest = t.highestStamp()
 		return m
@@ -20,18 +20,18 @@ func (t *turn) survey(beside entry) mark {
 // known is the mark of the parent. Where there is none, it is what the status
 // covers, and without a status what the stamps tell: of each release the newest
 // content (reconcile.madeAnew).
-func (t *turn) known(beside entry) mark {
-	p := t.w.parent
+func (t *transition) knownMark(fallback entry) mark {
+	p := t.state.parent
 	if p.exists {
 		return mark{kind: protocol.MarkPresent, firstDone: p.firstDone, entries: p.entries}
 	}
-	if beside.content != 0 && t.cfg.holds(StatusServes) {
-		return mark{kind: protocol.MarkPresent, firstDone: true, entries: entries{beside}}
+	if fallback.content != 0 && t.cfg.holds(statusServes) {
+		return mark{kind: protocol.MarkPresent, firstDone: true, entries: entries{fallback}}
 	}
 	out := mark{kind: protocol.MarkAbsent}
 	for r := 1; r <= t.cfg.Releases; r++ {
 		e := entry{content: uint8(t.cfg.contents() + r)}
-		for _, o := range t.w.objects {
+		for _, o := range t.state.objects {
 			if o.form != 0 && t.cfg.releaseOf(o.stamp.content) == r {
 				e.epoch = max(e.epoch, o.stamp.epoch)
 			}
@@ -41,15 +41,15 @@ func (t *turn) known(beside entry) mark {
 		}
 		out.kind, out.firstDone = protocol.MarkPresent, true
 		if !out.entries.add(e) {
-			t.event.bound = true
+			t.event.noRoom = true
 		}
 	}
 	return out
 }
 
-func (t *turn) highestStamp() uint8 {
+func (t *transition) highestStamp() uint8 {
 	var highest uint8
-	for _, o := range t.w.objects {
+	for _, o := range t.state.objects {
 		highest = max(highest, o.stamp.epoch)
 	}
 	return highest
@@ -57,8 +57,8 @@ func (t *turn) highestStamp() uint8 {
 
 // pass does the next thing of a leader's pass over the objects
 // (reconcile.pass.run).
-func (t *turn) pass(l int) bool {
-	lead := &t.w.leaders[l]
+func (t *transition) pass(l int) bool {
+	lead := &t.state.leaders[l]
 	if !lead.on || lead.doing != passing || lead.pass.request.kind != noRequest {
 		return false
 	}
@@ -77,44 +77,44 @@ func (t *turn) pass(l int) bool {
 
 // list reads all objects, and first of all the parent. It decides what has to
 // be written.
-func (t *turn) list(l int) bool {
-	p := &t.w.leaders[l].pass
+func (t *transition) list(l int) bool {
+	p := &t.state.leaders[l].pass
 	if p.at == starting {
 		p.parent = true
-		if p.first && t.w.parent.firstDone && t.cfg.holds(FirstOnce) {
-			return t.notFirst(l)
+		if p.first && t.state.parent.firstDone && t.cfg.holds(firstOnce) {
+			return t.endFirstPass(l)
 		}
 	}
 	highest := t.highestStamp()
 	if p.parent {
-		highest = max(highest, t.w.parent.entries.highest())
+		highest = max(highest, t.state.parent.entries.highest())
 	}
-	name := t.name(int(t.w.leaders[l].node))
-	if t.taken(p.content) {
-		return t.retake(l)
+	name := t.name(int(t.state.leaders[l].node))
+	if t.epochInUse(p.content) {
+		return t.chooseHigherEpoch(l)
 	}
-	if highest > p.content.epoch && t.cfg.holds(Preconditions) {
+	if highest > p.content.epoch && t.cfg.holds(preconditions) {
 		t.say("%s finds content epoch %d in the API, above its own", name, highest)
-		t.passed(l, protocol.Outcome{HighestEpoch: int64(highest)})
+		t.endPass(l, protocol.Outcome{HighestEpoch: int64(highest)})
 		return true
 	}
-	completed := t.w.complete
+	completed := t.state.complete
 	p.todo, p.fresh = 0, 0
 	for i := range t.cfg.Objects {
 		p.fresh |= 1 << i
-		if t.needed(i, p.content) {
+		if t.mustWrite(i, p.content) {
 			p.todo |= 1 << i
 		}
 	}
-	t.w.complete = t.w.complete || p.todo == 0
+	t.state.complete = t.state.complete || p.todo == 0
 	switch {
-	case p.todo == 0 && t.drained(l):
+	case p.todo == 0 && t.listIsFinal(l):
 		t.say("%s lists the objects and finds all in place", name)
 		p.at = finishing
 	case p.todo == 0:
-		return completed != t.w.complete // it waits until requests of others can no longer land
-	case t.needsStamps(p.beside) && !t.stampsServe(l):
-		return completed != t.w.complete
+		return completed != t.state.complete // it waits until requests of others can no longer land
+	case t.needsStamps(p.fallback) && !t.stampsServe(l):
+		return completed != t.state.complete
 	default:
 		t.say("%s lists the objects and finds %d to be written", name, ones(p.todo))
 		p.at = t.afterList(l)
@@ -124,24 +124,24 @@ func (t *turn) list(l int) bool {
 
 // taken reports whether the mark gives a content's epoch to another one. Where
 // there is no status, nothing but the mark sets epochs in order.
-func (t *turn) taken(content entry) bool {
-	return t.cfg.holds(EpochTaken) && slices.ContainsFunc(t.w.parent.entries[:], func(e entry) bool {
+func (t *transition) epochInUse(content entry) bool {
+	return t.cfg.holds(epochTaken) && slices.ContainsFunc(t.state.parent.entries[:], func(e entry) bool {
 		return e.epoch == content.epoch && e.content != content.content
 	})
 }
 
 // retake ends a pass so that its leader chooses a higher content epoch.
-func (t *turn) retake(l int) bool {
-	lead := &t.w.leaders[l]
+func (t *transition) chooseHigherEpoch(l int) bool {
+	lead := &t.state.leaders[l]
 	t.say("%s finds that other content has its content epoch", t.name(int(lead.node)))
-	t.passed(l, protocol.Outcome{HighestEpoch: int64(lead.pass.content.epoch) + 1})
+	t.endPass(l, protocol.Outcome{HighestEpoch: int64(lead.pass.content.epoch) + 1})
 	return true
 }
 
 // notFirst ends a pass that was begun as the first reconciliation, where the mark
 // says by now that there was one: the status has to be rebuilt instead.
-func (t *turn) notFirst(l int) bool {
-	lead := &t.w.leaders[l]
+func (t *transition) endFirstPass(l int) bool {
+	lead := &t.state.leaders[l]
 	t.say("%s finds that the first reconciliation was finished by another", t.name(int(lead.node)))
 	lead.mark, lead.doing, lead.pass = mark{}, nothing, pass{}
 	return true
@@ -149,10 +149,10 @@ func (t *turn) notFirst(l int) bool {
 
 // afterList is where a pass goes that has something to write: the mark first, if
 // it does not name the content and the leader yet.
-func (t *turn) afterList(l int) stage {
-	lead := &t.w.leaders[l]
-	m := t.w.parent
-	if !t.cfg.holds(MarkFirst) {
+func (t *transition) afterList(l int) stage {
+	lead := &t.state.leaders[l]
+	m := t.state.parent
+	if !t.cfg.holds(markFirst) {
 		return applying
 	}
 	if lead.pass.parent && m.exists && m.leader == lead.epoch && m.entries.has(lead.pass.content) {
@@ -180,51 +180,51 @@ func ones(mask uint8) int {
 
 // needed reports whether an object is not as the content wants it
 // (reconcile.decide).
-func (t *turn) needed(i int, content entry) bool {
-	o := t.w.objects[i]
+func (t *transition) mustWrite(i int, content entry) bool {
+	o := t.state.objects[i]
 	if o.form != t.cfg.form(i, content.content) {
 		return true
 	}
-	return t.cfg.Restamp && slices.ContainsFunc(t.w.parent.entries[:], func(e entry) bool {
+	return t.cfg.Restamp && slices.ContainsFunc(t.state.parent.entries[:], func(e entry) bool {
 		return e != content && e.epoch > o.stamp.epoch
 	})
 }
 
 // drained reports whether a list may be the last one of a pass.
-func (t *turn) drained(l int) bool {
-	lead := &t.w.leaders[l]
-	if !lead.pass.wait || !t.cfg.holds(DrainWait) {
+func (t *transition) listIsFinal(l int) bool {
+	lead := &t.state.leaders[l]
+	if !lead.pass.wait || !t.cfg.holds(drainWait) {
 		return true
 	}
-	return t.waited(l) && t.ownEnded(l, lead.pass.content)
+	return t.formerEnded(l) && t.ownEnded(l, lead.pass.content)
 }
 
 // waited reports whether requests of former leaders have ended, as far as a
 // leader knows: it does not wait for what the past says is not there
 // (election.leadership.quiet).
-func (t *turn) waited(l int) bool {
-	return t.w.leaders[l].past == protocol.Drained || t.othersEnded(l)
+func (t *transition) formerEnded(l int) bool {
+	return t.state.leaders[l].predecessors == protocol.Drained || t.othersEnded(l)
 }
 
 // needsStamps reports whether nothing but the stamps tells what is there
 // (reconcile.needsStamps).
-func (t *turn) needsStamps(beside entry) bool {
-	return !t.w.parent.exists && (beside.content == 0 || !t.cfg.holds(StatusServes)) && t.highestStamp() > 0
+func (t *transition) needsStamps(fallback entry) bool {
+	return !t.state.parent.exists && (fallback.content == 0 || !t.cfg.holds(statusServes)) && t.highestStamp() > 0
 }
 
 // stampsServe reports whether they may serve for the mark now.
-func (t *turn) stampsServe(l int) bool { return !t.cfg.holds(DrainSurvey) || t.waited(l) }
+func (t *transition) stampsServe(l int) bool { return !t.cfg.holds(drainSurvey) || t.formerEnded(l) }
 
 // othersEnded reports whether no request of anybody else can land any more.
-func (t *turn) othersEnded(l int) bool {
-	own := t.w.leaders[l].epoch
-	for _, r := range t.w.orphans {
+func (t *transition) othersEnded(l int) bool {
+	own := t.state.leaders[l].epoch
+	for _, r := range t.state.orphans {
 		if r.kind != noRequest && r.leader != own {
 			return false
 		}
 	}
-	for i := range t.w.leaders {
-		if i != l && t.w.leaders[i].pass.request.kind != noRequest {
+	for i := range t.state.leaders {
+		if i != l && t.state.leaders[i].pass.request.kind != noRequest {
 			return false
 		}
 	}
@@ -233,9 +233,9 @@ func (t *turn) othersEnded(l int) bool {
 
 // ownEnded reports whether no request of a leader can land any more that it no
 // longer waits for, but for those of one content.
-func (t *turn) ownEnded(l int, but entry) bool {
-	for _, r := range t.w.orphans {
-		if r.kind != noRequest && r.leader == t.w.leaders[l].epoch && r.content != but {
+func (t *transition) ownEnded(l int, except entry) bool {
+	for _, r := range t.state.orphans {
+		if r.kind != noRequest && r.leader == t.state.leaders[l].epoch && r.content != except {
 			return false
 		}
 	}
@@ -245,29 +245,29 @@ func (t *turn) ownEnded(l int, but entry) bool {
 // maySend reports whether a leader's clock lets it send requests. It is
 // reckoned so that it ends before the lease does; a leader that was never
 // confirmed may have no lease at all.
-func (t *turn) maySend(l int) bool {
-	return t.w.leaders[l].key || t.cfg.LooseClock || !t.cfg.holds(Confirmed)
+func (t *transition) maySend(l int) bool {
+	return t.state.leaders[l].key || t.cfg.LooseClock || !t.cfg.holds(confirmed)
 }
 
 // sendMark sends the request that makes the mark name the content.
-func (t *turn) sendMark(l int, kind requestKind) bool {
+func (t *transition) sendMark(l int, kind requestKind) bool {
 	if !t.maySend(l) {
 		return false
 	}
-	lead := &t.w.leaders[l]
+	lead := &t.state.leaders[l]
 	p := &lead.pass
-	if t.taken(p.content) {
-		return t.retake(l)
+	if t.epochInUse(p.content) {
+		return t.chooseHigherEpoch(l)
 	}
 	p.request = request{
-		kind: kind, create: !t.w.parent.exists && p.parent, fresh: p.parent, content: p.content, leader: lead.epoch,
+		kind: kind, create: !t.state.parent.exists && p.parent, fresh: p.parent, content: p.content, leader: lead.epoch,
 	}
 	if p.request.create && kind == beginRequest {
-		known := t.known(p.beside)
+		known := t.knownMark(p.fallback)
 		p.request.entries = known.entries
-		p.request.firstDone = known.firstDone || !p.first && t.cfg.holds(StatusIsDone)
+		p.request.firstDone = known.firstDone || !p.first && t.cfg.holds(statusIsDone)
 	}
-	t.sent(l)
+	t.noteSent(l)
 	t.say("%s sends: the mark, %s", t.name(int(lead.node)), map[requestKind]string{
 		beginRequest: "with an entry for its content", finishRequest: "with its content alone, and firstDone",
 	}[kind])
@@ -275,54 +275,54 @@ func (t *turn) sendMark(l int, kind requestKind) bool {
 }
 
 // sendObject sends the next object.
-func (t *turn) sendObject(l int) bool {
+func (t *transition) sendObject(l int) bool {
 	if !t.maySend(l) {
 		return false
 	}
-	lead := &t.w.leaders[l]
+	lead := &t.state.leaders[l]
 	p := &lead.pass
 	i := 0
 	for p.todo&(1<<i) == 0 {
 		i++
 	}
-	o := t.w.objects[i]
+	o := t.state.objects[i]
 	fresh := p.fresh&(1<<i) != 0
 	p.request = request{
 		kind: objectRequest, object: uint8(i), create: o.form == 0 && fresh, fresh: fresh, content: p.content, stamp: p.content,
 		leader: lead.epoch,
 	}
-	t.sent(l)
-	t.say("%s sends: object %d as %s has it", t.name(int(lead.node)), i+1, t.words(p.content.content))
+	t.noteSent(l)
+	t.say("%s sends: object %d as %s has it", t.name(int(lead.node)), i+1, t.contentText(p.content.content))
 	return true
 }
 
 // sent notes whether a leader works towards something else than the status
 // tells.
-func (t *turn) sent(l int) {
-	lead := &t.w.leaders[l]
+func (t *transition) noteSent(l int) {
+	lead := &t.state.leaders[l]
 	t.event.sent = true
-	t.event.sentFight = lead.key && t.w.status.kind == protocol.StatusPresent && t.w.status.content != lead.pass.content
+	t.event.sentFight = lead.key && t.state.status.kind == protocol.StatusPresent && t.state.status.content != lead.pass.content
 }
 
 // finish makes the mark name the content alone, unless it does already.
-func (t *turn) finish(l int) bool {
-	p := &t.w.leaders[l].pass
-	m := t.w.parent
+func (t *transition) finish(l int) bool {
+	p := &t.state.leaders[l].pass
+	m := t.state.parent
 	if p.parent && m.exists && m.firstDone && m.entries == (entries{p.content}) {
-		t.say("%s finds the mark as it should be: its pass is complete", t.name(int(t.w.leaders[l].node)))
-		t.passed(l, protocol.Outcome{Complete: true, HighestEpoch: int64(p.content.epoch)})
+		t.say("%s finds the mark as it should be: its pass is complete", t.name(int(t.state.leaders[l].node)))
+		t.endPass(l, protocol.Outcome{Complete: true, HighestEpoch: int64(p.content.epoch)})
 		return true
 	}
 	return t.sendMark(l, finishRequest)
 }
 
 // passed ends a pass with its outcome.
-func (t *turn) passed(l int, out protocol.Outcome) {
-	lead := &t.w.leaders[l]
+func (t *transition) endPass(l int, out protocol.Outcome) {
+	lead := &t.state.leaders[l]
 	content := lead.pass.content
 	m, ok := t.cfg.packedMark(t.cfg.mark(lead.mark).After(t.cfg.content(content), out))
 	if !ok {
-		t.event.bound = true
+		t.event.noRoom = true
 	}
 	lead.mark = m
 	if out.Complete {

@@ -21,8 +21,8 @@ type progress struct {
 type color uint8
 
 const (
-	entered color = iota + 1 // its runs are being followed
-	left                     // all its runs rest
+	onPath   color = iota + 1 // its runs are being followed
+	explored                  // all its runs rest
 )
 
 // CheckProgress visits every state that cfg can reach, as Check does, and
@@ -33,61 +33,61 @@ func CheckProgress(cfg *Config) Result {
 	return s.run()
 }
 
-// rests follows all runs from w. It returns what is wrong with one, or the
+// rests follows all runs from st. It returns what is wrong with one, or the
 // empty string.
-func (p *progress) rests(w *World) string {
-	h := p.s.fingerprint(w)
+func (p *progress) ends(st *state) string {
+	h := p.s.fingerprint(st)
 	switch p.color[h] {
-	case entered:
+	case onPath:
 		return "a run goes in a circle"
-	case left:
+	case explored:
 		return ""
 	}
-	p.color[h] = entered
+	p.color[h] = onPath
 	moved := false
 	for k, m := range p.s.moves {
-		next := *w
-		t := p.s.turn(&next)
+		next := *st
+		t := p.s.transition(&next)
 		if m.isFault() || m.isChange() || !m.possible(&next) || !t.apply(m) {
 			continue
 		}
-		if t.event.bound {
+		if t.event.noRoom {
 			p.s.result.Unfollowed++
 			continue
 		}
 		moved = true
 		t.canonical()
-		if why := p.rests(&next); why != "" {
+		if why := p.ends(&next); why != "" {
 			p.run = append(p.run, uint16(k))
 			return why
 		}
 	}
-	p.color[h] = left
+	p.color[h] = explored
 	if moved {
 		return ""
 	}
-	t := p.s.turn(w)
-	return t.atRest()
+	t := p.s.transition(st)
+	return t.finalState()
 }
 
 // atRest returns what is wrong with a world in which nothing happens any more.
-func (t *turn) atRest() string {
+func (t *transition) finalState() string {
 	newest, running := t.newestRunning()
 	if !running {
-		t.count.rested["with no node running"]++
+		t.count.ended["with no node running"]++
 		return ""
 	}
-	for l := range t.w.leaders {
-		lead := &t.w.leaders[l]
+	for l := range t.state.leaders {
+		lead := &t.state.leaders[l]
 		if !lead.on || !lead.key {
 			continue
 		}
 		step := t.next(l)
 		if len(step.Blockers) > 0 {
-			t.count.rested["with blockers named, "+string(step.Rule)]++
+			t.count.ended["with blockers named, "+string(step.Rule)]++
 			return ""
 		}
-		if own := t.cfg.releaseOf(t.w.nodes[lead.node].run); own != newest {
+		if own := t.cfg.releaseOf(t.state.nodes[lead.node].run); own != newest {
 			return fmt.Sprintf("release %d leads while release %d is alive", own, newest)
 		}
 		return t.completed(newest, step)
@@ -95,9 +95,9 @@ func (t *turn) atRest() string {
 	return "nobody leads"
 }
 
-func (t *turn) newestRunning() (newest int, running bool) {
+func (t *transition) newestRunning() (newest int, running bool) {
 	for i := range t.cfg.Nodes {
-		if run := t.w.nodes[i].run; run != 0 {
+		if run := t.state.nodes[i].run; run != 0 {
 			newest, running = max(newest, t.cfg.releaseOf(run)), true
 		}
 	}
@@ -105,17 +105,17 @@ func (t *turn) newestRunning() (newest int, running bool) {
 }
 
 // completed returns what an upgrade lacks that nobody holds.
-func (t *turn) completed(newest int, step *protocol.Step) string {
-	s := t.w.status
+func (t *transition) completed(newest int, step *protocol.Step) string {
+	s := t.state.status
 	if s.kind != protocol.StatusPresent || s.state != protocol.Done || int(s.version) != newest {
 		return fmt.Sprintf("nobody is named who holds the upgrade to release %d (%s)", newest, step)
 	}
 	for i := range t.cfg.Nodes {
-		n := &t.w.nodes[i]
+		n := &t.state.nodes[i]
 		if n.run != 0 && t.cfg.releaseOf(n.run) == newest && !n.ready {
 			return fmt.Sprintf("a node is of release %d, which is done, and is not ready", newest)
 		}
 	}
-	t.count.rested["complete"]++
+	t.count.ended["complete"]++
 	return ""
 }

@@ -7,17 +7,17 @@ import "testing"
 func TestProgress2Nodes2Releases1Fault(t *testing.T) {
 	skipRaced(t)
 	var cfgs []*Config
-	for _, p := range Constraints(2) {
-		for _, start := range []Start{Settled, NewCluster} {
+	for _, p := range constraints(2) {
+		for _, start := range []start{settled, newCluster} {
 			cfgs = append(cfgs, &Config{
 				Nodes: 2, Releases: 2, Builds: 1, M: p[0], A: p[1], Faults: 1, Changes: 2, Start: start,
-				Objects: []Shape{Same, Changed}, Coarse: true,
+				Objects: []shape{sameForm, changedForm}, Coarse: true,
 			})
 		}
 	}
 	sum := each(t, cfgs, CheckProgress)
 	t.Logf("%s\n%s", sum, &sum.counts)
-	if sum.counts.rested["complete"] == 0 || sum.counts.rested["with blockers named, WaitForNodes"] == 0 {
+	if sum.counts.ended["complete"] == 0 || sum.counts.ended["with blockers named, WaitForNodes"] == 0 {
 		t.Error("the search never saw an upgrade complete, or never one that is held")
 	}
 }
@@ -32,19 +32,19 @@ func TestProgressOfEveryWayThrough3Releases(t *testing.T) {
 		t.Skip("takes minutes: -model.full")
 	}
 	var cfgs []*Config
-	for _, p := range Constraints(3) {
+	for _, p := range constraints(3) {
 		for _, faults := range []int{0, 1} { // one node less, where one fails
 			cfgs = append(cfgs, &Config{
-				Nodes: 3 - faults, Releases: 3, Builds: 1, M: p[0], A: p[1], Faults: faults, Changes: 3 - faults, Start: Settled,
-				Objects: []Shape{Changed}, Coarse: true,
+				Nodes: 3 - faults, Releases: 3, Builds: 1, M: p[0], A: p[1], Faults: faults, Changes: 3 - faults, Start: settled,
+				Objects: []shape{changedForm}, Coarse: true,
 			})
 		}
 	}
 	sum := each(t, cfgs, CheckProgress)
 	t.Logf("%s\n%s", sum, &sum.counts)
 	for _, want := range []string{"complete", "with blockers named, HoldForNewer", "with blockers named, WaitForNodes"} {
-		if sum.counts.rested[want] == 0 {
-			t.Errorf("no run rested %s", want)
+		if sum.counts.ended[want] == 0 {
+			t.Errorf("no run ended %s", want)
 		}
 	}
 }
@@ -54,15 +54,15 @@ func TestProgressOfEveryWayThrough3Releases(t *testing.T) {
 func TestProgressOfNodesThatExpire(t *testing.T) {
 	skipRaced(t)
 	var cfgs []*Config
-	for _, p := range Constraints(2) {
+	for _, p := range constraints(2) {
 		cfgs = append(cfgs, &Config{
-			Nodes: 2, Releases: 2, Builds: 1, M: p[0], A: p[1], Faults: 1, Changes: 2, Start: Settled,
-			Objects: []Shape{Same, Changed}, Coarse: true, Expire: true,
+			Nodes: 2, Releases: 2, Builds: 1, M: p[0], A: p[1], Faults: 1, Changes: 2, Start: settled,
+			Objects: []shape{sameForm, changedForm}, Coarse: true, Expire: true,
 		})
 	}
 	sum := each(t, cfgs, CheckProgress)
 	t.Logf("%s\n%s", sum, &sum.counts)
-	if n := sum.counts.rested["with blockers named, HoldForNewer"]; n != 0 {
+	if n := sum.counts.ended["with blockers named, HoldForNewer"]; n != 0 {
 		t.Errorf("%d runs rest while a node of a newer release is named, which must be gone", n)
 	}
 }
@@ -70,7 +70,7 @@ func TestProgressOfNodesThatExpire(t *testing.T) {
 // TestProgressFindsStuckState has the key of a dead leader stay for ever, as an
 // orphaned candidate key does.
 func TestProgressFindsStuckState(t *testing.T) {
-	cfg := two(KeysExpire, 1, 1)
+	cfg := two(keysExpire, 1, 1)
 	r := CheckProgress(&cfg)
 	if r.Violation == nil || r.Violation.Invariant != "Progress" {
 		t.Fatalf("got %v in %d states, want a state in which nobody leads", r.Violation, r.States)

@@ -15,12 +15,12 @@ type story struct {
 }
 
 // say adds to the story, if there is one. Indented text continues a line.
-func (t *turn) say(format string, args ...any) {
-	if t.tell == nil {
+func (t *transition) say(format string, args ...any) {
+	if t.story == nil {
 		return
 	}
 	text := fmt.Sprintf(format, args...)
-	lines := &t.tell.lines
+	lines := &t.story.lines
 	if strings.HasPrefix(text, "  ") && len(*lines) > 0 {
 		(*lines)[len(*lines)-1] += " " + strings.TrimSpace(text)
 		return
@@ -29,14 +29,14 @@ func (t *turn) say(format string, args ...any) {
 }
 
 // name is what a story calls a node.
-func (t *turn) name(i int) string {
-	if t.tell == nil {
+func (t *transition) name(i int) string {
+	if t.story == nil {
 		return ""
 	}
-	return t.tell.names[i]
+	return t.story.names[i]
 }
 
-func (t *turn) nameOf(id protocol.NodeID) string {
+func (t *transition) nameOf(id protocol.NodeID) string {
 	for i := range t.cfg.Nodes {
 		if nodeID(i) == id {
 			return t.name(i)
@@ -45,32 +45,32 @@ func (t *turn) nameOf(id protocol.NodeID) string {
 	return string(id)
 }
 
-func (t *turn) statusWords(s status) string {
-	if t.tell == nil {
+func (t *transition) statusText(s status) string {
+	if t.story == nil {
 		return ""
 	}
 	return fmt.Sprintf("%s version %d, minimum %d, content of %s at epoch %d",
-		s.state, s.version, s.least, t.contentWords(s.content.content), s.content.epoch)
+		s.state, s.version, s.least, t.stampText(s.content.content), s.content.epoch)
 }
 
-func (t *turn) contentWords(content uint8) string {
+func (t *transition) stampText(content uint8) string {
 	switch {
 	case content == 0:
 		return "nothing"
 	case int(content) > t.cfg.contents():
 		return fmt.Sprintf("release %d, digest unknown,", t.cfg.releaseOf(content))
 	}
-	return t.words(content)
+	return t.contentText(content)
 }
 
-func (t *turn) markWords(p parent) string {
-	if t.tell == nil {
+func (t *transition) markText(p parent) string {
+	if t.story == nil {
 		return ""
 	}
 	var parts []string
 	for _, e := range p.entries {
 		if e != (entry{}) {
-			parts = append(parts, fmt.Sprintf("%s at epoch %d", t.contentWords(e.content), e.epoch))
+			parts = append(parts, fmt.Sprintf("%s at epoch %d", t.stampText(e.content), e.epoch))
 		}
 	}
 	return fmt.Sprintf("firstDone=%t, %s", p.firstDone, strings.Join(parts, " and "))
@@ -78,22 +78,22 @@ func (t *turn) markWords(p parent) string {
 
 // tell goes a path again, and tells it. It returns why its last turn broke an
 // invariant.
-func (s *search) tell(path []uint16) (lines []string, why string) {
+func (s *search) replay(path []uint16) (lines []string, why string) {
 	told := &story{}
 	for i := range told.names {
 		told.names[i] = string(nodeID(i))
 	}
-	w := s.root()
+	st := s.root()
 	for _, k := range path {
-		t := s.turn(&w)
-		t.tell = told
+		t := s.transition(&st)
+		t.story = told
 		if !t.apply(s.moves[k]) {
 			return append(told.lines, "(the path ends here: the move is not possible)"), ""
 		}
 		if _, why = s.broken(&t); why != "" {
 			break
 		}
-		t.tell = nil
+		t.story = nil
 		went := t.canonical()
 		names := told.names
 		for from, to := range went {

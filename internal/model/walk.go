@@ -14,18 +14,18 @@ func RandomWalk(cfg *Config, seed uint64, steps int) (Result, Walk) {
 	s := newSearch(cfg, 0)
 	walk := Walk{Seed: seed}
 	random := rand.New(rand.NewPCG(seed, 0))
-	w := s.root()
+	st := s.root()
 	for range steps {
-		k, ok := s.stride(&w, random)
+		k, ok := s.randomMove(&st, random)
 		if !ok {
 			break
 		}
 		walk.Path = append(walk.Path, k)
 		s.result.Transitions++
-		if s.result.Violation = s.strayed(walk); s.result.Violation != nil {
+		if s.result.Violation = s.violationOf(walk); s.result.Violation != nil {
 			break
 		}
-		t := s.turn(&w)
+		t := s.transition(&st)
 		t.canonical()
 	}
 	s.result.States = len(walk.Path)
@@ -34,7 +34,7 @@ func RandomWalk(cfg *Config, seed uint64, steps int) (Result, Walk) {
 
 // stride does one move that is possible, and reports which. Faults and people
 // are rare, unless nothing else can happen.
-func (s *search) stride(w *World, random *rand.Rand) (int, bool) {
+func (s *search) randomMove(st *state, random *rand.Rand) (int, bool) {
 	order := random.Perm(len(s.moves))
 	for _, patient := range []bool{true, false} {
 		for _, k := range order {
@@ -42,7 +42,7 @@ func (s *search) stride(w *World, random *rand.Rand) (int, bool) {
 			if patient && rare && random.IntN(rareness*len(s.moves)) != 0 {
 				continue
 			}
-			if s.tries(w, k) {
+			if s.attempt(st, k) {
 				return k, true
 			}
 		}
@@ -51,17 +51,17 @@ func (s *search) stride(w *World, random *rand.Rand) (int, bool) {
 }
 
 // tries does a move if it is possible.
-func (s *search) tries(w *World, k int) bool {
-	next := *w
-	s.now = s.turn(&next)
+func (s *search) attempt(st *state, k int) bool {
+	next := *st
+	s.now = s.transition(&next)
 	if !s.moves[k].possible(&next) || !s.now.apply(s.moves[k]) {
 		return false
 	}
-	if s.now.event.bound {
+	if s.now.event.noRoom {
 		s.result.Unfollowed++
 		return false
 	}
-	*w, s.now.w = next, w
+	*st, s.now.state = next, st
 	s.result.Counts.moves[s.moves[k].kind]++
 	return true
 }
@@ -71,7 +71,7 @@ func (s *search) tries(w *World, k int) bool {
 const rareness = 2
 
 // strayed tells the walk if its last move broke an invariant.
-func (s *search) strayed(walk Walk) *Violation {
+func (s *search) violationOf(walk Walk) *Violation {
 	name, _ := s.broken(&s.now)
 	if name == "" {
 		return nil
@@ -80,6 +80,6 @@ func (s *search) strayed(walk Walk) *Violation {
 	for _, k := range walk.Path {
 		path = append(path, uint16(k))
 	}
-	story, why := s.tell(path)
+	story, why := s.replay(path)
 	return &Violation{Invariant: name, Why: why, Story: story}
 }

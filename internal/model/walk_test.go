@@ -12,13 +12,13 @@ import (
 var walkSeed = flag.Uint64("model.seed", 0, "take this one random walk again")
 
 // roaming is a larger world, its constraints chosen by the seed.
-func roaming(seed uint64) *Config {
+func largeWorld(seed uint64) *Config {
 	random := rand.New(rand.NewPCG(seed, 1))
-	pairs := Constraints(5)
+	pairs := constraints(5)
 	p := pairs[random.IntN(len(pairs))]
 	return &Config{
 		Nodes: 7, Releases: 5, Builds: 2, M: p[0], A: p[1], Faults: 40, Changes: 40,
-		Objects: []Shape{Same, Changed, Changed}, Start: Start(random.IntN(2)), Policy: random.IntN(2) == 0,
+		Objects: []shape{sameForm, changedForm, changedForm}, Start: start(random.IntN(2)), Policy: random.IntN(2) == 0,
 	}
 }
 
@@ -37,7 +37,7 @@ func TestRandomWalks7Nodes5Releases(t *testing.T) {
 	}
 	steps, unfollowed := 0, 0
 	for seed := first; seed < first+uint64(walks); seed++ {
-		cfg := roaming(seed)
+		cfg := largeWorld(seed)
 		r, walk := RandomWalk(cfg, seed, 400)
 		steps += len(walk.Path)
 		unfollowed += r.Unfollowed
@@ -47,22 +47,22 @@ func TestRandomWalks7Nodes5Releases(t *testing.T) {
 	}
 	t.Logf("%d walks, %d moves", walks, steps)
 	if unfollowed > 0 {
-		t.Errorf("%d moves were not tried, since a World has no room for their result: raise maxLeaders, maxOrphans or maxEntries", unfollowed)
+		t.Errorf("%d moves were not tried, since a state has no room for their result: raise maxLeaders, maxOrphans or maxEntries", unfollowed)
 	}
 }
 
 func TestRandomWalk(t *testing.T) {
 	t.Run("the same seed takes the same walk", func(t *testing.T) {
-		_, one := RandomWalk(roaming(7), 7, 200)
-		_, two := RandomWalk(roaming(7), 7, 200)
+		_, one := RandomWalk(largeWorld(7), 7, 200)
+		_, two := RandomWalk(largeWorld(7), 7, 200)
 		if !slices.Equal(one.Path, two.Path) {
 			t.Errorf("got %v, then %v", one.Path, two.Path)
 		}
 	})
-	stray := func(t *testing.T, off Rule) *Violation {
+	stray := func(t *testing.T, off safeguard) *Violation {
 		t.Helper()
 		for seed := range uint64(200) {
-			cfg := roaming(seed)
+			cfg := largeWorld(seed)
 			cfg.Off = off
 			if r, _ := RandomWalk(cfg, seed, 400); r.Violation != nil {
 				return r.Violation
@@ -72,10 +72,10 @@ func TestRandomWalk(t *testing.T) {
 		return nil
 	}
 	t.Run("finds a rule that is off", func(t *testing.T) {
-		stray(t, LeaderGuard)
+		stray(t, leaderGuard)
 	})
 	t.Run("says what broke by the names in the story", func(t *testing.T) {
-		v := stray(t, RegisterFirst)
+		v := stray(t, registerFirst)
 		named := regexp.MustCompile(`^n[1-7] is ready`).FindString(v.Why)
 		if named == "" || !strings.Contains(v.String(), named[:2]+" is started") {
 			t.Errorf("got %s", v)

@@ -2,11 +2,11 @@ package model
 
 import "github.com/lockstep-dev/lockstep/protocol"
 
-// World is a state. It is a plain value: equal states are equal values.
-type World struct {
+// state is a state. It is a plain value: equal states are equal values.
+type state struct {
 	nodes   [maxNodes]node
 	leaders [maxLeaders]leader // the one with the lower epoch first
-	ghost   bool               // the leader's key stands, and its owner is dead
+	deadKey bool               // the leader's key stands, and its owner is dead
 	status  status
 	objects [maxObjects]object
 	parent  parent
@@ -23,15 +23,15 @@ type node struct {
 	ready      bool
 	// late: it may still be told a status from before the current one, which
 	// it has not been told and which admits it.
-	late bool
+	staleRead bool
 
 	record uint8 // the content that its record tells; 0: none; corrupt
 	before uint8 // what the record told before it was last written: for a watch that lags
 	alive  bool  // it has a presence
 
 	fenced bool // its gate is closed, for its presence was not confirmed for too long
-	// What leaders have counted, one bit for each place in World.leaders.
-	counting  uint8 // it has seen the presence gone; kept only without the rule Announced
+	// What leaders have counted, one bit for each place in state.leaders.
+	absent    uint8 // it has seen the presence gone; kept only without the rule Announced
 	confirmed uint8 // the presence was confirmed since, and the leader has not seen it
 	expired   uint8 // the presence has been gone for as long as the record says
 }
@@ -44,7 +44,7 @@ type status struct {
 	kind           protocol.StatusKind
 	state          protocol.State
 	version, least uint8 // releases; least is the minimum compatible release
-	epoch          uint8 // of the leader in World.leaders; 0: of a former one
+	epoch          uint8 // of the leader in state.leaders; 0: of a former one
 	drained        bool  // its leader's requests, and those of all before, have ended
 	content        entry
 }
@@ -62,7 +62,7 @@ type object struct {
 type parent struct {
 	exists    bool
 	firstDone bool
-	leader    uint8 // the epoch in World.leaders; 0: of a former one
+	leader    uint8 // the epoch in state.leaders; 0: of a former one
 	entries   entries
 }
 
@@ -79,15 +79,15 @@ type mark struct {
 
 // leader is a sidecar that believes it leads.
 type leader struct {
-	on       bool
-	node     uint8
-	key      bool  // its key stands in etcd
-	epoch    uint8 // 1 is that of the first in World.leaders
-	seen     bool  // it has taken a snapshot
-	past     protocol.DrainState
-	mark     mark
-	finished entry
-	due      bool // a full pass is due
+	on           bool
+	node         uint8
+	key          bool  // its key stands in etcd
+	epoch        uint8 // 1 is that of the first in state.leaders
+	seen         bool  // it has taken a snapshot
+	predecessors protocol.DrainState
+	mark         mark
+	finished     entry
+	due          bool // a full pass is due
 
 	doing doing
 	write write
@@ -128,7 +128,7 @@ type pass struct {
 	removals bool
 	first    bool  // it was begun as the first reconciliation
 	wait     bool  // its last list has to come when nothing can land
-	beside   entry // what a mark says that is made anew; none: what the stamps say
+	fallback entry // what a mark says that is made anew; none: what the stamps say
 	at       stage
 	todo     uint8 // objects to be written, one bit each
 	fresh    uint8 // objects whose resourceVersion is as it was read
@@ -172,37 +172,37 @@ const (
 )
 
 // first returns the world that cfg starts with.
-func first(cfg *Config) World {
-	w := World{faults: uint8(cfg.Faults), changes: uint8(cfg.Changes)}
-	w.status.kind = protocol.StatusAbsent
-	if cfg.Start == NewCluster {
-		return w
+func initialState(cfg *Config) state {
+	st := state{faults: uint8(cfg.Faults), changes: uint8(cfg.Changes)}
+	st.status.kind = protocol.StatusAbsent
+	if cfg.Start == newCluster {
+		return st
 	}
 	one := entry{content: 1, epoch: 1}
-	w.complete = true
+	st.complete = true
 	for i := range cfg.Nodes {
-		w.nodes[i] = node{run: 1, registered: true, ready: true, record: 1, alive: true}
+		st.nodes[i] = node{run: 1, registered: true, ready: true, record: 1, alive: true}
 	}
 	for i := range cfg.Objects {
-		w.objects[i] = object{form: cfg.form(i, 1), stamp: one}
+		st.objects[i] = object{form: cfg.form(i, 1), stamp: one}
 	}
-	w.parent = parent{exists: true, firstDone: true, leader: 1, entries: entries{one}}
-	w.status = status{
+	st.parent = parent{exists: true, firstDone: true, leader: 1, entries: entries{one}}
+	st.status = status{
 		kind: protocol.StatusPresent, state: protocol.Done, version: 1, least: uint8(cfg.A[0]), epoch: 1, content: one,
 	}
-	w.leaders[0] = leader{
-		on: true, key: true, epoch: 1, finished: one, seen: true, past: protocol.Drained,
+	st.leaders[0] = leader{
+		on: true, key: true, epoch: 1, finished: one, seen: true, predecessors: protocol.Drained,
 		mark: mark{kind: protocol.MarkPresent, firstDone: true, entries: entries{one}, highest: 1},
 	}
-	return w
+	return st
 }
 
 // local is what a node's sidecar is and runs.
-func (c *Config) local(w *World, i int) protocol.Local {
-	content := c.content(entry{content: w.nodes[i].run})
+func (c *Config) local(st *state, i int) protocol.Local {
+	content := c.content(entry{content: st.nodes[i].run})
 	return protocol.Local{
 		ID: nodeID(i), Version: protocol.Version{Release: content.Release},
-		Constraints: content.Constraints, Digest: content.Digest, FenceAfter: c.promise(),
+		Constraints: content.Constraints, Digest: content.Digest, FenceAfter: c.fenceAfter(),
 	}
 }
 
@@ -219,32 +219,32 @@ const (
 )
 
 // fleet is a snapshot of all records and presences.
-func (c *Config) fleet(w *World) protocol.Fleet {
+func (c *Config) fleet(st *state) protocol.Fleet {
 	f := protocol.Fleet{Revision: storeRevision, Records: make([]protocol.Record, 0, c.Nodes)}
 	for i := range c.Nodes {
-		if w.nodes[i].record != 0 {
-			f.Records = append(f.Records, c.record(i, w.nodes[i].record, w.nodes[i].alive))
+		if st.nodes[i].record != 0 {
+			f.Records = append(f.Records, c.record(i, st.nodes[i].record, st.nodes[i].alive))
 		}
 	}
 	return f
 }
 
-func (c *Config) record(i int, told uint8, alive bool) protocol.Record {
+func (c *Config) record(i int, recorded uint8, alive bool) protocol.Record {
 	r := protocol.Record{ID: nodeID(i), Revision: 1, Created: 1, Writes: 1, Alive: alive}
-	if told == corrupt {
+	if recorded == corrupt {
 		r.Problem = "garbage"
 		return r
 	}
-	r.Node = c.told(i, told)
+	r.Node = c.recordedNode(i, recorded)
 	return r
 }
 
 // told is the node that a record of a content tells.
-func (c *Config) told(i int, content uint8) protocol.Node {
+func (c *Config) recordedNode(i int, content uint8) protocol.Node {
 	p := c.content(entry{content: content})
 	return protocol.Node{
 		ID: nodeID(i), Roles: protocol.Roles{Controller: true}, Version: protocol.Version{Release: p.Release},
-		MinReconciler: p.Constraints.MinReconciler, Digest: p.Digest, FenceAfter: c.promise(),
+		MinReconciler: p.Constraints.MinReconciler, Digest: p.Digest, FenceAfter: c.fenceAfter(),
 	}
 }
 
@@ -261,7 +261,7 @@ func (c *Config) view(s status) protocol.StatusView {
 	return v
 }
 
-// formerEpoch is the epoch of a leader that is not in World.leaders any more.
+// formerEpoch is the epoch of a leader that is not in state.leaders any more.
 const formerEpoch = 10
 
 // plain leaves Leader empty: who wrote it shows in the epoch.

@@ -17,7 +17,7 @@ type Result struct {
 	Transitions int
 	Depth       int
 	Counts      counts
-	Unfollowed  int // moves whose result a World has no room for; what comes after them was not visited
+	Unfollowed  int // moves whose result a state has no room for; what comes after them was not visited
 	Truncated   bool
 	Violation   *Violation // the first one; nil: none
 }
@@ -44,11 +44,11 @@ type counts struct {
 	steps    map[stepKind]int
 	verdicts map[protocol.Reason]int
 	moves    [moveKinds]int
-	rested   map[string]int // where runs come to rest, by what holds them
+	ended    map[string]int // where runs come to rest, by what holds them
 }
 
 func newCounts() counts {
-	return counts{steps: map[stepKind]int{}, verdicts: map[protocol.Reason]int{}, rested: map[string]int{}}
+	return counts{steps: map[stepKind]int{}, verdicts: map[protocol.Reason]int{}, ended: map[string]int{}}
 }
 
 func (c *counts) step(s *protocol.Step) { c.steps[stepKind{s.Rule, s.Kind}]++ }
@@ -68,8 +68,8 @@ func (c *counts) merge(o counts) {
 	for reason, n := range o.verdicts {
 		c.verdicts[reason] += n
 	}
-	for what, n := range o.rested {
-		c.rested[what] += n
+	for what, n := range o.ended {
+		c.ended[what] += n
 	}
 	for i, n := range o.moves {
 		c.moves[i] += n
@@ -85,7 +85,7 @@ func (c *counts) String() string {
 	for name, n := range c.verdicts {
 		lines = append(lines, fmt.Sprintf("verdict %s: %d", name, n))
 	}
-	for what, n := range c.rested {
+	for what, n := range c.ended {
 		lines = append(lines, fmt.Sprintf("rests %s: %d", what, n))
 	}
 	slices.Sort(lines)
@@ -96,28 +96,28 @@ func (c *counts) String() string {
 type search struct {
 	cfg        *Config
 	moves      []move
-	invariants []Invariant
+	invariants []invariant
 	seed       maphash.Seed
 	seen       fingerprints
-	came       []step // by discovery
+	origins    []origin // by discovery
 	result     Result
 	limit      int // of states; 0: none
 	memo       *memo
 	progress   *progress // nil: not asked
 
-	world World // the one that a move is tried on
-	now   turn
+	next state // the one that a move is tried on
+	now  transition
 }
 
 // step is how a state was reached.
-type step struct {
+type origin struct {
 	from uint32 // the state before, by discovery
 	move uint16
 }
 
 // found is a state of the current depth.
-type found struct {
-	world World
+type queued struct {
+	state state
 	index uint32
 }
 
@@ -133,49 +133,49 @@ func newSearch(cfg *Config, limit int) *search {
 }
 
 func (s *search) run() Result {
-	w := s.root()
-	s.seen.add(s.fingerprint(&w))
-	s.came = append(s.came, step{})
-	layer := []found{{world: w}}
+	st := s.root()
+	s.seen.add(s.fingerprint(&st))
+	s.origins = append(s.origins, origin{})
+	layer := []queued{{state: st}}
 	for len(layer) > 0 && s.result.Violation == nil && !s.result.Truncated {
 		layer = s.deepen(layer)
 		s.result.Depth++
 	}
-	s.result.States = len(s.came)
+	s.result.States = len(s.origins)
 	return s.result
 }
 
 // asked returns the invariants that a configuration asks for.
-func asked(cfg *Config) []Invariant {
+func asked(cfg *Config) []invariant {
 	if len(cfg.Only) == 0 {
-		return Invariants()
+		return invariants()
 	}
-	return slices.DeleteFunc(Invariants(), func(i Invariant) bool { return !slices.Contains(cfg.Only, i.Name) })
+	return slices.DeleteFunc(invariants(), func(i invariant) bool { return !slices.Contains(cfg.Only, i.Name) })
 }
 
-func (s *search) root() World {
-	w := first(s.cfg)
-	t := s.turn(&w)
+func (s *search) root() state {
+	st := initialState(s.cfg)
+	t := s.transition(&st)
 	t.canonical()
-	return w
+	return st
 }
 
-func (s *search) turn(w *World) turn {
-	return turn{cfg: s.cfg, w: w, count: &s.result.Counts, memo: s.memo}
+func (s *search) transition(st *state) transition {
+	return transition{cfg: s.cfg, state: st, count: &s.result.Counts, memo: s.memo}
 }
 
 // deepen visits all states one move further.
-func (s *search) deepen(layer []found) (next []found) {
+func (s *search) deepen(layer []queued) (next []queued) {
 	for i := range layer {
 		for k := range s.moves {
 			if s.try(&layer[i], k) {
-				next = append(next, found{world: s.world, index: uint32(len(s.came) - 1)})
+				next = append(next, queued{state: s.next, index: uint32(len(s.origins) - 1)})
 			}
 			if s.result.Violation != nil {
 				return nil
 			}
 		}
-		if s.limit > 0 && len(s.came) >= s.limit {
+		if s.limit > 0 && len(s.origins) >= s.limit {
 			s.result.Truncated = true
 			return nil
 		}
@@ -184,16 +184,16 @@ func (s *search) deepen(layer []found) (next []found) {
 }
 
 // try does a move, if it is possible, and reports whether it led to a new state.
-func (s *search) try(at *found, k int) bool {
-	if !s.moves[k].possible(&at.world) {
+func (s *search) try(at *queued, k int) bool {
+	if !s.moves[k].possible(&at.state) {
 		return false
 	}
-	s.world = at.world
-	s.now = s.turn(&s.world)
+	s.next = at.state
+	s.now = s.transition(&s.next)
 	if !s.now.apply(s.moves[k]) {
 		return false
 	}
-	if s.now.event.bound {
+	if s.now.event.noRoom {
 		s.result.Unfollowed++
 		return false
 	}
@@ -210,15 +210,15 @@ func (s *search) arrive(from uint32, k int) bool {
 		return false
 	}
 	s.now.canonical()
-	if !s.seen.add(s.fingerprint(&s.world)) {
+	if !s.seen.add(s.fingerprint(&s.next)) {
 		return false
 	}
-	s.came = append(s.came, step{from: from, move: uint16(k)})
+	s.origins = append(s.origins, origin{from: from, move: uint16(k)})
 	if s.progress == nil {
 		return true
 	}
-	w := s.world
-	if why := s.progress.rests(&w); why != "" {
+	st := s.next
+	if why := s.progress.ends(&st); why != "" {
 		slices.Reverse(s.progress.run)
 		s.violated("Progress", append(s.path(from, k), s.progress.run...))
 		s.result.Violation.Why = why
@@ -227,7 +227,7 @@ func (s *search) arrive(from uint32, k int) bool {
 }
 
 // broken returns the first invariant that does not hold.
-func (s *search) broken(t *turn) (name, why string) {
+func (s *search) broken(t *transition) (name, why string) {
 	for _, inv := range s.invariants {
 		if why := inv.Broken(t); why != "" {
 			return inv.Name, why
@@ -239,8 +239,8 @@ func (s *search) broken(t *turn) (name, why string) {
 // path returns the moves that led to a state, and one more.
 func (s *search) path(to uint32, last int) []uint16 {
 	moves := []uint16{uint16(last)}
-	for at := to; at != 0; at = s.came[at].from {
-		moves = append(moves, s.came[at].move)
+	for at := to; at != 0; at = s.origins[at].from {
+		moves = append(moves, s.origins[at].move)
 	}
 	slices.Reverse(moves)
 	return moves
@@ -248,13 +248,13 @@ func (s *search) path(to uint32, last int) []uint16 {
 
 // violated tells how it came to a violation.
 func (s *search) violated(name string, path []uint16) {
-	story, why := s.tell(path)
+	story, why := s.replay(path)
 	s.result.Violation = &Violation{Invariant: name, Why: why, Story: story}
 }
 
 // fingerprint is a hash of a canonical state.
-func (s *search) fingerprint(w *World) uint64 {
-	return cmp.Or(maphash.Comparable(s.seed, *w), 1)
+func (s *search) fingerprint(st *state) uint64 {
+	return cmp.Or(maphash.Comparable(s.seed, *st), 1)
 }
 
 // fingerprints is a set of hashes that are not zero.

@@ -8,7 +8,7 @@ import (
 // canonical folds what makes no difference to the future: which node is which,
 // the size of content epochs, requests that are sure to be refused, and leaders
 // that can do nothing any more. It returns where each node went, for stories.
-func (t *turn) canonical() [maxNodes]uint8 {
+func (t *transition) canonical() [maxNodes]uint8 {
 	t.dropDoomed()
 	t.dropSpent()
 	t.foldEpochs()
@@ -16,8 +16,8 @@ func (t *turn) canonical() [maxNodes]uint8 {
 }
 
 // dropDoomed forgets orphans that the API would refuse.
-func (t *turn) dropDoomed() {
-	orphans := &t.w.orphans
+func (t *transition) dropDoomed() {
+	orphans := &t.state.orphans
 	for i, r := range orphans {
 		if t.doomed(r) {
 			orphans[i] = request{}
@@ -33,8 +33,8 @@ func (t *turn) dropDoomed() {
 }
 
 // doomed reports whether the API refuses a request whenever it lands.
-func (t *turn) doomed(r request) bool {
-	return t.cfg.holds(Preconditions) && !r.create && !r.fresh
+func (t *transition) doomed(r request) bool {
+	return t.cfg.holds(preconditions) && !r.create && !r.fresh
 }
 
 func compareBools(a, b bool) int {
@@ -50,12 +50,12 @@ func compareBools(a, b bool) int {
 // dropSpent ends leaderships whose key has gone, where all that is left of them
 // is a request that may land: their writes of the status cannot be committed,
 // and their clocks keep them from sending more.
-func (t *turn) dropSpent() {
-	if t.cfg.LooseClock || !t.cfg.holds(Confirmed|LeaderGuard) {
+func (t *transition) dropSpent() {
+	if t.cfg.LooseClock || !t.cfg.holds(confirmed|leaderGuard) {
 		return
 	}
-	for l := len(t.w.leaders) - 1; l >= 0; l-- {
-		if t.w.leaders[l].on && !t.w.leaders[l].key {
+	for l := len(t.state.leaders) - 1; l >= 0; l-- {
+		if t.state.leaders[l].on && !t.state.leaders[l].key {
 			t.depose(l)
 		}
 	}
@@ -66,7 +66,7 @@ const maxGap = 3
 
 // foldEpochs moves all content epochs so that the lowest is 1 and closes gaps.
 // There are too few for one to be above 127.
-func (t *turn) foldEpochs() {
+func (t *transition) foldEpochs() {
 	var used [2]uint64
 	t.epochs(func(e *uint8) { used[*e/64] |= 1 << (*e % 64) })
 	var to [128]uint8
@@ -92,25 +92,25 @@ func (t *turn) foldEpochs() {
 }
 
 // epochs visits every content epoch of the world.
-func (t *turn) epochs(visit func(*uint8)) {
-	visit(&t.w.status.content.epoch)
+func (t *transition) epochs(visit func(*uint8)) {
+	visit(&t.state.status.content.epoch)
 	for i := range t.cfg.Objects {
-		visit(&t.w.objects[i].stamp.epoch)
+		visit(&t.state.objects[i].stamp.epoch)
 	}
-	visitEntries(&t.w.parent.entries, visit)
-	for i := range t.w.leaders {
-		l := &t.w.leaders[i]
+	visitEntries(&t.state.parent.entries, visit)
+	for i := range t.state.leaders {
+		l := &t.state.leaders[i]
 		if !l.on {
 			continue
 		}
 		visitEntries(&l.mark.entries, visit)
-		for _, e := range []*uint8{&l.mark.highest, &l.finished.epoch, &l.write.status.content.epoch, &l.pass.content.epoch, &l.pass.beside.epoch} {
+		for _, e := range []*uint8{&l.mark.highest, &l.finished.epoch, &l.write.status.content.epoch, &l.pass.content.epoch, &l.pass.fallback.epoch} {
 			visit(e)
 		}
 		visitRequest(&l.pass.request, visit)
 	}
-	for i := range t.w.orphans {
-		visitRequest(&t.w.orphans[i], visit)
+	for i := range t.state.orphans {
+		visitRequest(&t.state.orphans[i], visit)
 	}
 }
 
@@ -129,7 +129,7 @@ func visitRequest(r *request, visit func(*uint8)) {
 }
 
 // sortNodes puts the nodes into an order that does not depend on who they were.
-func (t *turn) sortNodes() (went [maxNodes]uint8) {
+func (t *transition) sortNodes() (went [maxNodes]uint8) {
 	var order [maxNodes]uint8
 	for i := range order {
 		order[i] = uint8(i)
@@ -140,13 +140,13 @@ func (t *turn) sortNodes() (went [maxNodes]uint8) {
 			order[k], order[k-1] = order[k-1], order[k]
 		}
 	}
-	was := t.w.nodes
+	was := t.state.nodes
 	for to, from := range order {
 		went[from] = uint8(to)
-		t.w.nodes[to] = was[from]
+		t.state.nodes[to] = was[from]
 	}
-	for l := range t.w.leaders {
-		if lead := &t.w.leaders[l]; lead.on {
+	for l := range t.state.leaders {
+		if lead := &t.state.leaders[l]; lead.on {
 			lead.node = went[lead.node]
 		}
 	}
@@ -154,18 +154,18 @@ func (t *turn) sortNodes() (went [maxNodes]uint8) {
 }
 
 // nodeKeys packs what there is to know of each node.
-func (t *turn) nodeKeys() (keys [maxNodes]uint64) {
+func (t *transition) nodeKeys() (keys [maxNodes]uint64) {
 	for i := range t.cfg.Nodes {
-		n := &t.w.nodes[i]
+		n := &t.state.nodes[i]
 		key := uint64(n.run)<<24 | uint64(n.record)<<16 | uint64(n.before)<<8
-		for bit, on := range [...]bool{n.registered, n.ready, n.late, n.alive, n.fenced} {
+		for bit, on := range [...]bool{n.registered, n.ready, n.staleRead, n.alive, n.fenced} {
 			if on {
 				key |= 1 << bit
 			}
 		}
-		key |= uint64(n.counting)<<40 | uint64(n.confirmed)<<44 | uint64(n.expired)<<48
-		for l := range t.w.leaders {
-			if t.w.leaders[l].on && int(t.w.leaders[l].node) == i {
+		key |= uint64(n.absent)<<40 | uint64(n.confirmed)<<44 | uint64(n.expired)<<48
+		for l := range t.state.leaders {
+			if t.state.leaders[l].on && int(t.state.leaders[l].node) == i {
 				key |= uint64(l+1) << 32
 			}
 		}

@@ -41,7 +41,7 @@ func (s *total) add(t *testing.T, r Result) {
 	s.count(r)
 	everything.count(r)
 	if r.Unfollowed > 0 {
-		t.Errorf("%s: %d moves were not followed, since a World has no room for their result: raise maxLeaders, maxOrphans or maxEntries",
+		t.Errorf("%s: %d moves were not followed, since a state has no room for their result: raise maxLeaders, maxOrphans or maxEntries",
 			r.Config, r.Unfollowed)
 	}
 	if r.Violation != nil {
@@ -71,11 +71,11 @@ func (s *total) String() string {
 func searchAll(t *testing.T, cfg Config) *total {
 	t.Helper()
 	var cfgs []*Config
-	for _, p := range Constraints(cfg.Releases) {
-		for _, start := range []Start{Settled, NewCluster} {
+	for _, p := range constraints(cfg.Releases) {
+		for _, start := range []start{settled, newCluster} {
 			one := cfg
 			one.M, one.A, one.Start = p[0], p[1], start
-			if start == NewCluster {
+			if start == newCluster {
 				one.Faults = max(0, cfg.Faults-1)
 			}
 			cfgs = append(cfgs, &one)
@@ -126,7 +126,7 @@ type bound struct {
 }
 
 // twoObjects are one that never changes and one that always does.
-var twoObjects = []Shape{Same, Changed}
+var twoObjects = []shape{sameForm, changedForm}
 
 // bounds are the worlds of TestExhaustive. Unless a name says otherwise, a
 // release has one build, moves are coarse, and records do not expire.
@@ -138,7 +138,7 @@ func bounds() []bound {
 		},
 		{
 			name: "whole upgrades, given up and rolled back: 3 nodes, 2 releases, 4 changes",
-			cfg:  Config{Nodes: 3, Releases: 2, Builds: 1, Changes: 4, Objects: []Shape{Same, Changed, Changed}, Coarse: true},
+			cfg:  Config{Nodes: 3, Releases: 2, Builds: 1, Changes: 4, Objects: []shape{sameForm, changedForm, changedForm}, Coarse: true},
 		},
 		{
 			name: "records that expire: 3 nodes, 2 releases, 2 changes", wants: wantExpiry,
@@ -166,7 +166,7 @@ func bounds() []bound {
 		},
 		{
 			name: "2 nodes, 2 releases, 3 faults, 2 changes, 1 object", full: true,
-			cfg: Config{Nodes: 2, Releases: 2, Builds: 1, Faults: 3, Changes: 2, Objects: []Shape{Changed}, Coarse: true},
+			cfg: Config{Nodes: 2, Releases: 2, Builds: 1, Faults: 3, Changes: 2, Objects: []shape{changedForm}, Coarse: true},
 		},
 		{
 			name: "5 nodes, 2 releases, 2 faults, 2 changes", full: true,
@@ -226,7 +226,7 @@ func expiryFaults() int {
 // wantExpiry checks that nodes were fenced, and that leaders waited for them.
 func wantExpiry(t *testing.T, c counts) {
 	t.Helper()
-	for _, want := range []moveKind{moveFence, moveOutwait} {
+	for _, want := range []moveKind{moveFence, moveExpireRecord} {
 		if c.moves[want] == 0 {
 			t.Errorf("move %d was never made", want)
 		}

@@ -3,8 +3,8 @@ package model
 import "github.com/lockstep-dev/lockstep/protocol"
 
 // land lets a leader's request reach the API, and the leader take the answer.
-func (t *turn) land(l int) bool {
-	lead := &t.w.leaders[l]
+func (t *transition) land(l int) bool {
+	lead := &t.state.leaders[l]
 	if !lead.on || lead.pass.request.kind == noRequest {
 		return false
 	}
@@ -31,7 +31,7 @@ func (t *turn) land(l int) bool {
 	}
 	lead.pass.parent = true
 	if r.kind == finishRequest {
-		t.passed(l, protocol.Outcome{Complete: true, HighestEpoch: int64(r.content.epoch)})
+		t.endPass(l, protocol.Outcome{Complete: true, HighestEpoch: int64(r.content.epoch)})
 		return true
 	}
 	lead.pass.at = applying
@@ -39,8 +39,8 @@ func (t *turn) land(l int) bool {
 }
 
 // wroteObject goes on after an object was written.
-func (t *turn) wroteObject(l int, r request) {
-	p := &t.w.leaders[l].pass
+func (t *transition) wroteObject(l int, r request) {
+	p := &t.state.leaders[l].pass
 	p.fresh |= 1 << r.object
 	p.todo &^= 1 << r.object
 	if p.todo == 0 {
@@ -49,26 +49,26 @@ func (t *turn) wroteObject(l int, r request) {
 }
 
 // refusedObject goes on after a request was refused and its object read again.
-func (t *turn) refusedObject(l int, r request) {
-	p := &t.w.leaders[l].pass
+func (t *transition) refusedObject(l int, r request) {
+	p := &t.state.leaders[l].pass
 	p.fresh |= 1 << r.object
-	o := t.w.objects[r.object]
+	o := t.state.objects[r.object]
 	if o.form != 0 && o.stamp.epoch > p.content.epoch {
-		t.passed(l, protocol.Outcome{HighestEpoch: int64(o.stamp.epoch)})
+		t.endPass(l, protocol.Outcome{HighestEpoch: int64(o.stamp.epoch)})
 		return
 	}
-	if !t.needed(int(r.object), p.content) {
+	if !t.mustWrite(int(r.object), p.content) {
 		t.wroteObject(l, r)
 	}
 }
 
 // landOrphan lets a request land that nobody waits for.
-func (t *turn) landOrphan(i int) bool {
-	r := t.w.orphans[i]
+func (t *transition) landOrphan(i int) bool {
+	r := t.state.orphans[i]
 	if r.kind == noRequest {
 		return false
 	}
-	t.w.orphans[i] = request{}
+	t.state.orphans[i] = request{}
 	t.event.stale = true
 	t.say("a request that nobody waits for any more lands:")
 	t.serve(r)
@@ -76,21 +76,21 @@ func (t *turn) landOrphan(i int) bool {
 }
 
 // loseOrphan lets a request never land.
-func (t *turn) loseOrphan(i int) bool {
-	if t.w.orphans[i].kind == noRequest {
+func (t *transition) loseOrphan(i int) bool {
+	if t.state.orphans[i].kind == noRequest {
 		return false
 	}
-	t.w.orphans[i] = request{}
+	t.state.orphans[i] = request{}
 	t.say("a request that nobody waits for any more is lost")
 	return true
 }
 
 // serve is the API server: it executes a request, or refuses it.
-func (t *turn) serve(r request) bool {
+func (t *transition) serve(r request) bool {
 	if r.kind == objectRequest {
 		return t.serveObject(r)
 	}
-	was := t.w.parent
+	was := t.state.parent
 	if !t.accepts(r, was.exists) {
 		t.say("  the API refuses the mark")
 		return false
@@ -101,39 +101,39 @@ func (t *turn) serve(r request) bool {
 	} else {
 		now = t.begun(r, now)
 	}
-	t.say("  the API writes the mark: %s", t.markWords(now))
+	t.say("  the API writes the mark: %s", t.markText(now))
 	t.touchParent()
-	t.w.parent = now
+	t.state.parent = now
 	return true
 }
 
 // begun adds the content to the mark, or to what the stamps told of it when the
 // request was made.
-func (t *turn) begun(r request, now parent) parent {
-	now.entries = t.w.parent.entries
+func (t *transition) begun(r request, now parent) parent {
+	now.entries = t.state.parent.entries
 	if r.create {
 		now.firstDone, now.entries = r.firstDone, r.entries
 	}
-	if !t.cfg.holds(FirstDone) {
+	if !t.cfg.holds(firstDone) {
 		now.firstDone = true
 	}
 	if !now.entries.add(r.content) {
-		t.event.bound = true
+		t.event.noRoom = true
 	}
 	return now
 }
 
 // accepts checks the preconditions of a request.
-func (t *turn) accepts(r request, exists bool) bool {
+func (t *transition) accepts(r request, exists bool) bool {
 	if r.create {
 		return !exists
 	}
-	return exists && r.fresh || !t.cfg.holds(Preconditions)
+	return exists && r.fresh || !t.cfg.holds(preconditions)
 }
 
-func (t *turn) serveObject(r request) bool {
+func (t *transition) serveObject(r request) bool {
 	i := int(r.object)
-	was := t.w.objects[i]
+	was := t.state.objects[i]
 	refused := !t.accepts(r, was.form != 0)
 	if t.cfg.Policy && was.form != 0 && r.stamp.epoch < was.stamp.epoch {
 		refused = true
@@ -144,38 +144,38 @@ func (t *turn) serveObject(r request) bool {
 	}
 	t.event.wrote, t.event.object, t.event.objectBefore, t.event.request = true, i, was, r
 	t.touchObject(i)
-	t.w.objects[i] = object{form: t.cfg.form(i, r.content.content), stamp: r.stamp}
-	t.say("  the API writes object %d as %s has it, content epoch %d", i+1, t.words(r.content.content), r.stamp.epoch)
+	t.state.objects[i] = object{form: t.cfg.form(i, r.content.content), stamp: r.stamp}
+	t.say("  the API writes object %d as %s has it, content epoch %d", i+1, t.contentText(r.content.content), r.stamp.epoch)
 	return true
 }
 
 // touchParent makes every resourceVersion of the parent that was read stale.
-func (t *turn) touchParent() {
-	for l := range t.w.leaders {
-		p := &t.w.leaders[l].pass
+func (t *transition) touchParent() {
+	for l := range t.state.leaders {
+		p := &t.state.leaders[l].pass
 		p.parent = false
 		if p.request.kind == beginRequest || p.request.kind == finishRequest {
 			p.request.fresh = false
 		}
 	}
-	for i := range t.w.orphans {
-		if o := &t.w.orphans[i]; o.kind == beginRequest || o.kind == finishRequest {
+	for i := range t.state.orphans {
+		if o := &t.state.orphans[i]; o.kind == beginRequest || o.kind == finishRequest {
 			o.fresh = false
 		}
 	}
 }
 
 // touchObject does the same for an object.
-func (t *turn) touchObject(i int) {
-	for l := range t.w.leaders {
-		p := &t.w.leaders[l].pass
+func (t *transition) touchObject(i int) {
+	for l := range t.state.leaders {
+		p := &t.state.leaders[l].pass
 		p.fresh &^= 1 << i
 		if p.request.kind == objectRequest && int(p.request.object) == i {
 			p.request.fresh = false
 		}
 	}
-	for k := range t.w.orphans {
-		if o := &t.w.orphans[k]; o.kind == objectRequest && int(o.object) == i {
+	for k := range t.state.orphans {
+		if o := &t.state.orphans[k]; o.kind == objectRequest && int(o.object) == i {
 			o.fresh = false
 		}
 	}
