@@ -92,8 +92,9 @@ type FleetReport struct {
 	Blockers   []BlockerReport `json:"blockers"`
 }
 
-// FleetNode is one node record with its presence.
-type FleetNode struct {
+// RecordReport is one node record with its presence. Release and Version are empty
+// if the record is corrupt; Problem says why it is, and what to do.
+type RecordReport struct {
 	ID           string   `json:"id"`
 	Release      string   `json:"release"`
 	Version      string   `json:"version"`
@@ -102,10 +103,15 @@ type FleetNode struct {
 	Reason       string   `json:"reason"`
 	Alive        bool     `json:"alive"`
 	Election     string   `json:"election"`
-	Blocks       bool     `json:"blocks"`
 	Problem      string   `json:"problem"`
 	Address      string   `json:"address"`
 	BundleDigest string   `json:"bundleDigest"`
+}
+
+// FleetNode is a record in /status.
+type FleetNode struct {
+	RecordReport
+	Blocks bool `json:"blocks"` // the leader waits for it
 }
 
 // BlockerReport is a node that holds the leader back, and what to do about it.
@@ -283,20 +289,19 @@ func fleetReport(s Snapshot) FleetReport {
 		})
 	}
 	for _, r := range s.Fleet.Records {
-		out.Nodes = append(out.Nodes, fleetNode(r, blocks[r.ID]))
+		out.Nodes = append(out.Nodes, FleetNode{RecordReport: NewRecordReport(r), Blocks: blocks[r.ID]})
 	}
 	return out
 }
 
-// fleetNode leaves the release of a corrupt record empty: what could be decoded
-// of it may be anything.
-func fleetNode(r protocol.Record, blocks bool) FleetNode {
-	out := FleetNode{
+// NewRecordReport renders a record. It leaves the release of a corrupt record
+// empty: what could be decoded of it may be anything.
+func NewRecordReport(r protocol.Record) RecordReport {
+	out := RecordReport{
 		ID:           string(r.ID),
 		Roles:        r.Node.Roles.Names(),
 		Ready:        r.Alive && r.Presence.Ready,
 		Alive:        r.Alive,
-		Blocks:       blocks,
 		Problem:      r.Remedy(),
 		Address:      r.Node.Address,
 		BundleDigest: r.Node.Digest,

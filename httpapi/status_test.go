@@ -38,12 +38,12 @@ func TestNewReport(t *testing.T) {
 			Fleet: FleetReport{
 				Revision: 11, MinRelease: "0.9.0", MaxRelease: "1.1.0",
 				Nodes: []FleetNode{
-					{
+					{RecordReport: RecordReport{
 						ID: "cp-1", Release: "1.1.0", Version: "1.1.0", Roles: []string{"kubernetes_controller"}, Ready: true, Reason: "Ready", Alive: true,
 						Election: "leading", Address: "http://10.0.0.1:8086", BundleDigest: "sha256:6c70f1",
-					},
-					{ID: "cp-2", Release: "0.9.0", Version: "0.9.0", Roles: []string{"kubernetes_controller"}, Blocks: true},
-					{ID: "cp-3", Roles: []string{}, Blocks: true, Problem: "not a Node; its sidecar writes it again if it is alive; if the node has stopped for good: sidecar node remove cp-3 --confirm-stopped"},
+					}},
+					{RecordReport{ID: "cp-2", Release: "0.9.0", Version: "0.9.0", Roles: []string{"kubernetes_controller"}}, true},
+					{RecordReport{ID: "cp-3", Roles: []string{}, Problem: "not a Node; its sidecar writes it again if it is alive; if the node has stopped for good: sidecar node remove cp-3 --confirm-stopped"}, true},
 				},
 				Blockers: []BlockerReport{
 					{ID: "cp-2", Release: "0.9.0", Reason: "ReleaseTooOld", Message: "upgrade it", GoneSince: &when, PassedOverAt: &later},

@@ -32,8 +32,8 @@ func (f *serverFlags) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&f.keyFile, "client-key", f.keyFile, "PEM `file` with the key of --client-certificate.")
 }
 
-// client sends requests to one sidecar.
-type client struct {
+// statusClient sends requests to one sidecar.
+type statusClient struct {
 	base string
 	http *http.Client
 }
@@ -48,7 +48,7 @@ const (
 	maxEvent = 16 << 20
 )
 
-func (f *serverFlags) client() (*client, error) {
+func (f *serverFlags) client() (*statusClient, error) {
 	u, err := url.Parse(f.url)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, usagef("--server: %q: must be http://HOST:PORT or https://HOST:PORT", f.url)
@@ -64,7 +64,7 @@ func (f *serverFlags) client() (*client, error) {
 		ResponseHeaderTimeout: requestTimeout,
 		ForceAttemptHTTP2:     true,
 	}
-	return &client{base: strings.TrimSuffix(f.url, "/"), http: &http.Client{Transport: transport}}, nil
+	return &statusClient{base: strings.TrimSuffix(f.url, "/"), http: &http.Client{Transport: transport}}, nil
 }
 
 func (f *serverFlags) tlsConfig() (*tls.Config, error) {
@@ -107,7 +107,7 @@ func (e *answerError) Error() string {
 }
 
 // get requests path and returns the answer if its code is 200.
-func (c *client) get(ctx context.Context, path, accept string) (*http.Response, error) {
+func (c *statusClient) get(ctx context.Context, path, accept string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
 	if err != nil {
 		return nil, fmt.Errorf("request to %s: %w", c.base, err)
@@ -146,7 +146,7 @@ func decode(raw []byte) (answer, error) {
 }
 
 // status requests the status once.
-func (c *client) status(ctx context.Context) (answer, error) {
+func (c *statusClient) status(ctx context.Context) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	resp, err := c.get(ctx, "/status", "application/json")
@@ -172,7 +172,7 @@ type follower struct {
 // follow streams the status until the follower has enough or ctx ends (nil too:
 // the caller knows its ctx). It connects again if the sidecar is unreachable or
 // answers 5xx; any other error code ends it.
-func (c *client) follow(ctx context.Context, f follower) error {
+func (c *statusClient) follow(ctx context.Context, f follower) error {
 	for {
 		enough, err := c.stream(ctx, f)
 		var refused *answerError
@@ -195,7 +195,7 @@ func (c *client) follow(ctx context.Context, f follower) error {
 
 // stream reads one connection. It returns no error only if the follower has had
 // enough.
-func (c *client) stream(ctx context.Context, f follower) (enough bool, err error) {
+func (c *statusClient) stream(ctx context.Context, f follower) (enough bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	resp, err := c.get(ctx, "/status?watch", "text/event-stream")

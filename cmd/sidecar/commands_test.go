@@ -51,11 +51,11 @@ func TestExitCodes(t *testing.T) {
 		{"a surplus argument", program{}, []string{"version", "x"}, exitUsage},
 		{"an unknown shell", program{}, []string{"completion", "csh"}, exitUsage},
 		{"status", program{}, []string{"status", "--server", f.URL}, exitOK},
-		{"status of nobody", program{}, []string{"status", "--server", "http://127.0.0.1:1"}, exitFailed},
-		{"a client certificate that is not there", program{}, []string{"status", "--client-certificate", "/nope", "--client-key", "/nope"}, exitFailed},
+		{"status of an address where nothing listens", program{}, []string{"status", "--server", "http://127.0.0.1:1"}, exitFailed},
+		{"a missing client certificate", program{}, []string{"status", "--client-certificate", "/nope", "--client-key", "/nope"}, exitFailed},
 		{"a client certificate without its key", program{}, []string{"status", "--client-certificate", "/nope"}, exitUsage},
 		{"not ready in time", program{}, []string{"wait-ready", "--timeout", "50ms", "--server", f.URL}, exitNotReady},
-		{"nobody there in time", program{}, []string{"wait-ready", "--timeout", "50ms", "--server", "http://127.0.0.1:1"}, exitNotReady},
+		{"no sidecar before the timeout", program{}, []string{"wait-ready", "--timeout", "50ms", "--server", "http://127.0.0.1:1"}, exitNotReady},
 		{"refused", program{}, []string{"wait-ready", "--timeout", "1m", "--server", f.URL + "/nope"}, exitFailed},
 	}
 	for _, test := range tests {

@@ -91,11 +91,11 @@ func printDiff(w io.Writer, preview report.Preview) error {
 		case report.ActionCreate, report.ActionChange, report.ActionRecreate, report.ActionPrune:
 		}
 		differs = true
-		text, err := unified(o, remarkOn(o.Action, preview))
+		shown, err := unified(o, remarkOn(o.Action, preview))
 		if err != nil {
 			return err
 		}
-		if _, err := w.Write(text); err != nil {
+		if _, err := w.Write(shown); err != nil {
 			return err
 		}
 	}
@@ -114,11 +114,11 @@ func printDiff(w io.Writer, preview report.Preview) error {
 // unified returns the diff of one object, after a remark. Programs that read diffs
 // skip the lines before "diff".
 func unified(o report.Previewed, remark string) ([]byte, error) {
-	live, err := text(o.Live)
+	live, err := toYAML(o.Live)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", o, err)
 	}
-	wanted, err := text(o.Wanted)
+	wanted, err := toYAML(o.Wanted)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", o, err)
 	}
@@ -150,7 +150,7 @@ func remarkOn(a report.Action, preview report.Preview) string {
 	return ""
 }
 
-func text(form map[string]any) ([]byte, error) {
+func toYAML(form map[string]any) ([]byte, error) {
 	if form == nil {
 		return nil, nil
 	}

@@ -99,7 +99,7 @@ diff -u live/Secret/default/token bundle/Secret/default/token
  kind: Secret
  metadata:
    labels:
-# is removed when no controller of an older release is registered any more
+# to be removed when no node of an older release is registered any more
 diff -u live/ConfigMap/default/old bundle/ConfigMap/default/old
 --- live/ConfigMap/default/old
 +++ bundle/ConfigMap/default/old
@@ -118,17 +118,17 @@ diff -u live/ConfigMap/default/old bundle/ConfigMap/default/old
 		t.Errorf("got exit %d, %s and (-want +got):\n%s", code, errs, diff)
 	}
 
-	c.want(exitDiffers, "# is removed as soon as all else is in place\ndiff -u live/ConfigMap/default/old", "bundle", "diff",
+	c.want(exitDiffers, "# to be removed as soon as all other objects are in place\ndiff -u live/ConfigMap/default/old", "bundle", "diff",
 		writeBundle(t, "release: 1.1.0\nprunePolicy: Immediately", settingsBefore, secret("aGVsbG8=")), kubeconfig)
 	c.want(exitTrouble, `sidecar: ConfigMap "default/wrong": `, "bundle", "diff", writeBundle(t, "release: 1.1.0", settingsBefore, wrongMap), kubeconfig)
 	c.want(exitDiffers, "diff -u live/StorageClass/", "bundle", "diff", kubeconfig) // the built-in bundle
 	c.want(exitTrouble, "no such file", "bundle", "diff", "nowhere", kubeconfig)
 	c.want(exitTrouble, `kubeconfig "nowhere"`, "bundle", "diff", before, "--kubeconfig=nowhere")
-	c.want(exitUsage, "--kubeconfig: want a file", "bundle", "diff", before)
+	c.want(exitUsage, "--kubeconfig: required: a kubeconfig file", "bundle", "diff", before)
 	if err := server.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	c.want(exitTrouble, "apiserver out of reach", "bundle", "diff", before, kubeconfig)
+	c.want(exitTrouble, "kube-apiserver is unreachable", "bundle", "diff", before, kubeconfig)
 }
 
 // partOf leaves out the name of the set.

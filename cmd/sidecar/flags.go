@@ -15,35 +15,35 @@ import (
 	"github.com/lockstep-dev/lockstep/httpapi"
 )
 
-// section is a group of flags in --help.
-type section struct {
+// flagSection is a group of flags in --help.
+type flagSection struct {
 	title string
 	flags *pflag.FlagSet
 }
 
 // runSections binds every flag of `sidecar run` to opts and logging. Their values
 // are the defaults.
-func runSections(opts *lockstep.Options, logging *logOptions) []section {
-	return []section{
+func runSections(opts *lockstep.Options, logging *logOptions) []flagSection {
+	return []flagSection{
 		nodeFlags(opts), etcdFlags(opts), kubernetesFlags(opts), reconciliationFlags(opts),
 		electionFlags(opts), servingFlags(opts), loggingFlags(logging),
 	}
 }
 
-func newSection(title string) section {
+func newSection(title string) flagSection {
 	flags := pflag.NewFlagSet(title, pflag.ContinueOnError)
 	flags.SortFlags = false
-	return section{title: title, flags: flags}
+	return flagSection{title: title, flags: flags}
 }
 
-func nodeFlags(o *lockstep.Options) section {
+func nodeFlags(o *lockstep.Options) flagSection {
 	s := newSection("Node")
 	s.flags.StringVar(&o.NodeID, "node-id", o.NodeID, "`ID` of this node in the fleet, a DNS subdomain. If empty, the host name. Two sidecars must never have the same ID.")
 	s.flags.StringVar(&o.AdvertiseURL, "advertise-url", o.AdvertiseURL, "`URL` at which other machines reach this sidecar. It is shown in /status. If empty, derived from --listen.")
 	return s
 }
 
-func etcdFlags(o *lockstep.Options) section {
+func etcdFlags(o *lockstep.Options) flagSection {
 	s := newSection("Etcd")
 	s.flags.StringSliceVar(&o.EtcdServers, "etcd-servers", o.EtcdServers, "List of etcd servers to connect to (scheme://host:port), comma separated.")
 	s.flags.StringVar(&o.EtcdCAFile, "etcd-cafile", o.EtcdCAFile, "PEM `file` with the certificate authorities of the etcd servers. If empty, those of the system.")
@@ -53,14 +53,14 @@ func etcdFlags(o *lockstep.Options) section {
 	return s
 }
 
-func kubernetesFlags(o *lockstep.Options) section {
+func kubernetesFlags(o *lockstep.Options) flagSection {
 	s := newSection("Kubernetes")
 	s.flags.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Kubeconfig `file` for this node's kube-apiserver, never for a load balancer. Required.")
 	s.flags.BoolVar(&o.APIServerReadyz, "apiserver-readyz", o.APIServerReadyz, "Add /readyz of this node's kube-apiserver to the checks of the sidecar's /readyz, so that a load balancer needs only one URL.")
 	return s
 }
 
-func reconciliationFlags(o *lockstep.Options) section {
+func reconciliationFlags(o *lockstep.Options) flagSection {
 	s := newSection("Reconciliation")
 	s.flags.StringVar(&o.Bundle, "bundle", o.Bundle, "The `directory` with bundle.yaml and the manifests of this release. If empty, the built-in bundle.")
 	s.flags.DurationVar(&o.ResyncInterval, "resync-interval", o.ResyncInterval, "Time between two full passes over all objects.")
@@ -69,7 +69,7 @@ func reconciliationFlags(o *lockstep.Options) section {
 	return s
 }
 
-func electionFlags(o *lockstep.Options) section {
+func electionFlags(o *lockstep.Options) flagSection {
 	s := newSection("Election")
 	s.flags.DurationVar(&o.LeaseTTL, "lease-ttl", o.LeaseTTL, "Lifetime of this sidecar's lease in etcd, in whole seconds, at least 3s. After a leader dies, no other node leads for about this long.")
 	s.flags.DurationVar(&o.LeaderYieldAfter, "leader-yield-after", o.LeaderYieldAfter, "How long a leader may fail to reach its kube-apiserver before another node may lead.")
@@ -77,7 +77,7 @@ func electionFlags(o *lockstep.Options) section {
 	return s
 }
 
-func servingFlags(o *lockstep.Options) section {
+func servingFlags(o *lockstep.Options) flagSection {
 	s := newSection("Serving")
 	s.flags.StringVar(&o.Listen, "listen", o.Listen, "The `address` (host:port) of the HTTP API: health, status, metrics. Port 0: any free port.")
 	s.flags.BoolVar(&o.InsecureListen, "insecure-listen", o.InsecureListen, "Allow other machines to reach --listen without TLS.")
@@ -88,7 +88,7 @@ func servingFlags(o *lockstep.Options) section {
 	return s
 }
 
-func loggingFlags(l *logOptions) section {
+func loggingFlags(l *logOptions) flagSection {
 	s := newSection("Logging")
 	s.flags.Var(&l.level, "log-level", "Minimum severity of log messages: "+l.level.options()+".")
 	s.flags.Var(&l.format, "log-format", "Format of the log on stderr: "+l.format.options()+".")
@@ -118,7 +118,7 @@ func (c *choice) complete(*cobra.Command, []string, string) ([]string, cobra.She
 }
 
 // useSections adds the flags to cmd, and a help that shows them by section.
-func useSections(cmd *cobra.Command, sections []section) {
+func useSections(cmd *cobra.Command, sections []flagSection) {
 	for _, s := range sections {
 		cmd.Flags().AddFlagSet(s.flags)
 	}
@@ -141,7 +141,7 @@ func useSections(cmd *cobra.Command, sections []section) {
 }
 
 // inForce returns all flags with their values, for /flagz, without passwords.
-func inForce(sections []section) []httpapi.Flag {
+func inForce(sections []flagSection) []httpapi.Flag {
 	var out []httpapi.Flag
 	for _, s := range sections {
 		s.flags.VisitAll(func(f *pflag.Flag) {

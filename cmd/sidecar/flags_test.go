@@ -34,7 +34,7 @@ func TestFlagsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != want {
-		t.Error("docs/flags.md does not tell the flags as they are; to write it anew: go test ./cmd/sidecar -rewrite")
+		t.Error("docs/flags.md is not what the program has; go test ./cmd/sidecar -rewrite writes it")
 	}
 }
 

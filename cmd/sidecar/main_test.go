@@ -23,7 +23,7 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the golden files and docs/flags.md anew")
+var rewrite = flag.Bool("rewrite", false, "write the golden files and docs/flags.md")
 
 // noon is the time in all tests.
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	}})
 }
 
-// fakeRun stands for app.Run in scripts. FAKE_RUN says how it goes.
+// fakeRun replaces runSidecar in scripts. FAKE_RUN says how it ends.
 func fakeRun(ctx context.Context, opts lockstep.Options, log *slog.Logger) error {
 	log.Debug("debugging", "fake", true)
 	log.Info("running", "fake", true)
@@ -122,7 +122,7 @@ func gateCommand(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Value(fakeKey{}).(*fakeSidecar).snapshot.Set(snap)
 }
 
-// followedCommand waits until somebody follows the status.
+// followedCommand waits until a client watches the status.
 func followedCommand(ts *testscript.TestScript, _ bool, _ []string) {
 	<-ts.Value(fakeKey{}).(*fakeSidecar).followed
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -77,56 +78,30 @@ func (p program) nodeListCommand() *cobra.Command {
 	return cmd
 }
 
-// nodeReport is a node record as `node list -o json` prints it.
-type nodeReport struct {
-	ID       string   `json:"id"`
-	Release  string   `json:"release"` // empty where the record is corrupt
-	Version  string   `json:"version"`
-	Roles    []string `json:"roles"`
-	Alive    bool     `json:"alive"`
-	Ready    bool     `json:"ready"`
-	Reason   string   `json:"reason"`
-	Election string   `json:"election"`
-	Address  string   `json:"address"`
-	Problem  string   `json:"problem"` // why the record is corrupt; empty: it is well
-}
-
-func newNodeReport(r protocol.Record) nodeReport {
-	out := nodeReport{
-		ID: string(r.ID), Roles: r.Node.Roles.Names(), Alive: r.Alive, Ready: r.Presence.Ready,
-		Reason: string(r.Presence.Reason), Election: string(r.Presence.Election),
-		Address: r.Node.Address, Problem: r.Problem,
-	}
-	if r.Problem == "" {
-		out.Release, out.Version = r.Node.Version.Release.String(), r.Node.Version.String()
-	}
-	return out
-}
-
 func printNodes(w io.Writer, f protocol.Fleet, form string) error {
-	nodes := make([]nodeReport, 0, len(f.Records))
+	nodes := make([]httpapi.RecordReport, 0, len(f.Records))
 	for _, r := range f.Records {
-		nodes = append(nodes, newNodeReport(r))
+		nodes = append(nodes, httpapi.NewRecordReport(r))
 	}
-	var text []byte
+	var printed []byte
 	var err error
 	switch form {
 	case "json":
-		text, err = json.MarshalIndent(nodes, "", "  ")
-		text = append(text, '\n')
+		printed, err = json.MarshalIndent(nodes, "", "  ")
+		printed = append(printed, '\n')
 	case "yaml":
-		text, err = yaml.Marshal(nodes)
+		printed, err = yaml.Marshal(nodes)
 	default:
 		table{w: w}.rows(nodeRows(nodes))
 	}
 	if err != nil {
 		return fmt.Errorf("print nodes: %w", err)
 	}
-	_, err = w.Write(text)
+	_, err = w.Write(printed)
 	return err
 }
 
-func nodeRows(nodes []nodeReport) [][]string {
+func nodeRows(nodes []httpapi.RecordReport) [][]string {
 	rows := [][]string{{"ID", "RELEASE", "ROLES", "ALIVE", "GATE", "ELECTION", "PROBLEM"}}
 	for _, n := range nodes {
 		alive, gate := "no", "-"

@@ -57,21 +57,21 @@ func TestNode(t *testing.T) {
 	put("/lockstep/nodes/cp-3", []byte("\xff"))
 	c := command{T: t, endpoint: server.Endpoints()[0]}
 
-	_, table, _ := c.run("node", "list")
+	_, listed, _ := c.run("node", "list")
 	const want = `ID    RELEASE  ROLES                  ALIVE  GATE  ELECTION  PROBLEM
 cp-1  1.1.0    kubernetes_controller  yes    -     -         -
 cp-2  1.0.0    kubernetes_controller  no     -     -         -
-cp-3  -        -                      no     -     -         it is not a node record
+cp-3  -        -                      no     -     -         it is not a node record; its sidecar writes it again if it is alive; if the node has stopped for good: sidecar node remove cp-3 --confirm-stopped
 `
-	if table != want {
-		t.Errorf("node list: got\n%s\nwant\n%s", table, want)
+	if listed != want {
+		t.Errorf("node list: got\n%s\nwant\n%s", listed, want)
 	}
-	c.want(exitOK, `"problem": "it is not a node record"`, "node", "list", "-o", "json")
+	c.want(exitOK, `"problem": "it is not a node record; `, "node", "list", "-o", "json")
 	c.want(exitOK, "id: cp-2", "node", "list", "-o", "yaml")
 
 	c.want(exitUsage, "--confirm-stopped", "node", "remove", "cp-2")
 	c.want(exitFailed, "the node is alive", "node", "remove", "cp-1", "--confirm-stopped")
-	c.want(exitFailed, "there is no record", "node", "remove", "cp-9", "--confirm-stopped")
+	c.want(exitFailed, "this node has no record", "node", "remove", "cp-9", "--confirm-stopped")
 	c.want(exitOK, "node cp-2 removed", "node", "remove", "cp-2", "--confirm-stopped")
 	c.want(exitOK, "node cp-3 removed", "node", "remove", "cp-3", "--confirm-stopped")
 	if got := nodesLeft(t, raw); got != "/lockstep/nodes/cp-1" {

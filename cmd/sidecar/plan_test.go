@@ -87,8 +87,8 @@ func mustLoad(t *testing.T, dir string) *bundle.Bundle {
 	return b
 }
 
-func constraints(release, m, a string) string {
-	return "release: " + release + "\nminReconcilerRelease: " + m + "\nminApiserverRelease: " + a
+func constraints(own, m, a string) string {
+	return "release: " + own + "\nminReconcilerRelease: " + m + "\nminApiserverRelease: " + a
 }
 
 func TestPlan(t *testing.T) {
@@ -181,9 +181,9 @@ func TestPlanWithObjects(t *testing.T) {
 	if len(got.Steps) != 3 || !got.Steps[0].Changed || got.Steps[1].Removed || !got.Steps[2].Removed || strings.Contains(out, "null") {
 		t.Errorf("got %s", out)
 	}
-	r.want(exitOK, "OBJECTS  1 created, 1 changed, 1 pruned, 2 unchanged; written in step 1, pruned in step 3\n", "plan", "--bundle", newer, kubeconfig)
+	r.want(exitOK, "OBJECTS  1 created, 1 changed, 1 pruned, 2 unchanged; written in step 1, deleted in step 3\n", "plan", "--bundle", newer, kubeconfig)
 
-	// Of a Secret nothing is told but its name, whatever is wrong with it.
+	// Only the name of a Secret is shown, whatever is wrong with it.
 	refused := "apiVersion: v1\nkind: Secret\nmetadata: {name: key, namespace: default}\ntype: kubernetes.io/tls\nstringData: {tls.key: hunter2}\n"
 	hidden := writeBundle(t, constraints("1.1.0", "1.0.0", "1.0.0"), settingsAfter, secret("aHVudGVyMg=="), refused)
 	for _, args := range [][]string{{"plan", "--bundle", hidden}, {"plan", "-o", "json", "--bundle", hidden}, {"bundle", "diff", hidden}} {
@@ -194,16 +194,16 @@ func TestPlanWithObjects(t *testing.T) {
 	}
 
 	wrong := writeBundle(t, constraints("1.1.0", "1.0.0", "1.0.0"), settingsAfter, wrongMap)
-	r.want(exitNotReady, "ObjectsFail  -  the API server refuses 1 object as things are now", "plan", "--bundle", wrong, kubeconfig)
+	r.want(exitNotReady, "ObjectsFail  -  the API server rejects 1 object now", "plan", "--bundle", wrong, kubeconfig)
 	r.want(exitNotReady, `failed   ConfigMap "default/wrong"`, "plan", "--bundle", wrong, kubeconfig)
 
-	// What is there without a status tells that the cluster is not new.
+	// Objects without a status show that the cluster is not new.
 	r.clear()
 	r.want(exitOK, "(first)", "plan", "--bundle", newer, kubeconfig)
 	if err := api.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	r.want(exitFailed, "apiserver out of reach", "plan", "--bundle", newer, kubeconfig)
-	t.Log("an apiserver that is away is told after", time.Since(began))
+	r.want(exitFailed, "kube-apiserver is unreachable", "plan", "--bundle", newer, kubeconfig)
+	t.Log("an unreachable kube-apiserver is reported after", time.Since(began))
 }

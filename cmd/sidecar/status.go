@@ -43,7 +43,7 @@ func (p program) statusCommand() *cobra.Command {
 	return cmd
 }
 
-func (p program) watchStatus(ctx context.Context, c *client, show *shower) error {
+func (p program) watchStatus(ctx context.Context, c *statusClient, show *shower) error {
 	show.follows = true
 	last := ""
 	return c.follow(ctx, follower{

@@ -25,9 +25,9 @@ func (t table) write(r httpapi.Report) {
 	fmt.Fprintf(t.w, "\nFLEET  releases %s to %s%s\n", r.Fleet.MinRelease, r.Fleet.MaxRelease, t.details(", revision %d", r.Fleet.Revision))
 	t.rows(t.fleet(r))
 	t.section("BLOCKERS", t.blockers(r))
-	t.section("FAILURES", failures(r))
-	t.section("FIGHTS", fights(r))
-	t.section("WARNINGS", warnings(r))
+	t.section("FAILURES", failureRows(r))
+	t.section("FIGHTS", fightRows(r))
+	t.section("WARNINGS", warningRows(r))
 }
 
 // details formats what only a wide table shows.
@@ -198,7 +198,7 @@ func (t table) unreachable(b httpapi.BlockerReport) string {
 	return out
 }
 
-func failures(r httpapi.Report) [][]string {
+func failureRows(r httpapi.Report) [][]string {
 	var rows [][]string
 	for _, f := range r.Reconcile.Failures {
 		rows = append(rows, []string{f.Object, f.Message})
@@ -206,7 +206,7 @@ func failures(r httpapi.Report) [][]string {
 	return rows
 }
 
-func fights(r httpapi.Report) [][]string {
+func fightRows(r httpapi.Report) [][]string {
 	var rows [][]string
 	for _, f := range r.Reconcile.Drift.Fights {
 		rows = append(rows, []string{f.Object, f.Message})
@@ -214,7 +214,7 @@ func fights(r httpapi.Report) [][]string {
 	return rows
 }
 
-func warnings(r httpapi.Report) [][]string {
+func warningRows(r httpapi.Report) [][]string {
 	var rows [][]string
 	if r.Node.BundleProblem != "" {
 		rows = append(rows, []string{"the bundle directory was rejected, the last valid bundle stays in use: " + r.Node.BundleProblem})

@@ -39,7 +39,7 @@ Exit codes: 0 the gate is open, 1 the sidecar rejected the request, 2 wrong usag
 
 // waitReady waits for the verdict, not for /readyz: with --apiserver-readyz, that
 // waits for a kube-apiserver which may be waiting for this command.
-func (p program) waitReady(ctx context.Context, c *client, timeout time.Duration) error {
+func (p program) waitReady(ctx context.Context, c *statusClient, timeout time.Duration) error {
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)

@@ -46,7 +46,7 @@ type App struct {
 	etcd      *etcd.Client
 	follower  *fleet.Follower
 	presence  *fleet.Presence
-	says      *event.Value[fleet.Shown]
+	shown     *event.Value[fleet.Shown]
 	registrar *fleet.Registrar
 	store     *status.Store
 	gate      *status.Gate
@@ -78,7 +78,7 @@ func New(cfg Config, log *slog.Logger) (*App, error) {
 
 		bundleProblem: event.New(""),
 		local:         event.New(localOf(cfg, b)),
-		says:          event.New(fleet.Shown{}),
+		shown:         event.New(fleet.Shown{}),
 		apiserver:     event.New(httpapi.APIServer{Enabled: cfg.APIServerReadyz}),
 		etcdFaults:    event.New[[]string](nil),
 	}
@@ -127,7 +127,7 @@ func (a *App) wireFleet(registry prometheus.Registerer) {
 	a.follower = fleet.NewFollower(a.etcd)
 	a.presence = fleet.NewPresence(fleet.PresenceConfig{
 		Client: a.etcd, Node: a.id.node, Instance: a.id.instance, MachineID: a.id.machineID,
-		TTL: a.cfg.LeaseTTL, Shown: a.says, Log: a.log.With("worker", "presence"),
+		TTL: a.cfg.LeaseTTL, Shown: a.shown, Log: a.log.With("worker", "presence"),
 	})
 	a.registrar = fleet.NewRegistrar(fleet.RegistrarConfig{
 		Client: a.etcd, Local: a.local, Address: a.address, BootID: a.id.bootID,
@@ -158,7 +158,7 @@ func (a *App) wireLeader(registry prometheus.Registerer) error {
 }
 
 func (a *App) wireServer(registry *prometheus.Registry) error {
-	a.snapshot = event.New(a.look())
+	a.snapshot = event.New(a.snapshotNow())
 	var err error
 	a.server, err = httpapi.New(httpapi.Config{
 		Snapshot: a.snapshot, Log: a.log, Registerer: registry,
@@ -197,14 +197,14 @@ func (a *App) WaitReady(ctx context.Context) error {
 // awaitShown waits until the snapshot has the gate's verdict.
 func (a *App) awaitShown(ctx context.Context) error {
 	for {
-		shown, changed := a.snapshot.Load()
+		shown, snapshotChanged := a.snapshot.Load()
 		if shown.Gate.Verdict.Reason == a.gate.Verdict().Get().Reason {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-changed:
+		case <-snapshotChanged:
 		}
 	}
 }
@@ -214,7 +214,7 @@ func (a *App) Close() error {
 	if !a.used.CompareAndSwap(false, true) {
 		return nil
 	}
-	a.gate.Stop() // whoever waits for it would wait forever
+	a.gate.Stop() // WaitReady would wait forever
 	return a.release()
 }
 

@@ -11,16 +11,16 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile"
 )
 
-// applier is the reconciler as the election wants it: it tells which errors say
-// nothing of the API.
+// applier is the reconciler in the form that the election declares. It marks the
+// errors that are not about the Kubernetes API.
 type applier struct{ *reconcile.Reconciler }
 
-// Reconcile is that of the reconciler. That the lease is over, or the bundle
-// another one by now, is no fault of the API.
+// Reconcile is that of the reconciler. An error because the lease has ended, or
+// because the bundle has changed since, becomes ErrNotDue: the API has not failed.
 func (a applier) Reconcile(ctx context.Context, work protocol.Work, lease func() time.Time, quiet time.Time) (protocol.Outcome, error) {
 	out, err := a.Reconciler.Reconcile(ctx, work, lease, quiet)
-	_, changed := errors.AsType[*reconcile.BundleChangedError](err)
-	if changed || errors.Is(err, reconcile.ErrLeaseOver) {
+	_, bundleChanged := errors.AsType[*reconcile.BundleChangedError](err)
+	if bundleChanged || errors.Is(err, reconcile.ErrLeaseOver) {
 		err = fmt.Errorf("%w: %w", election.ErrNotDue, err)
 	}
 	return out, err

@@ -10,11 +10,11 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
-// bundleInterval is the pause between two looks at the bundle's folder.
+// bundleInterval is the pause between two reads of the bundle directory.
 const bundleInterval = 2 * time.Second
 
-// watchBundle takes over what changes in the bundle's folder, until ctx ends.
-// Nothing changes in a built-in bundle.
+// watchBundle loads the bundle again each time its directory changes, until ctx
+// ends. A built-in bundle never changes.
 func (a *App) watchBundle(ctx context.Context) error {
 	if a.cfg.Bundle == "" {
 		<-ctx.Done()
@@ -23,13 +23,13 @@ func (a *App) watchBundle(ctx context.Context) error {
 	return bundle.Watch(ctx, a.cfg.Bundle, bundleInterval, a.reloaded)
 }
 
-// reloaded takes over a bundle, or says why the last good one stays.
+// reloaded puts b into use, or reports why the last valid bundle stays in use.
 func (a *App) reloaded(b *bundle.Bundle, err error) {
 	if err == nil {
 		err = sameRelease(a.local.Get(), b)
 	}
 	if local := a.local.Get(); err == nil && (b.Digest != local.Digest || b.PruneImmediately != local.PruneImmediately) {
-		// The objects first: a pass that was decided for the new digest finds them.
+		// The objects come first: a pass for the new digest needs them.
 		a.bundle.Set(b)
 		a.local.Update(func(protocol.Local) protocol.Local { return localOf(a.cfg, b) })
 		a.log.Info("bundle reloaded", "digest", b.Digest, "objects", len(b.Objects))
@@ -41,32 +41,32 @@ func (a *App) reloaded(b *bundle.Bundle, err error) {
 	if problem != a.bundleProblem.Get() {
 		a.bundleProblem.Set(problem)
 		if problem != "" {
-			a.log.Error("bundle not reloaded, the last good one stays", "err", err)
+			a.log.Error("bundle rejected, the last valid bundle stays in use", "err", err)
 		} else {
-			a.log.Info("bundle is well again")
+			a.log.Info("bundle is valid again")
 		}
 	}
 }
 
-// sameRelease returns an error where a bundle is not one that a running sidecar
-// may take over: what its record tells never changes (DESIGN 6.1).
+// sameRelease returns an error if a running sidecar cannot change to b: the release
+// and the constraints in its record never change while it runs (docs/bundles.md).
 func sameRelease(local protocol.Local, b *bundle.Bundle) error {
 	switch {
 	case b.Version != local.Version:
-		return fmt.Errorf("bundle.yaml says release %s, and this sidecar runs as %s: restart it to upgrade", b.Version, local.Version)
+		return fmt.Errorf("bundle.yaml has release %s, but this sidecar runs as %s: restart it to upgrade", b.Version, local.Version)
 	case b.Constraints != local.Constraints:
-		return fmt.Errorf("bundle.yaml has other constraints (minReconcilerRelease %s, minApiserverRelease %s) than this sidecar runs with (%s, %s): they belong to a release; restart it to take them over",
+		return fmt.Errorf("bundle.yaml has other constraints (minReconcilerRelease %s, minApiserverRelease %s) than this sidecar runs with (%s, %s): constraints belong to a release; restart the sidecar to change them",
 			b.Constraints.MinReconciler, b.Constraints.MinApiserver, local.Constraints.MinReconciler, local.Constraints.MinApiserver)
 	}
 	return nil
 }
 
-// watchDigests logs nodes of one release with different bundles when they come
-// up, until ctx ends. /status and a metric have them all the time.
+// watchDigests logs once when nodes of one release have different bundles, until
+// ctx ends. /status and a metric show them for as long as they do.
 func (a *App) watchDigests(ctx context.Context) error {
 	var last []string
 	for {
-		fleet, changed := a.follower.Fleet().Load()
+		fleet, fleetChanged := a.follower.Fleet().Load()
 		now := digestWarnings(fleet)
 		if !slices.Equal(now, last) {
 			for _, w := range now {
@@ -77,17 +77,17 @@ func (a *App) watchDigests(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-changed:
+		case <-fleetChanged:
 		}
 	}
 }
 
-// digestWarnings says which nodes want different objects though they are of one
-// release: whichever of them leads writes its own.
+// digestWarnings warns of nodes that run the same release with different objects:
+// each of them would apply its own when it leads.
 func digestWarnings(f protocol.Fleet) []string {
 	var out []string
 	for _, m := range protocol.Mismatched(f) {
-		out = append(out, fmt.Sprintf("release %s has different bundles: %s; each leader applies its own, so give all nodes the same", m.Release, m))
+		out = append(out, fmt.Sprintf("nodes of release %s have different bundles: %s; each leader applies its own bundle: give all these nodes the same one", m.Release, m))
 	}
 	return out
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// bundleReport is the part of /status that tells of bundles.
+// bundleReport is the part of /status about bundles.
 type bundleReport struct {
 	Node  struct{ BundleDigest, BundleProblem string }
 	Ready struct{ Ready bool }
@@ -28,7 +28,7 @@ func (s *sidecar) awaitBundle(what string, ok func(bundleReport) bool) bundleRep
 	s.Helper()
 	deadline := time.After(30 * time.Second)
 	for {
-		_, changed := s.app.snapshot.Load()
+		_, snapshotChanged := s.app.snapshot.Load()
 		_, body := s.get("/status")
 		var r bundleReport
 		if err := json.Unmarshal([]byte(body), &r); err != nil {
@@ -38,7 +38,7 @@ func (s *sidecar) awaitBundle(what string, ok func(bundleReport) bool) bundleRep
 			return r
 		}
 		select {
-		case <-changed:
+		case <-snapshotChanged:
 		case <-deadline:
 			s.Fatalf("%s: not seen in time; last: %s", what, body)
 		}
@@ -57,8 +57,8 @@ func writeBundle(t *testing.T, dir, header, x string) {
 	}
 }
 
-// A changed folder is taken over without touching the gate; what does not load,
-// or is of another release, leaves the last good bundle in place (DESIGN 6.1).
+// A changed directory is put into use without closing the gate. A bundle that is
+// invalid or has another release is rejected: the last valid one stays in use.
 func TestRun_bundleReload(t *testing.T) {
 	server, api := etcdtest.New(t), newCountingAPI(t)
 	raw := server.Client(t)
@@ -83,12 +83,12 @@ func TestRun_bundleReload(t *testing.T) {
 	}
 
 	writeBundle(t, dir, "release: 1.1.0", "three")
-	r := s.awaitBundle("the refusal of another release", func(r bundleReport) bool { return r.Node.BundleProblem != "" })
+	r := s.awaitBundle("the rejection of another release", func(r bundleReport) bool { return r.Node.BundleProblem != "" })
 	if !strings.Contains(r.Node.BundleProblem, "restart it to upgrade") || r.Node.BundleDigest != second.Node.BundleDigest {
-		t.Errorf("got %+v, want the last good bundle and what to do", r.Node)
+		t.Errorf("got %+v, want the last valid bundle and what to do", r.Node)
 	}
 	writeBundle(t, dir, "release: 1.0.0\nminApiserverRelease: 0.9.0", "three")
-	s.awaitBundle("the refusal of other constraints", func(r bundleReport) bool {
+	s.awaitBundle("the rejection of other constraints", func(r bundleReport) bool {
 		return strings.Contains(r.Node.BundleProblem, "other constraints")
 	})
 	writeBundle(t, dir, "release: 1.0.0", "[")
@@ -96,7 +96,7 @@ func TestRun_bundleReload(t *testing.T) {
 		return strings.Contains(r.Node.BundleProblem, filepath.Join(dir, "a.yaml")+":")
 	})
 	if code, body := s.get("/metrics"); code != 200 || !strings.Contains(body, "lockstep_reconcile_bundle_rejected 1") {
-		t.Errorf("the metric does not tell of it")
+		t.Errorf("the metric does not show it")
 	}
 	writeBundle(t, dir, "release: 1.0.0", "one")
 	s.awaitBundle("the first bundle again", func(r bundleReport) bool {
@@ -104,7 +104,7 @@ func TestRun_bundleReload(t *testing.T) {
 	})
 }
 
-// Two nodes of one release that want different objects are named.
+// Nodes of one release with different bundles are named.
 func TestRun_bundleMismatch(t *testing.T) {
 	server, api := etcdtest.New(t), newCountingAPI(t)
 	raw := server.Client(t)
@@ -122,11 +122,11 @@ func TestRun_bundleMismatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := s.awaitBundle("the warning", func(r bundleReport) bool { return len(r.Warnings) > 0 })
-	if w := strings.Join(r.Warnings, "\n"); !strings.Contains(w, "release 1.0.0 has different bundles") || !strings.Contains(w, "sha256:other on other") {
+	if w := strings.Join(r.Warnings, "\n"); !strings.Contains(w, "nodes of release 1.0.0 have different bundles") || !strings.Contains(w, "sha256:other on other") {
 		t.Errorf("got %q", w)
 	}
 	if _, body := s.get("/metrics"); !strings.Contains(body, "lockstep_fleet_bundle_mismatches 1") {
-		t.Error("the metric does not tell of it")
+		t.Error("the metric does not show it")
 	}
 	log.await(t, "level=WARN msg=\"nodes of one release have different bundles\"")
 }

@@ -1,4 +1,5 @@
-// Package app wires a whole sidecar: options in, a running sidecar that a test
-// can embed. It owns the order of starting and stopping, and the snapshot that
-// package httpapi renders; it makes no decision of the protocol.
+// Package app wires a whole sidecar from a valid configuration. It owns the order
+// in which the parts start and stop, and the snapshot that package httpapi renders.
+// It decides nothing that the protocol decides. Package lockstep is its interface
+// for other programs.
 package app

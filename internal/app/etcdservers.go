@@ -8,22 +8,22 @@ import (
 	"github.com/lockstep-dev/lockstep/etcd"
 )
 
-// etcdServersInterval is the pause between two looks at the versions of the
-// etcd servers: they change when somebody upgrades them.
+// etcdServersInterval is the pause between two requests for the versions of the
+// etcd servers, which change with their upgrades only.
 const etcdServersInterval = 10 * time.Minute
 
-// watchEtcdServers warns of servers with known faults (DESIGN 4.6) until ctx
-// ends.
+// watchEtcdServers warns of servers with known faults until ctx ends
+// (docs/upstream.md#etcd-known-faults).
 func (a *App) watchEtcdServers(ctx context.Context) error {
 	for {
-		contact, changed := a.etcd.Contact().Load()
+		contact, contactChanged := a.etcd.Contact().Load()
 		if contact.Reached() {
 			break
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-changed:
+		case <-contactChanged:
 		}
 	}
 	tick := time.NewTicker(etcdServersInterval)

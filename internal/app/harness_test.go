@@ -140,8 +140,8 @@ func (s *sidecar) awaitStatus(what string, ok func(statusReport) bool) statusRep
 	}
 	defer resp.Body.Close()
 	var last string
-	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-		data, isData := strings.CutPrefix(lines.Text(), "data: ")
+	for scanner := bufio.NewScanner(resp.Body); scanner.Scan(); {
+		data, isData := strings.CutPrefix(scanner.Text(), "data: ")
 		if !isData {
 			continue
 		}
@@ -190,14 +190,14 @@ func putNewer(t *testing.T, c *clientv3.Client) {
 	put(t, c, keys.Presence("newer"), nil)
 }
 
-// ended waits for the end of a sidecar that nobody stopped.
+// ended waits for the end of a sidecar that the test has not stopped.
 func (s *sidecar) ended() error {
 	s.Helper()
 	s.awaitGone()
 	return s.stop()
 }
 
-// awaitGone returns when nobody answers any more.
+// awaitGone returns when the sidecar does not answer any more.
 func (s *sidecar) awaitGone() {
 	s.Helper()
 	deadline := time.Now().Add(20 * time.Second)
@@ -208,5 +208,5 @@ func (s *sidecar) awaitGone() {
 		}
 		_ = resp.Body.Close()
 	}
-	s.Fatal("it still answers")
+	s.Fatal("the sidecar still answers")
 }

@@ -26,9 +26,9 @@ func restConfig(path string) (*rest.Config, error) {
 	return cfg, nil
 }
 
-// notLocal returns a warning where the kubeconfig's server is not an address of
-// this machine: through a load balancer a node that is not ready could never
-// be reconciled (DESIGN 4.7). Empty: it is local.
+// notLocal returns a warning if the kubeconfig's server is not an address of this
+// machine; empty: it is. A leader must reach the kube-apiserver of its node: a load balancer
+// sends no requests to one that is not ready (docs/protocol.md#yielding).
 func notLocal(cfg *rest.Config) string {
 	u, err := url.Parse(cfg.Host)
 	if err != nil || u.Hostname() == "" {
@@ -47,7 +47,7 @@ func notLocal(cfg *rest.Config) string {
 			return ""
 		}
 	}
-	return fmt.Sprintf("kubeconfig: server %s is not an address of this machine; it has to reach this node's own apiserver, never a load balancer", cfg.Host)
+	return fmt.Sprintf("kubeconfig: server %s is not an address of this machine; use this node's kube-apiserver, never a load balancer", cfg.Host)
 }
 
 func isOneOf(addrs []net.Addr, ip net.IP) bool {
@@ -62,22 +62,22 @@ func isOneOf(addrs []net.Addr, ip net.IP) bool {
 const (
 	apiPollInterval = time.Second
 	apiPollTimeout  = time.Second
-	// maxAPIAnswer bounds what of a failing /readyz is shown.
+	// maxAPIAnswer limits in bytes how much of a failing /readyz is shown.
 	maxAPIAnswer = 512
 )
 
-// pollAPIServer keeps the state of the local apiserver's own /readyz, for
-// --apiserver-readyz, until ctx ends. No probe waits for it.
+// pollAPIServer requests /readyz of this node's kube-apiserver and publishes the
+// result, for --apiserver-readyz, until ctx ends. No probe waits for it.
 func pollAPIServer(ctx context.Context, cfg *rest.Config, state *event.Value[httpapi.APIServer]) error {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Timeout = apiPollTimeout
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {
-		return fmt.Errorf("poll the apiserver: %w", err)
+		return fmt.Errorf("poll this node's kube-apiserver: %w", err)
 	}
 	base, _, err := rest.DefaultServerUrlFor(cfg)
 	if err != nil {
-		return fmt.Errorf("poll the apiserver: %w", err)
+		return fmt.Errorf("poll this node's kube-apiserver: %w", err)
 	}
 	tick := time.NewTicker(apiPollInterval)
 	defer tick.Stop()
@@ -94,7 +94,7 @@ func pollAPIServer(ctx context.Context, cfg *rest.Config, state *event.Value[htt
 	}
 }
 
-// askAPIServer returns why the apiserver is not ready; empty: it is.
+// askAPIServer returns why the kube-apiserver is not ready; empty: it is.
 func askAPIServer(ctx context.Context, client *http.Client, url string) string {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

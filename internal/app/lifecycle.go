@@ -12,15 +12,15 @@ import (
 )
 
 // Run runs the sidecar until ctx ends, and stops it in order: the gate closes
-// first, then leadership is given up, then the shutdown delay passes, during
-// which the API still answers, and last the presence goes (DESIGN 8). It
-// returns nil when ctx ended, and otherwise why the sidecar cannot go on.
+// first, then the node stops leading, then the shutdown delay passes, during which
+// the API still answers, and last the presence is deleted. It returns nil when ctx
+// ended, and otherwise why the sidecar cannot go on.
 func (a *App) Run(ctx context.Context) error {
 	if !a.used.CompareAndSwap(false, true) {
 		return errors.New("this sidecar has already run, or was closed: make a new one")
 	}
-	// Three groups, each of which outlives the one after it: what answers, what
-	// is in etcd, what leads.
+	// Three groups. Each runs longer than the one after it: the API and what it
+	// shows, what this node has in etcd, and the election.
 	serving, stopServing := group(ctx)
 	defer stopServing()
 	present, stopPresent := group(ctx)
@@ -39,10 +39,11 @@ func (a *App) Run(ctx context.Context) error {
 	if a.cfg.APIServerReadyz {
 		serving.start("apiserver", func(ctx context.Context) error { return pollAPIServer(ctx, a.rest, a.apiserver) })
 	}
-	present.start("says", a.keepSays)
+	present.start("shown", a.keepShown)
 	present.start("presence", a.presence.Run)
 	present.start("registrar", a.registrar.Run)
-	// A twin that is about to be refused must not campaign (DESIGN 4.9).
+	// A sidecar that has its node ID from another one must not campaign: it waits
+	// until its presence is in etcd (docs/protocol.md#duplicate-ids).
 	leading.start("election", after(a.presence.Lease(), a.election.Run))
 	a.log.Info("started", "url", a.URL(), "version", a.local.Get().Version.String(), "digest", a.local.Get().Digest)
 
@@ -57,7 +58,7 @@ func (a *App) Run(ctx context.Context) error {
 
 	stopLeading()
 	leading.wait()
-	a.log.Info("leadership given up")
+	a.log.Info("not leading any more")
 	if ctx.Err() != nil {
 		<-time.After(time.Until(stopped.Add(a.cfg.ShutdownDelay)))
 	}
@@ -73,8 +74,8 @@ func (a *App) Run(ctx context.Context) error {
 // showLimit bounds how long closeGate waits for the API to show the verdict.
 const showLimit = time.Second
 
-// closeGate closes the gate and returns when /readyz shows it: nothing else is
-// stopped before.
+// closeGate closes the gate and returns when /readyz shows it. Nothing else stops
+// before.
 func (a *App) closeGate(ctx context.Context, err error) {
 	if duplicate, found := errors.AsType[*fleet.DuplicateError](err); found {
 		a.gate.Duplicate(duplicate.Error())
@@ -96,8 +97,8 @@ type workers struct {
 	fail   context.CancelCauseFunc
 }
 
-// group returns a group whose context does not end with ctx: Run ends it in its
-// own order.
+// group returns a group whose context does not end with ctx: Run ends the groups in
+// order.
 func group(ctx context.Context) (*workers, context.CancelFunc) {
 	ctx = context.WithoutCancel(ctx)
 	w := &workers{}
@@ -118,7 +119,7 @@ func (w *workers) start(name string, run func(context.Context) error) {
 		switch {
 		case err == nil:
 			err = fmt.Errorf("%s: ended unexpectedly", name)
-		case !duplicate: // whose message stands for itself
+		case !duplicate: // whose message is complete
 			err = fmt.Errorf("%s: %w", name, err)
 		}
 		w.fail(err)
@@ -139,14 +140,14 @@ func after[T comparable](ready *event.Value[T], run func(context.Context) error)
 	return func(ctx context.Context) error {
 		var none T
 		for {
-			now, changed := ready.Load()
+			now, readyChanged := ready.Load()
 			if now != none {
 				return run(ctx)
 			}
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
-			case <-changed:
+			case <-readyChanged:
 			}
 		}
 	}

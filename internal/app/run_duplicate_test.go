@@ -46,17 +46,17 @@ func TestRun_duplicateOnAnotherMachine(t *testing.T) {
 	}
 	a.id.machineID = "another"
 	a.presence = fleet.NewPresence(fleet.PresenceConfig{
-		Client: a.etcd, Node: "me", Instance: "i", MachineID: "another", TTL: 3 * time.Second, Shown: a.says, Log: a.log,
+		Client: a.etcd, Node: "me", Instance: "i", MachineID: "another", TTL: 3 * time.Second, Shown: a.shown, Log: a.log,
 	})
 	var duplicate *fleet.DuplicateError
 	if err := a.Run(t.Context()); !errors.As(err, &duplicate) || !duplicate.Newcomer {
 		t.Errorf("the newcomer ended with %v", err)
 	}
-	after, err := raw.Get(t.Context(), keys.Node("me"))
+	last, err := raw.Get(t.Context(), keys.Node("me"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if before.Kvs[0].ModRevision != after.Kvs[0].ModRevision {
+	if before.Kvs[0].ModRevision != last.Kvs[0].ModRevision {
 		t.Error("the newcomer wrote the record")
 	}
 }

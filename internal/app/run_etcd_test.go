@@ -62,7 +62,7 @@ func TestRun_etcdAwayLater(t *testing.T) {
 		t.Errorf("/readyz: %d %q", code, body)
 	}
 	if _, text := s.get("/metrics"); !strings.Contains(text, "lockstep_etcd_connected 0\n") || strings.Contains(text, "lockstep_etcd_last_contact_timestamp_seconds 0\n") {
-		t.Errorf("/metrics does not tell that etcd is away, and since when:\n%s", text)
+		t.Errorf("/metrics does not show that etcd is unreachable, and since when:\n%s", text)
 	}
 	proxy.Restore()
 	s.awaitStatus("connected", func(r statusReport) bool { return r.Etcd.Connected && r.Ready.StaleSince == nil })

@@ -52,12 +52,12 @@ func awaitPresence(t *testing.T, app *App, ok func(protocol.Presence) bool) {
 	t.Helper()
 	deadline := time.After(20 * time.Second)
 	for {
-		now, changed := app.follower.Fleet().Load()
+		now, fleetChanged := app.follower.Fleet().Load()
 		if r, _ := now.Record(app.id.node); r.Alive && ok(r.Presence) {
 			return
 		}
 		select {
-		case <-changed:
+		case <-fleetChanged:
 		case <-deadline:
 			t.Fatalf("the presence did not become as wanted: %+v", now.Records)
 		}

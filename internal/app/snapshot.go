@@ -15,19 +15,20 @@ import (
 	"github.com/lockstep-dev/lockstep/status"
 )
 
-// keepSays keeps what the presence says in step with gate and election.
-func (a *App) keepSays(ctx context.Context) error {
+// keepShown publishes in the presence what gate and election are, until ctx
+// ends.
+func (a *App) keepShown(ctx context.Context) error {
 	for {
 		verdict, verdictChanged := a.gate.Verdict().Load()
 		state, stateChanged := a.election.State().Load()
-		says := fleet.Shown{Verdict: protocol.Verdict{Ready: verdict.Ready, Reason: verdict.Reason}, Since: verdict.Since, Election: state.Election}
+		now := fleet.Shown{Verdict: protocol.Verdict{Ready: verdict.Ready, Reason: verdict.Reason}, Since: verdict.Since, Election: state.Election}
 		if verdict.Reason == protocol.ShuttingDown {
-			// It leads no more while the shutdown delay passes: older nodes need
-			// not make way for it (DESIGN 4.4).
-			says.Election = protocol.Withdrawn
+			// It does not lead any more while the shutdown delay passes: an older
+			// node may (docs/protocol.md#eligibility).
+			now.Election = protocol.Withdrawn
 		}
-		if says != a.says.Get() {
-			a.says.Set(says)
+		if now != a.shown.Get() {
+			a.shown.Set(now)
 		}
 		select {
 		case <-ctx.Done():
@@ -38,7 +39,7 @@ func (a *App) keepSays(ctx context.Context) error {
 	}
 }
 
-// keepSnapshot keeps the snapshot that the API renders, until ctx ends.
+// keepSnapshot publishes a snapshot after each change, until ctx ends.
 func (a *App) keepSnapshot(ctx context.Context) error {
 	for {
 		changes := []<-chan struct{}{
@@ -55,7 +56,7 @@ func (a *App) keepSnapshot(ctx context.Context) error {
 			changed(a.local.Load()),
 			changed(a.bundleProblem.Load()),
 		}
-		if now := a.look(); !reflect.DeepEqual(now, a.snapshot.Get()) {
+		if now := a.snapshotNow(); !reflect.DeepEqual(now, a.snapshot.Get()) {
 			a.snapshot.Set(now)
 		}
 		if !event.Wait(ctx, changes...) {
@@ -66,8 +67,8 @@ func (a *App) keepSnapshot(ctx context.Context) error {
 
 func changed[T any](_ T, c <-chan struct{}) <-chan struct{} { return c }
 
-// look puts together what everybody knows now.
-func (a *App) look() httpapi.Snapshot {
+// snapshotNow collects what each part knows now.
+func (a *App) snapshotNow() httpapi.Snapshot {
 	observed, contact := a.store.Observed().Get(), a.etcd.Contact().Get()
 	fleet := a.follower.Fleet().Get()
 	local := a.local.Get()
@@ -102,7 +103,7 @@ func (a *App) bundleSource() string {
 	return a.cfg.Bundle
 }
 
-// gateOf adds to a ready verdict since when it rests on what was last known.
+// gateOf adds to the verdict since when etcd is unreachable, if the gate is open.
 func gateOf(v status.Verdict, observed status.Observed, contact etcd.Contact) httpapi.Gate {
 	out := httpapi.Gate{Verdict: v.Verdict, Since: v.Since}
 	if v.Ready && !contact.Connected {
@@ -127,7 +128,7 @@ func (a *App) electionNow() httpapi.Election {
 }
 
 // reconcileNow is the reconciler's report, without the fights of a node that
-// does not lead: the leader's own report has those that go on.
+// does not lead: the leader's report has those that go on.
 func (a *App) reconcileNow() report.Report {
 	r, state := a.reconcile.Report().Get(), a.election.State().Get()
 	if state.Election != protocol.Leading {

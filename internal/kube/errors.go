@@ -19,7 +19,7 @@ type TransportError struct {
 }
 
 // Error says what happened to the connection.
-func (e *TransportError) Error() string { return "apiserver out of reach: " + e.Err.Error() }
+func (e *TransportError) Error() string { return "kube-apiserver is unreachable: " + e.Err.Error() }
 
 // Unwrap returns the cause.
 func (e *TransportError) Unwrap() error { return e.Err }

@@ -8,9 +8,7 @@ import (
 
 // shadowPending are directories with locals that shadow.
 var shadowPending = pending{
-	"cmd/sidecar",
 	"httpapi",
-	"internal/app",
 	"internal/model",
 	"reconcile",
 	"test/bench",
