@@ -29,6 +29,21 @@
 //	#drain            DrainStateOf   drain.go         had the previous leaders ended their requests
 //	                  Drain          drain.go         what a leader writes when it resigns
 //
+// What reads the facts, and carries the decisions out:
+//
+//	#keys             keyspace/keyspace.go, internal/lockstepv1/lockstep.proto
+//	#registration     fleet/register.go writes the record, status/gate.go reads the status after it
+//	#snapshots        election/snapshot.go, election/inputs.go
+//	#leader-rules     election/leader.go
+//	#sessions         etcd/session.go
+//	#yielding         election/yield.go
+//	#gate             status/gate.go
+//	#dead-nodes       fleet/expiry.go confirms the presence, election/absence.go counts
+//	#duplicate-ids    fleet/presence.go
+//	#apply            reconcile/pass.go
+//	#drain            election/drain.go
+//	#invariants       internal/model/invariants.go
+//
 // # The leader's rules
 //
 // L is the leader's release, A its minApiserverRelease. The first rule that

@@ -86,7 +86,8 @@ func withStatus(in Input) Step {
 		if newer := newerRecords(in.Fleet, own); len(newer) > 0 {
 			return Step{
 				Kind: StepHold, Rule: HoldForNewer, Blockers: newer,
-				Message: fmt.Sprintf("the objects are at release %s and a newer node is still registered: not rolling back, drift repair is paused", now.ContentRelease),
+				Message: fmt.Sprintf(
+					"the objects are at release %s and a newer node is still registered: not rolling back, drift repair is paused", now.ContentRelease),
 			}
 		}
 	}
@@ -173,7 +174,8 @@ func deadlockNote(now Status, local Local) string {
 	if !now.Version.Release.Less(m) {
 		return ""
 	}
-	return fmt.Sprintf("; this node is not ready before the new objects either, because minReconcilerRelease %s and minApiserverRelease %s are both above %s: this release cannot be rolled out node by node",
+	return fmt.Sprintf("; this node is not ready before the new objects either, because "+
+		"minReconcilerRelease %s and minApiserverRelease %s are both above %s: this release cannot be rolled out node by node",
 		m, local.Constraints.MinApiserver, now.Version.Release)
 }
 
@@ -222,7 +224,8 @@ func (in Input) reconcile(rule Rule, c Content, message string) Step {
 // content may land after the last list (docs/protocol.md#stale-writes).
 func (in Input) change(rule Rule, c Content, message string) Step {
 	if in.Progress.Predecessors == Undrained {
-		message += fmt.Sprintf("; the previous leader may still have requests in flight, so DONE comes %.0f s after the election at the earliest", DrainTime.Seconds())
+		message += fmt.Sprintf("; the previous leader may still have requests in flight, so this takes at least %.0f s from the election on",
+			DrainTime.Seconds())
 	}
 	step := in.reconcile(rule, c, message)
 	step.Work.Wait = true

@@ -67,17 +67,23 @@ func judgeStatus(f Facts) Verdict {
 		return judgeAdmission(f)
 	case StatusAbsent:
 		if f.Served {
-			return Verdict{Ready: true, Reason: Ready, Message: "the status is missing; ready by the last known status until the leader rebuilds it"}
+			return staysReady("missing")
 		}
-		return Verdict{Reason: StatusMissing, Message: "there is no reconciler status: no leader has finished the first reconciliation, or the status was lost and is being rebuilt"}
+		return Verdict{Reason: StatusMissing, Message: "there is no reconciler status: " +
+			"no leader has finished the first reconciliation, or the status was lost and is being rebuilt"}
 	case StatusUndecodable:
 		if f.Served {
-			return Verdict{Ready: true, Reason: Ready, Message: "the status is corrupt; ready by the last known status until the leader rebuilds it"}
+			return staysReady("corrupt")
 		}
 		return Verdict{Reason: StatusCorrupt, Message: "the reconciler status cannot be decoded (" + f.Status.Problem + "); the leader rebuilds it"}
 	case StatusUnknown:
 	}
 	return Verdict{Reason: NotRegistered, Message: "this node is registered; the status has not been read since"}
+}
+
+// staysReady is the verdict of a gate that fails static.
+func staysReady(fault string) Verdict {
+	return Verdict{Ready: true, Reason: Ready, Message: "the status is " + fault + "; ready by the last known status until the leader rebuilds it"}
 }
 
 func judgeAdmission(f Facts) Verdict {
@@ -86,11 +92,14 @@ func judgeAdmission(f Facts) Verdict {
 	ok, reason := Admits(s, node)
 	switch {
 	case ok:
-		return Verdict{Ready: true, Reason: Ready, Message: fmt.Sprintf("release %s fits the objects (%s, reconciler %s, minimum %s)", own, s.State, s.Version, s.MinCompatible)}
+		return Verdict{Ready: true, Reason: Ready, Message: fmt.Sprintf(
+			"release %s fits the objects (%s, reconciler %s, minimum %s)", own, s.State, s.Version, s.MinCompatible)}
 	case reason == ReleaseTooOld:
-		return Verdict{Reason: reason, Message: fmt.Sprintf("release %s is below %s, the minimum that the objects need; upgrade this node", own, s.MinCompatible)}
+		return Verdict{Reason: reason, Message: fmt.Sprintf(
+			"release %s is below %s, the minimum that the objects need; upgrade this node", own, s.MinCompatible)}
 	}
-	return Verdict{Reason: reason, Message: fmt.Sprintf("the objects are at release %s, and this node needs %s or newer; waiting for the leader", s.Version.Release, node.MinReconciler)}
+	return Verdict{Reason: reason, Message: fmt.Sprintf(
+		"the objects are at release %s, and this node needs %s or newer; waiting for the leader", s.Version.Release, node.MinReconciler)}
 }
 
 // ViolatesSteady reports whether a change of the status closed the gate of a node

@@ -83,7 +83,8 @@ func endObstacles(in Input, f Forecast, end *simulation, others bool) []Obstacle
 }
 
 func statusCorrupt(v protocol.StatusView) Obstacle {
-	return Obstacle{Kind: ObstacleStatusCorrupt, Message: "the reconciler status cannot be decoded (" + v.Problem + "); the leader rebuilds it: check it with sidecar status, then plan again"}
+	return Obstacle{Kind: ObstacleStatusCorrupt, Message: "the reconciler status cannot be decoded (" + v.Problem + "); " +
+		"the leader rebuilds it: check it with sidecar status, then plan again"}
 }
 
 // recordObstacle says what has to be repaired on a node before the rollout.
@@ -101,9 +102,11 @@ func recordObstacle(in Input, f Forecast, r protocol.Record) (Obstacle, bool) {
 	case !r.Alive:
 		return Obstacle{}, false
 	case r.Presence.Election == protocol.Withdrawn:
-		return Obstacle{Kind: ObstacleNodeWithdrawn, Node: r.ID, Message: "its sidecar has withdrawn from the election: its kube-apiserver is unreachable or rejects the kubeconfig's user; repair that first"}, true
+		return Obstacle{Kind: ObstacleNodeWithdrawn, Node: r.ID, Message: "its sidecar has withdrawn from the election: " +
+			"its kube-apiserver is unreachable or rejects the kubeconfig's user; repair that first"}, true
 	case fresh && !r.Presence.Ready:
-		return Obstacle{Kind: ObstacleNodeNotReady, Node: r.ID, Message: fmt.Sprintf("it is not ready now (%s); repair that first", orNoReason(r.Presence.Reason))}, true
+		return Obstacle{Kind: ObstacleNodeNotReady, Node: r.ID, Message: fmt.Sprintf(
+			"it is not ready now (%s); repair that first", orNoReason(r.Presence.Reason))}, true
 	}
 	return Obstacle{}, false
 }
@@ -135,7 +138,8 @@ func underWay(in Input, f Forecast) (Obstacle, bool) {
 	if s := in.Status.Status; in.Status.Kind == protocol.StatusPresent {
 		why = fmt.Sprintf("the status is %s at %s, and the nodes run %s", s.State, s.Version.Release, releases(in.Fleet))
 	}
-	return Obstacle{Kind: ObstacleUpgradeUnderWay, Message: "the previous upgrade is not complete (upgradeReady is false): " + why + "; complete it, or roll it back, first"}, true
+	return Obstacle{Kind: ObstacleUpgradeUnderWay, Message: "the previous upgrade is not complete (upgradeReady is false): " +
+		why + "; complete it, or roll it back, first"}, true
 }
 
 // releases lists the releases of a fleet, lowest first.
@@ -185,7 +189,8 @@ func notReady(in Input, f Forecast, i int) Obstacle {
 				"it is not ready%s, because the leader waits for %s before it applies the objects: %s", when, names(blockers), why)}
 		}
 	}
-	return Obstacle{Kind: ObstacleNotReady, Node: m.Node, Message: fmt.Sprintf("after its upgrade it is not ready%s (%s): %s", when, verdict.Reason, verdict.Message)}
+	return Obstacle{Kind: ObstacleNotReady, Node: m.Node, Message: fmt.Sprintf(
+		"after its upgrade it is not ready%s (%s): %s", when, verdict.Reason, verdict.Message)}
 }
 
 // deadlockOf asks Deadlock about the lowest release of the fleet.
