@@ -18,7 +18,6 @@ var citesPending = pending{
 	"internal/kube",
 	"internal/lockstepv1",
 	"internal/model",
-	"openapi.yaml",
 	"reconcile",
 	"test/e2e",
 	"test/soak",

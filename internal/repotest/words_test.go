@@ -30,7 +30,6 @@ var wordsPending = pending{
 	"test/bench",
 	"test/cluster",
 	"test/e2e",
-	"test/kube",
 	"test/local",
 	"test/soak",
 	"test/upstream",
