@@ -22,10 +22,10 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 )
 
-// Config says how to reach etcd.
+// Config has what a Client needs. Endpoints are required.
 type Config struct {
 	Endpoints []string // URLs; at least one
-	CAFile    string   // PEM; empty: the system's roots
+	CAFile    string   // PEM; empty: the system's CAs
 	CertFile  string   // PEM; empty: no client certificate
 	KeyFile   string   // PEM, with CertFile
 	Prefix    string   // of all keys; Check reads it
@@ -37,15 +37,16 @@ type Config struct {
 const (
 	defaultRequestTimeout = 5 * time.Second
 	dialTimeout           = 5 * time.Second
-	// A connection on which nothing comes back is given up after the sum of
-	// these two, so that the client turns to another member.
+	// A connection without an answer is closed after the sum of these two. The
+	// client then connects to another member.
 	keepAliveTime    = 10 * time.Second
 	keepAliveTimeout = 3 * time.Second
 	// maxRetryDelay caps the pause between two attempts to connect.
 	maxRetryDelay = 2 * time.Second
 )
 
-// Client reaches etcd, and knows when it last did and at which revision.
+// Client makes requests to etcd. It knows when etcd last answered, and at which
+// revision. Its methods may be called from many goroutines.
 type Client struct {
 	client  *clientv3.Client
 	prefix  string
@@ -55,19 +56,19 @@ type Client struct {
 	rewound *event.Value[int]
 }
 
-// Contact is what is known of the connection to etcd.
+// Contact is what the client knows of its connection to etcd.
 type Contact struct {
-	Connected bool      // the last request was answered, be it by a refusal
-	Last      time.Time // when a request was last answered; zero: never
-	Revision  int64     // the highest store revision seen since the last rewind
-	Problem   string    // why the last request did not succeed; empty: it did
+	Connected bool      // etcd answered the last request, even with a refusal
+	Last      time.Time // when etcd last answered; zero: never
+	Revision  int64     // the highest store revision seen since the store last went back
+	Problem   string    // why the last request failed; empty: it succeeded
 }
 
 // Reached reports whether etcd has ever answered.
 func (c Contact) Reached() bool { return !c.Last.IsZero() }
 
-// NewClient returns a client. It reads the certificate files but does not
-// connect: an etcd that is away is no error.
+// NewClient returns a client. It reads the certificate files but does not connect,
+// so an unreachable etcd is no error.
 func NewClient(cfg Config) (*Client, error) {
 	tlsConfig, err := clientTLS(cfg)
 	if err != nil {
@@ -113,11 +114,11 @@ func (c *Client) Prefix() string { return c.prefix }
 // Close ends all connections.
 func (c *Client) Close() error { return c.client.Close() }
 
-// Contact follows what is known of the connection.
+// Contact follows what the client knows of its connection.
 func (c *Client) Contact() *event.Value[Contact] { return c.contact }
 
-// Rewound counts how often the store's revision went back: etcd was restored
-// from a backup, and all that was written since is gone (DESIGN 4.2).
+// Rewound counts how often the store's revision went back. That happens when etcd
+// is restored from a backup: later writes are lost (docs/protocol.md#registration).
 func (c *Client) Rewound() *event.Value[int] { return c.rewound }
 
 // Get reads keys, linearizably.
@@ -135,8 +136,8 @@ func (c *Client) Get(ctx context.Context, key string, opts ...clientv3.OpOption)
 	return resp, nil
 }
 
-// Txn runs a transaction: then where all of conds hold, otherwise where they
-// do not. An error leaves open whether it was committed.
+// Txn runs a transaction: then if all conds hold, otherwise if not. After an error
+// it may have been committed or not.
 func (c *Client) Txn(ctx context.Context, conds []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
 	return do(ctx, c, func(ctx context.Context) (*clientv3.TxnResponse, *etcdserverpb.ResponseHeader, error) {
 		resp, err := c.client.Txn(ctx).If(conds...).Then(then...).Else(otherwise...).Commit()
@@ -147,8 +148,8 @@ func (c *Client) Txn(ctx context.Context, conds []clientv3.Cmp, then, otherwise 
 	})
 }
 
-// do makes one request within the time limit and notes what it tells of the
-// connection and of the store's revision.
+// do makes one request within the time limit. It records what the answer shows of
+// the connection and of the store's revision.
 func do[T any](ctx context.Context, c *Client, request func(context.Context) (T, *etcdserverpb.ResponseHeader, error)) (T, error) {
 	limited, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), c.timeout)
 	defer cancel()
@@ -164,8 +165,8 @@ func do[T any](ctx context.Context, c *Client, request func(context.Context) (T,
 	return resp, nil
 }
 
-// answered notes a linearizable answer. before is the highest revision that
-// was known before the request was sent: a linearizable answer below it means
+// answered records a linearizable answer. before is the highest revision that was
+// known before the request was sent. A linearizable answer with a lower one means
 // that the store went back.
 func (c *Client) answered(revision, before int64) {
 	if revision < before {
@@ -179,21 +180,21 @@ func (c *Client) answered(revision, before int64) {
 	c.seen(revision)
 }
 
-// seen notes any answer, also one that is not linearizable.
+// seen records an answer, linearizable or not.
 func (c *Client) seen(revision int64) {
 	c.contact.Update(func(contact Contact) Contact {
 		return Contact{Connected: true, Last: time.Now(), Revision: max(contact.Revision, revision)}
 	})
 }
 
-// failed notes a request that did not succeed. That the caller gave up tells
-// nothing of etcd, and a refusal is an answer. It reports whether it was one.
+// failed records a request that failed, and reports whether etcd answered it: a
+// refusal is an answer. A request that the caller cancelled shows nothing of etcd.
 func (c *Client) failed(ctx context.Context, err error) (answered bool) {
 	if ctx.Err() != nil {
 		return false
 	}
 	code := status.Code(err)
-	if refusal, found := errors.AsType[rpctypes.EtcdError](err); found {
+	if refusal, is := errors.AsType[rpctypes.EtcdError](err); is {
 		code = refusal.Code()
 	}
 	answered = code != codes.Unavailable && code != codes.DeadlineExceeded && !errors.Is(err, context.DeadlineExceeded)
@@ -207,8 +208,8 @@ func (c *Client) failed(ctx context.Context, err error) (answered bool) {
 	return answered
 }
 
-// Check makes one linearizable read, so that a store that went back is
-// noticed.
+// Check makes one linearizable read. The client notices by it that the store went
+// back, or that etcd does not answer.
 func (c *Client) Check(ctx context.Context) error {
 	_, err := c.Get(ctx, c.prefix, clientv3.WithKeysOnly())
 	return err
@@ -226,7 +227,7 @@ func clientTLS(cfg Config) (*tls.Config, error) {
 		}
 		out.RootCAs = x509.NewCertPool()
 		if !out.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("etcd CA %q: holds no PEM certificate", cfg.CAFile)
+			return nil, fmt.Errorf("etcd CA %q: no PEM certificate in the file", cfg.CAFile)
 		}
 	}
 	if cfg.CertFile == "" {
@@ -239,18 +240,8 @@ func clientTLS(cfg Config) (*tls.Config, error) {
 	if _, err := load(); err != nil {
 		return nil, fmt.Errorf("etcd client certificate: %w", err)
 	}
-	// Loaded anew for each connection, so that a renewed certificate is used
+	// Read again for each connection, so that a renewed certificate is used
 	// without a restart.
 	out.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
 	return out, nil
-}
-
-// pause waits for d or until ctx ends, and reports whether ctx still stands.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
 }

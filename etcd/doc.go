@@ -1,11 +1,18 @@
-// Package etcd is the machinery between the sidecar and etcd: a client that
-// knows how fresh its view is, sessions whose lease is reckoned by the own
-// monotonic clock, and watches that leave no gap. It owns the layout of the
-// keys (DESIGN section 3) and decides nothing of the protocol.
+// Package etcd is the machinery between the sidecar and etcd. It decides nothing of
+// the protocol, and knows no keys except their prefix. Each topic has a file:
 //
-// It exists because the client library's Session, Election and Watch are not
-// enough as they come (DESIGN 4.6, FACTS 1): grants without a time limit, an
-// expiry noticed late, watches that hang on a cut-off member.
+//   - client.go: requests with a time limit. The client knows whether etcd answers,
+//     and notices when the store went back to an older revision
+//     (docs/protocol.md#registration)
+//   - session.go: a lease that is kept alive. Its holder learns in time that it may
+//     have ended (docs/protocol.md#sessions)
+//   - watch.go: all keys under a prefix, listed and watched without a gap
+//   - servers.go: the versions of the etcd servers, and their known faults
 //
-// Goroutines run only inside WithSession and Follow, which wait for them.
+// The client library's Session, Election and Watch are not enough. Their requests
+// have no time limit, they notice a lost lease late, and a watch on a member that
+// lost its peers is silent (docs/upstream.md#etcd-leases).
+//
+// Constructors start nothing. Goroutines run only inside WithSession and Follow,
+// which wait for them.
 package etcd

@@ -10,12 +10,14 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
-// Session is a lease that is kept alive. Its validity is reckoned by the own
-// monotonic clock from before the last successful keep-alive was sent, less a
-// margin (DESIGN 4.6): while Valid says true, etcd has not let the lease go,
-// unless this machine was suspended.
+// Session is a lease that is kept alive (docs/protocol.md#sessions). It is valid for
+// its TTL, less a margin, by this machine's monotonic clock. The time counts from
+// the moment before the last successful keep-alive was sent. So while Valid returns
+// true, etcd has not ended the lease, unless this machine was suspended.
 type Session struct {
 	client *Client
 	lease  clientv3.LeaseID
@@ -27,21 +29,21 @@ type Session struct {
 }
 
 const (
-	// revokeTimeout bounds the clean-up on every exit, and hopelessTimeout where
-	// etcd did not answer the last request.
-	revokeTimeout   = 2 * time.Second
-	hopelessTimeout = 200 * time.Millisecond
-	// retryKeepAlive is the pause after a keep-alive that was not answered.
+	// revokeTimeout bounds the clean-up at every exit. disconnectedRevokeTimeout
+	// does if etcd did not answer the last request.
+	revokeTimeout             = 2 * time.Second
+	disconnectedRevokeTimeout = 200 * time.Millisecond
+	// retryKeepAlive is the pause after a keep-alive without an answer.
 	retryKeepAlive = 200 * time.Millisecond
 	// watchdogLeases is how many TTLs a holder may go without Beat.
 	watchdogLeases = 2
 )
 
-// WithSession grants a lease of ttl, keeps it alive while hold runs, and
-// revokes it, whatever the outcome. The context that hold gets ends when the
-// lease is lost or can no longer be counted on (cause ErrSessionLost), or when
-// hold does not call Beat for two TTLs (cause ErrNoProgress). WithSession
-// returns when hold has returned: hold's error, or that of the grant.
+// WithSession grants a lease of ttl, keeps it alive while hold runs, and revokes it
+// afterwards, whatever the outcome. The context of hold ends when the lease has
+// ended, or was not confirmed in time (cause ErrSessionLost). It also ends when hold
+// does not call Beat for two TTLs (cause ErrNoProgress). WithSession returns after
+// hold has returned: hold's error, or that of the grant.
 func (c *Client) WithSession(ctx context.Context, ttl time.Duration, hold func(context.Context, *Session) error) error {
 	s, err := c.grant(ctx, ttl)
 	if err != nil {
@@ -57,8 +59,8 @@ func (c *Client) WithSession(ctx context.Context, ttl time.Duration, hold func(c
 	return hold(held, s)
 }
 
-// grant asks for a lease. The time limit is the client's: the library's own
-// grant blocks for as long as etcd is away.
+// grant requests a lease within the client's time limit. The library's grant has no
+// limit (docs/upstream.md#etcd-lease-grant).
 func (c *Client) grant(ctx context.Context, ttl time.Duration) (*Session, error) {
 	sent := time.Now()
 	resp, err := do(ctx, c, func(ctx context.Context) (*clientv3.LeaseGrantResponse, *etcdserverpb.ResponseHeader, error) {
@@ -83,19 +85,19 @@ func (s *Session) Lease() clientv3.LeaseID { return s.lease }
 // TTL returns the time to live that etcd granted.
 func (s *Session) TTL() time.Duration { return s.ttl }
 
-// ValidUntil returns the instant, on the monotonic clock, until which the
-// lease can be counted on. It moves as keep-alives are answered.
+// ValidUntil returns the time, on the monotonic clock, until which the lease is
+// certain to live. Each answered keep-alive moves it.
 func (s *Session) ValidUntil() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.validUntil
 }
 
-// Valid reports whether the lease can be counted on now.
+// Valid reports whether the lease is certain to live now.
 func (s *Session) Valid() bool { return time.Now().Before(s.ValidUntil()) }
 
-// Beat tells that the holder makes progress. Without it for two TTLs the
-// session ends, so that a holder that hangs does not keep its place for ever.
+// Beat records that the holder makes progress. Without a call for two TTLs the
+// session ends, so that a holder that hangs does not keep the lease for ever.
 func (s *Session) Beat() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +110,7 @@ func (s *Session) sinceBeat() time.Duration {
 	return time.Since(s.beat)
 }
 
-// extend notes a keep-alive that was sent at sent and answered with ttl.
+// extend records a keep-alive that was sent at sent and answered with ttl.
 func (s *Session) extend(sent time.Time, ttl time.Duration) {
 	margin := max(time.Second, ttl/10)
 	s.mu.Lock()
@@ -116,10 +118,10 @@ func (s *Session) extend(sent time.Time, ttl time.Duration) {
 	s.validUntil = sent.Add(ttl - margin)
 }
 
-// keepAlive returns why the session ended; nil only when ctx did.
+// keepAlive returns why the session ended; nil: because ctx ended.
 func (s *Session) keepAlive(ctx context.Context) error {
 	wait := s.ttl / 3
-	for pause(ctx, min(wait, time.Until(s.ValidUntil()))) {
+	for backoff.Sleep(ctx, min(wait, time.Until(s.ValidUntil()))) {
 		if s.sinceBeat() > watchdogLeases*s.ttl {
 			return ErrNoProgress
 		}
@@ -129,7 +131,7 @@ func (s *Session) keepAlive(ctx context.Context) error {
 			wait = s.ttl / 3
 		case ctx.Err() != nil:
 			return nil
-		case leaseGone(err):
+		case leaseEnded(err):
 			return fmt.Errorf("%w: etcd no longer knows the lease", ErrSessionLost)
 		case !s.Valid():
 			return fmt.Errorf("%w: not confirmed in time: %w", ErrSessionLost, err)
@@ -140,8 +142,8 @@ func (s *Session) keepAlive(ctx context.Context) error {
 	return nil
 }
 
-// keepAliveOnce makes one attempt on a stream of its own. The library's
-// KeepAliveOnce tries again without a pause for as long as etcd is away.
+// keepAliveOnce makes one attempt on its own stream. The library's KeepAliveOnce
+// retries without end while etcd is unreachable (docs/upstream.md#etcd-keepalive).
 func (s *Session) keepAliveOnce(ctx context.Context) error {
 	limited, cancel := context.WithDeadline(clientv3.WithRequireLeader(ctx), s.ValidUntil())
 	defer cancel()
@@ -160,9 +162,9 @@ func (s *Session) keepAliveOnce(ctx context.Context) error {
 	known := s.client.contact.Get()
 	s.client.seen(resp.Header.GetRevision())
 	if !known.Connected || resp.Header.GetRevision() < known.Revision {
-		// After a gap, or from a member that is behind: only a linearizable
-		// read tells whether the store went back. Its failure is noted there.
-		// It must not hold up the next keep-alive.
+		// The connection was interrupted, or the member lags behind. Only a
+		// linearizable read shows whether the store went back. Check records its
+		// failure. It must not delay the next keep-alive.
 		limited, cancel := context.WithTimeout(ctx, s.ttl/6)
 		defer cancel()
 		_ = s.client.Check(limited)
@@ -182,25 +184,25 @@ func (s *Session) exchange(ctx context.Context) (*etcdserverpb.LeaseKeepAliveRes
 	if err != nil {
 		return nil, err
 	}
-	// The stream is of no use any more; its context ends in any case.
+	// The stream is no longer needed; its context ends in any case.
 	_ = stream.CloseSend()
 	return resp, nil
 }
 
-// revoke gives the lease back, and with it all keys on it. It has to run also
-// where ctx has ended, hence a context of its own, bounded in time.
+// revoke ends the lease, and so deletes all keys on it. It must also run when ctx
+// has ended, so it has its own context with a time limit.
 func (s *Session) revoke(ctx context.Context) {
 	limit := revokeTimeout
 	if !s.client.contact.Get().Connected {
-		limit = hopelessTimeout
+		limit = disconnectedRevokeTimeout
 	}
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
-	if _, err := s.client.client.Revoke(clean, s.lease); err != nil && !leaseGone(err) {
-		s.client.log.Warn("lease not revoked; it ends by itself", "lease", int64(s.lease), "ttl", s.ttl, "err", err)
+	if _, err := s.client.client.Revoke(clean, s.lease); err != nil && !leaseEnded(err) {
+		s.client.log.Warn("lease not revoked, it ends by itself", "lease", int64(s.lease), "ttl", s.ttl, "err", err)
 	}
 }
 
-// leaseGone reports whether err says that etcd does not know the lease. The
-// library's errors come from the wire and are made comparable by Error.
-func leaseGone(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseNotFound) }
+// leaseEnded reports whether err means that etcd does not know the lease. Errors
+// from the wire become comparable by rpctypes.Error.
+func leaseEnded(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseNotFound) }

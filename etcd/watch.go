@@ -11,9 +11,11 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
-// KV is a key as it stands in the store.
+// KV is a key in the store, with its value.
 type KV struct {
 	Key            string
 	Value          []byte
@@ -22,21 +24,20 @@ type KV struct {
 	Version        int64 // how often it was written since it was created
 }
 
-// Listing is all keys under a prefix as they stood at one revision, sorted by
-// key.
+// Listing is all keys under a prefix at one revision, sorted by key.
 type Listing struct {
 	At
 	KVs []KV
 }
 
-// At is a place in the store's history. Revisions compare only as long as the
-// store has not gone back, as after a restore from a backup.
+// At is a point in the store's history. Two revisions compare only if the store did
+// not go back between them, as it does after a restore from a backup.
 type At struct {
 	Rewinds  int // how often it had gone back
 	Revision int64
 }
 
-// Before reports whether a is an earlier place than b.
+// Before reports whether a is earlier than b.
 func (a At) Before(b At) bool {
 	return a.Rewinds < b.Rewinds || a.Rewinds == b.Rewinds && a.Revision < b.Revision
 }
@@ -46,16 +47,16 @@ const (
 	maxRelistPause = 3 * time.Second
 )
 
-// Follow reports all keys under prefix, once and then at each change, until
-// ctx ends. It lists and watches; where the watch ends (compaction, a member
-// without a leader, a store that went back), it lists anew, so that no change
-// is missed for good. report runs on Follow's goroutine. The revision of a
-// listing that came from the watch is that of the last change in it.
+// Follow reports all keys under prefix, once and then at each change, until ctx
+// ends. It lists, then watches. When the watch ends (a compaction, a member without
+// a leader, a store that went back), it lists again, so it misses no change for
+// good. report runs on Follow's goroutine. The revision of a listing from the watch
+// is that of the last change in it (docs/upstream.md#etcd-watch-header).
 //
-// A watch only wakes: what is decided must be decided from a linearizable read
-// (DESIGN 4.3).
+// Follow may lag behind etcd. Decide from a linearizable read
+// (docs/protocol.md#snapshots).
 func (c *Client) Follow(ctx context.Context, prefix string, report func(Listing)) error {
-	wait := minRelistPause
+	pauses := backoff.Backoff{First: minRelistPause, Max: maxRelistPause}
 	for {
 		began := time.Now()
 		err := c.listAndWatch(ctx, prefix, report)
@@ -63,13 +64,12 @@ func (c *Client) Follow(ctx context.Context, prefix string, report func(Listing)
 			return ctx.Err()
 		}
 		if time.Since(began) > maxRelistPause {
-			wait = minRelistPause // the watch worked for a while
+			pauses.Reset() // the watch worked for a while
 		}
-		c.log.Debug("watch ended, listing anew", "prefix", prefix, "err", err)
-		if !pause(ctx, wait) {
+		c.log.Debug("watch ended, listing again", "prefix", prefix, "err", err)
+		if !pauses.Sleep(ctx) {
 			return ctx.Err()
 		}
-		wait = min(2*wait, maxRelistPause)
 	}
 }
 
@@ -80,11 +80,11 @@ func (c *Client) listAndWatch(ctx context.Context, prefix string, report func(Li
 	if err != nil {
 		return err
 	}
-	held := make(map[string]KV, len(resp.Kvs))
+	current := make(map[string]KV, len(resp.Kvs))
 	for _, kv := range resp.Kvs {
-		held[string(kv.Key)] = NewKV(kv)
+		current[string(kv.Key)] = NewKV(kv)
 	}
-	report(listing(At{rewinds, resp.Header.Revision}, held))
+	report(listing(At{rewinds, resp.Header.Revision}, current))
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -101,38 +101,38 @@ func (c *Client) listAndWatch(ctx context.Context, prefix string, report func(Li
 				return fmt.Errorf("watch %q: %w", prefix, err)
 			}
 			if len(change.Events) > 0 {
-				report(listing(At{rewinds, apply(held, change.Events)}, held))
+				report(listing(At{rewinds, apply(current, change.Events)}, current))
 			}
 		}
 	}
 }
 
-// apply changes held by the events and returns the revision of the last one.
-func apply(held map[string]KV, events []*clientv3.Event) int64 {
+// apply applies the events to current, and returns the revision of the last one.
+func apply(current map[string]KV, events []*clientv3.Event) int64 {
 	var revision int64
 	for _, ev := range events {
 		revision = max(revision, ev.Kv.ModRevision)
 		if ev.Type == clientv3.EventTypeDelete {
-			delete(held, string(ev.Kv.Key))
+			delete(current, string(ev.Kv.Key))
 			continue
 		}
-		held[string(ev.Kv.Key)] = NewKV(ev.Kv)
+		current[string(ev.Kv.Key)] = NewKV(ev.Kv)
 	}
 	return revision
 }
 
-func listing(at At, held map[string]KV) Listing {
-	kvs := slices.SortedFunc(maps.Values(held), func(a, b KV) int { return strings.Compare(a.Key, b.Key) })
+func listing(at At, current map[string]KV) Listing {
+	kvs := slices.SortedFunc(maps.Values(current), func(a, b KV) int { return strings.Compare(a.Key, b.Key) })
 	return Listing{At: at, KVs: kvs}
 }
 
-// NewKV takes over a key from the client library's form.
+// NewKV converts a key from the client library's form.
 func NewKV(kv *mvccpb.KeyValue) KV {
 	return KV{Key: string(kv.Key), Value: kv.Value, CreateRevision: kv.CreateRevision, ModRevision: kv.ModRevision, Version: kv.Version}
 }
 
-// NewListing takes over the answer to the i-th operation of a transaction, a
-// read. Its revision is that of the transaction: all of it was true at once.
+// NewListing converts the answer to the i-th operation of a transaction, which is a
+// read. Its revision is that of the transaction.
 func NewListing(resp *clientv3.TxnResponse, i int) Listing {
 	kvs := resp.Responses[i].GetResponseRange().Kvs
 	out := Listing{At: At{Revision: resp.Header.Revision}, KVs: make([]KV, 0, len(kvs))}

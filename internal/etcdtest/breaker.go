@@ -10,9 +10,9 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// breaker knows a server's connections and breaks them all at once. Left to
-// itself a server that is closed waits for the streams of its clients, most of
-// the time, and takes leave of them, which no crash does.
+// breaker breaks all connections of a server at once, as a crash does. Without it, a
+// server that is closed usually waits for its clients' streams, and ends them with a
+// message.
 type breaker struct {
 	credentials.TransportCredentials
 
@@ -23,13 +23,13 @@ type breaker struct {
 
 func newBreaker() *breaker { return &breaker{TransportCredentials: insecure.NewCredentials()} }
 
-// option hands the server's connections to the breaker.
+// option makes the server pass its connections to the breaker.
 func (b *breaker) option() grpc.ServerOption { return grpc.Creds(b) }
 
-// errBroken says that a connection came after the server's end had begun.
+// errBroken is returned for a connection that was opened while the server stops.
 var errBroken = errors.New("the server is stopped")
 
-// ServerHandshake sees each new connection.
+// ServerHandshake remembers each new connection.
 func (b *breaker) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -40,15 +40,15 @@ func (b *breaker) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo
 	return b.TransportCredentials.ServerHandshake(conn)
 }
 
-// Clone returns the breaker itself: there are no others of a server.
+// Clone returns the breaker itself: a server has one.
 func (b *breaker) Clone() credentials.TransportCredentials { return b }
 
-// breakAll breaks what is open, and all that comes.
+// breakAll breaks all open connections, and refuses new ones.
 func (b *breaker) breakAll() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.broken = true
 	for _, conn := range b.conns {
-		_ = conn.Close() // most were closed long ago
+		_ = conn.Close() // most are closed already
 	}
 }

@@ -1,29 +1,28 @@
-// Package etcdtest gives tests and local launchers a real etcd, the server
-// module run in this process on loopback, and a proxy that cuts the connection
-// to it. It is for tests only: nothing that ships imports it.
+// Package etcdtest gives tests and local launchers a real etcd, which runs in this
+// process on loopback, and a proxy that cuts connections to it. It is for tests
+// only: nothing that ships imports it.
 //
 // In a test:
 //
 //	etcd := etcdtest.New(t)      // stops when the test ends
 //	client := etcd.Client(t)     // closed when the test ends
 //
-// A client that can be cut off, without a word or with a reset:
+// A client that can be cut off, silently or with a reset:
 //
 //	proxy := etcdtest.NewProxy(t, etcd.Addr())
 //	client := etcdtest.Dial(t, proxy.Addr())
 //	proxy.Cut(etcdtest.Blackhole)
 //	proxy.Restore()
 //
-// An Outlet cuts a process off from others one by one, where they are known to
-// it by name.
+// An Outlet cuts a process off from single other processes that it knows by name.
 //
-// A program calls Start and Close. Stop and Restart take an etcd away and bring
-// it back on the same address with the same data.
+// A program calls Start and Close. Stop ends an etcd, and Restart starts it again on
+// the same address with the same data.
 //
-// The server's goroutines run from Start or Restart until Stop or Close, which
-// wait for them; those of a Proxy or an Outlet from its start until its Close. An
-// embedded etcd uses the network and the real clock and so cannot run in a
-// synctest bubble.
+// The server's goroutines run from Start or Restart until Stop or Close, which wait
+// for them. Those of a Proxy or an Outlet run from its start until its Close. An
+// embedded etcd uses the network and the real clock, so it cannot run in a synctest
+// bubble.
 package etcdtest
 
 import (
@@ -54,8 +53,8 @@ func (s *Server) Client(t testing.TB) *clientv3.Client {
 	return Dial(t, s.Endpoints()...)
 }
 
-// Dial returns a client that is closed when the test ends. It returns at once:
-// that nobody answers at the endpoints shows at the first request.
+// Dial returns a client that is closed when the test ends. It does not wait for a
+// connection: if no server answers, the first request fails.
 func Dial(t testing.TB, endpoints ...string) *clientv3.Client {
 	t.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
@@ -63,8 +62,7 @@ func Dial(t testing.TB, endpoints ...string) *clientv3.Client {
 		t.Fatalf("dial etcd: %v", err)
 	}
 	t.Cleanup(func() {
-		// Close reports the end of the client's own context, which is what it was
-		// asked for.
+		// Close returns that the client's context has ended, which is intended.
 		_ = c.Close()
 	})
 	return c

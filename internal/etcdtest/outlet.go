@@ -10,15 +10,14 @@ import (
 	"time"
 )
 
-// handshake bounds what a client of an Outlet says before its connection is
-// passed on.
+// handshake bounds the time until a client of an Outlet has named its target.
 const handshake = 5 * time.Second
 
-// Outlet is the way out of one process: a SOCKS5 server that leads to others by
-// name, to each by a Proxy of its own. So the connections from one to another
-// can be cut where all know that other by one address, as etcd's members do.
-// Go's own HTTP client takes it from HTTP_PROXY=socks5://ADDR, and asks it for
-// every host that is not on loopback by its name.
+// Outlet is the proxy for all outgoing connections of one process: a SOCKS5 server
+// that passes them on by name, through one Proxy for each target. So connections
+// from one process to another can be cut even if all processes know the target by
+// the same address, as etcd's members do. Go's HTTP client uses it with
+// HTTP_PROXY=socks5://ADDR, for every host that is not on loopback.
 type Outlet struct {
 	listener net.Listener
 	proxies  map[string]*Proxy // never changed
@@ -42,14 +41,14 @@ func StartOutlet(targets map[string]string) (*Outlet, error) {
 // Addr returns the host:port on which the outlet listens.
 func (o *Outlet) Addr() string { return o.listener.Addr().String() }
 
-// To returns the way to a target, which ends with the outlet; nil: there is none
-// of that name.
+// To returns the proxy to a target. The outlet closes it. It is nil if no target has
+// that name.
 func (o *Outlet) To(name string) *Proxy { return o.proxies[name] }
 
 // Close breaks all connections and returns when the outlet's goroutines have
 // ended. It may be called twice.
 func (o *Outlet) Close() {
-	// Only "closed already" is possible, and no news.
+	// The only possible error is that it is closed already.
 	_ = o.listener.Close()
 	for _, p := range o.proxies {
 		p.Close()
@@ -77,13 +76,13 @@ func (o *Outlet) accept() {
 	}
 }
 
-// greet learns where a client wants to go. It says yes at once, before anybody
-// was dialled: what is cut off shows as it does behind a Proxy.
+// greet reads which target a client wants. It accepts before the target is dialled,
+// so a cut looks to the client as it does with a Proxy alone.
 func (o *Outlet) greet(client *net.TCPConn) (*Proxy, error) {
 	if err := client.SetDeadline(time.Now().Add(handshake)); err != nil {
 		return nil, err
 	}
-	// RFC 1928. A version, and the methods to authenticate by: none will do.
+	// RFC 1928. A version, and methods of authentication: none is needed.
 	if _, err := readSized(client, 1); err != nil {
 		return nil, err
 	}
@@ -101,17 +100,16 @@ func (o *Outlet) greet(client *net.TCPConn) (*Proxy, error) {
 	}
 	p := o.proxies[string(name)]
 	if p == nil {
-		return nil, errors.New("nobody has that name")
+		return nil, errors.New("no target has that name")
 	}
-	// Yes, from an address that nobody asks for.
+	// Success. No client reads the address.
 	if _, err := client.Write([]byte{5, 0, 0, 1, 0, 0, 0, 0, 0, 0}); err != nil {
 		return nil, err
 	}
 	return p, client.SetDeadline(time.Time{})
 }
 
-// readSized reads some bytes that are passed over, one that tells a length, and
-// as many as that.
+// readSized skips some bytes, reads one with a length, and returns as many bytes.
 func readSized(r io.Reader, skip int) ([]byte, error) {
 	head := make([]byte, skip+1)
 	if _, err := io.ReadFull(r, head); err != nil {

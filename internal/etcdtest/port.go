@@ -7,17 +7,16 @@ import (
 	"net"
 )
 
-// FreeAddr looks among these ports. They lie below the ones that the kernel
-// gives to outgoing connections: on one of those, a client that dials a stopped
-// server can end up connected to itself, and a server can find its port taken
-// when it starts again.
+// FreeAddr chooses from these ports. They are below the ones that the kernel uses
+// for outgoing connections. On one of those, a client that dials a stopped server
+// can connect to itself, and a server can find its port in use when it starts again.
 const (
 	firstPort = 20000
 	lastPort  = 32000
 )
 
-// FreeAddr returns a host:port on loopback on which nobody listens. Another
-// process can take it before the caller listens there.
+// FreeAddr returns a host:port on loopback that is not in use. Another process can
+// take it before the caller listens there.
 func FreeAddr() (string, error) {
 	var errs []error
 	for range 20 {

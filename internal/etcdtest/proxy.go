@@ -12,18 +12,18 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 )
 
-// Cut says how a Proxy keeps the two sides apart.
+// Cut is how a Proxy cuts the two sides off from each other.
 type Cut int
 
 const (
-	// Blackhole keeps the connections and lets nothing through, in either
-	// direction. What was sent meanwhile arrives after Restore, late, as it does
-	// when a network heals and TCP sends again.
+	// Blackhole keeps the connections and passes nothing, in either direction.
+	// What was sent meanwhile arrives after Restore, as it does when a network
+	// recovers and TCP sends again.
 	Blackhole Cut = iota + 1
-	// BlackholeRequests does so from the client to the server alone.
+	// BlackholeRequests passes nothing from the client to the server.
 	BlackholeRequests
-	// BlackholeResponses does so from the server to the client alone: requests
-	// take effect and nobody learns of it.
+	// BlackholeResponses passes nothing from the server to the client: requests take
+	// effect, and the client does not learn of it.
 	BlackholeResponses
 	// Reset breaks all connections, and new ones at once.
 	Reset
@@ -32,8 +32,8 @@ const (
 // open is the state in which everything passes.
 const open Cut = 0
 
-// Proxy passes TCP connections on to a target until it is told to cut them. Its
-// methods may be called from many goroutines.
+// Proxy passes TCP connections on to a target until Cut cuts them. Its methods may
+// be called from many goroutines.
 type Proxy struct {
 	target   string
 	listener net.Listener
@@ -72,8 +72,8 @@ func newProxy(target string, l net.Listener) *Proxy {
 // Addr returns the host:port on which the proxy listens.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Cut keeps the two sides apart until Restore. When it returns, at most what
-// the proxy was just writing still passes.
+// Cut cuts the two sides off until Restore. After it returns, at most the bytes that
+// the proxy was just writing still pass.
 func (p *Proxy) Cut(how Cut) {
 	p.cut.Set(how)
 	if how == Reset {
@@ -81,8 +81,9 @@ func (p *Proxy) Cut(how Cut) {
 	}
 }
 
-// Delay holds whatever passes back for d, in each direction, until Restore. What
-// follows on the same connection waits behind it: a slow network, not a long one.
+// Delay delays everything by d, in each direction, until Restore. Later bytes of a
+// connection wait behind earlier ones: so it simulates a slow network, not a long
+// one.
 func (p *Proxy) Delay(d time.Duration) { p.delay.Store(int64(d)) }
 
 // Restore lets everything pass again.
@@ -100,7 +101,7 @@ func (p *Proxy) Close() {
 		close(p.done)
 	}
 	p.mu.Unlock()
-	// Only "closed already" is possible, and no news.
+	// The only possible error is that it is closed already.
 	_ = p.listener.Close()
 	p.resetAll()
 	p.running.Wait()
@@ -120,8 +121,8 @@ func (p *Proxy) accept() {
 	}
 }
 
-// serve dials the target only once requests may pass: a cut network answers no
-// connection request.
+// serve dials the target only when requests may pass: a cut network accepts no
+// connection.
 func (p *Proxy) serve(client *net.TCPConn) {
 	defer p.drop(client)
 	if !p.await(requestsPass) {
@@ -143,7 +144,7 @@ func (p *Proxy) serve(client *net.TCPConn) {
 	pumps.Wait()
 }
 
-// pump copies from src to dst until one of them ends, and passes the end on.
+// pump copies from src to dst until one of them ends, and then ends the other.
 func (p *Proxy) pump(dst, src *net.TCPConn, passes func(Cut) bool) {
 	buf := make([]byte, 32<<10)
 	for {
@@ -168,8 +169,7 @@ func (p *Proxy) pump(dst, src *net.TCPConn, passes func(Cut) bool) {
 	}
 }
 
-// hold waits for the delay, and returns false where the proxy was closed
-// meanwhile.
+// hold waits for the delay. It returns false if the proxy is closed meanwhile.
 func (p *Proxy) hold() bool {
 	d := time.Duration(p.delay.Load())
 	if d == 0 {
@@ -186,8 +186,8 @@ func (p *Proxy) hold() bool {
 func requestsPass(c Cut) bool  { return c == open || c == BlackholeResponses }
 func responsesPass(c Cut) bool { return c == open || c == BlackholeRequests }
 
-// await returns true when passes holds, and false when the connection is not to
-// live on.
+// await returns true when passes is true of the cut, and false when the connection
+// must end.
 func (p *Proxy) await(passes func(Cut) bool) bool {
 	for {
 		cut, changed := p.cut.Load()
@@ -205,8 +205,8 @@ func (p *Proxy) await(passes func(Cut) bool) bool {
 	}
 }
 
-// keep notes an open connection, so that Cut and Close can break it. It returns
-// false, and breaks the connection, where there are to be none.
+// keep remembers an open connection, so that Cut and Close can break it. It breaks
+// the connection and returns false if none is allowed now.
 func (p *Proxy) keep(conn *net.TCPConn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -222,7 +222,7 @@ func (p *Proxy) drop(conn *net.TCPConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.conns, conn)
-	// Not a reset, which would discard what the kernel has still to send. It
+	// Not a reset: that would discard bytes that the kernel has not sent yet. Close
 	// fails on a connection that was reset already.
 	_ = conn.Close()
 }
@@ -235,8 +235,8 @@ func (p *Proxy) resetAll() {
 	}
 }
 
-// reset closes conn with a reset instead of a farewell. Both calls fail only on
-// a connection that has ended already.
+// reset closes conn with a TCP reset. Both calls fail only on a connection that has
+// ended already.
 func reset(conn *net.TCPConn) {
 	_ = conn.SetLinger(0)
 	_ = conn.Close()

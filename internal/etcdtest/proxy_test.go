@@ -197,6 +197,6 @@ func wantMissing(t *testing.T, client *clientv3.Client, key string) {
 		t.Fatal(err)
 	}
 	if resp.Count != 0 {
-		t.Errorf("key %q is there, want that it is not", key)
+		t.Errorf("key %q exists, want that it does not", key)
 	}
 }

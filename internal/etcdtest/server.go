@@ -13,24 +13,24 @@ import (
 	"google.golang.org/grpc"
 )
 
-// startTimeout bounds how long a server may take until it serves. An idle
-// machine needs a quarter of a second.
+// startTimeout bounds the time until a server serves. An idle machine needs a quarter
+// of a second.
 const startTimeout = 30 * time.Second
 
-// Config says which etcd to start. The zero value is an etcd for a test.
+// Config has the settings of a Server. The zero value is for a test.
 type Config struct {
 	Dir     string // data directory; empty: a temporary one that Close removes
 	Addr    string // host:port for clients; empty: a free one on loopback
 	LogFile string // etcd's own warnings and errors, appended; empty: none
 
-	// Fsync makes the server write through to the disk, as it does in
-	// production. Without it, data survives Stop and Restart but not the machine.
+	// Fsync makes the server write through to the disk, as in production. Without
+	// it, data survives Stop and Restart but not a crash of the machine.
 	Fsync bool
 
-	// Heartbeat is the raft heartbeat; the election timeout is ten times that.
+	// Heartbeat is the raft heartbeat; the election timeout is ten times as long.
 	// Zero: 10 ms, so that a start takes a tenth of a second and a lease can live
-	// for one second. The server raises a lease below its 15 heartbeats, rounded
-	// up to full seconds (two with etcd's own 100 ms).
+	// for one second. The server raises a shorter lease to 15 heartbeats, rounded up
+	// to full seconds: two with etcd's default of 100 ms.
 	Heartbeat time.Duration
 }
 
@@ -40,12 +40,12 @@ type Server struct {
 	cfg     Config
 	ownsDir bool
 
-	mu      sync.Mutex  // mu guards what follows; held while the server starts and stops
+	mu      sync.Mutex  // mu guards the fields below; held while the server starts and stops
 	etcd    *embed.Etcd // nil while the server does not run
 	breaker *breaker    // of its connections
 }
 
-// Start starts an etcd and returns once it serves.
+// Start starts an etcd and returns when it serves.
 func Start(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg}
 	if cfg.Heartbeat == 0 {
@@ -64,9 +64,8 @@ func Start(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// startFirst finds an address where none is given. Between the moment when an
-// address was found free and the server's listening another process can take
-// it: then the next one is tried.
+// startFirst chooses an address if none is given. Another process can take it before
+// the server listens there; startFirst then tries another one.
 func (s *Server) startFirst() error {
 	if s.cfg.Addr != "" {
 		return s.Restart()
@@ -87,7 +86,7 @@ func (s *Server) startFirst() error {
 // same across Stop and Restart.
 func (s *Server) Addr() string { return s.cfg.Addr }
 
-// Endpoints returns what a client is to be configured with.
+// Endpoints returns the endpoints for a client's configuration.
 func (s *Server) Endpoints() []string { return []string{"http://" + s.cfg.Addr} }
 
 // Restart starts the server again after Stop, with the same data at the same
@@ -126,9 +125,9 @@ func awaitReady(etcd *embed.Etcd) error {
 	}
 }
 
-// Stop ends the server as a crash would for its clients: connections break at
-// once, open watches included. It returns when the server has ended, and does
-// nothing where it had already.
+// Stop ends the server. To its clients it looks like a crash: all connections break
+// at once, open watches included. It returns when the server has ended, and does
+// nothing if the server does not run.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,8 +144,7 @@ func (s *Server) stop() {
 	s.etcd = nil
 }
 
-// Close stops the server for good and removes its data where Start had chosen
-// the directory.
+// Close stops the server for good. It removes the data if Start chose the directory.
 func (s *Server) Close() error {
 	s.Stop()
 	return s.removeDir()
@@ -163,8 +161,7 @@ func (s *Server) removeDir() error {
 }
 
 func (s *Server) embedConfig() *embed.Config {
-	// A member without others dials no peer: it may listen anywhere and say
-	// anything about where.
+	// A single member dials no peer, so these addresses do not matter.
 	peerListen := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
 	peer := url.URL{Scheme: "http", Host: "127.0.0.1:2380"}
 	client := url.URL{Scheme: "http", Host: s.cfg.Addr}

@@ -9,7 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// patience is how long a test waits for what has to happen.
+// patience is how long a test waits for something that must happen.
 const patience = 15 * time.Second
 
 func TestServer(t *testing.T) {
@@ -40,7 +40,7 @@ func TestServer(t *testing.T) {
 		s := New(t)
 		watch := s.Client(t).Watch(t.Context(), "k", clientv3.WithCreatedNotify())
 		<-watch
-		// A stop with grace would take the server's request timeout.
+		// A graceful stop would take the server's request timeout.
 		grace := s.etcd.Server.Cfg.ReqTimeout()
 		begin := time.Now()
 		s.Stop()
@@ -57,13 +57,13 @@ func TestServer(t *testing.T) {
 			}
 		}
 		if _, err := os.Stat(own.cfg.Dir); !os.IsNotExist(err) {
-			t.Errorf("stat of own directory: got %v, want that it is gone", err)
+			t.Errorf("stat of own directory: got %v, want that it was removed", err)
 		}
 		if _, err := os.Stat(given.cfg.Dir); err != nil {
-			t.Errorf("stat of given directory: got %v, want that it is there", err)
+			t.Errorf("stat of given directory: got %v, want that it exists", err)
 		}
 	})
-	t.Run("a taken address is an error", func(t *testing.T) {
+	t.Run("an address in use is an error", func(t *testing.T) {
 		taken := New(t).Addr()
 		s, err := Start(Config{Addr: taken, Dir: t.TempDir()})
 		if err == nil {

@@ -17,7 +17,7 @@ func FromVersion(v protocol.Version) *Version {
 	return &Version{Release: FromRelease(v.Release), Prerelease: v.Prerelease, Build: v.Build}
 }
 
-// ToRelease checks a release of the wire. A missing one is 0.0.0.
+// ToRelease converts and checks a release. nil is 0.0.0.
 func ToRelease(r *Release) (protocol.Release, error) {
 	out := protocol.Release{Major: r.GetMajor(), Minor: r.GetMinor(), Patch: r.GetPatch()}
 	if !out.Valid() {
@@ -26,11 +26,11 @@ func ToRelease(r *Release) (protocol.Release, error) {
 	return out, nil
 }
 
-// ToVersion checks a version of the wire. A version without a release is an
-// error: nothing could be compared.
+// ToVersion converts and checks a version. One without a release is an error, since
+// it compares with nothing.
 func ToVersion(v *Version) (protocol.Version, error) {
 	if v.GetRelease() == nil {
-		return protocol.Version{}, errors.New("there is no version")
+		return protocol.Version{}, errors.New("no version")
 	}
 	r, err := ToRelease(v.GetRelease())
 	if err != nil {

@@ -13,10 +13,8 @@ import (
 
 // citesPending are directories and files that cite what is not in the repository.
 var citesPending = pending{
-	"etcd",
 	"httpapi",
 	"internal/kube",
-	"internal/lockstepv1",
 	"internal/model",
 	"reconcile",
 	"test/e2e",

@@ -1,0 +1,57 @@
+package etcd_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+)
+
+// follow runs Follow until the test ends and returns what it reports.
+func follow(t *testing.T, client *etcd.Client, prefix string) *event.Value[etcd.Listing] {
+	t.Helper()
+	out := event.New(etcd.Listing{})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := client.Follow(ctx, prefix, out.Set); !errors.Is(err, context.Canceled) {
+			t.Errorf("Follow ended: %v", err)
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	return out
+}
+
+func TestFollow_revisions(t *testing.T) {
+	server := etcdtest.New(t)
+	raw := server.Client(t)
+	listed := follow(t, newClient(t, server.Endpoints()[0]), "/p/nodes/")
+	await(t, listed, func(l etcd.Listing) bool { return l.Revision != 0 })
+	for i := range 5 {
+		if _, err := raw.Put(t.Context(), "/elsewhere", ""); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := raw.Put(t.Context(), fmt.Sprintf("/p/nodes/%d", i), "v")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := await(t, listed, func(l etcd.Listing) bool { return len(l.KVs) == i+1 })
+		if l.Revision != resp.Header.Revision || l.KVs[i].ModRevision != l.Revision || l.KVs[i].Version != 1 {
+			t.Errorf("got %+v, want revision %d", l, resp.Header.Revision)
+		}
+	}
+	resp, err := raw.Delete(t.Context(), "/p/nodes/", clientv3.WithPrefix())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := await(t, listed, func(l etcd.Listing) bool { return len(l.KVs) == 0 }); l.Revision != resp.Header.Revision {
+		t.Errorf("got %+v, want revision %d", l, resp.Header.Revision)
+	}
+}
