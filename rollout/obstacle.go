@@ -186,7 +186,7 @@ func notReady(in Input, f Forecast, i int) Obstacle {
 	if blockers := m.After.Step.Blockers; m.After.Step.Kind == protocol.StepAwait && verdict.Reason == protocol.ReconcilerTooOld {
 		if why := deadlockOf(in); why != "" {
 			return Obstacle{Kind: ObstacleDeadlock, Node: m.Node, Message: fmt.Sprintf(
-				"it is not ready%s, because the leader waits for %s before it applies the objects: %s", when, names(blockers), why)}
+				"it is not ready%s, because the leader waits for %s before it applies the objects; the bundle %s", when, names(blockers), why)}
 		}
 	}
 	return Obstacle{Kind: ObstacleNotReady, Node: m.Node, Message: fmt.Sprintf(

@@ -27,7 +27,7 @@ upgrade b: [a c] then [a b c], DONE 1.1.0 min 1.1.0, a leads
 upgrade a: [b c] then [b c], DONE 1.0.0 min 0.0.0, a leads, waits for b, c
 upgrade c: [b] then [b], DONE 1.0.0 min 0.0.0, a leads, waits for b
 upgrade b: [] then [a b c], DONE 1.1.0 min 1.1.0, a leads
-Deadlock a: it is not ready until b is upgraded (step 3), because the leader waits for b, c before it applies the objects: cannot be rolled out from 1.0.0: minReconcilerRelease 1.1.0 and minApiserverRelease 1.1.0 are both above it, so the first upgraded node waits for the new objects, and the objects wait for the last old node; raise one of the two in an earlier release
+Deadlock a: it is not ready until b is upgraded (step 3), because the leader waits for b, c before it applies the objects; the bundle cannot be rolled out from 1.0.0: minReconcilerRelease 1.1.0 and minApiserverRelease 1.1.0 are both above it, so the first upgraded node waits for the new objects, and the objects wait for the last old node; raise one of the two in an earlier release
 Outage b: once it stops, no node is ready until it is started again
 `},
 		{"back to a release that still fits", Input{Fleet: rollingFleet("1.1.0", "1.1.0", "1.1.0"), Status: doneAt("1.1.0", "1.0.0"), Bundle: bundleOf("1.0.0", "1.0.0", "0.0.0")}, `

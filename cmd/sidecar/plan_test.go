@@ -125,7 +125,7 @@ The rollout is clean. Upgrade one node at a time, and wait until it is ready bef
 		t.Errorf("got exit %d, %s and (-want +got):\n%s", code, errs, diff)
 	}
 
-	r.want(exitNotReady, "Deadlock  cp-1  it is not ready until cp-2 is upgraded (step 3), because the leader waits for cp-2, cp-3 before it applies the objects: cannot be rolled out from 1.0.0",
+	r.want(exitNotReady, "Deadlock  cp-1  it is not ready until cp-2 is upgraded (step 3), because the leader waits for cp-2, cp-3 before it applies the objects; the bundle cannot be rolled out from 1.0.0",
 		"plan", "--bundle", deadlock)
 	r.want(exitNotReady, "sidecar: test 1.1.0 cannot be rolled out cleanly: 2 obstacles", "plan", "--bundle", deadlock)
 	r.want(exitOK, "Nothing to do: all nodes run this bundle.", "plan", "--bundle", older)
