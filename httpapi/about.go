@@ -12,10 +12,9 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/semver"
 )
 
-// versionReport is the wire form of /version, which is that of Kubernetes
-// components.
+// versionReport is the wire form of /version, in the form of Kubernetes components.
 type versionReport struct {
-	Major        string `json:"major"` // empty where the version is not a release
+	Major        string `json:"major"` // empty if the version is not a release
 	Minor        string `json:"minor"`
 	GitVersion   string `json:"gitVersion"`
 	GitCommit    string `json:"gitCommit"`
@@ -86,7 +85,7 @@ func (s *Server) flagz(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, http.StatusOK, b.String())
 }
 
-// acceptsText answers 406 for a client that cannot read plain text.
+// acceptsText reports whether the client accepts plain text. If not, it has sent 406.
 func (s *Server) acceptsText(w http.ResponseWriter, r *http.Request) bool {
 	accept := r.Header.Values("Accept")
 	if len(accept) == 0 {
@@ -99,6 +98,6 @@ func (s *Server) acceptsText(w http.ResponseWriter, r *http.Request) bool {
 			return true
 		}
 	}
-	s.problem(w, http.StatusNotAcceptable, "this page is text/plain only; /status is for programs")
+	s.problem(w, http.StatusNotAcceptable, "this page is available as text/plain only; programs should use /status")
 	return false
 }

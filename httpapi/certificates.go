@@ -13,20 +13,20 @@ import (
 	"time"
 )
 
-// certificatePeriod is how often the files are looked at. It is a loop of its
-// own, for a handshake of a probe may not cause I/O.
+// certificatePeriod is the pause between two reads of the files. They are read in a
+// loop of their own, since the handshake of a probe must not cause I/O.
 const certificatePeriod = 10 * time.Second
 
-// certificates keeps the TLS configuration that the files hold. A change that
-// cannot be used (half written, a foreign key) leaves the last good one in
-// force.
+// certificates keeps the TLS configuration that the files contain. If a change is
+// invalid (half written, or a key of another certificate), the last valid one stays
+// in use.
 type certificates struct {
 	files   TLS
 	log     *slog.Logger
 	metrics *metrics
 
 	seen    pemFiles                   // as last read; used by load only
-	current atomic.Pointer[tls.Config] // never nil after a first good load
+	current atomic.Pointer[tls.Config] // never nil after the first valid load
 }
 
 // pemFiles is the content of the files.
@@ -36,7 +36,7 @@ func (p pemFiles) equal(o pemFiles) bool {
 	return bytes.Equal(p.cert, o.cert) && bytes.Equal(p.key, o.key) && bytes.Equal(p.clientCA, o.clientCA)
 }
 
-// config returns what the listener is served with.
+// config returns the TLS configuration of the listener.
 func (c *certificates) config() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -44,7 +44,7 @@ func (c *certificates) config() *tls.Config {
 	}
 }
 
-// run reads the files again until ctx ends. On nil it only waits.
+// run reloads the files until ctx ends. On nil, it only waits.
 func (c *certificates) run(ctx context.Context) {
 	if c == nil {
 		<-ctx.Done()
@@ -62,7 +62,7 @@ func (c *certificates) run(ctx context.Context) {
 	}
 }
 
-// reload takes the files over if they changed; what is wrong with them is said
+// reload puts the files into use if they changed. It logs what is wrong with them
 // once for each change.
 func (c *certificates) reload() {
 	before := c.seen
@@ -71,16 +71,15 @@ func (c *certificates) reload() {
 	case c.seen.equal(before):
 	case err != nil:
 		c.metrics.reloaded(reloadFailed)
-		c.log.Error("certificate files changed but cannot be used, the last good ones stay", "err", err)
+		c.log.Error("certificate files are invalid, the last valid ones stay in use", "err", err)
 	default:
 		c.metrics.reloaded(reloadOK)
-		c.log.Info("certificate files taken over")
+		c.log.Info("certificate files reloaded")
 	}
 }
 
-// load reads the files and puts them in force if they are good and changed. A
-// file that cannot be read counts as empty in what was seen, so that its
-// absence, too, is reported once.
+// load reads the files and puts them into use if they are valid and changed. A file
+// that cannot be read counts as empty, so that a missing file is reported once too.
 func (c *certificates) load() error {
 	read, err := c.read()
 	if read.equal(c.seen) && c.current.Load() != nil {
@@ -102,10 +101,10 @@ func (c *certificates) load() error {
 	if c.files.ClientCAFile != "" {
 		config.ClientCAs = x509.NewCertPool()
 		if !config.ClientCAs.AppendCertsFromPEM(read.clientCA) {
-			return fmt.Errorf("client CA %q: no certificate in it", c.files.ClientCAFile)
+			return fmt.Errorf("client CA %q contains no certificate", c.files.ClientCAFile)
 		}
 		config.ClientAuth = tls.VerifyClientCertIfGiven
-		config.SessionTicketsDisabled = true // a resumed session would outlive a CA that was taken away
+		config.SessionTicketsDisabled = true // a resumed session would outlive a CA that was removed
 	}
 	c.metrics.expires(cert.Leaf.NotAfter)
 	c.current.Store(config)

@@ -221,6 +221,6 @@ func TestCertificateTroubleIsSaidOnce(t *testing.T) {
 		t.Errorf("got %d errors, want 1:\n%s", got, &logged)
 	}
 	if c.current.Load() == nil {
-		t.Error("the last good certificate is gone")
+		t.Error("the last valid certificate is not in use")
 	}
 }

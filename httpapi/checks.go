@@ -22,11 +22,11 @@ const (
 type check struct {
 	Name    string
 	OK      bool
-	Message string // why it is not OK; one line, bounded; empty where it is
+	Message string // why it is not OK: one line of limited length; empty if it is
 }
 
-// required reports whether a request may not exclude the check: without it, a
-// node that must not serve could be made to look ready.
+// required reports whether requests cannot exclude the check. If they could, a node
+// that must not serve could be made to look ready.
 func (c check) required() bool {
 	switch c.Name {
 	case checkShutdown, checkRegistered, checkCompatible:
@@ -35,13 +35,14 @@ func (c check) required() bool {
 	return false
 }
 
-// checks derives the checks of /readyz from a snapshot, in the order in which
-// they are shown. All pass only if the verdict is ready (and the apiserver,
-// where that check is enabled), and each verdict that is not ready fails one at
-// least: `shutdown` where the reason is ShuttingDown, else `compatible`. Neither
-// of those can be excluded, so no request can turn a node that must not serve
-// into one that may. `etcd` and `registered` only say more of the same; etcd out
-// of reach later on fails neither (DESIGN 4.8).
+// checks derives the checks of /readyz from a snapshot, in the order in which they
+// are shown. All of them pass only if the verdict is ready (and the kube-apiserver
+// too, if that check is enabled).
+//
+// A verdict that is not ready fails `shutdown` if the reason is ShuttingDown, and
+// `compatible` otherwise. Neither can be excluded, so no request can make a node
+// look ready that must not serve. `etcd` and `registered` only add details: an etcd
+// that becomes unreachable later fails neither (docs/protocol.md#gate).
 func checks(s Snapshot) []check {
 	v := verdict(s)
 	failed := failing(s, v)
@@ -59,7 +60,7 @@ func checks(s Snapshot) []check {
 	return out
 }
 
-// verdict returns the snapshot's verdict; one that nobody has set is Starting.
+// verdict returns the snapshot's verdict; the zero one means Starting.
 func verdict(s Snapshot) protocol.Verdict {
 	v := s.Gate.Verdict
 	if !v.Ready && v.Reason == "" {
@@ -104,16 +105,16 @@ func apiserverCheck(a APIServer) check {
 		return check{Name: checkAPIServer, OK: true}
 	}
 	if a.Message == "" {
-		a.Message = "it has not been asked yet"
+		a.Message = "no request was sent to it yet"
 	}
-	return check{Name: checkAPIServer, Message: oneLine("the local apiserver is not ready: " + a.Message)}
+	return check{Name: checkAPIServer, Message: oneLine("this node's kube-apiserver is not ready: " + a.Message)}
 }
 
-// maxMessage bounds a message in bytes: a kubelet reads no more than 10 KiB of
-// an answer (FACTS 3.3), and there are five checks.
+// maxMessage limits a message in bytes: a kubelet reads no more than 10 KiB of a
+// response (docs/upstream.md#probes), and there are five checks.
 const maxMessage = 1024
 
-// oneLine makes s fit for one line of a health answer.
+// oneLine makes s fit for one line of a health response.
 func oneLine(s string) string { return clip(s, maxMessage) }
 
 // clip turns control characters into spaces and cuts s to at most limit bytes,

@@ -1,9 +1,9 @@
-// Package httpapi owns the sidecar's HTTP API (DESIGN 7): the router, the
-// health endpoints, /status and its stream, and the page for people. It asks
-// nobody: every answer is rendered from the newest [Snapshot], which package
-// app fills, so no request to a probe ever causes I/O.
+// Package httpapi owns the sidecar's HTTP API, which openapi.yaml describes: the
+// router, the health endpoints, /status and its stream, and the page for people.
+// Every response is rendered from the newest [Snapshot], which package app
+// publishes: no request ever causes I/O.
 //
 // [New] starts nothing. [Server.Run] serves until its context ends; it owns the
-// goroutines of net/http and, with TLS, one that reads the certificate files
-// again. The decisions that it shows are those of package protocol.
+// goroutines of net/http and, with TLS, one that reloads the certificate files.
+// The decisions that it shows are made by package protocol.
 package httpapi

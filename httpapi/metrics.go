@@ -19,13 +19,13 @@ type metrics struct {
 	expiry   prometheus.Gauge
 }
 
-// Results of reading the certificate files again.
+// Results of reloading the certificate files.
 const (
 	reloadOK     = "ok"
 	reloadFailed = "failed"
 )
 
-// codes are the status codes that the API gives; any other counts as "other".
+// codes are the status codes of the API; any other counts as "other".
 func codes() []int {
 	return []int{
 		http.StatusOK, http.StatusNotModified, http.StatusUnauthorized, http.StatusNotFound, http.StatusMethodNotAllowed,
@@ -40,24 +40,24 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "lockstep_httpapi_requests_total",
-			Help: "Requests answered, by endpoint and status code. 503 of /readyz is the gate; 500 is a fault to report.",
+			Help: "Requests, by endpoint and status code. 503 of /readyz: the gate is closed. 500: a bug to report.",
 		}, []string{"endpoint", "code"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "lockstep_httpapi_request_duration_seconds",
-			Help:    "Time to answer, by endpoint, without streams. A kubelet gives a probe 1 s; more than 0.1 means that the machine is overloaded.",
+			Help:    "Duration of requests, by endpoint, without streams. A probe of a kubelet times out after 1 s; more than 0.1 means that the machine is overloaded.",
 			Buckets: []float64{0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 1, 5},
 		}, []string{"endpoint"}),
 		streams: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "lockstep_httpapi_streams",
-			Help: "Open streams of /status?watch. At " + strconv.Itoa(maxStreams) + " further ones are refused.",
+			Help: "Open streams of /status?watch. The maximum is " + strconv.Itoa(maxStreams) + "; others are rejected.",
 		}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "lockstep_httpapi_panics_total",
-			Help: "Panics while answering. Any is a fault: the log has the stack to report.",
+			Help: "Panics in request handlers. Each is a bug: report it with the stack in the log.",
 		}),
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "lockstep_httpapi_certificate_reloads_total",
-			Help: "Changes of the TLS files that were taken over (ok) or could not be (failed: the last good certificate stays; see the log).",
+			Help: "Changes of the TLS files that were loaded (ok) or rejected (failed: the last valid certificate stays in use; see the log).",
 		}, []string{"result"}),
 		expiry: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "lockstep_httpapi_certificate_expiry_timestamp_seconds",

@@ -11,8 +11,8 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 )
 
-// securityHeaders go with every answer. Nothing here may be framed, sniffed or
-// kept by a cache that does not ask again.
+// securityHeaders are part of every response: browsers do not guess the type, and
+// caches ask again each time.
 func securityHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -25,7 +25,7 @@ func securityHeaders(next http.Handler) http.Handler {
 // observe counts and times the requests.
 func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		begun := time.Now()
+		start := time.Now()
 		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 		next.ServeHTTP(ww, r)
 		code := ww.Status()
@@ -33,7 +33,7 @@ func (s *Server) observe(next http.Handler) http.Handler {
 			code = http.StatusOK // net/http sends that when a handler writes nothing
 		}
 		endpoint := chi.RouteContext(r.Context()).RoutePattern()
-		took := time.Since(begun)
+		took := time.Since(start)
 		s.metrics.answered(endpoint, code)
 		if !strings.HasPrefix(ww.Header().Get("Content-Type"), eventStream) {
 			s.metrics.timed(endpoint, took)
@@ -42,8 +42,8 @@ func (s *Server) observe(next http.Handler) http.Handler {
 	})
 }
 
-// recover turns a panic into a 500 where the answer has not begun, and cuts the
-// connection where it has: half an answer must not look whole.
+// recover turns a panic into a 500. If the response has begun, it closes the
+// connection instead: half a response must not look complete.
 func (s *Server) recover(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -55,11 +55,11 @@ func (s *Server) recover(next http.Handler) http.Handler {
 				panic(p)
 			}
 			s.metrics.panicked()
-			s.log.Error("panic while answering", "path", clip(r.URL.Path, 200), "err", fmt.Sprint(p), "stack", string(debug.Stack()))
+			s.log.Error("panic in a request handler", "path", clip(r.URL.Path, 200), "err", fmt.Sprint(p), "stack", string(debug.Stack()))
 			if begun(w) {
 				panic(http.ErrAbortHandler)
 			}
-			s.problem(w, http.StatusInternalServerError, "the sidecar has a fault; its log has the details")
+			s.problem(w, http.StatusInternalServerError, "this is a bug in the sidecar; its log has the details")
 		}()
 		next.ServeHTTP(w, r)
 	})
@@ -70,15 +70,15 @@ func begun(w http.ResponseWriter) bool {
 	return ok && ww.Status() != 0
 }
 
-// requireClient lets only those pass who have shown a certificate of the client
-// CA, where there is one. The handshake has verified it.
+// requireClient rejects clients without a certificate of the client CA, if one is
+// set. The handshake has verified the certificate.
 func (s *Server) requireClient(next http.Handler) http.Handler {
 	if s.cfg.TLS.ClientCAFile == "" {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
-			s.problem(w, http.StatusUnauthorized, "this needs a client certificate of the sidecar's client CA; the health endpoints do not")
+			s.problem(w, http.StatusUnauthorized, "a client certificate is required (--client-ca-file), except for the health endpoints")
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -21,8 +21,8 @@ func (s *Server) page(w http.ResponseWriter, _ *http.Request) {
 	s.reply(w, http.StatusOK, pageHTML)
 }
 
-// pagePolicy lets run and show what stands in the page, and nothing else: what
-// it displays comes from other nodes.
+// pagePolicy allows the script and the style of the page and nothing else, since
+// the page displays texts from other nodes.
 func pagePolicy(html string) string {
 	return "default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'" +
 		"; script-src '" + contentHash(html, "script") + "'; style-src '" + contentHash(html, "style") + "'"

@@ -25,10 +25,10 @@ func (s *Server) problem(w http.ResponseWriter, code int, detail string) {
 }
 
 func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
-	s.problem(w, http.StatusNotFound, "there is nothing at "+clip(r.URL.Path, 200)+"; /openapi.yaml describes what there is")
+	s.problem(w, http.StatusNotFound, clip(r.URL.Path, 200)+" does not exist; /openapi.yaml describes all paths")
 }
 
-// methodNotAllowed answers for all paths: the API is read-only.
+// methodNotAllowed is for all paths: the API is read-only.
 func (s *Server) methodNotAllowed(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Allow", "GET, HEAD")
 	s.problem(w, http.StatusMethodNotAllowed, "this API is read-only: GET and HEAD")

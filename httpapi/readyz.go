@@ -9,15 +9,15 @@ import (
 	"github.com/go-chi/chi/v5"
 )
 
-// healthText are the headers that Kubernetes components send with a health
-// answer (FACTS 3.1).
+// healthText sets the headers that Kubernetes components send with the response of a
+// health check (docs/upstream.md#probes).
 func healthText(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Cache-Control", "no-cache, private")
 }
 
-// livez answers that the process works; it is for /livez and /healthz.
+// livez is for /livez and /healthz: the process is alive.
 func (s *Server) livez(w http.ResponseWriter, r *http.Request) {
 	healthText(w)
 	if !asked(r, "verbose") {
@@ -27,7 +27,7 @@ func (s *Server) livez(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, http.StatusOK, fmt.Sprintf("[+]ping ok\n%s check passed\n", strings.TrimPrefix(r.URL.Path, "/")))
 }
 
-// readyz is the gate (DESIGN 4.8).
+// readyz is the gate (docs/protocol.md#gate).
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	all := checks(s.cfg.Snapshot.Get())
 	body, ok := renderChecks(all, r.URL.Query()["exclude"])
@@ -42,7 +42,7 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// readyzCheck answers for one check.
+// readyzCheck is for one check.
 func (s *Server) readyzCheck(w http.ResponseWriter, r *http.Request) {
 	name := chi.URLParam(r, "check")
 	all := checks(s.cfg.Snapshot.Get())
@@ -84,7 +84,7 @@ func renderChecks(all []check, exclude []string) (body string, ok bool) {
 	return b.String(), ok
 }
 
-// writeExcludeWarnings tells which exclusions had no effect.
+// writeExcludeWarnings warns of exclusions that have no effect.
 func writeExcludeWarnings(b *strings.Builder, all []check, exclude []string) {
 	var required, unknown []string
 	for _, name := range exclude {
@@ -97,15 +97,15 @@ func writeExcludeWarnings(b *strings.Builder, all []check, exclude []string) {
 		}
 	}
 	if len(required) > 0 {
-		fmt.Fprintf(b, "warn: some health checks cannot be excluded: the gate rests on %s\n", quoted(required))
+		fmt.Fprintf(b, "warn: some health checks cannot be excluded: the gate needs %s\n", quoted(required))
 	}
 	if len(unknown) > 0 {
 		fmt.Fprintf(b, "warn: some health checks cannot be excluded: no matches for %s\n", quoted(unknown))
 	}
 }
 
-// quoted lists names, sorted, each once; few and short ones only, for they may
-// come from anybody.
+// quoted lists names, sorted, each once. It limits number and length, since any
+// client can send them.
 func quoted(names []string) string {
 	const most, longest = 8, 64
 	names = slices.Compact(slices.Sorted(slices.Values(names)))

@@ -92,7 +92,7 @@ func TestChecks(t *testing.T) {
 
 func TestReadyz(t *testing.T) {
 	tooOld := "ReleaseTooOld: release 1.1.0 is below 1.2.0, the minimum that the objects need; upgrade this node"
-	failing := "[+]shutdown ok\n[+]etcd ok\n[+]registered ok\n[-]compatible failed: " + tooOld + "\n"
+	tooOldChecks := "[+]shutdown ok\n[+]etcd ok\n[+]registered ok\n[-]compatible failed: " + tooOld + "\n"
 	passing := "[+]shutdown ok\n[+]etcd ok\n[+]registered ok\n[+]compatible ok\n"
 	starting := "Starting: etcd has not been reached yet"
 	tests := []struct {
@@ -101,21 +101,21 @@ func TestReadyz(t *testing.T) {
 		body                string
 	}{
 		{"ready is plainly ok", "ready", "/readyz", 200, "ok"},
-		{"ready, told in detail", "ready", "/readyz?verbose", 200, passing + "readyz check passed\n"},
+		{"ready, with all checks", "ready", "/readyz?verbose", 200, passing + "readyz check passed\n"},
 		{"verbose=0 is not verbose", "ready", "/readyz?verbose=0", 200, "ok"},
 		{"ready on what was last known is ready", "ready on what was last known", "/readyz", 200, "ok"},
-		{"too old is told with its reason", "release too old", "/readyz", 503, failing + "readyz check failed\n"},
-		{"compatible is never excluded", "release too old", "/readyz?exclude=compatible", 503, failing +
-			"warn: some health checks cannot be excluded: the gate rests on \"compatible\"\nreadyz check failed\n"},
+		{"too old is shown with its reason", "release too old", "/readyz", 503, tooOldChecks + "readyz check failed\n"},
+		{"compatible is never excluded", "release too old", "/readyz?exclude=compatible", 503, tooOldChecks +
+			"warn: some health checks cannot be excluded: the gate needs \"compatible\"\nreadyz check failed\n"},
 		{
 			"nor registered, nor shutdown; etcd is", "starting", "/readyz?exclude=registered&exclude=etcd&exclude=shutdown&exclude=nope&exclude=nope", 503,
 			"[+]shutdown ok\n[+]etcd excluded: ok\n[-]registered failed: " + starting + "\n[-]compatible failed: " + starting + "\n" +
-				"warn: some health checks cannot be excluded: the gate rests on \"registered\", \"shutdown\"\n" +
+				"warn: some health checks cannot be excluded: the gate needs \"registered\", \"shutdown\"\n" +
 				"warn: some health checks cannot be excluded: no matches for \"nope\"\nreadyz check failed\n",
 		},
 		{"shutting down cannot be excluded", "shutting down", "/readyz?exclude=shutdown", 503, "[-]shutdown failed: ShuttingDown: the sidecar is shutting down\n" +
 			"[+]etcd ok\n[+]registered ok\n[+]compatible ok\n" +
-			"warn: some health checks cannot be excluded: the gate rests on \"shutdown\"\nreadyz check failed\n"},
+			"warn: some health checks cannot be excluded: the gate needs \"shutdown\"\nreadyz check failed\n"},
 		{"an unknown name changes nothing", "ready", "/readyz?verbose&exclude=nope", 200, passing +
 			"warn: some health checks cannot be excluded: no matches for \"nope\"\nreadyz check passed\n"},
 		{"one check that passes", "release too old", "/readyz/etcd", 200, "ok"},
@@ -144,7 +144,7 @@ func TestReadyzAPIServer(t *testing.T) {
 	snap := states(t)[1].snap
 	snap.APIServer = APIServer{Enabled: true, Message: "connection refused"}
 	f := newFixture(t, snap)
-	line := "the local apiserver is not ready: connection refused\n"
+	line := "this node's kube-apiserver is not ready: connection refused\n"
 	wantAnswer(t, get(t, f.Handler(), "/readyz/apiserver"), 503, "service unavailable: "+line)
 	wantAnswer(t, get(t, f.Handler(), "/readyz?exclude=apiserver"), 200, "ok")
 	if w := get(t, f.Handler(), "/readyz"); w.Code != 503 || !strings.Contains(w.Body.String(), "[-]apiserver failed: "+line) {
@@ -193,13 +193,13 @@ func TestLivez(t *testing.T) {
 }
 
 func TestLeader(t *testing.T) {
-	for _, state := range []protocol.ElectionState{"", protocol.Ineligible, protocol.Campaigning, protocol.Leading, protocol.Withdrawn} {
-		f := newFixture(t, Snapshot{Local: protocol.Local{ID: "cp-1"}, Election: Election{State: state, Leader: "cp-2", Epoch: 5}})
+	for _, election := range []protocol.ElectionState{"", protocol.Ineligible, protocol.Campaigning, protocol.Leading, protocol.Withdrawn} {
+		f := newFixture(t, Snapshot{Local: protocol.Local{ID: "cp-1"}, Election: Election{State: election, Leader: "cp-2", Epoch: 5}})
 		code := http.StatusServiceUnavailable
-		if state == protocol.Leading {
+		if election == protocol.Leading {
 			code = http.StatusOK
 		}
 		wantAnswer(t, get(t, f.Handler(), "/leader"), code,
-			fmt.Sprintf("{\n  \"leading\": %t,\n  \"node\": \"cp-1\",\n  \"leader\": \"cp-2\",\n  \"epoch\": 5\n}\n", state == protocol.Leading))
+			fmt.Sprintf("{\n  \"leading\": %t,\n  \"node\": \"cp-1\",\n  \"leader\": \"cp-2\",\n  \"epoch\": 5\n}\n", election == protocol.Leading))
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
-// Report is the wire form of /status, as openapi.yaml describes it. Every field
-// is always there. Where there is nothing to tell, a string is empty, a number
-// 0, a list [] and a time null.
+// Report is the wire form of /status, as openapi.yaml describes it. Every field is
+// always present. Without a value, a string is empty, a number 0, a list [] and a
+// time null.
 type Report struct {
 	Node         NodeReport       `json:"node"`
 	Ready        ReadyReport      `json:"ready"`
@@ -83,7 +83,7 @@ type StepReport struct {
 	Message string `json:"message"`
 }
 
-// FleetReport is all node records, with the nodes that hold the leader back.
+// FleetReport is all node records, and the nodes that the leader waits for.
 type FleetReport struct {
 	Revision   int64           `json:"revision"`
 	MinRelease string          `json:"minRelease"`
@@ -114,7 +114,7 @@ type FleetNode struct {
 	Blocks bool `json:"blocks"` // the leader waits for it
 }
 
-// BlockerReport is a node that holds the leader back, and what to do about it.
+// BlockerReport is a node that the leader waits for, and what to do.
 type BlockerReport struct {
 	ID           string     `json:"id"`
 	Release      string     `json:"release"`
@@ -137,7 +137,7 @@ type ReconcileReport struct {
 	Drift           DriftReport     `json:"drift"`
 }
 
-// DriftReport is what others changed between the passes and was put back.
+// DriftReport is what other clients changed between the passes, and was repaired.
 type DriftReport struct {
 	Watching   bool          `json:"watching"`
 	Problem    string        `json:"problem"`
@@ -146,7 +146,7 @@ type DriftReport struct {
 	Fights     []FightReport `json:"fights"`
 }
 
-// FightReport is an object that another writer changes back again and again.
+// FightReport is an object that another client changes back again and again.
 type FightReport struct {
 	Object       string     `json:"object"`
 	FieldManager string     `json:"fieldManager"`
@@ -194,7 +194,7 @@ func NewReport(s Snapshot) Report {
 		Fleet:        fleetReport(s),
 		Reconcile:    reconcileReport(s),
 		Etcd:         etcdReport(s.Etcd),
-		UpgradeReady: s.Etcd.Connected && protocol.UpgradeReady(s.Status, s.Fleet), // a stale view vouches for nothing
+		UpgradeReady: s.Etcd.Connected && protocol.UpgradeReady(s.Status, s.Fleet), // a stale view proves nothing
 		Warnings:     list(s.Warnings),
 	}
 }
@@ -215,7 +215,7 @@ func nodeReport(s Snapshot) NodeReport {
 	}
 }
 
-// reconcilerKind names what stands under the status key.
+// reconcilerKind names what the status key contains.
 func reconcilerKind(k protocol.StatusKind) string {
 	switch k {
 	case protocol.StatusAbsent:

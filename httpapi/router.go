@@ -16,8 +16,8 @@ func (s *Server) router() http.Handler {
 	r.NotFound(s.notFound)
 	r.MethodNotAllowed(s.methodNotAllowed)
 
-	// The health endpoints are open to everybody who reaches the listener:
-	// kubelets and load balancers have no client certificate.
+	// The health endpoints are open to all clients: kubelets and load balancers
+	// have no client certificate.
 	r.Get("/livez", s.livez)
 	r.Get("/healthz", s.livez)
 	r.Get("/readyz", s.readyz)
@@ -41,8 +41,8 @@ func (s *Server) router() http.Handler {
 	return r
 }
 
-// endpoints are the paths of the router, as they stand in metrics. Whatever
-// else was asked for is "other".
+// endpoints are the paths of the router, as the metrics have them. Any other path is
+// "other".
 func endpoints() []string {
 	return []string{
 		"/livez", "/healthz", "/readyz", "/readyz/{check}", "/", "/leader", "/status", "/version",
@@ -50,10 +50,9 @@ func endpoints() []string {
 	}
 }
 
-// reply writes an answer of known length. The header's Content-Type is set by
-// the caller.
+// reply writes a response of known length. The caller has set its Content-Type.
 func (s *Server) reply(w http.ResponseWriter, code int, body string) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
-	_, _ = w.Write([]byte(body)) // the client has gone: nobody is left to tell
+	_, _ = w.Write([]byte(body)) // the client has closed the connection
 }

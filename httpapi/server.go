@@ -18,7 +18,7 @@ import (
 type Config struct {
 	// Snapshot is what the answers are rendered from; it is only read. Required.
 	Snapshot *event.Value[Snapshot]
-	// Log is for what a person has to know: panics, certificates that cannot be
+	// Log gets what a person has to know: panics, and certificates that cannot be
 	// read. Required.
 	Log *slog.Logger
 	// Registerer gets the metrics lockstep_httpapi_*; nil: none.
@@ -29,7 +29,7 @@ type Config struct {
 	OpenAPI string
 	// Build is shown by /version and /statusz.
 	Build Build
-	// Flags are shown by /flagz, in this order. Nothing secret may stand there.
+	// Flags are shown by /flagz, in this order. They must contain no secret.
 	Flags []Flag
 	// TLS names the certificate files; the zero value: plain HTTP.
 	TLS TLS
@@ -50,31 +50,31 @@ type Flag struct{ Name, Value string }
 // certificate can be replaced without a restart.
 type TLS struct {
 	CertFile, KeyFile string // both or none
-	// ClientCAFile: all but the health endpoints ask for a client certificate
-	// of one of these authorities; empty: nothing does.
+	// ClientCAFile has the authorities of client certificates: all endpoints
+	// except the health checks require one. Empty: none does.
 	ClientCAFile string
 }
 
 func (c Config) validate() error {
 	switch {
 	case c.Snapshot == nil:
-		return errors.New("httpapi: Config.Snapshot is needed")
+		return errors.New("httpapi: Config.Snapshot is required")
 	case c.Log == nil:
-		return errors.New("httpapi: Config.Log is needed")
+		return errors.New("httpapi: Config.Log is required")
 	case (c.TLS.CertFile == "") != (c.TLS.KeyFile == ""):
-		return errors.New("httpapi: TLS certificate and key go together")
+		return errors.New("httpapi: TLS certificate and key must be set together")
 	case c.TLS.ClientCAFile != "" && c.TLS.CertFile == "":
-		return errors.New("httpapi: a client CA needs a TLS certificate")
+		return errors.New("httpapi: a client CA requires a TLS certificate")
 	}
 	return nil
 }
 
-// timeouts bound what one client can hold. No answer takes long to render; the
-// stream of /status?watch sets deadlines of its own, one for each write.
+// timeouts limit what one client can occupy. No response takes long to render; a
+// stream of /status?watch has deadlines of its own, one for each write.
 type timeouts struct {
 	header, read, write, idle time.Duration
 	streamWrite               time.Duration
-	keepAlive                 time.Duration // between two signs of life on a stream
+	keepAlive                 time.Duration // between two comments on a stream
 	shutdown                  time.Duration // for requests under way when Run ends
 }
 
@@ -184,12 +184,12 @@ func (s *Server) serve(server *http.Server, l net.Listener) error {
 	return server.ServeTLS(l, "", "")
 }
 
-// shutdown ends the streams, then waits for requests under way. One that does
-// not end in time is cut off: no answer of this API is worth holding an exit
-// back.
+// shutdown ends the streams, then waits for requests in progress. It closes the
+// connections of those that do not end in time: no response of this API is worth a
+// delayed exit.
 func (s *Server) shutdown(ctx context.Context, server *http.Server) error {
 	close(s.stopping)
-	// ctx is over already; the clean-up has a bound of its own.
+	// ctx has ended already; the clean-up has a limit of its own.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeouts.shutdown)
 	defer cancel()
 	err := server.Shutdown(ctx)

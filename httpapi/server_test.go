@@ -20,14 +20,14 @@ import (
 func TestNewRefuses(t *testing.T) {
 	snapshot, log := event.New(Snapshot{}), slog.New(slog.DiscardHandler)
 	bad := map[string]Config{
-		"no snapshot":                   {Log: log},
-		"no log":                        {Snapshot: snapshot},
-		"a certificate without a key":   {Snapshot: snapshot, Log: log, TLS: TLS{CertFile: "c"}},
-		"a client CA without TLS":       {Snapshot: snapshot, Log: log, TLS: TLS{ClientCAFile: "ca"}},
-		"files that are not there":      {Snapshot: snapshot, Log: log, TLS: TLS{CertFile: "/nope/c", KeyFile: "/nope/k"}},
-		"a key without a certificate":   {Snapshot: snapshot, Log: log, TLS: TLS{KeyFile: "k"}},
-		"files without a certificate":   {Snapshot: snapshot, Log: log, TLS: TLS{CertFile: "server_test.go", KeyFile: "server_test.go"}},
-		"a client CA that is not there": {Snapshot: snapshot, Log: log, TLS: TLS{CertFile: "/nope/c", KeyFile: "/nope/k", ClientCAFile: "/nope/ca"}},
+		"no snapshot":                 {Log: log},
+		"no log":                      {Snapshot: snapshot},
+		"a certificate without a key": {Snapshot: snapshot, Log: log, TLS: TLS{CertFile: "c"}},
+		"a client CA without TLS":     {Snapshot: snapshot, Log: log, TLS: TLS{ClientCAFile: "ca"}},
+		"missing files":               {Snapshot: snapshot, Log: log, TLS: TLS{CertFile: "/nope/c", KeyFile: "/nope/k"}},
+		"a key without a certificate": {Snapshot: snapshot, Log: log, TLS: TLS{KeyFile: "k"}},
+		"files without a certificate": {Snapshot: snapshot, Log: log, TLS: TLS{CertFile: "server_test.go", KeyFile: "server_test.go"}},
+		"a missing client CA":         {Snapshot: snapshot, Log: log, TLS: TLS{CertFile: "/nope/c", KeyFile: "/nope/k", ClientCAFile: "/nope/ca"}},
 	}
 	for name, cfg := range bad {
 		if _, err := New(cfg); err == nil {

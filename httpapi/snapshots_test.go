@@ -34,9 +34,9 @@ func states(t *testing.T) []state {
 		Digest:      "sha256:6c70f1",
 	}
 	registered := protocol.Registration{Controller: true, Confirmed: true, Revision: 7}
-	well := protocol.Facts{Reached: true, Local: local, Registration: registered, Status: presentStatus(t, "1.1.0", "1.0.0")}
-	change := func(f func(*protocol.Facts)) protocol.Facts {
-		out := well
+	valid := protocol.Facts{Reached: true, Local: local, Registration: registered, Status: presentStatus(t, "1.1.0", "1.0.0")}
+	but := func(f func(*protocol.Facts)) protocol.Facts {
+		out := valid
 		f(&out)
 		return out
 	}
@@ -44,20 +44,20 @@ func states(t *testing.T) []state {
 		name  string
 		facts protocol.Facts
 	}{
-		{"ready", well},
+		{"ready", valid},
 		{"starting", protocol.Facts{Local: local}},
-		{"not controller", change(func(f *protocol.Facts) { f.Registration.Controller = false })},
-		{"fenced", change(func(f *protocol.Facts) { f.Registration = protocol.Registration{Fenced: true} })},
-		{"not registered", change(func(f *protocol.Facts) { f.Registration = protocol.Registration{} })},
-		{"registered but the status not read since", change(func(f *protocol.Facts) { f.Status = protocol.StatusView{} })},
-		{"status missing", change(func(f *protocol.Facts) { f.Status = protocol.StatusView{Kind: protocol.StatusAbsent} })},
-		{"status corrupt", change(func(f *protocol.Facts) { f.Status = corruptStatus() })},
-		{"release too old", change(func(f *protocol.Facts) { f.Status = presentStatus(t, "1.2.0", "1.2.0") })},
-		{"reconciler too old", change(func(f *protocol.Facts) { f.Status = presentStatus(t, "0.9.0", "0.9.0") })},
-		{"duplicate node ID", change(func(f *protocol.Facts) { f.Duplicate = "cp-1 is held by 10.0.0.9 since noon" })},
-		{"shutting down", change(func(f *protocol.Facts) { f.Stopping = true })},
+		{"not controller", but(func(f *protocol.Facts) { f.Registration.Controller = false })},
+		{"fenced", but(func(f *protocol.Facts) { f.Registration = protocol.Registration{Fenced: true} })},
+		{"not registered", but(func(f *protocol.Facts) { f.Registration = protocol.Registration{} })},
+		{"registered but the status not read since", but(func(f *protocol.Facts) { f.Status = protocol.StatusView{} })},
+		{"status missing", but(func(f *protocol.Facts) { f.Status = protocol.StatusView{Kind: protocol.StatusAbsent} })},
+		{"status corrupt", but(func(f *protocol.Facts) { f.Status = corruptStatus() })},
+		{"release too old", but(func(f *protocol.Facts) { f.Status = presentStatus(t, "1.2.0", "1.2.0") })},
+		{"reconciler too old", but(func(f *protocol.Facts) { f.Status = presentStatus(t, "0.9.0", "0.9.0") })},
+		{"duplicate node ID", but(func(f *protocol.Facts) { f.Duplicate = "cp-1 is held by 10.0.0.9 since noon" })},
+		{"shutting down", but(func(f *protocol.Facts) { f.Stopping = true })},
 		{"shutting down before etcd was reached", protocol.Facts{Stopping: true, Local: local}},
-		{"ready on what was last known", change(func(f *protocol.Facts) {
+		{"ready on what was last known", but(func(f *protocol.Facts) {
 			f.Status, f.Served = protocol.StatusView{Kind: protocol.StatusAbsent}, true
 		})},
 	}
@@ -168,8 +168,8 @@ func newFixture(t *testing.T, snap Snapshot, changes ...func(*Config)) fixture {
 		OpenAPI: description(t),
 		Flags:   []Flag{{"node-id", "cp-1"}, {"listen", "127.0.0.1:8086"}},
 	}
-	for _, change := range changes {
-		change(&cfg)
+	for _, apply := range changes {
+		apply(&cfg)
 	}
 	var err error
 	if f.Server, err = New(cfg); err != nil {

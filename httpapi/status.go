@@ -27,9 +27,9 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, http.StatusOK, indented(report))
 }
 
-// fingerprint names the report's content for the ETag and the stream. It leaves
-// out what moves all the time and means nothing by itself, when etcd last
-// answered and its revision; hence the ETag is a weak one.
+// fingerprint identifies the report's content for the ETag and the stream. It
+// ignores when etcd last answered and etcd's revision: both change all the time and
+// mean nothing by themselves. So the ETag is a weak one.
 func fingerprint(r Report) string {
 	r.Etcd.LastContact, r.Etcd.Revision = nil, 0
 	sum := sha256.Sum256(marshal(r))
@@ -52,11 +52,11 @@ func matches(header, tag string) bool {
 type leaderReport struct {
 	Leading bool   `json:"leading"`
 	Node    string `json:"node"`
-	Leader  string `json:"leader"` // empty: nobody, or unknown
+	Leader  string `json:"leader"` // empty: none, or unknown
 	Epoch   int64  `json:"epoch"`  // of Leader
 }
 
-// leader answers 200 on the node that leads, else 503.
+// leader responds 200 on the node that leads, and 503 on others.
 func (s *Server) leader(w http.ResponseWriter, _ *http.Request) {
 	snap := s.cfg.Snapshot.Get()
 	out := leaderReport{
@@ -73,7 +73,7 @@ func (s *Server) leader(w http.ResponseWriter, _ *http.Request) {
 	s.reply(w, code, indented(out))
 }
 
-// marshal panics on what cannot be JSON: a programmer's mistake in a wire form.
+// marshal panics on a value that cannot be JSON: a mistake in a wire form.
 func marshal(v any) []byte {
 	out, err := json.Marshal(v)
 	if err != nil {

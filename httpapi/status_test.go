@@ -19,7 +19,7 @@ func TestNewReport(t *testing.T) {
 	}
 	when := epochTime.Truncate(time.Millisecond)
 	later := when.Add(time.Minute)
-	t.Run("tells everything that the snapshot has", func(t *testing.T) {
+	t.Run("has everything that the snapshot has", func(t *testing.T) {
 		want := Report{
 			Node: NodeReport{
 				ID: "cp-1", Release: "1.1.0", Version: "1.1.0-rc.1+g0abc", MinimumReconcilerRelease: "1.0.0", MinimumApiserverRelease: "1.0.0",
@@ -72,7 +72,7 @@ func TestNewReport(t *testing.T) {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
 	})
-	t.Run("a status that is not there leaves its fields empty", func(t *testing.T) {
+	t.Run("the fields of a corrupt status are empty", func(t *testing.T) {
 		got := NewReport(byName["status corrupt"]).Reconciler
 		want := ReconcilerReport{Kind: "corrupt", Problem: "unexpected end", ModRevision: 8}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -98,7 +98,7 @@ func TestNewReport(t *testing.T) {
 		}
 		snap.Etcd.Connected = false
 		if NewReport(snap).UpgradeReady {
-			t.Error("etcd is out of reach: got ready")
+			t.Error("etcd is unreachable: got ready")
 		}
 		snap.Etcd.Connected = true
 		snap.Fleet = fleetOfThree(t)

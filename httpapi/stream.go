@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// maxStreams bounds the open streams: each holds a connection and a goroutine.
+// maxStreams limits the open streams: each has a connection and a goroutine.
 const maxStreams = 64
 
 // eventStream is the media type of server-sent events.
 const eventStream = "text/event-stream"
 
-// stream sends the report as a server-sent event, now and after each change,
-// until the client goes or the server stops. A slow client misses what lies
-// between two sends, never the newest.
+// stream sends the report as a server-sent event, now and after each change, until
+// the client closes the connection or the server stops. A slow client may miss
+// reports, but never the newest.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	select {
 	case s.streams <- struct{}{}:
 	default:
-		s.problem(w, http.StatusServiceUnavailable, fmt.Sprintf("%d streams are open already, and that is the limit", maxStreams))
+		s.problem(w, http.StatusServiceUnavailable, fmt.Sprintf("too many streams: %d are open, which is the limit", maxStreams))
 		return
 	}
 	s.metrics.streaming(+1)
@@ -47,7 +47,7 @@ func (s *Server) follow(out *sender, r *http.Request) {
 		report := NewReport(snap)
 		if mark := fingerprint(report); mark != sent {
 			if err := out.send("id: " + mark + "\ndata: " + string(marshal(report)) + "\n\n"); err != nil {
-				return // the client has gone
+				return // the client has closed the connection
 			}
 			sent = mark
 		}
@@ -55,7 +55,7 @@ func (s *Server) follow(out *sender, r *http.Request) {
 		case <-changed:
 		case <-keepAlive.C:
 			if err := out.send(": keep-alive\n\n"); err != nil {
-				return // the client has gone
+				return // the client has closed the connection
 			}
 		case <-r.Context().Done():
 			return
@@ -65,7 +65,7 @@ func (s *Server) follow(out *sender, r *http.Request) {
 	}
 }
 
-// sender writes to a stream; each write has its own deadline, for a stream as a
+// sender writes to a stream. Each write has its own deadline, since the stream as a
 // whole has none.
 type sender struct {
 	w      io.Writer

@@ -8,7 +8,6 @@ import (
 
 // shadowPending are directories with locals that shadow.
 var shadowPending = pending{
-	"httpapi",
 	"internal/model",
 	"reconcile",
 	"test/bench",
