@@ -18,7 +18,6 @@ var citesPending = pending{
 	"reconcile",
 	"test/e2e",
 	"test/soak",
-	"test/upstream",
 }
 
 // cites are the forms in which papers outside the repository were cited, put

@@ -13,7 +13,6 @@ var shadowPending = pending{
 	"test/bench",
 	"test/e2e",
 	"test/soak",
-	"test/upstream",
 }
 
 // TestNoLocalShadowsAPackageLevelName: one name is one thing in a package. A

@@ -16,9 +16,9 @@ func (r *rig) holds(cond clientv3.Cmp) bool {
 	return resp.Succeeded
 }
 
-// Relied on: what a comparison means for a key that is not there, and for a range
-// with nothing in it. The guards of status, presence and record rest on 0 for "not
-// there" (status/store.go, fleet/presence.go, fleet/register.go, fleet/admin.go).
+// Relied on: what a comparison means for a key that does not exist, and for an
+// empty range. The guards of status, presence and record compare with 0 for "does
+// not exist" (status/store.go, fleet/presence.go, fleet/register.go, fleet/admin.go).
 func TestCompare_nothingThere(t *testing.T) {
 	r := newRig(t)
 	const key = "/none"
@@ -42,15 +42,15 @@ func TestCompare_nothingThere(t *testing.T) {
 		{"range: value = nothing", clientv3.Compare(clientv3.Value(key), "=", "").WithPrefix(), false},
 	} {
 		if got := r.holds(c.cond); got != c.want {
-			broken(t, "with nothing there, the comparison "+c.what+" is decided the other way", "the guards of all our writes to etcd")
+			broken(t, "for a missing key, the comparison "+c.what+" has the other result", "the guards of all our writes to etcd")
 		}
 	}
 }
 
 // Relied on, and known: the guard of a restriction compares the mod revisions of
-// all node records at once. It has to hold for each of them. A record that was
-// deleted does not show, and need not, for who is gone blocks nobody; so the guard
-// cannot prove that nobody left (status/store.go, Write; docs/protocol.md#rule-wait-for-nodes).
+// all node records at once. It must hold for each of them. A deleted record is
+// invisible to it, and may be: a node without a record blocks nothing. So the guard
+// cannot prove that no node left (status/store.go, Write; docs/protocol.md#rule-wait-for-nodes).
 func TestCompare_range(t *testing.T) {
 	r := newRig(t)
 	r.put("/nodes/a", "")
@@ -71,7 +71,7 @@ func TestCompare_range(t *testing.T) {
 	}
 	r.put("/nodes/a", "")
 	if unchanged() {
-		broken(t, "a comparison over a range misses a key that was deleted and made again", relies)
+		broken(t, "a comparison over a range misses a key that was deleted and created again", relies)
 	}
 	snapshot = r.put("/nodes/b", "")
 	r.put("/nodes/a", "changed")
@@ -84,10 +84,10 @@ func TestCompare_range(t *testing.T) {
 	}
 }
 
-// Worked around: the revision in the header of a watch's answer is the store's,
-// also where events up to it are still to come. A guard built on it passes while a
-// node is unseen. A listing of ours bears the revision of the last change in it,
-// and no decision rests on it (etcd/watch.go; DESIGN 4.3).
+// Worked around: the header of a watch's answer has the store's revision, even if
+// events up to that revision are still to come. A guard with that revision would
+// hold although a node was not seen. Our lists have the revision of the last change
+// in them, and no decision rests on a watch (etcd/watch.go; docs/protocol.md#snapshots).
 func TestWatch_headerIsAheadOfTheEvents(t *testing.T) {
 	r := newRig(t)
 	var last int64

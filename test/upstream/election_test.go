@@ -16,11 +16,11 @@ import (
 	"github.com/lockstep-dev/lockstep/keyspace"
 )
 
-const ownElection = "the own queue of election/campaign.go (docs/adr/0002)"
+const ownElection = "our queue in election/campaign.go (docs/adr/0002)"
 
-// Worked around: a candidate whose session ended goes on waiting, and when its
-// predecessor leaves, Campaign returns nil though key and lease are gone: it is
-// told that it leads (etcd #19597). Ours leaves the queue with its session
+// Worked around: a candidate whose session ended keeps waiting. When its
+// predecessor leaves, Campaign returns nil, although its key and lease no longer
+// exist (etcd #19597). Ours leaves the queue with its session
 // (election/campaign.go, awaitTurn), and counts as leader only once a transaction
 // has found its key (election/inputs.go, gather).
 func TestCampaign_zombieBecomesPhantomLeader(t *testing.T) {
@@ -45,7 +45,7 @@ func TestCampaign_zombieBecomesPhantomLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := receive(r, "Campaign", campaign); err != nil {
-		gone(t, "Campaign finds that its key is gone ("+text(err)+")", "the transaction that confirms leadership (no: it is the snapshot too), but "+ownElection)
+		gone(t, "Campaign notices that its key was deleted ("+text(err)+")", "the transaction that confirms leadership (no: it is the snapshot too), but "+ownElection)
 		return
 	}
 	if n := r.count(electionPrefix); n != 0 {
@@ -64,20 +64,19 @@ func text(err error) string {
 	return err.Error()
 }
 
-// Worked around: where the wait fails, as it does when the store was compacted
-// and the connection reset, Campaign returns the error and forgets its key, which
-// its session keeps alive: all later candidates wait for ever (etcd #21128). Ours
-// watches the queue by list and watch, so that a compaction is no failure
-// (etcd/watch.go), and the lease is revoked on every exit
-// (etcd/session.go).
+// Worked around: if the wait fails, for example because the store was compacted and
+// the connection reset, Campaign returns the error and forgets its key. The session
+// keeps the key alive, and all later candidates wait for ever (etcd #21128). Ours
+// follows the queue by list and watch, so a compaction is no failure
+// (etcd/watch.go), and revokes the lease on every exit (etcd/session.go).
 func TestCampaign_leavesAnOrphanAfterCompaction(t *testing.T) {
 	r := newRig(t)
 	first := r.elect(r.session(r.raw), "first")
 	session := r.session(r.cut, concurrency.WithTTL(2))
 	candidate := concurrency.NewElection(session, electionPrefix)
 	campaign := r.campaignCut(t.Context(), candidate, "second")
-	// The watch stands: it began at the revision of the candidate's key. What
-	// happens elsewhere does not move it on.
+	// The watch began at the revision of the candidate's key. Changes of other keys
+	// do not advance it.
 	r.put("/elsewhere", "")
 	if _, err := r.raw.Compact(t.Context(), r.put("/elsewhere", "")); err != nil {
 		t.Fatal(err)
@@ -91,10 +90,10 @@ func TestCampaign_leavesAnOrphanAfterCompaction(t *testing.T) {
 	if err := candidate.Resign(t.Context()); err != nil {
 		t.Errorf("resign: %v", err)
 	}
-	// Longer than its TTL: it is kept alive.
+	// Longer than its TTL: the session keeps it alive.
 	deleted := r.deleted(electionPrefix, 4*time.Second)
 	if len(deleted) != 0 || r.count(electionPrefix) != 2 {
-		gone(t, "Campaign that fails takes its key along", "the revocation on every exit is still needed, but less of "+ownElection)
+		gone(t, "Campaign that fails deletes its key", "the revocation on every exit is still needed, but less of "+ownElection)
 		return
 	}
 	if err := first.Resign(t.Context()); err != nil {
@@ -122,9 +121,9 @@ func (r *rig) deleted(prefix string, d time.Duration) (keys []string) {
 	return keys
 }
 
-// Worked around: a Campaign that is cancelled while etcd is out of reach does not
-// return: it resigns with the client's context, which has no end. Ours ends with
-// its context; what is left to do is bounded (etcd/session.go, revoke).
+// Worked around: a Campaign that is cancelled while etcd is unreachable does not
+// return: it resigns with the client's context, which has no deadline. Ours ends
+// with its context, and its clean-up has a time limit (etcd/session.go, revoke).
 func TestCampaign_doesNotReturnWhenCancelled(t *testing.T) {
 	r := newRig(t)
 	r.elect(r.session(r.raw), "first")
@@ -134,7 +133,7 @@ func TestCampaign_doesNotReturnWhenCancelled(t *testing.T) {
 	r.proxy.Cut(etcdtest.Blackhole)
 	cancel()
 	if err, came := within(campaign); came {
-		gone(t, "a cancelled Campaign returns while etcd is out of reach ("+text(err)+")", "the bounded exit of "+ownElection)
+		gone(t, "a cancelled Campaign returns while etcd is unreachable ("+text(err)+")", "the bounded exit of "+ownElection)
 		return
 	}
 	r.proxy.Restore()
@@ -143,9 +142,9 @@ func TestCampaign_doesNotReturnWhenCancelled(t *testing.T) {
 	}
 }
 
-// Worked around: a Resign that fails forgets key and session, so that another try
-// does nothing, and says that all is well (etcd #22123). Ours resigns by revoking
-// the lease, and if that fails the lease ends by itself.
+// Worked around: a Resign that fails forgets key and session. Another try does
+// nothing and returns nil (etcd #22123). Ours resigns by revoking the lease; if that
+// fails, the lease ends by itself.
 func TestResign_forgetsItsKeyWhenItFails(t *testing.T) {
 	r := newRig(t)
 	leader := r.elect(r.session(r.cut), "leader")
@@ -153,7 +152,7 @@ func TestResign_forgetsItsKeyWhenItFails(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if err := leader.Resign(ctx); err == nil {
-		t.Fatal("resigned though etcd is out of reach")
+		t.Fatal("resigned although etcd is unreachable")
 	}
 	// What was held must not arrive late.
 	r.proxy.Cut(etcdtest.Reset)
@@ -165,9 +164,9 @@ func TestResign_forgetsItsKeyWhenItFails(t *testing.T) {
 }
 
 // Worked around: a Campaign whose first transaction is not answered returns an
-// error and may have left its key, which its session keeps alive; a candidate
-// with another session waits behind it. Ours gives up the session, and the lease
-// with it, whenever anything fails.
+// error, and may leave its key, which its session keeps alive. A candidate with
+// another session then waits behind it. Ours gives up the session, and with it the
+// lease, after any failure.
 func TestCampaign_unansweredLeavesItsKey(t *testing.T) {
 	r := newRig(t)
 	session := r.session(r.cut)
@@ -180,7 +179,7 @@ func TestCampaign_unansweredLeavesItsKey(t *testing.T) {
 	}
 	r.proxy.Restore()
 	if n := r.count(electionPrefix); n != 1 {
-		gone(t, "a Campaign that fails takes its key along", "giving up the session with each failure")
+		gone(t, "a Campaign that fails deletes its key", "giving up the session with each failure")
 		return
 	}
 	ctx, cancel = context.WithTimeout(t.Context(), grace)
@@ -189,16 +188,16 @@ func TestCampaign_unansweredLeavesItsKey(t *testing.T) {
 	if err := second.Campaign(ctx, "second"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a candidate with another session: got %v; want it to wait", err)
 	}
-	// The same session heals it.
+	// A candidate with the same session finds its key and leads.
 	if err := concurrency.NewElection(session, electionPrefix).Campaign(t.Context(), "first"); err != nil {
 		t.Errorf("a candidate with the same session: %v", err)
 	}
 }
 
-// Worked around: an Observe that can no longer follow, as after a compaction and a
-// lost connection, closes its channel and says nothing of why: to who waits for the
-// next leader that looks like an end in good order (etcd #7815). Ours lists the
-// queue anew (etcd/watch.go).
+// Worked around: an Observe that cannot continue, for example after a compaction and
+// a lost connection, closes its channel without an error. A caller that waits for
+// the next leader cannot distinguish that from a regular end (etcd #7815). Ours
+// lists the queue again (etcd/watch.go).
 func TestObserve_endsWithoutAReason(t *testing.T) {
 	r := newRig(t)
 	r.elect(r.session(r.raw), "first")
@@ -217,14 +216,14 @@ func TestObserve_endsWithoutAReason(t *testing.T) {
 			t.Error("observed a leader that is none")
 		}
 	case <-time.After(2 * grace):
-		gone(t, "Observe goes on after a compaction", "the list and watch of "+ownElection)
+		gone(t, "Observe continues after a compaction", "the list and watch of "+ownElection)
 	}
 }
 
-// Worked around: the servers' own election, for clients of any language, takes a
-// candidate without a lease, gives it one of 60 seconds that nobody keeps alive,
-// and has the key stay though the candidate has gone. Ours are keys on the lease of
-// a session (election/campaign.go).
+// Worked around: the servers' own election, for clients of any language, accepts a
+// candidate without a lease and gives it one of 60 seconds. No client keeps it alive,
+// and the key stays although the candidate left. Ours are keys on the lease of a
+// session (election/campaign.go).
 func TestCampaign_ofTheServerLeavesItsKey(t *testing.T) {
 	r := newRig(t)
 	candidate := v3electionpb.NewElectionClient(r.cut.ActiveConnection())
@@ -236,13 +235,13 @@ func TestCampaign_ofTheServerLeavesItsKey(t *testing.T) {
 	lease := clientv3.LeaseID(won.Leader.Lease)
 	r.until("a second of the lease is over", func() bool { return r.left(lease) < 59 })
 	if left := r.left(lease); left < 30 || r.count(electionPrefix) != 1 {
-		gone(t, "the server's election lets go of a candidate that has gone", "nothing of ours (nor does anything of ours call it)")
+		gone(t, "the server's election drops a candidate that left", "nothing of ours (nor does anything of ours call it)")
 	}
 }
 
-// Relied on: the layout of the library's election, which ours shares, so that its
-// tools read who leads: prefix, slash, lease in hexadecimal; the lowest create
-// revision leads (etcd/keys.go, Leader).
+// Relied on: the layout of the library's election. Ours is the same, so that the
+// library's tools show which node leads: prefix, slash, lease in hexadecimal; the
+// lowest create revision leads (etcd/keys.go, Leader).
 func TestElection_layout(t *testing.T) {
 	r := newRig(t)
 	keys := keyspace.Under("/lockstep/")
@@ -258,6 +257,6 @@ func TestElection_layout(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e.Key() != ours {
-		broken(t, "an election's key is "+e.Key(), "that tools of the library's read who leads (etcd/keys.go)")
+		broken(t, "an election's key is "+e.Key(), "that the library's tools show the leader (etcd/keys.go)")
 	}
 }

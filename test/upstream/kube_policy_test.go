@@ -73,7 +73,7 @@ func (r *kubeRig) awaitFence(api dynamic.ResourceInterface, name string) {
 	})
 }
 
-// race is what came of many writers.
+// race is the result of many writers.
 type race struct {
 	written, refused atomic.Int64
 	errs             chan error
@@ -163,8 +163,9 @@ func (r *kubeRig) regressions(set string, since int64) (forms, regressions int) 
 }
 
 // Relied on: an admission policy that compares the new epoch with the old one sees
-// as "old" the very form that the write replaces, also where two kube-apiservers
-// write at once: no write of a lower epoch is ever stored (DESIGN 6.4, NoStaleWrite).
+// as "old" the very form that the write replaces, even if two kube-apiservers write
+// at once. So no write of a lower epoch is ever stored (the invariant NoStaleWrite,
+// docs/protocol.md#invariants).
 func TestPolicy_exactUnderRaces(t *testing.T) {
 	t.Parallel() // beside tests that wait for etcd
 	r := newKubeRig(t)
@@ -198,16 +199,16 @@ func TestPolicy_exactUnderRaces(t *testing.T) {
 	forms, regressions := r.regressions("fenced-", revision)
 	t.Logf("%d requests written and %d refused; %d forms stored, %d went back", fenced.written.Load(), fenced.refused.Load(), forms, regressions)
 	if regressions != 0 {
-		broken(t, fmt.Sprintf("%d of %d stored forms went back below a policy that forbids it", regressions, forms), "the fence of content epochs (DESIGN 6.4)")
+		broken(t, fmt.Sprintf("%d of %d stored forms went back below a policy that forbids it", regressions, forms), "the fence of content epochs (docs/protocol.md#stale-writes)")
 	}
 	if fenced.refused.Load() == 0 || forms < 300 {
 		t.Errorf("%d refused, %d forms stored: not much of a race", fenced.refused.Load(), forms)
 	}
 }
 
-// Relied on: what counts as lower. An epoch that is missing, or that a merge patch
-// of somebody else takes away, does not pass; the same one does, and a change of
-// anybody else that leaves it alone.
+// Relied on: what counts as lower. The policy refuses a missing epoch, and a merge
+// patch that removes it. It allows the same epoch, and any change that does not
+// touch the epoch.
 func TestPolicy_whatPasses(t *testing.T) {
 	r := newKubeRig(t)
 	r.fence([]any{""}, []any{"configmaps"})
@@ -227,28 +228,28 @@ func TestPolicy_whatPasses(t *testing.T) {
 		{"a higher epoch", r.stamped("a", 6, "y"), http.StatusOK},
 	} {
 		if _, err := r.apply(r.configMaps(), c.obj, "m"); code(err) != c.want {
-			broken(t, fmt.Sprintf("an apply with %s gets %s, not %d", c.what, said(err), c.want), "the fence of content epochs (DESIGN 6.4)")
+			broken(t, fmt.Sprintf("an apply with %s gets %s, not %d", c.what, said(err), c.want), "the fence of content epochs (docs/protocol.md#stale-writes)")
 		}
 	}
 	garbage := withEpoch(r.stamped("a", 6, "y"), "high")
 	if _, err := r.apply(r.configMaps(), garbage, "m"); err == nil {
-		broken(t, "an epoch that is no number passes", "the fence of content epochs (DESIGN 6.4)")
+		broken(t, "an epoch that is not a number passes", "the fence of content epochs (docs/protocol.md#stale-writes)")
 	}
-	for patch, want := range map[string]int{
+	for body, want := range map[string]int{
 		`{"metadata":{"annotations":{"` + epochAnnotation + `":"1"}}}`:  http.StatusForbidden,
 		`{"metadata":{"annotations":{"` + epochAnnotation + `":null}}}`: http.StatusForbidden,
 		`{"data":{"other":"people's"}}`:                                 http.StatusOK,
 	} {
-		_, err := r.configMaps().Patch(t.Context(), "a", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		_, err := r.configMaps().Patch(t.Context(), "a", types.MergePatchType, []byte(body), metav1.PatchOptions{})
 		if code(err) != want {
-			broken(t, fmt.Sprintf("the merge patch %s gets %s, not %d", patch, said(err), want), "the fence of content epochs (DESIGN 6.4)")
+			broken(t, fmt.Sprintf("the merge patch %s gets %s, not %d", body, said(err), want), "the fence of content epochs (docs/protocol.md#stale-writes)")
 		}
 	}
 }
 
 // Worked around: policies and webhook configurations are exempt from policies, so
-// the fence does not hold for them. Applies of ours are held back by uid and
-// resourceVersion alone there (reconcile/apply.go, update).
+// the fence does not cover them. For these kinds only UID and resourceVersion stop
+// stale applies of ours (docs/protocol.md#stale-writes).
 func TestPolicy_doesNotCoverPolicies(t *testing.T) {
 	r := newKubeRig(t)
 	r.fence([]any{"", "admissionregistration.k8s.io"}, []any{"*"})

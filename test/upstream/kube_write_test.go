@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-const preconditions = "the preconditions on which reconcile/apply.go rests (update, create, delete; DESIGN 6.4)"
+const preconditions = "the preconditions of each write (docs/protocol.md#stale-writes)"
 
 // Relied on: an apply with a stale resourceVersion is refused, forced or not, with
 // a change or without one; an apply with the right uid and resourceVersion passes
@@ -99,8 +99,7 @@ func TestApply_uid(t *testing.T) {
 	}
 }
 
-// Relied on: POST is create-only, of all ways to write the only one
-// (reconcile/apply.go, create).
+// Relied on: POST only creates. It is the only way to write that does.
 func TestCreate_onlyCreates(t *testing.T) {
 	r := newKubeRig(t)
 	r.must(r.configMaps().Create(t.Context(), configMap("a", "1", nil), metav1.CreateOptions{FieldManager: "m"}))
@@ -114,8 +113,7 @@ func TestCreate_onlyCreates(t *testing.T) {
 	}
 }
 
-// Relied on: a deletion with a stale resourceVersion or a wrong uid is refused
-// (reconcile/apply.go, delete; reconcile/prune.go).
+// Relied on: a deletion with a stale resourceVersion or a wrong UID is refused.
 func TestDelete_preconditions(t *testing.T) {
 	r := newKubeRig(t)
 	old := r.must(r.apply(r.configMaps(), configMap("a", "1", nil), "m"))
@@ -139,8 +137,8 @@ func TestDelete_preconditions(t *testing.T) {
 	}
 }
 
-// Relied on: an apply of what another manager owns is refused unless it is forced,
-// so that a change of ours is always meant (DESIGN 6.2).
+// Relied on: an apply of a field that another manager owns is refused unless it is
+// forced, so that we never change one by accident (docs/protocol.md#apply).
 func TestApply_conflicts(t *testing.T) {
 	r := newKubeRig(t)
 	r.must(r.apply(r.configMaps(), configMap("a", "1", nil), "other"))
@@ -151,24 +149,24 @@ func TestApply_conflicts(t *testing.T) {
 }
 
 // Relied on: an apply that changes nothing writes nothing: not the object, not its
-// times, not etcd. A pass over a set that is as it should be costs no write, and
-// wakes no watch (reconcile/apply.go; the invariant NoFight). The same content from
-// another manager is a write.
+// times, not etcd. So a pass over a set that is in place costs no write, and wakes
+// no watch (the invariant NoFight). The same content from another manager is a
+// write.
 func TestApply_withoutChangeWritesNothing(t *testing.T) {
 	r := newKubeRig(t)
 	first := r.must(r.apply(r.configMaps(), configMap("a", "1", nil), "m"))
-	stored := r.modRevision("a")
+	before := r.modRevision("a")
 	for range 3 {
 		again := r.must(r.apply(r.configMaps(), configMap("a", "1", nil), "m"))
 		if again.GetResourceVersion() != first.GetResourceVersion() {
 			broken(t, "an apply without a change gives the object a new resourceVersion", "that a leader at rest writes nothing (NoFight)")
 		}
-		if now := r.modRevision("a"); now != stored {
+		if now := r.modRevision("a"); now != before {
 			broken(t, "an apply without a change is stored", "that a leader at rest writes nothing (NoFight)")
 		}
 	}
 	r.must(r.apply(r.configMaps(), configMap("a", "1", nil), "other"))
-	if r.modRevision("a") == stored {
+	if r.modRevision("a") == before {
 		broken(t, "what another manager applied is not noted", "what reconcile reads from the managed fields")
 	}
 }

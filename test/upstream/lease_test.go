@@ -14,10 +14,10 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 )
 
-const ownSession = "the own session of etcd/session.go (docs/adr/0002)"
+const ownSession = "our session in etcd/session.go (docs/adr/0002)"
 
-// Worked around: NewSession has no time limit, and blocks for as long as etcd is
-// away. Ours limits the grant (etcd/session.go, grant).
+// Worked around: NewSession has no time limit. It blocks for as long as etcd is
+// unreachable. Ours limits the grant (etcd/session.go, grant).
 func TestSession_grantBlocks(t *testing.T) {
 	r := newRig(t)
 	r.proxy.Cut(etcdtest.Blackhole)
@@ -38,10 +38,10 @@ func TestSession_grantBlocks(t *testing.T) {
 	}
 }
 
-// Worked around: the library reckons a lease from when the answer was received,
-// not from when the question was sent. Where answers are late, a holder believes
-// in a lease that etcd has given to somebody else. Ours counts from before the
-// keep-alive was sent (etcd/session.go, extend).
+// Worked around: the library counts a lease from when the answer was received, not
+// from when the request was sent. If answers are late, a holder believes in a lease
+// that etcd has ended. Ours counts from before the keep-alive was sent
+// (etcd/session.go, extend).
 func TestSession_noticesTheEndLate(t *testing.T) {
 	r := newRig(t)
 	const ttl = 8
@@ -53,17 +53,17 @@ func TestSession_noticesTheEndLate(t *testing.T) {
 	r.proxy.Cut(etcdtest.Blackhole)
 	r.until("three seconds of the lease are over", func() bool { return r.left(session.Lease()) < ttl-3 })
 	r.proxy.Cut(etcdtest.BlackholeRequests) // the answer is delivered, and nothing is asked any more
-	r.until("etcd has let the lease go", func() bool { return r.left(session.Lease()) < 0 })
+	r.until("etcd has ended the lease", func() bool { return r.left(session.Lease()) < 0 })
 	select {
 	case <-session.Done():
-		gone(t, "the library's session ends before its lease, though answers are late", "reckoning the validity anew in "+ownSession)
+		gone(t, "the library's session ends before its lease, although answers are late", "computing the validity again in "+ownSession)
 	default:
 	}
 }
 
-// Worked around: a session is kept alive by a goroutine of the library's, whatever
-// becomes of its holder: one that hangs keeps its place for ever. Ours ends without
-// signs of progress (etcd/session.go, Beat).
+// Worked around: a goroutine of the library keeps a session alive, whatever its
+// holder does: one that hangs keeps its place for ever. Ours ends without signs of
+// progress (etcd/session.go, Beat).
 func TestSession_outlivesItsHoldersWork(t *testing.T) {
 	r := newRig(t)
 	const ttl = 1
@@ -73,13 +73,13 @@ func TestSession_outlivesItsHoldersWork(t *testing.T) {
 		gone(t, "a session ends where its holder does nothing", "the watchdog of "+ownSession)
 	case <-time.After(4 * ttl * time.Second):
 		if r.left(session.Lease()) < 0 {
-			t.Error("the session goes on, and its lease is gone")
+			t.Error("the session continues, and its lease has ended")
 		}
 	}
 }
 
-// Worked around: KeepAliveOnce returns no error while etcd is away: it tries again
-// without end. Ours makes one attempt on a stream of its own
+// Worked around: KeepAliveOnce returns no error while etcd is unreachable: it
+// retries without end. Ours makes one attempt on a stream of its own
 // (etcd/session.go, keepAliveOnce).
 func TestKeepAliveOnce_hidesThatEtcdIsAway(t *testing.T) {
 	r := newRig(t)
@@ -88,21 +88,21 @@ func TestKeepAliveOnce_hidesThatEtcdIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.proxy.Cut(etcdtest.Reset)
-	// A request that the break itself hits may fail; all after it do not.
+	// A request that is under way at the break may fail; those after it do not.
 	r.until("the connection is broken", func() bool {
 		return r.cut.ActiveConnection().GetState() != connectivity.Ready
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), grace)
 	defer cancel()
 	if _, err := r.cut.KeepAliveOnce(ctx, lease.ID); ctx.Err() == nil {
-		gone(t, "KeepAliveOnce gives up while etcd is away ("+text(err)+")", "the own stream for keep-alives")
+		gone(t, "KeepAliveOnce gives up while etcd is unreachable ("+text(err)+")", "our own stream for keep-alives")
 	}
 }
 
 // Worked around: when its leader changes, etcd gives all leases their full TTL
-// again, so that the keys of a dead holder may live for twice their TTL. Nothing
-// of ours may take a key that is there for a holder that lives, nor count on the
-// extension (etcd/session_test.go, TestSession_etcdRestarts).
+// again, so the keys of a dead holder may live for twice their TTL. Our code must
+// not conclude from a key that its holder is alive, nor count on the extension
+// (etcd/session_test.go, TestSession_etcdRestarts).
 func TestLease_extendedWhenTheLeaderChanges(t *testing.T) {
 	r := newRig(t)
 	const ttl = 6
@@ -130,10 +130,10 @@ func TestLease_extendedWhenTheLeaderChanges(t *testing.T) {
 }
 
 // Relied on: etcd keeps a lease for at least its TTL, counted from when it
-// received the grant or the keep-alive; it takes its keys along; a key on a lease
-// that is gone cannot be written, and takes the rest of its transaction along: a
-// presence, a record and a leader's key are never written by who lost its session
-// (fleet/presence.go, election/campaign.go).
+// received the grant or the keep-alive. When the lease ends, etcd deletes its keys. A
+// put on an ended lease fails with its whole transaction. So a sidecar that lost its
+// session never writes a presence, a record or a leader's key (fleet/presence.go,
+// election/campaign.go).
 func TestLease_goneFailsTheTransaction(t *testing.T) {
 	r := newRig(t)
 	lease, err := r.raw.Grant(t.Context(), 60)
@@ -153,13 +153,13 @@ func TestLease_goneFailsTheTransaction(t *testing.T) {
 		clientv3.OpPut("/c", ""),
 	).Commit()
 	if !errors.Is(err, rpctypes.ErrLeaseNotFound) || r.count("/a") != 0 || r.count("/c") != 0 {
-		broken(t, "a transaction with a put on a lease that is gone is not refused as a whole ("+text(err)+")",
-			"that who lost its session writes nothing (fleet/presence.go, put)")
+		broken(t, "a transaction with a put on an ended lease is not refused as a whole ("+text(err)+")",
+			"that a sidecar without session writes nothing (fleet/presence.go, put)")
 	}
 }
 
-// Relied on: etcd never lets a lease go before its TTL is over, also where it was
-// renewed long ago and it is the last second.
+// Relied on: etcd never ends a lease before its TTL is over, even in its last second,
+// long after it was renewed.
 func TestLease_livesForItsTTL(t *testing.T) {
 	r := newRig(t)
 	before := time.Now()
@@ -176,7 +176,7 @@ func TestLease_livesForItsTTL(t *testing.T) {
 				continue
 			}
 			if lived := time.Since(before); lived < time.Duration(lease.TTL)*time.Second {
-				broken(t, "a lease of 2 s was gone after "+lived.String(), "the validity that sessions reckon (etcd/session.go)")
+				broken(t, "a lease of 2 s ended after "+lived.String(), "the validity that sessions compute (etcd/session.go)")
 			}
 			return
 		}

@@ -16,10 +16,9 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 )
 
-// Worked around: a watch on a member that has lost the others is silent for ever,
-// unless it was asked for with WithRequireLeader, which the library's election
-// does not do by itself (kubernetes #89488). All our requests and watches ask for
-// it (etcd/client.go, do; watch.go).
+// Worked around: a watch on a member that lost its peers is silent for ever, unless
+// it was opened with WithRequireLeader, which the library's election does not use
+// (kubernetes #89488). All our requests and watches do (etcd/client.go, do; watch.go).
 func TestWatch_hangsOnAMemberWithoutALeader(t *testing.T) {
 	t.Parallel()
 	addr, stopOther := twoMembers(t)
@@ -38,19 +37,19 @@ func TestWatch_hangsOnAMemberWithoutALeader(t *testing.T) {
 	select {
 	case resp := <-asking:
 		if !errors.Is(resp.Err(), rpctypes.ErrNoLeader) {
-			broken(t, "a watch that requires a leader ends with "+text(resp.Err()), "that watches of ours leave a member that is cut off (etcd/watch.go)")
+			broken(t, "a watch that requires a leader ends with "+text(resp.Err()), "that our watches leave a member that lost its peers (etcd/watch.go)")
 		}
 	case <-time.After(30 * time.Second):
-		broken(t, "a watch that requires a leader hangs on a member without one", "that watches of ours leave a member that is cut off (etcd/watch.go)")
+		broken(t, "a watch that requires a leader hangs on a member without one", "that our watches leave a member that lost its peers (etcd/watch.go)")
 	}
 	if resp, came := within(plain); came {
 		gone(t, "a watch ends on a member without a leader ("+text(resp.Err())+")", "WithRequireLeader on each watch")
 	}
 }
 
-// Worked around: not even WithRequireLeader ends a watch when nothing arrives at
-// all. Ours pings each connection (etcd/client.go, keepAliveTime), and no
-// decision waits for a watch (DESIGN 4.3).
+// Worked around: not even WithRequireLeader ends a watch when no packet arrives. Ours
+// pings each connection (etcd/client.go, keepAliveTime), and no decision waits for a
+// watch (docs/protocol.md#snapshots).
 func TestWatch_hangsWhenNothingArrives(t *testing.T) {
 	r := newRig(t)
 	watch := r.cut.Watch(clientv3.WithRequireLeader(t.Context()), "/", clientv3.WithPrefix())

@@ -22,21 +22,21 @@ import (
 var shared cluster.Shared
 
 func TestMain(m *testing.M) {
-	code := m.Run()
+	result := m.Run()
 	shared.Close()
-	os.Exit(code)
+	os.Exit(result)
 }
 
 // A test of something that does not happen, like a call that does not return,
-// watches for this long. What upstream mends shows at once on an idle machine; on
-// a slow one such a test may pass though it is mended, and never the other way.
+// watches for this long. On an idle machine a fix of upstream shows at once. On a slow
+// one such a test may pass although upstream is fixed, and never fails without a fix.
 const grace = 2 * time.Second
 
-// gone fails the test because upstream changed: a work-around may be of no use
-// any more.
+// gone fails the test because upstream changed: a workaround may have become
+// useless.
 func gone(t *testing.T, change, workAround string) {
 	t.Helper()
-	t.Errorf("UPSTREAM HAS CHANGED: %s. %s can go, or be simpler: look at it, then at docs/upstream.md.", change, workAround)
+	t.Errorf("UPSTREAM HAS CHANGED: %s. %s can be removed or simplified: check it, then docs/upstream.md.", change, workAround)
 }
 
 // broken fails the test because upstream no longer does what we rely on.
@@ -56,7 +56,7 @@ type rig struct {
 	watching atomic.Int64
 }
 
-// newRig lets the test run beside the others: most of its time is waiting.
+// newRig lets the test run in parallel: it waits most of the time.
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	t.Parallel()
@@ -121,8 +121,8 @@ func (r *rig) count(prefix string) int64 {
 	return resp.Count
 }
 
-// left returns for how many full seconds etcd still keeps the lease; -1: it is
-// gone.
+// left returns for how many full seconds etcd still keeps the lease; -1: it has
+// ended.
 func (r *rig) left(lease clientv3.LeaseID) int64 {
 	r.Helper()
 	resp, err := r.raw.TimeToLive(r.Context(), lease)
@@ -165,7 +165,7 @@ func (r *rig) elect(s *concurrency.Session, name string) *concurrency.Election {
 	return e
 }
 
-// until polls cond, and gives up the test where it does not come true.
+// until polls cond, and fails the test if it does not become true.
 func (r *rig) until(what string, cond func() bool) {
 	r.Helper()
 	cluster.Await(r.T, what, func(context.Context) error {
@@ -176,7 +176,7 @@ func (r *rig) until(what string, cond func() bool) {
 	})
 }
 
-// receive returns what c has, and gives up the test where that does not come.
+// receive returns a value of c, and fails the test if none arrives.
 func receive[T any](r *rig, what string, c <-chan T) T {
 	r.Helper()
 	select {
