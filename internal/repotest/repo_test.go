@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -41,9 +42,24 @@ func skipped(dir string) bool {
 	return slices.Contains([]string{"bin", ".git", "testdata"}, path.Base(dir))
 }
 
+// All tests read the same files, and do not change what these return.
+var (
+	allFiles   = sync.OnceValues(walk)
+	allSources = sync.OnceValues(parseAll)
+	textOf     = map[string]string{} // what read returned, by file
+)
+
 // files returns the paths of all files, from the top directory, with slashes.
 func files(t *testing.T) []string {
 	t.Helper()
+	out, err := allFiles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Clone(out)
+}
+
+func walk() ([]string, error) {
 	var out []string
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -62,43 +78,69 @@ func files(t *testing.T) []string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return out, err
 }
 
 // read returns a file's text.
 func read(t *testing.T, name string) string {
 	t.Helper()
+	if text, ok := textOf[name]; ok {
+		return text
+	}
 	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(text)
+	textOf[name] = string(text)
+	return textOf[name]
 }
 
-// sources parses every Go file, of the modules below test/ too.
+// sources returns every Go file, of the modules below test/ too.
 func sources(t *testing.T) []source {
 	t.Helper()
-	var out []source
-	for _, name := range files(t) {
-		if strings.HasSuffix(name, ".go") {
-			out = append(out, parse(t, name))
-		}
+	out, err := allSources()
+	if err != nil {
+		t.Fatal(err)
 	}
 	if len(out) < 50 {
 		t.Fatalf("got %d Go files: this test no longer sees the repository", len(out))
 	}
+	return slices.Clone(out)
+}
+
+func parseAll() ([]source, error) {
+	names, err := allFiles()
+	if err != nil {
+		return nil, err
+	}
+	var out []source
+	for _, name := range names {
+		if strings.HasSuffix(name, ".go") {
+			s, err := parseFile(name)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
+// parse returns one Go file.
+func parse(t *testing.T, name string) source {
+	t.Helper()
+	out, err := parseFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return out
 }
 
-func parse(t *testing.T, name string) source {
-	t.Helper()
+func parseFile(name string) (source, error) {
 	set := token.NewFileSet()
-	f, err := parser.ParseFile(set, name, read(t, name), parser.ParseComments|parser.SkipObjectResolution)
+	f, err := parser.ParseFile(set, filepath.Join(root, filepath.FromSlash(name)), nil, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
-		t.Fatal(err)
+		return source{}, err
 	}
 	out := source{
 		path: name, dir: path.Dir(name), pkg: f.Name.Name, doc: f.Doc.Text(),
@@ -107,11 +149,11 @@ func parse(t *testing.T, name string) source {
 	for _, spec := range f.Imports {
 		imported, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {
-			t.Fatal(err)
+			return source{}, err
 		}
 		out.imports = append(out.imports, imported)
 	}
-	return out
+	return out, nil
 }
 
 func TestPackagesSayWhatTheyOwn(t *testing.T) {

@@ -2,7 +2,6 @@ package repotest
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"path"
 	"regexp"
@@ -126,38 +125,33 @@ func wantOurWords(t *testing.T, name string, line int, text string) {
 }
 
 func TestWordsInCode(t *testing.T) {
-	for _, name := range files(t) {
+	for _, s := range sources(t) {
 		// This file has the words themselves.
-		if strings.HasSuffix(name, ".go") && !wordsPending.has(name) && name != "internal/repotest/words_test.go" {
-			checkWordsInCode(t, name)
+		if !wordsPending.has(s.path) && s.path != "internal/repotest/words_test.go" {
+			checkWordsInCode(t, s)
 		}
 	}
 }
 
 // checkWordsInCode holds comments, messages and declared names of a Go file to
 // our words.
-func checkWordsInCode(t *testing.T, name string) {
+func checkWordsInCode(t *testing.T, s source) {
 	t.Helper()
-	text := read(t, name)
-	set := token.NewFileSet()
-	f, err := parser.ParseFile(set, name, text, parser.ParseComments|parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
+	text := read(t, s.path)
+	for _, group := range s.file.Comments {
+		from, to := s.set.Position(group.Pos()).Offset, s.set.Position(group.End()).Offset
+		wantOurWords(t, s.path, s.line(group.Pos()), text[from:to])
 	}
-	lineOf := func(n ast.Node) int { return set.Position(n.Pos()).Line }
-	for _, group := range f.Comments {
-		wantOurWords(t, name, lineOf(group), text[set.Position(group.Pos()).Offset:set.Position(group.End()).Offset])
-	}
-	ast.Inspect(f, func(n ast.Node) bool {
+	ast.Inspect(s.file, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.ImportSpec:
 			return false
 		case *ast.BasicLit:
 			if isMessage(n) {
-				wantOurWords(t, name, lineOf(n), n.Value)
+				wantOurWords(t, s.path, s.line(n.Pos()), n.Value)
 			}
 		case *ast.Ident:
-			wantOurName(t, name, lineOf(n), n.Name)
+			wantOurName(t, s, n)
 		}
 		return true
 	})
@@ -175,12 +169,12 @@ func isMessage(lit *ast.BasicLit) bool {
 
 var hump = regexp.MustCompile(`[A-Z]?[a-z0-9]+|[A-Z]+`)
 
-func wantOurName(t *testing.T, name string, line int, ident string) {
+func wantOurName(t *testing.T, s source, id *ast.Ident) {
 	t.Helper()
-	parts := strings.ToLower(strings.Join(hump.FindAllString(ident, -1), " "))
+	parts := strings.ToLower(strings.Join(hump.FindAllString(id.Name, -1), " "))
 	for _, w := range ourNames {
 		if w.pattern.MatchString(parts) {
-			t.Errorf("%s:%d: %s: name it %s", name, line, ident, w.instead)
+			t.Errorf("%s:%d: %s: name it %s", s.path, s.line(id.Pos()), id.Name, w.instead)
 		}
 	}
 }
