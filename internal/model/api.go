@@ -2,7 +2,7 @@ package model
 
 import "github.com/lockstep-dev/lockstep/protocol"
 
-// land lets a leader's request reach the API, and the leader take the answer.
+// land lets a leader's request reach the API, and its answer reach the leader.
 func (t *transition) land(l int) bool {
 	lead := &t.state.leaders[l]
 	if !lead.on || lead.pass.request.kind == noRequest {
@@ -38,7 +38,7 @@ func (t *transition) land(l int) bool {
 	return true
 }
 
-// wroteObject goes on after an object was written.
+// wroteObject continues a pass after an object was written.
 func (t *transition) wroteObject(l int, r request) {
 	p := &t.state.leaders[l].pass
 	p.fresh |= 1 << r.object
@@ -48,7 +48,8 @@ func (t *transition) wroteObject(l int, r request) {
 	}
 }
 
-// refusedObject goes on after a request was refused and its object read again.
+// refusedObject continues a pass after a request was refused and its object was
+// read again.
 func (t *transition) refusedObject(l int, r request) {
 	p := &t.state.leaders[l].pass
 	p.fresh |= 1 << r.object
@@ -62,30 +63,30 @@ func (t *transition) refusedObject(l int, r request) {
 	}
 }
 
-// landOrphan lets a request land that nobody waits for.
+// landOrphan lets a request land whose sender no longer waits for it.
 func (t *transition) landOrphan(i int) bool {
 	r := t.state.orphans[i]
 	if r.kind == noRequest {
 		return false
 	}
 	t.state.orphans[i] = request{}
-	t.event.stale = true
-	t.say("a request that nobody waits for any more lands:")
+	t.event.late = true
+	t.say("a late request lands, whose sender no longer waits:")
 	t.serve(r)
 	return true
 }
 
-// loseOrphan lets a request never land.
+// loseOrphan drops such a request: it never lands.
 func (t *transition) loseOrphan(i int) bool {
 	if t.state.orphans[i].kind == noRequest {
 		return false
 	}
 	t.state.orphans[i] = request{}
-	t.say("a request that nobody waits for any more is lost")
+	t.say("a request whose sender no longer waits never lands")
 	return true
 }
 
-// serve is the API server: it executes a request, or refuses it.
+// serve is the API server: it executes a request or refuses it.
 func (t *transition) serve(r request) bool {
 	if r.kind == objectRequest {
 		return t.serveObject(r)
@@ -107,8 +108,7 @@ func (t *transition) serve(r request) bool {
 	return true
 }
 
-// begun adds the content to the mark, or to what the stamps told of it when the
-// request was made.
+// begun adds the content to the mark, or to the mark that the request creates.
 func (t *transition) begun(r request, now parent) parent {
 	now.entries = t.state.parent.entries
 	if r.create {
@@ -135,7 +135,7 @@ func (t *transition) serveObject(r request) bool {
 	i := int(r.object)
 	was := t.state.objects[i]
 	refused := !t.accepts(r, was.form != 0)
-	if t.cfg.Policy && was.form != 0 && r.stamp.epoch < was.stamp.epoch {
+	if t.cfg.Policy && was.form != 0 && r.content.epoch < was.stamp.epoch {
 		refused = true
 	}
 	if refused {
@@ -144,12 +144,13 @@ func (t *transition) serveObject(r request) bool {
 	}
 	t.event.wrote, t.event.object, t.event.objectBefore, t.event.request = true, i, was, r
 	t.touchObject(i)
-	t.state.objects[i] = object{form: t.cfg.form(i, r.content.content), stamp: r.stamp}
-	t.say("  the API writes object %d as %s has it, content epoch %d", i+1, t.contentText(r.content.content), r.stamp.epoch)
+	t.state.objects[i] = object{form: t.cfg.form(i, r.content.content), stamp: r.content}
+	t.say("  the API writes object %d in the form of %s, content epoch %d", i+1, t.contentText(r.content.content), r.content.epoch)
 	return true
 }
 
-// touchParent makes every resourceVersion of the parent that was read stale.
+// touchParent changes the resourceVersion of the parent: every version that was
+// read before is stale.
 func (t *transition) touchParent() {
 	for l := range t.state.leaders {
 		p := &t.state.leaders[l].pass

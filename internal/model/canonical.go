@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// canonical folds what makes no difference to the future: which node is which,
-// the size of content epochs, requests that are sure to be refused, and leaders
-// that can do nothing any more. It returns where each node went, for stories.
+// canonical removes what makes no difference to the future: which node is which,
+// the size of content epochs, requests that the API is sure to refuse, and
+// leaders that can do nothing more. It returns the new place of each node, for
+// stories.
 func (t *transition) canonical() [maxNodes]uint8 {
 	t.dropDoomed()
 	t.dropSpent()
@@ -15,7 +16,7 @@ func (t *transition) canonical() [maxNodes]uint8 {
 	return t.sortNodes()
 }
 
-// dropDoomed forgets orphans that the API would refuse.
+// dropDoomed removes orphans that the API would refuse.
 func (t *transition) dropDoomed() {
 	orphans := &t.state.orphans
 	for i, r := range orphans {
@@ -47,9 +48,9 @@ func compareBools(a, b bool) int {
 	return 1
 }
 
-// dropSpent ends leaderships whose key has gone, where all that is left of them
-// is a request that may land: their writes of the status cannot be committed,
-// and their clocks keep them from sending more.
+// dropSpent ends leaderships whose key no longer exists. All that is left of them
+// is a request that may land: their writes of the status cannot be committed, and
+// their clocks stop them from sending more.
 func (t *transition) dropSpent() {
 	if t.cfg.LooseClock || !t.cfg.holds(confirmed|leaderGuard) {
 		return
@@ -61,11 +62,11 @@ func (t *transition) dropSpent() {
 	}
 }
 
-// maxGap is how far two content epochs can be apart and still count one by one.
+// maxGap is the largest difference between two content epochs that is kept.
 const maxGap = 3
 
-// foldEpochs moves all content epochs so that the lowest is 1 and closes gaps.
-// There are too few for one to be above 127.
+// foldEpochs shifts all content epochs so that the lowest is 1, and shortens
+// gaps. A state has too few of them for one to be above 127.
 func (t *transition) foldEpochs() {
 	var used [2]uint64
 	t.epochs(func(e *uint8) { used[*e/64] |= 1 << (*e % 64) })
@@ -91,7 +92,7 @@ func (t *transition) foldEpochs() {
 	}
 }
 
-// epochs visits every content epoch of the world.
+// epochs visits every content epoch of the state.
 func (t *transition) epochs(visit func(*uint8)) {
 	visit(&t.state.status.content.epoch)
 	for i := range t.cfg.Objects {
@@ -122,13 +123,13 @@ func visitEntries(s *entries, visit func(*uint8)) {
 
 func visitRequest(r *request, visit func(*uint8)) {
 	visit(&r.content.epoch)
-	visit(&r.stamp.epoch)
 	if r.create {
 		visitEntries(&r.entries, visit)
 	}
 }
 
-// sortNodes puts the nodes into an order that does not depend on who they were.
+// sortNodes sorts the nodes by what is known of them, so that their names make no
+// difference.
 func (t *transition) sortNodes() (went [maxNodes]uint8) {
 	var order [maxNodes]uint8
 	for i := range order {
@@ -153,14 +154,14 @@ func (t *transition) sortNodes() (went [maxNodes]uint8) {
 	return went
 }
 
-// nodeKeys packs what there is to know of each node.
+// nodeKeys packs all that is known of each node into a number.
 func (t *transition) nodeKeys() (keys [maxNodes]uint64) {
 	for i := range t.cfg.Nodes {
 		n := &t.state.nodes[i]
 		key := uint64(n.run)<<24 | uint64(n.record)<<16 | uint64(n.before)<<8
-		for bit, on := range [...]bool{n.registered, n.ready, n.staleRead, n.alive, n.fenced} {
+		for at, on := range [...]bool{n.registered, n.ready, n.staleRead, n.alive, n.fenced} {
 			if on {
-				key |= 1 << bit
+				key |= 1 << at
 			}
 		}
 		key |= uint64(n.absent)<<40 | uint64(n.confirmed)<<44 | uint64(n.expired)<<48

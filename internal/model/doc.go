@@ -1,39 +1,50 @@
-// Package model checks the protocol as a whole: it puts the production
-// functions of package protocol (Admits, Judge, Eligible, Next, Blockers,
-// Registers, the mark and the statuses) into an abstract world and walks
-// through everything that can happen there (DESIGN 4.11).
+// Package model is a model checker for the protocol. It puts the production
+// functions of package protocol (Eligible, Next, Judge, Blockers, Drain) into an
+// abstract world and visits every state that this world can reach. After each
+// transition it checks the invariants (docs/protocol.md#invariants).
 //
 // # The world
 //
-// An etcd with the status, the node records, the presences and the leader's
-// key, and transactions with the guards that status.Store.Write has. A
-// Kubernetes API with a few objects, each with the stamp of the content that
-// brought it, and with the mark. Nodes that start, register, read the status
-// linearizably or are told of it late, become ready, are moved to another
-// release in either direction, are killed, and lose their leases without
-// knowing it. Leaders whose steps are not atomic: a snapshot, a decision, and
-// later the write; a pass that lists, writes the mark, writes one object after
-// another, lists again and finishes the mark, and whose requests may land after
-// their sender has stopped, was deposed, or is gone.
+//   - An etcd with the status, the node records, the presences and the leader's
+//     key. Its transactions have the guards of status.Store.Write.
+//   - A Kubernetes API with a few objects and the mark. Each object has a stamp.
+//   - Nodes. They start, register and become ready. They read the status
+//     linearizably, or receive it late from a watch. They move to another
+//     release in either direction, are killed, and lose their leases without
+//     noticing.
+//   - Leaders, whose steps are not atomic. A leader takes a snapshot, decides,
+//     and writes later. A pass lists, writes the mark, writes one object after
+//     another, lists again and finishes the mark. Its requests may land after
+//     their sender has stopped, lost its leadership or died.
+//
+// # Reading the code
+//
+// world.go has the state, translate.go its translation to the values of package
+// protocol, and safeguards.go what a search can turn off. moves.go lists
+// what can happen; nodes.go, leader.go, pass.go, api.go, expiry.go and faults.go
+// say what each move does. invariants.go checks a transition. search.go visits
+// all states, progress.go follows every run to its end, walk.go walks at random,
+// and story.go explains a violation.
 //
 // # What is folded
 //
-// Nodes are symmetric: states that differ only in which node is which are one
-// state. Revisions and epochs appear only in comparisons, so the state holds
-// their outcome (a guard's revision is still the key's, a request's
-// resourceVersion is still the object's) and no numbers. Content epochs are
-// numbers, for leaders count with them; all are moved so that the lowest is 1,
-// and gaps above three count as three.
+// States that differ only in which node is which are one state. Revisions and
+// epochs are only ever compared, so a state holds the result of the comparison
+// and not the number: this guard's revision is still that of the key, this
+// request's resourceVersion is still that of the object. Content epochs are
+// numbers, since leaders count with them. They are shifted so that the lowest is
+// 1, and a gap above three counts as three.
 //
-// # What is not there
+// # What is not in the model
 //
-// Time: whatever may take long may take for ever, and a lease may expire at any
-// moment. Where records expire (Config.Expire), that clocks agree well enough is
-// a condition of a move. Roles, twins, leaders without an API, removals of
-// objects and restored backups. A node that lags sees, of the statuses that it
-// missed, one that would open its gate: the one that matters. The exhaustive
-// search rests on fingerprints of 64 bits: that two of ten million states share
-// one has a probability of 3 in a million.
+// Time: whatever can take long can take forever, and a lease can expire at any
+// moment. With Config.Expire, a move has the condition that clocks agree well
+// enough. Also missing: roles, duplicate node IDs, leaders without an API,
+// removals of objects, and restored backups. Of the statuses that a lagging node
+// has missed, the model keeps only one that would open its gate.
+//
+// The exhaustive search compares fingerprints of 64 bits. In a search of ten
+// million states, two of them share one with a probability of 3 in a million.
 //
 // The package has no goroutines and no I/O. It imports package protocol alone.
 package model

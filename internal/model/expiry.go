@@ -6,13 +6,13 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// There is no time here. That clocks agree well enough is one condition, in
-// outwait: a leader has waited for as long as a record says only once the
-// sidecar of that record has waited for half of it, since it last confirmed its
-// presence.
+// The model has no time. That clocks agree well enough is one condition in
+// expireRecord. A leader waits for the whole expiry time of a record, and the
+// sidecar of that record closes its gate after half of it. So the leader's wait
+// ends only after the gate is closed.
 
-// promise is what every record says about when it may be passed over; how long
-// that is makes no difference.
+// fenceAfter is the expiry time in every record. How long it is makes no
+// difference.
 func (c *Config) fenceAfter() time.Duration {
 	if c.Expire {
 		return time.Second
@@ -20,10 +20,10 @@ func (c *Config) fenceAfter() time.Duration {
 	return 0
 }
 
-// place is the bit of a leader's place.
+// bit is the bit of a place in state.leaders.
 func bit(l int) uint8 { return 1 << l }
 
-// seenBy is the fleet with what a leader has counted.
+// fleetSeenBy is the fleet with the absences that a leader has counted.
 func (c *Config) fleetSeenBy(st *state, l int) protocol.Fleet {
 	f := c.fleet(st)
 	k := 0
@@ -40,9 +40,8 @@ func (c *Config) fleetSeenBy(st *state, l int) protocol.Fleet {
 	return f
 }
 
-// passedOver is the fleet at the moment at which a leader commits: who has
-// expired does not count though its presence may be there again, as long as
-// its record was not written.
+// fleetAtCommit is the fleet when a leader commits. A record that has expired
+// counts as expired until it is written, even if its presence is back.
 func (c *Config) fleetAtCommit(st *state, l int) protocol.Fleet {
 	then := *st
 	for i := range c.Nodes {
@@ -53,8 +52,8 @@ func (c *Config) fleetAtCommit(st *state, l int) protocol.Fleet {
 	return c.fleetSeenBy(&then, l)
 }
 
-// counts is the part of a leader's look that has to do with absences
-// (election.absences). It reports whether anything changed.
+// countAbsences is the part of a leader's round that counts absences. It reports
+// whether anything changed.
 func (t *transition) countAbsences(l int) (changed bool) {
 	if !t.cfg.Expire {
 		return false
@@ -73,8 +72,8 @@ func (t *transition) countAbsences(l int) (changed bool) {
 	return changed
 }
 
-// forget drops what a leader has counted that leads no more: another one counts
-// anew.
+// dropCounts drops what a leader has counted whose leadership ended: the next
+// leader counts from the start.
 func (t *transition) dropCounts(l int) {
 	drop := func(bits *uint8) {
 		if l == 0 {
@@ -91,7 +90,7 @@ func (t *transition) dropCounts(l int) {
 	}
 }
 
-// outwait lets a leader have waited for as long as a record says.
+// expireRecord ends the wait of a leader for the expiry time of a record.
 func (t *transition) expireRecord(i, l int) bool {
 	n, lead := &t.state.nodes[i], &t.state.leaders[l]
 	if !lead.on || n.alive || n.record == 0 || n.record == corrupt || n.expired&bit(l) != 0 {
@@ -105,7 +104,7 @@ func (t *transition) expireRecord(i, l int) bool {
 		return false
 	}
 	n.expired |= bit(l)
-	t.say("as far as %s can tell, %s has been gone for as long as its record says", t.name(int(lead.node)), t.name(i))
+	t.say("for %s, the record of %s has expired", t.name(int(lead.node)), t.name(i))
 	return true
 }
 
@@ -119,12 +118,12 @@ func (t *transition) fence(i int) bool {
 	if t.cfg.holds(fencedRegisters) {
 		n.registered = false
 	}
-	t.say("%s has not confirmed its presence for half of what its record says, and closes its gate", t.name(i))
+	t.say("%s cannot confirm its presence for half of its expiry time, and closes its gate", t.name(i))
 	return true
 }
 
-// announce is what a sidecar does once its presence is there again: it writes
-// its record, and only that confirms the presence.
+// announce is what a sidecar does once its presence exists again: it writes its
+// record, and only that confirms the presence.
 func (t *transition) announce(i int) {
 	n := &t.state.nodes[i]
 	if !t.cfg.Expire || !n.registered || n.record != n.run {

@@ -2,7 +2,7 @@ package model
 
 import "github.com/lockstep-dev/lockstep/protocol"
 
-// fault lets something go wrong.
+// fault makes one fault happen.
 func (t *transition) fault(m move) bool {
 	if t.state.faults == 0 {
 		return false
@@ -43,8 +43,8 @@ func (t *transition) kill(i int) bool {
 	return true
 }
 
-// loseLeases lets the leases of a node expire that is paused or cut off. It
-// does not know.
+// loseLeases lets the leases of a node expire that is paused or cut off. The node
+// does not notice.
 func (t *transition) loseLeases(i int) bool {
 	n := &t.state.nodes[i]
 	if n.run == 0 || !n.alive {
@@ -60,8 +60,8 @@ func (t *transition) loseLeases(i int) bool {
 	return true
 }
 
-// timeout lets a request take so long that its sender does not wait for it. It
-// may land all the same.
+// timeout lets the sender of a request stop waiting for it. The request may land
+// all the same.
 func (t *transition) timeout(l int) bool {
 	lead := &t.state.leaders[l]
 	if !lead.on || lead.pass.request.kind == noRequest {
@@ -69,7 +69,7 @@ func (t *transition) timeout(l int) bool {
 	}
 	r := lead.pass.request
 	lead.pass.request = request{}
-	t.say("%s waits no longer for its request and reads again", t.name(int(lead.node)))
+	t.say("the request of %s times out, and it reads again", t.name(int(lead.node)))
 	t.orphan(r)
 	switch r.kind {
 	case objectRequest:
@@ -101,12 +101,12 @@ func (t *transition) corruptRecord(i int) bool {
 	return true
 }
 
-// deleteParent deletes the parent with the mark. A leader watches it.
+// deleteParent deletes the parent with the mark. The leader watches it.
 func (t *transition) deleteParent() bool {
 	if !t.state.parent.exists || t.state.status.kind != protocol.StatusPresent && !t.cfg.BothLost {
 		return false
 	}
-	t.say("the parent of the set, with the mark, is deleted")
+	t.say("the parent of the set is deleted, with the mark")
 	t.state.parent = parent{}
 	t.touchParent()
 	t.drift()
@@ -125,7 +125,7 @@ func (t *transition) deleteObject(i int) bool {
 	return true
 }
 
-// drift makes leaders look at the objects again (6.5).
+// drift makes leaders check the objects again (docs/protocol.md#drift).
 func (t *transition) drift() {
 	for l := range t.state.leaders {
 		if lead := &t.state.leaders[l]; lead.on && lead.finished != (entry{}) {

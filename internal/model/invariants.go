@@ -6,15 +6,15 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// invariant is a property of DESIGN 4.11. Broken returns what is wrong with a
-// turn, after it was done, or the empty string.
+// invariant is a property of every transition (docs/protocol.md#invariants).
+// Broken returns what is wrong after a transition, or the empty string.
 type invariant struct {
 	Name   string
 	Broken func(t *transition) string
 }
 
-// Invariants lists them all, but for Progress, which is not one of single
-// turns.
+// invariants lists all of them, except Progress, which is not a property of
+// single transitions.
 func invariants() []invariant {
 	return []invariant{
 		{"Compatible", checkCompatible},
@@ -31,14 +31,14 @@ func invariants() []invariant {
 
 // present visits the releases of all content that is in the API.
 func (t *transition) present(visit func(release int)) {
-	for i, shape := range t.cfg.Objects {
-		if o := t.state.objects[i]; shape == changedForm && o.form != 0 {
+	for i, sh := range t.cfg.Objects {
+		if o := t.state.objects[i]; sh == changedForm && o.form != 0 {
 			visit(t.cfg.releaseOf(o.form))
 		}
 	}
 }
 
-// checkCompatible: a gate that says ready fits all content that is present.
+// checkCompatible: a gate that is ready fits all content that is present.
 func checkCompatible(t *transition) (why string) {
 	for i := range t.cfg.Nodes {
 		if !t.state.nodes[i].ready {
@@ -54,8 +54,8 @@ func checkCompatible(t *transition) (why string) {
 	return why
 }
 
-// checkCovers: the status is no wider than what all present content allows, and there
-// is none before a first reconciliation was finished (4.1).
+// checkCovers: the status admits no node that some present content shuts out, and
+// there is no status before a first reconciliation was finished.
 func checkCovers(t *transition) (why string) {
 	s := t.state.status
 	if s.kind != protocol.StatusPresent {
@@ -66,26 +66,27 @@ func checkCovers(t *transition) (why string) {
 	}
 	t.present(func(content int) {
 		if int(s.version) > content || int(s.least) < t.cfg.A[content-1] {
-			why = fmt.Sprintf("content of release %d is present, and the status says version %d, minimum %d", content, s.version, s.least)
+			why = fmt.Sprintf("content of release %d is present, and the status has version %d, minimum %d", content, s.version, s.least)
 		}
 	})
 	return why
 }
 
-// checkRegistered: ready only with a record that tells the running release. A record
-// that somebody damaged since holds leaders back all the same.
+// checkRegistered: a gate is ready only while its node has a record with the
+// running release. A record that was damaged later holds leaders back all the
+// same.
 func checkRegistered(t *transition) string {
 	for i := range t.cfg.Nodes {
 		n := &t.state.nodes[i]
 		if n.ready && n.record != corrupt && (n.record == 0 || t.cfg.releaseOf(n.record) != t.cfg.releaseOf(n.run)) {
-			return fmt.Sprintf("%s is ready with release %d, which its record does not tell", t.name(i), t.cfg.releaseOf(n.run))
+			return fmt.Sprintf("%s is ready with release %d, which is not in its record", t.name(i), t.cfg.releaseOf(n.run))
 		}
 	}
 	return ""
 }
 
-// checkOneWriter: each revision of the status is of the confirmed leader of its
-// epoch, and epochs grow.
+// checkOneWriter: each revision of the status was written by the confirmed leader
+// of its epoch, and epochs grow.
 func checkOneWriter(t *transition) string {
 	switch {
 	case !t.event.committed:
@@ -93,25 +94,25 @@ func checkOneWriter(t *transition) string {
 	case !t.event.byLeader:
 		return "a status was written by a node that does not lead"
 	case t.event.now.epoch != t.event.epoch:
-		return "a status was written that tells of another leader than the one that wrote it"
+		return "a status was written that names another leader than its writer"
 	case t.event.epoch < t.event.wasEpoch:
 		return "a status was written in an epoch below that of the status before"
 	}
 	return ""
 }
 
-// checkNoStaleWrite: no write of a lower content epoch changes an object, nor a late
-// one of other content that has the same.
+// checkNoStaleWrite: no write changes an object of a higher content epoch, and no
+// late write of other content changes one of the same epoch.
 func checkNoStaleWrite(t *transition) string {
 	was, r := t.event.objectBefore, t.event.request
 	switch {
-	case !t.event.wrote || was.form == 0 || r.stamp.epoch > was.stamp.epoch:
+	case !t.event.wrote || was.form == 0 || r.content.epoch > was.stamp.epoch:
 		return ""
-	case r.stamp.epoch == was.stamp.epoch && (r.stamp.content == was.stamp.content || !t.event.stale):
+	case r.content.epoch == was.stamp.epoch && (r.content.content == was.stamp.content || !t.event.late):
 		return ""
 	}
 	return fmt.Sprintf("object %d of %s, content epoch %d, was overwritten with %s, content epoch %d",
-		t.event.object+1, t.contentText(was.stamp.content), was.stamp.epoch, t.contentText(r.stamp.content), r.stamp.epoch)
+		t.event.object+1, t.contentText(was.stamp.content), was.stamp.epoch, t.contentText(r.content.content), r.content.epoch)
 }
 
 // checkGuardHeld: a restriction is committed only while no blocker is registered.
@@ -126,8 +127,8 @@ func checkGuardHeld(t *transition) string {
 	return fmt.Sprintf("the status was restricted while %s was a blocker", t.nameOf(blockers[0].Node))
 }
 
-// checkSteady: a change of the status by a leader never closes the gate of a node
-// that serves.
+// checkSteady: no write of the status by a leader closes the gate of a node that
+// serves.
 func checkSteady(t *transition) string {
 	if !t.event.committed {
 		return ""
@@ -145,9 +146,9 @@ func checkSteady(t *transition) string {
 	return ""
 }
 
-// checkDoneIsDone: when the status says DONE, all objects are as its bundle has
-// them, and no stale write changes them later. Objects that were deleted by
-// somebody else do not count.
+// checkDoneIsDone: when the status is DONE, all objects are in the form of its
+// bundle, and no late write changes them afterwards. Objects that were deleted by
+// others do not count.
 func checkDoneIsDone(t *transition) string {
 	s := t.state.status
 	if s.kind != protocol.StatusPresent || s.state != protocol.Done {
@@ -155,28 +156,28 @@ func checkDoneIsDone(t *transition) string {
 	}
 	if t.event.wrote && t.event.request.content.content != s.content.content &&
 		t.state.objects[t.event.object].form != t.cfg.form(t.event.object, s.content.content) {
-		return fmt.Sprintf("object %d was changed by a stale write while the status says DONE", t.event.object+1)
+		return fmt.Sprintf("object %d was changed by a stale write while the status is DONE", t.event.object+1)
 	}
 	if !t.event.committed {
 		return ""
 	}
 	for i := range t.cfg.Objects {
 		if o := t.state.objects[i]; o.form != 0 && o.form != t.cfg.form(i, s.content.content) {
-			return fmt.Sprintf("DONE was written while object %d is not as the bundle has it", i+1)
+			return fmt.Sprintf("DONE was written while object %d is not in the form of the bundle", i+1)
 		}
 	}
 	return ""
 }
 
-// checkNoFight: between two changes of content an object is written only to reach
-// that content, and no leader decides to take content back while a node of a
-// newer release is registered (HoldForNewer).
+// checkNoFight: a leader writes objects only towards the content of the status,
+// and never decides to roll back while a node of a newer release is registered
+// (docs/protocol.md#rule-hold-for-newer).
 func checkNoFight(t *transition) string {
-	if t.event.takesBack {
-		return "a leader takes newer content back while a newer node is registered"
+	if t.event.rollsBack {
+		return "a leader rolls back while a newer node is registered"
 	}
 	if t.event.sent && t.event.sentFight {
-		return "a leader works towards other content than the status tells"
+		return "a leader works towards other content than that of the status"
 	}
 	return ""
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// elect makes a candidate the first in the queue. That it may campaign is
-// judged by the fleet as it is; that a newer node comes alive afterwards, and
-// that the candidate has not seen it, is another move.
+// elect gives the leadership to a candidate. The candidate may campaign according
+// to the fleet as it is now. That a newer node joins afterwards, unseen by the
+// candidate, is another move.
 func (t *transition) elect(i int) bool {
 	n := &t.state.nodes[i]
 	if n.run == 0 || !n.registered || !n.alive || t.state.deadKey || t.leadership(i) >= 0 || t.keyHeld() {
@@ -33,13 +33,23 @@ func (t *transition) elect(i int) bool {
 	return true
 }
 
-// resign ends a leadership in good order: what is recorded tells the next
-// leader whether it has to wait (election.leadership.giveUp).
+// expireKey lets the lease of a dead leader's key expire.
+func (t *transition) expireKey() bool {
+	if !t.state.deadKey || !t.cfg.holds(keysExpire) {
+		return false
+	}
+	t.state.deadKey = false
+	t.say("the key of the dead leader expires")
+	return true
+}
+
+// resign ends a leadership gracefully. What it records shows the next leader
+// whether it has to wait (docs/protocol.md#drain).
 func (t *transition) resign(l int) {
 	lead := &t.state.leaders[l]
 	t.abandon(l)
 	if st, drained := protocol.Drain(t.resignFacts(l)); drained && lead.seen && lead.key {
-		t.say("  and leaves nothing behind that can land")
+		t.say("  and records that none of its requests can still land")
 		now := t.cfg.packed(st)
 		t.event.committed, t.event.byLeader = true, lead.key
 		t.event.was, t.event.now = t.state.status, now
@@ -49,7 +59,7 @@ func (t *transition) resign(l int) {
 	t.depose(l)
 }
 
-// farewell is what a leader knows that gives its key up.
+// resignFacts are what a leader knows when it gives up its key.
 func (t *transition) resignFacts(l int) protocol.ResignFacts {
 	lead := &t.state.leaders[l]
 	f := protocol.ResignFacts{
@@ -65,11 +75,12 @@ func (t *transition) resignFacts(l int) protocol.ResignFacts {
 	return f
 }
 
+// keyHeld reports whether a leader that runs holds the leader's key.
 func (t *transition) keyHeld() bool {
 	return slices.ContainsFunc(t.state.leaders[:], func(l leader) bool { return l.on && l.key })
 }
 
-// depose ends a leadership. Requests that are under way may still land.
+// depose ends a leadership. Its requests that are under way may still land.
 func (t *transition) depose(l int) {
 	t.abandon(l)
 	if l == 0 {
@@ -80,10 +91,11 @@ func (t *transition) depose(l int) {
 	t.renumber(l)
 }
 
-// renumber keeps epochs the places in state.leaders after leader l has gone.
+// renumber keeps each epoch equal to a place in state.leaders, after leader l was
+// removed.
 func (t *transition) renumber(l int) {
 	gone := uint8(l + 1)
-	move := func(epoch *uint8) {
+	lower := func(epoch *uint8) {
 		switch {
 		case *epoch == gone:
 			*epoch = 0
@@ -91,30 +103,30 @@ func (t *transition) renumber(l int) {
 			*epoch--
 		}
 	}
-	move(&t.state.status.epoch)
-	move(&t.state.parent.leader)
+	lower(&t.state.status.epoch)
+	lower(&t.state.parent.leader)
 	for i := range t.state.leaders {
 		lead := &t.state.leaders[i]
-		move(&lead.epoch)
+		lower(&lead.epoch)
 		if lead.write.status.kind == protocol.StatusPresent {
-			move(&lead.write.status.epoch)
+			lower(&lead.write.status.epoch)
 		}
-		move(&lead.pass.request.leader)
+		lower(&lead.pass.request.leader)
 	}
 	for i := range t.state.orphans {
-		move(&t.state.orphans[i].leader)
+		lower(&t.state.orphans[i].leader)
 	}
 }
 
-// look is one turn of a leader's loop: snapshot, decision, and the part of the
-// step that happens at once.
+// observe is one round of a leader's loop: a snapshot, a decision, and the part
+// of the step that happens at once.
 func (t *transition) observe(l int) bool {
 	lead := &t.state.leaders[l]
 	if !lead.on || lead.doing == writing {
 		return false
 	}
 	if !lead.key && t.cfg.holds(confirmed) {
-		t.say("%s finds that it does not lead any more", t.name(int(lead.node)))
+		t.say("%s finds that it no longer leads", t.name(int(lead.node)))
 		t.depose(l)
 		return true
 	}
@@ -127,8 +139,8 @@ func (t *transition) observe(l int) bool {
 	return t.execute(l, step) || counted
 }
 
-// next asks the core what to do, by the facts of this moment. The core is pure,
-// so its answers are kept.
+// next is the leader's decision on the facts of this moment. The core is pure, so
+// its answers are kept.
 func (t *transition) next(l int) *protocol.Step {
 	key := t.decisionKeyOf(l)
 	if step, found := t.memo.steps[key]; found {
@@ -139,7 +151,7 @@ func (t *transition) next(l int) *protocol.Step {
 	return &step
 }
 
-// input gathers the facts of a leader.
+// input collects the facts for the decision of a leader.
 func (c *Config) input(st *state, l int) protocol.Input {
 	lead := &st.leaders[l]
 	local := c.local(st, int(lead.node))
@@ -156,8 +168,8 @@ func (c *Config) input(st *state, l int) protocol.Input {
 	return in
 }
 
-// execute carries a step out as far as it happens at once, and reports whether
-// anything changed.
+// execute carries out the part of a step that happens at once, and reports
+// whether anything changed.
 func (t *transition) execute(l int, step *protocol.Step) bool {
 	lead := &t.state.leaders[l]
 	name := t.name(int(lead.node))
@@ -180,7 +192,7 @@ func (t *transition) execute(l int, step *protocol.Step) bool {
 		if t.needsStamps(fallback) && !t.stampsServe(l) {
 			return stopped // and waits
 		}
-		t.say("%s looks for the mark and the stamps in the API (%s)", name, step.Rule)
+		t.say("%s surveys the mark and the stamps in the API (%s)", name, step.Rule)
 		lead.mark = t.survey(fallback)
 		lead.predecessors = lead.predecessors.Surveyed(t.cfg.mark(lead.mark))
 		return true
@@ -190,15 +202,16 @@ func (t *transition) execute(l int, step *protocol.Step) bool {
 		t.abandon(l)
 		t.say("%s takes a snapshot and decides to write %s (%s)", name, t.statusText(t.cfg.packed(step.Status)), step.Rule)
 		lead.doing, lead.write = writing, t.decided(step)
-		t.event.takesBack = t.takesBack(l, lead.write.status)
+		t.event.rollsBack = t.rollsBack(l, lead.write.status)
 		return true
 	}
 	return false
 }
 
-// takesBack reports whether a status brings content that is older than what the
-// status tells now and than a node that is registered and not expired.
-func (t *transition) takesBack(l int, s status) bool {
+// rollsBack reports whether a status brings content that is older than the
+// content of the current status, and older than a node that is registered and has
+// not expired.
+func (t *transition) rollsBack(l int, s status) bool {
 	if t.state.status.kind != protocol.StatusPresent || s.content.content == 0 {
 		return false
 	}
@@ -211,7 +224,7 @@ func (t *transition) takesBack(l int, s status) bool {
 	})
 }
 
-// decided is a write as it waits to be committed.
+// decided is the write of a step, before it is committed.
 func (t *transition) decided(step *protocol.Step) write {
 	out := write{
 		status: t.cfg.packed(step.Status), guarded: true,
@@ -223,7 +236,7 @@ func (t *transition) decided(step *protocol.Step) write {
 	return out
 }
 
-// begin starts a pass, unless the one that is under way is of the same work.
+// begin starts a pass, unless a pass for the same work is under way.
 func (t *transition) begin(l int, step *protocol.Step) bool {
 	lead := &t.state.leaders[l]
 	content := t.cfg.entry(step.Work.Content)
@@ -250,7 +263,8 @@ func (t *transition) begin(l int, step *protocol.Step) bool {
 	return true
 }
 
-// abandon stops the pass of a leader. Its request may have been received.
+// abandon stops what a leader is doing. A request that it has sent may still
+// land.
 func (t *transition) abandon(l int) {
 	lead := &t.state.leaders[l]
 	if lead.doing == passing && lead.pass.request.kind != noRequest {
@@ -277,27 +291,27 @@ func (t *transition) commit(l int) bool {
 	if !lead.on || lead.doing != writing {
 		return false
 	}
-	write, name := lead.write, t.name(int(lead.node))
+	w, name := lead.write, t.name(int(lead.node))
 	lead.doing, lead.write = nothing, noWrite
-	if !t.guardHolds(lead, write) {
-		t.say("%s does not write the status: the guard does not hold", name)
+	if !t.guardHolds(lead, w) {
+		t.say("%s does not write the status: the guard fails", name)
 		return true
 	}
 	t.event.committed, t.event.byLeader = true, lead.key
-	t.event.was, t.event.now = t.state.status, write.status
+	t.event.was, t.event.now = t.state.status, w.status
 	t.event.wasEpoch, t.event.epoch = t.state.status.epoch, lead.epoch
-	if write.fleet != notAsked {
+	if w.fleet != notAsked {
 		t.event.restriction, t.event.restrictFleet = true, t.cfg.fleetAtCommit(t.state, l)
 	}
-	t.say("%s writes the status %s", name, t.statusText(write.status))
-	t.setStatus(write.status)
+	t.say("%s writes the status %s", name, t.statusText(w.status))
+	t.setStatus(w.status)
 	return true
 }
 
-// noWrite stands where none is pending.
+// noWrite is the value if no write is pending.
 var noWrite write
 
-// holds evaluates the guards of a write.
+// guardHolds evaluates the guards of a write.
 func (t *transition) guardHolds(lead *leader, w write) bool {
 	switch {
 	case !lead.key && t.cfg.holds(leaderGuard):
@@ -310,8 +324,8 @@ func (t *transition) guardHolds(lead *leader, w write) bool {
 	return w.fleet != modified || !t.cfg.holds(nodesGuard)
 }
 
-// setStatus changes the status key. Nodes that have not seen what stood there
-// may be told of it later.
+// setStatus changes the status key. A node that has not seen the previous value
+// may receive it late.
 func (t *transition) setStatus(s status) {
 	was := t.state.status
 	for i := range t.cfg.Nodes {
@@ -325,45 +339,4 @@ func (t *transition) setStatus(s status) {
 	for l := range t.state.leaders {
 		t.state.leaders[l].write.unchanged = false
 	}
-}
-
-// packedMark is the inverse of Config.mark; ok is false where a state cannot
-// hold it.
-func (c *Config) packedMark(p protocol.Mark) (m mark, ok bool) {
-	m = mark{kind: p.Kind, firstDone: p.FirstDone, highest: uint8(p.HighestEpoch)}
-	for _, e := range p.Entries {
-		if !m.entries.add(c.entry(e)) {
-			return mark{}, false
-		}
-	}
-	return m, true
-}
-
-// add keeps the entries sorted, and reports whether there was room.
-func (s *entries) add(e entry) bool {
-	if slices.Contains(s[:], e) {
-		return true
-	}
-	for i, have := range s {
-		if have == (entry{}) {
-			s[i] = e
-			return true
-		}
-		if e.less(have) {
-			s[i], e = e, have
-		}
-	}
-	return false
-}
-
-func (e entry) less(o entry) bool {
-	return e.epoch < o.epoch || e.epoch == o.epoch && e.content < o.content
-}
-
-func (s entries) highest() uint8 {
-	var highest uint8
-	for _, e := range s {
-		highest = max(highest, e.epoch)
-	}
-	return highest
 }

@@ -2,7 +2,7 @@ package model
 
 import "github.com/lockstep-dev/lockstep/protocol"
 
-// memo keeps the answers of the core, which depend on its inputs alone.
+// memo keeps the answers of the core, which depend only on its inputs.
 type memo struct {
 	steps    map[decisionKey]*protocol.Step
 	verdicts map[gateKey]protocol.Verdict
@@ -17,7 +17,7 @@ func newMemo() *memo {
 	}
 }
 
-// facts are all that a leader's decision depends on.
+// decisionKey is everything that a leader's decision depends on.
 type decisionKey struct {
 	nodes        [maxNodes]nodeKey
 	status       status
@@ -35,7 +35,7 @@ type nodeKey struct {
 	expired        bool
 }
 
-// gateKey are all that a gate's verdict depends on.
+// gateKey is everything that a gate's verdict depends on.
 type gateKey struct {
 	run        uint8
 	registered bool
@@ -63,7 +63,7 @@ func (t *transition) recordFacts(f *decisionKey) {
 	}
 }
 
-// mayCampaign asks the core whether a node may.
+// mayCampaign reports whether the core lets a node campaign.
 func (t *transition) mayCampaign(i int) bool {
 	key := decisionKey{node: uint8(i), run: t.state.nodes[i].run}
 	t.recordFacts(&key)

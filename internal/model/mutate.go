@@ -2,8 +2,8 @@ package model
 
 import "github.com/lockstep-dev/lockstep/protocol"
 
-// mutated is Next with rules turned off. The core has no switches: each rule is
-// taken away by what the core is told, or from what it answers.
+// mutated is Next without some safeguards. The core has no switches, so each
+// safeguard is removed from its input or from its answer.
 func (c *Config) mutated(st *state, in protocol.Input) protocol.Step {
 	if c.Off == 0 {
 		return protocol.Next(in)
@@ -42,8 +42,8 @@ func (c *Config) mutatedStep(in protocol.Input, step protocol.Step) protocol.Ste
 	return step
 }
 
-// laggingFleet is the fleet without the last change of each record but the own,
-// as a watch can have it whose revision is that of the store.
+// laggingFleet is the fleet without the last change of every record, except the
+// leader's own. A watch can have this fleet at the current revision of the store.
 func (c *Config) laggingFleet(st *state, own protocol.NodeID) protocol.Fleet {
 	lagging := *st
 	for i := range c.Nodes {

@@ -4,17 +4,18 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the golden stories anew")
+var rewrite = flag.Bool("rewrite", false, "write the golden stories again")
 
-// mutation is a protocol without some rule, and a world in which that shows.
+// mutation is a protocol without a safeguard, and a world in which that shows.
 type mutation struct {
 	name string
-	why  string // the rule exists
+	why  string // the safeguard exists
 	cfg  Config
-	base safeguard // of the rules that are off: one that would hide the others
+	base safeguard // the part of Off that would hide the mutation if it were on
 }
 
 // two is a small world of two releases.
@@ -25,15 +26,15 @@ func two(off safeguard, m, a int) Config {
 	}
 }
 
-// three is a small world of three releases, the last of which needs a
-// reconciler of the second.
+// three is a small world of three releases. The last one needs a reconciler of
+// the second.
 func three(off safeguard) Config {
 	c := two(off, 1, 1)
 	c.Releases, c.M, c.A = 3, []int{1, 1, 2}, []int{1, 1, 1}
 	return c
 }
 
-// builds is a small, new world of one release with two builds.
+// builds is a small world of one release with two builds.
 func builds(off safeguard) Config {
 	return Config{
 		Nodes: 2, Releases: 1, Builds: 2, M: []int{1}, A: []int{1}, Faults: 1, Changes: 3,
@@ -52,9 +53,14 @@ func (c Config) fine() Config                  { c.Coarse = false; return c }
 func (c Config) policed() Config               { c.Policy = true; return c }
 
 func mutations() []mutation {
+	return slices.Concat(statusMutations(), objectMutations(), expiryMutations())
+}
+
+// statusMutations are of who may write the status, and of what it may be.
+func statusMutations() []mutation {
 	return []mutation{
 		{
-			"register-first", "A gate that reads the status before its record is in etcd serves without the leader waiting for it.",
+			"register-first", "A gate that reads the status before its record is in etcd serves although the leader does not wait for it.",
 			two(registerFirst, 1, 2), 0,
 		},
 		{
@@ -62,35 +68,58 @@ func mutations() []mutation {
 			two(nodesGuard, 1, 2).faults(0), 0,
 		},
 		{
-			"decide-from-a-snapshot", "A watch's revision is the store's, also where events are not delivered yet: a guard built on it passes while a node is unseen.",
+			"decide-from-a-snapshot", "A watch can have the revision of the store before it has delivered all events: a guard built on it passes while a node is unseen.",
 			two(snapshot, 1, 2).faults(0), 0,
 		},
 		{
-			"guard-on-the-leaders-key", "A leader that was deposed between its snapshot and its write would write over its successor's status.",
+			"guard-on-the-leaders-key", "A leader that is deposed between its snapshot and its write would overwrite the status of its successor.",
 			two(leaderGuard, 1, 1), 0,
 		},
 		{
-			"confirmed-leadership", "A candidate whose lease is gone can be told that it leads; where there is no status yet nothing else keeps it from writing objects.",
+			"confirmed-leadership", "A candidate whose lease has expired can be elected; without a status, nothing else stops it from writing objects.",
 			builds(confirmed).fresh(), 0,
 		},
 		{
-			"intersection", "While objects of both contents are there, a status for the one admits nodes that do not fit the other.",
+			"intersection", "While objects of two contents are present, a status for one of them admits nodes that do not fit the other.",
 			two(intersection, 1, 2).faults(0), 0,
 		},
+		{
+			"newer-registered", "The content of a newer node that is only cut off is rolled back; when the node returns it brings its content again, and so on.",
+			two(newerRegistered, 1, 1), 0,
+		},
+		{
+			"blockers-both-ways", "A node that needs a newer reconciler than the leader is a blocker, as is a node that is too old (HoldForNewer stops most such leaders already).",
+			two(twoWays|newerRegistered, 2, 1).asking("GuardHeld"), newerRegistered,
+		},
+		{
+			"registered-not-alive", "A node that is cut off goes on serving: a missing presence does not prove that the node is down.",
+			two(registeredBlock, 1, 2), 0,
+		},
+		{
+			"closed-without-status", "A node that serves without a status does so before any leader has made the objects fit.",
+			two(absentKeepsClosed, 1, 2).fresh().faults(0), 0,
+		},
+	}
+}
+
+// objectMutations are of late requests, of the mark, and of what replaces a lost
+// status or mark.
+func objectMutations() []mutation {
+	return []mutation{
 		{
 			"fence", "A request of a former leader lands late and puts old content over new.",
 			two(preconditions, 1, 1).faults(0), 0,
 		},
 		{
-			"lost-status", "Nodes still serve on the status that was lost; who takes the cluster for new brings objects that they do not fit.",
+			"lost-status", "Nodes still serve on the status that was lost; a leader that treats the cluster as new writes objects that do not fit them.",
 			two(lostStatus|firstOnce, 1, 2), firstOnce,
 		},
 		{
-			"first-done", "A mark without firstDone is of a first reconciliation that was not finished: a status built from it opens gates before the objects are there.",
+			"first-done", "A mark without firstDone means that no first reconciliation was finished: a status built from it opens gates before the objects exist.",
 			two(firstDone, 1, 1).fresh(), 0,
 		},
 		{
-			"new-content-epoch", "With one content epoch for two contents nothing tells a stale write from a current one.",
+			"new-content-epoch", "If two contents have one content epoch, nothing distinguishes a stale write from a current one.",
 			builds(newContentEpoch | preconditions).policed(), preconditions,
 		},
 		{
@@ -98,11 +127,11 @@ func mutations() []mutation {
 			two(drainWait, 1, 1).faults(0), 0,
 		},
 		{
-			"wait-before-stamps-serve", "Where the mark is gone, a request that lands after the objects were listed brings content that the status built from them does not cover.",
+			"wait-before-stamps-serve", "Without a mark, a request that lands after the objects were listed brings content that the status built from them does not cover.",
 			two(drainSurvey, 1, 2).faults(2).bothLost(), 0,
 		},
 		{
-			"drained-for-those-before", "A short-lived leader that says it left nothing behind would hide the requests of the one before it.",
+			"drained-for-those-before", "A short-lived leader that records itself as drained would hide the requests of the leader before it.",
 			two(drainInherits, 1, 1).faults(0).changes(4), 0,
 		},
 		{
@@ -110,57 +139,48 @@ func mutations() []mutation {
 			two(knownOutcomes, 1, 1), 0,
 		},
 		{
-			"first-only-once", "A leader that saw no mark goes on with a first reconciliation although another one has finished it since; what it writes was never announced by a restricted status.",
+			"first-only-once", "A leader that saw no mark continues a first reconciliation although another leader has finished one: no restricted status announced what it writes.",
 			two(firstOnce, 1, 2).fresh().faults(2).changes(2), 0,
 		},
 		{
-			"status-serves", "Objects that are the same in every content keep the stamp of the oldest: a mark made from that would have gates closed that serve.",
+			"status-serves", "Objects that are the same in every content keep the oldest stamp: a mark built from stamps would close gates that serve.",
 			three(statusServes).faults(2).changes(2), 0,
 		},
 		{
-			"status-means-first-done", "Where all objects and the mark were deleted, the new mark is not that of a new cluster: gates serve on.",
+			"status-means-first-done", "After all objects and the mark were deleted, gates still serve, so the new mark must not be that of a new cluster.",
 			two(statusIsDone|statusServes, 1, 2).faults(3).changes(1).objects(changedForm), statusServes,
 		},
 		{
-			"epoch-taken", "A leader that looked before its predecessor's mark landed gives its content the same epoch: nothing tells a stale write from a current one.",
+			"epoch-taken", "A leader that surveyed before its predecessor's mark landed gives its content the same epoch: nothing distinguishes a stale write from a current one.",
 			three(epochTaken).fresh().objects(changedForm), 0,
 		},
 		{
-			"newer-registered", "A newer node that is only cut off finds its content taken back, brings it again when it is there, and so on.",
-			two(newerRegistered, 1, 1), 0,
-		},
-		{
-			"blockers-both-ways", "A node that needs a newer reconciler than the leader is a blocker as much as one that is too old (HoldForNewer holds most such leaders back already).",
-			two(twoWays|newerRegistered, 2, 1).asking("GuardHeld"), newerRegistered,
-		},
-		{
-			"mark-first", "Content that the mark does not name is not covered by the status that is rebuilt from it.",
+			"mark-first", "A status that is rebuilt from the mark does not cover content that the mark does not name.",
 			two(markFirst, 1, 1), 0,
 		},
+	}
+}
+
+// expiryMutations are of records that expire.
+func expiryMutations() []mutation {
+	return []mutation{
 		{
-			"registered-not-alive", "A node that is cut off serves on; that its presence is gone does not prove that it is down.",
-			two(registeredBlock, 1, 2), 0,
-		},
-		{
-			"closed-without-status", "A node that takes a missing status for leave to serve does so before anybody made the objects fit.",
-			two(absentKeepsClosed, 1, 2).fresh().faults(0), 0,
-		},
-		{
-			"self-fencing", "A node that is cut off serves on: who passes over its record brings objects that it does not fit, unless its gate has closed before.",
+			"self-fencing", "A node that is cut off goes on serving: a leader that ignores its record writes objects that do not fit it, unless its gate has closed before.",
 			two(selfFencing, 1, 2).expiring().asking("Compatible"), 0,
 		},
 		{
-			"fenced-registers", "A gate that was closed while its node was passed over must not open on a status from before: only one that is read after another registration counts.",
+			"fenced-registers", "A gate that was fenced must not open on an older status: only a status that is read after another registration counts.",
 			two(fencedRegisters, 1, 2).expiring().fine().changes(1).asking("Compatible"), 0,
 		},
 		{
-			"announced", "A presence that came back and went again between two looks of the leader starts the node's clock anew, not the leader's, unless the record was written in between.",
+			"announced", "A presence that returns and expires between two rounds of the leader restarts the node's clock, but not the leader's, unless the record is written in between.",
 			two(announced, 1, 2).expiring().faults(2).changes(1).asking("Compatible"), 0,
 		},
 	}
 }
 
-// TestMutations turns each rule off and wants the checker to find what breaks.
+// TestMutations turns off each safeguard and expects the search to find what
+// breaks.
 func TestMutations(t *testing.T) {
 	for _, m := range mutations() {
 		t.Run(m.name, func(t *testing.T) {
@@ -177,46 +197,46 @@ func TestMutations(t *testing.T) {
 	}
 }
 
-// TestMutationsAreNeeded checks that the same worlds are sound with the rule in
-// force: it is the missing rule that the stories tell of.
+// TestMutationsAreNeeded checks that the same worlds are safe with the safeguard:
+// it is the missing safeguard that breaks them.
 func TestMutationsAreNeeded(t *testing.T) {
 	skipRaced(t)
 	for _, m := range mutations() {
 		t.Run(m.name, func(t *testing.T) {
 			m.cfg.Off = m.base
 			if r := Check(&m.cfg, 10_000); r.Violation != nil {
-				t.Errorf("got a violation with the rule in force:\n%s", r.Violation)
+				t.Errorf("got a violation with the safeguard on:\n%s", r.Violation)
 			}
 		})
 	}
 }
 
-// TestBothLost keeps what no rule prevents yet: the status and the mark are lost
-// at the same time, and the stamps alone tell of content that is long gone.
+// TestBothLost documents what no safeguard prevents: the status and the mark are
+// lost at the same time, and the stamps name content that was replaced long ago.
 func TestBothLost(t *testing.T) {
 	skipRaced(t)
 	cfg := two(0, 2, 1).faults(2).bothLost()
 	r := Check(&cfg, 0)
 	if r.Violation == nil {
-		t.Fatal("got no violation: the limit that docs/model.md names is gone, take it out")
+		t.Fatal("got no violation: docs/model.md names a limit that no longer exists; delete it there")
 	}
-	wantGolden(t, "limit-both-lost.txt", "# Not prevented: stamps of objects that never change are of the oldest content.\n\n"+r.Violation.String())
+	wantGolden(t, "limit-both-lost.txt", "# Not prevented: objects that never change have the stamp of the oldest content.\n\n"+r.Violation.String())
 }
 
-// TestLooseClock keeps what rests on clocks: a leader that is paused between the
-// check of its lease and a request sends it whenever it goes on.
+// TestLooseClock documents what depends on clocks: a leader that is paused between
+// the check of its lease and a request sends the request when it continues.
 func TestLooseClock(t *testing.T) {
 	skipRaced(t)
 	cfg := two(0, 1, 1).policed()
 	cfg.LooseClock = true
 	r := Check(&cfg, 0)
 	if r.Violation == nil {
-		t.Fatal("got no violation: the limit that docs/model.md names is gone, take it out")
+		t.Fatal("got no violation: docs/model.md names a limit that no longer exists; delete it there")
 	}
-	wantGolden(t, "limit-loose-clock.txt", "# Not prevented: an object that the new content did not change keeps its old stamp and resourceVersion.\n\n"+r.Violation.String())
+	wantGolden(t, "limit-loose-clock.txt", "# Not prevented: an object that the new content does not change keeps its old stamp and resourceVersion.\n\n"+r.Violation.String())
 }
 
-// TestRestamp shows that the proposal closes what the clocks leave open.
+// TestRestamp shows that the proposal closes the gap that clocks leave open.
 func TestRestamp(t *testing.T) {
 	skipRaced(t)
 	for _, p := range constraints(2) {

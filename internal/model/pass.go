@@ -1,12 +1,14 @@
 package model
 
 import (
+	"math/bits"
 	"slices"
 
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// survey reads the mark, or what the stamps tell of it (reconcile.Survey).
+// survey reads the mark, or builds one from the status or the stamps
+// (Reconciler.Survey).
 func (t *transition) survey(fallback entry) mark {
 	m := t.knownMark(fallback)
 	if m.kind == protocol.MarkAbsent {
@@ -17,9 +19,9 @@ func (t *transition) survey(fallback entry) mark {
 	return m
 }
 
-// known is the mark of the parent. Where there is none, it is what the status
-// covers, and without a status what the stamps tell: of each release the newest
-// content (reconcile.madeAnew).
+// knownMark is the mark of the parent. If the parent is missing, it is what the
+// status covers. Without a status too, it is what the stamps show: the newest
+// content of each release.
 func (t *transition) knownMark(fallback entry) mark {
 	p := t.state.parent
 	if p.exists {
@@ -55,8 +57,7 @@ func (t *transition) highestStamp() uint8 {
 	return highest
 }
 
-// pass does the next thing of a leader's pass over the objects
-// (reconcile.pass.run).
+// pass makes the next step of a leader's pass over the objects.
 func (t *transition) pass(l int) bool {
 	lead := &t.state.leaders[l]
 	if !lead.on || lead.doing != passing || lead.pass.request.kind != noRequest {
@@ -75,8 +76,7 @@ func (t *transition) pass(l int) bool {
 	return false
 }
 
-// list reads all objects, and first of all the parent. It decides what has to
-// be written.
+// list reads the parent and then all objects, and decides what to write.
 func (t *transition) list(l int) bool {
 	p := &t.state.leaders[l].pass
 	if p.at == starting {
@@ -116,39 +116,41 @@ func (t *transition) list(l int) bool {
 	case t.needsStamps(p.fallback) && !t.stampsServe(l):
 		return completed != t.state.complete
 	default:
-		t.say("%s lists the objects and finds %d to be written", name, ones(p.todo))
+		t.say("%s lists the objects and has to write %s", name, plural(bits.OnesCount8(p.todo), "object"))
 		p.at = t.afterList(l)
 	}
 	return true
 }
 
-// taken reports whether the mark gives a content's epoch to another one. Where
-// there is no status, nothing but the mark sets epochs in order.
+// epochInUse reports whether the mark gives a content's epoch to another content.
+// Without a status, only the mark keeps content epochs in order.
 func (t *transition) epochInUse(content entry) bool {
 	return t.cfg.holds(epochTaken) && slices.ContainsFunc(t.state.parent.entries[:], func(e entry) bool {
 		return e.epoch == content.epoch && e.content != content.content
 	})
 }
 
-// retake ends a pass so that its leader chooses a higher content epoch.
+// chooseHigherEpoch ends a pass so that its leader chooses a higher content
+// epoch.
 func (t *transition) chooseHigherEpoch(l int) bool {
 	lead := &t.state.leaders[l]
-	t.say("%s finds that other content has its content epoch", t.name(int(lead.node)))
+	t.say("%s finds that other content has the same content epoch", t.name(int(lead.node)))
 	t.endPass(l, protocol.Outcome{HighestEpoch: int64(lead.pass.content.epoch) + 1})
 	return true
 }
 
-// notFirst ends a pass that was begun as the first reconciliation, where the mark
-// says by now that there was one: the status has to be rebuilt instead.
+// endFirstPass ends a pass that began as the first reconciliation, because the
+// mark shows by now that another one was finished. The status has to be rebuilt
+// instead.
 func (t *transition) endFirstPass(l int) bool {
 	lead := &t.state.leaders[l]
-	t.say("%s finds that the first reconciliation was finished by another", t.name(int(lead.node)))
+	t.say("%s finds that another leader has finished the first reconciliation", t.name(int(lead.node)))
 	lead.mark, lead.doing, lead.pass = mark{}, nothing, pass{}
 	return true
 }
 
-// afterList is where a pass goes that has something to write: the mark first, if
-// it does not name the content and the leader yet.
+// afterList is the next stage of a pass that has objects to write. The mark comes
+// first, unless it names the content and the leader already.
 func (t *transition) afterList(l int) stage {
 	lead := &t.state.leaders[l]
 	m := t.state.parent
@@ -162,24 +164,10 @@ func (t *transition) afterList(l int) stage {
 }
 
 func (s entries) has(e entry) bool {
-	for _, have := range s {
-		if have == e {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(s[:], e)
 }
 
-func ones(mask uint8) int {
-	n := 0
-	for ; mask != 0; mask &= mask - 1 {
-		n++
-	}
-	return n
-}
-
-// needed reports whether an object is not as the content wants it
-// (reconcile.decide).
+// mustWrite reports whether an object differs from what the content requires.
 func (t *transition) mustWrite(i int, content entry) bool {
 	o := t.state.objects[i]
 	if o.form != t.cfg.form(i, content.content) {
@@ -190,7 +178,8 @@ func (t *transition) mustWrite(i int, content entry) bool {
 	})
 }
 
-// drained reports whether a list may be the last one of a pass.
+// listIsFinal reports whether a list may be the last one of a pass: nothing can
+// land after it.
 func (t *transition) listIsFinal(l int) bool {
 	lead := &t.state.leaders[l]
 	if !lead.pass.wait || !t.cfg.holds(drainWait) {
@@ -199,23 +188,21 @@ func (t *transition) listIsFinal(l int) bool {
 	return t.formerEnded(l) && t.ownEnded(l, lead.pass.content)
 }
 
-// waited reports whether requests of former leaders have ended, as far as a
-// leader knows: it does not wait for what the past says is not there
-// (election.leadership.quiet).
+// formerEnded reports whether a leader knows that no request of a former leader
+// can land. Either its predecessors were drained, or it has waited.
 func (t *transition) formerEnded(l int) bool {
 	return t.state.leaders[l].predecessors == protocol.Drained || t.othersEnded(l)
 }
 
-// needsStamps reports whether nothing but the stamps tells what is there
-// (reconcile.needsStamps).
+// needsStamps reports whether only the stamps show what the API contains.
 func (t *transition) needsStamps(fallback entry) bool {
 	return !t.state.parent.exists && (fallback.content == 0 || !t.cfg.holds(statusServes)) && t.highestStamp() > 0
 }
 
-// stampsServe reports whether they may serve for the mark now.
+// stampsServe reports whether the stamps may replace the mark now.
 func (t *transition) stampsServe(l int) bool { return !t.cfg.holds(drainSurvey) || t.formerEnded(l) }
 
-// othersEnded reports whether no request of anybody else can land any more.
+// othersEnded reports whether no request of another leader can land any more.
 func (t *transition) othersEnded(l int) bool {
 	own := t.state.leaders[l].epoch
 	for _, r := range t.state.orphans {
@@ -231,8 +218,8 @@ func (t *transition) othersEnded(l int) bool {
 	return true
 }
 
-// ownEnded reports whether no request of a leader can land any more that it no
-// longer waits for, but for those of one content.
+// ownEnded reports whether none of the requests that a leader no longer waits for
+// can land any more. Those of the content except do not count.
 func (t *transition) ownEnded(l int, except entry) bool {
 	for _, r := range t.state.orphans {
 		if r.kind != noRequest && r.leader == t.state.leaders[l].epoch && r.content != except {
@@ -242,14 +229,15 @@ func (t *transition) ownEnded(l int, except entry) bool {
 	return true
 }
 
-// maySend reports whether a leader's clock lets it send requests. It is
-// reckoned so that it ends before the lease does; a leader that was never
-// confirmed may have no lease at all.
+// maySend reports whether a leader's clock allows it to send requests. The leader
+// stops before its lease ends. A leader that was never confirmed may have no
+// lease at all.
 func (t *transition) maySend(l int) bool {
 	return t.state.leaders[l].key || t.cfg.LooseClock || !t.cfg.holds(confirmed)
 }
 
-// sendMark sends the request that makes the mark name the content.
+// sendMark sends the request that adds the content to the mark, or removes all
+// others.
 func (t *transition) sendMark(l int, kind requestKind) bool {
 	if !t.maySend(l) {
 		return false
@@ -268,8 +256,8 @@ func (t *transition) sendMark(l int, kind requestKind) bool {
 		p.request.firstDone = known.firstDone || !p.first && t.cfg.holds(statusIsDone)
 	}
 	t.noteSent(l)
-	t.say("%s sends: the mark, %s", t.name(int(lead.node)), map[requestKind]string{
-		beginRequest: "with an entry for its content", finishRequest: "with its content alone, and firstDone",
+	t.say("%s sends the mark %s", t.name(int(lead.node)), map[requestKind]string{
+		beginRequest: "with an entry for its content", finishRequest: "with its content alone and firstDone",
 	}[kind])
 	return true
 }
@@ -288,35 +276,35 @@ func (t *transition) sendObject(l int) bool {
 	o := t.state.objects[i]
 	fresh := p.fresh&(1<<i) != 0
 	p.request = request{
-		kind: objectRequest, object: uint8(i), create: o.form == 0 && fresh, fresh: fresh, content: p.content, stamp: p.content,
+		kind: objectRequest, object: uint8(i), create: o.form == 0 && fresh, fresh: fresh, content: p.content,
 		leader: lead.epoch,
 	}
 	t.noteSent(l)
-	t.say("%s sends: object %d as %s has it", t.name(int(lead.node)), i+1, t.contentText(p.content.content))
+	t.say("%s sends object %d in the form of %s", t.name(int(lead.node)), i+1, t.contentText(p.content.content))
 	return true
 }
 
-// sent notes whether a leader works towards something else than the status
-// tells.
+// noteSent records whether a leader works towards other content than that of the
+// status.
 func (t *transition) noteSent(l int) {
 	lead := &t.state.leaders[l]
 	t.event.sent = true
 	t.event.sentFight = lead.key && t.state.status.kind == protocol.StatusPresent && t.state.status.content != lead.pass.content
 }
 
-// finish makes the mark name the content alone, unless it does already.
+// finish removes all other contents from the mark, unless that has been done.
 func (t *transition) finish(l int) bool {
 	p := &t.state.leaders[l].pass
 	m := t.state.parent
 	if p.parent && m.exists && m.firstDone && m.entries == (entries{p.content}) {
-		t.say("%s finds the mark as it should be: its pass is complete", t.name(int(t.state.leaders[l].node)))
+		t.say("%s finds the mark up to date: its pass is complete", t.name(int(t.state.leaders[l].node)))
 		t.endPass(l, protocol.Outcome{Complete: true, HighestEpoch: int64(p.content.epoch)})
 		return true
 	}
 	return t.sendMark(l, finishRequest)
 }
 
-// passed ends a pass with its outcome.
+// endPass ends a pass with its outcome.
 func (t *transition) endPass(l int, out protocol.Outcome) {
 	lead := &t.state.leaders[l]
 	content := lead.pass.content

@@ -6,35 +6,35 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// progress checks the invariant Progress: if from some state on there are no
-// more faults and people do nothing, then every run comes to rest, and where it
-// rests either the upgrade is complete or a leader names who holds it.
+// progress checks the invariant Progress. If from some state on no fault happens
+// and no administrator acts, then every run ends. Where it ends, the upgrade is
+// complete or a leader names the nodes that hold it up.
 //
-// That every run rests is shown by that no state is reached from itself: it
-// needs no assumption of fairness but that what can happen does.
+// Every run ends because no state is reached from itself. This needs no
+// assumption of fairness, except that some possible move happens.
 type progress struct {
 	s     *search
 	color map[uint64]color
-	run   []uint16 // the moves of a run that does not rest well, the last one first
+	run   []uint16 // the moves of a run that ends badly, the last one first
 }
 
 type color uint8
 
 const (
 	onPath   color = iota + 1 // its runs are being followed
-	explored                  // all its runs rest
+	explored                  // all its runs end
 )
 
-// CheckProgress visits every state that cfg can reach, as Check does, and
-// follows all runs from each.
+// CheckProgress visits every state that cfg can reach, as Check does, and follows
+// all runs from each of them.
 func CheckProgress(cfg *Config) Result {
 	s := newSearch(cfg, 0)
 	s.progress = &progress{s: s, color: map[uint64]color{}}
 	return s.run()
 }
 
-// rests follows all runs from st. It returns what is wrong with one, or the
-// empty string.
+// ends follows all runs from st. It returns what is wrong with one of them, or
+// the empty string.
 func (p *progress) ends(st *state) string {
 	h := p.s.fingerprint(st)
 	switch p.color[h] {
@@ -70,7 +70,7 @@ func (p *progress) ends(st *state) string {
 	return t.finalState()
 }
 
-// atRest returns what is wrong with a world in which nothing happens any more.
+// finalState returns what is wrong with a state in which no move is possible.
 func (t *transition) finalState() string {
 	newest, running := t.newestRunning()
 	if !running {
@@ -92,7 +92,7 @@ func (t *transition) finalState() string {
 		}
 		return t.completed(newest, step)
 	}
-	return "nobody leads"
+	return "no node leads"
 }
 
 func (t *transition) newestRunning() (newest int, running bool) {
@@ -104,16 +104,16 @@ func (t *transition) newestRunning() (newest int, running bool) {
 	return newest, running
 }
 
-// completed returns what an upgrade lacks that nobody holds.
+// completed returns what is missing from an upgrade that no node holds up.
 func (t *transition) completed(newest int, step *protocol.Step) string {
 	s := t.state.status
 	if s.kind != protocol.StatusPresent || s.state != protocol.Done || int(s.version) != newest {
-		return fmt.Sprintf("nobody is named who holds the upgrade to release %d (%s)", newest, step)
+		return fmt.Sprintf("the upgrade to release %d is held up, and no blocker is named (%s)", newest, step)
 	}
 	for i := range t.cfg.Nodes {
 		n := &t.state.nodes[i]
 		if n.run != 0 && t.cfg.releaseOf(n.run) == newest && !n.ready {
-			return fmt.Sprintf("a node is of release %d, which is done, and is not ready", newest)
+			return fmt.Sprintf("release %d is DONE, and a node of it is not ready", newest)
 		}
 	}
 	t.count.ended["complete"]++

@@ -2,15 +2,15 @@ package model
 
 import "testing"
 
-// TestProgress2Nodes2Releases1Fault checks that every run comes to rest once
-// faults stop and people do nothing, and rests well.
+// TestProgress2Nodes2Releases1Fault checks that every run ends, and ends well,
+// once faults stop and administrators do nothing.
 func TestProgress2Nodes2Releases1Fault(t *testing.T) {
 	skipRaced(t)
 	var cfgs []*Config
 	for _, p := range constraints(2) {
-		for _, start := range []start{settled, newCluster} {
+		for _, from := range []start{settled, newCluster} {
 			cfgs = append(cfgs, &Config{
-				Nodes: 2, Releases: 2, Builds: 1, M: p[0], A: p[1], Faults: 1, Changes: 2, Start: start,
+				Nodes: 2, Releases: 2, Builds: 1, M: p[0], A: p[1], Faults: 1, Changes: 2, Start: from,
 				Objects: []shape{sameForm, changedForm}, Coarse: true,
 			})
 		}
@@ -22,18 +22,18 @@ func TestProgress2Nodes2Releases1Fault(t *testing.T) {
 	}
 }
 
-// TestProgressOfEveryWayThrough3Releases has people move nodes as they like, also
-// against all advice: upgrades that are given up half way, taken back, that skip
-// a release, or mix three. Each run rests with the upgrade complete, or with the
-// nodes named that hold it.
+// TestProgressOfEveryWayThrough3Releases moves nodes in every order, also against
+// all advice: upgrades that are given up half way, are rolled back, skip a
+// release, or mix three. Each run ends with the upgrade complete, or with the
+// names of the nodes that hold it up.
 func TestProgressOfEveryWayThrough3Releases(t *testing.T) {
 	skipRaced(t)
 	if !*full {
-		t.Skip("takes minutes: -model.full")
+		t.Skip("part of make model: -model.full")
 	}
 	var cfgs []*Config
 	for _, p := range constraints(3) {
-		for _, faults := range []int{0, 1} { // one node less, where one fails
+		for _, faults := range []int{0, 1} { // one node less, if one may fail
 			cfgs = append(cfgs, &Config{
 				Nodes: 3 - faults, Releases: 3, Builds: 1, M: p[0], A: p[1], Faults: faults, Changes: 3 - faults, Start: settled,
 				Objects: []shape{changedForm}, Coarse: true,
@@ -49,8 +49,8 @@ func TestProgressOfEveryWayThrough3Releases(t *testing.T) {
 	}
 }
 
-// TestProgressOfNodesThatExpire checks the same where records say when they may
-// be passed over. Then nobody who is gone holds an upgrade for ever.
+// TestProgressOfNodesThatExpire checks the same with records that expire. Then no
+// dead node holds up an upgrade forever.
 func TestProgressOfNodesThatExpire(t *testing.T) {
 	skipRaced(t)
 	var cfgs []*Config
@@ -63,17 +63,17 @@ func TestProgressOfNodesThatExpire(t *testing.T) {
 	sum := each(t, cfgs, CheckProgress)
 	t.Logf("%s\n%s", sum, &sum.counts)
 	if n := sum.counts.ended["with blockers named, HoldForNewer"]; n != 0 {
-		t.Errorf("%d runs rest while a node of a newer release is named, which must be gone", n)
+		t.Errorf("%d runs end with a dead node of a newer release as blocker", n)
 	}
 }
 
-// TestProgressFindsStuckState has the key of a dead leader stay for ever, as an
-// orphaned candidate key does.
+// TestProgressFindsStuckState keeps the key of a dead leader forever, as an
+// orphaned candidate key would be.
 func TestProgressFindsStuckState(t *testing.T) {
 	cfg := two(keysExpire, 1, 1)
 	r := CheckProgress(&cfg)
 	if r.Violation == nil || r.Violation.Invariant != "Progress" {
-		t.Fatalf("got %v in %d states, want a state in which nobody leads", r.Violation, r.States)
+		t.Fatalf("got %v in %d states, want a state in which no node leads", r.Violation, r.States)
 	}
-	wantGolden(t, "keys-expire.txt", "# The key of a leader that is gone must not stay: nobody else could ever lead.\n\n"+r.Violation.String())
+	wantGolden(t, "keys-expire.txt", "# The key of a dead leader must expire: otherwise no other node could ever lead.\n\n"+r.Violation.String())
 }

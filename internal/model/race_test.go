@@ -2,6 +2,6 @@
 
 package model
 
-// The race detector has nothing to find here, the package has no goroutines,
-// and makes a search ten times slower: the bounds are smaller under it.
+// The race detector has nothing to find in a package without goroutines, and it
+// makes a search ten times slower. So a search covers less under it.
 const raced = true

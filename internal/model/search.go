@@ -10,7 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Result is what a search came to.
+// Result is what a search found.
 type Result struct {
 	Config      *Config
 	States      int
@@ -29,7 +29,7 @@ type Violation struct {
 	Story     []string
 }
 
-// String prints the story, numbered.
+// String prints the violation and its story, numbered.
 func (v *Violation) String() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s: %s\n", v.Invariant, v.Why)
@@ -39,12 +39,12 @@ func (v *Violation) String() string {
 	return out.String()
 }
 
-// counts says what was reached, so that a search that sees nothing shows.
+// counts shows what a search reached. A search that reaches little proves little.
 type counts struct {
 	steps    map[stepKind]int
 	verdicts map[protocol.Reason]int
 	moves    [moveKinds]int
-	ended    map[string]int // where runs come to rest, by what holds them
+	ended    map[string]int // where runs end, by what holds them up
 }
 
 func newCounts() counts {
@@ -60,7 +60,7 @@ type stepKind struct {
 
 func (c *counts) verdict(r protocol.Reason) { c.verdicts[r]++ }
 
-// merge adds what another search counted.
+// merge adds the counts of another search.
 func (c *counts) merge(o counts) {
 	for step, n := range o.steps {
 		c.steps[step] += n
@@ -86,13 +86,13 @@ func (c *counts) String() string {
 		lines = append(lines, fmt.Sprintf("verdict %s: %d", name, n))
 	}
 	for what, n := range c.ended {
-		lines = append(lines, fmt.Sprintf("rests %s: %d", what, n))
+		lines = append(lines, fmt.Sprintf("ends %s: %d", what, n))
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")
 }
 
-// search is a breadth-first walk through all states of a configuration.
+// search is a breadth-first search through all states of a configuration.
 type search struct {
 	cfg        *Config
 	moves      []move
@@ -109,20 +109,20 @@ type search struct {
 	now  transition
 }
 
-// step is how a state was reached.
+// origin is how a state was reached.
 type origin struct {
 	from uint32 // the state before, by discovery
 	move uint16
 }
 
-// found is a state of the current depth.
+// queued is a state of the current depth.
 type queued struct {
 	state state
 	index uint32
 }
 
-// Check visits every state that cfg can reach, at most limit (0: all), and stops
-// at the first violation.
+// Check visits every state that cfg can reach, at most limit of them (0: all). It
+// stops at the first violation.
 func Check(cfg *Config, limit int) Result { return newSearch(cfg, limit).run() }
 
 func newSearch(cfg *Config, limit int) *search {
@@ -145,7 +145,7 @@ func (s *search) run() Result {
 	return s.result
 }
 
-// asked returns the invariants that a configuration asks for.
+// asked returns the invariants that a configuration checks.
 func asked(cfg *Config) []invariant {
 	if len(cfg.Only) == 0 {
 		return invariants()
@@ -164,7 +164,7 @@ func (s *search) transition(st *state) transition {
 	return transition{cfg: s.cfg, state: st, count: &s.result.Counts, memo: s.memo}
 }
 
-// deepen visits all states one move further.
+// deepen visits all states that are one move further.
 func (s *search) deepen(layer []queued) (next []queued) {
 	for i := range layer {
 		for k := range s.moves {
@@ -183,7 +183,7 @@ func (s *search) deepen(layer []queued) (next []queued) {
 	return next
 }
 
-// try does a move, if it is possible, and reports whether it led to a new state.
+// try makes a move, if it is possible, and reports whether it led to a new state.
 func (s *search) try(at *queued, k int) bool {
 	if !s.moves[k].possible(&at.state) {
 		return false
@@ -200,8 +200,8 @@ func (s *search) try(at *queued, k int) bool {
 	return s.arrive(at.index, k)
 }
 
-// arrive judges the turn that was just done, and reports whether it led to a new
-// state.
+// arrive checks the transition that was just made, and reports whether it led to
+// a new state.
 func (s *search) arrive(from uint32, k int) bool {
 	s.result.Transitions++
 	s.result.Counts.moves[s.moves[k].kind]++
@@ -238,21 +238,21 @@ func (s *search) broken(t *transition) (name, why string) {
 
 // path returns the moves that led to a state, and one more.
 func (s *search) path(to uint32, last int) []uint16 {
-	moves := []uint16{uint16(last)}
+	path := []uint16{uint16(last)}
 	for at := to; at != 0; at = s.origins[at].from {
-		moves = append(moves, s.origins[at].move)
+		path = append(path, s.origins[at].move)
 	}
-	slices.Reverse(moves)
-	return moves
+	slices.Reverse(path)
+	return path
 }
 
-// violated tells how it came to a violation.
+// violated records a violation with its story.
 func (s *search) violated(name string, path []uint16) {
-	story, why := s.replay(path)
-	s.result.Violation = &Violation{Invariant: name, Why: why, Story: story}
+	lines, why := s.replay(path)
+	s.result.Violation = &Violation{Invariant: name, Why: why, Story: lines}
 }
 
-// fingerprint is a hash of a canonical state.
+// fingerprint is a hash of a canonical state. It is never zero.
 func (s *search) fingerprint(st *state) uint64 {
 	return cmp.Or(maphash.Comparable(s.seed, *st), 1)
 }
@@ -263,7 +263,7 @@ type fingerprints struct {
 	used  int
 }
 
-// add reports whether h was not in the set.
+// add reports whether h was missing from the set.
 func (f *fingerprints) add(h uint64) bool {
 	if 4*f.used >= 3*len(f.slots) {
 		f.grow()

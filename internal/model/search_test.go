@@ -12,9 +12,9 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-var full = flag.Bool("model.full", false, "search the large bound, too: some minutes")
+var full = flag.Bool("model.full", false, "search the larger worlds too: two minutes")
 
-// total sums what several searches came to.
+// total sums the results of several searches.
 type total struct {
 	states, transitions, configurations, violations, unfollowed int
 
@@ -25,7 +25,7 @@ type total struct {
 // everything sums all searches of a run.
 var everything = newTotal()
 
-// TestMain ends a run of the large bound with a line of what it covered.
+// TestMain ends a run of the larger worlds with a line that shows what it covered.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if *full {
@@ -60,22 +60,22 @@ func (s *total) count(r Result) {
 	}
 }
 
-// String is the line that a search ends with.
+// String is the last line of a search.
 func (s *total) String() string {
 	return fmt.Sprintf("%d states and %d transitions in %d configurations, %d violations, %d moves not followed (%s)",
 		s.states, s.transitions, s.configurations, s.violations, s.unfollowed, time.Since(s.began).Round(time.Second))
 }
 
-// searchAll searches all assignments of constraints to releases, from a settled
-// cluster and, with one fault less, from a new one.
+// searchAll searches with all constraints that the releases can have, from a
+// settled cluster and, with one fault less, from a new one.
 func searchAll(t *testing.T, cfg Config) *total {
 	t.Helper()
 	var cfgs []*Config
 	for _, p := range constraints(cfg.Releases) {
-		for _, start := range []start{settled, newCluster} {
+		for _, from := range []start{settled, newCluster} {
 			one := cfg
-			one.M, one.A, one.Start = p[0], p[1], start
-			if start == newCluster {
+			one.M, one.A, one.Start = p[0], p[1], from
+			if from == newCluster {
 				one.Faults = max(0, cfg.Faults-1)
 			}
 			cfgs = append(cfgs, &one)
@@ -84,7 +84,7 @@ func searchAll(t *testing.T, cfg Config) *total {
 	return each(t, cfgs, func(cfg *Config) Result { return Check(cfg, limit()) })
 }
 
-// each checks configurations, as many at once as there are processors.
+// each checks configurations, one on each processor at a time.
 func each(t *testing.T, cfgs []*Config, check func(*Config) Result) *total {
 	t.Helper()
 	sum := newTotal()
@@ -109,7 +109,7 @@ func each(t *testing.T, cfgs []*Config, check func(*Config) Result) *total {
 	return sum
 }
 
-// limit is how many states a search visits: all, but under the race detector.
+// limit is how many states a search visits: all, except under the race detector.
 func limit() int {
 	if raced {
 		return 1000
@@ -125,7 +125,7 @@ type bound struct {
 	wants func(*testing.T, counts) // what the search has to reach; nil: not checked
 }
 
-// twoObjects are one that never changes and one that always does.
+// twoObjects are an object that never changes and one that always changes.
 var twoObjects = []shape{sameForm, changedForm}
 
 // bounds are the worlds of TestExhaustive. Unless a name says otherwise, a
@@ -233,8 +233,8 @@ func wantExpiry(t *testing.T, c counts) {
 	}
 }
 
-// wantReached checks that a search saw every rule of Next and every verdict that
-// the world can bring about: a search that sees nothing finds nothing.
+// wantReached checks that a search reached every rule of Next and every verdict
+// that the world can produce. A search that reaches little finds little.
 func wantReached(t *testing.T, c counts) {
 	t.Helper()
 	t.Log("\n" + c.String())
@@ -260,7 +260,7 @@ func wantReached(t *testing.T, c counts) {
 	}
 	for _, want := range []protocol.Reason{protocol.Ready, protocol.ReleaseTooOld, protocol.ReconcilerTooOld, protocol.StatusMissing, protocol.StatusCorrupt} {
 		if c.verdicts[want] == 0 {
-			t.Errorf("no gate ever said %s", want)
+			t.Errorf("no gate ever had the verdict %s", want)
 		}
 	}
 }

@@ -7,14 +7,15 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// story collects what happens, in words. Nodes keep their names in it, wherever
-// a state's order has put them.
+// story collects what happens, in words. A node keeps its name, wherever
+// sortNodes moves it.
 type story struct {
 	lines []string
 	names [maxNodes]string // by place
 }
 
-// say adds to the story, if there is one. Indented text continues a line.
+// say adds to the story, if there is one. Text that starts with two spaces
+// continues the last line.
 func (t *transition) say(format string, args ...any) {
 	if t.story == nil {
 		return
@@ -28,7 +29,7 @@ func (t *transition) say(format string, args ...any) {
 	*lines = append(*lines, text)
 }
 
-// name is what a story calls a node.
+// name is what the story calls a node.
 func (t *transition) name(i int) string {
 	if t.story == nil {
 		return ""
@@ -51,6 +52,17 @@ func (t *transition) statusText(s status) string {
 	}
 	return fmt.Sprintf("%s version %d, minimum %d, content of %s at epoch %d",
 		s.state, s.version, s.least, t.stampText(s.content.content), s.content.epoch)
+}
+
+// contentText names a content. It is empty in a search, which has no story.
+func (t *transition) contentText(content uint8) string {
+	if t.story == nil {
+		return ""
+	}
+	if t.cfg.Builds == 1 {
+		return fmt.Sprintf("release %d", t.cfg.releaseOf(content))
+	}
+	return fmt.Sprintf("release %d, build %s", t.cfg.releaseOf(content), t.cfg.digest(content))
 }
 
 func (t *transition) stampText(content uint8) string {
@@ -76,8 +88,8 @@ func (t *transition) markText(p parent) string {
 	return fmt.Sprintf("firstDone=%t, %s", p.firstDone, strings.Join(parts, " and "))
 }
 
-// tell goes a path again, and tells it. It returns why its last turn broke an
-// invariant.
+// replay makes the moves of a path again and writes the story. It returns why the
+// last transition broke an invariant.
 func (s *search) replay(path []uint16) (lines []string, why string) {
 	told := &story{}
 	for i := range told.names {

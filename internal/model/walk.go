@@ -8,8 +8,8 @@ type Walk struct {
 	Path []int // the moves, as numbers
 }
 
-// RandomWalk takes up to steps moves, chosen by the seed, and checks the
-// invariants after each. The same seed takes the same walk.
+// RandomWalk makes up to steps moves, chosen by the seed, and checks the
+// invariants after each. The same seed gives the same walk.
 func RandomWalk(cfg *Config, seed uint64, steps int) (Result, Walk) {
 	s := newSearch(cfg, 0)
 	walk := Walk{Seed: seed}
@@ -32,8 +32,8 @@ func RandomWalk(cfg *Config, seed uint64, steps int) (Result, Walk) {
 	return s.result, walk
 }
 
-// stride does one move that is possible, and reports which. Faults and people
-// are rare, unless nothing else can happen.
+// randomMove makes one possible move and returns its number. Faults and actions
+// of administrators are rare, unless no other move is possible.
 func (s *search) randomMove(st *state, random *rand.Rand) (int, bool) {
 	order := random.Perm(len(s.moves))
 	for _, patient := range []bool{true, false} {
@@ -50,7 +50,7 @@ func (s *search) randomMove(st *state, random *rand.Rand) (int, bool) {
 	return 0, false
 }
 
-// tries does a move if it is possible.
+// attempt makes a move if it is possible.
 func (s *search) attempt(st *state, k int) bool {
 	next := *st
 	s.now = s.transition(&next)
@@ -66,11 +66,12 @@ func (s *search) attempt(st *state, k int) bool {
 	return true
 }
 
-// rareness is how much rarer all faults and people together are than what goes
-// on by itself.
+// rareness is how much rarer faults and administrators are, all together, than
+// all other moves.
 const rareness = 2
 
-// strayed tells the walk if its last move broke an invariant.
+// violationOf returns the violation of the last move of a walk. nil: there is
+// none.
 func (s *search) violationOf(walk Walk) *Violation {
 	name, _ := s.broken(&s.now)
 	if name == "" {
@@ -80,6 +81,6 @@ func (s *search) violationOf(walk Walk) *Violation {
 	for _, k := range walk.Path {
 		path = append(path, uint16(k))
 	}
-	story, why := s.replay(path)
-	return &Violation{Invariant: name, Why: why, Story: story}
+	lines, why := s.replay(path)
+	return &Violation{Invariant: name, Why: why, Story: lines}
 }

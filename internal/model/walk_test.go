@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-var walkSeed = flag.Uint64("model.seed", 0, "take this one random walk again")
+var walkSeed = flag.Uint64("model.seed", 0, "repeat this one random walk")
 
-// roaming is a larger world, its constraints chosen by the seed.
+// largeWorld is a world of 7 nodes. The seed chooses its constraints.
 func largeWorld(seed uint64) *Config {
 	random := rand.New(rand.NewPCG(seed, 1))
 	pairs := constraints(5)
@@ -22,8 +22,8 @@ func largeWorld(seed uint64) *Config {
 	}
 }
 
-// TestRandomWalks7Nodes5Releases goes far where the exhaustive search cannot. A
-// failure names its seed.
+// TestRandomWalks7Nodes5Releases walks through worlds that are too large for an
+// exhaustive search. A failure names its seed.
 func TestRandomWalks7Nodes5Releases(t *testing.T) {
 	first, walks := uint64(1), 200
 	if raced {
@@ -53,10 +53,10 @@ func TestRandomWalks7Nodes5Releases(t *testing.T) {
 
 func TestRandomWalk(t *testing.T) {
 	t.Run("the same seed takes the same walk", func(t *testing.T) {
-		_, one := RandomWalk(largeWorld(7), 7, 200)
-		_, two := RandomWalk(largeWorld(7), 7, 200)
-		if !slices.Equal(one.Path, two.Path) {
-			t.Errorf("got %v, then %v", one.Path, two.Path)
+		_, first := RandomWalk(largeWorld(7), 7, 200)
+		_, second := RandomWalk(largeWorld(7), 7, 200)
+		if !slices.Equal(first.Path, second.Path) {
+			t.Errorf("got %v, then %v", first.Path, second.Path)
 		}
 	})
 	stray := func(t *testing.T, off safeguard) *Violation {
@@ -74,7 +74,7 @@ func TestRandomWalk(t *testing.T) {
 	t.Run("finds a rule that is off", func(t *testing.T) {
 		stray(t, leaderGuard)
 	})
-	t.Run("says what broke by the names in the story", func(t *testing.T) {
+	t.Run("names nodes in the violation as in the story", func(t *testing.T) {
 		v := stray(t, registerFirst)
 		named := regexp.MustCompile(`^n[1-7] is ready`).FindString(v.Why)
 		if named == "" || !strings.Contains(v.String(), named[:2]+" is started") {

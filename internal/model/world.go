@@ -1,12 +1,17 @@
 package model
 
-import "github.com/lockstep-dev/lockstep/protocol"
+import (
+	"slices"
 
-// state is a state. It is a plain value: equal states are equal values.
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// state is a state of the world. It is a plain value: equal states are equal
+// values.
 type state struct {
 	nodes   [maxNodes]node
 	leaders [maxLeaders]leader // the one with the lower epoch first
-	deadKey bool               // the leader's key stands, and its owner is dead
+	deadKey bool               // the leader's key exists, and its owner is dead
 	status  status
 	objects [maxObjects]object
 	parent  parent
@@ -16,27 +21,27 @@ type state struct {
 	complete        bool  // a leader found all objects in place once
 }
 
-// node is a machine, what etcd has of it, and its sidecar.
+// node is a machine, its sidecar, and what etcd has of it.
 type node struct {
-	run        uint8 // the content that its sidecar runs; 0: it does not run
-	registered bool  // it knows that its record tells what it runs
+	run        uint8 // the content that its sidecar runs; 0: the sidecar does not run
+	registered bool  // it knows that its record matches what it runs
 	ready      bool
-	// late: it may still be told a status from before the current one, which
-	// it has not been told and which admits it.
+	// staleRead: its watch may still deliver a status from before the current one
+	// that it has not seen and that admits it.
 	staleRead bool
 
-	record uint8 // the content that its record tells; 0: none; corrupt
-	before uint8 // what the record told before it was last written: for a watch that lags
+	record uint8 // the content that its record names; 0: there is no record; or corrupt
+	before uint8 // what the record named before its last write: for a lagging watch
 	alive  bool  // it has a presence
 
-	fenced bool // its gate is closed, for its presence was not confirmed for too long
-	// What leaders have counted, one bit for each place in state.leaders.
-	absent    uint8 // it has seen the presence gone; kept only without the rule Announced
-	confirmed uint8 // the presence was confirmed since, and the leader has not seen it
-	expired   uint8 // the presence has been gone for as long as the record says
+	fenced bool // its gate is closed, since its presence was not confirmed for too long
+	// What leaders have counted: one bit for each place in state.leaders.
+	absent    uint8 // the leader has seen that the presence is missing; kept only without the safeguard announced
+	confirmed uint8 // the presence was confirmed since then, and the leader has not seen it
+	expired   uint8 // the presence has been missing for the whole expiry time in the record
 }
 
-// corrupt stands in place of a record's content.
+// corrupt is the content of a record that cannot be decoded.
 const corrupt = 255
 
 // status is the status key.
@@ -44,15 +49,15 @@ type status struct {
 	kind           protocol.StatusKind
 	state          protocol.State
 	version, least uint8 // releases; least is the minimum compatible release
-	epoch          uint8 // of the leader in state.leaders; 0: of a former one
-	drained        bool  // its leader's requests, and those of all before, have ended
+	epoch          uint8 // of the leader in state.leaders; 0: of a former leader
+	drained        bool  // no request of its leader, nor of any before, can still land
 	content        entry
 }
 
-// entry names a content and its content epoch.
+// entry is a content and its content epoch.
 type entry struct{ content, epoch uint8 }
 
-// object is an object of the set; form 0: it is not there.
+// object is an object of the set. Form 0: it does not exist.
 type object struct {
 	form  uint8
 	stamp entry
@@ -62,14 +67,14 @@ type object struct {
 type parent struct {
 	exists    bool
 	firstDone bool
-	leader    uint8 // the epoch in state.leaders; 0: of a former one
+	leader    uint8 // the epoch in state.leaders; 0: of a former leader
 	entries   entries
 }
 
 // entries are sorted; empty ones come last.
 type entries [maxEntries]entry
 
-// mark is what a leader believes of the mark.
+// mark is what a leader believes the mark to be.
 type mark struct {
 	kind      protocol.MarkKind
 	firstDone bool
@@ -81,39 +86,40 @@ type mark struct {
 type leader struct {
 	on           bool
 	node         uint8
-	key          bool  // its key stands in etcd
-	epoch        uint8 // 1 is that of the first in state.leaders
-	seen         bool  // it has taken a snapshot
+	key          bool  // its key exists in etcd
+	epoch        uint8 // its place in state.leaders, from 1
+	seen         bool  // it has taken a snapshot in this leadership
 	predecessors protocol.DrainState
 	mark         mark
 	finished     entry
-	due          bool // a full pass is due
+	due          bool // a full pass is due, after drift
 
 	doing doing
 	write write
 	pass  pass
 }
 
-// doing is what a leader is about.
+// doing is what a leader is working on.
 type doing uint8
 
 const (
 	nothing doing = iota
-	writing       // the status
-	passing       // over the objects
+	writing       // it has decided on a status and has not committed it
+	passing       // a pass over the objects is under way
 )
 
-// write is a write of the status that was decided and not committed yet.
+// write is a write of the status that the leader has decided on and not
+// committed yet.
 type write struct {
 	status    status
-	guarded   bool // it has to find the status of the decision
-	absent    bool // it has to find no status
-	unchanged bool // the status still is that of the decision
+	guarded   bool // it requires the status that the decision was based on
+	absent    bool // it requires that there is no status
+	unchanged bool // the status is still the one that the decision was based on
 	fleet     fleetGuard
 }
 
-// fleetGuard says whether a write asks for unmodified node records, and whether
-// they still are.
+// fleetGuard says whether a write requires unmodified node records, and whether
+// they are unmodified.
 type fleetGuard uint8
 
 const (
@@ -126,38 +132,37 @@ const (
 type pass struct {
 	content  entry
 	removals bool
-	first    bool  // it was begun as the first reconciliation
-	wait     bool  // its last list has to come when nothing can land
-	fallback entry // what a mark says that is made anew; none: what the stamps say
+	first    bool  // it began as the first reconciliation
+	wait     bool  // its last list must be taken when no other request can land
+	fallback entry // of a mark that has to be written again; none: the stamps decide
 	at       stage
-	todo     uint8 // objects to be written, one bit each
-	fresh    uint8 // objects whose resourceVersion is as it was read
-	parent   bool  // the parent's resourceVersion is as it was read
+	todo     uint8 // objects to write, one bit each
+	fresh    uint8 // objects whose resourceVersion has not changed since it was read
+	parent   bool  // the parent's resourceVersion has not changed since it was read
 	request  request
 }
 
-// stage is how far a pass has come.
+// stage is how far a pass has got.
 type stage uint8
 
 const (
-	starting  stage = iota // reads the parent, and lists
-	beginning              // makes the mark name the content
+	starting  stage = iota // reads the parent and lists
+	beginning              // adds the content to the mark
 	applying               // writes the objects, one by one
 	relisting              // lists again
-	finishing              // makes the mark name the content alone
+	finishing              // removes all other contents from the mark
 )
 
 // request is a request to the API that has not landed yet.
 type request struct {
 	kind    requestKind
 	object  uint8
-	create  bool // POST: it has to find nothing
-	fresh   bool // what it was decided on is still there
+	create  bool // a POST: it requires that nothing exists
+	fresh   bool // the resourceVersion that it carries is still current
 	content entry
-	stamp   entry // for an object: the stamp to write
-	leader  uint8 // who sent it; 0: a former one
-	// For a mark that is created: what it says. One that is updated says what
-	// the mark says that it is decided on, and more.
+	leader  uint8 // who sent it; 0: a former leader
+	// The mark to create. An update needs none: it adds to the mark that it was
+	// decided on.
 	firstDone bool
 	entries   entries
 }
@@ -171,7 +176,7 @@ const (
 	finishRequest
 )
 
-// first returns the world that cfg starts with.
+// initialState returns the state that cfg starts with.
 func initialState(cfg *Config) state {
 	st := state{faults: uint8(cfg.Faults), changes: uint8(cfg.Changes)}
 	st.status.kind = protocol.StatusAbsent
@@ -197,102 +202,31 @@ func initialState(cfg *Config) state {
 	return st
 }
 
-// local is what a node's sidecar is and runs.
-func (c *Config) local(st *state, i int) protocol.Local {
-	content := c.content(entry{content: st.nodes[i].run})
-	return protocol.Local{
-		ID: nodeID(i), Version: protocol.Version{Release: content.Release},
-		Constraints: content.Constraints, Digest: content.Digest, FenceAfter: c.fenceAfter(),
+// add keeps the entries sorted, and reports whether there was room.
+func (s *entries) add(e entry) bool {
+	if slices.Contains(s[:], e) {
+		return true
 	}
-}
-
-// nodeIDs are sorted, as a fleet's records are.
-var nodeIDs = [maxNodes]protocol.NodeID{"n1", "n2", "n3", "n4", "n5", "n6", "n7"}
-
-func nodeID(i int) protocol.NodeID { return nodeIDs[i] }
-
-// storeRevision is the revision that every snapshot is taken at, and
-// statusRevision that of the status. The protocol only passes them on.
-const (
-	storeRevision  = 100
-	statusRevision = 50
-)
-
-// fleet is a snapshot of all records and presences.
-func (c *Config) fleet(st *state) protocol.Fleet {
-	f := protocol.Fleet{Revision: storeRevision, Records: make([]protocol.Record, 0, c.Nodes)}
-	for i := range c.Nodes {
-		if st.nodes[i].record != 0 {
-			f.Records = append(f.Records, c.record(i, st.nodes[i].record, st.nodes[i].alive))
+	for i, have := range s {
+		if have == (entry{}) {
+			s[i] = e
+			return true
+		}
+		if e.less(have) {
+			s[i], e = e, have
 		}
 	}
-	return f
+	return false
 }
 
-func (c *Config) record(i int, recorded uint8, alive bool) protocol.Record {
-	r := protocol.Record{ID: nodeID(i), Revision: 1, Created: 1, Writes: 1, Alive: alive}
-	if recorded == corrupt {
-		r.Problem = "garbage"
-		return r
-	}
-	r.Node = c.recordedNode(i, recorded)
-	return r
+func (e entry) less(o entry) bool {
+	return e.epoch < o.epoch || e.epoch == o.epoch && e.content < o.content
 }
 
-// told is the node that a record of a content tells.
-func (c *Config) recordedNode(i int, content uint8) protocol.Node {
-	p := c.content(entry{content: content})
-	return protocol.Node{
-		ID: nodeID(i), Roles: protocol.Roles{Controller: true}, Version: protocol.Version{Release: p.Release},
-		MinReconciler: p.Constraints.MinReconciler, Digest: p.Digest, FenceAfter: c.fenceAfter(),
+func (s entries) highest() uint8 {
+	var highest uint8
+	for _, e := range s {
+		highest = max(highest, e.epoch)
 	}
-}
-
-// view is the status as the protocol has it.
-func (c *Config) view(s status) protocol.StatusView {
-	v := protocol.StatusView{Kind: s.kind}
-	switch s.kind {
-	case protocol.StatusUndecodable:
-		v.Revision, v.Problem = statusRevision, "garbage"
-	case protocol.StatusPresent:
-		v.Revision, v.Status = statusRevision, c.plain(s)
-	case protocol.StatusAbsent, protocol.StatusUnknown:
-	}
-	return v
-}
-
-// formerEpoch is the epoch of a leader that is not in state.leaders any more.
-const formerEpoch = 10
-
-// plain leaves Leader empty: who wrote it shows in the epoch.
-func (c *Config) plain(s status) protocol.Status {
-	p := c.content(s.content)
-	out := protocol.Status{
-		State: s.state, Version: version(int(s.version)), MinCompatible: release(int(s.least)),
-		Epoch: formerEpoch + int64(s.epoch), Digest: p.Digest, ContentRelease: p.Release, ContentEpoch: p.Epoch,
-	}
-	if s.drained {
-		out.DrainedEpoch = out.Epoch
-	}
-	return out
-}
-
-// packed is the inverse of plain.
-func (c *Config) packed(p protocol.Status) status {
-	return status{
-		kind: protocol.StatusPresent, state: p.State, version: uint8(p.Version.Release.Major), least: uint8(p.MinCompatible.Major),
-		epoch: uint8(p.Epoch - formerEpoch), drained: p.DrainedEpoch == p.Epoch,
-		content: c.entry(protocol.Content{Release: p.ContentRelease, Digest: p.Digest, Epoch: p.ContentEpoch}),
-	}
-}
-
-// mark is a leader's mark as the protocol has it.
-func (c *Config) mark(m mark) protocol.Mark {
-	out := protocol.Mark{Kind: m.kind, FirstDone: m.firstDone, HighestEpoch: int64(m.highest)}
-	for _, e := range m.entries {
-		if e != (entry{}) {
-			out.Entries = append(out.Entries, c.content(e))
-		}
-	}
-	return out
+	return highest
 }

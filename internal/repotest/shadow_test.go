@@ -8,7 +8,6 @@ import (
 
 // shadowPending are directories with locals that shadow.
 var shadowPending = pending{
-	"internal/model",
 	"reconcile",
 	"test/bench",
 	"test/e2e",

@@ -19,7 +19,6 @@ var wordsPending = pending{
 	"docs/soak.md",
 	"docs/testing.md",
 	"internal/kube",
-	"internal/model",
 	"reconcile",
 	"test/bench",
 	"test/cluster",

@@ -1,0 +1,192 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// local is what a sidecar knows of itself.
+func (c *Config) local(st *state, i int) protocol.Local {
+	content := c.content(entry{content: st.nodes[i].run})
+	return protocol.Local{
+		ID: nodeID(i), Version: protocol.Version{Release: content.Release},
+		Constraints: content.Constraints, Digest: content.Digest, FenceAfter: c.fenceAfter(),
+	}
+}
+
+// nodeIDs are sorted, like the records of a fleet.
+var nodeIDs = [maxNodes]protocol.NodeID{"n1", "n2", "n3", "n4", "n5", "n6", "n7"}
+
+func nodeID(i int) protocol.NodeID { return nodeIDs[i] }
+
+// storeRevision is the revision of every snapshot, statusRevision that of the
+// status. The protocol only passes them on.
+const (
+	storeRevision  = 100
+	statusRevision = 50
+)
+
+// fleet is a snapshot of all records and presences.
+func (c *Config) fleet(st *state) protocol.Fleet {
+	f := protocol.Fleet{Revision: storeRevision, Records: make([]protocol.Record, 0, c.Nodes)}
+	for i := range c.Nodes {
+		if st.nodes[i].record != 0 {
+			f.Records = append(f.Records, c.record(i, st.nodes[i].record, st.nodes[i].alive))
+		}
+	}
+	return f
+}
+
+func (c *Config) record(i int, recorded uint8, hasPresence bool) protocol.Record {
+	r := protocol.Record{ID: nodeID(i), Revision: 1, Created: 1, Writes: 1, Alive: hasPresence}
+	if recorded == corrupt {
+		r.Problem = "garbage"
+		return r
+	}
+	r.Node = c.recordedNode(i, recorded)
+	return r
+}
+
+// recordedNode is what the record of a node contains that runs a content.
+func (c *Config) recordedNode(i int, content uint8) protocol.Node {
+	p := c.content(entry{content: content})
+	return protocol.Node{
+		ID: nodeID(i), Roles: protocol.Roles{Controller: true}, Version: protocol.Version{Release: p.Release},
+		MinReconciler: p.Constraints.MinReconciler, Digest: p.Digest, FenceAfter: c.fenceAfter(),
+	}
+}
+
+// view is the status as a value of the protocol.
+func (c *Config) view(s status) protocol.StatusView {
+	v := protocol.StatusView{Kind: s.kind}
+	switch s.kind {
+	case protocol.StatusUndecodable:
+		v.Revision, v.Problem = statusRevision, "garbage"
+	case protocol.StatusPresent:
+		v.Revision, v.Status = statusRevision, c.plain(s)
+	case protocol.StatusAbsent, protocol.StatusUnknown:
+	}
+	return v
+}
+
+// formerEpoch is the epoch of every leader that is no longer in state.leaders.
+const formerEpoch = 10
+
+// plain is a status as a value of the protocol. It leaves Leader empty: the epoch
+// shows who wrote the status.
+func (c *Config) plain(s status) protocol.Status {
+	p := c.content(s.content)
+	out := protocol.Status{
+		State: s.state, Version: version(int(s.version)), MinCompatible: release(int(s.least)),
+		Epoch: formerEpoch + int64(s.epoch), Digest: p.Digest, ContentRelease: p.Release, ContentEpoch: p.Epoch,
+	}
+	if s.drained {
+		out.DrainedEpoch = out.Epoch
+	}
+	return out
+}
+
+// packed is the inverse of plain.
+func (c *Config) packed(p protocol.Status) status {
+	return status{
+		kind: protocol.StatusPresent, state: p.State, version: uint8(p.Version.Release.Major), least: uint8(p.MinCompatible.Major),
+		epoch: uint8(p.Epoch - formerEpoch), drained: p.DrainedEpoch == p.Epoch,
+		content: c.entry(protocol.Content{Release: p.ContentRelease, Digest: p.Digest, Epoch: p.ContentEpoch}),
+	}
+}
+
+// mark is a leader's mark as a value of the protocol.
+func (c *Config) mark(m mark) protocol.Mark {
+	out := protocol.Mark{Kind: m.kind, FirstDone: m.firstDone, HighestEpoch: int64(m.highest)}
+	for _, e := range m.entries {
+		if e != (entry{}) {
+			out.Entries = append(out.Entries, c.content(e))
+		}
+	}
+	return out
+}
+
+// packedMark is the inverse of Config.mark. It returns false if a state has no
+// room for the mark.
+func (c *Config) packedMark(p protocol.Mark) (m mark, ok bool) {
+	m = mark{kind: p.Kind, firstDone: p.FirstDone, highest: uint8(p.HighestEpoch)}
+	for _, e := range p.Entries {
+		if !m.entries.add(c.entry(e)) {
+			return mark{}, false
+		}
+	}
+	return m, true
+}
+
+// contents is how many contents nodes can run. They are numbered from 1, by
+// release and build. Above them, one number for each release means "of that
+// release, digest unknown", as in a stamp. Above those, one number for each
+// release and minimum means everything that such a status covers.
+func (c *Config) contents() int { return c.Releases * c.Builds }
+
+// releaseOf returns the release of a content, also if the digest is unknown.
+func (c *Config) releaseOf(content uint8) int {
+	n := c.contents()
+	switch {
+	case int(content) > n+c.Releases:
+		return (int(content)-n-c.Releases-1)/c.Releases + 1
+	case int(content) > n:
+		return int(content) - n
+	}
+	return (int(content)-1)/c.Builds + 1
+}
+
+// release is a release as a value of the protocol. Number 0 is the zero Release.
+func release(number int) protocol.Release { return protocol.Release{Major: int64(number)} }
+
+func version(number int) protocol.Version { return protocol.Version{Release: release(number)} }
+
+// content is a content as a value of the protocol. If it comes from a stamp,
+// neither its digest nor its M is known.
+func (c *Config) content(e entry) protocol.Content {
+	if e.content == 0 {
+		return protocol.Content{Epoch: int64(e.epoch)}
+	}
+	r := c.releaseOf(e.content)
+	out := protocol.Content{Release: release(r), Epoch: int64(e.epoch)}
+	out.Constraints.MinApiserver = release(c.A[r-1])
+	if n := c.contents() + c.Releases; int(e.content) > n {
+		out.Constraints.MinApiserver = release((int(e.content)-n-1)%c.Releases + 1)
+	}
+	if int(e.content) <= c.contents() {
+		out.Constraints.MinReconciler = release(c.M[r-1])
+		out.Digest = c.digest(e.content)
+	}
+	return out
+}
+
+// digest is the digest of a content: its release and build.
+func (c *Config) digest(content uint8) string {
+	return fmt.Sprintf("%d%c", c.releaseOf(content), 'a'+(int(content)-1)%c.Builds)
+}
+
+// entry is the inverse of content.
+func (c *Config) entry(p protocol.Content) entry {
+	r := int(p.Release.Major)
+	e := entry{epoch: uint8(p.Epoch)}
+	switch {
+	case r == 0:
+	case p.Digest == "" && (p.Constraints.MinApiserver == release(0) || p.Constraints.MinApiserver == release(c.A[r-1])):
+		e.content = uint8(c.contents() + r)
+	case p.Digest == "":
+		least := int(p.Constraints.MinApiserver.Major)
+		e.content = uint8(c.contents() + c.Releases + (r-1)*c.Releases + least)
+	default:
+		e.content = uint8((r-1)*c.Builds + int(p.Digest[len(p.Digest)-1]-'a') + 1)
+	}
+	return e
+}
+
+// form is the form of an object in a content.
+func (c *Config) form(i int, content uint8) uint8 {
+	if c.Objects[i] == sameForm {
+		return 1
+	}
+	return content
+}
