@@ -23,7 +23,6 @@ var wordsPending = pending{
 	"test/bench",
 	"test/cluster",
 	"test/e2e",
-	"test/local",
 	"test/soak",
 }
 

@@ -1,8 +1,8 @@
 // Command demo shows two rolling upgrades of a control plane of three nodes,
 // each a real kube-apiserver and a sidecar, on one etcd, all on this machine. It
-// prints who leads, who is ready, what the status says, who blocks and which
-// objects change, and after every step checks what it claims. It exits 1 where a
-// claim is false. `make demo` runs it.
+// prints which node leads, which are ready, the status, the blockers and the objects
+// that change. After every step it checks what it claims, and exits 1 if a claim is
+// false. `make demo` runs it.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 var errClaims = errors.New("not all claims are true")
 
 func main() {
-	assets := flag.String("assets", "bin", "folder of the binaries")
+	assets := flag.String("assets", "bin", "directory of the binaries")
 	flag.Parse()
 	ctx, stop := terminal.Interruptible()
 	defer stop()
@@ -32,7 +32,7 @@ func main() {
 	}
 }
 
-// run keeps the logs where something went wrong.
+// run keeps the logs if something went wrong.
 func run(ctx context.Context, assets string, p *printer) (err error) {
 	dir, err := os.MkdirTemp("", "lockstep-demo-")
 	if err != nil {

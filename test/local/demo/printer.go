@@ -35,7 +35,7 @@ func newPrinter(out io.Writer) *printer {
 }
 
 func (p *printer) line(text string) {
-	// There is nobody left to tell where standard output is closed.
+	// If standard output is closed, there is nowhere to report that.
 	_, _ = fmt.Fprintln(p.out, strings.TrimRight(text, " "))
 }
 

@@ -20,11 +20,11 @@ import (
 	"github.com/lockstep-dev/lockstep/test/local/terminal"
 )
 
-// defaultListen is where clients of a sidecar look for it if they are not told.
+// defaultListen is the address that clients of a sidecar use by default.
 const defaultListen = "127.0.0.1:8086"
 
 func main() {
-	assets := flag.String("assets", "bin", "folder of the binaries")
+	assets := flag.String("assets", "bin", "directory of the binaries")
 	flag.Parse()
 	ctx, stop := terminal.Interruptible()
 	defer stop()

@@ -106,7 +106,7 @@ func (l *launched) find(t *testing.T, pattern string) string {
 	t.Helper()
 	match := regexp.MustCompile(pattern).FindStringSubmatch(l.text)
 	if match == nil {
-		t.Fatalf("output lacks %s:\n%s", pattern, l.text)
+		t.Fatalf("the output has no %s:\n%s", pattern, l.text)
 	}
 	return match[1]
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/local/terminal"
 )
 
-// printer tells the user what happens.
+// printer shows the user what happens.
 type printer struct {
 	out    io.Writer
 	paint  terminal.Painter
@@ -24,7 +24,7 @@ func newPrinter(out io.Writer, assets string) *printer {
 }
 
 func (p *printer) print(format string, args ...any) {
-	// There is nobody left to tell where standard output is closed.
+	// If standard output is closed, there is nowhere to report that.
 	_, _ = fmt.Fprintf(p.out, format, args...)
 }
 
@@ -76,7 +76,7 @@ func (p *printer) ready(n node) {
 		p.print("Ctrl-C stops the sidecar.\n")
 		return
 	}
-	p.try("see the objects; delete or edit one: it is put back at once",
+	p.try("see the objects; delete or edit one: the leader repairs it at once",
 		"export KUBECONFIG="+n.kubeconfig,
 		"kubectl get clusterroles,storageclasses,priorityclasses")
 	p.try("three nodes and two rolling upgrades", "make demo")

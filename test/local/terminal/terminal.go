@@ -26,7 +26,7 @@ const (
 	Yellow Style = "33"
 )
 
-// Painter puts text in style, or leaves it as it is where nobody would see it.
+// Painter puts text in style, or leaves it as it is if the output is not a terminal.
 type Painter struct {
 	on bool
 }
