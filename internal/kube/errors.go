@@ -11,14 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TransportError says that no answer came. Unless Unsent is set, whether the
-// request took effect is not known: read again before deciding (DESIGN 6.4).
+// TransportError is the error of a request without an answer. Unless Unsent is
+// set, the request may have taken effect, or still may: read the object again
+// before the next decision (docs/protocol.md#stale-writes).
 type TransportError struct {
-	Unsent bool // the connection was never made
+	Unsent bool // there was no connection, so nothing was sent
 	Err    error
 }
 
-// Error says what happened to the connection.
+// Error begins with "kube-apiserver is unreachable".
 func (e *TransportError) Error() string { return "kube-apiserver is unreachable: " + e.Err.Error() }
 
 // Unwrap returns the cause.
@@ -32,7 +33,7 @@ func transportError(ctx context.Context, err error) error {
 	return &TransportError{Unsent: errors.As(err, &dial) && dial.Op == "dial", Err: err}
 }
 
-// resourceOf is what a path is about, for messages.
+// resourceOf returns the last part of a path, for messages.
 func resourceOf(p string) schema.GroupResource {
 	return schema.GroupResource{Resource: path.Base(strings.TrimSuffix(p, "/"))}
 }

@@ -1,10 +1,11 @@
-// Package kube speaks to one apiserver about objects of any kind: the few
-// requests that reconciliation needs, and discovery of just the kinds that a
-// bundle names. It decides nothing and repeats nothing: what an answer means is
-// for package reconcile, which checks its lease before each write.
+// Package kube sends requests to one kube-apiserver, for objects of any kind: the
+// few requests that reconciliation needs, and discovery of the kinds that a bundle
+// names. It decides nothing and retries nothing. Package reconcile classifies the
+// answers, and checks its lease before each write.
 //
 // It uses the transport of client-go, and no package that imports k8s.io/api,
-// which would double the binary (FACTS 9). It starts no goroutine of its own.
+// which would double the binary (docs/adr/0003-no-k8s-api.md). It starts no
+// goroutine.
 package kube
 
 import (
@@ -25,11 +26,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// MaxTimeout is how long a request may live, at the server too (DESIGN 6.4).
+// MaxTimeout bounds how long a request may take, at the server too
+// (docs/upstream.md#apiserver-timeouts).
 const MaxTimeout = 5 * time.Second
 
-// Client sends requests to one apiserver. It has no rate limit: the server's own
-// priority and fairness decides.
+// Client sends requests to one kube-apiserver. It has no rate limit; the server's
+// priority and fairness is enough. Its methods may be called from many goroutines.
 type Client struct {
 	http      *http.Client
 	base      *url.URL
@@ -37,18 +39,19 @@ type Client struct {
 	answered  atomic.Pointer[time.Time]
 }
 
-// New returns a client for the apiserver of cfg. It does not connect.
+// New returns a client for the kube-apiserver of cfg. It does not connect. Rate
+// limits and the timeout of cfg do not apply.
 func New(cfg *rest.Config, userAgent string) (*Client, error) {
 	own := rest.CopyConfig(cfg)
 	own.UserAgent = userAgent
 	own.Timeout = 0 // each request has its own
 	base, _, err := rest.DefaultServerUrlFor(own)
 	if err != nil {
-		return nil, fmt.Errorf("apiserver address: %w", err)
+		return nil, fmt.Errorf("kube-apiserver address: %w", err)
 	}
 	httpClient, err := rest.HTTPClientFor(own)
 	if err != nil {
-		return nil, fmt.Errorf("apiserver transport: %w", err)
+		return nil, fmt.Errorf("kube-apiserver transport: %w", err)
 	}
 	return &Client{http: httpClient, base: base, userAgent: userAgent}, nil
 }
@@ -66,19 +69,19 @@ type Request struct {
 	Body        []byte
 }
 
-// Do sends r and returns the body of an answer below 300. The request lives no
-// longer than ctx and MaxTimeout, and the server is told so: what it has not
-// done by then it gives up.
+// Do sends r and returns the body of the answer. The request ends with ctx, and
+// after MaxTimeout at the latest. The server gets that limit as well, and gives up
+// what it has not done by then.
 //
-// An answer that is an error is an *apierrors.StatusError. Where no answer came
-// it is a *TransportError.
+// If the answer is an error, the error is an *apierrors.StatusError. If there is
+// no answer, it is a *TransportError.
 func (c *Client) Do(ctx context.Context, r Request) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, MaxTimeout)
 	defer cancel()
 	query := url.Values{}
 	maps.Copy(query, r.Query)
 	deadline, _ := ctx.Deadline()
-	// Milliseconds, rounded up: 0 would mean the server's own minute.
+	// At least 1: with 0 the server would use its default, a minute.
 	query.Set("timeout", fmt.Sprintf("%dms", max(1, time.Until(deadline).Milliseconds())))
 	r.Query = query
 	req, err := c.request(ctx, r)
@@ -101,7 +104,7 @@ func (c *Client) Do(ctx context.Context, r Request) ([]byte, error) {
 	return body, nil
 }
 
-// note remembers an answer.
+// note remembers when an answer with a working code came.
 func (c *Client) note(code int) {
 	if works(code) {
 		now := time.Now()
@@ -109,8 +112,8 @@ func (c *Client) note(code int) {
 	}
 }
 
-// works reports whether an answer shows an API that can be worked with: it is
-// not one that refuses the user, sheds load or fails.
+// works reports whether an answer shows that the API can be used: it does not
+// reject the user, shed load or fail.
 func works(code int) bool {
 	switch code {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
@@ -119,8 +122,8 @@ func works(code int) bool {
 	return code < http.StatusInternalServerError
 }
 
-// Answered returns when the API last gave an answer that shows that it can be
-// worked with, on the monotonic clock; zero: never.
+// Answered returns when the API last gave an answer that shows that it can be used,
+// on the monotonic clock; zero: never.
 func (c *Client) Answered() time.Time {
 	if at := c.answered.Load(); at != nil {
 		return *at
@@ -150,8 +153,8 @@ func (c *Client) request(ctx context.Context, r Request) (_ *http.Request, err e
 	return req, nil
 }
 
-// statusError makes an error of an answer: the API's own words, where the body
-// has them.
+// statusError returns an answer as an error, with the API's message if the body
+// has one.
 func statusError(r Request, resp *http.Response, body []byte) error {
 	var status metav1.Status
 	if err := json.Unmarshal(body, &status); err == nil && status.Kind == "Status" {
@@ -167,7 +170,7 @@ func statusError(r Request, resp *http.Response, body []byte) error {
 	return err
 }
 
-// retryAfter takes the header over where the body does not say the same.
+// retryAfter copies the header to the status, if the status has no pause itself.
 func retryAfter(status *metav1.Status, resp *http.Response) {
 	var seconds int32
 	if _, err := fmt.Sscan(resp.Header.Get("Retry-After"), &seconds); err != nil || seconds <= 0 {

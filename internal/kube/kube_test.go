@@ -18,7 +18,7 @@ import (
 
 var things = Resource{GroupVersionKind: schema.GroupVersionKind{Group: "x.test", Version: "v1", Kind: "Thing"}, Name: "things", Namespaced: true}
 
-// newClient returns a client of a server that answers as handler says.
+// newClient returns a client of a server that answers with handler.
 func newClient(t *testing.T, handler http.HandlerFunc) *Client {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -47,7 +47,7 @@ func TestPath(t *testing.T) {
 }
 
 func TestDo(t *testing.T) {
-	t.Run("says where, who and for how long", func(t *testing.T) {
+	t.Run("sends path, user agent and time limit", func(t *testing.T) {
 		c := newClient(t, func(w http.ResponseWriter, req *http.Request) {
 			if got := req.URL.EscapedPath(); got != "/prefix/apis/x.test/v1/namespaces/n/things/..%2Fa" {
 				t.Errorf("got path %s", got)
@@ -68,7 +68,7 @@ func TestDo(t *testing.T) {
 			t.Errorf("got %v, %v", obj, err)
 		}
 	})
-	t.Run("a refusal has the API's words", func(t *testing.T) {
+	t.Run("an error has the API's message", func(t *testing.T) {
 		c := newClient(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusConflict)
 			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"modified","reason":"Conflict","code":409}`))
@@ -78,7 +78,7 @@ func TestDo(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("a refusal that is no Status has its code and pause", func(t *testing.T) {
+	t.Run("an error that is no Status has its code and pause", func(t *testing.T) {
 		c := newClient(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "3")
 			w.WriteHeader(http.StatusTooManyRequests)
@@ -90,7 +90,7 @@ func TestDo(t *testing.T) {
 			t.Errorf("got %v, %d", err, seconds)
 		}
 	})
-	t.Run("no answer in time may have taken effect", func(t *testing.T) {
+	t.Run("a request without an answer may have taken effect", func(t *testing.T) {
 		c := newClient(t, func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() })
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
@@ -100,7 +100,7 @@ func TestDo(t *testing.T) {
 			t.Errorf("got %v, want a TransportError", err)
 		}
 	})
-	t.Run("nobody listens: nothing was sent", func(t *testing.T) {
+	t.Run("without a connection, nothing was sent", func(t *testing.T) {
 		c, err := New(&rest.Config{Host: "http://127.0.0.1:1"}, "")
 		if err != nil {
 			t.Fatal(err)
@@ -126,9 +126,9 @@ func TestList(t *testing.T) {
 	}
 }
 
-// A server behind the API's aggregation may know nothing of metadata alone: then
-// whole objects have to do.
-func TestMetadata_notKnown(t *testing.T) {
+// TestMetadata_notSupported: an aggregated API server may not support lists of
+// metadata, and then returns whole objects.
+func TestMetadata_notSupported(t *testing.T) {
 	c := newClient(t, func(w http.ResponseWriter, req *http.Request) {
 		if !slices.Contains(strings.Split(req.Header.Get("Accept"), ","), "application/json") {
 			w.WriteHeader(http.StatusNotAcceptable)
@@ -177,7 +177,7 @@ func TestResources(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 	if got, err := c.Resources(t.Context(), schema.GroupVersion{Group: "y.test", Version: "v1"}); err != nil || got != nil {
-		t.Errorf("got %v, %v for a group that is not there, want nothing", got, err)
+		t.Errorf("got %v, %v for a group that is not served, want nothing", got, err)
 	}
 }
 
@@ -202,7 +202,7 @@ func TestApplyNeedsPreconditions(t *testing.T) {
 	for _, edit := range []func(*Object){
 		func(*Object) {},
 		func(o *Object) { o.SetUID("u") },
-		func(o *Object) { o.SetResourceVersion("7") }, // this alone would create a missing object
+		func(o *Object) { o.SetResourceVersion("7") }, // without a uid, the server would create a missing object
 	} {
 		obj := &Object{Object: map[string]any{}}
 		edit(obj)

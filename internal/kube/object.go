@@ -14,52 +14,52 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// FieldManager is the name under which all writes are made (DESIGN 6.2).
+// FieldManager is the field manager of all writes (docs/protocol.md#apply).
 const FieldManager = "lockstep"
 
-// pageSize bounds what one answer of a list holds.
+// pageSize bounds the objects in one answer of a list.
 const pageSize = "500"
 
-// metadataOnly asks for lists without the objects' contents. A server that knows
-// nothing of that answers with them.
+// metadataOnly asks for lists with nothing but the objects' metadata. A server that
+// does not support it returns whole objects.
 const metadataOnly = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
-// Object is what is written and read.
+// Object is an API object of any kind.
 type Object = unstructured.Unstructured
 
-// Get reads one object, as it is now (a quorum read).
+// Get reads one object, by a quorum read.
 func (c *Client) Get(ctx context.Context, r Resource, namespace, name string) (*Object, error) {
 	return c.object(ctx, Request{Verb: http.MethodGet, Path: r.Path(namespace, name)})
 }
 
-// List is what a list brought.
+// List is the answer of a list.
 type List struct {
 	Objects []*Object
-	// Version is the resourceVersion of the whole: a watch from it on misses
-	// nothing.
+	// Version is the resourceVersion of the list. A watch from there on misses no
+	// change.
 	Version string
 }
 
-// List reads all objects of r with the label selector, in all namespaces, as
-// they are now.
+// List reads all objects of r that a label selector selects, in all namespaces, by
+// a quorum read.
 func (c *Client) List(ctx context.Context, r Resource, selector string) (List, error) {
 	return c.list(ctx, r, "", url.Values{"labelSelector": {selector}, "limit": {pageSize}}, "")
 }
 
-// ListSelected is List of what query selects in a namespace, or in all ("").
+// ListSelected lists the objects that query selects in a namespace; in all if it
+// is empty.
 func (c *Client) ListSelected(ctx context.Context, r Resource, namespace string, query url.Values) (List, error) {
 	return c.list(ctx, r, namespace, maps.Clone(query), "")
 }
 
-// ListMetadata is List with nothing but the objects' metadata.
+// ListMetadata is List, with nothing but the objects' metadata.
 func (c *Client) ListMetadata(ctx context.Context, r Resource, selector string) (List, error) {
 	return c.list(ctx, r, "", url.Values{"labelSelector": {selector}, "limit": {pageSize}}, metadataOnly)
 }
 
-// ListRecentMetadata is ListMetadata as the apiserver remembers it, which may be
-// some time ago. It is for what is checked again: an apiserver lets a list that
-// has to be of now wait for up to 0.1 s, where there was one just before and the
-// store has changed since.
+// ListRecentMetadata is ListMetadata from the kube-apiserver's cache, which may be
+// behind. It is for lists whose result is checked again, and saves the wait: a
+// quorum read that follows another takes up to 0.1 s if the store has changed.
 func (c *Client) ListRecentMetadata(ctx context.Context, r Resource, selector string) (List, error) {
 	return c.list(ctx, r, "", url.Values{"labelSelector": {selector}, "resourceVersion": {"0"}}, metadataOnly)
 }
@@ -76,7 +76,7 @@ func (c *Client) list(ctx context.Context, r Resource, namespace string, query u
 			return List{}, fmt.Errorf("list %s: %w", r.Name, err)
 		}
 		out.Objects = append(out.Objects, p.objects()...)
-		out.Version = p.Metadata.ResourceVersion // that of the first page, in each
+		out.Version = p.Metadata.ResourceVersion // each page has that of the first
 		if p.Metadata.Continue == "" {
 			return out, nil
 		}
@@ -84,8 +84,8 @@ func (c *Client) list(ctx context.Context, r Resource, namespace string, query u
 	}
 }
 
-// page is an answer of a list. It is read in one go: UnstructuredList reads the
-// text several times, which takes longer than the answer itself.
+// page is one answer of a list. It is decoded in one go: UnstructuredList decodes
+// the text several times, which takes longer than the request.
 type page struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -96,8 +96,8 @@ type page struct {
 	Items []map[string]any `json:"items"`
 }
 
-// objects returns the items. In the lists of most kinds they do not say what they
-// are, since the list does.
+// objects returns the items. In most lists only the list itself has apiVersion and
+// kind.
 func (p page) objects() []*Object {
 	out := make([]*Object, 0, len(p.Items))
 	for _, item := range p.Items {
@@ -111,14 +111,14 @@ func (p page) objects() []*Object {
 	return out
 }
 
-// Create makes an object that must not exist yet.
+// Create creates an object, which must not exist yet.
 func (c *Client) Create(ctx context.Context, r Resource, obj *Object) (*Object, error) {
 	return c.create(ctx, r, obj, url.Values{})
 }
 
-// RehearseCreate is Create as a dry run. The server looks last of all whether
-// there is an object of that name: AlreadyExists says that it has nothing else
-// against it.
+// RehearseCreate is Create as a dry run. The server checks last whether an object
+// of that name exists: AlreadyExists means that it would accept the object
+// otherwise.
 func (c *Client) RehearseCreate(ctx context.Context, r Resource, obj *Object) error {
 	_, err := c.create(ctx, r, obj, url.Values{"dryRun": {metav1.DryRunAll}})
 	return err
@@ -130,15 +130,15 @@ func (c *Client) create(ctx context.Context, r Resource, obj *Object, query url.
 		return nil, err
 	}
 	query.Set("fieldManager", FieldManager)
-	query.Set("fieldValidation", "Strict") // a misspelt field would be dropped without a word
+	query.Set("fieldValidation", "Strict") // the server would ignore a misspelt field
 	return c.object(ctx, Request{
 		Verb: http.MethodPost, Path: r.Path(obj.GetNamespace(), ""), ContentType: "application/json", Body: body, Query: query,
 	})
 }
 
-// Apply makes obj's fields so, by server-side apply with force. obj must have
-// uid and resourceVersion: without the uid a missing object would be created
-// (FACTS 2.1).
+// Apply sets the fields of obj by server-side apply, with force. obj must have uid
+// and resourceVersion: without the uid, the server would create a missing object
+// (docs/upstream.md#server-side-apply).
 func (c *Client) Apply(ctx context.Context, r Resource, obj *Object) (*Object, error) {
 	if obj.GetUID() == "" || obj.GetResourceVersion() == "" {
 		return nil, fmt.Errorf("apply %s %q: no uid or resourceVersion", obj.GetKind(), obj.GetName())
@@ -153,7 +153,7 @@ func (c *Client) Apply(ctx context.Context, r Resource, obj *Object) (*Object, e
 	})
 }
 
-// Update replaces an object. uid and resourceVersion in obj are preconditions.
+// Update replaces an object. The uid and resourceVersion of obj are preconditions.
 func (c *Client) Update(ctx context.Context, r Resource, obj *Object) (*Object, error) {
 	body, err := obj.MarshalJSON()
 	if err != nil {
@@ -165,8 +165,8 @@ func (c *Client) Update(ctx context.Context, r Resource, obj *Object) (*Object, 
 	})
 }
 
-// SetManagedFields replaces the field ownership of live and nothing else. It
-// fails with a conflict where live is no longer what the API has.
+// SetManagedFields replaces the managedFields of live and nothing else. It fails
+// with a conflict if live has changed since it was read.
 func (c *Client) SetManagedFields(ctx context.Context, r Resource, live *Object, entries []metav1.ManagedFieldsEntry) (*Object, error) {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(), "managedFields": entries,
@@ -180,8 +180,8 @@ func (c *Client) SetManagedFields(ctx context.Context, r Resource, live *Object,
 	})
 }
 
-// Delete deletes live if it still is what the API has. What depends on it goes
-// in the background.
+// Delete deletes live, if it has not changed since it was read. The server deletes
+// its dependents in the background.
 func (c *Client) Delete(ctx context.Context, r Resource, live *Object) error {
 	uid, version := live.GetUID(), live.GetResourceVersion()
 	background := metav1.DeletePropagationBackground
@@ -206,7 +206,7 @@ func (c *Client) object(ctx context.Context, r Request) (*Object, error) {
 	}
 	out := &Object{}
 	if err := out.UnmarshalJSON(body); err != nil {
-		return nil, fmt.Errorf("read the answer: %w", err)
+		return nil, fmt.Errorf("read answer: %w", err)
 	}
 	return out, nil
 }

@@ -14,18 +14,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Resource is a kind as this apiserver serves it.
+// Resource is a kind as one kube-apiserver serves it.
 type Resource struct {
 	schema.GroupVersionKind
 	Name       string // in paths, like "configmaps"
 	Namespaced bool
-	HasStatus  bool // status is a subresource: writes of the object do not touch it
+	HasStatus  bool // status is a subresource: writes of the object do not change it
 	Listable   bool
 	Watchable  bool
 }
 
-// Path is where an object is; without a name, where all of the namespace are;
-// without a namespace, where all are.
+// Path returns the path of an object; without a name, of all objects of the
+// namespace; without a namespace as well, of all objects.
 func (r Resource) Path(namespace, name string) string {
 	parts := []string{"/api", r.Version}
 	if r.Group != "" {
@@ -41,8 +41,8 @@ func (r Resource) Path(namespace, name string) string {
 	return strings.Join(parts, "/")
 }
 
-// Resources returns what the apiserver serves in gv, by kind. A group version
-// that it does not know has none: that is an answer, not an error.
+// Resources returns the kinds that the kube-apiserver serves in gv, by name. A
+// group version that it does not serve has none; that is not an error.
 func (c *Client) Resources(ctx context.Context, gv schema.GroupVersion) (map[string]Resource, error) {
 	path := "/apis/" + url.PathEscape(gv.Group) + "/" + url.PathEscape(gv.Version)
 	if gv.Group == "" {
@@ -83,8 +83,8 @@ func byKind(gv schema.GroupVersion, served []metav1.APIResource) map[string]Reso
 	return out
 }
 
-// Versions returns the versions of a group that the apiserver serves, the one it
-// prefers first; none if it does not know the group.
+// Versions returns the versions of a group that the kube-apiserver serves, its
+// preferred version first; none if it does not serve the group.
 func (c *Client) Versions(ctx context.Context, group string) ([]string, error) {
 	if group == "" {
 		return []string{"v1"}, nil
@@ -109,8 +109,8 @@ func (c *Client) Versions(ctx context.Context, group string) ([]string, error) {
 	return out, nil
 }
 
-// GroupVersions returns all that the apiserver serves, each group with the
-// version that it prefers first.
+// GroupVersions returns all group versions that the kube-apiserver serves, for each
+// group its preferred version first.
 func (c *Client) GroupVersions(ctx context.Context) ([]schema.GroupVersion, error) {
 	body, err := c.Do(ctx, Request{Verb: http.MethodGet, Path: "/apis"})
 	if err != nil {

@@ -21,34 +21,34 @@ import (
 // metadataOfOne asks for objects without their contents, as metadataOnly does.
 const metadataOfOne = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
-// watchTime is how long a watch is asked to last at least; up to twice that, so
-// that those of many clients do not end at once.
+// watchTime is the shortest time that a watch asks for. It asks for up to twice as
+// much, so that the watches of many clients do not end together.
 const watchTime = 5 * time.Minute
 
-// Event is one line of a watch. A watch.Bookmark has an object with nothing but
-// a resourceVersion.
+// Event is one event of a watch. The object of a watch.Bookmark has nothing but a
+// resourceVersion.
 type Event struct {
 	Type   watch.EventType
 	Object *Object
 }
 
-// Stream is a watch that is open. It is used by one goroutine.
+// Stream is an open watch. Only one goroutine may use it.
 type Stream struct {
-	ctx    context.Context // of the open connection, for the words of an error
+	ctx    context.Context // of the connection, for error messages
 	cancel context.CancelFunc
 	body   io.Closer
 	lines  *json.Decoder
 }
 
-// Watch asks what changes from now on among what query selects in a namespace,
-// or in all ("") of them: it needs the resourceVersion from which on, and may
-// have a selector. It returns once the server has agreed; the stream lives until
-// it is closed, ctx ends, or the server has had enough.
+// Watch opens a watch of the objects that query selects in a namespace; in all if
+// it is empty. query needs a resourceVersion to start after, and may have a
+// selector. The stream is open until it is closed, ctx ends, or the server ends
+// it.
 func (c *Client) Watch(ctx context.Context, r Resource, namespace string, query url.Values) (*Stream, error) {
 	return c.watch(ctx, r, namespace, query, "")
 }
 
-// WatchMetadata is Watch with nothing but the objects' metadata.
+// WatchMetadata is Watch, with nothing but the objects' metadata.
 func (c *Client) WatchMetadata(ctx context.Context, r Resource, namespace string, query url.Values) (*Stream, error) {
 	return c.watch(ctx, r, namespace, query, metadataOfOne)
 }
@@ -60,7 +60,7 @@ func (c *Client) watch(ctx context.Context, r Resource, namespace string, query 
 	}
 	maps.Copy(q, query)
 	ctx, cancel := context.WithCancel(ctx)
-	// Only the beginning has a limit: the server answers at once.
+	// Only the start has a limit: the server answers it at once.
 	late := time.AfterFunc(MaxTimeout, cancel)
 	s, err := c.open(ctx, Request{Verb: http.MethodGet, Path: r.Path(namespace, ""), Query: q, Accept: accept})
 	if !late.Stop() && err == nil {
@@ -74,7 +74,7 @@ func (c *Client) watch(ctx context.Context, r Resource, namespace string, query 
 	return s, nil
 }
 
-// open sends a request whose answer does not end.
+// open sends a request with an answer that does not end.
 func (c *Client) open(ctx context.Context, r Request) (*Stream, error) {
 	req, err := c.request(ctx, r)
 	if err != nil {
@@ -102,10 +102,10 @@ func (s *Stream) Close() error {
 	return s.body.Close()
 }
 
-// Next waits for the next event. io.EOF says that the server ended the watch in
-// good order. What the server says instead of an event is an
-// *apierrors.StatusError, like "too old resource version" (apierrors.IsResourceExpired,
-// IsGone); after that, and any other error, the stream is of no use.
+// Next waits for the next event. The error is io.EOF if the server ended the watch
+// gracefully. It is an *apierrors.StatusError if the server reported one, like "too
+// old resource version" (apierrors.IsResourceExpired, IsGone). After any error the
+// stream cannot be used.
 func (s *Stream) Next() (Event, error) {
 	var line struct {
 		Type   watch.EventType `json:"type"`
@@ -120,13 +120,13 @@ func (s *Stream) Next() (Event, error) {
 	if line.Type == watch.Error {
 		var status metav1.Status
 		if err := json.Unmarshal(line.Object, &status); err != nil {
-			return Event{}, fmt.Errorf("read a watch: %w", err)
+			return Event{}, fmt.Errorf("read watch event: %w", err)
 		}
 		return Event{}, &apierrors.StatusError{ErrStatus: status}
 	}
 	obj := &Object{}
 	if err := obj.UnmarshalJSON(line.Object); err != nil {
-		return Event{}, fmt.Errorf("read a watch: %w", err)
+		return Event{}, fmt.Errorf("read watch event: %w", err)
 	}
 	return Event{Type: line.Type, Object: obj}, nil
 }

@@ -21,7 +21,7 @@ func TestWatch(t *testing.T) {
 		}
 		return s, err
 	}
-	t.Run("events, bookmarks, and an end in good order", func(t *testing.T) {
+	t.Run("events, bookmarks, and a graceful end", func(t *testing.T) {
 		s, err := open(t, func(w http.ResponseWriter, req *http.Request) {
 			q := req.URL.Query()
 			if req.URL.Path != "/prefix/apis/x.test/v1/namespaces/n/things" || q.Get("watch") != "true" || q.Get("resourceVersion") != "7" ||
@@ -55,7 +55,7 @@ func TestWatch(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("a refusal", func(t *testing.T) {
+	t.Run("a rejected watch", func(t *testing.T) {
 		_, err := open(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusForbidden)
 			_, _ = io.WriteString(w, `{"kind":"Status","status":"Failure","reason":"Forbidden","code":403}`)
@@ -64,7 +64,7 @@ func TestWatch(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("a connection that breaks in a line", func(t *testing.T) {
+	t.Run("a connection that breaks within an event", func(t *testing.T) {
 		s, err := open(t, func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, `{"type":"ADDED","obj`)
 			_ = http.NewResponseController(w).Flush()

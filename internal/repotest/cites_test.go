@@ -13,7 +13,6 @@ import (
 
 // citesPending are directories and files that cite what is not in the repository.
 var citesPending = pending{
-	"internal/kube",
 	"reconcile",
 	"test/e2e",
 	"test/soak",

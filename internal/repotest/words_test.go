@@ -18,7 +18,6 @@ var wordsPending = pending{
 	"docs/model.md",
 	"docs/soak.md",
 	"docs/testing.md",
-	"internal/kube",
 	"reconcile",
 	"test/bench",
 	"test/cluster",

@@ -6,8 +6,8 @@ import (
 	"path"
 )
 
-// builtin is the bundle that is used where none is given, and the example of
-// how one is written.
+// builtin is the bundle that is used if none is given. It is also an example of
+// how to write one.
 //
 //go:embed builtin
 var builtin embed.FS

@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// canonical orders objects so that the same bundle always reads the same.
+// canonical sorts objects by group, kind, namespace and name, so that the digest
+// depends on neither file names nor the order in a file.
 func canonical(objects []object) []*unstructured.Unstructured {
 	sorted := slices.SortedFunc(slices.Values(objects), func(a, b object) int {
 		return cmp.Or(
@@ -28,12 +29,11 @@ func canonical(objects []object) []*unstructured.Unstructured {
 	return out
 }
 
-// Hash stands for all that a manifest says. How it is written does not count.
+// Hash identifies the content of a manifest. Its formatting does not count.
 type Hash [sha256.Size]byte
 
-// HashOf returns the hash of an object. It is over its JSON, in which keys are
-// sorted. An error means that it holds something that JSON does not know; what a
-// loader made never does.
+// HashOf returns the hash of an object's JSON, in which keys are sorted. It fails
+// if the object has a value that JSON cannot express; objects of Load have none.
 func HashOf(obj *unstructured.Unstructured) (Hash, error) {
 	data, err := json.Marshal(obj.Object)
 	if err != nil {
@@ -42,9 +42,8 @@ func HashOf(obj *unstructured.Unstructured) (Hash, error) {
 	return sha256.Sum256(data), nil
 }
 
-// digest covers what makes a content (protocol.Content): release, constraints,
-// and the objects in canonical order. It keeps the hash of each object, which
-// others need again.
+// digest sets Digest and hashes. The digest covers what a protocol.Content
+// consists of: release, constraints, and the objects in canonical order.
 func (b *Bundle) digest() error {
 	h := sha256.New()
 	fmt.Fprintf(h, "lockstep bundle 1\n%s\n%s\n%s\n", b.Version.Release, b.Constraints.MinReconciler, b.Constraints.MinApiserver)

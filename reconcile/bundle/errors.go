@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Problem is one thing that is wrong with a bundle, and where.
+// Problem is one fault of a bundle, and its place.
 type Problem struct {
-	File     string // as the user would write it; empty: the bundle as a whole
-	Line     int    // from 1; 0: the file as a whole
-	Document int    // from 1, within the file; 0: the file as a whole
+	File     string // as the user would write it; empty: the whole bundle
+	Line     int    // from 1; 0: the whole file
+	Document int    // from 1, within the file; 0: the whole file
 	Message  string // what is wrong, and what to do
 }
 
@@ -32,8 +32,9 @@ func (p *Problem) Error() string {
 	return b.String()
 }
 
-// LoadError is everything that is wrong with a bundle, by file and line; of more
-// than a hundred problems the first, and how many there are. Its parts are found with errors.As as well.
+// LoadError has all problems of a bundle, sorted by file and line. Of more than a
+// hundred it has the first hundred, and a last one with the number of the others.
+// errors.As also finds a single *Problem in it.
 type LoadError struct {
 	Problems []*Problem // never empty
 }
@@ -56,14 +57,14 @@ func (e *LoadError) Unwrap() []error {
 	return out
 }
 
-// Limits on what is told: a small file can be wrong in a million places, and
-// quote names of any length.
+// Limits on a LoadError: a small file can have a million faults, and names of any
+// length.
 const (
 	maxProblems = 100
 	maxMessage  = 1 << 10
 )
 
-// problems collects what is wrong while loading goes on.
+// problems collects the problems of a bundle while it is loaded.
 type problems struct {
 	list  []*Problem // the first maxProblems
 	count int        // of all
@@ -90,19 +91,19 @@ func (p *problems) err() error {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
 	})
 	if more := p.count - len(p.list); more > 0 {
-		p.list = append(p.list, &Problem{Message: fmt.Sprintf("and %d more problems, which are told when these are solved", more)})
+		p.list = append(p.list, &Problem{Message: fmt.Sprintf("and %d more problems, which are shown when these are solved", more)})
 	}
 	return &LoadError{Problems: p.list}
 }
 
-// place is where something stands.
+// place is where a value is in a file.
 type place struct {
 	file     string
 	line     int
 	document int
 }
 
-// at returns the same document's given line.
+// at returns a line of the same document.
 func (p place) at(line int) place { p.line = line; return p }
 
 // String reads "file:line".

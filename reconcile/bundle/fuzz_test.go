@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// addSeeds adds what has been of interest; more of it is in testdata/fuzz.
+// addSeeds adds inputs that were of interest; testdata/fuzz has more.
 func addSeeds(add func(text string)) {
 	for _, seed := range []string{
 		goodObject, goodObject + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n", laughs(), "a: [\n", "{\"a\":1}", "- - - x",
@@ -25,9 +25,9 @@ func addSeeds(add func(text string)) {
 	}
 }
 
-// FuzzLoad looks for files that make the loader panic, take memory without
-// bound, complain without saying where, or that it reads differently the second
-// time, or in another order or form.
+// FuzzLoad searches for files with which the loader panics, uses too much memory,
+// or reports a problem without a place, and for bundles that load differently the
+// second time, or in another order or form.
 func FuzzLoad(f *testing.F) {
 	addSeeds(func(seed string) { f.Add(goodHeader, seed, seed) })
 	f.Fuzz(func(t *testing.T, header, yaml, json string) {
@@ -53,8 +53,8 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// wantDigestKept writes the bundle anew, in another order and form, and fails if
-// that changes its digest.
+// wantDigestKept writes the bundle again, in another order and form, and fails if
+// that changes the digest.
 func wantDigestKept(t *testing.T, b *Bundle, header string) {
 	t.Helper()
 	files := fstest.MapFS{headerFile: {Data: []byte(header)}}
@@ -71,10 +71,10 @@ func wantDigestKept(t *testing.T, b *Bundle, header string) {
 	files["list.json"] = &fstest.MapFile{Data: mustJSON(t, list, "")}
 	again, err := load(files, path.Base)
 	if err != nil {
-		t.Fatalf("written anew it does not load: %v", err)
+		t.Fatalf("written again, it does not load: %v", err)
 	}
 	if again.Digest != b.Digest {
-		t.Fatalf("written anew it has another digest:\n%s\n%s", objectsOf(t, b), objectsOf(t, again))
+		t.Fatalf("written again, it has another digest:\n%s\n%s", objectsOf(t, b), objectsOf(t, again))
 	}
 }
 
@@ -92,7 +92,8 @@ func objectsOf(t *testing.T, b *Bundle) []byte {
 	return mustJSON(t, b.Objects, "")
 }
 
-// FuzzDigest looks for two contents of one digest, and for one content of two.
+// FuzzDigest searches for two contents with one digest, and for one content with
+// two digests.
 func FuzzDigest(f *testing.F) {
 	var seeds []string
 	addSeeds(func(seed string) { seeds = append(seeds, seed) })
@@ -125,12 +126,12 @@ func FuzzDigest(f *testing.F) {
 			t.Fatal(err)
 		}
 		if changed.Digest == first.Digest {
-			t.Errorf("a change does not show:\n%s\n%s", objectsOf(t, first), objectsOf(t, &changed))
+			t.Errorf("the digest does not show a change:\n%s\n%s", objectsOf(t, first), objectsOf(t, &changed))
 		}
 	})
 }
 
-// sameObjects compares objects as JSON, in a way of its own.
+// sameObjects compares objects as JSON, without HashOf.
 func sameObjects(t *testing.T, a, b *Bundle) bool {
 	t.Helper()
 	decode := func(bundle *Bundle) (out []any) {
@@ -144,8 +145,8 @@ func sameObjects(t *testing.T, a, b *Bundle) bool {
 	return reflect.DeepEqual(decode(a), decode(b))
 }
 
-// changeOne changes the value that n counts down to, in a fixed order, or adds
-// one to a mapping. Where there are fewer, n does not come to be below 0.
+// changeOne changes the value that n counts down to, in a fixed order, or adds a
+// value to a mapping. n is below 0 afterwards if there were enough values.
 func changeOne(v any, n *int) any {
 	if m, ok := v.(map[string]any); ok {
 		return changeMember(m, n)

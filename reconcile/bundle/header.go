@@ -15,8 +15,8 @@ const (
 	headerKind       = "Bundle"
 )
 
-// header reads bundle.yaml. Every field is known and checked: a misspelt
-// constraint must not be taken for one that was never set.
+// header reads bundle.yaml. It rejects unknown fields: without that, a misspelt
+// constraint would look like one that was never set.
 func (l *loader) header(at place, documents []document) {
 	if len(documents) != 1 {
 		l.problems.add(at, "has %d documents, want one of kind %s", len(documents), headerKind)
@@ -30,6 +30,7 @@ func (l *loader) header(at place, documents []document) {
 	}
 }
 
+// headerReader reads the fields of bundle.yaml, and adds what is wrong with them.
 type headerReader struct {
 	problems *problems
 	at       place
@@ -38,7 +39,7 @@ type headerReader struct {
 
 func (h *headerReader) bundle() *Bundle {
 	if h.root.kind != mapping {
-		h.problems.add(h.at, "has to be a mapping")
+		h.problems.add(h.at, "must be a mapping")
 		return nil
 	}
 	h.known(h.root, "", "apiVersion", "kind", "metadata", "release", "minReconcilerRelease", "minApiserverRelease", "prunePolicy")
@@ -54,7 +55,7 @@ func (h *headerReader) bundle() *Bundle {
 	return b
 }
 
-// known complains about fields that bundle.yaml does not have.
+// known adds a problem for each field that is not one of fields.
 func (h *headerReader) known(n *node, parent string, fields ...string) {
 	for _, k := range n.keys {
 		name, _ := k.text()
@@ -67,24 +68,24 @@ func (h *headerReader) known(n *node, parent string, fields ...string) {
 func (h *headerReader) equals(field, want string) {
 	n := h.root.get(field)
 	if n == nil {
-		h.problems.add(h.at, "lacks %s: %s", field, want)
+		h.problems.add(h.at, "%s is missing; set it to %s", field, want)
 		return
 	}
 	if got, ok := n.text(); !ok || got != want {
-		h.problems.add(h.at.at(n.line), "%s has to be %s", field, want)
+		h.problems.add(h.at.at(n.line), "%s must be %s", field, want)
 	}
 }
 
 func (h *headerReader) name() string {
 	metadata := h.root.get("metadata")
 	if metadata == nil || metadata.kind != mapping {
-		h.problems.add(h.at, "lacks metadata with a name")
+		h.problems.add(h.at, "metadata is missing; it needs a name")
 		return ""
 	}
 	h.known(metadata, "metadata.", "name")
 	name, ok := metadata.get("name").text()
 	if !ok || name == "" {
-		h.problems.add(h.at.at(metadata.line), "metadata.name has to be a string that is not empty")
+		h.problems.add(h.at.at(metadata.line), "metadata.name must be a string that is not empty")
 	}
 	return name
 }
@@ -92,7 +93,7 @@ func (h *headerReader) name() string {
 func (h *headerReader) version() protocol.Version {
 	n := h.root.get("release")
 	if n == nil {
-		h.problems.add(h.at, "lacks release, like 1.4.0")
+		h.problems.add(h.at, "release is missing; set it, like release: 1.4.0")
 		return protocol.Version{}
 	}
 	v, err := semver.ParseVersion(h.string(n))
@@ -102,7 +103,7 @@ func (h *headerReader) version() protocol.Version {
 	return v
 }
 
-// release reads a constraint; one that is not set asks for nothing.
+// release reads a constraint. Without one, the zero Release admits every release.
 func (h *headerReader) release(field string) protocol.Release {
 	n := h.root.get(field)
 	if n == nil {
@@ -115,8 +116,8 @@ func (h *headerReader) release(field string) protocol.Release {
 	return r
 }
 
-// string shows a value that should be a string: `release: 1.4` is a number, and
-// the complaint about it has to show it.
+// string returns a value as text, if it is a scalar. `release: 1.4` is a number,
+// and the message about it has to show it.
 func (h *headerReader) string(n *node) string {
 	if n.kind != scalar || n.value == nil {
 		return ""
@@ -134,12 +135,12 @@ func (h *headerReader) prunePolicy() bool {
 	case "Immediately":
 		return true
 	default:
-		h.problems.add(h.at.at(n.line), "prunePolicy has to be WhenUpgraded (the default) or Immediately")
+		h.problems.add(h.at.at(n.line), "prunePolicy must be WhenUpgraded (the default) or Immediately")
 	}
 	return false
 }
 
-// constraintAt is where the constraint stands that is above the release.
+// constraintAt is the place of the constraint that is above the release.
 func (h *headerReader) constraintAt(b *Bundle) place {
 	field := "minApiserverRelease"
 	if b.Version.Release.Less(b.Constraints.MinReconciler) {

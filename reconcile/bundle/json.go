@@ -8,16 +8,16 @@ import (
 	"io"
 )
 
-// readJSON reads the documents of a .json file. It does not go through the YAML
-// parser, which knows neither surrogate pairs nor JSON's rules on numbers.
+// readJSON reads the documents of a .json file. It does not use the YAML parser,
+// which knows neither surrogate pairs nor JSON's rules for numbers.
 func readJSON(file string, data []byte, p *problems) []document {
 	r := jsonReader{data: data, problems: p, decoder: json.NewDecoder(bytes.NewReader(data))}
 	r.decoder.UseNumber()
 	var out []document
-	for number := 1; ; number++ {
-		r.at = place{file: file, document: number}
+	for n := 1; ; n++ {
+		r.at = place{file: file, document: n}
 		root, err := r.next(0)
-		if errors.Is(err, io.EOF) && (root == nil && r.rest() == 0) {
+		if errors.Is(err, io.EOF) && root == nil && r.open == 0 {
 			return out
 		}
 		if err != nil {
@@ -31,22 +31,18 @@ func readJSON(file string, data []byte, p *problems) []document {
 	}
 }
 
-// jsonReader walks the tokens of encoding/json, which alone tell of duplicate
-// keys.
+// jsonReader walks the tokens of encoding/json: only they show duplicate keys.
 type jsonReader struct {
 	data     []byte
 	decoder  *json.Decoder
 	problems *problems
 	at       place
-	open     int // objects and arrays that have begun and not ended
-	seenLine int // the line of seenOffset
-	seenAt   int
+	open     int // objects and arrays that began and did not end
+	seenLine int // the line of seenAt, from 0
+	seenAt   int // the offset up to which lines are counted
 }
 
-// rest is not 0 where the input ended inside of a value.
-func (r *jsonReader) rest() int { return r.open }
-
-// line is where the token that was read last ends. Offsets only grow.
+// line returns the line where the last token ends. Offsets only grow.
 func (r *jsonReader) line() int {
 	offset := min(int(r.decoder.InputOffset()), len(r.data))
 	r.seenLine += bytes.Count(r.data[r.seenAt:offset], []byte{'\n'})
@@ -71,9 +67,9 @@ func (r *jsonReader) value(token json.Token, depth int) (*node, error) {
 	case json.Delim:
 		return out, r.composite(out, t, depth)
 	case json.Number:
-		v, ok := number(t)
+		v, ok := parseNumber(t)
 		if !ok {
-			return nil, errors.New("a number is too large") // which one may be a Secret
+			return nil, errors.New("a number is too large") // not which one: it may be a Secret
 		}
 		out.value = v
 	default:
@@ -82,7 +78,7 @@ func (r *jsonReader) value(token json.Token, depth int) (*node, error) {
 	return out, nil
 }
 
-// composite fills an object or an array, up to and with its end.
+// composite reads an object or an array, and its end.
 func (r *jsonReader) composite(out *node, delim json.Delim, depth int) error {
 	r.open++
 	read := r.elements
@@ -112,7 +108,7 @@ func (r *jsonReader) elements(out *node, depth int) error {
 func (r *jsonReader) members(out *node, depth int) error {
 	seen := map[string]int{}
 	for r.decoder.More() {
-		key, err := r.next(depth) // the decoder takes nothing but strings here
+		name, err := r.next(depth) // the decoder accepts only strings here
 		if err != nil {
 			return err
 		}
@@ -120,13 +116,13 @@ func (r *jsonReader) members(out *node, depth int) error {
 		if err != nil {
 			return err
 		}
-		name, _ := key.text()
-		if first, dup := seen[name]; dup {
-			r.problems.add(r.at.at(key.line), "duplicate key %q, first at line %d", name, first)
+		text, _ := name.text()
+		if first, dup := seen[text]; dup {
+			r.problems.add(r.at.at(name.line), "duplicate key %q, first at line %d", text, first)
 			continue
 		}
-		seen[name] = key.line
-		out.keys = append(out.keys, key)
+		seen[text] = name.line
+		out.keys = append(out.keys, name)
 		out.items = append(out.items, value)
 	}
 	return nil

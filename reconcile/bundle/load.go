@@ -14,35 +14,35 @@ import (
 
 const headerFile = "bundle.yaml"
 
-// maxFolders bounds how deep sub-folders may go: a symlink that leads back up
-// would otherwise never end.
-const maxFolders = 16
+// maxDirDepth bounds how deep directories may be nested: a symbolic link to a
+// parent directory would otherwise be followed without end.
+const maxDirDepth = 16
 
-// maxEntries bounds how many files and folders there may be in all. Two links that
-// lead back up would otherwise be followed two to the power of maxFolders times.
+// maxEntries bounds how many files and directories a bundle may have. Two links to
+// a parent directory would otherwise be followed 2^maxDirDepth times.
 const maxEntries = 10_000
 
-// Load reads the bundle in dir. An error that is about its contents is a
-// *LoadError with everything that is wrong.
+// Load reads the bundle in dir. If its contents are at fault, the error is a
+// *LoadError with all problems.
 //
-// Names that begin with a dot are passed over. In a mounted ConfigMap those are
-// the folders that hold the data, which the visible names link to.
+// Load ignores names that begin with a dot. In a mounted ConfigMap they are the
+// directories with the data, to which the visible names link.
 func Load(dir string) (*Bundle, error) {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open bundle: %w", err)
 	}
 	if !info.IsDir() {
-		return nil, fmt.Errorf("open bundle: %q is not a folder", dir)
+		return nil, fmt.Errorf("open bundle: %q is not a directory", dir)
 	}
 	return load(os.DirFS(dir), func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) })
 }
 
-// load reads the bundle in fsys. shown turns a file's name into what people
-// see.
+// load reads the bundle in fsys. shown returns the name of a file as messages
+// have it.
 func load(fsys fs.FS, shown func(string) string) (*Bundle, error) {
-	l := loader{fsys: fsys, shown: shown, problems: &problems{}, seen: map[key]place{}}
-	l.folder(".", 0)
+	l := loader{fsys: fsys, shown: shown, problems: &problems{}, seen: map[objectKey]place{}}
+	l.dir(".", 0)
 	l.finish()
 	if err := l.problems.err(); err != nil {
 		return nil, err
@@ -50,28 +50,28 @@ func load(fsys fs.FS, shown func(string) string) (*Bundle, error) {
 	return l.bundle, nil
 }
 
-// loader gathers a bundle and what is wrong with it.
+// loader collects a bundle and its problems.
 type loader struct {
 	fsys     fs.FS
 	shown    func(string) string
 	problems *problems
-	bundle   *Bundle // nil until bundle.yaml was understood
+	bundle   *Bundle // nil until bundle.yaml was read without problems
 	headers  int
 	objects  []object
-	seen     map[key]place
-	size     int // of the files that were read
-	entries  int // files and folders that were met
+	seen     map[objectKey]place
+	size     int // in bytes, of the files so far
+	entries  int // files and directories so far
 }
 
-func (l *loader) folder(dir string, depth int) {
+func (l *loader) dir(dir string, depth int) {
 	at := place{file: l.shown(dir)}
-	if depth > maxFolders {
-		l.problems.add(at, "more than %d folders deep; does a link lead back up?", maxFolders)
+	if depth > maxDirDepth {
+		l.problems.add(at, "more than %d directories deep; is there a link to a parent directory?", maxDirDepth)
 		return
 	}
 	entries, err := fs.ReadDir(l.fsys, dir) // sorted by name
 	if err != nil {
-		l.problems.add(at, "%v", reason(err))
+		l.problems.add(at, "%v", reasonOf(err))
 	}
 	for _, entry := range entries {
 		if strings.HasPrefix(entry.Name(), ".") {
@@ -79,7 +79,7 @@ func (l *loader) folder(dir string, depth int) {
 		}
 		if l.entries++; l.entries > maxEntries {
 			if l.entries == maxEntries+1 {
-				l.problems.add(at, "with it there are more than %d files and folders; does a link lead back up?", maxEntries)
+				l.problems.add(at, "the bundle has more than %d files and directories; is there a link to a parent directory?", maxEntries)
 			}
 			return
 		}
@@ -87,15 +87,14 @@ func (l *loader) folder(dir string, depth int) {
 	}
 }
 
-// entry follows links: the entry itself may say that it is neither folder nor
-// file.
+// entry reads a directory or a file, and follows links to them.
 func (l *loader) entry(name string, depth int) {
 	info, err := fs.Stat(l.fsys, name)
 	switch {
 	case err != nil:
-		l.problems.add(place{file: l.shown(name)}, "%v", reason(err))
+		l.problems.add(place{file: l.shown(name)}, "%v", reasonOf(err))
 	case info.IsDir():
-		l.folder(name, depth+1)
+		l.dir(name, depth+1)
 	case isManifest(name) && !info.Mode().IsRegular():
 		l.problems.add(place{file: l.shown(name)}, "is not a regular file")
 	case isManifest(name):
@@ -115,7 +114,7 @@ func (l *loader) file(name string) {
 	at := place{file: l.shown(name)}
 	data, err := l.read(name)
 	if err != nil {
-		l.problems.add(at, "%v", reason(err))
+		l.problems.add(at, "%v", reasonOf(err))
 		return
 	}
 	if line := invalidUTF8(data); line > 0 {
@@ -123,7 +122,7 @@ func (l *loader) file(name string) {
 		return
 	}
 	if crowded(data) {
-		l.problems.add(at, "has more than %d values, as its commas, colons and dashes tell; split it into several files", maxValues)
+		l.problems.add(at, "has more than %d values, by its commas, colons and dashes; split it into several files", maxValues)
 		return
 	}
 	parse := readYAML
@@ -149,19 +148,19 @@ func (l *loader) read(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // only read from
+	defer f.Close() //nolint:errcheck // it was only read
 	data, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
 	if err == nil && len(data) > maxFileSize {
 		err = fmt.Errorf("is larger than %d MiB; split it into several files", maxFileSize>>20)
 	}
 	l.size += len(data)
 	if err == nil && l.size > maxBundleSize {
-		err = fmt.Errorf("with it the bundle is larger than %d MiB", maxBundleSize>>20)
+		err = fmt.Errorf("makes the bundle larger than %d MiB", maxBundleSize>>20)
 	}
 	return data, err
 }
 
-// invalidUTF8 returns the line of the first byte that is no UTF-8, or 0.
+// invalidUTF8 returns the line of the first byte that is not UTF-8; 0: none.
 func invalidUTF8(data []byte) int {
 	line := 1
 	for len(data) > 0 {
@@ -177,9 +176,8 @@ func invalidUTF8(data []byte) int {
 	return 0
 }
 
-// reason drops the path that the operating system puts before its reason: the
-// problem names the file already.
-func reason(err error) error {
+// reasonOf returns err without the path: the problem names the file already.
+func reasonOf(err error) error {
 	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathErr.Err
 	}
@@ -189,7 +187,7 @@ func reason(err error) error {
 func (l *loader) finish() {
 	root := place{file: l.shown(".")}
 	if l.headers == 0 {
-		l.problems.add(root, "has no %s, which says the bundle's release", headerFile)
+		l.problems.add(root, "has no %s, which names the bundle's release", headerFile)
 		return
 	}
 	if l.bundle == nil {

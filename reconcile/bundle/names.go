@@ -47,5 +47,5 @@ const (
 )
 
 // reservedLabels returns the labels that a manifest may not set: with them it
-// could join a set, or pose as the parent of one.
+// could join a set, or pretend to be the parent of one.
 func reservedLabels() []string { return []string{LabelPartOf, LabelSetID} }

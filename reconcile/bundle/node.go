@@ -6,46 +6,45 @@ import (
 	"strconv"
 )
 
-// node is a value of a manifest that knows where it stands. YAML and JSON both
-// become nodes, so that all that follows is written once.
+// node is a value of a manifest with its line. YAML and JSON both become nodes, so
+// that all checks are written once.
 type node struct {
 	line  int
-	value any     // scalar: nil, bool, int64, float64 or string
-	kind  kind    // what it is
+	value any // scalar: nil, bool, int64, float64 or string
+	kind  nodeKind
 	keys  []*node // of a mapping, in the order of the file
 	items []*node // a mapping's values, or a sequence's items
 }
 
-type kind int
+type nodeKind int
 
 const (
-	scalar kind = iota + 1
+	scalar nodeKind = iota + 1
 	mapping
 	sequence
 )
 
-// Limits on what may be asked for. They are far above anything that an apiserver
-// takes (3 MiB for an object), and keep hostile input from eating memory or
-// stack.
+// Limits on input. They are far above what a kube-apiserver accepts (3 MiB for an
+// object), and keep hostile input from exhausting memory or stack.
 const (
 	maxFileSize   = 10 << 20
 	maxBundleSize = 64 << 20 // of all files
 	maxDepth      = 200
 	maxValues     = 1 << 18 // of one file, as crowded counts them
-	maxExpanded   = 1 << 16 // values that the aliases of one file stand for
+	maxExpanded   = 1 << 16 // values that the aliases of one file expand to
 )
 
-// get returns the value under key, and nil where there is none.
-func (n *node) get(key string) *node {
+// get returns the value of a key; nil: it has none.
+func (n *node) get(name string) *node {
 	for i, k := range n.keys {
-		if k.value == key {
+		if k.value == name {
 			return n.items[i]
 		}
 	}
 	return nil
 }
 
-// text returns the string that the node is, if it is one.
+// text returns the node as a string, and whether it is one.
 func (n *node) text() (string, bool) {
 	if n == nil || n.kind != scalar {
 		return "", false
@@ -54,16 +53,16 @@ func (n *node) text() (string, bool) {
 	return s, ok
 }
 
-// plain returns the node as the values that encoding/json knows. Fields that
-// are null are left out: a server drops them, and they say nothing.
+// plain returns the node as values of encoding/json, without fields that are
+// null: a server drops those.
 func (n *node) plain() any {
 	switch n.kind {
 	case mapping:
 		out := make(map[string]any, len(n.keys))
 		for i, k := range n.keys {
-			key, _ := k.text() // checked when the node was made
+			name, _ := k.text() // checked when the node was made
 			if v := n.items[i].plain(); v != nil {
-				out[key] = v
+				out[name] = v
 			}
 		}
 		return out
@@ -78,8 +77,9 @@ func (n *node) plain() any {
 	return n.value
 }
 
-// number turns a JSON number into what apimachinery's decoder makes of it.
-func number(s json.Number) (any, bool) {
+// parseNumber returns a JSON number as apimachinery's decoder does, and whether it
+// is in range.
+func parseNumber(s json.Number) (any, bool) {
 	if i, err := strconv.ParseInt(s.String(), 10, 64); err == nil {
 		return i, true
 	}
@@ -87,7 +87,7 @@ func number(s json.Number) (any, bool) {
 	return positive(f), err == nil && !math.IsInf(f, 0)
 }
 
-// positive makes 0 of -0: they are written differently, and say the same.
+// positive replaces -0 by 0: they are equal, and would have different hashes.
 func positive(f float64) float64 {
 	if f == 0 {
 		return 0
@@ -95,9 +95,9 @@ func positive(f float64) float64 {
 	return f
 }
 
-// crowded reports whether data may hold more values than maxValues. It counts
-// what has to stand before a value, in YAML and in JSON, without parsing: the
-// parser takes up to two kilobytes for a value of two bytes.
+// crowded reports whether data may have more than maxValues values. It does not
+// parse, since the parser needs up to two kilobytes for a value of two bytes. It
+// counts the characters that come before a value in YAML and in JSON.
 func crowded(data []byte) bool {
 	count, last := 0, byte(0)
 	for i, c := range data {

@@ -10,14 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// key is what makes two manifests the same object. The version does not: an
-// object has one, whatever version it is written in.
-type key struct {
+// objectKey identifies an object. The version is no part of it: an object is the
+// same in each version of its kind.
+type objectKey struct {
 	group, kind, namespace, name string
 }
 
 // String reads `ClusterRole "x"` or `ConfigMap "ns/x"`.
-func (k key) String() string {
+func (k objectKey) String() string {
 	name := k.name
 	if k.namespace != "" {
 		name = k.namespace + "/" + k.name
@@ -25,18 +25,19 @@ func (k key) String() string {
 	return fmt.Sprintf("%s %q", k.kind, name)
 }
 
+// object is a manifest that passed all checks.
 type object struct {
-	key key
+	key objectKey
 	obj *unstructured.Unstructured
 }
 
-// manifest takes one document: an object, or a List of them.
+// manifest reads one document: an object, or a List of objects.
 func (l *loader) manifest(at place, root *node) {
 	if root.kind != mapping {
-		l.problems.add(at, "is not an object: a manifest is a mapping with apiVersion, kind and metadata")
+		l.problems.add(at, "is not an object; a manifest is a mapping with apiVersion, kind and metadata")
 		return
 	}
-	if kind, _ := root.get("kind").text(); kind == "List" {
+	if text, _ := root.get("kind").text(); text == "List" {
 		l.list(at, root)
 		return
 	}
@@ -53,10 +54,10 @@ func (l *loader) manifest(at place, root *node) {
 	l.objects = append(l.objects, object{key: k, obj: strip(root)})
 }
 
-// list flattens `kind: List`, of lists too.
+// list reads the items of a `kind: List`. A List may contain Lists.
 func (l *loader) list(at place, root *node) {
 	if v, _ := root.get("apiVersion").text(); v != "v1" {
-		l.problems.add(at, "a List has apiVersion v1")
+		l.problems.add(at, "apiVersion of a List must be v1")
 	}
 	for _, k := range root.keys {
 		if name, _ := k.text(); name != "apiVersion" && name != "kind" && name != "items" && name != "metadata" {
@@ -65,7 +66,7 @@ func (l *loader) list(at place, root *node) {
 	}
 	items := root.get("items")
 	if items == nil || items.kind != sequence {
-		l.problems.add(at, "a List needs items")
+		l.problems.add(at, "items of the List are missing")
 		return
 	}
 	for _, item := range items.items {
@@ -73,7 +74,7 @@ func (l *loader) list(at place, root *node) {
 	}
 }
 
-// checker looks at one object.
+// checker checks one object.
 type checker struct {
 	problems *problems
 	at       place
@@ -86,21 +87,21 @@ func (c *checker) add(line int, format string, args ...any) {
 	c.problems.add(c.at.at(line), format, args...)
 }
 
-// check returns the object's key, and whether all is well.
-func (c *checker) check() (key, bool) {
+// check returns the key of the object, and whether the object has no problems.
+func (c *checker) check() (objectKey, bool) {
 	apiVersion := c.required(c.root, "", "apiVersion")
-	kind := c.required(c.root, "", "kind")
+	objectKind := c.required(c.root, "", "kind")
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {
 		c.add(c.root.line, "apiVersion: %v", err)
 	}
-	if gv.Group == "lockstep.dev" && kind == headerKind {
-		c.add(c.root.line, "kind %s belongs in %s at the top of the bundle", headerKind, headerFile)
+	if gv.Group == "lockstep.dev" && objectKind == headerKind {
+		c.add(c.root.line, "kind %s belongs in %s, at the root of the bundle", headerKind, headerFile)
 	}
-	k := key{group: gv.Group, kind: kind}
+	k := objectKey{group: gv.Group, kind: objectKind}
 	metadata := c.root.get("metadata")
 	if metadata == nil || metadata.kind != mapping {
-		c.add(c.root.line, "lacks metadata with a name")
+		c.add(c.root.line, "metadata is missing; it needs a name")
 		return k, false
 	}
 	c.metadata(metadata, &k)
@@ -108,27 +109,27 @@ func (c *checker) check() (key, bool) {
 	return k, !c.bad
 }
 
-// required returns a field's text, which may not be empty.
+// required returns the text of a field, which must not be empty.
 func (c *checker) required(n *node, parent, field string) string {
 	value := n.get(field)
 	s, ok := value.text()
 	if value != nil && !ok || ok && s == "" {
-		c.add(value.line, "%s%s has to be a string that is not empty", parent, field)
+		c.add(value.line, "%s%s must be a string that is not empty", parent, field)
 	} else if value == nil {
-		c.add(n.line, "lacks %s%s", parent, field)
+		c.add(n.line, "%s%s is missing", parent, field)
 	}
 	return s
 }
 
-// serverOnly are the fields of metadata that a server sets. To apply them would
-// fail in ways that are hard to read.
+// serverOnly returns the fields of metadata that only the server sets. An apply
+// with one of them fails with a message that is hard to understand.
 func serverOnly() []string {
 	return []string{"uid", "resourceVersion", "generation", "managedFields", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"}
 }
 
-func (c *checker) metadata(n *node, k *key) {
+func (c *checker) metadata(n *node, k *objectKey) {
 	if g := n.get("generateName"); g != nil {
-		c.add(g.line, "generateName cannot be used: each object needs the same name every time")
+		c.add(g.line, "generateName cannot be used: an object needs the same name in every pass")
 	}
 	k.name = c.required(n, "metadata.", "name")
 	if ns := n.get("namespace"); ns != nil {
@@ -140,7 +141,7 @@ func (c *checker) metadata(n *node, k *key) {
 		}
 	}
 	c.strings(n, "labels", reservedLabels())
-	c.strings(n, "annotations", StampAnnotations()) // one that is set could pose as another content
+	c.strings(n, "annotations", StampAnnotations()) // with them it could pretend to be of another content
 }
 
 // strings checks labels or annotations.
@@ -150,13 +151,13 @@ func (c *checker) strings(metadata *node, field string, reserved []string) {
 		return
 	}
 	if n.kind != mapping {
-		c.add(n.line, "metadata.%s has to be a mapping", field)
+		c.add(n.line, "metadata.%s must be a mapping", field)
 		return
 	}
 	for i, k := range n.keys {
 		name, _ := k.text()
 		if _, ok := n.items[i].text(); !ok {
-			c.add(k.line, "metadata.%s: the value of %q has to be a string; put it in quotes", field, name)
+			c.add(k.line, "metadata.%s: the value of %q must be a string; put it in quotes", field, name)
 		}
 		if slices.Contains(reserved, name) {
 			c.add(k.line, "metadata.%s: %q is written by Lockstep itself; remove it", field, name)
@@ -164,8 +165,8 @@ func (c *checker) strings(metadata *node, field string, reserved []string) {
 	}
 }
 
-// content refuses an object that says nothing but a status, which is the
-// server's: it was cut out of a cluster, and half of it is missing.
+// content rejects an object with a status and nothing else. It was copied out of a
+// cluster, without its spec; only the server writes a status.
 func (c *checker) content() {
 	status, rest := c.root.get("status"), false
 	for _, k := range c.root.keys {
@@ -176,11 +177,11 @@ func (c *checker) content() {
 		}
 	}
 	if status != nil && !rest && status.kind == mapping && len(status.keys) > 0 {
-		c.add(status.line, "has a status and nothing else: the status is the server's")
+		c.add(status.line, "has a status and nothing else; only the server writes a status")
 	}
 }
 
-// strip makes the object, without what is null in an export.
+// strip returns the object, without the null creationTimestamp of exports.
 func strip(root *node) *unstructured.Unstructured {
 	content, _ := root.plain().(map[string]any) // a mapping, as checked
 	obj := &unstructured.Unstructured{Object: content}
@@ -191,10 +192,11 @@ func strip(root *node) *unstructured.Unstructured {
 	return obj
 }
 
-// storedData writes the stringData of a Secret as data, which is what the server
-// makes of it, and wins over the same key there. A set that is applied as
-// stringData belongs to nobody once it is data: a key that a later bundle drops
-// would live on for ever. What is no string is left for the server to refuse.
+// storedData moves the stringData of a Secret to data, as the server does; it wins
+// over the same key of data. We would own the keys of stringData, and no manager
+// would own the data that the server made of them. A key that a later bundle drops
+// would then stay for ever. A value that is not a string is left in place, and the
+// server rejects it.
 func storedData(secret map[string]any) {
 	given, isMap := secret["stringData"].(map[string]any)
 	data, _ := secret["data"].(map[string]any)

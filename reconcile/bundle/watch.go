@@ -11,25 +11,25 @@ import (
 	"time"
 )
 
-// Watch calls changed, from its own goroutine, with what Load returns each time
-// the folder has become another one: names, sizes, times or what links lead to.
-// It looks every interval, and loads when two looks in a row have seen the same,
-// so that a copy which is under way is not read half. The first call tells what
-// is there to begin with. It returns when ctx ends.
+// Watch calls changed with what Load returns: once at the beginning, and each time
+// the directory has changed (names, sizes, times, or targets of links). It takes a
+// fingerprint every interval, and loads when two in a row are equal, so that a
+// copy in progress is not read half. It calls changed from the goroutine that
+// called Watch, and returns when ctx ends.
 //
-// It looks instead of being told: that works with every kind of mount, and with
-// links that are swapped above the folder, as those of a mounted ConfigMap.
+// It polls because that works with every kind of mount, and with links that are
+// swapped above the directory, as those of a mounted ConfigMap.
 func Watch(ctx context.Context, dir string, interval time.Duration, changed func(*Bundle, error)) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	var loaded, last uint64 // what was there before is not known
+	var loaded, last uint64 // fingerprints; 0: none yet
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
 		}
-		now := look(dir)
+		now := fingerprint(dir)
 		settled := now == last
 		last = now
 		if settled && now != loaded {
@@ -39,9 +39,9 @@ func Watch(ctx context.Context, dir string, interval time.Duration, changed func
 	}
 }
 
-// look is a fingerprint of the folder. What cannot be read is part of it.
-func look(dir string) uint64 {
-	sum, met := fnv.New64a(), 0
+// fingerprint identifies the state of a directory. Errors are part of it.
+func fingerprint(dir string) uint64 {
+	sum, entriesSoFar := fnv.New64a(), 0
 	var walk func(path string, depth int)
 	walk = func(path string, depth int) {
 		entries, err := os.ReadDir(path)
@@ -50,8 +50,8 @@ func look(dir string) uint64 {
 			if strings.HasPrefix(entry.Name(), ".") {
 				continue
 			}
-			if met++; met > maxEntries {
-				return // Load refuses it
+			if entriesSoFar++; entriesSoFar > maxEntries {
+				return // Load rejects it
 			}
 			name := filepath.Join(path, entry.Name())
 			info, err := os.Stat(name)
@@ -59,7 +59,7 @@ func look(dir string) uint64 {
 			if err != nil {
 				continue
 			}
-			if info.IsDir() && depth < maxFolders {
+			if info.IsDir() && depth < maxDirDepth {
 				walk(name, depth+1)
 				continue
 			}
@@ -71,8 +71,8 @@ func look(dir string) uint64 {
 	return sum.Sum64()
 }
 
-// target is what a link leads to in the end: a file of the same size and time
-// may have taken the place of another.
+// target returns the final target of a link; empty: it is none. Another target may
+// have the same size and time.
 func target(name string, entry fs.DirEntry) string {
 	if entry.Type()&fs.ModeSymlink == 0 {
 		return ""

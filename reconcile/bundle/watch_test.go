@@ -14,8 +14,8 @@ const (
 	watchObject = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: default}\ndata: {x: "
 )
 
-// mounted writes a folder as a mounted ConfigMap has it: visible names are links
-// to links, of which the one in the middle is swapped.
+// mounted returns a directory like that of a mounted ConfigMap: visible names are
+// links to a link, which swap replaces.
 func mounted(t *testing.T) (dir string, swap func(version, x string)) {
 	t.Helper()
 	dir = t.TempDir()
@@ -32,7 +32,7 @@ func mounted(t *testing.T) (dir string, swap func(version, x string)) {
 		must(os.Mkdir(data, 0o700))
 		for name, text := range map[string]string{"bundle.yaml": watchHeader, "a.yaml": watchObject + x + "}\n"} {
 			must(os.WriteFile(filepath.Join(data, name), []byte(text), 0o600))
-			must(os.Chtimes(filepath.Join(data, name), made, made)) // nothing but the link tells
+			must(os.Chtimes(filepath.Join(data, name), made, made)) // only the link differs
 			if err := os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)); !errors.Is(err, os.ErrExist) {
 				must(err)
 			}
@@ -75,7 +75,7 @@ func TestWatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := next("what is there to begin with"); got.err != nil || got.b.Digest != before.Digest {
+	if got := next("the bundle at the beginning"); got.err != nil || got.b.Digest != before.Digest {
 		t.Errorf("got %+v, want what Load returns", got)
 	}
 	swap("v2", "two")
@@ -91,19 +91,19 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	swap("v4", "one")
-	for got := next("all is well again"); got.err != nil || got.b.Digest != before.Digest; got = next("all is well again") {
+	for got := next("a valid bundle"); got.err != nil || got.b.Digest != before.Digest; got = next("a valid bundle") {
 		t.Log("on the way:", got.err)
 	}
 	if err := os.WriteFile(filepath.Join(sub, "b.yaml"), []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b, namespace: default}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for got := next("a file in a sub-folder"); got.err != nil || len(got.b.Objects) != 2; got = next("a file in a sub-folder") {
+	for got := next("a file in a subdirectory"); got.err != nil || len(got.b.Objects) != 2; got = next("a file in a subdirectory") {
 		t.Log("on the way:", got.err)
 	}
 	if err := os.RemoveAll(sub); err != nil {
 		t.Fatal(err)
 	}
-	for got := next("a removed sub-folder"); got.err != nil || got.b.Digest != before.Digest; got = next("a removed sub-folder") {
+	for got := next("a removed subdirectory"); got.err != nil || got.b.Digest != before.Digest; got = next("a removed subdirectory") {
 		t.Log("on the way:", got.err)
 	}
 	cancel()

@@ -11,26 +11,26 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// document is one document of a file: nil root where it is empty.
+// document is one document of a file, which is never empty.
 type document struct {
 	at   place
 	root *node
 }
 
-// readYAML splits data into documents. After a syntax error nothing more of the
-// file can be understood, and the documents before it are returned.
+// readYAML splits data into documents. After a syntax error it cannot read on, and
+// returns the documents before it.
 func readYAML(file string, data []byte, p *problems) []document {
-	loader, err := yaml.NewLoader(bytes.NewReader(data), yaml.WithV3Defaults())
+	stream, err := yaml.NewLoader(bytes.NewReader(data), yaml.WithV3Defaults())
 	if err != nil {
 		p.add(place{file: file}, "%v", err)
 		return nil
 	}
 	var out []document
 	r := yamlReader{problems: p}
-	for number := 1; ; number++ {
-		r.at = place{file: file, document: number}
+	for n := 1; ; n++ {
+		r.at = place{file: file, document: n}
 		var raw yaml.Node
-		err := loader.Load(&raw)
+		err := stream.Load(&raw)
 		if errors.Is(err, io.EOF) {
 			return out
 		}
@@ -45,33 +45,34 @@ func readYAML(file string, data []byte, p *problems) []document {
 	}
 }
 
-// syntax takes a yaml error apart.
+// syntax returns the message and the line of a YAML error, without the text that
+// it quotes.
 func syntax(err error) (message string, line int) {
-	var load *yaml.LoadError
-	if !errors.As(err, &load) {
+	var loadErr *yaml.LoadError
+	if !errors.As(err, &loadErr) {
 		return err.Error(), 0
 	}
-	if strings.HasPrefix(load.Message, "unknown anchor") { // it quotes a value that begins with *
-		return "not valid YAML: an alias (*) to nothing; text that begins with * has to be quoted", load.Mark.Line
+	if strings.HasPrefix(loadErr.Message, "unknown anchor") { // it quotes a value that begins with *
+		return "not valid YAML: an alias (*) to nothing; text that begins with * must be quoted", loadErr.Mark.Line
 	}
-	if strings.HasPrefix(load.Message, "found character that cannot start") {
-		return "not valid YAML: tabs cannot indent, and text that begins with @, ` or % has to be quoted", load.Mark.Line
+	if strings.HasPrefix(loadErr.Message, "found character that cannot start") {
+		return "not valid YAML: tabs cannot indent, and text that begins with @, ` or % must be quoted", loadErr.Mark.Line
 	}
-	message = "not valid YAML: " + load.Message
-	if load.ContextMsg != "" {
-		message += " (" + load.ContextMsg + ")"
+	message = "not valid YAML: " + loadErr.Message
+	if loadErr.ContextMsg != "" {
+		message += " (" + loadErr.ContextMsg + ")"
 	}
-	return message, load.Mark.Line
+	return message, loadErr.Mark.Line
 }
 
-// yamlReader turns yaml nodes into ours. It counts what aliases stand for: each
-// is expanded where it is, so a small file could ask for any amount of memory.
+// yamlReader converts YAML nodes to ours. Each alias is expanded in place, so a
+// small file could use any amount of memory: the reader counts the values.
 type yamlReader struct {
 	problems *problems
 	at       place
 	within   int  // aliases that are being expanded
 	expanded int  // values made within them
-	tooLarge bool // told once for each file
+	tooLarge bool // reported once for each file
 }
 
 func (r *yamlReader) document(raw *yaml.Node) *node {
@@ -85,7 +86,7 @@ func (r *yamlReader) document(raw *yaml.Node) *node {
 	return root
 }
 
-// node returns nil where the problem was told.
+// node returns nil if it has added a problem.
 func (r *yamlReader) node(raw *yaml.Node, depth int) *node {
 	if r.within > 0 {
 		r.expanded++
@@ -93,7 +94,7 @@ func (r *yamlReader) node(raw *yaml.Node, depth int) *node {
 	if r.expanded > maxExpanded || depth > maxDepth {
 		if !r.tooLarge {
 			r.tooLarge = true
-			r.problems.add(r.at.at(raw.Line), "nested too deeply, or its aliases stand for too much (at most %d levels and %d values)", maxDepth, maxExpanded)
+			r.problems.add(r.at.at(raw.Line), "nested too deeply, or its aliases expand to too many values (at most %d levels and %d values)", maxDepth, maxExpanded)
 		}
 		return nil
 	}
@@ -122,18 +123,18 @@ func (r *yamlReader) mapping(raw *yaml.Node, depth int) *node {
 	seen := map[string]int{}
 	for i := 0; i+1 < len(raw.Content) && !r.tooLarge; i += 2 {
 		rawKey := raw.Content[i]
-		key, err := r.key(rawKey)
+		name, err := r.key(rawKey)
 		if err != nil {
 			r.problems.add(r.at.at(rawKey.Line), "%v", err)
 			continue
 		}
-		if first, dup := seen[key]; dup {
-			r.problems.add(r.at.at(rawKey.Line), "duplicate key %q, first at line %d", key, first)
+		if first, dup := seen[name]; dup {
+			r.problems.add(r.at.at(rawKey.Line), "duplicate key %q, first at line %d", name, first)
 			continue
 		}
-		seen[key] = rawKey.Line
+		seen[name] = rawKey.Line
 		if value := r.node(raw.Content[i+1], depth+1); value != nil {
-			out.keys = append(out.keys, &node{line: rawKey.Line, kind: scalar, value: key})
+			out.keys = append(out.keys, &node{line: rawKey.Line, kind: scalar, value: name})
 			out.items = append(out.items, value)
 		}
 	}
@@ -143,13 +144,13 @@ func (r *yamlReader) mapping(raw *yaml.Node, depth int) *node {
 func (r *yamlReader) key(raw *yaml.Node) (string, error) {
 	switch {
 	case raw.Kind != yaml.ScalarNode:
-		return "", errors.New("a key has to be a string")
+		return "", errors.New("a key must be a string")
 	case raw.ShortTag() == "!!merge":
 		return "", errors.New("merge keys (<<) are not supported; write the fields out")
 	case raw.ShortTag() == "!!null":
 		return "", errors.New("a key is empty")
 	case raw.ShortTag() != "!!str":
-		return "", fmt.Errorf("the key %s has to be a string; put it in quotes", raw.Value)
+		return "", fmt.Errorf("the key %s must be a string; put it in quotes", raw.Value)
 	}
 	return raw.Value, nil
 }
@@ -167,13 +168,13 @@ func (r *yamlReader) sequence(raw *yaml.Node, depth int) *node {
 	return out
 }
 
-// scalar never repeats the value in a complaint: it may be a Secret's.
+// scalar never has the value in a message: it may be a Secret's.
 func (r *yamlReader) scalar(raw *yaml.Node) *node {
 	out := &node{line: raw.Line, kind: scalar}
 	problem := ""
 	switch tag := raw.ShortTag(); tag {
 	case "!!null":
-	case "!!str", "!!timestamp": // JSON knows no time: it is the text
+	case "!!str", "!!timestamp": // JSON has no type for times
 		out.value = raw.Value
 	case "!!bool":
 		var v bool
@@ -195,8 +196,8 @@ func (r *yamlReader) scalar(raw *yaml.Node) *node {
 		out.value = positive(v)
 	case "!!binary", "!!set", "!!omap", "!!pairs":
 		problem = "the tag " + tag + " cannot be used in a manifest"
-	default: // its name may be text that was meant to be the value
-		problem = "a tag that manifests cannot have; text that begins with ! has to be quoted"
+	default: // not its name, which may be a value with a missing quote
+		problem = "a tag that manifests cannot have; text that begins with ! must be quoted"
 	}
 	if problem != "" {
 		r.problems.add(r.at.at(raw.Line), "value: %s", problem)

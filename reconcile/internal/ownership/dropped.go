@@ -64,7 +64,7 @@ func replace(have any, element string, value, now any) any {
 			h[name] = now
 		}
 	case []any:
-		i := slices.IndexFunc(h, func(item any) bool { return reflect.DeepEqual(item, value) })
+		i := slices.IndexFunc(h, func(have any) bool { return reflect.DeepEqual(have, value) })
 		switch {
 		case i >= 0 && now == nil:
 			return slices.Delete(h, i, i+1)

@@ -40,8 +40,8 @@ func applied(live *kube.Object) *set {
 }
 
 // MadeByUs reports whether we wrote the stamp on live. Only the API server writes
-// managedFields, so this tells our objects from copies: controllers and people
-// copy labels and annotations to other objects, which are never ours to delete.
+// managedFields, so copies do not have it: controllers and people copy
+// labels and annotations to other objects, which are never ours to delete.
 func MadeByUs(live *kube.Object) bool {
 	for _, op := range []metav1.ManagedFieldsOperationType{metav1.ManagedFieldsOperationApply, metav1.ManagedFieldsOperationUpdate} {
 		entry, exists := ownEntry(live, op)

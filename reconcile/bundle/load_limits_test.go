@@ -17,7 +17,7 @@ func loadFile(name, text string) (*Bundle, error) {
 	return load(fstest.MapFS{headerFile: {Data: []byte(goodHeader)}, name: {Data: []byte(text)}}, path.Base)
 }
 
-// allocated is how many bytes do asks for in all, freed or not.
+// allocated returns how many bytes do allocates in all, freed or not.
 func allocated(do func()) uint64 {
 	read := func() uint64 {
 		sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
@@ -29,8 +29,8 @@ func allocated(do func()) uint64 {
 	return read() - before
 }
 
-// A file of 10 MiB may ask the parser for gigabytes, and for as many complaints
-// as it has lines.
+// TestLoadIsBounded: a file of 10 MiB can make a parser use gigabytes, and can have
+// as many problems as lines.
 func TestLoadIsBounded(t *testing.T) {
 	const size, allowed = 10 << 20, 512 << 20
 	repeat := func(s string) string { return strings.Repeat(s, (size-100)/len(s)) }
@@ -52,10 +52,10 @@ func TestLoadIsBounded(t *testing.T) {
 		"documents":                         {"x.yaml", repeat("---\nx\n"), "x.yaml: has more than 262144 values"},
 		"values of a JSON array":            {"x.json", "[" + repeat("1,") + "]", "x.json: has more than 262144 values"},
 		"members of a JSON object":          {"x.json", "{" + repeat(`"":1,`) + "}", "x.json: has more than 262144 values"},
-		"as many values as are taken":       {"x.yaml", "a: [" + strings.Repeat("1,", maxValues-4) + "1]", "x.yaml:1: lacks apiVersion"},
+		"as many values as are taken":       {"x.yaml", "a: [" + strings.Repeat("1,", maxValues-4) + "1]", "x.yaml:1: apiVersion is missing"},
 		"sequences within sequences":        {"x.yaml", strings.Repeat("[", maxValues), "max depth"},
 		"sequences within sequences, block": {"x.yaml", strings.Repeat("- ", maxValues-1), "max depth"},
-		"a billion laughs":                  {"x.yaml", laughs(), "its aliases stand for too much"},
+		"a billion laughs":                  {"x.yaml", laughs(), "its aliases expand to too many values"},
 		"duplicate keys":                    {"x.yaml", strings.Repeat("k: v\n", 20000), "more problems, which"},
 		"a long key, twice":                 {"x.yaml", strings.Repeat("? "+strings.Repeat("k", 1<<18)+"\n: v\n", 2), "x.yaml:3: duplicate key"},
 		"comments":                          {"x.yaml", strings.Repeat("#\n", maxValues), "has no manifests"},
@@ -77,30 +77,30 @@ func TestLoadIsBounded(t *testing.T) {
 		})
 	}
 	t.Run("many files", func(t *testing.T) {
-		l := loader{fsys: fstest.MapFS{"x.yaml": {Data: []byte(goodObject)}}, shown: path.Base, problems: &problems{}, seen: map[key]place{}}
-		l.size = maxBundleSize - len(goodObject) + 1 // what was read before
+		l := loader{fsys: fstest.MapFS{"x.yaml": {Data: []byte(goodObject)}}, shown: path.Base, problems: &problems{}, seen: map[objectKey]place{}}
+		l.size = maxBundleSize - len(goodObject) + 1 // of the files before
 		l.file("x.yaml")
-		if err := l.problems.err(); err == nil || err.Error() != "x.yaml: with it the bundle is larger than 64 MiB" {
+		if err := l.problems.err(); err == nil || err.Error() != "x.yaml: makes the bundle larger than 64 MiB" {
 			t.Errorf("got %v", err)
 		}
 	})
 }
 
-// wantReadable fails if an error about a bundle could flood a log or a page, or
-// does not say where something is wrong.
+// wantReadable fails if an error of Load can flood a log or a page, or has a
+// problem without a place.
 func wantReadable(t *testing.T, err error) {
 	t.Helper()
 	if err == nil {
 		return
 	}
-	var load *LoadError
-	if !errors.As(err, &load) {
+	var loadErr *LoadError
+	if !errors.As(err, &loadErr) {
 		t.Fatalf("got %T %v, want a LoadError", err, err)
 	}
-	if len(load.Problems) == 0 || len(load.Problems) > maxProblems+1 {
-		t.Errorf("got %d problems", len(load.Problems))
+	if len(loadErr.Problems) == 0 || len(loadErr.Problems) > maxProblems+1 {
+		t.Errorf("got %d problems", len(loadErr.Problems))
 	}
-	for i, p := range load.Problems {
+	for i, p := range loadErr.Problems {
 		if p.Message == "" || len(p.Message) > maxMessage+10 || !utf8.ValidString(p.Message) || strings.ContainsAny(p.Message, "\n\r") {
 			t.Errorf("got message %q", p.Message)
 		}
@@ -110,15 +110,14 @@ func wantReadable(t *testing.T, err error) {
 	}
 }
 
-// What is wrong with a manifest is told without its values: they may be a
-// Secret's.
+// TestLoadHidesValues: problems never quote a value, which may be a Secret's.
 func TestLoadHidesValues(t *testing.T) {
 	const password = "hunter2"
 	encoded := base64.StdEncoding.EncodeToString([]byte(password))
 	secret := "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: n}\nstringData:\n"
 	tests := map[string]struct{ file, text, want string }{
-		"an alias":                {"x.yaml", secret + "  password: *hunter2\n", "text that begins with * has to be quoted"},
-		"a tag":                   {"x.yaml", secret + "  password: !hunter2\n", "text that begins with ! has to be quoted"},
+		"an alias":                {"x.yaml", secret + "  password: *hunter2\n", "text that begins with * must be quoted"},
+		"a tag":                   {"x.yaml", secret + "  password: !hunter2\n", "text that begins with ! must be quoted"},
 		"a tag with a handle":     {"x.yaml", secret + "  password: !a!hunter2\n", "not valid YAML"},
 		"binary":                  {"x.yaml", secret + "  password: !!binary " + encoded + "\n", "!!binary"},
 		"no bool":                 {"x.yaml", secret + "  password: !!bool hunter2\n", "is not true or false"},
