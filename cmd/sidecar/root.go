@@ -36,7 +36,10 @@ with the release of this node.`,
 	})
 	root.SuggestionsMinimumDistance = 2
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(p.runCommand(), p.statusCommand(), p.waitReadyCommand(), p.nodeCommand(), p.bundleCommand(), p.planCommand(), p.versionCommand(), p.completionCommand())
+	root.AddCommand(
+		p.runCommand(), p.statusCommand(), p.waitReadyCommand(), p.nodeCommand(),
+		p.bundleCommand(), p.planCommand(), p.versionCommand(), p.completionCommand(),
+	)
 	return root
 }
 

@@ -65,8 +65,8 @@ func (t table) summary(r httpapi.Report) [][]string {
 		{"STATUS", t.status(r.Reconciler)},
 		{"LEADER", t.leader(r.Election)},
 	}
-	if r.Election.Step.Kind != "" {
-		rows = append(rows, []string{"STEP", r.Election.Step.Rule + t.details(" (%s)", r.Election.Step.Kind) + ": " + r.Election.Step.Message})
+	if step := r.Election.Step; step.Kind != "" {
+		rows = append(rows, []string{"STEP", step.Rule + t.details(" (%s)", step.Kind) + ": " + step.Message})
 	}
 	if o := r.Reconcile.Objects; o.Desired > 0 || r.Reconcile.LastError != "" {
 		rows = append(rows, []string{"OBJECTS", t.objects(r.Reconcile)})

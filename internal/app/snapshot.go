@@ -21,7 +21,10 @@ func (a *App) keepShown(ctx context.Context) error {
 	for {
 		verdict, verdictChanged := a.gate.Verdict().Load()
 		state, stateChanged := a.election.State().Load()
-		now := fleet.Shown{Verdict: protocol.Verdict{Ready: verdict.Ready, Reason: verdict.Reason}, Since: verdict.Since, Election: state.Election}
+		now := fleet.Shown{
+			Verdict: protocol.Verdict{Ready: verdict.Ready, Reason: verdict.Reason},
+			Since:   verdict.Since, Election: state.Election,
+		}
 		if verdict.Reason == protocol.ShuttingDown {
 			// It does not lead any more while the shutdown delay passes: an older
 			// node may (docs/protocol.md#eligibility).

@@ -94,7 +94,11 @@ func (d drifter) disturb(ctx context.Context, name, verb string) (time.Duration,
 	defer cancel()
 	watch := d.etcd.Watch(ctx, registryOf("drift")+"/clusterroles/"+name, clientv3.WithCreatedNotify())
 	<-watch // it stands
-	req, err := http.NewRequestWithContext(ctx, verb, d.url+name, strings.NewReader(map[bool]string{true: `{"rules":[]}`}[verb == http.MethodPatch]))
+	body := ""
+	if verb == http.MethodPatch {
+		body = `{"rules":[]}`
+	}
+	req, err := http.NewRequestWithContext(ctx, verb, d.url+name, strings.NewReader(body))
 	if err != nil {
 		return 0, err
 	}

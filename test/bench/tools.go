@@ -204,7 +204,9 @@ func (b *bench) revision(ctx context.Context) (int64, error) {
 func (b *bench) clean(ctx context.Context, registry, prefix string) error {
 	keys := objectKeys(registry, prefix)
 	for _, own := range []string{
-		"configmaps/kube-system/" + prefix, "validatingadmissionpolicies/" + prefix + "-fence.", "validatingadmissionpolicybindings/" + prefix + "-fence.",
+		"configmaps/kube-system/" + prefix,
+		"validatingadmissionpolicies/" + prefix + "-fence.",
+		"validatingadmissionpolicybindings/" + prefix + "-fence.",
 		"secrets/default/sh.helm.release.v1." + prefix + ".",
 	} {
 		keys = append(keys, registry+"/"+own)
