@@ -3,7 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -62,9 +62,10 @@ func byFlag(err error) error {
 func emptied(flags *pflag.FlagSet) []error {
 	var out []error
 	flags.VisitAll(func(f *pflag.Flag) {
-		nothing := []string{"", "0", "0s", "[]", "false"}
-		if slices.Contains(nothing, f.Value.String()) && !slices.Contains(nothing, f.DefValue) {
-			out = append(out, fmt.Errorf("--%s: must not be empty or 0; the default is %s", f.Name, f.DefValue))
+		nothing := map[string]string{"": "empty", "[]": "empty", "0": "0", "0s": "0"}
+		what, isNothing := nothing[f.Value.String()]
+		if _, byDefault := nothing[f.DefValue]; isNothing && !byDefault {
+			out = append(out, fmt.Errorf("--%s: must not be %s; the default is %s", f.Name, what, strings.Trim(f.DefValue, "[]")))
 		}
 	})
 	return out
