@@ -13,9 +13,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// requestTimeout leaves a busy machine time to answer. Tests of an unreachable etcd
+// wait for it.
+const requestTimeout = 5 * time.Second
+
 func newClient(t *testing.T, endpoint string) *etcd.Client {
 	t.Helper()
-	c, err := etcd.NewClient(etcd.Config{Endpoints: []string{endpoint}, Prefix: "/p", RequestTimeout: time.Second})
+	c, err := etcd.NewClient(etcd.Config{Endpoints: []string{endpoint}, Prefix: "/p", RequestTimeout: requestTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,9 @@ func TestWithSession(t *testing.T) {
 	})
 
 	t.Run("revoked by another client", func(t *testing.T) {
-		err := client.WithSession(t.Context(), 3*time.Second, func(held context.Context, s *etcd.Session) error {
+		// A keep-alive is sent after three seconds. The session is valid for five more,
+		// so a busy machine can be late.
+		err := client.WithSession(t.Context(), 9*time.Second, func(held context.Context, s *etcd.Session) error {
 			if _, err := raw.Revoke(t.Context(), s.Lease()); err != nil {
 				return err
 			}
@@ -87,15 +89,6 @@ func TestWithSession(t *testing.T) {
 		}
 	})
 
-	t.Run("a holder that makes no progress loses it", func(t *testing.T) {
-		err := client.WithSession(t.Context(), 2*time.Second, func(held context.Context, _ *etcd.Session) error {
-			<-held.Done()
-			return context.Cause(held)
-		})
-		if !errors.Is(err, etcd.ErrNoProgress) {
-			t.Errorf("got %v", err)
-		}
-	})
 }
 
 // The library's grant blocks while etcd is unreachable; ours does not.
@@ -119,12 +112,12 @@ func TestWithSession_etcdAway(t *testing.T) {
 func TestSession_beats(t *testing.T) {
 	t.Parallel()
 	c := newCutServer(t)
-	// Long enough after the margin for a busy machine.
-	const ttl = 4 * time.Second
+	// Keep-alives have three seconds more than they need on an idle machine.
+	const ttl = 6 * time.Second
 	err := c.client.WithSession(t.Context(), ttl, func(held context.Context, s *etcd.Session) error {
 		defer beating(held, s)()
 		first := s.ValidUntil()
-		until(t, "three TTLs", func() bool { return s.ValidUntil().After(first.Add(3*ttl)) || held.Err() != nil })
+		until(t, "more than two TTLs", func() bool { return s.ValidUntil().After(first.Add(5*ttl/2)) || held.Err() != nil })
 		return context.Cause(held)
 	})
 	if err != nil {
@@ -154,7 +147,8 @@ func TestSession_exits(t *testing.T) {
 	t.Run("a holder without progress", func(t *testing.T) {
 		t.Parallel()
 		c := newCutServer(t)
-		err := c.client.WithSession(t.Context(), 2*time.Second, func(held context.Context, _ *etcd.Session) error {
+		// With a shorter TTL, a busy machine would lose the lease first.
+		err := c.client.WithSession(t.Context(), 5*time.Second, func(held context.Context, _ *etcd.Session) error {
 			<-held.Done()
 			return context.Cause(held)
 		})

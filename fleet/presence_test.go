@@ -57,12 +57,18 @@ func TestPresence_guardsItsWrite(t *testing.T) {
 			both.Go(func() { errA = a.put(ctx, sa, Shown{}) })
 			both.Go(func() { errB = b.put(ctx, sb, Shown{}) })
 			both.Wait()
+			if unanswered(errA) || unanswered(errB) {
+				continue // a busy machine: such a write may have won or lost
+			}
 			if (errA == nil) == (errB == nil) {
 				t.Fatalf("round %d: exactly one must get the ID; got %v and %v", round, errA, errB)
 			}
 		}
 	})
 }
+
+// unanswered reports whether etcd did not decide about a write.
+func unanswered(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 
 // withSessions runs f with a session for each of two presences.
 func withSessions(t *testing.T, a, b *Presence, f func(ctx context.Context, sa, sb *etcd.Session)) {

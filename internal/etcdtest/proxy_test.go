@@ -40,12 +40,25 @@ func TestProxy(t *testing.T) {
 		})
 	}
 	t.Run("BlackholeRequests lets no request take effect", func(t *testing.T) {
-		putUnanswered(t, NewProxy(t, etcd.Addr()), BlackholeRequests, "held")
+		putUnanswered(t, NewProxy(t, etcd.Addr()), "held")
 		wantMissing(t, direct, "held")
 	})
 	t.Run("BlackholeResponses lets requests take effect", func(t *testing.T) {
-		putUnanswered(t, NewProxy(t, etcd.Addr()), BlackholeResponses, "lost")
-		wantValue(t, direct, "lost", "v")
+		p := NewProxy(t, etcd.Addr())
+		client := Dial(t, p.Addr())
+		mustPut(t, client, "connected", "v")
+		p.Cut(BlackholeResponses)
+		ctx, cancel := context.WithCancel(t.Context())
+		answered := make(chan error, 1)
+		go func() {
+			_, err := client.Put(ctx, "lost", "v")
+			answered <- err
+		}()
+		awaitKey(t, direct, "lost")
+		cancel()
+		if err := <-answered; err == nil {
+			t.Error("put was answered, want that it is not")
+		}
 	})
 }
 
@@ -177,17 +190,28 @@ func readString(conn net.Conn, n int, within time.Duration) (string, error) {
 	return string(buf[:n]), err
 }
 
-// putUnanswered writes key through p, which is cut on the way.
-func putUnanswered(t *testing.T, p *Proxy, cut Cut, key string) {
+// putUnanswered sends a put through p while requests do not pass.
+func putUnanswered(t *testing.T, p *Proxy, key string) {
 	t.Helper()
 	client := Dial(t, p.Addr())
 	mustPut(t, client, "connected", "v")
-	p.Cut(cut)
+	p.Cut(BlackholeRequests)
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	if _, err := client.Put(ctx, key, "v"); err == nil {
 		t.Fatalf("put %q was answered, want that it is not", key)
 	}
+}
+
+// awaitKey returns when the key exists.
+func awaitKey(t *testing.T, client *clientv3.Client, key string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for range client.Watch(ctx, key, clientv3.WithRev(1)) {
+		return // its first event is the put
+	}
+	t.Fatalf("key %q does not exist after %s", key, patience)
 }
 
 func wantMissing(t *testing.T, client *clientv3.Client, key string) {
