@@ -10,7 +10,6 @@ import (
 var shadowPending = pending{
 	"reconcile",
 	"test/bench",
-	"test/e2e",
 	"test/soak",
 }
 

@@ -20,8 +20,6 @@ var wordsPending = pending{
 	"docs/testing.md",
 	"reconcile",
 	"test/bench",
-	"test/cluster",
-	"test/e2e",
 	"test/soak",
 }
 

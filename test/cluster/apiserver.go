@@ -20,12 +20,12 @@ import (
 // apiserverTimeout bounds a start. It takes five seconds on two idle cores.
 const apiserverTimeout = 3 * time.Minute
 
-// APIServerConfig says which kube-apiserver to start.
+// APIServerConfig configures a kube-apiserver.
 type APIServerConfig struct {
-	Name string   // of its log and kubeconfig; needed, unique among those that run
+	Name string   // of its log and kubeconfig; required, unique among those that run
 	Addr string   // host:port to listen on; empty: a free one on loopback
-	Args []string // further flags; they win over those given by this package
-	// EtcdServers are the URLs by which it reaches the cluster's etcd; empty: its
+	Args []string // more flags; they override those of this package
+	// EtcdServers are the URLs at which it reaches the cluster's etcd; empty: etcd's
 	// endpoints.
 	EtcdServers []string
 }
@@ -39,13 +39,13 @@ type APIServer struct {
 	kubeconfig string
 }
 
-// StartAPIServer starts a kube-apiserver on the cluster's etcd and returns when
-// it is ready: its RBAC roles and its own namespaces are there. It authorizes
-// by RBAC and authenticates by client certificate. All kube-apiservers of a
-// cluster show the same objects.
+// StartAPIServer starts a kube-apiserver on the cluster's etcd. It returns when the
+// server is ready, with its RBAC roles and default namespaces. The server authorizes
+// by RBAC and authenticates by client certificate. All kube-apiservers of a cluster
+// have the same objects.
 func (c *Cluster) StartAPIServer(cfg APIServerConfig) (*APIServer, error) {
 	if cfg.Name == "" || len(c.Endpoints()) == 0 {
-		return nil, errors.New("start kube-apiserver: APIServerConfig.Name and an etcd of the cluster's own are needed")
+		return nil, errors.New("start kube-apiserver: APIServerConfig.Name and a cluster with an etcd are required")
 	}
 	name := "kube-apiserver-" + cfg.Name
 	if cfg.Addr == "" {
@@ -95,9 +95,9 @@ func (c *Cluster) apiserverArgs(host, port string, etcdServers []string) []strin
 		"--service-account-signing-key-file=" + c.pki.serviceAccountKey,
 		"--service-cluster-ip-range=10.0.0.0/24",
 		"--authorization-mode=RBAC",
-		// An address on loopback is none that the Service "kubernetes" may have.
+		// The Service "kubernetes" must not have an address on loopback.
 		"--endpoint-reconciler-type=none",
-		// Nobody makes the service accounts that it asks for.
+		// No controller creates the service accounts that this plugin requires.
 		"--disable-admission-plugins=ServiceAccount",
 		"--allow-privileged=true",
 	}
@@ -109,8 +109,8 @@ func (a *APIServer) URL() string { return "https://" + a.addr }
 // Kubeconfig is the path of a kubeconfig with all rights.
 func (a *APIServer) Kubeconfig() string { return a.kubeconfig }
 
-// Config returns a client configuration with all rights and without a limit of
-// its own on requests.
+// Config returns a client configuration with all rights, and without client-side rate
+// limits.
 func (a *APIServer) Config() *rest.Config {
 	return &rest.Config{
 		Host: a.URL(),
@@ -123,9 +123,9 @@ func (a *APIServer) Config() *rest.Config {
 	}
 }
 
-// WriteKubeconfig writes one that has all rights and leads to a kube-apiserver
-// of the cluster, or to what stands before it. Its files are referred to, so that
-// it is short enough to be read.
+// WriteKubeconfig writes a kubeconfig with all rights, for a kube-apiserver of the
+// cluster or a proxy in front of one. It refers to the keys by path, so that it stays
+// short.
 func (c *Cluster) WriteKubeconfig(path, server string) error {
 	cfg := clientcmdapi.NewConfig()
 	cfg.Clusters["local"] = &clientcmdapi.Cluster{Server: server, CertificateAuthority: c.pki.caCert}
@@ -138,12 +138,12 @@ func (c *Cluster) WriteKubeconfig(path, server string) error {
 	return clientcmd.WriteToFile(*cfg, path)
 }
 
-// ServerCertificate returns the paths of the certificate that the
-// kube-apiservers show, and of its key, for what stands before one.
+// ServerCertificate returns the paths of the kube-apiservers' certificate and its key,
+// for a proxy in front of one.
 func (c *Cluster) ServerCertificate() (cert, key string) { return c.pki.serverCert, c.pki.serverKey }
 
-// ready asks for /readyz, which includes the RBAC bootstrap, and for the
-// namespace that the server makes a moment later.
+// ready reads /readyz, which includes the RBAC bootstrap, and the namespace that the
+// server creates a moment later.
 func (a *APIServer) ready(ctx context.Context, client *http.Client) error {
 	for _, path := range []string{"/readyz", "/api/v1/namespaces/default"} {
 		code, body, err := get(ctx, client, a.URL()+path)

@@ -1,20 +1,20 @@
-// Package cluster starts the real parts of a control plane on loopback, for
-// tests and for the local launchers: an etcd, kube-apiservers that share it,
-// and sidecars. Nothing in it is faked, and nothing needs root, a container or
-// another machine. It is for tests only: nothing that ships imports it.
+// Package cluster starts the real parts of a control plane on loopback, for tests
+// and for the local launchers: an etcd, kube-apiservers that share it, and sidecars.
+// It fakes nothing, and needs no root, no container and no other machine. It is for
+// tests only: nothing that ships imports it.
 //
-// A test that needs a Kubernetes API and no more:
+// A test that needs only a Kubernetes API:
 //
 //	func TestApply(t *testing.T) {
-//		api := cluster.NewAPIServer(t) // with an etcd of its own; both end with the test
+//		api := cluster.NewAPIServer(t) // with its own etcd; both end with the test
 //		client, err := dynamic.NewForConfig(api.Config())
 //		...
-//		api.Kubeconfig() // the path of a kubeconfig, for what wants one
-//		api.Cluster.Etcd // the etcd beneath, at api.Cluster.Etcd.Endpoints()
+//		api.Kubeconfig() // the path of a kubeconfig
+//		api.Cluster.Etcd // its etcd, at api.Cluster.Etcd.Endpoints()
 //	}
 //
-// A start takes some seconds; subtests can share one. Where several tests of a
-// package are to share one, see Shared.
+// A start takes some seconds. Subtests can share one; several tests of a package
+// share one through Shared.
 //
 // A test that needs more builds a Cluster:
 //
@@ -23,14 +23,13 @@
 //	sidecar, err := c.StartSidecar(cluster.SidecarConfig{NodeID: "a", Kubeconfig: api.Kubeconfig(), Bundle: dir})
 //	status, err := sidecar.Status(ctx)
 //
-// The binaries stand in a folder that the environment variable
-// LOCKSTEP_E2E_ASSETS names; `make test` builds them and sets it. Without it,
-// tests are skipped, and say so.
+// The environment variable LOCKSTEP_E2E_ASSETS names the directory of the binaries.
+// `make test` builds them and sets it. Without it, tests are skipped and report that.
 //
-// Every Start returns when the part answers, or with an error that shows the
-// end of its log. Everything that was started ends with Close, in reverse
-// order, and on Linux also when this process dies. Logs are in Config.LogDir;
-// in a test, `go test -artifacts` keeps them.
+// Every Start returns when the part answers, or with an error that shows the end of
+// its log. Close stops everything that was started, in reverse order. On Linux all
+// children also end when this process dies. Logs are in Config.LogDir; in a test,
+// `go test -artifacts` keeps them.
 package cluster
 
 import (
@@ -45,26 +44,25 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 )
 
-// Config says where a cluster's parts live.
+// Config is what a Cluster needs.
 type Config struct {
-	Assets string // folder of the binaries kube-apiserver, sidecar and kubelet-probe; needed
-	Dir    string // folder for data, keys and kubeconfigs; needed
-	LogDir string // folder for logs; empty: Dir
+	Assets string // directory of the binaries kube-apiserver, sidecar and kubelet-probe; required
+	Dir    string // directory for data, keys and kubeconfigs; required
+	LogDir string // directory for logs; empty: Dir
 
-	// Etcd says which etcd to start. An empty Dir becomes a folder in Dir above.
+	// Etcd configures the etcd. An empty Dir becomes a directory in Dir above.
 	Etcd etcdtest.Config
 
-	// Members is how many etcd members to start instead, each a process of its
-	// own that a test may pause or kill. Zero: the one of Etcd, in this process.
+	// Members is how many etcd members to start instead. Each is a process that a
+	// test may pause or kill. Zero: one etcd in this process, as Etcd configures it.
 	Members int
-	// MemberBinary is the program test/cluster/etcdmember; BuildMember makes it.
-	// Needed with Members.
+	// MemberBinary is the path of the program test/cluster/etcdmember. BuildMember
+	// builds it. Required with Members.
 	MemberBinary string
 }
 
-// Attach returns a cluster that starts nothing by itself: its sidecars run
-// against an etcd and an API that are there already. It has no Etcd and cannot
-// start a kube-apiserver.
+// Attach returns a cluster without an etcd. Its sidecars use an etcd and an API that
+// exist already. It cannot start a kube-apiserver.
 func Attach(cfg Config) (*Cluster, error) {
 	if err := prepare(&cfg); err != nil {
 		return nil, fmt.Errorf("attach: %w", err)
@@ -72,11 +70,11 @@ func Attach(cfg Config) (*Cluster, error) {
 	return &Cluster{cfg: cfg}, nil
 }
 
-// Cluster is one etcd, one certificate authority and one service account key,
-// which all its kube-apiservers share, as those of one control plane do. Its
-// methods may be called from many goroutines.
+// Cluster has one etcd, one certificate authority and one service account key. All
+// its kube-apiservers share them, as those of one control plane do. Its methods may
+// be called from many goroutines.
 type Cluster struct {
-	Etcd    *etcdtest.Server // nil where there are Members
+	Etcd    *etcdtest.Server // nil if the cluster has Members
 	Members []*Member
 
 	cfg Config
@@ -86,7 +84,7 @@ type Cluster struct {
 	closes []func() error
 }
 
-// New starts the etcd and makes the keys.
+// New starts the etcd and creates the keys.
 func New(cfg Config) (*Cluster, error) {
 	if err := prepare(&cfg); err != nil {
 		return nil, fmt.Errorf("start cluster: %w", err)
@@ -109,8 +107,7 @@ func New(cfg Config) (*Cluster, error) {
 	return c, nil
 }
 
-// Endpoints returns what a client of the cluster's etcd is to be configured
-// with; nothing where it has none.
+// Endpoints returns the endpoints of the cluster's etcd; none if it has no etcd.
 func (c *Cluster) Endpoints() []string {
 	if c.Etcd != nil {
 		return c.Etcd.Endpoints()
@@ -124,10 +121,10 @@ func (c *Cluster) Endpoints() []string {
 
 func prepare(cfg *Config) error {
 	if cfg.Assets == "" || cfg.Dir == "" {
-		return errors.New("Config.Assets and Config.Dir are needed")
+		return errors.New("Config.Assets and Config.Dir are required")
 	}
 	if cfg.Members > 0 && cfg.MemberBinary == "" {
-		return errors.New("Config.Members needs Config.MemberBinary")
+		return errors.New("Config.Members requires Config.MemberBinary")
 	}
 	if cfg.LogDir == "" {
 		cfg.LogDir = cfg.Dir
@@ -146,8 +143,8 @@ func prepare(cfg *Config) error {
 	return nil
 }
 
-// Close stops all that the cluster started and that still runs, the newest
-// first, and returns what went wrong.
+// Close stops everything that the cluster started, the newest first. It returns what
+// failed.
 func (c *Cluster) Close() error {
 	c.mu.Lock()
 	closes := c.closes
@@ -167,7 +164,7 @@ func (c *Cluster) onClose(f func() error) {
 	c.closes = append(c.closes, f)
 }
 
-// start starts a binary of the assets as a child that Close stops.
+// start starts a binary of Config.Assets. Close stops it.
 func (c *Cluster) start(name, binary string, args, env []string) (*Process, error) {
 	p, err := c.startProcess(processConfig{name: name, path: filepath.Join(c.cfg.Assets, binary), args: args, env: env})
 	if err != nil {
@@ -177,13 +174,13 @@ func (c *Cluster) start(name, binary string, args, env []string) (*Process, erro
 	return p, nil
 }
 
-// startProcess starts a child that whoever calls has to stop.
+// startProcess starts a child. The caller must stop it.
 func (c *Cluster) startProcess(cfg processConfig) (*Process, error) {
 	cfg.log = filepath.Join(c.cfg.LogDir, cfg.name+".log")
 	return startProcess(cfg)
 }
 
-// WriteLogs writes the end of each log to w, for a test that failed.
+// WriteLogs writes the end of each log to w. It is for tests that failed.
 func (c *Cluster) WriteLogs(w io.Writer) error {
 	logs, err := filepath.Glob(filepath.Join(c.cfg.LogDir, "*.log"))
 	if err != nil {
@@ -197,6 +194,6 @@ func (c *Cluster) WriteLogs(w io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// FreeAddr returns a host:port on loopback on which nobody listens, for a part
-// that has to keep its address when it is started again.
+// FreeAddr returns a host:port on loopback that is not in use. It is for a part that
+// must keep its address when it is started again.
 func FreeAddr() (string, error) { return etcdtest.FreeAddr() }

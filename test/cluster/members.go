@@ -17,27 +17,27 @@ import (
 
 const (
 	memberTimeout = 60 * time.Second
-	// memberHeartbeat lets a member be elected in about a second, and a lease
-	// live for three.
+	// With memberHeartbeat, an election takes about a second, and a lease can live
+	// for three.
 	memberHeartbeat = 50 * time.Millisecond
 )
 
-// Member is a member of an etcd cluster, in a process of its own. Its methods
-// may be called from many goroutines.
+// Member is a member of an etcd cluster, in its own process. Its methods may be
+// called from many goroutines.
 type Member struct {
 	cluster *Cluster
 	name    string
 	client  string // host:port
-	peer    string // host:port; to the others it is known by its name
+	peer    string // host:port; the other members know it by its name
 	args    []string
-	outlet  *etcdtest.Outlet // to the others
+	outlet  *etcdtest.Outlet // to the other members
 
 	mu      sync.Mutex // mu guards process; held while it starts and ends
 	process *Process
 }
 
-// startMembers starts n members and returns once they serve. Their peers have
-// to come up together: none serves alone.
+// startMembers starts n members, and returns when they serve. It starts all before it
+// waits: no member serves alone.
 func (c *Cluster) startMembers(n int) error {
 	var names []string
 	peers := map[string]string{}
@@ -49,7 +49,7 @@ func (c *Cluster) startMembers(n int) error {
 				return err
 			}
 		}
-		// Any port would do: the outlets know the name.
+		// The port does not matter: outlets know members by name.
 		names = append(names, fmt.Sprintf("%s=http://%s:2380", m.name, m.name))
 		peers[m.name] = m.peer
 		c.Members = append(c.Members, m)
@@ -70,8 +70,8 @@ func (c *Cluster) startMembers(n int) error {
 		if err := m.begin(); err != nil {
 			return err
 		}
-		// Once, whatever process the member has by then: what was started later
-		// needs it to stop in peace.
+		// Once, for the process that the member has by then. Parts that were started
+		// later are stopped first: they need etcd to stop gracefully.
 		c.onClose(func() error { return m.Process().Kill() })
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), memberTimeout)
@@ -84,7 +84,7 @@ func (c *Cluster) startMembers(n int) error {
 	return nil
 }
 
-// begin starts the process, which serves once enough others do.
+// begin starts the process. The member serves when enough others run.
 func (m *Member) begin() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,7 +98,7 @@ func (m *Member) begin() error {
 	var err error
 	m.process, err = m.cluster.startProcess(processConfig{
 		name: m.name, path: m.cluster.cfg.MemberBinary, args: m.args,
-		env: []string{"HTTP_PROXY=socks5://" + m.outlet.Addr()}, // etcd's peers take Go's own way out
+		env: []string{"HTTP_PROXY=socks5://" + m.outlet.Addr()}, // etcd dials its peers through it
 	})
 	return err
 }
@@ -106,19 +106,19 @@ func (m *Member) begin() error {
 // Addr is the host:port at which clients reach the member.
 func (m *Member) Addr() string { return m.client }
 
-// Name tells the member from the others.
+// Name returns the name of the member, such as etcd-1.
 func (m *Member) Name() string { return m.name }
 
-// Way is what the member's connections to another pass. The two of a pair open
-// connections to each other, and most of what one sends it sends on those that
-// the other opened: a pair is cut when the ways of both are.
+// Way returns the proxy for the member's connections to another member. Each of the
+// two opens connections to the other, and sends on both kinds. So cut both ways to
+// cut two members off from each other.
 func (m *Member) Way(to *Member) *etcdtest.Proxy { return m.outlet.To(to.name) }
 
 // Restart starts the member again, with its data and at its addresses. It does
 // nothing while the member runs, and does not wait until it serves.
 func (m *Member) Restart() error { return m.begin() }
 
-// Process is the member's process as it runs now, or as it ran last.
+// Process returns the member's newest process, whether it runs or not.
 func (m *Member) Process() *Process {
 	m.mu.Lock()
 	defer m.mu.Unlock()

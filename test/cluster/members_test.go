@@ -15,16 +15,16 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// TestMembers: an etcd of three processes bears the loss of one, and not of two,
-// and none loses what it has.
+// TestMembers: an etcd of three processes serves without one of them, but not without
+// two, and keeps its data.
 func TestMembers(t *testing.T) {
-	c := cluster.NewWithMembersForTest(t, 3, "kube-apiserver") // as a sign that slow tests are wanted
+	c := cluster.NewWithMembersForTest(t, 3, "kube-apiserver") // skips the test where slow tests are not wanted
 	client, err := clientv3.New(clientv3.Config{Endpoints: c.Endpoints(), Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// Close reports the end of the client's context, which is what it is for.
+		// Close returns that the client's context has ended, which is intended.
 		_ = client.Close()
 	})
 	put := func(ctx context.Context, value string) error {
@@ -41,7 +41,7 @@ func TestMembers(t *testing.T) {
 	if err := c.Members[1].Process().Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	// A process that is told to stop may go on for a moment.
+	// A process may run for a moment after SIGSTOP was sent.
 	cluster.Await(t, "no write without a quorum", func(ctx context.Context) error {
 		if put(ctx, "one") == nil {
 			return errors.New("got a write without a quorum")
@@ -55,7 +55,7 @@ func TestMembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	cluster.Await(t, "the member that was killed", c.Members[0].Await)
-	cluster.Await(t, "what it has", func(ctx context.Context) error {
+	cluster.Await(t, "its data", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
 		resp, err := client.Get(ctx, "k")
@@ -66,11 +66,11 @@ func TestMembers(t *testing.T) {
 	})
 }
 
-// TestMember_Way: members are cut off from each other one by one. One that is cut
-// off from all others does not serve, and one that is cut off from some does not
-// keep the others from it.
+// TestMember_Way: single pairs of members are cut off from each other. A member that
+// is cut off from all others does not serve. One that is cut off from some does not
+// stop the others from serving.
 func TestMember_Way(t *testing.T) {
-	c := cluster.NewWithMembersForTest(t, 3, "kube-apiserver") // as a sign that slow tests are wanted
+	c := cluster.NewWithMembersForTest(t, 3, "kube-apiserver") // skips the test where slow tests are not wanted
 	one, two, three := c.Members[0], c.Members[1], c.Members[2]
 	ways := func(a, b *cluster.Member) []*etcdtest.Proxy { return []*etcdtest.Proxy{a.Way(b), b.Way(a)} }
 	serves := func(ctx context.Context, m *cluster.Member) error {
@@ -82,9 +82,9 @@ func TestMember_Way(t *testing.T) {
 		for _, p := range slices.Concat(ways(one, two), ways(one, three)) {
 			p.Cut(cut)
 		}
-		cluster.Await(t, name+": no answer of who is alone", func(ctx context.Context) error {
+		cluster.Await(t, name+": no answer from the member that is alone", func(ctx context.Context) error {
 			if serves(ctx, one) == nil {
-				return errors.New("got an answer of a member that is cut off")
+				return errors.New("got an answer from a member that is cut off")
 			}
 			return nil
 		})
@@ -93,8 +93,8 @@ func TestMember_Way(t *testing.T) {
 		for _, p := range ways(one, three) {
 			p.Restore()
 		}
-		// One of the two that do not hear each other may lead, or follow the third.
-		cluster.Await(t, name+": the third, which hears both", three.Await)
+		// One of the two that are cut off from each other may lead, or follow the third.
+		cluster.Await(t, name+": the third, which reaches both", three.Await)
 		for _, p := range ways(one, two) {
 			p.Restore()
 		}

@@ -15,19 +15,18 @@ import (
 	"time"
 )
 
-// validity is how long certificates are valid: longer than any test, and soon
-// useless.
+// validity is how long certificates are valid. That is longer than any test.
 const validity = 30 * 24 * time.Hour
 
-// pki holds the paths of what kube-apiservers of one control plane share.
+// pki has the paths of the keys that kube-apiservers of one control plane share.
 type pki struct {
 	caCert                string
 	serverCert, serverKey string // for loopback
-	adminCert, adminKey   string // of group system:masters, which RBAC lets do everything
+	adminCert, adminKey   string // of group system:masters, which RBAC allows everything
 	serviceAccountKey     string
 }
 
-// newPKI makes all keys and writes them to dir.
+// newPKI creates all keys and writes them to dir.
 func newPKI(dir string) (pki, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return pki{}, fmt.Errorf("make keys: %w", err)
@@ -115,7 +114,7 @@ func newAuthority() (*authority, error) {
 	return &authority{cert: cert, key: key, serial: 1}, nil
 }
 
-// issue makes a key, signs a certificate for it and writes both.
+// issue creates a key, signs a certificate for it, and writes both.
 func (a *authority) issue(template *x509.Certificate, certFile, keyFile string) error {
 	key, err := newKey()
 	if err != nil {
@@ -139,8 +138,8 @@ func newKey() (*ecdsa.PrivateKey, error) {
 	return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 }
 
-// writeKey uses the one form of a private key that kube-apiserver takes for
-// service accounts, too.
+// writeKey uses the form of a private key that kube-apiserver also accepts for service
+// accounts.
 func writeKey(path string, key *ecdsa.PrivateKey) error {
 	raw, err := x509.MarshalECPrivateKey(key)
 	if err != nil {

@@ -12,8 +12,7 @@ const (
 	patience     = 60 * time.Second // of Await
 )
 
-// Poll calls cond until it returns nil, or until ctx ends: then it returns what
-// cond said last.
+// Poll calls cond until it returns nil. When ctx ends, it returns cond's last error.
 func Poll(ctx context.Context, cond func(context.Context) error) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
@@ -24,7 +23,7 @@ func Poll(ctx context.Context, cond func(context.Context) error) error {
 			return nil
 		}
 		if ctx.Err() != nil {
-			// A cond that ctx cut short has less to say than the one before.
+			// An error that the end of ctx caused is less useful than the one before.
 			if last == nil {
 				last = err
 			}
@@ -38,8 +37,8 @@ func Poll(ctx context.Context, cond func(context.Context) error) error {
 	}
 }
 
-// Await polls cond and ends the test where it does not come true within a
-// minute. what completes the sentence "waited for ...".
+// Await polls cond, and fails the test if it does not succeed within a minute. what
+// completes the sentence "waited for ...".
 func Await(t testing.TB, what string, cond func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

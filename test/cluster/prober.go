@@ -11,23 +11,23 @@ import (
 	"sync"
 )
 
-// Probe is what the kubelet's prober found.
+// Probe is the result of the kubelet's prober.
 type Probe struct {
 	Result string `json:"result"` // success, warning (counts as success), failure, unknown
 	Output string `json:"output"`
 	Error  string `json:"error"`
 }
 
-// OK reports whether the kubelet would take it for a success.
+// OK reports whether the kubelet counts it as a success.
 func (p Probe) OK() bool { return p.Result == "success" || p.Result == "warning" }
 
-// Prober probes HTTP endpoints with the kubelet's own code, which runs in a
-// child process: it comes with all of Kubernetes' dependencies. Its methods may
-// be called from many goroutines.
+// Prober probes HTTP endpoints with the kubelet's own code. That runs in a child
+// process because it has all of Kubernetes' dependencies. Its methods may be called
+// from many goroutines.
 type Prober struct {
 	cmd *exec.Cmd
 
-	mu      sync.Mutex // mu guards what follows; held from question to answer
+	mu      sync.Mutex // mu guards the fields below; held from request to answer
 	in      io.WriteCloser
 	answers *bufio.Scanner
 }

@@ -36,10 +36,9 @@ type Process struct {
 	done chan struct{} // closed when the child has ended and its log is complete
 }
 
-// startProcess starts a child in a process group of its own, so that Ctrl-C in
-// a terminal reaches the launcher alone, which then stops its children in
-// order. Of this process's environment it sees nothing that could stand for one
-// of its flags.
+// startProcess starts a child in its own process group. So Ctrl-C in a terminal
+// reaches only the launcher, which then stops its children in order. The child gets
+// no environment variable of this process that could set one of its flags.
 func startProcess(cfg processConfig) (*Process, error) {
 	log, err := os.OpenFile(cfg.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -54,16 +53,17 @@ func startProcess(cfg processConfig) (*Process, error) {
 	if err := StartCommand(p.cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", cfg.name, err)
 	}
-	// Ends with the child, which Stop and Kill see to.
+	// Ends with the child, which Stop and Kill end.
 	go func() {
 		defer close(p.done)
-		// The outcome stands in cmd.ProcessState.
+		// cmd.ProcessState has the outcome.
 		_ = p.cmd.Wait()
 	}()
 	return p, nil
 }
 
-// plainEnviron is what a program needs anywhere, and where to write coverage.
+// plainEnviron returns the variables that every program needs, and the directory for
+// coverage data.
 func plainEnviron() []string {
 	var env []string
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOCOVERDIR"} {
@@ -77,14 +77,14 @@ func plainEnviron() []string {
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// ExitCode waits for the end of the process and returns its exit code, -1 where
-// a signal ended it.
+// ExitCode waits for the end of the process and returns its exit code; -1: a signal
+// ended it.
 func (p *Process) ExitCode() int {
 	<-p.done
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// LogFile is the file that has what the process wrote.
+// LogFile returns the path of the file with the output of the process.
 func (p *Process) LogFile() string { return p.log }
 
 // Signal sends a signal: SIGSTOP and SIGCONT pause the process. It does nothing
@@ -96,8 +96,8 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	return nil
 }
 
-// Stop asks the process to end (SIGTERM) and waits for it. One that takes too
-// long is killed, which is an error. It does nothing once the process has ended.
+// Stop sends SIGTERM and waits for the process to end. It kills a process that takes
+// too long, and returns an error then. It does nothing if the process has ended.
 func (p *Process) Stop() error {
 	if err := p.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (p *Process) Stop() error {
 	case <-p.done:
 		return nil
 	case <-timeout.C:
-		return errors.Join(fmt.Errorf("stop %s: still there after %s, killed; %s", p.name, stopTimeout, p.Ending()), p.Kill())
+		return errors.Join(fmt.Errorf("stop %s: still running after %s, killed; %s", p.name, stopTimeout, p.Ending()), p.Kill())
 	}
 }
 
@@ -121,8 +121,8 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// awaitStart waits until ready returns nil. It gives up when the process ends
-// or takes longer than timeout, and ends it then.
+// awaitStart waits until ready returns nil. It returns an error if the process ends,
+// or if that takes longer than timeout; it kills the process then.
 func (p *Process) awaitStart(timeout time.Duration, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -145,12 +145,12 @@ func (p *Process) awaitStart(timeout time.Duration, ready func(context.Context) 
 	}
 }
 
-// Ending shows the end of the log, which is where the reason for an end stands.
+// Ending returns the end of the log, which usually has the reason for an end.
 func (p *Process) Ending() string {
 	return fmt.Sprintf("%s ends:\n%s", p.log, tail(p.log))
 }
 
-// tail returns the last lines of a file, indented, or why it cannot.
+// tail returns the last lines of a file, indented, or why it cannot read them.
 func tail(path string) string {
 	lines, err := lastLines(path)
 	if err != nil {

@@ -4,8 +4,8 @@ package cluster
 
 import "syscall"
 
-// childAttr puts a child into a process group of its own. Where this process is
-// killed, its children live on.
+// childAttr puts a child into its own process group. If this process is killed, its
+// children keep running.
 func childAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

@@ -15,20 +15,20 @@ import (
 
 const sidecarTimeout = 30 * time.Second
 
-// SidecarConfig says how to start a sidecar. What is zero or empty is left to
-// the sidecar's own default, except where said.
+// SidecarConfig configures a sidecar. A field that is zero or empty means the
+// sidecar's default, unless its comment says otherwise.
 type SidecarConfig struct {
-	NodeID         string // needed; names the log, too
+	NodeID         string // required; also names the log
 	Kubeconfig     string
-	Bundle         string   // folder; empty: the built-in bundle
+	Bundle         string   // directory; empty: the built-in bundle
 	EtcdServers    []string // empty: the cluster's etcd
 	EtcdPrefix     string
 	Listen         string // host:port; empty: a free one on loopback
 	LeaseTTL       time.Duration
-	ShutdownDelay  *time.Duration // nil: the default; zero is a value of its own
+	ShutdownDelay  *time.Duration // nil: the default; a pointer to 0: no delay
 	ResyncInterval time.Duration
-	Args           []string // further flags; they win over those given here
-	Env            []string // further environment variables, NAME=value
+	Args           []string // more flags; they override the fields
+	Env            []string // more environment variables, NAME=value
 }
 
 // Sidecar is a sidecar that runs as a child process.
@@ -40,11 +40,11 @@ type Sidecar struct {
 	client *http.Client
 }
 
-// StartSidecar starts a sidecar and returns when it is alive, which does not
-// mean that it is ready.
+// StartSidecar starts a sidecar. It returns when the sidecar is alive, before it is
+// ready.
 func (c *Cluster) StartSidecar(cfg SidecarConfig) (*Sidecar, error) {
 	if cfg.NodeID == "" {
-		return nil, errors.New("start sidecar: SidecarConfig.NodeID is needed")
+		return nil, errors.New("start sidecar: SidecarConfig.NodeID is required")
 	}
 	name := "sidecar-" + cfg.NodeID
 	if cfg.Listen == "" {
@@ -64,8 +64,8 @@ func (c *Cluster) StartSidecar(cfg SidecarConfig) (*Sidecar, error) {
 		Process: p,
 		NodeID:  cfg.NodeID,
 		listen:  cfg.Listen,
-		// One connection for each request, so that none is left over when the
-		// sidecar that listens there is another.
+		// One connection for each request, so that no connection survives a restart
+		// of the sidecar.
 		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 	}
 	return s, p.awaitStart(sidecarTimeout, s.alive)
@@ -116,7 +116,7 @@ func (s *Sidecar) alive(ctx context.Context) error {
 	return nil
 }
 
-// Readyz returns nil where /readyz answers 200, and otherwise why not.
+// Readyz returns nil if /readyz answers 200, and otherwise why it does not.
 func (s *Sidecar) Readyz(ctx context.Context) error {
 	code, body, err := s.Get(ctx, "/readyz")
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *Sidecar) Readyz(ctx context.Context) error {
 	return nil
 }
 
-// Status returns what /status tells.
+// Status returns the content of /status.
 func (s *Sidecar) Status(ctx context.Context) (Status, error) {
 	code, body, err := s.Get(ctx, "/status")
 	if err != nil {
@@ -144,8 +144,8 @@ func (s *Sidecar) Status(ctx context.Context) (Status, error) {
 	return status, nil
 }
 
-// Status is what tests and launchers read of /status. openapi.yaml describes
-// it all.
+// Status is the part of /status that tests and launchers read. openapi.yaml
+// describes all of it.
 type Status struct {
 	Node struct {
 		ID                 string `json:"id"`
@@ -159,7 +159,7 @@ type Status struct {
 		Since   *time.Time `json:"since"`
 	} `json:"ready"`
 	Reconciler struct {
-		State                    string `json:"state"` // empty: there is no status
+		State                    string `json:"state"` // empty: no status exists
 		Version                  string `json:"version"`
 		MinimumCompatibleRelease string `json:"minimumCompatibleRelease"`
 		Leader                   string `json:"leader"`
@@ -216,7 +216,7 @@ type FailureItem struct {
 	Message string `json:"message"`
 }
 
-// Blockers returns the IDs of the nodes that hold the leader back.
+// Blockers returns the IDs of the nodes that block the leader.
 func (s Status) Blockers() []string {
 	var ids []string
 	for _, n := range s.Fleet.Nodes {
@@ -227,7 +227,7 @@ func (s Status) Blockers() []string {
 	return ids
 }
 
-// Describe puts the reconciler status in a few words.
+// Describe returns the reconciler status in a few words.
 func (s Status) Describe() string {
 	r := s.Reconciler
 	if r.State == "" {

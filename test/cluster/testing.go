@@ -9,16 +9,16 @@ import (
 	"testing"
 )
 
-// assetsVariable names the folder of the binaries.
+// assetsVariable has the directory of the binaries.
 const assetsVariable = "LOCKSTEP_E2E_ASSETS"
 
-// Assets returns the folder of the binaries. Where none is named it skips the
-// test, loudly; where binaries are missing from it, the test fails.
+// Assets returns the directory of the binaries. It skips the test loudly if
+// LOCKSTEP_E2E_ASSETS is not set, and fails it if a binary is missing.
 func Assets(t testing.TB, binaries ...string) string {
 	t.Helper()
 	dir := os.Getenv(assetsVariable)
 	if dir == "" {
-		t.Skipf("SKIPPED, NOT TESTED: needs real %s; run `make test`, or build them and set %s to their folder",
+		t.Skipf("SKIPPED, NOT TESTED: needs real %s; run `make test`, or build them and set %s to their directory",
 			strings.Join(binaries, " and "), assetsVariable)
 	}
 	for _, binary := range binaries {
@@ -29,9 +29,8 @@ func Assets(t testing.TB, binaries ...string) string {
 	return dir
 }
 
-// BuildMember builds the program of an etcd member into a folder of the test. It
-// is built without the race detector, which would have nothing to find in it and
-// make it slow.
+// BuildMember builds the program of an etcd member into a directory of the test. It
+// builds without the race detector: that would find nothing here and make it slow.
 func BuildMember(t testing.TB) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "etcdmember")
@@ -43,8 +42,8 @@ func BuildMember(t testing.TB) string {
 	return out
 }
 
-// NewForTest returns a cluster that ends with the test. If the test fails, the
-// ends of all logs are shown.
+// NewForTest returns a cluster that ends with the test. If the test fails, it shows
+// the end of each log.
 func NewForTest(t testing.TB, binaries ...string) *Cluster {
 	t.Helper()
 	if len(binaries) == 0 {
@@ -53,7 +52,7 @@ func NewForTest(t testing.TB, binaries ...string) *Cluster {
 	return NewWithMembersForTest(t, 0, binaries...)
 }
 
-// NewWithMembersForTest does the same, with as many etcd members as processes.
+// NewWithMembersForTest does the same, with this many etcd members as processes.
 func NewWithMembersForTest(t testing.TB, members int, binaries ...string) *Cluster {
 	t.Helper()
 	cfg := Config{Assets: Assets(t, binaries...), Dir: t.TempDir(), LogDir: t.ArtifactDir(), Members: members}
@@ -82,8 +81,8 @@ func closeForTest(t testing.TB, c *Cluster) {
 	t.Log(logs.String())
 }
 
-// NewAPIServer starts an etcd and a kube-apiserver on it that end with the
-// test. It skips the test where there is no binary to start.
+// NewAPIServer starts an etcd and a kube-apiserver that end with the test. It skips
+// the test loudly if there are no binaries.
 func NewAPIServer(t testing.TB) *APIServer {
 	t.Helper()
 	a, err := NewForTest(t, "kube-apiserver").StartAPIServer(APIServerConfig{Name: "test"})
@@ -93,9 +92,9 @@ func NewAPIServer(t testing.TB) *APIServer {
 	return a
 }
 
-// Shared is one kube-apiserver for all tests of a package, started by the first
-// that asks for it. The tests have to keep out of each other's way, with
-// objects and etcd prefixes of their own. The zero value is ready for use:
+// Shared is one kube-apiserver for all tests of a package. The first test that calls
+// Get starts it. Each test must use its own objects and its own etcd prefix. The
+// zero value is ready for use:
 //
 //	var api cluster.Shared
 //
@@ -112,7 +111,7 @@ type Shared struct {
 	dir    string
 }
 
-// Get returns the server. It skips the test where there is no binary to start.
+// Get returns the server. It skips the test loudly if there are no binaries.
 func (s *Shared) Get(t testing.TB) *APIServer {
 	t.Helper()
 	assets := Assets(t, "kube-apiserver")
@@ -142,7 +141,7 @@ func (s *Shared) start(t testing.TB, assets string) {
 	}
 }
 
-// Close stops the server, where one was started, and panics where that fails.
+// Close stops the server if one was started. It panics if that fails.
 func (s *Shared) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

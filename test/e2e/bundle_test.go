@@ -31,8 +31,9 @@ func startSidecar(t *testing.T, c *cluster.Cluster, cfg cluster.SidecarConfig) *
 	return s
 }
 
-// says returns a function that waits until /status has a text, spaces aside.
-func says(t *testing.T, s *cluster.Sidecar) func(what, text string) {
+// statusContains returns a function that waits until /status contains a text. It
+// ignores white space.
+func statusContains(t *testing.T, s *cluster.Sidecar) func(what, text string) {
 	return func(what, text string) {
 		t.Helper()
 		cluster.Await(t, what, func(ctx context.Context) error {
@@ -45,13 +46,13 @@ func says(t *testing.T, s *cluster.Sidecar) func(what, text string) {
 	}
 }
 
-// folder is a bundle's folder that a test changes.
-type folder struct {
+// bundleDir is a bundle's directory that a test changes.
+type bundleDir struct {
 	t   *testing.T
 	dir string
 }
 
-func (f folder) write(files map[string]string) {
+func (f bundleDir) write(files map[string]string) {
 	f.t.Helper()
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o600); err != nil {
@@ -60,7 +61,7 @@ func (f folder) write(files map[string]string) {
 	}
 }
 
-func (f folder) empty() {
+func (f bundleDir) empty() {
 	f.t.Helper()
 	files, err := filepath.Glob(filepath.Join(f.dir, "*"))
 	if err != nil {
@@ -82,10 +83,11 @@ func manifest(kind, name, more string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: %s\nmetadata: {name: %s, namespace: default}\n%s\n", kind, name, more)
 }
 
-// TestEmptiedFolder empties the folder of a sidecar that runs, as a ConfigMap that
-// is mounted too late or a copy that fails may: nothing is removed, what was there
-// is still kept, and what is wrong is told. A Secret in it is never shown.
-func TestEmptiedFolder(t *testing.T) {
+// TestEmptiedDirectory empties the bundle's directory while the sidecar runs. A copy
+// that fails or a ConfigMap that is mounted too late can do that. The sidecar deletes
+// nothing, keeps repairing the objects, and reports the problem. It never shows the
+// value of a Secret.
+func TestEmptiedDirectory(t *testing.T) {
 	c := cluster.NewForTest(t, "kube-apiserver", "sidecar")
 	api, err := c.StartAPIServer(cluster.APIServerConfig{Name: "one"})
 	if err != nil {
@@ -98,7 +100,7 @@ func TestEmptiedFolder(t *testing.T) {
 	of := func(resource string) dynamic.ResourceInterface {
 		return client.Resource(schema.GroupVersionResource{Version: "v1", Resource: resource}).Namespace("default")
 	}
-	f := folder{t: t, dir: t.TempDir()}
+	f := bundleDir{t: t, dir: t.TempDir()}
 	files := map[string]string{
 		"bundle.yaml": bundleHeader, "a.yaml": manifest("ConfigMap", "a", ""), "b.yaml": manifest("ConfigMap", "b", ""),
 		"s.yaml": manifest("Secret", "s", "stringData: {password: "+password+"}"),
@@ -107,13 +109,13 @@ func TestEmptiedFolder(t *testing.T) {
 	}
 	cfg := cluster.SidecarConfig{NodeID: "one", Kubeconfig: api.Kubeconfig(), Bundle: f.dir, Args: []string{"--log-level=debug"}}
 	if _, err := c.StartSidecar(cfg); err == nil || !strings.Contains(err.Error(), f.dir+": has no bundle.yaml") {
-		t.Fatalf("got %v, want a sidecar without a bundle to say so and end", err)
+		t.Fatalf("got %v, want a sidecar without a bundle to report that and end", err)
 	}
 
 	files["t.yaml"] = strings.Replace(files["t.yaml"], "namespace: default", `namespace: default, annotations: {lockstep.dev/required: "false"}`, 1)
 	f.write(files)
 	s := startSidecar(t, c, cfg)
-	await := says(t, s)
+	await := statusContains(t, s)
 	await("the objects to be watched", `"watching":true`)
 	await("the Secret that is refused to be named", `"object":"Secret\"default/t\"","message":"refused(Invalid)`)
 
@@ -124,40 +126,40 @@ func TestEmptiedFolder(t *testing.T) {
 		if tt.left != "" {
 			f.write(map[string]string{tt.left: files[tt.left]})
 		}
-		await("what is wrong with the folder", `"bundleProblem":"`+f.dir+tt.problem)
+		await("the problem of the directory", `"bundleProblem":"`+f.dir+tt.problem)
 		if err := of("configmaps").Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		cluster.Await(t, "the deleted object to come back", func(ctx context.Context) error {
+		cluster.Await(t, "the deleted object to be restored", func(ctx context.Context) error {
 			_, err := of("configmaps").Get(ctx, "a", metav1.GetOptions{})
 			return err
 		})
 		for resource, name := range map[string]string{"configmaps": "b", "secrets": "s"} {
 			if _, err := of(resource).Get(t.Context(), name, metav1.GetOptions{}); err != nil {
-				t.Errorf("with %q left in the folder: %v", tt.left, err)
+				t.Errorf("with %q left in the directory: %v", tt.left, err)
 			}
 		}
 	}
 
 	delete(files, "b.yaml")
 	f.write(files)
-	await("the folder to be well", `"bundleProblem":""`)
-	cluster.Await(t, "what the bundle dropped to go", func(ctx context.Context) error {
+	await("the directory to be valid", `"bundleProblem":""`)
+	cluster.Await(t, "the object that the bundle dropped to be deleted", func(ctx context.Context) error {
 		_, err := of("configmaps").Get(ctx, "b", metav1.GetOptions{})
 		if err == nil {
-			return fmt.Errorf("it is there")
+			return fmt.Errorf("it exists")
 		}
 		return nil
 	})
 	wantUnseen(t, s, password)
 }
 
-// wantUnseen fails if a sidecar has logged or shown a Secret's value.
+// wantUnseen fails the test if a sidecar has logged or shown a Secret's value.
 func wantUnseen(t *testing.T, s *cluster.Sidecar, value string) {
 	t.Helper()
 	log, err := os.ReadFile(s.LogFile())
 	if err != nil || !strings.Contains(string(log), "level=DEBUG") {
-		t.Fatalf("got no log of all (%v)", err)
+		t.Fatalf("got no debug log (%v)", err)
 	}
 	shown := map[string]string{"the log": string(log)}
 	for _, path := range []string{"/", "/status", "/metrics", "/statusz", "/flagz", "/readyz?verbose", "/leader"} {

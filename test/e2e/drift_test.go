@@ -12,8 +12,8 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// TestDrift edits and deletes an object of the built-in bundle, again and again,
-// until `/status` calls it a fight and names the other writer.
+// TestDrift deletes and edits an object of the built-in bundle again and again, until
+// /status reports a fight and names the other writer.
 func TestDrift(t *testing.T) {
 	c := cluster.NewForTest(t, "kube-apiserver", "sidecar")
 	api, err := c.StartAPIServer(cluster.APIServerConfig{Name: "one"})
@@ -21,8 +21,8 @@ func TestDrift(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := startSidecar(t, c, cluster.SidecarConfig{NodeID: "one", Kubeconfig: api.Kubeconfig()})
-	says := says(t, s)
-	says("the objects to be watched", `"watching":true`)
+	await := statusContains(t, s)
+	await("the objects to be watched", `"watching":true`)
 	client, err := dynamic.NewForConfig(api.Config())
 	if err != nil {
 		t.Fatal(err)
@@ -36,15 +36,15 @@ func TestDrift(t *testing.T) {
 	if err := classes.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	says("the deleted object to be put back", `"repairs":1,`)
+	await("the deleted object to be restored", `"repairs":1,`)
 	for i := 2; i <= 5; i++ {
 		patch := fmt.Appendf(nil, `{"description":"theirs %d"}`, i)
 		if _, err := classes.Patch(t.Context(), name, "application/merge-patch+json", patch, metav1.PatchOptions{FieldManager: "other-operator"}); err != nil {
 			t.Fatal(err)
 		}
-		says("the object to be put back", fmt.Sprintf(`"repairs":%d,`, i))
+		await("the object to be repaired", fmt.Sprintf(`"repairs":%d,`, i))
 	}
-	says("the fight", `"fieldManager":"other-operator","fields":[".description"]`)
+	await("the fight", `"fieldManager":"other-operator","fields":[".description"]`)
 	got, err := classes.Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -8,9 +8,8 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// TestMassPrune drops more than half of a set of more than ten objects. Nothing
-// is removed, and all that an operator sees has the reason: /status, its
-// warnings, the metrics.
+// TestMassPrune drops more than half of a set of more than ten objects. The leader
+// deletes nothing, and /status, its warnings and the metrics have the reason.
 func TestMassPrune(t *testing.T) {
 	c := cluster.NewForTest(t, "kube-apiserver", "sidecar")
 	api, err := c.StartAPIServer(cluster.APIServerConfig{Name: "one"})
@@ -22,11 +21,11 @@ func TestMassPrune(t *testing.T) {
 	for i := range before {
 		files[fmt.Sprintf("%02d.yaml", i)] = manifest("ConfigMap", fmt.Sprintf("massprune-%02d", i), "")
 	}
-	f := folder{t: t, dir: t.TempDir()}
+	f := bundleDir{t: t, dir: t.TempDir()}
 	f.write(files)
 	cfg := cluster.SidecarConfig{NodeID: "one", Kubeconfig: api.Kubeconfig(), Bundle: f.dir}
 	s := startSidecar(t, c, cfg)
-	await := says(t, s)
+	await := statusContains(t, s)
 	await("the objects to be watched", `"watching":true`)
 
 	for i := after; i < before; i++ {

@@ -17,13 +17,13 @@ import (
 const (
 	leadersPrefix = "/lockstep/kubernetes/reconciler/leader/"
 
-	// takeover is how long the next leader may take after one that gave up.
+	// takeover is how long the next leader may take after a resignation.
 	takeover = time.Second
-	// exitGrace is what an exit may take besides the delay that was asked for.
+	// exitGrace is how long an exit may take, in addition to --shutdown-delay.
 	exitGrace = 3 * time.Second
 )
 
-// TestStop ends a leader in each way there is, with another node waiting.
+// TestStop ends a leader in every way while another node waits.
 func TestStop(t *testing.T) {
 	c := cluster.NewForTest(t, "kube-apiserver", "sidecar")
 	api, err := c.StartAPIServer(cluster.APIServerConfig{Name: "shared"})
@@ -32,7 +32,7 @@ func TestStop(t *testing.T) {
 	}
 	client := c.Etcd.Client(t)
 
-	t.Run("SIGTERM: not ready, then resigned, then gone", func(t *testing.T) {
+	t.Run("SIGTERM: not ready, then resigned, then ended", func(t *testing.T) {
 		const delay = 3 * time.Second
 		first, second := startPair(t, api, cluster.SidecarConfig{ShutdownDelay: new(delay)})
 		resigned := watchResignation(t, client, first.NodeID)
@@ -66,7 +66,7 @@ func TestStop(t *testing.T) {
 		wantWithin(t, "the other leads", begin, takeover)
 		wantExit(t, first, begin, 0)
 	})
-	t.Run("SIGKILL: the other leads when the lease has run out", func(t *testing.T) {
+	t.Run("SIGKILL: the other leads when the lease has ended", func(t *testing.T) {
 		const ttl = 3 * time.Second
 		first, second := startPair(t, api, cluster.SidecarConfig{LeaseTTL: ttl})
 		begin := time.Now()
@@ -109,14 +109,14 @@ func leads(s *cluster.Sidecar) func(context.Context) error {
 }
 
 // watchResignation returns a channel that is closed when the node's key in the
-// election is gone.
+// election is deleted.
 func watchResignation(t *testing.T, client *clientv3.Client, node string) <-chan struct{} {
 	t.Helper()
 	keys, err := client.Get(t.Context(), leadersPrefix, clientv3.WithPrefix())
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone := make(chan struct{})
+	resigned := make(chan struct{})
 	for _, kv := range keys.Kvs {
 		if string(kv.Value) != node {
 			continue
@@ -124,9 +124,9 @@ func watchResignation(t *testing.T, client *clientv3.Client, node string) <-chan
 		events := client.Watch(t.Context(), string(kv.Key), clientv3.WithRev(keys.Header.Revision+1), clientv3.WithFilterPut())
 		go func() { // ends with the test's context at the latest
 			<-events
-			close(gone)
+			close(resigned)
 		}()
-		return gone
+		return resigned
 	}
 	t.Fatalf("%s has no key in the election: %v", node, keys.Kvs)
 	return nil
@@ -148,19 +148,19 @@ func wantWithin(t *testing.T, what string, begin time.Time, limit time.Duration)
 	}
 }
 
-// wantExit wants exit code 0 not before the delay is over, and soon after.
+// wantExit wants exit code 0, after the delay and soon after it.
 func wantExit(t *testing.T, s *cluster.Sidecar, begin time.Time, delay time.Duration) {
 	t.Helper()
 	select {
 	case <-s.Done():
 	case <-time.After(delay + exitGrace):
-		t.Fatalf("the process is still there")
+		t.Fatalf("the process still runs")
 	}
 	if code := s.ExitCode(); code != 0 {
 		t.Errorf("got exit code %d, want 0", code)
 	}
 	if took := time.Since(begin); took < delay {
-		t.Errorf("the process ended after %s, want that it answers for %s", took, delay)
+		t.Errorf("the process ended after %s, want it to answer for %s", took, delay)
 	}
 	wantWithin(t, "the process ended", begin, delay+exitGrace)
 }

@@ -1,6 +1,6 @@
-// Package e2e_test holds the whole to what it promises, with real
-// kube-apiservers, real sidecars, a real etcd and the kubelet's own prober. It
-// needs the binaries that `make test` builds, and is skipped without them.
+// Package e2e_test tests whole control planes: real kube-apiservers, real sidecars, a
+// real etcd and the kubelet's own prober. It needs the binaries that `make test`
+// builds, and is skipped without them.
 package e2e_test
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/lockstep-dev/lockstep/test/e2e/upgrade"
 )
 
-// TestRollingUpgrade takes the walk of `make demo`: three nodes, two rolling
-// upgrades, each step held to its claims, and in the end all steps together.
+// TestRollingUpgrade takes the steps of `make demo`: three nodes and two rolling
+// upgrades. It checks the claims of each step, and at the end those of all steps.
 func TestRollingUpgrade(t *testing.T) {
 	c := cluster.NewForTest(t, "kube-apiserver", "sidecar", "kubelet-probe")
 	w, err := upgrade.New(upgrade.Config{Cluster: c, Dir: t.TempDir(), OnEvent: func(e upgrade.Event) {
@@ -30,17 +30,17 @@ func TestRollingUpgrade(t *testing.T) {
 			wantClaims(t, w.Claims(step))
 		})
 		if !passed {
-			t.FailNow() // what follows rests on it
+			t.FailNow() // the next steps depend on it
 		}
 	}
-	t.Run("in all of this", func(t *testing.T) { wantClaims(t, w.FinalClaims()) })
+	t.Run("during all steps", func(t *testing.T) { wantClaims(t, w.FinalClaims()) })
 }
 
-// run watches the walk until the test ends.
+// run observes the walk until the test ends.
 func run(t *testing.T, w *upgrade.Walk) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1) // one error, which waits until it is read
+	done := make(chan error, 1) // has room for the only error
 	go func() { done <- w.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
@@ -54,7 +54,7 @@ func wantClaims(t *testing.T, claims []upgrade.Claim) {
 	t.Helper()
 	for i, err := range upgrade.Check(t.Context(), claims) {
 		if err != nil {
-			t.Errorf("want that %s: %v", claims[i].Text, err)
+			t.Errorf("claim %q is false: %v", claims[i].Text, err)
 		}
 	}
 }

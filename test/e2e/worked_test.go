@@ -20,7 +20,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// worked is the upgrade that docs/bundles.md works through, as it stands there.
+// worked is the upgrade of docs/bundles.md, with the files of the page.
 type worked struct {
 	t        *testing.T
 	cluster  *cluster.Cluster
@@ -79,9 +79,9 @@ func (w *worked) roll(node, release string) {
 			w.t.Fatal(err)
 		}
 	}
-	atOnce := time.Duration(0)
+	noDelay := time.Duration(0)
 	s, err := w.cluster.StartSidecar(cluster.SidecarConfig{
-		NodeID: node, Kubeconfig: w.api.Kubeconfig(), Bundle: filepath.Join(w.dir, "platform-"+release), ShutdownDelay: &atOnce,
+		NodeID: node, Kubeconfig: w.api.Kubeconfig(), Bundle: filepath.Join(w.dir, "platform-"+release), ShutdownDelay: &noDelay,
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -90,7 +90,7 @@ func (w *worked) roll(node, release string) {
 	cluster.Await(w.t, node+" to be ready", s.Readyz)
 }
 
-// sidecar runs a command in the folder of the bundles.
+// sidecar runs a command in the directory of the bundles.
 func (w *worked) sidecar(args ...string) string {
 	w.t.Helper()
 	cmd := exec.CommandContext(w.t.Context(), filepath.Join(cluster.Assets(w.t, "sidecar"), "sidecar"), args...)
@@ -103,7 +103,7 @@ func (w *worked) sidecar(args ...string) string {
 	return string(out)
 }
 
-// wantBlock waits until sidecar status on cp-1 says what a block of the page does.
+// wantBlock waits until `sidecar status` on cp-1 prints a block of the page.
 func (w *worked) wantBlock(block string) {
 	w.t.Helper()
 	cluster.Await(w.t, "the status of the page", func(context.Context) error {
@@ -130,14 +130,14 @@ func (w *worked) get(resource, name string) *unstructured.Unstructured {
 	return obj
 }
 
-func (w *worked) awaitGone(resource, name string) {
+func (w *worked) awaitDeleted(resource, name string) {
 	w.t.Helper()
-	cluster.Await(w.t, name+" to go", func(context.Context) error {
+	cluster.Await(w.t, name+" to be deleted", func(context.Context) error {
 		_, err := w.find(resource, name)
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("got %w, want it gone", err)
+		return fmt.Errorf("got %w, want it deleted", err)
 	})
 }
 
@@ -148,8 +148,8 @@ func (w *worked) wantSetting(want string) {
 	}
 }
 
-// TestWorkedUpgrade does what docs/bundles.md tells who writes a bundle, with its
-// manifests, and wants what it says, word for word.
+// TestWorkedUpgrade does the upgrade of docs/bundles.md with the manifests of the page.
+// It wants the same output, word for word.
 func TestWorkedUpgrade(t *testing.T) {
 	w := newWorked(t)
 	if len(w.blocks) != 3 {
@@ -173,7 +173,7 @@ func TestWorkedUpgrade(t *testing.T) {
 	_ = w.get("secrets", "token")
 
 	w.roll("cp-1", "1.0.0")
-	w.awaitGone("secrets", "token")
+	w.awaitDeleted("secrets", "token")
 	w.wantSetting("2")
 
 	w.roll("cp-1", "1.1.0")
@@ -183,6 +183,6 @@ func TestWorkedUpgrade(t *testing.T) {
 		t.Errorf("got %v, want it untouched: %v", now, old)
 	}
 	w.roll("cp-3", "1.1.0")
-	w.awaitGone("configmaps", "old")
+	w.awaitDeleted("configmaps", "old")
 	w.wantBlock(w.blocks[2])
 }

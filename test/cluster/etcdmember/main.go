@@ -1,6 +1,6 @@
-// Command etcdmember is one member of an etcd cluster on loopback, as a process
-// of its own, so that a test can pause it or kill it. It writes nothing through
-// to the disk: what it has survives its own end, not that of the machine.
+// Command etcdmember is one member of an etcd cluster on loopback. It is a process so
+// that a test can pause it or kill it. It does not write through to the disk: its
+// data survives its own end, but not a crash of the machine.
 package main
 
 import (
@@ -47,14 +47,14 @@ func run() error {
 func config() (*embed.Config, error) {
 	cfg := embed.NewConfig()
 	client := flag.String("client", "", "host:port for clients")
-	peer := flag.String("peer", "", "host:port to listen on for the other members, which know it as -cluster says")
+	peer := flag.String("peer", "", "host:port to listen on for the other members; they dial the URL in -cluster")
 	heartbeat := flag.Duration("heartbeat", 0, "raft heartbeat; the election timeout is ten times that")
 	flag.StringVar(&cfg.Name, "name", "", "of this member")
 	flag.StringVar(&cfg.Dir, "dir", "", "for the data")
 	flag.StringVar(&cfg.InitialCluster, "cluster", "", "all members: NAME=http://PEER,...")
 	flag.Parse()
 	if cfg.Dir == "" || *client == "" || *peer == "" || *heartbeat == 0 {
-		return nil, errors.New("-dir, -client, -peer and -heartbeat are needed")
+		return nil, errors.New("-dir, -client, -peer and -heartbeat are required")
 	}
 	members, _, err := cfg.PeerURLsMapAndToken("etcd")
 	if err != nil {

@@ -86,8 +86,7 @@ func (b bundles) releases() []string {
 	return slices.Sorted(maps.Keys(b.objects))
 }
 
-// all returns every object that any of the bundles has, as its first one has
-// it, in order.
+// all returns every object of all bundles, in its first form and in order.
 func (b bundles) all() []*unstructured.Unstructured {
 	first := map[string]*unstructured.Unstructured{}
 	for _, release := range b.releases() {
@@ -105,25 +104,25 @@ func (b bundles) all() []*unstructured.Unstructured {
 }
 
 // have reports whether any of the bundles has the object.
-func (b bundles) have(ref string) bool {
+func (b bundles) have(name string) bool {
 	for _, objects := range b.objects {
-		if objects[ref] != nil {
+		if objects[name] != nil {
 			return true
 		}
 	}
 	return false
 }
 
-// forms returns what an object is in bundle after bundle, each form named by
-// the release that brought it, up to its removal.
-func (b bundles) forms(ref string) []string {
+// forms returns the forms of an object in bundle after bundle, up to its removal. A
+// form is named by the first release that has it.
+func (b bundles) forms(name string) []string {
 	var out []string
 	var last *unstructured.Unstructured
 	for _, release := range b.releases() {
-		obj := b.objects[release][ref]
+		obj := b.objects[release][name]
 		switch {
 		case obj == nil && last != nil:
-			out = append(out, formGone)
+			out = append(out, formDeleted)
 		case obj != nil && (last == nil || !reflect.DeepEqual(obj, last)):
 			out = append(out, release)
 		}
@@ -132,7 +131,7 @@ func (b bundles) forms(ref string) []string {
 	return out
 }
 
-// formOf names the form that a live object has.
+// formOf returns the name of a live object's form.
 func (b bundles) formOf(live *unstructured.Unstructured) string {
 	for _, form := range b.forms(ref(live)) {
 		want := b.objects[form][ref(live)]

@@ -17,11 +17,11 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// claimTimeout is how long a claim may take to come true. Only an apiserver
+// claimTimeout is how long a claim may take to become true. Only a kube-apiserver
 // that has just started takes seconds.
 const claimTimeout = 30 * time.Second
 
-// reasonTooOld is the gate's word for a node that the objects have left behind.
+// reasonTooOld is the gate's reason when the node is too old for the objects.
 const reasonTooOld = "ReleaseTooOld"
 
 // Claim is a sentence that can be checked.
@@ -30,13 +30,13 @@ type Claim struct {
 	check func(context.Context) error
 }
 
-// Check waits until all claims are true at the same time, or for a while, and
-// returns for each why it is not, nil where it is.
+// Check waits until all claims are true at the same time, for at most claimTimeout. It
+// returns for each claim why it is false; nil: it is true.
 func Check(ctx context.Context, claims []Claim) []error {
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
-	errs := slices.Repeat([]error{errors.New("could not be checked in time")}, len(claims))
-	// What is wrong in the end stands in errs.
+	errs := slices.Repeat([]error{errors.New("not checked in time")}, len(claims))
+	// errs has what is false at the end.
 	_ = cluster.Poll(ctx, func(ctx context.Context) error {
 		got := make([]error, len(claims))
 		for i, c := range claims {
@@ -50,7 +50,7 @@ func Check(ctx context.Context, claims []Claim) []error {
 	return errs
 }
 
-// Claims returns what holds at the end of a step.
+// Claims returns what must be true at the end of a step.
 func (w *Walk) Claims(s Step) []Claim {
 	return []Claim{
 		{Leader + " leads", w.claimLeader},
@@ -61,17 +61,17 @@ func (w *Walk) Claims(s Step) []Claim {
 	}
 }
 
-// FinalClaims returns what holds once all steps were taken.
+// FinalClaims returns what must be true after all steps.
 func (w *Walk) FinalClaims() []Claim {
 	return []Claim{
-		{"the status went " + arrows(statusHistory()) + ", and no other way", func(context.Context) error {
+		{"the status changed in this order, and in no other: " + arrows(statusHistory()), func(context.Context) error {
 			return w.history.checkStatuses(statusHistory())
 		}},
-		{"each object was written once for each bundle that changed it: nothing went back and forth", func(context.Context) error {
+		{"each object was written once for each bundle that changed it", func(context.Context) error {
 			return w.history.checkWrites()
 		}},
-		{"no node that was not being upgraded stopped being ready", w.claimNone(&w.losses)},
-		{"no node was ready that the status does not admit", w.claimNone(&w.misfits)},
+		{"every node stayed ready, except while it was upgraded or too old", w.claimNone(&w.losses)},
+		{"no node was ready that the status did not admit", w.claimNone(&w.misfits)},
 	}
 }
 
@@ -81,7 +81,7 @@ func (w *Walk) Writes() int { return w.history.writes() }
 func blockersText(blockers []string) string {
 	switch len(blockers) {
 	case 0:
-		return "nobody blocks"
+		return "no node blocks"
 	case 1:
 		return blockers[0] + " blocks"
 	}
@@ -90,20 +90,20 @@ func blockersText(blockers []string) string {
 
 func readyText(keptOut string) string {
 	if keptOut == "" {
-		return "all nodes are ready, as a kubelet sees it"
+		return "a kubelet would find all nodes ready"
 	}
-	return "all nodes but " + keptOut + " are ready, as a kubelet sees it; " + keptOut + " is kept out: " + reasonTooOld
+	return "a kubelet would find all nodes ready except " + keptOut + ": " + reasonTooOld
 }
 
 func objectsText(want Want) string {
-	text := "every API server shows the objects of " + want.Objects + ", no more and no fewer"
+	text := "every kube-apiserver has exactly the objects of " + want.Objects
 	if want.Owed != "" {
-		text = "every API server shows the objects of " + want.Objects + ", and still " + want.Owed
+		text = "every kube-apiserver has the objects of " + want.Objects + ", and still " + want.Owed
 	}
 	return text
 }
 
-// arrows leaves out the states: they make the line long.
+// arrows omits the states: they would make the line too long.
 func arrows(statuses []string) string {
 	text := strings.Join(statuses, " > ")
 	return strings.NewReplacer("DONE ", "", "WORKING ", "").Replace(text)
@@ -161,15 +161,15 @@ func (w *Walk) claimReady(keptOut string) func(context.Context) error {
 	}
 }
 
-func (w *Walk) claimNone(found *[]error) func(context.Context) error {
+func (w *Walk) claimNone(violations *[]error) func(context.Context) error {
 	return func(context.Context) error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		return errors.Join(*found...)
+		return errors.Join(*violations...)
 	}
 }
 
-// claimObjects looks at each object at each API server.
+// claimObjects reads each object from each kube-apiserver.
 func (w *Walk) claimObjects(want Want) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var errs []error
@@ -198,7 +198,7 @@ func (w *Walk) checkObject(ctx context.Context, client dynamic.Interface, obj *u
 	}
 	switch {
 	case desired == nil && live != nil:
-		return errors.New("is there, want that it is gone")
+		return errors.New("exists, want that it was deleted")
 	case desired == nil:
 		return nil
 	case live == nil:
@@ -207,7 +207,7 @@ func (w *Walk) checkObject(ctx context.Context, client dynamic.Interface, obj *u
 	return covers(live.Object, desired.Object, "")
 }
 
-// fetch returns nil where there is no such object.
+// fetch returns nil if the object does not exist.
 func fetch(ctx context.Context, client dynamic.Interface, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	gvr, _ := meta.UnsafeGuessKindToResource(obj.GroupVersionKind())
 	var resource dynamic.ResourceInterface = client.Resource(gvr)

@@ -25,20 +25,20 @@ const (
 
 // The forms of an object that no bundle has.
 const (
-	formGone    = "gone"
+	formDeleted = "deleted"
 	formForeign = "of no bundle"
 )
 
-// history is every write of the bundles' objects and of the reconciler status
-// since the cluster began, in order, read from etcd's own log of changes:
-// unlike a watch of an API server, which is stopped and started in an upgrade,
-// it has no gaps. It needs API servers that store JSON.
+// history has every write of the bundles' objects and of the reconciler status since
+// the cluster started, in order. It watches etcd: a watch of a kube-apiserver would
+// have gaps, since an upgrade restarts the server. The kube-apiservers must store
+// JSON.
 type history struct {
 	bundles bundles
 	note    func(text string) // called for each change of an object's form
 
-	mu       sync.Mutex          // mu guards what follows
-	objects  map[string][]string // by ref: the form that each write left behind
+	mu       sync.Mutex          // mu guards the fields below
+	objects  map[string][]string // by ref: the form after each write
 	statuses []string
 }
 
@@ -78,7 +78,7 @@ func (h *history) record(ev *clientv3.Event) error {
 }
 
 func (h *history) recordStatus(ev *clientv3.Event) error {
-	status := formGone
+	status := formDeleted
 	if ev.Type != clientv3.EventTypeDelete {
 		var s lockstepv1.ReconcilerStatus
 		if err := proto.Unmarshal(ev.Kv.Value, &s); err != nil {
@@ -92,7 +92,7 @@ func (h *history) recordStatus(ev *clientv3.Event) error {
 	return nil
 }
 
-// describe puts a status as cluster.Status.Describe does.
+// describe returns a status in the form of cluster.Status.Describe.
 func describe(s *lockstepv1.ReconcilerStatus) string {
 	version, minimum := s.GetVersion().GetRelease(), s.GetMinimumCompatibleRelease()
 	return fmt.Sprintf("%s %d.%d.%d min %d.%d.%d", strings.TrimPrefix(s.GetState().String(), "STATE_"),
@@ -109,7 +109,7 @@ func (h *history) recordObject(ev *clientv3.Event) error {
 	if obj == nil || err != nil || !h.bundles.have(ref(obj)) {
 		return err
 	}
-	form := formGone
+	form := formDeleted
 	if ev.Type != clientv3.EventTypeDelete {
 		form = h.bundles.formOf(obj)
 	}
@@ -117,7 +117,7 @@ func (h *history) recordObject(ev *clientv3.Event) error {
 	return nil
 }
 
-// decode returns nil for what is no API object in JSON.
+// decode returns nil for a value that is not an API object in JSON.
 func decode(kv *mvccpb.KeyValue) (*unstructured.Unstructured, error) {
 	if kv == nil || !bytes.HasPrefix(kv.Value, []byte("{")) {
 		return nil, nil
@@ -129,27 +129,27 @@ func decode(kv *mvccpb.KeyValue) (*unstructured.Unstructured, error) {
 	return obj, nil
 }
 
-func (h *history) add(ref, form string) {
+func (h *history) add(name, form string) {
 	h.mu.Lock()
 	var before string
-	if writes := h.objects[ref]; len(writes) > 0 {
+	if writes := h.objects[name]; len(writes) > 0 {
 		before = writes[len(writes)-1]
 	}
-	h.objects[ref] = append(h.objects[ref], form)
+	h.objects[name] = append(h.objects[name], form)
 	h.mu.Unlock()
 
 	switch {
 	case before == form:
-	case form == formGone:
-		h.note("- " + ref)
-	case before == "" || before == formGone:
-		h.note("+ " + ref)
+	case form == formDeleted:
+		h.note("- " + name)
+	case before == "" || before == formDeleted:
+		h.note("+ " + name)
 	default:
-		h.note("~ " + ref)
+		h.note("~ " + name)
 	}
 }
 
-// checkStatuses compares all statuses so far with what may have been there.
+// checkStatuses compares all statuses so far with those that are allowed.
 func (h *history) checkStatuses(want []string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -159,10 +159,9 @@ func (h *history) checkStatuses(want []string) error {
 	return nil
 }
 
-// checkWrites returns nil where each object was written as often as its form
-// changed from bundle to bundle, and went through these forms in order. An
-// object that two writers fight over, or that is written for no reason, has
-// more writes.
+// checkWrites returns nil if each object was written once for each change of its form
+// from bundle to bundle, in order. An object that two writers fight over, or that is
+// written for no reason, has more writes.
 func (h *history) checkWrites() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -1,23 +1,23 @@
-// Package upgrade walks a control plane of three nodes through two rolling
-// upgrades and a node that comes back too old, with nothing faked, and says
-// after every step what has to hold. The
-// end-to-end test and `make demo` drive the same walk: Steps has what happens
-// and what is claimed, Walk carries it out, Check holds it to the claims.
+// Package upgrade takes a control plane of three nodes through two rolling upgrades,
+// and one node back to a release that is too old. It fakes nothing, and checks after
+// every step what must be true. The end-to-end test and `make demo` run the same walk:
+// Steps has the steps and their claims, Walk executes them, Check checks the claims.
 //
-// A node here is a kube-apiserver and a sidecar of one release; upgrading it
-// means to stop both and to start both with the next release's bundle. The
-// bundles are in bundles/. Why each step ends as it does follows from DESIGN 4.5
-// and 6.3:
+// A node here is a kube-apiserver and a sidecar of one release. To upgrade it, the
+// walk stops both, and starts both with the next release's bundle. The bundles are in
+// bundles/. Each step ends as the leader's rules say (docs/protocol.md#leader-rules):
 //
-//	1.0.0     M 0.9.0, A 0.9.0  the first status is written when all objects are there
-//	1.1.0     M 1.0.0, A 1.0.0  nobody registered is below 1.0.0: WaitForNodes restricts at once
-//	                            and ApplyContent follows, as soon as one node of 1.1.0 leads. What
-//	                            the bundle dropped goes when the last node has moved.
-//	1.2.0     M 1.1.0, A 1.2.0  the status admits nodes of 1.1.0 and may no longer: WaitForNodes
-//	                            waits for each of them. Meanwhile nodes of 1.2.0 are ready,
-//	                            for the objects of 1.1.0 are enough for them.
+//	1.0.0  M 0.9.0, A 0.9.0  FirstReconciliation: the first status is written when all
+//	                         objects exist.
+//	1.1.0  M 1.0.0, A 1.0.0  No node is below 1.0.0. So WaitForNodes restricts the status
+//	                         as soon as a node of 1.1.0 leads, and ApplyContent follows. The
+//	                         objects that 1.1.0 dropped are deleted after the last node
+//	                         was upgraded (docs/protocol.md#removals).
+//	1.2.0  M 1.1.0, A 1.2.0  The new objects would not admit nodes of 1.1.0. So WaitForNodes
+//	                         waits until each of them is upgraded. Meanwhile nodes of 1.2.0
+//	                         are ready, because M allows the objects of 1.1.0.
 //
-// Goroutines run while Walk.Run does, and end with it.
+// Goroutines run only inside Walk.Run, which waits for them.
 package upgrade
 
 import "strings"
@@ -29,11 +29,10 @@ const (
 	nodeC = "c"
 )
 
-// NodeCount is how many nodes walk.
+// NodeCount is the number of nodes.
 const NodeCount = 3
 
-// Step is one thing that people do to the control plane, and what it has to
-// come to.
+// Step is something that users do to the control plane, and how it must end.
 type Step struct {
 	Name    string // in a few words
 	Release string
@@ -45,14 +44,14 @@ type Step struct {
 // Want is the state in which a step ends.
 type Want struct {
 	Status   string   // state, version and minimum, as in "DONE 1.0.0 min 0.9.0"
-	Blockers []string // nodes that hold the leader back
-	Objects  string   // release whose bundle the API shows
-	Owed     string   // object that the release before had and that is still there; empty: none
-	KeptOut  string   // the node that is not ready, as its release is too old; empty: all are
+	Blockers []string // nodes that block the leader
+	Objects  string   // release of the bundle whose objects the API has
+	Owed     string   // object of the previous release that was not deleted yet; empty: none
+	KeptOut  string   // node that is not ready because its release is too old; empty: none
 }
 
-// Leader is the node that leads at the end of every step: the first one
-// upgraded leads from then on, as nobody is of a newer release.
+// Leader is the node that leads at the end of every step. The first node that is
+// upgraded leads from then on, because no other node has a newer release.
 const Leader = nodeA
 
 // Steps is the walk.
@@ -65,39 +64,39 @@ func Steps() []Step {
 	)
 	return []Step{
 		{"start all nodes with 1.0.0", "1.0.0", "",
-			"the first node becomes ready only when all objects are there",
+			"the first node becomes ready only when all objects exist",
 			Want{Status: done10, Objects: "1.0.0"}},
 
 		{"upgrade a to 1.1.0", "1.1.0", nodeA,
 			"the newest release leads at once; the old nodes fit the new objects and stay ready",
 			Want{Status: done11, Objects: "1.1.0", Owed: legacy}},
 		{"upgrade b to 1.1.0", "1.1.0", nodeB,
-			"nothing is left to do but to wait for the last node before anything is removed",
+			"the leader waits for the last node before it deletes anything",
 			Want{Status: done11, Objects: "1.1.0", Owed: legacy}},
 		{"upgrade c to 1.1.0", "1.1.0", nodeC,
-			"nobody of 1.0.0 is left: what 1.1.0 dropped is removed",
+			"no node of 1.0.0 is left: the leader deletes the object that 1.1.0 dropped",
 			Want{Status: done11, Objects: "1.1.0"}},
 
 		{"upgrade a to 1.2.0", "1.2.0", nodeA,
-			"the new objects would shut b and c out: the leader waits, and everybody serves",
+			"the new objects would not admit b and c: the leader waits, and all nodes stay ready",
 			Want{Status: done11, Blockers: []string{nodeB, nodeC}, Objects: "1.1.0"}},
 		{"upgrade b to 1.2.0", "1.2.0", nodeB,
-			"c alone blocks now",
+			"only c blocks now",
 			Want{Status: done11, Blockers: []string{nodeC}, Objects: "1.1.0"}},
 		{"upgrade c to 1.2.0", "1.2.0", nodeC,
-			"the last old node is upgraded: the minimum is raised, then the objects change",
+			"the last old node is upgraded: the leader raises the minimum, then changes the objects",
 			Want{Status: done12, Objects: "1.2.0"}},
 
 		{"take c back to 1.1.0", "1.1.0", nodeC,
-			"a node that the objects have left behind is kept out, and changes nothing",
+			"c is too old for the objects: it does not become ready, and changes nothing",
 			Want{Status: done12, Objects: "1.2.0", KeptOut: nodeC}},
 		{"upgrade c again", "1.2.0", nodeC,
-			"it serves again",
+			"c is ready again",
 			Want{Status: done12, Objects: "1.2.0"}},
 	}
 }
 
-// statusHistory is every status that may ever stand in etcd, in order.
+// statusHistory is every status that etcd may ever have, in order.
 func statusHistory() []string {
 	return []string{
 		"DONE 1.0.0 min 0.9.0",

@@ -22,7 +22,7 @@ func TestBundles(t *testing.T) {
 		"ConfigMap platform/settings":     {"1.0.0", "1.2.0"},
 		"ClusterRole platform:node-agent": {"1.0.0", "1.1.0"},
 		"PriorityClass platform-critical": {"1.0.0"},
-		"RuntimeClass platform-legacy":    {"1.0.0", formGone},
+		"RuntimeClass platform-legacy":    {"1.0.0", formDeleted},
 		"StorageClass platform-local":     {"1.1.0"},
 	}
 	got := map[string][]string{}
@@ -51,12 +51,12 @@ func TestHistory(t *testing.T) {
 		forms []string // of settings; the other objects are as they should be
 		ok    bool
 	}{
-		{"as the bundles say", []string{"1.0.0", "1.2.0"}, true},
+		{"as in the bundles", []string{"1.0.0", "1.2.0"}, true},
 		{"two writers fight", []string{"1.0.0", "1.2.0", "1.0.0", "1.2.0"}, false},
 		{"written for no reason", []string{"1.0.0", "1.0.0", "1.2.0"}, false},
-		{"deleted and created again", []string{"1.0.0", formGone, "1.2.0"}, false},
-		{"somebody else's", []string{"1.0.0", formForeign, "1.2.0"}, false},
-		{"not there yet", []string{"1.0.0"}, false},
+		{"deleted and created again", []string{"1.0.0", formDeleted, "1.2.0"}, false},
+		{"another writer's", []string{"1.0.0", formForeign, "1.2.0"}, false},
+		{"not written yet", []string{"1.0.0"}, false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -81,13 +81,13 @@ func TestFormOf(t *testing.T) {
 	b := mustWriteBundles(t)
 	role := "ClusterRole platform:node-agent"
 	live := b.objects["1.1.0"][role].DeepCopy()
-	live.SetAnnotations(map[string]string{"added": "by somebody"})
+	live.SetAnnotations(map[string]string{"added": "by a user"})
 	if got := b.formOf(live); got != "1.1.0" {
 		t.Errorf("got form %q, want 1.1.0", got)
 	}
 	live.Object["rules"] = []any{}
 	if got := b.formOf(live); got != formForeign {
-		t.Errorf("got form %q after its rules were taken away, want %q", got, formForeign)
+		t.Errorf("got form %q without its rules, want %q", got, formForeign)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestJudge(t *testing.T) {
+func TestCheckReady(t *testing.T) {
 	ok := cluster.Probe{Result: "success"}
 	unready := cluster.Probe{Result: "failure", Output: "HTTP probe failed with statuscode: 503"}
 	silent := cluster.Probe{Result: "failure", Output: "Client.Timeout exceeded while awaiting headers"}
@@ -167,15 +167,15 @@ func TestJudge(t *testing.T) {
 	}{
 		{"not ready before it was", []cluster.Probe{unready, silent, ok}, true, 0},
 		{"one refusal is a loss", []cluster.Probe{ok, unready, ok}, true, 1},
-		{"two silences are none", []cluster.Probe{ok, silent, silent, ok, silent}, true, 0},
-		{"three silences are one", []cluster.Probe{ok, silent, silent, silent}, false, 1},
+		{"two timeouts are none", []cluster.Probe{ok, silent, silent, ok, silent}, true, 0},
+		{"three timeouts are one", []cluster.Probe{ok, silent, silent, silent}, false, 1},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			w, n := &Walk{}, &node{id: "a"}
 			ready := false
 			for _, probe := range test.probes {
-				ready = w.judge(n, probe)
+				ready = w.checkReady(n, probe)
 			}
 			if ready != test.ready || len(w.losses) != test.losses {
 				t.Errorf("got ready %t and losses %v, want %t and %d", ready, w.losses, test.ready, test.losses)

@@ -12,18 +12,17 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// lookInterval is how often the control plane is looked at. A kubelet looks
+// observeInterval is how often the walk observes the control plane. A kubelet probes
 // every ten seconds.
-const lookInterval = 50 * time.Millisecond
+const observeInterval = 50 * time.Millisecond
 
 // kubeletFailureThreshold is the default of a readiness probe.
 const kubeletFailureThreshold = 3
 
-// View is what is to be seen of the control plane from outside. It can be
-// compared.
+// View is what a user sees of the control plane. It can be compared.
 type View struct {
 	Nodes  [NodeCount]NodeView
-	Leader string // the node whose sidecar says that it leads; empty: none does
+	Leader string // the node whose sidecar reports that it leads; empty: none does
 	Status string // as in Want.Status; empty: unknown
 }
 
@@ -49,14 +48,14 @@ func (v View) String() string {
 type NodeView struct {
 	ID      string
 	Release string // empty: it does not run
-	Ready   bool   // as the kubelet's prober finds
-	Reason  string // the gate's, where it is not ready
-	Blocks  bool   // holds the leader back, as the leader says
+	Ready   bool   // by the kubelet's prober
+	Reason  string // the gate's, if it is not ready
+	Blocks  bool   // it blocks the leader, as the leader reports
 }
 
-// look keeps the view up to date until ctx ends.
-func (w *Walk) look(ctx context.Context) {
-	ticker := time.NewTicker(lookInterval)
+// observe keeps the view current until ctx ends.
+func (w *Walk) observe(ctx context.Context) {
+	ticker := time.NewTicker(observeInterval)
 	defer ticker.Stop()
 	for {
 		w.show(w.gather(ctx))
@@ -68,8 +67,7 @@ func (w *Walk) look(ctx context.Context) {
 	}
 }
 
-// show reports a view that differs from the one before. A moment between two
-// leaders is not shown: it is told by the next one.
+// show reports a view that differs from the previous one.
 func (w *Walk) show(v View) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,10 +91,10 @@ func (w *Walk) gather(ctx context.Context) View {
 			statuses[n.id] = status
 		}
 	}
-	// The leader's word on status and blockers; without a leader, anybody's.
+	// Status and blockers as the leader reports them; without a leader, as any node.
 	for _, id := range append([]string{v.Leader}, nodeA, nodeB, nodeC) {
-		status, found := statuses[id]
-		if !found {
+		status, answered := statuses[id]
+		if !answered {
 			continue
 		}
 		v.Status = status.Describe()
@@ -108,8 +106,8 @@ func (w *Walk) gather(ctx context.Context) View {
 	return v
 }
 
-// gatherNode probes a node as its kubelet would. A sidecar that does not answer
-// gives an empty status.
+// gatherNode probes a node as its kubelet would. The status is empty if the sidecar
+// does not answer.
 func (w *Walk) gatherNode(ctx context.Context, n *node) (NodeView, cluster.Status) {
 	n.mu.Lock()
 	release, sidecar := n.release, n.sidecar
@@ -125,10 +123,10 @@ func (w *Walk) gatherNode(ctx context.Context, n *node) (NodeView, cluster.Statu
 
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.release == "" || ctx.Err() != nil { // what was seen is no longer of interest
+	if n.release == "" || ctx.Err() != nil { // the node was stopped meanwhile
 		return NodeView{ID: n.id}, cluster.Status{}
 	}
-	v := NodeView{ID: n.id, Release: release, Ready: w.judge(n, probe)}
+	v := NodeView{ID: n.id, Release: release, Ready: w.checkReady(n, probe)}
 	if probe.OK() && statusErr == nil {
 		if err := admits(status, w.bundles.minimum[release]); err != nil {
 			w.misfit(fmt.Errorf("%s after %.1f s: %w", n.id, time.Since(w.begin).Seconds(), err))
@@ -140,10 +138,11 @@ func (w *Walk) gatherNode(ctx context.Context, n *node) (NodeView, cluster.Statu
 	return v, status
 }
 
-// judge says whether a node is ready, and notes where one that served does not
-// any more, though nobody stopped it. It needs n.mu. Silence, which a busy
-// machine can cause, counts as it does for a kubelet: at the third time.
-func (w *Walk) judge(n *node, probe cluster.Probe) bool {
+// checkReady reports whether a node is ready. It records a loss if a node that was
+// ready is not ready any more, although the walk did not stop it. A busy machine can
+// cause a timeout, so only the third one in a row counts, as for a kubelet. It needs
+// n.mu.
+func (w *Walk) checkReady(n *node, probe cluster.Probe) bool {
 	n.silent++
 	if !strings.Contains(probe.Output, "Client.Timeout") {
 		n.silent = 0
@@ -164,8 +163,8 @@ func (w *Walk) lose(err error) {
 	w.losses = append(w.losses, err)
 }
 
-// admits holds what a node that is ready tells of itself to DESIGN 4.1, by
-// other means than the sidecar's. needs is the node's minReconcilerRelease.
+// admits checks the admission of a ready node (docs/protocol.md#admission) without the
+// sidecar's code. needs is the node's minReconcilerRelease.
 func admits(s cluster.Status, needs string) error {
 	r := s.Reconciler
 	if r.State == "" {

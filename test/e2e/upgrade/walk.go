@@ -15,23 +15,22 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// Config says how to walk.
+// Config is what a Walk needs.
 type Config struct {
-	Cluster *cluster.Cluster // that has no part but its etcd yet; needed
-	Dir     string           // for the bundles; needed
-	OnEvent func(Event)      // called in order, one at a time; nil: nobody looks
+	Cluster *cluster.Cluster // with an etcd and nothing else; required
+	Dir     string           // for the bundles; required
+	OnEvent func(Event)      // called in order, one at a time; nil: no calls
 }
 
-// Event is something to see: what is being done or what happened to an object,
-// or else a change of the view.
+// Event is what the walk does now, a change of an object, or a change of the view.
 type Event struct {
 	At   time.Duration // since the walk began
 	Text string        // empty: the view changed
 	View View
 }
 
-// Walk is a control plane on its way. Do and Claims are for one goroutine, Run
-// for another.
+// Walk is a control plane and its steps. Call Do and Claims from one goroutine, and
+// Run from another.
 type Walk struct {
 	cfg     Config
 	bundles bundles
@@ -40,26 +39,26 @@ type Walk struct {
 	nodes   [NodeCount]*node
 	begin   time.Time
 
-	mu      sync.Mutex // mu guards what follows; held while OnEvent runs
+	mu      sync.Mutex // mu guards the fields below; held while OnEvent runs
 	view    View
-	losses  []error // of readiness that nobody asked for
-	misfits []error // nodes that were ready and should not have been
+	losses  []error // ready nodes that stopped being ready, although the walk did not stop them
+	misfits []error // nodes that were ready although the status did not admit them
 }
 
 // node is one machine. Its addresses stay the same across upgrades.
 type node struct {
 	id, apiAddr, listen string
 
-	mu      sync.Mutex // mu guards what follows
+	mu      sync.Mutex // mu guards the fields below
 	release string     // empty: it does not run
 	api     *cluster.APIServer
 	sidecar *cluster.Sidecar
 	client  dynamic.Interface
-	ready   bool // was seen ready since it was started
-	silent  int  // probes in a row that were not answered in time
+	ready   bool // it was ready once since it was started
+	silent  int  // probes in a row that timed out
 }
 
-// New prepares a walk. It starts the kubelet's prober and nothing else.
+// New prepares a walk. It starts only the kubelet's prober.
 func New(cfg Config) (*Walk, error) {
 	b, err := writeBundles(filepath.Join(cfg.Dir, "bundles"))
 	if err != nil {
@@ -80,24 +79,24 @@ func New(cfg Config) (*Walk, error) {
 	return w, nil
 }
 
-// Run watches the control plane until ctx ends: what claims are checked against
-// is what Run saw. It returns an error where it could not see everything.
+// Run observes the control plane until ctx ends. Claims are checked against what it
+// observed. It returns an error if it could not observe everything.
 func (w *Walk) Run(ctx context.Context) error {
 	client, err := clientv3.New(clientv3.Config{Endpoints: w.cfg.Cluster.Etcd.Endpoints(), Logger: zap.NewNop()})
 	if err != nil {
 		return fmt.Errorf("watch the walk: %w", err)
 	}
 	var watching sync.WaitGroup
-	watching.Go(func() { w.look(ctx) })
+	watching.Go(func() { w.observe(ctx) })
 	err = w.history.follow(ctx, client)
 	watching.Wait()
-	// Close reports the end of the client's context, which is what it is for.
+	// Close returns that the client's context has ended, which is intended.
 	_ = client.Close()
 	return err
 }
 
-// Do carries a step out. It returns when all that was started answers, which is
-// before the step's claims are true.
+// Do executes a step. It returns when every part that it started answers, before the
+// step's claims are true.
 func (w *Walk) Do(ctx context.Context, s Step) error {
 	if s.Node == "" {
 		return w.startAll(ctx, s.Release)
@@ -115,7 +114,7 @@ func (w *Walk) Do(ctx context.Context, s Step) error {
 	return fmt.Errorf("there is no node %q", s.Node)
 }
 
-// startAll lets the first node lead before the others come.
+// startAll waits until the first node leads before it starts the others.
 func (w *Walk) startAll(ctx context.Context, release string) error {
 	first := w.nodes[0]
 	w.note("start " + first.id + " with " + release)
@@ -135,9 +134,9 @@ func (w *Walk) startAll(ctx context.Context, release string) error {
 	return errors.Join(errs[:]...)
 }
 
-// start starts the node's apiserver and then its sidecar. It is only called
-// once the old apiserver has stopped: a sidecar's release stands for that of its
-// apiserver (DESIGN 4.2).
+// start starts the node's kube-apiserver and then its sidecar. The old kube-apiserver
+// must have stopped: a sidecar registers the release of its kube-apiserver
+// (docs/protocol.md#registration).
 func (w *Walk) start(n *node, release string) error {
 	api, err := w.cfg.Cluster.StartAPIServer(cluster.APIServerConfig{
 		Name: n.id,
@@ -166,8 +165,8 @@ func (w *Walk) start(n *node, release string) error {
 	return nil
 }
 
-// stop stops the sidecar while its apiserver is still there, as a leader ends
-// its work with it, and then the apiserver.
+// stop stops the sidecar and then its kube-apiserver: a leader needs it to end its
+// work.
 func (w *Walk) stop(n *node) error {
 	n.mu.Lock()
 	release, api, sidecar := n.release, n.api, n.sidecar

@@ -1,8 +1,8 @@
-// Command demo shows two rolling upgrades of a control plane of three nodes,
-// each a real kube-apiserver and a sidecar, on one etcd, all on this machine. It
-// prints which node leads, which are ready, the status, the blockers and the objects
-// that change. After every step it checks what it claims, and exits 1 if a claim is
-// false. `make demo` runs it.
+// Command demo shows two rolling upgrades of a control plane with three nodes. Each
+// node is a real kube-apiserver and a sidecar; all share one etcd on this machine.
+// It prints which node leads, which nodes are ready, which node blocks, the status,
+// and the objects that change. After every step it checks its claims. It exits with
+// 1 if a claim is false. `make demo` runs it.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 	}
 }
 
-// run keeps the logs if something went wrong.
+// run keeps the logs if the demo fails.
 func run(ctx context.Context, assets string, p *printer) (err error) {
 	dir, err := os.MkdirTemp("", "lockstep-demo-")
 	if err != nil {
@@ -60,10 +60,10 @@ func run(ctx context.Context, assets string, p *printer) (err error) {
 	return walk(ctx, w, p)
 }
 
-// walk takes all steps while the walk is being watched.
+// walk takes all steps and shows each change meanwhile.
 func walk(ctx context.Context, w *upgrade.Walk, p *printer) error {
 	watchCtx, stopWatch := context.WithCancel(ctx)
-	watched := make(chan error, 1) // one error, which waits until it is read
+	watched := make(chan error, 1) // has room for the only error
 	go func() { watched <- w.Run(watchCtx) }()
 	begin := time.Now()
 	err := takeSteps(ctx, w, p)
@@ -78,7 +78,7 @@ func walk(ctx context.Context, w *upgrade.Walk, p *printer) error {
 	return err
 }
 
-// takeSteps goes on after a false claim, so that all of them are shown.
+// takeSteps continues after a false claim, so that it shows all of them.
 func takeSteps(ctx context.Context, w *upgrade.Walk, p *printer) error {
 	var verdict error
 	for _, step := range upgrade.Steps() {
@@ -91,7 +91,7 @@ func takeSteps(ctx context.Context, w *upgrade.Walk, p *printer) error {
 			return ctx.Err()
 		}
 	}
-	p.heading("in all of this")
+	p.heading("during all steps")
 	if check(ctx, w.FinalClaims(), p) != nil || verdict != nil {
 		return errClaims
 	}

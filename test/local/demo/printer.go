@@ -20,12 +20,11 @@ const (
 	leaderWidth = 7
 )
 
-// printer writes the timeline. Events come from another goroutine than the
-// rest.
+// printer writes the timeline. Events come from a goroutine of their own.
 type printer struct {
 	paint terminal.Painter
 
-	mu     sync.Mutex // mu guards what follows
+	mu     sync.Mutex // mu guards the fields below
 	out    io.Writer
 	claims int // how many were printed
 }
@@ -35,7 +34,7 @@ func newPrinter(out io.Writer) *printer {
 }
 
 func (p *printer) line(text string) {
-	// If standard output is closed, there is nowhere to report that.
+	// If standard output is closed, there is nowhere to report it.
 	_, _ = fmt.Fprintln(p.out, strings.TrimRight(text, " "))
 }
 
@@ -43,11 +42,11 @@ func (p *printer) intro() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.line(p.paint.Paint(terminal.Bold, "Lockstep demo: two rolling upgrades of a control plane"))
-	p.line("Three nodes, each a real kube-apiserver and a sidecar, share one etcd, all on this machine.")
+	p.line("Three nodes run on this machine and share one etcd. Each is a real kube-apiserver and a sidecar.")
 	p.line("")
-	p.line(fmt.Sprintf("  %s ready as a kubelet sees it   %s not ready   %s down",
+	p.line(fmt.Sprintf("  %s ready, as a kubelet probes it   %s not ready   %s stopped",
 		p.paint.Paint(terminal.Green, "●"), p.paint.Paint(terminal.Yellow, "○"), "-"))
-	p.line("  + an object appears   ~ changes   - goes")
+	p.line("  + an object is created   ~ changed   - deleted")
 }
 
 func (p *printer) step(s upgrade.Step) {
@@ -92,7 +91,7 @@ type cell struct {
 
 func nodeCell(n upgrade.NodeView) cell {
 	switch {
-	case n.Release == "" && n.Blocks: // its record does, until it comes back
+	case n.Release == "" && n.Blocks: // its record blocks until it starts again
 		return cell{"-       blocks", terminal.Red}
 	case n.Release == "":
 		return cell{"-", terminal.Dim}

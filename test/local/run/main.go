@@ -1,7 +1,7 @@
-// Command run is the quickest way to see Lockstep work: one node on this
-// machine, with a real etcd, a real kube-apiserver and a sidecar with its
-// built-in bundle, on loopback, until Ctrl-C. With KUBECONFIG and ETCD_SERVERS
-// set it starts a sidecar for that cluster, and nothing else. `make run` runs it.
+// Command run is the quickest way to see Lockstep work. It starts one node on
+// loopback: a real etcd, a real kube-apiserver, and a sidecar with its built-in
+// bundle. Ctrl-C stops them. If KUBECONFIG and ETCD_SERVERS are set, it starts only a
+// sidecar, for that cluster. `make run` runs it.
 package main
 
 import (
@@ -56,7 +56,7 @@ func run(ctx context.Context, assets string, out io.Writer) (err error) {
 	return serve(ctx, n, p)
 }
 
-// cleanUp stops everything. It keeps the logs where something went wrong.
+// cleanUp stops everything. It keeps the logs if something failed.
 func cleanUp(c *cluster.Cluster, cfg cluster.Config, p *printer, err error) error {
 	if c != nil {
 		p.stopping()
@@ -68,8 +68,8 @@ func cleanUp(c *cluster.Cluster, cfg cluster.Config, p *printer, err error) erro
 	return errors.Join(err, os.RemoveAll(cfg.Dir))
 }
 
-// serve waits until the node is ready, says what to do with it, and waits for
-// Ctrl-C or for a part that ends by itself.
+// serve waits until the node is ready, and prints what to try. Then it waits for
+// Ctrl-C, or for a part that ends by itself.
 func serve(ctx context.Context, n node, p *printer) error {
 	ended, watching := context.WithCancelCause(ctx)
 	defer watching(nil)
@@ -92,7 +92,7 @@ func serve(ctx context.Context, n node, p *printer) error {
 	return context.Cause(ended)
 }
 
-// awaitReady reports each new reason for which the node is not ready yet.
+// awaitReady prints each new reason why the node is not ready yet.
 func awaitReady(ctx context.Context, n node, p *printer) error {
 	last := ""
 	return cluster.Poll(ctx, func(ctx context.Context) error {
@@ -111,9 +111,9 @@ func awaitReady(ctx context.Context, n node, p *printer) error {
 	})
 }
 
-// node is what was started, and where it is.
+// node has the parts that were started, and their addresses.
 type node struct {
-	api         *cluster.APIServer // nil in a cluster of the user's own
+	api         *cluster.APIServer // nil in the user's own cluster
 	sidecar     *cluster.Sidecar
 	kubeconfig  string
 	etcdServers []string
@@ -131,7 +131,7 @@ func startLocal(cfg cluster.Config, p *printer) (c *cluster.Cluster, n node, err
 	p.intro("one node on this machine, until Ctrl-C")
 	for _, pair := range [][2]string{{"KUBECONFIG", "ETCD_SERVERS"}, {"ETCD_SERVERS", "KUBECONFIG"}} {
 		if os.Getenv(pair[0]) != "" {
-			p.note(pair[0] + " is set and not used; with " + pair[1] + " beside it, a sidecar for that cluster would be started")
+			p.note(pair[0] + " is set but not used; set " + pair[1] + " too, to start a sidecar for that cluster")
 		}
 	}
 	p.starting("etcd")
@@ -151,8 +151,8 @@ func startLocal(cfg cluster.Config, p *printer) (c *cluster.Cluster, n node, err
 	return c, n, err
 }
 
-// startOwn lets the sidecar see its own variables, LOCKSTEP_…, such as the
-// paths of etcd's certificates.
+// startOwn passes the variables LOCKSTEP_* on to the sidecar, such as the paths of
+// etcd's certificates.
 func startOwn(cfg cluster.Config, p *printer) (c *cluster.Cluster, n node, err error) {
 	p.intro("a sidecar for the cluster of " + os.Getenv("KUBECONFIG"))
 	if c, err = cluster.Attach(cfg); err != nil {
@@ -184,7 +184,7 @@ func (n *node) startSidecar(c *cluster.Cluster, cfg cluster.SidecarConfig, p *pr
 	return nil
 }
 
-// listenAddr is the default one where it is free. Empty: any.
+// listenAddr returns the default address if it is free. Empty: any address.
 func listenAddr() string {
 	if addr := os.Getenv("LOCKSTEP_LISTEN"); addr != "" {
 		return addr

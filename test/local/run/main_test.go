@@ -23,7 +23,7 @@ func TestRun(t *testing.T) {
 	local := start(t, assets)
 	wantReady(t, local.url(t))
 
-	t.Run("with a cluster of one's own it starts a sidecar and no more", func(t *testing.T) {
+	t.Run("for the user's own cluster it starts only a sidecar", func(t *testing.T) {
 		t.Setenv("KUBECONFIG", local.find(t, `export KUBECONFIG=(\S+)`))
 		t.Setenv("ETCD_SERVERS", local.find(t, `starting etcd +(\S+)`))
 		t.Setenv("LOCKSTEP_NODE_ID", "second")
@@ -50,11 +50,11 @@ func TestRun_noBinaries(t *testing.T) {
 		t.Errorf("got %v, want an error that names the missing file", err)
 	}
 	if !strings.Contains(out.String(), "starting kube-apiserver  failed\n") {
-		t.Errorf("got output\n%s\nwant that it says what failed", out.String())
+		t.Errorf("got output\n%s\nwant the part that failed", out.String())
 	}
 }
 
-// launched is a run that goes on, with what it printed until it was ready.
+// launched is a run in progress, with what it printed until it was ready.
 type launched struct {
 	text   string
 	cancel context.CancelFunc
@@ -106,7 +106,7 @@ func (l *launched) find(t *testing.T, pattern string) string {
 	t.Helper()
 	match := regexp.MustCompile(pattern).FindStringSubmatch(l.text)
 	if match == nil {
-		t.Fatalf("the output has no %s:\n%s", pattern, l.text)
+		t.Fatalf("no %s in the output:\n%s", pattern, l.text)
 	}
 	return match[1]
 }

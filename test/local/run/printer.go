@@ -24,7 +24,7 @@ func newPrinter(out io.Writer, assets string) *printer {
 }
 
 func (p *printer) print(format string, args ...any) {
-	// If standard output is closed, there is nowhere to report that.
+	// If standard output is closed, there is nowhere to report it.
 	_, _ = fmt.Fprintf(p.out, format, args...)
 }
 
@@ -51,7 +51,7 @@ func (p *printer) waiting(reason, message string) {
 	p.print("  waiting  %s\n", p.paint.Paint(terminal.Dim, reason+": "+message))
 }
 
-// stopping finishes the line about a part that did not start, too.
+// stopping also finishes the line of a part that did not start.
 func (p *printer) stopping() {
 	if p.open {
 		p.print("failed\n")
@@ -59,7 +59,7 @@ func (p *printer) stopping() {
 	p.print("\n  stopping everything\n")
 }
 
-// ready says what there is and what to try.
+// ready prints the addresses of the node, and what to try.
 func (p *printer) ready(n node) {
 	url := n.sidecar.URL()
 	sidecar := p.sidecar()
@@ -69,14 +69,14 @@ func (p *printer) ready(n node) {
 	p.print("  logs       %s\n\n", n.logs)
 
 	p.print("%s, in another terminal\n\n", p.paint.Paint(terminal.Bold, "Try next"))
-	p.try("what a kubelet would ask", "curl -i "+url+"/readyz")
-	p.try("who leads, who is ready, what was applied", sidecar+" status --server "+url)
+	p.try("the readiness, as a kubelet probes it", "curl -i "+url+"/readyz")
+	p.try("who leads, which nodes are ready, what was applied", sidecar+" status --server "+url)
 	p.try("the same, as it changes", sidecar+" status -w --server "+url)
 	if n.api == nil {
 		p.print("Ctrl-C stops the sidecar.\n")
 		return
 	}
-	p.try("see the objects; delete or edit one: the leader repairs it at once",
+	p.try("list the objects; delete or edit one, and Lockstep restores it at once",
 		"export KUBECONFIG="+n.kubeconfig,
 		"kubectl get clusterroles,storageclasses,priorityclasses")
 	p.try("three nodes and two rolling upgrades", "make demo")
@@ -87,7 +87,7 @@ func (p *printer) try(what string, commands ...string) {
 	p.print("  %s\n    %s\n\n", p.paint.Paint(terminal.Dim, "# "+what), strings.Join(commands, "\n    "))
 }
 
-// sidecar is the binary's path, short where it is the usual one.
+// sidecar returns the path of the binary, short if it is the usual one.
 func (p *printer) sidecar() string {
 	if filepath.Base(p.assets) == "bin" {
 		return "bin/sidecar"

@@ -1,6 +1,5 @@
-// Package terminal owns what the local launchers have in common in how they
-// talk to people: styles that show on a terminal only, and a context that ends
-// with Ctrl-C.
+// Package terminal has what the local launchers share: styles that only a terminal
+// shows, and a context that ends with Ctrl-C.
 package terminal
 
 import (
@@ -26,13 +25,13 @@ const (
 	Yellow Style = "33"
 )
 
-// Painter puts text in style, or leaves it as it is if the output is not a terminal.
+// Painter styles text, or leaves it as it is if the output is not a terminal.
 type Painter struct {
 	on bool
 }
 
-// NewPainter paints if w is a terminal and the user has not asked for none
-// (NO_COLOR).
+// NewPainter returns a painter that styles text if w is a terminal, unless NO_COLOR
+// is set or TERM is dumb.
 func NewPainter(w io.Writer) Painter {
 	f, isFile := w.(*os.File)
 	if !isFile || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
@@ -55,9 +54,9 @@ func (p Painter) Pad(s Style, text string, width int) string {
 	return p.Paint(s, text) + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
 }
 
-// Interruptible returns a context that ends with the first Ctrl-C or SIGTERM.
-// From then on signals have their usual effect, so that a second one ends a
-// program that is stuck while it cleans up. stop undoes it.
+// Interruptible returns a context that ends with the first Ctrl-C or SIGTERM. After
+// that, signals have their usual effect: a second one ends a program that hangs in
+// its clean-up. stop ends the context and releases its resources.
 func Interruptible() (ctx context.Context, stop func()) {
 	ctx, stop = signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
