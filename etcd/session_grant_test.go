@@ -38,8 +38,9 @@ func TestSession_grant(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.proxy.Cut(etcdtest.BlackholeResponses)
+		// The lease has to outlive the request.
 		err := ends(t, "the grant", func() error {
-			return c.client.WithSession(t.Context(), 2*time.Second, func(context.Context, *etcd.Session) error { return nil })
+			return c.client.WithSession(t.Context(), 2*requestTimeout, func(context.Context, *etcd.Session) error { return nil })
 		})
 		if err == nil {
 			t.Error("got no error")

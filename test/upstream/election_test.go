@@ -241,7 +241,7 @@ func TestCampaign_ofTheServerLeavesItsKey(t *testing.T) {
 
 // Relied on: the layout of the library's election. Ours is the same, so that the
 // library's tools show which node leads: prefix, slash, lease in hexadecimal; the
-// lowest create revision leads (etcd/keys.go, Leader).
+// lowest create revision leads (keyspace/keyspace.go, Leader).
 func TestElection_layout(t *testing.T) {
 	r := newRig(t)
 	keys := keyspace.Under("/lockstep/")
@@ -257,6 +257,6 @@ func TestElection_layout(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e.Key() != ours {
-		broken(t, "an election's key is "+e.Key(), "that the library's tools show the leader (etcd/keys.go)")
+		broken(t, "an election's key is "+e.Key(), "that the library's tools show the leader (keyspace/keyspace.go)")
 	}
 }
