@@ -11,7 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// applyCases measure how fast objects are made as a bundle has them.
+// applyCases returns the cases that measure how fast a bundle is applied.
 func applyCases() []benchCase {
 	return []benchCase{
 		{group: "reconcile", name: "apply", run: benchApply},
@@ -20,7 +20,7 @@ func applyCases() []benchCase {
 	}
 }
 
-// bareWorkers are tried to find the most that an apiserver takes.
+// bareWorkers are tried, to find the most that a kube-apiserver accepts.
 var bareWorkers = []int{4, 8, 16, 32}
 
 const peerBare = "bare apply" // the best of them
@@ -42,13 +42,14 @@ type applyBench struct {
 	*bench
 	api     *cluster.APIServer
 	contest *contest
-	written []int // objects, in passes for one that changed
-	noop    []int // the same, in passes without change
+	written []int // objects written by passes for one change
+	noop    []int // objects written by passes without change
 	calls   []passed
 }
 
-// benchApply lets all tools do the same, in turn, round after round: the first
-// apply of 1,000 objects, the same again, and with one object changed.
+// benchApply has each tool do the same work, one tool after the other, round after
+// round: a first apply of 1,000 objects, the same again, and again with one object
+// changed.
 func benchApply(ctx context.Context, b *bench) error {
 	api, err := b.startAPI("apply")
 	if err != nil {
@@ -72,8 +73,8 @@ func benchApply(ctx context.Context, b *bench) error {
 	return api.Stop()
 }
 
-// warm has the apiserver do once, uncounted, what it will be measured at: who
-// comes first would pay for what it makes ready.
+// warm makes one apply that is not counted: the first tool would otherwise pay for
+// what the kube-apiserver initializes.
 func (a *applyBench) warm(ctx context.Context) error {
 	if err := a.other(ctx, bare(16)); err != nil {
 		return err
@@ -82,7 +83,7 @@ func (a *applyBench) warm(ctx context.Context) error {
 	return nil
 }
 
-// round lets each tool have its turn.
+// round measures each tool once.
 func (a *applyBench) round(ctx context.Context) error {
 	if err := a.own(ctx); err != nil {
 		return err
@@ -97,7 +98,7 @@ func (a *applyBench) round(ctx context.Context) error {
 	}
 	for _, t := range a.tools() {
 		if _, err := os.Stat(filepath.Join(a.opts.assets, t.program)); err != nil {
-			progress("%s is left out: %v", t.name, err)
+			progress("%s is skipped: %v", t.name, err)
 			continue
 		}
 		if err := a.other(ctx, t); err != nil {
@@ -107,8 +108,8 @@ func (a *applyBench) round(ctx context.Context) error {
 	return nil
 }
 
-// own measures Lockstep: a first apply in a process of its own, then one process
-// that takes over, passes again, and gets other bundles.
+// own measures Lockstep: a first apply in a process of its own, then a process that
+// takes over, makes further passes, and gets other bundles.
 func (a *applyBench) own(ctx context.Context) error {
 	first, changed, err := a.tasks("lockstep", 1000)
 	if err != nil {
@@ -132,12 +133,12 @@ func (a *applyBench) own(ctx context.Context) error {
 	return a.clean(ctx, registryOf("apply"), first.prefix)
 }
 
-// changes is how often the process gets another bundle: there and back, with a
-// pass without change after each. An apiserver lets a list wait now and then, so
-// that one of each says little.
+// changes is how often the process gets another bundle, with a pass without change
+// after each. A kube-apiserver sometimes delays a list, so that a single
+// measurement means little.
 const changes = 6
 
-// resident measures a process that begins where the first apply ended.
+// resident measures a process that starts after the first apply.
 func (a *applyBench) resident(ctx context.Context, first, changed task) error {
 	r, err := a.startResident(ctx, a.api.Kubeconfig(), first.prefix)
 	if err != nil {
@@ -147,10 +148,10 @@ func (a *applyBench) resident(ctx context.Context, first, changed task) error {
 	if err != nil {
 		return err
 	}
-	pass := func(row, dir string, epoch int) (passed, error) {
+	pass := func(name, dir string, epoch int) (passed, error) {
 		p, err := r.pass(dir, epoch)
 		if err == nil {
-			a.add(row, "", p.Took.Seconds())
+			a.add(name, "", p.Took.Seconds())
 		}
 		return p, err
 	}
@@ -188,7 +189,7 @@ func (a *applyBench) resident(ctx context.Context, first, changed task) error {
 	return err
 }
 
-// other measures somebody else.
+// other measures a peer.
 func (a *applyBench) other(ctx context.Context, t tool) error {
 	name, _, _ := strings.Cut(strings.ToLower(t.name), ",")
 	first, changed, err := a.tasks(name, 1000)
@@ -200,8 +201,8 @@ func (a *applyBench) other(ctx context.Context, t tool) error {
 		return err
 	}
 	var took []passed
-	for i, task := range []task{first, first, changed} {
-		s, p, err := a.runTimed(ctx, t.program, t.args(a.api.Kubeconfig(), task), "")
+	for i, todo := range []task{first, first, changed} {
+		s, p, err := a.runTimed(ctx, t.program, t.args(a.api.Kubeconfig(), todo), "")
 		if err != nil {
 			return err
 		}
@@ -227,13 +228,13 @@ func (a *applyBench) other(ctx context.Context, t tool) error {
 	return a.clean(ctx, registry, first.prefix)
 }
 
-// add adds a value of somebody; of Lockstep, where nobody is named.
-func (a *applyBench) add(row, who string, value float64) {
+// add adds a value of a tool; of Lockstep if who is empty.
+func (a *applyBench) add(name, who string, value float64) {
 	show := showTime
-	if row == heatMemory {
+	if name == heatMemory {
 		show = showMemory
 	}
-	h := a.contest.heat(row, show)
+	h := a.contest.heat(name, show)
 	if who == "" {
 		h.own = append(h.own, value)
 		return
@@ -241,8 +242,7 @@ func (a *applyBench) add(row, who string, value float64) {
 	h.took[who] = append(h.took[who], value)
 }
 
-// conclude chooses the best of the bare patches in each row, and says what has
-// to be reached.
+// conclude chooses the best of the bare patches in each row, and sets the bars.
 func (a *applyBench) conclude() {
 	for _, h := range a.contest.rows {
 		for _, n := range bareWorkers {
@@ -256,7 +256,7 @@ func (a *applyBench) conclude() {
 			h.bars = map[string]float64{"kubectl": 2.5, "Flux": 1, "Helm": 1}
 		case heatPass:
 			h.bars = map[string]float64{peerBare: 0.85}
-			for _, name := range []string{"kubectl", "Helm"} { // their start is part of what they take
+			for _, name := range []string{"kubectl", "Helm"} { // their times include the start
 				delete(h.took, name)
 			}
 		case heatAgain, heatResync:
@@ -295,7 +295,7 @@ func (a *applyBench) facts() {
 	a.report.fact("to load the bundle of 1,000 objects", short(a.calls[0].Load), "", true)
 }
 
-// tasks writes the two bundles of a tool, and the charts of the same.
+// tasks writes the two bundles of a tool, and charts with the same objects.
 func (b *bench) tasks(name string, n int) (first, changed task, err error) {
 	objects := mix(name, n)
 	if first, err = b.task(name, "1.0.0", objects); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// changeCases measure how fast a change takes effect.
+// changeCases returns the cases that measure how fast a change takes effect.
 func changeCases() []benchCase {
 	return []benchCase{
 		{group: "change", name: "stop", run: benchStop},
@@ -33,21 +33,21 @@ func changeRows() []string {
 	return []string{rowStop, rowDone, rowKill, rowNewer, rowNewest, rowBlocker, rowGate, rowRecord}
 }
 
-// The rows. The peers add to them.
+// The rows, for Lockstep and for the peers.
 const (
 	rowStop    = "SIGTERM to the leader, until another has confirmed that it leads"
 	rowDone    = "the same, until the status is DONE by it: 1,000 objects, unchanged"
 	rowKill    = "kill -9 of the leader, until another leads; TTL 5 s"
-	rowNewer   = "a newer release comes alive, until it leads"
+	rowNewer   = "a newer release joins, until it leads"
 	rowNewest  = "SIGTERM to the only newest, until an older one leads"
-	rowBlocker = "the last blocker goes, until the first object is written"
-	rowGate    = "status committed, until /readyz of every other node answers by it"
-	rowRecord  = "own record overwritten, until registered and ready again"
+	rowBlocker = "the last blocker is removed, until the first object is written"
+	rowGate    = "status committed, until /readyz of every other node follows it"
+	rowRecord  = "record overwritten, until registered and ready again"
 )
 
-const leaseTTL = 5 * time.Second // of kill; etcd takes no less than 2 s
+const leaseTTL = 5 * time.Second // in the case kill; etcd rejects less than 2 s
 
-// benchStop: three sidecars, of which the leader is stopped and started again.
+// benchStop runs three sidecars, and stops and restarts the leader.
 func benchStop(ctx context.Context, b *bench) error {
 	api, err := b.startAPI("stop")
 	if err != nil {
@@ -81,11 +81,11 @@ func benchStop(ctx context.Context, b *bench) error {
 	}
 	b.report.measured(rowStop, bar{p50: 15 * time.Millisecond, p99: 100 * time.Millisecond}, leads)
 	b.report.measured(rowDone, bar{max: 500 * time.Millisecond}, done)
-	b.report.fact(fmt.Sprintf("objects written in %d changes of the leader", len(done)), written(before, after), "0", before == after)
+	b.report.fact(fmt.Sprintf("objects written in %d changes of the leader", len(done)), writesBetween(before, after), "0", before == after)
 	return errors.Join(nodes.stop(), api.Stop())
 }
 
-// stopOnce stops the leader and starts it again.
+// stopOnce stops the leader, and starts it again when another leads.
 func stopOnce(ctx context.Context, nodes trio) (leads, done time.Duration, err error) {
 	leader, others := nodes.leader()
 	begin, err := leader.signal(syscall.SIGTERM)
@@ -106,12 +106,12 @@ func stopOnce(ctx context.Context, nodes trio) (leads, done time.Duration, err e
 	if err := leader.start(ctx); err != nil {
 		return 0, 0, err
 	}
-	_, err = leader.await(ctx, "to wait for its turn", view.waits)
+	_, err = leader.await(ctx, "to wait for the leadership", view.waits)
 	return led.Sub(begin), settled.Sub(begin), err
 }
 
-// fingerprint is of the versions of all objects of the kinds in the bundles: it
-// changes with any write, also one that is taken back.
+// fingerprint identifies the versions of all objects of the bundles' kinds. It
+// changes with every write, also if a later write undoes it.
 func (b *bench) fingerprint(ctx context.Context, registry string) (string, error) {
 	sum := sha256.New()
 	for _, kind := range []string{"clusterroles", "clusterrolebindings", "priorityclasses", "storageclasses", "configmaps/default"} {
@@ -126,15 +126,16 @@ func (b *bench) fingerprint(ctx context.Context, registry string) (string, error
 	return fmt.Sprintf("%x", sum.Sum(nil)), nil
 }
 
-func written(before, after string) string {
+// writesBetween shows whether two fingerprints differ.
+func writesBetween(before, after string) string {
 	if before == after {
 		return "0"
 	}
 	return "some"
 }
 
-// benchKill: six pairs at once, each with keys of its own and the same objects.
-// The leader of each is killed, and started again as the one that waits.
+// benchKill runs six pairs at the same time, each with keys of its own and with the
+// same objects. It kills the leader of each, and starts it again to wait.
 func benchKill(ctx context.Context, b *bench) error {
 	const pairs = 6
 	api, err := b.startAPI("kill")
@@ -184,13 +185,13 @@ func benchKill(ctx context.Context, b *bench) error {
 	return api.Stop()
 }
 
-// spread returns the i-th of n times that lie evenly within d: how much of a
-// lease is left depends on when within a keep-alive interval its holder dies.
+// spread returns the i-th of n times, evenly spread within d. How long a lease still
+// lasts depends on when its holder dies within a keep-alive interval.
 func spread(i, n int, d time.Duration) time.Duration { return d * time.Duration(i) / time.Duration(n) }
 
-// killOnce kills the leader after a pause.
-func killOnce(ctx context.Context, nodes trio, wait time.Duration) (time.Duration, error) {
-	pause(ctx, wait)
+// killOnce kills the leader after a delay.
+func killOnce(ctx context.Context, nodes trio, delay time.Duration) (time.Duration, error) {
+	pause(ctx, delay)
 	leader, others := nodes.leader()
 	begin, err := leader.signal(syscall.SIGKILL)
 	if err != nil {
@@ -209,12 +210,12 @@ func killOnce(ctx context.Context, nodes trio, wait time.Duration) (time.Duratio
 	if err := leader.start(ctx); err != nil {
 		return 0, err
 	}
-	_, err = leader.await(ctx, "to wait for its turn", view.waits)
+	_, err = leader.await(ctx, "to wait for the leadership", view.waits)
 	return led.Sub(begin), err
 }
 
-// benchNewer: two sidecars of one release, and a third of a newer one that
-// comes and goes.
+// benchNewer runs two sidecars of one release, and starts and stops a third of a
+// newer release.
 func benchNewer(ctx context.Context, b *bench) error {
 	api, err := b.startAPI("newer")
 	if err != nil {
@@ -234,7 +235,7 @@ func benchNewer(ctx context.Context, b *bench) error {
 		return err
 	}
 	cfg.NodeID, cfg.Bundle = "newer-newest", dirs[1]
-	var comes, goes []time.Duration
+	var joined, left []time.Duration
 	for range b.opts.n {
 		alive := b.firstPut(ctx, keysOf("newer").Presence(protocol.NodeID(cfg.NodeID)))
 		newest, err := b.startNode(ctx, cfg)
@@ -249,20 +250,21 @@ func benchNewer(ctx context.Context, b *bench) error {
 		if err != nil {
 			return err
 		}
-		comes = append(comes, led.Sub(begin))
-		took, err := newestGoes(ctx, newest, older)
+		joined = append(joined, led.Sub(begin))
+		took, err := stopNewest(ctx, newest, older)
 		if err != nil {
 			return err
 		}
-		goes = append(goes, took)
+		left = append(left, took)
 	}
-	b.report.measured(rowNewer, bar{p99: 250 * time.Millisecond}, comes)
-	b.report.measured(rowNewest, bar{}, goes)
+	b.report.measured(rowNewer, bar{p99: 250 * time.Millisecond}, joined)
+	b.report.measured(rowNewest, bar{}, left)
 	return errors.Join(older.stop(), api.Stop())
 }
 
-// newestGoes stops the newest once it has made its pass.
-func newestGoes(ctx context.Context, newest *node, older trio) (time.Duration, error) {
+// stopNewest stops the newest node after its pass, and waits until an older one
+// leads.
+func stopNewest(ctx context.Context, newest *node, older trio) (time.Duration, error) {
 	if _, err := newest.await(ctx, "to have made its pass", view.settled); err != nil {
 		return 0, err
 	}
@@ -277,14 +279,14 @@ func newestGoes(ctx context.Context, newest *node, older trio) (time.Duration, e
 	return led.Sub(begin), newest.stop()
 }
 
-// firstPut returns a channel that gets the time at which the first write below
-// a prefix, from now on, was seen by a watch.
+// firstPut returns a channel that gets the time at which a watch saw the first write
+// below a prefix, from now on.
 func (b *bench) firstPut(ctx context.Context, prefix string) <-chan time.Time {
-	seen := make(chan time.Time, 1) // has room for the one time
+	seen := make(chan time.Time, 1) // buffered: it gets one time
 	ctx, cancel := context.WithCancel(ctx)
 	watch := b.etcd.Watch(clientv3.WithRequireLeader(ctx), prefix,
 		clientv3.WithPrefix(), clientv3.WithFilterDelete(), clientv3.WithCreatedNotify())
-	<-watch // it stands
+	<-watch // it is established
 	go func() {
 		defer cancel()
 		for resp := range watch {
@@ -297,8 +299,8 @@ func (b *bench) firstPut(ctx context.Context, prefix string) <-chan time.Time {
 	return seen
 }
 
-// benchBlocker: release after release, each of which has to wait for a node of
-// the release before.
+// benchBlocker starts one release after the other. Each has to wait for a node of
+// the previous release.
 func benchBlocker(ctx context.Context, b *bench) error {
 	api, err := b.startAPI("blocker")
 	if err != nil {
@@ -316,7 +318,7 @@ func benchBlocker(ctx context.Context, b *bench) error {
 			return err
 		}
 		if last == nil {
-			// The first release has nobody to wait for.
+			// The first release does not wait.
 			if last, err = b.startNode(ctx, cfg); err != nil {
 				return err
 			}
@@ -328,18 +330,18 @@ func benchBlocker(ctx context.Context, b *bench) error {
 		if err := last.stop(); err != nil {
 			return err
 		}
-		took, node, err := blockOnce(ctx, b, cfg, int64(minor-1))
+		took, next, err := blockOnce(ctx, b, cfg, int64(minor-1))
 		if err != nil {
 			return err
 		}
-		times, last = append(times, took), node
+		times, last = append(times, took), next
 	}
 	b.report.measured(rowBlocker, bar{p99: 100 * time.Millisecond}, times)
 	return errors.Join(last.stop(), api.Stop())
 }
 
-// blockOnce registers a node of the release before, starts the sidecar, which
-// has to wait for it, and removes it.
+// blockOnce registers a node of the previous release, starts the sidecar, which has
+// to wait for that node, and removes the node.
 func blockOnce(ctx context.Context, b *bench, cfg cluster.SidecarConfig, minor int64) (time.Duration, *node, error) {
 	key := keysOf("blocker").Node("old")
 	record := fleet.Encode(protocol.Node{
@@ -356,12 +358,12 @@ func blockOnce(ctx context.Context, b *bench, cfg cluster.SidecarConfig, minor i
 	if _, err := n.await(ctx, "to wait for the blocker", func(v view) bool { return v.Election.Step.Kind == "Await" }); err != nil {
 		return 0, nil, err
 	}
-	written := b.firstPut(ctx, registryOf("blocker")+"/configmaps/default/blocker-")
+	firstObject := b.firstPut(ctx, registryOf("blocker")+"/configmaps/default/blocker-")
 	begin := time.Now()
 	if _, err := b.etcd.Delete(ctx, key); err != nil {
 		return 0, nil, err
 	}
-	at, err := await(ctx, "the first object", written)
+	at, err := await(ctx, "the first object", firstObject)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -10,25 +10,25 @@ import (
 	"time"
 )
 
-// contest is a table of what several tools took for the same work, measured in
-// turn. Less is better in every row.
+// contest is a table of several tools that did the same work, one after the other.
+// Less is better in every row.
 type contest struct {
 	title   string
-	columns []string // the others, in order
+	columns []string // the peers, in order
 	rows    []*heat
 }
 
-// heat is one line of it.
+// heat is one row of a contest.
 type heat struct {
 	name string
 	show func(float64) string
 	own  []float64
-	took map[string][]float64 // by whom
-	bars map[string]float64   // by whom: their median has to be this many times ours
-	max  float64              // what our median has to stay below; zero: anything
+	took map[string][]float64 // by peer
+	bars map[string]float64   // by peer: its median has to be this many times ours
+	max  float64              // our median has to be below it; zero: no bar
 }
 
-// heat returns the row of that name, a new one where there is none yet.
+// heat returns the row of that name, and adds it if there is none.
 func (c *contest) heat(name string, show func(float64) string) *heat {
 	for _, known := range c.rows {
 		if known.name == name {
@@ -49,8 +49,8 @@ func (c *contest) print(w io.Writer) {
 		header = append(header, name, "ratio")
 	}
 	table := [][]string{append(header, "bar", "met")}
-	for _, row := range c.rows {
-		table = append(table, row.cells(c.columns))
+	for _, h := range c.rows {
+		table = append(table, h.cells(c.columns))
 	}
 	fmt.Fprintln(w)
 	writeTable(w, table)
@@ -64,7 +64,7 @@ func (h *heat) cells(columns []string) []string {
 	return append(out, orDash(h.bar()), yes(h.bar() != "", h.met()))
 }
 
-// cell shows the median, the least and the most.
+// cell shows the median, the minimum and the maximum.
 func (h *heat) cell(values []float64) string {
 	if len(values) == 0 {
 		return "-"
@@ -72,7 +72,7 @@ func (h *heat) cell(values []float64) string {
 	return fmt.Sprintf("%s (%s to %s)", h.show(median(values)), h.show(slices.Min(values)), h.show(slices.Max(values)))
 }
 
-// ratio returns how many times as much somebody else took.
+// ratio returns how many times as much as Lockstep a peer took, by the median.
 func (h *heat) ratio(name string) float64 {
 	if len(h.own) == 0 || len(h.took[name]) == 0 {
 		return math.NaN()
@@ -91,7 +91,8 @@ func (h *heat) bar() string {
 	return strings.Join(out, ", ")
 }
 
-// met leaves out whom it has not measured.
+// met reports whether the bars are met. A peer that was not measured does not
+// count.
 func (h *heat) met() bool {
 	ok := h.max == 0 || median(h.own) < h.max
 	for name, times := range h.bars {
@@ -102,7 +103,7 @@ func (h *heat) met() bool {
 	return ok
 }
 
-// median returns the middle value, the lower of two; 0 where there are none.
+// median returns the middle value, the lower of two; 0 if there are none.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0

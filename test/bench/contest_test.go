@@ -11,10 +11,10 @@ func TestHeat(t *testing.T) {
 		heat heat
 		want bool
 	}{
-		{"twice as fast is asked for", heat{own: []float64{1, 2, 9}, took: map[string][]float64{"x": {4}}, bars: map[string]float64{"x": 2}}, true},
+		{"twice as fast is required", heat{own: []float64{1, 2, 9}, took: map[string][]float64{"x": {4}}, bars: map[string]float64{"x": 2}}, true},
 		{"and not reached", heat{own: []float64{1, 2, 9}, took: map[string][]float64{"x": {3.9}}, bars: map[string]float64{"x": 2}}, false},
 		{"by one of two", heat{own: []float64{1}, took: map[string][]float64{"x": {3}, "y": {1}}, bars: map[string]float64{"x": 2, "y": 2}}, false},
-		{"whoever was not measured does not count", heat{own: []float64{1}, bars: map[string]float64{"x": 2}}, true},
+		{"a peer that was not measured does not count", heat{own: []float64{1}, bars: map[string]float64{"x": 2}}, true},
 		{"a limit is not reached by equality", heat{own: []float64{1}, max: 1}, false},
 	} {
 		if got := c.heat.met(); got != c.want {

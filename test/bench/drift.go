@@ -18,16 +18,15 @@ import (
 )
 
 const (
-	rowEdited  = "somebody edits an object, until it is as it was"
-	rowDeleted = "somebody deletes an object, until it is there again"
+	rowEdited  = "a client edits an object, until it is repaired"
+	rowDeleted = "a client deletes an object, until it exists again"
 )
 
-// driftPatience is how long a repair may take before there seems to be nobody
-// who watches.
+// driftPatience bounds the wait for a repair.
 const driftPatience = 10 * time.Second
 
-// benchDrift edits and deletes objects, each another one, under a sidecar that
-// has 1,000 of them and has settled.
+// benchDrift edits and deletes objects, each of them once, of a sidecar that has
+// applied 1,000 and watches them.
 func benchDrift(ctx context.Context, b *bench) error {
 	api, err := b.startAPI("drift")
 	if err != nil {
@@ -41,18 +40,18 @@ func benchDrift(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	node, err := b.startNode(ctx, cluster.SidecarConfig{NodeID: "drift", Kubeconfig: api.Kubeconfig(), Bundle: dir, EtcdPrefix: prefixOf("drift")})
+	n, err := b.startNode(ctx, cluster.SidecarConfig{NodeID: "drift", Kubeconfig: api.Kubeconfig(), Bundle: dir, EtcdPrefix: prefixOf("drift")})
 	if err != nil {
 		return err
 	}
-	if _, err := node.await(ctx, "to have made its pass", view.settled); err != nil {
+	if _, err := n.await(ctx, "to have made its pass", view.settled); err != nil {
 		return err
 	}
-	keeper, err := b.startPeer("keeper", peerFlags{id: "keeper", kubeconfig: api.Kubeconfig(), objects: "bare"})
+	bareKeeper, err := b.startPeer("keeper", peerFlags{id: "keeper", kubeconfig: api.Kubeconfig(), objects: "bare"})
 	if err != nil {
 		return err
 	}
-	if _, err := keeper.await(ctx, saysKeeps); err != nil {
+	if _, err := bareKeeper.await(ctx, saysKeeps); err != nil {
 		return err
 	}
 	d := drifter{bench: b, url: api.URL() + "/apis/rbac.authorization.k8s.io/v1/clusterroles/", client: client}
@@ -64,36 +63,37 @@ func benchDrift(ctx context.Context, b *bench) error {
 			return err
 		}
 	}
-	return errors.Join(keeper.end(syscall.SIGTERM), node.stop(), api.Stop())
+	return errors.Join(bareKeeper.end(syscall.SIGTERM), n.stop(), api.Stop())
 }
 
+// drifter disturbs objects through the API.
 type drifter struct {
 	*bench
 	url    string
 	client *http.Client
 }
 
-// both disturbs an object of ours and one of the peer's.
-func (d drifter) both(ctx context.Context, row string, i int, verb string) error {
+// both disturbs an object of Lockstep and one of the peer.
+func (d drifter) both(ctx context.Context, name string, i int, verb string) error {
 	took, err := d.disturb(ctx, fmt.Sprintf("drift-%d", i), verb)
 	if err != nil {
 		return err
 	}
-	d.report.measured(row, bar{p50: 5 * time.Millisecond, p99: 25 * time.Millisecond}, []time.Duration{took})
+	d.report.measured(name, bar{p50: 5 * time.Millisecond, p99: 25 * time.Millisecond}, []time.Duration{took})
 	if took, err = d.disturb(ctx, fmt.Sprintf("bare-%d", i), verb); err != nil {
 		return err
 	}
-	d.report.peer(row, peerKeeper, took)
+	d.report.peer(name, peerKeeper, took)
 	return nil
 }
 
-// disturb returns how long after the disturbance etcd has the object again with
-// what was taken away. One watch sees both.
+// disturb edits or deletes an object, and returns how long after that etcd has the
+// whole object again. One watch sees both.
 func (d drifter) disturb(ctx context.Context, name, verb string) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, driftPatience)
 	defer cancel()
 	watch := d.etcd.Watch(ctx, registryOf("drift")+"/clusterroles/"+name, clientv3.WithCreatedNotify())
-	<-watch // it stands
+	<-watch // it is established
 	body := ""
 	if verb == http.MethodPatch {
 		body = `{"rules":[]}`
@@ -123,5 +123,5 @@ func (d drifter) disturb(ctx context.Context, name, verb string) (time.Duration,
 			}
 		}
 	}
-	return 0, fmt.Errorf("%s: nobody repaired it within %s", name, driftPatience)
+	return 0, fmt.Errorf("%s was not repaired within %s", name, driftPatience)
 }

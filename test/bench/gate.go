@@ -16,9 +16,9 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// startGates starts three sidecars that follow the status and never write it:
-// a node of a newer release seems to be alive. So the status can be written by
-// hand.
+// startGates starts three sidecars that follow the status and never write it,
+// because a node of a newer release seems to be alive. So the case can write the
+// status.
 func (b *bench) startGates(ctx context.Context, name string) ([]*node, error) {
 	keys := keysOf(name)
 	newer := fleet.Encode(protocol.Node{
@@ -59,8 +59,8 @@ func (b *bench) startGates(ctx context.Context, name string) ([]*node, error) {
 
 func ready(v view) bool { return v.Ready.Ready }
 
-// putStatus writes a status by hand that admits the releases from minimum on,
-// and returns its revision.
+// putStatus writes a status that admits releases from minimum on, and returns its
+// revision.
 func (b *bench) putStatus(ctx context.Context, name string, minimum protocol.Release) (int64, error) {
 	value, err := status.Encode(protocol.Status{
 		State: protocol.Done, Version: protocol.Version{Release: protocol.Release{Major: 99}}, MinCompatible: minimum,
@@ -75,7 +75,7 @@ func (b *bench) putStatus(ctx context.Context, name string, minimum protocol.Rel
 	return resp.Header.Revision, nil
 }
 
-// benchGate changes the status so that it admits nobody and everybody in turn.
+// benchGate writes statuses that admit no node and all nodes, alternately.
 func benchGate(ctx context.Context, b *bench) error {
 	nodes, err := b.startGates(ctx, "gate")
 	if err != nil {
@@ -97,8 +97,8 @@ func benchGate(ctx context.Context, b *bench) error {
 	return stopAll(nodes)
 }
 
-// changeOnce returns how long after the acknowledged write the last of the
-// nodes answered by it.
+// changeOnce writes a status, and returns how long after the acknowledged write the
+// last node answered accordingly.
 func (b *bench) changeOnce(ctx context.Context, nodes []*node, minimum protocol.Release, want int) (time.Duration, error) {
 	group, groupCtx := errgroup.WithContext(ctx)
 	at := make([]time.Time, len(nodes))
@@ -113,18 +113,18 @@ func (b *bench) changeOnce(ctx context.Context, nodes []*node, minimum protocol.
 	if err := errors.Join(err, group.Wait()); err != nil {
 		return 0, err
 	}
-	var last time.Duration // 0: all were faster than the answer to the write
+	var last time.Duration // 0: all nodes were faster than the acknowledgement
 	for _, t := range at {
 		last = max(last, t.Sub(committed))
 	}
 	return last, nil
 }
 
-// pollEvery is how often /readyz is asked: often enough for the bar, seldom
-// enough to leave the sidecar the CPU.
+// pollEvery is the interval of requests to /readyz: short enough for the bar, and
+// long enough to leave the CPU to the sidecar.
 const pollEvery = 500 * time.Microsecond
 
-// pollReadyz returns when /readyz first answered with the code.
+// pollReadyz requests /readyz until it answers with a code, and returns when.
 func pollReadyz(ctx context.Context, url string, want int) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -146,7 +146,7 @@ func pollReadyz(ctx context.Context, url string, want int) (time.Time, error) {
 	}
 }
 
-// getCode uses connections again, as a prober does not, but a load balancer.
+// getCode reuses connections, as load balancers do and kubelet probes do not.
 func getCode(ctx context.Context, url string) (int, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -161,8 +161,8 @@ func getCode(ctx context.Context, url string) (int, error) {
 	return resp.StatusCode, err
 }
 
-// benchRecord overwrites a node's record as another sidecar would that has the
-// node's name.
+// benchRecord overwrites a node's record, as another sidecar with the same node ID
+// would.
 func benchRecord(ctx context.Context, b *bench) error {
 	nodes, err := b.startGates(ctx, "record")
 	if err != nil {

@@ -9,25 +9,25 @@ import (
 	"strings"
 )
 
-// size is what was measured with some number of objects.
+// size has the measurements for one number of objects.
 type size struct {
 	n     int
-	took  [4]float64 // growthCases
+	took  [4]float64 // in seconds, by growthCases
 	peak  float64    // memory of the process of the first apply
-	heap  float64    // of the one that has passed over all of them, and keeps them
-	calls [4]int64   // requests
+	heap  float64    // of the process that has made all passes, and keeps the objects
+	calls [4]int64   // requests, by growthCases
 }
 
 var growthCases = [4]string{"first apply", "take-over", "resync", "one changed"}
 
-// benchGrowth measures Lockstep alone with ever more objects, each number with
-// an apiserver of its own.
+// benchGrowth measures Lockstep alone with more and more objects, each number with a
+// kube-apiserver of its own.
 func benchGrowth(ctx context.Context, b *bench) error {
 	var sizes []size
 	for word := range strings.SplitSeq(b.opts.sizes, ",") {
 		n, err := strconv.Atoi(word)
 		if err != nil || n < 20 || n%20 != 0 {
-			return fmt.Errorf("-sizes: %q is no multiple of 20", word)
+			return fmt.Errorf("-sizes: %q is not a multiple of 20", word)
 		}
 		progress("%d objects", n)
 		s, err := b.grow(ctx, n)
@@ -36,12 +36,12 @@ func benchGrowth(ctx context.Context, b *bench) error {
 		}
 		sizes = append(sizes, s)
 	}
-	b.judgeGrowth(sizes)
+	b.compareGrowth(sizes)
 	b.prints = append(b.prints, func(w io.Writer) { printGrowth(w, sizes) })
 	return nil
 }
 
-// grow measures one number of objects; the median of some rounds.
+// grow measures one number of objects. Passes are the median of some rounds.
 func (b *bench) grow(ctx context.Context, n int) (size, error) {
 	name := fmt.Sprintf("growth-%d", n)
 	api, err := b.startAPI(name)
@@ -68,12 +68,12 @@ func (b *bench) grow(ctx context.Context, n int) (size, error) {
 	out.took[1], out.calls[1] = p.Took.Seconds(), p.Requests
 	var again, other []float64
 	for i := range b.opts.rounds {
-		task := []task{changed, first}[i%2]
-		if p, err = r.pass(task.dir, i+2); err != nil {
+		todo := []task{changed, first}[i%2]
+		if p, err = r.pass(todo.dir, i+2); err != nil {
 			return size{}, err
 		}
 		other, out.calls[3] = append(other, p.Took.Seconds()), p.Requests
-		if p, err = r.pass(task.dir, i+2); err != nil {
+		if p, err = r.pass(todo.dir, i+2); err != nil {
 			return size{}, err
 		}
 		again, out.calls[2], out.heap = append(again, p.Took.Seconds()), p.Requests, float64(p.Heap)
@@ -83,8 +83,8 @@ func (b *bench) grow(ctx context.Context, n int) (size, error) {
 	return out, errors.Join(err, api.Stop())
 }
 
-// judgeGrowth compares the most objects with 1,000.
-func (b *bench) judgeGrowth(sizes []size) {
+// compareGrowth compares the largest number of objects with 1,000.
+func (b *bench) compareGrowth(sizes []size) {
 	var base size
 	for _, s := range sizes {
 		if s.n == 1000 {
@@ -112,11 +112,11 @@ func (b *bench) judgeGrowth(sizes []size) {
 func printGrowth(w io.Writer, sizes []size) {
 	table := [][]string{{"objects", "first apply", "take-over", "resync", "one changed", "peak memory, first apply", "kept"}}
 	for _, s := range sizes {
-		row := []string{strconv.Itoa(s.n)}
+		cells := []string{strconv.Itoa(s.n)}
 		for i := range s.took {
-			row = append(row, fmt.Sprintf("%s (%d requests)", showTime(s.took[i]), s.calls[i]))
+			cells = append(cells, fmt.Sprintf("%s (%d requests)", showTime(s.took[i]), s.calls[i]))
 		}
-		table = append(table, append(row, showMemory(s.peak), showMemory(s.heap)))
+		table = append(table, append(cells, showMemory(s.peak), showMemory(s.heap)))
 	}
 	fmt.Fprintln(w)
 	writeTable(w, table)

@@ -25,8 +25,8 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// benchIdle watches three sidecars with 1,000 objects that have nothing to do.
-// The slow cases of the others run beside it: they wait, too.
+// benchIdle observes three idle sidecars with 1,000 objects. The slow cases of the
+// peers run at the same time: they mostly wait, too.
 func benchIdle(ctx context.Context, b *bench) error {
 	api, err := b.startAPI("idle")
 	if err != nil {
@@ -68,9 +68,9 @@ func benchIdle(ctx context.Context, b *bench) error {
 	return errors.Join(nodes.stop(), api.Stop())
 }
 
-// watchIdle adds what three sidecars did and used while nothing was to be done.
+// watchIdle reports the requests, CPU time and memory of idle sidecars.
 func (b *bench) watchIdle(ctx context.Context, nodes trio, requests *requestCounter, calls *callCounter) error {
-	pause(ctx, 2*time.Second) // what the start has left to do
+	pause(ctx, 2*time.Second) // until the start is over
 	before, err := used(ctx, nodes)
 	if err != nil {
 		return err
@@ -91,9 +91,10 @@ func (b *bench) watchIdle(ctx context.Context, nodes trio, requests *requestCoun
 	return nil
 }
 
+// usage is what processes used: CPU seconds, and bytes of resident memory.
 type usage struct{ cpu, memory float64 }
 
-// used returns what the sidecars say that they have used.
+// used returns the sum of what the sidecars' metrics report.
 func used(ctx context.Context, nodes trio) (usage, error) {
 	var sum usage
 	for _, n := range nodes {
@@ -120,7 +121,7 @@ func metric(text, name string) (float64, error) {
 	return 0, fmt.Errorf("/metrics has no %s", name)
 }
 
-// requestCounter passes requests to a kube-apiserver on, and counts them.
+// requestCounter forwards requests to a kube-apiserver, and counts them.
 type requestCounter struct {
 	n      atomic.Int64
 	url    string
@@ -142,7 +143,7 @@ func countRequests(api *cluster.APIServer) (*requestCounter, error) {
 	}
 	c := &requestCounter{url: "http://" + listener.Addr().String()}
 	proxy := &httputil.ReverseProxy{
-		Transport: transport, FlushInterval: -1, // watches are passed on at once
+		Transport: transport, FlushInterval: -1, // forward events of watches at once
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) },
 	}
 	c.server = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -150,17 +151,17 @@ func countRequests(api *cluster.APIServer) (*requestCounter, error) {
 		proxy.ServeHTTP(w, r)
 	})}
 	go func() {
-		_ = c.server.Serve(listener) // ends with close, and says so
+		_ = c.server.Serve(listener) // always returns an error after close
 	}()
 	return c, nil
 }
 
-// close ends open connections, too; what is lost by it is nobody's.
+// close also closes open connections. No client needs them any more.
 func (c *requestCounter) close() { _ = c.server.Close() }
 
-// callCounter passes connections to etcd on, and counts the requests on them:
-// each begins with one HTTP/2 frame of headers. A keep-alive, or a new watch, on
-// a stream that stands already is a frame of data that it counts as well.
+// callCounter forwards connections to etcd, and counts the requests on them. Each
+// begins with one HTTP/2 frame of headers. A keep-alive or a new watch on an open
+// stream is a frame of data, which it counts as well.
 type callCounter struct {
 	n        atomic.Int64
 	addr     string
@@ -184,7 +185,7 @@ func countCalls(target string) (*callCounter, error) {
 			}
 			out, err := net.Dial("tcp", target)
 			if err != nil {
-				_ = in.Close() // the client sees that nobody is there
+				_ = in.Close() // the client sees that etcd does not listen
 				continue
 			}
 			c.mu.Lock()
@@ -202,7 +203,7 @@ func countCalls(target string) (*callCounter, error) {
 
 // close ends all connections.
 func (c *callCounter) close() {
-	_ = c.listener.Close() // nobody else listens there
+	_ = c.listener.Close() // it fails only if it is closed already
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, conn := range c.conns {
@@ -210,7 +211,7 @@ func (c *callCounter) close() {
 	}
 }
 
-// The parts of HTTP/2 that are needed to count requests (RFC 9113).
+// What of HTTP/2 is needed to count requests (RFC 9113).
 const (
 	preface     = len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
 	frameHeader = 9
@@ -219,7 +220,7 @@ const (
 	endStream   = 1 // flag
 )
 
-// pass copies what the client sends, frame by frame.
+// pass forwards what the client sends, frame by frame.
 func (c *callCounter) pass(in, out net.Conn) {
 	defer out.Close()
 	from := bufio.NewReader(in)
@@ -240,13 +241,13 @@ func (c *callCounter) pass(in, out net.Conn) {
 	}
 }
 
-// frames tells requests from what belongs to them: the first data of a stream
-// belongs to its headers; further data is a message of its own.
+// frames finds the frames that begin a request. The first data of a stream belong to
+// its headers; further data are a request of their own.
 type frames struct{ begun map[uint32]bool }
 
 func newFrames() *frames { return &frames{begun: map[uint32]bool{}} }
 
-// count returns 1 for a frame that asks etcd for something, else 0.
+// count returns 1 for a frame that begins a request, else 0.
 func (f *frames) count(header []byte) int64 {
 	empty := header[0] == 0 && header[1] == 0 && header[2] == 0
 	stream := uint32(header[5]&0x7f)<<24 | uint32(header[6])<<16 | uint32(header[7])<<8 | uint32(header[8])
@@ -269,7 +270,7 @@ func (f *frames) count(header []byte) int64 {
 	return 1
 }
 
-// unusedKubeconfig is for sidecars that never lead.
+// unusedKubeconfig returns a kubeconfig for sidecars that never lead.
 func (b *bench) unusedKubeconfig() (string, error) {
 	return b.writeKubeconfig("unused", "http://127.0.0.1:1")
 }
@@ -280,6 +281,6 @@ func (b *bench) writeKubeconfig(name, server string) (string, error) {
 	cfg.AuthInfos["nobody"] = clientcmdapi.NewAuthInfo()
 	cfg.Contexts["local"] = &clientcmdapi.Context{Cluster: "local", AuthInfo: "nobody"}
 	cfg.CurrentContext = "local"
-	path := filepath.Join(b.dir, name+".kubeconfig")
-	return path, clientcmd.WriteToFile(*cfg, path)
+	file := filepath.Join(b.dir, name+".kubeconfig")
+	return file, clientcmd.WriteToFile(*cfg, file)
 }

@@ -1,13 +1,13 @@
-// Command bench measures what Lockstep promises about speed, with real parts on
-// loopback: an etcd that syncs to the disk and has etcd's own timing, a
-// kube-apiserver, and sidecars, each a process of its own. In the same run it
-// measures others that do the same work. `make bench` runs it;
-// docs/benchmarks.md explains the cases and has results.
+// Command bench measures how fast Lockstep is, with real parts on loopback: an etcd
+// that syncs to the disk and has its default timing, a kube-apiserver, and
+// sidecars, each in a process of its own. In the same run it measures other tools
+// that do the same work, its peers. `make bench` runs it; docs/benchmarks.md
+// explains the cases and has results.
 //
-// A case that misses its bar is printed as missed and does not fail the
-// command: a shared machine can be slow at any moment.
+// A case that misses its bar is printed as missed and does not fail the command,
+// because a shared machine can be slow at any moment.
 //
-// Called as `bench peer NAME ...` it is one of those others: see peer.go.
+// `bench peer NAME ...` runs one of the peers: see peer.go.
 package main
 
 import (
@@ -33,22 +33,21 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// benchCase is one thing that is measured, as the rows that it adds.
+// benchCase measures something, and adds the rows and facts of it to the report.
 type benchCase struct {
-	group string // runs with -cases=GROUP, too
+	group string // -cases=GROUP runs all cases of it
 	name  string
 	run   func(ctx context.Context, b *bench) error
-	extra bool // runs only where it is named
+	extra bool // runs only if -cases has its name
 }
 
-// cases returns all cases in the order in which they run. Another group of
-// cases is another file that adds its own here, and its rows to rows.
+// cases returns all cases, in the order in which they run.
 func cases() []benchCase { return append(changeCases(), applyCases()...) }
 
-// rows returns the names of all rows in the order in which they are printed.
-func rows() []string { return append(changeRows(), rowEdited, rowDeleted) }
+// rowNames returns the names of all rows, in the order in which they are printed.
+func rowNames() []string { return append(changeRows(), rowEdited, rowDeleted) }
 
-// options are the command line.
+// options are the flags.
 type options struct {
 	assets string
 	cases  string
@@ -66,15 +65,15 @@ func main() {
 		exit(runPeer(os.Args[2], os.Args[3:]))
 	}
 	var o options
-	flag.StringVar(&o.assets, "assets", "bin", "`folder` of the binaries")
-	flag.StringVar(&o.cases, "cases", "all", "what to run, comma separated: all, a group, or cases: "+names())
-	flag.IntVar(&o.n, "n", 100, "repetitions of a case that takes less than a second")
-	flag.IntVar(&o.rounds, "rounds", 5, "rounds in which all tools apply the same objects")
-	flag.StringVar(&o.sizes, "sizes", "100,1000,5000,10000", "numbers of objects for growth, which runs only where it is named")
-	flag.IntVar(&o.kills, "kills", 24, "repetitions of kill -9, six at once")
-	flag.IntVar(&o.peers, "peers", 6, "repetitions of the slow cases of the others, at once; 0: do not measure the others")
-	flag.DurationVar(&o.idle, "idle", time.Minute, "how long idle sidecars are watched")
-	flag.StringVar(&o.logs, "logs", "", "`folder` for the logs of all parts; empty: they are not kept")
+	flag.StringVar(&o.assets, "assets", "bin", "`directory` of the binaries")
+	flag.StringVar(&o.cases, "cases", "all", "what to run, comma separated: all, a group, or cases: "+caseNames())
+	flag.IntVar(&o.n, "n", 100, "repetitions of each case that takes less than a second")
+	flag.IntVar(&o.rounds, "rounds", 5, "rounds in which each tool applies the same objects")
+	flag.StringVar(&o.sizes, "sizes", "100,1000,5000,10000", "numbers of objects for the case growth, which runs only if -cases names it")
+	flag.IntVar(&o.kills, "kills", 24, "repetitions of kill -9, six at the same time")
+	flag.IntVar(&o.peers, "peers", 6, "repetitions of the slow cases of the peers, at the same time; 0: do not measure peers")
+	flag.DurationVar(&o.idle, "idle", time.Minute, "how long idle sidecars are observed")
+	flag.StringVar(&o.logs, "logs", "", "`directory` for the logs of all parts; empty: they are not kept")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -89,7 +88,8 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-func names() string {
+// caseNames returns the groups and cases that -cases accepts.
+func caseNames() string {
 	var out []string
 	for _, c := range cases() {
 		if !slices.Contains(out, c.group) {
@@ -100,7 +100,7 @@ func names() string {
 	return strings.Join(out, ", ")
 }
 
-// chosen returns the cases that the command line asks for.
+// chosen returns the cases that -cases names.
 func chosen(list string) ([]benchCase, error) {
 	words := strings.Split(list, ",")
 	var out []benchCase
@@ -127,11 +127,10 @@ type bench struct {
 	etcd    *clientv3.Client
 	report  *report
 
-	prints []func(io.Writer) // further tables
+	prints []func(io.Writer) // print further tables
 }
 
-// run starts the parts, runs the cases, prints the tables and removes all that
-// was written.
+// run starts the parts, runs the cases, prints the tables and removes all files.
 func run(ctx context.Context, o options) (err error) {
 	list, err := chosen(o.cases)
 	if err != nil {
@@ -143,7 +142,7 @@ func run(ctx context.Context, o options) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	began := time.Now()
-	b := &bench{opts: o, dir: dir, report: newReport(rows()...)}
+	b := &bench{opts: o, dir: dir, report: newReport(rowNames()...)}
 	defer func() { err = errors.Join(err, b.close()) }()
 	if err := b.start(); err != nil {
 		return err
@@ -170,7 +169,7 @@ func run(ctx context.Context, o options) (err error) {
 	return nil
 }
 
-// machine prints what the figures depend on.
+// machine prints the versions and the machine, on which the figures depend.
 func (b *bench) machine(ctx context.Context, w io.Writer, took time.Duration) error {
 	kubernetes, err := exec.CommandContext(ctx, filepath.Join(b.opts.assets, "kube-apiserver"), "--version").Output()
 	if err != nil {
@@ -182,7 +181,7 @@ func (b *bench) machine(ctx context.Context, w io.Writer, took time.Duration) er
 	}
 	load, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
-		load = []byte("unknown") // not a Linux
+		load = []byte("unknown") // not on Linux
 	}
 	fmt.Fprintf(w, "%s, %s/%s, %d CPUs, load average %s; %s; etcd %s with fsync; %s\n\n", runtime.Version(), runtime.GOOS, runtime.GOARCH,
 		runtime.NumCPU(), strings.Fields(string(load))[0], strings.TrimSpace(string(kubernetes)), etcd.Version, took.Round(time.Second))
@@ -197,7 +196,7 @@ func (b *bench) start() error {
 	var err error
 	b.cluster, err = cluster.New(cluster.Config{
 		Assets: b.opts.assets, Dir: b.dir, LogDir: logs,
-		// As in production: on the disk, and with etcd's default timing.
+		// As in production: with fsync, and with etcd's default timing.
 		Etcd: etcdtest.Config{Fsync: true, Heartbeat: 100 * time.Millisecond},
 	})
 	if err != nil {
@@ -207,8 +206,8 @@ func (b *bench) start() error {
 	return err
 }
 
-// startAPI starts a kube-apiserver with objects of its own, for one case. The
-// sidecars of one API have one set of objects, so no two cases can share it.
+// startAPI starts a kube-apiserver with objects of its own, for one case. All
+// sidecars of one API have the same set of objects, so cases cannot share it.
 func (b *bench) startAPI(name string) (*cluster.APIServer, error) {
 	return b.cluster.StartAPIServer(cluster.APIServerConfig{Name: name, Args: []string{"--etcd-prefix=" + registryOf(name)}})
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// node is a sidecar with an eye on it. It can be started again, as another
-// process with the same configuration.
+// node is a sidecar and the observer of its status. It can be started again, as
+// another process with the same configuration.
 type node struct {
 	*cluster.Sidecar
-	*eye
+	*observer
 	b   *bench
 	cfg cluster.SidecarConfig
 }
 
-// startNode starts a sidecar of a prefix of its case.
+// startNode starts a sidecar and its observer.
 func (b *bench) startNode(ctx context.Context, cfg cluster.SidecarConfig) (*node, error) {
 	var err error
 	if cfg.Listen, err = cluster.FreeAddr(); err != nil {
@@ -29,50 +29,52 @@ func (b *bench) startNode(ctx context.Context, cfg cluster.SidecarConfig) (*node
 	return n, n.start(ctx)
 }
 
-// start opens the eye first, so that nothing that the sidecar does is missed.
+// start starts the observer first, so that it misses nothing.
 func (n *node) start(ctx context.Context) error {
-	n.eye = openEye(ctx, "http://"+n.cfg.Listen)
+	n.observer = observe(ctx, "http://"+n.cfg.Listen)
 	var err error
 	n.Sidecar, err = n.b.cluster.StartSidecar(n.cfg)
 	return err
 }
 
-// await returns when the sidecar was first seen to be as ok says.
+// await waits until the sidecar's status satisfies ok, and returns when it was
+// first seen.
 func (n *node) await(ctx context.Context, what string, ok func(view) bool) (time.Time, error) {
 	return await(ctx, n.cfg.NodeID+" "+what, n.when(ok))
 }
 
-// stop ends the sidecar and the eye on it.
+// stop stops the sidecar and its observer.
 func (n *node) stop() error {
 	defer n.close()
 	return n.Stop()
 }
 
-// signal returns the moment before the signal was sent.
+// signal sends a signal, and returns the time just before.
 func (n *node) signal(sig syscall.Signal) (time.Time, error) {
 	at := time.Now()
 	return at, n.Signal(sig)
 }
 
-// trio is sidecars of one prefix. The first leads at the beginning.
+// trio is a few sidecars with the same keys. The first leads at the beginning.
 type trio []*node
 
-// startTrio starts n sidecars: the first has made its pass, the others wait.
-func (b *bench) startTrio(ctx context.Context, cfg cluster.SidecarConfig, n int) (trio, error) {
+// startTrio starts n sidecars and waits until the first has made its pass, and the
+// others wait for the leadership.
+func (b *bench) startTrio(ctx context.Context, cfg cluster.SidecarConfig, count int) (trio, error) {
 	var out trio
 	name := cfg.NodeID
-	for i := range n {
+	for i := range count {
 		cfg.NodeID = fmt.Sprintf("%s-%c", name, 'a'+i)
-		node, err := b.startNode(ctx, cfg)
+		n, err := b.startNode(ctx, cfg)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, node)
-		state, what := view.waits, "to wait for its turn"
+		out = append(out, n)
+		state, what := view.waits, "to wait for the leadership"
 		if i == 0 {
 			state, what = view.settled, "to have made its pass"
 		}
-		if _, err := node.await(ctx, what, state); err != nil {
+		if _, err := n.await(ctx, what, state); err != nil {
 			return nil, err
 		}
 	}
@@ -88,12 +90,12 @@ func (t trio) stop() error {
 	return nil
 }
 
-// leader returns who leads, and the others.
+// leader returns the node that leads, and the others.
 func (t trio) leader() (*node, trio) {
 	var leader *node
 	var others trio
 	for _, n := range t {
-		if n.now().leads() {
+		if n.latest().leads() {
 			leader = n
 			continue
 		}
@@ -102,27 +104,28 @@ func (t trio) leader() (*node, trio) {
 	return leader, others
 }
 
-// first returns which of the nodes was seen to be so first, and when.
+// first waits until the status of a node satisfies ok, and returns which node was
+// the first, and when.
 func (t trio) first(ctx context.Context, what string, ok func(view) bool) (*node, time.Time, error) {
-	type sight struct {
-		node *node
-		at   time.Time
+	type sighting struct {
+		n  *node
+		at time.Time
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	seen := make(chan sight, len(t)) // each sends once
+	seen := make(chan sighting, len(t)) // each sends once
 	for _, n := range t {
 		w := n.when(ok)
 		go func() {
 			select {
 			case at := <-w:
-				seen <- sight{n, at}
+				seen <- sighting{n, at}
 			case <-ctx.Done():
 			}
 		}()
 	}
 	s, err := await(ctx, what, seen)
-	return s.node, s.at, err
+	return s.n, s.at, err
 }
 
 // prefixOf is the prefix of a case's keys.

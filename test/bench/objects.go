@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// bundleSpec is a bundle to write.
+// bundleSpec describes a bundle to write.
 type bundleSpec struct {
-	name         string // of the set; no two cases share one
+	name         string // of the bundle; each case has its own
 	release      string
 	minApiserver string // empty: no constraint
 	objects      []string
 }
 
-// writeBundle writes a bundle and returns its folder.
+// writeBundle writes a bundle and returns its directory.
 func (b *bench) writeBundle(s bundleSpec) (string, error) {
 	dir := filepath.Join(b.dir, "bundles", s.name+"-"+s.release)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -30,7 +30,7 @@ func (b *bench) writeBundle(s bundleSpec) (string, error) {
 		return "", err
 	}
 	name := objectsFile
-	for objects := range slices.Chunk(s.objects, 1000) { // one file has not room for ten thousand
+	for objects := range slices.Chunk(s.objects, 1000) { // ten thousand are too many for one file
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.Join(objects, "---\n")), 0o600); err != nil {
 			return "", err
 		}
@@ -60,8 +60,8 @@ func few(prefix, value string) []string {
 // bindings, 100 priority classes, 50 storage classes, 50 config maps.
 func thousand(prefix string) []string { return mix(prefix, 1000) }
 
-// mix returns n objects, a multiple of 20, of the kinds of thousand and in its
-// proportions. The last one is a config map.
+// mix returns n objects of the same kinds and proportions as thousand; n is a
+// multiple of 20. The last one is a config map.
 func mix(prefix string, n int) []string {
 	const rule = "\n  - {apiGroups: [apps], resources: [deployments, statefulsets], verbs: [get, list, watch, patch]}"
 	var out []string
@@ -84,7 +84,7 @@ func mix(prefix string, n int) []string {
 	return out
 }
 
-// lastChanged returns the objects of mix with another value in the last one.
+// lastChanged returns the objects of mix, with another value in the last one.
 func lastChanged(prefix string, objects []string) []string {
 	last := configMap(fmt.Sprintf("%s-%d", prefix, len(objects)/20-1), "two")
 	return append(slices.Clone(objects[:len(objects)-1]), last)

@@ -17,25 +17,25 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// A peer is this program, called as `bench peer NAME`: a process of its own, as
-// a sidecar is, that can be stopped and killed. It says on its standard output,
-// a line each, what it has come to.
+// A peer is this program, called as `bench peer NAME`: a process of its own, like a
+// sidecar, that can be stopped and killed. It reports its progress on standard
+// output, one word for each line.
 const (
-	saysFollows = "follows" // it waits for its turn
+	saysFollows = "follows" // it waits for the leadership
 	saysLeads   = "leads"
 	saysBlocked = "blocked" // it leads, and waits for nodes that block it
-	saysDone    = "done"    // it leads, has made its pass, and the status is DONE
+	saysDone    = "done"    // it leads, has made its pass, and has written DONE
 )
 
-// peerFlags are the flags of the peers that go on until they are stopped.
+// peerFlags are the flags of the peers that run until they are stopped.
 type peerFlags struct {
 	id, etcd, prefix, kubeconfig string
 	release, minApiserver        string
-	objects                      string // their names begin with it
+	objects                      string // the prefix of their names
 	thousand                     bool
 }
 
-// runPeer runs a peer until SIGTERM, or until it has done what it is for.
+// runPeer runs a peer until SIGTERM, or until it has done its work.
 func runPeer(name string, args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -50,7 +50,7 @@ func runPeer(name string, args []string) error {
 	return runLasting(ctx, name, args)
 }
 
-// runLasting runs a peer that goes on until it is stopped.
+// runLasting runs a peer that ends only when it is stopped.
 func runLasting(ctx context.Context, name string, args []string) error {
 	var f peerFlags
 	set := flag.NewFlagSet(name, flag.ExitOnError)
@@ -82,7 +82,7 @@ func runLasting(ctx context.Context, name string, args []string) error {
 	return err
 }
 
-// say tells the benchmark; one write, so that lines stay whole.
+// say reports to the benchmark. It makes one write, so that lines stay whole.
 func say(what string) { fmt.Fprintln(os.Stdout, what) }
 
 // peer is a running peer.
@@ -124,10 +124,10 @@ func (b *bench) startPeer(name string, f peerFlags) (*peer, error) {
 			at := time.Now()
 			select {
 			case p.when(lines.Text()) <- at:
-			default: // it says so again, and the first time counts
+			default: // it was said before; the first time counts
 			}
 		}
-		_ = p.cmd.Wait() // that it was killed is no news
+		_ = p.cmd.Wait() // the error is that it was killed
 	}()
 	return p, nil
 }
@@ -144,28 +144,29 @@ func (p *peer) when(what string) chan time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.said[what] == nil {
-		p.said[what] = make(chan time.Time, 1) // has room for the first time
+		p.said[what] = make(chan time.Time, 1) // buffered: it gets the first time
 	}
 	return p.said[what]
 }
 
-// await returns when the peer said what, once.
+// await waits until the peer has said what, and returns when. It works once for
+// each word.
 func (p *peer) await(ctx context.Context, what string) (time.Time, error) {
 	at, err := await(ctx, "a peer to say "+what, p.when(what))
 	if errors.Is(err, errPatience) {
-		text, _ := os.ReadFile(p.log.Name()) // it is only here to explain
+		text, _ := os.ReadFile(p.log.Name()) // only to explain
 		err = fmt.Errorf("%w: %s", err, text)
 	}
 	return at, err
 }
 
-// signal returns the moment before the signal was sent.
+// signal sends a signal, and returns the time just before.
 func (p *peer) signal(sig syscall.Signal) (time.Time, error) {
 	at := time.Now()
 	return at, p.cmd.Process.Signal(sig)
 }
 
-// end ends the peer, if it has not ended yet, and waits for it.
+// end sends a signal, if the peer still runs, and waits for its end.
 func (p *peer) end(sig syscall.Signal) error {
 	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err

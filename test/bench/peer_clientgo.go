@@ -11,9 +11,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// runClientGo is an election of client-go on a Lease, with the default times of
-// Kubernetes' own components, and with the release of the lease on a graceful
-// stop.
+// runClientGo takes part in an election of client-go on a Lease, with the default
+// times of Kubernetes' own components. On a graceful stop it releases the lease.
 func runClientGo(ctx context.Context, f peerFlags) error {
 	cfg, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
 	if err != nil {

@@ -14,16 +14,15 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// saysKeeps: it has made its objects, and watches them.
+// saysKeeps: it has applied its objects, and watches them.
 const saysKeeps = "keeps"
 
-// keeper is the least that can keep objects as they are: one watch, and one apply
-// for each that is disturbed. It asks nothing, and there is nothing that it could
-// not overwrite.
+// keeper is the least that can repair objects: one watch, and one apply for each
+// disturbed object. It checks nothing, and overwrites everything.
 type keeper struct {
 	client  *http.Client
 	url     string // of the kind
-	query   string // that selects its objects
+	query   string // selects its objects
 	patches map[string]patch
 }
 
@@ -79,7 +78,7 @@ func (k keeper) run(ctx context.Context) error {
 	return k.watch(ctx, resp.Body)
 }
 
-// watch applies what is disturbed, until the stream ends.
+// watch repairs disturbed objects until the stream ends.
 func (k keeper) watch(ctx context.Context, stream io.Reader) error {
 	group, all := errgroup.WithContext(ctx)
 	for d := json.NewDecoder(stream); ; {

@@ -24,10 +24,10 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// origin is the same algorithm over the client library's Session and Election as
-// they come: a session of 60 s, a wait of 5 s before it reconciles, a pass every
-// 30 s, and a restart with a back-off when the newest release is another. It is
-// as small as it can be without being slower for it.
+// origin is the same algorithm on top of Session and Election of etcd's client
+// library, with its defaults: a session of 60 s, a wait of 5 s before it
+// reconciles, a pass every 30 s, and a restart with a back-off when another release
+// is the newest. It is as small as it can be without being slower for it.
 type origin struct {
 	flags    peerFlags
 	release  protocol.Release
@@ -37,7 +37,7 @@ type origin struct {
 	releases *event.Value[originFleet]
 }
 
-// originFleet is the summary of all records, the own release included.
+// originFleet is the summary of all records, with this node's release.
 type originFleet struct {
 	min, max protocol.Release
 	revision int64 // 0: not read yet
@@ -46,11 +46,11 @@ type originFleet struct {
 const (
 	originWait    = 5 * time.Second
 	originTick    = 30 * time.Second
-	originBackoff = 500 * time.Millisecond // the first one; half of it more or less
+	originBackoff = 500 * time.Millisecond // the first one, plus or minus a half
 	originLabel   = "bench-origin"
 )
 
-var errReleaseChanged = errors.New("the newest release is another, restarting")
+var errReleaseChanged = errors.New("another release is the newest, restarting")
 
 func runOrigin(ctx context.Context, f peerFlags) error {
 	o := &origin{flags: f, releases: event.New(originFleet{})}
@@ -93,15 +93,15 @@ func runOrigin(ctx context.Context, f peerFlags) error {
 func (o *origin) nodes() string  { return o.flags.prefix + "nodes/" }
 func (o *origin) status() string { return o.flags.prefix + "status" }
 
-// watchNodes keeps releases.
+// watchNodes keeps o.releases up to date.
 func (o *origin) watchNodes(ctx context.Context) {
 	resp, err := o.etcd.Get(ctx, o.nodes(), clientv3.WithPrefix())
 	if err != nil {
-		return // it was stopped: etcd is there for as long as the benchmark
+		return // it was stopped: etcd runs longer than all peers
 	}
 	held := map[string]protocol.Release{}
 	for _, kv := range resp.Kvs {
-		held[string(kv.Key)], _ = semver.ParseRelease(string(kv.Value)) // the benchmark writes no other
+		held[string(kv.Key)], _ = semver.ParseRelease(string(kv.Value)) // the benchmark writes valid releases only
 	}
 	o.publish(held, resp.Header.Revision)
 	for change := range o.etcd.Watch(ctx, o.nodes(), clientv3.WithPrefix(), clientv3.WithRev(resp.Header.Revision+1)) {
@@ -128,8 +128,8 @@ func (o *origin) publish(held map[string]protocol.Release, revision int64) {
 	o.releases.Set(sum)
 }
 
-// newest waits until the records were read, and reports whether no release is
-// above the own one.
+// newest waits until the records were read, and reports whether this release is the
+// newest.
 func (o *origin) newest(ctx context.Context) (is bool, changed <-chan struct{}) {
 	for {
 		sum, changed := o.releases.Load()
@@ -143,8 +143,8 @@ func (o *origin) newest(ctx context.Context) (is bool, changed <-chan struct{}) 
 	}
 }
 
-// watchReleases takes part in the election for as long as this release is the
-// newest, and ends when that changes.
+// watchReleases takes part in the election while this release is the newest, and
+// returns when that changes.
 func (o *origin) watchReleases(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -175,7 +175,7 @@ func (o *origin) watchReleases(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// elect uses a session of the default 60 s.
+// elect campaigns and leads, with a session of the default 60 s.
 func (o *origin) elect(ctx context.Context) error {
 	session, err := concurrency.NewSession(o.etcd)
 	if err != nil {
@@ -183,10 +183,10 @@ func (o *origin) elect(ctx context.Context) error {
 	}
 	defer func() {
 		session.Orphan()
-		// The context has ended, mostly.
+		// ctx has usually ended.
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		_, _ = o.etcd.Revoke(clean, session.Lease()) // or it ends by itself
+		_, _ = o.etcd.Revoke(clean, session.Lease()) // or it expires
 	}()
 	election := concurrency.NewElection(session, o.flags.prefix+"leader")
 	say(saysFollows)
@@ -203,8 +203,8 @@ func (o *origin) elect(ctx context.Context) error {
 	return o.lead(ctx, clientv3.Compare(clientv3.CreateRevision(election.Key()), "=", election.Rev()))
 }
 
-// lead restricts the status where it has to, waits, reconciles, and goes on
-// doing so.
+// lead restricts the status if it has to, waits, and then reconciles again and
+// again.
 func (o *origin) lead(ctx context.Context, leads clientv3.Cmp) error {
 	resp, err := o.etcd.Get(ctx, o.status())
 	if err != nil {
@@ -230,8 +230,8 @@ func (o *origin) lead(ctx context.Context, leads clientv3.Cmp) error {
 	return ctx.Err()
 }
 
-// prepare sets the status to WORKING, and first waits for nodes that could not
-// bear what comes.
+// prepare sets the status to WORKING. Before that it waits for nodes that are not
+// compatible with the new objects.
 func (o *origin) prepare(ctx context.Context, leads clientv3.Cmp, status string) error {
 	fields := strings.Fields(status)
 	version, err := semver.ParseRelease(fields[1])

@@ -29,16 +29,16 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
-// spent is what a program took, as the kernel counted it.
+// spent is what a program used, as the kernel counted it.
 type spent struct {
 	Wall time.Duration
 	CPU  time.Duration // user and system
 	Peak int64         // resident memory, bytes
 }
 
-// runTimed is the peer "timed": it runs a program and writes what it took to a
-// file. A process of its own stands between, because the kernel counts the
-// memory of whoever starts a program as the program's: this one has little.
+// runTimed is the peer "timed". It runs a program, and writes what the kernel counted
+// to a file. It is a process of its own because the kernel counts the memory of the
+// parent process for the program, and this one needs little.
 func runTimed(args []string) error {
 	to, program := args[0], args[1:]
 	cmd := exec.Command(program[0], program[1:]...)
@@ -48,8 +48,8 @@ func runTimed(args []string) error {
 		return err
 	}
 	out := spent{Wall: time.Since(begin), CPU: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
-	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		out.Peak = usage.Maxrss * rssUnit()
+	if counted, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		out.Peak = counted.Maxrss * rssUnit()
 	}
 	data, err := json.Marshal(out)
 	if err != nil {
@@ -58,7 +58,7 @@ func runTimed(args []string) error {
 	return os.WriteFile(to, data, 0o600)
 }
 
-// rssUnit is what the kernel counts memory in.
+// rssUnit is the unit in which the kernel counts memory, in bytes.
 func rssUnit() int64 {
 	if runtime.GOOS == "darwin" {
 		return 1
@@ -66,9 +66,9 @@ func rssUnit() int64 {
 	return 1 << 10
 }
 
-// passed is what one pass came to; a line of JSON on standard output.
+// passed is the result of one pass, a line of JSON on standard output.
 type passed struct {
-	Took     time.Duration // without the start of the process, and with objects read
+	Took     time.Duration // without the start of the process, and after the objects were read
 	Load     time.Duration // to read the bundle
 	Requests int64
 	Writes   int64 // requests that are not reads
@@ -76,9 +76,9 @@ type passed struct {
 	Heap     uint64
 }
 
-// runPass is the peer "pass": Lockstep's reconciliation and no more. It makes a
-// pass for each line on its standard input, which has the folder of a bundle,
-// and its content epoch.
+// runPass is the peer "pass": Lockstep's reconciliation and nothing else. It makes a
+// pass for each line on standard input, which has the directory of a bundle and its
+// content epoch.
 func runPass(ctx context.Context, args []string) error {
 	set := flag.NewFlagSet("pass", flag.ExitOnError)
 	kubeconfig := set.String("kubeconfig", "", "")
@@ -106,14 +106,15 @@ func runPass(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		if err := tell(out); err != nil {
+		if err := printPassed(out); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func tell(out passed) error {
+// printPassed writes out as JSON.
+func printPassed(out passed) error {
 	data, err := json.Marshal(out)
 	if err != nil {
 		return err
@@ -131,8 +132,7 @@ type passer struct {
 	requests, writes atomic.Int64
 }
 
-// pass makes one pass. A bundle that is the last one is not loaded again, as the
-// sidecar does not.
+// pass makes one pass. Like the sidecar, it does not load the same bundle again.
 func (p *passer) pass(ctx context.Context, dir string, epoch int64) (passed, error) {
 	var out passed
 	begin := time.Now()
@@ -149,7 +149,7 @@ func (p *passer) pass(ctx context.Context, dir string, epoch int64) (passed, err
 		Content:  protocol.Content{Release: b.Version.Release, Constraints: b.Constraints, Digest: b.Digest, Epoch: epoch},
 		Removals: true, LeaderEpoch: 1,
 	}
-	work.Wait = work.Content != p.last // DONE has to follow
+	work.Wait = work.Content != p.last // because DONE follows
 	p.requests.Store(0)
 	p.writes.Store(0)
 	begin = time.Now()
@@ -166,7 +166,7 @@ func (p *passer) pass(ctx context.Context, dir string, epoch int64) (passed, err
 	return out, err
 }
 
-// count counts the requests that go through next.
+// count counts the requests that next sends.
 func (p *passer) count(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		p.requests.Add(1)
@@ -181,9 +181,9 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// runBare is the peer "bare": each object by one server-side apply patch, some at
-// once, and nothing else. What is sent is made ready before the clock runs, and
-// what comes back is not looked at: no tool that applies can do with less.
+// runBare is the peer "bare": one server-side apply patch for each object, some at
+// the same time, and nothing else. All patches are prepared before the clock
+// starts, and the answers are ignored. No tool that applies can do less.
 func runBare(ctx context.Context, args []string) error {
 	set := flag.NewFlagSet("bare", flag.ExitOnError)
 	kubeconfig := set.String("kubeconfig", "", "")
@@ -219,16 +219,16 @@ func runBare(ctx context.Context, args []string) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return tell(passed{Took: time.Since(begin), Requests: int64(len(patches)), Writes: int64(len(patches))})
+	return printPassed(passed{Took: time.Since(begin), Requests: int64(len(patches)), Writes: int64(len(patches))})
 }
 
-// patch is a request that is ready to be sent.
+// patch is a prepared request.
 type patch struct {
 	url  string
 	body []byte
 }
 
-// plurals are where the kinds of the bundles are kept.
+// plurals are the resources of the bundles' kinds.
 var plurals = map[string]string{
 	"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings", "PriorityClass": "priorityclasses",
 	"StorageClass": "storageclasses", "ConfigMap": "configmaps",
@@ -273,7 +273,7 @@ func (p patch) send(ctx context.Context, client *http.Client) error {
 	defer resp.Body.Close()
 	if resp.StatusCode >= http.StatusMultipleChoices {
 		text, err := io.ReadAll(resp.Body)
-		return errors.Join(fmt.Errorf("%s answers %s: %s", p.url, resp.Status, text), err)
+		return errors.Join(fmt.Errorf("%s answered %s: %s", p.url, resp.Status, text), err)
 	}
 	_, err = io.Copy(io.Discard, resp.Body)
 	return err

@@ -12,7 +12,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// benchPeers measures the others, side by side: nearly all of it is waiting.
+// benchPeers measures the peers at the same time, since they mostly wait.
 func (b *bench) benchPeers(ctx context.Context, api *cluster.APIServer) error {
 	group, ctx := errgroup.WithContext(ctx)
 	p := peerBench{bench: b, kubeconfig: api.Kubeconfig()}
@@ -26,7 +26,7 @@ func (b *bench) benchPeers(ctx context.Context, api *cluster.APIServer) error {
 	return group.Wait()
 }
 
-// peerBench measures the others with one API.
+// peerBench measures the peers with one kube-apiserver.
 type peerBench struct {
 	*bench
 	kubeconfig string
@@ -39,7 +39,7 @@ func (b peerBench) origin(prefix, id string) peerFlags {
 	}
 }
 
-// start starts a peer and waits until it says something.
+// start starts a peer and waits until it has said until.
 func (b peerBench) start(ctx context.Context, name string, f peerFlags, until string) (*peer, error) {
 	p, err := b.startPeer(name, f)
 	if err != nil {
@@ -49,8 +49,8 @@ func (b peerBench) start(ctx context.Context, name string, f peerFlags, until st
 	return p, err
 }
 
-// originDone: 1,000 objects. The leader is stopped, and the next one has to
-// lead, and to have made its pass.
+// originDone stops a leader with 1,000 objects, and waits until the next one leads
+// and has made its pass.
 func (b peerBench) originDone(ctx context.Context) error {
 	f := b.origin("done", "0")
 	f.thousand = true
@@ -86,8 +86,8 @@ func (b peerBench) originDone(ctx context.Context) error {
 	return leader.end(syscall.SIGTERM)
 }
 
-// originKill kills a leader; each i of them at another time between two of its
-// keep-alives, which are a third of 60 s apart.
+// originKill kills a leader, for each i at another time between two keep-alives,
+// which are a third of 60 s apart.
 func (b peerBench) originKill(ctx context.Context, i int) error {
 	prefix := fmt.Sprintf("kill-%d", i)
 	leader, err := b.start(ctx, "origin", b.origin(prefix, "a"), saysDone)
@@ -111,8 +111,8 @@ func (b peerBench) originKill(ctx context.Context, i int) error {
 	return errors.Join(leader.end(syscall.SIGKILL), next.end(syscall.SIGTERM))
 }
 
-// originNewer: a node of a newer release comes and goes. Its record is taken
-// away when it has gone: without that no older one would ever lead again.
+// originNewer starts and stops a node of a newer release. It removes the record of
+// the stopped node: otherwise no older node would ever lead again.
 func (b peerBench) originNewer(ctx context.Context) error {
 	older, err := b.start(ctx, "origin", b.origin("newer", "a"), saysLeads)
 	if err != nil {
@@ -136,7 +136,7 @@ func (b peerBench) originNewer(ctx context.Context) error {
 			return err
 		}
 		b.report.peer(rowNewer, peerOrigin, led.Sub(begin))
-		if _, err := older.await(ctx, saysFollows); err != nil { // it has restarted
+		if _, err := older.await(ctx, saysFollows); err != nil { // after its restart
 			return err
 		}
 		if begin, err = newest.signal(syscall.SIGTERM); err != nil {
@@ -156,7 +156,8 @@ func (b peerBench) originNewer(ctx context.Context) error {
 	return older.end(syscall.SIGTERM)
 }
 
-// originBlocker: a leader that waits for a node of the release before.
+// originBlocker has a leader wait for a node of the previous release, and removes
+// that node.
 func (b peerBench) originBlocker(ctx context.Context, i int) error {
 	f := b.origin(fmt.Sprintf("blocker-%d", i), "a")
 	f.release, f.minApiserver = "1.1.0", "1.1.0"
@@ -170,12 +171,12 @@ func (b peerBench) originBlocker(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	written := b.firstPut(ctx, registryOf("idle")+"/configmaps/default/"+f.objects+"-")
+	firstObject := b.firstPut(ctx, registryOf("idle")+"/configmaps/default/"+f.objects+"-")
 	begin := time.Now()
 	if _, err := b.etcd.Delete(ctx, old); err != nil {
 		return err
 	}
-	at, err := await(ctx, "a peer's first object", written)
+	at, err := await(ctx, "a peer's first object", firstObject)
 	if err != nil {
 		return err
 	}
@@ -183,7 +184,7 @@ func (b peerBench) originBlocker(ctx context.Context, i int) error {
 	return leader.end(syscall.SIGTERM)
 }
 
-// clientGo stops and kills leaders of client-go's election.
+// clientGo stops and kills leaders of client-go's election, in turns.
 func (b peerBench) clientGo(ctx context.Context, i int) error {
 	f := peerFlags{kubeconfig: b.kubeconfig, objects: fmt.Sprintf("client-go-%d", i)}
 	next := func(id, until string) (*peer, error) {

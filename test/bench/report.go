@@ -10,16 +10,14 @@ import (
 	"time"
 )
 
-// report collects what was measured. Its methods may be called from many
-// goroutines.
+// report collects measurements. Its methods may be called from many goroutines.
 type report struct {
 	mu    sync.Mutex // mu guards what follows
 	rows  []*row
 	facts []fact
 }
 
-// newReport returns a report whose rows stand in the order of names, whoever
-// comes first.
+// newReport returns a report with empty rows, in the order of names.
 func newReport(names ...string) *report {
 	r := &report{}
 	for _, name := range names {
@@ -36,13 +34,13 @@ type row struct {
 	peers map[string][]time.Duration
 }
 
-// bar is what a case has to reach; zero fields ask for nothing.
+// bar is what a case has to reach. A zero field requires nothing.
 type bar struct {
 	p50, p99, max time.Duration
-	faster        map[string]float64 // than a peer, by p50, this many times
+	faster        map[string]float64 // how many times faster than a peer, by p50
 }
 
-// fact is something else that was measured, with what was asked for.
+// fact is a measurement that is not a time, with its bar.
 type fact struct{ name, value, bar, met string }
 
 // The names of the peers, which are the headings of their columns.
@@ -52,14 +50,14 @@ const (
 	peerKeeper   = "bare watch and apply"
 )
 
-// peers returns the names of those that were measured.
+// peers returns the names of the peers that were measured.
 func (r *report) peers() []string {
 	return slices.DeleteFunc([]string{peerOrigin, peerClientGo, peerKeeper}, func(name string) bool {
-		return !slices.ContainsFunc(r.rows, func(row *row) bool { return len(row.peers[name]) > 0 })
+		return !slices.ContainsFunc(r.rows, func(m *row) bool { return len(m.peers[name]) > 0 })
 	})
 }
 
-// row returns the row of that name, a new one where there is none yet.
+// row returns the row of that name, and adds it if there is none.
 func (r *report) row(name string) *row {
 	for _, known := range r.rows {
 		if known.name == name {
@@ -79,12 +77,12 @@ func (r *report) measured(name string, want bar, times []time.Duration) {
 	to.bar, to.times = want, append(to.times, times...)
 }
 
-// peer adds times that a peer needed for the same.
-func (r *report) peer(name, peer string, times ...time.Duration) {
+// peer adds times of a peer.
+func (r *report) peer(name, who string, times ...time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	to := r.row(name)
-	to.peers[peer] = append(to.peers[peer], times...)
+	to.peers[who] = append(to.peers[who], times...)
 }
 
 func (r *report) fact(name, value, want string, met bool) {
@@ -101,9 +99,9 @@ func (r *report) print(w io.Writer) {
 		header = append(header, name+" p50", "ratio")
 	}
 	table := [][]string{header}
-	for _, row := range r.rows {
-		if len(row.times) > 0 || len(row.peers) > 0 {
-			table = append(table, row.cells(peers))
+	for _, m := range r.rows {
+		if len(m.times) > 0 || len(m.peers) > 0 {
+			table = append(table, m.cells(peers))
 		}
 	}
 	if len(table) > 1 {
@@ -140,20 +138,20 @@ func (r *row) cells(peers []string) []string {
 	return out
 }
 
-// faster returns how many times longer the peer takes, by the median.
-func (r *row) faster(peer string) float64 {
-	if len(r.times) == 0 || len(r.peers[peer]) == 0 {
+// faster returns how many times longer a peer takes, by the median.
+func (r *row) faster(who string) float64 {
+	if len(r.times) == 0 || len(r.peers[who]) == 0 {
 		return math.NaN()
 	}
 	own := max(percentile(r.times, 50), time.Microsecond)
-	return float64(percentile(r.peers[peer], 50)) / float64(own)
+	return float64(percentile(r.peers[who], 50)) / float64(own)
 }
 
 func (r *row) met() bool {
 	within := func(p float64, limit time.Duration) bool { return limit == 0 || percentile(r.times, p) < limit }
 	ok := within(50, r.bar.p50) && within(99, r.bar.p99) && within(100, r.bar.max)
-	for peer, times := range r.bar.faster {
-		if factor := r.faster(peer); !math.IsNaN(factor) {
+	for who, times := range r.bar.faster {
+		if factor := r.faster(who); !math.IsNaN(factor) {
 			ok = ok && factor >= times
 		}
 	}
@@ -170,16 +168,16 @@ func (b bar) String() string {
 			out = append(out, part.name+" < "+short(part.limit))
 		}
 	}
-	for _, peer := range []string{peerOrigin, peerClientGo} {
-		if factor := b.faster[peer]; factor != 0 {
-			out = append(out, fmt.Sprintf("%g x %s", factor, peer))
+	for _, who := range []string{peerOrigin, peerClientGo} {
+		if factor := b.faster[who]; factor != 0 {
+			out = append(out, fmt.Sprintf("%g x %s", factor, who))
 		}
 	}
 	return strings.Join(out, ", ")
 }
 
 // percentile returns the smallest time that p percent of all do not exceed
-// (nearest rank); 0 where there are none.
+// (nearest rank); 0 if there are none.
 func percentile(times []time.Duration, p float64) time.Duration {
 	if len(times) == 0 {
 		return 0
@@ -212,10 +210,10 @@ func ratio(f float64) string {
 	return fmt.Sprintf("%.0f", f)
 }
 
-// yes says whether what was asked for was met.
-func yes(asked, met bool) string {
+// yes shows whether a bar was met.
+func yes(hasBar, met bool) string {
 	switch {
-	case !asked:
+	case !hasBar:
 		return "-"
 	case met:
 		return "yes"
@@ -231,15 +229,15 @@ func orDash(s string) string {
 }
 
 // writeTable prints a table that is both Markdown and aligned.
-func writeTable(w io.Writer, rows [][]string) {
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
+func writeTable(w io.Writer, lines [][]string) {
+	widths := make([]int, len(lines[0]))
+	for _, cells := range lines {
+		for i, cell := range cells {
 			widths[i] = max(widths[i], len(cell))
 		}
 	}
-	for i, row := range rows {
-		for j, cell := range row {
+	for i, cells := range lines {
+		for j, cell := range cells {
 			fmt.Fprintf(w, "| %-*s ", widths[j], cell)
 		}
 		fmt.Fprintln(w, "|")

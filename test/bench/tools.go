@@ -19,22 +19,22 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// task is what a tool has to bring about.
+// task has the objects that a tool has to apply.
 type task struct {
 	prefix string // of all names
 	dir    string // a bundle
 	file   string // its objects
-	chart  string // the same, for Helm
+	chart  string // with the same objects, for Helm
 }
 
-// tool is somebody who applies objects, and how to call it.
+// tool is a program that applies objects, and how to call it.
 type tool struct {
 	name    string
 	program string // empty: this program
 	args    func(kubeconfig string, t task) []string
 }
 
-// tools are the others, but for the bare patches.
+// tools returns the peers, except the bare patches.
 func (b *bench) tools() []tool {
 	return []tool{
 		{"kubectl", "peer-kubectl", func(kubeconfig string, t task) []string {
@@ -57,8 +57,8 @@ func bare(workers int) tool {
 
 func bareName(workers int) string { return fmt.Sprintf("bare, %d at once", workers) }
 
-// runTimed runs a program to its end, and returns what the kernel counted and,
-// where the program tells, what it took without its start.
+// runTimed runs a program to its end. It returns what the kernel counted, and the
+// time without the program's start if the program prints it.
 func (b *bench) runTimed(ctx context.Context, program string, args []string, input string) (spent, passed, error) {
 	cmd, result, err := b.timed(ctx, program, args)
 	if err != nil {
@@ -92,28 +92,28 @@ func runChild(cmd *exec.Cmd) error {
 	return cmd.Wait()
 }
 
-// lastOf bounds what is shown of a log.
+// lastOf returns the end of a log, for messages.
 func lastOf(log string) string { return log[max(0, len(log)-2000):] }
 
-// timed makes the call of a program, by this one in between; what it took will
-// stand in the file.
+// timed returns the command that runs a program by the peer "timed", and the file
+// to which that writes what the kernel counted.
 func (b *bench) timed(ctx context.Context, program string, args []string) (cmd *exec.Cmd, result string, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, "", err
 	}
-	path := self
+	executable := self
 	if program != "" {
-		path = filepath.Join(b.opts.assets, program)
+		executable = filepath.Join(b.opts.assets, program)
 	}
 	result = filepath.Join(b.dir, "timed.json")
-	cmd = exec.CommandContext(ctx, self, append([]string{"peer", "timed", result, path}, args...)...)
-	home := filepath.Join(b.dir, "home") // caches of the tools; from the second round on they are full
+	cmd = exec.CommandContext(ctx, self, append([]string{"peer", "timed", result, executable}, args...)...)
+	home := filepath.Join(b.dir, "home") // with the tools' caches, which are full from the second round on
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "KUBECACHEDIR=" + home}
 	return cmd, result, nil
 }
 
-// resident is a process of Lockstep's reconciliation that makes passes when asked.
+// resident is a process that makes Lockstep's passes on request.
 type resident struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -156,7 +156,7 @@ func (r *resident) pass(dir string, epoch int) (passed, error) {
 	return p, json.Unmarshal(r.out.Bytes(), &p)
 }
 
-// end waits for the end, and returns what all passes took.
+// end waits until the process has ended, and returns what the kernel counted.
 func (r *resident) end() (spent, error) {
 	if err := errors.Join(r.in.Close(), r.cmd.Wait()); err != nil {
 		return spent{}, err
@@ -169,7 +169,7 @@ func (r *resident) end() (spent, error) {
 	return s, json.Unmarshal(data, &s)
 }
 
-// objectKeys are where the objects of a prefix stand in etcd.
+// objectKeys returns the prefixes of the objects' keys in etcd.
 func objectKeys(registry, prefix string) []string {
 	var out []string
 	for _, kind := range []string{"clusterroles", "clusterrolebindings", "priorityclasses", "storageclasses", "configmaps/default"} {
@@ -199,8 +199,8 @@ func (b *bench) revision(ctx context.Context) (int64, error) {
 	return resp.Header.Revision, nil
 }
 
-// clean removes all that a tool made, below the apiserver, and gives that a
-// moment to take notice.
+// clean removes from etcd all that a tool created, and gives the kube-apiserver a
+// moment to see it.
 func (b *bench) clean(ctx context.Context, registry, prefix string) error {
 	keys := objectKeys(registry, prefix)
 	for _, own := range []string{

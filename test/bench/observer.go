@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// view is what the cases read of /status.
+// view has the fields of /status that the cases need.
 type view struct {
 	Node struct {
 		ID                 string
@@ -35,67 +35,69 @@ type view struct {
 
 func (v view) leads() bool { return v.Election.State == "leading" }
 
-// waits: ready, and second in the election.
+// waits reports whether the sidecar is ready and campaigns.
 func (v view) waits() bool { return v.Ready.Ready && v.Election.State == "campaigning" }
 
-// settled: it leads, has made a pass, and the status says DONE.
+// settled reports whether the sidecar leads, has made a pass, and has written DONE.
 func (v view) settled() bool {
 	return v.leads() && v.Election.Step.Kind == "Hold" && !v.Reconcile.Running &&
 		v.Reconciler.State == "DONE" && v.Reconciler.Leader == v.Node.ID
 }
 
-// eye watches a sidecar through /status?watch and notes when something first
-// was so: not before it was, and about a millisecond after.
-type eye struct {
+// observer follows /status?watch of a sidecar, and records when a condition was
+// first met. The time is never early, and about a millisecond late.
+type observer struct {
 	cancel context.CancelFunc
 
-	mu    sync.Mutex // mu guards what follows
-	last  view
-	at    time.Time // when last came; zero: nothing came yet
-	waits []wait
+	mu   sync.Mutex // mu guards what follows
+	last view
+	at   time.Time // when last was received; zero: nothing yet
+	open []condition
 }
 
-type wait struct {
+// condition is one that was not met yet.
+type condition struct {
 	ok   func(view) bool
-	seen chan time.Time // has room for the one time
+	seen chan time.Time // buffered: it gets one time
 }
 
-// redial is the pause after an attempt to connect with a sidecar that does not
-// listen yet.
+// redial is the pause between attempts to connect to a sidecar that does not listen
+// yet.
 const redial = time.Millisecond
 
-// openEye returns an eye on the sidecar that listens, or will listen, at url.
+// observe returns the observer of the sidecar that listens, or will listen, at url.
 // Its goroutine ends with the sidecar's answer, or with close.
-func openEye(ctx context.Context, url string) *eye {
+func observe(ctx context.Context, url string) *observer {
 	ctx, cancel := context.WithCancel(ctx)
-	e := &eye{cancel: cancel}
-	go e.run(ctx, url)
-	return e
+	o := &observer{cancel: cancel}
+	go o.run(ctx, url)
+	return o
 }
 
-func (e *eye) close() { e.cancel() }
+func (o *observer) close() { o.cancel() }
 
-// when returns a channel that gets the time at which ok was first seen to hold,
-// or the last change where it holds already.
-func (e *eye) when(ok func(view) bool) <-chan time.Time {
-	w := wait{ok: ok, seen: make(chan time.Time, 1)}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.at.IsZero() && ok(e.last) {
-		w.seen <- e.at
+// when returns a channel that gets the time at which ok was first met; the time of
+// the last change if it is met already.
+func (o *observer) when(ok func(view) bool) <-chan time.Time {
+	w := condition{ok: ok, seen: make(chan time.Time, 1)}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.at.IsZero() && ok(o.last) {
+		w.seen <- o.at
 		return w.seen
 	}
-	e.waits = append(e.waits, w)
+	o.open = append(o.open, w)
 	return w.seen
 }
 
-func (e *eye) now() view {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.last
+// latest returns the newest view.
+func (o *observer) latest() view {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.last
 }
 
-func (e *eye) run(ctx context.Context, url string) {
+func (o *observer) run(ctx context.Context, url string) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for ctx.Err() == nil {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/status?watch", nil)
@@ -107,18 +109,18 @@ func (e *eye) run(ctx context.Context, url string) {
 			pause(ctx, redial)
 			continue
 		}
-		e.read(bufio.NewReaderSize(resp.Body, 64<<10))
-		_ = resp.Body.Close() // what was only read from has nothing to lose
+		o.read(bufio.NewReaderSize(resp.Body, 64<<10))
+		_ = resp.Body.Close() // it was only read
 		return
 	}
 }
 
-func (e *eye) read(lines *bufio.Reader) {
+func (o *observer) read(lines *bufio.Reader) {
 	for {
 		line, err := lines.ReadString('\n')
 		at := time.Now()
 		if err != nil {
-			return // the sidecar has ended, or the eye was closed
+			return // the sidecar has ended, or close was called
 		}
 		data, isData := strings.CutPrefix(line, "data: ")
 		if !isData {
@@ -128,32 +130,32 @@ func (e *eye) read(lines *bufio.Reader) {
 		if err := json.Unmarshal([]byte(data), &v); err != nil {
 			panic(fmt.Sprintf("/status?watch: %v", err))
 		}
-		e.see(v, at)
+		o.record(v, at)
 	}
 }
 
-func (e *eye) see(v view, at time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.last, e.at = v, at
-	var left []wait
-	for _, w := range e.waits {
+// record stores a view, and reports to the conditions that it meets.
+func (o *observer) record(v view, at time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.last, o.at = v, at
+	var left []condition
+	for _, w := range o.open {
 		if w.ok(v) {
 			w.seen <- at
 			continue
 		}
 		left = append(left, w)
 	}
-	e.waits = left
+	o.open = left
 }
 
-// patience is how long a case waits for anything. Only what is broken takes
-// longer.
+// patience bounds every wait of a case. Only something broken takes longer.
 const patience = 100 * time.Second
 
-var errPatience = errors.New("it did not come")
+var errPatience = errors.New("it did not happen")
 
-// await returns what comes through a channel.
+// await returns the next value of a channel.
 func await[T any](ctx context.Context, what string, c <-chan T) (T, error) {
 	late := time.NewTimer(patience)
 	defer late.Stop()
