@@ -73,7 +73,7 @@ func walk() ([]string, error) {
 		switch {
 		case d.IsDir() && skipped(rel):
 			return filepath.SkipDir
-		case d.Type().IsRegular():
+		case d.Type().IsRegular() && rel != ".git": // a file in a work tree
 			out = append(out, rel)
 		}
 		return nil
