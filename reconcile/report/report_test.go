@@ -1,0 +1,45 @@
+package report
+
+import "testing"
+
+func TestAddFailure(t *testing.T) {
+	var r Report
+	for range MaxFailures + 2 {
+		r.AddFailure(`ConfigMap "n/a"`, "rejected")
+	}
+	if len(r.Failures) != MaxFailures || r.TotalFailures != MaxFailures+2 {
+		t.Errorf("got %d failures of %d, want %d of %d", len(r.Failures), r.TotalFailures, MaxFailures, MaxFailures+2)
+	}
+}
+
+func TestHeld(t *testing.T) {
+	r := Report{Objects: Counts{Owed: 3}}
+	if got := r.Held(); got != 0 {
+		t.Errorf("without a brake: got %d held objects", got)
+	}
+	r.PruneHeld = "the bundle is empty"
+	if got := r.Held(); got != 3 {
+		t.Errorf("with a brake: got %d held objects, want 3", got)
+	}
+}
+
+func TestFightMessage(t *testing.T) {
+	for _, tt := range []struct {
+		fight Fight
+		want  string
+	}{
+		{
+			Fight{Manager: "kubectl-edit", Fields: []string{".data.x", ".data.y"}, Repairs: 9},
+			`field manager "kubectl-edit" keeps changing .data.x, .data.y (repaired 9 times); ` +
+				"stop that writer, or leave .data.x, .data.y of this object out of the bundle",
+		},
+		{
+			Fight{Repairs: 1},
+			"another writer keeps changing this object (repaired once); stop that writer, or leave this object out of the bundle",
+		},
+	} {
+		if got := tt.fight.Message(); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+}
