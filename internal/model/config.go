@@ -76,7 +76,7 @@ func (s start) String() string {
 const (
 	maxNodes   = 7
 	maxLeaders = 2  // that believe they lead at the same time
-	maxOrphans = 6  // requests whose sender no longer waits for them
+	maxOrphans = 8  // requests whose sender no longer waits for them
 	maxEntries = 10 // of a mark
 	maxObjects = 3
 )

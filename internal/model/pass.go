@@ -81,7 +81,7 @@ func (t *transition) list(l int) bool {
 	p := &t.state.leaders[l].pass
 	if p.at == starting {
 		p.parent = true
-		if p.first && t.state.parent.firstDone && t.cfg.holds(firstOnce) {
+		if t.isUnfounded(l) {
 			return t.endFirstPass(l)
 		}
 	}
@@ -137,6 +137,14 @@ func (t *transition) chooseHigherEpoch(l int) bool {
 	t.say("%s finds that other content has the same content epoch", t.name(int(lead.node)))
 	t.endPass(l, protocol.Outcome{HighestEpoch: int64(lead.pass.content.epoch) + 1})
 	return true
+}
+
+// isUnfounded reports whether a pass began as the first reconciliation although
+// the mark shows that another one was finished. The leader checks it whenever it
+// has read the mark. If it has missed a change, its next write of the mark is
+// refused, and it reads again.
+func (t *transition) isUnfounded(l int) bool {
+	return t.state.leaders[l].pass.first && t.state.parent.firstDone && t.cfg.holds(firstOnce)
 }
 
 // endFirstPass ends a pass that began as the first reconciliation, because the
@@ -244,6 +252,9 @@ func (t *transition) sendMark(l int, kind requestKind) bool {
 	}
 	lead := &t.state.leaders[l]
 	p := &lead.pass
+	if kind == beginRequest && t.isUnfounded(l) {
+		return t.endFirstPass(l)
+	}
 	if t.epochInUse(p.content) {
 		return t.chooseHigherEpoch(l)
 	}

@@ -61,17 +61,17 @@ func TestRandomWalk(t *testing.T) {
 	})
 	stray := func(t *testing.T, off safeguard) *Violation {
 		t.Helper()
-		for seed := range uint64(200) {
+		for seed := range uint64(2000) {
 			cfg := largeWorld(seed)
 			cfg.Off = off
 			if r, _ := RandomWalk(cfg, seed, 400); r.Violation != nil {
 				return r.Violation
 			}
 		}
-		t.Fatal("got no violation in 200 walks")
+		t.Fatal("got no violation in 2000 walks")
 		return nil
 	}
-	t.Run("finds a rule that is off", func(t *testing.T) {
+	t.Run("finds a safeguard that is off", func(t *testing.T) {
 		stray(t, leaderGuard)
 	})
 	t.Run("names nodes in the violation as in the story", func(t *testing.T) {
