@@ -9,7 +9,6 @@ import (
 // shadowPending are directories with locals that shadow.
 var shadowPending = pending{
 	"reconcile",
-	"test/soak",
 }
 
 // TestNoLocalShadowsAPackageLevelName: one name is one thing in a package. A

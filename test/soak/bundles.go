@@ -17,7 +17,7 @@ import (
 )
 
 // release is a bundle's release and constraints. Each can be rolled out over the
-// one before it (DESIGN 4.10), and all together have every kind of step: A
+// one before it (docs/protocol.md#releases-that-can-roll), and all together have every kind of step: A
 // raised, M raised, neither.
 type release struct {
 	name, m, a string
@@ -125,11 +125,11 @@ func (k kept) object(form string) *unstructured.Unstructured {
 
 func (k kept) ref() string { return ref(k.kind, k.namespace, k.name) }
 
-func ref(kind, namespace, name string) string {
-	if namespace == "" {
+func ref(kind, ns, name string) string {
+	if ns == "" {
 		return kind + " " + name
 	}
-	return kind + " " + namespace + "/" + name
+	return kind + " " + ns + "/" + name
 }
 
 // formOf names the form of a live object, empty where no bundle has it so.
@@ -186,7 +186,7 @@ func mustRelease(s string) protocol.Release {
 	return r
 }
 
-// writeBundles writes a folder for each release below dir.
+// writeBundles writes a directory for each release below dir.
 func writeBundles(dir string) error {
 	for i, r := range releases {
 		files := map[string][]byte{"bundle.yaml": fmt.Appendf(nil,
@@ -202,12 +202,12 @@ func writeBundles(dir string) error {
 			}
 			files[fmt.Sprintf("%02d.json", n)] = text
 		}
-		folder := filepath.Join(dir, r.name)
-		if err := os.MkdirAll(folder, 0o700); err != nil {
+		own := filepath.Join(dir, r.name)
+		if err := os.MkdirAll(own, 0o700); err != nil {
 			return fmt.Errorf("write bundle %s: %w", r.name, err)
 		}
 		for _, name := range slices.Sorted(maps.Keys(files)) {
-			if err := os.WriteFile(filepath.Join(folder, name), files[name], 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(own, name), files[name], 0o600); err != nil {
 				return fmt.Errorf("write bundle %s: %w", r.name, err)
 			}
 		}

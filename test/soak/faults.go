@@ -19,7 +19,7 @@ type outcome string
 
 const (
 	done    outcome = ""
-	skipped outcome = "skipped" // what it is about was not there, or had another fault
+	skipped outcome = "skipped" // its target did not exist, or had another fault
 )
 
 // strike brings a fault about and heals it again.
@@ -93,12 +93,12 @@ func held(mu *sync.Mutex, f func() outcome) outcome {
 
 func (w *world) killSidecar(ctx context.Context, n *node, d time.Duration) outcome {
 	return held(&n.busy, func() outcome {
-		release := n.release
+		index := n.release
 		if err := w.stop(n, crashing); err != nil {
 			w.tell("kill %s: %v", n.id, err)
 		}
 		pause(ctx, d)
-		if err := w.start(n, release); err != nil {
+		if err := w.start(n, index); err != nil {
 			w.tell("start %s again: %v", n.id, err)
 		}
 		return done
@@ -243,8 +243,8 @@ func (w *world) killAPI(ctx context.Context, s *server, d time.Duration) outcome
 	return done
 }
 
-// strikeKeys writes garbage where sidecars keep what they know. It does not touch
-// the leases: a key that nobody keeps alive is a sidecar's, or goes soon.
+// strikeKeys writes garbage into the keys of sidecars. It keeps their leases, so a
+// key that no sidecar keeps alive ends soon.
 func (w *world) strikeKeys(ctx context.Context, n *node, f fault) outcome {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()

@@ -42,8 +42,8 @@ func (m manners) String() string {
 // tardiness is within the five seconds that a request lives.
 const tardiness = 3500 * time.Millisecond
 
-// gateway stands before a kube-apiserver, with its certificate, and spoils what
-// its sidecar asks of it.
+// gateway is a proxy before a kube-apiserver, with its certificate. It spoils the
+// requests of the sidecar.
 type gateway struct {
 	listener net.Listener
 	server   *http.Server
@@ -75,7 +75,7 @@ func startGateway(c *cluster.Cluster, api *cluster.APIServer) (*gateway, error) 
 		Transport:     transport,
 		FlushInterval: -1, // watches
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
-			// As a client sees it whose apiserver is gone: no answer at all.
+			// As a client sees a kube-apiserver that was stopped: no answer at all.
 			panic(http.ErrAbortHandler)
 		},
 		ErrorLog: log.New(io.Discard, "", 0),
@@ -137,7 +137,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// late passes a write on after a while, whether anybody still waits or not.
+// late forwards a write after a while, whether its sender still waits or not.
 func (g *gateway) late(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		g.forward.ServeHTTP(w, r)
@@ -166,7 +166,7 @@ func (g *gateway) wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// nowhere takes an answer that nobody gets.
+// nowhere discards an answer.
 type nowhere struct{ header http.Header }
 
 func (n nowhere) Header() http.Header         { return n.header }

@@ -59,7 +59,7 @@ func TestGateway(t *testing.T) {
 	if got := <-took; got != "body" {
 		t.Errorf("got %q, want what was sent", got)
 	}
-	// Nobody gets an answer, and the request takes effect all the same.
+	// The client gets no answer, and the request takes effect all the same.
 	for _, m := range []manners{mute, tardy} {
 		g.set(m)
 		before := g.spoilt.Load()

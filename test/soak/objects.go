@@ -40,7 +40,7 @@ var resources = map[string]schema.GroupVersionResource{
 	"CSIDriver":          {Group: "storage.k8s.io", Version: "v1", Resource: "csidrivers"},
 }
 
-// edits are what somebody changes of an object, besides marking it.
+// edits are the changes to an object, besides the annotation that marks them.
 var edits = map[string]map[string]any{
 	"Namespace":          {"metadata": map[string]any{"labels": map[string]any{"form": "edited"}}},
 	"ConfigMap":          {"data": map[string]any{"form": "edited", "more": "edited"}},
@@ -52,14 +52,14 @@ var edits = map[string]map[string]any{
 	"CSIDriver":          {"metadata": map[string]any{"labels": map[string]any{"edited": "true"}}},
 }
 
-// resource reaches objects of a kind by an API server that is there.
-func (w *world) resource(kind, namespace string) dynamic.ResourceInterface {
+// resource reaches objects of a kind through an API server that runs.
+func (w *world) resource(kind, ns string) dynamic.ResourceInterface {
 	for _, s := range w.servers {
 		if s.busy.TryLock() {
 			client := s.client
 			s.busy.Unlock()
-			if namespace != "" {
-				return client.Resource(resources[kind]).Namespace(namespace)
+			if ns != "" {
+				return client.Resource(resources[kind]).Namespace(ns)
 			}
 			return client.Resource(resources[kind])
 		}
@@ -67,12 +67,12 @@ func (w *world) resource(kind, namespace string) dynamic.ResourceInterface {
 	return w.servers[0].client.Resource(resources[kind])
 }
 
-// strikeObject edits or deletes an object, or takes its stamp away, as somebody
-// does who does not know whose it is.
+// strikeObject edits or deletes an object, or removes its stamp, as a user does who
+// does not know Lockstep.
 func (w *world) strikeObject(ctx context.Context, f fault) outcome {
 	k := keptObjects[f.object]
 	if f.blow == dropObject && k.kind == "Namespace" {
-		return skipped // nobody would remove what is in it
+		return skipped // no controller here would remove what is in it
 	}
 	api := w.resource(k.kind, k.namespace)
 	live, err := api.Get(ctx, k.name, metav1.GetOptions{})

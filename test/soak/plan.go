@@ -157,7 +157,8 @@ var blowNames = [nBlows]string{
 	"kill sidecar", "freeze sidecar", "freeze leader at work", "kill leader at work", "freeze etcd member", "kill etcd member",
 	"lose quorum", "cut sidecar from etcd", "slow etcd", "cut sidecar from apiserver", "slow apiserver",
 	"spoil apiserver", "kill apiserver", "cut apiserver from etcd", "slow etcd for apiserver",
-	"cut etcd members from each other", "slow etcd members to each other", "compact etcd", "fill etcd", "garbage in record", "garbage in presence",
+	"cut etcd members from each other", "slow etcd members to each other", "compact etcd", "fill etcd",
+	"garbage in record", "garbage in presence",
 	"garbage among candidates", "delete leader's key", "garbage in status", "delete status", "delete parent",
 	"edit object", "drop stamp", "delete object",
 }
@@ -168,7 +169,8 @@ func (b blow) String() string { return blowNames[b] }
 var weights = [nBlows]int{
 	killSidecar: 3, freezeSidecar: 3, freezeWriter: 4, killWriter: 3, freezeMember: 2, killMember: 2,
 	loseQuorum: 1, cutEtcd: 4, slowEtcd: 2, cutAPI: 3, slowAPI: 2,
-	spoilAPI: 5, killAPI: 1, cutStore: 4, slowStore: 2, cutPeers: 3, slowPeers: 2, compact: 2, fillEtcd: 1, spoilRecord: 2, spoilPresence: 1,
+	spoilAPI: 5, killAPI: 1, cutStore: 4, slowStore: 2, cutPeers: 3, slowPeers: 2, compact: 2, fillEtcd: 1,
+	spoilRecord: 2, spoilPresence: 1,
 	spoilCandidate: 1, dropCandidate: 2, spoilStatus: 2, dropStatus: 2, dropParent: 2,
 	editObject: 3, dropStamp: 1, dropObject: 2,
 }
@@ -202,8 +204,8 @@ func (p *plan) nextFault() fault {
 		slow: 20*time.Millisecond + p.between(0, 1)/2,
 	}
 	if f.blow == cutStore || f.blow == slowStore {
-		// What is held back there takes effect with nobody waiting any more, and may
-		// be held back once more between etcd's members. Together that is to last
+		// A request that is held back there takes effect when its sender no longer
+		// waits, and may be held back again between etcd's members. Together that is to last
 		// about as long as the protocol reckons with, and not longer: 13 s from the
 		// election that follows (docs/protocol.md).
 		f.lasts = (f.lasts * 2 / 3).Round(time.Millisecond)

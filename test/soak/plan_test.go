@@ -45,8 +45,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestReleases holds the soak's own releases to DESIGN 4.10, and its bundles to
-// the loader.
+// TestReleases checks that the soak's releases can roll
+// (docs/protocol.md#releases-that-can-roll), and that its bundles load.
 func TestReleases(t *testing.T) {
 	dir := t.TempDir()
 	if err := writeBundles(dir); err != nil {

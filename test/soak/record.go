@@ -27,8 +27,8 @@ import (
 const (
 	prefix    = "/lockstep/"
 	parentRef = "ConfigMap kube-system/lockstep"
-	// editAnnotation tells an edit by the soak from a write by a sidecar: each
-	// edit has another value.
+	// editAnnotation distinguishes an edit by the soak from a write by a sidecar:
+	// each edit has another value.
 	editAnnotation = "soak.lockstep.dev/edit"
 	garbage        = "soak garbage "
 
@@ -250,9 +250,9 @@ func (r *recorder) decodeObject(kv *mvccpb.KeyValue, gone bool) (judge.Event, bo
 	return judge.Event{Foreign: now.edit != was.edit && now.uid == was.uid, Object: out}, true
 }
 
-func findKept(ref string) (kept, bool) {
+func findKept(name string) (kept, bool) {
 	for _, k := range keptObjects {
-		if k.ref() == ref {
+		if k.ref() == name {
 			return k, true
 		}
 	}
@@ -293,11 +293,11 @@ func stampOf(annotations map[string]string) (int64, protocol.Release) {
 	if err != nil || epoch < 1 {
 		return 0, protocol.Release{}
 	}
-	release, err := semver.ParseRelease(annotations["lockstep.dev/release"])
+	made, err := semver.ParseRelease(annotations["lockstep.dev/release"])
 	if err != nil {
 		return 0, protocol.Release{}
 	}
-	return epoch, release
+	return epoch, made
 }
 
 // probed adds an answer of a sidecar.
@@ -361,7 +361,7 @@ func (r *recorder) taken() judge.History {
 	return out
 }
 
-// pause waits for d or until ctx ends, and reports whether ctx still stands.
+// pause waits for d or until ctx ends, and reports whether ctx has not ended.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

@@ -25,8 +25,8 @@ const (
 
 // Config says how to soak.
 type Config struct {
-	Cluster  *cluster.Cluster // with members, and nothing else yet; needed
-	Assets   string           // folder of the binary sidecar; needed
+	Cluster  *cluster.Cluster // with members, and nothing else yet; required
+	Assets   string           // directory of the binary sidecar; required
 	Dir      string           // for bundles and kubeconfigs; needed
 	Seed     uint64           // of the schedule
 	Duration time.Duration    // of upgrades and faults: start and end come on top
@@ -118,7 +118,7 @@ func (w *world) live(ctx context.Context, cfg Config) (stuck, err error) {
 	return w.heal(ctx), nil
 }
 
-// heal brings all nodes to the newest release and waits until all is well.
+// heal brings all nodes to the newest release and waits until all are healthy.
 func (w *world) heal(ctx context.Context) error {
 	for _, n := range w.nodes {
 		w.switchTo(ctx, n, newest(), false, false)
@@ -130,7 +130,7 @@ func (w *world) heal(ctx context.Context) error {
 	if err := cluster.Poll(ctx, w.well); err != nil {
 		return fmt.Errorf("%s after the last fault: %w%s", time.Since(began).Round(time.Second), err, w.blockers())
 	}
-	w.tell("all is well %s after the last upgrade", time.Since(began).Round(100*time.Millisecond))
+	w.tell("all nodes are healthy %s after the last upgrade", time.Since(began).Round(100*time.Millisecond))
 	return nil
 }
 
@@ -194,7 +194,8 @@ func (r Result) Report() string {
 	var b strings.Builder
 	c := r.Counts
 	fmt.Fprintf(&b, "judged in %s: %d probes (%d ready, %d between states), %d revisions, %d of the status by %d leaders, %d restrictions, %d object writes by sidecars (%d late), %d by the soak, %d changes of content\n",
-		r.Took.Round(time.Second), c.Probes, c.Ready, c.Verdicts, c.Revisions, c.Statuses, c.Leaders, c.Restrictions, c.ObjectWrites, c.LateWrites, c.Affected, c.Contents)
+		r.Took.Round(time.Second), c.Probes, c.Ready, c.Verdicts, c.Revisions, c.Statuses, c.Leaders,
+		c.Restrictions, c.ObjectWrites, c.LateWrites, c.Affected, c.Contents)
 	for _, kind := range slices.Sorted(maps.Keys(r.Done)) {
 		fmt.Fprintf(&b, "  %4d %s\n", r.Done[kind], kind)
 	}

@@ -21,8 +21,8 @@ const (
 	// the next, though they should not.
 	deciding       = 15 * time.Second
 	commandTimeout = 15 * time.Second
-	// noticing is how long a node may take to see that its role is gone. No fault
-	// lasts that long.
+	// noticing is how long a node may take to see that its role was removed. No
+	// fault lasts that long.
 	noticing = 60 * time.Second
 )
 
@@ -86,8 +86,8 @@ func (w *world) settle(ctx context.Context, s step) {
 }
 
 // switchTo replaces a node's sidecar. The old one has ended before the new one
-// starts (DESIGN 4.2).
-func (w *world) switchTo(ctx context.Context, n *node, release int, crash, wait bool) {
+// starts (docs/protocol.md#registration).
+func (w *world) switchTo(ctx context.Context, n *node, index int, crash, wait bool) {
 	n.busy.Lock()
 	how := gracefully
 	if crash {
@@ -95,24 +95,24 @@ func (w *world) switchTo(ctx context.Context, n *node, release int, crash, wait 
 	}
 	err := w.stop(n, how)
 	if err == nil {
-		err = w.start(n, release)
+		err = w.start(n, index)
 	}
 	n.busy.Unlock()
 	if err != nil {
-		w.tell("switch %s to %s: %v", n.id, releases[release].name, err)
+		w.tell("switch %s to %s: %v", n.id, releases[index].name, err)
 		return
 	}
 	if wait {
 		if err := w.ready(ctx, n, settling); err != nil {
-			w.tell("%s with %s is not ready yet: %v", n.id, releases[release].name, err)
+			w.tell("%s with %s is not ready yet: %v", n.id, releases[index].name, err)
 		}
 	}
 }
 
-// roles takes the controller role from a node, and gives it back. Its ways stay
-// whole meanwhile, and it is given back only when the node is seen to be out:
-// people who take a node out see to it that it knows, for no leader waits for it
-// any more.
+// roles removes the controller role from a node, and gives it back. Meanwhile its
+// connections work. The role is given back only when the node is seen to be out: an
+// operator who removes the role must see that the node noticed, because no leader
+// waits for it any more.
 func (w *world) roles(ctx context.Context, n *node, d time.Duration) {
 	n.network.Lock()
 	defer n.network.Unlock()
@@ -120,7 +120,7 @@ func (w *world) roles(ctx context.Context, n *node, d time.Duration) {
 	defer n.busy.Unlock()
 	patience := noticing
 	if err := w.command(ctx, "node", "set-roles", n.id, "kubernetes_worker"); err != nil {
-		w.tell("%v", err) // which leaves open whether the role is gone
+		w.tell("%v", err) // the role may be removed or not
 		patience /= 6
 	}
 	pause(ctx, d)
@@ -140,7 +140,7 @@ func (w *world) roles(ctx context.Context, n *node, d time.Duration) {
 	w.giveRole(ctx, n)
 }
 
-// giveRole also works where ctx has ended, for nobody is to stay without.
+// giveRole also works after ctx has ended, so that no node stays without its role.
 func (w *world) giveRole(ctx context.Context, n *node) {
 	for range 5 {
 		err := w.command(context.WithoutCancel(ctx), "node", "set-roles", n.id, "kubernetes_controller")
@@ -156,7 +156,7 @@ func (w *world) giveRole(ctx context.Context, n *node) {
 func (w *world) rejoin(ctx context.Context, n *node, d time.Duration) {
 	n.busy.Lock()
 	defer n.busy.Unlock()
-	release := n.release
+	index := n.release
 	if err := w.stop(n, gracefully); err != nil {
 		w.tell("stop %s: %v", n.id, err)
 	}
@@ -164,7 +164,7 @@ func (w *world) rejoin(ctx context.Context, n *node, d time.Duration) {
 		w.tell("%v", err)
 	}
 	pause(ctx, d)
-	if err := w.start(n, release); err != nil {
+	if err := w.start(n, index); err != nil {
 		w.tell("start %s again: %v", n.id, err)
 	}
 }

@@ -52,7 +52,7 @@ type world struct {
 
 // server is a kube-apiserver and how the soak itself reaches it.
 type server struct {
-	busy    sync.Mutex // held while it is away, or its ways are not whole
+	busy    sync.Mutex // held while it is stopped, or its connections are cut
 	name    string
 	addr    string
 	members []*etcdtest.Proxy // before each etcd member
@@ -156,7 +156,7 @@ func (w *world) newNode(id string, s *server) (*node, error) {
 	return n, w.cluster.WriteKubeconfig(n.kubeconfig, "https://"+n.api.Addr())
 }
 
-// close ends what newWorld started, but for the cluster's parts.
+// close ends what newWorld started, except the cluster's parts.
 func (w *world) close() error {
 	var errs []error
 	for _, n := range w.nodes {
@@ -172,7 +172,7 @@ func (w *world) close() error {
 	}
 	w.running.Wait()
 	for _, s := range w.servers {
-		errs = append(errs, s.api.Kill()) // nobody needs it to stop gracefully
+		errs = append(errs, s.api.Kill()) // it need not stop gracefully
 		for _, p := range s.members {
 			p.Close()
 		}
@@ -199,21 +199,21 @@ func (w *world) counted(kind string) {
 }
 
 // start starts a sidecar. It needs n.busy.
-func (w *world) start(n *node, release int) error {
+func (w *world) start(n *node, index int) error {
 	s, err := w.cluster.StartSidecar(cluster.SidecarConfig{
-		NodeID: n.id, Kubeconfig: n.kubeconfig, Bundle: filepath.Join(w.dir, "bundles", releases[release].name),
+		NodeID: n.id, Kubeconfig: n.kubeconfig, Bundle: filepath.Join(w.dir, "bundles", releases[index].name),
 		EtcdServers: urls(n.members), LeaseTTL: leaseTTL, ResyncInterval: resyncInterval,
 		Args: []string{"--leader-yield-after=" + yieldAfter.String()},
 	})
 	if err != nil {
 		return err
 	}
-	n.sidecar, n.release = s, release
+	n.sidecar, n.release = s, index
 	n.started++
 	ctx, cancel := context.WithCancel(context.Background())
 	n.probing = cancel
 	instance := n.started
-	w.running.Go(func() { w.probe(ctx, n.id, instance, release, s) })
+	w.running.Go(func() { w.probe(ctx, n.id, instance, index, s) })
 	w.running.Go(func() { w.keep(n, s) })
 	return nil
 }
@@ -224,7 +224,7 @@ func (w *world) keep(n *node, s *cluster.Sidecar) {
 	n.busy.Lock()
 	defer n.busy.Unlock()
 	if n.sidecar != s || n.release < 0 {
-		return // somebody ended it
+		return // the soak ended it
 	}
 	w.mu.Lock()
 	w.exits = append(w.exits, fmt.Sprintf("%s #%d ended by itself with %d", n.id, n.started, s.ExitCode()))
@@ -252,10 +252,10 @@ func gracefully(s *cluster.Sidecar) error { return s.Stop() }
 func crashing(s *cluster.Sidecar) error   { return s.Kill() }
 
 // probe asks a sidecar whether it is ready until ctx ends.
-func (w *world) probe(ctx context.Context, node string, instance, release int, s *cluster.Sidecar) {
+func (w *world) probe(ctx context.Context, id string, instance, index int, s *cluster.Sidecar) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: probeTimeout}
 	for pause(ctx, probePause) {
-		p := judge.Probe{Node: node, Instance: instance, Release: mustRelease(releases[release].name), Sent: w.rec.now()}
+		p := judge.Probe{Node: id, Instance: instance, Release: mustRelease(releases[index].name), Sent: w.rec.now()}
 		code, body, err := ask(ctx, client, s.URL()+"/readyz")
 		if err != nil {
 			continue

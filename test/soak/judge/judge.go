@@ -1,6 +1,6 @@
-// Package judge holds a recorded run of a control plane to the invariants of
-// DESIGN 4.11. It is pure: a history goes in, what is wrong with it comes out, so
-// that hand-made histories can show that it finds what it is for.
+// Package judge checks a recorded run of a control plane against the protocol's
+// invariants (docs/protocol.md#invariants). It is pure: a history goes in, its
+// violations come out, so hand-made histories can show that it finds each kind.
 //
 // It trusts no clock but the recorder's. The store's revisions order everything
 // that was written: status, records, candidates, and, as the API servers keep
@@ -23,7 +23,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// The invariants, as DESIGN 4.11 names them.
+// The invariants, by their names in docs/protocol.md#invariants.
 const (
 	Compatible   = "Compatible"
 	Covers       = "Covers"
@@ -34,7 +34,7 @@ const (
 	Steady       = "Steady"
 	DoneIsDone   = "DoneIsDone"
 	NoFight      = "NoFight"
-	Progress     = "Progress" // judged by whoever waits for the end
+	Progress     = "Progress" // checked by the caller, who waits for the end
 )
 
 // Bundle is what a release wants.
@@ -67,13 +67,13 @@ type Probe struct {
 	Release   protocol.Release
 	Sent, Got time.Duration
 	Ready     bool
-	Reason    protocol.Reason // of the gate; empty where it is not told
+	Reason    protocol.Reason // of the gate; empty if the answer has none
 }
 
 // Event is a change of one key. Exactly one of the pointers is set.
 type Event struct {
 	Revision int64
-	Seen     time.Duration // when the recorder was told
+	Seen     time.Duration // when the recorder received it
 	Foreign  bool          // done by the one who tests, not by a sidecar
 
 	Status    *protocol.StatusView // of kind StatusAbsent where it was deleted
@@ -104,7 +104,7 @@ type Object struct {
 	Gone bool
 	UID  string
 	Form string // as it is; empty: that of no bundle
-	// Epoch is the content epoch of its stamp; 0: it bears none that makes sense.
+	// Epoch is the content epoch of its stamp; 0: it has no valid one.
 	Epoch   int64
 	Release protocol.Release
 	Note    string // shown, and not judged
@@ -115,8 +115,8 @@ type Violation struct {
 	Invariant string
 	Revision  int64 // of the store, at or after which it was seen
 	Text      string
-	// Late says that a request which landed late brought it about: it was sent by
-	// a leader of earlier content (DESIGN 6.4).
+	// Late: a request that took effect late caused it. A leader of earlier content
+	// had sent it (docs/protocol.md#stale-writes).
 	Late bool
 }
 
@@ -131,7 +131,7 @@ type Counts struct {
 	Statuses, Leaders   int // revisions of the status by sidecars, and how many leaders wrote them
 	Restrictions        int // of them: that shut nodes out
 	ObjectWrites        int // by sidecars
-	LateWrites          int // of them: of earlier content than the status told by then
+	LateWrites          int // of them: of earlier content than the status had by then
 	Contents            int // changes of the content
 	Verdicts            int // pairs of answers between which a gate could have been closed
 	NotPlaced, Affected int // probes without a reading before them; object changes by who tests

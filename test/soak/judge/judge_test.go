@@ -102,7 +102,7 @@ func upgraded() *story {
 		deleted("dropped")
 }
 
-// leftOver is 1.2.0 where nothing was removed, and everybody has gone to 1.3.0.
+// leftOver is 1.2.0 where nothing was removed, and all nodes run 1.3.0 now.
 func leftOver() *story {
 	s := upgraded()
 	s.Events = s.Events[:len(s.Events)-1] // of the removal
@@ -124,8 +124,8 @@ func TestJudge_nothingWrong(t *testing.T) {
 		"a status that is lost and rebuilt": installed().add(Event{Status: &protocol.StatusView{Kind: protocol.StatusAbsent}}).foreign().
 			probe("a", r1, true, "").
 			status(protocol.Working, r1, r1, r1, 1, "a", 3).status(protocol.Done, r1, r1, r1, 1, "a", 3),
-		"somebody's edit, and its repair": installed().object("changed", "", r1, 1).foreign().object("changed", "old", r1, 1),
-		"somebody's deletion, and its repair": installed().deleted("same").foreign().
+		"an edit by the soak, and its repair": installed().object("changed", "", r1, 1).foreign().object("changed", "old", r1, 1),
+		"a deletion by the soak, and its repair": installed().deleted("same").foreign().
 			status(protocol.Done, r1, r1, r1, 1, "a", 3).object("same", "s", r1, 1),
 		"a late write that the new content has yet to reach": installed().record("a", r2).record("b", r2).
 			status(protocol.Working, r1, r2, r1, 1, "a", 3).status(protocol.Working, r1, r2, r2, 2, "a", 3).
@@ -156,7 +156,7 @@ func (s *story) slowProbe(node string, release protocol.Release, took time.Durat
 }
 
 func TestJudge_finds(t *testing.T) {
-	working := func() *story { // 1.2.0 may write, b is 1.1.0 still: nobody waited
+	working := func() *story { // 1.2.0 may write, b is still 1.1.0: the leader did not wait
 		return installed().record("a", r2).
 			status(protocol.Working, r1, r2, r1, 1, "a", 3).status(protocol.Working, r1, r2, r2, 2, "a", 3)
 	}
@@ -179,7 +179,7 @@ func TestJudge_finds(t *testing.T) {
 		{"a status by who waits in the queue", installed().leads("b").status(protocol.Done, r1, r1, r1, 1, "b", 8), OneWriter, "while a leads", false},
 		{"a status in another's name", installed().status(protocol.Done, r1, r1, r1, 1, "b", 3), OneWriter, "which is a's", false},
 		{"a status that a sidecar deletes", installed().add(Event{Status: &protocol.StatusView{Kind: protocol.StatusAbsent}}), OneWriter, "no leader deletes", false},
-		{"a lower content epoch on an object", upgraded().object("changed", "old", r1, 1), NoStaleWrite, "bears content epoch 2", true},
+		{"a lower content epoch on an object", upgraded().object("changed", "old", r1, 1), NoStaleWrite, "has content epoch 2", true},
 		{"two contents of one epoch", installed().object("changed", "old", r2, 1), NoStaleWrite, "both with content epoch 1", false},
 		{"a content epoch that goes down", upgraded().status(protocol.Working, r2, r2, r2, 1, "b", 11), NoStaleWrite, "goes down", false},
 		{"an object deleted that is to be there", upgraded().deleted("changed"), NoStaleWrite, "is deleted", true},
@@ -192,7 +192,7 @@ func TestJudge_finds(t *testing.T) {
 			status(protocol.Working, r1, r2, r2, 2, "a", 3).status(protocol.Done, r2, r2, r2, 2, "a", 3), DoneIsDone, `changed is in the form "old", not "new"`, false},
 		{"a late creation while DONE", upgraded().object("dropped", "d", r1, 1), DoneIsDone, "dropped is written", true},
 		{"a write for other content", upgraded().object("changed", "old", r2, 2), NoFight, "and the content is 1.2.0", false},
-		{"a write before the status tells of it", installed().record("a", r2).record("b", r2).
+		{"a write before the status has its content", installed().record("a", r2).record("b", r2).
 			status(protocol.Working, r1, r2, r1, 1, "a", 3).object("changed", "new", r2, 2), NoFight, "and the content is 1.1.0", false},
 		{"an object written again and again", again(upgraded()), NoFight, "without a change", false},
 	}

@@ -3,9 +3,9 @@ package judge
 import "github.com/lockstep-dev/lockstep/protocol"
 
 // idleWrites is how often an object may be written without being changed. A
-// creation that the server normalized is followed by an apply, and an apply over
-// somebody's fields by one that takes them over; each may be done once more by
-// the next leader.
+// creation that the server normalized is followed by an apply. An apply over another
+// writer's fields is followed by one that takes ownership of them. The next leader
+// may repeat each.
 const idleWrites = 4
 
 // judgeObject holds a write of an object to NoStaleWrite, NoFight, DoneIsDone
@@ -41,15 +41,15 @@ func (j *judging) noStaleWrite(e *Event, was *object) {
 	case now.Epoch < was.Epoch && was.touched && now.Epoch == 0:
 		// Who tests has damaged the stamp, and this is a step on the way.
 	case now.Epoch < was.Epoch:
-		j.late(NoStaleWrite, e.Revision, "%s bears content epoch %d and is written with %d", now.Ref, was.Epoch, now.Epoch)
+		j.late(NoStaleWrite, e.Revision, "%s has content epoch %d and is written with %d", now.Ref, was.Epoch, now.Epoch)
 	case now.Epoch == was.Epoch && now.Release != was.Release:
 		j.fail(NoStaleWrite, e.Revision, "%s of %s is written as of %s, both with content epoch %d", now.Ref, was.Release, now.Release, now.Epoch)
 	}
 }
 
 // noFight wants a write to bring the form that the content has. One that changes
-// neither form nor stamp prepares another: an object that is to be made anew is
-// first taken over.
+// neither form nor stamp prepares another: before an object is recreated, the leader
+// takes ownership of its fields.
 func (j *judging) noFight(e *Event, was *object) {
 	now := e.Object
 	if was.like(now) {
@@ -68,7 +68,7 @@ func (j *judging) noFight(e *Event, was *object) {
 			now.Ref, now.Form, now.Epoch, j.valid.ContentRelease, j.valid.ContentEpoch)
 	}
 	if j.valid.State == protocol.Done {
-		j.late(DoneIsDone, e.Revision, "%s is written in the form %q while the status says %s", now.Ref, now.Form, brief(j.valid))
+		j.late(DoneIsDone, e.Revision, "%s is written in the form %q while the status is %s", now.Ref, now.Form, brief(j.valid))
 	}
 }
 

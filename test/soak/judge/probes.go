@@ -96,7 +96,8 @@ func (j *judging) ready(c clock, p Probe) {
 	}
 	compatible := slices.ContainsFunc(moments, func(m moment) bool {
 		r, found := m.records[p.Node]
-		// From a node whose role people took away nobody keeps content (4.2).
+		// Leaders do not wait for a node without the controller role
+		// (docs/protocol.md#registration).
 		return m.conflict[p.Release].text == "" || found && !r.Corrupt && !r.Controller
 	})
 	if !compatible && j.once(Compatible, p) {
@@ -137,9 +138,10 @@ func (j *judging) steady(c clock, before, now Probe) {
 	}
 	first, found := moments[0].records[now.Node]
 	unchanged := found && !first.Corrupt && first.Controller && first.Release == now.Release
+	since, until := moments[0].revision, moments[len(moments)-1].revision
 	for i := range j.h.Events {
 		e := &j.h.Events[i]
-		if e.Record != nil && e.Record.Node == now.Node && e.Revision > moments[0].revision && e.Revision <= moments[len(moments)-1].revision {
+		if e.Record != nil && e.Record.Node == now.Node && e.Revision > since && e.Revision <= until {
 			unchanged = false
 		}
 	}

@@ -13,7 +13,7 @@ type judging struct {
 	h       History
 	bundles map[protocol.Release]Bundle
 
-	status     protocol.StatusView // as it stands; Kind StatusUnknown before the first
+	status     protocol.StatusView // as it is now; Kind StatusUnknown before the first
 	valid      protocol.Status     // the newest that could be decoded
 	known      bool                // there was one
 	records    map[string]Record
@@ -28,8 +28,8 @@ type judging struct {
 	counts     Counts
 }
 
-// candidate is a key of the election, as it was created: what stands in it later
-// may be somebody else's.
+// candidate is a key of the election, as it was created. Its later value may be from
+// another writer.
 type candidate struct {
 	node    string
 	created int64
@@ -122,7 +122,7 @@ func (j *judging) takeStatus(v protocol.StatusView) {
 	j.leave()
 }
 
-// leave finds the objects whose removal waits (6.3).
+// leave finds the objects whose removal waits (docs/protocol.md#removals).
 func (j *judging) leave() {
 	forms := j.bundles[j.valid.ContentRelease].Forms
 	for ref, o := range j.objects {
@@ -170,8 +170,8 @@ func (j *judging) takeObject(e *Event) {
 	case now.Gone:
 		next.Form, next.Epoch, next.Release = was.Form, was.Epoch, was.Release
 	case now.Form == "":
-		// A step on the way: who manages which field, of an object that somebody
-		// had changed.
+		// A step on the way: the field managers of an object that the soak had
+		// changed.
 		next.Form, next.touched, next.idle, next.left = was.Form, true, was.idle, was.left
 	case was.like(now):
 		next.late, next.left = was.late, was.left
@@ -186,9 +186,9 @@ func (j *judging) takeObject(e *Event) {
 	j.objects[now.Ref] = next
 }
 
-// present visits the forms that count: of objects that are there and that the
-// content which the status tells has. Others wait for their removal (6.3), and
-// so does what was left when that content came.
+// present visits the forms that count: those of existing objects that the status's
+// content has. Other objects wait for their removal (docs/protocol.md#removals), and
+// so do those that were left when that content was applied.
 func (j *judging) present(visit func(o *object, brought []Bundle)) {
 	wanted := j.bundles[j.valid.ContentRelease].Forms
 	if !j.known {

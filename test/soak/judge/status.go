@@ -67,7 +67,7 @@ func (j *judging) oneWriter(e *Event, now protocol.Status) {
 	j.epoch = max(j.epoch, now.Epoch)
 }
 
-// guardHeld wants nobody to be shut out by a restriction.
+// guardHeld wants a restriction to shut out no registered node.
 func (j *judging) guardHeld(e *Event, was, now protocol.Status) {
 	if !now.Version.Release.Less(was.Version.Release) && !was.MinCompatible.Less(now.MinCompatible) {
 		return
@@ -109,13 +109,13 @@ func (j *judging) covers(revision int64) {
 			return !c.Release.Less(s.Version.Release) && !s.MinCompatible.Less(c.A)
 		})
 		if !covered {
-			j.fail(Covers, revision, "the status says %s, and %s is in the form %q", brief(s), o.Ref, o.Form)
+			j.fail(Covers, revision, "the status is %s, and %s is in the form %q", brief(s), o.Ref, o.Form)
 		}
 	})
 }
 
-// doneIsDone wants all objects to be as the bundle has them, but for those that
-// who tests has changed since.
+// doneIsDone wants all objects to be as the bundle has them, except those that the
+// soak has changed since.
 func (j *judging) doneIsDone(e *Event, now protocol.Status) {
 	forms := j.bundles[now.Version.Release].Forms
 	for _, ref := range slices.Sorted(maps.Keys(forms)) {
