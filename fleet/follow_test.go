@@ -32,7 +32,7 @@ func TestFollower(t *testing.T) {
 	}
 	want("0.0.2", revision)
 
-	// a1 loses the role, a2 is deleted, a3 goes on: only then is b the lowest.
+	// b is the lowest only after a1 lost the role, a2 was deleted and a3 was upgraded.
 	a1 := node(t, "a1", "0.0.2")
 	a1.Roles = protocol.Roles{Worker: true}
 	want("0.0.2", putNode(t, raw, a1))

@@ -9,8 +9,8 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// An etcd restored from a backup takes the record with it: the sidecar
-// registers again.
+// An etcd is restored from a backup without this node's record: the sidecar registers
+// again.
 func TestRegistrar_restoredEtcd(t *testing.T) {
 	server := etcdtest.New(t)
 	raw := server.Client(t)

@@ -71,8 +71,8 @@ func TestRegistrar(t *testing.T) {
 	})
 }
 
-// A sidecar without the presence, or whose presence is another's by now, does
-// not write the record, whatever that says.
+// A sidecar that has no presence, or lost it to another sidecar, does not write the
+// record.
 func TestRegistrar_withoutPresence(t *testing.T) {
 	server := etcdtest.New(t)
 	raw := server.Client(t)
