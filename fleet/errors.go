@@ -9,7 +9,7 @@ import (
 
 var (
 	// ErrNoNode is returned when the node has no record.
-	ErrNoNode = errors.New("this node has no record")
+	ErrNoNode = errors.New("the node has no record")
 	// ErrAlive is returned when the node still has a presence.
 	ErrAlive = errors.New("the node is alive: stop its sidecar and its kube-apiserver first")
 )
