@@ -126,11 +126,12 @@ func (s *Session) keepAlive(ctx context.Context) error {
 			return ErrNoProgress
 		}
 		err := s.keepAliveOnce(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
 		switch {
 		case err == nil:
 			wait = s.ttl / 3
-		case ctx.Err() != nil:
-			return nil
 		case leaseEnded(err):
 			return fmt.Errorf("%w: etcd no longer knows the lease", ErrSessionLost)
 		case !s.Valid():
