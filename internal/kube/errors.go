@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -25,9 +24,11 @@ func (e *TransportError) Error() string { return "kube-apiserver is unreachable:
 // Unwrap returns the cause.
 func (e *TransportError) Unwrap() error { return e.Err }
 
-func transportError(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		err = fmt.Errorf("no answer in time: %w", context.Cause(ctx))
+// transportError returns err as a TransportError. ended is the cause of the end of
+// the request's context; nil: it has not ended.
+func transportError(ended, err error) error {
+	if ended != nil {
+		err = fmt.Errorf("no answer in time: %w", ended)
 	}
 	var dial *net.OpError
 	return &TransportError{Unsent: errors.As(err, &dial) && dial.Op == "dial", Err: err}

@@ -90,12 +90,12 @@ func (c *Client) Do(ctx context.Context, r Request) ([]byte, error) {
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, transportError(ctx, err)
+		return nil, transportError(context.Cause(ctx), err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return nil, transportError(ctx, err)
+		return nil, transportError(context.Cause(ctx), err)
 	}
 	c.note(resp.StatusCode)
 	if resp.StatusCode >= http.StatusMultipleChoices {

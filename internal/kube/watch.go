@@ -34,7 +34,7 @@ type Event struct {
 
 // Stream is an open watch. Only one goroutine may use it.
 type Stream struct {
-	ctx    context.Context // of the connection, for error messages
+	ended  func() error // the cause of the end of the connection's context; nil: it has not ended
 	cancel context.CancelFunc
 	body   io.Closer
 	lines  *json.Decoder
@@ -64,13 +64,13 @@ func (c *Client) watch(ctx context.Context, r Resource, namespace string, query 
 	late := time.AfterFunc(MaxTimeout, cancel)
 	s, err := c.open(ctx, Request{Verb: http.MethodGet, Path: r.Path(namespace, ""), Query: q, Accept: accept})
 	if !late.Stop() && err == nil {
-		err = errors.Join(transportError(ctx, context.DeadlineExceeded), s.body.Close())
+		err = errors.Join(transportError(context.Cause(ctx), context.DeadlineExceeded), s.body.Close())
 	}
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("watch %s: %w", r.Name, err)
 	}
-	s.ctx, s.cancel = ctx, cancel
+	s.ended, s.cancel = func() error { return context.Cause(ctx) }, cancel
 	return s, nil
 }
 
@@ -82,7 +82,7 @@ func (c *Client) open(ctx context.Context, r Request) (*Stream, error) {
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, transportError(ctx, err)
+		return nil, transportError(context.Cause(ctx), err)
 	}
 	c.note(resp.StatusCode)
 	if resp.StatusCode < http.StatusMultipleChoices {
@@ -91,7 +91,7 @@ func (c *Client) open(ctx context.Context, r Request) (*Stream, error) {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return nil, transportError(ctx, err)
+		return nil, transportError(context.Cause(ctx), err)
 	}
 	return nil, statusError(r, resp, body)
 }
@@ -115,7 +115,7 @@ func (s *Stream) Next() (Event, error) {
 	case errors.Is(err, io.EOF):
 		return Event{}, io.EOF
 	case err != nil:
-		return Event{}, transportError(s.ctx, err)
+		return Event{}, transportError(s.ended(), err)
 	}
 	if line.Type == watch.Error {
 		var status metav1.Status
