@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
 // serverFlags say which sidecar a command sends its requests to, and how.
@@ -178,17 +179,13 @@ func (c *statusClient) follow(ctx context.Context, f follower) error {
 		var refused *answerError
 		switch {
 		case enough || ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // the caller knows its ctx
 		case errors.As(err, &refused) && !strings.HasPrefix(refused.status, "5"):
 			return err
 		}
 		f.lost(err)
-		pause := time.NewTimer(reconnectPause)
-		select {
-		case <-ctx.Done():
-			pause.Stop()
+		if !backoff.Sleep(ctx, reconnectPause) {
 			return nil
-		case <-pause.C:
 		}
 	}
 }

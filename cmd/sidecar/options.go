@@ -33,14 +33,16 @@ func checkOptions(flags *pflag.FlagSet, invalid error) error {
 	return usageError{errors.Join(all...)}
 }
 
+// joined is what errors.Join returns.
+type joined interface {
+	error
+	Unwrap() []error
+}
+
 // split returns the errors that were joined.
 func split(err error) []error {
-	var joined interface {
-		error
-		Unwrap() []error
-	}
-	if errors.As(err, &joined) {
-		return joined.Unwrap()
+	if several, ok := errors.AsType[joined](err); ok {
+		return several.Unwrap()
 	}
 	if err == nil {
 		return nil
