@@ -118,7 +118,7 @@ func (s *Session) extend(sent time.Time, ttl time.Duration) {
 	s.validUntil = sent.Add(ttl - margin)
 }
 
-// keepAlive returns why the session ended; nil: because ctx ended.
+// keepAlive returns why the session ended.
 func (s *Session) keepAlive(ctx context.Context) error {
 	wait := s.ttl / 3
 	for backoff.Sleep(ctx, min(wait, time.Until(s.ValidUntil()))) {
@@ -127,7 +127,7 @@ func (s *Session) keepAlive(ctx context.Context) error {
 		}
 		err := s.keepAliveOnce(ctx)
 		if ctx.Err() != nil {
-			return nil
+			return ctx.Err()
 		}
 		switch {
 		case err == nil:
@@ -140,7 +140,7 @@ func (s *Session) keepAlive(ctx context.Context) error {
 			wait = retryKeepAlive
 		}
 	}
-	return nil
+	return ctx.Err()
 }
 
 // keepAliveOnce makes one attempt on its own stream. The library's KeepAliveOnce

@@ -26,7 +26,8 @@ type printer struct {
 
 	mu     sync.Mutex // mu guards the fields below
 	out    io.Writer
-	claims int // how many were printed
+	view   string // the newest view that was printed since the last heading
+	claims int    // how many were printed
 }
 
 func newPrinter(out io.Writer) *printer {
@@ -62,6 +63,7 @@ func (p *printer) step(s upgrade.Step) {
 func (p *printer) heading(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.view = ""
 	rule := strings.Repeat("-", max(2, lineWidth-4-utf8.RuneCountInString(text)))
 	p.line("")
 	p.line("-- " + p.paint.Paint(terminal.Bold, text) + " " + p.paint.Paint(terminal.Dim, rule))
@@ -80,7 +82,12 @@ func (p *printer) event(e upgrade.Event) {
 	for i, n := range e.View.Nodes {
 		cells[i] = nodeCell(n)
 	}
-	p.line(columns(p.paint, at, cells, cmp.Or(e.View.Leader, "-"), cmp.Or(e.View.Status, "-")))
+	leader, status := cmp.Or(e.View.Leader, "-"), cmp.Or(e.View.Status, "-")
+	// A view can differ only in what the timeline does not show.
+	if view := columns(p.paint, "", cells, leader, status); view != p.view {
+		p.view = view
+		p.line(columns(p.paint, at, cells, leader, status))
+	}
 }
 
 // cell is a text in its style.

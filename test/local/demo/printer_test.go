@@ -26,6 +26,9 @@ func TestPrinter(t *testing.T) {
 	p.event(upgrade.Event{At: 1234 * time.Millisecond, Text: "stop b (1.1.0)", View: view})
 	p.event(upgrade.Event{At: 12 * time.Second, View: view})
 	p.event(upgrade.Event{At: 13 * time.Second})
+	p.event(upgrade.Event{At: 14 * time.Second, View: upgrade.View{
+		Nodes: [upgrade.NodeCount]upgrade.NodeView{{Reason: "another that is not shown"}},
+	}})
 	p.claim("a leads", nil)
 	p.claim("c is ready", errors.New("not ready\nin two lines"))
 	want := `
