@@ -17,8 +17,8 @@ import (
 )
 
 // release is a bundle's release and constraints. Each can be rolled out over the
-// one before it (docs/protocol.md#releases-that-can-roll), and all together have every kind of step: A
-// raised, M raised, neither.
+// one before it (docs/protocol.md#releases-that-can-roll). Together they have
+// every kind of step: A raised, M raised, and neither.
 type release struct {
 	name, m, a string
 }
@@ -132,7 +132,7 @@ func ref(kind, ns, name string) string {
 	return kind + " " + ns + "/" + name
 }
 
-// formOf names the form of a live object, empty where no bundle has it so.
+// formOf names the form of a live object. It is empty if no bundle has this form.
 func (k kept) formOf(live map[string]any) string {
 	for _, form := range slices.Compact(slices.Sorted(slices.Values(k.forms[:]))) {
 		if form != "" && covers(live, k.object(form).Object) {
@@ -163,7 +163,7 @@ func covers(live, want any) bool {
 	return reflect.DeepEqual(live, want)
 }
 
-// judged returns the bundles as the judge knows them.
+// judged returns the bundles as values of package judge.
 func judged() []judge.Bundle {
 	var out []judge.Bundle
 	for i, r := range releases {
@@ -202,12 +202,12 @@ func writeBundles(dir string) error {
 			}
 			files[fmt.Sprintf("%02d.json", n)] = text
 		}
-		own := filepath.Join(dir, r.name)
-		if err := os.MkdirAll(own, 0o700); err != nil {
+		bundleDir := filepath.Join(dir, r.name)
+		if err := os.MkdirAll(bundleDir, 0o700); err != nil {
 			return fmt.Errorf("write bundle %s: %w", r.name, err)
 		}
 		for _, name := range slices.Sorted(maps.Keys(files)) {
-			if err := os.WriteFile(filepath.Join(own, name), files[name], 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(bundleDir, name), files[name], 0o600); err != nil {
 				return fmt.Errorf("write bundle %s: %w", r.name, err)
 			}
 		}

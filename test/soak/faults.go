@@ -14,75 +14,75 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// outcome says whether a fault could be brought about.
+// outcome is whether a fault was caused.
 type outcome string
 
 const (
 	done    outcome = ""
-	skipped outcome = "skipped" // its target did not exist, or had another fault
+	skipped outcome = "skipped" // its target does not exist, or has another fault
 )
 
-// strike brings a fault about and heals it again.
-func (w *world) strike(ctx context.Context, f fault) {
-	w.tell("fault: %s", w.describe(f))
-	if w.strikes(ctx, f) == skipped {
-		w.counted("skipped: " + f.blow.String())
+// inject causes a fault and heals it again.
+func (w *world) inject(ctx context.Context, f fault) {
+	w.logf("fault: %s", w.describe(f))
+	if w.execute(ctx, f) == skipped {
+		w.addCount("skipped: " + f.kind.String())
 		return
 	}
-	w.counted("fault: " + f.blow.String())
+	w.addCount("fault: " + f.kind.String())
 }
 
 func (w *world) describe(f fault) string {
 	n := nodeNames[f.node]
-	switch f.blow {
+	switch f.kind {
 	case killAPI:
-		return fmt.Sprintf("%s (%s, %s)", f.blow, w.nodes[f.node].server.name, f.lasts)
+		return fmt.Sprintf("%s (%s, %s)", f.kind, w.nodes[f.node].server.name, f.lasts)
 	case freezeMember, killMember, compact, fillEtcd, loseQuorum:
-		return fmt.Sprintf("%s (member %d, %s)", f.blow, f.member+1, f.lasts)
+		return fmt.Sprintf("%s (member %d, %s)", f.kind, f.member+1, f.lasts)
 	case cutEtcd, slowEtcd, cutAPI, slowAPI, cutStore, slowStore, cutPeers, slowPeers:
-		return fmt.Sprintf("%s (%s, %s)", f.blow, w.describeWays(f), f.lasts)
+		return fmt.Sprintf("%s (%s, %s)", f.kind, w.describeConnections(f), f.lasts)
 	case spoilAPI:
-		return fmt.Sprintf("%s (%s's %s, %s)", f.blow, n, f.manners(), f.lasts)
+		return fmt.Sprintf("%s (%s's %s, %s)", f.kind, n, f.behaviour(), f.lasts)
 	case editObject, dropStamp, dropObject:
-		return fmt.Sprintf("%s (%s)", f.blow, keptObjects[f.object].ref())
+		return fmt.Sprintf("%s (%s)", f.kind, keptObjects[f.object].ref())
 	default:
-		return fmt.Sprintf("%s (%s, %s)", f.blow, n, f.lasts)
+		return fmt.Sprintf("%s (%s, %s)", f.kind, n, f.lasts)
 	}
 }
 
-func (w *world) strikes(ctx context.Context, f fault) outcome {
+func (w *world) execute(ctx context.Context, f fault) outcome {
 	n := w.nodes[f.node]
-	switch f.blow {
+	switch f.kind {
 	case killSidecar:
 		return w.killSidecar(ctx, n, f.lasts)
 	case freezeSidecar:
 		return w.freezeSidecar(ctx, n, leaseTTL+f.lasts/2)
 	case freezeWriter, killWriter:
-		return w.strikeWriter(ctx, f)
+		return w.stopWriter(ctx, f)
 	case freezeMember, killMember, loseQuorum:
-		return held(&w.etcdBusy, func() outcome { return w.strikeMembers(ctx, f) })
+		return held(&w.etcdBusy, func() outcome { return w.stopMembers(ctx, f) })
 	case fillEtcd:
 		return held(&w.etcdBusy, func() outcome { return w.fill(ctx, f) })
 	case compact:
 		return w.compact(ctx)
 	case cutEtcd, slowEtcd, cutAPI, slowAPI, spoilAPI:
-		return held(&n.network, func() outcome { return w.strikeNetwork(ctx, n, f) })
+		return held(&n.network, func() outcome { return w.impairSidecar(ctx, n, f) })
 	case cutStore, slowStore:
 		return held(&n.server.busy, func() outcome { return f.impair(ctx, f.some(n.server.members), nil) })
 	case cutPeers, slowPeers:
-		return held(&w.etcdBusy, func() outcome { return w.strikePeers(ctx, f) })
+		return held(&w.etcdBusy, func() outcome { return w.impairPeers(ctx, f) })
 	case killAPI:
 		return held(&n.server.busy, func() outcome { return w.killAPI(ctx, n.server, f.lasts) })
 	case spoilStatus, dropStatus, dropParent:
 		return held(&w.lossBusy, func() outcome { return w.lose(ctx, f) })
 	case editObject, dropStamp, dropObject:
-		return w.strikeObject(ctx, f)
+		return w.spoilObject(ctx, f)
 	default:
-		return w.strikeKeys(ctx, n, f)
+		return w.spoilKeys(ctx, n, f)
 	}
 }
 
-// held runs f if nothing else of its kind goes on.
+// held runs f, unless another fault holds the mutex.
 func held(mu *sync.Mutex, f func() outcome) outcome {
 	if !mu.TryLock() {
 		return skipped
@@ -95,11 +95,11 @@ func (w *world) killSidecar(ctx context.Context, n *node, d time.Duration) outco
 	return held(&n.busy, func() outcome {
 		index := n.release
 		if err := w.stop(n, crashing); err != nil {
-			w.tell("kill %s: %v", n.id, err)
+			w.logf("kill %s: %v", n.id, err)
 		}
 		pause(ctx, d)
 		if err := w.start(n, index); err != nil {
-			w.tell("start %s again: %v", n.id, err)
+			w.logf("restart %s: %v", n.id, err)
 		}
 		return done
 	})
@@ -115,19 +115,20 @@ func (w *world) freezeSidecar(ctx context.Context, n *node, d time.Duration) out
 	})
 }
 
-// freeze stops a process for a while; signals to one that has ended do nothing.
+// freeze stops a process for a while. Signals to a process that has ended do
+// nothing.
 func (w *world) freeze(ctx context.Context, p *cluster.Process, d time.Duration) {
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
-		w.tell("%v", err)
+		w.logf("%v", err)
 	}
 	pause(ctx, d)
 	if err := p.Signal(syscall.SIGCONT); err != nil {
-		w.tell("%v", err)
+		w.logf("%v", err)
 	}
 }
 
-// strikeWriter waits for a leader that begins to work, and strikes it then.
-func (w *world) strikeWriter(ctx context.Context, f fault) outcome {
+// stopWriter waits for a leader that starts to work, and then freezes or kills it.
+func (w *world) stopWriter(ctx context.Context, f fault) outcome {
 	waiting, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	status, found := w.rec.awaitStatus(waiting, func(s protocol.Status) bool { return s.State == protocol.Working })
@@ -138,8 +139,8 @@ func (w *world) strikeWriter(ctx context.Context, f fault) outcome {
 		if n.id != string(status.Leader) {
 			continue
 		}
-		pause(ctx, time.Duration(f.how%60)*time.Millisecond) // into the work
-		if f.blow == killWriter {
+		pause(ctx, time.Duration(f.how%60)*time.Millisecond) // while it works
+		if f.kind == killWriter {
 			return w.killSidecar(ctx, n, f.lasts/4)
 		}
 		return w.freezeSidecar(ctx, n, leaseTTL+f.lasts/2)
@@ -147,58 +148,58 @@ func (w *world) strikeWriter(ctx context.Context, f fault) outcome {
 	return skipped
 }
 
-func (w *world) strikeMembers(ctx context.Context, f fault) outcome {
+func (w *world) stopMembers(ctx context.Context, f fault) outcome {
 	members := w.cluster.Members
-	struck := []*cluster.Member{members[f.member]}
-	if f.blow == loseQuorum {
-		struck = append(struck, members[(f.member+1)%len(members)])
+	stopped := []*cluster.Member{members[f.member]}
+	if f.kind == loseQuorum {
+		stopped = append(stopped, members[(f.member+1)%len(members)])
 	}
-	kill := f.blow == killMember || f.blow == loseQuorum && f.how%2 == 0
-	for _, m := range struck {
+	kill := f.kind == killMember || f.kind == loseQuorum && f.how%2 == 0
+	for _, m := range stopped {
 		sig := syscall.SIGSTOP
 		if kill {
 			sig = syscall.SIGKILL
 		}
 		if err := m.Process().Signal(sig); err != nil {
-			w.tell("%v", err)
+			w.logf("%v", err)
 		}
 	}
 	pause(ctx, f.lasts)
-	for _, m := range struck {
+	for _, m := range stopped {
 		if !kill {
 			if err := m.Process().Signal(syscall.SIGCONT); err != nil {
-				w.tell("%v", err)
+				w.logf("%v", err)
 			}
 			continue
 		}
 		<-m.Process().Done()
 		if err := m.Restart(); err != nil {
-			w.tell("restart %s: %v", m.Name(), err)
+			w.logf("restart %s: %v", m.Name(), err)
 		}
 	}
-	w.awaitMembers(ctx, struck)
+	w.awaitMembers(ctx, stopped)
 	return done
 }
 
-// awaitMembers returns when all serve: the next fault of etcd begins when this
-// one is over. It also works where ctx has ended.
-func (w *world) awaitMembers(ctx context.Context, struck []*cluster.Member) {
+// awaitMembers returns when all members serve: the next fault of etcd starts only
+// then. It also works after ctx has ended.
+func (w *world) awaitMembers(ctx context.Context, stopped []*cluster.Member) {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
-	for _, m := range struck {
+	for _, m := range stopped {
 		if err := m.Await(limited); err != nil {
-			w.tell("%v", err)
+			w.logf("%v", err)
 		}
 	}
 }
 
-// fill raises the alarm that a member raises whose quota is used up.
+// fill raises the alarm of a member that has used up its quota.
 func (w *world) fill(ctx context.Context, f fault) outcome {
-	alarm := func(ctx context.Context, action etcdserverpb.AlarmRequest_AlarmAction, member uint64) error {
+	alarm := func(ctx context.Context, do etcdserverpb.AlarmRequest_AlarmAction, member uint64) error {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		_, err := etcdserverpb.NewMaintenanceClient(w.etcd.ActiveConnection()).Alarm(ctx, &etcdserverpb.AlarmRequest{
-			Action: action, MemberID: member, Alarm: etcdserverpb.AlarmType_NOSPACE,
+			Action: do, MemberID: member, Alarm: etcdserverpb.AlarmType_NOSPACE,
 		})
 		return err
 	}
@@ -210,7 +211,7 @@ func (w *world) fill(ctx context.Context, f fault) outcome {
 	}
 	id := members.Members[f.member%len(members.Members)].ID
 	if err := alarm(ctx, etcdserverpb.AlarmRequest_ACTIVATE, id); err != nil {
-		w.tell("raise the alarm: %v", err)
+		w.logf("raise the alarm: %v", err)
 	}
 	pause(ctx, f.lasts)
 	for range 10 {
@@ -218,11 +219,11 @@ func (w *world) fill(ctx context.Context, f fault) outcome {
 			return done
 		}
 	}
-	w.tell("end the alarm: %v", err)
+	w.logf("end the alarm: %v", err)
 	return done
 }
 
-// compact drops the past up to what was seen.
+// compact compacts etcd up to what was recorded.
 func (w *world) compact(ctx context.Context) outcome {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
@@ -234,18 +235,18 @@ func (w *world) compact(ctx context.Context) outcome {
 
 func (w *world) killAPI(ctx context.Context, s *server, d time.Duration) outcome {
 	if err := s.api.Kill(); err != nil {
-		w.tell("kill apiserver: %v", err)
+		w.logf("kill kube-apiserver: %v", err)
 	}
 	pause(ctx, d)
 	if err := w.startServer(s); err != nil {
-		w.tell("start apiserver again: %v", err)
+		w.logf("restart kube-apiserver: %v", err)
 	}
 	return done
 }
 
-// strikeKeys writes garbage into the keys of sidecars. It keeps their leases, so a
-// key that no sidecar keeps alive ends soon.
-func (w *world) strikeKeys(ctx context.Context, n *node, f fault) outcome {
+// spoilKeys writes garbage over the keys of sidecars. It does not change the
+// leases: a key either still belongs to a sidecar or expires soon.
+func (w *world) spoilKeys(ctx context.Context, n *node, f fault) outcome {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	w.mu.Lock()
@@ -253,13 +254,13 @@ func (w *world) strikeKeys(ctx context.Context, n *node, f fault) outcome {
 	value := fmt.Sprintf("%s%d", garbage, w.edits)
 	w.mu.Unlock()
 	var err error
-	switch f.blow {
+	switch f.kind {
 	case spoilRecord:
 		_, err = w.etcd.Put(ctx, w.rec.keys.Node(protocol.NodeID(n.id)), value)
 	case spoilPresence:
 		_, err = w.etcd.Put(ctx, w.rec.keys.Presence(protocol.NodeID(n.id)), value, clientv3.WithIgnoreLease())
 	default:
-		err = w.strikeCandidates(ctx, f, value)
+		err = w.spoilCandidates(ctx, f, value)
 	}
 	if err != nil {
 		return skipped
@@ -267,9 +268,9 @@ func (w *world) strikeKeys(ctx context.Context, n *node, f fault) outcome {
 	return done
 }
 
-// strikeCandidates damages or deletes the leader's key, or adds a candidate that
-// is none and goes with its lease.
-func (w *world) strikeCandidates(ctx context.Context, f fault, value string) error {
+// spoilCandidates damages or deletes the leader's key, or adds a candidate without
+// a sidecar, which expires with its lease.
+func (w *world) spoilCandidates(ctx context.Context, f fault, value string) error {
 	keys, err := w.etcd.Get(ctx, w.rec.keys.Leaders(), clientv3.WithPrefix(),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 	if err != nil || len(keys.Kvs) == 0 {
@@ -277,7 +278,7 @@ func (w *world) strikeCandidates(ctx context.Context, f fault, value string) err
 	}
 	first := string(keys.Kvs[0].Key)
 	switch {
-	case f.blow == dropCandidate:
+	case f.kind == dropCandidate:
 		_, err = w.etcd.Delete(ctx, first)
 	case f.how%2 == 0:
 		_, err = w.etcd.Put(ctx, first, value, clientv3.WithIgnoreLease())

@@ -20,39 +20,39 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// manners is how an API server treats its sidecar.
-type manners int32
+// behaviour is how a gateway treats the requests of its sidecar.
+type behaviour int32
 
-// The manners of a gateway.
+// The behaviours of a gateway.
 const (
-	polite   manners = iota
-	tooMany          // 429
-	broken           // 500
-	hanging          // no answer, and the request goes nowhere
-	mute             // no answer, and the request takes effect
-	tardy            // a write takes effect late, also where its sender has given up
-	moody            // every third request is refused with 429, every fifth with 500
-	nManners = iota
+	polite      behaviour = iota
+	tooMany               // 429
+	broken                // 500
+	hanging               // no answer, and the request is not executed
+	mute                  // no answer, and the request is executed
+	tardy                 // a write is executed late, even if its sender has given up
+	moody                 // every third request gets 429, every fifth 500
+	nBehaviours = iota
 )
 
-func (m manners) String() string {
-	return [nManners]string{"answers", "answers 429", "answers 500", "hangs", "is mute", "is tardy", "is moody"}[m]
+func (m behaviour) String() string {
+	return [nBehaviours]string{"answers", "answers 429", "answers 500", "hangs", "is mute", "is tardy", "is moody"}[m]
 }
 
-// tardiness is within the five seconds that a request lives.
+// tardiness is less than the five seconds for which a client waits.
 const tardiness = 3500 * time.Millisecond
 
-// gateway is a proxy before a kube-apiserver, with its certificate. It spoils the
-// requests of the sidecar.
+// gateway is a proxy in front of a kube-apiserver, with its certificate. It
+// disturbs the requests of the sidecar.
 type gateway struct {
-	listener net.Listener
-	server   *http.Server
-	forward  *httputil.ReverseProxy
-	manners  atomic.Int32
-	count    atomic.Int64
-	spoilt   atomic.Int64 // requests that were not just passed on
-	done     chan struct{}
-	// tardiness is how late a tardy write takes effect.
+	listener  net.Listener
+	server    *http.Server
+	forward   *httputil.ReverseProxy
+	behaviour atomic.Int32
+	count     atomic.Int64
+	spoiled   atomic.Int64 // requests that were not simply forwarded
+	done      chan struct{}
+	// tardiness is how late a tardy write is executed.
 	tardiness time.Duration
 	running   sync.WaitGroup
 }
@@ -75,7 +75,7 @@ func startGateway(c *cluster.Cluster, api *cluster.APIServer) (*gateway, error) 
 		Transport:     transport,
 		FlushInterval: -1, // watches
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
-			// As a client sees a kube-apiserver that was stopped: no answer at all.
+			// Like a kube-apiserver that was killed: no answer at all.
 			panic(http.ErrAbortHandler)
 		},
 		ErrorLog: log.New(io.Discard, "", 0),
@@ -83,7 +83,7 @@ func startGateway(c *cluster.Cluster, api *cluster.APIServer) (*gateway, error) 
 	g.server = &http.Server{Handler: g, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute}
 	cert, key := c.ServerCertificate()
 	g.running.Go(func() {
-		// Its only end is that of close.
+		// It ends only when close is called.
 		_ = g.server.ServeTLS(g.listener, cert, key)
 	})
 	return g, nil
@@ -91,7 +91,7 @@ func startGateway(c *cluster.Cluster, api *cluster.APIServer) (*gateway, error) 
 
 func (g *gateway) addr() string { return g.listener.Addr().String() }
 
-func (g *gateway) set(m manners) { g.manners.Store(int32(m)) }
+func (g *gateway) set(m behaviour) { g.behaviour.Store(int32(m)) }
 
 func (g *gateway) close() error {
 	close(g.done)
@@ -103,9 +103,9 @@ func (g *gateway) close() error {
 	return err
 }
 
-// ServeHTTP passes a request on as the manners are.
+// ServeHTTP forwards a request, or not, according to the behaviour.
 func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	m, n := manners(g.manners.Load()), g.count.Add(1)
+	m, n := behaviour(g.behaviour.Load()), g.count.Add(1)
 	if m == moody {
 		switch {
 		case n%3 == 0:
@@ -115,14 +115,14 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if m != polite && m != moody {
-		g.spoilt.Add(1)
+		g.spoiled.Add(1)
 	}
 	switch m {
 	case tooMany:
 		w.Header().Set("Retry-After", "1")
-		http.Error(w, "the soak says: too many requests", http.StatusTooManyRequests)
+		http.Error(w, "soak: too many requests", http.StatusTooManyRequests)
 	case broken:
-		http.Error(w, "the soak says: an internal error", http.StatusInternalServerError)
+		http.Error(w, "soak: internal error", http.StatusInternalServerError)
 	case hanging:
 		g.wait(r.Context(), time.Hour)
 		panic(http.ErrAbortHandler)
@@ -137,7 +137,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// late forwards a write after a while, whether its sender still waits or not.
+// late forwards a write after a while, even if its sender has given up.
 func (g *gateway) late(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		g.forward.ServeHTTP(w, r)
@@ -166,7 +166,7 @@ func (g *gateway) wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// nowhere discards an answer.
+// nowhere drops an answer.
 type nowhere struct{ header http.Header }
 
 func (n nowhere) Header() http.Header         { return n.header }

@@ -15,16 +15,16 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// TestGateway: what each of the manners does to a request, and whether it takes
-// effect.
+// TestGateway: what each behaviour does to a request, and whether the request is
+// executed.
 func TestGateway(t *testing.T) {
-	took := make(chan string, 16) // more than the requests of this test
+	executed := make(chan string, 16) // more than the requests of this test
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			return // cut short, as what is passed on at once may be
+			return // cut short, as a request can be that is forwarded at once
 		}
-		took <- string(body)
+		executed <- string(body)
 	}))
 	defer backend.Close()
 	target, err := url.Parse(backend.URL)
@@ -50,19 +50,19 @@ func TestGateway(t *testing.T) {
 		defer resp.Body.Close()
 		return resp.StatusCode, nil
 	}
-	for m, want := range map[manners]int{polite: http.StatusOK, tooMany: http.StatusTooManyRequests, broken: http.StatusInternalServerError} {
+	for m, want := range map[behaviour]int{polite: http.StatusOK, tooMany: http.StatusTooManyRequests, broken: http.StatusInternalServerError} {
 		g.set(m)
 		if code, err := post(t.Context()); code != want {
 			t.Errorf("%s: got %d (%v), want %d", m, code, err, want)
 		}
 	}
-	if got := <-took; got != "body" {
+	if got := <-executed; got != "body" {
 		t.Errorf("got %q, want what was sent", got)
 	}
-	// The client gets no answer, and the request takes effect all the same.
-	for _, m := range []manners{mute, tardy} {
+	// The client gets no answer, and the request is executed all the same.
+	for _, m := range []behaviour{mute, tardy} {
 		g.set(m)
-		before := g.spoilt.Load()
+		before := g.spoiled.Load()
 		ctx, cancel := context.WithCancel(t.Context())
 		failed := make(chan error, 1) // one error
 		go func() {
@@ -70,8 +70,8 @@ func TestGateway(t *testing.T) {
 			failed <- err
 		}()
 		cluster.Await(t, "the request", func(context.Context) error {
-			if g.spoilt.Load() == before {
-				return errors.New("it has not come")
+			if g.spoiled.Load() == before {
+				return errors.New("no request has arrived")
 			}
 			return nil
 		})
@@ -80,13 +80,13 @@ func TestGateway(t *testing.T) {
 			t.Errorf("%s: got %v, want no answer", m, err)
 		}
 		if m == tardy {
-			<-took // mute passes it on at once, and may be cut short
+			<-executed // mute forwards it at once, and it may be cut short
 		}
 	}
 	g.set(hanging)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := post(ctx); err == nil {
-		t.Error("got an answer where it hangs")
+		t.Error("got an answer from a gateway that hangs")
 	}
 }

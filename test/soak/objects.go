@@ -21,12 +21,13 @@ import (
 	"github.com/lockstep-dev/lockstep/status"
 )
 
-// repairTime bounds the wait for what was lost to be there again, before more is
-// lost.
+// repairTime is the limit for the repair of a lost status or mark, before the next
+// one is lost.
 const repairTime = 60 * time.Second
 
-// landing bounds when a request of the soak takes effect that was given up: its
-// API server may be cut off from etcd meanwhile, and then a member from the others.
+// landing is the longest time in which a request of the soak can take effect after
+// the soak gave up: its kube-apiserver may be cut off from etcd, and then an etcd
+// member from the others.
 const landing = 15 * time.Second
 
 var resources = map[string]schema.GroupVersionResource{
@@ -40,7 +41,7 @@ var resources = map[string]schema.GroupVersionResource{
 	"CSIDriver":          {Group: "storage.k8s.io", Version: "v1", Resource: "csidrivers"},
 }
 
-// edits are the changes to an object, besides the annotation that marks them.
+// edits are what a user changes in an object, in addition to the annotation.
 var edits = map[string]map[string]any{
 	"Namespace":          {"metadata": map[string]any{"labels": map[string]any{"form": "edited"}}},
 	"ConfigMap":          {"data": map[string]any{"form": "edited", "more": "edited"}},
@@ -52,7 +53,7 @@ var edits = map[string]map[string]any{
 	"CSIDriver":          {"metadata": map[string]any{"labels": map[string]any{"edited": "true"}}},
 }
 
-// resource reaches objects of a kind through an API server that runs.
+// resource accesses objects of a kind through a kube-apiserver that is running.
 func (w *world) resource(kind, ns string) dynamic.ResourceInterface {
 	for _, s := range w.servers {
 		if s.busy.TryLock() {
@@ -67,19 +68,19 @@ func (w *world) resource(kind, ns string) dynamic.ResourceInterface {
 	return w.servers[0].client.Resource(resources[kind])
 }
 
-// strikeObject edits or deletes an object, or removes its stamp, as a user does who
-// does not know Lockstep.
-func (w *world) strikeObject(ctx context.Context, f fault) outcome {
+// spoilObject edits or deletes an object, or removes its stamp, like a user who
+// does not know who manages it.
+func (w *world) spoilObject(ctx context.Context, f fault) outcome {
 	k := keptObjects[f.object]
-	if f.blow == dropObject && k.kind == "Namespace" {
-		return skipped // no controller here would remove what is in it
+	if f.kind == dropObject && k.kind == "Namespace" {
+		return skipped // its content would be lost, too
 	}
 	api := w.resource(k.kind, k.namespace)
 	live, err := api.Get(ctx, k.name, metav1.GetOptions{})
 	if err != nil {
 		return skipped
 	}
-	if f.blow == dropObject {
+	if f.kind == dropObject {
 		return w.deleteObject(ctx, api, live)
 	}
 	w.mu.Lock()
@@ -87,26 +88,26 @@ func (w *world) strikeObject(ctx context.Context, f fault) outcome {
 	annotations := map[string]any{editAnnotation: strconv.Itoa(w.edits)}
 	w.mu.Unlock()
 	patch := unstructured.Unstructured{Object: map[string]any{}}
-	if f.blow == editObject {
+	if f.kind == editObject {
 		patch.Object = (&unstructured.Unstructured{Object: edits[k.kind]}).DeepCopy().Object
 	} else {
-		annotations["lockstep.dev/content-epoch"] = nil // any other value is refused by the fence
+		annotations["lockstep.dev/content-epoch"] = nil // the epoch policy rejects any other value
 	}
 	if err := unstructured.SetNestedMap(patch.Object, annotations, "metadata", "annotations"); err != nil {
-		panic(err) // what edits has is a constant
+		panic(err) // edits is a constant
 	}
 	data, err := json.Marshal(patch.Object)
 	if err != nil {
 		panic(err)
 	}
-	if _, err := api.Patch(ctx, k.name, types.MergePatchType, data, metav1.PatchOptions{FieldManager: "somebody"}); err != nil {
+	if _, err := api.Patch(ctx, k.name, types.MergePatchType, data, metav1.PatchOptions{FieldManager: "soak-user"}); err != nil {
 		return skipped
 	}
 	return done
 }
 
-// deleteObject deletes what was read, and nothing that came in its place: the
-// recorder knows it by its UID.
+// deleteObject deletes the object that was read, and no object that has replaced
+// it. The recorder recognizes it by its UID.
 func (w *world) deleteObject(ctx context.Context, api dynamic.ResourceInterface, live *unstructured.Unstructured) outcome {
 	uid := live.GetUID()
 	w.rec.deletes(string(uid))
@@ -117,16 +118,16 @@ func (w *world) deleteObject(ctx context.Context, api dynamic.ResourceInterface,
 	return done
 }
 
-// lose loses the status or the mark, never both: that is a limit (docs/model.md).
-// It returns when both are there again.
+// lose deletes or damages the status or the mark, never both: that is a known
+// limit (docs/model.md). It returns when both exist again.
 func (w *world) lose(ctx context.Context, f fault) outcome {
 	ctx, cancel := context.WithTimeout(ctx, repairTime)
 	defer cancel()
-	if w.whole(ctx) != nil {
+	if w.bothExist(ctx) != nil {
 		return skipped
 	}
 	var err error
-	switch f.blow {
+	switch f.kind {
 	case dropParent:
 		api := w.resource("ConfigMap", "kube-system")
 		var live *unstructured.Unstructured
@@ -140,10 +141,10 @@ func (w *world) lose(ctx context.Context, f fault) outcome {
 		_, err = w.etcd.Put(ctx, w.rec.keys.Status(), fmt.Sprintf("%sstatus %d", garbage, f.how))
 	}
 	if err != nil {
-		// It may take effect all the same, later.
+		// The request may still take effect.
 		pause(ctx, landing)
 	}
-	for pause(ctx, 200*time.Millisecond) && w.whole(ctx) != nil {
+	for pause(ctx, 200*time.Millisecond) && w.bothExist(ctx) != nil {
 		continue
 	}
 	if err != nil {
@@ -152,9 +153,9 @@ func (w *world) lose(ctx context.Context, f fault) outcome {
 	return done
 }
 
-// whole returns nil where status and mark are there, and each could be rebuilt
+// bothExist returns nil if the status and the mark exist, and each could be rebuilt
 // from the other.
-func (w *world) whole(ctx context.Context) error {
+func (w *world) bothExist(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	s, err := w.status(ctx)
@@ -178,7 +179,7 @@ func (w *world) whole(ctx context.Context) error {
 	}
 	for _, e := range mark.Entries {
 		if e.Digest == "" {
-			return errors.New("the mark is still one that was made from stamps")
+			return errors.New("the mark was rebuilt from stamps and has no digests yet")
 		}
 	}
 	if !mark.FirstDone || len(mark.Entries) == 0 {
@@ -187,7 +188,7 @@ func (w *world) whole(ctx context.Context) error {
 	return nil
 }
 
-// status reads the status from the store.
+// status reads the status from etcd.
 func (w *world) status(ctx context.Context) (protocol.StatusView, error) {
 	resp, err := w.etcd.Get(ctx, w.rec.keys.Status())
 	if err != nil {
@@ -204,15 +205,15 @@ func statusIn(resp *clientv3.GetResponse) protocol.StatusView {
 	return status.Decode(&kv)
 }
 
-// inPlace returns nil where all objects are as the newest release wants them,
-// and none of another is left.
+// inPlace returns nil if all objects are in the form of the newest release, and no
+// other object remains.
 func (w *world) inPlace(ctx context.Context) error {
 	for _, k := range keptObjects {
 		want := k.forms[newest()]
 		live, err := w.resource(k.kind, k.namespace).Get(ctx, k.name, metav1.GetOptions{})
 		switch {
 		case want == "" && err == nil:
-			return fmt.Errorf("%s is still there", k.ref())
+			return fmt.Errorf("%s still exists", k.ref())
 		case want == "":
 		case err != nil:
 			return fmt.Errorf("%s: %w", k.ref(), err)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// nodeNames are the nodes. The last one shares a kube-apiserver with the first:
-// another one would cost more than it shows.
+// nodeNames are the nodes. The last one shares a kube-apiserver with the first: a
+// fourth kube-apiserver would cost more than it shows.
 var nodeNames = []string{"a", "b", "c", "d"}
 
 const (
@@ -15,42 +15,41 @@ const (
 	etcdMembers = 3
 )
 
-// plan is the schedule of a seed. It decides from its own numbers alone, never
-// from what happens, so that a seed means the same every time. What the processes
-// make of it, and when, is theirs.
+// plan is the schedule of a seed. It depends only on its random numbers, never on
+// what happens, so a seed always means the same schedule.
 type plan struct {
 	rng     *rand.Rand
-	release int // that the fleet has, or is on the way to
+	release int // of the fleet, or the one that it is moving to
 }
 
 func newPlan(seed, lane uint64) *plan { return &plan{rng: rand.New(rand.NewPCG(seed, lane))} }
 
-// deed is what people do.
-type deed int
+// action is what administrators do.
+type action int
 
-// The deeds.
+// The actions.
 const (
-	move   deed = iota // all nodes to another release, one after another
-	roles              // the controller role is taken from a node and given back
-	rejoin             // a node leaves for good and comes back as another
+	move   action = iota // all nodes to another release, one after another
+	roles                // the controller role is taken from a node and given back
+	rejoin               // a node is removed and returns as a new one
 )
 
-// step is something that people do to the control plane.
+// step is one thing that administrators do to the control plane.
 type step struct {
-	deed  deed
-	from  int // release
-	to    int
-	order []int // nodes
-	upto  int   // how many nodes get there; fewer than all: then all go back
-	waits []bool
-	crash []bool // the old sidecar is killed instead of stopped
-	pause time.Duration
-	// settle: the next step waits until the move is done, as far as faults let it.
+	action action
+	from   int // release
+	to     int
+	order  []int // nodes
+	upto   int   // how many nodes are moved; if fewer than all, these are moved back
+	waits  []bool
+	crash  []bool // the old sidecar is killed instead of stopped
+	pause  time.Duration
+	// settle: the next step waits until the move is DONE, but not forever.
 	settle bool
 }
 
 func (s step) String() string {
-	switch s.deed {
+	switch s.action {
 	case roles:
 		return fmt.Sprintf("take the controller role from %s for %s", nodeNames[s.order[0]], s.pause)
 	case rejoin:
@@ -64,12 +63,12 @@ func (s step) String() string {
 	return text
 }
 
-// kind is how a step is counted.
+// kind is the name under which a step is counted.
 func (s step) kind() string {
 	switch {
-	case s.deed == roles:
+	case s.action == roles:
 		return "role change"
-	case s.deed == rejoin:
+	case s.action == rejoin:
 		return "rejoin"
 	case s.to > s.from && s.upto < len(s.order):
 		return "abandoned upgrade"
@@ -81,7 +80,7 @@ func (s step) kind() string {
 	return "rollback"
 }
 
-// nextStep returns what people do next. Two moves in three go up.
+// nextStep returns the next step. Two moves in three are upgrades.
 func (p *plan) nextStep() step {
 	s := step{order: p.rng.Perm(len(nodeNames)), upto: len(nodeNames), pause: p.between(1, 5), from: p.release, to: p.release}
 	for range nodeNames {
@@ -91,10 +90,10 @@ func (p *plan) nextStep() step {
 	s.settle = p.rng.IntN(4) > 0
 	switch p.rng.IntN(10) {
 	case 0:
-		s.deed = roles
+		s.action = roles
 		return s
 	case 1:
-		s.deed = rejoin
+		s.action = rejoin
 		return s
 	}
 	up := p.rng.IntN(3) > 0
@@ -111,17 +110,17 @@ func (p *plan) nextStep() step {
 	return s
 }
 
-// between returns a time of so many seconds.
+// between returns a time between low and high seconds.
 func (p *plan) between(low, high int) time.Duration {
 	return time.Duration(low*1000+p.rng.IntN((high-low)*1000)) * time.Millisecond
 }
 
-// blow is a fault.
-type blow int
+// faultKind is a kind of fault.
+type faultKind int
 
-// The faults.
+// The kinds of faults.
 const (
-	killSidecar blow = iota
+	killSidecar faultKind = iota
 	freezeSidecar
 	freezeWriter // the leader, as soon as it works
 	killWriter
@@ -150,44 +149,42 @@ const (
 	editObject
 	dropStamp
 	dropObject
-	nBlows = iota
+	nFaults = iota
 )
 
-var blowNames = [nBlows]string{
+var faultNames = [nFaults]string{
 	"kill sidecar", "freeze sidecar", "freeze leader at work", "kill leader at work", "freeze etcd member", "kill etcd member",
 	"lose quorum", "cut sidecar from etcd", "slow etcd", "cut sidecar from apiserver", "slow apiserver",
 	"spoil apiserver", "kill apiserver", "cut apiserver from etcd", "slow etcd for apiserver",
-	"cut etcd members from each other", "slow etcd members to each other", "compact etcd", "fill etcd",
-	"garbage in record", "garbage in presence",
+	"cut etcd members from each other", "slow etcd members to each other", "compact etcd", "fill etcd", "garbage in record", "garbage in presence",
 	"garbage among candidates", "delete leader's key", "garbage in status", "delete status", "delete parent",
 	"edit object", "drop stamp", "delete object",
 }
 
-func (b blow) String() string { return blowNames[b] }
+func (k faultKind) String() string { return faultNames[k] }
 
-// weights say how often a fault comes, relative to the others.
-var weights = [nBlows]int{
+// weights are how often each kind happens, relative to the others.
+var weights = [nFaults]int{
 	killSidecar: 3, freezeSidecar: 3, freezeWriter: 4, killWriter: 3, freezeMember: 2, killMember: 2,
 	loseQuorum: 1, cutEtcd: 4, slowEtcd: 2, cutAPI: 3, slowAPI: 2,
-	spoilAPI: 5, killAPI: 1, cutStore: 4, slowStore: 2, cutPeers: 3, slowPeers: 2, compact: 2, fillEtcd: 1,
-	spoilRecord: 2, spoilPresence: 1,
+	spoilAPI: 5, killAPI: 1, cutStore: 4, slowStore: 2, cutPeers: 3, slowPeers: 2, compact: 2, fillEtcd: 1, spoilRecord: 2, spoilPresence: 1,
 	spoilCandidate: 1, dropCandidate: 2, spoilStatus: 2, dropStatus: 2, dropParent: 2,
 	editObject: 3, dropStamp: 1, dropObject: 2,
 }
 
-// fault is one blow.
+// fault is one fault of the schedule.
 type fault struct {
-	blow   blow
+	kind   faultKind
 	node   int
 	member int
-	how    int // which way a connection is cut, how an API server misbehaves
+	how    int // how a connection is cut, or how a kube-apiserver misbehaves
 	object int
 	lasts  time.Duration
 	pause  time.Duration // before it
 	slow   time.Duration
 }
 
-// nextFault returns what goes wrong next.
+// nextFault returns the next fault.
 func (p *plan) nextFault() fault {
 	total := 0
 	for _, w := range weights {
@@ -199,15 +196,15 @@ func (p *plan) nextFault() fault {
 		at++
 	}
 	f := fault{
-		blow: blow(at), node: p.rng.IntN(len(nodeNames)), member: p.rng.IntN(etcdMembers), how: p.rng.IntN(1 << 20),
+		kind: faultKind(at), node: p.rng.IntN(len(nodeNames)), member: p.rng.IntN(etcdMembers), how: p.rng.IntN(1 << 20),
 		object: p.rng.IntN(len(keptObjects)), lasts: p.between(2, 9), pause: p.between(0, 3),
 		slow: 20*time.Millisecond + p.between(0, 1)/2,
 	}
-	if f.blow == cutStore || f.blow == slowStore {
-		// A request that is held back there takes effect when its sender no longer
-		// waits, and may be held back again between etcd's members. Together that is to last
-		// about as long as the protocol reckons with, and not longer: 13 s from the
-		// election that follows (docs/protocol.md).
+	if f.kind == cutStore || f.kind == slowStore {
+		// A request that is held back here takes effect after its client has given up,
+		// and can be held back again between etcd's members. Both delays together must
+		// not exceed what the protocol allows: 13 s after the next leader is confirmed
+		// (docs/protocol.md#stale-writes).
 		f.lasts = (f.lasts * 2 / 3).Round(time.Millisecond)
 	}
 	return f

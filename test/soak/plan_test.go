@@ -11,7 +11,7 @@ import (
 
 func TestPlan(t *testing.T) {
 	const many = 2000
-	steps, faults := map[string]int{}, map[blow]int{}
+	steps, faults := map[string]int{}, map[faultKind]int{}
 	a, b, other := newPlan(7, 1), newPlan(7, 1), newPlan(8, 1)
 	same := true
 	for range many {
@@ -20,21 +20,21 @@ func TestPlan(t *testing.T) {
 			t.Fatal("one seed has two schedules")
 		}
 		same = same && f == other.nextFault()
-		faults[f.blow]++
+		faults[f.kind]++
 	}
 	if same {
 		t.Error("two seeds have one schedule")
 	}
-	for b := range blow(nBlows) {
+	for b := range faultKind(nFaults) {
 		if faults[b] == 0 {
-			t.Errorf("%s never comes", b)
+			t.Errorf("%s never happens", b)
 		}
 	}
 	people := newPlan(7, 0)
 	for range many {
 		s := people.nextStep()
 		steps[s.kind()]++
-		if s.to < 0 || s.to > newest() || s.deed == move && s.from == s.to || s.upto < 1 || s.upto > len(s.order) {
+		if s.to < 0 || s.to > newest() || s.action == move && s.from == s.to || s.upto < 1 || s.upto > len(s.order) {
 			t.Fatalf("got the step %+v", s)
 		}
 	}
@@ -45,8 +45,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestReleases checks that the soak's releases can roll
-// (docs/protocol.md#releases-that-can-roll), and that its bundles load.
+// TestReleases checks that the loader accepts the soak's bundles, and that each
+// release can be rolled out (docs/protocol.md#releases-that-can-roll).
 func TestReleases(t *testing.T) {
 	dir := t.TempDir()
 	if err := writeBundles(dir); err != nil {
@@ -99,15 +99,14 @@ func TestReasonIn(t *testing.T) {
 	}
 }
 
-func TestBlowNames(t *testing.T) {
-	names := slices.Sorted(slices.Values(blowNames[:]))
-	if len(slices.Compact(names)) != nBlows || slices.Contains(names, "") {
-		t.Errorf("got names %q, want one for each of %d faults", names, nBlows)
+func TestFaultNames(t *testing.T) {
+	names := slices.Sorted(slices.Values(faultNames[:]))
+	if len(slices.Compact(names)) != nFaults || slices.Contains(names, "") {
+		t.Errorf("got names %q, want one for each of %d faults", names, nFaults)
 	}
 }
 
-// TestCuts: what one side of a connection sees cut, the other sees cut the other
-// way round.
+// TestCuts: a cut has an opposite, as seen by the other side of the connection.
 func TestCuts(t *testing.T) {
 	for _, cut := range cuts {
 		back, found := opposite[cut]
@@ -116,6 +115,6 @@ func TestCuts(t *testing.T) {
 		}
 	}
 	if opposite[etcdtest.BlackholeRequests] != etcdtest.BlackholeResponses {
-		t.Error("what one side asks is not what the other answers")
+		t.Error("the requests of one side are not the responses of the other")
 	}
 }

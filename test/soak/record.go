@@ -27,35 +27,35 @@ import (
 const (
 	prefix    = "/lockstep/"
 	parentRef = "ConfigMap kube-system/lockstep"
-	// editAnnotation distinguishes an edit by the soak from a write by a sidecar:
+	// editAnnotation marks an edit by the soak, as opposed to a write by a sidecar:
 	// each edit has another value.
 	editAnnotation = "soak.lockstep.dev/edit"
 	garbage        = "soak garbage "
 
 	readPause   = 50 * time.Millisecond
 	readTimeout = 700 * time.Millisecond
-	// watchPatience is how long a watch may be behind what was read before it is
-	// taken for dead: its member may be paused.
+	// watchPatience is how long a watch may lag behind what was read before the
+	// recorder gives it up: its member may be paused.
 	watchPatience = 1500 * time.Millisecond
 )
 
-// recorder keeps everything that happened, from the store's own log of changes.
+// recorder keeps everything that happened, from etcd's own log of changes.
 type recorder struct {
 	began   time.Time
-	clients []*clientv3.Client // one for each member: a paused one must not hold up the others
+	clients []*clientv3.Client // one for each member, so that a paused member does not hold up the others
 	keys    keyspace.Keys
 
 	mu       sync.Mutex // mu guards what follows
 	history  judge.History
-	next     int64 // the revision that the watch goes on from
+	next     int64 // the revision at which the watch resumes
 	read     int64 // the highest revision that was read
 	objects  map[string]seen
-	deleting map[string]bool // UIDs that the soak deletes
-	lost     int             // deletions of the status by the soak that were not seen yet
+	deleting map[string]bool // UIDs of objects that the soak deletes
+	lost     int             // deletions of the status by the soak that were not received yet
 	changed  chan struct{}   // closed at the next event
 }
 
-// seen is what the recorder remembers of an API object.
+// seen is what the recorder keeps of an API object.
 type seen struct {
 	ref, uid, edit string
 }
@@ -83,17 +83,17 @@ func (r *recorder) run(ctx context.Context) error {
 	var reading sync.WaitGroup
 	reading.Go(func() { r.readAll(ctx) })
 	defer reading.Wait()
-	for turn := 0; ctx.Err() == nil; turn++ {
-		if err := r.watch(ctx, r.clients[turn%len(r.clients)]); err != nil {
+	for round := 0; ctx.Err() == nil; round++ {
+		if err := r.watch(ctx, r.clients[round%len(r.clients)]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// watch follows the store by one member until that does not answer any more. A
-// revision that was compacted before it was seen would be a gap: an error, for
-// only the soak compacts, and only what was seen.
+// watch follows etcd through one member until that member stops answering. A
+// revision that was compacted before it was received would be a gap. That is an
+// error, because only the soak compacts, and only what was received.
 func (r *recorder) watch(ctx context.Context, client *clientv3.Client) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -108,7 +108,7 @@ func (r *recorder) watch(ctx context.Context, client *clientv3.Client) error {
 		select {
 		case resp, open := <-events:
 			if resp.CompactRevision != 0 {
-				return fmt.Errorf("record: revisions up to %d were compacted before they were seen", resp.CompactRevision)
+				return fmt.Errorf("record: revisions up to %d were compacted before they were received", resp.CompactRevision)
 			}
 			if !open || resp.Err() != nil {
 				pause(ctx, readPause)
@@ -137,15 +137,15 @@ func (r *recorder) isBehind() bool {
 	return r.read >= r.next
 }
 
-// readAll reads the store's revision again and again, for the clock.
+// readAll reads etcd's revision again and again, for the clock of the judge.
 func (r *recorder) readAll(ctx context.Context) {
-	for turn := 0; pause(ctx, readPause); {
+	for round := 0; pause(ctx, readPause); {
 		sent := r.now()
 		limited, cancel := context.WithTimeout(ctx, readTimeout)
-		resp, err := r.clients[turn%len(r.clients)].Get(limited, "/soak/clock")
+		resp, err := r.clients[round%len(r.clients)].Get(limited, "/soak/clock")
 		cancel()
 		if err != nil {
-			turn++
+			round++
 			continue
 		}
 		r.mu.Lock()
@@ -155,7 +155,7 @@ func (r *recorder) readAll(ctx context.Context) {
 	}
 }
 
-// record adds events. What is none of the judge's is passed over.
+// record adds events, except those that the judge does not need.
 func (r *recorder) record(events []*clientv3.Event) {
 	at := r.now()
 	r.mu.Lock()
@@ -172,7 +172,7 @@ func (r *recorder) record(events []*clientv3.Event) {
 	r.changed = make(chan struct{})
 }
 
-// decode needs mu.
+// decode turns a change into an event for the judge. The caller holds mu.
 func (r *recorder) decode(ev *clientv3.Event) (judge.Event, bool) {
 	key, gone := string(ev.Kv.Key), ev.Type == clientv3.EventTypeDelete
 	foreign := bytes.HasPrefix(ev.Kv.Value, []byte(garbage))
@@ -214,7 +214,7 @@ func (r *recorder) decodeRecord(kv *mvccpb.KeyValue, gone bool) *judge.Record {
 	return out
 }
 
-// decodeObject knows an object that was deleted by its key.
+// decodeObject decodes an object. It finds a deleted one by its key.
 func (r *recorder) decodeObject(kv *mvccpb.KeyValue, gone bool) (judge.Event, bool) {
 	key := string(kv.Key)
 	was, known := r.objects[key]
@@ -250,16 +250,16 @@ func (r *recorder) decodeObject(kv *mvccpb.KeyValue, gone bool) (judge.Event, bo
 	return judge.Event{Foreign: now.edit != was.edit && now.uid == was.uid, Object: out}, true
 }
 
-func findKept(name string) (kept, bool) {
+func findKept(want string) (kept, bool) {
 	for _, k := range keptObjects {
-		if k.ref() == name {
+		if k.ref() == want {
 			return k, true
 		}
 	}
 	return kept{}, false
 }
 
-// decodeWhole decodes as manifests are written: whole numbers are int64.
+// decodeWhole decodes JSON with int64 for whole numbers, like a manifest.
 func decodeWhole(data []byte) map[string]any {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
@@ -267,18 +267,18 @@ func decodeWhole(data []byte) map[string]any {
 	if decoder.Decode(&out) != nil {
 		return nil
 	}
-	return whole(out).(map[string]any)
+	return wholeNumbers(out).(map[string]any)
 }
 
-func whole(v any) any {
+func wholeNumbers(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for name := range v {
-			v[name] = whole(v[name])
+			v[name] = wholeNumbers(v[name])
 		}
 	case []any:
 		for i := range v {
-			v[i] = whole(v[i])
+			v[i] = wholeNumbers(v[i])
 		}
 	case json.Number:
 		if n, err := v.Int64(); err == nil {
@@ -293,43 +293,44 @@ func stampOf(annotations map[string]string) (int64, protocol.Release) {
 	if err != nil || epoch < 1 {
 		return 0, protocol.Release{}
 	}
-	made, err := semver.ParseRelease(annotations["lockstep.dev/release"])
+	r, err := semver.ParseRelease(annotations["lockstep.dev/release"])
 	if err != nil {
 		return 0, protocol.Release{}
 	}
-	return epoch, made
+	return epoch, r
 }
 
-// probed adds an answer of a sidecar.
-func (r *recorder) probed(p judge.Probe) {
+// addProbe adds an answer of a sidecar.
+func (r *recorder) addProbe(p judge.Probe) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.history.Probes = append(r.history.Probes, p)
 }
 
-// deletes notes that the soak is about to delete an object.
+// deletes records that the soak is about to delete an object.
 func (r *recorder) deletes(uid string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.deleting[uid] = true
 }
 
-// deletesStatus notes that the soak is about to delete the status.
+// deletesStatus records that the soak is about to delete the status.
 func (r *recorder) deletesStatus() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lost++
 }
 
-// seenUpTo is the revision up to which all was seen: what may be compacted.
+// seenUpTo is the revision up to which everything was received. The soak may
+// compact up to it.
 func (r *recorder) seenUpTo() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.next - 1
 }
 
-// awaitStatus returns when a sidecar writes a status for which cond holds, and
-// reports whether one did before ctx ended.
+// awaitStatus returns the next status for which cond holds, and false if ctx ends
+// first.
 func (r *recorder) awaitStatus(ctx context.Context, cond func(protocol.Status) bool) (protocol.Status, bool) {
 	r.mu.Lock()
 	from := len(r.history.Events)
@@ -352,8 +353,8 @@ func (r *recorder) awaitStatus(ctx context.Context, cond func(protocol.Status) b
 	}
 }
 
-// taken returns the history so far.
-func (r *recorder) taken() judge.History {
+// historySoFar returns a copy of the history.
+func (r *recorder) historySoFar() judge.History {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := r.history
@@ -361,7 +362,7 @@ func (r *recorder) taken() judge.History {
 	return out
 }
 
-// pause waits for d or until ctx ends, and reports whether ctx has not ended.
+// pause waits for d, or until ctx ends. It returns false if ctx has ended.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

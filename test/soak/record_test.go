@@ -12,8 +12,8 @@ import (
 	"github.com/lockstep-dev/lockstep/test/soak/judge"
 )
 
-// TestRecord feeds a recorder by hand: what it makes of changes, and whose it
-// takes them for.
+// TestRecord feeds a recorder by hand: how it decodes changes, and to whom it
+// attributes them.
 func TestRecord(t *testing.T) {
 	r, err := newRecorder(nil, time.Now())
 	if err != nil {
@@ -28,7 +28,7 @@ func TestRecord(t *testing.T) {
 			ev.Type = clientv3.EventTypeDelete
 		}
 		r.record([]*clientv3.Event{ev})
-		h := r.taken()
+		h := r.historySoFar()
 		if len(h.Events) == 0 || h.Events[len(h.Events)-1].Revision != revision {
 			return judge.Event{}
 		}
@@ -64,7 +64,7 @@ func TestRecord(t *testing.T) {
 			t.Errorf("got %s", &e)
 		}
 	})
-	t.Run("a deletion is the soak's where it said so", func(t *testing.T) {
+	t.Run("a deletion that the soak announced is the soak's", func(t *testing.T) {
 		if e := add(true, key, ""); e.Foreign || !e.Object.Gone || e.Object.Ref != "ConfigMap platform/settings" {
 			t.Errorf("got %s", &e)
 		}
@@ -94,7 +94,7 @@ func TestRecord(t *testing.T) {
 			t.Errorf("got %s", &e)
 		}
 	})
-	t.Run("what is none of its business", func(t *testing.T) {
+	t.Run("a key that the judge does not need", func(t *testing.T) {
 		if e := add(false, "/registry/leases/x", "{}"); e != (judge.Event{}) {
 			t.Errorf("got %s", &e)
 		}

@@ -16,40 +16,41 @@ import (
 )
 
 const (
-	// healing bounds Progress: from when all faults are over until all nodes of
-	// the newest release are ready and its objects are in place.
+	// healing is the limit for Progress: from the end of all faults until all nodes
+	// are ready with the newest release and its objects are in place.
 	healing = 2 * time.Minute
-	// lanes is how many faults may go on at once.
+	// lanes is how many faults may happen at the same time.
 	lanes = 3
 )
 
-// Config says how to soak.
+// Config is the configuration of a run.
 type Config struct {
-	Cluster  *cluster.Cluster // with members, and nothing else yet; required
-	Assets   string           // directory of the binary sidecar; required
-	Dir      string           // for bundles and kubeconfigs; needed
+	Cluster  *cluster.Cluster // with etcd members only; required
+	Assets   string           // directory of the sidecar binary; required
+	Dir      string           // for bundles and kubeconfigs; required
 	Seed     uint64           // of the schedule
-	Duration time.Duration    // of upgrades and faults: start and end come on top
-	Tell     func(format string, args ...any)
+	Duration time.Duration    // of upgrades and faults; start and end take extra time
+	Logf     func(format string, args ...any)
 }
 
-// Result is what a run came to.
+// Result is the result of a run.
 type Result struct {
 	History    judge.History
 	Violations []judge.Violation
 	Counts     judge.Counts
 	Done       map[string]int // steps and faults by kind
-	Exits      []string       // sidecars that ended by themselves
+	Exits      []string       // sidecars that exited by themselves
 	Took       time.Duration
 }
 
-// Run soaks. An error means that the run could not be made or recorded.
+// Run starts a control plane, exposes it to upgrades and faults, and judges the
+// record. An error means that the run could not be started or recorded.
 func Run(ctx context.Context, cfg Config) (Result, error) {
 	began := time.Now()
-	tell := func(format string, args ...any) {
-		cfg.Tell("%8.3fs "+format, append([]any{time.Since(began).Seconds()}, args...)...)
+	logf := func(format string, args ...any) {
+		cfg.Logf("%8.3fs "+format, append([]any{time.Since(began).Seconds()}, args...)...)
 	}
-	w, err := newWorld(ctx, cfg.Cluster, cfg.Assets, cfg.Dir, tell)
+	w, err := newWorld(ctx, cfg.Cluster, cfg.Assets, cfg.Dir, logf)
 	if err != nil {
 		return Result{}, err
 	}
@@ -66,7 +67,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	if err := errors.Join(err, <-recorded, w.close()); err != nil {
 		return Result{}, err
 	}
-	out := Result{History: w.rec.taken(), Done: w.count, Exits: w.exits, Took: time.Since(began)}
+	out := Result{History: w.rec.historySoFar(), Done: w.count, Exits: w.exits, Took: time.Since(began)}
 	out.Violations, out.Counts = judge.Judge(out.History)
 	if stuck != nil {
 		out.Violations = append(out.Violations, judge.Violation{
@@ -76,8 +77,8 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	return out, nil
 }
 
-// live lets the control plane begin, torments it, and lets it heal. stuck says
-// what does not come right.
+// live starts the sidecars, runs steps and faults for cfg.Duration, and lets the
+// control plane recover. stuck is what does not recover.
 func (w *world) live(ctx context.Context, cfg Config) (stuck, err error) {
 	for _, n := range w.nodes {
 		n.busy.Lock()
@@ -92,21 +93,21 @@ func (w *world) live(ctx context.Context, cfg Config) (stuck, err error) {
 			return nil, fmt.Errorf("begin: %w", err)
 		}
 	}
-	w.tell("all nodes are ready with %s; the torment begins", releases[0].name)
-	tormented, cancel := context.WithTimeout(ctx, cfg.Duration)
+	w.logf("all nodes are ready with %s; steps and faults begin", releases[0].name)
+	limited, cancel := context.WithTimeout(ctx, cfg.Duration)
 	defer cancel()
 	var lane sync.WaitGroup
 	lane.Go(func() {
 		p := newPlan(cfg.Seed, 0)
-		for pause(tormented, p.between(0, 2)) {
-			w.do(tormented, p.nextStep())
+		for pause(limited, p.between(0, 2)) {
+			w.do(limited, p.nextStep())
 		}
 	})
 	for i := range lanes {
 		lane.Go(func() {
 			p := newPlan(cfg.Seed, uint64(1+i))
-			for f := p.nextFault(); pause(tormented, f.pause); f = p.nextFault() {
-				w.strike(tormented, f)
+			for f := p.nextFault(); pause(limited, f.pause); f = p.nextFault() {
+				w.inject(limited, f)
 			}
 		})
 	}
@@ -114,11 +115,12 @@ func (w *world) live(ctx context.Context, cfg Config) (stuck, err error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	w.tell("the torment is over; all nodes go to %s", releases[newest()].name)
+	w.logf("steps and faults are over; all nodes move to %s", releases[newest()].name)
 	return w.heal(ctx), nil
 }
 
-// heal brings all nodes to the newest release and waits until all are healthy.
+// heal moves all nodes to the newest release and waits until the control plane
+// has converged.
 func (w *world) heal(ctx context.Context) error {
 	for _, n := range w.nodes {
 		w.switchTo(ctx, n, newest(), false, false)
@@ -127,15 +129,16 @@ func (w *world) heal(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, healing)
 	defer cancel()
 	began := time.Now()
-	if err := cluster.Poll(ctx, w.well); err != nil {
+	if err := cluster.Poll(ctx, w.converged); err != nil {
 		return fmt.Errorf("%s after the last fault: %w%s", time.Since(began).Round(time.Second), err, w.blockers())
 	}
-	w.tell("all nodes are healthy %s after the last upgrade", time.Since(began).Round(100*time.Millisecond))
+	w.logf("converged %s after the last upgrade", time.Since(began).Round(100*time.Millisecond))
 	return nil
 }
 
-// well returns nil where the newest release is done everywhere.
-func (w *world) well(ctx context.Context) error {
+// converged returns nil if the newest release is DONE, every node is ready and all
+// objects are in place.
+func (w *world) converged(ctx context.Context) error {
 	s, err := w.status(ctx)
 	if err != nil {
 		return err
@@ -152,7 +155,7 @@ func (w *world) well(ctx context.Context) error {
 	return w.inPlace(ctx)
 }
 
-// blockers says what the sidecars say about what they wait for.
+// blockers returns the /status of all sidecars, with what they wait for.
 func (w *world) blockers() string {
 	var b strings.Builder
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -171,7 +174,8 @@ func (w *world) blockers() string {
 	return b.String()
 }
 
-// catchUp returns when all was seen that was there.
+// catchUp returns when the recorder has received everything up to the revision
+// that was read last.
 func (r *recorder) catchUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -183,19 +187,18 @@ func (r *recorder) catchUp(ctx context.Context) error {
 			from = r.read
 		}
 		if r.next <= from {
-			return fmt.Errorf("seen up to %d of %d", r.next-1, from)
+			return fmt.Errorf("received up to %d of %d", r.next-1, from)
 		}
 		return nil
 	})
 }
 
-// Report says in a few lines what was done and judged.
+// Report summarizes what was done and judged.
 func (r Result) Report() string {
 	var b strings.Builder
 	c := r.Counts
 	fmt.Fprintf(&b, "judged in %s: %d probes (%d ready, %d between states), %d revisions, %d of the status by %d leaders, %d restrictions, %d object writes by sidecars (%d late), %d by the soak, %d changes of content\n",
-		r.Took.Round(time.Second), c.Probes, c.Ready, c.Verdicts, c.Revisions, c.Statuses, c.Leaders,
-		c.Restrictions, c.ObjectWrites, c.LateWrites, c.Affected, c.Contents)
+		r.Took.Round(time.Second), c.Probes, c.Ready, c.Verdicts, c.Revisions, c.Statuses, c.Leaders, c.Restrictions, c.ObjectWrites, c.LateWrites, c.Affected, c.Contents)
 	for _, kind := range slices.Sorted(maps.Keys(r.Done)) {
 		fmt.Fprintf(&b, "  %4d %s\n", r.Done[kind], kind)
 	}

@@ -14,23 +14,23 @@ import (
 )
 
 var (
-	duration = flag.Duration("soak.duration", 2*time.Minute, "how long upgrades and faults go on")
-	seed     = flag.Uint64("soak.seed", 0, "of the schedule; 0: a new one")
+	duration = flag.Duration("soak.duration", 2*time.Minute, "how long upgrades and faults happen")
+	seed     = flag.Uint64("soak.seed", 0, "seed of the schedule; 0: a new one")
 )
 
-// TestSoak soaks, and wants every invariant to hold. Without the binaries it is
-// skipped.
+// TestSoak runs the soak and checks every invariant. It is skipped without the
+// binaries.
 func TestSoak(t *testing.T) {
 	assets := cluster.Assets(t, "kube-apiserver", "sidecar")
 	s := *seed
 	if s == 0 {
 		s = uint64(time.Now().UnixNano()) % 1_000_000_000
 	}
-	t.Logf("seed %d: again with go test ./test/soak -run TestSoak -soak.seed=%d -soak.duration=%s", s, s, *duration)
+	t.Logf("seed %d: repeat with go test ./test/soak -run TestSoak -soak.seed=%d -soak.duration=%s", s, s, *duration)
 	c := cluster.NewWithMembersForTest(t, etcdMembers, "kube-apiserver", "sidecar")
 	result, err := Run(t.Context(), Config{
 		Cluster: c, Assets: assets, Dir: t.TempDir(), Seed: s, Duration: *duration,
-		Tell: func(format string, args ...any) { t.Logf(format, args...) },
+		Logf: func(format string, args ...any) { t.Logf(format, args...) },
 	})
 	if err != nil {
 		t.Fatalf("seed %d: %v", s, err)
@@ -41,12 +41,12 @@ func TestSoak(t *testing.T) {
 		t.Errorf("seed %d: %s\n%s", s, v, judge.Around(result.History, v.Revision, 15))
 	}
 	if c := result.Counts; c.Ready == 0 || c.ObjectWrites == 0 || c.Statuses == 0 || c.Contents == 0 {
-		t.Errorf("seed %d: got %+v: too little happened to judge", s, c)
+		t.Errorf("seed %d: got %+v: too little happened for a judgement", s, c)
 	}
 }
 
-// writeHistory keeps all events for who wants to see more than the surroundings
-// of a violation.
+// writeHistory keeps all events, for a reader who needs more than those around a
+// violation.
 func writeHistory(t *testing.T, h judge.History) {
 	t.Helper()
 	var b strings.Builder

@@ -13,25 +13,24 @@ import (
 )
 
 const (
-	// settling is how long people wait for a node before they go on with the
-	// next. Not all nodes become ready: not in every rollback, and not while a
-	// fault lasts.
+	// settling is how long an administrator waits for a node before the next one.
+	// Some nodes do not become ready: in some rollbacks, and during a fault.
 	settling = 8 * time.Second
-	// deciding is how long they wait for an upgrade to be done before they start
-	// the next, though they should not.
+	// deciding is how long an administrator waits for DONE before the next upgrade,
+	// although one should wait longer.
 	deciding       = 15 * time.Second
 	commandTimeout = 15 * time.Second
-	// noticing is how long a node may take to see that its role was removed. No
+	// noticing is how long a node may take to notice that it lost its role. No
 	// fault lasts that long.
 	noticing = 60 * time.Second
 )
 
-// do carries a step out. Nothing that goes wrong ends the run: people try again
+// do carries out a step. An error does not end the run: administrators try again
 // later, or do something else.
 func (w *world) do(ctx context.Context, s step) {
-	w.tell("%s", s)
-	w.counted("step: " + s.kind())
-	switch s.deed {
+	w.logf("%s", s)
+	w.addCount("step: " + s.kind())
+	switch s.action {
 	case move:
 		w.move(ctx, s)
 	case roles:
@@ -41,8 +40,8 @@ func (w *world) do(ctx context.Context, s step) {
 	}
 }
 
-// move takes the nodes to another release, one after another, and the first of
-// them back where it is given up.
+// move moves the nodes to another release, one after another. If the move is
+// abandoned, it moves the first ones back.
 func (w *world) move(ctx context.Context, s step) {
 	for i, at := range s.order[:s.upto] {
 		if ctx.Err() != nil {
@@ -62,7 +61,7 @@ func (w *world) move(ctx context.Context, s step) {
 	}
 }
 
-// settle waits until the store says that a move is done.
+// settle waits until the status shows that a move is DONE.
 func (w *world) settle(ctx context.Context, s step) {
 	if !s.settle {
 		return
@@ -78,16 +77,16 @@ func (w *world) settle(ctx context.Context, s step) {
 		return err
 	})
 	if err != nil {
-		w.tell("%s is not done yet: %v", s, err)
+		w.logf("%s is not done yet: %v", s, err)
 		return
 	}
-	w.counted("done: " + s.kind())
-	w.tell("%s is done %s later", s, time.Since(began).Round(time.Millisecond))
+	w.addCount("done: " + s.kind())
+	w.logf("%s is done %s later", s, time.Since(began).Round(time.Millisecond))
 }
 
 // switchTo replaces a node's sidecar. The old one has ended before the new one
 // starts (docs/protocol.md#registration).
-func (w *world) switchTo(ctx context.Context, n *node, index int, crash, wait bool) {
+func (w *world) switchTo(ctx context.Context, n *node, to int, crash, wait bool) {
 	n.busy.Lock()
 	how := gracefully
 	if crash {
@@ -95,37 +94,37 @@ func (w *world) switchTo(ctx context.Context, n *node, index int, crash, wait bo
 	}
 	err := w.stop(n, how)
 	if err == nil {
-		err = w.start(n, index)
+		err = w.start(n, to)
 	}
 	n.busy.Unlock()
 	if err != nil {
-		w.tell("switch %s to %s: %v", n.id, releases[index].name, err)
+		w.logf("switch %s to %s: %v", n.id, releases[to].name, err)
 		return
 	}
 	if wait {
 		if err := w.ready(ctx, n, settling); err != nil {
-			w.tell("%s with %s is not ready yet: %v", n.id, releases[index].name, err)
+			w.logf("%s with %s is not ready yet: %v", n.id, releases[to].name, err)
 		}
 	}
 }
 
-// roles removes the controller role from a node, and gives it back. Meanwhile its
-// connections work. The role is given back only when the node is seen to be out: an
-// operator who removes the role must see that the node noticed, because no leader
-// waits for it any more.
+// roles takes the controller role from a node and gives it back. Meanwhile the
+// node's connections have no fault, and the role returns only after the gate has
+// closed: no leader waits for this node any more, so an administrator has to make
+// sure that it has noticed.
 func (w *world) roles(ctx context.Context, n *node, d time.Duration) {
 	n.network.Lock()
 	defer n.network.Unlock()
 	n.busy.Lock()
 	defer n.busy.Unlock()
-	patience := noticing
+	limit := noticing
 	if err := w.command(ctx, "node", "set-roles", n.id, "kubernetes_worker"); err != nil {
-		w.tell("%v", err) // the role may be removed or not
-		patience /= 6
+		w.logf("%v", err) // the node may or may not have lost the role
+		limit /= 6
 	}
 	pause(ctx, d)
 	if n.sidecar != nil {
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 		defer cancel()
 		err := cluster.Poll(limited, func(ctx context.Context) error {
 			if n.sidecar.Readyz(ctx) == nil {
@@ -134,20 +133,21 @@ func (w *world) roles(ctx context.Context, n *node, d time.Duration) {
 			return nil
 		})
 		if err != nil {
-			w.tell("%v", err)
+			w.logf("%v", err)
 		}
 	}
 	w.giveRole(ctx, n)
 }
 
-// giveRole also works after ctx has ended, so that no node stays without its role.
+// giveRole gives a node its controller role back. It also works after ctx has
+// ended, so that no node stays without the role.
 func (w *world) giveRole(ctx context.Context, n *node) {
 	for range 5 {
 		err := w.command(context.WithoutCancel(ctx), "node", "set-roles", n.id, "kubernetes_controller")
 		if err == nil {
 			return
 		}
-		w.tell("%v", err)
+		w.logf("%v", err)
 		pause(context.WithoutCancel(ctx), time.Second)
 	}
 }
@@ -158,18 +158,18 @@ func (w *world) rejoin(ctx context.Context, n *node, d time.Duration) {
 	defer n.busy.Unlock()
 	index := n.release
 	if err := w.stop(n, gracefully); err != nil {
-		w.tell("stop %s: %v", n.id, err)
+		w.logf("stop %s: %v", n.id, err)
 	}
 	if err := w.command(ctx, "node", "remove", n.id, "--confirm-stopped"); err != nil {
-		w.tell("%v", err)
+		w.logf("%v", err)
 	}
 	pause(ctx, d)
 	if err := w.start(n, index); err != nil {
-		w.tell("start %s again: %v", n.id, err)
+		w.logf("restart %s: %v", n.id, err)
 	}
 }
 
-// command runs the sidecar's own command, past the proxies.
+// command runs a command of the sidecar, with direct connections to etcd.
 func (w *world) command(ctx context.Context, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()

@@ -29,30 +29,30 @@ const (
 	probeTimeout   = 2 * time.Second
 )
 
-// world is the control plane that is tormented.
+// world is the control plane under test.
 type world struct {
 	cluster *cluster.Cluster
 	assets  string
 	dir     string
 	rec     *recorder
-	tell    func(format string, args ...any)
+	logf    func(format string, args ...any)
 
-	etcd    *clientv3.Client // of all members, past the proxies
+	etcd    *clientv3.Client // of all members, not through the proxies
 	servers []*server
 	nodes   []*node
-	running sync.WaitGroup // probes and keepers
+	running sync.WaitGroup // goroutines that probe and restart sidecars
 
 	etcdBusy, lossBusy sync.Mutex // held by a fault of its kind
 
 	mu    sync.Mutex     // mu guards what follows
 	count map[string]int // what was done, by kind
-	exits []string       // sidecars that ended by themselves
+	exits []string       // sidecars that exited by themselves
 	edits int
 }
 
-// server is a kube-apiserver and how the soak itself reaches it.
+// server is a kube-apiserver, and how the soak itself connects to it.
 type server struct {
-	busy    sync.Mutex // held while it is stopped, or its connections are cut
+	busy    sync.Mutex // held while it is stopped, or its connections are impaired
 	name    string
 	addr    string
 	members []*etcdtest.Proxy // before each etcd member
@@ -60,7 +60,7 @@ type server struct {
 	client  dynamic.Interface
 }
 
-// node is a machine of the control plane: its sidecar, and the ways from it.
+// node is a machine of the control plane: its sidecar, and its connections.
 type node struct {
 	id         string
 	server     *server
@@ -69,17 +69,17 @@ type node struct {
 	members    []*etcdtest.Proxy // before each etcd member
 	kubeconfig string
 
-	network sync.Mutex // held by a fault of its ways
+	network sync.Mutex // held by a fault of its connections
 	busy    sync.Mutex // held while its process is started, stopped or frozen; guards what follows
 	sidecar *cluster.Sidecar
-	release int // -1: it has none
+	release int // -1: it has no sidecar
 	started int
 	probing context.CancelFunc
 }
 
-// newWorld starts everything but the sidecars.
-func newWorld(ctx context.Context, c *cluster.Cluster, assets, dir string, tell func(string, ...any)) (*world, error) {
-	w := &world{cluster: c, assets: assets, dir: dir, tell: tell, count: map[string]int{}}
+// newWorld starts everything except the sidecars.
+func newWorld(ctx context.Context, c *cluster.Cluster, assets, dir string, logf func(string, ...any)) (*world, error) {
+	w := &world{cluster: c, assets: assets, dir: dir, logf: logf, count: map[string]int{}}
 	var err error
 	if w.rec, err = newRecorder(c.Endpoints(), time.Now()); err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (w *world) startServers() error {
 		if s.addr, err = cluster.FreeAddr(); err != nil {
 			return err
 		}
-		if s.members, err = w.waysToEtcd(); err != nil {
+		if s.members, err = w.proxiesToEtcd(); err != nil {
 			return err
 		}
 		starting.Go(func() { errs[i] = w.startServer(s) })
@@ -127,7 +127,7 @@ func (w *world) startServer(s *server) (err error) {
 		Name: s.name, Addr: s.addr, EtcdServers: urls(s.members),
 		Args: []string{
 			"--storage-media-type=application/json", // for the recorder
-			"--etcd-compaction-interval=0",          // the soak does that itself, up to what it has seen
+			"--etcd-compaction-interval=0",          // the soak compacts, up to what it has recorded
 		},
 	})
 	if err != nil {
@@ -150,18 +150,18 @@ func (w *world) newNode(id string, s *server) (*node, error) {
 	if n.api, err = etcdtest.StartProxy(n.gateway.addr()); err != nil {
 		return nil, err
 	}
-	if n.members, err = w.waysToEtcd(); err != nil {
+	if n.members, err = w.proxiesToEtcd(); err != nil {
 		return nil, err
 	}
 	return n, w.cluster.WriteKubeconfig(n.kubeconfig, "https://"+n.api.Addr())
 }
 
-// close ends what newWorld started, except the cluster's parts.
+// close stops what newWorld started. The test closes the cluster.
 func (w *world) close() error {
 	var errs []error
 	for _, n := range w.nodes {
 		n.busy.Lock()
-		n.release = -1 // its keeper lets it be
+		n.release = -1 // keep does not restart it
 		if n.probing != nil {
 			n.probing()
 		}
@@ -172,7 +172,7 @@ func (w *world) close() error {
 	}
 	w.running.Wait()
 	for _, s := range w.servers {
-		errs = append(errs, s.api.Kill()) // it need not stop gracefully
+		errs = append(errs, s.api.Kill()) // a graceful stop would take longer
 		for _, p := range s.members {
 			p.Close()
 		}
@@ -191,14 +191,14 @@ func (w *world) close() error {
 	return errors.Join(errs...)
 }
 
-// counted counts what was done.
-func (w *world) counted(kind string) {
+// addCount counts something that was done.
+func (w *world) addCount(kind string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.count[kind]++
 }
 
-// start starts a sidecar. It needs n.busy.
+// start starts a sidecar. The caller holds n.busy.
 func (w *world) start(n *node, index int) error {
 	s, err := w.cluster.StartSidecar(cluster.SidecarConfig{
 		NodeID: n.id, Kubeconfig: n.kubeconfig, Bundle: filepath.Join(w.dir, "bundles", releases[index].name),
@@ -218,31 +218,31 @@ func (w *world) start(n *node, index int) error {
 	return nil
 }
 
-// keep starts a sidecar that ended by itself again, as a service manager does.
+// keep restarts a sidecar that exited by itself, as a service manager does.
 func (w *world) keep(n *node, s *cluster.Sidecar) {
 	<-s.Done()
 	n.busy.Lock()
 	defer n.busy.Unlock()
 	if n.sidecar != s || n.release < 0 {
-		return // the soak ended it
+		return // the soak stopped it
 	}
 	w.mu.Lock()
-	w.exits = append(w.exits, fmt.Sprintf("%s #%d ended by itself with %d", n.id, n.started, s.ExitCode()))
+	w.exits = append(w.exits, fmt.Sprintf("%s #%d exited by itself with code %d", n.id, n.started, s.ExitCode()))
 	w.mu.Unlock()
-	w.tell("%s #%d ended by itself with %d: %s", n.id, n.started, s.ExitCode(), s.Ending())
+	w.logf("%s #%d exited by itself with code %d: %s", n.id, n.started, s.ExitCode(), s.Ending())
 	n.probing()
 	if err := w.start(n, n.release); err != nil {
-		w.tell("%s does not start again: %v", n.id, err)
+		w.logf("restart %s: %v", n.id, err)
 	}
 }
 
-// stop ends a sidecar, gracefully or as a crash does. It needs n.busy.
+// stop ends a sidecar, gracefully or as in a crash. The caller holds n.busy.
 func (w *world) stop(n *node, how func(*cluster.Sidecar) error) error {
 	if n.sidecar == nil {
 		return nil
 	}
 	s := n.sidecar
-	n.sidecar = nil // its keeper lets it be
+	n.sidecar = nil // keep does not restart it
 	err := how(s)
 	n.probing()
 	return err
@@ -262,7 +262,7 @@ func (w *world) probe(ctx context.Context, id string, instance, index int, s *cl
 		}
 		p.Got, p.Ready = w.rec.now(), code == http.StatusOK
 		p.Reason = reasonIn(body)
-		w.rec.probed(p)
+		w.rec.addProbe(p)
 	}
 }
 
@@ -280,7 +280,7 @@ func ask(ctx context.Context, client *http.Client, url string) (code int, body s
 	return resp.StatusCode, string(text), err
 }
 
-// reasonIn picks the gate's reason from a refusal.
+// reasonIn returns the gate's reason from the answer of a gate that is not ready.
 func reasonIn(body string) protocol.Reason {
 	for line := range strings.Lines(body) {
 		if text, found := strings.CutPrefix(line, "[-]compatible failed: "); found {
@@ -291,16 +291,16 @@ func reasonIn(body string) protocol.Reason {
 	return ""
 }
 
-// ready returns when a node's sidecar says so, or is not likely to any more.
-func (w *world) ready(ctx context.Context, n *node, patience time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// ready returns when a node's sidecar is ready, or when the time limit is over.
+func (w *world) ready(ctx context.Context, n *node, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return cluster.Poll(ctx, func(ctx context.Context) error {
 		return n.ready(ctx)
 	})
 }
 
-// ready returns nil where the node's sidecar says so.
+// ready returns nil if the node's sidecar is ready.
 func (n *node) ready(ctx context.Context) error {
 	s := n.running()
 	if s == nil {
@@ -309,7 +309,7 @@ func (n *node) ready(ctx context.Context) error {
 	return s.Readyz(ctx)
 }
 
-// running returns the node's sidecar; nil: it has none.
+// running returns the node's sidecar, and nil if it has none.
 func (n *node) running() *cluster.Sidecar {
 	n.busy.Lock()
 	defer n.busy.Unlock()

@@ -1,16 +1,16 @@
-// Package judge checks a recorded run of a control plane against the protocol's
-// invariants (docs/protocol.md#invariants). It is pure: a history goes in, its
-// violations come out, so hand-made histories can show that it finds each kind.
+// Package judge checks the record of a run against the invariants
+// (docs/protocol.md#invariants). It is pure: it takes a history and returns
+// violations. Histories written by hand show that it finds each kind of violation.
 //
-// It trusts no clock but the recorder's. The store's revisions order everything
-// that was written: status, records, candidates, and, as the API servers keep
-// their objects in the same store, the objects too. What sidecars answered to
-// probes has an instant between sending and receiving; Reading says which
-// revisions may have been the newest at an instant, and an answer is held against
-// all of them: it is wrong only if it is wrong at each.
+// It trusts no clock except the recorder's. The revisions of etcd order everything
+// that was written: status, records, candidates, and also the objects, because the
+// kube-apiservers use the same etcd. The answer to a probe was true at some instant
+// between sending and receiving. A Reading shows which revisions may have been the
+// newest at an instant. An answer is a violation only if it is wrong at each of
+// them.
 //
-// It decides by means of its own, not by those of package protocol, of which it
-// uses the types and the order of releases alone.
+// It decides with code of its own. From package protocol it uses only the types
+// and the order of releases.
 package judge
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// The invariants, by their names in docs/protocol.md#invariants.
+// The invariants (docs/protocol.md#invariants).
 const (
 	Compatible   = "Compatible"
 	Covers       = "Covers"
@@ -34,18 +34,18 @@ const (
 	Steady       = "Steady"
 	DoneIsDone   = "DoneIsDone"
 	NoFight      = "NoFight"
-	Progress     = "Progress" // checked by the caller, who waits for the end
+	Progress     = "Progress" // checked by the soak, which waits for the end
 )
 
-// Bundle is what a release wants.
+// Bundle is the content of a release.
 type Bundle struct {
 	Release protocol.Release
 	M, A    protocol.Release
 	Forms   map[string]string // by object: the name of its form
 }
 
-// History is a recorded run. Events are in the order of the store; readings and
-// the probes of each instance in the order in which they were sent.
+// History is a recorded run. Events are in the order of etcd; readings, and the
+// probes of each instance, are in the order in which they were sent.
 type History struct {
 	Bundles  []Bundle
 	Events   []Event
@@ -53,8 +53,8 @@ type History struct {
 	Probes   []Probe
 }
 
-// Reading is a linearizable read of the store's revision: it was true at some
-// instant between Sent and Got.
+// Reading is a linearizable read of etcd's revision: it was true at some instant
+// between Sent and Got.
 type Reading struct {
 	Sent, Got time.Duration
 	Revision  int64
@@ -63,7 +63,7 @@ type Reading struct {
 // Probe is an answer of /readyz.
 type Probe struct {
 	Node      string
-	Instance  int // of the node's sidecar: grows with each start
+	Instance  int // of the node's sidecar; grows with each start
 	Release   protocol.Release
 	Sent, Got time.Duration
 	Ready     bool
@@ -74,9 +74,9 @@ type Probe struct {
 type Event struct {
 	Revision int64
 	Seen     time.Duration // when the recorder received it
-	Foreign  bool          // done by the one who tests, not by a sidecar
+	Foreign  bool          // done by the soak, not by a sidecar
 
-	Status    *protocol.StatusView // of kind StatusAbsent where it was deleted
+	Status    *protocol.StatusView // of kind StatusAbsent if it was deleted
 	Record    *Record
 	Candidate *Candidate
 	Object    *Object
@@ -103,20 +103,20 @@ type Object struct {
 	Ref  string
 	Gone bool
 	UID  string
-	Form string // as it is; empty: that of no bundle
-	// Epoch is the content epoch of its stamp; 0: it has no valid one.
+	Form string // its form; empty: no bundle has this form
+	// Epoch is the content epoch of its stamp; 0: it has no valid stamp.
 	Epoch   int64
 	Release protocol.Release
-	Note    string // shown, and not judged
+	Note    string // shown, but not checked
 }
 
-// Violation is an invariant that does not hold, and where.
+// Violation is an invariant that does not hold.
 type Violation struct {
 	Invariant string
-	Revision  int64 // of the store, at or after which it was seen
+	Revision  int64 // of etcd, at or after which it happened
 	Text      string
-	// Late: a request that took effect late caused it. A leader of earlier content
-	// had sent it (docs/protocol.md#stale-writes).
+	// Late: a delayed request caused it, of a leader of earlier content
+	// (docs/protocol.md#stale-writes).
 	Late bool
 }
 
@@ -124,20 +124,20 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s does not hold at revision %d: %s", v.Invariant, v.Revision, v.Text)
 }
 
-// Counts is what was judged.
+// Counts is how much was checked.
 type Counts struct {
-	Probes, Ready       int // answers, and those that said ready
-	Revisions           int // of the store, of what is under the prefix and of objects
+	Probes, Ready       int // answers, and those that were ready
+	Revisions           int // of etcd, for keys under the prefix and for objects
 	Statuses, Leaders   int // revisions of the status by sidecars, and how many leaders wrote them
-	Restrictions        int // of them: that shut nodes out
+	Restrictions        int // of them: those that shut nodes out
 	ObjectWrites        int // by sidecars
-	LateWrites          int // of them: of earlier content than the status had by then
+	LateWrites          int // of them: of earlier content than that of the status at the time
 	Contents            int // changes of the content
-	Verdicts            int // pairs of answers between which a gate could have been closed
-	NotPlaced, Affected int // probes without a reading before them; object changes by who tests
+	Verdicts            int // pairs of answers between which the status could have closed a gate
+	NotPlaced, Affected int // probes without a reading before them; changes of objects by the soak
 }
 
-// Judge returns all that is wrong with a history, in the order of revisions.
+// Judge returns all violations of a history, in the order of revisions.
 func Judge(h History) ([]Violation, Counts) {
 	j := newJudge(h)
 	for i := range h.Events {
@@ -148,8 +148,8 @@ func Judge(h History) ([]Violation, Counts) {
 	return j.violations, j.counts
 }
 
-// Around shows the events about a revision, and the probes of that time that
-// said something new.
+// Around shows the events around a revision, and the probes of that time whose
+// answer was new.
 func Around(h History, revision int64, events int) string {
 	at, _ := slices.BinarySearchFunc(h.Events, revision, func(e Event, r int64) int { return cmp.Compare(e.Revision, r) })
 	from, to := max(0, at-events), min(len(h.Events), at+events)
@@ -170,20 +170,20 @@ func Around(h History, revision int64, events int) string {
 		if p.Got > h.Events[to-1].Seen {
 			break
 		}
-		says := fmt.Sprintf("%s #%d %s ready=%t %s", p.Node, p.Instance, p.Release, p.Ready, p.Reason)
-		if last[p.Node] != says && p.Sent >= h.Events[from].Seen {
-			fmt.Fprintf(&b, "  %8.3fs..%.3fs probe: %s\n", p.Sent.Seconds(), p.Got.Seconds(), says)
+		answer := fmt.Sprintf("%s #%d %s ready=%t %s", p.Node, p.Instance, p.Release, p.Ready, p.Reason)
+		if last[p.Node] != answer && p.Sent >= h.Events[from].Seen {
+			fmt.Fprintf(&b, "  %8.3fs..%.3fs probe: %s\n", p.Sent.Seconds(), p.Got.Seconds(), answer)
 		}
-		last[p.Node] = says
+		last[p.Node] = answer
 	}
 	return b.String()
 }
 
-// String is a line of a story.
+// String is a line of a report.
 func (e *Event) String() string {
 	by := ""
 	if e.Foreign {
-		by = " (by the test)"
+		by = " (by the soak)"
 	}
 	return fmt.Sprintf("%8.3fs %d: %s%s", e.Seen.Seconds(), e.Revision, e.what(), by)
 }
@@ -196,7 +196,7 @@ func (e *Event) what() string {
 		r := e.Record
 		switch {
 		case r.Gone:
-			return fmt.Sprintf("record of %s: gone", r.Node)
+			return fmt.Sprintf("record of %s: deleted", r.Node)
 		case r.Corrupt:
 			return fmt.Sprintf("record of %s: corrupt", r.Node)
 		}
@@ -204,7 +204,7 @@ func (e *Event) what() string {
 	case e.Candidate != nil:
 		c := e.Candidate
 		if c.Gone {
-			return fmt.Sprintf("candidate %s: gone", c.Key)
+			return fmt.Sprintf("candidate %s: deleted", c.Key)
 		}
 		return fmt.Sprintf("candidate %s: %q", c.Key, c.Node)
 	case e.Object != nil:

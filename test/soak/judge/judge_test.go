@@ -10,8 +10,8 @@ import (
 )
 
 // The histories here have three releases. 1.2.0 needs all nodes (A), and is not
-// ready before its objects are there (M); "dropped" goes with it, and comes back
-// with 1.3.0.
+// ready before its objects exist (M). It removes "dropped", and 1.3.0 adds it
+// again.
 var (
 	r1 = protocol.Release{Major: 1, Minor: 1}
 	r2 = protocol.Release{Major: 1, Minor: 2}
@@ -26,8 +26,8 @@ func bundles() []Bundle {
 	}
 }
 
-// story writes a history by hand: each line of it has a revision of its own, ten
-// milliseconds after the one before, and is seen and read at once.
+// story is a history written by hand. Each event has a revision of its own, ten
+// milliseconds after the one before, and is received and read at once.
 type story struct{ History }
 
 func newStory() *story { return &story{History{Bundles: bundles()}} }
@@ -41,7 +41,7 @@ func (s *story) add(e Event) *story {
 	return s
 }
 
-// foreign makes the last event one of who tests.
+// foreign makes the last event one of the soak.
 func (s *story) foreign() *story {
 	s.Events[len(s.Events)-1].Foreign = true
 	return s
@@ -83,7 +83,7 @@ func (s *story) probe(node string, release protocol.Release, ready bool, reason 
 	return s
 }
 
-// installed is a cluster of 1.1.0: nodes a and b, a leads with epoch 3.
+// installed is a cluster of 1.1.0 with nodes a and b. a leads with epoch 3.
 func installed() *story {
 	return newStory().record("a", r1).record("b", r1).leads("a").
 		object("same", "s", r1, 1).object("changed", "old", r1, 1).object("dropped", "d", r1, 1).
@@ -91,7 +91,7 @@ func installed() *story {
 		probe("a", r1, true, "").probe("b", r1, true, "")
 }
 
-// upgraded goes on to 1.2.0, which b leads with epoch 11.
+// upgraded continues to 1.2.0, with b as leader in epoch 11.
 func upgraded() *story {
 	return installed().resigns("a").record("a", r2).record("b", r2).leads("b").
 		status(protocol.Working, r1, r2, r1, 1, "b", 11).
@@ -102,7 +102,7 @@ func upgraded() *story {
 		deleted("dropped")
 }
 
-// leftOver is 1.2.0 where nothing was removed, and all nodes run 1.3.0 now.
+// leftOver is 1.2.0 without its removals, with all nodes registered with 1.3.0.
 func leftOver() *story {
 	s := upgraded()
 	s.Events = s.Events[:len(s.Events)-1] // of the removal
@@ -118,19 +118,19 @@ func TestJudge_nothingWrong(t *testing.T) {
 			status(protocol.Working, r1, r2, r2, 2, "a", 20).status(protocol.Working, r1, r2, r1, 3, "a", 20).
 			object("changed", "old", r1, 3).object("dropped", "d", r1, 3).
 			status(protocol.Done, r1, r1, r1, 3, "a", 20).probe("a", r1, true, ""),
-		"an object that is left over, and is to be another later": leftOver().
+		"an object that is left over and changes later": leftOver().
 			status(protocol.Working, r2, r3, r3, 3, "b", 11).object("dropped", "again", r3, 3).
 			status(protocol.Done, r3, r3, r3, 3, "b", 11),
 		"a status that is lost and rebuilt": installed().add(Event{Status: &protocol.StatusView{Kind: protocol.StatusAbsent}}).foreign().
 			probe("a", r1, true, "").
 			status(protocol.Working, r1, r1, r1, 1, "a", 3).status(protocol.Done, r1, r1, r1, 1, "a", 3),
-		"an edit by the soak, and its repair": installed().object("changed", "", r1, 1).foreign().object("changed", "old", r1, 1),
-		"a deletion by the soak, and its repair": installed().deleted("same").foreign().
+		"an edit by a user, and its repair": installed().object("changed", "", r1, 1).foreign().object("changed", "old", r1, 1),
+		"a deletion by a user, and its repair": installed().deleted("same").foreign().
 			status(protocol.Done, r1, r1, r1, 1, "a", 3).object("same", "s", r1, 1),
-		"a late write that the new content has yet to reach": installed().record("a", r2).record("b", r2).
+		"a late write to an object that the new content has not reached yet": installed().record("a", r2).record("b", r2).
 			status(protocol.Working, r1, r2, r1, 1, "a", 3).status(protocol.Working, r1, r2, r2, 2, "a", 3).
 			object("changed", "old", r1, 1).object("changed", "new", r2, 2),
-		"an answer that may be of before": installed().record("b", r2).record("a", r2).slowProbe("a", r1, 30*time.Millisecond),
+		"an answer that may be from before an event": installed().record("b", r2).record("a", r2).slowProbe("a", r1, 30*time.Millisecond),
 		"a gate that closes with its own registration": installed().record("b", r2).
 			probe("b", r2, false, protocol.ReconcilerTooOld),
 	}
@@ -147,8 +147,8 @@ func TestJudge_nothingWrong(t *testing.T) {
 	}
 }
 
-// slowProbe is an answer that took time: it was sent that long before the last
-// event.
+// slowProbe is an answer that took some time: it was sent that long before the
+// last event.
 func (s *story) slowProbe(node string, release protocol.Release, took time.Duration) *story {
 	s.probe(node, release, true, "")
 	s.Probes[len(s.Probes)-1].Sent -= took
@@ -156,43 +156,43 @@ func (s *story) slowProbe(node string, release protocol.Release, took time.Durat
 }
 
 func TestJudge_finds(t *testing.T) {
-	working := func() *story { // 1.2.0 may write, b is still 1.1.0: the leader did not wait
+	working := func() *story { // 1.2.0 may write and b is still 1.1.0: the leader did not wait
 		return installed().record("a", r2).
 			status(protocol.Working, r1, r2, r1, 1, "a", 3).status(protocol.Working, r1, r2, r2, 2, "a", 3)
 	}
 	tests := []struct {
 		name  string
 		story *story
-		want  string // an invariant that is broken
+		want  string // the violated invariant
 		text  string
 		late  bool
 	}{
-		{"a ready node below A", installed().object("changed", "new", r2, 2).probe("b", r1, true, ""), Compatible, "b #1 of release 1.1.0 said ready", false},
+		{"a ready node below A", installed().object("changed", "new", r2, 2).probe("b", r1, true, ""), Compatible, "b #1 of release 1.1.0 was ready", false},
 		{"a ready node above the content", installed().record("a", r2).probe("a", r2, true, ""), Compatible, `changed is in the form "old"`, false},
 		{"a status wider than the content", installed().record("a", r2).object("changed", "new", r2, 2), Covers, "changed", false},
 		{"a status that widens too early", installed().record("a", r2).record("b", r2).
 			status(protocol.Working, r1, r2, r1, 1, "a", 3).status(protocol.Working, r2, r2, r2, 2, "a", 3), Covers, "changed", false},
 		{"ready without a record", installed().add(Event{Record: &Record{Node: "a", Gone: true}}).probe("a", r1, true, ""), Registered, "a #1", false},
 		{"ready with the record of another release", installed().record("b", r2).probe("b", r1, true, ""), Registered, "b #1", false},
-		{"a status by who does not lead", installed().status(protocol.Done, r1, r1, r1, 1, "b", 2), OneWriter, "no candidate", false},
-		{"a status by who leads no more", installed().resigns("a").status(protocol.Done, r1, r1, r1, 1, "a", 3), OneWriter, "no candidate", false},
-		{"a status by who waits in the queue", installed().leads("b").status(protocol.Done, r1, r1, r1, 1, "b", 8), OneWriter, "while a leads", false},
-		{"a status in another's name", installed().status(protocol.Done, r1, r1, r1, 1, "b", 3), OneWriter, "which is a's", false},
-		{"a status that a sidecar deletes", installed().add(Event{Status: &protocol.StatusView{Kind: protocol.StatusAbsent}}), OneWriter, "no leader deletes", false},
+		{"a status by a node that does not lead", installed().status(protocol.Done, r1, r1, r1, 1, "b", 2), OneWriter, "no candidate", false},
+		{"a status by a former leader", installed().resigns("a").status(protocol.Done, r1, r1, r1, 1, "a", 3), OneWriter, "no candidate", false},
+		{"a status by a candidate in the queue", installed().leads("b").status(protocol.Done, r1, r1, r1, 1, "b", 8), OneWriter, "while a leads", false},
+		{"a status in another's name", installed().status(protocol.Done, r1, r1, r1, 1, "b", 3), OneWriter, "which belongs to a", false},
+		{"a status that a sidecar deletes", installed().add(Event{Status: &protocol.StatusView{Kind: protocol.StatusAbsent}}), OneWriter, "a sidecar deleted", false},
 		{"a lower content epoch on an object", upgraded().object("changed", "old", r1, 1), NoStaleWrite, "has content epoch 2", true},
 		{"two contents of one epoch", installed().object("changed", "old", r2, 1), NoStaleWrite, "both with content epoch 1", false},
-		{"a content epoch that goes down", upgraded().status(protocol.Working, r2, r2, r2, 1, "b", 11), NoStaleWrite, "goes down", false},
-		{"an object deleted that is to be there", upgraded().deleted("changed"), NoStaleWrite, "is deleted", true},
+		{"a content epoch that falls", upgraded().status(protocol.Working, r2, r2, r2, 1, "b", 11), NoStaleWrite, "falls", false},
+		{"an object of the content deleted", upgraded().deleted("changed"), NoStaleWrite, "is deleted", true},
 		{"a restriction that shuts a node out", working(), GuardHeld, "b (release 1.1.0", false},
 		{"a restriction over a corrupt record", installed().record("a", r2).add(Event{Record: &Record{Node: "b", Corrupt: true}}).
 			status(protocol.Working, r1, r2, r1, 1, "a", 3), GuardHeld, "b (its record is corrupt)", false},
 		{"a gate closed by the status", working().probe("b", r1, false, protocol.ReleaseTooOld), Steady, "b #1", false},
 		{"DONE without an object", upgraded().deleted("same").status(protocol.Done, r2, r2, r2, 2, "b", 11), DoneIsDone, "same was deleted", false},
-		{"DONE before the objects are there", installed().record("a", r2).record("b", r2).
+		{"DONE before the objects are in place", installed().record("a", r2).record("b", r2).
 			status(protocol.Working, r1, r2, r2, 2, "a", 3).status(protocol.Done, r2, r2, r2, 2, "a", 3), DoneIsDone, `changed is in the form "old", not "new"`, false},
 		{"a late creation while DONE", upgraded().object("dropped", "d", r1, 1), DoneIsDone, "dropped is written", true},
 		{"a write for other content", upgraded().object("changed", "old", r2, 2), NoFight, "and the content is 1.2.0", false},
-		{"a write before the status has its content", installed().record("a", r2).record("b", r2).
+		{"a write before the status names its content", installed().record("a", r2).record("b", r2).
 			status(protocol.Working, r1, r2, r1, 1, "a", 3).object("changed", "new", r2, 2), NoFight, "and the content is 1.1.0", false},
 		{"an object written again and again", again(upgraded()), NoFight, "without a change", false},
 	}
@@ -215,8 +215,8 @@ func again(s *story) *story {
 	return s
 }
 
-// TestClock: without a reading in between, an answer may be of any of the states
-// around it, and is wrong only if it is wrong in all.
+// TestClock: without a reading in between, an answer may belong to any of the
+// states around it. It is wrong only if it is wrong in all of them.
 func TestClock(t *testing.T) {
 	s := installed().record("b", r2)
 	at := s.Events[len(s.Events)-1].Seen - time.Millisecond // before the record was seen

@@ -9,7 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// keep drops the violations from a place on that do not name ref.
+// keep drops the violations, from an index on, that do not name ref.
 func keep(violations []Violation, from int, ref string) []Violation {
 	kept := slices.DeleteFunc(slices.Clone(violations[from:]), func(v Violation) bool {
 		return !strings.Contains(v.Text, ref+" is ")
@@ -20,7 +20,7 @@ func keep(violations []Violation, from int, ref string) []Violation {
 // unbounded is above any revision.
 const unbounded = int64(1<<63 - 1)
 
-// clock says which revisions may have been the newest at an instant.
+// clock computes which revisions may have been the newest at an instant.
 type clock struct {
 	readings []Reading       // by Sent
 	got      []Reading       // by Got, each with the highest revision known by then
@@ -42,7 +42,7 @@ func newClock(h History) clock {
 	return c
 }
 
-// low is a revision that the store had reached by an instant, for sure.
+// low is a revision that etcd had certainly reached at an instant.
 func (c clock) low(at time.Duration) int64 {
 	var low int64
 	if i, _ := slices.BinarySearchFunc(c.got, at+1, func(r Reading, at time.Duration) int { return cmp.Compare(r.Got, at) }); i > 0 {
@@ -54,9 +54,8 @@ func (c clock) low(at time.Duration) int64 {
 	return low
 }
 
-// high is a revision that the store had not passed by an instant, for sure: one
-// that was read by a request sent after it. Without one, anything may have
-// happened.
+// high is a revision that etcd had certainly not passed at an instant: one that
+// was read by a request sent after it. Without such a read there is no limit.
 func (c clock) high(at time.Duration) int64 {
 	i, _ := slices.BinarySearchFunc(c.readings, at, func(r Reading, at time.Duration) int { return cmp.Compare(r.Sent, at) })
 	if i == len(c.readings) {
@@ -75,20 +74,20 @@ func (j *judging) probes() {
 		if found && before.Instance == p.Instance && before.Ready {
 			j.counts.Verdicts++
 			if !p.Ready && (p.Reason == protocol.ReleaseTooOld || p.Reason == protocol.ReconcilerTooOld) {
-				j.steady(c, before, p)
+				j.checkSteady(c, before, p)
 			}
 		}
 		last[p.Node] = p
 		if p.Ready {
 			j.counts.Ready++
-			j.ready(c, p)
+			j.checkReady(c, p)
 		}
 	}
 }
 
-// ready judges an answer that says ready. It is wrong only if it is wrong in
-// every state that the world may have been in.
-func (j *judging) ready(c clock, p Probe) {
+// checkReady checks an answer that is ready. It is wrong only if it is wrong in
+// every state that may have been the current one.
+func (j *judging) checkReady(c clock, p Probe) {
 	moments := j.between(c.low(p.Sent), c.high(p.Got))
 	if len(moments) == 0 {
 		j.counts.NotPlaced++
@@ -96,12 +95,12 @@ func (j *judging) ready(c clock, p Probe) {
 	}
 	compatible := slices.ContainsFunc(moments, func(m moment) bool {
 		r, found := m.records[p.Node]
-		// Leaders do not wait for a node without the controller role
+		// The protocol does not protect a node without the controller role
 		// (docs/protocol.md#registration).
 		return m.conflict[p.Release].text == "" || found && !r.Corrupt && !r.Controller
 	})
 	if !compatible && j.once(Compatible, p) {
-		j.fail(Compatible, moments[0].revision, "%s #%d of release %s said ready between %.3fs and %.3fs while %s",
+		j.fail(Compatible, moments[0].revision, "%s #%d of release %s was ready between %.3fs and %.3fs while %s",
 			p.Node, p.Instance, p.Release, p.Sent.Seconds(), p.Got.Seconds(), moments[0].conflict[p.Release].text)
 		j.violations[len(j.violations)-1].Late = moments[0].conflict[p.Release].late
 	}
@@ -110,13 +109,13 @@ func (j *judging) ready(c clock, p Probe) {
 		return found && (r.Corrupt || r.Release == p.Release)
 	})
 	if !registered && j.once(Registered, p) {
-		j.fail(Registered, moments[0].revision, "%s #%d of release %s said ready between %.3fs and %.3fs, which its record did not tell",
+		j.fail(Registered, moments[0].revision, "%s #%d of release %s was ready between %.3fs and %.3fs, and its record did not have this release",
 			p.Node, p.Instance, p.Release, p.Sent.Seconds(), p.Got.Seconds())
 	}
 }
 
-// between returns the world as it may have been while revisions from low to high
-// were the newest.
+// between returns the states that may have been current while revisions from low
+// to high were the newest.
 func (j *judging) between(low, high int64) []moment {
 	by := func(m moment, r int64) int { return cmp.Compare(m.revision, r) }
 	// The last moment of low, or of the revision before it that was an event.
@@ -128,9 +127,9 @@ func (j *judging) between(low, high int64) []moment {
 	return j.moments[max(0, from-1):max(to, from)]
 }
 
-// steady judges a gate that was open and is closed by the status. The node has
-// to have been registered, unchanged, all the time.
-func (j *judging) steady(c clock, before, now Probe) {
+// checkSteady checks a gate that was open and was closed by the status. It counts
+// only if the node was registered all the time, without a change.
+func (j *judging) checkSteady(c clock, before, now Probe) {
 	moments := j.between(c.low(before.Sent), c.high(now.Got))
 	if len(moments) == 0 {
 		j.counts.NotPlaced++
@@ -138,15 +137,14 @@ func (j *judging) steady(c clock, before, now Probe) {
 	}
 	first, found := moments[0].records[now.Node]
 	unchanged := found && !first.Corrupt && first.Controller && first.Release == now.Release
-	since, until := moments[0].revision, moments[len(moments)-1].revision
 	for i := range j.h.Events {
 		e := &j.h.Events[i]
-		if e.Record != nil && e.Record.Node == now.Node && e.Revision > since && e.Revision <= until {
+		if e.Record != nil && e.Record.Node == now.Node && e.Revision > moments[0].revision && e.Revision <= moments[len(moments)-1].revision {
 			unchanged = false
 		}
 	}
 	if unchanged {
-		j.fail(Steady, moments[len(moments)-1].revision, "%s #%d of release %s was ready at %.3fs and says %s at %.3fs",
+		j.fail(Steady, moments[len(moments)-1].revision, "%s #%d of release %s was ready at %.3fs and %s at %.3fs",
 			now.Node, now.Instance, now.Release, before.Got.Seconds(), now.Reason, now.Got.Seconds())
 	}
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// judging is a judgement under way: the world as the events so far made it.
+// judging is a check that is under way: the state after the events so far.
 type judging struct {
 	h       History
 	bundles map[protocol.Release]Bundle
 
-	status     protocol.StatusView // as it is now; Kind StatusUnknown before the first
-	valid      protocol.Status     // the newest that could be decoded
+	status     protocol.StatusView // the current one; Kind StatusUnknown before the first
+	valid      protocol.Status     // the newest one that could be decoded
 	known      bool                // there was one
 	records    map[string]Record
 	candidates map[string]candidate
@@ -23,37 +23,37 @@ type judging struct {
 	epoch      int64            // highest that wrote a status
 
 	moments    []moment // after each event
-	said       map[string]bool
+	reported   map[string]bool
 	violations []Violation
 	counts     Counts
 }
 
-// candidate is a key of the election, as it was created. Its later value may be from
-// another writer.
+// candidate is a key of the election, as it was created. The soak may overwrite
+// its value later.
 type candidate struct {
 	node    string
 	created int64
 }
 
-// object is an object as the sidecars left it, and what was done to it since.
+// object is an object as the sidecars left it, and what has happened to it since.
 type object struct {
 	Object
-	touched bool // by who tests, since a sidecar brought it to a form
-	idle    int  // writes by sidecars in a row that changed nothing
-	late    bool // a request of earlier content brought the form, and it is not that of the content
-	// left: the content was DONE without it, so that its removal waits. It counts
-	// again when it is written, or when content comes that has it as it is.
-	left bool
+	touched bool // by the soak, since a sidecar last brought it into a form
+	idle    int  // consecutive writes by sidecars that changed nothing
+	late    bool // a request of earlier content brought this form, and it is not that of the content
+	// deferred: the content was DONE without it, so its removal is deferred. It
+	// counts again when it is written, or when a content has it in this form.
+	deferred bool
 }
 
-// moment is what answers are held against: the world after one event.
+// moment is the state after one event, as far as answers depend on it.
 type moment struct {
 	revision int64
 	conflict map[protocol.Release]conflict // by a node's release
 	records  map[string]Record             // shared with other moments: never changed
 }
 
-// conflict is what of the content does not fit nodes of a release.
+// conflict is the content that does not fit nodes of a release.
 type conflict struct {
 	text string // empty: all fits
 	late bool   // a request of earlier content brought it
@@ -63,7 +63,7 @@ func newJudge(h History) *judging {
 	j := &judging{
 		h: h, bundles: map[protocol.Release]Bundle{},
 		records: map[string]Record{}, candidates: map[string]candidate{}, objects: map[string]*object{},
-		writers: map[int64]string{}, said: map[string]bool{},
+		writers: map[int64]string{}, reported: map[string]bool{},
 	}
 	for _, b := range h.Bundles {
 		j.bundles[b.Release] = b
@@ -75,22 +75,22 @@ func (j *judging) fail(invariant string, revision int64, format string, args ...
 	j.violations = append(j.violations, Violation{Invariant: invariant, Revision: revision, Text: fmt.Sprintf(format, args...)})
 }
 
-// once reports whether this is the first answer of an instance that breaks an
-// invariant: those that follow are no news.
+// once reports whether this is the first answer of an instance that violates an
+// invariant. The following ones are not reported.
 func (j *judging) once(invariant string, p Probe) bool {
 	name := fmt.Sprintf("%s %s %d", invariant, p.Node, p.Instance)
-	first := !j.said[name]
-	j.said[name] = true
+	first := !j.reported[name]
+	j.reported[name] = true
 	return first
 }
 
-// late is fail for what a request that landed late brought about.
-func (j *judging) late(invariant string, revision int64, format string, args ...any) {
+// failLate is fail for a violation that a late request caused.
+func (j *judging) failLate(invariant string, revision int64, format string, args ...any) {
 	j.fail(invariant, revision, format, args...)
 	j.violations[len(j.violations)-1].Late = true
 }
 
-// event judges one event and makes it part of the world.
+// event checks one event and applies it to the state.
 func (j *judging) event(e *Event) {
 	if n := len(j.moments); n == 0 || j.moments[n-1].revision != e.Revision {
 		j.counts.Revisions++
@@ -98,19 +98,19 @@ func (j *judging) event(e *Event) {
 	switch {
 	case e.Status != nil:
 		j.judgeStatus(e)
-		j.takeStatus(*e.Status)
+		j.applyStatus(*e.Status)
 	case e.Record != nil:
-		j.takeRecord(*e.Record)
+		j.applyRecord(*e.Record)
 	case e.Candidate != nil:
-		j.takeCandidate(e)
+		j.applyCandidate(e)
 	case e.Object != nil:
 		j.judgeObject(e)
-		j.takeObject(e)
+		j.applyObject(e)
 	}
 	j.moment(e)
 }
 
-func (j *judging) takeStatus(v protocol.StatusView) {
+func (j *judging) applyStatus(v protocol.StatusView) {
 	j.status = v
 	if v.Kind != protocol.StatusPresent {
 		return
@@ -119,25 +119,26 @@ func (j *judging) takeStatus(v protocol.StatusView) {
 		j.counts.Contents++
 	}
 	j.valid, j.known = v.Status, true
-	j.leave()
+	j.deferRemovals()
 }
 
-// leave finds the objects whose removal waits (docs/protocol.md#removals).
-func (j *judging) leave() {
+// deferRemovals finds the objects whose removal is deferred
+// (docs/protocol.md#removals).
+func (j *judging) deferRemovals() {
 	forms := j.bundles[j.valid.ContentRelease].Forms
 	for ref, o := range j.objects {
 		form, wanted := forms[ref]
 		switch {
 		case !wanted && j.valid.State == protocol.Done:
-			o.left = true
+			o.deferred = true
 		case wanted && form == o.Form:
-			o.left = false
+			o.deferred = false
 		}
 	}
 }
 
-func (j *judging) takeRecord(r Record) {
-	j.records = maps.Clone(j.records) // moments have the one before
+func (j *judging) applyRecord(r Record) {
+	j.records = maps.Clone(j.records) // moments share the previous map
 	if r.Gone {
 		delete(j.records, r.Node)
 		return
@@ -145,7 +146,7 @@ func (j *judging) takeRecord(r Record) {
 	j.records[r.Node] = r
 }
 
-func (j *judging) takeCandidate(e *Event) {
+func (j *judging) applyCandidate(e *Event) {
 	c := e.Candidate
 	_, found := j.candidates[c.Key]
 	switch {
@@ -156,7 +157,7 @@ func (j *judging) takeCandidate(e *Event) {
 	}
 }
 
-func (j *judging) takeObject(e *Event) {
+func (j *judging) applyObject(e *Event) {
 	now, was := e.Object, j.objects[e.Object.Ref]
 	if was == nil {
 		was = &object{Object: Object{Ref: now.Ref, Gone: true}}
@@ -164,17 +165,17 @@ func (j *judging) takeObject(e *Event) {
 	next := &object{Object: *now}
 	switch {
 	case e.Foreign:
-		// What the sidecars made of it, and when, stays known.
+		// What the sidecars last wrote is kept.
 		next.Form, next.Epoch, next.Release, next.touched = was.Form, was.Epoch, was.Release, true
-		next.left = was.left
+		next.deferred = was.deferred
 	case now.Gone:
 		next.Form, next.Epoch, next.Release = was.Form, was.Epoch, was.Release
 	case now.Form == "":
-		// A step on the way: the field managers of an object that the soak had
-		// changed.
-		next.Form, next.touched, next.idle, next.left = was.Form, true, was.idle, was.left
+		// An intermediate step: it changes the owners of fields, in an object that
+		// was edited before.
+		next.Form, next.touched, next.idle, next.deferred = was.Form, true, was.idle, was.deferred
 	case was.like(now):
-		next.late, next.left = was.late, was.left
+		next.late, next.deferred = was.late, was.deferred
 		if !was.touched {
 			next.idle = was.idle + 1
 		}
@@ -186,22 +187,23 @@ func (j *judging) takeObject(e *Event) {
 	j.objects[now.Ref] = next
 }
 
-// present visits the forms that count: those of existing objects that the status's
-// content has. Other objects wait for their removal (docs/protocol.md#removals), and
-// so do those that were left when that content was applied.
+// present visits the forms that count: of objects that exist and that belong to
+// the content of the status. The removal of all others is deferred
+// (docs/protocol.md#removals), also of objects that were left over before this
+// content.
 func (j *judging) present(visit func(o *object, brought []Bundle)) {
 	wanted := j.bundles[j.valid.ContentRelease].Forms
 	if !j.known {
 		return
 	}
 	for _, ref := range slices.Sorted(maps.Keys(wanted)) {
-		if o := j.objects[ref]; o != nil && !o.Gone && !o.left && o.Form != "" {
+		if o := j.objects[ref]; o != nil && !o.Gone && !o.deferred && o.Form != "" {
 			visit(o, j.brought(o))
 		}
 	}
 }
 
-// brought are the bundles that have an object in the form that it has.
+// brought returns the bundles that have an object in its current form.
 func (j *judging) brought(o *object) []Bundle {
 	var out []Bundle
 	for _, b := range j.h.Bundles {
@@ -212,8 +214,8 @@ func (j *judging) brought(o *object) []Bundle {
 	return out
 }
 
-// moment notes the world after an event. An event that changes nothing which
-// answers are held against shares what the one before has.
+// moment stores the state after an event. An event that no answer depends on
+// shares the conflicts of the previous one.
 func (j *judging) moment(e *Event) {
 	m := moment{revision: e.Revision, records: j.records}
 	if n := len(j.moments); n > 0 && e.Object == nil && e.Status == nil {
@@ -224,8 +226,8 @@ func (j *judging) moment(e *Event) {
 	j.moments = append(j.moments, m)
 }
 
-// conflicts says for each release what content does not fit a node of it. It is
-// Compatible, without the gate.
+// conflicts returns, for each release, content that does not fit its nodes. It is
+// Compatible without the gate.
 func (j *judging) conflicts() map[protocol.Release]conflict {
 	out := map[protocol.Release]conflict{}
 	for _, node := range j.h.Bundles {

@@ -9,14 +9,14 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// judgeStatus holds a change of the status to OneWriter, GuardHeld, Covers and
-// DoneIsDone, in the world as it was before.
+// judgeStatus checks OneWriter, GuardHeld, Covers and DoneIsDone for a change of
+// the status, in the state before it.
 func (j *judging) judgeStatus(e *Event) {
 	if e.Foreign {
 		return
 	}
 	if e.Status.Kind != protocol.StatusPresent {
-		j.fail(OneWriter, e.Revision, "no leader deletes the status or writes garbage: %s", e.Status)
+		j.fail(OneWriter, e.Revision, "a sidecar deleted the status or wrote garbage: %s", e.Status)
 		return
 	}
 	j.counts.Statuses++
@@ -25,7 +25,7 @@ func (j *judging) judgeStatus(e *Event) {
 	if j.status.Kind == protocol.StatusPresent {
 		j.guardHeld(e, j.status.Status, now)
 		if now.ContentEpoch < j.status.Status.ContentEpoch {
-			j.fail(NoStaleWrite, e.Revision, "the content epoch of the status goes down from %d to %d", j.status.Status.ContentEpoch, now.ContentEpoch)
+			j.fail(NoStaleWrite, e.Revision, "the content epoch of the status falls from %d to %d", j.status.Status.ContentEpoch, now.ContentEpoch)
 		}
 	}
 	j.coversAfter(e, now)
@@ -34,8 +34,8 @@ func (j *judging) judgeStatus(e *Event) {
 	}
 }
 
-// oneWriter wants the writer's key to be there, to be the first of all, and to
-// be that of the epoch.
+// oneWriter: the writer's key exists, is the oldest of all, and is the key of the
+// epoch.
 func (j *judging) oneWriter(e *Event, now protocol.Status) {
 	var first candidate
 	var mine *candidate
@@ -50,9 +50,9 @@ func (j *judging) oneWriter(e *Event, now protocol.Status) {
 	writer, wrote := j.writers[now.Epoch]
 	switch {
 	case mine == nil:
-		j.fail(OneWriter, e.Revision, "%s wrote in epoch %d, of which there is no candidate", now.Leader, now.Epoch)
+		j.fail(OneWriter, e.Revision, "%s wrote in epoch %d, which has no candidate", now.Leader, now.Epoch)
 	case mine.node != string(now.Leader):
-		j.fail(OneWriter, e.Revision, "%s wrote in epoch %d, which is %s's", now.Leader, now.Epoch, mine.node)
+		j.fail(OneWriter, e.Revision, "%s wrote in epoch %d, which belongs to %s", now.Leader, now.Epoch, mine.node)
 	case first.created < now.Epoch:
 		j.fail(OneWriter, e.Revision, "%s wrote in epoch %d while %s leads with epoch %d", now.Leader, now.Epoch, first.node, first.created)
 	case now.Epoch < j.epoch:
@@ -67,7 +67,7 @@ func (j *judging) oneWriter(e *Event, now protocol.Status) {
 	j.epoch = max(j.epoch, now.Epoch)
 }
 
-// guardHeld wants a restriction to shut out no registered node.
+// guardHeld: a restriction shuts out no registered node.
 func (j *judging) guardHeld(e *Event, was, now protocol.Status) {
 	if !now.Version.Release.Less(was.Version.Release) && !was.MinCompatible.Less(now.MinCompatible) {
 		return
@@ -92,16 +92,15 @@ func admits(s protocol.Status, r Record) bool {
 	return !r.Release.Less(s.MinCompatible) && !s.Version.Release.Less(r.M)
 }
 
-// coversAfter wants the status to be no wider than what all content present
-// allows, once it is written.
+// coversAfter checks Covers as it will be after this write of the status.
 func (j *judging) coversAfter(e *Event, now protocol.Status) {
 	was, known := j.valid, j.known
-	j.valid, j.known = now, true // whose content counts
+	j.valid, j.known = now, true // its content decides which objects count
 	j.covers(e.Revision)
 	j.valid, j.known = was, known
 }
 
-// covers holds the newest valid status against what is present.
+// covers: the newest valid status admits no node that present content shuts out.
 func (j *judging) covers(revision int64) {
 	s := j.valid
 	j.present(func(o *object, brought []Bundle) {
@@ -114,15 +113,15 @@ func (j *judging) covers(revision int64) {
 	})
 }
 
-// doneIsDone wants all objects to be as the bundle has them, except those that the
-// soak has changed since.
+// doneIsDone: all objects are in the form of the bundle, except those that the soak
+// has changed since.
 func (j *judging) doneIsDone(e *Event, now protocol.Status) {
 	forms := j.bundles[now.Version.Release].Forms
 	for _, ref := range slices.Sorted(maps.Keys(forms)) {
 		form, o := forms[ref], j.objects[ref]
 		switch {
 		case o == nil:
-			j.fail(DoneIsDone, e.Revision, "DONE of %s, and %s never was there", now.Version, ref)
+			j.fail(DoneIsDone, e.Revision, "DONE of %s, and %s never existed", now.Version, ref)
 		case o.touched:
 		case o.Gone:
 			j.fail(DoneIsDone, e.Revision, "DONE of %s, and %s was deleted", now.Version, ref)

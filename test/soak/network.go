@@ -8,8 +8,8 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// waysToEtcd starts a proxy before each etcd member, for one client.
-func (w *world) waysToEtcd() (out []*etcdtest.Proxy, err error) {
+// proxiesToEtcd starts a proxy in front of each etcd member, for one client.
+func (w *world) proxiesToEtcd() (out []*etcdtest.Proxy, err error) {
 	for _, m := range w.cluster.Members {
 		p, err := etcdtest.StartProxy(m.Addr())
 		if err != nil {
@@ -28,10 +28,10 @@ func urls(ways []*etcdtest.Proxy) []string {
 	return out
 }
 
-// cuts are the ways to cut a connection, as the side sees it that opened it.
+// cuts are the ways to cut a connection, as seen by the side that opened it.
 var cuts = []etcdtest.Cut{etcdtest.Blackhole, etcdtest.BlackholeRequests, etcdtest.BlackholeResponses, etcdtest.Reset}
 
-// opposite is the same cut, as the other side sees it.
+// opposite is the same cut, as seen by the other side.
 var opposite = map[etcdtest.Cut]etcdtest.Cut{
 	etcdtest.Blackhole: etcdtest.Blackhole, etcdtest.BlackholeRequests: etcdtest.BlackholeResponses,
 	etcdtest.BlackholeResponses: etcdtest.BlackholeRequests, etcdtest.Reset: etcdtest.Reset,
@@ -39,29 +39,29 @@ var opposite = map[etcdtest.Cut]etcdtest.Cut{
 
 func (f fault) cut() etcdtest.Cut { return cuts[f.how%len(cuts)] }
 
-// cutsOne says whether a fault is of the connections to one etcd member only, or
-// of those to all that there are.
+// cutsOne reports whether a fault is of the connections to one etcd member, not to
+// all of them.
 func (f fault) cutsOne() bool { return f.how/len(cuts)%2 == 0 }
 
-// isSlow says whether a fault slows connections down instead of cutting them.
+// isSlow reports whether a fault slows connections down instead of cutting them.
 func (f fault) isSlow() bool {
-	return f.blow == slowEtcd || f.blow == slowAPI || f.blow == slowStore || f.blow == slowPeers
+	return f.kind == slowEtcd || f.kind == slowAPI || f.kind == slowStore || f.kind == slowPeers
 }
 
-// manners skips the polite ones.
-func (f fault) manners() manners { return manners(1 + f.how%(nManners-1)) }
+// behaviour is the behaviour of the gateway, never polite.
+func (f fault) behaviour() behaviour { return behaviour(1 + f.how%(nBehaviours-1)) }
 
-// describeWays says what is cut from what, and how.
-func (w *world) describeWays(f fault) string {
+// describeConnections describes what is cut from what, and how.
+func (w *world) describeConnections(f fault) string {
 	who, member := nodeNames[f.node], f.member
-	switch f.blow {
+	switch f.kind {
 	case cutStore, slowStore:
 		who = w.nodes[f.node].server.name
 	case cutPeers, slowPeers:
 		who, member = fmt.Sprintf("member %d", f.member+1), w.next(f.member)
 	default:
 	}
-	if f.blow != cutAPI && f.blow != slowAPI {
+	if f.kind != cutAPI && f.kind != slowAPI {
 		from := "all members"
 		if f.cutsOne() {
 			from = fmt.Sprintf("member %d", member+1)
@@ -74,14 +74,14 @@ func (w *world) describeWays(f fault) string {
 	return who + ", " + []string{"both ways", "requests", "answers", "reset"}[f.how%len(cuts)]
 }
 
-// next is the member after one.
+// next is the member after a member.
 func (w *world) next(member int) int { return (member + 1) % len(w.cluster.Members) }
 
-// strikeNetwork strikes the ways from a sidecar.
-func (w *world) strikeNetwork(ctx context.Context, n *node, f fault) outcome {
-	switch f.blow {
+// impairSidecar impairs the connections of a sidecar.
+func (w *world) impairSidecar(ctx context.Context, n *node, f fault) outcome {
+	switch f.kind {
 	case spoilAPI:
-		n.gateway.set(f.manners())
+		n.gateway.set(f.behaviour())
 		pause(ctx, f.lasts)
 		n.gateway.set(polite)
 		return done
@@ -92,10 +92,10 @@ func (w *world) strikeNetwork(ctx context.Context, n *node, f fault) outcome {
 	}
 }
 
-// strikePeers strikes the ways between an etcd member and another, or all others.
-// Each of two opens connections to the other: what is a request on those of one
-// is an answer on those of the other.
-func (w *world) strikePeers(ctx context.Context, f fault) outcome {
+// impairPeers impairs the connections between an etcd member and another one, or
+// all others. Both members open connections: a request on those of one is a
+// response on those of the other.
+func (w *world) impairPeers(ctx context.Context, f fault) outcome {
 	one := w.cluster.Members[f.member]
 	others := []*cluster.Member{w.cluster.Members[w.next(f.member)]}
 	if !f.cutsOne() {
@@ -110,7 +110,7 @@ func (w *world) strikePeers(ctx context.Context, f fault) outcome {
 	return done
 }
 
-// some picks the way to one member where the fault is of one only.
+// some selects the proxy of one member if the fault is of one member.
 func (f fault) some(ways []*etcdtest.Proxy) []*etcdtest.Proxy {
 	if f.cutsOne() {
 		return ways[f.member : f.member+1]
@@ -118,8 +118,8 @@ func (f fault) some(ways []*etcdtest.Proxy) []*etcdtest.Proxy {
 	return ways
 }
 
-// impair cuts ways, or slows them down, and heals them. Those of back are opened
-// by the other side.
+// impair cuts connections or slows them down, and heals them. Those in back are
+// opened by the other side.
 func (f fault) impair(ctx context.Context, ways, back []*etcdtest.Proxy) outcome {
 	for _, p := range ways {
 		f.harm(p, f.cut())
