@@ -101,7 +101,7 @@ bench: bin/sidecar bin/kube-apiserver $(if $(NEEDS_PEERS),$(PEERS)) ## what docs
 	@exec $(BIN)/bench -assets=$(BIN) $(BENCH_ARGS)
 
 .PHONY: model
-model: ## every order of events in bounded worlds, up to 3 nodes, 3 releases and 2 faults (two minutes)
+model: ## every order of events in bounded worlds: 41 million states (two minutes)
 	$(STATIC) go test -trimpath ./internal/model -run 'TestProgressOfEvery|TestExhaustive' -timeout=30m -v -model.full
 
 # The race detector stays out of it: the sidecars are built without, and it would
