@@ -105,9 +105,11 @@ func (t *transition) epochs(visit func(*uint8)) {
 			continue
 		}
 		visitEntries(&l.mark.entries, visit)
-		for _, e := range []*uint8{&l.mark.highest, &l.finished.epoch, &l.write.status.content.epoch, &l.pass.content.epoch, &l.pass.fallback.epoch} {
-			visit(e)
-		}
+		visit(&l.mark.highest)
+		visit(&l.finished.epoch)
+		visit(&l.write.status.content.epoch)
+		visit(&l.pass.content.epoch)
+		visit(&l.pass.fallback.epoch)
 		visitRequest(&l.pass.request, visit)
 	}
 	for i := range t.state.orphans {

@@ -156,7 +156,8 @@ var faultNames = [nFaults]string{
 	"kill sidecar", "freeze sidecar", "freeze leader at work", "kill leader at work", "freeze etcd member", "kill etcd member",
 	"lose quorum", "cut sidecar from etcd", "slow etcd", "cut sidecar from apiserver", "slow apiserver",
 	"spoil apiserver", "kill apiserver", "cut apiserver from etcd", "slow etcd for apiserver",
-	"cut etcd members from each other", "slow etcd members to each other", "compact etcd", "fill etcd", "garbage in record", "garbage in presence",
+	"cut etcd members from each other", "slow etcd members to each other", "compact etcd", "fill etcd",
+	"garbage in record", "garbage in presence",
 	"garbage among candidates", "delete leader's key", "garbage in status", "delete status", "delete parent",
 	"edit object", "drop stamp", "delete object",
 }
@@ -167,7 +168,8 @@ func (k faultKind) String() string { return faultNames[k] }
 var weights = [nFaults]int{
 	killSidecar: 3, freezeSidecar: 3, freezeWriter: 4, killWriter: 3, freezeMember: 2, killMember: 2,
 	loseQuorum: 1, cutEtcd: 4, slowEtcd: 2, cutAPI: 3, slowAPI: 2,
-	spoilAPI: 5, killAPI: 1, cutStore: 4, slowStore: 2, cutPeers: 3, slowPeers: 2, compact: 2, fillEtcd: 1, spoilRecord: 2, spoilPresence: 1,
+	spoilAPI: 5, killAPI: 1, cutStore: 4, slowStore: 2, cutPeers: 3, slowPeers: 2,
+	compact: 2, fillEtcd: 1, spoilRecord: 2, spoilPresence: 1,
 	spoilCandidate: 1, dropCandidate: 2, spoilStatus: 2, dropStatus: 2, dropParent: 2,
 	editObject: 3, dropStamp: 1, dropObject: 2,
 }

@@ -197,8 +197,11 @@ func (r *recorder) catchUp(ctx context.Context) error {
 func (r Result) Report() string {
 	var b strings.Builder
 	c := r.Counts
-	fmt.Fprintf(&b, "judged in %s: %d probes (%d ready, %d between states), %d revisions, %d of the status by %d leaders, %d restrictions, %d object writes by sidecars (%d late), %d by the soak, %d changes of content\n",
-		r.Took.Round(time.Second), c.Probes, c.Ready, c.Verdicts, c.Revisions, c.Statuses, c.Leaders, c.Restrictions, c.ObjectWrites, c.LateWrites, c.Affected, c.Contents)
+	fmt.Fprintf(&b, "judged in %s: %d probes (%d ready, %d between states), %d revisions, ",
+		r.Took.Round(time.Second), c.Probes, c.Ready, c.Verdicts, c.Revisions)
+	fmt.Fprintf(&b, "%d of the status by %d leaders, %d restrictions, ", c.Statuses, c.Leaders, c.Restrictions)
+	fmt.Fprintf(&b, "%d object writes by sidecars (%d late), %d by the soak, %d changes of content\n",
+		c.ObjectWrites, c.LateWrites, c.Affected, c.Contents)
 	for _, kind := range slices.Sorted(maps.Keys(r.Done)) {
 		fmt.Fprintf(&b, "  %4d %s\n", r.Done[kind], kind)
 	}

@@ -137,9 +137,10 @@ func (j *judging) checkSteady(c clock, before, now Probe) {
 	}
 	first, found := moments[0].records[now.Node]
 	unchanged := found && !first.Corrupt && first.Controller && first.Release == now.Release
+	after, upTo := moments[0].revision, moments[len(moments)-1].revision
 	for i := range j.h.Events {
 		e := &j.h.Events[i]
-		if e.Record != nil && e.Record.Node == now.Node && e.Revision > moments[0].revision && e.Revision <= moments[len(moments)-1].revision {
+		if e.Record != nil && e.Record.Node == now.Node && e.Revision > after && e.Revision <= upTo {
 			unchanged = false
 		}
 	}
