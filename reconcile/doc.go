@@ -1,34 +1,38 @@
-// Package reconcile makes the objects in the Kubernetes API those of a bundle
-// (DESIGN 6). It carries out what the leader decided (protocol.Work), and owns
-// the objects of its set, their stamps, and the set's parent object with the
-// mark. When and by whom a pass is made is for package election; what a bundle
-// is, for package bundle.
+// Package reconcile makes the objects in the Kubernetes API those of a bundle. It
+// carries out what the leader decided (protocol.Work). It owns the objects of its
+// set, their stamps, and the set's parent object with the mark. Package election
+// decides when a pass is made, and by which node. Package bundle says what a
+// bundle is.
 //
 // A pass (Reconciler.Reconcile) repeats three steps until nothing is left to do:
 //
-//	gather   the parent with the mark, and each kind of the set, listed once (gather.go)
-//	decide   what each object needs, and what may be removed (plan.go, compare.go, prune.go)
-//	execute  wave by wave, each write with its preconditions (apply.go, recreate.go, remove.go)
+//	observe  the parent with the mark, and each kind of the set, listed once (observe.go)
+//	decide   what each object needs, and what may be removed (package plan)
+//	execute  wave by wave, each write with its preconditions (package exec)
 //
-// A pass over objects that are as they should be ends after the first list and
-// writes nothing. After writes, the list that finds nothing to do is the "last
-// list" of DESIGN 6.4.
+// A pass over objects that are all in place ends after the first list, and writes
+// nothing. After writes, the list that finds nothing to do is the "last list"
+// (docs/protocol.md#apply).
 //
-// What keeps a stale leader from doing harm: before each write the lease is
-// checked, and no request outlives it; updates carry uid and resourceVersion,
-// deletions carry both as preconditions, creations are POSTs; and no object that
-// bears a higher content epoch is touched. Behind that stands the fence, an
-// admission policy in every set, by which the API server itself refuses updates
-// that would bring older content back (fence.go). It is written before all else.
-// What none of this holds, and a wait has to: docs/bundles.md.
+// Three things keep a stale leader from doing harm: the lease, the preconditions
+// of each write, and the epoch policy, by which the API server itself refuses
+// older content (docs/protocol.md#stale-writes). The epoch policy is written
+// before all other objects. docs/bundles.md lists the writes that none of them
+// can refuse, so that a leader has to wait.
 //
-// Between passes Keep watches what the last one left (DESIGN 6.5):
+// Between passes, Keep watches what the last pass left, and repairs what other
+// writers change (docs/protocol.md#drift). One apply is enough for each change, or
+// a full pass is due.
 //
-//	hear     each kind of the set and the parent, by metadata alone (follow.go)
-//	judge    whether a change is ours to put right, without a request (drift.go)
-//	repair   one apply with the applier of the passes, or a full pass is due (keep.go)
+// The rooms below, each of which imports only those further down:
 //
-// and counts who keeps changing what (fight.go).
+//	internal/drift      what a change between passes means; watches, fights
+//	internal/preview    what a pass would do, by dry runs
+//	internal/exec       requests within the lease, with one retry loop
+//	internal/plan       what has to be written, and what may be removed
+//	internal/applyset   what objects carry: stamp, mark, parent, epoch policy
+//	internal/ownership  what managedFields say: who owns which field
 //
-// Goroutines run only inside of Reconcile, Keep and Survey, which wait for them.
+// Goroutines run only inside of Reconcile, Keep, Survey and Preview, which wait
+// for them.
 package reconcile

@@ -16,7 +16,7 @@ import (
 )
 
 // BenchmarkDrift edits and deletes an object in turn, and measures how long it
-// takes until it is back, as a watch of somebody else sees it: from the answer to
+// takes until it is restored, as the watch of another client sees it: from the answer to
 // the edit on. Beside it, alternating, an object for which a bare loop does the
 // same by nothing but a watch and one apply.
 func BenchmarkDrift(b *testing.B) {
@@ -58,7 +58,7 @@ func ms(d time.Duration) float64 { return d.Seconds() * 1000 }
 // configMapWatch is the object that is disturbed, and the field that says so.
 type configMapWatch struct{ name, field string }
 
-// disturb edits or deletes a ConfigMap whose field says "one", and returns how
+// disturb edits or deletes a ConfigMap whose field is "one", and returns how
 // long after the answer it took to say so again.
 func (r *rig) disturb(b *testing.B, c configMapWatch, way string) time.Duration {
 	b.Helper()
@@ -92,7 +92,7 @@ func (r *rig) disturb(b *testing.B, c configMapWatch, way string) time.Duration 
 				return max(0, time.Since(began))
 			}
 		case <-time.After(30 * time.Second):
-			b.Fatalf("%s of %s was not put back: %+v", way, c.name, r.report().Drift)
+			b.Fatalf("%s of %s was not repaired: %+v", way, c.name, r.report().Drift)
 		}
 	}
 }

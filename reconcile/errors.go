@@ -1,50 +1,25 @@
 package reconcile
 
 import (
-	"errors"
 	"fmt"
+
+	"github.com/lockstep-dev/lockstep/reconcile/internal/exec"
 )
 
-// ErrLeaseOver says that the leader's lease ended during the pass. Nothing was
+// ErrLeaseOver reports that the leader's lease ended during the pass. Nothing was
 // written after that.
-var ErrLeaseOver = errors.New("the leader's lease is over")
+var ErrLeaseOver = exec.ErrLeaseOver
 
-// BundleChangedError says that the newest good bundle is not the one that the
-// work was decided for. The leader decides again.
+// BundleChangedError reports that the newest valid bundle is not the one for which
+// the work was decided. The leader decides again.
 type BundleChangedError struct {
-	Want, Have string // digests
+	Want, Have string // digests; Have is empty where there is no bundle
 }
 
 // Error names both digests.
 func (e *BundleChangedError) Error() string {
 	return fmt.Sprintf("the bundle is %s, and the work was decided for %s", orNone(e.Have), e.Want)
 }
-
-// UnreachableError says that the apiserver does not answer at all, so that the
-// pass ended.
-type UnreachableError struct {
-	Err error
-}
-
-// Error says what failed.
-func (e *UnreachableError) Error() string { return e.Err.Error() }
-
-// Unwrap returns the cause.
-func (e *UnreachableError) Unwrap() error { return e.Err }
-
-// ForbiddenError says that the mark may not be read or written.
-type ForbiddenError struct {
-	Err error
-}
-
-// Error adds what the reason may be: it is the first thing that a new user sees.
-func (e *ForbiddenError) Error() string {
-	return e.Err.Error() + " (an apiserver that has just started refuses everybody until it has made its own RBAC roles; " +
-		"if this lasts, the kubeconfig's user lacks rights)"
-}
-
-// Unwrap returns the cause.
-func (e *ForbiddenError) Unwrap() error { return e.Err }
 
 func orNone(s string) string {
 	if s == "" {
@@ -53,17 +28,20 @@ func orNone(s string) string {
 	return s
 }
 
-// DriftError says that repairs alone do not keep the objects as they should be: a
-// full pass is due.
+// DriftError reports that repairs alone do not keep the objects in place: a full
+// pass is due.
 type DriftError struct {
-	Reason string
-	Err    error // nil: there is none
+	Reason string // empty: Err says it
+	Err    error  // nil: there is none
 }
 
 // Error says why.
 func (e *DriftError) Error() string {
-	if e.Err == nil {
+	switch {
+	case e.Err == nil:
 		return e.Reason
+	case e.Reason == "":
+		return e.Err.Error()
 	}
 	return e.Reason + ": " + e.Err.Error()
 }

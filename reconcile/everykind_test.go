@@ -50,7 +50,7 @@ func TestKindsAreSearchedWhereTheParentIsGone(t *testing.T) {
 	})
 }
 
-// Whoever writes the highest epoch that is believed on an object does not lock
+// A writer of the highest epoch that is believed on an object does not lock
 // the leaders out: they count on.
 func TestHighestEpochLocksNobodyOut(t *testing.T) {
 	const highest = 1 << 52

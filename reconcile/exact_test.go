@@ -27,7 +27,7 @@ import (
 )
 
 // limbo is a proxy between a leader and the API server. It keeps requests, after
-// the leader is gone too, until it is told to let them go.
+// the leader has ended too, until the test releases them.
 type limbo struct {
 	*httptest.Server
 	client  *http.Client // of the API server
@@ -73,12 +73,12 @@ func (l *limbo) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		l.proxy.ServeHTTP(w, req)
 		return
 	}
-	body, err := io.ReadAll(req.Body)
+	data, err := io.ReadAll(req.Body)
 	if err != nil {
 		return // the leader has hung up already
 	}
 	l.mu.Lock()
-	l.kept = append(l.kept, request{req.Method, req.URL.RequestURI(), req.Header.Get("Content-Type"), body})
+	l.kept = append(l.kept, request{req.Method, req.URL.RequestURI(), req.Header.Get("Content-Type"), data})
 	l.mu.Unlock()
 	<-req.Context().Done()
 }
@@ -142,7 +142,7 @@ func without(t *testing.T, requests []request, method string, of []specimen) []r
 	return out
 }
 
-// wantLimited checks that each request tells the server a time limit of at most
+// wantLimited checks that each request gives the server a time limit of at most
 // five seconds.
 func wantLimited(t *testing.T, requests []request) {
 	t.Helper()
@@ -160,15 +160,15 @@ func wantLimited(t *testing.T, requests []request) {
 // unguarded returns the request without the preconditions in it.
 func (r request) unguarded(t *testing.T) request {
 	t.Helper()
-	var body map[string]any
-	if err := json.Unmarshal(r.body, &body); err != nil {
+	var content map[string]any
+	if err := json.Unmarshal(r.body, &content); err != nil {
 		t.Fatal(err)
 	}
-	delete(body, "preconditions")
-	unstructured.RemoveNestedField(body, "metadata", "uid")
-	unstructured.RemoveNestedField(body, "metadata", "resourceVersion")
+	delete(content, "preconditions")
+	unstructured.RemoveNestedField(content, "metadata", "uid")
+	unstructured.RemoveNestedField(content, "metadata", "resourceVersion")
 	var err error
-	if r.body, err = json.Marshal(body); err != nil {
+	if r.body, err = json.Marshal(content); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -282,7 +282,7 @@ func landed(before, after map[string]string) int {
 	return n
 }
 
-// isWrite matches requests with one of the methods, but for those of the parent.
+// isWrite matches requests with one of the methods, except those of the parent.
 func isWrite(methods ...string) func(*http.Request) bool {
 	return func(req *http.Request) bool {
 		return slices.Contains(methods, req.Method) && !strings.HasSuffix(req.URL.Path, "/configmaps/set")
@@ -346,7 +346,7 @@ func TestStaleLeadersExactly(t *testing.T) {
 		send(t, updates, map[string]int{"PATCH 403": n}, 0)
 	})
 	r.dropFence()
-	t.Run("the preconditions alone: the fence is away", func(t *testing.T) { send(t, stale, nothing, 0) })
+	t.Run("the preconditions alone: the fence is missing", func(t *testing.T) { send(t, stale, nothing, 0) })
 	t.Run("neither: all lands, so what held it is what is tested", func(t *testing.T) {
 		send(t, updates, map[string]int{"PATCH 200": n}, n)
 		send(t, without(t, stale, "PATCH", exempt), map[string]int{"PATCH 200": m}, m)
@@ -357,7 +357,7 @@ func TestStaleLeadersExactly(t *testing.T) {
 
 // What neither the preconditions nor the fence can hold lands. It is for the
 // wait before the last list to have it over, and for that list to find it
-// (DESIGN 6.4): here it comes after DONE, and the pass after it puts it right.
+// (docs/protocol.md#stale-writes): here it comes after DONE, and the pass after it repairs it.
 func TestStaleWritesThatLand(t *testing.T) {
 	two, one := configMap("a", "x: two"), configMap("a", "x: one")
 	other := configMap("b", "x: one")
@@ -365,7 +365,7 @@ func TestStaleWritesThatLand(t *testing.T) {
 		name, verb string
 		stale      []string // what the stale leader wants; the next one has what was there before
 	}{
-		{"a creation of what is not there", "POST", []string{one, other, configMap("c", "x: one")}},
+		{"a creation of what does not exist", "POST", []string{one, other, configMap("c", "x: one")}},
 		{"an update of what the next content has as it was before", "PATCH", []string{two, other}},
 		{"a removal of what the next content has as it was before", "DELETE", []string{one}},
 	}

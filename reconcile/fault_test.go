@@ -98,7 +98,7 @@ func TestBusyServer(t *testing.T) {
 		r.use("1.0.1", configMap("a", "x: after"), configMap("b", "x: one"))
 		r.wire.setFault(func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 			if req.Method == "PATCH" && strings.HasSuffix(req.URL.Path, "/a") {
-				return answer(http.StatusInternalServerError, "InternalError", "a webhook is away"), nil
+				return answer(http.StatusInternalServerError, "InternalError", "a webhook is down"), nil
 			}
 			return next.RoundTrip(req)
 		})
@@ -108,7 +108,7 @@ func TestBusyServer(t *testing.T) {
 			t.Fatalf("got %+v, %v, want an incomplete pass", out, err)
 		}
 		got := r.report()
-		if len(got.Failures) != 1 || got.Failures[0].Message != "a webhook is away" || got.Objects.Applied != 1 {
+		if len(got.Failures) != 1 || got.Failures[0].Message != "a webhook is down" || got.Objects.Applied != 1 {
 			t.Errorf("got %+v, want b applied and a failed with the API's message", got)
 		}
 	})
@@ -118,7 +118,7 @@ func TestConflicts(t *testing.T) {
 	r := newRig(t)
 	r.use("1.0.0", configMap("a", "x: one"))
 	r.mustComplete()
-	t.Run("somebody writes between the list and the apply", func(t *testing.T) {
+	t.Run("another client writes between the list and the apply", func(t *testing.T) {
 		r.use("1.0.1", configMap("a", "x: two"))
 		r.wire.once(isVerb("PATCH", "/a"), func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 			r.patch(configMaps, r.ns, "a", `{"data":{"other":"theirs"}}`)
@@ -131,7 +131,7 @@ func TestConflicts(t *testing.T) {
 			t.Errorf("got %v, want both changes", data)
 		}
 	})
-	t.Run("somebody deletes between the list and the apply", func(t *testing.T) {
+	t.Run("another client deletes between the list and the apply", func(t *testing.T) {
 		r.use("1.0.2", configMap("a", "x: three"))
 		r.wire.once(isVerb("PATCH", "/a"), func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 			r.delete(configMaps, r.ns, "a")
@@ -143,7 +143,7 @@ func TestConflicts(t *testing.T) {
 			t.Errorf("got POSTs %q, want one: the apply must not have created it", posts)
 		}
 	})
-	t.Run("somebody deletes and creates between the list and the apply", func(t *testing.T) {
+	t.Run("another client deletes and creates between the list and the apply", func(t *testing.T) {
 		r.use("1.0.3", configMap("a", "x: four"))
 		r.wire.once(isVerb("PATCH", "/a"), func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 			r.delete(configMaps, r.ns, "a")
@@ -156,7 +156,7 @@ func TestConflicts(t *testing.T) {
 			t.Errorf("got %q: a stale uid is no immutable field", deletes)
 		}
 	})
-	t.Run("somebody writes while ownership moves from the POST to the apply", func(t *testing.T) {
+	t.Run("another client writes while ownership moves from the POST to the apply", func(t *testing.T) {
 		r.use("1.0.3", configMap("c", "x: one", "y: two"))
 		r.mustComplete()
 		r.use("1.0.4", configMap("c", "x: one"))
@@ -275,7 +275,14 @@ func TestEndOfPass(t *testing.T) {
 			t.Errorf("got %v, want a BundleChangedError and no request", err)
 		}
 	})
-	t.Run("the API is out of reach", func(t *testing.T) {
+}
+
+// A pass that may not go on writes nothing, and says why.
+func TestEndOfPass_refused(t *testing.T) {
+	r := newRig(t)
+	r.use("1.0.0", configMap("a", "x: one"), configMap("b", "x: one"))
+
+	t.Run("the API is unreachable", func(t *testing.T) {
 		r.wire.setFault(func(*http.Request, http.RoundTripper) (*http.Response, error) { return nil, errors.New("gone") })
 		defer r.wire.setFault(nil)
 		_, err := r.pass()
@@ -294,7 +301,7 @@ func TestEndOfPass(t *testing.T) {
 			t.Errorf("got %v, %q, want a ForbiddenError with a hint and no writes", err, r.wire.writes())
 		}
 	})
-	t.Run("objects bear a higher content epoch: nothing is written", func(t *testing.T) {
+	t.Run("objects have a higher content epoch: nothing is written", func(t *testing.T) {
 		r.epoch = 9
 		r.use("1.0.9", configMap("a", "x: nine"), configMap("b", "x: one"))
 		r.mustComplete()
@@ -310,7 +317,7 @@ func TestEndOfPass(t *testing.T) {
 
 func TestNamespaceMissing(t *testing.T) {
 	r := newRig(t)
-	r.cfg.Namespace = "nobody-made-this"
+	r.parentNS = "missing"
 	r.cfg.Bundle = event.New[*bundle.Bundle](nil)
 	r.restart()
 	r.use("1.0.0", configMap("a", "x: one"))

@@ -29,7 +29,7 @@ func epochPatch(epoch string) string {
 	return fmt.Sprintf(`{"metadata":{"annotations":{"lockstep.dev/content-epoch":%s}}}`, epoch)
 }
 
-// probe tells whether the fence is up: a patch that lowers the epoch of the
+// probe reports whether the fence works: a patch that lowers the epoch of the
 // ConfigMap "a" below 2 is refused. Nothing is changed.
 func (r *rig) probe() error {
 	_, err := r.api.Resource(configMaps).Namespace(r.ns).Patch(r.t.Context(), "a", types.MergePatchType, []byte(epochPatch(`"1"`)),
@@ -37,7 +37,7 @@ func (r *rig) probe() error {
 	return err
 }
 
-// awaitFence waits until the API server has heard of the fence. The rig needs
+// awaitFence waits until the API server knows the fence. The rig needs
 // a ConfigMap "a" of content epoch 2 or more.
 func (r *rig) awaitFence() {
 	r.t.Helper()
@@ -54,7 +54,7 @@ func (r *rig) dropFence() {
 	r.t.Helper()
 	r.delete(bindings, "", r.fenceName())
 	r.delete(policies, "", r.fenceName())
-	await(r.t, "the fence to be gone", r.probe)
+	await(r.t, "the fence to end", r.probe)
 }
 
 // newFencedRig has a fence that is up, and a ConfigMap "a" of epoch 3.
@@ -127,7 +127,7 @@ func forced(contentType types.PatchType) *bool {
 	return new(true)
 }
 
-// What people and other programs do to objects of the set passes, and nobody is
+// What people and other programs do to objects of the set passes, and no one is
 // ever locked out.
 func TestFenceLetsPass(t *testing.T) {
 	r := newFencedRig(t)
@@ -136,7 +136,7 @@ func TestFenceLetsPass(t *testing.T) {
 		_, err := maps.Update(t.Context(), obj, metav1.UpdateOptions{})
 		return err
 	}
-	t.Run("a replacement by a manifest without the stamp, which the next pass puts back", func(t *testing.T) {
+	t.Run("a replacement by a manifest without the stamp, which the next pass restores", func(t *testing.T) {
 		obj := r.get(configMaps, r.ns, "a")
 		obj.SetAnnotations(nil)
 		obj.SetManagedFields(nil)
@@ -169,7 +169,7 @@ func TestFenceLetsPass(t *testing.T) {
 			}
 		}
 	})
-	t.Run("objects that are not of the set, whatever they bear", func(t *testing.T) {
+	t.Run("objects that are not of the set, whatever they carry", func(t *testing.T) {
 		r.create(configMaps, r.ns, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"other","annotations":{"lockstep.dev/content-epoch":"7"}}}`)
 		r.patch(configMaps, r.ns, "other", epochPatch(`"1"`))
 	})
@@ -187,9 +187,9 @@ func TestFenceAndSubresources(t *testing.T) {
 	r.use("1.0.0", configMap("a", "x: one"), service)
 	r.mustComplete()
 	r.awaitFence()
-	services := r.api.Resource(schema.GroupVersionResource{Version: "v1", Resource: "services"}).Namespace(r.ns)
+	api := r.api.Resource(schema.GroupVersionResource{Version: "v1", Resource: "services"}).Namespace(r.ns)
 	status := `{"metadata":{"annotations":{"lockstep.dev/content-epoch":"1"}},"status":{"loadBalancer":{"ingress":[{"ip":"10.1.2.3"}]}}}`
-	if _, err := services.Patch(t.Context(), "s", types.MergePatchType, []byte(status), metav1.PatchOptions{}, "status"); err != nil {
+	if _, err := api.Patch(t.Context(), "s", types.MergePatchType, []byte(status), metav1.PatchOptions{}, "status"); err != nil {
 		t.Errorf("got %v for a patch of the status, want it to pass", err)
 	}
 }
@@ -223,12 +223,12 @@ func TestFenceIsKept(t *testing.T) {
 			t.Errorf("got generation %d, want 1", got)
 		}
 	})
-	t.Run("what somebody deletes comes back with the next pass", func(t *testing.T) {
+	t.Run("what another client deletes comes back with the next pass", func(t *testing.T) {
 		r.dropFence()
 		r.mustComplete()
 		r.awaitFence()
 	})
-	t.Run("what somebody weakens is put right", func(t *testing.T) {
+	t.Run("what another client weakens is repaired", func(t *testing.T) {
 		r.patch(policies, "", r.fenceName(), `{"spec":{"failurePolicy":"Ignore","validations":[{"expression":"true"}]}}`)
 		r.patch(bindings, "", r.fenceName(), `{"spec":{"policyName":"other"}}`)
 		r.mustComplete()
@@ -242,12 +242,12 @@ func TestFenceIsKept(t *testing.T) {
 		}
 		r.awaitFence()
 	})
-	t.Run("an exception that somebody makes stays", func(t *testing.T) {
+	t.Run("an exception that another client makes stays", func(t *testing.T) {
 		r.patch(policies, "", r.fenceName(), `{"spec":{"matchConstraints":{"excludeResourceRules":[{"apiGroups":[""],"apiVersions":["*"],"operations":["*"],"resources":["configmaps"]}]}}}`)
 		r.mustComplete()
 		await(t, "the exception", r.probe)
 	})
-	t.Run("a bundle that brings an object of its name is told so", func(t *testing.T) {
+	t.Run("a bundle that has an object of its name gets a failure", func(t *testing.T) {
 		theirs := fmt.Sprintf("apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\nmetadata: {name: %s}\nspec: {policyName: x, validationActions: [Audit]}\n", r.fenceName())
 		r.use("1.0.2", configMap("a", "x: three"), theirs)
 		out, err := r.pass()
@@ -294,7 +294,7 @@ func TestFenceForbidden(t *testing.T) {
 	}
 	for _, f := range report.Failures {
 		if !strings.Contains(f.Message, `cannot list resource "validatingadmissionpolic`) || !strings.Contains(f.Message, "the user needs get, list, watch, create, patch and delete") {
-			t.Errorf("got %q, want the right that lacks and all that are needed", f.Message)
+			t.Errorf("got %q, want the right that is missing and all that are needed", f.Message)
 		}
 	}
 	r.get(configMaps, r.ns, "a")
@@ -318,7 +318,7 @@ func TestTwoSetsOfOneName(t *testing.T) {
 	other := *r
 	other.ns = r.ns + "-other"
 	other.create(namespaces, "", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"NS"}}`)
-	other.cfg.Namespace, other.cfg.Bundle = other.ns, event.New[*bundle.Bundle](nil)
+	other.parentNS, other.cfg.Bundle = other.ns, event.New[*bundle.Bundle](nil)
 	other.epoch, other.content = 0, protocol.Content{}
 	other.restart()
 	other.use("1.0.0", configMap("a", "x: one"))

@@ -34,9 +34,9 @@ func (m *memory) fault(req *http.Request, next http.RoundTripper) (*http.Respons
 	if err != nil || what != "recent" {
 		return resp, err
 	}
-	body, err := io.ReadAll(resp.Body)
+	data, err := io.ReadAll(resp.Body)
 	if m.body == nil {
-		m.body = body
+		m.body = data
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(m.body))
 	return resp, err
@@ -71,7 +71,7 @@ func TestGuess(t *testing.T) {
 			"GET /configmaps/set", "GET /configmaps/a", "PUT /configmaps/set", "PATCH /configmaps/a",
 			"PUT /configmaps/set",
 		}
-		got := slices.DeleteFunc(r.wire.sent(), func(request string) bool { return !strings.Contains(request, "/namespaces/") })
+		got := slices.DeleteFunc(r.wire.sent(), func(sent string) bool { return !strings.Contains(sent, "/namespaces/") })
 		for i := range got {
 			got[i] = strings.Replace(got[i], "/api/v1/namespaces/"+r.ns, "", 1)
 		}

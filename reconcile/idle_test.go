@@ -19,7 +19,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// While nobody touches anything, nothing but watches is asked for, in ten minutes
+// While no client changes anything, nothing but watches is asked for, in ten minutes
 // of a clock that leaps; and the watches have not fallen asleep.
 func TestKeep_quiet(t *testing.T) {
 	r := newRig(t)
@@ -32,7 +32,7 @@ func TestKeep_quiet(t *testing.T) {
 	}
 	touched.SetResourceVersion(strconv.Itoa(next + 1000))
 	touched.SetManagedFields(nil)
-	delete(touched.Object, "data") // a watch tells the metadata alone
+	delete(touched.Object, "data") // a watch brings the metadata alone
 
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -78,8 +78,8 @@ func TestKeep_quiet(t *testing.T) {
 }
 
 // calmWatch answers a watch as a server does that has nothing to tell: a bookmark
-// each minute, and an end in good order after the time that was asked for. The
-// one of all ConfigMaps also tells what comes from touch.
+// each minute, and a graceful end after the time that was asked for. The
+// one of all ConfigMaps also brings what touch sends.
 func calmWatch(t *testing.T, req *http.Request, touch <-chan *unstructured.Unstructured) *http.Response {
 	t.Helper()
 	seconds, err := strconv.Atoi(req.URL.Query().Get("timeoutSeconds"))
@@ -90,7 +90,7 @@ func calmWatch(t *testing.T, req *http.Request, touch <-chan *unstructured.Unstr
 		touch = nil
 	}
 	version := req.URL.Query().Get("resourceVersion")
-	body, events := io.Pipe()
+	stream, events := io.Pipe()
 	go func() {
 		end := time.After(time.Duration(seconds) * time.Second)
 		for {
@@ -115,5 +115,5 @@ func calmWatch(t *testing.T, req *http.Request, touch <-chan *unstructured.Unstr
 			}
 		}
 	}()
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: req, Body: body}
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: req, Body: stream}
 }

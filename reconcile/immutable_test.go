@@ -93,12 +93,12 @@ func TestImmutableKinds(t *testing.T) {
 }
 
 // What is deleted to be created again is the very object that was read: one that
-// somebody changed, or made, meanwhile is looked at again first.
+// another client changed, or created, meanwhile is read again first.
 func TestRecreatePreconditions(t *testing.T) {
 	class := "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: NS-x}\nvalue: %d\n"
 	for name, meddle := range map[string]func(r *rig){
 		"changed": func(r *rig) { r.patch(priorityClasses, "", r.ns+"-x", `{"metadata":{"labels":{"a":"b"}}}`) },
-		"deleted and made by somebody else": func(r *rig) {
+		"deleted and created by another client": func(r *rig) {
 			r.delete(priorityClasses, "", r.ns+"-x")
 			r.create(priorityClasses, "", `{"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClass","metadata":{"name":"NS-x"},"value":7}`)
 		},
@@ -178,7 +178,7 @@ func TestNeverRecreatedUnasked(t *testing.T) {
 				t.Fatalf("got %v, %+v, want it recreated, or waiting for its finalizers", err, r.report())
 			}
 			r.dropFinalizers(tt.gvr, ns, name, uid)
-			r.restart() // whoever leads next finishes it
+			r.restart() // the next leader finishes it
 			r.mustComplete()
 			if got := r.get(tt.gvr, ns, name).GetUID(); got == uid {
 				t.Error("the object was not recreated although the annotation asks for it")

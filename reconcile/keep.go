@@ -11,80 +11,79 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/drift"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/exec"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/ownership"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/plan"
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
-// Keep keeps the objects as the pass left them that was just done for work: it
-// watches them, and puts back what others change, one apply for each (DESIGN 6.5).
-// It returns when ctx ends, or with an error that says why a full pass is due.
-// Nothing is written after lease(), as in Reconcile. Outcome.Unsure alone is set.
+// Keep keeps the objects as the pass left them that was just done for work. It
+// watches them, and repairs what other writers change, by one apply for each
+// (docs/protocol.md#drift). It returns when ctx ends, or with an error that says
+// why a full pass is due. Nothing is written after lease(), as in Reconcile. Of the
+// Outcome, only Unsure is set.
 func (r *Reconciler) Keep(ctx context.Context, work protocol.Work, lease func() time.Time) (protocol.Outcome, error) {
-	select {
-	case <-ctx.Done():
-		return protocol.Outcome{}, context.Cause(ctx)
-	case <-r.turn:
-		defer func() { r.turn <- struct{}{} }()
+	end, err := r.begin(ctx)
+	if err != nil {
+		return protocol.Outcome{}, err
 	}
+	defer end()
 	if r.passed != nil {
-		r.baseline, r.passed = r.passed.baseline(), nil
+		r.baseline, r.passed = r.passed.left(), nil
 	}
-	if b := r.cfg.Bundle.Get(); r.baseline == nil || r.baseline.content != work.Content || b == nil || b.Digest != work.Content.Digest {
+	if b := r.cfg.Bundle.Get(); r.baseline == nil || r.baseline.Content != work.Content || b == nil || b.Digest != work.Content.Digest {
 		return protocol.Outcome{}, &DriftError{Reason: "no complete pass of this content has just been made"}
 	}
-	k := &keeper{
-		env: &r.env, baseline: r.baseline, lease: lease, messages: make(chan message),
-		done: make(chan repair, r.cfg.Concurrency), // as many as there can be
-		open: map[*watched]bool{}, problems: map[*watched]string{},
-	}
-	err := k.run(ctx)
+	k := newKeeper(&r.env, r.baseline, lease)
+	err = k.run(ctx)
 	if _, due := errors.AsType[*DriftError](err); due {
-		// Not all that was heard is in r.baseline, and the leader may have been too
-		// busy to hear of it: nothing but a pass helps.
+		// The baseline does not have every event, and the leader may have been too
+		// busy to see this error. Only a pass helps.
 		r.baseline = nil
 	}
 	k.open, k.problems = nil, nil
 	k.show()
-	return protocol.Outcome{Unsure: k.unsure.last()}, err
+	return protocol.Outcome{Unsure: k.unknown.Time()}, err
 }
 
-// keeper is one run of Keep. All of it belongs to one goroutine; the watches
-// and repairs, which have their own, send it messages.
+// keeper is one run of Keep. One goroutine owns all of it. The watches and the
+// repairs have goroutines of their own, and send it messages.
 type keeper struct {
-	*baseline
+	*drift.Baseline
 	env      *env
 	lease    func() time.Time
-	messages chan message
-	done     chan repair
+	messages chan drift.Message
+	repaired chan repair
 
-	queue    []*kept // drifted, to be repaired in this order
-	running  int     // repairs
-	unsure   doubt
-	open     map[*watched]bool
-	problems map[*watched]string // why one is not open
-	end      error               // why a full pass is due; nil: none is
+	queue    []*drift.Kept // drifted, to be repaired in this order
+	running  int           // repairs
+	unknown  exec.LastUnknown
+	open     map[*drift.Watch]bool
+	problems map[*drift.Watch]string // why a watch is not open
+	due      error                   // why a full pass is due; nil: none is
 }
 
-// message is what a watch tells.
-type message struct {
-	from    *watched
-	news    *news
-	open    bool   // where news is nil: it stands now
-	problem string // where news is nil: why it does not
+func newKeeper(e *env, b *drift.Baseline, lease func() time.Time) *keeper {
+	return &keeper{
+		Baseline: b, env: e, lease: lease, messages: make(chan drift.Message),
+		repaired: make(chan repair, e.concurrency), // as many as there can be
+		open:     map[*drift.Watch]bool{}, problems: map[*drift.Watch]string{},
+	}
 }
 
-// repair is one object being put back.
+// repair is one object that is being repaired.
 type repair struct {
-	object *kept
-	cause  *news
-	seen   time.Time // when the news were heard
-	before placed
-	result result
+	object *drift.Kept
+	event  *drift.Event
+	began  time.Time
+	before plan.Placed
+	result exec.Result
 	err    error
 }
 
-// run is the loop: hear what happened, start the repairs that are due. No
-// goroutine of it runs any more when it returns.
+// run is the loop: it receives messages, and starts the repairs that are due.
+// When it returns, no goroutine of it runs any more.
 func (k *keeper) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var workers sync.WaitGroup
@@ -92,206 +91,204 @@ func (k *keeper) run(ctx context.Context) error {
 		cancel(nil)
 		workers.Wait()
 		for range k.running {
-			k.took(<-k.done)
+			k.note(<-k.repaired)
 		}
 	}()
-	for _, w := range k.watched {
-		workers.Go(func() {
-			if err := k.follow(ctx, w); err != nil {
-				cancel(err)
-			}
-		})
-	}
-	// What was heard before, and not done, is judged anew.
-	for _, o := range k.objects {
-		o.busy = false
-		k.consider(o)
+	k.follow(ctx, &workers, cancel)
+	// Events that were received before, and not handled, are assessed again.
+	for _, o := range k.Objects {
+		o.Busy = false
+		k.assess(o)
 	}
 	clock := time.NewTimer(0)
 	defer clock.Stop()
-	for k.end == nil {
-		clock.Reset(k.start(ctx, &workers))
+	for k.due == nil {
+		clock.Reset(k.startRepairs(ctx, &workers))
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case m := <-k.messages:
-			k.hear(m)
-		case r := <-k.done:
+			k.receive(m)
+		case r := <-k.repaired:
 			k.running--
-			k.took(r)
+			k.note(r)
 		case <-clock.C:
 		}
 	}
-	return k.end
+	return k.due
 }
 
-// hear takes a message.
-func (k *keeper) hear(m message) {
-	if m.news == nil {
-		if k.open[m.from] != m.open || k.problems[m.from] != m.problem {
-			k.open[m.from], k.problems[m.from] = m.open, m.problem
+// follow starts the watches. One that cannot be kept open ends the loop.
+func (k *keeper) follow(ctx context.Context, workers *sync.WaitGroup, cancel context.CancelCauseFunc) {
+	watcher := drift.Watcher{
+		Client: k.env.client, Catalog: k.env.catalog, Set: k.Set, Messages: k.messages, Keys: applyset.SortedKeys(k.Objects),
+	}
+	for _, w := range k.Watches {
+		workers.Go(func() {
+			if err := watcher.Follow(ctx, w); err != nil {
+				cancel(&DriftError{Err: err}) // no effect where ctx ended already
+			}
+		})
+	}
+}
+
+// receive handles a message of a watch.
+func (k *keeper) receive(m drift.Message) {
+	if m.Event == nil {
+		if k.open[m.From] != m.Open || k.problems[m.From] != m.Problem {
+			k.open[m.From], k.problems[m.From] = m.Open, m.Problem
 			k.show()
 		}
 		return
 	}
-	o, found := k.objects[m.news.key]
-	if found && o.parent != m.from.whole {
+	o, kept := k.Objects[m.Event.Key]
+	switch {
+	case kept && o.Parent != m.From.Parent:
 		return // the parent has a watch of its own
-	}
-	if !found {
-		if !k.optional[m.news.key] && stranger(m.news, k.known) {
-			k.end = &DriftError{Reason: fmt.Sprintf("%s is of the set, and the bundle lacks it", m.news.key)}
+	case kept:
+		if m.Event.After(o.Event) {
+			o.Event = m.Event
 		}
-		return
+		k.assess(o)
+	case k.UnexpectedMember(m.Event):
+		k.due = &DriftError{Reason: fmt.Sprintf("%s is of the set, but not in the bundle", m.Event.Key)}
 	}
-	if o.news == nil || newer(m.news.version, o.news.version) {
-		o.news = m.news
-	}
-	k.consider(o)
 }
 
-// consider judges the news of an object that no repair is under way for.
-func (k *keeper) consider(o *kept) {
-	if o.busy || o.news == nil {
+// assess handles the event of an object, unless a repair of it is under way.
+func (k *keeper) assess(o *drift.Kept) {
+	if o.Busy || o.Event == nil {
 		return
 	}
-	switch k.judge(o) {
-	case findOld, findWaiting:
-		o.news = nil
-	case findAside:
-		o.placed, o.news = placedWithFields(o.news.obj, o.want.form), nil
-	case findBeyond:
-		k.end = &DriftError{Reason: o.key.String() + " was changed in a way that needs one"}
-	case findDrift:
+	switch k.Assess(o) {
+	case drift.Stale, drift.Deleting:
+		o.Event = nil
+	case drift.Unrelated:
+		o.SetPlaced(o.Event.Object)
+		o.Event = nil
+	case drift.NeedsPass:
+		k.due = &DriftError{Reason: o.Key.String() + " was changed in a way that needs one"}
+	case drift.Drifted:
 		if !slices.Contains(k.queue, o) {
 			k.queue = append(k.queue, o)
 		}
 	}
 }
 
-func (k *keeper) judge(o *kept) finding {
-	if o.parent {
-		return judgeParentNews(o, o.news, k.env.set, k.record, k.contents)
+// startRepairs starts the repairs that are due. It returns how long it takes until
+// another one becomes due without an event.
+func (k *keeper) startRepairs(ctx context.Context, workers *sync.WaitGroup) time.Duration {
+	now, pause := time.Now(), time.Hour
+	if next := k.env.fights.Expire(now); !next.IsZero() {
+		pause = next.Sub(now)
 	}
-	return judgeNews(o, o.news, k.content.Epoch)
-}
-
-// start starts the repairs that are due, and returns how long it is until time
-// alone makes a difference.
-func (k *keeper) start(ctx context.Context, workers *sync.WaitGroup) time.Duration {
-	now, wait := time.Now(), time.Hour
-	if next := k.env.quarrels.settle(now); !next.IsZero() {
-		wait = next.Sub(now)
-	}
-	if !slices.EqualFunc(k.env.quarrels.fights(), k.env.report.Get().Drift.Fights, sameFight) {
+	if !slices.EqualFunc(k.env.fights.Report(), k.env.report.Get().Drift.Fights, sameFight) {
 		k.show()
 	}
-	k.queue = slices.DeleteFunc(k.queue, func(o *kept) bool {
-		if o.news == nil {
-			return true // what came after it asks for nothing
+	k.queue = slices.DeleteFunc(k.queue, func(o *drift.Kept) bool {
+		if o.Event == nil {
+			return true // a later event needs no repair
 		}
-		due := k.env.quarrels.notBefore(o.key)
-		if k.running == k.env.concurrency || now.Before(due) {
-			if now.Before(due) {
-				wait = min(wait, due.Sub(now))
-			}
+		if notBefore := k.env.fights.NotBefore(o.Key); now.Before(notBefore) {
+			pause = min(pause, notBefore.Sub(now))
 			return false
 		}
-		r := repair{object: o, cause: o.news, seen: now, before: o.placed}
-		o.news, o.busy = nil, true
+		if k.running == k.env.concurrency {
+			return false
+		}
+		r := repair{object: o, event: o.Event, began: now, before: o.Placed}
+		o.Event, o.Busy = nil, true
 		k.running++
-		workers.Go(func() { k.done <- k.repair(ctx, r) })
+		workers.Go(func() { k.repaired <- k.repair(ctx, r) })
 		return true
 	})
-	return wait
+	return pause
 }
 
-// repair puts an object back. It runs beside the loop, and reads nothing that
-// the loop changes.
+// repair repairs an object. It runs beside the loop, and reads nothing that the
+// loop changes.
 func (k *keeper) repair(ctx context.Context, r repair) repair {
-	a := api{client: k.env.client, lease: k.lease, unsure: &k.unsure}
-	live := r.cause.obj
-	if r.cause.gone {
-		live = nil // of what is gone, or has lost its label, nothing counts
+	a := exec.API{Client: k.env.client, Lease: k.lease, Unknown: &k.unknown}
+	live := r.event.Object
+	if r.event.Deleted {
+		live = nil // the last state of an object that was deleted, or lost its label, does not count
 	}
-	if r.object.parent {
+	if r.object.Parent {
 		r.result, r.err = k.repairParent(ctx, a, live)
 	} else {
-		c := change{wanted: r.object.want, resource: r.object.where, live: live}
-		one := applier{api: a, change: c, content: k.content}
-		r.result, r.err = one.run(ctx)
+		c := plan.Change{Wanted: r.object.Wanted, Resource: r.object.Resource, Live: live}
+		r.result, r.err = a.Apply(ctx, c, k.Content)
 	}
 	return r
 }
 
-func (k *keeper) repairParent(ctx context.Context, a api, live *kube.Object) (result, error) {
+func (k *keeper) repairParent(ctx context.Context, a exec.API, live *kube.Object) (exec.Result, error) {
 	var p applyset.Parent
-	verb := verbCreate
+	verb := exec.VerbCreate
 	if live != nil {
-		p, verb = applyset.DecodeParent(live), verbApply
+		p, verb = applyset.DecodeParent(live), exec.VerbApply
 	}
-	want, err := p.With(k.env.set, k.record, k.contents)
+	want, err := p.With(k.Set, k.Mark, k.Contents)
 	if err != nil {
-		return result{}, err
+		return exec.Result{}, err
 	}
-	written, err := a.writeParent(ctx, p, k.env.set, want)
-	return result{verb: verb, live: written.Object}, err
+	written, err := a.WriteParent(ctx, p, k.Set, want)
+	return exec.Result{Verb: verb, Live: written.Object}, err
 }
 
-// took notes what a repair came to.
-func (k *keeper) took(r repair) {
+// note notes the result of a repair.
+func (k *keeper) note(r repair) {
 	o := r.object
-	o.busy = false
-	switch {
-	case r.err != nil || r.result.failure != "":
-		if o.news == nil {
-			o.news = r.cause // it still is to be done
+	o.Busy = false
+	if r.err != nil || r.result.Failure != "" {
+		if o.Event == nil {
+			o.Event = r.event // it was not repaired yet
 		}
-		if k.end == nil {
-			k.end = why(r)
+		if k.due == nil {
+			k.due = r.passDue()
 		}
 		return
-	case !o.parent:
-		k.env.memory.note(map[applyset.Key]placed{o.key: placedAs(o.want, r.result.live)})
-		k.env.metrics.wrote(r.result.verb)
 	}
-	o.placed = placedWithFields(r.result.live, o.want.form)
-	if r.result.verb != verbNone {
-		k.repaired(r)
+	if !o.Parent {
+		k.env.memory.note(o.Key, plan.PlacedAs(o.Wanted, r.result.Live))
+		k.env.metrics.wrote(r.result.Verb)
 	}
-	k.consider(o)
+	o.SetPlaced(r.result.Live)
+	if r.result.Verb != exec.VerbNone {
+		k.count(r)
+	}
+	k.assess(o)
 }
 
-// why says why a full pass is due after a repair that did not succeed.
-func why(r repair) error {
-	out := &DriftError{Reason: "put back " + r.object.key.String(), Err: r.err}
+// passDue says why a full pass is due after a repair that failed.
+func (r repair) passDue() error {
+	out := &DriftError{Reason: "repair " + r.object.Key.String(), Err: r.err}
 	if r.err == nil {
-		out.Err = errors.New(r.result.failure)
+		out.Err = errors.New(r.result.Failure)
 	}
 	return out
 }
 
-// repaired counts a repair, and finds fights.
-func (k *keeper) repaired(r repair) {
-	var seen *kube.Object
-	if !r.cause.gone {
-		seen = r.cause.obj
+// count counts a repair, and finds fights.
+func (k *keeper) count(r repair) {
+	var now *kube.Object
+	if !r.event.Deleted {
+		now = r.event.Object
 	}
-	by := ownership.ChangeSince(r.before.own, seen)
-	q := k.env.quarrels.of(r.object.key)
-	begun := q.repaired(time.Now(), by)
+	key, change := r.object.Key, ownership.ChangeSince(r.before.Own, now)
+	begun := k.env.fights.Repaired(key, time.Now(), change)
 	attrs := []any{
-		"object", r.object.key.String(), "verb", string(r.result.verb), "fieldManager", by.Manager, "fields", by.Fields,
+		"object", key.String(), "verb", string(r.result.Verb), "fieldManager", change.Manager, "fields", change.Fields,
 	}
 	switch {
 	case begun:
-		k.env.log.Warn("fight with another writer, repairs are slowed down", append(attrs, "repairs", q.count)...)
-	case q.pause == 0:
-		k.env.log.Info("object put back", attrs...)
+		k.env.log.Warn("fight with another writer, repairs are slowed down", append(attrs, "repairs", k.env.fights.Repairs(key))...)
+	case k.env.fights.Contested(key):
+		k.env.log.Debug("object repaired", attrs...)
 	default:
-		k.env.log.Debug("object put back", attrs...)
+		k.env.log.Info("object repaired", attrs...)
 	}
-	k.env.metrics.repaired(r.result.verb, time.Since(r.seen))
+	k.env.metrics.repaired(r.result.Verb, time.Since(r.began))
 	k.env.drift.Repairs++
 	k.env.drift.LastRepair = time.Now()
 	k.show()
@@ -300,17 +297,17 @@ func (k *keeper) repaired(r repair) {
 // show publishes how the objects are kept.
 func (k *keeper) show() {
 	d := &k.env.drift
-	d.Fights, d.Watching, d.Problem = k.env.quarrels.fights(), len(k.watched) > 0, ""
-	for _, w := range k.watched {
+	d.Fights, d.Watching, d.Problem = k.env.fights.Report(), len(k.Watches) > 0, ""
+	for _, w := range k.Watches {
 		d.Watching = d.Watching && k.open[w]
 		if d.Problem == "" {
 			d.Problem = k.problems[w]
 		}
 	}
-	latest := k.env.report.Get()
-	latest.Drift = *d
+	now := k.env.report.Get()
+	now.Drift = *d
 	k.env.metrics.kept(*d)
-	k.env.report.Set(latest)
+	k.env.report.Set(now)
 }
 
 func sameFight(a, b report.Fight) bool { return a.Object == b.Object && a.Repairs == b.Repairs }

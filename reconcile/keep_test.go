@@ -117,7 +117,7 @@ func wantRequests(t *testing.T, got []string, want ...string) {
 
 const clusterRole = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: NS-r}\nrules:\n- {apiGroups: [apps], resources: [deployments], verbs: [get]}\n"
 
-// What somebody does to an object is put back, by few requests.
+// What another client does to an object is repaired, by few requests.
 func TestKeep_putsBack(t *testing.T) {
 	r := newRig(t)
 	r.use("1.0.0", configMap("a", "x: one"), configMap("b", "x: one"), clusterRole)
@@ -175,7 +175,7 @@ func TestKeep_putsBack(t *testing.T) {
 	}
 }
 
-// What is not ours to put right, or was written by ourselves, costs no request.
+// What is not ours to repair, or was written by ourselves, costs no request.
 func TestKeep_leavesAlone(t *testing.T) {
 	r := newRig(t)
 	namespace := strings.ReplaceAll("apiVersion: v1\nkind: Namespace\nmetadata: {name: NS-x}\n", "NS", r.ns)
@@ -208,7 +208,7 @@ func TestKeep_leavesAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// What comes last shows that all before was heard, kind by kind.
+	// What comes last shows that all before was received, kind by kind.
 	r.wire.reset()
 	r.patch(configMaps, r.ns, "a", `{"data":{"x":"two"}}`)
 	r.patch(quotas, r.ns, "q", `{"spec":{"hard":{"pods":"4"}}}`)
@@ -255,7 +255,7 @@ func isWatch(req *http.Request) bool { return req.URL.Query().Get("watch") != ""
 func TestKeep_survivesBrokenWatches(t *testing.T) {
 	tests := []struct {
 		name string
-		// refuse answers the watches that are opened anew.
+		// refuse answers the watches that are opened again.
 		refuse func(*http.Request) *http.Response
 		lists  bool
 	}{
@@ -311,14 +311,14 @@ func TestKeep_survivesBrokenWatches(t *testing.T) {
 	}
 }
 
-func answerWith(req *http.Request, code int, body string) *http.Response {
+func answerWith(req *http.Request, code int, text string) *http.Response {
 	return &http.Response{
 		StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Request: req,
-		Body: io.NopCloser(strings.NewReader(body)),
+		Body: io.NopCloser(strings.NewReader(text)),
 	}
 }
 
-// Who may not watch, or cannot, is told so, and what can be watched is.
+// A refused watch is reported, and the other kinds are watched.
 func TestKeep_watchRefused(t *testing.T) {
 	const group = "/apis/rbac.authorization.k8s.io/v1"
 	for _, tt := range []struct {
@@ -332,7 +332,7 @@ func TestKeep_watchRefused(t *testing.T) {
 			}
 			return answerWith(req, http.StatusForbidden, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"cannot watch","reason":"Forbidden","code":403}`), nil
 		}, "cannot watch"},
-		{"to everybody", func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+		{"to all users", func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 			if req.URL.Path != group {
 				return next.RoundTrip(req)
 			}
@@ -371,12 +371,12 @@ func TestKeep_watchRefused(t *testing.T) {
 
 // Where one apply is not enough, a full pass is asked for.
 func TestKeep_asksForAFullPass(t *testing.T) {
-	t.Run("a definition is gone", func(t *testing.T) {
+	t.Run("a definition was deleted", func(t *testing.T) {
 		r := newRig(t)
-		crd := strings.ReplaceAll(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.NS.test},
+		definition := strings.ReplaceAll(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.NS.test},
   spec: {group: NS.test, names: {kind: Thing, plural: things}, scope: Cluster,
     versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`, "NS", r.ns)
-		r.use("1.0.0", crd)
+		r.use("1.0.0", definition)
 		k := r.keep()
 		r.delete(crds, "", "things."+r.ns+".test")
 		_ = k.wantDue()
@@ -432,7 +432,7 @@ func TestKeep_asksForAFullPass(t *testing.T) {
 		r.mustComplete()
 		r.wantGone(configMaps, r.ns, "b")
 	})
-	t.Run("an object cannot be put back", func(t *testing.T) {
+	t.Run("an object cannot be repaired", func(t *testing.T) {
 		r := newRig(t)
 		r.use("1.0.0", configMap("a", "x: one"))
 		k := r.keep()
@@ -485,7 +485,7 @@ func TestKeep_leaseOver(t *testing.T) {
 	}
 }
 
-// A repair whose answer is lost is told, so that a successor waits for it.
+// A repair whose answer is lost is reported, so that a successor waits for it.
 func TestKeep_unsure(t *testing.T) {
 	r := newRig(t)
 	r.use("1.0.0", configMap("a", "x: one"))
@@ -550,8 +550,8 @@ func TestKeep_staysDue(t *testing.T) {
 	r.wantGone(configMaps, r.ns, "b")
 }
 
-// The parent is not taken for put back where somebody changed it once more
-// meanwhile: that the mark is well does not say that its kinds are.
+// The parent does not count as repaired where another client changed it again
+// meanwhile: a valid mark does not mean that its kinds are.
 func TestKeep_parentChangedTwice(t *testing.T) {
 	r := newRig(t)
 	r.use("1.0.0", configMap("a", "x: one"))

@@ -125,7 +125,7 @@ func TestApplySet(t *testing.T) {
 	})
 }
 
-// TestApplySetPruned has kubectl really take over a set, as somebody may by mistake
+// TestApplySetPruned has kubectl really take over a set, as a user may by mistake
 // who writes its name on the parent: it prunes just the members, of all recorded
 // kinds. Then a pass makes all as it was.
 func TestApplySetPruned(t *testing.T) {

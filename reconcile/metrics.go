@@ -6,11 +6,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/lockstep-dev/lockstep/reconcile/internal/exec"
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
-// metrics of reconciliation. They are of this process: a sidecar that does not
-// lead keeps what its last pass came to.
+// metrics of reconciliation in this process. A sidecar that does not lead keeps the
+// figures of its last pass.
 type metrics struct {
 	passes      *prometheus.CounterVec
 	duration    prometheus.Histogram
@@ -35,7 +36,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		passes: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "lockstep_reconcile_passes_total",
-			Help: "Passes over the objects, by result: complete (all as wanted), incomplete (some objects failed: see failures in /status), error (the pass could not be done: see lastError in /status).",
+			Help: "Passes over the objects, by result: complete (all objects as wanted), incomplete (some objects failed: see failures in /status), error (the pass could not be made: see lastError in /status).",
 		}, []string{"result"}),
 		duration: f.NewHistogram(prometheus.HistogramOpts{
 			Name:    "lockstep_reconcile_duration_seconds",
@@ -52,15 +53,15 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}, []string{"state"}),
 		writes: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "lockstep_reconcile_writes_total",
-			Help: "Writes of objects that took effect, by verb. In a quiet cluster it stands still; if it does not, another writer changes the same objects.",
+			Help: "Writes of objects that took effect, by verb. It does not grow in a quiet cluster. If it does, another writer changes the same objects.",
 		}, []string{"verb"}),
 		repairs: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "lockstep_reconcile_repairs_total",
-			Help: "Objects that somebody else had changed or deleted and that were put back at once, by verb. The log names them.",
+			Help: "Objects that another writer changed or deleted and that were repaired at once, by verb. The log names them.",
 		}, []string{"verb"}),
 		repairTime: f.NewHistogram(prometheus.HistogramOpts{
 			Name:    "lockstep_reconcile_repair_duration_seconds",
-			Help:    "How long it took to put an object back, from when its repair was begun; a fight's pauses do not count.",
+			Help:    "How long a repair of an object took. The pauses of a fight do not count.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5},
 		}),
 		fights: f.NewGauge(prometheus.GaugeOpts{
@@ -69,24 +70,24 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 		watching: f.NewGauge(prometheus.GaugeOpts{
 			Name: "lockstep_reconcile_watching",
-			Help: "1 while all kinds of the set are watched for drift. On a leader that is done it should be 1: /status says why it is not (reconcile.drift.problem). On others it is 0.",
+			Help: "1 while all kinds of the set are watched for drift. On a leader that is done it should be 1: /status has the reason if it is not (reconcile.drift.problem). On others it is 0.",
 		}),
 	}
-	for _, v := range verbs() {
+	for _, v := range exec.Verbs() {
 		m.repairs.WithLabelValues(string(v))
 	}
 	for _, result := range []string{resultComplete, resultIncomplete, resultError} {
 		m.passes.WithLabelValues(result)
 	}
-	for _, v := range verbs() {
+	for _, v := range exec.Verbs() {
 		m.writes.WithLabelValues(string(v))
 	}
 	m.show(report.Report{})
 	return m
 }
 
-func (m *metrics) wrote(v verb) {
-	if v != verbNone {
+func (m *metrics) wrote(v exec.Verb) {
+	if v != exec.VerbNone {
 		m.writes.WithLabelValues(string(v)).Inc()
 	}
 }
@@ -109,9 +110,9 @@ func (m *metrics) passed(r report.Report, result string) {
 	m.show(r)
 }
 
-func (m *metrics) repaired(v verb, took time.Duration) {
+func (m *metrics) repaired(v exec.Verb, duration time.Duration) {
 	m.repairs.WithLabelValues(string(v)).Inc()
-	m.repairTime.Observe(took.Seconds())
+	m.repairTime.Observe(duration.Seconds())
 }
 
 func (m *metrics) kept(d report.Drift) {

@@ -15,7 +15,7 @@ func TestMetrics(t *testing.T) {
 	r.restart()
 	r.use("1.0.0", configMap("a", "x: one"), configMap("b", "x: one"))
 	r.mustComplete()
-	r.use("1.0.1", configMap("a", "x: two"), "apiVersion: nobody.test/v1\nkind: Nothing\nmetadata: {name: x}\n")
+	r.use("1.0.1", configMap("a", "x: two"), "apiVersion: unknown.test/v1\nkind: Nothing\nmetadata: {name: x}\n")
 	if out, err := r.pass(); err != nil || out.Complete {
 		t.Fatalf("got %+v, %v, want an incomplete pass", out, err)
 	}
@@ -29,12 +29,12 @@ lockstep_reconcile_objects{state="held"} 0
 lockstep_reconcile_objects{state="owed"} 1
 lockstep_reconcile_objects{state="pruned"} 0
 lockstep_reconcile_objects{state="unchanged"} 2
-# HELP lockstep_reconcile_passes_total Passes over the objects, by result: complete (all as wanted), incomplete (some objects failed: see failures in /status), error (the pass could not be done: see lastError in /status).
+# HELP lockstep_reconcile_passes_total Passes over the objects, by result: complete (all objects as wanted), incomplete (some objects failed: see failures in /status), error (the pass could not be made: see lastError in /status).
 # TYPE lockstep_reconcile_passes_total counter
 lockstep_reconcile_passes_total{result="complete"} 1
 lockstep_reconcile_passes_total{result="error"} 0
 lockstep_reconcile_passes_total{result="incomplete"} 1
-# HELP lockstep_reconcile_writes_total Writes of objects that took effect, by verb. In a quiet cluster it stands still; if it does not, another writer changes the same objects.
+# HELP lockstep_reconcile_writes_total Writes of objects that took effect, by verb. It does not grow in a quiet cluster. If it does, another writer changes the same objects.
 # TYPE lockstep_reconcile_writes_total counter
 lockstep_reconcile_writes_total{verb="apply"} 1
 lockstep_reconcile_writes_total{verb="create"} 4

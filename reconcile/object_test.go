@@ -172,14 +172,14 @@ func TestWaves(t *testing.T) {
 		r.wantGone(widgets, r.ns+"-more", "w")
 		r.wantGone(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}, "", r.ns+"-p")
 	})
-	t.Run("they go where the annotation says so", func(t *testing.T) {
+	t.Run("they are removed where the annotation allows it", func(t *testing.T) {
 		enabled := strings.Replace(crd, "metadata: {", "metadata: {annotations: {lockstep.dev/prune: enabled}, ", 1)
 		space := "apiVersion: v1\nkind: Namespace\nmetadata: {name: NS-going, annotations: {lockstep.dev/prune: enabled}}\n"
 		r.use("1.0.2", configMap("a", "x: one"), enabled, space)
 		r.mustComplete()
 		r.use("1.0.3", configMap("a", "x: one"))
 		r.mustComplete()
-		// Nobody here ends what a namespace waits for.
+		// No controller here ends what a namespace waits for.
 		if r.get(namespaces, "", r.ns+"-going").GetDeletionTimestamp() == nil {
 			t.Error("the namespace stays")
 		}
@@ -204,7 +204,7 @@ func TestPruneFindsOtherVersions(t *testing.T) {
 	r.wantGone(schema.GroupVersionResource{Group: r.ns + ".test", Version: "v1alpha1", Resource: "gadgets"}, r.ns, "g")
 }
 
-// A CRD may be replaced by one of another scope, by somebody.
+// A CRD may be replaced by one of another scope, by a user.
 func TestKindOfAnotherScope(t *testing.T) {
 	r := newRig(t)
 	gadgets := strings.NewReplacer("widget", "gadget", "Widget", "Gadget").Replace(crd)
@@ -239,12 +239,12 @@ func TestFailures(t *testing.T) {
 	tests := []struct {
 		name, manifest, want string
 	}{
-		{"a kind that nobody knows", "apiVersion: nobody.test/v1\nkind: Nothing\nmetadata: {name: x}\n", "does not know the kind Nothing"},
-		{"a namespace that is not there", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: NS-nowhere}\n", "not found"},
+		{"a kind that is not served", "apiVersion: unknown.test/v1\nkind: Nothing\nmetadata: {name: x}\n", "does not know the kind Nothing"},
+		{"a missing namespace", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: NS-nowhere}\n", "not found"},
 		{"no namespace", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", "set metadata.namespace"},
 		{"a namespace too many", "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: NS-y, namespace: NS}\nvalue: 1\n", "remove metadata.namespace"},
 		{"the set's own parent", configMap("set", "x: one"), "is the parent of the set"},
-		{"a field that nobody knows", "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: NS-z}\nvalue: 1\nvalues: 2\n", `unknown field "values"`},
+		{"an unknown field", "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: NS-z}\nvalue: 1\nvalues: 2\n", `unknown field "values"`},
 		{"a name of 300 characters", configMap(strings.Repeat("x", 300), "x: one"), "must be no more than 253"},
 		{"a Secret", "apiVersion: v1\nkind: Secret\nmetadata: {name: x, namespace: NS}\ntype: kubernetes.io/dockerconfigjson\nstringData: {.dockerconfigjson: hunter2}\n", "withheld"},
 	}
@@ -275,7 +275,7 @@ func TestFailures(t *testing.T) {
 	}
 	t.Run("what is not required does not hold back DONE", func(t *testing.T) {
 		r.use("1.0.1", configMap("good", "x: one"),
-			"apiVersion: nobody.test/v1\nkind: Nothing\nmetadata: {name: x, annotations: {lockstep.dev/required: \"false\"}}\n")
+			"apiVersion: unknown.test/v1\nkind: Nothing\nmetadata: {name: x, annotations: {lockstep.dev/required: \"false\"}}\n")
 		r.mustComplete()
 		if got := r.report(); got.Objects.Failed != 1 {
 			t.Errorf("got %+v, want the failure reported all the same", got)
@@ -365,7 +365,7 @@ func TestPrune(t *testing.T) {
 		}
 	})
 	t.Run("nothing is removed while an object fails", func(t *testing.T) {
-		r.use("1.0.6", configMap("c", "x: one"), "apiVersion: nobody.test/v1\nkind: Nothing\nmetadata: {name: x}\n")
+		r.use("1.0.6", configMap("c", "x: one"), "apiVersion: unknown.test/v1\nkind: Nothing\nmetadata: {name: x}\n")
 		out, err := r.pass()
 		if err != nil || out.Complete || out.Owed != 1 {
 			t.Errorf("got %+v, %v, want an incomplete pass that owes one", out, err)

@@ -8,67 +8,69 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/exec"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/plan"
 )
 
-// maxRounds bounds how often a pass gathers and writes. Two are usual (write,
-// and the last list), CRDs take one more, removals another. Who still finds
-// something to do after that fights with another writer.
+// maxRounds bounds how often a pass observes and writes. Two rounds are usual:
+// the write, and the last list. CRDs take one more, removals another. A pass that
+// still finds something to do after that fights with another writer.
 const maxRounds = 6
 
-// awaitDefinitions is how long a pass waits for the kinds that its CRDs bring.
-// With several apiservers a CRD is established after five seconds only.
+// awaitDefinitions is how long a pass waits for the kinds that its CRDs define.
+// With several API servers, a CRD is established only after five seconds.
 const awaitDefinitions = 15 * time.Second
 
 // pass is one run of Reconcile.
 type pass struct {
-	api
+	exec.API
 	env    *env
 	work   protocol.Work
 	bundle *bundle.Bundle
-	wanted []wanted
+	wanted []plan.Wanted
 
 	parent    applyset.Parent
-	found     found
-	plan      plan
-	prune     pruneSet
+	inventory plan.Inventory
+	todo      plan.Plan
+	prune     plan.Prune
 	begun     bool  // the parent names this content and leader, and all kinds
-	awaited   bool  // for kinds, once in a pass
-	highest   int64 // content epoch seen
-	settled   bool  // a list found all as it should be
-	unfounded bool  // the mark is not the one that the work rests on
-	done      bool  // and the mark says so
+	awaited   bool  // the pass waited for kinds, which it does once
+	highest   int64 // content epoch that was read
+	settled   bool  // a list found all objects in place
+	unfounded bool  // the mark is not the one on which the work was decided
+	done      bool  // all objects are in place, and the mark names this content alone
 
 	mu      sync.Mutex // mu guards what the workers of a wave write
 	failed  map[applyset.Key]string
 	stuck   map[applyset.Key]string // removals that failed
-	written map[applyset.Key]verb
+	written map[applyset.Key]exec.Verb
 }
 
-// run makes rounds until one finds nothing to do. The first thing is the mark:
-// whoever may not read it must not write objects.
+// run makes rounds until one finds nothing to do. It reads the mark first: a user
+// who may not read the mark must not write objects.
 func (p *pass) run(ctx context.Context) (err error) {
-	if p.parent, err = p.readParent(ctx, p.env.set); err != nil {
+	if p.parent, err = p.ReadParent(ctx, p.env.set); err != nil {
 		return err
 	}
 	for rounds := 0; rounds < maxRounds; {
-		looked := time.Now()
-		if err := p.look(ctx); err != nil {
+		began := time.Now()
+		if err := p.observe(ctx); err != nil {
 			return err
 		}
 		if p.highest > p.work.Content.Epoch {
 			return nil // the leader has to choose a higher content epoch
 		}
-		more, err := p.turn(ctx, looked)
-		newer, outbid := errors.AsType[*newerContentError](err)
+		more, err := p.round(ctx, began)
+		newer, outbid := errors.AsType[*exec.NewerContentError](err)
 		switch {
 		case outbid:
-			p.highest = max(p.highest, newer.epoch)
+			p.highest = max(p.highest, newer.Epoch)
 			return nil
 		case errors.Is(err, errUnfounded):
 			p.unfounded = true
@@ -85,64 +87,60 @@ func (p *pass) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// errNotQuiet says that requests of others may have landed since what was read
-// was read.
-var errNotQuiet = errors.New("requests of others may still land")
+// errNotQuiet reports that requests of other leaders may have landed after the
+// list.
+var errNotQuiet = errors.New("requests of other leaders may still land")
 
-// turn makes a round, if the mark is what the work rests on. What was read at
-// looked is the last word only if nothing can land after it any more: where it
-// finds all in place and a change ends with it, and where it takes the place of
-// the mark.
-func (p *pass) turn(ctx context.Context, looked time.Time) (more bool, err error) {
-	if err := p.founded(); err != nil {
+// errUnfounded reports that the work is the first reconciliation, and that the
+// mark already has one.
+var errUnfounded = errors.New("the first reconciliation was finished by another leader")
+
+// round makes a round, if the mark is the one on which the work was decided. It
+// returns errNotQuiet where the list that began then does not count as final. A
+// list is final only if no earlier request can still take effect after it. That
+// matters in two cases: before DONE, and when stamps replace a lost mark.
+func (p *pass) round(ctx context.Context, began time.Time) (more bool, err error) {
+	if err := p.checkMark(); err != nil {
 		return false, err
 	}
-	if !p.begun && needsStamps(p.parent, p.found.stampsFor(p.parent), p.work) {
-		if err := p.rest(ctx, looked); err != nil {
+	if !p.begun && p.parent.NeedsStamps(p.inventory.StampsFor(p.parent), p.work) {
+		if err := p.awaitFinal(ctx, began); err != nil {
 			return false, err
 		}
 	}
-	more, err = p.round(ctx)
+	more, err = p.step(ctx)
 	if err == nil && !more && p.work.Wait {
-		err = p.rest(ctx, looked)
+		err = p.awaitFinal(ctx, began)
 	}
 	return more, err
 }
 
-// rest returns errNotQuiet, after a while, where something may have landed since
-// looked.
-func (p *pass) rest(ctx context.Context, looked time.Time) error {
-	if again, err := p.awaitQuiet(ctx, looked); err != nil || !again {
+// awaitFinal returns errNotQuiet, after a while, where a request may have landed
+// after the list that began then.
+func (p *pass) awaitFinal(ctx context.Context, began time.Time) error {
+	if again, err := p.AwaitQuiet(ctx, began); err != nil || !again {
 		return err
 	}
 	return errNotQuiet
 }
 
-// record is the mark as it stands, or what the objects tell of it.
-func (p *pass) record() applyset.MarkData {
-	if p.parent.Known {
-		return p.parent.Mark
+// step does the next thing. It reports whether it did something: then the objects
+// have to be observed again. Definitions are written alone, since objects of the
+// kinds that they define have to be listed before they can be compared. Removals
+// come last, when everything else is in place.
+func (p *pass) step(ctx context.Context) (more bool, err error) {
+	if len(p.todo.Changes[plan.WaveDefinitions]) > 0 {
+		return true, p.writeWaves(ctx, plan.WaveFence, plan.WaveDefinitions)
 	}
-	return applyset.Rebuild(stampsOf(p.found.live), p.work)
-}
-
-// round does the next thing, and reports whether it did something: then what is
-// there has to be looked at again. Definitions come alone, since what they bring
-// has to be listed before it can be compared; removals come last, when all else
-// is in place.
-func (p *pass) round(ctx context.Context) (more bool, err error) {
-	if len(p.plan.changes[WaveDefinitions]) > 0 {
-		return true, p.writeWaves(ctx, WaveFence, WaveDefinitions)
-	}
-	if pending := p.pending(); len(pending) > 0 && !p.awaited {
+	if pending := p.inventory.Pending(p.wanted, p.failed); len(pending) > 0 && !p.awaited {
 		p.awaited = true
-		served, err := p.await(ctx, pending)
+		served, err := p.awaitKinds(ctx, pending)
 		if served || err != nil {
 			return true, err
 		}
 	}
-	if !p.plan.empty() {
-		return true, p.writeWaves(ctx, waves()...)
+	if !p.todo.Empty() {
+		return true, p.writeWaves(ctx, plan.Waves()...)
 	}
 	p.settled = true
 	if p.mayRemove() {
@@ -152,9 +150,9 @@ func (p *pass) round(ctx context.Context) (more bool, err error) {
 }
 
 // writeWaves writes one wave after the other.
-func (p *pass) writeWaves(ctx context.Context, waves ...Wave) error {
+func (p *pass) writeWaves(ctx context.Context, waves ...plan.Wave) error {
 	for _, wave := range waves {
-		if err := p.write(ctx, p.plan.changes[wave]); err != nil {
+		if err := p.write(ctx, p.todo.Changes[wave]); err != nil {
 			return err
 		}
 	}
@@ -162,66 +160,66 @@ func (p *pass) writeWaves(ctx context.Context, waves ...Wave) error {
 }
 
 // write writes the changes of a wave.
-func (p *pass) write(ctx context.Context, changes []change) error {
+func (p *pass) write(ctx context.Context, changes []plan.Change) error {
 	if len(changes) == 0 {
 		return nil
 	}
 	if err := p.begin(ctx); err != nil {
 		return err
 	}
-	return each(ctx, p.env.concurrency, len(changes), func(ctx context.Context, i int) error {
-		a := applier{api: p.api, change: changes[i], content: p.work.Content}
-		res, err := a.run(ctx)
+	return exec.Each(ctx, p.env.concurrency, len(changes), func(ctx context.Context, i int) error {
+		result, err := p.Apply(ctx, changes[i], p.work.Content)
 		if err != nil {
-			return fmt.Errorf("apply %s: %w", changes[i].wanted.key, err)
+			return fmt.Errorf("apply %s: %w", changes[i].Wanted.Key, err)
 		}
-		p.took(changes[i].wanted, res)
+		p.note(changes[i].Wanted, result)
 		return nil
 	})
 }
 
-// took notes what became of an object.
-func (p *pass) took(w wanted, res result) {
-	if res.failure == "" {
-		p.env.memory.note(map[applyset.Key]placed{w.key: placedAs(w, res.live)})
-		p.env.metrics.wrote(res.verb)
+// note notes what became of an object.
+func (p *pass) note(w plan.Wanted, result exec.Result) {
+	if result.Failure == "" {
+		p.env.memory.note(w.Key, plan.PlacedAs(w, result.Live))
+		p.env.metrics.wrote(result.Verb)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if res.failure != "" {
-		p.failed[w.key] = res.failure
+	if result.Failure != "" {
+		p.failed[w.Key] = result.Failure
 		return
 	}
-	if res.verb != verbNone {
-		p.written[w.key] = res.verb
+	if result.Verb != exec.VerbNone {
+		p.written[w.Key] = result.Verb
 	}
 }
 
-// forgetKinds has the kinds looked up anew of which an object failed: a CRD may
-// have been replaced by one of another scope.
+// forgetKinds drops failed objects' kinds from the catalog, so the next pass
+// discovers them again: another CRD, of another scope, may define them by now.
 func (p *pass) forgetKinds() {
 	for _, w := range p.wanted {
-		if _, failed := p.plan.problems[w.key]; failed {
-			p.env.catalog.forget(w.gvk)
+		if _, failed := p.todo.Problems[w.Key]; failed {
+			p.env.catalog.Forget(w.GVK)
 		}
 	}
 }
 
-// mayRemove reports whether what the bundle dropped goes now.
+// mayRemove reports whether the objects that the bundle dropped are removed now.
 func (p *pass) mayRemove() bool {
-	return p.work.Removals && len(p.prune.removals) > 0 && p.prune.held == "" && !p.lacksRequired()
+	return p.work.Removals && len(p.prune.Removals) > 0 && p.prune.Brake == "" && !p.missesRequired()
 }
 
-// remove deletes what the bundle dropped, in reverse order of the waves.
+// remove deletes the objects that the bundle dropped, in reverse order of the
+// waves.
 func (p *pass) remove(ctx context.Context) error {
 	if err := p.begin(ctx); err != nil {
 		return err
 	}
 	p.settled = false
-	for _, wave := range slices.Backward(waves()) {
-		var removals []removal
-		for _, r := range p.prune.removals {
-			if waveOf(r.key.GroupKind) == wave {
+	for _, wave := range slices.Backward(plan.Waves()) {
+		var removals []plan.Removal
+		for _, r := range p.prune.Removals {
+			if r.InWave(wave) {
 				removals = append(removals, r)
 			}
 		}
@@ -232,63 +230,44 @@ func (p *pass) remove(ctx context.Context) error {
 	return nil
 }
 
-func (p *pass) removeAll(ctx context.Context, removals []removal) error {
-	return each(ctx, p.env.concurrency, len(removals), func(ctx context.Context, i int) error {
-		r := remover{api: p.api, removal: removals[i], content: p.work.Content}
-		failure, err := r.run(ctx)
+func (p *pass) removeAll(ctx context.Context, removals []plan.Removal) error {
+	return exec.Each(ctx, p.env.concurrency, len(removals), func(ctx context.Context, i int) error {
+		k := removals[i].Key
+		failure, err := p.Remove(ctx, removals[i], p.work.Content)
 		if err != nil {
-			return fmt.Errorf("remove %s: %w", r.key, err)
+			return fmt.Errorf("remove %s: %w", k, err)
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if failure != "" {
-			p.stuck[r.key] = "remove: " + failure
+			p.stuck[k] = "remove: " + failure
 			return nil
 		}
-		p.written[r.key] = verbDelete
-		p.env.metrics.wrote(verbDelete)
+		p.written[k] = exec.VerbDelete
+		p.env.metrics.wrote(exec.VerbDelete)
 		return nil
 	})
 }
 
-// pending are the kinds that the API server does not serve yet, but that a CRD
-// of the bundle brings.
-func (p *pass) pending() []schema.GroupVersionKind {
-	brought := map[schema.GroupKind]bool{}
-	for _, w := range p.wanted {
-		if _, failed := p.failed[w.key]; isCRD(w.key.GroupKind) && !failed {
-			group, _, _ := unstructured.NestedString(w.obj.Object, "spec", "group")
-			kind, _, _ := unstructured.NestedString(w.obj.Object, "spec", "names", "kind")
-			brought[schema.GroupKind{Group: group, Kind: kind}] = true
-		}
-	}
-	var out []schema.GroupVersionKind
-	for _, gvk := range kindsOf(p.wanted) {
-		if state := p.found.kinds[gvk]; !state.served && state.err == nil && brought[gvk.GroupKind()] {
-			out = append(out, gvk)
-		}
-	}
-	return out
-}
-
-// await asks until all of the kinds are served, which they are once their CRDs
-// are established.
-func (p *pass) await(ctx context.Context, pending []schema.GroupVersionKind) (served bool, err error) {
-	g := p.env.gatherer(p.api)
+// awaitKinds asks until all of the kinds are served, which they are once their
+// CRDs are established.
+func (p *pass) awaitKinds(ctx context.Context, pending []schema.GroupVersionKind) (served bool, err error) {
+	g := p.env.gatherer(p.API)
 	ctx, cancel := context.WithTimeoutCause(ctx, awaitDefinitions, errNotServed)
 	defer cancel()
-	for d := firstPause / 2; ; d = min(2*d, time.Second) {
-		kinds, err := g.kinds(ctx, pending, nil)
+	pauses := backoff.Backoff{First: 50 * time.Millisecond, Max: time.Second}
+	for {
+		kinds, err := g.Kinds(ctx, pending, nil)
 		if errors.Is(context.Cause(ctx), errNotServed) {
 			return false, nil
 		}
 		if err != nil {
 			return false, err
 		}
-		if !slices.ContainsFunc(pending, func(gvk schema.GroupVersionKind) bool { return !kinds[gvk].served }) {
+		if !slices.ContainsFunc(pending, func(gvk schema.GroupVersionKind) bool { return !kinds[gvk].Served }) {
 			return true, nil
 		}
-		if err := sleep(ctx, d); err != nil && !errors.Is(err, errNotServed) {
+		if err := exec.Sleep(ctx, pauses.Next()); err != nil && !errors.Is(err, errNotServed) {
 			return false, err
 		}
 	}
@@ -296,16 +275,3 @@ func (p *pass) await(ctx context.Context, pending []schema.GroupVersionKind) (se
 
 // errNotServed ends the wait for a kind.
 var errNotServed = errors.New("the kinds of the bundle's CRDs are not served yet")
-
-// kindsOf returns the kinds of objects, each once.
-func kindsOf(objects []wanted) []schema.GroupVersionKind {
-	seen := map[schema.GroupVersionKind]bool{}
-	var out []schema.GroupVersionKind
-	for _, w := range objects {
-		if !seen[w.gvk] {
-			seen[w.gvk] = true
-			out = append(out, w.gvk)
-		}
-	}
-	return out
-}

@@ -18,12 +18,11 @@ import (
 
 var secrets = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 
-// preview previews as somebody does who never led, and fails the test if a
+// preview previews as a node does that never led, and fails the test if a
 // request might have written.
 func (r *rig) preview() report.Preview {
 	r.t.Helper()
-	cfg := r.cfg
-	other, err := reconcile.New(cfg)
+	other, err := reconcile.NewForSet(r.cfg, "set", r.parentNS)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -97,7 +96,7 @@ func TestPreviewTellsWhatThePassDoes(t *testing.T) {
 	class := r.ns + "-class"
 	r.use("1.0.0", configMap("changed", `a: "1"`, `b: "2"`, `shared: "3"`), configMap("dropped"), configMap("same", `a: "1"`), priorityClass(class, 10))
 	r.mustComplete()
-	// Somebody else has a field, too, that the bundle is going to drop.
+	// Another client has a field, too, that the bundle is going to drop.
 	r.patch(configMaps, r.ns, "changed", `{"data":{"shared":"4","theirs":"5"}}`)
 	r.create(configMaps, r.ns, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"there"},"data":{"a":"0","x":"1"}}`)
 
@@ -144,10 +143,10 @@ func TestPreviewTellsWhatThePassDoes(t *testing.T) {
 func TestPreviewOfWhatComesInOrder(t *testing.T) {
 	r := newRig(t)
 	group := r.ns + ".example.com"
-	crd := fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.%[1]s"},
+	definition := fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.%[1]s"},
 "spec":{"group":%[1]q,"scope":"Cluster","names":{"plural":"widgets","kind":"Widget"},
 "versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`, group)
-	r.use("1.0.0", crd, fmt.Sprintf(`{"apiVersion":"%s/v1","kind":"Widget","metadata":{"name":"first"}}`, group),
+	r.use("1.0.0", definition, fmt.Sprintf(`{"apiVersion":"%s/v1","kind":"Widget","metadata":{"name":"first"}}`, group),
 		`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"NS-more"}}`,
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"in-it","namespace":"NS-more"}}`,
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"nowhere","namespace":"NS-none"}}`,
@@ -208,7 +207,7 @@ func TestPreviewHidesSecrets(t *testing.T) {
 	}
 	for _, word := range []string{"hunter", "aHVudGVy"} {
 		if strings.Contains(string(all), word) {
-			t.Errorf("the preview tells: %s", all)
+			t.Errorf("the preview shows: %s", all)
 		}
 	}
 	if len(p.Objects) != 4+fenceObjects {

@@ -10,19 +10,19 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// A kind that an aggregated API served, whose server is away, is not one that is
-// gone: its objects may be there.
+// A kind that an aggregated API served, whose server is down, does not count as
+// deleted: its objects may be there.
 func TestPruneWaitsForAggregatedKinds(t *testing.T) {
 	r := newRig(t)
-	services := schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+	apiServices := schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 	name := "v1." + r.ns + ".away.test"
 	r.use("1.0.0", configMap("a", "x: one"), configMap("b", "x: one"))
 	r.mustComplete()
-	r.create(services, "", fmt.Sprintf(`{"apiVersion":"apiregistration.k8s.io/v1","kind":"APIService","metadata":{"name":%q},"spec":{"group":"NS.away.test","version":"v1","groupPriorityMinimum":100,"versionPriority":100,"insecureSkipTLSVerify":true,"service":{"name":"nobody","namespace":"NS"}}}`, name))
+	r.create(apiServices, "", fmt.Sprintf(`{"apiVersion":"apiregistration.k8s.io/v1","kind":"APIService","metadata":{"name":%q},"spec":{"group":"NS.away.test","version":"v1","groupPriorityMinimum":100,"versionPriority":100,"insecureSkipTLSVerify":true,"service":{"name":"nobody","namespace":"NS"}}}`, name))
 	served := false
 	t.Cleanup(func() {
 		if !served {
-			r.delete(services, "", name)
+			r.delete(apiServices, "", name)
 		}
 	})
 	kinds := r.get(configMaps, r.ns, "set").GetAnnotations()["applyset.kubernetes.io/contains-group-kinds"]
@@ -34,7 +34,7 @@ func TestPruneWaitsForAggregatedKinds(t *testing.T) {
 			return err
 		}
 		if held := r.report().PruneHeld; !strings.Contains(held, "Thing") {
-			// Until the group is announced it is not there, and nothing is held.
+			// Until the group is announced it is unknown, and nothing is held.
 			r.use("1.0.0", configMap("a", "x: one"), configMap("b", "x: one"))
 			r.mustComplete()
 			r.patch(configMaps, r.ns, "set", fmt.Sprintf(`{"metadata":{"annotations":{"applyset.kubernetes.io/contains-group-kinds":"%s,Thing.%s.away.test"}}}`, kinds, r.ns))
@@ -45,7 +45,7 @@ func TestPruneWaitsForAggregatedKinds(t *testing.T) {
 	})
 	r.get(configMaps, r.ns, "b")
 
-	r.delete(services, "", name)
+	r.delete(apiServices, "", name)
 	served = true
 	await(t, "the removal, once the group is really gone", func() error {
 		if _, err := r.pass(); err != nil {
@@ -71,7 +71,7 @@ func TestPrunePolicies(t *testing.T) {
 			}
 			out, err := r.work(protocol.Work{Content: r.content, Removals: false, LeaderEpoch: 7})
 			if err != nil || !out.Complete || out.Owed != 1 || r.report().Objects.Owed != 1 {
-				t.Errorf("got %+v, %v, want it complete but for one removal", out, err)
+				t.Errorf("got %+v, %v, want it complete except one removal", out, err)
 			}
 			r.get(configMaps, r.ns, "b")
 		})

@@ -64,9 +64,9 @@ func TestLastListComesWhenAllIsQuiet(t *testing.T) {
 	})
 }
 
-// A mark that has to be made anew is made from the status, and where there is
+// A mark that has to be rebuilt is rebuilt from the status, and where there is
 // none from the stamps, once no late request can bring another.
-func TestMarkMadeAnew(t *testing.T) {
+func TestMarkRebuilt(t *testing.T) {
 	r := newRig(t)
 	r.use("1.0.0", configMap("same", "x: one"), configMap("a", "x: one"))
 	r.mustComplete()
@@ -89,7 +89,7 @@ func TestMarkMadeAnew(t *testing.T) {
 		var lists atomic.Int32
 		r.wire.setFault(func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 			if isVerb(http.MethodGet, "/api/v1/configmaps")(req) && lists.Add(1) == 2 {
-				cancel(enough) // it looks again, and again
+				cancel(enough) // it lists again, and again
 			}
 			return next.RoundTrip(req)
 		})
@@ -103,7 +103,7 @@ func TestMarkMadeAnew(t *testing.T) {
 		}
 	})
 	t.Run("a pass writes it", func(t *testing.T) {
-		r.use("1.3.0", configMap("same", "x: one"), configMap("a", "x: three"), "apiVersion: nobody.test/v1\nkind: Nothing\nmetadata: {name: x}\n")
+		r.use("1.3.0", configMap("same", "x: one"), configMap("a", "x: three"), "apiVersion: unknown.test/v1\nkind: Nothing\nmetadata: {name: x}\n")
 		_ = r.passUntil(time.Time{}, protocol.Work{FallbackEntry: beside})
 		mark := r.survey()
 		if !mark.FirstDone || len(mark.Entries) != 2 || mark.Entries[0] != beside || mark.Entries[1] != r.content {
@@ -113,7 +113,7 @@ func TestMarkMadeAnew(t *testing.T) {
 }
 
 // A pass that has to end lets the write that is under way end first, so that its
-// outcome is known; if that takes too long, it tells that it is not.
+// outcome is known; if that takes too long, it reports that it is not.
 func TestPassEndsWithKnownOutcomes(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

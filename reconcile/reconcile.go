@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -18,29 +17,28 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/drift"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/exec"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/plan"
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
 // Config is what a Reconciler needs.
 type Config struct {
-	// RESTConfig leads to the local apiserver (DESIGN 4.7). Rate limits in it do
-	// not count: there are none.
+	// RESTConfig leads to this node's kube-apiserver (docs/protocol.md#yielding).
+	// Its rate limits are ignored: there are none.
 	RESTConfig *rest.Config
-	// UserAgent is how the apiserver's log knows us. Empty: "lockstep".
+	// UserAgent identifies the program in the API server's log. Empty: "lockstep".
 	UserAgent string
-	// Bundle is the newest good bundle. It is read at the begin of each pass.
+	// Bundle is the newest valid bundle. It is read at the beginning of each pass.
 	Bundle *event.Value[*bundle.Bundle]
 	// Concurrency is how many objects of a wave are written at once. 0: 16.
 	Concurrency int
-	// AllowMassPrune lifts the brake on removing more than half of a set.
+	// AllowMassPrune releases the brake on removing more than half of a set.
 	AllowMassPrune bool
-	// SetName names the set, its parent and its fence. Empty: "lockstep".
-	SetName string
-	// Namespace is the parent's. Empty: "kube-system".
-	Namespace string
-	// Log is where a change is told. nil: nowhere.
+	// Log gets changes and failures. nil: they are not logged.
 	Log *slog.Logger
-	// Registerer takes the metrics. nil: none are shown.
+	// Registerer gets the metrics. nil: there are none.
 	Registerer prometheus.Registerer
 }
 
@@ -59,14 +57,9 @@ func (c *Config) validate() error {
 
 // defaults returns c with its empty fields filled.
 func (c Config) defaults() Config {
-	fill := func(s *string, value string) {
-		if *s == "" {
-			*s = value
-		}
+	if c.UserAgent == "" {
+		c.UserAgent = "lockstep"
 	}
-	fill(&c.UserAgent, "lockstep")
-	fill(&c.SetName, "lockstep")
-	fill(&c.Namespace, "kube-system")
 	if c.Concurrency == 0 {
 		c.Concurrency = 16
 	}
@@ -76,53 +69,35 @@ func (c Config) defaults() Config {
 	return c
 }
 
-// Reconciler makes the objects of one set. Its methods may be called from many
-// goroutines; one pass runs at a time, and none beside Keep.
+// Reconciler makes the objects of one set those of a bundle. Its methods may be
+// called from many goroutines. One pass runs at a time, and none while Keep runs.
 type Reconciler struct {
 	cfg Config
 	env
 
-	turn chan struct{} // holds one token: whoever has it makes the pass, or keeps what it left
+	free chan struct{} // has one token, which Reconcile and Keep take
 
-	// What follows belongs to whoever has the turn.
-	passed   *pass     // the last one, if it is done and was not kept yet
-	baseline *baseline // of the last one that was kept; nil: another pass was begun
+	// What follows belongs to the owner of the token.
+	passed   *pass           // the last one, if it is done and was not kept yet
+	baseline *drift.Baseline // of the last pass that was kept; nil: another pass began since
 
 	mu       sync.Mutex // mu guards prepared
 	prepared preparedBundle
 }
 
-// env is what passes, Keep and previews of one set share.
-type env struct {
-	client         *kube.Client
-	catalog        *catalog
-	set            applyset.Set
-	concurrency    int
-	allowMassPrune bool
-	log            *slog.Logger
-	metrics        *metrics
-	report         *event.Value[report.Report]
-	memory         *memory
-
-	// What follows belongs to the goroutine that makes a pass or keeps objects.
-	quarrels quarrels
-	drift    report.Drift // as the report shows it
-}
-
-// memory has the objects that are in place, from the last passes and repairs.
-type memory struct {
-	mu     sync.Mutex // mu guards placed
-	placed map[applyset.Key]placed
-}
-
 // preparedBundle keeps what prepare made of a bundle.
 type preparedBundle struct {
 	of     *bundle.Bundle
-	wanted []wanted
+	wanted []plan.Wanted
 }
 
-// New returns a Reconciler. It connects to nothing.
+// New returns a Reconciler. It sends no request.
 func New(cfg Config) (*Reconciler, error) {
+	return newForSet(cfg, applyset.Set{Name: "lockstep", Namespace: "kube-system"})
+}
+
+// newForSet is New for a set with another parent.
+func newForSet(cfg Config, s applyset.Set) (*Reconciler, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
@@ -134,93 +109,103 @@ func New(cfg Config) (*Reconciler, error) {
 	r := &Reconciler{
 		cfg: cfg,
 		env: env{
-			client: client, catalog: newCatalog(),
-			set:            applyset.Set{Name: cfg.SetName, Namespace: cfg.Namespace},
+			client: client, catalog: exec.NewCatalog(), set: s,
 			concurrency:    cfg.Concurrency,
 			allowMassPrune: cfg.AllowMassPrune,
 			log:            cfg.Log.With("worker", "reconcile"),
 			metrics:        newMetrics(cfg.Registerer),
 			report:         event.New(report.Report{}),
-			memory:         &memory{placed: map[applyset.Key]placed{}},
-			quarrels:       quarrels{},
+			memory:         &memory{placed: map[applyset.Key]plan.Placed{}},
+			fights:         drift.Fights{},
 		},
-		turn: make(chan struct{}, 1),
+		free: make(chan struct{}, 1),
 	}
-	r.turn <- struct{}{}
+	r.free <- struct{}{}
 	return r, nil
 }
 
-// Report is what the last pass came to, and what was repaired since. It is
-// written by Reconcile and Keep, of which one runs at a time.
+// Report returns the report of the last pass, with what was repaired since.
 func (r *Reconciler) Report() *event.Value[report.Report] { return r.report }
 
-// Answered returns when the API last answered a request, other than by
-// refusing the user or failing; zero: never. While a pass goes on it moves.
+// Answered returns when the API server last answered a request, other than by
+// refusing the user or failing; zero: never. It moves while a pass runs.
 func (r *Reconciler) Answered() time.Time { return r.client.Answered() }
 
-// Reconcile makes the objects as work says. Nothing is written after lease(),
-// which is asked before each write. An error means that the pass could not be
-// done; objects that fail are no error but leave Outcome.Complete false. Until
-// quiet, requests of others may land in the API (DESIGN 6.4); zero: none can.
-// When ctx ends, a write that is under way may take another two seconds.
-func (r *Reconciler) Reconcile(ctx context.Context, work protocol.Work, lease func() time.Time, quiet time.Time) (protocol.Outcome, error) {
+// begin takes the token. The caller calls end when it is done.
+func (r *Reconciler) begin(ctx context.Context) (end func(), err error) {
 	select {
 	case <-ctx.Done():
-		return protocol.Outcome{}, context.Cause(ctx)
-	case <-r.turn:
-		defer func() { r.turn <- struct{}{} }()
+		return nil, context.Cause(ctx)
+	case <-r.free:
+		return func() { r.free <- struct{}{} }, nil
 	}
+}
+
+// Reconcile makes the objects as work says. Nothing is written after lease(),
+// which is called before each write. An error means that the pass could not be
+// made. Objects that fail are no error, but leave Outcome.Complete false. Until
+// quiet, requests of other leaders may land in the API
+// (docs/protocol.md#stale-writes); zero: none can. When ctx ends, a write that is
+// under way may take another two seconds.
+func (r *Reconciler) Reconcile(ctx context.Context, work protocol.Work, lease func() time.Time, quiet time.Time) (protocol.Outcome, error) {
+	end, err := r.begin(ctx)
+	if err != nil {
+		return protocol.Outcome{}, err
+	}
+	defer end()
 	began := time.Now()
 	r.passed, r.baseline = nil, nil
-	p, err := r.newPass(work, lease, quiet)
-	if err == nil {
-		err = p.run(ctx)
-	}
-	if err == nil && p.done {
-		r.passed = p
-	}
 	last := r.report.Get()
-	latest := last
-	if p != nil {
-		latest = p.reportAfter(last)
-		p.forgetKinds()
+	p, err := r.newPass(work, lease, quiet)
+	if err != nil {
+		last.LastError = err.Error()
+		r.publish(last, began, resultError)
+		return protocol.Outcome{}, err
 	}
-	latest.Duration = time.Since(began)
-	outcome, result := protocol.Outcome{}, resultError
-	if err == nil {
-		outcome, result = p.outcome(), resultIncomplete
-	} else {
-		latest.LastError = err.Error()
+	err = p.run(ctx)
+	p.forgetKinds()
+	now := p.reportAfter(last)
+	if err != nil {
+		now.LastError = err.Error()
+		r.publish(now, began, resultError)
+		return protocol.Outcome{Unsure: p.Unknown.Time()}, err
 	}
-	if p != nil {
-		outcome.Unsure = p.unsure.last()
+	if !p.done {
+		r.publish(now, began, resultIncomplete)
+		return p.outcome(), nil
 	}
-	if outcome.Complete {
-		result, latest.LastSuccess = resultComplete, time.Now()
-	}
-	r.metrics.passed(latest, result)
-	r.logPass(latest, last, result)
-	r.report.Set(latest)
-	return outcome, err
+	r.passed = p
+	now.LastSuccess = time.Now()
+	r.publish(now, began, resultComplete)
+	return p.outcome(), nil
+}
+
+// publish makes now the report of a pass that began then.
+func (r *Reconciler) publish(now report.Report, began time.Time, result string) {
+	last := r.report.Get()
+	now.Duration = time.Since(began)
+	r.metrics.passed(now, result)
+	r.logPass(now, last, result)
+	r.report.Set(now)
 }
 
 // logPass logs a pass that wrote something. It warns of failures and of a brake
 // on removals when they are new. The leader logs a pass that ended early, since
 // it gets the error.
-func (r *Reconciler) logPass(latest, last report.Report, result string) {
-	n := latest.Objects
+func (r *Reconciler) logPass(now, last report.Report, result string) {
+	n := now.Objects
 	attrs := []any{
 		"result", result, "applied", n.Applied, "pruned", n.Pruned, "unchanged", n.Unchanged,
-		"failed", n.Failed, "owed", n.Owed, "duration", latest.Duration,
+		"failed", n.Failed, "owed", n.Owed, "duration", now.Duration,
 	}
-	if latest.PruneHeld != "" && latest.PruneHeld != last.PruneHeld {
-		r.log.Warn("removals held", "owed", n.Owed, "reason", latest.PruneHeld)
+	if now.PruneHeld != "" && now.PruneHeld != last.PruneHeld {
+		r.log.Warn("removals held", "owed", n.Owed, "reason", now.PruneHeld)
 	}
 	switch {
 	case result == resultError:
 		r.log.Debug("pass ended early", attrs...)
-	case latest.TotalFailures > 0 && !slices.Equal(latest.Failures, last.Failures):
-		first := latest.Failures[0]
+	case now.TotalFailures > 0 && !slices.Equal(now.Failures, last.Failures):
+		first := now.Failures[0]
 		r.log.Warn("objects failed", append(attrs, "object", first.Object, "err", first.Message)...)
 	case n.Applied+n.Pruned > 0:
 		r.log.Info("objects written", attrs...)
@@ -229,7 +214,7 @@ func (r *Reconciler) logPass(latest, last report.Report, result string) {
 	}
 }
 
-// newPass takes the newest bundle, if it is the one that work was decided for.
+// newPass prepares a pass over the newest bundle, if the work was decided for it.
 func (r *Reconciler) newPass(work protocol.Work, lease func() time.Time, quiet time.Time) (*pass, error) {
 	b := r.cfg.Bundle.Get()
 	if b == nil || b.Digest != work.Content.Digest {
@@ -244,14 +229,14 @@ func (r *Reconciler) newPass(work protocol.Work, lease func() time.Time, quiet t
 		return nil, err
 	}
 	return &pass{
-		env: &r.env, api: api{client: r.client, lease: lease, quiet: quiet, unsure: new(doubt)},
-		work: work, bundle: b, wanted: objects,
-		failed: map[applyset.Key]string{}, stuck: map[applyset.Key]string{}, written: map[applyset.Key]verb{},
+		API: exec.API{Client: r.client, Lease: lease, Quiet: quiet, Unknown: new(exec.LastUnknown)},
+		env: &r.env, work: work, bundle: b, wanted: objects,
+		failed: map[applyset.Key]string{}, stuck: map[applyset.Key]string{}, written: map[applyset.Key]exec.Verb{},
 	}, nil
 }
 
-// wanted prepares each bundle once.
-func (r *Reconciler) wanted(b *bundle.Bundle) ([]wanted, error) {
+// wanted prepares each bundle once. nil has no objects.
+func (r *Reconciler) wanted(b *bundle.Bundle) ([]plan.Wanted, error) {
 	if b == nil {
 		return nil, nil
 	}
@@ -260,42 +245,11 @@ func (r *Reconciler) wanted(b *bundle.Bundle) ([]wanted, error) {
 	if r.prepared.of == b {
 		return r.prepared.wanted, nil
 	}
-	objects, err := prepare(b, r.set)
+	objects, err := plan.Prepare(b, r.set)
 	if err != nil {
 		return nil, err
 	}
 	r.prepared = preparedBundle{of: b, wanted: objects}
 	r.memory.forgetExcept(objects)
 	return objects, nil
-}
-
-// note remembers objects that are in place.
-func (m *memory) note(objects map[applyset.Key]placed) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	maps.Copy(m.placed, objects)
-}
-
-// known returns a copy of what was noted.
-func (m *memory) known() map[applyset.Key]placed {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return maps.Clone(m.placed)
-}
-
-// forgetExcept forgets objects that are no longer wanted.
-func (m *memory) forgetExcept(objects []wanted) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	kept := map[applyset.Key]placed{}
-	for _, w := range objects {
-		if was, known := m.placed[w.key]; known {
-			kept[w.key] = was
-		}
-	}
-	m.placed = kept
-}
-
-func (e *env) gatherer(a api) gatherer {
-	return gatherer{api: a, catalog: e.catalog, set: e.set, concurrency: e.concurrency}
 }

@@ -60,7 +60,7 @@ func TestReconcile(t *testing.T) {
 			t.Errorf("got data %v, want y alone", data)
 		}
 	})
-	t.Run("what somebody changed is put right, with the stamp it had", func(t *testing.T) {
+	t.Run("what another client changed is repaired, with the stamp it had", func(t *testing.T) {
 		r.patch(configMaps, r.ns, "a", `{"data":{"y":"else","z":"added"}}`)
 		r.mustComplete()
 		obj := r.get(configMaps, r.ns, "a")
@@ -71,7 +71,7 @@ func TestReconcile(t *testing.T) {
 			t.Errorf("got epoch %s, want 3", got)
 		}
 	})
-	t.Run("what somebody deleted comes back", func(t *testing.T) {
+	t.Run("what another client deleted comes back", func(t *testing.T) {
 		r.delete(clusterRoles, "", r.ns+"-role")
 		r.mustComplete()
 		r.get(clusterRoles, "", r.ns+"-role")

@@ -21,7 +21,7 @@ var (
 	storageClasses = schema.GroupVersionResource{Group: "storage.k8s.io", Version: "v1", Resource: "storageclasses"}
 )
 
-// deny makes a policy of somebody's, which refuses in the rig's namespace all
+// deny makes a policy of another client, which refuses in the rig's namespace all
 // ConfigMaps with x: bad, and returns when it is in force; lift ends it.
 func (r *rig) deny(message string, operations ...string) (lift func()) {
 	r.t.Helper()
@@ -57,7 +57,7 @@ func (r *rig) deny(message string, operations ...string) (lift func()) {
 	r.t.Cleanup(remove)
 	return func() {
 		remove()
-		await(r.t, "the policy to be gone", probe)
+		await(r.t, "the policy to end", probe)
 	}
 }
 
@@ -79,7 +79,7 @@ func (r *rig) wantFailure(t *testing.T, object string, words ...string) {
 	t.Errorf("got %+v, want a failure of %s", r.report().Failures, object)
 }
 
-// What the admission refuses, a policy or a quota, is told in its own words. All
+// What the admission refuses, a policy or a quota, is reported in its own words. All
 // else goes on; what the bundle dropped stays, and so does DONE.
 func TestRefusedByAdmission(t *testing.T) {
 	r := newRig(t)
@@ -115,7 +115,7 @@ func TestRefusedByAdmission(t *testing.T) {
 
 	lift()
 	r.delete(resourceQuotas, r.ns, "none")
-	await(t, "the quota to be gone", func() error {
+	await(t, "the quota to end", func() error {
 		if out, err := r.pass(); err != nil || !out.Complete {
 			return fmt.Errorf("got %+v, %w, %+v", out, err, r.report().Failures)
 		}
@@ -172,7 +172,7 @@ func TestPoliciesAreNotCircumvented(t *testing.T) {
 }
 
 // An object is not deleted to be created again where the API would refuse that,
-// too: there would be none until somebody mends the bundle.
+// too: there would be none until a user fixes the bundle.
 func TestNothingIsDeletedForNothing(t *testing.T) {
 	class := func(provisioner, reclaim string) string {
 		return fmt.Sprintf("apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: NS-c}\nprovisioner: %s\nreclaimPolicy: %s\n", provisioner, reclaim)
@@ -225,7 +225,7 @@ func TestRecreateOfWhatIsUnique(t *testing.T) {
 			t.Errorf("got a preview of %s %s (%s), want it recreated", p, p.Action, p.Message)
 		}
 	}
-	var late sync.Once // the API server has heard of the deletion after the first creation
+	var late sync.Once // the API server sees the deletion after the first creation
 	r.wire.setFault(func(req *http.Request, next http.RoundTripper) (resp *http.Response, err error) {
 		if req.Method == http.MethodPost && !req.URL.Query().Has("dryRun") && strings.HasSuffix(req.URL.Path, "/priorityclasses") {
 			late.Do(func() {

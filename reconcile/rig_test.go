@@ -51,9 +51,10 @@ const fenceObjects = 2
 // rig is a set of its own on the shared apiserver.
 type rig struct {
 	t          testing.TB
-	api        *dynamic.DynamicClient // as somebody else would use it
+	api        *dynamic.DynamicClient // as another client uses it
 	cfg        reconcile.Config
-	ns         string // a namespace of its own, which has the parent as well
+	ns         string // a namespace of its own
+	parentNS   string // the namespace of the set's parent
 	wire       *wire
 	reconciler *reconcile.Reconciler
 	epoch      int64 // the content epoch of the last content
@@ -73,8 +74,9 @@ func newRig(t testing.TB) *rig {
 	restConfig := server.Config()
 	restConfig.Wrap(r.wire.wrap)
 	r.cfg = reconcile.Config{
-		RESTConfig: restConfig, Bundle: event.New[*bundle.Bundle](nil), SetName: "set", Namespace: r.ns,
+		RESTConfig: restConfig, Bundle: event.New[*bundle.Bundle](nil),
 	}
+	r.parentNS = r.ns
 	r.restart()
 	return r
 }
@@ -83,7 +85,7 @@ func newRig(t testing.TB) *rig {
 func (r *rig) restart() {
 	r.t.Helper()
 	var err error
-	if r.reconciler, err = reconcile.New(r.cfg); err != nil {
+	if r.reconciler, err = reconcile.NewForSet(r.cfg, "set", r.parentNS); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -177,7 +179,7 @@ func (r *rig) wantGone(gvr schema.GroupVersionResource, ns, name string) {
 	}
 }
 
-// patch changes an object as somebody else.
+// patch changes an object as another client.
 func (r *rig) patch(gvr schema.GroupVersionResource, ns, name, patch string) {
 	r.t.Helper()
 	_, err := r.api.Resource(gvr).Namespace(ns).Patch(r.t.Context(), name, "application/merge-patch+json", []byte(patch), metav1.PatchOptions{FieldManager: "somebody"})

@@ -4,12 +4,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // A key of a Secret's stringData that a later bundle drops goes.
 func TestSecretKeysThatAreDroppedGo(t *testing.T) {
-	secrets := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 	const secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: NS}\n"
 	r := newRig(t)
 	for _, step := range []struct {

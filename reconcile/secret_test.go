@@ -14,22 +14,21 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// heard keeps all that is logged, at every level.
-type heard struct {
+// logged keeps all that is logged, at every level.
+type logged struct {
 	mu   sync.Mutex // mu guards text
 	text bytes.Buffer
 }
 
-func (h *heard) Write(p []byte) (int, error) {
+func (h *logged) Write(p []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.text.Write(p)
 }
 
-func (h *heard) String() string {
+func (h *logged) String() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.text.String()
@@ -57,10 +56,9 @@ func TestSecretsStayHidden(t *testing.T) {
 	const value = "correct-horse-battery-staple"
 	encoded := base64.StdEncoding.EncodeToString([]byte(value))
 	r := newRig(t)
-	log := &heard{}
+	log := &logged{}
 	r.cfg.Log = slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug - 4}))
 	r.restart()
-	secrets := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 	secret := func(name, more string) string {
 		return fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: %s, namespace: NS}\n%s\n", name, more)
 	}
@@ -69,9 +67,9 @@ func TestSecretsStayHidden(t *testing.T) {
 		{"that is not base64", secret("b", "data: {x: '"+value+"'}")},
 		{"that has a key which is none", secret("c", "data: {'"+value+"/"+encoded+"': "+encoded+"}")},
 		{"of another type than the API's", secret("d", "data: ["+encoded+"]")},
-		{"with a field that nobody knows", secret("e", "password: "+value)},
+		{"with an unknown field", secret("e", "password: "+value)},
 		{"with a label that is too long", strings.Replace(secret("f", "stringData: {x: "+value+"}"), "namespace", "labels: {a: "+strings.Repeat(value, 4)+"}, namespace", 1)},
-		{"in a namespace that is not there", strings.Replace(secret("g", "stringData: {x: "+value+"}"), "NS", "NS-nowhere", 1)},
+		{"in a missing namespace", strings.Replace(secret("g", "stringData: {x: "+value+"}"), "NS", "NS-nowhere", 1)},
 		{"that the admission refuses", secret("h", "data: {refuse: "+encoded+"}")},
 		{"that may not change", strings.Replace(secret("i", "immutable: true\nstringData: {x: "+value+"}"), "namespace", "annotations: {lockstep.dev/recreate: disabled}, namespace", 1)},
 	}
@@ -80,7 +78,7 @@ func TestSecretsStayHidden(t *testing.T) {
 	r.use("1.0.0", good, before)
 	r.mustComplete()
 
-	t.Run("one that is well is applied", func(t *testing.T) {
+	t.Run("a valid one is applied", func(t *testing.T) {
 		data, _ := r.get(secrets, r.ns, "good").Object["data"].(map[string]any)
 		if data["x"] != encoded {
 			t.Errorf("got %v", data)
@@ -91,7 +89,7 @@ func TestSecretsStayHidden(t *testing.T) {
 		binding := "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\nmetadata: {name: NS-no}\nspec: {policyName: NS-no, validationActions: [Deny]}\n"
 		r.use("1.0.1", good, refuse, binding, before)
 		r.mustComplete()
-		r.awaitRefusal(secrets, encoded)
+		r.awaitRefusal(encoded)
 		manifests := []string{good, refuse, binding}
 		for _, tt := range tests {
 			manifests = append(manifests, tt.manifest)
@@ -138,7 +136,7 @@ func TestSecretsStayHidden(t *testing.T) {
 }
 
 // awaitRefusal waits until the policy is enforced.
-func (r *rig) awaitRefusal(secrets schema.GroupVersionResource, encoded string) {
+func (r *rig) awaitRefusal(encoded string) {
 	r.t.Helper()
 	cluster := r.api.Resource(secrets).Namespace(r.ns)
 	await(r.t, "the policy to be enforced", func() error {
@@ -152,7 +150,7 @@ func (r *rig) awaitRefusal(secrets schema.GroupVersionResource, encoded string) 
 }
 
 // wantNothingShown looks at all that people see of a pass.
-func (r *rig) wantNothingShown(log *heard, value string) {
+func (r *rig) wantNothingShown(log *logged, value string) {
 	r.t.Helper()
 	t, ok := r.t.(*testing.T)
 	if !ok {
@@ -172,7 +170,7 @@ func (r *rig) wantNothingShown(log *heard, value string) {
 }
 
 // The words of the API and of the loader are shown for other kinds: if hiding
-// everything were the way, nobody could mend a bundle.
+// everything were the way, no user could fix a bundle.
 func TestOtherKindsAreShown(t *testing.T) {
 	r := newRig(t)
 	r.use("1.0.0", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: NS}\ndata: {'a b': c}\n")

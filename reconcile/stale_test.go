@@ -69,7 +69,7 @@ func TestStaleLeader(t *testing.T) {
 			return transport.RoundTrip(req)
 		})
 		if out, err := r.pass(); err == nil || out.Complete {
-			t.Errorf("got %+v, %v, want an error: somebody else wrote the mark", out, err)
+			t.Errorf("got %+v, %v, want an error: another leader wrote the mark", out, err)
 		}
 		if mark := next.survey(); len(mark.Entries) != 1 || mark.Entries[0] != next.content {
 			t.Errorf("got %+v, want the new leader's mark", mark)
@@ -95,8 +95,8 @@ func TestTwoLeadersOfOneContent(t *testing.T) {
 	}
 }
 
-// What was decided as the first reconciliation is not carried out once the mark
-// says that another leader finished it: its late entry would close gates when
+// What was decided as the first reconciliation is not carried out once another leader
+// finished it: its late entry would close gates when
 // the status is rebuilt.
 func TestUnfounded(t *testing.T) {
 	r := newRig(t)

@@ -31,7 +31,7 @@ func TestSurvey(t *testing.T) {
 		}
 	})
 	t.Run("a first pass that is not finished leaves a mark without firstDone", func(t *testing.T) {
-		r.use("1.2.0", configMap("a", "x: one"), "apiVersion: nobody.test/v1\nkind: Nothing\nmetadata: {name: x}\n")
+		r.use("1.2.0", configMap("a", "x: one"), "apiVersion: unknown.test/v1\nkind: Nothing\nmetadata: {name: x}\n")
 		if out, err := r.work(protocol.Work{Content: r.content, First: true}); err != nil || out.Complete {
 			t.Fatalf("got %+v, %v, want an incomplete pass", out, err)
 		}
@@ -62,13 +62,13 @@ func TestSurvey(t *testing.T) {
 		r.delete(configMaps, r.ns, "set")
 		wantFromStamps(t)
 	})
-	t.Run("a pass puts the parent back", func(t *testing.T) {
+	t.Run("a pass restores the parent", func(t *testing.T) {
 		r.mustComplete()
 		if got := r.survey(); len(got.Entries) != 1 || got.Entries[0] != r.content || !got.FirstDone {
 			t.Errorf("got %+v, want %v", got, r.content)
 		}
 	})
-	t.Run("the mark is garbage: the stamps tell, and a pass writes it anew", func(t *testing.T) {
+	t.Run("the mark is garbage: it is rebuilt from stamps, and a pass writes it again", func(t *testing.T) {
 		r.patch(configMaps, r.ns, "set", `{"data":{"mark.json":"{garbage"}}`)
 		wantFromStamps(t)
 		r.mustComplete()
@@ -76,7 +76,7 @@ func TestSurvey(t *testing.T) {
 			t.Errorf("got %+v, want %v", got, r.content)
 		}
 	})
-	t.Run("garbage in a stamp does not count, and a pass writes it anew", func(t *testing.T) {
+	t.Run("garbage in a stamp does not count, and a pass replaces it", func(t *testing.T) {
 		for _, epoch := range []string{"9223372036854775807", "-4", "many", "1e3", "+9", "09", ""} {
 			// The fence takes no garbage for an epoch, but does not look at what has none.
 			r.patch(configMaps, r.ns, "a", `{"metadata":{"annotations":{"lockstep.dev/content-epoch":null}}}`)
@@ -112,6 +112,13 @@ func TestSurvey(t *testing.T) {
 		}
 		r.mustComplete()
 	})
+}
+
+func TestSurvey_failed(t *testing.T) {
+	r := newRig(t)
+	r.use("1.2.0", configMap("a", "x: one"))
+	r.mustComplete()
+
 	t.Run("an API that does not answer is an error, never absent", func(t *testing.T) {
 		r.wire.setFault(func(*http.Request, http.RoundTripper) (*http.Response, error) { return nil, errors.New("gone") })
 		defer r.wire.setFault(nil)

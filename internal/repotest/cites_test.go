@@ -13,7 +13,6 @@ import (
 
 // citesPending are directories and files that cite what is not in the repository.
 var citesPending = pending{
-	"reconcile",
 }
 
 // cites are the forms in which papers outside the repository were cited, put

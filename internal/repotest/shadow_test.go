@@ -8,7 +8,6 @@ import (
 
 // shadowPending are directories with locals that shadow.
 var shadowPending = pending{
-	"reconcile",
 }
 
 // TestNoLocalShadowsAPackageLevelName: one name is one thing in a package. A

@@ -118,7 +118,7 @@ func (a *applyBench) own(ctx context.Context) error {
 	if err := a.clean(ctx, registryOf("apply"), first.prefix); err != nil {
 		return err
 	}
-	s, p, err := a.runTimed(ctx, "", passArgs(a.api.Kubeconfig(), first.prefix), passLine(first.dir, 1))
+	s, p, err := a.runTimed(ctx, "", passArgs(a.api.Kubeconfig()), passLine(first.dir, 1))
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ const changes = 6
 
 // resident measures a process that starts after the first apply.
 func (a *applyBench) resident(ctx context.Context, first, changed task) error {
-	r, err := a.startResident(ctx, a.api.Kubeconfig(), first.prefix)
+	r, err := a.startResident(ctx, a.api.Kubeconfig())
 	if err != nil {
 		return err
 	}

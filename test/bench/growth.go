@@ -52,13 +52,13 @@ func (b *bench) grow(ctx context.Context, n int) (size, error) {
 	if err != nil {
 		return size{}, err
 	}
-	s, p, err := b.runTimed(ctx, "", passArgs(api.Kubeconfig(), name), passLine(first.dir, 1))
+	s, p, err := b.runTimed(ctx, "", passArgs(api.Kubeconfig()), passLine(first.dir, 1))
 	if err != nil {
 		return size{}, err
 	}
 	out := size{n: n, peak: float64(s.Peak)}
 	out.took[0], out.calls[0] = p.Took.Seconds(), p.Requests
-	r, err := b.startResident(ctx, api.Kubeconfig(), name)
+	r, err := b.startResident(ctx, api.Kubeconfig())
 	if err != nil {
 		return size{}, err
 	}

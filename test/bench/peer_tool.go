@@ -82,7 +82,6 @@ type passed struct {
 func runPass(ctx context.Context, args []string) error {
 	set := flag.NewFlagSet("pass", flag.ExitOnError)
 	kubeconfig := set.String("kubeconfig", "", "")
-	name := set.String("set", "", "")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
@@ -92,7 +91,7 @@ func runPass(ctx context.Context, args []string) error {
 	}
 	p := passer{bundle: event.New[*bundle.Bundle](nil)}
 	cfg.Wrap(p.count)
-	p.rec, err = reconcile.New(reconcile.Config{RESTConfig: cfg, Bundle: p.bundle, SetName: *name})
+	p.rec, err = reconcile.New(reconcile.Config{RESTConfig: cfg, Bundle: p.bundle})
 	if err != nil {
 		return err
 	}

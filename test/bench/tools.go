@@ -122,14 +122,14 @@ type resident struct {
 	to  string
 }
 
-func passArgs(kubeconfig, prefix string) []string {
-	return []string{"peer", "pass", "-kubeconfig=" + kubeconfig, "-set=" + prefix}
+func passArgs(kubeconfig string) []string {
+	return []string{"peer", "pass", "-kubeconfig=" + kubeconfig}
 }
 
 func passLine(dir string, epoch int) string { return fmt.Sprintf("%s %d\n", dir, epoch) }
 
-func (b *bench) startResident(ctx context.Context, kubeconfig, prefix string) (*resident, error) {
-	cmd, to, err := b.timed(ctx, "", passArgs(kubeconfig, prefix))
+func (b *bench) startResident(ctx context.Context, kubeconfig string) (*resident, error) {
+	cmd, to, err := b.timed(ctx, "", passArgs(kubeconfig))
 	if err != nil {
 		return nil, err
 	}
@@ -204,9 +204,9 @@ func (b *bench) revision(ctx context.Context) (int64, error) {
 func (b *bench) clean(ctx context.Context, registry, prefix string) error {
 	keys := objectKeys(registry, prefix)
 	for _, own := range []string{
-		"configmaps/kube-system/" + prefix,
-		"validatingadmissionpolicies/" + prefix + "-fence.",
-		"validatingadmissionpolicybindings/" + prefix + "-fence.",
+		"configmaps/kube-system/lockstep",
+		"validatingadmissionpolicies/lockstep-fence.",
+		"validatingadmissionpolicybindings/lockstep-fence.",
 		"secrets/default/sh.helm.release.v1." + prefix + ".",
 	} {
 		keys = append(keys, registry+"/"+own)

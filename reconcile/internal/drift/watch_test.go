@@ -1,4 +1,4 @@
-package reconcile
+package drift
 
 import (
 	"context"
@@ -11,8 +11,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/lockstep-dev/lockstep/event"
-	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 )
 
@@ -31,38 +30,36 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// What comes when Keep is about to end, so that nobody hears it any more, comes
-// again when it goes on.
-func TestStream_comesAgain(t *testing.T) {
+// An event that arrives at shutdown, so that it is not received any more, is
+// delivered again on the next watch.
+func TestWatcher_deliversAgain(t *testing.T) {
 	const object = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"9"}}`
 	for _, tt := range []struct {
 		name, version, answer string
-		heard                 int // messages before
+		received              int // messages before
 	}{
 		{"an event", "5", `{"type":"MODIFIED","object":` + object + `}`, 1},
-		{"a list in place of events", "", `{"apiVersion":"v1","kind":"ConfigMapList","metadata":{"resourceVersion":"9"},"items":[` + object + `]}`, 0},
+		{"a list that replaces events", "", `{"apiVersion":"v1","kind":"ConfigMapList","metadata":{"resourceVersion":"9"},"items":[` + object + `]}`, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
-			rec, err := New(Config{
-				Bundle:     event.New[*bundle.Bundle](nil),
-				RESTConfig: &rest.Config{Host: "http://api", Transport: lastWords{tt.answer, cancel}},
-			})
+			client, err := kube.New(&rest.Config{Host: "http://api", Transport: lastWords{tt.answer, cancel}}, "test")
 			if err != nil {
 				t.Fatal(err)
 			}
-			k := &keeper{env: &rec.env, baseline: &baseline{}, messages: make(chan message)}
-			w := &watched{gk: applyset.ParentResource().GroupKind(), resource: applyset.ParentResource(), query: url.Values{}, version: tt.version}
+			messages := make(chan Message)
+			watcher := &Watcher{Client: client, Messages: messages}
+			w := &Watch{Kind: applyset.ParentResource().GroupKind(), Resource: applyset.ParentResource(), Query: url.Values{}, Version: tt.version}
 			done := make(chan error)
-			go func() { done <- k.stream(ctx, w) }()
-			for range tt.heard {
-				<-k.messages
+			go func() { done <- watcher.stream(ctx, w) }()
+			for range tt.received {
+				<-messages
 			}
 			if err := <-done; !errors.Is(err, context.Canceled) {
 				t.Errorf("got %v", err)
 			}
-			if w.version != tt.version {
-				t.Errorf("the next one begins at %q, want %q", w.version, tt.version)
+			if w.Version != tt.version {
+				t.Errorf("the next one begins at %q, want %q", w.Version, tt.version)
 			}
 		})
 	}

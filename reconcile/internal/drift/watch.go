@@ -1,0 +1,279 @@
+package drift
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/exec"
+)
+
+const (
+	// stableWatch is how long a watch has to last for earlier failures not to
+	// count any more.
+	stableWatch = 10 * time.Second
+	// refusedPause is the pause before a watch that the API server refused is
+	// requested again.
+	refusedPause = time.Minute
+)
+
+// Watch is a watch of one kind, or of the parent.
+type Watch struct {
+	Kind      schema.GroupKind
+	Resource  kube.Resource
+	Namespace string // of the parent; empty: all
+	Query     url.Values
+	Parent    bool   // it brings the parent in full, not metadata alone
+	Problem   string // why the kind cannot be watched; empty: it can
+	// Version is the resource version to resume from; empty: a list comes first.
+	// It belongs to the goroutine of Follow while that runs.
+	Version string
+}
+
+// WatchParent returns the watch of a set's parent. The parent may have been
+// written long ago, so there is no version to resume from.
+func WatchParent(s applyset.Set) *Watch {
+	return &Watch{
+		Kind: s.ParentKey().GroupKind, Resource: applyset.ParentResource(), Namespace: s.Namespace, Parent: true,
+		Query: url.Values{"fieldSelector": {"metadata.name=" + s.Name}},
+	}
+}
+
+// WatchKind returns the watch of the set's objects of one kind.
+func WatchKind(s applyset.Set, gk schema.GroupKind, r kube.Resource, version, problem string) *Watch {
+	return &Watch{
+		Kind: gk, Resource: r, Version: version, Problem: problem,
+		Query: url.Values{"labelSelector": {s.Selector()}},
+	}
+}
+
+// Message is what a watch reports. Where Event is nil, the state of the watch
+// changed.
+type Message struct {
+	From    *Watch
+	Event   *Event
+	Open    bool
+	Problem string // why it is not open; empty: none
+}
+
+// Watcher follows watches. Its methods may be called by several goroutines.
+type Watcher struct {
+	Client   *kube.Client
+	Catalog  *exec.Catalog
+	Set      applyset.Set
+	Keys     []applyset.Key // of the kept objects, other than the parent
+	Messages chan<- Message // received until ctx ends
+}
+
+// Follow keeps a watch open until ctx ends, and sends what it brings. An error
+// says why the watch cannot be kept open. A full pass then finds what happened
+// meanwhile.
+func (r *Watcher) Follow(ctx context.Context, w *Watch) error {
+	if w.Problem != "" {
+		if err := r.send(ctx, Message{From: w, Problem: w.Problem}); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	failures, pauses := 0, exec.NewBackoff()
+	for {
+		began := time.Now()
+		err := r.stream(ctx, w)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if time.Since(began) > stableWatch {
+			failures = 0
+			pauses.Reset()
+		}
+		failures++
+		switch {
+		case isRefused(err):
+			if err := r.awaitRights(ctx, w, err); err != nil {
+				return err
+			}
+			failures = 0
+			pauses.Reset()
+			continue
+		case apierrors.IsNotFound(err):
+			r.Catalog.Forget(w.Resource.GroupVersionKind)
+			return fmt.Errorf("the kind %s was deleted: %w", w.Kind, err)
+		case failures >= exec.MaxAttempts:
+			return fmt.Errorf("the watch of %s cannot be kept open: %w", w.Kind, orEnded(err))
+		}
+		if err := r.beforeNext(ctx, w, &pauses, err); err != nil {
+			return err
+		}
+	}
+}
+
+// awaitRights reports why w is not open, and waits before the next request.
+func (r *Watcher) awaitRights(ctx context.Context, w *Watch, refusal error) error {
+	if err := r.send(ctx, Message{From: w, Problem: refusal.Error()}); err != nil {
+		return err
+	}
+	return exec.Sleep(ctx, refusedPause)
+}
+
+// beforeNext prepares w to be opened again after err, and waits if that may help.
+// A watch that the server ended gracefully after a while is opened at once.
+func (r *Watcher) beforeNext(ctx context.Context, w *Watch, pauses *backoff.Backoff, err error) error {
+	compacted := apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
+	if compacted {
+		w.Version = "" // a list shows what happened meanwhile
+	}
+	if pauses.Pause() == 0 && (err == nil || compacted) {
+		pauses.Next()
+		return nil
+	}
+	if err := r.send(ctx, Message{From: w}); err != nil {
+		return err
+	}
+	return exec.Pause(ctx, pauses, orEnded(err))
+}
+
+// isRefused reports whether this user may not watch the kind, or the kind cannot
+// be watched.
+func isRefused(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsMethodNotSupported(err)
+}
+
+// errEnded reports that the server ended a watch gracefully.
+var errEnded = errors.New("the server ends it at once")
+
+func orEnded(err error) error {
+	if err == nil {
+		return errEnded
+	}
+	return err
+}
+
+// stream opens the watch and sends what it brings until it ends; nil: the server
+// ended it gracefully. w.Version moves with it, so that the next watch resumes
+// there.
+func (r *Watcher) stream(ctx context.Context, w *Watch) error {
+	if w.Version == "" {
+		if err := r.relist(ctx, w); err != nil {
+			return err
+		}
+	}
+	s, err := r.open(ctx, w)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Close() }() // every event was read
+	if err := r.send(ctx, Message{From: w, Open: true}); err != nil {
+		return err
+	}
+	for {
+		e, err := s.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := r.deliver(ctx, w, e); err != nil {
+			return err
+		}
+	}
+}
+
+// deliver sends an event. The resume version advances only after delivery, so an
+// event lost at shutdown is delivered again on the next watch.
+func (r *Watcher) deliver(ctx context.Context, w *Watch, e kube.Event) error {
+	if e.Type != watch.Bookmark {
+		out := NewEvent(applyset.KeyOf(w.Kind, e.Object), e.Object)
+		out.Deleted = e.Type == watch.Deleted
+		if err := r.send(ctx, Message{From: w, Event: out}); err != nil {
+			return err
+		}
+	}
+	w.Version = e.Object.GetResourceVersion()
+	return nil
+}
+
+func (r *Watcher) open(ctx context.Context, w *Watch) (*kube.Stream, error) {
+	query := maps.Clone(w.Query)
+	query.Set("resourceVersion", w.Version)
+	if w.Parent {
+		return r.Client.Watch(ctx, w.Resource, w.Namespace, query)
+	}
+	return r.Client.WatchMetadata(ctx, w.Resource, w.Namespace, query)
+}
+
+// relist sends what exists now, where no watch can show what happened.
+func (r *Watcher) relist(ctx context.Context, w *Watch) error {
+	list, err := r.list(ctx, w)
+	if err != nil {
+		return err
+	}
+	listed := map[applyset.Key]bool{}
+	for _, obj := range list.Objects {
+		e := NewEvent(applyset.KeyOf(w.Kind, obj), obj)
+		listed[e.Key] = true
+		if err := r.send(ctx, Message{From: w, Event: e}); err != nil {
+			return err
+		}
+	}
+	for _, k := range r.keysOf(w) {
+		if listed[k] {
+			continue
+		}
+		e := &Event{Key: k, Deleted: true, Version: list.Version}
+		if err := r.send(ctx, Message{From: w, Event: e}); err != nil {
+			return err
+		}
+	}
+	w.Version = list.Version
+	return nil
+}
+
+func (r *Watcher) list(ctx context.Context, w *Watch) (list kube.List, err error) {
+	err = exec.ReadOnly(r.Client, time.Time{}).Read(ctx, func(ctx context.Context) (err error) {
+		if w.Parent {
+			list, err = r.Client.ListSelected(ctx, w.Resource, w.Namespace, w.Query)
+		} else {
+			list, err = r.Client.ListMetadata(ctx, w.Resource, r.Set.Selector())
+		}
+		return err
+	})
+	return list, err
+}
+
+// keysOf returns the kept objects that w watches.
+func (r *Watcher) keysOf(w *Watch) []applyset.Key {
+	if w.Parent {
+		return []applyset.Key{r.Set.ParentKey()}
+	}
+	var out []applyset.Key
+	for _, k := range r.Keys {
+		if k.GroupKind == w.Kind {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// send blocks until the message is received. An error means that it was not,
+// because ctx ended.
+func (r *Watcher) send(ctx context.Context, m Message) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case r.Messages <- m:
+		return nil
+	}
+}

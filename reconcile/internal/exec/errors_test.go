@@ -1,0 +1,62 @@
+package exec
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
+)
+
+func TestClassify(t *testing.T) {
+	gr := schema.GroupResource{Resource: "things"}
+	status := func(code int32, message string) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Code: code, Message: message}}
+	}
+	for name, tt := range map[string]struct {
+		err  error
+		want Class
+	}{
+		"conflict":              {apierrors.NewConflict(gr, "x", errors.New("modified")), Conflict},
+		"exists":                {apierrors.NewAlreadyExists(gr, "x"), Conflict},
+		"exists, being deleted": {status(http.StatusConflict, "object is being deleted: things \"x\" already exists"), Retryable},
+		"too many":              {apierrors.NewTooManyRequests("busy", 1), Retryable},
+		"timeout":               {apierrors.NewTimeoutError("slow", 1), Retryable},
+		"no answer":             {&kube.TransportError{Err: errors.New("reset")}, Retryable},
+		"lease":                 {fmt.Errorf("x: %w", ErrLeaseOver), Fatal},
+		"forbidden":             {apierrors.NewForbidden(gr, "x", nil), Rejected},
+		"bad request":           {apierrors.NewBadRequest("no"), Rejected},
+		"invalid":               {status(http.StatusUnprocessableEntity, "spec.size: Invalid value"), Rejected},
+		"immutable":             {status(http.StatusUnprocessableEntity, "spec.x: Invalid value: field is immutable"), Immutable},
+		"roleRef":               {status(http.StatusUnprocessableEntity, "roleRef: Invalid value: cannot change roleRef"), Immutable},
+		"parameters":            {status(http.StatusUnprocessableEntity, "parameters: Forbidden: updates to parameters are forbidden."), Immutable},
+		"value":                 {status(http.StatusUnprocessableEntity, "value: Forbidden: may not be changed in an update."), Immutable},
+		"immutable, but 403":    {status(http.StatusForbidden, "denied: immutable"), Rejected},
+		"anything":              {errors.New("anything"), Rejected},
+	} {
+		if got := Classify(tt.err); got != tt.want {
+			t.Errorf("%s: got %d, want %d", name, got, tt.want)
+		}
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	err := errors.New("Secret \"x\" is invalid: data: Invalid value: \"hunter2\"")
+	if got := Describe(applyset.Key{GroupKind: schema.GroupKind{Kind: "Secret"}, Name: "x"}, err); strings.Contains(got, "hunter2") {
+		t.Errorf("got %q, want it withheld", got)
+	}
+	if got := Describe(applyset.Key{GroupKind: schema.GroupKind{Kind: "ConfigMap"}, Name: "x"}, err); got != err.Error() {
+		t.Errorf("got %q, want the API's words", got)
+	}
+	long := Describe(applyset.Key{GroupKind: schema.GroupKind{Kind: "ConfigMap"}}, errors.New(strings.Repeat("ä", 2000)))
+	if len(long) > maxMessage+10 || strings.Contains(long, "\uFFFD") {
+		t.Errorf("got %d bytes", len(long))
+	}
+}

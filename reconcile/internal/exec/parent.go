@@ -1,0 +1,69 @@
+package exec
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
+)
+
+// ReadParent reads the parent of a set. The zero Parent: there is none. If the
+// parent cannot be read, that is an error.
+func (a API) ReadParent(ctx context.Context, s applyset.Set) (applyset.Parent, error) {
+	obj, err := a.Get(ctx, applyset.ParentResource(), s.ParentKey())
+	if err != nil || obj == nil {
+		return applyset.Parent{}, markError("read the mark", err)
+	}
+	return applyset.DecodeParent(obj), nil
+}
+
+// WriteParent writes want over p: by POST where there is none, else with uid and
+// resourceVersion as preconditions. If the outcome is unknown, it reads the parent
+// and writes again only if that still is p. It returns the parent as it is then.
+// ErrMarkChanged: another leader wrote it.
+func (a API) WriteParent(ctx context.Context, p applyset.Parent, s applyset.Set, want *kube.Object) (applyset.Parent, error) {
+	now := p
+	write := Attempts{
+		Try: func(ctx context.Context) error {
+			if now.Equals(want) {
+				return nil // an attempt whose answer was lost took effect
+			}
+			if !now.SameVersion(p) {
+				return ErrMarkChanged
+			}
+			written, err := a.tryParent(ctx, p, want)
+			if err == nil {
+				now = applyset.DecodeParent(written)
+			}
+			return markError("write the mark", err)
+		},
+		Classify: func(_ context.Context, err error) Class {
+			if p.Object != nil && apierrors.IsNotFound(err) { // otherwise the namespace is missing
+				return Conflict
+			}
+			return Classify(err)
+		},
+		Reread: func(ctx context.Context) error {
+			found, err := a.ReadParent(ctx, s)
+			if err == nil {
+				now = found
+			}
+			return err
+		},
+	}
+	return now, conclude(write.Run(ctx))
+}
+
+func (a API) tryParent(ctx context.Context, p applyset.Parent, want *kube.Object) (written *kube.Object, err error) {
+	err = a.write(ctx, func(ctx context.Context) (err error) {
+		if p.Object == nil {
+			written, err = a.Client.Create(ctx, applyset.ParentResource(), want)
+		} else {
+			written, err = a.Client.Update(ctx, applyset.ParentResource(), want)
+		}
+		return err
+	})
+	return written, err
+}

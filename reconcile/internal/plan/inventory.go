@@ -1,0 +1,113 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
+)
+
+// Inventory is what was read of a set: its kinds, and the live objects of each.
+type Inventory struct {
+	Kinds map[schema.GroupVersionKind]KindState
+	Live  map[schema.GroupVersionKind]map[applyset.Key]*kube.Object
+}
+
+// KindState is what is known about one kind.
+type KindState struct {
+	Resource kube.Resource
+	Served   bool
+	Err      error  // why the kind could not be discovered or its objects not listed; nil: they were
+	Version  string // of the list of its objects; empty: there was none
+}
+
+// Unwatchable says why a kind that is served cannot be watched; empty: it can.
+func (s KindState) Unwatchable() string {
+	switch {
+	case s.Err != nil:
+		return s.Err.Error()
+	case !s.Resource.Watchable || s.Version == "":
+		return "the API server cannot watch the kind " + s.Resource.Kind
+	}
+	return ""
+}
+
+// SortedKinds returns the kinds of the inventory in a fixed order.
+func (v Inventory) SortedKinds() []schema.GroupVersionKind { return sortKinds(maps.Keys(v.Kinds)) }
+
+func sortKinds(kinds func(func(schema.GroupVersionKind) bool)) []schema.GroupVersionKind {
+	return slices.SortedFunc(kinds, func(a, b schema.GroupVersionKind) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Version, b.Version))
+	})
+}
+
+// resource returns the resource of want, or why it cannot be applied.
+func (v Inventory) resource(want Wanted) (kube.Resource, string) {
+	state := v.Kinds[want.GVK]
+	switch {
+	case state.Err != nil:
+		return kube.Resource{}, state.Err.Error()
+	case !state.Served:
+		return kube.Resource{}, fmt.Sprintf("the API server does not know the kind %s of %s", want.GVK.Kind, want.GVK.GroupVersion())
+	case state.Resource.Namespaced && want.Key.Namespace == "":
+		return kube.Resource{}, fmt.Sprintf("a %s belongs to a namespace; set metadata.namespace", want.GVK.Kind)
+	case !state.Resource.Namespaced && want.Key.Namespace != "":
+		return kube.Resource{}, fmt.Sprintf("a %s belongs to no namespace; remove metadata.namespace", want.GVK.Kind)
+	}
+	return state.Resource, ""
+}
+
+// Pending returns the kinds that the API server does not serve yet, but that a
+// CRD among the wanted objects defines. CRDs in failed do not count.
+func (v Inventory) Pending(objects []Wanted, failed map[applyset.Key]string) []schema.GroupVersionKind {
+	defined := map[schema.GroupKind]bool{}
+	for _, w := range objects {
+		if _, bad := failed[w.Key]; !bad {
+			defined[w.defines()] = true
+		}
+	}
+	var out []schema.GroupVersionKind
+	for _, gvk := range KindsOf(objects) {
+		if state := v.Kinds[gvk]; !state.Served && state.Err == nil && defined[gvk.GroupKind()] {
+			out = append(out, gvk)
+		}
+	}
+	return out
+}
+
+// HighestEpoch returns the highest believable content epoch of any live object;
+// 0: there is none.
+func (v Inventory) HighestEpoch() int64 {
+	var highest int64
+	for _, objects := range v.Live {
+		for _, obj := range objects {
+			if epoch, newer := applyset.NewerEpoch(obj.GetAnnotations(), highest); newer {
+				highest = epoch
+			}
+		}
+	}
+	return highest
+}
+
+// StampsFor returns the complete stamps on all live objects, in no order, where
+// the parent has no mark that can be decoded. Otherwise the mark has all
+// contents, and nil is enough.
+func (v Inventory) StampsFor(p applyset.Parent) []applyset.Stamp {
+	if p.Known {
+		return nil
+	}
+	var out []applyset.Stamp
+	for _, objects := range v.Live {
+		for _, obj := range objects {
+			if s, complete := applyset.ReadStamp(obj.GetAnnotations()); complete && s.Believable() {
+				out = append(out, s)
+			}
+		}
+	}
+	return out
+}

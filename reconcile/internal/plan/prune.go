@@ -1,0 +1,112 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/ownership"
+)
+
+// Prune is what the bundle dropped, and why it may not be removed.
+type Prune struct {
+	Removals []Removal // in the order of deletion
+	Brake    string    // the brake that is on, and how to release it; empty: none
+}
+
+// Removal is an object of the set that the bundle dropped.
+type Removal struct {
+	Key      applyset.Key
+	Resource kube.Resource
+	Live     *kube.Object
+}
+
+// InWave reports whether the object is removed in a wave.
+func (r Removal) InWave(wave Wave) bool { return waveOf(r.Key.GroupKind) == wave }
+
+// PruneInput is what a Prune is made from.
+type PruneInput struct {
+	Wanted    []Wanted
+	Inventory Inventory // of the kinds of the bundle, and of those that the parent lists
+	AllowMass bool      // more than half of the set may be removed
+}
+
+// massFloor is the size of a set up to which any part of it may be removed.
+const massFloor = 10
+
+// MakePrune decides what may be removed (docs/protocol.md#removals).
+func MakePrune(in PruneInput) Prune {
+	keep, fence := map[applyset.Key]bool{}, map[applyset.Key]bool{}
+	for _, w := range in.Wanted {
+		keep[w.Key] = true
+		fence[w.Key] = fence[w.Key] || w.Fence
+	}
+	var out Prune
+	members, seen := 0, map[types.UID]bool{}
+	for _, gvk := range in.Inventory.SortedKinds() {
+		for k, live := range in.Inventory.Live[gvk] {
+			if fence[k] { // the brakes count the objects of the bundle
+				continue
+			}
+			if seen[live.GetUID()] || !keep[k] && !IsMember(live) { // a wanted object always counts as ours
+				continue
+			}
+			seen[live.GetUID()] = true
+			members++
+			if !keep[k] && MayPrune(k.GroupKind, live) {
+				out.Removals = append(out.Removals, Removal{Key: k, Resource: in.Inventory.Kinds[gvk].Resource, Live: live})
+			}
+		}
+	}
+	slices.SortFunc(out.Removals, func(a, b Removal) int {
+		return cmp.Or(cmp.Compare(waveOf(b.Key.GroupKind), waveOf(a.Key.GroupKind)), a.Key.Compare(b.Key))
+	})
+	out.Brake = in.brake(len(out.Removals), members)
+	return out
+}
+
+// IsMember reports whether live is ours: it carries a stamp that we wrote, and no
+// controller created it.
+func IsMember(live *kube.Object) bool {
+	_, stamped := applyset.ParseEpoch(live.GetAnnotations()[bundle.AnnotationContentEpoch])
+	return stamped && metav1.GetControllerOf(live) == nil && ownership.MadeByUs(live)
+}
+
+// MayPrune reports whether a member of the set that the bundle dropped may be
+// removed, by its kind and its annotation.
+func MayPrune(gk schema.GroupKind, live *kube.Object) bool {
+	choice := live.GetAnnotations()[bundle.AnnotationPrune]
+	switch {
+	case live.GetDeletionTimestamp() != nil: // it is being deleted already
+		return false
+	case IsDefinition(gk): // everything in it would be deleted with it
+		return choice == "enabled"
+	}
+	return choice != "disabled"
+}
+
+// brake says why nothing may be removed; empty: it may.
+func (in PruneInput) brake(removals, members int) string {
+	if removals == 0 {
+		return ""
+	}
+	if !slices.ContainsFunc(in.Wanted, func(w Wanted) bool { return !w.Fence }) {
+		return "the bundle is empty, and an empty bundle removes nothing; if that is meant, delete the objects by hand"
+	}
+	for _, gvk := range in.Inventory.SortedKinds() {
+		if err := in.Inventory.Kinds[gvk].Err; err != nil {
+			return fmt.Sprintf("what exists of kind %s is not known, so it cannot be counted: %v", gvk.Kind, err)
+		}
+	}
+	if members > massFloor && 2*removals > members && !in.AllowMass {
+		return fmt.Sprintf("the bundle drops %d of %d objects, more than half; if that is meant, start the sidecars with --allow-mass-prune", removals, members)
+	}
+	return ""
+}

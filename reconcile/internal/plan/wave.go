@@ -1,0 +1,62 @@
+package plan
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
+)
+
+// Wave is when an object is written. The objects of a wave are written
+// concurrently. A wave begins when the one before it has ended. Removals go
+// through the waves in reverse order.
+type Wave int
+
+const (
+	// WaveFence has the epoch policy: it has to protect all later writes.
+	WaveFence Wave = iota
+	// WaveDefinitions has what other objects need to exist: namespaces and CRDs.
+	// The next wave begins when the kinds that the CRDs define are served.
+	WaveDefinitions
+	// WaveObjects has everything else.
+	WaveObjects
+	// WaveAdmission has policies and webhooks. They come last because they can
+	// refuse the others, and because their backends have to run first.
+	WaveAdmission
+)
+
+// Waves returns the waves in the order of writing.
+func Waves() []Wave { return []Wave{WaveFence, WaveDefinitions, WaveObjects, WaveAdmission} }
+
+// waveOf returns the wave of a kind. The objects of WaveFence do not differ by
+// their kind.
+func waveOf(gk schema.GroupKind) Wave {
+	switch {
+	case IsDefinition(gk):
+		return WaveDefinitions
+	case gk.Group == applyset.AdmissionGroup:
+		return WaveAdmission
+	}
+	return WaveObjects
+}
+
+// IsDefinition reports whether the deletion of an object of this kind deletes all
+// objects of a namespace or of a kind.
+func IsDefinition(gk schema.GroupKind) bool {
+	return gk == schema.GroupKind{Kind: "Namespace"} || isCRD(gk)
+}
+
+func isCRD(gk schema.GroupKind) bool {
+	return gk == schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+}
+
+// holdsData reports whether the deletion of an object of this kind can lose data
+// that its creation does not bring back. The claims of a StatefulSet can be
+// deleted with it. Such objects are recreated only if the manifest asks for it.
+func holdsData(gk schema.GroupKind) bool {
+	switch gk {
+	case schema.GroupKind{Kind: "PersistentVolume"}, schema.GroupKind{Kind: "PersistentVolumeClaim"},
+		schema.GroupKind{Group: "apps", Kind: "StatefulSet"}:
+		return true
+	}
+	return IsDefinition(gk)
+}

@@ -1,0 +1,276 @@
+// Package preview finds out what a pass over a bundle would do, by dry runs of
+// the API server. It writes nothing, and it needs neither leadership nor a lease.
+// It shows no contents of Secrets.
+//
+// Goroutines run only inside of Run, which waits for them.
+package preview
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/exec"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/ownership"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/plan"
+	"github.com/lockstep-dev/lockstep/reconcile/report"
+)
+
+// Input is what a preview is made of.
+type Input struct {
+	// Gatherer reads what exists. Its client must make dry runs only: see DryRun.
+	Gatherer       exec.Gatherer
+	Bundle         *bundle.Bundle
+	Wanted         []plan.Wanted // of Bundle
+	AllowMassPrune bool
+}
+
+// Run returns what a pass over the bundle would do.
+func Run(ctx context.Context, in Input) (report.Preview, error) {
+	parent, err := in.Gatherer.ReadParent(ctx, in.Gatherer.Set)
+	if err != nil {
+		return report.Preview{}, err
+	}
+	v, err := in.Gatherer.Gather(ctx, plan.KindsOf(in.Wanted), parent.Contents.Kinds, exec.Full)
+	if err != nil {
+		return report.Preview{}, err
+	}
+	p := previewer{API: in.Gatherer.API, Input: in, inventory: v}
+	p.content = protocol.Content{
+		Release: in.Bundle.Version.Release, Constraints: in.Bundle.Constraints, Digest: in.Bundle.Digest,
+		// Above every epoch that exists, or the epoch policy would refuse the dry runs.
+		Epoch: 1 + max(v.HighestEpoch(), parent.Mark.HighestEpoch()),
+	}
+	out := report.Preview{PruneImmediately: in.Bundle.PruneImmediately}
+	if out.Objects, err = p.objects(ctx); err != nil {
+		return report.Preview{}, err
+	}
+	p.prune(&out)
+	return out, nil
+}
+
+// previewer makes one preview.
+type previewer struct {
+	exec.API
+	Input
+	inventory plan.Inventory
+	content   protocol.Content
+}
+
+// objects previews each object of the bundle, in the order of writing.
+func (p previewer) objects(ctx context.Context) ([]report.Previewed, error) {
+	todo := plan.Make(plan.Input{Set: p.Gatherer.Set, Content: p.content, Wanted: p.Wanted, Inventory: p.inventory})
+	changes := map[applyset.Key]plan.Change{}
+	for _, wave := range todo.Changes {
+		for _, c := range wave {
+			changes[c.Wanted.Key] = c
+		}
+	}
+	sorted := slices.Clone(p.Wanted)
+	slices.SortStableFunc(sorted, func(a, b plan.Wanted) int { return int(a.Wave - b.Wave) })
+	pending := p.inventory.Pending(p.Wanted, nil)
+	out := make([]report.Previewed, len(sorted))
+	err := exec.Each(ctx, p.Gatherer.Concurrency, len(sorted), func(ctx context.Context, i int) (err error) {
+		w := sorted[i]
+		if c, differs := changes[w.Key]; differs {
+			out[i], err = p.object(ctx, c)
+		} else {
+			out[i] = p.unwritten(w, todo.Problems[w.Key], pending)
+		}
+		return err
+	})
+	return out, err
+}
+
+// unwritten previews an object that cannot be written now, or does not have to be.
+func (p previewer) unwritten(w plan.Wanted, problem string, pending []schema.GroupVersionKind) report.Previewed {
+	switch {
+	case problem == "":
+		return previewed(w, report.ActionNone, "")
+	case slices.Contains(pending, w.GVK):
+		return p.unchecked(w, "its kind comes with the bundle, so that the server could not check it yet")
+	}
+	return previewed(w, report.ActionFail, problem)
+}
+
+// object previews one object that differs, or may differ.
+func (p previewer) object(ctx context.Context, c plan.Change) (out report.Previewed, err error) {
+	err = exec.Attempts{
+		Try: func(ctx context.Context) (err error) {
+			out, err = p.dryRun(ctx, c)
+			return err
+		},
+		Classify: func(_ context.Context, err error) exec.Class {
+			if exec.Classify(err) == exec.Conflict {
+				return exec.Conflict
+			}
+			return exec.Rejected // each request was repeated already
+		},
+		Reread: func(ctx context.Context) error {
+			live, err := p.Get(ctx, c.Resource, c.Wanted.Key)
+			if err == nil {
+				c.Live = live
+			}
+			return err
+		},
+	}.Run(ctx)
+	switch {
+	case err == nil:
+		return out, nil
+	case exec.EndsPass(err):
+		return out, fmt.Errorf("%s: %w", c.Wanted.Key, err)
+	}
+	return previewed(c.Wanted, report.ActionFail, exec.Failure(c.Wanted, err)), nil
+}
+
+// dryRun asks the API server once what would become of an object.
+func (p previewer) dryRun(ctx context.Context, c plan.Change) (report.Previewed, error) {
+	w := c.Wanted
+	if c.Live == nil {
+		return p.create(ctx, c)
+	}
+	if c.Live.GetDeletionTimestamp() != nil {
+		return report.Previewed{}, exec.ErrDeleting
+	}
+	stamp, needed := plan.Decide(w, c.Live, p.content, plan.Placed{})
+	if !needed {
+		return previewed(w, report.ActionNone, ""), nil
+	}
+	c.Stamp = stamp
+	after, err := p.update(ctx, c)
+	if err != nil && exec.Classify(err) == exec.Immutable && exec.Recreates(w, err) {
+		return p.recreate(ctx, c, err)
+	}
+	if err != nil {
+		return report.Previewed{}, err
+	}
+	out := withForms(previewed(w, report.ActionChange, ""), c.Resource, c.Live, after)
+	if reflect.DeepEqual(out.Live, out.Wanted) {
+		return previewed(w, report.ActionNone, ""), nil // the server had normalized it, or only the stamp is new
+	}
+	return out, nil
+}
+
+func (p previewer) create(ctx context.Context, c plan.Change) (report.Previewed, error) {
+	w := c.Wanted
+	created, err := p.send(ctx, func(ctx context.Context) (*kube.Object, error) {
+		return p.Client.Create(ctx, c.Resource, w.Stamped(applyset.StampOf(p.content), c.Resource))
+	})
+	switch {
+	case apierrors.IsNotFound(err) && p.hasNamespace(w.Key.Namespace):
+		return p.unchecked(w, "its namespace comes with the bundle, so that the server could not check it yet"), nil
+	case err != nil:
+		return report.Previewed{}, err
+	}
+	return withForms(previewed(w, report.ActionCreate, ""), c.Resource, nil, created), nil
+}
+
+// hasNamespace reports whether the bundle has the namespace.
+func (p previewer) hasNamespace(namespace string) bool {
+	return slices.ContainsFunc(p.Wanted, func(w plan.Wanted) bool {
+		return w.Key.Kind == "Namespace" && w.Key.Group == "" && w.Key.Name == namespace
+	})
+}
+
+// unchecked is an object that is created after something that it needs.
+func (p previewer) unchecked(w plan.Wanted, reason string) report.Previewed {
+	return withForms(previewed(w, report.ActionCreate, reason), kube.Resource{}, nil, w.Object)
+}
+
+// temporaryName replaces the name of an object that is recreated: while the
+// object exists, the API server does not create another one of its name, not even
+// in a dry run.
+const temporaryName = "lockstep-preview"
+
+// recreate previews an object that is deleted and created again. Where the kind
+// does not accept another name, the preview shows the manifest, without what the
+// server adds. refusal is why the object cannot be changed.
+func (p previewer) recreate(ctx context.Context, c plan.Change, refusal error) (report.Previewed, error) {
+	w := c.Wanted
+	body := w.Stamped(applyset.StampOf(p.content), c.Resource)
+	if err := p.Rehearse(ctx, c.Resource, body); err != nil {
+		return report.Previewed{}, err
+	}
+	body.SetName(temporaryName)
+	created, err := p.send(ctx, func(ctx context.Context) (*kube.Object, error) {
+		return p.Client.Create(ctx, c.Resource, body)
+	})
+	if err != nil {
+		created = w.Object.DeepCopy()
+	}
+	created.SetName(w.Key.Name)
+	return withForms(previewed(w, report.ActionRecreate, exec.Describe(w.Key, refusal)), c.Resource, c.Live, created), nil
+}
+
+// update asks what an apply would make of the object.
+func (p previewer) update(ctx context.Context, c plan.Change) (*kube.Object, error) {
+	body := c.Wanted.Stamped(c.Stamp, c.Resource)
+	body.SetUID(c.Live.GetUID())
+	body.SetResourceVersion(c.Live.GetResourceVersion())
+	after, err := p.send(ctx, func(ctx context.Context) (*kube.Object, error) {
+		return p.Client.Apply(ctx, c.Resource, body)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if _, needed := ownership.TakeOver(body, c.Live); !needed {
+		return after, nil
+	}
+	// A pass first moves the fields of a creation to those of an apply, and then
+	// applies. A dry run of the apply does not see the first step. So the preview
+	// itself removes what the bundle dropped.
+	dropped := ownership.WithoutDropped(after, body, c.Live)
+	out, err := p.send(ctx, func(ctx context.Context) (*kube.Object, error) {
+		return p.Client.Update(ctx, c.Resource, dropped)
+	})
+	if exec.Classify(err) == exec.Immutable {
+		return nil, err
+	}
+	if err != nil {
+		return dropped, nil //nolint:nilerr // it only misses the server's defaults here
+	}
+	return out, nil
+}
+
+// send repeats a dry run while its failure may pass.
+func (p previewer) send(ctx context.Context, do func(context.Context) (*kube.Object, error)) (out *kube.Object, err error) {
+	err = p.Read(ctx, func(ctx context.Context) (err error) {
+		out, err = do(ctx)
+		return err
+	})
+	return out, err
+}
+
+// prune adds what the bundle dropped.
+func (p previewer) prune(out *report.Preview) {
+	dropped := plan.MakePrune(plan.PruneInput{Wanted: p.Wanted, Inventory: p.inventory, AllowMass: p.AllowMassPrune})
+	out.PruneHeld = dropped.Brake
+	failing := slices.ContainsFunc(out.Objects, func(o report.Previewed) bool { return o.Action == report.ActionFail && o.Required })
+	if out.PruneHeld == "" && failing && len(dropped.Removals) > 0 {
+		out.PruneHeld = "a required object fails"
+	}
+	for _, r := range dropped.Removals {
+		action := report.ActionPrune
+		if out.PruneHeld != "" {
+			action = report.ActionHold
+		}
+		o := previewed(plan.Wanted{Key: r.Key}, action, out.PruneHeld)
+		out.Objects = append(out.Objects, withForms(o, r.Resource, r.Live, nil))
+	}
+}
+
+// previewed returns w with an action, without its forms.
+func previewed(w plan.Wanted, a report.Action, message string) report.Previewed {
+	return report.Previewed{
+		Group: w.Key.Group, Kind: w.Key.Kind, Namespace: w.Key.Namespace, Name: w.Key.Name,
+		Action: a, Message: message, Required: w.Required,
+	}
+}

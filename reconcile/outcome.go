@@ -1,0 +1,134 @@
+package reconcile
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/drift"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/exec"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/plan"
+	"github.com/lockstep-dev/lockstep/reconcile/report"
+)
+
+// missesRequired reports whether an object failed that keeps the status from
+// becoming DONE.
+func (p *pass) missesRequired() bool {
+	return slices.ContainsFunc(p.wanted, func(w plan.Wanted) bool {
+		_, bad := p.todo.Problems[w.Key]
+		return bad && w.Required
+	})
+}
+
+// missesRemoval reports whether a removal that the bundle wants immediately was
+// not made. A node whose M relies on it must not see DONE
+// (docs/protocol.md#removals).
+func (p *pass) missesRemoval() bool {
+	return p.bundle.PruneImmediately && (len(p.stuck) > 0 || p.prune.Brake != "")
+}
+
+// outcome is what the leader has to know. Removals that failed, or that a brake
+// keeps, are not owed: asking for them again at once would not help.
+func (p *pass) outcome() protocol.Outcome {
+	out := protocol.Outcome{
+		Complete: p.done, Unfounded: p.unfounded, Unsure: p.Unknown.Time(),
+		HighestEpoch: max(p.highest, p.parent.Mark.HighestEpoch()),
+	}
+	if !p.work.Removals || p.missesRequired() {
+		out.Owed = len(p.prune.Removals)
+	}
+	return out
+}
+
+// reportAfter returns the report of this pass. What the pass does not know, it
+// keeps from the report before it.
+func (p *pass) reportAfter(last report.Report) report.Report {
+	out := report.Report{Drift: last.Drift, LastSuccess: last.LastSuccess, PruneHeld: p.prune.Brake}
+	n := &out.Objects
+	n.Desired, n.Failed, n.Owed = len(p.wanted), len(p.todo.Problems), len(p.prune.Removals)+len(p.stuck)
+	for _, v := range p.written {
+		if v == exec.VerbDelete {
+			n.Pruned++
+		} else {
+			n.Applied++
+		}
+	}
+	n.Unchanged = max(0, len(p.todo.Placed)+len(p.todo.Contested)-n.Applied) // contested objects are left as they are
+	for _, failures := range []map[applyset.Key]string{p.todo.Problems, p.stuck} {
+		for _, k := range applyset.SortedKeys(failures) {
+			out.AddFailure(k.String(), failures[k])
+		}
+	}
+	out.LastError = p.whyIncomplete()
+	return out
+}
+
+// whyIncomplete is a sentence; empty where the pass was complete.
+func (p *pass) whyIncomplete() string {
+	switch {
+	case p.done:
+		return ""
+	case p.unfounded:
+		return errUnfounded.Error() + "; this leader reads the mark again"
+	case p.highest > p.work.Content.Epoch:
+		return fmt.Sprintf("objects have content epoch %d, which is above this leader's %d; it decides again", p.highest, p.work.Content.Epoch)
+	case p.missesRequired():
+		if n := len(p.todo.Problems); n != 1 {
+			return fmt.Sprintf("%d objects failed", n)
+		}
+		return "1 object failed"
+	case p.missesRemoval():
+		return "objects that the bundle removes immediately still exist: " + orNone(p.prune.Brake)
+	case !p.settled:
+		return "another writer changes objects back while they are written"
+	}
+	return "the pass did not end"
+}
+
+// left returns what a pass that is done leaves for Keep. That takes a while with
+// many objects, so Reconcile does not do it.
+func (p *pass) left() *drift.Baseline {
+	s := p.env.set
+	out := &drift.Baseline{
+		Set: s, Content: p.work.Content, Mark: p.finished(), Contents: p.contents(applyset.Contents{}),
+		Objects: map[applyset.Key]*drift.Kept{}, Unplaced: map[applyset.Key]bool{}, Others: map[types.UID]bool{},
+	}
+	for _, w := range p.wanted {
+		live, placed := p.inventory.Live[w.GVK][w.Key], p.todo.Placed[w.Key]
+		switch {
+		case p.todo.Contested[w.Key]:
+			out.Objects[w.Key] = p.contestedObject(w, live)
+		case live == nil || placed.Version != live.GetResourceVersion():
+			out.Unplaced[w.Key] = true
+		default:
+			out.Objects[w.Key] = drift.NewKept(w, p.inventory.Kinds[w.GVK].Resource, live)
+		}
+	}
+	for _, gvk := range plan.KindsOf(p.wanted) {
+		for k, live := range p.inventory.Live[gvk] {
+			if out.Objects[k] == nil {
+				out.Others[live.GetUID()] = true
+			}
+		}
+		if state := p.inventory.Kinds[gvk]; state.Served {
+			out.Watches = append(out.Watches, drift.WatchKind(s, gvk.GroupKind(), state.Resource, state.Version, state.Unwatchable()))
+		}
+	}
+	out.Objects[s.ParentKey()] = drift.NewParent(s, p.parent.Object)
+	out.Watches = append(out.Watches, drift.WatchParent(s))
+	return out
+}
+
+// contestedObject is an object in a fight: the pass left its repair to Keep.
+func (p *pass) contestedObject(w plan.Wanted, live *kube.Object) *drift.Kept {
+	state := p.inventory.Kinds[w.GVK]
+	e := &drift.Event{Key: w.Key, Deleted: true, Version: state.Version}
+	if live != nil {
+		e = drift.NewEvent(w.Key, live)
+	}
+	return &drift.Kept{Key: w.Key, Wanted: w, Resource: state.Resource, Event: e}
+}
