@@ -26,9 +26,9 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// limbo is a proxy between a leader and the API server. It keeps requests, after
+// holder is a proxy between a leader and the API server. It keeps requests, after
 // the leader has ended too, until the test releases them.
-type limbo struct {
+type holder struct {
 	*httptest.Server
 	client  *http.Client // of the API server
 	backend string
@@ -46,7 +46,7 @@ type request struct {
 	body        []byte
 }
 
-func newLimbo(t *testing.T) *limbo {
+func newHolder(t *testing.T) *holder {
 	t.Helper()
 	server := shared.Get(t)
 	client, err := rest.HTTPClientFor(server.Config())
@@ -57,7 +57,7 @@ func newLimbo(t *testing.T) *limbo {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &limbo{client: client, backend: server.URL()}
+	l := &holder{client: client, backend: server.URL()}
 	l.proxy = &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, Transport: client.Transport}
 	l.Server = httptest.NewServer(l)
 	t.Cleanup(l.Close)
@@ -65,7 +65,7 @@ func newLimbo(t *testing.T) *limbo {
 }
 
 // ServeHTTP keeps a request, and its connection until the leader hangs up.
-func (l *limbo) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+func (l *holder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	l.mu.Lock()
 	keep := l.keep
 	l.mu.Unlock()
@@ -83,14 +83,14 @@ func (l *limbo) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	<-req.Context().Done()
 }
 
-func (l *limbo) requests() []request {
+func (l *holder) requests() []request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.kept)
 }
 
 // answers counts the answers to requests by method and status, like "PATCH 409".
-func (l *limbo) answers(t *testing.T, requests []request) map[string]int {
+func (l *holder) answers(t *testing.T, requests []request) map[string]int {
 	t.Helper()
 	var workers errgroup
 	var mu sync.Mutex // mu guards counts
@@ -115,7 +115,7 @@ func (l *limbo) answers(t *testing.T, requests []request) map[string]int {
 	return counts
 }
 
-func (l *limbo) send(ctx context.Context, r request) (code int, err error) {
+func (l *holder) send(ctx context.Context, r request) (code int, err error) {
 	req, err := http.NewRequestWithContext(ctx, r.method, l.backend+r.uri, bytes.NewReader(r.body))
 	if err != nil {
 		return 0, err
@@ -176,7 +176,7 @@ func (r request) unguarded(t *testing.T) request {
 
 // stale makes a leader with a bundle of its own, lets it go on until count of
 // its requests that match are kept, and stops it. It never got an answer.
-func (r *rig) stale(l *limbo, count int, match func(*http.Request) bool, release string, manifests []string) {
+func (r *rig) stale(l *holder, count int, match func(*http.Request) bool, release string, manifests []string) {
 	r.t.Helper()
 	leader := *r
 	leader.cfg.RESTConfig = &rest.Config{Host: l.URL}
@@ -296,7 +296,7 @@ func TestStaleLeadersExactly(t *testing.T) {
 	r.epoch = 2
 	r.cfg.AllowMassPrune = true
 	r.restart()
-	l := newLimbo(t)
+	l := newHolder(t)
 	all := r.specimens()
 	governed, exempt := all[:len(all)-1], all[len(all)-1:]
 	n, m := len(crowd(governed, "one", "", "")), len(crowd(exempt, "one", "", ""))
@@ -372,7 +372,7 @@ func TestStaleWritesThatLand(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t)
-			l := newLimbo(t)
+			l := newHolder(t)
 			for _, first := range []string{"zero", "one"} {
 				r.use("1.0.0", configMap("a", "x: "+first), configMap("b", "x: "+first))
 				r.mustComplete()

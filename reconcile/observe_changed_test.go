@@ -44,7 +44,7 @@ func (m *memory) fault(req *http.Request, next http.RoundTripper) (*http.Respons
 
 // A change of content begins with a guess at what is there, which may be wrong, and
 // ends with a list of what is there.
-func TestGuess(t *testing.T) {
+func TestPass_readsChangedAlone(t *testing.T) {
 	r := newRig(t)
 	r.use("1.0.0", configMap("a", "x: one"), configMap("b", "x: one"))
 	r.mustComplete()
@@ -107,7 +107,7 @@ func TestGuess(t *testing.T) {
 
 // Where more objects change than are worth to be read one by one, the guess is a
 // list that may be old.
-func TestGuessOfMany(t *testing.T) {
+func TestPass_manyChanged(t *testing.T) {
 	r := newRig(t)
 	many := func(x string) (out []string) {
 		for i := range 40 {
