@@ -33,7 +33,7 @@ func thousand(b *testing.B) (want, live []*kube.Object) {
 }
 
 // BenchmarkThousand asks each question of a thousand objects whose fields we own
-// by creation (docs/adr/0010-field-sets-of-our-own.md).
+// by creation (docs/adr/0009-field-sets-of-our-own.md).
 func BenchmarkThousand(b *testing.B) {
 	want, live := thousand(b)
 	own := make([]string, len(live))
