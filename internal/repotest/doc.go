@@ -4,6 +4,5 @@
 // true (links, citations, flags, commands, reasons, metrics).
 //
 // It has tests only, and nothing imports it. It owns docs/metrics.md, which
-// `go test ./internal/repotest -rewrite` writes. Rules that do not hold
-// everywhere yet have a list of directories that are pending.
+// `go test ./internal/repotest -rewrite` writes.
 package repotest

@@ -11,11 +11,6 @@ import (
 	"testing"
 )
 
-// wordsPending are directories and files with words that are not ours.
-var wordsPending = pending{
-	"docs/metrics.md",
-}
-
 // word is one that we do not write, and what we write instead.
 type word struct {
 	pattern *regexp.Regexp
@@ -74,7 +69,7 @@ var ourNames = []word{
 
 func TestWordsInPages(t *testing.T) {
 	for _, name := range files(t) {
-		if isPage(name) && !wordsPending.has(name) {
+		if isPage(name) {
 			text := read(t, name)
 			wantOurWords(t, name, 1, text)
 		}
@@ -115,7 +110,7 @@ func wantOurWords(t *testing.T, name string, line int, text string) {
 func TestWordsInCode(t *testing.T) {
 	for _, s := range sources(t) {
 		// This file has the words themselves.
-		if !wordsPending.has(s.path) && s.path != "internal/repotest/words_test.go" {
+		if s.path != "internal/repotest/words_test.go" {
 			checkWordsInCode(t, s)
 		}
 	}
