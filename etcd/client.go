@@ -28,7 +28,8 @@ type Config struct {
 	CAFile    string   // PEM; empty: the system's CAs
 	CertFile  string   // PEM; empty: no client certificate
 	KeyFile   string   // PEM, with CertFile
-	Prefix    string   // of all keys; Check reads it
+	// Prefix is that of all keys. A missing slash at its end is added.
+	Prefix string
 	// RequestTimeout bounds each single request. Zero: 5 s.
 	RequestTimeout time.Duration
 	Log            *slog.Logger // nil: none
@@ -100,7 +101,7 @@ func NewClient(cfg Config) (*Client, error) {
 	}
 	return &Client{
 		client:  client,
-		prefix:  cfg.Prefix,
+		prefix:  strings.TrimSuffix(cfg.Prefix, "/") + "/",
 		timeout: cfg.RequestTimeout,
 		log:     cfg.Log,
 		contact: event.New(Contact{}),
@@ -108,7 +109,7 @@ func NewClient(cfg Config) (*Client, error) {
 	}, nil
 }
 
-// Prefix returns the prefix of all keys, as it was configured.
+// Prefix returns the prefix of all keys. It ends with a slash.
 func (c *Client) Prefix() string { return c.prefix }
 
 // Close ends all connections.
@@ -209,7 +210,8 @@ func (c *Client) failed(ctx context.Context, err error) (answered bool) {
 }
 
 // Check makes one linearizable read. The client notices by it that the store went
-// back, or that etcd does not answer.
+// back, or that etcd does not answer. The key is below the prefix, so that a user
+// with rights on nothing else may read it.
 func (c *Client) Check(ctx context.Context) error {
 	_, err := c.Get(ctx, c.prefix, clientv3.WithKeysOnly())
 	return err
