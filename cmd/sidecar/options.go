@@ -21,16 +21,21 @@ func checkOptions(flags *pflag.FlagSet, invalid error) error {
 			all = append(all, err)
 			continue
 		}
-		err = byFlag(err)
-		if f := flags.Lookup(option.Flag); f != nil && f.Annotations[fromEnv] != nil {
-			err = fmt.Errorf("%w (set by %s)", err, f.Annotations[fromEnv][0])
-		}
-		all = append(all, err)
+		all = append(all, withVariable(flags.Lookup(option.Flag), byFlag(err)))
 	}
 	if len(all) == 0 {
 		return nil
 	}
 	return usageError{errors.Join(all...)}
+}
+
+// withVariable adds the environment variable that set a flag, if one did. A nil
+// flag: none has that name.
+func withVariable(f *pflag.Flag, err error) error {
+	if f == nil || f.Annotations[fromEnv] == nil {
+		return err
+	}
+	return fmt.Errorf("%w (set by %s)", err, f.Annotations[fromEnv][0])
 }
 
 // joined is what errors.Join returns.
@@ -67,7 +72,8 @@ func emptied(flags *pflag.FlagSet) []error {
 		nothing := map[string]string{"": "empty", "[]": "empty", "0": "0", "0s": "0"}
 		what, isNothing := nothing[f.Value.String()]
 		if _, byDefault := nothing[f.DefValue]; isNothing && !byDefault {
-			out = append(out, fmt.Errorf("--%s: must not be %s; the default is %s", f.Name, what, strings.Trim(f.DefValue, "[]")))
+			err := fmt.Errorf("--%s: must not be %s; the default is %s", f.Name, what, strings.Trim(f.DefValue, "[]"))
+			out = append(out, withVariable(f, err))
 		}
 	})
 	return out
