@@ -54,7 +54,9 @@ type discovery struct {
 // kinds discovers the wanted kinds, and those of listed that wanted does not
 // have, each in the version that the server prefers. An error ends the pass; a
 // kind that cannot be discovered has its error in its state.
-func (d discovery) kinds(ctx context.Context, wanted []schema.GroupVersionKind, listed []schema.GroupKind) (map[schema.GroupVersionKind]plan.KindState, error) {
+func (d discovery) kinds(
+	ctx context.Context, wanted []schema.GroupVersionKind, listed []schema.GroupKind,
+) (map[schema.GroupVersionKind]plan.KindState, error) {
 	out := map[schema.GroupVersionKind]plan.KindState{}
 	for _, gvk := range wanted {
 		state, err := d.kind(ctx, gvk)

@@ -34,7 +34,9 @@ const (
 // Gather finds the kinds and lists each once. listed are the kinds that the
 // parent lists. A kind that cannot be read has its error in its state. The error
 // is for what ends the pass.
-func (g Gatherer) Gather(ctx context.Context, wanted []schema.GroupVersionKind, listed []schema.GroupKind, d Depth) (plan.Inventory, error) {
+func (g Gatherer) Gather(
+	ctx context.Context, wanted []schema.GroupVersionKind, listed []schema.GroupKind, d Depth,
+) (plan.Inventory, error) {
 	kinds, err := g.Kinds(ctx, wanted, listed)
 	if err != nil {
 		return plan.Inventory{}, err
@@ -75,7 +77,9 @@ func dropUnused(v plan.Inventory, searched []schema.GroupVersionKind) {
 }
 
 // Kinds discovers where each kind is kept, and lists nothing.
-func (g Gatherer) Kinds(ctx context.Context, wanted []schema.GroupVersionKind, listed []schema.GroupKind) (map[schema.GroupVersionKind]plan.KindState, error) {
+func (g Gatherer) Kinds(
+	ctx context.Context, wanted []schema.GroupVersionKind, listed []schema.GroupKind,
+) (map[schema.GroupVersionKind]plan.KindState, error) {
 	return g.discovery().kinds(ctx, wanted, listed)
 }
 
@@ -89,7 +93,9 @@ func newInventory(kinds map[schema.GroupVersionKind]plan.KindState) plan.Invento
 
 // Some finds the kinds as Gather does, and reads only the given objects, one by
 // one. complete is false where an object could not be read: only a list shows why.
-func (g Gatherer) Some(ctx context.Context, kinds []schema.GroupVersionKind, listed []schema.GroupKind, objects []plan.Wanted) (v plan.Inventory, complete bool, err error) {
+func (g Gatherer) Some(
+	ctx context.Context, kinds []schema.GroupVersionKind, listed []schema.GroupKind, objects []plan.Wanted,
+) (v plan.Inventory, complete bool, err error) {
 	states, err := g.Kinds(ctx, kinds, listed)
 	if err != nil {
 		return plan.Inventory{}, false, err
@@ -133,7 +139,9 @@ func (g Gatherer) List(ctx context.Context, v plan.Inventory, gvks []schema.Grou
 }
 
 // objects lists one kind.
-func (g Gatherer) objects(ctx context.Context, gvk schema.GroupVersionKind, state plan.KindState, d Depth) (map[applyset.Key]*kube.Object, plan.KindState, error) {
+func (g Gatherer) objects(
+	ctx context.Context, gvk schema.GroupVersionKind, state plan.KindState, d Depth,
+) (map[applyset.Key]*kube.Object, plan.KindState, error) {
 	if !state.Served || !state.Resource.Listable {
 		return nil, state, nil
 	}
