@@ -42,8 +42,8 @@ func (a *App) Run(ctx context.Context) error {
 	present.start("shown", a.keepShown)
 	present.start("presence", a.presence.Run)
 	present.start("registrar", a.registrar.Run)
-	// A sidecar that has its node ID from another one must not campaign: it waits
-	// until its presence is in etcd (docs/protocol.md#duplicate-ids).
+	// A sidecar whose node ID belongs to another one must not campaign. So the
+	// election waits for the presence (docs/protocol.md#duplicate-ids).
 	leading.start("election", after(a.presence.Lease(), a.election.Run))
 	a.log.Info("started", "url", a.URL(), "version", a.local.Get().Version.String(), "digest", a.local.Get().Digest)
 
