@@ -28,15 +28,16 @@ func (c *Client) Servers(ctx context.Context) []Server {
 // answers linearizable reads with stale data (etcd-io/etcd issue 20418,
 // docs/upstream.md#etcd-stale-reads). Later minor releases never had the fault.
 var (
-	fixedIn35 = version.MustParseSemantic("3.5.28")
-	first36   = version.MustParseSemantic("3.6.0-0")
-	fixedIn36 = version.MustParseSemantic("3.6.9")
+	fixedIn35 = version.MustParseGeneric("3.5.28")
+	first36   = version.MustParseGeneric("3.6.0")
+	fixedIn36 = version.MustParseGeneric("3.6.9")
 )
 
 // KnownFault returns why a server of this version should be upgraded. It is empty
-// if no fault is known (docs/upstream.md#etcd-known-faults).
+// if no fault is known (docs/upstream.md#etcd-known-faults). Only the numbers
+// count: vendors add a suffix to the versions of their builds.
 func KnownFault(serverVersion string) string {
-	v, err := version.ParseSemantic(serverVersion)
+	v, err := version.ParseGeneric(serverVersion)
 	switch {
 	case err != nil:
 		return "its version is not known to this program"
