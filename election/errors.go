@@ -3,9 +3,6 @@ package election
 import "errors"
 
 var (
-	// ErrLostLeadership says that the leader's key no longer belongs to this
-	// sidecar.
-	ErrLostLeadership = errors.New("leadership lost")
 	// ErrJobStuck says that a survey or a pass did not end although it was
 	// cancelled. Run returns it and does not campaign again: the program must
 	// exit, since a job that writes to the API can no longer be stopped.
@@ -15,6 +12,9 @@ var (
 	// (docs/protocol.md#yielding).
 	ErrNotDue = errors.New("not now")
 
+	// errLostLeadership says that the leader's key no longer belongs to this
+	// sidecar.
+	errLostLeadership = errors.New("leadership lost")
 	// errWentBack says that the store went back while it was read, as after a
 	// restore from a backup. Read again.
 	errWentBack = errors.New("the store went back while it was read")

@@ -12,7 +12,7 @@ import (
 
 // gather collects every fact that a decision rests on. One transaction reads the
 // snapshot and confirms the leadership (docs/protocol.md#snapshots). gather
-// returns ErrLostLeadership if the key no longer belongs to this leader, and
+// returns errLostLeadership if the key no longer belongs to this leader, and
 // errWentBack if the store went back meanwhile: absences counted before that may
 // belong to another history of the store.
 func (l *leadership) gather(ctx context.Context) (protocol.Input, error) {
@@ -23,7 +23,7 @@ func (l *leadership) gather(ctx context.Context) (protocol.Input, error) {
 	case err != nil:
 		return protocol.Input{}, fmt.Errorf("confirm leadership: %w", err)
 	case !mine:
-		return protocol.Input{}, ErrLostLeadership
+		return protocol.Input{}, errLostLeadership
 	case client.Rewound().Get() != rewinds:
 		return protocol.Input{}, errWentBack
 	}

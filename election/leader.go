@@ -57,7 +57,7 @@ func (e *Election) lead(ctx context.Context, s *etcd.Session, key string, epoch 
 		switch {
 		case ctx.Err() != nil:
 			return l.ended(context.Cause(ctx))
-		case errors.Is(err, ErrLostLeadership):
+		case errors.Is(err, errLostLeadership):
 			return l.ended(err)
 		case err != nil:
 			// The client shows that etcd is unreachable; the end of the session

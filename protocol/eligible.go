@@ -20,7 +20,7 @@ func Eligible(f Fleet, local Local) Eligibility {
 	if found && !own.Counts() {
 		return Eligibility{Reason: NotController, Message: "this node does not have the role kubernetes_controller"}
 	}
-	if newer, alive := NewestAlive(f, local.Version.Release); alive {
+	if newer, alive := newestAlive(f, local.Version.Release); alive {
 		return Eligibility{Reason: NewerAlive, Message: fmt.Sprintf("%s of release %s is alive and should lead", newer.ID, newer.Node.Version.Release)}
 	}
 	if !found || own.Problem != "" || own.Node.Version != local.Version {
@@ -29,9 +29,9 @@ func Eligible(f Fleet, local Local) Eligibility {
 	return Eligibility{Eligible: true}
 }
 
-// NewestAlive returns the record of the newest controller that is above own,
+// newestAlive returns the record of the newest controller that is above own,
 // alive and has not withdrawn. While there is one, own may not campaign.
-func NewestAlive(f Fleet, own Release) (Record, bool) {
+func newestAlive(f Fleet, own Release) (Record, bool) {
 	var newest Record
 	found := false
 	for _, r := range f.Records {
