@@ -65,21 +65,16 @@ func runLasting(ctx context.Context, name string, args []string) error {
 	if err := set.Parse(args); err != nil {
 		return err
 	}
-	var err error
-	switch name {
-	case "origin":
-		err = runOrigin(ctx, f)
-	case "client-go":
-		err = runClientGo(ctx, f)
-	case "keeper":
-		err = runKeeper(ctx, f)
-	default:
-		err = fmt.Errorf("there is no peer %q", name)
+	run, known := map[string]func(context.Context, peerFlags) error{
+		"origin": runOrigin, "client-go": runClientGo, "keeper": runKeeper,
+	}[name]
+	if !known {
+		return fmt.Errorf("there is no peer %q", name)
 	}
-	if ctx.Err() != nil {
-		return nil
+	if err := run(ctx, f); ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil // the benchmark ended it
 }
 
 // say reports to the benchmark. It makes one write, so that lines stay whole.
