@@ -201,10 +201,8 @@ func (a *App) awaitShown(ctx context.Context) error {
 		if shown.Gate.Verdict.Reason == a.gate.Verdict().Get().Reason {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if !event.Wait(ctx, snapshotChanged) {
 			return ctx.Err()
-		case <-snapshotChanged:
 		}
 	}
 }

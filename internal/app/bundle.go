@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
@@ -74,10 +75,8 @@ func (a *App) watchDigests(ctx context.Context) error {
 			}
 			last = now
 		}
-		select {
-		case <-ctx.Done():
+		if !event.Wait(ctx, fleetChanged) {
 			return ctx.Err()
-		case <-fleetChanged:
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
 )
 
 // etcdServersInterval is the pause between two requests for the versions of the
@@ -20,10 +21,8 @@ func (a *App) watchEtcdServers(ctx context.Context) error {
 		if contact.Reached() {
 			break
 		}
-		select {
-		case <-ctx.Done():
+		if !event.Wait(ctx, contactChanged) {
 			return ctx.Err()
-		case <-contactChanged:
 		}
 	}
 	tick := time.NewTicker(etcdServersInterval)

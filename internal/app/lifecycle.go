@@ -144,10 +144,8 @@ func after[T comparable](ready *event.Value[T], run func(context.Context) error)
 			if now != none {
 				return run(ctx)
 			}
-			select {
-			case <-ctx.Done():
+			if !event.Wait(ctx, readyChanged) {
 				return ctx.Err()
-			case <-readyChanged:
 			}
 		}
 	}

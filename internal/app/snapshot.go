@@ -33,11 +33,8 @@ func (a *App) keepShown(ctx context.Context) error {
 		if now != a.shown.Get() {
 			a.shown.Set(now)
 		}
-		select {
-		case <-ctx.Done():
+		if !event.Wait(ctx, verdictChanged, stateChanged) {
 			return ctx.Err()
-		case <-verdictChanged:
-		case <-stateChanged:
 		}
 	}
 }
