@@ -65,13 +65,13 @@ func runLasting(ctx context.Context, name string, args []string) error {
 	if err := set.Parse(args); err != nil {
 		return err
 	}
-	run, known := map[string]func(context.Context, peerFlags) error{
+	start, known := map[string]func(context.Context, peerFlags) error{
 		"origin": runOrigin, "client-go": runClientGo, "keeper": runKeeper,
 	}[name]
 	if !known {
 		return fmt.Errorf("there is no peer %q", name)
 	}
-	if err := run(ctx, f); ctx.Err() == nil {
+	if err := start(ctx, f); ctx.Err() == nil {
 		return err
 	}
 	return nil // the benchmark ended it
