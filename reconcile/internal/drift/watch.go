@@ -72,7 +72,7 @@ type Watcher struct {
 	Client   *kube.Client
 	Catalog  *exec.Catalog
 	Set      applyset.Set
-	Keys     []applyset.Key // of the kept objects, other than the parent
+	Keys     []applyset.Key // of the kept objects
 	Messages chan<- Message // received until ctx ends
 }
 
@@ -253,14 +253,15 @@ func (r *Watcher) list(ctx context.Context, w *Watch) (list kube.List, err error
 	return list, err
 }
 
-// keysOf returns the kept objects that w watches.
+// keysOf returns the kept objects that w watches. The parent is a ConfigMap, but
+// does not have the label by which ConfigMaps are watched.
 func (r *Watcher) keysOf(w *Watch) []applyset.Key {
 	if w.Parent {
 		return []applyset.Key{r.Set.ParentKey()}
 	}
 	var out []applyset.Key
 	for _, k := range r.Keys {
-		if k.GroupKind == w.Kind {
+		if k.GroupKind == w.Kind && k != r.Set.ParentKey() {
 			out = append(out, k)
 		}
 	}

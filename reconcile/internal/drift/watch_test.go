@@ -6,9 +6,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
@@ -62,5 +64,26 @@ func TestWatcher_deliversAgain(t *testing.T) {
 				t.Errorf("the next one begins at %q, want %q", w.Version, tt.version)
 			}
 		})
+	}
+}
+
+// The watch of ConfigMaps does not bring the parent, so that its list says nothing
+// about it.
+func TestWatcher_keysOf(t *testing.T) {
+	s := applyset.Set{Name: "s", Namespace: "n"}
+	a := applyset.Key{GroupKind: s.ParentKey().GroupKind, Namespace: "n", Name: "a"}
+	secret := applyset.Key{GroupKind: schema.GroupKind{Kind: "Secret"}, Namespace: "n", Name: "a"}
+	watcher := &Watcher{Set: s, Keys: []applyset.Key{a, s.ParentKey(), secret}}
+	for _, tt := range []struct {
+		watch *Watch
+		want  applyset.Key
+	}{
+		{WatchKind(s, a.GroupKind, applyset.ParentResource(), "1", ""), a},
+		{WatchKind(s, secret.GroupKind, kube.Resource{}, "1", ""), secret},
+		{WatchParent(s), s.ParentKey()},
+	} {
+		if got := watcher.keysOf(tt.watch); !slices.Equal(got, []applyset.Key{tt.want}) {
+			t.Errorf("got %v, want %v alone", got, tt.want)
+		}
 	}
 }
