@@ -67,8 +67,8 @@ func TestWatcher_deliversAgain(t *testing.T) {
 	}
 }
 
-// The watch of ConfigMaps does not bring the parent, so that its list says nothing
-// about it.
+// A list of the set's ConfigMaps never has the parent, so it cannot show that the
+// parent was deleted.
 func TestWatcher_keysOf(t *testing.T) {
 	s := applyset.Set{Name: "s", Namespace: "n"}
 	a := applyset.Key{GroupKind: s.ParentKey().GroupKind, Namespace: "n", Name: "a"}
