@@ -150,3 +150,11 @@ func count(n int, what string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }
+
+// isOrAre returns the count with its verb: "1 object is", "2 objects are".
+func isOrAre(n int, what string) string {
+	if n == 1 {
+		return "1 " + what + " is"
+	}
+	return count(n, what) + " are"
+}

@@ -178,6 +178,15 @@ func newObjectsReport(p report.Preview) *objectsReport {
 	return out
 }
 
+// held counts the objects that are missing from the bundle and stay because a
+// brake holds their removal. A nil report has none.
+func (r *objectsReport) held() int {
+	if r == nil || r.PruneHeld == "" {
+		return 0
+	}
+	return r.Counts[string(report.ActionHold)]
+}
+
 // obstacles returns why the objects keep the status from becoming DONE. A nil report
 // has none.
 func (r *objectsReport) obstacles(b *bundle.Bundle) []obstacleReport {

@@ -170,6 +170,8 @@ func conclusion(r planReport) string {
 	switch {
 	case !r.Clean:
 		return "The rollout is NOT clean: see OBSTACLES."
+	case len(r.Steps) == 0 && r.Objects.held() > 0:
+		return fmt.Sprintf("All nodes run this bundle, but %s not removed: %s.", isOrAre(r.Objects.held(), "object"), r.Objects.PruneHeld)
 	case len(r.Steps) == 0:
 		return "Nothing to do: all nodes run this bundle."
 	case r.Steps[0].Kind == "start":
