@@ -65,7 +65,7 @@ func (p *pass) observeChanged(ctx context.Context, known map[applyset.Key]plan.P
 		return false, nil
 	}
 	v, complete, err := p.env.gatherer(p.API).Some(ctx, plan.KindsOf(p.wanted), p.parent.Contents.Kinds, changed)
-	p.inventory = v
+	p.observed = v
 	if err != nil || !complete {
 		return false, err
 	}
@@ -80,7 +80,7 @@ func (p *pass) list(ctx context.Context, d exec.Depth) (err error) {
 	from := p.parent
 	// Before the first pass the survey searched all kinds, and found no object.
 	from.Recorded = from.Recorded || p.work.First && from.Object == nil
-	if p.inventory, err = g.Search(ctx, from, p.wanted, d); err != nil {
+	if p.observed, err = g.Search(ctx, from, p.wanted, d); err != nil {
 		return err
 	}
 	p.decide(known, nil)
@@ -88,18 +88,18 @@ func (p *pass) list(ctx context.Context, d exec.Depth) (err error) {
 	if d == exec.Full || len(unread) == 0 {
 		return nil
 	}
-	if err := g.List(ctx, p.inventory, unread, exec.Full); err != nil {
+	if err := g.List(ctx, p.observed, unread, exec.Full); err != nil {
 		return err
 	}
 	p.decide(known, nil)
 	return nil
 }
 
-// decide plans from the inventory. unread are objects that were not read.
+// decide plans from the observation. unread are objects that were not read.
 func (p *pass) decide(known, unread map[applyset.Key]plan.Placed) {
-	p.highest = max(p.inventory.HighestEpoch(), p.mark().HighestEpoch())
+	p.highest = max(p.observed.HighestEpoch(), p.mark().HighestEpoch())
 	in := plan.Input{
-		Set: p.env.set, Content: p.work.Content, Wanted: p.wanted, Inventory: p.inventory,
+		Set: p.env.set, Content: p.work.Content, Wanted: p.wanted, Observed: p.observed,
 		Placed: known, Unread: unread, Failed: p.failed,
 	}
 	if !p.work.Wait { // this content was DONE before, so Keep may repair it alone
@@ -107,7 +107,7 @@ func (p *pass) decide(known, unread map[applyset.Key]plan.Placed) {
 	}
 	p.todo = plan.Make(in)
 	p.env.memory.noteAll(p.todo.Placed)
-	p.prune = plan.MakePrune(plan.PruneInput{Wanted: p.wanted, Inventory: p.inventory, AllowMass: p.env.allowMassPrune})
+	p.prune = plan.MakePrune(plan.PruneInput{Wanted: p.wanted, Observed: p.observed, AllowMass: p.env.allowMassPrune})
 	p.prune.Removals = slices.DeleteFunc(p.prune.Removals, func(r plan.Removal) bool {
 		_, stuck := p.stuck[r.Key]
 		return stuck

@@ -19,7 +19,7 @@ import (
 
 // mark is the mark of the parent, or what replaces a lost one.
 func (p *pass) mark() applyset.MarkData {
-	return p.parent.Effective(p.inventory.StampsFor(p.parent), p.work)
+	return p.parent.Effective(p.observed.StampsFor(p.parent), p.work)
 }
 
 // finished is the mark that this pass leaves when it is done.
@@ -99,8 +99,8 @@ func (p *pass) contents(more applyset.Contents) applyset.Contents {
 	for _, w := range p.wanted {
 		add(w.Key)
 	}
-	for gvk, objects := range p.inventory.Live {
-		if p.inventory.Kinds[gvk].Err != nil { // objects of it may exist
+	for gvk, objects := range p.observed.Live {
+		if p.observed.Kinds[gvk].Err != nil { // objects of it may exist
 			out.Kinds = append(out.Kinds, gvk.GroupKind())
 		}
 		for k := range objects {
@@ -193,23 +193,23 @@ func (p *pass) left() *drift.Baseline {
 		Objects: map[applyset.Key]*drift.Kept{}, Unplaced: map[applyset.Key]bool{}, Others: map[types.UID]bool{},
 	}
 	for _, w := range p.wanted {
-		live, placed := p.inventory.Live[w.GVK][w.Key], p.todo.Placed[w.Key]
+		live, placed := p.observed.Live[w.GVK][w.Key], p.todo.Placed[w.Key]
 		switch {
 		case p.todo.Contested[w.Key]:
 			out.Objects[w.Key] = p.contestedObject(w, live)
 		case live == nil || placed.Version != live.GetResourceVersion():
 			out.Unplaced[w.Key] = true
 		default:
-			out.Objects[w.Key] = drift.NewKept(w, p.inventory.Kinds[w.GVK].Resource, live)
+			out.Objects[w.Key] = drift.NewKept(w, p.observed.Kinds[w.GVK].Resource, live)
 		}
 	}
 	for _, gvk := range plan.KindsOf(p.wanted) {
-		for k, live := range p.inventory.Live[gvk] {
+		for k, live := range p.observed.Live[gvk] {
 			if out.Objects[k] == nil {
 				out.Others[live.GetUID()] = true
 			}
 		}
-		if state := p.inventory.Kinds[gvk]; state.Served {
+		if state := p.observed.Kinds[gvk]; state.Served {
 			out.Watches = append(out.Watches, drift.WatchKind(s, gvk.GroupKind(), state.Resource, state.Version, state.Unwatchable()))
 		}
 	}
@@ -220,7 +220,7 @@ func (p *pass) left() *drift.Baseline {
 
 // contestedObject is an object in a fight: the pass left its repair to Keep.
 func (p *pass) contestedObject(w plan.Wanted, live *kube.Object) *drift.Kept {
-	state := p.inventory.Kinds[w.GVK]
+	state := p.observed.Kinds[w.GVK]
 	e := &drift.Event{Key: w.Key, Deleted: true, Version: state.Version}
 	if live != nil {
 		e = drift.NewEvent(w.Key, live)

@@ -36,7 +36,7 @@ type pass struct {
 	wanted []plan.Wanted
 
 	parent    applyset.Parent
-	inventory plan.Inventory
+	observed  plan.Observation
 	todo      plan.Plan
 	prune     plan.Prune
 	begun     bool  // the parent names this content and leader, and all kinds
@@ -103,7 +103,7 @@ func (p *pass) round(ctx context.Context, began time.Time) (more bool, err error
 	if err := p.checkMark(); err != nil {
 		return false, err
 	}
-	if !p.begun && p.parent.NeedsStamps(p.inventory.StampsFor(p.parent), p.work) {
+	if !p.begun && p.parent.NeedsStamps(p.observed.StampsFor(p.parent), p.work) {
 		if err := p.awaitFinal(ctx, began); err != nil {
 			return false, err
 		}
@@ -132,7 +132,7 @@ func (p *pass) step(ctx context.Context) (more bool, err error) {
 	if len(p.todo.Changes[plan.WaveDefinitions]) > 0 {
 		return true, p.writeWaves(ctx, plan.WaveFence, plan.WaveDefinitions)
 	}
-	if pending := p.inventory.Pending(p.wanted, p.failed); len(pending) > 0 && !p.awaited {
+	if pending := p.observed.Pending(p.wanted, p.failed); len(pending) > 0 && !p.awaited {
 		p.awaited = true
 		served, err := p.awaitKinds(ctx, pending)
 		if served || err != nil {

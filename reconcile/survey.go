@@ -36,14 +36,14 @@ func (r *Reconciler) Survey(ctx context.Context, work protocol.Work, quiet time.
 }
 
 // surveyOnce reads the parent and the metadata of all objects.
-func (r *Reconciler) surveyOnce(ctx context.Context, a exec.API) (applyset.Parent, plan.Inventory, error) {
+func (r *Reconciler) surveyOnce(ctx context.Context, a exec.API) (applyset.Parent, plan.Observation, error) {
 	p, err := a.ReadParent(ctx, r.set)
 	if err != nil {
-		return applyset.Parent{}, plan.Inventory{}, err
+		return applyset.Parent{}, plan.Observation{}, err
 	}
 	objects, err := r.wanted(r.cfg.Bundle.Get())
 	if err != nil {
-		return applyset.Parent{}, plan.Inventory{}, err
+		return applyset.Parent{}, plan.Observation{}, err
 	}
 	d := exec.Metadata
 	if p.Known {
@@ -53,11 +53,11 @@ func (r *Reconciler) surveyOnce(ctx context.Context, a exec.API) (applyset.Paren
 	}
 	v, err := r.gatherer(a).Search(ctx, p, objects, d)
 	if err != nil {
-		return applyset.Parent{}, plan.Inventory{}, err
+		return applyset.Parent{}, plan.Observation{}, err
 	}
 	for _, gvk := range v.SortedKinds() {
 		if err := v.Kinds[gvk].Err; err != nil {
-			return applyset.Parent{}, plan.Inventory{}, fmt.Errorf("%s: %w", gvk.Kind, err)
+			return applyset.Parent{}, plan.Observation{}, fmt.Errorf("%s: %w", gvk.Kind, err)
 		}
 	}
 	return p, v, nil

@@ -36,26 +36,26 @@ const (
 // is for what ends the pass.
 func (g Gatherer) Gather(
 	ctx context.Context, wanted []schema.GroupVersionKind, listed []schema.GroupKind, d Depth,
-) (plan.Inventory, error) {
+) (plan.Observation, error) {
 	kinds, err := g.Kinds(ctx, wanted, listed)
 	if err != nil {
-		return plan.Inventory{}, err
+		return plan.Observation{}, err
 	}
-	out := newInventory(kinds)
+	out := newObservation(kinds)
 	return out, g.List(ctx, out, out.SortedKinds(), d)
 }
 
 // Search is Gather for the set of a parent. Where the parent does not list the
 // kinds of the set, Search lists all kinds that the API server serves: otherwise
 // objects of a kind that the bundle dropped would be forgotten.
-func (g Gatherer) Search(ctx context.Context, p applyset.Parent, objects []plan.Wanted, d Depth) (plan.Inventory, error) {
+func (g Gatherer) Search(ctx context.Context, p applyset.Parent, objects []plan.Wanted, d Depth) (plan.Observation, error) {
 	kinds := plan.KindsOf(objects)
 	if p.Recorded {
 		return g.Gather(ctx, kinds, p.Contents.Kinds, d)
 	}
 	more, err := g.discovery().all(ctx, g.Concurrency, kinds)
 	if err != nil {
-		return plan.Inventory{}, err
+		return plan.Observation{}, err
 	}
 	v, err := g.Gather(ctx, slices.Concat(kinds, more), p.Contents.Kinds, d)
 	dropUnused(v, more)
@@ -65,7 +65,7 @@ func (g Gatherer) Search(ctx context.Context, p applyset.Parent, objects []plan.
 // dropUnused drops the kinds that were only searched and have no object of the
 // set. A user who may not read a kind never wrote an object of it. An unknown
 // kind stays, since objects of it may exist.
-func dropUnused(v plan.Inventory, searched []schema.GroupVersionKind) {
+func dropUnused(v plan.Observation, searched []schema.GroupVersionKind) {
 	for _, gvk := range searched {
 		err := v.Kinds[gvk].Err
 		unreadable := apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
@@ -87,20 +87,20 @@ func (g Gatherer) discovery() discovery {
 	return discovery{API: g.API, catalog: g.Catalog, asked: map[schema.GroupVersion]error{}}
 }
 
-func newInventory(kinds map[schema.GroupVersionKind]plan.KindState) plan.Inventory {
-	return plan.Inventory{Kinds: kinds, Live: map[schema.GroupVersionKind]map[applyset.Key]*kube.Object{}}
+func newObservation(kinds map[schema.GroupVersionKind]plan.KindState) plan.Observation {
+	return plan.Observation{Kinds: kinds, Live: map[schema.GroupVersionKind]map[applyset.Key]*kube.Object{}}
 }
 
 // Some finds the kinds as Gather does, and reads only the given objects, one by
 // one. complete is false where an object could not be read: only a list shows why.
 func (g Gatherer) Some(
 	ctx context.Context, kinds []schema.GroupVersionKind, listed []schema.GroupKind, objects []plan.Wanted,
-) (v plan.Inventory, complete bool, err error) {
+) (v plan.Observation, complete bool, err error) {
 	states, err := g.Kinds(ctx, kinds, listed)
 	if err != nil {
-		return plan.Inventory{}, false, err
+		return plan.Observation{}, false, err
 	}
-	v = newInventory(states)
+	v = newObservation(states)
 	live, unread := make([]*kube.Object, len(objects)), make([]bool, len(objects))
 	err = Each(ctx, g.Concurrency, len(objects), func(ctx context.Context, i int) (err error) {
 		if state := states[objects[i].GVK]; state.Served {
@@ -124,7 +124,7 @@ func (g Gatherer) Some(
 }
 
 // List lists the objects of some kinds of v concurrently, into v.
-func (g Gatherer) List(ctx context.Context, v plan.Inventory, gvks []schema.GroupVersionKind, d Depth) error {
+func (g Gatherer) List(ctx context.Context, v plan.Observation, gvks []schema.GroupVersionKind, d Depth) error {
 	lists := make([]map[applyset.Key]*kube.Object, len(gvks))
 	states := make([]plan.KindState, len(gvks))
 	err := Each(ctx, g.Concurrency, len(gvks), func(ctx context.Context, i int) error {

@@ -1,5 +1,5 @@
 // Package plan decides what has to be written and what may be removed. It is
-// pure: an inventory of the API and the wanted objects go in, a Plan and a Prune
+// pure: an observation of the API and the wanted objects go in, a Plan and a Prune
 // come out. It sends no request; package exec carries plans out. The rules for
 // removals are part of the protocol: docs/protocol.md#removals.
 //
@@ -36,13 +36,13 @@ func PlacedAs(w Wanted, live *kube.Object) Placed {
 
 // Input is what a plan is made from.
 type Input struct {
-	Set       applyset.Set
-	Content   protocol.Content
-	Wanted    []Wanted
-	Inventory Inventory
-	Placed    map[applyset.Key]Placed // from earlier passes
-	Unread    map[applyset.Key]Placed // objects that were not read, since they were in place as they are wanted
-	Failed    map[applyset.Key]string // objects that failed in this pass: they are not tried twice
+	Set      applyset.Set
+	Content  protocol.Content
+	Wanted   []Wanted
+	Observed Observation
+	Placed   map[applyset.Key]Placed // from earlier passes
+	Unread   map[applyset.Key]Placed // objects that were not read, since they were in place as they are wanted
+	Failed   map[applyset.Key]string // objects that failed in this pass: they are not tried twice
 	// Contested reports whether an object is in a fight, so that Keep repairs it
 	// instead of a pass; nil: none is.
 	Contested func(applyset.Key) bool
@@ -86,7 +86,7 @@ func Make(in Input) Plan {
 			out.Problems[want.Key] = problem
 			continue
 		}
-		live := in.Inventory.Live[want.GVK][want.Key]
+		live := in.Observed.Live[want.GVK][want.Key]
 		stamp, needed := Decide(want, live, in.Content, in.Placed[want.Key])
 		if !needed {
 			out.Placed[want.Key] = PlacedAs(want, live)
@@ -110,7 +110,7 @@ func (in Input) resource(want Wanted) (kube.Resource, string) {
 	case in.Set.IsFence(want.Key) && !want.Fence:
 		return kube.Resource{}, "is the fence of the set, which Lockstep itself writes; give it another name"
 	}
-	return in.Inventory.resource(want)
+	return in.Observed.resource(want)
 }
 
 // Decide reports whether want has to be written over live, and with which stamp.

@@ -149,7 +149,7 @@ func TestMake(t *testing.T) {
 	objects := things(t, `{"metadata":{"name":"a"}}`, `{"metadata":{"name":"b"}}`, `{"metadata":{"name":"c"}}`, `{"metadata":{"name":"d","namespace":"n"}}`)
 	c := content(release(1, 0, 0), 1)
 	p := Make(Input{
-		Content: c, Wanted: objects, Inventory: Inventory{Kinds: served(thing), Live: liveSet(liveOf(objects[0], applyset.StampOf(c), nil))},
+		Content: c, Wanted: objects, Observed: Observation{Kinds: served(thing), Live: liveSet(liveOf(objects[0], applyset.StampOf(c), nil))},
 		Failed: map[applyset.Key]string{objects[1].Key: "refused"},
 	})
 	if len(p.Placed) != 1 || len(p.Changes[WaveObjects]) != 1 || p.Changes[WaveObjects][0].Wanted.Key.Name != "c" {
@@ -165,7 +165,7 @@ func TestMake(t *testing.T) {
 		"does not know the kind": {thing: {}},
 		"no list":                {thing: {Err: errors.New("no list")}},
 	} {
-		p := Make(Input{Content: c, Wanted: objects[:1], Inventory: Inventory{Kinds: kinds}})
+		p := Make(Input{Content: c, Wanted: objects[:1], Observed: Observation{Kinds: kinds}})
 		if !p.Empty() || !strings.Contains(p.Problems[objects[0].Key], name) {
 			t.Errorf("got %+v, want the problem %q", p, name)
 		}
@@ -201,11 +201,11 @@ func TestMake_contested(t *testing.T) {
 		{"a definition, edited", definition, edited(definition, 3, definition.Form), true},
 	} {
 		in := Input{
-			Content: content(release(1, 0, 0), 3), Wanted: []Wanted{tt.want}, Inventory: Inventory{Kinds: served(tt.want.GVK)},
+			Content: content(release(1, 0, 0), 3), Wanted: []Wanted{tt.want}, Observed: Observation{Kinds: served(tt.want.GVK)},
 			Contested: func(applyset.Key) bool { return true },
 		}
 		if tt.live != nil {
-			in.Inventory.Live = map[schema.GroupVersionKind]map[applyset.Key]*kube.Object{tt.want.GVK: {tt.want.Key: tt.live}}
+			in.Observed.Live = map[schema.GroupVersionKind]map[applyset.Key]*kube.Object{tt.want.GVK: {tt.want.Key: tt.live}}
 		}
 		if p := Make(in); p.Contested[tt.want.Key] != tt.left || p.Empty() != tt.left {
 			t.Errorf("%s: got left %t, empty %t; want left %t", tt.name, p.Contested[tt.want.Key], p.Empty(), tt.left)

@@ -34,8 +34,8 @@ func (r Removal) InWave(wave Wave) bool { return waveOf(r.Key.GroupKind) == wave
 // PruneInput is what a Prune is made from.
 type PruneInput struct {
 	Wanted    []Wanted
-	Inventory Inventory // of the kinds of the bundle, and of those that the parent lists
-	AllowMass bool      // more than half of the set may be removed
+	Observed  Observation // of the kinds of the bundle, and of those that the parent lists
+	AllowMass bool        // more than half of the set may be removed
 }
 
 // massFloor is the size of a set up to which any part of it may be removed.
@@ -50,8 +50,8 @@ func MakePrune(in PruneInput) Prune {
 	}
 	var out Prune
 	members, seen := 0, map[types.UID]bool{}
-	for _, gvk := range in.Inventory.SortedKinds() {
-		for k, live := range in.Inventory.Live[gvk] {
+	for _, gvk := range in.Observed.SortedKinds() {
+		for k, live := range in.Observed.Live[gvk] {
 			if fence[k] { // the brakes count the objects of the bundle
 				continue
 			}
@@ -61,7 +61,7 @@ func MakePrune(in PruneInput) Prune {
 			seen[live.GetUID()] = true
 			members++
 			if !keep[k] && MayPrune(k.GroupKind, live) {
-				out.Removals = append(out.Removals, Removal{Key: k, Resource: in.Inventory.Kinds[gvk].Resource, Live: live})
+				out.Removals = append(out.Removals, Removal{Key: k, Resource: in.Observed.Kinds[gvk].Resource, Live: live})
 			}
 		}
 	}
@@ -100,8 +100,8 @@ func (in PruneInput) brake(removals, members int) string {
 	if !slices.ContainsFunc(in.Wanted, func(w Wanted) bool { return !w.Fence }) {
 		return "the bundle is empty, and an empty bundle removes nothing; if that is meant, delete the objects by hand"
 	}
-	for _, gvk := range in.Inventory.SortedKinds() {
-		if err := in.Inventory.Kinds[gvk].Err; err != nil {
+	for _, gvk := range in.Observed.SortedKinds() {
+		if err := in.Observed.Kinds[gvk].Err; err != nil {
 			return fmt.Sprintf("what exists of kind %s is not known, so it cannot be counted: %v", gvk.Kind, err)
 		}
 	}

@@ -74,7 +74,7 @@ func TestMakePrune(t *testing.T) {
 			if kinds == nil {
 				kinds = served(thing)
 			}
-			got := MakePrune(PruneInput{Wanted: objects[:tt.keep], Inventory: Inventory{Kinds: kinds, Live: all(objects, tt.edit)}, AllowMass: tt.allowMass})
+			got := MakePrune(PruneInput{Wanted: objects[:tt.keep], Observed: Observation{Kinds: kinds, Live: all(objects, tt.edit)}, AllowMass: tt.allowMass})
 			if len(got.Removals) != tt.removals || !strings.Contains(got.Brake, tt.brake) || (tt.brake == "") != (got.Brake == "") {
 				t.Errorf("got %d removals, brake %q, want %d, %q", len(got.Removals), got.Brake, tt.removals, tt.brake)
 			}
@@ -110,7 +110,7 @@ func TestMakePrune_fenceDoesNotCount(t *testing.T) {
 			}
 			all[w.GVK][w.Key] = liveOf(w, applyset.Stamp{Epoch: 1, Release: release(1, 0, 0)}, nil)
 		}
-		got := MakePrune(PruneInput{Wanted: append(slices.Clone(fence), tt.keep...), Inventory: Inventory{Kinds: kinds, Live: all}})
+		got := MakePrune(PruneInput{Wanted: append(slices.Clone(fence), tt.keep...), Observed: Observation{Kinds: kinds, Live: all}})
 		if len(got.Removals) != tt.removals || !strings.HasPrefix(got.Brake, tt.brake) || (tt.brake == "") != (got.Brake == "") {
 			t.Errorf("%s: got %d removals, brake %q, want %d, %q", name, len(got.Removals), got.Brake, tt.removals, tt.brake)
 		}

@@ -43,7 +43,7 @@ func Run(ctx context.Context, in Input) (report.Preview, error) {
 	if err != nil {
 		return report.Preview{}, err
 	}
-	p := previewer{API: in.Gatherer.API, Input: in, inventory: v}
+	p := previewer{API: in.Gatherer.API, Input: in, observed: v}
 	p.content = protocol.Content{
 		Release: in.Bundle.Version.Release, Constraints: in.Bundle.Constraints, Digest: in.Bundle.Digest,
 		// Above every epoch that exists, or the epoch policy would refuse the dry runs.
@@ -61,13 +61,13 @@ func Run(ctx context.Context, in Input) (report.Preview, error) {
 type previewer struct {
 	exec.API
 	Input
-	inventory plan.Inventory
-	content   protocol.Content
+	observed plan.Observation
+	content  protocol.Content
 }
 
 // objects previews each object of the bundle, in the order of writing.
 func (p previewer) objects(ctx context.Context) ([]report.Previewed, error) {
-	todo := plan.Make(plan.Input{Set: p.Gatherer.Set, Content: p.content, Wanted: p.Wanted, Inventory: p.inventory})
+	todo := plan.Make(plan.Input{Set: p.Gatherer.Set, Content: p.content, Wanted: p.Wanted, Observed: p.observed})
 	changes := map[applyset.Key]plan.Change{}
 	for _, wave := range todo.Changes {
 		for _, c := range wave {
@@ -76,7 +76,7 @@ func (p previewer) objects(ctx context.Context) ([]report.Previewed, error) {
 	}
 	sorted := slices.Clone(p.Wanted)
 	slices.SortStableFunc(sorted, func(a, b plan.Wanted) int { return int(a.Wave - b.Wave) })
-	pending := p.inventory.Pending(p.Wanted, nil)
+	pending := p.observed.Pending(p.Wanted, nil)
 	out := make([]report.Previewed, len(sorted))
 	err := exec.Each(ctx, p.Gatherer.Concurrency, len(sorted), func(ctx context.Context, i int) (err error) {
 		w := sorted[i]
@@ -251,7 +251,7 @@ func (p previewer) send(ctx context.Context, do func(context.Context) (*kube.Obj
 
 // prune adds what the bundle dropped.
 func (p previewer) prune(out *report.Preview) {
-	dropped := plan.MakePrune(plan.PruneInput{Wanted: p.Wanted, Inventory: p.inventory, AllowMass: p.AllowMassPrune})
+	dropped := plan.MakePrune(plan.PruneInput{Wanted: p.Wanted, Observed: p.observed, AllowMass: p.AllowMassPrune})
 	out.PruneHeld = dropped.Brake
 	failing := slices.ContainsFunc(out.Objects, func(o report.Previewed) bool { return o.Action == report.ActionFail && o.Required })
 	if out.PruneHeld == "" && failing && len(dropped.Removals) > 0 {

@@ -12,8 +12,8 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 )
 
-// Inventory is what was read of a set: its kinds, and the live objects of each.
-type Inventory struct {
+// Observation is what was read of a set: its kinds, and the live objects of each.
+type Observation struct {
 	Kinds map[schema.GroupVersionKind]KindState
 	Live  map[schema.GroupVersionKind]map[applyset.Key]*kube.Object
 }
@@ -37,8 +37,8 @@ func (s KindState) Unwatchable() string {
 	return ""
 }
 
-// SortedKinds returns the kinds of the inventory in a fixed order.
-func (v Inventory) SortedKinds() []schema.GroupVersionKind { return sortKinds(maps.Keys(v.Kinds)) }
+// SortedKinds returns the kinds of the observation in a fixed order.
+func (v Observation) SortedKinds() []schema.GroupVersionKind { return sortKinds(maps.Keys(v.Kinds)) }
 
 func sortKinds(kinds func(func(schema.GroupVersionKind) bool)) []schema.GroupVersionKind {
 	return slices.SortedFunc(kinds, func(a, b schema.GroupVersionKind) int {
@@ -47,7 +47,7 @@ func sortKinds(kinds func(func(schema.GroupVersionKind) bool)) []schema.GroupVer
 }
 
 // resource returns the resource of want, or why it cannot be applied.
-func (v Inventory) resource(want Wanted) (kube.Resource, string) {
+func (v Observation) resource(want Wanted) (kube.Resource, string) {
 	state := v.Kinds[want.GVK]
 	switch {
 	case state.Err != nil:
@@ -64,7 +64,7 @@ func (v Inventory) resource(want Wanted) (kube.Resource, string) {
 
 // Pending returns the kinds that the API server does not serve yet, but that a
 // CRD among the wanted objects defines. CRDs in failed do not count.
-func (v Inventory) Pending(objects []Wanted, failed map[applyset.Key]string) []schema.GroupVersionKind {
+func (v Observation) Pending(objects []Wanted, failed map[applyset.Key]string) []schema.GroupVersionKind {
 	defined := map[schema.GroupKind]bool{}
 	for _, w := range objects {
 		if _, bad := failed[w.Key]; !bad {
@@ -82,7 +82,7 @@ func (v Inventory) Pending(objects []Wanted, failed map[applyset.Key]string) []s
 
 // HighestEpoch returns the highest believable content epoch of any live object;
 // 0: there is none.
-func (v Inventory) HighestEpoch() int64 {
+func (v Observation) HighestEpoch() int64 {
 	var highest int64
 	for _, objects := range v.Live {
 		for _, obj := range objects {
@@ -97,7 +97,7 @@ func (v Inventory) HighestEpoch() int64 {
 // StampsFor returns the complete stamps on all live objects, in no order, where
 // the parent has no mark that can be decoded. Otherwise the mark has all
 // contents, and nil is enough.
-func (v Inventory) StampsFor(p applyset.Parent) []applyset.Stamp {
+func (v Observation) StampsFor(p applyset.Parent) []applyset.Stamp {
 	if p.Known {
 		return nil
 	}
