@@ -104,7 +104,7 @@ func (w *world) start(id, release string, o options) *node {
 	n.store = status.NewStore(client)
 	says := event.New(fleet.Shown{})
 	presence := fleet.NewPresence(fleet.PresenceConfig{Client: client, Node: protocol.NodeID(id), Instance: "i-" + id, MachineID: "m", TTL: o.ttl, Shown: says, Log: log})
-	n.registrar = fleet.NewRegistrar(fleet.RegistrarConfig{Presence: presence.Lease(), Client: client, Local: n.local, BootID: "b", Fleet: follower.Fleet(), Log: log})
+	n.registrar = fleet.NewRegistrar(fleet.RegistrarConfig{Presence: presence.Lease(), Client: client, Local: n.local, BootID: "b", Fleet: follower.Fleet(), Store: follower.Store(), Log: log})
 	n.election = New(Config{
 		Client: client, Store: n.store, Local: n.local, Fleet: follower.Fleet(), Applier: applier{o.api, id},
 		TTL: o.ttl, ResyncInterval: time.Hour, YieldAfter: o.yieldAfter, Log: log,

@@ -173,6 +173,17 @@ func encodePresence(p protocol.Presence, since time.Time) []byte {
 	})
 }
 
+// decodeStoreID returns the ID in the store key; empty: the value is corrupt.
+func decodeStoreID(value []byte) string {
+	var s lockstepv1.Store
+	if proto.Unmarshal(value, &s) != nil || !ValidStoreID(s.GetId()) {
+		return ""
+	}
+	return s.GetId()
+}
+
+func encodeStoreID(id string) []byte { return marshal(&lockstepv1.Store{Id: id}) }
+
 // marshal panics on a string that is not UTF-8, the only thing that can fail here.
 // IDs and reasons are checked where they enter the program.
 func marshal(m proto.Message) []byte {

@@ -8,6 +8,7 @@
 //   - expiry.go: this node closes its gate before leaders ignore its record
 //     (docs/protocol.md#dead-nodes); package election measures how long other
 //     nodes' presences have been missing
+//   - storeid.go: the ID that distinguishes stores (docs/protocol.md#store-id)
 //   - follow.go: the newest observation of all records and presences
 //     (docs/protocol.md#snapshots)
 //   - admin.go: what `sidecar node` reads and writes

@@ -33,7 +33,7 @@ func newDuplicate(t *testing.T, client *etcd.Client, release, machine string) *d
 		Shown: event.New(Shown{}), Log: discard(),
 	})
 	d.registrar = NewRegistrar(RegistrarConfig{
-		Client: client, Presence: d.presence.Lease(), Fleet: f.Fleet(), BootID: "boot", Log: discard(),
+		Client: client, Presence: d.presence.Lease(), Fleet: f.Fleet(), Store: f.Store(), BootID: "boot", Log: discard(),
 		Local: event.New(protocol.Local{ID: "me", Version: protocol.Version{Release: rel(t, release)}}),
 	})
 	ctx, cancel := context.WithCancel(t.Context())

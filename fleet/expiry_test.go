@@ -21,7 +21,7 @@ func expiringRegistrar(t *testing.T, client *etcd.Client, after time.Duration) (
 	presence := presenceOf(client, "i")
 	run(t, presence.Run)
 	r := NewRegistrar(RegistrarConfig{
-		Presence: presence.Lease(), Client: client, BootID: "boot", Fleet: f.Fleet(), Log: discard(),
+		Presence: presence.Lease(), Client: client, BootID: "boot", Fleet: f.Fleet(), Store: f.Store(), Log: discard(),
 		Local: event.New(protocol.Local{ID: "me", Version: protocol.Version{Release: rel(t, "1.1.0")}, FenceAfter: after}),
 	})
 	run(t, r.Run)
@@ -71,7 +71,7 @@ func TestRegistrar_closesWithoutPresence(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := NewRegistrar(RegistrarConfig{
-		Presence: event.New(lease.ID), Client: client, BootID: "boot", Fleet: f.Fleet(), Log: discard(),
+		Presence: event.New(lease.ID), Client: client, BootID: "boot", Fleet: f.Fleet(), Store: f.Store(), Log: discard(),
 		Local: event.New(protocol.Local{ID: "me", Version: protocol.Version{Release: rel(t, "1.1.0")}, FenceAfter: 2 * time.Second}),
 	})
 	run(t, r.Run)

@@ -12,12 +12,13 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Follower keeps the newest observation of all records and presences. It may lag
-// behind etcd, so a leader decides from its own snapshot instead.
+// Follower keeps the newest observation of all records and presences, and of the
+// store ID. It may lag behind etcd, so a leader decides from its own snapshot instead.
 type Follower struct {
 	client *etcd.Client
 	keys   keyspace.Keys
 	fleet  *event.Value[protocol.Fleet]
+	store  *event.Value[StoreKey]
 
 	mu   sync.Mutex // mu guards seen, and that fleets are published in its order
 	seen observed
@@ -33,12 +34,18 @@ type observed struct {
 // NewFollower returns a follower that has observed nothing. Its fleet has
 // revision 0.
 func NewFollower(client *etcd.Client) *Follower {
-	return &Follower{client: client, keys: keyspace.Under(client.Prefix()), fleet: event.New(protocol.Fleet{})}
+	return &Follower{
+		client: client, keys: keyspace.Under(client.Prefix()),
+		fleet: event.New(protocol.Fleet{}), store: event.New(StoreKey{}),
+	}
 }
 
 // Fleet follows the observed fleet. Its revision is that of the last change of a
 // node record. It is 0 until records and presences have both been listed.
 func (f *Follower) Fleet() *event.Value[protocol.Fleet] { return f.fleet }
+
+// Store follows the key of the store ID.
+func (f *Follower) Store() *event.Value[StoreKey] { return f.store }
 
 // Run follows etcd until ctx ends, and returns ctx's error.
 func (f *Follower) Run(ctx context.Context) error {
@@ -52,6 +59,10 @@ func (f *Follower) Run(ctx context.Context) error {
 		return f.client.Follow(ctx, f.keys.Presences(), func(l etcd.Listing) {
 			f.observe(func(o *observed) { o.presences, o.presencesKnown = l, true })
 		})
+	})
+	group.Go(func() error {
+		key := f.keys.Store()
+		return f.client.Follow(ctx, key, func(l etcd.Listing) { f.store.Set(DecodeStoreKey(key, l)) })
 	})
 	return group.Wait()
 }

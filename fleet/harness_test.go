@@ -138,7 +138,7 @@ func registrarOf(t *testing.T, client *etcd.Client) (*Registrar, *event.Value[pr
 	presence := presenceOf(client, "i")
 	run(t, presence.Run)
 	r := NewRegistrar(RegistrarConfig{
-		Presence: presence.Lease(), Client: client, Local: local, Address: "http://127.0.0.1:1", BootID: "boot", Fleet: f.Fleet(), Log: discard(),
+		Presence: presence.Lease(), Client: client, Local: local, Address: "http://127.0.0.1:1", BootID: "boot", Fleet: f.Fleet(), Store: f.Store(), Log: discard(),
 	})
 	run(t, r.Run)
 	return r, local

@@ -29,6 +29,7 @@ type RegistrarConfig struct {
 	// belongs to another sidecar (docs/protocol.md#duplicate-ids).
 	Presence *event.Value[clientv3.LeaseID]
 	Fleet    *event.Value[protocol.Fleet]
+	Store    *event.Value[StoreKey]
 	Log      *slog.Logger
 }
 
@@ -42,6 +43,7 @@ type Registrar struct {
 	registration *event.Value[protocol.Registration]
 	last         protocol.Record // the newest state of the record that was checked or written
 	lastAt       etcd.At         // when it was observed
+	store        StoreKey        // the newest one with an ID; only keepRegistered uses it
 	clock        bootClock
 
 	mu        sync.Mutex    // mu guards confirmed, and that registrations are published by its value
@@ -175,7 +177,7 @@ func (r *Registrar) write(ctx context.Context, roles protocol.Roles, revision in
 			clientv3.Compare(clientv3.ModRevision(key), "=", revision),
 			clientv3.Compare(clientv3.LeaseValue(presence), "=", lease),
 		},
-		[]clientv3.Op{clientv3.OpPut(key, string(Encode(node))), clientv3.OpGet(key)}, nil)
+		[]clientv3.Op{clientv3.OpPut(key, string(Encode(node))), clientv3.OpGet(key), r.createStoreID()}, nil)
 	switch {
 	case err != nil:
 		return fmt.Errorf("write node record: %w", err)
@@ -201,6 +203,8 @@ func (r *Registrar) keep(ctx context.Context, rewound <-chan struct{}) error {
 		_, presenceChanged := r.cfg.Presence.Load()
 		fleet, fleetChanged := r.cfg.Fleet.Load()
 		_, localChanged := r.cfg.Local.Load()
+		_, storeChanged := r.cfg.Store.Load()
+		storeRetry := r.keepStoreID(ctx)
 		mustRegister, retry := r.checkRecord(ctx, fleet)
 		if mustRegister {
 			return nil
@@ -218,6 +222,8 @@ func (r *Registrar) keep(ctx context.Context, rewound <-chan struct{}) error {
 		case <-registrationChanged:
 		case <-fleetChanged:
 		case <-localChanged:
+		case <-storeChanged:
+		case <-storeRetry:
 		case <-retry:
 		}
 	}

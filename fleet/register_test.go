@@ -80,7 +80,7 @@ func TestRegistrar_withoutPresence(t *testing.T) {
 	put(t, raw, keys.Presence("me"), encodePresence(protocol.Presence{Instance: "twin", MachineID: "m"}, time.Now()))
 	lease := event.New(clientv3.NoLease)
 	r := NewRegistrar(RegistrarConfig{
-		Client: client, Presence: lease, BootID: "boot", Log: discard(),
+		Client: client, Presence: lease, BootID: "boot", Store: event.New(StoreKey{}), Log: discard(),
 		Local: event.New(protocol.Local{ID: "me", Version: protocol.Version{Release: rel(t, "1.1.0")}}),
 	})
 	if err := r.replaceRecord(t.Context()); !errors.Is(err, errNoPresence) {
@@ -108,7 +108,7 @@ func TestRegistrar_guardsItsWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := NewRegistrar(RegistrarConfig{
-		Client: client, Presence: event.New(lease.ID), BootID: "boot", Log: discard(),
+		Client: client, Presence: event.New(lease.ID), BootID: "boot", Store: event.New(StoreKey{}), Log: discard(),
 		Local: event.New(protocol.Local{ID: "me", Version: protocol.Version{Release: rel(t, "1.1.0")}}),
 	})
 	judged := putNode(t, raw, node(t, "me", "1.0.0"))

@@ -177,6 +177,7 @@ type EtcdReport struct {
 	Connected   bool       `json:"connected"`
 	LastContact *time.Time `json:"lastContact"`
 	Revision    int64      `json:"revision"`
+	Store       string     `json:"store"`
 	Warnings    []string   `json:"warnings"`
 }
 
@@ -353,6 +354,7 @@ func etcdReport(e Etcd) EtcdReport {
 		Connected:   e.Connected,
 		LastContact: timestamp(e.LastContact),
 		Revision:    e.Revision,
+		Store:       e.Store,
 		Warnings:    list(e.Warnings),
 	}
 }

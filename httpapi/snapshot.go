@@ -97,6 +97,8 @@ type Etcd struct {
 	LastContact time.Time
 	// Revision is the newest revision seen.
 	Revision int64
+	// Store is the store ID (docs/protocol.md#store-id); empty: not seen.
+	Store string
 	// Warnings are sentences about the servers, such as known faults of their
 	// version (docs/upstream.md#etcd-known-faults).
 	Warnings []string

@@ -1,6 +1,7 @@
 // Package keyspace names Lockstep's keys in etcd (docs/protocol.md#keys). It does
-// not know their values: package fleet owns those of node records and presences,
-// package status that of the status, package election those of candidates.
+// not know their values: package fleet owns those of node records, presences and
+// the store ID, package status that of the status, package election those of
+// candidates.
 package keyspace
 
 import (
@@ -34,6 +35,9 @@ func (k Keys) Presence(id protocol.NodeID) string { return k.Presences() + strin
 
 // Status returns the key of the reconciler status. There is only one.
 func (k Keys) Status() string { return k.prefix + "kubernetes/reconciler/status" }
+
+// Store returns the key of the store ID. There is only one.
+func (k Keys) Store() string { return k.prefix + "store" }
 
 // Leaders returns the prefix of the candidates' keys. The candidate whose key
 // has the lowest create revision leads. The layout is that of the etcd client's

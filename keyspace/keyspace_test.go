@@ -9,6 +9,7 @@ func TestUnder(t *testing.T) {
 			k.Node("a"):       "/lockstep/nodes/a",
 			k.Presence("a"):   "/lockstep/presence/a",
 			k.Status():        "/lockstep/kubernetes/reconciler/status",
+			k.Store():         "/lockstep/store",
 			k.Leader(0x1f):    "/lockstep/kubernetes/reconciler/leader/1f",
 			k.Leaders() + "*": "/lockstep/kubernetes/reconciler/leader/*",
 		} {

@@ -131,7 +131,8 @@ func (a *App) wireFleet(registry prometheus.Registerer) {
 	})
 	a.registrar = fleet.NewRegistrar(fleet.RegistrarConfig{
 		Client: a.etcd, Local: a.local, Address: a.address, BootID: a.id.bootID,
-		Presence: a.presence.Lease(), Fleet: a.follower.Fleet(), Log: a.log.With("worker", "registrar"),
+		Presence: a.presence.Lease(), Fleet: a.follower.Fleet(), Store: a.follower.Store(),
+		Log: a.log.With("worker", "registrar"),
 	})
 	a.store = status.NewStore(a.etcd)
 	a.gate = status.NewGate(status.GateConfig{

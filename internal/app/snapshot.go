@@ -48,6 +48,7 @@ func (a *App) keepSnapshot(ctx context.Context) error {
 			changed(a.election.Leader().Load()),
 			changed(a.store.Observed().Load()),
 			changed(a.follower.Fleet().Load()),
+			changed(a.follower.Store().Load()),
 			changed(a.registrar.Registration().Load()),
 			changed(a.reconcile.Report().Load()),
 			changed(a.etcd.Contact().Load()),
@@ -89,7 +90,7 @@ func (a *App) snapshotNow() httpapi.Snapshot {
 		Reconcile:       reconcile,
 		Etcd: httpapi.Etcd{
 			Reached: contact.Reached(), Connected: contact.Connected, LastContact: contact.Last,
-			Revision: contact.Revision, Warnings: a.etcdFaults.Get(),
+			Revision: contact.Revision, Store: a.follower.Store().Get().ID, Warnings: a.etcdFaults.Get(),
 		},
 		APIServer: a.apiserver.Get(),
 		Warnings:  slices.Concat(a.warnings, digestWarnings(fleet), heldWarnings(election.State, reconcile)),

@@ -633,6 +633,52 @@ func (x *NodeStatus) GetFenceAfter() *durationpb.Duration {
 	return nil
 }
 
+// Store is the value of the store key. The ID distinguishes stores, so that two of
+// them do not govern one Kubernetes API.
+type Store struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Store) Reset() {
+	*x = Store{}
+	mi := &file_lockstep_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Store) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Store) ProtoMessage() {}
+
+func (x *Store) ProtoReflect() protoreflect.Message {
+	mi := &file_lockstep_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Store.ProtoReflect.Descriptor instead.
+func (*Store) Descriptor() ([]byte, []int) {
+	return file_lockstep_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Store) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
 // Presence is the value of a key on a lease. While the key exists, the sidecar is
 // alive.
 type Presence struct {
@@ -649,7 +695,7 @@ type Presence struct {
 
 func (x *Presence) Reset() {
 	*x = Presence{}
-	mi := &file_lockstep_proto_msgTypes[9]
+	mi := &file_lockstep_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -661,7 +707,7 @@ func (x *Presence) String() string {
 func (*Presence) ProtoMessage() {}
 
 func (x *Presence) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[9]
+	mi := &file_lockstep_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -674,7 +720,7 @@ func (x *Presence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Presence.ProtoReflect.Descriptor instead.
 func (*Presence) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{9}
+	return file_lockstep_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Presence) GetInstance() string {
@@ -771,7 +817,9 @@ const file_lockstep_proto_rawDesc = "" +
 	"\rbundle_digest\x18\x04 \x01(\tR\fbundleDigest\x12\x17\n" +
 	"\aboot_id\x18\x05 \x01(\tR\x06bootId\x12:\n" +
 	"\vfence_after\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"fenceAfter\"\xc1\x01\n" +
+	"fenceAfter\"\x17\n" +
+	"\x05Store\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\xc1\x01\n" +
 	"\bPresence\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x14\n" +
 	"\x05ready\x18\x02 \x01(\bR\x05ready\x12\x16\n" +
@@ -794,7 +842,7 @@ func file_lockstep_proto_rawDescGZIP() []byte {
 }
 
 var file_lockstep_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_lockstep_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_lockstep_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_lockstep_proto_goTypes = []any{
 	(ReconcilerStatus_State)(0),   // 0: lockstep.v1.ReconcilerStatus.State
 	(*Release)(nil),               // 1: lockstep.v1.Release
@@ -806,16 +854,17 @@ var file_lockstep_proto_goTypes = []any{
 	(*KubernetesWorker)(nil),      // 7: lockstep.v1.KubernetesWorker
 	(*ConsensusMember)(nil),       // 8: lockstep.v1.ConsensusMember
 	(*NodeStatus)(nil),            // 9: lockstep.v1.NodeStatus
-	(*Presence)(nil),              // 10: lockstep.v1.Presence
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 12: google.protobuf.Duration
+	(*Store)(nil),                 // 10: lockstep.v1.Store
+	(*Presence)(nil),              // 11: lockstep.v1.Presence
+	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 13: google.protobuf.Duration
 }
 var file_lockstep_proto_depIdxs = []int32{
 	1,  // 0: lockstep.v1.Version.release:type_name -> lockstep.v1.Release
 	0,  // 1: lockstep.v1.ReconcilerStatus.state:type_name -> lockstep.v1.ReconcilerStatus.State
 	2,  // 2: lockstep.v1.ReconcilerStatus.version:type_name -> lockstep.v1.Version
 	1,  // 3: lockstep.v1.ReconcilerStatus.minimum_compatible_release:type_name -> lockstep.v1.Release
-	11, // 4: lockstep.v1.ReconcilerStatus.updated_at:type_name -> google.protobuf.Timestamp
+	12, // 4: lockstep.v1.ReconcilerStatus.updated_at:type_name -> google.protobuf.Timestamp
 	1,  // 5: lockstep.v1.ReconcilerStatus.content_release:type_name -> lockstep.v1.Release
 	5,  // 6: lockstep.v1.Node.roles:type_name -> lockstep.v1.Roles
 	9,  // 7: lockstep.v1.Node.status:type_name -> lockstep.v1.NodeStatus
@@ -824,8 +873,8 @@ var file_lockstep_proto_depIdxs = []int32{
 	8,  // 10: lockstep.v1.Roles.consensus_member:type_name -> lockstep.v1.ConsensusMember
 	2,  // 11: lockstep.v1.NodeStatus.version:type_name -> lockstep.v1.Version
 	1,  // 12: lockstep.v1.NodeStatus.minimum_reconciler_release:type_name -> lockstep.v1.Release
-	12, // 13: lockstep.v1.NodeStatus.fence_after:type_name -> google.protobuf.Duration
-	11, // 14: lockstep.v1.Presence.since:type_name -> google.protobuf.Timestamp
+	13, // 13: lockstep.v1.NodeStatus.fence_after:type_name -> google.protobuf.Duration
+	12, // 14: lockstep.v1.Presence.since:type_name -> google.protobuf.Timestamp
 	15, // [15:15] is the sub-list for method output_type
 	15, // [15:15] is the sub-list for method input_type
 	15, // [15:15] is the sub-list for extension type_name
@@ -844,7 +893,7 @@ func file_lockstep_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lockstep_proto_rawDesc), len(file_lockstep_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

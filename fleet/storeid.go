@@ -1,0 +1,110 @@
+package fleet
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+)
+
+// StoreKey is the key of the store ID, as it was observed at one revision
+// (docs/protocol.md#store-id).
+type StoreKey struct {
+	ID       string  // empty: the key is missing or corrupt
+	Revision int64   // the key's mod revision; 0: it is missing
+	At       etcd.At // when, in the store's history, this was true; zero: it was never read
+}
+
+// storeIDLen is the length of an ID in bytes. As text it has two digits for each.
+const storeIDLen = 16
+
+// ValidStoreID reports whether id has the form of a store ID.
+func ValidStoreID(id string) bool {
+	b, err := hex.DecodeString(id)
+	return err == nil && hex.EncodeToString(b) == id && len(b) == storeIDLen
+}
+
+// DecodeStoreKey returns the store key in a listing that has it, among others or
+// alone.
+func DecodeStoreKey(key string, l etcd.Listing) StoreKey {
+	out := StoreKey{At: l.At}
+	for _, kv := range l.KVs {
+		if kv.Key == key { // Follow also lists keys that only begin with it
+			out.ID, out.Revision = decodeStoreID(kv.Value), kv.ModRevision
+		}
+	}
+	return out
+}
+
+func newStoreID() string {
+	var random [storeIDLen]byte
+	_, _ = rand.Read(random[:]) // never returns an error
+	return hex.EncodeToString(random[:])
+}
+
+// storeID returns the ID that this sidecar has seen in the store, or a new one. An
+// ID that was seen before the store went back does not count: the store may be
+// another one now, and then needs an ID of its own.
+func (r *Registrar) storeID() (id string, seen bool) {
+	if key := r.cfg.Store.Get(); key.ID != "" {
+		r.store = key
+	}
+	if r.store.ID != "" && r.store.At.Rewinds == r.cfg.Client.Rewound().Get() {
+		return r.store.ID, true
+	}
+	return newStoreID(), false
+}
+
+// createStoreID is the part of a registration that writes the store ID if the key is
+// missing.
+func (r *Registrar) createStoreID() clientv3.Op {
+	id, _ := r.storeID()
+	key := r.keys.Store()
+	return clientv3.OpTxn(
+		[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0)},
+		[]clientv3.Op{clientv3.OpPut(key, string(encodeStoreID(id)))}, nil)
+}
+
+// keepStoreID writes the store ID again if the key was deleted or damaged after this
+// sidecar has seen the ID. After a failure, retry reports when to try again.
+func (r *Registrar) keepStoreID(ctx context.Context) (retry <-chan time.Time) {
+	key := r.cfg.Store.Get()
+	id, seen := r.storeID()
+	if !seen || key.ID != "" {
+		return nil
+	}
+	if err := r.restoreStoreID(ctx, id, key.Revision); err != nil && ctx.Err() == nil {
+		r.cfg.Log.Debug("the store ID was not written again, trying again", "err", err)
+		return time.After(maxRegisterPause)
+	}
+	return nil
+}
+
+// restoreStoreID makes one attempt. This sidecar's presence is a condition, so that
+// the ID is not written into a store that the sidecar does not know yet.
+func (r *Registrar) restoreStoreID(ctx context.Context, id string, revision int64) error {
+	lease := r.cfg.Presence.Get()
+	if lease == clientv3.NoLease {
+		return errNoPresence
+	}
+	key := r.keys.Store()
+	txn, err := r.cfg.Client.Txn(ctx,
+		[]clientv3.Cmp{
+			clientv3.Compare(clientv3.ModRevision(key), "=", revision),
+			clientv3.Compare(clientv3.LeaseValue(r.keys.Presence(r.cfg.Local.Get().ID)), "=", lease),
+		},
+		[]clientv3.Op{clientv3.OpPut(key, string(encodeStoreID(id)))}, nil)
+	switch {
+	case err != nil:
+		return fmt.Errorf("write the store ID: %w", err)
+	case !txn.Succeeded:
+		return errChanged
+	}
+	r.cfg.Log.Warn("the store ID was deleted or damaged, written again", "store", id)
+	return nil
+}
