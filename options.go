@@ -86,6 +86,11 @@ type Options struct {
 	// LeaderYieldAfter is how long this node may lead without reaching its
 	// kube-apiserver before another node may lead. Zero: 30 s.
 	LeaderYieldAfter time.Duration
+	// EtcdElectionTimeout is the election timeout of the etcd behind the
+	// kube-apiservers, at most 50 s. The higher it is, the longer a new leader waits for
+	// requests of the one before it. All sidecars of a control plane have the
+	// same one. Zero: 1 s, etcd's default.
+	EtcdElectionTimeout time.Duration
 	// ExpireDeadNodes is how long this node may be unreachable before leaders
 	// no longer wait for it; more than four times LeaseTTL. This node closes its
 	// gate when it has not reached etcd for half of that. Zero, the default:
@@ -122,6 +127,7 @@ func (o Options) withDefaults() Options {
 	o.LeaseTTL = cmp.Or(o.LeaseTTL, 10*time.Second)
 	o.ResyncInterval = cmp.Or(o.ResyncInterval, 10*time.Minute)
 	o.LeaderYieldAfter = cmp.Or(o.LeaderYieldAfter, 30*time.Second)
+	o.EtcdElectionTimeout = cmp.Or(o.EtcdElectionTimeout, protocol.DefaultElectionTimeout)
 	o.ApplyConcurrency = cmp.Or(o.ApplyConcurrency, 16)
 	return o
 }
@@ -164,7 +170,7 @@ func (o Options) Validate() error {
 	return errors.Join(p...)
 }
 
-// ValidateEtcd does the same for the fields with the prefix Etcd only.
+// ValidateEtcd does the same only for the fields that say how to reach etcd.
 func (o Options) ValidateEtcd() error {
 	var p problems
 	o.withDefaults().checkEtcd(&p)
@@ -235,6 +241,9 @@ const minLeaseTTL = 3 * time.Second
 // an etcd that is down for less than two of them closes no gate.
 const minExpireLeases = 4
 
+// maxElectionTimeout is the highest that etcd accepts.
+const maxElectionTimeout = 50 * time.Second
+
 func (o Options) checkTimes(p *problems) {
 	if o.LeaseTTL < minLeaseTTL || o.LeaseTTL%time.Second != 0 {
 		p.add("LeaseTTL", "lease-ttl", "%s: must be whole seconds, at least %s", o.LeaseTTL, minLeaseTTL)
@@ -244,6 +253,9 @@ func (o Options) checkTimes(p *problems) {
 	}
 	if o.LeaderYieldAfter < 0 {
 		p.add("LeaderYieldAfter", "leader-yield-after", "%s: must be more than 0", o.LeaderYieldAfter)
+	}
+	if o.EtcdElectionTimeout < 0 || o.EtcdElectionTimeout > maxElectionTimeout {
+		p.add("EtcdElectionTimeout", "etcd-election-timeout", "%s: must be more than 0 and at most %s: what `etcd --election-timeout` has, in milliseconds, on the etcd of the kube-apiservers", o.EtcdElectionTimeout, maxElectionTimeout)
 	}
 	if least := minExpireLeases * o.LeaseTTL; o.ExpireDeadNodes < 0 || o.ExpireDeadNodes > 0 && o.ExpireDeadNodes <= least {
 		p.add("ExpireDeadNodes", "expire-dead-nodes", "%s: must be 0 (never) or more than %s: the node closes its gate after half of this time, which must be more than two lease lifetimes (--lease-ttl)", o.ExpireDeadNodes, least)
@@ -284,7 +296,7 @@ func (o Options) config() (app.Config, error) {
 		Listen: o.Listen, OpenAPI: openAPI, Flags: o.Flags,
 		TLS:      httpapi.TLS{CertFile: o.TLSCertFile, KeyFile: o.TLSKeyFile, ClientCAFile: o.ClientCAFile},
 		LeaseTTL: o.LeaseTTL, ShutdownDelay: o.ShutdownDelay, ResyncInterval: o.ResyncInterval,
-		LeaderYieldAfter: o.LeaderYieldAfter, ExpireDeadNodes: o.ExpireDeadNodes,
+		LeaderYieldAfter: o.LeaderYieldAfter, ExpireDeadNodes: o.ExpireDeadNodes, EtcdElectionTimeout: o.EtcdElectionTimeout,
 		ApplyConcurrency: o.ApplyConcurrency, AllowMassPrune: o.AllowMassPrune, APIServerReadyz: o.APIServerReadyz,
 	}, nil
 }

@@ -74,7 +74,7 @@ func set(t *testing.T, v reflect.Value, field string) {
 	case int:
 		v.SetInt(3)
 	case time.Duration:
-		v.SetInt(int64(time.Minute))
+		v.SetInt(int64(40 * time.Second))
 	case []string:
 		v.Set(reflect.ValueOf([]string{"http://h:1"}))
 	case []httpapi.Flag:
@@ -107,6 +107,7 @@ func TestOptions_Validate(t *testing.T) {
 		"a negative expiry":         {func(o *Options) { o.ExpireDeadNodes = -1 }, "Options.ExpireDeadNodes"},
 		"a negative delay":          {func(o *Options) { o.ShutdownDelay = -1 }, "Options.ShutdownDelay"},
 		"a negative concurrency":    {func(o *Options) { o.ApplyConcurrency = -1 }, "Options.ApplyConcurrency"},
+		"a long election timeout":   {func(o *Options) { o.EtcdElectionTimeout = time.Minute }, "Options.EtcdElectionTimeout"},
 		"a negative yield":          {func(o *Options) { o.LeaderYieldAfter = -1 }, "Options.LeaderYieldAfter"},
 		"a resync every moment":     {func(o *Options) { o.ResyncInterval = 1 }, "Options.ResyncInterval"},
 		"a listener without port":   {func(o *Options) { o.Listen = "localhost" }, `Options.Listen (--listen): "localhost": must be HOST:PORT`},

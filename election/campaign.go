@@ -45,7 +45,7 @@ func New(cfg Config) *Election {
 		queue:     event.New(etcd.Listing{}),
 		leader:    event.New(Leader{}),
 		yield:     yield{pauses: backoff.Backoff{First: minYieldPause, Max: maxYieldPause}},
-		drainTime: protocol.DrainTime,
+		drainTime: protocol.DrainTime(cfg.Local.Get().EtcdElectionTimeout),
 	}
 	e.metrics.show(protocol.Ineligible)
 	return e

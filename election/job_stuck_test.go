@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -14,7 +15,7 @@ func TestLeadership_stuck(t *testing.T) {
 	for _, kind := range []protocol.StepKind{protocol.StepHold, protocol.StepAwait, protocol.StepSurvey, protocol.StepReconcile, protocol.StepWrite} {
 		t.Run(kind.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := New(Config{Log: slog.New(slog.DiscardHandler)}).newLeadership(nil, "", 0)
+				l := New(Config{Local: event.New(protocol.Local{}), Log: slog.New(slog.DiscardHandler)}).newLeadership(nil, "", 0)
 				l.beginRound()
 				l.job = &job{step: protocol.Step{Kind: protocol.StepReconcile}, cancel: func() {}, done: make(chan struct{})}
 				step := protocol.Step{Kind: kind, Work: protocol.Work{LeaderEpoch: 2}}

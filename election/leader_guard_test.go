@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/status"
@@ -82,7 +83,7 @@ func TestLeadership_writesOnlyWhileItsLeaseIsValid(t *testing.T) {
 	w := newWorld(t)
 	proxy := etcdtest.NewProxy(t, w.server.Addr())
 	client := newClient(t, proxy.Addr())
-	e := New(Config{Client: client, Store: status.NewStore(client), TTL: 2 * time.Second, Log: slog.New(slog.DiscardHandler)})
+	e := New(Config{Client: client, Local: event.New(protocol.Local{}), Store: status.NewStore(client), TTL: 2 * time.Second, Log: slog.New(slog.DiscardHandler)})
 	hold := func(ttl time.Duration, do func(held context.Context, s *etcd.Session) error) {
 		t.Helper()
 		if err := client.WithSession(t.Context(), ttl, do); err != nil {

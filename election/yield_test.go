@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
@@ -52,7 +53,7 @@ type yieldWorld struct {
 
 func newYieldWorld(t *testing.T) *yieldWorld {
 	a := newAPI(t)
-	e := New(Config{Applier: applier{a, "a"}, YieldAfter: yieldAfter, Log: slog.New(slog.DiscardHandler)})
+	e := New(Config{Local: event.New(protocol.Local{}), Applier: applier{a, "a"}, YieldAfter: yieldAfter, Log: slog.New(slog.DiscardHandler)})
 	return &yieldWorld{t, a, e.newLeadership(nil, "", 1)}
 }
 
@@ -143,7 +144,7 @@ func TestLeadership_collectsBeforeItYields(t *testing.T) {
 
 // Each withdrawal makes the next campaign wait longer, until a pass is complete.
 func TestYield_pauses(t *testing.T) {
-	y := New(Config{}).yield
+	y := New(Config{Local: event.New(protocol.Local{})}).yield
 	for _, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
 		y.withdraw()
 		if got := y.pauses.Pause(); got != want || !y.withdrawn {

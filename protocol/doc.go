@@ -23,6 +23,8 @@
 //	#dead-nodes       FenceDue       expiry.go        must a sidecar close its gate
 //	                  Expired        expiry.go        may a leader ignore a record
 //	#duplicate-ids    MustYieldID    duplicate.go     must this sidecar give up its node ID
+//	#content-epoch    CredibleEpoch  epoch.go         which content epoch counts
+//	#stores           Next           next.go          HoldForStore
 //	#removals         removalsDue    removals.go      may dropped objects be deleted
 //	                  UpgradeReady   removals.go      may the next upgrade start
 //	#mark             Mark           mark.go          the contents that may be in the API
@@ -53,6 +55,7 @@
 //	ResignToNewer        a newer controller is alive                         Resign
 //	YieldUnreachable     its kube-apiserver stays unreachable                Resign, withdrawn
 //	AwaitStatus          the status has not been read yet                    Hold
+//	HoldForStore         the objects have the ID of another store            Hold
 //	FirstReconciliation  no status, and none was ever written                Reconcile, Write(target)
 //	RebuildStatus        no status, but the mark names the content           Survey, Write(rebuilt)
 //	HoldForNewer         newer content, and a newer node is registered       Hold

@@ -2,10 +2,22 @@ package protocol
 
 import "time"
 
+// DefaultElectionTimeout is etcd's default election timeout
+// (--etcd-election-timeout).
+const DefaultElectionTimeout = time.Second
+
 // DrainTime is how long after it was sent a leader's request can still land in
-// the API: 5 s for which its sender waits for it, 7 s that etcd may take on top,
-// and a margin of 1 s (docs/protocol.md#stale-writes).
-const DrainTime = 13 * time.Second
+// the API: 5 s for which its sender waits for it, the time that etcd may take
+// after that, and a margin of 1 s (docs/protocol.md#stale-writes). etcd takes 5 s and
+// twice its election timeout at most (docs/upstream.md#apiserver-timeouts). A
+// timeout of 0 means DefaultElectionTimeout.
+func DrainTime(electionTimeout time.Duration) time.Duration {
+	const sender, etcd, margin = 5 * time.Second, 5 * time.Second, time.Second
+	if electionTimeout <= 0 {
+		electionTimeout = DefaultElectionTimeout
+	}
+	return sender + etcd + 2*electionTimeout + margin
+}
 
 // DrainState says whether requests of the leaders before this one can still land.
 // It is decided once in each leadership, before the leader records itself

@@ -42,6 +42,9 @@ type Local struct {
 	// FenceAfter is how long its presence may be missing before leaders ignore its
 	// record (--expire-dead-nodes); 0: they never do (docs/protocol.md#dead-nodes).
 	FenceAfter time.Duration
+	// EtcdElectionTimeout is that of the etcd behind the API servers
+	// (--etcd-election-timeout); 0: DefaultElectionTimeout.
+	EtcdElectionTimeout time.Duration
 }
 
 // Node is the content of a node record.

@@ -45,9 +45,13 @@ type Mark struct {
 	Kind      MarkKind
 	FirstDone bool
 	Entries   []Content // where Kind is MarkPresent and FirstDone, never empty
-	// HighestEpoch is the highest content epoch in the mark and on any object
-	// of the set; 0: none.
+	// HighestEpoch is the highest content epoch in the mark; 0: none. Stamps count
+	// only where the mark was made from them. It may be known although the mark is
+	// not.
 	HighestEpoch int64
+	// Store is the store ID on the parent (docs/protocol.md#stores); empty: none.
+	// It may be known although the mark is not.
+	Store string
 }
 
 // newest returns the entry with the highest content epoch, and the zero Content
@@ -73,14 +77,15 @@ func (m Mark) With(c Content) Mark {
 }
 
 // After returns the mark after the pass over c ended with out. A complete pass
-// leaves only c, and firstDone. After an unfounded pass the mark is unknown.
+// leaves only c, and firstDone. After an unfounded pass, or one that found another
+// store's ID, all that is known of the mark is what the pass found.
 func (m Mark) After(c Content, out Outcome) Mark {
-	if out.Unfounded {
-		return Mark{HighestEpoch: max(m.HighestEpoch, out.HighestEpoch)}
+	if out.Unfounded || out.ForeignStore != "" {
+		return Mark{HighestEpoch: out.HighestEpoch, Store: out.ForeignStore}
 	}
 	m.HighestEpoch = max(m.HighestEpoch, out.HighestEpoch)
 	if out.Complete {
-		m.Kind, m.FirstDone, m.Entries = MarkPresent, true, []Content{c}
+		m.Kind, m.FirstDone, m.Entries, m.HighestEpoch = MarkPresent, true, []Content{c}, c.Epoch
 	}
 	return m
 }

@@ -9,6 +9,7 @@ type Input struct {
 	Local    Local
 	Fleet    Fleet
 	Status   StatusView
+	Store    string // the store's ID, read in the same transaction; empty: there is none
 	Mark     Mark
 	Progress Progress
 }
@@ -30,14 +31,28 @@ func Next(in Input) Step {
 	if step, resigns := resign(in); resigns {
 		return step
 	}
-	switch in.Status.Kind {
-	case StatusPresent:
-		return withStatus(in)
-	case StatusAbsent, StatusUndecodable:
-		return withoutStatus(in)
-	case StatusUnknown:
+	if in.Status.Kind == StatusUnknown {
+		return Step{Kind: StepHold, Rule: AwaitStatus, Message: "the status has not been read yet"}
 	}
-	return Step{Kind: StepHold, Rule: AwaitStatus, Message: "the status has not been read yet"}
+	if in.Mark.Store != "" && in.Mark.Store != in.Store {
+		return Step{Kind: StepHold, Rule: HoldForStore, Reread: true, Message: foreignStore(in.Mark.Store, in.Store)}
+	}
+	if in.Status.Kind == StatusPresent {
+		return withStatus(in)
+	}
+	return withoutStatus(in)
+}
+
+// foreignStore says why a leader of one store leaves the objects of another one
+// alone, and what to do.
+func foreignStore(theirs, own string) string {
+	ours := "has the store ID " + own
+	if own == "" {
+		ours = "has no store ID"
+	}
+	return fmt.Sprintf("the objects belong to the control plane of another etcd or prefix: its store ID on the ConfigMap lockstep is %s, "+
+		"and the one of this sidecar %s; correct --etcd-servers or --etcd-prefix; "+
+		"if this etcd replaces the other one for good: sidecar store adopt", theirs, ours)
 }
 
 // resign covers ResignWithoutRole, ResignToNewer and YieldUnreachable. A leader
@@ -120,7 +135,7 @@ func keepTarget(in Input, content Content) Step {
 	}
 	return Step{
 		Kind: StepHold, Rule: KeepTarget, Message: "all objects match the bundle",
-		Work: Work{Content: content, LeaderEpoch: in.Local.Epoch},
+		Work: Work{Content: content, Store: in.Store, LeaderEpoch: in.Local.Epoch},
 	}
 }
 
@@ -191,13 +206,13 @@ func (in Input) own() Content {
 }
 
 // content gives the leader's own content its epoch. That is the epoch of the
-// newest known content if it is the same and no object has a higher one, else one
-// above all.
+// newest known content if it is the same and its epoch counts, else the next one
+// (docs/protocol.md#content-epoch).
 func (in Input) content(newest Content) Content {
-	own := in.own()
+	own, credible := in.own(), CredibleEpoch(newest.Epoch, in.Mark.HighestEpoch)
 	own.Epoch = newest.Epoch
-	if newest.Epoch == 0 || !own.Same(newest) || newest.Epoch < in.Mark.HighestEpoch {
-		own.Epoch = 1 + max(newest.Epoch, in.Mark.HighestEpoch)
+	if newest.Epoch == 0 || !own.Same(newest) || newest.Epoch != credible {
+		own.Epoch = NextEpoch(credible)
 	}
 	return own
 }
@@ -209,14 +224,16 @@ func (in Input) removals() bool {
 
 // survey asks for the mark.
 func (in Input) survey(rule Rule, message string) Step {
-	return Step{Kind: StepSurvey, Rule: rule, Message: message, Work: Work{FallbackEntry: in.fallbackEntry()}}
+	return Step{Kind: StepSurvey, Rule: rule, Message: message, Work: Work{Store: in.Store, FallbackEntry: in.fallbackEntry()}}
 }
 
 // reconcile keeps the objects at a content that is there already.
 func (in Input) reconcile(rule Rule, c Content, message string) Step {
 	return Step{
 		Kind: StepReconcile, Rule: rule, Message: message,
-		Work: Work{Content: c, Removals: in.removals(), LeaderEpoch: in.Local.Epoch, FallbackEntry: in.fallbackEntry()},
+		Work: Work{
+			Content: c, Removals: in.removals(), Store: in.Store, LeaderEpoch: in.Local.Epoch, FallbackEntry: in.fallbackEntry(),
+		},
 	}
 }
 
@@ -225,7 +242,7 @@ func (in Input) reconcile(rule Rule, c Content, message string) Step {
 func (in Input) change(rule Rule, c Content, message string) Step {
 	if in.Progress.Predecessors == Undrained {
 		message += fmt.Sprintf("; the previous leader may still have requests in flight, so this takes at least %.0f s from the election on",
-			DrainTime.Seconds())
+			DrainTime(in.Local.EtcdElectionTimeout).Seconds())
 	}
 	step := in.reconcile(rule, c, message)
 	step.Work.Wait = true

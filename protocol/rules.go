@@ -26,6 +26,10 @@ const (
 	// AwaitStatus: the status has not been read yet, so the leader does nothing
 	// (docs/protocol.md#rule-await-status).
 	AwaitStatus Rule = "AwaitStatus"
+	// HoldForStore: the parent of the objects has the ID of another store. The
+	// leader does nothing until the IDs are equal
+	// (docs/protocol.md#rule-hold-for-store).
+	HoldForStore Rule = "HoldForStore"
 	// FirstReconciliation: there is no status, and no first reconciliation was
 	// ever finished, or this leader has just finished it. It reconciles, and only
 	// then writes the target (docs/protocol.md#rule-first-reconciliation).
@@ -56,6 +60,6 @@ const (
 func Rules() []Rule {
 	return []Rule{
 		ResignWithoutRole, ResignToNewer, YieldUnreachable, AwaitStatus,
-		FirstReconciliation, RebuildStatus, HoldForNewer, KeepTarget, ApplyContent, WaitForNodes,
+		HoldForStore, FirstReconciliation, RebuildStatus, HoldForNewer, KeepTarget, ApplyContent, WaitForNodes,
 	}
 }

@@ -14,7 +14,8 @@ func TestRulesAreEvaluatedInOrder(t *testing.T) {
 	ofNewer := targetStatus()
 	ofNewer.ContentRelease = rel("1.2.0")
 	known := Mark{Kind: MarkPresent, FirstDone: true, Entries: []Content{contentOf("1.0.0", "0.9.0", 4)}, HighestEpoch: 4}
-	none := Mark{Kind: MarkAbsent}
+	foreign := known
+	foreign.Store = "another"
 	apiGone := Progress{APIGone: true}
 	raised := doneStatus("0.9.0")
 	cases := []struct {
@@ -24,7 +25,8 @@ func TestRulesAreEvaluatedInOrder(t *testing.T) {
 		{worker, func(in Input) Input { in.Fleet.Records[0].Node.Roles.Controller = true; return in }},
 		{given(presentStatus(targetStatus()), newer).progress(apiGone), func(in Input) Input { in.Fleet.Records = in.Fleet.Records[:1]; return in }},
 		{given(StatusView{}).progress(apiGone), func(in Input) Input { in.Progress = Progress{}; return in }},
-		{given(StatusView{}).mark(none), func(in Input) Input { in.Status = absentStatus(); return in }},
+		{given(StatusView{}).mark(foreign), func(in Input) Input { in.Status = absentStatus(); return in }},
+		{given(absentStatus()).mark(foreign).progress(Progress{Finished: ownContent(5)}), func(in Input) Input { in.Mark.Store = ""; return in }},
 		{given(absentStatus()).mark(known).progress(Progress{Finished: ownContent(5)}), func(in Input) Input { in.Progress = Progress{}; return in }},
 		{given(corruptStatus(), newer.dead()).mark(known), func(in Input) Input { in.Status = presentStatus(ofNewer); return in }},
 		{given(presentStatus(ofNewer), newer.dead()), func(in Input) Input { in.Status = presentStatus(targetStatus()); return in }},

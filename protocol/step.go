@@ -62,6 +62,10 @@ type Work struct {
 	// Removals: objects that the bundle dropped may be deleted now. Otherwise they
 	// are counted as owed (docs/protocol.md#removals).
 	Removals bool
+	// Store is this store's ID. It is written on a parent that has none, whenever
+	// the mark is written. If the parent has another one, nothing is written. Empty:
+	// unknown, so it is not written.
+	Store string
 	// LeaderEpoch is recorded in the mark before the first write.
 	LeaderEpoch int64
 	// First: this is the first reconciliation. There is no status, and the mark
@@ -83,8 +87,11 @@ type Work struct {
 // Step is a decision of the leader: all that package election needs to carry it
 // out and to explain it.
 type Step struct {
-	Kind     StepKind
-	Rule     Rule      // that decided
+	Kind StepKind
+	Rule Rule // that decided
+	// Reread, of StepHold: the decision rests on the mark, which leaders do not
+	// watch now. It is read again from time to time.
+	Reread   bool
 	Message  string    // one sentence for people
 	Reason   Reason    // of StepResign
 	Withdraw bool      // of StepResign
@@ -125,14 +132,18 @@ type Outcome struct {
 	Complete bool
 	// Owed counts the objects whose removal waits (docs/protocol.md#removals).
 	Owed int
-	// HighestEpoch is the highest content epoch in the mark and on any object of
-	// the set. An epoch that other content uses counts as one higher.
+	// HighestEpoch is the highest content epoch in the mark. An epoch that other
+	// content uses counts as one higher.
 	HighestEpoch int64
 	// Unsure is when the newest write was given up with an unknown outcome: it may
 	// land until DrainTime after that. It counts also where the pass failed. Zero:
 	// all outcomes are known.
 	Unsure time.Time
-	// Unfounded: the mark is no longer the one on which the work was decided
-	// (Work.First). Nothing was written; the mark has to be surveyed again.
+	// Unfounded: the work does not rest on the mark as it is now. It was the first
+	// reconciliation, and the mark has firstDone (Work.First); or its content epoch
+	// is too high (Work.EpochTooHigh). Nothing was written; the leader decides again.
 	Unfounded bool
+	// ForeignStore is the store ID on the parent if it is not the work's. Nothing
+	// was written.
+	ForeignStore string
 }

@@ -73,6 +73,7 @@ func electionFlags(o *lockstep.Options) flagSection {
 	s := newSection("Election")
 	s.flags.DurationVar(&o.LeaseTTL, "lease-ttl", o.LeaseTTL, "Lifetime of this sidecar's lease in etcd, in whole seconds, at least 3s. After a leader dies, no other node leads for about this long.")
 	s.flags.DurationVar(&o.LeaderYieldAfter, "leader-yield-after", o.LeaderYieldAfter, "How long a leader may fail to reach its kube-apiserver before another node may lead.")
+	s.flags.DurationVar(&o.EtcdElectionTimeout, "etcd-election-timeout", o.EtcdElectionTimeout, "The election timeout of the etcd behind the kube-apiservers, the same for all sidecars of a control plane. The higher it is, the longer a new leader waits for requests of the one before it.")
 	s.flags.DurationVar(&o.ExpireDeadNodes, "expire-dead-nodes", o.ExpireDeadNodes, "How long this node may be unreachable before leaders no longer wait for it. More than four times --lease-ttl. The node closes its gate when it has not reached etcd for half of this time, so it should use the same etcd as its kube-apiserver. 0: leaders wait until the node is removed.")
 	return s
 }

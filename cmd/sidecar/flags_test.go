@@ -156,7 +156,7 @@ func TestOptionErrorsNameFlags(t *testing.T) {
 	for _, bad := range []lockstep.Options{
 		{
 			NodeID: "_", AdvertiseURL: "x", EtcdServers: []string{"x"}, EtcdPrefix: "/", EtcdCertFile: "c", TLSCertFile: "c", ClientCAFile: "a",
-			LeaseTTL: 1, ShutdownDelay: -1, ResyncInterval: 1, LeaderYieldAfter: -1, ExpireDeadNodes: -1, ApplyConcurrency: -1,
+			LeaseTTL: 1, ShutdownDelay: -1, ResyncInterval: 1, LeaderYieldAfter: -1, EtcdElectionTimeout: -1, ExpireDeadNodes: -1, ApplyConcurrency: -1,
 		},
 		{EtcdKeyFile: "k", TLSKeyFile: "k", ClientCAFile: "a", Listen: "x"},
 		{Listen: "0.0.0.0:1"},

@@ -95,7 +95,7 @@ func New(cfg Config, log *slog.Logger) (*App, error) {
 // localOf returns what this node is while it runs with b.
 func localOf(cfg Config, b *bundle.Bundle) protocol.Local {
 	local := b.Local()
-	local.ID, local.FenceAfter = cfg.NodeID, cfg.ExpireDeadNodes
+	local.ID, local.FenceAfter, local.EtcdElectionTimeout = cfg.NodeID, cfg.ExpireDeadNodes, cfg.EtcdElectionTimeout
 	return local
 }
 

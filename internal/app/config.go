@@ -28,8 +28,11 @@ type Config struct {
 	ShutdownDelay    time.Duration
 	ResyncInterval   time.Duration
 	LeaderYieldAfter time.Duration
-	ExpireDeadNodes  time.Duration
-	ApplyConcurrency int
+	// EtcdElectionTimeout is that of the etcd behind the kube-apiservers; 0: its
+	// default.
+	EtcdElectionTimeout time.Duration
+	ExpireDeadNodes     time.Duration
+	ApplyConcurrency    int
 
 	AllowMassPrune  bool
 	APIServerReadyz bool

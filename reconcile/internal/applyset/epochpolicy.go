@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
@@ -108,7 +109,7 @@ func celEpoch(object string) string {
 // celStamped is true where the old object has an epoch that we believe.
 func celStamped() string {
 	old := celEpoch("oldObject")
-	return fmt.Sprintf("%s.matches('%s') && int(%s) <= %d", old, epochPattern, old, int64(maxBelievable))
+	return fmt.Sprintf("%s.matches('%s') && int(%s) <= %d", old, epochPattern, old, int64(protocol.MaxContentEpoch))
 }
 
 // fenceValidations say how a stamp may change. Users may remove it, as `kubectl

@@ -38,8 +38,13 @@ type entryJSON struct {
 	ContentEpoch         int64  `json:"contentEpoch"`
 }
 
-// encodeMark is the inverse of decodeMark. It sorts the entries by epoch.
+// encodeMark is the inverse of decodeMark. It sorts the entries by epoch. It
+// returns an error where decodeMark would: a leader must never write a mark that
+// no leader can read.
 func encodeMark(m MarkData) (string, error) {
+	if err := m.validate(); err != nil {
+		return "", fmt.Errorf("encode the mark: %w", err)
+	}
 	out := markJSON{FirstDone: m.FirstDone, LeaderEpoch: m.LeaderEpoch, Entries: []entryJSON{}}
 	for _, c := range sortedEntries(m.Entries) {
 		out.Entries = append(out.Entries, entryJSON{
@@ -72,10 +77,28 @@ func decodeMark(data string) (MarkData, error) {
 		}
 		out.Entries = append(out.Entries, c)
 	}
-	if out.FirstDone && len(out.Entries) == 0 {
-		return MarkData{}, errors.New("decode the mark: firstDone is set, and no content is named")
+	if err := out.validate(); err != nil {
+		return MarkData{}, fmt.Errorf("decode the mark: %w", err)
 	}
 	return out, nil
+}
+
+// validate returns why m is no mark.
+func (m MarkData) validate() error {
+	if m.FirstDone && len(m.Entries) == 0 {
+		return errors.New("firstDone is set, and no content is named")
+	}
+	for _, c := range m.Entries {
+		if !protocol.IsContentEpoch(c.Epoch) {
+			return fmt.Errorf("content epoch %d is not between 1 and %d", c.Epoch, int64(protocol.MaxContentEpoch))
+		}
+		for _, r := range []protocol.Release{c.Release, c.Constraints.MinReconciler, c.Constraints.MinApiserver} {
+			if r.Major < 0 || r.Minor < 0 || r.Patch < 0 {
+				return fmt.Errorf("release %s has a negative part", r)
+			}
+		}
+	}
+	return nil
 }
 
 func (e entryJSON) content() (protocol.Content, error) {
@@ -89,9 +112,6 @@ func (e entryJSON) content() (protocol.Content, error) {
 	}
 	if c.Constraints.MinApiserver, err = semver.ParseRelease(e.MinAPIServerRelease); err != nil {
 		return c, fmt.Errorf("minApiserverRelease: %w", err)
-	}
-	if e.ContentEpoch < 1 || e.ContentEpoch > maxEpoch {
-		return c, fmt.Errorf("content epoch %d is out of range", e.ContentEpoch)
 	}
 	return c, nil
 }

@@ -11,16 +11,6 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
-// maxEpoch is the highest content epoch that can be written. A higher number is
-// garbage.
-const maxEpoch = 1 << 53
-
-// maxBelievable is the highest content epoch that we believe when an object
-// carries it. Epochs count changes of content, so no leader ever assigned a higher
-// one. It is far below maxEpoch: a leader that has to go above it can still count
-// on, so garbage cannot lock it out.
-const maxBelievable = 1 << 52
-
 // Stamp is what an object carries about the content that brought its present
 // form (docs/protocol.md#stale-writes).
 type Stamp struct {
@@ -51,21 +41,18 @@ func ReadStamp(annotations map[string]string) (s Stamp, ok bool) {
 	return s, true
 }
 
-// Believable reports whether a leader can have assigned the epoch of s.
-func (s Stamp) Believable() bool { return s.Epoch <= maxBelievable }
-
 // NewerEpoch returns the content epoch in an object's annotations, and whether it
-// is believable and above epoch.
+// is one and above epoch.
 func NewerEpoch(annotations map[string]string, epoch int64) (int64, bool) {
 	have, ok := ParseEpoch(annotations[bundle.AnnotationContentEpoch])
-	return have, ok && have > epoch && have <= maxBelievable
+	return have, ok && have > epoch
 }
 
 // ParseEpoch accepts what Put writes and nothing else: the epoch policy has to
 // agree on what an epoch is.
 func ParseEpoch(s string) (int64, bool) {
 	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n < 1 || n > maxEpoch || strconv.FormatInt(n, 10) != s {
+	if err != nil || !protocol.IsContentEpoch(n) || strconv.FormatInt(n, 10) != s {
 		return 0, false
 	}
 	return n, true

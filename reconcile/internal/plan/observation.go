@@ -104,7 +104,7 @@ func (v Observation) StampsFor(p applyset.Parent) []applyset.Stamp {
 	var out []applyset.Stamp
 	for _, objects := range v.Live {
 		for _, obj := range objects {
-			if s, complete := applyset.ReadStamp(obj.GetAnnotations()); complete && s.Believable() {
+			if s, complete := applyset.ReadStamp(obj.GetAnnotations()); complete {
 				out = append(out, s)
 			}
 		}
