@@ -221,6 +221,9 @@ func (r *recorder) decodeObject(kv *mvccpb.KeyValue, gone bool) (judge.Event, bo
 	if gone {
 		delete(r.objects, key)
 		foreign := r.deleting[was.uid]
+		if was.ref == parentRef {
+			return judge.Event{Foreign: foreign, Mark: &judge.Mark{Gone: true}}, known
+		}
 		return judge.Event{Foreign: foreign, Object: &judge.Object{Ref: was.ref, UID: was.uid, Gone: true}}, known
 	}
 	var live struct {
@@ -242,12 +245,36 @@ func (r *recorder) decodeObject(kv *mvccpb.KeyValue, gone bool) (judge.Event, bo
 		out.Form = k.formOf(decodeWhole(kv.Value))
 		out.Epoch, out.Release = stampOf(m.Annotations)
 	case now.ref == parentRef:
-		out.Note = live.Data["mark.json"]
+		r.objects[key] = now
+		return judge.Event{Foreign: now.edit != was.edit && now.uid == was.uid, Mark: decodeMark(live.Data["mark.json"])}, true
 	default:
 		return judge.Event{}, false
 	}
 	r.objects[key] = now
 	return judge.Event{Foreign: now.edit != was.edit && now.uid == was.uid, Object: out}, true
+}
+
+// decodeMark decodes the mark as docs/protocol.md#mark describes it.
+func decodeMark(text string) *judge.Mark {
+	var in struct {
+		FirstDone bool
+		Entries   []struct {
+			Release      string
+			ContentEpoch int64
+		}
+	}
+	out := &judge.Mark{Note: text}
+	if json.Unmarshal([]byte(text), &in) != nil {
+		out.Damaged = true
+		return out
+	}
+	out.FirstDone = in.FirstDone
+	for _, e := range in.Entries {
+		r, err := semver.ParseRelease(e.Release)
+		out.Damaged = out.Damaged || err != nil
+		out.Entries = append(out.Entries, judge.Entry{Release: r, Epoch: e.ContentEpoch})
+	}
+	return out
 }
 
 func findKept(want string) (kept, bool) {

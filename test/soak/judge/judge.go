@@ -37,11 +37,27 @@ const (
 	Progress     = "Progress" // checked by the soak, which waits for the end
 )
 
-// Bundle is the content of a release.
+// The safeguards on which the invariants rest (docs/soak.md#safeguards). A program
+// without one of them may run for hours before an invariant breaks.
+const (
+	Stamped    = "Stamped"    // who brings a form brings its stamp (docs/protocol.md#stale-writes)
+	Waited     = "Waited"     // DONE comes after the wait (docs/protocol.md#stale-writes)
+	HasDrained = "HasDrained" // a leader that says that it has drained writes no more (docs/protocol.md#drain)
+	Marked     = "Marked"     // the mark names a content before its first object (docs/protocol.md#mark)
+	RemovesDue = "RemovesDue" // a removal is due (docs/protocol.md#removals)
+)
+
+// DrainTime is how long a request may take to land, at etcd's default election
+// timeout (docs/protocol.md#stale-writes).
+const DrainTime = 13 * time.Second
+
+// Bundle is the content of a release. A release may have several bundles.
 type Bundle struct {
-	Release protocol.Release
-	M, A    protocol.Release
-	Forms   map[string]string // by object: the name of its form
+	Release          protocol.Release
+	Digest           string // empty: the only bundle of its release
+	M, A             protocol.Release
+	Forms            map[string]string // by object: the name of its form
+	PruneImmediately bool
 }
 
 // History is a recorded run. Events are in the order of etcd; readings, and the
@@ -51,6 +67,8 @@ type History struct {
 	Events   []Event
 	Readings []Reading
 	Probes   []Probe
+	// DrainTime is how long a request may take to land; 0: DrainTime.
+	DrainTime time.Duration
 }
 
 // Reading is a linearizable read of etcd's revision: it was true at some instant
@@ -80,6 +98,7 @@ type Event struct {
 	Record    *Record
 	Candidate *Candidate
 	Object    *Object
+	Mark      *Mark
 }
 
 // Record is a node record.
@@ -110,7 +129,22 @@ type Object struct {
 	Note    string // shown, but not checked
 }
 
-// Violation is an invariant that does not hold.
+// Mark is the parent of the set, with the mark.
+type Mark struct {
+	Gone      bool
+	Damaged   bool // it is not a mark
+	FirstDone bool
+	Entries   []Entry
+	Note      string // shown, but not checked
+}
+
+// Entry is a content that a mark names.
+type Entry struct {
+	Release protocol.Release
+	Epoch   int64
+}
+
+// Violation is an invariant or a safeguard that does not hold.
 type Violation struct {
 	Invariant string
 	Revision  int64 // of etcd, at or after which it happened
@@ -143,6 +177,7 @@ func Judge(h History) ([]Violation, Counts) {
 	for i := range h.Events {
 		j.event(&h.Events[i])
 	}
+	j.end()
 	j.probes()
 	slices.SortStableFunc(j.violations, func(a, b Violation) int { return cmp.Compare(a.Revision, b.Revision) })
 	return j.violations, j.counts
@@ -213,6 +248,8 @@ func (e *Event) what() string {
 			return o.Ref + ": deleted"
 		}
 		return strings.TrimSpace(fmt.Sprintf("%s: form %q of %s content epoch %d %s", o.Ref, o.Form, o.Release, o.Epoch, o.Note))
+	case e.Mark != nil:
+		return e.Mark.String()
 	}
 	return "nothing"
 }

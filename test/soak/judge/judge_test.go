@@ -28,16 +28,41 @@ func bundles() []Bundle {
 
 // story is a history written by hand. Each event has a revision of its own, ten
 // milliseconds after the one before, and is received and read at once.
-type story struct{ History }
+type story struct {
+	History
+	now    time.Duration
+	epochs map[string]int64 // of the nodes' newest candidates
+}
 
-func newStory() *story { return &story{History{Bundles: bundles()}} }
-
-func (s *story) at() time.Duration { return time.Duration(len(s.Events)) * 10 * time.Millisecond }
+func newStory() *story {
+	return &story{History: History{Bundles: bundles()}, epochs: map[string]int64{}}
+}
 
 func (s *story) add(e Event) *story {
-	e.Revision, e.Seen = int64(len(s.Events)+1), s.at()+time.Millisecond
+	s.now += 10 * time.Millisecond
+	e.Revision, e.Seen = s.revision()+1, s.now+time.Millisecond
 	s.Events = append(s.Events, e)
 	s.Readings = append(s.Readings, Reading{Sent: e.Seen, Got: e.Seen, Revision: e.Revision})
+	return s
+}
+
+func (s *story) revision() int64 {
+	if len(s.Events) == 0 {
+		return 0
+	}
+	return s.Events[len(s.Events)-1].Revision
+}
+
+// together makes the last two events one transaction.
+func (s *story) together() *story {
+	s.Events[len(s.Events)-1].Revision--
+	s.Readings[len(s.Readings)-1].Revision--
+	return s
+}
+
+// later lets time pass.
+func (s *story) later(d time.Duration) *story {
+	s.now += d
 	return s
 }
 
@@ -48,18 +73,44 @@ func (s *story) foreign() *story {
 }
 
 func (s *story) leads(node string) *story {
+	s.epochs[node] = s.revision() + 1
 	return s.add(Event{Candidate: &Candidate{Key: "leader/" + node, Node: node}})
 }
 
-func (s *story) resigns(node string) *story {
+// dies is a leader whose lease ends.
+func (s *story) dies(node string) *story {
 	return s.add(Event{Candidate: &Candidate{Key: "leader/" + node, Node: node, Gone: true}})
+}
+
+// resigns is a leader that has drained.
+func (s *story) resigns(node string) *story { return s.drained().dies(node).together() }
+
+// drained is a status in which the leader says that it has drained.
+func (s *story) drained() *story {
+	for _, e := range slices.Backward(s.Events) {
+		if e.Status != nil {
+			out := *e.Status
+			out.Status.DrainedEpoch = out.Status.Epoch
+			return s.add(Event{Status: &out})
+		}
+	}
+	panic("there is no status")
+}
+
+// mark is a mark of contents. The first one is that of the newest DONE.
+func (s *story) mark(entries ...Entry) *story {
+	return s.add(Event{Mark: &Mark{FirstDone: true, Entries: entries}})
 }
 
 func (s *story) record(node string, release protocol.Release) *story {
 	return s.add(Event{Record: &Record{Node: node, Release: release, M: release, Controller: true}})
 }
 
-func (s *story) status(state protocol.State, version, minimum, content protocol.Release, contentEpoch int64, leader string, epoch int64) *story {
+func (s *story) status(state protocol.State, version, minimum, content protocol.Release, contentEpoch int64, leader string) *story {
+	return s.statusOf(s.epochs[leader], state, version, minimum, content, contentEpoch, leader)
+}
+
+func (s *story) statusOf(epoch int64, state protocol.State, version, minimum, content protocol.Release, contentEpoch int64, leader string) *story {
 	return s.add(Event{Status: &protocol.StatusView{Kind: protocol.StatusPresent, Status: protocol.Status{
 		State: state, Version: protocol.Version{Release: version}, MinCompatible: minimum,
 		ContentRelease: content, ContentEpoch: contentEpoch, Leader: protocol.NodeID(leader), Epoch: epoch,
@@ -77,37 +128,40 @@ func (s *story) deleted(name string) *story {
 // probe is answered at once, after the last event; the next reading closes its
 // window.
 func (s *story) probe(node string, release protocol.Release, ready bool, reason protocol.Reason) *story {
-	at := s.at() + 4*time.Millisecond - 10*time.Millisecond
+	at := s.now + 4*time.Millisecond
 	s.Probes = append(s.Probes, Probe{Node: node, Instance: 1, Release: release, Sent: at, Got: at, Ready: ready, Reason: reason})
-	s.Readings = append(s.Readings, Reading{Sent: at, Got: at, Revision: int64(len(s.Events))})
+	s.Readings = append(s.Readings, Reading{Sent: at, Got: at, Revision: s.revision()})
 	return s
 }
 
-// installed is a cluster of 1.1.0 with nodes a and b. a leads with epoch 3.
+// installed is a cluster of 1.1.0 with nodes a and b, and a as leader.
 func installed() *story {
-	return newStory().record("a", r1).record("b", r1).leads("a").
+	return newStory().record("a", r1).record("b", r1).leads("a").mark(Entry{r1, 1}).
 		object("same", "s", r1, 1).object("changed", "old", r1, 1).object("dropped", "d", r1, 1).
-		status(protocol.Done, r1, r1, r1, 1, "a", 3).
+		status(protocol.Done, r1, r1, r1, 1, "a").
 		probe("a", r1, true, "").probe("b", r1, true, "")
 }
 
-// upgraded continues to 1.2.0, with b as leader in epoch 11.
-func upgraded() *story {
-	return installed().resigns("a").record("a", r2).record("b", r2).leads("b").
-		status(protocol.Working, r1, r2, r1, 1, "b", 11).
-		status(protocol.Working, r1, r2, r2, 2, "b", 11).
-		object("changed", "new", r2, 2).
-		status(protocol.Done, r2, r2, r2, 2, "b", 11).
-		probe("a", r2, true, "").
-		deleted("dropped")
+// restricted continues until the content is 1.2.0 and nothing is written yet, with
+// b as leader, after a has left in some way.
+func restricted(leave func(*story, string) *story) *story {
+	return leave(installed(), "a").record("a", r2).record("b", r2).leads("b").
+		status(protocol.Working, r1, r2, r1, 1, "b").
+		status(protocol.Working, r1, r2, r2, 2, "b").
+		mark(Entry{r1, 1}, Entry{r2, 2})
 }
 
-// leftOver is 1.2.0 without its removals, with all nodes registered with 1.3.0.
+// upgraded continues to 1.2.0.
+func upgraded() *story { return leftOver().deleted("dropped") }
+
+// leftOver is 1.2.0 without its removals.
 func leftOver() *story {
-	s := upgraded()
-	s.Events = s.Events[:len(s.Events)-1] // of the removal
-	s.Readings = s.Readings[:len(s.Readings)-1]
-	return s.record("a", r3).record("b", r3)
+	return restricted((*story).resigns).object("changed", "new", r2, 2).done()
+}
+
+// done finishes 1.2.0, with b as leader.
+func (s *story) done() *story {
+	return s.mark(Entry{r2, 2}).status(protocol.Done, r2, r2, r2, 2, "b").probe("a", r2, true, "")
 }
 
 func TestJudge_nothingWrong(t *testing.T) {
@@ -115,20 +169,19 @@ func TestJudge_nothingWrong(t *testing.T) {
 		"an installation": installed(),
 		"an upgrade":      upgraded(),
 		"a rollback": upgraded().resigns("b").record("a", r1).record("b", r1).leads("a").
-			status(protocol.Working, r1, r2, r2, 2, "a", 20).status(protocol.Working, r1, r2, r1, 3, "a", 20).
-			object("changed", "old", r1, 3).object("dropped", "d", r1, 3).
-			status(protocol.Done, r1, r1, r1, 3, "a", 20).probe("a", r1, true, ""),
-		"an object that is left over and changes later": leftOver().
-			status(protocol.Working, r2, r3, r3, 3, "b", 11).object("dropped", "again", r3, 3).
-			status(protocol.Done, r3, r3, r3, 3, "b", 11),
+			status(protocol.Working, r1, r2, r2, 2, "a").status(protocol.Working, r1, r2, r1, 3, "a").
+			mark(Entry{r2, 2}, Entry{r1, 3}).object("changed", "old", r1, 3).object("dropped", "d", r1, 3).mark(Entry{r1, 3}).
+			status(protocol.Done, r1, r1, r1, 3, "a").probe("a", r1, true, ""),
+		"an object that is left over and changes later": leftOver().record("a", r3).record("b", r3).
+			status(protocol.Working, r2, r3, r3, 3, "b").mark(Entry{r2, 2}, Entry{r3, 3}).object("dropped", "again", r3, 3).
+			mark(Entry{r3, 3}).status(protocol.Done, r3, r3, r3, 3, "b"),
 		"a status that is lost and rebuilt": installed().add(Event{Status: &protocol.StatusView{Kind: protocol.StatusAbsent}}).foreign().
 			probe("a", r1, true, "").
-			status(protocol.Working, r1, r1, r1, 1, "a", 3).status(protocol.Done, r1, r1, r1, 1, "a", 3),
+			status(protocol.Working, r1, r1, r1, 1, "a").status(protocol.Done, r1, r1, r1, 1, "a"),
 		"an edit by a user, and its repair": installed().object("changed", "", r1, 1).foreign().object("changed", "old", r1, 1),
 		"a deletion by a user, and its repair": installed().deleted("same").foreign().
-			status(protocol.Done, r1, r1, r1, 1, "a", 3).object("same", "s", r1, 1),
-		"a late write to an object that the new content has not reached yet": installed().record("a", r2).record("b", r2).
-			status(protocol.Working, r1, r2, r1, 1, "a", 3).status(protocol.Working, r1, r2, r2, 2, "a", 3).
+			status(protocol.Done, r1, r1, r1, 1, "a").object("same", "s", r1, 1),
+		"a late write to an object that the new content has not reached yet": restricted((*story).dies).
 			object("changed", "old", r1, 1).object("changed", "new", r2, 2),
 		"an answer that may be from before an event": installed().record("b", r2).record("a", r2).slowProbe("a", r1, 30*time.Millisecond),
 		"a gate that closes with its own registration": installed().record("b", r2).
@@ -140,8 +193,8 @@ func TestJudge_nothingWrong(t *testing.T) {
 			for _, v := range violations {
 				t.Errorf("%s\n%s", v, Around(s.History, v.Revision, 5))
 			}
-			if counts.Revisions != len(s.Events) || counts.Probes != len(s.Probes) || counts.NotPlaced > 0 {
-				t.Errorf("got %+v, want %d revisions and %d probes, all placed", counts, len(s.Events), len(s.Probes))
+			if counts.Revisions != int(s.revision()) || counts.Probes != len(s.Probes) || counts.NotPlaced > 0 {
+				t.Errorf("got %+v, want %d revisions and %d probes, all placed", counts, s.revision(), len(s.Probes))
 			}
 		})
 	}
@@ -158,7 +211,7 @@ func (s *story) slowProbe(node string, release protocol.Release, took time.Durat
 func TestJudge_finds(t *testing.T) {
 	working := func() *story { // 1.2.0 may write and b is still 1.1.0: the leader did not wait
 		return installed().record("a", r2).
-			status(protocol.Working, r1, r2, r1, 1, "a", 3).status(protocol.Working, r1, r2, r2, 2, "a", 3)
+			status(protocol.Working, r1, r2, r1, 1, "a").status(protocol.Working, r1, r2, r2, 2, "a")
 	}
 	tests := []struct {
 		name  string
@@ -171,29 +224,29 @@ func TestJudge_finds(t *testing.T) {
 		{"a ready node above the content", installed().record("a", r2).probe("a", r2, true, ""), Compatible, `changed is in the form "old"`, false},
 		{"a status wider than the content", installed().record("a", r2).object("changed", "new", r2, 2), Covers, "changed", false},
 		{"a status that widens too early", installed().record("a", r2).record("b", r2).
-			status(protocol.Working, r1, r2, r1, 1, "a", 3).status(protocol.Working, r2, r2, r2, 2, "a", 3), Covers, "changed", false},
+			status(protocol.Working, r1, r2, r1, 1, "a").status(protocol.Working, r2, r2, r2, 2, "a"), Covers, "changed", false},
 		{"ready without a record", installed().add(Event{Record: &Record{Node: "a", Gone: true}}).probe("a", r1, true, ""), Registered, "a #1", false},
 		{"ready with the record of another release", installed().record("b", r2).probe("b", r1, true, ""), Registered, "b #1", false},
-		{"a status by a node that does not lead", installed().status(protocol.Done, r1, r1, r1, 1, "b", 2), OneWriter, "no candidate", false},
-		{"a status by a former leader", installed().resigns("a").status(protocol.Done, r1, r1, r1, 1, "a", 3), OneWriter, "no candidate", false},
-		{"a status by a candidate in the queue", installed().leads("b").status(protocol.Done, r1, r1, r1, 1, "b", 8), OneWriter, "while a leads", false},
-		{"a status in another's name", installed().status(protocol.Done, r1, r1, r1, 1, "b", 3), OneWriter, "which belongs to a", false},
+		{"a status by a node that does not lead", installed().statusOf(2, protocol.Done, r1, r1, r1, 1, "b"), OneWriter, "no candidate", false},
+		{"a status by a former leader", installed().resigns("a").status(protocol.Done, r1, r1, r1, 1, "a"), OneWriter, "no candidate", false},
+		{"a status by a candidate in the queue", installed().leads("b").status(protocol.Done, r1, r1, r1, 1, "b"), OneWriter, "while a leads", false},
+		{"a status in another's name", installed().statusOf(3, protocol.Done, r1, r1, r1, 1, "b"), OneWriter, "which belongs to a", false},
 		{"a status that a sidecar deletes", installed().add(Event{Status: &protocol.StatusView{Kind: protocol.StatusAbsent}}), OneWriter, "a sidecar deleted", false},
 		{"a lower content epoch on an object", upgraded().object("changed", "old", r1, 1), NoStaleWrite, "has content epoch 2", true},
 		{"two contents of one epoch", installed().object("changed", "old", r2, 1), NoStaleWrite, "both with content epoch 1", false},
-		{"a content epoch that falls", upgraded().status(protocol.Working, r2, r2, r2, 1, "b", 11), NoStaleWrite, "falls", false},
+		{"a content epoch that falls", upgraded().status(protocol.Working, r2, r2, r2, 1, "b"), NoStaleWrite, "falls", false},
 		{"an object of the content deleted", upgraded().deleted("changed"), NoStaleWrite, "is deleted", true},
 		{"a restriction that shuts a node out", working(), GuardHeld, "b (release 1.1.0", false},
 		{"a restriction over a corrupt record", installed().record("a", r2).add(Event{Record: &Record{Node: "b", Corrupt: true}}).
-			status(protocol.Working, r1, r2, r1, 1, "a", 3), GuardHeld, "b (its record is corrupt)", false},
+			status(protocol.Working, r1, r2, r1, 1, "a"), GuardHeld, "b (its record is corrupt)", false},
 		{"a gate closed by the status", working().probe("b", r1, false, protocol.ReleaseTooOld), Steady, "b #1", false},
-		{"DONE without an object", upgraded().deleted("same").status(protocol.Done, r2, r2, r2, 2, "b", 11), DoneIsDone, "same was deleted", false},
+		{"DONE without an object", upgraded().deleted("same").status(protocol.Done, r2, r2, r2, 2, "b"), DoneIsDone, "same was deleted", false},
 		{"DONE before the objects are in place", installed().record("a", r2).record("b", r2).
-			status(protocol.Working, r1, r2, r2, 2, "a", 3).status(protocol.Done, r2, r2, r2, 2, "a", 3), DoneIsDone, `changed is in the form "old", not "new"`, false},
+			status(protocol.Working, r1, r2, r2, 2, "a").status(protocol.Done, r2, r2, r2, 2, "a"), DoneIsDone, `changed is in the form "old", not "new"`, false},
 		{"a late creation while DONE", upgraded().object("dropped", "d", r1, 1), DoneIsDone, "dropped is written", true},
 		{"a write for other content", upgraded().object("changed", "old", r2, 2), NoFight, "and the content is 1.2.0", false},
 		{"a write before the status names its content", installed().record("a", r2).record("b", r2).
-			status(protocol.Working, r1, r2, r1, 1, "a", 3).object("changed", "new", r2, 2), NoFight, "and the content is 1.1.0", false},
+			status(protocol.Working, r1, r2, r1, 1, "a").object("changed", "new", r2, 2), NoFight, "and the content is 1.1.0", false},
 		{"an object written again and again", again(upgraded()), NoFight, "without a change", false},
 	}
 	for _, test := range tests {

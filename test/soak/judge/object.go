@@ -20,11 +20,14 @@ func (j *judging) judgeObject(e *Event) {
 	if was == nil {
 		was = &object{Object: Object{Ref: e.Object.Ref, Gone: true}}
 	}
+	j.writesAfterDrain(e, e.Object.Ref)
 	if e.Object.Gone {
 		j.judgeDeletion(e, was)
+		j.removesDue(e, was)
 		return
 	}
 	j.noStaleWrite(e, was)
+	j.stampedAndMarked(e, was)
 	if e.Object.Form == "" || !j.known {
 		return // an intermediate step, or the first reconciliation
 	}
@@ -58,7 +61,7 @@ func (j *judging) noFight(e *Event, was *object) {
 		}
 		return
 	}
-	if now.Form == j.bundles[j.valid.ContentRelease].Forms[now.Ref] {
+	if now.Form == j.content(j.valid).Forms[now.Ref] {
 		return
 	}
 	if now.Epoch < j.valid.ContentEpoch {
@@ -103,7 +106,7 @@ func (j *judging) judgeDeletion(e *Event, was *object) {
 	if !j.known || was.Gone || was.touched {
 		return
 	}
-	if want, wanted := j.bundles[j.valid.ContentRelease].Forms[e.Object.Ref]; wanted && want == was.Form {
+	if want, wanted := j.content(j.valid).Forms[e.Object.Ref]; wanted && want == was.Form {
 		j.failLate(NoStaleWrite, e.Revision, "%s is deleted, and is in the form of the content %s", e.Object.Ref, j.valid.ContentRelease)
 	}
 }

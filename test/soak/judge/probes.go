@@ -24,6 +24,7 @@ const unbounded = int64(1<<63 - 1)
 type clock struct {
 	readings []Reading       // by Sent
 	got      []Reading       // by Got, each with the highest revision known by then
+	lowest   []int64         // of each reading: the lowest revision that it or a later one returned
 	seen     []time.Duration // of each event: when it, or a later one, was known to have happened
 	events   []Event
 }
@@ -39,7 +40,34 @@ func newClock(h History) clock {
 		earliest = min(earliest, e.Seen)
 		c.seen[i] = earliest
 	}
+	c.lowest = make([]int64, len(c.readings))
+	lowest := unbounded
+	for i, r := range slices.Backward(c.readings) {
+		lowest = min(lowest, r.Revision)
+		c.lowest[i] = lowest
+	}
 	return c
+}
+
+// earliest is an instant after which a revision was certainly written: a request
+// that was sent then read a lower one.
+func (c clock) earliest(revision int64) time.Duration {
+	if i, _ := slices.BinarySearch(c.lowest, revision); i > 0 {
+		return c.readings[i-1].Sent
+	}
+	return 0
+}
+
+// latest is an instant before which a revision was certainly written.
+func (c clock) latest(revision int64) time.Duration {
+	latest := time.Duration(unbounded)
+	if i, _ := slices.BinarySearchFunc(c.events, revision, func(e Event, r int64) int { return cmp.Compare(e.Revision, r) }); i < len(c.seen) {
+		latest = c.seen[i]
+	}
+	if i, _ := slices.BinarySearchFunc(c.got, revision, func(r Reading, want int64) int { return cmp.Compare(r.Revision, want) }); i < len(c.got) {
+		latest = min(latest, c.got[i].Got)
+	}
+	return latest
 }
 
 // low is a revision that etcd had certainly reached at an instant.
@@ -66,7 +94,7 @@ func (c clock) high(at time.Duration) int64 {
 
 // probes holds the answers to Compatible, Registered and Steady.
 func (j *judging) probes() {
-	c := newClock(j.h)
+	c := j.clock
 	last := map[string]Probe{}
 	for _, p := range j.h.Probes {
 		j.counts.Probes++

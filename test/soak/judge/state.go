@@ -1,17 +1,20 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // judging is a check that is under way: the state after the events so far.
 type judging struct {
-	h       History
-	bundles map[protocol.Release]Bundle
+	h     History
+	clock clock
+	drain time.Duration
 
 	status     protocol.StatusView // the current one; Kind StatusUnknown before the first
 	valid      protocol.Status     // the newest one that could be decoded
@@ -21,6 +24,7 @@ type judging struct {
 	objects    map[string]*object
 	writers    map[int64]string // leader by epoch
 	epoch      int64            // highest that wrote a status
+	safeguards                  // what the safeguards need
 
 	moments    []moment // after each event
 	reported   map[string]bool
@@ -44,6 +48,9 @@ type object struct {
 	// deferred: the content was DONE without it, so its removal is deferred. It
 	// counts again when it is written, or when a content has it in this form.
 	deferred bool
+	// stranded: the soak deleted the parent of the set, and no content that has the
+	// object was finished since. Lockstep may not know that the object is its own.
+	stranded bool
 }
 
 // moment is the state after one event, as far as answers depend on it.
@@ -61,14 +68,38 @@ type conflict struct {
 
 func newJudge(h History) *judging {
 	j := &judging{
-		h: h, bundles: map[protocol.Release]Bundle{},
+		h: h, clock: newClock(h), drain: cmp.Or(h.DrainTime, DrainTime),
 		records: map[string]Record{}, candidates: map[string]candidate{}, objects: map[string]*object{},
 		writers: map[int64]string{}, reported: map[string]bool{},
 	}
-	for _, b := range h.Bundles {
-		j.bundles[b.Release] = b
-	}
+	j.safeguards = newSafeguards()
 	return j
+}
+
+// content returns the bundle that is the content of a status. A status may lack
+// the digest: the bundle of its content epoch, or the first one of the release.
+func (j *judging) content(s protocol.Status) Bundle {
+	b, found := j.contents[s.ContentEpoch]
+	if found && s.Digest == "" && b.Release == s.ContentRelease {
+		return b
+	}
+	b, _ = find(j.h.Bundles, s.ContentRelease, s.Digest)
+	return b
+}
+
+// find returns the bundle of a release with a digest, or the first one of that
+// release.
+func find(bundles []Bundle, release protocol.Release, digest string) (Bundle, bool) {
+	for _, b := range bundles {
+		if b.Release == release && b.Digest == digest {
+			return b, true
+		}
+	}
+	i := slices.IndexFunc(bundles, func(b Bundle) bool { return b.Release == release })
+	if i < 0 {
+		return Bundle{}, false
+	}
+	return bundles[i], true
 }
 
 func (j *judging) fail(invariant string, revision int64, format string, args ...any) {
@@ -95,6 +126,7 @@ func (j *judging) event(e *Event) {
 	if n := len(j.moments); n == 0 || j.moments[n-1].revision != e.Revision {
 		j.counts.Revisions++
 	}
+	j.before(e)
 	switch {
 	case e.Status != nil:
 		j.judgeStatus(e)
@@ -106,7 +138,11 @@ func (j *judging) event(e *Event) {
 	case e.Object != nil:
 		j.judgeObject(e)
 		j.applyObject(e)
+	case e.Mark != nil:
+		j.judgeMark(e)
+		j.applyMark(e)
 	}
+	j.after(e)
 	j.moment(e)
 }
 
@@ -119,13 +155,16 @@ func (j *judging) applyStatus(v protocol.StatusView) {
 		j.counts.Contents++
 	}
 	j.valid, j.known = v.Status, true
+	if b := j.content(v.Status); v.Status.ContentEpoch > 0 {
+		j.contents[v.Status.ContentEpoch] = b
+	}
 	j.deferRemovals()
 }
 
 // deferRemovals finds the objects whose removal is deferred
 // (docs/protocol.md#removals).
 func (j *judging) deferRemovals() {
-	forms := j.bundles[j.valid.ContentRelease].Forms
+	forms := j.content(j.valid).Forms
 	for ref, o := range j.objects {
 		form, wanted := forms[ref]
 		switch {
@@ -167,13 +206,14 @@ func (j *judging) applyObject(e *Event) {
 	case e.Foreign:
 		// What the sidecars last wrote is kept.
 		next.Form, next.Epoch, next.Release, next.touched = was.Form, was.Epoch, was.Release, true
-		next.deferred = was.deferred
+		next.deferred, next.stranded = was.deferred, was.stranded
 	case now.Gone:
 		next.Form, next.Epoch, next.Release = was.Form, was.Epoch, was.Release
 	case now.Form == "":
 		// An intermediate step: it changes the owners of fields, in an object that
 		// was edited before.
 		next.Form, next.touched, next.idle, next.deferred = was.Form, true, was.idle, was.deferred
+		next.stranded = was.stranded
 	case was.like(now):
 		next.late, next.deferred = was.late, was.deferred
 		if !was.touched {
@@ -181,7 +221,7 @@ func (j *judging) applyObject(e *Event) {
 		}
 	}
 	if !e.Foreign && !now.Gone && now.Form != "" && j.known && !was.like(now) {
-		want := j.bundles[j.valid.ContentRelease].Forms[now.Ref]
+		want := j.content(j.valid).Forms[now.Ref]
 		next.late = now.Form != want && now.Epoch < j.valid.ContentEpoch
 	}
 	j.objects[now.Ref] = next
@@ -192,7 +232,7 @@ func (j *judging) applyObject(e *Event) {
 // (docs/protocol.md#removals), also of objects that were left over before this
 // content.
 func (j *judging) present(visit func(o *object, brought []Bundle)) {
-	wanted := j.bundles[j.valid.ContentRelease].Forms
+	wanted := j.content(j.valid).Forms
 	if !j.known {
 		return
 	}

@@ -31,6 +31,7 @@ func (j *judging) judgeStatus(e *Event) {
 	j.coversAfter(e, now)
 	if now.State == protocol.Done {
 		j.doneIsDone(e, now)
+		j.finished(e, now)
 	}
 }
 
@@ -116,7 +117,7 @@ func (j *judging) covers(revision int64) {
 // doneIsDone: all objects are in the form of the bundle, except those that the soak
 // has changed since.
 func (j *judging) doneIsDone(e *Event, now protocol.Status) {
-	forms := j.bundles[now.Version.Release].Forms
+	forms := j.content(now).Forms
 	for _, ref := range slices.Sorted(maps.Keys(forms)) {
 		form, o := forms[ref], j.objects[ref]
 		switch {

@@ -1,0 +1,331 @@
+package judge
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// safeguards is the state that only the safeguards need.
+type safeguards struct {
+	contents map[int64]Bundle // by content epoch, as the statuses named them
+	mark     mark
+	term     term
+	resigned resignation
+	removals map[string]removal // by content: while its removals were due
+	due      due
+	garbage  bool // the soak wrote the current status
+}
+
+// mark is the mark as the sidecars left it.
+type mark struct {
+	Mark
+	exists bool
+	// touched: the soak deleted or damaged it, and no sidecar has named the content
+	// of the status in it since.
+	touched bool
+	lost    bool // it was touched at some time
+}
+
+// term is the leadership of the first candidate.
+type term struct {
+	epoch    int64 // of the leader; 0: there is no candidate
+	revision int64 // at which it became the first
+	wrote    bool  // it has written a status
+	// noWait: before its first write, the status said that the former leaders had
+	// drained, or no leader had written anything.
+	noWait bool
+}
+
+// resignation is a status with which a leader said that it has drained.
+type resignation struct{ revision, epoch int64 }
+
+// removal is a content whose removals were due.
+type removal struct {
+	forms map[string]string
+	until time.Duration
+}
+
+// due is the content whose removals are due now.
+type due struct {
+	content string // empty: of none
+	since   int64  // revision
+}
+
+func newSafeguards() safeguards {
+	return safeguards{contents: map[int64]Bundle{}, removals: map[string]removal{}}
+}
+
+// before is called before an event is checked.
+func (j *judging) before(e *Event) {
+	if r := j.resigned; r.revision != 0 && r.revision != e.Revision {
+		j.endedWithItsKey(r)
+	}
+	j.noteRemovals(e)
+}
+
+// after is called when an event was applied to the state.
+func (j *judging) after(e *Event) {
+	if e.Status != nil {
+		j.garbage = e.Foreign
+	}
+	if e.Candidate != nil {
+		j.newTerm(e)
+	}
+	wrote := e.Status != nil && !e.Foreign && e.Status.Kind == protocol.StatusPresent
+	if wrote && j.drained() {
+		j.resigned = resignation{revision: e.Revision, epoch: e.Status.Status.Epoch}
+	}
+	switch {
+	case wrote && e.Status.Status.Epoch == j.term.epoch:
+		j.term.wrote = true
+	case !j.term.wrote:
+		j.term.noWait = j.term.noWait || j.drained() || j.isNew()
+	}
+	j.noteRemovals(e)
+}
+
+// end is called after the last event.
+func (j *judging) end() {
+	if j.resigned.revision != 0 {
+		j.endedWithItsKey(j.resigned)
+	}
+}
+
+func (j *judging) newTerm(e *Event) {
+	var first int64
+	for _, c := range j.candidates {
+		if first == 0 || c.created < first {
+			first = c.created
+		}
+	}
+	if first != j.term.epoch {
+		j.term = term{epoch: first, revision: e.Revision}
+	}
+}
+
+// drained reports whether the status says that the former leaders have drained.
+func (j *judging) drained() bool {
+	s := j.status
+	return s.Kind == protocol.StatusPresent && s.Status.Epoch != 0 && s.Status.DrainedEpoch == s.Status.Epoch
+}
+
+// isNew reports whether no leader has written anything that still exists.
+func (j *judging) isNew() bool {
+	if j.status.Kind == protocol.StatusPresent || j.mark.exists {
+		return false
+	}
+	for _, o := range j.objects {
+		if !o.Gone && o.Epoch > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// finished checks a DONE that ends a change: Waited, Marked, and DoneIsDone for
+// what the content does not have.
+func (j *judging) finished(e *Event, now protocol.Status) {
+	if j.known && j.valid.State == protocol.Done {
+		return // the objects were in place before
+	}
+	j.waited(e, now)
+	j.markNamesAlone(e, now)
+	j.nothingLeft(e, now)
+	if !j.mark.touched {
+		j.isKnown(j.content(now))
+	}
+}
+
+// isKnown notes that Lockstep knows the objects of a bundle as its own.
+func (j *judging) isKnown(b Bundle) {
+	for ref := range b.Forms {
+		if o := j.objects[ref]; o != nil {
+			o.stranded = false
+		}
+	}
+}
+
+// waited: DONE comes 13 s after the leader was confirmed, which was after it became
+// the first candidate, unless its predecessors had drained. The time is an upper
+// bound: from before the one to after the other.
+func (j *judging) waited(e *Event, now protocol.Status) {
+	if now.Epoch != j.term.epoch || j.term.noWait {
+		return
+	}
+	took := j.clock.latest(e.Revision) - j.clock.earliest(j.term.revision)
+	if took < j.drain {
+		j.fail(Waited, e.Revision, "%s of epoch %d wrote %s at most %.3fs after it was elected, and its predecessor had not drained",
+			now.Leader, now.Epoch, brief(now), took.Seconds())
+	}
+}
+
+// markNamesAlone: before DONE, the mark names the content alone.
+func (j *judging) markNamesAlone(e *Event, now protocol.Status) {
+	m := j.mark
+	want := []Entry{{Release: now.ContentRelease, Epoch: now.ContentEpoch}}
+	if !m.touched && (!m.exists || !m.FirstDone || !slices.Equal(m.Entries, want)) {
+		j.fail(Marked, e.Revision, "%s, and the mark is %s", brief(now), m.String())
+	}
+}
+
+// nothingLeft: where removals were due for longer than the last pass can have
+// taken, the content was not DONE with objects that it does not have. One that is
+// there was created again by a stale leader.
+func (j *judging) nothingLeft(e *Event, now protocol.Status) {
+	b := j.content(now)
+	if j.due.content != name(b) || j.clock.earliest(e.Revision)-j.clock.latest(j.due.since) < j.drain {
+		return
+	}
+	for _, ref := range slices.Sorted(maps.Keys(j.objects)) {
+		o := j.objects[ref]
+		if _, wanted := b.Forms[ref]; wanted || o.Gone || o.touched || o.stranded || o.Form == "" {
+			continue
+		}
+		j.fail(DoneIsDone, e.Revision, "DONE of %s, whose removals were due, and %s of %s exists", now.Version, ref, o.Release)
+		j.violations[len(j.violations)-1].Late = o.late
+	}
+}
+
+// endedWithItsKey: a leader that says that it has drained deletes its key in the
+// same transaction.
+func (j *judging) endedWithItsKey(r resignation) {
+	j.resigned = resignation{}
+	for key, c := range j.candidates {
+		if c.created == r.epoch {
+			j.fail(HasDrained, r.revision, "the leader of epoch %d says that it has drained, and keeps its key %s", r.epoch, key)
+		}
+	}
+}
+
+// writesAfterDrain: while the status says that the leaders so far have drained,
+// nobody writes. The next leader first replaces that status.
+func (j *judging) writesAfterDrain(e *Event, what string) {
+	if j.drained() && !j.garbage {
+		j.fail(HasDrained, e.Revision, "%s is written, and the leader of epoch %d said that it has drained", what, j.status.Status.Epoch)
+	}
+}
+
+// stampedAndMarked checks a write that brings a form: it has the stamp of a content
+// with that form, which the mark names.
+func (j *judging) stampedAndMarked(e *Event, was *object) {
+	now := e.Object
+	if now.Form == "" || was.like(now) || !was.Gone && was.UID == now.UID && was.Form == now.Form && now.Epoch == 0 {
+		return // no form, nothing new, or a damaged stamp that is removed
+	}
+	if problem := j.stampProblem(now); problem != "" {
+		j.fail(Stamped, e.Revision, "%s is written in the form %q %s", now.Ref, now.Form, problem)
+		return
+	}
+	late := j.known && now.Epoch < j.valid.ContentEpoch
+	switch {
+	case j.mark.touched, late && j.mark.lost: // who knows what was in it
+	case !j.mark.exists || !slices.Contains(j.mark.Entries, Entry{Release: now.Release, Epoch: now.Epoch}):
+		j.fail(Marked, e.Revision, "%s is written for %s at content epoch %d, and the mark is %s", now.Ref, now.Release, now.Epoch, j.mark.String())
+	}
+}
+
+// stampProblem returns what is wrong with the stamp of an object; empty: nothing.
+func (j *judging) stampProblem(now *Object) string {
+	named, known := j.contents[now.Epoch]
+	switch {
+	case now.Epoch == 0:
+		return "without a stamp"
+	case !slices.ContainsFunc(j.h.Bundles, func(b Bundle) bool { return b.Release == now.Release && b.Forms[now.Ref] == now.Form }):
+		return fmt.Sprintf("with a stamp of %s, which does not have it in this form", now.Release)
+	case known && named.Forms[now.Ref] != now.Form:
+		return fmt.Sprintf("with content epoch %d, whose content does not have it in this form", now.Epoch)
+	}
+	return ""
+}
+
+func (j *judging) judgeMark(e *Event) {
+	if !e.Foreign {
+		j.writesAfterDrain(e, "the mark")
+	}
+}
+
+func (j *judging) applyMark(e *Event) {
+	next := mark{Mark: *e.Mark, exists: !e.Mark.Gone, touched: j.mark.touched, lost: j.mark.lost || e.Foreign}
+	switch {
+	case e.Foreign:
+		next.touched = true
+		for _, o := range j.objects {
+			o.stranded = true
+		}
+	case e.Mark.Gone || e.Mark.Damaged:
+	case !j.known || slices.Contains(e.Mark.Entries, Entry{Release: j.valid.ContentRelease, Epoch: j.valid.ContentEpoch}):
+		next.touched = false
+		j.isKnown(j.content(j.valid))
+	}
+	j.mark = next
+}
+
+// removesDue: a content's leader removes what the content dropped when no
+// controller of an older release is registered. The leader may have decided on a
+// state that has passed, but not on one that is older than a request can live.
+func (j *judging) removesDue(e *Event, was *object) {
+	if _, wanted := j.content(j.valid).Forms[was.Ref]; wanted || was.Gone || !j.known {
+		return
+	}
+	for _, r := range j.removals {
+		if _, wanted := r.forms[was.Ref]; !wanted && r.until >= e.Seen-2*j.drain {
+			return
+		}
+	}
+	j.fail(RemovesDue, e.Revision, "%s of %s is deleted, and its removal was not due: %s", was.Ref, was.Release, j.older(j.content(j.valid)))
+}
+
+// noteRemovals notes whether removals are due now.
+func (j *judging) noteRemovals(e *Event) {
+	if e.Object != nil || e.Mark != nil {
+		// These change nothing, but time passes.
+		if r, found := j.removals[j.due.content]; found {
+			r.until = e.Seen
+			j.removals[j.due.content] = r
+		}
+		return
+	}
+	b := j.content(j.valid)
+	if !j.known || !b.PruneImmediately && j.older(b) != "" {
+		j.due = due{}
+		return
+	}
+	if j.due.content != name(b) {
+		j.due = due{content: name(b), since: e.Revision}
+	}
+	j.removals[name(b)] = removal{forms: b.Forms, until: e.Seen}
+}
+
+// older names a controller that removals wait for; empty: there is none.
+func (j *judging) older(b Bundle) string {
+	for _, id := range slices.Sorted(maps.Keys(j.records)) {
+		switch r := j.records[id]; {
+		case r.Corrupt:
+			return "the record of " + id + " is corrupt"
+		case r.Controller && r.Release.Less(b.Release):
+			return fmt.Sprintf("%s is registered with %s", id, r.Release)
+		}
+	}
+	return ""
+}
+
+func name(b Bundle) string { return b.Release.String() + " " + b.Digest }
+
+// String is a line of a report.
+func (m *Mark) String() string {
+	switch {
+	case m.Gone:
+		return "mark: deleted"
+	case m.Damaged:
+		return "mark: damaged " + m.Note
+	}
+	text := fmt.Sprintf("mark: firstDone=%t", m.FirstDone)
+	for _, e := range m.Entries {
+		text += fmt.Sprintf(" %s@%d", e.Release, e.Epoch)
+	}
+	return text
+}

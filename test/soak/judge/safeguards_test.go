@@ -1,0 +1,154 @@
+package judge
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// TestSafeguards has, for each safeguard, histories of programs without it, and
+// legal ones that look much like them.
+func TestSafeguards(t *testing.T) {
+	killed := func() *story { return restricted((*story).dies).object("changed", "new", r2, 2) }
+	tests := []struct {
+		name  string
+		story *story
+		want  string // empty: it is legal
+		text  string
+	}{
+		{"a changed object keeps its old stamp", restricted((*story).resigns).object("changed", "new", r1, 1).done(), Stamped, "with a stamp of 1.1.0"},
+		{"a changed object has the epoch of other content", restricted((*story).resigns).object("changed", "new", r2, 1).done(), Stamped, "with content epoch 1"},
+		{"a changed object has no stamp", restricted((*story).resigns).object("changed", "new", protocol.Release{}, 0).done(), Stamped, "without a stamp"},
+		{"a new object has no stamp", upgraded().status(protocol.Working, r2, r2, r2, 2, "b").deleted("same").foreign().
+			object("same", "s", protocol.Release{}, 0), Stamped, "without a stamp"},
+		{"an object that does not change keeps its stamp", upgraded(), "", ""},
+		{"a stamp that a user removed comes back", installed().object("changed", "old", protocol.Release{}, 0).foreign().object("changed", "old", r1, 1), "", ""},
+		{"a stamp that no leader assigned is removed, and the right one comes back", installed().object("changed", "old", r1, 1<<40).foreign().
+			object("changed", "old", protocol.Release{}, 0).object("changed", "old", r1, 1), "", ""},
+
+		{"DONE at once, after a leader that was killed", killed().done(), Waited, "b of epoch 12 wrote DONE 1.2.0 min 1.2.0 at most 0."},
+		{"DONE too early, after a leader that was killed", killed().later(12 * time.Second).done(), Waited, "at most 12."},
+		{"DONE in time, after a leader that was killed", killed().later(13 * time.Second).deleted("dropped").done(), "", ""},
+		{"DONE at once, after a leader that drained", restricted((*story).resigns).object("changed", "new", r2, 2).done(), "", ""},
+		{"DONE too early, where etcd is slower", killed().drainsIn(20 * time.Second).later(14 * time.Second).done(), Waited, "at most 14."},
+		{"DONE in time, where etcd is slower", killed().drainsIn(20 * time.Second).later(20 * time.Second).deleted("dropped").done(), "", ""},
+		{"a status that was drained and lost before anybody could read it", installed().resigns("a").
+			add(Event{Status: &protocol.StatusView{Kind: protocol.StatusAbsent}}).foreign().leads("b").record("a", r2).record("b", r2).
+			status(protocol.Working, r1, r1, r1, 1, "b").status(protocol.Working, r1, r2, r1, 1, "b").status(protocol.Working, r1, r2, r2, 2, "b").
+			mark(Entry{r1, 1}, Entry{r2, 2}).object("changed", "new", r2, 2).done(), Waited, "had not drained"},
+		{"a new leader records itself at once, after a leader that was killed", installed().dies("a").leads("b").
+			status(protocol.Done, r1, r1, r1, 1, "b"), "", ""},
+
+		{"a leader drains and goes on", drainedOnly(installed()).deleted("same").foreign().object("same", "s", r1, 1), HasDrained, "keeps its key"},
+		{"a leader drains and does nothing else", drainedOnly(installed()), HasDrained, "keeps its key"},
+		{"a write after a leader has drained", installed().resigns("a").deleted("same").foreign().object("same", "s", r1, 1), HasDrained, "same is written"},
+		{"a removal after a leader has drained", leftOver().resigns("b").deleted("dropped"), HasDrained, "dropped is written"},
+		{"a mark after a leader has drained", installed().resigns("a").mark(Entry{r1, 1}), HasDrained, "the mark is written"},
+		{"a write of the next leader, which has recorded itself", installed().resigns("a").leads("b").status(protocol.Done, r1, r1, r1, 1, "b").
+			deleted("same").foreign().object("same", "s", r1, 1), "", ""},
+		{"an edit by a user after a leader has drained", installed().resigns("a").object("changed", "", r1, 1).foreign(), "", ""},
+
+		{"the mark never names the content", unmarked().object("changed", "new", r2, 2).status(protocol.Done, r2, r2, r2, 2, "b"), Marked, "changed is written for 1.2.0"},
+		{"the mark names the content after its first object", unmarked().object("changed", "new", r2, 2).mark(Entry{r1, 1}, Entry{r2, 2}).done(), Marked, "changed is written"},
+		{"DONE while the mark names the former content too", restricted((*story).resigns).object("changed", "new", r2, 2).
+			status(protocol.Done, r2, r2, r2, 2, "b"), Marked, "1.1.0@1 1.2.0@2"},
+		{"DONE without firstDone", first(false), Marked, "firstDone=false"},
+		{"a first reconciliation", first(true), "", ""},
+		{"there is no mark at all", newStory().record("a", r1).leads("a").object("same", "s", r1, 1), Marked, "same is written"},
+		{"an object is repaired before the mark is, both lost to users", installed().add(Event{Mark: &Mark{Gone: true}}).foreign().
+			deleted("same").foreign().object("same", "s", r1, 1).mark(Entry{r1, 1}), "", ""},
+		{"an object is written for a content that the repaired mark does not name", installed().add(Event{Mark: &Mark{Damaged: true}}).foreign().
+			mark(Entry{r1, 1}).record("a", r2).record("b", r2).status(protocol.Working, r1, r2, r1, 1, "a").
+			status(protocol.Working, r1, r2, r2, 2, "a").object("changed", "new", r2, 2), Marked, "changed is written for 1.2.0"},
+
+		{"a removal while an older controller is registered", leftOver().later(time.Minute).record("b", r1).later(time.Minute).deleted("dropped"),
+			RemovesDue, "b is registered with 1.1.0"},
+		{"a removal in the middle of an upgrade", installed().record("a", r2).resigns("a").leads("a").status(protocol.Working, r1, r1, r2, 2, "a").
+			deleted("dropped"), RemovesDue, "b is registered with 1.1.0"},
+		{"a removal over a corrupt record", leftOver().add(Event{Record: &Record{Node: "b", Corrupt: true}}).later(time.Minute).deleted("dropped"),
+			RemovesDue, "the record of b is corrupt"},
+		{"a removal that was sent before an older controller registered", leftOver().record("b", r1).later(time.Second).deleted("dropped"), "", ""},
+		{"a removal while a worker of an older release is registered", leftOver().add(Event{Record: &Record{Node: "b", Release: r1}}).
+			later(time.Minute).deleted("dropped"), "", ""},
+		{"a removal with prunePolicy Immediately", immediately(leftOver()).record("b", r1).later(time.Minute).deleted("dropped"), "", ""},
+
+		{"a stale leader creates an object again, and it stays", restricted((*story).dies).later(time.Second).deleted("dropped").
+			object("dropped", "d", r1, 1).object("changed", "new", r2, 2).later(14 * time.Second).done(), DoneIsDone, "dropped of 1.1.0 exists"},
+		{"a stale leader creates an object again, and it is removed", restricted((*story).dies).later(time.Second).deleted("dropped").
+			object("dropped", "d", r1, 1).object("changed", "new", r2, 2).later(14 * time.Second).deleted("dropped").done(), "", ""},
+		{"removals become due just before DONE", restricted((*story).resigns).object("changed", "new", r2, 2).record("b", r1).later(time.Minute).
+			record("b", r2).done(), "", ""},
+		{"removals wait for an older controller", restricted((*story).resigns).object("changed", "new", r2, 2).
+			add(Event{Record: &Record{Node: "b", Corrupt: true}}).later(time.Minute).done(), "", ""},
+		{"the mark was lost, so that nobody knows whose object it is", restricted((*story).dies).add(Event{Mark: &Mark{Gone: true}}).foreign().
+			mark(Entry{r1, 1}, Entry{r2, 2}).object("changed", "new", r2, 2).later(14 * time.Second).done(), "", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, _ := Judge(test.story.History)
+			found := slices.ContainsFunc(got, func(v Violation) bool {
+				return v.Invariant == test.want && strings.Contains(v.Text, test.text)
+			})
+			if test.want != "" && !found || test.want == "" && len(got) > 0 {
+				t.Errorf("got %v, want %q, %q", got, test.want, test.text)
+			}
+		})
+	}
+}
+
+// drainsIn is a history of an etcd with another election timeout.
+func (s *story) drainsIn(d time.Duration) *story {
+	s.DrainTime = d
+	return s
+}
+
+// drainedOnly is a leader that says that it has drained, and does not resign.
+func drainedOnly(s *story) *story { return s.drained() }
+
+// unmarked is an upgrade to 1.2.0 that does not name it in the mark.
+func unmarked() *story {
+	s := restricted((*story).resigns)
+	s.Events, s.Readings = s.Events[:len(s.Events)-1], s.Readings[:len(s.Readings)-1]
+	return s
+}
+
+// first is a first reconciliation.
+func first(done bool) *story {
+	s := newStory().record("a", r2).leads("a").add(Event{Mark: &Mark{Entries: []Entry{{r2, 1}}}}).
+		object("same", "s", r2, 1).object("changed", "new", r2, 1)
+	return s.add(Event{Mark: &Mark{FirstDone: done, Entries: []Entry{{r2, 1}}}}).status(protocol.Done, r2, r2, r2, 1, "a")
+}
+
+func immediately(s *story) *story {
+	for i := range s.Bundles {
+		s.Bundles[i].PruneImmediately = true
+	}
+	return s
+}
+
+// TestBuilds: a release may have several contents, which their digests tell apart.
+func TestBuilds(t *testing.T) {
+	build := func(s *story, digest string) *story {
+		s.Events[len(s.Events)-1].Status.Status.Digest = digest
+		return s
+	}
+	history := func(form string) *story {
+		s := installed().resigns("a").record("a", r2).record("b", r2).leads("b")
+		s.Bundles = append(s.Bundles, Bundle{Release: r2, Digest: "second", M: r2, A: r2, Forms: map[string]string{"same": "s", "changed": "newer"}})
+		s = build(s.status(protocol.Working, r1, r2, r1, 1, "b"), "").mark(Entry{r1, 1}, Entry{r2, 2})
+		s = build(s.status(protocol.Working, r1, r2, r2, 2, "b"), "second").object("changed", form, r2, 2).mark(Entry{r2, 2})
+		return build(s.status(protocol.Done, r2, r2, r2, 2, "b"), "second")
+	}
+	if got, _ := Judge(history("newer").History); len(got) > 0 {
+		t.Errorf("got %v for the form of the bundle that the status names", got)
+	}
+	got, _ := Judge(history("new").History)
+	for _, want := range []string{Stamped, DoneIsDone} {
+		if !slices.ContainsFunc(got, func(v Violation) bool { return v.Invariant == want }) {
+			t.Errorf("got %v, want %s for the form of the release's other bundle", got, want)
+		}
+	}
+}
