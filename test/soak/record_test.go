@@ -75,31 +75,7 @@ func TestRecord(t *testing.T) {
 			t.Errorf("got %s", &e)
 		}
 	})
-	t.Run("the mark", func(t *testing.T) {
-		key := "/registry/configmaps/kube-system/lockstep"
-		parent := func(text string) string {
-			value, err := json.Marshal(map[string]any{
-				"kind": "ConfigMap", "metadata": map[string]any{"namespace": "kube-system", "name": "lockstep", "uid": "p"},
-				"data": map[string]any{"mark.json": text, "inventory": "abc"},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return string(value)
-		}
-		e := add(false, key, parent(`{"firstDone": true, "entries": [{"release": "1.1.0", "contentEpoch": 4}]}`))
-		want := judge.Entry{Release: protocol.Release{Major: 1, Minor: 1}, Epoch: 4}
-		if e.Foreign || e.Mark == nil || !e.Mark.FirstDone || e.Mark.Damaged || !slices.Equal(e.Mark.Entries, []judge.Entry{want}) {
-			t.Errorf("got %s", &e)
-		}
-		if e := add(false, key, parent("{")); e.Mark == nil || !e.Mark.Damaged {
-			t.Errorf("got %s", &e)
-		}
-		r.deletes("p")
-		if e := add(true, key, ""); !e.Foreign || e.Mark == nil || !e.Mark.Gone {
-			t.Errorf("got %s", &e)
-		}
-	})
+	t.Run("the mark", func(t *testing.T) { testRecordMark(t, r, add) })
 	t.Run("the status", func(t *testing.T) {
 		if e := add(false, r.keys.Status(), garbage+"1"); !e.Foreign || e.Status.Kind != protocol.StatusUndecodable {
 			t.Errorf("got %s", &e)
@@ -128,4 +104,31 @@ func TestRecord(t *testing.T) {
 			t.Errorf("got %d, want %d", r.seenUpTo(), revision)
 		}
 	})
+}
+
+func testRecordMark(t *testing.T, r *recorder, add func(deleted bool, key, value string) judge.Event) {
+	t.Helper()
+	key := "/registry/configmaps/kube-system/lockstep"
+	parent := func(text string) string {
+		value, err := json.Marshal(map[string]any{
+			"kind": "ConfigMap", "metadata": map[string]any{"namespace": "kube-system", "name": "lockstep", "uid": "p"},
+			"data": map[string]any{"mark.json": text, "inventory": "abc"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(value)
+	}
+	e := add(false, key, parent(`{"firstDone": true, "entries": [{"release": "1.1.0", "contentEpoch": 4}]}`))
+	want := judge.Entry{Release: protocol.Release{Major: 1, Minor: 1}, Epoch: 4}
+	if e.Foreign || e.Mark == nil || !e.Mark.FirstDone || e.Mark.Damaged || !slices.Equal(e.Mark.Entries, []judge.Entry{want}) {
+		t.Errorf("got %s", &e)
+	}
+	if e := add(false, key, parent("{")); e.Mark == nil || !e.Mark.Damaged {
+		t.Errorf("got %s", &e)
+	}
+	r.deletes("p")
+	if e := add(true, key, ""); !e.Foreign || e.Mark == nil || !e.Mark.Gone {
+		t.Errorf("got %s", &e)
+	}
 }

@@ -12,7 +12,7 @@ import (
 // safeguards is the state that only the safeguards need.
 type safeguards struct {
 	contents map[int64]Bundle // by content epoch, as the statuses named them
-	mark     mark
+	mark     markState
 	term     term
 	resigned resignation
 	removals map[string]removal // by content: while its removals were due
@@ -20,8 +20,8 @@ type safeguards struct {
 	garbage  bool // the soak wrote the current status
 }
 
-// mark is the mark as the sidecars left it.
-type mark struct {
+// markState is the mark as the sidecars left it.
+type markState struct {
 	Mark
 	exists bool
 	// touched: the soak deleted or damaged it, and no sidecar has named the content
@@ -35,7 +35,7 @@ type term struct {
 	epoch    int64 // of the leader; 0: there is no candidate
 	revision int64 // at which it became the first
 	wrote    bool  // it has written a status
-	// noWait: before its first write, the status said that the former leaders had
+	// noWait: before its first write, the status showed that the former leaders had
 	// drained, or no leader had written anything.
 	noWait bool
 }
@@ -107,7 +107,7 @@ func (j *judging) newTerm(e *Event) {
 	}
 }
 
-// drained reports whether the status says that the former leaders have drained.
+// drained reports whether the status shows that the former leaders have drained.
 func (j *judging) drained() bool {
 	s := j.status
 	return s.Kind == protocol.StatusPresent && s.Status.Epoch != 0 && s.Status.DrainedEpoch == s.Status.Epoch
@@ -177,7 +177,7 @@ func (j *judging) markNamesAlone(e *Event, now protocol.Status) {
 // there was created again by a stale leader.
 func (j *judging) nothingLeft(e *Event, now protocol.Status) {
 	b := j.content(now)
-	if j.due.content != name(b) || j.clock.earliest(e.Revision)-j.clock.latest(j.due.since) < j.drain {
+	if j.due.content != contentName(b) || j.clock.earliest(e.Revision)-j.clock.latest(j.due.since) < j.drain {
 		return
 	}
 	for _, ref := range slices.Sorted(maps.Keys(j.objects)) {
@@ -201,8 +201,8 @@ func (j *judging) endedWithItsKey(r resignation) {
 	}
 }
 
-// writesAfterDrain: while the status says that the leaders so far have drained,
-// nobody writes. The next leader first replaces that status.
+// writesAfterDrain: while the status shows that the leaders so far have drained,
+// no sidecar writes. The next leader first replaces that status.
 func (j *judging) writesAfterDrain(e *Event, what string) {
 	if j.drained() && !j.garbage {
 		j.fail(HasDrained, e.Revision, "%s is written, and the leader of epoch %d said that it has drained", what, j.status.Status.Epoch)
@@ -249,7 +249,7 @@ func (j *judging) judgeMark(e *Event) {
 }
 
 func (j *judging) applyMark(e *Event) {
-	next := mark{Mark: *e.Mark, exists: !e.Mark.Gone, touched: j.mark.touched, lost: j.mark.lost || e.Foreign}
+	next := markState{Mark: *e.Mark, exists: !e.Mark.Gone, touched: j.mark.touched, lost: j.mark.lost || e.Foreign}
 	switch {
 	case e.Foreign:
 		next.touched = true
@@ -294,10 +294,10 @@ func (j *judging) noteRemovals(e *Event) {
 		j.due = due{}
 		return
 	}
-	if j.due.content != name(b) {
-		j.due = due{content: name(b), since: e.Revision}
+	if j.due.content != contentName(b) {
+		j.due = due{content: contentName(b), since: e.Revision}
 	}
-	j.removals[name(b)] = removal{forms: b.Forms, until: e.Seen}
+	j.removals[contentName(b)] = removal{forms: b.Forms, until: e.Seen}
 }
 
 // older names a controller that removals wait for; empty: there is none.
@@ -313,7 +313,7 @@ func (j *judging) older(b Bundle) string {
 	return ""
 }
 
-func name(b Bundle) string { return b.Release.String() + " " + b.Digest }
+func contentName(b Bundle) string { return b.Release.String() + " " + b.Digest }
 
 // String is a line of a report.
 func (m *Mark) String() string {

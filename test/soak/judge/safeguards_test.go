@@ -35,7 +35,7 @@ func TestSafeguards(t *testing.T) {
 		{"DONE at once, after a leader that drained", restricted((*story).resigns).object("changed", "new", r2, 2).done(), "", ""},
 		{"DONE too early, where etcd is slower", killed().drainsIn(20 * time.Second).later(14 * time.Second).done(), Waited, "at most 14."},
 		{"DONE in time, where etcd is slower", killed().drainsIn(20 * time.Second).later(20 * time.Second).deleted("dropped").done(), "", ""},
-		{"a status that was drained and lost before anybody could read it", installed().resigns("a").
+		{"a status that was drained and lost before the next leader could read it", installed().resigns("a").
 			add(Event{Status: &protocol.StatusView{Kind: protocol.StatusAbsent}}).foreign().leads("b").record("a", r2).record("b", r2).
 			status(protocol.Working, r1, r1, r1, 1, "b").status(protocol.Working, r1, r2, r1, 1, "b").status(protocol.Working, r1, r2, r2, 2, "b").
 			mark(Entry{r1, 1}, Entry{r2, 2}).object("changed", "new", r2, 2).done(), Waited, "had not drained"},
@@ -83,7 +83,7 @@ func TestSafeguards(t *testing.T) {
 			record("b", r2).done(), "", ""},
 		{"removals wait for an older controller", restricted((*story).resigns).object("changed", "new", r2, 2).
 			add(Event{Record: &Record{Node: "b", Corrupt: true}}).later(time.Minute).done(), "", ""},
-		{"the mark was lost, so that nobody knows whose object it is", restricted((*story).dies).add(Event{Mark: &Mark{Gone: true}}).foreign().
+		{"the mark was lost, so that no sidecar knows whose object it is", restricted((*story).dies).add(Event{Mark: &Mark{Gone: true}}).foreign().
 			mark(Entry{r1, 1}, Entry{r2, 2}).object("changed", "new", r2, 2).later(14 * time.Second).done(), "", ""},
 	}
 	for _, test := range tests {
