@@ -47,7 +47,8 @@ type Options struct {
 	EtcdPrefix string
 
 	// Kubeconfig is a kubeconfig file for this node's kube-apiserver, never for
-	// a load balancer. Required.
+	// a load balancer. It is read again when it or a file that it names changes.
+	// A proxy from the environment is not used for it. Required.
 	Kubeconfig string
 	// Bundle is a directory with bundle.yaml and the manifests of this release.
 	// It is watched: changed manifests are applied without a restart. Empty:

@@ -55,7 +55,7 @@ func etcdFlags(o *lockstep.Options) flagSection {
 
 func kubernetesFlags(o *lockstep.Options) flagSection {
 	s := newSection("Kubernetes")
-	s.flags.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Kubeconfig `file` for this node's kube-apiserver, never for a load balancer. Required.")
+	s.flags.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Kubeconfig `file` for this node's kube-apiserver, never for a load balancer. It is read again when it, or a file that it names, changes. Required.")
 	s.flags.BoolVar(&o.APIServerReadyz, "apiserver-readyz", o.APIServerReadyz, "Add /readyz of this node's kube-apiserver to the checks of the sidecar's /readyz, so that a load balancer needs only one URL.")
 	return s
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"k8s.io/client-go/rest"
 
 	"github.com/lockstep-dev/lockstep/election"
 	"github.com/lockstep-dev/lockstep/etcd"
@@ -31,14 +30,13 @@ type App struct {
 	cfg      Config
 	id       identity
 	log      *slog.Logger
-	rest     *rest.Config
 	listener net.Listener // nil: Handler is all there is of the HTTP API
 	address  string
-	warnings []string
 	used     atomic.Bool // Run or Close was called
 
-	local  *event.Value[protocol.Local]
-	bundle *event.Value[*bundle.Bundle]
+	kubeconfig *kubeconfig
+	local      *event.Value[protocol.Local]
+	bundle     *event.Value[*bundle.Bundle]
 	// bundleProblem is why the bundle directory as it is now was rejected;
 	// empty: it was not.
 	bundleProblem *event.Value[string]
@@ -66,25 +64,20 @@ func New(cfg Config, log *slog.Logger) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	kube, err := restConfig(cfg.Kubeconfig)
+	id := newIdentity(cfg.NodeID)
+	log = log.With("node", string(id.node))
+	file, err := newKubeconfig(cfg.Kubeconfig, log.With("worker", "kubeconfig"))
 	if err != nil {
 		return nil, err
 	}
-	id := newIdentity(cfg.NodeID)
 	a := &App{
-		cfg: cfg, id: id, rest: kube,
-		log:    log.With("node", string(id.node)),
-		bundle: event.New(b),
+		cfg: cfg, id: id, log: log, kubeconfig: file, bundle: event.New(b),
 
 		bundleProblem: event.New(""),
 		local:         event.New(localOf(cfg, b)),
 		shown:         event.New(fleet.Shown{}),
 		apiserver:     event.New(httpapi.APIServer{Enabled: cfg.APIServerReadyz}),
 		etcdFaults:    event.New[[]string](nil),
-	}
-	if warning := notLocal(kube); warning != "" {
-		a.warnings = append(a.warnings, warning)
-		a.log.Warn("kubeconfig is not for this machine", "problem", warning)
 	}
 	if err := a.wire(); err != nil {
 		return nil, errors.Join(err, a.release())
@@ -144,7 +137,7 @@ func (a *App) wireFleet(registry prometheus.Registerer) {
 func (a *App) wireLeader(registry prometheus.Registerer) error {
 	var err error
 	a.reconcile, err = reconcile.New(reconcile.Config{
-		RESTConfig: a.rest, UserAgent: "lockstep/" + buildinfo.Get().Version, Bundle: a.bundle, Concurrency: a.cfg.ApplyConcurrency,
+		RESTConfig: a.kubeconfig.transport.Config(), UserAgent: "lockstep/" + buildinfo.Get().Version, Bundle: a.bundle, Concurrency: a.cfg.ApplyConcurrency,
 		AllowMassPrune: a.cfg.AllowMassPrune, Log: a.log, Registerer: registry,
 	})
 	if err != nil {

@@ -2,52 +2,197 @@ package app
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
-	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
+	"os"
+	"slices"
 	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/lockstep-dev/lockstep/event"
-	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/internal/kube"
 )
 
-// restConfig reads the kubeconfig.
+// restConfig reads the kubeconfig, and the files that it names.
 func restConfig(path string) (*rest.Config, error) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", path)
+	if err == nil {
+		err = rest.LoadTLSFiles(cfg)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %q: %w", path, err)
 	}
 	return cfg, nil
 }
 
+const (
+	// kubeconfigInterval is the pause between two reads of the kubeconfig, and of
+	// the files that it names.
+	kubeconfigInterval = 10 * time.Second
+	// localityInterval is the pause between two checks whether the server is on
+	// this machine.
+	localityInterval = time.Minute
+	lookupTimeout    = 5 * time.Second
+)
+
+// kubeconfig is the newest valid version of the kubeconfig. If a change is invalid
+// (half written, or a key of another certificate), the last valid version stays in
+// use.
+type kubeconfig struct {
+	path      string
+	log       *slog.Logger
+	transport *kube.Transport            // sends with the newest valid version
+	config    *event.Value[*rest.Config] // that version, with the content of the files that it names
+	warnings  *event.Value[[]string]     // about the kubeconfig, for people
+
+	// What follows belongs to run.
+	seen    [sha256.Size]byte // of the valid version
+	problem string            // why the files as they are now cannot be used; empty: they are used
+	remote  string            // that the server is not on this machine; empty: it is
+	checked time.Time         // when that was last checked
+}
+
+// newKubeconfig reads the kubeconfig. It sends no request.
+func newKubeconfig(path string, log *slog.Logger) (*kubeconfig, error) {
+	k := &kubeconfig{path: path, log: log, warnings: event.New[[]string](nil)}
+	cfg, sum, err := k.read()
+	if err != nil {
+		return nil, err
+	}
+	if k.transport, err = kube.NewTransport(cfg); err != nil {
+		return nil, fmt.Errorf("kubeconfig %q: %w", path, err)
+	}
+	k.config, k.seen = event.New(cfg), sum
+	return k, nil
+}
+
+// read reads the kubeconfig, for requests that have to reach the kube-apiserver of
+// this node. A proxy from the environment is not used: it is meant for other
+// servers, and may hold back a request for longer than the protocol assumes
+// (docs/protocol.md#assumptions). The sum changes with the content of the files.
+func (k *kubeconfig) read() (*rest.Config, [sha256.Size]byte, error) {
+	// Read before the rest: if the file changes in between, the sum is that of the
+	// older content, and the next read differs.
+	raw, err := os.ReadFile(k.path)
+	if err != nil {
+		return nil, [sha256.Size]byte{}, fmt.Errorf("kubeconfig: %w", err)
+	}
+	cfg, err := restConfig(k.path)
+	if err != nil {
+		return nil, [sha256.Size]byte{}, err
+	}
+	if cfg.Proxy == nil {
+		cfg.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
+	}
+	sum := sha256.New()
+	for _, content := range [][]byte{raw, cfg.CAData, cfg.CertData, cfg.KeyData, []byte(cfg.BearerToken)} {
+		fmt.Fprintf(sum, "%d\n%s", len(content), content)
+	}
+	return cfg, [sha256.Size]byte(sum.Sum(nil)), nil
+}
+
+// run reads the files again when they change, and checks whether the server is on
+// this machine, until ctx ends.
+func (k *kubeconfig) run(ctx context.Context) error {
+	tick := time.NewTicker(kubeconfigInterval)
+	defer tick.Stop()
+	for {
+		k.reload()
+		k.checkServer(ctx)
+		k.warn()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// reload puts the files into use if they are valid and have changed.
+func (k *kubeconfig) reload() {
+	cfg, sum, err := k.read()
+	if err == nil && sum != k.seen {
+		if err = k.transport.Use(cfg); err == nil {
+			k.seen, k.checked = sum, time.Time{}
+			k.config.Set(cfg)
+			k.log.Info("kubeconfig reloaded", "server", cfg.Host)
+		} else {
+			err = fmt.Errorf("kubeconfig %q: %w", k.path, err)
+		}
+	}
+	k.problem = ""
+	if err != nil {
+		k.problem = err.Error() + "; the last valid version stays in use: repair the file, it is read again by itself"
+	}
+}
+
+// warn publishes the warnings, and logs each new one.
+func (k *kubeconfig) warn() {
+	var now []string
+	for _, w := range []string{k.problem, k.remote, proxied(k.config.Get())} {
+		if w != "" {
+			now = append(now, w)
+		}
+	}
+	before := k.warnings.Get()
+	if slices.Equal(now, before) {
+		return
+	}
+	k.warnings.Set(now)
+	for _, w := range now {
+		if !slices.Contains(before, w) {
+			k.log.Warn("kubeconfig", "problem", w)
+		}
+	}
+}
+
+// proxied returns a warning if the kubeconfig has a proxy-url; empty: it has none.
+func proxied(cfg *rest.Config) string {
+	proxy, err := cfg.Proxy(&http.Request{URL: &url.URL{}})
+	if proxy == nil || err != nil {
+		return ""
+	}
+	return fmt.Sprintf("kubeconfig: requests go through the proxy-url %s, which may hold them back for longer than Lockstep assumes; remove proxy-url", proxy.Redacted())
+}
+
+// checkServer checks from time to time whether the server is on this machine.
+func (k *kubeconfig) checkServer(ctx context.Context) {
+	if time.Since(k.checked) < localityInterval {
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	k.remote, k.checked = notLocal(limited, k.config.Get().Host), time.Now()
+}
+
 // notLocal returns a warning if the kubeconfig's server is not an address of this
 // machine; empty: it is. A leader must reach the kube-apiserver of its node: a load balancer
 // sends no requests to one that is not ready (docs/protocol.md#yielding).
-func notLocal(cfg *rest.Config) string {
-	u, err := url.Parse(cfg.Host)
+func notLocal(ctx context.Context, server string) string {
+	u, err := url.Parse(server)
 	if err != nil || u.Hostname() == "" {
 		return ""
 	}
-	ips, err := net.LookupIP(u.Hostname())
+	ips, err := net.DefaultResolver.LookupIPAddr(ctx, u.Hostname())
 	if err != nil {
-		return fmt.Sprintf("kubeconfig: server %s cannot be resolved: %v", cfg.Host, err)
+		return fmt.Sprintf("kubeconfig: server %s cannot be resolved: %v", server, err)
 	}
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
 		return ""
 	}
 	for _, ip := range ips {
-		if ip.IsLoopback() || isOneOf(addrs, ip) {
+		if ip.IP.IsLoopback() || isOneOf(addrs, ip.IP) {
 			return ""
 		}
 	}
-	return fmt.Sprintf("kubeconfig: server %s is not an address of this machine; use this node's kube-apiserver, never a load balancer", cfg.Host)
+	return fmt.Sprintf("kubeconfig: server %s is not an address of this machine; use this node's kube-apiserver, never a load balancer", server)
 }
 
 func isOneOf(addrs []net.Addr, ip net.IP) bool {
@@ -57,60 +202,4 @@ func isOneOf(addrs []net.Addr, ip net.IP) bool {
 		}
 	}
 	return false
-}
-
-const (
-	apiPollInterval = time.Second
-	apiPollTimeout  = time.Second
-	// maxAPIAnswer limits in bytes how much of a failing /readyz is shown.
-	maxAPIAnswer = 512
-)
-
-// pollAPIServer requests /readyz of this node's kube-apiserver and publishes the
-// result, for --apiserver-readyz, until ctx ends. No probe waits for it.
-func pollAPIServer(ctx context.Context, cfg *rest.Config, state *event.Value[httpapi.APIServer]) error {
-	cfg = rest.CopyConfig(cfg)
-	cfg.Timeout = apiPollTimeout
-	client, err := rest.HTTPClientFor(cfg)
-	if err != nil {
-		return fmt.Errorf("poll this node's kube-apiserver: %w", err)
-	}
-	base, _, err := rest.DefaultServerUrlFor(cfg)
-	if err != nil {
-		return fmt.Errorf("poll this node's kube-apiserver: %w", err)
-	}
-	tick := time.NewTicker(apiPollInterval)
-	defer tick.Stop()
-	for {
-		problem := askAPIServer(ctx, client, base.JoinPath("readyz").String())
-		if now := (httpapi.APIServer{Enabled: true, Ready: problem == "", Message: problem}); now != state.Get() && ctx.Err() == nil {
-			state.Set(now)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
-	}
-}
-
-// askAPIServer returns why the kube-apiserver is not ready; empty: it is.
-func askAPIServer(ctx context.Context, client *http.Client, url string) string {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err.Error()
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return err.Error()
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAPIAnswer))
-	if err != nil {
-		return err.Error()
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Sprintf("%s: %s", resp.Status, strings.TrimSpace(string(body)))
-	}
-	return ""
 }

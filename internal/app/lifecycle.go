@@ -34,10 +34,11 @@ func (a *App) Run(ctx context.Context) error {
 	serving.start("status", a.store.Run)
 	serving.start("fleet", a.follower.Run)
 	serving.start("etcd servers", a.watchEtcdServers)
+	serving.start("kubeconfig", a.kubeconfig.run)
 	serving.start("bundle", a.watchBundle)
 	serving.start("digests", a.watchDigests)
 	if a.cfg.APIServerReadyz {
-		serving.start("apiserver", func(ctx context.Context) error { return pollAPIServer(ctx, a.rest, a.apiserver) })
+		serving.start("apiserver", func(ctx context.Context) error { return pollAPIServer(ctx, a.kubeconfig.transport, a.apiserver) })
 	}
 	present.start("shown", a.keepShown)
 	present.start("presence", a.presence.Run)

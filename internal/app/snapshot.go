@@ -56,6 +56,7 @@ func (a *App) keepSnapshot(ctx context.Context) error {
 			changed(a.etcdFaults.Load()),
 			changed(a.local.Load()),
 			changed(a.bundleProblem.Load()),
+			changed(a.kubeconfig.warnings.Load()),
 		}
 		if now := a.snapshotNow(); !reflect.DeepEqual(now, a.snapshot.Get()) {
 			a.snapshot.Set(now)
@@ -93,7 +94,7 @@ func (a *App) snapshotNow() httpapi.Snapshot {
 			Revision: contact.Revision, Store: a.follower.Store().Get().ID, Warnings: a.etcdFaults.Get(),
 		},
 		APIServer: a.apiserver.Get(),
-		Warnings:  slices.Concat(a.warnings, digestWarnings(fleet), heldWarnings(election.State, reconcile)),
+		Warnings:  slices.Concat(a.kubeconfig.warnings.Get(), digestWarnings(fleet), heldWarnings(election.State, reconcile)),
 	}
 }
 

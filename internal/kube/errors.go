@@ -14,7 +14,7 @@ import (
 // set, the request may have taken effect, or still may: read the object again
 // before the next decision (docs/protocol.md#stale-writes).
 type TransportError struct {
-	Unsent bool // there was no connection, so nothing was sent
+	Unsent bool // there was no connection, or there were no credentials: nothing was sent
 	Err    error
 }
 
@@ -27,6 +27,9 @@ func (e *TransportError) Unwrap() error { return e.Err }
 // transportError returns err as a TransportError. ended is the cause of the end of
 // the request's context; nil: it has not ended.
 func transportError(ended, err error) error {
+	if unsent, found := errors.AsType[*unsentError](err); found {
+		return &TransportError{Unsent: true, Err: unsent}
+	}
 	if ended != nil {
 		err = fmt.Errorf("no answer in time: %w", ended)
 	}

@@ -4,8 +4,8 @@
 // answers, and checks its lease before each write.
 //
 // It uses the transport of client-go, and no package that imports k8s.io/api,
-// which would double the binary (docs/adr/0003-no-k8s-api.md). It starts no
-// goroutine.
+// which would double the binary (docs/adr/0003-no-k8s-api.md). Each request has a
+// goroutine, which ends with it; Transport says when it ends later.
 package kube
 
 import (
@@ -34,26 +34,23 @@ const MaxTimeout = 5 * time.Second
 // priority and fairness is enough. Its methods may be called from many goroutines.
 type Client struct {
 	http      *http.Client
-	base      *url.URL
+	transport *Transport
 	userAgent string
 	answered  atomic.Pointer[time.Time]
 }
 
-// New returns a client for the kube-apiserver of cfg. It does not connect. Rate
-// limits and the timeout of cfg do not apply.
+// New returns a client for the kube-apiserver of cfg. It does not connect. If cfg
+// has a *Transport, the client uses it. Rate limits and the timeout of cfg do not
+// apply.
 func New(cfg *rest.Config, userAgent string) (*Client, error) {
-	own := rest.CopyConfig(cfg)
-	own.UserAgent = userAgent
-	own.Timeout = 0 // each request has its own
-	base, _, err := rest.DefaultServerUrlFor(own)
-	if err != nil {
-		return nil, fmt.Errorf("kube-apiserver address: %w", err)
+	t, own := cfg.Transport.(*Transport)
+	if !own {
+		var err error
+		if t, err = NewTransport(cfg); err != nil {
+			return nil, err
+		}
 	}
-	httpClient, err := rest.HTTPClientFor(own)
-	if err != nil {
-		return nil, fmt.Errorf("kube-apiserver transport: %w", err)
-	}
-	return &Client{http: httpClient, base: base, userAgent: userAgent}, nil
+	return &Client{http: &http.Client{Transport: t}, transport: t, userAgent: userAgent}, nil
 }
 
 // CloseIdle closes the connections that no request uses.
@@ -132,7 +129,7 @@ func (c *Client) Answered() time.Time {
 }
 
 func (c *Client) request(ctx context.Context, r Request) (_ *http.Request, err error) {
-	u := *c.base
+	u := *c.transport.Base()
 	u.RawPath = strings.TrimSuffix(u.EscapedPath(), "/") + r.Path
 	if u.Path, err = url.PathUnescape(u.RawPath); err != nil {
 		return nil, fmt.Errorf("make request: %w", err)

@@ -15,8 +15,9 @@ import (
 	"time"
 )
 
-// validity is how long certificates are valid. That is longer than any test.
-const validity = 30 * 24 * time.Hour
+// validity is how long certificates are valid: longer than any test, and longer than
+// the time before the end during which a sidecar warns.
+const validity = 365 * 24 * time.Hour
 
 // pki has the paths of the keys that kube-apiservers of one control plane share.
 type pki struct {
@@ -24,6 +25,8 @@ type pki struct {
 	serverCert, serverKey string // for loopback
 	adminCert, adminKey   string // of group system:masters, which RBAC allows everything
 	serviceAccountKey     string
+	authority             *authority
+	dir                   string
 }
 
 // newPKI creates all keys and writes them to dir.
@@ -38,18 +41,20 @@ func newPKI(dir string) (pki, error) {
 		adminCert:         filepath.Join(dir, "admin.crt"),
 		adminKey:          filepath.Join(dir, "admin.key"),
 		serviceAccountKey: filepath.Join(dir, "service-account.key"),
+		dir:               dir,
 	}
-	if err := p.write(); err != nil {
+	var err error
+	if p.authority, err = newAuthority(); err == nil {
+		err = p.write()
+	}
+	if err != nil {
 		return pki{}, fmt.Errorf("make keys: %w", err)
 	}
 	return p, nil
 }
 
 func (p pki) write() error {
-	ca, err := newAuthority()
-	if err != nil {
-		return err
-	}
+	ca := p.authority
 	if err := writePEM(p.caCert, "CERTIFICATE", ca.cert.Raw); err != nil {
 		return err
 	}
@@ -75,11 +80,26 @@ func serverTemplate() *x509.Certificate {
 	}
 }
 
-func adminTemplate() *x509.Certificate {
+func adminTemplate() *x509.Certificate { return clientTemplate("admin", "system:masters") }
+
+func clientTemplate(user string, groups ...string) *x509.Certificate {
 	return &x509.Certificate{
-		Subject:     pkix.Name{CommonName: "admin", Organization: []string{"system:masters"}},
+		Subject:     pkix.Name{CommonName: user, Organization: groups},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
+}
+
+// ClientCertificate issues a client certificate for a user of the kube-apiservers that
+// is a member of groups, valid until notAfter. It returns the paths of the certificate
+// and its key. A user has one certificate at a time.
+func (c *Cluster) ClientCertificate(user string, notAfter time.Time, groups ...string) (cert, key string, err error) {
+	cert, key = filepath.Join(c.pki.dir, user+".crt"), filepath.Join(c.pki.dir, user+".key")
+	template := clientTemplate(user, groups...)
+	template.NotAfter = notAfter
+	if err := c.pki.authority.issue(template, cert, key); err != nil {
+		return "", "", fmt.Errorf("issue a certificate for %s: %w", user, err)
+	}
+	return cert, key, nil
 }
 
 // authority is a certificate authority that signs itself.
@@ -122,7 +142,10 @@ func (a *authority) issue(template *x509.Certificate, certFile, keyFile string) 
 	}
 	a.serial++
 	template.SerialNumber = big.NewInt(a.serial)
-	template.NotBefore, template.NotAfter = a.cert.NotBefore, a.cert.NotAfter
+	template.NotBefore = a.cert.NotBefore
+	if template.NotAfter.IsZero() {
+		template.NotAfter = a.cert.NotAfter
+	}
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	raw, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	if err != nil {

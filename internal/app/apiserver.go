@@ -1,0 +1,61 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/internal/kube"
+)
+
+const (
+	apiPollInterval = time.Second
+	apiPollTimeout  = time.Second
+	// maxAPIAnswer limits in bytes how much of a failing /readyz is shown.
+	maxAPIAnswer = 512
+)
+
+// pollAPIServer requests /readyz of this node's kube-apiserver and publishes the
+// result, for --apiserver-readyz, until ctx ends. No probe waits for it.
+func pollAPIServer(ctx context.Context, api *kube.Transport, state *event.Value[httpapi.APIServer]) error {
+	client := &http.Client{Transport: api, Timeout: apiPollTimeout}
+	tick := time.NewTicker(apiPollInterval)
+	defer tick.Stop()
+	for {
+		problem := askAPIServer(ctx, client, api.Base().JoinPath("readyz").String())
+		if now := (httpapi.APIServer{Enabled: true, Ready: problem == "", Message: problem}); now != state.Get() && ctx.Err() == nil {
+			state.Set(now)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// askAPIServer returns why the kube-apiserver is not ready; empty: it is.
+func askAPIServer(ctx context.Context, client *http.Client, url string) string {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err.Error()
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err.Error()
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAPIAnswer))
+	if err != nil {
+		return err.Error()
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Sprintf("%s: %s", resp.Status, strings.TrimSpace(string(body)))
+	}
+	return ""
+}

@@ -1,0 +1,182 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+)
+
+// Transport sends requests to one kube-apiserver, with credentials that can be
+// replaced while it is in use. A request ends with its context, also while a
+// credential plugin of the kubeconfig hangs: client-go runs the plugin without a
+// context. The goroutine of such a request ends with the plugin, and there are at
+// most maxHanging of them.
+type Transport struct {
+	current atomic.Pointer[credentials]
+	hanging atomic.Int64 // requests that their callers gave up, and that have not ended
+}
+
+// credentials is what one version of the kubeconfig contains.
+type credentials struct {
+	base *url.URL
+	next http.RoundTripper
+}
+
+// maxHanging bounds the requests that have not ended although their context has. It
+// is more than the leader sends at once.
+const maxHanging = 64
+
+// NewTransport returns a transport for the kube-apiserver of cfg. It reads the files
+// that cfg names, once: Use replaces what they contain. It does not connect. Rate
+// limits and the timeout of cfg do not apply.
+func NewTransport(cfg *rest.Config) (*Transport, error) {
+	t := &Transport{}
+	return t, t.Use(cfg)
+}
+
+// Use makes requests from now on use cfg. Those under way are not disturbed. After
+// an error, nothing has changed.
+func (t *Transport) Use(cfg *rest.Config) error {
+	own := rest.CopyConfig(cfg)
+	own.Timeout = 0 // each request has its own
+	base, _, err := rest.DefaultServerUrlFor(own)
+	if err != nil {
+		return fmt.Errorf("kube-apiserver address: %w", err)
+	}
+	if err := inline(own); err != nil {
+		return fmt.Errorf("kube-apiserver credentials: %w", err)
+	}
+	if own.Proxy == nil {
+		own.Proxy = http.ProxyFromEnvironment
+	}
+	own.Wrap(func(next http.RoundTripper) http.RoundTripper { return sender{next} })
+	next, err := rest.TransportFor(own)
+	if err != nil {
+		return fmt.Errorf("kube-apiserver transport: %w", err)
+	}
+	if old := t.current.Swap(&credentials{base: base, next: next}); old != nil {
+		utilnet.CloseIdleConnectionsFor(old.next)
+	}
+	return nil
+}
+
+// inline replaces the names of files by their content. So client-go starts no
+// goroutine that reads them again.
+func inline(cfg *rest.Config) error {
+	if err := rest.LoadTLSFiles(cfg); err != nil {
+		return err
+	}
+	cfg.CAFile, cfg.CertFile, cfg.KeyFile = "", "", ""
+	if cfg.BearerToken = strings.TrimSpace(cfg.BearerToken); cfg.BearerToken != "" {
+		cfg.BearerTokenFile = ""
+	}
+	return nil
+}
+
+// Base returns the URL of the kube-apiserver.
+func (t *Transport) Base() *url.URL { return t.current.Load().base }
+
+// Config returns a configuration that sends requests with t.
+func (t *Transport) Config() *rest.Config { return &rest.Config{Host: t.Base().String(), Transport: t} }
+
+// CloseIdleConnections closes the connections that no request uses.
+func (t *Transport) CloseIdleConnections() { utilnet.CloseIdleConnectionsFor(t.current.Load().next) }
+
+// answer is what a RoundTripper returns.
+type answer struct {
+	resp *http.Response
+	err  error
+}
+
+// RoundTrip sends a request. If the context of the request ends before it was
+// handed over to the connection, the error is an *unsentError, and the request is
+// never sent.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	if n := t.hanging.Load(); n >= maxHanging {
+		return nil, refuse(req, fmt.Errorf("%d earlier requests hang", n))
+	}
+	state, givenUp, answered := &handover{}, make(chan struct{}), make(chan answer)
+	next, own := t.current.Load().next, req.WithContext(context.WithValue(ctx, handoverKey{}, state))
+	go func() {
+		resp, err := next.RoundTrip(own)
+		select {
+		case answered <- answer{resp, err}:
+		case <-givenUp:
+			if err == nil {
+				_ = resp.Body.Close() // the caller does not read it
+			}
+			t.hanging.Add(-1)
+		}
+	}()
+	select {
+	case a := <-answered:
+		return a.resp, a.err
+	case <-ctx.Done():
+		t.hanging.Add(1)
+		close(givenUp)
+		if state.withdraw() {
+			return nil, &unsentError{err: context.Cause(ctx)}
+		}
+		return nil, context.Cause(ctx)
+	}
+}
+
+// refuse returns the error of a request that is not sent.
+func refuse(req *http.Request, err error) error {
+	if req.Body != nil {
+		_ = req.Body.Close() // which a RoundTripper has to do
+	}
+	return &unsentError{err: err}
+}
+
+// unsentError is the error of a request that was never handed over to a connection.
+type unsentError struct{ err error }
+
+// Error names the cause that is left: nothing but the credentials comes before the
+// connection.
+func (e *unsentError) Error() string {
+	return "not sent, since the credentials of the kubeconfig were not available in time (does its exec plugin hang?): " + e.err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *unsentError) Unwrap() error { return e.err }
+
+// handover is whether a request was handed over to the connection, or withdrawn. It
+// is never both.
+type handover struct{ state atomic.Int32 }
+
+const (
+	handedOver = iota + 1
+	withdrawn
+)
+
+type handoverKey struct{}
+
+// send reports whether the request may be handed over now.
+func (h *handover) send() bool {
+	return h.state.CompareAndSwap(0, handedOver) || h.state.Load() == handedOver
+}
+
+// withdraw reports whether the request was not handed over, and never will be.
+func (h *handover) withdraw() bool { return h.state.CompareAndSwap(0, withdrawn) }
+
+// sender is the last step before the connection, below all that adds credentials.
+type sender struct{ next http.RoundTripper }
+
+// RoundTrip sends the request, unless its caller has given it up.
+func (s sender) RoundTrip(req *http.Request) (*http.Response, error) {
+	if state, found := req.Context().Value(handoverKey{}).(*handover); found && !state.send() {
+		return nil, refuse(req, context.Cause(req.Context()))
+	}
+	return s.next.RoundTrip(req)
+}
+
+// WrappedRoundTripper lets client-go close idle connections.
+func (s sender) WrappedRoundTripper() http.RoundTripper { return s.next }
