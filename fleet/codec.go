@@ -53,12 +53,12 @@ func decodeNode(id protocol.NodeID, value []byte) (protocol.Node, string) {
 	}
 	st := n.GetStatus()
 	out.Address, out.Digest, out.BootID = st.GetAddress(), st.GetBundleDigest(), st.GetBootId()
-	out.FenceAfter = fenceAfterOf(st)
+	out.FenceAfter, out.Serves = fenceAfterOf(st), st.GetServes()
 	var err error
 	if out.MinReconciler, err = lockstepv1.ToRelease(st.GetMinimumReconcilerRelease()); err != nil {
 		return out, err.Error()
 	}
-	if st.GetVersion() == nil && !out.Roles.Controller {
+	if st.GetVersion() == nil && !out.Roles.Controller && !out.Serves {
 		return out, ""
 	}
 	if out.Version, err = lockstepv1.ToVersion(st.GetVersion()); err != nil {
@@ -105,6 +105,7 @@ func Encode(n protocol.Node) []byte {
 			BundleDigest:             n.Digest,
 			BootId:                   n.BootID,
 			FenceAfter:               encodeFenceAfter(n.FenceAfter),
+			Serves:                   n.Serves,
 		},
 	})
 }

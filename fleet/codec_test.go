@@ -14,7 +14,7 @@ import (
 
 func TestEncode_fenceAfter(t *testing.T) {
 	want := node(t, "n", "1.0.0")
-	want.FenceAfter = 90 * time.Second
+	want.FenceAfter, want.Serves = 90*time.Second, true
 	got, problem := decodeNode("n", Encode(want))
 	if diff := cmp.Diff(want, got); diff != "" || problem != "" {
 		t.Errorf("problem %q (-want +got):\n%s", problem, diff)

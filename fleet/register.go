@@ -171,6 +171,7 @@ func (r *Registrar) write(ctx context.Context, roles protocol.Roles, revision in
 		Digest:        local.Digest,
 		BootID:        r.cfg.BootID,
 		FenceAfter:    local.FenceAfter,
+		Serves:        roles.Controller,
 	}
 	txn, err := r.cfg.Client.Txn(ctx,
 		[]clientv3.Cmp{

@@ -10,8 +10,8 @@ type Blocker struct {
 	Message string // what is wrong, and what to do
 }
 
-// Blockers returns the registered controllers, alive or not, that now admits and
-// next would not. A corrupt record always blocks, an expired one never does
+// Blockers returns the nodes, alive or not, whose gate may be open, and that now
+// admits and next would not. A corrupt record always blocks, an expired one never does
 // (docs/protocol.md#rule-wait-for-nodes).
 func Blockers(now, next Status, f Fleet) []Blocker {
 	var out []Blocker
@@ -25,7 +25,7 @@ func Blockers(now, next Status, f Fleet) []Blocker {
 
 // blocker returns the blocker that a record is, if it is one.
 func blocker(now, next Status, r Record) (Blocker, bool) {
-	if !r.Counts() || r.Expired() {
+	if !r.MayServe() || r.Expired() {
 		return Blocker{}, false
 	}
 	if r.Problem != "" {
@@ -49,18 +49,21 @@ func blockerMessage(next Status, r Record, reason Reason) string {
 	default:
 		why = fmt.Sprintf("needs a reconciler of release %s or newer, but this leader is %s", r.Node.MinReconciler, next.Version.Release)
 	}
+	if !r.Node.Roles.Controller {
+		why += "; its controller role was taken away, but its sidecar has not confirmed that its gate is closed"
+	}
 	if !r.Alive {
 		why += fmt.Sprintf(" (it is not alive%s; if it has stopped for good: %s)", r.expiryNote(), r.RemovalCommand())
 	}
 	return why
 }
 
-// newerRecords returns the controllers above own, alive or not, except expired
-// ones (docs/protocol.md#rule-hold-for-newer).
+// newerRecords returns the nodes above own whose gate may be open, alive or not,
+// except expired ones (docs/protocol.md#rule-hold-for-newer).
 func newerRecords(f Fleet, own Release) []Blocker {
 	var out []Blocker
 	for _, r := range f.Records {
-		if r.Problem != "" || !r.Node.Roles.Controller || !own.Less(r.Node.Version.Release) || r.Expired() {
+		if r.Problem != "" || !r.MayServe() || !own.Less(r.Node.Version.Release) || r.Expired() {
 			continue
 		}
 		out = append(out, Blocker{Node: r.ID, Release: r.Node.Version.Release, Reason: NewerRelease, Message: newerMessage(r)})

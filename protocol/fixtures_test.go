@@ -19,7 +19,7 @@ func ver(s string) Version { return Version{Release: rel(s)} }
 func controller(id, release string) Record {
 	return Record{
 		ID: NodeID(id), Revision: 5, Alive: true,
-		Node: Node{ID: NodeID(id), Roles: Roles{Controller: true}, Version: ver(release)},
+		Node: Node{ID: NodeID(id), Roles: Roles{Controller: true}, Serves: true, Version: ver(release)},
 	}
 }
 
@@ -33,7 +33,10 @@ func (r Record) alive() Record                  { r.Alive = true; return r }
 func (r Record) needs(reconciler string) Record { r.Node.MinReconciler = rel(reconciler); return r }
 func (r Record) withdrawn() Record              { r.Presence.Election = Withdrawn; return r }
 func (r Record) corrupt(problem string) Record  { r.Problem = problem; return r }
-func (r Record) worker() Record                 { r.Node.Roles = Roles{Worker: true}; return r }
+func (r Record) worker() Record                 { r.Node.Roles, r.Node.Serves = Roles{Worker: true}, false; return r }
+
+// roleTaken is a record whose controller role people have just taken away.
+func (r Record) roleTaken() Record { r.Node.Roles.Controller = false; return r }
 
 // given returns the facts of a leader "me" of release 1.1.0, A 1.0.0, digest
 // "d1.1", epoch 7.

@@ -56,7 +56,10 @@ type Node struct {
 	Address       string // of the sidecar's listener; empty: unknown
 	Digest        string // of its bundle
 	BootID        string
-	FenceAfter    time.Duration // as in Local
+	// Serves: the sidecar registered with the controller role, so its gate may be
+	// open, although people may have taken the role away since.
+	Serves     bool
+	FenceAfter time.Duration // as in Local
 }
 
 // Record is a node record as it was read under its key, together with its
@@ -102,6 +105,11 @@ const (
 // Counts reports whether the record belongs to the fleet: it is corrupt, or has
 // the controller role.
 func (r Record) Counts() bool { return r.Problem != "" || r.Node.Roles.Controller }
+
+// MayServe reports whether the gate of the node may be open: the record counts, or
+// its sidecar has not registered since the controller role was taken away
+// (docs/protocol.md#registration).
+func (r Record) MayServe() bool { return r.Counts() || r.Node.Serves }
 
 // Fleet is all node records and presences at one etcd revision
 // (docs/protocol.md#snapshots).

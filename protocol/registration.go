@@ -1,7 +1,7 @@
 package protocol
 
 // RecordMatches reports whether a record describes what local runs: version,
-// constraint, boot, and when leaders may ignore it. Only a status that was read
+// constraint, boot, when leaders may ignore it, and the role with which it registered. Only a status that was read
 // after such a record was written may open the gate
 // (docs/protocol.md#registration).
 func RecordMatches(r Record, local Local, bootID string) bool {
@@ -9,7 +9,8 @@ func RecordMatches(r Record, local Local, bootID string) bool {
 		r.Node.Version == local.Version &&
 		r.Node.MinReconciler == local.Constraints.MinReconciler &&
 		r.Node.BootID == bootID &&
-		r.Node.FenceAfter == local.FenceAfter
+		r.Node.FenceAfter == local.FenceAfter &&
+		r.Node.Serves == r.Node.Roles.Controller
 }
 
 // RegistrationFacts are what MustRegister decides from.

@@ -30,6 +30,7 @@ func TestMustRegister(t *testing.T) {
 		{"another promise", true, next(func(r *Record) { r.Node.FenceAfter = time.Minute }), true},
 		{"another boot", true, next(func(r *Record) { r.Node.BootID = "other" }), true},
 		{"the role taken away", true, next(func(r *Record) { r.Node.Roles.Controller = false }), true},
+		{"serves without the role", true, next(func(r *Record) { r.Node.Serves = false }), true},
 		{"corrupt", true, next(func(r *Record) { r.Problem = "garbage" }), true},
 		{"written twice: what it contained in between is unknown", true, next(func(r *Record) { r.Writes++ }), true},
 		{"created again", true, next(func(r *Record) { r.Created, r.Writes = 9, 1 }), true},

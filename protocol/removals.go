@@ -3,13 +3,13 @@ package protocol
 import "slices"
 
 // removalsDue reports whether objects that the bundle dropped may be deleted: no
-// controller of a release below own is registered any more
+// node of a release below own is registered any more whose gate may be open
 // (docs/protocol.md#removals). A corrupt record may be of any release, so it
 // counts as older. So does an expired one: removals can wait, and its node may
 // start again.
 func removalsDue(f Fleet, own Release) bool {
 	return !slices.ContainsFunc(f.Records, func(r Record) bool {
-		return r.Counts() && (r.Problem != "" || r.Node.Version.Release.Less(own))
+		return r.MayServe() && (r.Problem != "" || r.Node.Version.Release.Less(own))
 	})
 }
 
@@ -23,7 +23,7 @@ func UpgradeReady(v StatusView, f Fleet) bool {
 	controllers := 0
 	for _, r := range f.Records {
 		switch {
-		case !r.Counts():
+		case !r.MayServe():
 		case r.Problem != "" || r.Node.Version.Release != v.Status.Version.Release:
 			return false
 		default:

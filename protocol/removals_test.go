@@ -13,6 +13,7 @@ func TestUpgradeReady(t *testing.T) {
 	}{
 		{"all on it", done, []Record{controller("a", "1.1.0"), controller("b", "1.1.0").dead()}, true},
 		{"a worker does not count", done, []Record{controller("a", "1.1.0"), controller("w", "1.0.0").worker()}, true},
+		{"a node whose role was just taken away", done, []Record{controller("a", "1.1.0"), controller("w", "1.0.0").roleTaken()}, false},
 		{"working", working, []Record{controller("a", "1.1.0")}, false},
 		{"one older", done, []Record{controller("a", "1.1.0"), controller("b", "1.0.0")}, false},
 		{"one newer", done, []Record{controller("a", "1.1.0"), controller("b", "1.2.0")}, false},

@@ -557,8 +557,12 @@ type NodeStatus struct {
 	BundleDigest             string                 `protobuf:"bytes,4,opt,name=bundle_digest,json=bundleDigest,proto3" json:"bundle_digest,omitempty"`
 	BootId                   string                 `protobuf:"bytes,5,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
 	FenceAfter               *durationpb.Duration   `protobuf:"bytes,6,opt,name=fence_after,json=fenceAfter,proto3" json:"fence_after,omitempty"`
-	unknownFields            protoimpl.UnknownFields
-	sizeCache                protoimpl.SizeCache
+	// The sidecar registered with the controller role, so the gate may be open. If
+	// people take the role away, it stays true until the sidecar has registered
+	// without the role.
+	Serves        bool `protobuf:"varint,7,opt,name=serves,proto3" json:"serves,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodeStatus) Reset() {
@@ -631,6 +635,13 @@ func (x *NodeStatus) GetFenceAfter() *durationpb.Duration {
 		return x.FenceAfter
 	}
 	return nil
+}
+
+func (x *NodeStatus) GetServes() bool {
+	if x != nil {
+		return x.Serves
+	}
+	return false
 }
 
 // Store is the value of the store key. The ID distinguishes stores, so that two of
@@ -808,7 +819,7 @@ const file_lockstep_proto_rawDesc = "" +
 	"\x10consensus_member\x18\x03 \x01(\v2\x1c.lockstep.v1.ConsensusMemberR\x0fconsensusMember\"\x16\n" +
 	"\x14KubernetesController\"\x12\n" +
 	"\x10KubernetesWorker\"\x11\n" +
-	"\x0fConsensusMember\"\xa4\x02\n" +
+	"\x0fConsensusMember\"\xbc\x02\n" +
 	"\n" +
 	"NodeStatus\x12.\n" +
 	"\aversion\x18\x01 \x01(\v2\x14.lockstep.v1.VersionR\aversion\x12R\n" +
@@ -817,7 +828,8 @@ const file_lockstep_proto_rawDesc = "" +
 	"\rbundle_digest\x18\x04 \x01(\tR\fbundleDigest\x12\x17\n" +
 	"\aboot_id\x18\x05 \x01(\tR\x06bootId\x12:\n" +
 	"\vfence_after\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"fenceAfter\"\x17\n" +
+	"fenceAfter\x12\x16\n" +
+	"\x06serves\x18\a \x01(\bR\x06serves\"\x17\n" +
 	"\x05Store\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\xc1\x01\n" +
 	"\bPresence\x12\x1a\n" +

@@ -52,7 +52,7 @@ func (c *Config) record(i int, recorded uint8, hasPresence bool) protocol.Record
 func (c *Config) recordedNode(i int, content uint8) protocol.Node {
 	p := c.content(entry{content: content})
 	return protocol.Node{
-		ID: nodeID(i), Roles: protocol.Roles{Controller: true}, Version: protocol.Version{Release: p.Release},
+		ID: nodeID(i), Roles: protocol.Roles{Controller: true}, Serves: true, Version: protocol.Version{Release: p.Release},
 		MinReconciler: p.Constraints.MinReconciler, Digest: p.Digest, FenceAfter: c.fenceAfter(),
 	}
 }
