@@ -106,7 +106,6 @@ func (c *certificates) load() error {
 		config.ClientAuth = tls.VerifyClientCertIfGiven
 		config.SessionTicketsDisabled = true // a resumed session would outlive a CA that was removed
 	}
-	c.metrics.expires(cert.Leaf.NotAfter)
 	c.current.Store(config)
 	return nil
 }

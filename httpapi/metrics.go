@@ -16,7 +16,6 @@ type metrics struct {
 	streams  prometheus.Gauge
 	panics   prometheus.Counter
 	reloads  *prometheus.CounterVec
-	expiry   prometheus.Gauge
 }
 
 // Results of reloading the certificate files.
@@ -59,13 +58,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "lockstep_httpapi_certificate_reloads_total",
 			Help: "Changes of the TLS files that were loaded (ok) or rejected (failed: the last valid certificate stays in use; see the log).",
 		}, []string{"result"}),
-		expiry: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "lockstep_httpapi_certificate_expiry_timestamp_seconds",
-			Help: "When the serving certificate expires; 0 without TLS. Replace the file before that.",
-		}),
 	}
 	m.preset()
-	reg.MustRegister(m.requests, m.duration, m.streams, m.panics, m.reloads, m.expiry)
+	reg.MustRegister(m.requests, m.duration, m.streams, m.panics, m.reloads)
 	return m
 }
 
@@ -120,11 +115,5 @@ func (m *metrics) streaming(delta float64) {
 func (m *metrics) reloaded(result string) {
 	if m != nil {
 		m.reloads.WithLabelValues(result).Inc()
-	}
-}
-
-func (m *metrics) expires(at time.Time) {
-	if m != nil {
-		m.expiry.Set(float64(at.Unix()))
 	}
 }

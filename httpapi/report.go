@@ -11,15 +11,16 @@ import (
 // always present. Without a value, a string is empty, a number 0, a list [] and a
 // time null.
 type Report struct {
-	Node         NodeReport       `json:"node"`
-	Ready        ReadyReport      `json:"ready"`
-	Reconciler   ReconcilerReport `json:"reconciler"`
-	Election     ElectionReport   `json:"election"`
-	Fleet        FleetReport      `json:"fleet"`
-	Reconcile    ReconcileReport  `json:"reconcile"`
-	Etcd         EtcdReport       `json:"etcd"`
-	UpgradeReady bool             `json:"upgradeReady"` // protocol.UpgradeReady, while etcd is connected
-	Warnings     []string         `json:"warnings"`
+	Node         NodeReport          `json:"node"`
+	Ready        ReadyReport         `json:"ready"`
+	Reconciler   ReconcilerReport    `json:"reconciler"`
+	Election     ElectionReport      `json:"election"`
+	Fleet        FleetReport         `json:"fleet"`
+	Reconcile    ReconcileReport     `json:"reconcile"`
+	Etcd         EtcdReport          `json:"etcd"`
+	Certificates []CertificateReport `json:"certificates"`
+	UpgradeReady bool                `json:"upgradeReady"` // protocol.UpgradeReady, while etcd is connected
+	Warnings     []string            `json:"warnings"`
 }
 
 // NodeReport is what this node is and runs.
@@ -181,6 +182,14 @@ type EtcdReport struct {
 	Warnings    []string   `json:"warnings"`
 }
 
+// CertificateReport is a certificate that this sidecar uses.
+type CertificateReport struct {
+	Use     string     `json:"use"`
+	File    string     `json:"file"`
+	Expires *time.Time `json:"expires"`
+	Problem string     `json:"problem"`
+}
+
 // NewReport renders a snapshot.
 func NewReport(s Snapshot) Report {
 	v := verdict(s)
@@ -195,6 +204,7 @@ func NewReport(s Snapshot) Report {
 		Fleet:        fleetReport(s),
 		Reconcile:    reconcileReport(s),
 		Etcd:         etcdReport(s.Etcd),
+		Certificates: certificatesReport(s.Certificates),
 		UpgradeReady: s.Etcd.Connected && protocol.UpgradeReady(s.Status, s.Fleet), // a stale view proves nothing
 		Warnings:     list(s.Warnings),
 	}
@@ -357,6 +367,14 @@ func etcdReport(e Etcd) EtcdReport {
 		Store:       e.Store,
 		Warnings:    list(e.Warnings),
 	}
+}
+
+func certificatesReport(certs []Certificate) []CertificateReport {
+	out := make([]CertificateReport, 0, len(certs))
+	for _, c := range certs {
+		out = append(out, CertificateReport{Use: c.Use, File: c.File, Expires: timestamp(c.Expires), Problem: c.Problem})
+	}
+	return out
 }
 
 // timestamp is RFC 3339 in UTC, to the millisecond; null for never.

@@ -44,6 +44,8 @@ type Snapshot struct {
 	Reconcile report.Report
 	Etcd      Etcd
 	APIServer APIServer
+	// Certificates are those that this sidecar uses, as they are in their files.
+	Certificates []Certificate
 
 	// Warnings are sentences about problems that need an action, such as a
 	// kubeconfig for another machine. Those about etcd are in Etcd.
@@ -110,4 +112,13 @@ type APIServer struct {
 	Enabled bool // the check is a part of /readyz
 	Ready   bool
 	Message string // why it is not ready; empty if it is
+}
+
+// Certificate is a certificate that this sidecar uses. Package app reads the files;
+// no request does.
+type Certificate struct {
+	Use     string    // etcd-client, etcd-ca, kubeconfig-client, kubeconfig-ca, serving, client-ca
+	File    string    // where it is
+	Expires time.Time // of several in the file, the first; zero: it cannot be read
+	Problem string    // why it cannot be read; empty: it can
 }

@@ -106,6 +106,9 @@ func snapshotOf(t *testing.T, f protocol.Facts, v protocol.Verdict) Snapshot {
 			},
 		},
 	}
+	s.Certificates = []Certificate{
+		{Use: "etcd-client", File: "/etcd.crt", Expires: epochTime}, {Use: "serving", File: "/tls.crt", Problem: "no PEM certificate"},
+	}
 	s.Warnings = []string{"the kubeconfig does not lead to a local address"}
 	return s
 }

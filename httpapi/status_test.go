@@ -65,7 +65,10 @@ func TestNewReport(t *testing.T) {
 					},
 				},
 			},
-			Etcd:     EtcdReport{Connected: true, LastContact: &when, Revision: 12, Warnings: []string{"etcd 3.5.0 has known faults"}},
+			Etcd: EtcdReport{Connected: true, LastContact: &when, Revision: 12, Warnings: []string{"etcd 3.5.0 has known faults"}},
+			Certificates: []CertificateReport{
+				{Use: "etcd-client", File: "/etcd.crt", Expires: &when}, {Use: "serving", File: "/tls.crt", Problem: "no PEM certificate"},
+			},
 			Warnings: []string{"the kubeconfig does not lead to a local address"},
 		}
 		if diff := cmp.Diff(want, NewReport(byName["ready"])); diff != "" {

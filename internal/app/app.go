@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -34,9 +35,11 @@ type App struct {
 	address  string
 	used     atomic.Bool // Run or Close was called
 
-	kubeconfig *kubeconfig
-	local      *event.Value[protocol.Local]
-	bundle     *event.Value[*bundle.Bundle]
+	kubeconfig          *kubeconfig
+	certificates        *event.Value[[]httpapi.Certificate]
+	certificateWarnings *event.Value[[]string]
+	local               *event.Value[protocol.Local]
+	bundle              *event.Value[*bundle.Bundle]
 	// bundleProblem is why the bundle directory as it is now was rejected;
 	// empty: it was not.
 	bundleProblem *event.Value[string]
@@ -73,12 +76,15 @@ func New(cfg Config, log *slog.Logger) (*App, error) {
 	a := &App{
 		cfg: cfg, id: id, log: log, kubeconfig: file, bundle: event.New(b),
 
+		certificates: event.New[[]httpapi.Certificate](nil), certificateWarnings: event.New[[]string](nil),
+
 		bundleProblem: event.New(""),
 		local:         event.New(localOf(cfg, b)),
 		shown:         event.New(fleet.Shown{}),
 		apiserver:     event.New(httpapi.APIServer{Enabled: cfg.APIServerReadyz}),
 		etcdFaults:    event.New[[]string](nil),
 	}
+	a.readCertificates(time.Now())
 	if err := a.wire(); err != nil {
 		return nil, errors.Join(err, a.release())
 	}

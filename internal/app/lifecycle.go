@@ -35,6 +35,7 @@ func (a *App) Run(ctx context.Context) error {
 	serving.start("fleet", a.follower.Run)
 	serving.start("etcd servers", a.watchEtcdServers)
 	serving.start("kubeconfig", a.kubeconfig.run)
+	serving.start("certificates", a.watchCertificates)
 	serving.start("bundle", a.watchBundle)
 	serving.start("digests", a.watchDigests)
 	if a.cfg.APIServerReadyz {

@@ -57,6 +57,8 @@ func (a *App) keepSnapshot(ctx context.Context) error {
 			changed(a.local.Load()),
 			changed(a.bundleProblem.Load()),
 			changed(a.kubeconfig.warnings.Load()),
+			changed(a.certificates.Load()),
+			changed(a.certificateWarnings.Load()),
 		}
 		if now := a.snapshotNow(); !reflect.DeepEqual(now, a.snapshot.Get()) {
 			a.snapshot.Set(now)
@@ -93,8 +95,9 @@ func (a *App) snapshotNow() httpapi.Snapshot {
 			Reached: contact.Reached(), Connected: contact.Connected, LastContact: contact.Last,
 			Revision: contact.Revision, Store: a.follower.Store().Get().ID, Warnings: a.etcdFaults.Get(),
 		},
-		APIServer: a.apiserver.Get(),
-		Warnings:  slices.Concat(a.kubeconfig.warnings.Get(), digestWarnings(fleet), heldWarnings(election.State, reconcile)),
+		APIServer:    a.apiserver.Get(),
+		Certificates: a.certificates.Get(),
+		Warnings:     slices.Concat(a.kubeconfig.warnings.Get(), a.certificateWarnings.Get(), digestWarnings(fleet), heldWarnings(election.State, reconcile)),
 	}
 }
 

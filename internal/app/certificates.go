@@ -1,0 +1,211 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lockstep-dev/lockstep/httpapi"
+)
+
+const (
+	// certificateInterval is the pause between two looks at all certificates.
+	certificateInterval = time.Minute
+	// expiresSoon is how long before its end a certificate causes a warning.
+	expiresSoon = 30 * 24 * time.Hour
+)
+
+// usedCertificate is one that this sidecar may use, and where it is from.
+type usedCertificate struct {
+	use  string // in /status and as a label: a closed set
+	name string // for people
+	// lost is what no longer works once the certificate has expired.
+	lost string
+	// source returns the file, and its PEM content. An empty file: this sidecar
+	// does not use such a certificate.
+	source func(*App) (file string, content []byte, err error)
+}
+
+// usedCertificates returns all, in the order in which they are shown.
+func usedCertificates() []usedCertificate {
+	return []usedCertificate{
+		{"etcd-client", "the client certificate for etcd", "etcd rejects this sidecar",
+			fromFile(func(c Config) string { return c.Etcd.CertFile })},
+		{"etcd-ca", "the CA of the etcd servers", "this sidecar rejects the etcd servers",
+			fromFile(func(c Config) string { return c.Etcd.CAFile })},
+		{"kubeconfig-client", "the client certificate of the kubeconfig", "kube-apiserver rejects this sidecar", func(a *App) (string, []byte, error) {
+			cfg := a.kubeconfig.config.Get()
+			return a.kubeconfig.origin(cfg.CertFile, cfg.CertData), cfg.CertData, nil
+		}},
+		{"kubeconfig-ca", "the CA of the kubeconfig", "this sidecar rejects kube-apiserver", func(a *App) (string, []byte, error) {
+			cfg := a.kubeconfig.config.Get()
+			return a.kubeconfig.origin(cfg.CAFile, cfg.CAData), cfg.CAData, nil
+		}},
+		{"serving", "the serving certificate", "clients reject this sidecar",
+			fromFile(func(c Config) string { return c.TLS.CertFile })},
+		{"client-ca", "the CA of the HTTP API's clients", "this sidecar rejects its clients",
+			fromFile(func(c Config) string { return c.TLS.ClientCAFile })},
+	}
+}
+
+// fromFile reads the file that a flag names.
+func fromFile(flag func(Config) string) func(*App) (string, []byte, error) {
+	return func(a *App) (string, []byte, error) {
+		file := flag(a.cfg)
+		if file == "" {
+			return "", nil, nil
+		}
+		content, err := os.ReadFile(file)
+		return file, content, err
+	}
+}
+
+// origin returns which file a part of the kubeconfig comes from: one that it names,
+// or itself.
+func (k *kubeconfig) origin(file string, content []byte) string {
+	if len(content) == 0 {
+		return ""
+	}
+	return cmp.Or(file, k.path)
+}
+
+// watchCertificates reads all certificates again and again, until ctx ends.
+func (a *App) watchCertificates(ctx context.Context) error {
+	tick := time.NewTicker(certificateInterval)
+	defer tick.Stop()
+	for {
+		_, kubeconfigChanged := a.kubeconfig.config.Load()
+		a.readCertificates(time.Now())
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-kubeconfigChanged:
+		case <-tick.C:
+		}
+	}
+}
+
+// readCertificates publishes all certificates, and the warnings about them. It logs
+// each new warning.
+func (a *App) readCertificates(now time.Time) {
+	var list []httpapi.Certificate
+	var warnings []string
+	for _, used := range usedCertificates() {
+		cert, warning := used.read(a, now)
+		if cert.File == "" {
+			continue
+		}
+		list = append(list, cert)
+		if warning != "" {
+			warnings = append(warnings, warning)
+		}
+	}
+	before := a.certificateWarnings.Get()
+	for _, w := range warnings {
+		if !slices.Contains(before, w) {
+			a.log.Warn("certificate", "problem", w)
+		}
+	}
+	if !slices.Equal(list, a.certificates.Get()) || !slices.Equal(warnings, before) {
+		a.certificates.Set(list)
+		a.certificateWarnings.Set(warnings)
+	}
+}
+
+// read returns the certificate, and what is wrong with it; empty: nothing is.
+func (u usedCertificate) read(a *App, now time.Time) (httpapi.Certificate, string) {
+	file, content, err := u.source(a)
+	out := httpapi.Certificate{Use: u.use, File: file}
+	if file == "" {
+		return out, ""
+	}
+	var first *x509.Certificate
+	if err == nil {
+		first, err = firstToExpire(content)
+	}
+	if err != nil {
+		out.Problem = err.Error()
+		return out, fmt.Sprintf("%s in %q cannot be read: %v; repair the file, it is read again by itself", u.name, file, err)
+	}
+	out.Expires = first.NotAfter
+	at := first.NotAfter.UTC().Format("2006-01-02 15:04 UTC")
+	switch {
+	case !now.Before(first.NotAfter):
+		return out, fmt.Sprintf("%s (%s) in %q has expired on %s: %s; replace the file, it is read again by itself", u.name, first.Subject, file, at, u.lost)
+	case first.NotAfter.Sub(now) < soon(first):
+		return out, fmt.Sprintf("%s (%s) in %q expires on %s: replace the file before that, it is read again by itself", u.name, first.Subject, file, at)
+	}
+	return out, ""
+}
+
+// soon returns how long before its end a certificate causes a warning. One that is
+// valid for less than expiresSoon in all is renewed by a program, and would cause a
+// warning all its life.
+func soon(c *x509.Certificate) time.Duration {
+	if life := c.NotAfter.Sub(c.NotBefore); life < expiresSoon {
+		return life / 3
+	}
+	return expiresSoon
+}
+
+// firstToExpire returns the certificate of PEM content that expires first. Of
+// several CAs, one that is not used any more has to be removed from the file.
+func firstToExpire(content []byte) (*x509.Certificate, error) {
+	var first *x509.Certificate
+	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		if first == nil || c.NotAfter.Before(first.NotAfter) {
+			first = c
+		}
+	}
+	if first == nil {
+		return nil, errors.New("no PEM certificate")
+	}
+	return first, nil
+}
+
+// expiryMetric shows when each certificate expires.
+type expiryMetric struct {
+	app  *App
+	desc *prometheus.Desc
+}
+
+func newExpiryMetric(a *App) expiryMetric {
+	return expiryMetric{a, prometheus.NewDesc("lockstep_certificate_expiry_timestamp_seconds",
+		"When a certificate that this sidecar uses expires; of several in a file, the first. 0: it uses no such certificate, or cannot read it. "+
+			"Replace the file before that: it is read again by itself.",
+		[]string{"certificate", "file"}, nil)}
+}
+
+// Describe implements prometheus.Collector.
+func (m expiryMetric) Describe(c chan<- *prometheus.Desc) { c <- m.desc }
+
+// Collect implements prometheus.Collector.
+func (m expiryMetric) Collect(c chan<- prometheus.Metric) {
+	now := m.app.certificates.Get()
+	for _, used := range usedCertificates() {
+		var cert httpapi.Certificate
+		if i := slices.IndexFunc(now, func(c httpapi.Certificate) bool { return c.Use == used.use }); i >= 0 {
+			cert = now[i]
+		}
+		value := 0.0
+		if !cert.Expires.IsZero() {
+			value = float64(cert.Expires.Unix())
+		}
+		c <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, value, used.use, cert.File)
+	}
+}
