@@ -3,6 +3,7 @@ package election
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -136,7 +137,11 @@ func (l *leadership) collect() {
 	switch {
 	case j.err != nil:
 		problem = j.err.Error()
-		l.e.cfg.Log.Warn("pass failed, trying again", "step", j.step.Kind.String(), "err", j.err)
+		level := slog.LevelWarn
+		if problem == l.e.state.Get().Problem {
+			level = slog.LevelDebug // it was logged when it began
+		}
+		l.e.cfg.Log.Log(context.Background(), level, "pass failed, trying again", "step", j.step.Kind.String(), "err", j.err)
 		if l.clock.jobFailed(); errors.Is(j.err, ErrNotDue) {
 			l.clock.apiWorked()
 		}

@@ -1,8 +1,12 @@
 package election
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/lockstep-dev/lockstep/protocol"
 )
@@ -47,4 +51,18 @@ func TestElection_passIsStopped(t *testing.T) {
 	if n := w.api.count(cancelled); n != 1 {
 		t.Errorf("%d passes were stopped, want 1", n)
 	}
+}
+
+// A pass that fails again and again for the same reason is a warning once.
+func TestLeadership_warnsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		w := newYieldWorld(t)
+		w.l.e.cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+		w.api.expect("reconcile", failsWith(errRefused))
+		w.untilYield()
+		if n := strings.Count(log.String(), "pass failed"); n != 1 || w.api.count("reconcile") < 5 {
+			t.Errorf("got %d warnings of %d passes, want one:\n%s", n, w.api.count("reconcile"), &log)
+		}
+	})
 }

@@ -11,6 +11,8 @@ import (
 	"os"
 	"time"
 
+	"k8s.io/klog/v2"
+
 	"github.com/lockstep-dev/lockstep"
 )
 
@@ -24,6 +26,8 @@ func main() {
 
 // runSidecar runs a sidecar until ctx ends.
 func runSidecar(ctx context.Context, opts lockstep.Options, log *slog.Logger) error {
+	// client-go logs with klog, which has one logger for the whole process.
+	klog.SetSlogLogger(log.With("worker", "client-go"))
 	sidecar, err := lockstep.New(opts, log)
 	if err != nil {
 		return byFlag(err)

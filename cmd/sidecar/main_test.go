@@ -52,6 +52,12 @@ func fakeRun(ctx context.Context, opts lockstep.Options, log *slog.Logger) error
 		}
 		<-ctx.Done()
 		return nil
+	case "hangup": // that of a terminal that is closed does, too
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return nil
 	case "signals": // a later one ends the process
 		for {
 			if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {

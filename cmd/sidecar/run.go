@@ -45,9 +45,9 @@ func (p program) runCommand() *cobra.Command {
 The sidecar registers this node in etcd, takes part in the election, applies the
 bundle while it leads, and gates the kube-apiserver with its /readyz.
 
-SIGTERM or SIGINT stops it gracefully: /readyz fails immediately, the node stops
-leading, and the process exits after --shutdown-delay. A second signal ends the
-process immediately.`,
+SIGTERM, SIGINT or SIGHUP stops it gracefully: /readyz fails immediately, the node
+stops leading, and the process exits after --shutdown-delay. A second signal ends
+the process immediately.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOptions(cmd.Flags(), opts.Validate()); err != nil {
@@ -69,10 +69,11 @@ process immediately.`,
 	return cmd
 }
 
-// untilSignal returns a context that ends with the first SIGTERM or SIGINT. After
-// that, signals have their default effect again: the next one ends the process.
+// untilSignal returns a context that ends with the first SIGTERM, SIGINT or SIGHUP.
+// After that, signals have their default effect again: the next one ends the
+// process. SIGHUP has to reload nothing: files are read again when they change.
 func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
 }
