@@ -11,6 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/trace"
 	"github.com/lockstep-dev/lockstep/status"
 )
 
@@ -39,7 +40,7 @@ type Applier interface {
 	Answered() time.Time
 }
 
-// Config is what an Election needs. Every field is required, except Registerer.
+// Config is what an Election needs. Every field is required, except the last two.
 type Config struct {
 	Client  *etcd.Client
 	Store   *status.Store // of the same Client
@@ -53,6 +54,7 @@ type Config struct {
 
 	Log        *slog.Logger
 	Registerer prometheus.Registerer // nil: no metrics
+	Trace      trace.Hook            // of tests; nil: nothing is reported
 }
 
 // State is this node's part in the election, for people.

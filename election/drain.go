@@ -77,13 +77,15 @@ func (l *leadership) giveUp(ctx context.Context) {
 
 func (l *leadership) resign(ctx context.Context) error {
 	now := time.Now()
-	st, drained := protocol.Drain(protocol.ResignFacts{
+	facts := protocol.ResignFacts{
 		Status: l.status, Leader: l.e.cfg.Local.Get().ID, Epoch: l.epoch, Predecessors: l.progress.Predecessors,
 		Waited: !now.Before(l.clock.confirmed.Add(l.e.drainTime)), Ended: l.nonePending(now),
-	})
+	}
+	st, drained := protocol.Drain(facts)
 	if !drained {
 		return nil
 	}
+	l.traceResign(facts, st, now)
 	return l.e.cfg.Store.Resign(ctx, l.key, st, protocol.Guard{Epoch: l.epoch, StatusRevision: l.status.Revision})
 }
 

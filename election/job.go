@@ -94,6 +94,7 @@ func (l *leadership) begin(ctx context.Context, step protocol.Step, quiet time.T
 	jobCtx, cancel := context.WithCancel(ctx)
 	j := &job{step: step, cancel: cancel, done: make(chan struct{})}
 	l.job = j
+	l.traceBegin(step, quiet)
 	go func() {
 		defer close(j.done)
 		j.run(jobCtx, l.e.cfg.Applier, l.session.ValidUntil, quiet)
@@ -114,6 +115,7 @@ func (l *leadership) stop() {
 	select {
 	case <-l.job.done:
 		l.noteOutcome(l.job)
+		l.traceEnd(l.job, false)
 	case <-time.After(stopTimeout):
 		l.stuck = true
 	}
@@ -129,6 +131,7 @@ func (l *leadership) collect() {
 	j.cancel()
 	l.job = nil
 	l.noteOutcome(j)
+	l.traceEnd(j, true)
 	if j.keeps() {
 		l.e.cfg.Log.Info("a full pass is due", "in", l.clock.lapse(), "err", j.err)
 		return

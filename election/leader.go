@@ -41,7 +41,9 @@ const etcdPause = 100 * time.Millisecond
 // after ErrJobStuck.
 func (e *Election) lead(ctx context.Context, s *etcd.Session, key string, epoch int64) (err error) {
 	l := e.newLeadership(s, key, epoch)
+	l.traceElected()
 	defer func() {
+		defer l.traceOver()
 		l.stop()
 		if l.stuck {
 			err = errors.Join(ErrJobStuck, err)
@@ -67,6 +69,7 @@ func (e *Election) lead(ctx context.Context, s *etcd.Session, key string, epoch 
 		}
 		l.confirm(&in)
 		step := protocol.Next(in)
+		l.traceRound(in, step)
 		l.show(step)
 		switch l.execute(ctx, step) {
 		case leadershipOver:
@@ -174,6 +177,7 @@ func (l *leadership) write(ctx context.Context, step protocol.Step) {
 		backoff.Sleep(ctx, etcdPause) // the session is about to end
 		return
 	}
+	l.traceWrite(step)
 	err := l.e.cfg.Store.Write(ctx, l.key, step.Status, step.Guard)
 	switch {
 	case err == nil:

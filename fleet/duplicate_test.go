@@ -14,6 +14,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/trace"
 )
 
 // duplicate is a sidecar with node ID "me", as the others of a test.
@@ -33,7 +34,7 @@ func newDuplicate(t *testing.T, client *etcd.Client, release, machine string) *d
 		Shown: event.New(Shown{}), Log: discard(),
 	})
 	d.registrar = NewRegistrar(RegistrarConfig{
-		Client: client, Presence: d.presence.Lease(), Fleet: f.Fleet(), Store: f.Store(), BootID: "boot", Log: discard(),
+		Client: client, Presence: d.presence.Lease(), Fleet: f.Fleet(), Store: f.Store(), Trace: trace.ForTest(t), BootID: "boot", Log: discard(),
 		Local: event.New(protocol.Local{ID: "me", Version: protocol.Version{Release: rel(t, release)}}),
 	})
 	ctx, cancel := context.WithCancel(t.Context())

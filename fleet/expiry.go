@@ -70,7 +70,7 @@ func (r *Registrar) publish(registration protocol.Registration) error {
 	if r.overdue() {
 		return errLate
 	}
-	r.registration.Set(registration)
+	r.set(registration)
 	return nil
 }
 
@@ -79,7 +79,7 @@ func (r *Registrar) publish(registration protocol.Registration) error {
 func (r *Registrar) withdraw() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.registration.Set(protocol.Registration{Fenced: r.registration.Get().Fenced})
+	r.set(protocol.Registration{Fenced: r.registration.Get().Fenced})
 }
 
 // closeWhenOverdue closes the gate whenever the presence was not confirmed for too
@@ -110,7 +110,7 @@ func (r *Registrar) closeIfOverdue() {
 	if !r.registration.Get().Confirmed || !r.overdue() {
 		return
 	}
-	r.registration.Set(protocol.Registration{Fenced: true})
+	r.set(protocol.Registration{Fenced: true})
 	r.cfg.Log.Warn("gate closed: the presence was not confirmed for too long, leaders may ignore this node", "expireAfter", r.expireAfter())
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/trace"
 )
 
 // expiringRegistrar runs presence and registrar of node "me", whose record expires
@@ -21,7 +22,7 @@ func expiringRegistrar(t *testing.T, client *etcd.Client, after time.Duration) (
 	presence := presenceOf(client, "i")
 	run(t, presence.Run)
 	r := NewRegistrar(RegistrarConfig{
-		Presence: presence.Lease(), Client: client, BootID: "boot", Fleet: f.Fleet(), Store: f.Store(), Log: discard(),
+		Presence: presence.Lease(), Client: client, BootID: "boot", Fleet: f.Fleet(), Store: f.Store(), Trace: trace.ForTest(t), Log: discard(),
 		Local: event.New(protocol.Local{ID: "me", Version: protocol.Version{Release: rel(t, "1.1.0")}, FenceAfter: after}),
 	})
 	run(t, r.Run)
@@ -71,7 +72,7 @@ func TestRegistrar_closesWithoutPresence(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := NewRegistrar(RegistrarConfig{
-		Presence: event.New(lease.ID), Client: client, BootID: "boot", Fleet: f.Fleet(), Store: f.Store(), Log: discard(),
+		Presence: event.New(lease.ID), Client: client, BootID: "boot", Fleet: f.Fleet(), Store: f.Store(), Trace: trace.ForTest(t), Log: discard(),
 		Local: event.New(protocol.Local{ID: "me", Version: protocol.Version{Release: rel(t, "1.1.0")}, FenceAfter: 2 * time.Second}),
 	})
 	run(t, r.Run)

@@ -15,6 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/trace"
 )
 
 const prefix = "/lockstep/"
@@ -138,7 +139,7 @@ func registrarOf(t *testing.T, client *etcd.Client) (*Registrar, *event.Value[pr
 	presence := presenceOf(client, "i")
 	run(t, presence.Run)
 	r := NewRegistrar(RegistrarConfig{
-		Presence: presence.Lease(), Client: client, Local: local, Address: "http://127.0.0.1:1", BootID: "boot", Fleet: f.Fleet(), Store: f.Store(), Log: discard(),
+		Presence: presence.Lease(), Client: client, Local: local, Address: "http://127.0.0.1:1", BootID: "boot", Fleet: f.Fleet(), Store: f.Store(), Trace: trace.ForTest(t), Log: discard(),
 	})
 	run(t, r.Run)
 	return r, local

@@ -16,10 +16,11 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/trace"
 )
 
-// RegistrarConfig is what a Registrar needs. All fields except Address are
-// required.
+// RegistrarConfig is what a Registrar needs. All fields except Address
+// and Trace are required.
 type RegistrarConfig struct {
 	Client  *etcd.Client
 	Local   *event.Value[protocol.Local]
@@ -31,6 +32,7 @@ type RegistrarConfig struct {
 	Fleet    *event.Value[protocol.Fleet]
 	Store    *event.Value[StoreKey]
 	Log      *slog.Logger
+	Trace    trace.Hook // of tests; nil: nothing is reported
 }
 
 // Registrar writes this node's record and keeps it current
@@ -142,9 +144,11 @@ func (r *Registrar) replaceRecord(ctx context.Context) error {
 		return err
 	}
 	if len(resp.Kvs) == 0 {
+		r.traceRead(false, protocol.Record{})
 		return r.write(ctx, protocol.Roles{Controller: true}, 0)
 	}
 	current := decodeRecord(id, etcd.NewKV(resp.Kvs[0]))
+	r.traceRead(true, current)
 	roles := current.Node.Roles
 	if current.Node.ID != id {
 		roles = r.last.Node.Roles // the record is corrupt, or contains another node's ID
@@ -187,6 +191,7 @@ func (r *Registrar) write(ctx context.Context, roles protocol.Roles, revision in
 	}
 	r.last = decodeRecord(local.ID, etcd.NewKV(txn.Responses[1].GetResponseRange().Kvs[0]))
 	r.lastAt = etcd.At{Rewinds: rewinds, Revision: r.last.Revision}
+	r.traceWrote(revision, local)
 	r.confirm(sent)
 	return nil
 }
@@ -240,7 +245,10 @@ func (r *Registrar) checkRecord(ctx context.Context, fleet protocol.Fleet) (must
 	}
 	local := r.cfg.Local.Get()
 	record, exists := fleet.Record(local.ID)
-	if protocol.MustRegister(protocol.RegistrationFacts{Found: exists, Record: record, Last: r.last, Local: local, BootID: r.cfg.BootID}) {
+	facts := protocol.RegistrationFacts{Found: exists, Record: record, Last: r.last, Local: local, BootID: r.cfg.BootID}
+	must := protocol.MustRegister(facts)
+	r.traceChecked(facts, must)
+	if must {
 		r.cfg.Log.Warn("this node's record was deleted or changed, registering again", "exists", exists, "problem", record.Problem)
 		return true, nil
 	}

@@ -13,9 +13,10 @@ import (
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/trace"
 )
 
-// GateConfig is what a Gate needs. All fields except Registerer are required.
+// GateConfig is what a Gate needs. All fields except the last two are required.
 type GateConfig struct {
 	Store        *Store
 	Local        *event.Value[protocol.Local]
@@ -23,6 +24,7 @@ type GateConfig struct {
 	Contact      *event.Value[etcd.Contact]
 	Log          *slog.Logger
 	Registerer   prometheus.Registerer // nil: no metrics
+	Trace        trace.Hook            // of tests; nil: nothing is reported
 }
 
 // Gate is the readiness gate (docs/protocol.md#gate). It follows registration and
@@ -33,8 +35,9 @@ type Gate struct {
 	verdict *event.Value[Verdict]
 	readAt  etcd.At // of the status in facts; zero: not read since this registration. Only Run uses it
 
-	mu    sync.Mutex // mu guards facts, and that verdicts are published in their order
+	mu    sync.Mutex // mu guards facts and from, and that verdicts are published in their order
 	facts protocol.Facts
+	from  statusSource // of the status in facts
 }
 
 // Verdict is a verdict, and when its reason began.
@@ -76,6 +79,7 @@ func (g *Gate) learn(change func(*protocol.Facts)) {
 	// count as one that serves (docs/protocol.md#registration).
 	g.facts.Served = was.Ready
 	v := protocol.Judge(g.facts)
+	g.traceVerdict(v)
 	if v == was.Verdict {
 		return
 	}
@@ -171,7 +175,8 @@ func (g *Gate) refreshStatus(ctx context.Context, r protocol.Registration, obser
 			return nil // the registration changed during the read; Run refreshes again
 		}
 	}
+	from := statusSource{at: observed.At, linear: g.readAt == (etcd.At{})}
 	g.readAt = observed.At
-	g.learn(func(f *protocol.Facts) { f.Status = observed.View })
+	g.learn(func(f *protocol.Facts) { f.Status, g.from = observed.View, from })
 	return nil
 }

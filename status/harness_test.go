@@ -16,6 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/trace"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -57,6 +58,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w.store = NewStore(w.client)
 	w.gate = NewGate(GateConfig{
+		Trace: trace.ForTest(t),
 		Store: w.store, Registration: w.registration, Contact: w.client.Contact(), Log: slog.New(slog.DiscardHandler),
 		Local: event.New(protocol.Local{
 			ID: "me", Version: protocol.Version{Release: rel(t, "1.1.0")},

@@ -21,6 +21,7 @@ import (
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/buildinfo"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/trace"
 	"github.com/lockstep-dev/lockstep/reconcile"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/status"
@@ -34,6 +35,7 @@ type App struct {
 	listener net.Listener // nil: Handler is all there is of the HTTP API
 	address  string
 	used     atomic.Bool // Run or Close was called
+	trace    trace.Hook  // nil, except where tests built this program
 
 	kubeconfig          *kubeconfig
 	certificates        *event.Value[[]httpapi.Certificate]
@@ -114,6 +116,9 @@ func (a *App) wire() error {
 	a.address = address(a.cfg, a.listener)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if a.trace, err = newTrace(a.id.node); err != nil {
+		return err
+	}
 	a.wireFleet(registry)
 	if err := a.wireLeader(registry); err != nil {
 		return err
@@ -131,12 +136,12 @@ func (a *App) wireFleet(registry prometheus.Registerer) {
 	a.registrar = fleet.NewRegistrar(fleet.RegistrarConfig{
 		Client: a.etcd, Local: a.local, Address: a.address, BootID: a.id.bootID,
 		Presence: a.presence.Lease(), Fleet: a.follower.Fleet(), Store: a.follower.Store(),
-		Log: a.log.With("worker", "registrar"),
+		Log: a.log.With("worker", "registrar"), Trace: a.trace,
 	})
 	a.store = status.NewStore(a.etcd)
 	a.gate = status.NewGate(status.GateConfig{
 		Store: a.store, Local: a.local, Registration: a.registrar.Registration(),
-		Contact: a.etcd.Contact(), Log: a.log.With("worker", "gate"), Registerer: registry,
+		Contact: a.etcd.Contact(), Log: a.log.With("worker", "gate"), Registerer: registry, Trace: a.trace,
 	})
 }
 
@@ -152,7 +157,7 @@ func (a *App) wireLeader(registry prometheus.Registerer) error {
 	a.election = election.New(election.Config{
 		Client: a.etcd, Store: a.store, Local: a.local, Fleet: a.follower.Fleet(), Applier: applier{a.reconcile},
 		TTL: a.cfg.LeaseTTL, ResyncInterval: a.cfg.ResyncInterval, YieldAfter: a.cfg.LeaderYieldAfter,
-		Log: a.log.With("worker", "election"), Registerer: registry,
+		Log: a.log.With("worker", "election"), Registerer: registry, Trace: a.trace,
 	})
 	return nil
 }

@@ -33,6 +33,7 @@
 package cluster
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -59,6 +60,12 @@ type Config struct {
 	// MemberBinary is the path of the program test/cluster/etcdmember. BuildMember
 	// builds it. Required with Members.
 	MemberBinary string
+
+	// SidecarBinary is the path of the sidecars' program; empty: sidecar in Assets.
+	SidecarBinary string
+	// TraceDir is where sidecars write their traces, if SidecarBinary is what
+	// BuildTracing has built.
+	TraceDir string
 }
 
 // Attach returns a cluster without an etcd. Its sidecars use an etcd and an API that
@@ -135,7 +142,7 @@ func prepare(cfg *Config) error {
 	if cfg.Etcd.LogFile == "" {
 		cfg.Etcd.LogFile = filepath.Join(cfg.LogDir, "etcd.log")
 	}
-	for _, dir := range []string{cfg.Dir, cfg.LogDir} {
+	for _, dir := range []string{cfg.Dir, cfg.LogDir, cmp.Or(cfg.TraceDir, cfg.LogDir)} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
@@ -166,7 +173,11 @@ func (c *Cluster) onClose(f func() error) {
 
 // start starts a binary of Config.Assets. Close stops it.
 func (c *Cluster) start(name, binary string, args, env []string) (*Process, error) {
-	p, err := c.startProcess(processConfig{name: name, path: filepath.Join(c.cfg.Assets, binary), args: args, env: env})
+	path := filepath.Join(c.cfg.Assets, binary)
+	if binary == "sidecar" {
+		path, env = c.sidecarProgram(path, env)
+	}
+	p, err := c.startProcess(processConfig{name: name, path: path, args: args, env: env})
 	if err != nil {
 		return nil, err
 	}

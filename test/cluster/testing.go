@@ -33,11 +33,16 @@ func Assets(t testing.TB, binaries ...string) string {
 // builds without the race detector: that would find nothing here and make it slow.
 func BuildMember(t testing.TB) string {
 	t.Helper()
-	out := filepath.Join(t.TempDir(), "etcdmember")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", out, "github.com/lockstep-dev/lockstep/test/cluster/etcdmember")
+	return build(t, "etcdmember", "github.com/lockstep-dev/lockstep/test/cluster/etcdmember")
+}
+
+func build(t testing.TB, name string, args ...string) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), name)
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"build", "-trimpath", "-buildvcs=false", "-o", out}, args...)...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build etcdmember: %v\n%s", err, text)
+		t.Fatalf("build %s: %v\n%s", name, err, text)
 	}
 	return out
 }
@@ -55,8 +60,23 @@ func NewForTest(t testing.TB, binaries ...string) *Cluster {
 // NewWithMembersForTest does the same, with this many etcd members as processes.
 func NewWithMembersForTest(t testing.TB, members int, binaries ...string) *Cluster {
 	t.Helper()
-	cfg := Config{Assets: Assets(t, binaries...), Dir: t.TempDir(), LogDir: t.ArtifactDir(), Members: members}
-	if members > 0 {
+	return newForTest(t, Config{Assets: Assets(t, binaries...), Members: members})
+}
+
+// NewTracingForTest does the same, with sidecars whose traces must be valid at the
+// end (docs/model.md#traces).
+func NewTracingForTest(t testing.TB, members int, binaries ...string) *Cluster {
+	t.Helper()
+	cfg := Config{Assets: Assets(t, binaries...), Members: members, TraceDir: filepath.Join(t.ArtifactDir(), "traces")}
+	cfg.SidecarBinary = BuildTracing(t)
+	t.Cleanup(func() { validateTraces(t, cfg.TraceDir) })
+	return newForTest(t, cfg)
+}
+
+func newForTest(t testing.TB, cfg Config) *Cluster {
+	t.Helper()
+	cfg.Dir, cfg.LogDir = t.TempDir(), t.ArtifactDir()
+	if members := cfg.Members; members > 0 {
 		cfg.MemberBinary = BuildMember(t)
 	}
 	c, err := New(cfg)

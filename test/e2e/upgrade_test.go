@@ -14,7 +14,7 @@ import (
 // TestRollingUpgrade takes the steps of `make demo`: three nodes and two rolling
 // upgrades. It checks the claims of each step, and at the end those of all steps.
 func TestRollingUpgrade(t *testing.T) {
-	c := cluster.NewForTest(t, "kube-apiserver", "sidecar", "kubelet-probe")
+	c := cluster.NewTracingForTest(t, 0, "kube-apiserver", "sidecar", "kubelet-probe")
 	w, err := upgrade.New(upgrade.Config{Cluster: c, Dir: t.TempDir(), OnEvent: func(e upgrade.Event) {
 		t.Logf("%6.1fs %-36s %s", e.At.Seconds(), e.Text, e.View)
 	}})

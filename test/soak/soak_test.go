@@ -27,7 +27,7 @@ func TestSoak(t *testing.T) {
 		s = uint64(time.Now().UnixNano()) % 1_000_000_000
 	}
 	t.Logf("seed %d: repeat with go test ./test/soak -run TestSoak -soak.seed=%d -soak.duration=%s", s, s, *duration)
-	c := cluster.NewWithMembersForTest(t, etcdMembers, "kube-apiserver", "sidecar")
+	c := cluster.NewTracingForTest(t, etcdMembers, "kube-apiserver", "sidecar")
 	result, err := Run(t.Context(), Config{
 		Cluster: c, Assets: assets, Dir: t.TempDir(), Seed: s, Duration: *duration,
 		Logf: func(format string, args ...any) { t.Logf(format, args...) },

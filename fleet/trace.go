@@ -1,0 +1,37 @@
+package fleet
+
+import (
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/trace"
+)
+
+// This file reports to tests what a registrar does (package trace). In production,
+// RegistrarConfig.Trace is nil.
+
+func (r *Registrar) traceRead(found bool, record protocol.Record) {
+	if r.cfg.Trace != nil {
+		r.cfg.Trace(trace.Event{Read: &trace.Read{Found: found, Record: record}})
+	}
+}
+
+// traceWrote reports the record in last, which replaced one of that revision.
+func (r *Registrar) traceWrote(over int64, local protocol.Local) {
+	if r.cfg.Trace != nil {
+		r.cfg.Trace(trace.Event{Wrote: &trace.Wrote{Over: over, Record: r.last, Local: local, BootID: r.cfg.BootID}})
+	}
+}
+
+func (r *Registrar) traceChecked(facts protocol.RegistrationFacts, must bool) {
+	if r.cfg.Trace != nil {
+		r.cfg.Trace(trace.Event{Checked: &trace.Checked{Facts: facts, Must: must}})
+	}
+}
+
+// set publishes a registration. It is reported first: the gate may know it from now
+// on. It needs mu.
+func (r *Registrar) set(registration protocol.Registration) {
+	if r.cfg.Trace != nil {
+		r.cfg.Trace(trace.Event{Published: &trace.Published{Registration: registration}})
+	}
+	r.registration.Set(registration)
+}

@@ -1,0 +1,27 @@
+//go:build lockstep_trace
+
+package app
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/trace"
+)
+
+// newTrace returns a hook that writes a file of this process into the directory
+// LOCKSTEP_TRACE. A trace with a gap would prove nothing, so the sidecar ends when
+// it cannot be written.
+func newTrace(node protocol.NodeID) (trace.Hook, error) {
+	dir := os.Getenv("LOCKSTEP_TRACE")
+	if dir == "" {
+		return nil, nil
+	}
+	file, err := os.OpenFile(filepath.Join(dir, fmt.Sprintf("%s-%d.trace", node, os.Getpid())), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("write the trace: %w", err)
+	}
+	return trace.To(file, func(err error) { panic(err) }), nil
+}

@@ -1,0 +1,159 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Leader is one term of a leader: what it has to remember, and so what it may do
+// next. The zero value is a term that has just begun.
+type Leader struct {
+	Epoch     int64
+	DrainTime time.Duration // 0: requests end with their sender
+
+	Mark     protocol.Mark
+	Progress protocol.Progress // without Due and APIGone, which clocks decide
+	Seen     bool              // it has taken a snapshot
+	Status   protocol.StatusView
+	Step     protocol.Step // of the newest round
+	Job      *Begin        // that runs
+
+	wrote   bool // the step was carried out
+	passes  int  // that were complete
+	pending []pending
+}
+
+// pending is a request of unknown outcome.
+type pending struct {
+	content protocol.Content
+	until   time.Duration
+}
+
+// Round checks a decision.
+func (l *Leader) Round(r *Round) error {
+	if l.Job != nil && (l.Job.Kind != l.Step.Kind || l.Job.Work != l.Step.Work) {
+		return fmt.Errorf("the job %s %s goes on beside the step %s", l.Job.Kind, l.Job.Work.Content, l.Step)
+	}
+	in := r.Input
+	if !l.Seen {
+		l.Seen = true
+		l.Progress.Predecessors = protocol.DrainStateOf(in.Status, r.Restored)
+	}
+	want := l.Progress
+	want.Due, want.APIGone = in.Progress.Due, in.Progress.APIGone
+	step := protocol.Next(in)
+	switch {
+	case in.Local.Epoch != l.Epoch:
+		return fmt.Errorf("it decides in epoch %d, and leads in epoch %d", in.Local.Epoch, l.Epoch)
+	case !reflect.DeepEqual(in.Mark, l.Mark):
+		return fmt.Errorf("it decides on the mark %+v, and what it has done leaves %+v", in.Mark, l.Mark)
+	case in.Progress != want:
+		return fmt.Errorf("it decides on the progress %+v, and what it has done leaves %+v", in.Progress, want)
+	case in.Progress.Due && l.passes == 0:
+		return errors.New("a full pass is due before the first was complete")
+	case !reflect.DeepEqual(step, r.Step):
+		return fmt.Errorf("it decides %s (%q), and the protocol says %s (%q)", r.Step, r.Step.Message, step, step.Message)
+	}
+	l.Status, l.Step, l.wrote = in.Status, step, false
+	return nil
+}
+
+// Begin checks the start of a job.
+func (l *Leader) Begin(b *Begin) error {
+	works := b.Kind == protocol.StepSurvey || b.Kind == protocol.StepReconcile || b.Kind == protocol.StepHold
+	switch {
+	case !works || b.Kind != l.Step.Kind || b.Work != l.Step.Work:
+		return fmt.Errorf("it begins %s %+v, and the step is %s", b.Kind, b.Work, l.Step)
+	case l.Job != nil:
+		return fmt.Errorf("it begins %s while %s runs", b.Kind, l.Job.Kind)
+	case b.Kind != protocol.StepHold && b.Quiet < l.quiet(b.Work.Content):
+		return fmt.Errorf("requests of others can land until %s after its election, and it expects none after %s", l.quiet(b.Work.Content), b.Quiet)
+	}
+	l.Job = b
+	if b.Kind == protocol.StepReconcile {
+		l.Mark = l.Mark.With(b.Work.Content)
+		if l.Progress.Finished != b.Work.Content {
+			l.Progress.Finished = protocol.Content{}
+		}
+	}
+	return nil
+}
+
+// quiet is when no request of a former leader, and none of this one for other
+// content, can land any more.
+func (l *Leader) quiet(c protocol.Content) time.Duration {
+	var at time.Duration
+	if l.Progress.Predecessors != protocol.Drained {
+		at = l.DrainTime
+	}
+	for _, p := range l.pending {
+		if p.content != c {
+			at = max(at, p.until)
+		}
+	}
+	return at
+}
+
+// End applies the result of a job.
+func (l *Leader) End(e *End) error {
+	if l.Job == nil || l.Job.Kind != e.Kind || l.Job.Work != e.Work {
+		return fmt.Errorf("%s %+v ends, which does not run", e.Kind, e.Work)
+	}
+	l.Job = nil
+	if e.Unsure != 0 {
+		l.pending = append(l.pending, pending{content: e.Work.Content, until: e.Unsure + l.DrainTime})
+	}
+	switch {
+	case !e.Used || e.Failed || e.Kind == protocol.StepHold:
+	case e.Kind == protocol.StepSurvey:
+		l.Mark = e.Mark
+		l.Progress.Predecessors = l.Progress.Predecessors.Surveyed(e.Mark)
+	default:
+		l.Mark = l.Mark.After(e.Work.Content, e.Outcome)
+		if e.Outcome.Complete && !e.Outcome.Unfounded {
+			l.Progress.Finished, l.Progress.Owed = e.Work.Content, e.Outcome.Owed
+			l.passes++
+		}
+	}
+	return nil
+}
+
+// Write checks the write of a status.
+func (l *Leader) Write(w *Write) error {
+	switch {
+	case l.Step.Kind != protocol.StepWrite || w.Status != l.Step.Status || w.Guard != l.Step.Guard:
+		return fmt.Errorf("it writes %s under %+v, and the step is %s", w.Status, w.Guard, l.Step)
+	case l.Job != nil:
+		return fmt.Errorf("it writes the status while %s runs", l.Job.Kind)
+	case l.wrote:
+		return errors.New("it writes the status twice for one step")
+	}
+	l.wrote = true
+	return nil
+}
+
+// Resign checks that a leader may say that it has drained.
+func (l *Leader) Resign(r *Resign) error {
+	f := r.Facts
+	want, drained := protocol.Drain(f)
+	switch {
+	case l.Job != nil:
+		return fmt.Errorf("it resigns while %s runs", l.Job.Kind)
+	case !l.Seen || f.Epoch != l.Epoch || f.Predecessors != l.Progress.Predecessors:
+		return fmt.Errorf("it resigns on %+v, in epoch %d with predecessors %s", f, l.Epoch, l.Progress.Predecessors)
+	case f.Waited && r.At < l.DrainTime:
+		return fmt.Errorf("it says that it has waited %s after its election", r.At)
+	case !drained || r.Status != want:
+		return fmt.Errorf("it resigns with %s, and the protocol says %s, %t", r.Status, want, drained)
+	}
+	for _, p := range l.pending {
+		if f.Ended && r.At < p.until {
+			return fmt.Errorf("it says that its requests have ended, and one can land until %s after its election: %s", p.until, r.At)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Node is the gate and the registrar of one run of a sidecar. The zero value has
+// just started.
+type Node struct {
+	published []protocol.Registration // what the gate may know, from what it knows on; nil: anything
+
+	gate Gate
+
+	last  protocol.Record // the record that was checked or written last
+	read  *Read
+	wrote bool // it has written the record since its registration was withdrawn
+}
+
+// NewNode returns the node of a sidecar that has just started.
+func NewNode() *Node {
+	return &Node{
+		published: []protocol.Registration{{}},
+		last:      protocol.Record{Node: protocol.Node{Roles: protocol.Roles{Controller: true}}},
+	}
+}
+
+// Gate checks a verdict.
+func (n *Node) Gate(g *Gate) error {
+	was := n.gate
+	n.gate = *g
+	f := g.Facts
+	known := slices.Index(n.published, f.Registration)
+	want := protocol.Judge(f)
+	switch {
+	case g.Verdict != want:
+		return fmt.Errorf("the verdict is %+v, and the protocol says %+v", g.Verdict, want)
+	case f.Served != was.Verdict.Ready:
+		return fmt.Errorf("the facts say served=%t, and the verdict before was %+v", f.Served, was.Verdict)
+	case was.Facts.Stopping && !f.Stopping, was.Facts.Duplicate != "" && f.Duplicate == "":
+		return errors.New("a gate that closed for good opens again")
+	case known < 0 && n.published != nil:
+		return fmt.Errorf("the facts have the registration %+v, which the registrar has not published since %+v", f.Registration, n.published[0])
+	}
+	if known > 0 {
+		n.published = n.published[known:]
+	}
+	if f.Registration != was.Facts.Registration {
+		was.Facts.Status, was.ReadAt, was.Rewinds = protocol.StatusView{}, 0, 0
+	}
+	return n.statusRead(&was, g)
+}
+
+// statusRead checks that a status in the facts was read after the registration.
+func (n *Node) statusRead(was, g *Gate) error {
+	f := g.Facts
+	switch {
+	case f.Status.Kind == protocol.StatusUnknown || f.Status == was.Facts.Status && was.ReadAt != 0:
+		return nil
+	case !f.Registration.Confirmed:
+		return fmt.Errorf("the facts have the status %s without a registration", f.Status)
+	case was.ReadAt == 0 && !g.Linear:
+		return fmt.Errorf("the first status since the registration at %d comes from a watch: %s", f.Registration.Revision, f.Status)
+	case g.Rewinds == was.Rewinds && g.ReadAt < was.ReadAt:
+		return fmt.Errorf("the status was read at revision %d, and the one before at %d", g.ReadAt, was.ReadAt)
+	case was.ReadAt == 0 && g.ReadAt < f.Registration.Revision:
+		return fmt.Errorf("the status was read at revision %d, before the registration at %d", g.ReadAt, f.Registration.Revision)
+	case f.Status.Revision > g.ReadAt:
+		return fmt.Errorf("the status of revision %d was read at revision %d", f.Status.Revision, g.ReadAt)
+	}
+	return nil
+}
+
+// Read notes the record that a registration replaces.
+func (n *Node) Read(r *Read) error {
+	n.read = r
+	return nil
+}
+
+// Wrote checks a record that was written.
+func (n *Node) Wrote(w *Wrote) error {
+	var want protocol.Roles
+	switch {
+	case n.read != nil && !n.read.Found && w.Over == 0:
+		want = protocol.Roles{Controller: true}
+	case n.read != nil && n.read.Found && n.read.Record.Revision == w.Over:
+		want = n.last.Node.Roles
+		if n.read.Record.Node.ID == w.Local.ID {
+			want = n.read.Record.Node.Roles
+		}
+	case w.Over != 0 && w.Over == n.last.Revision:
+		want = n.last.Node.Roles
+	default:
+		return fmt.Errorf("it replaces the record of revision %d, which it has not read", w.Over)
+	}
+	switch {
+	case w.Record.Node.Roles != want:
+		return fmt.Errorf("it writes the roles %v, want %v", w.Record.Node.Roles.Names(), want.Names())
+	case !protocol.RecordMatches(w.Record, w.Local, w.BootID):
+		return fmt.Errorf("it writes the record %+v, and runs %+v", w.Record.Node, w.Local)
+	}
+	n.last, n.read, n.wrote = w.Record, nil, true
+	return nil
+}
+
+// Checked checks a decision whether to register again.
+func (n *Node) Checked(c *Checked) error {
+	want := protocol.MustRegister(c.Facts)
+	switch {
+	case c.Must != want:
+		return fmt.Errorf("it decides %t, and the protocol says %t", c.Must, want)
+	case !sameRecord(c.Facts.Last, n.last):
+		return fmt.Errorf("it compares with %+v, and has checked or written %+v last", c.Facts.Last, n.last)
+	}
+	n.wrote = n.wrote && !c.Must
+	if !c.Must {
+		n.last = c.Facts.Record
+	}
+	return nil
+}
+
+// sameRecord compares what a registrar remembers of a record.
+func sameRecord(a, b protocol.Record) bool {
+	return a.Node.Roles == b.Node.Roles && a.Revision == b.Revision && a.Created == b.Created && a.Writes == b.Writes
+}
+
+// Published checks what the gate learns.
+func (n *Node) Published(p *Published) error {
+	r := p.Registration
+	n.published = append(n.published, r)
+	switch {
+	case !r.Confirmed:
+		n.wrote = false
+		if r.Revision != 0 {
+			return fmt.Errorf("it publishes %+v", r)
+		}
+		return nil
+	case !n.wrote:
+		return fmt.Errorf("it publishes %+v, and has not written its record since it withdrew", r)
+	case r.Fenced || r.Revision != n.last.Revision || r.Controller != n.last.Node.Roles.Controller:
+		return fmt.Errorf("it publishes %+v, and its record is of revision %d, controller=%t", r, n.last.Revision, n.last.Node.Roles.Controller)
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+// Package trace is what the shells around package protocol report of themselves to
+// tests, and the check that each report is one that the protocol allows. The
+// shells are the leader of package election, the gate of package status and the
+// registrar of package fleet. The model checker has each of them a second time; it
+// is checked against the same rules (docs/model.md#traces).
+//
+// A shell reports through a Hook in its configuration. In production every Hook is
+// nil. A second implementation can check its own shells with it. It starts no goroutines.
+package trace
+
+import (
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Hook receives the events of the shells of one sidecar. It may be called by
+// several goroutines. nil: nothing is reported.
+type Hook func(Event)
+
+// Event is one thing that a shell did. Exactly one of the pointers is set.
+type Event struct {
+	Elected *Elected `json:",omitempty"`
+	Round   *Round   `json:",omitempty"`
+	Begin   *Begin   `json:",omitempty"`
+	End     *End     `json:",omitempty"`
+	Write   *Write   `json:",omitempty"`
+	Resign  *Resign  `json:",omitempty"`
+	Over    *Over    `json:",omitempty"`
+
+	Gate *Gate `json:",omitempty"`
+
+	Read      *Read      `json:",omitempty"`
+	Wrote     *Wrote     `json:",omitempty"`
+	Checked   *Checked   `json:",omitempty"`
+	Published *Published `json:",omitempty"`
+}
+
+// The events of a leader. Times are relative to when its leadership was confirmed.
+type (
+	// Elected begins a term.
+	Elected struct {
+		Epoch     int64
+		DrainTime time.Duration
+	}
+	// Round is a decision: a snapshot, what the leader knows besides, and the step.
+	Round struct {
+		Input protocol.Input
+		Step  protocol.Step
+		// Predecessors is what the leader decided from its first snapshot; it counts
+		// only in the first round. Restored: the store went back before.
+		Restored bool
+	}
+	// Begin is the start of a job: a survey, a pass, or keeping the objects.
+	Begin struct {
+		Kind  protocol.StepKind
+		Work  protocol.Work
+		Quiet time.Duration // from when on no other request can land; 0: none can
+	}
+	// End is the end of a job.
+	End struct {
+		Kind    protocol.StepKind
+		Work    protocol.Work
+		Used    bool // the leader uses the result; otherwise it stopped the job
+		Failed  bool
+		Mark    protocol.Mark    // of a survey
+		Outcome protocol.Outcome // of a pass; Unsure is below
+		Unsure  time.Duration    // when the newest request of unknown outcome was given up; 0: there is none
+	}
+	// Write is the transaction of a step that writes the status.
+	Write struct {
+		Status protocol.Status
+		Guard  protocol.Guard
+	}
+	// Resign is the transaction in which a leader says that it has drained.
+	Resign struct {
+		Facts  protocol.ResignFacts
+		Status protocol.Status
+		At     time.Duration
+	}
+	// Over ends a term. Stuck: with a job that did not end.
+	Over struct{ Stuck bool }
+)
+
+// Gate is the verdict of a gate, and its facts.
+type Gate struct {
+	Facts   protocol.Facts
+	Verdict protocol.Verdict
+	// ReadAt is the revision at which the status in the facts was read, and Rewinds
+	// how often the store had gone back before; 0: it was not read.
+	ReadAt  int64
+	Rewinds int
+	// Linear: the status was read by a linearizable request of the gate, not by its
+	// watch.
+	Linear bool
+}
+
+// The events of a registrar.
+type (
+	// Read is the record that a registration is about to replace.
+	Read struct {
+		Found  bool
+		Record protocol.Record
+	}
+	// Wrote is a record that was written.
+	Wrote struct {
+		Over   int64 // the revision that it replaced; 0: none
+		Record protocol.Record
+		Local  protocol.Local
+		BootID string
+	}
+	// Checked is the comparison of an observed record with what the node runs.
+	Checked struct {
+		Facts protocol.RegistrationFacts
+		Must  bool
+	}
+	// Published is what the gate learns of the registration.
+	Published struct{ Registration protocol.Registration }
+)

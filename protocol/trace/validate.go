@@ -1,0 +1,192 @@
+package trace
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+)
+
+// Error is an event that the protocol does not allow.
+type Error struct {
+	At    int // in the trace, from 0
+	Event Event
+	Err   error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("event %d: %s: %v", e.At, e.Event.name(), e.Err) }
+
+// Unwrap returns why it is not allowed.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Counts is how much a trace has of what.
+type Counts map[string]int
+
+// Validate checks the trace of one run of a sidecar, from its start. In a trace
+// without a registrar, a gate may know any registration. The error is a *Error.
+func Validate(events []Event) (Counts, error) {
+	counts, node := Counts{}, NewNode()
+	if !slices.ContainsFunc(events, func(e Event) bool { return e.Published != nil }) {
+		node.published = nil
+	}
+	var term *Leader
+	for i, e := range events {
+		counts[e.name()]++
+		var err error
+		switch {
+		case e.Elected != nil && term != nil:
+			err = errors.New("a term begins within another")
+		case e.Elected != nil:
+			term = &Leader{Epoch: e.Elected.Epoch, DrainTime: e.Elected.DrainTime}
+		case e.ofLeader() && term == nil:
+			err = errors.New("there is no term")
+		case e.Over != nil:
+			if term.Job != nil && !e.Over.Stuck {
+				err = fmt.Errorf("the term ends, and %s runs", term.Job.Kind)
+			}
+			term = nil
+		case e.ofLeader():
+			err = term.apply(e)
+		default:
+			err = node.apply(e)
+		}
+		if err != nil {
+			return counts, &Error{At: i, Event: e, Err: err}
+		}
+	}
+	return counts, nil
+}
+
+func (l *Leader) apply(e Event) error {
+	switch {
+	case e.Round != nil:
+		return l.Round(e.Round)
+	case e.Begin != nil:
+		return l.Begin(e.Begin)
+	case e.End != nil:
+		return l.End(e.End)
+	case e.Write != nil:
+		return l.Write(e.Write)
+	default:
+		return l.Resign(e.Resign)
+	}
+}
+
+func (n *Node) apply(e Event) error {
+	switch {
+	case e.Gate != nil:
+		return n.Gate(e.Gate)
+	case e.Read != nil:
+		return n.Read(e.Read)
+	case e.Wrote != nil:
+		return n.Wrote(e.Wrote)
+	case e.Checked != nil:
+		return n.Checked(e.Checked)
+	case e.Published != nil:
+		return n.Published(e.Published)
+	}
+	return errors.New("the event is empty")
+}
+
+func (e Event) ofLeader() bool {
+	return e.Elected != nil || e.Round != nil || e.Begin != nil || e.End != nil || e.Write != nil || e.Resign != nil || e.Over != nil
+}
+
+func (e Event) name() string {
+	for name, set := range map[string]bool{
+		"elected": e.Elected != nil, "round": e.Round != nil, "begin": e.Begin != nil, "end": e.End != nil, "write": e.Write != nil,
+		"resign": e.Resign != nil, "over": e.Over != nil, "gate": e.Gate != nil, "read": e.Read != nil, "wrote": e.Wrote != nil,
+		"checked": e.Checked != nil, "published": e.Published != nil,
+	} {
+		if set {
+			return name
+		}
+	}
+	return "nothing"
+}
+
+// TB is what ForTest needs of a *testing.T.
+type TB interface {
+	Helper()
+	Cleanup(func())
+	Errorf(format string, args ...any)
+}
+
+// ForTest returns a hook for one run of a sidecar. At the end of the test, what was
+// reported must be valid. Stop the sidecar in a clean-up that is registered later.
+func ForTest(t TB) Hook {
+	t.Helper()
+	log := &Log{}
+	t.Cleanup(func() {
+		if _, err := Validate(log.Events()); err != nil {
+			t.Errorf("the trace is not one that the protocol allows: %v", err)
+		}
+	})
+	return log.Hook()
+}
+
+// Log keeps a trace in memory.
+type Log struct {
+	mu     sync.Mutex // mu guards events
+	events []Event
+}
+
+// Hook returns the hook that adds to the log.
+func (l *Log) Hook() Hook {
+	return func(e Event) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.events = append(l.events, e)
+	}
+}
+
+// Events returns what was logged so far.
+func (l *Log) Events() []Event {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.events[:len(l.events):len(l.events)]
+}
+
+// To returns a hook that writes each event as a line of JSON. failed is called when
+// that is not possible.
+func To(w io.Writer, failed func(error)) Hook {
+	var mu sync.Mutex // one line at a time
+	return func(e Event) {
+		line, err := json.Marshal(e)
+		mu.Lock()
+		defer mu.Unlock()
+		if err == nil {
+			_, err = w.Write(append(line, '\n'))
+		}
+		if err != nil {
+			failed(err)
+		}
+	}
+}
+
+// maxLine is ample for the snapshot of a fleet.
+const maxLine = 64 << 20
+
+// From reads what To wrote. The last line may be incomplete: its sidecar was
+// killed.
+func From(r io.Reader) ([]Event, error) {
+	var out []Event
+	var broken error
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxLine)
+	for lines.Scan() {
+		if broken != nil {
+			return nil, broken
+		}
+		var e Event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			broken = fmt.Errorf("line %d: %w", len(out)+1, err)
+			continue
+		}
+		out = append(out, e)
+	}
+	return out, lines.Err()
+}

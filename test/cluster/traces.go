@@ -1,0 +1,87 @@
+package cluster
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/protocol/trace"
+)
+
+// traceVariable has the directory in which a sidecar of BuildTracing writes its
+// trace.
+const traceVariable = "LOCKSTEP_TRACE"
+
+// BuildTracing builds a sidecar that writes what its shells do into a file.
+func BuildTracing(t testing.TB) string {
+	t.Helper()
+	return build(t, "sidecar", "-tags=lockstep_trace", "github.com/lockstep-dev/lockstep/cmd/sidecar")
+}
+
+// sidecarProgram returns the program of sidecars, and their environment.
+func (c *Cluster) sidecarProgram(shipped string, env []string) (string, []string) {
+	if c.cfg.TraceDir != "" {
+		env = append(slices.Clone(env), traceVariable+"="+c.cfg.TraceDir)
+	}
+	return cmp.Or(c.cfg.SidecarBinary, shipped), env
+}
+
+// ValidateTraces checks the traces of all sidecars that have run, each of which
+// wrote a file. The counts are of all of them.
+func ValidateTraces(dir string) (trace.Counts, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.trace"))
+	if err != nil || len(files) == 0 {
+		return nil, fmt.Errorf("read the traces in %s: there are none: %w", dir, err)
+	}
+	counts, errs := trace.Counts{}, []error{}
+	for _, file := range files {
+		some, err := validateTrace(file)
+		for kind, n := range some {
+			counts[kind] += n
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", filepath.Base(file), err))
+		}
+	}
+	return counts, errors.Join(errs...)
+}
+
+func validateTrace(file string) (trace.Counts, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	events, err := trace.From(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	return trace.Validate(events)
+}
+
+// TraceSummary is a line about traces.
+func TraceSummary(counts trace.Counts) string {
+	var out []string
+	for _, kind := range slices.Sorted(maps.Keys(counts)) {
+		out = append(out, fmt.Sprintf("%d %s", counts[kind], kind))
+	}
+	return "traces: " + strings.Join(out, ", ")
+}
+
+func validateTraces(t testing.TB, dir string) {
+	counts, err := ValidateTraces(dir)
+	t.Log(TraceSummary(counts))
+	if err != nil {
+		t.Errorf("a trace is not one that the protocol allows: %v", err)
+	}
+	for _, kind := range []string{"elected", "round", "begin", "end", "write", "gate", "wrote", "checked", "published"} {
+		if counts[kind] == 0 {
+			t.Errorf("no trace has an event %q", kind)
+		}
+	}
+}
