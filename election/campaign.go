@@ -41,7 +41,7 @@ func New(cfg Config) *Election {
 	e := &Election{
 		cfg:       cfg,
 		metrics:   newMetrics(cfg.Registerer),
-		state:     event.New(State{Election: protocol.Ineligible}),
+		state:     event.New(State{Election: protocol.Ineligible, Since: time.Now()}),
 		queue:     event.New(etcd.Listing{}),
 		leader:    event.New(Leader{}),
 		yield:     yield{pauses: backoff.Backoff{First: minYieldPause, Max: maxYieldPause}},
@@ -111,7 +111,7 @@ func (e *Election) showOut() {
 		if s.Election != protocol.Leading && s.Election != protocol.Campaigning {
 			return s
 		}
-		return State{Election: protocol.Ineligible, Eligibility: s.Eligibility}
+		return State{Election: protocol.Ineligible, Since: s.Since, Eligibility: s.Eligibility}
 	})
 }
 
@@ -138,12 +138,15 @@ func (e *Election) awaitEligible(ctx context.Context) (waited bool, err error) {
 		members, membersChanged := e.cfg.Fleet.Load()
 		local, localChanged := e.cfg.Local.Load()
 		eligibility := protocol.Eligible(members, local)
-		state := protocol.Ineligible
+		state, shown := protocol.Ineligible, eligibility
 		if e.yield.withdrawn {
 			state = protocol.Withdrawn
+			if eligibility.Eligible {
+				shown = e.yield.problem
+			}
 		}
 		e.setState(func(s State) State {
-			s.Election, s.Eligibility = state, eligibility
+			s.Election, s.Eligibility = state, shown
 			return s
 		})
 		switch {
@@ -236,11 +239,15 @@ func (e *Election) setState(change func(State) State) {
 	if now.same(was) {
 		return
 	}
+	if was.Election != now.Election {
+		now.Since = time.Now()
+	}
 	e.state.Set(now)
 	e.metrics.blockers.Set(float64(len(now.Step.Blockers)))
 	if was.Election != now.Election {
 		e.metrics.show(now.Election)
-		e.cfg.Log.Info("election state changed", "state", string(now.Election), "reason", string(now.Eligibility.Reason))
+		e.cfg.Log.Info("election state changed", "state", string(now.Election),
+			"reason", string(now.Eligibility.Reason), "message", now.Eligibility.Message)
 	}
 	if was.Step.String() != now.Step.String() && now.Step.Kind != protocol.StepUnset {
 		e.cfg.Log.Info("step decided", "step", now.Step.Kind.String(), "rule", now.Step.Rule,

@@ -52,6 +52,11 @@ type Config struct {
 	ResyncInterval time.Duration // between two full passes
 	YieldAfter     time.Duration // how long a leader accepts an unreachable API (docs/protocol.md#yielding)
 
+	// APIProblem returns why the API cannot be used now, as State shows it while
+	// this node is withdrawn; the zero Eligibility: it can. nil: State shows the
+	// error of Survey.
+	APIProblem func() protocol.Eligibility
+
 	Log        *slog.Logger
 	Registerer prometheus.Registerer // nil: no metrics
 	Trace      trace.Hook            // of tests; nil: nothing is reported
@@ -59,8 +64,11 @@ type Config struct {
 
 // State is this node's part in the election, for people.
 type State struct {
-	Election    protocol.ElectionState
-	Epoch       int64 // of this node's leadership; 0 while it does not lead
+	Election protocol.ElectionState
+	Since    time.Time // when Election last changed
+	Epoch    int64     // of this node's leadership; 0 while it does not lead
+	// Eligibility says why this node does not campaign: also while it is
+	// withdrawn, by the error that made it withdraw or the newest since.
 	Eligibility protocol.Eligibility
 	// Step is the newest decision of this leader; the zero Step while it does not
 	// lead.

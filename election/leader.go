@@ -149,7 +149,7 @@ func (l *leadership) execute(ctx context.Context, step protocol.Step) sequel {
 	case protocol.StepResign:
 		l.stop()
 		if step.Withdraw {
-			l.e.yield.withdraw()
+			l.e.yield.withdraw(l.e.apiProblem(nil))
 		}
 		return leadershipOver
 	case protocol.StepWrite:

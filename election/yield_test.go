@@ -146,7 +146,7 @@ func TestLeadership_collectsBeforeItYields(t *testing.T) {
 func TestYield_pauses(t *testing.T) {
 	y := New(Config{Local: event.New(protocol.Local{})}).yield
 	for _, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
-		y.withdraw()
+		y.withdraw(protocol.Eligibility{})
 		if got := y.pauses.Pause(); got != want || !y.withdrawn {
 			t.Errorf("got a pause of %s, want %s", got, want)
 		}

@@ -50,6 +50,7 @@ const (
 // revision. Its methods may be called from many goroutines.
 type Client struct {
 	client  *clientv3.Client
+	tls     *tls.Config // nil: none
 	prefix  string
 	timeout time.Duration
 	log     *slog.Logger
@@ -101,6 +102,7 @@ func NewClient(cfg Config) (*Client, error) {
 	}
 	return &Client{
 		client:  client,
+		tls:     tlsConfig,
 		prefix:  strings.TrimSuffix(cfg.Prefix, "/") + "/",
 		timeout: cfg.RequestTimeout,
 		log:     cfg.Log,

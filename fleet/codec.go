@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -151,7 +152,47 @@ func decodePresence(value []byte) protocol.Presence {
 		Ready:     p.GetReady(),
 		Reason:    protocol.Reason(p.GetReason()),
 		Election:  protocol.ElectionState(p.GetElection()),
+		Host:      p.GetHost(),
+		Address:   p.GetAddress(),
+		Warnings:  decodeWarnings(p.GetWarnings()),
 	}
+}
+
+// decodeWarnings takes no more than a presence may have: any client of etcd can
+// write one.
+func decodeWarnings(from []*lockstepv1.Warning) []protocol.Warning {
+	var out []protocol.Warning
+	for _, w := range from[:min(len(from), protocol.MaxWarnings)] {
+		decoded := protocol.Warning{
+			Reason: protocol.Reason(shortened(w.GetReason())), Subject: shortened(w.GetSubject()), Message: shortened(w.GetMessage()),
+		}
+		if w.GetSince().IsValid() {
+			decoded.Since = w.GetSince().AsTime()
+		}
+		out = append(out, decoded)
+	}
+	return out
+}
+
+func encodeWarnings(from []protocol.Warning) []*lockstepv1.Warning {
+	var out []*lockstepv1.Warning
+	for _, w := range from[:min(len(from), protocol.MaxWarnings)] {
+		encoded := &lockstepv1.Warning{Reason: string(w.Reason), Subject: shortened(w.Subject), Message: shortened(w.Message)}
+		if !w.Since.IsZero() {
+			encoded.Since = timestamppb.New(w.Since)
+		}
+		out = append(out, encoded)
+	}
+	return out
+}
+
+// shortened cuts a text of a warning, and makes it valid UTF-8: some of it comes
+// from other programs.
+func shortened(s string) string {
+	if len(s) > protocol.MaxWarningMessage {
+		s = s[:protocol.MaxWarningMessage-len("…")] + "…"
+	}
+	return strings.ToValidUTF8(s, "")
 }
 
 // verdictSince returns when the presence's verdict began; zero: unknown.
@@ -171,6 +212,9 @@ func encodePresence(p protocol.Presence, since time.Time) []byte {
 		Reason:    string(p.Reason),
 		Election:  string(p.Election),
 		Since:     timestamppb.New(since),
+		Host:      p.Host,
+		Address:   p.Address,
+		Warnings:  encodeWarnings(p.Warnings),
 	})
 }
 

@@ -40,5 +40,5 @@ func (e *DuplicateError) Error() string {
 	if e.Newcomer {
 		return fmt.Sprintf("node ID %q is held by another sidecar that is alive (%s): stop that one, or give this one its own --node-id", e.Node, e.Detail)
 	}
-	return fmt.Sprintf("node ID %q was taken over by a newer sidecar (%s); this one stops", e.Node, e.Detail)
+	return fmt.Sprintf("node ID %q was taken over by a newer sidecar (%s); this one stops: give each sidecar its own --node-id, and start this one again", e.Node, e.Detail)
 }

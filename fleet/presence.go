@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -23,6 +24,8 @@ type PresenceConfig struct {
 	Node      protocol.NodeID
 	Instance  string        // of this run of the program; unique
 	MachineID string        // empty: unknown, so every other sidecar counts as one on another machine
+	Host      string        // the machine's name, for people; empty: unknown
+	Address   string        // of this sidecar's listener; empty: unknown
 	TTL       time.Duration // of the lease
 	Shown     *event.Value[Shown]
 	Log       *slog.Logger
@@ -33,6 +36,12 @@ type Shown struct {
 	Verdict  protocol.Verdict
 	Since    time.Time // when the verdict began
 	Election protocol.ElectionState
+	Warnings []protocol.Warning // the first protocol.MaxWarnings are shown
+}
+
+// Equal reports whether both show the same.
+func (s Shown) Equal(o Shown) bool {
+	return s.Verdict == o.Verdict && s.Since.Equal(o.Since) && s.Election == o.Election && slices.Equal(s.Warnings, o.Warnings)
 }
 
 // Presence keeps a key on a lease while this sidecar runs. It detects a second
@@ -188,6 +197,7 @@ func (p *Presence) put(ctx context.Context, s *etcd.Session, shown Shown) error 
 	value := encodePresence(protocol.Presence{
 		Instance: p.cfg.Instance, MachineID: p.cfg.MachineID,
 		Ready: shown.Verdict.Ready, Reason: shown.Verdict.Reason, Election: shown.Election,
+		Host: p.cfg.Host, Address: p.cfg.Address, Warnings: shown.Warnings,
 	}, shown.Since)
 	txn, err := p.cfg.Client.Txn(ctx,
 		[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(p.key), "=", revision)},
@@ -214,6 +224,12 @@ func (p *Presence) checkID(other protocol.Presence, since time.Time) error {
 	where := "on another machine"
 	if other.MachineID == p.cfg.MachineID {
 		where = "on this machine"
+	}
+	if other.Host != "" {
+		where += fmt.Sprintf(", host %s", other.Host)
+	}
+	if other.Address != "" {
+		where += ", at " + other.Address
 	}
 	detail := fmt.Sprintf("%s, instance %s", where, other.Instance)
 	if !since.IsZero() {

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -23,6 +24,7 @@ type check struct {
 	Name    string
 	OK      bool
 	Message string // why it is not OK: one line of limited length; empty if it is
+	Note    string // what people should know although it is OK; empty: nothing
 }
 
 // required reports whether requests cannot exclude the check. If they could, a node
@@ -52,6 +54,9 @@ func checks(s Snapshot) []check {
 		if !c.OK {
 			c.Message = oneLine(string(v.Reason) + ": " + v.Message)
 		}
+		if name == checkEtcd && c.OK && !s.Etcd.Connected {
+			c.Note = oneLine(unansweredNote(s))
+		}
 		out = append(out, c)
 	}
 	if s.APIServer.Enabled {
@@ -60,13 +65,14 @@ func checks(s Snapshot) []check {
 	return out
 }
 
-// verdict returns the snapshot's verdict; the zero one means Starting.
-func verdict(s Snapshot) protocol.Verdict {
-	v := s.Gate.Verdict
-	if !v.Ready && v.Reason == "" {
-		return protocol.Verdict{Reason: protocol.Starting, Message: "the sidecar is starting"}
+// unansweredNote says since when etcd does not answer. That fails no check
+// (docs/protocol.md#gate).
+func unansweredNote(s Snapshot) string {
+	note := "the verdict is the last known one: etcd has not answered since " + s.Etcd.LastContact.UTC().Format(time.RFC3339)
+	if s.Etcd.Problem != "" {
+		note += ": " + s.Etcd.Problem
 	}
-	return v
+	return note
 }
 
 // failing names the checks that a verdict fails.

@@ -68,6 +68,8 @@ func renderChecks(all []check, exclude []string) (body string, ok bool) {
 		switch {
 		case !c.required() && slices.Contains(exclude, c.Name):
 			fmt.Fprintf(&b, "[+]%s excluded: ok\n", c.Name)
+		case c.OK && c.Note != "":
+			fmt.Fprintf(&b, "[+]%s ok, but %s\n", c.Name, c.Note)
 		case c.OK:
 			fmt.Fprintf(&b, "[+]%s ok\n", c.Name)
 		default:

@@ -91,7 +91,7 @@ func TestChecks(t *testing.T) {
 }
 
 func TestReadyz(t *testing.T) {
-	tooOld := "ReleaseTooOld: release 1.1.0 is below 1.2.0, the minimum that the objects need; upgrade this node"
+	tooOld := "ReleaseTooOld: release 1.1.0 is below 1.2.0, the minimum that the objects need; upgrade this node, or roll all nodes back to 1.1.0"
 	tooOldChecks := "[+]shutdown ok\n[+]etcd ok\n[+]registered ok\n[-]compatible failed: " + tooOld + "\n"
 	passing := "[+]shutdown ok\n[+]etcd ok\n[+]registered ok\n[+]compatible ok\n"
 	starting := "Starting: etcd has not been reached yet"

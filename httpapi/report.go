@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
 // Report is the wire form of /status, as openapi.yaml describes it. Every field is
@@ -20,7 +19,24 @@ type Report struct {
 	Etcd         EtcdReport          `json:"etcd"`
 	Certificates []CertificateReport `json:"certificates"`
 	UpgradeReady bool                `json:"upgradeReady"` // protocol.UpgradeReady, while etcd is connected
-	Warnings     []string            `json:"warnings"`
+
+	UpgradeObstacles []UpgradeObstacleReport `json:"upgradeObstacles"` // empty if UpgradeReady
+	Warnings         []WarningReport         `json:"warnings"`
+}
+
+// UpgradeObstacleReport is why the next upgrade must not start.
+type UpgradeObstacleReport struct {
+	Reason  string `json:"reason"`
+	Node    string `json:"node"` // empty: no single node
+	Message string `json:"message"`
+}
+
+// WarningReport is a problem that needs an action.
+type WarningReport struct {
+	Reason  string     `json:"reason"`  // empty: it has none
+	Subject string     `json:"subject"` // the node or object that it is about; empty: this node
+	Message string     `json:"message"`
+	Since   *time.Time `json:"since"`
 }
 
 // NodeReport is what this node is and runs.
@@ -68,6 +84,7 @@ type ReconcilerReport struct {
 // ElectionReport is this sidecar's part in the election.
 type ElectionReport struct {
 	State    string     `json:"state"`
+	Since    *time.Time `json:"since"` // of State
 	Leader   string     `json:"leader"`
 	Epoch    int64      `json:"epoch"`
 	Eligible bool       `json:"eligible"`
@@ -112,7 +129,9 @@ type RecordReport struct {
 // FleetNode is a record in /status.
 type FleetNode struct {
 	RecordReport
-	Blocks bool `json:"blocks"` // the leader waits for it
+	Blocks   bool            `json:"blocks"`   // the leader waits for it
+	Host     string          `json:"host"`     // of the sidecar that is alive
+	Warnings []WarningReport `json:"warnings"` // that the node reports
 }
 
 // BlockerReport is a node that the leader waits for, and what to do.
@@ -154,12 +173,14 @@ type FightReport struct {
 	Fields       []string   `json:"fields"`
 	Repairs      int        `json:"repairs"`
 	Since        *time.Time `json:"since"`
+	LastRepair   *time.Time `json:"lastRepair"`
 	Message      string     `json:"message"`
 }
 
 // ObjectsReport counts what the last pass did.
 type ObjectsReport struct {
 	Desired   int `json:"desired"`
+	Fence     int `json:"fence"`
 	Applied   int `json:"applied"`
 	Unchanged int `json:"unchanged"`
 	Failed    int `json:"failed"`
@@ -169,8 +190,11 @@ type ObjectsReport struct {
 
 // FailureReport is an object that the last pass could not apply.
 type FailureReport struct {
-	Object  string `json:"object"`
-	Message string `json:"message"`
+	Object  string     `json:"object"`
+	Message string     `json:"message"`
+	Source  string     `json:"source"` // of its manifest; empty: it has none
+	Remedy  string     `json:"remedy"` // what to do
+	Since   *time.Time `json:"since"`
 }
 
 // EtcdReport is the connection to etcd.
@@ -179,6 +203,8 @@ type EtcdReport struct {
 	LastContact *time.Time `json:"lastContact"`
 	Revision    int64      `json:"revision"`
 	Store       string     `json:"store"`
+	Endpoints   []string   `json:"endpoints"`
+	Problem     string     `json:"problem"` // why it does not answer
 	Warnings    []string   `json:"warnings"`
 }
 
@@ -193,6 +219,7 @@ type CertificateReport struct {
 // NewReport renders a snapshot.
 func NewReport(s Snapshot) Report {
 	v := verdict(s)
+	obstacles := upgradeObstacles(s)
 	return Report{
 		Node: nodeReport(s),
 		Ready: ReadyReport{
@@ -200,14 +227,37 @@ func NewReport(s Snapshot) Report {
 			Since: timestamp(s.Gate.Since), StaleSince: timestamp(s.Gate.StaleSince),
 		},
 		Reconciler:   reconcilerReport(s),
-		Election:     electionReport(s.Election),
+		Election:     electionReport(s),
 		Fleet:        fleetReport(s),
 		Reconcile:    reconcileReport(s),
 		Etcd:         etcdReport(s.Etcd),
 		Certificates: certificatesReport(s.Certificates),
-		UpgradeReady: s.Etcd.Connected && protocol.UpgradeReady(s.Status, s.Fleet), // a stale view proves nothing
-		Warnings:     list(s.Warnings),
+		UpgradeReady: len(obstacles) == 0,
+
+		UpgradeObstacles: obstacles,
+		Warnings:         s.warningReports(s.Warnings),
 	}
+}
+
+// upgradeObstacles are those of the protocol, while etcd is connected: a stale
+// view proves nothing.
+func upgradeObstacles(s Snapshot) []UpgradeObstacleReport {
+	if !s.Etcd.Connected {
+		return []UpgradeObstacleReport{{Reason: string(protocol.EtcdUnreachable), Message: "etcd does not answer, so the state of the fleet is unknown"}}
+	}
+	out := []UpgradeObstacleReport{}
+	for _, o := range protocol.UpgradeObstacles(s.Status, s.Fleet) {
+		out = append(out, UpgradeObstacleReport{Reason: string(o.Reason), Node: string(o.Node), Message: s.pasteable(o.Message)})
+	}
+	return out
+}
+
+func (s Snapshot) warningReports(from []protocol.Warning) []WarningReport {
+	out := make([]WarningReport, 0, len(from))
+	for _, w := range from {
+		out = append(out, WarningReport{Reason: string(w.Reason), Subject: w.Subject, Message: s.pasteable(w.Message), Since: timestamp(w.Since)})
+	}
+	return out
 }
 
 func nodeReport(s Snapshot) NodeReport {
@@ -263,9 +313,11 @@ func reconcilerReport(s Snapshot) ReconcilerReport {
 	return out
 }
 
-func electionReport(e Election) ElectionReport {
+func electionReport(s Snapshot) ElectionReport {
+	e := s.Election
 	out := ElectionReport{
 		State:    string(e.State),
+		Since:    timestamp(e.Since),
 		Leader:   string(e.Leader),
 		Epoch:    e.Epoch,
 		Eligible: e.Eligibility.Eligible,
@@ -275,99 +327,19 @@ func electionReport(e Election) ElectionReport {
 	if e.State == "" {
 		out.State = string(protocol.Ineligible)
 	}
+	if s.Etcd.Reached && !s.Etcd.Connected && e.State != protocol.Leading && e.State != protocol.Withdrawn {
+		// What it decided on is no longer known to be true.
+		out.State, out.Eligible, out.Reason = electionUnknown, false, string(protocol.EtcdUnreachable)
+		out.Message = "etcd does not answer, so this node cannot campaign"
+	}
 	if e.Step.Kind != protocol.StepUnset {
 		out.Step = StepReport{Kind: e.Step.Kind.String(), Rule: string(e.Step.Rule), Message: e.Step.Message}
 	}
 	return out
 }
 
-func fleetReport(s Snapshot) FleetReport {
-	sum := protocol.Summarize(s.Fleet, s.Local.Version.Release)
-	out := FleetReport{
-		Revision:   s.Fleet.Revision,
-		MinRelease: sum.Min.String(),
-		MaxRelease: sum.Max.String(),
-		Nodes:      make([]FleetNode, 0, len(s.Fleet.Records)),
-		Blockers:   make([]BlockerReport, 0, len(s.Election.Step.Blockers)),
-	}
-	blocks := make(map[protocol.NodeID]bool)
-	for _, b := range s.Election.Step.Blockers {
-		blocks[b.Node] = true
-		absence := s.Election.Absences[b.Node]
-		out.Blockers = append(out.Blockers, BlockerReport{
-			ID: string(b.Node), Release: b.Release.String(), Reason: string(b.Reason), Message: b.Message,
-			GoneSince: timestamp(absence.Since), PassedOverAt: timestamp(absence.PassedOver),
-		})
-	}
-	for _, r := range s.Fleet.Records {
-		out.Nodes = append(out.Nodes, FleetNode{RecordReport: NewRecordReport(r), Blocks: blocks[r.ID]})
-	}
-	return out
-}
-
-// NewRecordReport renders a record. It leaves the release of a corrupt record
-// empty: what could be decoded of it may be anything.
-func NewRecordReport(r protocol.Record) RecordReport {
-	out := RecordReport{
-		ID:           string(r.ID),
-		Roles:        r.Node.Roles.Names(),
-		Ready:        r.Alive && r.Presence.Ready,
-		Alive:        r.Alive,
-		Problem:      r.Remedy(),
-		Address:      r.Node.Address,
-		BundleDigest: r.Node.Digest,
-	}
-	if r.Problem == "" {
-		out.Release, out.Version = r.Node.Version.Release.String(), r.Node.Version.String()
-	}
-	if r.Alive {
-		out.Reason, out.Election = string(r.Presence.Reason), string(r.Presence.Election)
-	}
-	return out
-}
-
-func reconcileReport(s Snapshot) ReconcileReport {
-	r := s.Reconcile
-	out := ReconcileReport{
-		Running:         s.Election.Working,
-		LastSuccess:     timestamp(r.LastSuccess),
-		LastError:       r.LastError,
-		DurationSeconds: r.Duration.Seconds(),
-		Objects:         ObjectsReport(r.Objects),
-		PruneHeld:       r.PruneHeld,
-		Failures:        make([]FailureReport, 0, len(r.Failures)),
-		TotalFailures:   r.TotalFailures,
-		Drift:           driftReport(r.Drift),
-	}
-	for _, f := range r.Failures {
-		out.Failures = append(out.Failures, FailureReport(f))
-	}
-	return out
-}
-
-func driftReport(d report.Drift) DriftReport {
-	out := DriftReport{
-		Watching: d.Watching, Problem: d.Problem, Repairs: d.Repairs, LastRepair: timestamp(d.LastRepair),
-		Fights: make([]FightReport, 0, len(d.Fights)),
-	}
-	for _, f := range d.Fights {
-		out.Fights = append(out.Fights, FightReport{
-			Object: f.Object, FieldManager: f.Manager, Fields: list(f.Fields), Repairs: f.Repairs,
-			Since: timestamp(f.Since), Message: f.Message(),
-		})
-	}
-	return out
-}
-
-func etcdReport(e Etcd) EtcdReport {
-	return EtcdReport{
-		Connected:   e.Connected,
-		LastContact: timestamp(e.LastContact),
-		Revision:    e.Revision,
-		Store:       e.Store,
-		Warnings:    list(e.Warnings),
-	}
-}
+// electionUnknown is the state of a sidecar that has lost etcd.
+const electionUnknown = "unknown"
 
 func certificatesReport(certs []Certificate) []CertificateReport {
 	out := make([]CertificateReport, 0, len(certs))

@@ -47,9 +47,13 @@ type Snapshot struct {
 	// Certificates are those that this sidecar uses, as they are in their files.
 	Certificates []Certificate
 
-	// Warnings are sentences about problems that need an action, such as a
-	// kubeconfig for another machine. Those about etcd are in Etcd.
-	Warnings []string
+	// Warnings are problems that need an action, such as a kubeconfig for another
+	// machine. Those about the etcd servers are in Etcd.
+	Warnings []protocol.Warning
+
+	// EtcdFlags are added to the commands that messages name, so that they can be
+	// pasted: the flags of this sidecar's etcd, with a leading space.
+	EtcdFlags string
 }
 
 // Gate is the verdict, and since when.
@@ -66,6 +70,7 @@ type Gate struct {
 // Election is this sidecar's part in the election.
 type Election struct {
 	State protocol.ElectionState // empty: not decided yet; shown as ineligible
+	Since time.Time              // when State last changed
 	// Leader is the node that leads; empty: none, or unknown.
 	Leader protocol.NodeID
 	// Epoch is that of Leader; 0 if Leader is empty.
@@ -101,6 +106,11 @@ type Etcd struct {
 	Revision int64
 	// Store is the store ID (docs/protocol.md#store-id); empty: not seen.
 	Store string
+	// Endpoints are the URLs of the servers.
+	Endpoints []string
+	// Problem is why they do not answer, and what to check; empty: they do, or it is
+	// not known.
+	Problem string
 	// Warnings are sentences about the servers, such as known faults of their
 	// version (docs/upstream.md#etcd-known-faults).
 	Warnings []string

@@ -83,7 +83,7 @@ func snapshotOf(t *testing.T, f protocol.Facts, v protocol.Verdict) Snapshot {
 	s.Etcd.LastContact, s.Etcd.Revision, s.Etcd.Warnings = epochTime, 12, []string{"etcd 3.5.0 has known faults"}
 	s.Fleet = fleetOfThree(t)
 	s.Election = Election{
-		State: protocol.Leading, Leader: "cp-1", Epoch: 5, Eligibility: protocol.Eligibility{Eligible: true},
+		State: protocol.Leading, Since: epochTime, Leader: "cp-1", Epoch: 5, Eligibility: protocol.Eligibility{Eligible: true},
 		Step: protocol.Step{
 			Kind: protocol.StepAwait, Rule: protocol.WaitForNodes, Message: "2 registered nodes do not fit",
 			Blockers: []protocol.Blocker{
@@ -95,13 +95,13 @@ func snapshotOf(t *testing.T, f protocol.Facts, v protocol.Verdict) Snapshot {
 	}
 	s.Reconcile = report.Report{
 		LastSuccess: epochTime, LastError: "apply StorageClass \"x\": refused", Duration: 1500 * time.Millisecond,
-		Objects:   report.Counts{Desired: 7, Applied: 1, Unchanged: 2, Failed: 1, Pruned: 3, Owed: 4},
+		Objects:   report.Counts{Desired: 7, Fence: 2, Applied: 1, Unchanged: 2, Failed: 1, Pruned: 3, Owed: 4},
 		PruneHeld: "the bundle is empty", TotalFailures: 51,
-		Failures: []report.Failure{{Object: `StorageClass "x"`, Message: "refused"}},
+		Failures: []report.Failure{{Object: `StorageClass "x"`, Message: "refused", Source: "x.yaml:3", Since: epochTime}},
 		Drift: report.Drift{
 			Watching: true, Problem: "cannot watch", Repairs: 12, LastRepair: epochTime,
 			Fights: []report.Fight{
-				{Object: `ConfigMap "n/a"`, Manager: "kubectl-edit", Fields: []string{".data.x"}, Repairs: 9, Since: epochTime},
+				{Object: `ConfigMap "n/a"`, Manager: "kubectl-edit", Fields: []string{".data.x"}, Repairs: 9, Since: epochTime, Last: epochTime},
 				{Object: `ConfigMap "n/b"`, Repairs: 5, Since: epochTime},
 			},
 		},
@@ -109,7 +109,12 @@ func snapshotOf(t *testing.T, f protocol.Facts, v protocol.Verdict) Snapshot {
 	s.Certificates = []Certificate{
 		{Use: "etcd-client", File: "/etcd.crt", Expires: epochTime}, {Use: "serving", File: "/tls.crt", Problem: "no PEM certificate"},
 	}
-	s.Warnings = []string{"the kubeconfig does not lead to a local address"}
+	s.Warnings = []protocol.Warning{
+		{Reason: protocol.RemovalsHeld, Message: "the bundle is empty", Since: epochTime},
+		{Reason: protocol.NoGate, Subject: "cp-2", Message: "sidecar node remove cp-2 --confirm-stopped"},
+	}
+	s.EtcdFlags = " --etcd-servers=http://10.0.0.1:2379"
+	s.Etcd.Endpoints = []string{"http://10.0.0.1:2379"}
 	return s
 }
 
@@ -119,7 +124,9 @@ func fleetOfThree(t *testing.T) protocol.Fleet {
 	return protocol.Fleet{Revision: 11, Records: []protocol.Record{
 		{
 			ID: "cp-1", Node: protocol.Node{ID: "cp-1", Roles: controller, Version: mustVersion(t, "1.1.0"), Address: "http://10.0.0.1:8086", Digest: "sha256:6c70f1"},
-			Alive: true, Presence: protocol.Presence{Ready: true, Reason: protocol.Ready, Election: protocol.Leading},
+			Alive: true, Presence: protocol.Presence{
+				Ready: true, Reason: protocol.Ready, Election: protocol.Leading, Host: "one", Warnings: []protocol.Warning{{Message: "look"}},
+			},
 		},
 		{ID: "cp-2", Node: protocol.Node{ID: "cp-2", Roles: controller, Version: mustVersion(t, "0.9.0")}},
 		{ID: "cp-3", Problem: "not a Node"},

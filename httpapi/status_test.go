@@ -32,44 +32,42 @@ func TestNewReport(t *testing.T) {
 				ModRevision: 9, ContentRelease: "1.1.0", ContentEpoch: 2, BundleDigest: "sha256:91be02", UpdatedAt: &when,
 			},
 			Election: ElectionReport{
-				State: "leading", Leader: "cp-1", Epoch: 5, Eligible: true,
+				State: "leading", Since: &when, Leader: "cp-1", Epoch: 5, Eligible: true,
 				Step: StepReport{Kind: "Await", Rule: "WaitForNodes", Message: "2 registered nodes do not fit"},
 			},
-			Fleet: FleetReport{
-				Revision: 11, MinRelease: "0.9.0", MaxRelease: "1.1.0",
-				Nodes: []FleetNode{
-					{RecordReport: RecordReport{
-						ID: "cp-1", Release: "1.1.0", Version: "1.1.0", Roles: []string{"kubernetes_controller"}, Ready: true, Reason: "Ready", Alive: true,
-						Election: "leading", Address: "http://10.0.0.1:8086", BundleDigest: "sha256:6c70f1",
-					}},
-					{RecordReport{ID: "cp-2", Release: "0.9.0", Version: "0.9.0", Roles: []string{"kubernetes_controller"}}, true},
-					{RecordReport{ID: "cp-3", Roles: []string{}, Problem: "not a Node; its sidecar writes it again if it is alive; if the node has stopped for good: sidecar node remove cp-3 --confirm-stopped"}, true},
-				},
-				Blockers: []BlockerReport{
-					{ID: "cp-2", Release: "0.9.0", Reason: "ReleaseTooOld", Message: "upgrade it", GoneSince: &when, PassedOverAt: &later},
-					{ID: "cp-3", Release: "0.0.0", Reason: "RecordCorrupt", Message: "remove it"},
-				},
-			},
+			Fleet: wantFleet(when, later),
 			Reconcile: ReconcileReport{
 				LastSuccess: &when, LastError: `apply StorageClass "x": refused`, DurationSeconds: 1.5,
-				Objects:   ObjectsReport{Desired: 7, Applied: 1, Unchanged: 2, Failed: 1, Pruned: 3, Owed: 4},
+				Objects:   ObjectsReport{Desired: 7, Fence: 2, Applied: 1, Unchanged: 2, Failed: 1, Pruned: 3, Owed: 4},
 				PruneHeld: "the bundle is empty", TotalFailures: 51,
-				Failures: []FailureReport{{Object: `StorageClass "x"`, Message: "refused"}},
+				Failures: []FailureReport{{Object: `StorageClass "x"`, Message: "refused", Source: "x.yaml:3", Since: &when,
+					Remedy: `correct the manifest (x.yaml:3), or give it the annotation lockstep.dev/required: "false"`}},
 				Drift: DriftReport{
 					Watching: true, Problem: "cannot watch", Repairs: 12, LastRepair: &when,
 					Fights: []FightReport{
-						{Object: `ConfigMap "n/a"`, FieldManager: "kubectl-edit", Fields: []string{".data.x"}, Repairs: 9, Since: &when,
+						{Object: `ConfigMap "n/a"`, FieldManager: "kubectl-edit", Fields: []string{".data.x"}, Repairs: 9, Since: &when, LastRepair: &when,
 							Message: `field manager "kubectl-edit" keeps changing .data.x (repaired 9 times); stop that writer, or leave .data.x of this object out of the bundle`},
 						{Object: `ConfigMap "n/b"`, Fields: []string{}, Repairs: 5, Since: &when,
 							Message: "another writer keeps changing this object (repaired 5 times); stop that writer, or leave this object out of the bundle"},
 					},
 				},
 			},
-			Etcd: EtcdReport{Connected: true, LastContact: &when, Revision: 12, Warnings: []string{"etcd 3.5.0 has known faults"}},
 			Certificates: []CertificateReport{
 				{Use: "etcd-client", File: "/etcd.crt", Expires: &when}, {Use: "serving", File: "/tls.crt", Problem: "no PEM certificate"},
 			},
-			Warnings: []string{"the kubeconfig does not lead to a local address"},
+			Etcd: EtcdReport{
+				Connected: true, LastContact: &when, Revision: 12, Endpoints: []string{"http://10.0.0.1:2379"},
+				Warnings: []string{"etcd 3.5.0 has known faults"},
+			},
+			UpgradeObstacles: []UpgradeObstacleReport{
+				{Reason: "RecordCorrupt", Node: "cp-3", Message: "its record is corrupt: not a Node; its sidecar writes it again if it is alive; " +
+					"if the node has stopped for good: sidecar node remove cp-3 --confirm-stopped --etcd-servers=http://10.0.0.1:2379"},
+				{Reason: "UpgradeUnderWay", Message: "the status is WORKING at 1.1.0, not DONE"},
+			},
+			Warnings: []WarningReport{
+				{Reason: "RemovalsHeld", Message: "the bundle is empty", Since: &when},
+				{Reason: "NoGate", Subject: "cp-2", Message: "sidecar node remove cp-2 --confirm-stopped --etcd-servers=http://10.0.0.1:2379"},
+			},
 		}
 		if diff := cmp.Diff(want, NewReport(byName["ready"])); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
@@ -93,7 +91,7 @@ func TestNewReport(t *testing.T) {
 	t.Run("the upgrade is ready as protocol says", func(t *testing.T) {
 		snap := Snapshot{
 			Status: protocol.StatusView{Kind: protocol.StatusPresent, Status: protocol.Status{State: protocol.Done, Version: mustVersion(t, "1.1.0")}},
-			Fleet:  protocol.Fleet{Records: fleetOfThree(t).Records[:1]},
+			Fleet:  protocol.Fleet{Records: fleetOfThree(t).Records[:1]}, // which leads
 			Etcd:   Etcd{Reached: true, Connected: true},
 		}
 		if !NewReport(snap).UpgradeReady {
@@ -207,5 +205,24 @@ func TestPagesOfText(t *testing.T) {
 	}
 	if body := get(t, f.Handler(), "/statusz").Body.String(); !containsAll(body, "\nlockstep statusz\n", "Binary version: 0.1.0\n", "Go version: go1", "Paths: /livez ") {
 		t.Errorf("got %q", body)
+	}
+}
+
+// wantFleet is the report of fleetOfThree, and of the leader's blockers.
+func wantFleet(when, later time.Time) FleetReport {
+	return FleetReport{
+		Revision: 11, MinRelease: "0.9.0", MaxRelease: "1.1.0",
+		Nodes: []FleetNode{
+			{RecordReport: RecordReport{
+				ID: "cp-1", Release: "1.1.0", Version: "1.1.0", Roles: []string{"kubernetes_controller"}, Ready: true, Reason: "Ready", Alive: true,
+				Election: "leading", Address: "http://10.0.0.1:8086", BundleDigest: "sha256:6c70f1",
+			}, Host: "one", Warnings: []WarningReport{{Message: "look"}}},
+			{RecordReport: RecordReport{ID: "cp-2", Release: "0.9.0", Version: "0.9.0", Roles: []string{"kubernetes_controller"}}, Blocks: true, Warnings: []WarningReport{}},
+			{RecordReport: RecordReport{ID: "cp-3", Roles: []string{}, Problem: "not a Node; its sidecar writes it again if it is alive; if the node has stopped for good: sidecar node remove cp-3 --confirm-stopped --etcd-servers=http://10.0.0.1:2379"}, Blocks: true, Warnings: []WarningReport{}},
+		},
+		Blockers: []BlockerReport{
+			{ID: "cp-2", Release: "0.9.0", Reason: "ReleaseTooOld", Message: "upgrade it", GoneSince: &when, PassedOverAt: &later},
+			{ID: "cp-3", Release: "0.0.0", Reason: "RecordCorrupt", Message: "remove it"},
+		},
 	}
 }

@@ -76,9 +76,9 @@ func TestStream(t *testing.T) {
 		if st.snap.Gate.Verdict.Reason == protocol.Starting {
 			continue // as the first one
 		}
-		f.snapshot.Set(Snapshot{Gate: st.snap.Gate, Warnings: []string{st.name}})
+		f.snapshot.Set(Snapshot{Gate: st.snap.Gate, Warnings: []protocol.Warning{{Message: st.name}}})
 		got := nextReport(t, lines)
-		if got.Warnings[0] != st.name || got.Ready.Reason != string(st.snap.Gate.Verdict.Reason) {
+		if got.Warnings[0].Message != st.name || got.Ready.Reason != string(st.snap.Gate.Verdict.Reason) {
 			t.Errorf("after %q: got %v %s", st.name, got.Warnings, got.Ready.Reason)
 		}
 	}
@@ -86,9 +86,9 @@ func TestStream(t *testing.T) {
 	snap := f.snapshot.Get()
 	snap.Etcd.LastContact, snap.Etcd.Revision = epochTime, 99
 	f.snapshot.Set(snap)
-	snap.Warnings = []string{"next"}
+	snap.Warnings = []protocol.Warning{{Message: "next"}}
 	f.snapshot.Set(snap)
-	if got := nextReport(t, lines); got.Warnings[0] != "next" {
+	if got := nextReport(t, lines); got.Warnings[0].Message != "next" {
 		t.Errorf("got %v, want the change that means something", got.Warnings)
 	}
 }
@@ -166,8 +166,8 @@ func outlive(t *testing.T, f fixture, client *http.Client, major int) {
 			alive++
 		}
 	}
-	f.snapshot.Set(Snapshot{Warnings: []string{"late"}})
-	if got := nextReport(t, lines); got.Warnings[0] != "late" {
+	f.snapshot.Set(Snapshot{Warnings: []protocol.Warning{{Message: "late"}}})
+	if got := nextReport(t, lines); got.Warnings[0].Message != "late" {
 		t.Errorf("got %v", got.Warnings)
 	}
 	stop()

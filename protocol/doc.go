@@ -26,7 +26,7 @@
 //	#content-epoch    CredibleEpoch  epoch.go         which content epoch counts
 //	#stores           Next           next.go          HoldForStore
 //	#removals         removalsDue    removals.go      may dropped objects be deleted
-//	                  UpgradeReady   removals.go      may the next upgrade start
+//	                  UpgradeReady   upgrade.go       may the next upgrade start
 //	#mark             Mark           mark.go          the contents that may be in the API
 //	#drain            DrainStateOf   drain.go         had the previous leaders ended their requests
 //	                  Drain          drain.go         what a leader writes when it resigns

@@ -88,7 +88,25 @@ type Presence struct {
 	Ready     bool
 	Reason    Reason
 	Election  ElectionState
+	Host      string // the name of its machine; empty: unknown
+	Address   string // of its listener; empty: unknown
+	Warnings  []Warning
 }
+
+// Warning is a problem that a sidecar reports. Its presence carries it, so that
+// each node can show it.
+type Warning struct {
+	Reason  Reason
+	Subject string    // the node or object that it is about; empty: the sidecar itself
+	Message string    // what is wrong, and what to do
+	Since   time.Time // zero: unknown
+}
+
+// Limits of the warnings in a presence: every sidecar reads all presences.
+const (
+	MaxWarnings       = 8
+	MaxWarningMessage = 1024 // bytes
+)
 
 // ElectionState is the part that a sidecar plays in the election. The empty
 // value means that it has not reported any.

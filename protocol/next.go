@@ -190,8 +190,9 @@ func deadlockNote(now Status, local Local) string {
 		return ""
 	}
 	return fmt.Sprintf("; this node is not ready before the new objects either, because "+
-		"minReconcilerRelease %s and minApiserverRelease %s are both above %s: this release cannot be rolled out node by node",
-		m, local.Constraints.MinApiserver, now.Version.Release)
+		"minReconcilerRelease %s and minApiserverRelease %s are both above %s: this release cannot be rolled out node by node; "+
+		"roll this node back to %s, and first roll out a release that raises only one of the two",
+		m, local.Constraints.MinApiserver, now.Version.Release, now.Version.Release)
 }
 
 // equalsTarget compares state, version, minimum and digest.

@@ -51,8 +51,42 @@ const (
 	// (docs/protocol.md#eligibility).
 	NewerAlive Reason = "NewerAlive"
 	// APIUnreachable: the kube-apiserver of the leader's node stays unreachable, or
-	// rejects the kubeconfig's user (docs/protocol.md#yielding).
+	// answers only with errors (docs/protocol.md#yielding).
 	APIUnreachable Reason = "APIUnreachable"
+	// APIRefused: the kube-apiserver of this node rejects the kubeconfig's user:
+	// it answers 401 or 403 (docs/protocol.md#yielding).
+	APIRefused Reason = "APIRefused"
+)
+
+// Reasons of warnings, and of what holds the next upgrade
+// (docs/protocol.md#upgrade-ready).
+const (
+	// UpgradeUnderWay: the status is not DONE at the release of all registered
+	// controllers, or there is no status. Wait for the leader and its blockers.
+	UpgradeUnderWay Reason = "UpgradeUnderWay"
+	// EtcdUnreachable: etcd does not answer this sidecar, so it cannot know the
+	// fleet or campaign. Check etcd.
+	EtcdUnreachable Reason = "EtcdUnreachable"
+	// NoLeader: no alive controller leads. See the warnings of the nodes.
+	NoLeader Reason = "NoLeader"
+	// NoGate: a controller is alive and reports no gate. Check whether two
+	// sidecars have its node ID.
+	NoGate Reason = "NoGate"
+	// BundlesDiffer: nodes of one release have different bundles. Give them the
+	// same one.
+	BundlesDiffer Reason = "BundlesDiffer"
+	// BundleRejected: the bundle in a sidecar's directory is invalid, or of
+	// another release. Repair the directory.
+	BundleRejected Reason = "BundleRejected"
+	// RemovalsHeld: a brake keeps objects that the bundle dropped
+	// (docs/operations.md#a-brake-on-removals).
+	RemovalsHeld Reason = "RemovalsHeld"
+	// ObjectFailed: the kube-apiserver rejects an object of the bundle. Change the
+	// manifest.
+	ObjectFailed Reason = "ObjectFailed"
+	// Fight: another writer changes an object of the bundle again and again. Stop
+	// that writer.
+	Fight Reason = "Fight"
 )
 
 // Reasons lists every reason of a verdict, for metrics and documentation.

@@ -12,23 +12,3 @@ func removalsDue(f Fleet, own Release) bool {
 		return r.MayServe() && (r.Problem != "" || r.Node.Version.Release.Less(own))
 	})
 }
-
-// UpgradeReady reports whether the next upgrade may start: the status is DONE at
-// the one release that all registered controllers have, and no record is corrupt
-// (docs/protocol.md#releases-that-can-roll).
-func UpgradeReady(v StatusView, f Fleet) bool {
-	if v.Kind != StatusPresent || v.Status.State != Done {
-		return false
-	}
-	controllers := 0
-	for _, r := range f.Records {
-		switch {
-		case !r.MayServe():
-		case r.Problem != "" || r.Node.Version.Release != v.Status.Version.Release:
-			return false
-		default:
-			controllers++
-		}
-	}
-	return controllers > 0
-}

@@ -96,7 +96,7 @@ func judgeAdmission(f Facts) Verdict {
 			"release %s fits the objects (%s, reconciler %s, minimum %s)", own, s.State, s.Version, s.MinCompatible)}
 	case reason == ReleaseTooOld:
 		return Verdict{Reason: reason, Message: fmt.Sprintf(
-			"release %s is below %s, the minimum that the objects need; upgrade this node", own, s.MinCompatible)}
+			"release %s is below %s, the minimum that the objects need; upgrade this node, or roll all nodes back to %s", own, s.MinCompatible, own)}
 	}
 	return Verdict{Reason: reason, Message: fmt.Sprintf(
 		"the objects are at release %s, and this node needs %s or newer; waiting for the leader", s.Version.Release, node.MinReconciler)}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -145,6 +146,11 @@ func (p *pass) reportAfter(last report.Report) report.Report {
 	out := report.Report{Drift: last.Drift, LastSuccess: last.LastSuccess, PruneHeld: p.prune.Brake}
 	n := &out.Objects
 	n.Desired, n.Failed, n.Owed = len(p.wanted), len(p.todo.Problems), len(p.prune.Removals)+len(p.stuck)
+	for _, w := range p.wanted {
+		if w.Fence {
+			n.Fence++
+		}
+	}
 	for _, v := range p.written {
 		if v == exec.VerbDelete {
 			n.Pruned++
@@ -152,14 +158,28 @@ func (p *pass) reportAfter(last report.Report) report.Report {
 			n.Applied++
 		}
 	}
+	now := time.Now()
 	n.Unchanged = max(0, len(p.todo.Placed)+len(p.todo.Contested)-n.Applied) // contested objects are left as they are
 	for _, failures := range []map[applyset.Key]string{p.todo.Problems, p.stuck} {
 		for _, k := range applyset.SortedKeys(failures) {
-			out.AddFailure(k.String(), failures[k])
+			out.AddFailure(report.Failure{
+				Object: k.String(), Message: failures[k], Source: p.sourceOf(k), Since: last.FailingSince(k.String(), now),
+			})
 		}
 	}
 	out.LastError = p.whyIncomplete()
 	return out
+}
+
+// sourceOf returns where the manifest of an object is; empty: it is not of the
+// bundle.
+func (p *pass) sourceOf(k applyset.Key) string {
+	for i, manifest := range p.bundle.Objects {
+		if applyset.KeyOf(manifest.GroupVersionKind().GroupKind(), manifest) == k {
+			return p.bundle.Source(i)
+		}
+	}
+	return ""
 }
 
 // whyIncomplete is a sentence; empty where the pass was complete.

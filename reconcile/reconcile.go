@@ -132,6 +132,12 @@ func (r *Reconciler) Report() *event.Value[report.Report] { return r.report }
 // refusing the user or failing; zero: never. It moves while a pass runs.
 func (r *Reconciler) Answered() time.Time { return r.client.Answered() }
 
+// Trouble returns why the API server cannot be used now; zero: it can.
+func (r *Reconciler) Trouble() report.Trouble {
+	t := r.client.Trouble()
+	return report.Trouble{Code: t.Code, Refused: t.Refused(), Request: t.Request, Detail: t.Detail, Since: t.Since}
+}
+
 // begin takes the token. The caller calls end when it is done.
 func (r *Reconciler) begin(ctx context.Context) (end func(), err error) {
 	select {
@@ -167,7 +173,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, work protocol.Work, lease fu
 	p.forgetKinds()
 	now := p.reportAfter(last)
 	if err != nil {
-		now.LastError = err.Error()
+		now.LastError = r.lastError(ctx, last, err)
 		r.publish(now, began, resultError)
 		return protocol.Outcome{Unsure: p.Unknown.Time()}, err
 	}
@@ -179,6 +185,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, work protocol.Work, lease fu
 	now.LastSuccess = time.Now()
 	r.publish(now, began, resultComplete)
 	return p.outcome(), nil
+}
+
+// lastError returns what to show of a pass that ended early. If the leader ended
+// it, that is what the requests have met, not the cancellation.
+func (r *Reconciler) lastError(ctx context.Context, last report.Report, err error) string {
+	trouble := r.Trouble()
+	switch {
+	case ctx.Err() == nil:
+		return err.Error()
+	case trouble != (report.Trouble{}):
+		return trouble.String()
+	}
+	return last.LastError
 }
 
 // publish makes now the report of a pass that began then.

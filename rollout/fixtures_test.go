@@ -24,7 +24,7 @@ var garbage = protocol.StatusView{Kind: protocol.StatusUndecodable, Problem: "ga
 // noStatus is an absent status.
 var noStatus = protocol.StatusView{Kind: protocol.StatusAbsent}
 
-// rollingFleet is a fleet of nodes a, b, ... that are ready; b leads.
+// rollingFleet is a fleet of nodes a, b, ... that are ready; b leads, or the only one.
 func rollingFleet(versions ...string) protocol.Fleet {
 	f := protocol.Fleet{Revision: 50}
 	for i, release := range versions {
@@ -33,7 +33,7 @@ func rollingFleet(versions ...string) protocol.Fleet {
 			ID: id, Alive: true, Presence: protocol.Presence{Ready: true, Reason: protocol.Ready, Election: protocol.Campaigning},
 			Node: protocol.Node{ID: id, Roles: protocol.Roles{Controller: true}, Version: ver(release), Digest: "d" + release},
 		}
-		if i == 1 {
+		if i == min(1, len(versions)-1) {
 			r.Presence.Election = protocol.Leading
 		}
 		f.Records = append(f.Records, r)

@@ -24,6 +24,9 @@ const (
 	ObstacleOutage ObstacleKind = "Outage"
 	// ObstacleUpgradeUnderWay: the previous upgrade is not complete.
 	ObstacleUpgradeUnderWay ObstacleKind = "UpgradeUnderWay"
+	// ObstacleUpgradeHeld: upgradeReady is false for another reason: no node leads,
+	// bundles differ, one is rejected, or removals are held.
+	ObstacleUpgradeHeld ObstacleKind = "UpgradeHeld"
 	// ObstacleNodeDead: a node is not alive, and its record has another release.
 	ObstacleNodeDead ObstacleKind = "NodeDead"
 	// ObstacleRecordCorrupt: a node record cannot be read.
@@ -58,6 +61,7 @@ func obstacles(in Input, f Forecast, end *simulation) []Obstacle {
 	if o, is := underWay(in, f); is {
 		out = append(out, o)
 	}
+	out = append(out, held(in, f)...)
 	out = append(out, moveObstacles(in, f)...)
 	return append(out, endObstacles(in, f, end, len(out) > 0)...)
 }
@@ -76,7 +80,7 @@ func endObstacles(in Input, f Forecast, end *simulation, others bool) []Obstacle
 	switch {
 	case !reached:
 		return []Obstacle{unfinished(last)}
-	case !others && !protocol.UpgradeReady(end.status, end.fleet):
+	case !others && !protocol.Settled(end.status, end.fleet):
 		return []Obstacle{{Kind: ObstacleUnfinished, Message: "all live nodes have the bundle, and a registered node still has another release"}}
 	}
 	return nil
@@ -125,13 +129,34 @@ func hasBegun(in Input) bool {
 	})
 }
 
-// underWay says so where the previous upgrade is not complete. Going back is
-// always allowed.
-func underWay(in Input, f Forecast) (Obstacle, bool) {
+// goesForward reports whether the rollout is the beginning of an upgrade. Going
+// back, and going on, are always allowed.
+func goesForward(in Input, f Forecast) bool {
 	newest := protocol.Summarize(in.Fleet, protocol.Release{}).Max
+	return len(f.Now.Gates) > 0 && !hasBegun(in) && newest.Less(in.Bundle.Version.Release)
+}
+
+// held returns what holds the next upgrade although the previous one is complete.
+func held(in Input, f Forecast) []Obstacle {
+	if !goesForward(in, f) {
+		return nil
+	}
+	var out []Obstacle
+	for _, o := range protocol.UpgradeObstacles(in.Status, in.Fleet) {
+		switch o.Reason {
+		case protocol.NoLeader, protocol.BundlesDiffer, protocol.BundleRejected, protocol.RemovalsHeld:
+			out = append(out, Obstacle{Kind: ObstacleUpgradeHeld, Node: o.Node, Message: o.Message + " (upgradeReady is false)"})
+		default: // has an obstacle of its own
+		}
+	}
+	return out
+}
+
+// underWay says so where the previous upgrade is not complete.
+func underWay(in Input, f Forecast) (Obstacle, bool) {
 	valid := in.Fleet // corrupt records are obstacles of their own
 	valid.Records = slices.DeleteFunc(slices.Clone(valid.Records), func(r protocol.Record) bool { return r.Problem != "" })
-	if len(f.Now.Gates) == 0 || hasBegun(in) || !newest.Less(in.Bundle.Version.Release) || protocol.UpgradeReady(in.Status, valid) {
+	if !goesForward(in, f) || protocol.Settled(in.Status, valid) {
 		return Obstacle{}, false
 	}
 	why := "there is no status yet, because the first reconciliation is not finished"

@@ -48,6 +48,7 @@ NodeWithdrawn a: its sidecar has withdrawn from the election: its kube-apiserver
 		{"all withdrew", Input{Fleet: with(rollingFleet("1.0.0"), 0, func(r *protocol.Record) { r.Presence.Election = protocol.Withdrawn }), Status: doneAt("1.0.0", "0.0.0"), Bundle: bundleOf("1.1.0", "0.0.0", "0.0.0")}, `
 upgrade a: [] then [a], DONE 1.0.0 min 0.0.0,  leads
 NodeWithdrawn a: its sidecar has withdrawn from the election: its kube-apiserver is unreachable or rejects the kubeconfig's user; repair that first
+UpgradeHeld : no node leads (upgradeReady is false)
 Unfinished : all live nodes have the bundle, and the objects are still not at it: no node may lead
 `},
 		{"a node that is not ready already", Input{Fleet: with(three(), 2, func(r *protocol.Record) { r.Presence.Ready, r.Presence.Reason = false, protocol.Starting }), Status: doneAt("1.0.0", "0.0.0"), Bundle: bundleOf("1.1.0", "0.0.0", "0.0.0")}, `

@@ -39,7 +39,7 @@ upgrade b: [a c] then [a b c], DONE 1.0.0 min 0.0.0, a leads
 upgrade a: [b c] then [b c], DONE 1.1.0 min 1.1.0, b leads
 upgrade c: [b] then [b], DONE 1.1.0 min 1.1.0, b leads
 upgrade b: [] then [a b c], DONE 1.0.0 min 0.0.0, a leads
-NotReadyAfterUpgrade a: after its upgrade it is not ready until b is upgraded (step 3) (ReleaseTooOld): release 1.0.0 is below 1.1.0, the minimum that the objects need; upgrade this node
+NotReadyAfterUpgrade a: after its upgrade it is not ready until b is upgraded (step 3) (ReleaseTooOld): release 1.0.0 is below 1.1.0, the minimum that the objects need; upgrade this node, or roll all nodes back to 1.0.0
 Outage b: once it stops, no node is ready until it is started again
 `},
 		{"a new cluster", Input{Status: noStatus, Bundle: bundleOf("1.1.0", "1.1.0", "1.1.0")}, `

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -116,6 +117,9 @@ func (c *statusClient) get(ctx context.Context, path, accept string) (*http.Resp
 	req.Header.Set("Accept", accept)
 	resp, err := c.http.Do(req)
 	if err != nil {
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			return nil, fmt.Errorf("request to the sidecar: %w; is the sidecar running? its log has the reason of its last exit", err)
+		}
 		return nil, fmt.Errorf("request to the sidecar: %w", err)
 	}
 	if resp.StatusCode == http.StatusOK {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // call runs a command in this process.
@@ -93,7 +94,7 @@ func TestWaitReadySaysWhy(t *testing.T) {
 	again := waiting()
 	f.snapshot.Set(again)
 	next("waiting: ReconcilerTooOld: this node needs")
-	again.Warnings = []string{"another change of the same reason"}
+	again.Warnings = []protocol.Warning{{Message: "another change of the same reason"}}
 	f.snapshot.Set(again)
 	f.snapshot.Set(httpapi.Snapshot{})
 	next("waiting: Starting: ")

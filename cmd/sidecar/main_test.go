@@ -169,7 +169,8 @@ func held() httpapi.Snapshot {
 	s.Election.Working, s.Reconcile.Drift = false, report.Drift{}
 	s.Reconcile.Objects = report.Counts{Desired: 3, Unchanged: 3, Owed: 11}
 	s.Reconcile.PruneHeld = "the bundle drops 11 of 14 objects, more than half; if that is meant, start the sidecars with --allow-mass-prune"
-	s.Warnings = []string{"11 objects that the bundle dropped are not removed: " + s.Reconcile.PruneHeld}
+	s.Warnings = []protocol.Warning{{Reason: protocol.RemovalsHeld, Since: noon.Add(-12 * time.Second), Message: "11 objects that the bundle dropped are not removed: " + s.Reconcile.PruneHeld}}
+	s.Fleet.Records[0].Presence.Warnings = s.Warnings
 	return s
 }
 
@@ -211,9 +212,9 @@ func awaits() httpapi.Snapshot {
 		},
 		Reconcile: report.Report{
 			LastError: "1 object failed", Objects: report.Counts{Desired: 12, Failed: 1, Unchanged: 11, Owed: 3},
-			Failures: []report.Failure{{Object: `StorageClass "x"`, Message: "refused"}},
+			Failures: []report.Failure{{Object: `StorageClass "x"`, Message: "refused", Source: "x.yaml:3", Since: noon.Add(-12 * time.Second)}},
 		},
 		Etcd:     httpapi.Etcd{Reached: true, Connected: true, Revision: 51, Warnings: []string{"etcd 3.5.1 has known faults"}},
-		Warnings: []string{"the kubeconfig does not lead to a local address"},
+		Warnings: []protocol.Warning{{Message: "the kubeconfig does not lead to a local address"}},
 	}
 }

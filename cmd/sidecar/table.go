@@ -22,12 +22,21 @@ type table struct {
 
 func (t table) write(r httpapi.Report) {
 	t.rows(t.summary(r))
-	fmt.Fprintf(t.w, "\nFLEET  releases %s to %s%s\n", r.Fleet.MinRelease, r.Fleet.MaxRelease, t.details(", revision %d", r.Fleet.Revision))
+	fmt.Fprintf(t.w, "\nFLEET  releases %s to %s%s%s\n", r.Fleet.MinRelease, r.Fleet.MaxRelease,
+		t.details(", revision %d", r.Fleet.Revision), clean(t.outdated(r.Etcd)))
 	t.rows(t.fleet(r))
-	t.section("BLOCKERS", t.blockers(r))
-	t.section("FAILURES", failureRows(r))
-	t.section("FIGHTS", fightRows(r))
-	t.section("WARNINGS", warningRows(r))
+	t.section("BLOCKERS  the leader waits for these nodes", t.blockers(r))
+	t.section("FAILURES  objects that the last pass could not apply", t.failures(r))
+	t.section("FIGHTS  another client keeps changing these objects; kubectl get --show-managed-fields shows its field manager", t.fights(r))
+	t.section("WARNINGS", t.warnings(r))
+}
+
+// outdated says how old the rest of the table is while etcd does not answer.
+func (t table) outdated(e httpapi.EtcdReport) string {
+	if e.Connected || e.LastContact == nil {
+		return ""
+	}
+	return ", as of " + t.ago(e.LastContact)
 }
 
 // details formats what only a wide table shows.
@@ -61,15 +70,16 @@ func (t table) section(title string, rows [][]string) {
 func (t table) summary(r httpapi.Report) [][]string {
 	rows := [][]string{
 		{"NODE", r.Node.ID + "  " + versionText(r.Node.Release, r.Node.Version) + rolesText(r.Node.Roles)},
+		{"BUNDLE", strings.TrimSpace(orDash(r.Node.BundleSource) + "  " + shortDigest(r.Node.BundleDigest))},
 		{"GATE", t.gate(r.Ready)},
 		{"STATUS", t.status(r.Reconciler)},
-		{"LEADER", t.leader(r.Election)},
+		{"LEADER", t.leader(r)},
 	}
 	if step := r.Election.Step; step.Kind != "" {
-		rows = append(rows, []string{"STEP", step.Rule + t.details(" (%s)", step.Kind) + ": " + step.Message})
+		rows = append(rows, []string{"STEP", step.Rule + t.details(" (%s)", step.Kind) + ": " + step.Message + exceptions(r)})
 	}
 	if o := r.Reconcile.Objects; o.Desired > 0 || r.Reconcile.LastError != "" {
-		rows = append(rows, []string{"OBJECTS", t.objects(r.Reconcile)})
+		rows = append(rows, []string{"OBJECTS", t.objects(r)})
 	}
 	if r.Reconcile.PruneHeld != "" {
 		rows = append(rows, []string{"", fmt.Sprintf("%d not pruned: %s", r.Reconcile.Objects.Owed, r.Reconcile.PruneHeld)})
@@ -77,8 +87,26 @@ func (t table) summary(r httpapi.Report) [][]string {
 	if r.Reconcile.LastError != "" {
 		rows = append(rows, []string{"", "last error: " + r.Reconcile.LastError})
 	}
-	return append(rows, []string{"UPGRADE", upgradeText(r)}, []string{"ETCD", t.etcd(r.Etcd)})
+	for i, line := range upgradeText(r) {
+		title := ""
+		if i == 0 {
+			title = "UPGRADE"
+		}
+		rows = append(rows, []string{title, line})
+	}
+	return append(rows, []string{"ETCD", t.etcd(r.Etcd)})
 }
+
+// exceptions are the objects that are not as the step of a leader says.
+func exceptions(r httpapi.Report) string {
+	if n := len(r.Reconcile.Drift.Fights); n > 0 && r.Election.Step.Kind == "Hold" {
+		return fmt.Sprintf(", except %s (see FIGHTS)", count(n, "object"))
+	}
+	return ""
+}
+
+// shortDigest keeps enough of a digest to tell two of them apart.
+func shortDigest(d string) string { return d[:min(len(d), len("sha256:")+12)] }
 
 func (t table) gate(r httpapi.ReadyReport) string {
 	state := "NOT READY " + r.Reason
@@ -112,9 +140,14 @@ func (t table) status(s httpapi.ReconcilerReport) string {
 		s.ContentRelease, s.ContentEpoch, s.Epoch, s.DrainedEpoch, s.ModRevision, s.BundleDigest)
 }
 
-func (t table) objects(r httpapi.ReconcileReport) string {
+func (t table) objects(report httpapi.Report) string {
+	r := report.Reconcile
 	o := r.Objects
-	out := fmt.Sprintf("%d desired: %d written, %d unchanged, %d failed; %d pruned", o.Desired, o.Applied, o.Unchanged, o.Failed, o.Pruned)
+	out := ""
+	if report.Election.State != "leading" {
+		out = "when this node last led: "
+	}
+	out += fmt.Sprintf("%d desired%s: %d written, %d unchanged, %d failed; %d pruned", o.Desired, fenceText(o), o.Applied, o.Unchanged, o.Failed, o.Pruned)
 	if o.Owed > 0 && r.PruneHeld == "" {
 		out += fmt.Sprintf(", %d to prune when %s", o.Owed, removalsWaitFor(r))
 	}
@@ -141,14 +174,29 @@ func removalsWaitFor(r httpapi.ReconcileReport) string {
 	return "no node of an older release is registered"
 }
 
+// fenceText says how many of the objects are not in the bundle.
+func fenceText(o httpapi.ObjectsReport) string {
+	if o.Fence == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d of the bundle, %d of Lockstep's fence)", o.Desired-o.Fence, o.Fence)
+}
+
 func (t table) etcd(e httpapi.EtcdReport) string {
 	if e.Connected {
 		return "connected" + t.details(", revision %d", e.Revision)
 	}
-	if e.LastContact == nil {
-		return "NOT CONNECTED, never reached"
+	out := "NOT CONNECTED, never reached"
+	if e.LastContact != nil {
+		out = "NOT CONNECTED for " + t.age(*e.LastContact)
 	}
-	return "NOT CONNECTED, last contact " + t.ago(e.LastContact)
+	if e.Problem != "" {
+		return out + ": " + e.Problem
+	}
+	if len(e.Endpoints) == 0 {
+		return out
+	}
+	return out + "; servers: " + strings.Join(e.Endpoints, ", ")
 }
 
 func (t table) fleet(r httpapi.Report) [][]string {
@@ -177,84 +225,58 @@ func nodeGate(n httpapi.FleetNode) string {
 	return n.Reason
 }
 
-func (t table) blockers(r httpapi.Report) [][]string {
-	var rows [][]string
-	for _, b := range r.Fleet.Blockers {
-		rows = append(rows, []string{b.ID, b.Reason, t.unreachable(b), b.Message})
-	}
-	return rows
-}
-
-// unreachable says for how long a blocker has been unreachable, and when its record
-// expires; a dash: the node is alive.
-func (t table) unreachable(b httpapi.BlockerReport) string {
-	if b.GoneSince == nil {
-		return "-"
-	}
-	out := "unreachable for " + t.age(*b.GoneSince)
-	if b.PassedOverAt != nil {
-		out += ", expires in " + duration(b.PassedOverAt.Sub(t.now))
-	}
-	return out
-}
-
-func failureRows(r httpapi.Report) [][]string {
-	var rows [][]string
-	for _, f := range r.Reconcile.Failures {
-		rows = append(rows, []string{f.Object, f.Message})
-	}
-	return rows
-}
-
-func fightRows(r httpapi.Report) [][]string {
-	var rows [][]string
-	for _, f := range r.Reconcile.Drift.Fights {
-		rows = append(rows, []string{f.Object, f.Message})
-	}
-	return rows
-}
-
-func warningRows(r httpapi.Report) [][]string {
-	var rows [][]string
-	if r.Node.BundleProblem != "" {
-		rows = append(rows, []string{"the bundle directory was rejected, the last valid bundle stays in use: " + r.Node.BundleProblem})
-	}
-	if p := r.Reconcile.Drift.Problem; p != "" {
-		rows = append(rows, []string{"drift: " + p})
-	}
-	for _, n := range r.Fleet.Nodes {
-		if n.Problem != "" {
-			rows = append(rows, []string{"record of " + n.ID + ": " + n.Problem})
-		}
-	}
-	for _, w := range append(append([]string{}, r.Warnings...), r.Etcd.Warnings...) {
-		rows = append(rows, []string{w})
-	}
-	return rows
-}
-
-func (t table) leader(e httpapi.ElectionReport) string {
+func (t table) leader(r httpapi.Report) string {
+	e := r.Election
 	out := "none known to this node"
 	if e.Leader != "" {
 		out = e.Leader + t.details(", epoch %d", e.Epoch)
 	}
-	out += "; this node: " + e.State
+	out += t.outdated(r.Etcd) + "; this node: " + e.State
+	if e.State != "unknown" {
+		out += t.since(e.Since)
+	}
 	if e.Message != "" {
 		out += " (" + e.Message + ")"
 	}
 	return out
 }
 
-func upgradeText(r httpapi.Report) string {
-	switch {
-	case r.UpgradeReady:
-		return "the next upgrade may start"
-	case !r.Etcd.Connected:
-		return "unknown while etcd is unreachable: do not start an upgrade"
-	case r.Fleet.MinRelease != r.Fleet.MaxRelease:
-		return "in progress: do not start another upgrade"
+// upgradeText says whether the next upgrade may start: a line for each reason why
+// not.
+func upgradeText(r httpapi.Report) []string {
+	if r.UpgradeReady {
+		if len(r.Reconcile.Drift.Fights) > 0 {
+			return []string{"the next upgrade may start; but see FIGHTS"}
+		}
+		return []string{"the next upgrade may start"}
 	}
-	return "not ready for an upgrade: the status is not DONE at the release of all controllers"
+	var out []string
+	for i, o := range r.UpgradeObstacles {
+		line := obstacleText(o)
+		if o.Node != "" {
+			line = o.Node + ": " + line
+		}
+		if i == 0 {
+			line = "do not start the next upgrade: " + line
+		}
+		out = append(out, line)
+	}
+	if len(out) == 0 { // the answer of an older sidecar
+		return []string{"do not start the next upgrade"}
+	}
+	return out
+}
+
+// obstacleText is short where WARNINGS has the rest.
+func obstacleText(o httpapi.UpgradeObstacleReport) string {
+	short := map[string]string{
+		"RecordCorrupt": "its record is corrupt", "NoGate": "it is alive but reports no gate", "BundlesDiffer": "nodes of one release have different bundles",
+		"BundleRejected": "its bundle directory was rejected", "RemovalsHeld": "removals are held",
+	}
+	if text, found := short[o.Reason]; found {
+		return text + " (see WARNINGS)"
+	}
+	return o.Message
 }
 
 func versionText(release, version string) string {

@@ -58,8 +58,11 @@ type App struct {
 
 	apiserver  *event.Value[httpapi.APIServer]
 	etcdFaults *event.Value[[]string]
-	snapshot   *event.Value[httpapi.Snapshot]
-	server     *httpapi.Server
+	// etcdProblem is why etcd does not answer; empty: it does, or it is not known.
+	etcdProblem *event.Value[string]
+	warned      *event.Value[warned]
+	snapshot    *event.Value[httpapi.Snapshot]
+	server      *httpapi.Server
 }
 
 // New reads the bundle, the kubeconfig and the certificates, and opens the
@@ -85,6 +88,8 @@ func New(cfg Config, log *slog.Logger) (*App, error) {
 		shown:         event.New(fleet.Shown{}),
 		apiserver:     event.New(httpapi.APIServer{Enabled: cfg.APIServerReadyz}),
 		etcdFaults:    event.New[[]string](nil),
+		etcdProblem:   event.New(""),
+		warned:        event.New(warned{}),
 	}
 	a.readCertificates(time.Now())
 	if err := a.wire(); err != nil {
@@ -131,6 +136,7 @@ func (a *App) wireFleet(registry prometheus.Registerer) {
 	a.follower = fleet.NewFollower(a.etcd)
 	a.presence = fleet.NewPresence(fleet.PresenceConfig{
 		Client: a.etcd, Node: a.id.node, Instance: a.id.instance, MachineID: a.id.machineID,
+		Host: a.id.host, Address: a.address,
 		TTL: a.cfg.LeaseTTL, Shown: a.shown, Log: a.log.With("worker", "presence"),
 	})
 	a.registrar = fleet.NewRegistrar(fleet.RegistrarConfig{
@@ -156,7 +162,7 @@ func (a *App) wireLeader(registry prometheus.Registerer) error {
 	}
 	a.election = election.New(election.Config{
 		Client: a.etcd, Store: a.store, Local: a.local, Fleet: a.follower.Fleet(), Applier: applier{a.reconcile},
-		TTL: a.cfg.LeaseTTL, ResyncInterval: a.cfg.ResyncInterval, YieldAfter: a.cfg.LeaderYieldAfter,
+		TTL: a.cfg.LeaseTTL, ResyncInterval: a.cfg.ResyncInterval, YieldAfter: a.cfg.LeaderYieldAfter, APIProblem: a.apiProblem,
 		Log: a.log.With("worker", "election"), Registerer: registry, Trace: a.trace,
 	})
 	return nil

@@ -21,7 +21,7 @@ type bundleReport struct {
 	Fleet struct {
 		Nodes []struct{ ID, BundleDigest string }
 	}
-	Warnings []string
+	Warnings []struct{ Reason, Message string }
 }
 
 func (s *sidecar) awaitBundle(what string, ok func(bundleReport) bool) bundleReport {
@@ -122,7 +122,7 @@ func TestRun_bundleMismatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := s.awaitBundle("the warning", func(r bundleReport) bool { return len(r.Warnings) > 0 })
-	if w := strings.Join(r.Warnings, "\n"); !strings.Contains(w, "nodes of release 1.0.0 have different bundles") || !strings.Contains(w, "sha256:other on other") {
+	if w := r.Warnings[0].Message; !strings.Contains(w, "nodes of release 1.0.0 have different bundles") || !strings.Contains(w, "sha256:other on other") {
 		t.Errorf("got %q", w)
 	}
 	if _, body := s.get("/metrics"); !strings.Contains(body, "lockstep_fleet_bundle_mismatches 1") {

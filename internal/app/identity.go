@@ -16,6 +16,7 @@ type identity struct {
 	instance  string // of this run
 	machineID string // of the machine; empty: unknown
 	bootID    string // of the machine's boot
+	host      string // the machine's name, for people; empty: unknown
 }
 
 const (
@@ -32,6 +33,7 @@ func newIdentity(node protocol.NodeID) identity {
 		machineID: firstLine(machineIDFile),
 		bootID:    firstLine(bootIDFile),
 	}
+	id.host, _ = os.Hostname() // only shown to people
 	if id.bootID == "" {
 		id.bootID = id.instance
 	}

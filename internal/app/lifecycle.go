@@ -38,6 +38,8 @@ func (a *App) Run(ctx context.Context) error {
 	serving.start("certificates", a.watchCertificates)
 	serving.start("bundle", a.watchBundle)
 	serving.start("digests", a.watchDigests)
+	serving.start("warnings", a.keepWarnings)
+	serving.start("etcd problem", a.watchEtcdProblem)
 	if a.cfg.APIServerReadyz {
 		serving.start("apiserver", func(ctx context.Context) error { return pollAPIServer(ctx, a.kubeconfig.transport, a.apiserver) })
 	}

@@ -37,7 +37,7 @@ func (a *App) registerMetrics(reg prometheus.Registerer) {
 		"1 while the bundle in --bundle is rejected: it is invalid, or has another release. The last valid bundle stays in use. See node.bundleProblem in /status.",
 		func() float64 { return boolean[a.bundleProblem.Get() != ""] })
 	gauge("lockstep_fleet_upgrade_ready",
-		"1 while etcd is connected, all controllers have the same release, and the status is DONE at it. Start an upgrade only then.",
+		"1 while the next upgrade may start. If it is 0, upgradeObstacles in /status has the reasons.",
 		func() float64 {
 			ready := protocol.UpgradeReady(a.store.Observed().Get().View, a.follower.Fleet().Get())
 			return boolean[ready && a.etcd.Contact().Get().Connected]

@@ -2,9 +2,7 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"reflect"
-	"slices"
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
@@ -21,19 +19,20 @@ func (a *App) keepShown(ctx context.Context) error {
 	for {
 		verdict, verdictChanged := a.gate.Verdict().Load()
 		state, stateChanged := a.election.State().Load()
+		problems, problemsChanged := a.warned.Load()
 		now := fleet.Shown{
 			Verdict: protocol.Verdict{Ready: verdict.Ready, Reason: verdict.Reason},
-			Since:   verdict.Since, Election: state.Election,
+			Since:   verdict.Since, Election: state.Election, Warnings: problems.reported,
 		}
 		if verdict.Reason == protocol.ShuttingDown {
 			// It does not lead any more while the shutdown delay passes: an older
 			// node may (docs/protocol.md#eligibility).
 			now.Election = protocol.Withdrawn
 		}
-		if now != a.shown.Get() {
+		if !now.Equal(a.shown.Get()) {
 			a.shown.Set(now)
 		}
-		if !event.Wait(ctx, verdictChanged, stateChanged) {
+		if !event.Wait(ctx, verdictChanged, stateChanged, problemsChanged) {
 			return ctx.Err()
 		}
 	}
@@ -56,9 +55,9 @@ func (a *App) keepSnapshot(ctx context.Context) error {
 			changed(a.etcdFaults.Load()),
 			changed(a.local.Load()),
 			changed(a.bundleProblem.Load()),
-			changed(a.kubeconfig.warnings.Load()),
 			changed(a.certificates.Load()),
-			changed(a.certificateWarnings.Load()),
+			changed(a.warned.Load()),
+			changed(a.etcdProblem.Load()),
 		}
 		if now := a.snapshotNow(); !reflect.DeepEqual(now, a.snapshot.Get()) {
 			a.snapshot.Set(now)
@@ -94,10 +93,12 @@ func (a *App) snapshotNow() httpapi.Snapshot {
 		Etcd: httpapi.Etcd{
 			Reached: contact.Reached(), Connected: contact.Connected, LastContact: contact.Last,
 			Revision: contact.Revision, Store: a.follower.Store().Get().ID, Warnings: a.etcdFaults.Get(),
+			Endpoints: a.cfg.Etcd.Endpoints, Problem: a.etcdProblem.Get(),
 		},
 		APIServer:    a.apiserver.Get(),
 		Certificates: a.certificates.Get(),
-		Warnings:     slices.Concat(a.kubeconfig.warnings.Get(), a.certificateWarnings.Get(), digestWarnings(fleet), heldWarnings(election.State, reconcile)),
+		Warnings:     a.warned.Get().shown,
+		EtcdFlags:    etcdFlags(a.cfg.Etcd),
 	}
 }
 
@@ -120,7 +121,7 @@ func gateOf(v status.Verdict, observed status.Observed, contact etcd.Contact) ht
 func (a *App) electionNow() httpapi.Election {
 	state, leader := a.election.State().Get(), a.election.Leader().Get()
 	out := httpapi.Election{
-		State: state.Election, Leader: leader.Node, Epoch: leader.Epoch,
+		State: state.Election, Since: state.Since, Leader: leader.Node, Epoch: leader.Epoch,
 		Eligibility: state.Eligibility, Step: state.Step, Working: state.Working,
 	}
 	if len(state.Absences) > 0 {
@@ -143,19 +144,4 @@ func (a *App) reconcileNow() report.Report {
 		r.LastError = state.Problem
 	}
 	return r
-}
-
-// heldWarnings warns of a brake on removals, which only a person can release.
-// Only the leader warns: after another node was elected, the report of the old
-// leader's last pass can be outdated.
-func heldWarnings(e protocol.ElectionState, r report.Report) []string {
-	held := r.Held()
-	if e != protocol.Leading || held == 0 {
-		return nil
-	}
-	what := fmt.Sprintf("%d objects that the bundle dropped are", held)
-	if held == 1 {
-		what = "1 object that the bundle dropped is"
-	}
-	return []string{what + " not removed: " + r.PruneHeld}
 }

@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,6 +38,9 @@ type Client struct {
 	transport *Transport
 	userAgent string
 	answered  atomic.Pointer[time.Time]
+
+	mu      sync.Mutex // mu guards trouble
+	trouble Trouble
 }
 
 // New returns a client for the kube-apiserver of cfg. It does not connect. If cfg
@@ -73,6 +77,14 @@ type Request struct {
 // If the answer is an error, the error is an *apierrors.StatusError. If there is
 // no answer, it is a *TransportError.
 func (c *Client) Do(ctx context.Context, r Request) ([]byte, error) {
+	body, err := c.do(ctx, r)
+	if err != nil {
+		c.noteFailure(ctx, r, err)
+	}
+	return body, err
+}
+
+func (c *Client) do(ctx context.Context, r Request) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, MaxTimeout)
 	defer cancel()
 	query := url.Values{}
@@ -106,6 +118,7 @@ func (c *Client) note(code int) {
 	if works(code) {
 		now := time.Now()
 		c.answered.Store(&now)
+		c.forgetTrouble()
 	}
 }
 

@@ -31,7 +31,17 @@ type Bundle struct {
 	// count.
 	Digest string
 
-	hashes []Hash // of the objects; nil: the bundle was not made by Load
+	hashes  []Hash   // of the objects; nil: the bundle was not made by Load
+	sources []string // of the objects; nil as well
+}
+
+// Source returns where the manifest of Objects[i] is, like "roles.yaml:15"; empty:
+// unknown.
+func (b *Bundle) Source(i int) string {
+	if i >= len(b.sources) {
+		return ""
+	}
+	return b.sources[i]
 }
 
 // Hash returns the hash of Objects[i]; see HashOf.

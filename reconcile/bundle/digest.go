@@ -13,7 +13,7 @@ import (
 
 // canonical sorts objects by group, kind, namespace and name, so that the digest
 // depends on neither file names nor the order in a file.
-func canonical(objects []object) []*unstructured.Unstructured {
+func canonical(objects []object) (sortedObjects []*unstructured.Unstructured, sources []string) {
 	sorted := slices.SortedFunc(slices.Values(objects), func(a, b object) int {
 		return cmp.Or(
 			cmp.Compare(a.key.group, b.key.group),
@@ -22,11 +22,11 @@ func canonical(objects []object) []*unstructured.Unstructured {
 			cmp.Compare(a.key.name, b.key.name),
 		)
 	})
-	out := make([]*unstructured.Unstructured, len(sorted))
+	sortedObjects, sources = make([]*unstructured.Unstructured, len(sorted)), make([]string, len(sorted))
 	for i, o := range sorted {
-		out[i] = o.obj
+		sortedObjects[i], sources[i] = o.obj, o.at.String()
 	}
-	return out
+	return sortedObjects, sources
 }
 
 // Hash identifies the content of a manifest. Its formatting does not count.

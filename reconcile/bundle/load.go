@@ -197,7 +197,7 @@ func (l *loader) finish() {
 		l.problems.add(root, "has no manifests: a bundle without objects would remove everything")
 		return
 	}
-	l.bundle.Objects = canonical(l.objects)
+	l.bundle.Objects, l.bundle.sources = canonical(l.objects)
 	if err := l.bundle.digest(); err != nil {
 		l.problems.add(root, "%v", err)
 	}

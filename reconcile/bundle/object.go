@@ -29,6 +29,7 @@ func (k objectKey) String() string {
 type object struct {
 	key objectKey
 	obj *unstructured.Unstructured
+	at  place
 }
 
 // manifest reads one document: an object, or a List of objects.
@@ -51,7 +52,7 @@ func (l *loader) manifest(at place, root *node) {
 		return
 	}
 	l.seen[k] = at
-	l.objects = append(l.objects, object{key: k, obj: strip(root)})
+	l.objects = append(l.objects, object{key: k, obj: strip(root), at: at})
 }
 
 // list reads the items of a `kind: List`. A List may contain Lists.

@@ -39,6 +39,7 @@ type Report struct {
 // Unchanged + Failed.
 type Counts struct {
 	Desired   int // in the bundle, and those that Lockstep adds to each set
+	Fence     int // of Desired, those that Lockstep adds
 	Applied   int // created, changed or recreated
 	Unchanged int // already as wanted, or left to the slower repairs of a fight
 	Failed    int // rejected by the API server, or not reached
@@ -48,19 +49,39 @@ type Counts struct {
 
 // Failure is one object that could not be applied or removed.
 type Failure struct {
-	Object  string // like `ClusterRole "x"`
-	Message string // the API server's, or what to do
+	Object  string    // like `ClusterRole "x"`
+	Message string    // the API server's, or what to do
+	Source  string    // where its manifest is, like "roles.yaml:15"; empty: it has none
+	Since   time.Time // of the first pass in which it failed, without one in between in which it did not
 }
 
 // MaxFailures bounds Report.Failures.
 const MaxFailures = 50
 
 // AddFailure counts a failure, and lists it if there is room.
-func (r *Report) AddFailure(object, message string) {
+func (r *Report) AddFailure(f Failure) {
 	r.TotalFailures++
 	if len(r.Failures) < MaxFailures {
-		r.Failures = append(r.Failures, Failure{Object: object, Message: message})
+		r.Failures = append(r.Failures, f)
 	}
+}
+
+// FailingSince returns since when an object has failed, if now it fails again.
+func (r Report) FailingSince(object string, now time.Time) time.Time {
+	for _, f := range r.Failures {
+		if f.Object == object {
+			return f.Since
+		}
+	}
+	return now
+}
+
+// Remedy is what to do about it.
+func (f Failure) Remedy() string {
+	if f.Source == "" {
+		return ""
+	}
+	return fmt.Sprintf("correct the manifest (%s), or give it the annotation lockstep.dev/required: \"false\"", f.Source)
 }
 
 // Held returns how many objects the brake keeps; 0: no brake is on.
@@ -69,6 +90,24 @@ func (r Report) Held() int {
 		return 0
 	}
 	return r.Objects.Owed
+}
+
+// Trouble is what the newest request to the API server met, since the last answer
+// that shows that the API can be used. The zero Trouble: there is none.
+type Trouble struct {
+	Code    int    // of the answer; 0: there was none
+	Refused bool   // the API server rejects the user: 401 or 403
+	Request string // like `GET https://127.0.0.1:6443/api/v1/namespaces`
+	Detail  string // what the API server answered, or why it did not
+	Since   time.Time
+}
+
+// String is the request and what it met.
+func (t Trouble) String() string {
+	if t.Code != 0 {
+		return fmt.Sprintf("%s: %d: %s", t.Request, t.Code, t.Detail)
+	}
+	return t.Request + ": " + t.Detail
 }
 
 // Drift is what other writers changed between the passes, and what was repaired
@@ -93,10 +132,16 @@ type Fight struct {
 	Fields  []string  // that the other writer took last, like ".data.x"; the first few
 	Repairs int       // since Since
 	Since   time.Time // of the first repair
+	Last    time.Time // of the last repair
 }
 
-// Message is what happens, and what to do about it.
-func (f Fight) Message() string {
+// Message is what happens, how often it was repaired, and what to do about it.
+func (f Fight) Message() string { return f.sentence(fmt.Sprintf(" (repaired %s)", times(f.Repairs))) }
+
+// Advice is the same, without what changes with each repair.
+func (f Fight) Advice() string { return f.sentence("") }
+
+func (f Fight) sentence(repaired string) string {
 	who, what, remove := "another writer", "this object", "this object"
 	if f.Manager != "" {
 		who = fmt.Sprintf("field manager %q", f.Manager)
@@ -105,7 +150,7 @@ func (f Fight) Message() string {
 		what = strings.Join(f.Fields, ", ")
 		remove = what + " of this object"
 	}
-	return fmt.Sprintf("%s keeps changing %s (repaired %s); stop that writer, or leave %s out of the bundle", who, what, times(f.Repairs), remove)
+	return fmt.Sprintf("%s keeps changing %s%s; stop that writer, or leave %s out of the bundle", who, what, repaired, remove)
 }
 
 func times(n int) string {

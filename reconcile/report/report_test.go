@@ -5,7 +5,7 @@ import "testing"
 func TestAddFailure(t *testing.T) {
 	var r Report
 	for range MaxFailures + 2 {
-		r.AddFailure(`ConfigMap "n/a"`, "rejected")
+		r.AddFailure(Failure{Object: `ConfigMap "n/a"`, Message: "rejected"})
 	}
 	if len(r.Failures) != MaxFailures || r.TotalFailures != MaxFailures+2 {
 		t.Errorf("got %d failures of %d, want %d of %d", len(r.Failures), r.TotalFailures, MaxFailures, MaxFailures+2)

@@ -112,7 +112,7 @@ func (fs Fights) Report() []report.Fight {
 	for _, k := range applyset.SortedKeys(fs) {
 		if f := fs[k]; f.isFight() {
 			out = append(out, report.Fight{
-				Object: k.String(), Manager: f.change.Manager, Fields: f.change.Fields, Repairs: f.count, Since: f.since,
+				Object: k.String(), Manager: f.change.Manager, Fields: f.change.Fields, Repairs: f.count, Since: f.since, Last: f.last(),
 			})
 		}
 	}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"time"
+
+	"github.com/lockstep-dev/lockstep/httpapi"
+)
+
+// The sections of a status table below the fleet. Each has a header row first.
+
+func (t table) blockers(r httpapi.Report) [][]string {
+	rows := [][]string{{"NODE", "REASON", "ALIVE", "WHAT TO DO"}}
+	for _, b := range r.Fleet.Blockers {
+		rows = append(rows, []string{b.ID, b.Reason, t.unreachable(b), b.Message})
+	}
+	return headed(rows)
+}
+
+// headed leaves a header without rows out.
+func headed(rows [][]string) [][]string {
+	if len(rows) == 1 {
+		return nil
+	}
+	return rows
+}
+
+// unreachable says for how long a blocker has been unreachable, and when its record
+// expires. The leader counts, so the time is a lower bound.
+func (t table) unreachable(b httpapi.BlockerReport) string {
+	if b.GoneSince == nil {
+		return "yes"
+	}
+	out := "no, for at least " + t.age(*b.GoneSince)
+	if b.PassedOverAt != nil {
+		out += ", expires in " + duration(b.PassedOverAt.Sub(t.now))
+	}
+	return out
+}
+
+func (t table) failures(r httpapi.Report) [][]string {
+	rows := [][]string{{"OBJECT", "FOR", "MANIFEST", "WHAT TO DO"}}
+	for _, f := range r.Reconcile.Failures {
+		what := f.Message
+		if f.Remedy != "" {
+			what += "; " + f.Remedy
+		}
+		rows = append(rows, []string{f.Object, t.lasting(f.Since), orDash(f.Source), what})
+	}
+	return headed(rows)
+}
+
+func (t table) fights(r httpapi.Report) [][]string {
+	rows := [][]string{{"OBJECT", "FOR", "LAST REPAIR", "WHAT TO DO"}}
+	for _, f := range r.Reconcile.Drift.Fights {
+		last := "-"
+		if f.LastRepair != nil {
+			last = t.ago(f.LastRepair)
+		}
+		rows = append(rows, []string{f.Object, t.lasting(f.Since), last, f.Message + "; the fight is over when the object stays unchanged for 5m"})
+	}
+	return headed(rows)
+}
+
+// warnings are those of this node, and those that the other nodes report.
+func (t table) warnings(r httpapi.Report) [][]string {
+	rows := [][]string{{"NODE", "FOR", "WHAT TO DO"}}
+	for _, w := range r.Warnings {
+		if w.Message == r.Election.Message && w.Subject == "" {
+			continue // LEADER has it
+		}
+		node := w.Subject
+		if node == "" {
+			node = r.Node.ID
+		}
+		rows = append(rows, []string{node, t.lasting(w.Since), w.Message})
+	}
+	if p := r.Reconcile.Drift.Problem; p != "" {
+		rows = append(rows, []string{r.Node.ID, "-", "drift: " + p})
+	}
+	for _, w := range r.Etcd.Warnings {
+		rows = append(rows, []string{r.Node.ID, "-", w})
+	}
+	for _, n := range r.Fleet.Nodes {
+		if n.ID == r.Node.ID {
+			continue
+		}
+		for _, w := range n.Warnings {
+			message := w.Message
+			if w.Subject != "" {
+				message = w.Subject + ": " + message
+			}
+			rows = append(rows, []string{n.ID, t.lasting(w.Since), message})
+		}
+	}
+	return headed(rows)
+}
+
+func (t table) lasting(since *time.Time) string {
+	if since == nil {
+		return "-"
+	}
+	return t.age(*since)
+}

@@ -1,0 +1,94 @@
+package etcd
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// diagnoseTimeout bounds the question to one server.
+const diagnoseTimeout = 2 * time.Second
+
+// Diagnose asks each server for its health and returns what is wrong: a sentence
+// for each server that is not healthy, in the order of the endpoints. It is for
+// people: a closed port, a server that hangs, a certificate that is rejected and a
+// store that is full have different texts.
+func (c *Client) Diagnose(ctx context.Context) []string {
+	endpoints := c.client.Endpoints()
+	found := make([]string, len(endpoints))
+	var all sync.WaitGroup
+	for i, endpoint := range endpoints {
+		all.Go(func() { found[i] = c.diagnoseServer(ctx, endpoint) })
+	}
+	all.Wait()
+	return slices.DeleteFunc(found, func(s string) bool { return s == "" })
+}
+
+// diagnoseServer returns what is wrong with one server; empty: nothing.
+func (c *Client) diagnoseServer(ctx context.Context, endpoint string) string {
+	ctx, cancel := context.WithTimeout(ctx, diagnoseTimeout)
+	defer cancel()
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: c.tls.Clone(), DisableKeepAlives: true}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, healthURL(endpoint), nil)
+	if err != nil {
+		return fmt.Sprintf("%s: %v", endpoint, err)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return endpoint + ": " + reachProblem(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxHealth))
+	if err != nil {
+		return endpoint + ": " + reachProblem(err)
+	}
+	var health struct {
+		Health string `json:"health"`
+		Reason string `json:"reason"`
+	}
+	if json.Unmarshal(body, &health) != nil || health.Health != "false" {
+		return "" // healthy, or a server that does not answer this question
+	}
+	return endpoint + " reports that it is not healthy: " + health.Reason
+}
+
+// maxHealth bounds in bytes what is read of an answer.
+const maxHealth = 4096
+
+func healthURL(endpoint string) string {
+	if !strings.Contains(endpoint, "://") {
+		endpoint = "http://" + endpoint
+	}
+	return strings.TrimSuffix(endpoint, "/") + "/health"
+}
+
+// reachProblem says why a server could not be asked, and what to check.
+func reachProblem(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Sprintf("no answer in %s; check whether etcd there hangs, and the network to it", diagnoseTimeout)
+	}
+	if request, is := errors.AsType[*url.Error](err); is {
+		err = request.Err
+	}
+	if _, is := errors.AsType[*tls.CertificateVerificationError](err); is {
+		return err.Error() + "; check --etcd-cafile"
+	}
+	op, is := errors.AsType[*net.OpError](err)
+	switch {
+	case is && op.Op == "remote error":
+		return op.Err.Error() + "; check --etcd-certfile: the server rejects it"
+	case is:
+		return strings.TrimPrefix(op.Err.Error(), "connect: ") + "; check that etcd runs there, and --etcd-servers"
+	}
+	return err.Error()
+}

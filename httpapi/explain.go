@@ -1,0 +1,97 @@
+package httpapi
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// etcdCommand finds the commands of this program that need flags for etcd, as the
+// messages of package protocol have them.
+var etcdCommand = regexp.MustCompile(`\bsidecar (?:node remove [^\s;,)]+ --confirm-stopped|node set-roles [^\s;,)]+ [a-z_]+|store (?:adopt|show))`)
+
+// pasteable completes the commands in a message with the flags of this sidecar's
+// etcd.
+func (s Snapshot) pasteable(message string) string {
+	if s.EtcdFlags == "" || !strings.Contains(message, "sidecar ") {
+		return message
+	}
+	return etcdCommand.ReplaceAllStringFunc(message, func(command string) string { return command + s.EtcdFlags })
+}
+
+// verdict returns the snapshot's verdict with a message that says what the gate
+// waits for, as far as this sidecar knows it; the zero verdict means Starting.
+func verdict(s Snapshot) protocol.Verdict {
+	v := s.Gate.Verdict
+	if !v.Ready && v.Reason == "" {
+		v = protocol.Verdict{Reason: protocol.Starting, Message: "the sidecar is starting"}
+	}
+	switch v.Reason {
+	case protocol.Starting:
+		if s.Etcd.Problem != "" {
+			v.Message += ": " + s.Etcd.Problem
+		}
+	case protocol.StatusMissing, protocol.StatusCorrupt, protocol.ReconcilerTooOld:
+		v.Message += cause(s)
+	default:
+	}
+	v.Message = s.pasteable(v.Message)
+	return v
+}
+
+// cause says what the leader is doing, or why no node leads.
+func cause(s Snapshot) string {
+	if s.Election.State == protocol.Leading {
+		return "; this node leads: " + ownWork(s)
+	}
+	for _, r := range s.Fleet.Records {
+		if r.Alive && r.Presence.Election == protocol.Leading {
+			return fmt.Sprintf("; %s leads%s", r.ID, firstProblem(r))
+		}
+	}
+	if !s.Etcd.Connected {
+		return ""
+	}
+	for _, r := range s.Fleet.Records {
+		if r.Alive && r.Presence.Election == protocol.Withdrawn {
+			return fmt.Sprintf("; no node leads: %s has withdrawn%s", r.ID, firstProblem(r))
+		}
+	}
+	return "; no node leads at the moment"
+}
+
+// ownWork is what this leader is doing, and what keeps it from ending.
+func ownWork(s Snapshot) string {
+	step, r := s.Election.Step, s.Reconcile
+	switch {
+	case len(step.Blockers) > 0:
+		return "it waits for " + blockerNames(step.Blockers) + " (see BLOCKERS)"
+	case r.TotalFailures > 0:
+		return fmt.Sprintf("%d of %d objects failed in its last pass (see FAILURES)", r.TotalFailures, max(r.Objects.Desired, r.TotalFailures))
+	case r.LastError != "":
+		return "its last pass ended with: " + r.LastError
+	}
+	return step.Message
+}
+
+func blockerNames(blockers []protocol.Blocker) string {
+	names := make([]string, 0, len(blockers))
+	for _, b := range blockers {
+		names = append(names, string(b.Node))
+	}
+	return strings.Join(names, ", ")
+}
+
+// firstProblem is the first that a node reports.
+func firstProblem(r protocol.Record) string {
+	if len(r.Presence.Warnings) == 0 {
+		return ""
+	}
+	w := r.Presence.Warnings[0]
+	if w.Subject != "" {
+		return fmt.Sprintf(": %s: %s", w.Subject, w.Message)
+	}
+	return ": " + w.Message
+}

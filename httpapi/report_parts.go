@@ -1,0 +1,122 @@
+package httpapi
+
+import (
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/report"
+)
+
+func fleetReport(s Snapshot) FleetReport {
+	sum := protocol.Summarize(s.Fleet, s.Local.Version.Release)
+	out := FleetReport{
+		Revision:   s.Fleet.Revision,
+		MinRelease: sum.Min.String(),
+		MaxRelease: sum.Max.String(),
+		Nodes:      make([]FleetNode, 0, len(s.Fleet.Records)),
+		Blockers:   make([]BlockerReport, 0, len(s.Election.Step.Blockers)),
+	}
+	blocks := reportedBlockers(s.Fleet)
+	for _, b := range s.Election.Step.Blockers {
+		blocks[b.Node] = true
+		absence := s.Election.Absences[b.Node]
+		out.Blockers = append(out.Blockers, BlockerReport{
+			ID: string(b.Node), Release: b.Release.String(), Reason: string(b.Reason), Message: s.pasteable(b.Message),
+			GoneSince: timestamp(absence.Since), PassedOverAt: timestamp(absence.PassedOver),
+		})
+	}
+	for _, r := range s.Fleet.Records {
+		n := FleetNode{RecordReport: NewRecordReport(r), Blocks: blocks[r.ID], Warnings: []WarningReport{}}
+		n.Problem = s.pasteable(n.Problem)
+		if r.Alive {
+			n.Host, n.Warnings = r.Presence.Host, s.warningReports(r.Presence.Warnings)
+		}
+		out.Nodes = append(out.Nodes, n)
+	}
+	return out
+}
+
+// reportedBlockers are the nodes that the leader waits for, as its presence reports
+// them to the other nodes.
+func reportedBlockers(f protocol.Fleet) map[protocol.NodeID]bool {
+	out := make(map[protocol.NodeID]bool)
+	for _, r := range f.Records {
+		if !r.Alive || r.Presence.Election != protocol.Leading {
+			continue
+		}
+		for _, w := range r.Presence.Warnings {
+			switch w.Reason {
+			case protocol.ReleaseTooOld, protocol.ReconcilerTooOld, protocol.RecordCorrupt, protocol.NewerRelease:
+				out[protocol.NodeID(w.Subject)] = true
+			default:
+			}
+		}
+	}
+	return out
+}
+
+// NewRecordReport renders a record. It leaves the release of a corrupt record
+// empty: what could be decoded of it may be anything.
+func NewRecordReport(r protocol.Record) RecordReport {
+	out := RecordReport{
+		ID:           string(r.ID),
+		Roles:        r.Node.Roles.Names(),
+		Ready:        r.Alive && r.Presence.Ready,
+		Alive:        r.Alive,
+		Problem:      r.Remedy(),
+		Address:      r.Node.Address,
+		BundleDigest: r.Node.Digest,
+	}
+	if r.Problem == "" {
+		out.Release, out.Version = r.Node.Version.Release.String(), r.Node.Version.String()
+	}
+	if r.Alive {
+		out.Reason, out.Election = string(r.Presence.Reason), string(r.Presence.Election)
+	}
+	return out
+}
+
+func reconcileReport(s Snapshot) ReconcileReport {
+	r := s.Reconcile
+	out := ReconcileReport{
+		Running:         s.Election.Working,
+		LastSuccess:     timestamp(r.LastSuccess),
+		LastError:       r.LastError,
+		DurationSeconds: r.Duration.Seconds(),
+		Objects:         ObjectsReport(r.Objects),
+		PruneHeld:       r.PruneHeld,
+		Failures:        make([]FailureReport, 0, len(r.Failures)),
+		TotalFailures:   r.TotalFailures,
+		Drift:           driftReport(r.Drift),
+	}
+	for _, f := range r.Failures {
+		out.Failures = append(out.Failures, FailureReport{
+			Object: f.Object, Message: f.Message, Source: f.Source, Remedy: f.Remedy(), Since: timestamp(f.Since),
+		})
+	}
+	return out
+}
+
+func driftReport(d report.Drift) DriftReport {
+	out := DriftReport{
+		Watching: d.Watching, Problem: d.Problem, Repairs: d.Repairs, LastRepair: timestamp(d.LastRepair),
+		Fights: make([]FightReport, 0, len(d.Fights)),
+	}
+	for _, f := range d.Fights {
+		out.Fights = append(out.Fights, FightReport{
+			Object: f.Object, FieldManager: f.Manager, Fields: list(f.Fields), Repairs: f.Repairs,
+			Since: timestamp(f.Since), LastRepair: timestamp(f.Last), Message: f.Message(),
+		})
+	}
+	return out
+}
+
+func etcdReport(e Etcd) EtcdReport {
+	return EtcdReport{
+		Connected:   e.Connected,
+		LastContact: timestamp(e.LastContact),
+		Revision:    e.Revision,
+		Store:       e.Store,
+		Endpoints:   list(e.Endpoints),
+		Problem:     e.Problem,
+		Warnings:    list(e.Warnings),
+	}
+}

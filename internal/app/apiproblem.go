@@ -1,0 +1,80 @@
+package app
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/report"
+)
+
+// apiProblem says why this node's kube-apiserver cannot be used, and what to do;
+// the zero Eligibility: it can.
+func (a *App) apiProblem() protocol.Eligibility {
+	t := a.reconcile.Trouble()
+	if t == (report.Trouble{}) {
+		return protocol.Eligibility{}
+	}
+	out := protocol.Eligibility{Reason: protocol.APIUnreachable, Message: unusable(t, a.kubeconfig.config.Get().Host, a.cfg.Kubeconfig)}
+	if t.Refused {
+		out = protocol.Eligibility{Reason: protocol.APIRefused, Message: refused(t, a.kubeconfig.config.Get(), a.cfg.Kubeconfig, time.Now())}
+	}
+	return out
+}
+
+// userInRefusal finds the user in the message of a 403.
+var userInRefusal = regexp.MustCompile(`User "([^"]*)"`)
+
+// refused is for 401 and 403.
+func refused(t report.Trouble, cfg *rest.Config, kubeconfig string, now time.Time) string {
+	if t.Code == http.StatusForbidden {
+		who := "the user of kubeconfig " + kubeconfig
+		if user := userInRefusal.FindStringSubmatch(t.Detail); user != nil {
+			who = fmt.Sprintf("user %q", user[1])
+		}
+		return fmt.Sprintf("its kube-apiserver %s refuses %s: %s; give that user the rights of docs/operations.md#rights", cfg.Host, who, t.Detail)
+	}
+	return fmt.Sprintf("its kube-apiserver %s rejects the credentials of kubeconfig %s (%d %s%s); renew them",
+		cfg.Host, kubeconfig, t.Code, http.StatusText(t.Code), certificateNote(cfg, now))
+}
+
+// certificateNote says whose the client certificate is, and that it has expired.
+func certificateNote(cfg *rest.Config, now time.Time) string {
+	data := cfg.CertData
+	if len(data) == 0 && cfg.CertFile != "" {
+		data, _ = os.ReadFile(cfg.CertFile) // without it, the note is empty
+	}
+	block, _ := pem.Decode(data)
+	if block == nil {
+		return ""
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return ""
+	}
+	note := fmt.Sprintf("; the client certificate is of %q", cert.Subject.CommonName)
+	if now.After(cert.NotAfter) {
+		note += ", and expired at " + cert.NotAfter.UTC().Format(time.RFC3339)
+	}
+	return note
+}
+
+// unusable is for an API that does not answer, or answers with another error.
+func unusable(t report.Trouble, server, kubeconfig string) string {
+	if t.Code != 0 {
+		return fmt.Sprintf("its kube-apiserver answers %s with %d %s: %s; check its log", t.Request, t.Code, http.StatusText(t.Code), t.Detail)
+	}
+	remedy := "check that kube-apiserver, and the server in kubeconfig " + kubeconfig
+	if strings.Contains(t.Detail, "x509:") {
+		remedy = "check the certificate authority in kubeconfig " + kubeconfig + ", and the certificate of that server"
+	}
+	return fmt.Sprintf("its kube-apiserver %s cannot be used: %s: %s; %s", server, t.Request, t.Detail, remedy)
+}

@@ -1,0 +1,77 @@
+package app
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
+)
+
+// etcdProblemInterval is the pause between two diagnoses while etcd does not
+// answer.
+const etcdProblemInterval = 5 * time.Second
+
+// watchEtcdProblem keeps a sentence on why etcd does not answer, until ctx ends.
+// The client library's error rarely says more than that the time was over.
+func (a *App) watchEtcdProblem(ctx context.Context) error {
+	for {
+		contact, contactChanged := a.etcd.Contact().Load()
+		problem := ""
+		if !contact.Connected && contact.Problem != "" {
+			problem = strings.Join(a.etcd.Diagnose(ctx), "; ")
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if problem != a.etcdProblem.Get() {
+			a.etcdProblem.Set(problem)
+			if problem != "" {
+				a.log.Warn("etcd does not answer", "problem", problem)
+			}
+		}
+		if contact.Connected || contact.Problem == "" {
+			if !event.Wait(ctx, contactChanged) {
+				return ctx.Err()
+			}
+			continue
+		}
+		limited, cancel := context.WithTimeout(ctx, etcdProblemInterval)
+		event.Wait(limited, contactChanged)
+		cancel()
+	}
+}
+
+// etcdFlags are the flags by which a command of this program reaches the same keys
+// as this sidecar, with a leading space; they can be pasted into a shell.
+func etcdFlags(cfg etcd.Config) string {
+	var b strings.Builder
+	add := func(flag, value string) {
+		if value != "" {
+			b.WriteString(" --" + flag + "=" + shellQuoted(value))
+		}
+	}
+	add("etcd-servers", strings.Join(cfg.Endpoints, ","))
+	if strings.TrimSuffix(cfg.Prefix, "/") != defaultEtcdPrefix {
+		add("etcd-prefix", cfg.Prefix)
+	}
+	add("etcd-cafile", cfg.CAFile)
+	add("etcd-certfile", cfg.CertFile)
+	add("etcd-keyfile", cfg.KeyFile)
+	return b.String()
+}
+
+// defaultEtcdPrefix is that of the flag --etcd-prefix, without its slash.
+const defaultEtcdPrefix = "/lockstep"
+
+// shellQuoted returns a word of a shell.
+func shellQuoted(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-:,@%+=[]", r)
+	}
+	if strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

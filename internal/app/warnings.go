@@ -1,0 +1,171 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/report"
+)
+
+// warned has the problems that this sidecar knows of.
+type warned struct {
+	// shown are those of /status that have no list of their own there.
+	shown []protocol.Warning
+	// reported are those of this node, for its presence: other nodes show them.
+	reported []protocol.Warning
+}
+
+func (w warned) equal(o warned) bool {
+	return slices.Equal(w.shown, o.shown) && slices.Equal(w.reported, o.reported)
+}
+
+// warningPause is the shortest time between two changes of the warnings: each
+// writes the presence, which all sidecars read.
+const warningPause = 500 * time.Millisecond
+
+// keepWarnings publishes the problems after each change, until ctx ends.
+func (a *App) keepWarnings(ctx context.Context) error {
+	for {
+		changes := []<-chan struct{}{
+			changed(a.election.State().Load()),
+			changed(a.reconcile.Report().Load()),
+			changed(a.bundleProblem.Load()),
+			changed(a.kubeconfig.warnings.Load()),
+			changed(a.certificateWarnings.Load()),
+			changed(a.follower.Fleet().Load()),
+		}
+		was := a.warned.Get()
+		if now := a.warningsNow(was, time.Now()); !now.equal(was) {
+			a.warned.Set(now)
+		}
+		if !event.Wait(ctx, changes...) || !backoff.Sleep(ctx, warningPause) {
+			return ctx.Err()
+		}
+	}
+}
+
+// warningsNow collects the problems. One that was there before keeps its time.
+func (a *App) warningsNow(was warned, now time.Time) warned {
+	own, leaders := a.ownWarnings(), a.leaderWarnings()
+	out := warned{
+		shown:    slices.Concat(own, fleetWarnings(a.follower.Fleet().Get(), a.local.Get().ID)),
+		reported: slices.Concat(own, leaders),
+	}
+	out.reported = out.reported[:min(len(out.reported), protocol.MaxWarnings)]
+	keepTimes(out.shown, was.shown, now)
+	keepTimes(out.reported, was.reported, now)
+	return out
+}
+
+// keepTimes sets the times that are missing: of a problem that was there before,
+// its own.
+func keepTimes(warnings, before []protocol.Warning, now time.Time) {
+	for i, w := range warnings {
+		if !w.Since.IsZero() {
+			continue
+		}
+		warnings[i].Since = now
+		same := func(o protocol.Warning) bool {
+			return o.Reason == w.Reason && o.Subject == w.Subject && o.Message == w.Message
+		}
+		if j := slices.IndexFunc(before, same); j >= 0 {
+			warnings[i].Since = before[j].Since
+		}
+	}
+}
+
+// ownWarnings are problems of this sidecar, whether it leads or not.
+func (a *App) ownWarnings() []protocol.Warning {
+	var out []protocol.Warning
+	state := a.election.State().Get()
+	if state.Election == protocol.Withdrawn && state.Eligibility.Message != "" {
+		out = append(out, protocol.Warning{Reason: state.Eligibility.Reason, Message: state.Eligibility.Message})
+	}
+	if problem := a.bundleProblem.Get(); problem != "" {
+		out = append(out, protocol.Warning{Reason: protocol.BundleRejected, Message: rejected(problem)})
+	}
+	if held := heldMessage(state.Election, a.reconcile.Report().Get()); held != "" {
+		out = append(out, protocol.Warning{Reason: protocol.RemovalsHeld, Message: held})
+	}
+	for _, text := range slices.Concat(a.kubeconfig.warnings.Get(), a.certificateWarnings.Get()) {
+		out = append(out, protocol.Warning{Message: text})
+	}
+	return out
+}
+
+func rejected(problem string) string {
+	return fmt.Sprintf("its bundle directory was rejected, and the last valid bundle stays in use: %s; "+
+		"the directory is read again when it changes, and a restart would fail until it is valid", problem)
+}
+
+// heldMessage is about a brake on removals, which only a person can release. Only
+// the leader warns: after another node was elected, the report of the old leader's
+// last pass can be outdated.
+func heldMessage(e protocol.ElectionState, r report.Report) string {
+	held := r.Held()
+	if e != protocol.Leading || held == 0 {
+		return ""
+	}
+	what := fmt.Sprintf("%d objects that the bundle dropped are", held)
+	if held == 1 {
+		what = "1 object that the bundle dropped is"
+	}
+	return what + " not removed: " + r.PruneHeld
+}
+
+// How many blockers, failures and fights a leader reports to the other nodes. Its
+// own /status has all.
+const (
+	reportedBlockers = 3
+	reportedFailures = 2
+	reportedFights   = 2
+)
+
+// leaderWarnings are what this leader waits for and what fails. Its /status has
+// lists of them, so they are for the other nodes.
+func (a *App) leaderWarnings() []protocol.Warning {
+	state := a.election.State().Get()
+	if state.Election != protocol.Leading {
+		return nil
+	}
+	var out []protocol.Warning
+	for _, b := range firstOf(state.Step.Blockers, reportedBlockers) {
+		out = append(out, protocol.Warning{Reason: b.Reason, Subject: string(b.Node), Message: b.Message})
+	}
+	r := a.reconcile.Report().Get()
+	for _, f := range firstOf(r.Failures, reportedFailures) {
+		message := f.Message
+		if remedy := f.Remedy(); remedy != "" {
+			message += "; " + remedy
+		}
+		out = append(out, protocol.Warning{Reason: protocol.ObjectFailed, Subject: f.Object, Message: message, Since: f.Since})
+	}
+	for _, f := range firstOf(r.Drift.Fights, reportedFights) {
+		out = append(out, protocol.Warning{Reason: protocol.Fight, Subject: f.Object, Message: f.Advice(), Since: f.Since})
+	}
+	return out
+}
+
+func firstOf[T any](all []T, most int) []T { return all[:min(len(all), most)] }
+
+// fleetWarnings are problems of the fleet, which each node sees by itself.
+func fleetWarnings(f protocol.Fleet, own protocol.NodeID) []protocol.Warning {
+	var out []protocol.Warning
+	for _, text := range digestWarnings(f) {
+		out = append(out, protocol.Warning{Reason: protocol.BundlesDiffer, Message: text})
+	}
+	for _, r := range f.Records {
+		switch {
+		case r.Problem != "":
+			out = append(out, protocol.Warning{Reason: protocol.RecordCorrupt, Subject: string(r.ID), Message: "its record is corrupt: " + r.Remedy()})
+		case r.ID != own && protocol.LacksGate(r):
+			out = append(out, protocol.Warning{Reason: protocol.NoGate, Subject: string(r.ID), Message: protocol.NoGateMessage(r)})
+		}
+	}
+	return out
+}

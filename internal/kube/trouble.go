@@ -1,0 +1,93 @@
+package kube
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Trouble is what the newest request met, since the last answer that shows that
+// the API can be used. The zero Trouble: the newest answer shows that.
+type Trouble struct {
+	Code    int    // of the answer; 0: there was none
+	Request string // like `GET https://127.0.0.1:6443/api/v1/namespaces`
+	Detail  string // what the API answered, or why it did not
+	Since   time.Time
+}
+
+// Trouble returns why the API cannot be used now.
+func (c *Client) Trouble() Trouble {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.trouble
+}
+
+// noteFailure remembers an answer that is an error, or that there was none. A
+// request that the caller cancelled shows nothing of the API.
+func (c *Client) noteFailure(caller context.Context, r Request, err error) {
+	met := Trouble{Request: r.Verb + " " + c.server() + r.Path, Detail: detailOf(err)}
+	if answer, is := errors.AsType[*apierrors.StatusError](err); is {
+		met.Code, met.Detail = int(answer.ErrStatus.Code), answer.ErrStatus.Message
+		if works(met.Code) {
+			return
+		}
+	} else if caller.Err() != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	met.Since = c.trouble.Since
+	if met.Since.IsZero() {
+		met.Since = time.Now()
+	}
+	c.trouble = met
+}
+
+func (c *Client) server() string {
+	base := c.transport.Base()
+	return base.Scheme + "://" + base.Host
+}
+
+// detailOf is the innermost cause that a person understands, without what differs
+// from one attempt to the next, such as the client's port.
+func detailOf(err error) string {
+	var transport *TransportError
+	if errors.As(err, &transport) {
+		err = transport.Err
+	}
+	if unsent, is := errors.AsType[*unsentError](err); is {
+		return unsent.Error()
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "no answer in " + MaxTimeout.String()
+	}
+	if request, is := errors.AsType[*url.Error](err); is {
+		err = request.Err
+	}
+	if _, is := errors.AsType[*tls.CertificateVerificationError](err); is {
+		return err.Error()
+	}
+	if op, is := errors.AsType[*net.OpError](err); is && op.Err != nil {
+		return strings.TrimPrefix(op.Err.Error(), "connect: ")
+	}
+	return err.Error()
+}
+
+// forgetTrouble is called with each answer that shows that the API can be used.
+func (c *Client) forgetTrouble() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.trouble = Trouble{}
+}
+
+// Refused reports whether the API rejects the user.
+func (t Trouble) Refused() bool {
+	return t.Code == http.StatusUnauthorized || t.Code == http.StatusForbidden
+}

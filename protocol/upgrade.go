@@ -1,0 +1,126 @@
+package protocol
+
+import (
+	"fmt"
+	"slices"
+)
+
+// UpgradeObstacle is why the next upgrade must not start.
+type UpgradeObstacle struct {
+	Reason  Reason
+	Node    NodeID // that it is about; empty: no single node
+	Message string // what is wrong, and what to do
+}
+
+// UpgradeReady reports whether the next upgrade may start: nothing holds it
+// (docs/protocol.md#upgrade-ready).
+func UpgradeReady(v StatusView, f Fleet) bool { return len(UpgradeObstacles(v, f)) == 0 }
+
+// UpgradeObstacles returns why the next upgrade must not start, what lasts longest
+// first (docs/protocol.md#upgrade-ready).
+func UpgradeObstacles(v StatusView, f Fleet) []UpgradeObstacle {
+	var out []UpgradeObstacle
+	for _, r := range f.Records {
+		if r.Problem != "" {
+			out = append(out, UpgradeObstacle{Reason: RecordCorrupt, Node: r.ID, Message: "its record is corrupt: " + r.Remedy()})
+		}
+	}
+	if message := unsettled(v, f); message != "" {
+		out = append(out, UpgradeObstacle{Reason: UpgradeUnderWay, Message: message})
+	}
+	if !slices.ContainsFunc(f.Records, func(r Record) bool { return r.aliveController() && r.Presence.Election == Leading }) {
+		out = append(out, UpgradeObstacle{Reason: NoLeader, Message: "no node leads"})
+	}
+	for _, r := range f.Records {
+		if LacksGate(r) {
+			out = append(out, UpgradeObstacle{Reason: NoGate, Node: r.ID, Message: NoGateMessage(r)})
+		}
+	}
+	for _, m := range Mismatched(f) {
+		out = append(out, UpgradeObstacle{Reason: BundlesDiffer, Message: fmt.Sprintf("nodes of release %s have different bundles: %s", m.Release, m)})
+	}
+	return append(out, reported(f)...)
+}
+
+// otherReleaseRemedy says what to do about a node whose release is not that of the
+// status.
+func otherReleaseRemedy(release Release, r Record) string {
+	remedy := "upgrade the other nodes as well, or roll it back"
+	if r.Node.Version.Release.Less(release) {
+		remedy = "upgrade it"
+	}
+	if !r.Alive {
+		remedy += ", or if it has stopped for good: " + r.RemovalCommand()
+	}
+	return remedy
+}
+
+// LacksGate reports whether a controller is alive and reports no gate.
+func LacksGate(r Record) bool { return r.aliveController() && r.Presence.Reason == "" }
+
+// NoGateMessage says what that means, and what to do.
+func NoGateMessage(r Record) string {
+	where := ""
+	if r.Presence.Host != "" {
+		where = " on host " + r.Presence.Host
+	}
+	return fmt.Sprintf("it is alive%s but reports no gate; check the log of its sidecar, and whether two sidecars run with --node-id=%s", where, r.ID)
+}
+
+// reported returns what alive controllers report of themselves and holds the next
+// upgrade.
+func reported(f Fleet) []UpgradeObstacle {
+	var out []UpgradeObstacle
+	for _, r := range f.Records {
+		if !r.aliveController() {
+			continue
+		}
+		for _, w := range r.Presence.Warnings {
+			if w.Reason == BundleRejected || w.Reason == RemovalsHeld && r.Presence.Election == Leading {
+				out = append(out, UpgradeObstacle{Reason: w.Reason, Node: r.ID, Message: w.Message})
+			}
+		}
+	}
+	return out
+}
+
+func (r Record) aliveController() bool { return r.Problem == "" && r.Node.Roles.Controller && r.Alive }
+
+// Settled reports whether the last upgrade is complete: the status is DONE at the
+// one release that all registered controllers have, there is at least one, and no
+// record is corrupt.
+func Settled(v StatusView, f Fleet) bool {
+	return unsettled(v, f) == "" && !slices.ContainsFunc(f.Records, func(r Record) bool { return r.Problem != "" })
+}
+
+// unsettled says why the last upgrade is not complete, apart from corrupt records;
+// empty: it is.
+func unsettled(v StatusView, f Fleet) string {
+	switch v.Kind {
+	case StatusUnknown:
+		return "the status has not been read yet"
+	case StatusAbsent:
+		return "there is no status: no leader has finished the first reconciliation, or the status was lost"
+	case StatusUndecodable:
+		return "the status is corrupt; the leader rebuilds it"
+	case StatusPresent:
+	}
+	release := v.Status.Version.Release
+	if v.Status.State != Done {
+		return fmt.Sprintf("the status is %s at %s, not DONE", v.Status.State, release)
+	}
+	controllers := 0
+	for _, r := range f.Records {
+		if r.Problem != "" || !r.MayServe() {
+			continue
+		}
+		if r.Node.Version.Release != release {
+			return fmt.Sprintf("the status is DONE at %s, and %s is registered with %s; %s", release, r.ID, r.Node.Version.Release, otherReleaseRemedy(release, r))
+		}
+		controllers++
+	}
+	if controllers == 0 {
+		return "no controller is registered"
+	}
+	return ""
+}

@@ -1,0 +1,87 @@
+package protocol
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// serving is an alive controller that reports its gate.
+func (r Record) serving() Record { r.Presence.Ready, r.Presence.Reason = true, Ready; return r }
+
+// leading is the same, and leads.
+func (r Record) leading() Record { r = r.serving(); r.Presence.Election = Leading; return r }
+
+func (r Record) warns(reason Reason) Record {
+	r.Presence.Warnings = append(r.Presence.Warnings, Warning{Reason: reason, Message: "its message"})
+	return r
+}
+
+func (r Record) has(digest string) Record { r.Node.Digest = digest; return r }
+
+func TestUpgradeObstacles(t *testing.T) {
+	done := presentStatus(Status{State: Done, Version: ver("1.1.0")})
+	working := presentStatus(Status{State: Working, Version: ver("1.1.0")})
+	a := controller("a", "1.1.0").leading()
+	for _, tc := range []struct {
+		name    string
+		view    StatusView
+		records []Record
+		want    string // reasons and nodes
+	}{
+		{"all on it", done, []Record{a, controller("b", "1.1.0").dead()}, ""},
+		{"a worker does not count", done, []Record{a, controller("w", "1.0.0").worker()}, ""},
+		{"a node whose role was just taken away", done, []Record{a, controller("w", "1.0.0").roleTaken()}, "UpgradeUnderWay"},
+		{"working", working, []Record{a}, "UpgradeUnderWay"},
+		{"one older", done, []Record{a, controller("b", "1.0.0").serving()}, "UpgradeUnderWay"},
+		{"one newer", done, []Record{a, controller("b", "1.2.0").serving()}, "UpgradeUnderWay"},
+		{"one corrupt", done, []Record{a, controller("b", "1.1.0").corrupt("x")}, "RecordCorrupt b"},
+		{"no controller", done, nil, "UpgradeUnderWay NoLeader"},
+		{"no status", absentStatus(), []Record{a}, "UpgradeUnderWay"},
+		{"a corrupt status", corruptStatus(), []Record{a}, "UpgradeUnderWay"},
+		{"a status that was not read", StatusView{}, []Record{a}, "UpgradeUnderWay"},
+		{"no leader", done, []Record{controller("a", "1.1.0").serving()}, "NoLeader"},
+		{"the leader is not alive", done, []Record{a.dead(), controller("b", "1.1.0").serving()}, "NoLeader"},
+		{"a worker leads", done, []Record{controller("a", "1.1.0").serving(), controller("w", "1.1.0").leading().worker()}, "NoLeader"},
+		{"an alive node without a gate", done, []Record{a, controller("b", "1.1.0")}, "NoGate b"},
+		{"different bundles", done, []Record{a.has("x"), controller("b", "1.1.0").serving().has("y")}, "BundlesDiffer"},
+		{"a rejected bundle", done, []Record{a, controller("b", "1.1.0").serving().warns(BundleRejected)}, "BundleRejected b"},
+		{"removals are held", done, []Record{a.warns(RemovalsHeld)}, "RemovalsHeld a"},
+		{"removals were held when another node led", done, []Record{a, controller("b", "1.1.0").serving().warns(RemovalsHeld)}, ""},
+		{"a fight holds nothing", done, []Record{a.warns(Fight).warns(ObjectFailed).warns("")}, ""},
+		{"a dead node's warnings do not count", done, []Record{a, controller("b", "1.1.0").warns(BundleRejected).dead()}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var got []string
+			for _, o := range UpgradeObstacles(tc.view, Fleet{Records: tc.records}) {
+				got = append(got, strings.TrimSpace(fmt.Sprint(o.Reason, " ", o.Node)))
+				if o.Message == "" {
+					t.Errorf("%s has no message", o.Reason)
+				}
+			}
+			if text := strings.Join(got, " "); text != tc.want {
+				t.Errorf("got %q, want %q", text, tc.want)
+			}
+			if ready := UpgradeReady(tc.view, Fleet{Records: tc.records}); ready != (tc.want == "") {
+				t.Errorf("got ready %t", ready)
+			}
+		})
+	}
+}
+
+func TestSettled(t *testing.T) {
+	done := presentStatus(Status{State: Done, Version: ver("1.1.0")})
+	for _, tc := range []struct {
+		name    string
+		records []Record
+		want    bool
+	}{
+		{"no leader", []Record{controller("a", "1.1.0")}, true},
+		{"one older", []Record{controller("a", "1.1.0"), controller("b", "1.0.0")}, false},
+		{"one corrupt", []Record{controller("a", "1.1.0"), controller("b", "1.1.0").corrupt("x")}, false},
+	} {
+		if got := Settled(done, Fleet{Records: tc.records}); got != tc.want {
+			t.Errorf("%s: got %t, want %t", tc.name, got, tc.want)
+		}
+	}
+}
