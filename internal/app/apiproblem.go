@@ -34,16 +34,16 @@ func (a *App) apiProblem() protocol.Eligibility {
 var userInRefusal = regexp.MustCompile(`User "([^"]*)"`)
 
 // refused is for 401 and 403.
-func refused(t report.Trouble, cfg *rest.Config, kubeconfig string, now time.Time) string {
+func refused(t report.Trouble, cfg *rest.Config, path string, now time.Time) string {
 	if t.Code == http.StatusForbidden {
-		who := "the user of kubeconfig " + kubeconfig
+		who := "the user of kubeconfig " + path
 		if user := userInRefusal.FindStringSubmatch(t.Detail); user != nil {
 			who = fmt.Sprintf("user %q", user[1])
 		}
 		return fmt.Sprintf("its kube-apiserver %s refuses %s: %s; give that user the rights of docs/operations.md#rights", cfg.Host, who, t.Detail)
 	}
 	return fmt.Sprintf("its kube-apiserver %s rejects the credentials of kubeconfig %s (%d %s%s); renew them",
-		cfg.Host, kubeconfig, t.Code, http.StatusText(t.Code), certificateNote(cfg, now))
+		cfg.Host, path, t.Code, http.StatusText(t.Code), certificateNote(cfg, now))
 }
 
 // certificateNote says whose the client certificate is, and that it has expired.
@@ -68,13 +68,13 @@ func certificateNote(cfg *rest.Config, now time.Time) string {
 }
 
 // unusable is for an API that does not answer, or answers with another error.
-func unusable(t report.Trouble, server, kubeconfig string) string {
+func unusable(t report.Trouble, server, path string) string {
 	if t.Code != 0 {
 		return fmt.Sprintf("its kube-apiserver answers %s with %d %s: %s; check its log", t.Request, t.Code, http.StatusText(t.Code), t.Detail)
 	}
-	remedy := "check that kube-apiserver, and the server in kubeconfig " + kubeconfig
+	remedy := "check that kube-apiserver, and the server in kubeconfig " + path
 	if strings.Contains(t.Detail, "x509:") {
-		remedy = "check the certificate authority in kubeconfig " + kubeconfig + ", and the certificate of that server"
+		remedy = "check the certificate authority in kubeconfig " + path + ", and the certificate of that server"
 	}
 	return fmt.Sprintf("its kube-apiserver %s cannot be used: %s: %s; %s", server, t.Request, t.Detail, remedy)
 }

@@ -33,8 +33,8 @@ func (c *Client) Trouble() Trouble {
 // request that the caller cancelled shows nothing of the API.
 func (c *Client) noteFailure(caller context.Context, r Request, err error) {
 	met := Trouble{Request: r.Verb + " " + c.server() + r.Path, Detail: detailOf(err)}
-	if answer, is := errors.AsType[*apierrors.StatusError](err); is {
-		met.Code, met.Detail = int(answer.ErrStatus.Code), answer.ErrStatus.Message
+	if refusal, is := errors.AsType[*apierrors.StatusError](err); is {
+		met.Code, met.Detail = int(refusal.ErrStatus.Code), refusal.ErrStatus.Message
 		if works(met.Code) {
 			return
 		}
