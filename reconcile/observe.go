@@ -13,6 +13,9 @@ import (
 // reads are enough: each write has preconditions, and the pass observes again
 // after it. Only that list can find that nothing is left to do.
 func (p *pass) observe(ctx context.Context) error {
+	if err := p.findAggregated(ctx); err != nil {
+		return err
+	}
 	known := p.env.memory.known()
 	readChanged := false
 	if p.changesContent() {
@@ -100,7 +103,7 @@ func (p *pass) decide(known, unread map[applyset.Key]plan.Placed) {
 	p.highest = max(p.observed.HighestEpoch(), p.mark().HighestEpoch())
 	in := plan.Input{
 		Set: p.env.set, Content: p.work.Content, Wanted: p.wanted, Observed: p.observed,
-		Placed: known, Unread: unread, Failed: p.failed,
+		Placed: known, Unread: unread, Failed: p.failed, Refused: p.refused(),
 	}
 	if !p.work.Wait { // this content was DONE before, so Keep may repair it alone
 		in.Contested = p.env.fights.Contested

@@ -35,16 +35,19 @@ type pass struct {
 	bundle *bundle.Bundle
 	wanted []plan.Wanted
 
-	parent    applyset.Parent
-	observed  plan.Observation
-	todo      plan.Plan
-	prune     plan.Prune
-	begun     bool  // the parent names this content and leader, and all kinds
-	awaited   bool  // the pass waited for kinds, which it does once
-	highest   int64 // content epoch that was read
-	settled   bool  // a list found all objects in place
-	unfounded bool  // the mark is not the one on which the work was decided
-	done      bool  // all objects are in place, and the mark names this content alone
+	parent   applyset.Parent
+	observed plan.Observation
+	todo     plan.Plan
+	prune    plan.Prune
+	// aggregated says why objects of a group version are not written while A is
+	// raised; nil: not asked yet.
+	aggregated map[schema.GroupVersion]string
+	begun      bool  // the parent names this content and leader, and all kinds
+	awaited    bool  // the pass waited for kinds, which it does once
+	highest    int64 // content epoch that was read
+	settled    bool  // a list found all objects in place
+	unfounded  bool  // the mark is not the one on which the work was decided
+	done       bool  // all objects are in place, and the mark names this content alone
 
 	mu      sync.Mutex // mu guards what the workers of a wave write
 	failed  map[applyset.Key]string

@@ -132,3 +132,48 @@ func (c *Client) GroupVersions(ctx context.Context) ([]schema.GroupVersion, erro
 	}
 	return out, nil
 }
+
+// builtIn has the API groups of a kube-apiserver itself. Aggregated APIs and CRDs
+// cannot be in them.
+var builtIn = map[string]bool{
+	"": true, "apps": true, "autoscaling": true, "batch": true, "policy": true,
+	"admissionregistration.k8s.io": true, "apiextensions.k8s.io": true, "apiregistration.k8s.io": true,
+	"authentication.k8s.io": true, "authorization.k8s.io": true, "certificates.k8s.io": true,
+	"coordination.k8s.io": true, "discovery.k8s.io": true, "events.k8s.io": true,
+	"flowcontrol.apiserver.k8s.io": true, "internal.apiserver.k8s.io": true, "networking.k8s.io": true,
+	"node.k8s.io": true, "rbac.authorization.k8s.io": true, "resource.k8s.io": true,
+	"scheduling.k8s.io": true, "storage.k8s.io": true, "storagemigration.k8s.io": true,
+}
+
+// BuiltIn reports whether a group is one of the kube-apiserver itself.
+func BuiltIn(group string) bool { return builtIn[group] }
+
+// AggregatedBy returns the Service to which the kube-apiserver forwards the requests
+// for gv, as "namespace/name"; empty: it handles them itself. It sends no request
+// for a built-in group.
+func (c *Client) AggregatedBy(ctx context.Context, gv schema.GroupVersion) (string, error) {
+	if BuiltIn(gv.Group) {
+		return "", nil
+	}
+	body, err := c.Do(ctx, Request{
+		Verb: http.MethodGet, Path: "/apis/apiregistration.k8s.io/v1/apiservices/" + url.PathEscape(gv.Version+"."+gv.Group),
+	})
+	if apierrors.IsNotFound(err) {
+		return "", nil // the kind of a CRD that was just created
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the APIService of %s: %w", gv, err)
+	}
+	var service struct {
+		Spec struct {
+			Service *struct{ Namespace, Name string }
+		}
+	}
+	if err := json.Unmarshal(body, &service); err != nil {
+		return "", fmt.Errorf("read the APIService of %s: %w", gv, err)
+	}
+	if s := service.Spec.Service; s != nil {
+		return s.Namespace + "/" + s.Name, nil
+	}
+	return "", nil
+}

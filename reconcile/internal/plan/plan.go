@@ -43,6 +43,9 @@ type Input struct {
 	Placed   map[applyset.Key]Placed // from earlier passes
 	Unread   map[applyset.Key]Placed // objects that were not read, since they were in place as they are wanted
 	Failed   map[applyset.Key]string // objects that failed in this pass: they are not tried twice
+	// Refused are group versions whose objects must not get another form, and why.
+	// Creations count; repairs do not.
+	Refused map[schema.GroupVersion]string
 	// Contested reports whether an object is in a fight, so that Keep repairs it
 	// instead of a pass; nil: none is.
 	Contested func(applyset.Key) bool
@@ -90,6 +93,10 @@ func Make(in Input) Plan {
 		stamp, needed := Decide(want, live, in.Content, in.Placed[want.Key])
 		if !needed {
 			out.Placed[want.Key] = PlacedAs(want, live)
+			continue
+		}
+		if why := in.Refused[want.GVK.GroupVersion()]; why != "" && !want.hasForm(live) {
+			out.Problems[want.Key] = why
 			continue
 		}
 		c := Change{Wanted: want, Resource: r, Live: live, Stamp: stamp}
