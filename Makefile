@@ -70,7 +70,7 @@ unit: ## the tests that need no kube-apiserver (two minutes on a fresh clone, th
 # With the race detector the model searches a beginning only, so it runs without
 # it too.
 .PHONY: test
-test: bin/sidecar bin/kube-apiserver bin/kubectl bin/kubelet-probe vet ## every test, the end-to-end ones too, with the race detector
+test: bin/sidecar bin/kube-apiserver bin/kubectl bin/kubelet-probe bin/etcdutl vet ## every test, the end-to-end ones too, with the race detector
 	for module in $(MODULES); do (cd $$module && LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./...); done
 	$(STATIC) go test -trimpath ./internal/model
 	LOCKSTEP_E2E_ASSETS=$(BIN) CGO_ENABLED=1 go test -race -timeout=10m ./...
@@ -134,7 +134,7 @@ format-check: ## fail if gofmt would change something
 
 .PHONY: tidy
 tidy: ## go mod tidy, in all modules
-	for module in . $(MODULES) test/bench/peers/*; do (cd $$module && go mod tidy); done
+	for module in . $(MODULES) test/bench/peers/* test/tools/*; do (cd $$module && go mod tidy); done
 
 .PHONY: tidy-check
 tidy-check: ## fail if go mod tidy would change something
@@ -163,6 +163,11 @@ bin/kubectl: test/kube/go.mod test/kube/go.sum
 
 bin/kubelet-probe: test/kube/go.mod test/kube/go.sum $(wildcard test/kube/kubelet-probe/*.go)
 	cd test/kube && $(STATIC) go build -buildvcs=false -trimpath -ldflags='$(KUBE_LDFLAGS)' -o $(BIN)/kubelet-probe ./kubelet-probe
+	@touch $@
+
+# Tests and the soak restore etcd with it, as people do.
+bin/etcdutl: test/tools/etcdutl/go.mod test/tools/etcdutl/go.sum
+	cd test/tools/etcdutl && $(STATIC) go build -buildvcs=false -trimpath -ldflags='-s -w' -o $(BIN)/etcdutl tool
 	@touch $@
 
 $(BIN)/peer-flux: test/bench/peers/flux/main.go

@@ -14,7 +14,7 @@
 //	proxy.Cut(etcdtest.Blackhole)
 //	proxy.Restore()
 //
-// An Outlet cuts a process off from single other processes that it knows by name.
+// LoseEvents makes the watches of a server lose events. An Outlet cuts a process off from single other processes that it knows by name.
 //
 // A program calls Start and Close. Stop ends an etcd, and Restart starts it again on
 // the same address with the same data.

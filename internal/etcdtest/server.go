@@ -17,10 +17,18 @@ import (
 // of a second.
 const startTimeout = 30 * time.Second
 
+// A single member dials no peer, so these do not matter. They are part of the ID of
+// its cluster.
+const (
+	peerHost = "127.0.0.1:2380"
+	peerURL  = "http://" + peerHost
+)
+
 // Config has the settings of a Server. The zero value is for a test.
 type Config struct {
 	Dir     string // data directory; empty: a temporary one that Close removes
 	Addr    string // host:port for clients; empty: a free one on loopback
+	Token   string // of the cluster; another one gives another cluster ID. Empty: etcd's default
 	LogFile string // etcd's own warnings and errors, appended; empty: none
 
 	// Fsync makes the server write through to the disk, as in production. Without
@@ -39,6 +47,7 @@ type Config struct {
 type Server struct {
 	cfg     Config
 	ownsDir bool
+	losses  losses
 
 	mu      sync.Mutex  // mu guards the fields below; held while the server starts and stops
 	etcd    *embed.Etcd // nil while the server does not run
@@ -161,9 +170,8 @@ func (s *Server) removeDir() error {
 }
 
 func (s *Server) embedConfig() *embed.Config {
-	// A single member dials no peer, so these addresses do not matter.
 	peerListen := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
-	peer := url.URL{Scheme: "http", Host: "127.0.0.1:2380"}
+	peer := url.URL{Scheme: "http", Host: peerHost}
 	client := url.URL{Scheme: "http", Host: s.cfg.Addr}
 
 	cfg := embed.NewConfig()
@@ -171,11 +179,14 @@ func (s *Server) embedConfig() *embed.Config {
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peerListen}, []url.URL{peer}
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
+	if s.cfg.Token != "" {
+		cfg.InitialClusterToken = s.cfg.Token
+	}
 	cfg.TickMs = uint(s.cfg.Heartbeat.Milliseconds())
 	cfg.ElectionMs = 10 * cfg.TickMs
 	cfg.UnsafeNoFsync = !s.cfg.Fsync
 	cfg.EnableGRPCGateway = false
-	cfg.GRPCAdditionalServerOptions = []grpc.ServerOption{s.breaker.option()}
+	cfg.GRPCAdditionalServerOptions = []grpc.ServerOption{s.breaker.option(), s.losses.option()}
 	if s.cfg.LogFile == "" {
 		cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 	} else {
