@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -56,6 +58,13 @@ type Client struct {
 	log     *slog.Logger
 	contact *event.Value[Contact]
 	rewound *event.Value[int]
+
+	differences atomic.Int64
+
+	mu        sync.Mutex // mu guards what follows, and that the store going back is counted once
+	cluster   uint64     // the ID of the etcd cluster in its latest answer; 0: none
+	followers []*follower
+	checked   time.Time // when the latest Check began
 }
 
 // Contact is what the client knows of its connection to etcd.
@@ -120,8 +129,8 @@ func (c *Client) Close() error { return c.client.Close() }
 // Contact follows what the client knows of its connection.
 func (c *Client) Contact() *event.Value[Contact] { return c.contact }
 
-// Rewound counts how often the store's revision went back. That happens when etcd
-// is restored from a backup: later writes are lost (docs/protocol.md#registration).
+// Rewound counts how often the store went back. That happens when etcd is restored
+// from a backup: later writes are lost (docs/protocol.md#went-back).
 func (c *Client) Rewound() *event.Value[int] { return c.rewound }
 
 // Get reads keys, linearizably.
@@ -142,13 +151,18 @@ func (c *Client) Get(ctx context.Context, key string, opts ...clientv3.OpOption)
 // Txn runs a transaction: then if all conds hold, otherwise if not. After an error
 // it may have been committed or not.
 func (c *Client) Txn(ctx context.Context, conds []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
-	return do(ctx, c, func(ctx context.Context) (*clientv3.TxnResponse, *etcdserverpb.ResponseHeader, error) {
+	rewinds := c.rewound.Get() // before the request: the answer may come from the older store
+	resp, err := do(ctx, c, func(ctx context.Context) (*clientv3.TxnResponse, *etcdserverpb.ResponseHeader, error) {
 		resp, err := c.client.Txn(ctx).If(conds...).Then(then...).Else(otherwise...).Commit()
 		if err != nil {
 			return nil, nil, err
 		}
 		return resp, resp.Header, nil
 	})
+	if err == nil && resp.Succeeded {
+		c.wrote(then, At{rewinds, resp.Header.Revision})
+	}
+	return resp, err
 }
 
 // do makes one request within the time limit. It records what the answer shows of
@@ -156,7 +170,7 @@ func (c *Client) Txn(ctx context.Context, conds []clientv3.Cmp, then, otherwise 
 func do[T any](ctx context.Context, c *Client, request func(context.Context) (T, *etcdserverpb.ResponseHeader, error)) (T, error) {
 	limited, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), c.timeout)
 	defer cancel()
-	before := c.contact.Get().Revision
+	before, rewinds := c.contact.Get().Revision, c.rewound.Get()
 	resp, header, err := request(limited)
 	if err != nil {
 		if answered := c.failed(ctx, err); !answered && ctx.Err() == nil {
@@ -164,23 +178,41 @@ func do[T any](ctx context.Context, c *Client, request func(context.Context) (T,
 		}
 		return resp, err
 	}
-	c.answered(header.Revision, before)
+	c.answered(header, before, rewinds)
 	return resp, nil
 }
 
 // answered records a linearizable answer. before is the highest revision that was
-// known before the request was sent. A linearizable answer with a lower one means
-// that the store went back.
-func (c *Client) answered(revision, before int64) {
-	if revision < before {
-		c.log.Warn("etcd went back to an older revision, as after a restore from a backup", "before", before, "revision", revision)
-		c.contact.Update(func(contact Contact) Contact {
-			contact.Revision = 0
-			return contact
-		})
-		c.rewound.Update(func(n int) int { return n + 1 })
+// known before the request was sent. A linearizable answer with a lower one, or from
+// another etcd cluster, means that the store went back.
+func (c *Client) answered(header *etcdserverpb.ResponseHeader, before int64, rewinds int) {
+	c.mu.Lock()
+	moved := c.cluster != 0 && c.cluster != header.ClusterId
+	c.cluster = header.ClusterId
+	c.mu.Unlock()
+	switch {
+	case header.Revision < before:
+		c.wentBack(rewinds, header.Revision, "its revision is lower than before")
+	case moved:
+		c.wentBack(rewinds, header.Revision, "it is another etcd cluster")
 	}
-	c.seen(revision)
+	c.seen(header.Revision)
+}
+
+// wentBack counts that the store went back, unless it was counted since rewinds was
+// loaded.
+func (c *Client) wentBack(rewinds int, revision int64, why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.rewound.Get() != rewinds {
+		return
+	}
+	c.log.Warn("etcd went back to an older state, as after a restore from a backup", "before", c.contact.Get().Revision, "revision", revision, "reason", why)
+	c.contact.Update(func(contact Contact) Contact {
+		contact.Revision = revision
+		return contact
+	})
+	c.rewound.Set(rewinds + 1)
 }
 
 // seen records an answer, linearizable or not.
@@ -209,14 +241,6 @@ func (c *Client) failed(ctx context.Context, err error) (answered bool) {
 		return contact
 	})
 	return answered
-}
-
-// Check makes one linearizable read. The client notices by it that the store went
-// back, or that etcd does not answer. The key is below the prefix, so that a user
-// with rights on nothing else may read it.
-func (c *Client) Check(ctx context.Context) error {
-	_, err := c.Get(ctx, c.prefix, clientv3.WithKeysOnly())
-	return err
 }
 
 func clientTLS(cfg Config) (*tls.Config, error) {

@@ -2,8 +2,8 @@
 // the protocol, and knows no keys except their prefix. Each topic has a file:
 //
 //   - client.go: requests with a time limit. The client knows whether etcd answers,
-//     and notices when the store went back to an older revision
-//     (docs/protocol.md#registration)
+//     and notices when the store went back (docs/protocol.md#went-back)
+//   - check.go: compares what the watches reported with a linearizable read
 //   - session.go: a lease that is kept alive. Its holder learns in time that it may
 //     have ended (docs/protocol.md#sessions)
 //   - watch.go: all keys under a prefix, listed and watched without a gap
@@ -14,5 +14,5 @@
 // lost its peers is silent (docs/upstream.md#etcd-leases).
 //
 // Constructors start nothing. Goroutines run only inside WithSession and Follow,
-// which wait for them.
+// which wait for them. KeepChecking blocks until its context ends.
 package etcd

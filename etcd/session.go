@@ -39,6 +39,15 @@ const (
 	watchdogLeases = 2
 )
 
+// margin is what is taken off a TTL, so that this machine's view of a lease ends
+// before etcd's.
+func margin(ttl time.Duration) time.Duration { return max(time.Second, ttl/10) }
+
+// keepAlivePause is the time between two keep-alives: 4 s of a lease of 10 s, which
+// is valid for 9. If one is not answered within a third of the TTL, there is time for
+// another.
+func keepAlivePause(ttl time.Duration) time.Duration { return (ttl - margin(ttl)) * 4 / 9 }
+
 // WithSession grants a lease of ttl, keeps it alive while hold runs, and revokes it
 // afterwards, whatever the outcome. The context of hold ends when the lease has
 // ended, or was not confirmed in time (cause ErrSessionLost). It also ends when hold
@@ -112,15 +121,14 @@ func (s *Session) sinceBeat() time.Duration {
 
 // extend records a keep-alive that was sent at sent and answered with ttl.
 func (s *Session) extend(sent time.Time, ttl time.Duration) {
-	margin := max(time.Second, ttl/10)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.validUntil = sent.Add(ttl - margin)
+	s.validUntil = sent.Add(ttl - margin(ttl))
 }
 
 // keepAlive returns why the session ended.
 func (s *Session) keepAlive(ctx context.Context) error {
-	wait := s.ttl / 3
+	wait := keepAlivePause(s.ttl)
 	for backoff.Sleep(ctx, min(wait, time.Until(s.ValidUntil()))) {
 		if s.sinceBeat() > watchdogLeases*s.ttl {
 			return ErrNoProgress
@@ -131,7 +139,7 @@ func (s *Session) keepAlive(ctx context.Context) error {
 		}
 		switch {
 		case err == nil:
-			wait = s.ttl / 3
+			wait = keepAlivePause(s.ttl)
 		case leaseEnded(err):
 			return fmt.Errorf("%w: etcd no longer knows the lease", ErrSessionLost)
 		case !s.Valid():

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -49,17 +51,21 @@ const (
 
 // Follow reports all keys under prefix, once and then at each change, until ctx
 // ends. It lists, then watches. When the watch ends (a compaction, a member without
-// a leader, a store that went back), it lists again, so it misses no change for
-// good. report runs on Follow's goroutine. The revision of a listing from the watch
-// is that of the last change in it (docs/upstream.md#etcd-watch-header).
+// a leader, a store that went back) or has lost an event (Check), it lists again, so
+// it misses no change for good. report runs on Follow's goroutine. The revision of a
+// listing from the watch is that of the last change in it
+// (docs/upstream.md#etcd-watch-header).
 //
 // Follow may lag behind etcd. Decide from a linearizable read
 // (docs/protocol.md#snapshots).
 func (c *Client) Follow(ctx context.Context, prefix string, report func(Listing)) error {
+	f := &follower{client: c, prefix: prefix, report: report, readings: make(chan reading, 1)}
+	c.add(f)
+	defer c.remove(f)
 	pauses := backoff.Backoff{First: minRelistPause, Max: maxRelistPause}
 	for {
 		began := time.Now()
-		err := c.listAndWatch(ctx, prefix, report)
+		err := f.listAndWatch(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -73,38 +79,78 @@ func (c *Client) Follow(ctx context.Context, prefix string, report func(Listing)
 	}
 }
 
+// follower is one call of Follow. Only its goroutine uses view.
+type follower struct {
+	client   *Client
+	prefix   string
+	report   func(Listing)
+	view     view
+	size     atomic.Int64 // of view.kvs
+	readings chan reading // from Check; size 1: the newest is enough
+
+	mu     sync.Mutex    // mu guards writes
+	writes map[string]At // by this client, that the watch has not reported yet
+}
+
 // listAndWatch returns why the watch ended.
-func (c *Client) listAndWatch(ctx context.Context, prefix string, report func(Listing)) error {
-	rewinds, rewound := c.rewound.Load()
-	resp, err := c.Get(ctx, prefix, clientv3.WithPrefix())
-	if err != nil {
+func (f *follower) listAndWatch(ctx context.Context) error {
+	rewinds, rewound := f.client.rewound.Load()
+	if err := f.list(ctx, rewinds); err != nil {
 		return err
 	}
-	current := make(map[string]KV, len(resp.Kvs))
-	for _, kv := range resp.Kvs {
-		current[string(kv.Key)] = NewKV(kv)
-	}
-	report(listing(At{rewinds, resp.Header.Revision}, current))
-
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	watch := c.client.Watch(clientv3.WithRequireLeader(ctx), prefix, clientv3.WithPrefix(), clientv3.WithRev(resp.Header.Revision+1))
+	watch := f.client.client.Watch(clientv3.WithRequireLeader(ctx), f.prefix, clientv3.WithPrefix(), clientv3.WithRev(f.view.listed+1))
+	var unseen missed
 	for {
 		select {
 		case <-rewound:
-			return errors.New("the store went back")
+			return errWentBack
+		case r := <-f.readings:
+			if err := f.compare(r, &unseen); err != nil {
+				return err
+			}
+		case <-unseen.due:
+			if err := f.settle(&unseen); err != nil {
+				return err
+			}
 		case change, open := <-watch:
 			if !open {
 				return errors.New("watch closed")
 			}
 			if err := change.Err(); err != nil {
-				return fmt.Errorf("watch %q: %w", prefix, err)
+				return fmt.Errorf("watch %q: %w", f.prefix, err)
 			}
 			if len(change.Events) > 0 {
-				report(listing(At{rewinds, apply(current, change.Events)}, current))
+				f.view.Revision = apply(f.view.kvs, change.Events)
+				f.reportView()
 			}
 		}
 	}
+}
+
+// list replaces the view, and reports it. It reports nothing if the store turns out
+// to have gone back: the listing must not count as one of the older store.
+func (f *follower) list(ctx context.Context, rewinds int) error {
+	resp, err := f.client.Get(ctx, f.prefix, clientv3.WithPrefix())
+	if err != nil {
+		return err
+	}
+	now := newView(At{rewinds, resp.Header.Revision}, resp.Kvs)
+	if f.contradicts(reading{view: now}) {
+		f.client.wentBack(rewinds, resp.Header.Revision, "its keys below "+f.prefix+" are not of the same history")
+	}
+	if f.client.rewound.Get() != rewinds {
+		return errWentBack
+	}
+	f.view = now
+	f.reportView()
+	return nil
+}
+
+func (f *follower) reportView() {
+	f.size.Store(int64(len(f.view.kvs)))
+	f.report(listing(f.view.At, f.view.kvs))
 }
 
 // apply applies the events to current, and returns the revision of the last one.

@@ -131,7 +131,7 @@ func (r *Registrar) tryRegister(ctx context.Context) error {
 		return err
 	}
 	return r.publish(protocol.Registration{
-		Confirmed: true, Controller: r.last.Node.Roles.Controller, Revision: r.last.Revision,
+		Confirmed: true, Controller: r.last.Node.Roles.Controller, Revision: r.last.Revision, Rewinds: r.lastAt.Rewinds,
 	})
 }
 
@@ -222,6 +222,9 @@ func (r *Registrar) keep(ctx context.Context, rewound <-chan struct{}) error {
 			r.cfg.Log.Warn("etcd went back to an older revision, registering again")
 			return nil
 		case <-presenceChanged:
+			// A lease that ended may have ended with the store that knew it, as after
+			// a restore from a backup. A failure is in Contact; the next check follows.
+			_ = r.cfg.Client.Check(ctx)
 			r.confirmPresence(ctx)
 		case <-confirmDue:
 			r.confirmPresence(ctx)

@@ -23,6 +23,9 @@ type Registration struct {
 	Controller bool  // the record has the controller role
 	Confirmed  bool  // the record matches what this sidecar runs
 	Revision   int64 // of the write that made it match; 0 while not confirmed
+	// Rewinds is how often the store had gone back before that write. A status of
+	// another history of the store does not count (docs/protocol.md#went-back).
+	Rewinds int
 	// Fenced: the presence was not confirmed for so long that leaders may soon
 	// ignore the record. It lasts until the record is written again, and is never
 	// true together with Confirmed (docs/protocol.md#dead-nodes).

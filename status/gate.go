@@ -161,6 +161,12 @@ func (g *Gate) refreshStatus(ctx context.Context, r protocol.Registration, obser
 	switch {
 	case !r.Confirmed:
 		return nil
+	case observed.At.Rewinds > r.Rewinds:
+		// The store went back: the registrar registers again. Nothing that was known
+		// before counts.
+		g.readAt = etcd.At{}
+		g.learn(func(f *protocol.Facts) { f.Status = protocol.StatusView{} })
+		return nil
 	case g.readAt != (etcd.At{}) && !g.readAt.Before(observed.At):
 		return nil
 	case g.readAt == (etcd.At{}):
@@ -168,7 +174,7 @@ func (g *Gate) refreshStatus(ctx context.Context, r protocol.Registration, obser
 		if observed, err = g.cfg.Store.Get(ctx); err != nil {
 			return time.After(readPause)
 		}
-		if observed.At.Revision < r.Revision {
+		if observed.At.Rewinds != r.Rewinds || observed.At.Revision < r.Revision {
 			return time.After(readPause) // the store went back; the registrar registers again
 		}
 		if g.cfg.Registration.Get() != r {

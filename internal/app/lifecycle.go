@@ -36,6 +36,7 @@ func (a *App) Run(ctx context.Context) error {
 	serving.start("etcd servers", a.watchEtcdServers)
 	serving.start("kubeconfig", a.kubeconfig.run)
 	serving.start("certificates", a.watchCertificates)
+	serving.start("check", func(ctx context.Context) error { return a.etcd.KeepChecking(ctx, a.cfg.LeaseTTL) })
 	serving.start("bundle", a.watchBundle)
 	serving.start("digests", a.watchDigests)
 	serving.start("warnings", a.keepWarnings)

@@ -17,13 +17,22 @@ func (a *App) registerMetrics(reg prometheus.Registerer) {
 		"1 while etcd answers. While it is 0, an open gate stays open, and no leader is elected.",
 		func() float64 { return boolean[a.etcd.Contact().Get().Connected] })
 	gauge("lockstep_etcd_last_contact_timestamp_seconds",
-		"When etcd last answered; 0: never. time() minus this is the age of what this sidecar knows: at most about a third of --lease-ttl while etcd answers.",
+		"When etcd last answered; 0: never. time() minus this is the age of what this sidecar knows: at most about half of --lease-ttl while etcd answers.",
 		func() float64 {
 			if last := a.etcd.Contact().Get().Last; !last.IsZero() {
 				return float64(last.UnixMilli()) / 1e3
 			}
 			return 0
 		})
+	counter := func(name, help string, value func() float64) {
+		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value))
+	}
+	counter("lockstep_etcd_watch_differences_total",
+		"How often a watch had not reported what etcd has, a second after a linearizable read had shown it. Its keys were listed again. A few on a slow machine are harmless; if it rises again and again, etcd loses events: see the versions with known faults in /status.",
+		func() float64 { return float64(a.etcd.WatchDifferences()) })
+	counter("lockstep_etcd_went_back_total",
+		"How often etcd went back to an older state, as after a restore from a backup. This node then registers again. It must not rise by itself: see docs/operations.md#restore-etcd.",
+		func() float64 { return float64(a.etcd.Rewound().Get()) })
 	gauge("lockstep_fleet_controllers",
 		"Registered nodes with the role kubernetes_controller and a valid record, as this sidecar observes them.",
 		func() float64 { return float64(a.summary().Controllers) })

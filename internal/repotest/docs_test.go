@@ -85,7 +85,9 @@ var planned = []string{"--etcd", "--join", "sidecar cluster", "sidecar store"}
 
 // foreign are flags of other programs in the examples.
 var foreign = []string{
+	"--bump-revision",           // etcdutl
 	"--endpoints",               // etcdctl
+	"--mark-compacted",          // etcdutl
 	"--shutdown-delay-duration", // kube-apiserver
 }
 

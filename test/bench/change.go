@@ -45,7 +45,11 @@ const (
 	rowRecord  = "record overwritten, until registered and ready again"
 )
 
-const leaseTTL = 5 * time.Second // in the case kill; etcd rejects less than 2 s
+const (
+	leaseTTL = 5 * time.Second // in the case kill; etcd rejects less than 2 s
+	// keepAlivePause is the time between two keep-alives of such a lease.
+	keepAlivePause = (leaseTTL - time.Second) * 4 / 9
+)
 
 // benchStop runs three sidecars, and stops and restarts the leader.
 func benchStop(ctx context.Context, b *bench) error {
@@ -163,7 +167,7 @@ func benchKill(ctx context.Context, b *bench) error {
 	for i, nodes := range all {
 		group.Go(func() error {
 			for round := range rounds {
-				took, err := killOnce(groupCtx, nodes, spread(i+round*pairs, pairs*rounds, leaseTTL/3))
+				took, err := killOnce(groupCtx, nodes, spread(i+round*pairs, pairs*rounds, keepAlivePause))
 				if err != nil {
 					return err
 				}

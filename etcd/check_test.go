@@ -1,0 +1,200 @@
+package etcd_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+)
+
+// keepChecking checks until the test ends.
+func keepChecking(t *testing.T, client *etcd.Client, every time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := client.KeepChecking(ctx, every); !errors.Is(err, context.Canceled) {
+			t.Errorf("KeepChecking ended: %v", err)
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+}
+
+// hasKey reports whether a listing has a key with a value.
+func hasKey(l etcd.Listing, key, value string) bool {
+	for _, kv := range l.KVs {
+		if kv.Key == key {
+			return string(kv.Value) == value
+		}
+	}
+	return false
+}
+
+// A watch loses an event, of which no later event reminds it. A check shows the
+// difference, and the keys are listed again.
+func TestCheck_lostEvent(t *testing.T) {
+	for _, fleet := range []int{1, 300} { // with values and without
+		t.Run(fmt.Sprintf("%d keys", fleet), func(t *testing.T) {
+			server := etcdtest.New(t)
+			raw := server.Client(t)
+			put := func(key, value string) {
+				t.Helper()
+				if _, err := raw.Put(t.Context(), key, value); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i := range fleet {
+				put(fmt.Sprintf("/p/nodes/%d", i), "old")
+			}
+			client := newClient(t, server.Endpoints()[0])
+			listed := follow(t, client, "/p/nodes/")
+			await(t, listed, func(l etcd.Listing) bool { return len(l.KVs) == fleet })
+			keepChecking(t, client, 50*time.Millisecond)
+
+			server.LoseEvents("/p/nodes/0")
+			put("/p/nodes/0", "new")
+			put("/p/nodes/another", "")
+			await(t, listed, func(l etcd.Listing) bool { return hasKey(l, "/p/nodes/0", "new") })
+			if got := server.LoseEvents(""); got != 1 {
+				t.Errorf("the watch lost %d events, want 1", got)
+			}
+			if got := client.WatchDifferences(); got != 1 {
+				t.Errorf("counted %d differences, want 1", got)
+			}
+
+			server.LoseEvents("/p/nodes/0")
+			if _, err := raw.Delete(t.Context(), "/p/nodes/0"); err != nil {
+				t.Fatal(err)
+			}
+			await(t, listed, func(l etcd.Listing) bool { return len(l.KVs) == fleet })
+			if got := client.WatchDifferences(); got != 2 {
+				t.Errorf("counted %d differences, want 2", got)
+			}
+			if got := client.Rewound().Get(); got != 0 {
+				t.Errorf("a lost event counts as a store that went back: %d", got)
+			}
+		})
+	}
+}
+
+// While all watches work, checks under load find no difference.
+func TestCheck_noDifference(t *testing.T) {
+	server := etcdtest.New(t)
+	raw := server.Client(t)
+	client := newClient(t, server.Endpoints()[0])
+	listed := follow(t, client, "/p/")
+	await(t, listed, func(l etcd.Listing) bool { return l.Revision != 0 })
+	for i := range 300 {
+		key := fmt.Sprintf("/p/%d", i%7)
+		if _, err := raw.Put(t.Context(), key, fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+		if i%3 == 0 {
+			if _, err := raw.Delete(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := client.Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := client.Rewound().Get(); got != 0 {
+		t.Errorf("the store went back %d times", got)
+	}
+	if _, err := raw.Put(t.Context(), "/p/last", ""); err != nil {
+		t.Fatal(err)
+	}
+	await(t, listed, func(l etcd.Listing) bool { return hasKey(l, "/p/last", "") })
+	if got := client.WatchDifferences(); got != 0 {
+		t.Errorf("counted %d differences, want none", got)
+	}
+}
+
+// An etcd of another cluster answers at the same address, with a higher revision.
+// Nothing that was known of the old one counts any more.
+func TestClient_anotherCluster(t *testing.T) {
+	server := etcdtest.New(t)
+	client := newClient(t, server.Endpoints()[0])
+	listed := follow(t, client, "/p/")
+	await(t, listed, func(l etcd.Listing) bool { return l.Revision != 0 })
+	addr := server.Addr()
+	if err := server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	other, err := etcdtest.Start(etcdtest.Config{Dir: t.TempDir(), Addr: addr, Token: "another-cluster"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := other.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	raw := other.Client(t)
+	for range 20 {
+		if _, err := raw.Put(t.Context(), "/elsewhere", ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "etcd answers again", func() bool { return client.Check(t.Context()) == nil })
+	await(t, client.Rewound(), func(n int) bool { return n == 1 })
+	await(t, listed, func(l etcd.Listing) bool { return l.Rewinds == 1 })
+	if got := client.Contact().Get().Revision; got < 20 {
+		t.Errorf("the contact has revision %d", got)
+	}
+}
+
+// A client wrote a key, and etcd was restored before its watch had reported that. The
+// view of the watch is as etcd is now, but the write is lost.
+func TestCheck_ownWriteLost(t *testing.T) {
+	etcdutl := etcdtest.Etcdutl(t)
+	for _, existed := range []bool{true, false} {
+		t.Run(fmt.Sprintf("the key had existed: %t", existed), func(t *testing.T) {
+			server := etcdtest.New(t)
+			client := newClient(t, server.Endpoints()[0])
+			write := func(value string) {
+				t.Helper()
+				if _, err := client.Txn(t.Context(), nil, []clientv3.Op{clientv3.OpPut("/p/k", value)}, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if existed {
+				write("old")
+			}
+			listed := follow(t, client, "/p/")
+			await(t, listed, func(l etcd.Listing) bool { return l.Revision != 0 })
+			snapshot := filepath.Join(t.TempDir(), "snapshot")
+			if err := server.Save(t.Context(), snapshot); err != nil {
+				t.Fatal(err)
+			}
+
+			server.LoseEvents("/p/k")
+			write("new")
+			until(t, "the event is lost", func() bool { return server.LostEvents() > 0 })
+			at := client.Contact().Get().Revision
+			if err := server.Restore(t.Context(), etcdtest.Restoration{Etcdutl: etcdutl, File: snapshot}); err != nil {
+				t.Fatal(err)
+			}
+			raw := server.Client(t)
+			for range 50 {
+				if _, err := raw.Put(t.Context(), "/elsewhere", ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			until(t, "etcd answers again", func() bool { return client.Check(t.Context()) == nil })
+			keepChecking(t, client, 50*time.Millisecond)
+			await(t, listed, func(l etcd.Listing) bool { return l.Rewinds > 0 || l.Revision > at })
+			if existed != (client.Rewound().Get() == 1) {
+				t.Errorf("counted %d times that the store went back", client.Rewound().Get())
+			}
+		})
+	}
+}
