@@ -42,19 +42,6 @@ func UpgradeObstacles(v StatusView, f Fleet) []UpgradeObstacle {
 	return append(out, reported(f)...)
 }
 
-// otherReleaseRemedy says what to do about a node whose release is not that of the
-// status.
-func otherReleaseRemedy(release Release, r Record) string {
-	remedy := "upgrade the other nodes as well, or roll it back"
-	if r.Node.Version.Release.Less(release) {
-		remedy = "upgrade it"
-	}
-	if !r.Alive {
-		remedy += ", or if it has stopped for good: " + r.RemovalCommand()
-	}
-	return remedy
-}
-
 // LacksGate reports whether a controller is alive and reports no gate.
 func LacksGate(r Record) bool { return r.aliveController() && r.Presence.Reason == "" }
 
@@ -105,22 +92,48 @@ func unsettled(v StatusView, f Fleet) string {
 		return "the status is corrupt; the leader rebuilds it"
 	case StatusPresent:
 	}
-	release := v.Status.Version.Release
 	if v.Status.State != Done {
-		return fmt.Sprintf("the status is %s at %s, not DONE", v.Status.State, release)
+		return fmt.Sprintf("the status is %s at %s, not DONE", v.Status.State, v.Status.Version.Release)
 	}
+	return otherRelease(v.Status.Version.Release, f)
+}
+
+// otherRelease says which controller does not have the release of a status that is
+// DONE, and what to do; empty: all have it.
+func otherRelease(done Release, f Fleet) string {
+	var other, newest Record
 	controllers := 0
 	for _, r := range f.Records {
 		if r.Problem != "" || !r.MayServe() {
 			continue
 		}
-		if r.Node.Version.Release != release {
-			return fmt.Sprintf("the status is DONE at %s, and %s is registered with %s; %s", release, r.ID, r.Node.Version.Release, otherReleaseRemedy(release, r))
+		if controllers++; controllers == 1 || newest.Node.Version.Release.Less(r.Node.Version.Release) {
+			newest = r
 		}
-		controllers++
+		if other.ID == "" && r.Node.Version.Release != done {
+			other = r
+		}
 	}
-	if controllers == 0 {
+	latest := newest.Node.Version.Release
+	for _, r := range f.Records { // an old node rather than a new one: it is what the upgrade waits for
+		if r.Problem == "" && r.MayServe() && r.Node.Version.Release.Less(latest) {
+			return fmt.Sprintf("an upgrade is in progress: %s runs release %s, %s runs %s; %s",
+				r.ID, r.Node.Version.Release, newest.ID, latest, olderRemedy(r))
+		}
+	}
+	switch {
+	case controllers == 0:
 		return "no controller is registered"
+	case other.ID != "":
+		return fmt.Sprintf("the status is DONE at %s, and all controllers run %s: the leader has not applied its bundle yet", done, latest)
 	}
 	return ""
+}
+
+// olderRemedy says what to do about a node that is older than another one.
+func olderRemedy(r Record) string {
+	if r.Alive {
+		return "upgrade " + string(r.ID)
+	}
+	return fmt.Sprintf("%s is not alive: upgrade it, or if it has stopped for good: %s", r.ID, r.RemovalCommand())
 }

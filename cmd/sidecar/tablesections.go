@@ -38,13 +38,13 @@ func (t table) unreachable(b httpapi.BlockerReport) string {
 }
 
 func (t table) failures(r httpapi.Report) [][]string {
-	rows := [][]string{{"OBJECT", "FOR", "MANIFEST", "WHAT TO DO"}}
+	rows := [][]string{{"OBJECT", "FOR", "WHAT TO DO"}}
 	for _, f := range r.Reconcile.Failures {
 		what := f.Message
 		if f.Remedy != "" {
 			what += "; " + f.Remedy
 		}
-		rows = append(rows, []string{f.Object, t.lasting(f.Since), orDash(f.Source), what})
+		rows = append(rows, []string{f.Object, t.lasting(f.Since), what})
 	}
 	return headed(rows)
 }

@@ -68,7 +68,7 @@ func (a *App) watchDigests(ctx context.Context) error {
 	var last []string
 	for {
 		fleet, fleetChanged := a.follower.Fleet().Load()
-		now := digestWarnings(fleet)
+		now := digestWarnings(fleet, "")
 		if !slices.Equal(now, last) {
 			for _, w := range now {
 				a.log.Warn("nodes of one release have different bundles", "message", w)
@@ -82,11 +82,16 @@ func (a *App) watchDigests(ctx context.Context) error {
 }
 
 // digestWarnings warns of nodes that run the same release with different objects:
-// each of them would apply its own when it leads.
-func digestWarnings(f protocol.Fleet) []string {
+// each of them would apply its own when it leads. inForce is the digest of the
+// status; empty: it is not said.
+func digestWarnings(f protocol.Fleet, inForce string) []string {
 	var out []string
 	for _, m := range protocol.Mismatched(f) {
-		out = append(out, fmt.Sprintf("nodes of release %s have different bundles: %s; each leader applies its own bundle: give all these nodes the same one", m.Release, m))
+		text := fmt.Sprintf("nodes of release %s have different bundles: %s; each leader applies its own bundle: give all these nodes the same one", m.Release, m)
+		if slices.Contains(m.Digests, inForce) {
+			text += "; in force is that of " + string(m.Nodes[inForce][0])
+		}
+		out = append(out, text)
 	}
 	return out
 }

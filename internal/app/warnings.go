@@ -38,6 +38,7 @@ func (a *App) keepWarnings(ctx context.Context) error {
 			changed(a.kubeconfig.warnings.Load()),
 			changed(a.certificateWarnings.Load()),
 			changed(a.follower.Fleet().Load()),
+			changed(a.store.Observed().Load()),
 		}
 		was := a.warned.Get()
 		if now := a.warningsNow(was, time.Now()); !now.equal(was) {
@@ -53,7 +54,7 @@ func (a *App) keepWarnings(ctx context.Context) error {
 func (a *App) warningsNow(was warned, now time.Time) warned {
 	own, leaders := a.ownWarnings(), a.leaderWarnings()
 	out := warned{
-		shown:    slices.Concat(own, fleetWarnings(a.follower.Fleet().Get(), a.local.Get().ID)),
+		shown:    slices.Concat(own, fleetWarnings(a.follower.Fleet().Get(), a.local.Get().ID, a.store.Observed().Get().View.Status.Digest)),
 		reported: slices.Concat(own, leaders),
 	}
 	out.reported = out.reported[:min(len(out.reported), protocol.MaxWarnings)]
@@ -154,9 +155,9 @@ func (a *App) leaderWarnings() []protocol.Warning {
 func firstOf[T any](all []T, most int) []T { return all[:min(len(all), most)] }
 
 // fleetWarnings are problems of the fleet, which each node sees by itself.
-func fleetWarnings(f protocol.Fleet, own protocol.NodeID) []protocol.Warning {
+func fleetWarnings(f protocol.Fleet, own protocol.NodeID, inForce string) []protocol.Warning {
 	var out []protocol.Warning
-	for _, text := range digestWarnings(f) {
+	for _, text := range digestWarnings(f, inForce) {
 		out = append(out, protocol.Warning{Reason: protocol.BundlesDiffer, Message: text})
 	}
 	for _, r := range f.Records {
