@@ -1,6 +1,9 @@
 package model
 
-import "github.com/lockstep-dev/lockstep/protocol"
+import (
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/trace"
+)
 
 // land lets a leader's request reach the API, and its answer reach the leader.
 func (t *transition) land(l int) bool {
@@ -23,6 +26,7 @@ func (t *transition) land(l int) bool {
 	switch {
 	case !done && r.kind == finishRequest:
 		// The pass fails, and is tried again.
+		t.tracePass(l, trace.End{Used: true, Failed: true})
 		lead.doing, lead.pass = nothing, pass{}
 		return true
 	case !done:

@@ -1,6 +1,9 @@
 package model
 
-import "github.com/lockstep-dev/lockstep/protocol"
+import (
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/trace"
+)
 
 // fault makes one fault happen.
 func (t *transition) fault(m move) bool {
@@ -75,6 +78,7 @@ func (t *transition) timeout(l int) bool {
 	case objectRequest:
 		t.refusedObject(l, r)
 	default:
+		t.tracePass(l, trace.End{Used: true, Failed: true})
 		lead.doing, lead.pass = nothing, pass{}
 	}
 	return true

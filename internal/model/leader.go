@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/trace"
 )
 
 // elect gives the leadership to a candidate. The candidate may campaign according
@@ -48,7 +49,9 @@ func (t *transition) expireKey() bool {
 func (t *transition) resign(l int) {
 	lead := &t.state.leaders[l]
 	t.abandon(l)
-	if st, drained := protocol.Drain(t.resignFacts(l)); drained && lead.seen && lead.key {
+	facts := t.resignFacts(l)
+	if st, drained := protocol.Drain(facts); drained && lead.seen && lead.key {
+		t.traceResign(l, facts, st)
 		t.say("  and records that none of its requests can still land")
 		now := t.cfg.packed(st)
 		t.event.committed, t.event.byLeader = true, lead.key
@@ -136,6 +139,7 @@ func (t *transition) observe(l int) bool {
 	counted := t.countAbsences(l)
 	step := t.next(l)
 	t.count.step(step)
+	t.traceRound(l, step)
 	return t.execute(l, step) || counted
 }
 
@@ -193,7 +197,9 @@ func (t *transition) execute(l int, step *protocol.Step) bool {
 			return stopped // and waits
 		}
 		t.say("%s surveys the mark and the stamps in the API (%s)", name, step.Rule)
+		t.traceBegin(l, step)
 		lead.mark = t.survey(fallback)
+		t.traceSurvey(l, step)
 		lead.predecessors = lead.predecessors.Surveyed(t.cfg.mark(lead.mark))
 		return true
 	case protocol.StepReconcile:
@@ -251,8 +257,12 @@ func (t *transition) begin(l int, step *protocol.Step) bool {
 	}
 	t.say("%s begins a pass over the objects for %s at content epoch %d (%s)",
 		t.name(int(lead.node)), t.contentText(content.content), content.epoch, step.Rule)
+	t.traceBegin(l, step)
 	first := t.state.status.kind != protocol.StatusPresent && !lead.mark.firstDone
 	lead.mark = m
+	if lead.finished != content {
+		lead.finished = entry{} // the pass is about to apply other content
+	}
 	lead.doing, lead.pass = passing, pass{
 		content: content, removals: step.Work.Removals, first: first,
 		wait: step.Work.Wait, fallback: t.cfg.entry(step.Work.FallbackEntry),
@@ -266,6 +276,7 @@ func (t *transition) begin(l int, step *protocol.Step) bool {
 // abandon stops what a leader is doing. A request that it has sent may still
 // land.
 func (t *transition) abandon(l int) {
+	t.tracePass(l, trace.End{})
 	lead := &t.state.leaders[l]
 	if lead.doing == passing && lead.pass.request.kind != noRequest {
 		t.orphan(lead.pass.request)
@@ -292,6 +303,7 @@ func (t *transition) commit(l int) bool {
 		return false
 	}
 	w, name := lead.write, t.name(int(lead.node))
+	t.traceWrite(l)
 	lead.doing, lead.write = nothing, noWrite
 	if !t.guardHolds(lead, w) {
 		t.say("%s does not write the status: the guard fails", name)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/trace"
 )
 
 // survey reads the mark, or builds one from the status or the stamps
@@ -153,6 +154,7 @@ func (t *transition) isUnfounded(l int) bool {
 func (t *transition) endFirstPass(l int) bool {
 	lead := &t.state.leaders[l]
 	t.say("%s finds that another leader has finished the first reconciliation", t.name(int(lead.node)))
+	t.tracePass(l, trace.End{Used: true, Outcome: protocol.Outcome{Unfounded: true}})
 	lead.mark, lead.doing, lead.pass = mark{}, nothing, pass{}
 	return true
 }
@@ -319,6 +321,7 @@ func (t *transition) finish(l int) bool {
 func (t *transition) endPass(l int, out protocol.Outcome) {
 	lead := &t.state.leaders[l]
 	content := lead.pass.content
+	t.tracePass(l, trace.End{Used: true, Outcome: out})
 	m, ok := t.cfg.packedMark(t.cfg.mark(lead.mark).After(t.cfg.content(content), out))
 	if !ok {
 		t.event.noRoom = true

@@ -104,6 +104,7 @@ type search struct {
 	limit      int // of states; 0: none
 	memo       *memo
 	progress   *progress // nil: not asked
+	tracer     tracer    // nil: not asked
 
 	next state // the one that a move is tried on
 	now  transition
@@ -161,7 +162,7 @@ func (s *search) root() state {
 }
 
 func (s *search) transition(st *state) transition {
-	return transition{cfg: s.cfg, state: st, count: &s.result.Counts, memo: s.memo}
+	return transition{cfg: s.cfg, state: st, count: &s.result.Counts, memo: s.memo, tracer: s.tracer}
 }
 
 // deepen visits all states that are one move further.

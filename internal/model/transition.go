@@ -10,6 +10,8 @@ type transition struct {
 	story *story // nil in a search, which needs no words
 	count *counts
 	memo  *memo
+	// tracer is nil in a search.
+	tracer tracer
 }
 
 // event is what a transition did, as far as an invariant depends on it.

@@ -22,8 +22,9 @@ type Leader struct {
 	Step     protocol.Step // of the newest round
 	Job      *Begin        // that runs
 
+	Passed bool // a pass of this term was complete
+
 	wrote   bool // the step was carried out
-	passes  int  // that were complete
 	pending []pending
 }
 
@@ -53,7 +54,7 @@ func (l *Leader) Round(r *Round) error {
 		return fmt.Errorf("it decides on the mark %+v, and what it has done leaves %+v", in.Mark, l.Mark)
 	case in.Progress != want:
 		return fmt.Errorf("it decides on the progress %+v, and what it has done leaves %+v", in.Progress, want)
-	case in.Progress.Due && l.passes == 0:
+	case in.Progress.Due && !l.Passed:
 		return errors.New("a full pass is due before the first was complete")
 	case !reflect.DeepEqual(step, r.Step):
 		return fmt.Errorf("it decides %s (%q), and the protocol says %s (%q)", r.Step, r.Step.Message, step, step.Message)
@@ -116,7 +117,7 @@ func (l *Leader) End(e *End) error {
 		l.Mark = l.Mark.After(e.Work.Content, e.Outcome)
 		if e.Outcome.Complete && !e.Outcome.Unfounded {
 			l.Progress.Finished, l.Progress.Owed = e.Work.Content, e.Outcome.Owed
-			l.passes++
+			l.Passed = true
 		}
 	}
 	return nil

@@ -49,7 +49,7 @@ func Validate(events []Event) (Counts, error) {
 			}
 			term = nil
 		case e.ofLeader():
-			err = term.apply(e)
+			_, err = term.Apply(e)
 		default:
 			err = node.apply(e)
 		}
@@ -60,19 +60,24 @@ func Validate(events []Event) (Counts, error) {
 	return counts, nil
 }
 
-func (l *Leader) apply(e Event) error {
+// Apply checks an event of a leader within its term, and returns the name of its
+// kind.
+func (l *Leader) Apply(e Event) (kind string, err error) {
 	switch {
 	case e.Round != nil:
-		return l.Round(e.Round)
+		err = l.Round(e.Round)
 	case e.Begin != nil:
-		return l.Begin(e.Begin)
+		err = l.Begin(e.Begin)
 	case e.End != nil:
-		return l.End(e.End)
+		err = l.End(e.End)
 	case e.Write != nil:
-		return l.Write(e.Write)
+		err = l.Write(e.Write)
+	case e.Resign != nil:
+		err = l.Resign(e.Resign)
 	default:
-		return l.Resign(e.Resign)
+		err = errors.New("it is not an event within a term")
 	}
+	return e.name(), err
 }
 
 func (n *Node) apply(e Event) error {

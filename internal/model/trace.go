@@ -1,0 +1,87 @@
+package model
+
+import (
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/protocol/trace"
+)
+
+// tracer receives what leader l does in a transition. The leaders of the model are
+// held to the same rules as those that ship (docs/model.md#traces).
+type tracer func(t *transition, l int, e trace.Event)
+
+func (t *transition) trace(l int, e trace.Event) {
+	if t.tracer != nil {
+		t.tracer(t, l, e)
+	}
+}
+
+func (t *transition) traceRound(l int, step *protocol.Step) {
+	if t.tracer != nil {
+		t.trace(l, trace.Event{Round: &trace.Round{Input: t.cfg.input(t.state, l), Step: *step}})
+	}
+}
+
+func (t *transition) traceBegin(l int, step *protocol.Step) {
+	if t.tracer != nil {
+		t.trace(l, trace.Event{Begin: &trace.Begin{Kind: step.Kind, Work: step.Work}})
+	}
+}
+
+// traceSurvey reports the end of a survey.
+func (t *transition) traceSurvey(l int, step *protocol.Step) {
+	if t.tracer != nil {
+		found := t.cfg.mark(t.state.leaders[l].mark)
+		t.trace(l, trace.Event{End: &trace.End{Kind: step.Kind, Work: step.Work, Used: true, Mark: found}})
+	}
+}
+
+// tracePass reports the end of the pass of a leader, if one is under way.
+func (t *transition) tracePass(l int, end trace.End) {
+	if lead := &t.state.leaders[l]; t.tracer != nil && lead.doing == passing {
+		end.Kind, end.Work = protocol.StepReconcile, t.cfg.work(lead)
+		t.trace(l, trace.Event{End: &end})
+	}
+}
+
+func (t *transition) traceWrite(l int) {
+	if t.tracer != nil {
+		t.trace(l, trace.Event{Write: &trace.Write{Status: t.cfg.plain(t.state.leaders[l].write.status)}})
+	}
+}
+
+func (t *transition) traceResign(l int, f protocol.ResignFacts, st protocol.Status) {
+	if t.tracer != nil {
+		t.trace(l, trace.Event{Resign: &trace.Resign{Facts: f, Status: st}})
+	}
+}
+
+// work is the work of the pass of a leader.
+func (c *Config) work(lead *leader) protocol.Work {
+	p := &lead.pass
+	out := protocol.Work{
+		Content: c.content(p.content), Removals: p.removals, First: p.first, Wait: p.wait, LeaderEpoch: formerEpoch + int64(lead.epoch),
+	}
+	if p.fallback != (entry{}) {
+		out.FallbackEntry = c.content(p.fallback)
+	}
+	return out
+}
+
+// traced is a leader of a state as a trace has it.
+func (c *Config) traced(lead *leader) *trace.Leader {
+	out := &trace.Leader{Epoch: formerEpoch + int64(lead.epoch), Mark: c.mark(lead.mark), Seen: lead.seen, Passed: true}
+	out.Progress.Predecessors = lead.predecessors
+	if lead.finished != (entry{}) {
+		out.Progress.Finished = c.content(lead.finished)
+	}
+	switch lead.doing {
+	case passing:
+		work := c.work(lead)
+		out.Job = &trace.Begin{Kind: protocol.StepReconcile, Work: work}
+		out.Step = protocol.Step{Kind: protocol.StepReconcile, Work: work}
+	case writing:
+		out.Step = protocol.Step{Kind: protocol.StepWrite, Status: c.plain(lead.write.status)}
+	case nothing:
+	}
+	return out
+}
