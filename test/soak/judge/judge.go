@@ -96,6 +96,7 @@ type Event struct {
 
 	Status    *protocol.StatusView // of kind StatusAbsent if it was deleted
 	Record    *Record
+	Presence  *Presence
 	Candidate *Candidate
 	Object    *Object
 	Mark      *Mark
@@ -109,6 +110,15 @@ type Record struct {
 	Release    protocol.Release
 	M          protocol.Release
 	Controller bool
+	// ExpireAfter is how long its presence must be missing until leaders ignore the
+	// record; 0: they never do.
+	ExpireAfter time.Duration
+}
+
+// Presence is the key of a live sidecar.
+type Presence struct {
+	Node string
+	Gone bool
 }
 
 // Candidate is a key of the election.
@@ -236,6 +246,10 @@ func (e *Event) what() string {
 			return fmt.Sprintf("record of %s: corrupt", r.Node)
 		}
 		return fmt.Sprintf("record of %s: release %s M %s controller=%t", r.Node, r.Release, r.M, r.Controller)
+	case e.Presence != nil && e.Presence.Gone:
+		return fmt.Sprintf("presence of %s: deleted", e.Presence.Node)
+	case e.Presence != nil:
+		return fmt.Sprintf("presence of %s", e.Presence.Node)
 	case e.Candidate != nil:
 		c := e.Candidate
 		if c.Gone {

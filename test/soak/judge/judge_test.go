@@ -63,6 +63,7 @@ func (s *story) together() *story {
 // later lets time pass.
 func (s *story) later(d time.Duration) *story {
 	s.now += d
+	s.Readings = append(s.Readings, Reading{Sent: s.now, Got: s.now, Revision: s.revision()})
 	return s
 }
 

@@ -18,6 +18,9 @@ type safeguards struct {
 	removals map[string]removal // by content: while its removals were due
 	due      due
 	garbage  bool // the soak wrote the current status
+	// absent is the revision at which a presence ended, for nodes that had one, and
+	// written that of the newest write of a record.
+	absent, written map[string]int64
 }
 
 // markState is the mark as the sidecars left it.
@@ -56,7 +59,10 @@ type due struct {
 }
 
 func newSafeguards() safeguards {
-	return safeguards{contents: map[int64]Bundle{}, removals: map[string]removal{}}
+	return safeguards{
+		contents: map[int64]Bundle{}, removals: map[string]removal{},
+		absent: map[string]int64{}, written: map[string]int64{},
+	}
 }
 
 // before is called before an event is checked.
@@ -173,11 +179,12 @@ func (j *judging) markNamesAlone(e *Event, now protocol.Status) {
 }
 
 // nothingLeft: where removals were due for longer than the last pass can have
-// taken, the content was not DONE with objects that it does not have. One that is
+// taken, or do not wait for nodes (so that DONE waits for them), the content was not DONE with objects that it does not have. One that is
 // there was created again by a stale leader.
 func (j *judging) nothingLeft(e *Event, now protocol.Status) {
 	b := j.content(now)
-	if j.due.content != contentName(b) || j.clock.earliest(e.Revision)-j.clock.latest(j.due.since) < j.drain {
+	dueFor := j.clock.earliest(e.Revision) - j.clock.latest(j.due.since)
+	if j.due.content != contentName(b) || dueFor < j.drain && !b.PruneImmediately {
 		return
 	}
 	for _, ref := range slices.Sorted(maps.Keys(j.objects)) {
@@ -298,6 +305,23 @@ func (j *judging) noteRemovals(e *Event) {
 		j.due = due{content: contentName(b), since: e.Revision}
 	}
 	j.removals[contentName(b)] = removal{forms: b.Forms, until: e.Seen}
+}
+
+func (j *judging) applyPresence(e *Event) {
+	if e.Presence.Gone {
+		j.absent[e.Presence.Node] = e.Revision
+		return
+	}
+	delete(j.absent, e.Presence.Node)
+}
+
+// expired reports whether a leader may ignore a record: the presence was missing,
+// and the record not written, for the time that the record promises
+// (docs/protocol.md#dead-nodes). The time is an upper bound.
+func (j *judging) expired(e *Event, r Record) bool {
+	since, absent := j.absent[r.Node]
+	since = max(since, j.written[r.Node])
+	return absent && !r.Corrupt && r.ExpireAfter > 0 && j.clock.latest(e.Revision)-j.clock.earliest(since) >= r.ExpireAfter
 }
 
 // older names a controller that removals wait for; empty: there is none.

@@ -73,7 +73,17 @@ func TestSafeguards(t *testing.T) {
 		{"a removal that was sent before an older controller registered", leftOver().record("b", r1).later(time.Second).deleted("dropped"), "", ""},
 		{"a removal while a worker of an older release is registered", leftOver().add(Event{Record: &Record{Node: "b", Release: r1}}).
 			later(time.Minute).deleted("dropped"), "", ""},
-		{"a removal with prunePolicy Immediately", immediately(leftOver()).record("b", r1).later(time.Minute).deleted("dropped"), "", ""},
+		{"a removal with prunePolicy Immediately", immediately(restricted((*story).resigns)).object("changed", "new", r2, 2).
+			record("b", r1).later(time.Minute).deleted("dropped").done(), "", ""},
+
+		{"DONE before the removals, with prunePolicy Immediately", immediately(leftOver()), DoneIsDone, "dropped of 1.1.0 exists"},
+		{"DONE after the removals, with prunePolicy Immediately", immediately(restricted((*story).resigns)).object("changed", "new", r2, 2).
+			deleted("dropped").done(), "", ""},
+
+		{"a restriction that ignores an expired record", expiring(15*time.Second, 15*time.Second, false), "", ""},
+		{"a restriction that ignores a record too early", expiring(15*time.Second, 14*time.Second, false), GuardHeld, "b (release 1.1.0"},
+		{"a restriction that ignores a record that was written meanwhile", expiring(15*time.Second, 15*time.Second, true), GuardHeld, "b (release 1.1.0"},
+		{"a restriction that ignores a record that never expires", expiring(0, time.Hour, false), GuardHeld, "b (release 1.1.0"},
 
 		{"a stale leader creates an object again, and it stays", restricted((*story).dies).later(time.Second).deleted("dropped").
 			object("dropped", "d", r1, 1).object("changed", "new", r2, 2).later(14 * time.Second).done(), DoneIsDone, "dropped of 1.1.0 exists"},
@@ -120,6 +130,18 @@ func first(done bool) *story {
 	s := newStory().record("a", r2).leads("a").add(Event{Mark: &Mark{Entries: []Entry{{r2, 1}}}}).
 		object("same", "s", r2, 1).object("changed", "new", r2, 1)
 	return s.add(Event{Mark: &Mark{FirstDone: done, Entries: []Entry{{r2, 1}}}}).status(protocol.Done, r2, r2, r2, 1, "a")
+}
+
+// expiring is a restriction a time after b has lost its presence. b may have written
+// its record meanwhile.
+func expiring(after, waited time.Duration, wrote bool) *story {
+	record := Event{Record: &Record{Node: "b", Release: r1, M: r1, Controller: true, ExpireAfter: after}}
+	s := installed().add(record).add(Event{Presence: &Presence{Node: "b"}}).add(Event{Presence: &Presence{Node: "b", Gone: true}})
+	if wrote {
+		s = s.later(waited / 2).add(record)
+		waited /= 2
+	}
+	return s.later(waited).resigns("a").record("a", r2).leads("a").status(protocol.Working, r1, r2, r1, 1, "a")
 }
 
 func immediately(s *story) *story {

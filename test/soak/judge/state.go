@@ -133,6 +133,9 @@ func (j *judging) event(e *Event) {
 		j.applyStatus(*e.Status)
 	case e.Record != nil:
 		j.applyRecord(*e.Record)
+		j.written[e.Record.Node] = e.Revision
+	case e.Presence != nil:
+		j.applyPresence(e)
 	case e.Candidate != nil:
 		j.applyCandidate(e)
 	case e.Object != nil:

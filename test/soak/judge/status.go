@@ -77,6 +77,7 @@ func (j *judging) guardHeld(e *Event, was, now protocol.Status) {
 	var shut []string
 	for id, r := range j.records {
 		switch {
+		case j.expired(e, r):
 		case r.Corrupt:
 			shut = append(shut, id+" (its record is corrupt)")
 		case r.Controller && admits(was, r) && !admits(now, r):
