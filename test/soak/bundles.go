@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/test/soak/judge"
 )
 
@@ -39,25 +40,41 @@ type kept struct {
 	kind, namespace, name string
 	forms                 [5]string
 	render                func(form string) map[string]any
+	// second is the form in the second build of each release; nil: the same.
+	second *[5]string
+}
+
+// builds is how many bundles each release has. Sidecars load one of them, and the
+// other one when the directory is replaced.
+const builds = 2
+
+// in is the form of an object in a build of a release.
+func (k kept) in(index, build int) string {
+	if build == 1 && k.second != nil {
+		return k.second[index]
+	}
+	return k.forms[index]
 }
 
 const namespace = "platform"
 
 var keptObjects = []kept{
-	{"Namespace", "", namespace, [5]string{"a", "a", "a", "a", "a"}, labelled("v1")},
-	{"ConfigMap", namespace, "constant", [5]string{"a", "a", "a", "a", "a"}, configMap},
-	{"ConfigMap", namespace, "settings", [5]string{"a", "b", "c", "d", "e"}, configMap},
-	{"ConfigMap", namespace, "slow", [5]string{"a", "a", "b", "b", "c"}, configMap},
-	{"ConfigMap", namespace, "back-again", [5]string{"a", "b", "a", "b", "a"}, configMap},
-	{"ConfigMap", namespace, "early", [5]string{"a", "a", "", "", ""}, configMap},
-	{"ConfigMap", namespace, "late", [5]string{"", "", "", "a", "b"}, configMap},
-	{"ConfigMap", namespace, "comes-and-goes", [5]string{"", "a", "", "a", ""}, configMap},
-	{"ClusterRole", "", "platform:agent", [5]string{"a", "b", "b", "c", "c"}, clusterRole},
-	{"ClusterRoleBinding", "", "platform:agent", [5]string{"a", "a", "a", "b", "b"}, clusterRoleBinding},
-	{"PriorityClass", "", "platform-critical", [5]string{"1000", "1000", "2000", "2000", "3000"}, priorityClass},
-	{"StorageClass", "", "platform-local", [5]string{"", "a", "a", "b", "c"}, storageClass},
-	{"CSIDriver", "", "csi.platform", [5]string{"", "a", "a", "", ""}, csiDriver}, // of a kind that no later release has
-	{"RuntimeClass", "", "platform-sandbox", [5]string{"a", "a", "b", "", "a"}, runtimeClass},
+	{"Namespace", "", namespace, [5]string{"a", "a", "a", "a", "a"}, labelled("v1"), nil},
+	{"ConfigMap", namespace, "constant", [5]string{"a", "a", "a", "a", "a"}, configMap, nil},
+	{"ConfigMap", namespace, "settings", [5]string{"a", "b", "c", "d", "e"}, configMap, nil},
+	{"ConfigMap", namespace, "slow", [5]string{"a", "a", "b", "b", "c"}, configMap, nil},
+	{"ConfigMap", namespace, "back-again", [5]string{"a", "b", "a", "b", "a"}, configMap, nil},
+	{"ConfigMap", namespace, "early", [5]string{"a", "a", "", "", ""}, configMap, nil},
+	{"ConfigMap", namespace, "late", [5]string{"", "", "", "a", "b"}, configMap, nil},
+	{"ConfigMap", namespace, "comes-and-goes", [5]string{"", "a", "", "a", ""}, configMap, nil},
+	{"ClusterRole", "", "platform:agent", [5]string{"a", "b", "b", "c", "c"}, clusterRole, nil},
+	{"ClusterRoleBinding", "", "platform:agent", [5]string{"a", "a", "a", "b", "b"}, clusterRoleBinding, nil},
+	{"PriorityClass", "", "platform-critical", [5]string{"1000", "1000", "2000", "2000", "3000"}, priorityClass, nil},
+	{"StorageClass", "", "platform-local", [5]string{"", "a", "a", "b", "c"}, storageClass, nil},
+	{"CSIDriver", "", "csi.platform", [5]string{"", "a", "a", "", ""}, csiDriver, nil}, // of a kind that no later release has
+	{"RuntimeClass", "", "platform-sandbox", [5]string{"a", "a", "b", "", "a"}, runtimeClass, nil},
+	{"ConfigMap", namespace, "rebuilt", [5]string{"a", "b", "c", "d", "e"}, configMap, &[5]string{"a2", "b2", "c2", "d2", "e2"}},
+	{"ConfigMap", namespace, "first-build", [5]string{"a", "a", "a", "b", "b"}, configMap, &[5]string{}},
 }
 
 func labelled(apiVersion string) func(string) map[string]any {
@@ -132,9 +149,22 @@ func ref(kind, ns, name string) string {
 	return kind + " " + ns + "/" + name
 }
 
+func findKept(want string) (kept, bool) {
+	for _, k := range keptObjects {
+		if k.ref() == want {
+			return k, true
+		}
+	}
+	return kept{}, false
+}
+
 // formOf names the form of a live object. It is empty if no bundle has this form.
 func (k kept) formOf(live map[string]any) string {
-	for _, form := range slices.Compact(slices.Sorted(slices.Values(k.forms[:]))) {
+	all := slices.Clone(k.forms[:])
+	if k.second != nil {
+		all = append(all, k.second[:]...)
+	}
+	for _, form := range slices.Compact(slices.Sorted(slices.Values(all))) {
 		if form != "" && covers(live, k.object(form).Object) {
 			return form
 		}
@@ -163,19 +193,29 @@ func covers(live, want any) bool {
 	return reflect.DeepEqual(live, want)
 }
 
-// judged returns the bundles as values of package judge.
-func judged() []judge.Bundle {
+// judged returns the bundles as values of package judge. They are read from where
+// writeBundles wrote them.
+func judged(dir string) ([]judge.Bundle, error) {
 	var out []judge.Bundle
 	for i, r := range releases {
-		b := judge.Bundle{Release: mustRelease(r.name), M: mustRelease(r.m), A: mustRelease(r.a), Forms: map[string]string{}}
-		for _, k := range keptObjects {
-			if k.forms[i] != "" {
-				b.Forms[k.ref()] = k.forms[i]
+		for build := range builds {
+			loaded, err := bundle.Load(buildDir(dir, i, build))
+			if err != nil {
+				return nil, fmt.Errorf("read bundle: %w", err)
 			}
+			b := judge.Bundle{
+				Release: mustRelease(r.name), M: mustRelease(r.m), A: mustRelease(r.a), Forms: map[string]string{},
+				Digest: loaded.Digest, PruneImmediately: loaded.PruneImmediately,
+			}
+			for _, k := range keptObjects {
+				if form := k.in(i, build); form != "" {
+					b.Forms[k.ref()] = form
+				}
+			}
+			out = append(out, b)
 		}
-		out = append(out, b)
 	}
-	return out
+	return out, nil
 }
 
 func mustRelease(s string) protocol.Release {
@@ -186,30 +226,71 @@ func mustRelease(s string) protocol.Release {
 	return r
 }
 
-// writeBundles writes a directory for each release below dir.
-func writeBundles(dir string) error {
-	for i, r := range releases {
-		files := map[string][]byte{"bundle.yaml": fmt.Appendf(nil,
-			"apiVersion: lockstep.dev/v1\nkind: Bundle\nmetadata: {name: soak}\nrelease: %s\nminReconcilerRelease: %s\nminApiserverRelease: %s\n",
-			r.name, r.m, r.a)}
-		for n, k := range keptObjects {
-			if k.forms[i] == "" {
-				continue
+// buildDir has a build of a release.
+func buildDir(dir string, index, build int) string {
+	return filepath.Join(dir, fmt.Sprintf("%s-%d", releases[index].name, build))
+}
+
+// bundleDir has the build of a release that sidecars load.
+func bundleDir(dir string, index int) string { return filepath.Join(dir, releases[index].name) }
+
+// selectBuild makes a build the one that sidecars load. It replaces the directory
+// in one step, as an installer does.
+func selectBuild(dir string, index, build int) error {
+	fresh := bundleDir(dir, index) + ".new"
+	if err := os.Symlink(buildDir(dir, index, build), fresh); err != nil {
+		return fmt.Errorf("select build: %w", err)
+	}
+	if err := os.Rename(fresh, bundleDir(dir, index)); err != nil {
+		return fmt.Errorf("select build: %w", err)
+	}
+	return nil
+}
+
+// writeBundles writes a directory for each build of each release below dir, and
+// selects the first ones. Removals of some releases do not wait for nodes.
+func writeBundles(dir string, immediately [5]bool) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("write bundles: %w", err)
+	}
+	for i := range releases {
+		for build := range builds {
+			if err := writeBundle(buildDir(dir, i, build), i, build, immediately[i]); err != nil {
+				return fmt.Errorf("write bundle %s: %w", releases[i].name, err)
 			}
-			text, err := json.Marshal(k.object(k.forms[i]).Object)
-			if err != nil {
-				return fmt.Errorf("write bundle %s: %w", r.name, err)
-			}
-			files[fmt.Sprintf("%02d.json", n)] = text
 		}
-		bundleDir := filepath.Join(dir, r.name)
-		if err := os.MkdirAll(bundleDir, 0o700); err != nil {
-			return fmt.Errorf("write bundle %s: %w", r.name, err)
+		if err := selectBuild(dir, i, 0); err != nil {
+			return err
 		}
-		for _, name := range slices.Sorted(maps.Keys(files)) {
-			if err := os.WriteFile(filepath.Join(bundleDir, name), files[name], 0o600); err != nil {
-				return fmt.Errorf("write bundle %s: %w", r.name, err)
-			}
+	}
+	return nil
+}
+
+func writeBundle(dir string, index, build int, immediately bool) error {
+	r, policy := releases[index], ""
+	if immediately {
+		policy = "prunePolicy: Immediately\n"
+	}
+	files := map[string][]byte{"bundle.yaml": fmt.Appendf(nil,
+		"apiVersion: lockstep.dev/v1\nkind: Bundle\nmetadata: {name: soak}\nrelease: %s\nminReconcilerRelease: %s\nminApiserverRelease: %s\n%s",
+		r.name, r.m, r.a, policy)}
+	for n, k := range keptObjects {
+		form := k.in(index, build)
+		if form == "" {
+			continue
+		}
+		text, err := json.Marshal(k.object(form).Object)
+		if err != nil {
+			return err
+		}
+		files[fmt.Sprintf("%02d.json", n)] = text
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := os.WriteFile(filepath.Join(dir, name), files[name], 0o600); err != nil {
+			return err
 		}
 	}
 	return nil

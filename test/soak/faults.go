@@ -43,7 +43,7 @@ func (w *world) describe(f fault) string {
 		return fmt.Sprintf("%s (%s, %s)", f.kind, w.describeConnections(f), f.lasts)
 	case spoilAPI:
 		return fmt.Sprintf("%s (%s's %s, %s)", f.kind, n, f.behaviour(), f.lasts)
-	case editObject, dropStamp, dropObject:
+	case editObject, dropStamp, dropObject, denyWrites:
 		return fmt.Sprintf("%s (%s)", f.kind, keptObjects[f.object].ref())
 	default:
 		return fmt.Sprintf("%s (%s, %s)", f.kind, n, f.lasts)
@@ -77,6 +77,12 @@ func (w *world) execute(ctx context.Context, f fault) outcome {
 		return held(&w.lossBusy, func() outcome { return w.lose(ctx, f) })
 	case editObject, dropStamp, dropObject:
 		return w.spoilObject(ctx, f)
+	case reloadBundle, loseNode, isolateNode, startDuplicate:
+		return w.disturbNode(ctx, n, f)
+	case denyWrites:
+		return w.denyWrites(ctx, f)
+	case dropNamespace:
+		return held(&w.namespaceBusy, func() outcome { return w.dropNamespace(ctx) })
 	default:
 		return w.spoilKeys(ctx, n, f)
 	}

@@ -39,6 +39,9 @@ var resources = map[string]schema.GroupVersionResource{
 	"StorageClass":       {Group: "storage.k8s.io", Version: "v1", Resource: "storageclasses"},
 	"RuntimeClass":       {Group: "node.k8s.io", Version: "v1", Resource: "runtimeclasses"},
 	"CSIDriver":          {Group: "storage.k8s.io", Version: "v1", Resource: "csidrivers"},
+
+	"ValidatingAdmissionPolicy":        {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"},
+	"ValidatingAdmissionPolicyBinding": {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"},
 }
 
 // edits are what a user changes in an object, in addition to the annotation.
@@ -209,7 +212,7 @@ func statusIn(resp *clientv3.GetResponse) protocol.StatusView {
 // other object remains.
 func (w *world) inPlace(ctx context.Context) error {
 	for _, k := range keptObjects {
-		want := k.forms[newest()]
+		want := k.in(newest(), w.buildOf(newest()))
 		live, err := w.resource(k.kind, k.namespace).Get(ctx, k.name, metav1.GetOptions{})
 		switch {
 		case want == "" && err == nil:

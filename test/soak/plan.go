@@ -3,6 +3,7 @@ package soak
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -19,7 +20,8 @@ const (
 // what happens, so a seed always means the same schedule.
 type plan struct {
 	rng     *rand.Rand
-	release int // of the fleet, or the one that it is moving to
+	release int      // of the fleet, or the one that it is moving to
+	only    []string // names of faults; nil: all
 }
 
 func newPlan(seed, lane uint64) *plan { return &plan{rng: rand.New(rand.NewPCG(seed, lane))} }
@@ -115,6 +117,34 @@ func (p *plan) between(low, high int) time.Duration {
 	return time.Duration(low*1000+p.rng.IntN((high-low)*1000)) * time.Millisecond
 }
 
+// variant is what a seed chooses for the whole run.
+type variant struct {
+	expire      bool    // records of dead nodes expire
+	immediately [5]bool // releases whose removals do not wait for nodes
+}
+
+func newVariant(seed uint64) variant {
+	rng := rand.New(rand.NewPCG(seed, 1<<32))
+	v := variant{expire: rng.IntN(2) == 0}
+	for i := range v.immediately {
+		v.immediately[i] = rng.IntN(4) == 0
+	}
+	return v
+}
+
+func (v variant) String() string {
+	text := "records never expire"
+	if v.expire {
+		text = "records expire after " + expireAfter.String()
+	}
+	for i, immediately := range v.immediately {
+		if immediately {
+			text += fmt.Sprintf("; %s has prunePolicy: Immediately", releases[i].name)
+		}
+	}
+	return text
+}
+
 // faultKind is a kind of fault.
 type faultKind int
 
@@ -149,6 +179,12 @@ const (
 	editObject
 	dropStamp
 	dropObject
+	reloadBundle // of the release of a node
+	loseNode     // for longer than leaders wait, where records expire
+	isolateNode
+	startDuplicate // a second sidecar with the node ID
+	denyWrites
+	dropNamespace
 	nFaults = iota
 )
 
@@ -160,6 +196,7 @@ var faultNames = [nFaults]string{
 	"garbage in record", "garbage in presence",
 	"garbage among candidates", "delete leader's key", "garbage in status", "delete status", "delete parent",
 	"edit object", "drop stamp", "delete object",
+	"replace bundle", "kill sidecar for long", "cut sidecar from etcd for long", "second sidecar with a node ID", "deny writes", "delete namespace",
 }
 
 func (k faultKind) String() string { return faultNames[k] }
@@ -172,6 +209,7 @@ var weights = [nFaults]int{
 	compact: 2, fillEtcd: 1, spoilRecord: 2, spoilPresence: 1,
 	spoilCandidate: 1, dropCandidate: 2, spoilStatus: 2, dropStatus: 2, dropParent: 2,
 	editObject: 3, dropStamp: 1, dropObject: 2,
+	reloadBundle: 4, loseNode: 1, isolateNode: 1, startDuplicate: 2, denyWrites: 2, dropNamespace: 1,
 }
 
 // fault is one fault of the schedule.
@@ -188,13 +226,16 @@ type fault struct {
 
 // nextFault returns the next fault.
 func (p *plan) nextFault() fault {
-	total := 0
-	for _, w := range weights {
-		total += w
+	chances, total := weights, 0
+	for kind := range chances {
+		if p.only != nil && !slices.Contains(p.only, faultNames[kind]) {
+			chances[kind] = 0
+		}
+		total += chances[kind]
 	}
 	n, at := p.rng.IntN(total), 0
-	for n >= weights[at] {
-		n -= weights[at]
+	for n >= chances[at] {
+		n -= chances[at]
 		at++
 	}
 	f := fault{

@@ -49,21 +49,36 @@ func TestPlan(t *testing.T) {
 // release can be rolled out (docs/protocol.md#releases-that-can-roll).
 func TestReleases(t *testing.T) {
 	dir := t.TempDir()
-	if err := writeBundles(dir); err != nil {
+	if err := writeBundles(dir, [5]bool{2: true}); err != nil {
 		t.Fatal(err)
 	}
-	known := judged()
+	known, err := judged(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	digests := map[string]bool{}
 	for i, r := range releases {
-		b, err := bundle.Load(dir + "/" + r.name)
-		if err != nil {
-			t.Fatal(err)
+		for build := range builds {
+			if err := selectBuild(dir, i, build); err != nil {
+				t.Fatal(err)
+			}
+			b, err := bundle.Load(bundleDir(dir, i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := known[builds*i+build]
+			if b.Version.Release != want.Release || len(b.Objects) != len(want.Forms) || b.Digest != want.Digest || b.PruneImmediately != (i == 2) {
+				t.Errorf("%s, build %d: got release %s with %d objects, want %d", r.name, build, b.Version, len(b.Objects), len(want.Forms))
+			}
+			digests[b.Digest] = true
 		}
-		if b.Version.Release != known[i].Release || len(b.Objects) != len(known[i].Forms) {
-			t.Errorf("%s: got release %s with %d objects, want %d", r.name, b.Version, len(b.Objects), len(known[i].Forms))
-		}
-		if i > 0 && known[i-1].Release.Less(known[i].M) && known[i-1].Release.Less(known[i].A) {
+		before := known[max(0, builds*(i-1))]
+		if before.Release.Less(known[builds*i].M) && before.Release.Less(known[builds*i].A) && i > 0 {
 			t.Errorf("%s cannot be rolled out over %s", r.name, releases[i-1].name)
 		}
+	}
+	if len(digests) != builds*len(releases) {
+		t.Errorf("got %d digests, want one for each build", len(digests))
 	}
 }
 
@@ -96,6 +111,24 @@ func TestReasonIn(t *testing.T) {
 	}
 	if got := reasonIn("ok"); got != "" {
 		t.Errorf("got %q, want none", got)
+	}
+}
+
+func TestVariant(t *testing.T) {
+	variants := map[variant]bool{}
+	expiring := 0
+	for n := range uint64(100) {
+		v := newVariant(n)
+		if v != newVariant(n) {
+			t.Fatal("one seed has two variants")
+		}
+		variants[v] = true
+		if v.expire {
+			expiring++
+		}
+	}
+	if len(variants) < 10 || expiring < 20 || expiring > 80 {
+		t.Errorf("got %d variants of 100 seeds, %d of them with records that expire", len(variants), expiring)
 	}
 }
 

@@ -65,7 +65,6 @@ func newRecorder(endpoints []string, began time.Time) (*recorder, error) {
 		began: began, keys: keyspace.Under(prefix), next: 1,
 		objects: map[string]seen{}, deleting: map[string]bool{}, changed: make(chan struct{}),
 	}
-	r.history.Bundles = judged()
 	for _, endpoint := range endpoints {
 		client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
 		if err != nil {
@@ -186,6 +185,8 @@ func (r *recorder) decode(ev *clientv3.Event) (judge.Event, bool) {
 		return judge.Event{Foreign: foreign, Status: &view}, true
 	case strings.HasPrefix(key, r.keys.Nodes()):
 		return judge.Event{Foreign: foreign, Record: r.decodeRecord(ev.Kv, gone)}, true
+	case strings.HasPrefix(key, r.keys.Presences()):
+		return judge.Event{Foreign: foreign, Presence: &judge.Presence{Node: strings.TrimPrefix(key, r.keys.Presences()), Gone: gone}}, true
 	case strings.HasPrefix(key, r.keys.Leaders()):
 		return judge.Event{Foreign: foreign, Candidate: &judge.Candidate{Key: key, Node: string(ev.Kv.Value), Gone: gone}}, true
 	case strings.HasPrefix(key, "/registry/"):
@@ -210,7 +211,7 @@ func (r *recorder) decodeRecord(kv *mvccpb.KeyValue, gone bool) *judge.Record {
 	one := fleet.Decode(r.keys, etcd.Listing{KVs: []etcd.KV{etcd.NewKV(kv)}}, etcd.Listing{}).Records[0]
 	out.Corrupt = one.Problem != ""
 	out.Release, out.M = one.Node.Version.Release, one.Node.MinReconciler
-	out.Controller = one.Node.Roles.Controller
+	out.Controller, out.ExpireAfter = one.Node.Roles.Controller, one.Node.FenceAfter
 	return out
 }
 
@@ -232,6 +233,7 @@ func (r *recorder) decodeObject(kv *mvccpb.KeyValue, gone bool) (judge.Event, bo
 		Metadata struct {
 			Name, Namespace, UID string
 			Annotations          map[string]string
+			DeletionTimestamp    string
 		}
 	}
 	if !bytes.HasPrefix(kv.Value, []byte("{")) || json.Unmarshal(kv.Value, &live) != nil {
@@ -251,7 +253,8 @@ func (r *recorder) decodeObject(kv *mvccpb.KeyValue, gone bool) (judge.Event, bo
 		return judge.Event{}, false
 	}
 	r.objects[key] = now
-	return judge.Event{Foreign: now.edit != was.edit && now.uid == was.uid, Object: out}, true
+	foreign := now.edit != was.edit && now.uid == was.uid || m.DeletionTimestamp != "" && r.deleting[now.uid]
+	return judge.Event{Foreign: foreign, Object: out}, true
 }
 
 // decodeMark decodes the mark as docs/protocol.md#mark describes it.
@@ -275,15 +278,6 @@ func decodeMark(text string) *judge.Mark {
 		out.Entries = append(out.Entries, judge.Entry{Release: r, Epoch: e.ContentEpoch})
 	}
 	return out
-}
-
-func findKept(want string) (kept, bool) {
-	for _, k := range keptObjects {
-		if k.ref() == want {
-			return k, true
-		}
-	}
-	return kept{}, false
 }
 
 // decodeWhole decodes JSON with int64 for whole numbers, like a manifest.

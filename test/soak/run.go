@@ -30,6 +30,7 @@ type Config struct {
 	Dir      string           // for bundles and kubeconfigs; required
 	Seed     uint64           // of the schedule
 	Duration time.Duration    // of upgrades and faults; start and end take extra time
+	Only     []string         // names of the faults that may happen; nil: all
 	Logf     func(format string, args ...any)
 }
 
@@ -50,7 +51,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	logf := func(format string, args ...any) {
 		cfg.Logf("%8.3fs "+format, append([]any{time.Since(began).Seconds()}, args...)...)
 	}
-	w, err := newWorld(ctx, cfg.Cluster, cfg.Assets, cfg.Dir, logf)
+	w, err := newWorld(ctx, cfg, logf)
 	if err != nil {
 		return Result{}, err
 	}
@@ -93,7 +94,7 @@ func (w *world) live(ctx context.Context, cfg Config) (stuck, err error) {
 			return nil, fmt.Errorf("begin: %w", err)
 		}
 	}
-	w.logf("all nodes are ready with %s; steps and faults begin", releases[0].name)
+	w.logf("all nodes are ready with %s; steps and faults begin; %s", releases[0].name, w.variant)
 	limited, cancel := context.WithTimeout(ctx, cfg.Duration)
 	defer cancel()
 	var lane sync.WaitGroup
@@ -106,6 +107,7 @@ func (w *world) live(ctx context.Context, cfg Config) (stuck, err error) {
 	for i := range lanes {
 		lane.Go(func() {
 			p := newPlan(cfg.Seed, uint64(1+i))
+			p.only = cfg.Only
 			for f := p.nextFault(); pause(limited, f.pause); f = p.nextFault() {
 				w.inject(limited, f)
 			}

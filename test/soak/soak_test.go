@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 var (
 	duration = flag.Duration("soak.duration", 2*time.Minute, "how long upgrades and faults happen")
+	only     = flag.String("soak.only", "", "names of the only faults that happen, with commas between them; empty: all")
 	seed     = flag.Uint64("soak.seed", 0, "seed of the schedule; 0: a new one")
 )
 
@@ -29,7 +31,7 @@ func TestSoak(t *testing.T) {
 	t.Logf("seed %d: repeat with go test ./test/soak -run TestSoak -soak.seed=%d -soak.duration=%s", s, s, *duration)
 	c := cluster.NewTracingForTest(t, etcdMembers, "kube-apiserver", "sidecar")
 	result, err := Run(t.Context(), Config{
-		Cluster: c, Assets: assets, Dir: t.TempDir(), Seed: s, Duration: *duration,
+		Cluster: c, Assets: assets, Dir: t.TempDir(), Seed: s, Duration: *duration, Only: onlyFaults(t),
 		Logf: func(format string, args ...any) { t.Logf(format, args...) },
 	})
 	if err != nil {
@@ -43,6 +45,21 @@ func TestSoak(t *testing.T) {
 	if c := result.Counts; c.Ready == 0 || c.ObjectWrites == 0 || c.Statuses == 0 || c.Contents == 0 {
 		t.Errorf("seed %d: got %+v: too little happened for a judgement", s, c)
 	}
+}
+
+// onlyFaults are the faults of -soak.only.
+func onlyFaults(t *testing.T) []string {
+	t.Helper()
+	if *only == "" {
+		return nil
+	}
+	out := strings.Split(*only, ",")
+	for _, kind := range out {
+		if !slices.Contains(faultNames[:], kind) {
+			t.Fatalf("-soak.only: there is no fault %q; want some of %q", kind, faultNames)
+		}
+	}
+	return out
 }
 
 // writeHistory keeps all events, for a reader who needs more than those around a

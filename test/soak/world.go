@@ -25,6 +25,7 @@ const (
 	leaseTTL       = 3 * time.Second
 	yieldAfter     = 5 * time.Second
 	resyncInterval = 10 * time.Second
+	expireAfter    = 15 * time.Second
 	probePause     = 100 * time.Millisecond
 	probeTimeout   = 2 * time.Second
 )
@@ -36,18 +37,20 @@ type world struct {
 	dir     string
 	rec     *recorder
 	logf    func(format string, args ...any)
+	variant variant
 
 	etcd    *clientv3.Client // of all members, not through the proxies
 	servers []*server
 	nodes   []*node
 	running sync.WaitGroup // goroutines that probe and restart sidecars
 
-	etcdBusy, lossBusy sync.Mutex // held by a fault of its kind
+	etcdBusy, lossBusy, namespaceBusy sync.Mutex // held by a fault of its kind
 
 	mu    sync.Mutex     // mu guards what follows
 	count map[string]int // what was done, by kind
 	exits []string       // sidecars that exited by themselves
 	edits int
+	build [5]int // of each release: the one that sidecars load
 }
 
 // server is a kube-apiserver, and how the soak itself connects to it.
@@ -78,8 +81,11 @@ type node struct {
 }
 
 // newWorld starts everything except the sidecars.
-func newWorld(ctx context.Context, c *cluster.Cluster, assets, dir string, logf func(string, ...any)) (*world, error) {
-	w := &world{cluster: c, assets: assets, dir: dir, logf: logf, count: map[string]int{}}
+func newWorld(ctx context.Context, cfg Config, logf func(string, ...any)) (*world, error) {
+	w := &world{
+		cluster: cfg.Cluster, assets: cfg.Assets, dir: cfg.Dir, logf: logf, count: map[string]int{}, variant: newVariant(cfg.Seed),
+	}
+	c := cfg.Cluster
 	var err error
 	if w.rec, err = newRecorder(c.Endpoints(), time.Now()); err != nil {
 		return nil, err
@@ -87,7 +93,10 @@ func newWorld(ctx context.Context, c *cluster.Cluster, assets, dir string, logf 
 	if w.etcd, err = clientv3.New(clientv3.Config{Endpoints: c.Endpoints(), Logger: zap.NewNop()}); err != nil {
 		return nil, fmt.Errorf("start: %w", err)
 	}
-	if err := writeBundles(filepath.Join(dir, "bundles")); err != nil {
+	if err := writeBundles(w.bundles(), w.variant.immediately); err != nil {
+		return nil, err
+	}
+	if w.rec.history.Bundles, err = judged(w.bundles()); err != nil {
 		return nil, err
 	}
 	if err := w.startServers(); err != nil {
@@ -198,13 +207,23 @@ func (w *world) addCount(kind string) {
 	w.count[kind]++
 }
 
-// start starts a sidecar. The caller holds n.busy.
-func (w *world) start(n *node, index int) error {
-	s, err := w.cluster.StartSidecar(cluster.SidecarConfig{
-		NodeID: n.id, Kubeconfig: n.kubeconfig, Bundle: filepath.Join(w.dir, "bundles", releases[index].name),
+func (w *world) bundles() string { return filepath.Join(w.dir, "bundles") }
+
+func (w *world) sidecarConfig(n *node, index int) cluster.SidecarConfig {
+	cfg := cluster.SidecarConfig{
+		NodeID: n.id, Kubeconfig: n.kubeconfig, Bundle: bundleDir(w.bundles(), index),
 		EtcdServers: urls(n.members), LeaseTTL: leaseTTL, ResyncInterval: resyncInterval,
 		Args: []string{"--leader-yield-after=" + yieldAfter.String()},
-	})
+	}
+	if w.variant.expire {
+		cfg.Args = append(cfg.Args, "--expire-dead-nodes="+expireAfter.String())
+	}
+	return cfg
+}
+
+// start starts a sidecar. The caller holds n.busy.
+func (w *world) start(n *node, index int) error {
+	s, err := w.cluster.StartSidecar(w.sidecarConfig(n, index))
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,86 @@
+package soak
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+)
+
+// disturbNode causes the faults that are about what a node is and runs.
+func (w *world) disturbNode(ctx context.Context, n *node, f fault) outcome {
+	switch f.kind {
+	case reloadBundle:
+		return w.reload(n)
+	case loseNode:
+		return w.killSidecar(ctx, n, expireAfter+f.lasts)
+	case isolateNode:
+		return held(&n.network, func() outcome {
+			for _, p := range n.members {
+				p.Cut(etcdtest.Blackhole)
+			}
+			pause(ctx, expireAfter+f.lasts)
+			for _, p := range n.members {
+				p.Restore()
+			}
+			return done
+		})
+	default:
+		return w.startDuplicate(ctx, n, f.lasts)
+	}
+}
+
+// reload replaces the bundle of the release that a node runs. Every node of that
+// release loads the new one.
+func (w *world) reload(n *node) outcome {
+	return held(&n.busy, func() outcome {
+		if n.release < 0 {
+			return skipped
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		next := 1 - w.build[n.release]
+		if err := selectBuild(w.bundles(), n.release, next); err != nil {
+			w.logf("replace the bundle: %v", err)
+			return skipped
+		}
+		w.build[n.release] = next
+		return done
+	})
+}
+
+// buildOf is the build of a release that sidecars load.
+func (w *world) buildOf(index int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.build[index]
+}
+
+// startDuplicate starts a second sidecar with a node's ID, on the same machine and with
+// the same release. The newer one stays: the first exits and is started again, which
+// ends the second.
+func (w *world) startDuplicate(ctx context.Context, n *node, d time.Duration) outcome {
+	if !n.busy.TryLock() {
+		return skipped
+	}
+	index, instance := n.release, n.started+1
+	if n.sidecar == nil {
+		n.busy.Unlock()
+		return skipped
+	}
+	n.started = instance
+	n.busy.Unlock()
+	duplicate, err := w.cluster.StartSidecar(w.sidecarConfig(n, index))
+	if err != nil {
+		w.logf("start a second %s: %v", n.id, err)
+		return skipped
+	}
+	probing, stop := context.WithCancel(ctx)
+	defer stop()
+	w.running.Go(func() { w.probe(probing, n.id, instance, index, duplicate) })
+	pause(ctx, d)
+	if err := duplicate.Kill(); err != nil {
+		w.logf("kill the second %s: %v", n.id, err)
+	}
+	return done
+}
