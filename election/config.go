@@ -78,6 +78,9 @@ type State struct {
 	Absences map[protocol.NodeID]Absence
 	// Working: a survey or a pass is running.
 	Working bool
+	// Garbage says which number in the status or in the mark this leader does not
+	// believe (docs/protocol.md#content-epoch); empty: it believes all.
+	Garbage string
 	// Problem is why the newest survey, pass or write failed; empty: it succeeded.
 	Problem string
 }
@@ -85,7 +88,7 @@ type State struct {
 // same compares what is shown. Step.String prints all that a step decides.
 func (s State) same(o State) bool {
 	return s.Election == o.Election && s.Epoch == o.Epoch && s.Eligibility == o.Eligibility &&
-		s.Working == o.Working && s.Problem == o.Problem && maps.Equal(s.Absences, o.Absences) &&
+		s.Working == o.Working && s.Problem == o.Problem && s.Garbage == o.Garbage && maps.Equal(s.Absences, o.Absences) &&
 		s.Step.Message == o.Step.Message && s.Step.String() == o.Step.String()
 }
 

@@ -1,6 +1,7 @@
 package election
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -70,7 +71,7 @@ func (e *Election) lead(ctx context.Context, s *etcd.Session, key string, epoch 
 		l.confirm(&in)
 		step := protocol.Next(in)
 		l.traceRound(in, step)
-		l.show(step)
+		l.show(step, garbageIn(in))
 		switch l.execute(ctx, step) {
 		case leadershipOver:
 			e.metrics.ended.WithLabelValues(string(step.Reason)).Inc()
@@ -123,9 +124,18 @@ func (l *leadership) ended(err error) error {
 	return err
 }
 
-// show publishes the step.
-func (l *leadership) show(step protocol.Step) {
+// garbageIn says which number in the facts is not believed; empty: all are.
+func garbageIn(in protocol.Input) string {
+	return cmp.Or(in.Status.Warning, protocol.GarbageEpoch(in.Status.Status.ContentEpoch, in.Mark.HighestEpoch))
+}
+
+// show publishes the step, and what in its facts is not believed.
+func (l *leadership) show(step protocol.Step, garbage string) {
+	if garbage != "" && garbage != l.e.state.Get().Garbage {
+		l.e.cfg.Log.Warn("a number is not believed", "problem", garbage)
+	}
 	l.e.setState(func(s State) State {
+		s.Garbage = garbage
 		s.Election, s.Epoch, s.Step, s.Working = protocol.Leading, l.epoch, step, l.job != nil && !l.job.keeps()
 		s.Eligibility = protocol.Eligibility{Eligible: true}
 		s.Absences = l.absences.shown()

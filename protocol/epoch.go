@@ -36,9 +36,9 @@ func NextEpoch(credible int64) int64 {
 	return credible + 1
 }
 
-// DoubtedEpoch returns which of two content epochs is not credible, for people;
+// GarbageEpoch returns which of two content epochs is not credible, for people;
 // empty: both are.
-func DoubtedEpoch(status, mark int64) string {
+func GarbageEpoch(status, mark int64) string {
 	switch credible := CredibleEpoch(status, mark); {
 	case status == 0 || mark == 0 || max(status, mark) == credible:
 		return ""

@@ -63,9 +63,12 @@ const (
 // StatusView is the status key as it was read at one revision. Status is set only
 // where Kind is StatusPresent, Problem only where it is StatusUndecodable.
 type StatusView struct {
-	Kind     StatusKind
-	Status   Status
-	Problem  string
+	Kind    StatusKind
+	Status  Status
+	Problem string
+	// Warning says what in a status that is present is not believed; empty: all of
+	// it is.
+	Warning  string
 	Revision int64 // the key's mod revision; 0 while it is absent
 }
 

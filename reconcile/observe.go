@@ -100,7 +100,7 @@ func (p *pass) list(ctx context.Context, d exec.Depth) (err error) {
 
 // decide plans from the observation. unread are objects that were not read.
 func (p *pass) decide(known, unread map[applyset.Key]plan.Placed) {
-	p.highest = max(p.observed.HighestEpoch(), p.mark().HighestEpoch())
+	p.highest = max(p.highest, p.mark().HighestEpoch())
 	in := plan.Input{
 		Set: p.env.set, Content: p.work.Content, Wanted: p.wanted, Observed: p.observed,
 		Placed: known, Unread: unread, Failed: p.failed, Refused: p.refused(),

@@ -20,7 +20,18 @@ import (
 
 // mark is the mark of the parent, or what replaces a lost one.
 func (p *pass) mark() applyset.MarkData {
-	return p.parent.Effective(p.observed.StampsFor(p.parent), p.work)
+	return p.parent.Effective(p.stamps(), p.work)
+}
+
+// stamps are those that replace a lost mark.
+func (p *pass) stamps() []applyset.Stamp { return p.observed.Only(p.wanted).StampsFor(p.parent) }
+
+// foundParent takes a parent that was read or written.
+func (p *pass) foundParent(found applyset.Parent) {
+	garbage := ""
+	if p.parent, garbage = found.For(p.work); garbage != "" {
+		p.env.log.Warn("the mark is damaged, writing it again", "problem", garbage)
+	}
 }
 
 // finished is the mark that this pass leaves when it is done.
@@ -33,7 +44,9 @@ func (p *pass) finished() applyset.MarkData {
 func (p *pass) checkMark() error {
 	switch {
 	case p.work.First && p.parent.Known && p.parent.Mark.FirstDone:
-		return errUnfounded
+		return fmt.Errorf("%w: another leader finished the first reconciliation", errUnfounded)
+	case p.parent.Known && p.work.EpochTooHigh(p.parent.Mark.HighestEpoch()):
+		return fmt.Errorf("%w: %s", errUnfounded, protocol.GarbageEpoch(p.work.Content.Epoch, p.parent.Mark.HighestEpoch()))
 	case p.mark().EpochTaken(p.work.Content):
 		return &exec.NewerContentError{Epoch: p.work.Content.Epoch + 1}
 	}
@@ -59,7 +72,8 @@ func (p *pass) begin(ctx context.Context) error {
 			p.begun = true
 			return nil
 		}
-		p.parent, err = p.WriteParent(ctx, p.parent, p.env.set, want)
+		written, err := p.WriteParent(ctx, p.parent, p.env.set, want)
+		p.foundParent(written)
 		if err != nil && !errors.Is(err, exec.ErrMarkChanged) {
 			return err
 		}
@@ -79,7 +93,9 @@ func (p *pass) finish(ctx context.Context) error {
 		return err
 	}
 	if !p.parent.Matches(want, mark) {
-		if p.parent, err = p.WriteParent(ctx, p.parent, p.env.set, want); err != nil {
+		written, err := p.WriteParent(ctx, p.parent, p.env.set, want)
+		p.foundParent(written)
+		if err != nil {
 			return err
 		}
 	}
@@ -131,7 +147,7 @@ func (p *pass) missesRemoval() bool {
 // keeps, are not owed: asking for them again at once would not help.
 func (p *pass) outcome() protocol.Outcome {
 	out := protocol.Outcome{
-		Complete: p.done, Unfounded: p.unfounded, Unsure: p.Unknown.Time(),
+		Complete: p.done, Unfounded: p.unfounded != nil, Unsure: p.Unknown.Time(),
 		HighestEpoch: max(p.highest, p.parent.Mark.HighestEpoch()),
 	}
 	if !p.work.Removals || p.missesRequired() {
@@ -187,8 +203,8 @@ func (p *pass) whyIncomplete() string {
 	switch {
 	case p.done:
 		return ""
-	case p.unfounded:
-		return errUnfounded.Error() + "; this leader reads the mark again"
+	case p.unfounded != nil:
+		return p.unfounded.Error() + "; the leader decides again"
 	case p.highest > p.work.Content.Epoch:
 		return fmt.Sprintf("objects have content epoch %d, which is above this leader's %d; it decides again", p.highest, p.work.Content.Epoch)
 	case p.missesRequired():

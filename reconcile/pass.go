@@ -46,7 +46,7 @@ type pass struct {
 	awaited    bool  // the pass waited for kinds, which it does once
 	highest    int64 // content epoch that was read
 	settled    bool  // a list found all objects in place
-	unfounded  bool  // the mark is not the one on which the work was decided
+	unfounded  error // the mark is not the one on which the work was decided; nil: it is
 	done       bool  // all objects are in place, and the mark names this content alone
 
 	mu      sync.Mutex // mu guards what the workers of a wave write
@@ -58,9 +58,11 @@ type pass struct {
 // run makes rounds until one finds nothing to do. It reads the mark first: a user
 // who may not read the mark must not write objects.
 func (p *pass) run(ctx context.Context) (err error) {
-	if p.parent, err = p.ReadParent(ctx, p.env.set); err != nil {
+	parent, err := p.ReadParent(ctx, p.env.set)
+	if err != nil {
 		return err
 	}
+	p.foundParent(parent)
 	for rounds := 0; rounds < maxRounds; {
 		began := time.Now()
 		if err := p.observe(ctx); err != nil {
@@ -76,7 +78,7 @@ func (p *pass) run(ctx context.Context) (err error) {
 			p.highest = max(p.highest, newer.Epoch)
 			return nil
 		case errors.Is(err, errUnfounded):
-			p.unfounded = true
+			p.unfounded = err
 			return nil
 		case errors.Is(err, errNotQuiet):
 			continue
@@ -94,9 +96,8 @@ func (p *pass) run(ctx context.Context) (err error) {
 // list.
 var errNotQuiet = errors.New("requests of other leaders may still land")
 
-// errUnfounded reports that the work is the first reconciliation, and that the
-// mark already has one.
-var errUnfounded = errors.New("the first reconciliation was finished by another leader")
+// errUnfounded reports that the work does not rest on the mark as it is.
+var errUnfounded = errors.New("the mark is not the one on which this pass was decided")
 
 // round makes a round, if the mark is the one on which the work was decided. It
 // returns errNotQuiet where the list that began then does not count as final. A
@@ -106,7 +107,7 @@ func (p *pass) round(ctx context.Context, began time.Time) (more bool, err error
 	if err := p.checkMark(); err != nil {
 		return false, err
 	}
-	if !p.begun && p.parent.NeedsStamps(p.observed.StampsFor(p.parent), p.work) {
+	if !p.begun && p.parent.NeedsStamps(p.stamps(), p.work) {
 		if err := p.awaitFinal(ctx, began); err != nil {
 			return false, err
 		}

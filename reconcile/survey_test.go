@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -90,27 +91,48 @@ func TestSurvey(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a list has to be of now only where the stamps serve for the mark", func(t *testing.T) {
+}
+
+// TestSurvey_whatCounts: a user who may write one object does not steer the leader.
+func TestSurvey_whatCounts(t *testing.T) {
+	r := newRig(t)
+	r.use("1.2.0", configMap("a", "x: one"))
+	r.mustComplete()
+	t.Run("objects are listed only where there is neither a mark nor a status", func(t *testing.T) {
 		defer r.wire.setFault(nil)
-		var mu sync.Mutex         // mu guards recent
-		recent := map[bool]bool{} // kinds of list that were asked for
+		var mu sync.Mutex // mu guards lists and stale
+		lists, stale := 0, false
 		r.wire.setFault(func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 			if query := req.URL.Query(); query.Has("labelSelector") {
 				mu.Lock()
-				recent[query.Get("resourceVersion") == "0"] = true
-				mu.Unlock()
+				defer mu.Unlock()
+				lists++
+				stale = stale || query.Get("resourceVersion") == "0"
 			}
 			return next.RoundTrip(req)
 		})
-		if r.survey(); !recent[true] || recent[false] {
-			t.Errorf("with a mark: got lists %v, want recent ones", recent)
+		if r.survey(); lists != 0 {
+			t.Errorf("with a mark: got %d lists, want none", lists)
 		}
-		clear(recent)
 		r.delete(configMaps, r.ns, "set")
-		if r.survey(); recent[true] || !recent[false] {
-			t.Errorf("without a mark: got lists %v, want those of now", recent)
+		covered := protocol.Content{Release: r.content.Release, Epoch: r.epoch}
+		got, err := r.reconciler.Survey(t.Context(), protocol.Work{FallbackEntry: covered}, time.Time{})
+		if err != nil || lists != 0 || len(got.Entries) != 1 || got.Entries[0] != covered {
+			t.Errorf("with a status: got %+v, %v after %d lists, want what the status covers and no list", got, err, lists)
+		}
+		if r.survey(); lists == 0 || stale {
+			t.Errorf("without either: got %d lists, from a cache %t, want lists of now", lists, stale)
 		}
 		r.mustComplete()
+	})
+	t.Run("a stamp on an object that is not in the bundle does not count", func(t *testing.T) {
+		r.delete(configMaps, r.ns, "set")
+		label, ours := "applyset.kubernetes.io/part-of", r.get(configMaps, r.ns, "a")
+		r.create(configMaps, r.ns, fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"theirs","labels":{%q:%q},"annotations":`+
+			`{"lockstep.dev/content-epoch":"77","lockstep.dev/release":"9.0.0","lockstep.dev/min-apiserver-release":"9.0.0"}}}`, label, ours.GetLabels()[label]))
+		if got := r.survey(); len(got.Entries) != 1 || got.Entries[0].Release != r.content.Release || got.HighestEpoch != r.epoch {
+			t.Errorf("got %+v, want the stamp on the bundle's object alone", got)
+		}
 	})
 }
 
@@ -128,6 +150,7 @@ func TestSurvey_failed(t *testing.T) {
 		}
 	})
 	t.Run("a list that fails is an error", func(t *testing.T) {
+		r.delete(configMaps, r.ns, "set")
 		r.wire.setFault(refuseList)
 		defer r.wire.setFault(nil)
 		if mark, err := r.reconciler.Survey(t.Context(), protocol.Work{}, time.Time{}); err == nil {

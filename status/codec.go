@@ -23,7 +23,15 @@ func Decode(kv *etcd.KV) protocol.StatusView {
 	if err != nil {
 		return protocol.StatusView{Kind: protocol.StatusUndecodable, Problem: err.Error(), Revision: kv.ModRevision}
 	}
-	return protocol.StatusView{Kind: protocol.StatusPresent, Status: s, Revision: kv.ModRevision}
+	out := protocol.StatusView{Kind: protocol.StatusPresent, Status: s, Revision: kv.ModRevision}
+	if n := s.ContentEpoch; n != 0 && !protocol.IsContentEpoch(n) {
+		// The rest of the status is valid: a number that people wrote must not close
+		// gates, nor stop the leader.
+		out.Status.ContentEpoch = 0
+		out.Warning = fmt.Sprintf("the content epoch %d in the status is not between 1 and %d and counts as unknown; the leader replaces it",
+			n, int64(protocol.MaxContentEpoch))
+	}
+	return out
 }
 
 func decode(value []byte) (protocol.Status, error) {
@@ -55,7 +63,7 @@ func decode(value []byte) (protocol.Status, error) {
 	return protocol.Status{
 		State: state, Version: version, MinCompatible: minimum,
 		Leader: protocol.NodeID(m.GetLeader()), Epoch: m.GetEpoch(), DrainedEpoch: m.GetDrainedEpoch(),
-		Digest: m.GetBundleDigest(), ContentRelease: content, ContentEpoch: max(0, m.GetContentEpoch()),
+		Digest: m.GetBundleDigest(), ContentRelease: content, ContentEpoch: m.GetContentEpoch(),
 	}, nil
 }
 
@@ -74,8 +82,16 @@ func updatedAt(value []byte) time.Time {
 }
 
 // Encode returns the bytes of a status. The time is for people: no decision
-// depends on it. It returns an error if s has no state.
+// depends on it. It returns an error if Decode would not return s again.
 func Encode(s protocol.Status, now time.Time) ([]byte, error) {
+	if s.ContentEpoch != 0 && !protocol.IsContentEpoch(s.ContentEpoch) {
+		return nil, fmt.Errorf("the content epoch %d is not between 1 and %d", s.ContentEpoch, int64(protocol.MaxContentEpoch))
+	}
+	for _, r := range []protocol.Release{s.Version.Release, s.MinCompatible, s.ContentRelease} {
+		if r.Major < 0 || r.Minor < 0 || r.Patch < 0 {
+			return nil, fmt.Errorf("the release %s has a negative part", r)
+		}
+	}
 	m := &lockstepv1.ReconcilerStatus{
 		Version:                  lockstepv1.FromVersion(s.Version),
 		MinimumCompatibleRelease: lockstepv1.FromRelease(s.MinCompatible),

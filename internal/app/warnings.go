@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -92,6 +93,9 @@ func (a *App) ownWarnings() []protocol.Warning {
 	}
 	if held := heldMessage(state.Election, a.reconcile.Report().Get()); held != "" {
 		out = append(out, protocol.Warning{Reason: protocol.RemovalsHeld, Message: held})
+	}
+	if garbage := cmp.Or(state.Garbage, a.store.Observed().Get().View.Warning); garbage != "" {
+		out = append(out, protocol.Warning{Message: garbage})
 	}
 	for _, text := range slices.Concat(a.kubeconfig.warnings.Get(), a.certificateWarnings.Get()) {
 		out = append(out, protocol.Warning{Message: text})

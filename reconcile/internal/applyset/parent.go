@@ -134,6 +134,17 @@ func sameSet(a, b *kube.Object) bool {
 	return a.GetLabels()[bundle.LabelSetID] == b.GetLabels()[bundle.LabelSetID]
 }
 
+// For returns the parent as a pass over w takes it: a mark whose content epoch is
+// too far above that of the status is damaged (docs/protocol.md#content-epoch).
+// garbage says so, for people; empty: it is not.
+func (p Parent) For(w protocol.Work) (out Parent, garbage string) {
+	if highest := p.Mark.HighestEpoch(); p.Known && w.MarkTooHigh(highest) {
+		p.Mark, p.Known = MarkData{}, false
+		return p, protocol.GarbageEpoch(w.Content.Epoch, highest)
+	}
+	return p, ""
+}
+
 // SameVersion reports whether p and o were read from the same, unchanged object.
 func (p Parent) SameVersion(o Parent) bool {
 	if p.Object == nil || o.Object == nil {

@@ -80,7 +80,24 @@ func (v Observation) Pending(objects []Wanted, failed map[applyset.Key]string) [
 	return out
 }
 
-// HighestEpoch returns the highest believable content epoch of any live object;
+// Only returns what was read of some wanted objects, without the other objects of
+// the set.
+func (v Observation) Only(objects []Wanted) Observation {
+	out := Observation{Kinds: v.Kinds, Live: map[schema.GroupVersionKind]map[applyset.Key]*kube.Object{}}
+	for _, w := range objects {
+		live, exists := v.Live[w.GVK][w.Key]
+		if !exists {
+			continue
+		}
+		if out.Live[w.GVK] == nil {
+			out.Live[w.GVK] = map[applyset.Key]*kube.Object{}
+		}
+		out.Live[w.GVK][w.Key] = live
+	}
+	return out
+}
+
+// HighestEpoch returns the highest content epoch of any live object;
 // 0: there is none.
 func (v Observation) HighestEpoch() int64 {
 	var highest int64
