@@ -43,7 +43,7 @@ func TestElection_losesRole(t *testing.T) {
 	b.awaitState(protocol.Campaigning)
 	setRoles := func(id protocol.NodeID, roles protocol.Roles) {
 		t.Helper()
-		if err := fleet.SetRoles(t.Context(), b.election.cfg.Client, id, roles); err != nil {
+		if err := fleet.SetRoles(t.Context(), b.election.cfg.Client, id, fleet.RoleChange{Roles: roles}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -21,7 +21,7 @@ func TestElection_roleTakenFromServingNode(t *testing.T) {
 	n.awaitStep(protocol.StepAwait)
 
 	old.proxy.Cut(etcdtest.BlackholeResponses)
-	if err := fleet.SetRoles(t.Context(), n.election.cfg.Client, "old", protocol.Roles{}); err != nil {
+	if err := fleet.SetRoles(t.Context(), n.election.cfg.Client, "old", fleet.RoleChange{}); err != nil {
 		t.Fatal(err)
 	}
 	await(t, n.election.State(), "a blocker that is not alive", func(s State) bool {

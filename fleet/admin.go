@@ -49,12 +49,27 @@ func Remove(ctx context.Context, client *etcd.Client, id protocol.NodeID) error 
 	return fmt.Errorf("remove node %q: %w", id, ErrAlive)
 }
 
-// SetRoles replaces the roles in a node's record and keeps everything else. It
-// returns ErrNoNode if there is no record, and an error if the record is corrupt.
-func SetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, roles protocol.Roles) error {
+// RoleChange is what SetRoles does.
+type RoleChange struct {
+	Roles protocol.Roles
+	// Stopped: the caller knows that the node is off, with its kube-apiserver. It is
+	// needed to take the controller role from a node that is not alive.
+	Stopped bool
+}
+
+// SetRoles replaces the roles in a node's record that this program knows, and keeps
+// everything else. It returns ErrNoNode if there is no record, and an error if the
+// record is corrupt.
+//
+// Leaders wait for a node without the controller role until its sidecar has closed the
+// gate (docs/protocol.md#registration). A node that is not alive may never do that. So
+// SetRoles returns ErrNotAlive if the role of such a node is taken away, unless the
+// node has stopped; then leaders no longer wait for it. If a node that is alive is
+// said to have stopped, it returns ErrAlive.
+func SetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, change RoleChange) error {
 	pauses := registerPauses()
 	for {
-		err := trySetRoles(ctx, client, id, roles)
+		err := trySetRoles(ctx, client, id, change)
 		if errors.Is(err, errChanged) {
 			if pauses.Sleep(ctx) {
 				continue // from the record's new content
@@ -68,23 +83,35 @@ func SetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, role
 	}
 }
 
-// trySetRoles returns errChanged if the record changed after it was read.
-func trySetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, roles protocol.Roles) error {
-	key := keyspace.Under(client.Prefix()).Node(id)
-	resp, err := client.Get(ctx, key)
+// trySetRoles returns errChanged if the record, or whether the node is alive, changed
+// after they were read.
+func trySetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, change RoleChange) error {
+	keys := keyspace.Under(client.Prefix())
+	resp, err := client.Txn(ctx, nil, []clientv3.Op{clientv3.OpGet(keys.Node(id)), clientv3.OpGet(keys.Presence(id))}, nil)
 	if err != nil {
 		return err
 	}
-	if len(resp.Kvs) == 0 {
+	record, presence := etcd.NewListing(resp, 0).KVs, etcd.NewListing(resp, 1).KVs
+	if len(record) == 0 {
 		return ErrNoNode
 	}
-	value, err := withRoles(id, resp.Kvs[0].Value, roles)
+	value, takes, err := withRoles(id, record[0].Value, change)
 	if err != nil {
 		return err
 	}
-	txn, err := client.Txn(ctx,
-		[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", resp.Kvs[0].ModRevision)},
-		[]clientv3.Op{clientv3.OpPut(key, string(value))}, nil)
+	conds := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(keys.Node(id)), "=", record[0].ModRevision)}
+	alive := len(presence) > 0
+	switch {
+	case takes && alive && change.Stopped:
+		return ErrAlive
+	case takes && !alive && !change.Stopped:
+		return ErrNotAlive
+	case takes && alive:
+		conds = append(conds, clientv3.Compare(clientv3.CreateRevision(keys.Presence(id)), ">", 0))
+	case takes:
+		conds = append(conds, clientv3.Compare(clientv3.CreateRevision(keys.Presence(id)), "=", 0))
+	}
+	txn, err := client.Txn(ctx, conds, []clientv3.Op{clientv3.OpPut(keys.Node(id), string(value))}, nil)
 	switch {
 	case err != nil:
 		return err

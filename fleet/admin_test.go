@@ -30,12 +30,12 @@ func TestAdmin(t *testing.T) {
 			t.Errorf("remove %s: %v", id, err)
 		}
 	}
-	if err := SetRoles(t.Context(), client, "none", protocol.Roles{}); !errors.Is(err, ErrNoNode) {
+	if err := SetRoles(t.Context(), client, "none", RoleChange{}); !errors.Is(err, ErrNoNode) {
 		t.Errorf("set roles of a node without a record: got %v", err)
 	}
 	want := node(t, "alive", "1.0.0")
 	want.Roles = protocol.Roles{Worker: true, Consensus: true}
-	if err := SetRoles(t.Context(), client, "alive", want.Roles); err != nil {
+	if err := SetRoles(t.Context(), client, "alive", RoleChange{Roles: want.Roles}); err != nil {
 		t.Fatal(err)
 	}
 	fleet, err := List(t.Context(), client)
@@ -47,5 +47,100 @@ func TestAdmin(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, fleet.Records[0].Node); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A node from which the controller role is taken may serve until its sidecar has
+// registered without it. Whether that still happens is for people to say.
+func TestSetRoles_takesTheControllerRole(t *testing.T) {
+	server := etcdtest.New(t)
+	raw := server.Client(t)
+	client := newClient(t, server.Endpoints()[0])
+	serving := func(id string) protocol.Node {
+		n := node(t, id, "1.0.0")
+		n.Serves = true
+		return n
+	}
+	serves := func(t *testing.T, id protocol.NodeID) bool {
+		t.Helper()
+		f, err := List(t.Context(), client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, _ := f.Record(id)
+		return r.MayServe()
+	}
+	worker := protocol.Roles{Worker: true}
+	putNode(t, raw, serving("dead"))
+	putNode(t, raw, serving("alive"))
+	put(t, raw, keys.Presence("alive"), nil)
+
+	t.Run("alive: its sidecar does the rest", func(t *testing.T) {
+		if err := SetRoles(t.Context(), client, "alive", RoleChange{Roles: worker, Stopped: true}); !errors.Is(err, ErrAlive) {
+			t.Errorf("got %v, want ErrAlive", err)
+		}
+		if err := SetRoles(t.Context(), client, "alive", RoleChange{Roles: worker}); err != nil {
+			t.Error(err)
+		}
+		if !serves(t, "alive") {
+			t.Error("leaders no longer wait for a node whose gate may be open")
+		}
+	})
+	t.Run("not alive: only if it has stopped", func(t *testing.T) {
+		if err := SetRoles(t.Context(), client, "dead", RoleChange{Roles: worker}); !errors.Is(err, ErrNotAlive) {
+			t.Errorf("got %v, want ErrNotAlive", err)
+		}
+		if err := SetRoles(t.Context(), client, "dead", RoleChange{Roles: protocol.Roles{Controller: true, Worker: true}}); err != nil {
+			t.Errorf("the controller role is not taken away: %v", err)
+		}
+		if err := SetRoles(t.Context(), client, "dead", RoleChange{Roles: worker, Stopped: true}); err != nil {
+			t.Error(err)
+		}
+		if serves(t, "dead") {
+			t.Error("leaders still wait for a node that has stopped")
+		}
+		if err := SetRoles(t.Context(), client, "dead", RoleChange{}); err != nil {
+			t.Errorf("it has no controller role any more: %v", err)
+		}
+	})
+	t.Run("stopped since the role was taken", func(t *testing.T) {
+		if _, err := raw.Delete(t.Context(), keys.Presence("alive")); err != nil {
+			t.Fatal(err)
+		}
+		if err := SetRoles(t.Context(), client, "alive", RoleChange{Roles: worker}); !errors.Is(err, ErrNotAlive) {
+			t.Errorf("got %v, want ErrNotAlive", err)
+		}
+		if err := SetRoles(t.Context(), client, "alive", RoleChange{Roles: worker, Stopped: true}); err != nil {
+			t.Error(err)
+		}
+		if serves(t, "alive") {
+			t.Error("leaders still wait for a node that has stopped")
+		}
+	})
+}
+
+func TestAdoptStoreID(t *testing.T) {
+	server := etcdtest.New(t)
+	raw := server.Client(t)
+	client := newClient(t, server.Endpoints()[0])
+	adopt := func(t *testing.T, id string, want error) {
+		t.Helper()
+		if err := AdoptStoreID(t.Context(), client, id); !errors.Is(err, want) {
+			t.Fatalf("got %v, want %v", err, want)
+		}
+		if got := readStoreKey(t, client).ID; want == nil && got != id {
+			t.Errorf("got %q, want %q", got, id)
+		}
+	}
+	first, second := newStoreID(), newStoreID()
+	adopt(t, first, nil)  // the key is missing
+	adopt(t, second, nil) // no status
+	put(t, raw, keys.Status(), []byte("\xff"))
+	adopt(t, first, ErrGoverned) // a status, even if it is corrupt
+	adopt(t, second, nil)        // nothing changes
+	put(t, raw, keys.Store(), []byte("\xff"))
+	adopt(t, first, nil) // the ID was lost
+	if err := AdoptStoreID(t.Context(), client, "mine"); err == nil {
+		t.Error("adopted an ID that is none")
 	}
 }

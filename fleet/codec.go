@@ -95,48 +95,71 @@ func rolesOf(r *lockstepv1.Roles) protocol.Roles {
 }
 
 // Encode returns the bytes of a node record.
-func Encode(n protocol.Node) []byte {
-	return marshal(&lockstepv1.Node{
-		Id:    string(n.ID),
-		Roles: encodeRoles(n.Roles),
-		Status: &lockstepv1.NodeStatus{
-			Version:                  lockstepv1.FromVersion(n.Version),
-			MinimumReconcilerRelease: lockstepv1.FromRelease(n.MinReconciler),
-			Address:                  n.Address,
-			BundleDigest:             n.Digest,
-			BootId:                   n.BootID,
-			FenceAfter:               encodeFenceAfter(n.FenceAfter),
-			Serves:                   n.Serves,
-		},
-	})
+func Encode(n protocol.Node) []byte { return encodeOver(nil, n) }
+
+// encodeOver returns the bytes of a node record that replaces another one. What a
+// newer program has added to the record and to its roles stays. What it has added to
+// the status does not: that describes what another program ran.
+func encodeOver(previous []byte, n protocol.Node) []byte {
+	var m lockstepv1.Node
+	if proto.Unmarshal(previous, &m) != nil || m.GetId() != string(n.ID) {
+		m = lockstepv1.Node{}
+	}
+	m.Id = string(n.ID)
+	m.Roles = encodeRoles(m.GetRoles(), n.Roles)
+	m.Status = &lockstepv1.NodeStatus{
+		Version:                  lockstepv1.FromVersion(n.Version),
+		MinimumReconcilerRelease: lockstepv1.FromRelease(n.MinReconciler),
+		Address:                  n.Address,
+		BundleDigest:             n.Digest,
+		BootId:                   n.BootID,
+		FenceAfter:               encodeFenceAfter(n.FenceAfter),
+		Serves:                   n.Serves,
+	}
+	return marshal(&m)
 }
 
-func encodeRoles(r protocol.Roles) *lockstepv1.Roles {
-	out := &lockstepv1.Roles{}
-	if r.Controller {
-		out.KubernetesController = &lockstepv1.KubernetesController{}
+// encodeRoles sets the known roles in out. It keeps the roles that this program does
+// not know.
+func encodeRoles(out *lockstepv1.Roles, r protocol.Roles) *lockstepv1.Roles {
+	if out == nil {
+		out = &lockstepv1.Roles{}
 	}
-	if r.Worker {
-		out.KubernetesWorker = &lockstepv1.KubernetesWorker{}
-	}
-	if r.Consensus {
-		out.ConsensusMember = &lockstepv1.ConsensusMember{}
-	}
+	out.KubernetesController = present(r.Controller, out.KubernetesController)
+	out.KubernetesWorker = present(r.Worker, out.KubernetesWorker)
+	out.ConsensusMember = present(r.Consensus, out.ConsensusMember)
 	return out
 }
 
-// withRoles changes the roles in the bytes of a record. It keeps the fields that
-// this program does not know.
-func withRoles(id protocol.NodeID, value []byte, roles protocol.Roles) ([]byte, error) {
-	if _, problem := decodeNode(id, value); problem != "" {
-		return nil, fmt.Errorf("the record is corrupt: %s", protocol.Record{ID: id, Problem: problem}.Remedy())
+// present returns m, or a new message in its place, if want is true.
+func present[T any](want bool, m *T) *T {
+	switch {
+	case !want:
+		return nil
+	case m == nil:
+		return new(T)
+	}
+	return m
+}
+
+// withRoles changes the roles in the bytes of a record, and keeps everything else. It
+// reports whether the change takes the controller role from a node whose gate may be
+// open. If that node has stopped, it has no open gate from now on.
+func withRoles(id protocol.NodeID, value []byte, change RoleChange) (out []byte, takes bool, err error) {
+	was, problem := decodeNode(id, value)
+	if problem != "" {
+		return nil, false, fmt.Errorf("the record is corrupt: %s", protocol.Record{ID: id, Problem: problem}.Remedy())
 	}
 	var n lockstepv1.Node
 	if err := proto.Unmarshal(value, &n); err != nil {
-		return nil, err // decodeNode did the same
+		return nil, false, err // decodeNode did the same
 	}
-	n.Roles = encodeRoles(roles)
-	return marshal(&n), nil
+	n.Roles = encodeRoles(n.GetRoles(), change.Roles)
+	takes = !change.Roles.Controller && protocol.Record{Node: was}.MayServe()
+	if takes && change.Stopped && n.GetStatus() != nil {
+		n.Status.Serves = false
+	}
+	return marshal(&n), takes, nil
 }
 
 // decodePresence never fails: the node is alive because the key exists, whatever

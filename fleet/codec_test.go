@@ -30,22 +30,58 @@ func TestEncode_fenceAfter(t *testing.T) {
 	}
 }
 
-// Fields of a later version of this program survive a change of the roles.
-func TestSetRoles_keepsUnknownFields(t *testing.T) {
-	value, err := proto.Marshal(&lockstepv1.Node{Id: "n", Status: &lockstepv1.NodeStatus{FenceAfter: durationpb.New(time.Minute)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+// What a newer program added to a record and to its roles survives a registration and
+// a change of the roles. What it added to the status was about that program.
+func TestEncode_keepsUnknownFields(t *testing.T) {
 	unknown := []byte{0xfa, 0x01, 0x01, 'x'} // field 31
-	got, err := withRoles("n", append(value, unknown...), protocol.Roles{Controller: true})
-	if err != nil {
-		t.Fatal(err)
+	written := &lockstepv1.Node{
+		Id:     "n",
+		Roles:  &lockstepv1.Roles{KubernetesController: &lockstepv1.KubernetesController{}, ConsensusMember: &lockstepv1.ConsensusMember{}},
+		Status: &lockstepv1.NodeStatus{Version: &lockstepv1.Version{Release: &lockstepv1.Release{Major: 2}}, FenceAfter: durationpb.New(time.Minute)},
 	}
-	var n lockstepv1.Node
-	if err := proto.Unmarshal(got, &n); err != nil {
-		t.Fatal(err)
+	for _, m := range []proto.Message{written, written.Roles, written.Roles.KubernetesController, written.Status} {
+		m.ProtoReflect().SetUnknown(unknown)
 	}
-	if string(n.ProtoReflect().GetUnknown()) != string(unknown) || n.GetStatus().GetFenceAfter().AsDuration() != time.Minute || n.GetRoles().GetKubernetesController() == nil {
-		t.Errorf("got %v", &n)
+	value := marshal(written)
+	wantKept := func(t *testing.T, got []byte, status []byte) {
+		t.Helper()
+		var n lockstepv1.Node
+		if err := proto.Unmarshal(got, &n); err != nil {
+			t.Fatal(err)
+		}
+		for name, m := range map[string]proto.Message{"record": &n, "roles": n.GetRoles(), "role": n.GetRoles().GetKubernetesController()} {
+			if string(m.ProtoReflect().GetUnknown()) != string(unknown) {
+				t.Errorf("the %s has no unknown fields any more", name)
+			}
+		}
+		if string(n.GetStatus().ProtoReflect().GetUnknown()) != string(status) {
+			t.Errorf("the status has the unknown fields %q, want %q", n.GetStatus().ProtoReflect().GetUnknown(), status)
+		}
 	}
+	t.Run("roles are set", func(t *testing.T) {
+		got, _, err := withRoles("n", value, RoleChange{Roles: protocol.Roles{Controller: true, Worker: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantKept(t, got, unknown)
+		if n, problem := decodeNode("n", got); problem != "" || n.FenceAfter != time.Minute || n.Roles != (protocol.Roles{Controller: true, Worker: true}) {
+			t.Errorf("got %+v %s", n, problem)
+		}
+	})
+	t.Run("an older program registers", func(t *testing.T) {
+		want := node(t, "n", "1.0.0")
+		got := encodeOver(value, want)
+		wantKept(t, got, nil)
+		if n, problem := decodeNode("n", got); problem != "" || n != want {
+			t.Errorf("got %+v %s, want %+v", n, problem, want)
+		}
+	})
+	t.Run("over a corrupt record, or that of another node", func(t *testing.T) {
+		want := node(t, "m", "1.0.0")
+		for _, previous := range [][]byte{[]byte("\xff"), value, nil} {
+			if got := encodeOver(previous, want); string(got) != string(Encode(want)) {
+				t.Errorf("over %q: got %q", previous, got)
+			}
+		}
+	})
 }

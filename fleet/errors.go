@@ -12,6 +12,11 @@ var (
 	ErrNoNode = errors.New("the node has no record")
 	// ErrAlive is returned when the node still has a presence.
 	ErrAlive = errors.New("the node is alive: stop its sidecar and its kube-apiserver first")
+	// ErrNotAlive is returned when a node has no presence, but may still serve.
+	ErrNotAlive = errors.New("the node is not alive, and its kube-apiserver may still serve")
+	// ErrGoverned is returned when a store has a status and a valid ID, so that it
+	// must not get another one.
+	ErrGoverned = errors.New("this store has a status: its leader governs objects already")
 )
 
 var (

@@ -158,6 +158,5 @@ func (r *Registrar) tryConfirm(ctx context.Context) error {
 		r.confirm(sent)
 		return nil
 	}
-	// Only over the record that was checked, as in correct.
-	return r.write(ctx, r.last.Node.Roles, r.last.Revision)
+	return r.rewrite(ctx)
 }

@@ -145,20 +145,34 @@ func (r *Registrar) replaceRecord(ctx context.Context) error {
 	}
 	if len(resp.Kvs) == 0 {
 		r.traceRead(false, protocol.Record{})
-		return r.write(ctx, protocol.Roles{Controller: true}, 0)
+		return r.write(ctx, protocol.Roles{Controller: true}, etcd.KV{})
 	}
-	current := decodeRecord(id, etcd.NewKV(resp.Kvs[0]))
+	kv := etcd.NewKV(resp.Kvs[0])
+	current := decodeRecord(id, kv)
 	r.traceRead(true, current)
 	roles := current.Node.Roles
 	if current.Node.ID != id {
 		roles = r.last.Node.Roles // the record is corrupt, or contains another node's ID
 	}
-	return r.write(ctx, roles, current.Revision)
+	return r.write(ctx, roles, kv)
 }
 
-// write replaces the record if its mod revision is revision (0: it is missing)
-// and this instance has the presence. It returns errChanged if not.
-func (r *Registrar) write(ctx context.Context, roles protocol.Roles, revision int64) error {
+// rewrite replaces the record that was checked or written last. It returns errChanged
+// if there is another one now: that has to be checked first.
+func (r *Registrar) rewrite(ctx context.Context) error {
+	resp, err := r.cfg.Client.Get(ctx, r.keys.Node(r.cfg.Local.Get().ID))
+	switch {
+	case err != nil:
+		return err
+	case len(resp.Kvs) == 0 || resp.Kvs[0].ModRevision != r.last.Revision:
+		return errChanged
+	}
+	return r.write(ctx, r.last.Node.Roles, etcd.NewKV(resp.Kvs[0]))
+}
+
+// write replaces the record if it is still previous (the zero KV: it is missing) and
+// this instance has the presence. It returns errChanged if not.
+func (r *Registrar) write(ctx context.Context, roles protocol.Roles, previous etcd.KV) error {
 	local, lease := r.cfg.Local.Get(), r.cfg.Presence.Get()
 	if lease == clientv3.NoLease {
 		return errNoPresence
@@ -179,10 +193,10 @@ func (r *Registrar) write(ctx context.Context, roles protocol.Roles, revision in
 	}
 	txn, err := r.cfg.Client.Txn(ctx,
 		[]clientv3.Cmp{
-			clientv3.Compare(clientv3.ModRevision(key), "=", revision),
+			clientv3.Compare(clientv3.ModRevision(key), "=", previous.ModRevision),
 			clientv3.Compare(clientv3.LeaseValue(presence), "=", lease),
 		},
-		[]clientv3.Op{clientv3.OpPut(key, string(Encode(node))), clientv3.OpGet(key), r.createStoreID()}, nil)
+		[]clientv3.Op{clientv3.OpPut(key, string(encodeOver(previous.Value, node))), clientv3.OpGet(key), r.createStoreID()}, nil)
 	switch {
 	case err != nil:
 		return fmt.Errorf("write node record: %w", err)
@@ -191,7 +205,7 @@ func (r *Registrar) write(ctx context.Context, roles protocol.Roles, revision in
 	}
 	r.last = decodeRecord(local.ID, etcd.NewKV(txn.Responses[1].GetResponseRange().Kvs[0]))
 	r.lastAt = etcd.At{Rewinds: rewinds, Revision: r.last.Revision}
-	r.traceWrote(revision, local)
+	r.traceWrote(previous.ModRevision, local)
 	r.confirm(sent)
 	return nil
 }
@@ -265,8 +279,7 @@ func (r *Registrar) correct(ctx context.Context) (retry <-chan time.Time) {
 	if r.last.Node.Digest == r.cfg.Local.Get().Digest && r.last.Node.Address == r.cfg.Address {
 		return nil
 	}
-	// Only over the record that was checked: a newer one must be checked first.
-	if err := r.write(ctx, r.last.Node.Roles, r.last.Revision); err != nil && ctx.Err() == nil {
+	if err := r.rewrite(ctx); err != nil && ctx.Err() == nil {
 		r.cfg.Log.Warn("this node's record not corrected, trying again", "err", err)
 		return time.After(maxRegisterPause)
 	}

@@ -7,6 +7,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -115,7 +116,7 @@ func TestRegistrar_guardsItsWrite(t *testing.T) {
 	people := node(t, "me", "1.0.0")
 	people.Roles = protocol.Roles{Worker: true}
 	changed := putNode(t, raw, people)
-	if err := r.write(t.Context(), protocol.Roles{Controller: true}, judged); !errors.Is(err, errChanged) {
+	if err := r.write(t.Context(), protocol.Roles{Controller: true}, etcd.KV{ModRevision: judged}); !errors.Is(err, errChanged) {
 		t.Errorf("got %v, want errChanged", err)
 	}
 	if got := record(t, raw); got.Revision != changed || got.Node.Roles != people.Roles {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/keyspace"
 )
 
 // StoreKey is the key of the store ID, as it was observed at one revision
@@ -106,5 +108,75 @@ func (r *Registrar) restoreStoreID(ctx context.Context, id string, revision int6
 		return errChanged
 	}
 	r.cfg.Log.Warn("the store ID was deleted or damaged, written again", "store", id)
+	return nil
+}
+
+// Store is what the commands show of a store.
+type Store struct {
+	Key    StoreKey
+	Status bool // there is a status, valid or not
+}
+
+// ReadStore reads the store ID, and whether there is a status.
+func ReadStore(ctx context.Context, client *etcd.Client) (Store, error) {
+	keys := keyspace.Under(client.Prefix())
+	resp, err := client.Txn(ctx, nil, []clientv3.Op{
+		clientv3.OpGet(keys.Store()), clientv3.OpGet(keys.Status(), clientv3.WithCountOnly()),
+	}, nil)
+	if err != nil {
+		return Store{}, fmt.Errorf("read the store ID: %w", err)
+	}
+	return Store{
+		Key:    DecodeStoreKey(keys.Store(), etcd.NewListing(resp, 0)),
+		Status: resp.Responses[1].GetResponseRange().Count > 0,
+	}, nil
+}
+
+// AdoptStoreID gives the store another ID, so that its leader takes over the objects
+// of the store that had this ID (docs/protocol.md#stores). It returns ErrGoverned if
+// the store has a status and a valid ID. That the ID is the same already is no error.
+func AdoptStoreID(ctx context.Context, client *etcd.Client, id string) error {
+	pauses := registerPauses()
+	for {
+		err := tryAdopt(ctx, client, id)
+		if errors.Is(err, errChanged) {
+			if pauses.Sleep(ctx) {
+				continue
+			}
+			err = ctx.Err()
+		}
+		if err != nil {
+			return fmt.Errorf("adopt store ID %s: %w", id, err)
+		}
+		return nil
+	}
+}
+
+// tryAdopt returns errChanged if the store changed after it was read.
+func tryAdopt(ctx context.Context, client *etcd.Client, id string) error {
+	if !ValidStoreID(id) {
+		return fmt.Errorf("%q is no store ID: want %d hexadecimal digits, in lower case", id, 2*storeIDLen)
+	}
+	store, err := ReadStore(ctx, client)
+	switch {
+	case err != nil:
+		return err
+	case store.Key.ID == id:
+		return nil
+	case store.Status && store.Key.ID != "":
+		return ErrGoverned
+	}
+	keys := keyspace.Under(client.Prefix())
+	conds := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(keys.Store()), "=", store.Key.Revision)}
+	if store.Key.ID != "" {
+		conds = append(conds, clientv3.Compare(clientv3.CreateRevision(keys.Status()), "=", 0))
+	}
+	txn, err := client.Txn(ctx, conds, []clientv3.Op{clientv3.OpPut(keys.Store(), string(encodeStoreID(id)))}, nil)
+	switch {
+	case err != nil:
+		return err
+	case !txn.Succeeded:
+		return errChanged
+	}
 	return nil
 }

@@ -92,9 +92,16 @@ type preparedBundle struct {
 	wanted []plan.Wanted
 }
 
+// The parent of the set: the ConfigMap with the mark and the store ID
+// (docs/protocol.md#mark).
+const (
+	ParentName      = "lockstep"
+	ParentNamespace = "kube-system"
+)
+
 // New returns a Reconciler. It sends no request.
 func New(cfg Config) (*Reconciler, error) {
-	return newForSet(cfg, applyset.Set{Name: "lockstep", Namespace: "kube-system"})
+	return newForSet(cfg, applyset.Set{Name: ParentName, Namespace: ParentNamespace})
 }
 
 // newForSet is New for a set with another parent.

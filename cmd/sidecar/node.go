@@ -149,10 +149,19 @@ off, and confirm it with --confirm-stopped.`,
 const roleNone = "none"
 
 func (p program) nodeSetRolesCommand() *cobra.Command {
-	return withEtcd(&cobra.Command{
+	confirmed := false
+	cmd := withEtcd(&cobra.Command{
 		Use:   "set-roles ID ROLE[,ROLE...]",
 		Short: "Replace the roles of a node: " + strings.Join(protocol.RoleNames(), ", ") + ", or " + roleNone,
-		Args:  cobra.ArbitraryArgs,
+		Long: `Replace the roles of a node: ` + strings.Join(protocol.RoleNames(), ", ") + `, or
+` + roleNone + `. Roles of a newer Lockstep, which this program does not know, stay.
+
+When the controller role is taken away from a node that is alive, its sidecar closes
+the gate, and the leader waits for that. A node that is not alive may only be
+disconnected from etcd, and its kube-apiserver may still serve: the leader would wait
+until the sidecar reaches etcd again. If the node is off, confirm it with
+--confirm-stopped; the leader then no longer waits for it.`,
+		Args: cobra.ArbitraryArgs,
 	}, func(ctx context.Context, client *etcd.Client, args []string) error {
 		if len(args) < 2 {
 			return usagef("expected a node ID and its roles, like: sidecar node set-roles a %s", protocol.RoleController)
@@ -161,12 +170,18 @@ func (p program) nodeSetRolesCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := fleet.SetRoles(ctx, client, protocol.NodeID(args[0]), roles); err != nil {
+		err = fleet.SetRoles(ctx, client, protocol.NodeID(args[0]), fleet.RoleChange{Roles: roles, Stopped: confirmed})
+		switch {
+		case errors.Is(err, fleet.ErrNotAlive):
+			return fmt.Errorf("%w: make sure that it is off, with its kube-apiserver, then add --confirm-stopped", err)
+		case err != nil:
 			return err
 		}
 		fmt.Fprintf(p.stdout, "node %s now has the roles: %s\n", args[0], cmp.Or(strings.Join(roles.Names(), ", "), roleNone))
 		return nil
 	})
+	cmd.Flags().BoolVar(&confirmed, "confirm-stopped", false, "Confirm that the node is off, with its kube-apiserver. Needed to take the controller role from a node that is not alive.")
+	return cmd
 }
 
 func parseRoles(names []string) (protocol.Roles, error) {

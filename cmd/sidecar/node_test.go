@@ -82,6 +82,9 @@ cp-3  -        -                      no     -     -         it is not a node re
 	c.want(exitUsage, "expected a node ID and its roles", "node", "set-roles", "cp-1")
 	c.want(exitOK, "node cp-1 now has the roles: kubernetes_controller, consensus_member", "node", "set-roles", "cp-1", "consensus_member,kubernetes_controller")
 	c.want(exitOK, "node cp-1 now has the roles: none", "node", "set-roles", "cp-1", "none")
+	put("/lockstep/nodes/cp-4", fleet.Encode(protocol.Node{ID: "cp-4", Version: release(1, 0, 0), Roles: protocol.Roles{Controller: true}, Serves: true}))
+	c.want(exitFailed, "may still serve: make sure that it is off, with its kube-apiserver, then add --confirm-stopped", "node", "set-roles", "cp-4", "none")
+	c.want(exitOK, "node cp-4 now has the roles: none", "node", "set-roles", "cp-4", "none", "--confirm-stopped")
 	c.want(exitUsage, "expected one ID", "node", "remove")
 	c.want(exitUsage, `unknown command "rm"`, "node", "rm")
 	c.endpoint = "nowhere"

@@ -30,6 +30,9 @@ const (
 	AnnotationForm = "lockstep.dev/form"
 )
 
+// AnnotationStore is the store ID, on the parent (docs/protocol.md#stores).
+const AnnotationStore = "lockstep.dev/store"
+
 // StampAnnotations returns the annotations of the stamp, in a fixed order.
 func StampAnnotations() []string {
 	return []string{AnnotationContentEpoch, AnnotationRelease, AnnotationMinAPIServerRelease, AnnotationForm}

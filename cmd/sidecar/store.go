@@ -1,0 +1,138 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/internal/app"
+)
+
+func (p program) storeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "store",
+		Short: "Show and change the ID of this store",
+		Long: `Show and change the ID of this store: of the keys below --etcd-prefix in this etcd.
+The objects in the API belong to the store whose ID they have, on the ConfigMap
+lockstep in kube-system. A leader of another store does not change them.
+
+These commands connect to etcd directly: no sidecar has to run.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return unknownCommand(cmd, args[0])
+		},
+	}
+	cmd.AddCommand(p.storeShowCommand(), p.storeAdoptCommand())
+	return cmd
+}
+
+// storeReport is the output of `store show`. Every field is always present.
+type storeReport struct {
+	Prefix  string `json:"prefix"`
+	Store   string `json:"store"`   // empty: the key is missing or corrupt
+	Status  bool   `json:"status"`  // the store has a status
+	Objects string `json:"objects"` // the ID that the objects have; empty: none, or not read
+}
+
+func (p program) storeShowCommand() *cobra.Command {
+	output := choice{value: "table", of: []string{"table", "json"}}
+	kubeconfig := ""
+	cmd := withEtcd(&cobra.Command{
+		Use:   "show",
+		Short: "Show the ID of this store, and that of the objects in the API",
+		Args:  noArgs,
+	}, func(ctx context.Context, client *etcd.Client, _ []string) error {
+		store, err := fleet.ReadStore(ctx, client)
+		if err != nil {
+			return err
+		}
+		report := storeReport{Prefix: client.Prefix(), Store: store.Key.ID, Status: store.Status}
+		if kubeconfig != "" {
+			if report.Objects, err = app.StoreOfObjects(ctx, kubeconfig); err != nil {
+				return err
+			}
+		}
+		return p.printStore(report, output.value)
+	})
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", kubeconfig, "Kubeconfig `file` for any kube-apiserver of the cluster. If empty, the ID of the objects is not read.")
+	cmd.Flags().VarP(&output, "output", "o", "Output format: "+output.options()+".")
+	complete(cmd, "output", &output)
+	return cmd
+}
+
+func (p program) printStore(r storeReport, form string) error {
+	if form == "json" {
+		text, err := json.MarshalIndent(r, "", "  ")
+		if err != nil {
+			return fmt.Errorf("print store: %w", err)
+		}
+		_, err = fmt.Fprintf(p.stdout, "%s\n", text)
+		return err
+	}
+	status := "no"
+	if r.Status {
+		status = "yes"
+	}
+	table{w: p.stdout}.rows([][]string{
+		{"PREFIX", "STORE", "STATUS", "OBJECTS"},
+		{r.Prefix, cmp.Or(r.Store, "-"), status, cmp.Or(r.Objects, "-")},
+	})
+	return nil
+}
+
+func (p program) storeAdoptCommand() *cobra.Command {
+	kubeconfig, id := "", ""
+	cmd := withEtcd(&cobra.Command{
+		Use:   "adopt",
+		Short: "Let this store take over the objects of another store",
+		Long: `Let this store take over the objects of another store: give it the ID that the
+objects have. Use it after the etcd of the other store was lost for good, or to move
+to another etcd or another --etcd-prefix.
+
+First stop all sidecars of the other store. Two stores with one ID fight for the
+objects, and their gates do not protect anything. An empty store looks the same
+whether the other one was lost or --etcd-prefix has a typing error: so check
+--etcd-servers and --etcd-prefix before.
+
+A store that has a status keeps its ID: its leader governs objects already.`,
+		Args: noArgs,
+	}, func(ctx context.Context, client *etcd.Client, _ []string) error {
+		if (kubeconfig == "") == (id == "") {
+			return usagef("set either --kubeconfig, to read the ID from the objects, or --id; see sidecar store adopt --help")
+		}
+		if id != "" && !fleet.ValidStoreID(id) {
+			return usagef("--id: %q: must be 32 hexadecimal digits in lower case, like the value of the annotation lockstep.dev/store", id)
+		}
+		adopted := id
+		if id == "" {
+			var err error
+			switch adopted, err = app.StoreOfObjects(ctx, kubeconfig); {
+			case err != nil:
+				return err
+			case adopted == "":
+				return errors.New("the objects have no store ID: the leader of this store takes them over by itself")
+			}
+		}
+		err := fleet.AdoptStoreID(ctx, client, adopted)
+		switch {
+		case errors.Is(err, fleet.ErrGoverned):
+			return fmt.Errorf("%w; if it is the right one all the same, stop its sidecars, delete %skubernetes/reconciler/status, and try again: the leader rebuilds the status", err, client.Prefix())
+		case err != nil:
+			return err
+		}
+		fmt.Fprintf(p.stdout, "store %s has adopted the ID %s\n", client.Prefix(), adopted)
+		return nil
+	})
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", kubeconfig, "Kubeconfig `file` for any kube-apiserver of the cluster, to read the ID from the objects.")
+	cmd.Flags().StringVar(&id, "id", id, "The store `ID` to adopt, in place of that of the objects.")
+	return cmd
+}

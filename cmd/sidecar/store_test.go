@@ -1,0 +1,84 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+)
+
+const (
+	lostStore  = "5f6c1e0d9a7b43c28f15e6d0b2a49c71"
+	otherStore = "00000000000000000000000000000001"
+)
+
+// kubeconfigOf returns the kubeconfig of an API server whose parent has the given
+// annotations; nil: it has no parent.
+func kubeconfigOf(t *testing.T, annotations map[string]string) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/api/v1/namespaces/kube-system/configmaps/lockstep" || annotations == nil {
+			http.Error(w, "{}", http.StatusNotFound)
+			return
+		}
+		parent := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "lockstep", "annotations": annotations}}
+		if err := json.NewEncoder(w).Encode(parent); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	config := `{"apiVersion": "v1", "kind": "Config", "current-context": "c",
+"clusters": [{"name": "c", "cluster": {"server": "` + server.URL + `"}}],
+"contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}], "users": [{"name": "u", "user": {}}]}`
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestStore(t *testing.T) {
+	server := etcdtest.New(t)
+	raw := server.Client(t)
+	c := command{T: t, endpoint: server.Endpoints()[0]}
+	objects := kubeconfigOf(t, map[string]string{"lockstep.dev/store": lostStore})
+
+	wantShown := func(want string, args ...string) {
+		t.Helper()
+		if code, stdout, stderr := c.run(append([]string{"store", "show"}, args...)...); code != exitOK || stdout != want {
+			t.Errorf("exit %d, got\n%s%s\nwant\n%s", code, stdout, stderr, want)
+		}
+	}
+	wantShown(`PREFIX      STORE  STATUS  OBJECTS
+/lockstep/  -      no      -
+`)
+	c.want(exitUsage, "set either --kubeconfig, to read the ID from the objects, or --id", "store", "adopt")
+	c.want(exitUsage, "set either --kubeconfig, to read the ID from the objects, or --id", "store", "adopt", "--id", lostStore, "--kubeconfig", objects)
+	c.want(exitUsage, `--id: "mine": must be 32 hexadecimal digits`, "store", "adopt", "--id", "mine")
+	c.want(exitFailed, "kubeconfig", "store", "adopt", "--kubeconfig", "/nope")
+	c.want(exitFailed, "the objects have no store ID", "store", "adopt", "--kubeconfig", kubeconfigOf(t, nil))
+	c.want(exitFailed, "the objects have no store ID", "store", "adopt", "--kubeconfig", kubeconfigOf(t, map[string]string{"x": "y"}))
+	c.want(exitOK, "store /lockstep/ has adopted the ID "+otherStore, "store", "adopt", "--id", otherStore)
+	c.want(exitOK, "store /lockstep/ has adopted the ID "+lostStore, "store", "adopt", "--kubeconfig", objects)
+	wantShown(`PREFIX      STORE                             STATUS  OBJECTS
+/lockstep/  5f6c1e0d9a7b43c28f15e6d0b2a49c71  no      5f6c1e0d9a7b43c28f15e6d0b2a49c71
+`, "--kubeconfig", objects)
+
+	if _, err := raw.Put(t.Context(), "/lockstep/kubernetes/reconciler/status", ""); err != nil {
+		t.Fatal(err)
+	}
+	c.want(exitFailed, "this store has a status: its leader governs objects already; if it is the right one all the same, stop its sidecars, delete /lockstep/kubernetes/reconciler/status", "store", "adopt", "--id", otherStore)
+	wantShown(`{
+  "prefix": "/lockstep/",
+  "store": "5f6c1e0d9a7b43c28f15e6d0b2a49c71",
+  "status": true,
+  "objects": ""
+}
+`, "-o", "json")
+	c.want(exitUsage, `unknown command "take"`, "store", "take")
+	c.want(exitOK, "Let this store take over the objects of another store", "store")
+}
