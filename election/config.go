@@ -53,8 +53,8 @@ type Config struct {
 	YieldAfter     time.Duration // how long a leader accepts an unreachable API (docs/protocol.md#yielding)
 
 	// APIProblem returns why the API cannot be used now, as State shows it while
-	// this node is withdrawn; the zero Eligibility: it can. nil: State shows the
-	// error of Survey.
+	// this node is withdrawn. It is called only when it cannot. nil: State shows
+	// the error of Survey.
 	APIProblem func() protocol.Eligibility
 
 	Log        *slog.Logger

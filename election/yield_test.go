@@ -155,3 +155,51 @@ func TestYield_pauses(t *testing.T) {
 		t.Errorf("after a complete pass: got a pause of %s", y.pauses.Pause())
 	}
 }
+
+// A node that has withdrawn shows why, for as long as it lasts and during the pause
+// before it campaigns again; the log has it without a line for each attempt.
+func TestElection_withdrawnSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newYieldWorld(t)
+		e := w.l.e
+		var lines int
+		e.cfg.Log = slog.New(countingHandler{slog.DiscardHandler, &lines})
+		w.api.expect("", failsWith(errRefused))
+		problem := protocol.Eligibility{Reason: protocol.APIRefused, Message: "user weak is refused"}
+		e.cfg.APIProblem = func() protocol.Eligibility { return problem }
+		began := time.Now()
+		e.yield.withdraw(e.apiProblem(nil))
+		e.setState(func(s State) State { s.Election, s.Eligibility = protocol.Withdrawn, e.yield.problem; return s })
+		done := make(chan error, 1)
+		go func() { done <- e.awaitAPI(t.Context()) }()
+		backoff.Sleep(t.Context(), 10*time.Minute)
+		if s := e.state.Get(); s.Eligibility != problem || !s.Since.Equal(began) {
+			t.Errorf("got %+v since %s, want %+v since %s", s.Eligibility, s.Since, problem, began)
+		}
+		if lines > 10 {
+			t.Errorf("%d lines in the log", lines)
+		}
+		problem.Message = "connection refused"
+		backoff.Sleep(t.Context(), 2*time.Second)
+		if got := e.state.Get().Eligibility.Message; got != problem.Message {
+			t.Errorf("got %q, want the newest problem", got)
+		}
+		w.api.works()
+		if err := <-done; err != nil || e.yield.withdrawn {
+			t.Errorf("got %v, withdrawn %t", err, e.yield.withdrawn)
+		}
+		if got, want := e.state.Get().Eligibility.Message, "its kube-apiserver can be used again; the node campaigns again in 1s; it withdrew because connection refused"; got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	})
+}
+
+// countingHandler counts the lines of a log from Info on.
+type countingHandler struct {
+	slog.Handler
+	lines *int
+}
+
+func (h countingHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
+
+func (h countingHandler) Handle(context.Context, slog.Record) error { *h.lines++; return nil }

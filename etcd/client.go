@@ -73,6 +73,7 @@ type Contact struct {
 	Last      time.Time // when etcd last answered; zero: never
 	Revision  int64     // the highest store revision seen since the store last went back
 	Problem   string    // why the last request failed; empty: it succeeded
+	Refused   int64     // how many requests etcd has answered with an error
 }
 
 // Reached reports whether etcd has ever answered.
@@ -218,7 +219,7 @@ func (c *Client) wentBack(rewinds int, revision int64, why string) {
 // seen records an answer, linearizable or not.
 func (c *Client) seen(revision int64) {
 	c.contact.Update(func(contact Contact) Contact {
-		return Contact{Connected: true, Last: time.Now(), Revision: max(contact.Revision, revision)}
+		return Contact{Connected: true, Last: time.Now(), Revision: max(contact.Revision, revision), Refused: contact.Refused}
 	})
 }
 
@@ -237,6 +238,7 @@ func (c *Client) failed(ctx context.Context, err error) (answered bool) {
 		contact.Connected, contact.Problem = answered, err.Error()
 		if answered {
 			contact.Last = time.Now()
+			contact.Refused++
 		}
 		return contact
 	})

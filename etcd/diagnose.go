@@ -59,7 +59,15 @@ func (c *Client) diagnoseServer(ctx context.Context, endpoint string) string {
 	if json.Unmarshal(body, &health) != nil || health.Health != "false" {
 		return "" // healthy, or a server that does not answer this question
 	}
-	return endpoint + " reports that it is not healthy: " + health.Reason
+	return endpoint + " is not healthy: " + unhealthy(health.Reason, endpoint)
+}
+
+// unhealthy adds what to do to the reason that a server gives.
+func unhealthy(reason, endpoint string) string {
+	if strings.Contains(reason, "NOSPACE") {
+		return reason + ": its database is full, and it refuses writes; compact and defragment it, then: etcdctl alarm disarm --endpoints=" + endpoint
+	}
+	return reason
 }
 
 // maxHealth bounds in bytes what is read of an answer.

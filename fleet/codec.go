@@ -235,8 +235,8 @@ func encodePresence(p protocol.Presence, since time.Time) []byte {
 		Reason:    string(p.Reason),
 		Election:  string(p.Election),
 		Since:     timestamppb.New(since),
-		Host:      p.Host,
-		Address:   p.Address,
+		Host:      shortened(p.Host),
+		Address:   shortened(p.Address),
 		Warnings:  encodeWarnings(p.Warnings),
 	})
 }

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -84,4 +85,25 @@ func TestEncode_keepsUnknownFields(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What a presence reports survives it. Texts from other programs are cut, and made
+// valid UTF-8: a presence that cannot be written would look like a dead node.
+func TestPresence_warnings(t *testing.T) {
+	since := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	want := protocol.Presence{
+		Instance: "i", Reason: protocol.Ready, Election: protocol.Withdrawn, Host: "h", Address: "http://h:1",
+		Warnings: []protocol.Warning{{Reason: protocol.APIRefused, Message: "m", Since: since}, {Subject: "cp-9", Message: "n"}},
+	}
+	if diff := cmp.Diff(want, decodePresence(encodePresence(want, since))); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	many := protocol.Presence{Host: "\xff"}
+	for range protocol.MaxWarnings + 1 {
+		many.Warnings = append(many.Warnings, protocol.Warning{Message: strings.Repeat("ä", protocol.MaxWarningMessage) + "\xff"})
+	}
+	got := decodePresence(encodePresence(many, since))
+	if len(got.Warnings) != protocol.MaxWarnings || len(got.Warnings[0].Message) > protocol.MaxWarningMessage || !strings.HasSuffix(got.Warnings[0].Message, "…") {
+		t.Errorf("got %d warnings, the first of %d bytes", len(got.Warnings), len(got.Warnings[0].Message))
+	}
 }

@@ -47,12 +47,15 @@ func cause(s Snapshot) string {
 		return "; this node leads: " + ownWork(s)
 	}
 	for _, r := range s.Fleet.Records {
-		if r.Alive && r.Presence.Election == protocol.Leading {
+		if r.ID != s.Local.ID && r.Alive && r.Presence.Election == protocol.Leading {
 			return fmt.Sprintf("; %s leads%s", r.ID, firstProblem(r))
 		}
 	}
 	if !s.Etcd.Connected {
 		return ""
+	}
+	if s.Election.State == protocol.Withdrawn {
+		return "; no node leads: this node has withdrawn: " + s.Election.Eligibility.Message
 	}
 	for _, r := range s.Fleet.Records {
 		if r.Alive && r.Presence.Election == protocol.Withdrawn {

@@ -45,7 +45,7 @@ func reportedBlockers(f protocol.Fleet) map[protocol.NodeID]bool {
 		for _, w := range r.Presence.Warnings {
 			switch w.Reason {
 			case protocol.ReleaseTooOld, protocol.ReconcilerTooOld, protocol.RecordCorrupt, protocol.NewerRelease:
-				out[protocol.NodeID(w.Subject)] = true
+				out[protocol.NodeID(w.Subject)] = true // "" is the leader's step
 			default:
 			}
 		}

@@ -108,8 +108,8 @@ type Etcd struct {
 	Store string
 	// Endpoints are the URLs of the servers.
 	Endpoints []string
-	// Problem is why they do not answer, and what to check; empty: they do, or it is
-	// not known.
+	// Problem is why they do not answer or refuse writes, and what to do; empty: they
+	// are healthy, or it is not known.
 	Problem string
 	// Warnings are sentences about the servers, such as known faults of their
 	// version (docs/upstream.md#etcd-known-faults).

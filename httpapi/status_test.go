@@ -41,7 +41,7 @@ func TestNewReport(t *testing.T) {
 				Objects:   ObjectsReport{Desired: 7, Fence: 2, Applied: 1, Unchanged: 2, Failed: 1, Pruned: 3, Owed: 4},
 				PruneHeld: "the bundle is empty", TotalFailures: 51,
 				Failures: []FailureReport{{Object: `StorageClass "x"`, Message: "refused", Source: "x.yaml:3", Since: &when,
-					Remedy: `correct the manifest (x.yaml:3), or give it the annotation lockstep.dev/required: "false"`}},
+					Remedy: `correct the manifest (x.yaml:3) or what rejects it, or give it the annotation lockstep.dev/required: "false"`}},
 				Drift: DriftReport{
 					Watching: true, Problem: "cannot watch", Repairs: 12, LastRepair: &when,
 					Fights: []FightReport{

@@ -184,7 +184,11 @@ func fenceText(o httpapi.ObjectsReport) string {
 
 func (t table) etcd(e httpapi.EtcdReport) string {
 	if e.Connected {
-		return "connected" + t.details(", revision %d", e.Revision)
+		out := "connected" + t.details(", revision %d", e.Revision)
+		if e.Problem != "" {
+			out += ", but " + e.Problem
+		}
+		return out
 	}
 	out := "NOT CONNECTED, never reached"
 	if e.LastContact != nil {
@@ -245,8 +249,11 @@ func (t table) leader(r httpapi.Report) string {
 // not.
 func upgradeText(r httpapi.Report) []string {
 	if r.UpgradeReady {
-		if len(r.Reconcile.Drift.Fights) > 0 {
+		switch {
+		case len(r.Reconcile.Drift.Fights) > 0:
 			return []string{"the next upgrade may start; but see FIGHTS"}
+		case len(table{}.warnings(r)) > 0:
+			return []string{"the next upgrade may start; but see WARNINGS"}
 		}
 		return []string{"the next upgrade may start"}
 	}

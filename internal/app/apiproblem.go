@@ -16,12 +16,15 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
-// apiProblem says why this node's kube-apiserver cannot be used, and what to do;
-// the zero Eligibility: it can.
+// apiProblem says why this node's kube-apiserver cannot be used, and what to do.
+// The election asks only when it cannot.
 func (a *App) apiProblem() protocol.Eligibility {
 	t := a.reconcile.Trouble()
 	if t == (report.Trouble{}) {
-		return protocol.Eligibility{}
+		// No request has ended since the last one that worked.
+		return protocol.Eligibility{Reason: protocol.APIUnreachable, Message: fmt.Sprintf(
+			"its kube-apiserver %s has not answered for --leader-yield-after (%s); check it, and the server in kubeconfig %s",
+			a.kubeconfig.config.Get().Host, a.cfg.LeaderYieldAfter, a.cfg.Kubeconfig)}
 	}
 	out := protocol.Eligibility{Reason: protocol.APIUnreachable, Message: unusable(t, a.kubeconfig.config.Get().Host, a.cfg.Kubeconfig)}
 	if t.Refused {

@@ -7,40 +7,47 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
 // etcdProblemInterval is the pause between two diagnoses while etcd does not
 // answer.
 const etcdProblemInterval = 5 * time.Second
 
-// watchEtcdProblem keeps a sentence on why etcd does not answer, until ctx ends.
-// The client library's error rarely says more than that the time was over.
+// watchEtcdProblem keeps a sentence on why etcd does not answer, or answers with
+// errors, until ctx ends. The client library's error rarely says more than that the
+// time was over.
 func (a *App) watchEtcdProblem(ctx context.Context) error {
+	var refused int64
 	for {
 		contact, contactChanged := a.etcd.Contact().Load()
 		problem := ""
-		if !contact.Connected && contact.Problem != "" {
+		if !contact.Connected && contact.Problem != "" || contact.Refused > refused || a.etcdProblem.Get() != "" {
 			problem = strings.Join(a.etcd.Diagnose(ctx), "; ")
 		}
+		refused = contact.Refused
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if problem != a.etcdProblem.Get() {
 			a.etcdProblem.Set(problem)
 			if problem != "" {
-				a.log.Warn("etcd does not answer", "problem", problem)
+				a.log.Warn("etcd cannot be used", "problem", problem)
 			}
 		}
-		if contact.Connected || contact.Problem == "" {
-			if !event.Wait(ctx, contactChanged) {
-				return ctx.Err()
-			}
-			continue
+		if !a.awaitContact(ctx, contactChanged, problem != "") {
+			return ctx.Err()
 		}
-		limited, cancel := context.WithTimeout(ctx, etcdProblemInterval)
-		event.Wait(limited, contactChanged)
-		cancel()
 	}
+}
+
+// awaitContact waits for a change of the contact. While there is a problem, it
+// waits for a while: etcd may be healthy again without a change.
+func (a *App) awaitContact(ctx context.Context, changed <-chan struct{}, problem bool) bool {
+	if problem {
+		return backoff.Sleep(ctx, etcdProblemInterval)
+	}
+	return event.Wait(ctx, changed)
 }
 
 // etcdFlags are the flags by which a command of this program reaches the same keys

@@ -139,6 +139,9 @@ func (a *App) leaderWarnings() []protocol.Warning {
 		return nil
 	}
 	var out []protocol.Warning
+	if blockers := state.Step.Blockers; len(blockers) > 0 {
+		out = append(out, protocol.Warning{Reason: blockers[0].Reason, Message: string(state.Step.Rule) + ": " + state.Step.Message})
+	}
 	for _, b := range firstOf(state.Step.Blockers, reportedBlockers) {
 		out = append(out, protocol.Warning{Reason: b.Reason, Subject: string(b.Node), Message: b.Message})
 	}

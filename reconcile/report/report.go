@@ -81,7 +81,7 @@ func (f Failure) Remedy() string {
 	if f.Source == "" {
 		return ""
 	}
-	return fmt.Sprintf("correct the manifest (%s), or give it the annotation lockstep.dev/required: \"false\"", f.Source)
+	return fmt.Sprintf("correct the manifest (%s) or what rejects it, or give it the annotation lockstep.dev/required: \"false\"", f.Source)
 }
 
 // Held returns how many objects the brake keeps; 0: no brake is on.

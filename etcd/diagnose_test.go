@@ -1,0 +1,61 @@
+package etcd
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// Each fault has a text of its own, and a server that is healthy has none.
+func TestClient_Diagnose(t *testing.T) {
+	health := func(body string) string {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/health" {
+				http.NotFound(w, r)
+				return
+			}
+			fmt.Fprint(w, body)
+		}))
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts, and no program answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	untrusted := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(untrusted.Close)
+	for endpoint, want := range map[string]string{
+		health(`{"health":"true","reason":""}`):                "",
+		health(`404 page not found`):                           "",
+		health(`{"health":"false","reason":"ALARM NOSPACE"}`):  "its database is full, and it refuses writes; compact and defragment it, then: etcdctl alarm disarm",
+		health(`{"health":"false","reason":"RAFT NO LEADER"}`): "is not healthy: RAFT NO LEADER",
+		"http://" + closed.Addr().String():                     "connection refused; check that etcd runs there, and --etcd-servers",
+		"http://" + silent.Addr().String():                     "no answer in 2s; check whether etcd there hangs",
+		untrusted.URL:                                          "x509: certificate signed by unknown authority; check --etcd-cafile",
+	} {
+		c, err := NewClient(Config{Endpoints: []string{endpoint}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := c.Diagnose(t.Context())
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join(got, "; ")
+		if (want == "") != (text == "") || !strings.Contains(text, want) || text != "" && !strings.HasPrefix(text, endpoint) {
+			t.Errorf("%s: got %q, want %q", endpoint, text, want)
+		}
+	}
+}

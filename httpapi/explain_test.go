@@ -1,0 +1,94 @@
+package httpapi
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/report"
+)
+
+func TestPasteable(t *testing.T) {
+	s := Snapshot{EtcdFlags: " --etcd-servers=E"}
+	for message, want := range map[string]string{
+		"x (sidecar node remove a --confirm-stopped)":                  "x (sidecar node remove a --confirm-stopped --etcd-servers=E)",
+		"sidecar node set-roles a.b kubernetes_controller":             "sidecar node set-roles a.b kubernetes_controller --etcd-servers=E",
+		"to take over: sidecar store adopt; or not":                    "to take over: sidecar store adopt --etcd-servers=E; or not",
+		"the sidecar is starting":                                      "the sidecar is starting",
+		"its sidecar node is old":                                      "its sidecar node is old",
+		protocol.Record{ID: "n-1.x"}.RemovalCommand():                  "sidecar node remove n-1.x --confirm-stopped --etcd-servers=E",
+		protocol.Record{ID: "c", Problem: "p"}.Remedy() + ", and more": "p; its sidecar writes it again if it is alive; if the node has stopped for good: sidecar node remove c --confirm-stopped --etcd-servers=E, and more",
+	} {
+		if got := s.pasteable(message); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+		if got := (Snapshot{}).pasteable(message); got != message {
+			t.Errorf("without flags: got %s", got)
+		}
+	}
+}
+
+// The gate says what it waits for, as far as this sidecar knows it.
+func TestVerdictSaysTheCause(t *testing.T) {
+	leads := protocol.Record{ID: "b", Alive: true, Presence: protocol.Presence{
+		Election: protocol.Leading, Warnings: []protocol.Warning{{Subject: `ConfigMap "x"`, Message: "rejected"}},
+	}}
+	withdrew := protocol.Record{ID: "c", Alive: true, Presence: protocol.Presence{
+		Election: protocol.Withdrawn, Warnings: []protocol.Warning{{Message: "no rights"}},
+	}}
+	missing := Gate{Verdict: protocol.Verdict{Reason: protocol.StatusMissing, Message: "missing"}}
+	connected := Etcd{Reached: true, Connected: true}
+	own := protocol.Local{ID: "a"}
+	for want, s := range map[string]Snapshot{
+		`missing; b leads: ConfigMap "x": rejected`:          {Local: own, Gate: missing, Etcd: connected, Fleet: protocol.Fleet{Records: []protocol.Record{leads, withdrew}}},
+		"missing; no node leads: c has withdrawn: no rights": {Local: own, Gate: missing, Etcd: connected, Fleet: protocol.Fleet{Records: []protocol.Record{withdrew}}},
+		"missing; no node leads at the moment":               {Local: own, Gate: missing, Etcd: connected},
+		"missing":                                            {Local: own, Gate: missing},
+		"missing; no node leads: this node has withdrawn: forbidden": {Local: own, Gate: missing, Etcd: connected, Election: Election{
+			State: protocol.Withdrawn, Eligibility: protocol.Eligibility{Message: "forbidden"}}},
+		"missing; this node leads: 1 of 5 objects failed in its last pass (see FAILURES)": {Local: own, Gate: missing, Etcd: connected,
+			Election: Election{State: protocol.Leading}, Reconcile: report.Report{TotalFailures: 1, Objects: report.Counts{Desired: 5}}},
+		"missing; this node leads: it waits for x, y (see BLOCKERS)": {Local: own, Gate: missing, Etcd: connected,
+			Election: Election{State: protocol.Leading, Step: protocol.Step{Blockers: []protocol.Blocker{{Node: "x"}, {Node: "y"}}}}},
+		"etcd has not been reached yet: http://e: closed": {
+			Gate: Gate{Verdict: protocol.Verdict{Reason: protocol.Starting, Message: "etcd has not been reached yet"}}, Etcd: Etcd{Problem: "http://e: closed"}},
+	} {
+		if got := verdict(s).Message; got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+// A node that has lost etcd does not pass off what it last knew as the truth.
+func TestReportWithoutEtcd(t *testing.T) {
+	s := Snapshot{Election: Election{State: protocol.Ineligible}, Etcd: Etcd{Reached: true, LastContact: epochTime}}
+	got := NewReport(s)
+	if got.Election.State != "unknown" || got.Election.Reason != "EtcdUnreachable" || got.UpgradeReady || got.UpgradeObstacles[0].Reason != "EtcdUnreachable" {
+		t.Errorf("got %+v, %+v", got.Election, got.UpgradeObstacles)
+	}
+	s.Election.State = protocol.Leading // by a lease that has not ended
+	if got := NewReport(s).Election.State; got != "leading" {
+		t.Errorf("got %s, want what it knows by itself", got)
+	}
+	s.Gate.Verdict = protocol.Verdict{Ready: true, Reason: protocol.Ready}
+	body, ok := renderChecks(checks(s), nil)
+	if want := "[+]etcd ok, but the verdict is the last known one: etcd has not answered since 2026-03-04T05:06:07Z\n"; !ok || !strings.Contains(body, want) {
+		t.Errorf("got %t %s", ok, body)
+	}
+}
+
+// Other nodes know the blockers by the leader's presence.
+func TestReportedBlockers(t *testing.T) {
+	f := protocol.Fleet{Records: []protocol.Record{
+		{ID: "a", Alive: true, Presence: protocol.Presence{Election: protocol.Leading, Warnings: []protocol.Warning{
+			{Reason: protocol.ReleaseTooOld, Subject: "b"}, {Reason: protocol.ObjectFailed, Subject: "c"},
+		}}},
+		{ID: "b"}, {ID: "c"},
+		{ID: "d", Alive: true, Presence: protocol.Presence{Warnings: []protocol.Warning{{Reason: protocol.ReleaseTooOld, Subject: "d"}}}},
+	}}
+	for _, n := range NewReport(Snapshot{Fleet: f}).Fleet.Nodes {
+		if n.Blocks != (n.ID == "b") {
+			t.Errorf("%s: got blocks %t", n.ID, n.Blocks)
+		}
+	}
+}
