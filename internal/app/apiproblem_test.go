@@ -43,8 +43,8 @@ func TestUnusable(t *testing.T) {
 			Request: "GET S/a", Detail: "no answer in 5s"},
 		"its kube-apiserver S cannot be used: GET S/a: x509: unknown; check the certificate authority in kubeconfig /k, and the certificate of that server": {
 			Request: "GET S/a", Detail: x509.UnknownAuthorityError{}.Error()[:6] + "unknown"},
-		"its kube-apiserver answers GET S/a with 503 Service Unavailable: etcd is gone; check its log": {
-			Request: "GET S/a", Code: 503, Detail: "etcd is gone"},
+		"its kube-apiserver answers GET S/a with 503 Service Unavailable: etcd failed; check its log": {
+			Request: "GET S/a", Code: 503, Detail: "etcd failed"},
 	} {
 		if got := unusable(trouble, "S", "/k"); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)

@@ -18,14 +18,14 @@ const etcdProblemInterval = 5 * time.Second
 // errors, until ctx ends. The client library's error rarely says more than that the
 // time was over.
 func (a *App) watchEtcdProblem(ctx context.Context) error {
-	var refused int64
+	var counted int64
 	for {
 		contact, contactChanged := a.etcd.Contact().Load()
 		problem := ""
-		if !contact.Connected && contact.Problem != "" || contact.Refused > refused || a.etcdProblem.Get() != "" {
+		if !contact.Connected && contact.Problem != "" || contact.Refused > counted || a.etcdProblem.Get() != "" {
 			problem = strings.Join(a.etcd.Diagnose(ctx), "; ")
 		}
-		refused = contact.Refused
+		counted = contact.Refused
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -43,11 +43,11 @@ func (a *App) watchEtcdProblem(ctx context.Context) error {
 
 // awaitContact waits for a change of the contact. While there is a problem, it
 // waits for a while: etcd may be healthy again without a change.
-func (a *App) awaitContact(ctx context.Context, changed <-chan struct{}, problem bool) bool {
+func (a *App) awaitContact(ctx context.Context, contactChanged <-chan struct{}, problem bool) bool {
 	if problem {
 		return backoff.Sleep(ctx, etcdProblemInterval)
 	}
-	return event.Wait(ctx, changed)
+	return event.Wait(ctx, contactChanged)
 }
 
 // etcdFlags are the flags by which a command of this program reaches the same keys

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestSituationTables prints the table of every broken situation, from what /status
+// showed when test/e2e.TestSituations caused it on real parts, and compares it with
+// the text that was read and found good. `go test -rewrite` writes the texts.
+func TestSituationTables(t *testing.T) {
+	captures, err := filepath.Glob("testdata/situations/*/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	situations := map[string]bool{}
+	for _, path := range captures {
+		situations[filepath.Dir(path)] = true
+		base := strings.TrimSuffix(path, ".json")
+		t.Run(strings.TrimPrefix(base, "testdata/situations/"), func(t *testing.T) {
+			got := capturedTable(t, base)
+			if *rewrite {
+				mustWrite(t, base+".txt", got)
+			}
+			want, err := os.ReadFile(base + ".txt")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+	if len(situations) < 24 {
+		t.Errorf("got %d situations; go test ./test/e2e -run TestSituations -situations writes them", len(situations))
+	}
+}
+
+// capturedTable is the table at the time at which /status was read.
+func capturedTable(t *testing.T, base string) string {
+	t.Helper()
+	raw, err := os.ReadFile(base + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := decode(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := os.ReadFile(base + ".now")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := time.Parse(time.RFC3339Nano, strings.TrimSpace(string(at)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	table{w: &out, now: now}.write(a.report)
+	return out.String()
+}
+
+func mustWrite(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSituationsAreTold looks in each table for what a person has to know: what is
+// wrong, since when, and what to type.
+func TestSituationsAreTold(t *testing.T) {
+	for path, texts := range map[string][]string{
+		"user-without-rights/cp-1": {`refuses user "weak"`, "withdrawn for ", "give that user the rights of docs/operations.md#rights"},
+		"user-without-rights/cp-2": {`refuses user "weak"`},
+		"node-gone/cp-1":           {"no, for at least ", "sidecar node remove cp-9 --confirm-stopped --etcd-servers=http"},
+		"node-gone/cp-2":           {"cp-9", "BLOCKS", "sidecar node remove cp-9 --confirm-stopped --etcd-servers=http"},
+		"etcd-hangs/cp-2":          {"NOT CONNECTED for ", "check whether etcd there hangs", "as of "},
+		"apiserver-hangs/cp-1":     {"withdrawn for ", "no answer in 5s", "no node leads"},
+		"removals-held/cp-1":       {"12 not pruned", "--allow-mass-prune", "removals are held"},
+		"removals-held/cp-2":       {"12 objects that the bundle dropped are not removed", "--allow-mass-prune"},
+	} {
+		got := capturedTable(t, "testdata/situations/"+path)
+		for _, text := range texts {
+			if !strings.Contains(got, text) {
+				t.Errorf("%s does not say %q:\n%s", path, text, got)
+			}
+		}
+	}
+}

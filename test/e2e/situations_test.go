@@ -1,0 +1,380 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+const one = "release: 1.0.0"
+
+func situations() []situation {
+	return []situation{
+		{name: "user-without-rights", always: true, cause: userWithoutRights},
+		{name: "node-gone", always: true, cause: nodeGone},
+		{name: "object-refused", cause: objectRefused},
+		{name: "bundle-broken", cause: bundleBroken},
+		{name: "etcd-hangs", always: true, member: true, cause: etcdHangs},
+		{name: "bundles-differ", cause: bundlesDiffer},
+		{name: "release-too-old", cause: releaseTooOld},
+		{name: "fight", cause: fight},
+		{name: "apiserver-hangs", always: true, cause: apiserverHangs},
+		{name: "removals-held", cause: removalsHeld},
+		{name: "deadlock", cause: deadlock},
+		{name: "duplicate-node-id", cause: duplicateNodeID},
+
+		{name: "client-certificate-expired", cause: clientCertificateExpired},
+		{name: "wrong-authority", cause: wrongAuthority},
+		{name: "apiserver-killed", cause: apiserverKilled},
+		{name: "kubeconfig-elsewhere", cause: kubeconfigElsewhere},
+		{name: "etcd-stopped", member: true, cause: etcdStopped},
+		{name: "etcd-full", cause: etcdFull},
+		{name: "etcd-never-reached", cause: etcdNeverReached},
+		{name: "bundle-directory-gone", cause: bundleDirectoryGone},
+		{name: "crd-missing", cause: crdMissing},
+		{name: "admission-denies", cause: admissionDenies},
+		{name: "namespace-terminating", cause: namespaceTerminating},
+		{name: "status-corrupt", cause: statusCorrupt},
+		{name: "record-corrupt", cause: recordCorrupt},
+		{name: "role-taken", cause: roleTaken},
+		{name: "presence-without-gate", cause: presenceWithoutGate},
+	}
+}
+
+func userWithoutRights(b *broken) {
+	cert, key, err := b.c.ClientCertificate("weak", time.Now().Add(time.Hour))
+	b.must(err)
+	weak := b.kubeconfig("weak", b.api.URL(), b.authority(), cert, key)
+	dir := b.bundle("bundle", one)
+	b.start("cp-1", dir, kubeconfigOf(weak))
+	b.start("cp-2", dir, kubeconfigOf(weak))
+	why := `its kube-apiserver ` + b.api.URL() + ` refuses user "weak": configmaps "lockstep" is forbidden|give that user the rights`
+	for _, node := range []string{"cp-1", "cp-2"} {
+		b.says(node, "this node: withdrawn for |"+why, "GATE|no node leads|"+why, "UPGRADE|do not start", "no node leads")
+	}
+}
+
+func nodeGone(b *broken) {
+	b.start("cp-9", b.bundle("old", one))
+	b.ready("cp-9")
+	b.must(b.sidecars["cp-9"].Kill())
+	dir := b.bundle("new", "release: 2.0.0\nminApiserverRelease: 2.0.0")
+	b.start("cp-1", dir)
+	b.says("cp-1", "this node: leading")
+	b.start("cp-2", dir)
+	b.says("cp-1", "cp-9|ReleaseTooOld|no, for at least |runs release 1.0.0|"+b.removal("cp-9"), "UPGRADE|an upgrade is in progress: cp-9 runs release 1.0.0, cp-1 runs 2.0.0")
+	b.says("cp-2", "cp-1|cp-9: runs release 1.0.0|"+b.removal("cp-9"), "cp-9|BLOCKS")
+}
+
+const badRole = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: plat-bad}\nrules:\n- {apiGroups: [\"\"], resources: [pods], verbs: []}\n"
+
+func objectRefused(b *broken) {
+	dir := b.bundle("bundle", one, badRole)
+	b.start("cp-1", dir)
+	b.says("cp-1", "this node: leading")
+	b.start("cp-2", dir)
+	b.says("cp-1", `ClusterRole "plat-bad"|verbs must contain at least one value|correct the manifest|objects.yaml:|lockstep.dev/required: "false"`,
+		"GATE|this node leads: 1 of 5 objects failed")
+	b.says("cp-2", `cp-1|ClusterRole "plat-bad": |correct the manifest|objects.yaml:`, "GATE|cp-1 leads: ClusterRole")
+}
+
+func bundleBroken(b *broken) {
+	dir := b.bundle("bundle", one)
+	b.start("cp-1", dir)
+	b.start("cp-2", b.bundle("bundle-2", one))
+	b.ready("cp-1", "cp-2")
+	b.write(filepath.Join(dir, "objects.yaml"), "[")
+	why := "its bundle directory was rejected, and the last valid bundle stays in use: |objects.yaml:|a restart would fail"
+	b.says("cp-1", "cp-1|"+why, "UPGRADE|cp-1: its bundle directory was rejected")
+	b.says("cp-2", "cp-1|"+why, "UPGRADE|cp-1: its bundle directory was rejected")
+}
+
+func etcdHangs(b *broken) {
+	dir := b.bundle("bundle", one)
+	b.start("cp-1", dir)
+	b.start("cp-2", dir)
+	b.ready("cp-1", "cp-2")
+	b.pause(b.c.Members[0].Process())
+	for _, node := range []string{"cp-1", "cp-2"} {
+		b.says(node, "ETCD|NOT CONNECTED for |"+b.c.Endpoints()[0]+": no answer in 2s; check whether etcd there hangs",
+			"this node: unknown (etcd does not answer", "FLEET|as of |ago", "UPGRADE|do not start|etcd does not answer", "GATE|ready")
+	}
+	_, body, err := b.sidecars["cp-1"].Get(b.Context(), "/readyz?verbose")
+	b.must(err)
+	if !strings.Contains(body, "[+]etcd ok, but the verdict is the last known one: etcd has not answered since ") {
+		b.Errorf("got %s", body)
+	}
+}
+
+func bundlesDiffer(b *broken) {
+	b.start("cp-1", b.bundle("bundle", one))
+	b.start("cp-2", b.bundle("bundle-2", one, manifest("ConfigMap", "more", "")))
+	for _, node := range []string{"cp-1", "cp-2"} {
+		b.says(node, "nodes of release 1.0.0 have different bundles: sha256:|give all these nodes the same one|in force", "UPGRADE|nodes of one release have different bundles", "BUNDLE|bundle")
+	}
+}
+
+func releaseTooOld(b *broken) {
+	raised := b.bundle("new", "release: 2.0.0\nminApiserverRelease: 2.0.0")
+	b.start("cp-1", raised)
+	b.ready("cp-1")
+	b.start("cp-2", b.bundle("old", one))
+	b.says("cp-2", "GATE|NOT READY ReleaseTooOld|release 1.0.0 is below 2.0.0|upgrade this node, or roll all nodes back to 1.0.0")
+	b.says("cp-1", "UPGRADE|an upgrade is in progress: cp-2 runs release 1.0.0, cp-1 runs 2.0.0; upgrade cp-2")
+}
+
+func fight(b *broken) {
+	dir := b.bundle("bundle", one)
+	b.start("cp-1", dir)
+	b.ready("cp-1")
+	b.start("cp-2", dir)
+	b.says("cp-1", "KeepTarget: all objects match")
+	for i := range 6 {
+		b.kubectl("", "patch", "configmap", "settings", "--field-manager=other-operator", "--type=merge", fmt.Sprintf(`-p={"data":{"a":"theirs %d"}}`, i))
+		cluster.Await(b.T, "the repair", statusHas(b.sidecars["cp-1"], fmt.Sprintf(`"repairs": %d,`, i+1)))
+	}
+	why := `field manager "other-operator" keeps changing .data.a`
+	b.says("cp-1", `ConfigMap "default/settings"|`+why+"|stop that writer|unchanged for 5m", "STEP|except 1 object (see FIGHTS)")
+	b.says("cp-2", `cp-1|ConfigMap "default/settings": `+why)
+}
+
+func apiserverHangs(b *broken) {
+	dir := b.bundle("bundle", one)
+	b.start("cp-1", dir)
+	b.start("cp-2", dir)
+	b.ready("cp-1", "cp-2")
+	b.pause(b.api.Process)
+	b.apiAway("no answer in 5s")
+}
+
+// apiAway: both nodes withdraw because of the one kube-apiserver.
+func (b *broken) apiAway(met string) {
+	b.Helper()
+	// Both have led, or one of them keeps the objects and does not need the API.
+	b.kick()
+	why := "its kube-apiserver " + b.api.URL() + " cannot be used: GET " + b.api.URL() + "/|" + met
+	for _, node := range []string{"cp-1", "cp-2"} {
+		b.says(node, "LEADER|none known|this node: withdrawn for |"+why, "UPGRADE|do not start|no node leads")
+	}
+}
+
+// kick makes leaders need the API: the status is lost.
+func (b *broken) kick() {
+	b.Helper()
+	_, err := b.etcd().Delete(b.Context(), "/lockstep/kubernetes/reconciler/status")
+	b.must(err)
+}
+
+func removalsHeld(b *broken) {
+	var many []string
+	for i := range 12 {
+		many = append(many, manifest("ConfigMap", fmt.Sprintf("extra-%02d", i), ""))
+	}
+	dir, second := b.bundle("bundle", one, many...), b.bundle("bundle-2", one, many...)
+	b.start("cp-1", dir)
+	b.ready("cp-1")
+	b.start("cp-2", second)
+	b.says("cp-1", "KeepTarget: all objects match")
+	b.bundle("bundle", one)
+	b.bundle("bundle-2", one)
+	b.says("cp-1", "12 not pruned: the bundle drops 12 of 14 objects, more than half|--allow-mass-prune", "UPGRADE|removals are held",
+		"cp-1|12 objects that the bundle dropped are not removed")
+	b.says("cp-2", "cp-1|12 objects that the bundle dropped are not removed: the bundle drops 12 of 14 objects|--allow-mass-prune", "UPGRADE|removals are held")
+}
+
+func deadlock(b *broken) {
+	b.start("cp-2", b.bundle("old", one))
+	b.ready("cp-2")
+	b.start("cp-1", b.bundle("new", "release: 2.0.0\nminReconcilerRelease: 2.0.0\nminApiserverRelease: 2.0.0"))
+	b.says("cp-1", "STEP|cannot be rolled out node by node; roll this node back to 1.0.0, and first roll out a release that raises only one of the two",
+		"GATE|NOT READY ReconcilerTooOld|this node leads: it waits for cp-2")
+	b.says("cp-2", "cp-1|cp-2: runs release 1.0.0", "cp-2|BLOCKS")
+}
+
+func duplicateNodeID(b *broken) {
+	dir := b.bundle("bundle", one)
+	b.start("cp-1", dir)
+	b.start("cp-2", dir)
+	b.ready("cp-1", "cp-2")
+	first := b.sidecars["cp-2"]
+	b.start("cp-2", dir)
+	<-first.Done()
+	log, err := os.ReadFile(first.LogFile())
+	b.must(err)
+	host, err := os.Hostname()
+	b.must(err)
+	for _, text := range []string{"host " + host, "at " + b.sidecars["cp-2"].URL(), "give each sidecar its own --node-id"} {
+		if !strings.Contains(string(log), text) {
+			b.Errorf("the log has no %q", text)
+		}
+	}
+	second := b.sidecars["cp-2"]
+	b.sidecars["cp-2"] = first
+	if out, err := b.table(b.Context(), "cp-2"); err == nil || !strings.Contains(out, "is the sidecar running? its log has the reason of its last exit") {
+		b.Errorf("got %v, %s", err, out)
+	}
+	b.sidecars["cp-2"] = second
+	b.says("cp-1", "cp-2|1.0.0|yes")
+}
+
+func clientCertificateExpired(b *broken) {
+	cert, key, err := b.c.ClientCertificate("lockstep", time.Now().Add(-time.Minute), "system:masters")
+	b.must(err)
+	expired := b.kubeconfig("lockstep", b.api.URL(), b.authority(), cert, key)
+	b.start("cp-1", b.bundle("bundle", one), kubeconfigOf(expired))
+	b.says("cp-1", `withdrawn for |rejects the credentials of kubeconfig `+expired+` (401 Unauthorized; the client certificate is of "lockstep", and expired at 20|renew them`)
+}
+
+func wrongAuthority(b *broken) {
+	other := cluster.NewForTest(b.T, "kube-apiserver")
+	cert, _, err := other.ClientCertificate("other", time.Now().Add(time.Hour))
+	b.must(err)
+	admin := b.api.Config()
+	wrong := b.kubeconfig("wrong", b.api.URL(), filepath.Join(filepath.Dir(cert), "ca.crt"), admin.CertFile, admin.KeyFile)
+	b.start("cp-1", b.bundle("bundle", one), kubeconfigOf(wrong))
+	b.says("cp-1", "withdrawn for |x509: certificate signed by unknown authority|check the certificate authority in kubeconfig "+wrong)
+}
+
+func apiserverKilled(b *broken) {
+	dir := b.bundle("bundle", one)
+	b.start("cp-1", dir)
+	b.start("cp-2", dir)
+	b.ready("cp-1", "cp-2")
+	b.must(b.api.Kill())
+	b.apiAway("connection refused; check that kube-apiserver")
+}
+
+func kubeconfigElsewhere(b *broken) {
+	b.start("cp-1", b.bundle("bundle", one))
+	b.ready("cp-1")
+	addr, err := etcdtest.FreeAddr()
+	b.must(err)
+	admin := b.api.Config()
+	closed := b.kubeconfig("closed", "https://"+addr, b.authority(), admin.CertFile, admin.KeyFile)
+	b.start("cp-2", b.bundle("new", "release: 1.1.0"), kubeconfigOf(closed))
+	why := "its kube-apiserver https://" + addr + " cannot be used: GET |connection refused|the server in kubeconfig " + closed
+	b.says("cp-2", "this node: withdrawn for |"+why)
+	b.says("cp-1", "cp-2|"+why, "cp-2|withdrawn")
+}
+
+func etcdStopped(b *broken) {
+	b.start("cp-1", b.bundle("bundle", one))
+	b.ready("cp-1")
+	b.must(b.c.Members[0].Process().Stop())
+	b.says("cp-1", "ETCD|NOT CONNECTED for |"+b.c.Endpoints()[0]+": connection refused; check that etcd runs there, and --etcd-servers",
+		"this node: unknown")
+	b.must(b.api.Kill()) // it does not stop gracefully without its etcd
+}
+
+func etcdFull(b *broken) {
+	dir := b.bundle("bundle", one)
+	b.start("cp-1", dir)
+	b.ready("cp-1")
+	full := &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_ACTIVATE, Alarm: etcdserverpb.AlarmType_NOSPACE}
+	_, err := etcdserverpb.NewMaintenanceClient(b.etcd().ActiveConnection()).Alarm(b.Context(), full)
+	b.must(err)
+	b.start("cp-2", dir)
+	b.says("cp-2", "ETCD|connected, but |NOSPACE|its database is full, and it refuses writes|etcdctl alarm disarm", "GATE|NOT READY NotRegistered")
+}
+
+func etcdNeverReached(b *broken) {
+	addr, err := etcdtest.FreeAddr()
+	b.must(err)
+	b.start("cp-1", b.bundle("bundle", one), func(c *cluster.SidecarConfig) { c.EtcdServers = []string{"http://" + addr} })
+	b.says("cp-1", "GATE|NOT READY Starting|etcd has not been reached yet: http://"+addr+": connection refused", "ETCD|NOT CONNECTED, never reached: http://"+addr)
+}
+
+func bundleDirectoryGone(b *broken) {
+	dir := b.bundle("bundle", one)
+	b.start("cp-1", dir)
+	b.ready("cp-1")
+	b.must(os.RemoveAll(dir))
+	b.says("cp-1", "cp-1|its bundle directory was rejected|"+dir+"|no such file", "UPGRADE|do not start")
+}
+
+func crdMissing(b *broken) {
+	b.start("cp-1", b.bundle("bundle", one, "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w, namespace: default}\n"))
+	b.says("cp-1", `Widget "default/w"|correct the manifest|objects.yaml:`, "GATE|this node leads: 1 of 5 objects failed")
+}
+
+const denyAll = `apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: deny-limits}
+spec:
+  failurePolicy: Fail
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [configmaps]}]}
+  validations: [{expression: "object.metadata.name != 'limits'", message: "limits are managed by the security team"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: deny-limits}
+spec: {policyName: deny-limits, validationActions: [Deny]}
+`
+
+func admissionDenies(b *broken) {
+	b.kubectl(denyAll, "apply", "-f", "-")
+	// A policy takes effect some time after it was created.
+	cluster.Await(b.T, "the policy to deny", func(context.Context) error {
+		if out, err := b.tryKubectl("", "create", "configmap", "limits", "--dry-run=server"); err == nil {
+			return errors.New(out)
+		}
+		return nil
+	})
+	b.start("cp-1", b.bundle("bundle", one))
+	b.says("cp-1", `ConfigMap "default/limits"|limits are managed by the security team|correct the manifest|objects.yaml:`)
+}
+
+func namespaceTerminating(b *broken) {
+	b.kubectl("apiVersion: v1\nkind: Namespace\nmetadata: {name: going}\nspec: {finalizers: [kubernetes]}\n", "apply", "-f", "-")
+	b.kubectl("", "delete", "namespace", "going", "--wait=false")
+	b.start("cp-1", b.bundle("bundle", one, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: going}\n"))
+	b.says("cp-1", `ConfigMap "going/c"|being terminated`)
+}
+
+func statusCorrupt(b *broken) {
+	dir := b.bundle("bundle", one)
+	b.start("cp-1", dir)
+	b.ready("cp-1")
+	b.must(b.api.Kill())
+	b.says("cp-1", "withdrawn for |connection refused")
+	b.put("kubernetes/reconciler/status", "\xff")
+	b.says("cp-1", "STATUS|corrupt: ", "GATE|ready|the status is corrupt", "withdrawn for |connection refused")
+}
+
+func recordCorrupt(b *broken) {
+	dir := b.bundle("bundle", one)
+	b.start("cp-1", dir)
+	b.ready("cp-1")
+	b.put("nodes/cp-3", "\xff")
+	b.says("cp-1", "cp-3|its record is corrupt: it is not a node record|"+b.removal("cp-3"), "UPGRADE|cp-3: its record is corrupt")
+}
+
+func roleTaken(b *broken) {
+	dir := b.bundle("bundle", one)
+	b.start("cp-1", dir)
+	b.start("cp-2", dir)
+	b.ready("cp-1", "cp-2")
+	program := filepath.Join(cluster.Assets(b.T, "sidecar"), "sidecar")
+	b.run(program, "node", "set-roles", "cp-2", "kubernetes_worker", "--etcd-servers="+b.c.Endpoints()[0])
+	b.says("cp-2", "GATE|NOT READY NotController|sidecar node set-roles cp-2 kubernetes_controller --etcd-servers="+b.c.Endpoints()[0], "this node: ineligible")
+}
+
+func presenceWithoutGate(b *broken) {
+	dir := b.bundle("bundle", one)
+	b.start("cp-1", dir)
+	b.ready("cp-1")
+	b.start("cp-2", dir)
+	b.ready("cp-2")
+	b.must(b.sidecars["cp-2"].Stop())
+	b.put("presence/cp-2", "")
+	b.says("cp-1", "cp-2|it is alive but reports no gate|two sidecars run with --node-id=cp-2", "UPGRADE|cp-2: it is alive but reports no gate")
+}
