@@ -146,15 +146,24 @@ type BlockerReport struct {
 
 // ReconcileReport is the last pass over the objects by this sidecar.
 type ReconcileReport struct {
-	Running         bool            `json:"running"`
-	LastSuccess     *time.Time      `json:"lastSuccess"`
-	LastError       string          `json:"lastError"`
-	DurationSeconds float64         `json:"durationSeconds"`
-	Objects         ObjectsReport   `json:"objects"`
-	PruneHeld       string          `json:"pruneHeld"`
-	Failures        []FailureReport `json:"failures"`
-	TotalFailures   int             `json:"totalFailures"`
-	Drift           DriftReport     `json:"drift"`
+	Running         bool             `json:"running"`
+	LastSuccess     *time.Time       `json:"lastSuccess"`
+	LastError       string           `json:"lastError"`
+	DurationSeconds float64          `json:"durationSeconds"`
+	Objects         ObjectsReport    `json:"objects"`
+	PruneHeld       string           `json:"pruneHeld"`
+	Failures        []FailureReport  `json:"failures"`
+	TotalFailures   int              `json:"totalFailures"`
+	Strangers       []StrangerReport `json:"strangers"`
+	TotalStrangers  int              `json:"totalStrangers"`
+	Drift           DriftReport      `json:"drift"`
+}
+
+// StrangerReport is an object that carries the set's label and is not of the set.
+type StrangerReport struct {
+	Object  string `json:"object"`
+	Manager string `json:"manager"`
+	Command string `json:"command"`
 }
 
 // DriftReport is what other clients changed between the passes, and was repaired.

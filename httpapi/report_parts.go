@@ -85,12 +85,17 @@ func reconcileReport(s Snapshot) ReconcileReport {
 		PruneHeld:       r.PruneHeld,
 		Failures:        make([]FailureReport, 0, len(r.Failures)),
 		TotalFailures:   r.TotalFailures,
+		Strangers:       make([]StrangerReport, 0, len(r.Strangers)),
+		TotalStrangers:  r.TotalStrangers,
 		Drift:           driftReport(r.Drift),
 	}
 	for _, f := range r.Failures {
 		out.Failures = append(out.Failures, FailureReport{
 			Object: f.Object, Message: f.Message, Source: f.Source, Remedy: f.Remedy(), Since: timestamp(f.Since),
 		})
+	}
+	for _, st := range r.Strangers {
+		out.Strangers = append(out.Strangers, StrangerReport(st))
 	}
 	return out
 }

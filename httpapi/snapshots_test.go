@@ -97,7 +97,8 @@ func snapshotOf(t *testing.T, f protocol.Facts, v protocol.Verdict) Snapshot {
 		LastSuccess: epochTime, LastError: "apply StorageClass \"x\": refused", Duration: 1500 * time.Millisecond,
 		Objects:   report.Counts{Desired: 7, Fence: 2, Applied: 1, Unchanged: 2, Failed: 1, Pruned: 3, Owed: 4},
 		PruneHeld: "the bundle is empty", TotalFailures: 51,
-		Failures: []report.Failure{{Object: `StorageClass "x"`, Message: "refused", Source: "x.yaml:3", Since: epochTime}},
+		Failures:  []report.Failure{{Object: `StorageClass "x"`, Message: "refused", Source: "x.yaml:3", Since: epochTime}},
+		Strangers: []report.Stranger{{Object: `ServiceAccount "n/s"`, Manager: "kubectl", Command: "kubectl delete serviceaccounts --namespace=n -- s"}}, TotalStrangers: 12,
 		Drift: report.Drift{
 			Watching: true, Problem: "cannot watch", Repairs: 12, LastRepair: epochTime,
 			Fights: []report.Fight{

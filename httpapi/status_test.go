@@ -42,6 +42,7 @@ func TestNewReport(t *testing.T) {
 				PruneHeld: "the bundle is empty", TotalFailures: 51,
 				Failures: []FailureReport{{Object: `StorageClass "x"`, Message: "refused", Source: "x.yaml:3", Since: &when,
 					Remedy: `correct the manifest (x.yaml:3) or what rejects it, or give it the annotation lockstep.dev/required: "false"`}},
+				Strangers: []StrangerReport{{Object: `ServiceAccount "n/s"`, Manager: "kubectl", Command: "kubectl delete serviceaccounts --namespace=n -- s"}}, TotalStrangers: 12,
 				Drift: DriftReport{
 					Watching: true, Problem: "cannot watch", Repairs: 12, LastRepair: &when,
 					Fights: []FightReport{

@@ -121,7 +121,8 @@ func (k *keeper) run(ctx context.Context) error {
 // follow starts the watches. One that cannot be kept open ends the loop.
 func (k *keeper) follow(ctx context.Context, workers *sync.WaitGroup, cancel context.CancelCauseFunc) {
 	watcher := drift.Watcher{
-		Client: k.env.client, Catalog: k.env.catalog, Set: k.Set, Messages: k.messages, Keys: applyset.SortedKeys(k.Objects),
+		Client: k.env.client, Catalog: k.env.catalog, Set: k.Set, Messages: k.messages,
+		Members: k.Members, Keys: applyset.SortedKeys(k.Objects),
 	}
 	for _, w := range k.Watches {
 		workers.Go(func() {
@@ -208,7 +209,7 @@ func (k *keeper) startRepairs(ctx context.Context, workers *sync.WaitGroup) time
 // repair repairs an object. It runs beside the loop, and reads nothing that the
 // loop changes.
 func (k *keeper) repair(ctx context.Context, r repair) repair {
-	a := exec.API{Client: k.env.client, Lease: k.lease, Unknown: &k.unknown}
+	a := exec.API{Client: k.env.client, Set: k.Set, Lease: k.lease, Unknown: &k.unknown}
 	live := r.event.Object
 	if r.event.Deleted {
 		live = nil // the last state of an object that was deleted, or lost its label, does not count
@@ -228,7 +229,7 @@ func (k *keeper) repairParent(ctx context.Context, a exec.API, live *kube.Object
 	if live != nil {
 		p, verb = applyset.DecodeParent(live), exec.VerbApply
 	}
-	want, err := p.With(k.Set, k.Mark, k.Contents)
+	want, err := p.With(k.Set, k.Parent)
 	if err != nil {
 		return exec.Result{}, err
 	}

@@ -35,6 +35,21 @@ func (r *rig) keep() *keeping { return r.keepWithin(longLease) }
 func (r *rig) keepWithin(lease func() time.Time) *keeping {
 	r.t.Helper()
 	r.mustComplete()
+	return r.keepAfter(lease)
+}
+
+// keepOwing is keep after a pass that removed nothing.
+func (r *rig) keepOwing() *keeping {
+	r.t.Helper()
+	if out, err := r.work(protocol.Work{Content: r.content, LeaderEpoch: 7}); err != nil || !out.Complete {
+		r.t.Fatalf("got %+v, %v, want a complete pass", out, err)
+	}
+	return r.keepAfter(longLease)
+}
+
+// keepAfter keeps what the last pass left.
+func (r *rig) keepAfter(lease func() time.Time) *keeping {
+	r.t.Helper()
 	r.wire.reset()
 	ctx, cancel := context.WithCancel(r.t.Context())
 	k := &keeping{rig: r, cancel: cancel, done: make(chan struct{})}
@@ -413,21 +428,13 @@ func TestKeep_asksForAFullPass(t *testing.T) {
 			t.Errorf("got %q, want it left to the leader", writes)
 		}
 	})
-	t.Run("a late creation of what the bundle dropped", func(t *testing.T) {
+	t.Run("a creation of what the bundle dropped, before it was removed", func(t *testing.T) {
 		r := newRig(t)
 		r.use("1.0.0", configMap("a", "x: one"), configMap("b", "x: one"))
 		r.mustComplete()
-		old := r.get(configMaps, r.ns, "b")
 		r.use("1.0.1", configMap("a", "x: one"))
-		k := r.keep()
-		late := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": old.Object["data"]}}
-		late.SetName("b")
-		late.SetLabels(old.GetLabels())
-		late.SetAnnotations(old.GetAnnotations())
-		_, err := r.api.Resource(configMaps).Namespace(r.ns).Create(t.Context(), late, metav1.CreateOptions{FieldManager: "lockstep"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := r.keepOwing()
+		r.copyAsLockstep("b", "b")
 		_ = k.wantDue()
 		r.mustComplete()
 		r.wantGone(configMaps, r.ns, "b")
@@ -528,21 +535,15 @@ func TestKeep_again(t *testing.T) {
 // with something else when Keep said so.
 func TestKeep_staysDue(t *testing.T) {
 	r := newRig(t)
-	r.use("1.0.0", configMap("a", "x: one"))
-	k := r.keep()
-	stranger := r.get(configMaps, r.ns, "a").DeepCopy()
-	stranger.SetName("b")
-	stranger.SetUID("")
-	stranger.SetResourceVersion("")
-	stranger.SetManagedFields(nil)
-	_, err := r.api.Resource(configMaps).Namespace(r.ns).Create(t.Context(), stranger, metav1.CreateOptions{FieldManager: "lockstep"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r.use("1.0.0", configMap("a", "x: one"), configMap("b", "x: one"))
+	r.mustComplete()
+	r.use("1.0.1", configMap("a", "x: one"))
+	k := r.keepOwing()
+	r.copyAsLockstep("b", "b")
 	_ = k.wantDue()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	_, err = r.reconciler.Keep(ctx, protocol.Work{Content: r.content, LeaderEpoch: 7}, longLease)
+	_, err := r.reconciler.Keep(ctx, protocol.Work{Content: r.content, LeaderEpoch: 7}, longLease)
 	if _, isDrift := errors.AsType[*reconcile.DriftError](err); !isDrift {
 		t.Errorf("got %v, want a DriftError", err)
 	}

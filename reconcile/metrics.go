@@ -21,6 +21,7 @@ type metrics struct {
 	repairs     *prometheus.CounterVec
 	repairTime  prometheus.Histogram
 	fights      prometheus.Gauge
+	strangers   prometheus.Gauge
 	watching    prometheus.Gauge
 }
 
@@ -68,6 +69,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "lockstep_reconcile_fights",
 			Help: "Objects that another writer keeps changing back, so that repairs are slowed down. Above 0 needs a person: /status names objects, field managers and fields (reconcile.drift.fights).",
 		}),
+		strangers: f.NewGauge(prometheus.GaugeOpts{
+			Name: "lockstep_reconcile_strangers",
+			Help: "Objects in the last pass that carry the set's label, but that Lockstep did not write or does not know any more. They are left alone. Above 0, another user made them, or the set's parent was lost: /status names the first of them, with the command that deletes each (reconcile.strangers).",
+		}),
 		watching: f.NewGauge(prometheus.GaugeOpts{
 			Name: "lockstep_reconcile_watching",
 			Help: "1 while all kinds of the set are watched for drift. On a leader that is done it should be 1: /status has the reason if it is not (reconcile.drift.problem). On others it is 0.",
@@ -104,6 +109,7 @@ func (m *metrics) show(r report.Report) {
 func (m *metrics) passed(r report.Report, result string) {
 	m.passes.WithLabelValues(result).Inc()
 	m.duration.Observe(r.Duration.Seconds())
+	m.strangers.Set(float64(r.TotalStrangers))
 	if result == resultComplete {
 		m.lastSuccess.Set(float64(r.LastSuccess.UnixMilli()) / 1000)
 	}

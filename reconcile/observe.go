@@ -41,6 +41,10 @@ func (p *pass) observe(ctx context.Context) error {
 	return err
 }
 
+func (p *pass) gatherer() exec.Gatherer {
+	return p.env.gatherer(p.API, plan.MembersOf(p.wanted, p.parent.Inventory))
+}
+
 // changesContent reports whether the mark, which lists its kinds, names other
 // content, and nothing was written yet.
 func (p *pass) changesContent() bool {
@@ -67,8 +71,8 @@ func (p *pass) observeChanged(ctx context.Context, known map[applyset.Key]plan.P
 	if len(changed) > maxSingleReads {
 		return false, nil
 	}
-	v, complete, err := p.env.gatherer(p.API).Some(ctx, plan.KindsOf(p.wanted), p.parent.Contents.Kinds, changed)
-	p.observed = v
+	v, complete, err := p.gatherer().Some(ctx, plan.KindsOf(p.wanted), p.parent.Contents.Kinds, changed)
+	p.observed, p.partial = v, true
 	if err != nil || !complete {
 		return false, err
 	}
@@ -79,13 +83,14 @@ func (p *pass) observeChanged(ctx context.Context, known map[applyset.Key]plan.P
 // list lists the metadata of every kind, then lists in full the kinds for which
 // metadata is not enough. With exec.Full it lists every kind in full at once.
 func (p *pass) list(ctx context.Context, d exec.Depth) (err error) {
-	g, known := p.env.gatherer(p.API), p.env.memory.known()
+	g, known := p.gatherer(), p.env.memory.known()
 	from := p.parent
 	// Before the first pass the survey searched all kinds, and found no object.
 	from.Recorded = from.Recorded || p.work.First && from.Object == nil
 	if p.observed, err = g.Search(ctx, from, p.wanted, d); err != nil {
 		return err
 	}
+	p.partial = false
 	p.decide(known, nil)
 	unread := p.todo.Unread()
 	if d == exec.Full || len(unread) == 0 {
@@ -110,7 +115,7 @@ func (p *pass) decide(known, unread map[applyset.Key]plan.Placed) {
 	}
 	p.todo = plan.Make(in)
 	p.env.memory.noteAll(p.todo.Placed)
-	p.prune = plan.MakePrune(plan.PruneInput{Wanted: p.wanted, Observed: p.observed, AllowMass: p.env.allowMassPrune})
+	p.prune = plan.MakePrune(plan.PruneInput{Wanted: p.wanted, Observed: p.observed, Inventory: p.parent.Inventory, AllowMass: p.env.allowMassPrune})
 	p.prune.Removals = slices.DeleteFunc(p.prune.Removals, func(r plan.Removal) bool {
 		_, stuck := p.stuck[r.Key]
 		return stuck

@@ -53,8 +53,9 @@ func (p *pass) checkMark() error {
 	return nil
 }
 
-// begin makes the parent name this content, this leader and all kinds before the
-// first write of an object (docs/protocol.md#mark). It never removes an entry.
+// begin makes the parent name this content, this leader, all kinds and all objects
+// before the first write of an object (docs/protocol.md#mark,
+// docs/protocol.md#inventory). It never removes an entry.
 func (p *pass) begin(ctx context.Context) error {
 	if p.begun {
 		return nil
@@ -64,7 +65,10 @@ func (p *pass) begin(ctx context.Context) error {
 			return err
 		}
 		mark := p.mark().Begun(p.work)
-		want, err := p.parent.With(p.env.set, mark, p.contents(p.parent.Contents))
+		want, err := p.parent.With(p.env.set, applyset.ParentData{
+			Mark: mark, Contents: p.contents(p.parent.Contents),
+			Inventory: p.parent.Inventory.With(plan.InventoryOf(p.wanted)),
+		})
 		if err != nil {
 			return err
 		}
@@ -87,12 +91,12 @@ func (p *pass) finish(ctx context.Context) error {
 	if p.missesRequired() || p.missesRemoval() {
 		return nil
 	}
-	mark := p.finished()
-	want, err := p.parent.With(p.env.set, mark, p.contents(applyset.Contents{}))
+	data := p.finishedData()
+	want, err := p.parent.With(p.env.set, data)
 	if err != nil {
 		return err
 	}
-	if !p.parent.Matches(want, mark) {
+	if !p.parent.Matches(want, data.Mark) {
 		written, err := p.WriteParent(ctx, p.parent, p.env.set, want)
 		p.foundParent(written)
 		if err != nil {
@@ -101,6 +105,29 @@ func (p *pass) finish(ctx context.Context) error {
 	}
 	p.done = true
 	return nil
+}
+
+// finishedData is what the parent has when the pass is done.
+func (p *pass) finishedData() applyset.ParentData {
+	return applyset.ParentData{Mark: p.finished(), Contents: p.contents(applyset.Contents{}), Inventory: p.existing()}
+}
+
+// existing returns the inventory without what does not exist any more. What could
+// not be listed may exist.
+func (p *pass) existing() applyset.Inventory {
+	wanted := plan.InventoryOf(p.wanted)
+	if !p.observed.Complete() {
+		return p.parent.Inventory.With(wanted)
+	}
+	var found []applyset.ID
+	for _, objects := range p.observed.Live {
+		for k := range objects {
+			if p.parent.Inventory.Has(k) {
+				found = append(found, k.ID())
+			}
+		}
+	}
+	return wanted.With(found)
 }
 
 // contents returns the kinds and namespaces of the set: those of the bundle, of
@@ -117,7 +144,7 @@ func (p *pass) contents(more applyset.Contents) applyset.Contents {
 		add(w.Key)
 	}
 	for gvk, objects := range p.observed.Live {
-		if p.observed.Kinds[gvk].Err != nil { // objects of it may exist
+		if state := p.observed.Kinds[gvk]; state.Err != nil || state.Strangers.Total > 0 { // objects of it may exist
 			out.Kinds = append(out.Kinds, gvk.GroupKind())
 		}
 		for k := range objects {
@@ -183,6 +210,12 @@ func (p *pass) reportAfter(last report.Report) report.Report {
 			})
 		}
 	}
+	out.Drift.Fights = p.env.fights.Report()
+	out.Strangers, out.TotalStrangers = last.Strangers, last.TotalStrangers
+	if p.observed.Kinds != nil && !p.partial {
+		strangers := p.observed.Strangers()
+		out.Strangers, out.TotalStrangers = reportStrangers(strangers), strangers.Total
+	}
 	out.LastError = p.whyIncomplete()
 	return out
 }
@@ -196,6 +229,14 @@ func (p *pass) sourceOf(k applyset.Key) string {
 		}
 	}
 	return ""
+}
+
+func reportStrangers(strangers applyset.Strangers) []report.Stranger {
+	var out []report.Stranger
+	for _, s := range strangers.First {
+		out = append(out, report.Stranger{Object: s.Key.String(), Manager: s.Manager, Command: s.Command()})
+	}
+	return out
 }
 
 // whyIncomplete is a sentence; empty where the pass was complete.
@@ -225,9 +266,10 @@ func (p *pass) whyIncomplete() string {
 func (p *pass) left() *drift.Baseline {
 	s := p.env.set
 	out := &drift.Baseline{
-		Set: s, Content: p.work.Content, Mark: p.finished(), Contents: p.contents(applyset.Contents{}),
+		Set: s, Content: p.work.Content, Parent: p.finishedData(),
 		Objects: map[applyset.Key]*drift.Kept{}, Unplaced: map[applyset.Key]bool{}, Others: map[types.UID]bool{},
 	}
+	out.Members = plan.MembersOf(p.wanted, out.Parent.Inventory)
 	for _, w := range p.wanted {
 		live, placed := p.observed.Live[w.GVK][w.Key], p.todo.Placed[w.Key]
 		switch {

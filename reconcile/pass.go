@@ -15,6 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/exec"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/ownership"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/plan"
 )
 
@@ -37,6 +38,7 @@ type pass struct {
 
 	parent   applyset.Parent
 	observed plan.Observation
+	partial  bool // observed has only a few objects, and nothing of others
 	todo     plan.Plan
 	prune    plan.Prune
 	// aggregated says why objects of a group version are not written while A is
@@ -183,18 +185,32 @@ func (p *pass) write(ctx context.Context, changes []plan.Change) error {
 
 // note notes what became of an object.
 func (p *pass) note(w plan.Wanted, result exec.Result) {
+	p.env.metrics.wrote(result.Verb)
 	if result.Failure == "" {
 		p.env.memory.note(w.Key, plan.PlacedAs(w, result.Live))
-		p.env.metrics.wrote(result.Verb)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if result.Forged.Epoch != 0 {
+		p.noteForged(w.Key, result.Forged)
+	}
 	if result.Failure != "" {
 		p.failed[w.Key] = result.Failure
 		return
 	}
 	if result.Verb != exec.VerbNone {
 		p.written[w.Key] = result.Verb
+	}
+}
+
+// noteForged counts the repair of a stamp that no leader wrote like that of any
+// other field, so that it is named, and slowed down if it goes on. The caller has
+// p.mu.
+func (p *pass) noteForged(k applyset.Key, f exec.Forged) {
+	change := ownership.Change{Manager: f.Manager, Fields: []string{".metadata.annotations." + bundle.AnnotationContentEpoch}}
+	begun := p.env.fights.Repaired(k, time.Now(), change)
+	if begun || !p.env.fights.Contested(k) {
+		p.env.log.Warn("forged content epoch removed", "object", k.String(), "contentEpoch", f.Epoch, "fieldManager", f.Manager)
 	}
 }
 
@@ -256,7 +272,7 @@ func (p *pass) removeAll(ctx context.Context, removals []plan.Removal) error {
 // awaitKinds asks until all of the kinds are served, which they are once their
 // CRDs are established.
 func (p *pass) awaitKinds(ctx context.Context, pending []schema.GroupVersionKind) (served bool, err error) {
-	g := p.env.gatherer(p.API)
+	g := p.gatherer()
 	ctx, cancel := context.WithTimeoutCause(ctx, awaitDefinitions, errNotServed)
 	defer cancel()
 	pauses := backoff.Backoff{First: 50 * time.Millisecond, Max: time.Second}

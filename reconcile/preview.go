@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/exec"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/preview"
 	"github.com/lockstep-dev/lockstep/reconcile/report"
@@ -30,7 +31,7 @@ func (r *Reconciler) Preview(ctx context.Context) (report.Preview, error) {
 	}
 	defer client.CloseIdle()
 	out, err := preview.Run(ctx, preview.Input{
-		Gatherer: r.gatherer(exec.ReadOnly(client, time.Time{})), Bundle: b, Wanted: objects, AllowMassPrune: r.allowMassPrune,
+		Gatherer: r.gatherer(exec.ReadOnly(client, time.Time{}), applyset.Members{}), Bundle: b, Wanted: objects, AllowMassPrune: r.allowMassPrune,
 	})
 	if err != nil {
 		return report.Preview{}, fmt.Errorf("preview: %w", err)

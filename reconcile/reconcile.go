@@ -228,6 +228,11 @@ func (r *Reconciler) logPass(now, last report.Report, result string) {
 	if now.PruneHeld != "" && now.PruneHeld != last.PruneHeld {
 		r.log.Warn("removals held", "owed", n.Owed, "reason", now.PruneHeld)
 	}
+	if now.TotalStrangers > 0 && last.TotalStrangers == 0 {
+		first := now.Strangers[0]
+		r.log.Warn("objects of other users carry the label of the set, and are left alone",
+			"total", now.TotalStrangers, "object", first.Object, "fieldManager", first.Manager)
+	}
 	switch {
 	case result == resultError:
 		r.log.Debug("pass ended early", attrs...)
@@ -256,7 +261,7 @@ func (r *Reconciler) newPass(work protocol.Work, lease func() time.Time, quiet t
 		return nil, err
 	}
 	return &pass{
-		API: exec.API{Client: r.client, Lease: lease, Quiet: quiet, Unknown: new(exec.LastUnknown)},
+		API: exec.API{Client: r.client, Set: r.set, Lease: lease, Quiet: quiet, Unknown: new(exec.LastUnknown)},
 		env: &r.env, work: work, bundle: b, wanted: objects,
 		failed: map[applyset.Key]string{}, stuck: map[applyset.Key]string{}, written: map[applyset.Key]exec.Verb{},
 	}, nil
@@ -298,8 +303,8 @@ type env struct {
 	drift  report.Drift // as the report shows it
 }
 
-func (e *env) gatherer(a exec.API) exec.Gatherer {
-	return exec.Gatherer{API: a, Catalog: e.catalog, Set: e.set, Concurrency: e.concurrency}
+func (e *env) gatherer(a exec.API, m applyset.Members) exec.Gatherer {
+	return exec.Gatherer{API: a, Catalog: e.catalog, Set: e.set, Members: m, Concurrency: e.concurrency}
 }
 
 // memory has the objects that are in place, from the last passes and repairs.

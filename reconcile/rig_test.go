@@ -162,6 +162,24 @@ func (r *rig) create(gvr schema.GroupVersionResource, ns, manifest string) *unst
 	return out
 }
 
+// copyAsLockstep creates a copy of a ConfigMap in the name of Lockstep, with all
+// that Lockstep writes on objects. A copy of its own name replaces it.
+func (r *rig) copyAsLockstep(name, as string) {
+	r.t.Helper()
+	obj := r.get(configMaps, r.ns, name)
+	if as == name {
+		r.delete(configMaps, r.ns, name)
+	}
+	obj.SetName(as)
+	obj.SetUID("")
+	obj.SetResourceVersion("")
+	obj.SetManagedFields(nil)
+	_, err := r.api.Resource(configMaps).Namespace(r.ns).Create(r.t.Context(), obj, metav1.CreateOptions{FieldManager: "lockstep"})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
 func (r *rig) get(gvr schema.GroupVersionResource, ns, name string) *unstructured.Unstructured {
 	r.t.Helper()
 	obj, err := r.api.Resource(gvr).Namespace(ns).Get(r.t.Context(), name, metav1.GetOptions{})

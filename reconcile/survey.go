@@ -48,7 +48,7 @@ func (r *Reconciler) surveyOnce(ctx context.Context, a exec.API, work protocol.W
 	if err != nil {
 		return protocol.Mark{}, false, err
 	}
-	v, err := r.gatherer(a).Gather(ctx, plan.KindsOf(objects), nil, exec.Metadata)
+	v, err := r.gatherer(a, plan.MembersOf(objects, nil)).Gather(ctx, plan.KindsOf(objects), nil, exec.Metadata)
 	if err != nil {
 		return protocol.Mark{}, false, err
 	}

@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -76,15 +77,25 @@ type Request struct {
 //
 // If the answer is an error, the error is an *apierrors.StatusError. If there is
 // no answer, it is a *TransportError.
-func (c *Client) Do(ctx context.Context, r Request) ([]byte, error) {
-	body, err := c.do(ctx, r)
-	if err != nil {
-		c.noteFailure(ctx, r, err)
-	}
+func (c *Client) Do(ctx context.Context, r Request) (body []byte, err error) {
+	err = c.stream(ctx, r, func(in io.Reader) (err error) {
+		body, err = io.ReadAll(in)
+		return err
+	})
 	return body, err
 }
 
-func (c *Client) do(ctx context.Context, r Request) ([]byte, error) {
+// stream is Do for an answer that read decodes while it arrives. An error of read
+// is returned as it is, unless the body itself could not be read.
+func (c *Client) stream(ctx context.Context, r Request, read func(io.Reader) error) error {
+	err := c.send(ctx, r, read)
+	if err != nil {
+		c.noteFailure(ctx, r, err)
+	}
+	return err
+}
+
+func (c *Client) send(ctx context.Context, r Request, read func(io.Reader) error) error {
 	ctx, cancel := context.WithTimeout(ctx, MaxTimeout)
 	defer cancel()
 	query := url.Values{}
@@ -95,22 +106,41 @@ func (c *Client) do(ctx context.Context, r Request) ([]byte, error) {
 	r.Query = query
 	req, err := c.request(ctx, r)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, transportError(context.Cause(ctx), err)
+		return transportError(context.Cause(ctx), err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, transportError(context.Cause(ctx), err)
+	in := &source{in: resp.Body}
+	if resp.StatusCode >= http.StatusMultipleChoices {
+		var body []byte
+		if body, err = io.ReadAll(in); err == nil {
+			err = statusError(r, resp, body)
+		}
+	} else if err = read(in); err == nil {
+		_, err = io.Copy(io.Discard, in) // so that the connection can be used again
+	}
+	if in.err != nil {
+		return transportError(context.Cause(ctx), in.err)
 	}
 	c.note(resp.StatusCode)
-	if resp.StatusCode >= http.StatusMultipleChoices {
-		return nil, statusError(r, resp, body)
+	return err
+}
+
+// source keeps the error with which its reader failed; nil: it did not.
+type source struct {
+	in  io.Reader
+	err error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.in.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
 	}
-	return body, nil
+	return n, err
 }
 
 // note remembers when an answer with a working code came.

@@ -7,11 +7,9 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
 // FieldManager is the field manager of all writes (docs/protocol.md#apply).
@@ -41,74 +39,29 @@ type List struct {
 }
 
 // List reads all objects of r that a label selector selects, in all namespaces, by
-// a quorum read.
-func (c *Client) List(ctx context.Context, r Resource, selector string) (List, error) {
-	return c.list(ctx, r, "", url.Values{"labelSelector": {selector}, "limit": {pageSize}}, "")
+// a quorum read. Only those that keep selects as well are decoded.
+func (c *Client) List(ctx context.Context, r Resource, selector string, keep Filter) (List, error) {
+	return c.list(ctx, r, "", listing{keep: keep, query: url.Values{"labelSelector": {selector}, "limit": {pageSize}}})
 }
 
 // ListSelected lists the objects that query selects in a namespace; in all if it
 // is empty.
 func (c *Client) ListSelected(ctx context.Context, r Resource, namespace string, query url.Values) (List, error) {
-	return c.list(ctx, r, namespace, maps.Clone(query), "")
+	return c.list(ctx, r, namespace, listing{query: maps.Clone(query)})
 }
 
 // ListMetadata is List, with nothing but the objects' metadata.
-func (c *Client) ListMetadata(ctx context.Context, r Resource, selector string) (List, error) {
-	return c.list(ctx, r, "", url.Values{"labelSelector": {selector}, "limit": {pageSize}}, metadataOnly)
+func (c *Client) ListMetadata(ctx context.Context, r Resource, selector string, keep Filter) (List, error) {
+	query := url.Values{"labelSelector": {selector}, "limit": {pageSize}}
+	return c.list(ctx, r, "", listing{keep: keep, query: query, accept: metadataOnly})
 }
 
 // ListRecentMetadata is ListMetadata from the kube-apiserver's cache, which may be
 // behind. It is for lists whose result is checked again, and saves the wait: a
 // quorum read that follows another takes up to 0.1 s if the store has changed.
-func (c *Client) ListRecentMetadata(ctx context.Context, r Resource, selector string) (List, error) {
-	return c.list(ctx, r, "", url.Values{"labelSelector": {selector}, "resourceVersion": {"0"}}, metadataOnly)
-}
-
-func (c *Client) list(ctx context.Context, r Resource, namespace string, query url.Values, accept string) (List, error) {
-	var out List
-	for {
-		body, err := c.Do(ctx, Request{Verb: http.MethodGet, Path: r.Path(namespace, ""), Query: query, Accept: accept})
-		if err != nil {
-			return List{}, fmt.Errorf("list %s: %w", r.Name, err)
-		}
-		var p page
-		if err := utiljson.Unmarshal(body, &p); err != nil {
-			return List{}, fmt.Errorf("list %s: %w", r.Name, err)
-		}
-		out.Objects = append(out.Objects, p.objects()...)
-		out.Version = p.Metadata.ResourceVersion // each page has that of the first
-		if p.Metadata.Continue == "" {
-			return out, nil
-		}
-		query.Set("continue", p.Metadata.Continue)
-	}
-}
-
-// page is one answer of a list. It is decoded in one go: UnstructuredList decodes
-// the text several times, which takes longer than the request.
-type page struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Metadata   struct {
-		Continue        string `json:"continue"`
-		ResourceVersion string `json:"resourceVersion"`
-	} `json:"metadata"`
-	Items []map[string]any `json:"items"`
-}
-
-// objects returns the items. In most lists only the list itself has apiVersion and
-// kind.
-func (p page) objects() []*Object {
-	out := make([]*Object, 0, len(p.Items))
-	for _, item := range p.Items {
-		obj := &Object{Object: item}
-		if obj.GetKind() == "" {
-			obj.SetAPIVersion(p.APIVersion)
-			obj.SetKind(strings.TrimSuffix(p.Kind, "List"))
-		}
-		out = append(out, obj)
-	}
-	return out
+func (c *Client) ListRecentMetadata(ctx context.Context, r Resource, selector string, keep Filter) (List, error) {
+	query := url.Values{"labelSelector": {selector}, "resourceVersion": {"0"}}
+	return c.list(ctx, r, "", listing{keep: keep, query: query, accept: metadataOnly})
 }
 
 // Create creates an object, which must not exist yet.
@@ -177,6 +130,29 @@ func (c *Client) SetManagedFields(ctx context.Context, r Resource, live *Object,
 	return c.object(ctx, Request{
 		Verb: http.MethodPatch, Path: r.Path(live.GetNamespace(), live.GetName()), ContentType: "application/merge-patch+json", Body: body,
 		Query: url.Values{"fieldManager": {FieldManager}},
+	})
+}
+
+// RepairManager is the field manager that removes annotations which others forged.
+// The epoch policy does not let FieldManager remove them.
+const RepairManager = FieldManager + "-repair"
+
+// RemoveAnnotations removes annotations of live, as RepairManager. It fails with a
+// conflict if live has changed since it was read.
+func (c *Client) RemoveAnnotations(ctx context.Context, r Resource, live *Object, names []string) (*Object, error) {
+	annotations := map[string]any{}
+	for _, name := range names {
+		annotations[name] = nil
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(), "annotations": annotations,
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return c.object(ctx, Request{
+		Verb: http.MethodPatch, Path: r.Path(live.GetNamespace(), live.GetName()), ContentType: "application/merge-patch+json", Body: body,
+		Query: url.Values{"fieldManager": {RepairManager}},
 	})
 }
 

@@ -38,6 +38,14 @@ type Stream struct {
 	cancel context.CancelFunc
 	body   io.Closer
 	lines  *json.Decoder
+	keep   Filter
+	line   line // of the last event; its buffer is reused
+}
+
+// line is one event as the server sends it.
+type line struct {
+	Type   watch.EventType `json:"type"`
+	Object json.RawMessage `json:"object"`
 }
 
 // Watch opens a watch of the objects that query selects in a namespace; in all if
@@ -48,9 +56,14 @@ func (c *Client) Watch(ctx context.Context, r Resource, namespace string, query 
 	return c.watch(ctx, r, namespace, query, "")
 }
 
-// WatchMetadata is Watch, with nothing but the objects' metadata.
-func (c *Client) WatchMetadata(ctx context.Context, r Resource, namespace string, query url.Values) (*Stream, error) {
-	return c.watch(ctx, r, namespace, query, metadataOfOne)
+// WatchMetadata is Watch, with nothing but the objects' metadata. An event of an
+// object that keep does not select becomes a watch.Bookmark.
+func (c *Client) WatchMetadata(ctx context.Context, r Resource, namespace string, query url.Values, keep Filter) (*Stream, error) {
+	s, err := c.watch(ctx, r, namespace, query, metadataOfOne)
+	if err == nil {
+		s.keep = keep
+	}
+	return s, err
 }
 
 func (c *Client) watch(ctx context.Context, r Resource, namespace string, query url.Values, accept string) (*Stream, error) {
@@ -107,26 +120,42 @@ func (s *Stream) Close() error {
 // old resource version" (apierrors.IsResourceExpired, IsGone). After any error the
 // stream cannot be used.
 func (s *Stream) Next() (Event, error) {
-	var line struct {
-		Type   watch.EventType `json:"type"`
-		Object json.RawMessage `json:"object"`
-	}
-	switch err := s.lines.Decode(&line); {
+	s.line.Type, s.line.Object = "", s.line.Object[:0]
+	switch err := s.lines.Decode(&s.line); {
 	case errors.Is(err, io.EOF):
 		return Event{}, io.EOF
 	case err != nil:
 		return Event{}, transportError(s.ended(), err)
 	}
-	if line.Type == watch.Error {
+	var err error
+	out := Event{Type: s.line.Type}
+	switch out.Type {
+	case watch.Error:
 		var status metav1.Status
-		if err := json.Unmarshal(line.Object, &status); err != nil {
-			return Event{}, fmt.Errorf("read watch event: %w", err)
+		if err = json.Unmarshal(s.line.Object, &status); err == nil {
+			return Event{}, &apierrors.StatusError{ErrStatus: status}
 		}
-		return Event{}, &apierrors.StatusError{ErrStatus: status}
+	case watch.Bookmark:
+		out.Object, err = decodeKept(s.line.Object, nil)
+	default:
+		if out.Object, err = decodeKept(s.line.Object, s.keep); err == nil && out.Object == nil {
+			out, err = s.bookmark()
+		}
 	}
-	obj := &Object{}
-	if err := obj.UnmarshalJSON(line.Object); err != nil {
+	if err != nil {
 		return Event{}, fmt.Errorf("read watch event: %w", err)
 	}
-	return Event{Type: line.Type, Object: obj}, nil
+	return out, nil
+}
+
+// bookmark replaces the last event by its resourceVersion.
+func (s *Stream) bookmark() (Event, error) {
+	h, err := headOf(s.line.Object)
+	if err != nil {
+		return Event{}, err
+	}
+	version, err := h.version()
+	out := Event{Type: watch.Bookmark, Object: &Object{Object: map[string]any{}}}
+	out.Object.SetResourceVersion(version)
+	return out, err
 }

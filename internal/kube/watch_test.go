@@ -15,7 +15,7 @@ import (
 func TestWatch(t *testing.T) {
 	open := func(t *testing.T, handler http.HandlerFunc) (*Stream, error) {
 		t.Helper()
-		s, err := newClient(t, handler).WatchMetadata(t.Context(), things, "n", url.Values{"resourceVersion": {"7"}})
+		s, err := newClient(t, handler).WatchMetadata(t.Context(), things, "n", url.Values{"resourceVersion": {"7"}}, nil)
 		if err == nil {
 			t.Cleanup(func() { _ = s.Close() })
 		}

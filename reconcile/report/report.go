@@ -32,7 +32,19 @@ type Report struct {
 	Failures      []Failure // at most MaxFailures, sorted by object
 	TotalFailures int       // how many there are, also those that Failures leaves out
 
+	// Strangers carry the set's label and are not of the set: other users made them.
+	// They are left alone.
+	Strangers      []Stranger // at most 10, sorted by object
+	TotalStrangers int
+
 	Drift Drift
+}
+
+// Stranger is an object that carries the set's label and is not of the set.
+type Stranger struct {
+	Object  string // like `ServiceAccount "ns/x"`
+	Manager string // the field manager that set the label; empty: unknown
+	Command string // deletes the object
 }
 
 // Counts is how many objects of a pass are in which state. Desired is Applied +

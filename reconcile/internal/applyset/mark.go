@@ -156,6 +156,15 @@ func (m MarkData) HighestEpoch() int64 {
 	return highest
 }
 
+// Above returns the highest content epoch of the entries that is above own; 0:
+// there is none.
+func (m MarkData) Above(own int64) int64 {
+	if highest := m.HighestEpoch(); highest > own {
+		return highest
+	}
+	return 0
+}
+
 // Mark returns the mark as the protocol sees it. highest is the highest epoch of
 // all stamps.
 func (m MarkData) Mark(highest int64) protocol.Mark {

@@ -23,6 +23,16 @@ type Parent struct {
 	// Recorded: the parent has the annotation that lists its kinds. Otherwise the
 	// kinds of the set are lost.
 	Recorded bool
+	// Inventory is empty where it is missing or damaged: what was in it then counts
+	// as a stranger, and is never removed.
+	Inventory Inventory
+}
+
+// ParentData is what we write into the parent.
+type ParentData struct {
+	Mark      MarkData
+	Contents  Contents
+	Inventory Inventory
 }
 
 // Contents is what the annotations of the parent list (KEP-3659).
@@ -40,16 +50,19 @@ func DecodeParent(obj *kube.Object) Parent {
 		Object: obj, Recorded: recorded,
 		Contents: Contents{Kinds: parseKinds(kinds), Namespaces: parseNames(annotations[bundle.AnnotationNamespaces])},
 	}
-	mark, err := decodeMark(encodedMark(obj))
+	mark, err := decodeMark(encoded(obj, markKey))
 	if err == nil {
 		out.Mark, out.Known = mark, true
+	}
+	if inventory, err := decodeInventory(encoded(obj, inventoryKey)); err == nil {
+		out.Inventory = inventory
 	}
 	return out
 }
 
-// encodedMark returns the mark in obj as it is encoded; empty: there is none.
-func encodedMark(obj *kube.Object) string {
-	data, _, _ := unstructured.NestedString(obj.Object, "data", markKey)
+// encoded returns the value of a key of the parent's data; empty: there is none.
+func encoded(obj *kube.Object, key string) string {
+	data, _, _ := unstructured.NestedString(obj.Object, "data", key)
 	return data
 }
 
@@ -79,9 +92,9 @@ func formatKinds(kinds []schema.GroupKind) string {
 	return strings.Join(slices.Sorted(maps.Keys(names)), ",")
 }
 
-// With returns the object that the parent has to become, with mark m and contents
-// c. It keeps what other writers put on the parent.
-func (p Parent) With(s Set, m MarkData, c Contents) (*kube.Object, error) {
+// With returns the object that the parent has to become to have d. It keeps what
+// other writers put on the parent.
+func (p Parent) With(s Set, d ParentData) (*kube.Object, error) {
 	obj := &kube.Object{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
 	if p.Object != nil {
 		obj = p.Object.DeepCopy()
@@ -97,30 +110,34 @@ func (p Parent) With(s Set, m MarkData, c Contents) (*kube.Object, error) {
 	}
 	labels[bundle.LabelSetID] = s.ID()
 	annotations[bundle.AnnotationTooling] = tooling
-	annotations[bundle.AnnotationGroupKinds] = formatKinds(c.Kinds)
-	annotations[bundle.AnnotationNamespaces] = strings.Join(slices.Compact(slices.Sorted(slices.Values(c.Namespaces))), ",")
+	annotations[bundle.AnnotationGroupKinds] = formatKinds(d.Contents.Kinds)
+	annotations[bundle.AnnotationNamespaces] = strings.Join(slices.Compact(slices.Sorted(slices.Values(d.Contents.Namespaces))), ",")
 	obj.SetLabels(labels)
 	obj.SetAnnotations(annotations)
-	data, err := encodeMark(m)
+	mark, err := encodeMark(d.Mark)
 	if err != nil {
 		return nil, err
 	}
-	if _, isMap := obj.Object["data"].(map[string]any); !isMap {
-		obj.Object["data"] = map[string]any{}
+	data, _ := obj.Object["data"].(map[string]any)
+	data = maps.Clone(data)
+	if data == nil {
+		data = map[string]any{}
 	}
-	return obj, unstructured.SetNestedField(obj.Object, data, "data", markKey)
+	data[markKey], data[inventoryKey] = mark, d.Inventory.encode()
+	obj.Object["data"] = data
+	return obj, nil
 }
 
 // Matches reports whether the parent already has the content of mark m, and the
-// annotations of want, whichever leader wrote it.
+// inventory and annotations of want, whichever leader wrote it.
 func (p Parent) Matches(want *kube.Object, m MarkData) bool {
 	return p.Object != nil && p.Known && p.Mark.SameContent(m) && sameSet(p.Object, want)
 }
 
-// Equals reports whether the parent has the mark and the annotations of want,
+// Equals reports whether the parent has the data and the annotations of want,
 // byte by byte: it is what a write of want left.
 func (p Parent) Equals(want *kube.Object) bool {
-	return p.Object != nil && p.Known && encodedMark(p.Object) == encodedMark(want) && sameSet(p.Object, want)
+	return p.Object != nil && p.Known && encoded(p.Object, markKey) == encoded(want, markKey) && sameSet(p.Object, want)
 }
 
 // sameSet reports whether two parents are equal except for the mark.
@@ -131,7 +148,7 @@ func sameSet(a, b *kube.Object) bool {
 			return false
 		}
 	}
-	return a.GetLabels()[bundle.LabelSetID] == b.GetLabels()[bundle.LabelSetID]
+	return a.GetLabels()[bundle.LabelSetID] == b.GetLabels()[bundle.LabelSetID] && encoded(a, inventoryKey) == encoded(b, inventoryKey)
 }
 
 // For returns the parent as a pass over w takes it: a mark whose content epoch is

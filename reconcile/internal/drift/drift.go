@@ -33,8 +33,8 @@ type Baseline struct {
 	Objects  map[applyset.Key]*Kept
 	Unplaced map[applyset.Key]bool // wanted, but the pass could not place them
 	Others   map[types.UID]bool    // in the set, but not wanted
-	Mark     applyset.MarkData     // of the parent
-	Contents applyset.Contents     // of the parent
+	Members  applyset.Members
+	Parent   applyset.ParentData
 	Watches  []*Watch
 }
 
@@ -148,7 +148,7 @@ func (b *Baseline) assessObject(o *Kept, e *Event) Effect {
 	stamp, complete := applyset.ReadStamp(e.Object.GetAnnotations())
 	switch {
 	case stamp.Epoch > b.Content.Epoch:
-		return NeedsPass // of a newer leader, or garbage: the leader has to decide again
+		return Drifted // forged, or of a newer leader: the repair reads the mark, and finds out
 	case complete && e.Object.GetUID() == o.Placed.UID && ownership.Own(e.Object) == o.Placed.Own && metadataInPlace(o.Wanted, e.Object):
 		return Unrelated
 	}
@@ -165,20 +165,19 @@ func metadataInPlace(w plan.Wanted, live *kube.Object) bool {
 // assessParent is Assess for the parent, which exists.
 func (b *Baseline) assessParent(e *Event) Effect {
 	p := applyset.DecodeParent(e.Object)
-	want, err := p.With(b.Set, b.Mark, b.Contents)
+	want, err := p.With(b.Set, b.Parent)
 	switch {
-	case err != nil || p.Known && !p.Mark.SameContent(b.Mark):
+	case err != nil || p.Known && !p.Mark.SameContent(b.Parent.Mark):
 		return NeedsPass // another leader may have written content
-	case p.Matches(want, b.Mark):
+	case p.Matches(want, b.Parent.Mark):
 		return Unrelated
 	}
 	return Drifted
 }
 
 // UnexpectedMember reports whether an event of an object that is not kept needs a
-// full pass: the object is new and of the set, like one that a former leader
-// created late.
+// full pass: the object is new and of the set.
 func (b *Baseline) UnexpectedMember(e *Event) bool {
-	return !e.Deleted && !b.Unplaced[e.Key] && !b.Others[e.Object.GetUID()] &&
+	return !e.Deleted && b.Members.Has(e.Key) && !b.Unplaced[e.Key] && !b.Others[e.Object.GetUID()] &&
 		plan.IsMember(e.Object) && plan.MayPrune(e.Key.GroupKind, e.Object)
 }

@@ -77,7 +77,7 @@ func TestBaseline_Assess(t *testing.T) {
 		{"no record of fields", Event{Object: metadataOf(t, "u", "11", "3", form, "")}, Drifted},
 		{"another form", Event{Object: metadataOf(t, "u", "11", "3", "garbage", managed(ours))}, Drifted},
 		{"a garbage epoch", Event{Object: metadataOf(t, "u", "11", "garbage", form, managed(ours))}, Drifted},
-		{"a higher epoch", Event{Object: metadataOf(t, "u", "11", "4", form, managed(less))}, NeedsPass},
+		{"a higher epoch", Event{Object: metadataOf(t, "u", "11", "4", form, managed(less))}, Drifted},
 		{"another object of its name", Event{Object: metadataOf(t, "v", "11", "3", form, managed(ours))}, Drifted},
 		{"it is being deleted", Event{Object: metadataOf(t, "u", "11", "3", form, managed(ours)+`,"deletionTimestamp":"2026-01-01T00:00:00Z"`)}, Deleting},
 		{"it was deleted", Event{Object: metadataOf(t, "u", "11", "3", form, managed(ours)), Deleted: true}, Drifted},
@@ -116,7 +116,7 @@ func TestBaseline_Assess_parent(t *testing.T) {
 	s, content := applyset.Set{Name: "s", Namespace: "n"}, protocol.Content{Digest: "d", Epoch: 3}
 	r := applyset.MarkData{FirstDone: true, Entries: []protocol.Content{content}}
 	parentWith := func(r applyset.MarkData, version string) *kube.Object {
-		obj, err := applyset.Parent{}.With(s, r, applyset.Contents{})
+		obj, err := applyset.Parent{}.With(s, applyset.ParentData{Mark: r})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +124,7 @@ func TestBaseline_Assess_parent(t *testing.T) {
 		obj.SetResourceVersion(version)
 		return obj
 	}
-	b := &Baseline{Set: s, Content: content, Mark: r}
+	b := &Baseline{Set: s, Content: content, Parent: applyset.ParentData{Mark: r}}
 	o := NewParent(s, parentWith(r, "10"))
 	annotated, unlabelled, garbage := parentWith(r, "11"), parentWith(r, "11"), parentWith(r, "11")
 	annotations := annotated.GetAnnotations()

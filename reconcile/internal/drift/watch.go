@@ -72,8 +72,9 @@ type Watcher struct {
 	Client   *kube.Client
 	Catalog  *exec.Catalog
 	Set      applyset.Set
-	Keys     []applyset.Key // of the kept objects
-	Messages chan<- Message // received until ctx ends
+	Members  applyset.Members // events of other objects are dropped
+	Keys     []applyset.Key   // of the kept objects
+	Messages chan<- Message   // received until ctx ends
 }
 
 // Follow keeps a watch open until ctx ends, and sends what it brings. An error
@@ -211,7 +212,7 @@ func (r *Watcher) open(ctx context.Context, w *Watch) (*kube.Stream, error) {
 	if w.Parent {
 		return r.Client.Watch(ctx, w.Resource, w.Namespace, query)
 	}
-	return r.Client.WatchMetadata(ctx, w.Resource, w.Namespace, query)
+	return r.Client.WatchMetadata(ctx, w.Resource, w.Namespace, query, r.keep(w))
 }
 
 // relist sends what exists now, where no watch can show what happened.
@@ -246,11 +247,18 @@ func (r *Watcher) list(ctx context.Context, w *Watch) (list kube.List, err error
 		if w.Parent {
 			list, err = r.Client.ListSelected(ctx, w.Resource, w.Namespace, w.Query)
 		} else {
-			list, err = r.Client.ListMetadata(ctx, w.Resource, r.Set.Selector())
+			list, err = r.Client.ListMetadata(ctx, w.Resource, r.Set.Selector(), r.keep(w))
 		}
 		return err
 	})
 	return list, err
+}
+
+// keep selects the objects of the set.
+func (r *Watcher) keep(w *Watch) kube.Filter {
+	return func(h kube.Head) bool {
+		return r.Members.Has(applyset.Key{GroupKind: w.Kind, Namespace: h.Namespace, Name: h.Name})
+	}
 }
 
 // keysOf returns the kept objects that w watches. The parent is a ConfigMap, but

@@ -50,7 +50,8 @@ func TestWatcher_deliversAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			messages := make(chan Message)
-			watcher := &Watcher{Client: client, Messages: messages}
+			kept := applyset.Key{GroupKind: applyset.ParentResource().GroupKind(), Namespace: "n", Name: "a"}
+			watcher := &Watcher{Client: client, Messages: messages, Members: applyset.Members{Wanted: map[applyset.Key]bool{kept: true}}}
 			w := &Watch{Kind: applyset.ParentResource().GroupKind(), Resource: applyset.ParentResource(), Query: url.Values{}, Version: tt.version}
 			done := make(chan error)
 			go func() { done <- watcher.stream(ctx, w) }()

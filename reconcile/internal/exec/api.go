@@ -28,6 +28,8 @@ type API struct {
 	// Quiet is the instant from which on no request of another leader can land;
 	// zero: none can.
 	Quiet time.Time
+	// Set is the set whose mark is read again where a stamp is doubtful.
+	Set applyset.Set
 	// Unknown notes the writes whose outcome is not known.
 	Unknown *LastUnknown
 }

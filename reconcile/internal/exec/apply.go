@@ -34,6 +34,7 @@ type Result struct {
 	Verb    Verb
 	Live    *kube.Object // as the API server has it now; nil where it failed
 	Failure string       // why it failed; empty: it did not
+	Forged  Forged
 }
 
 // Apply brings one object to its wanted form. It returns an error only where the
@@ -54,6 +55,7 @@ type applier struct {
 	deleted       bool // this applier deleted the object
 	mayHaveLanded bool // a write of this object has an unknown outcome
 	fresh         bool // Live was read after the last attempt
+	forged        Forged
 }
 
 func (a *applier) run(ctx context.Context) (Result, error) {
@@ -63,7 +65,15 @@ func (a *applier) run(ctx context.Context) (Result, error) {
 		return err
 	}
 	if err := (Attempts{Try: try, Classify: a.classify, Reread: a.reread}).Run(ctx); err != nil {
-		return a.giveUp(err)
+		out, err = a.giveUp(err)
+		out.Forged = a.forged
+		return out, err
+	}
+	out.Forged = a.forged
+	// What the API server answers is not in place because it answered it: an
+	// admission may have changed what the bundle sets.
+	if changed := ownership.Changed(a.Wanted.Object, out.Live); len(changed) > 0 {
+		out.Failure = changedByAdmission(changed)
 	}
 	return out, nil
 }
@@ -129,11 +139,11 @@ func (a *applier) attempt(ctx context.Context) (Result, error) {
 	if a.Live == nil {
 		return a.create(ctx)
 	}
-	if epoch, newer := applyset.NewerEpoch(a.Live.GetAnnotations(), a.content.Epoch); newer {
-		return Result{}, &NewerContentError{Key: a.Wanted.Key, Epoch: epoch}
-	}
 	if a.Live.GetDeletionTimestamp() != nil {
 		return Result{}, ErrDeleting
+	}
+	if err := a.removeForgedStamp(ctx); err != nil {
+		return Result{}, err
 	}
 	stamp, needed := plan.Decide(a.Wanted, a.Live, a.content, plan.Placed{})
 	if !needed {

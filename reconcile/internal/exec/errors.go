@@ -20,6 +20,10 @@ var ErrLeaseOver = errors.New("the leader's lease is over")
 // ErrMarkChanged reports that another leader wrote the mark at the same time.
 var ErrMarkChanged = errors.New("another leader wrote the mark at the same time")
 
+// errMarkLost reports that the mark was lost during the pass. The next pass writes
+// it again.
+var errMarkLost = errors.New("the mark was deleted or damaged during the pass")
+
 // ErrDeleting reports that an object exists but is being deleted.
 var ErrDeleting = errors.New("is being deleted")
 
@@ -87,7 +91,7 @@ func Classify(err error) Class {
 	var transport *kube.TransportError
 	var newer *NewerContentError
 	switch {
-	case errors.Is(err, ErrLeaseOver), errors.Is(err, context.Canceled), errors.As(err, &newer):
+	case errors.Is(err, ErrLeaseOver), errors.Is(err, errMarkLost), errors.Is(err, context.Canceled), errors.As(err, &newer):
 		return Fatal
 	case errors.As(err, &transport), errors.Is(err, ErrDeleting):
 		return Retryable

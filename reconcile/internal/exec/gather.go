@@ -9,7 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
+	"github.com/lockstep-dev/lockstep/reconcile/internal/ownership"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/plan"
 )
 
@@ -18,7 +20,8 @@ type Gatherer struct {
 	API
 	Catalog     *Catalog
 	Set         applyset.Set
-	Concurrency int // requests at once; at least 1
+	Members     applyset.Members // which objects are read; others are counted as strangers
+	Concurrency int              // requests at once; at least 1
 }
 
 // Depth is how much of the objects a list brings.
@@ -62,14 +65,14 @@ func (g Gatherer) Search(ctx context.Context, p applyset.Parent, objects []plan.
 	return v, err
 }
 
-// dropUnused drops the kinds that were only searched and have no object of the
-// set. A user who may not read a kind never wrote an object of it. An unknown
+// dropUnused drops the kinds that were only searched and have no object with the
+// label of the set. A user who may not read a kind never wrote an object of it. An unknown
 // kind stays, since objects of it may exist.
 func dropUnused(v plan.Observation, searched []schema.GroupVersionKind) {
 	for _, gvk := range searched {
 		err := v.Kinds[gvk].Err
 		unreadable := apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
-		if unreadable || err == nil && len(v.Live[gvk]) == 0 {
+		if unreadable || err == nil && len(v.Live[gvk]) == 0 && v.Kinds[gvk].Strangers.Total == 0 {
 			delete(v.Kinds, gvk)
 			delete(v.Live, gvk)
 		}
@@ -147,13 +150,15 @@ func (g Gatherer) objects(
 	}
 	var list kube.List
 	err := g.Read(ctx, func(ctx context.Context) (err error) {
+		state.Strangers = applyset.Strangers{} // of the attempt before
+		keep := g.keep(gvk.GroupKind(), &state)
 		switch d {
 		case Recent:
-			list, err = g.Client.ListRecentMetadata(ctx, state.Resource, g.Set.Selector())
+			list, err = g.Client.ListRecentMetadata(ctx, state.Resource, g.Set.Selector(), keep)
 		case Metadata:
-			list, err = g.Client.ListMetadata(ctx, state.Resource, g.Set.Selector())
+			list, err = g.Client.ListMetadata(ctx, state.Resource, g.Set.Selector(), keep)
 		case Full:
-			list, err = g.Client.List(ctx, state.Resource, g.Set.Selector())
+			list, err = g.Client.List(ctx, state.Resource, g.Set.Selector(), keep)
 		}
 		return err
 	})
@@ -174,4 +179,21 @@ func (g Gatherer) objects(
 		out[applyset.KeyOf(gvk.GroupKind(), obj)] = obj
 	}
 	return out, state, nil
+}
+
+// keep selects the objects of the set from a list of a kind, and counts strangers.
+func (g Gatherer) keep(gk schema.GroupKind, state *plan.KindState) kube.Filter {
+	return func(h kube.Head) bool {
+		k := applyset.Key{GroupKind: gk, Namespace: h.Namespace, Name: h.Name}
+		if g.Members.Has(k) {
+			return true
+		}
+		if applyset.MayBeStranger(gk, h) {
+			state.Strangers.Add(func() applyset.Stranger {
+				manager := ownership.LabelledBy(h.ManagedFields(), bundle.LabelPartOf)
+				return applyset.Stranger{Key: k, Resource: state.Resource, Manager: manager}
+			})
+		}
+		return false
+	}
 }

@@ -76,6 +76,13 @@ func Failure(w plan.Wanted, err error) string {
 	return message
 }
 
+// changedByAdmission says that the API server stored other values than those that
+// we wrote.
+func changedByAdmission(fields []string) string {
+	return "changed by admission: " + strings.Join(fields, ", ") +
+		" (a mutating policy or webhook sets other values than the bundle; exclude the object from it, or change the bundle)"
+}
+
 // maxMessage bounds the API's message in a failure, in bytes.
 const maxMessage = 1 << 10
 

@@ -32,8 +32,10 @@ func (r *remover) attempt(ctx context.Context) error {
 	if r.Live == nil || !plan.IsMember(r.Live) || !plan.MayPrune(r.Key.GroupKind, r.Live) {
 		return nil
 	}
-	if epoch, newer := applyset.NewerEpoch(r.Live.GetAnnotations(), r.content.Epoch); newer {
-		return &NewerContentError{Key: r.Key, Epoch: epoch}
+	if _, newer := applyset.NewerEpoch(r.Live.GetAnnotations(), r.content.Epoch); newer {
+		if err := r.checkStamp(ctx, r.Key, r.content.Epoch); err != nil {
+			return err
+		}
 	}
 	err := r.write(ctx, func(ctx context.Context) error { return r.Client.Delete(ctx, r.Resource, r.Live) })
 	if apierrors.IsNotFound(err) {

@@ -37,15 +37,33 @@ func ChangeSince(own string, now *kube.Object) Change {
 	others := slices.DeleteFunc(now.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
 		return e.Manager == kube.FieldManager || e.Subresource == "status"
 	})
-	if len(others) == 0 {
-		return out
-	}
-	slices.SortStableFunc(others, func(a, b metav1.ManagedFieldsEntry) int { return cmp.Compare(writtenAt(b), writtenAt(a)) })
-	out.Manager = others[0].Manager
-	if i := slices.IndexFunc(others, func(e metav1.ManagedFieldsEntry) bool { return hasAny(e, lost) }); i >= 0 {
-		out.Manager = others[i].Manager
-	}
+	out.Manager = writerOf(others, lost)
 	return out
+}
+
+// LabelledBy returns the manager that set a label, of the writers of an object.
+func LabelledBy(entries []metav1.ManagedFieldsEntry, label string) string {
+	return writerOf(entries, map[string]bool{".metadata.labels." + label: true})
+}
+
+// AnnotatedBy returns the manager that set an annotation of an object.
+func AnnotatedBy(live *kube.Object, annotation string) string {
+	return writerOf(live.GetManagedFields(), map[string]bool{".metadata.annotations." + annotation: true})
+}
+
+// writerOf returns the manager that wrote one of the paths last. If none has one of
+// them, it is the manager that wrote anything last; empty: there is none.
+func writerOf(entries []metav1.ManagedFieldsEntry, paths map[string]bool) string {
+	if len(entries) == 0 {
+		return ""
+	}
+	sorted := slices.SortedStableFunc(slices.Values(entries), func(a, b metav1.ManagedFieldsEntry) int {
+		return cmp.Compare(writtenAt(b), writtenAt(a))
+	})
+	if i := slices.IndexFunc(sorted, func(e metav1.ManagedFieldsEntry) bool { return hasAny(e, paths) }); i >= 0 {
+		return sorted[i].Manager
+	}
+	return sorted[0].Manager
 }
 
 func writtenAt(e metav1.ManagedFieldsEntry) int64 {

@@ -13,6 +13,7 @@ import (
 )
 
 // Observation is what was read of a set: its kinds, and the live objects of each.
+// It has no objects but those of the set (applyset.Members).
 type Observation struct {
 	Kinds map[schema.GroupVersionKind]KindState
 	Live  map[schema.GroupVersionKind]map[applyset.Key]*kube.Object
@@ -24,6 +25,10 @@ type KindState struct {
 	Served   bool
 	Err      error  // why the kind could not be discovered or its objects not listed; nil: they were
 	Version  string // of the list of its objects; empty: there was none
+
+	// Strangers carry the set's label and are not of the set. The list has no more
+	// of them than this.
+	Strangers applyset.Strangers
 }
 
 // Unwatchable says why a kind that is served cannot be watched; empty: it can.
@@ -35,6 +40,25 @@ func (s KindState) Unwatchable() string {
 		return "the API server cannot watch the kind " + s.Resource.Kind
 	}
 	return ""
+}
+
+// Strangers returns the strangers of all kinds.
+func (v Observation) Strangers() applyset.Strangers {
+	var out applyset.Strangers
+	for _, state := range v.Kinds {
+		out = out.With(state.Strangers)
+	}
+	return out
+}
+
+// Complete reports whether all kinds could be listed.
+func (v Observation) Complete() bool {
+	for _, state := range v.Kinds {
+		if state.Err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // SortedKinds returns the kinds of the observation in a fixed order.

@@ -127,7 +127,7 @@ func Decide(want Wanted, live *kube.Object, c protocol.Content, placed Placed) (
 		return applyset.StampOf(c), true
 	}
 	s, _ := applyset.ReadStamp(live.GetAnnotations())
-	if s.Epoch > c.Epoch { // a believable one would have ended the pass
+	if s.Epoch > c.Epoch { // forged, or of a newer leader: the apply finds out
 		return applyset.StampOf(c), true
 	}
 	if placed == PlacedAs(want, live) || ownership.InPlace(want.Object, live) {
@@ -170,6 +170,5 @@ func (c Change) isRepair() bool {
 	if c.Live == nil {
 		return !IsDefinition(c.Wanted.Key.GroupKind)
 	}
-	have, _ := applyset.ReadStamp(c.Live.GetAnnotations())
-	return c.Wanted.hasForm(c.Live) && have.Epoch <= c.Stamp.Epoch
+	return c.Wanted.hasForm(c.Live)
 }

@@ -196,7 +196,7 @@ func TestMake_contested(t *testing.T) {
 		{"edited, and of older content", object, edited(object, 2, object.Form), true},
 		{"deleted", object, nil, true},
 		{"of another form", object, edited(object, 2, "other"), false},
-		{"a garbage epoch", object, edited(object, 1<<53, object.Form), false},
+		{"a forged epoch", object, edited(object, 1<<52, object.Form), true},
 		{"a definition, deleted", definition, nil, false},
 		{"a definition, edited", definition, edited(definition, 3, definition.Form), true},
 	} {

@@ -34,8 +34,9 @@ func (r Removal) InWave(wave Wave) bool { return waveOf(r.Key.GroupKind) == wave
 // PruneInput is what a Prune is made from.
 type PruneInput struct {
 	Wanted    []Wanted
-	Observed  Observation // of the kinds of the bundle, and of those that the parent lists
-	AllowMass bool        // more than half of the set may be removed
+	Observed  Observation        // of the kinds of the bundle, and of those that the parent lists
+	Inventory applyset.Inventory // of the parent
+	AllowMass bool               // more than half of the set may be removed
 }
 
 // massFloor is the size of a set up to which any part of it may be removed.
@@ -55,7 +56,7 @@ func MakePrune(in PruneInput) Prune {
 			if fence[k] { // the brakes count the objects of the bundle
 				continue
 			}
-			if seen[live.GetUID()] || !keep[k] && !IsMember(live) { // a wanted object always counts as ours
+			if seen[live.GetUID()] || !keep[k] && !in.isMember(k, live) { // a wanted object always counts as ours
 				continue
 			}
 			seen[live.GetUID()] = true
@@ -72,8 +73,15 @@ func MakePrune(in PruneInput) Prune {
 	return out
 }
 
-// IsMember reports whether live is ours: it carries a stamp that we wrote, and no
-// controller created it.
+// isMember reports whether an object that is not wanted is ours. The inventory
+// decides. The object shows whether it still is the one that we wrote.
+func (in PruneInput) isMember(k applyset.Key, live *kube.Object) bool {
+	return in.Inventory.Has(k) && IsMember(live)
+}
+
+// IsMember reports whether live, which the inventory lists, still is ours: it
+// carries a stamp that we wrote, and no controller created it. Of an object that
+// the inventory does not list this proves nothing.
 func IsMember(live *kube.Object) bool {
 	_, stamped := applyset.ParseEpoch(live.GetAnnotations()[bundle.AnnotationContentEpoch])
 	return stamped && metav1.GetControllerOf(live) == nil && ownership.MadeByUs(live)

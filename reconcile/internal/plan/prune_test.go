@@ -42,6 +42,7 @@ func TestMakePrune(t *testing.T) {
 	yes := true
 	tests := []struct {
 		name      string
+		strange   bool // the inventory does not have them
 		exist     int
 		keep      int
 		edit      func(*kube.Object)
@@ -59,6 +60,8 @@ func TestMakePrune(t *testing.T) {
 		{name: "an empty bundle", exist: 3, keep: 0, allowMass: true, removals: 3, brake: "the bundle is empty"},
 		{name: "a kind that cannot be read", exist: 3, keep: 2, removals: 1, brake: "is not known",
 			kinds: map[schema.GroupVersionKind]KindState{thing: {Served: true}, {Kind: "Other"}: {Err: errors.New("503")}}},
+		{name: "strangers, whatever they carry", exist: 5, keep: 3, strange: true},
+		{name: "many strangers do not pull the brake, nor release it", exist: 30, keep: 3, strange: true},
 		{name: "protected", exist: 3, keep: 2, edit: annotate("disabled")},
 		{name: "being deleted", exist: 3, keep: 2, edit: func(obj *kube.Object) { obj.SetDeletionTimestamp(&now) }},
 		{name: "labelled by others", exist: 3, keep: 2, edit: func(obj *kube.Object) { obj.SetAnnotations(nil) }},
@@ -74,7 +77,11 @@ func TestMakePrune(t *testing.T) {
 			if kinds == nil {
 				kinds = served(thing)
 			}
-			got := MakePrune(PruneInput{Wanted: objects[:tt.keep], Observed: Observation{Kinds: kinds, Live: all(objects, tt.edit)}, AllowMass: tt.allowMass})
+			in := PruneInput{Wanted: objects[:tt.keep], Observed: Observation{Kinds: kinds, Live: all(objects, tt.edit)}, AllowMass: tt.allowMass}
+			if !tt.strange {
+				in.Inventory = InventoryOf(objects)
+			}
+			got := MakePrune(in)
 			if len(got.Removals) != tt.removals || !strings.Contains(got.Brake, tt.brake) || (tt.brake == "") != (got.Brake == "") {
 				t.Errorf("got %d removals, brake %q, want %d, %q", len(got.Removals), got.Brake, tt.removals, tt.brake)
 			}
@@ -110,7 +117,9 @@ func TestMakePrune_fenceDoesNotCount(t *testing.T) {
 			}
 			all[w.GVK][w.Key] = liveOf(w, applyset.Stamp{Epoch: 1, Release: release(1, 0, 0)}, nil)
 		}
-		got := MakePrune(PruneInput{Wanted: append(slices.Clone(fence), tt.keep...), Observed: Observation{Kinds: kinds, Live: all}})
+		got := MakePrune(PruneInput{
+			Wanted: append(slices.Clone(fence), tt.keep...), Observed: Observation{Kinds: kinds, Live: all}, Inventory: InventoryOf(tt.exist),
+		})
 		if len(got.Removals) != tt.removals || !strings.HasPrefix(got.Brake, tt.brake) || (tt.brake == "") != (got.Brake == "") {
 			t.Errorf("%s: got %d removals, brake %q, want %d, %q", name, len(got.Removals), got.Brake, tt.removals, tt.brake)
 		}

@@ -16,6 +16,7 @@ import (
 // each bundle.
 type Wanted struct {
 	Key      applyset.Key
+	ID       applyset.ID
 	GVK      schema.GroupVersionKind
 	Object   *kube.Object // with the label of the set, without a stamp; never changed
 	Form     string       // see bundle.AnnotationForm
@@ -53,8 +54,9 @@ func Prepare(b *bundle.Bundle, s applyset.Set) ([]Wanted, error) {
 func PrepareObject(manifest *kube.Object, hash bundle.Hash, s applyset.Set) Wanted {
 	obj := labelled(manifest, s)
 	gvk, annotations := obj.GroupVersionKind(), obj.GetAnnotations()
+	key := applyset.KeyOf(gvk.GroupKind(), obj)
 	return Wanted{
-		Key: applyset.KeyOf(gvk.GroupKind(), obj), GVK: gvk, Object: obj, Form: applyset.FormOf(hash, s),
+		Key: key, ID: key.ID(), GVK: gvk, Object: obj, Form: applyset.FormOf(hash, s),
 		Wave:     waveOf(gvk.GroupKind()),
 		Required: annotations[bundle.AnnotationRequired] != "false",
 		Recreate: mayRecreate(gvk.GroupKind(), annotations),
@@ -117,6 +119,25 @@ func (w Wanted) defines() schema.GroupKind {
 	group, _, _ := unstructured.NestedString(w.Object.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(w.Object.Object, "spec", "names", "kind")
 	return schema.GroupKind{Group: group, Kind: kind}
+}
+
+// MembersOf returns the objects of the set: the wanted ones, and those of the
+// inventory.
+func MembersOf(objects []Wanted, inventory applyset.Inventory) applyset.Members {
+	out := applyset.Members{Wanted: make(map[applyset.Key]bool, len(objects)), Inventory: inventory}
+	for _, w := range objects {
+		out.Wanted[w.Key] = true
+	}
+	return out
+}
+
+// InventoryOf returns the inventory of the wanted objects alone.
+func InventoryOf(objects []Wanted) applyset.Inventory {
+	ids := make([]applyset.ID, len(objects))
+	for i, w := range objects {
+		ids[i] = w.ID
+	}
+	return applyset.NewInventory(ids)
 }
 
 // KindsOf returns the kinds of objects, each once, in the order of the objects.

@@ -39,11 +39,12 @@ func Run(ctx context.Context, in Input) (report.Preview, error) {
 	if err != nil {
 		return report.Preview{}, err
 	}
+	in.Gatherer.Members = plan.MembersOf(in.Wanted, parent.Inventory)
 	v, err := in.Gatherer.Gather(ctx, plan.KindsOf(in.Wanted), parent.Contents.Kinds, exec.Full)
 	if err != nil {
 		return report.Preview{}, err
 	}
-	p := previewer{API: in.Gatherer.API, Input: in, observed: v}
+	p := previewer{API: in.Gatherer.API, Input: in, observed: v, inventory: parent.Inventory}
 	p.content = protocol.Content{
 		Release: in.Bundle.Version.Release, Constraints: in.Bundle.Constraints, Digest: in.Bundle.Digest,
 		// Above every epoch that exists, or the epoch policy would refuse the dry runs.
@@ -61,8 +62,9 @@ func Run(ctx context.Context, in Input) (report.Preview, error) {
 type previewer struct {
 	exec.API
 	Input
-	observed plan.Observation
-	content  protocol.Content
+	observed  plan.Observation
+	inventory applyset.Inventory
+	content   protocol.Content
 }
 
 // objects previews each object of the bundle, in the order of writing.
@@ -251,7 +253,7 @@ func (p previewer) send(ctx context.Context, do func(context.Context) (*kube.Obj
 
 // prune adds what the bundle dropped.
 func (p previewer) prune(out *report.Preview) {
-	dropped := plan.MakePrune(plan.PruneInput{Wanted: p.Wanted, Observed: p.observed, AllowMass: p.AllowMassPrune})
+	dropped := plan.MakePrune(plan.PruneInput{Wanted: p.Wanted, Observed: p.observed, Inventory: p.inventory, AllowMass: p.AllowMassPrune})
 	out.PruneHeld = dropped.Brake
 	failing := slices.ContainsFunc(out.Objects, func(o report.Previewed) bool { return o.Action == report.ActionFail && o.Required })
 	if out.PruneHeld == "" && failing && len(dropped.Removals) > 0 {

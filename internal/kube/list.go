@@ -1,0 +1,193 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+)
+
+// Lists are decoded while they arrive, object by object, in one buffer
+// (docs/adr/0011-lists-as-streams.md): other users can create many and large objects
+// that a selector selects, and these must not take memory. A Filter says which
+// objects are decoded.
+
+// Filter reports whether an object of a list or a watch is decoded. nil: all are.
+type Filter func(Head) bool
+
+// Head is the beginning of an object, from which a Filter decides. It is valid
+// during the call.
+type Head struct {
+	Namespace, Name string
+	metadata        []byte
+}
+
+// headOf reads the head of an object that was not decoded.
+func headOf(object []byte) (h Head, err error) {
+	failed := members(object, func(name string, value []byte) bool {
+		if name != "metadata" {
+			return true
+		}
+		h.metadata = value
+		failed := members(value, func(name string, value []byte) bool {
+			switch name {
+			case "name":
+				h.Name, err = unquote(value)
+			case "namespace":
+				h.Namespace, err = unquote(value)
+			}
+			return err == nil && (h.Name == "" || h.Namespace == "")
+		})
+		if err == nil {
+			err = failed
+		}
+		return false
+	})
+	if err == nil {
+		err = failed
+	}
+	return h, err
+}
+
+// field decodes one field of the metadata into out, if it is there.
+func (h Head) field(field string, out any) error {
+	var err error
+	failed := members(h.metadata, func(name string, value []byte) bool {
+		if name == field {
+			err = utiljson.Unmarshal(value, out)
+		}
+		return name != field
+	})
+	if err == nil {
+		err = failed
+	}
+	return err
+}
+
+// HasController reports whether a controller owns the object.
+func (h Head) HasController() bool {
+	var owners []metav1.OwnerReference
+	if h.field("ownerReferences", &owners) != nil {
+		return false
+	}
+	return slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool { return o.Controller != nil && *o.Controller })
+}
+
+// ManagedFields returns what is recorded of the object's writers; nil if that makes
+// no sense.
+func (h Head) ManagedFields() []metav1.ManagedFieldsEntry {
+	var out []metav1.ManagedFieldsEntry
+	if h.field("managedFields", &out) != nil {
+		return nil
+	}
+	return out
+}
+
+// version returns the resourceVersion of the object.
+func (h Head) version() (out string, err error) {
+	err = h.field("resourceVersion", &out)
+	return out, err
+}
+
+// listing is one list that is requested page by page.
+type listing struct {
+	query  url.Values
+	accept string
+	keep   Filter
+	out    List
+	page   page
+}
+
+// page is what a page says of itself.
+type page struct {
+	apiVersion, kind string
+	metadata         struct {
+		Continue        string `json:"continue"`
+		ResourceVersion string `json:"resourceVersion"`
+	}
+}
+
+func (c *Client) list(ctx context.Context, r Resource, namespace string, l listing) (List, error) {
+	for {
+		l.page = page{}
+		first := len(l.out.Objects)
+		request := Request{Verb: http.MethodGet, Path: r.Path(namespace, ""), Query: l.query, Accept: l.accept}
+		if err := c.stream(ctx, request, l.read); err != nil {
+			return List{}, fmt.Errorf("list %s: %w", r.Name, err)
+		}
+		l.name(l.out.Objects[first:])
+		l.out.Version = l.page.metadata.ResourceVersion // each page has that of the first
+		if l.page.metadata.Continue == "" {
+			return l.out, nil
+		}
+		l.query.Set("continue", l.page.metadata.Continue)
+	}
+}
+
+// read reads one page.
+func (l *listing) read(in io.Reader) error {
+	s := newScanner(in)
+	return s.members(func(name string) (bool, error) {
+		if name == "items" {
+			return true, s.each(func() error { return l.item(s) })
+		}
+		value, err := s.value()
+		if err != nil {
+			return false, err
+		}
+		switch name {
+		case "apiVersion":
+			l.page.apiVersion, err = unquote(value)
+		case "kind":
+			l.page.kind, err = unquote(value)
+		case "metadata":
+			err = utiljson.Unmarshal(value, &l.page.metadata)
+		}
+		return true, err
+	})
+}
+
+// item reads one object of a page.
+func (l *listing) item(s *scanner) error {
+	raw, err := s.value()
+	if err != nil {
+		return err
+	}
+	obj, err := decodeKept(raw, l.keep)
+	if err == nil && obj != nil {
+		l.out.Objects = append(l.out.Objects, obj)
+	}
+	return err
+}
+
+// decodeKept decodes an object, if keep selects it.
+func decodeKept(raw []byte, keep Filter) (*Object, error) {
+	if keep != nil {
+		h, err := headOf(raw)
+		if err != nil || !keep(h) {
+			return nil, err
+		}
+	}
+	out := &Object{}
+	if err := utiljson.Unmarshal(raw, &out.Object); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// name gives objects the kind of their page. In most lists only the list itself
+// has apiVersion and kind.
+func (l *listing) name(objects []*Object) {
+	for _, obj := range objects {
+		if obj.GetKind() == "" {
+			obj.SetAPIVersion(l.page.apiVersion)
+			obj.SetKind(strings.TrimSuffix(l.page.kind, "List"))
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package applyset
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/lockstep-dev/lockstep/internal/kube"
+)
+
+// Stranger is an object that carries the set's label and is not of the set.
+type Stranger struct {
+	Key      Key
+	Resource kube.Resource
+	Manager  string // the field manager that set the label; empty: unknown
+}
+
+// Strangers counts strangers, and has the first of them.
+type Strangers struct {
+	Total int
+	First []Stranger // at most MaxStrangers, in the order of their keys
+}
+
+// MaxStrangers bounds Strangers.First. A few show what it is about.
+const MaxStrangers = 10
+
+// Add counts a stranger. details returns it, and is called only where there is
+// room.
+func (s *Strangers) Add(details func() Stranger) {
+	s.Total++
+	if len(s.First) < MaxStrangers {
+		s.First = append(s.First, details())
+	}
+}
+
+// With returns the strangers of two lists.
+func (s Strangers) With(o Strangers) Strangers {
+	first := slices.SortedFunc(slices.Values(slices.Concat(s.First, o.First)), func(a, b Stranger) int { return a.Key.Compare(b.Key) })
+	return Strangers{Total: s.Total + o.Total, First: first[:min(len(first), MaxStrangers)]}
+}
+
+// MayBeStranger reports whether an object that is not of the set says something
+// about its writer. Controllers copy labels to what they create: the controllers
+// of endpoints copy those of a Service.
+func MayBeStranger(gk schema.GroupKind, h kube.Head) bool {
+	return !copiesLabels(gk) && !h.HasController()
+}
+
+func copiesLabels(gk schema.GroupKind) bool {
+	return gk == schema.GroupKind{Kind: "Endpoints"} || gk == schema.GroupKind{Group: "discovery.k8s.io", Kind: "EndpointSlice"}
+}
+
+// Command returns the command that deletes the stranger. A user chose its name, so
+// it is quoted for a shell.
+func (s Stranger) Command() string {
+	resource := s.Resource.Name
+	if s.Resource.Group != "" {
+		resource += "." + s.Resource.Group
+	}
+	words := []string{"kubectl", "delete", resource}
+	if s.Key.Namespace != "" {
+		words = append(words, "--namespace="+quote(s.Key.Namespace))
+	}
+	return strings.Join(append(words, "--", quote(s.Key.Name)), " ")
+}
+
+// plain is what no shell reads in another way.
+var plain = regexp.MustCompile(`^[A-Za-z0-9._:@%+=/,-]+$`)
+
+func quote(word string) string {
+	if plain.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
