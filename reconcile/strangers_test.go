@@ -101,7 +101,6 @@ func TestStrangers_many(t *testing.T) {
 	owned := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"owned","labels":{"applyset.kubernetes.io/part-of":"` + set + `"},
 		"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p","uid":"u","controller":true}]}}`
 	r.create(configMaps, r.ns, owned)
-	endpoints := schema.GroupVersionResource{Version: "v1", Resource: "endpoints"}
 	r.create(endpoints, r.ns, `{"apiVersion":"v1","kind":"Endpoints","metadata":{"name":"copied","labels":{"applyset.kubernetes.io/part-of":"`+set+`"}}}`)
 
 	r.use("1.0.1", configMap("a", "x: one"), service)

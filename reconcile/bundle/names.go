@@ -38,6 +38,12 @@ func StampAnnotations() []string {
 	return []string{AnnotationContentEpoch, AnnotationRelease, AnnotationMinAPIServerRelease, AnnotationForm}
 }
 
+// ChoiceAnnotations returns the annotations with which a manifest chooses, in a fixed
+// order.
+func ChoiceAnnotations() []string {
+	return []string{AnnotationRequired, AnnotationRecreate, AnnotationPrune}
+}
+
 // Names of the ApplySet specification (KEP-3659), by which kubectl knows what
 // belongs together. LabelPartOf is on each object of the set, the others are on
 // the set's parent.

@@ -3,6 +3,7 @@ package applyset
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,8 +24,14 @@ import (
 // while the policy is missing. Neither can refuse the creation of an object that
 // does not exist (docs/bundles.md).
 //
-// The policy's conditions never fail: where the old annotation is garbage, the
-// policy does not apply. Otherwise no writer could repair that object.
+// The policy also protects the set against other users. A user who sets the label
+// of the set, or an annotation of ours, needs the right to update the set's parent.
+// That user can change what the leader believes anyway.
+//
+// The policy's conditions never fail: where the old annotation is garbage, any
+// other one may replace it. Otherwise no writer could repair that object. Their
+// cost is bounded, however many labels, annotations and owners an object has: the
+// API server refuses a request whose checks cost too much.
 
 // epochPattern is what ParseEpoch accepts, without the bound, as an RE2
 // expression.
@@ -66,17 +73,13 @@ func (s Set) Fence() []*kube.Object {
 				"matchPolicy":    "Equivalent",
 				"objectSelector": map[string]any{"matchLabels": map[string]any{bundle.LabelPartOf: s.ID()}},
 				"resourceRules": []any{map[string]any{
-					"apiGroups": []any{"*"}, "apiVersions": []any{"*"}, "operations": []any{"UPDATE"},
+					"apiGroups": []any{"*"}, "apiVersions": []any{"*"}, "operations": []any{"CREATE", "UPDATE"},
 					"resources": []any{"*"}, // without subresources: we write none
 					"scope":     "*",
 				}},
 			},
-			"matchConditions": []any{map[string]any{"name": "stamped", "expression": celStamped()}},
-			"variables": []any{
-				map[string]any{"name": "before", "expression": celEpoch("oldObject")},
-				map[string]any{"name": "after", "expression": celEpoch("object")},
-			},
-			"validations": fenceValidations(),
+			"variables":   s.fenceVariables(),
+			"validations": s.fenceValidations(),
 		}),
 		fenceObject(kinds[1], name, map[string]any{
 			"policyName": name, "validationActions": []any{"Deny"},
@@ -106,29 +109,65 @@ func celEpoch(object string) string {
 	return fmt.Sprintf("%s.metadata.?annotations[?'%s'].orValue('')", object, bundle.AnnotationContentEpoch)
 }
 
-// celStamped is true where the old object has an epoch that we believe.
-func celStamped() string {
-	old := celEpoch("oldObject")
-	return fmt.Sprintf("%s.matches('%s') && int(%s) <= %d", old, epochPattern, old, int64(protocol.MaxContentEpoch))
+// celInSet is true for an object with the label of the set.
+func (s Set) celInSet(object string) string {
+	return fmt.Sprintf("%s.metadata.?labels[?'%s'].orValue('') == '%s'", object, bundle.LabelPartOf, s.ID())
 }
 
-// fenceValidations say how a stamp may change. Users may remove it, as `kubectl
-// replace` with a manifest does: the next pass restores it. Lockstep itself never
-// writes an object without one.
-func fenceValidations() []any {
+// celControlled is true for an object that a controller owns.
+func celControlled(object string) string {
+	return fmt.Sprintf("%s.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false))", object)
+}
+
+// fenceVariables name what the validations ask. On a creation there is no old object.
+func (s Set) fenceVariables() []any {
+	var names []string
+	for _, name := range append(bundle.StampAnnotations(), bundle.ChoiceAnnotations()...) {
+		names = append(names, "'"+name+"'")
+	}
+	var out []any
+	for _, v := range [][2]string{
+		{"before", "oldObject == null ? '' : " + celEpoch("oldObject")},
+		{"after", celEpoch("object")},
+		{"stamped", fmt.Sprintf("variables.before.matches('%s') && int(variables.before) <= %d", epochPattern, int64(protocol.MaxContentEpoch))},
+		{"had", "oldObject == null ? {} : oldObject.metadata.?annotations.orValue({})"},
+		{"has", "object.metadata.?annotations.orValue({})"},
+		{"joins", fmt.Sprintf("%s && (oldObject == null || !(%s))", s.celInSet("object"), s.celInSet("oldObject"))},
+		{"claims", fmt.Sprintf("%s && [%s].exists(a, a in variables.has && !(a in variables.had && variables.had[a] == variables.has[a]))",
+			s.celInSet("object"), strings.Join(names, ", "))},
+		{"copied", fmt.Sprintf("request.resource.resource in ['endpoints', 'endpointslices'] || %s && (oldObject == null || %s)",
+			celControlled("object"), celControlled("oldObject"))},
+	} {
+		out = append(out, map[string]any{"name": v[0], "expression": v[1]})
+	}
+	return out
+}
+
+// fenceValidations say how label, annotations and stamp may change. Users may
+// remove them, as `kubectl replace` with a manifest does: the next pass restores
+// them. Lockstep itself never writes an object without a stamp.
+func (s Set) fenceValidations() []any {
 	keep := fmt.Sprintf("; leave the annotation %s as it is, or out", bundle.AnnotationContentEpoch)
 	return []any{
 		map[string]any{
-			"expression": fmt.Sprintf("variables.after != '' || request.options.?fieldManager.orValue('') != '%s'", kube.FieldManager),
+			"expression": fmt.Sprintf("!variables.stamped || variables.after != '' || request.options.?fieldManager.orValue('') != '%s'", kube.FieldManager),
 			"message":    fmt.Sprintf("a write of the field manager %s needs a content epoch", kube.FieldManager),
 			"reason":     "Forbidden",
 		},
 		map[string]any{
-			"expression": fmt.Sprintf("variables.after == '' || variables.after.matches('%s') && int(variables.after) >= int(variables.before)", epochPattern),
+			"expression": fmt.Sprintf("!variables.stamped || variables.after == '' || "+
+				"variables.after.matches('%s') && int(variables.after) >= int(variables.before)", epochPattern),
 			"messageExpression": fmt.Sprintf("'content epoch ' + variables.before + ' cannot become ' + "+
 				"(variables.after.matches('%s') ? variables.after : 'what is no number') + '%s'", epochPattern, keep),
 			"message": "the content epoch cannot become lower" + keep,
 			"reason":  "Forbidden",
+		},
+		map[string]any{
+			"expression": fmt.Sprintf("!(variables.joins || variables.claims) || variables.copied || "+
+				"authorizer.group('').resource('configmaps').namespace('%s').name('%s').check('update').allowed()", s.Namespace, s.Name),
+			"message": fmt.Sprintf("the label %s=%s and the annotations lockstep.dev/... belong to Lockstep; leave them as they are, or out "+
+				"(to set them, a user needs the right to update the ConfigMap %s in the namespace %s)", bundle.LabelPartOf, s.ID(), s.Name, s.Namespace),
+			"reason": "Forbidden",
 		},
 	}
 }
