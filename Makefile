@@ -107,6 +107,11 @@ bench: bin/sidecar bin/kube-apiserver $(if $(NEEDS_PEERS),$(PEERS)) ## what docs
 model: ## every order of events in bounded worlds: 41 million states (two minutes)
 	$(STATIC) go test -trimpath ./internal/model -run 'TestProgressOfEvery|TestExhaustive' -timeout=30m -v -model.full
 
+# -run=NAME in MUTANTS_ARGS: only those. Each is one patch in test/mutants/patches.
+.PHONY: mutants
+mutants: bin/kube-apiserver ## break production code in small ways: for each, a test must fail (fifteen minutes)
+	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go run -trimpath ./test/mutants $(MUTANTS_ARGS)
+
 # The race detector stays out of it: the sidecars are built without, and it would
 # take the soak itself more than its share of the machine.
 DURATION ?= 30m

@@ -22,7 +22,11 @@ import (
 	"github.com/lockstep-dev/lockstep/status"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// The goroutine that starts processes for package cluster never ends: the kernel kills
+// them when its thread does.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/lockstep-dev/lockstep/test/cluster.startAll"))
+}
 
 const prefix = "/lockstep/"
 

@@ -55,3 +55,15 @@ func TestFollow_revisions(t *testing.T) {
 		t.Errorf("got %+v, want revision %d", l, resp.Header.Revision)
 	}
 }
+
+// The first change after the listing is reported too: the watch begins at the next
+// revision.
+func TestFollow_firstChange(t *testing.T) {
+	server := etcdtest.New(t)
+	listed := follow(t, newClient(t, server.Endpoints()[0]), "/p/nodes/")
+	await(t, listed, func(l etcd.Listing) bool { return l.Revision != 0 })
+	if _, err := server.Client(t).Put(t.Context(), "/p/nodes/a", "v"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, listed, func(l etcd.Listing) bool { return len(l.KVs) == 1 })
+}

@@ -48,6 +48,12 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	return newWorldWithLog(t, slog.New(slog.DiscardHandler))
+}
+
+// newWorldWithLog is newWorld with a log for the gate.
+func newWorldWithLog(t *testing.T, log *slog.Logger) *world {
+	t.Helper()
 	w := &world{T: t, server: etcdtest.New(t), registration: event.New(protocol.Registration{})}
 	w.raw = w.server.Client(t)
 	w.proxy = etcdtest.NewProxy(t, w.server.Addr())
@@ -59,7 +65,7 @@ func newWorld(t *testing.T) *world {
 	w.store = NewStore(w.client)
 	w.gate = NewGate(GateConfig{
 		Trace: trace.ForTest(t),
-		Store: w.store, Registration: w.registration, Contact: w.client.Contact(), Log: slog.New(slog.DiscardHandler),
+		Store: w.store, Registration: w.registration, Contact: w.client.Contact(), Log: log,
 		Local: event.New(protocol.Local{
 			ID: "me", Version: protocol.Version{Release: rel(t, "1.1.0")},
 			Constraints: protocol.Constraints{MinReconciler: rel(t, "1.0.0")},

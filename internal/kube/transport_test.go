@@ -65,7 +65,13 @@ func TestTransport_pluginHangs(t *testing.T) {
 	<-p.reached
 	enough := errors.New("enough")
 	cancel(enough)
-	err := <-failed
+	var err error
+	select {
+	case err = <-failed:
+	case <-time.After(30 * time.Second):
+		close(p.release)
+		t.Fatal("the request does not end with its context")
+	}
 	var transport *TransportError
 	if !errors.As(err, &transport) || !transport.Unsent || !errors.Is(err, enough) {
 		t.Errorf("got %v, want a TransportError that was never sent, because of %v", err, enough)

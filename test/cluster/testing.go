@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 )
 
 // assetsVariable has the directory of the binaries.
@@ -85,6 +87,38 @@ func newForTest(t testing.TB, cfg Config) *Cluster {
 	}
 	t.Cleanup(func() { closeForTest(t, c) })
 	return c
+}
+
+// NewMembersForTest starts an etcd of three members as processes, and nothing else.
+// It needs no binaries.
+func NewMembersForTest(t testing.TB) []*Member {
+	t.Helper()
+	dir := t.TempDir()
+	c, err := New(Config{Assets: dir, Dir: dir, LogDir: t.ArtifactDir(), Members: 3, MemberBinary: BuildMember(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeForTest(t, c) })
+	return c.Members
+}
+
+// Isolate cuts a member off from all others, in both directions, until the returned
+// function is called. Clients still reach it.
+func (m *Member) Isolate() (restore func()) {
+	var ways []*etcdtest.Proxy
+	for _, other := range m.cluster.Members {
+		if other != m {
+			ways = append(ways, m.Way(other), other.Way(m))
+		}
+	}
+	for _, way := range ways {
+		way.Cut(etcdtest.Blackhole)
+	}
+	return func() {
+		for _, way := range ways {
+			way.Restore()
+		}
+	}
 }
 
 func closeForTest(t testing.TB, c *Cluster) {

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// mutant is one patch.
+type mutant struct {
+	Name   string   // of its file, without the extension
+	Breaks string   // what it breaks
+	Tests  []target // of which one must fail
+	Patch  string   // without the header
+	Files  []string // that the patch changes, relative to the root
+}
+
+// target is a test in a package.
+type target struct{ Package, Test string }
+
+// outcome is what became of a mutant.
+type outcome string
+
+const (
+	killed   outcome = "killed"   // a test failed
+	survived outcome = "SURVIVED" // all its tests passed
+	invalid  outcome = "INVALID"  // it does not compile, or a test did not run
+)
+
+const patchDir = "test/mutants/patches"
+
+// moduleRoot returns the directory of the main module.
+func moduleRoot(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the module: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// load reads all patches, in the order of their names.
+func load(root string) ([]mutant, error) {
+	files, err := filepath.Glob(filepath.Join(root, patchDir, "*.patch"))
+	if err != nil {
+		return nil, err
+	}
+	out := make([]mutant, 0, len(files))
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		m, err := parse(string(text))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		m.Name = strings.TrimSuffix(filepath.Base(file), ".patch")
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+// parse reads a header and a patch.
+func parse(text string) (mutant, error) {
+	header, patch, found := strings.Cut(text, "\n---")
+	if !found {
+		return mutant{}, errors.New("no line begins with ---")
+	}
+	m := mutant{Patch: "---" + patch}
+	for line := range strings.Lines(header) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		switch name {
+		case "Breaks":
+			m.Breaks = value
+		case "Test":
+			pkg, test, found := strings.Cut(value, " ")
+			if !found {
+				return mutant{}, fmt.Errorf("%q: want Test: ./package TestName", line)
+			}
+			m.Tests = append(m.Tests, target{pkg, test})
+		default:
+			return mutant{}, fmt.Errorf("%q: the header has Breaks and Test only", line)
+		}
+	}
+	for line := range strings.Lines(m.Patch) {
+		if file, isTarget := strings.CutPrefix(line, "+++ b/"); isTarget {
+			m.Files = append(m.Files, strings.TrimSpace(file))
+		}
+	}
+	if m.Breaks == "" || len(m.Tests) == 0 || len(m.Files) == 0 {
+		return mutant{}, errors.New("the header needs Breaks and Test, and the patch a file")
+	}
+	return m, nil
+}
+
+// apply writes the changed files below dir.
+func (m mutant) apply(ctx context.Context, root, dir string) error {
+	for _, file := range m.Files {
+		content, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			return err
+		}
+		changed := filepath.Join(dir, file)
+		if err := os.MkdirAll(filepath.Dir(changed), 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(changed, content, 0o600); err != nil {
+			return err
+		}
+	}
+	cmd := exec.CommandContext(ctx, "git", "apply", "-")
+	cmd.Dir, cmd.Stdin = dir, strings.NewReader(m.Patch)
+	// Not the repository around dir, if there is one: its root would be that of the
+	// patch.
+	cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("the patch does not apply any more; make it again: %w: %s", err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+// try runs the tests of the mutant until one fails.
+func (m mutant) try(ctx context.Context, root string) (result outcome, output string, err error) {
+	dir, err := os.MkdirTemp("", "lockstep-mutant-")
+	if err != nil {
+		return "", "", err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := m.apply(ctx, root, dir); err != nil {
+		return invalid, err.Error(), nil
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	if err := m.writeOverlay(root, dir, overlay); err != nil {
+		return "", "", err
+	}
+	var all strings.Builder
+	for pkg, tests := range byPackage(m.Tests) {
+		result, output := runTests(ctx, root, overlay, pkg, tests)
+		if ctx.Err() != nil {
+			return "", "", ctx.Err()
+		}
+		if result != survived {
+			return result, output, nil
+		}
+		all.WriteString(output)
+	}
+	return survived, all.String(), nil
+}
+
+func (m mutant) writeOverlay(root, dir, overlay string) error {
+	replace := map[string]string{}
+	for _, file := range m.Files {
+		replace[filepath.Join(root, file)] = filepath.Join(dir, file)
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(overlay, text, 0o600)
+}
+
+// byPackage returns the names of the tests of each package, in a fixed order.
+func byPackage(tests []target) func(yield func(string, []string) bool) {
+	names := map[string][]string{}
+	for _, t := range tests {
+		names[t.Package] = append(names[t.Package], t.Test)
+	}
+	return func(yield func(string, []string) bool) {
+		for _, pkg := range slices.Sorted(maps.Keys(names)) {
+			if !yield(pkg, names[pkg]) {
+				return
+			}
+		}
+	}
+}
+
+// runTests runs tests of one package with the overlay.
+func runTests(ctx context.Context, root, overlay, pkg string, tests []string) (outcome, string) {
+	cmd := exec.CommandContext(ctx, "go", "test", "-trimpath", "-vet=off", "-count=1", "-failfast", "-timeout=3m", "-v",
+		"-overlay="+overlay, "-run", "^("+strings.Join(tests, "|")+")$", pkg)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as the other tests: each package is compiled once
+	out, err := cmd.CombinedOutput()
+	return judge(string(out), err != nil), string(out)
+}
+
+// judge reads the output of go test -v. A test that hangs until the time limit has
+// failed, too.
+func judge(output string, failed bool) outcome {
+	ran := strings.Contains(output, "=== RUN ")
+	skipped := strings.Contains(output, "--- SKIP: ")
+	switch {
+	case !ran || skipped: // it does not compile, there is no such test, or a binary is missing
+		return invalid
+	case failed:
+		return killed
+	}
+	return survived
+}
