@@ -18,8 +18,8 @@ func TestReads_areQuorumReads(t *testing.T) {
 	})
 	for name, read := range map[string]func() error{
 		"Get":          func() error { _, err := c.Get(t.Context(), things, "n", "a"); return err },
-		"List":         func() error { _, err := c.List(t.Context(), things, "a=b"); return err },
-		"ListMetadata": func() error { _, err := c.ListMetadata(t.Context(), things, "a=b"); return err },
+		"List":         func() error { _, err := c.List(t.Context(), things, "a=b", nil); return err },
+		"ListMetadata": func() error { _, err := c.ListMetadata(t.Context(), things, "a=b", nil); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := read(); err != nil {
