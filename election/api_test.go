@@ -100,6 +100,13 @@ func (a *api) setMark(m protocol.Mark) {
 	a.mark = m
 }
 
+// setStore puts the ID of a store on the parent.
+func (a *api) setStore(id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mark.Store = id
+}
+
 // answer lets the API answer a request of a running job.
 func (a *api) answer() {
 	a.mu.Lock()
@@ -218,12 +225,14 @@ func (a applier) reconciled(x expectation, w protocol.Work) protocol.Outcome {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
+	case a.mark.Store != "" && a.mark.Store != w.Store:
+		return protocol.Outcome{ForeignStore: a.mark.Store}
 	case w.First && a.mark.FirstDone:
 		return protocol.Outcome{Unfounded: true}
 	case x.incomplete:
 		return protocol.Outcome{HighestEpoch: w.Content.Epoch, Unsure: x.givenUp()}
 	}
-	a.mark = protocol.Mark{Kind: protocol.MarkPresent, FirstDone: true, Entries: []protocol.Content{w.Content}, HighestEpoch: w.Content.Epoch}
+	a.mark = protocol.Mark{Kind: protocol.MarkPresent, FirstDone: true, Entries: []protocol.Content{w.Content}, HighestEpoch: w.Content.Epoch, Store: w.Store}
 	return protocol.Outcome{Complete: true, Unsure: x.givenUp(), HighestEpoch: w.Content.Epoch}
 }
 

@@ -25,7 +25,10 @@ type Election struct {
 	state   *event.Value[State]
 	queue   *event.Value[etcd.Listing] // all candidates' keys; revision 0: not listed yet
 	leader  *event.Value[Leader]
-	yield   yield
+	// restored is when the queue was first listed after the store had last gone
+	// back. A status that was written later is not one that the restore brought back.
+	restored *event.Value[etcd.At]
+	yield    yield
 	// drainTime is how long after it was sent a request can take effect in the
 	// API.
 	drainTime time.Duration
@@ -44,6 +47,7 @@ func New(cfg Config) *Election {
 		state:     event.New(State{Election: protocol.Ineligible, Since: time.Now()}),
 		queue:     event.New(etcd.Listing{}),
 		leader:    event.New(Leader{}),
+		restored:  event.New(etcd.At{}),
 		yield:     yield{pauses: backoff.Backoff{First: minYieldPause, Max: maxYieldPause}},
 		drainTime: protocol.DrainTime(cfg.Local.Get().EtcdElectionTimeout),
 	}
@@ -105,6 +109,22 @@ func (e *Election) Run(ctx context.Context) error {
 	}
 }
 
+// rewinds is how often the store has gone back.
+func (e *Election) rewinds() int { return e.cfg.Client.Rewound().Get() }
+
+// isRestored reports whether a restore may have brought back the status: the store
+// went back while this sidecar ran, and the status was not written since.
+func (e *Election) isRestored(v protocol.StatusView) bool {
+	restored := e.restored.Get()
+	return e.rewinds() > 0 && (restored.Rewinds != e.rewinds() || v.Revision <= restored.Revision)
+}
+
+// writePauses are the pauses between attempts to write the status. They are
+// short enough for the lease: the session ends if the leader's loop does not run.
+func (e *Election) writePauses() backoff.Backoff {
+	return backoff.Backoff{First: etcdPause, Max: max(etcdPause, e.cfg.TTL/3)}
+}
+
 // showOut shows that this node neither leads nor is a candidate.
 func (e *Election) showOut() {
 	e.setState(func(s State) State {
@@ -118,6 +138,9 @@ func (e *Election) showOut() {
 // observe updates queue and leader. The candidate with the lowest create revision
 // leads.
 func (e *Election) observe(l etcd.Listing) {
+	if l.Rewinds > e.restored.Get().Rewinds {
+		e.restored.Set(l.At)
+	}
 	l.KVs = slices.Clone(l.KVs)
 	slices.SortFunc(l.KVs, func(a, b etcd.KV) int { return cmp.Compare(a.CreateRevision, b.CreateRevision) })
 	e.queue.Set(l)

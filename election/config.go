@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/protocol/trace"
 	"github.com/lockstep-dev/lockstep/status"
@@ -42,11 +43,13 @@ type Applier interface {
 
 // Config is what an Election needs. Every field is required, except the last two.
 type Config struct {
-	Client  *etcd.Client
-	Store   *status.Store // of the same Client
-	Local   *event.Value[protocol.Local]
-	Fleet   *event.Value[protocol.Fleet] // as this node observes it
-	Applier Applier
+	Client *etcd.Client
+	Store  *status.Store // of the same Client
+	Local  *event.Value[protocol.Local]
+	Fleet  *event.Value[protocol.Fleet] // as this node observes it
+	// StoreKey is the store's ID as this node observes it. It only wakes the leader.
+	StoreKey *event.Value[fleet.StoreKey]
+	Applier  Applier
 
 	TTL            time.Duration // of the candidate's lease; whole seconds
 	ResyncInterval time.Duration // between two full passes

@@ -9,6 +9,9 @@ import (
 const (
 	minJobPause = 500 * time.Millisecond
 	maxJobPause = 30 * time.Second
+	// maxRereadPause is the longest pause between two readings of a mark that holds
+	// the leader back.
+	maxRereadPause = time.Minute
 	// lapseMemory is how long a lapse counts: the pass after a later one is made
 	// without a pause again.
 	lapseMemory = 5 * time.Minute
@@ -30,6 +33,9 @@ type deadlines struct {
 	trying     time.Time
 	yieldAfter time.Duration // how long a leader accepts that its API is unreachable
 
+	rereadAt time.Time       // when the mark is read again that holds the leader back; zero: not planned
+	rereads  backoff.Backoff // between two readings
+
 	lapsed   bool            // the objects were kept after the last pass and no longer are
 	lapsedAt time.Time       // when that last happened
 	lapses   backoff.Backoff // before the full pass that repairs it
@@ -40,6 +46,7 @@ func newDeadlines(yieldAfter time.Duration) deadlines {
 		yieldAfter: yieldAfter,
 		retries:    backoff.Backoff{First: minJobPause, Max: maxJobPause},
 		lapses:     backoff.Backoff{First: minJobPause, Max: maxJobPause},
+		rereads:    backoff.Backoff{First: minJobPause, Max: maxRereadPause},
 	}
 }
 
@@ -48,7 +55,7 @@ func newDeadlines(yieldAfter time.Duration) deadlines {
 // are instants that matter besides; zero ones do not count.
 func (d *deadlines) next(answered time.Time, others ...time.Time) time.Time {
 	var first time.Time
-	for _, at := range append(others, d.retryAt, d.resync, d.unreachableAt(answered)) {
+	for _, at := range append(others, d.retryAt, d.rereadAt, d.resync, d.unreachableAt(answered)) {
 		if at.After(d.now) && (first.IsZero() || at.Before(first)) {
 			first = at
 		}
@@ -93,9 +100,31 @@ func (d *deadlines) jobFailed() { d.retryAt = time.Now().Add(d.retries.Next()) }
 // apiWorked notes that a job ended for which the API was reachable.
 func (d *deadlines) apiWorked() { d.trying = time.Time{} }
 
-func (d *deadlines) jobSucceeded() {
-	d.retryNow()
+// surveyed notes a survey that succeeded. The next job may begin at once, but if
+// that fails, its pause is longer than the one before: only a complete pass shows
+// that what made jobs fail is over.
+func (d *deadlines) surveyed() {
+	d.retryAt = time.Time{}
 	d.apiWorked()
+}
+
+// rereadDue reports whether the mark that holds the leader back is read again now.
+// If not, it plans when.
+func (d *deadlines) rereadDue() bool {
+	if d.rereadAt.IsZero() {
+		d.rereadAt = d.now.Add(d.rereads.Next())
+	}
+	if d.now.Before(d.rereadAt) {
+		return false
+	}
+	d.rereadAt = time.Time{}
+	return true
+}
+
+// rereadingEnded notes that the mark does not hold the leader back.
+func (d *deadlines) rereadingEnded() {
+	d.rereadAt = time.Time{}
+	d.rereads.Reset()
 }
 
 // retryNow lets the next job begin at once.
@@ -107,7 +136,8 @@ func (d *deadlines) retryNow() {
 // passCompleted makes the next full pass due after interval.
 func (d *deadlines) passCompleted(interval time.Duration) {
 	d.resync, d.lapsed = time.Now().Add(interval), false
-	d.jobSucceeded()
+	d.retryNow()
+	d.apiWorked()
 }
 
 // lapse makes a full pass due, because the objects are no longer kept. Passes that

@@ -60,7 +60,7 @@ func TestDeadlines_retries(t *testing.T) {
 			begins(true)
 		}
 		d.jobFailed()
-		d.jobSucceeded()
+		d.passCompleted(time.Hour)
 		begins(true)
 		d.jobFailed()
 		backoff.Sleep(t.Context(), minJobPause)

@@ -15,7 +15,6 @@ var (
 	// errLostLeadership says that the leader's key no longer belongs to this
 	// sidecar.
 	errLostLeadership = errors.New("leadership lost")
-	// errWentBack says that the store went back while it was read, as after a
-	// restore from a backup. Read again.
-	errWentBack = errors.New("the store went back while it was read")
+	// errWentBack says that the store went back, as after a restore from a backup.
+	errWentBack = errors.New("etcd went back to an older revision, and what this leader knew of it is void")
 )

@@ -13,27 +13,27 @@ import (
 // gather collects every fact that a decision rests on. One transaction reads the
 // snapshot and confirms the leadership (docs/protocol.md#snapshots). gather
 // returns errLostLeadership if the key no longer belongs to this leader, and
-// errWentBack if the store went back meanwhile: absences counted before that may
-// belong to another history of the store.
+// errWentBack if the store went back since the leadership began: what this leader
+// has counted and done belongs to another history of the store.
 func (l *leadership) gather(ctx context.Context) (protocol.Input, error) {
 	client := l.e.cfg.Client
-	rewinds := client.Rewound().Get()
 	s, mine, err := readSnapshot(ctx, client, clientv3.Compare(clientv3.CreateRevision(l.key), "=", l.epoch))
 	switch {
 	case err != nil:
 		return protocol.Input{}, fmt.Errorf("confirm leadership: %w", err)
+	case client.Rewound().Get() != l.rewinds:
+		return protocol.Input{}, errWentBack
 	case !mine:
 		return protocol.Input{}, errLostLeadership
-	case client.Rewound().Get() != rewinds:
-		return protocol.Input{}, errWentBack
 	}
-	l.absences.count(s.fleet, rewinds, l.clock.now, time.Now())
+	l.absences.count(s.fleet, l.rewinds, l.clock.now, time.Now())
 	local := l.e.cfg.Local.Get()
 	local.Epoch = l.epoch
 	return protocol.Input{
 		Local:    local,
 		Fleet:    s.fleet,
 		Status:   s.status,
+		Store:    s.store,
 		Mark:     l.mark,
 		Progress: l.progressNow(),
 	}, nil

@@ -57,6 +57,10 @@ func (j *job) run(ctx context.Context, applier Applier, lease func() time.Time, 
 // step has work. When that job has ended, the objects are not kept until the next
 // pass.
 func (l *leadership) hold(ctx context.Context, step protocol.Step) {
+	if step.Reread {
+		l.reread(ctx, step)
+		return
+	}
 	if l.job.keeps() && l.job.step.Work == step.Work {
 		return
 	}
@@ -66,6 +70,20 @@ func (l *leadership) hold(ctx context.Context, step protocol.Step) {
 		return
 	}
 	l.begin(ctx, step, time.Time{})
+}
+
+// reread reads the mark again on which a step rests, after a pause.
+func (l *leadership) reread(ctx context.Context, step protocol.Step) {
+	if l.job != nil && l.job.step.Kind == protocol.StepSurvey && l.job.step.Work == step.Work {
+		return
+	}
+	l.stop()
+	l.e.setState(func(s State) State { s.Working = false; return s })
+	if l.stuck || !l.clock.rereadDue() {
+		return
+	}
+	step.Kind = protocol.StepSurvey
+	l.begin(ctx, step, l.quiet(protocol.Content{}))
 }
 
 // work makes sure that the step's survey or pass runs. A job of the same step goes
@@ -151,7 +169,7 @@ func (l *leadership) collect() {
 	case j.step.Kind == protocol.StepSurvey:
 		l.mark = j.mark
 		l.progress.Predecessors = l.progress.Predecessors.Surveyed(j.mark)
-		l.clock.jobSucceeded()
+		l.clock.surveyed()
 	default:
 		problem = l.collectPass(j)
 	}
@@ -164,13 +182,18 @@ func (l *leadership) collectPass(j *job) (problem string) {
 	content := j.step.Work.Content
 	l.mark = l.mark.After(content, j.outcome)
 	switch {
+	case j.outcome.ForeignStore != "":
+		l.clock.surveyed()
 	case j.outcome.Unfounded:
-		l.clock.jobSucceeded()
+		l.clock.jobFailed()
+		l.clock.apiWorked()
 	case !j.outcome.Complete:
+		l.failing = content
 		l.clock.jobFailed()
 		l.clock.apiWorked()
 		return "some objects could not be applied"
 	default:
+		l.failing = protocol.Content{}
 		l.progress.Finished, l.progress.Owed = content, j.outcome.Owed
 		l.clock.passCompleted(l.e.cfg.ResyncInterval)
 		l.e.yield.passCompleted()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/etcd"
@@ -19,18 +20,24 @@ type leadership struct {
 	session  *etcd.Session
 	key      string
 	epoch    int64
+	rewinds  int                 // how often the store had gone back when the leadership began
 	status   protocol.StatusView // of the newest snapshot
 	mark     protocol.Mark
 	progress protocol.Progress // without what depends on the clock
 	absences absences
 	pending  []pendingRequest
+	failing  protocol.Content // of the last pass, if that was not complete
+	writes   backoff.Backoff  // after writes of the status that failed
 	clock    deadlines
 	job      *job
+	restored bool // the first status may be one that a restore brought back
 	stuck    bool // the last job did not end although it was cancelled
 }
 
 func (e *Election) newLeadership(s *etcd.Session, key string, epoch int64) *leadership {
-	return &leadership{e: e, session: s, key: key, epoch: epoch, clock: newDeadlines(e.cfg.YieldAfter)}
+	return &leadership{
+		e: e, session: s, key: key, epoch: epoch, writes: e.writePauses(), clock: newDeadlines(e.cfg.YieldAfter),
+	}
 }
 
 // etcdPause is the pause after a request that etcd did not answer.
@@ -42,6 +49,7 @@ const etcdPause = 100 * time.Millisecond
 // after ErrJobStuck.
 func (e *Election) lead(ctx context.Context, s *etcd.Session, key string, epoch int64) (err error) {
 	l := e.newLeadership(s, key, epoch)
+	l.rewinds = e.rewinds()
 	l.traceElected()
 	defer func() {
 		defer l.traceOver()
@@ -50,7 +58,9 @@ func (e *Election) lead(ctx context.Context, s *etcd.Session, key string, epoch 
 			err = errors.Join(ErrJobStuck, err)
 			return
 		}
-		l.giveUp(ctx)
+		if !errors.Is(err, errWentBack) { // of the restored store, it cannot say who has drained
+			l.giveUp(ctx)
+		}
 	}()
 	for !l.stuck {
 		changes := l.changes()
@@ -60,7 +70,7 @@ func (e *Election) lead(ctx context.Context, s *etcd.Session, key string, epoch 
 		switch {
 		case ctx.Err() != nil:
 			return l.ended(context.Cause(ctx))
-		case errors.Is(err, errLostLeadership):
+		case errors.Is(err, errLostLeadership), errors.Is(err, errWentBack):
 			return l.ended(err)
 		case err != nil:
 			// The client shows that etcd is unreachable; the end of the session
@@ -101,7 +111,8 @@ func (l *leadership) confirm(in *protocol.Input) {
 	l.status = in.Status
 	if l.clock.confirmed.IsZero() {
 		l.clock.confirmed = time.Now()
-		l.progress.Predecessors = protocol.DrainStateOf(in.Status, l.e.cfg.Client.Rewound().Get() > 0)
+		l.restored = l.e.isRestored(in.Status)
+		l.progress.Predecessors = protocol.DrainStateOf(in.Status, l.restored)
 		l.e.metrics.elections.Inc()
 		l.e.cfg.Log.Info("elected", "epoch", l.epoch, "predecessors", l.progress.Predecessors.String())
 	}
@@ -155,6 +166,9 @@ const (
 // execute carries out a step. It branches on the kind alone.
 func (l *leadership) execute(ctx context.Context, step protocol.Step) sequel {
 	l.e.metrics.steps.WithLabelValues(step.Kind.String()).Inc()
+	if !step.Reread {
+		l.clock.rereadingEnded()
+	}
 	switch step.Kind {
 	case protocol.StepResign:
 		l.stop()
@@ -191,17 +205,28 @@ func (l *leadership) write(ctx context.Context, step protocol.Step) {
 	err := l.e.cfg.Store.Write(ctx, l.key, step.Status, step.Guard)
 	switch {
 	case err == nil:
-		l.clock.retryNow()
+		l.writes.Reset()
+		if s := step.Status; !l.failing.Same(protocol.Content{Release: s.ContentRelease, Digest: s.Digest}) {
+			l.clock.retryNow() // other content than what failed, whatever its content epoch
+		}
 		l.problem("")
 		l.e.cfg.Log.Info("status written", "rule", step.Rule, "status", step.Status.String())
 	case errors.Is(err, status.ErrGuard):
 		l.e.metrics.guardFailures.Inc()
 		l.e.cfg.Log.Info("status not written, reading again", "rule", step.Rule, "err", err)
 	default:
+		l.e.cfg.Log.Log(ctx, severity(l.writes.Pause() == 0), "status not written, trying again", "err", err)
 		l.problem(err.Error())
-		l.e.cfg.Log.Warn("status not written, trying again", "err", err)
-		backoff.Sleep(ctx, etcdPause)
+		l.writes.Sleep(ctx)
 	}
+}
+
+// severity is that of a failure: only the first of a series is a warning.
+func severity(first bool) slog.Level {
+	if first {
+		return slog.LevelWarn
+	}
+	return slog.LevelDebug
 }
 
 // problem shows why the newest write failed; empty: it succeeded.
@@ -213,7 +238,8 @@ func (l *leadership) problem(text string) {
 // gathered, so that no later change is missed.
 func (l *leadership) changes() []<-chan struct{} {
 	return []<-chan struct{}{
-		changeOf(l.e.cfg.Fleet), changeOf(l.e.cfg.Store.Observed()), changeOf(l.e.cfg.Local), changeOf(l.e.leader),
+		changeOf(l.e.cfg.Fleet), changeOf(l.e.cfg.Store.Observed()), changeOf(l.e.cfg.StoreKey), changeOf(l.e.cfg.Local),
+		changeOf(l.e.leader), changeOf(l.e.cfg.Client.Rewound()),
 	}
 }
 

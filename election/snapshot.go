@@ -13,11 +13,12 @@ import (
 	"github.com/lockstep-dev/lockstep/status"
 )
 
-// snapshot is the status, all records and all presences at one revision
+// snapshot is the status, all records and presences, and the store's ID at one revision
 // (docs/protocol.md#snapshots).
 type snapshot struct {
 	fleet  protocol.Fleet
 	status protocol.StatusView
+	store  string // its ID; empty: it has none
 }
 
 // ReadSnapshot reads status, records and presences at one revision, as a leader
@@ -38,6 +39,7 @@ func readSnapshot(ctx context.Context, client *etcd.Client, conds ...clientv3.Cm
 		clientv3.OpGet(keys.Status()),
 		clientv3.OpGet(keys.Nodes(), clientv3.WithPrefix()),
 		clientv3.OpGet(keys.Presences(), clientv3.WithPrefix()),
+		clientv3.OpGet(keys.Store()),
 	}, nil)
 	if err != nil || !resp.Succeeded {
 		return snapshot{}, false, err
@@ -47,5 +49,6 @@ func readSnapshot(ctx context.Context, client *etcd.Client, conds ...clientv3.Cm
 		s.status = status.Decode(&l.KVs[0])
 	}
 	s.fleet = fleet.Decode(keys, etcd.NewListing(resp, 1), etcd.NewListing(resp, 2))
+	s.store = fleet.DecodeStoreKey(keys.Store(), etcd.NewListing(resp, 3)).ID
 	return s, true, nil
 }

@@ -30,7 +30,7 @@ func (l *leadership) traceElected() {
 
 func (l *leadership) traceRound(in protocol.Input, step protocol.Step) {
 	if l.e.cfg.Trace != nil {
-		l.trace(trace.Event{Round: &trace.Round{Input: in, Step: step, Restored: l.e.cfg.Client.Rewound().Get() > 0}})
+		l.trace(trace.Event{Round: &trace.Round{Input: in, Step: step, Restored: l.restored}})
 	}
 }
 

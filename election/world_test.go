@@ -76,11 +76,15 @@ type options struct {
 	drainTime  time.Duration // zero: an hour, longer than any test
 	yieldAfter time.Duration // zero: an hour
 	fenceAfter time.Duration // zero: the leader waits for the node without end
+	log        *slog.Logger  // nil: discarded
 }
 
 func (o options) withDefaults(w *world) options {
 	if o.a == "" {
 		o.a = "0.0.0"
+	}
+	if o.log == nil {
+		o.log = slog.New(slog.DiscardHandler)
 	}
 	if o.api == nil {
 		o.api = w.api
@@ -100,7 +104,7 @@ func (o options) withDefaults(w *world) options {
 func (w *world) start(id, release string, o options) *node {
 	w.Helper()
 	o = o.withDefaults(w)
-	log := slog.New(slog.DiscardHandler)
+	log := o.log
 	n := &node{world: w, id: id, proxy: etcdtest.NewProxy(w.T, w.server.Addr())}
 	client := newClient(w.T, n.proxy.Addr())
 	n.local = event.New(localOf(w.T, id, release, o.a))
@@ -112,7 +116,7 @@ func (w *world) start(id, release string, o options) *node {
 	hook := trace.ForTest(w.T)
 	n.registrar = fleet.NewRegistrar(fleet.RegistrarConfig{Trace: hook, Presence: presence.Lease(), Client: client, Local: n.local, BootID: "b", Fleet: follower.Fleet(), Store: follower.Store(), Log: log})
 	n.election = New(Config{
-		Client: client, Store: n.store, Local: n.local, Fleet: follower.Fleet(), Applier: applier{o.api, id},
+		Client: client, Store: n.store, Local: n.local, Fleet: follower.Fleet(), StoreKey: follower.Store(), Applier: applier{o.api, id},
 		TTL: o.ttl, ResyncInterval: time.Hour, YieldAfter: o.yieldAfter, Log: log, Trace: hook,
 	})
 	n.election.drainTime = o.drainTime

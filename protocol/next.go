@@ -35,7 +35,10 @@ func Next(in Input) Step {
 		return Step{Kind: StepHold, Rule: AwaitStatus, Message: "the status has not been read yet"}
 	}
 	if in.Mark.Store != "" && in.Mark.Store != in.Store {
-		return Step{Kind: StepHold, Rule: HoldForStore, Reread: true, Message: foreignStore(in.Mark.Store, in.Store)}
+		return Step{
+			Kind: StepHold, Rule: HoldForStore, Reread: true, Message: foreignStore(in.Mark.Store, in.Store),
+			Work: Work{Store: in.Store, FallbackEntry: in.fallbackEntry()},
+		}
 	}
 	if in.Status.Kind == StatusPresent {
 		return withStatus(in)

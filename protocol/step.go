@@ -89,14 +89,14 @@ type Work struct {
 type Step struct {
 	Kind StepKind
 	Rule Rule // that decided
-	// Reread, of StepHold: the decision rests on the mark, which leaders do not
-	// watch now. It is read again from time to time.
+	// Reread, of StepHold: the decision rests on the mark, which the leader does not
+	// watch now. It surveys the mark again for Work, after pauses of at most a minute.
 	Reread   bool
 	Message  string    // one sentence for people
 	Reason   Reason    // of StepResign
 	Withdraw bool      // of StepResign
 	Blockers []Blocker // of StepAwait, and of StepHold by HoldForNewer
-	Work     Work      // of StepReconcile; of StepSurvey only FallbackEntry; of StepHold what is kept
+	Work     Work      // of StepReconcile; of StepSurvey only Store and FallbackEntry; of StepHold what is kept
 	Status   Status    // of StepWrite
 	Guard    Guard     // of StepWrite
 }

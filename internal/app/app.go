@@ -161,7 +161,7 @@ func (a *App) wireLeader(registry prometheus.Registerer) error {
 		return err
 	}
 	a.election = election.New(election.Config{
-		Client: a.etcd, Store: a.store, Local: a.local, Fleet: a.follower.Fleet(), Applier: applier{a.reconcile},
+		Client: a.etcd, Store: a.store, Local: a.local, Fleet: a.follower.Fleet(), StoreKey: a.follower.Store(), Applier: applier{a.reconcile},
 		TTL: a.cfg.LeaseTTL, ResyncInterval: a.cfg.ResyncInterval, YieldAfter: a.cfg.LeaderYieldAfter, APIProblem: a.apiProblem,
 		Log: a.log.With("worker", "election"), Registerer: registry, Trace: a.trace,
 	})

@@ -36,7 +36,7 @@ type pending struct {
 
 // Round checks a decision.
 func (l *Leader) Round(r *Round) error {
-	if l.Job != nil && (l.Job.Kind != l.Step.Kind || l.Job.Work != l.Step.Work) {
+	if l.Job != nil && (l.Job.Kind != l.Step.Kind && !l.rereads(l.Job) || l.Job.Work != l.Step.Work) {
 		return fmt.Errorf("the job %s %s goes on beside the step %s", l.Job.Kind, l.Job.Work.Content, l.Step)
 	}
 	in := r.Input
@@ -67,7 +67,7 @@ func (l *Leader) Round(r *Round) error {
 func (l *Leader) Begin(b *Begin) error {
 	works := b.Kind == protocol.StepSurvey || b.Kind == protocol.StepReconcile || b.Kind == protocol.StepHold
 	switch {
-	case !works || b.Kind != l.Step.Kind || b.Work != l.Step.Work:
+	case !works || b.Kind != l.Step.Kind && !l.rereads(b) || b.Work != l.Step.Work:
 		return fmt.Errorf("it begins %s %+v, and the step is %s", b.Kind, b.Work, l.Step)
 	case l.Job != nil:
 		return fmt.Errorf("it begins %s while %s runs", b.Kind, l.Job.Kind)
@@ -82,6 +82,11 @@ func (l *Leader) Begin(b *Begin) error {
 		}
 	}
 	return nil
+}
+
+// rereads reports whether a job reads the mark again for a step that rests on it.
+func (l *Leader) rereads(b *Begin) bool {
+	return l.Step.Kind == protocol.StepHold && l.Step.Reread && b.Kind == protocol.StepSurvey
 }
 
 // quiet is when no request of a former leader, and none of this one for other
