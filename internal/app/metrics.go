@@ -39,6 +39,9 @@ func (a *App) registerMetrics(reg prometheus.Registerer) {
 	gauge("lockstep_fleet_corrupt_records",
 		"Node records that cannot be decoded. Each blocks the next change of the objects: /status names the nodes and what to do.",
 		func() float64 { return float64(a.summary().Corrupt) })
+	gauge("lockstep_fleet_controllers_without_gate",
+		"Controllers that are alive and report no gate. Above 0, two sidecars may have one node ID: /status names the nodes in its warnings.",
+		func() float64 { return float64(withoutGate(a.follower.Fleet().Get())) })
 	gauge("lockstep_fleet_bundle_mismatches",
 		"Releases whose registered nodes have different bundles. Above 0, the objects depend on which node leads: /status names the nodes; give all of them the same bundle.",
 		func() float64 { return float64(len(protocol.Mismatched(a.follower.Fleet().Get()))) })
@@ -51,6 +54,16 @@ func (a *App) registerMetrics(reg prometheus.Registerer) {
 			ready := protocol.UpgradeReady(a.store.Observed().Get().View, a.follower.Fleet().Get())
 			return boolean[ready && a.etcd.Contact().Get().Connected]
 		})
+}
+
+func withoutGate(f protocol.Fleet) int {
+	n := 0
+	for _, r := range f.Records {
+		if protocol.LacksGate(r) {
+			n++
+		}
+	}
+	return n
 }
 
 func (a *App) summary() protocol.Summary {
