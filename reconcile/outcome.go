@@ -43,6 +43,8 @@ func (p *pass) finished() applyset.MarkData {
 // now.
 func (p *pass) checkMark() error {
 	switch {
+	case p.parent.ForeignTo(p.work.Store):
+		return errForeignStore
 	case p.work.First && p.parent.Known && p.parent.Mark.FirstDone:
 		return fmt.Errorf("%w: another leader finished the first reconciliation", errUnfounded)
 	case p.parent.Known && p.work.EpochTooHigh(p.parent.Mark.HighestEpoch()):
@@ -67,7 +69,7 @@ func (p *pass) begin(ctx context.Context) error {
 		mark := p.mark().Begun(p.work)
 		want, err := p.parent.With(p.env.set, applyset.ParentData{
 			Mark: mark, Contents: p.contents(p.parent.Contents),
-			Inventory: p.parent.Inventory.With(plan.InventoryOf(p.wanted)),
+			Inventory: p.parent.Inventory.With(plan.InventoryOf(p.wanted)), Store: p.work.Store,
 		})
 		if err != nil {
 			return err
@@ -109,7 +111,7 @@ func (p *pass) finish(ctx context.Context) error {
 
 // finishedData is what the parent has when the pass is done.
 func (p *pass) finishedData() applyset.ParentData {
-	return applyset.ParentData{Mark: p.finished(), Contents: p.contents(applyset.Contents{}), Inventory: p.existing()}
+	return applyset.ParentData{Mark: p.finished(), Contents: p.contents(applyset.Contents{}), Inventory: p.existing(), Store: p.work.Store}
 }
 
 // existing returns the inventory without what does not exist any more. What could
@@ -176,6 +178,9 @@ func (p *pass) outcome() protocol.Outcome {
 	out := protocol.Outcome{
 		Complete: p.done, Unfounded: p.unfounded != nil, Unsure: p.Unknown.Time(),
 		HighestEpoch: max(p.highest, p.parent.Mark.HighestEpoch()),
+	}
+	if p.parent.ForeignTo(p.work.Store) {
+		out.ForeignStore = p.parent.Store
 	}
 	if !p.work.Removals || p.missesRequired() {
 		out.Owed = len(p.prune.Removals)
@@ -244,6 +249,8 @@ func (p *pass) whyIncomplete() string {
 	switch {
 	case p.done:
 		return ""
+	case p.parent.ForeignTo(p.work.Store):
+		return errForeignStore.Error() + ": " + p.parent.Store
 	case p.unfounded != nil:
 		return p.unfounded.Error() + "; the leader decides again"
 	case p.highest > p.work.Content.Epoch:

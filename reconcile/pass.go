@@ -84,6 +84,8 @@ func (p *pass) run(ctx context.Context) (err error) {
 			return nil
 		case errors.Is(err, errNotQuiet):
 			continue
+		case errors.Is(err, errForeignStore):
+			return nil
 		case err != nil:
 			return err
 		case !more:
@@ -97,6 +99,9 @@ func (p *pass) run(ctx context.Context) (err error) {
 // errNotQuiet reports that requests of other leaders may have landed after the
 // list.
 var errNotQuiet = errors.New("requests of other leaders may still land")
+
+// errForeignStore reports that the set belongs to another store: nothing is written.
+var errForeignStore = errors.New("the objects belong to another store")
 
 // errUnfounded reports that the work does not rest on the mark as it is.
 var errUnfounded = errors.New("the mark is not the one on which this pass was decided")

@@ -149,12 +149,19 @@ func (r *rig) mustComplete() protocol.Outcome {
 
 func (r *rig) report() report.Report { return r.reconciler.Report().Get() }
 
-func (r *rig) create(gvr schema.GroupVersionResource, ns, manifest string) *unstructured.Unstructured {
+// parse reads a manifest. NS in it is the rig's namespace.
+func (r *rig) parse(manifest string) *unstructured.Unstructured {
 	r.t.Helper()
 	obj := &unstructured.Unstructured{}
 	if err := obj.UnmarshalJSON([]byte(strings.ReplaceAll(manifest, "NS", r.ns))); err != nil {
 		r.t.Fatal(err)
 	}
+	return obj
+}
+
+func (r *rig) create(gvr schema.GroupVersionResource, ns, manifest string) *unstructured.Unstructured {
+	r.t.Helper()
+	obj := r.parse(manifest)
 	out, err := r.api.Resource(gvr).Namespace(ns).Create(r.t.Context(), obj, metav1.CreateOptions{FieldManager: "somebody"})
 	if err != nil {
 		r.t.Fatal(err)

@@ -41,6 +41,7 @@ func (r *Reconciler) surveyOnce(ctx context.Context, a exec.API, work protocol.W
 	if err != nil {
 		return protocol.Mark{}, false, err
 	}
+	defer func() { m.Store = p.Store }()
 	if p.Known || work.FallbackEntry != (protocol.Content{}) {
 		return p.Effective(nil, work).Mark(0), false, nil
 	}

@@ -26,6 +26,7 @@ type Parent struct {
 	// Inventory is empty where it is missing or damaged: what was in it then counts
 	// as a stranger, and is never removed.
 	Inventory Inventory
+	Store     string // the ID of the store that the set belongs to; empty: none yet
 }
 
 // ParentData is what we write into the parent.
@@ -33,6 +34,7 @@ type ParentData struct {
 	Mark      MarkData
 	Contents  Contents
 	Inventory Inventory
+	Store     string // empty: the parent's stays as it is
 }
 
 // Contents is what the annotations of the parent list (KEP-3659).
@@ -47,7 +49,7 @@ func DecodeParent(obj *kube.Object) Parent {
 	annotations := obj.GetAnnotations()
 	kinds, recorded := annotations[bundle.AnnotationGroupKinds]
 	out := Parent{
-		Object: obj, Recorded: recorded,
+		Object: obj, Recorded: recorded, Store: annotations[bundle.AnnotationStore],
 		Contents: Contents{Kinds: parseKinds(kinds), Namespaces: parseNames(annotations[bundle.AnnotationNamespaces])},
 	}
 	mark, err := decodeMark(encoded(obj, markKey))
@@ -112,6 +114,9 @@ func (p Parent) With(s Set, d ParentData) (*kube.Object, error) {
 	annotations[bundle.AnnotationTooling] = tooling
 	annotations[bundle.AnnotationGroupKinds] = formatKinds(d.Contents.Kinds)
 	annotations[bundle.AnnotationNamespaces] = strings.Join(slices.Compact(slices.Sorted(slices.Values(d.Contents.Namespaces))), ",")
+	if d.Store != "" {
+		annotations[bundle.AnnotationStore] = d.Store
+	}
 	obj.SetLabels(labels)
 	obj.SetAnnotations(annotations)
 	mark, err := encodeMark(d.Mark)
@@ -143,7 +148,7 @@ func (p Parent) Equals(want *kube.Object) bool {
 // sameSet reports whether two parents are equal except for the mark.
 func sameSet(a, b *kube.Object) bool {
 	have, want := a.GetAnnotations(), b.GetAnnotations()
-	for _, name := range []string{bundle.AnnotationTooling, bundle.AnnotationGroupKinds, bundle.AnnotationNamespaces} {
+	for _, name := range []string{bundle.AnnotationTooling, bundle.AnnotationGroupKinds, bundle.AnnotationNamespaces, bundle.AnnotationStore} {
 		if have[name] != want[name] {
 			return false
 		}
@@ -161,6 +166,9 @@ func (p Parent) For(w protocol.Work) (out Parent, garbage string) {
 	}
 	return p, ""
 }
+
+// ForeignTo reports whether the set belongs to another store (docs/protocol.md#stores).
+func (p Parent) ForeignTo(store string) bool { return p.Store != "" && p.Store != store }
 
 // SameVersion reports whether p and o were read from the same, unchanged object.
 func (p Parent) SameVersion(o Parent) bool {

@@ -167,7 +167,7 @@ func (b *Baseline) assessParent(e *Event) Effect {
 	p := applyset.DecodeParent(e.Object)
 	want, err := p.With(b.Set, b.Parent)
 	switch {
-	case err != nil || p.Known && !p.Mark.SameContent(b.Parent.Mark):
+	case err != nil || p.ForeignTo(b.Parent.Store) || p.Known && !p.Mark.SameContent(b.Parent.Mark):
 		return NeedsPass // another leader may have written content
 	case p.Matches(want, b.Parent.Mark):
 		return Unrelated

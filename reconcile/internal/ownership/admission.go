@@ -30,7 +30,9 @@ func Changed(want, live *kube.Object) []string {
 		case "stringData":
 			out.compare(".data", encodedData(want.Object[field]), live.Object["data"])
 		default:
-			out.compare("."+field, want.Object[field], live.Object[field])
+			if have, exists := live.Object[field]; exists {
+				out.compare("."+field, want.Object[field], have)
+			}
 		}
 	}
 	return out[:min(len(out), maxFields)]
