@@ -191,7 +191,12 @@ func (o Options) checkNode(p *problems) {
 
 func (o Options) checkEtcd(p *problems) {
 	for _, s := range o.EtcdServers {
-		if !isWebURL(s) {
+		switch {
+		case strings.Contains(s, "@"):
+			// The rest of it is not repeated: it may be a password.
+			host := s[strings.LastIndex(s, "@"):]
+			p.add("EtcdServers", "etcd-servers", "...%s: must not have a user or a password; use a client certificate: --etcd-certfile and --etcd-keyfile", host)
+		case !isWebURL(s):
 			p.add("EtcdServers", "etcd-servers", "%q: must be http://HOST:PORT or https://HOST:PORT", s)
 		}
 	}

@@ -94,6 +94,7 @@ func TestOptions_Validate(t *testing.T) {
 		"a bad node ID":             {func(o *Options) { o.NodeID = "Not_a_subdomain" }, `Options.NodeID (--node-id): "Not_a_subdomain": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters`},
 		"a bad URL":                 {func(o *Options) { o.AdvertiseURL = "host:1" }, `Options.AdvertiseURL (--advertise-url): "host:1": must be http://HOST:PORT or https://HOST:PORT`},
 		"an etcd without scheme":    {func(o *Options) { o.EtcdServers = []string{"h:1"} }, `Options.EtcdServers (--etcd-servers): "h:1": must be`},
+		"an etcd with a password":   {func(o *Options) { o.EtcdServers = []string{"https://u:secret@h:1"} }, `Options.EtcdServers (--etcd-servers): ...@h:1: must not have a user or a password; use a client certificate`},
 		"a prefix without a name":   {func(o *Options) { o.EtcdPrefix = "//" }, `Options.EtcdPrefix (--etcd-prefix): "//": must begin with a slash and contain more than slashes`},
 		"a certificate, no key":     {func(o *Options) { o.EtcdCertFile = "c" }, "Options.EtcdCertFile (--etcd-certfile): has no key: set --etcd-keyfile too"},
 		"open to all, no TLS":       {func(o *Options) { o.Listen = "0.0.0.0:0" }, "or allow it with --insecure-listen"},

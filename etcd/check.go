@@ -128,13 +128,17 @@ func (f *follower) offer(r reading) {
 type view struct {
 	At           // of the last change
 	listed int64 // the revision of the listing that it began with; 0: there is none
+	sorted []KV  // by key; shared with those to whom it was reported
 	kvs    map[string]KV
 }
 
+// newView returns a view of what a request returned, which is sorted by key.
 func newView(at At, kvs []*mvccpb.KeyValue) view {
-	v := view{At: at, listed: at.Revision, kvs: make(map[string]KV, len(kvs))}
-	for _, kv := range kvs {
-		v.kvs[string(kv.Key)] = NewKV(kv)
+	v := view{At: at, listed: at.Revision, sorted: make([]KV, 0, len(kvs)), kvs: make(map[string]KV, len(kvs))}
+	for _, raw := range kvs {
+		kv := NewKV(raw)
+		v.sorted = append(v.sorted, kv)
+		v.kvs[kv.Key] = kv
 	}
 	return v
 }

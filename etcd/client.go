@@ -2,12 +2,9 @@ package etcd
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -52,7 +49,7 @@ const (
 // revision. Its methods may be called from many goroutines.
 type Client struct {
 	client  *clientv3.Client
-	tls     *tls.Config // nil: none
+	tls     *fileCredentials // nil: none
 	prefix  string
 	timeout time.Duration
 	log     *slog.Logger
@@ -82,7 +79,7 @@ func (c Contact) Reached() bool { return !c.Last.IsZero() }
 // NewClient returns a client. It reads the certificate files but does not connect,
 // so an unreachable etcd is no error.
 func NewClient(cfg Config) (*Client, error) {
-	tlsConfig, err := clientTLS(cfg)
+	creds, err := newCredentials(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -91,14 +88,17 @@ func NewClient(cfg Config) (*Client, error) {
 	backoff.Backoff.Multiplier = 1.6
 	backoff.Backoff.Jitter = 0.2
 	backoff.Backoff.MaxDelay = maxRetryDelay
+	options := []grpc.DialOption{grpc.WithConnectParams(backoff)}
+	if creds != nil {
+		options = append(options, grpc.WithTransportCredentials(creds))
+	}
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints:            cfg.Endpoints,
-		TLS:                  tlsConfig,
 		DialTimeout:          dialTimeout,
 		DialKeepAliveTime:    keepAliveTime,
 		DialKeepAliveTimeout: keepAliveTimeout,
 		PermitWithoutStream:  true,
-		DialOptions:          []grpc.DialOption{grpc.WithConnectParams(backoff)},
+		DialOptions:          options,
 		Logger:               zap.NewNop(),
 	})
 	if err != nil {
@@ -112,7 +112,7 @@ func NewClient(cfg Config) (*Client, error) {
 	}
 	return &Client{
 		client:  client,
-		tls:     tlsConfig,
+		tls:     creds,
 		prefix:  strings.TrimSuffix(cfg.Prefix, "/") + "/",
 		timeout: cfg.RequestTimeout,
 		log:     cfg.Log,
@@ -243,35 +243,4 @@ func (c *Client) failed(ctx context.Context, err error) (answered bool) {
 		return contact
 	})
 	return answered
-}
-
-func clientTLS(cfg Config) (*tls.Config, error) {
-	if cfg.CAFile == "" && cfg.CertFile == "" {
-		return nil, nil
-	}
-	out := &tls.Config{MinVersion: tls.VersionTLS12}
-	if cfg.CAFile != "" {
-		pem, err := os.ReadFile(cfg.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("etcd CA: %w", err)
-		}
-		out.RootCAs = x509.NewCertPool()
-		if !out.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("etcd CA %q: no PEM certificate in the file", cfg.CAFile)
-		}
-	}
-	if cfg.CertFile == "" {
-		return out, nil
-	}
-	load := func() (*tls.Certificate, error) {
-		cert, err := tls.LoadX509KeyPair(cfg.CertFile, cfg.KeyFile)
-		return &cert, err
-	}
-	if _, err := load(); err != nil {
-		return nil, fmt.Errorf("etcd client certificate: %w", err)
-	}
-	// Read again for each connection, so that a renewed certificate is used
-	// without a restart.
-	out.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
-	return out, nil
 }

@@ -38,7 +38,7 @@ func (c *Client) Diagnose(ctx context.Context) []string {
 func (c *Client) diagnoseServer(ctx context.Context, endpoint string) string {
 	ctx, cancel := context.WithTimeout(ctx, diagnoseTimeout)
 	defer cancel()
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: c.tls.Clone(), DisableKeepAlives: true}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: c.tls.current().Clone(), DisableKeepAlives: true}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, healthURL(endpoint), nil)
 	if err != nil {
 		return fmt.Sprintf("%s: %v", endpoint, err)

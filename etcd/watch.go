@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -56,7 +55,7 @@ const (
 // listing from the watch is that of the last change in it
 // (docs/upstream.md#etcd-watch-header).
 //
-// Follow may lag behind etcd. Decide from a linearizable read
+// report must not change what it gets. Follow may lag behind etcd. Decide from a linearizable read
 // (docs/protocol.md#snapshots).
 func (c *Client) Follow(ctx context.Context, prefix string, report func(Listing)) error {
 	f := &follower{client: c, prefix: prefix, report: report, readings: make(chan reading, 1)}
@@ -122,7 +121,7 @@ func (f *follower) listAndWatch(ctx context.Context) error {
 				return fmt.Errorf("watch %q: %w", f.prefix, err)
 			}
 			if len(change.Events) > 0 {
-				f.view.Revision = apply(f.view.kvs, change.Events)
+				f.view.apply(change.Events)
 				f.reportView()
 			}
 		}
@@ -150,26 +149,31 @@ func (f *follower) list(ctx context.Context, rewinds int) error {
 
 func (f *follower) reportView() {
 	f.size.Store(int64(len(f.view.kvs)))
-	f.report(listing(f.view.At, f.view.kvs))
+	f.report(Listing{At: f.view.At, KVs: f.view.sorted})
 }
 
-// apply applies the events to current, and returns the revision of the last one.
-func apply(current map[string]KV, events []*clientv3.Event) int64 {
-	var revision int64
+// apply applies the events. It leaves the keys that were reported before as they were:
+// others may still use them.
+func (v *view) apply(events []*clientv3.Event) {
+	v.sorted = slices.Clone(v.sorted)
 	for _, ev := range events {
-		revision = max(revision, ev.Kv.ModRevision)
-		if ev.Type == clientv3.EventTypeDelete {
-			delete(current, string(ev.Kv.Key))
+		v.Revision = max(v.Revision, ev.Kv.ModRevision)
+		kv := NewKV(ev.Kv)
+		i, found := slices.BinarySearchFunc(v.sorted, kv.Key, func(kv KV, key string) int { return strings.Compare(kv.Key, key) })
+		switch {
+		case ev.Type == clientv3.EventTypeDelete:
+			delete(v.kvs, kv.Key)
+			if found {
+				v.sorted = slices.Delete(v.sorted, i, i+1)
+			}
 			continue
+		case found:
+			v.sorted[i] = kv
+		default:
+			v.sorted = slices.Insert(v.sorted, i, kv)
 		}
-		current[string(ev.Kv.Key)] = NewKV(ev.Kv)
+		v.kvs[kv.Key] = kv
 	}
-	return revision
-}
-
-func listing(at At, current map[string]KV) Listing {
-	kvs := slices.SortedFunc(maps.Values(current), func(a, b KV) int { return strings.Compare(a.Key, b.Key) })
-	return Listing{At: at, KVs: kvs}
 }
 
 // NewKV converts a key from the client library's form.

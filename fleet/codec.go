@@ -1,9 +1,7 @@
 package fleet
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,18 +19,8 @@ import (
 // that cannot be decoded become a record with a Problem, never an error
 // (docs/protocol.md#snapshots).
 func Decode(keys keyspace.Keys, nodes, presences etcd.Listing) protocol.Fleet {
-	alive := make(map[protocol.NodeID]protocol.Presence, len(presences.KVs))
-	for _, kv := range presences.KVs {
-		alive[keys.NodeOf(kv.Key)] = decodePresence(kv.Value)
-	}
-	out := protocol.Fleet{Revision: nodes.Revision, Rewinds: nodes.Rewinds, Records: make([]protocol.Record, 0, len(nodes.KVs))}
-	for _, kv := range nodes.KVs {
-		r := decodeRecord(keys.NodeOf(kv.Key), kv)
-		r.Presence, r.Alive = alive[r.ID]
-		out.Records = append(out.Records, r)
-	}
-	slices.SortFunc(out.Records, func(a, b protocol.Record) int { return cmp.Compare(a.ID, b.ID) })
-	return out
+	var d decoder
+	return d.decode(keys, nodes, presences)
 }
 
 func decodeRecord(id protocol.NodeID, kv etcd.KV) protocol.Record {

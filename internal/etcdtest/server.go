@@ -26,10 +26,13 @@ const (
 
 // Config has the settings of a Server. The zero value is for a test.
 type Config struct {
-	Dir     string // data directory; empty: a temporary one that Close removes
-	Addr    string // host:port for clients; empty: a free one on loopback
-	Token   string // of the cluster; another one gives another cluster ID. Empty: etcd's default
-	LogFile string // etcd's own warnings and errors, appended; empty: none
+	Dir   string // data directory; empty: a temporary one that Close removes
+	Addr  string // host:port for clients; empty: a free one on loopback
+	Token string // of the cluster; another one gives another cluster ID. Empty: etcd's default
+	// CertFile and KeyFile make clients use TLS. The server reads them for each
+	// connection.
+	CertFile, KeyFile string
+	LogFile           string // etcd's own warnings and errors, appended; empty: none
 
 	// Fsync makes the server write through to the disk, as in production. Without
 	// it, data survives Stop and Restart but not a crash of the machine.
@@ -96,7 +99,14 @@ func (s *Server) startFirst() error {
 func (s *Server) Addr() string { return s.cfg.Addr }
 
 // Endpoints returns the endpoints for a client's configuration.
-func (s *Server) Endpoints() []string { return []string{"http://" + s.cfg.Addr} }
+func (s *Server) Endpoints() []string { return []string{s.scheme() + "://" + s.cfg.Addr} }
+
+func (s *Server) scheme() string {
+	if s.cfg.CertFile != "" {
+		return "https"
+	}
+	return "http"
+}
 
 // Restart starts the server again after Stop, with the same data at the same
 // address. It does nothing while the server runs.
@@ -172,7 +182,7 @@ func (s *Server) removeDir() error {
 func (s *Server) embedConfig() *embed.Config {
 	peerListen := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
 	peer := url.URL{Scheme: "http", Host: peerHost}
-	client := url.URL{Scheme: "http", Host: s.cfg.Addr}
+	client := url.URL{Scheme: s.scheme(), Host: s.cfg.Addr}
 
 	cfg := embed.NewConfig()
 	cfg.Dir = s.cfg.Dir
@@ -186,7 +196,11 @@ func (s *Server) embedConfig() *embed.Config {
 	cfg.ElectionMs = 10 * cfg.TickMs
 	cfg.UnsafeNoFsync = !s.cfg.Fsync
 	cfg.EnableGRPCGateway = false
-	cfg.GRPCAdditionalServerOptions = []grpc.ServerOption{s.breaker.option(), s.losses.option()}
+	cfg.GRPCAdditionalServerOptions = []grpc.ServerOption{s.losses.option()}
+	if s.cfg.CertFile == "" {
+		cfg.GRPCAdditionalServerOptions = append(cfg.GRPCAdditionalServerOptions, s.breaker.option())
+	}
+	cfg.ClientTLSInfo.CertFile, cfg.ClientTLSInfo.KeyFile = s.cfg.CertFile, s.cfg.KeyFile
 	if s.cfg.LogFile == "" {
 		cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 	} else {
