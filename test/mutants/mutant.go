@@ -182,7 +182,29 @@ func byPackage(tests []target) func(yield func(string, []string) bool) {
 	}
 }
 
-// runTests runs tests of one package with the overlay.
+// baseline returns an error if a test of the mutants fails without any patch.
+func baseline(ctx context.Context, root string, mutants []mutant) error {
+	var all []target
+	for _, m := range mutants {
+		for _, t := range m.Tests {
+			if !slices.Contains(all, t) {
+				all = append(all, t)
+			}
+		}
+	}
+	for pkg, tests := range byPackage(all) {
+		result, output := runTests(ctx, root, "", pkg, tests)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if result != survived {
+			return fmt.Errorf("%s fails without any mutant:\n%s", pkg, output)
+		}
+	}
+	return nil
+}
+
+// runTests runs tests of one package with the overlay; empty: without one.
 func runTests(ctx context.Context, root, overlay, pkg string, tests []string) (outcome, string) {
 	cmd := exec.CommandContext(ctx, "go", "test", "-trimpath", "-vet=off", "-count=1", "-failfast", "-timeout=3m", "-v",
 		"-overlay="+overlay, "-run", "^("+strings.Join(tests, "|")+")$", pkg)
