@@ -116,9 +116,10 @@ func TestPass_numbersByHand(t *testing.T) {
 	d.in.Status = protocol.StatusView{Kind: protocol.StatusAbsent}
 	d.settle()
 	for _, n := range []int64{
-		0, 1, protocol.MaxContentEpoch + 1, 1 << 53, math.MaxInt64, -1, math.MinInt64,
+		0, 1, protocol.MaxEpochGap - 1, protocol.MaxEpochGap, protocol.MaxEpochGap + 1, protocol.MaxContentEpoch - 1, protocol.MaxContentEpoch,
+		protocol.MaxContentEpoch + 1, 1 << 53, math.MaxInt64, -1, math.MinInt64,
 	} {
-		for _, place := range []string{"status", "mark"} {
+		for _, place := range []string{"status", "mark", "status and mark"} {
 			t.Run(fmt.Sprintf("%d in the %s", n, place), func(t *testing.T) {
 				d.t, r.t = t, t
 				defer func() { d.in.Mark, d.in.Progress = protocol.Mark{}, protocol.Progress{}; r.restart() }()
