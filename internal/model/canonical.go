@@ -161,7 +161,7 @@ func (t *transition) nodeKeys() (keys [maxNodes]uint64) {
 	for i := range t.cfg.Nodes {
 		n := &t.state.nodes[i]
 		key := uint64(n.run)<<24 | uint64(n.record)<<16 | uint64(n.before)<<8
-		for at, on := range [...]bool{n.registered, n.ready, n.staleRead, n.alive, n.fenced} {
+		for at, on := range [...]bool{n.registered, n.ready, n.staleRead, n.alive, n.fenced, n.serves, n.roleless, n.plain} {
 			if on {
 				key |= 1 << at
 			}

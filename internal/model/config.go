@@ -36,6 +36,10 @@ type Config struct {
 	BothLost bool
 	// Expire: every record has an expiry time (docs/protocol.md#dead-nodes).
 	Expire bool
+	// Roles: administrators take the controller role from nodes, and give it back.
+	Roles bool
+	// Reload: a sidecar that runs replaces its bundle by another build of its release.
+	Reload bool
 	// Coarse joins moves that no other process can tell apart: a node starts and
 	// registers; a leader is elected and observes; it begins a pass and lists;
 	// gates read a status as soon as it is written.

@@ -39,7 +39,7 @@
 //
 // Time: whatever can take long can take forever, and a lease can expire at any
 // moment. With Config.Expire, a move has the condition that clocks agree well
-// enough. Also missing: roles, duplicate node IDs, leaders without an API,
+// enough. Also missing: duplicate node IDs, leaders without an API,
 // removals of objects, and restored backups. Of the statuses that a lagging node
 // has missed, the model keeps only one that would open its gate.
 //

@@ -126,7 +126,7 @@ func (t *transition) fence(i int) bool {
 // record, and only that confirms the presence.
 func (t *transition) announce(i int) {
 	n := &t.state.nodes[i]
-	if !t.cfg.Expire || !n.registered || n.record != n.run {
+	if !t.cfg.Expire || !n.registered || n.record != n.run || n.roleless != n.plain {
 		return
 	}
 	n.fenced = false

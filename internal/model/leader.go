@@ -226,7 +226,7 @@ func (t *transition) rollsBack(l int, s status) bool {
 		return false
 	}
 	return slices.ContainsFunc(t.state.nodes[:], func(n node) bool {
-		return n.record != 0 && n.record != corrupt && t.cfg.releaseOf(n.record) > r && n.expired&bit(l) == 0
+		return n.record != 0 && n.record != corrupt && (n.serves || !n.roleless) && t.cfg.releaseOf(n.record) > r && n.expired&bit(l) == 0
 	})
 }
 

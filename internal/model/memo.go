@@ -30,15 +30,17 @@ type decisionKey struct {
 }
 
 type nodeKey struct {
-	record, before uint8
-	alive          bool
-	expired        bool
+	record, before   uint8
+	alive            bool
+	serves, roleless bool
+	expired          bool
 }
 
 // gateKey is everything that a gate's verdict depends on.
 type gateKey struct {
 	run        uint8
 	registered bool
+	plain      bool
 	ready      bool
 	status     status
 }
@@ -59,7 +61,7 @@ func (t *transition) decisionKeyOf(l int) decisionKey {
 func (t *transition) recordFacts(f *decisionKey) {
 	for i := range t.cfg.Nodes {
 		n := &t.state.nodes[i]
-		f.nodes[i] = nodeKey{record: n.record, before: n.before, alive: n.alive}
+		f.nodes[i] = nodeKey{record: n.record, before: n.before, alive: n.alive, serves: n.serves, roleless: n.roleless}
 	}
 }
 

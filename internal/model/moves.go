@@ -20,6 +20,9 @@ const (
 	moveExpirePresence
 	moveRemove
 	moveFence
+	moveTakeRole
+	moveGiveRole
+	moveReload
 	// Of leaders.
 	moveExpireKey
 	moveElect
@@ -47,7 +50,13 @@ const (
 func (m move) isFault() bool { return m.kind >= moveKill }
 
 // isChange reports whether the move is something that administrators do.
-func (m move) isChange() bool { return m.kind == moveStart || m.kind == moveRemove }
+func (m move) isChange() bool {
+	switch m.kind {
+	case moveStart, moveRemove, moveTakeRole, moveGiveRole, moveReload:
+		return true
+	}
+	return false
+}
 
 // moves lists all moves of a configuration. The state decides which of them are
 // possible.
@@ -70,6 +79,17 @@ func moves(cfg *Config) []move {
 	for i := range cfg.Nodes {
 		for c := range cfg.contents() {
 			out = append(out, move{kind: moveStart, a: uint8(i), b: uint8(c + 1)})
+		}
+	}
+	if cfg.Roles {
+		add(moveTakeRole, cfg.Nodes)
+		add(moveGiveRole, cfg.Nodes)
+	}
+	if cfg.Reload {
+		for i := range cfg.Nodes {
+			for c := range cfg.contents() {
+				out = append(out, move{kind: moveReload, a: uint8(i), b: uint8(c + 1)})
+			}
 		}
 	}
 	for _, kind := range []moveKind{moveRemove, moveKill, moveLoseLeases, moveCorruptRecord} {
@@ -114,6 +134,10 @@ func (m move) possible(st *state) bool {
 		return st.orphans[m.a].kind != noRequest
 	case moveStart:
 		return st.nodes[m.a].run != m.b
+	case moveTakeRole, moveGiveRole:
+		return st.changes > 0 && st.nodes[m.a].record != 0
+	case moveReload:
+		return st.changes > 0 && st.nodes[m.a].run != 0
 	case moveTimeout:
 		return st.faults > 0 && st.leaders[m.a].pass.request.kind != noRequest
 	default:

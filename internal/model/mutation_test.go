@@ -50,6 +50,7 @@ func (c Config) bothLost() Config              { c.BothLost = true; return c }
 func (c Config) asking(names ...string) Config { c.Only = names; return c }
 func (c Config) expiring() Config              { c.Expire = true; return c }
 func (c Config) fine() Config                  { c.Coarse = false; return c }
+func (c Config) withRoles() Config             { c.Roles = true; return c }
 func (c Config) policed() Config               { c.Policy = true; return c }
 
 func mutations() []mutation {
@@ -94,6 +95,10 @@ func statusMutations() []mutation {
 		{
 			"registered-not-alive", "A node that is cut off goes on serving: a missing presence does not prove that the node is down.",
 			two(registeredBlock, 1, 2), 0,
+		},
+		{
+			"serves-until-registered", "A node whose controller role was just taken away does not know it yet, and serves: a leader that does not wait for it writes objects that do not fit it.",
+			two(servesUntilRegistered, 1, 2).faults(0).withRoles().asking("Compatible"), 0,
 		},
 		{
 			"closed-without-status", "A node that serves without a status does so before any leader has made the objects fit.",

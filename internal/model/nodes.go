@@ -56,6 +56,7 @@ func (t *transition) register(i int) bool {
 		return false
 	}
 	t.putRecord(i, n.run)
+	n.serves, n.plain = !n.roleless, n.roleless
 	n.registered, n.staleRead, n.fenced = true, false, false
 	if t.cfg.holds(registerFirst) {
 		n.ready = false
@@ -115,13 +116,13 @@ func (t *transition) verdict(i int, s status) protocol.Verdict {
 		return protocol.Verdict{Ready: true, Reason: protocol.Ready}
 	}
 	registered := n.registered || !t.cfg.holds(registerFirst)
-	key := gateKey{run: n.run, registered: registered, ready: n.ready, status: s}
+	key := gateKey{run: n.run, registered: registered, plain: n.plain, ready: n.ready, status: s}
 	if v, found := t.memo.verdicts[key]; found {
 		return v
 	}
 	v := protocol.Judge(protocol.Facts{
 		Reached: true, Local: t.cfg.local(t.state, i), Status: t.cfg.view(s), Served: n.ready,
-		Registration: protocol.Registration{Controller: true, Confirmed: registered, Revision: 1},
+		Registration: protocol.Registration{Controller: !n.plain, Confirmed: registered, Revision: 1},
 	})
 	t.memo.verdicts[key] = v
 	return v
@@ -130,11 +131,13 @@ func (t *transition) verdict(i int, s status) protocol.Verdict {
 // notice lets a node notice that its record no longer matches what it runs.
 func (t *transition) notice(i int) bool {
 	n := &t.state.nodes[i]
-	if n.run == 0 || !n.registered || n.record == n.run {
+	if n.run == 0 || !n.registered || n.record == n.run && n.roleless == n.plain && n.serves == !n.plain {
 		return false
 	}
-	rec, local := t.cfg.record(i, n.record, n.alive), t.cfg.local(t.state, i)
-	last := t.cfg.record(i, n.run, n.alive)
+	before := *n
+	before.record, before.roleless, before.serves = n.run, n.plain, !n.plain
+	rec, local := t.cfg.record(i, n), t.cfg.local(t.state, i)
+	last := t.cfg.record(i, &before)
 	if !protocol.MustRegister(protocol.RegistrationFacts{Found: n.record != 0, Record: rec, Last: last, Local: local}) {
 		return false
 	}
@@ -173,7 +176,54 @@ func (t *transition) remove(i int) bool {
 		return false
 	}
 	n.record, n.before, n.expired, n.absent, n.confirmed = 0, 0, 0, 0, 0
+	n.serves, n.roleless = false, false
 	t.say("%s has stopped for good, and an administrator removes its record", t.name(i))
+	return true
+}
+
+// takeRole is `sidecar node set-roles` without the controller role. It needs a node
+// that is alive, or one that has stopped (--confirm-stopped).
+func (t *transition) takeRole(i int) bool {
+	n := &t.state.nodes[i]
+	if t.state.changes == 0 || n.record == 0 || n.record == corrupt || n.roleless || !n.alive && n.run != 0 {
+		return false
+	}
+	t.state.changes--
+	t.putRecord(i, n.record)
+	n.roleless = true
+	if !n.alive || !t.cfg.holds(servesUntilRegistered) {
+		n.serves = false
+	}
+	t.say("an administrator takes the controller role from %s", t.name(i))
+	return true
+}
+
+// giveRole gives it back.
+func (t *transition) giveRole(i int) bool {
+	n := &t.state.nodes[i]
+	if t.state.changes == 0 || n.record == 0 || n.record == corrupt || !n.roleless {
+		return false
+	}
+	t.state.changes--
+	t.putRecord(i, n.record)
+	n.roleless = false
+	t.say("an administrator gives the controller role back to %s", t.name(i))
+	return true
+}
+
+// reload replaces the bundle of a sidecar that runs by another build of its release.
+// No leader resigns, and no gate is touched. The sidecar corrects its record.
+func (t *transition) reload(i int, content uint8) bool {
+	n := &t.state.nodes[i]
+	if n.run == 0 || n.run == content || t.cfg.releaseOf(n.run) != t.cfg.releaseOf(content) || t.state.changes == 0 {
+		return false
+	}
+	t.state.changes--
+	if n.registered && n.record == n.run {
+		t.putRecord(i, content)
+	}
+	n.run = content
+	t.say("%s replaces its bundle: %s", t.name(i), t.contentText(content))
 	return true
 }
 

@@ -78,6 +78,9 @@ const (
 	// A presence that was written again counts only once the record was written
 	// after it.
 	announced
+	// A node whose controller role was taken away is waited for until its sidecar has
+	// registered without it (docs/protocol.md#registration).
+	servesUntilRegistered
 )
 
 func (c *Config) holds(g safeguard) bool { return c.Off&g == 0 }

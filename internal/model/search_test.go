@@ -157,6 +157,22 @@ func bounds() []bound {
 			cfg:  Config{Nodes: 2, Releases: 2, Builds: 1, Faults: 1, Changes: 2, Objects: twoObjects},
 		},
 		{
+			name: "roles taken and given: 2 nodes, 2 releases, 1 fault, 3 changes", wants: wantMoves(moveTakeRole, moveGiveRole),
+			cfg: Config{Nodes: 2, Releases: 2, Builds: 1, Faults: 1, Changes: 3, Objects: twoObjects, Coarse: true, Roles: true},
+		},
+		{
+			name: "roles taken and given, records that expire, fine moves: 2 nodes, 2 releases, 3 changes", full: true,
+			cfg: Config{Nodes: 2, Releases: 2, Builds: 1, Changes: 3, Objects: twoObjects, Roles: true, Expire: true},
+		},
+		{
+			name: "bundles replaced in a sidecar that runs: 2 nodes, 2 builds of 1 release, 1 fault, 3 changes", wants: wantMoves(moveReload),
+			cfg: Config{Nodes: 2, Releases: 1, Builds: 2, Faults: 1, Changes: 3, Objects: twoObjects, Coarse: true, Reload: true},
+		},
+		{
+			name: "bundles replaced in a sidecar that runs: 2 nodes, 2 builds of 1 release, 2 faults, 3 changes", full: true,
+			cfg: Config{Nodes: 2, Releases: 1, Builds: 2, Faults: 2, Changes: 3, Objects: twoObjects, Coarse: true, Reload: true},
+		},
+		{
 			name: "3 nodes, 3 releases, 2 faults, 2 changes", full: true, wants: wantReached,
 			cfg: Config{Nodes: 3, Releases: 3, Builds: 1, Faults: 2, Changes: 2, Objects: twoObjects, Coarse: true},
 		},
@@ -226,9 +242,17 @@ func expiryFaults() int {
 // wantExpiry checks that nodes were fenced, and that leaders waited for them.
 func wantExpiry(t *testing.T, c counts) {
 	t.Helper()
-	for _, want := range []moveKind{moveFence, moveExpireRecord} {
-		if c.moves[want] == 0 {
-			t.Errorf("move %d was never made", want)
+	wantMoves(moveFence, moveExpireRecord)(t, c)
+}
+
+// wantMoves checks that a search made these moves.
+func wantMoves(kinds ...moveKind) func(*testing.T, counts) {
+	return func(t *testing.T, c counts) {
+		t.Helper()
+		for _, want := range kinds {
+			if c.moves[want] == 0 {
+				t.Errorf("move %d was never made", want)
+			}
 		}
 	}
 }

@@ -96,6 +96,12 @@ func (t *transition) nodeMove(m move) bool {
 		return t.remove(i)
 	case moveFence:
 		return t.fence(i)
+	case moveTakeRole:
+		return t.takeRole(i)
+	case moveGiveRole:
+		return t.giveRole(i)
+	case moveReload:
+		return t.reload(i, m.b)
 	default:
 		return false
 	}

@@ -32,19 +32,20 @@ func (c *Config) fleet(st *state) protocol.Fleet {
 	f := protocol.Fleet{Revision: storeRevision, Records: make([]protocol.Record, 0, c.Nodes)}
 	for i := range c.Nodes {
 		if st.nodes[i].record != 0 {
-			f.Records = append(f.Records, c.record(i, st.nodes[i].record, st.nodes[i].alive))
+			f.Records = append(f.Records, c.record(i, &st.nodes[i]))
 		}
 	}
 	return f
 }
 
-func (c *Config) record(i int, recorded uint8, hasPresence bool) protocol.Record {
-	r := protocol.Record{ID: nodeID(i), Revision: 1, Created: 1, Writes: 1, Alive: hasPresence}
-	if recorded == corrupt {
+func (c *Config) record(i int, n *node) protocol.Record {
+	r := protocol.Record{ID: nodeID(i), Revision: 1, Created: 1, Writes: 1, Alive: n.alive}
+	if n.record == corrupt {
 		r.Problem = "garbage"
 		return r
 	}
-	r.Node = c.recordedNode(i, recorded)
+	r.Node = c.recordedNode(i, n.record)
+	r.Node.Roles.Controller, r.Node.Serves = !n.roleless, n.serves
 	return r
 }
 
@@ -52,7 +53,7 @@ func (c *Config) record(i int, recorded uint8, hasPresence bool) protocol.Record
 func (c *Config) recordedNode(i int, content uint8) protocol.Node {
 	p := c.content(entry{content: content})
 	return protocol.Node{
-		ID: nodeID(i), Roles: protocol.Roles{Controller: true}, Serves: true, Version: protocol.Version{Release: p.Release},
+		ID: nodeID(i), Version: protocol.Version{Release: p.Release},
 		MinReconciler: p.Constraints.MinReconciler, Digest: p.Digest, FenceAfter: c.fenceAfter(),
 	}
 }

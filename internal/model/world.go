@@ -34,6 +34,12 @@ type node struct {
 	before uint8 // what the record named before its last write: for a lagging watch
 	alive  bool  // it has a presence
 
+	// serves is in the record: the sidecar registered with the controller role, and has
+	// not registered without it since.
+	serves   bool
+	roleless bool // the record has no controller role
+	plain    bool // the sidecar registered without the role, so its gate is closed
+
 	fenced bool // its gate is closed, since its presence was not confirmed for too long
 	// What leaders have counted: one bit for each place in state.leaders.
 	absent    uint8 // the leader has seen that the presence is missing; kept only without the safeguard announced
@@ -186,7 +192,7 @@ func initialState(cfg *Config) state {
 	one := entry{content: 1, epoch: 1}
 	st.complete = true
 	for i := range cfg.Nodes {
-		st.nodes[i] = node{run: 1, registered: true, ready: true, record: 1, alive: true}
+		st.nodes[i] = node{run: 1, registered: true, ready: true, record: 1, alive: true, serves: true}
 	}
 	for i := range cfg.Objects {
 		st.objects[i] = object{form: cfg.form(i, 1), stamp: one}
