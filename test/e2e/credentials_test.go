@@ -68,10 +68,7 @@ func TestCredentialPluginHangs(t *testing.T) {
 		}
 		return err
 	})
-	_, body, err := second.Get(t.Context(), "/status")
-	if err != nil || !strings.Contains(body, "does its exec plugin hang?") {
-		t.Errorf("/status does not name the plugin (%v): %s", err, body)
-	}
+	statusContains(t, second)("/status to name the plugin", "doesitsexecpluginhang?")
 	select {
 	case <-second.Done():
 		t.Fatalf("b ended by itself with %d: %s", second.ExitCode(), second.Ending())
