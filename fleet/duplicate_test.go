@@ -110,3 +110,20 @@ func TestDuplicates_ofDifferentReleases(t *testing.T) {
 		}
 	})
 }
+
+// A restore of etcd brings back the presence of an instance that has ended. The one
+// that runs replaces it, and does not take it for a newer one.
+func TestDuplicates_broughtBack(t *testing.T) {
+	p := &Presence{cfg: PresenceConfig{Node: "me", Instance: "mine", MachineID: "m"}, wrote: 20}
+	other := protocol.Presence{Instance: "other", MachineID: "m"}
+	if err := p.checkID(other, 10, time.Time{}); err != nil {
+		t.Errorf("a presence from before this instance's: got %v", err)
+	}
+	if err, is := errors.AsType[*DuplicateError](p.checkID(other, 21, time.Time{})); !is || err.Newcomer {
+		t.Errorf("a presence from after this instance's: got %v", err)
+	}
+	elsewhere := protocol.Presence{Instance: "other", MachineID: "another"}
+	if err, is := errors.AsType[*DuplicateError](p.checkID(elsewhere, 10, time.Time{})); !is || !err.Newcomer {
+		t.Errorf("a presence of another machine, from before: got %v", err)
+	}
+}

@@ -51,7 +51,7 @@ type Presence struct {
 	cfg   PresenceConfig
 	key   string
 	lease *event.Value[clientv3.LeaseID]
-	held  bool // this instance has had the key
+	wrote int64 // revision of this instance's newest write of the key; 0: none
 }
 
 const (
@@ -190,7 +190,7 @@ func (p *Presence) put(ctx context.Context, s *etcd.Session, shown Shown) error 
 	if len(resp.Kvs) > 0 {
 		kv := resp.Kvs[0]
 		revision = kv.ModRevision
-		if err := p.checkID(decodePresence(kv.Value), verdictSince(kv.Value)); err != nil {
+		if err := p.checkID(decodePresence(kv.Value), kv.ModRevision, verdictSince(kv.Value)); err != nil {
 			return err
 		}
 	}
@@ -208,7 +208,7 @@ func (p *Presence) put(ctx context.Context, s *etcd.Session, shown Shown) error 
 	case !txn.Succeeded:
 		return errChanged
 	}
-	p.held = true
+	p.wrote = txn.Header.Revision
 	if p.lease.Get() != s.Lease() {
 		p.lease.Set(s.Lease())
 	}
@@ -217,8 +217,10 @@ func (p *Presence) put(ctx context.Context, s *etcd.Session, shown Shown) error 
 
 // checkID returns a *DuplicateError if this instance must leave the node ID to the
 // instance whose presence is in etcd.
-func (p *Presence) checkID(other protocol.Presence, since time.Time) error {
-	if !protocol.MustYieldID(protocol.DuplicateFacts{Holder: other, Instance: p.cfg.Instance, MachineID: p.cfg.MachineID, Held: p.held}) {
+func (p *Presence) checkID(other protocol.Presence, revision int64, since time.Time) error {
+	// A presence from before this one's is not newer: a restore brought it back.
+	held := p.wrote != 0 && revision > p.wrote
+	if !protocol.MustYieldID(protocol.DuplicateFacts{Holder: other, Instance: p.cfg.Instance, MachineID: p.cfg.MachineID, Held: held}) {
 		return nil
 	}
 	where := "on another machine"
@@ -235,5 +237,5 @@ func (p *Presence) checkID(other protocol.Presence, since time.Time) error {
 	if !since.IsZero() {
 		detail += fmt.Sprintf(", %s since %s", other.Reason, since.UTC().Format(time.RFC3339))
 	}
-	return &DuplicateError{Node: p.cfg.Node, Newcomer: !p.held, Detail: detail}
+	return &DuplicateError{Node: p.cfg.Node, Newcomer: !held, Detail: detail}
 }

@@ -46,7 +46,7 @@ func TestPresence_guardsItsWrite(t *testing.T) {
 	a, b := newPresence("a"), newPresence("b")
 	withSessions(t, a, b, func(ctx context.Context, sa, sb *etcd.Session) {
 		for round := range 200 {
-			a.held, b.held = false, false
+			a.wrote, b.wrote = 0, 0
 			if _, err := raw.Delete(ctx, keys.Presence("me")); err != nil {
 				t.Fatal(err)
 			}

@@ -6,7 +6,7 @@ type DuplicateFacts struct {
 	Holder    Presence // the presence that was found
 	Instance  string   // of this sidecar
 	MachineID string   // of this sidecar's machine; empty: unknown
-	Held      bool     // this sidecar had the presence before, so the holder is newer
+	Held      bool     // this sidecar had the presence before the holder, so the holder is newer
 }
 
 // MustYieldID reports whether a sidecar must give up its node ID to the holder of
