@@ -119,7 +119,7 @@ SOAK_FLAGS := -soak.duration=$(DURATION) $(if $(SEED),-soak.seed=$(SEED))
 SOAK_OUT := $(BIN)/soak
 
 .PHONY: soak
-soak: bin/sidecar bin/kube-apiserver ## real processes, upgrades and faults of a seed, judged: DURATION=30m SEED=N
+soak: bin/sidecar bin/kube-apiserver bin/etcdutl ## real processes, upgrades and faults of a seed, judged: DURATION=30m SEED=N
 	@mkdir -p $(SOAK_OUT)
 	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/soak -run 'TestSoak$$' -count=1 -v -timeout=0 -artifacts -outputdir=$(SOAK_OUT) $(SOAK_FLAGS)
 

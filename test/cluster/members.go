@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,13 +28,14 @@ const (
 type Member struct {
 	cluster *Cluster
 	name    string
-	client  string // host:port
-	peer    string // host:port; the other members know it by its name
-	args    []string
+	client  string           // host:port
+	peer    string           // host:port; the other members know it by its name
+	args    []string         // without the directory for the data
 	outlet  *etcdtest.Outlet // to the other members
 
-	mu      sync.Mutex // mu guards process; held while it starts and ends
+	mu      sync.Mutex // mu guards what follows; held while the process starts and ends
 	process *Process
+	dir     string // for the data
 }
 
 // startMembers starts n members, and returns when they serve. It starts all before it
@@ -50,7 +52,7 @@ func (c *Cluster) startMembers(n int) error {
 			}
 		}
 		// The port does not matter: outlets know members by name.
-		names = append(names, fmt.Sprintf("%s=http://%s:2380", m.name, m.name))
+		names = append(names, m.name+"="+m.peerURL())
 		peers[m.name] = m.peer
 		c.Members = append(c.Members, m)
 	}
@@ -63,8 +65,9 @@ func (c *Cluster) startMembers(n int) error {
 			m.outlet.Close()
 			return nil
 		})
+		m.dir = filepath.Join(c.cfg.Dir, m.name)
 		m.args = []string{
-			"-name=" + m.name, "-dir=" + filepath.Join(c.cfg.Dir, m.name), "-client=" + m.client, "-peer=" + m.peer,
+			"-name=" + m.name, "-client=" + m.client, "-peer=" + m.peer,
 			"-heartbeat=" + memberHeartbeat.String(), "-cluster=" + strings.Join(names, ","),
 		}
 		if err := m.begin(); err != nil {
@@ -97,7 +100,7 @@ func (m *Member) begin() error {
 	}
 	var err error
 	m.process, err = m.cluster.startProcess(processConfig{
-		name: m.name, path: m.cluster.cfg.MemberBinary, args: m.args,
+		name: m.name, path: m.cluster.cfg.MemberBinary, args: append(slices.Clone(m.args), "-dir="+m.dir),
 		env: []string{"HTTP_PROXY=socks5://" + m.outlet.Addr()}, // etcd dials its peers through it
 	})
 	return err

@@ -27,16 +27,46 @@ func (w *world) denyWrites(ctx context.Context, f fault) outcome {
 	name := fmt.Sprintf("soak-deny-%d", w.edits)
 	w.mu.Unlock()
 	policy, binding := denial(name, k, operations)
-	policies, bindings := w.resource("ValidatingAdmissionPolicy", ""), w.resource("ValidatingAdmissionPolicyBinding", "")
-	if _, err := policies.Create(ctx, policy, metav1.CreateOptions{}); err != nil {
+	return w.withPolicy(ctx, policy, binding, f.lasts)
+}
+
+// mutateWrites lets an admission policy of a user change all writes of a ConfigMap
+// for a while.
+func (w *world) mutateWrites(ctx context.Context, f fault) outcome {
+	k := keptObjects[f.object]
+	if k.kind != "ConfigMap" {
+		return skipped
+	}
+	w.mu.Lock()
+	w.edits++
+	name := fmt.Sprintf("soak-change-%d", w.edits)
+	w.mu.Unlock()
+	policy := admission("MutatingAdmissionPolicy", name, map[string]any{
+		"matchConstraints":   map[string]any{"resourceRules": []any{ruleFor(k, []any{"CREATE", "UPDATE"})}},
+		"reinvocationPolicy": "Never",
+		"failurePolicy":      "Fail",
+		"mutations": []any{map[string]any{
+			"patchType":          "ApplyConfiguration",
+			"applyConfiguration": map[string]any{"expression": `Object{data: {"form": "changed by a policy"}}`},
+		}},
+	})
+	binding := admission("MutatingAdmissionPolicyBinding", name, map[string]any{"policyName": name})
+	return w.withPolicy(ctx, policy, binding, f.lasts)
+}
+
+// withPolicy creates a policy and its binding for a while.
+func (w *world) withPolicy(ctx context.Context, policy, binding *unstructured.Unstructured, d time.Duration) outcome {
+	name := policy.GetName()
+	if _, err := w.resource(policy.GetKind(), "").Create(ctx, policy, metav1.CreateOptions{}); err != nil {
+		w.logf("create %s: %v", policy.GetKind(), err)
 		return skipped // and if it exists, it is not bound
 	}
-	_, err := bindings.Create(ctx, binding, metav1.CreateOptions{})
+	_, err := w.resource(binding.GetKind(), "").Create(ctx, binding, metav1.CreateOptions{})
 	if err == nil {
-		pause(ctx, f.lasts)
+		pause(ctx, d)
 	}
 	w.untilDone(ctx, "remove the policy "+name, func(ctx context.Context) error {
-		for _, kind := range []string{"ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"} {
+		for _, kind := range []string{binding.GetKind(), policy.GetKind()} {
 			err := w.resource(kind, "").Delete(ctx, name, metav1.DeleteOptions{})
 			if err != nil && !apierrors.IsNotFound(err) {
 				return err
@@ -50,15 +80,18 @@ func (w *world) denyWrites(ctx context.Context, f fault) outcome {
 	return done
 }
 
-// denial is a policy that denies operations on an object, and its binding.
-func denial(name string, k kept, operations []any) (policy, binding *unstructured.Unstructured) {
+func ruleFor(k kept, operations []any) map[string]any {
 	gvr := resources[k.kind]
-	rule := map[string]any{
+	return map[string]any{
 		"apiGroups": []any{gvr.Group}, "apiVersions": []any{gvr.Version}, "resources": []any{gvr.Resource},
 		"operations": operations, "resourceNames": []any{k.name},
 	}
+}
+
+// denial is a policy that denies operations on an object, and its binding.
+func denial(name string, k kept, operations []any) (policy, binding *unstructured.Unstructured) {
 	policy = admission("ValidatingAdmissionPolicy", name, map[string]any{
-		"matchConstraints": map[string]any{"resourceRules": []any{rule}},
+		"matchConstraints": map[string]any{"resourceRules": []any{ruleFor(k, operations)}},
 		"validations":      []any{map[string]any{"expression": "false", "message": "denied by the soak"}},
 	})
 	binding = admission("ValidatingAdmissionPolicyBinding", name, map[string]any{

@@ -1,6 +1,7 @@
 package soak
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -294,4 +295,33 @@ func writeBundle(dir string, index, build int, immediately bool) error {
 		}
 	}
 	return nil
+}
+
+// decodeWhole decodes JSON with int64 for whole numbers, like a manifest.
+func decodeWhole(data []byte) map[string]any {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	var out map[string]any
+	if decoder.Decode(&out) != nil {
+		return nil
+	}
+	return wholeNumbers(out).(map[string]any)
+}
+
+func wholeNumbers(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for name := range v {
+			v[name] = wholeNumbers(v[name])
+		}
+	case []any:
+		for i := range v {
+			v[i] = wholeNumbers(v[i])
+		}
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+	}
+	return v
 }

@@ -43,7 +43,7 @@ func (w *world) describe(f fault) string {
 		return fmt.Sprintf("%s (%s, %s)", f.kind, w.describeConnections(f), f.lasts)
 	case spoilAPI:
 		return fmt.Sprintf("%s (%s's %s, %s)", f.kind, n, f.behaviour(), f.lasts)
-	case editObject, dropStamp, dropObject, denyWrites:
+	case editObject, dropStamp, dropObject, denyWrites, mutateWrites:
 		return fmt.Sprintf("%s (%s)", f.kind, keptObjects[f.object].ref())
 	default:
 		return fmt.Sprintf("%s (%s, %s)", f.kind, n, f.lasts)
@@ -64,7 +64,7 @@ func (w *world) execute(ctx context.Context, f fault) outcome {
 	case fillEtcd:
 		return held(&w.etcdBusy, func() outcome { return w.fill(ctx, f) })
 	case compact:
-		return w.compact(ctx)
+		return held(&w.etcdBusy, func() outcome { return w.compact(ctx) })
 	case cutEtcd, slowEtcd, cutAPI, slowAPI, spoilAPI:
 		return held(&n.network, func() outcome { return w.impairSidecar(ctx, n, f) })
 	case cutStore, slowStore:
@@ -81,6 +81,14 @@ func (w *world) execute(ctx context.Context, f fault) outcome {
 		return w.disturbNode(ctx, n, f)
 	case denyWrites:
 		return w.denyWrites(ctx, f)
+	case mutateWrites:
+		return w.mutateWrites(ctx, f)
+	case otherPrefix:
+		return held(&w.lossBusy, func() outcome { return w.startElsewhere(ctx, n, f.lasts) })
+	case tenant:
+		return w.disturbAsTenant(ctx, f)
+	case restoreStore:
+		return held(&w.restoreBusy, func() outcome { return w.restoreStore(ctx, f) })
 	case dropNamespace:
 		return held(&w.namespaceBusy, func() outcome { return w.dropNamespace(ctx) })
 	default:

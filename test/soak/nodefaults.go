@@ -49,6 +49,27 @@ func (w *world) reload(n *node) outcome {
 	})
 }
 
+// startElsewhere starts a sidecar with another etcd prefix and the same API. It has
+// another store, so it must leave the objects alone. Meanwhile, the parent of the
+// set is not deleted: without it, the API does not show whose it is.
+func (w *world) startElsewhere(ctx context.Context, n *node, d time.Duration) outcome {
+	if w.bothExist(ctx) != nil {
+		return skipped
+	}
+	cfg := w.sidecarConfig(n, newest())
+	cfg.NodeID, cfg.EtcdPrefix, cfg.EtcdServers = "elsewhere", "/locksteq/", w.cluster.Endpoints()
+	s, err := w.cluster.StartSidecar(cfg)
+	if err != nil {
+		w.logf("start a sidecar with another prefix: %v", err)
+		return skipped
+	}
+	pause(ctx, d+leaseTTL)
+	if err := s.Kill(); err != nil {
+		w.logf("kill the sidecar with another prefix: %v", err)
+	}
+	return done
+}
+
 // buildOf is the build of a release that sidecars load.
 func (w *world) buildOf(index int) int {
 	w.mu.Lock()

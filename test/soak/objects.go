@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,7 +41,12 @@ var resources = map[string]schema.GroupVersionResource{
 	"RuntimeClass":       {Group: "node.k8s.io", Version: "v1", Resource: "runtimeclasses"},
 	"CSIDriver":          {Group: "storage.k8s.io", Version: "v1", Resource: "csidrivers"},
 
-	"ValidatingAdmissionPolicy":        {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"},
+	"ValidatingAdmissionPolicy": {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"},
+	"Role":                      {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
+	"RoleBinding":               {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
+
+	"MutatingAdmissionPolicy":          {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingadmissionpolicies"},
+	"MutatingAdmissionPolicyBinding":   {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingadmissionpolicybindings"},
 	"ValidatingAdmissionPolicyBinding": {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"},
 }
 
@@ -215,7 +221,7 @@ func (w *world) inPlace(ctx context.Context) error {
 		want := k.in(newest(), w.buildOf(newest()))
 		live, err := w.resource(k.kind, k.namespace).Get(ctx, k.name, metav1.GetOptions{})
 		switch {
-		case want == "" && err == nil:
+		case want == "" && err == nil && !w.isStranger(ctx, k):
 			return fmt.Errorf("%s still exists", k.ref())
 		case want == "":
 		case err != nil:
@@ -225,4 +231,34 @@ func (w *world) inPlace(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// isStranger reports whether a sidecar shows an object that it may have written once
+// as not its own: the soak has deleted the set's parent, and the inventory with it.
+func (w *world) isStranger(ctx context.Context, k kept) bool {
+	for _, n := range w.nodes {
+		s := n.running()
+		if s == nil {
+			continue
+		}
+		_, body, err := s.Get(ctx, "/status")
+		var shown struct {
+			Reconcile struct {
+				Strangers      []struct{ Object string }
+				TotalStrangers int
+			}
+		}
+		if err != nil || json.Unmarshal([]byte(body), &shown) != nil {
+			continue
+		}
+		for _, stranger := range shown.Reconcile.Strangers {
+			if stranger.Object == fmt.Sprintf("%s %q", k.kind, strings.TrimPrefix(k.ref(), k.kind+" ")) {
+				return true
+			}
+		}
+		if shown.Reconcile.TotalStrangers > len(shown.Reconcile.Strangers) {
+			return true // it is not among the first ten
+		}
+	}
+	return false
 }

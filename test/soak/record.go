@@ -45,7 +45,12 @@ type recorder struct {
 	clients []*clientv3.Client // one for each member, so that a paused member does not hold up the others
 	keys    keyspace.Keys
 
-	mu       sync.Mutex // mu guards what follows
+	// watching is held while an age is recorded: a new one begins when it is not.
+	watching sync.RWMutex
+
+	mu       sync.Mutex         // mu guards what follows
+	stop     context.CancelFunc // of the watch
+	past     []judge.History    // of etcd's ages before the current one, which ended with a restore
 	history  judge.History
 	next     int64 // the revision at which the watch resumes
 	read     int64 // the highest revision that was read
@@ -83,7 +88,10 @@ func (r *recorder) run(ctx context.Context) error {
 	reading.Go(func() { r.readAll(ctx) })
 	defer reading.Wait()
 	for round := 0; ctx.Err() == nil; round++ {
-		if err := r.watch(ctx, r.clients[round%len(r.clients)]); err != nil {
+		r.watching.RLock()
+		err := r.watch(ctx, r.clients[round%len(r.clients)])
+		r.watching.RUnlock()
+		if err != nil {
 			return err
 		}
 	}
@@ -100,6 +108,7 @@ func (r *recorder) watch(ctx context.Context, client *clientv3.Client) error {
 	defer alive.Stop()
 	r.mu.Lock()
 	from := r.next
+	r.stop = cancel
 	r.mu.Unlock()
 	events := client.Watch(clientv3.WithRequireLeader(ctx), "", clientv3.WithPrefix(), clientv3.WithRev(from))
 	behind := time.Time{}
@@ -139,19 +148,27 @@ func (r *recorder) isBehind() bool {
 // readAll reads etcd's revision again and again, for the clock of the judge.
 func (r *recorder) readAll(ctx context.Context) {
 	for round := 0; pause(ctx, readPause); {
-		sent := r.now()
-		limited, cancel := context.WithTimeout(ctx, readTimeout)
-		resp, err := r.clients[round%len(r.clients)].Get(limited, "/soak/clock")
-		cancel()
-		if err != nil {
+		if !r.readOnce(ctx, r.clients[round%len(r.clients)]) {
 			round++
-			continue
 		}
-		r.mu.Lock()
-		r.history.Readings = append(r.history.Readings, judge.Reading{Sent: sent, Got: r.now(), Revision: resp.Header.Revision})
-		r.read = max(r.read, resp.Header.Revision)
-		r.mu.Unlock()
 	}
+}
+
+func (r *recorder) readOnce(ctx context.Context, client *clientv3.Client) bool {
+	r.watching.RLock()
+	defer r.watching.RUnlock()
+	sent := r.now()
+	limited, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	resp, err := client.Get(limited, "/soak/clock")
+	if err != nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.history.Readings = append(r.history.Readings, judge.Reading{Sent: sent, Got: r.now(), Revision: resp.Header.Revision})
+	r.read = max(r.read, resp.Header.Revision)
+	return true
 }
 
 // record adds events, except those that the judge does not need.
@@ -249,11 +266,11 @@ func (r *recorder) decodeObject(kv *mvccpb.KeyValue, gone bool) (judge.Event, bo
 	case now.ref == parentRef:
 		r.objects[key] = now
 		return judge.Event{Foreign: now.edit != was.edit && now.uid == was.uid, Mark: decodeMark(live.Data["mark.json"])}, true
-	default:
+	case m.Namespace != tenantNamespace || live.Kind != "ConfigMap":
 		return judge.Event{}, false
 	}
 	r.objects[key] = now
-	foreign := now.edit != was.edit && now.uid == was.uid || m.DeletionTimestamp != "" && r.deleting[now.uid]
+	foreign := now.edit != was.edit && (now.uid == was.uid || now.edit != "") || m.DeletionTimestamp != "" && r.deleting[now.uid]
 	return judge.Event{Foreign: foreign, Object: out}, true
 }
 
@@ -280,35 +297,6 @@ func decodeMark(text string) *judge.Mark {
 	return out
 }
 
-// decodeWhole decodes JSON with int64 for whole numbers, like a manifest.
-func decodeWhole(data []byte) map[string]any {
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber()
-	var out map[string]any
-	if decoder.Decode(&out) != nil {
-		return nil
-	}
-	return wholeNumbers(out).(map[string]any)
-}
-
-func wholeNumbers(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		for name := range v {
-			v[name] = wholeNumbers(v[name])
-		}
-	case []any:
-		for i := range v {
-			v[i] = wholeNumbers(v[i])
-		}
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return n
-		}
-	}
-	return v
-}
-
 func stampOf(annotations map[string]string) (int64, protocol.Release) {
 	epoch, err := strconv.ParseInt(annotations["lockstep.dev/content-epoch"], 10, 64)
 	if err != nil || epoch < 1 {
@@ -325,7 +313,9 @@ func stampOf(annotations map[string]string) (int64, protocol.Release) {
 func (r *recorder) addProbe(p judge.Probe) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.history.Probes = append(r.history.Probes, p)
+	if p.Sent >= r.history.Settled {
+		r.history.Probes = append(r.history.Probes, p)
+	}
 }
 
 // deletes records that the soak is about to delete an object.
@@ -350,45 +340,11 @@ func (r *recorder) seenUpTo() int64 {
 	return r.next - 1
 }
 
-// awaitStatus returns the next status for which cond holds, and false if ctx ends
-// first.
-func (r *recorder) awaitStatus(ctx context.Context, cond func(protocol.Status) bool) (protocol.Status, bool) {
-	r.mu.Lock()
-	from := len(r.history.Events)
-	r.mu.Unlock()
-	for {
-		r.mu.Lock()
-		events, changed := r.history.Events[from:], r.changed
-		from = len(r.history.Events)
-		r.mu.Unlock()
-		for _, e := range events {
-			if e.Status != nil && e.Status.Kind == protocol.StatusPresent && cond(e.Status.Status) {
-				return e.Status.Status, true
-			}
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return protocol.Status{}, false
-		}
-	}
-}
-
-// historySoFar returns a copy of the history.
+// historySoFar returns a copy of the history of the current age.
 func (r *recorder) historySoFar() judge.History {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := r.history
 	out.Events = slices.Clip(out.Events)
 	return out
-}
-
-// pause waits for d, or until ctx ends. It returns false if ctx has ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
 }

@@ -36,7 +36,7 @@ type Config struct {
 
 // Result is the result of a run.
 type Result struct {
-	History    judge.History
+	Histories  []judge.History // one for each age of etcd, which ends with a restore
 	Violations []judge.Violation
 	Counts     judge.Counts
 	Done       map[string]int // steps and faults by kind
@@ -68,11 +68,18 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	if err := errors.Join(err, <-recorded, w.close()); err != nil {
 		return Result{}, err
 	}
-	out := Result{History: w.rec.historySoFar(), Done: w.count, Exits: w.exits, Took: time.Since(began)}
-	out.Violations, out.Counts = judge.Judge(out.History)
+	out := Result{Histories: w.rec.histories(), Done: w.count, Exits: w.exits, Took: time.Since(began)}
+	for age, h := range out.Histories {
+		violations, counts := judge.Judge(h)
+		for i := range violations {
+			violations[i].Age = age
+		}
+		out.Violations = append(out.Violations, violations...)
+		out.Counts.Add(counts)
+	}
 	if stuck != nil {
 		out.Violations = append(out.Violations, judge.Violation{
-			Invariant: judge.Progress, Revision: w.rec.seenUpTo(), Text: stuck.Error(),
+			Invariant: judge.Progress, Revision: w.rec.seenUpTo(), Text: stuck.Error(), Age: len(out.Histories) - 1,
 		})
 	}
 	return out, nil
@@ -114,8 +121,8 @@ func (w *world) live(ctx context.Context, cfg Config) (stuck, err error) {
 		})
 	}
 	lane.Wait()
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
+	if err := errors.Join(ctx.Err(), w.broken); err != nil {
+		return nil, err
 	}
 	w.logf("steps and faults are over; all nodes move to %s", releases[newest()].name)
 	return w.heal(ctx), nil

@@ -23,7 +23,7 @@ var (
 // TestSoak runs the soak and checks every invariant. It is skipped without the
 // binaries.
 func TestSoak(t *testing.T) {
-	assets := cluster.Assets(t, "kube-apiserver", "sidecar")
+	assets := cluster.Assets(t, "kube-apiserver", "sidecar", "etcdutl")
 	s := *seed
 	if s == 0 {
 		s = uint64(time.Now().UnixNano()) % 1_000_000_000
@@ -38,9 +38,11 @@ func TestSoak(t *testing.T) {
 		t.Fatalf("seed %d: %v", s, err)
 	}
 	t.Logf("seed %d: %s", s, result.Report())
-	writeHistory(t, result.History)
+	for age, h := range result.Histories {
+		writeHistory(t, age, h)
+	}
 	for _, v := range result.Violations {
-		t.Errorf("seed %d: %s\n%s", s, v, judge.Around(result.History, v.Revision, 15))
+		t.Errorf("seed %d: %s\n%s", s, v, judge.Around(result.Histories[v.Age], v.Revision, 15))
 	}
 	if c := result.Counts; c.Ready == 0 || c.ObjectWrites == 0 || c.Statuses == 0 || c.Contents == 0 {
 		t.Errorf("seed %d: got %+v: too little happened for a judgement", s, c)
@@ -64,13 +66,13 @@ func onlyFaults(t *testing.T) []string {
 
 // writeHistory keeps all events, for a reader who needs more than those around a
 // violation.
-func writeHistory(t *testing.T, h judge.History) {
+func writeHistory(t *testing.T, age int, h judge.History) {
 	t.Helper()
 	var b strings.Builder
 	for i := range h.Events {
 		fmt.Fprintln(&b, &h.Events[i])
 	}
-	if err := os.WriteFile(filepath.Join(t.ArtifactDir(), "history.txt"), []byte(b.String()), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(t.ArtifactDir(), fmt.Sprintf("history-%d.txt", age)), []byte(b.String()), 0o600); err != nil {
 		t.Error(err)
 	}
 }

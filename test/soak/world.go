@@ -44,13 +44,15 @@ type world struct {
 	nodes   []*node
 	running sync.WaitGroup // goroutines that probe and restart sidecars
 
-	etcdBusy, lossBusy, namespaceBusy sync.Mutex // held by a fault of its kind
+	etcdBusy, lossBusy, namespaceBusy, restoreBusy sync.Mutex // held by a fault of its kind
 
 	mu    sync.Mutex     // mu guards what follows
 	count map[string]int // what was done, by kind
 	exits []string       // sidecars that exited by themselves
 	edits int
-	build [5]int // of each release: the one that sidecars load
+	// broken is why the soak cannot go on; nil: it can.
+	broken error
+	build  [5]int // of each release: the one that sidecars load
 }
 
 // server is a kube-apiserver, and how the soak itself connects to it.
@@ -61,6 +63,7 @@ type server struct {
 	members []*etcdtest.Proxy // before each etcd member
 	api     *cluster.APIServer
 	client  dynamic.Interface
+	tenant  dynamic.Interface // of a user who may edit one namespace
 }
 
 // node is a machine of the control plane: its sidecar, and its connections.
@@ -145,7 +148,10 @@ func (w *world) startServer(s *server) (err error) {
 	if s.client == nil {
 		cfg := s.api.Config()
 		cfg.Timeout = 3 * time.Second
-		s.client, err = dynamic.NewForConfig(cfg)
+		if s.client, err = dynamic.NewForConfig(cfg); err != nil {
+			return err
+		}
+		s.tenant, err = asTenant(cfg)
 	}
 	return err
 }

@@ -44,6 +44,7 @@ const (
 	Waited     = "Waited"     // DONE comes after the wait (docs/protocol.md#stale-writes)
 	HasDrained = "HasDrained" // a leader that says that it has drained writes no more (docs/protocol.md#drain)
 	Marked     = "Marked"     // the mark names a content before its first object (docs/protocol.md#mark)
+	LeftAlone  = "LeftAlone"  // an object of another user is not changed (docs/protocol.md#removals)
 	RemovesDue = "RemovesDue" // a removal is due (docs/protocol.md#removals)
 )
 
@@ -69,6 +70,15 @@ type History struct {
 	Probes   []Probe
 	// DrainTime is how long a request may take to land; 0: DrainTime.
 	DrainTime time.Duration
+	// Restored is the revision to which etcd was restored when this history began; 0:
+	// it was not. The events up to it are what etcd contained, and are not judged.
+	// Revisions of other histories do not compare.
+	Restored int64
+	// Lost: something that was written before the restore is lost.
+	Lost bool
+	// Settled is when sidecars must have noticed the restore. No leadership from
+	// before it writes a status after that.
+	Settled time.Duration
 }
 
 // Reading is a linearizable read of etcd's revision: it was true at some instant
@@ -125,6 +135,7 @@ type Presence struct {
 type Candidate struct {
 	Key, Node string
 	Gone      bool
+	Created   int64 // revision; 0: that of the event
 }
 
 // Object is an object of the set.
@@ -162,6 +173,7 @@ type Violation struct {
 	// Late: a delayed request caused it, of a leader of earlier content
 	// (docs/protocol.md#stale-writes).
 	Late bool
+	Age  int // of etcd, if it was restored; set by the caller
 }
 
 func (v Violation) String() string {
@@ -179,6 +191,17 @@ type Counts struct {
 	Contents            int // changes of the content
 	Verdicts            int // pairs of answers between which the status could have closed a gate
 	NotPlaced, Affected int // probes without a reading before them; changes of objects by the soak
+}
+
+// Add adds the counts of another history.
+func (c *Counts) Add(o Counts) {
+	for _, n := range []struct{ sum, more *int }{
+		{&c.Probes, &o.Probes}, {&c.Ready, &o.Ready}, {&c.Revisions, &o.Revisions}, {&c.Statuses, &o.Statuses}, {&c.Leaders, &o.Leaders},
+		{&c.Restrictions, &o.Restrictions}, {&c.ObjectWrites, &o.ObjectWrites}, {&c.LateWrites, &o.LateWrites}, {&c.Contents, &o.Contents},
+		{&c.Verdicts, &o.Verdicts}, {&c.NotPlaced, &o.NotPlaced}, {&c.Affected, &o.Affected},
+	} {
+		*n.sum += *n.more
+	}
 }
 
 // Judge returns all violations of a history, in the order of revisions.

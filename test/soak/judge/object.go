@@ -1,6 +1,10 @@
 package judge
 
-import "github.com/lockstep-dev/lockstep/protocol"
+import (
+	"slices"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
 
 // idleWrites is how often an object may be written without a change. A creation
 // that the server normalized is followed by an apply. An apply over fields of
@@ -13,6 +17,10 @@ const idleWrites = 4
 func (j *judging) judgeObject(e *Event) {
 	if e.Foreign {
 		j.counts.Affected++
+		return
+	}
+	if !slices.ContainsFunc(j.h.Bundles, func(b Bundle) bool { return b.Forms[e.Object.Ref] != "" }) {
+		j.fail(LeftAlone, e.Revision, "a sidecar wrote or deleted %s, which no bundle has", e.Object.Ref)
 		return
 	}
 	j.counts.ObjectWrites++

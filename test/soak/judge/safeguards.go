@@ -141,6 +141,7 @@ func (j *judging) finished(e *Event, now protocol.Status) {
 	j.waited(e, now)
 	j.markNamesAlone(e, now)
 	j.nothingLeft(e, now)
+	j.nothingChanged(e, now)
 	if !j.mark.touched {
 		j.isKnown(j.content(now))
 	}
@@ -159,7 +160,7 @@ func (j *judging) isKnown(b Bundle) {
 // the first candidate, unless its predecessors had drained. The time is an upper
 // bound: from before the one to after the other.
 func (j *judging) waited(e *Event, now protocol.Status) {
-	if now.Epoch != j.term.epoch || j.term.noWait {
+	if now.Epoch != j.term.epoch || j.term.noWait || now.Epoch <= j.h.Restored {
 		return
 	}
 	took := j.clock.latest(e.Revision) - j.clock.earliest(j.term.revision)
@@ -175,6 +176,15 @@ func (j *judging) markNamesAlone(e *Event, now protocol.Status) {
 	want := []Entry{{Release: now.ContentRelease, Epoch: now.ContentEpoch}}
 	if !m.touched && (!m.exists || !m.FirstDone || !slices.Equal(m.Entries, want)) {
 		j.fail(Marked, e.Revision, "%s, and the mark is %s", brief(now), m.String())
+	}
+}
+
+// nothingChanged: no object is as an admission policy changed it.
+func (j *judging) nothingChanged(e *Event, now protocol.Status) {
+	for ref := range j.content(now).Forms {
+		if o := j.objects[ref]; o != nil && o.changed && !o.Gone {
+			j.fail(DoneIsDone, e.Revision, "DONE of %s, and %s is in no form of any bundle since a sidecar wrote it", now.Version, ref)
+		}
 	}
 }
 

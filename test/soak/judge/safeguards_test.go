@@ -13,12 +13,7 @@ import (
 // legal ones that look much like them.
 func TestSafeguards(t *testing.T) {
 	killed := func() *story { return restricted((*story).dies).object("changed", "new", r2, 2) }
-	tests := []struct {
-		name  string
-		story *story
-		want  string // empty: it is legal
-		text  string
-	}{
+	tests := []safeguardTest{
 		{"a changed object keeps its old stamp", restricted((*story).resigns).object("changed", "new", r1, 1).done(), Stamped, "with a stamp of 1.1.0"},
 		{"a changed object has the epoch of other content", restricted((*story).resigns).object("changed", "new", r2, 1).done(), Stamped, "with content epoch 1"},
 		{"a changed object has no stamp", restricted((*story).resigns).object("changed", "new", protocol.Release{}, 0).done(), Stamped, "without a stamp"},
@@ -76,15 +71,6 @@ func TestSafeguards(t *testing.T) {
 		{"a removal with prunePolicy Immediately", immediately(restricted((*story).resigns)).object("changed", "new", r2, 2).
 			record("b", r1).later(time.Minute).deleted("dropped").done(), "", ""},
 
-		{"DONE before the removals, with prunePolicy Immediately", immediately(leftOver()), DoneIsDone, "dropped of 1.1.0 exists"},
-		{"DONE after the removals, with prunePolicy Immediately", immediately(restricted((*story).resigns)).object("changed", "new", r2, 2).
-			deleted("dropped").done(), "", ""},
-
-		{"a restriction that ignores an expired record", expiring(15*time.Second, 15*time.Second, false), "", ""},
-		{"a restriction that ignores a record too early", expiring(15*time.Second, 14*time.Second, false), GuardHeld, "b (release 1.1.0"},
-		{"a restriction that ignores a record that was written meanwhile", expiring(15*time.Second, 15*time.Second, true), GuardHeld, "b (release 1.1.0"},
-		{"a restriction that ignores a record that never expires", expiring(0, time.Hour, false), GuardHeld, "b (release 1.1.0"},
-
 		{"a stale leader creates an object again, and it stays", restricted((*story).dies).later(time.Second).deleted("dropped").
 			object("dropped", "d", r1, 1).object("changed", "new", r2, 2).later(14 * time.Second).done(), DoneIsDone, "dropped of 1.1.0 exists"},
 		{"a stale leader creates an object again, and it is removed", restricted((*story).dies).later(time.Second).deleted("dropped").
@@ -96,6 +82,19 @@ func TestSafeguards(t *testing.T) {
 		{"the mark was lost, so that no sidecar knows whose object it is", restricted((*story).dies).add(Event{Mark: &Mark{Gone: true}}).foreign().
 			mark(Entry{r1, 1}, Entry{r2, 2}).object("changed", "new", r2, 2).later(14 * time.Second).done(), "", ""},
 	}
+	checkAll(t, tests)
+}
+
+// safeguardTest is a history, and what the judge finds in it.
+type safeguardTest struct {
+	name  string
+	story *story
+	want  string // empty: it is legal
+	text  string
+}
+
+func checkAll(t *testing.T, tests []safeguardTest) {
+	t.Helper()
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			got, _ := Judge(test.story.History)
@@ -107,6 +106,29 @@ func TestSafeguards(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPolicies has histories with removals that do not wait, admission policies,
+// other users, and records that expire.
+func TestPolicies(t *testing.T) {
+	checkAll(t, []safeguardTest{
+		{"DONE before the removals, with prunePolicy Immediately", immediately(leftOver()), DoneIsDone, "dropped of 1.1.0 exists"},
+		{"DONE after the removals, with prunePolicy Immediately", immediately(restricted((*story).resigns)).object("changed", "new", r2, 2).
+			deleted("dropped").done(), "", ""},
+
+		{"DONE while an admission policy changes an object", restricted((*story).resigns).object("changed", "", r2, 2).done(), DoneIsDone, "changed is in no form"},
+		{"DONE after an admission policy changed an object", restricted((*story).resigns).object("changed", "", r2, 2).
+			object("changed", "new", r2, 2).done(), "", ""},
+
+		{"a sidecar writes an object of another user", installed().object("theirs", "", r1, 5).foreign().object("theirs", "", r1, 0), LeftAlone, "theirs"},
+		{"a sidecar deletes an object of another user", installed().object("theirs", "", r1, 5).foreign().deleted("theirs"), LeftAlone, "theirs"},
+		{"another user writes its objects", installed().object("theirs", "", r1, 5).foreign().deleted("theirs").foreign(), "", ""},
+
+		{"a restriction that ignores an expired record", expiring(15*time.Second, 15*time.Second, false), "", ""},
+		{"a restriction that ignores a record too early", expiring(15*time.Second, 14*time.Second, false), GuardHeld, "b (release 1.1.0"},
+		{"a restriction that ignores a record that was written meanwhile", expiring(15*time.Second, 15*time.Second, true), GuardHeld, "b (release 1.1.0"},
+		{"a restriction that ignores a record that never expires", expiring(0, time.Hour, false), GuardHeld, "b (release 1.1.0"},
+	})
 }
 
 // drainsIn is a history of an etcd with another election timeout.
@@ -173,4 +195,37 @@ func TestBuilds(t *testing.T) {
 			t.Errorf("got %v, want %s for the form of the release's other bundle", got, want)
 		}
 	}
+}
+
+// restored is a history that begins with what an upgraded cluster contained, and in
+// which sidecars must have noticed it after a minute.
+func restored() *story {
+	s := upgraded()
+	s.Restored, s.Lost, s.Probes, s.Settled = s.revision(), true, nil, s.now+time.Minute
+	for i := range s.Events {
+		s.Events[i].Foreign = true
+	}
+	return s
+}
+
+func lostNothing(s *story) *story {
+	s.Lost = false
+	return s
+}
+
+// TestRestored: what a restored etcd contained is not judged, and what follows is.
+func TestRestored(t *testing.T) {
+	leadsAgain := func(s *story) *story { // b leads again, with a new key
+		return s.dies("b").leads("b").status(protocol.Done, r2, r2, r2, 2, "b")
+	}
+	checkAll(t, []safeguardTest{
+		{"nothing happens", restored().later(2*time.Minute).probe("a", r2, true, ""), "", ""},
+		{"a new leadership", leadsAgain(restored()).later(2*time.Minute).probe("a", r2, true, ""), "", ""},
+		{"the old leadership writes before it must have noticed", restored().status(protocol.Done, r2, r2, r2, 2, "b"), "", ""},
+		{"the old leadership goes on", restored().later(2*time.Minute).status(protocol.Done, r2, r2, r2, 2, "b"), OneWriter, "etcd was restored"},
+		{"the old leadership goes on, and nothing was lost", lostNothing(restored()).later(2*time.Minute).status(protocol.Done, r2, r2, r2, 2, "b"), "", ""},
+		{"a gate is ready with a record from before", restored().later(2*time.Minute).probe("a", r1, true, ""), Registered, "a #1"},
+		{"a gate is ready below the restored objects", restored().record("a", r1).later(2*time.Minute).probe("a", r1, true, ""), Compatible, "a #1"},
+		{"an object of the content is deleted", restored().later(2 * time.Minute).deleted("changed"), NoStaleWrite, "is deleted"},
+	})
 }

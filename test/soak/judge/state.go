@@ -51,6 +51,8 @@ type object struct {
 	// stranded: the soak deleted the parent of the set, and no content that has the
 	// object was finished since. Lockstep may not know that the object is its own.
 	stranded bool
+	// changed: a sidecar wrote it last, and it is in no form: an admission changed it.
+	changed bool
 }
 
 // moment is the state after one event, as far as answers depend on it.
@@ -123,6 +125,13 @@ func (j *judging) failLate(invariant string, revision int64, format string, args
 
 // event checks one event and applies it to the state.
 func (j *judging) event(e *Event) {
+	if e.Revision <= j.h.Restored {
+		j.restore(e)
+		return
+	}
+	if len(j.moments) > 0 && j.moments[len(j.moments)-1].revision <= j.h.Restored {
+		j.restored()
+	}
 	if n := len(j.moments); n == 0 || j.moments[n-1].revision != e.Revision {
 		j.counts.Revisions++
 	}
@@ -195,7 +204,7 @@ func (j *judging) applyCandidate(e *Event) {
 	case c.Gone:
 		delete(j.candidates, c.Key)
 	case !found:
-		j.candidates[c.Key] = candidate{node: c.Node, created: e.Revision}
+		j.candidates[c.Key] = candidate{node: c.Node, created: cmp.Or(c.Created, e.Revision)}
 	}
 }
 
@@ -215,7 +224,7 @@ func (j *judging) applyObject(e *Event) {
 	case now.Form == "":
 		// An intermediate step: it changes the owners of fields, in an object that
 		// was edited before.
-		next.Form, next.touched, next.idle, next.deferred = was.Form, true, was.idle, was.deferred
+		next.Form, next.touched, next.idle, next.deferred, next.changed = was.Form, true, was.idle, was.deferred, true
 		next.stranded = was.stranded
 	case was.like(now):
 		next.late, next.deferred = was.late, was.deferred

@@ -38,6 +38,9 @@ func (j *judging) judgeStatus(e *Event) {
 // oneWriter: the writer's key exists, is the oldest of all, and is the key of the
 // epoch.
 func (j *judging) oneWriter(e *Event, now protocol.Status) {
+	if now.Epoch <= j.h.Restored && e.Seen <= j.h.Settled {
+		return // a leadership of the lost history, which may not have noticed yet
+	}
 	var first candidate
 	var mine *candidate
 	for _, c := range j.candidates {
@@ -50,6 +53,8 @@ func (j *judging) oneWriter(e *Event, now protocol.Status) {
 	}
 	writer, wrote := j.writers[now.Epoch]
 	switch {
+	case now.Epoch <= j.h.Restored && j.h.Lost && e.Seen > j.h.Settled:
+		j.fail(OneWriter, e.Revision, "%s wrote in epoch %d, and etcd was restored to revision %d since", now.Leader, now.Epoch, j.h.Restored)
 	case mine == nil:
 		j.fail(OneWriter, e.Revision, "%s wrote in epoch %d, which has no candidate", now.Leader, now.Epoch)
 	case mine.node != string(now.Leader):

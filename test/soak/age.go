@@ -1,0 +1,126 @@
+package soak
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/test/soak/judge"
+)
+
+// newAge ends the history, lets restore do its work, and begins another history with
+// what etcd contains then. Revisions of two ages do not compare. Answers of sidecars
+// do not count before settled.
+func (r *recorder) newAge(ctx context.Context, raised int64, restore func() error) error {
+	if err := r.endAge(ctx); err != nil {
+		return err
+	}
+	r.watching.Lock()
+	defer r.watching.Unlock()
+	if err := restore(); err != nil {
+		return err
+	}
+	sent := r.now()
+	resp, err := r.clients[0].Get(ctx, "", clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByModRevision, clientv3.SortAscend))
+	if err != nil {
+		return fmt.Errorf("read the restored etcd: %w", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	// If nothing was written after the snapshot, nothing was lost, and leaders go on.
+	last := len(r.history.Events) - 1
+	lost := last >= 0 && r.history.Events[last].Revision > resp.Header.Revision-raised
+	r.past = append(r.past, r.history)
+	r.history = judge.History{
+		Bundles: r.history.Bundles, Restored: resp.Header.Revision, Lost: lost, Settled: time.Duration(1<<63 - 1),
+	}
+	r.objects = map[string]seen{}
+	r.lost = 0
+	for _, kv := range resp.Kvs {
+		if e, ok := r.decode(&clientv3.Event{Kv: kv}); ok {
+			e.Revision, e.Seen, e.Foreign = kv.ModRevision, sent, true
+			if e.Candidate != nil {
+				e.Candidate.Created = kv.CreateRevision
+			}
+			r.history.Events = append(r.history.Events, e)
+		}
+	}
+	r.next, r.read = resp.Header.Revision+1, resp.Header.Revision
+	r.history.Readings = append(r.history.Readings, judge.Reading{Sent: sent, Got: r.now(), Revision: resp.Header.Revision})
+	return nil
+}
+
+// endAge ends the watch. What sidecars answered before that can be judged: all that
+// was written until then was received.
+func (r *recorder) endAge(ctx context.Context) error {
+	until := r.now()
+	for round := 0; !r.readOnce(ctx, r.clients[round%len(r.clients)]); round++ {
+		if !pause(ctx, readPause) {
+			return ctx.Err()
+		}
+	}
+	if err := r.catchUp(ctx); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.history.Probes = slices.DeleteFunc(r.history.Probes, func(p judge.Probe) bool { return p.Got > until })
+	if r.stop != nil {
+		r.stop()
+	}
+	return nil
+}
+
+// settle lets the answers of sidecars count again.
+func (r *recorder) settle() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.history.Settled = r.now()
+}
+
+// histories returns the history of each age.
+func (r *recorder) histories() []judge.History {
+	r.mu.Lock()
+	past := slices.Clone(r.past)
+	r.mu.Unlock()
+	return append(past, r.historySoFar())
+}
+
+// awaitStatus returns the next status for which cond holds, and false if ctx ends
+// first.
+func (r *recorder) awaitStatus(ctx context.Context, cond func(protocol.Status) bool) (protocol.Status, bool) {
+	r.mu.Lock()
+	from := len(r.history.Events)
+	r.mu.Unlock()
+	for {
+		r.mu.Lock()
+		from = min(from, len(r.history.Events)) // a new age has few events
+		events, changed := r.history.Events[from:], r.changed
+		from = len(r.history.Events)
+		r.mu.Unlock()
+		for _, e := range events {
+			if e.Status != nil && e.Status.Kind == protocol.StatusPresent && cond(e.Status.Status) {
+				return e.Status.Status, true
+			}
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return protocol.Status{}, false
+		}
+	}
+}
+
+// pause waits for d, or until ctx ends. It returns false if ctx has ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
