@@ -14,6 +14,7 @@ func TestPasteable(t *testing.T) {
 		"x (sidecar node remove a --confirm-stopped)":                  "x (sidecar node remove a --confirm-stopped --etcd-servers=E)",
 		"sidecar node set-roles a.b kubernetes_controller":             "sidecar node set-roles a.b kubernetes_controller --etcd-servers=E",
 		"to take over: sidecar store adopt; or not":                    "to take over: sidecar store adopt --etcd-servers=E; or not",
+		"for good: sidecar store adopt --id 00ff":                      "for good: sidecar store adopt --id 00ff --etcd-servers=E",
 		"the sidecar is starting":                                      "the sidecar is starting",
 		"its sidecar node is old":                                      "its sidecar node is old",
 		protocol.Record{ID: "n-1.x"}.RemovalCommand():                  "sidecar node remove n-1.x --confirm-stopped --etcd-servers=E",

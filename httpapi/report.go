@@ -252,7 +252,9 @@ func NewReport(s Snapshot) Report {
 // view proves nothing.
 func upgradeObstacles(s Snapshot) []UpgradeObstacleReport {
 	if !s.Etcd.Connected {
-		return []UpgradeObstacleReport{{Reason: string(protocol.EtcdUnreachable), Message: "etcd does not answer, so the state of the fleet is unknown"}}
+		return []UpgradeObstacleReport{{
+			Reason: string(protocol.EtcdUnreachable), Message: "etcd does not answer, so the state of the fleet is unknown",
+		}}
 	}
 	out := []UpgradeObstacleReport{}
 	for _, o := range protocol.UpgradeObstacles(s.Status, s.Fleet) {
@@ -264,7 +266,9 @@ func upgradeObstacles(s Snapshot) []UpgradeObstacleReport {
 func (s Snapshot) warningReports(from []protocol.Warning) []WarningReport {
 	out := make([]WarningReport, 0, len(from))
 	for _, w := range from {
-		out = append(out, WarningReport{Reason: string(w.Reason), Subject: w.Subject, Message: s.pasteable(w.Message), Since: timestamp(w.Since)})
+		out = append(out, WarningReport{
+			Reason: string(w.Reason), Subject: w.Subject, Message: s.pasteable(w.Message), Since: timestamp(w.Since),
+		})
 	}
 	return out
 }

@@ -55,7 +55,7 @@ func foreignStore(theirs, own string) string {
 	}
 	return fmt.Sprintf("the objects belong to the control plane of another etcd or prefix: its store ID on the ConfigMap lockstep is %s, "+
 		"and the one of this sidecar %s; correct --etcd-servers or --etcd-prefix; "+
-		"if this etcd replaces the other one for good: sidecar store adopt", theirs, ours)
+		"if this etcd replaces the other one for good: sidecar store adopt --id %s", theirs, ours, theirs)
 }
 
 // resign covers ResignWithoutRole, ResignToNewer and YieldUnreachable. A leader

@@ -28,6 +28,9 @@ func (t table) write(r httpapi.Report) {
 	t.section("BLOCKERS  the leader waits for these nodes", t.blockers(r))
 	t.section("FAILURES  objects that the last pass could not apply", t.failures(r))
 	t.section("FIGHTS  another client keeps changing these objects; kubectl get --show-managed-fields shows its field manager", t.fights(r))
+	if n := r.Reconcile.TotalStrangers; n > 0 {
+		t.section(fmt.Sprintf("STRANGERS  %s with the set's label that Lockstep did not create; it leaves them alone", count(n, "object")), t.strangers(r))
+	}
 	t.section("WARNINGS", t.warnings(r))
 }
 

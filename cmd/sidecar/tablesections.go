@@ -61,6 +61,14 @@ func (t table) fights(r httpapi.Report) [][]string {
 	return headed(rows)
 }
 
+func (t table) strangers(r httpapi.Report) [][]string {
+	rows := [][]string{{"OBJECT", "FIELD MANAGER", "WHAT TO DO"}}
+	for _, s := range r.Reconcile.Strangers {
+		rows = append(rows, []string{s.Object, orDash(s.Manager), orDash(s.Command)})
+	}
+	return headed(rows)
+}
+
 // warnings are those of this node, and those that the other nodes report.
 func (t table) warnings(r httpapi.Report) [][]string {
 	rows := [][]string{{"NODE", "FOR", "WHAT TO DO"}}

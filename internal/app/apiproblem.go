@@ -28,7 +28,7 @@ func (a *App) apiProblem() protocol.Eligibility {
 	}
 	out := protocol.Eligibility{Reason: protocol.APIUnreachable, Message: unusable(t, a.kubeconfig.config.Get().Host, a.cfg.Kubeconfig)}
 	if t.Refused {
-		out = protocol.Eligibility{Reason: protocol.APIRefused, Message: refused(t, a.kubeconfig.config.Get(), a.cfg.Kubeconfig, time.Now())}
+		out.Reason, out.Message = protocol.APIRefused, refused(t, a.kubeconfig.config.Get(), a.cfg.Kubeconfig, time.Now())
 	}
 	return out
 }

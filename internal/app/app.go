@@ -154,14 +154,16 @@ func (a *App) wireFleet(registry prometheus.Registerer) {
 func (a *App) wireLeader(registry prometheus.Registerer) error {
 	var err error
 	a.reconcile, err = reconcile.New(reconcile.Config{
-		RESTConfig: a.kubeconfig.transport.Config(), UserAgent: "lockstep/" + buildinfo.Get().Version, Bundle: a.bundle, Concurrency: a.cfg.ApplyConcurrency,
+		RESTConfig: a.kubeconfig.transport.Config(), UserAgent: "lockstep/" + buildinfo.Get().Version,
+		Bundle: a.bundle, Concurrency: a.cfg.ApplyConcurrency,
 		AllowMassPrune: a.cfg.AllowMassPrune, Log: a.log, Registerer: registry,
 	})
 	if err != nil {
 		return err
 	}
 	a.election = election.New(election.Config{
-		Client: a.etcd, Store: a.store, Local: a.local, Fleet: a.follower.Fleet(), StoreKey: a.follower.Store(), Applier: applier{a.reconcile},
+		Client: a.etcd, Store: a.store, Local: a.local, Fleet: a.follower.Fleet(),
+		StoreKey: a.follower.Store(), Applier: applier{a.reconcile},
 		TTL: a.cfg.LeaseTTL, ResyncInterval: a.cfg.ResyncInterval, YieldAfter: a.cfg.LeaderYieldAfter, APIProblem: a.apiProblem,
 		Log: a.log.With("worker", "election"), Registerer: registry, Trace: a.trace,
 	})

@@ -35,19 +35,17 @@ func (a *App) watchEtcdProblem(ctx context.Context) error {
 				a.log.Warn("etcd cannot be used", "problem", problem)
 			}
 		}
-		if !a.awaitContact(ctx, contactChanged, problem != "") {
+		// While there is a problem, etcd may be healthy again without a change.
+		alive := false
+		if problem == "" {
+			alive = event.Wait(ctx, contactChanged)
+		} else {
+			alive = backoff.Sleep(ctx, etcdProblemInterval)
+		}
+		if !alive {
 			return ctx.Err()
 		}
 	}
-}
-
-// awaitContact waits for a change of the contact. While there is a problem, it
-// waits for a while: etcd may be healthy again without a change.
-func (a *App) awaitContact(ctx context.Context, contactChanged <-chan struct{}, problem bool) bool {
-	if problem {
-		return backoff.Sleep(ctx, etcdProblemInterval)
-	}
-	return event.Wait(ctx, contactChanged)
 }
 
 // etcdFlags are the flags by which a command of this program reaches the same keys

@@ -54,8 +54,9 @@ func (a *App) keepWarnings(ctx context.Context) error {
 // warningsNow collects the problems. One that was there before keeps its time.
 func (a *App) warningsNow(was warned, now time.Time) warned {
 	own, leaders := a.ownWarnings(), a.leaderWarnings()
+	inForce := a.store.Observed().Get().View.Status.Digest
 	out := warned{
-		shown:    slices.Concat(own, fleetWarnings(a.follower.Fleet().Get(), a.local.Get().ID, a.store.Observed().Get().View.Status.Digest)),
+		shown:    slices.Concat(own, fleetWarnings(a.follower.Fleet().Get(), a.local.Get().ID, inForce)),
 		reported: slices.Concat(own, leaders),
 	}
 	out.reported = out.reported[:min(len(out.reported), protocol.MaxWarnings)]
@@ -170,7 +171,9 @@ func fleetWarnings(f protocol.Fleet, own protocol.NodeID, inForce string) []prot
 	for _, r := range f.Records {
 		switch {
 		case r.Problem != "":
-			out = append(out, protocol.Warning{Reason: protocol.RecordCorrupt, Subject: string(r.ID), Message: "its record is corrupt: " + r.Remedy()})
+			out = append(out, protocol.Warning{
+				Reason: protocol.RecordCorrupt, Subject: string(r.ID), Message: "its record is corrupt: " + r.Remedy(),
+			})
 		case r.ID != own && protocol.LacksGate(r):
 			out = append(out, protocol.Warning{Reason: protocol.NoGate, Subject: string(r.ID), Message: protocol.NoGateMessage(r)})
 		}

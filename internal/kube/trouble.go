@@ -58,8 +58,7 @@ func (c *Client) server() string {
 // detailOf is the innermost cause that a person understands, without what differs
 // from one attempt to the next, such as the client's port.
 func detailOf(err error) string {
-	var transport *TransportError
-	if errors.As(err, &transport) {
+	if transport, is := errors.AsType[*TransportError](err); is {
 		err = transport.Err
 	}
 	if unsent, is := errors.AsType[*unsentError](err); is {

@@ -154,6 +154,7 @@ func apiserverHangs(b *broken) {
 	b.ready("cp-1", "cp-2")
 	b.pause(b.api.Process)
 	b.apiAway("no answer in 5s")
+	b.must(b.api.Kill()) // it would take its time to stop gracefully
 }
 
 // apiAway: both nodes withdraw because of the one kube-apiserver.
