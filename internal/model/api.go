@@ -100,7 +100,10 @@ func (t *transition) serve(r request) bool {
 		t.say("  the API refuses the mark")
 		return false
 	}
-	now := parent{exists: true, firstDone: was.firstDone, leader: r.leader}
+	now := parent{exists: true, firstDone: was.firstDone, leader: r.leader, store: was.store}
+	if t.cfg.Stores && was.store == 0 {
+		now.store = thisStore
+	}
 	if r.kind == finishRequest {
 		now.firstDone, now.entries = true, entries{r.content}
 	} else {

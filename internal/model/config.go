@@ -38,6 +38,9 @@ type Config struct {
 	Expire bool
 	// Roles: administrators take the controller role from nodes, and give it back.
 	Roles bool
+	// Stores: a leader of another store writes to the same API, content of the last
+	// release.
+	Stores bool
 	// Reload: a sidecar that runs replaces its bundle by another build of its release.
 	Reload bool
 	// Coarse joins moves that no other process can tell apart: a node starts and

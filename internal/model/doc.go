@@ -8,6 +8,7 @@
 //   - An etcd with the status, the node records, the presences and the leader's
 //     key. Its transactions have the guards of status.Store.Write.
 //   - A Kubernetes API with a few objects and the mark. Each object has a stamp.
+//     With Config.Stores, the leader of another store writes to it, too.
 //   - Nodes. They start, register and become ready. They read the status
 //     linearizably, or receive it late from a watch. They move to another
 //     release in either direction, are killed, and lose their leases without
@@ -21,8 +22,8 @@
 //
 // world.go has the state, translate.go its translation to the values of package
 // protocol, and safeguards.go what a search can turn off. moves.go lists
-// what can happen; nodes.go, leader.go, pass.go, api.go, expiry.go and faults.go
-// say what each move does. invariants.go checks a transition. search.go visits
+// what can happen; nodes.go, leader.go, pass.go, api.go, expiry.go, stores.go
+// and faults.go say what each move does. invariants.go checks a transition. search.go visits
 // all states, progress.go follows every run to its end, walk.go walks at random,
 // and story.go explains a violation.
 //

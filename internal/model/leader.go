@@ -164,7 +164,7 @@ func (c *Config) input(st *state, l int) protocol.Input {
 	if st.status.epoch == lead.epoch && st.status.epoch != 0 {
 		view.Status.Leader = local.ID
 	}
-	in := protocol.Input{Local: local, Fleet: c.fleetSeenBy(st, l), Status: view, Mark: c.mark(lead.mark)}
+	in := protocol.Input{Store: c.store(), Local: local, Fleet: c.fleetSeenBy(st, l), Status: view, Mark: c.mark(lead.mark)}
 	in.Progress.Due, in.Progress.Predecessors = lead.due, lead.predecessors
 	if lead.finished != (entry{}) {
 		in.Progress.Finished = c.content(lead.finished)
@@ -183,6 +183,8 @@ func (t *transition) execute(l int, step *protocol.Step) bool {
 		t.resign(l)
 		return true
 	case protocol.StepHold, protocol.StepAwait, protocol.StepUnset:
+		// A step that rests on the mark of another store is not left: only people
+		// change whose the parent is, so the model does not read it again.
 		if lead.doing == nothing {
 			return false
 		}

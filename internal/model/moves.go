@@ -23,6 +23,8 @@ const (
 	moveTakeRole
 	moveGiveRole
 	moveReload
+	moveOtherParent
+	moveOtherObject
 	// Of leaders.
 	moveExpireKey
 	moveElect
@@ -85,6 +87,10 @@ func moves(cfg *Config) []move {
 		add(moveTakeRole, cfg.Nodes)
 		add(moveGiveRole, cfg.Nodes)
 	}
+	if cfg.Stores {
+		add(moveOtherParent, 1)
+		add(moveOtherObject, len(cfg.Objects))
+	}
 	if cfg.Reload {
 		for i := range cfg.Nodes {
 			for c := range cfg.contents() {
@@ -136,6 +142,8 @@ func (m move) possible(st *state) bool {
 		return st.nodes[m.a].run != m.b
 	case moveTakeRole, moveGiveRole:
 		return st.changes > 0 && st.nodes[m.a].record != 0
+	case moveOtherParent, moveOtherObject:
+		return true
 	case moveReload:
 		return st.changes > 0 && st.nodes[m.a].run != 0
 	case moveTimeout:

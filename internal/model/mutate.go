@@ -8,6 +8,9 @@ func (c *Config) mutated(st *state, in protocol.Input) protocol.Step {
 	if c.Off == 0 {
 		return protocol.Next(in)
 	}
+	if !c.holds(oneStore) {
+		in.Mark.Store = ""
+	}
 	if !c.holds(snapshot) {
 		in.Fleet = c.laggingFleet(st, in.Local.ID)
 	}

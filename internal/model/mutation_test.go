@@ -50,6 +50,7 @@ func (c Config) bothLost() Config              { c.BothLost = true; return c }
 func (c Config) asking(names ...string) Config { c.Only = names; return c }
 func (c Config) expiring() Config              { c.Expire = true; return c }
 func (c Config) fine() Config                  { c.Coarse = false; return c }
+func (c Config) twoStores() Config             { c.Stores = true; return c }
 func (c Config) withRoles() Config             { c.Roles = true; return c }
 func (c Config) policed() Config               { c.Policy = true; return c }
 
@@ -95,6 +96,10 @@ func statusMutations() []mutation {
 		{
 			"registered-not-alive", "A node that is cut off goes on serving: a missing presence does not prove that the node is down.",
 			two(registeredBlock, 1, 2), 0,
+		},
+		{
+			"one-store", "Two stores do not know each other: a leader of one of them writes objects that the status of the other does not cover.",
+			two(oneStore, 1, 2).fresh().faults(0).twoStores().asking("Compatible"), 0,
 		},
 		{
 			"serves-until-registered", "A node whose controller role was just taken away does not know it yet, and serves: a leader that does not wait for it writes objects that do not fit it.",

@@ -26,7 +26,7 @@ func (t *transition) survey(fallback entry) mark {
 func (t *transition) knownMark(fallback entry) mark {
 	p := t.state.parent
 	if p.exists {
-		return mark{kind: protocol.MarkPresent, firstDone: p.firstDone, entries: p.entries}
+		return mark{kind: protocol.MarkPresent, firstDone: p.firstDone, store: p.store, entries: p.entries}
 	}
 	if fallback.content != 0 && t.cfg.holds(statusServes) {
 		return mark{kind: protocol.MarkPresent, firstDone: true, entries: entries{fallback}}
@@ -82,6 +82,9 @@ func (t *transition) list(l int) bool {
 	p := &t.state.leaders[l].pass
 	if p.at == starting {
 		p.parent = true
+		if t.isForeign() {
+			return t.endForeign(l)
+		}
 		if t.isUnfounded(l) {
 			return t.endFirstPass(l)
 		}
@@ -146,6 +149,18 @@ func (t *transition) chooseHigherEpoch(l int) bool {
 // refused, and it reads again.
 func (t *transition) isUnfounded(l int) bool {
 	return t.state.leaders[l].pass.first && t.state.parent.firstDone && t.cfg.holds(firstOnce)
+}
+
+// isForeign reports whether the parent has the ID of another store.
+func (t *transition) isForeign() bool {
+	return t.state.parent.store == otherStore && t.cfg.holds(oneStore)
+}
+
+// endForeign ends a pass that has found that.
+func (t *transition) endForeign(l int) bool {
+	t.say("%s finds the ID of another store on the parent", t.name(int(t.state.leaders[l].node)))
+	t.endPass(l, protocol.Outcome{ForeignStore: storeIDs[otherStore], HighestEpoch: int64(t.state.parent.entries.highest())})
+	return true
 }
 
 // endFirstPass ends a pass that began as the first reconciliation, because the
@@ -254,6 +269,9 @@ func (t *transition) sendMark(l int, kind requestKind) bool {
 	}
 	lead := &t.state.leaders[l]
 	p := &lead.pass
+	if p.parent && t.isForeign() {
+		return t.endForeign(l)
+	}
 	if kind == beginRequest && t.isUnfounded(l) {
 		return t.endFirstPass(l)
 	}

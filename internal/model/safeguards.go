@@ -81,6 +81,9 @@ const (
 	// A node whose controller role was taken away is waited for until its sidecar has
 	// registered without it (docs/protocol.md#registration).
 	servesUntilRegistered
+	// No leader writes where the parent has the ID of another store
+	// (docs/protocol.md#stores).
+	oneStore
 )
 
 func (c *Config) holds(g safeguard) bool { return c.Off&g == 0 }

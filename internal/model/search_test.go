@@ -173,6 +173,10 @@ func bounds() []bound {
 			cfg: Config{Nodes: 2, Releases: 1, Builds: 2, Faults: 2, Changes: 3, Objects: twoObjects, Coarse: true, Reload: true},
 		},
 		{
+			name: "two stores at one API: 2 nodes, 2 releases, 2 faults, 2 changes", wants: wantStores,
+			cfg: Config{Nodes: 2, Releases: 2, Builds: 1, Faults: 2, Changes: 2, Objects: twoObjects, Coarse: true, Stores: true},
+		},
+		{
 			name: "3 nodes, 3 releases, 2 faults, 2 changes", full: true, wants: wantReached,
 			cfg: Config{Nodes: 3, Releases: 3, Builds: 1, Faults: 2, Changes: 2, Objects: twoObjects, Coarse: true},
 		},
@@ -243,6 +247,15 @@ func expiryFaults() int {
 func wantExpiry(t *testing.T, c counts) {
 	t.Helper()
 	wantMoves(moveFence, moveExpireRecord)(t, c)
+}
+
+// wantStores checks that each of two stores had the objects.
+func wantStores(t *testing.T, c counts) {
+	t.Helper()
+	wantMoves(moveOtherParent, moveOtherObject, moveLand)(t, c)
+	if c.steps[stepKind{protocol.HoldForStore, protocol.StepHold}] == 0 {
+		t.Error("no leader ever held for another store")
+	}
 }
 
 // wantMoves checks that a search made these moves.

@@ -102,6 +102,10 @@ func (t *transition) nodeMove(m move) bool {
 		return t.giveRole(i)
 	case moveReload:
 		return t.reload(i, m.b)
+	case moveOtherParent:
+		return t.otherParent()
+	case moveOtherObject:
+		return t.otherObject(i)
 	default:
 		return false
 	}

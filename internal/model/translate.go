@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/lockstep-dev/lockstep/protocol"
 )
@@ -97,9 +98,20 @@ func (c *Config) packed(p protocol.Status) status {
 	}
 }
 
+// storeIDs are the IDs of the stores.
+var storeIDs = [...]string{"", "this", "other"}
+
+// store is the ID of the leaders' store.
+func (c *Config) store() string {
+	if c.Stores {
+		return storeIDs[thisStore]
+	}
+	return ""
+}
+
 // mark is a leader's mark as a value of the protocol.
 func (c *Config) mark(m mark) protocol.Mark {
-	out := protocol.Mark{Kind: m.kind, FirstDone: m.firstDone, HighestEpoch: int64(m.highest)}
+	out := protocol.Mark{Kind: m.kind, FirstDone: m.firstDone, HighestEpoch: int64(m.highest), Store: storeIDs[m.store]}
 	for _, e := range m.entries {
 		if e != (entry{}) {
 			out.Entries = append(out.Entries, c.content(e))
@@ -111,7 +123,9 @@ func (c *Config) mark(m mark) protocol.Mark {
 // packedMark is the inverse of Config.mark. It returns false if a state has no
 // room for the mark.
 func (c *Config) packedMark(p protocol.Mark) (m mark, ok bool) {
-	m = mark{kind: p.Kind, firstDone: p.FirstDone, highest: uint8(p.HighestEpoch)}
+	m = mark{
+		kind: p.Kind, firstDone: p.FirstDone, highest: uint8(p.HighestEpoch), store: uint8(slices.Index(storeIDs[:], p.Store)),
+	}
 	for _, e := range p.Entries {
 		if !m.entries.add(c.entry(e)) {
 			return mark{}, false

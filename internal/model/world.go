@@ -74,8 +74,15 @@ type parent struct {
 	exists    bool
 	firstDone bool
 	leader    uint8 // the epoch in state.leaders; 0: of a former leader
+	store     uint8 // whose ID it has; 0: it has none
 	entries   entries
 }
+
+// The stores.
+const (
+	thisStore  = 1
+	otherStore = 2
+)
 
 // entries are sorted; empty ones come last.
 type entries [maxEntries]entry
@@ -84,6 +91,7 @@ type entries [maxEntries]entry
 type mark struct {
 	kind      protocol.MarkKind
 	firstDone bool
+	store     uint8
 	entries   entries
 	highest   uint8
 }
@@ -198,6 +206,9 @@ func initialState(cfg *Config) state {
 		st.objects[i] = object{form: cfg.form(i, 1), stamp: one}
 	}
 	st.parent = parent{exists: true, firstDone: true, leader: 1, entries: entries{one}}
+	if cfg.Stores {
+		st.parent.store = thisStore
+	}
 	st.status = status{
 		kind: protocol.StatusPresent, state: protocol.Done, version: 1, least: uint8(cfg.A[0]), epoch: 1, content: one,
 	}
