@@ -28,7 +28,10 @@ func (d *decoder) decode(keys keyspace.Keys, nodes, presences etcd.Listing) prot
 	alive := d.presences.update(presences.KVs, func(kv etcd.KV) namedPresence {
 		return namedPresence{keys.NodeOf(kv.Key), decodePresence(kv.Value)}
 	})
-	out := protocol.Fleet{Revision: nodes.Revision, Rewinds: nodes.Rewinds, Records: append(make([]protocol.Record, 0, len(records)), records...)}
+	out := protocol.Fleet{
+		Revision: nodes.Revision, Rewinds: nodes.Rewinds,
+		Records: append(make([]protocol.Record, 0, len(records)), records...),
+	}
 	i := 0
 	for j := range alive {
 		p := &alive[j]

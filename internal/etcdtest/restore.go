@@ -30,12 +30,12 @@ func Etcdutl(t testing.TB) string {
 }
 
 // Save writes a snapshot of the server into a file, as `etcdctl snapshot save` does.
-func (s *Server) Save(ctx context.Context, file string) error {
+func (s *Server) Save(ctx context.Context, file string) (err error) {
 	client, err := clientv3.New(clientv3.Config{Endpoints: s.Endpoints(), Logger: zap.NewNop()})
 	if err != nil {
 		return fmt.Errorf("save a snapshot: %w", err)
 	}
-	defer client.Close()
+	defer func() { err = errors.Join(err, client.Close()) }()
 	snapshot, err := client.Snapshot(ctx)
 	if err != nil {
 		return fmt.Errorf("save a snapshot: %w", err)
@@ -46,7 +46,7 @@ func (s *Server) Save(ctx context.Context, file string) error {
 		return fmt.Errorf("save a snapshot: %w", err)
 	}
 	_, err = io.Copy(out, snapshot)
-	if err := errors.Join(err, out.Close()); err != nil {
+	if err = errors.Join(err, out.Close()); err != nil {
 		return fmt.Errorf("save a snapshot: %w", err)
 	}
 	return nil
