@@ -3,7 +3,6 @@ package election
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -158,11 +157,11 @@ func (l *leadership) collect() {
 	switch {
 	case j.err != nil:
 		problem = j.err.Error()
-		level := slog.LevelWarn
+		log := l.e.cfg.Log.Warn
 		if problem == l.e.state.Get().Problem {
-			level = slog.LevelDebug // it was logged when it began
+			log = l.e.cfg.Log.Debug // it was logged when it began
 		}
-		l.e.cfg.Log.Log(context.Background(), level, "pass failed, trying again", "step", j.step.Kind.String(), "err", j.err)
+		log("pass failed, trying again", "step", j.step.Kind.String(), "err", j.err)
 		if l.clock.jobFailed(); errors.Is(j.err, ErrNotDue) {
 			l.clock.apiWorked()
 		}

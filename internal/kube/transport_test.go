@@ -114,7 +114,9 @@ func TestTransport_hangingRequestsAreBounded(t *testing.T) {
 	}
 	cancel()
 	for range maxHanging {
-		<-failed
+		if err := <-failed; err == nil {
+			t.Error("got no error for a request that was given up")
+		}
 	}
 	_, err := c.Get(t.Context(), things, "n", "a")
 	var transport *TransportError
