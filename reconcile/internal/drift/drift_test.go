@@ -78,6 +78,7 @@ func TestBaseline_Assess(t *testing.T) {
 		{"another form", Event{Object: metadataOf(t, "u", "11", "3", "garbage", managed(ours))}, Drifted},
 		{"a garbage epoch", Event{Object: metadataOf(t, "u", "11", "garbage", form, managed(ours))}, Drifted},
 		{"a higher epoch", Event{Object: metadataOf(t, "u", "11", "4", form, managed(less))}, Drifted},
+		{"a higher epoch and nothing else", Event{Object: metadataOf(t, "u", "11", "4", form, managed(ours))}, Drifted},
 		{"another object of its name", Event{Object: metadataOf(t, "v", "11", "3", form, managed(ours))}, Drifted},
 		{"it is being deleted", Event{Object: metadataOf(t, "u", "11", "3", form, managed(ours)+`,"deletionTimestamp":"2026-01-01T00:00:00Z"`)}, Deleting},
 		{"it was deleted", Event{Object: metadataOf(t, "u", "11", "3", form, managed(ours)), Deleted: true}, Drifted},
