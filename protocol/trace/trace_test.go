@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -300,7 +301,7 @@ func TestValidate_refuses(t *testing.T) {
 		{"a resignation with other predecessors", nth(lost, 1, resigns, func(r *Resign) { r.Facts.Predecessors = protocol.Drained }), "it resigns on"},
 		{"a resignation with another status", nth(first, 1, resigns, func(r *Resign) { r.Status.Leader = "b" }), "the protocol says"},
 		{"a term within another", append(first[:len(first)-1:len(first)-1], lost...), "within another"},
-		{"a round after the term", append(first[:len(first):len(first)], first[1]), "there is no term"},
+		{"a round after the term", append(slices.Clip(first), first[1]), "there is no term"},
 		{"a term that ends with a job", append(without(without(first, 3, ends), 1, resigns), Event{}), "the term ends"},
 
 		{"another verdict than the protocol's", nth(node, 1, gates, func(g *Gate) { g.Verdict.Ready = true }), "the protocol says"},

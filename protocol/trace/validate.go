@@ -152,7 +152,7 @@ func (l *Log) Hook() Hook {
 func (l *Log) Events() []Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.events[:len(l.events):len(l.events)]
+	return slices.Clip(l.events)
 }
 
 // To returns a hook that writes each event as a line of JSON. failed is called when

@@ -31,6 +31,8 @@ const repairTime = 60 * time.Second
 // member from the others.
 const landing = 15 * time.Second
 
+const admissionGroup = "admissionregistration.k8s.io"
+
 var resources = map[string]schema.GroupVersionResource{
 	"Namespace":          {Version: "v1", Resource: "namespaces"},
 	"ConfigMap":          {Version: "v1", Resource: "configmaps"},
@@ -41,13 +43,13 @@ var resources = map[string]schema.GroupVersionResource{
 	"RuntimeClass":       {Group: "node.k8s.io", Version: "v1", Resource: "runtimeclasses"},
 	"CSIDriver":          {Group: "storage.k8s.io", Version: "v1", Resource: "csidrivers"},
 
-	"ValidatingAdmissionPolicy": {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"},
+	"ValidatingAdmissionPolicy": {Group: admissionGroup, Version: "v1", Resource: "validatingadmissionpolicies"},
 	"Role":                      {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
 	"RoleBinding":               {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
 
-	"MutatingAdmissionPolicy":          {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingadmissionpolicies"},
-	"MutatingAdmissionPolicyBinding":   {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingadmissionpolicybindings"},
-	"ValidatingAdmissionPolicyBinding": {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"},
+	"MutatingAdmissionPolicy":          {Group: admissionGroup, Version: "v1", Resource: "mutatingadmissionpolicies"},
+	"MutatingAdmissionPolicyBinding":   {Group: admissionGroup, Version: "v1", Resource: "mutatingadmissionpolicybindings"},
+	"ValidatingAdmissionPolicyBinding": {Group: admissionGroup, Version: "v1", Resource: "validatingadmissionpolicybindings"},
 }
 
 // edits are what a user changes in an object, in addition to the annotation.

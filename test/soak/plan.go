@@ -200,7 +200,8 @@ var faultNames = [nFaults]string{
 	"garbage in record", "garbage in presence",
 	"garbage among candidates", "delete leader's key", "garbage in status", "delete status", "delete parent",
 	"edit object", "drop stamp", "delete object",
-	"replace bundle", "kill sidecar for long", "cut sidecar from etcd for long", "second sidecar with a node ID", "deny writes", "delete namespace", "restore etcd",
+	"replace bundle", "kill sidecar for long", "cut sidecar from etcd for long", "second sidecar with a node ID", "deny writes",
+	"delete namespace", "restore etcd",
 	"tenant", "change writes", "sidecar with another prefix",
 }
 
@@ -214,7 +215,8 @@ var weights = [nFaults]int{
 	compact: 2, fillEtcd: 1, spoilRecord: 2, spoilPresence: 1,
 	spoilCandidate: 1, dropCandidate: 2, spoilStatus: 2, dropStatus: 2, dropParent: 2,
 	editObject: 3, dropStamp: 1, dropObject: 2,
-	reloadBundle: 4, loseNode: 1, isolateNode: 1, startDuplicate: 2, denyWrites: 2, dropNamespace: 1, restoreStore: 1, tenant: 2, mutateWrites: 2, otherPrefix: 1,
+	reloadBundle: 4, loseNode: 1, isolateNode: 1, startDuplicate: 2, denyWrites: 2, dropNamespace: 1,
+	restoreStore: 1, tenant: 2, mutateWrites: 2, otherPrefix: 1,
 }
 
 // fault is one fault of the schedule.

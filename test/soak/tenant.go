@@ -92,7 +92,9 @@ func (w *world) disturb(ctx context.Context, api dynamic.ResourceInterface, i in
 	w.mu.Unlock()
 	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"n": edit}}}
 	obj.SetName(name)
-	obj.SetAnnotations(map[string]string{editAnnotation: edit, "lockstep.dev/content-epoch": claims[i%len(claims)], "lockstep.dev/release": "9.0.0"})
+	obj.SetAnnotations(map[string]string{
+		editAnnotation: edit, "lockstep.dev/content-epoch": claims[i%len(claims)], "lockstep.dev/release": "9.0.0",
+	})
 	if i%3 == 0 {
 		obj.SetAnnotations(map[string]string{editAnnotation: edit}) // an honest one
 	} else if parent, err := w.resource("ConfigMap", "kube-system").Get(ctx, "lockstep", metav1.GetOptions{}); err == nil {

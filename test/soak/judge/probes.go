@@ -61,10 +61,12 @@ func (c clock) earliest(revision int64) time.Duration {
 // latest is an instant before which a revision was certainly written.
 func (c clock) latest(revision int64) time.Duration {
 	latest := time.Duration(unbounded)
-	if i, _ := slices.BinarySearchFunc(c.events, revision, func(e Event, r int64) int { return cmp.Compare(e.Revision, r) }); i < len(c.seen) {
+	i, _ := slices.BinarySearchFunc(c.events, revision, func(e Event, r int64) int { return cmp.Compare(e.Revision, r) })
+	if i < len(c.seen) {
 		latest = c.seen[i]
 	}
-	if i, _ := slices.BinarySearchFunc(c.got, revision, func(r Reading, want int64) int { return cmp.Compare(r.Revision, want) }); i < len(c.got) {
+	i, _ = slices.BinarySearchFunc(c.got, revision, func(r Reading, want int64) int { return cmp.Compare(r.Revision, want) })
+	if i < len(c.got) {
 		latest = min(latest, c.got[i].Got)
 	}
 	return latest

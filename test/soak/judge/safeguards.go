@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -357,9 +358,10 @@ func (m *Mark) String() string {
 	case m.Damaged:
 		return "mark: damaged " + m.Note
 	}
-	text := fmt.Sprintf("mark: firstDone=%t", m.FirstDone)
+	var b strings.Builder
+	fmt.Fprintf(&b, "mark: firstDone=%t", m.FirstDone)
 	for _, e := range m.Entries {
-		text += fmt.Sprintf(" %s@%d", e.Release, e.Epoch)
+		fmt.Fprintf(&b, " %s@%d", e.Release, e.Epoch)
 	}
-	return text
+	return b.String()
 }
