@@ -32,11 +32,18 @@ func (r *recorder) newAge(ctx context.Context, raised int64, restore func() erro
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	// If nothing was written after the snapshot, nothing was lost, and leaders go on.
+	var former []int64
 	last := len(r.history.Events) - 1
-	lost := last >= 0 && r.history.Events[last].Revision > resp.Header.Revision-raised
+	if last >= 0 && r.history.Events[last].Revision > resp.Header.Revision-raised {
+		for _, e := range r.history.Events {
+			if e.Status != nil && e.Status.Kind == protocol.StatusPresent {
+				former = append(former, e.Status.Status.Epoch)
+			}
+		}
+	}
 	r.past = append(r.past, r.history)
 	r.history = judge.History{
-		Bundles: r.history.Bundles, Restored: resp.Header.Revision, Lost: lost, Settled: time.Duration(1<<63 - 1),
+		Bundles: r.history.Bundles, Restored: resp.Header.Revision, Former: former, Settled: time.Duration(1<<63 - 1),
 	}
 	r.objects = map[string]seen{}
 	r.lost = 0

@@ -74,8 +74,10 @@ type History struct {
 	// it was not. The events up to it are what etcd contained, and are not judged.
 	// Revisions of other histories do not compare.
 	Restored int64
-	// Lost: something that was written before the restore is lost.
-	Lost bool
+	// Former has the epochs of leaderships that had written before the restore, if
+	// something is lost that was written before it. A candidate that only waited may
+	// lead after it.
+	Former []int64
 	// Settled is when sidecars must have noticed the restore. No leadership from
 	// before it writes a status after that.
 	Settled time.Duration

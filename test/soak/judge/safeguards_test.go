@@ -201,7 +201,7 @@ func TestBuilds(t *testing.T) {
 // which sidecars must have noticed it after a minute.
 func restored() *story {
 	s := upgraded()
-	s.Restored, s.Lost, s.Probes, s.Settled = s.revision(), true, nil, s.now+time.Minute
+	s.Restored, s.Former, s.Probes, s.Settled = s.revision(), []int64{s.epochs["b"]}, nil, s.now+time.Minute
 	for i := range s.Events {
 		s.Events[i].Foreign = true
 	}
@@ -209,7 +209,7 @@ func restored() *story {
 }
 
 func lostNothing(s *story) *story {
-	s.Lost = false
+	s.Former = nil
 	return s
 }
 
@@ -223,7 +223,7 @@ func TestRestored(t *testing.T) {
 		{"a new leadership", leadsAgain(restored()).later(2*time.Minute).probe("a", r2, true, ""), "", ""},
 		{"the old leadership writes before it must have noticed", restored().status(protocol.Done, r2, r2, r2, 2, "b"), "", ""},
 		{"the old leadership goes on", restored().later(2*time.Minute).status(protocol.Done, r2, r2, r2, 2, "b"), OneWriter, "etcd was restored"},
-		{"the old leadership goes on, and nothing was lost", lostNothing(restored()).later(2*time.Minute).status(protocol.Done, r2, r2, r2, 2, "b"), "", ""},
+		{"a leadership that had not begun, or lost nothing, goes on", lostNothing(restored()).later(2*time.Minute).status(protocol.Done, r2, r2, r2, 2, "b"), "", ""},
 		{"a gate is ready with a record from before", restored().later(2*time.Minute).probe("a", r1, true, ""), Registered, "a #1"},
 		{"a gate is ready below the restored objects", restored().record("a", r1).later(2*time.Minute).probe("a", r1, true, ""), Compatible, "a #1"},
 		{"an object of the content is deleted", restored().later(2 * time.Minute).deleted("changed"), NoStaleWrite, "is deleted"},

@@ -53,7 +53,7 @@ func (j *judging) oneWriter(e *Event, now protocol.Status) {
 	}
 	writer, wrote := j.writers[now.Epoch]
 	switch {
-	case now.Epoch <= j.h.Restored && j.h.Lost && e.Seen > j.h.Settled:
+	case slices.Contains(j.h.Former, now.Epoch) && now.Epoch <= j.h.Restored && e.Seen > j.h.Settled:
 		j.fail(OneWriter, e.Revision, "%s wrote in epoch %d, and etcd was restored to revision %d since", now.Leader, now.Epoch, j.h.Restored)
 	case mine == nil:
 		j.fail(OneWriter, e.Revision, "%s wrote in epoch %d, which has no candidate", now.Leader, now.Epoch)
