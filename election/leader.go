@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/etcd"
@@ -215,18 +214,14 @@ func (l *leadership) write(ctx context.Context, step protocol.Step) {
 		l.e.metrics.guardFailures.Inc()
 		l.e.cfg.Log.Info("status not written, reading again", "rule", step.Rule, "err", err)
 	default:
-		l.e.cfg.Log.Log(ctx, severity(l.writes.Pause() == 0), "status not written, trying again", "err", err)
+		write := l.e.cfg.Log.Warn
+		if l.writes.Pause() != 0 {
+			write = l.e.cfg.Log.Debug // not the first of a series
+		}
+		write("status not written, trying again", "err", err)
 		l.problem(err.Error())
 		l.writes.Sleep(ctx)
 	}
-}
-
-// severity is that of a failure: only the first of a series is a warning.
-func severity(first bool) slog.Level {
-	if first {
-		return slog.LevelWarn
-	}
-	return slog.LevelDebug
 }
 
 // problem shows why the newest write failed; empty: it succeeded.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ var errDue = errors.New("a full pass is due")
 type logLines struct{ *event.Value[[]string] }
 
 func (l logLines) Write(p []byte) (int, error) {
-	l.Update(func(was []string) []string { return append(was[:len(was):len(was)], string(bytes.TrimSpace(p))) })
+	l.Update(func(was []string) []string { return append(slices.Clip(was), string(bytes.TrimSpace(p))) })
 	return len(p), nil
 }
 

@@ -115,7 +115,9 @@ func (p *pass) decide(known, unread map[applyset.Key]plan.Placed) {
 	}
 	p.todo = plan.Make(in)
 	p.env.memory.noteAll(p.todo.Placed)
-	p.prune = plan.MakePrune(plan.PruneInput{Wanted: p.wanted, Observed: p.observed, Inventory: p.parent.Inventory, AllowMass: p.env.allowMassPrune})
+	p.prune = plan.MakePrune(plan.PruneInput{
+		Wanted: p.wanted, Observed: p.observed, Inventory: p.parent.Inventory, AllowMass: p.env.allowMassPrune,
+	})
 	p.prune.Removals = slices.DeleteFunc(p.prune.Removals, func(r plan.Removal) bool {
 		_, stuck := p.stuck[r.Key]
 		return stuck

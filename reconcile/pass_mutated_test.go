@@ -32,7 +32,7 @@ func (r *rig) mutate() (end func()) {
 		}
 		ended = true
 		for _, gvr := range gvrs {
-			_ = r.api.Resource(gvr).Delete(context.Background(), name, metav1.DeleteOptions{})
+			_ = r.api.Resource(gvr).Delete(context.WithoutCancel(r.t.Context()), name, metav1.DeleteOptions{})
 		}
 	}
 	r.t.Cleanup(end)

@@ -138,27 +138,33 @@ func (v *valueEnd) find(text []byte) (n int, found bool) {
 			}
 			continue
 		}
-		switch b := text[i]; b {
-		case '"':
-			v.inString = true
-		case '{', '[':
-			v.depth++
-		case '}', ']':
-			if v.depth == 0 { // of what surrounds the number
-				return i, true
-			}
-			if v.depth--; v.depth == 0 {
-				return i + 1, true
-			}
-		case ',', ' ', '\n', '\t', '\r':
-			if v.depth == 0 && v.inScalar {
-				return i, true
-			}
-		default:
-			v.inScalar = v.depth == 0
+		if n, ends := v.take(text[i]); ends {
+			return i + n, true
 		}
 	}
 	return len(text), false
+}
+
+// take takes a byte outside of strings. It returns whether the value ends here, and
+// how many bytes of it: 0, the byte is behind the value; 1, it is the last one.
+func (v *valueEnd) take(b byte) (n int, ends bool) {
+	switch b {
+	case '"':
+		v.inString = true
+	case '{', '[':
+		v.depth++
+	case '}', ']':
+		if v.depth == 0 { // of what surrounds the number
+			return 0, true
+		}
+		v.depth--
+		return 1, v.depth == 0
+	case ',', ' ', '\n', '\t', '\r':
+		return 0, v.depth == 0 && v.inScalar
+	default:
+		v.inScalar = v.depth == 0
+	}
+	return 0, false
 }
 
 // skipString returns where the string that text[i] belongs to ends: the index of

@@ -119,8 +119,7 @@ func TestTransport_hangingRequestsAreBounded(t *testing.T) {
 		}
 	}
 	_, err := c.Get(t.Context(), things, "n", "a")
-	var transport *TransportError
-	if !errors.As(err, &transport) || !transport.Unsent {
+	if transport, is := errors.AsType[*TransportError](err); !is || !transport.Unsent {
 		t.Errorf("got %v, want a TransportError that was never sent", err)
 	}
 	close(p.release)

@@ -148,7 +148,9 @@ func (p Parent) Equals(want *kube.Object) bool {
 // sameSet reports whether two parents are equal except for the mark.
 func sameSet(a, b *kube.Object) bool {
 	have, want := a.GetAnnotations(), b.GetAnnotations()
-	for _, name := range []string{bundle.AnnotationTooling, bundle.AnnotationGroupKinds, bundle.AnnotationNamespaces, bundle.AnnotationStore} {
+	for _, name := range []string{
+		bundle.AnnotationTooling, bundle.AnnotationGroupKinds, bundle.AnnotationNamespaces, bundle.AnnotationStore,
+	} {
 		if have[name] != want[name] {
 			return false
 		}
