@@ -1,5 +1,7 @@
 package model
 
+import "slices"
+
 // move is something that can happen. Its effect depends only on the state that it
 // is applied to, so its number in the list of moves is enough to repeat it.
 type move struct {
@@ -53,11 +55,7 @@ func (m move) isFault() bool { return m.kind >= moveKill }
 
 // isChange reports whether the move is something that administrators do.
 func (m move) isChange() bool {
-	switch m.kind {
-	case moveStart, moveRemove, moveTakeRole, moveGiveRole, moveReload:
-		return true
-	}
-	return false
+	return slices.Contains([]moveKind{moveStart, moveRemove, moveTakeRole, moveGiveRole, moveReload}, m.kind)
 }
 
 // moves lists all moves of a configuration. The state decides which of them are
