@@ -1,7 +1,5 @@
 package model
 
-import "slices"
-
 // move is something that can happen. Its effect depends only on the state that it
 // is applied to, so its number in the list of moves is enough to repeat it.
 type move struct {
@@ -55,16 +53,25 @@ func (m move) isFault() bool { return m.kind >= moveKill }
 
 // isChange reports whether the move is something that administrators do.
 func (m move) isChange() bool {
-	return slices.Contains([]moveKind{moveStart, moveRemove, moveTakeRole, moveGiveRole, moveReload}, m.kind)
+	return m.kind == moveStart || m.kind == moveRemove || m.kind == moveTakeRole || m.kind == moveGiveRole || m.kind == moveReload
 }
 
 // moves lists all moves of a configuration. The state decides which of them are
 // possible.
 func moves(cfg *Config) []move {
 	var out []move
+	// add adds a move for each of n things, addFor one for each pair of them and of
+	// others, which are numbered from first.
 	add := func(kind moveKind, n int) {
 		for i := range n {
 			out = append(out, move{kind: kind, a: uint8(i)})
+		}
+	}
+	addFor := func(kind moveKind, n, first, others int) {
+		for i := range n {
+			for j := range others {
+				out = append(out, move{kind: kind, a: uint8(i), b: uint8(first + j)})
+			}
 		}
 	}
 	for _, kind := range []moveKind{moveRegister, moveRead, moveReadStale, moveNotice, movePresence, moveExpirePresence, moveElect} {
@@ -76,11 +83,7 @@ func moves(cfg *Config) []move {
 	}
 	add(moveLandOrphan, maxOrphans)
 	add(moveLoseOrphan, maxOrphans)
-	for i := range cfg.Nodes {
-		for c := range cfg.contents() {
-			out = append(out, move{kind: moveStart, a: uint8(i), b: uint8(c + 1)})
-		}
-	}
+	addFor(moveStart, cfg.Nodes, 1, cfg.contents())
 	if cfg.Roles {
 		add(moveTakeRole, cfg.Nodes)
 		add(moveGiveRole, cfg.Nodes)
@@ -90,11 +93,7 @@ func moves(cfg *Config) []move {
 		add(moveOtherObject, len(cfg.Objects))
 	}
 	if cfg.Reload {
-		for i := range cfg.Nodes {
-			for c := range cfg.contents() {
-				out = append(out, move{kind: moveReload, a: uint8(i), b: uint8(c + 1)})
-			}
-		}
+		addFor(moveReload, cfg.Nodes, 1, cfg.contents())
 	}
 	for _, kind := range []moveKind{moveRemove, moveKill, moveLoseLeases, moveCorruptRecord} {
 		add(kind, cfg.Nodes)
@@ -106,11 +105,7 @@ func moves(cfg *Config) []move {
 	add(moveDeleteObject, len(cfg.Objects))
 	if cfg.Expire {
 		add(moveFence, cfg.Nodes)
-		for i := range cfg.Nodes {
-			for l := range maxLeaders {
-				out = append(out, move{kind: moveExpireRecord, a: uint8(i), b: uint8(l)})
-			}
-		}
+		addFor(moveExpireRecord, cfg.Nodes, 0, maxLeaders)
 	}
 	return out
 }

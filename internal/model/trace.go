@@ -59,7 +59,8 @@ func (t *transition) traceResign(l int, f protocol.ResignFacts, st protocol.Stat
 func (c *Config) work(lead *leader) protocol.Work {
 	p := &lead.pass
 	out := protocol.Work{
-		Content: c.content(p.content), Removals: p.removals, First: p.first, Wait: p.wait, Store: c.store(), LeaderEpoch: formerEpoch + int64(lead.epoch),
+		Content: c.content(p.content), Removals: p.removals, First: p.first, Wait: p.wait,
+		Store: c.store(), LeaderEpoch: formerEpoch + int64(lead.epoch),
 	}
 	if p.fallback != (entry{}) {
 		out.FallbackEntry = c.content(p.fallback)
