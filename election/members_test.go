@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,19 +22,27 @@ type behind struct {
 	*testing.T
 	member  *cluster.Member
 	current *clientv3.Client // of a member that is not cut off
+	client  *etcd.Client     // of the member, and connected
 	restore func()
 }
 
 func newBehind(t *testing.T) *behind {
 	t.Helper()
 	members := cluster.NewMembersForTest(t)
-	b := &behind{T: t, member: members[2], current: etcdtest.Dial(t, "http://"+members[0].Addr())}
+	// A follower: then the others have a leader at once, and the member has not
+	// noticed yet that it has none.
+	at := slices.IndexFunc(members, func(m *cluster.Member) bool {
+		resp, err := etcdtest.Dial(t, "http://"+m.Addr()).Status(t.Context(), m.Addr())
+		return err == nil && resp.Leader != resp.Header.MemberId
+	})
+	b := &behind{T: t, member: members[at], current: etcdtest.Dial(t, "http://"+members[(at+1)%len(members)].Addr())}
 	b.put("old")
 	// The member has this write before it is cut off.
 	own := etcdtest.Dial(t, "http://"+b.member.Addr())
 	if _, err := own.Get(t.Context(), keys.Status()); err != nil {
 		t.Fatal(err)
 	}
+	b.client = b.newClient()
 	b.restore = b.member.Isolate()
 	t.Cleanup(b.restore)
 	b.put("new")
@@ -41,6 +50,19 @@ func newBehind(t *testing.T) *behind {
 		t.Fatalf("got %v, %v: the member is not behind", resp, err)
 	}
 	return b
+}
+
+func (b *behind) newClient() *etcd.Client {
+	b.Helper()
+	client, err := etcd.NewClient(etcd.Config{Endpoints: []string{"http://" + b.member.Addr()}, Prefix: prefix, RequestTimeout: 3 * time.Second})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = client.Close() })
+	if _, err := client.Get(b.Context(), keys.Status()); err != nil {
+		b.Fatal(err)
+	}
+	return client
 }
 
 // put writes the status key, when the others have a leader.
@@ -60,11 +82,7 @@ func (b *behind) put(value string) {
 // members asks one of them.
 func TestSnapshot_memberBehind(t *testing.T) {
 	b := newBehind(t)
-	client, err := etcd.NewClient(etcd.Config{Endpoints: []string{"http://" + b.member.Addr()}, Prefix: prefix, RequestTimeout: 3 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Close() })
+	client := b.client
 	t.Run("no snapshot", func(t *testing.T) {
 		if s, _, err := readSnapshot(t.Context(), client); err == nil {
 			t.Errorf("got %+v at revision %d from a member that is behind", s.status, s.fleet.Revision)
