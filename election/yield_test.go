@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -162,11 +163,12 @@ func TestElection_withdrawnSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newYieldWorld(t)
 		e := w.l.e
-		var lines int
+		var lines atomic.Int64
 		e.cfg.Log = slog.New(countingHandler{slog.DiscardHandler, &lines})
 		w.api.expect("", failsWith(errRefused))
 		problem := protocol.Eligibility{Reason: protocol.APIRefused, Message: "user weak is refused"}
-		e.cfg.APIProblem = func() protocol.Eligibility { return problem }
+		met := event.New(problem)
+		e.cfg.APIProblem = met.Get
 		began := time.Now()
 		e.yield.withdraw(e.apiProblem(nil))
 		e.setState(func(s State) State { s.Election, s.Eligibility = protocol.Withdrawn, e.yield.problem; return s })
@@ -176,10 +178,11 @@ func TestElection_withdrawnSaysWhy(t *testing.T) {
 		if s := e.state.Get(); s.Eligibility != problem || !s.Since.Equal(began) {
 			t.Errorf("got %+v since %s, want %+v since %s", s.Eligibility, s.Since, problem, began)
 		}
-		if lines > 10 {
-			t.Errorf("%d lines in the log", lines)
+		if n := lines.Load(); n > 10 {
+			t.Errorf("%d lines in the log", n)
 		}
 		problem.Message = "connection refused"
+		met.Set(problem)
 		backoff.Sleep(t.Context(), 2*time.Second)
 		if got := e.state.Get().Eligibility.Message; got != problem.Message {
 			t.Errorf("got %q, want the newest problem", got)
@@ -197,9 +200,9 @@ func TestElection_withdrawnSaysWhy(t *testing.T) {
 // countingHandler counts the lines of a log from Info on.
 type countingHandler struct {
 	slog.Handler
-	lines *int
+	lines *atomic.Int64
 }
 
 func (h countingHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
 
-func (h countingHandler) Handle(context.Context, slog.Record) error { *h.lines++; return nil }
+func (h countingHandler) Handle(context.Context, slog.Record) error { h.lines.Add(1); return nil }
