@@ -68,11 +68,12 @@ unit: ## the tests that need no kube-apiserver (two minutes on a fresh clone, th
 	$(STATIC) go test -trimpath -vet=off ./...
 
 # With the race detector the model searches a beginning only, so it runs without
-# it too.
+# it too. What counts allocations, or decodes many megabytes, runs without it only.
 .PHONY: test
 test: bin/sidecar bin/kube-apiserver bin/kubectl bin/kubelet-probe bin/etcdutl vet ## every test, the end-to-end ones too, with the race detector
 	for module in $(MODULES); do (cd $$module && LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./...); done
 	$(STATIC) go test -trimpath ./internal/model
+	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./reconcile -run='TestMemoryOf'
 	LOCKSTEP_E2E_ASSETS=$(BIN) CGO_ENABLED=1 go test -race -timeout=10m ./...
 
 .PHONY: docs

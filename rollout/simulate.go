@@ -12,6 +12,7 @@ import (
 type Input struct {
 	Fleet  protocol.Fleet
 	Status protocol.StatusView
+	Store  string         // the ID of the store that has fleet and status; empty: it has none
 	Mark   protocol.Mark  // MarkUnknown: the API was not asked
 	Bundle protocol.Local // the release to be rolled out; its ID is not used
 }

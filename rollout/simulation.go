@@ -130,7 +130,9 @@ func (s *simulation) settle() Moment {
 		if !elected {
 			break
 		}
-		step := protocol.Next(protocol.Input{Local: s.local(leader), Fleet: s.fleet, Status: s.status, Mark: s.mark, Progress: s.progress})
+		step := protocol.Next(protocol.Input{
+			Local: s.local(leader), Fleet: s.fleet, Status: s.status, Store: s.in.Store, Mark: s.mark, Progress: s.progress,
+		})
 		switch step.Kind {
 		case protocol.StepResign:
 			s.leader = ""

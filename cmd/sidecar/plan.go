@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/election"
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
@@ -55,6 +56,11 @@ func (p program) plan(ctx context.Context, client *etcd.Client, opts planOptions
 	if in.Fleet, in.Status, err = election.ReadSnapshot(ctx, client); err != nil {
 		return err
 	}
+	store, err := fleet.ReadStore(ctx, client)
+	if err != nil {
+		return err
+	}
+	in.Store = store.Key.ID
 	var objects *objectsReport
 	if opts.inspect.Kubeconfig != "" {
 		opts.inspect.Bundle = b

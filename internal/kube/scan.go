@@ -170,16 +170,25 @@ func (v *valueEnd) take(b byte) (n int, ends bool) {
 // skipString returns where the string that text[i] belongs to ends: the index of
 // its last quote, or the end of text.
 func (v *valueEnd) skipString(text []byte, i int) int {
+	quote := i - 1 // the first quote from i on; len(text): there is none
 	for ; i < len(text); i++ {
-		switch b := text[i]; {
-		case v.escaped:
+		if v.escaped {
 			v.escaped = false
-		case b == '\\':
-			v.escaped = true
-		case b == '"':
-			v.inString = false
-			return i
+			continue
 		}
+		if quote < i {
+			quote = len(text)
+			if n := bytes.IndexByte(text[i:], '"'); n >= 0 {
+				quote = i + n
+			}
+		}
+		n := bytes.IndexByte(text[i:quote], '\\')
+		if n < 0 {
+			v.inString = quote == len(text)
+			return quote
+		}
+		i += n
+		v.escaped = true
 	}
 	return i
 }

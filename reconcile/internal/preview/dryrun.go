@@ -18,6 +18,9 @@ func DryRun(cfg *rest.Config) *rest.Config {
 // dryRunner makes every request a dry run.
 type dryRunner struct{ next http.RoundTripper }
 
+// WrappedRoundTripper lets client-go find the connections below.
+func (d dryRunner) WrappedRoundTripper() http.RoundTripper { return d.next }
+
 // RoundTrip refuses DELETE: if a DELETE has a body, the server reads its options
 // from there, and ignores a dryRun in the query.
 func (d dryRunner) RoundTrip(req *http.Request) (*http.Response, error) {
