@@ -12,8 +12,8 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/protocol/trace"
 	"github.com/lockstep-dev/lockstep/status"
+	"github.com/lockstep-dev/lockstep/trace"
 )
 
 // Applier makes the objects of the API what the bundle wants. A leader calls it

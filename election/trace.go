@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/protocol/trace"
+	"github.com/lockstep-dev/lockstep/trace"
 )
 
 // This file reports to tests what a leader does (package trace). In production,

@@ -18,8 +18,8 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/protocol/trace"
 	"github.com/lockstep-dev/lockstep/status"
+	"github.com/lockstep-dev/lockstep/trace"
 )
 
 // The goroutine that starts processes for package cluster never ends: the kernel kills

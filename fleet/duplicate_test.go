@@ -14,7 +14,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/protocol/trace"
+	"github.com/lockstep-dev/lockstep/trace"
 )
 
 // duplicate is a sidecar with node ID "me", as the others of a test.

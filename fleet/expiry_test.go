@@ -10,7 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/protocol/trace"
+	"github.com/lockstep-dev/lockstep/trace"
 )
 
 // expiringRegistrar runs presence and registrar of node "me", whose record expires

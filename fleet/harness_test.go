@@ -15,7 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/protocol/trace"
+	"github.com/lockstep-dev/lockstep/trace"
 )
 
 const prefix = "/lockstep/"

@@ -2,7 +2,7 @@ package fleet
 
 import (
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/protocol/trace"
+	"github.com/lockstep-dev/lockstep/trace"
 )
 
 // This file reports to tests what a registrar does (package trace). In production,

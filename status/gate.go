@@ -13,7 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/protocol/trace"
+	"github.com/lockstep-dev/lockstep/trace"
 )
 
 // GateConfig is what a Gate needs. All fields except the last two are required.

@@ -16,7 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/protocol/trace"
+	"github.com/lockstep-dev/lockstep/trace"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

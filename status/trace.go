@@ -3,7 +3,7 @@ package status
 import (
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/protocol/trace"
+	"github.com/lockstep-dev/lockstep/trace"
 )
 
 // statusSource is where a status comes from, for traces.

@@ -21,10 +21,10 @@ import (
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/buildinfo"
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/protocol/trace"
 	"github.com/lockstep-dev/lockstep/reconcile"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/status"
+	"github.com/lockstep-dev/lockstep/trace"
 )
 
 // App is a whole sidecar.

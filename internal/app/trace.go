@@ -4,7 +4,7 @@ package app
 
 import (
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/protocol/trace"
+	"github.com/lockstep-dev/lockstep/trace"
 )
 
 // newTrace returns nil: a sidecar that ships reports nothing. trace_on.go is what

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/protocol/trace"
+	"github.com/lockstep-dev/lockstep/trace"
 )
 
 // newTrace returns a hook that writes a file of this process into the directory

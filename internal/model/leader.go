@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/protocol/trace"
+	"github.com/lockstep-dev/lockstep/trace"
 )
 
 // elect gives the leadership to a candidate. The candidate may campaign according

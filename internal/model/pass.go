@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/protocol/trace"
+	"github.com/lockstep-dev/lockstep/trace"
 )
 
 // survey reads the mark, or builds one from the status or the stamps

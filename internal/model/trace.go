@@ -2,7 +2,7 @@ package model
 
 import (
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/protocol/trace"
+	"github.com/lockstep-dev/lockstep/trace"
 )
 
 // tracer receives what leader l does in a transition. The leaders of the model are

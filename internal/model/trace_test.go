@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/protocol/trace"
+	"github.com/lockstep-dev/lockstep/trace"
 )
 
 // shells holds the leaders of a walk to the rules of package trace. What a leader

@@ -43,7 +43,7 @@ var levels = map[string]int{
 	"keyspace":            2, // has the node IDs of protocol in its keys
 	"internal/lockstepv1": 2, // converts to and from the values of protocol
 	"internal/model":      3, // a world around protocol
-	"protocol/trace":      2, // what the shells report to tests, checked by protocol
+	"trace":               2, // what the shells report to tests, checked by protocol
 	"internal/semver":     2, // parses the versions of protocol
 	"rollout":             2, // simulates with the decisions of protocol
 
