@@ -1,11 +1,12 @@
 // Package keyspace names Lockstep's keys in etcd (docs/protocol.md#keys). It does
 // not know their values: package fleet owns those of node records, presences and
 // the store ID, package status that of the status, package election those of
-// candidates.
+// candidates, packages cluster/record and cluster/token those below cluster/.
 package keyspace
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -46,6 +47,58 @@ func (k Keys) Leaders() string { return k.prefix + "kubernetes/reconciler/leader
 
 // Leader returns the key of the candidate that holds a lease.
 func (k Keys) Leader(lease int64) string { return fmt.Sprintf("%s%x", k.Leaders(), lease) }
+
+// Cluster returns the key of the etcd cluster that the sidecars run themselves
+// (docs/clusters.md#keys). It is missing if the etcd is another one.
+func (k Keys) Cluster() string { return k.prefix + "cluster/record" }
+
+// ClusterMembers returns the prefix of the members of that cluster.
+func (k Keys) ClusterMembers() string { return k.prefix + "cluster/members/" }
+
+// ClusterMember returns the key of a member.
+func (k Keys) ClusterMember(id uint64) string { return k.ClusterMembers() + MemberID(id) }
+
+// ClusterLearners returns the prefix of the members that are not voters yet.
+func (k Keys) ClusterLearners() string { return k.prefix + "cluster/learners/" }
+
+// ClusterLearner returns the key of a member that is not a voter yet.
+func (k Keys) ClusterLearner(id uint64) string { return k.ClusterLearners() + MemberID(id) }
+
+// RemovedMembers returns the prefix of the members that operators removed.
+func (k Keys) RemovedMembers() string { return k.prefix + "cluster/removed/" }
+
+// RemovedMember returns the key of a member that an operator removed.
+func (k Keys) RemovedMember(id uint64) string { return k.RemovedMembers() + MemberID(id) }
+
+// ClusterLock returns the key that a sidecar holds, on a lease, while it changes the
+// members.
+func (k Keys) ClusterLock() string { return k.prefix + "cluster/lock" }
+
+// JoinTokens returns the prefix of the tokens that let nodes join the cluster.
+func (k Keys) JoinTokens() string { return k.prefix + "cluster/tokens/" }
+
+// JoinToken returns the key of a token, by its ID.
+func (k Keys) JoinToken(id string) string { return k.JoinTokens() + id }
+
+// MemberID is the text of a member's ID, in keys and for people: that of etcd's own
+// commands.
+func MemberID(id uint64) string { return strconv.FormatUint(id, 16) }
+
+// ParseMemberID is the inverse of MemberID, also with leading zeros or upper case. It
+// reports whether text is an ID.
+func ParseMemberID(text string) (id uint64, ok bool) {
+	id, err := strconv.ParseUint(text, 16, 64)
+	return id, err == nil && id != 0
+}
+
+// MemberOf returns the member ID at the end of a key; 0: it has none.
+func MemberOf(key string) uint64 {
+	id, ok := ParseMemberID(key[strings.LastIndex(key, "/")+1:])
+	if !ok || !strings.HasSuffix(key, "/"+MemberID(id)) {
+		return 0
+	}
+	return id
+}
 
 // NodeOf returns the node ID in the key of a node record or a presence.
 func (k Keys) NodeOf(key string) protocol.NodeID {

@@ -12,6 +12,13 @@ func TestUnder(t *testing.T) {
 			k.Store():         "/lockstep/store",
 			k.Leader(0x1f):    "/lockstep/kubernetes/reconciler/leader/1f",
 			k.Leaders() + "*": "/lockstep/kubernetes/reconciler/leader/*",
+
+			k.Cluster():            "/lockstep/cluster/record",
+			k.ClusterMember(0xa1):  "/lockstep/cluster/members/a1",
+			k.ClusterLearner(0xa1): "/lockstep/cluster/learners/a1",
+			k.RemovedMember(0xa1):  "/lockstep/cluster/removed/a1",
+			k.ClusterLock():        "/lockstep/cluster/lock",
+			k.JoinToken("x"):       "/lockstep/cluster/tokens/x",
 		} {
 			if got != want {
 				t.Errorf("got %q, want %q", got, want)
@@ -19,6 +26,30 @@ func TestUnder(t *testing.T) {
 		}
 		if k.NodeOf(k.Node("a.b")) != "a.b" || k.NodeOf(k.Presence("a")) != "a" {
 			t.Error("NodeOf is not the inverse of Node and Presence")
+		}
+	}
+}
+
+func TestMemberOf(t *testing.T) {
+	k := Under("/lockstep")
+	for key, want := range map[string]uint64{
+		k.ClusterMember(1):                       1,
+		k.ClusterMember(0x8e9e05c52164694d):      0x8e9e05c52164694d,
+		k.ClusterMembers():                       0,
+		k.ClusterMembers() + "0":                 0,
+		k.ClusterMembers() + "01":                0,
+		k.ClusterMembers() + "A1":                0,
+		k.ClusterMembers() + "b":                 0xb,
+		k.ClusterMembers() + "node":              0,
+		k.ClusterMembers() + "10000000000000000": 0,
+	} {
+		if got := MemberOf(key); got != want {
+			t.Errorf("%s: got %x, want %x", key, got, want)
+		}
+	}
+	for text, want := range map[string]bool{"8E9e": true, "008e": true, "": false, "0": false, "b.example": false} {
+		if _, got := ParseMemberID(text); got != want {
+			t.Errorf("%q: got %t, want %t", text, got, want)
 		}
 	}
 }

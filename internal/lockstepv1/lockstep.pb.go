@@ -869,6 +869,398 @@ func (x *Warning) GetSince() *timestamppb.Timestamp {
 	return nil
 }
 
+// Cluster is the value of the key of an etcd cluster whose members the sidecars run
+// themselves (docs/clusters.md#keys).
+type Cluster struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Random, and the token of the etcd cluster.
+	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	EtcdClusterId uint64 `protobuf:"varint,2,opt,name=etcd_cluster_id,json=etcdClusterId,proto3" json:"etcd_cluster_id,omitempty"`
+	// SHA-256 of the public key of the CA.
+	CaHash        []byte                 `protobuf:"bytes,3,opt,name=ca_hash,json=caHash,proto3" json:"ca_hash,omitempty"`
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Cluster) Reset() {
+	*x = Cluster{}
+	mi := &file_lockstep_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Cluster) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Cluster) ProtoMessage() {}
+
+func (x *Cluster) ProtoReflect() protoreflect.Message {
+	mi := &file_lockstep_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
+func (*Cluster) Descriptor() ([]byte, []int) {
+	return file_lockstep_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Cluster) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Cluster) GetEtcdClusterId() uint64 {
+	if x != nil {
+		return x.EtcdClusterId
+	}
+	return 0
+}
+
+func (x *Cluster) GetCaHash() []byte {
+	if x != nil {
+		return x.CaHash
+	}
+	return nil
+}
+
+func (x *Cluster) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+// ClusterMember is one member of that cluster, or one that was removed from it.
+type ClusterMember struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Node      string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Address   string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
+	PeerUrl   string                 `protobuf:"bytes,3,opt,name=peer_url,json=peerUrl,proto3" json:"peer_url,omitempty"`
+	ClientUrl string                 `protobuf:"bytes,4,opt,name=client_url,json=clientUrl,proto3" json:"client_url,omitempty"`
+	JoinUrl   string                 `protobuf:"bytes,5,opt,name=join_url,json=joinUrl,proto3" json:"join_url,omitempty"`
+	// SHA-256 of the node's public key.
+	KeyHash           []byte                 `protobuf:"bytes,6,opt,name=key_hash,json=keyHash,proto3" json:"key_hash,omitempty"`
+	CertificateSerial string                 `protobuf:"bytes,7,opt,name=certificate_serial,json=certificateSerial,proto3" json:"certificate_serial,omitempty"`
+	AddedAt           *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=added_at,json=addedAt,proto3" json:"added_at,omitempty"`
+	// An operator removes it.
+	Leaving       bool                   `protobuf:"varint,9,opt,name=leaving,proto3" json:"leaving,omitempty"`
+	RemovedAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=removed_at,json=removedAt,proto3" json:"removed_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClusterMember) Reset() {
+	*x = ClusterMember{}
+	mi := &file_lockstep_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClusterMember) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClusterMember) ProtoMessage() {}
+
+func (x *ClusterMember) ProtoReflect() protoreflect.Message {
+	mi := &file_lockstep_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClusterMember.ProtoReflect.Descriptor instead.
+func (*ClusterMember) Descriptor() ([]byte, []int) {
+	return file_lockstep_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ClusterMember) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ClusterMember) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *ClusterMember) GetPeerUrl() string {
+	if x != nil {
+		return x.PeerUrl
+	}
+	return ""
+}
+
+func (x *ClusterMember) GetClientUrl() string {
+	if x != nil {
+		return x.ClientUrl
+	}
+	return ""
+}
+
+func (x *ClusterMember) GetJoinUrl() string {
+	if x != nil {
+		return x.JoinUrl
+	}
+	return ""
+}
+
+func (x *ClusterMember) GetKeyHash() []byte {
+	if x != nil {
+		return x.KeyHash
+	}
+	return nil
+}
+
+func (x *ClusterMember) GetCertificateSerial() string {
+	if x != nil {
+		return x.CertificateSerial
+	}
+	return ""
+}
+
+func (x *ClusterMember) GetAddedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AddedAt
+	}
+	return nil
+}
+
+func (x *ClusterMember) GetLeaving() bool {
+	if x != nil {
+		return x.Leaving
+	}
+	return false
+}
+
+func (x *ClusterMember) GetRemovedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RemovedAt
+	}
+	return nil
+}
+
+// ClusterLearner is a member that was added and is not a voter yet.
+type ClusterLearner struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	AddedAt       *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=added_at,json=addedAt,proto3" json:"added_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClusterLearner) Reset() {
+	*x = ClusterLearner{}
+	mi := &file_lockstep_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClusterLearner) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClusterLearner) ProtoMessage() {}
+
+func (x *ClusterLearner) ProtoReflect() protoreflect.Message {
+	mi := &file_lockstep_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClusterLearner.ProtoReflect.Descriptor instead.
+func (*ClusterLearner) Descriptor() ([]byte, []int) {
+	return file_lockstep_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ClusterLearner) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ClusterLearner) GetAddedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AddedAt
+	}
+	return nil
+}
+
+// JoinToken is what is stored of a token that lets nodes join the cluster.
+type JoinToken struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// SHA-256 of the secret.
+	SecretHash []byte                 `protobuf:"bytes,1,opt,name=secret_hash,json=secretHash,proto3" json:"secret_hash,omitempty"`
+	CreatedAt  *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	ExpiresAt  *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	Uses       int32                  `protobuf:"varint,4,opt,name=uses,proto3" json:"uses,omitempty"`
+	Revoked    bool                   `protobuf:"varint,5,opt,name=revoked,proto3" json:"revoked,omitempty"`
+	// The nodes that have used it. Each is one use.
+	UsedBy        []*TokenUse `protobuf:"bytes,6,rep,name=used_by,json=usedBy,proto3" json:"used_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JoinToken) Reset() {
+	*x = JoinToken{}
+	mi := &file_lockstep_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JoinToken) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JoinToken) ProtoMessage() {}
+
+func (x *JoinToken) ProtoReflect() protoreflect.Message {
+	mi := &file_lockstep_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JoinToken.ProtoReflect.Descriptor instead.
+func (*JoinToken) Descriptor() ([]byte, []int) {
+	return file_lockstep_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *JoinToken) GetSecretHash() []byte {
+	if x != nil {
+		return x.SecretHash
+	}
+	return nil
+}
+
+func (x *JoinToken) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *JoinToken) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *JoinToken) GetUses() int32 {
+	if x != nil {
+		return x.Uses
+	}
+	return 0
+}
+
+func (x *JoinToken) GetRevoked() bool {
+	if x != nil {
+		return x.Revoked
+	}
+	return false
+}
+
+func (x *JoinToken) GetUsedBy() []*TokenUse {
+	if x != nil {
+		return x.UsedBy
+	}
+	return nil
+}
+
+// TokenUse binds a use of a token to a node and its key.
+type TokenUse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	KeyHash       []byte                 `protobuf:"bytes,2,opt,name=key_hash,json=keyHash,proto3" json:"key_hash,omitempty"`
+	At            *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenUse) Reset() {
+	*x = TokenUse{}
+	mi := &file_lockstep_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenUse) ProtoMessage() {}
+
+func (x *TokenUse) ProtoReflect() protoreflect.Message {
+	mi := &file_lockstep_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenUse.ProtoReflect.Descriptor instead.
+func (*TokenUse) Descriptor() ([]byte, []int) {
+	return file_lockstep_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *TokenUse) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *TokenUse) GetKeyHash() []byte {
+	if x != nil {
+		return x.KeyHash
+	}
+	return nil
+}
+
+func (x *TokenUse) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
 var File_lockstep_proto protoreflect.FileDescriptor
 
 const file_lockstep_proto_rawDesc = "" +
@@ -940,7 +1332,44 @@ const file_lockstep_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\asubject\x18\x02 \x01(\tR\asubject\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x120\n" +
-	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05sinceBAZ?github.com/lockstep-dev/lockstep/internal/lockstepv1;lockstepv1b\x06proto3"
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\x95\x01\n" +
+	"\aCluster\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12&\n" +
+	"\x0fetcd_cluster_id\x18\x02 \x01(\x04R\retcdClusterId\x12\x17\n" +
+	"\aca_hash\x18\x03 \x01(\fR\x06caHash\x129\n" +
+	"\n" +
+	"created_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xe8\x02\n" +
+	"\rClusterMember\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x19\n" +
+	"\bpeer_url\x18\x03 \x01(\tR\apeerUrl\x12\x1d\n" +
+	"\n" +
+	"client_url\x18\x04 \x01(\tR\tclientUrl\x12\x19\n" +
+	"\bjoin_url\x18\x05 \x01(\tR\ajoinUrl\x12\x19\n" +
+	"\bkey_hash\x18\x06 \x01(\fR\akeyHash\x12-\n" +
+	"\x12certificate_serial\x18\a \x01(\tR\x11certificateSerial\x125\n" +
+	"\badded_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\aaddedAt\x12\x18\n" +
+	"\aleaving\x18\t \x01(\bR\aleaving\x129\n" +
+	"\n" +
+	"removed_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\tremovedAt\"[\n" +
+	"\x0eClusterLearner\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x125\n" +
+	"\badded_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aaddedAt\"\x80\x02\n" +
+	"\tJoinToken\x12\x1f\n" +
+	"\vsecret_hash\x18\x01 \x01(\fR\n" +
+	"secretHash\x129\n" +
+	"\n" +
+	"created_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
+	"\n" +
+	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x12\n" +
+	"\x04uses\x18\x04 \x01(\x05R\x04uses\x12\x18\n" +
+	"\arevoked\x18\x05 \x01(\bR\arevoked\x12.\n" +
+	"\aused_by\x18\x06 \x03(\v2\x15.lockstep.v1.TokenUseR\x06usedBy\"e\n" +
+	"\bTokenUse\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x19\n" +
+	"\bkey_hash\x18\x02 \x01(\fR\akeyHash\x12*\n" +
+	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02atBAZ?github.com/lockstep-dev/lockstep/internal/lockstepv1;lockstepv1b\x06proto3"
 
 var (
 	file_lockstep_proto_rawDescOnce sync.Once
@@ -955,7 +1384,7 @@ func file_lockstep_proto_rawDescGZIP() []byte {
 }
 
 var file_lockstep_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_lockstep_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_lockstep_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_lockstep_proto_goTypes = []any{
 	(ReconcilerStatus_State)(0),   // 0: lockstep.v1.ReconcilerStatus.State
 	(*Release)(nil),               // 1: lockstep.v1.Release
@@ -970,15 +1399,20 @@ var file_lockstep_proto_goTypes = []any{
 	(*Store)(nil),                 // 10: lockstep.v1.Store
 	(*Presence)(nil),              // 11: lockstep.v1.Presence
 	(*Warning)(nil),               // 12: lockstep.v1.Warning
-	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 14: google.protobuf.Duration
+	(*Cluster)(nil),               // 13: lockstep.v1.Cluster
+	(*ClusterMember)(nil),         // 14: lockstep.v1.ClusterMember
+	(*ClusterLearner)(nil),        // 15: lockstep.v1.ClusterLearner
+	(*JoinToken)(nil),             // 16: lockstep.v1.JoinToken
+	(*TokenUse)(nil),              // 17: lockstep.v1.TokenUse
+	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
 }
 var file_lockstep_proto_depIdxs = []int32{
 	1,  // 0: lockstep.v1.Version.release:type_name -> lockstep.v1.Release
 	0,  // 1: lockstep.v1.ReconcilerStatus.state:type_name -> lockstep.v1.ReconcilerStatus.State
 	2,  // 2: lockstep.v1.ReconcilerStatus.version:type_name -> lockstep.v1.Version
 	1,  // 3: lockstep.v1.ReconcilerStatus.minimum_compatible_release:type_name -> lockstep.v1.Release
-	13, // 4: lockstep.v1.ReconcilerStatus.updated_at:type_name -> google.protobuf.Timestamp
+	18, // 4: lockstep.v1.ReconcilerStatus.updated_at:type_name -> google.protobuf.Timestamp
 	1,  // 5: lockstep.v1.ReconcilerStatus.content_release:type_name -> lockstep.v1.Release
 	5,  // 6: lockstep.v1.Node.roles:type_name -> lockstep.v1.Roles
 	9,  // 7: lockstep.v1.Node.status:type_name -> lockstep.v1.NodeStatus
@@ -987,15 +1421,23 @@ var file_lockstep_proto_depIdxs = []int32{
 	8,  // 10: lockstep.v1.Roles.consensus_member:type_name -> lockstep.v1.ConsensusMember
 	2,  // 11: lockstep.v1.NodeStatus.version:type_name -> lockstep.v1.Version
 	1,  // 12: lockstep.v1.NodeStatus.minimum_reconciler_release:type_name -> lockstep.v1.Release
-	14, // 13: lockstep.v1.NodeStatus.fence_after:type_name -> google.protobuf.Duration
-	13, // 14: lockstep.v1.Presence.since:type_name -> google.protobuf.Timestamp
+	19, // 13: lockstep.v1.NodeStatus.fence_after:type_name -> google.protobuf.Duration
+	18, // 14: lockstep.v1.Presence.since:type_name -> google.protobuf.Timestamp
 	12, // 15: lockstep.v1.Presence.warnings:type_name -> lockstep.v1.Warning
-	13, // 16: lockstep.v1.Warning.since:type_name -> google.protobuf.Timestamp
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	18, // 16: lockstep.v1.Warning.since:type_name -> google.protobuf.Timestamp
+	18, // 17: lockstep.v1.Cluster.created_at:type_name -> google.protobuf.Timestamp
+	18, // 18: lockstep.v1.ClusterMember.added_at:type_name -> google.protobuf.Timestamp
+	18, // 19: lockstep.v1.ClusterMember.removed_at:type_name -> google.protobuf.Timestamp
+	18, // 20: lockstep.v1.ClusterLearner.added_at:type_name -> google.protobuf.Timestamp
+	18, // 21: lockstep.v1.JoinToken.created_at:type_name -> google.protobuf.Timestamp
+	18, // 22: lockstep.v1.JoinToken.expires_at:type_name -> google.protobuf.Timestamp
+	17, // 23: lockstep.v1.JoinToken.used_by:type_name -> lockstep.v1.TokenUse
+	18, // 24: lockstep.v1.TokenUse.at:type_name -> google.protobuf.Timestamp
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_lockstep_proto_init() }
@@ -1009,7 +1451,7 @@ func file_lockstep_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lockstep_proto_rawDesc), len(file_lockstep_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   12,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -35,6 +35,8 @@ var levels = map[string]int{
 	"reconcile/bundle": 4,
 	"reconcile/report": 4, // plain values that reconcile fills and httpapi shows
 
+	"cluster/record": 3, // the values below cluster/ in etcd
+
 	"etcd": 3,
 	// The requests to an API server that reconcile makes, apart from it because
 	// they are machinery. It replaces client-go's dynamic client.

@@ -1,0 +1,47 @@
+// Package record has the values that describe an etcd cluster whose members the
+// sidecars run themselves (docs/clusters.md#keys): the cluster, its members, which
+// of them are not voters yet, and which were removed. It converts them to and from
+// bytes. Packages cluster and cluster/quorum write them.
+package record
+
+import (
+	"crypto/sha256"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Hash is a SHA-256: of a public key (its SubjectPublicKeyInfo), or of a secret.
+type Hash [sha256.Size]byte
+
+// Cluster is an etcd cluster whose members the sidecars run themselves.
+type Cluster struct {
+	ID            string // random, a UUID; the token of the etcd cluster
+	EtcdClusterID uint64
+	CA            Hash // of the public key of its CA
+	Created       time.Time
+}
+
+// Member is a member of the cluster, or one that an operator removed.
+type Member struct {
+	ID      uint64 // of etcd; in the key, not in the value
+	Node    protocol.NodeID
+	Address string // the IP address of the node
+
+	PeerURL   string
+	ClientURL string
+	JoinURL   string // where it answers joins
+
+	Key     Hash   // of the node's public key
+	Serial  string // of its newest certificate that is known, in hexadecimal
+	Added   time.Time
+	Leaving bool      // an operator removes it
+	Removed time.Time // zero: it is a member
+}
+
+// Learner is a member that was added and is not a voter yet.
+type Learner struct {
+	ID    uint64 // of etcd; in the key, not in the value
+	Node  protocol.NodeID
+	Added time.Time
+}
