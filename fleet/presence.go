@@ -52,11 +52,17 @@ type Presence struct {
 	key   string
 	lease *event.Value[clientv3.LeaseID]
 	wrote int64 // revision of this instance's newest write of the key; 0: none
+	// failures counts what failed since the newest write that succeeded: leases
+	// that were not granted or ended, and writes.
+	failures int
 }
 
 const (
 	minPresencePause = 100 * time.Millisecond
 	maxPresencePause = 3 * time.Second
+	// writesPerLease is how many writes a presence attempts at least in a TTL: when
+	// etcd accepts writes again, the presence is back long before a lease would end.
+	writesPerLease = 5
 )
 
 // NewPresence returns a presence that is not in etcd yet.
@@ -73,27 +79,27 @@ func (p *Presence) Lease() *event.Value[clientv3.LeaseID] { return p.lease }
 // *DuplicateError when another sidecar keeps the node ID.
 func (p *Presence) Run(ctx context.Context) error {
 	pauses := backoff.Backoff{First: minPresencePause, Max: maxPresencePause}
-	failures := 0
 	for {
 		err := p.cfg.Client.WithSession(ctx, p.cfg.TTL, func(ctx context.Context, s *etcd.Session) error {
 			pauses.Reset()
-			failures = 0
 			return p.hold(ctx, s)
 		})
 		if duplicate, is := errors.AsType[*DuplicateError](err); is {
 			return duplicate
 		}
+		pause := pauses.Next()
 		if ctx.Err() == nil {
-			failures++
-			p.cfg.Log.Log(ctx, severity(failures), "presence not in etcd, trying again", "err", err)
+			p.failures++
+			p.cfg.Log.Log(ctx, severity(p.failures), "presence not in etcd, trying again", "in", pause, "err", err)
 		}
-		if !pauses.Sleep(ctx) {
+		if !backoff.Sleep(ctx, pause) {
 			return ctx.Err()
 		}
 	}
 }
 
-// severity is Warn for the first failure of a series, and Debug for the others.
+// severity is Warn for the first failure of a series, and Debug for the others: an
+// outage has one warning.
 func severity(failures int) slog.Level {
 	if failures == 1 {
 		return slog.LevelWarn
@@ -116,12 +122,13 @@ func (p *Presence) hold(ctx context.Context, s *etcd.Session) error {
 	defer func() { cancel(); <-followed }()
 	defer p.lease.Set(clientv3.NoLease)
 
+	pauses := backoff.Backoff{First: minPresencePause, Max: p.cfg.TTL / writesPerLease}
 	for {
 		// Loaded before the write, so that a change during the write is not missed.
 		shown, shownChanged := p.cfg.Shown.Load()
 		_, foreignChanged := foreign.Load()
 		s.Beat()
-		retry, err := p.write(ctx, s, shown)
+		retry, err := p.write(ctx, s, shown, &pauses)
 		if err != nil {
 			return err
 		}
@@ -132,18 +139,26 @@ func (p *Presence) hold(ctx context.Context, s *etcd.Session) error {
 }
 
 // write makes one attempt. After a failure, retry reports when to make the next
-// one. Only a duplicate node ID is an error: the session continues otherwise.
-func (p *Presence) write(ctx context.Context, s *etcd.Session, shown Shown) (retry <-chan time.Time, err error) {
+// one: after longer and longer pauses, since an etcd that refuses writes is not helped
+// by more of them. Only a duplicate node ID is an error: the session continues
+// otherwise.
+func (p *Presence) write(ctx context.Context, s *etcd.Session, shown Shown, pauses *backoff.Backoff) (retry <-chan time.Time, err error) {
 	err = p.put(ctx, s, shown)
 	var duplicate *DuplicateError
 	switch {
 	case err == nil:
+		p.failures = 0
+		pauses.Reset()
 		return nil, nil
 	case errors.As(err, &duplicate):
 		return nil, err
 	}
-	p.cfg.Log.Debug("presence not written, trying again", "err", err)
-	return time.After(minPresencePause), nil
+	pause := pauses.Next()
+	if ctx.Err() == nil {
+		p.failures++
+		p.cfg.Log.Log(ctx, severity(p.failures), "presence not written, trying again", "in", pause, "err", err)
+	}
+	return time.After(pause), nil
 }
 
 // waitForChange returns nil when a channel closes or retry fires, and the cause
