@@ -51,7 +51,7 @@ func New(cfg Config) *Election {
 		yield:     yield{pauses: backoff.Backoff{First: minYieldPause, Max: maxYieldPause}},
 		drainTime: protocol.DrainTime(cfg.Local.Get().EtcdElectionTimeout),
 	}
-	e.metrics.show(protocol.Ineligible)
+	e.metrics.show(protocol.Ineligible, time.Now())
 	return e
 }
 
@@ -268,7 +268,7 @@ func (e *Election) setState(change func(State) State) {
 	e.state.Set(now)
 	e.metrics.blockers.Set(float64(len(now.Step.Blockers)))
 	if was.Election != now.Election {
-		e.metrics.show(now.Election)
+		e.metrics.show(now.Election, now.Since)
 		e.cfg.Log.Info("election state changed", "state", string(now.Election),
 			"reason", string(now.Eligibility.Reason), "message", now.Eligibility.Message)
 	}

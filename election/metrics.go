@@ -1,6 +1,8 @@
 package election
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -8,6 +10,7 @@ import (
 
 type metrics struct {
 	state         *prometheus.GaugeVec
+	withdrawn     prometheus.Gauge
 	elections     prometheus.Counter
 	ended         *prometheus.CounterVec
 	steps         *prometheus.CounterVec
@@ -29,6 +32,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "lockstep_election_state",
 			Help: "1 for this sidecar's state in the election, 0 for all others. Exactly one of all sidecars should be leading.",
 		}, []string{"state"}),
+		withdrawn: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "lockstep_election_withdrawn_timestamp_seconds",
+			Help: "Since when this sidecar has withdrawn from the election, because it cannot use its kube-apiserver; 0: it has not. election.message in /status has the reason and the remedy.",
+		}),
 		elections: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "lockstep_election_elected_total",
 			Help: "How often this sidecar became the leader.",
@@ -60,16 +67,21 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		m.steps.WithLabelValues(k.String())
 	}
 	if reg != nil {
-		reg.MustRegister(m.state, m.elections, m.ended, m.steps, m.blockers, m.guardFailures)
+		reg.MustRegister(m.state, m.withdrawn, m.elections, m.ended, m.steps, m.blockers, m.guardFailures)
 	}
 	return m
 }
 
 var states = []protocol.ElectionState{protocol.Ineligible, protocol.Campaigning, protocol.Leading, protocol.Withdrawn}
 
-func (m *metrics) show(now protocol.ElectionState) {
+// show shows a state, and since when it lasts.
+func (m *metrics) show(now protocol.ElectionState, since time.Time) {
 	for _, s := range states {
 		m.state.WithLabelValues(string(s)).Set(0)
 	}
 	m.state.WithLabelValues(string(now)).Set(1)
+	m.withdrawn.Set(0)
+	if now == protocol.Withdrawn {
+		m.withdrawn.Set(float64(since.UnixMilli()) / 1e3)
+	}
 }

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -193,6 +195,31 @@ func TestElection_withdrawnSaysWhy(t *testing.T) {
 		}
 		if got, want := e.state.Get().Eligibility.Message, "its kube-apiserver can be used again; the node campaigns again in 1s; it withdrew because connection refused"; got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	})
+}
+
+// The metric has since when a node has withdrawn, and 0 when it no longer has.
+func TestElection_withdrawnTimestamp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newYieldWorld(t).l.e
+		began := float64(time.Now().Unix())
+		become := func(next protocol.ElectionState, message string) float64 {
+			e.setState(func(s State) State { s.Election, s.Eligibility.Message = next, message; return s })
+			return testutil.ToFloat64(e.metrics.withdrawn)
+		}
+		if got := become(protocol.Leading, ""); got != 0 {
+			t.Errorf("leading: got %v, want 0", got)
+		}
+		if got := become(protocol.Withdrawn, "connection refused"); got != began {
+			t.Errorf("withdrawn: got %v, want %v", got, began)
+		}
+		backoff.Sleep(t.Context(), time.Minute)
+		if got := become(protocol.Withdrawn, "user weak is refused"); got != began {
+			t.Errorf("withdrawn for another reason: got %v, want %v", got, began)
+		}
+		if got := become(protocol.Campaigning, ""); got != 0 {
+			t.Errorf("campaigning: got %v, want 0", got)
 		}
 	})
 }
