@@ -14,11 +14,15 @@ var etcdCommand = regexp.MustCompile(`\bsidecar (?:node remove [^\s;,)]+ --confi
 
 // pasteable completes the commands in a message with the flags of this sidecar's
 // etcd.
-func (s Snapshot) pasteable(message string) string {
-	if s.EtcdFlags == "" || !strings.Contains(message, "sidecar ") {
+func (s Snapshot) pasteable(message string) string { return Pasteable(message, s.EtcdFlags) }
+
+// Pasteable completes the commands in a message with flags for etcd, which have a
+// leading space.
+func Pasteable(message, etcdFlags string) string {
+	if etcdFlags == "" || !strings.Contains(message, "sidecar ") {
 		return message
 	}
-	return etcdCommand.ReplaceAllStringFunc(message, func(command string) string { return command + s.EtcdFlags })
+	return etcdCommand.ReplaceAllStringFunc(message, func(command string) string { return command + etcdFlags })
 }
 
 // verdict returns the snapshot's verdict with a message that says what the gate

@@ -10,13 +10,22 @@ type Blocker struct {
 	Message string // what is wrong, and what to do
 }
 
+// upgradeIt is the remedy for a node below the minimum, where there is no deadlock.
+const upgradeIt = "upgrade it"
+
 // Blockers returns the nodes, alive or not, whose gate may be open, and that now
 // admits and next would not. A corrupt record always blocks, an expired one never does
 // (docs/protocol.md#rule-wait-for-nodes).
 func Blockers(now, next Status, f Fleet) []Blocker {
+	return blockers(now, next, f, upgradeIt)
+}
+
+// blockers returns Blockers. The messages name the given remedy for a node below the
+// minimum.
+func blockers(now, next Status, f Fleet, remedy string) []Blocker {
 	var out []Blocker
 	for _, r := range f.Records {
-		if b, blocks := blocker(now, next, r); blocks {
+		if b, blocks := blocker(now, next, r, remedy); blocks {
 			out = append(out, b)
 		}
 	}
@@ -24,7 +33,7 @@ func Blockers(now, next Status, f Fleet) []Blocker {
 }
 
 // blocker returns the blocker that a record is, if it is one.
-func blocker(now, next Status, r Record) (Blocker, bool) {
+func blocker(now, next Status, r Record, remedy string) (Blocker, bool) {
 	if !r.MayServe() || r.Expired() {
 		return Blocker{}, false
 	}
@@ -38,14 +47,14 @@ func blocker(now, next Status, r Record) (Blocker, bool) {
 	if after {
 		return Blocker{}, false
 	}
-	return Blocker{Node: r.ID, Release: r.Node.Version.Release, Reason: reason, Message: blockerMessage(next, r, reason)}, true
+	return Blocker{Node: r.ID, Release: r.Node.Version.Release, Reason: reason, Message: blockerMessage(next, r, reason, remedy)}, true
 }
 
-func blockerMessage(next Status, r Record, reason Reason) string {
+func blockerMessage(next Status, r Record, reason Reason, remedy string) string {
 	var why string
 	switch reason {
 	case ReleaseTooOld:
-		why = fmt.Sprintf("runs release %s, but the new objects need %s or newer; upgrade it", r.Node.Version.Release, next.MinCompatible)
+		why = fmt.Sprintf("runs release %s, but the new objects need %s or newer; %s", r.Node.Version.Release, next.MinCompatible, remedy)
 	default:
 		why = fmt.Sprintf("needs a reconciler of release %s or newer, but this leader is %s", r.Node.MinReconciler, next.Version.Release)
 	}

@@ -44,7 +44,7 @@ func ignoredNote(now, next Status, f Fleet) string {
 			continue
 		}
 		r.Gone = 0 // as if it had not expired
-		if _, blocks := blocker(now, next, r); blocks {
+		if _, blocks := blocker(now, next, r, ""); blocks {
 			ids = append(ids, string(r.ID))
 		}
 	}

@@ -166,11 +166,9 @@ func applyContent(in Input, content Content) Step {
 func waitForNodes(in Input) Step {
 	now := in.Status.Status
 	restricted := Restrict(now, in.Local)
-	if blockers := Blockers(now, restricted, in.Fleet); len(blockers) > 0 {
-		return Step{
-			Kind: StepAwait, Rule: WaitForNodes, Blockers: blockers,
-			Message: unfitNodes(len(blockers)) + deadlockNote(now, in.Local),
-		}
+	note, remedy := deadlock(now, in.Local)
+	if waits := blockers(now, restricted, in.Fleet, remedy); len(waits) > 0 {
+		return Step{Kind: StepAwait, Rule: WaitForNodes, Blockers: waits, Message: unfitNodes(len(waits)) + note}
 	}
 	step := in.write(WaitForNodes, restricted, "restricting the status to nodes that fit the objects before and after"+ignoredNote(now, restricted, in.Fleet))
 	step.Guard.FleetRevision = in.Fleet.Revision
@@ -184,18 +182,20 @@ func unfitNodes(n int) string {
 	return fmt.Sprintf("%d registered nodes fit the current objects, but not the new ones", n)
 }
 
-// deadlockNote says so where the leader waits for nodes that wait for it: its
-// release raises both constraints above the objects
-// (docs/protocol.md#releases-that-can-roll).
-func deadlockNote(now Status, local Local) string {
+// deadlock says so where the leader waits for nodes that wait for it: its release
+// raises both constraints above the objects (docs/protocol.md#releases-that-can-roll).
+// The remedy is for each node that the leader waits for: where there is a deadlock, no
+// node might be ready while such a node is upgraded.
+func deadlock(now Status, local Local) (note, remedy string) {
 	m := local.Constraints.MinReconciler
 	if !now.Version.Release.Less(m) {
-		return ""
+		return "", upgradeIt
 	}
-	return fmt.Sprintf("; this node is not ready before the new objects either, because "+
+	note = fmt.Sprintf("; this node is not ready before the new objects either, because "+
 		"minReconcilerRelease %s and minApiserverRelease %s are both above %s: this release cannot be rolled out node by node; "+
 		"roll this node back to %s, and first roll out a release that raises only one of the two",
 		m, local.Constraints.MinApiserver, now.Version.Release, now.Version.Release)
+	return note, fmt.Sprintf("do not upgrade it now, which would be an outage: roll %s back to %s", local.ID, now.Version.Release)
 }
 
 // equalsTarget compares state, version, minimum and digest.

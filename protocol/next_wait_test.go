@@ -93,7 +93,12 @@ func TestNext_cannotRoll(t *testing.T) {
 		t.Errorf("M is not above the objects: %s", got)
 	}
 	in.Local.Constraints = Constraints{MinReconciler: rel("1.1.0"), MinApiserver: rel("1.1.0")}
-	if got := Next(in).Message; !strings.Contains(got, "minReconcilerRelease 1.1.0 and minApiserverRelease 1.1.0 are both above 1.0.0") {
-		t.Errorf("got %s", got)
+	step := Next(in)
+	if !strings.Contains(step.Message, "minReconcilerRelease 1.1.0 and minApiserverRelease 1.1.0 are both above 1.0.0") {
+		t.Errorf("got %s", step.Message)
+	}
+	want := "runs release 0.9.0, but the new objects need 1.1.0 or newer; do not upgrade it now, which would be an outage: roll me back to 1.0.0"
+	if got := step.Blockers[0].Message; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

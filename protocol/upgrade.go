@@ -118,7 +118,7 @@ func otherRelease(done Release, f Fleet) string {
 	for _, r := range f.Records { // an old node rather than a new one: it is what the upgrade waits for
 		if r.Problem == "" && r.MayServe() && r.Node.Version.Release.Less(latest) {
 			return fmt.Sprintf("an upgrade is in progress: %s runs release %s, %s runs %s; %s",
-				r.ID, r.Node.Version.Release, newest.ID, latest, olderRemedy(r))
+				r.ID, r.Node.Version.Release, newest.ID, latest, olderRemedy(r, newest))
 		}
 	}
 	switch {
@@ -130,10 +130,22 @@ func otherRelease(done Release, f Fleet) string {
 	return ""
 }
 
-// olderRemedy says what to do about a node that is older than another one.
-func olderRemedy(r Record) string {
-	if r.Alive {
+// olderRemedy says what to do about a node that is older than the newest one.
+func olderRemedy(r, newest Record) string {
+	switch {
+	case r.Alive && inDeadlockWith(newest):
+		return fmt.Sprintf("they wait for each other: roll %s back to %s", newest.ID, r.Node.Version.Release)
+	case r.Alive:
 		return "upgrade " + string(r.ID)
 	}
 	return fmt.Sprintf("%s is not alive: upgrade it, or if it has stopped for good: %s", r.ID, r.RemovalCommand())
+}
+
+// inDeadlockWith reports whether a node leads, waits for older nodes, and reports that
+// it is not ready before the objects are new
+// (docs/protocol.md#releases-that-can-roll).
+func inDeadlockWith(leader Record) bool {
+	p := leader.Presence
+	return leader.Alive && p.Election == Leading && p.Reason == ReconcilerTooOld &&
+		slices.ContainsFunc(p.Warnings, func(w Warning) bool { return w.Reason == ReleaseTooOld })
 }

@@ -85,3 +85,30 @@ func TestSettled(t *testing.T) {
 		}
 	}
 }
+
+// The remedy of an upgrade in progress is to upgrade the old node, except where the
+// leader waits for that node and is not ready itself: then that would be an outage.
+func TestUpgradeObstacles_remedy(t *testing.T) {
+	leads := controller("a", "1.1.0").leading()
+	waiting := leads.warns(ReleaseTooOld)
+	deadlocked := waiting
+	deadlocked.Presence.Ready, deadlocked.Presence.Reason = false, ReconcilerTooOld
+	old := controller("b", "1.0.0").serving()
+	const under = "an upgrade is in progress: b runs release 1.0.0, a runs 1.1.0; "
+	for _, tc := range []struct {
+		name    string
+		records []Record
+		want    string
+	}{
+		{"the leader has nothing to wait for", []Record{leads, old}, "upgrade b"},
+		{"the leader waits, and serves", []Record{waiting, old}, "upgrade b"},
+		{"the leader waits, and does not serve", []Record{deadlocked, old}, "they wait for each other: roll a back to 1.0.0"},
+		{"the leader of a deadlock is not alive", []Record{deadlocked.dead(), old}, "upgrade b"},
+		{"the old node is not alive", []Record{deadlocked, old.dead()}, "b is not alive: upgrade it, or if it has stopped for good: sidecar node remove b --confirm-stopped"},
+	} {
+		got := UpgradeObstacles(presentStatus(doneStatus("1.0.0")), Fleet{Records: tc.records})
+		if len(got) == 0 || got[0].Message != under+tc.want {
+			t.Errorf("%s: got %+v, want %s", tc.name, got, under+tc.want)
+		}
+	}
+}

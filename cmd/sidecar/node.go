@@ -17,6 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -38,8 +39,14 @@ directly: no sidecar has to run.`,
 	return cmd
 }
 
+// etcdClient is a client of etcd, and the flags that lead to it, with a leading space.
+type etcdClient struct {
+	*etcd.Client
+	flags string
+}
+
 // withEtcd adds the flags of etcd to cmd, and makes it run do with a client.
-func withEtcd(cmd *cobra.Command, do func(context.Context, *etcd.Client, []string) error) *cobra.Command {
+func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string) error) *cobra.Command {
 	opts := lockstep.Defaults()
 	section := etcdFlags(&opts)
 	cmd.Flags().AddFlagSet(section.flags)
@@ -51,7 +58,7 @@ func withEtcd(cmd *cobra.Command, do func(context.Context, *etcd.Client, []strin
 		if err != nil {
 			return err
 		}
-		err = do(cmd.Context(), client, args)
+		err = do(cmd.Context(), etcdClient{client, app.EtcdFlags(opts.EtcdConfig())}, args)
 		if err != nil && !client.Contact().Get().Connected && slices.Equal(opts.EtcdServers, lockstep.Defaults().EtcdServers) {
 			err = fmt.Errorf("%w; if etcd is at another address, set --etcd-servers or LOCKSTEP_ETCD_SERVERS", err)
 		}
@@ -66,22 +73,24 @@ func (p program) nodeListCommand() *cobra.Command {
 		Use:   "list",
 		Short: "List the node records, and which nodes are alive",
 		Args:  noArgs,
-	}, func(ctx context.Context, client *etcd.Client, _ []string) error {
-		f, err := fleet.List(ctx, client)
+	}, func(ctx context.Context, client etcdClient, _ []string) error {
+		f, err := fleet.List(ctx, client.Client)
 		if err != nil {
 			return err
 		}
-		return printNodes(p.stdout, f, output.value)
+		return printNodes(p.stdout, f, client.flags, output.value)
 	})
 	cmd.Flags().VarP(&output, "output", "o", "Output format: "+output.options()+".")
 	complete(cmd, "output", &output)
 	return cmd
 }
 
-func printNodes(w io.Writer, f protocol.Fleet, form string) error {
+func printNodes(w io.Writer, f protocol.Fleet, flags, form string) error {
 	nodes := make([]httpapi.RecordReport, 0, len(f.Records))
 	for _, r := range f.Records {
-		nodes = append(nodes, httpapi.NewRecordReport(r))
+		n := httpapi.NewRecordReport(r)
+		n.Problem = httpapi.Pasteable(n.Problem, flags)
+		nodes = append(nodes, n)
 	}
 	var printed []byte
 	var err error
@@ -130,11 +139,11 @@ etcd, and its kube-apiserver may still serve. If it serves objects of a release
 that it is not compatible with, they can be damaged. Make sure that the node is
 off, and confirm it with --confirm-stopped.`,
 		Args: oneArg("ID"),
-	}, func(ctx context.Context, client *etcd.Client, args []string) error {
+	}, func(ctx context.Context, client etcdClient, args []string) error {
 		if !confirmed {
 			return usagef("make sure that node %q is off, with its kube-apiserver, then add --confirm-stopped; see sidecar node remove --help", args[0])
 		}
-		if err := fleet.Remove(ctx, client, protocol.NodeID(args[0])); err != nil {
+		if err := fleet.Remove(ctx, client.Client, protocol.NodeID(args[0])); err != nil {
 			return err
 		}
 		fmt.Fprintf(p.stdout, "node %s removed\n", args[0])
@@ -162,7 +171,7 @@ disconnected from etcd, and its kube-apiserver may still serve: the leader would
 until the sidecar reaches etcd again. If the node is off, confirm it with
 --confirm-stopped; the leader then no longer waits for it.`,
 		Args: cobra.ArbitraryArgs,
-	}, func(ctx context.Context, client *etcd.Client, args []string) error {
+	}, func(ctx context.Context, client etcdClient, args []string) error {
 		if len(args) < 2 {
 			return usagef("expected a node ID and its roles, like: sidecar node set-roles a %s", protocol.RoleController)
 		}
@@ -170,7 +179,7 @@ until the sidecar reaches etcd again. If the node is off, confirm it with
 		if err != nil {
 			return err
 		}
-		err = fleet.SetRoles(ctx, client, protocol.NodeID(args[0]), fleet.RoleChange{Roles: roles, Stopped: confirmed})
+		err = fleet.SetRoles(ctx, client.Client, protocol.NodeID(args[0]), fleet.RoleChange{Roles: roles, Stopped: confirmed})
 		switch {
 		case errors.Is(err, fleet.ErrNotAlive):
 			return fmt.Errorf("%w: make sure that it is off, with its kube-apiserver, then add --confirm-stopped", err)

@@ -58,10 +58,10 @@ func TestNode(t *testing.T) {
 	c := command{T: t, endpoint: server.Endpoints()[0]}
 
 	_, listed, _ := c.run("node", "list")
-	const want = `ID    RELEASE  ROLES                  ALIVE  GATE  ELECTION  PROBLEM
+	want := `ID    RELEASE  ROLES                  ALIVE  GATE  ELECTION  PROBLEM
 cp-1  1.1.0    kubernetes_controller  yes    -     -         -
 cp-2  1.0.0    kubernetes_controller  no     -     -         -
-cp-3  -        -                      no     -     -         it is not a node record; its sidecar writes it again if it is alive; if the node has stopped for good: sidecar node remove cp-3 --confirm-stopped
+cp-3  -        -                      no     -     -         it is not a node record; its sidecar writes it again if it is alive; if the node has stopped for good: sidecar node remove cp-3 --confirm-stopped --etcd-servers=` + c.endpoint + `
 `
 	if listed != want {
 		t.Errorf("node list: got\n%s\nwant\n%s", listed, want)

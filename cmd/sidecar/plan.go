@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep/election"
-	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -38,7 +37,7 @@ the same decision code that the sidecars run. Nothing is written.
 Exit codes: 0 the rollout is clean, 3 it is not, and OBSTACLES has the reasons and
 what to do, 1 etcd or the API server is unreachable, or the bundle is invalid.`,
 		Args: noArgs,
-	}, func(ctx context.Context, client *etcd.Client, _ []string) error { return p.plan(ctx, client, opts) })
+	}, func(ctx context.Context, client etcdClient, _ []string) error { return p.plan(ctx, client, opts) })
 	flags := cmd.Flags()
 	flags.StringVar(&opts.dir, "bundle", opts.dir, "The `directory` with bundle.yaml and the manifests to roll out. If empty, the built-in bundle.")
 	bindInspector(flags, &opts.inspect, "Kubeconfig `file` for any kube-apiserver of the cluster. If empty, objects are not compared.")
@@ -47,16 +46,16 @@ what to do, 1 etcd or the API server is unreachable, or the bundle is invalid.`,
 	return cmd
 }
 
-func (p program) plan(ctx context.Context, client *etcd.Client, opts planOptions) (err error) {
+func (p program) plan(ctx context.Context, client etcdClient, opts planOptions) (err error) {
 	b, err := bundle.Open(opts.dir)
 	if err != nil {
 		return err
 	}
 	in := rollout.Input{Bundle: b.Local()}
-	if in.Fleet, in.Status, err = election.ReadSnapshot(ctx, client); err != nil {
+	if in.Fleet, in.Status, err = election.ReadSnapshot(ctx, client.Client); err != nil {
 		return err
 	}
-	store, err := fleet.ReadStore(ctx, client)
+	store, err := fleet.ReadStore(ctx, client.Client)
 	if err != nil {
 		return err
 	}
@@ -69,6 +68,7 @@ func (p program) plan(ctx context.Context, client *etcd.Client, opts planOptions
 		}
 	}
 	report := newPlanReport(b, in, objects)
+	report.complete(client.flags)
 	if err := p.printPlan(report, opts.output.value); err != nil {
 		return err
 	}

@@ -143,9 +143,13 @@ The rollout is clean. Upgrade one node at a time, and wait until it is ready bef
 	if _, err := r.raw.Delete(t.Context(), "/lockstep/presence/cp-3"); err != nil {
 		t.Fatal(err)
 	}
-	r.want(exitNotReady, "sidecar node remove cp-3 --confirm-stopped", "plan", "--bundle", raised)
+	removal := "stopped for good: sidecar node remove cp-3 --confirm-stopped --etcd-servers=" + r.endpoint
+	r.want(exitNotReady, removal, "plan", "--bundle", raised)
+	r.want(exitNotReady, removal, "plan", "--bundle", raised, "-o", "json")
 	r.put("nodes/cp-3", []byte("\xff"))
 	r.want(exitNotReady, "RecordCorrupt  cp-3  its record is corrupt: it is not a node record", "plan", "--bundle", raised)
+	r.want(exitNotReady, removal, "plan", "--bundle", raised)
+	r.want(exitOK, removal, "node", "list")
 	r.put("kubernetes/reconciler/status", []byte("\xff"))
 	r.want(exitNotReady, "StatusCorrupt  -", "plan", "--bundle", raised)
 

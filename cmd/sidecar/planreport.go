@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/reconcile/report"
@@ -113,6 +114,33 @@ func newPlanReport(b *bundle.Bundle, in rollout.Input, objects *objectsReport) p
 	out.Obstacles = append(out.Obstacles, objects.obstacles(b)...)
 	out.Clean = len(out.Obstacles) == 0
 	return out
+}
+
+// complete adds the flags of etcd to the commands in all messages.
+func (r *planReport) complete(flags string) {
+	r.Now.complete(flags)
+	for i := range r.Steps {
+		s := &r.Steps[i]
+		s.After.complete(flags)
+		if s.While != nil {
+			s.While.complete(flags)
+		}
+		for j, event := range s.Events {
+			s.Events[j] = httpapi.Pasteable(event, flags)
+		}
+	}
+	for i, o := range r.Obstacles {
+		r.Obstacles[i].Message = httpapi.Pasteable(o.Message, flags)
+	}
+}
+
+func (m *momentReport) complete(flags string) {
+	for i, n := range m.Nodes {
+		m.Nodes[i].Message = httpapi.Pasteable(n.Message, flags)
+	}
+	for i, b := range m.Blockers {
+		m.Blockers[i].Message = httpapi.Pasteable(b.Message, flags)
+	}
 }
 
 func newStepReport(m rollout.Move) stepReport {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/app"
 )
@@ -50,8 +49,8 @@ func (p program) storeShowCommand() *cobra.Command {
 		Use:   "show",
 		Short: "Show the ID of this store, and that of the objects in the API",
 		Args:  noArgs,
-	}, func(ctx context.Context, client *etcd.Client, _ []string) error {
-		store, err := fleet.ReadStore(ctx, client)
+	}, func(ctx context.Context, client etcdClient, _ []string) error {
+		store, err := fleet.ReadStore(ctx, client.Client)
 		if err != nil {
 			return err
 		}
@@ -105,7 +104,7 @@ whether the other one was lost or --etcd-prefix has a typing error: so check
 
 A store that has a status keeps its ID: its leader governs objects already.`,
 		Args: noArgs,
-	}, func(ctx context.Context, client *etcd.Client, _ []string) error {
+	}, func(ctx context.Context, client etcdClient, _ []string) error {
 		if (kubeconfig == "") == (id == "") {
 			return usagef("set either --kubeconfig, to read the ID from the objects, or --id; see sidecar store adopt --help")
 		}
@@ -122,7 +121,7 @@ A store that has a status keeps its ID: its leader governs objects already.`,
 				return errors.New("the objects have no store ID: the leader of this store takes them over by itself")
 			}
 		}
-		err := fleet.AdoptStoreID(ctx, client, adopted)
+		err := fleet.AdoptStoreID(ctx, client.Client, adopted)
 		switch {
 		case errors.Is(err, fleet.ErrGoverned):
 			return fmt.Errorf("%w; if it is the right one all the same, stop its sidecars, delete %skubernetes/reconciler/status, and try again: the leader rebuilds the status", err, client.Prefix())

@@ -58,7 +58,7 @@ func TestEtcdFlags(t *testing.T) {
 		" --etcd-servers=https://a:1 --etcd-prefix=/other --etcd-cafile='/my ca' --etcd-certfile=/c --etcd-keyfile='/it'\\''s'": {
 			Endpoints: []string{"https://a:1"}, Prefix: "/other", CAFile: "/my ca", CertFile: "/c", KeyFile: "/it's"},
 	} {
-		if got := etcdFlags(cfg); got != want {
+		if got := EtcdFlags(cfg); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}

@@ -48,9 +48,9 @@ func (a *App) watchEtcdProblem(ctx context.Context) error {
 	}
 }
 
-// etcdFlags are the flags by which a command of this program reaches the same keys
-// as this sidecar, with a leading space; they can be pasted into a shell.
-func etcdFlags(cfg etcd.Config) string {
+// EtcdFlags are the flags with which a command of this program reaches the same keys,
+// with a leading space; they can be pasted into a shell.
+func EtcdFlags(cfg etcd.Config) string {
 	var b strings.Builder
 	add := func(flag, value string) {
 		if value != "" {

@@ -98,7 +98,7 @@ func (a *App) snapshotNow() httpapi.Snapshot {
 		APIServer:    a.apiserver.Get(),
 		Certificates: a.certificates.Get(),
 		Warnings:     a.warned.Get().shown,
-		EtcdFlags:    etcdFlags(a.cfg.Etcd),
+		EtcdFlags:    EtcdFlags(a.cfg.Etcd),
 	}
 }
 
