@@ -1,0 +1,198 @@
+package datadir
+
+import (
+	"cmp"
+	"crypto/ecdsa"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+)
+
+// Expected is what the flags of this sidecar say of its member.
+type Expected struct {
+	Node       string
+	Address    string // empty: the marker's
+	PeerPort   int    // 0: the marker's
+	ClientPort int
+	// CAHash is that of the token; empty: there is none.
+	CAHash string
+}
+
+const restoreOrReplace = "restore it from a backup; without one, replace this node: docs/clusters.md#replace-a-node"
+
+// replaceRemedy is what to do when the data of etcd is lost. An old copy of it must
+// not be used: other members rely on what this one had acknowledged.
+func (l Layout) replaceRemedy(m Marker) string {
+	return fmt.Sprintf("replace this node: on another member type `sidecar cluster remove %s`, then delete %q here and join again with a new token; an old copy of the directory must not be used: docs/clusters.md#replace-a-node", cmp.Or(m.MemberID, "ID"), string(l))
+}
+
+// Check compares an existing directory with its marker, and the marker with the
+// flags. It only reads.
+func (l Layout) Check(m Marker, want Expected) error {
+	if m.Phase == Removed {
+		return &RefusedError{
+			string(l), fmt.Sprintf("is that of a member that was removed from its cluster (%s)", m.Cluster),
+			fmt.Sprintf("to join again, delete %q and start with a new token; to see the members, type `sidecar cluster members` on one of them", string(l)),
+		}
+	}
+	checks := []func(Marker) error{
+		l.checkModes,
+		func(m Marker) error { return l.checkMarker(m, want) },
+		l.checkCertificates,
+		l.checkEtcd,
+	}
+	for _, check := range checks {
+		if err := check(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkModes refuses what users other than the owner can read or change.
+func (l Layout) checkModes(Marker) error {
+	for _, f := range []struct {
+		path      string
+		forbidden fs.FileMode
+		mode      string
+	}{
+		{string(l), others, "700"},
+		{l.PKI(), others, "700"},
+		{l.Etcd(), others, "700"},
+		{l.Marker(), 0o022, "600"},
+		{l.CAKey(), others, "600"},
+		{l.NodeKey(), others, "600"},
+		{l.CACert(), 0o022, "644"},
+		{l.NodeCert(), 0o022, "644"},
+	} {
+		info, err := os.Stat(f.path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue // other checks decide whether it has to exist
+		case err != nil:
+			return l.unreadable(f.path, err)
+		}
+		if mode := info.Mode().Perm(); mode&f.forbidden != 0 {
+			return &RefusedError{
+				f.path, fmt.Sprintf("has the mode %#o: other users may have read or changed it", mode),
+				fmt.Sprintf("if they did not, type: chmod %s %s", f.mode, f.path),
+			}
+		}
+	}
+	return nil
+}
+
+// checkMarker compares the marker with the flags.
+func (l Layout) checkMarker(m Marker, want Expected) error {
+	dir := string(l)
+	otherDir := "or give this sidecar a directory of its own with --data-dir"
+	switch {
+	case want.Node != m.Node:
+		return &RefusedError{
+			dir, fmt.Sprintf("is that of node %q, and this sidecar is node %q", m.Node, want.Node),
+			fmt.Sprintf("start it with --node-id=%s, %s", m.Node, otherDir),
+		}
+	case want.CAHash != "" && m.CAHash != "" && want.CAHash != m.CAHash:
+		return &RefusedError{
+			dir, fmt.Sprintf("is that of cluster %s, and the token is for another cluster", m.Cluster),
+			"leave out --join and --token, " + otherDir,
+		}
+	case want.Address != "" && want.Address != m.Address:
+		return &RefusedError{
+			dir, fmt.Sprintf("is that of a member at %s, and --node-address is %s", m.Address, want.Address),
+			fmt.Sprintf("start it with --node-address=%s; a member that moves to another address has to be replaced: docs/clusters.md#replace-a-node", m.Address),
+		}
+	case want.PeerPort != 0 && want.PeerPort != m.PeerPort:
+		return l.otherPort("peer-port", m.PeerPort, want.PeerPort)
+	case want.ClientPort != 0 && want.ClientPort != m.ClientPort:
+		return l.otherPort("client-port", m.ClientPort, want.ClientPort)
+	}
+	return nil
+}
+
+func (l Layout) otherPort(flag string, has, want int) error {
+	return &RefusedError{
+		string(l), fmt.Sprintf("is that of a member with --%s=%d, and this sidecar has %d", flag, has, want),
+		fmt.Sprintf("start it with --%s=%d", flag, has),
+	}
+}
+
+// checkCertificates requires all of a member's certificates and keys, and that they
+// belong together. Their times do not count here: they are renewed later.
+func (l Layout) checkCertificates(m Marker) error {
+	if m.Phase != Member {
+		return nil // the steps make what is missing
+	}
+	for _, path := range []string{l.CACert(), l.CAKey(), l.NodeCert(), l.NodeKey()} {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return &RefusedError{path, "is missing", restoreOrReplace}
+		}
+	}
+	ca, err := l.readCertificate(l.CACert())
+	if err != nil {
+		return err
+	}
+	node, err := l.readCertificate(l.NodeCert())
+	if err != nil {
+		return err
+	}
+	switch {
+	case m.CAHash != "" && CAHash(ca) != m.CAHash:
+		return &RefusedError{l.CACert(), "is the CA of another cluster", restoreOrReplace}
+	case node.CheckSignatureFrom(ca) != nil:
+		return &RefusedError{l.NodeCert(), "was not issued by the CA in " + l.CACert(), restoreOrReplace}
+	case node.VerifyHostname(m.Address) != nil:
+		return &RefusedError{l.NodeCert(), "is not for the address " + m.Address, restoreOrReplace}
+	}
+	if _, err := tls.LoadX509KeyPair(l.NodeCert(), l.NodeKey()); err != nil {
+		return &RefusedError{l.NodeKey(), "is not the key of " + l.NodeCert() + ": " + reason(err), restoreOrReplace}
+	}
+	if _, err := tls.LoadX509KeyPair(l.CACert(), l.CAKey()); err != nil {
+		return &RefusedError{l.CAKey(), "is not the key of " + l.CACert() + ": " + reason(err), restoreOrReplace}
+	}
+	return nil
+}
+
+// CAHash returns the hash by which a CA is known: SHA-256 of its public key, so that
+// a renewed certificate of the CA keeps it.
+func CAHash(ca *x509.Certificate) string {
+	sum := sha256.Sum256(ca.RawSubjectPublicKeyInfo)
+	return hex.EncodeToString(sum[:])
+}
+
+func (l Layout) readCertificate(path string) (*x509.Certificate, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, l.unreadable(path, err)
+	}
+	block, _ := pem.Decode(text)
+	if block == nil || block.Type != "CERTIFICATE" {
+		return nil, &RefusedError{path, "has no PEM certificate", restoreOrReplace}
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil, &RefusedError{path, "is damaged: " + strings.TrimPrefix(err.Error(), "x509: "), restoreOrReplace}
+	}
+	if _, is := cert.PublicKey.(*ecdsa.PublicKey); !is {
+		return nil, &RefusedError{path, "has a key of another kind", restoreOrReplace}
+	}
+	return cert, nil
+}
+
+// PeerURL returns the URL of the member's peer port.
+func (m Marker) PeerURL() string { return memberURL(m.Address, m.PeerPort) }
+
+// ClientURL returns the URL of the member's client port.
+func (m Marker) ClientURL() string { return memberURL(m.Address, m.ClientPort) }
+
+func memberURL(address string, port int) string {
+	return "https://" + net.JoinHostPort(address, fmt.Sprint(port))
+}

@@ -1,0 +1,93 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/lockstep-dev/lockstep/keyspace"
+)
+
+// checkEtcd requires of a member's directory that etcd's log and database exist and
+// are of this member. etcd itself checks none of it: without its log it begins a new
+// one beside the old database, and with another cluster's it starts as that one's
+// member.
+func (l Layout) checkEtcd(m Marker) error {
+	if m.Phase != Member {
+		return nil
+	}
+	if info, err := os.Stat(l.db()); err != nil || info.Size() == 0 {
+		return &RefusedError{l.db(), "is missing or empty", l.replaceRemedy(m)}
+	}
+	cluster, member, err := l.logIDs()
+	if err != nil {
+		return &RefusedError{l.wal(), err.Error(), l.replaceRemedy(m)}
+	}
+	switch {
+	case keyspace.MemberID(cluster) != m.EtcdClusterID:
+		return &RefusedError{
+			l.wal(), fmt.Sprintf("is of the etcd cluster %x, and %s of %s: the directory was put together of two", cluster, markerFile, m.EtcdClusterID),
+			l.replaceRemedy(m),
+		}
+	case keyspace.MemberID(member) != m.MemberID:
+		return &RefusedError{
+			l.wal(), fmt.Sprintf("is of the etcd member %x, and %s of %s: the directory was put together of two", member, markerFile, m.MemberID),
+			l.replaceRemedy(m),
+		}
+	}
+	return nil
+}
+
+// EtcdBegun reports whether etcd has a complete log in the directory. If not, etcd
+// has not worked there yet, and what it left can be deleted.
+func (l Layout) EtcdBegun() bool {
+	_, _, err := l.logIDs()
+	return err == nil
+}
+
+// logIDs returns the IDs of the cluster and of the member that the log has. It reads
+// only the beginning: a log can have hundreds of megabytes.
+func (l Layout) logIDs() (cluster, member uint64, err error) {
+	segments, err := filepath.Glob(filepath.Join(l.wal(), "*.wal"))
+	if err != nil {
+		return 0, 0, err
+	}
+	if len(segments) == 0 {
+		return 0, 0, errors.New("has no log of etcd")
+	}
+	slices.Sort(segments)
+	if err := noGap(segments); err != nil {
+		return 0, 0, err
+	}
+	f, err := os.Open(segments[0])
+	if err != nil {
+		return 0, 0, fmt.Errorf("cannot be read: %s", reason(err)) //nolint:errorlint // the message has the path
+	}
+	defer f.Close()
+	cluster, member, err = decodeIDs(f)
+	if err != nil {
+		return 0, 0, fmt.Errorf("has a damaged log of etcd (%s): %w", filepath.Base(segments[0]), err)
+	}
+	return cluster, member, nil
+}
+
+// noGap requires that the segments of a log follow each other. Their names begin
+// with their number.
+func noGap(segments []string) error {
+	var first int
+	for i, path := range segments {
+		var number, index int
+		if _, err := fmt.Sscanf(filepath.Base(path), "%016x-%016x.wal", &number, &index); err != nil {
+			return fmt.Errorf("has a file that is not of etcd: %s", filepath.Base(path))
+		}
+		if i == 0 {
+			first = number
+		}
+		if number != first+i {
+			return fmt.Errorf("has a gap before %s: a part of etcd's log was deleted", filepath.Base(path))
+		}
+	}
+	return nil
+}

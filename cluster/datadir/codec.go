@@ -1,0 +1,40 @@
+package datadir
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// decodeIDs returns the IDs of the cluster and of the member that the first segment
+// of a log begins with.
+func decodeIDs(segment *os.File) (cluster, member uint64, err error) {
+	const atMost = 8 // records before them; etcd writes one
+	decoder := wal.NewDecoder(segmentFile{segment})
+	for range atMost {
+		rec := &walpb.Record{}
+		if err := decoder.Decode(rec); err != nil {
+			return 0, 0, err
+		}
+		switch rec.GetType() {
+		case wal.CrcType:
+			decoder.UpdateCRC(rec.GetCrc())
+		case wal.MetadataType:
+			out := &etcdserverpb.Metadata{}
+			err := proto.Unmarshal(rec.GetData(), out)
+			return out.GetClusterID(), out.GetNodeID(), err
+		}
+	}
+	return 0, 0, errors.New("it does not begin with the IDs")
+}
+
+// segmentFile is a file as etcd's decoder reads it.
+type segmentFile struct{ *os.File }
+
+// FileInfo is what the decoder limits the size of a record by.
+func (f segmentFile) FileInfo() (fs.FileInfo, error) { return f.Stat() }

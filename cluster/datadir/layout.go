@@ -1,0 +1,39 @@
+package datadir
+
+import "path/filepath"
+
+// Layout names the files of the data directory at a path.
+type Layout string
+
+// Marker returns the path of the marker.
+func (l Layout) Marker() string { return filepath.Join(string(l), markerFile) }
+
+// Members returns the path of the list of members.
+func (l Layout) Members() string { return filepath.Join(string(l), membersFile) }
+
+// PKI returns the directory of the certificates and keys.
+func (l Layout) PKI() string { return filepath.Join(string(l), "pki") }
+
+// CACert returns the path of the cluster's CA certificate.
+func (l Layout) CACert() string { return filepath.Join(l.PKI(), "ca.crt") }
+
+// CAKey returns the path of the CA's key.
+func (l Layout) CAKey() string { return filepath.Join(l.PKI(), "ca.key") }
+
+// NodeCert returns the path of this node's certificate.
+func (l Layout) NodeCert() string { return filepath.Join(l.PKI(), "node.crt") }
+
+// NodeKey returns the path of the key of this node's certificate.
+func (l Layout) NodeKey() string { return filepath.Join(l.PKI(), "node.key") }
+
+// Etcd returns the data directory of the etcd member.
+func (l Layout) Etcd() string { return filepath.Join(string(l), "etcd") }
+
+// wal and db are etcd's own names, which it does not export.
+func (l Layout) wal() string { return filepath.Join(l.Etcd(), "member", "wal") }
+func (l Layout) db() string  { return filepath.Join(l.Etcd(), "member", "snap", "db") }
+
+const (
+	markerFile  = "cluster.json"
+	membersFile = "members.json"
+)

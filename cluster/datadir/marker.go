@@ -1,0 +1,130 @@
+package datadir
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// Intent is what the directory was made for.
+type Intent string
+
+// The intents.
+const (
+	Create  Intent = "create"  // a new cluster
+	Join    Intent = "join"    // a cluster of other nodes
+	Restore Intent = "restore" // a cluster made of a snapshot
+)
+
+// Phase is how far the intent has been carried out.
+type Phase string
+
+// The phases, in their order.
+const (
+	// Begun: no other node knows of this one, and etcd has not worked yet as far as
+	// is known.
+	Begun Phase = "begun"
+	// Enrolled: the cluster issued this node's certificate, and may have added it.
+	Enrolled Phase = "enrolled"
+	// Member: this node was a working member. Its etcd directory is never made again.
+	Member Phase = "member"
+	// Removed: the cluster removed this node. The directory is of no use any more.
+	Removed Phase = "removed"
+)
+
+// Marker says whose directory it is. It is one JSON file, which is replaced as a
+// whole.
+type Marker struct {
+	Version int    `json:"version"` // of this form
+	Cluster string `json:"cluster"` // a random UUID; etcd's initial cluster token
+	CAHash  string `json:"caHash"`  // SHA-256 of the CA's public key, in hexadecimal; empty: not known yet
+
+	Node       string `json:"node"`    // its node ID
+	Address    string `json:"address"` // the IP at which other nodes reach it
+	PeerPort   int    `json:"peerPort"`
+	ClientPort int    `json:"clientPort"`
+	JoinPort   int    `json:"joinPort"`
+
+	Intent Intent `json:"intent"`
+	Phase  Phase  `json:"phase"`
+	// The IDs that etcd gave to the cluster and to this member, in hexadecimal;
+	// empty: not known yet.
+	EtcdClusterID string `json:"etcdClusterID"`
+	MemberID      string `json:"memberID"`
+	// Restores counts how often the cluster was restored from a snapshot.
+	Restores int `json:"restores"`
+}
+
+// markerVersion is the newest form that this program reads and writes.
+const markerVersion = 1
+
+// ReadMarker returns the marker of the directory; ErrNoMarker if there is none.
+func (l Layout) ReadMarker() (Marker, error) {
+	text, err := os.ReadFile(l.Marker())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Marker{}, ErrNoMarker
+	case err != nil:
+		return Marker{}, l.unreadable(l.Marker(), err)
+	}
+	return l.decodeMarker(text)
+}
+
+func (l Layout) decodeMarker(text []byte) (Marker, error) {
+	var m Marker
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	if err := decoder.Decode(&m); err != nil {
+		return Marker{}, &RefusedError{l.Marker(), "is damaged: " + err.Error(), restoreOrReplace}
+	}
+	if m.Version > markerVersion {
+		return Marker{}, &RefusedError{
+			l.Marker(), fmt.Sprintf("has version %d, and this sidecar understands version %d", m.Version, markerVersion),
+			"start the newer sidecar that wrote it",
+		}
+	}
+	if problem := m.problem(); problem != "" {
+		return Marker{}, &RefusedError{l.Marker(), "is damaged: " + problem, restoreOrReplace}
+	}
+	return m, nil
+}
+
+// problem returns what makes no sense; empty: nothing.
+func (m Marker) problem() string {
+	known := func(value string, of ...string) bool {
+		for _, v := range of {
+			if v == value {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case m.Version < 1:
+		return "it has no version"
+	case m.Cluster == "" || m.Node == "" || m.Address == "":
+		return "it has no cluster, no node or no address"
+	case !known(string(m.Intent), string(Create), string(Join), string(Restore)):
+		return fmt.Sprintf("it has the unknown intent %q", m.Intent)
+	case !known(string(m.Phase), string(Begun), string(Enrolled), string(Member), string(Removed)):
+		return fmt.Sprintf("it has the unknown phase %q", m.Phase)
+	case m.Phase == Member && (m.EtcdClusterID == "" || m.MemberID == ""):
+		return "it has no IDs of etcd"
+	}
+	return ""
+}
+
+// WriteMarker replaces the marker. When it returns, the marker is on the disk.
+func (d *Dir) WriteMarker(m Marker) error {
+	m.Version = markerVersion
+	text, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write the marker: %w", err)
+	}
+	if err := WriteFile(d.Marker(), append(text, '\n'), 0o600); err != nil {
+		return fmt.Errorf("write the marker: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,27 @@
+package cluster
+
+import "errors"
+
+// ErrRan is returned by a second Run: a Manager runs once.
+var ErrRan = errors.New("the cluster manager has already run")
+
+// FailedError is why the state is Failed.
+type FailedError struct{ Cause string }
+
+// Error returns the cause.
+func (e *FailedError) Error() string { return e.Cause }
+
+// transientError is one after which the same step is run again.
+type transientError struct{ err error }
+
+func (e transientError) Error() string { return e.err.Error() }
+func (e transientError) Unwrap() error { return e.err }
+
+// transient marks an error that can disappear by itself: the step that returns it
+// is run again, and the status has it as its problem meanwhile.
+func transient(err error) error {
+	if err == nil {
+		return nil
+	}
+	return transientError{err}
+}

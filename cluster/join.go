@@ -1,0 +1,8 @@
+package cluster
+
+// joinSteps bring this node into the cluster of other nodes.
+func joinSteps() []step {
+	return []step{
+		{"directory", openDirectory},
+	}
+}

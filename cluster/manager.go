@@ -1,0 +1,181 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
+)
+
+// Config has what a Manager needs. Client and Log are required.
+type Config struct {
+	// Embedded is how this node runs a member of its own. Nil: etcd runs elsewhere.
+	Embedded *Embedded
+	// Client reaches etcd: the one elsewhere, or first the member of this node.
+	Client *etcd.Client
+	Log    *slog.Logger
+}
+
+// Embedded is how this node runs a member of its own.
+type Embedded struct {
+	DataDir string
+	Node    string // the node ID
+	Address string // the IP at which other nodes reach this one
+	// The ports at that address. JoinPort answers requests to join.
+	PeerPort, ClientPort, JoinPort int
+	// Join is the URL of the join port of a member; empty: a new cluster is created
+	// in an empty directory.
+	Join string
+	// Token is the text that allows to join. It is needed only with Join, and only
+	// until this node is a member.
+	Token string
+	// Command starts this program's hidden command for the member.
+	Command []string
+}
+
+// Status is what is known of the way into the cluster.
+type Status struct {
+	State State
+	Since time.Time
+	// Transitions are the changes until now, the oldest first.
+	Transitions []Transition
+	// Problem is why the state is Failed, or what the current step waits for; empty:
+	// nothing is wrong.
+	Problem string
+}
+
+// Transition is a change of the state.
+type Transition struct {
+	From, To State
+	At       time.Time
+}
+
+// Manager brings the sidecar into its cluster. Its methods may be called from many
+// goroutines.
+type Manager struct {
+	cfg    Config
+	log    *slog.Logger
+	used   atomic.Bool
+	status *event.Value[Status]
+}
+
+// NewManager returns a manager. It starts nothing and reads no file.
+func NewManager(cfg Config) *Manager {
+	return &Manager{
+		cfg: cfg, log: cfg.Log,
+		status: event.New(Status{State: New, Since: time.Now()}),
+	}
+}
+
+// Status follows the state, and what it waits for.
+func (m *Manager) Status() *event.Value[Status] { return m.status }
+
+// WaitFinished waits until the state is Running, and returns nil then. If it is
+// Failed, it returns a *FailedError with the cause. It can be called before Run and
+// after it, by any number of callers.
+func (m *Manager) WaitFinished(ctx context.Context) error {
+	for {
+		now, changed := m.status.Load()
+		switch now.State {
+		case Running:
+			return nil
+		case Failed:
+			return &FailedError{now.Problem}
+		default:
+		}
+		if !event.Wait(ctx, changed) {
+			return ctx.Err()
+		}
+	}
+}
+
+// Run carries out the steps, and then keeps the member of this node running until
+// ctx ends. The member stops last: it has ended when Run returns. A manager runs
+// once; a second Run returns ErrRan.
+func (m *Manager) Run(ctx context.Context) error {
+	if !m.used.CompareAndSwap(false, true) {
+		return ErrRan
+	}
+	if m.cfg.Embedded == nil {
+		return m.runExternal(ctx)
+	}
+	return m.runEmbedded(ctx)
+}
+
+// runExternal waits until etcd has answered once.
+func (m *Manager) runExternal(ctx context.Context) error {
+	if err := m.enter(ConnectingExternal); err != nil {
+		return err
+	}
+	for {
+		contact, changed := m.cfg.Client.Contact().Load()
+		if contact.Reached() {
+			break
+		}
+		m.show(contact.Problem)
+		if !event.Wait(ctx, changed) {
+			return m.fail(ctx.Err())
+		}
+	}
+	if err := m.enter(Running); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// enter changes the state. A change that the table does not have is a fault of this
+// program: the state becomes Failed.
+func (m *Manager) enter(to State) error {
+	from := m.status.Get().State
+	if !Allowed(from, to) {
+		return m.fail(errors.New("fault of this program: no change of the cluster's state from " + string(from) + " to " + string(to)))
+	}
+	m.change(to, "")
+	return nil
+}
+
+// fail makes the state Failed, and returns err. A state that is final stays.
+func (m *Manager) fail(err error) error {
+	cause := err.Error()
+	if errors.Is(err, context.Canceled) {
+		cause = "the sidecar was stopped before"
+	}
+	if !m.status.Get().State.Final() {
+		m.change(Failed, cause)
+	}
+	return err
+}
+
+// change has one caller at a time: the goroutine of Run.
+func (m *Manager) change(to State, problem string) {
+	now := time.Now()
+	from := m.status.Get().State
+	m.status.Update(func(s Status) Status {
+		return Status{
+			State: to, Since: now, Problem: problem,
+			Transitions: append(slices.Clone(s.Transitions), Transition{s.State, to, now}),
+		}
+	})
+	if to == Failed {
+		m.log.Error("cluster state changed", "from", string(from), "to", string(to), "problem", problem)
+		return
+	}
+	m.log.Info("cluster state changed", "from", string(from), "to", string(to))
+}
+
+// show sets what the current step waits for; empty: nothing.
+func (m *Manager) show(problem string) {
+	if m.status.Get().Problem == problem {
+		return
+	}
+	m.status.Update(func(s Status) Status { s.Problem = problem; return s })
+	if problem != "" {
+		m.log.Warn("waiting to reach the cluster", "problem", problem)
+	}
+}

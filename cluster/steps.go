@@ -1,0 +1,83 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+)
+
+// step is one part of a flow. It can be run again: after an error that is transient,
+// and after the process was killed anywhere in it.
+type step struct {
+	name string // of /status and the log, and for the tests that kill at a step
+	run  func(context.Context, *flow) error
+}
+
+// flow is one way into the cluster: what its steps share.
+type flow struct {
+	cfg    Embedded
+	client *etcd.Client
+	log    *slog.Logger
+	// show sets the problem in the status.
+	show func(problem string)
+
+	dir    *datadir.Dir   // since the first step
+	marker datadir.Marker // as it is on the disk; zero: there is none
+	// lockedSince is when the directory was first found in use; zero: it was not.
+	lockedSince time.Time
+}
+
+const (
+	firstPause = 100 * time.Millisecond
+	maxPause   = 5 * time.Second
+)
+
+// carryOut runs the steps in their order, each until it succeeds or fails for good.
+func (f *flow) carryOut(ctx context.Context, name string, steps []step) error {
+	for _, s := range steps {
+		if err := f.repeat(ctx, s); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		f.log.Debug("step done", "flow", name, "step", s.name)
+		afterStep(name, s.name)
+	}
+	return nil
+}
+
+// repeat runs one step until it does not fail with a transient error.
+func (f *flow) repeat(ctx context.Context, s step) error {
+	pauses := backoff.Backoff{First: firstPause, Max: maxPause, Jitter: 0.2}
+	for {
+		err := s.run(ctx, f)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if _, again := errors.AsType[transientError](err); !again {
+			if err == nil {
+				f.show("")
+			}
+			return err
+		}
+		f.show(s.name + ": " + err.Error())
+		if !pauses.Sleep(ctx) {
+			return ctx.Err()
+		}
+	}
+}
+
+// writeMarker changes the marker on the disk, and then the one of the flow.
+func (f *flow) writeMarker(change func(*datadir.Marker)) error {
+	next := f.marker
+	change(&next)
+	if err := f.dir.WriteMarker(next); err != nil {
+		return err
+	}
+	f.marker = next
+	return nil
+}

@@ -1,0 +1,20 @@
+//go:build lockstep_steps
+
+package cluster
+
+import (
+	"os"
+	"syscall"
+)
+
+// afterStep ends this process with SIGKILL if LOCKSTEP_EXIT_AFTER_STEP names the
+// step, as create/marker. It does not return then.
+func afterStep(way, name string) {
+	if os.Getenv("LOCKSTEP_EXIT_AFTER_STEP") != way+"/"+name {
+		return
+	}
+	if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
+		panic(err) // a test that asks for it must not go on
+	}
+	select {}
+}
