@@ -111,7 +111,12 @@ func trySetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, c
 	case takes:
 		conds = append(conds, clientv3.Compare(clientv3.CreateRevision(keys.Presence(id)), "=", 0))
 	}
-	txn, err := client.Txn(ctx, conds, []clientv3.Op{clientv3.OpPut(keys.Node(id), string(value))}, nil)
+	return putIf(ctx, client, conds, clientv3.OpPut(keys.Node(id), string(value)))
+}
+
+// putIf writes a key on conditions. It returns errChanged if one of them does not hold.
+func putIf(ctx context.Context, client *etcd.Client, conds []clientv3.Cmp, put clientv3.Op) error {
+	txn, err := client.Txn(ctx, conds, []clientv3.Op{put}, nil)
 	switch {
 	case err != nil:
 		return err

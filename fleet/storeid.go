@@ -95,17 +95,12 @@ func (r *Registrar) restoreStoreID(ctx context.Context, id string, revision int6
 		return errNoPresence
 	}
 	key := r.keys.Store()
-	txn, err := r.cfg.Client.Txn(ctx,
-		[]clientv3.Cmp{
-			clientv3.Compare(clientv3.ModRevision(key), "=", revision),
-			clientv3.Compare(clientv3.LeaseValue(r.keys.Presence(r.cfg.Local.Get().ID)), "=", lease),
-		},
-		[]clientv3.Op{clientv3.OpPut(key, string(encodeStoreID(id)))}, nil)
-	switch {
-	case err != nil:
+	conds := []clientv3.Cmp{
+		clientv3.Compare(clientv3.ModRevision(key), "=", revision),
+		clientv3.Compare(clientv3.LeaseValue(r.keys.Presence(r.cfg.Local.Get().ID)), "=", lease),
+	}
+	if err := putIf(ctx, r.cfg.Client, conds, clientv3.OpPut(key, string(encodeStoreID(id)))); err != nil {
 		return fmt.Errorf("write the store ID: %w", err)
-	case !txn.Succeeded:
-		return errChanged
 	}
 	r.cfg.Log.Warn("the store ID was deleted or damaged, written again", "store", id)
 	return nil
@@ -171,12 +166,5 @@ func tryAdopt(ctx context.Context, client *etcd.Client, id string) error {
 	if store.Key.ID != "" {
 		conds = append(conds, clientv3.Compare(clientv3.CreateRevision(keys.Status()), "=", 0))
 	}
-	txn, err := client.Txn(ctx, conds, []clientv3.Op{clientv3.OpPut(keys.Store(), string(encodeStoreID(id)))}, nil)
-	switch {
-	case err != nil:
-		return err
-	case !txn.Succeeded:
-		return errChanged
-	}
-	return nil
+	return putIf(ctx, client, conds, clientv3.OpPut(keys.Store(), string(encodeStoreID(id))))
 }
