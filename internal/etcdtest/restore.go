@@ -29,9 +29,13 @@ func Etcdutl(t testing.TB) string {
 	return tool
 }
 
-// Save writes a snapshot of the server into a file, as `etcdctl snapshot save` does.
-func (s *Server) Save(ctx context.Context, file string) (err error) {
-	client, err := clientv3.New(clientv3.Config{Endpoints: s.Endpoints(), Logger: zap.NewNop()})
+// Save writes a snapshot of the server into a file.
+func (s *Server) Save(ctx context.Context, file string) error { return SaveSnapshot(ctx, s.Endpoints()[0], file) }
+
+// SaveSnapshot writes a snapshot of the etcd member at an endpoint into a file, as
+// `etcdctl snapshot save` does.
+func SaveSnapshot(ctx context.Context, endpoint, file string) (err error) {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
 	if err != nil {
 		return fmt.Errorf("save a snapshot: %w", err)
 	}
@@ -52,7 +56,7 @@ func (s *Server) Save(ctx context.Context, file string) (err error) {
 	return nil
 }
 
-// Restoration is how Restore restores a snapshot.
+// Restoration is how a snapshot is restored.
 type Restoration struct {
 	Etcdutl string // the tool
 	File    string // the snapshot
@@ -61,27 +65,45 @@ type Restoration struct {
 	Bump int64
 }
 
-// Restore stops the server, and starts it with what etcdutl makes of a snapshot, at
-// the same address. The ID of the etcd cluster stays the same.
-func (s *Server) Restore(ctx context.Context, r Restoration) error {
-	s.Stop()
-	dir, err := os.MkdirTemp(filepath.Dir(r.File), "restored-")
+// RestoredMember is the etcd member that a snapshot is restored for.
+type RestoredMember struct {
+	Name, PeerURL string
+	All           string // all members of the cluster, NAME=PEERURL with commas between them
+	Token         string // of the cluster; empty: etcd's default
+}
+
+// DataDir creates a data directory for a member below parent, from the snapshot.
+func (r Restoration) DataDir(ctx context.Context, parent string, m RestoredMember) (string, error) {
+	dir, err := os.MkdirTemp(parent, m.Name+"-restored-")
 	if err != nil {
-		return fmt.Errorf("restore etcd: %w", err)
+		return "", fmt.Errorf("restore etcd: %w", err)
 	}
 	dir = filepath.Join(dir, "data") // etcdutl creates it
 	args := []string{
-		"snapshot", "restore", r.File, "--data-dir", dir, "--name", "default",
-		"--initial-cluster", "default=" + peerURL, "--initial-advertise-peer-urls", peerURL,
+		"snapshot", "restore", r.File, "--data-dir", dir, "--name", m.Name,
+		"--initial-cluster", m.All, "--initial-advertise-peer-urls", m.PeerURL,
 	}
-	if s.cfg.Token != "" {
-		args = append(args, "--initial-cluster-token", s.cfg.Token)
+	if m.Token != "" {
+		args = append(args, "--initial-cluster-token", m.Token)
 	}
 	if r.Bump > 0 {
 		args = append(args, "--bump-revision", fmt.Sprint(r.Bump), "--mark-compacted")
 	}
 	if out, err := exec.CommandContext(ctx, r.Etcdutl, args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("restore etcd: %w\n%s", err, out)
+		return "", fmt.Errorf("restore etcd: %w\n%s", err, out)
+	}
+	return dir, nil
+}
+
+// Restore stops the server, and starts it with what etcdutl makes of a snapshot, at
+// the same address. The ID of the etcd cluster stays the same.
+func (s *Server) Restore(ctx context.Context, r Restoration) error {
+	s.Stop()
+	dir, err := r.DataDir(ctx, filepath.Dir(r.File), RestoredMember{
+		Name: "default", PeerURL: peerURL, All: "default=" + peerURL, Token: s.cfg.Token,
+	})
+	if err != nil {
+		return err
 	}
 	s.mu.Lock()
 	s.cfg.Dir = dir
