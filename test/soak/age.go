@@ -31,22 +31,14 @@ func (r *recorder) newAge(ctx context.Context, raised int64, restore func() erro
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// If nothing was written after the snapshot, nothing was lost, and leaders go on.
-	var former []int64
-	last := len(r.history.Events) - 1
-	if last >= 0 && r.history.Events[last].Revision > resp.Header.Revision-raised {
-		for _, e := range r.history.Events {
-			if e.Status != nil && e.Status.Kind == protocol.StatusPresent {
-				former = append(former, e.Status.Status.Epoch)
-			}
-		}
-	}
 	r.past = append(r.past, r.history)
 	r.history = judge.History{
-		Bundles: r.history.Bundles, Restored: resp.Header.Revision, Former: former, Settled: time.Duration(1<<63 - 1),
+		Bundles: r.history.Bundles, Restored: resp.Header.Revision, Former: former(r.history.Events, resp.Header.Revision-raised),
+		Settled: time.Duration(1<<63 - 1),
 	}
+	r.ended = false
 	r.objects = map[string]seen{}
-	r.lost = 0
+	r.lost, r.cleaning = 0, 0
 	for _, kv := range resp.Kvs {
 		if e, ok := r.decode(&clientv3.Event{Kv: kv}); ok {
 			e.Revision, e.Seen, e.Foreign = kv.ModRevision, sent, true
@@ -59,6 +51,25 @@ func (r *recorder) newAge(ctx context.Context, raised int64, restore func() erro
 	r.next, r.read = resp.Header.Revision+1, resp.Header.Revision
 	r.history.Readings = append(r.history.Readings, judge.Reading{Sent: sent, Got: r.now(), Revision: resp.Header.Revision})
 	return nil
+}
+
+// former returns the epochs of the leaderships that end when etcd goes back to a
+// revision: all that had written a status. If no key of sidecars was written after
+// that revision, they cannot notice it, and leaders go on. Objects do not count:
+// leaders list them again when the kube-apiservers are started again.
+func former(events []judge.Event, revision int64) []int64 {
+	var epochs []int64
+	lost := false
+	for _, e := range events {
+		lost = lost || e.Revision > revision && e.Object == nil && e.Mark == nil
+		if e.Status != nil && e.Status.Kind == protocol.StatusPresent {
+			epochs = append(epochs, e.Status.Status.Epoch)
+		}
+	}
+	if !lost {
+		return nil
+	}
+	return epochs
 }
 
 // endAge ends the watch. What sidecars answered before that can be judged: all that
@@ -75,6 +86,7 @@ func (r *recorder) endAge(ctx context.Context) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.ended = true
 	r.history.Probes = slices.DeleteFunc(r.history.Probes, func(p judge.Probe) bool { return p.Got > until })
 	if r.stop != nil {
 		r.stop()
@@ -87,6 +99,13 @@ func (r *recorder) settle() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.history.Settled = r.now()
+}
+
+// position is the newest revision that was received, and the age that it belongs to.
+func (r *recorder) position() (revision int64, age int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.next - 1, len(r.past)
 }
 
 // histories returns the history of each age.

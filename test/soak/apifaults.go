@@ -146,6 +146,35 @@ func (w *world) dropNamespace(ctx context.Context) outcome {
 	return done
 }
 
+// dropDefinition deletes a CRD, and with it all objects of its kind. kube-apiserver
+// deletes these, and then the CRD.
+func (w *world) dropDefinition(ctx context.Context) outcome {
+	api := w.resource("CustomResourceDefinition", "")
+	live, err := api.Get(ctx, "widgets."+widgetGroup, metav1.GetOptions{})
+	if err != nil {
+		return skipped
+	}
+	if w.deleteObject(ctx, api, live) == skipped {
+		// It may be deleted nevertheless.
+		pause(ctx, landing)
+	}
+	result := done
+	w.untilDone(ctx, "finish the CRD", func(ctx context.Context) error {
+		now, err := w.resource("CustomResourceDefinition", "").Get(ctx, live.GetName(), metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err), err == nil && now.GetUID() != live.GetUID():
+			return nil
+		case err != nil:
+			return err
+		case now.GetDeletionTimestamp() == nil:
+			result = skipped // it was not deleted
+			return nil
+		}
+		return fmt.Errorf("the CRD still has the finalizers %q", now.GetFinalizers())
+	})
+	return result
+}
+
 // finishNamespace deletes what is in a namespace that is deleted, and the namespace.
 // It reports whether it has done so: the namespace may also be a new one.
 func (w *world) finishNamespace(ctx context.Context, was *unstructured.Unstructured) (bool, error) {

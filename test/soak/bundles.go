@@ -76,6 +76,33 @@ var keptObjects = []kept{
 	{"RuntimeClass", "", "platform-sandbox", [5]string{"a", "a", "b", "", "a"}, runtimeClass, nil},
 	{"ConfigMap", namespace, "rebuilt", [5]string{"a", "b", "c", "d", "e"}, configMap, &[5]string{"a2", "b2", "c2", "d2", "e2"}},
 	{"ConfigMap", namespace, "first-build", [5]string{"a", "a", "a", "b", "b"}, configMap, &[5]string{}},
+	{"CustomResourceDefinition", "", "widgets." + widgetGroup, [5]string{"a", "a", "b", "b", "b"}, definition, nil},
+	{"Widget", "", "platform", [5]string{"a", "b", "b", "c", "d"}, widget, nil},
+}
+
+// widgetGroup is the group of the kind that the bundles define.
+const widgetGroup = "soak.lockstep.dev"
+
+// definition defines the kind Widget. Its form is a label: kube-apiserver stores a CRD
+// in another version than the one in which clients write it.
+func definition(form string) map[string]any {
+	version := map[string]any{
+		"name": "v1", "served": true, "storage": true,
+		"schema": map[string]any{"openAPIV3Schema": map[string]any{
+			"type": "object", "x-kubernetes-preserve-unknown-fields": true,
+		}},
+	}
+	return map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "metadata": map[string]any{"labels": map[string]any{"form": form}},
+		"spec": map[string]any{
+			"group": widgetGroup, "scope": "Cluster", "versions": []any{version},
+			"names": map[string]any{"kind": "Widget", "plural": "widgets"},
+		},
+	}
+}
+
+func widget(form string) map[string]any {
+	return map[string]any{"apiVersion": widgetGroup + "/v1", "spec": map[string]any{"form": form}}
 }
 
 func labelled(apiVersion string) func(string) map[string]any {
@@ -166,7 +193,14 @@ func (k kept) formOf(live map[string]any) string {
 		all = append(all, k.second[:]...)
 	}
 	for _, form := range slices.Compact(slices.Sorted(slices.Values(all))) {
-		if form != "" && covers(live, k.object(form).Object) {
+		if form == "" {
+			continue
+		}
+		want := k.object(form).Object
+		if k.kind == "CustomResourceDefinition" {
+			want = map[string]any{"metadata": want["metadata"]}
+		}
+		if covers(live, want) {
 			return form
 		}
 	}

@@ -90,7 +90,9 @@ func (w *world) execute(ctx context.Context, f fault) outcome {
 	case restoreStore:
 		return held(&w.restoreBusy, func() outcome { return w.restoreStore(ctx, f) })
 	case dropNamespace:
-		return held(&w.namespaceBusy, func() outcome { return w.dropNamespace(ctx) })
+		return held(&w.dropBusy, func() outcome { return w.dropNamespace(ctx) })
+	case dropDefinition:
+		return held(&w.dropBusy, func() outcome { return w.dropDefinition(ctx) })
 	default:
 		return w.spoilKeys(ctx, n, f)
 	}

@@ -90,7 +90,14 @@ func (w *world) startDuplicate(ctx context.Context, n *node, d time.Duration) ou
 		return skipped
 	}
 	n.started = instance
+	n.duplicates++
 	n.busy.Unlock()
+	defer func() {
+		n.busy.Lock()
+		defer n.busy.Unlock()
+		n.duplicates--
+		n.duplicated = time.Now()
+	}()
 	duplicate, err := w.cluster.StartSidecar(w.sidecarConfig(n, index))
 	if err != nil {
 		w.logf("start a second %s: %v", n.id, err)

@@ -42,6 +42,9 @@ var resources = map[string]schema.GroupVersionResource{
 	"StorageClass":       {Group: "storage.k8s.io", Version: "v1", Resource: "storageclasses"},
 	"RuntimeClass":       {Group: "node.k8s.io", Version: "v1", Resource: "runtimeclasses"},
 	"CSIDriver":          {Group: "storage.k8s.io", Version: "v1", Resource: "csidrivers"},
+	"Widget":             {Group: widgetGroup, Version: "v1", Resource: "widgets"},
+
+	"CustomResourceDefinition": {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 
 	"ValidatingAdmissionPolicy": {Group: admissionGroup, Version: "v1", Resource: "validatingadmissionpolicies"},
 	"Role":                      {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
@@ -62,6 +65,9 @@ var edits = map[string]map[string]any{
 	"StorageClass":       {"metadata": map[string]any{"labels": map[string]any{"edited": "true"}}},
 	"RuntimeClass":       {"metadata": map[string]any{"labels": map[string]any{"edited": "true"}}},
 	"CSIDriver":          {"metadata": map[string]any{"labels": map[string]any{"edited": "true"}}},
+	"Widget":             {"spec": map[string]any{"form": "edited"}},
+
+	"CustomResourceDefinition": {"metadata": map[string]any{"labels": map[string]any{"form": "edited"}}},
 }
 
 // resource accesses objects of a kind through a kube-apiserver that is running.
@@ -83,8 +89,8 @@ func (w *world) resource(kind, ns string) dynamic.ResourceInterface {
 // does not know who manages it.
 func (w *world) spoilObject(ctx context.Context, f fault) outcome {
 	k := keptObjects[f.object]
-	if f.kind == dropObject && k.kind == "Namespace" {
-		return skipped // its content would be lost, too
+	if f.kind == dropObject && (k.kind == "Namespace" || k.kind == "CustomResourceDefinition") {
+		return skipped // its content would be lost, too: there are faults for that
 	}
 	api := w.resource(k.kind, k.namespace)
 	live, err := api.Get(ctx, k.name, metav1.GetOptions{})

@@ -188,8 +188,9 @@ const (
 	restoreStore
 	tenant // another user's objects with the labels and annotations of the set
 	mutateWrites
-	otherPrefix // a sidecar with another etcd prefix, on the same API
-	nFaults     = iota
+	otherPrefix    // a sidecar with another etcd prefix, on the same API
+	dropDefinition // a CRD, and the objects of its kind with it
+	nFaults        = iota
 )
 
 var faultNames = [nFaults]string{
@@ -202,7 +203,7 @@ var faultNames = [nFaults]string{
 	"edit object", "drop stamp", "delete object",
 	"replace bundle", "kill sidecar for long", "cut sidecar from etcd for long", "second sidecar with a node ID", "deny writes",
 	"delete namespace", "restore etcd",
-	"tenant", "change writes", "sidecar with another prefix",
+	"tenant", "change writes", "sidecar with another prefix", "delete CRD",
 }
 
 func (k faultKind) String() string { return faultNames[k] }
@@ -216,7 +217,7 @@ var weights = [nFaults]int{
 	spoilCandidate: 1, dropCandidate: 2, spoilStatus: 2, dropStatus: 2, dropParent: 2,
 	editObject: 3, dropStamp: 1, dropObject: 2,
 	reloadBundle: 4, loseNode: 1, isolateNode: 1, startDuplicate: 2, denyWrites: 2, dropNamespace: 1,
-	restoreStore: 1, tenant: 2, mutateWrites: 2, otherPrefix: 1,
+	restoreStore: 1, tenant: 2, mutateWrites: 2, otherPrefix: 1, dropDefinition: 2,
 }
 
 // fault is one fault of the schedule.

@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
@@ -52,17 +53,20 @@ type recorder struct {
 	stop     context.CancelFunc // of the watch
 	past     []judge.History    // of etcd's ages before the current one, which ended with a restore
 	history  judge.History
+	ended    bool  // the history has ended, and the next one has not begun: answers of sidecars do not count
 	next     int64 // the revision at which the watch resumes
 	read     int64 // the highest revision that was read
 	objects  map[string]seen
 	deleting map[string]bool // UIDs of objects that the soak deletes
+	cleaning time.Duration   // until when kube-apiservers may delete objects of a kind whose CRD the soak deleted
 	lost     int             // deletions of the status by the soak that were not received yet
 	changed  chan struct{}   // closed at the next event
 }
 
-// seen is what the recorder keeps of an API object.
+// seen is what the recorder keeps of an API object. wanted is what clients want of a
+// CRD, without what kube-apiservers report in it; empty: it is no CRD.
 type seen struct {
-	ref, uid, edit string
+	ref, uid, edit, wanted string
 }
 
 func newRecorder(endpoints []string, began time.Time) (*recorder, error) {
@@ -239,8 +243,13 @@ func (r *recorder) decodeObject(kv *mvccpb.KeyValue, gone bool) (judge.Event, bo
 	if gone {
 		delete(r.objects, key)
 		foreign := r.deleting[was.uid]
-		if was.ref == parentRef {
+		switch {
+		case was.ref == parentRef:
 			return judge.Event{Foreign: foreign, Mark: &judge.Mark{Gone: true}}, known
+		case was.wanted != "" && foreign:
+			r.cleaning = r.now() + landing
+		case strings.HasPrefix(was.ref, "Widget "):
+			foreign = foreign || r.now() < r.cleaning
 		}
 		return judge.Event{Foreign: foreign, Object: &judge.Object{Ref: was.ref, UID: was.uid, Gone: true}}, known
 	}
@@ -263,6 +272,9 @@ func (r *recorder) decodeObject(kv *mvccpb.KeyValue, gone bool) (judge.Event, bo
 	case found:
 		out.Form = k.formOf(decodeWhole(kv.Value))
 		out.Epoch, out.Release = stampOf(m.Annotations)
+		if k.kind == "CustomResourceDefinition" {
+			now.wanted = wanted(kv.Value)
+		}
 	case now.ref == parentRef:
 		r.objects[key] = now
 		return judge.Event{Foreign: now.edit != was.edit && now.uid == was.uid, Mark: decodeMark(live.Data["mark.json"])}, true
@@ -270,8 +282,30 @@ func (r *recorder) decodeObject(kv *mvccpb.KeyValue, gone bool) (judge.Event, bo
 		return judge.Event{}, false
 	}
 	r.objects[key] = now
+	if m.DeletionTimestamp != "" && now.wanted != "" && r.deleting[now.uid] {
+		r.cleaning = 1<<63 - 1 // until it is deleted
+	}
+	if now.wanted != "" && now == was {
+		return judge.Event{}, false // a kube-apiserver has written the CRD's conditions
+	}
 	foreign := now.edit != was.edit && (now.uid == was.uid || now.edit != "") || m.DeletionTimestamp != "" && r.deleting[now.uid]
 	return judge.Event{Foreign: foreign, Object: out}, true
+}
+
+// wanted returns a CRD without its conditions, its finalizers and what etcd keeps of
+// its writers. Kube-apiservers write these.
+func wanted(value []byte) string {
+	live := unstructured.Unstructured{Object: decodeWhole(value)}
+	for _, field := range [][]string{
+		{"status"}, {"metadata", "managedFields"}, {"metadata", "finalizers"}, {"metadata", "resourceVersion"},
+	} {
+		unstructured.RemoveNestedField(live.Object, field...)
+	}
+	text, err := json.Marshal(live.Object)
+	if err != nil {
+		panic(err) // it was JSON
+	}
+	return string(text)
 }
 
 // decodeMark decodes the mark as docs/protocol.md#mark describes it.
@@ -313,7 +347,7 @@ func stampOf(annotations map[string]string) (int64, protocol.Release) {
 func (r *recorder) addProbe(p judge.Probe) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if p.Sent >= r.history.Settled {
+	if !r.ended && p.Sent >= r.history.Settled {
 		r.history.Probes = append(r.history.Probes, p)
 	}
 }

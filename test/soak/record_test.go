@@ -8,6 +8,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/test/soak/judge"
@@ -44,11 +46,7 @@ func TestRecord(t *testing.T) {
 			annotations[editAnnotation] = edit
 		}
 		obj.SetAnnotations(annotations)
-		text, err := json.Marshal(obj.Object)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
+		return encoded(t, obj)
 	}
 	t.Run("an object's form and stamp", func(t *testing.T) {
 		e := add(false, key, object("b", ""))
@@ -75,6 +73,7 @@ func TestRecord(t *testing.T) {
 			t.Errorf("got %s", &e)
 		}
 	})
+	t.Run("a CRD, and the objects of its kind", func(t *testing.T) { testRecordCRD(t, r, add) })
 	t.Run("the mark", func(t *testing.T) { testRecordMark(t, r, add) })
 	t.Run("the status", func(t *testing.T) {
 		if e := add(false, r.keys.Status(), garbage+"1"); !e.Foreign || e.Status.Kind != protocol.StatusUndecodable {
@@ -104,6 +103,72 @@ func TestRecord(t *testing.T) {
 			t.Errorf("got %d, want %d", r.seenUpTo(), revision)
 		}
 	})
+}
+
+// testRecordCRD: kube-apiservers write the conditions of a CRD. They delete the objects
+// of a kind whose CRD is deleted, and no sidecar's request is among those.
+func testRecordCRD(t *testing.T, r *recorder, add func(deleted bool, key, value string) judge.Event) {
+	t.Helper()
+	key, object := "/registry/apiextensions.k8s.io/customresourcedefinitions/widgets", "/registry/soak.lockstep.dev/widgets/platform"
+	crd := func(uid, form, condition string, more map[string]any) string {
+		k, _ := findKept("CustomResourceDefinition widgets." + widgetGroup)
+		obj := k.object(form)
+		obj.SetUID(types.UID(uid))
+		obj.SetAPIVersion("apiextensions.k8s.io/v1beta1") // as it is stored
+		obj.Object["status"] = map[string]any{"condition": condition}
+		for name, value := range more {
+			if err := unstructured.SetNestedField(obj.Object, value, "metadata", name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return encoded(t, obj)
+	}
+	k, _ := findKept("Widget platform")
+	instance := k.object("b")
+	instance.SetUID("w")
+	if e := add(false, key, crd("c", "a", "", nil)); e.Foreign || e.Object.Form != "a" {
+		t.Errorf("got %s", &e)
+	}
+	if e := add(false, key, crd("c", "a", "Established", map[string]any{"finalizers": []any{"x"}})); e != (judge.Event{}) {
+		t.Errorf("got %s, want nothing for a write of conditions", &e)
+	}
+	if e := add(false, key, crd("c", "b", "Established", nil)); e.Foreign || e.Object.Form != "b" {
+		t.Errorf("got %s", &e)
+	}
+	if e := add(false, object, encoded(t, instance)); e.Foreign || e.Object.Ref != "Widget platform" || e.Object.Form != "b" {
+		t.Errorf("got %s", &e)
+	}
+	if e := add(true, object, ""); e.Foreign || !e.Object.Gone {
+		t.Errorf("got %s, want a deletion by a sidecar", &e)
+	}
+	add(false, object, encoded(t, instance))
+	r.deletes("c")
+	if e := add(false, key, crd("c", "b", "Terminating", map[string]any{"deletionTimestamp": "2026-01-01T00:00:00Z"})); !e.Foreign {
+		t.Errorf("got %s, want a write by the soak", &e)
+	}
+	if e := add(true, object, ""); !e.Foreign || !e.Object.Gone {
+		t.Errorf("got %s, want a deletion that the soak has caused", &e)
+	}
+	if e := add(true, key, ""); !e.Foreign || !e.Object.Gone {
+		t.Errorf("got %s, want a deletion by the soak", &e)
+	}
+	if e := add(false, key, crd("d", "b", "", nil)); e.Foreign || e.Object.Form != "b" {
+		t.Errorf("got %s, want a creation by a sidecar", &e)
+	}
+	r.cleaning = 0 // as after a while
+	add(false, object, encoded(t, instance))
+	if e := add(true, object, ""); e.Foreign {
+		t.Errorf("got %s, want a deletion by a sidecar", &e)
+	}
+}
+
+func encoded(t *testing.T, obj *unstructured.Unstructured) string {
+	t.Helper()
+	text, err := json.Marshal(obj.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 func testRecordMark(t *testing.T, r *recorder, add func(deleted bool, key, value string) judge.Event) {

@@ -83,8 +83,8 @@ func (w *world) exclusive() (end func()) {
 	}
 	w.etcdBusy.Lock()
 	w.lossBusy.Lock()
-	w.namespaceBusy.Lock()
-	locks = append(locks, &w.etcdBusy, &w.lossBusy, &w.namespaceBusy)
+	w.dropBusy.Lock()
+	locks = append(locks, &w.etcdBusy, &w.lossBusy, &w.dropBusy)
 	return func() {
 		for _, l := range locks {
 			l.Unlock()

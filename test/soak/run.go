@@ -40,7 +40,7 @@ type Result struct {
 	Violations []judge.Violation
 	Counts     judge.Counts
 	Done       map[string]int // steps and faults by kind
-	Exits      []string       // sidecars that exited by themselves
+	Exits      []string       // sidecars that exited by themselves; those without an explanation are violations, too
 	Took       time.Duration
 }
 
@@ -68,7 +68,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	if err := errors.Join(err, <-recorded, w.close()); err != nil {
 		return Result{}, err
 	}
-	out := Result{Histories: w.rec.histories(), Done: w.count, Exits: w.exits, Took: time.Since(began)}
+	out := Result{Histories: w.rec.histories(), Done: w.count, Took: time.Since(began)}
 	for age, h := range out.Histories {
 		violations, counts := judge.Judge(h)
 		for i := range violations {
@@ -76,6 +76,12 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 		}
 		out.Violations = append(out.Violations, violations...)
 		out.Counts.Add(counts)
+	}
+	for _, e := range w.exits {
+		out.Exits = append(out.Exits, e.text)
+		if !e.explained {
+			out.Violations = append(out.Violations, judge.Violation{Invariant: judge.StaysUp, Revision: e.revision, Text: e.text, Age: e.age})
+		}
 	}
 	if stuck != nil {
 		out.Violations = append(out.Violations, judge.Violation{

@@ -44,11 +44,11 @@ type world struct {
 	nodes   []*node
 	running sync.WaitGroup // goroutines that probe and restart sidecars
 
-	etcdBusy, lossBusy, namespaceBusy, restoreBusy sync.Mutex // held by a fault of its kind
+	etcdBusy, lossBusy, dropBusy, restoreBusy sync.Mutex // held by a fault of its kind
 
 	mu    sync.Mutex     // mu guards what follows
 	count map[string]int // what was done, by kind
-	exits []string       // sidecars that exited by themselves
+	exits []ending       // sidecars that exited by themselves
 	edits int
 	// broken is why the soak cannot go on; nil: it can.
 	broken error
@@ -81,6 +81,20 @@ type node struct {
 	release int // -1: it has no sidecar
 	started int
 	probing context.CancelFunc
+	begun   time.Time // when its sidecar was started
+	// duplicates is how many more sidecars there are with its ID, and duplicated when
+	// the last of them ended.
+	duplicates int
+	duplicated time.Time
+}
+
+// ending is the end of a sidecar that the soak did not cause.
+type ending struct {
+	text string
+	// explained: there was another sidecar with the node ID.
+	explained bool
+	revision  int64
+	age       int
 }
 
 // newWorld starts everything except the sidecars.
@@ -235,6 +249,7 @@ func (w *world) start(n *node, index int) error {
 	}
 	n.sidecar, n.release = s, index
 	n.started++
+	n.begun = time.Now()
 	ctx, cancel := context.WithCancel(context.Background())
 	n.probing = cancel
 	instance := n.started
@@ -251,8 +266,12 @@ func (w *world) keep(n *node, s *cluster.Sidecar) {
 	if n.sidecar != s || n.release < 0 {
 		return // the soak stopped it
 	}
+	revision, age := w.rec.position()
 	w.mu.Lock()
-	w.exits = append(w.exits, fmt.Sprintf("%s #%d exited by itself with code %d", n.id, n.started, s.ExitCode()))
+	w.exits = append(w.exits, ending{
+		text:      fmt.Sprintf("%s #%d exited by itself with code %d", n.id, n.started, s.ExitCode()),
+		explained: n.hadDuplicate(), revision: revision, age: age,
+	})
 	w.mu.Unlock()
 	w.logf("%s #%d exited by itself with code %d: %s", n.id, n.started, s.ExitCode(), s.Ending())
 	n.probing()
@@ -260,6 +279,10 @@ func (w *world) keep(n *node, s *cluster.Sidecar) {
 		w.logf("restart %s: %v", n.id, err)
 	}
 }
+
+// hadDuplicate reports whether there was another sidecar with the node's ID since its
+// own one was started. The caller holds n.busy.
+func (n *node) hadDuplicate() bool { return n.duplicates > 0 || n.duplicated.After(n.begun) }
 
 // stop ends a sidecar, gracefully or as in a crash. The caller holds n.busy.
 func (w *world) stop(n *node, how func(*cluster.Sidecar) error) error {

@@ -46,6 +46,7 @@ const (
 	Marked     = "Marked"     // the mark names a content before its first object (docs/protocol.md#mark)
 	LeftAlone  = "LeftAlone"  // an object of another user is not changed (docs/protocol.md#removals)
 	RemovesDue = "RemovesDue" // a removal is due (docs/protocol.md#removals)
+	StaysUp    = "StaysUp"    // a sidecar exits only to another one with its node ID (docs/protocol.md#duplicate-ids); checked by the soak
 )
 
 // DrainTime is how long a request may take to land, at etcd's default election
