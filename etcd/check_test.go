@@ -125,19 +125,7 @@ func TestClient_anotherCluster(t *testing.T) {
 	client := newClient(t, server.Endpoints()[0])
 	listed := follow(t, client, "/p/")
 	await(t, listed, func(l etcd.Listing) bool { return l.Revision != 0 })
-	addr := server.Addr()
-	if err := server.Close(); err != nil {
-		t.Fatal(err)
-	}
-	other, err := etcdtest.Start(etcdtest.Config{Dir: t.TempDir(), Addr: addr, Token: "another-cluster"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := other.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	other := server.Replace(t, etcdtest.Config{Token: "another-cluster"})
 	raw := other.Client(t)
 	for range 20 {
 		if _, err := raw.Put(t.Context(), "/elsewhere", ""); err != nil {

@@ -17,19 +17,7 @@ func TestClient_rewound(t *testing.T) {
 	client := newClient(t, server.Endpoints()[0])
 	listed := follow(t, client, "/p/")
 	before := await(t, listed, func(l etcd.Listing) bool { return l.Revision != 0 }).At
-	addr := server.Addr()
-	if err := server.Close(); err != nil {
-		t.Fatal(err)
-	}
-	fresh, err := etcdtest.Start(etcdtest.Config{Dir: t.TempDir(), Addr: addr})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := fresh.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	server.Replace(t, etcdtest.Config{})
 	go func() { // what a session does after a gap
 		for t.Context().Err() == nil && client.Rewound().Get() == 0 {
 			_ = client.Check(t.Context())

@@ -21,27 +21,7 @@ func TestRegistrar_restoredEtcd(t *testing.T) {
 	r, _ := registrarOf(t, client)
 	first := await(t, r.Registration(), "the first registration", confirmed)
 
-	other, err := etcdtest.Start(etcdtest.Config{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := server.Addr()
-	if err := server.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := other.Close(); err != nil {
-		t.Fatal(err)
-	}
-	// An empty store on the same address: its revision is far below.
-	fresh, err := etcdtest.Start(etcdtest.Config{Dir: t.TempDir(), Addr: addr})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := fresh.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	server.Replace(t, etcdtest.Config{}) // its revision is far below
 	check(t, client)
 	await(t, r.Registration(), "registered in the new store", func(r protocol.Registration) bool {
 		return r.Confirmed && r.Revision < first.Revision
@@ -80,17 +60,7 @@ func TestRegistrar_restoredWithItsRecord(t *testing.T) {
 		t.Fatalf("registered again before the restore: %+v, then %+v", first, got)
 	}
 
-	addr := server.Addr()
-	server.Stop()
-	restored, err := etcdtest.Start(etcdtest.Config{Dir: backup, Addr: addr})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := restored.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	server.Replace(t, etcdtest.Config{Dir: backup})
 	check(t, client)
 	await(t, r.Registration(), "registered again", func(r protocol.Registration) bool {
 		return r.Confirmed && r.Revision != first.Revision

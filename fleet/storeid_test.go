@@ -117,19 +117,7 @@ func TestStoreID_emptyStore(t *testing.T) {
 	await(t, r.Registration(), "the first registration", confirmed)
 	key := await(t, r.cfg.Store, "an ID", func(k StoreKey) bool { return k.ID != "" })
 
-	addr := server.Addr()
-	if err := server.Close(); err != nil {
-		t.Fatal(err)
-	}
-	fresh, err := etcdtest.Start(etcdtest.Config{Dir: t.TempDir(), Addr: addr})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := fresh.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	server.Replace(t, etcdtest.Config{})
 	check(t, client)
 	again := await(t, r.cfg.Store, "an ID in the new store", func(k StoreKey) bool { return k.ID != "" && k.At.Rewinds > 0 })
 	if again.ID == key.ID {

@@ -35,7 +35,24 @@ import (
 // New starts an etcd that stops when the test ends.
 func New(t testing.TB) *Server {
 	t.Helper()
-	s, err := Start(Config{Dir: t.TempDir()})
+	return startFor(t, Config{Dir: t.TempDir()})
+}
+
+// Replace stops s and starts another etcd at its address, which stops when the test
+// ends. Without a Dir in cfg, it is empty.
+func (s *Server) Replace(t testing.TB, cfg Config) *Server {
+	t.Helper()
+	cfg.Addr = s.Addr()
+	s.Stop()
+	if cfg.Dir == "" {
+		cfg.Dir = t.TempDir()
+	}
+	return startFor(t, cfg)
+}
+
+func startFor(t testing.TB, cfg Config) *Server {
+	t.Helper()
+	s, err := Start(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
