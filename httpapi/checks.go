@@ -17,6 +17,7 @@ const (
 	checkRegistered = "registered"
 	checkCompatible = "compatible"
 	checkAPIServer  = "apiserver"
+	checkMember     = "etcd-member"
 )
 
 // check is one line of /readyz.
@@ -61,6 +62,9 @@ func checks(s Snapshot) []check {
 	}
 	if s.APIServer.Enabled {
 		out = append(out, apiserverCheck(s.APIServer))
+	}
+	if s.Cluster.Embedded {
+		out = append(out, memberCheck(s.Cluster))
 	}
 	return out
 }
@@ -117,7 +121,7 @@ func apiserverCheck(a APIServer) check {
 }
 
 // maxMessage limits a message in bytes: a kubelet reads no more than 10 KiB of a
-// response (docs/upstream.md#probes), and there are five checks.
+// response (docs/upstream.md#probes), and there are six checks.
 const maxMessage = 1024
 
 // oneLine makes s fit for one line of a health response.

@@ -105,8 +105,9 @@ func TestEveryAnswerIsDescribed(t *testing.T) {
 	c := loadContract(t)
 	all := states(t)
 	for _, st := range slices.Clone(all) {
-		st.name += ", with the apiserver's check"
+		st.name += ", with the checks that flags add"
 		st.snap.APIServer = APIServer{Enabled: true, Message: "refused"}
+		st.snap.Cluster.Embedded = true
 		all = append(all, st)
 	}
 	for _, st := range all {

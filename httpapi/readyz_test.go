@@ -65,6 +65,19 @@ func TestChecks(t *testing.T) {
 			}
 		})
 	})
+	t.Run("the member of this node only adds a note", func(t *testing.T) {
+		everyCombination(func(s Snapshot) {
+			s.Cluster = Cluster{Embedded: true, State: "Running", MemberProblem: "no space left on device"}
+			body, ok := renderChecks(checks(s), nil)
+			if ok != s.Gate.Verdict.Ready || !strings.Contains(body, "[+]etcd-member ok, but the etcd member of this node cannot be used: no space left on device\n") {
+				t.Errorf("%+v: got %t\n%s", s.Gate.Verdict, ok, body)
+			}
+		})
+		starting := memberCheck(Cluster{Embedded: true, Problem: "ready: no majority"})
+		if want := "the etcd member of this node is not in use yet: ready: no majority"; !starting.OK || starting.Note != want {
+			t.Errorf("got %+v", starting)
+		}
+	})
 	t.Run("each reason fails the checks that it is about", func(t *testing.T) {
 		want := map[string]string{
 			"zero": "etcd registered compatible", "ready": "", "starting": "etcd registered compatible",

@@ -17,6 +17,7 @@ type Report struct {
 	Fleet        FleetReport         `json:"fleet"`
 	Reconcile    ReconcileReport     `json:"reconcile"`
 	Etcd         EtcdReport          `json:"etcd"`
+	Cluster      ClusterReport       `json:"cluster"`
 	Certificates []CertificateReport `json:"certificates"`
 	UpgradeReady bool                `json:"upgradeReady"` // protocol.UpgradeReady, while etcd is connected
 
@@ -240,6 +241,7 @@ func NewReport(s Snapshot) Report {
 		Fleet:        fleetReport(s),
 		Reconcile:    reconcileReport(s),
 		Etcd:         etcdReport(s.Etcd),
+		Cluster:      clusterReport(s.Cluster),
 		Certificates: certificatesReport(s.Certificates),
 		UpgradeReady: len(obstacles) == 0,
 

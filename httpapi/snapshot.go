@@ -43,6 +43,7 @@ type Snapshot struct {
 	// not led yet.
 	Reconcile report.Report
 	Etcd      Etcd
+	Cluster   Cluster
 	APIServer APIServer
 	// Certificates are those that this sidecar uses, as they are in their files.
 	Certificates []Certificate

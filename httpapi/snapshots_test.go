@@ -116,6 +116,13 @@ func snapshotOf(t *testing.T, f protocol.Facts, v protocol.Verdict) Snapshot {
 	}
 	s.EtcdFlags = " --etcd-servers=http://10.0.0.1:2379"
 	s.Etcd.Endpoints = []string{"http://10.0.0.1:2379"}
+	s.Cluster = Cluster{
+		State: "Running", Since: epochTime, MemberProblem: "no space left on device",
+		Transitions: []ClusterTransition{{From: "New", To: "CreatingCluster", At: epochTime}, {From: "CreatingCluster", To: "Running", At: epochTime}},
+		Members: []ClusterMember{
+			{ID: "8e9e05c52164694d", Node: "cp-1", Address: "10.0.0.1"}, {ID: "91bc3c398fb3c146", Address: "10.0.0.2", Learner: true, Leader: true, Healthy: true},
+		},
+	}
 	return s
 }
 

@@ -60,6 +60,13 @@ func TestNewReport(t *testing.T) {
 				Connected: true, LastContact: &when, Revision: 12, Endpoints: []string{"http://10.0.0.1:2379"},
 				Warnings: []string{"etcd 3.5.0 has known faults"},
 			},
+			Cluster: ClusterReport{
+				State: "Running", Since: &when, Error: "no space left on device",
+				Transitions: []ClusterTransitionReport{{From: "New", To: "CreatingCluster", At: &when}, {From: "CreatingCluster", To: "Running", At: &when}},
+				Members: []ClusterMemberReport{
+					{ID: "8e9e05c52164694d", Node: "cp-1", Address: "10.0.0.1"}, {ID: "91bc3c398fb3c146", Address: "10.0.0.2", Learner: true, Leader: true, Healthy: true},
+				},
+			},
 			UpgradeObstacles: []UpgradeObstacleReport{
 				{Reason: "RecordCorrupt", Node: "cp-3", Message: "its record is corrupt: not a Node; its sidecar writes it again if it is alive; " +
 					"if the node has stopped for good: sidecar node remove cp-3 --confirm-stopped --etcd-servers=http://10.0.0.1:2379"},

@@ -97,7 +97,11 @@ func (t table) summary(r httpapi.Report) [][]string {
 		}
 		rows = append(rows, []string{title, line})
 	}
-	return append(rows, []string{"ETCD", t.etcd(r.Etcd)})
+	rows = append(rows, []string{"ETCD", t.etcd(r.Etcd)})
+	if text := t.cluster(r.Cluster); text != "" {
+		rows = append(rows, []string{"CLUSTER", text})
+	}
+	return rows
 }
 
 // exceptions are the objects that are not as the step of a leader says.

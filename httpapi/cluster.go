@@ -1,0 +1,96 @@
+package httpapi
+
+import (
+	"time"
+)
+
+// Cluster is how this sidecar has come into its etcd cluster, and the members that
+// the sidecars run themselves (docs/clusters.md).
+type Cluster struct {
+	State string    // New, ..., Running, Failed; empty: not known
+	Since time.Time // when State last changed
+	// Transitions are the changes of State, the oldest first.
+	Transitions []ClusterTransition
+	// Problem is why State is Failed, or what it waits for; empty: nothing.
+	Problem string
+	// Embedded: this node runs a member of etcd itself.
+	Embedded bool
+	// MemberProblem is why the member of this node cannot be used now; empty: it can.
+	MemberProblem string
+	// Members are all members that sidecars run, as this node knows them.
+	Members []ClusterMember
+}
+
+// ClusterTransition is a change of the state.
+type ClusterTransition struct {
+	From, To string
+	At       time.Time
+}
+
+// ClusterMember is an etcd member that a sidecar runs.
+type ClusterMember struct {
+	ID      string // of etcd, in hexadecimal
+	Node    string // the node ID; empty: not known
+	Address string
+	Learner bool // it is not a voter yet
+	Leader  bool // it leads the etcd cluster
+	Healthy bool // it answered this sidecar, and knows a leader
+}
+
+// ClusterReport is Cluster in /status.
+type ClusterReport struct {
+	State       string                    `json:"state"`
+	Since       *time.Time                `json:"since"`
+	Transitions []ClusterTransitionReport `json:"transitions"`
+	Error       string                    `json:"error"`
+	Members     []ClusterMemberReport     `json:"members"`
+}
+
+// ClusterTransitionReport is a change of the state.
+type ClusterTransitionReport struct {
+	From string     `json:"from"`
+	To   string     `json:"to"`
+	At   *time.Time `json:"at"`
+}
+
+// ClusterMemberReport is an etcd member that a sidecar runs.
+type ClusterMemberReport struct {
+	ID      string `json:"id"`
+	Node    string `json:"node"`
+	Address string `json:"address"`
+	Learner bool   `json:"learner"`
+	Leader  bool   `json:"leader"`
+	Healthy bool   `json:"healthy"`
+}
+
+func clusterReport(c Cluster) ClusterReport {
+	out := ClusterReport{
+		State: c.State, Since: timestamp(c.Since), Error: c.Problem,
+		Transitions: make([]ClusterTransitionReport, 0, len(c.Transitions)),
+		Members:     make([]ClusterMemberReport, 0, len(c.Members)),
+	}
+	if out.Error == "" {
+		out.Error = c.MemberProblem
+	}
+	for _, t := range c.Transitions {
+		out.Transitions = append(out.Transitions, ClusterTransitionReport{From: t.From, To: t.To, At: timestamp(t.At)})
+	}
+	for _, m := range c.Members {
+		out.Members = append(out.Members, ClusterMemberReport(m))
+	}
+	return out
+}
+
+// memberCheck shows the member of this node in /readyz. It never fails: this node
+// reaches etcd through the other members too, and an etcd that does not answer
+// closes no gate (docs/protocol.md#gate).
+func memberCheck(c Cluster) check {
+	out := check{Name: checkMember, OK: true}
+	switch {
+	case c.MemberProblem != "":
+		out.Note = oneLine("the etcd member of this node cannot be used: " + c.MemberProblem)
+	case c.Problem != "":
+		out.Note = oneLine("the etcd member of this node is not in use yet: " + c.Problem)
+	}
+	return out
+}
