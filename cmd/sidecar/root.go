@@ -38,7 +38,7 @@ with the release of this node.`,
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(
 		p.runCommand(), p.statusCommand(), p.waitReadyCommand(), p.nodeCommand(), p.storeCommand(),
-		p.bundleCommand(), p.planCommand(), p.versionCommand(), p.completionCommand(),
+		p.bundleCommand(), p.planCommand(), p.versionCommand(), p.completionCommand(), p.etcdMemberCommand(),
 	)
 	return root
 }

@@ -1,0 +1,155 @@
+// Package child is the process of an etcd member (docs/clusters.md): the only one in
+// which etcd's server runs. Package member starts it, and describes what the two say
+// to each other. Main starts one goroutine, which waits for the end of its input.
+package child
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/lockstep-dev/lockstep/cluster/member"
+)
+
+// closeTimeout bounds a graceful stop. A ready member needs a second, to hand over the
+// lead and to let its peers' connections end.
+const closeTimeout = 10 * time.Second
+
+// Main runs the member whose Spec is the first line of stdin, until stdin or ctx ends.
+// It returns the exit code. It ignores the signals that stop a sidecar: a service
+// manager sends them to all processes of a service, and the member has to outlive
+// what needs it.
+func Main(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) int {
+	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	// The parent may have been killed. A line that it does not read must not end the
+	// member before it has stopped gracefully.
+	signal.Ignore(syscall.SIGPIPE)
+	syscall.CloseOnExec(member.LockFD)
+	c := &child{messages: json.NewEncoder(stdout)}
+	lines := bufio.NewReader(stdin)
+	spec, err := readSpec(lines)
+	if err != nil {
+		return c.failed(err)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() { // ends with the process at the latest
+		// Whatever follows the Spec, or ends the input, means: stop.
+		_, _ = lines.ReadByte()
+		stop()
+	}()
+	return c.run(ctx, spec, stderr)
+}
+
+func readSpec(lines *bufio.Reader) (member.Spec, error) {
+	var spec member.Spec
+	line, err := lines.ReadBytes('\n')
+	if err != nil {
+		return spec, fmt.Errorf("read the spec of the etcd member from standard input: %w; `sidecar run` starts this command", err)
+	}
+	if err := json.Unmarshal(line, &spec); err != nil {
+		return spec, fmt.Errorf("the spec of the etcd member: %w", err)
+	}
+	return spec.WithDefaults(), spec.Validate()
+}
+
+// child writes what happens to the parent.
+type child struct {
+	messages *json.Encoder
+	memberID uint64
+	cluster  uint64
+	removed  atomic.Bool // etcd logged it
+}
+
+// write sends a message. A parent that has ended does not read it.
+func (c *child) write(e member.Event, problem string) {
+	_ = c.messages.Encode(member.Message{Event: e, MemberID: c.memberID, ClusterID: c.cluster, Problem: problem})
+}
+
+func (c *child) failed(err error) int {
+	c.write(member.Failed, err.Error())
+	return member.ExitFailed
+}
+
+func (c *child) run(ctx context.Context, spec member.Spec, stderr io.Writer) int {
+	level := zapcore.WarnLevel
+	if spec.Verbose {
+		level = zapcore.InfoLevel
+	}
+	cfg, err := config(spec, newLogger(stderr, level, &c.removed))
+	if err != nil {
+		return c.failed(err)
+	}
+	// StartEtcd may block without end, on a directory that another process uses. So the
+	// end of the input ends the process by itself.
+	abandon := context.AfterFunc(ctx, func() {
+		time.AfterFunc(closeTimeout, func() { os.Exit(member.ExitStopped) })
+	})
+	defer abandon()
+	etcd, err := embed.StartEtcd(cfg)
+	if err != nil {
+		return c.failed(fmt.Errorf("start etcd: %w", err))
+	}
+	c.memberID, c.cluster = uint64(etcd.Server.MemberID()), uint64(etcd.Server.Cluster().ID())
+	c.write(member.Started, "")
+	return c.serve(ctx, etcd)
+}
+
+// serve waits for the end of the member.
+func (c *child) serve(ctx context.Context, etcd *embed.Etcd) int {
+	ready := etcd.Server.ReadyNotify()
+	for {
+		select {
+		case <-ready:
+			c.write(member.Ready, "")
+			ready = nil
+		case <-ctx.Done():
+			closeMember(etcd)
+			return member.ExitStopped
+		case err, open := <-etcd.Err():
+			return c.ended(etcd, endOf(err, open))
+		case <-etcd.Server.StopNotify():
+			return c.ended(etcd, errors.New("etcd stopped by itself"))
+		}
+	}
+}
+
+// endOf returns what an end of etcd's error channel means: it may have nil.
+func endOf(err error, open bool) error {
+	if !open || err == nil {
+		return errors.New("etcd ended by itself")
+	}
+	return fmt.Errorf("etcd ended: %w", err)
+}
+
+// ended reports the end of a member that was not asked to stop.
+func (c *child) ended(etcd *embed.Etcd, err error) int {
+	// The log of a member that was stopped when it was removed does not have its removal.
+	if etcd.Server.IsIDRemoved(c.memberID) || c.removed.Load() {
+		c.write(member.Removed, member.ErrRemoved.Error())
+		return member.ExitRemoved
+	}
+	return c.failed(err)
+}
+
+// closeMember stops a member gracefully. Close of one that never became ready waits
+// without end; after Stop it does not.
+func closeMember(etcd *embed.Etcd) {
+	select {
+	case <-etcd.Server.ReadyNotify():
+	default:
+		etcd.Server.Stop()
+	}
+	etcd.Close()
+}

@@ -1,0 +1,34 @@
+package member
+
+// Event is what happened to a member.
+type Event string
+
+// What a child reports.
+const (
+	// Started: the server runs. Without a quorum it may stay so.
+	Started Event = "started"
+	// Ready: the member is part of a quorum, and serves.
+	Ready Event = "ready"
+	// Removed: the cluster has removed the member. It never serves again.
+	Removed Event = "removed"
+	// Failed: the server did not start, or stopped by itself. Problem says why.
+	Failed Event = "failed"
+)
+
+// Message is what a child writes to its standard output, one line of JSON each.
+type Message struct {
+	Event     Event  `json:"event"`
+	MemberID  uint64 `json:"memberID,omitempty,string"`
+	ClusterID uint64 `json:"clusterID,omitempty,string"`
+	Problem   string `json:"problem,omitempty"`
+}
+
+// Exit codes of a child. 2 is that of a panic.
+const (
+	ExitStopped = 0
+	ExitFailed  = 1
+	ExitRemoved = 4
+)
+
+// LockFD is the file descriptor of the lock in the child.
+const LockFD = 3

@@ -1,0 +1,83 @@
+package member
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// What a member gets where its Spec has zero.
+const (
+	DefaultHeartbeat = 200 * time.Millisecond
+	DefaultElection  = time.Second
+	// DefaultQuotaBytes is far more than records of thousands of nodes need. At the
+	// limit etcd refuses writes, and memory and the time of a restart stay bounded.
+	DefaultQuotaBytes = 512 << 20
+	// DefaultCompaction is how long old revisions are kept. A watch that was interrupted
+	// for longer lists again.
+	DefaultCompaction = time.Hour
+	// DefaultSnapshotCount is after how many entries etcd writes a snapshot and drops
+	// the log before it.
+	DefaultSnapshotCount = 5000
+	// MaxLearners must be the same on all members of a cluster.
+	MaxLearners = 2
+)
+
+// Spec is what a member needs to run. It goes to the child as JSON. The files and the
+// directory must be absolute paths.
+type Spec struct {
+	Dir  string // of etcd's data; etcd creates it
+	Name string // of the member; the node ID
+	// PeerURL and ClientURL are https, with the node's address. The member listens
+	// there, and others reach it there.
+	PeerURL, ClientURL string
+
+	// InitialCluster is all members, this one too: NAME=PEERURL,... It counts only when
+	// Dir is empty, as do Existing and Token.
+	InitialCluster string
+	Existing       bool   // the member joins a cluster that runs
+	Token          string // of the cluster: random, so that two clusters never have one ID
+
+	// CAFile, CertFile and KeyFile are this node's, for peers and clients, as server and
+	// as client. Certificate and key are read at each handshake.
+	CAFile, CertFile, KeyFile string
+
+	Heartbeat  time.Duration // of raft; 0: DefaultHeartbeat
+	Election   time.Duration // at least five heartbeats; 0: DefaultElection
+	QuotaBytes int64         // 0: DefaultQuotaBytes
+
+	Verbose bool // etcd logs what it does, not only what is wrong
+}
+
+// WithDefaults returns the Spec with the defaults in place of zeros.
+func (s Spec) WithDefaults() Spec {
+	s.Heartbeat = cmp.Or(s.Heartbeat, DefaultHeartbeat)
+	s.Election = cmp.Or(s.Election, DefaultElection)
+	s.QuotaBytes = cmp.Or(s.QuotaBytes, DefaultQuotaBytes)
+	return s
+}
+
+// Validate reports what is missing or wrong.
+func (s Spec) Validate() error {
+	required := []struct{ name, value string }{
+		{"Dir", s.Dir}, {"Name", s.Name}, {"PeerURL", s.PeerURL}, {"ClientURL", s.ClientURL}, {"InitialCluster", s.InitialCluster},
+		{"Token", s.Token}, {"CAFile", s.CAFile}, {"CertFile", s.CertFile}, {"KeyFile", s.KeyFile},
+	}
+	var errs []error
+	for _, r := range required {
+		if r.value == "" {
+			errs = append(errs, fmt.Errorf("etcd member: %s is required", r.name))
+		}
+	}
+	for _, u := range []string{s.PeerURL, s.ClientURL} {
+		if parsed, err := url.Parse(u); err != nil {
+			errs = append(errs, fmt.Errorf("etcd member: %w", err))
+		} else if u != "" && (parsed.Scheme != "https" || parsed.Port() == "" || strings.Trim(parsed.Path, "/") != "") {
+			errs = append(errs, fmt.Errorf("etcd member: URL %q: want https://ADDRESS:PORT", u))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,22 @@
+package member
+
+import (
+	"errors"
+	"time"
+)
+
+// ErrRemoved is the end of a member that its cluster has removed.
+var ErrRemoved = errors.New("the cluster has removed this etcd member")
+
+// State is what is known of a member's process.
+type State struct {
+	Running  bool // the process runs
+	Ready    bool // the member was part of a quorum since the process started
+	PID      int  // 0: no process
+	Restarts int  // how often it was started again
+	// LastExit is why the process ended last, for people; empty: it never did.
+	LastExit string
+	Since    time.Time // of the last change of Running, Ready or LastExit
+	// MemberID and ClusterID are etcd's; 0: not known yet.
+	MemberID, ClusterID uint64
+}

@@ -1,0 +1,163 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+)
+
+const (
+	// The pauses before a member is started again.
+	minRestartPause = 200 * time.Millisecond
+	maxRestartPause = 30 * time.Second
+	// worked is how long a member has to be ready before its next pause is the first
+	// one again.
+	worked = time.Minute
+)
+
+// Config has what a Supervisor needs. Command and Spec are required.
+type Config struct {
+	// Command is the program and its arguments that run Main of package child: this
+	// program, with its hidden command.
+	Command []string
+	Spec    Spec
+	// Lock is the locked file of the data directory. The child has it open too. nil:
+	// none.
+	Lock *os.File
+	Log  *slog.Logger // nil: none
+}
+
+// Supervisor keeps one etcd member running.
+type Supervisor struct {
+	cfg   Config
+	log   *slog.Logger
+	state *event.Value[State]
+}
+
+// New returns a supervisor. It starts nothing; Run does.
+func New(cfg Config) *Supervisor {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	cfg.Spec = cfg.Spec.WithDefaults()
+	return &Supervisor{cfg: cfg, log: cfg.Log, state: event.New(State{})}
+}
+
+// State follows what is known of the member.
+func (s *Supervisor) State() *event.Value[State] { return s.state }
+
+// Run keeps the member running until ctx ends, and then stops it gracefully. It returns
+// ctx's error then, and ErrRemoved when the cluster has removed the member.
+func (s *Supervisor) Run(ctx context.Context) error {
+	if err := s.cfg.Spec.Validate(); err != nil {
+		return err
+	}
+	s.cfg.Spec.Verbose = s.log.Enabled(ctx, slog.LevelDebug)
+	pauses := backoff.Backoff{First: minRestartPause, Max: maxRestartPause}
+	for {
+		ended := s.runChild(ctx)
+		switch {
+		case ended.removed:
+			s.log.Error("the cluster has removed this etcd member", "reason", ended.reason)
+			return ErrRemoved
+		case ctx.Err() != nil:
+			s.log.Info("etcd member stopped", "reason", ended.reason)
+			return ctx.Err()
+		}
+		if ended.ready > worked {
+			pauses.Reset()
+		}
+		pause := pauses.Next()
+		s.log.Error("etcd member ended", "reason", ended.reason, "output", ended.output, "pause", pause)
+		if !backoff.Sleep(ctx, pause) {
+			return ctx.Err()
+		}
+		s.state.Update(func(st State) State {
+			st.Restarts++
+			return st
+		})
+	}
+}
+
+// AwaitReady returns when the member is ready, or when ctx ends. Its error then has
+// why the process ended last.
+func (s *Supervisor) AwaitReady(ctx context.Context) error {
+	for {
+		now, changed := s.state.Load()
+		if now.Ready {
+			return nil
+		}
+		if event.Wait(ctx, changed) {
+			continue
+		}
+		if now.LastExit == "" {
+			return fmt.Errorf("etcd member is not ready: %w", context.Cause(ctx))
+		}
+		return fmt.Errorf("etcd member is not ready: %w; its process ended last by: %s", context.Cause(ctx), now.LastExit)
+	}
+}
+
+// ending is how a child ended.
+type ending struct {
+	reason  string // for people
+	output  string // what the process wrote last that was no log line; empty: nothing
+	removed bool
+	ready   time.Duration // how long it was ready
+}
+
+// runChild starts one child and returns when it has ended. When ctx ends it stops the
+// child.
+func (s *Supervisor) runChild(ctx context.Context) ending {
+	c, err := startChild(ctx, s.cfg, s.receive)
+	if err != nil {
+		s.ended(err.Error())
+		return ending{reason: err.Error()}
+	}
+	s.state.Update(func(st State) State {
+		st.Running, st.Ready, st.PID, st.Since = true, false, c.pid(), time.Now()
+		return st
+	})
+	s.log.Info("etcd member started", "pid", c.pid())
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		c.stop()
+	}
+	out := c.ending()
+	if now := s.state.Get(); now.Ready {
+		out.ready = time.Since(now.Since)
+	}
+	s.ended(out.reason)
+	return out
+}
+
+func (s *Supervisor) ended(reason string) {
+	s.state.Update(func(st State) State {
+		st.Running, st.Ready, st.PID, st.LastExit, st.Since = false, false, 0, reason, time.Now()
+		return st
+	})
+}
+
+// receive records a message of the child.
+func (s *Supervisor) receive(m Message) {
+	s.state.Update(func(st State) State {
+		if m.MemberID != 0 {
+			st.MemberID, st.ClusterID = m.MemberID, m.ClusterID
+		}
+		if m.Event == Ready {
+			st.Ready, st.Since = true, time.Now()
+		}
+		return st
+	})
+	if m.Event == Ready {
+		s.log.Info("etcd member ready", "member", fmt.Sprintf("%x", m.MemberID), "cluster", fmt.Sprintf("%x", m.ClusterID))
+	}
+}
+
+var errEmptyCommand = errors.New("start the etcd member: the command is empty")

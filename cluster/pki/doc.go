@@ -1,0 +1,35 @@
+// Package pki has the certificate authority of a cluster, and the certificate and key
+// of this node (docs/clusters.md). It owns the files of one directory:
+//
+//	ca.crt    the authority's certificate
+//	ca.key    its private key; every member has it
+//	node.crt  this node's certificate, as server and as client
+//	node.key  its private key
+//
+// A key is created once and never replaced, and a certificate is replaced by a rename.
+// So a certificate always matches its key, even if the program ends between any two
+// writes, and even for a reader that opens the two files at different times, as etcd
+// does at each handshake.
+//
+// KeepRenewed starts no goroutine, and nothing else here does.
+package pki
+
+import "time"
+
+const (
+	// caLife is how long the authority's certificate is valid.
+	caLife = 10 * 365 * 24 * time.Hour
+	// leafLife is how long a node's certificate is valid.
+	leafLife = 365 * 24 * time.Hour
+	// backdate is how long before its creation a certificate becomes valid, so that a
+	// machine whose clock is late accepts it.
+	backdate = 24 * time.Hour
+)
+
+// The files of the directory.
+const (
+	CACertFile   = "ca.crt"
+	CAKeyFile    = "ca.key"
+	NodeCertFile = "node.crt"
+	NodeKeyFile  = "node.key"
+)

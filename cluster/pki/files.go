@@ -1,0 +1,222 @@
+package pki
+
+import (
+	"crypto/ecdsa"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const (
+	modeSecret = 0o600
+	modePublic = 0o644
+)
+
+// EnsureCA returns the authority in dir. It creates what is missing: the key, then the
+// certificate. A certificate without its key is an error: a new key would make another
+// authority.
+func EnsureCA(dir, clusterID string) (*CA, error) {
+	text, err := os.ReadFile(filepath.Join(dir, CACertFile))
+	if err == nil {
+		return loadCA(dir, text)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read the cluster's CA: %w", err)
+	}
+	key, err := ensureKey(dir, CAKeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("create the cluster's CA: %w", err)
+	}
+	ca, err := newCA(clusterID, key, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	if err := writeFile(dir, CACertFile, ca.CertPEM(), modePublic); err != nil {
+		return nil, fmt.Errorf("create the cluster's CA: %w", err)
+	}
+	return ca, nil
+}
+
+// LoadCA returns the authority in dir. It writes nothing.
+func LoadCA(dir string) (*CA, error) {
+	text, err := os.ReadFile(filepath.Join(dir, CACertFile))
+	if err != nil {
+		return nil, fmt.Errorf("read the cluster's CA: %w", err)
+	}
+	return loadCA(dir, text)
+}
+
+func loadCA(dir string, certPEM []byte) (*CA, error) {
+	keyPEM, err := os.ReadFile(filepath.Join(dir, CAKeyFile))
+	if err != nil {
+		return nil, fmt.Errorf("read the cluster's CA: %w", err)
+	}
+	ca, err := ParseCA(certPEM, keyPEM)
+	if err != nil {
+		return nil, fmt.Errorf("in %q: %w", dir, err)
+	}
+	return ca, nil
+}
+
+// WriteCA writes an authority into dir, as a node that joins receives it. The key is
+// written first, as EnsureCA does.
+func WriteCA(dir string, ca *CA) error {
+	keyPEM, err := ca.KeyPEM()
+	if err == nil {
+		err = writeFile(dir, CAKeyFile, keyPEM, modeSecret)
+	}
+	if err == nil {
+		err = writeFile(dir, CACertFile, ca.CertPEM(), modePublic)
+	}
+	if err != nil {
+		return fmt.Errorf("write the cluster's CA: %w", err)
+	}
+	return nil
+}
+
+// EnsureKeyPair returns this node's key in dir, and creates it if it is missing.
+func EnsureKeyPair(dir string) (*ecdsa.PrivateKey, error) {
+	key, err := ensureKey(dir, NodeKeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("this node's key: %w", err)
+	}
+	return key, nil
+}
+
+func ensureKey(dir, name string) (*ecdsa.PrivateKey, error) {
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err == nil {
+		return parseKeyFile(dir, name, text)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	key, err := newKey()
+	if err != nil {
+		return nil, err
+	}
+	if text, err = encodeKey(key); err != nil {
+		return nil, err
+	}
+	return key, writeFile(dir, name, text, modeSecret)
+}
+
+func parseKeyFile(dir, name string, text []byte) (*ecdsa.PrivateKey, error) {
+	key, err := parseKey(text)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", filepath.Join(dir, name), err)
+	}
+	return key, nil
+}
+
+// EnsureCertificate returns this node's certificate in dir. It issues a new one if
+// there is none, or if that is not valid now for this node, address and authority.
+func EnsureCertificate(dir string, ca *CA, node, address string) (*x509.Certificate, error) {
+	key, err := EnsureKeyPair(dir)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := readCertificate(dir, NodeCertFile)
+	switch {
+	case err == nil && usable(cert, key, ca, node, address, time.Now()):
+		return cert, nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("this node's certificate: %w", err)
+	}
+	text, err := ca.issue(key.Public(), node, address, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	return WriteCertificate(dir, text)
+}
+
+func usable(cert *x509.Certificate, key *ecdsa.PrivateKey, ca *CA, node, address string, now time.Time) bool {
+	return matches(cert, key) && cert.Subject.CommonName == node && ca.Verify(cert, address, now) == nil
+}
+
+// WriteCertificate writes this node's certificate (PEM) into dir. It must be for the
+// key that is there.
+func WriteCertificate(dir string, text []byte) (*x509.Certificate, error) {
+	cert, err := ParseCertificate(text)
+	if err != nil {
+		return nil, fmt.Errorf("this node's certificate: %w", err)
+	}
+	keyText, err := os.ReadFile(filepath.Join(dir, NodeKeyFile))
+	if err != nil {
+		return nil, fmt.Errorf("this node's certificate: %w", err)
+	}
+	key, err := parseKeyFile(dir, NodeKeyFile, keyText)
+	if err != nil {
+		return nil, fmt.Errorf("this node's certificate: %w", err)
+	}
+	if !matches(cert, key) {
+		return nil, fmt.Errorf("this node's certificate: it is not for the key in %q", filepath.Join(dir, NodeKeyFile))
+	}
+	if err := writeFile(dir, NodeCertFile, text, modePublic); err != nil {
+		return nil, fmt.Errorf("this node's certificate: %w", err)
+	}
+	return cert, nil
+}
+
+// Check reports what is wrong with the files in dir, and writes nothing; nil: there is
+// an authority, and a certificate of it for this node's key and address. An expired
+// certificate is no error here: Renew replaces it.
+func Check(dir, address string) error {
+	ca, err := LoadCA(dir)
+	if err != nil {
+		return err
+	}
+	cert, err := readCertificate(dir, NodeCertFile)
+	if err != nil {
+		return fmt.Errorf("this node's certificate: %w", err)
+	}
+	keyText, err := os.ReadFile(filepath.Join(dir, NodeKeyFile))
+	if err != nil {
+		return fmt.Errorf("this node's key: %w", err)
+	}
+	key, err := parseKeyFile(dir, NodeKeyFile, keyText)
+	if err != nil {
+		return fmt.Errorf("this node's key: %w", err)
+	}
+	if !matches(cert, key) {
+		return fmt.Errorf("%q is not the key of %q", filepath.Join(dir, NodeKeyFile), filepath.Join(dir, NodeCertFile))
+	}
+	// At a time at which both are valid: what has expired is another problem.
+	if err := ca.Verify(cert, address, latest(cert.NotBefore, ca.cert.NotBefore)); err != nil {
+		return fmt.Errorf("this node's certificate: %w", err)
+	}
+	return nil
+}
+
+// ReadCertificate returns this node's certificate in dir.
+func ReadCertificate(dir string) (*x509.Certificate, error) {
+	cert, err := readCertificate(dir, NodeCertFile)
+	if err != nil {
+		return nil, fmt.Errorf("this node's certificate: %w", err)
+	}
+	return cert, nil
+}
+
+func readCertificate(dir, name string) (*x509.Certificate, error) {
+	file := filepath.Join(dir, name)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := ParseCertificate(text)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", file, err)
+	}
+	return cert, nil
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,70 @@
+package pki
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+)
+
+// renewInterval is the pause between two checks whether a certificate is due.
+const renewInterval = time.Hour
+
+// Renew replaces what is due in dir, with the key that the directory has: this node's
+// certificate, and the authority's, each after two thirds of its life, or when it is
+// not valid yet because the clock was set back. It reports whether it replaced
+// anything. etcd reads this node's certificate at each handshake, and the authority's
+// at its start only: the one that it has stays valid for years, and signs the same.
+func Renew(dir, node, address string, now time.Time) (bool, error) {
+	ca, err := LoadCA(dir)
+	if err != nil {
+		return false, err
+	}
+	renewedCA := due(ca.cert, now)
+	if renewedCA {
+		if ca, err = ca.renewed(now); err != nil {
+			return false, fmt.Errorf("renew the cluster's CA: %w", err)
+		}
+		if err := writeFile(dir, CACertFile, ca.CertPEM(), modePublic); err != nil {
+			return false, fmt.Errorf("renew the cluster's CA: %w", err)
+		}
+	}
+	key, err := EnsureKeyPair(dir)
+	if err != nil {
+		return renewedCA, err
+	}
+	cert, err := ReadCertificate(dir)
+	if err == nil && !due(cert, now) && usable(cert, key, ca, node, address, now) {
+		return renewedCA, nil
+	}
+	text, err := ca.issue(key.Public(), node, address, now)
+	if err == nil {
+		_, err = WriteCertificate(dir, text)
+	}
+	return err == nil || renewedCA, err
+}
+
+// due reports whether two thirds of a certificate's life have passed, or none of it.
+func due(cert *x509.Certificate, now time.Time) bool {
+	life := cert.NotAfter.Sub(cert.NotBefore)
+	return now.Before(cert.NotBefore) || now.After(cert.NotBefore.Add(life/3*2))
+}
+
+// KeepRenewed calls Renew once an hour, the first time at once, until ctx ends.
+func KeepRenewed(ctx context.Context, dir, node, address string, log *slog.Logger) error {
+	for {
+		renewed, err := Renew(dir, node, address, time.Now())
+		switch {
+		case err != nil:
+			log.Error("certificate not renewed", "dir", dir, "err", err)
+		case renewed:
+			log.Info("certificate renewed", "dir", dir)
+		}
+		if !backoff.Sleep(ctx, renewInterval) {
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,24 @@
+package pki
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"path/filepath"
+)
+
+// ClientTLS returns what a client of the cluster's etcd needs: the certificate and key
+// in dir, and nothing trusted but the authority there.
+func ClientTLS(dir string) (*tls.Config, error) {
+	authority, err := readCertificate(dir, CACertFile)
+	if err != nil {
+		return nil, fmt.Errorf("the cluster's CA: %w", err)
+	}
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, NodeCertFile), filepath.Join(dir, NodeKeyFile))
+	if err != nil {
+		return nil, fmt.Errorf("this node's certificate: %w", err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(authority)
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: []tls.Certificate{pair}}, nil
+}
