@@ -26,7 +26,8 @@ type Options struct {
 	// must never have the same one. Empty: the host name, in lower case.
 	NodeID string
 	// AdvertiseURL is the URL at which other machines reach the HTTP API. It is
-	// shown in /status and in the node's record, and used for nothing else.
+	// shown in /status and in the node's record. Over plain HTTP, requests to the
+	// listener may have its host name.
 	// Empty: derived from Listen; without Listen, no URL is shown.
 	AdvertiseURL string
 
@@ -63,6 +64,10 @@ type Options struct {
 	// InsecureListen allows a Listen address that other machines reach, without
 	// TLS. False: that is an error.
 	InsecureListen bool
+	// AnonymousStatus allows clients on other machines to read all endpoints without a
+	// client certificate. False: without ClientCAFile, they may read only the health
+	// endpoints.
+	AnonymousStatus bool
 	// TLSCertFile is a PEM file with the serving certificate. It needs
 	// TLSKeyFile and Listen. It is read again when it changes. Empty: plain HTTP.
 	TLSCertFile string
@@ -299,7 +304,7 @@ func (o Options) config() (app.Config, error) {
 		NodeID: node, AdvertiseURL: o.AdvertiseURL,
 		Etcd:       o.EtcdConfig(),
 		Kubeconfig: o.Kubeconfig, Bundle: o.Bundle,
-		Listen: o.Listen, OpenAPI: openAPI, Flags: o.Flags,
+		Listen: o.Listen, AnonymousStatus: o.AnonymousStatus, OpenAPI: openAPI, Flags: o.Flags,
 		TLS:      httpapi.TLS{CertFile: o.TLSCertFile, KeyFile: o.TLSKeyFile, ClientCAFile: o.ClientCAFile},
 		LeaseTTL: o.LeaseTTL, ShutdownDelay: o.ShutdownDelay, ResyncInterval: o.ResyncInterval,
 		LeaderYieldAfter: o.LeaderYieldAfter, ExpireDeadNodes: o.ExpireDeadNodes, EtcdElectionTimeout: o.EtcdElectionTimeout,

@@ -103,8 +103,8 @@ func (c *certificates) load() error {
 		if !config.ClientCAs.AppendCertsFromPEM(read.clientCA) {
 			return fmt.Errorf("client CA %q contains no certificate", c.files.ClientCAFile)
 		}
-		config.ClientAuth = tls.VerifyClientCertIfGiven
-		config.SessionTicketsDisabled = true // a resumed session would outlive a CA that was removed
+		config.ClientAuth = tls.RequestClientCert // verified judges it
+		config.SessionTicketsDisabled = true      // a resumed session would outlive a CA that was removed
 	}
 	c.current.Store(config)
 	return nil

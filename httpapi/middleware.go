@@ -69,18 +69,3 @@ func begun(w http.ResponseWriter) bool {
 	ww, ok := w.(middleware.WrapResponseWriter)
 	return ok && ww.Status() != 0
 }
-
-// requireClient rejects clients without a certificate of the client CA, if one is
-// set. The handshake has verified the certificate.
-func (s *Server) requireClient(next http.Handler) http.Handler {
-	if s.cfg.TLS.ClientCAFile == "" {
-		return next
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
-			s.problem(w, http.StatusUnauthorized, "a client certificate is required (--client-ca-file), except for the health endpoints")
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}

@@ -24,7 +24,7 @@ func (s *Server) router() http.Handler {
 	r.Get("/readyz/{check}", s.readyzCheck)
 
 	r.Group(func(r chi.Router) {
-		r.Use(s.requireClient)
+		r.Use(s.requireAccess)
 		r.Get("/", s.page)
 		r.Get("/leader", s.leader)
 		r.Get("/status", s.status)

@@ -33,6 +33,12 @@ type Config struct {
 	Flags []Flag
 	// TLS names the certificate files; the zero value: plain HTTP.
 	TLS TLS
+	// LocalOnly: clients on other machines may read only the health endpoints, unless
+	// TLS has a client CA.
+	LocalOnly bool
+	// Hosts are the names of this server, in lower case, that a request over plain HTTP
+	// may have besides localhost and addresses; nil: any name.
+	Hosts []string
 }
 
 // Build says which program this is. It has the form of buildinfo.Info, so that

@@ -43,6 +43,9 @@ func (s *Server) follow(out *sender, r *http.Request) {
 	defer keepAlive.Stop()
 	sent := ""
 	for {
+		if code, _ := s.problemOf(r); code != 0 {
+			return // its certificate expired, or the CA was removed
+		}
 		snap, changed := s.cfg.Snapshot.Load()
 		report := NewReport(snap)
 		if mark := fingerprint(report); mark != sent {

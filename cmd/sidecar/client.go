@@ -97,6 +97,7 @@ func (f *serverFlags) tlsConfig() (*tls.Config, error) {
 // answerError is an answer with another status code than 200.
 type answerError struct {
 	url    string
+	code   int
 	status string
 	detail string
 }
@@ -130,7 +131,7 @@ func (c *statusClient) get(ctx context.Context, path, accept string) (*http.Resp
 	if json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&p) != nil {
 		p.Detail = "" // not from a sidecar, but from a proxy for example
 	}
-	return nil, &answerError{url: c.base + path, status: resp.Status, detail: p.Detail}
+	return nil, &answerError{url: c.base + path, code: resp.StatusCode, status: resp.Status, detail: p.Detail}
 }
 
 // closeBody closes an answer whose rest is of no interest.
@@ -176,22 +177,39 @@ type follower struct {
 
 // follow streams the status until the follower has enough or ctx ends (nil too:
 // the caller knows its ctx). It connects again if the sidecar is unreachable or
-// answers 5xx; any other error code ends it.
+// answers 5xx; any other error code ends it. While the sidecar has too many streams, it
+// requests the status once per pause.
 func (c *statusClient) follow(ctx context.Context, f follower) error {
+	var last []byte
 	for {
 		enough, err := c.stream(ctx, f)
 		var refused *answerError
+		if errors.As(err, &refused) && refused.code == http.StatusServiceUnavailable {
+			enough, err = c.poll(ctx, f, &last)
+		}
 		switch {
 		case enough || ctx.Err() != nil:
 			return nil //nolint:nilerr // the caller knows its ctx
 		case errors.As(err, &refused) && !strings.HasPrefix(refused.status, "5"):
 			return err
 		}
-		f.lost(err)
+		if err != nil {
+			f.lost(err)
+		}
 		if !backoff.Sleep(ctx, reconnectPause) {
 			return nil
 		}
 	}
+}
+
+// poll requests the status once, and passes it on if it is not the same as last.
+func (c *statusClient) poll(ctx context.Context, f follower, last *[]byte) (enough bool, err error) {
+	a, err := c.status(ctx)
+	if err != nil || bytes.Equal(a.raw, *last) {
+		return false, err
+	}
+	*last = a.raw
+	return f.each(a)
 }
 
 // stream reads one connection. It returns no error only if the follower has had

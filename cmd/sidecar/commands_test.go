@@ -145,7 +145,7 @@ func TestFollowComesBack(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch asked++; asked {
 		case 1:
-			w.WriteHeader(http.StatusServiceUnavailable)
+			w.WriteHeader(http.StatusBadGateway)
 		default:
 			api.Handler().ServeHTTP(w, r)
 		}
@@ -162,8 +162,52 @@ func TestFollowComesBack(t *testing.T) {
 		each: func(answer) (bool, error) { got++; return true, nil },
 		lost: func(err error) { lost = append(lost, err.Error()) },
 	})
-	if err != nil || got != 1 || len(lost) != 1 || !strings.Contains(lost[0], "answered 503") {
+	if err != nil || got != 1 || len(lost) != 1 || !strings.Contains(lost[0], "answered 502") {
 		t.Errorf("got %d answers, lost %q, err %v", got, lost, err)
+	}
+}
+
+// TestFollowWithoutStream: others have all streams of the sidecar. wait-ready sees all
+// the same that the node is ready.
+func TestFollowWithoutStream(t *testing.T) {
+	f := newFakeSidecar()
+	t.Cleanup(f.Close)
+	var streams []*http.Response
+	for {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.URL+"/status?watch", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { resp.Body.Close() })
+		if resp.StatusCode == http.StatusServiceUnavailable {
+			break
+		}
+		if streams = append(streams, resp); len(streams) > 1000 {
+			t.Fatal("the streams have no limit")
+		}
+	}
+	stderr, w := io.Pipe()
+	var stdout bytes.Buffer
+	p := program{stdout: &stdout, stderr: w, lookupEnv: func(string) (string, bool) { return "", false }}
+	done := make(chan int, 1)
+	go func() {
+		done <- p.main(t.Context(), []string{"wait-ready", "--timeout", "30s", "--server", f.URL})
+		w.Close()
+	}()
+	lines := bufio.NewScanner(stderr)
+	if !lines.Scan() || !strings.HasPrefix(lines.Text(), "waiting: Starting: ") {
+		t.Errorf("got %q", lines.Text())
+	}
+	f.snapshot.Set(ready())
+	if lines.Scan() {
+		t.Errorf("got %q", lines.Text())
+	}
+	if code := <-done; code != exitOK || stdout.String() != "ready\n" {
+		t.Errorf("got exit code %d, stdout %q", code, &stdout)
 	}
 }
 

@@ -39,7 +39,7 @@ func newSection(title string) flagSection {
 func nodeFlags(o *lockstep.Options) flagSection {
 	s := newSection("Node")
 	s.flags.StringVar(&o.NodeID, "node-id", o.NodeID, "`ID` of this node in the fleet, a DNS subdomain. If empty, the host name. Two sidecars must never have the same ID.")
-	s.flags.StringVar(&o.AdvertiseURL, "advertise-url", o.AdvertiseURL, "`URL` at which other machines reach this sidecar. It is shown in /status. If empty, derived from --listen.")
+	s.flags.StringVar(&o.AdvertiseURL, "advertise-url", o.AdvertiseURL, "`URL` at which other machines reach this sidecar. It is shown in /status. Over plain HTTP, requests may have its host name. If empty, derived from --listen.")
 	return s
 }
 
@@ -82,6 +82,7 @@ func servingFlags(o *lockstep.Options) flagSection {
 	s := newSection("Serving")
 	s.flags.StringVar(&o.Listen, "listen", o.Listen, "The `address` (host:port) of the HTTP API: health, status, metrics. Port 0: any free port.")
 	s.flags.BoolVar(&o.InsecureListen, "insecure-listen", o.InsecureListen, "Allow other machines to reach --listen without TLS.")
+	s.flags.BoolVar(&o.AnonymousStatus, "anonymous-status", o.AnonymousStatus, "Allow other machines to read all endpoints without a client certificate. Otherwise, without --client-ca-file, they can read only the health checks.")
 	s.flags.StringVar(&o.TLSCertFile, "tls-cert-file", o.TLSCertFile, "PEM `file` with the serving certificate. It is reloaded when it changes. If empty, plain HTTP.")
 	s.flags.StringVar(&o.TLSKeyFile, "tls-private-key-file", o.TLSKeyFile, "PEM `file` with the key of --tls-cert-file.")
 	s.flags.StringVar(&o.ClientCAFile, "client-ca-file", o.ClientCAFile, "PEM `file` with the authorities of client certificates. If set, all endpoints except the health checks require one.")

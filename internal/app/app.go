@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -180,8 +182,30 @@ func (a *App) wireServer(registry *prometheus.Registry) error {
 		Flags:   a.cfg.Flags,
 		OpenAPI: a.cfg.OpenAPI,
 		TLS:     a.cfg.TLS,
+		// Without a listener, the program that mounts the handler decides.
+		LocalOnly: a.cfg.Listen != "" && !a.cfg.AnonymousStatus,
+		Hosts:     a.hosts(),
 	})
 	return err
+}
+
+// hosts are the names by which clients may call the listener; nil: there is none, and
+// the program that mounts the handler knows its names.
+func (a *App) hosts() []string {
+	if a.cfg.Listen == "" {
+		return nil
+	}
+	out := []string{strings.ToLower(a.id.host)}
+	if short, _, cut := strings.Cut(out[0], "."); cut {
+		out = append(out, short)
+	}
+	if u, err := url.Parse(a.cfg.AdvertiseURL); err == nil {
+		out = append(out, strings.ToLower(u.Hostname()))
+	}
+	if host, _, err := net.SplitHostPort(a.cfg.Listen); err == nil {
+		out = append(out, strings.ToLower(host))
+	}
+	return out
 }
 
 // URL returns where this machine reaches the listener; empty without one.

@@ -19,7 +19,10 @@ type Config struct {
 	Kubeconfig string
 	Bundle     string // empty: the built-in bundle
 
-	Listen  string // empty: no listener
+	Listen string // empty: no listener
+	// AnonymousStatus: clients on other machines need no certificate.
+	AnonymousStatus bool
+
 	TLS     httpapi.TLS
 	OpenAPI string
 	Flags   []httpapi.Flag

@@ -1,0 +1,124 @@
+package httpapi
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func isHealth(target string) bool {
+	return strings.HasPrefix(target, "/livez") || strings.HasPrefix(target, "/healthz") || strings.HasPrefix(target, "/readyz")
+}
+
+// answer is the status code of a GET with a Host, from an address, to a listener.
+func (f fixture) answer(t *testing.T, target, host, from, listener string, secured bool) int {
+	t.Helper()
+	own, err := net.ResolveTCPAddr("tcp", listener)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequestWithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, net.Addr(own)), http.MethodGet, target, nil)
+	r.Host, r.RemoteAddr = host, from
+	if secured {
+		r.TLS = &tls.ConnectionState{}
+	}
+	w := httptest.NewRecorder()
+	f.Handler().ServeHTTP(w, r)
+	if w.Code == http.StatusForbidden && w.Header().Get("Content-Type") != "application/problem+json" {
+		t.Errorf("%s: got %s", target, w.Header().Get("Content-Type"))
+	}
+	return w.Code
+}
+
+// Other machines may ask whether this one is healthy, and read nothing else, unless
+// they may say so.
+func TestAccess_otherMachines(t *testing.T) {
+	const listener = "10.0.0.1:8086"
+	for from, local := range map[string]bool{
+		"127.0.0.1:1": true, "[::1]:1": true, "127.9.9.9:1": true, "10.0.0.1:1": true, "[::ffff:10.0.0.1]:1": true,
+		"10.0.0.2:1": false, "[fd00::1]:1": false, "[::ffff:10.0.0.2]:1": false, "": false, "pipe": false,
+	} {
+		for _, onlyLocal := range []bool{true, false} {
+			f := newFixture(t, states(t)[1].snap, func(c *Config) { c.LocalOnly = onlyLocal })
+			for _, target := range targets() {
+				code := f.answer(t, target, "10.0.0.1:8086", from, listener, false)
+				if want := onlyLocal && !local && !isHealth(target); (code == http.StatusForbidden) != want {
+					t.Errorf("%s from %q, only local clients %t: got %d", target, from, onlyLocal, code)
+				}
+			}
+		}
+	}
+}
+
+// A page of another site that points its own name to a loopback address reads nothing.
+func TestAccess_hosts(t *testing.T) {
+	for host, ours := range map[string]bool{
+		"127.0.0.1:8086": true, "127.0.0.1": true, "[::1]:8086": true, "[::1]": true, "10.0.0.1:8086": true, "localhost:8086": true, "LOCALHOST": true,
+		"cp-1:8086": true, "cp-1.example.com": true, "CP-1.Example.com.:8086": true, "": true,
+		"evil.example": false, "evil.example:8086": false, "cp-1.evil.example": false, "localhost.evil.example": false, "127.0.0.1.evil.example": false,
+	} {
+		for name, configured := range map[string][]string{"with": {"cp-1", "cp-1.example.com"}, "without": nil} {
+			f := newFixture(t, states(t)[1].snap, func(c *Config) { c.Hosts = configured })
+			for _, target := range []string{"/flagz", "/status", "/metrics", "/readyz", "/livez"} {
+				code := f.answer(t, target, host, "127.0.0.1:1", "127.0.0.1:8086", false)
+				if want := configured != nil && !ours && !isHealth(target); (code == http.StatusForbidden) != want {
+					t.Errorf("%s of Host %q, %s names: got %d", target, host, name, code)
+				}
+			}
+			if code := f.answer(t, "/status", host, "127.0.0.1:1", "127.0.0.1:8086", true); code != http.StatusOK {
+				t.Errorf("TLS, Host %q: got %d", host, code)
+			}
+		}
+	}
+}
+
+// A health probe works whatever certificate it shows, and the other endpoints reject
+// that certificate.
+func TestAccess_foreignCertificate(t *testing.T) {
+	ca, clients, strangers := newAuthority(t), newAuthority(t), newAuthority(t)
+	files := newTLS(t, ca)
+	files.ClientCAFile = filepath.Join(t.TempDir(), "clients.crt")
+	mustWrite(t, files.ClientCAFile, clients.pem)
+	f := newFixture(t, states(t)[1].snap, func(c *Config) { c.TLS = files })
+	base, _ := run(t, f)
+	foreign := httpsClient(t, ca, &strangers)
+	for _, target := range targets() {
+		resp, _ := fetch(t, foreign, base+target)
+		if refused := resp.StatusCode == http.StatusUnauthorized; refused == isHealth(target) {
+			t.Errorf("%s: got %d", target, resp.StatusCode)
+		}
+	}
+}
+
+// A client CA that was removed ends open connections, and streams, of its clients.
+func TestAccess_removedAuthority(t *testing.T) {
+	ca, clients, others := newAuthority(t), newAuthority(t), newAuthority(t)
+	files := newTLS(t, ca)
+	files.ClientCAFile = filepath.Join(t.TempDir(), "clients.crt")
+	mustWrite(t, files.ClientCAFile, clients.pem)
+	f := newFixture(t, states(t)[1].snap, func(c *Config) { c.TLS = files })
+	f.timeouts.keepAlive = 10 * time.Millisecond
+	base, _ := run(t, f)
+	client := httpsClient(t, ca, &clients)
+	stream := openStream(t, t.Context(), client, base)
+	lines := bufio.NewScanner(stream.Body)
+	lines.Buffer(nil, 1<<20)
+	nextReport(t, lines)
+	if err := os.WriteFile(files.ClientCAFile, others.pem, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.certs.reload()
+	for lines.Scan() { // until the server ends it; the test has a limit
+	}
+	if resp, _ := fetch(t, client, base+"/status"); resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("on the same connection: got %d, want 401", resp.StatusCode)
+	}
+}
