@@ -73,20 +73,20 @@ func bundleAbove(t *testing.T) string {
 func TestNew_whoMayRead(t *testing.T) {
 	api := newCountingAPI(t)
 	for name, tc := range map[string]struct {
-		change   func(*Config)
-		host     string
-		from     string
-		rejected bool
+		change  func(*Config)
+		host    string
+		from    string
+		refused bool
 	}{
-		"a client here":                      {func(*Config) {}, "127.0.0.1:8086", "127.0.0.1:1", false},
-		"a client elsewhere":                 {func(*Config) {}, "127.0.0.1:8086", "10.0.0.2:1", true},
-		"a client elsewhere, allowed":        {func(c *Config) { c.AnonymousStatus = true }, "127.0.0.1:8086", "10.0.0.2:1", false},
-		"a client elsewhere, no listener":    {func(c *Config) { c.Listen = "" }, "agent.example", "10.0.0.2:1", false},
-		"another name":                       {func(*Config) {}, "evil.example:8086", "127.0.0.1:1", true},
-		"another name, allowed to all":       {func(c *Config) { c.AnonymousStatus = true }, "evil.example:8086", "127.0.0.1:1", true},
-		"the name that others are told":      {func(c *Config) { c.AdvertiseURL = "http://CP-1.example:8086" }, "cp-1.example:8086", "127.0.0.1:1", false},
-		"the name of the host":               {func(*Config) {}, hostname(t), "127.0.0.1:1", false},
-		"the name that the listener is told": {func(c *Config) { c.Listen = "localhost:0" }, "localhost", "127.0.0.1:1", false},
+		"a client here":                           {func(*Config) {}, "127.0.0.1:8086", "127.0.0.1:1", false},
+		"a client elsewhere":                      {func(*Config) {}, "127.0.0.1:8086", "10.0.0.2:1", true},
+		"a client elsewhere, allowed":             {func(c *Config) { c.AnonymousStatus = true }, "127.0.0.1:8086", "10.0.0.2:1", false},
+		"a client elsewhere, no listener":         {func(c *Config) { c.Listen = "" }, "agent.example", "10.0.0.2:1", false},
+		"another name":                            {func(*Config) {}, "evil.example:8086", "127.0.0.1:1", true},
+		"another name, allowed to all":            {func(c *Config) { c.AnonymousStatus = true }, "evil.example:8086", "127.0.0.1:1", true},
+		"the name for other machines":             {func(c *Config) { c.AdvertiseURL = "http://CP-1.example:8086" }, "cp-1.example:8086", "127.0.0.1:1", false},
+		"the name of the host":                    {func(*Config) {}, hostname(t), "127.0.0.1:1", false},
+		"the name in the address of the listener": {func(c *Config) { c.Listen = "localhost:0" }, "localhost", "127.0.0.1:1", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := configure(t, "http://127.0.0.1:1", api)
@@ -96,12 +96,12 @@ func TestNew_whoMayRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = a.Close() })
-			for target, rejected := range map[string]bool{"/status": tc.rejected, "/livez": false} {
+			for target, refused := range map[string]bool{"/status": tc.refused, "/livez": false} {
 				r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
 				r.Host, r.RemoteAddr = tc.host, tc.from
 				w := httptest.NewRecorder()
 				a.Handler().ServeHTTP(w, r)
-				if (w.Code == http.StatusForbidden) != rejected {
+				if (w.Code == http.StatusForbidden) != refused {
 					t.Errorf("%s: got %d %s", target, w.Code, w.Body)
 				}
 			}
