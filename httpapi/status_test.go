@@ -12,6 +12,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
+// TestNewReport is long: it has every field of a report.
 func TestNewReport(t *testing.T) {
 	byName := map[string]Snapshot{}
 	for _, st := range states(t) {

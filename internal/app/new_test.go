@@ -96,12 +96,12 @@ func TestNew_whoMayRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = a.Close() })
-			for target, refused := range map[string]bool{"/status": tc.refused, "/livez": false} {
+			for target, forbidden := range map[string]bool{"/status": tc.refused, "/livez": false} {
 				r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
 				r.Host, r.RemoteAddr = tc.host, tc.from
 				w := httptest.NewRecorder()
 				a.Handler().ServeHTTP(w, r)
-				if (w.Code == http.StatusForbidden) != refused {
+				if (w.Code == http.StatusForbidden) != forbidden {
 					t.Errorf("%s: got %d %s", target, w.Code, w.Body)
 				}
 			}
