@@ -17,7 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// PresenceConfig is what a Presence needs. All fields except MachineID are
+// PresenceConfig is what a Presence needs. All fields except MachineID and Beat are
 // required.
 type PresenceConfig struct {
 	Client    *etcd.Client
@@ -29,6 +29,9 @@ type PresenceConfig struct {
 	TTL       time.Duration // of the lease
 	Shown     *event.Value[Shown]
 	Log       *slog.Logger
+	// Beat is called in each round, and more than once in a TTL; nil: nothing is. Its
+	// channel is not used.
+	Beat func() <-chan struct{}
 }
 
 // Shown is what a presence shows of its sidecar to all other sidecars.
@@ -80,6 +83,7 @@ func (p *Presence) Lease() *event.Value[clientv3.LeaseID] { return p.lease }
 func (p *Presence) Run(ctx context.Context) error {
 	pauses := backoff.Backoff{First: minPresencePause, Max: maxPresencePause}
 	for {
+		p.beat()
 		err := p.cfg.Client.WithSession(ctx, p.cfg.TTL, func(ctx context.Context, s *etcd.Session) error {
 			pauses.Reset()
 			return p.hold(ctx, s)
@@ -107,6 +111,12 @@ func severity(failures int) slog.Level {
 	return slog.LevelDebug
 }
 
+func (p *Presence) beat() {
+	if p.cfg.Beat != nil {
+		p.cfg.Beat()
+	}
+}
+
 // hold writes the presence, and writes it again whenever what it shows changes.
 // It returns when the session ends or another sidecar keeps the node ID.
 func (p *Presence) hold(ctx context.Context, s *etcd.Session) error {
@@ -128,11 +138,12 @@ func (p *Presence) hold(ctx context.Context, s *etcd.Session) error {
 		shown, shownChanged := p.cfg.Shown.Load()
 		_, foreignChanged := foreign.Load()
 		s.Beat()
+		p.beat()
 		retry, err := p.write(ctx, s, shown, &pauses)
 		if err != nil {
 			return err
 		}
-		if err := waitForChange(ctx, s, shownChanged, foreignChanged, retry); err != nil {
+		if err := p.waitForChange(ctx, s, shownChanged, foreignChanged, retry); err != nil {
 			return err
 		}
 	}
@@ -163,7 +174,7 @@ func (p *Presence) write(ctx context.Context, s *etcd.Session, shown Shown, paus
 
 // waitForChange returns nil when a channel closes or retry fires, and the cause
 // when the session ends.
-func waitForChange(ctx context.Context, s *etcd.Session, shown, foreign <-chan struct{}, retry <-chan time.Time) error {
+func (p *Presence) waitForChange(ctx context.Context, s *etcd.Session, shown, foreign <-chan struct{}, retry <-chan time.Time) error {
 	beat := time.NewTicker(s.TTL() / 3)
 	defer beat.Stop()
 	for {
@@ -172,6 +183,7 @@ func waitForChange(ctx context.Context, s *etcd.Session, shown, foreign <-chan s
 			return context.Cause(ctx)
 		case <-beat.C:
 			s.Beat()
+			p.beat()
 		case <-shown:
 			return nil
 		case <-foreign:

@@ -17,14 +17,22 @@ func healthText(w http.ResponseWriter) {
 	h.Set("Cache-Control", "no-cache, private")
 }
 
-// livez is for /livez and /healthz: the process is alive.
+// livez is for /livez and /healthz: the process is alive, and its loops make progress.
 func (s *Server) livez(w http.ResponseWriter, r *http.Request) {
 	healthText(w)
+	name := strings.TrimPrefix(r.URL.Path, "/")
+	if s.cfg.Stuck != nil {
+		if stuck := s.cfg.Stuck(); len(stuck) > 0 {
+			body := fmt.Sprintf("[+]ping ok\n[-]%s\n%s check failed\n", strings.Join(stuck, "\n[-]"), name)
+			s.reply(w, http.StatusServiceUnavailable, body)
+			return
+		}
+	}
 	if !asked(r, "verbose") {
 		s.reply(w, http.StatusOK, "ok")
 		return
 	}
-	s.reply(w, http.StatusOK, fmt.Sprintf("[+]ping ok\n%s check passed\n", strings.TrimPrefix(r.URL.Path, "/")))
+	s.reply(w, http.StatusOK, fmt.Sprintf("[+]ping ok\n%s check passed\n", name))
 }
 
 // readyz is the gate (docs/protocol.md#gate).

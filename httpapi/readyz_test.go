@@ -205,6 +205,29 @@ func TestLivez(t *testing.T) {
 	}
 }
 
+// A loop without progress fails /livez, and nothing else: a restart is the remedy.
+func TestLivez_stuck(t *testing.T) {
+	var stuck []string
+	f := newFixture(t, states(t)[1].snap, func(c *Config) { c.Stuck = func() []string { return stuck } })
+	c := loadContract(t)
+	for _, stuck = range [][]string{nil, {"gate failed: no progress for 30s", "snapshot failed: no progress for 30s"}} {
+		for _, target := range []string{"/livez", "/livez?verbose", "/healthz"} {
+			w := httptest.NewRecorder()
+			f.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil))
+			c.wantKept(t, target, w.Result(), w.Body.Bytes())
+			want := "[+]ping ok\n[-]gate failed: no progress for 30s\n[-]snapshot failed: no progress for 30s\n" + target[1:min(len(target), len("/healthz"))] + " check failed\n"
+			if failed := w.Code == http.StatusServiceUnavailable; failed != (stuck != nil) || failed && target != "/livez?verbose" && w.Body.String() != want {
+				t.Errorf("%s, stuck %q: got %d %s", target, stuck, w.Code, w.Body)
+			}
+		}
+		w := httptest.NewRecorder()
+		f.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
+		if w.Code != http.StatusOK {
+			t.Errorf("stuck %q: /readyz: got %d", stuck, w.Code)
+		}
+	}
+}
+
 func TestLeader(t *testing.T) {
 	for _, election := range []protocol.ElectionState{"", protocol.Ineligible, protocol.Campaigning, protocol.Leading, protocol.Withdrawn} {
 		f := newFixture(t, Snapshot{Local: protocol.Local{ID: "cp-1"}, Election: Election{State: election, Leader: "cp-2", Epoch: 5}})

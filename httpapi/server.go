@@ -33,6 +33,9 @@ type Config struct {
 	Flags []Flag
 	// TLS names the certificate files; the zero value: plain HTTP.
 	TLS TLS
+	// Stuck names what makes no progress, so that /livez fails; nil: nothing is watched.
+	// It is called at each request, and must not wait.
+	Stuck func() []string
 	// LocalOnly: clients on other machines may read only the health endpoints, unless
 	// TLS has a client CA.
 	LocalOnly bool

@@ -16,7 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
-// GateConfig is what a Gate needs. All fields except the last two are required.
+// GateConfig is what a Gate needs. All fields except the last three are required.
 type GateConfig struct {
 	Store        *Store
 	Local        *event.Value[protocol.Local]
@@ -25,6 +25,9 @@ type GateConfig struct {
 	Log          *slog.Logger
 	Registerer   prometheus.Registerer // nil: no metrics
 	Trace        trace.Hook            // of tests; nil: nothing is reported
+	// Beat is called in each round. The channel that it returns begins the next round,
+	// if nothing else does. nil: rounds begin with changes alone.
+	Beat func() <-chan struct{}
 }
 
 // Gate is the readiness gate (docs/protocol.md#gate). It follows registration and
@@ -127,6 +130,10 @@ func (g *Gate) WaitReady(ctx context.Context) error {
 // Run keeps the verdict current until ctx ends, and returns ctx's error.
 func (g *Gate) Run(ctx context.Context) error {
 	for {
+		var due <-chan struct{}
+		if g.cfg.Beat != nil {
+			due = g.cfg.Beat()
+		}
 		registration, registrationChanged := g.cfg.Registration.Load()
 		observed, observedChanged := g.cfg.Store.Observed().Load()
 		contact, contactChanged := g.cfg.Contact.Load()
@@ -150,6 +157,7 @@ func (g *Gate) Run(ctx context.Context) error {
 		case <-contactChanged:
 		case <-localChanged:
 		case <-retry:
+		case <-due:
 		}
 	}
 }

@@ -63,6 +63,7 @@ type App struct {
 	// etcdProblem is why etcd does not answer; empty: it does, or it is not known.
 	etcdProblem *event.Value[string]
 	warned      *event.Value[warned]
+	live        *liveness
 	snapshot    *event.Value[httpapi.Snapshot]
 	server      *httpapi.Server
 }
@@ -92,6 +93,7 @@ func New(cfg Config, log *slog.Logger) (*App, error) {
 		etcdFaults:    event.New[[]string](nil),
 		etcdProblem:   event.New(""),
 		warned:        event.New(warned{}),
+		live:          newLiveness(cfg.LeaseTTL),
 	}
 	a.readCertificates(time.Now())
 	if err := a.wire(); err != nil {
@@ -139,7 +141,7 @@ func (a *App) wireFleet(registry prometheus.Registerer) {
 	a.presence = fleet.NewPresence(fleet.PresenceConfig{
 		Client: a.etcd, Node: a.id.node, Instance: a.id.instance, MachineID: a.id.machineID,
 		Host: a.id.host, Address: a.address,
-		TTL: a.cfg.LeaseTTL, Shown: a.shown, Log: a.log.With("worker", "presence"),
+		TTL: a.cfg.LeaseTTL, Shown: a.shown, Beat: a.live.beatOf(presenceLoop), Log: a.log.With("worker", "presence"),
 	})
 	a.registrar = fleet.NewRegistrar(fleet.RegistrarConfig{
 		Client: a.etcd, Local: a.local, Address: a.address, BootID: a.id.bootID,
@@ -150,6 +152,7 @@ func (a *App) wireFleet(registry prometheus.Registerer) {
 	a.gate = status.NewGate(status.GateConfig{
 		Store: a.store, Local: a.local, Registration: a.registrar.Registration(),
 		Contact: a.etcd.Contact(), Log: a.log.With("worker", "gate"), Registerer: registry, Trace: a.trace,
+		Beat: a.live.beatOf(gateLoop),
 	})
 }
 
@@ -185,6 +188,7 @@ func (a *App) wireServer(registry *prometheus.Registry) error {
 		// Without a listener, the program that mounts the handler decides.
 		LocalOnly: a.cfg.Listen != "" && !a.cfg.AnonymousStatus,
 		Hosts:     a.hosts(),
+		Stuck:     a.live.stuck,
 	})
 	return err
 }

@@ -28,22 +28,7 @@ func (a *App) Run(ctx context.Context) error {
 	leading, stopLeading := group(ctx)
 	defer stopLeading()
 
-	serving.start("api", func(ctx context.Context) error { return a.server.Run(ctx, a.listener) })
-	serving.start("snapshot", a.keepSnapshot)
-	serving.start("gate", a.gate.Run)
-	serving.start("status", a.store.Run)
-	serving.start("fleet", a.follower.Run)
-	serving.start("etcd servers", a.watchEtcdServers)
-	serving.start("kubeconfig", a.kubeconfig.run)
-	serving.start("certificates", a.watchCertificates)
-	serving.start("check", func(ctx context.Context) error { return a.etcd.KeepChecking(ctx, a.cfg.LeaseTTL) })
-	serving.start("bundle", a.watchBundle)
-	serving.start("digests", a.watchDigests)
-	serving.start("warnings", a.keepWarnings)
-	serving.start("etcd problem", a.watchEtcdProblem)
-	if a.cfg.APIServerReadyz {
-		serving.start("apiserver", func(ctx context.Context) error { return pollAPIServer(ctx, a.kubeconfig.transport, a.apiserver) })
-	}
+	a.startServing(serving)
 	present.start("shown", a.keepShown)
 	present.start("presence", a.presence.Run)
 	present.start("registrar", a.registrar.Run)
@@ -74,6 +59,27 @@ func (a *App) Run(ctx context.Context) error {
 	err := errors.Join(serving.err(), present.err(), leading.err(), a.etcd.Close())
 	a.log.Info("stopped")
 	return err
+}
+
+// startServing starts the API, and what it shows.
+func (a *App) startServing(serving *workers) {
+	serving.start("api", func(ctx context.Context) error { return a.server.Run(ctx, a.listener) })
+	serving.start("liveness", a.live.run)
+	serving.start("snapshot", a.keepSnapshot)
+	serving.start("gate", a.gate.Run)
+	serving.start("status", a.store.Run)
+	serving.start("fleet", a.follower.Run)
+	serving.start("etcd servers", a.watchEtcdServers)
+	serving.start("kubeconfig", a.kubeconfig.run)
+	serving.start("certificates", a.watchCertificates)
+	serving.start("check", func(ctx context.Context) error { return a.etcd.KeepChecking(ctx, a.cfg.LeaseTTL) })
+	serving.start("bundle", a.watchBundle)
+	serving.start("digests", a.watchDigests)
+	serving.start("warnings", a.keepWarnings)
+	serving.start("etcd problem", a.watchEtcdProblem)
+	if a.cfg.APIServerReadyz {
+		serving.start("apiserver", func(ctx context.Context) error { return pollAPIServer(ctx, a.kubeconfig.transport, a.apiserver) })
+	}
 }
 
 // showLimit bounds how long closeGate waits for the API to show the verdict.

@@ -40,8 +40,10 @@ func (a *App) keepShown(ctx context.Context) error {
 
 // keepSnapshot publishes a snapshot after each change, until ctx ends.
 func (a *App) keepSnapshot(ctx context.Context) error {
+	beat := a.live.beatOf(snapshotLoop)
 	for {
 		changes := []<-chan struct{}{
+			beat(),
 			changed(a.gate.Verdict().Load()),
 			changed(a.election.State().Load()),
 			changed(a.election.Leader().Load()),
