@@ -31,6 +31,7 @@ const (
 
 var (
 	errWentBack  = errors.New("the store went back")
+	errMoved     = errors.New("another etcd server is used now")
 	errEventLost = errors.New("the watch did not report what etcd has")
 )
 
@@ -53,7 +54,8 @@ func (c *Client) KeepChecking(ctx context.Context, every time.Duration) error {
 	}
 }
 
-// Check reads, in one linearizable transaction, all that is followed now. It
+// Check reads, in one linearizable transaction, all that is followed now. Before that
+// it returns to the first endpoint if another one is in use and that works again. It
 // notices that the store went back, or that etcd does not answer. Each Follow
 // compares its part with its view, and lists again if they differ. Check does not
 // wait for that.
@@ -61,6 +63,7 @@ func (c *Client) Check(ctx context.Context) error {
 	c.mu.Lock()
 	c.checked = time.Now()
 	c.mu.Unlock()
+	c.returnToFirst(ctx)
 	followers := c.following()
 	if len(followers) == 0 {
 		// The key is below the prefix, so that a user with rights on nothing else

@@ -1,29 +1,27 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/lockstep-dev/lockstep/event"
 )
 
 // Config has what a Client needs. Endpoints are required.
 type Config struct {
-	Endpoints []string // URLs; at least one
+	Endpoints []string // URLs; at least one. The first is preferred
 	CAFile    string   // PEM; empty: the system's CAs
 	CertFile  string   // PEM; empty: no client certificate
 	KeyFile   string   // PEM, with CertFile
@@ -31,7 +29,13 @@ type Config struct {
 	Prefix string
 	// RequestTimeout bounds each single request. Zero: 5 s.
 	RequestTimeout time.Duration
-	Log            *slog.Logger // nil: none
+	// AttemptTimeout bounds each attempt of a request, of which each is made to another
+	// server: about as long as an election takes. A write is attempted again only if the
+	// first attempt was certainly not carried out. Zero: RequestTimeout.
+	AttemptTimeout time.Duration
+	// Late allows that the files do not exist yet. No connection succeeds before they do.
+	Late bool
+	Log  *slog.Logger // nil: none
 }
 
 const (
@@ -41,22 +45,26 @@ const (
 	// client then connects to another member.
 	keepAliveTime    = 10 * time.Second
 	keepAliveTimeout = 3 * time.Second
-	// maxRetryDelay caps the pause between two attempts to connect.
-	maxRetryDelay = 2 * time.Second
+	// The pauses between two attempts to connect.
+	minReconnectDelay = 100 * time.Millisecond
+	maxReconnectDelay = 2 * time.Second
 )
 
 // Client makes requests to etcd. It knows when etcd last answered, and at which
 // revision. Its methods may be called from many goroutines.
 type Client struct {
-	client  *clientv3.Client
+	links   links
+	several bool             // another server may be asked
 	tls     *fileCredentials // nil: none
 	prefix  string
-	timeout time.Duration
+	timeout time.Duration // of a request
+	attempt time.Duration // of an attempt
 	log     *slog.Logger
 	contact *event.Value[Contact]
 	rewound *event.Value[int]
 
 	differences atomic.Int64
+	closer
 
 	mu        sync.Mutex // mu guards what follows, and that the store going back is counted once
 	cluster   uint64     // the ID of the etcd cluster in its latest answer; 0: none
@@ -83,49 +91,36 @@ func NewClient(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	backoff := grpc.ConnectParams{MinConnectTimeout: dialTimeout}
-	backoff.Backoff.BaseDelay = 100 * time.Millisecond
-	backoff.Backoff.Multiplier = 1.6
-	backoff.Backoff.Jitter = 0.2
-	backoff.Backoff.MaxDelay = maxRetryDelay
-	options := []grpc.DialOption{grpc.WithConnectParams(backoff)}
-	if creds != nil {
-		options = append(options, grpc.WithTransportCredentials(creds))
-	}
-	client, err := clientv3.New(clientv3.Config{
-		Endpoints:            cfg.Endpoints,
-		DialTimeout:          dialTimeout,
-		DialKeepAliveTime:    keepAliveTime,
-		DialKeepAliveTimeout: keepAliveTimeout,
-		PermitWithoutStream:  true,
-		DialOptions:          options,
-		Logger:               zap.NewNop(),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("etcd client for %v: %w", cfg.Endpoints, err)
-	}
 	if cfg.RequestTimeout == 0 {
 		cfg.RequestTimeout = defaultRequestTimeout
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Client{
-		client:  client,
+	c := &Client{
+		several: len(cfg.Endpoints) > 1 || cfg.AttemptTimeout > 0,
 		tls:     creds,
 		prefix:  strings.TrimSuffix(cfg.Prefix, "/") + "/",
 		timeout: cfg.RequestTimeout,
+		attempt: min(cmp.Or(cfg.AttemptTimeout, cfg.RequestTimeout), cfg.RequestTimeout),
 		log:     cfg.Log,
 		contact: event.New(Contact{}),
 		rewound: event.New(0),
-	}, nil
+	}
+	c.links.moves = event.New(0)
+	return c, c.SetEndpoints(cfg.Endpoints)
 }
 
 // Prefix returns the prefix of all keys. It ends with a slash.
 func (c *Client) Prefix() string { return c.prefix }
 
 // Close ends all connections.
-func (c *Client) Close() error { return c.client.Close() }
+func (c *Client) Close() error {
+	c.closed.Store(true)
+	closeLinks(c.allLinks())
+	c.closing.Wait()
+	return nil
+}
 
 // Contact follows what the client knows of its connection.
 func (c *Client) Contact() *event.Value[Contact] { return c.contact }
@@ -136,12 +131,12 @@ func (c *Client) Rewound() *event.Value[int] { return c.rewound }
 
 // Get reads keys, linearizably.
 func (c *Client) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
-	resp, err := do(ctx, c, func(ctx context.Context) (*clientv3.GetResponse, *etcdserverpb.ResponseHeader, error) {
-		resp, err := c.client.Get(ctx, key, opts...)
+	resp, err := do(ctx, c, reads, func(ctx context.Context, client *clientv3.Client) (answer[*clientv3.GetResponse], error) {
+		resp, err := client.Get(ctx, key, opts...)
 		if err != nil {
-			return nil, nil, err
+			return answer[*clientv3.GetResponse]{}, err
 		}
-		return resp, resp.Header, nil
+		return answer[*clientv3.GetResponse]{resp, resp.Header}, nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read %q: %w", key, err)
@@ -153,12 +148,12 @@ func (c *Client) Get(ctx context.Context, key string, opts ...clientv3.OpOption)
 // it may have been committed or not.
 func (c *Client) Txn(ctx context.Context, conds []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
 	rewinds := c.rewound.Get() // before the request: the answer may come from the older store
-	resp, err := do(ctx, c, func(ctx context.Context) (*clientv3.TxnResponse, *etcdserverpb.ResponseHeader, error) {
-		resp, err := c.client.Txn(ctx).If(conds...).Then(then...).Else(otherwise...).Commit()
+	resp, err := do(ctx, c, effectOf(then, otherwise), func(ctx context.Context, client *clientv3.Client) (answer[*clientv3.TxnResponse], error) {
+		resp, err := client.Txn(ctx).If(conds...).Then(then...).Else(otherwise...).Commit()
 		if err != nil {
-			return nil, nil, err
+			return answer[*clientv3.TxnResponse]{}, err
 		}
-		return resp, resp.Header, nil
+		return answer[*clientv3.TxnResponse]{resp, resp.Header}, nil
 	})
 	if err == nil && resp.Succeeded {
 		c.wrote(then, At{rewinds, resp.Header.Revision})
@@ -166,21 +161,41 @@ func (c *Client) Txn(ctx context.Context, conds []clientv3.Cmp, then, otherwise 
 	return resp, err
 }
 
+// effectOf returns what a transaction does: it reads only, or it writes.
+func effectOf(ops ...[]clientv3.Op) effect {
+	for _, op := range slices.Concat(ops...) {
+		if !op.IsGet() {
+			return writes
+		}
+	}
+	return reads
+}
+
+// answer is that of a request, with the header that all answers have.
+type answer[T any] struct {
+	resp   T
+	header *etcdserverpb.ResponseHeader
+}
+
 // do makes one request within the time limit. It records what the answer shows of
 // the connection and of the store's revision.
-func do[T any](ctx context.Context, c *Client, request func(context.Context) (T, *etcdserverpb.ResponseHeader, error)) (T, error) {
+func do[T any](ctx context.Context, c *Client, kind effect, request func(context.Context, *clientv3.Client) (answer[T], error)) (T, error) {
 	limited, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), c.timeout)
 	defer cancel()
 	before, rewinds := c.contact.Get().Revision, c.rewound.Get()
-	resp, header, err := request(limited)
+	var got answer[T]
+	err := c.tls.missing()
+	if err == nil {
+		got, err = ask(limited, c, kind, request)
+	}
 	if err != nil {
 		if answered := c.failed(ctx, err); !answered && ctx.Err() == nil {
-			err = fmt.Errorf("no answer from etcd at %s: %w", strings.Join(c.client.Endpoints(), ", "), err)
+			err = fmt.Errorf("no answer from etcd at %s: %w", strings.Join(c.Endpoints(), ", "), err)
 		}
-		return resp, err
+		return got.resp, err
 	}
-	c.answered(header, before, rewinds)
-	return resp, nil
+	c.answered(got.header, before, rewinds)
+	return got.resp, nil
 }
 
 // answered records a linearizable answer. before is the highest revision that was
@@ -229,11 +244,9 @@ func (c *Client) failed(ctx context.Context, err error) (answered bool) {
 	if ctx.Err() != nil {
 		return false
 	}
-	code := status.Code(err)
-	if refusal, is := errors.AsType[rpctypes.EtcdError](err); is {
-		code = refusal.Code()
-	}
-	answered = code != codes.Unavailable && code != codes.DeadlineExceeded && !errors.Is(err, context.DeadlineExceeded)
+	code := codeOf(err)
+	answered = code != codes.Unavailable && code != codes.DeadlineExceeded && code != codes.Canceled && !refused(err) &&
+		!errors.Is(err, context.DeadlineExceeded)
 	c.contact.Update(func(contact Contact) Contact {
 		contact.Connected, contact.Problem = answered, err.Error()
 		if answered {

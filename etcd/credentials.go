@@ -4,13 +4,16 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
-	"strings"
 	"sync"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
 )
 
 // fileCredentials are TLS credentials that are read from their files again for each
@@ -22,45 +25,68 @@ type fileCredentials struct {
 
 	cfg Config
 
-	mu   sync.Mutex // mu guards last
-	last *tls.Config
+	mu   sync.Mutex  // mu guards last
+	last *tls.Config // nil: the files were never valid
 }
 
-// newCredentials reads the files. It returns nil if there are none, or if etcd is
-// reached without TLS.
+// newCredentials reads the files. It returns nil if there are none. Files that are
+// missing are an error unless they may be late.
 func newCredentials(cfg Config) (*fileCredentials, error) {
 	if cfg.CAFile == "" && cfg.CertFile == "" {
 		return nil, nil
 	}
 	config, err := readTLS(cfg)
-	if err != nil {
+	if err != nil && (!cfg.Late || !errors.Is(err, fs.ErrNotExist)) {
 		return nil, err
-	}
-	if len(cfg.Endpoints) > 0 && !strings.HasPrefix(cfg.Endpoints[0], "https://") {
-		return nil, nil
 	}
 	return &fileCredentials{TransportCredentials: credentials.NewTLS(config), cfg: cfg, last: config}, nil
 }
 
 // ClientHandshake verifies the server by the authorities that the file has now.
 func (c *fileCredentials) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return credentials.NewTLS(c.current()).ClientHandshake(ctx, authority, conn)
+	config, err := c.current()
+	if err != nil {
+		return nil, nil, err
+	}
+	return credentials.NewTLS(config).ClientHandshake(ctx, authority, conn)
 }
 
 // Clone returns the credentials themselves: nothing overrides the server's name.
 func (c *fileCredentials) Clone() credentials.TransportCredentials { return c }
 
-// current returns the newest valid configuration; nil without files.
-func (c *fileCredentials) current() *tls.Config {
+// current returns the newest valid configuration; nil without files. It fails while
+// there never was one.
+func (c *fileCredentials) current() (*tls.Config, error) {
+	if c == nil {
+		return nil, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now, err := readTLS(c.cfg)
+	if err == nil {
+		c.last = now
+	}
+	if c.last == nil {
+		return nil, fmt.Errorf("this node has no credentials for etcd yet: %w", err)
+	}
+	return c.last, nil
+}
+
+// missing returns an error while the files were never valid.
+func (c *fileCredentials) missing() error {
 	if c == nil {
 		return nil
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if now, err := readTLS(c.cfg); err == nil {
-		c.last = now
+	known := c.last != nil
+	c.mu.Unlock()
+	if known {
+		return nil
 	}
-	return c.last
+	if _, err := c.current(); err != nil {
+		return status.Error(codes.Unavailable, err.Error())
+	}
+	return nil
 }
 
 func readTLS(cfg Config) (*tls.Config, error) {

@@ -7,10 +7,13 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
+	"io/fs"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -122,4 +125,57 @@ func TestClient_rotatedCA(t *testing.T) {
 			t.Fatal("a server of an authority that the client does not trust was asked")
 		}
 	}
+}
+
+// The files do not exist when the client is made. It connects when they do, and until
+// then says what is missing.
+func TestClient_lateFiles(t *testing.T) {
+	dir := t.TempDir()
+	pki := pkiDir{ca: filepath.Join(dir, "ca"), cert: filepath.Join(dir, "cert"), key: filepath.Join(dir, "key")}
+	addr, err := etcdtest.FreeAddr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := etcd.Config{
+		Endpoints: []string{"https://" + addr}, Prefix: "/p", CAFile: pki.ca, CertFile: pki.cert, KeyFile: pki.key,
+		RequestTimeout: time.Second,
+	}
+	if _, err := etcd.NewClient(cfg); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("not late: got %v", err)
+	}
+	cfg.Late = true
+	client, err := etcd.NewClient(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	listener, err := net.Listen("tcp", addr) // a connection succeeds, the handshake does not
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = client.Check(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "this node has no credentials for etcd yet") || !strings.Contains(err.Error(), pki.ca) {
+		t.Errorf("got %v", err)
+	}
+	if problems := client.Diagnose(t.Context()); len(problems) != 1 || !strings.Contains(problems[0], pki.ca) {
+		t.Errorf("got %q", problems)
+	}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	pki.write(t)
+	server, err := etcdtest.Start(etcdtest.Config{Dir: t.TempDir(), Addr: addr, CertFile: pki.cert, KeyFile: pki.key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	until(t, "etcd answers", func() bool { return client.Check(t.Context()) == nil })
 }

@@ -24,7 +24,7 @@ const diagnoseTimeout = 2 * time.Second
 // people: a closed port, a server that hangs, a certificate that is rejected and a
 // store that is full have different texts.
 func (c *Client) Diagnose(ctx context.Context) []string {
-	endpoints := c.client.Endpoints()
+	endpoints := c.Endpoints()
 	found := make([]string, len(endpoints))
 	var all sync.WaitGroup
 	for i, endpoint := range endpoints {
@@ -38,7 +38,11 @@ func (c *Client) Diagnose(ctx context.Context) []string {
 func (c *Client) diagnoseServer(ctx context.Context, endpoint string) string {
 	ctx, cancel := context.WithTimeout(ctx, diagnoseTimeout)
 	defer cancel()
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: c.tls.current().Clone(), DisableKeepAlives: true}}
+	config, err := c.tls.current()
+	if err != nil {
+		return endpoint + ": " + err.Error()
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config.Clone(), DisableKeepAlives: true}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, healthURL(endpoint), nil)
 	if err != nil {
 		return fmt.Sprintf("%s: %v", endpoint, err)

@@ -3,6 +3,8 @@
 //
 //   - client.go: requests with a time limit. The client knows whether etcd answers,
 //     and notices when the store went back (docs/protocol.md#went-back)
+//   - endpoints.go: which server is asked; one that cannot serve is left for another.
+//     link.go: the connection to one
 //   - check.go: compares what the watches reported with a linearizable read
 //   - session.go: a lease that is kept alive. Its holder learns in time that it may
 //     have ended (docs/protocol.md#sessions)

@@ -13,12 +13,12 @@ type Server struct{ Endpoint, Version string }
 // answer within the client's request timeout.
 func (c *Client) Servers(ctx context.Context) []Server {
 	var out []Server
-	for _, endpoint := range c.client.Endpoints() {
+	for _, l := range c.allLinks() {
 		limited, cancel := context.WithTimeout(ctx, c.timeout)
-		resp, err := c.client.Status(limited, endpoint)
+		resp, err := l.status(limited)
 		cancel()
 		if err == nil {
-			out = append(out, Server{Endpoint: endpoint, Version: resp.Version})
+			out = append(out, Server{Endpoint: l.endpoint, Version: resp.Version})
 		}
 	}
 	return out

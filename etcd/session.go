@@ -72,12 +72,13 @@ func (c *Client) WithSession(ctx context.Context, ttl time.Duration, hold func(c
 // limit (docs/upstream.md#etcd-lease-grant).
 func (c *Client) grant(ctx context.Context, ttl time.Duration) (*Session, error) {
 	sent := time.Now()
-	resp, err := do(ctx, c, func(ctx context.Context) (*clientv3.LeaseGrantResponse, *etcdserverpb.ResponseHeader, error) {
-		resp, err := c.client.Grant(ctx, int64(ttl/time.Second))
+	// It can be repeated: a lease that no key is on ends by itself.
+	resp, err := do(ctx, c, reads, func(ctx context.Context, client *clientv3.Client) (answer[*clientv3.LeaseGrantResponse], error) {
+		resp, err := client.Grant(ctx, int64(ttl/time.Second))
 		if err != nil {
-			return nil, nil, err
+			return answer[*clientv3.LeaseGrantResponse]{}, err
 		}
-		return resp, resp.ResponseHeader, nil
+		return answer[*clientv3.LeaseGrantResponse]{resp, resp.ResponseHeader}, nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("grant a lease: %w", err)
@@ -156,11 +157,18 @@ func (s *Session) keepAlive(ctx context.Context) error {
 func (s *Session) keepAliveOnce(ctx context.Context) error {
 	limited, cancel := context.WithDeadline(clientv3.WithRequireLeader(ctx), s.ValidUntil())
 	defer cancel()
-	limited, cancelAttempt := context.WithTimeout(limited, s.ttl/3)
+	attemptTimeout := s.ttl / 3
+	if s.client.several {
+		attemptTimeout = min(attemptTimeout, s.client.attempt)
+	}
+	limited, cancelAttempt := context.WithTimeout(limited, attemptTimeout)
 	defer cancelAttempt()
-	sent := time.Now()
-	resp, err := s.exchange(limited)
+	sent, l := time.Now(), s.client.link()
+	resp, err := s.exchange(limited, l)
 	if err != nil {
+		if ctx.Err() == nil && unusable(err) {
+			s.client.leave(l, err)
+		}
 		s.client.failed(ctx, err)
 		return err
 	}
@@ -181,8 +189,8 @@ func (s *Session) keepAliveOnce(ctx context.Context) error {
 	return nil
 }
 
-func (s *Session) exchange(ctx context.Context) (*etcdserverpb.LeaseKeepAliveResponse, error) {
-	stream, err := etcdserverpb.NewLeaseClient(s.client.client.ActiveConnection()).LeaseKeepAlive(ctx)
+func (s *Session) exchange(ctx context.Context, l *link) (*etcdserverpb.LeaseKeepAliveResponse, error) {
+	stream, err := etcdserverpb.NewLeaseClient(l.client.ActiveConnection()).LeaseKeepAlive(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +215,7 @@ func (s *Session) revoke(ctx context.Context) {
 	}
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
-	if _, err := s.client.client.Revoke(clean, s.lease); err != nil && !leaseEnded(err) {
+	if _, err := s.client.link().client.Revoke(clean, s.lease); err != nil && !leaseEnded(err) {
 		s.client.log.Warn("lease not revoked, it ends by itself", "lease", int64(s.lease), "ttl", s.ttl, "err", err)
 	}
 }

@@ -99,12 +99,15 @@ func (f *follower) listAndWatch(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	watch := f.client.client.Watch(clientv3.WithRequireLeader(ctx), f.prefix, clientv3.WithPrefix(), clientv3.WithRev(f.view.listed+1))
+	l, moved := f.client.movingLink() // after the listing, which may have left a server
+	watch := l.client.Watch(clientv3.WithRequireLeader(ctx), f.prefix, clientv3.WithPrefix(), clientv3.WithRev(f.view.listed+1))
 	var unseen missed
 	for {
 		select {
 		case <-rewound:
 			return errWentBack
+		case <-moved:
+			return errMoved
 		case r := <-f.readings:
 			if err := f.compare(r, &unseen); err != nil {
 				return err
@@ -118,6 +121,9 @@ func (f *follower) listAndWatch(ctx context.Context) error {
 				return errors.New("watch closed")
 			}
 			if err := change.Err(); err != nil {
+				if refused(err) {
+					f.client.leave(l, err)
+				}
 				return fmt.Errorf("watch %q: %w", f.prefix, err)
 			}
 			if len(change.Events) > 0 {

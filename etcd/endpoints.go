@@ -1,0 +1,248 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+)
+
+// This file decides which server is asked. A Client uses one at a time: the first
+// endpoint, until that is a learner, has no leader, or does not answer. Then it uses
+// the next one, at once, and watches move with it. It returns to the first endpoint
+// when that works again.
+
+const (
+	// returnPause is how long the first endpoint is left alone after it failed.
+	returnPause = 5 * time.Second
+	// After all servers have failed, a read asks them all again, after a pause.
+	minRoundPause = 50 * time.Millisecond
+	maxRoundPause = time.Second
+)
+
+// links are the connections to all servers.
+type links struct {
+	mu     sync.Mutex // mu guards what follows
+	all    []*link    // the first is preferred
+	active int
+	left   time.Time         // when the first was left
+	moves  *event.Value[int] // how often the active link changed
+}
+
+// SetEndpoints replaces the endpoints. The first is preferred. The connections to the
+// ones that stay are kept.
+func (c *Client) SetEndpoints(endpoints []string) error {
+	if len(endpoints) == 0 {
+		return errors.New("etcd client: no endpoint")
+	}
+	c.links.mu.Lock()
+	defer c.links.mu.Unlock()
+	var now, added, dropped []*link
+	for _, endpoint := range endpoints {
+		i := slices.IndexFunc(c.links.all, func(l *link) bool { return l.endpoint == endpoint })
+		if i >= 0 {
+			now = append(now, c.links.all[i])
+			continue
+		}
+		l, err := c.dial(endpoint)
+		if err != nil {
+			closeLinks(added)
+			return err
+		}
+		now, added = append(now, l), append(added, l)
+	}
+	for _, l := range c.links.all {
+		if !slices.Contains(now, l) {
+			dropped = append(dropped, l)
+		}
+	}
+	c.links.replace(now)
+	if len(dropped) > 0 {
+		c.closing.Go(func() { closeLinks(dropped) })
+	}
+	return nil
+}
+
+// replace needs mu.
+func (ls *links) replace(now []*link) {
+	var before *link
+	if len(ls.all) > 0 {
+		before = ls.all[ls.active]
+	}
+	// What works stays in use, until returnToFirst sees that the first works too.
+	ls.all, ls.active = now, max(0, slices.Index(now, before))
+	if ls.all[ls.active] != before {
+		ls.moves.Update(func(n int) int { return n + 1 })
+	}
+}
+
+// Endpoints returns the endpoints, the preferred one first.
+func (c *Client) Endpoints() []string {
+	var out []string
+	for _, l := range c.allLinks() {
+		out = append(out, l.endpoint)
+	}
+	return out
+}
+
+// Endpoint returns the endpoint that is in use.
+func (c *Client) Endpoint() string { return c.link().endpoint }
+
+func (c *Client) allLinks() []*link {
+	c.links.mu.Lock()
+	defer c.links.mu.Unlock()
+	return slices.Clone(c.links.all)
+}
+
+// link returns the link that is in use.
+func (c *Client) link() *link {
+	c.links.mu.Lock()
+	defer c.links.mu.Unlock()
+	return c.links.all[c.links.active]
+}
+
+// movingLink returns the link that is in use, and a channel that is closed when
+// another one is.
+func (c *Client) movingLink() (*link, <-chan struct{}) {
+	c.links.mu.Lock()
+	defer c.links.mu.Unlock()
+	_, moved := c.links.moves.Load()
+	return c.links.all[c.links.active], moved
+}
+
+// leave makes the next link the one in use, unless another one is in use already.
+func (c *Client) leave(l *link, why error) {
+	c.links.mu.Lock()
+	defer c.links.mu.Unlock()
+	if len(c.links.all) < 2 || c.links.all[c.links.active] != l {
+		return
+	}
+	if c.links.active == 0 {
+		c.links.left = time.Now()
+	}
+	c.links.active = (c.links.active + 1) % len(c.links.all)
+	c.links.moves.Update(func(n int) int { return n + 1 })
+	c.log.Debug("etcd server left for another", "from", l.endpoint, "to", c.links.all[c.links.active].endpoint, "reason", why)
+}
+
+var errConnectionEnded = errors.New("the connection has ended")
+
+// lost records that a connection has ended. The watches on it move at once.
+func (c *Client) lost(l *link) {
+	if !c.closed.Load() {
+		c.leave(l, errConnectionEnded)
+	}
+}
+
+// returnToFirst uses the first endpoint again if it is a voter that has a leader.
+func (c *Client) returnToFirst(ctx context.Context) {
+	c.links.mu.Lock()
+	first, due := c.links.all[0], c.links.active != 0 && time.Since(c.links.left) >= returnPause
+	c.links.mu.Unlock()
+	if !due {
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, c.attempt)
+	defer cancel()
+	resp, err := first.status(limited)
+	usable := err == nil && !resp.IsLearner && resp.Leader != 0 && len(resp.Errors) == 0
+	c.links.mu.Lock()
+	defer c.links.mu.Unlock()
+	switch {
+	case c.links.all[0] != first || c.links.active == 0:
+	case usable:
+		c.links.active = 0
+		c.links.moves.Update(func(n int) int { return n + 1 })
+		c.log.Debug("returned to the first etcd server", "to", first.endpoint)
+	default:
+		c.links.left = time.Now()
+	}
+}
+
+// status asks the server what it knows of itself. Every server answers, learners too.
+func (l *link) status(ctx context.Context) (*etcdserverpb.StatusResponse, error) {
+	return etcdserverpb.NewMaintenanceClient(l.client.ActiveConnection()).Status(ctx, &etcdserverpb.StatusRequest{})
+}
+
+// effect is what a request does to the store.
+type effect int
+
+const (
+	reads  effect = iota + 1 // it can be repeated
+	writes                   // it can be repeated if it was certainly not carried out
+)
+
+// ask makes a request to the server in use. If that cannot serve it, others are asked,
+// each within a limit of its own, as long as repeating the request is safe.
+func ask[T any](ctx context.Context, c *Client, kind effect, request func(context.Context, *clientv3.Client) (T, error)) (T, error) {
+	pauses := backoff.Backoff{First: minRoundPause, Max: maxRoundPause, Jitter: 0.2}
+	for asked := 1; ; asked++ {
+		l := c.link()
+		resp, sent, err := attempt(ctx, c, l, request)
+		if err == nil || !unusable(err) || ctx.Err() != nil {
+			return resp, err
+		}
+		c.leave(l, err)
+		if !c.several || kind == writes && sent && !refused(err) {
+			return resp, err
+		}
+		if asked%len(c.allLinks()) == 0 && (kind == writes || !pauses.Sleep(ctx)) {
+			return resp, err
+		}
+	}
+}
+
+// attempt makes a request to one server within the limit of one attempt.
+func attempt[T any](ctx context.Context, c *Client, l *link, request func(context.Context, *clientv3.Client) (T, error)) (T, bool, error) {
+	limited, cancel := context.WithTimeout(ctx, c.attempt)
+	defer cancel()
+	tracked, sent := track(limited)
+	resp, err := request(tracked, l.client)
+	return resp, sent.Load(), err
+}
+
+// unusable reports whether err shows that the server cannot serve requests now.
+func unusable(err error) bool {
+	if refused(err) || errors.Is(err, context.DeadlineExceeded) {
+		return true
+	}
+	code := codeOf(err)
+	return code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled
+}
+
+// refused reports whether a server refused a request because it is a learner or has no
+// leader. It did not carry the request out.
+func refused(err error) bool {
+	err = rpctypes.Error(err)
+	return errors.Is(err, rpctypes.ErrNoLeader) || isLearner(err)
+}
+
+func isLearner(err error) bool {
+	refusal, is := errors.AsType[rpctypes.EtcdError](err)
+	return is && refusal.Error() == rpctypes.ErrorDesc(rpctypes.ErrGRPCNotSupportedForLearner)
+}
+
+// codeOf returns the code of an error from the library or from the wire.
+func codeOf(err error) codes.Code {
+	if refusal, is := errors.AsType[rpctypes.EtcdError](err); is {
+		return refusal.Code()
+	}
+	return status.Code(err)
+}
+
+// closer is set when the client is closed: connections end then.
+type closer struct {
+	closed  atomic.Bool
+	closing sync.WaitGroup // of links that are no longer used
+}

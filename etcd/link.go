@@ -1,0 +1,90 @@
+package etcd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/stats"
+)
+
+// link is the connection to one server. It connects with the first request.
+type link struct {
+	endpoint string
+	client   *clientv3.Client
+	lost     func(*link) // called when a connection has ended
+}
+
+// dial returns a link to a server. It does not connect.
+func (c *Client) dial(endpoint string) (*link, error) {
+	l := &link{endpoint: endpoint, lost: c.lost}
+	backoff := grpc.ConnectParams{MinConnectTimeout: dialTimeout}
+	backoff.Backoff.BaseDelay = minReconnectDelay
+	backoff.Backoff.Multiplier = 1.6
+	backoff.Backoff.Jitter = 0.2
+	backoff.Backoff.MaxDelay = maxReconnectDelay
+	options := []grpc.DialOption{grpc.WithConnectParams(backoff), grpc.WithStatsHandler(l)}
+	if c.tls != nil && strings.HasPrefix(endpoint, "https://") {
+		options = append(options, grpc.WithTransportCredentials(c.tls))
+	}
+	cfg := clientv3.Config{
+		Endpoints:            []string{endpoint},
+		DialTimeout:          dialTimeout,
+		DialKeepAliveTime:    keepAliveTime,
+		DialKeepAliveTimeout: keepAliveTimeout,
+		PermitWithoutStream:  true,
+		DialOptions:          options,
+		Logger:               zap.NewNop(),
+	}
+	if c.several {
+		cfg.MaxUnaryRetries = 1 // do asks another server instead
+	}
+	var err error
+	if l.client, err = clientv3.New(cfg); err != nil {
+		return nil, fmt.Errorf("etcd client for %q: %w", endpoint, err)
+	}
+	return l, nil
+}
+
+func closeLinks(all []*link) {
+	for _, l := range all {
+		// It returns that the client's context has ended, which is intended.
+		_ = l.client.Close()
+	}
+}
+
+// sending is the context's key of whether a request was sent.
+type sending struct{}
+
+// track returns a context in which the link records whether a request was sent.
+func track(ctx context.Context) (tracked context.Context, sent *atomic.Bool) {
+	sent = new(atomic.Bool)
+	return context.WithValue(ctx, sending{}, sent), sent
+}
+
+// TagRPC implements stats.Handler.
+func (l *link) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
+
+// HandleRPC implements stats.Handler. A request is sent when its header is.
+func (l *link) HandleRPC(ctx context.Context, event stats.RPCStats) {
+	if _, is := event.(*stats.OutHeader); !is {
+		return
+	}
+	if sent, tracked := ctx.Value(sending{}).(*atomic.Bool); tracked {
+		sent.Store(true)
+	}
+}
+
+// TagConn implements stats.Handler.
+func (l *link) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+
+// HandleConn implements stats.Handler.
+func (l *link) HandleConn(_ context.Context, event stats.ConnStats) {
+	if _, is := event.(*stats.ConnEnd); is {
+		l.lost(l)
+	}
+}
