@@ -39,6 +39,7 @@ type Client struct {
 	transport *Transport
 	userAgent string
 	answered  atomic.Pointer[time.Time]
+	pages     pages
 
 	mu      sync.Mutex // mu guards trouble
 	trouble Trouble

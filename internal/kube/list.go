@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -95,13 +97,15 @@ func (h Head) version() (out string, err error) {
 	return out, err
 }
 
-// listing is one list that is requested page by page.
+// listing is one list.
 type listing struct {
 	query  url.Values
 	accept string
 	keep   Filter
+	whole  bool // it is requested as a whole, not page by page
 	out    List
 	page   page
+	scan   *scanner // of the last page; its buffer is reused
 }
 
 // page is what a page says of itself.
@@ -111,28 +115,40 @@ type page struct {
 		Continue        string `json:"continue"`
 		ResourceVersion string `json:"resourceVersion"`
 	}
+	objects int // that have arrived
 }
 
 func (c *Client) list(ctx context.Context, r Resource, namespace string, l listing) (List, error) {
-	for {
+	path := r.Path(namespace, "")
+	list := path + " " + l.accept
+	for began := time.Now(); ; l.query.Set("continue", l.page.metadata.Continue) {
 		l.page = page{}
-		first := len(l.out.Objects)
-		request := Request{Verb: http.MethodGet, Path: r.Path(namespace, ""), Query: l.query, Accept: l.accept}
+		first, size, sent := len(l.out.Objects), c.pages.size(list), time.Now()
+		if !l.whole {
+			l.query.Set("limit", strconv.Itoa(size))
+		}
+		request := Request{Verb: http.MethodGet, Path: path, Query: l.query, Accept: l.accept}
 		if err := c.stream(ctx, request, l.read); err != nil {
+			c.pages.failed(list, size, l.page.objects, err)
 			return List{}, fmt.Errorf("list %s: %w", r.Name, err)
 		}
+		c.pages.arrived(list, size, time.Since(sent))
 		l.name(l.out.Objects[first:])
 		l.out.Version = l.page.metadata.ResourceVersion // each page has that of the first
 		if l.page.metadata.Continue == "" {
+			c.pages.ended(list, time.Since(began))
 			return l.out, nil
 		}
-		l.query.Set("continue", l.page.metadata.Continue)
 	}
 }
 
 // read reads one page.
 func (l *listing) read(in io.Reader) error {
-	s := newScanner(in)
+	if l.scan == nil {
+		l.scan = newScanner(nil)
+	}
+	s := l.scan
+	s.reset(in)
 	return s.members(func(name string) (bool, error) {
 		if name == "items" {
 			return true, s.each(func() error { return l.item(s) })
@@ -159,6 +175,7 @@ func (l *listing) item(s *scanner) error {
 	if err != nil {
 		return err
 	}
+	l.page.objects++
 	obj, err := decodeKept(raw, l.keep)
 	if err == nil && obj != nil {
 		l.out.Objects = append(l.out.Objects, obj)

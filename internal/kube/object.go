@@ -15,9 +15,6 @@ import (
 // FieldManager is the field manager of all writes (docs/protocol.md#apply).
 const FieldManager = "lockstep"
 
-// pageSize bounds the objects in one answer of a list.
-const pageSize = "500"
-
 // metadataOnly asks for lists with nothing but the objects' metadata. A server that
 // does not support it returns whole objects.
 const metadataOnly = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
@@ -41,27 +38,31 @@ type List struct {
 // List reads all objects of r that a label selector selects, in all namespaces, by
 // a quorum read. Only those that keep selects as well are decoded.
 func (c *Client) List(ctx context.Context, r Resource, selector string, keep Filter) (List, error) {
-	return c.list(ctx, r, "", listing{keep: keep, query: url.Values{"labelSelector": {selector}, "limit": {pageSize}}})
+	return c.list(ctx, r, "", listing{keep: keep, query: url.Values{"labelSelector": {selector}}})
 }
 
 // ListSelected lists the objects that query selects in a namespace; in all if it
 // is empty.
 func (c *Client) ListSelected(ctx context.Context, r Resource, namespace string, query url.Values) (List, error) {
-	return c.list(ctx, r, namespace, listing{query: maps.Clone(query)})
+	return c.list(ctx, r, namespace, listing{query: maps.Clone(query), whole: true})
 }
 
 // ListMetadata is List, with nothing but the objects' metadata.
 func (c *Client) ListMetadata(ctx context.Context, r Resource, selector string, keep Filter) (List, error) {
-	query := url.Values{"labelSelector": {selector}, "limit": {pageSize}}
+	query := url.Values{"labelSelector": {selector}}
 	return c.list(ctx, r, "", listing{keep: keep, query: query, accept: metadataOnly})
 }
 
 // ListRecentMetadata is ListMetadata from the kube-apiserver's cache, which may be
 // behind. It is for lists whose result is checked again, and saves the wait: a
-// quorum read that follows another takes up to 0.1 s if the store has changed.
+// quorum read that follows another takes up to 0.1 s if the store has changed. The
+// cache has no pages: a list that is too large for one answer is ListMetadata.
 func (c *Client) ListRecentMetadata(ctx context.Context, r Resource, selector string, keep Filter) (List, error) {
+	if c.pages.size(r.Path("", "")+" "+metadataOnly) < maxPage {
+		return c.ListMetadata(ctx, r, selector, keep)
+	}
 	query := url.Values{"labelSelector": {selector}, "resourceVersion": {"0"}}
-	return c.list(ctx, r, "", listing{keep: keep, query: query, accept: metadataOnly})
+	return c.list(ctx, r, "", listing{keep: keep, query: query, accept: metadataOnly, whole: true})
 }
 
 // Create creates an object, which must not exist yet.

@@ -9,9 +9,9 @@ import (
 )
 
 func TestList(t *testing.T) {
-	pages := map[string]string{"": "p1", "p1": "p2", "p2": ""}
+	following := map[string]string{"": "p1", "p1": "p2", "p2": ""}
 	c := newClient(t, func(w http.ResponseWriter, req *http.Request) {
-		next := pages[req.URL.Query().Get("continue")]
+		next := following[req.URL.Query().Get("continue")]
 		_, _ = w.Write([]byte(`{"apiVersion":"x.test/v1","kind":"ThingList","metadata":{"resourceVersion":"7","continue":` + strconv.Quote(next) + `},"items":[{"metadata":{"name":"a` + next + `"}}]}`))
 	})
 	list, err := c.List(t.Context(), things, "a=b", nil)

@@ -27,6 +27,9 @@ const firstBuffer = 16 << 10
 
 func newScanner(in io.Reader) *scanner { return &scanner{in: in, buf: make([]byte, 0, firstBuffer)} }
 
+// reset begins another text.
+func (s *scanner) reset(in io.Reader) { *s = scanner{in: in, buf: s.buf[:0]} }
+
 // fill reads more. What is before keep is dropped, and the rest moves to the
 // front.
 func (s *scanner) fill(keep int) error {

@@ -32,6 +32,11 @@ type credentials struct {
 // is more than the leader sends at once.
 const maxHanging = 64
 
+// receiveBuffer bounds what the connection reads ahead of an answer. The default is
+// 4 MiB for each request: a list of large objects would take that much, and the
+// garbage collector twice that.
+const receiveBuffer = 256 << 10
+
 // NewTransport returns a transport for the kube-apiserver of cfg. It reads the files
 // that cfg names, once: Use replaces what they contain. It does not connect. Rate
 // limits and the timeout of cfg do not apply.
@@ -55,7 +60,15 @@ func (t *Transport) Use(cfg *rest.Config) error {
 	if own.Proxy == nil {
 		own.Proxy = http.ProxyFromEnvironment
 	}
-	own.Wrap(func(next http.RoundTripper) http.RoundTripper { return sender{next} })
+	own.DisableCompression = true // the kube-apiserver is near: to compress a list takes longer than to send it
+	inner := own.WrapTransport
+	own.WrapTransport = func(connection http.RoundTripper) http.RoundTripper {
+		bound(connection)
+		if inner != nil {
+			connection = inner(connection)
+		}
+		return sender{connection}
+	}
 	next, err := rest.TransportFor(own)
 	if err != nil {
 		return fmt.Errorf("kube-apiserver transport: %w", err)
@@ -64,6 +77,13 @@ func (t *Transport) Use(cfg *rest.Config) error {
 		utilnet.CloseIdleConnectionsFor(old.next)
 	}
 	return nil
+}
+
+// bound bounds what connections read ahead. Nothing else has the transport yet.
+func bound(connection http.RoundTripper) {
+	if t, isTransport := connection.(*http.Transport); isTransport {
+		t.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: receiveBuffer}
+	}
 }
 
 // inline replaces the names of files by their content. So client-go starts no
