@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
@@ -78,8 +79,9 @@ func (s Set) Fence() []*kube.Object {
 					"scope":     "*",
 				}},
 			},
-			"variables":   s.fenceVariables(),
-			"validations": s.fenceValidations(),
+			"matchConditions": s.fenceMatch(),
+			"variables":       s.fenceVariables(),
+			"validations":     s.fenceValidations(),
 		}),
 		fenceObject(kinds[1], name, map[string]any{
 			"policyName": name, "validationActions": []any{"Deny"},
@@ -92,6 +94,21 @@ func fenceObject(gk schema.GroupKind, name string, spec map[string]any) *kube.Ob
 		"apiVersion": gk.WithVersion("v1").GroupVersion().String(), "kind": gk.Kind,
 		"metadata": map[string]any{"name": name}, "spec": spec,
 	}}
+}
+
+// KeepExclusions copies the resources that an administrator excluded from the
+// policy live to want, which replaces it. For a server-side apply, matchConstraints
+// is one field: without them, the apply would remove them.
+func KeepExclusions(want, live *kube.Object) {
+	constraints := []string{"spec", "matchConstraints"}
+	have, _, _ := unstructured.NestedMap(live.Object, constraints...)
+	into, found, _ := unstructured.NestedMap(want.Object, constraints...)
+	excluded, some := have["excludeResourceRules"]
+	if !found || !some {
+		return
+	}
+	into["excludeResourceRules"] = excluded
+	_ = unstructured.SetNestedMap(want.Object, into, constraints...) // its parents are maps: they were just read
 }
 
 // FenceHint says which rights a user needs whose request for one of the policy's
@@ -119,28 +136,60 @@ func celControlled(object string) string {
 	return fmt.Sprintf("%s.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false))", object)
 }
 
-// fenceVariables name what the validations ask. On a creation there is no old object.
-func (s Set) fenceVariables() []any {
+// celVariable is an expression with a name. It may use those before it.
+type celVariable struct{ name, expression string }
+
+// celVariables name what the conditions ask. On a creation there is no old object.
+// claims is asked of updates only: an object that is created joins.
+func (s Set) celVariables() []celVariable {
 	var names []string
 	for _, name := range append(bundle.StampAnnotations(), bundle.ChoiceAnnotations()...) {
 		names = append(names, "'"+name+"'")
 	}
-	var out []any
-	for _, v := range [][2]string{
+	return []celVariable{
 		{"before", "oldObject == null ? '' : " + celEpoch("oldObject")},
 		{"after", celEpoch("object")},
 		{"stamped", fmt.Sprintf("variables.before.matches('%s') && int(variables.before) <= %d", epochPattern, int64(protocol.MaxContentEpoch))},
-		{"had", "oldObject == null ? {} : oldObject.metadata.?annotations.orValue({})"},
-		{"has", "object.metadata.?annotations.orValue({})"},
 		{"joins", fmt.Sprintf("%s && (oldObject == null || !(%s))", s.celInSet("object"), s.celInSet("oldObject"))},
-		{"claims", fmt.Sprintf("%s && [%s].exists(a, a in variables.has && !(a in variables.had && variables.had[a] == variables.has[a]))",
-			s.celInSet("object"), strings.Join(names, ", "))},
+		{"claims", fmt.Sprintf("%s && [%s].exists(a, object.metadata.?annotations[?a].hasValue() && "+
+			"object.metadata.?annotations[?a] != oldObject.metadata.?annotations[?a])", s.celInSet("object"), strings.Join(names, ", "))},
 		{"copied", fmt.Sprintf("request.resource.resource in ['endpoints', 'endpointslices'] || %s && (oldObject == null || %s)",
 			celControlled("object"), celControlled("oldObject"))},
-	} {
-		out = append(out, map[string]any{"name": v[0], "expression": v[1]})
+	}
+}
+
+func (s Set) fenceVariables() []any {
+	var out []any
+	for _, v := range s.celVariables() {
+		out = append(out, map[string]any{"name": v.name, "expression": v.expression})
 	}
 	return out
+}
+
+// The conditions of the fence, for what celVariables name.
+var (
+	celStamps = fmt.Sprintf("!variables.stamped || variables.after != '' || request.options.?fieldManager.orValue('') != '%s'", kube.FieldManager)
+	celGrows  = fmt.Sprintf("!variables.stamped || variables.after == '' || "+
+		"variables.after.matches('%s') && int(variables.after) >= int(variables.before)", epochPattern)
+)
+
+// celMay is true for a request that leaves label and annotations as they are, or
+// comes from a user who may set them.
+func (s Set) celMay() string {
+	return fmt.Sprintf("!(variables.joins || variables.claims) || variables.copied || "+
+		"authorizer.group('').resource('configmaps').namespace('%s').name('%s').check('update').allowed()", s.Namespace, s.Name)
+}
+
+// fenceMatch is true for a request that a validation refuses. The API server
+// converts both objects for the match conditions, and three times more for
+// validations, messages and audit annotations. With this condition it does so once
+// for a request that is not refused. Match conditions have no variables.
+func (s Set) fenceMatch() []any {
+	refused := fmt.Sprintf("!((oldObject == null || variables.before == variables.after || (%s) && (%s)) && (%s))", celStamps, celGrows, s.celMay())
+	for _, v := range slices.Backward(s.celVariables()) {
+		refused = strings.ReplaceAll(refused, "variables."+v.name, "("+v.expression+")")
+	}
+	return []any{map[string]any{"name": "refused", "expression": refused}}
 }
 
 // fenceValidations say how label, annotations and stamp may change. Users may
@@ -150,21 +199,19 @@ func (s Set) fenceValidations() []any {
 	keep := fmt.Sprintf("; leave the annotation %s as it is, or out", bundle.AnnotationContentEpoch)
 	return []any{
 		map[string]any{
-			"expression": fmt.Sprintf("!variables.stamped || variables.after != '' || request.options.?fieldManager.orValue('') != '%s'", kube.FieldManager),
+			"expression": celStamps,
 			"message":    fmt.Sprintf("a write of the field manager %s needs a content epoch", kube.FieldManager),
 			"reason":     "Forbidden",
 		},
 		map[string]any{
-			"expression": fmt.Sprintf("!variables.stamped || variables.after == '' || "+
-				"variables.after.matches('%s') && int(variables.after) >= int(variables.before)", epochPattern),
+			"expression": celGrows,
 			"messageExpression": fmt.Sprintf("'content epoch ' + variables.before + ' cannot become ' + "+
 				"(variables.after.matches('%s') ? variables.after : 'what is no number') + '%s'", epochPattern, keep),
 			"message": "the content epoch cannot become lower" + keep,
 			"reason":  "Forbidden",
 		},
 		map[string]any{
-			"expression": fmt.Sprintf("!(variables.joins || variables.claims) || variables.copied || "+
-				"authorizer.group('').resource('configmaps').namespace('%s').name('%s').check('update').allowed()", s.Namespace, s.Name),
+			"expression": s.celMay(),
 			"message": fmt.Sprintf("the label %s=%s and the annotations lockstep.dev/... belong to Lockstep; leave them as they are, or out "+
 				"(to set them, a user needs the right to update the ConfigMap %s in the namespace %s)", bundle.LabelPartOf, s.ID(), s.Name, s.Namespace),
 			"reason": "Forbidden",
