@@ -1,10 +1,15 @@
 package reconcile_test
 
 import (
+	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -82,4 +87,83 @@ func TestForgedEpochIsRepaired(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The fence lets the leader remove a forged stamp. Where the API server refuses it
+// all the same, the object is deleted and created again, if its manifest and its
+// kind allow that; otherwise it fails, and stays.
+func TestForgedEpochThatCannotBeRemoved(t *testing.T) {
+	const refusal, condition = "annotations are not yours to remove", "request.options.?fieldManager.orValue('') != 'lockstep-repair'"
+	choose := func(choice string) string {
+		return strings.Replace(configMap("a", "x: one"), "metadata: {", "metadata: {annotations: {lockstep.dev/recreate: "+choice+"}, ", 1)
+	}
+	forged := func(t *testing.T, manifest string) (r *rig, uid types.UID) {
+		r = newRig(t)
+		r.use("1.0.0", manifest)
+		r.mustComplete()
+		r.patch(configMaps, r.ns, "a", epochPatch("null"))
+		r.patch(configMaps, r.ns, "a", epochPatch(`"7"`))
+		return r, r.get(configMaps, r.ns, "a").GetUID()
+	}
+	wantRecreated := func(t *testing.T, r *rig, uid types.UID) {
+		t.Helper()
+		if out := r.mustComplete(); out.HighestEpoch != r.epoch {
+			t.Errorf("got %+v, want the epoch at %d", out, r.epoch)
+		}
+		obj := r.get(configMaps, r.ns, "a")
+		if got := obj.GetAnnotations()["lockstep.dev/content-epoch"]; got != "1" || obj.GetUID() == uid {
+			t.Errorf("got epoch %s, recreated %t, want our epoch on a new object", got, obj.GetUID() != uid)
+		}
+		if got := r.wire.sent("DELETE"); len(got) != 1 {
+			t.Errorf("got deletions %q, want one", got)
+		}
+		if r.mustComplete(); len(r.wire.writes()) > 0 {
+			t.Errorf("got writes %q by another pass, want none", r.wire.writes())
+		}
+	}
+	t.Run("by a policy, and the manifest allows it", func(t *testing.T) {
+		r, uid := forged(t, choose("enabled"))
+		r.denyUnless(condition, kube.RepairManager, refusal, "UPDATE")
+		wantRecreated(t, r, uid)
+	})
+	t.Run("by a policy", func(t *testing.T) {
+		r, uid := forged(t, configMap("a", "x: one"))
+		lift := r.denyUnless(condition, kube.RepairManager, refusal, "UPDATE")
+		if out, err := r.pass(); err != nil || out.Complete || out.HighestEpoch != r.epoch {
+			t.Errorf("got %+v, %v, want an incomplete pass, and no higher epoch", out, err)
+		}
+		r.wantFailure(t, `ConfigMap "`+r.ns+`/a"`, refusal)
+		if obj := r.get(configMaps, r.ns, "a"); obj.GetUID() != uid || obj.GetAnnotations()["lockstep.dev/content-epoch"] != "7" {
+			t.Errorf("got %v, want the object as it was", obj.GetAnnotations())
+		}
+		lift()
+		r.mustComplete()
+		if obj := r.get(configMaps, r.ns, "a"); obj.GetUID() != uid || obj.GetAnnotations()["lockstep.dev/content-epoch"] != "1" {
+			t.Errorf("got %v after the policy was removed, want the stamp repaired", obj.GetAnnotations())
+		}
+	})
+	invalid := func(req *http.Request, _ http.RoundTripper) (*http.Response, error) {
+		answer := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,"message":"the object is not valid any more"}`
+		return &http.Response{
+			StatusCode: http.StatusUnprocessableEntity, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer)), Request: req,
+		}, nil
+	}
+	repairs := func(req *http.Request) bool { return req.URL.Query().Get("fieldManager") == kube.RepairManager }
+	t.Run("by the API", func(t *testing.T) {
+		r, uid := forged(t, configMap("a", "x: one"))
+		r.wire.once(repairs, invalid)
+		wantRecreated(t, r, uid)
+	})
+	t.Run("by the API, and the manifest forbids it", func(t *testing.T) {
+		r, uid := forged(t, choose("disabled"))
+		r.wire.once(repairs, invalid)
+		if out, err := r.pass(); err != nil || out.Complete {
+			t.Errorf("got %+v, %v, want an incomplete pass", out, err)
+		}
+		r.wantFailure(t, `ConfigMap "`+r.ns+`/a"`, "not valid any more")
+		if obj := r.get(configMaps, r.ns, "a"); obj.GetUID() != uid {
+			t.Error("the object was recreated")
+		}
+		r.mustComplete()
+	})
 }

@@ -25,18 +25,25 @@ var (
 // ConfigMaps with x: bad, and returns when it is in force; lift ends it.
 func (r *rig) deny(message string, operations ...string) (lift func()) {
 	r.t.Helper()
+	return r.denyUnless(`!has(object.data) || !("x" in object.data) || object.data.x != "bad"`, "", message, operations...)
+}
+
+// denyUnless is deny for another condition, which a field manager's requests with
+// x: bad do not meet.
+func (r *rig) denyUnless(condition, manager, message string, operations ...string) (lift func()) {
+	r.t.Helper()
 	name := r.ns + "-theirs"
 	r.create(configMaps, r.ns, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"probe"}}`)
 	r.create(policies, "", fmt.Sprintf(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{"name":%q},"spec":{
 		"matchConstraints":{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"NS"}},
 			"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["%s"],"resources":["configmaps"]}]},
-		"validations":[{"expression":"!has(object.data) || !(\"x\" in object.data) || object.data.x != \"bad\"","message":%q}]}}`,
-		name, strings.Join(operations, `","`), message))
+		"validations":[{"expression":%q,"message":%q}]}}`,
+		name, strings.Join(operations, `","`), condition, message))
 	r.create(bindings, "", fmt.Sprintf(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicyBinding","metadata":{"name":%q},
 		"spec":{"policyName":%q,"validationActions":["Deny"]}}`, name, name))
 	probe := func() error {
 		_, err := r.api.Resource(configMaps).Namespace(r.ns).Patch(r.t.Context(), "probe", "application/merge-patch+json",
-			[]byte(`{"data":{"x":"bad"}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+			[]byte(`{"data":{"x":"bad"}}`), metav1.PatchOptions{FieldManager: manager, DryRun: []string{metav1.DryRunAll}})
 		return err
 	}
 	await(r.t, "the policy to be in force", func() error {

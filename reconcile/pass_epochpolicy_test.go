@@ -1,6 +1,8 @@
 package reconcile_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
 var (
@@ -262,6 +265,63 @@ func TestFenceIsKept(t *testing.T) {
 			t.Errorf("got x = %v, want the others applied", got)
 		}
 	})
+}
+
+// What an administrator excludes from the fence stays excluded when the leader repairs or
+// replaces the rest of the policy, until the administrator ends it.
+func TestFence_exclusionsStay(t *testing.T) {
+	r := newFencedRig(t)
+	exclude := func(rules string) {
+		r.patch(policies, "", r.fenceName(), `{"spec":{"matchConstraints":{"excludeResourceRules":`+rules+`}}}`)
+	}
+	want := func(what string, n int) {
+		t.Helper()
+		rules, _, _ := unstructured.NestedSlice(r.get(policies, "", r.fenceName()).Object, "spec", "matchConstraints", "excludeResourceRules")
+		if len(rules) != n {
+			t.Errorf("%s: got excluded %v, want %d rules", what, rules, n)
+		}
+	}
+	k := r.keep()
+	exclude(`[{"apiGroups":[""],"apiVersions":["*"],"operations":["*"],"resources":["configmaps"]}]`)
+	await(t, "the leader to read the policy", func() error {
+		if got := r.wire.sent("GET"); len(got) == 0 {
+			return errors.New("it has not")
+		}
+		return nil
+	})
+	r.patch(policies, "", r.fenceName(), `{"spec":{"failurePolicy":"Ignore"}}`)
+	k.awaitRepairs(1)
+	want("after a repair of another field", 1)
+	if got := r.wire.writes(); len(got) != 1 {
+		t.Errorf("got writes %q, want that of the repair", got)
+	}
+	if _, err := k.stop(); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	r.mustComplete()
+	want("after a pass", 1)
+
+	r.patch(policies, "", r.fenceName(), `{"metadata":{"annotations":{"lockstep.dev/form":"of another program"}}}`)
+	for _, o := range r.preview().Objects {
+		if strings.Contains(o.Name, "-fence.") && o.Action != report.ActionNone {
+			t.Errorf("got %+v in a preview, want no change", o)
+		}
+	}
+	r.use("1.0.1", configMap("a", "x: two"))
+	r.restart()
+	r.mustComplete()
+	if got := r.wire.sent("PATCH"); len(got) != 2 {
+		t.Errorf("got patches %q, want the policy's and the ConfigMap's", got)
+	}
+	want("after an upgrade that replaces the policy", 1)
+
+	exclude("null")
+	r.mustComplete()
+	if got := r.wire.writes(); len(got) > 0 {
+		t.Errorf("got writes %q, want none", got)
+	}
+	want("after the administrator has ended it", 0)
+	r.awaitFence()
 }
 
 // allow gives the rig's user rights on resources of a group.

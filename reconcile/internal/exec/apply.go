@@ -134,8 +134,24 @@ func (a *applier) reread(ctx context.Context) error {
 	return err
 }
 
+// readFence reads an object of the fence of which only the metadata is known:
+// administrators may add to it (docs/bundles.md#the-fence).
+func (a *applier) readFence(ctx context.Context) error {
+	if !a.Wanted.Fence || a.Live == nil || a.Live.Object["spec"] != nil {
+		return nil
+	}
+	live, err := a.Get(ctx, a.Resource, a.Wanted.Key)
+	if err == nil {
+		a.Live = live
+	}
+	return err
+}
+
 // attempt decides from Live, and writes.
 func (a *applier) attempt(ctx context.Context) (Result, error) {
+	if err := a.readFence(ctx); err != nil {
+		return Result{}, err
+	}
 	if a.Live == nil {
 		return a.create(ctx)
 	}
@@ -206,7 +222,7 @@ func (a *applier) create(ctx context.Context) (Result, error) {
 // update applies the object, on the precondition that it is the one that was
 // read.
 func (a *applier) update(ctx context.Context) (Result, error) {
-	body := a.Wanted.Stamped(a.Stamp, a.Resource)
+	body := a.Wanted.StampedOver(a.Live, a.Stamp, a.Resource)
 	before := a.Live
 	if entries, needed := ownership.TakeOver(body, a.Live); needed {
 		err := a.write(ctx, func(ctx context.Context) error {

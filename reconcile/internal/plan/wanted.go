@@ -100,6 +100,15 @@ func (w Wanted) Stamped(s applyset.Stamp, r kube.Resource) *kube.Object {
 	return out
 }
 
+// StampedOver is Stamped for an object that replaces live.
+func (w Wanted) StampedOver(live *kube.Object, s applyset.Stamp, r kube.Resource) *kube.Object {
+	out := w.Stamped(s, r)
+	if w.Fence {
+		applyset.KeepExclusions(out, live)
+	}
+	return out
+}
+
 // hasForm reports whether live carries a complete stamp and the form of w, and
 // is not being deleted.
 func (w Wanted) hasForm(live *kube.Object) bool {

@@ -214,7 +214,7 @@ func (p previewer) recreate(ctx context.Context, c plan.Change, refusal error) (
 
 // update asks what an apply would make of the object.
 func (p previewer) update(ctx context.Context, c plan.Change) (*kube.Object, error) {
-	body := c.Wanted.Stamped(c.Stamp, c.Resource)
+	body := c.Wanted.StampedOver(c.Live, c.Stamp, c.Resource)
 	body.SetUID(c.Live.GetUID())
 	body.SetResourceVersion(c.Live.GetResourceVersion())
 	after, err := p.send(ctx, func(ctx context.Context) (*kube.Object, error) {
