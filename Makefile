@@ -122,6 +122,7 @@ SOAK_OUT := $(BIN)/soak
 .PHONY: soak
 soak: bin/sidecar bin/kube-apiserver bin/etcdutl ## real processes, upgrades and faults of a seed, judged: DURATION=30m SEED=N
 	@mkdir -p $(SOAK_OUT)
+	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/e2e -run 'TestTenant$$' -count=1 -v -timeout=0 -tenant.load=1m
 	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/soak -run 'TestSoak$$' -count=1 -v -timeout=0 -artifacts -outputdir=$(SOAK_OUT) $(SOAK_FLAGS)
 
 .PHONY: vet

@@ -25,12 +25,13 @@ func changeCases() []benchCase {
 		{group: "change", name: "blocker", run: benchBlocker},
 		{group: "change", name: "gate", run: benchGate},
 		{group: "change", name: "record", run: benchRecord},
+		{group: "change", name: "tenant", run: benchTenant},
 		{group: "change", name: "idle", run: benchIdle},
 	}
 }
 
 func changeRows() []string {
-	return []string{rowStop, rowDone, rowKill, rowNewer, rowNewest, rowBlocker, rowGate, rowRecord}
+	return append([]string{rowStop, rowDone, rowKill, rowNewer, rowNewest, rowBlocker, rowGate, rowRecord}, tenantRows()...)
 }
 
 // The rows, for Lockstep and for the peers.

@@ -10,10 +10,11 @@ import (
 
 // bundleSpec describes a bundle to write.
 type bundleSpec struct {
-	name         string // of the bundle; each case has its own
-	release      string
-	minApiserver string // empty: no constraint
-	objects      []string
+	name          string // of the bundle; each case has its own
+	release       string
+	minReconciler string // empty: no constraint
+	minApiserver  string // empty: no constraint
+	objects       []string
 }
 
 // writeBundle writes a bundle and returns its directory.
@@ -23,6 +24,9 @@ func (b *bench) writeBundle(s bundleSpec) (string, error) {
 		return "", err
 	}
 	header := fmt.Sprintf("apiVersion: lockstep.dev/v1\nkind: Bundle\nmetadata: {name: %s}\nrelease: %s\n", s.name, s.release)
+	if s.minReconciler != "" {
+		header += "minReconcilerRelease: " + s.minReconciler + "\n"
+	}
 	if s.minApiserver != "" {
 		header += "minApiserverRelease: " + s.minApiserver + "\n"
 	}

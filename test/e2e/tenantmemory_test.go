@@ -1,0 +1,79 @@
+package e2e_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+// TestTenantMemory gives a set 40 MB of labelled objects of others. The leader's
+// resident memory does not follow.
+func TestTenantMemory(t *testing.T) {
+	const objects, size, allowed, passes = 160, 180_000, 5 << 20, 12 // 240 KB in base64
+	c := cluster.NewForTest(t, "kube-apiserver", "sidecar")
+	api, err := c.StartAPIServer(cluster.APIServerConfig{Name: "one"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := newTenant(t, api)
+	s := startSidecar(t, c, cluster.SidecarConfig{
+		NodeID: "a", Kubeconfig: api.Kubeconfig(), Bundle: tenantBundle(t, "1.0.0"), ResyncInterval: time.Second,
+	})
+	statusContains(t, s)("the objects to be watched", `"watching":true`)
+	x.learn()
+	x.passFence()
+	before := residentAfter(t, s, passes)
+	for i := range objects {
+		data := make([]byte, size)
+		_, _ = rand.Read(data) // never fails; what can be compressed would not be large
+		if err := x.Create(t.Context(), fmt.Sprintf("large-%d", i), "7", data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	statusContains(t, s)("the strangers to be counted", fmt.Sprintf(`"totalStrangers":%d,`, objects+1))
+	after := residentAfter(t, s, passes)
+	t.Logf("resident memory: %.1f MB before, %.1f MB after", float64(before)/(1<<20), float64(after)/(1<<20))
+	if after-before > allowed {
+		t.Errorf("the leader's memory grew by %d bytes, at most %d are allowed", after-before, allowed)
+	}
+}
+
+// residentAfter returns the highest resident memory of a leader during some passes.
+func residentAfter(t *testing.T, s *cluster.Sidecar, passes float64) (highest int64) {
+	t.Helper()
+	const complete = `lockstep_reconcile_passes_total{result="complete"}`
+	first := metric(t, s, complete)
+	cluster.Await(t, "passes", func(context.Context) error {
+		highest = max(highest, int64(metric(t, s, "process_resident_memory_bytes")))
+		if now := metric(t, s, complete); now < first+passes {
+			return fmt.Errorf("%g passes", now-first)
+		}
+		return nil
+	})
+	return highest
+}
+
+func metric(t *testing.T, s *cluster.Sidecar, name string) float64 {
+	t.Helper()
+	_, text, err := s.Get(t.Context(), "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(text) {
+		if value, found := strings.CutPrefix(strings.TrimSpace(line), name+" "); found {
+			n, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+	}
+	t.Fatalf("there is no metric %s", name)
+	return 0
+}
