@@ -143,9 +143,9 @@ func TestForgedEpochThatCannotBeRemoved(t *testing.T) {
 		}
 	})
 	invalid := func(req *http.Request, _ http.RoundTripper) (*http.Response, error) {
-		answer := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,"message":"the object is not valid any more"}`
+		text := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,"message":"the object is not valid any more"}`
 		return &http.Response{
-			StatusCode: http.StatusUnprocessableEntity, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer)), Request: req,
+			StatusCode: http.StatusUnprocessableEntity, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text)), Request: req,
 		}, nil
 	}
 	repairs := func(req *http.Request) bool { return req.URL.Query().Get("fieldManager") == kube.RepairManager }
