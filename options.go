@@ -31,6 +31,10 @@ type Options struct {
 	// Empty: derived from Listen; without Listen, no URL is shown.
 	AdvertiseURL string
 
+	// Etcd is EtcdExternal or EtcdEmbedded: whether etcd runs elsewhere, or the
+	// sidecars run its members themselves. Empty: EtcdExternal.
+	Etcd string
+
 	// EtcdServers are the URLs of the etcd servers, http or https. Empty:
 	// http://127.0.0.1:2379.
 	EtcdServers []string
@@ -46,6 +50,35 @@ type Options struct {
 	// plane have the same one, and nothing else may write below it. A missing
 	// slash at its end is added. Empty: /lockstep/.
 	EtcdPrefix string
+
+	// DataDir is the directory of this node's etcd member, with its certificates,
+	// for EtcdEmbedded. It is made if it is missing. Empty: /var/lib/lockstep.
+	DataDir string
+	// NodeAddress is the IP address at which other nodes reach this one, for
+	// EtcdEmbedded. Empty: the one that DataDir was made with; at first that of the
+	// default route.
+	NodeAddress string
+	// PeerPort is the port at NodeAddress on which the members talk to each other.
+	// Zero: 8089.
+	PeerPort int
+	// ClientPort is the port at NodeAddress on which the member serves the sidecars.
+	// Zero: 8088.
+	ClientPort int
+	// JoinPort is the port at NodeAddress on which this sidecar answers nodes that
+	// join. Zero: 8087.
+	JoinPort int
+	// Join is the URL of the join port of any member, for EtcdEmbedded. It is used
+	// only while DataDir has no member. Empty: a new cluster is created there.
+	Join string
+	// Token is what allows to join; `sidecar cluster token create` prints it. Join
+	// needs it, or TokenFile.
+	Token string
+	// TokenFile is a file with the token. It is read only when the node joins.
+	TokenFile string
+	// EtcdMemberCommand starts MemberMain in a program that is not the command
+	// sidecar. Empty: this program with the argument etcd-member. This field has no
+	// flag.
+	EtcdMemberCommand []string
 
 	// Kubeconfig is a kubeconfig file for this node's kube-apiserver, never for
 	// a load balancer. It is read again when it or a file that it names changes.
@@ -126,9 +159,14 @@ func Defaults() Options {
 
 // withDefaults returns o with each zero field that has a default set to it.
 func (o Options) withDefaults() Options {
+	o.Etcd = cmp.Or(o.Etcd, EtcdExternal)
 	if len(o.EtcdServers) == 0 {
-		o.EtcdServers = []string{"http://127.0.0.1:2379"}
+		o.EtcdServers = []string{defaultEtcdServer}
 	}
+	o.DataDir = cmp.Or(o.DataDir, "/var/lib/lockstep")
+	o.PeerPort = cmp.Or(o.PeerPort, 8089)
+	o.ClientPort = cmp.Or(o.ClientPort, 8088)
+	o.JoinPort = cmp.Or(o.JoinPort, 8087)
 	o.EtcdPrefix = cmp.Or(o.EtcdPrefix, "/lockstep/")
 	o.LeaseTTL = cmp.Or(o.LeaseTTL, 10*time.Second)
 	o.ResyncInterval = cmp.Or(o.ResyncInterval, 10*time.Minute)
@@ -165,6 +203,7 @@ func (o Options) Validate() error {
 	var p problems
 	o.checkNode(&p)
 	o.checkEtcd(&p)
+	o.checkCluster(&p)
 	if o.Kubeconfig == "" {
 		p.add("Kubeconfig", "kubeconfig", "required: a kubeconfig file for this node's kube-apiserver")
 	}
@@ -300,9 +339,17 @@ func (o Options) config() (app.Config, error) {
 	if err != nil {
 		return app.Config{}, err
 	}
+	reach := o.EtcdConfig()
+	embedded, err := o.embedded(node)
+	if err != nil {
+		return app.Config{}, err
+	}
+	if embedded != nil {
+		reach = embedded.EtcdConfig(o.EtcdPrefix)
+	}
 	return app.Config{
 		NodeID: node, AdvertiseURL: o.AdvertiseURL,
-		Etcd:       o.EtcdConfig(),
+		Etcd: reach, Embedded: embedded,
 		Kubeconfig: o.Kubeconfig, Bundle: o.Bundle,
 		Listen: o.Listen, AnonymousStatus: o.AnonymousStatus, OpenAPI: openAPI, Flags: o.Flags,
 		TLS:      httpapi.TLS{CertFile: o.TLSCertFile, KeyFile: o.TLSKeyFile, ClientCAFile: o.ClientCAFile},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,7 +47,20 @@ func TestOptions_reachTheWiring(t *testing.T) {
 		if field == "InsecureListen" {
 			continue // only a permission
 		}
-		changed := base
+		changed, before := base, before
+		if slices.Contains(embeddedFields, field) {
+			changed.EtcdCertFile, changed.EtcdKeyFile = "", ""
+			changed.Etcd, changed.NodeAddress, changed.Join, changed.Token = EtcdEmbedded, "127.0.0.1", "https://h:1", "t"
+			if before, err = changed.config(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if field == "TokenFile" {
+			changed.Token = ""
+		}
+		if field == "Etcd" {
+			changed.EtcdCertFile, changed.EtcdKeyFile, changed.NodeAddress = "", "", "127.0.0.1"
+		}
 		set(t, reflect.ValueOf(&changed).Elem().Field(i), field)
 		after, err := changed.config()
 		if err != nil {
@@ -58,10 +72,18 @@ func TestOptions_reachTheWiring(t *testing.T) {
 	}
 }
 
+// embeddedFields have an effect only with EtcdEmbedded.
+var embeddedFields = []string{
+	"DataDir", "NodeAddress", "PeerPort", "ClientPort", "JoinPort", "Join", "Token", "TokenFile", "EtcdMemberCommand",
+}
+
 // set gives a field of Options a valid value that is not its default.
 func set(t *testing.T, v reflect.Value, field string) {
 	t.Helper()
-	valid := map[string]string{"AdvertiseURL": "http://h:1", "EtcdPrefix": "/x/", "Listen": "127.0.0.1:2", "NodeID": "b"}
+	valid := map[string]string{
+		"AdvertiseURL": "http://h:1", "EtcdPrefix": "/x/", "Listen": "127.0.0.1:2", "NodeID": "b",
+		"Etcd": EtcdEmbedded, "NodeAddress": "127.0.0.3", "Join": "https://h:2",
+	}
 	switch v.Interface().(type) {
 	case string:
 		value := valid[field]
@@ -114,6 +136,20 @@ func TestOptions_Validate(t *testing.T) {
 		"a listener without port":   {func(o *Options) { o.Listen = "localhost" }, `Options.Listen (--listen): "localhost": must be HOST:PORT`},
 		"a key, no certificate":     {func(o *Options) { o.EtcdKeyFile = "k" }, "Options.EtcdKeyFile (--etcd-keyfile): has no certificate"},
 		"a TLS key, no cert":        {func(o *Options) { o.TLSKeyFile = "k" }, "Options.TLSKeyFile (--tls-private-key-file): has no certificate"},
+		"an unknown etcd":           {func(o *Options) { o.Etcd = "inside" }, `Options.Etcd (--etcd): "inside": must be external or embedded`},
+		"a join without embedded":   {func(o *Options) { o.Join, o.Token = "https://h:1", "t" }, "Options.Join (--join): has no effect with an etcd that runs elsewhere: set --etcd=embedded too"},
+		"embedded":                  {func(o *Options) { o.Etcd = EtcdEmbedded }, ""},
+		"embedded, and servers":     {func(o *Options) { o.Etcd, o.EtcdServers = EtcdEmbedded, []string{"http://h:1"} }, "Options.EtcdServers (--etcd-servers): the sidecars run etcd themselves"},
+		"embedded, and a CA":        {func(o *Options) { o.Etcd, o.EtcdCAFile = EtcdEmbedded, "ca" }, "Options.EtcdCAFile (--etcd-cafile): the cluster has certificates of its own"},
+		"one port twice":            {func(o *Options) { o.Etcd, o.PeerPort = EtcdEmbedded, 8088 }, "Options.ClientPort (--client-port): 8088: is the port of --peer-port too"},
+		"no port":                   {func(o *Options) { o.Etcd, o.JoinPort = EtcdEmbedded, -1 }, "Options.JoinPort (--join-port): -1: must be from 1 to 65535"},
+		"another machine's address": {func(o *Options) { o.Etcd, o.NodeAddress = EtcdEmbedded, "192.0.2.1" }, `Options.NodeAddress (--node-address): "192.0.2.1": is not an address of this machine`},
+		"a name as address":         {func(o *Options) { o.Etcd, o.NodeAddress = EtcdEmbedded, "localhost" }, `Options.NodeAddress (--node-address): "localhost": must be an IP address`},
+		"every address":             {func(o *Options) { o.Etcd, o.NodeAddress = EtcdEmbedded, "0.0.0.0" }, "must be an address at which other nodes reach this one"},
+		"a join without a token":    {func(o *Options) { o.Etcd, o.Join = EtcdEmbedded, "https://h:1" }, "Options.Token (--token): required to join"},
+		"a token without a join":    {func(o *Options) { o.Etcd, o.TokenFile = EtcdEmbedded, "f" }, "Options.Join (--join): required with a token"},
+		"two tokens":                {func(o *Options) { o.Etcd, o.Join, o.Token, o.TokenFile = EtcdEmbedded, "https://h:1", "t", "f" }, "Options.TokenFile (--token-file): set either"},
+		"a join without a port":     {func(o *Options) { o.Etcd, o.Join, o.Token = EtcdEmbedded, "https://h", "t" }, `Options.Join (--join): "https://h": must be https://HOST:PORT`},
 		"a TLS certificate, no key": {func(o *Options) { o.Listen, o.TLSCertFile = "127.0.0.1:0", "c" }, "Options.TLSCertFile (--tls-cert-file): has no key"},
 	} {
 		t.Run(name, func(t *testing.T) {

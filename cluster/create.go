@@ -2,8 +2,17 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/cluster/pki"
+	"github.com/lockstep-dev/lockstep/cluster/record"
+	"github.com/lockstep-dev/lockstep/keyspace"
 )
 
 // createSteps make a new cluster whose only member is this node. Until the marker
@@ -12,6 +21,14 @@ func createSteps() []step {
 	return []step{
 		{"directory", openDirectory},
 		{"marker", markCreate},
+		{"ca", createCA},
+		{"certificate", ensureCertificate},
+		{"etcd", clearEtcd},
+		{"member", startNewMember},
+		{"ready", awaitMember},
+		{"record", writeRecord},
+		{"announce", announce},
+		{"phase", markMember},
 	}
 }
 
@@ -27,5 +44,93 @@ func markCreate(_ context.Context, f *flow) error {
 			PeerPort: f.cfg.PeerPort, ClientPort: f.cfg.ClientPort, JoinPort: f.cfg.JoinPort,
 			Intent: datadir.Create, Phase: datadir.Begun,
 		}
+	})
+}
+
+// createCA makes the CA of the cluster, and writes its hash into the marker.
+func createCA(_ context.Context, f *flow) error {
+	if err := datadir.MakeDir(f.dir.PKI()); err != nil {
+		return err
+	}
+	ca, err := pki.EnsureCA(f.dir.PKI(), f.marker.Cluster)
+	if err != nil {
+		return err
+	}
+	if hash := ca.Hash().String(); f.marker.CAHash != hash {
+		return f.writeMarker(func(m *datadir.Marker) { m.CAHash = hash })
+	}
+	return nil
+}
+
+// ensureCertificate issues the certificate of this node, if there is none that is
+// valid. Every member has the key of the CA, so this needs no other node.
+func ensureCertificate(_ context.Context, f *flow) error {
+	ca, err := pki.LoadCA(f.dir.PKI())
+	if err != nil {
+		return err
+	}
+	_, err = pki.EnsureCertificate(f.dir.PKI(), ca, f.cfg.Node, f.marker.Address)
+	return err
+}
+
+// clearEtcd deletes what an etcd left that was killed before it had a log: another
+// one would begin a log beside that database, and never become ready. With a log, the
+// member has worked, and goes on.
+func clearEtcd(_ context.Context, f *flow) error {
+	if f.dir.EtcdBegun() {
+		return nil
+	}
+	if err := os.RemoveAll(f.dir.Etcd()); err != nil {
+		return fmt.Errorf("delete what an interrupted creation left: %w", err)
+	}
+	return nil
+}
+
+// writeRecord writes the cluster's record, which says that it was created here. One
+// of another cluster means that this etcd is not the one of this directory.
+func writeRecord(ctx context.Context, f *flow) error {
+	ca, err := pki.LoadCA(f.dir.PKI())
+	if err != nil {
+		return err
+	}
+	value := record.EncodeCluster(record.Cluster{
+		ID: f.marker.Cluster, EtcdClusterID: f.member.ids().cluster, CA: record.Hash(ca.Hash()), Created: time.Now(),
+	})
+	key := keyspace.Under(f.client.Prefix()).Cluster()
+	txn, err := f.client.Txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0)},
+		[]clientv3.Op{clientv3.OpPut(key, string(value))}, []clientv3.Op{clientv3.OpGet(key)})
+	switch {
+	case err != nil:
+		return transient(fmt.Errorf("write the cluster's record: %w", err))
+	case txn.Succeeded:
+		return nil
+	}
+	return checkRecord(f, txn.Responses[0].GetResponseRange().Kvs[0].Value)
+}
+
+// checkRecord compares the record in etcd with the marker.
+func checkRecord(f *flow, value []byte) error {
+	existing, err := record.DecodeCluster(value)
+	if err != nil {
+		return err
+	}
+	if existing.ID != f.marker.Cluster {
+		return &datadir.RefusedError{
+			Path: f.dir.Path(), Problem: fmt.Sprintf("is that of cluster %s, and etcd has the record of cluster %s", f.marker.Cluster, existing.ID),
+			Remedy: "the directory was put together of two; replace this node: docs/clusters.md#replace-a-node",
+		}
+	}
+	return nil
+}
+
+// markMember ends the creation: from here on, the directory of etcd is never made
+// again.
+func markMember(_ context.Context, f *flow) error {
+	ids := f.member.ids()
+	if ids.member == 0 || ids.cluster == 0 {
+		return errors.New("fault of this program: the member has no IDs")
+	}
+	return f.writeMarker(func(m *datadir.Marker) {
+		m.Phase, m.MemberID, m.EtcdClusterID = datadir.Member, keyspace.MemberID(ids.member), keyspace.MemberID(ids.cluster)
 	})
 }

@@ -5,15 +5,17 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/cluster/pki"
 )
 
 // runEmbedded carries out the flow that the data directory needs, then keeps the
 // member running until ctx ends.
 func (m *Manager) runEmbedded(ctx context.Context) error {
-	f := &flow{cfg: *m.cfg.Embedded, client: m.cfg.Client, log: m.log, show: m.show}
+	f := &flow{cfg: *m.cfg.Embedded, client: m.cfg.Client, log: m.log, plainLog: m.cfg.Log, show: m.show, memberState: m.member}
 	state, name, steps := f.choose()
 	if err := m.enter(state); err != nil {
 		return err
@@ -23,12 +25,29 @@ func (m *Manager) runEmbedded(ctx context.Context) error {
 		err = m.enter(Running)
 	}
 	if err == nil {
-		<-ctx.Done()
-		err = ctx.Err()
+		err = f.keepRunning(ctx)
 	} else {
 		err = m.fail(err)
 	}
 	return errors.Join(err, f.close())
+}
+
+// keepRunning does what a member needs besides its process, until ctx ends or the
+// cluster removes the member.
+func (f *flow) keepRunning(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return pki.KeepRenewed(ctx, f.dir.PKI(), f.marker.Node, f.marker.Address, f.plainLog.With("worker", "certificates"))
+	})
+	group.Go(func() error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-f.member.done:
+			return f.memberEnded()
+		}
+	})
+	return group.Wait()
 }
 
 // choose returns the flow for the directory as it is. It does not lock the
@@ -48,19 +67,9 @@ func (f *flow) choose() (State, string, []step) {
 	return RestartingMember, "restart", restartSteps()
 }
 
-// awaitLock waits for another process on the directory, for a while.
-func (f *flow) awaitLock(locked *datadir.LockedError) error {
-	if f.lockedSince.IsZero() {
-		f.lockedSince = time.Now()
-	}
-	if time.Since(f.lockedSince) > lockTimeout {
-		return locked
-	}
-	return transient(fmt.Errorf("%w; waiting up to %s for it, in case it is stopping", locked, lockTimeout))
-}
-
-// close unlocks the directory.
+// close stops the member, and unlocks the directory.
 func (f *flow) close() error {
+	f.member.end()
 	if f.dir == nil {
 		return nil
 	}

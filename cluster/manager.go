@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/cluster/member"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
 )
@@ -18,7 +22,7 @@ type Config struct {
 	Embedded *Embedded
 	// Client reaches etcd: the one elsewhere, or first the member of this node.
 	Client *etcd.Client
-	Log    *slog.Logger
+	Log    *slog.Logger // without a worker, which each part adds
 }
 
 // Embedded is how this node runs a member of its own.
@@ -31,11 +35,22 @@ type Embedded struct {
 	// Join is the URL of the join port of a member; empty: a new cluster is created
 	// in an empty directory.
 	Join string
-	// Token is the text that allows to join. It is needed only with Join, and only
-	// until this node is a member.
-	Token string
+	// Token is the text that allows to join; TokenFile is a file with it. One of them
+	// is needed with Join, until this node is a member.
+	Token, TokenFile string
 	// Command starts this program's hidden command for the member.
 	Command []string
+}
+
+// EtcdConfig returns how a sidecar with a member reaches etcd: by its own member. The
+// files may not exist yet.
+func (e Embedded) EtcdConfig(prefix string) etcd.Config {
+	files := datadir.Layout(e.DataDir)
+	return etcd.Config{
+		Endpoints: []string{"https://" + net.JoinHostPort(e.Address, strconv.Itoa(e.ClientPort))},
+		CAFile:    files.CACert(), CertFile: files.NodeCert(), KeyFile: files.NodeKey(), Late: true,
+		Prefix: prefix,
+	}
 }
 
 // Status is what is known of the way into the cluster.
@@ -62,18 +77,32 @@ type Manager struct {
 	log    *slog.Logger
 	used   atomic.Bool
 	status *event.Value[Status]
+	member *event.Value[member.State]
 }
 
 // NewManager returns a manager. It starts nothing and reads no file.
 func NewManager(cfg Config) *Manager {
 	return &Manager{
-		cfg: cfg, log: cfg.Log,
+		cfg: cfg, log: cfg.Log.With("worker", "cluster"),
 		status: event.New(Status{State: New, Since: time.Now()}),
+		member: event.New(member.State{}),
 	}
 }
 
 // Status follows the state, and what it waits for.
 func (m *Manager) Status() *event.Value[Status] { return m.status }
+
+// Member follows the etcd member of this node; the zero State without one.
+func (m *Manager) Member() *event.Value[member.State] { return m.member }
+
+// MemberProblem says why the etcd member of this node cannot be used now; empty: it
+// can, or there is none.
+func (m *Manager) MemberProblem() string {
+	if m.cfg.Embedded == nil {
+		return ""
+	}
+	return memberProblem(m.member.Get())
+}
 
 // WaitFinished waits until the state is Running, and returns nil then. If it is
 // Failed, it returns a *FailedError with the cause. It can be called before Run and
@@ -140,11 +169,14 @@ func (m *Manager) enter(to State) error {
 	return nil
 }
 
+// stopped is the cause of a state that is Failed because Run was ended.
+const stopped = "the sidecar was stopped before it reached its cluster"
+
 // fail makes the state Failed, and returns err. A state that is final stays.
 func (m *Manager) fail(err error) error {
 	cause := err.Error()
 	if errors.Is(err, context.Canceled) {
-		cause = "the sidecar was stopped before"
+		cause = stopped
 	}
 	if !m.status.Get().State.Final() {
 		m.change(Failed, cause)
@@ -162,7 +194,7 @@ func (m *Manager) change(to State, problem string) {
 			Transitions: append(slices.Clone(s.Transitions), Transition{s.State, to, now}),
 		}
 	})
-	if to == Failed {
+	if to == Failed && problem != stopped {
 		m.log.Error("cluster state changed", "from", string(from), "to", string(to), "problem", problem)
 		return
 	}

@@ -3,15 +3,25 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/cluster/pki"
+	"github.com/lockstep-dev/lockstep/keyspace"
 )
 
-// restartSteps start the member that this directory has.
+// restartSteps start the member that this directory has. They wait for a majority
+// without a limit: a whole cluster that was stopped comes back by itself.
 func restartSteps() []step {
 	return []step{
-		{"directory", openDirectory},
+		{"directory", openMemberDirectory},
+		{"certificate", renewCertificate},
+		{"member", startOldMember},
+		{"ready", awaitMember},
+		{"identity", checkIdentity},
+		{"record", writeRecord},
+		{"announce", announce},
 	}
 }
 
@@ -19,9 +29,24 @@ func restartSteps() []step {
 // the member of a sidecar that was killed stops by itself, which takes a moment.
 const lockTimeout = 15 * time.Second
 
+// openMemberDirectory requires a directory that has been a member's.
+func openMemberDirectory(ctx context.Context, f *flow) error {
+	if err := openDirectory(ctx, f); err != nil {
+		return err
+	}
+	if f.marker.Phase != datadir.Member {
+		return errors.New("the data directory has changed while it was opened; start again")
+	}
+	if f.cfg.Join != "" && f.marker.Intent == datadir.Create {
+		f.log.Warn("--join is ignored: this directory has a cluster that was created here; to join another one, stop, delete the directory and start again",
+			"dir", f.dir.Path(), "cluster", f.marker.Cluster)
+	}
+	return nil
+}
+
 // openDirectory locks the data directory, reads the marker and compares the
 // directory with it. It waits for a member of this directory that is still stopping.
-func openDirectory(ctx context.Context, f *flow) error {
+func openDirectory(_ context.Context, f *flow) error {
 	if f.dir == nil {
 		dir, err := datadir.Open(f.cfg.DataDir)
 		if locked, is := errors.AsType[*datadir.LockedError](err); is {
@@ -43,4 +68,37 @@ func openDirectory(ctx context.Context, f *flow) error {
 	return f.dir.Check(marker, datadir.Expected{
 		Node: f.cfg.Node, Address: f.cfg.Address, PeerPort: f.cfg.PeerPort, ClientPort: f.cfg.ClientPort,
 	})
+}
+
+// awaitLock waits for another process on the directory, for a while.
+func (f *flow) awaitLock(locked *datadir.LockedError) error {
+	if f.lockedSince.IsZero() {
+		f.lockedSince = time.Now()
+	}
+	if time.Since(f.lockedSince) > lockTimeout {
+		return locked
+	}
+	return transient(fmt.Errorf("%w; waiting up to %s for it, in case it is stopping", locked, lockTimeout))
+}
+
+// renewCertificate renews what is due before etcd starts: a node that was off for a
+// year has a certificate that no other member accepts.
+func renewCertificate(_ context.Context, f *flow) error {
+	renewed, err := pki.Renew(f.dir.PKI(), f.marker.Node, f.marker.Address, time.Now())
+	if renewed {
+		f.log.Info("certificates renewed")
+	}
+	return err
+}
+
+// checkIdentity requires that etcd has started as the member that the marker has.
+func checkIdentity(_ context.Context, f *flow) error {
+	ids := f.member.ids()
+	if got := keyspace.MemberID(ids.member); got != f.marker.MemberID {
+		return &datadir.RefusedError{
+			Path: f.dir.Etcd(), Problem: fmt.Sprintf("started as the etcd member %s, and the marker is of %s", got, f.marker.MemberID),
+			Remedy: "replace this node: docs/clusters.md#replace-a-node",
+		}
+	}
+	return nil
 }

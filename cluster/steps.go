@@ -3,12 +3,13 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/cluster/member"
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
@@ -24,10 +25,16 @@ type flow struct {
 	cfg    Embedded
 	client *etcd.Client
 	log    *slog.Logger
+	// plainLog is for the parts that have a worker of their own.
+	plainLog *slog.Logger
 	// show sets the problem in the status.
 	show func(problem string)
 
+	// memberState publishes the state of the member.
+	memberState *event.Value[member.State]
+
 	dir    *datadir.Dir   // since the first step
+	member *memberRun     // since the step "member"
 	marker datadir.Marker // as it is on the disk; zero: there is none
 	// lockedSince is when the directory was first found in use; zero: it was not.
 	lockedSince time.Time
@@ -42,7 +49,8 @@ const (
 func (f *flow) carryOut(ctx context.Context, name string, steps []step) error {
 	for _, s := range steps {
 		if err := f.repeat(ctx, s); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+			f.log.Debug("step failed", "flow", name, "step", s.name, "err", err)
+			return err
 		}
 		f.log.Debug("step done", "flow", name, "step", s.name)
 		afterStep(name, s.name)
@@ -64,7 +72,7 @@ func (f *flow) repeat(ctx context.Context, s step) error {
 			}
 			return err
 		}
-		f.show(s.name + ": " + err.Error())
+		f.show(err.Error())
 		if !pauses.Sleep(ctx) {
 			return ctx.Err()
 		}

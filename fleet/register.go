@@ -26,6 +26,8 @@ type RegistrarConfig struct {
 	Local   *event.Value[protocol.Local]
 	Address string // of this sidecar's listener, for other nodes; empty: unknown
 	BootID  string // changes when the machine boots
+	// Consensus: this node runs an etcd member. A first record has that role too.
+	Consensus bool
 	// Presence is the lease of this instance's presence. Without it, the record
 	// belongs to another sidecar (docs/protocol.md#duplicate-ids).
 	Presence *event.Value[clientv3.LeaseID]
@@ -69,8 +71,13 @@ func NewRegistrar(cfg RegistrarConfig) *Registrar {
 		keys:         keyspace.Under(cfg.Client.Prefix()),
 		registration: event.New(protocol.Registration{}),
 		clock:        newBootClock(),
-		last:         protocol.Record{Node: protocol.Node{Roles: protocol.Roles{Controller: true}}},
+		last:         protocol.Record{Node: protocol.Node{Roles: cfg.firstRoles()}},
 	}
+}
+
+// firstRoles are those of a record that this sidecar creates.
+func (c RegistrarConfig) firstRoles() protocol.Roles {
+	return protocol.Roles{Controller: true, Consensus: c.Consensus}
 }
 
 // Registration follows what this sidecar knows of its node's registration.
@@ -145,7 +152,7 @@ func (r *Registrar) replaceRecord(ctx context.Context) error {
 	}
 	if len(resp.Kvs) == 0 {
 		r.traceRead(false, protocol.Record{})
-		return r.write(ctx, protocol.Roles{Controller: true}, etcd.KV{})
+		return r.write(ctx, r.cfg.firstRoles(), etcd.KV{})
 	}
 	kv := etcd.NewKV(resp.Kvs[0])
 	current := decodeRecord(id, kv)

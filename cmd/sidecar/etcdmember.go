@@ -5,20 +5,20 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockstep-dev/lockstep/cluster/member/child"
+	"github.com/lockstep-dev/lockstep"
 )
 
-// etcdMemberCommand is the command of the child process in which a sidecar runs its
-// etcd member. It is for no user.
+// etcdMemberCommand is the process of this node's etcd member. `sidecar run` starts
+// it, and speaks to it through the standard streams.
 func (p program) etcdMemberCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:    "etcd-member",
-		Short:  "Run the etcd member of a sidecar, which starts this command by itself",
+		Use:    lockstep.MemberCommand,
+		Short:  "The process of this node's etcd member, which sidecar run starts",
 		Hidden: true,
 		Args:   noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if code := child.Main(cmd.Context(), os.Stdin, p.stdout, p.stderr); code != exitOK {
-				return exitError{code: code} // the parent has its message
+			if code := lockstep.MemberMain(cmd.Context(), os.Stdin, p.stdout, p.stderr); code != exitOK {
+				return exitError{code: code}
 			}
 			return nil
 		},

@@ -25,7 +25,7 @@ type flagSection struct {
 // are the defaults.
 func runSections(opts *lockstep.Options, logging *logOptions) []flagSection {
 	return []flagSection{
-		nodeFlags(opts), etcdFlags(opts), kubernetesFlags(opts), reconciliationFlags(opts),
+		nodeFlags(opts), etcdFlags(opts), clusterFlags(opts), kubernetesFlags(opts), reconciliationFlags(opts),
 		electionFlags(opts), servingFlags(opts), loggingFlags(logging),
 	}
 }
@@ -50,6 +50,20 @@ func etcdFlags(o *lockstep.Options) flagSection {
 	s.flags.StringVar(&o.EtcdCertFile, "etcd-certfile", o.EtcdCertFile, "PEM `file` with the client certificate for etcd. Requires --etcd-keyfile.")
 	s.flags.StringVar(&o.EtcdKeyFile, "etcd-keyfile", o.EtcdKeyFile, "PEM `file` with the key of --etcd-certfile.")
 	s.flags.StringVar(&o.EtcdPrefix, "etcd-prefix", o.EtcdPrefix, "The `prefix` of all keys in etcd. It must be the same for all sidecars of a control plane, and no other program may write below it.")
+	return s
+}
+
+func clusterFlags(o *lockstep.Options) flagSection {
+	s := newSection("Embedded etcd")
+	s.flags.StringVar(&o.Etcd, "etcd", o.Etcd, "`external`: etcd runs elsewhere, at --etcd-servers. embedded: the sidecars run its members themselves.")
+	s.flags.StringVar(&o.DataDir, "data-dir", o.DataDir, "The `directory` of this node's etcd member, with its certificates. It is made if it is missing.")
+	s.flags.StringVar(&o.NodeAddress, "node-address", o.NodeAddress, "`IP` address at which other nodes reach this one. If empty, the one that --data-dir was made with; at first, that of the default route.")
+	s.flags.IntVar(&o.PeerPort, "peer-port", o.PeerPort, "The `port` at --node-address on which the etcd members talk to each other.")
+	s.flags.IntVar(&o.ClientPort, "client-port", o.ClientPort, "The `port` at --node-address on which the etcd member serves the sidecars.")
+	s.flags.IntVar(&o.JoinPort, "join-port", o.JoinPort, "The `port` at --node-address on which this sidecar answers nodes that join.")
+	s.flags.StringVar(&o.Join, "join", o.Join, "`URL` of the join port of any member (https://host:port), to join its cluster. If empty, a new cluster is created. It is ignored once this node is a member.")
+	s.flags.StringVar(&o.Token, "token", o.Token, "The `token` that allows to join; sidecar cluster token create prints it. It is ignored once this node is a member.")
+	s.flags.StringVar(&o.TokenFile, "token-file", o.TokenFile, "A `file` with the token, in place of --token.")
 	return s
 }
 
@@ -153,6 +167,9 @@ func inForce(sections []flagSection) []httpapi.Flag {
 			}
 			for i := range values {
 				values[i] = redacted(values[i])
+			}
+			if f.Name == "token" && f.Value.String() != "" {
+				values = []string{"xxxxx"}
 			}
 			out = append(out, httpapi.Flag{Name: f.Name, Value: strings.Join(values, ",")})
 		})

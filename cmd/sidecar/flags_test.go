@@ -141,8 +141,8 @@ func TestEveryOptionHasAFlag(t *testing.T) {
 	}
 	was, is := reflect.ValueOf(lockstep.Defaults()), reflect.ValueOf(opts)
 	for i := range is.NumField() {
-		if name := is.Type().Field(i).Name; name == "Flags" {
-			continue // is for /flagz, and has them all
+		if name := is.Type().Field(i).Name; name == "Flags" || name == "EtcdMemberCommand" {
+			continue // for /flagz, which has all flags; and for programs that embed a sidecar
 		}
 		if reflect.DeepEqual(was.Field(i).Interface(), is.Field(i).Interface()) {
 			t.Errorf("lockstep.Options.%s has no flag", is.Type().Field(i).Name)
@@ -156,10 +156,15 @@ func TestOptionErrorsNameFlags(t *testing.T) {
 	for _, bad := range []lockstep.Options{
 		{
 			NodeID: "_", AdvertiseURL: "x", EtcdServers: []string{"x"}, EtcdPrefix: "/", EtcdCertFile: "c", TLSCertFile: "c", ClientCAFile: "a",
-			LeaseTTL: 1, ShutdownDelay: -1, ResyncInterval: 1, LeaderYieldAfter: -1, EtcdElectionTimeout: -1, ExpireDeadNodes: -1, ApplyConcurrency: -1,
+			Etcd: "x", LeaseTTL: 1, ShutdownDelay: -1, ResyncInterval: 1, LeaderYieldAfter: -1, EtcdElectionTimeout: -1, ExpireDeadNodes: -1, ApplyConcurrency: -1,
 		},
 		{EtcdKeyFile: "k", TLSKeyFile: "k", ClientCAFile: "a", Listen: "x"},
 		{Listen: "0.0.0.0:1"},
+		{Join: "x", Token: "x", TokenFile: "x", NodeAddress: "x"},
+		{
+			Etcd: lockstep.EtcdEmbedded, EtcdServers: []string{"http://h:1"}, EtcdCAFile: "c", EtcdCertFile: "c", EtcdKeyFile: "k",
+			NodeAddress: "x", PeerPort: -1, ClientPort: -1, JoinPort: -1, Join: "x",
+		},
 	} {
 		for _, err := range split(bad.Validate()) {
 			option, ok := errors.AsType[*lockstep.OptionError](err)
@@ -187,9 +192,11 @@ func TestFlagsInForce(t *testing.T) {
 	opts, logging := lockstep.Defaults(), defaultLogOptions()
 	sections := runSections(&opts, &logging)
 	opts.EtcdServers = []string{"https://u:secret@10.0.0.1:2379", "https://10.0.0.2:2379"}
+	opts.Token = "lockstep1.secret"
 	got := inForce(sections)
 	want := map[string]string{
 		"etcd-servers": "https://u:xxxxx@10.0.0.1:2379,https://10.0.0.2:2379", "lease-ttl": "10s", "log-level": "info", "allow-mass-prune": "false",
+		"token": "xxxxx",
 	}
 	for _, f := range got {
 		if value, found := want[f.Name]; found && value != f.Value {

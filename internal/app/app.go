@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/lockstep-dev/lockstep/cluster"
 	"github.com/lockstep-dev/lockstep/election"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
@@ -49,6 +50,7 @@ type App struct {
 	bundleProblem *event.Value[string]
 
 	etcd      *etcd.Client
+	cluster   *cluster.Manager
 	follower  *fleet.Follower
 	presence  *fleet.Presence
 	shown     *event.Value[fleet.Shown]
@@ -95,7 +97,6 @@ func New(cfg Config, log *slog.Logger) (*App, error) {
 		warned:        event.New(warned{}),
 		live:          newLiveness(cfg.LeaseTTL),
 	}
-	a.readCertificates(time.Now())
 	if err := a.wire(); err != nil {
 		return nil, errors.Join(err, a.release())
 	}
@@ -122,6 +123,8 @@ func (a *App) wire() error {
 			return fmt.Errorf("open the HTTP API (--listen): %w", err)
 		}
 	}
+	a.cluster = cluster.NewManager(cluster.Config{Embedded: a.cfg.Embedded, Client: a.etcd, Log: a.log})
+	a.readCertificates(time.Now())
 	a.address = address(a.cfg, a.listener)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -144,7 +147,7 @@ func (a *App) wireFleet(registry prometheus.Registerer) {
 		TTL: a.cfg.LeaseTTL, Shown: a.shown, Beat: a.live.beatOf(presenceLoop), Log: a.log.With("worker", "presence"),
 	})
 	a.registrar = fleet.NewRegistrar(fleet.RegistrarConfig{
-		Client: a.etcd, Local: a.local, Address: a.address, BootID: a.id.bootID,
+		Client: a.etcd, Local: a.local, Address: a.address, BootID: a.id.bootID, Consensus: a.cfg.Embedded != nil,
 		Presence: a.presence.Lease(), Fleet: a.follower.Fleet(), Store: a.follower.Store(),
 		Log: a.log.With("worker", "registrar"), Trace: a.trace,
 	})

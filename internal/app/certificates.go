@@ -7,12 +7,16 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/lockstep-dev/lockstep/cluster"
 	"github.com/lockstep-dev/lockstep/httpapi"
 )
 
@@ -83,11 +87,13 @@ func (a *App) watchCertificates(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		_, kubeconfigChanged := a.kubeconfig.config.Load()
+		_, clusterChanged := a.cluster.Status().Load()
 		a.readCertificates(time.Now())
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-kubeconfigChanged:
+		case <-clusterChanged: // a node that creates its cluster now has a certificate
 		case <-tick.C:
 		}
 	}
@@ -123,9 +129,17 @@ func (a *App) readCertificates(now time.Time) {
 // read returns the certificate, and what is wrong with it; empty: nothing is.
 func (u usedCertificate) read(a *App, now time.Time) (httpapi.Certificate, string) {
 	file, content, err := u.source(a)
+	if errors.Is(err, fs.ErrNotExist) && a.notYetIssued(file) {
+		file = ""
+	}
 	out := httpapi.Certificate{Use: u.use, File: file}
 	if file == "" {
 		return out, ""
+	}
+	expired, expires := "replace the file, it is read again by itself", "replace the file before that, it is read again by itself"
+	if a.issues(file) {
+		expired = "this sidecar renews it by itself, and has failed: see worker=certificates in its log"
+		expires = expired
 	}
 	var first *x509.Certificate
 	if err == nil {
@@ -139,11 +153,23 @@ func (u usedCertificate) read(a *App, now time.Time) (httpapi.Certificate, strin
 	at := first.NotAfter.UTC().Format("2006-01-02 15:04 UTC")
 	switch {
 	case !now.Before(first.NotAfter):
-		return out, fmt.Sprintf("%s (%s) in %q has expired on %s: %s; replace the file, it is read again by itself", u.name, first.Subject, file, at, u.lost)
+		return out, fmt.Sprintf("%s (%s) in %q has expired on %s: %s; %s", u.name, first.Subject, file, at, u.lost, expired)
 	case first.NotAfter.Sub(now) < soon(first):
-		return out, fmt.Sprintf("%s (%s) in %q expires on %s: replace the file before that, it is read again by itself", u.name, first.Subject, file, at)
+		return out, fmt.Sprintf("%s (%s) in %q expires on %s: %s", u.name, first.Subject, file, at, expires)
 	}
 	return out, ""
+}
+
+// issues reports whether this sidecar issues and renews a certificate itself: it is
+// one of the cluster whose members the sidecars run.
+func (a *App) issues(file string) bool {
+	return a.cfg.Embedded != nil && strings.HasPrefix(file, a.cfg.Embedded.DataDir+string(filepath.Separator))
+}
+
+// notYetIssued reports whether a certificate may be missing, since this sidecar has
+// not reached its cluster yet.
+func (a *App) notYetIssued(file string) bool {
+	return a.issues(file) && a.cluster.Status().Get().State != cluster.Running
 }
 
 // soon returns how long before its end a certificate causes a warning. One that is

@@ -3,6 +3,7 @@ package app
 import (
 	"time"
 
+	"github.com/lockstep-dev/lockstep/cluster"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -15,7 +16,8 @@ type Config struct {
 	NodeID       protocol.NodeID
 	AdvertiseURL string // empty: derived from Listen
 
-	Etcd       etcd.Config // without Log, which New sets
+	Etcd       etcd.Config       // without Log, which New sets
+	Embedded   *cluster.Embedded // nil: etcd runs elsewhere
 	Kubeconfig string
 	Bundle     string // empty: the built-in bundle
 

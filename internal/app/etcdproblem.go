@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/cluster"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
@@ -23,7 +24,7 @@ func (a *App) watchEtcdProblem(ctx context.Context) error {
 		contact, contactChanged := a.etcd.Contact().Load()
 		problem := ""
 		if !contact.Connected && contact.Problem != "" || contact.Refused > counted || a.etcdProblem.Get() != "" {
-			problem = strings.Join(a.etcd.Diagnose(ctx), "; ")
+			problem = a.diagnoseEtcd(ctx)
 		}
 		counted = contact.Refused
 		if ctx.Err() != nil {
@@ -46,6 +47,28 @@ func (a *App) watchEtcdProblem(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// diagnoseEtcd asks the servers. A member of this node that has not been reached yet
+// is the business of the cluster manager, which knows more.
+func (a *App) diagnoseEtcd(ctx context.Context) string {
+	now := a.cluster.Status().Get()
+	if a.cfg.Embedded != nil && now.State != cluster.Running {
+		return now.Problem
+	}
+	return strings.Join(a.etcd.Diagnose(ctx), "; ")
+}
+
+// etcdFlags are the flags by which a command of this program reaches the same keys.
+func (a *App) etcdFlags() string {
+	if a.cfg.Embedded == nil {
+		return EtcdFlags(a.cfg.Etcd)
+	}
+	flags := " --data-dir=" + shellQuoted(a.cfg.Embedded.DataDir)
+	if strings.TrimSuffix(a.cfg.Etcd.Prefix, "/") != defaultEtcdPrefix {
+		flags += " --etcd-prefix=" + shellQuoted(a.cfg.Etcd.Prefix)
+	}
+	return flags
 }
 
 // EtcdFlags are the flags with which a command of this program reaches the same keys,

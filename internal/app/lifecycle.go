@@ -13,14 +13,17 @@ import (
 
 // Run runs the sidecar until ctx ends, and stops it in order: the gate closes
 // first, then the node stops leading, then the shutdown delay passes, during which
-// the API still answers, and last the presence is deleted. It returns nil when ctx
-// ended, and otherwise why the sidecar cannot go on.
+// the API still answers, then the presence is deleted, and last this node's etcd
+// member stops. It returns nil when ctx ended, and otherwise why the sidecar cannot
+// go on.
 func (a *App) Run(ctx context.Context) error {
 	if !a.used.CompareAndSwap(false, true) {
 		return errors.New("this sidecar has already run, or was closed: make a new one")
 	}
-	// Three groups. Each runs longer than the one after it: the API and what it
-	// shows, what this node has in etcd, and the election.
+	// Four groups. Each runs longer than the one after it: this node's etcd member,
+	// the API and what it shows, what this node has in etcd, and the election.
+	member, stopMember := group(ctx)
+	defer stopMember()
 	serving, stopServing := group(ctx)
 	defer stopServing()
 	present, stopPresent := group(ctx)
@@ -28,6 +31,7 @@ func (a *App) Run(ctx context.Context) error {
 	leading, stopLeading := group(ctx)
 	defer stopLeading()
 
+	member.start("cluster", a.cluster.Run)
 	a.startServing(serving)
 	present.start("shown", a.keepShown)
 	present.start("presence", a.presence.Run)
@@ -39,12 +43,13 @@ func (a *App) Run(ctx context.Context) error {
 
 	select {
 	case <-ctx.Done():
+	case <-member.failed():
 	case <-serving.failed():
 	case <-present.failed():
 	case <-leading.failed():
 	}
 	stopped := time.Now()
-	a.closeGate(ctx, errors.Join(serving.err(), present.err(), leading.err()))
+	a.closeGate(ctx, errors.Join(member.err(), serving.err(), present.err(), leading.err()))
 
 	stopLeading()
 	leading.wait()
@@ -56,7 +61,9 @@ func (a *App) Run(ctx context.Context) error {
 	present.wait()
 	stopServing()
 	serving.wait()
-	err := errors.Join(serving.err(), present.err(), leading.err(), a.etcd.Close())
+	stopMember()
+	member.wait()
+	err := errors.Join(member.err(), serving.err(), present.err(), leading.err(), a.etcd.Close())
 	a.log.Info("stopped")
 	return err
 }

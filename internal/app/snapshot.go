@@ -60,6 +60,8 @@ func (a *App) keepSnapshot(ctx context.Context) error {
 			changed(a.certificates.Load()),
 			changed(a.warned.Load()),
 			changed(a.etcdProblem.Load()),
+			changed(a.cluster.Status().Load()),
+			changed(a.cluster.Member().Load()),
 		}
 		if now := a.snapshotNow(); !reflect.DeepEqual(now, a.snapshot.Get()) {
 			a.snapshot.Set(now)
@@ -97,10 +99,11 @@ func (a *App) snapshotNow() httpapi.Snapshot {
 			Revision: contact.Revision, Store: a.follower.Store().Get().ID, Warnings: a.etcdFaults.Get(),
 			Endpoints: a.cfg.Etcd.Endpoints, Problem: a.etcdProblem.Get(),
 		},
+		Cluster:      a.clusterNow(),
 		APIServer:    a.apiserver.Get(),
 		Certificates: a.certificates.Get(),
 		Warnings:     a.warned.Get().shown,
-		EtcdFlags:    EtcdFlags(a.cfg.Etcd),
+		EtcdFlags:    a.etcdFlags(),
 	}
 }
 

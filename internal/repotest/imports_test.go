@@ -146,7 +146,7 @@ func inFile(name string, others ...string) func(source) bool {
 
 // places has each dependency where one package hides it from the others.
 var places = []place{
-	{"go.etcd.io/etcd/client", in("etcd", "status", "fleet", "election", "cluster/member/child")},
+	{"go.etcd.io/etcd/client", in("etcd", "status", "fleet", "election", "cluster", "cluster/member/child")},
 	{"go.etcd.io/etcd/api", in("etcd", "cluster/datadir")},
 	{"go.etcd.io/etcd/server", in("cluster/member/child", "cluster/datadir")}, // datadir reads the beginning of the log
 	{"k8s.io/api/", in()}, // would double the binary: docs/adr/0003

@@ -1,0 +1,139 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/cluster/member"
+)
+
+// memberRun is the etcd member of this node while it is kept running: from a step of
+// a flow until the Manager stops.
+type memberRun struct {
+	supervisor *member.Supervisor
+	stop       context.CancelFunc
+	done       chan struct{} // closed when the supervisor has ended
+	err        error         // why it has ended; read it after done
+}
+
+// memberIDs are those that etcd gave.
+type memberIDs struct{ member, cluster uint64 }
+
+func (r *memberRun) ids() memberIDs {
+	now := r.supervisor.State().Get()
+	return memberIDs{now.MemberID, now.ClusterID}
+}
+
+// end stops the member and waits for it. Nil: there is none.
+func (r *memberRun) end() {
+	if r != nil {
+		r.stop()
+		<-r.done
+	}
+}
+
+// startNewMember starts the only member of a new cluster.
+func startNewMember(ctx context.Context, f *flow) error {
+	return f.startMember(ctx, member.Spec{InitialCluster: f.marker.Node + "=" + f.marker.PeerURL()})
+}
+
+// startOldMember starts a member that has a log: what its Spec says of the cluster
+// does not count any more.
+func startOldMember(ctx context.Context, f *flow) error {
+	return f.startMember(ctx, member.Spec{InitialCluster: f.marker.Node + "=" + f.marker.PeerURL(), Existing: true})
+}
+
+// startMember starts the member of this directory, and keeps it running. It runs
+// longer than ctx, which is that of the step: close ends it.
+func (f *flow) startMember(ctx context.Context, spec member.Spec) error {
+	if f.member != nil {
+		return nil // the step is run again
+	}
+	spec.Dir, spec.Name, spec.Token = f.dir.Etcd(), f.marker.Node, f.marker.Cluster
+	spec.PeerURL, spec.ClientURL = f.marker.PeerURL(), f.marker.ClientURL()
+	spec.CAFile, spec.CertFile, spec.KeyFile = f.dir.CACert(), f.dir.NodeCert(), f.dir.NodeKey()
+	run := &memberRun{
+		supervisor: member.New(member.Config{Command: f.cfg.Command, Spec: spec, Lock: f.dir.Lock(), Log: f.plainLog.With("worker", "etcd-member")}),
+		done:       make(chan struct{}),
+	}
+	ctx, run.stop = context.WithCancel(context.WithoutCancel(ctx))
+	go func() { // ends with memberRun.end
+		defer close(run.done)
+		run.err = run.supervisor.Run(ctx)
+	}()
+	go f.forward(run) // ends with it
+	f.member = run
+	return nil
+}
+
+// startPatience is how long a member may take to become ready before the status has
+// what it waits for.
+const startPatience = 3 * time.Second
+
+// awaitMember waits until the member is part of a majority, without a limit.
+func awaitMember(ctx context.Context, f *flow) error {
+	began := time.Now()
+	overdue := time.NewTimer(startPatience)
+	defer overdue.Stop()
+	for {
+		now, changed := f.member.supervisor.State().Load()
+		if now.Ready {
+			return nil
+		}
+		if problem := memberProblem(now); problem != "" && (now.LastExit != "" || time.Since(began) >= startPatience) {
+			f.show(problem)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-f.member.done:
+			return f.memberEnded()
+		case <-changed:
+		case <-overdue.C:
+		}
+	}
+}
+
+// memberEnded is called when the supervisor gave up. A directory whose member was
+// removed is never started again.
+func (f *flow) memberEnded() error {
+	err := f.member.err
+	if !errors.Is(err, member.ErrRemoved) {
+		return err
+	}
+	removed := fmt.Errorf("%w: another member removed it; to join again, delete %q and start with a new token", err, f.dir.Path())
+	return errors.Join(removed, f.writeMarker(func(m *datadir.Marker) { m.Phase = datadir.Removed }))
+}
+
+// memberProblem says why the member cannot be used; empty: it can.
+func memberProblem(s member.State) string {
+	switch {
+	case s.Ready:
+		return ""
+	case !s.Running && s.LastExit != "":
+		return fmt.Sprintf("the etcd member has ended, and is started again: %s", strings.TrimSpace(s.LastExit))
+	case s.LastExit != "":
+		return fmt.Sprintf("the etcd member was started again (%d times) and is not ready yet; it ended with: %s", s.Restarts, strings.TrimSpace(s.LastExit))
+	case s.Running:
+		return "the etcd member waits for a majority of the members: start the other nodes, and check the network between them"
+	}
+	return "the etcd member is starting"
+}
+
+// forward publishes the state of the member, until it has ended.
+func (f *flow) forward(run *memberRun) {
+	for {
+		now, changed := run.supervisor.State().Load()
+		f.memberState.Set(now)
+		select {
+		case <-changed:
+		case <-run.done:
+			f.memberState.Set(run.supervisor.State().Get())
+			return
+		}
+	}
+}

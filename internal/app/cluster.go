@@ -1,0 +1,47 @@
+package app
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lockstep-dev/lockstep/cluster"
+	"github.com/lockstep-dev/lockstep/httpapi"
+)
+
+// clusterNow is what the manager and the member show.
+func (a *App) clusterNow() httpapi.Cluster {
+	now := a.cluster.Status().Get()
+	out := httpapi.Cluster{
+		State: string(now.State), Since: now.Since, Problem: now.Problem,
+		Embedded: a.cfg.Embedded != nil,
+	}
+	for _, t := range now.Transitions {
+		out.Transitions = append(out.Transitions, httpapi.ClusterTransition{From: string(t.From), To: string(t.To), At: t.At})
+	}
+	if now.State == cluster.Running {
+		out.MemberProblem = a.cluster.MemberProblem()
+	}
+	return out
+}
+
+// stateMetric is 1 for the state of the cluster manager, and 0 for all others.
+type stateMetric struct {
+	app  *App
+	desc *prometheus.Desc
+}
+
+func newStateMetric(a *App) stateMetric {
+	return stateMetric{a, prometheus.NewDesc("lockstep_cluster_state",
+		"1 for the state in which this sidecar is on its way into its etcd cluster, 0 for the others. It must become Running: see cluster.error in /status.",
+		[]string{"state"}, nil)}
+}
+
+// Describe implements prometheus.Collector.
+func (m stateMetric) Describe(c chan<- *prometheus.Desc) { c <- m.desc }
+
+// Collect implements prometheus.Collector.
+func (m stateMetric) Collect(c chan<- prometheus.Metric) {
+	now := m.app.cluster.Status().Get().State
+	for _, state := range cluster.States() {
+		c <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, boolean[state == now], string(state))
+	}
+}

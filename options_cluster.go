@@ -1,0 +1,197 @@
+package lockstep
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/lockstep-dev/lockstep/cluster"
+	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// The values of Options.Etcd.
+const (
+	// EtcdExternal: etcd runs elsewhere, at Options.EtcdServers.
+	EtcdExternal = "external"
+	// EtcdEmbedded: the sidecars run the members of etcd themselves
+	// (docs/clusters.md).
+	EtcdEmbedded = "embedded"
+)
+
+const defaultEtcdServer = "http://127.0.0.1:2379"
+
+// checkCluster checks what says which etcd this is.
+func (o Options) checkCluster(p *problems) {
+	switch o.Etcd {
+	case EtcdExternal:
+		o.checkExternal(p)
+	case EtcdEmbedded:
+		o.checkEmbedded(p)
+	default:
+		p.add("Etcd", "etcd", "%q: must be %s or %s", o.Etcd, EtcdExternal, EtcdEmbedded)
+	}
+}
+
+func (o Options) checkExternal(p *problems) {
+	const remedy = "has no effect with an etcd that runs elsewhere: set --etcd=embedded too, or leave it out"
+	for _, set := range []struct{ field, flag, value string }{
+		{"NodeAddress", "node-address", o.NodeAddress}, {"Join", "join", o.Join}, {"Token", "token", o.Token}, {"TokenFile", "token-file", o.TokenFile},
+	} {
+		if set.value != "" {
+			p.add(set.field, set.flag, remedy)
+		}
+	}
+}
+
+func (o Options) checkEmbedded(p *problems) {
+	if !slices.Equal(o.EtcdServers, []string{defaultEtcdServer}) {
+		p.add("EtcdServers", "etcd-servers", "the sidecars run etcd themselves with --etcd=embedded: leave it out, or set --etcd=external")
+	}
+	for _, file := range []struct{ field, flag, value string }{
+		{"EtcdCAFile", "etcd-cafile", o.EtcdCAFile}, {"EtcdCertFile", "etcd-certfile", o.EtcdCertFile}, {"EtcdKeyFile", "etcd-keyfile", o.EtcdKeyFile},
+	} {
+		if file.value != "" {
+			p.add(file.field, file.flag, "the cluster has certificates of its own with --etcd=embedded: leave it out")
+		}
+	}
+	o.checkPorts(p)
+	if o.NodeAddress != "" {
+		if problem := addressProblem(o.NodeAddress); problem != "" {
+			p.add("NodeAddress", "node-address", "%q: %s", o.NodeAddress, problem)
+		}
+	}
+	o.checkJoin(p)
+}
+
+func (o Options) checkPorts(p *problems) {
+	ports := []struct {
+		field, flag string
+		port        int
+	}{
+		{"PeerPort", "peer-port", o.PeerPort}, {"ClientPort", "client-port", o.ClientPort}, {"JoinPort", "join-port", o.JoinPort},
+	}
+	for i, a := range ports {
+		if a.port < 1 || a.port > 65535 {
+			p.add(a.field, a.flag, "%d: must be from 1 to 65535", a.port)
+		}
+		for _, b := range ports[:i] {
+			if a.port == b.port {
+				p.add(a.field, a.flag, "%d: is the port of --%s too: each needs one of its own", a.port, b.flag)
+			}
+		}
+	}
+}
+
+func (o Options) checkJoin(p *problems) {
+	hasToken := o.Token != "" || o.TokenFile != ""
+	switch {
+	case o.Token != "" && o.TokenFile != "":
+		p.add("TokenFile", "token-file", "set either --token or --token-file")
+	case o.Join == "" && hasToken:
+		p.add("Join", "join", "required with a token: https://HOST:PORT, the join port of a member")
+	case o.Join == "":
+		return
+	case !hasToken:
+		p.add("Token", "token", "required to join: type `sidecar cluster token create` on a member")
+	}
+	if u, err := url.Parse(o.Join); o.Join != "" && (err != nil || u.Scheme != "https" || u.Port() == "" || u.User != nil) {
+		p.add("Join", "join", "%q: must be https://HOST:PORT, the join port of a member", o.Join)
+	}
+}
+
+// addressProblem returns why an address cannot be this node's; empty: it can.
+func addressProblem(address string) string {
+	ip, err := netip.ParseAddr(address)
+	switch {
+	case err != nil:
+		return "must be an IP address"
+	case ip.IsUnspecified() || ip.IsMulticast():
+		return "must be an address at which other nodes reach this one"
+	case ip.Zone() != "":
+		return "must not be a link-local address with a zone"
+	}
+	socket, err := net.ListenPacket("udp", netip.AddrPortFrom(ip, 0).String())
+	if err != nil {
+		return "is not an address of this machine; `ip address` lists those that it has"
+	}
+	_ = socket.Close() // nothing was sent
+	return ""
+}
+
+// embedded returns how this node runs its member; nil: etcd runs elsewhere.
+func (o Options) embedded(node protocol.NodeID) (*cluster.Embedded, error) {
+	if o.Etcd != EtcdEmbedded {
+		return nil, nil
+	}
+	address, err := o.nodeAddress()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := filepath.Abs(o.DataDir)
+	if err != nil {
+		return nil, fmt.Errorf("data directory %q: %w", o.DataDir, err)
+	}
+	command := o.EtcdMemberCommand
+	if len(command) == 0 {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, fmt.Errorf("find this program, to start the etcd member: %w", err)
+		}
+		command = []string{self, MemberCommand}
+	}
+	return &cluster.Embedded{
+		DataDir: dir, Node: string(node), Address: address,
+		PeerPort: o.PeerPort, ClientPort: o.ClientPort, JoinPort: o.JoinPort,
+		Join: o.Join, Token: o.Token, TokenFile: o.TokenFile, Command: command,
+	}, nil
+}
+
+// nodeAddress returns NodeAddress; without one the address that the data directory
+// was made with, and at first that of the default route. So a member keeps its
+// address when the machine gets another one as well.
+func (o Options) nodeAddress() (string, error) {
+	if o.NodeAddress != "" {
+		return o.NodeAddress, nil
+	}
+	marker, err := datadir.Layout(o.DataDir).ReadMarker()
+	if err != nil && !errors.Is(err, datadir.ErrNoMarker) {
+		return "", err
+	}
+	if marker.Address != "" {
+		if problem := addressProblem(marker.Address); problem != "" {
+			return "", &OptionError{Field: "NodeAddress", Flag: "node-address", Problem: fmt.Sprintf(
+				"%q, with which %q was made, %s; give the machine this address again, or replace the node: docs/clusters.md#replace-a-node",
+				marker.Address, o.DataDir, problem)}
+		}
+		return marker.Address, nil
+	}
+	address := defaultRouteAddress()
+	if address == "" {
+		return "", &OptionError{Field: "NodeAddress", Flag: "node-address", Problem: "required, since this machine has no default route: an IP address at which other nodes reach it"}
+	}
+	return address, nil
+}
+
+// defaultRouteAddress returns the address from which this machine would send a packet
+// to the internet. It sends none.
+func defaultRouteAddress() string {
+	// Addresses of documentation (RFC 5737, RFC 3849), which no network has.
+	for _, far := range []string{"192.0.2.1:9", "[2001:db8::1]:9"} {
+		conn, err := net.Dial("udp", far)
+		if err != nil {
+			continue
+		}
+		local, err := netip.ParseAddrPort(conn.LocalAddr().String())
+		_ = conn.Close() // nothing was sent
+		if err == nil && local.Addr().Zone() == "" {
+			return local.Addr().String()
+		}
+	}
+	return ""
+}
