@@ -148,7 +148,8 @@ func (c *Client) Get(ctx context.Context, key string, opts ...clientv3.OpOption)
 // it may have been committed or not.
 func (c *Client) Txn(ctx context.Context, conds []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
 	rewinds := c.rewound.Get() // before the request: the answer may come from the older store
-	resp, err := do(ctx, c, effectOf(then, otherwise), func(ctx context.Context, client *clientv3.Client) (answer[*clientv3.TxnResponse], error) {
+	kind := effectOf(then, otherwise)
+	resp, err := do(ctx, c, kind, func(ctx context.Context, client *clientv3.Client) (answer[*clientv3.TxnResponse], error) {
 		resp, err := client.Txn(ctx).If(conds...).Then(then...).Else(otherwise...).Commit()
 		if err != nil {
 			return answer[*clientv3.TxnResponse]{}, err

@@ -152,7 +152,10 @@ func use(t *testing.T, c *etcd.Client, raw *clientv3.Client, spoil func()) {
 				seen <- l
 			})
 		}()
-		defer func() { cancel(); <-followed }()
+		defer func() {
+			cancel()
+			<-followed // its error is that ctx has ended
+		}()
 		until(t, "a listing", func() bool { return len(seen) == 1 })
 		spoil()
 		first := s.ValidUntil()

@@ -120,18 +120,26 @@ func (f *follower) listAndWatch(ctx context.Context) error {
 			if !open {
 				return errors.New("watch closed")
 			}
-			if err := change.Err(); err != nil {
-				if refused(err) {
-					f.client.leave(l, err)
-				}
-				return fmt.Errorf("watch %q: %w", f.prefix, err)
-			}
-			if len(change.Events) > 0 {
-				f.view.apply(change.Events)
-				f.reportView()
+			if err := f.receive(l, change); err != nil {
+				return err
 			}
 		}
 	}
+}
+
+// receive applies what a watch reports. It leaves a server that cannot serve watches.
+func (f *follower) receive(l *link, change clientv3.WatchResponse) error {
+	if err := change.Err(); err != nil {
+		if refused(err) {
+			f.client.leave(l, err)
+		}
+		return fmt.Errorf("watch %q: %w", f.prefix, err)
+	}
+	if len(change.Events) > 0 {
+		f.view.apply(change.Events)
+		f.reportView()
+	}
+	return nil
 }
 
 // list replaces the view, and reports it. It reports nothing if the store turns out

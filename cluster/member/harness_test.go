@@ -11,25 +11,12 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
 	"github.com/lockstep-dev/lockstep/cluster/member"
-	"github.com/lockstep-dev/lockstep/cluster/member/child"
 	"github.com/lockstep-dev/lockstep/cluster/pki"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 )
-
-// childCommand makes this test's binary a child, as the hidden command does with the
-// sidecar's.
-const childCommand = "etcd-member"
-
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == childCommand {
-		os.Exit(child.Main(context.Background(), os.Stdin, os.Stdout, os.Stderr))
-	}
-	goleak.VerifyTestMain(m)
-}
 
 // limit is far above every limit that is tested, so that a slow machine fails no test.
 const limit = time.Minute
@@ -52,6 +39,7 @@ func newRig(t *testing.T) *rig {
 type node struct {
 	name, dir string
 	spec      member.Spec
+	command   []string
 }
 
 const loopback = "127.0.0.1"
@@ -74,7 +62,7 @@ func (r *rig) node(t *testing.T, name string) *node {
 		}
 		urls[i] = "https://" + addr
 	}
-	return &node{name: name, dir: dir, spec: member.Spec{
+	return &node{name: name, dir: dir, command: []string{os.Args[0], childCommand}, spec: member.Spec{
 		Dir: filepath.Join(dir, "etcd"), Name: name, PeerURL: urls[0], ClientURL: urls[1],
 		InitialCluster: name + "=" + urls[0], Token: "token-" + name,
 		CAFile: filepath.Join(dir, pki.CACertFile), CertFile: filepath.Join(dir, pki.NodeCertFile), KeyFile: filepath.Join(dir, pki.NodeKeyFile),
@@ -82,8 +70,8 @@ func (r *rig) node(t *testing.T, name string) *node {
 	}}
 }
 
-// running is a supervisor that runs.
-type running struct {
+// process is a supervisor that runs.
+type process struct {
 	*member.Supervisor
 	node *node
 	stop func() error // ends it, and returns what Run returned
@@ -92,12 +80,12 @@ type running struct {
 }
 
 // start starts a supervisor that ends with the test.
-func (n *node) start(t *testing.T) *running {
+func (n *node) start(t *testing.T) *process {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(writer{t, n.name}, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	s := member.New(member.Config{Command: []string{os.Args[0], childCommand}, Spec: n.spec, Log: log})
+	s := member.New(member.Config{Command: n.command, Spec: n.spec, Log: log})
 	ctx, cancel := context.WithCancel(t.Context())
-	r := &running{Supervisor: s, node: n, done: make(chan struct{})}
+	r := &process{Supervisor: s, node: n, done: make(chan struct{})}
 	go func() {
 		defer close(r.done)
 		r.err = s.Run(ctx)
@@ -123,7 +111,7 @@ func (w writer) Write(text []byte) (int, error) {
 }
 
 // await returns the first state of which ok holds.
-func (r *running) await(t *testing.T, what string, ok func(member.State) bool) member.State {
+func (r *process) await(t *testing.T, what string, ok func(member.State) bool) member.State {
 	t.Helper()
 	timeout := time.After(limit)
 	for {
@@ -139,23 +127,19 @@ func (r *running) await(t *testing.T, what string, ok func(member.State) bool) m
 	}
 }
 
-func (r *running) awaitReady(t *testing.T) member.State {
+func (r *process) awaitReady(t *testing.T) member.State {
 	t.Helper()
 	return r.await(t, r.node.name+" is ready", func(s member.State) bool { return s.Ready })
 }
 
-// client returns a client of the nodes.
-func client(t *testing.T, r *rig, nodes ...*node) *clientv3.Client {
+// client returns a client of a node.
+func client(t *testing.T, n *node) *clientv3.Client {
 	t.Helper()
-	var endpoints []string
-	for _, n := range nodes {
-		endpoints = append(endpoints, n.spec.ClientURL)
-	}
-	cfg, err := pki.ClientTLS(nodes[0].dir)
+	cfg, err := pki.ClientTLS(n.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := clientv3.New(clientv3.Config{Endpoints: endpoints, TLS: cfg, Logger: zap.NewNop()})
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{n.spec.ClientURL}, TLS: cfg, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,4 +158,19 @@ func put(t *testing.T, c *clientv3.Client, key string) error {
 		return fmt.Errorf("put %s: %w", key, err)
 	}
 	return nil
+}
+
+// until polls cond, and fails the test if it does not become true.
+func until(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	deadline := time.After(limit)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("not in time: %s", what)
+		}
+	}
 }

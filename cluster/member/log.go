@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// repeatPause is how often the same warning of etcd is logged. A peer that is down
-	// causes several each second.
+	// repeatPause is how often the same warning or error of etcd is logged. A peer that is
+	// down causes several each second.
 	repeatPause = time.Minute
 	// maxRemembered bounds the warnings that are remembered for that.
 	maxRemembered = 256
@@ -99,7 +99,7 @@ func (r *logReader) write(ctx context.Context, level, message string, fields map
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		attrs = append(attrs, slog.Any(attrName(key), fields[key]))
 	}
-	if ours == slog.LevelWarn {
+	if known && ours >= slog.LevelWarn {
 		suppressed, due := r.repeats(message)
 		if !due {
 			return
@@ -116,10 +116,14 @@ var levels = map[string]slog.Level{
 	"debug": slog.LevelDebug, "info": slog.LevelDebug, "warn": slog.LevelWarn, "error": slog.LevelError,
 }
 
-// intended are warnings of etcd about how it is configured here.
+// intended are warnings of etcd about what is as it should be.
 var intended = []string{
 	"Running http and grpc server on single port. This is not recommended for production.",
 	"simple token is not cryptographically signed", // etcd's own users are not used
+	// Until its first snapshot a member does not know the version of its data.
+	"Failed to detect schema version",
+	"Failed to detect storage schema version. Please wait till wal snapshot before upgrading cluster.",
+	"failed to update storage version",
 }
 
 // stop records that the process was asked to stop.

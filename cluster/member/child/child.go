@@ -117,17 +117,18 @@ func (c *child) serve(ctx context.Context, etcd *embed.Etcd) int {
 		case <-ctx.Done():
 			closeMember(etcd)
 			return member.ExitStopped
-		case err, open := <-etcd.Err():
-			return c.ended(etcd, endOf(err, open))
+		case err := <-etcd.Err():
+			return c.ended(etcd, endOf(err))
 		case <-etcd.Server.StopNotify():
 			return c.ended(etcd, errors.New("etcd stopped by itself"))
 		}
 	}
 }
 
-// endOf returns what an end of etcd's error channel means: it may have nil.
-func endOf(err error, open bool) error {
-	if !open || err == nil {
+// endOf returns what a value of etcd's error channel means. It is nil where the server
+// ended without an error, and when the channel is closed.
+func endOf(err error) error {
+	if err == nil {
 		return errors.New("etcd ended by itself")
 	}
 	return fmt.Errorf("etcd ended: %w", err)
