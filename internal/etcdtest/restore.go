@@ -30,7 +30,9 @@ func Etcdutl(t testing.TB) string {
 }
 
 // Save writes a snapshot of the server into a file.
-func (s *Server) Save(ctx context.Context, file string) error { return SaveSnapshot(ctx, s.Endpoints()[0], file) }
+func (s *Server) Save(ctx context.Context, file string) error {
+	return SaveSnapshot(ctx, s.Endpoints()[0], file)
+}
 
 // SaveSnapshot writes a snapshot of the etcd member at an endpoint into a file, as
 // `etcdctl snapshot save` does.

@@ -80,7 +80,9 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	for _, e := range w.exits {
 		out.Exits = append(out.Exits, e.text)
 		if !e.explained {
-			out.Violations = append(out.Violations, judge.Violation{Invariant: judge.StaysUp, Revision: e.revision, Text: e.text, Age: e.age})
+			out.Violations = append(out.Violations, judge.Violation{
+				Invariant: judge.StaysUp, Revision: e.revision, Text: e.text, Age: e.age,
+			})
 		}
 	}
 	if stuck != nil {
