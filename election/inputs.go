@@ -17,7 +17,7 @@ import (
 // has counted and done belongs to another history of the store.
 func (l *leadership) gather(ctx context.Context) (protocol.Input, error) {
 	client := l.e.cfg.Client
-	s, mine, err := readSnapshot(ctx, client, clientv3.Compare(clientv3.CreateRevision(l.key), "=", l.epoch))
+	s, mine, err := readSnapshot(ctx, client, &l.decoder, clientv3.Compare(clientv3.CreateRevision(l.key), "=", l.epoch))
 	switch {
 	case err != nil:
 		return protocol.Input{}, fmt.Errorf("confirm leadership: %w", err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/status"
@@ -24,6 +25,7 @@ type leadership struct {
 	mark     protocol.Mark
 	progress protocol.Progress // without what depends on the clock
 	absences absences
+	decoder  fleet.Decoder
 	pending  []pendingRequest
 	failing  protocol.Content // of the last pass, if that was not complete
 	writes   backoff.Backoff  // after writes of the status that failed

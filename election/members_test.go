@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
@@ -84,7 +85,7 @@ func TestSnapshot_memberBehind(t *testing.T) {
 	b := newBehind(t)
 	client := b.client
 	t.Run("no snapshot", func(t *testing.T) {
-		if s, _, err := readSnapshot(t.Context(), client); err == nil {
+		if s, _, err := readSnapshot(t.Context(), client, &fleet.Decoder{}); err == nil {
 			t.Errorf("got %+v at revision %d from a member that is behind", s.status, s.fleet.Revision)
 		}
 	})
@@ -100,7 +101,7 @@ func TestSnapshot_memberBehind(t *testing.T) {
 	t.Run("the newest snapshot, once the member has caught up", func(t *testing.T) {
 		b.restore()
 		cluster.Await(t, "a snapshot", func(ctx context.Context) error {
-			_, _, err := readSnapshot(ctx, client)
+			_, _, err := readSnapshot(ctx, client, &fleet.Decoder{})
 			return err
 		})
 		resp, err := client.Get(t.Context(), keys.Status())

@@ -25,15 +25,18 @@ type snapshot struct {
 // does. The caller need not lead: it is for commands that show what a leader would
 // decide.
 func ReadSnapshot(ctx context.Context, client *etcd.Client) (protocol.Fleet, protocol.StatusView, error) {
-	s, _, err := readSnapshot(ctx, client)
+	s, _, err := readSnapshot(ctx, client, &fleet.Decoder{})
 	if err != nil {
 		return protocol.Fleet{}, protocol.StatusView{}, fmt.Errorf("read status, records and presences: %w", err)
 	}
 	return s.fleet, s.status, nil
 }
 
-// readSnapshot reads in one linearizable transaction, if conds hold.
-func readSnapshot(ctx context.Context, client *etcd.Client, conds ...clientv3.Cmp) (s snapshot, held bool, err error) {
+// readSnapshot reads in one linearizable transaction, if conds hold. The decoder is that
+// of the snapshot before, or a new one.
+func readSnapshot(
+	ctx context.Context, client *etcd.Client, decoder *fleet.Decoder, conds ...clientv3.Cmp,
+) (s snapshot, held bool, err error) {
 	keys := keyspace.Under(client.Prefix())
 	resp, err := client.Txn(ctx, conds, []clientv3.Op{
 		clientv3.OpGet(keys.Status()),
@@ -48,7 +51,7 @@ func readSnapshot(ctx context.Context, client *etcd.Client, conds ...clientv3.Cm
 	if l := etcd.NewListing(resp, 0); len(l.KVs) > 0 {
 		s.status = status.Decode(&l.KVs[0])
 	}
-	s.fleet = fleet.Decode(keys, etcd.NewListing(resp, 1), etcd.NewListing(resp, 2))
+	s.fleet = decoder.Decode(keys, etcd.NewListing(resp, 1), etcd.NewListing(resp, 2))
 	s.store = fleet.DecodeStoreKey(keys.Store(), etcd.NewListing(resp, 3)).ID
 	return s, true, nil
 }

@@ -19,8 +19,8 @@ import (
 // that cannot be decoded become a record with a Problem, never an error
 // (docs/protocol.md#snapshots).
 func Decode(keys keyspace.Keys, nodes, presences etcd.Listing) protocol.Fleet {
-	var d decoder
-	return d.decode(keys, nodes, presences)
+	var d Decoder
+	return d.Decode(keys, nodes, presences)
 }
 
 func decodeRecord(id protocol.NodeID, kv etcd.KV) protocol.Record {

@@ -37,7 +37,7 @@ func TestDecoder(t *testing.T) {
 		}
 		return l
 	}
-	var d decoder
+	var d Decoder
 	nodes, presences := listing(keys.Nodes()), listing(keys.Presences())
 	for range 2000 {
 		if random.IntN(2) == 0 {
@@ -45,7 +45,7 @@ func TestDecoder(t *testing.T) {
 		} else {
 			presences = listing(keys.Presences())
 		}
-		got, want := d.decode(keys, nodes, presences), Decode(keys, nodes, presences)
+		got, want := d.Decode(keys, nodes, presences), Decode(keys, nodes, presences)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
@@ -72,13 +72,13 @@ func BenchmarkDecoder_oneOf5000(b *testing.B) {
 		presences.KVs = append(presences.KVs, etcd.KV{Key: keys.Presence(id), Value: encodePresence(presence, time.Unix(0, 0)), ModRevision: 1, CreateRevision: 1, Version: 1})
 	}
 	nodes.Revision = 1
-	var d decoder
-	d.decode(keys, nodes, presences)
+	var d Decoder
+	d.Decode(keys, nodes, presences)
 	b.ReportAllocs()
 	for i := int64(2); b.Loop(); i++ {
 		presences.KVs = slices.Clone(presences.KVs) // as Follow does
 		presences.KVs[2500].ModRevision = i
-		if f := d.decode(keys, nodes, presences); len(f.Records) != 5000 {
+		if f := d.Decode(keys, nodes, presences); len(f.Records) != 5000 {
 			b.Fatal("not all records")
 		}
 	}

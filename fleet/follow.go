@@ -22,7 +22,7 @@ type Follower struct {
 
 	mu      sync.Mutex // mu guards what follows, and that fleets are published in its order
 	seen    observed
-	decoder decoder
+	decoder Decoder
 }
 
 // observed has the two halves of an observation. nodes.Revision is 0 until the
@@ -73,6 +73,6 @@ func (f *Follower) observe(change func(*observed)) {
 	defer f.mu.Unlock()
 	change(&f.seen)
 	if f.seen.nodes.Revision != 0 && f.seen.presencesKnown {
-		f.fleet.Set(f.decoder.decode(f.keys, f.seen.nodes, f.seen.presences))
+		f.fleet.Set(f.decoder.Decode(f.keys, f.seen.nodes, f.seen.presences))
 	}
 }

@@ -32,17 +32,20 @@ func Eligible(f Fleet, local Local) Eligibility {
 // newestAlive returns the record of the newest controller that is above own,
 // alive and has not withdrawn. While there is one, own may not campaign.
 func newestAlive(f Fleet, own Release) (Record, bool) {
-	var newest Record
-	found := false
-	for _, r := range f.Records {
-		if !r.mayLead() || !own.Less(r.Node.Version.Release) {
+	newest := -1
+	for i := range f.Records { // a copy of each record would cost more than the comparison
+		release := f.Records[i].Node.Version.Release
+		if !own.Less(release) || !f.Records[i].mayLead() {
 			continue
 		}
-		if !found || newest.Node.Version.Release.Less(r.Node.Version.Release) {
-			newest, found = r, true
+		if newest < 0 || f.Records[newest].Node.Version.Release.Less(release) {
+			newest = i
 		}
 	}
-	return newest, found
+	if newest < 0 {
+		return Record{}, false
+	}
+	return f.Records[newest], true
 }
 
 // mayLead reports whether other sidecars must make way for this record if it is

@@ -38,29 +38,51 @@ func shortDigest(d string) string {
 // Mismatched returns the releases whose controllers have different digests,
 // lowest first. A record without a digest does not count.
 func Mismatched(f Fleet) []Mismatch {
-	byRelease := map[Release]*Mismatch{}
-	for _, r := range f.Records {
-		if r.Problem != "" || !r.Node.Roles.Controller || r.Node.Digest == "" {
+	var out []Mismatch
+	for _, release := range differing(f) {
+		m := Mismatch{Release: release, Nodes: map[string][]NodeID{}}
+		for _, r := range f.Records {
+			if r.hasDigest() && r.Node.Version.Release == release {
+				if m.Nodes[r.Node.Digest] == nil {
+					m.Digests = append(m.Digests, r.Node.Digest)
+				}
+				m.Nodes[r.Node.Digest] = append(m.Nodes[r.Node.Digest], r.ID)
+			}
+		}
+		slices.Sort(m.Digests)
+		out = append(out, m)
+	}
+	return out
+}
+
+func (r *Record) hasDigest() bool {
+	return r.Problem == "" && r.Node.Roles.Controller && r.Node.Digest != ""
+}
+
+// differing returns the releases with more than one digest, sorted. Almost always there
+// are none, and neighbours have the same digest: that has to cost little, because each
+// sidecar asks whenever a record changes.
+func differing(f Fleet) []Release {
+	type content struct {
+		release Release
+		digest  string
+	}
+	var seen []content
+	var out []Release
+	var last content
+	for i := range f.Records {
+		r := &f.Records[i]
+		now := content{r.Node.Version.Release, r.Node.Digest}
+		if now == last || !r.hasDigest() || slices.Contains(seen, now) {
 			continue
 		}
-		release := r.Node.Version.Release
-		m := byRelease[release]
-		if m == nil {
-			m = &Mismatch{Release: release, Nodes: map[string][]NodeID{}}
-			byRelease[release] = m
+		last = now
+		other := slices.ContainsFunc(seen, func(c content) bool { return c.release == now.release })
+		if other && !slices.Contains(out, now.release) {
+			out = append(out, now.release)
 		}
-		if m.Nodes[r.Node.Digest] == nil {
-			m.Digests = append(m.Digests, r.Node.Digest)
-		}
-		m.Nodes[r.Node.Digest] = append(m.Nodes[r.Node.Digest], r.ID)
+		seen = append(seen, now)
 	}
-	var out []Mismatch
-	for _, m := range byRelease {
-		if len(m.Digests) > 1 {
-			slices.Sort(m.Digests)
-			out = append(out, *m)
-		}
-	}
-	slices.SortFunc(out, func(a, b Mismatch) int { return a.Release.Compare(b.Release) })
+	slices.SortFunc(out, Release.Compare)
 	return out
 }

@@ -63,13 +63,21 @@ func (a *App) keepSnapshot(ctx context.Context) error {
 			changed(a.cluster.Status().Load()),
 			changed(a.cluster.Member().Load()),
 		}
-		if now := a.snapshotNow(); !reflect.DeepEqual(now, a.snapshot.Get()) {
+		// Another observation of the fleet is a change: to compare all records would
+		// cost more than it spares.
+		was, now := a.snapshot.Get(), a.snapshotNow()
+		if !sameObservation(now.Fleet, was.Fleet) || !reflect.DeepEqual(now, was) {
 			a.snapshot.Set(now)
 		}
 		if !event.Wait(ctx, changes...) {
 			return ctx.Err()
 		}
 	}
+}
+
+// sameObservation reports whether two fleets are one observation.
+func sameObservation(a, b protocol.Fleet) bool {
+	return len(a.Records) == len(b.Records) && (len(a.Records) == 0 || &a.Records[0] == &b.Records[0])
 }
 
 func changed[T any](_ T, c <-chan struct{}) <-chan struct{} { return c }

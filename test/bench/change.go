@@ -26,6 +26,7 @@ func changeCases() []benchCase {
 		{group: "change", name: "gate", run: benchGate},
 		{group: "change", name: "record", run: benchRecord},
 		{group: "change", name: "tenant", run: benchTenant},
+		{group: "change", name: "records", run: benchRecords},
 		{group: "change", name: "idle", run: benchIdle},
 	}
 }
