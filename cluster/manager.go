@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"slices"
@@ -51,6 +52,25 @@ func (e Embedded) EtcdConfig(prefix string) etcd.Config {
 		CAFile:    files.CACert(), CertFile: files.NodeCert(), KeyFile: files.NodeKey(), Late: true,
 		Prefix: prefix,
 	}
+}
+
+// Reach returns how a command reaches etcd through the data directory of a member on
+// this machine. It only reads.
+func Reach(dataDir, prefix string) (etcd.Config, error) {
+	files := datadir.Layout(dataDir)
+	marker, err := files.ReadMarker()
+	switch {
+	case errors.Is(err, datadir.ErrNoMarker):
+		return etcd.Config{}, fmt.Errorf("data directory %q: %w: give --data-dir the directory of a sidecar that runs with --etcd=embedded", dataDir, err)
+	case err != nil:
+		return etcd.Config{}, err
+	case marker.Phase != datadir.Member:
+		return etcd.Config{}, fmt.Errorf("data directory %q: it is not that of a member yet, or not any more (%s)", dataDir, marker.Phase)
+	}
+	return etcd.Config{
+		Endpoints: []string{marker.ClientURL()}, Prefix: prefix,
+		CAFile: files.CACert(), CertFile: files.NodeCert(), KeyFile: files.NodeKey(),
+	}, nil
 }
 
 // Status is what is known of the way into the cluster.

@@ -58,9 +58,13 @@ func TestEtcdFlags(t *testing.T) {
 		" --etcd-servers=https://a:1 --etcd-prefix=/other --etcd-cafile='/my ca' --etcd-certfile=/c --etcd-keyfile='/it'\\''s'": {
 			Endpoints: []string{"https://a:1"}, Prefix: "/other", CAFile: "/my ca", CertFile: "/c", KeyFile: "/it's"},
 	} {
-		if got := EtcdFlags(cfg); got != want {
+		if got := EtcdFlags(cfg, ""); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
+	}
+	member := etcd.Config{Endpoints: []string{"https://a:1"}, Prefix: "/lockstep", CAFile: "/my dir/pki/ca.crt", CertFile: "/c", KeyFile: "/k"}
+	if got, want := EtcdFlags(member, "/my dir"), " --data-dir='/my dir'"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 

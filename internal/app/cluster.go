@@ -23,6 +23,14 @@ func (a *App) clusterNow() httpapi.Cluster {
 	return out
 }
 
+// dataDir is the directory of this node's member; empty: it has none.
+func (a *App) dataDir() string {
+	if a.cfg.Embedded == nil {
+		return ""
+	}
+	return a.cfg.Embedded.DataDir
+}
+
 // stateMetric is 1 for the state of the cluster manager, and 0 for all others.
 type stateMetric struct {
 	app  *App

@@ -59,26 +59,19 @@ func (a *App) diagnoseEtcd(ctx context.Context) string {
 	return strings.Join(a.etcd.Diagnose(ctx), "; ")
 }
 
-// etcdFlags are the flags by which a command of this program reaches the same keys.
-func (a *App) etcdFlags() string {
-	if a.cfg.Embedded == nil {
-		return EtcdFlags(a.cfg.Etcd)
-	}
-	flags := " --data-dir=" + shellQuoted(a.cfg.Embedded.DataDir)
-	if strings.TrimSuffix(a.cfg.Etcd.Prefix, "/") != defaultEtcdPrefix {
-		flags += " --etcd-prefix=" + shellQuoted(a.cfg.Etcd.Prefix)
-	}
-	return flags
-}
-
 // EtcdFlags are the flags with which a command of this program reaches the same keys,
-// with a leading space; they can be pasted into a shell.
-func EtcdFlags(cfg etcd.Config) string {
+// with a leading space; they can be pasted into a shell. dataDir is that of a member
+// of this machine, which has the servers and the certificates; empty: there is none.
+func EtcdFlags(cfg etcd.Config, dataDir string) string {
 	var b strings.Builder
 	add := func(flag, value string) {
 		if value != "" {
 			b.WriteString(" --" + flag + "=" + shellQuoted(value))
 		}
+	}
+	if dataDir != "" {
+		add("data-dir", dataDir)
+		cfg = etcd.Config{Prefix: cfg.Prefix}
 	}
 	add("etcd-servers", strings.Join(cfg.Endpoints, ","))
 	if strings.TrimSuffix(cfg.Prefix, "/") != defaultEtcdPrefix {

@@ -111,7 +111,7 @@ func (a *App) snapshotNow() httpapi.Snapshot {
 		APIServer:    a.apiserver.Get(),
 		Certificates: a.certificates.Get(),
 		Warnings:     a.warned.Get().shown,
-		EtcdFlags:    a.etcdFlags(),
+		EtcdFlags:    EtcdFlags(a.cfg.Etcd, a.dataDir()),
 	}
 }
 
