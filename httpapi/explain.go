@@ -33,7 +33,7 @@ func verdict(s Snapshot) protocol.Verdict {
 		v = protocol.Verdict{Reason: protocol.Starting, Message: "the sidecar is starting"}
 	}
 	switch v.Reason {
-	case protocol.Starting:
+	case protocol.Starting, protocol.NotRegistered:
 		if s.Etcd.Problem != "" {
 			v.Message += ": " + s.Etcd.Problem
 		}

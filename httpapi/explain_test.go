@@ -29,6 +29,19 @@ func TestPasteable(t *testing.T) {
 	}
 }
 
+// Every message of the election can be pasted, that of the step too.
+func TestNewReport_pasteableElection(t *testing.T) {
+	const command = "sidecar store adopt --id 00ff"
+	report := NewReport(Snapshot{EtcdFlags: " --etcd-servers=E", Election: Election{
+		State: protocol.Leading, Step: protocol.Step{Kind: protocol.StepHold, Message: command}, Eligibility: protocol.Eligibility{Message: command},
+	}})
+	for _, got := range []string{report.Election.Step.Message, report.Election.Message} {
+		if want := command + " --etcd-servers=E"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
 // The gate says what it waits for, as far as this sidecar knows it.
 func TestVerdictSaysTheCause(t *testing.T) {
 	leads := protocol.Record{ID: "b", Alive: true, Presence: protocol.Presence{

@@ -337,7 +337,7 @@ func electionReport(s Snapshot) ElectionReport {
 		Epoch:    e.Epoch,
 		Eligible: e.Eligibility.Eligible,
 		Reason:   string(e.Eligibility.Reason),
-		Message:  e.Eligibility.Message,
+		Message:  s.pasteable(e.Eligibility.Message),
 	}
 	if e.State == "" {
 		out.State = string(protocol.Ineligible)
@@ -348,7 +348,7 @@ func electionReport(s Snapshot) ElectionReport {
 		out.Message = "etcd does not answer, so this node cannot campaign"
 	}
 	if e.Step.Kind != protocol.StepUnset {
-		out.Step = StepReport{Kind: e.Step.Kind.String(), Rule: string(e.Step.Rule), Message: e.Step.Message}
+		out.Step = StepReport{Kind: e.Step.Kind.String(), Rule: string(e.Step.Rule), Message: s.pasteable(e.Step.Message)}
 	}
 	return out
 }

@@ -220,3 +220,16 @@ func TestAge(t *testing.T) {
 		}
 	}
 }
+
+// A clock that is wrong must not look like a status that was just written.
+func TestAgo_clocksDiffer(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Minute: "0s ago", time.Minute: "60s ago",
+		-3 * time.Hour: "3h0m from now (check the clocks of the node and of this machine)",
+	} {
+		at := noon.Add(-d)
+		if got := (table{now: noon}).ago(&at); got != want {
+			t.Errorf("%s: got %s, want %s", d, got, want)
+		}
+	}
+}

@@ -83,6 +83,10 @@ func TestSituationsAreTold(t *testing.T) {
 		"node-gone/cp-2":           {"cp-9", "BLOCKS", "sidecar node remove cp-9 --confirm-stopped --etcd-servers=http"},
 		"etcd-hangs/cp-2":          {"NOT CONNECTED for ", "check whether etcd there hangs", "as of "},
 		"apiserver-hangs/cp-1":     {"withdrawn for ", "no answer in 5s", "no node leads"},
+		"foreign-store/cp-2":       {"STEP     HoldForStore", "sidecar store adopt --id ", " --etcd-prefix=/locksteq/"},
+		"mark-damaged/cp-1":        {"withdrawn for ", "write the mark: configmaps", "kube-system is frozen"},
+		"etcd-full/cp-2":           {"NOT READY NotRegistered", "ALARM NOSPACE", "but see ETCD"},
+		"deadlock/cp-1":            {"do not upgrade it now", "roll cp-1 back to 1.0.0"},
 		"removals-held/cp-1":       {"12 not pruned", "--allow-mass-prune", "removals are held"},
 		"removals-held/cp-2":       {"12 objects that the bundle dropped are not removed", "--allow-mass-prune"},
 	} {

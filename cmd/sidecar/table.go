@@ -257,6 +257,8 @@ func (t table) leader(r httpapi.Report) string {
 func upgradeText(r httpapi.Report) []string {
 	if r.UpgradeReady {
 		switch {
+		case r.Etcd.Connected && r.Etcd.Problem != "":
+			return []string{"the next upgrade may start; but see ETCD"}
 		case len(r.Reconcile.Drift.Fights) > 0:
 			return []string{"the next upgrade may start; but see FIGHTS"}
 		case len(table{}.warnings(r)) > 0:
@@ -314,7 +316,16 @@ func (t table) since(at *time.Time) string {
 	return " for " + t.age(*at)
 }
 
-func (t table) ago(at *time.Time) string { return t.age(*at) + " ago" }
+// ago says how long ago something was. Times are from the clocks of other machines.
+func (t table) ago(at *time.Time) string {
+	if ahead := at.Sub(t.now); ahead > maxClockDifference {
+		return duration(ahead) + " from now (check the clocks of the node and of this machine)"
+	}
+	return t.age(*at) + " ago"
+}
+
+// maxClockDifference is more than the clocks of machines differ that are synchronized.
+const maxClockDifference = time.Minute
 
 func (t table) age(at time.Time) string { return duration(t.now.Sub(at)) }
 

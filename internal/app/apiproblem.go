@@ -20,6 +20,13 @@ import (
 // The election asks only when it cannot.
 func (a *App) apiProblem() protocol.Eligibility {
 	t := a.reconcile.Trouble()
+	if failed := a.election.State().Get().Problem; t == (report.Trouble{}) && failed != "" {
+		// The newest request worked, so the kube-apiserver answers, and a pass fails all the
+		// same: a policy denies what it has to write, for example.
+		return protocol.Eligibility{Reason: protocol.APIUnreachable, Message: fmt.Sprintf(
+			"with its kube-apiserver %s no pass over the objects could be made for --leader-yield-after (%s): %s",
+			a.kubeconfig.config.Get().Host, a.cfg.LeaderYieldAfter, failed)}
+	}
 	if t == (report.Trouble{}) {
 		// No request has ended since the last one that worked.
 		return protocol.Eligibility{Reason: protocol.APIUnreachable, Message: fmt.Sprintf(

@@ -47,6 +47,8 @@ func situations() []situation {
 		{name: "record-corrupt", cause: recordCorrupt},
 		{name: "role-taken", cause: roleTaken},
 		{name: "presence-without-gate", cause: presenceWithoutGate},
+		{name: "foreign-store", cause: foreignStore},
+		{name: "mark-damaged", cause: markDamaged},
 	}
 }
 
@@ -341,6 +343,51 @@ func namespaceTerminating(b *broken) {
 	b.kubectl("", "delete", "namespace", "going", "--wait=false")
 	b.start("cp-1", b.bundle("bundle", one, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: going}\n"))
 	b.says("cp-1", `ConfigMap "going/c"|being terminated`)
+}
+
+// foreignStore: one node has another --etcd-prefix. Its leader holds.
+func foreignStore(b *broken) {
+	b.start("cp-1", b.bundle("bundle", one))
+	b.ready("cp-1")
+	b.start("cp-2", b.bundle("bundle-2", one), func(c *cluster.SidecarConfig) { c.EtcdPrefix = "/locksteq/" })
+	adopt := "sidecar store adopt --id |--etcd-servers=" + strings.Join(b.c.Endpoints(), ",") + " --etcd-prefix=/locksteq/"
+	b.says("cp-2", "STEP|HoldForStore: the objects belong to |"+adopt, "GATE|NOT READY StatusMissing|the objects belong to ", "UPGRADE|do not start")
+	b.says("cp-1", "GATE|ready", "STEP|KeepTarget: all objects match")
+}
+
+const denyMark = `apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: deny-lockstep}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [UPDATE], resources: [configmaps], resourceNames: [lockstep]}]
+  validations: [{expression: "false", message: "kube-system is frozen"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: deny-lockstep}
+spec: {policyName: deny-lockstep, validationActions: [Deny]}
+`
+
+// markDamaged: the leader would write the mark again at once. Here a policy does not let
+// it.
+func markDamaged(b *broken) {
+	dir := b.bundle("bundle", one)
+	b.start("cp-1", dir)
+	b.ready("cp-1")
+	b.must(b.sidecars["cp-1"].Kill())
+	b.kubectl("", "patch", "-n", "kube-system", "configmap", "lockstep", "--type=merge", `-p={"data":{"mark.json":"{"}}`)
+	b.kubectl(denyMark, "apply", "-f", "-")
+	cluster.Await(b.T, "the policy to deny", func(context.Context) error {
+		if out, err := b.tryKubectl("", "annotate", "-n", "kube-system", "configmap", "lockstep", "x=y", "--dry-run=server"); err == nil {
+			return errors.New(out)
+		}
+		return nil
+	})
+	b.start("cp-1", dir)
+	b.says("cp-1", `this node: withdrawn for |no pass over the objects could be made |write the mark: configmaps "lockstep" is forbidden|kube-system is frozen`,
+		"GATE|ready", "UPGRADE|do not start|no node leads")
 }
 
 func statusCorrupt(b *broken) {
