@@ -22,6 +22,8 @@
 //	#gate             Judge          verdict.go       is this node ready, and why not
 //	#dead-nodes       FenceDue       expiry.go        must a sidecar close its gate
 //	                  Expired        expiry.go        may a leader ignore a record
+//	#ephemeral        Leave          ephemeral.go     does a sidecar that stops delete its record
+//	                  DeletionsDue   ephemeral.go     which records does a leader delete
 //	#duplicate-ids    MustYieldID    duplicate.go     must this sidecar give up its node ID
 //	#content-epoch    CredibleEpoch  epoch.go         which content epoch counts
 //	#stores           Next           next.go          HoldForStore
@@ -41,6 +43,7 @@
 //	#yielding         election/yield.go
 //	#gate             status/gate.go
 //	#dead-nodes       fleet/expiry.go confirms the presence, election/absence.go counts
+//	#ephemeral        fleet/leave.go, election/deletions.go; internal/app/leave.go waits
 //	#duplicate-ids    fleet/presence.go
 //	#apply            reconcile/pass.go
 //	#drain            election/drain.go
@@ -74,6 +77,7 @@
 //	NoStaleWrite  no write of a lower content epoch changes an object
 //	GuardHeld     a restriction is committed only while no blocker is registered,
 //	              except expired ones
+//	Awaited       a gate that is ready has a record that no leader ignores
 //	Steady        a valid change of the status never closes the gate of a node that serves
 //	DoneIsDone    DONE was true at an instant after the last possible stale write
 //	NoFight       between two changes of content, an object is written only to reach it

@@ -42,6 +42,9 @@ type Local struct {
 	// FenceAfter is how long its presence may be missing before leaders ignore its
 	// record (--expire-dead-nodes); 0: they never do (docs/protocol.md#dead-nodes).
 	FenceAfter time.Duration
+	// Ephemeral: its ID does not return, so its record is deleted when it has stopped
+	// or expired (--ephemeral; docs/protocol.md#ephemeral).
+	Ephemeral bool
 	// EtcdElectionTimeout is that of the etcd behind the API servers
 	// (--etcd-election-timeout); 0: DefaultElectionTimeout.
 	EtcdElectionTimeout time.Duration
@@ -60,6 +63,7 @@ type Node struct {
 	// open, although people may have taken the role away since.
 	Serves     bool
 	FenceAfter time.Duration // as in Local
+	Ephemeral  bool          // as in Local
 }
 
 // Record is a node record as it was read under its key, together with its

@@ -1,8 +1,8 @@
 package protocol
 
 // RecordMatches reports whether a record describes what local runs: version,
-// constraint, boot, when leaders may ignore it, and the role with which it registered. Only a status that was read
-// after such a record was written may open the gate
+// constraint, boot, when leaders may ignore or delete it, and the role with which it
+// registered. Only a status that was read after such a record was written may open the gate
 // (docs/protocol.md#registration).
 func RecordMatches(r Record, local Local, bootID string) bool {
 	return r.Problem == "" && r.Node.ID == local.ID &&
@@ -10,6 +10,7 @@ func RecordMatches(r Record, local Local, bootID string) bool {
 		r.Node.MinReconciler == local.Constraints.MinReconciler &&
 		r.Node.BootID == bootID &&
 		r.Node.FenceAfter == local.FenceAfter &&
+		r.Node.Ephemeral == local.Ephemeral &&
 		r.Node.Serves == r.Node.Roles.Controller
 }
 

@@ -1,0 +1,93 @@
+package protocol
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// stopping is a sidecar that has done everything that it has to do before its
+// record is deleted.
+func stopping() LeaveFacts {
+	return LeaveFacts{
+		Ephemeral: true, Roles: Roles{Controller: true}, Present: true, GateClosed: true,
+		Waited: 20 * time.Second, ShutdownDelay: 15 * time.Second, Refused: time.Second,
+	}
+}
+
+func TestLeave(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*LeaveFacts)
+		want   Leaving
+		why    string
+	}{
+		{"nothing of it serves", func(*LeaveFacts) {}, DeleteRecord, ""},
+		{"a worker too", func(f *LeaveFacts) { f.Roles.Worker = true }, DeleteRecord, ""},
+		{"its kube-apiserver stopped late", func(f *LeaveFacts) { f.Waited = time.Hour }, DeleteRecord, ""},
+		{"not ephemeral", func(f *LeaveFacts) { f.Ephemeral = false }, LeaveRecord, "not ephemeral"},
+		{"after an error", func(f *LeaveFacts) { f.Failed = true }, LeaveRecord, "error"},
+		{"without a presence", func(f *LeaveFacts) { f.Present = false }, LeaveRecord, "presence"},
+		{"the role was taken", func(f *LeaveFacts) { f.Roles = Roles{} }, LeaveRecord, "roles"},
+		{"a member of etcd", func(f *LeaveFacts) { f.Roles.Consensus = true }, LeaveRecord, "roles"},
+		{"its gate is open", func(f *LeaveFacts) { f.GateClosed = false }, WaitToLeave, "not stopped yet"},
+		{"it leads", func(f *LeaveFacts) { f.Leads = true }, WaitToLeave, "not stopped yet"},
+		{"before the delay", func(f *LeaveFacts) { f.Waited = f.ShutdownDelay - 1 }, WaitToLeave, "not stopped yet"},
+		{"its kube-apiserver answers", func(f *LeaveFacts) { f.Refused = 0 }, WaitToLeave, "not stopped yet"},
+		{"only just refused", func(f *LeaveFacts) { f.Refused = StoppedAfter - 1 }, WaitToLeave, "not stopped yet"},
+		{"waited for nearly a minute", func(f *LeaveFacts) { f.Refused, f.Waited = 0, 75*time.Second-1 }, WaitToLeave, "not stopped yet"},
+		{"waited for a minute", func(f *LeaveFacts) { f.Refused, f.Waited = 0, 75*time.Second }, LeaveRecord, "within 1m0s"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := stopping()
+			tc.change(&f)
+			if got, why := Leave(f); got != tc.want || !strings.Contains(why, tc.why) || (why == "") != (tc.why == "") {
+				t.Errorf("got %s (%q), want %s (%q)", got, why, tc.want, tc.why)
+			}
+		})
+	}
+}
+
+func TestDeletionsDue(t *testing.T) {
+	const after = time.Minute
+	ephemeral := func(id string, gone time.Duration) Record {
+		r := controller(id, "1.0.0").gone(after, gone)
+		r.Node.Ephemeral = true
+		return r
+	}
+	change := func(r Record, change func(*Record)) Record { change(&r); return r }
+	due := Fleet{Records: []Record{
+		ephemeral("due", after),
+		ephemeral("me", after),
+		change(ephemeral("alive", after), func(r *Record) { r.Alive = true }),
+		change(ephemeral("corrupt", after), func(r *Record) { r.Problem = "garbage" }),
+		change(ephemeral("member", after), func(r *Record) { r.Node.Roles.Consensus = true }),
+		change(ephemeral("promises-nothing", after), func(r *Record) { r.Node.FenceAfter = 0 }),
+		change(ephemeral("roleless", after), func(r *Record) { r.Node.Roles.Controller = false }),
+		controller("stays", "1.0.0").gone(after, after),
+		ephemeral("too-soon", after-1),
+		change(ephemeral("worker-too", after), func(r *Record) { r.Node.Roles.Worker = true }),
+	}}
+	var got []string
+	for _, r := range DeletionsDue(due, "me") {
+		got = append(got, string(r.ID))
+	}
+	if want := "due worker-too"; strings.Join(got, " ") != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+}
+
+// What a leader deletes, it did not wait for.
+func TestDeletionsDue_changeNoDecision(t *testing.T) {
+	gone := controller("gone", "0.9.0").gone(time.Minute, time.Minute)
+	gone.Node.Ephemeral = true
+	newer := controller("newer", "1.2.0").gone(time.Minute, time.Minute)
+	newer.Node.Ephemeral = true
+	for _, s := range []Status{doneStatus("0.9.0"), workingStatus(), targetStatus()} {
+		with, without := given(presentStatus(s), gone, newer), given(presentStatus(s))
+		a, b := Next(with), Next(without)
+		if a.Kind != b.Kind || a.Rule != b.Rule || len(a.Blockers) != len(b.Blockers) {
+			t.Errorf("%s: got %s with the records and %s without", s, a, b)
+		}
+	}
+}
