@@ -42,7 +42,7 @@ func decodeNode(id protocol.NodeID, value []byte) (protocol.Node, string) {
 	}
 	st := n.GetStatus()
 	out.Address, out.Digest, out.BootID = st.GetAddress(), st.GetBundleDigest(), st.GetBootId()
-	out.FenceAfter, out.Serves = fenceAfterOf(st), st.GetServes()
+	out.FenceAfter, out.Ephemeral, out.Serves = fenceAfterOf(st), st.GetEphemeral(), st.GetServes()
 	var err error
 	if out.MinReconciler, err = lockstepv1.ToRelease(st.GetMinimumReconcilerRelease()); err != nil {
 		return out, err.Error()
@@ -103,6 +103,7 @@ func encodeOver(previous []byte, n protocol.Node) []byte {
 		BootId:                   n.BootID,
 		FenceAfter:               encodeFenceAfter(n.FenceAfter),
 		Serves:                   n.Serves,
+		Ephemeral:                n.Ephemeral,
 	}
 	return marshal(&m)
 }

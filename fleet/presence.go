@@ -54,7 +54,8 @@ type Presence struct {
 	cfg   PresenceConfig
 	key   string
 	lease *event.Value[clientv3.LeaseID]
-	wrote int64 // revision of this instance's newest write of the key; 0: none
+	rests *event.Value[bool] // the key is not written any more
+	wrote int64              // revision of this instance's newest write of the key; 0: none
 	// failures counts what failed since the newest write that succeeded: leases
 	// that were not granted or ended, and writes.
 	failures int
@@ -70,13 +71,17 @@ const (
 
 // NewPresence returns a presence that is not in etcd yet.
 func NewPresence(cfg PresenceConfig) *Presence {
-	return &Presence{cfg: cfg, key: keyspace.Under(cfg.Client.Prefix()).Presence(cfg.Node), lease: event.New(clientv3.NoLease)}
+	return &Presence{cfg: cfg, key: keyspace.Under(cfg.Client.Prefix()).Presence(cfg.Node), lease: event.New(clientv3.NoLease), rests: event.New(false)}
 }
 
 // Lease follows the lease of this instance's presence. It is NoLease while the
 // key is missing or another instance's. Only the instance that has the presence
 // may write the node record.
 func (p *Presence) Lease() *event.Value[clientv3.LeaseID] { return p.lease }
+
+// Rest ends all writes of the key, also if it is deleted: the sidecar stops, and its
+// record is deleted together with it. The lease lives on until Run ends.
+func (p *Presence) Rest() { p.rests.Set(true) }
 
 // Run keeps the presence until ctx ends, and returns ctx's error. It returns a
 // *DuplicateError when another sidecar keeps the node ID.
@@ -137,13 +142,17 @@ func (p *Presence) hold(ctx context.Context, s *etcd.Session) error {
 		// Loaded before the write, so that a change during the write is not missed.
 		shown, shownChanged := p.cfg.Shown.Load()
 		_, foreignChanged := foreign.Load()
+		resting, restsChanged := p.rests.Load()
 		s.Beat()
 		p.beat()
+		if resting {
+			return p.waitForChange(ctx, s, changes{})
+		}
 		retry, err := p.write(ctx, s, shown, &pauses)
 		if err != nil {
 			return err
 		}
-		if err := p.waitForChange(ctx, s, shownChanged, foreignChanged, retry); err != nil {
+		if err := p.waitForChange(ctx, s, changes{shownChanged, foreignChanged, restsChanged, retry}); err != nil {
 			return err
 		}
 	}
@@ -172,9 +181,15 @@ func (p *Presence) write(ctx context.Context, s *etcd.Session, shown Shown, paus
 	return time.After(pause), nil
 }
 
+// changes are what the presence is written again for. nil: never.
+type changes struct {
+	shown, foreign, rests <-chan struct{}
+	retry                 <-chan time.Time
+}
+
 // waitForChange returns nil when a channel closes or retry fires, and the cause
 // when the session ends.
-func (p *Presence) waitForChange(ctx context.Context, s *etcd.Session, shown, foreign <-chan struct{}, retry <-chan time.Time) error {
+func (p *Presence) waitForChange(ctx context.Context, s *etcd.Session, c changes) error {
 	beat := time.NewTicker(s.TTL() / 3)
 	defer beat.Stop()
 	for {
@@ -184,11 +199,13 @@ func (p *Presence) waitForChange(ctx context.Context, s *etcd.Session, shown, fo
 		case <-beat.C:
 			s.Beat()
 			p.beat()
-		case <-shown:
+		case <-c.shown:
 			return nil
-		case <-foreign:
+		case <-c.foreign:
 			return nil
-		case <-retry:
+		case <-c.rests:
+			return nil
+		case <-c.retry:
 			return nil
 		}
 	}

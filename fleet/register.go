@@ -157,11 +157,7 @@ func (r *Registrar) replaceRecord(ctx context.Context) error {
 	kv := etcd.NewKV(resp.Kvs[0])
 	current := decodeRecord(id, kv)
 	r.traceRead(true, current)
-	roles := current.Node.Roles
-	if current.Node.ID != id {
-		roles = r.last.Node.Roles // the record is corrupt, or contains another node's ID
-	}
-	return r.write(ctx, roles, kv)
+	return r.write(ctx, r.rolesOf(current), kv)
 }
 
 // rewrite replaces the record that was checked or written last. It returns errChanged
@@ -196,6 +192,7 @@ func (r *Registrar) write(ctx context.Context, roles protocol.Roles, previous et
 		Digest:        local.Digest,
 		BootID:        r.cfg.BootID,
 		FenceAfter:    local.FenceAfter,
+		Ephemeral:     local.Ephemeral,
 		Serves:        roles.Controller,
 	}
 	txn, err := r.cfg.Client.Txn(ctx,

@@ -27,6 +27,13 @@ func (r *Registrar) traceChecked(facts protocol.RegistrationFacts, must bool) {
 	}
 }
 
+// traceLeft reports that the record was deleted.
+func (r *Registrar) traceLeft(facts protocol.LeaveFacts) {
+	if r.cfg.Trace != nil {
+		r.cfg.Trace(trace.Event{Left: &trace.Left{Facts: facts}})
+	}
+}
+
 // set publishes a registration. It is reported first: the gate may know it from now
 // on. It needs mu.
 func (r *Registrar) set(registration protocol.Registration) {

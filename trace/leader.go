@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -24,7 +25,8 @@ type Leader struct {
 
 	Passed bool // a pass of this term was complete
 
-	wrote   bool // the step was carried out
+	wrote   bool              // the step was carried out
+	due     []protocol.Record // that the newest snapshot lets it delete
 	pending []pending
 }
 
@@ -60,6 +62,17 @@ func (l *Leader) Round(r *Round) error {
 		return fmt.Errorf("it decides %s (%q), and the protocol says %s (%q)", r.Step, r.Step.Message, step, step.Message)
 	}
 	l.Status, l.Step, l.wrote = in.Status, step, false
+	l.due = protocol.DeletionsDue(in.Fleet, in.Local.ID)
+	return nil
+}
+
+// Delete checks the deletion of an ephemeral record.
+func (l *Leader) Delete(d *Delete) error {
+	at := slices.IndexFunc(l.due, func(r protocol.Record) bool { return r.ID == d.Record.ID && r.Revision == d.Record.Revision })
+	if at < 0 {
+		return fmt.Errorf("it deletes the record of %s at revision %d, which is not due in its newest snapshot", d.Record.ID, d.Record.Revision)
+	}
+	l.due = slices.Delete(l.due, at, at+1)
 	return nil
 }
 

@@ -18,6 +18,7 @@ type Node struct {
 	last  protocol.Record // the record that was checked or written last
 	read  *Read
 	wrote bool // it has written the record since its registration was withdrawn
+	left  bool // it has deleted its record, for good
 }
 
 // NewNode returns the node of a sidecar that has just started.
@@ -84,6 +85,8 @@ func (n *Node) Read(r *Read) error {
 func (n *Node) Wrote(w *Wrote) error {
 	var want protocol.Roles
 	switch {
+	case n.left:
+		return errors.New("it writes its record after it has deleted it")
 	case n.read != nil && !n.read.Found && w.Over == 0:
 		want = protocol.Roles{Controller: true}
 	case n.read != nil && n.read.Found && n.read.Record.Revision == w.Over:
@@ -143,5 +146,17 @@ func (n *Node) Published(p *Published) error {
 	case r.Fenced || r.Revision != n.last.Revision || r.Controller != n.last.Node.Roles.Controller:
 		return fmt.Errorf("it publishes %+v, and its record is of revision %d, controller=%t", r, n.last.Revision, n.last.Node.Roles.Controller)
 	}
+	return nil
+}
+
+// Left checks the deletion of the record by its own sidecar.
+func (n *Node) Left(l *Left) error {
+	switch leaving, why := protocol.Leave(l.Facts); {
+	case leaving != protocol.DeleteRecord:
+		return fmt.Errorf("it deletes its record, and the protocol says %s: %s", leaving, why)
+	case n.gate.Verdict.Ready:
+		return errors.New("it deletes its record, and its gate is open")
+	}
+	n.left = true
 	return nil
 }

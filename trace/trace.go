@@ -26,6 +26,7 @@ type Event struct {
 	End     *End     `json:",omitempty"`
 	Write   *Write   `json:",omitempty"`
 	Resign  *Resign  `json:",omitempty"`
+	Delete  *Delete  `json:",omitempty"`
 	Over    *Over    `json:",omitempty"`
 
 	Gate *Gate `json:",omitempty"`
@@ -34,6 +35,7 @@ type Event struct {
 	Wrote     *Wrote     `json:",omitempty"`
 	Checked   *Checked   `json:",omitempty"`
 	Published *Published `json:",omitempty"`
+	Left      *Left      `json:",omitempty"`
 }
 
 // The events of a leader. Times are relative to when its leadership was confirmed.
@@ -78,6 +80,8 @@ type (
 		Status protocol.Status
 		At     time.Duration
 	}
+	// Delete is the transaction that deletes an ephemeral record that has expired.
+	Delete struct{ Record protocol.Record }
 	// Over ends a term. Stuck: with a job that did not end.
 	Over struct{ Stuck bool }
 )
@@ -116,4 +120,6 @@ type (
 	}
 	// Published is what the gate learns of the registration.
 	Published struct{ Registration protocol.Registration }
+	// Left is the transaction in which a sidecar that stops deletes its record.
+	Left struct{ Facts protocol.LeaveFacts }
 )

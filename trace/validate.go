@@ -74,6 +74,8 @@ func (l *Leader) Apply(e Event) (kind string, err error) {
 		err = l.Write(e.Write)
 	case e.Resign != nil:
 		err = l.Resign(e.Resign)
+	case e.Delete != nil:
+		err = l.Delete(e.Delete)
 	default:
 		err = errors.New("it is not an event within a term")
 	}
@@ -92,19 +94,22 @@ func (n *Node) apply(e Event) error {
 		return n.Checked(e.Checked)
 	case e.Published != nil:
 		return n.Published(e.Published)
+	case e.Left != nil:
+		return n.Left(e.Left)
 	}
 	return errors.New("the event is empty")
 }
 
 func (e Event) ofLeader() bool {
-	return e.Elected != nil || e.Round != nil || e.Begin != nil || e.End != nil || e.Write != nil || e.Resign != nil || e.Over != nil
+	return e.Elected != nil || e.Round != nil || e.Begin != nil || e.End != nil || e.Write != nil || e.Resign != nil ||
+		e.Delete != nil || e.Over != nil
 }
 
 func (e Event) name() string {
 	for name, set := range map[string]bool{
 		"elected": e.Elected != nil, "round": e.Round != nil, "begin": e.Begin != nil, "end": e.End != nil, "write": e.Write != nil,
 		"resign": e.Resign != nil, "over": e.Over != nil, "gate": e.Gate != nil, "read": e.Read != nil, "wrote": e.Wrote != nil,
-		"checked": e.Checked != nil, "published": e.Published != nil,
+		"checked": e.Checked != nil, "published": e.Published != nil, "delete": e.Delete != nil, "left": e.Left != nil,
 	} {
 		if set {
 			return name

@@ -560,7 +560,10 @@ type NodeStatus struct {
 	// The sidecar registered with the controller role, so the gate may be open. If
 	// people take the role away, it stays true until the sidecar has registered
 	// without the role.
-	Serves        bool `protobuf:"varint,7,opt,name=serves,proto3" json:"serves,omitempty"`
+	Serves bool `protobuf:"varint,7,opt,name=serves,proto3" json:"serves,omitempty"`
+	// The node's ID does not return, so the record is deleted when the node has stopped
+	// or expired. A sidecar that does not know this field keeps such a record.
+	Ephemeral     bool `protobuf:"varint,8,opt,name=ephemeral,proto3" json:"ephemeral,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -640,6 +643,13 @@ func (x *NodeStatus) GetFenceAfter() *durationpb.Duration {
 func (x *NodeStatus) GetServes() bool {
 	if x != nil {
 		return x.Serves
+	}
+	return false
+}
+
+func (x *NodeStatus) GetEphemeral() bool {
+	if x != nil {
+		return x.Ephemeral
 	}
 	return false
 }
@@ -1304,7 +1314,7 @@ const file_lockstep_proto_rawDesc = "" +
 	"\x10consensus_member\x18\x03 \x01(\v2\x1c.lockstep.v1.ConsensusMemberR\x0fconsensusMember\"\x16\n" +
 	"\x14KubernetesController\"\x12\n" +
 	"\x10KubernetesWorker\"\x11\n" +
-	"\x0fConsensusMember\"\xbc\x02\n" +
+	"\x0fConsensusMember\"\xda\x02\n" +
 	"\n" +
 	"NodeStatus\x12.\n" +
 	"\aversion\x18\x01 \x01(\v2\x14.lockstep.v1.VersionR\aversion\x12R\n" +
@@ -1314,7 +1324,8 @@ const file_lockstep_proto_rawDesc = "" +
 	"\aboot_id\x18\x05 \x01(\tR\x06bootId\x12:\n" +
 	"\vfence_after\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"fenceAfter\x12\x16\n" +
-	"\x06serves\x18\a \x01(\bR\x06serves\"\x17\n" +
+	"\x06serves\x18\a \x01(\bR\x06serves\x12\x1c\n" +
+	"\tephemeral\x18\b \x01(\bR\tephemeral\"\x17\n" +
 	"\x05Store\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\xa1\x02\n" +
 	"\bPresence\x12\x1a\n" +

@@ -1,0 +1,99 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Leave deletes this node's record and presence in one transaction, if these facts
+// allow it, or returns what to do instead and why (docs/protocol.md#ephemeral). It
+// completes the facts with what etcd has. Run must have ended, and the presence
+// must rest: both would write their keys again. Leave tries until ctx ends.
+func (r *Registrar) Leave(ctx context.Context, facts protocol.LeaveFacts) (protocol.Leaving, string, error) {
+	pauses := registerPauses()
+	for {
+		leaving, why, err := r.tryLeave(ctx, facts)
+		if err == nil {
+			return leaving, why, nil
+		}
+		if !errors.Is(err, errChanged) || !pauses.Sleep(ctx) {
+			return protocol.LeaveRecord, "", fmt.Errorf("delete node record: %w", err)
+		}
+	}
+}
+
+// tryLeave returns errChanged if the record was written after it was read, or if
+// the presence is another sidecar's.
+func (r *Registrar) tryLeave(ctx context.Context, facts protocol.LeaveFacts) (protocol.Leaving, string, error) {
+	id, lease := r.cfg.Local.Get().ID, r.cfg.Presence.Get()
+	resp, err := r.cfg.Client.Get(ctx, r.keys.Node(id))
+	if err != nil {
+		return protocol.LeaveRecord, "", err
+	}
+	if len(resp.Kvs) == 0 {
+		return protocol.LeaveRecord, "it does not exist", nil
+	}
+	record := decodeRecord(id, etcd.NewKV(resp.Kvs[0]))
+	facts.Roles, facts.Present = r.rolesOf(record), lease != clientv3.NoLease
+	leaving, why := protocol.Leave(facts)
+	if leaving != protocol.DeleteRecord {
+		return leaving, why, nil
+	}
+	txn, err := r.cfg.Client.Txn(ctx,
+		[]clientv3.Cmp{
+			clientv3.Compare(clientv3.ModRevision(r.keys.Node(id)), "=", record.Revision),
+			clientv3.Compare(clientv3.LeaseValue(r.keys.Presence(id)), "=", lease),
+		},
+		[]clientv3.Op{clientv3.OpDelete(r.keys.Node(id)), clientv3.OpDelete(r.keys.Presence(id))}, nil)
+	switch {
+	case err != nil:
+		return protocol.LeaveRecord, "", err
+	case !txn.Succeeded:
+		return protocol.LeaveRecord, "", errChanged
+	}
+	r.traceLeft(facts)
+	return leaving, "", nil
+}
+
+// Deletion is a record that a leader deletes.
+type Deletion struct {
+	Record    protocol.Record // as its snapshot has it
+	LeaderKey string
+	Epoch     int64 // the create revision of that key
+}
+
+// DeleteExpired deletes an ephemeral record that has expired for a leader
+// (docs/protocol.md#ephemeral). It reports false, and deletes nothing, if the
+// record was written since, its node has a presence, or the leader does not lead
+// any more.
+func DeleteExpired(ctx context.Context, client *etcd.Client, d Deletion) (deleted bool, err error) {
+	keys := keyspace.Under(client.Prefix())
+	id := d.Record.ID
+	txn, err := client.Txn(ctx,
+		[]clientv3.Cmp{
+			clientv3.Compare(clientv3.CreateRevision(d.LeaderKey), "=", d.Epoch),
+			clientv3.Compare(clientv3.ModRevision(keys.Node(id)), "=", d.Record.Revision),
+			clientv3.Compare(clientv3.CreateRevision(keys.Presence(id)), "=", 0),
+		},
+		[]clientv3.Op{clientv3.OpDelete(keys.Node(id))}, nil)
+	if err != nil {
+		return false, fmt.Errorf("delete the expired record of node %q: %w", id, err)
+	}
+	return txn.Succeeded, nil
+}
+
+// rolesOf returns the roles of this node by a record, or if that is corrupt or
+// another node's, those of the record that was checked or written last.
+func (r *Registrar) rolesOf(record protocol.Record) protocol.Roles {
+	if record.Node.ID != r.cfg.Local.Get().ID {
+		return r.last.Node.Roles
+	}
+	return record.Node.Roles
+}
