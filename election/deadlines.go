@@ -33,6 +33,9 @@ type deadlines struct {
 	trying     time.Time
 	yieldAfter time.Duration // how long a leader accepts that its API is unreachable
 
+	deleteAt  time.Time       // no record is deleted before; zero: at once
+	deletions backoff.Backoff // after deletions that failed
+
 	rereadAt time.Time       // when the mark is read again that holds the leader back; zero: not planned
 	rereads  backoff.Backoff // between two readings
 
@@ -47,6 +50,7 @@ func newDeadlines(yieldAfter time.Duration) deadlines {
 		retries:    backoff.Backoff{First: minJobPause, Max: maxJobPause},
 		lapses:     backoff.Backoff{First: minJobPause, Max: maxJobPause},
 		rereads:    backoff.Backoff{First: minJobPause, Max: maxRereadPause},
+		deletions:  backoff.Backoff{First: minJobPause, Max: maxJobPause},
 	}
 }
 
@@ -55,7 +59,7 @@ func newDeadlines(yieldAfter time.Duration) deadlines {
 // are instants that matter besides; zero ones do not count.
 func (d *deadlines) next(answered time.Time, others ...time.Time) time.Time {
 	var first time.Time
-	for _, at := range append(others, d.retryAt, d.rereadAt, d.resync, d.unreachableAt(answered)) {
+	for _, at := range append(others, d.deleteAt, d.retryAt, d.rereadAt, d.resync, d.unreachableAt(answered)) {
 		if at.After(d.now) && (first.IsZero() || at.Before(first)) {
 			first = at
 		}
@@ -106,6 +110,18 @@ func (d *deadlines) apiWorked() { d.trying = time.Time{} }
 func (d *deadlines) surveyed() {
 	d.retryAt = time.Time{}
 	d.apiWorked()
+}
+
+// mayDelete reports whether the pause after the last deletion that failed is over.
+func (d *deadlines) mayDelete() bool { return !d.now.Before(d.deleteAt) }
+
+// deletionFailed delays the next deletion.
+func (d *deadlines) deletionFailed() { d.deleteAt = time.Now().Add(d.deletions.Next()) }
+
+// deletionWorked lets the next deletion follow at once.
+func (d *deadlines) deletionWorked() {
+	d.deleteAt = time.Time{}
+	d.deletions.Reset()
 }
 
 // rereadDue reports whether the mark that holds the leader back is read again now.

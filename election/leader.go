@@ -83,6 +83,7 @@ func (e *Election) lead(ctx context.Context, s *etcd.Session, key string, epoch 
 		step := protocol.Next(in)
 		l.traceRound(in, step)
 		l.show(step, garbageIn(in))
+		l.deleteExpired(ctx, in)
 		switch l.execute(ctx, step) {
 		case leadershipOver:
 			e.metrics.ended.WithLabelValues(string(step.Reason)).Inc()

@@ -16,6 +16,7 @@ type metrics struct {
 	steps         *prometheus.CounterVec
 	blockers      prometheus.Gauge
 	guardFailures prometheus.Counter
+	deletions     prometheus.Counter
 }
 
 // endReasons has every reason for which a leadership can end, as labels.
@@ -56,6 +57,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "lockstep_election_guard_failures_total",
 			Help: "How often this leader did not write a status because a fact behind the decision had changed. Some are normal during an upgrade.",
 		}),
+		deletions: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "lockstep_election_records_deleted_total",
+			Help: "How many ephemeral records this leader deleted because they had expired. Nodes that stop gracefully delete their own; if this grows by more, they are killed, or --shutdown-delay and their grace period do not fit.",
+		}),
 	}
 	for _, s := range states {
 		m.state.WithLabelValues(string(s)).Set(0)
@@ -67,7 +72,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		m.steps.WithLabelValues(k.String())
 	}
 	if reg != nil {
-		reg.MustRegister(m.state, m.withdrawn, m.elections, m.ended, m.steps, m.blockers, m.guardFailures)
+		reg.MustRegister(m.state, m.withdrawn, m.elections, m.ended, m.steps, m.blockers, m.guardFailures, m.deletions)
 	}
 	return m
 }

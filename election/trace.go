@@ -65,6 +65,12 @@ func (l *leadership) traceResign(f protocol.ResignFacts, st protocol.Status, now
 	}
 }
 
+func (l *leadership) traceDelete(r protocol.Record) {
+	if l.e.cfg.Trace != nil {
+		l.trace(trace.Event{Delete: &trace.Delete{Record: r}})
+	}
+}
+
 func (l *leadership) traceOver() {
 	if l.e.cfg.Trace != nil {
 		l.trace(trace.Event{Over: &trace.Over{Stuck: l.stuck}})

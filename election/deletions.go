@@ -1,0 +1,40 @@
+package election
+
+import (
+	"context"
+
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// maxDeletions is how many records a leader deletes in one round, so that its
+// other work does not wait for long. Each deletion changes the fleet, so another
+// round follows at once.
+const maxDeletions = 16
+
+// deleteExpired deletes the ephemeral records that have expired for this leader
+// (docs/protocol.md#ephemeral). No decision depends on it: the leader ignores these
+// records already. After a failure it pauses.
+func (l *leadership) deleteExpired(ctx context.Context, in protocol.Input) {
+	due := protocol.DeletionsDue(in.Fleet, in.Local.ID)
+	if len(due) == 0 || !l.clock.mayDelete() {
+		return
+	}
+	for _, r := range due[:min(len(due), maxDeletions)] {
+		if !l.session.Valid() {
+			return // it is about to end
+		}
+		l.traceDelete(r)
+		deleted, err := fleet.DeleteExpired(ctx, l.e.cfg.Client, fleet.Deletion{Record: r, LeaderKey: l.key, Epoch: l.epoch})
+		if err != nil {
+			l.e.cfg.Log.Warn("expired record not deleted, trying again", "record", string(r.ID), "err", err)
+			l.clock.deletionFailed()
+			return
+		}
+		l.clock.deletionWorked()
+		if deleted {
+			l.e.metrics.deletions.Inc()
+			l.e.cfg.Log.Info("expired record deleted", "record", string(r.ID), "gone", r.Gone, "expireAfter", r.Node.FenceAfter)
+		}
+	}
+}
