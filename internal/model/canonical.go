@@ -166,6 +166,7 @@ func (t *transition) nodeKeys() (keys [maxNodes]uint64) {
 				key |= 1 << at
 			}
 		}
+		key |= uint64(n.chosen)<<42 | uint64(n.leaving)<<46
 		key |= uint64(n.absent)<<40 | uint64(n.confirmed)<<44 | uint64(n.expired)<<48
 		for l := range t.state.leaders {
 			if t.state.leaders[l].on && int(t.state.leaders[l].node) == i {

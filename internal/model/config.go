@@ -36,6 +36,8 @@ type Config struct {
 	BothLost bool
 	// Expire: every record has an expiry time (docs/protocol.md#dead-nodes).
 	Expire bool
+	// Ephemeral: every record is ephemeral (docs/protocol.md#ephemeral). It needs Expire.
+	Ephemeral bool
 	// Roles: administrators take the controller role from nodes, and give it back.
 	Roles bool
 	// Stores: a leader of another store writes to the same API, content of the last

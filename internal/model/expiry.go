@@ -87,6 +87,7 @@ func (t *transition) dropCounts(l int) {
 		drop(&n.absent)
 		drop(&n.confirmed)
 		drop(&n.expired)
+		drop(&n.chosen)
 	}
 }
 

@@ -43,6 +43,7 @@ func (t *transition) kill(i int) bool {
 	t.say("%s is killed", t.name(i))
 	t.dropLeadership(i)
 	n.run, n.registered, n.ready, n.staleRead, n.fenced = 0, false, false, false, false
+	n.leaving = notLeaving
 	return true
 }
 

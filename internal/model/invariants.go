@@ -26,6 +26,7 @@ func invariants() []invariant {
 		{"Steady", checkSteady},
 		{"DoneIsDone", checkDoneIsDone},
 		{"NoFight", checkNoFight},
+		{"Awaited", checkAwaited},
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // candidate, is another move.
 func (t *transition) elect(i int) bool {
 	n := &t.state.nodes[i]
-	if n.run == 0 || !n.registered || !n.alive || t.state.deadKey || t.leadership(i) >= 0 || t.keyHeld() {
+	if n.run == 0 || n.leaving != notLeaving || !n.registered || !n.alive || t.state.deadKey || t.leadership(i) >= 0 || t.keyHeld() {
 		return false
 	}
 	if !t.mayCampaign(i) {
@@ -137,6 +137,7 @@ func (t *transition) observe(l int) bool {
 		lead.seen, lead.predecessors = true, protocol.DrainStateOf(t.cfg.view(t.state.status), false)
 	}
 	counted := t.countAbsences(l)
+	counted = t.chooseDeletions(l) || counted
 	step := t.next(l)
 	t.count.step(step)
 	t.traceRound(l, step)
@@ -344,7 +345,7 @@ func (t *transition) setStatus(s status) {
 	was := t.state.status
 	for i := range t.cfg.Nodes {
 		n := &t.state.nodes[i]
-		if t.cfg.Coarse || n.run == 0 || !n.registered || n.ready || n.staleRead || was.kind != protocol.StatusPresent {
+		if t.cfg.Coarse || n.run == 0 || n.leaving != notLeaving || !n.registered || n.ready || n.staleRead || was.kind != protocol.StatusPresent {
 			continue
 		}
 		n.staleRead = t.verdict(i, was).Ready

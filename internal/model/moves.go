@@ -20,6 +20,10 @@ const (
 	moveExpirePresence
 	moveRemove
 	moveFence
+	moveStop
+	moveStopAPI
+	moveLeave
+	moveGiveUp
 	moveTakeRole
 	moveGiveRole
 	moveReload
@@ -28,6 +32,7 @@ const (
 	// Of leaders.
 	moveExpireKey
 	moveElect
+	moveDelete
 	moveObserve
 	moveCommit
 	movePass
@@ -53,7 +58,7 @@ func (m move) isFault() bool { return m.kind >= moveKill }
 
 // isChange reports whether the move is something that administrators do.
 func (m move) isChange() bool {
-	return m.kind == moveStart || m.kind == moveRemove || m.kind == moveTakeRole || m.kind == moveGiveRole || m.kind == moveReload
+	return m.kind == moveStart || m.kind == moveStop || m.kind == moveRemove || m.kind == moveTakeRole || m.kind == moveGiveRole || m.kind == moveReload
 }
 
 // moves lists all moves of a configuration. The state decides which of them are
@@ -88,6 +93,12 @@ func moves(cfg *Config) []move {
 		add(moveTakeRole, cfg.Nodes)
 		add(moveGiveRole, cfg.Nodes)
 	}
+	if cfg.Ephemeral {
+		for _, kind := range []moveKind{moveStop, moveStopAPI, moveLeave, moveGiveUp} {
+			add(kind, cfg.Nodes)
+		}
+		addFor(moveDelete, cfg.Nodes, 0, maxLeaders)
+	}
 	if cfg.Stores {
 		add(moveOtherParent, 1)
 		add(moveOtherObject, len(cfg.Objects))
@@ -121,6 +132,10 @@ func (m move) possible(st *state) bool {
 		return st.nodes[m.a].staleRead
 	case moveFence:
 		return st.nodes[m.a].run != 0 && !st.nodes[m.a].alive
+	case moveStop, moveStopAPI, moveLeave, moveGiveUp:
+		return st.nodes[m.a].run != 0
+	case moveDelete:
+		return st.nodes[m.a].chosen != 0
 	case moveExpireRecord:
 		return st.leaders[m.b].on && !st.nodes[m.a].alive
 	case moveExpirePresence, moveRemove:

@@ -49,6 +49,7 @@ func (c Config) objects(s ...shape) Config     { c.Objects = s; return c }
 func (c Config) bothLost() Config              { c.BothLost = true; return c }
 func (c Config) asking(names ...string) Config { c.Only = names; return c }
 func (c Config) expiring() Config              { c.Expire = true; return c }
+func (c Config) ephemeral() Config             { c.Expire, c.Ephemeral = true, true; return c }
 func (c Config) fine() Config                  { c.Coarse = false; return c }
 func (c Config) twoStores() Config             { c.Stores = true; return c }
 func (c Config) withRoles() Config             { c.Roles = true; return c }
@@ -185,6 +186,18 @@ func expiryMutations() []mutation {
 		{
 			"announced", "A presence that returns and expires between two rounds of the leader restarts the node's clock, but not the leader's, unless the record is written in between.",
 			two(announced, 1, 2).expiring().faults(2).changes(1).asking("Compatible"), 0,
+		},
+		{
+			"leaves-last", "A kube-apiserver answers its clients for a while after the gate has closed: a record that is deleted before it has stopped lets the leader write objects that do not fit it.",
+			two(leavesLast, 1, 2).ephemeral().faults(0).changes(1), 0,
+		},
+		{
+			"deletes-expired", "A node that is cut off goes on serving: a leader that deletes its record does not wait for it.",
+			two(deletesExpired, 1, 2).ephemeral().asking("Compatible"), 0,
+		},
+		{
+			"deletes-unchanged", "A node registers again after the leader has found that its record expired: the leader would delete the record of a node that serves.",
+			two(deletesUnchanged, 1, 2).ephemeral().faults(2).asking("Awaited"), 0,
 		},
 	}
 }

@@ -12,7 +12,7 @@ import (
 func (t *transition) start(i int, content uint8) bool {
 	n := &t.state.nodes[i]
 	changes := n.record != content
-	if n.run == content || changes && t.state.changes == 0 {
+	if n.run == content || n.leaving != notLeaving || changes && t.state.changes == 0 {
 		return false
 	}
 	if changes {
@@ -73,6 +73,9 @@ func (t *transition) putRecord(i int, content uint8) {
 	}
 	n.record = content
 	n.absent, n.confirmed, n.expired = 0, 0, 0
+	if t.cfg.holds(deletesUnchanged) {
+		n.chosen = 0
+	}
 	for l := range t.state.leaders {
 		if w := &t.state.leaders[l].write; w.fleet == unmodified {
 			w.fleet = modified
@@ -84,7 +87,7 @@ func (t *transition) putRecord(i int, content uint8) {
 // registration or by its watch.
 func (t *transition) read(i int) bool {
 	n := &t.state.nodes[i]
-	if t.cfg.Coarse || n.run == 0 || n.fenced || t.cfg.holds(registerFirst) && !n.registered {
+	if t.cfg.Coarse || n.run == 0 || n.fenced || n.leaving != notLeaving || t.cfg.holds(registerFirst) && !n.registered {
 		return false
 	}
 	v := t.verdict(i, t.state.status)
@@ -175,8 +178,7 @@ func (t *transition) remove(i int) bool {
 	if n.run != 0 || n.alive || n.record == 0 {
 		return false
 	}
-	n.record, n.before, n.expired, n.absent, n.confirmed = 0, 0, 0, 0, 0
-	n.serves, n.roleless = false, false
+	t.dropRecord(i)
 	t.say("%s has stopped for good, and an administrator removes its record", t.name(i))
 	return true
 }

@@ -55,10 +55,12 @@ func TestProgressOfNodesThatExpire(t *testing.T) {
 	skipRaced(t)
 	var cfgs []*Config
 	for _, p := range constraints(2) {
-		cfgs = append(cfgs, &Config{
-			Nodes: 2, Releases: 2, Builds: 1, M: p[0], A: p[1], Faults: 1, Changes: 2, Start: settled,
-			Objects: []shape{sameForm, changedForm}, Coarse: true, Expire: true,
-		})
+		for changes, ephemeral := range map[int]bool{2: false, 1: true} {
+			cfgs = append(cfgs, &Config{
+				Nodes: 2, Releases: 2, Builds: 1, M: p[0], A: p[1], Faults: 1, Changes: changes, Start: settled,
+				Objects: []shape{sameForm, changedForm}, Coarse: true, Expire: true, Ephemeral: ephemeral,
+			})
+		}
 	}
 	sum := each(t, cfgs, CheckProgress)
 	t.Logf("%s\n%s", sum, &sum.counts)

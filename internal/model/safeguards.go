@@ -2,7 +2,7 @@ package model
 
 // safeguard is a part of the protocol that a search can turn off. A search
 // without it shows that the safeguard is needed, and that the invariants notice.
-type safeguard uint32
+type safeguard uint64
 
 // The safeguards.
 const (

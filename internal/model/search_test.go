@@ -153,6 +153,18 @@ func bounds() []bound {
 			cfg:  Config{Nodes: 2, Releases: 2, Builds: 1, Faults: expiryFaults(), Changes: 2, Objects: twoObjects, Expire: true},
 		},
 		{
+			name: "ephemeral records: 2 nodes, 2 releases, 2 changes", wants: wantEphemeral,
+			cfg: Config{Nodes: 2, Releases: 2, Builds: 1, Changes: 2, Objects: twoObjects, Coarse: true, Expire: true, Ephemeral: true},
+		},
+		{
+			name: "ephemeral records: 3 nodes, 2 releases, 1 fault, 2 changes", full: true, wants: wantEphemeral,
+			cfg: Config{Nodes: 3, Releases: 2, Builds: 1, Faults: 1, Changes: 2, Objects: twoObjects, Coarse: true, Expire: true, Ephemeral: true},
+		},
+		{
+			name: "ephemeral records, fine moves: 2 nodes, 2 releases, 1 fault, 2 changes", full: true, wants: wantEphemeral,
+			cfg: Config{Nodes: 2, Releases: 2, Builds: 1, Faults: 1, Changes: 2, Objects: twoObjects, Expire: true, Ephemeral: true},
+		},
+		{
 			name: "fine moves: 2 nodes, 2 releases, 1 fault, 2 changes",
 			cfg:  Config{Nodes: 2, Releases: 2, Builds: 1, Faults: 1, Changes: 2, Objects: twoObjects},
 		},
@@ -247,6 +259,12 @@ func expiryFaults() int {
 func wantExpiry(t *testing.T, c counts) {
 	t.Helper()
 	wantMoves(moveFence, moveExpireRecord)(t, c)
+}
+
+// wantEphemeral checks that records were deleted in both ways, and left.
+func wantEphemeral(t *testing.T, c counts) {
+	t.Helper()
+	wantMoves(moveStop, moveStopAPI, moveLeave, moveGiveUp, moveDelete)(t, c)
 }
 
 // wantStores checks that each of two stores had the objects.

@@ -32,8 +32,10 @@ type event struct {
 	request      request
 	late         bool // its sender no longer waited for it
 
-	sent      bool // a leader sent a request
-	sentFight bool // its content was not that of the status
+	sent        bool // a leader sent a request
+	sentFight   bool // its content was not that of the status
+	leftServing bool // a sidecar deleted its record while its kube-apiserver ran
+
 	rollsBack bool // a leader decided to roll back while a newer node is registered
 
 	noRoom bool // the new state does not fit into a value of type state
@@ -63,7 +65,7 @@ func (t *transition) apply(m move) bool {
 func (t *transition) readAll() {
 	for i := range t.cfg.Nodes {
 		n := &t.state.nodes[i]
-		if n.run == 0 || n.ready || n.fenced || t.cfg.holds(registerFirst) && !n.registered {
+		if n.run == 0 || n.ready || n.fenced || n.leaving != notLeaving || t.cfg.holds(registerFirst) && !n.registered {
 			continue
 		}
 		v := t.verdict(i, t.state.status)
@@ -96,6 +98,14 @@ func (t *transition) nodeMove(m move) bool {
 		return t.remove(i)
 	case moveFence:
 		return t.fence(i)
+	case moveStop:
+		return t.beginStop(i)
+	case moveStopAPI:
+		return t.stopAPI(i)
+	case moveLeave:
+		return t.leave(i)
+	case moveGiveUp:
+		return t.giveUp(i)
 	case moveTakeRole:
 		return t.takeRole(i)
 	case moveGiveRole:
@@ -118,6 +128,8 @@ func (t *transition) leaderMove(m move) bool {
 		return t.expireKey()
 	case moveElect:
 		return t.elect(i)
+	case moveDelete:
+		return t.deleteRecord(i, int(m.b))
 	case moveObserve:
 		return t.observe(i)
 	case moveCommit:

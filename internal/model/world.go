@@ -45,6 +45,9 @@ type node struct {
 	absent    uint8 // the leader has seen that the presence is missing; kept only without the safeguard announced
 	confirmed uint8 // the presence was confirmed since then, and the leader has not seen it
 	expired   uint8 // the presence has been missing for the whole expiry time in the record
+
+	leaving leaving
+	chosen  uint8 // the leader is about to delete the record: one bit each, too
 }
 
 // corrupt is the content of a record that cannot be decoded.

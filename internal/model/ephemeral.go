@@ -1,0 +1,164 @@
+package model
+
+import (
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// This file has the nodes whose IDs do not return (docs/protocol.md#ephemeral): how
+// they stop gracefully, and how their records are deleted.
+
+// leaving is how far a sidecar has got that stops gracefully. Its gate is closed for
+// good, and it does not lead.
+type leaving uint8
+
+const (
+	notLeaving   leaving = iota
+	servesStill          // its kube-apiserver still runs
+	servesNoMore         // its kube-apiserver has stopped
+)
+
+// The safeguards of ephemeral records. They are counted from the other end than
+// those in safeguards.go.
+const (
+	// A sidecar deletes its record after its kube-apiserver has stopped.
+	leavesLast safeguard = 1 << (63 - iota)
+	// A leader deletes only records that it ignores.
+	deletesExpired
+	// A leader deletes a record only as its snapshot had it.
+	deletesUnchanged
+)
+
+// beginStop begins the graceful stop of a sidecar.
+func (t *transition) beginStop(i int) bool {
+	n := &t.state.nodes[i]
+	if n.run == 0 || n.leaving != notLeaving || t.state.changes == 0 {
+		return false
+	}
+	t.state.changes--
+	t.say("%s begins to stop: its gate closes", t.name(i))
+	t.stepDown(i)
+	n.ready, n.staleRead, n.leaving = false, false, servesStill
+	return true
+}
+
+// stopAPI ends the kube-apiserver of a node whose sidecar stops.
+func (t *transition) stopAPI(i int) bool {
+	n := &t.state.nodes[i]
+	if n.leaving != servesStill {
+		return false
+	}
+	n.leaving = servesNoMore
+	t.say("the kube-apiserver of %s has stopped", t.name(i))
+	return true
+}
+
+// leave lets a sidecar that stops delete its record, together with its presence.
+func (t *transition) leave(i int) bool {
+	n := &t.state.nodes[i]
+	if n.run == 0 || n.leaving == notLeaving || n.record == 0 {
+		return false
+	}
+	facts := protocol.LeaveFacts{
+		Ephemeral: true, Roles: protocol.Roles{Controller: !n.roleless}, Present: n.alive,
+		GateClosed: !n.ready, Leads: t.leadership(i) >= 0,
+	}
+	if n.record == corrupt {
+		facts.Roles.Controller = !n.plain
+	}
+	if n.leaving == servesNoMore || !t.cfg.holds(leavesLast) {
+		facts.Refused = protocol.StoppedAfter
+	}
+	if decision, _ := protocol.Leave(facts); decision != protocol.DeleteRecord {
+		return false
+	}
+	t.say("%s deletes its record and its presence, and ends", t.name(i))
+	t.event.leftServing = n.leaving == servesStill
+	t.dropRecord(i)
+	t.end(i)
+	return true
+}
+
+// giveUp lets a sidecar that stops end, and leave its record.
+func (t *transition) giveUp(i int) bool {
+	n := &t.state.nodes[i]
+	facts := protocol.LeaveFacts{Ephemeral: true, Roles: protocol.Roles{Controller: true}, Present: true, GateClosed: true, Waited: time.Hour}
+	if decision, _ := protocol.Leave(facts); n.run == 0 || n.leaving == notLeaving || decision != protocol.LeaveRecord {
+		return false
+	}
+	t.say("%s ends, and its record stays", t.name(i))
+	t.end(i)
+	return true
+}
+
+// end ends a sidecar gracefully: it revokes the lease of its presence.
+func (t *transition) end(i int) {
+	n := &t.state.nodes[i]
+	n.run, n.registered, n.alive, n.fenced, n.leaving = 0, false, false, false, notLeaving
+}
+
+// chooseDeletions is the part of a leader's round that decides which records to
+// delete. It reports whether anything changed.
+func (t *transition) chooseDeletions(l int) (changed bool) {
+	if !t.cfg.Ephemeral {
+		return false
+	}
+	f := t.cfg.fleetSeenBy(t.state, l)
+	if !t.cfg.holds(deletesExpired) {
+		for k := range f.Records {
+			f.Records[k].Gone = t.cfg.fenceAfter()
+		}
+	}
+	due := protocol.DeletionsDue(f, nodeID(int(t.state.leaders[l].node)))
+	for _, r := range due {
+		n := &t.state.nodes[place(r.ID)]
+		changed = changed || n.chosen&bit(l) == 0
+		n.chosen |= bit(l)
+	}
+	return changed
+}
+
+// deleteRecord is the transaction in which a leader deletes a record.
+func (t *transition) deleteRecord(i, l int) bool {
+	n, lead := &t.state.nodes[i], &t.state.leaders[l]
+	if !lead.on || n.chosen&bit(l) == 0 {
+		return false
+	}
+	n.chosen &^= bit(l)
+	if !lead.key || n.alive || n.record == 0 {
+		t.say("%s does not delete the record of %s: the guard fails", t.name(int(lead.node)), t.name(i))
+		return true
+	}
+	t.say("%s deletes the record of %s, which has expired", t.name(int(lead.node)), t.name(i))
+	t.dropRecord(i)
+	return true
+}
+
+// dropRecord deletes a record. The guards of pending writes do not notice it.
+func (t *transition) dropRecord(i int) {
+	n := &t.state.nodes[i]
+	n.record, n.before, n.expired, n.absent, n.confirmed, n.chosen = 0, 0, 0, 0, 0, 0
+	n.serves, n.roleless = false, false
+}
+
+// place is the inverse of nodeID.
+func place(id protocol.NodeID) int { return int(id[1] - '1') }
+
+// checkAwaited: a gate that is ready has a record that no leader ignores, and no
+// sidecar deletes its record while its kube-apiserver runs.
+func checkAwaited(t *transition) string {
+	if t.event.leftServing {
+		return "a sidecar deletes its record while its kube-apiserver runs"
+	}
+	for i := range t.cfg.Nodes {
+		n := &t.state.nodes[i]
+		switch {
+		case n.ready && n.record == 0:
+			return t.name(i) + " is ready, and has no record"
+		case n.ready && n.expired != 0:
+			return t.name(i) + " is ready, and a leader ignores its record"
+		}
+	}
+	return ""
+}
