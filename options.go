@@ -135,6 +135,12 @@ type Options struct {
 	// gate when it has not reached etcd for half of that. Zero, the default:
 	// leaders wait until the node's record is removed.
 	ExpireDeadNodes time.Duration
+	// Ephemeral says that the ID of this node does not return, as the name of a pod
+	// does not. Its record is deleted when Run has ended, which waits for up to a
+	// minute until its kube-apiserver has stopped; otherwise leaders delete it after
+	// ExpireDeadNodes, which this needs. False: the record stays until it is
+	// removed.
+	Ephemeral bool
 	// ApplyConcurrency is the number of requests that the leader sends to its
 	// kube-apiserver at once. Zero: 16.
 	ApplyConcurrency int
@@ -310,6 +316,9 @@ func (o Options) checkTimes(p *problems) {
 	if least := minExpireLeases * o.LeaseTTL; o.ExpireDeadNodes < 0 || o.ExpireDeadNodes > 0 && o.ExpireDeadNodes <= least {
 		p.add("ExpireDeadNodes", "expire-dead-nodes", "%s: must be 0 (never) or more than %s: the node closes its gate after half of this time, which must be more than two lease lifetimes (--lease-ttl)", o.ExpireDeadNodes, least)
 	}
+	if o.Ephemeral && o.ExpireDeadNodes == 0 {
+		p.add("Ephemeral", "ephemeral", "needs --expire-dead-nodes, for nodes that are killed: set it to more than %s (four times --lease-ttl), like --expire-dead-nodes=2m", minExpireLeases*o.LeaseTTL)
+	}
 	if o.ShutdownDelay < 0 {
 		p.add("ShutdownDelay", "shutdown-delay", "%s: must be 0 or more", o.ShutdownDelay)
 	}
@@ -354,7 +363,7 @@ func (o Options) config() (app.Config, error) {
 		Listen: o.Listen, AnonymousStatus: o.AnonymousStatus, OpenAPI: openAPI, Flags: o.Flags,
 		TLS:      httpapi.TLS{CertFile: o.TLSCertFile, KeyFile: o.TLSKeyFile, ClientCAFile: o.ClientCAFile},
 		LeaseTTL: o.LeaseTTL, ShutdownDelay: o.ShutdownDelay, ResyncInterval: o.ResyncInterval,
-		LeaderYieldAfter: o.LeaderYieldAfter, ExpireDeadNodes: o.ExpireDeadNodes, EtcdElectionTimeout: o.EtcdElectionTimeout,
+		LeaderYieldAfter: o.LeaderYieldAfter, ExpireDeadNodes: o.ExpireDeadNodes, Ephemeral: o.Ephemeral, EtcdElectionTimeout: o.EtcdElectionTimeout,
 		ApplyConcurrency: o.ApplyConcurrency, AllowMassPrune: o.AllowMassPrune, APIServerReadyz: o.APIServerReadyz,
 	}, nil
 }

@@ -36,7 +36,7 @@ func TestOptions_zeroMeansDefault(t *testing.T) {
 // change in what the sidecar is wired from.
 func TestOptions_reachTheWiring(t *testing.T) {
 	base := Options{
-		NodeID: "a", Kubeconfig: "k", Listen: "127.0.0.1:1", LeaseTTL: 4 * time.Second, TLSCertFile: "c", TLSKeyFile: "c", EtcdCertFile: "c", EtcdKeyFile: "c",
+		NodeID: "a", Kubeconfig: "k", Listen: "127.0.0.1:1", LeaseTTL: 4 * time.Second, ExpireDeadNodes: time.Hour, TLSCertFile: "c", TLSKeyFile: "c", EtcdCertFile: "c", EtcdKeyFile: "c",
 	}
 	before, err := base.config()
 	if err != nil {
@@ -128,6 +128,8 @@ func TestOptions_Validate(t *testing.T) {
 		"expiry too soon":           {func(o *Options) { o.ExpireDeadNodes = 40 * time.Second }, "Options.ExpireDeadNodes (--expire-dead-nodes): 40s: must be 0 (never) or more than 40s"},
 		"expiry just late enough":   {func(o *Options) { o.ExpireDeadNodes = 41 * time.Second }, ""},
 		"a negative expiry":         {func(o *Options) { o.ExpireDeadNodes = -1 }, "Options.ExpireDeadNodes"},
+		"ephemeral, no expiry":      {func(o *Options) { o.Ephemeral = true }, "Options.Ephemeral (--ephemeral): needs --expire-dead-nodes, for nodes that are killed: set it to more than 40s (four times --lease-ttl), like --expire-dead-nodes=2m"},
+		"ephemeral":                 {func(o *Options) { o.Ephemeral, o.ExpireDeadNodes = true, time.Minute }, ""},
 		"a negative delay":          {func(o *Options) { o.ShutdownDelay = -1 }, "Options.ShutdownDelay"},
 		"a negative concurrency":    {func(o *Options) { o.ApplyConcurrency = -1 }, "Options.ApplyConcurrency"},
 		"a long election timeout":   {func(o *Options) { o.EtcdElectionTimeout = time.Minute }, "Options.EtcdElectionTimeout"},

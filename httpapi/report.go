@@ -125,6 +125,7 @@ type RecordReport struct {
 	Problem      string   `json:"problem"`
 	Address      string   `json:"address"`
 	BundleDigest string   `json:"bundleDigest"`
+	Ephemeral    bool     `json:"ephemeral"` // it is deleted when its node has stopped or expired
 }
 
 // FleetNode is a record in /status.

@@ -64,6 +64,7 @@ func NewRecordReport(r protocol.Record) RecordReport {
 		Problem:      r.Remedy(),
 		Address:      r.Node.Address,
 		BundleDigest: r.Node.Digest,
+		Ephemeral:    r.Node.Ephemeral,
 	}
 	if r.Problem == "" {
 		out.Release, out.Version = r.Node.Version.Release.String(), r.Node.Version.String()

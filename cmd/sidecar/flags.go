@@ -89,6 +89,7 @@ func electionFlags(o *lockstep.Options) flagSection {
 	s.flags.DurationVar(&o.LeaderYieldAfter, "leader-yield-after", o.LeaderYieldAfter, "How long a leader may fail to reach its kube-apiserver before another node may lead.")
 	s.flags.DurationVar(&o.EtcdElectionTimeout, "etcd-election-timeout", o.EtcdElectionTimeout, "The election timeout of the etcd behind the kube-apiservers, the same for all sidecars of a control plane. The higher it is, the longer a new leader waits for requests of the one before it.")
 	s.flags.DurationVar(&o.ExpireDeadNodes, "expire-dead-nodes", o.ExpireDeadNodes, "How long this node may be unreachable before leaders no longer wait for it. More than four times --lease-ttl. The node closes its gate when it has not reached etcd for half of this time, so it should use the same etcd as its kube-apiserver. 0: leaders wait until the node is removed.")
+	s.flags.BoolVar(&o.Ephemeral, "ephemeral", o.Ephemeral, "This node's ID does not return, as a pod's name does not. On a graceful stop, the sidecar waits for up to a minute after --shutdown-delay until its kube-apiserver has stopped, and deletes the node's record. If the node is killed, the leader deletes the record after --expire-dead-nodes, which this needs.")
 	return s
 }
 

@@ -158,7 +158,7 @@ func TestOptionErrorsNameFlags(t *testing.T) {
 			NodeID: "_", AdvertiseURL: "x", EtcdServers: []string{"x"}, EtcdPrefix: "/", EtcdCertFile: "c", TLSCertFile: "c", ClientCAFile: "a",
 			Etcd: "x", LeaseTTL: 1, ShutdownDelay: -1, ResyncInterval: 1, LeaderYieldAfter: -1, EtcdElectionTimeout: -1, ExpireDeadNodes: -1, ApplyConcurrency: -1,
 		},
-		{EtcdKeyFile: "k", TLSKeyFile: "k", ClientCAFile: "a", Listen: "x"},
+		{Ephemeral: true, EtcdKeyFile: "k", TLSKeyFile: "k", ClientCAFile: "a", Listen: "x"},
 		{Listen: "0.0.0.0:1"},
 		{Join: "x", Token: "x", TokenFile: "x", NodeAddress: "x"},
 		{

@@ -134,6 +134,10 @@ func printNodes(w io.Writer, f protocol.Fleet, flags, form string) error {
 
 func nodeRows(nodes []httpapi.RecordReport) [][]string {
 	rows := [][]string{{"ID", "RELEASE", "ROLES", "ALIVE", "GATE", "ELECTION", "PROBLEM"}}
+	ephemeral := slices.ContainsFunc(nodes, func(n httpapi.RecordReport) bool { return n.Ephemeral })
+	if ephemeral {
+		rows[0] = append(rows[0], "EPHEMERAL")
+	}
 	for _, n := range nodes {
 		alive, gate := "no", "-"
 		if n.Alive {
@@ -143,6 +147,9 @@ func nodeRows(nodes []httpapi.RecordReport) [][]string {
 			n.ID, cmp.Or(n.Version, "-"), cmp.Or(strings.Join(n.Roles, ","), "-"), alive, gate,
 			cmp.Or(n.Election, "-"), cmp.Or(n.Problem, "-"),
 		})
+		if ephemeral {
+			rows[len(rows)-1] = append(rows[len(rows)-1], yesOrDash(n.Ephemeral))
+		}
 	}
 	return rows
 }

@@ -46,8 +46,9 @@ The sidecar registers this node in etcd, takes part in the election, applies the
 bundle while it leads, and gates the kube-apiserver with its /readyz.
 
 SIGTERM, SIGINT or SIGHUP stops it gracefully: /readyz fails immediately, the node
-stops leading, and the process exits after --shutdown-delay. A second signal ends
-the process immediately.`,
+stops leading, and the process exits after --shutdown-delay. With --ephemeral, it
+first waits until its kube-apiserver has stopped, and deletes the node's record. A
+second signal ends the process immediately.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOptions(cmd.Flags(), opts.Validate()); err != nil {

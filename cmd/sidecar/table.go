@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -212,12 +213,19 @@ func (t table) etcd(e httpapi.EtcdReport) string {
 
 func (t table) fleet(r httpapi.Report) [][]string {
 	head := []string{"ID", "RELEASE", "GATE", "ALIVE", "ELECTION", "BLOCKS"}
+	ephemeral := slices.ContainsFunc(r.Fleet.Nodes, func(n httpapi.FleetNode) bool { return n.Ephemeral })
+	if ephemeral {
+		head = append(head, "EPHEMERAL")
+	}
 	if t.wide {
 		head = append(head, "VERSION", "ROLES", "ADDRESS", "DIGEST")
 	}
 	rows := [][]string{head}
 	for _, n := range r.Fleet.Nodes {
 		cells := []string{n.ID, orDash(n.Release), orDash(nodeGate(n)), aliveText(n), orDash(n.Election), blocksText(n)}
+		if ephemeral {
+			cells = append(cells, yesOrDash(n.Ephemeral))
+		}
 		if t.wide {
 			cells = append(cells, orDash(n.Version), orDash(strings.Join(n.Roles, ",")), orDash(n.Address), orDash(n.BundleDigest))
 		}
@@ -365,6 +373,13 @@ func aliveText(n httpapi.FleetNode) string {
 		return "yes"
 	}
 	return "no"
+}
+
+func yesOrDash(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "-"
 }
 
 func blocksText(n httpapi.FleetNode) string {

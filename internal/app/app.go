@@ -107,6 +107,7 @@ func New(cfg Config, log *slog.Logger) (*App, error) {
 func localOf(cfg Config, b *bundle.Bundle) protocol.Local {
 	local := b.Local()
 	local.ID, local.FenceAfter, local.EtcdElectionTimeout = cfg.NodeID, cfg.ExpireDeadNodes, cfg.EtcdElectionTimeout
+	local.Ephemeral = cfg.Ephemeral
 	return local
 }
 

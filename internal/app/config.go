@@ -37,6 +37,7 @@ type Config struct {
 	// default.
 	EtcdElectionTimeout time.Duration
 	ExpireDeadNodes     time.Duration
+	Ephemeral           bool
 	ApplyConcurrency    int
 
 	AllowMassPrune  bool

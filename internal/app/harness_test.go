@@ -34,6 +34,7 @@ var keys = keyspace.Under("/lockstep/")
 type countingAPI struct {
 	requests   atomic.Int64
 	kubeconfig string
+	stop       func() // from then on it refuses connections
 }
 
 func newCountingAPI(t *testing.T) *countingAPI {
@@ -44,6 +45,7 @@ func newCountingAPI(t *testing.T) *countingAPI {
 		http.Error(w, "not here", http.StatusForbidden)
 	}))
 	t.Cleanup(s.Close)
+	a.stop = s.Close
 	a.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
 	text := fmt.Sprintf(`apiVersion: v1
 kind: Config

@@ -13,21 +13,23 @@ import (
 
 // Run runs the sidecar until ctx ends, and stops it in order: the gate closes
 // first, then the node stops leading, then the shutdown delay passes, during which
-// the API still answers, then the presence is deleted, and last this node's etcd
-// member stops. It returns nil when ctx ended, and otherwise why the sidecar cannot
-// go on.
+// the API still answers, then the presence is deleted, with an ephemeral record, and
+// last this node's etcd member stops. It returns nil when ctx ended, and otherwise
+// why the sidecar cannot go on.
 func (a *App) Run(ctx context.Context) error {
 	if !a.used.CompareAndSwap(false, true) {
 		return errors.New("this sidecar has already run, or was closed: make a new one")
 	}
-	// Four groups. Each runs longer than the one after it: this node's etcd member,
-	// the API and what it shows, what this node has in etcd, and the election.
+	// Five groups. Each runs longer than the one after it: this node's etcd member,
+	// the API and what it shows, this node's presence, its record, and the election.
 	member, stopMember := group(ctx)
 	defer stopMember()
 	serving, stopServing := group(ctx)
 	defer stopServing()
 	present, stopPresent := group(ctx)
 	defer stopPresent()
+	registered, stopRegistered := group(ctx)
+	defer stopRegistered()
 	leading, stopLeading := group(ctx)
 	defer stopLeading()
 
@@ -35,7 +37,7 @@ func (a *App) Run(ctx context.Context) error {
 	a.startServing(serving)
 	present.start("shown", a.keepShown)
 	present.start("presence", a.presence.Run)
-	present.start("registrar", a.registrar.Run)
+	registered.start("registrar", a.registrar.Run)
 	// A sidecar whose node ID belongs to another one must not campaign. So the
 	// election waits for the presence (docs/protocol.md#duplicate-ids).
 	leading.start("election", after(a.presence.Lease(), a.election.Run))
@@ -46,10 +48,14 @@ func (a *App) Run(ctx context.Context) error {
 	case <-member.failed():
 	case <-serving.failed():
 	case <-present.failed():
+	case <-registered.failed():
 	case <-leading.failed():
 	}
 	stopped := time.Now()
-	a.closeGate(ctx, errors.Join(member.err(), serving.err(), present.err(), leading.err()))
+	failed := func() error {
+		return errors.Join(member.err(), serving.err(), present.err(), registered.err(), leading.err())
+	}
+	a.closeGate(ctx, failed())
 
 	stopLeading()
 	leading.wait()
@@ -57,13 +63,17 @@ func (a *App) Run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		<-time.After(time.Until(stopped.Add(a.cfg.ShutdownDelay)))
 	}
+	facts := a.awaitLeaving(ctx, stopped)
+	stopRegistered()
+	registered.wait()
+	a.leave(ctx, facts)
 	stopPresent()
 	present.wait()
 	stopServing()
 	serving.wait()
 	stopMember()
 	member.wait()
-	err := errors.Join(member.err(), serving.err(), present.err(), leading.err(), a.etcd.Close())
+	err := errors.Join(failed(), a.etcd.Close())
 	a.log.Info("stopped")
 	return err
 }

@@ -85,10 +85,11 @@ var planned = []string{"sidecar cluster"}
 
 // foreign are flags of other programs in the examples.
 var foreign = []string{
-	"--bump-revision",           // etcdutl
-	"--endpoints",               // etcdctl
-	"--mark-compacted",          // etcdutl
-	"--shutdown-delay-duration", // kube-apiserver
+	"--bump-revision",             // etcdutl
+	"--endpoints",                 // etcdctl
+	"--mark-compacted",            // etcdutl
+	"--shutdown-delay-duration",   // kube-apiserver
+	"--shutdown-send-retry-after", // kube-apiserver
 }
 
 // program is what the sidecar understands, as its source says.
