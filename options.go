@@ -319,6 +319,9 @@ func (o Options) checkTimes(p *problems) {
 	if o.Ephemeral && o.ExpireDeadNodes == 0 {
 		p.add("Ephemeral", "ephemeral", "needs --expire-dead-nodes, for nodes that are killed: set it to more than %s (four times --lease-ttl), like --expire-dead-nodes=2m", minExpireLeases*o.LeaseTTL)
 	}
+	if o.Ephemeral && o.Etcd == EtcdEmbedded {
+		p.add("Ephemeral", "ephemeral", "cannot be used with --etcd=embedded: the other members of etcd count on this node to return")
+	}
 	if o.ShutdownDelay < 0 {
 		p.add("ShutdownDelay", "shutdown-delay", "%s: must be 0 or more", o.ShutdownDelay)
 	}

@@ -129,6 +129,7 @@ func TestOptions_Validate(t *testing.T) {
 		"expiry just late enough":   {func(o *Options) { o.ExpireDeadNodes = 41 * time.Second }, ""},
 		"a negative expiry":         {func(o *Options) { o.ExpireDeadNodes = -1 }, "Options.ExpireDeadNodes"},
 		"ephemeral, no expiry":      {func(o *Options) { o.Ephemeral = true }, "Options.Ephemeral (--ephemeral): needs --expire-dead-nodes, for nodes that are killed: set it to more than 40s (four times --lease-ttl), like --expire-dead-nodes=2m"},
+		"ephemeral, a member":       {func(o *Options) { o.Ephemeral, o.ExpireDeadNodes, o.Etcd = true, time.Minute, EtcdEmbedded }, "Options.Ephemeral (--ephemeral): cannot be used with --etcd=embedded"},
 		"ephemeral":                 {func(o *Options) { o.Ephemeral, o.ExpireDeadNodes = true, time.Minute }, ""},
 		"a negative delay":          {func(o *Options) { o.ShutdownDelay = -1 }, "Options.ShutdownDelay"},
 		"a negative concurrency":    {func(o *Options) { o.ApplyConcurrency = -1 }, "Options.ApplyConcurrency"},

@@ -52,9 +52,7 @@ func (a *App) Run(ctx context.Context) error {
 	case <-leading.failed():
 	}
 	stopped := time.Now()
-	failed := func() error {
-		return errors.Join(member.err(), serving.err(), present.err(), registered.err(), leading.err())
-	}
+	failed := func() error { return errors.Join(member.err(), serving.err(), present.err(), registered.err(), leading.err()) }
 	a.closeGate(ctx, failed())
 
 	stopLeading()
