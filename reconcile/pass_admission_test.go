@@ -218,7 +218,7 @@ func TestRecreateOfWhatIsUnique(t *testing.T) {
 			fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: s, namespace: NS}\nspec: {type: NodePort, clusterIP: %s, ports: [{port: 80, nodePort: 30077}]}\n", ip),
 		}
 	}
-	r.use("1.0.0", manifests(0, "10.0.0.81")...)
+	r.use("1.0.0", manifests(0, fixedIP(3))...)
 	r.mustComplete()
 	t.Cleanup(func() { // one for all pods of all tests
 		ctx := context.WithoutCancel(t.Context())
@@ -226,7 +226,7 @@ func TestRecreateOfWhatIsUnique(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	r.use("1.0.1", manifests(1, "10.0.0.82")...)
+	r.use("1.0.1", manifests(1, fixedIP(4))...)
 	for _, name := range []string{r.ns + "-default", "s"} {
 		if p := find(t, r.preview(), name); p.Action != report.ActionRecreate {
 			t.Errorf("got a preview of %s %s (%s), want it recreated", p, p.Action, p.Message)
@@ -246,7 +246,7 @@ func TestRecreateOfWhatIsUnique(t *testing.T) {
 	})
 	defer r.wire.setFault(nil)
 	r.mustComplete()
-	if got := r.get(services, r.ns, "s").Object["spec"].(map[string]any)["clusterIP"]; got != "10.0.0.82" {
+	if got := r.get(services, r.ns, "s").Object["spec"].(map[string]any)["clusterIP"]; got != fixedIP(4) {
 		t.Errorf("got clusterIP %v", got)
 	}
 }

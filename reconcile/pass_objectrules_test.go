@@ -44,7 +44,7 @@ func TestImmutable(t *testing.T) {
 		{priorityClasses, false,
 			"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: NS-y}\nvalue: 1\npreemptionPolicy: %s\n", "Never", "PreemptLowerPriority"},
 		{schema.GroupVersionResource{Version: "v1", Resource: "services"}, true,
-			"apiVersion: v1\nkind: Service\nmetadata: {name: x, namespace: NS}\nspec: {clusterIP: %s, ports: [{port: 80}]}\n", "10.0.0.77", "10.0.0.78"},
+			"apiVersion: v1\nkind: Service\nmetadata: {name: x, namespace: NS}\nspec: {clusterIP: %s, ports: [{port: 80}]}\n", fixedIP(1), fixedIP(2)},
 		{schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}, true,
 			"apiVersion: batch/v1\nkind: Job\nmetadata: {name: x, namespace: NS}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: %s}]}}}\n", "one", "two"},
 		{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, true,

@@ -81,6 +81,11 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
+// fixedIP is an address for a Service that names its own. The API server is shared: it
+// gives Services that name none an address at random, but only above the first 16 of
+// its range as long as one is free there.
+func fixedIP(n int) string { return fmt.Sprintf("10.0.0.%d", 10+n) }
+
 // restart makes a Reconciler that remembers nothing, as another leader has it.
 func (r *rig) restart() {
 	r.t.Helper()
