@@ -112,7 +112,8 @@ func (x *Tenant) Create(ctx context.Context, name, epoch string, data []byte, dr
 	obj.SetName(name)
 	obj.SetLabels(map[string]string{"applyset.kubernetes.io/part-of": x.label})
 	annotations := map[string]string{
-		"lockstep.dev/content-epoch": epoch, "lockstep.dev/release": "9.0.0", "lockstep.dev/min-apiserver-release": "9.0.0", "lockstep.dev/form": "x",
+		"lockstep.dev/content-epoch": epoch, "lockstep.dev/form": "x",
+		"lockstep.dev/release": "9.0.0", "lockstep.dev/min-apiserver-release": "9.0.0",
 	}
 	if data != nil {
 		annotations["tenant/data"] = base64.StdEncoding.EncodeToString(data)
