@@ -156,8 +156,8 @@ func TestTransport_readsLittleAhead(t *testing.T) {
 	const chunk, large = 16 << 10, 4 << 20
 	var sent atomic.Int64
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if req.ProtoMajor != 2 || req.Header.Get("Accept-Encoding") != "" {
-			t.Errorf("got %s, Accept-Encoding %q", req.Proto, req.Header.Get("Accept-Encoding"))
+		if req.ProtoMajor != 2 {
+			t.Errorf("got %s", req.Proto)
 		}
 		if req.URL.Path != "/large" {
 			return

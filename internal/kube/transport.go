@@ -60,7 +60,6 @@ func (t *Transport) Use(cfg *rest.Config) error {
 	if own.Proxy == nil {
 		own.Proxy = http.ProxyFromEnvironment
 	}
-	own.DisableCompression = true // the kube-apiserver is near: to compress a list takes longer than to send it
 	inner := own.WrapTransport
 	own.WrapTransport = func(connection http.RoundTripper) http.RoundTripper {
 		bound(connection)
