@@ -142,9 +142,11 @@ func use(t *testing.T, c *etcd.Client, raw *clientv3.Client, spoil func()) {
 		defer beating(held, s)()
 		ctx, cancel := context.WithCancel(held)
 		seen := make(chan etcd.Listing, 1) // the newest
-		followed := make(chan error, 1)
+		followed := make(chan struct{})
 		go func() {
-			followed <- c.Follow(ctx, "/p/", func(l etcd.Listing) {
+			defer close(followed)
+			// It returns when ctx ends.
+			_ = c.Follow(ctx, "/p/", func(l etcd.Listing) {
 				select {
 				case <-seen:
 				default:
@@ -154,7 +156,7 @@ func use(t *testing.T, c *etcd.Client, raw *clientv3.Client, spoil func()) {
 		}()
 		defer func() {
 			cancel()
-			<-followed // its error is that ctx has ended
+			<-followed
 		}()
 		until(t, "a listing", func() bool { return len(seen) == 1 })
 		spoil()
