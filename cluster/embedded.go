@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/cluster/members"
 	"github.com/lockstep-dev/lockstep/cluster/pki"
 )
 
@@ -20,6 +21,10 @@ func (m *Manager) runEmbedded(ctx context.Context) error {
 	if err := m.enter(state); err != nil {
 		return err
 	}
+	// From here on the client uses the members that this node knew last, too.
+	f.directory = members.New(members.Config{
+		Client: f.client, File: datadir.Layout(f.cfg.DataDir).Members(), Own: f.client.Endpoint(), Log: m.cfg.Log.With("worker", "members"),
+	})
 	err := f.carryOut(ctx, name, steps)
 	if err == nil {
 		err = m.enter(Running)
@@ -39,6 +44,7 @@ func (f *flow) keepRunning(ctx context.Context) error {
 	group.Go(func() error {
 		return pki.KeepRenewed(ctx, f.dir.PKI(), f.marker.Node, f.marker.Address, f.plainLog.With("worker", "certificates"))
 	})
+	group.Go(func() error { return f.directory.Run(ctx) })
 	group.Go(func() error {
 		select {
 		case <-ctx.Done():

@@ -50,7 +50,7 @@ func (e Embedded) EtcdConfig(prefix string) etcd.Config {
 	return etcd.Config{
 		Endpoints: []string{"https://" + net.JoinHostPort(e.Address, strconv.Itoa(e.ClientPort))},
 		CAFile:    files.CACert(), CertFile: files.NodeCert(), KeyFile: files.NodeKey(), Late: true,
-		Prefix: prefix,
+		Prefix: prefix, AttemptTimeout: member.DefaultElection,
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/cluster/member"
+	"github.com/lockstep-dev/lockstep/cluster/members"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
@@ -32,6 +33,8 @@ type flow struct {
 
 	// memberState publishes the state of the member.
 	memberState *event.Value[member.State]
+
+	directory *members.Directory // before the first step
 
 	dir    *datadir.Dir   // since the first step
 	member *memberRun     // since the step "member"

@@ -51,6 +51,7 @@ var levels = map[string]int{
 	"internal/semver":     2, // parses the versions of protocol
 	"rollout":             2, // simulates with the decisions of protocol
 
+	"cluster/members":      4, // the list of the members, and the endpoints of the client
 	"cluster/pki":          2,
 	"cluster/member":       2,
 	"cluster/member/child": 3, // the one package in which etcd's server runs
