@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// What a member gets where its Spec has zero.
+// What a member gets where its Spec has zero
+// (docs/adr/0013-times-of-the-embedded-etcd.md).
 const (
 	DefaultHeartbeat = 200 * time.Millisecond
 	DefaultElection  = time.Second
