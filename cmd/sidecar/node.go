@@ -11,15 +11,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
-	"github.com/lockstep-dev/lockstep"
-	"github.com/lockstep-dev/lockstep/cluster"
-	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
-	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -39,54 +34,6 @@ directly: no sidecar has to run.`,
 	}
 	cmd.AddCommand(p.nodeListCommand(), p.nodeRemoveCommand(), p.nodeSetRolesCommand())
 	return cmd
-}
-
-// etcdClient is a client of etcd, and the flags that lead to it, with a leading space.
-type etcdClient struct {
-	*etcd.Client
-	flags string
-}
-
-// withEtcd adds the flags of etcd to cmd, and makes it run do with a client.
-func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string) error) *cobra.Command {
-	opts := lockstep.Defaults()
-	section := etcdFlags(&opts)
-	dataDir := ""
-	section.flags.StringVar(&dataDir, "data-dir", dataDir, "The data `directory` of an etcd member on this machine, in place of --etcd-servers and the files of certificates: for sidecars with --etcd=embedded.")
-	cmd.Flags().AddFlagSet(section.flags)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := checkOptions(cmd.Flags(), opts.ValidateEtcd()); err != nil {
-			return err
-		}
-		reach, err := etcdConfig(cmd.Flags(), opts, dataDir)
-		if err != nil {
-			return err
-		}
-		client, err := etcd.NewClient(reach)
-		if err != nil {
-			return err
-		}
-		err = do(cmd.Context(), etcdClient{client, app.EtcdFlags(reach, dataDir)}, args)
-		if err != nil && dataDir == "" && !client.Contact().Get().Connected && slices.Equal(opts.EtcdServers, lockstep.Defaults().EtcdServers) {
-			err = fmt.Errorf("%w; if etcd is at another address, set --etcd-servers or LOCKSTEP_ETCD_SERVERS; if the sidecars run etcd themselves, set --data-dir", err)
-		}
-		return errors.Join(err, client.Close())
-	}
-	return cmd
-}
-
-// etcdConfig returns how to reach etcd: by its flags, or through the data directory of
-// a member.
-func etcdConfig(flags *pflag.FlagSet, opts lockstep.Options, dataDir string) (etcd.Config, error) {
-	if dataDir == "" {
-		return opts.EtcdConfig(), nil
-	}
-	for _, name := range []string{"etcd-servers", "etcd-cafile", "etcd-certfile", "etcd-keyfile"} {
-		if f := flags.Lookup(name); f.Value.String() != f.DefValue {
-			return etcd.Config{}, usageError{withVariable(f, fmt.Errorf("--%s: set either this or --data-dir, which has the servers and the certificates", name))}
-		}
-	}
-	return cluster.Reach(dataDir, opts.EtcdPrefix)
 }
 
 func (p program) nodeListCommand() *cobra.Command {

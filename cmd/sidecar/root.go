@@ -37,7 +37,7 @@ with the release of this node.`,
 	root.SuggestionsMinimumDistance = 2
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(
-		p.runCommand(), p.statusCommand(), p.waitReadyCommand(), p.nodeCommand(), p.storeCommand(),
+		p.runCommand(), p.statusCommand(), p.waitReadyCommand(), p.nodeCommand(), p.storeCommand(), p.clusterCommand(),
 		p.bundleCommand(), p.planCommand(), p.versionCommand(), p.completionCommand(), p.etcdMemberCommand(),
 	)
 	return root
@@ -67,7 +67,7 @@ func envName(flag string) string {
 // momentary reports whether a flag has no variable, since it is about one call.
 func momentary(flag string) bool {
 	switch flag {
-	case "help", "output", "watch", "confirm-stopped", "from", "id":
+	case "help", "output", "watch", "confirm-stopped", "from", "id", "ttl", "uses":
 		return true
 	}
 	return false

@@ -81,7 +81,7 @@ func code(text string) string {
 
 // planned are flags and commands that the documents name as not there yet. One
 // that has come has to leave this list, and the sentence that says so.
-var planned = []string{"sidecar cluster"}
+var planned []string
 
 // foreign are flags of other programs in the examples.
 var foreign = []string{

@@ -37,6 +37,9 @@ var levels = map[string]int{
 
 	"cluster":         8, // brings the sidecar into its etcd cluster, with the packages below it
 	"cluster/datadir": 3,
+	"cluster/token":   4, // how nodes are allowed to join
+	"cluster/quorum":  4, // changes the members
+	"cluster/enrol":   5, // both sides of a join
 	"cluster/record":  3, // the values below cluster/ in etcd
 
 	"etcd": 3,
@@ -147,7 +150,8 @@ func inFile(name string, others ...string) func(source) bool {
 
 // places has each dependency where one package hides it from the others.
 var places = []place{
-	{"go.etcd.io/etcd/client", in("etcd", "status", "fleet", "election", "cluster", "cluster/member/child")},
+	{"go.etcd.io/etcd/client", in("etcd", "status", "fleet", "election", "cluster", "cluster/member/child",
+		"cluster/token", "cluster/quorum", "cluster/enrol")},
 	{"go.etcd.io/etcd/api", in("etcd", "cluster/datadir")},
 	{"go.etcd.io/etcd/server", in("cluster/member/child", "cluster/datadir")}, // datadir reads the beginning of the log
 	{"k8s.io/api/", in()}, // would double the binary: docs/adr/0003

@@ -1,0 +1,180 @@
+package enrol
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Limits bound what unknown clients cost. Zero fields have defaults.
+type Limits struct {
+	// Requests of one address, and of all, per second. Above that they are answered
+	// with status 429. A node that joins makes one request a second at most.
+	PerAddress, InAll rate.Limit
+	// Burst is how many requests of one address may come at once.
+	Burst int
+}
+
+// Connections may come this much more often than requests; then they are closed before
+// the TLS handshake, which is what costs most.
+const (
+	connectionsPerRequest = 2
+	// allBurst is how many more requests may come at once of all addresses than of one.
+	allBurst = 4
+	// maxOpen and maxOpenPerAddress bound the open connections.
+	maxOpen           = 128
+	maxOpenPerAddress = 32
+	// maxAddresses bounds the memory that addresses take. If more are active, only the
+	// limits in all are in force for the others.
+	maxAddresses = 4096
+	// addressIdle is how long an address is remembered: by then its limiters are full
+	// again.
+	addressIdle = time.Minute
+)
+
+func (l Limits) withDefaults() Limits {
+	if l.PerAddress == 0 {
+		l.PerAddress = 5
+	}
+	if l.InAll == 0 {
+		l.InAll = 25
+	}
+	if l.Burst == 0 {
+		l.Burst = 30
+	}
+	return l
+}
+
+// guard counts what clients do, by address and in all.
+type guard struct {
+	limits Limits
+
+	mu          sync.Mutex // mu guards what follows
+	requests    *rate.Limiter
+	connections *rate.Limiter
+	open        int
+	addresses   map[netip.Addr]*visitor
+}
+
+type visitor struct {
+	requests    *rate.Limiter
+	connections *rate.Limiter
+	open        int
+	last        time.Time
+}
+
+func newGuard(l Limits) *guard {
+	return &guard{
+		limits:      l,
+		requests:    rate.NewLimiter(l.InAll, allBurst*l.Burst),
+		connections: rate.NewLimiter(connectionsPerRequest*l.InAll, connectionsPerRequest*allBurst*l.Burst),
+		addresses:   map[netip.Addr]*visitor{},
+	}
+}
+
+// visitor needs mu. It returns nil if there are too many addresses.
+func (g *guard) visitor(addr netip.Addr, now time.Time) *visitor {
+	if prefix, err := addr.Prefix(64); err == nil && addr.Is6() {
+		addr = prefix.Addr() // one machine has as many as it likes
+	}
+	if c := g.addresses[addr]; c != nil {
+		c.last = now
+		return c
+	}
+	if len(g.addresses) >= maxAddresses {
+		for a, c := range g.addresses {
+			if c.open == 0 && now.Sub(c.last) > addressIdle {
+				delete(g.addresses, a)
+			}
+		}
+	}
+	if len(g.addresses) >= maxAddresses {
+		return nil
+	}
+	c := &visitor{
+		requests:    rate.NewLimiter(g.limits.PerAddress, g.limits.Burst),
+		connections: rate.NewLimiter(connectionsPerRequest*g.limits.PerAddress, connectionsPerRequest*g.limits.Burst),
+		last:        now,
+	}
+	g.addresses[addr] = c
+	return c
+}
+
+// mayConnect reports whether a connection may be opened. If so, closed must follow.
+func (g *guard) mayConnect(addr netip.Addr) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	c := g.visitor(addr, now)
+	if g.open >= maxOpen || c != nil && (c.open >= maxOpenPerAddress || !c.connections.AllowN(now, 1)) || !g.connections.AllowN(now, 1) {
+		return false
+	}
+	g.open++
+	if c != nil {
+		c.open++
+	}
+	return true
+}
+
+func (g *guard) closed(addr netip.Addr) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open--
+	if c := g.visitor(addr, time.Now()); c != nil && c.open > 0 {
+		c.open--
+	}
+}
+
+// mayRequest reports whether a request may be carried out.
+func (g *guard) mayRequest(addr netip.Addr) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	c := g.visitor(addr, now)
+	return (c == nil || c.requests.AllowN(now, 1)) && g.requests.AllowN(now, 1)
+}
+
+// listener closes connections that come too often, before their TLS handshake.
+type listener struct {
+	net.Listener
+	guard   *guard
+	refused func()
+}
+
+func (l listener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		addr := addressOf(conn.RemoteAddr().String())
+		if l.guard.mayConnect(addr) {
+			return &countedConn{Conn: conn, closed: sync.OnceFunc(func() { l.guard.closed(addr) })}, nil
+		}
+		l.refused()
+		_ = conn.Close() // the client learns of it either way
+	}
+}
+
+// countedConn is one of the open connections that the guard counts.
+type countedConn struct {
+	net.Conn
+	closed func()
+}
+
+func (c *countedConn) Close() error {
+	c.closed()
+	return c.Conn.Close()
+}
+
+// addressOf returns the zero address for what has none.
+func addressOf(hostPort string) netip.Addr {
+	parsed, err := netip.ParseAddrPort(hostPort)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return parsed.Addr().Unmap().WithZone("")
+}

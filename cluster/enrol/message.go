@@ -1,0 +1,89 @@
+package enrol
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"regexp"
+	"strconv"
+
+	"github.com/lockstep-dev/lockstep/cluster/record"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Path is where a member answers joins.
+const Path = "/v1/cluster/join"
+
+// request is what a joining node sends.
+type request struct {
+	Token      requestToken `json:"token"`
+	Node       string       `json:"node"`
+	Address    string       `json:"address"`
+	PeerPort   int          `json:"peerPort"`
+	ClientPort int          `json:"clientPort"`
+	JoinPort   int          `json:"joinPort"`
+	// CertificateRequest is DER. Only its public key is used.
+	CertificateRequest []byte `json:"certificateRequest"`
+}
+
+type requestToken struct {
+	ID     string `json:"id"`
+	Secret []byte `json:"secret"`
+}
+
+// answer is what a member answers.
+type answer struct {
+	Cluster       string `json:"cluster"`
+	EtcdClusterID string `json:"etcdClusterID"`
+	MemberID      string `json:"memberID"`
+	CACertificate string `json:"caCertificate"`
+	CAKey         string `json:"caKey"`
+	Certificate   string `json:"certificate"`
+
+	Members []answerMember `json:"members"`
+}
+
+type answerMember struct {
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+	PeerURL   string `json:"peerURL"`
+	ClientURL string `json:"clientURL"`
+	Learner   bool   `json:"learner"`
+}
+
+// problem is an error in the form of RFC 9457, application/problem+json.
+type problem struct {
+	Type   string `json:"type"` // always about:blank
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+}
+
+// nodeID is the form of a DNS subdomain, as node IDs have it.
+var nodeID = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+
+const maxNodeID = 253
+
+// member returns the node as a member's record has it, or what is wrong with the
+// request.
+func (r request) member() (record.Member, error) {
+	if len(r.Node) > maxNodeID || !nodeID.MatchString(r.Node) {
+		return record.Member{}, fmt.Errorf("node: %.100q is no DNS subdomain; set --node-id on the joining node", r.Node)
+	}
+	ip, err := netip.ParseAddr(r.Address)
+	if err != nil || ip.IsUnspecified() || ip.IsMulticast() || ip.Zone() != "" || ip.Unmap().String() != r.Address {
+		return record.Member{}, fmt.Errorf("address: %.100q is no IP address that other nodes can reach; set --node-address on the joining node", r.Address)
+	}
+	ports := []int{r.PeerPort, r.ClientPort, r.JoinPort}
+	for i, port := range ports {
+		if port < 1 || port > 65535 || port == ports[(i+1)%len(ports)] {
+			return record.Member{}, errors.New("peerPort, clientPort and joinPort: must be three different ports")
+		}
+	}
+	at := func(port int) string { return "https://" + net.JoinHostPort(r.Address, strconv.Itoa(port)) }
+	return record.Member{
+		Node: protocol.NodeID(r.Node), Address: r.Address,
+		PeerURL: at(r.PeerPort), ClientURL: at(r.ClientPort), JoinURL: at(r.JoinPort),
+	}, nil
+}

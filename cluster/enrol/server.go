@@ -1,0 +1,219 @@
+package enrol
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+
+	"github.com/lockstep-dev/lockstep/cluster/pki"
+	"github.com/lockstep-dev/lockstep/etcd"
+)
+
+// Config has what a Server needs. Client, PKI and Log are required.
+type Config struct {
+	Client *etcd.Client
+	// PKI is the directory with the cluster's CA and this node's certificate. They are
+	// read again for each connection.
+	PKI string
+
+	Limits     Limits
+	Log        *slog.Logger
+	Registerer prometheus.Registerer // nil: no metrics
+	// Now is the clock that decides whether a token has expired. Nil: time.Now.
+	Now func() time.Time
+	// After is called after each step of an answer, with its name, so that tests can
+	// end the process there. Nil: nothing.
+	After func(step string)
+}
+
+const (
+	maxBody = 16 << 10
+	// The time that a client has for its handshake and header, and for its body, and
+	// that an answer takes: etcd may have to elect a leader first.
+	headerTimeout = 5 * time.Second
+	readTimeout   = 10 * time.Second
+	joinTimeout   = 15 * time.Second
+	writeTimeout  = joinTimeout + 5*time.Second
+	stopTimeout   = 2 * time.Second
+)
+
+// Server answers the joins of other nodes. It is an http.Handler.
+type Server struct {
+	cfg      Config
+	guard    *guard
+	metrics  *metrics
+	warnings *rate.Limiter // of refused requests in the log
+}
+
+// NewServer returns a server that does not listen yet.
+func NewServer(cfg Config) *Server {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.After == nil {
+		cfg.After = func(string) {}
+	}
+	return &Server{
+		cfg: cfg, guard: newGuard(cfg.Limits.withDefaults()), metrics: newMetrics(cfg.Registerer),
+		warnings: rate.NewLimiter(rate.Every(time.Second), 10), //nolint:mnd // one a second is enough for people
+	}
+}
+
+// Run answers joins until ctx ends. It closes the listener.
+func (s *Server) Run(ctx context.Context, l net.Listener) error {
+	server := &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		MaxHeaderBytes: 8 << 10,                    //nolint:mnd // a client sends a few hundred bytes
+		ErrorLog:       log.New(io.Discard, "", 0), // handshakes that fail are those of strangers
+		TLSNextProto:   map[string]func(*http.Server, *tls.Conn, http.Handler){},
+	}
+	server.SetKeepAlivesEnabled(false)
+	ended := make(chan error, 1)
+	counted := listener{l, s.guard, func() { s.metrics.answered(closed) }}
+	go func() { ended <- server.Serve(tls.NewListener(counted, s.tlsConfig())) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("answer joins: %w", err)
+	case <-ctx.Done():
+	}
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	if server.Shutdown(stopping) != nil {
+		_ = server.Close() // a join that was interrupted is run again
+	}
+	_ = <-ended // that it was closed
+	return ctx.Err()
+}
+
+func (s *Server) tlsConfig() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return servingCertificate(s.cfg.PKI)
+		},
+	}
+}
+
+// servingCertificate has the CA in its chain: the joining node compares it with the
+// hash in its token.
+func servingCertificate(dir string) (*tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, pki.NodeCertFile), filepath.Join(dir, pki.NodeKeyFile))
+	if err != nil {
+		return nil, err
+	}
+	ca, err := pki.LoadCA(dir)
+	if err != nil {
+		return nil, err
+	}
+	pair.Certificate = append(pair.Certificate[:1:1], ca.Certificate().Raw)
+	return &pair, nil
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if !s.guard.mayRequest(addressOf(r.RemoteAddr)) {
+		s.refuse(w, r, &refusal{limited, http.StatusTooManyRequests, "too many requests; try again later"})
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), joinTimeout)
+	defer cancel()
+	out, err := s.answer(ctx, w, r)
+	if err != nil {
+		refused := &refusal{}
+		if !errors.As(err, &refused) {
+			refused = &refusal{unavailable, http.StatusServiceUnavailable, err.Error()}
+		}
+		s.refuse(w, r, refused)
+		return
+	}
+	s.metrics.answered(joined)
+	h.Set("Content-Type", "application/json")
+	_, _ = w.Write(out) // a node that did not get it asks again
+	s.cfg.After("answer")
+}
+
+// retryAfter is when a client may try again, in seconds, after a refusal that can
+// disappear by itself.
+const retryAfter = 1
+
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, because *refusal) {
+	s.metrics.answered(because.result)
+	if s.warnings.Allow() {
+		s.cfg.Log.Warn("a join was refused", "client", r.RemoteAddr, "status", because.status, "reason", because.detail)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	switch because.status {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		h.Set("Retry-After", strconv.Itoa(retryAfter))
+	case http.StatusMethodNotAllowed:
+		h.Set("Allow", http.MethodPost)
+	}
+	body, err := json.Marshal(problem{
+		Type: "about:blank", Title: http.StatusText(because.status), Status: because.status, Detail: because.detail,
+	})
+	if err != nil {
+		panic(err) // strings and a number always marshal
+	}
+	w.WriteHeader(because.status)
+	_, _ = w.Write(append(body, '\n'))
+}
+
+// refusal is why a request is refused.
+type refusal struct {
+	result result
+	status int
+	detail string
+}
+
+func (r *refusal) Error() string { return r.detail }
+
+func invalidf(format string, args ...any) error {
+	return &refusal{invalid, http.StatusBadRequest, fmt.Sprintf(format, args...)}
+}
+
+// parse returns the request, or why it makes no sense.
+func parse(w http.ResponseWriter, r *http.Request) (request, *x509.CertificateRequest, error) {
+	var in request
+	switch {
+	case r.URL.Path != Path:
+		return in, nil, &refusal{invalid, http.StatusNotFound, "this port only answers POST " + Path}
+	case r.Method != http.MethodPost:
+		return in, nil, &refusal{invalid, http.StatusMethodNotAllowed, "this port only answers POST " + Path}
+	}
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(&in)
+	if err == nil && decoder.More() {
+		err = errors.New("more than one JSON value")
+	}
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return in, nil, &refusal{invalid, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes", maxBody)}
+	}
+	if err != nil {
+		return in, nil, invalidf("the body is not a join request: %v; is the joining sidecar of another version?", err)
+	}
+	csr, err := pki.ParseRequest(in.CertificateRequest)
+	if err != nil {
+		return in, nil, invalidf("certificateRequest: %v", err)
+	}
+	return in, csr, nil
+}

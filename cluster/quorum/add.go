@@ -1,0 +1,163 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/cluster/record"
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/keyspace"
+)
+
+// addTimeout bounds one request to add a member. etcd needs less than a second, or
+// never answers.
+const addTimeout = 3 * time.Second
+
+// Addition is a node to add.
+type Addition struct {
+	Node record.Member // without its ID
+	// After is called after each step, with its name. It is for tests; nil: nothing.
+	After func(step string)
+}
+
+// Added is a node that was added, and the members as they are then.
+type Added struct {
+	Cluster record.Cluster
+	ID      uint64
+	Members []etcd.Member
+}
+
+// CheckFree returns why the key, the ID or the address of a node would be refused, and
+// whether an earlier attempt has added the node. It changes nothing.
+func CheckFree(ctx context.Context, client *etcd.Client, node record.Member) (added bool, err error) {
+	id, _, err := observe(ctx, client, node)
+	return id != 0, err
+}
+
+// Add adds a node as a learner, or finds it among the members if an earlier attempt has
+// added it. A learner that was added, and that is not known to be of another node, is
+// that of an attempt that ended before it wrote the record. Errors: InUseError,
+// RemovedError, ErrWait, ErrBusy, or those of etcd.
+func Add(ctx context.Context, client *etcd.Client, a Addition) (Added, error) {
+	if a.After == nil {
+		a.After = func(string) {}
+	}
+	var out Added
+	err := locked(ctx, client, string(a.Node.Node), func(ctx context.Context) error {
+		a.After("lock")
+		var err error
+		out, err = add(ctx, client, a)
+		return err
+	})
+	return out, err
+}
+
+// add needs the lock.
+func add(ctx context.Context, client *etcd.Client, a Addition) (Added, error) {
+	id, s, err := observe(ctx, client, a.Node)
+	if err != nil {
+		return Added{}, err
+	}
+	if s.cluster == nil {
+		return Added{}, ErrNoCluster
+	}
+	if id == 0 {
+		if id, err = addLearner(ctx, client, a.Node.PeerURL); err != nil {
+			return Added{}, err
+		}
+	}
+	a.After("add")
+	members, err := client.Members(ctx)
+	if err != nil {
+		return Added{}, err
+	}
+	if err := writeRecords(ctx, client, s, members, id, a.Node); err != nil {
+		return Added{}, err
+	}
+	a.After("record")
+	return Added{Cluster: *s.cluster, ID: id, Members: members}, nil
+}
+
+// observe returns the node's member ID if an earlier attempt has added it; 0: it has to
+// be added.
+func observe(ctx context.Context, client *etcd.Client, node record.Member) (id uint64, s stored, err error) {
+	members, err := client.Members(ctx)
+	if err != nil {
+		return 0, stored{}, err
+	}
+	if s, err = readStored(ctx, client); err != nil {
+		return 0, stored{}, err
+	}
+	for _, r := range s.removed {
+		if r.Key == node.Key {
+			return 0, s, &RemovedError{Node: r.Node, At: r.Removed}
+		}
+	}
+	for _, m := range members {
+		r, known := s.members[m.ID]
+		mine := known && r.Node == node.Node && r.Key == node.Key
+		switch {
+		case slices.Contains(m.PeerURLs, node.PeerURL) && (mine || !known && m.Learner && m.Name == ""):
+			id = m.ID
+		case slices.Contains(m.PeerURLs, node.PeerURL):
+			return 0, s, &InUseError{What: "the address " + node.PeerURL, Member: m.ID, Node: r.Node}
+		case known && r.Node == node.Node:
+			return 0, s, &InUseError{What: fmt.Sprintf("the node ID %q", node.Node), Member: m.ID, Node: r.Node}
+		case known && r.Address == node.Address && r.ClientURL == node.ClientURL:
+			return 0, s, &InUseError{What: "the address " + node.ClientURL, Member: m.ID, Node: r.Node}
+		}
+	}
+	return id, s, nil
+}
+
+// addLearner makes one attempt. A request that was not answered may have been carried
+// out, so the members are listed again.
+func addLearner(ctx context.Context, client *etcd.Client, peerURL string) (uint64, error) {
+	limited, cancel := context.WithTimeout(ctx, addTimeout)
+	defer cancel()
+	id, err := client.AddLearner(limited, peerURL)
+	switch {
+	case err == nil:
+		return id, nil
+	case errors.Is(err, etcd.ErrLearners):
+		return 0, fmt.Errorf("%w: other nodes are joining", ErrWait)
+	case errors.Is(err, etcd.ErrUnhealthy):
+		return 0, fmt.Errorf("%w: a member is unreachable, or was added less than 5 s ago", ErrWait)
+	}
+	members, listErr := client.Members(ctx)
+	if listErr != nil {
+		return 0, errors.Join(err, listErr)
+	}
+	for _, m := range members {
+		if m.Learner && m.Name == "" && slices.Contains(m.PeerURLs, peerURL) {
+			return m.ID, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: %w", ErrWait, err)
+}
+
+// writeRecords writes who the new member is. It deletes the records of members that
+// were removed without that: by etcd's own tools, for example.
+func writeRecords(ctx context.Context, client *etcd.Client, s stored, members []etcd.Member, id uint64, node record.Member) error {
+	keys := keyspace.Under(client.Prefix())
+	node.ID = id
+	if was, found := s.members[id]; found {
+		node.Added = was.Added
+	}
+	ops := []clientv3.Op{clientv3.OpPut(keys.ClusterMember(id), string(record.EncodeMember(node)))}
+	if i := slices.IndexFunc(members, func(m etcd.Member) bool { return m.ID == id }); i >= 0 && members[i].Learner {
+		learner := record.Learner{Node: node.Node, Added: node.Added}
+		ops = append(ops, clientv3.OpPut(keys.ClusterLearner(id), string(record.EncodeLearner(learner))))
+	}
+	for old := range s.members {
+		if !slices.ContainsFunc(members, func(m etcd.Member) bool { return m.ID == old }) && old != id {
+			ops = append(ops, clientv3.OpDelete(keys.ClusterMember(old)))
+		}
+	}
+	return write(ctx, client, ops...)
+}

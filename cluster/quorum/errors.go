@@ -1,0 +1,50 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+var (
+	// ErrNoCluster is returned if the sidecars do not run this etcd themselves.
+	ErrNoCluster = errors.New("the sidecars do not run this etcd themselves (--etcd=embedded)")
+	// ErrWait is returned for a node that cannot be added now, and can be in a moment.
+	ErrWait = errors.New("the cluster cannot add a member now")
+	// ErrNoQuorum is returned if too few voters answer to change anything.
+	ErrNoQuorum = errors.New("the cluster has no majority of its members")
+	// ErrRefused is returned for a removal that would harm the cluster.
+	ErrRefused = errors.New("not removed")
+)
+
+// InUseError is returned for a node that cannot be added because its ID or its address
+// is that of a member.
+type InUseError struct {
+	What   string // the ID or the address
+	Member uint64
+	Node   protocol.NodeID // empty: unknown
+}
+
+func (e *InUseError) Error() string {
+	id := keyspace.MemberID(e.Member)
+	of := "member " + id
+	if e.Node != "" {
+		of = fmt.Sprintf("node %q (member %s)", e.Node, id)
+	}
+	return fmt.Sprintf("%s is in use by %s; if that node has lost its data directory or is off for good, remove it first, on a member: sidecar cluster remove %s",
+		e.What, of, id)
+}
+
+// RemovedError is returned for a node that joins with the key of a member that an
+// operator removed.
+type RemovedError struct {
+	Node protocol.NodeID
+	At   time.Time
+}
+
+func (e *RemovedError) Error() string {
+	return fmt.Sprintf("node %q was removed from the cluster at %s; empty its data directory and join with a new token", e.Node, e.At.UTC().Format(time.RFC3339))
+}

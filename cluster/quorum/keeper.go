@@ -1,0 +1,235 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lockstep-dev/lockstep/cluster/record"
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/keyspace"
+)
+
+// KeeperConfig is what a Keeper needs.
+type KeeperConfig struct {
+	Client *etcd.Client
+	// Local is the client URL of the member on this node. The keeper works only
+	// while that member is etcd's leader.
+	Local string
+	// EvictAfter is how long a learner may make no progress. Zero: 5 minutes.
+	EvictAfter time.Duration
+	Log        *slog.Logger
+	Registerer prometheus.Registerer // nil: no metrics
+}
+
+const (
+	defaultEvictAfter = 5 * time.Minute
+	// hurry is the time after a member was added in which it usually catches up; then
+	// the keeper asks more often.
+	hurry      = 15 * time.Second
+	hurryPause = 75 * time.Millisecond
+	calmPause  = time.Second
+	// scanPause is the time between two lists of the members, for learners that have
+	// no record: the sidecar that added them ended before it wrote one.
+	scanPause = 30 * time.Second
+	// inSync is the part of the leader's log that a learner must have, by etcd's rule.
+	inSync = 0.9
+)
+
+// Keeper makes learners voters once they have caught up, and removes those that make no
+// progress. Every sidecar with a member has one. Only that of etcd's leader works.
+type Keeper struct {
+	cfg      KeeperConfig
+	keys     keyspace.Keys
+	metrics  *metrics
+	learners *event.Value[map[uint64]record.Learner]
+	progress map[uint64]progress // only the goroutine of keep uses it
+}
+
+// progress is how far a learner has come, as this sidecar has observed it.
+type progress struct {
+	first   time.Time // when it was observed first
+	since   time.Time // when it was last better than before
+	started bool
+	applied uint64
+}
+
+// NewKeeper returns a keeper that does nothing yet.
+func NewKeeper(cfg KeeperConfig) *Keeper {
+	if cfg.EvictAfter == 0 {
+		cfg.EvictAfter = defaultEvictAfter
+	}
+	return &Keeper{
+		cfg: cfg, keys: keyspace.Under(cfg.Client.Prefix()), metrics: newMetrics(cfg.Registerer),
+		learners: event.New[map[uint64]record.Learner](nil), progress: map[uint64]progress{},
+	}
+}
+
+// Run works until ctx ends.
+func (k *Keeper) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return k.cfg.Client.Follow(ctx, k.keys.ClusterLearners(), func(l etcd.Listing) {
+			now := map[uint64]record.Learner{}
+			for _, kv := range l.KVs {
+				now[keyspace.MemberOf(kv.Key)] = record.DecodeLearner(kv.Key, kv.Value)
+			}
+			k.learners.Set(now)
+		})
+	})
+	group.Go(func() error { return k.keep(ctx) })
+	return group.Wait()
+}
+
+func (k *Keeper) keep(ctx context.Context) error {
+	for {
+		_, changed := k.learners.Load()
+		pause, err := k.round(ctx)
+		if err != nil && ctx.Err() == nil {
+			k.cfg.Log.Debug("the learners were not checked, trying again", "err", err)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-changed:
+			timer.Stop()
+			if !backoff.Sleep(ctx, hurryPause) { // the learner has to start first
+				return ctx.Err()
+			}
+		case <-timer.C:
+		}
+	}
+}
+
+// round does for each learner what can be done now, and returns the time until the next
+// round.
+func (k *Keeper) round(ctx context.Context) (time.Duration, error) {
+	recorded := k.learners.Get()
+	local, err := k.cfg.Client.MemberStatus(ctx, k.cfg.Local)
+	if err != nil || local.Leader != local.ID {
+		clear(k.progress) // another member leads: its sidecar counts again
+		if len(recorded) > 0 {
+			return calmPause, err // the leader may change
+		}
+		return scanPause, err
+	}
+	members, err := k.cfg.Client.KnownMembers(ctx)
+	if err != nil {
+		return calmPause, err
+	}
+	var errs []error
+	pause := scanPause
+	for _, m := range members {
+		if m.Learner {
+			errs = append(errs, k.keepLearner(ctx, m, local))
+			pause = min(pause, k.pauseFor(m.ID))
+		}
+	}
+	errs = append(errs, k.forget(ctx, members, recorded))
+	return pause, errors.Join(errs...)
+}
+
+func (k *Keeper) pauseFor(id uint64) time.Duration {
+	if p, found := k.progress[id]; found && time.Since(p.first) > hurry {
+		return calmPause
+	}
+	return hurryPause
+}
+
+// keepLearner promotes a learner that has caught up, and removes one that makes no
+// progress.
+func (k *Keeper) keepLearner(ctx context.Context, m etcd.Member, leader etcd.MemberStatus) error {
+	p, ready := k.observe(ctx, m, leader)
+	k.progress[m.ID] = p
+	if ready {
+		err := k.cfg.Client.PromoteMember(ctx, m.ID)
+		if err == nil || errors.Is(err, etcd.ErrNoLearner) {
+			return k.promoted(ctx, m)
+		}
+		if !errors.Is(err, etcd.ErrBehind) {
+			return err
+		}
+	}
+	if time.Since(p.since) < k.cfg.EvictAfter {
+		return nil
+	}
+	return k.evict(ctx, m)
+}
+
+// observe returns how far a learner has come, and whether etcd would promote it. It
+// asks the learner, because etcd logs an error for each promotion that comes too early.
+func (k *Keeper) observe(ctx context.Context, m etcd.Member, leader etcd.MemberStatus) (p progress, ready bool) {
+	p, known := k.progress[m.ID]
+	if !known {
+		p = progress{first: time.Now(), since: time.Now()}
+	}
+	if m.Name == "" || len(m.ClientURLs) == 0 {
+		return p, false
+	}
+	limited, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	status, err := k.cfg.Client.MemberStatus(limited, m.ClientURLs[0])
+	if err != nil || status.ID != m.ID {
+		return p, false
+	}
+	if !p.started || status.Applied > p.applied {
+		p.since = time.Now()
+	}
+	p.started, p.applied = true, max(p.applied, status.Applied)
+	return p, float64(status.Applied) >= inSync*float64(leader.Index)
+}
+
+func (k *Keeper) promoted(ctx context.Context, m etcd.Member) error {
+	took := time.Since(k.progress[m.ID].first).Round(time.Millisecond)
+	k.cfg.Log.Info("a member caught up and votes now", "member", keyspace.MemberID(m.ID), "name", m.Name, "duration", took)
+	k.metrics.changed(resultPromoted)
+	delete(k.progress, m.ID)
+	return write(ctx, k.cfg.Client, clientv3.OpDelete(k.keys.ClusterLearner(m.ID)))
+}
+
+// evict removes a learner that makes no progress, so that others can join.
+func (k *Keeper) evict(ctx context.Context, m etcd.Member) error {
+	err := k.cfg.Client.RemoveMember(ctx, m.ID)
+	if err != nil && !errors.Is(err, etcd.ErrNoMember) {
+		return err
+	}
+	k.cfg.Log.Warn("removed a member that did not catch up; start its sidecar again to join again",
+		"member", keyspace.MemberID(m.ID), "name", m.Name, "urls", m.PeerURLs, "after", k.cfg.EvictAfter)
+	k.metrics.changed(resultEvicted)
+	delete(k.progress, m.ID)
+	return k.delete(ctx, m.ID)
+}
+
+// forget deletes the records of learners that are voters, or no members, by now.
+func (k *Keeper) forget(ctx context.Context, members []etcd.Member, recorded map[uint64]record.Learner) error {
+	for id := range recorded {
+		i := slices.IndexFunc(members, func(m etcd.Member) bool { return m.ID == id })
+		switch {
+		case i >= 0 && members[i].Learner:
+			continue
+		case i >= 0 || id == 0:
+			if err := write(ctx, k.cfg.Client, clientv3.OpDelete(k.keys.ClusterLearner(id))); err != nil {
+				return err
+			}
+		default:
+			if err := k.delete(ctx, id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (k *Keeper) delete(ctx context.Context, id uint64) error {
+	return write(ctx, k.cfg.Client, clientv3.OpDelete(k.keys.ClusterLearner(id)), clientv3.OpDelete(k.keys.ClusterMember(id)))
+}

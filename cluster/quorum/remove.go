@@ -1,0 +1,218 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/cluster/record"
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Removal is a member to remove.
+type Removal struct {
+	// Name is a member ID, in hexadecimal, or a node ID.
+	Name string
+	// Dial returns a client of one member, by its client URL. The caller of Remove
+	// closes nothing: Remove does.
+	Dial func(clientURL string) (*etcd.Client, error)
+	// Progress is called with a sentence for each step that takes its time; nil: it is
+	// not reported.
+	Progress func(text string)
+}
+
+// settle is how long etcd may refuse a removal because a voter is connected for less
+// than 5 s.
+const settle = 7 * time.Second
+
+// Remove removes a member. It refuses to remove the last voter, and one without which
+// fewer than a majority of the voters would answer (ErrRefused). A member that leads
+// hands over first. It returns the member that it removed.
+func Remove(ctx context.Context, client *etcd.Client, r Removal) (View, error) {
+	if r.Progress == nil {
+		r.Progress = func(string) {}
+	}
+	var removed View
+	err := locked(ctx, client, "sidecar cluster remove "+r.Name, func(ctx context.Context) error {
+		all, err := List(ctx, client)
+		if err != nil {
+			return err
+		}
+		target, err := find(all, r.Name)
+		if err != nil {
+			return err
+		}
+		removed = target
+		if err := mayRemove(all, target); err != nil {
+			return err
+		}
+		return r.remove(ctx, client, all, target)
+	})
+	return removed, err
+}
+
+// remove needs the lock. It may be run again after any step.
+func (r Removal) remove(ctx context.Context, client *etcd.Client, all []View, target View) error {
+	s, err := readStored(ctx, client)
+	if err != nil {
+		return err
+	}
+	keys := keyspace.Under(client.Prefix())
+	rec, known := s.members[target.ID]
+	if known {
+		rec.Leaving = true
+		if err := write(ctx, client, clientv3.OpPut(keys.ClusterMember(target.ID), string(record.EncodeMember(rec)))); err != nil {
+			return err
+		}
+	}
+	if target.Leader {
+		if err := r.handOver(ctx, all, target); err != nil {
+			return err
+		}
+	}
+	if err := r.removeMember(ctx, client, target.ID); err != nil {
+		return err
+	}
+	ops := []clientv3.Op{clientv3.OpDelete(keys.ClusterMember(target.ID)), clientv3.OpDelete(keys.ClusterLearner(target.ID))}
+	if known {
+		rec.Removed = time.Now()
+		ops = append(ops, clientv3.OpPut(keys.RemovedMember(target.ID), string(record.EncodeMember(rec))))
+	}
+	return writeAfter(ctx, client, ops)
+}
+
+// writeAfter writes after a removal. The client may still have a connection to the
+// member that was removed, which answers with errors until it has ended.
+func writeAfter(ctx context.Context, client *etcd.Client, ops []clientv3.Op) error {
+	began := time.Now()
+	pauses := backoff.Backoff{First: 50 * time.Millisecond, Max: time.Second}
+	for {
+		err := write(ctx, client, ops...)
+		if err == nil || time.Since(began) > lockTTL || !pauses.Sleep(ctx) {
+			return err
+		}
+	}
+}
+
+// find returns the member with that ID, or of that node.
+func find(all []View, wanted string) (View, error) {
+	id, isID := keyspace.ParseMemberID(wanted)
+	var found []View
+	for _, v := range all {
+		if isID && v.ID == id {
+			return v, nil
+		}
+		if v.Node == protocol.NodeID(wanted) {
+			found = append(found, v)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return View{}, fmt.Errorf("%w: no member has the ID %q, and no node of that ID is a member; sidecar cluster members lists them", etcd.ErrNoMember, wanted)
+	}
+	return View{}, fmt.Errorf("%w: %d members are of node %q; name one by its member ID, as sidecar cluster members shows it", ErrRefused, len(found), wanted)
+}
+
+// mayRemove returns why the removal would harm the cluster; nil: it would not.
+func mayRemove(all []View, target View) error {
+	if target.Learner {
+		return nil
+	}
+	voters, healthy := 0, 0
+	for _, v := range all {
+		if v.Learner || v.ID == target.ID {
+			continue
+		}
+		voters++
+		if v.Healthy {
+			healthy++
+		}
+	}
+	majority := voters/2 + 1
+	switch {
+	case voters == 0:
+		return fmt.Errorf("%w: %s is the only voter; to end this cluster, stop its sidecar and delete its data directory", ErrRefused, name(target))
+	case healthy < majority:
+		return fmt.Errorf("%w: without %s the cluster would have %s, of which %d must answer, and %d would: %s",
+			ErrRefused, name(target), count(voters, "voter"), majority, healthy, unhealthy(all, target))
+	}
+	return nil
+}
+
+// unhealthy says which other voters do not answer, and what to do.
+func unhealthy(all []View, target View) string {
+	var text strings.Builder
+	for _, v := range all {
+		if !v.Learner && v.ID != target.ID && !v.Healthy {
+			fmt.Fprintf(&text, "%s: %s; ", name(v), v.Problem)
+		}
+	}
+	return text.String() + "start these again, or remove one of them first"
+}
+
+func name(v View) string {
+	if v.Node == "" {
+		return "member " + keyspace.MemberID(v.ID)
+	}
+	return fmt.Sprintf("node %q (member %s)", v.Node, keyspace.MemberID(v.ID))
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// handOver makes another voter the leader, so that no write is lost with the member
+// that is removed. A leader that hangs cannot hand over: then etcd elects another one.
+func (r Removal) handOver(ctx context.Context, all []View, target View) error {
+	i := slices.IndexFunc(all, func(v View) bool { return !v.Learner && v.Healthy && v.ID != target.ID })
+	if i < 0 {
+		return nil
+	}
+	r.Progress(fmt.Sprintf("%s leads etcd; it hands over to %s", name(target), name(all[i])))
+	leader, err := r.Dial(target.ClientURL)
+	if err != nil {
+		return err
+	}
+	err = leader.MoveLeader(ctx, all[i].ID)
+	return errors.Join(err, leader.Close())
+}
+
+// removeMember tries until the member is removed, or until etcd has refused for longer
+// than a voter needs to settle. A removal that was not answered may be carried out
+// later, so the members are listed again.
+func (r Removal) removeMember(ctx context.Context, client *etcd.Client, id uint64) error {
+	began := time.Now()
+	pauses := backoff.Backoff{First: 100 * time.Millisecond, Max: time.Second}
+	for {
+		err := client.RemoveMember(ctx, id)
+		if err == nil || errors.Is(err, etcd.ErrNoMember) {
+			return nil
+		}
+		members, listErr := client.Members(ctx)
+		switch {
+		case listErr != nil:
+			return fmt.Errorf("%w; whether the member was removed is not known: run sidecar cluster members once etcd answers: %w", err, listErr)
+		case !slices.ContainsFunc(members, func(m etcd.Member) bool { return m.ID == id }):
+			return nil
+		case time.Since(began) > settle:
+			return fmt.Errorf("%w: etcd refuses it: %w", ErrRefused, err)
+		}
+		r.Progress("etcd does not remove it yet: " + err.Error())
+		if !pauses.Sleep(ctx) {
+			return errors.Join(err, ctx.Err())
+		}
+	}
+}

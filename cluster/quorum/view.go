@@ -1,0 +1,123 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/cluster/record"
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// View is a member as people see it.
+type View struct {
+	ID      uint64
+	Node    protocol.NodeID // empty: unknown
+	Address string
+
+	PeerURL, ClientURL, JoinURL string
+
+	Learner bool // it receives the log and does not vote
+	Leader  bool
+	Leaving bool // an operator removes it
+	Started bool // it has been running at least once
+
+	Healthy bool   // it answers, and knows a leader
+	Problem string // why it is not healthy
+	DBSize  int64  // of its database, in bytes
+	Applied uint64 // the last entry of the log that it has applied
+	Lag     uint64 // how many entries it is behind the leader
+}
+
+// statusTimeout bounds the question to one member.
+const statusTimeout = 2 * time.Second
+
+// List returns the members, and what each reports of itself. If the cluster has no
+// majority, it returns the members as the server that answers knows them, and
+// ErrNoQuorum.
+func List(ctx context.Context, client *etcd.Client) ([]View, error) {
+	members, err := client.Members(ctx)
+	var s stored
+	if err == nil {
+		s, err = readStored(ctx, client)
+	}
+	if err != nil {
+		known, knownErr := client.KnownMembers(ctx)
+		if knownErr != nil {
+			return nil, err
+		}
+		return views(ctx, client, known, stored{}), errors.Join(ErrNoQuorum, err)
+	}
+	return views(ctx, client, members, s), nil
+}
+
+func views(ctx context.Context, client *etcd.Client, members []etcd.Member, s stored) []View {
+	out := make([]View, len(members))
+	statuses := make([]etcd.MemberStatus, len(members))
+	var all sync.WaitGroup
+	for i, m := range members {
+		out[i] = newView(m, s.members[m.ID])
+		all.Go(func() { statuses[i] = out[i].ask(ctx, client) })
+	}
+	all.Wait()
+	var newest uint64
+	for i := range out {
+		if leader := statuses[i].Leader; leader == out[i].ID && leader != 0 {
+			out[i].Leader = true
+			newest = max(newest, statuses[i].Index)
+		}
+	}
+	for i := range out {
+		if out[i].Healthy {
+			out[i].Lag = max(newest, out[i].Applied) - out[i].Applied
+		}
+	}
+	return out
+}
+
+func newView(m etcd.Member, r record.Member) View {
+	v := View{
+		ID: m.ID, Node: r.Node, Address: r.Address, ClientURL: r.ClientURL, JoinURL: r.JoinURL,
+		Learner: m.Learner, Leaving: r.Leaving, Started: m.Name != "",
+	}
+	if len(m.PeerURLs) > 0 {
+		v.PeerURL = m.PeerURLs[0]
+	}
+	if len(m.ClientURLs) > 0 {
+		v.ClientURL = m.ClientURLs[0]
+	}
+	if v.Node == "" {
+		v.Node = protocol.NodeID(m.Name)
+	}
+	return v
+}
+
+// ask fills in what the member reports of itself.
+func (v *View) ask(ctx context.Context, client *etcd.Client) etcd.MemberStatus {
+	if v.ClientURL == "" || !v.Started {
+		v.Problem = "it has not started yet"
+		return etcd.MemberStatus{}
+	}
+	limited, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	status, err := client.MemberStatus(limited, v.ClientURL)
+	switch {
+	case err != nil:
+		v.Problem = "it does not answer"
+		return etcd.MemberStatus{}
+	case status.ID != v.ID:
+		v.Problem = "another member answers at its address"
+		return etcd.MemberStatus{}
+	}
+	v.DBSize, v.Applied = status.DBSize, status.Applied
+	switch {
+	case len(status.Errors) > 0 && status.Leader != 0:
+		v.Problem = status.Errors[0]
+	case status.Leader == 0:
+		v.Problem = "it has no leader"
+	}
+	v.Healthy = v.Problem == ""
+	return status
+}

@@ -1,0 +1,57 @@
+package token
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/lockstep-dev/lockstep/cluster/record"
+	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+func encode(s Stored) []byte {
+	m := &lockstepv1.JoinToken{
+		SecretHash: s.secret[:], CreatedAt: timestamppb.New(s.Created), ExpiresAt: timestamppb.New(s.Expires),
+		Uses: int32(s.Uses), Revoked: s.Revoked,
+	}
+	for _, u := range s.UsedBy {
+		m.UsedBy = append(m.UsedBy, &lockstepv1.TokenUse{Node: string(u.Node), KeyHash: u.Key[:], At: timestamppb.New(u.At)})
+	}
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		panic(fmt.Sprintf("marshal a token: %v", err)) // node IDs are checked before
+	}
+	return b
+}
+
+// decode returns a token that is worth nothing for bytes that make no sense: they
+// must not let a node join.
+func decode(id string, value []byte) Stored {
+	var m lockstepv1.JoinToken
+	out := Stored{ID: id}
+	if err := proto.Unmarshal(value, &m); err != nil || len(m.GetSecretHash()) != len(record.Hash{}) || !m.GetExpiresAt().IsValid() {
+		out.Corrupt = true
+		return out
+	}
+	out.secret = record.Hash(m.GetSecretHash())
+	out.Created, out.Expires = timeOf(m.GetCreatedAt()), timeOf(m.GetExpiresAt())
+	out.Uses, out.Revoked = int(m.GetUses()), m.GetRevoked()
+	for _, u := range m.GetUsedBy() {
+		if len(u.GetKeyHash()) != len(record.Hash{}) {
+			out.Corrupt = true
+			return out
+		}
+		out.UsedBy = append(out.UsedBy, Use{Node: protocol.NodeID(u.GetNode()), Key: record.Hash(u.GetKeyHash()), At: timeOf(u.GetAt())})
+	}
+	return out
+}
+
+func timeOf(t *timestamppb.Timestamp) time.Time {
+	if !t.IsValid() {
+		return time.Time{}
+	}
+	return t.AsTime()
+}

@@ -1,0 +1,23 @@
+package token
+
+import "errors"
+
+// Why a node may not join with a token. The texts are for the person at the joining
+// node.
+var (
+	// ErrUnknown is returned if there is no such token, or no longer.
+	ErrUnknown = errors.New("the cluster has no such token: it was deleted, or belongs to another cluster")
+	// ErrSecret is returned for a token with the ID of a stored one and another secret.
+	ErrSecret = errors.New("the token's secret is wrong")
+	// ErrRevoked is returned after Revoke.
+	ErrRevoked = errors.New("the token was revoked")
+	// ErrExpired is returned after the end of the token's lifetime.
+	ErrExpired = errors.New("the token has expired")
+	// ErrUsed is returned if the token has no uses left.
+	ErrUsed = errors.New("the token was used by other nodes, and has no uses left")
+	// ErrOtherKey is returned if a node has used the token with another key.
+	ErrOtherKey = errors.New("a node with this ID has used the token with another key")
+)
+
+// errChanged is returned if the token changed after it was read.
+var errChanged = errors.New("the token changed")

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-dev/lockstep/cluster/quorum"
+	"github.com/lockstep-dev/lockstep/keyspace"
+)
+
+func (p program) clusterCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cluster",
+		Short: "Show and change the members of an etcd that the sidecars run themselves",
+		Long: `Show and change the members of an etcd that the sidecars run themselves
+(--etcd=embedded). Run these commands on a node that is a member: they use its data
+directory. With --etcd-servers and the other flags of etcd they work anywhere.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: helpOrUnknown,
+	}
+	cmd.AddCommand(p.clusterMembersCommand(), p.clusterRemoveCommand(), p.clusterTokenCommand())
+	return cmd
+}
+
+// helpOrUnknown is for commands that only have subcommands.
+func helpOrUnknown(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	return unknownCommand(cmd, args[0])
+}
+
+// memberReport is a member in the output of `cluster members`. Every field is always
+// present.
+type memberReport struct {
+	ID        string `json:"id"`
+	Node      string `json:"node"` // empty: unknown
+	Address   string `json:"address"`
+	PeerURL   string `json:"peerURL"`
+	ClientURL string `json:"clientURL"`
+	JoinURL   string `json:"joinURL"`
+	Role      string `json:"role"` // voter or learner
+	Leader    bool   `json:"leader"`
+	Leaving   bool   `json:"leaving"`
+	Healthy   bool   `json:"healthy"`
+	Problem   string `json:"problem"`
+	DBSize    int64  `json:"dbSizeBytes"`
+	Lag       uint64 `json:"lagEntries"`
+}
+
+func newMemberReport(v quorum.View) memberReport {
+	role := "voter"
+	if v.Learner {
+		role = "learner"
+	}
+	return memberReport{
+		ID: keyspace.MemberID(v.ID), Node: string(v.Node), Address: cmp.Or(v.Address, v.PeerURL),
+		PeerURL: v.PeerURL, ClientURL: v.ClientURL, JoinURL: v.JoinURL,
+		Role: role, Leader: v.Leader, Leaving: v.Leaving, Healthy: v.Healthy, Problem: v.Problem,
+		DBSize: v.DBSize, Lag: v.Lag,
+	}
+}
+
+func (p program) clusterMembersCommand() *cobra.Command {
+	output := choice{value: "table", of: []string{"table", "json"}}
+	cmd := withEtcd(&cobra.Command{
+		Use:   "members",
+		Short: "List the members, and how each of them is",
+		Long: `List the members, and how each of them is.
+
+A voter counts for the majority. A learner receives the data and does not vote: it has
+just joined. LAG is the number of entries of the log by which a member is behind the
+leader.
+
+Without a majority the list is what the member that answers knows, and the exit code
+is 1.`,
+		Args: noArgs,
+	}, func(ctx context.Context, client etcdClient, _ []string) error {
+		views, err := quorum.List(ctx, client.Client)
+		if err != nil && !errors.Is(err, quorum.ErrNoQuorum) {
+			return err
+		}
+		return errors.Join(p.printMembers(views, output.value), err)
+	})
+	cmd.Flags().VarP(&output, "output", "o", "Output format: "+output.options()+".")
+	complete(cmd, "output", &output)
+	return cmd
+}
+
+func (p program) printMembers(views []quorum.View, form string) error {
+	members := make([]memberReport, 0, len(views))
+	for _, v := range views {
+		members = append(members, newMemberReport(v))
+	}
+	if form == "json" {
+		return p.printJSON(members)
+	}
+	rows := [][]string{{"ID", "NODE", "ADDRESS", "ROLE", "LEADER", "HEALTH", "DB SIZE", "LAG"}}
+	for _, m := range members {
+		leader, health, size, lag := "no", "healthy", "-", "-"
+		if m.Leader {
+			leader = "yes"
+		}
+		if m.Healthy {
+			size, lag = bytesText(m.DBSize), strconv.FormatUint(m.Lag, 10)
+		} else {
+			health = m.Problem
+		}
+		if m.Leaving {
+			health += " (being removed)"
+		}
+		rows = append(rows, []string{m.ID, cmp.Or(m.Node, "-"), m.Address, m.Role, leader, health, size, lag})
+	}
+	table{w: p.stdout}.rows(rows)
+	return nil
+}
+
+func (p program) printJSON(v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	_, err = fmt.Fprintf(p.stdout, "%s\n", text)
+	return err
+}
+
+// bytesText is a size as people read it.
+func bytesText(n int64) string {
+	const kib = 1024
+	switch {
+	case n < kib:
+		return fmt.Sprintf("%d B", n)
+	case n < kib*kib:
+		return fmt.Sprintf("%d KiB", n/kib)
+	}
+	return fmt.Sprintf("%.1f MiB", float64(n)/kib/kib)
+}
+
+// removeTimeout is longer than any of the waits of a removal.
+const removeTimeout = time.Minute
+
+func (p program) clusterRemoveCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "remove ID",
+		Short: "Remove a member, by its ID or its node ID",
+		Long: `Remove a member, by its ID or its node ID, as sidecar cluster members shows them. If
+it leads etcd, it hands over first. Its sidecar, if it runs, stops etcd and exits.
+
+The last voter is not removed, and no member without which fewer than a majority of the
+voters would answer.
+
+To join again, the node needs an empty data directory and a new token. The node's
+record stays: if the node is off for good, also type sidecar node remove.`,
+		Args: oneArg("ID"),
+	}
+	return withEtcd(cmd, func(ctx context.Context, at etcdClient, args []string) error {
+		ctx, cancel := context.WithTimeout(ctx, removeTimeout)
+		defer cancel()
+		removed, err := quorum.Remove(ctx, at.Client, quorum.Removal{
+			Name: args[0], Dial: at.dial,
+			Progress: func(text string) { fmt.Fprintln(p.stderr, text) },
+		})
+		if err != nil {
+			return err
+		}
+		id := keyspace.MemberID(removed.ID)
+		if removed.Node == "" {
+			fmt.Fprintf(p.stdout, "member %s removed\n", id)
+			return nil
+		}
+		fmt.Fprintf(p.stdout, "member %s of node %s removed\n", id, removed.Node)
+		fmt.Fprintf(p.stdout, "If the node is off for good, remove its record too: sidecar node remove %s --confirm-stopped\n", removed.Node)
+		fmt.Fprintf(p.stdout, "To join again, it needs an empty data directory and a new token: sidecar cluster token create\n")
+		return nil
+	})
+}

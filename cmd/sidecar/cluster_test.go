@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/cluster/pki"
+	"github.com/lockstep-dev/lockstep/cluster/token"
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+	"github.com/lockstep-dev/lockstep/test/members"
+)
+
+// onMember runs a command with the flags of a member's certificates.
+func onMember(t *testing.T, n *members.Node, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	p := program{stdout: &out, stderr: &errs, now: time.Now, lookupEnv: func(string) (string, bool) { return "", false }}
+	args = append(args, "--etcd-servers="+n.ClientURL,
+		"--etcd-cafile="+n.Dir+"/"+pki.CACertFile, "--etcd-certfile="+n.Dir+"/"+pki.NodeCertFile, "--etcd-keyfile="+n.Dir+"/"+pki.NodeKeyFile)
+	code = p.main(context.WithoutCancel(t.Context()), args)
+	return code, out.String(), errs.String()
+}
+
+func TestClusterToken(t *testing.T) {
+	c := members.New(t)
+	code, out, errs := onMember(t, c.First, "cluster", "token", "create")
+	found := regexp.MustCompile(`(?m)^  (lockstep1\.\S+)$`).FindStringSubmatch(out)
+	if code != exitOK || errs != "" || found == nil {
+		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	parsed, err := token.Parse(found[1])
+	if err != nil || [32]byte(parsed.CA) != [32]byte(c.CA.Hash()) {
+		t.Errorf("got %v, %v", parsed, err)
+	}
+	typed := "  sidecar run --etcd=embedded --join=" + c.First.JoinURL + " --token=" + found[1] + "\n"
+	if !strings.Contains(out, typed) || !strings.Contains(out, "Token for 1 node, valid for 1h0m0s") {
+		t.Errorf("got\n%s\nwant\n%s", out, typed)
+	}
+	code, out, errs = onMember(t, c.First, "cluster", "token", "create", "--ttl=10m", "--uses=3", "-o", "json")
+	var report tokenReport
+	if err := json.Unmarshal([]byte(out), &report); err != nil || code != exitOK || !strings.HasSuffix(report.Command, " --token="+report.Token) || time.Until(report.Expires) > 10*time.Minute {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+
+	_, out, _ = onMember(t, c.First, "cluster", "token", "list")
+	if !strings.Contains(out, parsed.ID+"  valid  1 of 1") || !strings.Contains(out, "3 of 3") {
+		t.Errorf("got\n%s", out)
+	}
+	if code, out, errs := onMember(t, c.First, "cluster", "token", "revoke", parsed.ID); code != exitOK || !strings.Contains(out, "token "+parsed.ID+" revoked") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	// The whole token is understood too, and never shown again.
+	if code, out, errs := onMember(t, c.First, "cluster", "token", "revoke", report.Token); code != exitOK || strings.Contains(out, report.Token) {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	_, out, _ = onMember(t, c.First, "cluster", "token", "list", "-o", "json")
+	if got := strings.Count(out, `"state": "revoked"`); got != 2 {
+		t.Errorf("%d are revoked:\n%s", got, out)
+	}
+	for _, tt := range []struct {
+		code int
+		text string
+		args []string
+	}{
+		{exitUsage, "from 1s to", []string{"create", "--ttl=10ms"}},
+		{exitUsage, "from 1 to 100 uses", []string{"create", "--uses=101"}},
+		{exitUsage, "is not the ID of a token", []string{"revoke", "nope"}},
+		{exitFailed, "there is no token zzzzzz", []string{"revoke", "zzzzzz"}},
+		{exitUsage, "expected one ID", []string{"revoke"}},
+		{exitUsage, "set either this or --data-dir", []string{"list", "--data-dir=" + c.First.Dir}},
+	} {
+		code, out, errs := onMember(t, c.First, append([]string{"cluster", "token"}, tt.args...)...)
+		if code != tt.code || !strings.Contains(errs, tt.text) {
+			t.Errorf("%v: exit %d, want %d with %q: %s%s", tt.args, code, tt.code, tt.text, out, errs)
+		}
+	}
+}
+
+func TestClusterMembers(t *testing.T) {
+	c := members.New(t)
+	client := c.First.Client()
+	if _, err := client.AddLearner(t.Context(), c.Node("b").PeerURL); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := onMember(t, c.First, "cluster", "members")
+	rows := strings.Split(strings.TrimSpace(out), "\n")
+	if code != exitOK || errs != "" || len(rows) != 3 || !strings.HasPrefix(rows[0], "ID ") {
+		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	first := regexp.MustCompile(`(?m)^[0-9a-f]+ +a +127\.0\.0\.1 +voter +yes +healthy +\d+ KiB +0$`)
+	second := regexp.MustCompile(`(?m)^[0-9a-f]+ +- +https://127\.0\.0\.1:\d+ +learner +no +it has not started yet +- +-$`)
+	if !first.MatchString(out) || !second.MatchString(out) {
+		t.Errorf("got\n%s", out)
+	}
+	code, out, _ = onMember(t, c.First, "cluster", "members", "-o", "json")
+	var reports []memberReport
+	if err := json.Unmarshal([]byte(out), &reports); err != nil || code != exitOK || len(reports) != 2 {
+		t.Errorf("exit %d: %s", code, out)
+	}
+	var learner string
+	for _, m := range reports {
+		if m.Role == "learner" {
+			learner = m.ID
+		}
+	}
+	if code, out, errs := onMember(t, c.First, "cluster", "remove", "a"); code != exitFailed || !strings.Contains(errs, "is the only voter") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	if code, out, errs := onMember(t, c.First, "cluster", "remove", "nowhere"); code != exitFailed || !strings.Contains(errs, "sidecar cluster members lists them") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	if code, out, errs := onMember(t, c.First, "cluster", "remove", learner); code != exitOK || out != "member "+learner+" removed\n" {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+}
+
+// TestCluster_external: with an etcd that runs elsewhere, the commands say so.
+func TestCluster_external(t *testing.T) {
+	server := etcdtest.New(t)
+	c := command{T: t, endpoint: server.Endpoints()[0]}
+	c.want(exitFailed, "the sidecars do not run this etcd themselves", "cluster", "token", "create")
+	c.want(exitOK, "ID", "cluster", "token", "list")
+	c.want(exitUsage, `unknown command "rm"`, "cluster", "token", "rm")
+	c.want(exitUsage, `unknown command "join"`, "cluster", "join")
+	c.want(exitUsage, "set either this or --data-dir", "cluster", "members", "--etcd-servers=http://127.0.0.1:1", "--data-dir=/x")
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/cluster"
+	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/internal/app"
+)
+
+// etcdClient is a client of etcd, and the flags that lead to it, with a leading space.
+type etcdClient struct {
+	*etcd.Client
+	flags string
+	cfg   etcd.Config
+}
+
+// dial returns a client of one member. The caller closes it.
+func (c etcdClient) dial(clientURL string) (*etcd.Client, error) {
+	cfg := c.cfg
+	cfg.Endpoints = []string{clientURL}
+	return etcd.NewClient(cfg)
+}
+
+// withEtcd adds the flags of etcd to cmd, and makes it run do with a client.
+func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string) error) *cobra.Command {
+	opts := lockstep.Defaults()
+	section := etcdFlags(&opts)
+	dataDir := ""
+	section.flags.StringVar(&dataDir, "data-dir", dataDir, "The data `directory` of an etcd member on this machine, in place of --etcd-servers and the files of certificates: for sidecars with --etcd=embedded. If neither is set, "+lockstep.Defaults().DataDir+", if a member uses it.")
+	cmd.Flags().AddFlagSet(section.flags)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkOptions(cmd.Flags(), opts.ValidateEtcd()); err != nil {
+			return err
+		}
+		if dataDir == "" && usesDefaults(cmd.Flags()) && hasMarker(opts.DataDir) {
+			dataDir = opts.DataDir
+		}
+		reach, err := etcdConfig(cmd.Flags(), opts, dataDir)
+		if err != nil {
+			return err
+		}
+		client, err := etcd.NewClient(reach)
+		if err != nil {
+			return err
+		}
+		err = do(cmd.Context(), etcdClient{client, app.EtcdFlags(reach, dataDir), reach}, args)
+		switch {
+		case err == nil || client.Contact().Get().Connected:
+		case dataDir != "":
+			err = fmt.Errorf("%w; is the sidecar of data directory %q running?", err, dataDir)
+		case slices.Equal(opts.EtcdServers, lockstep.Defaults().EtcdServers):
+			err = fmt.Errorf("%w; if etcd is at another address, set --etcd-servers or LOCKSTEP_ETCD_SERVERS; if the sidecars run etcd themselves, set --data-dir", err)
+		}
+		return errors.Join(err, client.Close())
+	}
+	return cmd
+}
+
+// etcdPlaces are the flags that say where etcd is.
+func etcdPlaces() []string {
+	return []string{"etcd-servers", "etcd-cafile", "etcd-certfile", "etcd-keyfile"}
+}
+
+func usesDefaults(flags *pflag.FlagSet) bool {
+	return !slices.ContainsFunc(etcdPlaces(), flags.Changed)
+}
+
+// hasMarker reports whether a sidecar has made the directory. One that cannot be read
+// counts: the error is reported when it is used.
+func hasMarker(dir string) bool {
+	_, err := os.Stat(datadir.Layout(dir).Marker())
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// etcdConfig returns how to reach etcd: by its flags, or through the data directory of
+// a member.
+func etcdConfig(flags *pflag.FlagSet, opts lockstep.Options, dataDir string) (etcd.Config, error) {
+	if dataDir == "" {
+		return opts.EtcdConfig(), nil
+	}
+	for _, name := range etcdPlaces() {
+		if f := flags.Lookup(name); f.Value.String() != f.DefValue {
+			return etcd.Config{}, usageError{withVariable(f, fmt.Errorf("--%s: set either this or --data-dir, which has the servers and the certificates", name))}
+		}
+	}
+	return cluster.Reach(dataDir, opts.EtcdPrefix)
+}
