@@ -150,7 +150,7 @@ func inFile(name string, others ...string) func(source) bool {
 
 // places has each dependency where one package hides it from the others.
 var places = []place{
-	{"go.etcd.io/etcd/client", in("etcd", "status", "fleet", "election", "cluster", "cluster/member/child",
+	{"go.etcd.io/etcd/client", in("etcd", "status", "fleet", "election", "cluster", "cluster/backup", "cluster/member/child",
 		"cluster/token", "cluster/quorum", "cluster/enrol")},
 	{"go.etcd.io/etcd/api", in("etcd", "cluster/datadir")},
 	{"go.etcd.io/etcd/server", in("cluster/member/child", "cluster/datadir")}, // datadir reads the beginning of the log
@@ -167,7 +167,8 @@ var places = []place{
 	{"google.golang.org/protobuf", inFile("codec.go", "internal/lockstepv1")},
 	{"golang.org/x/mod", in("internal/semver")},
 	{"google.golang.org/grpc", in("etcd")},
-	{"go.uber.org/zap", in("etcd", "cluster/member/child")},
+	{"go.uber.org/zap", in("etcd", "cluster/backup", "cluster/member/child")},
+	{"go.etcd.io/etcd/etcdutl", in("cluster/backup")},
 	{"log/slog", notIn("protocol", "event", "internal/lockstepv1", "internal/kube", "internal/model")},
 	{module + "/event", notIn("internal/model")}, // protocol only
 }

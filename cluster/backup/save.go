@@ -1,0 +1,123 @@
+// Package backup saves the etcd of a cluster into a file, and makes a cluster of one
+// member of such a file when the majority of the members is lost for good
+// (docs/clusters.md#restore). It starts no goroutine of its own; Restore runs an etcd
+// member while it works.
+package backup
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"go.etcd.io/etcd/etcdutl/v3/snapshot"
+	"go.uber.org/zap"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+)
+
+// Saved is what a file has.
+type Saved struct {
+	Revision int64 // of the store
+	Keys     int
+	Bytes    int64
+}
+
+// partSuffix marks a file that is not complete.
+const partSuffix = ".part"
+
+// Save writes the whole store into a file, which must not exist, and verifies it. The
+// file has all secrets of the store: only this user can read it.
+func Save(ctx context.Context, client *etcd.Client, file string) (Saved, error) {
+	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
+		return Saved{}, fmt.Errorf("save a snapshot: %q exists; choose another file", file)
+	}
+	part := file + partSuffix
+	if err := download(ctx, client, part); err != nil {
+		return Saved{}, errors.Join(fmt.Errorf("save a snapshot: %w", err), removeIfThere(part))
+	}
+	saved, err := Verify(part)
+	if err == nil {
+		err = os.Rename(part, file)
+	}
+	if err != nil {
+		return Saved{}, errors.Join(fmt.Errorf("save a snapshot: %w", err), removeIfThere(part))
+	}
+	return saved, syncDir(filepath.Dir(file))
+}
+
+func download(ctx context.Context, client *etcd.Client, file string) error {
+	in, err := client.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Sync(), out.Close())
+}
+
+// Verify reads a file that Save, or etcd's own tools, wrote. It reports one that is cut
+// off or damaged.
+func Verify(file string) (Saved, error) {
+	if err := verifyHash(file); err != nil {
+		return Saved{}, err
+	}
+	status, err := snapshot.NewV3(zap.NewNop()).Status(file)
+	if err != nil {
+		return Saved{}, fmt.Errorf("%q is no valid snapshot: %w", file, err)
+	}
+	return Saved{Revision: status.Revision, Keys: status.TotalKey, Bytes: status.TotalSize}, nil
+}
+
+// verifyHash compares the content with the SHA-256 at its end, which etcd adds. The
+// library does that only when it restores.
+func verifyHash(file string) error {
+	in, err := os.Open(file)
+	if err != nil {
+		return fmt.Errorf("read a snapshot: %w", err)
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return fmt.Errorf("read a snapshot: %w", err)
+	}
+	size := info.Size() - sha256.Size
+	if size <= 0 {
+		return fmt.Errorf("%q is no valid snapshot: it has %d bytes", file, info.Size())
+	}
+	hash, want := sha256.New(), make([]byte, sha256.Size)
+	if _, err := io.CopyN(hash, in, size); err != nil {
+		return fmt.Errorf("read a snapshot: %w", err)
+	}
+	if _, err := io.ReadFull(in, want); err != nil {
+		return fmt.Errorf("read a snapshot: %w", err)
+	}
+	if !bytes.Equal(hash.Sum(nil), want) {
+		return fmt.Errorf("%q is no valid snapshot: its content does not match the hash at its end; it is damaged, cut off, or no snapshot", file)
+	}
+	return nil
+}
+
+func removeIfThere(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
