@@ -366,7 +366,8 @@ func (o Options) config() (app.Config, error) {
 		Listen: o.Listen, AnonymousStatus: o.AnonymousStatus, OpenAPI: openAPI, Flags: o.Flags,
 		TLS:      httpapi.TLS{CertFile: o.TLSCertFile, KeyFile: o.TLSKeyFile, ClientCAFile: o.ClientCAFile},
 		LeaseTTL: o.LeaseTTL, ShutdownDelay: o.ShutdownDelay, ResyncInterval: o.ResyncInterval,
-		LeaderYieldAfter: o.LeaderYieldAfter, ExpireDeadNodes: o.ExpireDeadNodes, Ephemeral: o.Ephemeral, EtcdElectionTimeout: o.EtcdElectionTimeout,
+		LeaderYieldAfter: o.LeaderYieldAfter, EtcdElectionTimeout: o.EtcdElectionTimeout,
+		ExpireDeadNodes: o.ExpireDeadNodes, Ephemeral: o.Ephemeral,
 		ApplyConcurrency: o.ApplyConcurrency, AllowMassPrune: o.AllowMassPrune, APIServerReadyz: o.APIServerReadyz,
 	}, nil
 }

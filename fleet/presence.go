@@ -71,7 +71,8 @@ const (
 
 // NewPresence returns a presence that is not in etcd yet.
 func NewPresence(cfg PresenceConfig) *Presence {
-	return &Presence{cfg: cfg, key: keyspace.Under(cfg.Client.Prefix()).Presence(cfg.Node), lease: event.New(clientv3.NoLease), rests: event.New(false)}
+	key := keyspace.Under(cfg.Client.Prefix()).Presence(cfg.Node)
+	return &Presence{cfg: cfg, key: key, lease: event.New(clientv3.NoLease), rests: event.New(false)}
 }
 
 // Lease follows the lease of this instance's presence. It is NoLease while the

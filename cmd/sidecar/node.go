@@ -95,7 +95,7 @@ func nodeRows(nodes []httpapi.RecordReport) [][]string {
 			cmp.Or(n.Election, "-"), cmp.Or(n.Problem, "-"),
 		})
 		if ephemeral {
-			rows[len(rows)-1] = append(rows[len(rows)-1], yesOrDash(n.Ephemeral))
+			rows[len(rows)-1] = append(rows[len(rows)-1], ephemeralText(n))
 		}
 	}
 	return rows

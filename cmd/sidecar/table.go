@@ -224,7 +224,7 @@ func (t table) fleet(r httpapi.Report) [][]string {
 	for _, n := range r.Fleet.Nodes {
 		cells := []string{n.ID, orDash(n.Release), orDash(nodeGate(n)), aliveText(n), orDash(n.Election), blocksText(n)}
 		if ephemeral {
-			cells = append(cells, yesOrDash(n.Ephemeral))
+			cells = append(cells, ephemeralText(n.RecordReport))
 		}
 		if t.wide {
 			cells = append(cells, orDash(n.Version), orDash(strings.Join(n.Roles, ",")), orDash(n.Address), orDash(n.BundleDigest))
@@ -375,8 +375,8 @@ func aliveText(n httpapi.FleetNode) string {
 	return "no"
 }
 
-func yesOrDash(yes bool) string {
-	if yes {
+func ephemeralText(r httpapi.RecordReport) string {
+	if r.Ephemeral {
 		return "yes"
 	}
 	return "-"

@@ -28,7 +28,7 @@ func TestRun_deletesItsRecord(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.stop() }()
 	s.awaitReason(protocol.ShuttingDown)
-	awaitRequests(t, api, api.requests.Load()+3)
+	awaitRequests(t, api, api.requests.Load()+2*int64(protocol.StoppedAfter/leavePause))
 	if code, _ := s.get("/readyz"); code != http.StatusServiceUnavailable {
 		t.Errorf("/readyz while the kube-apiserver runs: %d", code)
 	}

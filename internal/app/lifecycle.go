@@ -52,25 +52,22 @@ func (a *App) Run(ctx context.Context) error {
 	case <-leading.failed():
 	}
 	stopped := time.Now()
-	failed := func() error { return errors.Join(member.err(), serving.err(), present.err(), registered.err(), leading.err()) }
+	failed := func() error {
+		return errors.Join(member.err(), serving.err(), present.err(), registered.err(), leading.err())
+	}
 	a.closeGate(ctx, failed())
 
-	stopLeading()
-	leading.wait()
+	leading.end(stopLeading)
 	a.log.Info("not leading any more")
 	if ctx.Err() != nil {
 		<-time.After(time.Until(stopped.Add(a.cfg.ShutdownDelay)))
 	}
 	facts := a.awaitLeaving(ctx, stopped)
-	stopRegistered()
-	registered.wait()
+	registered.end(stopRegistered)
 	a.leave(ctx, facts)
-	stopPresent()
-	present.wait()
-	stopServing()
-	serving.wait()
-	stopMember()
-	member.wait()
+	present.end(stopPresent)
+	serving.end(stopServing)
+	member.end(stopMember)
 	err := errors.Join(failed(), a.etcd.Close())
 	a.log.Info("stopped")
 	return err
@@ -158,8 +155,11 @@ func (w *workers) failed() <-chan struct{} { return w.broken.Done() }
 // err returns why the first worker failed; nil: none has.
 func (w *workers) err() error { return context.Cause(w.broken) }
 
-// wait returns when all workers have ended.
-func (w *workers) wait() { w.group.Wait() }
+// end stops all workers, and returns when they have ended.
+func (w *workers) end(stop context.CancelFunc) {
+	stop()
+	w.group.Wait()
+}
 
 // after returns a worker that starts when ready has a value.
 func after[T comparable](ready *event.Value[T], run func(context.Context) error) func(context.Context) error {

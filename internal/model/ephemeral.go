@@ -83,7 +83,9 @@ func (t *transition) leave(i int) bool {
 // giveUp lets a sidecar that stops end, and leave its record.
 func (t *transition) giveUp(i int) bool {
 	n := &t.state.nodes[i]
-	facts := protocol.LeaveFacts{Ephemeral: true, Roles: protocol.Roles{Controller: true}, Present: true, GateClosed: true, Waited: time.Hour}
+	facts := protocol.LeaveFacts{
+		Ephemeral: true, Roles: protocol.Roles{Controller: true}, Present: true, GateClosed: true, Waited: time.Hour,
+	}
 	if decision, _ := protocol.Leave(facts); n.run == 0 || n.leaving == notLeaving || decision != protocol.LeaveRecord {
 		return false
 	}

@@ -345,7 +345,8 @@ func (t *transition) setStatus(s status) {
 	was := t.state.status
 	for i := range t.cfg.Nodes {
 		n := &t.state.nodes[i]
-		if t.cfg.Coarse || n.run == 0 || n.leaving != notLeaving || !n.registered || n.ready || n.staleRead || was.kind != protocol.StatusPresent {
+		if t.cfg.Coarse || n.run == 0 || n.leaving != notLeaving || !n.registered || n.ready || n.staleRead ||
+			was.kind != protocol.StatusPresent {
 			continue
 		}
 		n.staleRead = t.verdict(i, was).Ready

@@ -58,7 +58,8 @@ func (m move) isFault() bool { return m.kind >= moveKill }
 
 // isChange reports whether the move is something that administrators do.
 func (m move) isChange() bool {
-	return m.kind == moveStart || m.kind == moveStop || m.kind == moveRemove || m.kind == moveTakeRole || m.kind == moveGiveRole || m.kind == moveReload
+	return m.kind == moveStart || m.kind == moveStop || m.kind == moveRemove ||
+		m.kind == moveTakeRole || m.kind == moveGiveRole || m.kind == moveReload
 }
 
 // moves lists all moves of a configuration. The state decides which of them are
