@@ -34,6 +34,12 @@ func openMemberDirectory(ctx context.Context, f *flow) error {
 	if err := openDirectory(ctx, f); err != nil {
 		return err
 	}
+	if f.marker.Intent == datadir.Restore && f.marker.Phase == datadir.Begun {
+		return &datadir.RefusedError{
+			Path: f.dir.Path(), Problem: "is being restored from a snapshot, and that was interrupted",
+			Remedy: "type sidecar cluster restore again",
+		}
+	}
 	if f.marker.Phase != datadir.Member {
 		return errors.New("the data directory has changed while it was opened; start again")
 	}

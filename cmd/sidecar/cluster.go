@@ -25,7 +25,8 @@ directory. With --etcd-servers and the other flags of etcd they work anywhere.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: helpOrUnknown,
 	}
-	cmd.AddCommand(p.clusterMembersCommand(), p.clusterRemoveCommand(), p.clusterTokenCommand())
+	cmd.AddCommand(p.clusterMembersCommand(), p.clusterRemoveCommand(), p.clusterTokenCommand(),
+		p.clusterSnapshotCommand(), p.clusterRestoreCommand())
 	return cmd
 }
 

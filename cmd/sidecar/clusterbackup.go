@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/cluster/backup"
+	"github.com/lockstep-dev/lockstep/cluster/datadir"
+)
+
+// Longer than a store of the largest size takes on a slow disk.
+const (
+	snapshotTimeout = 10 * time.Minute
+	restoreTimeout  = 10 * time.Minute
+)
+
+func (p program) clusterSnapshotCommand() *cobra.Command {
+	return withEtcd(&cobra.Command{
+		Use:   "snapshot FILE",
+		Short: "Save the whole etcd into a file",
+		Long: `Save the whole etcd into a file, which must not exist. Only this user can read it: it
+has all that etcd has. sidecar cluster restore FILE makes a cluster of it, and so do
+etcd's own tools.`,
+		Args: oneArg("FILE"),
+	}, func(ctx context.Context, client etcdClient, args []string) error {
+		ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
+		defer cancel()
+		saved, err := backup.Save(ctx, client.Client, args[0])
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(p.stdout, "%s saved: %s, %d keys, revision %d\n", args[0], bytesText(saved.Bytes), saved.Keys, saved.Revision)
+		return nil
+	})
+}
+
+func (p program) clusterRestoreCommand() *cobra.Command {
+	opts, confirmed := lockstep.Defaults(), false
+	cmd := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Make a cluster of one member, this node, from a file",
+		Long: `Make a cluster of one member, this node, from a file that sidecar cluster snapshot has
+saved. This is for a cluster that has lost the majority of its members for good. With a
+majority, remove and replace members instead: nothing is lost then.
+
+What was written after the snapshot is lost. Stop the sidecars on all nodes first, and
+confirm that with --confirm-stopped: members of the old cluster would go on beside the
+new one. Then start the sidecar here, delete the data directories of the other nodes, and
+let them join with new tokens.
+
+The data directory must be that of a node that was a member. Its old data is kept beside
+the new one, until the next restore. The records of nodes stay: remove those of nodes
+that are off for good with sidecar node remove.`,
+		Args: oneArg("FILE"),
+	}
+	cmd.Flags().StringVar(&opts.DataDir, "data-dir", opts.DataDir, "The data `directory` of this node.")
+	cmd.Flags().StringVar(&opts.EtcdPrefix, "etcd-prefix", opts.EtcdPrefix, "The `prefix` of all keys in etcd.")
+	cmd.Flags().BoolVar(&confirmed, "confirm-stopped", false, "Confirm that the sidecars of all nodes are stopped.")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !confirmed {
+			return usagef("stop the sidecars on all nodes, then add --confirm-stopped; see sidecar cluster restore --help")
+		}
+		return p.restore(cmd.Context(), opts, args[0])
+	}
+	return cmd
+}
+
+func (p program) restore(ctx context.Context, opts lockstep.Options, file string) error {
+	ctx, cancel := context.WithTimeout(ctx, restoreTimeout)
+	defer cancel()
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	restored, err := backup.Restore(ctx, backup.Config{
+		DataDir: opts.DataDir, File: file, Prefix: opts.EtcdPrefix,
+		Command: []string{self, lockstep.MemberCommand}, Log: slog.New(slog.DiscardHandler),
+	})
+	if locked, is := errors.AsType[*datadir.LockedError](err); is {
+		return fmt.Errorf("%w; stop the sidecar of this node first", locked)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(p.stdout, "%s restored: cluster %s with one member, %d keys, revision %d before\n", file, restored.Cluster, restored.Keys, restored.Revision)
+	if restored.Replaced != "" {
+		fmt.Fprintf(p.stdout, "The data before is in %s\n", restored.Replaced)
+	}
+	fmt.Fprintf(p.stdout, "Start the sidecar here. On each other node delete the data directory, then join: sidecar cluster token create\n")
+	return nil
+}
