@@ -101,28 +101,28 @@ func (p *pods) start(release string) []*pod {
 		p.last++
 		out = append(out, p.startOne(fmt.Sprintf("pod-%d", p.last), f.dir))
 	}
-	for _, one := range out {
-		cluster.Await(p.T, one.NodeID+" to be ready", one.Readyz)
+	for _, x := range out {
+		cluster.Await(p.T, x.NodeID+" to be ready", x.Readyz)
 	}
 	return out
 }
 
 func (p *pods) startOne(id, bundle string) *pod {
 	p.Helper()
-	one := &pod{
+	x := &pod{
 		api:  etcdtest.NewProxy(p.T, strings.TrimPrefix(p.server.URL(), "https://")),
 		etcd: etcdtest.NewProxy(p.T, p.server.Cluster.Etcd.Addr()),
 	}
 	kubeconfig := filepath.Join(p.TempDir(), "kubeconfig")
-	if err := p.server.Cluster.WriteKubeconfig(kubeconfig, "https://"+one.api.Addr()); err != nil {
+	if err := p.server.Cluster.WriteKubeconfig(kubeconfig, "https://"+x.api.Addr()); err != nil {
 		p.Fatal(err)
 	}
-	one.Sidecar = startSidecar(p.T, p.server.Cluster, cluster.SidecarConfig{
-		NodeID: id, Kubeconfig: kubeconfig, Bundle: bundle, EtcdServers: []string{"http://" + one.etcd.Addr()}, LeaseTTL: 3 * time.Second,
+	x.Sidecar = startSidecar(p.T, p.server.Cluster, cluster.SidecarConfig{
+		NodeID: id, Kubeconfig: kubeconfig, Bundle: bundle, EtcdServers: []string{"http://" + x.etcd.Addr()}, LeaseTTL: 3 * time.Second,
 		Args: []string{"--ephemeral", "--expire-dead-nodes=13s"},
 	})
-	p.Cleanup(one.api.Close) // before the sidecar is stopped, which waits for it
-	return one
+	p.Cleanup(x.api.Close) // before the sidecar is stopped, which waits for it
+	return x
 }
 
 // replace ends pods, all at the same time: gracefully, or with kill -9.
@@ -130,14 +130,14 @@ func (p *pods) replace(old []*pod, gracefully func(i int) bool) {
 	p.Helper()
 	var group sync.WaitGroup
 	errs := make([]error, len(old))
-	for i, one := range old {
+	for i, x := range old {
 		if gracefully(i) {
-			p.left = append(p.left, one.NodeID)
-			group.Go(func() { errs[i] = one.leave(p.Context()) })
+			p.left = append(p.left, x.NodeID)
+			group.Go(func() { errs[i] = x.leave(p.Context()) })
 			continue
 		}
-		p.killed = append(p.killed, one.NodeID)
-		group.Go(func() { one.api.Close(); errs[i] = one.Kill() })
+		p.killed = append(p.killed, x.NodeID)
+		group.Go(func() { x.api.Close(); errs[i] = x.Kill() })
 	}
 	group.Wait()
 	if err := errors.Join(errs...); err != nil {
@@ -147,20 +147,20 @@ func (p *pods) replace(old []*pod, gracefully func(i int) bool) {
 
 // leave ends a pod as a kubelet does: the sidecar and its kube-apiserver at the same
 // time, and the latter stops when the gate has closed.
-func (one *pod) leave(ctx context.Context) error {
-	if err := one.Signal(syscall.SIGTERM); err != nil {
+func (x *pod) leave(ctx context.Context) error {
+	if err := x.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
 	err := cluster.Poll(ctx, func(ctx context.Context) error {
-		code, _, err := one.Get(ctx, "/readyz")
+		code, _, err := x.Get(ctx, "/readyz")
 		if err == nil && code != http.StatusServiceUnavailable {
-			err = fmt.Errorf("/readyz of %s answers %d", one.NodeID, code)
+			err = fmt.Errorf("/readyz of %s answers %d", x.NodeID, code)
 		}
 		return err
 	})
-	one.api.Close()
-	if code := one.ExitCode(); code != 0 {
-		return errors.Join(err, fmt.Errorf("%s ended with exit code %d", one.NodeID, code))
+	x.api.Close()
+	if code := x.ExitCode(); code != 0 {
+		return errors.Join(err, fmt.Errorf("%s ended with exit code %d", x.NodeID, code))
 	}
 	return err
 }
@@ -180,8 +180,8 @@ func (p *pods) awaitDone(live []*pod, release string) {
 // onlyRecordsOf reports whether the pods have a record each, and no other node has.
 func (p *pods) onlyRecordsOf(live []*pod) func(context.Context) error {
 	var want []string
-	for _, one := range live {
-		want = append(want, ephemeralKeys.Node(protocol.NodeID(one.NodeID)))
+	for _, x := range live {
+		want = append(want, ephemeralKeys.Node(protocol.NodeID(x.NodeID)))
 	}
 	slices.Sort(want)
 	return func(ctx context.Context) error {
