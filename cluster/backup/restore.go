@@ -51,7 +51,7 @@ const bump = 1_000_000_000
 // new ID, so members of before can never mix with it. Members, tokens and the lock of
 // before are deleted; the records of nodes stay, since their API servers may still run.
 // If it is interrupted it can be called again.
-func Restore(ctx context.Context, cfg Config) (Restored, error) {
+func Restore(ctx context.Context, cfg Config) (restored Restored, err error) {
 	saved, err := Verify(cfg.File)
 	if err != nil {
 		return Restored{}, err
@@ -60,7 +60,7 @@ func Restore(ctx context.Context, cfg Config) (Restored, error) {
 	if err != nil {
 		return Restored{}, err
 	}
-	defer dir.Close()
+	defer func() { err = errors.Join(err, dir.Close()) }()
 	r := &restoration{Config: cfg, dir: dir, out: Restored{Saved: saved}}
 	for _, step := range []func(context.Context) error{r.begin, r.credentials, r.data, r.startMember} {
 		if err := step(ctx); err != nil {
@@ -182,7 +182,7 @@ func (r *restoration) startMember(ctx context.Context) error {
 }
 
 // forget replaces what etcd has of the cluster, and then completes the marker.
-func (r *restoration) forget(ctx context.Context, now member.State) error {
+func (r *restoration) forget(ctx context.Context, now member.State) (err error) {
 	client, err := etcd.NewClient(etcd.Config{
 		Endpoints: []string{r.marker.ClientURL()}, Prefix: r.Prefix,
 		CAFile: r.dir.CACert(), CertFile: r.dir.NodeCert(), KeyFile: r.dir.NodeKey(),
@@ -190,7 +190,7 @@ func (r *restoration) forget(ctx context.Context, now member.State) error {
 	if err != nil {
 		return err
 	}
-	defer client.Close()
+	defer func() { err = errors.Join(err, client.Close()) }()
 	ca, err := pki.LoadCA(r.dir.PKI())
 	if err != nil {
 		return err
@@ -201,7 +201,8 @@ func (r *restoration) forget(ctx context.Context, now member.State) error {
 	}
 	keys := keyspace.Under(r.Prefix)
 	self := record.Member{
-		ID: now.MemberID, Node: protocol.NodeID(r.marker.Node), Address: r.marker.Address, PeerURL: r.marker.PeerURL(), ClientURL: r.marker.ClientURL(),
+		ID: now.MemberID, Node: protocol.NodeID(r.marker.Node), Address: r.marker.Address,
+		PeerURL: r.marker.PeerURL(), ClientURL: r.marker.ClientURL(),
 		JoinURL: "https://" + net.JoinHostPort(r.marker.Address, strconv.Itoa(r.marker.JoinPort)),
 		Key:     record.Hash(pki.HashOf(cert)), Serial: cert.SerialNumber.Text(16), Added: time.Now(),
 	}
@@ -217,7 +218,8 @@ func (r *restoration) forget(ctx context.Context, now member.State) error {
 	}, nil); err != nil {
 		return err
 	}
-	if _, err := client.Txn(ctx, nil, []clientv3.Op{clientv3.OpPut(keys.ClusterMember(self.ID), string(record.EncodeMember(self)))}, nil); err != nil {
+	own := clientv3.OpPut(keys.ClusterMember(self.ID), string(record.EncodeMember(self)))
+	if _, err := client.Txn(ctx, nil, []clientv3.Op{own}, nil); err != nil {
 		return err
 	}
 	r.marker.Phase = datadir.Member

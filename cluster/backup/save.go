@@ -85,7 +85,7 @@ func verifyHash(file string) error {
 	if err != nil {
 		return fmt.Errorf("read a snapshot: %w", err)
 	}
-	defer in.Close()
+	defer func() { _ = in.Close() }() // it was only read
 	info, err := in.Stat()
 	if err != nil {
 		return fmt.Errorf("read a snapshot: %w", err)

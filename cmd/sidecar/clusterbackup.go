@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/cluster/backup"
-	"github.com/lockstep-dev/lockstep/cluster/datadir"
 )
 
 // Longer than a store of the largest size takes on a slow disk.
@@ -83,9 +81,6 @@ func (p program) restore(ctx context.Context, opts lockstep.Options, file string
 		DataDir: opts.DataDir, File: file, Prefix: opts.EtcdPrefix,
 		Command: []string{self, lockstep.MemberCommand}, Log: slog.New(slog.DiscardHandler),
 	})
-	if locked, is := errors.AsType[*datadir.LockedError](err); is {
-		return fmt.Errorf("%w; stop the sidecar of this node first", locked)
-	}
 	if err != nil {
 		return err
 	}
