@@ -30,7 +30,7 @@ func (m *Manager) runEmbedded(ctx context.Context) error {
 		err = m.enter(Running)
 	}
 	if err == nil {
-		err = f.keepRunning(ctx)
+		err = f.keepRunning(ctx, m.answerJoins, m.keeper.Run)
 	} else {
 		err = m.fail(err)
 	}
@@ -39,8 +39,11 @@ func (m *Manager) runEmbedded(ctx context.Context) error {
 
 // keepRunning does what a member needs besides its process, until ctx ends or the
 // cluster removes the member.
-func (f *flow) keepRunning(ctx context.Context) error {
+func (f *flow) keepRunning(ctx context.Context, others ...func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
+	for _, run := range others {
+		group.Go(func() error { return run(ctx) })
+	}
 	group.Go(func() error {
 		return pki.KeepRenewed(ctx, f.dir.PKI(), f.marker.Node, f.marker.Address, f.plainLog.With("worker", "certificates"))
 	})

@@ -1,8 +1,236 @@
 package cluster
 
-// joinSteps bring this node into the cluster of other nodes.
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/cluster/enrol"
+	"github.com/lockstep-dev/lockstep/cluster/member"
+	"github.com/lockstep-dev/lockstep/cluster/pki"
+	"github.com/lockstep-dev/lockstep/cluster/token"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/keyspace"
+)
+
+// joinSteps bring this node into the cluster of other nodes (docs/clusters.md#join).
+// Until the marker has the phase Member, the directory of etcd may be made again: this
+// node has never voted.
 func joinSteps() []step {
 	return []step{
 		{"directory", openDirectory},
+		{"marker", markJoin},
+		{"key", ensureKey},
+		{"enrol", enrolNode},
+		{"etcd", clearEtcd},
+		{"member", startJoinedMember},
+		{"ready", awaitMember},
+		{"voter", awaitVoter},
+		{"announce", announce},
+		{"phase", markMember},
+	}
+}
+
+// markJoin writes that this directory is for a join. Which cluster that is, the node
+// learns when it enrols.
+func markJoin(_ context.Context, f *flow) error {
+	if f.marker.Intent != "" {
+		return nil // an earlier run began
+	}
+	if _, err := f.token(); err != nil {
+		return err // before anything is written
+	}
+	return f.writeMarker(func(m *datadir.Marker) {
+		*m = datadir.Marker{
+			Node: f.cfg.Node, Address: f.cfg.Address,
+			PeerPort: f.cfg.PeerPort, ClientPort: f.cfg.ClientPort, JoinPort: f.cfg.JoinPort,
+			Intent: datadir.Join, Phase: datadir.Begun,
+		}
+	})
+}
+
+// ensureKey makes the key of this node. It stays the same over all attempts: the use of
+// the token is bound to it.
+func ensureKey(_ context.Context, f *flow) error {
+	if err := datadir.MakeDir(f.dir.PKI()); err != nil {
+		return err
+	}
+	_, err := pki.EnsureKeyPair(f.dir.PKI())
+	return err
+}
+
+// token returns the token that a person gave.
+func (f *flow) token() (token.Token, error) {
+	text, from := f.cfg.Token, "--token"
+	if text == "" && f.cfg.TokenFile != "" {
+		from = "--token-file " + f.cfg.TokenFile
+		content, err := os.ReadFile(f.cfg.TokenFile)
+		if err != nil {
+			return token.Token{}, fmt.Errorf("--token-file: %w", err)
+		}
+		text = string(content)
+	}
+	if strings.TrimSpace(text) == "" || f.cfg.Join == "" {
+		return token.Token{}, errors.New("this node has begun to join and is not a member yet: set --join and --token again; on a member, type sidecar cluster token create for another token")
+	}
+	parsed, err := token.Parse(text)
+	if err != nil {
+		return token.Token{}, fmt.Errorf("%s: %w", from, err)
+	}
+	return parsed, nil
+}
+
+// enrolNode asks a member to add this node. The answer to the same request of the same
+// key is the same. Once etcd has a log here, nothing needs to be asked again.
+func enrolNode(ctx context.Context, f *flow) error {
+	if f.marker.Phase == datadir.Enrolled && f.dir.EtcdBegun() {
+		return nil
+	}
+	tok, err := f.token()
+	if err != nil {
+		return err
+	}
+	key, err := pki.EnsureKeyPair(f.dir.PKI())
+	if err != nil {
+		return err
+	}
+	answer, err := enrol.Join(ctx, enrol.Request{
+		URL: f.cfg.Join, Token: tok, Node: f.cfg.Node, Address: f.marker.Address,
+		PeerPort: f.marker.PeerPort, ClientPort: f.marker.ClientPort, JoinPort: f.cfg.JoinPort, Key: key,
+	})
+	if err != nil {
+		return mayRepeat(err)
+	}
+	return f.enrolled(answer)
+}
+
+// mayRepeat marks an error as transient, unless a person has to do something first.
+func mayRepeat(err error) error {
+	if _, untrusted := errors.AsType[*enrol.UntrustedError](err); untrusted {
+		return err
+	}
+	if refused, is := errors.AsType[*enrol.RefusedError](err); is && refused.Permanent() {
+		return err
+	}
+	return transient(err)
+}
+
+// enrolled writes what the cluster answered: the files first, then the marker. What
+// etcd began under another member ID is of no use: that member was removed.
+func (f *flow) enrolled(a enrol.Answer) error {
+	if err := pki.WriteCA(f.dir.PKI(), a.CA); err != nil {
+		return err
+	}
+	if _, err := pki.WriteCertificate(f.dir.PKI(), a.Certificate); err != nil {
+		return err
+	}
+	id := keyspace.MemberID(a.MemberID)
+	if f.marker.MemberID != id {
+		if err := os.RemoveAll(f.dir.Etcd()); err != nil {
+			return fmt.Errorf("delete what an earlier attempt to join left: %w", err)
+		}
+	}
+	f.joining = a.Members
+	return f.writeMarker(func(m *datadir.Marker) {
+		m.Cluster, m.CAHash, m.Phase = a.Cluster, a.CA.Hash().String(), datadir.Enrolled
+		m.MemberID, m.EtcdClusterID = id, keyspace.MemberID(a.EtcdClusterID)
+	})
+}
+
+// startJoinedMember starts the member that was added. While it is a learner, it cannot
+// serve this sidecar, so the client uses the other members too.
+func startJoinedMember(ctx context.Context, f *flow) error {
+	if f.member != nil {
+		return nil
+	}
+	endpoints := []string{f.marker.ClientURL()}
+	for _, m := range f.joining {
+		if !m.Learner && len(m.ClientURLs) > 0 && m.ClientURLs[0] != endpoints[0] {
+			endpoints = append(endpoints, m.ClientURLs[0])
+		}
+	}
+	if len(endpoints) > 1 { // else they are those of the list on the disk, if there is one
+		if err := f.client.SetEndpoints(endpoints); err != nil {
+			return err
+		}
+	}
+	return f.startMember(ctx, member.Spec{InitialCluster: f.initialCluster(), Existing: true})
+}
+
+// initialCluster is the form in which etcd takes the members. It does not count once
+// etcd has a log. Members that have no name yet get one of their own.
+func (f *flow) initialCluster() string {
+	own := f.marker.Node + "=" + f.marker.PeerURL()
+	all := []string{own}
+	for _, m := range f.joining {
+		if len(m.PeerURLs) == 0 || keyspace.MemberID(m.ID) == f.marker.MemberID {
+			continue
+		}
+		name := m.Name
+		if name == "" || name == f.marker.Node {
+			name = "member-" + keyspace.MemberID(m.ID)
+		}
+		for _, u := range m.PeerURLs {
+			all = append(all, name+"="+u)
+		}
+	}
+	return strings.Join(all, ",")
+}
+
+// voterPause is the time between two questions whether this member votes.
+const voterPause = 100 * time.Millisecond
+
+// awaitVoter waits until the sidecar of etcd's leader has made this member a voter,
+// without a limit.
+func awaitVoter(ctx context.Context, f *flow) error {
+	began := time.Now()
+	for {
+		status, err := f.client.MemberStatus(ctx, f.marker.ClientURL())
+		switch {
+		case err == nil && !status.Learner && status.Leader != 0:
+			return nil
+		case time.Since(began) > startPatience:
+			f.show("this member receives the data and does not vote yet; the sidecar on the node of etcd's leader decides")
+		}
+		select {
+		case <-f.member.done:
+			return f.memberEnded()
+		default:
+		}
+		if !backoff.Sleep(ctx, voterPause) {
+			return ctx.Err()
+		}
+	}
+}
+
+// leftBehind is called when the cluster removed this member before it voted. The next
+// start joins again, as another member.
+func (f *flow) leftBehind() error {
+	if err := f.writeMarker(func(m *datadir.Marker) { m.Phase, m.MemberID = datadir.Begun, "" }); err != nil {
+		return err
+	}
+	return errors.New("the cluster has removed this node before it caught up; start the sidecar again, with a valid token, to join again")
+}
+
+// answerJoins serves the join port until ctx ends.
+func (m *Manager) answerJoins(ctx context.Context) error {
+	e := m.cfg.Embedded
+	at := net.JoinHostPort(e.Address, strconv.Itoa(e.JoinPort))
+	pauses := backoff.Backoff{First: firstPause, Max: maxPause}
+	for {
+		listener, err := net.Listen("tcp", at)
+		if err == nil {
+			return m.enrol.Run(ctx, listener)
+		}
+		m.log.Warn("other nodes cannot join here, trying again", "err", err)
+		if !pauses.Sleep(ctx) {
+			return ctx.Err()
+		}
 	}
 }

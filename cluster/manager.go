@@ -11,8 +11,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/cluster/enrol"
 	"github.com/lockstep-dev/lockstep/cluster/member"
+	"github.com/lockstep-dev/lockstep/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
 )
@@ -24,6 +28,8 @@ type Config struct {
 	// Client reaches etcd: the one elsewhere, or first the member of this node.
 	Client *etcd.Client
 	Log    *slog.Logger // without a worker, which each part adds
+
+	Registerer prometheus.Registerer // nil: no metrics
 }
 
 // Embedded is how this node runs a member of its own.
@@ -98,15 +104,31 @@ type Manager struct {
 	used   atomic.Bool
 	status *event.Value[Status]
 	member *event.Value[member.State]
+	keeper *quorum.Keeper
+	enrol  *enrol.Server
 }
 
 // NewManager returns a manager. It starts nothing and reads no file.
 func NewManager(cfg Config) *Manager {
-	return &Manager{
+	m := &Manager{
 		cfg: cfg, log: cfg.Log.With("worker", "cluster"),
 		status: event.New(Status{State: New, Since: time.Now()}),
 		member: event.New(member.State{}),
 	}
+	// Without a member these two do nothing; their metrics are there either way.
+	var files datadir.Layout
+	local := ""
+	if cfg.Embedded != nil {
+		files, local = datadir.Layout(cfg.Embedded.DataDir), cfg.Embedded.EtcdConfig("").Endpoints[0]
+	}
+	m.keeper = quorum.NewKeeper(quorum.KeeperConfig{
+		Client: cfg.Client, Local: local, Log: cfg.Log.With("worker", "learners"), Registerer: cfg.Registerer,
+	})
+	m.enrol = enrol.NewServer(enrol.Config{
+		Client: cfg.Client, PKI: files.PKI(), Log: cfg.Log.With("worker", "joins"), Registerer: cfg.Registerer,
+		After: func(done string) { afterStep("answer", done) },
+	})
+	return m
 }
 
 // Status follows the state, and what it waits for.

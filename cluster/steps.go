@@ -39,6 +39,8 @@ type flow struct {
 	dir    *datadir.Dir   // since the first step
 	member *memberRun     // since the step "member"
 	marker datadir.Marker // as it is on the disk; zero: there is none
+	// joining are the members as the answer to the join had them; nil: none was needed.
+	joining []etcd.Member
 	// lockedSince is when the directory was first found in use; zero: it was not.
 	lockedSince time.Time
 }

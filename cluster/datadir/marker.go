@@ -104,8 +104,10 @@ func (m Marker) problem() string {
 	switch {
 	case m.Version < 1:
 		return "it has no version"
-	case m.Cluster == "" || m.Node == "" || m.Address == "":
-		return "it has no cluster, no node or no address"
+	case m.Node == "" || m.Address == "":
+		return "it has no node or no address"
+	case m.Cluster == "" && (m.Intent != Join || m.Phase != Begun): // a node that joins learns the cluster later
+		return "it has no cluster"
 	case !known(string(m.Intent), string(Create), string(Join), string(Restore)):
 		return fmt.Sprintf("it has the unknown intent %q", m.Intent)
 	case !known(string(m.Phase), string(Begun), string(Enrolled), string(Member), string(Removed)):

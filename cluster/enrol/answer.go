@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/record"
 	"github.com/lockstep-dev/lockstep/cluster/token"
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/keyspace"
 )
 
@@ -44,7 +46,7 @@ func (s *Server) answer(ctx context.Context, w http.ResponseWriter, r *http.Requ
 		return nil, explain(err)
 	}
 	s.cfg.After("token")
-	added, err := quorum.Add(ctx, s.cfg.Client, quorum.Addition{Node: node, After: s.cfg.After})
+	added, err := s.add(ctx, node)
 	if err != nil {
 		return nil, explain(err)
 	}
@@ -56,6 +58,24 @@ func (s *Server) answer(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	s.cfg.Log.Info("a node joins", "joining", string(node.Node), "address", node.Address, "member", keyspace.MemberID(added.ID),
 		"token", claim.ID, "client", r.RemoteAddr)
 	return out, nil
+}
+
+const (
+	// patience is how long a node waits here for its turn: longer than the 5 s for which
+	// etcd adds no member after a new voter. Then it is asked to try again.
+	patience  = 8 * time.Second
+	turnPause = 200 * time.Millisecond
+)
+
+// add adds the node as soon as etcd allows that.
+func (s *Server) add(ctx context.Context, node record.Member) (quorum.Added, error) {
+	began := time.Now()
+	for {
+		added, err := quorum.Add(ctx, s.cfg.Client, quorum.Addition{Node: node, After: s.cfg.After})
+		if !errors.Is(err, quorum.ErrWait) || time.Since(began) > patience || !backoff.Sleep(ctx, turnPause) {
+			return added, err
+		}
+	}
 }
 
 // mayJoin returns why the request is refused, and changes nothing.

@@ -46,7 +46,7 @@ const (
 	// that an answer takes: etcd may have to elect a leader first.
 	headerTimeout = 5 * time.Second
 	readTimeout   = 10 * time.Second
-	joinTimeout   = 15 * time.Second
+	joinTimeout   = 20 * time.Second
 	writeTimeout  = joinTimeout + 5*time.Second
 	stopTimeout   = 2 * time.Second
 )

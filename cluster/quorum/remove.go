@@ -194,7 +194,7 @@ func (r Removal) handOver(ctx context.Context, all []View, target View) error {
 // than a voter needs to settle. A removal that was not answered may be carried out
 // later, so the members are listed again.
 func (r Removal) removeMember(ctx context.Context, client *etcd.Client, id uint64) error {
-	began := time.Now()
+	began, reported := time.Now(), false
 	pauses := backoff.Backoff{First: 100 * time.Millisecond, Max: time.Second}
 	for {
 		err := client.RemoveMember(ctx, id)
@@ -210,7 +210,10 @@ func (r Removal) removeMember(ctx context.Context, client *etcd.Client, id uint6
 		case time.Since(began) > settle:
 			return fmt.Errorf("%w: etcd refuses it: %w", ErrRefused, err)
 		}
-		r.Progress("etcd does not remove it yet: " + err.Error())
+		if !reported {
+			reported = true
+			r.Progress("waiting: etcd removes no voter until all voters that are up have been connected for 5 s")
+		}
 		if !pauses.Sleep(ctx) {
 			return errors.Join(err, ctx.Err())
 		}

@@ -124,11 +124,11 @@ func (a *App) wire() error {
 			return fmt.Errorf("open the HTTP API (--listen): %w", err)
 		}
 	}
-	a.cluster = cluster.NewManager(cluster.Config{Embedded: a.cfg.Embedded, Client: a.etcd, Log: a.log})
-	a.readCertificates(time.Now())
-	a.address = address(a.cfg, a.listener)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	a.cluster = cluster.NewManager(cluster.Config{Embedded: a.cfg.Embedded, Client: a.etcd, Log: a.log, Registerer: registry})
+	a.readCertificates(time.Now())
+	a.address = address(a.cfg, a.listener)
 	if a.trace, err = newTrace(a.id.node); err != nil {
 		return err
 	}
