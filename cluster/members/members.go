@@ -128,12 +128,12 @@ func (d *Directory) decode() []Member {
 }
 
 func (d *Directory) publish(list []Member) {
-	d.list.Set(list)
 	if endpoints := Endpoints(d.cfg.Own, list); len(endpoints) > 0 {
 		if err := d.cfg.Client.SetEndpoints(endpoints); err != nil {
 			d.cfg.Log.Error("members not used", "endpoints", endpoints, "err", err)
 		}
 	}
+	d.list.Set(list)
 }
 
 // Endpoints returns the client URLs of a list, own first if it is not empty, then those

@@ -26,6 +26,8 @@ import (
 // lead and to let its peers' connections end.
 const closeTimeout = 10 * time.Second
 
+var errHangs = fmt.Errorf("etcd did not stop within %s", closeTimeout)
+
 // Main runs the member whose Spec is the first line of stdin, until stdin or ctx ends.
 // It returns the exit code. It ignores the signals that stop a sidecar: a service
 // manager sends them to all processes of a service, and the member has to outlive
@@ -94,7 +96,7 @@ func (c *child) run(ctx context.Context, spec member.Spec, stderr io.Writer) int
 	// StartEtcd may block without end, on a directory that another process uses. So the
 	// end of the input ends the process by itself.
 	abandon := context.AfterFunc(ctx, func() {
-		time.AfterFunc(closeTimeout, func() { os.Exit(member.ExitStopped) })
+		time.AfterFunc(closeTimeout, func() { os.Exit(c.failed(errHangs)) })
 	})
 	defer abandon()
 	etcd, err := embed.StartEtcd(cfg)
