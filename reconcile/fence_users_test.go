@@ -100,10 +100,12 @@ func wantRefused(t *testing.T, what string, err error) {
 }
 
 const (
-	account       = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: ours, namespace: NS}\n"
-	classManifest = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: NS-ours}\nvalue: 5\n"
-	balancer      = "apiVersion: v1\nkind: Service\nmetadata: {name: ours, namespace: NS}\nspec: {type: LoadBalancer, ports: [{port: 80}]}\n"
-	replicas      = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: ours, namespace: NS}\nspec: {selector: {matchLabels: {a: b}}, " +
+	account        = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: ours, namespace: NS}\n"
+	classManifest  = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: NS-ours}\nvalue: 5\n"
+	balancer       = "apiVersion: v1\nkind: Service\nmetadata: {name: ours, namespace: NS}\nspec: {type: LoadBalancer, ports: [{port: 80}]}\n"
+	spaceManifest  = "apiVersion: v1\nkind: Namespace\nmetadata: {name: NS-space}\n"
+	insideManifest = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: inside, namespace: NS-space}\n"
+	replicas       = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: ours, namespace: NS}\nspec: {selector: {matchLabels: {a: b}}, " +
 		"template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: x}]}}}\n"
 )
 
@@ -156,7 +158,7 @@ func TestFenceAgainstUsers(t *testing.T) {
 // Users who may edit objects of the platform, and not the set's parent, edit them as
 // they would without Lockstep.
 func TestFenceIsInNoUsersWay(t *testing.T) {
-	u := newUser(t, account, classManifest, balancer, replicas)
+	u := newUser(t, account, classManifest, balancer, replicas, spaceManifest, insideManifest)
 	accounts := u.api.Resource(serviceAccounts).Namespace(u.ns)
 	t.Run("edits", func(t *testing.T) {
 		wantPass(t, "a label", u.patch(serviceAccounts, u.ns, "ours", "kubectl", `{"metadata":{"labels":{"a":"b"},"annotations":{"c":"d"}}}`))
@@ -212,8 +214,21 @@ func TestFenceIsInNoUsersWay(t *testing.T) {
 		wantPass(t, "the garbage collector, which removes an owner", u.patch(replicaSets, u.ns, "ours-x", "gc", `{"metadata":{"ownerReferences":null}}`))
 	})
 	t.Run("a namespace that is deleted", func(t *testing.T) {
-		wantPass(t, "an object in it", accounts.Delete(t.Context(), "ours", metav1.DeleteOptions{}))
+		spaces, name := u.api.Resource(namespaces), u.ns+"-space"
+		wantPass(t, "the deletion", spaces.Delete(t.Context(), name, metav1.DeleteOptions{}))
+		// The rest is what the namespace controller does, which does not run here.
+		inside := u.api.Resource(serviceAccounts).Namespace(name)
+		wantPass(t, "the objects in it", inside.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+		obj, err := spaces.Get(t.Context(), name, getOptions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unstructured.RemoveNestedField(obj.Object, "spec", "finalizers")
+		_, err = spaces.Update(t.Context(), obj, metav1.UpdateOptions{}, "finalize")
+		wantPass(t, "its finalization", err)
+		u.wantGone(namespaces, "", name)
 		u.mustComplete()
+		u.get(serviceAccounts, name, "inside")
 	})
 }
 
