@@ -158,10 +158,20 @@ func (x *Tenant) disturb(ctx context.Context, i int) error {
 		return x.Create(ctx, name, epoch, nil)
 	case 1:
 		patch := fmt.Sprintf(`{"metadata":{"annotations":{"lockstep.dev/content-epoch":%q,"lockstep.dev/prune":"enabled"}}}`, epoch)
-		_, err := x.accounts(x.own).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "lockstep"})
+		manager := []string{"lockstep", "kubectl"}[i/3%2]
+		_, err := x.accounts(x.own).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: manager})
 		return err
 	}
 	return x.accounts(x.own).Delete(ctx, name, metav1.DeleteOptions{})
+}
+
+// LowerEpoch asks, with all rights, that the ConfigMap default/platform of the set gets
+// a content epoch, and returns the answer.
+func (x *Tenant) LowerEpoch(ctx context.Context, epoch string) error {
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{"lockstep.dev/content-epoch":%q}}}`, epoch)
+	maps := x.admin.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
+	_, err := maps.Namespace("default").Patch(ctx, "platform", types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "kubectl"})
+	return err
 }
 
 // Accepted returns how many requests of Work were accepted.

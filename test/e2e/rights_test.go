@@ -44,7 +44,7 @@ func TestDocumentedRights(t *testing.T) {
 	b.ready("cp-1")
 	cluster.Await(t, "all kinds to be watched", statusHas(b.sidecars["cp-1"], `"watching": true,`))
 	cluster.Await(t, "no problem with the watches", statusHas(b.sidecars["cp-1"], `"problem": "",`))
-	b.kubectl("", "annotate", "-n", "kube-system", "configmap", "lockstep", "lockstep.dev/inventory-", "applyset.kubernetes.io/tooling-")
+	b.kubectl("", "annotate", "-n", "kube-system", "configmap", "lockstep", "applyset.kubernetes.io/tooling-")
 	cluster.Await(t, "the parent to be repaired", func(context.Context) error {
 		out, err := b.tryKubectl("", "get", "-n", "kube-system", "configmap", "lockstep", "-o", "yaml")
 		if err == nil && !strings.Contains(out, "applyset.kubernetes.io/tooling") {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
@@ -143,6 +145,9 @@ func upgradeBeside(t *testing.T, prepare func(*tenant), check func(leader *clust
 	if err := errors.Join(a.Readyz(t.Context()), b.Readyz(t.Context())); err != nil {
 		t.Errorf("after the upgrade: %v", err)
 	}
+	if err := x.LowerEpoch(t.Context(), "1"); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "cannot become 1") {
+		t.Errorf("got %v, want the fence to keep the content epoch of an object", err)
+	}
 	if after := x.stable(); after != before {
 		t.Errorf("the tenant's objects were changed: got\n%s, want\n%s", after, before)
 	}
@@ -175,9 +180,10 @@ func costOf(t *testing.T, c *cluster.Cluster, sidecars ...*cluster.Sidecar) (out
 	return out
 }
 
-// TestTenant upgrades while a tenant creates, patches and deletes objects with all
-// that Lockstep writes on its own, 50 a second, from before the upgrade until
-// tenantLoad is over. The upgrade is what it is without.
+// TestTenant upgrades while a tenant creates, patches and deletes objects, 50 a second,
+// from before the upgrade until tenantLoad is over. They have all labels and annotations
+// that Lockstep writes on its own objects. The upgrade writes the status, the log and the
+// content epoch as it does without a tenant, and afterwards the fence still works.
 func TestTenant(t *testing.T) {
 	calm := upgradeBeside(t, func(*tenant) {}, func(*cluster.Sidecar, *tenant) {})
 	if calm.contentEpoch != 2 {
