@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
-
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -47,27 +46,14 @@ func TestElection_etcdRefusesTheStatus(t *testing.T) {
 	log := logLines{event.New[[]string](nil)}
 	n := w.start("a", "1.0.0", options{log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	n.awaitStep(protocol.StepHold)
-	members, err := w.raw.MemberList(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	alarm := func(action etcdserverpb.AlarmRequest_AlarmAction) {
-		t.Helper()
-		_, err := etcdserverpb.NewMaintenanceClient(w.raw.ActiveConnection()).Alarm(t.Context(), &etcdserverpb.AlarmRequest{
-			Action: action, MemberID: members.Members[0].ID, Alarm: etcdserverpb.AlarmType_NOSPACE,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	alarm(etcdserverpb.AlarmRequest_ACTIVATE)
+	etcdtest.SetFull(t, w.raw, true)
 	n.local.Update(func(l protocol.Local) protocol.Local { l.Digest = "another"; return l })
 	const refused = "status not written, trying again"
 	all := await(t, log.Value, "five attempts", func(l []string) bool { return countLines(l, refused) >= 5 })
 	if got := countLines(all, refused, "level=WARN"); got != 1 {
 		t.Errorf("%d warnings of %d attempts, want 1", got, countLines(all, refused))
 	}
-	alarm(etcdserverpb.AlarmRequest_DEACTIVATE)
+	etcdtest.SetFull(t, w.raw, false)
 	await(t, n.election.State(), "the new content is kept", func(s State) bool {
 		return s.Step.Rule == protocol.KeepTarget && s.Step.Work.Content.Digest == "another"
 	})

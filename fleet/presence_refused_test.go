@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/lockstep-dev/lockstep/event"
@@ -32,7 +31,7 @@ func TestPresence_etcdRefusesWrites(t *testing.T) {
 	await(t, p.Lease(), "the presence", func(lease clientv3.LeaseID) bool { return lease != clientv3.NoLease })
 	for outage := 1; outage <= 2; outage++ {
 		before := log.event().Get()
-		setFull(t, raw, true)
+		etcdtest.SetFull(t, raw, true)
 		now := Shown{Verdict: protocol.Verdict{Ready: true, Reason: protocol.Ready}, Since: time.Unix(int64(outage), 0)}
 		shown.Set(now)
 		all := await(t, log.event(), "five refused writes", func(all []attempt) bool { return len(all) >= len(before)+5 })
@@ -52,7 +51,7 @@ func TestPresence_etcdRefusesWrites(t *testing.T) {
 		if warnings != 1 {
 			t.Errorf("outage %d: got %d warnings, want 1", outage, warnings)
 		}
-		setFull(t, raw, false)
+		etcdtest.SetFull(t, raw, false)
 		awaitShown(t, raw, now.Since)
 	}
 }
@@ -86,25 +85,6 @@ func (a *attempts) Handle(_ context.Context, r slog.Record) error {
 		return true
 	})
 	return nil
-}
-
-// setFull makes etcd refuse writes, or accept them again.
-func setFull(t *testing.T, raw *clientv3.Client, full bool) {
-	t.Helper()
-	members, err := raw.MemberList(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	action := etcdserverpb.AlarmRequest_DEACTIVATE
-	if full {
-		action = etcdserverpb.AlarmRequest_ACTIVATE
-	}
-	_, err = etcdserverpb.NewMaintenanceClient(raw.ActiveConnection()).Alarm(t.Context(), &etcdserverpb.AlarmRequest{
-		Action: action, MemberID: members.Members[0].ID, Alarm: etcdserverpb.AlarmType_NOSPACE,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // awaitShown waits until the presence in etcd has a verdict since the given time.

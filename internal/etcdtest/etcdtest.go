@@ -28,6 +28,7 @@ package etcdtest
 import (
 	"testing"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 )
@@ -83,6 +84,26 @@ func Dial(t testing.TB, endpoints ...string) *clientv3.Client {
 		_ = c.Close()
 	})
 	return c
+}
+
+// SetFull raises the alarm of a full database on the first member, or clears
+// it. With the alarm, etcd refuses writes and goes on to extend leases.
+func SetFull(t testing.TB, client *clientv3.Client, full bool) {
+	t.Helper()
+	action := etcdserverpb.AlarmRequest_DEACTIVATE
+	if full {
+		action = etcdserverpb.AlarmRequest_ACTIVATE
+	}
+	members, err := client.MemberList(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = etcdserverpb.NewMaintenanceClient(client.ActiveConnection()).Alarm(t.Context(), &etcdserverpb.AlarmRequest{
+		Action: action, MemberID: members.Members[0].ID, Alarm: etcdserverpb.AlarmType_NOSPACE,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // NewProxy starts a proxy to target that is closed when the test ends.

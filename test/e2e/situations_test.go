@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
-
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
@@ -284,9 +282,7 @@ func etcdFull(b *broken) {
 	dir := b.bundle("bundle", one)
 	b.start("cp-1", dir)
 	b.ready("cp-1")
-	full := &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_ACTIVATE, Alarm: etcdserverpb.AlarmType_NOSPACE}
-	_, err := etcdserverpb.NewMaintenanceClient(b.etcd().ActiveConnection()).Alarm(b.Context(), full)
-	b.must(err)
+	etcdtest.SetFull(b.T, b.etcd(), true)
 	b.start("cp-2", dir)
 	b.says("cp-2", "ETCD|connected, but |NOSPACE|its database is full, and it refuses writes|etcdctl alarm disarm", "GATE|NOT READY NotRegistered")
 }
