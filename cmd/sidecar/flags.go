@@ -45,7 +45,7 @@ func nodeFlags(o *lockstep.Options) flagSection {
 
 func etcdFlags(o *lockstep.Options) flagSection {
 	s := newSection("Etcd")
-	s.flags.StringSliceVar(&o.EtcdServers, "etcd-servers", o.EtcdServers, "List of etcd servers to connect to (scheme://host:port), comma separated.")
+	s.flags.StringSliceVar(&o.EtcdServers, "etcd-servers", o.EtcdServers, "List of etcd servers to connect to (scheme://host:port), comma separated. The first that works is used; the others are a reserve.")
 	s.flags.StringVar(&o.EtcdCAFile, "etcd-cafile", o.EtcdCAFile, "PEM `file` with the certificate authorities of the etcd servers. If empty, those of the system.")
 	s.flags.StringVar(&o.EtcdCertFile, "etcd-certfile", o.EtcdCertFile, "PEM `file` with the client certificate for etcd. Requires --etcd-keyfile.")
 	s.flags.StringVar(&o.EtcdKeyFile, "etcd-keyfile", o.EtcdKeyFile, "PEM `file` with the key of --etcd-certfile.")

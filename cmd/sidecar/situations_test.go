@@ -73,8 +73,8 @@ func mustWrite(t *testing.T, path, text string) {
 	}
 }
 
-// TestSituationsAreTold looks in each table for what a person has to know: what is
-// wrong, since when, and what to type.
+// TestSituationsAreTold looks for what a person has to know: what is wrong, since when,
+// and what to type. -rewrite does not change what it wants of these tables.
 func TestSituationsAreTold(t *testing.T) {
 	for path, texts := range map[string][]string{
 		"user-without-rights/cp-1": {`refuses user "weak"`, "withdrawn for ", "give that user the rights of docs/operations.md#rights"},
