@@ -16,7 +16,7 @@ import (
 // runEmbedded carries out the flow that the data directory needs, then keeps the
 // member running until ctx ends.
 func (m *Manager) runEmbedded(ctx context.Context) error {
-	f := &flow{cfg: *m.cfg.Embedded, client: m.cfg.Client, log: m.log, plainLog: m.cfg.Log, show: m.show, memberState: m.member}
+	f := &flow{cfg: *m.cfg.Embedded, client: m.cfg.Client, log: m.log, plainLog: m.cfg.Log, show: m.show, memberState: m.member, observed: m.observed}
 	state, name, steps := f.choose()
 	if err := m.enter(state); err != nil {
 		return err
@@ -44,6 +44,7 @@ func (f *flow) keepRunning(ctx context.Context, others ...func(context.Context) 
 	for _, run := range others {
 		group.Go(func() error { return run(ctx) })
 	}
+	group.Go(func() error { return f.observe(ctx) })
 	group.Go(func() error {
 		return pki.KeepRenewed(ctx, f.dir.PKI(), f.marker.Node, f.marker.Address, f.plainLog.With("worker", "certificates"))
 	})

@@ -106,6 +106,8 @@ type Manager struct {
 	member *event.Value[member.State]
 	keeper *quorum.Keeper
 	enrol  *enrol.Server
+
+	observed *event.Value[[]Observed]
 }
 
 // NewManager returns a manager. It starts nothing and reads no file.
@@ -114,6 +116,8 @@ func NewManager(cfg Config) *Manager {
 		cfg: cfg, log: cfg.Log.With("worker", "cluster"),
 		status: event.New(Status{State: New, Since: time.Now()}),
 		member: event.New(member.State{}),
+
+		observed: event.New[[]Observed](nil),
 	}
 	// Without a member these two do nothing; their metrics are there either way.
 	var files datadir.Layout
@@ -136,6 +140,10 @@ func (m *Manager) Status() *event.Value[Status] { return m.status }
 
 // Member follows the etcd member of this node; the zero State without one.
 func (m *Manager) Member() *event.Value[member.State] { return m.member }
+
+// Members follows the members of a cluster that the sidecars run, in the order of
+// etcd. It is empty before they are known, and with an etcd that runs elsewhere.
+func (m *Manager) Members() *event.Value[[]Observed] { return m.observed }
 
 // MemberProblem says why the etcd member of this node cannot be used now; empty: it
 // can, or there is none.

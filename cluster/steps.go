@@ -33,6 +33,8 @@ type flow struct {
 
 	// memberState publishes the state of the member.
 	memberState *event.Value[member.State]
+	// observed publishes all members.
+	observed *event.Value[[]Observed]
 
 	directory *members.Directory // before the first step
 

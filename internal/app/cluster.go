@@ -1,6 +1,8 @@
 package app
 
 import (
+	"context"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lockstep-dev/lockstep/cluster"
@@ -17,10 +19,30 @@ func (a *App) clusterNow() httpapi.Cluster {
 	for _, t := range now.Transitions {
 		out.Transitions = append(out.Transitions, httpapi.ClusterTransition{From: string(t.From), To: string(t.To), At: t.At})
 	}
+	for _, m := range a.cluster.Members().Get() {
+		out.Members = append(out.Members, httpapi.ClusterMember(m))
+	}
 	if now.State == cluster.Running {
 		out.MemberProblem = a.cluster.MemberProblem()
 	}
 	return out
+}
+
+// inCluster returns a worker that starts when the manager has reached the cluster, if
+// this node has a member of its own. Before that, the data directory may be another
+// sidecar's: with its certificates this one would reach the same etcd, and take over
+// the node ID (docs/protocol.md#duplicate-ids).
+func (a *App) inCluster(run func(context.Context) error) func(context.Context) error {
+	if a.cfg.Embedded == nil {
+		return run
+	}
+	return func(ctx context.Context) error {
+		if err := a.cluster.WaitFinished(ctx); err != nil {
+			<-ctx.Done() // Failed ends the sidecar
+			return ctx.Err()
+		}
+		return run(ctx)
+	}
 }
 
 // dataDir is the directory of this node's member; empty: it has none.

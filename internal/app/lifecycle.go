@@ -33,11 +33,10 @@ func (a *App) Run(ctx context.Context) error {
 	leading, stopLeading := group(ctx)
 	defer stopLeading()
 
-	member.start("cluster", a.cluster.Run)
-	a.startServing(serving)
+	a.startServing(member, serving)
 	present.start("shown", a.keepShown)
-	present.start("presence", a.presence.Run)
-	registered.start("registrar", a.registrar.Run)
+	present.start("presence", a.inCluster(a.presence.Run))
+	registered.start("registrar", a.inCluster(a.registrar.Run))
 	// A sidecar whose node ID belongs to another one must not campaign. So the
 	// election waits for the presence (docs/protocol.md#duplicate-ids).
 	leading.start("election", after(a.presence.Lease(), a.election.Run))
@@ -73,8 +72,9 @@ func (a *App) Run(ctx context.Context) error {
 	return err
 }
 
-// startServing starts the API, and what it shows.
-func (a *App) startServing(serving *workers) {
+// startServing starts the way into the cluster, the API, and what it shows.
+func (a *App) startServing(member, serving *workers) {
+	member.start("cluster", a.cluster.Run)
 	serving.start("api", func(ctx context.Context) error { return a.server.Run(ctx, a.listener) })
 	serving.start("liveness", a.live.run)
 	serving.start("snapshot", a.keepSnapshot)

@@ -62,6 +62,7 @@ func (a *App) keepSnapshot(ctx context.Context) error {
 			changed(a.etcdProblem.Load()),
 			changed(a.cluster.Status().Load()),
 			changed(a.cluster.Member().Load()),
+			changed(a.cluster.Members().Load()),
 		}
 		// Another observation of the fleet is a change: to compare all records would
 		// cost more than it spares.

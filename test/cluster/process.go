@@ -84,6 +84,9 @@ func (p *Process) ExitCode() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
+// PID returns the process ID.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // LogFile returns the path of the file with the output of the process.
 func (p *Process) LogFile() string { return p.log }
 

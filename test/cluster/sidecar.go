@@ -43,6 +43,15 @@ type Sidecar struct {
 // StartSidecar starts a sidecar. It returns when the sidecar is alive, before it is
 // ready.
 func (c *Cluster) StartSidecar(cfg SidecarConfig) (*Sidecar, error) {
+	s, err := c.LaunchSidecar(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.awaitStart(sidecarTimeout, s.alive)
+}
+
+// LaunchSidecar starts a sidecar that may end by itself at once. It does not wait.
+func (c *Cluster) LaunchSidecar(cfg SidecarConfig) (*Sidecar, error) {
 	if cfg.NodeID == "" {
 		return nil, errors.New("start sidecar: SidecarConfig.NodeID is required")
 	}
@@ -68,7 +77,7 @@ func (c *Cluster) StartSidecar(cfg SidecarConfig) (*Sidecar, error) {
 		// of the sidecar.
 		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 	}
-	return s, p.awaitStart(sidecarTimeout, s.alive)
+	return s, nil
 }
 
 func sidecarArgs(cfg SidecarConfig) []string {
@@ -76,13 +85,13 @@ func sidecarArgs(cfg SidecarConfig) []string {
 		"run",
 		"--node-id=" + cfg.NodeID,
 		"--listen=" + cfg.Listen,
-		"--etcd-servers=" + strings.Join(cfg.EtcdServers, ","),
 	}
 	optional := func(flag, value, zero string) {
 		if value != zero {
 			args = append(args, "--"+flag+"="+value)
 		}
 	}
+	optional("etcd-servers", strings.Join(cfg.EtcdServers, ","), "")
 	optional("kubeconfig", cfg.Kubeconfig, "")
 	optional("bundle", cfg.Bundle, "")
 	optional("etcd-prefix", cfg.EtcdPrefix, "")

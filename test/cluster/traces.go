@@ -24,6 +24,13 @@ func BuildTracing(t testing.TB) string {
 	return build(t, "sidecar", "-tags=lockstep_trace", "github.com/lockstep-dev/lockstep/cmd/sidecar")
 }
 
+// BuildSteps builds a sidecar that ends with SIGKILL after the step that
+// LOCKSTEP_EXIT_AFTER_STEP names, like create/marker.
+func BuildSteps(t testing.TB) string {
+	t.Helper()
+	return build(t, "sidecar", "-tags=lockstep_steps", "github.com/lockstep-dev/lockstep/cmd/sidecar")
+}
+
 // sidecarProgram returns the program of sidecars, and their environment.
 func (c *Cluster) sidecarProgram(shipped string, env []string) (string, []string) {
 	if c.cfg.TraceDir != "" {

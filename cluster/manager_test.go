@@ -1,0 +1,115 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/etcd"
+)
+
+func newManager(t *testing.T, embedded *Embedded) *Manager {
+	t.Helper()
+	client, err := etcd.NewClient(etcd.Config{Endpoints: []string{"http://127.0.0.1:1"}, Prefix: "/lockstep/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return NewManager(Config{Client: client, Embedded: embedded, Log: slog.New(slog.DiscardHandler)})
+}
+
+// Any number of waiters, before and after the end, learn the same.
+func TestManager_external(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newManager(t, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		var waiters sync.WaitGroup
+		for range 3 {
+			waiters.Go(func() {
+				if err := m.WaitFinished(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		if now := m.Status().Get(); now.State != ConnectingExternal {
+			t.Errorf("before etcd has answered: got %+v", now)
+		}
+		m.cfg.Client.Contact().Set(etcd.Contact{Last: m.Status().Get().Since})
+		waiters.Wait()
+		now := m.Status().Get()
+		if now.State != Running || len(now.Transitions) != 2 || now.Transitions[0].To != ConnectingExternal || now.Transitions[1].To != Running {
+			t.Errorf("got %+v", now)
+		}
+		if err := m.Run(t.Context()); !errors.Is(err, ErrRan) {
+			t.Errorf("a second Run: got %v", err)
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run: got %v", err)
+		}
+		if err := m.WaitFinished(t.Context()); err != nil || m.Status().Get().State != Running {
+			t.Errorf("after the end: %v, %+v", err, m.Status().Get())
+		}
+	})
+}
+
+func TestManager_stoppedBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newManager(t, nil)
+		limited, giveUp := context.WithCancel(t.Context())
+		giveUp()
+		if err := m.WaitFinished(limited); !errors.Is(err, context.Canceled) {
+			t.Errorf("a waiter that gives up: got %v", err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		synctest.Wait()
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run: got %v", err)
+		}
+		failed, is := errors.AsType[*FailedError](m.WaitFinished(t.Context()))
+		if !is || failed.Cause != stopped {
+			t.Errorf("got %v", failed)
+		}
+	})
+}
+
+// A refused directory is an error for good, which all waiters learn.
+func TestManager_refused(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := newManager(t, &Embedded{DataDir: dir, Node: "a", Address: "127.0.0.1", PeerPort: 1, ClientPort: 2, JoinPort: 3})
+	err := m.Run(t.Context())
+	refused, is := errors.AsType[*datadir.RefusedError](err)
+	if !is || !strings.Contains(refused.Problem, "notes.txt") {
+		t.Fatalf("got %v", err)
+	}
+	failed, is := errors.AsType[*FailedError](m.WaitFinished(t.Context()))
+	if !is || failed.Cause != refused.Error() || m.Status().Get().State != Failed {
+		t.Errorf("got %v, %+v", failed, m.Status().Get())
+	}
+}
+
+func TestManager_neverChangesOtherwise(t *testing.T) {
+	m := newManager(t, nil)
+	if err := m.enter(Running); err == nil || m.Status().Get().State != Failed {
+		t.Errorf("got %v, %+v", err, m.Status().Get())
+	}
+	if err := m.enter(CreatingCluster); err == nil || m.Status().Get().State != Failed || len(m.Status().Get().Transitions) != 1 {
+		t.Errorf("after the end: got %v, %+v", err, m.Status().Get())
+	}
+}

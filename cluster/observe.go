@@ -1,0 +1,76 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/cluster/members"
+	"github.com/lockstep-dev/lockstep/cluster/quorum"
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/keyspace"
+)
+
+// Observed is a member of the cluster, as this sidecar observes it.
+type Observed struct {
+	ID      string // of etcd, in hexadecimal
+	Node    string // the node ID; empty: not known
+	Address string
+	Learner bool // it is not a voter yet
+	Leader  bool // it leads the etcd cluster
+	Healthy bool // it answered, and knows a leader
+}
+
+const (
+	// The pauses between two questions to all members: each answer needs a
+	// connection of its own.
+	healthyPause   = 10 * time.Second
+	unhealthyPause = 2 * time.Second
+	// observeTimeout bounds the questions to all members.
+	observeTimeout = 4 * time.Second
+)
+
+// observe asks the members how they are, until ctx ends.
+func (f *flow) observe(ctx context.Context) error {
+	for {
+		list, listChanged := f.directory.List().Load()
+		now := f.askMembers(ctx, list)
+		if !slices.Equal(now, f.observed.Get()) && ctx.Err() == nil {
+			f.observed.Set(now)
+		}
+		pause := healthyPause
+		if slices.ContainsFunc(now, func(o Observed) bool { return !o.Healthy }) {
+			pause = unhealthyPause
+		}
+		limited, cancel := context.WithTimeout(ctx, pause)
+		event.Wait(limited, listChanged)
+		cancel()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// askMembers returns what the members report. If none answers, it returns those of
+// the list.
+func (f *flow) askMembers(ctx context.Context, list []members.Member) []Observed {
+	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
+	defer cancel()
+	views, err := quorum.List(ctx, f.client)
+	var out []Observed
+	if err != nil && !errors.Is(err, quorum.ErrNoQuorum) {
+		for _, m := range list {
+			out = append(out, Observed{ID: m.ID, Node: m.Node, Address: m.Address, Learner: m.Learner})
+		}
+		return out
+	}
+	for _, v := range views {
+		o := Observed{ID: keyspace.MemberID(v.ID), Node: string(v.Node), Address: v.Address, Learner: v.Learner, Leader: v.Leader, Healthy: v.Healthy}
+		if i := slices.IndexFunc(list, func(m members.Member) bool { return m.ID == o.ID }); i >= 0 && o.Address == "" {
+			o.Address = list[i].Address
+		}
+		out = append(out, o)
+	}
+	return out
+}

@@ -1,0 +1,80 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+	"testing/synctest"
+)
+
+// TestStepNames: tests of test/quorum end the sidecar after each of these.
+func TestStepNames(t *testing.T) {
+	for _, tc := range []struct {
+		steps []step
+		want  []string
+	}{
+		{createSteps(), []string{"directory", "marker", "ca", "certificate", "etcd", "member", "ready", "record", "announce", "phase"}},
+		{restartSteps(), []string{"directory", "certificate", "member", "ready", "identity", "record", "announce"}},
+	} {
+		var got []string
+		for _, s := range tc.steps {
+			got = append(got, s.name)
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("got %v, want %v", got, tc.want)
+		}
+	}
+}
+
+func TestCarryOut(t *testing.T) {
+	fatal := errors.New("refused")
+	for name, tc := range map[string]struct {
+		errs  []error // of the first step, one for each run
+		want  error
+		shown []string
+	}{
+		"at once":             {nil, nil, []string{"", ""}},
+		"transient errors":    {[]error{transient(errors.New("no quorum")), transient(errors.New("busy"))}, nil, []string{"no quorum", "busy", "", ""}},
+		"an error for good":   {[]error{transient(errors.New("busy")), fatal}, fatal, []string{"busy"}},
+		"a transient nothing": {[]error{transient(nil)}, nil, []string{"", ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var shown []string
+				runs, second := 0, 0
+				f := &flow{log: slog.New(slog.DiscardHandler), show: func(p string) { shown = append(shown, p) }}
+				err := f.carryOut(t.Context(), "test", []step{
+					{"first", func(context.Context, *flow) error {
+						runs++
+						if runs <= len(tc.errs) {
+							return tc.errs[runs-1]
+						}
+						return nil
+					}},
+					{"second", func(context.Context, *flow) error { second++; return nil }},
+				})
+				if !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) || !slices.Equal(shown, tc.shown) || (second == 1) != (err == nil) {
+					t.Errorf("got %v, shown %q, the second step %d times", err, shown, second)
+				}
+			})
+		})
+	}
+}
+
+func TestCarryOut_ends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		f := &flow{log: slog.New(slog.DiscardHandler), show: func(string) {}}
+		ended := make(chan error)
+		go func() {
+			ended <- f.carryOut(ctx, "test", []step{{"waits", func(context.Context, *flow) error { return transient(errors.New("no quorum")) }}})
+		}()
+		synctest.Wait()
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	})
+}

@@ -1,0 +1,238 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/cluster/record"
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+// createSteps are those of package cluster, where a test compares them.
+var createSteps = []string{"directory", "marker", "ca", "certificate", "etcd", "member", "ready", "record", "announce", "phase"}
+
+// wantOneMember requires that the cluster is what one creation makes.
+func wantOneMember(t *testing.T, n *Node) {
+	t.Helper()
+	c, marker := n.Client(), n.Marker()
+	if marker.Phase != datadir.Member {
+		t.Errorf("the marker has the phase %s", marker.Phase)
+	}
+	want := []string{"/lockstep/cluster/members/" + marker.MemberID, "/lockstep/cluster/record"}
+	if got := n.Keys(c, "/lockstep/cluster/"); !slices.Equal(got, want) {
+		t.Errorf("etcd has %v, want %v", got, want)
+	}
+	resp, err := c.Get(t.Context(), want[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := record.DecodeCluster(resp.Kvs[0].Value); err != nil || r.ID != marker.Cluster {
+		t.Errorf("the cluster's record: got %+v, %v, want the ID %s", r, err, marker.Cluster)
+	}
+}
+
+func TestCreate_killedAfterEachStep(t *testing.T) {
+	binary := cluster.BuildSteps(t)
+	for _, step := range createSteps {
+		t.Run(step, func(t *testing.T) {
+			n := New(t, binary).Node("a")
+			n.StartWith([]string{"LOCKSTEP_EXIT_AFTER_STEP=create/" + step})
+			if code := n.ExitCode(); code != -1 {
+				t.Fatalf("got exit code %d, want the end by a signal", code)
+			}
+			before, err := datadir.Layout(n.Dir).ReadMarker()
+			if err != nil && (step != "directory" || !errors.Is(err, datadir.ErrNoMarker)) {
+				t.Fatal(err)
+			}
+			n.Start()
+			n.AwaitRunning()
+			wantOneMember(t, n)
+			if after := n.Marker(); before.Cluster != "" && after.Cluster != before.Cluster || before.CAHash != "" && after.CAHash != before.CAHash {
+				t.Errorf("it is another cluster now: before %+v, after %+v", before, after)
+			}
+		})
+	}
+}
+
+// Stopped and killed in every way, the member comes back with all that was
+// acknowledged.
+func TestRestart(t *testing.T) {
+	n := New(t, "").Node("a")
+	n.Start()
+	n.AwaitRunning()
+	wantOneMember(t, n)
+	first := n.Marker()
+	var want []string
+	for round, end := range []func() error{
+		n.Sidecar.Stop,
+		func() error { return n.Kill() },
+		func() error { KillAll(n); return nil },
+		func() error { return errors.Join(syscall.Kill(n.MemberPID(), syscall.SIGKILL), n.Kill()) },
+	} {
+		c := n.Client()
+		for i := range 5 {
+			key := fmt.Sprintf("/test/%d-%d", round, i)
+			n.Put(c, key, "x")
+			want = append(want, key)
+		}
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
+		n.Start()
+		n.AwaitRunning()
+		if got := n.Keys(n.Client(), "/test/"); !slices.Equal(got, want) {
+			t.Errorf("round %d: got %v, want %v", round, got, want)
+		}
+		if now := n.Marker(); now != first {
+			t.Errorf("round %d: got the marker %+v, want %+v", round, now, first)
+		}
+		wantOneMember(t, n)
+	}
+}
+
+// The end of the member's process does not end the sidecar: the member is started
+// again, and the status shows why it ended.
+func TestMemberKilled(t *testing.T) {
+	n := New(t, "").Node("a")
+	n.Start()
+	n.AwaitRunning()
+	pid := n.MemberPID()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	n.AwaitCluster("to show that its member was killed", func(c Cluster) error {
+		if c.State != "Running" || !strings.Contains(c.Error, "killed") {
+			return fmt.Errorf("got %+v", c)
+		}
+		return nil
+	})
+	n.AwaitCluster("to have its member again", func(c Cluster) error {
+		if c.Error != "" {
+			return fmt.Errorf("got %+v", c)
+		}
+		return nil
+	})
+	n.AwaitRunning()
+	if again := n.MemberPID(); again == pid || again == 0 {
+		t.Errorf("the member's process is %d, before %d", again, pid)
+	}
+}
+
+// The second sidecar of a directory waits for the first one a while, then ends. The
+// first one goes on.
+func TestDirectoryInUse(t *testing.T) {
+	rig := New(t, "")
+	n := rig.Node("a")
+	n.Start()
+	n.AwaitRunning()
+	second := rig.Node("b")
+	second.ID, second.Dir = n.ID, n.Dir
+	got := second.Refused("--node-address=" + n.Address)
+	want := fmt.Sprintf("data directory: %q is in use by the process %d: stop that one first, or give this sidecar another --data-dir", n.Dir, n.PID())
+	if !strings.HasSuffix(got, want) {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	n.AwaitRunning()
+	wantOneMember(t, n)
+}
+
+// A sidecar that is killed leaves a member that stops by itself: the next sidecar
+// waits for it.
+func TestMemberStillStopping(t *testing.T) {
+	n := New(t, "").Node("a")
+	n.Start()
+	n.AwaitRunning()
+	pid := n.MemberPID()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	n.Start()
+	n.AwaitCluster("to wait for the member of the sidecar before it", func(c Cluster) error {
+		if c.State != "RestartingMember" || !strings.Contains(c.Error, "is in use by") {
+			return fmt.Errorf("got %+v", c)
+		}
+		return nil
+	})
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	n.AwaitRunning()
+}
+
+// A sidecar refuses what does not match, says what to do, and changes nothing. The
+// other cases are tests of package datadir.
+func TestRefused(t *testing.T) {
+	rig := New(t, "")
+	n := rig.Node("a")
+	n.Start()
+	n.AwaitRunning()
+	if err := n.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("another node", func(t *testing.T) {
+		other := rig.Node("b")
+		other.Dir, other.Address = n.Dir, n.Address
+		want := fmt.Sprintf(`data directory: %q is that of node "a", and this sidecar is node "b": start it with --node-id=a, or give this sidecar a directory of its own with --data-dir`, n.Dir)
+		wantRefused(t, other, want)
+	})
+	t.Run("a key that other users can read", func(t *testing.T) {
+		key := datadir.Layout(n.Dir).CAKey()
+		if err := os.Chmod(key, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		wantRefused(t, n, fmt.Sprintf("data directory: %q has the mode 0644: other users may have read or changed it: if they did not, type: chmod 600 %s", key, key))
+		if err := os.Chmod(key, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Run("no log of etcd", func(t *testing.T) {
+		log := filepath.Join(datadir.Layout(n.Dir).Etcd(), "member", "wal")
+		if err := os.Rename(log, log+".away"); err != nil {
+			t.Fatal(err)
+		}
+		wantRefused(t, n, fmt.Sprintf("data directory: %q has no log of etcd: replace this node: on another member type `sidecar cluster remove %s`", log, n.Marker().MemberID))
+		if err := os.Rename(log+".away", log); err != nil {
+			t.Fatal(err)
+		}
+	})
+	n.Start()
+	n.AwaitRunning()
+	wantOneMember(t, n)
+}
+
+func wantRefused(t *testing.T, n *Node, want string) {
+	t.Helper()
+	before := tree(t, n.Dir)
+	if got := n.Refused(); !strings.Contains(got, want) {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if after := tree(t, n.Dir); !slices.Equal(before, after) {
+		t.Errorf("the directory was changed: before %v\nafter %v", before, after)
+	}
+}
+
+// tree lists all files with mode, size and time of the last change.
+func tree(t *testing.T, dir string) []string {
+	t.Helper()
+	var out []string
+	err := filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
+		if err == nil {
+			out = append(out, fmt.Sprintf("%s %s %d %d", path, info.Mode(), info.Size(), info.ModTime().UnixNano()))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

@@ -1,0 +1,277 @@
+// Package quorum runs sidecars with --etcd=embedded as processes, each on a loopback
+// address of its own, and ends them in every way: for tests of clusters that the
+// sidecars form themselves (docs/clusters.md). It needs Linux, where all of 127.0.0.0/8
+// is local.
+package quorum
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	manager "github.com/lockstep-dev/lockstep/cluster"
+	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+// addresses counts the loopback addresses that this process has given out. Tests of
+// other packages run at the same time, so the process has its own network.
+var addresses atomic.Int32
+
+// Rig has the nodes of one test.
+type Rig struct {
+	t       testing.TB
+	cluster *cluster.Cluster
+	// Kubeconfig is that of all nodes; at first of an API that does not answer.
+	Kubeconfig string
+}
+
+// New returns a rig without nodes. binary is the sidecars' program; empty: the one
+// that ships.
+func New(t testing.TB, binary string) *Rig {
+	t.Helper()
+	cfg := cluster.Config{Assets: cluster.Assets(t, "sidecar"), Dir: t.TempDir(), SidecarBinary: binary, LogDir: t.ArtifactDir()}
+	c, err := cluster.Attach(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	r := &Rig{t: t, cluster: c, Kubeconfig: filepath.Join(cfg.Dir, "kubeconfig")}
+	const nowhere = `apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: u, user: {}}]
+`
+	if err := os.WriteFile(r.Kubeconfig, []byte(nowhere), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Node is one node: its address and its directory stay when its sidecar is started
+// again.
+type Node struct {
+	*cluster.Sidecar // nil before the first start
+	ID, Address, Dir string
+
+	rig *Rig
+}
+
+// Node returns a node that does not run yet.
+func (r *Rig) Node(id string) *Node {
+	r.t.Helper()
+	n := addresses.Add(1)
+	address := fmt.Sprintf("127.%d.%d.%d", 1+os.Getpid()>>8&0x7f, os.Getpid()&0xff, 1+n)
+	return &Node{ID: id, Address: address, Dir: filepath.Join(r.t.TempDir(), "data"), rig: r}
+}
+
+// Start starts the node's sidecar, with more flags.
+func (n *Node) Start(args ...string) {
+	n.rig.t.Helper()
+	n.StartWith(nil, args...)
+}
+
+// StartWith does the same, with environment variables NAME=value.
+func (n *Node) StartWith(env []string, args ...string) {
+	n.rig.t.Helper()
+	sidecar, err := n.rig.cluster.LaunchSidecar(cluster.SidecarConfig{
+		NodeID: n.ID, Kubeconfig: n.rig.Kubeconfig, Listen: n.Address + ":8086", Env: env,
+		Args: append([]string{"--etcd=embedded", "--data-dir=" + n.Dir, "--node-address=" + n.Address, "--insecure-listen"}, args...),
+	})
+	if err != nil {
+		n.rig.t.Fatal(err)
+	}
+	n.Sidecar = sidecar
+}
+
+// Refused starts a sidecar that has to end by itself with exit code 1, and returns the
+// last line of its log.
+func (n *Node) Refused(args ...string) string {
+	n.rig.t.Helper()
+	n.Start(args...)
+	cluster.Await(n.rig.t, n.ID+" to end by itself", func(context.Context) error {
+		select {
+		case <-n.Done():
+			return nil
+		default:
+			return errors.New("it runs; " + n.Ending())
+		}
+	})
+	if code := n.ExitCode(); code != 1 {
+		n.rig.t.Fatalf("%s ended with the exit code %d, want 1; %s", n.ID, code, n.Ending())
+	}
+	text, err := os.ReadFile(n.LogFile())
+	if err != nil {
+		n.rig.t.Fatal(err)
+	}
+	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+	return string(lines[len(lines)-1])
+}
+
+// Cluster is the part of /status about the way into the cluster.
+type Cluster struct {
+	State   string
+	Error   string
+	Members []struct {
+		ID, Node, Address        string
+		Learner, Leader, Healthy bool
+	}
+}
+
+// ClusterStatus returns what /status has about the cluster.
+func (n *Node) ClusterStatus(ctx context.Context) (Cluster, error) {
+	_, body, err := n.Get(ctx, "/status")
+	if err != nil {
+		return Cluster{}, err
+	}
+	var status struct{ Cluster Cluster }
+	err = json.Unmarshal([]byte(body), &status)
+	return status.Cluster, err
+}
+
+// AwaitCluster waits until ok returns nil for the state of the cluster.
+func (n *Node) AwaitCluster(what string, ok func(Cluster) error) {
+	n.rig.t.Helper()
+	cluster.Await(n.rig.t, n.ID+" "+what, func(ctx context.Context) error {
+		now, err := n.ClusterStatus(ctx)
+		if err != nil {
+			return err
+		}
+		return ok(now)
+	})
+}
+
+// AwaitRunning waits until the node is in its cluster, and registered there.
+func (n *Node) AwaitRunning() {
+	n.rig.t.Helper()
+	cluster.Await(n.rig.t, n.ID+" to be a member that is registered", func(ctx context.Context) error {
+		now, err := n.ClusterStatus(ctx)
+		if err != nil {
+			return err
+		}
+		status, err := n.Status(ctx)
+		if err != nil {
+			return err
+		}
+		if now.State != string(manager.Running) || !status.Etcd.Connected || status.Node.RegisteredRevision == 0 {
+			return fmt.Errorf("the cluster's state is %s (%s), connected %t, registered at %d", now.State, now.Error, status.Etcd.Connected, status.Node.RegisteredRevision)
+		}
+		return nil
+	})
+}
+
+// MemberPID returns the process of the node's etcd member; 0: there is none.
+func (n *Node) MemberPID() int {
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		n.rig.t.Fatal(err)
+	}
+	for _, stat := range stats {
+		text, err := os.ReadFile(stat)
+		if err != nil {
+			continue // it has ended
+		}
+		// PID (NAME) STATE PPID
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		if len(fields) > 1 && fields[1] == strconv.Itoa(n.PID()) {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(stat)))
+			if err != nil {
+				n.rig.t.Fatal(err)
+			}
+			return pid
+		}
+	}
+	return 0
+}
+
+// KillAll ends the sidecars and the members of nodes at one moment, as a power
+// failure does.
+func KillAll(nodes ...*Node) {
+	var pids []int
+	for _, n := range nodes {
+		pids = append(pids, n.PID())
+		if pid := n.MemberPID(); pid != 0 {
+			pids = append(pids, pid)
+		}
+	}
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			nodes[0].rig.t.Error(err)
+		}
+	}
+	for _, n := range nodes {
+		<-n.Done()
+	}
+}
+
+// Marker returns what the node's directory says of its member.
+func (n *Node) Marker() datadir.Marker {
+	n.rig.t.Helper()
+	m, err := datadir.Layout(n.Dir).ReadMarker()
+	if err != nil {
+		n.rig.t.Fatal(err)
+	}
+	return m
+}
+
+// Client returns a client of the node's etcd, through its data directory.
+func (n *Node) Client() *etcd.Client {
+	n.rig.t.Helper()
+	reach, err := manager.Reach(n.Dir, "/lockstep/")
+	if err != nil {
+		n.rig.t.Fatal(err)
+	}
+	c, err := etcd.NewClient(reach)
+	if err != nil {
+		n.rig.t.Fatal(err)
+	}
+	n.rig.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// Put writes a key, until that is acknowledged.
+func (n *Node) Put(c *etcd.Client, key, value string) {
+	n.rig.t.Helper()
+	cluster.Await(n.rig.t, "a write to be acknowledged", func(ctx context.Context) error {
+		_, err := c.Txn(ctx, nil, []clientv3.Op{clientv3.OpPut(key, value)}, nil)
+		return err
+	})
+}
+
+// Keys returns the keys below a prefix.
+func (n *Node) Keys(c *etcd.Client, prefix string) []string {
+	n.rig.t.Helper()
+	var out []string
+	cluster.Await(n.rig.t, "a read", func(ctx context.Context) error {
+		resp, err := c.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+		if err != nil {
+			return err
+		}
+		out = nil
+		for _, kv := range resp.Kvs {
+			out = append(out, string(kv.Key))
+		}
+		return nil
+	})
+	slices.Sort(out)
+	return out
+}
