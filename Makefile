@@ -84,12 +84,13 @@ docs: ## the repository's own rules: words, links, citations, names, sizes, impo
 FUZZTIME ?= 30s
 
 .PHONY: fuzz
-fuzz: ## look for bundles, statuses and marks that break what reads them, each for FUZZTIME
+fuzz: ## look for bundles, statuses, marks and tokens that break what reads them, each for FUZZTIME
 	$(STATIC) go test -trimpath ./reconcile/bundle -run='^$$' -fuzz='^FuzzLoad$$' -fuzztime=$(FUZZTIME)
 	$(STATIC) go test -trimpath ./reconcile/bundle -run='^$$' -fuzz='^FuzzDigest$$' -fuzztime=$(FUZZTIME)
 	$(STATIC) go test -trimpath ./status -run='^$$' -fuzz='^FuzzDecode$$' -fuzztime=$(FUZZTIME)
 	$(STATIC) go test -trimpath ./status -run='^$$' -fuzz='^FuzzEncode$$' -fuzztime=$(FUZZTIME)
 	$(STATIC) go test -trimpath ./reconcile/internal/applyset -run='^$$' -fuzz='^FuzzMark$$' -fuzztime=$(FUZZTIME)
+	$(STATIC) go test -trimpath ./cluster/token -run='^$$' -fuzz='^FuzzParse$$' -fuzztime=$(FUZZTIME)
 
 # Others that apply objects: each has a module of its own, with the versions that
 # are compared, and is built for the benchmarks only.

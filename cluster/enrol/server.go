@@ -96,7 +96,9 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	if server.Shutdown(stopping) != nil {
 		_ = server.Close() // a join that was interrupted is run again
 	}
-	_ = <-ended // that it was closed
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("answer joins: %w", err)
+	}
 	return ctx.Err()
 }
 
