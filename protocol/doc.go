@@ -81,5 +81,8 @@
 //	Steady        a valid change of the status never closes the gate of a node that serves
 //	DoneIsDone    DONE was true at an instant after the last possible stale write
 //	NoFight       between two changes of content, an object is written only to reach it
+//	OwnEpochs     no content epoch of a leader follows from a stamp
+//	Listed        the inventory has each object that a leader wrote, and no other
+//	              object is removed
 //	Progress      only the blockers named in /status hold an upgrade back
 package protocol

@@ -158,7 +158,7 @@ func TestKeep_putsBack(t *testing.T) {
 		{"an object of another kind", func() {
 			r.patch(clusterRoles, "", r.ns+"-r", `{"rules":[]}`)
 		}, []string{"PATCH /apis/rbac.authorization.k8s.io/v1/clusterroles/" + r.ns + "-r"}},
-		{"the parent, deleted", func() { r.delete(configMaps, r.ns, "set") }, []string{"POST " + path}},
+		{"the parent, deleted", func() { r.delete(configMaps, r.ns, "set") }, []string{"POST " + path, "PUT " + path + "/set"}},
 		{"the parent, its mark garbage", func() {
 			r.patch(configMaps, r.ns, "set", `{"data":{"mark.json":"garbage"}}`)
 		}, []string{"PUT " + path + "/set"}},
@@ -232,7 +232,8 @@ func TestKeep_leavesAlone(t *testing.T) {
 	paths := r.wire.unwatched()
 	slices.Sort(paths)
 	base := "/api/v1/namespaces/" + r.ns
-	wantRequests(t, paths, "PATCH "+base+"/configmaps/a", "PATCH "+base+"/resourcequotas/q", "POST "+base+"/configmaps")
+	wantRequests(t, paths, "PATCH "+base+"/configmaps/a", "PATCH "+base+"/resourcequotas/q", "POST "+base+"/configmaps",
+		"PUT "+base+"/configmaps/set")
 	if got := r.get(configMaps, r.ns, "a").Object["data"].(map[string]any); got["y"] != "theirs" || got["z"] != "theirs" {
 		t.Errorf("got %v, want what others own left alone", got)
 	}
@@ -319,8 +320,8 @@ func TestKeep_survivesBrokenWatches(t *testing.T) {
 			if lists := len(r.wire.sent("GET")); lists > 0 != tt.lists {
 				t.Errorf("got %q, want lists: %t", r.wire.sent("GET"), tt.lists)
 			}
-			if writes := r.wire.writes(); len(writes) != 3 {
-				t.Errorf("got %q, want one write for each change", writes)
+			if writes := r.wire.writes(); len(writes) != 4 {
+				t.Errorf("got %q, want one write for each object, and two for the parent", writes)
 			}
 		})
 	}

@@ -1,8 +1,10 @@
 package reconcile_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -179,3 +181,31 @@ type stringBody struct{ *strings.Reader }
 func (stringBody) Close() error { return nil }
 
 func body(s string) stringBody { return stringBody{strings.NewReader(s)} }
+
+// A POST has no precondition. One that lands late, after the parent was deleted
+// again, must not bring back a mark without newer content.
+func TestParentIsCreatedWithoutMark(t *testing.T) {
+	r := newRig(t)
+	r.use("1.0.0", configMap("a", "x: one"))
+	var late []byte
+	r.wire.once(isVerb("POST", "/configmaps"), func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+		var err error
+		if late, err = io.ReadAll(req.Body); err != nil {
+			return nil, err
+		}
+		req.Body = io.NopCloser(bytes.NewReader(late))
+		return next.RoundTrip(req)
+	})
+	r.mustComplete()
+	r.use("1.0.1", configMap("a", "x: two"))
+	r.mustComplete()
+	r.delete(configMaps, r.ns, "set")
+	r.create(configMaps, r.ns, string(late))
+	if mark := r.survey(); mark.HighestEpoch != r.content.Epoch {
+		t.Errorf("got %+v, want the stamps, with content epoch %d", mark, r.content.Epoch)
+	}
+	r.mustComplete()
+	if mark := r.survey(); len(mark.Entries) != 1 || mark.Entries[0] != r.content {
+		t.Errorf("got %+v, want the mark again", mark)
+	}
+}

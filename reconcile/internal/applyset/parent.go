@@ -158,6 +158,17 @@ func sameSet(a, b *kube.Object) bool {
 	return a.GetLabels()[bundle.LabelSetID] == b.GetLabels()[bundle.LabelSetID] && encoded(a, inventoryKey) == encoded(b, inventoryKey)
 }
 
+// WithoutMark returns a parent as it is created: without mark, inventory and kinds.
+func WithoutMark(want *kube.Object) *kube.Object {
+	out := want.DeepCopy()
+	delete(out.Object, "data")
+	annotations := out.GetAnnotations() // a copy
+	delete(annotations, bundle.AnnotationGroupKinds)
+	delete(annotations, bundle.AnnotationNamespaces)
+	out.SetAnnotations(annotations)
+	return out
+}
+
 // For returns the parent as a pass over w takes it: a mark whose content epoch is
 // too far above that of the status is damaged (docs/protocol.md#content-epoch).
 // garbage says so, for people; empty: it is not.

@@ -19,8 +19,8 @@ func (a API) ReadParent(ctx context.Context, s applyset.Set) (applyset.Parent, e
 	return applyset.DecodeParent(obj), nil
 }
 
-// WriteParent writes want over p: by POST where there is none, else with uid and
-// resourceVersion as preconditions. If the outcome is unknown, it reads the parent
+// WriteParent writes want over p, with uid and resourceVersion as preconditions.
+// Where there is none, it creates the parent first. If the outcome is unknown, it reads the parent
 // and writes again only if that still is p. It returns the parent as it is then.
 // ErrMarkChanged: another leader wrote it.
 func (a API) WriteParent(ctx context.Context, p applyset.Parent, s applyset.Set, want *kube.Object) (applyset.Parent, error) {
@@ -56,13 +56,27 @@ func (a API) WriteParent(ctx context.Context, p applyset.Parent, s applyset.Set,
 	return now, conclude(write.Run(ctx))
 }
 
-func (a API) tryParent(ctx context.Context, p applyset.Parent, want *kube.Object) (written *kube.Object, err error) {
-	err = a.write(ctx, func(ctx context.Context) (err error) {
-		if p.Object == nil {
-			written, err = a.Client.Create(ctx, applyset.ParentResource(), want)
-		} else {
-			written, err = a.Client.Update(ctx, applyset.ParentResource(), want)
+// tryParent writes the parent. A POST has no precondition, and may land late, after
+// the parent was deleted again. So the parent is created without a mark, and an
+// update with uid and resourceVersion adds it (docs/protocol.md#mark).
+func (a API) tryParent(ctx context.Context, p applyset.Parent, want *kube.Object) (*kube.Object, error) {
+	if p.Object == nil {
+		created, err := a.writeParent(ctx, a.Client.Create, applyset.WithoutMark(want))
+		if err != nil {
+			return nil, err
 		}
+		want = want.DeepCopy()
+		want.SetUID(created.GetUID())
+		want.SetResourceVersion(created.GetResourceVersion())
+	}
+	return a.writeParent(ctx, a.Client.Update, want)
+}
+
+func (a API) writeParent(
+	ctx context.Context, send func(context.Context, kube.Resource, *kube.Object) (*kube.Object, error), body *kube.Object,
+) (written *kube.Object, err error) {
+	err = a.write(ctx, func(ctx context.Context) (err error) {
+		written, err = send(ctx, applyset.ParentResource(), body)
 		return err
 	})
 	return written, err
