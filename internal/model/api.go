@@ -1,10 +1,5 @@
 package model
 
-import (
-	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/trace"
-)
-
 // land lets a leader's request reach the API, and its answer reach the leader.
 func (t *transition) land(l int) bool {
 	lead := &t.state.leaders[l]
@@ -15,19 +10,17 @@ func (t *transition) land(l int) bool {
 	lead.pass.request = request{}
 	t.say("the request of %s lands:", t.name(int(lead.node)))
 	done := t.serve(r)
-	if r.kind == objectRequest {
-		if done {
-			t.wroteObject(l, r)
-		} else {
-			t.refusedObject(l, r)
-		}
-		return true
-	}
 	switch {
+	case done && r.create && r.kind.ofMark() && t.cfg.holds(blankFirst):
+		lead.pass.parent = true // and it writes the mark next
+		return true
+	case !r.kind.ofMark():
+		t.readObject(l, int(r.object)) // if it was refused, or as the answer has it
+		return true
 	case !done && r.kind == finishRequest:
-		// The pass fails, and is tried again.
-		t.tracePass(l, trace.End{Used: true, Failed: true})
-		lead.doing, lead.pass = nothing, pass{}
+		t.failPass(l) // and tries again
+		return true
+	case lead.doing == keeping:
 		return true
 	case !done:
 		lead.pass.parent = true // it was read again
@@ -35,36 +28,33 @@ func (t *transition) land(l int) bool {
 	}
 	lead.pass.parent = true
 	if r.kind == finishRequest {
-		t.endPass(l, protocol.Outcome{Complete: true, HighestEpoch: int64(r.content.epoch)})
+		t.endPass(l, t.completeOutcome(l))
 		return true
 	}
 	lead.pass.at = applying
 	return true
 }
 
-// wroteObject continues a pass after an object was written.
-func (t *transition) wroteObject(l int, r request) {
+// readObject continues a pass, or a repair, with an object as it is now.
+func (t *transition) readObject(l, i int) {
 	p := &t.state.leaders[l].pass
-	p.fresh |= 1 << r.object
-	p.todo &^= 1 << r.object
+	p.fresh |= 1 << i
+	if t.differs(l, i) {
+		return
+	}
+	p.todo &^= 1 << i
 	if p.todo == 0 {
 		p.at = relisting
 	}
 }
 
-// refusedObject continues a pass after a request was refused and its object was
-// read again.
-func (t *transition) refusedObject(l int, r request) {
+// differs reports whether an object has to be written or removed.
+func (t *transition) differs(l, i int) bool {
 	p := &t.state.leaders[l].pass
-	p.fresh |= 1 << r.object
-	o := t.state.objects[r.object]
-	if o.form != 0 && o.stamp.epoch > p.content.epoch {
-		t.endPass(l, protocol.Outcome{HighestEpoch: int64(o.stamp.epoch)})
-		return
+	if t.cfg.form(i, p.content.content) == 0 {
+		return p.removals && t.removable(l, i)
 	}
-	if !t.mustWrite(int(r.object), p.content) {
-		t.wroteObject(l, r)
-	}
+	return t.mustWrite(i, p.content)
 }
 
 // landOrphan lets a request land whose sender no longer waits for it.
@@ -92,15 +82,27 @@ func (t *transition) loseOrphan(i int) bool {
 
 // serve is the API server: it executes a request or refuses it.
 func (t *transition) serve(r request) bool {
-	if r.kind == objectRequest {
+	switch r.kind {
+	case objectRequest:
 		return t.serveObject(r)
+	case stripRequest:
+		return t.serveStrip(r)
+	case deleteRequest:
+		return t.serveDelete(r)
+	case noRequest, beginRequest, finishRequest:
 	}
 	was := t.state.parent
-	if !t.accepts(r, was.exists) {
+	if !t.accepts(r, was.exists || was.blank) {
 		t.say("  the API refuses the mark")
 		return false
 	}
-	now := parent{exists: true, firstDone: was.firstDone, leader: r.leader, store: was.store}
+	if r.create && t.cfg.holds(blankFirst) {
+		t.say("  the API creates the parent")
+		t.touchParent()
+		t.state.parent = parent{blank: true}
+		return true
+	}
+	now := parent{exists: true, firstDone: was.firstDone, leader: r.leader, store: was.store, inventory: r.inventory}
 	if t.cfg.Stores && was.store == 0 {
 		now.store = thisStore
 	}
@@ -118,7 +120,7 @@ func (t *transition) serve(r request) bool {
 // begun adds the content to the mark, or to the mark that the request creates.
 func (t *transition) begun(r request, now parent) parent {
 	now.entries = t.state.parent.entries
-	if r.create {
+	if r.rebuilds {
 		now.firstDone, now.entries = r.firstDone, r.entries
 	}
 	if !t.cfg.holds(firstDone) {
@@ -162,12 +164,12 @@ func (t *transition) touchParent() {
 	for l := range t.state.leaders {
 		p := &t.state.leaders[l].pass
 		p.parent = false
-		if p.request.kind == beginRequest || p.request.kind == finishRequest {
+		if p.request.kind.ofMark() {
 			p.request.fresh = false
 		}
 	}
 	for i := range t.state.orphans {
-		if o := &t.state.orphans[i]; o.kind == beginRequest || o.kind == finishRequest {
+		if o := &t.state.orphans[i]; o.kind.ofMark() {
 			o.fresh = false
 		}
 	}
@@ -178,12 +180,12 @@ func (t *transition) touchObject(i int) {
 	for l := range t.state.leaders {
 		p := &t.state.leaders[l].pass
 		p.fresh &^= 1 << i
-		if p.request.kind == objectRequest && int(p.request.object) == i {
+		if !p.request.kind.ofMark() && int(p.request.object) == i {
 			p.request.fresh = false
 		}
 	}
 	for k := range t.state.orphans {
-		if o := &t.state.orphans[k]; o.kind == objectRequest && int(o.object) == i {
+		if o := &t.state.orphans[k]; !o.kind.ofMark() && int(o.object) == i {
 			o.fresh = false
 		}
 	}

@@ -28,13 +28,16 @@ func (t *transition) dropDoomed() {
 		return cmp.Or(
 			-cmp.Compare(a.kind, b.kind), cmp.Compare(a.object, b.object), cmp.Compare(a.content.content, b.content.content),
 			cmp.Compare(a.content.epoch, b.content.epoch), cmp.Compare(a.leader, b.leader), compareBools(a.create, b.create),
-			compareBools(a.fresh, b.fresh),
+			compareBools(a.fresh, b.fresh), cmp.Compare(a.inventory, b.inventory),
 		)
 	})
 }
 
 // doomed reports whether the API refuses a request whenever it lands.
 func (t *transition) doomed(r request) bool {
+	if r.kind == deleteRequest && !t.cfg.holds(deletePreconditions) {
+		return false
+	}
 	return t.cfg.holds(preconditions) && !r.create && !r.fresh
 }
 
@@ -66,13 +69,17 @@ func (t *transition) dropSpent() {
 const maxGap = 3
 
 // foldEpochs shifts all content epochs so that the lowest is 1, and shortens
-// gaps. A state has too few of them for one to be above 127.
+// gaps. A state has too few of them for one to reach farEpoch, which stays as it is.
 func (t *transition) foldEpochs() {
 	var used [2]uint64
 	t.epochs(func(e *uint8) { used[*e/64] |= 1 << (*e % 64) })
+	used[farEpoch/64] &= 1<<(farEpoch%64) - 1
 	var to [128]uint8
+	for e := farEpoch; e < len(to); e++ {
+		to[e] = uint8(e)
+	}
 	last, now, moved := 0, uint8(0), false
-	for e := 1; e < len(to); e++ {
+	for e := 1; e < farEpoch; e++ {
 		if e == 64 && used[1] == 0 {
 			break
 		}
@@ -99,6 +106,13 @@ func (t *transition) epochs(visit func(*uint8)) {
 		visit(&t.state.objects[i].stamp.epoch)
 	}
 	visitEntries(&t.state.parent.entries, visit)
+	if b := &t.state.backup; b.taken {
+		visit(&b.status.content.epoch)
+		for i := range t.cfg.Objects {
+			visit(&b.objects[i].stamp.epoch)
+		}
+		visitEntries(&b.parent.entries, visit)
+	}
 	for i := range t.state.leaders {
 		l := &t.state.leaders[i]
 		if !l.on {
@@ -125,7 +139,7 @@ func visitEntries(s *entries, visit func(*uint8)) {
 
 func visitRequest(r *request, visit func(*uint8)) {
 	visit(&r.content.epoch)
-	if r.create {
+	if r.rebuilds {
 		visitEntries(&r.entries, visit)
 	}
 }
@@ -166,8 +180,16 @@ func (t *transition) nodeKeys() (keys [maxNodes]uint64) {
 				key |= 1 << at
 			}
 		}
+		for at, on := range [...]bool{n.unusable, n.withdrawn, n.rewound, n.behind, n.saved.alive, n.saved.serves} {
+			if on {
+				key |= 1 << (at + 34)
+			}
+		}
+		if n.saved.roleless {
+			key |= 1 << 52
+		}
 		key |= uint64(n.chosen)<<42 | uint64(n.leaving)<<46
-		key |= uint64(n.absent)<<40 | uint64(n.confirmed)<<44 | uint64(n.expired)<<48
+		key |= uint64(n.absent)<<40 | uint64(n.confirmed)<<44 | uint64(n.expired)<<48 | uint64(n.saved.record)<<56
 		for l := range t.state.leaders {
 			if t.state.leaders[l].on && int(t.state.leaders[l].node) == i {
 				key |= uint64(l+1) << 32

@@ -45,6 +45,20 @@ type Config struct {
 	Stores bool
 	// Reload: a sidecar that runs replaces its bundle by another build of its release.
 	Reload bool
+	// Strangers: users of the API put content epochs on objects, and create objects
+	// with the set's label.
+	Strangers bool
+	// Withdraw: the kube-apiserver of a node fails, and the node's sidecar withdraws.
+	Withdraw bool
+	// Keep: a leader that keeps the target repairs single objects, and the mark,
+	// between two passes. Without it, each repair is a pass.
+	Keep bool
+	// Immediately: all bundles have prunePolicy: Immediately.
+	Immediately bool
+	// Restore: etcd is restored from a backup.
+	Restore restore
+	// Unnoticed: a sidecar may notice a restore late.
+	Unnoticed bool
 	// Coarse joins moves that no other process can tell apart: a node starts and
 	// registers; a leader is elected and observes; it begins a pass and lists;
 	// gates read a status as soon as it is written.
@@ -58,6 +72,24 @@ type shape uint8
 const (
 	sameForm    shape = iota // the same in every content, so it keeps its first stamp
 	changedForm              // different in each content
+	// recreatedForm is different in each content, and cannot be changed: it is deleted
+	// and created again.
+	recreatedForm
+	// droppedForm is different in each content of release 1. Later releases do not have
+	// the object.
+	droppedForm
+)
+
+// restore says what a restore brings back.
+type restore uint8
+
+// The restores.
+const (
+	restoreNothing restore = iota
+	// restoreAll: Lockstep and the API use one etcd.
+	restoreAll
+	// restoreStore: the API has an etcd of its own, which stays as it is.
+	restoreStore
 )
 
 // start is the state that a search begins with.

@@ -7,8 +7,11 @@
 //
 //   - An etcd with the status, the node records, the presences and the leader's
 //     key. Its transactions have the guards of status.Store.Write.
-//   - A Kubernetes API with a few objects and the mark. Each object has a stamp.
-//     With Config.Stores, the leader of another store writes to it, too.
+//   - A Kubernetes API with a few objects, the mark and the inventory. Each object
+//     has a stamp. An object can be the same in each content, differ, be created
+//     again because it cannot be changed, or be dropped by a later release.
+//     With Config.Stores, the leader of another store writes to it, too. With
+//     Config.Strangers, users write stamps on objects.
 //   - Nodes. They start, register and become ready. They read the status
 //     linearizably, or receive it late from a watch. They move to another
 //     release in either direction, are killed, and lose their leases without
@@ -22,10 +25,10 @@
 //
 // world.go has the state, translate.go its translation to the values of package
 // protocol, and safeguards.go what a search can turn off. moves.go lists
-// what can happen; nodes.go, leader.go, pass.go, api.go, expiry.go, stores.go
-// and faults.go say what each move does. invariants.go checks a transition. search.go visits
-// all states, progress.go follows every run to its end, walk.go walks at random,
-// and story.go explains a violation.
+// what can happen; nodes.go, leader.go, survey.go, pass.go, api.go, keep.go, removals.go,
+// expiry.go, stores.go, strangers.go, withdraw.go, restored.go and faults.go say what each
+// move does. invariants.go checks a transition. search.go visits all states,
+// progress.go follows every run to its end, walk.go walks at random, and story.go explains a violation.
 //
 // # What is folded
 //
@@ -40,9 +43,10 @@
 //
 // Time: whatever can take long can take forever, and a lease can expire at any
 // moment. With Config.Expire, a move has the condition that clocks agree well
-// enough. Also missing: duplicate node IDs, leaders without an API,
-// removals of objects, and restored backups. Of the statuses that a lagging node
-// has missed, the model keeps only one that would open its gate.
+// enough. With Config.Restore, a restore takes longer than a lease and a request
+// live. Also missing: duplicate node IDs, and a user who changes the mark. Of the
+// statuses that a lagging node has missed, the model keeps only one that would open
+// its gate.
 //
 // The exhaustive search compares fingerprints of 64 bits. In a search of ten
 // million states, two of them share one with a probability of 3 in a million.

@@ -2,7 +2,6 @@ package model
 
 import (
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/trace"
 )
 
 // fault makes one fault happen.
@@ -29,6 +28,14 @@ func (t *transition) fault(m move) bool {
 		return t.deleteParent()
 	case moveDeleteObject:
 		return t.deleteObject(i)
+	case moveForge:
+		return t.forge(i, m.b)
+	case moveStranger:
+		return t.createStranger(i)
+	case moveBreakAPI:
+		return t.breakAPI(i)
+	case moveRestore:
+		return t.restore()
 	default:
 		return false
 	}
@@ -44,6 +51,7 @@ func (t *transition) kill(i int) bool {
 	t.dropLeadership(i)
 	n.run, n.registered, n.ready, n.staleRead, n.fenced = 0, false, false, false, false
 	n.leaving = notLeaving
+	n.unusable, n.rewound, n.behind = false, false, false
 	return true
 }
 
@@ -76,11 +84,10 @@ func (t *transition) timeout(l int) bool {
 	t.say("the request of %s times out, and it reads again", t.name(int(lead.node)))
 	t.orphan(r)
 	switch r.kind {
-	case objectRequest:
-		t.refusedObject(l, r)
+	case objectRequest, stripRequest, deleteRequest:
+		t.readObject(l, int(r.object))
 	default:
-		t.tracePass(l, trace.End{Used: true, Failed: true})
-		lead.doing, lead.pass = nothing, pass{}
+		t.failPass(l)
 	}
 	return true
 }
@@ -109,11 +116,12 @@ func (t *transition) corruptRecord(i int) bool {
 // deleteParent deletes the parent with the mark. The leader watches it. With two
 // stores it does not happen: only the parent shows whose the objects are.
 func (t *transition) deleteParent() bool {
-	if t.cfg.Stores || !t.state.parent.exists || t.state.status.kind != protocol.StatusPresent && !t.cfg.BothLost {
+	if t.cfg.Stores || !t.state.parent.exists && !t.state.parent.blank || t.state.status.kind != protocol.StatusPresent && !t.cfg.BothLost {
 		return false
 	}
 	t.say("the parent of the set is deleted, with the mark")
 	t.state.parent = parent{}
+	t.state.unlisted = len(t.cfg.Objects) > 0 && t.cfg.drops()
 	t.touchParent()
 	t.drift()
 	return true
@@ -131,8 +139,12 @@ func (t *transition) deleteObject(i int) bool {
 	return true
 }
 
-// drift makes leaders check the objects again (docs/protocol.md#drift).
+// drift makes leaders check the objects again (docs/protocol.md#drift). With
+// Config.Keep, those that keep them repair them instead.
 func (t *transition) drift() {
+	if t.cfg.Keep {
+		return
+	}
 	for l := range t.state.leaders {
 		if lead := &t.state.leaders[l]; lead.on && lead.finished != (entry{}) {
 			lead.due = true

@@ -27,13 +27,18 @@ func invariants() []invariant {
 		{"DoneIsDone", checkDoneIsDone},
 		{"NoFight", checkNoFight},
 		{"Awaited", checkAwaited},
+		{"OwnEpochs", checkOwnEpochs},
+		{"Listed", checkListed},
 	}
 }
 
 // present visits the releases of all content that is in the API.
 func (t *transition) present(visit func(release int)) {
 	for i, sh := range t.cfg.Objects {
-		if o := t.state.objects[i]; sh == changedForm && o.form != 0 {
+		if sh == sameForm || sh == droppedForm && !t.mustBeGone(i) {
+			continue // one form for all, or an object whose removal waits
+		}
+		if o := t.state.objects[i]; o.form != 0 && o.form != strange {
 			visit(t.cfg.releaseOf(o.form))
 		}
 	}
@@ -107,7 +112,7 @@ func checkOneWriter(t *transition) string {
 func checkNoStaleWrite(t *transition) string {
 	was, r := t.event.objectBefore, t.event.request
 	switch {
-	case !t.event.wrote || was.form == 0 || r.content.epoch > was.stamp.epoch:
+	case !t.event.wrote || was.form == 0 || was.forged || r.content.epoch > was.stamp.epoch:
 		return ""
 	case r.content.epoch == was.stamp.epoch && (r.content.content == was.stamp.content || !t.event.late):
 		return ""
@@ -155,7 +160,7 @@ func checkDoneIsDone(t *transition) string {
 	if s.kind != protocol.StatusPresent || s.state != protocol.Done {
 		return ""
 	}
-	if t.event.wrote && t.event.request.content.content != s.content.content &&
+	if t.event.wrote && !t.state.old && t.event.request.content.content != s.content.content &&
 		t.state.objects[t.event.object].form != t.cfg.form(t.event.object, s.content.content) {
 		return fmt.Sprintf("object %d was changed by a stale write while the status is DONE", t.event.object+1)
 	}
@@ -163,7 +168,11 @@ func checkDoneIsDone(t *transition) string {
 		return ""
 	}
 	for i := range t.cfg.Objects {
-		if o := t.state.objects[i]; o.form != 0 && o.form != t.cfg.form(i, s.content.content) {
+		want := t.cfg.form(i, s.content.content)
+		if want == 0 && !t.mustBeGone(i) {
+			continue
+		}
+		if o := t.state.objects[i]; o.form != 0 && o.form != want {
 			return fmt.Sprintf("DONE was written while object %d is not in the form of the bundle", i+1)
 		}
 	}

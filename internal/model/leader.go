@@ -15,7 +15,7 @@ func (t *transition) elect(i int) bool {
 	if n.run == 0 || n.leaving != notLeaving || !n.registered || !n.alive || t.state.deadKey || t.leadership(i) >= 0 || t.keyHeld() {
 		return false
 	}
-	if !t.mayCampaign(i) {
+	if n.withdrawn || n.behind || !t.mayCampaign(i) {
 		return false
 	}
 	slot := 0
@@ -133,8 +133,12 @@ func (t *transition) observe(l int) bool {
 		t.depose(l)
 		return true
 	}
+	if !lead.seen && t.awaitsRestore(l) {
+		return false
+	}
+	restored := t.isRestored(l)
 	if !lead.seen {
-		lead.seen, lead.predecessors = true, protocol.DrainStateOf(t.cfg.view(t.state.status), false)
+		lead.seen, lead.predecessors = true, protocol.DrainStateOf(t.cfg.view(t.state.status), restored)
 	}
 	counted := t.countAbsences(l)
 	counted = t.chooseDeletions(l) || counted
@@ -146,12 +150,15 @@ func (t *transition) observe(l int) bool {
 
 // next is the leader's decision on the facts of this moment. The core is pure, so
 // its answers are kept.
-func (t *transition) next(l int) *protocol.Step {
-	key := t.decisionKeyOf(l)
+func (t *transition) next(l int) *protocol.Step { return t.nextFor(l, t.decisionKeyOf(l)) }
+
+func (t *transition) nextFor(l int, key decisionKey) *protocol.Step {
 	if step, found := t.memo.steps[key]; found {
 		return step
 	}
-	step := t.cfg.mutated(t.state, t.cfg.input(t.state, l))
+	in := t.cfg.input(t.state, l)
+	in.Progress.APIGone = key.gone
+	step := t.cfg.mutated(t.state, in)
 	t.memo.steps[key] = &step
 	return &step
 }
@@ -166,7 +173,7 @@ func (c *Config) input(st *state, l int) protocol.Input {
 		view.Status.Leader = local.ID
 	}
 	in := protocol.Input{Store: c.store(), Local: local, Fleet: c.fleetSeenBy(st, l), Status: view, Mark: c.mark(lead.mark)}
-	in.Progress.Due, in.Progress.Predecessors = lead.due, lead.predecessors
+	in.Progress.Owed, in.Progress.Due, in.Progress.Predecessors = int(lead.owed), lead.due, lead.predecessors
 	if lead.finished != (entry{}) {
 		in.Progress.Finished = c.content(lead.finished)
 	}
@@ -181,30 +188,15 @@ func (t *transition) execute(l int, step *protocol.Step) bool {
 	switch step.Kind {
 	case protocol.StepResign:
 		t.say("%s resigns (%s)", name, step.Rule)
+		t.state.nodes[lead.node].withdrawn = step.Withdraw
 		t.resign(l)
 		return true
-	case protocol.StepHold, protocol.StepAwait, protocol.StepUnset:
-		// A step that rests on the mark of another store is not left: only people
-		// change whose the parent is, so the model does not read it again.
-		if lead.doing == nothing {
-			return false
-		}
-		t.say("%s stops its pass: %s", name, step)
-		t.abandon(l)
-		return true
+	case protocol.StepHold:
+		return t.hold(l, step)
+	case protocol.StepAwait, protocol.StepUnset:
+		return t.stop(l, step)
 	case protocol.StepSurvey:
-		stopped := lead.doing != nothing
-		t.abandon(l)
-		fallback := t.cfg.entry(step.Work.FallbackEntry)
-		if t.needsStamps(fallback) && !t.stampsServe(l) {
-			return stopped // and waits
-		}
-		t.say("%s surveys the mark and the stamps in the API (%s)", name, step.Rule)
-		t.traceBegin(l, step)
-		lead.mark = t.survey(fallback)
-		t.traceSurvey(l, step)
-		lead.predecessors = lead.predecessors.Surveyed(t.cfg.mark(lead.mark))
-		return true
+		return t.surveyFor(l, step)
 	case protocol.StepReconcile:
 		return t.begin(l, step)
 	case protocol.StepWrite:
@@ -215,6 +207,19 @@ func (t *transition) execute(l int, step *protocol.Step) bool {
 		return true
 	}
 	return false
+}
+
+// stop ends the pass of a leader for a step that has nothing to write. A step that
+// rests on the mark of another store is not left: only people change whose the
+// parent is, so the model does not read it again.
+func (t *transition) stop(l int, step *protocol.Step) bool {
+	lead := &t.state.leaders[l]
+	if lead.doing == nothing {
+		return false
+	}
+	t.say("%s stops its pass: %s", t.name(int(lead.node)), step)
+	t.abandon(l)
+	return true
 }
 
 // rollsBack reports whether a status brings content that is older than the
@@ -270,7 +275,7 @@ func (t *transition) begin(l int, step *protocol.Step) bool {
 		content: content, removals: step.Work.Removals, first: first,
 		wait: step.Work.Wait, fallback: t.cfg.entry(step.Work.FallbackEntry),
 	}
-	if t.cfg.Coarse {
+	if t.cfg.Coarse && !t.state.nodes[lead.node].unusable {
 		t.list(l)
 	}
 	return true
@@ -281,7 +286,7 @@ func (t *transition) begin(l int, step *protocol.Step) bool {
 func (t *transition) abandon(l int) {
 	t.tracePass(l, trace.End{})
 	lead := &t.state.leaders[l]
-	if lead.doing == passing && lead.pass.request.kind != noRequest {
+	if lead.pass.request.kind != noRequest {
 		t.orphan(lead.pass.request)
 	}
 	lead.doing, lead.pass, lead.write = nothing, pass{}, write{}
@@ -351,7 +356,7 @@ func (t *transition) setStatus(s status) {
 		}
 		n.staleRead = t.verdict(i, was).Ready
 	}
-	t.state.status = s
+	t.state.status, t.state.old = s, false
 	for l := range t.state.leaders {
 		t.state.leaders[l].write.unchanged = false
 	}

@@ -25,7 +25,8 @@ type decisionKey struct {
 	run          uint8
 	mark         mark
 	finished     entry
-	due          bool
+	owed         uint8
+	due, gone    bool
 	predecessors protocol.DrainState
 }
 
@@ -34,6 +35,7 @@ type nodeKey struct {
 	alive            bool
 	serves, roleless bool
 	expired          bool
+	withdrawn        bool
 }
 
 // gateKey is everything that a gate's verdict depends on.
@@ -49,7 +51,7 @@ func (t *transition) decisionKeyOf(l int) decisionKey {
 	lead := &t.state.leaders[l]
 	f := decisionKey{
 		status: t.state.status, node: lead.node, epoch: lead.epoch, run: t.state.nodes[lead.node].run,
-		mark: lead.mark, finished: lead.finished, due: lead.due, predecessors: lead.predecessors,
+		mark: lead.mark, finished: lead.finished, owed: lead.owed, due: lead.due, predecessors: lead.predecessors,
 	}
 	t.recordFacts(&f)
 	for i := range t.cfg.Nodes {
@@ -61,7 +63,9 @@ func (t *transition) decisionKeyOf(l int) decisionKey {
 func (t *transition) recordFacts(f *decisionKey) {
 	for i := range t.cfg.Nodes {
 		n := &t.state.nodes[i]
-		f.nodes[i] = nodeKey{record: n.record, before: n.before, alive: n.alive, serves: n.serves, roleless: n.roleless}
+		f.nodes[i] = nodeKey{
+			record: n.record, before: n.before, alive: n.alive, serves: n.serves, roleless: n.roleless, withdrawn: n.withdrawn,
+		}
 	}
 }
 

@@ -29,6 +29,10 @@ const (
 	moveReload
 	moveOtherParent
 	moveOtherObject
+	moveMendAPI
+	moveCampaign
+	moveBackUp
+	moveNoticeRestore
 	// Of leaders.
 	moveExpireKey
 	moveElect
@@ -37,6 +41,9 @@ const (
 	moveCommit
 	movePass
 	moveLand
+	moveYield
+	moveRepair
+	moveRepairMark
 	moveExpireRecord
 	// Of the API.
 	moveLandOrphan
@@ -50,6 +57,10 @@ const (
 	moveCorruptRecord
 	moveDeleteParent
 	moveDeleteObject
+	moveForge
+	moveStranger
+	moveBreakAPI
+	moveRestore
 	moveKinds = iota
 )
 
@@ -58,68 +69,103 @@ func (m move) isFault() bool { return m.kind >= moveKill }
 
 // isChange reports whether the move is something that administrators do.
 func (m move) isChange() bool {
-	return m.kind == moveStart || m.kind == moveStop || m.kind == moveRemove ||
-		m.kind == moveTakeRole || m.kind == moveGiveRole || m.kind == moveReload
+	switch m.kind {
+	case moveStart, moveStop, moveRemove, moveTakeRole, moveGiveRole, moveReload, moveMendAPI, moveBackUp:
+		return true
+	default:
+		return false
+	}
 }
 
 // moves lists all moves of a configuration. The state decides which of them are
 // possible.
 func moves(cfg *Config) []move {
-	var out []move
-	// add adds a move for each of n things, addFor one for each pair of them and of
-	// others, which are numbered from first.
-	add := func(kind moveKind, n int) {
-		for i := range n {
-			out = append(out, move{kind: kind, a: uint8(i)})
-		}
-	}
-	addFor := func(kind moveKind, n, first, others int) {
-		for i := range n {
-			for j := range others {
-				out = append(out, move{kind: kind, a: uint8(i), b: uint8(first + j)})
-			}
-		}
-	}
+	out := moveList{}
 	for _, kind := range []moveKind{moveRegister, moveRead, moveReadStale, moveNotice, movePresence, moveExpirePresence, moveElect} {
-		add(kind, cfg.Nodes)
+		out.add(kind, cfg.Nodes)
 	}
-	add(moveExpireKey, 1)
+	out.add(moveExpireKey, 1)
 	for _, kind := range []moveKind{moveObserve, moveCommit, movePass, moveLand} {
-		add(kind, maxLeaders)
+		out.add(kind, maxLeaders)
 	}
-	add(moveLandOrphan, maxOrphans)
-	add(moveLoseOrphan, maxOrphans)
-	addFor(moveStart, cfg.Nodes, 1, cfg.contents())
+	out.add(moveLandOrphan, maxOrphans)
+	out.add(moveLoseOrphan, maxOrphans)
+	out.addFor(moveStart, cfg.Nodes, 1, cfg.contents())
 	if cfg.Roles {
-		add(moveTakeRole, cfg.Nodes)
-		add(moveGiveRole, cfg.Nodes)
-	}
-	if cfg.Ephemeral {
-		for _, kind := range []moveKind{moveStop, moveStopAPI, moveLeave, moveGiveUp} {
-			add(kind, cfg.Nodes)
-		}
-		addFor(moveDelete, cfg.Nodes, 0, maxLeaders)
+		out.add(moveTakeRole, cfg.Nodes)
+		out.add(moveGiveRole, cfg.Nodes)
 	}
 	if cfg.Stores {
-		add(moveOtherParent, 1)
-		add(moveOtherObject, len(cfg.Objects))
+		out.add(moveOtherParent, 1)
+		out.add(moveOtherObject, len(cfg.Objects))
 	}
 	if cfg.Reload {
-		addFor(moveReload, cfg.Nodes, 1, cfg.contents())
+		out.addFor(moveReload, cfg.Nodes, 1, cfg.contents())
 	}
 	for _, kind := range []moveKind{moveRemove, moveKill, moveLoseLeases, moveCorruptRecord} {
-		add(kind, cfg.Nodes)
+		out.add(kind, cfg.Nodes)
 	}
-	add(moveTimeout, maxLeaders)
+	out.add(moveTimeout, maxLeaders)
 	for _, kind := range []moveKind{moveDeleteStatus, moveCorruptStatus, moveDeleteParent} {
-		add(kind, 1)
+		out.add(kind, 1)
 	}
-	add(moveDeleteObject, len(cfg.Objects))
+	out.add(moveDeleteObject, len(cfg.Objects))
 	if cfg.Expire {
-		add(moveFence, cfg.Nodes)
-		addFor(moveExpireRecord, cfg.Nodes, 0, maxLeaders)
+		out.add(moveFence, cfg.Nodes)
+		out.addFor(moveExpireRecord, cfg.Nodes, 0, maxLeaders)
 	}
+	out.addRest(cfg)
 	return out
+}
+
+// addRest adds the moves of strangers, of kube-apiservers that do not answer, of
+// repairs between two passes, and of backups.
+func (m *moveList) addRest(cfg *Config) {
+	if cfg.Ephemeral {
+		for _, kind := range []moveKind{moveStop, moveStopAPI, moveLeave, moveGiveUp} {
+			m.add(kind, cfg.Nodes)
+		}
+		m.addFor(moveDelete, cfg.Nodes, 0, maxLeaders)
+	}
+	if cfg.Strangers {
+		m.addFor(moveForge, len(cfg.Objects), 0, 2)
+		m.add(moveStranger, len(cfg.Objects))
+	}
+	if cfg.Withdraw {
+		for _, kind := range []moveKind{moveBreakAPI, moveMendAPI, moveCampaign} {
+			m.add(kind, cfg.Nodes)
+		}
+		m.add(moveYield, maxLeaders)
+	}
+	if cfg.Keep {
+		m.addFor(moveRepair, maxLeaders, 0, len(cfg.Objects))
+		m.add(moveRepairMark, maxLeaders)
+	}
+	if cfg.Restore != restoreNothing {
+		m.add(moveBackUp, 1)
+		m.add(moveRestore, 1)
+		m.add(moveNoticeRestore, cfg.Nodes)
+	}
+}
+
+// moveList collects moves.
+type moveList []move
+
+// add adds a move for each of n things.
+func (m *moveList) add(kind moveKind, n int) {
+	for i := range n {
+		*m = append(*m, move{kind: kind, a: uint8(i)})
+	}
+}
+
+// addFor adds a move for each pair of n things and of others, which are numbered
+// from first.
+func (m *moveList) addFor(kind moveKind, n, first, others int) {
+	for i := range n {
+		for j := range others {
+			*m = append(*m, move{kind: kind, a: uint8(i), b: uint8(first + j)})
+		}
+	}
 }
 
 // possible is a quick filter: if it returns false, apply would return false too.
@@ -143,7 +189,7 @@ func (m move) possible(st *state) bool {
 		return st.nodes[m.a].run == 0
 	case moveExpireKey:
 		return st.deadKey
-	case moveObserve, moveCommit, movePass, moveLand:
+	case moveObserve, moveCommit, movePass, moveLand, moveYield, moveRepair, moveRepairMark:
 		return st.leaders[m.a].on
 	case moveLandOrphan, moveLoseOrphan:
 		return st.orphans[m.a].kind != noRequest
@@ -153,6 +199,10 @@ func (m move) possible(st *state) bool {
 		return st.changes > 0 && st.nodes[m.a].record != 0
 	case moveOtherParent, moveOtherObject:
 		return true
+	case moveMendAPI, moveCampaign:
+		return st.nodes[m.a].unusable || st.nodes[m.a].withdrawn
+	case moveNoticeRestore:
+		return st.nodes[m.a].behind
 	case moveReload:
 		return st.changes > 0 && st.nodes[m.a].run != 0
 	case moveTimeout:

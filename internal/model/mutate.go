@@ -11,6 +11,9 @@ func (c *Config) mutated(st *state, in protocol.Input) protocol.Step {
 	if !c.holds(oneStore) {
 		in.Mark.Store = ""
 	}
+	if !c.holds(epochRecorded) {
+		in.Status.Status.Epoch = in.Local.Epoch
+	}
 	if !c.holds(snapshot) {
 		in.Fleet = c.laggingFleet(st, in.Local.ID)
 	}

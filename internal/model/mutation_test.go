@@ -54,9 +54,16 @@ func (c Config) fine() Config                  { c.Coarse = false; return c }
 func (c Config) twoStores() Config             { c.Stores = true; return c }
 func (c Config) withRoles() Config             { c.Roles = true; return c }
 func (c Config) policed() Config               { c.Policy = true; return c }
+func (c Config) strangers() Config             { c.Strangers = true; return c }
+func (c Config) loose() Config                 { c.LooseClock = true; return c }
+func (c Config) kept() Config                  { c.Keep = true; return c }
+func (c Config) immediately() Config           { c.Immediately = true; return c }
+func (c Config) restored(r restore) Config     { c.Restore = r; return c }
+func (c Config) unnoticed() Config             { c.Unnoticed = true; return c }
+func (c Config) withdrawing() Config           { c.Withdraw = true; return c }
 
 func mutations() []mutation {
-	return slices.Concat(statusMutations(), objectMutations(), expiryMutations())
+	return slices.Concat(statusMutations(), objectMutations(), expiryMutations(), strangerMutations(), removalMutations(), restoreMutations())
 }
 
 // statusMutations are of who may write the status, and of what it may be.
@@ -166,6 +173,10 @@ func objectMutations() []mutation {
 			three(epochTaken).fresh().objects(changedForm), 0,
 		},
 		{
+			"created-without-a-mark", "A POST has no precondition: one that lands late, after the mark was deleted again, would bring back a mark without the newest content.",
+			two(blankFirst, 1, 1).faults(3).changes(2).objects(changedForm).asking("NoStaleWrite"), 0,
+		},
+		{
 			"mark-first", "A status that is rebuilt from the mark does not cover content that the mark does not name.",
 			two(markFirst, 1, 1), 0,
 		},
@@ -198,6 +209,60 @@ func expiryMutations() []mutation {
 		{
 			"deletes-unchanged", "A node registers again after the leader has found that its record expired: the leader would delete the record of a node that serves.",
 			two(deletesUnchanged, 1, 2).ephemeral().faults(2).asking("Awaited"), 0,
+		},
+	}
+}
+
+// strangerMutations are of objects that users of the API have changed.
+func strangerMutations() []mutation {
+	return []mutation{
+		{
+			"epochs-from-etcd", "A user who may write one object would steer the leader: a number on the object would become the content epoch of all.",
+			two(epochsFromEtcd, 1, 1).strangers(), 0,
+		},
+		{
+			"stamps-checked", "A leader that removes a stamp above its own without reading the mark again writes over the objects of its successor.",
+			two(stampsChecked, 1, 1).loose().policed().kept().asking("NoStaleWrite"), 0,
+		},
+		{
+			"epoch-recorded", "A leader that repairs an object without having recorded itself may have requests in flight of which the next leader knows nothing.",
+			two(epochRecorded, 1, 1).kept().objects(droppedForm, changedForm), 0,
+		},
+	}
+}
+
+// removalMutations are of objects that are deleted, and of the inventory.
+func removalMutations() []mutation {
+	return []mutation{
+		{
+			"delete-preconditions", "A deletion that comes late deletes an object that another leader has written since.",
+			two(deletePreconditions, 1, 1).faults(0).objects(recreatedForm), 0,
+		},
+		{
+			"inventory-only", "Labels and stamps can be forged: a leader that believes them removes objects of others.",
+			two(inventoryOnly, 1, 1).strangers().objects(droppedForm, changedForm), 0,
+		},
+		{
+			"inventory-first", "An object that is written before the inventory lists it is never removed if its leader stops in between.",
+			two(inventoryFirst, 1, 1).fresh().faults(0).objects(droppedForm), 0,
+		},
+		{
+			"removals-first", "A node whose M relies on removals that do not wait for nodes serves as soon as the status is DONE.",
+			two(removalsFirst, 2, 1).faults(0).objects(droppedForm, changedForm).immediately().asking("Compatible"), 0,
+		},
+	}
+}
+
+// restoreMutations are of an etcd that is restored from a backup.
+func restoreMutations() []mutation {
+	return []mutation{
+		{
+			"restore-ends-term", "A leader that goes on after a restore believes that it has finished what the restore has undone.",
+			two(restoreEndsTerm, 1, 1).restored(restoreAll), 0,
+		},
+		{
+			"restore-registers", "A restore brings back old records. A gate that stays open meanwhile serves with a release that is not in its record.",
+			two(restoreRegisters, 1, 1).restored(restoreAll), 0,
 		},
 	}
 }
@@ -257,6 +322,30 @@ func TestLooseClock(t *testing.T) {
 		t.Fatal("got no violation: docs/model.md names a limit that no longer exists; delete it there")
 	}
 	wantGolden(t, "limit-loose-clock.txt", "# Not prevented: an object that the new content does not change keeps its old stamp and resourceVersion.\n\n"+r.Violation.String())
+}
+
+// TestRestoredUnnoticed documents what depends on sidecars that reach etcd: a restore
+// brings back the record of a node that is cut off, and leaders believe it.
+func TestRestoredUnnoticed(t *testing.T) {
+	skipRaced(t)
+	cfg := two(0, 1, 2).restored(restoreAll).unnoticed().asking("Compatible")
+	r := Check(&cfg, 0)
+	if r.Violation == nil {
+		t.Fatal("got no violation: docs/model.md names a limit that no longer exists; delete it there")
+	}
+	wantGolden(t, "limit-restored-unnoticed.txt", "# Not prevented: a node that is cut off from etcd serves, and a restore has brought back an older record of it.\n\n"+r.Violation.String())
+}
+
+// TestRestoredAlone documents why Lockstep's etcd and that of the API are restored
+// together: a status that is older than the objects does not cover them.
+func TestRestoredAlone(t *testing.T) {
+	skipRaced(t)
+	cfg := two(0, 1, 2).restored(restoreStore).asking("Compatible")
+	r := Check(&cfg, 0)
+	if r.Violation == nil {
+		t.Fatal("got no violation: docs/model.md names a limit that no longer exists; delete it there")
+	}
+	wantGolden(t, "limit-restored-alone.txt", "# Not prevented: Lockstep's etcd is restored, and that of the API is not.\n\n"+r.Violation.String())
 }
 
 // TestRestamp shows that the proposal closes the gap that clocks leave open.

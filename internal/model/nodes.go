@@ -20,6 +20,7 @@ func (t *transition) start(i int, content uint8) bool {
 	}
 	t.stepDown(i)
 	n.run, n.registered, n.ready, n.staleRead, n.alive, n.fenced = content, false, false, false, true, false
+	n.unusable, n.withdrawn, n.rewound, n.behind = false, false, false, false
 	t.say("%s is started with %s", t.name(i), t.contentText(content))
 	if t.cfg.Coarse && t.cfg.holds(registerFirst) {
 		t.register(i)
@@ -167,7 +168,7 @@ func (t *transition) expirePresence(i int) bool {
 	if n.run != 0 || !n.alive {
 		return false
 	}
-	n.alive = false
+	n.alive, n.withdrawn = false, false
 	t.say("the presence of %s expires", t.name(i))
 	return true
 }

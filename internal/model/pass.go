@@ -8,60 +8,16 @@ import (
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
-// survey reads the mark, or builds one from the status or the stamps
-// (Reconciler.Survey).
-func (t *transition) survey(fallback entry) mark {
-	m := t.knownMark(fallback)
-	if m.kind == protocol.MarkAbsent {
-		m.highest = t.highestStamp()
-		return m
-	}
-	m.highest = max(t.highestStamp(), m.entries.highest())
-	return m
-}
-
-// knownMark is the mark of the parent. If the parent is missing, it is what the
-// status covers. Without a status too, it is what the stamps show: the newest
-// content of each release.
-func (t *transition) knownMark(fallback entry) mark {
-	p := t.state.parent
-	if p.exists {
-		return mark{kind: protocol.MarkPresent, firstDone: p.firstDone, store: p.store, entries: p.entries}
-	}
-	if fallback.content != 0 && t.cfg.holds(statusServes) {
-		return mark{kind: protocol.MarkPresent, firstDone: true, entries: entries{fallback}}
-	}
-	out := mark{kind: protocol.MarkAbsent}
-	for r := 1; r <= t.cfg.Releases; r++ {
-		e := entry{content: uint8(t.cfg.contents() + r)}
-		for _, o := range t.state.objects {
-			if o.form != 0 && t.cfg.releaseOf(o.stamp.content) == r {
-				e.epoch = max(e.epoch, o.stamp.epoch)
-			}
-		}
-		if e.epoch == 0 {
-			continue
-		}
-		out.kind, out.firstDone = protocol.MarkPresent, true
-		if !out.entries.add(e) {
-			t.event.noRoom = true
-		}
-	}
-	return out
-}
-
-func (t *transition) highestStamp() uint8 {
-	var highest uint8
-	for _, o := range t.state.objects {
-		highest = max(highest, o.stamp.epoch)
-	}
-	return highest
-}
-
 // pass makes the next step of a leader's pass over the objects.
 func (t *transition) pass(l int) bool {
 	lead := &t.state.leaders[l]
-	if !lead.on || lead.doing != passing || lead.pass.request.kind != noRequest {
+	if !lead.on || lead.pass.request.kind != noRequest || t.state.nodes[lead.node].unusable {
+		return false
+	}
+	if lead.doing == keeping && lead.pass.todo != 0 {
+		return t.sendObject(l)
+	}
+	if lead.doing != passing {
 		return false
 	}
 	switch lead.pass.at {
@@ -89,10 +45,7 @@ func (t *transition) list(l int) bool {
 			return t.endFirstPass(l)
 		}
 	}
-	highest := t.highestStamp()
-	if p.parent {
-		highest = max(highest, t.state.parent.entries.highest())
-	}
+	highest := t.highestKnown(p)
 	name := t.name(int(t.state.leaders[l].node))
 	if t.epochInUse(p.content) {
 		return t.chooseHigherEpoch(l)
@@ -103,14 +56,11 @@ func (t *transition) list(l int) bool {
 		return true
 	}
 	completed := t.state.complete
-	p.todo, p.fresh = 0, 0
-	for i := range t.cfg.Objects {
-		p.fresh |= 1 << i
-		if t.mustWrite(i, p.content) {
-			p.todo |= 1 << i
-		}
-	}
+	t.compare(l)
 	t.state.complete = t.state.complete || p.todo == 0
+	if p.todo == 0 && p.removals {
+		p.todo = t.removals(l)
+	}
 	switch {
 	case p.todo == 0 && t.listIsFinal(l):
 		t.say("%s lists the objects and finds all in place", name)
@@ -126,11 +76,38 @@ func (t *transition) list(l int) bool {
 	return true
 }
 
+// highestKnown is the highest content epoch that a pass finds in the mark, or in the
+// stamps that replace it.
+func (t *transition) highestKnown(p *pass) (highest uint8) {
+	if p.parent {
+		highest = t.state.parent.entries.highest()
+	}
+	if t.needsStamps(p.fallback) || !t.cfg.holds(epochsFromEtcd) {
+		highest = max(highest, t.highestStamp())
+	}
+	return highest
+}
+
+// compare notes which objects exist and which have to be written.
+func (t *transition) compare(l int) {
+	p := &t.state.leaders[l].pass
+	p.todo, p.fresh, p.found = 0, 0, 0
+	for i := range t.cfg.Objects {
+		p.fresh |= 1 << i
+		if t.cfg.drops() && t.state.objects[i].form != 0 {
+			p.found |= 1 << i
+		}
+		if t.cfg.form(i, p.content.content) != 0 && t.mustWrite(i, p.content) {
+			p.todo |= 1 << i
+		}
+	}
+}
+
 // epochInUse reports whether the mark gives a content's epoch to another content.
 // Without a status, only the mark keeps content epochs in order.
 func (t *transition) epochInUse(content entry) bool {
 	return t.cfg.holds(epochTaken) && slices.ContainsFunc(t.state.parent.entries[:], func(e entry) bool {
-		return e.epoch == content.epoch && e.content != content.content
+		return e.epoch == content.epoch && e.content != content.content && int(e.content) <= t.cfg.contents()
 	})
 }
 
@@ -174,6 +151,14 @@ func (t *transition) endFirstPass(l int) bool {
 	return true
 }
 
+// failPass ends what a leader does with the API because of an error.
+func (t *transition) failPass(l int) {
+	lead := &t.state.leaders[l]
+	t.tracePass(l, trace.End{Used: true, Failed: true})
+	lead.due = lead.due || lead.doing == keeping // only a full pass helps
+	lead.doing, lead.pass = nothing, pass{}
+}
+
 // afterList is the next stage of a pass that has objects to write. The mark comes
 // first, unless it names the content and the leader already.
 func (t *transition) afterList(l int) stage {
@@ -182,7 +167,8 @@ func (t *transition) afterList(l int) stage {
 	if !t.cfg.holds(markFirst) {
 		return applying
 	}
-	if lead.pass.parent && m.exists && m.leader == lead.epoch && m.entries.has(lead.pass.content) {
+	listed := t.cfg.wanted(lead.pass.content.content)&^m.inventory == 0 || !t.cfg.holds(inventoryFirst)
+	if lead.pass.parent && m.exists && listed && m.leader == lead.epoch && m.entries.has(lead.pass.content) {
 		return applying
 	}
 	return beginning
@@ -195,7 +181,7 @@ func (s entries) has(e entry) bool {
 // mustWrite reports whether an object differs from what the content requires.
 func (t *transition) mustWrite(i int, content entry) bool {
 	o := t.state.objects[i]
-	if o.form != t.cfg.form(i, content.content) {
+	if o.form != t.cfg.form(i, content.content) || o.stamp.epoch == 0 || o.stamp.epoch > content.epoch && t.cfg.holds(preconditions) {
 		return true
 	}
 	return t.cfg.Restamp && slices.ContainsFunc(t.state.parent.entries[:], func(e entry) bool {
@@ -279,17 +265,27 @@ func (t *transition) sendMark(l int, kind requestKind) bool {
 		return t.chooseHigherEpoch(l)
 	}
 	p.request = request{
-		kind: kind, create: !t.state.parent.exists && p.parent, fresh: p.parent, content: p.content, leader: lead.epoch,
+		kind: kind, create: !t.state.parent.exists && !t.state.parent.blank && p.parent, fresh: p.parent,
+		content: p.content, leader: lead.epoch,
 	}
-	if p.request.create && kind == beginRequest {
-		known := t.knownMark(p.fallback)
+	if p.request.create && t.cfg.holds(blankFirst) {
+		t.noteSent(l)
+		t.say("%s sends a parent without a mark", t.name(int(lead.node)))
+		return true
+	}
+	p.request.inventory = t.inventory(l, kind)
+	if !t.state.parent.exists && p.parent && kind == beginRequest {
+		p.request.rebuilds = true
+		known := t.knownMark(l, p.fallback)
 		p.request.entries = known.entries
 		p.request.firstDone = known.firstDone || !p.first && t.cfg.holds(statusIsDone)
 	}
 	t.noteSent(l)
-	t.say("%s sends the mark %s", t.name(int(lead.node)), map[requestKind]string{
-		beginRequest: "with an entry for its content", finishRequest: "with its content alone and firstDone",
-	}[kind])
+	if kind == beginRequest {
+		t.say("%s sends the mark with an entry for its content", t.name(int(lead.node)))
+	} else {
+		t.say("%s sends the mark with its content alone and firstDone", t.name(int(lead.node)))
+	}
 	return true
 }
 
@@ -306,6 +302,16 @@ func (t *transition) sendObject(l int) bool {
 	}
 	o := t.state.objects[i]
 	fresh := p.fresh&(1<<i) != 0
+	wanted := t.cfg.form(i, p.content.content)
+	deletes := wanted == 0 || t.cfg.Objects[i] == recreatedForm && o.form != 0 && o.form != wanted && fresh
+	if fresh && o.stamp.epoch > p.content.epoch && t.cfg.holds(preconditions) {
+		if ended := t.checkStamp(l); ended || !deletes {
+			return ended || t.sendStrip(l, i)
+		}
+	}
+	if deletes {
+		return t.sendDelete(l, i)
+	}
 	p.request = request{
 		kind: objectRequest, object: uint8(i), create: o.form == 0 && fresh, fresh: fresh, content: p.content,
 		leader: lead.epoch,
@@ -327,9 +333,9 @@ func (t *transition) noteSent(l int) {
 func (t *transition) finish(l int) bool {
 	p := &t.state.leaders[l].pass
 	m := t.state.parent
-	if p.parent && m.exists && m.firstDone && m.entries == (entries{p.content}) {
+	if p.parent && m.exists && m.firstDone && m.entries == (entries{p.content}) && m.inventory == t.inventory(l, finishRequest) {
 		t.say("%s finds the mark up to date: its pass is complete", t.name(int(t.state.leaders[l].node)))
-		t.endPass(l, protocol.Outcome{Complete: true, HighestEpoch: int64(p.content.epoch)})
+		t.endPass(l, t.completeOutcome(l))
 		return true
 	}
 	return t.sendMark(l, finishRequest)
@@ -346,7 +352,10 @@ func (t *transition) endPass(l int, out protocol.Outcome) {
 	}
 	lead.mark = m
 	if out.Complete {
-		lead.finished, lead.due = content, false
+		lead.finished, lead.owed, lead.due = content, uint8(out.Owed), false
+		if t.cfg.drops() {
+			lead.inventory = t.state.parent.inventory
+		}
 	}
 	lead.doing, lead.pass = nothing, pass{}
 }

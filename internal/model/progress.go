@@ -72,11 +72,7 @@ func (p *progress) ends(st *state) string {
 
 // finalState returns what is wrong with a state in which no move is possible.
 func (t *transition) finalState() string {
-	newest, running := t.newestRunning()
-	if !running {
-		t.count.ended["with no node running"]++
-		return ""
-	}
+	newest, able := t.newestAble()
 	for l := range t.state.leaders {
 		lead := &t.state.leaders[l]
 		if !lead.on || !lead.key {
@@ -87,21 +83,27 @@ func (t *transition) finalState() string {
 			t.count.ended["with blockers named, "+string(step.Rule)]++
 			return ""
 		}
-		if own := t.cfg.releaseOf(t.state.nodes[lead.node].run); own != newest {
+		own := t.cfg.releaseOf(t.state.nodes[lead.node].run)
+		if own < newest {
 			return fmt.Sprintf("release %d leads while release %d is alive", own, newest)
 		}
-		return t.completed(newest, step)
+		return t.completed(own, step)
+	}
+	if !able {
+		t.count.ended["with no node that could lead"]++
+		return ""
 	}
 	return "no node leads"
 }
 
-func (t *transition) newestRunning() (newest int, running bool) {
+// newestAble is the newest release of the nodes that run and whose API answers.
+func (t *transition) newestAble() (newest int, able bool) {
 	for i := range t.cfg.Nodes {
-		if run := t.state.nodes[i].run; run != 0 {
-			newest, running = max(newest, t.cfg.releaseOf(run)), true
+		if n := &t.state.nodes[i]; n.run != 0 && !n.unusable {
+			newest, able = max(newest, t.cfg.releaseOf(n.run)), true
 		}
 	}
-	return newest, running
+	return newest, able
 }
 
 // completed returns what is missing from an upgrade that no node holds up.
@@ -114,6 +116,12 @@ func (t *transition) completed(newest int, step *protocol.Step) string {
 		n := &t.state.nodes[i]
 		if n.run != 0 && t.cfg.releaseOf(n.run) == newest && !n.ready {
 			return fmt.Sprintf("release %d is DONE, and a node of it is not ready", newest)
+		}
+	}
+	for i := range t.cfg.Objects {
+		o, want := t.state.objects[i], t.cfg.form(i, s.content.content)
+		if t.cfg.Keep && want != 0 && (o.form != want || o.stamp.epoch > s.content.epoch) {
+			return fmt.Sprintf("release %d is DONE, and nothing repairs object %d", newest, i+1)
 		}
 	}
 	t.count.ended["complete"]++

@@ -69,6 +69,42 @@ func TestProgressOfNodesThatExpire(t *testing.T) {
 	}
 }
 
+// TestProgressOfTheNewMoves checks the same with strangers, with repairs between two
+// passes, and with a kube-apiserver that never answers again.
+func TestProgressOfTheNewMoves(t *testing.T) {
+	skipRaced(t)
+	var cfgs []*Config
+	for _, p := range constraints(2) {
+		cfg := Config{
+			Nodes: 2, Releases: 2, Builds: 1, M: p[0], A: p[1], Faults: 1, Changes: 2, Start: settled,
+			Objects: []shape{recreatedForm, droppedForm}, Coarse: true,
+		}
+		kept, withdrawn := cfg.kept().strangers(), cfg.withdrawing()
+		cfgs = append(cfgs, &kept, &withdrawn)
+	}
+	sum := each(t, cfgs, CheckProgress)
+	t.Logf("%s\n%s", sum, &sum.counts)
+	wantMoves(moveRepair, moveRepairMark, moveForge, moveYield)(t, sum.counts)
+}
+
+// TestProgressNeedsWithdrawal turns off what lets another node lead.
+func TestProgressNeedsWithdrawal(t *testing.T) {
+	skipRaced(t)
+	for _, m := range []mutation{
+		{"yields", "A leader whose kube-apiserver does not answer finishes nothing. If it goes on leading, no other node does.", two(yields, 1, 1).withdrawing(), 0},
+		{
+			"withdrawn-makes-way", "A node that has withdrawn stays alive: if older nodes made way for it, none would lead.",
+			two(withdrawnMakesWay, 1, 1).withdrawing(), 0,
+		},
+	} {
+		r := CheckProgress(&m.cfg)
+		if r.Violation == nil || r.Violation.Invariant != "Progress" {
+			t.Fatalf("%s: got %v in %d states, want a run that ends before the upgrade is complete", m.name, r.Violation, r.States)
+		}
+		wantGolden(t, m.name+".txt", "# "+m.why+"\n\n"+r.Violation.String())
+	}
+}
+
 // TestProgressFindsStuckState keeps the key of a dead leader forever, as an
 // orphaned candidate key would be.
 func TestProgressFindsStuckState(t *testing.T) {

@@ -84,6 +84,35 @@ const (
 	// No leader writes where the parent has the ID of another store
 	// (docs/protocol.md#stores).
 	oneStore
+	// Content epochs come from the status and the mark. Stamps count only where both
+	// are missing (docs/protocol.md#content-epoch).
+	epochsFromEtcd
+	// A leader that finds a content epoch above its own on an object reads the mark
+	// before it removes it (docs/protocol.md#forged-stamps).
+	stampsChecked
+	// Deletions carry UID and resourceVersion (docs/protocol.md#stale-writes).
+	deletePreconditions
+	// Only objects of the inventory are removed (docs/protocol.md#inventory).
+	inventoryOnly
+	// The objects of a content are added to the inventory before the first of them is
+	// written.
+	inventoryFirst
+	// With prunePolicy: Immediately, DONE waits for removals
+	// (docs/protocol.md#removals).
+	removalsFirst
+	// A leader records its epoch in the status before its first write to the API
+	// (docs/protocol.md#drain).
+	epochRecorded
+	// A leader whose API is unreachable resigns (docs/protocol.md#yielding).
+	yields
+	// A node that has withdrawn lets older ones lead (docs/protocol.md#eligibility).
+	withdrawnMakesWay
+	// A parent is created without a mark (docs/protocol.md#mark).
+	blankFirst
+	// A leadership ends when the store goes back (docs/protocol.md#sessions).
+	restoreEndsTerm
+	// Sidecars register again when the store goes back (docs/protocol.md#went-back).
+	restoreRegisters
 )
 
 func (c *Config) holds(g safeguard) bool { return c.Off&g == 0 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -227,10 +228,65 @@ func bounds() []bound {
 	}
 }
 
+// moreBounds are those of strangers, of repairs between two passes, of removals, of
+// kube-apiservers that do not answer, and of backups.
+func moreBounds() []bound {
+	small := Config{Nodes: 2, Releases: 2, Builds: 1, Faults: 1, Changes: 2, Objects: twoObjects, Coarse: true}
+	large := small.faults(2)
+	drops := []shape{droppedForm, changedForm}
+	all := small.strangers().kept().withdrawing().immediately().objects(droppedForm, recreatedForm)
+	more := small.withdrawing()
+	more.Nodes, more.Releases = 3, 3
+	return []bound{
+		{
+			name: "strangers, repairs between passes, no API, removals: 2 nodes, 2 releases, 1 fault, 2 changes", cfg: all,
+			wants: wantMoves(moveForge, moveStranger, moveRepair, moveRepairMark, moveBreakAPI, moveYield, moveCampaign),
+		},
+		{
+			name: "etcd restored with the API: 2 nodes, 2 releases, 1 fault, 1 change", cfg: small.restored(restoreAll).changes(1),
+			wants: wantMoves(moveBackUp, moveRestore),
+		},
+		{name: "strangers: 2 nodes, 2 releases, 2 faults, 2 changes", full: true, cfg: large.strangers().policed()},
+		{
+			name: "strangers, repairs, removals when all nodes are upgraded: 2 nodes, 2 releases, 2 faults, 2 changes", full: true,
+			cfg: large.strangers().kept().objects(drops...),
+		},
+		{name: "repairs between passes: 2 nodes, 2 releases, 2 faults, 2 changes", full: true, cfg: large.kept()},
+		{name: "no API: 2 nodes, 2 releases, 2 faults, 2 changes", full: true, cfg: large.withdrawing()},
+		{name: "no API: 3 nodes, 3 releases, 1 fault, 2 changes", full: true, cfg: more},
+		{
+			name: "objects created again: 2 nodes, 2 releases, 2 faults, 2 changes", full: true,
+			cfg: large.objects(recreatedForm, changedForm),
+		},
+		{name: "removals at once: 2 nodes, 2 releases, 2 faults, 2 changes", full: true, cfg: large.immediately().objects(drops...)},
+		{name: "etcd restored with the API: 2 nodes, 2 releases, 1 fault, 2 changes", full: true, cfg: small.restored(restoreAll)},
+		{name: "etcd restored with the API, removals: 2 nodes, 2 releases, 1 fault, 2 changes", full: true, cfg: small.restored(restoreAll).objects(drops...)},
+		{
+			name: "etcd restored with the API, records that expire: 2 nodes, 2 releases, 1 fault, 2 changes", full: true,
+			cfg: small.restored(restoreAll).expiring(),
+		},
+		{
+			name: "etcd restored with the API, fine moves: 2 nodes, 2 releases, 1 fault, 1 change", full: true,
+			cfg: small.restored(restoreAll).fine().changes(1),
+		},
+		{
+			name: "etcd restored, the API's not: 2 nodes, 2 releases, 1 fault, 2 changes", full: true,
+			cfg: small.restored(restoreStore).asking(withoutTheAPI()...),
+		},
+	}
+}
+
+// withoutTheAPI are the invariants that hold although only Lockstep's etcd was
+// restored. The others rest on a status that is as new as the objects
+// (docs/protocol.md#assumptions).
+func withoutTheAPI() []string {
+	return []string{"Registered", "OneWriter", "NoStaleWrite", "GuardHeld", "Steady", "NoFight", "OwnEpochs"}
+}
+
 // TestExhaustive visits every state of every bound, for all constraints that
 // the releases can have.
 func TestExhaustive(t *testing.T) {
-	for i, b := range bounds() {
+	for i, b := range slices.Concat(bounds(), moreBounds()) {
 		t.Run(b.name, func(t *testing.T) {
 			if b.full && !*full {
 				t.Skip("part of make model: -model.full")

@@ -13,7 +13,10 @@ func (t *transition) otherParent() bool {
 	}
 	t.say("the leader of another store writes the mark, with the ID of its store")
 	t.touchParent()
-	*p = parent{exists: true, firstDone: p.firstDone, store: otherStore, entries: p.entries}
+	*p = parent{
+		exists: true, firstDone: p.firstDone, store: otherStore, entries: p.entries,
+		inventory: p.inventory | t.cfg.wanted(t.otherContent().content),
+	}
 	if !p.entries.add(t.otherContent()) {
 		t.event.noRoom = true
 	}

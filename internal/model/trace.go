@@ -17,7 +17,9 @@ func (t *transition) trace(l int, e trace.Event) {
 
 func (t *transition) traceRound(l int, step *protocol.Step) {
 	if t.tracer != nil {
-		t.trace(l, trace.Event{Round: &trace.Round{Input: t.cfg.input(t.state, l), Step: *step}})
+		in := t.cfg.input(t.state, l)
+		in.Progress.APIGone = step.Rule == protocol.YieldUnreachable
+		t.trace(l, trace.Event{Round: &trace.Round{Input: in, Step: *step, Restored: t.isRestored(l)}})
 	}
 }
 
@@ -35,12 +37,15 @@ func (t *transition) traceSurvey(l int, step *protocol.Step) {
 	}
 }
 
-// tracePass reports the end of the pass of a leader, if one is under way.
+// tracePass reports the end of the pass of a leader, or of its keeping, if one is
+// under way.
 func (t *transition) tracePass(l int, end trace.End) {
-	if lead := &t.state.leaders[l]; t.tracer != nil && lead.doing == passing {
-		end.Kind, end.Work = protocol.StepReconcile, t.cfg.work(lead)
-		t.trace(l, trace.Event{End: &end})
+	lead := &t.state.leaders[l]
+	if t.tracer == nil || lead.doing != passing && lead.doing != keeping {
+		return
 	}
+	end.Kind, end.Work = t.cfg.job(lead)
+	t.trace(l, trace.Event{End: &end})
 }
 
 func (t *transition) traceWrite(l int) {
@@ -53,6 +58,16 @@ func (t *transition) traceResign(l int, f protocol.ResignFacts, st protocol.Stat
 	if t.tracer != nil {
 		t.trace(l, trace.Event{Resign: &trace.Resign{Facts: f, Status: st}})
 	}
+}
+
+// job is what a leader does with the API.
+func (c *Config) job(lead *leader) (protocol.StepKind, protocol.Work) {
+	if lead.doing == keeping {
+		return protocol.StepHold, protocol.Work{
+			Content: c.content(lead.pass.content), Store: c.store(), LeaderEpoch: formerEpoch + int64(lead.epoch),
+		}
+	}
+	return protocol.StepReconcile, c.work(lead)
 }
 
 // work is the work of the pass of a leader.
@@ -71,15 +86,15 @@ func (c *Config) work(lead *leader) protocol.Work {
 // traced is a leader of a state as a trace has it.
 func (c *Config) traced(lead *leader) *trace.Leader {
 	out := &trace.Leader{Epoch: formerEpoch + int64(lead.epoch), Mark: c.mark(lead.mark), Seen: lead.seen, Passed: true}
-	out.Progress.Predecessors = lead.predecessors
+	out.Progress.Predecessors, out.Progress.Owed = lead.predecessors, int(lead.owed)
 	if lead.finished != (entry{}) {
 		out.Progress.Finished = c.content(lead.finished)
 	}
 	switch lead.doing {
-	case passing:
-		work := c.work(lead)
-		out.Job = &trace.Begin{Kind: protocol.StepReconcile, Work: work}
-		out.Step = protocol.Step{Kind: protocol.StepReconcile, Work: work}
+	case passing, keeping:
+		kind, work := c.job(lead)
+		out.Job = &trace.Begin{Kind: kind, Work: work}
+		out.Step = protocol.Step{Kind: kind, Work: work}
 	case writing:
 		out.Step = protocol.Step{Kind: protocol.StepWrite, Status: c.plain(lead.write.status)}
 	case nothing:

@@ -116,6 +116,14 @@ func (t *transition) nodeMove(m move) bool {
 		return t.otherParent()
 	case moveOtherObject:
 		return t.otherObject(i)
+	case moveMendAPI:
+		return t.mendAPI(i)
+	case moveCampaign:
+		return t.campaignAgain(i)
+	case moveBackUp:
+		return t.backUp()
+	case moveNoticeRestore:
+		return t.noticeRestore(i)
 	default:
 		return false
 	}
@@ -138,6 +146,12 @@ func (t *transition) leaderMove(m move) bool {
 		return t.pass(i)
 	case moveLand:
 		return t.land(i)
+	case moveYield:
+		return t.yieldLeadership(i)
+	case moveRepair:
+		return t.repair(i, int(m.b))
+	case moveRepairMark:
+		return t.repairMark(i)
 	case moveExpireRecord:
 		return t.expireRecord(i, int(m.b))
 	case moveLandOrphan:

@@ -13,6 +13,7 @@ func (c *Config) local(st *state, i int) protocol.Local {
 	return protocol.Local{
 		ID: nodeID(i), Version: protocol.Version{Release: content.Release},
 		Constraints: content.Constraints, Digest: content.Digest, FenceAfter: c.fenceAfter(), Ephemeral: c.Ephemeral,
+		PruneImmediately: c.Immediately,
 	}
 }
 
@@ -41,6 +42,9 @@ func (c *Config) fleet(st *state) protocol.Fleet {
 
 func (c *Config) record(i int, n *node) protocol.Record {
 	r := protocol.Record{ID: nodeID(i), Revision: 1, Created: 1, Writes: 1, Alive: n.alive}
+	if n.withdrawn && c.holds(withdrawnMakesWay) {
+		r.Presence.Election = protocol.Withdrawn
+	}
 	if n.record == corrupt {
 		r.Problem = "garbage"
 		return r
@@ -200,8 +204,21 @@ func (c *Config) entry(p protocol.Content) entry {
 
 // form is the form of an object in a content.
 func (c *Config) form(i int, content uint8) uint8 {
-	if c.Objects[i] == sameForm {
+	switch {
+	case c.Objects[i] == sameForm:
 		return 1
+	case c.Objects[i] == droppedForm && c.releaseOf(content) > 1:
+		return 0
 	}
 	return content
+}
+
+// wanted are the objects of a content, one bit each.
+func (c *Config) wanted(content uint8) (bits uint8) {
+	for i := range c.Objects {
+		if c.form(i, content) != 0 {
+			bits |= 1 << i
+		}
+	}
+	return bits
 }

@@ -16,9 +16,11 @@ func largeWorld(seed uint64) *Config {
 	random := rand.New(rand.NewPCG(seed, 1))
 	pairs := constraints(5)
 	p := pairs[random.IntN(len(pairs))]
+	some := func() bool { return random.IntN(2) == 0 }
 	return &Config{
 		Nodes: 7, Releases: 5, Builds: 2, M: p[0], A: p[1], Faults: 40, Changes: 40,
-		Objects: []shape{sameForm, changedForm, changedForm}, Start: start(random.IntN(2)), Policy: random.IntN(2) == 0,
+		Objects: []shape{sameForm, changedForm, shape(1 + random.IntN(3))}, Start: start(random.IntN(2)), Policy: some(),
+		Strangers: some(), Withdraw: some(), Keep: some(), Immediately: some(), Restore: restore(random.IntN(2)),
 	}
 }
 

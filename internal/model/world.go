@@ -19,6 +19,9 @@ type state struct {
 
 	faults, changes uint8 // that may still happen
 	complete        bool  // a leader found all objects in place once
+	unlisted        bool  // an inventory was lost, so it may lack objects
+	backup          backup
+	old             bool // a restore brought back the status, and no leader has written it since
 }
 
 // node is a machine, its sidecar, and what etcd has of it.
@@ -46,8 +49,14 @@ type node struct {
 	confirmed uint8 // the presence was confirmed since then, and the leader has not seen it
 	expired   uint8 // the presence has been missing for the whole expiry time in the record
 
-	leaving leaving
-	chosen  uint8 // the leader is about to delete the record: one bit each, too
+	leaving   leaving
+	chosen    uint8 // the leader is about to delete the record: one bit each, too
+	unusable  bool  // its kube-apiserver does not answer
+	withdrawn bool  // so its sidecar lets other nodes lead
+
+	saved   saved
+	rewound bool // its sidecar has run since before a restore
+	behind  bool // and has not noticed the restore yet
 }
 
 // corrupt is the content of a record that cannot be decoded.
@@ -68,16 +77,19 @@ type entry struct{ content, epoch uint8 }
 
 // object is an object of the set. Form 0: it does not exist.
 type object struct {
-	form  uint8
-	stamp entry
+	form   uint8
+	stamp  entry
+	forged bool // no leader wrote the stamp, or the object
 }
 
 // parent is the set's parent object with the mark.
 type parent struct {
-	exists    bool
+	exists    bool // with a mark
+	blank     bool // it exists, and has no mark yet
 	firstDone bool
 	leader    uint8 // the epoch in state.leaders; 0: of a former leader
 	store     uint8 // whose ID it has; 0: it has none
+	inventory uint8 // the objects that it lists, one bit each
 	entries   entries
 }
 
@@ -109,7 +121,9 @@ type leader struct {
 	predecessors protocol.DrainState
 	mark         mark
 	finished     entry
-	due          bool // a full pass is due, after drift
+	owed         uint8 // removals that the last pass left for later
+	due          bool  // a full pass is due, after drift
+	inventory    uint8 // as its last pass left it; kept only if releases drop objects
 
 	doing doing
 	write write
@@ -123,6 +137,7 @@ const (
 	nothing doing = iota
 	writing       // it has decided on a status and has not committed it
 	passing       // a pass over the objects is under way
+	keeping       // it repairs what others change
 )
 
 // write is a write of the status that the leader has decided on and not
@@ -155,6 +170,7 @@ type pass struct {
 	at       stage
 	todo     uint8 // objects to write, one bit each
 	fresh    uint8 // objects whose resourceVersion has not changed since it was read
+	found    uint8 // objects that the last list found
 	parent   bool  // the parent's resourceVersion has not changed since it was read
 	request  request
 }
@@ -178,10 +194,12 @@ type request struct {
 	fresh   bool // the resourceVersion that it carries is still current
 	content entry
 	leader  uint8 // who sent it; 0: a former leader
-	// The mark to create. An update needs none: it adds to the mark that it was
-	// decided on.
+	// Rebuilds: there is no mark. Otherwise the request adds to the mark that it was
+	// decided on, and needs no entries.
+	rebuilds  bool
 	firstDone bool
 	entries   entries
+	inventory uint8 // of a mark
 }
 
 type requestKind uint8
@@ -189,9 +207,13 @@ type requestKind uint8
 const (
 	noRequest requestKind = iota
 	objectRequest
+	stripRequest  // removes the stamp of an object
+	deleteRequest // of an object
 	beginRequest
 	finishRequest
 )
+
+func (k requestKind) ofMark() bool { return k == beginRequest || k == finishRequest }
 
 // initialState returns the state that cfg starts with.
 func initialState(cfg *Config) state {
@@ -208,7 +230,7 @@ func initialState(cfg *Config) state {
 	for i := range cfg.Objects {
 		st.objects[i] = object{form: cfg.form(i, 1), stamp: one}
 	}
-	st.parent = parent{exists: true, firstDone: true, leader: 1, entries: entries{one}}
+	st.parent = parent{exists: true, firstDone: true, leader: 1, inventory: cfg.wanted(1), entries: entries{one}}
 	if cfg.Stores {
 		st.parent.store = thisStore
 	}
@@ -218,6 +240,9 @@ func initialState(cfg *Config) state {
 	st.leaders[0] = leader{
 		on: true, key: true, epoch: 1, finished: one, seen: true, predecessors: protocol.Drained,
 		mark: mark{kind: protocol.MarkPresent, firstDone: true, entries: entries{one}, highest: 1},
+	}
+	if cfg.drops() {
+		st.leaders[0].inventory = st.parent.inventory
 	}
 	return st
 }
