@@ -46,14 +46,14 @@ func TestElection_etcdRefusesTheStatus(t *testing.T) {
 	log := logLines{event.New[[]string](nil)}
 	n := w.start("a", "1.0.0", options{log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	n.awaitStep(protocol.StepHold)
-	etcdtest.SetFull(t, w.raw, true)
+	empty := etcdtest.Fill(t, w.raw)
 	n.local.Update(func(l protocol.Local) protocol.Local { l.Digest = "another"; return l })
 	const refused = "status not written, trying again"
 	all := await(t, log.Value, "five attempts", func(l []string) bool { return countLines(l, refused) >= 5 })
 	if got := countLines(all, refused, "level=WARN"); got != 1 {
 		t.Errorf("%d warnings of %d attempts, want 1", got, countLines(all, refused))
 	}
-	etcdtest.SetFull(t, w.raw, false)
+	empty()
 	await(t, n.election.State(), "the new content is kept", func(s State) bool {
 		return s.Step.Rule == protocol.KeepTarget && s.Step.Work.Content.Digest == "another"
 	})

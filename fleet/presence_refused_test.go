@@ -31,7 +31,7 @@ func TestPresence_etcdRefusesWrites(t *testing.T) {
 	await(t, p.Lease(), "the presence", func(lease clientv3.LeaseID) bool { return lease != clientv3.NoLease })
 	for outage := 1; outage <= 2; outage++ {
 		before := log.event().Get()
-		etcdtest.SetFull(t, raw, true)
+		empty := etcdtest.Fill(t, raw)
 		now := Shown{Verdict: protocol.Verdict{Ready: true, Reason: protocol.Ready}, Since: time.Unix(int64(outage), 0)}
 		shown.Set(now)
 		all := await(t, log.event(), "five refused writes", func(all []attempt) bool { return len(all) >= len(before)+5 })
@@ -51,7 +51,7 @@ func TestPresence_etcdRefusesWrites(t *testing.T) {
 		if warnings != 1 {
 			t.Errorf("outage %d: got %d warnings, want 1", outage, warnings)
 		}
-		etcdtest.SetFull(t, raw, false)
+		empty()
 		awaitShown(t, raw, now.Since)
 	}
 }

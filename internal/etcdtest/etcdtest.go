@@ -86,24 +86,25 @@ func Dial(t testing.TB, endpoints ...string) *clientv3.Client {
 	return c
 }
 
-// SetFull raises the alarm of a full database on the first member, or clears
-// it. With the alarm, etcd refuses writes and goes on to extend leases.
-func SetFull(t testing.TB, client *clientv3.Client, full bool) {
+// Fill raises the alarm of a full database on the first member. Then etcd refuses
+// writes and goes on to extend leases, until the function that it returns is called.
+func Fill(t testing.TB, client *clientv3.Client) (empty func()) {
 	t.Helper()
-	action := etcdserverpb.AlarmRequest_DEACTIVATE
-	if full {
-		action = etcdserverpb.AlarmRequest_ACTIVATE
-	}
 	members, err := client.MemberList(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = etcdserverpb.NewMaintenanceClient(client.ActiveConnection()).Alarm(t.Context(), &etcdserverpb.AlarmRequest{
-		Action: action, MemberID: members.Members[0].ID, Alarm: etcdserverpb.AlarmType_NOSPACE,
-	})
-	if err != nil {
-		t.Fatal(err)
+	alarm := func(action etcdserverpb.AlarmRequest_AlarmAction) {
+		t.Helper()
+		_, err := etcdserverpb.NewMaintenanceClient(client.ActiveConnection()).Alarm(t.Context(), &etcdserverpb.AlarmRequest{
+			Action: action, MemberID: members.Members[0].ID, Alarm: etcdserverpb.AlarmType_NOSPACE,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
+	alarm(etcdserverpb.AlarmRequest_ACTIVATE)
+	return func() { t.Helper(); alarm(etcdserverpb.AlarmRequest_DEACTIVATE) }
 }
 
 // NewProxy starts a proxy to target that is closed when the test ends.

@@ -282,7 +282,7 @@ func etcdFull(b *broken) {
 	dir := b.bundle("bundle", one)
 	b.start("cp-1", dir)
 	b.ready("cp-1")
-	etcdtest.SetFull(b.T, b.etcd(), true)
+	etcdtest.Fill(b.T, b.etcd())
 	b.start("cp-2", dir)
 	b.says("cp-2", "ETCD|connected, but |NOSPACE|its database is full, and it refuses writes|etcdctl alarm disarm", "GATE|NOT READY NotRegistered")
 }
