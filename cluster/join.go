@@ -30,7 +30,7 @@ func joinSteps() []step {
 		{"enrol", enrolNode},
 		{"etcd", clearEtcd},
 		{"member", startJoinedMember},
-		{"ready", awaitMember},
+		{"ready", awaitJoinedMember},
 		{"voter", awaitVoter},
 		{"announce", announce},
 		{"phase", markMember},
@@ -161,6 +161,30 @@ func startJoinedMember(ctx context.Context, f *flow) error {
 		}
 	}
 	return f.startMember(ctx, member.Spec{InitialCluster: f.initialCluster(), Existing: true})
+}
+
+// awaitJoinedMember waits until the member receives the data of the cluster. etcd does
+// not begin a log if the members are not those that it was started with: another node
+// was added meanwhile. Then the member is started again with those of now.
+func awaitJoinedMember(ctx context.Context, f *flow) error {
+	if f.member == nil { // this step is run again
+		for _, run := range []func(context.Context, *flow) error{enrolNode, clearEtcd, startJoinedMember} {
+			if err := run(ctx, f); err != nil {
+				return err
+			}
+		}
+	}
+	err := f.awaitReady(ctx, func(now member.State) error {
+		if now.LastExit == "" || f.dir.EtcdBegun() {
+			return nil
+		}
+		return transient(fmt.Errorf("the etcd member did not begin, asking for the members again: %s", strings.TrimSpace(now.LastExit)))
+	})
+	if _, again := errors.AsType[transientError](err); again {
+		f.member.end()
+		f.member = nil
+	}
+	return err
 }
 
 // initialCluster is the form in which etcd takes the members. It does not count once

@@ -76,6 +76,11 @@ const startPatience = 3 * time.Second
 
 // awaitMember waits until the member is part of a majority, without a limit.
 func awaitMember(ctx context.Context, f *flow) error {
+	return f.awaitReady(ctx, func(member.State) error { return nil })
+}
+
+// awaitReady waits until the member is ready, or until giveUp returns an error.
+func (f *flow) awaitReady(ctx context.Context, giveUp func(member.State) error) error {
 	began := time.Now()
 	overdue := time.NewTimer(startPatience)
 	defer overdue.Stop()
@@ -83,6 +88,9 @@ func awaitMember(ctx context.Context, f *flow) error {
 		now, changed := f.member.supervisor.State().Load()
 		if now.Ready {
 			return nil
+		}
+		if err := giveUp(now); err != nil {
+			return err
 		}
 		if problem := memberProblem(now); problem != "" && (now.LastExit != "" || time.Since(began) >= startPatience) {
 			f.show(problem)
