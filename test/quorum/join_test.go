@@ -1,0 +1,114 @@
+package quorum
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+// joinArgs returns the flags with which nodes join the cluster of n.
+func joinArgs(t *testing.T, n *Node, uses int) []string {
+	t.Helper()
+	sidecar := filepath.Join(cluster.Assets(t, "sidecar"), "sidecar")
+	out, err := exec.CommandContext(t.Context(), sidecar, "cluster", "token", "create", "--data-dir="+n.Dir, fmt.Sprintf("--uses=%d", uses)).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var args []string
+	for field := range strings.FieldsSeq(string(out)) {
+		if strings.HasPrefix(field, "--join=") || strings.HasPrefix(field, "--token=") {
+			args = append(args, field)
+		}
+	}
+	if len(args) != 2 {
+		t.Fatalf("got %s, want a command with --join and --token", out)
+	}
+	return args
+}
+
+// awaitVoters waits until the nodes are the members, and all of them vote.
+func awaitVoters(nodes ...*Node) {
+	for _, n := range nodes {
+		n.AwaitRunning()
+		n.AwaitCluster(fmt.Sprintf("to show %d voters", len(nodes)), func(c Cluster) error {
+			voters := 0
+			for _, m := range c.Members {
+				if !m.Learner {
+					voters++
+				}
+			}
+			if voters != len(nodes) || len(c.Members) != voters {
+				return fmt.Errorf("got %+v", c)
+			}
+			return nil
+		})
+	}
+}
+
+// Two nodes join at the same moment. The first one has the members as they were before
+// the second was added: its etcd does not begin with those.
+func TestJoin_twoAtOnce(t *testing.T) {
+	rig := New(t, "")
+	a, b, c := rig.Node("a"), rig.Node("b"), rig.Node("c")
+	a.Start()
+	a.AwaitRunning()
+	args := joinArgs(t, a, 2)
+	b.Start(args...)
+	c.Start(args...)
+	awaitVoters(a, b, c)
+}
+
+// All members are killed at one moment and started in any order: the cluster is as
+// before, with all that was acknowledged.
+func TestRestart_wholeCluster(t *testing.T) {
+	rig := New(t, "")
+	a, b, c := rig.Node("a"), rig.Node("b"), rig.Node("c")
+	a.Start()
+	a.AwaitRunning()
+	args := joinArgs(t, a, 2)
+	b.Start(args...)
+	awaitVoters(a, b)
+	c.Start(args...)
+	awaitVoters(a, b, c)
+	for round, order := range [][]*Node{{a, b, c}, {c, b, a}, {b, c, a}} {
+		key := fmt.Sprintf("/test/%d", round)
+		order[0].Put(order[0].Client(), key, "x")
+		KillAll(a, b, c)
+		for _, n := range order {
+			n.Start()
+		}
+		awaitVoters(a, b, c)
+		if got := order[2].Keys(order[2].Client(), key); len(got) != 1 {
+			t.Errorf("round %d: %s is lost", round, key)
+		}
+	}
+}
+
+// While one of three members is away, the others go on, and it catches up.
+func TestMember_away(t *testing.T) {
+	rig := New(t, "")
+	a, b, c := rig.Node("a"), rig.Node("b"), rig.Node("c")
+	a.Start()
+	a.AwaitRunning()
+	args := joinArgs(t, a, 2)
+	b.Start(args...)
+	awaitVoters(a, b)
+	c.Start(args...)
+	awaitVoters(a, b, c)
+	all := []*Node{a, b, c}
+	for i, away := range all {
+		KillAll(away)
+		other := all[(i+1)%len(all)]
+		key := fmt.Sprintf("/test/%d", i)
+		other.Put(other.Client(), key, "x")
+		away.Start()
+		awaitVoters(a, b, c)
+		if got := away.Keys(away.Client(), key); len(got) != 1 {
+			t.Errorf("%s does not have %s", away.ID, key)
+		}
+	}
+}
