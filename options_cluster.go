@@ -41,7 +41,8 @@ func (o Options) checkCluster(p *problems) {
 func (o Options) checkExternal(p *problems) {
 	const remedy = "has no effect with an etcd that runs elsewhere: set --etcd=embedded too, or leave it out"
 	for _, set := range []struct{ field, flag, value string }{
-		{"NodeAddress", "node-address", o.NodeAddress}, {"Join", "join", o.Join}, {"Token", "token", o.Token}, {"TokenFile", "token-file", o.TokenFile},
+		{"NodeAddress", "node-address", o.NodeAddress}, {"Join", "join", o.Join},
+		{"Token", "token", o.Token}, {"TokenFile", "token-file", o.TokenFile},
 	} {
 		if set.value != "" {
 			p.add(set.field, set.flag, remedy)
@@ -54,7 +55,8 @@ func (o Options) checkEmbedded(p *problems) {
 		p.add("EtcdServers", "etcd-servers", "the sidecars run etcd themselves with --etcd=embedded: leave it out, or set --etcd=external")
 	}
 	for _, file := range []struct{ field, flag, value string }{
-		{"EtcdCAFile", "etcd-cafile", o.EtcdCAFile}, {"EtcdCertFile", "etcd-certfile", o.EtcdCertFile}, {"EtcdKeyFile", "etcd-keyfile", o.EtcdKeyFile},
+		{"EtcdCAFile", "etcd-cafile", o.EtcdCAFile}, {"EtcdCertFile", "etcd-certfile", o.EtcdCertFile},
+		{"EtcdKeyFile", "etcd-keyfile", o.EtcdKeyFile},
 	} {
 		if file.value != "" {
 			p.add(file.field, file.flag, "the cluster has certificates of its own with --etcd=embedded: leave it out")

@@ -16,7 +16,8 @@ import (
 // runEmbedded carries out the flow that the data directory needs, then keeps the
 // member running until ctx ends.
 func (m *Manager) runEmbedded(ctx context.Context) error {
-	f := &flow{cfg: *m.cfg.Embedded, client: m.cfg.Client, log: m.log, plainLog: m.cfg.Log, show: m.show, memberState: m.member, observed: m.observed}
+	f := &flow{cfg: *m.cfg.Embedded, client: m.cfg.Client, log: m.log, plainLog: m.cfg.Log, show: m.show}
+	f.memberState, f.observed = m.member, m.observed
 	state, name, steps := f.choose()
 	if err := m.enter(state); err != nil {
 		return err

@@ -57,8 +57,10 @@ func (f *flow) startMember(ctx context.Context, spec member.Spec) error {
 	spec.PeerURL, spec.ClientURL = f.marker.PeerURL(), f.marker.ClientURL()
 	spec.CAFile, spec.CertFile, spec.KeyFile = f.dir.CACert(), f.dir.NodeCert(), f.dir.NodeKey()
 	run := &memberRun{
-		supervisor: member.New(member.Config{Command: f.cfg.Command, Spec: spec, Lock: f.dir.Lock(), Log: f.plainLog.With("worker", "etcd-member")}),
-		done:       make(chan struct{}),
+		supervisor: member.New(member.Config{
+			Command: f.cfg.Command, Spec: spec, Lock: f.dir.Lock(), Log: f.plainLog.With("worker", "etcd-member"),
+		}),
+		done: make(chan struct{}),
 	}
 	ctx, run.stop = context.WithCancel(context.WithoutCancel(ctx))
 	go func() { // ends with memberRun.end

@@ -66,7 +66,10 @@ func (f *flow) askMembers(ctx context.Context, list []members.Member) []Observed
 		return out
 	}
 	for _, v := range views {
-		o := Observed{ID: keyspace.MemberID(v.ID), Node: string(v.Node), Address: v.Address, Learner: v.Learner, Leader: v.Leader, Healthy: v.Healthy}
+		o := Observed{
+			ID: keyspace.MemberID(v.ID), Node: string(v.Node), Address: v.Address,
+			Learner: v.Learner, Leader: v.Leader, Healthy: v.Healthy,
+		}
 		if i := slices.IndexFunc(list, func(m members.Member) bool { return m.ID == o.ID }); i >= 0 && o.Address == "" {
 			o.Address = list[i].Address
 		}

@@ -63,11 +63,10 @@ func (l Layout) logIDs() (cluster, member uint64, err error) {
 	}
 	f, err := os.Open(segments[0])
 	if err != nil {
-		return 0, 0, fmt.Errorf("cannot be read: %s", reason(err)) //nolint:errorlint // the message has the path
+		return 0, 0, fmt.Errorf("cannot be read: %s", reason(err))
 	}
-	defer f.Close()
 	cluster, member, err = decodeIDs(f)
-	if err != nil {
+	if err = errors.Join(err, f.Close()); err != nil {
 		return 0, 0, fmt.Errorf("has a damaged log of etcd (%s): %w", filepath.Base(segments[0]), err)
 	}
 	return cluster, member, nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 )
 
 // Intent is what the directory was made for.
@@ -93,14 +94,6 @@ func (l Layout) decodeMarker(text []byte) (Marker, error) {
 
 // problem returns what makes no sense; empty: nothing.
 func (m Marker) problem() string {
-	known := func(value string, of ...string) bool {
-		for _, v := range of {
-			if v == value {
-				return true
-			}
-		}
-		return false
-	}
 	switch {
 	case m.Version < 1:
 		return "it has no version"
@@ -108,9 +101,9 @@ func (m Marker) problem() string {
 		return "it has no node or no address"
 	case m.Cluster == "" && (m.Intent != Join || m.Phase != Begun): // a node that joins learns the cluster later
 		return "it has no cluster"
-	case !known(string(m.Intent), string(Create), string(Join), string(Restore)):
+	case !slices.Contains([]Intent{Create, Join, Restore}, m.Intent):
 		return fmt.Sprintf("it has the unknown intent %q", m.Intent)
-	case !known(string(m.Phase), string(Begun), string(Enrolled), string(Member), string(Removed)):
+	case !slices.Contains([]Phase{Begun, Enrolled, Member, Removed}, m.Phase):
 		return fmt.Sprintf("it has the unknown phase %q", m.Phase)
 	case m.Phase == Member && (m.EtcdClusterID == "" || m.MemberID == ""):
 		return "it has no IDs of etcd"

@@ -71,7 +71,7 @@ func TestRestart(t *testing.T) {
 	first := n.Marker()
 	var want []string
 	for round, end := range []func() error{
-		n.Sidecar.Stop,
+		func() error { return n.Stop() },
 		func() error { return n.Kill() },
 		func() error { KillAll(n); return nil },
 		func() error { return errors.Join(syscall.Kill(n.MemberPID(), syscall.SIGKILL), n.Kill()) },
