@@ -88,7 +88,7 @@ func TestRestart_wholeCluster(t *testing.T) {
 	}
 }
 
-// While one of three members is away, the others go on, and it catches up.
+// While one of three members is stopped, the others go on, and it catches up.
 func TestMember_away(t *testing.T) {
 	rig := New(t, "")
 	a, b, c := rig.Node("a"), rig.Node("b"), rig.Node("c")
