@@ -333,3 +333,16 @@ func TestFullDisk(t *testing.T) {
 	}
 	must(t, d.Close())
 }
+
+// A service manager makes the directory with its own mode. The next start refuses one
+// that others may read, so the first start closes it.
+func TestOpen_emptyDirectoryOfOthers(t *testing.T) {
+	path := t.TempDir()
+	must(t, os.Chmod(path, 0o755))
+	must(t, mustOpen(t, path).Close())
+	info, err := os.Stat(path)
+	must(t, err)
+	if got := info.Mode().Perm(); got != dirMode {
+		t.Errorf("got the mode %o, want %o", got, dirMode)
+	}
+}

@@ -124,7 +124,8 @@ func lockHolder(f *os.File) int {
 	return 0
 }
 
-// checkFirst refuses a directory that is not empty and has no marker.
+// checkFirst refuses a directory that is not empty and has no marker. An empty one,
+// such as a service manager makes, is closed to other users.
 func (d *Dir) checkFirst() error {
 	names, err := d.names()
 	if err != nil || slices.Contains(names, markerFile) {
@@ -133,6 +134,9 @@ func (d *Dir) checkFirst() error {
 	own := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !isOwn(name) })
 	switch {
 	case len(names) == 0:
+		if err := d.file.Chmod(dirMode); err != nil {
+			return &RefusedError{d.Path(), "cannot be closed to other users: " + reason(err), "run the sidecar as the user that owns it"}
+		}
 		return nil
 	case len(own) == len(names):
 		return &RefusedError{
