@@ -141,7 +141,8 @@ func (p *pass) awaitFinal(ctx context.Context, began time.Time) error {
 // come last, when everything else is in place.
 func (p *pass) step(ctx context.Context) (more bool, err error) {
 	if len(p.todo.Changes[plan.WaveDefinitions]) > 0 {
-		return true, p.writeWaves(ctx, plan.WaveFence, plan.WaveDefinitions)
+		waves := plan.Waves(p.work.First)
+		return true, p.writeWaves(ctx, waves[:1+slices.Index(waves, plan.WaveDefinitions)]...)
 	}
 	if pending := p.observed.Pending(p.wanted, p.failed); len(pending) > 0 && !p.awaited {
 		p.awaited = true
@@ -151,7 +152,7 @@ func (p *pass) step(ctx context.Context) (more bool, err error) {
 		}
 	}
 	if !p.todo.Empty() {
-		return true, p.writeWaves(ctx, plan.Waves()...)
+		return true, p.writeWaves(ctx, plan.Waves(p.work.First)...)
 	}
 	p.settled = true
 	if p.mayRemove() {
@@ -241,7 +242,7 @@ func (p *pass) remove(ctx context.Context) error {
 		return err
 	}
 	p.settled = false
-	for _, wave := range slices.Backward(plan.Waves()) {
+	for _, wave := range slices.Backward(plan.Waves(false)) {
 		var removals []plan.Removal
 		for _, r := range p.prune.Removals {
 			if r.InWave(wave) {

@@ -140,6 +140,31 @@ const widget = "apiVersion: NS.test/v1\nkind: Widget\nmetadata: {name: w, namesp
 
 const moreNamespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: NS-more}\n"
 
+// wantInOrder requires that requests for these resources are among the paths, in this
+// order.
+func wantInOrder(t *testing.T, paths []string, resources ...string) {
+	t.Helper()
+	rest := paths
+	for _, resource := range resources {
+		at := slices.IndexFunc(rest, func(path string) bool { return strings.HasSuffix(path, "/"+resource) })
+		if at < 0 {
+			t.Fatalf("got %q, want %q in this order", paths, resources)
+		}
+		rest = rest[at+1:]
+	}
+}
+
+// The first reconciliation has nothing to protect, and the API server examines each
+// creation once the fence is there.
+func TestWaves_firstReconciliation(t *testing.T) {
+	r := newRig(t)
+	r.use("1.0.0", configMap("a", "x: one"), moreNamespace)
+	if out, err := r.work(protocol.Work{Content: r.content, First: true, LeaderEpoch: 7}); err != nil || !out.Complete {
+		t.Fatalf("got %+v, %v, want a complete pass", out, err)
+	}
+	wantInOrder(t, r.wire.sent("POST"), "configmaps", "namespaces", "configmaps", "validatingadmissionpolicies")
+}
+
 func TestWaves(t *testing.T) {
 	r := newRig(t)
 	widgets := schema.GroupVersionResource{Group: r.ns + ".test", Version: "v1", Resource: "widgets"}
@@ -149,15 +174,7 @@ func TestWaves(t *testing.T) {
 		r.use("1.0.0", policy, widget, crd, moreNamespace)
 		r.mustComplete()
 		posts := r.wire.sent("POST")
-		order := []string{"configmaps", "validatingadmissionpolicies", "namespaces", "widgets", "validatingadmissionpolicies"}
-		rest := posts
-		for _, kind := range order {
-			at := slices.IndexFunc(rest, func(post string) bool { return strings.HasSuffix(post, "/"+kind) })
-			if at < 0 {
-				t.Fatalf("got POSTs %q, want %q in this order: the mark, the fence, what is needed to exist, the rest, policies", posts, order)
-			}
-			rest = rest[at+1:]
-		}
+		wantInOrder(t, posts, "configmaps", "validatingadmissionpolicies", "namespaces", "widgets", "validatingadmissionpolicies")
 		r.restart()
 		r.mustComplete()
 		if writes := r.wire.writes(); len(writes) > 0 {

@@ -149,6 +149,13 @@ func (p *passer) pass(ctx context.Context, dir string, epoch int64) (passed, err
 		Removals: true, LeaderEpoch: 1,
 	}
 	work.Wait = work.Content != p.last // because DONE follows
+	if p.last == (protocol.Content{}) {
+		mark, err := p.rec.Survey(ctx, work, time.Time{})
+		if err != nil {
+			return out, err
+		}
+		work.First = mark.Kind == protocol.MarkAbsent // as a leader decides
+	}
 	p.requests.Store(0)
 	p.writes.Store(0)
 	begin = time.Now()

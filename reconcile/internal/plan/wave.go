@@ -12,7 +12,8 @@ import (
 type Wave int
 
 const (
-	// WaveFence has the epoch policy: it has to protect all later writes.
+	// WaveFence has the epoch policy: it has to protect all later writes, except in
+	// the first reconciliation, where nothing is there to protect.
 	WaveFence Wave = iota
 	// WaveDefinitions has what other objects need to exist: namespaces and CRDs.
 	// The next wave begins when the kinds that the CRDs define are served.
@@ -24,8 +25,14 @@ const (
 	WaveAdmission
 )
 
-// Waves returns the waves in the order of writing.
-func Waves() []Wave { return []Wave{WaveFence, WaveDefinitions, WaveObjects, WaveAdmission} }
+// Waves returns the waves in the order of writing. In a first reconciliation the
+// fence comes after the objects: the API server would examine each creation.
+func Waves(first bool) []Wave {
+	if first {
+		return []Wave{WaveDefinitions, WaveObjects, WaveFence, WaveAdmission}
+	}
+	return []Wave{WaveFence, WaveDefinitions, WaveObjects, WaveAdmission}
+}
 
 // waveOf returns the wave of a kind. The objects of WaveFence do not differ by
 // their kind.
