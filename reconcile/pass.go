@@ -141,7 +141,7 @@ func (p *pass) awaitFinal(ctx context.Context, began time.Time) error {
 // come last, when everything else is in place.
 func (p *pass) step(ctx context.Context) (more bool, err error) {
 	if len(p.todo.Changes[plan.WaveDefinitions]) > 0 {
-		waves := plan.Waves(p.work.First)
+		waves := p.waves()
 		return true, p.writeWaves(ctx, waves[:1+slices.Index(waves, plan.WaveDefinitions)]...)
 	}
 	if pending := p.observed.Pending(p.wanted, p.failed); len(pending) > 0 && !p.awaited {
@@ -152,13 +152,21 @@ func (p *pass) step(ctx context.Context) (more bool, err error) {
 		}
 	}
 	if !p.todo.Empty() {
-		return true, p.writeWaves(ctx, plan.Waves(p.work.First)...)
+		return true, p.writeWaves(ctx, p.waves()...)
 	}
 	p.settled = true
 	if p.mayRemove() {
 		return true, p.remove(ctx)
 	}
 	return false, nil
+}
+
+// waves returns the order in which this pass writes.
+func (p *pass) waves() []plan.Wave {
+	if p.work.First {
+		return plan.FirstWaves()
+	}
+	return plan.Waves()
 }
 
 // writeWaves writes one wave after the other.
@@ -242,7 +250,7 @@ func (p *pass) remove(ctx context.Context) error {
 		return err
 	}
 	p.settled = false
-	for _, wave := range slices.Backward(plan.Waves(false)) {
+	for _, wave := range slices.Backward(plan.Waves()) {
 		var removals []plan.Removal
 		for _, r := range p.prune.Removals {
 			if r.InWave(wave) {

@@ -25,14 +25,12 @@ const (
 	WaveAdmission
 )
 
-// Waves returns the waves in the order of writing. In a first reconciliation the
-// fence comes after the objects: the API server would examine each creation.
-func Waves(first bool) []Wave {
-	if first {
-		return []Wave{WaveDefinitions, WaveObjects, WaveFence, WaveAdmission}
-	}
-	return []Wave{WaveFence, WaveDefinitions, WaveObjects, WaveAdmission}
-}
+// Waves returns the waves in the order of writing.
+func Waves() []Wave { return []Wave{WaveFence, WaveDefinitions, WaveObjects, WaveAdmission} }
+
+// FirstWaves returns the order in a first reconciliation. The fence comes after the
+// objects: the API server would examine each creation.
+func FirstWaves() []Wave { return []Wave{WaveDefinitions, WaveObjects, WaveFence, WaveAdmission} }
 
 // waveOf returns the wave of a kind. The objects of WaveFence do not differ by
 // their kind.
