@@ -4,8 +4,11 @@
 package members
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -20,6 +23,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
 // Prefix is that of the keys.
@@ -122,6 +126,13 @@ func (n *Node) Record() record.Member {
 // Start starts the node's member. It stops when the test ends.
 func (n *Node) Start(initialCluster string, existing bool) {
 	n.cluster.t.Helper()
+	if err := n.tryStart(initialCluster, existing); err != nil {
+		n.cluster.t.Fatal(err)
+	}
+	n.cluster.t.Cleanup(n.Stop)
+}
+
+func (n *Node) tryStart(initialCluster string, existing bool) error {
 	pkiFile := func(name string) string { return filepath.Join(n.Dir, name) }
 	m, err := etcdtest.StartMember(etcdtest.MemberConfig{
 		Dir: filepath.Join(n.Dir, "etcd"), Name: n.Name, PeerURL: n.PeerURL, ClientURL: n.ClientURL,
@@ -129,16 +140,25 @@ func (n *Node) Start(initialCluster string, existing bool) {
 		CAFile: pkiFile(pki.CACertFile), CertFile: pkiFile(pki.NodeCertFile), KeyFile: pkiFile(pki.NodeKeyFile),
 	})
 	if err != nil {
-		n.cluster.t.Fatal(err)
+		return err
 	}
 	n.Member = m
-	n.cluster.t.Cleanup(n.Stop)
+	return nil
 }
 
-// StartJoined starts the member of a node that was added.
+// StartJoined starts the member of a node that was added. etcd refuses to begin while the
+// member that it asks does not know of the addition yet: then it is started again, as a
+// sidecar does.
 func (n *Node) StartJoined(all []etcd.Member) {
 	n.cluster.t.Helper()
-	n.Start(InitialCluster(all, n.Name, n.PeerURL), true)
+	cluster.Await(n.cluster.t, "etcd member "+n.Name+" to begin", func(context.Context) error {
+		err := n.tryStart(InitialCluster(all, n.Name, n.PeerURL), true)
+		if err != nil {
+			return errors.Join(err, os.RemoveAll(filepath.Join(n.Dir, "etcd")))
+		}
+		return nil
+	})
+	n.cluster.t.Cleanup(n.Stop)
 }
 
 // InitialCluster is the form in which etcd takes the members. One that has no name yet
