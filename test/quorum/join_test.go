@@ -49,6 +49,21 @@ func awaitVoters(nodes ...*Node) {
 	}
 }
 
+// newThree returns a cluster of three voters.
+func newThree(t *testing.T) (a, b, c *Node) {
+	t.Helper()
+	rig := New(t, "")
+	a, b, c = rig.Node("a"), rig.Node("b"), rig.Node("c")
+	a.Start()
+	a.AwaitRunning()
+	args := joinArgs(t, a, 2)
+	b.Start(args...)
+	awaitVoters(a, b)
+	c.Start(args...)
+	awaitVoters(a, b, c)
+	return a, b, c
+}
+
 // Two nodes join at the same moment. The first one has the members as they were before
 // the second was added: its etcd does not begin with those.
 func TestJoin_twoAtOnce(t *testing.T) {
@@ -65,15 +80,7 @@ func TestJoin_twoAtOnce(t *testing.T) {
 // All members are killed at one moment and started in any order: the cluster is as
 // before, with all that was acknowledged.
 func TestRestart_wholeCluster(t *testing.T) {
-	rig := New(t, "")
-	a, b, c := rig.Node("a"), rig.Node("b"), rig.Node("c")
-	a.Start()
-	a.AwaitRunning()
-	args := joinArgs(t, a, 2)
-	b.Start(args...)
-	awaitVoters(a, b)
-	c.Start(args...)
-	awaitVoters(a, b, c)
+	a, b, c := newThree(t)
 	for round, order := range [][]*Node{{a, b, c}, {c, b, a}, {b, c, a}} {
 		key := fmt.Sprintf("/test/%d", round)
 		order[0].Put(order[0].Client(), key, "x")
@@ -90,15 +97,7 @@ func TestRestart_wholeCluster(t *testing.T) {
 
 // While one of three members is stopped, the others go on, and it catches up.
 func TestMember_away(t *testing.T) {
-	rig := New(t, "")
-	a, b, c := rig.Node("a"), rig.Node("b"), rig.Node("c")
-	a.Start()
-	a.AwaitRunning()
-	args := joinArgs(t, a, 2)
-	b.Start(args...)
-	awaitVoters(a, b)
-	c.Start(args...)
-	awaitVoters(a, b, c)
+	a, b, c := newThree(t)
 	all := []*Node{a, b, c}
 	for i, away := range all {
 		KillAll(away)
