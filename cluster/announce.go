@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -15,9 +14,6 @@ import (
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
-
-// errRecordChanged is a lost race for the member's record. The step is run again.
-var errRecordChanged = errors.New("another sidecar changed the record of this member")
 
 // announce keeps the record of this member in etcd true: the other nodes find it by
 // that. The sidecar that answered a join has written it first.
@@ -43,13 +39,10 @@ func announce(ctx context.Context, f *flow) error {
 			return nil
 		}
 	}
-	txn, err := f.client.Txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", revision)},
-		[]clientv3.Op{clientv3.OpPut(key, string(record.EncodeMember(want)))}, nil)
-	switch {
-	case err != nil:
+	_, err = f.client.Write(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", revision)},
+		clientv3.OpPut(key, string(record.EncodeMember(want))))
+	if err != nil {
 		return transient(fmt.Errorf("write the record of this member: %w", err))
-	case !txn.Succeeded:
-		return transient(errRecordChanged)
 	}
 	return nil
 }

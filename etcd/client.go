@@ -178,6 +178,16 @@ type answer[T any] struct {
 	header *etcdserverpb.ResponseHeader
 }
 
+// Write runs ops, reads or writes, if all conds hold, and returns ErrChanged if one of them does not.
+// After any other error ops may have been committed or not.
+func (c *Client) Write(ctx context.Context, conds []clientv3.Cmp, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
+	resp, err := c.Txn(ctx, conds, ops, nil)
+	if err == nil && !resp.Succeeded {
+		err = ErrChanged
+	}
+	return resp, err
+}
+
 // do makes one request within the time limit. It records what the answer shows of
 // the connection and of the store's revision.
 func do[T any](ctx context.Context, c *Client, kind effect, request func(context.Context, *clientv3.Client) (answer[T], error)) (T, error) {

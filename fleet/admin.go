@@ -70,7 +70,7 @@ func SetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, chan
 	pauses := registerPauses()
 	for {
 		err := trySetRoles(ctx, client, id, change)
-		if errors.Is(err, errChanged) {
+		if errors.Is(err, etcd.ErrChanged) {
 			if pauses.Sleep(ctx) {
 				continue // from the record's new content
 			}
@@ -83,7 +83,7 @@ func SetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, chan
 	}
 }
 
-// trySetRoles returns errChanged if the record, or whether the node is alive, changed
+// trySetRoles returns etcd.ErrChanged if the record, or whether the node is alive, changed
 // after they were read.
 func trySetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, change RoleChange) error {
 	keys := keyspace.Under(client.Prefix())
@@ -111,17 +111,6 @@ func trySetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, c
 	case takes:
 		conds = append(conds, clientv3.Compare(clientv3.CreateRevision(keys.Presence(id)), "=", 0))
 	}
-	return putIf(ctx, client, conds, clientv3.OpPut(keys.Node(id), string(value)))
-}
-
-// putIf writes a key on conditions. It returns errChanged if one of them does not hold.
-func putIf(ctx context.Context, client *etcd.Client, conds []clientv3.Cmp, put clientv3.Op) error {
-	txn, err := client.Txn(ctx, conds, []clientv3.Op{put}, nil)
-	switch {
-	case err != nil:
-		return err
-	case !txn.Succeeded:
-		return errChanged
-	}
-	return nil
+	_, err = client.Write(ctx, conds, clientv3.OpPut(keys.Node(id), string(value)))
+	return err
 }

@@ -20,9 +20,6 @@ var (
 )
 
 var (
-	// errChanged: another client changed the key, or this node's presence, after
-	// they were read.
-	errChanged = errors.New("the key has changed since it was read")
 	// errNoPresence: this sidecar's presence is not in etcd yet.
 	errNoPresence = errors.New("this sidecar has no presence in etcd yet")
 	// errLate: the answer to a registration took so long that leaders may have

@@ -144,14 +144,11 @@ func (r *Registrar) tryConfirm(ctx context.Context) error {
 	}
 	id := r.cfg.Local.Get().ID
 	sent := r.clock.now()
-	txn, err := r.cfg.Client.Txn(ctx,
+	txn, err := r.cfg.Client.Write(ctx,
 		[]clientv3.Cmp{clientv3.Compare(clientv3.LeaseValue(r.keys.Presence(id)), "=", lease)},
-		[]clientv3.Op{clientv3.OpGet(r.keys.Presence(id)), clientv3.OpGet(r.keys.Node(id))}, nil)
-	switch {
-	case err != nil:
+		clientv3.OpGet(r.keys.Presence(id)), clientv3.OpGet(r.keys.Node(id)))
+	if err != nil {
 		return fmt.Errorf("confirm presence: %w", err)
-	case !txn.Succeeded:
-		return errChanged
 	}
 	presence, record := etcd.NewListing(txn, 0).KVs, etcd.NewListing(txn, 1).KVs
 	if len(record) > 0 && record[0].ModRevision > presence[0].CreateRevision {

@@ -23,13 +23,13 @@ func (r *Registrar) Leave(ctx context.Context, facts protocol.LeaveFacts) (proto
 		if err == nil {
 			return leaving, why, nil
 		}
-		if !errors.Is(err, errChanged) || !pauses.Sleep(ctx) {
+		if !errors.Is(err, etcd.ErrChanged) || !pauses.Sleep(ctx) {
 			return protocol.LeaveRecord, "", fmt.Errorf("delete node record: %w", err)
 		}
 	}
 }
 
-// tryLeave returns errChanged if the record was written after it was read, or if
+// tryLeave returns etcd.ErrChanged if the record was written after it was read, or if
 // the presence is another sidecar's.
 func (r *Registrar) tryLeave(ctx context.Context, facts protocol.LeaveFacts) (protocol.Leaving, string, error) {
 	id, lease := r.cfg.Local.Get().ID, r.cfg.Presence.Get()
@@ -56,7 +56,7 @@ func (r *Registrar) tryLeave(ctx context.Context, facts protocol.LeaveFacts) (pr
 	case err != nil:
 		return protocol.LeaveRecord, "", err
 	case !txn.Succeeded:
-		return protocol.LeaveRecord, "", errChanged
+		return protocol.LeaveRecord, "", etcd.ErrChanged
 	}
 	r.traceLeft(facts)
 	return leaving, "", nil

@@ -224,7 +224,7 @@ func (p *Presence) observe(l etcd.Listing, foreign *event.Value[bool]) {
 }
 
 // put writes the key if it is missing, this instance's, or that of an older
-// instance on this machine. Otherwise it returns a *DuplicateError, or errChanged
+// instance on this machine. Otherwise it returns a *DuplicateError, or etcd.ErrChanged
 // if another sidecar was faster.
 func (p *Presence) put(ctx context.Context, s *etcd.Session, shown Shown) error {
 	resp, err := p.cfg.Client.Get(ctx, p.key)
@@ -244,14 +244,11 @@ func (p *Presence) put(ctx context.Context, s *etcd.Session, shown Shown) error 
 		Ready: shown.Verdict.Ready, Reason: shown.Verdict.Reason, Election: shown.Election,
 		Host: p.cfg.Host, Address: p.cfg.Address, Warnings: shown.Warnings,
 	}, shown.Since)
-	txn, err := p.cfg.Client.Txn(ctx,
+	txn, err := p.cfg.Client.Write(ctx,
 		[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(p.key), "=", revision)},
-		[]clientv3.Op{clientv3.OpPut(p.key, string(value), clientv3.WithLease(s.Lease()))}, nil)
-	switch {
-	case err != nil:
+		clientv3.OpPut(p.key, string(value), clientv3.WithLease(s.Lease())))
+	if err != nil {
 		return fmt.Errorf("write presence: %w", err)
-	case !txn.Succeeded:
-		return errChanged
 	}
 	p.wrote = txn.Header.Revision
 	if p.lease.Get() != s.Lease() {

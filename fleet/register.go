@@ -119,7 +119,7 @@ func (r *Registrar) register(ctx context.Context) error {
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case !errors.Is(err, errChanged) && !errors.Is(err, errNoPresence):
+		case !errors.Is(err, etcd.ErrChanged) && !errors.Is(err, errNoPresence):
 			failures++
 			r.cfg.Log.Log(ctx, severity(failures), "not registered, trying again", "err", err)
 		}
@@ -160,7 +160,7 @@ func (r *Registrar) replaceRecord(ctx context.Context) error {
 	return r.write(ctx, r.rolesOf(current), kv)
 }
 
-// rewrite replaces the record that was checked or written last. It returns errChanged
+// rewrite replaces the record that was checked or written last. It returns etcd.ErrChanged
 // if there is another one now: that has to be checked first.
 func (r *Registrar) rewrite(ctx context.Context) error {
 	resp, err := r.cfg.Client.Get(ctx, r.keys.Node(r.cfg.Local.Get().ID))
@@ -168,13 +168,13 @@ func (r *Registrar) rewrite(ctx context.Context) error {
 	case err != nil:
 		return err
 	case len(resp.Kvs) == 0 || resp.Kvs[0].ModRevision != r.last.Revision:
-		return errChanged
+		return etcd.ErrChanged
 	}
 	return r.write(ctx, r.last.Node.Roles, etcd.NewKV(resp.Kvs[0]))
 }
 
 // write replaces the record if it is still previous (the zero KV: it is missing) and
-// this instance has the presence. It returns errChanged if not.
+// this instance has the presence. It returns etcd.ErrChanged if not.
 func (r *Registrar) write(ctx context.Context, roles protocol.Roles, previous etcd.KV) error {
 	local, lease := r.cfg.Local.Get(), r.cfg.Presence.Get()
 	if lease == clientv3.NoLease {
@@ -195,17 +195,14 @@ func (r *Registrar) write(ctx context.Context, roles protocol.Roles, previous et
 		Ephemeral:     local.Ephemeral,
 		Serves:        roles.Controller,
 	}
-	txn, err := r.cfg.Client.Txn(ctx,
+	txn, err := r.cfg.Client.Write(ctx,
 		[]clientv3.Cmp{
 			clientv3.Compare(clientv3.ModRevision(key), "=", previous.ModRevision),
 			clientv3.Compare(clientv3.LeaseValue(presence), "=", lease),
 		},
-		[]clientv3.Op{clientv3.OpPut(key, string(encodeOver(previous.Value, node))), clientv3.OpGet(key), r.createStoreID()}, nil)
-	switch {
-	case err != nil:
+		clientv3.OpPut(key, string(encodeOver(previous.Value, node))), clientv3.OpGet(key), r.createStoreID())
+	if err != nil {
 		return fmt.Errorf("write node record: %w", err)
-	case !txn.Succeeded:
-		return errChanged
 	}
 	r.last = decodeRecord(local.ID, etcd.NewKV(txn.Responses[1].GetResponseRange().Kvs[0]))
 	r.lastAt = etcd.At{Rewinds: rewinds, Revision: r.last.Revision}

@@ -88,7 +88,7 @@ func TestRegistrar_withoutPresence(t *testing.T) {
 		t.Errorf("without a presence: got %v", err)
 	}
 	lease.Set(0x77)
-	if err := r.replaceRecord(t.Context()); !errors.Is(err, errChanged) {
+	if err := r.replaceRecord(t.Context()); !errors.Is(err, etcd.ErrChanged) {
 		t.Errorf("with a presence that is another's: got %v", err)
 	}
 	if resp, err := raw.Get(t.Context(), keys.Node("me")); err != nil || len(resp.Kvs) != 0 {
@@ -116,8 +116,8 @@ func TestRegistrar_guardsItsWrite(t *testing.T) {
 	people := node(t, "me", "1.0.0")
 	people.Roles = protocol.Roles{Worker: true}
 	changed := putNode(t, raw, people)
-	if err := r.write(t.Context(), protocol.Roles{Controller: true}, etcd.KV{ModRevision: judged}); !errors.Is(err, errChanged) {
-		t.Errorf("got %v, want errChanged", err)
+	if err := r.write(t.Context(), protocol.Roles{Controller: true}, etcd.KV{ModRevision: judged}); !errors.Is(err, etcd.ErrChanged) {
+		t.Errorf("got %v, want etcd.ErrChanged", err)
 	}
 	if got := record(t, raw); got.Revision != changed || got.Node.Roles != people.Roles {
 		t.Errorf("the roles that people set were overwritten: %+v", got)

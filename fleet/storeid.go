@@ -99,7 +99,7 @@ func (r *Registrar) restoreStoreID(ctx context.Context, id string, revision int6
 		clientv3.Compare(clientv3.ModRevision(key), "=", revision),
 		clientv3.Compare(clientv3.LeaseValue(r.keys.Presence(r.cfg.Local.Get().ID)), "=", lease),
 	}
-	if err := putIf(ctx, r.cfg.Client, conds, clientv3.OpPut(key, string(encodeStoreID(id)))); err != nil {
+	if _, err := r.cfg.Client.Write(ctx, conds, clientv3.OpPut(key, string(encodeStoreID(id)))); err != nil {
 		return fmt.Errorf("write the store ID: %w", err)
 	}
 	r.cfg.Log.Warn("the store ID was deleted or damaged, written again", "store", id)
@@ -134,7 +134,7 @@ func AdoptStoreID(ctx context.Context, client *etcd.Client, id string) error {
 	pauses := registerPauses()
 	for {
 		err := tryAdopt(ctx, client, id)
-		if errors.Is(err, errChanged) {
+		if errors.Is(err, etcd.ErrChanged) {
 			if pauses.Sleep(ctx) {
 				continue
 			}
@@ -147,7 +147,7 @@ func AdoptStoreID(ctx context.Context, client *etcd.Client, id string) error {
 	}
 }
 
-// tryAdopt returns errChanged if the store changed after it was read.
+// tryAdopt returns etcd.ErrChanged if the store changed after it was read.
 func tryAdopt(ctx context.Context, client *etcd.Client, id string) error {
 	if !ValidStoreID(id) {
 		return fmt.Errorf("%q is no store ID: want %d hexadecimal digits, in lower case", id, 2*storeIDLen)
@@ -166,5 +166,6 @@ func tryAdopt(ctx context.Context, client *etcd.Client, id string) error {
 	if store.Key.ID != "" {
 		conds = append(conds, clientv3.Compare(clientv3.CreateRevision(keys.Status()), "=", 0))
 	}
-	return putIf(ctx, client, conds, clientv3.OpPut(keys.Store(), string(encodeStoreID(id))))
+	_, err = client.Write(ctx, conds, clientv3.OpPut(keys.Store(), string(encodeStoreID(id))))
+	return err
 }

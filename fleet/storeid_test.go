@@ -138,7 +138,7 @@ func TestStoreID_needsPresence(t *testing.T) {
 		t.Errorf("without a presence: got %v", err)
 	}
 	lease.Set(0x77)
-	if err := r.restoreStoreID(t.Context(), newStoreID(), 0); !errors.Is(err, errChanged) {
+	if err := r.restoreStoreID(t.Context(), newStoreID(), 0); !errors.Is(err, etcd.ErrChanged) {
 		t.Errorf("with a presence that is not in this store: got %v", err)
 	}
 	if got := readStoreKey(t, client); got.Revision != 0 {

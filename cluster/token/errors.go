@@ -18,6 +18,3 @@ var (
 	// ErrOtherKey is returned if a node has used the token with another key.
 	ErrOtherKey = errors.New("a node with this ID has used the token with another key")
 )
-
-// errChanged is returned if the token changed after it was read.
-var errChanged = errors.New("the token changed")

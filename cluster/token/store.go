@@ -243,7 +243,7 @@ func change(ctx context.Context, client *etcd.Client, id string, f func(Stored) 
 	pauses := backoff.Backoff{First: 10 * time.Millisecond, Max: time.Second, Jitter: 1}
 	for {
 		err := tryChange(ctx, client, id, f)
-		if !errors.Is(err, errChanged) {
+		if !errors.Is(err, etcd.ErrChanged) {
 			return err
 		}
 		if !pauses.Sleep(ctx) {
@@ -265,14 +265,6 @@ func tryChange(ctx context.Context, client *etcd.Client, id string, f func(Store
 		return nil
 	}
 	key := keyspace.Under(client.Prefix()).JoinToken(id)
-	txn, err := client.Txn(ctx,
-		[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", was.revision)},
-		[]clientv3.Op{clientv3.OpPut(key, string(encode(now)))}, nil)
-	switch {
-	case err != nil:
-		return err
-	case !txn.Succeeded:
-		return errChanged
-	}
-	return nil
+	_, err = client.Write(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", was.revision)}, clientv3.OpPut(key, string(encode(now))))
+	return err
 }
