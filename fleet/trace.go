@@ -10,7 +10,7 @@ import (
 
 func (r *Registrar) traceRead(found bool, record protocol.Record) {
 	if r.cfg.Trace != nil {
-		r.cfg.Trace(trace.Event{Read: &trace.Read{Found: found, Record: record}})
+		r.cfg.Trace(trace.Event{Read: &trace.Read{Found: found, Record: record, Member: r.cfg.Consensus}})
 	}
 }
 

@@ -78,7 +78,15 @@ func (n *Node) statusRead(was, g *Gate) error {
 // Read notes the record that a registration replaces.
 func (n *Node) Read(r *Read) error {
 	n.read = r
+	if n.last.Revision == 0 {
+		n.last.Node.Roles = r.first()
+	}
 	return nil
+}
+
+// first are the roles of a record that the sidecar creates.
+func (r *Read) first() protocol.Roles {
+	return protocol.Roles{Controller: true, Consensus: r.Member}
 }
 
 // Wrote checks a record that was written.
@@ -88,7 +96,7 @@ func (n *Node) Wrote(w *Wrote) error {
 	case n.left:
 		return errors.New("it writes its record after it has deleted it")
 	case n.read != nil && !n.read.Found && w.Over == 0:
-		want = protocol.Roles{Controller: true}
+		want = n.read.first()
 	case n.read != nil && n.read.Found && n.read.Record.Revision == w.Over:
 		want = n.last.Node.Roles
 		if n.read.Record.Node.ID == w.Local.ID {

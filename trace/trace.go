@@ -105,6 +105,9 @@ type (
 	Read struct {
 		Found  bool
 		Record protocol.Record
+		// Member: the sidecar runs a member of etcd, so a record that it creates has the
+		// role consensus_member, too.
+		Member bool
 	}
 	// Wrote is a record that was written.
 	Wrote struct {

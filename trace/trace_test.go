@@ -318,6 +318,7 @@ func TestValidate_refuses(t *testing.T) {
 
 		{"a record of another release", nth(node, 1, wrotes, func(w *Wrote) { w.Record.Node.Version = protocol.Version{} }), "it writes the record"},
 		{"a record with another role", nth(node, 1, wrotes, func(w *Wrote) { w.Record.Node.Roles.Worker = true }), "it writes the roles"},
+		{"a record with the role of members, without a member", nth(node, 1, wrotes, func(w *Wrote) { w.Record.Node.Roles.Consensus = true }), "it writes the roles"},
 		{"a record over one that was not read", nth(node, 1, wrotes, func(w *Wrote) { w.Over = 3 }), "has not read"},
 		{"a record that was lost unnoticed", nth(node, 2, checks, func(c *Checked) { c.Must = false }), "the protocol says true"},
 		{"a comparison with another record", nth(node, 1, checks, func(c *Checked) { c.Facts.Last.Created = 11; c.Must = true }), "has checked or written"},
