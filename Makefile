@@ -117,14 +117,15 @@ mutants: bin/kube-apiserver ## break production code in small ways: for each, a 
 # The race detector stays out of it: the sidecars are built without, and it would
 # take the soak itself more than its share of the machine.
 DURATION ?= 30m
+SOAK_TEST := $(if $(filter embedded,$(CLUSTER)),TestSoakEmbedded,TestSoak)
 SOAK_FLAGS := -soak.duration=$(DURATION) $(if $(SEED),-soak.seed=$(SEED))
 SOAK_OUT := $(BIN)/soak
 
 .PHONY: soak
-soak: bin/sidecar bin/kube-apiserver bin/etcdutl ## real processes, upgrades and faults of a seed, judged: DURATION=30m SEED=N
+soak: bin/sidecar bin/kube-apiserver bin/etcdutl ## real processes, upgrades and faults of a seed, judged: DURATION=30m SEED=N CLUSTER=embedded
 	@mkdir -p $(SOAK_OUT)
-	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/e2e -run 'TestTenant$$' -count=1 -v -timeout=0 -tenant.load=1m
-	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/soak -run 'TestSoak$$' -count=1 -v -timeout=0 -artifacts -outputdir=$(SOAK_OUT) $(SOAK_FLAGS)
+	$(if $(filter embedded,$(CLUSTER)),,LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/e2e -run 'TestTenant$$' -count=1 -v -timeout=0 -tenant.load=1m)
+	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/soak -run '$(SOAK_TEST)$$' -count=1 -v -timeout=0 -artifacts -outputdir=$(SOAK_OUT) $(SOAK_FLAGS)
 
 .PHONY: vet
 vet: ## go vet, in all modules

@@ -49,8 +49,11 @@ type Proxy struct {
 
 // StartProxy listens on a free port of loopback and passes connections on to
 // target, a host:port.
-func StartProxy(target string) (*Proxy, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func StartProxy(target string) (*Proxy, error) { return StartProxyAt("127.0.0.1", target) }
+
+// StartProxyAt does the same on a free port of an address of this machine.
+func StartProxyAt(host, target string) (*Proxy, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		return nil, fmt.Errorf("start proxy: %w", err)
 	}

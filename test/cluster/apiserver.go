@@ -28,6 +28,9 @@ type APIServerConfig struct {
 	// EtcdServers are the URLs at which it reaches the cluster's etcd; empty: etcd's
 	// endpoints.
 	EtcdServers []string
+	// Wrapper is a program with its arguments that becomes the kube-apiserver, such as
+	// nsenter; empty: none.
+	Wrapper []string
 }
 
 // APIServer is a kube-apiserver on loopback.
@@ -44,8 +47,8 @@ type APIServer struct {
 // by RBAC and authenticates by client certificate. All kube-apiservers of a cluster
 // have the same objects.
 func (c *Cluster) StartAPIServer(cfg APIServerConfig) (*APIServer, error) {
-	if cfg.Name == "" || len(c.Endpoints()) == 0 {
-		return nil, errors.New("start kube-apiserver: APIServerConfig.Name and a cluster with an etcd are required")
+	if cfg.Name == "" || len(c.Endpoints()) == 0 && len(cfg.EtcdServers) == 0 {
+		return nil, errors.New("start kube-apiserver: APIServerConfig.Name and an etcd are required")
 	}
 	name := "kube-apiserver-" + cfg.Name
 	if cfg.Addr == "" {
@@ -66,7 +69,9 @@ func (c *Cluster) StartAPIServer(cfg APIServerConfig) (*APIServer, error) {
 	if err := c.WriteKubeconfig(a.kubeconfig, a.URL()); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	a.Process, err = c.start(name, "kube-apiserver", append(c.apiserverArgs(host, port, cfg.EtcdServers), cfg.Args...), nil)
+	a.Process, err = c.start("kube-apiserver", processConfig{
+		name: name, args: append(c.apiserverArgs(host, port, cfg.EtcdServers), cfg.Args...), wrapper: cfg.Wrapper,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -111,13 +116,17 @@ func (a *APIServer) Kubeconfig() string { return a.kubeconfig }
 
 // Config returns a client configuration with all rights, and without client-side rate
 // limits.
-func (a *APIServer) Config() *rest.Config {
+func (a *APIServer) Config() *rest.Config { return a.Cluster.APIConfig(a.URL()) }
+
+// APIConfig returns the same for a kube-apiserver of the cluster at a URL, which need not
+// run yet.
+func (c *Cluster) APIConfig(server string) *rest.Config {
 	return &rest.Config{
-		Host: a.URL(),
+		Host: server,
 		TLSClientConfig: rest.TLSClientConfig{
-			CAFile:   a.Cluster.pki.caCert,
-			CertFile: a.Cluster.pki.adminCert,
-			KeyFile:  a.Cluster.pki.adminKey,
+			CAFile:   c.pki.caCert,
+			CertFile: c.pki.adminCert,
+			KeyFile:  c.pki.adminKey,
 		},
 		QPS: -1,
 	}

@@ -37,6 +37,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,6 +61,11 @@ type Config struct {
 	// MemberBinary is the path of the program test/cluster/etcdmember. BuildMember
 	// builds it. Required with Members.
 	MemberBinary string
+	// WithoutEtcd starts no etcd: the configuration of each part has the endpoints.
+	WithoutEtcd bool
+
+	// Addresses are those at which kube-apiservers serve, besides loopback.
+	Addresses []net.IP
 
 	// SidecarBinary is the path of the sidecars' program; empty: sidecar in Assets.
 	SidecarBinary string
@@ -96,11 +102,14 @@ func New(cfg Config) (*Cluster, error) {
 	if err := prepare(&cfg); err != nil {
 		return nil, fmt.Errorf("start cluster: %w", err)
 	}
-	keys, err := newPKI(filepath.Join(cfg.Dir, "pki"))
+	keys, err := newPKI(filepath.Join(cfg.Dir, "pki"), cfg.Addresses)
 	if err != nil {
 		return nil, fmt.Errorf("start cluster: %w", err)
 	}
 	c := &Cluster{cfg: cfg, pki: keys}
+	if cfg.WithoutEtcd {
+		return c, nil
+	}
 	if cfg.Members > 0 {
 		if err := c.startMembers(cfg.Members); err != nil {
 			return nil, errors.Join(fmt.Errorf("start cluster: %w", err), c.Close())
@@ -172,12 +181,12 @@ func (c *Cluster) onClose(f func() error) {
 }
 
 // start starts a binary of Config.Assets. Close stops it.
-func (c *Cluster) start(name, binary string, args, env []string) (*Process, error) {
-	path := filepath.Join(c.cfg.Assets, binary)
+func (c *Cluster) start(binary string, cfg processConfig) (*Process, error) {
+	cfg.path = filepath.Join(c.cfg.Assets, binary)
 	if binary == "sidecar" {
-		path, env = c.sidecarProgram(path, env)
+		cfg.path, cfg.env = c.sidecarProgram(cfg.path, cfg.env)
 	}
-	p, err := c.startProcess(processConfig{name: name, path: path, args: args, env: env})
+	p, err := c.startProcess(cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ const validity = 365 * 24 * time.Hour
 // pki has the paths of the keys that kube-apiservers of one control plane share.
 type pki struct {
 	caCert                string
-	serverCert, serverKey string // for loopback
+	serverCert, serverKey string // for loopback, and the addresses of Config
 	adminCert, adminKey   string // of group system:masters, which RBAC allows everything
 	serviceAccountKey     string
 	authority             *authority
@@ -30,7 +30,7 @@ type pki struct {
 }
 
 // newPKI creates all keys and writes them to dir.
-func newPKI(dir string) (pki, error) {
+func newPKI(dir string, addresses []net.IP) (pki, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return pki{}, fmt.Errorf("make keys: %w", err)
 	}
@@ -45,7 +45,7 @@ func newPKI(dir string) (pki, error) {
 	}
 	var err error
 	if p.authority, err = newAuthority(); err == nil {
-		err = p.write()
+		err = p.write(addresses)
 	}
 	if err != nil {
 		return pki{}, fmt.Errorf("make keys: %w", err)
@@ -53,12 +53,12 @@ func newPKI(dir string) (pki, error) {
 	return p, nil
 }
 
-func (p pki) write() error {
+func (p pki) write(addresses []net.IP) error {
 	ca := p.authority
 	if err := writePEM(p.caCert, "CERTIFICATE", ca.cert.Raw); err != nil {
 		return err
 	}
-	if err := ca.issue(serverTemplate(), p.serverCert, p.serverKey); err != nil {
+	if err := ca.issue(serverTemplate(addresses), p.serverCert, p.serverKey); err != nil {
 		return err
 	}
 	if err := ca.issue(adminTemplate(), p.adminCert, p.adminKey); err != nil {
@@ -71,12 +71,12 @@ func (p pki) write() error {
 	return writeKey(p.serviceAccountKey, key)
 }
 
-func serverTemplate() *x509.Certificate {
+func serverTemplate(addresses []net.IP) *x509.Certificate {
 	return &x509.Certificate{
 		Subject:     pkix.Name{CommonName: "kube-apiserver"},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		DNSNames:    []string{"localhost", "kubernetes.default.svc"},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+		IPAddresses: append([]net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}, addresses...),
 	}
 }
 

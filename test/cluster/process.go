@@ -8,6 +8,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -24,8 +27,11 @@ type processConfig struct {
 	name string
 	path string
 	args []string
-	env  []string // besides plainEnviron
-	log  string   // stdout and stderr, appended
+	// wrapper is a program with its arguments that becomes the process, such as nsenter;
+	// empty: none.
+	wrapper []string
+	env     []string // besides plainEnviron
+	log     string   // stdout and stderr, appended
 }
 
 // Process is a child process. Its methods may be called from many goroutines.
@@ -47,7 +53,8 @@ func startProcess(cfg processConfig) (*Process, error) {
 	defer log.Close() // the child has its own
 
 	p := &Process{name: cfg.name, log: cfg.log, done: make(chan struct{})}
-	p.cmd = exec.Command(cfg.path, cfg.args...)
+	line := slices.Concat(cfg.wrapper, []string{cfg.path}, cfg.args)
+	p.cmd = exec.Command(line[0], line[1:]...)
 	p.cmd.Env = append(plainEnviron(), cfg.env...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	if err := StartCommand(p.cmd); err != nil {
@@ -86,6 +93,27 @@ func (p *Process) ExitCode() int {
 
 // PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Child returns the process ID of a child of the process: that of a sidecar is its etcd
+// member. 0: it has none. It needs Linux.
+func (p *Process) Child() (int, error) {
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return 0, err
+	}
+	for _, stat := range stats {
+		text, err := os.ReadFile(stat)
+		if err != nil {
+			continue // it has ended
+		}
+		// PID (NAME) STATE PPID
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		if len(fields) > 1 && fields[1] == strconv.Itoa(p.PID()) {
+			return strconv.Atoi(filepath.Base(filepath.Dir(stat)))
+		}
+	}
+	return 0, nil
+}
 
 // LogFile returns the path of the file with the output of the process.
 func (p *Process) LogFile() string { return p.log }

@@ -29,6 +29,7 @@ type SidecarConfig struct {
 	ResyncInterval time.Duration
 	Args           []string // more flags; they override the fields
 	Env            []string // more environment variables, NAME=value
+	Wrapper        []string // a program with its arguments that becomes the sidecar, such as nsenter
 }
 
 // Sidecar is a sidecar that runs as a child process.
@@ -65,7 +66,7 @@ func (c *Cluster) LaunchSidecar(cfg SidecarConfig) (*Sidecar, error) {
 	if len(cfg.EtcdServers) == 0 {
 		cfg.EtcdServers = c.Endpoints()
 	}
-	p, err := c.start(name, "sidecar", sidecarArgs(cfg), cfg.Env)
+	p, err := c.start("sidecar", processConfig{name: name, args: sidecarArgs(cfg), env: cfg.Env, wrapper: cfg.Wrapper})
 	if err != nil {
 		return nil, err
 	}

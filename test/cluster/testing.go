@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -69,8 +70,19 @@ func NewWithMembersForTest(t testing.TB, members int, binaries ...string) *Clust
 // end (docs/model.md#traces).
 func NewTracingForTest(t testing.TB, members int, binaries ...string) *Cluster {
 	t.Helper()
-	cfg := Config{Assets: Assets(t, binaries...), Members: members, TraceDir: filepath.Join(t.ArtifactDir(), "traces")}
-	cfg.SidecarBinary = BuildTracing(t)
+	return newTracing(t, Config{Assets: Assets(t, binaries...), Members: members})
+}
+
+// NewTracingAtForTest does the same without an etcd, for kube-apiservers that serve at
+// these addresses.
+func NewTracingAtForTest(t testing.TB, addresses []net.IP, binaries ...string) *Cluster {
+	t.Helper()
+	return newTracing(t, Config{Assets: Assets(t, binaries...), WithoutEtcd: true, Addresses: addresses})
+}
+
+func newTracing(t testing.TB, cfg Config) *Cluster {
+	t.Helper()
+	cfg.TraceDir, cfg.SidecarBinary = filepath.Join(t.ArtifactDir(), "traces"), BuildTracing(t)
 	t.Cleanup(func() { validateTraces(t, cfg.TraceDir) })
 	return newForTest(t, cfg)
 }

@@ -13,8 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -181,26 +179,11 @@ func (n *Node) AwaitRunning() {
 
 // MemberPID returns the process of the node's etcd member; 0: there is none.
 func (n *Node) MemberPID() int {
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	pid, err := n.Child()
 	if err != nil {
 		n.rig.t.Fatal(err)
 	}
-	for _, stat := range stats {
-		text, err := os.ReadFile(stat)
-		if err != nil {
-			continue // it has ended
-		}
-		// PID (NAME) STATE PPID
-		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-		if len(fields) > 1 && fields[1] == strconv.Itoa(n.PID()) {
-			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(stat)))
-			if err != nil {
-				n.rig.t.Fatal(err)
-			}
-			return pid
-		}
-	}
-	return 0
+	return pid
 }
 
 // KillAll ends the sidecars and the members of nodes at one moment, as a power

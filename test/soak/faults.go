@@ -43,6 +43,10 @@ func (w *world) describe(f fault) string {
 		return fmt.Sprintf("%s (%s, %s)", f.kind, w.describeConnections(f), f.lasts)
 	case spoilAPI:
 		return fmt.Sprintf("%s (%s's %s, %s)", f.kind, n, f.behaviour(), f.lasts)
+	case cutNodes, loseSomePackets:
+		return fmt.Sprintf("%s (%s, %s)", f.kind, f.describeNodes(), f.lasts)
+	case loseDisk:
+		return fmt.Sprintf("%s (%s, %s)", f.kind, nodeNames[f.member], f.lasts)
 	case editObject, dropStamp, dropObject, denyWrites, mutateWrites:
 		return fmt.Sprintf("%s (%s)", f.kind, keptObjects[f.object].ref())
 	default:
@@ -54,13 +58,17 @@ func (w *world) execute(ctx context.Context, f fault) outcome {
 	n := w.nodes[f.node]
 	switch f.kind {
 	case killSidecar:
-		return w.killSidecar(ctx, n, f.lasts)
+		return w.killSidecar(ctx, n, f.lasts, f.crash())
 	case freezeSidecar:
 		return w.freezeSidecar(ctx, n, leaseTTL+f.lasts/2)
 	case freezeWriter, killWriter:
 		return w.stopWriter(ctx, f)
 	case freezeMember, killMember, loseQuorum:
 		return held(&w.etcdBusy, func() outcome { return w.stopMembers(ctx, f) })
+	case cutNodes, loseSomePackets:
+		return held(&w.etcdBusy, func() outcome { return w.impairNodes(ctx, f) })
+	case loseDisk:
+		return held(&w.etcdBusy, func() outcome { return w.loseDisk(ctx, f) })
 	case fillEtcd:
 		return held(&w.etcdBusy, func() outcome { return w.fill(ctx, f) })
 	case compact:
@@ -107,10 +115,10 @@ func held(mu *sync.Mutex, f func() outcome) outcome {
 	return f()
 }
 
-func (w *world) killSidecar(ctx context.Context, n *node, d time.Duration) outcome {
+func (w *world) killSidecar(ctx context.Context, n *node, d time.Duration, how func(*cluster.Sidecar) error) outcome {
 	return held(&n.busy, func() outcome {
 		index := n.release
-		if err := w.stop(n, crashing); err != nil {
+		if err := w.stop(n, how); err != nil {
 			w.logf("kill %s: %v", n.id, err)
 		}
 		pause(ctx, d)
@@ -157,7 +165,7 @@ func (w *world) stopWriter(ctx context.Context, f fault) outcome {
 		}
 		pause(ctx, time.Duration(f.how%60)*time.Millisecond) // while it works
 		if f.kind == killWriter {
-			return w.killSidecar(ctx, n, f.lasts/4)
+			return w.killSidecar(ctx, n, f.lasts/4, f.crash())
 		}
 		return w.freezeSidecar(ctx, n, leaseTTL+f.lasts/2)
 	}
@@ -165,15 +173,18 @@ func (w *world) stopWriter(ctx context.Context, f fault) outcome {
 }
 
 func (w *world) stopMembers(ctx context.Context, f fault) outcome {
+	if w.network != nil {
+		return w.stopChildren(ctx, f)
+	}
 	members := w.cluster.Members
 	stopped := []*cluster.Member{members[f.member]}
 	if f.kind == loseQuorum {
 		stopped = append(stopped, members[(f.member+1)%len(members)])
 	}
-	kill := f.kind == killMember || f.kind == loseQuorum && f.how%2 == 0
+	crash := f.kind == killMember || f.kind == loseQuorum && f.how%2 == 0
 	for _, m := range stopped {
 		sig := syscall.SIGSTOP
-		if kill {
+		if crash {
 			sig = syscall.SIGKILL
 		}
 		if err := m.Process().Signal(sig); err != nil {
@@ -182,7 +193,7 @@ func (w *world) stopMembers(ctx context.Context, f fault) outcome {
 	}
 	pause(ctx, f.lasts)
 	for _, m := range stopped {
-		if !kill {
+		if !crash {
 			if err := m.Process().Signal(syscall.SIGCONT); err != nil {
 				w.logf("%v", err)
 			}

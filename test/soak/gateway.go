@@ -57,12 +57,13 @@ type gateway struct {
 	running   sync.WaitGroup
 }
 
-func startGateway(c *cluster.Cluster, api *cluster.APIServer) (*gateway, error) {
-	transport, err := rest.TransportFor(api.Config())
+// startGateway starts a gateway in front of the kube-apiserver at a URL.
+func startGateway(c *cluster.Cluster, api string) (*gateway, error) {
+	transport, err := rest.TransportFor(c.APIConfig(api))
 	if err != nil {
 		return nil, fmt.Errorf("start gateway: %w", err)
 	}
-	target, err := url.Parse(api.URL())
+	target, err := url.Parse(api)
 	if err != nil {
 		return nil, fmt.Errorf("start gateway: %w", err)
 	}

@@ -13,21 +13,30 @@ func (w *world) disturbNode(ctx context.Context, n *node, f fault) outcome {
 	case reloadBundle:
 		return w.reload(n)
 	case loseNode:
-		return w.killSidecar(ctx, n, expireAfter+f.lasts)
+		return w.killSidecar(ctx, n, expireAfter+f.lasts, f.crash())
 	case isolateNode:
-		return held(&n.network, func() outcome {
-			for _, p := range n.members {
-				p.Cut(etcdtest.Blackhole)
-			}
-			pause(ctx, expireAfter+f.lasts)
-			for _, p := range n.members {
-				p.Restore()
-			}
-			return done
-		})
+		return held(&n.network, func() outcome { return w.isolate(ctx, n, expireAfter+f.lasts) })
 	default:
 		return w.startDuplicate(ctx, n, f.lasts)
 	}
+}
+
+// isolate cuts a node off from etcd. If it has a member of its own, that is cut off from
+// the others.
+func (w *world) isolate(ctx context.Context, n *node, d time.Duration) outcome {
+	if n.machine != nil {
+		l := links{}
+		l.add(n, w.nodes, bothWays)
+		return held(&w.etcdBusy, func() outcome { return w.cutWhile(ctx, l, d) })
+	}
+	for _, p := range n.members {
+		p.Cut(etcdtest.Blackhole)
+	}
+	pause(ctx, d)
+	for _, p := range n.members {
+		p.Restore()
+	}
+	return done
 }
 
 // reload replaces the bundle of the release that a node runs. Every node of that
@@ -57,7 +66,10 @@ func (w *world) startElsewhere(ctx context.Context, n *node, d time.Duration) ou
 		return skipped
 	}
 	cfg := w.sidecarConfig(n, newest())
-	cfg.NodeID, cfg.EtcdPrefix, cfg.EtcdServers = "elsewhere", "/locksteq/", w.cluster.Endpoints()
+	if n.machine != nil {
+		cfg = w.secondConfig(n, newest())
+	}
+	cfg.NodeID, cfg.EtcdPrefix, cfg.EtcdServers = "elsewhere", "/locksteq/", w.endpoints()
 	s, err := w.cluster.StartSidecar(cfg)
 	if err != nil {
 		w.logf("start a sidecar with another prefix: %v", err)
@@ -98,7 +110,7 @@ func (w *world) startDuplicate(ctx context.Context, n *node, d time.Duration) ou
 		n.duplicates--
 		n.duplicated = time.Now()
 	}()
-	duplicate, err := w.cluster.StartSidecar(w.sidecarConfig(n, index))
+	duplicate, err := w.cluster.StartSidecar(w.secondConfig(n, index))
 	if err != nil {
 		w.logf("start a second %s: %v", n.id, err)
 		return skipped

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/test/netns"
 )
 
 // nodeNames are the nodes. The last one shares a kube-apiserver with the first: a
@@ -22,9 +24,12 @@ type plan struct {
 	rng     *rand.Rand
 	release int      // of the fleet, or the one that it is moving to
 	only    []string // names of faults; nil: all
+	weights [nFaults]int
 }
 
-func newPlan(seed, lane uint64) *plan { return &plan{rng: rand.New(rand.NewPCG(seed, lane))} }
+func newPlan(seed, lane uint64) *plan {
+	return &plan{rng: rand.New(rand.NewPCG(seed, lane)), weights: externalWeights}
+}
 
 // action is what administrators do.
 type action int
@@ -190,7 +195,10 @@ const (
 	mutateWrites
 	otherPrefix    // a sidecar with another etcd prefix, on the same API
 	dropDefinition // a CRD, and the objects of its kind with it
-	nFaults        = iota
+	cutNodes       // from each other: those that are their own quorum
+	loseSomePackets
+	loseDisk // of a node with a member, which is removed and joins again
+	nFaults  = iota
 )
 
 var faultNames = [nFaults]string{
@@ -204,12 +212,13 @@ var faultNames = [nFaults]string{
 	"replace bundle", "kill sidecar for long", "cut sidecar from etcd for long", "second sidecar with a node ID", "deny writes",
 	"delete namespace", "restore etcd",
 	"tenant", "change writes", "sidecar with another prefix", "delete CRD",
+	"cut nodes from each other", "lose some packets between nodes", "lose the disk of a member",
 }
 
 func (k faultKind) String() string { return faultNames[k] }
 
-// weights are how often each kind happens, relative to the others.
-var weights = [nFaults]int{
+// externalWeights are how often each kind happens, relative to the others.
+var externalWeights = [nFaults]int{
 	killSidecar: 3, freezeSidecar: 3, freezeWriter: 4, killWriter: 3, freezeMember: 2, killMember: 2,
 	loseQuorum: 1, cutEtcd: 4, slowEtcd: 2, cutAPI: 3, slowAPI: 2,
 	spoilAPI: 5, killAPI: 1, cutStore: 4, slowStore: 2, cutPeers: 3, slowPeers: 2,
@@ -218,6 +227,26 @@ var weights = [nFaults]int{
 	editObject: 3, dropStamp: 1, dropObject: 2,
 	reloadBundle: 4, loseNode: 1, isolateNode: 1, startDuplicate: 2, denyWrites: 2, dropNamespace: 1,
 	restoreStore: 1, tenant: 2, mutateWrites: 2, otherPrefix: 1, dropDefinition: 2,
+}
+
+// embeddedWeights are the same for nodes that are their own quorum. Their connections
+// have no proxies: whole nodes are cut from each other.
+var embeddedWeights = func() [nFaults]int {
+	out := externalWeights
+	for _, kind := range []faultKind{cutEtcd, slowEtcd, cutStore, slowStore, cutPeers, slowPeers, restoreStore} {
+		out[kind] = 0
+	}
+	out[killMember], out[loseQuorum] = 3, 2
+	out[cutNodes], out[loseSomePackets], out[loseDisk] = 10, 3, 3
+	return out
+}()
+
+// weightsOf are those of a run with or without a network of its own.
+func weightsOf(network *netns.Network) [nFaults]int {
+	if network != nil {
+		return embeddedWeights
+	}
+	return externalWeights
 }
 
 // fault is one fault of the schedule.
@@ -234,7 +263,7 @@ type fault struct {
 
 // nextFault returns the next fault.
 func (p *plan) nextFault() fault {
-	chances, total := weights, 0
+	chances, total := p.weights, 0
 	for kind := range chances {
 		if p.only != nil && !slices.Contains(p.only, faultNames[kind]) {
 			chances[kind] = 0

@@ -25,6 +25,11 @@ func TestPlan(t *testing.T) {
 	if same {
 		t.Error("two seeds have one schedule")
 	}
+	embedded := newPlan(7, 1)
+	embedded.weights = embeddedWeights
+	for range many {
+		faults[embedded.nextFault().kind]++
+	}
 	for b := range faultKind(nFaults) {
 		if faults[b] == 0 {
 			t.Errorf("%s never happens", b)
@@ -149,5 +154,22 @@ func TestCuts(t *testing.T) {
 	}
 	if opposite[etcdtest.BlackholeRequests] != etcdtest.BlackholeResponses {
 		t.Error("the requests of one side are not the responses of the other")
+	}
+}
+
+// TestPartitions: each way to cut nodes off happens, and only existing nodes are named.
+func TestPartitions(t *testing.T) {
+	p, texts := newPlan(7, 1), map[string]bool{}
+	p.only, p.weights = []string{cutNodes.String()}, embeddedWeights
+	for range 2000 {
+		f := p.nextFault()
+		if f.another() == f.node {
+			t.Fatalf("%s is cut off from itself", nodeNames[f.node])
+		}
+		texts[f.describeNodes()] = true
+	}
+	n := len(nodeNames)
+	if want := n*(n-1)*nDirections + n*nDirections + 1; len(texts) != want {
+		t.Errorf("got %d kinds of partitions, want %d: %v", len(texts), want, texts)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/netns"
 	"github.com/lockstep-dev/lockstep/test/soak/judge"
 )
 
@@ -25,7 +26,8 @@ const (
 
 // Config is the configuration of a run.
 type Config struct {
-	Cluster  *cluster.Cluster // with etcd members only; required
+	Cluster  *cluster.Cluster // with etcd members only, or with nothing; required
+	Network  *netns.Network   // with a machine for each node: the nodes are their own quorum; nil: Cluster has the members
 	Assets   string           // directory of the sidecar binary; required
 	Dir      string           // for bundles and kubeconfigs; required
 	Seed     uint64           // of the schedule
@@ -51,13 +53,12 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	logf := func(format string, args ...any) {
 		cfg.Logf("%8.3fs "+format, append([]any{time.Since(began).Seconds()}, args...)...)
 	}
-	w, err := newWorld(ctx, cfg, logf)
+	w, err := newWorld(ctx, cfg, began, logf)
 	if err != nil {
-		return Result{}, err
+		return Result{}, errors.Join(err, w.close())
 	}
 	recording, stop := context.WithCancel(ctx)
 	recorded := make(chan error, 1) // one error, which waits until it is read
-	w.rec.began = began
 	go func() { recorded <- w.rec.run(recording) }()
 
 	stuck, err := w.live(ctx, cfg)
@@ -97,6 +98,9 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 // control plane recover. stuck is what does not recover.
 func (w *world) live(ctx context.Context, cfg Config) (stuck, err error) {
 	for _, n := range w.nodes {
+		if n.running() != nil {
+			continue // it has a member of etcd
+		}
 		n.busy.Lock()
 		err := w.start(n, 0)
 		n.busy.Unlock()
@@ -123,6 +127,7 @@ func (w *world) live(ctx context.Context, cfg Config) (stuck, err error) {
 		lane.Go(func() {
 			p := newPlan(cfg.Seed, uint64(1+i))
 			p.only = cfg.Only
+			p.weights = weightsOf(cfg.Network)
 			for f := p.nextFault(); pause(limited, f.pause); f = p.nextFault() {
 				w.inject(limited, f)
 			}

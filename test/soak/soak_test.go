@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/netns"
 	"github.com/lockstep-dev/lockstep/test/soak/judge"
 )
 
@@ -23,15 +24,32 @@ var (
 // TestSoak runs the soak and checks every invariant. It is skipped without the
 // binaries.
 func TestSoak(t *testing.T) {
-	assets := cluster.Assets(t, "kube-apiserver", "sidecar", "etcdutl")
+	cluster.Assets(t, "etcdutl")
+	soak(t, cluster.NewTracingForTest(t, etcdMembers, "kube-apiserver", "sidecar"), nil)
+}
+
+// TestSoakEmbedded does the same with nodes that are their own quorum, in network
+// namespaces. It is skipped, and says so, if there can be none.
+func TestSoakEmbedded(t *testing.T) {
+	cluster.Assets(t, "kube-apiserver", "sidecar")
+	if !netns.Enter(t) {
+		return
+	}
+	network := netns.New(t, nodeNames...)
+	addresses := append(netns.Addresses(len(nodeNames)), netns.Hub)
+	soak(t, cluster.NewTracingAtForTest(t, addresses, "kube-apiserver", "sidecar"), network)
+}
+
+func soak(t *testing.T, c *cluster.Cluster, network *netns.Network) {
+	t.Helper()
+	assets := cluster.Assets(t, "sidecar")
 	s := *seed
 	if s == 0 {
 		s = uint64(time.Now().UnixNano()) % 1_000_000_000
 	}
-	t.Logf("seed %d: repeat with go test ./test/soak -run TestSoak -soak.seed=%d -soak.duration=%s", s, s, *duration)
-	c := cluster.NewTracingForTest(t, etcdMembers, "kube-apiserver", "sidecar")
+	t.Logf("seed %d: repeat with go test ./test/soak -run %s$ -soak.seed=%d -soak.duration=%s", s, t.Name(), s, *duration)
 	result, err := Run(t.Context(), Config{
-		Cluster: c, Assets: assets, Dir: t.TempDir(), Seed: s, Duration: *duration, Only: onlyFaults(t),
+		Cluster: c, Network: network, Assets: assets, Dir: t.TempDir(), Seed: s, Duration: *duration, Only: onlyFaults(t, weightsOf(network)),
 		Logf: func(format string, args ...any) { t.Logf(format, args...) },
 	})
 	if err != nil {
@@ -50,15 +68,15 @@ func TestSoak(t *testing.T) {
 }
 
 // onlyFaults are the faults of -soak.only.
-func onlyFaults(t *testing.T) []string {
+func onlyFaults(t *testing.T, weights [nFaults]int) []string {
 	t.Helper()
 	if *only == "" {
 		return nil
 	}
 	out := strings.Split(*only, ",")
 	for _, kind := range out {
-		if !slices.Contains(faultNames[:], kind) {
-			t.Fatalf("-soak.only: there is no fault %q; want some of %q", kind, faultNames)
+		if i := slices.Index(faultNames[:], kind); i < 0 || weights[i] == 0 {
+			t.Fatalf("-soak.only: this cluster has no fault %q; want some of %q", kind, faultNames)
 		}
 	}
 	return out

@@ -2,6 +2,7 @@ package soak
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -118,7 +119,7 @@ func (w *world) roles(ctx context.Context, n *node, d time.Duration) {
 	n.busy.Lock()
 	defer n.busy.Unlock()
 	limit := noticing
-	if err := w.command(ctx, "node", "set-roles", n.id, "kubernetes_worker"); err != nil {
+	if err := w.command(ctx, "node", "set-roles", n.id, n.roles("kubernetes_worker")); err != nil {
 		w.logf("%v", err) // the node may or may not have lost the role
 		limit /= 6
 	}
@@ -143,13 +144,21 @@ func (w *world) roles(ctx context.Context, n *node, d time.Duration) {
 // ended, so that no node stays without the role.
 func (w *world) giveRole(ctx context.Context, n *node) {
 	for range 5 {
-		err := w.command(context.WithoutCancel(ctx), "node", "set-roles", n.id, "kubernetes_controller")
+		err := w.command(context.WithoutCancel(ctx), "node", "set-roles", n.id, n.roles("kubernetes_controller"))
 		if err == nil {
 			return
 		}
 		w.logf("%v", err)
 		pause(context.WithoutCancel(ctx), time.Second)
 	}
+}
+
+// roles are one role and, if the node has a member of etcd, that of members.
+func (n *node) roles(one string) string {
+	if n.dataDir != "" {
+		return one + ",consensus_member"
+	}
+	return one
 }
 
 // rejoin stops a node, removes its record, and starts it again.
@@ -171,12 +180,22 @@ func (w *world) rejoin(ctx context.Context, n *node, d time.Duration) {
 
 // command runs a command of the sidecar, with direct connections to etcd.
 func (w *world) command(ctx context.Context, args ...string) error {
+	args = append(args, "--etcd-servers="+strings.Join(w.endpoints(), ","), "--etcd-prefix="+prefix)
+	_, err := w.run(ctx, append(args, w.credentials()...)...)
+	return err
+}
+
+// run runs a command of the sidecar, and returns what it prints.
+func (w *world) run(ctx context.Context, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	args = append(args, "--etcd-servers="+strings.Join(w.cluster.Endpoints(), ","), "--etcd-prefix="+prefix)
-	out, err := exec.CommandContext(ctx, filepath.Join(w.assets, "sidecar"), args...).CombinedOutput()
+	out, err := exec.CommandContext(ctx, filepath.Join(w.assets, "sidecar"), args...).Output()
 	if err != nil {
-		return fmt.Errorf("sidecar %s: %w: %s", strings.Join(args[:3], " "), err, strings.TrimSpace(string(out)))
+		text := ""
+		if exit, is := errors.AsType[*exec.ExitError](err); is {
+			text = strings.TrimSpace(string(exit.Stderr))
+		}
+		return nil, fmt.Errorf("sidecar %s: %w: %s", strings.Join(args[:3], " "), err, text)
 	}
-	return nil
+	return out, nil
 }

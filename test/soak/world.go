@@ -12,12 +12,12 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/netns"
 	"github.com/lockstep-dev/lockstep/test/soak/judge"
 )
 
@@ -39,6 +39,9 @@ type world struct {
 	logf    func(format string, args ...any)
 	variant variant
 
+	// network has the machines of the nodes if these are their own quorum; nil: etcd's
+	// members are those of cluster.
+	network *netns.Network
 	etcd    *clientv3.Client // of all members, not through the proxies
 	servers []*server
 	nodes   []*node
@@ -60,7 +63,8 @@ type server struct {
 	busy    sync.Mutex // held while it is stopped, or its connections are impaired
 	name    string
 	addr    string
-	members []*etcdtest.Proxy // before each etcd member
+	machine *netns.Machine    // nil: this one
+	members []*etcdtest.Proxy // before each etcd member; none if it has a machine
 	api     *cluster.APIServer
 	client  dynamic.Interface
 	tenant  dynamic.Interface // of a user who may edit one namespace
@@ -72,13 +76,16 @@ type node struct {
 	server     *server
 	gateway    *gateway
 	api        *etcdtest.Proxy   // before the gateway
-	members    []*etcdtest.Proxy // before each etcd member
+	members    []*etcdtest.Proxy // before each etcd member; none if it has a machine
+	machine    *netns.Machine    // nil: this one
+	dataDir    string            // of its own member; empty: it has none
 	kubeconfig string
 
 	network sync.Mutex // held by a fault of its connections
 	busy    sync.Mutex // held while its process is started, stopped or frozen; guards what follows
 	sidecar *cluster.Sidecar
-	release int // -1: it has no sidecar
+	join    []string // flags with which its member joined
+	release int      // -1: it has no sidecar
 	started int
 	probing context.CancelFunc
 	begun   time.Time // when its sidecar was started
@@ -97,18 +104,15 @@ type ending struct {
 	age       int
 }
 
-// newWorld starts everything except the sidecars.
-func newWorld(ctx context.Context, cfg Config, logf func(string, ...any)) (*world, error) {
+// newWorld starts everything except the sidecars; of these only those that etcd needs.
+func newWorld(ctx context.Context, cfg Config, began time.Time, logf func(string, ...any)) (*world, error) {
 	w := &world{
 		cluster: cfg.Cluster, assets: cfg.Assets, dir: cfg.Dir, logf: logf, count: map[string]int{}, variant: newVariant(cfg.Seed),
+		network: cfg.Network,
 	}
-	c := cfg.Cluster
 	var err error
-	if w.rec, err = newRecorder(c.Endpoints(), time.Now()); err != nil {
+	if w.rec, err = newRecorder(nil, began); err != nil {
 		return nil, err
-	}
-	if w.etcd, err = clientv3.New(clientv3.Config{Endpoints: c.Endpoints(), Logger: zap.NewNop()}); err != nil {
-		return nil, fmt.Errorf("start: %w", err)
 	}
 	if err := writeBundles(w.bundles(), w.variant.immediately); err != nil {
 		return nil, err
@@ -116,67 +120,46 @@ func newWorld(ctx context.Context, cfg Config, logf func(string, ...any)) (*worl
 	if w.rec.history.Bundles, err = judged(w.bundles()); err != nil {
 		return nil, err
 	}
-	if err := w.startServers(); err != nil {
-		return nil, err
+	for i := range apiServers {
+		s, err := w.newServer(i)
+		if err != nil {
+			return nil, err
+		}
+		w.servers = append(w.servers, s)
 	}
 	for i, id := range nodeNames {
-		n, err := w.newNode(id, w.servers[i%apiServers])
+		n, err := w.newNode(i, id)
 		if err != nil {
 			return nil, err
 		}
 		w.nodes = append(w.nodes, n)
 	}
-	return w, ctx.Err()
+	if w.network != nil {
+		err = w.form(ctx)
+	} else {
+		err = w.connect(nil)
+	}
+	if err == nil {
+		err = w.startServers()
+	}
+	return w, errors.Join(err, ctx.Err())
 }
 
-func (w *world) startServers() error {
-	var starting sync.WaitGroup
-	errs := make([]error, apiServers)
-	for i := range apiServers {
-		s := &server{name: fmt.Sprintf("api-%d", i+1)}
-		w.servers = append(w.servers, s)
-		var err error
-		if s.addr, err = cluster.FreeAddr(); err != nil {
-			return err
-		}
-		if s.members, err = w.proxiesToEtcd(); err != nil {
-			return err
-		}
-		starting.Go(func() { errs[i] = w.startServer(s) })
-	}
-	starting.Wait()
-	return errors.Join(errs...)
-}
-
-func (w *world) startServer(s *server) (err error) {
-	s.api, err = w.cluster.StartAPIServer(cluster.APIServerConfig{
-		Name: s.name, Addr: s.addr, EtcdServers: urls(s.members),
-		Args: []string{
-			"--storage-media-type=application/json", // for the recorder
-			"--etcd-compaction-interval=0",          // the soak compacts, up to what it has recorded
-		},
-	})
-	if err != nil {
-		return err
-	}
-	if s.client == nil {
-		cfg := s.api.Config()
-		cfg.Timeout = 3 * time.Second
-		if s.client, err = dynamic.NewForConfig(cfg); err != nil {
-			return err
-		}
-		s.tenant, err = asTenant(cfg)
-	}
-	return err
-}
-
-func (w *world) newNode(id string, s *server) (*node, error) {
+func (w *world) newNode(i int, id string) (*node, error) {
+	s := w.servers[i%apiServers]
 	n := &node{id: id, server: s, release: -1, kubeconfig: filepath.Join(w.dir, "node-"+id+".kubeconfig")}
 	var err error
-	if n.gateway, err = startGateway(w.cluster, s.api); err != nil {
+	if n.gateway, err = startGateway(w.cluster, "https://"+s.addr); err != nil {
 		return nil, err
 	}
-	if n.api, err = etcdtest.StartProxy(n.gateway.addr()); err != nil {
+	host := "127.0.0.1"
+	if w.network != nil {
+		host, n.machine = netns.Hub.String(), w.network.Machine(id)
+		if i < etcdMembers {
+			n.dataDir = filepath.Join(w.dir, "data-"+id)
+		}
+	}
+	if n.api, err = etcdtest.StartProxyAt(host, n.gateway.addr()); err != nil {
 		return nil, err
 	}
 	if n.members, err = w.proxiesToEtcd(); err != nil {
@@ -201,7 +184,9 @@ func (w *world) close() error {
 	}
 	w.running.Wait()
 	for _, s := range w.servers {
-		errs = append(errs, s.api.Kill()) // a graceful stop would take longer
+		if s.api != nil {
+			errs = append(errs, s.api.Kill()) // a graceful stop would take longer
+		}
 		for _, p := range s.members {
 			p.Close()
 		}
@@ -232,12 +217,17 @@ func (w *world) bundles() string { return filepath.Join(w.dir, "bundles") }
 func (w *world) sidecarConfig(n *node, index int) cluster.SidecarConfig {
 	cfg := cluster.SidecarConfig{
 		NodeID: n.id, Kubeconfig: n.kubeconfig, Bundle: bundleDir(w.bundles(), index),
-		EtcdServers: urls(n.members), LeaseTTL: leaseTTL, ResyncInterval: resyncInterval,
+		LeaseTTL: leaseTTL, ResyncInterval: resyncInterval,
 		Args: []string{"--leader-yield-after=" + yieldAfter.String()},
 	}
 	if w.variant.expire {
 		cfg.Args = append(cfg.Args, "--expire-dead-nodes="+expireAfter.String())
 	}
+	if n.machine == nil {
+		cfg.EtcdServers = urls(n.members)
+		return cfg
+	}
+	w.onMachine(n, &cfg)
 	return cfg
 }
 
