@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/strict"
 )
 
 // The type of bundle.yaml.
@@ -17,29 +18,29 @@ const (
 
 // header reads bundle.yaml. It rejects unknown fields: without that, a misspelt
 // constraint would look like one that was never set.
-func (l *loader) header(at place, documents []document) {
+func (l *loader) header(at strict.Place, documents []strict.Document) {
 	if len(documents) != 1 {
-		l.problems.add(at, "has %d documents, want one of kind %s", len(documents), headerKind)
+		l.problems.Add(at, "has %d documents, want one of kind %s", len(documents), headerKind)
 		return
 	}
-	h := headerReader{problems: l.problems, at: documents[0].at, root: documents[0].root}
-	before := l.problems.count
+	h := headerReader{problems: l.problems, at: documents[0].At, root: documents[0].Root}
+	before := l.problems.Count()
 	b := h.bundle()
-	if l.problems.count == before {
+	if l.problems.Count() == before {
 		l.bundle = b
 	}
 }
 
 // headerReader reads the fields of bundle.yaml, and adds what is wrong with them.
 type headerReader struct {
-	problems *problems
-	at       place
-	root     *node
+	problems *strict.Problems
+	at       strict.Place
+	root     *strict.Node
 }
 
 func (h *headerReader) bundle() *Bundle {
-	if h.root.kind != mapping {
-		h.problems.add(h.at, "must be a mapping")
+	if h.root.Kind != strict.Mapping {
+		h.problems.Add(h.at, "must be a mapping")
 		return nil
 	}
 	h.known(h.root, "", "apiVersion", "kind", "metadata", "release", "minReconcilerRelease", "minApiserverRelease", "prunePolicy")
@@ -50,104 +51,104 @@ func (h *headerReader) bundle() *Bundle {
 	b.Constraints.MinApiserver = h.release("minApiserverRelease")
 	b.PruneImmediately = h.prunePolicy()
 	if err := b.Constraints.Validate(b.Version.Release); err != nil {
-		h.problems.add(h.constraintAt(b), "%v", err)
+		h.problems.Add(h.constraintAt(b), "%v", err)
 	}
 	return b
 }
 
 // known adds a problem for each field that is not one of fields.
-func (h *headerReader) known(n *node, parent string, fields ...string) {
-	for _, k := range n.keys {
-		name, _ := k.text()
+func (h *headerReader) known(n *strict.Node, parent string, fields ...string) {
+	for _, k := range n.Keys {
+		name, _ := k.Text()
 		if !slices.Contains(fields, name) {
-			h.problems.add(h.at.at(k.line), "unknown field %q; known are %s", parent+name, strings.Join(fields, ", "))
+			h.problems.Add(h.at.At(k.Line), "unknown field %q; known are %s", parent+name, strings.Join(fields, ", "))
 		}
 	}
 }
 
 func (h *headerReader) equals(field, want string) {
-	n := h.root.get(field)
+	n := h.root.Get(field)
 	if n == nil {
-		h.problems.add(h.at, "%s is missing; set it to %s", field, want)
+		h.problems.Add(h.at, "%s is missing; set it to %s", field, want)
 		return
 	}
-	if got, ok := n.text(); !ok || got != want {
-		h.problems.add(h.at.at(n.line), "%s must be %s", field, want)
+	if got, ok := n.Text(); !ok || got != want {
+		h.problems.Add(h.at.At(n.Line), "%s must be %s", field, want)
 	}
 }
 
 func (h *headerReader) name() string {
-	metadata := h.root.get("metadata")
-	if metadata == nil || metadata.kind != mapping {
-		h.problems.add(h.at, "metadata is missing; it needs a name")
+	metadata := h.root.Get("metadata")
+	if metadata == nil || metadata.Kind != strict.Mapping {
+		h.problems.Add(h.at, "metadata is missing; it needs a name")
 		return ""
 	}
 	h.known(metadata, "metadata.", "name")
-	name, ok := metadata.get("name").text()
+	name, ok := metadata.Get("name").Text()
 	if !ok || name == "" {
-		h.problems.add(h.at.at(metadata.line), "metadata.name must be a string that is not empty")
+		h.problems.Add(h.at.At(metadata.Line), "metadata.name must be a string that is not empty")
 	}
 	return name
 }
 
 func (h *headerReader) version() protocol.Version {
-	n := h.root.get("release")
+	n := h.root.Get("release")
 	if n == nil {
-		h.problems.add(h.at, "release is missing; set it, like release: 1.4.0")
+		h.problems.Add(h.at, "release is missing; set it, like release: 1.4.0")
 		return protocol.Version{}
 	}
 	v, err := semver.ParseVersion(h.string(n))
 	if err != nil {
-		h.problems.add(h.at.at(n.line), "release: %v", err)
+		h.problems.Add(h.at.At(n.Line), "release: %v", err)
 	}
 	return v
 }
 
 // release reads a constraint. Without one, the zero Release admits every release.
 func (h *headerReader) release(field string) protocol.Release {
-	n := h.root.get(field)
+	n := h.root.Get(field)
 	if n == nil {
 		return protocol.Release{}
 	}
 	r, err := semver.ParseRelease(h.string(n))
 	if err != nil {
-		h.problems.add(h.at.at(n.line), "%s: %v", field, err)
+		h.problems.Add(h.at.At(n.Line), "%s: %v", field, err)
 	}
 	return r
 }
 
 // string returns a value as text, if it is a scalar. `release: 1.4` is a number,
 // and the message about it has to show it.
-func (h *headerReader) string(n *node) string {
-	if n.kind != scalar || n.value == nil {
+func (h *headerReader) string(n *strict.Node) string {
+	if n.Kind != strict.Scalar || n.Value == nil {
 		return ""
 	}
-	return fmt.Sprint(n.value)
+	return fmt.Sprint(n.Value)
 }
 
 func (h *headerReader) prunePolicy() bool {
-	n := h.root.get("prunePolicy")
+	n := h.root.Get("prunePolicy")
 	if n == nil {
 		return false
 	}
-	switch s, _ := n.text(); s {
+	switch s, _ := n.Text(); s {
 	case "WhenUpgraded":
 	case "Immediately":
 		return true
 	default:
-		h.problems.add(h.at.at(n.line), "prunePolicy must be WhenUpgraded (the default) or Immediately")
+		h.problems.Add(h.at.At(n.Line), "prunePolicy must be WhenUpgraded (the default) or Immediately")
 	}
 	return false
 }
 
 // constraintAt is the place of the constraint that is above the release.
-func (h *headerReader) constraintAt(b *Bundle) place {
+func (h *headerReader) constraintAt(b *Bundle) strict.Place {
 	field := "minApiserverRelease"
 	if b.Version.Release.Less(b.Constraints.MinReconciler) {
 		field = "minReconcilerRelease"
 	}
-	if n := h.root.get(field); n != nil {
-		return h.at.at(n.line)
+	if n := h.root.Get(field); n != nil {
+		return h.at.At(n.Line)
 	}
 	return h.at
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/lockstep-dev/lockstep/strict"
 )
 
 func TestLoadDirectories(t *testing.T) {
@@ -39,10 +41,10 @@ func TestLoadDirectories(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		l := loader{fsys: os.DirFS(dir), shown: func(name string) string { return name }, problems: &problems{}, seen: map[objectKey]place{}}
+		l := loader{fsys: os.DirFS(dir), shown: func(name string) string { return name }, problems: &strict.Problems{}, seen: map[objectKey]strict.Place{}}
 		l.dir(".", 0)
-		if l.entries > 2*maxEntries || l.problems.err() == nil {
-			t.Errorf("got %d entries, %v", l.entries, l.problems.err())
+		if l.entries > 2*maxEntries || l.problems.Err() == nil {
+			t.Errorf("got %d entries, %v", l.entries, l.problems.Err())
 		}
 		fingerprint(dir) // returns
 	})

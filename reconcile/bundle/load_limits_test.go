@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/fstest"
 	"unicode/utf8"
+
+	"github.com/lockstep-dev/lockstep/strict"
 )
 
 // loadFile loads a bundle of one more file than bundle.yaml.
@@ -52,13 +54,13 @@ func TestLoadIsBounded(t *testing.T) {
 		"documents":                         {"x.yaml", repeat("---\nx\n"), "x.yaml: has more than 262144 values"},
 		"values of a JSON array":            {"x.json", "[" + repeat("1,") + "]", "x.json: has more than 262144 values"},
 		"members of a JSON object":          {"x.json", "{" + repeat(`"":1,`) + "}", "x.json: has more than 262144 values"},
-		"as many values as are taken":       {"x.yaml", "a: [" + strings.Repeat("1,", maxValues-4) + "1]", "x.yaml:1: apiVersion is missing"},
-		"sequences within sequences":        {"x.yaml", strings.Repeat("[", maxValues), "max depth"},
-		"sequences within sequences, block": {"x.yaml", strings.Repeat("- ", maxValues-1), "max depth"},
+		"as many values as are taken":       {"x.yaml", "a: [" + strings.Repeat("1,", strict.MaxValues-4) + "1]", "x.yaml:1: apiVersion is missing"},
+		"sequences within sequences":        {"x.yaml", strings.Repeat("[", strict.MaxValues), "max depth"},
+		"sequences within sequences, block": {"x.yaml", strings.Repeat("- ", strict.MaxValues-1), "max depth"},
 		"a billion laughs":                  {"x.yaml", laughs(), "its aliases expand to too many values"},
 		"duplicate keys":                    {"x.yaml", strings.Repeat("k: v\n", 20000), "more problems, which"},
 		"a long key, twice":                 {"x.yaml", strings.Repeat("? "+strings.Repeat("k", 1<<18)+"\n: v\n", 2), "x.yaml:3: duplicate key"},
-		"comments":                          {"x.yaml", strings.Repeat("#\n", maxValues), "has no manifests"},
+		"comments":                          {"x.yaml", strings.Repeat("#\n", strict.MaxValues), "has no manifests"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var err error
@@ -77,10 +79,10 @@ func TestLoadIsBounded(t *testing.T) {
 		})
 	}
 	t.Run("many files", func(t *testing.T) {
-		l := loader{fsys: fstest.MapFS{"x.yaml": {Data: []byte(goodObject)}}, shown: path.Base, problems: &problems{}, seen: map[objectKey]place{}}
+		l := loader{fsys: fstest.MapFS{"x.yaml": {Data: []byte(goodObject)}}, shown: path.Base, problems: &strict.Problems{}, seen: map[objectKey]strict.Place{}}
 		l.size = maxBundleSize - len(goodObject) + 1 // of the files before
 		l.file("x.yaml")
-		if err := l.problems.err(); err == nil || err.Error() != "x.yaml: makes the bundle larger than 64 MiB" {
+		if err := l.problems.Err(); err == nil || err.Error() != "x.yaml: makes the bundle larger than 64 MiB" {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -97,14 +99,14 @@ func wantReadable(t *testing.T, err error) {
 	if !errors.As(err, &loadErr) {
 		t.Fatalf("got %T %v, want a LoadError", err, err)
 	}
-	if len(loadErr.Problems) == 0 || len(loadErr.Problems) > maxProblems+1 {
+	if len(loadErr.Problems) == 0 || len(loadErr.Problems) > strict.MaxProblems+1 {
 		t.Errorf("got %d problems", len(loadErr.Problems))
 	}
 	for i, p := range loadErr.Problems {
-		if p.Message == "" || len(p.Message) > maxMessage+10 || !utf8.ValidString(p.Message) || strings.ContainsAny(p.Message, "\n\r") {
+		if p.Message == "" || len(p.Message) > strict.MaxMessage+10 || !utf8.ValidString(p.Message) || strings.ContainsAny(p.Message, "\n\r") {
 			t.Errorf("got message %q", p.Message)
 		}
-		if p.File == "" && i < maxProblems || p.Line < 0 || p.Document < 0 {
+		if p.File == "" && i < strict.MaxProblems || p.Line < 0 || p.Document < 0 {
 			t.Errorf("got no place: %+v", p)
 		}
 	}

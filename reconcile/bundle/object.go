@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/lockstep-dev/lockstep/strict"
 )
 
 // objectKey identifies an object. The version is no part of it: an object is the
@@ -29,23 +31,23 @@ func (k objectKey) String() string {
 type object struct {
 	key objectKey
 	obj *unstructured.Unstructured
-	at  place
+	at  strict.Place
 }
 
 // manifest reads one document: an object, or a List of objects.
-func (l *loader) manifest(at place, root *node) {
-	if root.kind != mapping {
-		l.problems.add(at, "is not an object; a manifest is a mapping with apiVersion, kind and metadata")
+func (l *loader) manifest(at strict.Place, root *strict.Node) {
+	if root.Kind != strict.Mapping {
+		l.problems.Add(at, "is not an object; a manifest is a mapping with apiVersion, kind and metadata")
 		return
 	}
-	if text, _ := root.get("kind").text(); text == "List" {
+	if text, _ := root.Get("kind").Text(); text == "List" {
 		l.list(at, root)
 		return
 	}
 	c := checker{problems: l.problems, at: at, root: root}
 	k, ok := c.check()
 	if first, dup := l.seen[k]; ok && dup {
-		l.problems.add(at, "%s is defined twice, first at %s", k, first)
+		l.problems.Add(at, "%s is defined twice, first at %s", k, first)
 		return
 	}
 	if !ok {
@@ -56,36 +58,36 @@ func (l *loader) manifest(at place, root *node) {
 }
 
 // list reads the items of a `kind: List`. A List may contain Lists.
-func (l *loader) list(at place, root *node) {
-	if v, _ := root.get("apiVersion").text(); v != "v1" {
-		l.problems.add(at, "apiVersion of a List must be v1")
+func (l *loader) list(at strict.Place, root *strict.Node) {
+	if v, _ := root.Get("apiVersion").Text(); v != "v1" {
+		l.problems.Add(at, "apiVersion of a List must be v1")
 	}
-	for _, k := range root.keys {
-		if name, _ := k.text(); name != "apiVersion" && name != "kind" && name != "items" && name != "metadata" {
-			l.problems.add(at.at(k.line), "unknown field %q of a List", name)
+	for _, k := range root.Keys {
+		if name, _ := k.Text(); name != "apiVersion" && name != "kind" && name != "items" && name != "metadata" {
+			l.problems.Add(at.At(k.Line), "unknown field %q of a List", name)
 		}
 	}
-	items := root.get("items")
-	if items == nil || items.kind != sequence {
-		l.problems.add(at, "items of the List are missing")
+	items := root.Get("items")
+	if items == nil || items.Kind != strict.Sequence {
+		l.problems.Add(at, "items of the List are missing")
 		return
 	}
-	for _, item := range items.items {
-		l.manifest(at.at(item.line), item)
+	for _, item := range items.Items {
+		l.manifest(at.At(item.Line), item)
 	}
 }
 
 // checker checks one object.
 type checker struct {
-	problems *problems
-	at       place
-	root     *node
+	problems *strict.Problems
+	at       strict.Place
+	root     *strict.Node
 	bad      bool
 }
 
 func (c *checker) add(line int, format string, args ...any) {
 	c.bad = true
-	c.problems.add(c.at.at(line), format, args...)
+	c.problems.Add(c.at.At(line), format, args...)
 }
 
 // check returns the key of the object, and whether the object has no problems.
@@ -94,15 +96,15 @@ func (c *checker) check() (objectKey, bool) {
 	objectKind := c.required(c.root, "", "kind")
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {
-		c.add(c.root.line, "apiVersion: %v", err)
+		c.add(c.root.Line, "apiVersion: %v", err)
 	}
 	if gv.Group == "lockstep.dev" && objectKind == headerKind {
-		c.add(c.root.line, "kind %s belongs in %s, at the root of the bundle", headerKind, headerFile)
+		c.add(c.root.Line, "kind %s belongs in %s, at the root of the bundle", headerKind, headerFile)
 	}
 	k := objectKey{group: gv.Group, kind: objectKind}
-	metadata := c.root.get("metadata")
-	if metadata == nil || metadata.kind != mapping {
-		c.add(c.root.line, "metadata is missing; it needs a name")
+	metadata := c.root.Get("metadata")
+	if metadata == nil || metadata.Kind != strict.Mapping {
+		c.add(c.root.Line, "metadata is missing; it needs a name")
 		return k, false
 	}
 	c.metadata(metadata, &k)
@@ -111,13 +113,13 @@ func (c *checker) check() (objectKey, bool) {
 }
 
 // required returns the text of a field, which must not be empty.
-func (c *checker) required(n *node, parent, field string) string {
-	value := n.get(field)
-	s, ok := value.text()
+func (c *checker) required(n *strict.Node, parent, field string) string {
+	value := n.Get(field)
+	s, ok := value.Text()
 	if value != nil && !ok || ok && s == "" {
-		c.add(value.line, "%s%s must be a string that is not empty", parent, field)
+		c.add(value.Line, "%s%s must be a string that is not empty", parent, field)
 	} else if value == nil {
-		c.add(n.line, "%s%s is missing", parent, field)
+		c.add(n.Line, "%s%s is missing", parent, field)
 	}
 	return s
 }
@@ -128,17 +130,17 @@ func serverOnly() []string {
 	return []string{"uid", "resourceVersion", "generation", "managedFields", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"}
 }
 
-func (c *checker) metadata(n *node, k *objectKey) {
-	if g := n.get("generateName"); g != nil {
-		c.add(g.line, "generateName cannot be used: an object needs the same name in every pass")
+func (c *checker) metadata(n *strict.Node, k *objectKey) {
+	if g := n.Get("generateName"); g != nil {
+		c.add(g.Line, "generateName cannot be used: an object needs the same name in every pass")
 	}
 	k.name = c.required(n, "metadata.", "name")
-	if ns := n.get("namespace"); ns != nil {
+	if ns := n.Get("namespace"); ns != nil {
 		k.namespace = c.required(n, "metadata.", "namespace")
 	}
 	for _, field := range serverOnly() {
-		if v := n.get(field); v != nil && (v.kind != scalar || v.value != nil) {
-			c.add(v.line, "metadata.%s is set by the server; remove it", field)
+		if v := n.Get(field); v != nil && (v.Kind != strict.Scalar || v.Value != nil) {
+			c.add(v.Line, "metadata.%s is set by the server; remove it", field)
 		}
 	}
 	c.strings(n, "labels", reservedLabels())
@@ -146,22 +148,22 @@ func (c *checker) metadata(n *node, k *objectKey) {
 }
 
 // strings checks labels or annotations.
-func (c *checker) strings(metadata *node, field string, reserved []string) {
-	n := metadata.get(field)
-	if n == nil || n.kind == scalar && n.value == nil {
+func (c *checker) strings(metadata *strict.Node, field string, reserved []string) {
+	n := metadata.Get(field)
+	if n == nil || n.Kind == strict.Scalar && n.Value == nil {
 		return
 	}
-	if n.kind != mapping {
-		c.add(n.line, "metadata.%s must be a mapping", field)
+	if n.Kind != strict.Mapping {
+		c.add(n.Line, "metadata.%s must be a mapping", field)
 		return
 	}
-	for i, k := range n.keys {
-		name, _ := k.text()
-		if _, ok := n.items[i].text(); !ok {
-			c.add(k.line, "metadata.%s: the value of %q must be a string; put it in quotes", field, name)
+	for i, k := range n.Keys {
+		name, _ := k.Text()
+		if _, ok := n.Items[i].Text(); !ok {
+			c.add(k.Line, "metadata.%s: the value of %q must be a string; put it in quotes", field, name)
 		}
 		if slices.Contains(reserved, name) {
-			c.add(k.line, "metadata.%s: %q is written by Lockstep itself; remove it", field, name)
+			c.add(k.Line, "metadata.%s: %q is written by Lockstep itself; remove it", field, name)
 		}
 	}
 }
@@ -169,22 +171,22 @@ func (c *checker) strings(metadata *node, field string, reserved []string) {
 // content rejects an object with a status and nothing else. It was copied out of a
 // cluster, without its spec; only the server writes a status.
 func (c *checker) content() {
-	status, rest := c.root.get("status"), false
-	for _, k := range c.root.keys {
-		switch name, _ := k.text(); name {
+	status, rest := c.root.Get("status"), false
+	for _, k := range c.root.Keys {
+		switch name, _ := k.Text(); name {
 		case "apiVersion", "kind", "metadata", "status":
 		default:
 			rest = true
 		}
 	}
-	if status != nil && !rest && status.kind == mapping && len(status.keys) > 0 {
-		c.add(status.line, "has a status and nothing else; only the server writes a status")
+	if status != nil && !rest && status.Kind == strict.Mapping && len(status.Keys) > 0 {
+		c.add(status.Line, "has a status and nothing else; only the server writes a status")
 	}
 }
 
 // strip returns the object, without the null creationTimestamp of exports.
-func strip(root *node) *unstructured.Unstructured {
-	content, _ := root.plain().(map[string]any) // a mapping, as checked
+func strip(root *strict.Node) *unstructured.Unstructured {
+	content, _ := root.Plain().(map[string]any) // a mapping, as checked
 	obj := &unstructured.Unstructured{Object: content}
 	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
 	if obj.GetAPIVersion() == "v1" && obj.GetKind() == "Secret" {

@@ -1,4 +1,4 @@
-package bundle
+package strict
 
 import (
 	"bytes"
@@ -10,12 +10,12 @@ import (
 
 // readJSON reads the documents of a .json file. It does not use the YAML parser,
 // which knows neither surrogate pairs nor JSON's rules for numbers.
-func readJSON(file string, data []byte, p *problems) []document {
+func readJSON(file string, data []byte, p *Problems) []Document {
 	r := jsonReader{data: data, problems: p, decoder: json.NewDecoder(bytes.NewReader(data))}
 	r.decoder.UseNumber()
-	var out []document
+	var out []Document
 	for n := 1; ; n++ {
-		r.at = place{file: file, document: n}
+		r.at = Place{File: file, Document: n}
 		root, err := r.next(0)
 		if errors.Is(err, io.EOF) && root == nil && r.open == 0 {
 			return out
@@ -24,10 +24,10 @@ func readJSON(file string, data []byte, p *problems) []document {
 			if errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF
 			}
-			p.add(r.at.at(r.line()), "not valid JSON: %v", err)
+			p.Add(r.at.At(r.line()), "not valid JSON: %v", err)
 			return out
 		}
-		out = append(out, document{at: r.at.at(root.line), root: root})
+		out = append(out, Document{At: r.at.At(root.Line), Root: root})
 	}
 }
 
@@ -35,8 +35,8 @@ func readJSON(file string, data []byte, p *problems) []document {
 type jsonReader struct {
 	data     []byte
 	decoder  *json.Decoder
-	problems *problems
-	at       place
+	problems *Problems
+	at       Place
 	open     int // objects and arrays that began and did not end
 	seenLine int // the line of seenAt, from 0
 	seenAt   int // the offset up to which lines are counted
@@ -50,7 +50,7 @@ func (r *jsonReader) line() int {
 	return r.seenLine + 1
 }
 
-func (r *jsonReader) next(depth int) (*node, error) {
+func (r *jsonReader) next(depth int) (*Node, error) {
 	token, err := r.decoder.Token()
 	if err != nil {
 		return nil, err
@@ -58,11 +58,11 @@ func (r *jsonReader) next(depth int) (*node, error) {
 	return r.value(token, depth)
 }
 
-func (r *jsonReader) value(token json.Token, depth int) (*node, error) {
+func (r *jsonReader) value(token json.Token, depth int) (*Node, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("nested more than %d levels deep", maxDepth)
 	}
-	out := &node{line: r.line(), kind: scalar}
+	out := &Node{Line: r.line(), Kind: Scalar}
 	switch t := token.(type) {
 	case json.Delim:
 		return out, r.composite(out, t, depth)
@@ -71,20 +71,20 @@ func (r *jsonReader) value(token json.Token, depth int) (*node, error) {
 		if !ok {
 			return nil, errors.New("a number is too large") // not which one: it may be a Secret
 		}
-		out.value = v
+		out.Value = v
 	default:
-		out.value = t
+		out.Value = t
 	}
 	return out, nil
 }
 
 // composite reads an object or an array, and its end.
-func (r *jsonReader) composite(out *node, delim json.Delim, depth int) error {
+func (r *jsonReader) composite(out *Node, delim json.Delim, depth int) error {
 	r.open++
 	read := r.elements
-	out.kind = sequence
+	out.Kind = Sequence
 	if delim == '{' {
-		out.kind, read = mapping, r.members
+		out.Kind, read = Mapping, r.members
 	}
 	if err := read(out, depth+1); err != nil {
 		return err
@@ -94,18 +94,18 @@ func (r *jsonReader) composite(out *node, delim json.Delim, depth int) error {
 	return err
 }
 
-func (r *jsonReader) elements(out *node, depth int) error {
+func (r *jsonReader) elements(out *Node, depth int) error {
 	for r.decoder.More() {
 		item, err := r.next(depth)
 		if err != nil {
 			return err
 		}
-		out.items = append(out.items, item)
+		out.Items = append(out.Items, item)
 	}
 	return nil
 }
 
-func (r *jsonReader) members(out *node, depth int) error {
+func (r *jsonReader) members(out *Node, depth int) error {
 	seen := map[string]int{}
 	for r.decoder.More() {
 		name, err := r.next(depth) // the decoder accepts only strings here
@@ -116,14 +116,14 @@ func (r *jsonReader) members(out *node, depth int) error {
 		if err != nil {
 			return err
 		}
-		text, _ := name.text()
+		text, _ := name.Text()
 		if first, dup := seen[text]; dup {
-			r.problems.add(r.at.at(name.line), "duplicate key %q, first at line %d", text, first)
+			r.problems.Add(r.at.At(name.Line), "duplicate key %q, first at line %d", text, first)
 			continue
 		}
-		seen[text] = name.line
-		out.keys = append(out.keys, name)
-		out.items = append(out.items, value)
+		seen[text] = name.Line
+		out.Keys = append(out.Keys, name)
+		out.Items = append(out.Items, value)
 	}
 	return nil
 }

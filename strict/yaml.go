@@ -1,4 +1,4 @@
-package bundle
+package strict
 
 import (
 	"bytes"
@@ -11,24 +11,24 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// document is one document of a file, which is never empty.
-type document struct {
-	at   place
-	root *node
+// Document is one document of a file, which is never empty.
+type Document struct {
+	At   Place
+	Root *Node
 }
 
 // readYAML splits data into documents. After a syntax error it cannot read on, and
 // returns the documents before it.
-func readYAML(file string, data []byte, p *problems) []document {
+func readYAML(file string, data []byte, p *Problems) []Document {
 	stream, err := yaml.NewLoader(bytes.NewReader(data), yaml.WithV3Defaults())
 	if err != nil {
-		p.add(place{file: file}, "%v", err)
+		p.Add(Place{File: file}, "%v", err)
 		return nil
 	}
-	var out []document
+	var out []Document
 	r := yamlReader{problems: p}
 	for n := 1; ; n++ {
-		r.at = place{file: file, document: n}
+		r.at = Place{File: file, Document: n}
 		var raw yaml.Node
 		err := stream.Load(&raw)
 		if errors.Is(err, io.EOF) {
@@ -36,11 +36,11 @@ func readYAML(file string, data []byte, p *problems) []document {
 		}
 		if err != nil {
 			message, line := syntax(err)
-			p.add(r.at.at(line), "%s", message)
+			p.Add(r.at.At(line), "%s", message)
 			return out
 		}
 		if root := r.document(&raw); root != nil {
-			out = append(out, document{at: r.at.at(root.line), root: root})
+			out = append(out, Document{At: r.at.At(root.Line), Root: root})
 		}
 	}
 }
@@ -68,33 +68,33 @@ func syntax(err error) (message string, line int) {
 // yamlReader converts YAML nodes to ours. Each alias is expanded in place, so a
 // small file could use any amount of memory: the reader counts the values.
 type yamlReader struct {
-	problems *problems
-	at       place
+	problems *Problems
+	at       Place
 	within   int  // aliases that are being expanded
 	expanded int  // values made within them
 	tooLarge bool // reported once for each file
 }
 
-func (r *yamlReader) document(raw *yaml.Node) *node {
+func (r *yamlReader) document(raw *yaml.Node) *Node {
 	if len(raw.Content) == 0 {
 		return nil
 	}
 	root := r.node(raw.Content[0], 0)
-	if root == nil || r.tooLarge || root.kind == scalar && root.value == nil {
+	if root == nil || r.tooLarge || root.Kind == Scalar && root.Value == nil {
 		return nil
 	}
 	return root
 }
 
 // node returns nil if it has added a problem.
-func (r *yamlReader) node(raw *yaml.Node, depth int) *node {
+func (r *yamlReader) node(raw *yaml.Node, depth int) *Node {
 	if r.within > 0 {
 		r.expanded++
 	}
 	if r.expanded > maxExpanded || depth > maxDepth {
 		if !r.tooLarge {
 			r.tooLarge = true
-			r.problems.add(r.at.at(raw.Line), "nested too deeply, or its aliases expand to too many values (at most %d levels and %d values)", maxDepth, maxExpanded)
+			r.problems.Add(r.at.At(raw.Line), "nested too deeply, or its aliases expand to too many values (at most %d levels and %d values)", maxDepth, maxExpanded)
 		}
 		return nil
 	}
@@ -114,28 +114,28 @@ func (r *yamlReader) node(raw *yaml.Node, depth int) *node {
 		return r.scalar(raw)
 	default:
 	}
-	r.problems.add(r.at.at(raw.Line), "a YAML construct that manifests cannot have")
+	r.problems.Add(r.at.At(raw.Line), "a YAML construct that manifests cannot have")
 	return nil
 }
 
-func (r *yamlReader) mapping(raw *yaml.Node, depth int) *node {
-	out := &node{line: raw.Line, kind: mapping}
+func (r *yamlReader) mapping(raw *yaml.Node, depth int) *Node {
+	out := &Node{Line: raw.Line, Kind: Mapping}
 	seen := map[string]int{}
 	for i := 0; i+1 < len(raw.Content) && !r.tooLarge; i += 2 {
 		rawKey := raw.Content[i]
 		name, err := r.key(rawKey)
 		if err != nil {
-			r.problems.add(r.at.at(rawKey.Line), "%v", err)
+			r.problems.Add(r.at.At(rawKey.Line), "%v", err)
 			continue
 		}
 		if first, dup := seen[name]; dup {
-			r.problems.add(r.at.at(rawKey.Line), "duplicate key %q, first at line %d", name, first)
+			r.problems.Add(r.at.At(rawKey.Line), "duplicate key %q, first at line %d", name, first)
 			continue
 		}
 		seen[name] = rawKey.Line
 		if value := r.node(raw.Content[i+1], depth+1); value != nil {
-			out.keys = append(out.keys, &node{line: rawKey.Line, kind: scalar, value: name})
-			out.items = append(out.items, value)
+			out.Keys = append(out.Keys, &Node{Line: rawKey.Line, Kind: Scalar, Value: name})
+			out.Items = append(out.Items, value)
 		}
 	}
 	return out
@@ -155,52 +155,52 @@ func (r *yamlReader) key(raw *yaml.Node) (string, error) {
 	return raw.Value, nil
 }
 
-func (r *yamlReader) sequence(raw *yaml.Node, depth int) *node {
-	out := &node{line: raw.Line, kind: sequence}
+func (r *yamlReader) sequence(raw *yaml.Node, depth int) *Node {
+	out := &Node{Line: raw.Line, Kind: Sequence}
 	for _, item := range raw.Content {
 		if r.tooLarge {
 			break
 		}
 		if value := r.node(item, depth+1); value != nil {
-			out.items = append(out.items, value)
+			out.Items = append(out.Items, value)
 		}
 	}
 	return out
 }
 
 // scalar never has the value in a message: it may be a Secret's.
-func (r *yamlReader) scalar(raw *yaml.Node) *node {
-	out := &node{line: raw.Line, kind: scalar}
+func (r *yamlReader) scalar(raw *yaml.Node) *Node {
+	out := &Node{Line: raw.Line, Kind: Scalar}
 	problem := ""
 	switch tag := raw.ShortTag(); tag {
 	case "!!null":
 	case "!!str", "!!timestamp": // JSON has no type for times
-		out.value = raw.Value
+		out.Value = raw.Value
 	case "!!bool":
 		var v bool
 		if raw.Decode(&v) != nil {
 			problem = "is not true or false, as its tag says"
 		}
-		out.value = v
+		out.Value = v
 	case "!!int":
 		var v int64
 		if raw.Decode(&v) != nil {
 			problem = "is not a whole number of 64 bits; if it is text, put it in quotes"
 		}
-		out.value = v
+		out.Value = v
 	case "!!float":
 		var v float64
 		if raw.Decode(&v) != nil || math.IsInf(v, 0) || math.IsNaN(v) {
 			problem = "JSON has no such number; if it is text, put it in quotes"
 		}
-		out.value = positive(v)
+		out.Value = positive(v)
 	case "!!binary", "!!set", "!!omap", "!!pairs":
 		problem = "the tag " + tag + " cannot be used in a manifest"
 	default: // not its name, which may be a value with a missing quote
 		problem = "a tag that manifests cannot have; text that begins with ! must be quoted"
 	}
 	if problem != "" {
-		r.problems.add(r.at.at(raw.Line), "value: %s", problem)
+		r.problems.Add(r.at.At(raw.Line), "value: %s", problem)
 		return nil
 	}
 	return out
