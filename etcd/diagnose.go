@@ -63,15 +63,31 @@ func (c *Client) diagnoseServer(ctx context.Context, endpoint string) string {
 	if json.Unmarshal(body, &health) != nil || health.Health != "false" {
 		return "" // healthy, or a server that does not answer this question
 	}
-	return endpoint + " is not healthy: " + unhealthy(health.Reason, endpoint)
+	return endpoint + " is not healthy: " + c.unhealthy(health.Reason, endpoint)
 }
 
 // unhealthy adds what to do to the reason that a server gives.
-func unhealthy(reason, endpoint string) string {
-	if strings.Contains(reason, "NOSPACE") {
-		return reason + ": its database is full, and it refuses writes; compact and defragment it, then: etcdctl alarm disarm --endpoints=" + endpoint
+func (c *Client) unhealthy(reason, endpoint string) string {
+	if isNoSpace(reason) {
+		return reason + ": its database is full, and it refuses writes; type: " + c.makeSpace(endpoint)
 	}
 	return reason
+}
+
+// makeSpace is what a person types to make a full server accept writes again. The
+// revision is the newest that this client knows of: older ones are of no use to Lockstep.
+func (c *Client) makeSpace(endpoint string) string {
+	etcdctl := "etcdctl --endpoints=" + endpoint
+	if c.tls != nil {
+		for _, flag := range []struct{ name, file string }{
+			{"cacert", c.tls.cfg.CAFile}, {"cert", c.tls.cfg.CertFile}, {"key", c.tls.cfg.KeyFile},
+		} {
+			if flag.file != "" {
+				etcdctl += " --" + flag.name + "=" + flag.file
+			}
+		}
+	}
+	return fmt.Sprintf("%s compaction %d; %s defrag; %s alarm disarm", etcdctl, c.contact.Get().Revision, etcdctl, etcdctl)
 }
 
 // maxHealth bounds in bytes what is read of an answer.

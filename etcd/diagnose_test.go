@@ -39,7 +39,7 @@ func TestClient_Diagnose(t *testing.T) {
 	for endpoint, want := range map[string]string{
 		health(`{"health":"true","reason":""}`):                "",
 		health(`404 page not found`):                           "",
-		health(`{"health":"false","reason":"ALARM NOSPACE"}`):  "its database is full, and it refuses writes; compact and defragment it, then: etcdctl alarm disarm",
+		health(`{"health":"false","reason":"ALARM NOSPACE"}`):  "its database is full, and it refuses writes; type: etcdctl --endpoints=",
 		health(`{"health":"false","reason":"RAFT NO LEADER"}`): "is not healthy: RAFT NO LEADER",
 		"http://" + closed.Addr().String():                     "connection refused; check that etcd runs there, and --etcd-servers",
 		"http://" + silent.Addr().String():                     "no answer in 2s; check whether etcd there hangs",

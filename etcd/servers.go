@@ -2,6 +2,8 @@ package etcd
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
 )
@@ -23,6 +25,19 @@ func (c *Client) Servers(ctx context.Context) []Server {
 	}
 	return out
 }
+
+// Full reports whether the store refuses writes because its database is full. The
+// alarm is one of the whole etcd cluster, so the server in use is asked, and if it does
+// not answer, it is not.
+func (c *Client) Full(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, c.attempt)
+	defer cancel()
+	resp, err := c.link().status(ctx)
+	return err == nil && slices.ContainsFunc(resp.Errors, isNoSpace)
+}
+
+// isNoSpace finds the alarm in a text of a server.
+func isNoSpace(text string) bool { return strings.Contains(text, "NOSPACE") }
 
 // The first releases of each minor release in which a paused member no longer
 // answers linearizable reads with stale data (etcd-io/etcd issue 20418,

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 )
 
 func TestKnownFault(t *testing.T) {
@@ -15,5 +16,26 @@ func TestKnownFault(t *testing.T) {
 		if got := etcd.KnownFault(version) != ""; got != faulty {
 			t.Errorf("%s: got %t", version, got)
 		}
+	}
+}
+
+// The alarm of a full database is found without a write.
+func TestClient_Full(t *testing.T) {
+	server := etcdtest.New(t)
+	c, err := etcd.NewClient(etcd.Config{Endpoints: server.Endpoints(), Prefix: "/lockstep/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if c.Full(t.Context()) {
+		t.Error("it is full before the alarm")
+	}
+	empty := etcdtest.Fill(t, etcdtest.Dial(t, server.Endpoints()...))
+	if !c.Full(t.Context()) {
+		t.Error("it is not full after the alarm")
+	}
+	empty()
+	if c.Full(t.Context()) {
+		t.Error("it is full after the alarm was cleared")
 	}
 }

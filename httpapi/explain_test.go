@@ -91,6 +91,18 @@ func TestReportWithoutEtcd(t *testing.T) {
 	}
 }
 
+// A fleet that is settled is not enough: a node that is upgraded has to register.
+func TestReportWithFullEtcd(t *testing.T) {
+	settled := states(t)[1].snap
+	settled.Etcd.Connected = true
+	before := len(upgradeObstacles(settled))
+	settled.Etcd.Full = true
+	got := NewReport(settled)
+	if got.UpgradeReady || len(got.UpgradeObstacles) != before+1 || got.UpgradeObstacles[0].Reason != "EtcdFull" {
+		t.Errorf("got %t, %+v", got.UpgradeReady, got.UpgradeObstacles)
+	}
+}
+
 // Other nodes know the blockers by the leader's presence.
 func TestReportedBlockers(t *testing.T) {
 	f := protocol.Fleet{Records: []protocol.Record{

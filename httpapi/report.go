@@ -260,6 +260,11 @@ func upgradeObstacles(s Snapshot) []UpgradeObstacleReport {
 		}}
 	}
 	out := []UpgradeObstacleReport{}
+	if s.Etcd.Full {
+		out = append(out, UpgradeObstacleReport{
+			Reason: string(protocol.EtcdFull), Message: "the database of etcd is full, so no node can register: see ETCD",
+		})
+	}
 	for _, o := range protocol.UpgradeObstacles(s.Status, s.Fleet) {
 		out = append(out, UpgradeObstacleReport{Reason: string(o.Reason), Node: string(o.Node), Message: s.pasteable(o.Message)})
 	}

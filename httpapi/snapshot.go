@@ -112,6 +112,8 @@ type Etcd struct {
 	// Problem is why they do not answer or refuse writes, and what to do; empty: they
 	// are healthy, or it is not known.
 	Problem string
+	// Full: etcd refuses writes, because its database is full.
+	Full bool
 	// Warnings are sentences about the servers, such as known faults of their
 	// version (docs/upstream.md#etcd-known-faults).
 	Warnings []string

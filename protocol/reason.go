@@ -67,6 +67,9 @@ const (
 	// EtcdUnreachable: etcd does not answer this sidecar, so it cannot know the
 	// fleet or campaign. Check etcd.
 	EtcdUnreachable Reason = "EtcdUnreachable"
+	// EtcdFull: the database of etcd is full, so it refuses writes: a node that is
+	// upgraded could not register. Make space in it.
+	EtcdFull Reason = "EtcdFull"
 	// NoLeader: no alive controller leads. See the warnings of the nodes.
 	NoLeader Reason = "NoLeader"
 	// NoGate: a controller is alive and reports no gate. Check whether two

@@ -60,10 +60,9 @@ type App struct {
 	reconcile *reconcile.Reconciler
 	election  *election.Election
 
-	apiserver  *event.Value[httpapi.APIServer]
-	etcdFaults *event.Value[[]string]
-	// etcdProblem is why etcd does not answer; empty: it does, or it is not known.
-	etcdProblem *event.Value[string]
+	apiserver   *event.Value[httpapi.APIServer]
+	etcdFaults  *event.Value[[]string]
+	etcdProblem *event.Value[etcdProblem]
 	warned      *event.Value[warned]
 	live        *liveness
 	snapshot    *event.Value[httpapi.Snapshot]
@@ -93,7 +92,7 @@ func New(cfg Config, log *slog.Logger) (*App, error) {
 		shown:         event.New(fleet.Shown{}),
 		apiserver:     event.New(httpapi.APIServer{Enabled: cfg.APIServerReadyz}),
 		etcdFaults:    event.New[[]string](nil),
-		etcdProblem:   event.New(""),
+		etcdProblem:   event.New(etcdProblem{}),
 		warned:        event.New(warned{}),
 		live:          newLiveness(cfg.LeaseTTL),
 	}

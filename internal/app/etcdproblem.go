@@ -8,44 +8,63 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
-	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
-// etcdProblemInterval is the pause between two diagnoses while etcd does not
-// answer.
-const etcdProblemInterval = 5 * time.Second
+// etcdProblem is what is wrong with etcd. The zero value: nothing, or it is not known.
+type etcdProblem struct {
+	text string
+	full bool // its database is full, so that it refuses writes
+}
+
+const (
+	// etcdProblemInterval is the pause between two diagnoses while there is a problem.
+	etcdProblemInterval = 5 * time.Second
+	// etcdFullInterval is the pause between two questions whether etcd is full: while
+	// nothing changes, no sidecar writes, so none is refused.
+	etcdFullInterval = time.Minute
+)
 
 // watchEtcdProblem keeps a sentence on why etcd does not answer, or answers with
 // errors, until ctx ends. The client library's error rarely says more than that the
 // time was over.
 func (a *App) watchEtcdProblem(ctx context.Context) error {
 	var counted int64
+	var asked time.Time
 	for {
 		contact, contactChanged := a.etcd.Contact().Load()
-		problem := ""
-		if !contact.Connected && contact.Problem != "" || contact.Refused > counted || a.etcdProblem.Get() != "" {
-			problem = a.diagnoseEtcd(ctx)
-		}
+		suspected := !contact.Connected && contact.Problem != "" || contact.Refused > counted || a.etcdProblem.Get() != etcdProblem{}
 		counted = contact.Refused
+		if now := time.Now(); suspected || now.Sub(asked) >= etcdFullInterval {
+			asked = now
+			a.askEtcd(ctx, suspected)
+		}
+		pause := etcdFullInterval
+		if a.etcdProblem.Get() != (etcdProblem{}) {
+			// etcd may be healthy again without a change.
+			contactChanged, pause = nil, etcdProblemInterval
+		}
+		limited, cancel := context.WithTimeout(ctx, pause)
+		event.Wait(limited, contactChanged)
+		cancel()
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if problem != a.etcdProblem.Get() {
-			a.etcdProblem.Set(problem)
-			if problem != "" {
-				a.log.Warn("etcd cannot be used", "problem", problem)
-			}
-		}
-		// While there is a problem, etcd may be healthy again without a change.
-		alive := false
-		if problem == "" {
-			alive = event.Wait(ctx, contactChanged)
-		} else {
-			alive = backoff.Sleep(ctx, etcdProblemInterval)
-		}
-		if !alive {
-			return ctx.Err()
-		}
+	}
+}
+
+// askEtcd sets the problem to what the servers answer. Unless a problem is suspected,
+// it only asks whether etcd is full.
+func (a *App) askEtcd(ctx context.Context, suspected bool) {
+	now := etcdProblem{full: a.etcd.Contact().Get().Connected && a.etcd.Full(ctx)}
+	if suspected || now.full {
+		now.text = a.diagnoseEtcd(ctx)
+	}
+	if now == a.etcdProblem.Get() || ctx.Err() != nil {
+		return
+	}
+	a.etcdProblem.Set(now)
+	if now.text != "" {
+		a.log.Warn("etcd cannot be used", "problem", now.text)
 	}
 }
 

@@ -106,7 +106,7 @@ func (a *App) snapshotNow() httpapi.Snapshot {
 		Etcd: httpapi.Etcd{
 			Reached: contact.Reached(), Connected: contact.Connected, LastContact: contact.Last,
 			Revision: contact.Revision, Store: a.follower.Store().Get().ID, Warnings: a.etcdFaults.Get(),
-			Endpoints: a.cfg.Etcd.Endpoints, Problem: a.etcdProblem.Get(),
+			Endpoints: a.cfg.Etcd.Endpoints, Problem: a.etcdProblem.Get().text, Full: a.etcdProblem.Get().full,
 		},
 		Cluster:      a.clusterNow(),
 		APIServer:    a.apiserver.Get(),

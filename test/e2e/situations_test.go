@@ -284,7 +284,9 @@ func etcdFull(b *broken) {
 	b.ready("cp-1")
 	etcdtest.Fill(b.T, b.etcd())
 	b.start("cp-2", dir)
-	b.says("cp-2", "ETCD|connected, but |NOSPACE|its database is full, and it refuses writes|etcdctl alarm disarm", "GATE|NOT READY NotRegistered")
+	endpoint := b.c.Endpoints()[0]
+	b.says("cp-2", "ETCD|connected, but |NOSPACE|its database is full, and it refuses writes; type: etcdctl --endpoints="+endpoint+" compaction ",
+		"etcdctl --endpoints="+endpoint+" alarm disarm", "GATE|NOT READY NotRegistered", "UPGRADE|do not start|the database of etcd is full")
 }
 
 func etcdNeverReached(b *broken) {
@@ -382,7 +384,7 @@ func markDamaged(b *broken) {
 		return nil
 	})
 	b.start("cp-1", dir)
-	b.says("cp-1", `this node: withdrawn for |no pass over the objects could be made |write the mark: configmaps "lockstep" is forbidden|kube-system is frozen`,
+	b.says("cp-1", `this node: withdrawn for |no pass over the objects could be made |write the mark: configmaps "lockstep" is forbidden|kube-system is frozen|exclude the ConfigMap lockstep`,
 		"GATE|ready", "UPGRADE|do not start|no node leads")
 }
 
