@@ -183,6 +183,8 @@ func markError(doing string, err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case byAdmission(err):
+		return fmt.Errorf("%s: %w; exclude the ConfigMap lockstep in kube-system from that policy or webhook: no leader can work without its mark", doing, err)
 	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
 		return &ForbiddenError{Err: fmt.Errorf("%s: %w", doing, err)}
 	}
