@@ -48,9 +48,9 @@ run: bin/sidecar $(if $(OWN_CLUSTER),,bin/kube-apiserver) ## one node here: etcd
 	@exec $(BIN)/local-run --assets=$(BIN)
 
 .PHONY: demo
-demo: bin/sidecar bin/kube-apiserver bin/kubelet-probe ## three nodes here, upgraded twice, one node after another (a minute)
+demo: bin/sidecar bin/kube-apiserver bin/kubelet-probe ## three nodes here, upgraded twice, one node after another (a minute); CLUSTER=embedded: without a shared etcd
 	@$(STATIC) go build -trimpath -o $(BIN)/local-demo ./test/local/demo
-	@exec $(BIN)/local-demo --assets=$(BIN)
+	@exec $(BIN)/local-demo --assets=$(BIN) --cluster=$(CLUSTER)
 
 .PHONY: build
 build: bin/sidecar ## build bin/sidecar

@@ -22,6 +22,7 @@ type SidecarConfig struct {
 	Kubeconfig     string
 	Bundle         string   // directory; empty: the built-in bundle
 	EtcdServers    []string // empty: the cluster's etcd
+	Embedded       bool     // Args make the sidecar run etcd itself: it has no EtcdServers
 	EtcdPrefix     string
 	Listen         string // host:port; empty: a free one on loopback
 	LeaseTTL       time.Duration
@@ -63,7 +64,7 @@ func (c *Cluster) LaunchSidecar(cfg SidecarConfig) (*Sidecar, error) {
 			return nil, fmt.Errorf("start %s: %w", name, err)
 		}
 	}
-	if len(cfg.EtcdServers) == 0 {
+	if len(cfg.EtcdServers) == 0 && !cfg.Embedded {
 		cfg.EtcdServers = c.Endpoints()
 	}
 	p, err := c.start("sidecar", processConfig{name: name, args: sidecarArgs(cfg), env: cfg.Env, wrapper: cfg.Wrapper})

@@ -39,6 +39,11 @@ func (c *Cluster) sidecarProgram(shipped string, env []string) (string, []string
 	return cmp.Or(c.cfg.SidecarBinary, shipped), env
 }
 
+// SidecarBinary returns the path of the sidecars' program, for its commands.
+func (c *Cluster) SidecarBinary() string {
+	return cmp.Or(c.cfg.SidecarBinary, filepath.Join(c.cfg.Assets, "sidecar"))
+}
+
 // ValidateTraces checks the traces of all sidecars that have run, each of which
 // wrote a file. The counts are of all of them.
 func ValidateTraces(dir string) (trace.Counts, error) {

@@ -52,13 +52,17 @@ func Check(ctx context.Context, claims []Claim) []error {
 
 // Claims returns what must be true at the end of a step.
 func (w *Walk) Claims(s Step) []Claim {
-	return []Claim{
+	claims := []Claim{
 		{Leader + " leads", w.claimLeader},
 		{"the status is " + s.Want.Status, w.claimStatus(s.Want.Status)},
 		{blockersText(s.Want.Blockers), w.claimBlockers(s.Want.Blockers)},
 		{readyText(s.Want.KeptOut), w.claimReady(s.Want.KeptOut)},
 		{objectsText(s.Want), w.claimObjects(s.Want)},
 	}
+	if w.embedded() {
+		claims = append(claims, Claim{"etcd has three members, and all of them vote", w.claimMembers})
+	}
+	return claims
 }
 
 // FinalClaims returns what must be true after all steps.

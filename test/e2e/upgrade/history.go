@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -48,20 +49,34 @@ func newHistory(b bundles, note func(string)) *history {
 
 // follow records until ctx ends.
 func (h *history) follow(ctx context.Context, client *clientv3.Client) error {
-	watch := client.Watch(clientv3.WithRequireLeader(ctx), "/",
-		clientv3.WithPrefix(), clientv3.WithRev(1), clientv3.WithPrevKV())
-	for resp := range watch {
-		if err := resp.Err(); err != nil && ctx.Err() == nil {
+	next := int64(1)
+	for {
+		err := h.watch(ctx, client, &next)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, rpctypes.ErrNoLeader): // of a member that stops; another one goes on
+		case err != nil:
 			return fmt.Errorf("watch etcd: %w", err)
-		}
-		for _, ev := range resp.Events {
-			if err := h.record(ev); err != nil {
-				return fmt.Errorf("watch etcd: %s: %w", ev.Kv.Key, err)
-			}
+		default:
+			return errors.New("watch etcd: ended by itself")
 		}
 	}
-	if ctx.Err() == nil {
-		return errors.New("watch etcd: ended by itself")
+}
+
+// watch records what was written from the revision next on, and moves next.
+func (h *history) watch(ctx context.Context, client *clientv3.Client, next *int64) error {
+	watch := client.Watch(clientv3.WithRequireLeader(ctx), "/", clientv3.WithPrefix(), clientv3.WithRev(*next), clientv3.WithPrevKV())
+	for resp := range watch {
+		if err := resp.Err(); err != nil {
+			return err
+		}
+		for _, ev := range resp.Events {
+			*next = ev.Kv.ModRevision + 1
+			if err := h.record(ev); err != nil {
+				return fmt.Errorf("%s: %w", ev.Kv.Key, err)
+			}
+		}
 	}
 	return nil
 }

@@ -20,6 +20,10 @@ type Config struct {
 	Cluster *cluster.Cluster // with an etcd and nothing else; required
 	Dir     string           // for the bundles; required
 	OnEvent func(Event)      // called in order, one at a time; nil: no calls
+	// Addresses, one for each node, make the sidecars run etcd themselves, at these IP
+	// addresses of this machine and the default ports. Cluster's etcd is for the
+	// kube-apiservers only then. Empty: all share it.
+	Addresses []string
 }
 
 // Event is what the walk does now, a change of an object, or a change of the view.
@@ -49,6 +53,9 @@ type Walk struct {
 type node struct {
 	id, apiAddr, listen string
 
+	dataDir string   // of the etcd member; empty: it has none
+	flags   []string // that its sidecar has besides, since its first start
+
 	mu      sync.Mutex // mu guards the fields below
 	release string     // empty: it does not run
 	api     *cluster.APIServer
@@ -74,6 +81,9 @@ func New(cfg Config) (*Walk, error) {
 		if w.nodes[i], err = newNode(id); err != nil {
 			return nil, err
 		}
+		if w.embedded() {
+			w.nodes[i].newMember(cfg.Dir, cfg.Addresses[i])
+		}
 		w.view.Nodes[i].ID = id
 	}
 	return w, nil
@@ -82,14 +92,42 @@ func New(cfg Config) (*Walk, error) {
 // Run observes the control plane until ctx ends. Claims are checked against what it
 // observed. It returns an error if it could not observe everything.
 func (w *Walk) Run(ctx context.Context) error {
-	client, err := clientv3.New(clientv3.Config{Endpoints: w.cfg.Cluster.Etcd.Endpoints(), Logger: zap.NewNop()})
-	if err != nil {
-		return fmt.Errorf("watch the walk: %w", err)
-	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var watching sync.WaitGroup
 	watching.Go(func() { w.observe(ctx) })
-	err = w.history.follow(ctx, client)
+	err := make(chan error, 2) // has room for those of both etcds
+	follow := func(connect func() (*clientv3.Client, error)) {
+		watching.Go(func() {
+			defer cancel() // all ends with the first that ends
+			err <- w.follow(ctx, connect)
+		})
+	}
+	follow(func() (*clientv3.Client, error) {
+		return clientv3.New(clientv3.Config{Endpoints: w.cfg.Cluster.Endpoints(), Logger: zap.NewNop()})
+	})
+	if w.embedded() {
+		follow(func() (*clientv3.Client, error) { return w.memberClient(ctx) })
+	}
 	watching.Wait()
+	close(err)
+	var all error
+	for one := range err {
+		all = errors.Join(all, one)
+	}
+	return all
+}
+
+// follow records the history of one etcd until ctx ends.
+func (w *Walk) follow(ctx context.Context, connect func() (*clientv3.Client, error)) error {
+	client, err := connect()
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
+		return fmt.Errorf("watch the walk: %w", err)
+	}
+	err = w.history.follow(ctx, client)
 	// Close returns that the client's context has ended, which is intended.
 	_ = client.Close()
 	return err
@@ -118,11 +156,19 @@ func (w *Walk) Do(ctx context.Context, s Step) error {
 func (w *Walk) startAll(ctx context.Context, release string) error {
 	first := w.nodes[0]
 	w.note("start " + first.id + " with " + release)
+	if w.embedded() {
+		w.note(first.id + " $ sidecar run --etcd=embedded")
+	}
 	if err := w.start(first, release); err != nil {
 		return err
 	}
 	if err := cluster.Poll(ctx, first.sidecar.Readyz); err != nil {
 		return err
+	}
+	if w.embedded() {
+		if err := w.invite(ctx, first, w.nodes[1:]); err != nil {
+			return err
+		}
 	}
 	w.note("start the others with " + release)
 	var starting sync.WaitGroup
@@ -155,6 +201,8 @@ func (w *Walk) start(n *node, release string) error {
 		Kubeconfig: api.Kubeconfig(),
 		Bundle:     w.bundles.path(release),
 		Listen:     n.listen,
+		Embedded:   w.embedded(),
+		Args:       n.flags,
 	})
 	if err != nil {
 		return err

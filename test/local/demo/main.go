@@ -1,5 +1,7 @@
 // Command demo shows two rolling upgrades of a control plane with three nodes. Each
-// node is a real kube-apiserver and a sidecar; all share one etcd on this machine.
+// node is a real kube-apiserver and a sidecar; all share one etcd on this machine. With
+// -cluster=embedded the sidecars run an etcd of their own besides: it shows how they
+// form it, and each step restarts one of its members.
 // It prints which node leads, which nodes are ready, which node blocks, the status,
 // and the objects that change. After every step it checks its claims. It exits with
 // 1 if a claim is false. `make demo` runs it.
@@ -19,21 +21,30 @@ import (
 	"github.com/lockstep-dev/lockstep/test/local/terminal"
 )
 
+// addresses are those of the nodes with -cluster=embedded, so that the ports and the
+// commands are the usual ones.
+var addresses = []string{"127.0.0.2", "127.0.0.3", "127.0.0.4"}
+
 var errClaims = errors.New("not all claims are true")
 
 func main() {
 	assets := flag.String("assets", "bin", "directory of the binaries")
+	kind := flag.String("cluster", "", "embedded: the sidecars run etcd themselves")
 	flag.Parse()
+	if *kind != "" && *kind != "embedded" {
+		fmt.Fprintf(os.Stderr, "demo: CLUSTER=%s: must be embedded, or empty\n", *kind)
+		os.Exit(2)
+	}
 	ctx, stop := terminal.Interruptible()
 	defer stop()
-	if err := run(ctx, *assets, newPrinter(os.Stdout)); err != nil {
+	if err := run(ctx, *assets, *kind == "embedded", newPrinter(os.Stdout)); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
 }
 
 // run keeps the logs if the demo fails.
-func run(ctx context.Context, assets string, p *printer) (err error) {
+func run(ctx context.Context, assets string, embedded bool, p *printer) (err error) {
 	dir, err := os.MkdirTemp("", "lockstep-demo-")
 	if err != nil {
 		return err
@@ -47,13 +58,17 @@ func run(ctx context.Context, assets string, p *printer) (err error) {
 		err = fmt.Errorf("%w\nlogs are in %s", err, logs)
 	}()
 
-	p.intro()
+	p.intro(embedded)
 	c, err := cluster.New(cluster.Config{Assets: assets, Dir: dir, LogDir: logs})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	w, err := upgrade.New(upgrade.Config{Cluster: c, Dir: dir, OnEvent: p.event})
+	cfg := upgrade.Config{Cluster: c, Dir: dir, OnEvent: p.event}
+	if embedded {
+		cfg.Addresses = addresses
+	}
+	w, err := upgrade.New(cfg)
 	if err != nil {
 		return err
 	}
@@ -99,16 +114,13 @@ func takeSteps(ctx context.Context, w *upgrade.Walk, p *printer) error {
 }
 
 func check(ctx context.Context, claims []upgrade.Claim, p *printer) error {
-	var verdict error
 	errs := upgrade.Check(ctx, claims)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	for i, claim := range claims {
-		p.claim(claim.Text, errs[i])
-		if errs[i] != nil {
-			verdict = errClaims
-		}
+	p.claimed(claims, errs)
+	if errors.Join(errs...) != nil {
+		return errClaims
 	}
-	return verdict
+	return nil
 }

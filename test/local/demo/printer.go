@@ -15,6 +15,7 @@ import (
 
 const (
 	lineWidth   = 84
+	claimWidth  = 110
 	timeWidth   = 9
 	nodeWidth   = 16
 	leaderWidth = 7
@@ -39,11 +40,16 @@ func (p *printer) line(text string) {
 	_, _ = fmt.Fprintln(p.out, strings.TrimRight(text, " "))
 }
 
-func (p *printer) intro() {
+func (p *printer) intro(embedded bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.line(p.paint.Paint(terminal.Bold, "Lockstep demo: two rolling upgrades of a control plane"))
-	p.line("Three nodes run on this machine and share one etcd. Each is a real kube-apiserver and a sidecar.")
+	if embedded {
+		p.line("Three nodes run on this machine: 127.0.0.2, 127.0.0.3 and 127.0.0.4. Each is a real kube-apiserver and")
+		p.line("a sidecar. The kube-apiservers share an etcd that is not Lockstep's; the sidecars form one of their own.")
+	} else {
+		p.line("Three nodes run on this machine and share one etcd. Each is a real kube-apiserver and a sidecar.")
+	}
 	p.line("")
 	p.line(fmt.Sprintf("  %s ready, as a kubelet probes it   %s not ready   %s stopped",
 		p.paint.Paint(terminal.Green, "●"), p.paint.Paint(terminal.Yellow, "○"), "-"))
@@ -124,16 +130,35 @@ func columns(paint terminal.Painter, at string, nodes [upgrade.NodeCount]cell, l
 	return out.String()
 }
 
-// claim prints whether a claim is true.
-func (p *printer) claim(text string, err error) {
+// claimed prints which claims are true: as many in a line as fit. What is false has
+// lines of its own.
+func (p *printer) claimed(claims []upgrade.Claim, errs []error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.claims++; err == nil {
-		p.line("   " + p.paint.Paint(terminal.Green, "✓") + " " + text)
-		return
+	p.claims += len(claims)
+	const gap = "   "
+	line, width := "", 0
+	for i, claim := range claims {
+		long := utf8.RuneCountInString(gap + "✓ " + claim.Text)
+		if errs[i] != nil || width > 0 && width+long > claimWidth {
+			p.unlessEmpty(line)
+			line, width = "", 0
+		}
+		if errs[i] != nil {
+			p.line(gap + p.paint.Paint(terminal.Red, "✗ "+claim.Text))
+			p.line("       " + strings.ReplaceAll(errs[i].Error(), "\n", "\n       "))
+			continue
+		}
+		line += gap + p.paint.Paint(terminal.Green, "✓") + " " + claim.Text
+		width += long
 	}
-	p.line("   " + p.paint.Paint(terminal.Red, "✗ "+text))
-	p.line("       " + strings.ReplaceAll(err.Error(), "\n", "\n       "))
+	p.unlessEmpty(line)
+}
+
+func (p *printer) unlessEmpty(line string) {
+	if line != "" {
+		p.line(line)
+	}
 }
 
 func (p *printer) summary(took time.Duration, writes int) {

@@ -29,8 +29,8 @@ func TestPrinter(t *testing.T) {
 	p.event(upgrade.Event{At: 14 * time.Second, View: upgrade.View{
 		Nodes: [upgrade.NodeCount]upgrade.NodeView{{Reason: "another that is not shown"}},
 	}})
-	p.claim("a leads", nil)
-	p.claim("c is ready", errors.New("not ready\nin two lines"))
+	p.claimed([]upgrade.Claim{{Text: "a leads"}, {Text: "c is ready"}, {Text: "no node blocks"}, {Text: "it is short"}, {Text: strings.Repeat("long ", 20)}},
+		[]error{nil, errors.New("not ready\nin two lines"), nil, nil, nil})
 	want := `
 -- upgrade b -----------------------------------------------------------------------
    to see
@@ -43,6 +43,8 @@ func TestPrinter(t *testing.T) {
    ✗ c is ready
        not ready
        in two lines
+   ✓ no node blocks   ✓ it is short
+   ✓ long long long long long long long long long long long long long long long long long long long long
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)
