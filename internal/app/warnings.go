@@ -146,6 +146,9 @@ func (a *App) leaderWarnings() []protocol.Warning {
 	for _, b := range firstOf(state.Step.Blockers, reportedBlockers) {
 		out = append(out, protocol.Warning{Reason: b.Reason, Subject: string(b.Node), Message: b.Message})
 	}
+	if state.Step.Rule == protocol.HoldForStore {
+		out = append(out, protocol.Warning{Message: string(state.Step.Rule) + ": " + state.Step.Message})
+	}
 	r := a.reconcile.Report().Get()
 	for _, f := range firstOf(r.Failures, reportedFailures) {
 		message := f.Message

@@ -22,7 +22,7 @@ type SidecarConfig struct {
 	Kubeconfig     string
 	Bundle         string   // directory; empty: the built-in bundle
 	EtcdServers    []string // empty: the cluster's etcd
-	Embedded       bool     // Args make the sidecar run etcd itself: it has no EtcdServers
+	EtcdInArgs     bool     // Args say which etcd it uses, or that it runs etcd itself
 	EtcdPrefix     string
 	Listen         string // host:port; empty: a free one on loopback
 	LeaseTTL       time.Duration
@@ -64,7 +64,7 @@ func (c *Cluster) LaunchSidecar(cfg SidecarConfig) (*Sidecar, error) {
 			return nil, fmt.Errorf("start %s: %w", name, err)
 		}
 	}
-	if len(cfg.EtcdServers) == 0 && !cfg.Embedded {
+	if len(cfg.EtcdServers) == 0 && !cfg.EtcdInArgs {
 		cfg.EtcdServers = c.Endpoints()
 	}
 	p, err := c.start("sidecar", processConfig{name: name, args: sidecarArgs(cfg), env: cfg.Env, wrapper: cfg.Wrapper})

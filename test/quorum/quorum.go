@@ -92,7 +92,7 @@ func (n *Node) Start(args ...string) {
 func (n *Node) StartWith(env []string, args ...string) {
 	n.rig.t.Helper()
 	sidecar, err := n.rig.cluster.LaunchSidecar(cluster.SidecarConfig{
-		NodeID: n.ID, Kubeconfig: n.rig.Kubeconfig, Listen: n.Address + ":8086", Env: env,
+		NodeID: n.ID, Kubeconfig: n.rig.Kubeconfig, Listen: n.Address + ":8086", Env: env, EtcdInArgs: true,
 		Args: append([]string{"--etcd=embedded", "--data-dir=" + n.Dir, "--node-address=" + n.Address, "--insecure-listen"}, args...),
 	})
 	if err != nil {

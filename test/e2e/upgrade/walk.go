@@ -201,7 +201,7 @@ func (w *Walk) start(n *node, release string) error {
 		Kubeconfig: api.Kubeconfig(),
 		Bundle:     w.bundles.path(release),
 		Listen:     n.listen,
-		Embedded:   w.embedded(),
+		EtcdInArgs: w.embedded(),
 		Args:       n.flags,
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 // Command run is the quickest way to see Lockstep work. It starts one node on
 // loopback: a real etcd, a real kube-apiserver, and a sidecar with its built-in
-// bundle. Ctrl-C stops them. If KUBECONFIG and ETCD_SERVERS are set, it starts only a
+// bundle. Ctrl-C stops them. With -cluster=embedded the sidecar runs an etcd of its own,
+// and two more nodes can join. If KUBECONFIG and ETCD_SERVERS are set, it starts only a
 // sidecar, for that cluster. `make run` runs it.
 package main
 
@@ -20,32 +21,54 @@ import (
 	"github.com/lockstep-dev/lockstep/test/local/terminal"
 )
 
+// embedded is the value of -cluster, and of ETCD_SERVERS, with which the sidecars run
+// etcd themselves.
+const embedded = "embedded"
+
+// settings are what differs from run to run.
+type settings struct {
+	assets string // directory of the binaries
+	// addresses are those of the nodes if the sidecars run etcd themselves: of the one
+	// that is started, and of those that may join.
+	addresses []string
+}
+
 // defaultListen is the address that clients of a sidecar use by default.
 const defaultListen = "127.0.0.1:8086"
 
 func main() {
 	assets := flag.String("assets", "bin", "directory of the binaries")
+	kind := flag.String("cluster", "", embedded+": the sidecar runs etcd itself")
 	flag.Parse()
+	s := settings{assets: *assets}
+	switch *kind {
+	case embedded:
+		s.addresses = []string{"127.0.0.2", "127.0.0.3", "127.0.0.4"}
+	case "":
+	default:
+		fmt.Fprintf(os.Stderr, "run: CLUSTER=%s: must be %s, or empty\n", *kind, embedded)
+		os.Exit(2)
+	}
 	ctx, stop := terminal.Interruptible()
 	defer stop()
-	if err := run(ctx, *assets, os.Stdout); err != nil {
+	if err := run(ctx, s, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "run:", err)
 		os.Exit(1)
 	}
 }
 
 // run starts everything, waits for Ctrl-C and stops everything.
-func run(ctx context.Context, assets string, out io.Writer) (err error) {
+func run(ctx context.Context, s settings, out io.Writer) (err error) {
 	dir, err := os.MkdirTemp("", "lockstep-run-")
 	if err != nil {
 		return err
 	}
-	p := newPrinter(out, assets)
-	cfg := cluster.Config{Assets: assets, Dir: dir, LogDir: filepath.Join(dir, "logs")}
+	p := newPrinter(out, s.assets)
+	cfg := cluster.Config{Assets: s.assets, Dir: dir, LogDir: filepath.Join(dir, "logs")}
 	var c *cluster.Cluster
 	defer func() { err = cleanUp(c, cfg, p, err) }()
 
-	start := startLocal
+	start := s.startLocal
 	if os.Getenv("KUBECONFIG") != "" && os.Getenv("ETCD_SERVERS") != "" {
 		start = startOwn
 	}
@@ -117,8 +140,14 @@ type node struct {
 	sidecar     *cluster.Sidecar
 	kubeconfig  string
 	etcdServers []string
+	dataDir     string // of the sidecar's etcd member; empty: it has none
 	logs        string
+	more        []joining // nodes that may join
+	program     string    // the path of the sidecar's program
 }
+
+// joining is a node that does not run yet.
+type joining struct{ id, address, dir string }
 
 func (n node) processes() []*cluster.Process {
 	if n.api == nil {
@@ -127,14 +156,14 @@ func (n node) processes() []*cluster.Process {
 	return []*cluster.Process{n.api.Process, n.sidecar.Process}
 }
 
-func startLocal(cfg cluster.Config, p *printer) (c *cluster.Cluster, n node, err error) {
+func (s settings) startLocal(cfg cluster.Config, p *printer) (c *cluster.Cluster, n node, err error) {
 	p.intro("one node on this machine, until Ctrl-C")
 	for _, pair := range [][2]string{{"KUBECONFIG", "ETCD_SERVERS"}, {"ETCD_SERVERS", "KUBECONFIG"}} {
 		if os.Getenv(pair[0]) != "" {
 			p.note(pair[0] + " is set but not used; set " + pair[1] + " too, to start a sidecar for that cluster")
 		}
 	}
-	p.starting("etcd")
+	p.starting(s.nameOfEtcd())
 	if c, err = cluster.New(cfg); err != nil {
 		return nil, node{}, err
 	}
@@ -147,8 +176,26 @@ func startLocal(cfg cluster.Config, p *printer) (c *cluster.Cluster, n node, err
 	}
 	n.kubeconfig = n.api.Kubeconfig()
 	p.started(n.api.URL())
-	err = n.startSidecar(c, cluster.SidecarConfig{NodeID: "local"}, p)
+	sidecar := cluster.SidecarConfig{NodeID: "local"}
+	for i, address := range s.addresses {
+		dir := filepath.Join(cfg.Dir, "data-"+address)
+		if i == 0 {
+			n.dataDir = dir
+			sidecar.EtcdInArgs, sidecar.Args = true, []string{"--etcd=embedded", "--data-dir=" + dir, "--node-address=" + address}
+			continue
+		}
+		n.more = append(n.more, joining{string(rune('a' + i)), address, dir})
+	}
+	err = n.startSidecar(c, sidecar, p)
 	return c, n, err
+}
+
+// nameOfEtcd is that of the etcd that the kube-apiserver uses.
+func (s settings) nameOfEtcd() string {
+	if len(s.addresses) > 0 {
+		return "etcd of the API"
+	}
+	return "etcd"
 }
 
 // startOwn passes the variables LOCKSTEP_* on to the sidecar, such as the paths of
@@ -159,12 +206,17 @@ func startOwn(cfg cluster.Config, p *printer) (c *cluster.Cluster, n node, err e
 		return nil, node{}, err
 	}
 	n.kubeconfig, n.logs = os.Getenv("KUBECONFIG"), cfg.LogDir
-	n.etcdServers = strings.Split(os.Getenv("ETCD_SERVERS"), ",")
 	host, err := os.Hostname()
 	if err != nil {
 		return c, n, err
 	}
 	sidecar := cluster.SidecarConfig{NodeID: cmp.Or(os.Getenv("LOCKSTEP_NODE_ID"), strings.ToLower(host))}
+	if n.etcdServers = strings.Split(os.Getenv("ETCD_SERVERS"), ","); n.etcdServers[0] == embedded {
+		// It is kept: the objects in the cluster belong to this etcd from now on.
+		n.dataDir = cmp.Or(os.Getenv("LOCKSTEP_DATA_DIR"), filepath.Join(cfg.Assets, "run-data"))
+		sidecar.EtcdInArgs, sidecar.Args = true, []string{"--etcd=embedded", "--data-dir=" + n.dataDir}
+		p.note("the sidecar's etcd is in " + n.dataDir)
+	}
 	for _, variable := range os.Environ() {
 		if strings.HasPrefix(variable, "LOCKSTEP_") {
 			sidecar.Env = append(sidecar.Env, variable)
@@ -176,8 +228,14 @@ func startOwn(cfg cluster.Config, p *printer) (c *cluster.Cluster, n node, err e
 
 func (n *node) startSidecar(c *cluster.Cluster, cfg cluster.SidecarConfig, p *printer) (err error) {
 	p.starting("sidecar")
-	cfg.Listen, cfg.Kubeconfig, cfg.EtcdServers = listenAddr(), n.kubeconfig, n.etcdServers
+	cfg.Listen, cfg.Kubeconfig = listenAddr(), n.kubeconfig
+	if !cfg.EtcdInArgs {
+		cfg.EtcdServers = n.etcdServers
+	}
 	if n.sidecar, err = c.StartSidecar(cfg); err != nil {
+		return err
+	}
+	if n.program, err = filepath.Abs(c.SidecarBinary()); err != nil {
 		return err
 	}
 	p.started(n.sidecar.URL())

@@ -3,10 +3,16 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -20,14 +26,14 @@ func TestRun(t *testing.T) {
 	assets := cluster.Assets(t, "kube-apiserver", "sidecar")
 	t.Setenv("KUBECONFIG", "")
 	t.Setenv("ETCD_SERVERS", "")
-	local := start(t, assets)
+	local := start(t, settings{assets: assets})
 	wantReady(t, local.url(t))
 
 	t.Run("for the user's own cluster it starts only a sidecar", func(t *testing.T) {
 		t.Setenv("KUBECONFIG", local.find(t, `export KUBECONFIG=(\S+)`))
 		t.Setenv("ETCD_SERVERS", local.find(t, `starting etcd +(\S+)`))
 		t.Setenv("LOCKSTEP_NODE_ID", "second")
-		own := start(t, assets)
+		own := start(t, settings{assets: assets})
 		wantReady(t, own.url(t))
 		if strings.Contains(own.text, "kube-apiserver") {
 			t.Errorf("it started a kube-apiserver:\n%s", own.text)
@@ -41,11 +47,61 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestRun_embedded types what the launcher prints: a token, and the command that comes
+// with it, after the line for the node that joins.
+func TestRun_embedded(t *testing.T) {
+	s := settings{assets: cluster.Assets(t, "kube-apiserver", "sidecar")}
+	for i := range 3 {
+		s.addresses = append(s.addresses, fmt.Sprintf("127.%d.%d.%d", 192+os.Getpid()>>8&0x3f, os.Getpid()&0xff, 2+i))
+	}
+	t.Setenv("KUBECONFIG", "")
+	local := start(t, s)
+	typed := func(command string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
+		cmd.Dir = filepath.Dir(s.assets) // "bin/sidecar" is relative to the repository
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v: %s", command, err, out)
+		}
+		return string(out)
+	}
+	token := typed(local.find(t, `(\S+ cluster token create .*)`))
+	printed := regexp.MustCompile(`(?m)^  (sidecar run .*)$`).FindStringSubmatch(token)
+	if printed == nil {
+		t.Fatalf("no command in:\n%s", token)
+	}
+	var joined []*exec.Cmd
+	for _, line := range regexp.MustCompile(`(?m)^ *(export PATH=.*)$`).FindAllStringSubmatch(local.text, -1) {
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", line[1]+"\nexec "+printed[1]) //nolint:gosec // it is what the program under test prints
+		if err := cluster.StartCommand(cmd); err != nil {
+			t.Fatal(err)
+		}
+		joined = append(joined, cmd)
+	}
+	members := local.find(t, `(\S+ cluster members .*)`)
+	cluster.Await(t, "three voters", func(context.Context) error {
+		if out := typed(members); strings.Count(out, " voter ") != len(s.addresses) {
+			return errors.New(out)
+		}
+		return nil
+	})
+	for _, cmd := range joined {
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	local.stop(t)
+}
+
 func TestRun_noBinaries(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()) // it keeps the logs of what failed
 	t.Setenv("KUBECONFIG", "")
 	var out strings.Builder
-	err := run(t.Context(), t.TempDir(), &out)
+	err := run(t.Context(), settings{assets: t.TempDir()}, &out)
 	if err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("got %v, want an error that names the missing file", err)
 	}
@@ -62,13 +118,13 @@ type launched struct {
 }
 
 // start runs until everything is ready.
-func start(t *testing.T, assets string) *launched {
+func start(t *testing.T, s settings) *launched {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	l := &launched{cancel: cancel, done: make(chan error, 1)}
 	in, out := io.Pipe()
 	go func() {
-		l.done <- run(ctx, assets, out)
+		l.done <- run(ctx, s, out)
 		_ = out.Close() // never fails
 	}()
 	lines := bufio.NewScanner(in)

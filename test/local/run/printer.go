@@ -79,8 +79,24 @@ func (p *printer) ready(n node) {
 	p.try("list the objects; delete or edit one, and Lockstep restores it at once",
 		"export KUBECONFIG="+n.kubeconfig,
 		"kubectl get clusterroles,storageclasses,priorityclasses")
+	if n.dataDir != "" {
+		p.tryJoining(n)
+		return
+	}
 	p.try("three nodes and two rolling upgrades", "make demo")
 	p.print("Ctrl-C stops everything and removes its data.\n")
+}
+
+// tryJoining prints how two more nodes join.
+func (p *printer) tryJoining(n node) {
+	p.try("let two more nodes join: this prints a command", p.sidecar()+" cluster token create --uses=2 --data-dir="+n.dataDir)
+	for i, more := range n.more {
+		p.try([]string{"type that command in a second terminal, after this line", "and in a third one, after this line"}[i],
+			fmt.Sprintf("export PATH=%s:$PATH LOCKSTEP_KUBECONFIG=%s LOCKSTEP_NODE_ID=%s LOCKSTEP_NODE_ADDRESS=%s LOCKSTEP_LISTEN=%s:8086 LOCKSTEP_DATA_DIR=%s",
+				filepath.Dir(n.program), n.kubeconfig, more.id, more.address, more.address, more.dir))
+	}
+	p.try("the members, and how each of them is", p.sidecar()+" cluster members --data-dir="+n.dataDir)
+	p.print("Ctrl-C stops everything here and removes its data. Stop the other nodes first.\n")
 }
 
 func (p *printer) try(what string, commands ...string) {
