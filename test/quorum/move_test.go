@@ -39,7 +39,7 @@ const (
 	pageEtcd       = "https://10.0.0.9:2379"
 )
 
-// commands returns those of a section of the page, as they stand.
+// commands returns those of a section of the page.
 func commands(t *testing.T, anchor string) []string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/clusters.md")
