@@ -97,13 +97,15 @@ func (f *follower) listAndWatch(ctx context.Context) error {
 	if err := f.list(ctx, rewinds); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	l, moved := f.client.movingLink() // after the listing, which may have left a server
-	watch := l.client.Watch(clientv3.WithRequireLeader(ctx), f.prefix, clientv3.WithPrefix(), clientv3.WithRev(f.view.listed+1))
+	opened, cancel := f.open(ctx, l)
+	defer cancel()
+	var watch clientv3.WatchChan // nil until the server has answered
 	var unseen missed
 	for {
 		select {
+		case watch = <-opened:
+			opened = nil
 		case <-rewound:
 			return errWentBack
 		case <-moved:
@@ -125,6 +127,16 @@ func (f *follower) listAndWatch(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// open opens a watch. The library waits there for the server, without a limit
+// (docs/upstream.md#etcd-watch-opens), so the caller must not. cancel ends the watch.
+func (f *follower) open(ctx context.Context, l *link) (opened <-chan clientv3.WatchChan, cancel func()) {
+	ctx, stop := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	watch, revision := make(chan clientv3.WatchChan, 1), f.view.listed+1
+	var opening sync.WaitGroup
+	opening.Go(func() { watch <- l.client.Watch(ctx, f.prefix, clientv3.WithPrefix(), clientv3.WithRev(revision)) })
+	return watch, func() { stop(); opening.Wait() }
 }
 
 // receive applies what a watch reports. It leaves a server that cannot serve watches.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -66,4 +67,38 @@ func TestFollow_firstChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, listed, func(l etcd.Listing) bool { return len(l.KVs) == 1 })
+}
+
+// TestFollow_serverDown: a watch that begins at a server that does not answer moves to
+// another one with the client.
+func TestFollow_serverDown(t *testing.T) {
+	server := etcdtest.New(t)
+	working := server.Endpoints()[0]
+	nowhere, err := etcdtest.FreeAddr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := newClientOf(t, working, "http://"+nowhere)
+	ctx, cancel := context.WithCancel(t.Context())
+	seen := event.New(etcd.Listing{})
+	var following sync.WaitGroup
+	following.Go(func() {
+		_ = client.Follow(ctx, "/p/", func(l etcd.Listing) { // its error is that ctx ended
+			if seen.Get().Revision == 0 { // between the listing and the watch
+				if err := client.SetEndpoints([]string{"http://" + nowhere}); err != nil {
+					t.Error(err)
+				}
+			}
+			seen.Set(l)
+		})
+	})
+	t.Cleanup(func() { cancel(); following.Wait() })
+	await(t, seen, func(l etcd.Listing) bool { return l.Revision > 0 })
+	if err := client.SetEndpoints([]string{"http://" + nowhere, working}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Txn(t.Context(), nil, []clientv3.Op{clientv3.OpPut("/p/a", "1")}, nil); err != nil {
+		t.Fatal(err)
+	}
+	await(t, seen, func(l etcd.Listing) bool { return len(l.KVs) == 1 })
 }

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -60,6 +61,26 @@ func TestWatch_hangsWhenNothingArrives(t *testing.T) {
 		gone(t, "a watch ends when nothing arrives ("+text(resp.Err())+")", "pinging each connection")
 	}
 	r.proxy.Restore()
+}
+
+// Worked around: Watch returns only when the server has answered, however long that
+// takes. Ours calls it on a goroutine of its own (etcd/watch.go).
+func TestWatch_waitsForTheServer(t *testing.T) {
+	t.Parallel()
+	nowhere, err := etcdtest.FreeAddr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := etcdtest.Dial(t, "http://"+nowhere)
+	ctx, cancel := context.WithCancel(t.Context())
+	returned := make(chan clientv3.WatchChan, 1)
+	var watching sync.WaitGroup
+	watching.Go(func() { returned <- client.Watch(ctx, "/", clientv3.WithPrefix()) })
+	if _, came := within(returned); came {
+		gone(t, "Watch returns before the server has answered", "the goroutine that opens a watch")
+	}
+	cancel()
+	watching.Wait()
 }
 
 // twoMembers starts an etcd of two members, and returns the address of one and
