@@ -1,10 +1,13 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -21,27 +24,51 @@ import (
 // TenantPause makes 50 requests in a second.
 const TenantPause = 20 * time.Millisecond
 
+// TenantNamespace has the objects of tenants.
+const TenantNamespace = tenantName
+
 // tenantName is the name of the user, and of the namespace.
 const tenantName = "tenant"
 
 // TenantEpochs are content epochs that a tenant may think of.
 var TenantEpochs = []string{"1000", "4503599627370496", "9007199254740992", "9223372036854775807", "garbage", "2"}
 
+var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+
+// TenantConfig configures a tenant.
+type TenantConfig struct {
+	Kind string // of its objects: ConfigMap, or ServiceAccount if it is empty
+	// Annotations returns more annotations for each write of Disturb; nil: none.
+	Annotations func() map[string]string
+	// Deletes gets the UID of each object that Disturb is about to delete; nil: nothing
+	// asks for it.
+	Deletes func(uid string)
+}
+
 // Tenant is a user with the rights of an editor in the namespace "tenant", who gives
-// ServiceAccounts all that Lockstep writes on objects. Its methods may be called
-// from many goroutines, except Learn.
+// objects all that Lockstep writes on them. Its methods may be called from many
+// goroutines, except Learn.
 type Tenant struct {
+	cfg              TenantConfig
+	resource         string
 	admin, own       dynamic.Interface
 	label            string // of the set
 	accepted, denied atomic.Int64
 }
 
-// NewTenant creates the namespace and the user's rights.
+// NewTenant creates the namespace and the user's rights, for ServiceAccounts.
 func NewTenant(ctx context.Context, admin *rest.Config) (*Tenant, error) {
+	return NewTenantOf(ctx, admin, TenantConfig{})
+}
+
+// NewTenantOf does the same for a tenant with another configuration. What exists already
+// stays.
+func NewTenantOf(ctx context.Context, admin *rest.Config, of TenantConfig) (*Tenant, error) {
 	cfg := rest.CopyConfig(admin)
 	cfg.Impersonate.UserName = tenantName
 	cfg.QPS = -1
-	x := &Tenant{}
+	of.Kind = cmp.Or(of.Kind, "ServiceAccount")
+	x := &Tenant{cfg: of, resource: strings.ToLower(of.Kind) + "s"}
 	var err, own error
 	x.admin, err = dynamic.NewForConfig(admin)
 	x.own, own = dynamic.NewForConfig(cfg)
@@ -51,7 +78,7 @@ func NewTenant(ctx context.Context, admin *rest.Config) (*Tenant, error) {
 	namespaces := schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	return x, errors.Join(
 		x.make(ctx, namespaces, "", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"tenant"}}`),
-		x.allow(ctx, tenantName, "edit", `{"apiGroups":[""],"resources":["serviceaccounts"],"verbs":["*"]}`),
+		x.allow(ctx, tenantName, "edit", fmt.Sprintf(`{"apiGroups":[""],"resources":[%q],"verbs":["*"]}`, x.resource)),
 	)
 }
 
@@ -81,13 +108,15 @@ func (x *Tenant) make(ctx context.Context, gvr schema.GroupVersionResource, ns, 
 		return err
 	}
 	_, err := x.admin.Resource(gvr).Namespace(ns).Create(ctx, obj, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
 	return err
 }
 
 // Learn reads the label of the set, as any user can.
 func (x *Tenant) Learn(ctx context.Context) error {
-	maps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	obj, err := x.admin.Resource(maps).Namespace("kube-system").Get(ctx, "lockstep", metav1.GetOptions{})
+	obj, err := x.admin.Resource(configMaps).Namespace("kube-system").Get(ctx, "lockstep", metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -105,29 +134,34 @@ func (x *Tenant) AwaitFence(ctx context.Context) error {
 	return nil
 }
 
-// Create creates a ServiceAccount with the set's label, a content epoch and more
-// data.
+// Create creates an object with the set's label, a content epoch and more data.
 func (x *Tenant) Create(ctx context.Context, name, epoch string, data []byte, dryRun ...string) error {
-	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ServiceAccount"}}
+	more := map[string]string{}
+	if data != nil {
+		more["tenant/data"] = base64.StdEncoding.EncodeToString(data)
+	}
+	return x.create(ctx, name, epoch, more, dryRun...)
+}
+
+func (x *Tenant) create(ctx context.Context, name, epoch string, more map[string]string, dryRun ...string) error {
+	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": x.cfg.Kind}}
 	obj.SetName(name)
 	obj.SetLabels(map[string]string{"applyset.kubernetes.io/part-of": x.label})
 	annotations := map[string]string{
 		"lockstep.dev/content-epoch": epoch, "lockstep.dev/form": "x",
 		"lockstep.dev/release": "9.0.0", "lockstep.dev/min-apiserver-release": "9.0.0",
 	}
-	if data != nil {
-		annotations["tenant/data"] = base64.StdEncoding.EncodeToString(data)
-	}
+	maps.Copy(annotations, more)
 	obj.SetAnnotations(annotations)
-	_, err := x.accounts(x.own).Create(ctx, obj, metav1.CreateOptions{FieldManager: "lockstep", DryRun: dryRun})
+	_, err := x.objects(x.own).Create(ctx, obj, metav1.CreateOptions{FieldManager: "lockstep", DryRun: dryRun})
 	return err
 }
 
-func (x *Tenant) accounts(as dynamic.Interface) dynamic.ResourceInterface {
-	return as.Resource(schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}).Namespace(tenantName)
+func (x *Tenant) objects(as dynamic.Interface) dynamic.ResourceInterface {
+	return as.Resource(schema.GroupVersionResource{Version: "v1", Resource: x.resource}).Namespace(tenantName)
 }
 
-// Work creates, patches and deletes ServiceAccounts, one request each TenantPause,
+// Work creates, patches and deletes objects, one request each TenantPause,
 // until ctx ends.
 func (x *Tenant) Work(ctx context.Context) error {
 	tick := time.NewTicker(TenantPause)
@@ -138,7 +172,7 @@ func (x *Tenant) Work(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		err := x.disturb(ctx, i)
+		err := x.Disturb(ctx, i)
 		switch {
 		case err == nil:
 			x.accepted.Add(1)
@@ -150,27 +184,44 @@ func (x *Tenant) Work(ctx context.Context) error {
 	}
 }
 
-// disturb sends the i-th request.
-func (x *Tenant) disturb(ctx context.Context, i int) error {
+// Disturb sends the i-th request of Work.
+func (x *Tenant) Disturb(ctx context.Context, i int) error {
 	name, epoch := fmt.Sprintf("busy-%d", i/3%7), TenantEpochs[i%len(TenantEpochs)]
+	more := map[string]string{}
+	if x.cfg.Annotations != nil {
+		more = x.cfg.Annotations()
+	}
 	switch i % 3 {
 	case 0:
-		return x.Create(ctx, name, epoch, nil)
+		return x.create(ctx, name, epoch, more)
 	case 1:
-		patch := fmt.Sprintf(`{"metadata":{"annotations":{"lockstep.dev/content-epoch":%q,"lockstep.dev/prune":"enabled"}}}`, epoch)
+		more["lockstep.dev/content-epoch"], more["lockstep.dev/prune"] = epoch, "enabled"
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": more}})
+		if err != nil {
+			return err
+		}
 		manager := []string{"lockstep", "kubectl"}[i/3%2]
-		_, err := x.accounts(x.own).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: manager})
+		_, err = x.objects(x.own).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager})
 		return err
 	}
-	return x.accounts(x.own).Delete(ctx, name, metav1.DeleteOptions{})
+	opts := metav1.DeleteOptions{}
+	if x.cfg.Deletes != nil {
+		live, err := x.objects(x.own).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		uid := live.GetUID()
+		x.cfg.Deletes(string(uid))
+		opts.Preconditions = &metav1.Preconditions{UID: &uid}
+	}
+	return x.objects(x.own).Delete(ctx, name, opts)
 }
 
 // LowerEpoch asks, with all rights, that the ConfigMap default/platform of the set gets
 // a content epoch, and returns the answer.
 func (x *Tenant) LowerEpoch(ctx context.Context, epoch string) error {
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{"lockstep.dev/content-epoch":%q}}}`, epoch)
-	maps := x.admin.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
-	_, err := maps.Namespace("default").Patch(ctx, "platform", types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "kubectl"})
+	_, err := x.admin.Resource(configMaps).Namespace("default").Patch(ctx, "platform", types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "kubectl"})
 	return err
 }
 
@@ -182,7 +233,7 @@ func (x *Tenant) Answered() int64 { return x.accepted.Load() + x.denied.Load() }
 
 // Objects returns the tenant's objects.
 func (x *Tenant) Objects(ctx context.Context) ([]unstructured.Unstructured, error) {
-	list, err := x.accounts(x.admin).List(ctx, metav1.ListOptions{})
+	list, err := x.objects(x.admin).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}

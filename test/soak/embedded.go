@@ -76,7 +76,8 @@ func (w *world) secondConfig(n *node, index int) cluster.SidecarConfig {
 	if n.machine == nil {
 		return w.sidecarConfig(n, index)
 	}
-	client := &node{id: n.id, kubeconfig: n.kubeconfig, machine: n.machine}
+	client := &node{machine: n.machine, pod: n.pod}
+	client.as.Store(n.as.Load())
 	cfg := w.sidecarConfig(client, index)
 	cfg.Wrapper, cfg.Listen = nil, "" // the test's own machine reaches everything
 	return cfg
@@ -167,11 +168,11 @@ func (w *world) isVoter(ctx context.Context, n *node) error {
 		return err
 	}
 	for _, m := range list.Members {
-		if m.Name == n.id && !m.IsLearner {
+		if m.Name == n.name() && !m.IsLearner {
 			return nil
 		}
 	}
-	return fmt.Errorf("the member of %s does not vote yet", n.id)
+	return fmt.Errorf("the member of %s does not vote yet", n.name())
 }
 
 // token creates a token on a member, and returns the flags with which another node

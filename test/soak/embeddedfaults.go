@@ -99,7 +99,7 @@ func (w *world) awaitQuorum(ctx context.Context) {
 			return err
 		})
 		if err != nil {
-			w.logf("await the member of %s: %v", n.id, err)
+			w.logf("await the member of %s: %v", n.name(), err)
 		}
 	}
 }
@@ -247,7 +247,7 @@ func (w *world) loseDisk(ctx context.Context, f fault) outcome {
 	}
 	index := n.release
 	if err := w.stop(n, losingPower); err != nil {
-		w.logf("kill %s: %v", n.id, err)
+		w.logf("kill %s: %v", n.name(), err)
 	}
 	if err := os.RemoveAll(n.dataDir); err != nil {
 		w.fail(err)
@@ -256,10 +256,10 @@ func (w *world) loseDisk(ctx context.Context, f fault) outcome {
 	pause(ctx, f.lasts)
 	began := time.Now()
 	if err := w.replace(context.WithoutCancel(ctx), n, other, index); err != nil {
-		w.fail(fmt.Errorf("replace the member of %s: %w", n.id, err))
+		w.fail(fmt.Errorf("replace the member of %s: %w", n.name(), err))
 		return skipped
 	}
-	w.logf("the member of %s votes again after %s", n.id, time.Since(began).Round(time.Millisecond))
+	w.logf("the member of %s votes again after %s", n.name(), time.Since(began).Round(time.Millisecond))
 	return done
 }
 
@@ -273,7 +273,7 @@ func (w *world) replace(ctx context.Context, n, other *node, index int) error {
 		if err != nil || !listed {
 			return err
 		}
-		_, err = w.run(ctx, "cluster", "remove", n.id, "--data-dir="+other.dataDir)
+		_, err = w.run(ctx, "cluster", "remove", n.name(), "--data-dir="+other.dataDir)
 		return err
 	})
 	if err != nil {
@@ -304,7 +304,7 @@ func (w *world) isListed(ctx context.Context, n, other *node) (bool, error) {
 		return false, fmt.Errorf("cluster members printed %q: %w", out, err)
 	}
 	for _, m := range members {
-		if m.Node == n.id || strings.Contains(m.Address, n.machine.Address.String()) {
+		if m.Node == n.name() || strings.Contains(m.Address, n.machine.Address.String()) {
 			return true, nil
 		}
 	}

@@ -119,11 +119,12 @@ func (w *world) killSidecar(ctx context.Context, n *node, d time.Duration, how f
 	return held(&n.busy, func() outcome {
 		index := n.release
 		if err := w.stop(n, how); err != nil {
-			w.logf("kill %s: %v", n.id, err)
+			w.logf("kill %s: %v", n.name(), err)
 		}
 		pause(ctx, d)
+		w.renew(ctx, n)
 		if err := w.start(n, index); err != nil {
-			w.logf("restart %s: %v", n.id, err)
+			w.logf("restart %s: %v", n.name(), err)
 		}
 		return done
 	})
@@ -160,7 +161,7 @@ func (w *world) stopWriter(ctx context.Context, f fault) outcome {
 		return skipped
 	}
 	for _, n := range w.nodes {
-		if n.id != string(status.Leader) {
+		if n.name() != string(status.Leader) {
 			continue
 		}
 		pause(ctx, time.Duration(f.how%60)*time.Millisecond) // while it works
@@ -283,9 +284,12 @@ func (w *world) spoilKeys(ctx context.Context, n *node, f fault) outcome {
 	var err error
 	switch f.kind {
 	case spoilRecord:
-		_, err = w.etcd.Put(ctx, w.rec.keys.Node(protocol.NodeID(n.id)), value)
+		if n.pod {
+			return skipped // if it is replaced before it has seen that, people have to remove the record
+		}
+		_, err = w.etcd.Put(ctx, w.rec.keys.Node(protocol.NodeID(n.name())), value)
 	case spoilPresence:
-		_, err = w.etcd.Put(ctx, w.rec.keys.Presence(protocol.NodeID(n.id)), value, clientv3.WithIgnoreLease())
+		_, err = w.etcd.Put(ctx, w.rec.keys.Presence(protocol.NodeID(n.name())), value, clientv3.WithIgnoreLease())
 	default:
 		err = w.spoilCandidates(ctx, f, value)
 	}

@@ -88,7 +88,7 @@ func (w *world) impairSidecar(ctx context.Context, n *node, f fault) outcome {
 	case cutEtcd, slowEtcd:
 		return f.impair(ctx, f.some(n.members), nil)
 	default:
-		return f.impair(ctx, []*etcdtest.Proxy{n.api}, nil)
+		return f.impair(ctx, []*etcdtest.Proxy{n.as.Load().api}, nil)
 	}
 }
 

@@ -65,10 +65,9 @@ func (w *world) startElsewhere(ctx context.Context, n *node, d time.Duration) ou
 	if w.bothExist(ctx) != nil {
 		return skipped
 	}
-	cfg := w.sidecarConfig(n, newest())
-	if n.machine != nil {
-		cfg = w.secondConfig(n, newest())
-	}
+	n.busy.Lock()
+	cfg := w.secondConfig(n, newest())
+	n.busy.Unlock()
 	cfg.NodeID, cfg.EtcdPrefix, cfg.EtcdServers = "elsewhere", "/locksteq/", w.endpoints()
 	s, err := w.cluster.StartSidecar(cfg)
 	if err != nil {
@@ -103,6 +102,7 @@ func (w *world) startDuplicate(ctx context.Context, n *node, d time.Duration) ou
 	}
 	n.started = instance
 	n.duplicates++
+	id, cfg := n.name(), w.secondConfig(n, index)
 	n.busy.Unlock()
 	defer func() {
 		n.busy.Lock()
@@ -110,17 +110,17 @@ func (w *world) startDuplicate(ctx context.Context, n *node, d time.Duration) ou
 		n.duplicates--
 		n.duplicated = time.Now()
 	}()
-	duplicate, err := w.cluster.StartSidecar(w.secondConfig(n, index))
+	duplicate, err := w.cluster.StartSidecar(cfg)
 	if err != nil {
-		w.logf("start a second %s: %v", n.id, err)
+		w.logf("start a second %s: %v", id, err)
 		return skipped
 	}
 	probing, stop := context.WithCancel(ctx)
 	defer stop()
-	w.running.Go(func() { w.probe(probing, n.id, instance, index, duplicate) })
+	w.running.Go(func() { w.probe(probing, id, instance, index, duplicate) })
 	pause(ctx, d)
 	if err := duplicate.Kill(); err != nil {
-		w.logf("kill the second %s: %v", n.id, err)
+		w.logf("kill the second %s: %v", id, err)
 	}
 	return done
 }

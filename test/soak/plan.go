@@ -125,6 +125,7 @@ func (p *plan) between(low, high int) time.Duration {
 // variant is what a seed chooses for the whole run.
 type variant struct {
 	expire      bool    // records of dead nodes expire
+	pods        int     // how many of the last nodes have an ephemeral record
 	immediately [5]bool // releases whose removals do not wait for nodes
 }
 
@@ -134,6 +135,7 @@ func newVariant(seed uint64) variant {
 	for i := range v.immediately {
 		v.immediately[i] = rng.IntN(4) == 0
 	}
+	v.pods = rng.IntN(3)
 	return v
 }
 
@@ -141,6 +143,9 @@ func (v variant) String() string {
 	text := "records never expire"
 	if v.expire {
 		text = "records expire after " + expireAfter.String()
+	}
+	if v.pods > 0 {
+		text += fmt.Sprintf("; nodes that are pods: %v, except members of etcd", nodeNames[len(nodeNames)-v.pods:])
 	}
 	for i, immediately := range v.immediately {
 		if immediately {

@@ -22,6 +22,7 @@ import (
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/status"
+	"github.com/lockstep-dev/lockstep/test/cluster"
 	"github.com/lockstep-dev/lockstep/test/soak/judge"
 )
 
@@ -58,6 +59,7 @@ type recorder struct {
 	read     int64 // the highest revision that was read
 	objects  map[string]seen
 	deleting map[string]bool // UIDs of objects that the soak deletes
+	removing map[string]bool // IDs of nodes whose records the soak removes
 	cleaning time.Duration   // until when kube-apiservers may delete objects of a kind whose CRD the soak deleted
 	lost     int             // deletions of the status by the soak that were not received yet
 	changed  chan struct{}   // closed at the next event
@@ -72,7 +74,7 @@ type seen struct {
 func newRecorder(endpoints []string, began time.Time) (*recorder, error) {
 	r := &recorder{
 		began: began, keys: keyspace.Under(prefix), next: 1,
-		objects: map[string]seen{}, deleting: map[string]bool{}, changed: make(chan struct{}),
+		objects: map[string]seen{}, deleting: map[string]bool{}, removing: map[string]bool{}, changed: make(chan struct{}),
 	}
 	for _, endpoint := range endpoints {
 		client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
@@ -205,7 +207,8 @@ func (r *recorder) decode(ev *clientv3.Event) (judge.Event, bool) {
 		view := decodeStatus(ev.Kv, gone)
 		return judge.Event{Foreign: foreign, Status: &view}, true
 	case strings.HasPrefix(key, r.keys.Nodes()):
-		return judge.Event{Foreign: foreign, Record: r.decodeRecord(ev.Kv, gone)}, true
+		record := r.decodeRecord(ev.Kv, gone)
+		return judge.Event{Foreign: foreign || gone && r.removing[record.Node], Record: record}, true
 	case strings.HasPrefix(key, r.keys.Presences()):
 		return judge.Event{Foreign: foreign, Presence: &judge.Presence{Node: strings.TrimPrefix(key, r.keys.Presences()), Gone: gone}}, true
 	case strings.HasPrefix(key, r.keys.Leaders()):
@@ -233,6 +236,7 @@ func (r *recorder) decodeRecord(kv *mvccpb.KeyValue, gone bool) *judge.Record {
 	out.Corrupt = one.Problem != ""
 	out.Release, out.M = one.Node.Version.Release, one.Node.MinReconciler
 	out.Controller, out.ExpireAfter = one.Node.Roles.Controller, one.Node.FenceAfter
+	out.Member, out.Ephemeral = one.Node.Roles.Consensus, one.Node.Ephemeral
 	return out
 }
 
@@ -278,7 +282,7 @@ func (r *recorder) decodeObject(kv *mvccpb.KeyValue, gone bool) (judge.Event, bo
 	case now.ref == parentRef:
 		r.objects[key] = now
 		return judge.Event{Foreign: now.edit != was.edit && now.uid == was.uid, Mark: decodeMark(live.Data["mark.json"])}, true
-	case m.Namespace != tenantNamespace || live.Kind != "ConfigMap":
+	case m.Namespace != cluster.TenantNamespace || live.Kind != "ConfigMap":
 		return judge.Event{}, false
 	}
 	r.objects[key] = now
@@ -357,6 +361,13 @@ func (r *recorder) deletes(uid string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.deleting[uid] = true
+}
+
+// removes records that the soak is about to remove the record of a node.
+func (r *recorder) removes(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.removing[id] = true
 }
 
 // deletesStatus records that the soak is about to delete the status.

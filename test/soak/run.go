@@ -174,6 +174,9 @@ func (w *world) converged(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := w.onlyLiveRecords(ctx); err != nil {
+		return err
+	}
 	return w.inPlace(ctx)
 }
 
@@ -191,7 +194,7 @@ func (w *world) blockers() string {
 		if err != nil {
 			body = err.Error()
 		}
-		fmt.Fprintf(&b, "\n%s: %s", n.id, body)
+		fmt.Fprintf(&b, "\n%s: %s", n.name(), body)
 	}
 	return b.String()
 }

@@ -79,10 +79,7 @@ func (w *world) startServer(s *server) (err error) {
 	if s.client == nil {
 		cfg := s.api.Config()
 		cfg.Timeout = 3 * time.Second
-		if s.client, err = dynamic.NewForConfig(cfg); err != nil {
-			return err
-		}
-		s.tenant, err = asTenant(cfg)
+		s.client, err = dynamic.NewForConfig(cfg)
 	}
 	return err
 }

@@ -89,22 +89,23 @@ func (w *world) settle(ctx context.Context, s step) {
 // starts (docs/protocol.md#registration).
 func (w *world) switchTo(ctx context.Context, n *node, to int, crash, wait bool) {
 	n.busy.Lock()
-	how := gracefully
+	how := n.leave
 	if crash {
 		how = crashing
 	}
 	err := w.stop(n, how)
 	if err == nil {
+		w.renew(ctx, n)
 		err = w.start(n, to)
 	}
 	n.busy.Unlock()
 	if err != nil {
-		w.logf("switch %s to %s: %v", n.id, releases[to].name, err)
+		w.logf("switch %s to %s: %v", n.name(), releases[to].name, err)
 		return
 	}
 	if wait {
 		if err := w.ready(ctx, n, settling); err != nil {
-			w.logf("%s with %s is not ready yet: %v", n.id, releases[to].name, err)
+			w.logf("%s with %s is not ready yet: %v", n.name(), releases[to].name, err)
 		}
 	}
 }
@@ -119,7 +120,7 @@ func (w *world) roles(ctx context.Context, n *node, d time.Duration) {
 	n.busy.Lock()
 	defer n.busy.Unlock()
 	limit := noticing
-	if err := w.command(ctx, "node", "set-roles", n.id, n.roles("kubernetes_worker")); err != nil {
+	if err := w.command(ctx, "node", "set-roles", n.name(), n.roles("kubernetes_worker")); err != nil {
 		w.logf("%v", err) // the node may or may not have lost the role
 		limit /= 6
 	}
@@ -129,7 +130,7 @@ func (w *world) roles(ctx context.Context, n *node, d time.Duration) {
 		defer cancel()
 		err := cluster.Poll(limited, func(ctx context.Context) error {
 			if n.sidecar.Readyz(ctx) == nil {
-				return fmt.Errorf("%s is ready without the role", n.id)
+				return fmt.Errorf("%s is ready without the role", n.name())
 			}
 			return nil
 		})
@@ -144,7 +145,7 @@ func (w *world) roles(ctx context.Context, n *node, d time.Duration) {
 // ended, so that no node stays without the role.
 func (w *world) giveRole(ctx context.Context, n *node) {
 	for range 5 {
-		err := w.command(context.WithoutCancel(ctx), "node", "set-roles", n.id, n.roles("kubernetes_controller"))
+		err := w.command(context.WithoutCancel(ctx), "node", "set-roles", n.name(), n.roles("kubernetes_controller"))
 		if err == nil {
 			return
 		}
@@ -166,15 +167,17 @@ func (w *world) rejoin(ctx context.Context, n *node, d time.Duration) {
 	n.busy.Lock()
 	defer n.busy.Unlock()
 	index := n.release
-	if err := w.stop(n, gracefully); err != nil {
-		w.logf("stop %s: %v", n.id, err)
+	if err := w.stop(n, n.leave); err != nil {
+		w.logf("stop %s: %v", n.name(), err)
 	}
-	if err := w.command(ctx, "node", "remove", n.id, "--confirm-stopped"); err != nil {
+	w.rec.removes(n.name())
+	if err := w.command(ctx, "node", "remove", n.name(), "--confirm-stopped"); err != nil {
 		w.logf("%v", err)
 	}
 	pause(ctx, d)
+	w.renew(ctx, n)
 	if err := w.start(n, index); err != nil {
-		w.logf("restart %s: %v", n.id, err)
+		w.logf("restart %s: %v", n.name(), err)
 	}
 }
 

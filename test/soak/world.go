@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -53,6 +54,7 @@ type world struct {
 	count map[string]int // what was done, by kind
 	exits []ending       // sidecars that exited by themselves
 	edits int
+	left  map[string]bool // IDs of pods that were replaced, and whose records may exist
 	// broken is why the soak cannot go on; nil: it can.
 	broken error
 	build  [5]int // of each release: the one that sidecars load
@@ -67,19 +69,18 @@ type server struct {
 	members []*etcdtest.Proxy // before each etcd member; none if it has a machine
 	api     *cluster.APIServer
 	client  dynamic.Interface
-	tenant  dynamic.Interface // of a user who may edit one namespace
 }
 
 // node is a machine of the control plane: its sidecar, and its connections.
 type node struct {
-	id         string
-	server     *server
-	gateway    *gateway
-	api        *etcdtest.Proxy   // before the gateway
-	members    []*etcdtest.Proxy // before each etcd member; none if it has a machine
-	machine    *netns.Machine    // nil: this one
-	dataDir    string            // of its own member; empty: it has none
-	kubeconfig string
+	slot    string // of nodeNames
+	pod     bool   // it gets another ID whenever it is replaced, and its record is ephemeral
+	as      atomic.Pointer[identity]
+	server  *server
+	gateway *gateway
+	members []*etcdtest.Proxy // before each etcd member; none if it has a machine
+	machine *netns.Machine    // nil: this one
+	dataDir string            // of its own member; empty: it has none
 
 	network sync.Mutex // held by a fault of its connections
 	busy    sync.Mutex // held while its process is started, stopped or frozen; guards what follows
@@ -107,8 +108,8 @@ type ending struct {
 // newWorld starts everything except the sidecars; of these only those that etcd needs.
 func newWorld(ctx context.Context, cfg Config, began time.Time, logf func(string, ...any)) (*world, error) {
 	w := &world{
-		cluster: cfg.Cluster, assets: cfg.Assets, dir: cfg.Dir, logf: logf, count: map[string]int{}, variant: newVariant(cfg.Seed),
-		network: cfg.Network,
+		cluster: cfg.Cluster, network: cfg.Network, assets: cfg.Assets, dir: cfg.Dir, logf: logf,
+		variant: newVariant(cfg.Seed), count: map[string]int{}, left: map[string]bool{},
 	}
 	var err error
 	if w.rec, err = newRecorder(nil, began); err != nil {
@@ -147,25 +148,22 @@ func newWorld(ctx context.Context, cfg Config, began time.Time, logf func(string
 
 func (w *world) newNode(i int, id string) (*node, error) {
 	s := w.servers[i%apiServers]
-	n := &node{id: id, server: s, release: -1, kubeconfig: filepath.Join(w.dir, "node-"+id+".kubeconfig")}
+	n := &node{slot: id, server: s, release: -1}
 	var err error
 	if n.gateway, err = startGateway(w.cluster, "https://"+s.addr); err != nil {
 		return nil, err
 	}
-	host := "127.0.0.1"
 	if w.network != nil {
-		host, n.machine = netns.Hub.String(), w.network.Machine(id)
+		n.machine = w.network.Machine(id)
 		if i < etcdMembers {
 			n.dataDir = filepath.Join(w.dir, "data-"+id)
 		}
 	}
-	if n.api, err = etcdtest.StartProxyAt(host, n.gateway.addr()); err != nil {
-		return nil, err
-	}
+	n.pod = i >= len(nodeNames)-w.variant.pods && n.dataDir == ""
 	if n.members, err = w.proxiesToEtcd(); err != nil {
 		return nil, err
 	}
-	return n, w.cluster.WriteKubeconfig(n.kubeconfig, "https://"+n.api.Addr())
+	return n, w.identify(n)
 }
 
 // close stops what newWorld started. The test closes the cluster.
@@ -192,7 +190,7 @@ func (w *world) close() error {
 		}
 	}
 	for _, n := range w.nodes {
-		n.api.Close()
+		n.as.Load().api.Close()
 		for _, p := range n.members {
 			p.Close()
 		}
@@ -216,11 +214,14 @@ func (w *world) bundles() string { return filepath.Join(w.dir, "bundles") }
 
 func (w *world) sidecarConfig(n *node, index int) cluster.SidecarConfig {
 	cfg := cluster.SidecarConfig{
-		NodeID: n.id, Kubeconfig: n.kubeconfig, Bundle: bundleDir(w.bundles(), index),
+		NodeID: n.name(), Kubeconfig: n.as.Load().kubeconfig, Bundle: bundleDir(w.bundles(), index),
 		LeaseTTL: leaseTTL, ResyncInterval: resyncInterval,
 		Args: []string{"--leader-yield-after=" + yieldAfter.String()},
 	}
-	if w.variant.expire {
+	if n.pod {
+		cfg.Args = append(cfg.Args, "--ephemeral")
+	}
+	if n.pod || w.variant.expire {
 		cfg.Args = append(cfg.Args, "--expire-dead-nodes="+expireAfter.String())
 	}
 	if n.machine == nil {
@@ -243,7 +244,8 @@ func (w *world) start(n *node, index int) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	n.probing = cancel
 	instance := n.started
-	w.running.Go(func() { w.probe(ctx, n.id, instance, index, s) })
+	id := n.name()
+	w.running.Go(func() { w.probe(ctx, id, instance, index, s) })
 	w.running.Go(func() { w.keep(n, s) })
 	return nil
 }
@@ -259,14 +261,14 @@ func (w *world) keep(n *node, s *cluster.Sidecar) {
 	revision, age := w.rec.position()
 	w.mu.Lock()
 	w.exits = append(w.exits, ending{
-		text:      fmt.Sprintf("%s #%d exited by itself with code %d", n.id, n.started, s.ExitCode()),
+		text:      fmt.Sprintf("%s #%d exited by itself with code %d", n.name(), n.started, s.ExitCode()),
 		explained: n.hadDuplicate(), revision: revision, age: age,
 	})
 	w.mu.Unlock()
-	w.logf("%s #%d exited by itself with code %d: %s", n.id, n.started, s.ExitCode(), s.Ending())
+	w.logf("%s #%d exited by itself with code %d: %s", n.name(), n.started, s.ExitCode(), s.Ending())
 	n.probing()
 	if err := w.start(n, n.release); err != nil {
-		w.logf("restart %s: %v", n.id, err)
+		w.logf("restart %s: %v", n.name(), err)
 	}
 }
 
@@ -286,8 +288,7 @@ func (w *world) stop(n *node, how func(*cluster.Sidecar) error) error {
 	return err
 }
 
-func gracefully(s *cluster.Sidecar) error { return s.Stop() }
-func crashing(s *cluster.Sidecar) error   { return s.Kill() }
+func crashing(s *cluster.Sidecar) error { return s.Kill() }
 
 // probe asks a sidecar whether it is ready until ctx ends.
 func (w *world) probe(ctx context.Context, id string, instance, index int, s *cluster.Sidecar) {
@@ -342,7 +343,7 @@ func (w *world) ready(ctx context.Context, n *node, limit time.Duration) error {
 func (n *node) ready(ctx context.Context) error {
 	s := n.running()
 	if s == nil {
-		return fmt.Errorf("%s has no sidecar", n.id)
+		return fmt.Errorf("%s has no sidecar", n.name())
 	}
 	return s.Readyz(ctx)
 }

@@ -34,6 +34,7 @@ const (
 	Steady       = "Steady"
 	DoneIsDone   = "DoneIsDone"
 	NoFight      = "NoFight"
+	Awaited      = "Awaited"  // for ephemeral records; Registered and GuardHeld check it for all
 	Progress     = "Progress" // checked by the soak, which waits for the end
 )
 
@@ -123,9 +124,12 @@ type Record struct {
 	Release    protocol.Release
 	M          protocol.Release
 	Controller bool
+	// Member: it has the role consensus_member.
+	Member bool
 	// ExpireAfter is how long its presence must be missing until leaders ignore the
 	// record; 0: they never do.
 	ExpireAfter time.Duration
+	Ephemeral   bool
 }
 
 // Presence is the key of a live sidecar.
@@ -271,7 +275,11 @@ func (e *Event) what() string {
 		case r.Corrupt:
 			return fmt.Sprintf("record of %s: corrupt", r.Node)
 		}
-		return fmt.Sprintf("record of %s: release %s M %s controller=%t", r.Node, r.Release, r.M, r.Controller)
+		text := fmt.Sprintf("record of %s: release %s M %s controller=%t", r.Node, r.Release, r.M, r.Controller)
+		if r.Ephemeral {
+			text += " ephemeral"
+		}
+		return text
 	case e.Presence != nil && e.Presence.Gone:
 		return fmt.Sprintf("presence of %s: deleted", e.Presence.Node)
 	case e.Presence != nil:

@@ -30,6 +30,12 @@ func (j *judging) restore(e *Event) {
 func (j *judging) restored() {
 	s := j.valid
 	j.deferRemovals()
+	// Leaders count from the restore on.
+	for id := range j.records {
+		if !j.alive[id] {
+			j.absent[id] = j.h.Restored
+		}
+	}
 	j.present(func(o *object, brought []Bundle) {
 		o.deferred = !slices.ContainsFunc(brought, func(c Bundle) bool {
 			return !c.Release.Less(s.Version.Release) && !s.MinCompatible.Less(c.A)

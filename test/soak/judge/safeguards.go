@@ -22,6 +22,8 @@ type safeguards struct {
 	// absent is the revision at which a presence ended, for nodes that had one, and
 	// written that of the newest write of a record.
 	absent, written map[string]int64
+	alive           map[string]bool // nodes with a presence
+	overdue         map[string]bool // nodes whose record was reported as overdue
 }
 
 // markState is the mark as the sidecars left it.
@@ -62,7 +64,7 @@ type due struct {
 func newSafeguards() safeguards {
 	return safeguards{
 		contents: map[int64]Bundle{}, removals: map[string]removal{},
-		absent: map[string]int64{}, written: map[string]int64{},
+		absent: map[string]int64{}, written: map[string]int64{}, alive: map[string]bool{}, overdue: map[string]bool{},
 	}
 }
 
@@ -72,6 +74,7 @@ func (j *judging) before(e *Event) {
 		j.endedWithItsKey(r)
 	}
 	j.noteRemovals(e)
+	j.checkOverdue(e)
 }
 
 // after is called when an event was applied to the state.
@@ -319,6 +322,7 @@ func (j *judging) noteRemovals(e *Event) {
 }
 
 func (j *judging) applyPresence(e *Event) {
+	j.alive[e.Presence.Node] = !e.Presence.Gone
 	if e.Presence.Gone {
 		j.absent[e.Presence.Node] = e.Revision
 		return

@@ -131,6 +131,32 @@ func TestPolicies(t *testing.T) {
 	})
 }
 
+// TestEphemeral has histories of nodes that come and go.
+func TestEphemeral(t *testing.T) {
+	const after = 15 * time.Second
+	pod := func() *story {
+		return installed().add(Event{Record: &Record{Node: "p", Release: r1, M: r1, Controller: true, ExpireAfter: after, Ephemeral: true}}).
+			add(Event{Presence: &Presence{Node: "p"}})
+	}
+	gone := Event{Presence: &Presence{Node: "p", Gone: true}}
+	deleted := Event{Record: &Record{Node: "p", Gone: true}}
+	checkAll(t, []safeguardTest{
+		{"a sidecar leaves", pod().add(deleted).add(gone).together(), "", ""},
+		{"a sidecar leaves, and its gate stays open", pod().add(deleted).add(gone).together().later(time.Second).probe("p", r1, true, ""), Registered, "p #1"},
+		{"a leader deletes a record that has expired", pod().add(gone).later(after).add(deleted), "", ""},
+		{"a leader deletes a record too early", pod().add(gone).later(after - time.Second).add(deleted), Awaited, "neither left nor expired"},
+		{"a leader deletes the record of a live node", pod().later(time.Hour).add(deleted), Awaited, "neither left nor expired"},
+		{"people remove a record", pod().add(gone).add(deleted).foreign(), "", ""},
+		{"a leader deletes a record whose role people have taken", pod().add(Event{Record: &Record{Node: "p", Release: r1, ExpireAfter: after, Ephemeral: true}}).foreign().
+			add(gone).later(after).add(deleted), Awaited, "its roles are not"},
+		{"a record stays long after it has expired", pod().add(gone).later(after+forgetting+time.Second).record("a", r1), Awaited, "still exists"},
+		{"a record stays for a moment after it has expired", pod().add(gone).later(after+time.Second).record("a", r1), "", ""},
+		{"a record stays after it has expired, and its leaders change", pod().add(gone).later(after+forgetting/2).dies("a").leads("b").
+			later(after+forgetting/2).record("a", r1), "", ""},
+		{"a live record stays", pod().later(time.Hour).record("a", r1), "", ""},
+	})
+}
+
 // drainsIn is a history of an etcd with another election timeout.
 func (s *story) drainsIn(d time.Duration) *story {
 	s.DrainTime = d

@@ -141,6 +141,7 @@ func (j *judging) event(e *Event) {
 		j.judgeStatus(e)
 		j.applyStatus(*e.Status)
 	case e.Record != nil:
+		j.judgeRecord(e)
 		j.applyRecord(*e.Record)
 		j.written[e.Record.Node] = e.Revision
 	case e.Presence != nil:
