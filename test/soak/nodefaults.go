@@ -62,10 +62,10 @@ func (w *world) reload(n *node) outcome {
 // another store, so it must leave the objects alone. Meanwhile, the parent of the
 // set is not deleted: without it, the API does not show whose it is.
 func (w *world) startElsewhere(ctx context.Context, n *node, d time.Duration) outcome {
-	if w.bothExist(ctx) != nil {
+	// Not Lock: who holds it may wait for this fault to end.
+	if w.bothExist(ctx) != nil || !n.busy.TryLock() {
 		return skipped
 	}
-	n.busy.Lock()
 	cfg := w.secondConfig(n, newest())
 	n.busy.Unlock()
 	cfg.NodeID, cfg.EtcdPrefix, cfg.EtcdServers = "elsewhere", "/locksteq/", w.endpoints()
