@@ -27,8 +27,8 @@ type absence struct {
 	revision int64 // of the record
 }
 
-// count notes which nodes of a snapshot have no presence, and writes into their
-// records for how long. The snapshot was requested after now and received at
+// count notes which nodes of a snapshot have no presence, and replaces those of their
+// records that may expire by ones that say for how long. The snapshot was requested after now and received at
 // received: an absence counts from its arrival to the start of the latest request,
 // so it is never too long. A record that was written meanwhile starts from zero:
 // the node may have been present in between.
@@ -38,8 +38,7 @@ func (a *absences) count(f protocol.Fleet, rewinds int, now, received time.Time)
 		before = nil
 	}
 	*a = absences{rewinds: rewinds, nodes: make(map[protocol.NodeID]absence)}
-	for i := range f.Records {
-		r := &f.Records[i]
+	for i, r := range f.Records {
 		if r.Alive {
 			continue
 		}
@@ -50,7 +49,11 @@ func (a *absences) count(f protocol.Fleet, rewinds int, now, received time.Time)
 				c.Expires = received.Add(r.Node.FenceAfter)
 			}
 		}
-		r.Gone = max(0, now.Sub(c.Since))
+		if !c.Expires.IsZero() {
+			absent := *r
+			absent.Gone = max(0, now.Sub(c.Since))
+			f.Records[i] = &absent
+		}
 		a.nodes[r.ID] = c
 	}
 }

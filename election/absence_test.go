@@ -31,7 +31,7 @@ func TestAbsences(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var a absences
 			for _, l := range tc.snapshots {
-				f := protocol.Fleet{Records: []protocol.Record{l.record}}
+				f := protocol.Fleet{Records: []*protocol.Record{&l.record}}
 				now := begin.Add(l.at)
 				a.count(f, l.rewinds, now, now)
 				if got := f.Records[0].Gone; got != l.want {
@@ -42,7 +42,8 @@ func TestAbsences(t *testing.T) {
 	}
 	t.Run("counts from when the first answer came, to when the next request began", func(t *testing.T) {
 		var a absences
-		f := protocol.Fleet{Records: []protocol.Record{record(false, 5)}}
+		one := record(false, 5)
+		f := protocol.Fleet{Records: []*protocol.Record{&one}}
 		a.count(f, 0, begin, begin.Add(10*time.Second))
 		a.count(f, 0, begin.Add(15*time.Second), begin.Add(20*time.Second))
 		if got := f.Records[0].Gone; got != 5*time.Second {

@@ -120,9 +120,10 @@ func TestDeleteExpired_fails(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := range in.Fleet.Records {
-			in.Fleet.Records[i].Gone = time.Second
-			in.Fleet.Records[i].Alive = in.Fleet.Records[i].ID == "me"
+		for i, r := range in.Fleet.Records {
+			expired := *r
+			expired.Gone, expired.Alive = time.Second, r.ID == "me"
+			in.Fleet.Records[i] = &expired
 		}
 		over, cancel := context.WithCancel(ctx)
 		cancel()

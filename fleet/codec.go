@@ -137,14 +137,14 @@ func present[T any](want bool, m *T) *T {
 func withRoles(id protocol.NodeID, value []byte, change RoleChange) (out []byte, takes bool, err error) {
 	was, problem := decodeNode(id, value)
 	if problem != "" {
-		return nil, false, fmt.Errorf("the record is corrupt: %s", protocol.Record{ID: id, Problem: problem}.Remedy())
+		return nil, false, fmt.Errorf("the record is corrupt: %s", (&protocol.Record{ID: id, Problem: problem}).Remedy())
 	}
 	var n lockstepv1.Node
 	if err := proto.Unmarshal(value, &n); err != nil {
 		return nil, false, err // decodeNode did the same
 	}
 	n.Roles = encodeRoles(n.GetRoles(), change.Roles)
-	takes = !change.Roles.Controller && protocol.Record{Node: was}.MayServe()
+	takes = !change.Roles.Controller && (&protocol.Record{Node: was}).MayServe()
 	if takes && change.Stopped && n.GetStatus() != nil {
 		n.Status.Serves = false
 	}

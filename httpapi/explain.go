@@ -92,7 +92,7 @@ func blockerNames(blockers []protocol.Blocker) string {
 }
 
 // firstProblem is the first that a node reports.
-func firstProblem(r protocol.Record) string {
+func firstProblem(r *protocol.Record) string {
 	if len(r.Presence.Warnings) == 0 {
 		return ""
 	}

@@ -17,8 +17,8 @@ func TestPasteable(t *testing.T) {
 		"for good: sidecar store adopt --id 00ff":                      "for good: sidecar store adopt --id 00ff --etcd-servers=E",
 		"the sidecar is starting":                                      "the sidecar is starting",
 		"its sidecar node is old":                                      "its sidecar node is old",
-		protocol.Record{ID: "n-1.x"}.RemovalCommand():                  "sidecar node remove n-1.x --confirm-stopped --etcd-servers=E",
-		protocol.Record{ID: "c", Problem: "p"}.Remedy() + ", and more": "p; its sidecar writes it again if it is alive; if the node has stopped for good: sidecar node remove c --confirm-stopped --etcd-servers=E, and more",
+		(&protocol.Record{ID: "n-1.x"}).RemovalCommand():                  "sidecar node remove n-1.x --confirm-stopped --etcd-servers=E",
+		(&protocol.Record{ID: "c", Problem: "p"}).Remedy() + ", and more": "p; its sidecar writes it again if it is alive; if the node has stopped for good: sidecar node remove c --confirm-stopped --etcd-servers=E, and more",
 	} {
 		if got := s.pasteable(message); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
@@ -44,18 +44,18 @@ func TestNewReport_pasteableElection(t *testing.T) {
 
 // The gate says what it waits for, as far as this sidecar knows it.
 func TestVerdictSaysTheCause(t *testing.T) {
-	leads := protocol.Record{ID: "b", Alive: true, Presence: protocol.Presence{
+	leads := &protocol.Record{ID: "b", Alive: true, Presence: protocol.Presence{
 		Election: protocol.Leading, Warnings: []protocol.Warning{{Subject: `ConfigMap "x"`, Message: "rejected"}},
 	}}
-	withdrew := protocol.Record{ID: "c", Alive: true, Presence: protocol.Presence{
+	withdrew := &protocol.Record{ID: "c", Alive: true, Presence: protocol.Presence{
 		Election: protocol.Withdrawn, Warnings: []protocol.Warning{{Message: "no rights"}},
 	}}
 	missing := Gate{Verdict: protocol.Verdict{Reason: protocol.StatusMissing, Message: "missing"}}
 	connected := Etcd{Reached: true, Connected: true}
 	own := protocol.Local{ID: "a"}
 	for want, s := range map[string]Snapshot{
-		`missing; b leads: ConfigMap "x": rejected`:          {Local: own, Gate: missing, Etcd: connected, Fleet: protocol.Fleet{Records: []protocol.Record{leads, withdrew}}},
-		"missing; no node leads: c has withdrawn: no rights": {Local: own, Gate: missing, Etcd: connected, Fleet: protocol.Fleet{Records: []protocol.Record{withdrew}}},
+		`missing; b leads: ConfigMap "x": rejected`:          {Local: own, Gate: missing, Etcd: connected, Fleet: protocol.Fleet{Records: []*protocol.Record{leads, withdrew}}},
+		"missing; no node leads: c has withdrawn: no rights": {Local: own, Gate: missing, Etcd: connected, Fleet: protocol.Fleet{Records: []*protocol.Record{withdrew}}},
 		"missing; no node leads at the moment":               {Local: own, Gate: missing, Etcd: connected},
 		"missing":                                            {Local: own, Gate: missing},
 		"missing; no node leads: this node has withdrawn: forbidden": {Local: own, Gate: missing, Etcd: connected, Election: Election{
@@ -105,7 +105,7 @@ func TestReportWithFullEtcd(t *testing.T) {
 
 // Other nodes know the blockers by the leader's presence.
 func TestReportedBlockers(t *testing.T) {
-	f := protocol.Fleet{Records: []protocol.Record{
+	f := protocol.Fleet{Records: []*protocol.Record{
 		{ID: "a", Alive: true, Presence: protocol.Presence{Election: protocol.Leading, Warnings: []protocol.Warning{
 			{Reason: protocol.ReleaseTooOld, Subject: "b"}, {Reason: protocol.ObjectFailed, Subject: "c"},
 		}}},

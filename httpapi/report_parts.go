@@ -55,7 +55,7 @@ func reportedBlockers(f protocol.Fleet) map[protocol.NodeID]bool {
 
 // NewRecordReport renders a record. It leaves the release of a corrupt record
 // empty: what could be decoded of it may be anything.
-func NewRecordReport(r protocol.Record) RecordReport {
+func NewRecordReport(r *protocol.Record) RecordReport {
 	out := RecordReport{
 		ID:           string(r.ID),
 		Roles:        r.Node.Roles.Names(),

@@ -129,7 +129,7 @@ func snapshotOf(t *testing.T, f protocol.Facts, v protocol.Verdict) Snapshot {
 func fleetOfThree(t *testing.T) protocol.Fleet {
 	t.Helper()
 	controller := protocol.Roles{Controller: true}
-	return protocol.Fleet{Revision: 11, Records: []protocol.Record{
+	return protocol.Fleet{Revision: 11, Records: []*protocol.Record{
 		{
 			ID: "cp-1", Node: protocol.Node{ID: "cp-1", Roles: controller, Version: mustVersion(t, "1.1.0"), Address: "http://10.0.0.1:8086", Digest: "sha256:6c70f1"},
 			Alive: true, Presence: protocol.Presence{

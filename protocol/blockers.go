@@ -33,7 +33,7 @@ func blockers(now, next Status, f Fleet, remedy string) []Blocker {
 }
 
 // blocker returns the blocker that a record is, if it is one.
-func blocker(now, next Status, r Record, remedy string) (Blocker, bool) {
+func blocker(now, next Status, r *Record, remedy string) (Blocker, bool) {
 	if !r.MayServe() || r.Expired() {
 		return Blocker{}, false
 	}
@@ -50,7 +50,7 @@ func blocker(now, next Status, r Record, remedy string) (Blocker, bool) {
 	return Blocker{Node: r.ID, Release: r.Node.Version.Release, Reason: reason, Message: blockerMessage(next, r, reason, remedy)}, true
 }
 
-func blockerMessage(next Status, r Record, reason Reason, remedy string) string {
+func blockerMessage(next Status, r *Record, reason Reason, remedy string) string {
 	var why string
 	switch reason {
 	case ReleaseTooOld:
@@ -80,7 +80,7 @@ func newerRecords(f Fleet, own Release) []Blocker {
 	return out
 }
 
-func newerMessage(r Record) string {
+func newerMessage(r *Record) string {
 	var note string
 	if !r.Alive && r.Node.FenceAfter > 0 {
 		note = fmt.Sprintf(" (it is not alive%s)", r.expiryNote())
@@ -90,7 +90,7 @@ func newerMessage(r Record) string {
 }
 
 // Remedy says why a record is corrupt, and what to do; empty: it is valid.
-func (r Record) Remedy() string {
+func (r *Record) Remedy() string {
 	if r.Problem == "" {
 		return ""
 	}
@@ -98,6 +98,6 @@ func (r Record) Remedy() string {
 }
 
 // RemovalCommand is the command that removes the record.
-func (r Record) RemovalCommand() string {
+func (r *Record) RemovalCommand() string {
 	return fmt.Sprintf("sidecar node remove %s --confirm-stopped", r.ID)
 }

@@ -20,7 +20,7 @@ func Eligible(f Fleet, local Local) Eligibility {
 	if found && !own.Counts() {
 		return Eligibility{Reason: NotController, Message: "this node does not have the role kubernetes_controller"}
 	}
-	if newer, alive := newestAlive(f, local.Version.Release); alive {
+	if newer := newestAlive(f, local.Version.Release); newer != nil {
 		return Eligibility{Reason: NewerAlive, Message: fmt.Sprintf("%s of release %s is alive and should lead", newer.ID, newer.Node.Version.Release)}
 	}
 	if !found || own.Problem != "" || own.Node.Version != local.Version {
@@ -30,26 +30,22 @@ func Eligible(f Fleet, local Local) Eligibility {
 }
 
 // newestAlive returns the record of the newest controller that is above own,
-// alive and has not withdrawn. While there is one, own may not campaign.
-func newestAlive(f Fleet, own Release) (Record, bool) {
-	newest := -1
-	for i := range f.Records { // a copy of each record would cost more than the comparison
-		release := f.Records[i].Node.Version.Release
-		if !own.Less(release) || !f.Records[i].mayLead() {
+// alive and has not withdrawn, or nil. While there is one, own may not campaign.
+func newestAlive(f Fleet, own Release) (newest *Record) {
+	for _, r := range f.Records {
+		release := r.Node.Version.Release
+		if !own.Less(release) || !r.mayLead() {
 			continue
 		}
-		if newest < 0 || f.Records[newest].Node.Version.Release.Less(release) {
-			newest = i
+		if newest == nil || newest.Node.Version.Release.Less(release) {
+			newest = r
 		}
 	}
-	if newest < 0 {
-		return Record{}, false
-	}
-	return f.Records[newest], true
+	return newest
 }
 
 // mayLead reports whether other sidecars must make way for this record if it is
 // newer.
-func (r Record) mayLead() bool {
+func (r *Record) mayLead() bool {
 	return r.Problem == "" && r.Node.Roles.Controller && r.Alive && r.Presence.Election != Withdrawn
 }

@@ -6,22 +6,22 @@ func TestEligible(t *testing.T) {
 	me := Local{ID: "me", Version: ver("1.1.0")}
 	for _, tc := range []struct {
 		name    string
-		records []Record
+		records []*Record
 		want    Reason
 	}{
-		{"alone", []Record{controller("me", "1.1.0")}, ""},
-		{"equals", []Record{controller("a", "1.1.0"), controller("me", "1.1.0")}, ""},
-		{"older ones", []Record{controller("a", "1.0.9"), controller("me", "1.1.0")}, ""},
-		{"a newer one", []Record{controller("a", "1.1.1"), controller("me", "1.1.0")}, NewerAlive},
-		{"a newer one that is dead", []Record{controller("a", "1.1.1").dead(), controller("me", "1.1.0")}, ""},
-		{"a newer one that has withdrawn", []Record{controller("a", "1.1.1").withdrawn(), controller("me", "1.1.0")}, ""},
-		{"a newer one without the role", []Record{controller("a", "1.1.1").worker(), controller("me", "1.1.0")}, ""},
+		{"alone", []*Record{controller("me", "1.1.0")}, ""},
+		{"equals", []*Record{controller("a", "1.1.0"), controller("me", "1.1.0")}, ""},
+		{"older ones", []*Record{controller("a", "1.0.9"), controller("me", "1.1.0")}, ""},
+		{"a newer one", []*Record{controller("a", "1.1.1"), controller("me", "1.1.0")}, NewerAlive},
+		{"a newer one that is dead", []*Record{controller("a", "1.1.1").dead(), controller("me", "1.1.0")}, ""},
+		{"a newer one that has withdrawn", []*Record{controller("a", "1.1.1").withdrawn(), controller("me", "1.1.0")}, ""},
+		{"a newer one without the role", []*Record{controller("a", "1.1.1").worker(), controller("me", "1.1.0")}, ""},
 		{"not registered", nil, NotRegistered},
-		{"registered as another release", []Record{controller("me", "1.0.0")}, NotRegistered},
-		{"own record corrupt", []Record{controller("me", "1.1.0").corrupt("garbage")}, NotRegistered},
-		{"without the role, and a newer one", []Record{controller("a", "1.1.1"), controller("me", "1.1.0").worker()}, NotController},
-		{"not registered, and a newer one", []Record{controller("a", "1.1.1")}, NewerAlive},
-		{"without the role", []Record{controller("me", "1.1.0").worker()}, NotController},
+		{"registered as another release", []*Record{controller("me", "1.0.0")}, NotRegistered},
+		{"own record corrupt", []*Record{controller("me", "1.1.0").corrupt("garbage")}, NotRegistered},
+		{"without the role, and a newer one", []*Record{controller("a", "1.1.1"), controller("me", "1.1.0").worker()}, NotController},
+		{"not registered, and a newer one", []*Record{controller("a", "1.1.1")}, NewerAlive},
+		{"without the role", []*Record{controller("me", "1.1.0").worker()}, NotController},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := Eligible(Fleet{Records: tc.records}, me)

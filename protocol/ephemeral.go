@@ -94,7 +94,7 @@ func DeletionsDue(f Fleet, own NodeID) []Record {
 	var out []Record
 	for _, r := range f.Records {
 		if r.Node.Ephemeral && r.Expired() && r.ID != own && deletable(r.Node.Roles) {
-			out = append(out, r)
+			out = append(out, *r)
 		}
 	}
 	return out

@@ -50,13 +50,13 @@ func TestLeave(t *testing.T) {
 
 func TestDeletionsDue(t *testing.T) {
 	const after = time.Minute
-	ephemeral := func(id string, gone time.Duration) Record {
+	ephemeral := func(id string, gone time.Duration) *Record {
 		r := controller(id, "1.0.0").gone(after, gone)
 		r.Node.Ephemeral = true
 		return r
 	}
-	change := func(r Record, change func(*Record)) Record { change(&r); return r }
-	due := Fleet{Records: []Record{
+	change := func(r *Record, change func(*Record)) *Record { change(r); return r }
+	due := Fleet{Records: []*Record{
 		ephemeral("due", after),
 		ephemeral("me", after),
 		change(ephemeral("alive", after), func(r *Record) { r.Alive = true }),

@@ -22,13 +22,13 @@ func FenceDue(unconfirmed, fenceAfter time.Duration) bool {
 // Expired reports whether a leader ignores the record: its sidecar has closed its
 // gate by now, and has to write the record before it opens it again. A corrupt
 // record promises nothing.
-func (r Record) Expired() bool {
+func (r *Record) Expired() bool {
 	return r.Problem == "" && !r.Alive && r.Node.FenceAfter > 0 && r.Gone >= r.Node.FenceAfter
 }
 
 // expiryNote says when the leader stops waiting for a node that is not alive;
 // empty: never.
-func (r Record) expiryNote() string {
+func (r *Record) expiryNote() string {
 	if r.Node.FenceAfter <= 0 {
 		return ""
 	}
@@ -43,8 +43,9 @@ func ignoredNote(now, next Status, f Fleet) string {
 		if !r.Expired() {
 			continue
 		}
-		r.Gone = 0 // as if it had not expired
-		if _, blocks := blocker(now, next, r, ""); blocks {
+		present := *r
+		present.Gone = 0 // as if it had not expired
+		if _, blocks := blocker(now, next, &present, ""); blocks {
 			ids = append(ids, string(r.ID))
 		}
 	}

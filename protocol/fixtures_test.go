@@ -16,37 +16,38 @@ func rel(s string) (r Release) {
 func ver(s string) Version { return Version{Release: rel(s)} }
 
 // controller returns a valid record of a live controller.
-func controller(id, release string) Record {
-	return Record{
+func controller(id, release string) *Record {
+	return &Record{
 		ID: NodeID(id), Revision: 5, Alive: true,
 		Node: Node{ID: NodeID(id), Roles: Roles{Controller: true}, Serves: true, Version: ver(release)},
 	}
 }
 
-func (r Record) dead() Record { r.Alive = false; return r }
-func (r Record) gone(after, gone time.Duration) Record {
+// These return a changed copy.
+func (r Record) dead() *Record { r.Alive = false; return &r }
+func (r Record) gone(after, gone time.Duration) *Record {
 	r.Alive, r.Node.FenceAfter, r.Gone = false, after, gone
-	return r
+	return &r
 }
 
-func (r Record) alive() Record                  { r.Alive = true; return r }
-func (r Record) needs(reconciler string) Record { r.Node.MinReconciler = rel(reconciler); return r }
-func (r Record) withdrawn() Record              { r.Presence.Election = Withdrawn; return r }
-func (r Record) corrupt(problem string) Record  { r.Problem = problem; return r }
-func (r Record) worker() Record                 { r.Node.Roles, r.Node.Serves = Roles{Worker: true}, false; return r }
+func (r Record) alive() *Record                  { r.Alive = true; return &r }
+func (r Record) needs(reconciler string) *Record { r.Node.MinReconciler = rel(reconciler); return &r }
+func (r Record) withdrawn() *Record              { r.Presence.Election = Withdrawn; return &r }
+func (r Record) corrupt(problem string) *Record  { r.Problem = problem; return &r }
+func (r Record) worker() *Record                 { r.Node.Roles, r.Node.Serves = Roles{Worker: true}, false; return &r }
 
 // roleTaken is a record whose controller role people have just taken away.
-func (r Record) roleTaken() Record { r.Node.Roles.Controller = false; return r }
+func (r Record) roleTaken() *Record { r.Node.Roles.Controller = false; return &r }
 
 // given returns the facts of a leader "me" of release 1.1.0, A 1.0.0, digest
 // "d1.1", epoch 7.
-func given(s StatusView, records ...Record) Input {
+func given(s StatusView, records ...*Record) Input {
 	return Input{
 		Local: Local{
 			ID: "me", Version: ver("1.1.0"), Digest: "d1.1", Epoch: 7,
 			Constraints: Constraints{MinReconciler: rel("1.0.0"), MinApiserver: rel("1.0.0")},
 		},
-		Fleet:  Fleet{Revision: 100, Records: append([]Record{controller("me", "1.1.0")}, records...)},
+		Fleet:  Fleet{Revision: 100, Records: append([]*Record{controller("me", "1.1.0")}, records...)},
 		Status: s,
 	}
 }

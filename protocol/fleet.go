@@ -80,7 +80,7 @@ type Record struct {
 	Presence Presence
 	// Gone is the time for which the presence has been missing while the record
 	// was not written: a lower bound, by the clock of the leader that decides. It
-	// is 0 where the node is alive, or no leader counts
+	// is 0 where the node is alive, its record never expires, or no leader counts
 	// (docs/protocol.md#dead-nodes).
 	Gone time.Duration
 }
@@ -126,12 +126,12 @@ const (
 
 // Counts reports whether the record belongs to the fleet: it is corrupt, or has
 // the controller role.
-func (r Record) Counts() bool { return r.Problem != "" || r.Node.Roles.Controller }
+func (r *Record) Counts() bool { return r.Problem != "" || r.Node.Roles.Controller }
 
 // MayServe reports whether the gate of the node may be open: the record counts, or
 // its sidecar has not registered since the controller role was taken away
 // (docs/protocol.md#registration).
-func (r Record) MayServe() bool { return r.Counts() || r.Node.Serves }
+func (r *Record) MayServe() bool { return r.Counts() || r.Node.Serves }
 
 // Fleet is all node records and presences at one etcd revision
 // (docs/protocol.md#snapshots).
@@ -140,16 +140,18 @@ type Fleet struct {
 	// Rewinds is how often the store had gone back before, as after a restore
 	// from a backup. Revisions compare only where it is equal.
 	Rewinds int
-	Records []Record // sorted by ID
+	// Records are sorted by ID. Fleets that are observed one after another share what has
+	// not changed between them, so a record must not be changed.
+	Records []*Record
 }
 
 // Record returns the record of id, if there is one.
 func (f Fleet) Record(id NodeID) (Record, bool) {
-	i, found := slices.BinarySearchFunc(f.Records, id, func(r Record, id NodeID) int { return cmp.Compare(r.ID, id) })
+	i, found := slices.BinarySearchFunc(f.Records, id, func(r *Record, id NodeID) int { return cmp.Compare(r.ID, id) })
 	if !found {
 		return Record{}, false
 	}
-	return f.Records[i], true
+	return *f.Records[i], true
 }
 
 // Summary is a fleet in four numbers. Min and Max include the local release.

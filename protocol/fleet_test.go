@@ -3,7 +3,7 @@ package protocol
 import "testing"
 
 func TestSummarize(t *testing.T) {
-	f := Fleet{Revision: 12, Records: []Record{
+	f := Fleet{Revision: 12, Records: []*Record{
 		controller("a", "0.0.2"), controller("b", "10000.0.0"), controller("w", "0.0.1").worker(),
 		controller("x", "0.0.1").corrupt("garbage"),
 	}}

@@ -70,8 +70,7 @@ func differing(f Fleet) []Release {
 	var seen []content
 	var out []Release
 	var last content
-	for i := range f.Records {
-		r := &f.Records[i]
+	for _, r := range f.Records {
 		now := content{r.Node.Version.Release, r.Node.Digest}
 		if now == last || !r.hasDigest() || slices.Contains(seen, now) {
 			continue

@@ -3,8 +3,8 @@ package protocol
 import "testing"
 
 func TestMismatched(t *testing.T) {
-	with := func(r Record, digest string) Record { r.Node.Digest = digest; return r }
-	got := Mismatched(Fleet{Records: []Record{
+	with := func(r *Record, digest string) *Record { r.Node.Digest = digest; return r }
+	got := Mismatched(Fleet{Records: []*Record{
 		with(controller("a", "1.0.0"), "x"), with(controller("b", "1.1.0"), "sha256:0123456789abcdef"), with(controller("c", "1.1.0"), "y"),
 		with(controller("d", "1.1.0"), "y"), with(controller("e", "1.0.0"), "x"), with(controller("f", "1.0.0"), ""),
 		with(controller("g", "1.0.0").worker(), "z"), with(controller("h", "1.0.0"), "z").corrupt("garbage"),

@@ -26,7 +26,7 @@ func TestNext_resigns(t *testing.T) {
 			given(presentStatus(targetStatus())).progress(Progress{APIGone: true}),
 			"Resign (YieldUnreachable) APIUnreachable withdraw=true"},
 		{"its controller role was taken away",
-			Input{Local: Local{ID: "me"}, Fleet: Fleet{Records: []Record{controller("me", "0.0.0").worker()}}, Status: absentStatus()},
+			Input{Local: Local{ID: "me"}, Fleet: Fleet{Records: []*Record{controller("me", "0.0.0").worker()}}, Status: absentStatus()},
 			"Resign (ResignWithoutRole) NotController withdraw=false"},
 	})
 }

@@ -15,7 +15,7 @@ func TestNext_safety(t *testing.T) {
 			for _, other := range others(releases) {
 				in := Input{
 					Local:  l,
-					Fleet:  Fleet{Revision: 9, Records: []Record{{ID: "me", Node: Node{ID: "me", Roles: Roles{Controller: true}, Version: l.Version}}, other}},
+					Fleet:  Fleet{Revision: 9, Records: []*Record{{ID: "me", Node: Node{ID: "me", Roles: Roles{Controller: true}, Version: l.Version}}, other}},
 					Status: presentStatus(s),
 					Mark:   Mark{Kind: MarkAbsent},
 				}
@@ -53,8 +53,8 @@ func locals(releases []Release) []Local {
 	return out
 }
 
-func others(releases []Release) []Record {
-	var out []Record
+func others(releases []Release) []*Record {
+	var out []*Record
 	for _, r := range releases {
 		for _, m := range releases {
 			for _, alive := range []bool{false, true} {

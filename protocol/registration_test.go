@@ -7,7 +7,7 @@ import (
 
 func TestMustRegister(t *testing.T) {
 	local := Local{ID: "me", Version: ver("1.1.0"), Constraints: Constraints{MinReconciler: rel("1.0.0")}}
-	last := controller("me", "1.1.0").needs("1.0.0")
+	last := *controller("me", "1.1.0").needs("1.0.0")
 	last.Node.BootID, last.Created, last.Writes = "boot", 3, 4
 	next := func(change func(*Record)) Record {
 		r := last

@@ -8,7 +8,7 @@ import "slices"
 // counts as older. So does an expired one: removals can wait, and its node may
 // start again.
 func removalsDue(f Fleet, own Release) bool {
-	return !slices.ContainsFunc(f.Records, func(r Record) bool {
+	return !slices.ContainsFunc(f.Records, func(r *Record) bool {
 		return r.MayServe() && (r.Problem != "" || r.Node.Version.Release.Less(own))
 	})
 }

@@ -28,7 +28,7 @@ func UpgradeObstacles(v StatusView, f Fleet) []UpgradeObstacle {
 	if message := unsettled(v, f); message != "" {
 		out = append(out, UpgradeObstacle{Reason: UpgradeUnderWay, Message: message})
 	}
-	if !slices.ContainsFunc(f.Records, func(r Record) bool { return r.aliveController() && r.Presence.Election == Leading }) {
+	if !slices.ContainsFunc(f.Records, func(r *Record) bool { return r.aliveController() && r.Presence.Election == Leading }) {
 		out = append(out, UpgradeObstacle{Reason: NoLeader, Message: "no node leads"})
 	}
 	for _, r := range f.Records {
@@ -43,10 +43,10 @@ func UpgradeObstacles(v StatusView, f Fleet) []UpgradeObstacle {
 }
 
 // LacksGate reports whether a controller is alive and reports no gate.
-func LacksGate(r Record) bool { return r.aliveController() && r.Presence.Reason == "" }
+func LacksGate(r *Record) bool { return r.aliveController() && r.Presence.Reason == "" }
 
 // NoGateMessage says what that means, and what to do.
-func NoGateMessage(r Record) string {
+func NoGateMessage(r *Record) string {
 	where := ""
 	if r.Presence.Host != "" {
 		where = " on host " + r.Presence.Host
@@ -71,13 +71,13 @@ func reported(f Fleet) []UpgradeObstacle {
 	return out
 }
 
-func (r Record) aliveController() bool { return r.Problem == "" && r.Node.Roles.Controller && r.Alive }
+func (r *Record) aliveController() bool { return r.Problem == "" && r.Node.Roles.Controller && r.Alive }
 
 // Settled reports whether the last upgrade is complete: the status is DONE at the
 // one release that all registered controllers have, there is at least one, and no
 // record is corrupt.
 func Settled(v StatusView, f Fleet) bool {
-	return unsettled(v, f) == "" && !slices.ContainsFunc(f.Records, func(r Record) bool { return r.Problem != "" })
+	return unsettled(v, f) == "" && !slices.ContainsFunc(f.Records, func(r *Record) bool { return r.Problem != "" })
 }
 
 // unsettled says why the last upgrade is not complete, apart from corrupt records;
@@ -101,18 +101,20 @@ func unsettled(v StatusView, f Fleet) string {
 // otherRelease says which controller does not have the release of a status that is
 // DONE, and what to do; empty: all have it.
 func otherRelease(done Release, f Fleet) string {
-	var other, newest Record
-	controllers := 0
+	var other, newest *Record
 	for _, r := range f.Records {
 		if r.Problem != "" || !r.MayServe() {
 			continue
 		}
-		if controllers++; controllers == 1 || newest.Node.Version.Release.Less(r.Node.Version.Release) {
+		if newest == nil || newest.Node.Version.Release.Less(r.Node.Version.Release) {
 			newest = r
 		}
-		if other.ID == "" && r.Node.Version.Release != done {
+		if other == nil && r.Node.Version.Release != done {
 			other = r
 		}
+	}
+	if newest == nil {
+		return "no controller is registered"
 	}
 	latest := newest.Node.Version.Release
 	for _, r := range f.Records { // an old node rather than a new one: it is what the upgrade waits for
@@ -121,17 +123,14 @@ func otherRelease(done Release, f Fleet) string {
 				r.ID, r.Node.Version.Release, newest.ID, latest, olderRemedy(r, newest))
 		}
 	}
-	switch {
-	case controllers == 0:
-		return "no controller is registered"
-	case other.ID != "":
+	if other != nil {
 		return fmt.Sprintf("the status is DONE at %s, and all controllers run %s: the leader has not applied its bundle yet", done, latest)
 	}
 	return ""
 }
 
 // olderRemedy says what to do about a node that is older than the newest one.
-func olderRemedy(r, newest Record) string {
+func olderRemedy(r, newest *Record) string {
 	switch {
 	case r.Alive && inDeadlockWith(newest):
 		return fmt.Sprintf("they wait for each other: roll %s back to %s", newest.ID, r.Node.Version.Release)
@@ -144,7 +143,7 @@ func olderRemedy(r, newest Record) string {
 // inDeadlockWith reports whether a node leads, waits for older nodes, and reports that
 // it is not ready before the objects are new
 // (docs/protocol.md#releases-that-can-roll).
-func inDeadlockWith(leader Record) bool {
+func inDeadlockWith(leader *Record) bool {
 	p := leader.Presence
 	return leader.Alive && p.Election == Leading && p.Reason == ReconcilerTooOld &&
 		slices.ContainsFunc(p.Warnings, func(w Warning) bool { return w.Reason == ReleaseTooOld })

@@ -7,17 +7,23 @@ import (
 )
 
 // serving is an alive controller that reports its gate.
-func (r Record) serving() Record { r.Presence.Ready, r.Presence.Reason = true, Ready; return r }
+func (r Record) serving() *Record { r.Presence.Ready, r.Presence.Reason = true, Ready; return &r }
 
 // leading is the same, and leads.
-func (r Record) leading() Record { r = r.serving(); r.Presence.Election = Leading; return r }
+func (r Record) leading() *Record { r = *r.serving(); r.Presence.Election = Leading; return &r }
 
-func (r Record) warns(reason Reason) Record {
-	r.Presence.Warnings = append(r.Presence.Warnings, Warning{Reason: reason, Message: "its message"})
-	return r
+// tooOld is a controller that waits for the objects.
+func (r Record) tooOld() *Record {
+	r.Presence.Ready, r.Presence.Reason = false, ReconcilerTooOld
+	return &r
 }
 
-func (r Record) has(digest string) Record { r.Node.Digest = digest; return r }
+func (r Record) warns(reason Reason) *Record {
+	r.Presence.Warnings = append(r.Presence.Warnings, Warning{Reason: reason, Message: "its message"})
+	return &r
+}
+
+func (r Record) has(digest string) *Record { r.Node.Digest = digest; return &r }
 
 func TestUpgradeObstacles(t *testing.T) {
 	done := presentStatus(Status{State: Done, Version: ver("1.1.0")})
@@ -26,30 +32,30 @@ func TestUpgradeObstacles(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		view    StatusView
-		records []Record
+		records []*Record
 		want    string // reasons and nodes
 	}{
-		{"all on it", done, []Record{a, controller("b", "1.1.0").dead()}, ""},
-		{"a worker does not count", done, []Record{a, controller("w", "1.0.0").worker()}, ""},
-		{"a node whose role was just taken away", done, []Record{a, controller("w", "1.0.0").roleTaken()}, "UpgradeUnderWay"},
-		{"working", working, []Record{a}, "UpgradeUnderWay"},
-		{"one older", done, []Record{a, controller("b", "1.0.0").serving()}, "UpgradeUnderWay"},
-		{"one newer", done, []Record{a, controller("b", "1.2.0").serving()}, "UpgradeUnderWay"},
-		{"one corrupt", done, []Record{a, controller("b", "1.1.0").corrupt("x")}, "RecordCorrupt b"},
+		{"all on it", done, []*Record{a, controller("b", "1.1.0").dead()}, ""},
+		{"a worker does not count", done, []*Record{a, controller("w", "1.0.0").worker()}, ""},
+		{"a node whose role was just taken away", done, []*Record{a, controller("w", "1.0.0").roleTaken()}, "UpgradeUnderWay"},
+		{"working", working, []*Record{a}, "UpgradeUnderWay"},
+		{"one older", done, []*Record{a, controller("b", "1.0.0").serving()}, "UpgradeUnderWay"},
+		{"one newer", done, []*Record{a, controller("b", "1.2.0").serving()}, "UpgradeUnderWay"},
+		{"one corrupt", done, []*Record{a, controller("b", "1.1.0").corrupt("x")}, "RecordCorrupt b"},
 		{"no controller", done, nil, "UpgradeUnderWay NoLeader"},
-		{"no status", absentStatus(), []Record{a}, "UpgradeUnderWay"},
-		{"a corrupt status", corruptStatus(), []Record{a}, "UpgradeUnderWay"},
-		{"a status that was not read", StatusView{}, []Record{a}, "UpgradeUnderWay"},
-		{"no leader", done, []Record{controller("a", "1.1.0").serving()}, "NoLeader"},
-		{"the leader is not alive", done, []Record{a.dead(), controller("b", "1.1.0").serving()}, "NoLeader"},
-		{"a worker leads", done, []Record{controller("a", "1.1.0").serving(), controller("w", "1.1.0").leading().worker()}, "NoLeader"},
-		{"an alive node without a gate", done, []Record{a, controller("b", "1.1.0")}, "NoGate b"},
-		{"different bundles", done, []Record{a.has("x"), controller("b", "1.1.0").serving().has("y")}, "BundlesDiffer"},
-		{"a rejected bundle", done, []Record{a, controller("b", "1.1.0").serving().warns(BundleRejected)}, "BundleRejected b"},
-		{"removals are held", done, []Record{a.warns(RemovalsHeld)}, "RemovalsHeld a"},
-		{"removals were held when another node led", done, []Record{a, controller("b", "1.1.0").serving().warns(RemovalsHeld)}, ""},
-		{"a fight holds nothing", done, []Record{a.warns(Fight).warns(ObjectFailed).warns("")}, ""},
-		{"a dead node's warnings do not count", done, []Record{a, controller("b", "1.1.0").warns(BundleRejected).dead()}, ""},
+		{"no status", absentStatus(), []*Record{a}, "UpgradeUnderWay"},
+		{"a corrupt status", corruptStatus(), []*Record{a}, "UpgradeUnderWay"},
+		{"a status that was not read", StatusView{}, []*Record{a}, "UpgradeUnderWay"},
+		{"no leader", done, []*Record{controller("a", "1.1.0").serving()}, "NoLeader"},
+		{"the leader is not alive", done, []*Record{a.dead(), controller("b", "1.1.0").serving()}, "NoLeader"},
+		{"a worker leads", done, []*Record{controller("a", "1.1.0").serving(), controller("w", "1.1.0").leading().worker()}, "NoLeader"},
+		{"an alive node without a gate", done, []*Record{a, controller("b", "1.1.0")}, "NoGate b"},
+		{"different bundles", done, []*Record{a.has("x"), controller("b", "1.1.0").serving().has("y")}, "BundlesDiffer"},
+		{"a rejected bundle", done, []*Record{a, controller("b", "1.1.0").serving().warns(BundleRejected)}, "BundleRejected b"},
+		{"removals are held", done, []*Record{a.warns(RemovalsHeld)}, "RemovalsHeld a"},
+		{"removals were held when another node led", done, []*Record{a, controller("b", "1.1.0").serving().warns(RemovalsHeld)}, ""},
+		{"a fight holds nothing", done, []*Record{a.warns(Fight).warns(ObjectFailed).warns("")}, ""},
+		{"a dead node's warnings do not count", done, []*Record{a, controller("b", "1.1.0").warns(BundleRejected).dead()}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var got []string
@@ -73,12 +79,12 @@ func TestSettled(t *testing.T) {
 	done := presentStatus(Status{State: Done, Version: ver("1.1.0")})
 	for _, tc := range []struct {
 		name    string
-		records []Record
+		records []*Record
 		want    bool
 	}{
-		{"no leader", []Record{controller("a", "1.1.0")}, true},
-		{"one older", []Record{controller("a", "1.1.0"), controller("b", "1.0.0")}, false},
-		{"one corrupt", []Record{controller("a", "1.1.0"), controller("b", "1.1.0").corrupt("x")}, false},
+		{"no leader", []*Record{controller("a", "1.1.0")}, true},
+		{"one older", []*Record{controller("a", "1.1.0"), controller("b", "1.0.0")}, false},
+		{"one corrupt", []*Record{controller("a", "1.1.0"), controller("b", "1.1.0").corrupt("x")}, false},
 	} {
 		if got := Settled(done, Fleet{Records: tc.records}); got != tc.want {
 			t.Errorf("%s: got %t, want %t", tc.name, got, tc.want)
@@ -91,20 +97,19 @@ func TestSettled(t *testing.T) {
 func TestUpgradeObstacles_remedy(t *testing.T) {
 	leads := controller("a", "1.1.0").leading()
 	waiting := leads.warns(ReleaseTooOld)
-	deadlocked := waiting
-	deadlocked.Presence.Ready, deadlocked.Presence.Reason = false, ReconcilerTooOld
+	deadlocked := waiting.tooOld()
 	old := controller("b", "1.0.0").serving()
 	const under = "an upgrade is in progress: b runs release 1.0.0, a runs 1.1.0; "
 	for _, tc := range []struct {
 		name    string
-		records []Record
+		records []*Record
 		want    string
 	}{
-		{"the leader has nothing to wait for", []Record{leads, old}, "upgrade b"},
-		{"the leader waits, and serves", []Record{waiting, old}, "upgrade b"},
-		{"the leader waits, and does not serve", []Record{deadlocked, old}, "they wait for each other: roll a back to 1.0.0"},
-		{"the leader of a deadlock is not alive", []Record{deadlocked.dead(), old}, "upgrade b"},
-		{"the old node is not alive", []Record{deadlocked, old.dead()}, "b is not alive: upgrade it, or if it has stopped for good: sidecar node remove b --confirm-stopped"},
+		{"the leader has nothing to wait for", []*Record{leads, old}, "upgrade b"},
+		{"the leader waits, and serves", []*Record{waiting, old}, "upgrade b"},
+		{"the leader waits, and does not serve", []*Record{deadlocked, old}, "they wait for each other: roll a back to 1.0.0"},
+		{"the leader of a deadlock is not alive", []*Record{deadlocked.dead(), old}, "upgrade b"},
+		{"the old node is not alive", []*Record{deadlocked, old.dead()}, "b is not alive: upgrade it, or if it has stopped for good: sidecar node remove b --confirm-stopped"},
 	} {
 		got := UpgradeObstacles(presentStatus(doneStatus("1.0.0")), Fleet{Records: tc.records})
 		if len(got) == 0 || got[0].Message != under+tc.want {

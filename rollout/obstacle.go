@@ -92,7 +92,7 @@ func statusCorrupt(v protocol.StatusView) Obstacle {
 }
 
 // recordObstacle says what has to be repaired on a node before the rollout.
-func recordObstacle(in Input, f Forecast, r protocol.Record) (Obstacle, bool) {
+func recordObstacle(in Input, f Forecast, r *protocol.Record) (Obstacle, bool) {
 	fresh := len(f.Moves) > 0 && !hasBegun(in)
 	switch {
 	case r.Problem != "":
@@ -124,7 +124,7 @@ func orNoReason(r protocol.Reason) protocol.Reason {
 
 // hasBegun reports whether a node has the bundle's release already.
 func hasBegun(in Input) bool {
-	return slices.ContainsFunc(in.Fleet.Records, func(r protocol.Record) bool {
+	return slices.ContainsFunc(in.Fleet.Records, func(r *protocol.Record) bool {
 		return isController(r) && r.Node.Version.Release == in.Bundle.Version.Release
 	})
 }
@@ -155,7 +155,7 @@ func held(in Input, f Forecast) []Obstacle {
 // underWay says so where the previous upgrade is not complete.
 func underWay(in Input, f Forecast) (Obstacle, bool) {
 	valid := in.Fleet // corrupt records are obstacles of their own
-	valid.Records = slices.DeleteFunc(slices.Clone(valid.Records), func(r protocol.Record) bool { return r.Problem != "" })
+	valid.Records = slices.DeleteFunc(slices.Clone(valid.Records), func(r *protocol.Record) bool { return r.Problem != "" })
 	if !goesForward(in, f) || protocol.Settled(in.Status, valid) {
 		return Obstacle{}, false
 	}

@@ -71,7 +71,7 @@ func (s *simulation) moves() []Move {
 }
 
 // isController reports whether a record is valid and has the controller role.
-func isController(r protocol.Record) bool { return r.Problem == "" && r.Node.Roles.Controller }
+func isController(r *protocol.Record) bool { return r.Problem == "" && r.Node.Roles.Controller }
 
 // rank orders the nodes: first those that only follow, then the leader, then
 // those that cannot lead.
@@ -89,7 +89,7 @@ func (s *simulation) rank(id protocol.NodeID) int {
 // mustRestart reports whether a node runs the bundle only after a restart: a
 // running sidecar reloads objects, never a release or constraints. A record does
 // not carry minApiserverRelease, so the status has to show that it differs.
-func (s *simulation) mustRestart(r protocol.Record) bool {
+func (s *simulation) mustRestart(r *protocol.Record) bool {
 	wanted, view := s.in.Bundle, s.in.Status
 	if r.Node.Version != wanted.Version || r.Node.MinReconciler != wanted.Constraints.MinReconciler {
 		return true
@@ -100,7 +100,7 @@ func (s *simulation) mustRestart(r protocol.Record) bool {
 }
 
 // canReload reports whether a live node reloads the bundle without a restart.
-func (s *simulation) canReload(r protocol.Record) bool {
+func (s *simulation) canReload(r *protocol.Record) bool {
 	return isController(r) && r.Alive && !s.mustRestart(r) && r.Node.Digest != s.in.Bundle.Digest
 }
 
@@ -113,9 +113,9 @@ func (s *simulation) perform(m Move) Move {
 		m.While = s.settle()
 		s.start(m.Node)
 	case MoveReload:
-		for i, r := range s.fleet.Records {
+		for _, r := range s.fleet.Records {
 			if s.canReload(r) {
-				s.fleet.Records[i].Node.Digest = s.in.Bundle.Digest
+				r.Node.Digest = s.in.Bundle.Digest
 			}
 		}
 	case MoveStart:

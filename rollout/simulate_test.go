@@ -70,20 +70,20 @@ func TestSimulate_minApiserver(t *testing.T) {
 			{Release: rel("1.0.0"), Digest: "d1.0.0", Constraints: protocol.Constraints{MinApiserver: rel("0.2.0")}, Epoch: 2},
 		}},
 	}
-	record := in.Fleet.Records[0]
-	if got := newSimulation(in).local(record).Constraints.MinApiserver; got != rel("0.2.0") {
+	record := *in.Fleet.Records[0]
+	if got := newSimulation(in).local(&record).Constraints.MinApiserver; got != rel("0.2.0") {
 		t.Errorf("from the mark: got %s", got)
 	}
 	in.Mark = protocol.Mark{}
-	if got := newSimulation(in).local(record).Constraints.MinApiserver; got != rel("0.5.0") {
+	if got := newSimulation(in).local(&record).Constraints.MinApiserver; got != rel("0.5.0") {
 		t.Errorf("from the status: got %s", got)
 	}
 	in.Status.Status.MinCompatible = rel("1.1.0")
-	if got := newSimulation(in).local(record).Constraints.MinApiserver; got != rel("1.0.0") {
+	if got := newSimulation(in).local(&record).Constraints.MinApiserver; got != rel("1.0.0") {
 		t.Errorf("never above its release: got %s", got)
 	}
 	record.Node.Digest = "d1.2.0"
-	if got := newSimulation(in).local(record).Constraints.MinApiserver; got != rel("1.2.0") {
+	if got := newSimulation(in).local(&record).Constraints.MinApiserver; got != rel("1.2.0") {
 		t.Errorf("from the bundle: got %s", got)
 	}
 }

@@ -11,7 +11,7 @@ import (
 // simulation is a fleet in memory, with its status, its mark and its leader.
 type simulation struct {
 	in       Input
-	fleet    protocol.Fleet
+	fleet    protocol.Fleet // its records belong to the simulation
 	status   protocol.StatusView
 	mark     protocol.Mark
 	gates    map[protocol.NodeID]*gateState
@@ -37,7 +37,11 @@ type gateState struct {
 
 func newSimulation(in Input) *simulation {
 	s := &simulation{in: in, fleet: in.Fleet, status: in.Status, mark: in.Mark, gates: map[protocol.NodeID]*gateState{}}
-	s.fleet.Records = slices.Clone(in.Fleet.Records)
+	s.fleet.Records = make([]*protocol.Record, 0, len(in.Fleet.Records)+1)
+	for _, r := range in.Fleet.Records {
+		own := *r
+		s.fleet.Records = append(s.fleet.Records, &own)
+	}
 	s.epoch = in.Status.Status.Epoch
 	if s.mark.Kind == protocol.MarkUnknown {
 		s.mark = assumedMark(in.Status)
@@ -62,7 +66,7 @@ func assumedMark(v protocol.StatusView) protocol.Mark {
 	}
 }
 
-func newGateState(r protocol.Record) *gateState {
+func newGateState(r *protocol.Record) *gateState {
 	g := &gateState{wasDead: !r.Alive, verdict: protocol.Verdict{Ready: r.Alive && r.Presence.Ready, Reason: r.Presence.Reason}}
 	switch r.Presence.Reason {
 	case protocol.Ready, protocol.ReleaseTooOld, protocol.ReconcilerTooOld, protocol.StatusMissing, protocol.StatusCorrupt:
@@ -74,9 +78,9 @@ func newGateState(r protocol.Record) *gateState {
 
 // add registers a controller that does not run yet.
 func (s *simulation) add(id protocol.NodeID) {
-	r := protocol.Record{ID: id, Node: protocol.Node{ID: id, Roles: protocol.Roles{Controller: true}}}
+	r := &protocol.Record{ID: id, Node: protocol.Node{ID: id, Roles: protocol.Roles{Controller: true}}}
 	s.fleet.Records = append(s.fleet.Records, r)
-	slices.SortFunc(s.fleet.Records, func(a, b protocol.Record) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(s.fleet.Records, func(a, b *protocol.Record) int { return cmp.Compare(a.ID, b.ID) })
 	s.gates[id] = &gateState{}
 }
 
@@ -100,10 +104,10 @@ func (s *simulation) start(id protocol.NodeID) {
 
 // changeRecord changes a record, at a new revision.
 func (s *simulation) changeRecord(id protocol.NodeID, change func(*protocol.Record)) {
-	i := slices.IndexFunc(s.fleet.Records, func(r protocol.Record) bool { return r.ID == id })
+	i := slices.IndexFunc(s.fleet.Records, func(r *protocol.Record) bool { return r.ID == id })
 	s.fleet.Revision++
 	s.fleet.Records[i].Revision = s.fleet.Revision
-	change(&s.fleet.Records[i])
+	change(s.fleet.Records[i])
 }
 
 // judgeGates gives every live gate its verdict.
@@ -126,8 +130,8 @@ const maxSteps = 100
 // settle lets the leaders work until there is nothing left to do but wait.
 func (s *simulation) settle() Moment {
 	for range maxSteps {
-		leader, elected := s.elect()
-		if !elected {
+		leader := s.elect()
+		if leader == nil {
 			break
 		}
 		step := protocol.Next(protocol.Input{
@@ -149,24 +153,24 @@ func (s *simulation) settle() Moment {
 	return s.moment(protocol.Step{})
 }
 
-// elect returns the leader. A new one gets a new epoch.
-func (s *simulation) elect() (protocol.Record, bool) {
-	mayLead := func(r protocol.Record) bool {
+// elect returns the record of the leader, or nil. A new leader gets a new epoch.
+func (s *simulation) elect() *protocol.Record {
+	mayLead := func(r *protocol.Record) bool {
 		return r.Alive && r.Presence.Election != protocol.Withdrawn && protocol.Eligible(s.fleet, s.local(r)).Eligible
 	}
-	if r, registered := s.fleet.Record(s.leader); registered && mayLead(r) {
-		return r, true
+	if r, registered := s.fleet.Record(s.leader); registered && mayLead(&r) {
+		return &r
 	}
 	i := slices.IndexFunc(s.fleet.Records, mayLead)
 	if i < 0 {
 		s.leader = ""
-		return protocol.Record{}, false
+		return nil
 	}
 	s.leader = s.fleet.Records[i].ID
 	s.epoch++
 	s.progress = protocol.Progress{Predecessors: protocol.Drained}
 	s.report("%s leads", s.leader)
-	return s.fleet.Records[i], true
+	return s.fleet.Records[i]
 }
 
 func (s *simulation) write(step protocol.Step) {
@@ -208,7 +212,7 @@ func (s *simulation) expireBlockers(step protocol.Step) bool {
 		}
 		expired = true
 		s.report("the leader ignores %s once it has been gone for %s", r.ID, r.Node.FenceAfter)
-		i := slices.IndexFunc(s.fleet.Records, func(o protocol.Record) bool { return o.ID == r.ID })
+		i := slices.IndexFunc(s.fleet.Records, func(o *protocol.Record) bool { return o.ID == r.ID })
 		s.fleet.Records[i].Gone = r.Node.FenceAfter
 	}
 	return expired
@@ -219,7 +223,7 @@ func (s *simulation) report(format string, args ...any) {
 }
 
 // local is what the sidecar of a record runs.
-func (s *simulation) local(r protocol.Record) protocol.Local {
+func (s *simulation) local(r *protocol.Record) protocol.Local {
 	out := protocol.Local{
 		ID: r.ID, Version: r.Node.Version, Digest: r.Node.Digest, FenceAfter: r.Node.FenceAfter, Epoch: s.epoch,
 		Constraints: protocol.Constraints{MinReconciler: r.Node.MinReconciler, MinApiserver: s.minApiserver(r)},
@@ -232,7 +236,7 @@ func (s *simulation) local(r protocol.Record) protocol.Local {
 
 // minApiserver is the minApiserverRelease of what a node runs, which its record
 // does not carry: from the bundle or the mark, or else a guess from the status.
-func (s *simulation) minApiserver(r protocol.Record) protocol.Release {
+func (s *simulation) minApiserver(r *protocol.Record) protocol.Release {
 	if r.Node.Digest == s.in.Bundle.Digest {
 		return s.in.Bundle.Constraints.MinApiserver
 	}

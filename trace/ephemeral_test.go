@@ -16,7 +16,7 @@ func deletes(t *testing.T) []Event {
 	expired := protocol.Record{ID: "pod", Revision: 9, Gone: time.Minute, Node: protocol.Node{
 		ID: "pod", Version: local.Version, Roles: protocol.Roles{Controller: true}, FenceAfter: time.Minute, Ephemeral: true,
 	}}
-	s.input.Fleet.Records = append(s.input.Fleet.Records, expired)
+	s.input.Fleet.Records = append(s.input.Fleet.Records, &expired)
 	s.round(protocol.StepSurvey)
 	s.add(Event{Delete: &Delete{Record: expired}})
 	return s.events
@@ -58,7 +58,9 @@ func TestValidate_ephemeral(t *testing.T) {
 		{"a record twice", insertAfter(deleting, 1, deletions), "not due"},
 		{"a record that has not expired", nth(deleting, 1, rounds, func(r *Round) {
 			r.Input.Fleet.Records = slices.Clone(r.Input.Fleet.Records)
-			r.Input.Fleet.Records[1].Gone--
+			expired := *r.Input.Fleet.Records[1]
+			expired.Gone--
+			r.Input.Fleet.Records[1] = &expired
 			r.Step = protocol.Next(r.Input)
 		}), "not due"},
 		{"its own record while its kube-apiserver runs", nth(leaving, 1, lefts, func(l *Left) { l.Facts.Refused = 0 }), "WaitToLeave"},

@@ -32,7 +32,7 @@ func newScript(t *testing.T) *script {
 	s := &script{T: t, revision: 20}
 	s.input.Local = local
 	s.input.Status = protocol.StatusView{Kind: protocol.StatusAbsent}
-	s.input.Fleet = protocol.Fleet{Revision: 20, Records: []protocol.Record{{
+	s.input.Fleet = protocol.Fleet{Revision: 20, Records: []*protocol.Record{{
 		ID: "a", Revision: 5, Created: 5, Writes: 1, Alive: true,
 		Node: protocol.Node{ID: "a", Version: local.Version, Digest: "d", Roles: protocol.Roles{Controller: true}},
 	}}}
@@ -342,7 +342,7 @@ func besideResignation(t *testing.T) []Event {
 	events := without(firstTerm(t), 3, ends) // of keeping the objects
 	hold := events[len(events)-3].Round
 	resigning := *hold
-	newer := protocol.Record{ID: "b", Revision: 19, Alive: true, Node: protocol.Node{
+	newer := &protocol.Record{ID: "b", Revision: 19, Alive: true, Node: protocol.Node{
 		ID: "b", Version: protocol.Version{Release: protocol.Release{Major: 2}}, Roles: protocol.Roles{Controller: true},
 	}}
 	resigning.Input.Fleet.Records = append(resigning.Input.Fleet.Records[:1:1], newer)

@@ -188,7 +188,7 @@ func awaits() httpapi.Snapshot {
 			Digest: "sha256:aa", ContentRelease: protocol.Release{Major: 1}, ContentEpoch: 2,
 		}},
 		StatusUpdatedAt: noon.Add(-50 * time.Hour),
-		Fleet: protocol.Fleet{Revision: 50, Records: []protocol.Record{
+		Fleet: protocol.Fleet{Revision: 50, Records: []*protocol.Record{
 			{
 				ID: "cp-1", Node: protocol.Node{ID: "cp-1", Roles: controller, Version: release(1, 1, 0), Address: "http://10.0.0.1:8086", Digest: "sha256:bb"},
 				Alive: true, Presence: protocol.Presence{Ready: true, Reason: protocol.Ready, Election: protocol.Leading},

@@ -87,7 +87,7 @@ func TestWarningsOfALeader(t *testing.T) {
 	if got := heldMessage(protocol.Campaigning, report.Report{PruneHeld: "why", Objects: report.Counts{Owed: 1}}); got != "" {
 		t.Errorf("a node that does not lead: got %q", got)
 	}
-	f := protocol.Fleet{Records: []protocol.Record{
+	f := protocol.Fleet{Records: []*protocol.Record{
 		{ID: "a", Alive: true, Node: protocol.Node{Roles: protocol.Roles{Controller: true}}},
 		{ID: "b", Problem: "garbage"},
 	}}

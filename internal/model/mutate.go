@@ -60,8 +60,8 @@ func (c *Config) laggingFleet(st *state, own protocol.NodeID) protocol.Fleet {
 	return c.fleet(&lagging)
 }
 
-func alive(records []protocol.Record) []protocol.Record {
-	var out []protocol.Record
+func alive(records []*protocol.Record) []*protocol.Record {
+	var out []*protocol.Record
 	for _, r := range records {
 		if r.Alive {
 			out = append(out, r)

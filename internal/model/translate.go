@@ -31,10 +31,12 @@ const (
 
 // fleet is a snapshot of all records and presences.
 func (c *Config) fleet(st *state) protocol.Fleet {
-	f := protocol.Fleet{Revision: storeRevision, Records: make([]protocol.Record, 0, c.Nodes)}
+	f := protocol.Fleet{Revision: storeRevision, Records: make([]*protocol.Record, 0, c.Nodes)}
+	records := make([]protocol.Record, c.Nodes) // one allocation
 	for i := range c.Nodes {
 		if st.nodes[i].record != 0 {
-			f.Records = append(f.Records, c.record(i, &st.nodes[i]))
+			records[i] = c.record(i, &st.nodes[i])
+			f.Records = append(f.Records, &records[i])
 		}
 	}
 	return f
