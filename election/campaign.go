@@ -142,7 +142,7 @@ func (e *Election) observe(l etcd.Listing) {
 		e.restored.Set(l.At)
 	}
 	l.KVs = slices.Clone(l.KVs)
-	slices.SortFunc(l.KVs, func(a, b etcd.KV) int { return cmp.Compare(a.CreateRevision, b.CreateRevision) })
+	slices.SortFunc(l.KVs, func(a, b *etcd.KV) int { return cmp.Compare(a.CreateRevision, b.CreateRevision) })
 	e.queue.Set(l)
 	var leader Leader
 	if len(l.KVs) > 0 {
@@ -251,7 +251,7 @@ func (e *Election) awaitFirst(ctx context.Context, s *etcd.Session, epoch int64)
 // place returns how many candidates come before that of epoch; -1: it is not in the
 // queue.
 func place(queue etcd.Listing, epoch int64) int {
-	return slices.IndexFunc(queue.KVs, func(kv etcd.KV) bool { return kv.CreateRevision == epoch })
+	return slices.IndexFunc(queue.KVs, func(kv *etcd.KV) bool { return kv.CreateRevision == epoch })
 }
 
 // setState publishes a changed state, and logs what people follow. Only Run's

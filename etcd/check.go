@@ -131,16 +131,14 @@ func (f *follower) offer(r reading) {
 type view struct {
 	At           // of the last change
 	listed int64 // the revision of the listing that it began with; 0: there is none
-	sorted []KV  // by key; shared with those to whom it was reported
-	kvs    map[string]KV
+	sorted []*KV // by key; shared with those to whom it was reported
+	kvs    map[string]*KV
 }
 
 // newView returns a view of what a request returned, which is sorted by key.
 func newView(at At, kvs []*mvccpb.KeyValue) view {
-	v := view{At: at, listed: at.Revision, sorted: make([]KV, 0, len(kvs)), kvs: make(map[string]KV, len(kvs))}
-	for _, raw := range kvs {
-		kv := NewKV(raw)
-		v.sorted = append(v.sorted, kv)
+	v := view{At: at, listed: at.Revision, sorted: newKVs(kvs), kvs: make(map[string]*KV, len(kvs))}
+	for _, kv := range v.sorted {
 		v.kvs[kv.Key] = kv
 	}
 	return v
@@ -153,7 +151,7 @@ type reading struct {
 }
 
 // same reports whether a key is the same write in a view and in a reading.
-func (r reading) same(a, b KV) bool {
+func (r reading) same(a, b *KV) bool {
 	return a.ModRevision == b.ModRevision && a.CreateRevision == b.CreateRevision && a.Version == b.Version &&
 		(r.keysOnly || bytes.Equal(a.Value, b.Value))
 }
@@ -183,7 +181,7 @@ func (v view) contradicts(r reading) bool {
 }
 
 // follows reports whether a key can have become now after it was was.
-func follows(was, now KV, r reading) bool {
+func follows(was, now *KV, r reading) bool {
 	switch {
 	case was.ModRevision == now.ModRevision:
 		return r.same(was, now)

@@ -66,9 +66,9 @@ func TestView(t *testing.T) {
 	})
 }
 
-func keyed(kv *KV) map[string]KV {
+func keyed(kv *KV) map[string]*KV {
 	if kv == nil {
-		return map[string]KV{}
+		return map[string]*KV{}
 	}
-	return map[string]KV{kv.Key: *kv}
+	return map[string]*KV{kv.Key: kv}
 }

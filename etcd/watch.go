@@ -25,10 +25,11 @@ type KV struct {
 	Version        int64 // how often it was written since it was created
 }
 
-// Listing is all keys under a prefix at one revision, sorted by key.
+// Listing is all keys under a prefix at one revision, sorted by key. Listings that follow
+// one another share the keys that have not changed, so a key must not be changed.
 type Listing struct {
 	At
-	KVs []KV
+	KVs []*KV
 }
 
 // At is a point in the store's history. Two revisions compare only if the store did
@@ -184,8 +185,8 @@ func (v *view) apply(events []*clientv3.Event) {
 	v.sorted = slices.Clone(v.sorted)
 	for _, ev := range events {
 		v.Revision = max(v.Revision, ev.Kv.ModRevision)
-		kv := NewKV(ev.Kv)
-		i, found := slices.BinarySearchFunc(v.sorted, kv.Key, func(kv KV, key string) int { return strings.Compare(kv.Key, key) })
+		kv := new(NewKV(ev.Kv))
+		i, found := slices.BinarySearchFunc(v.sorted, kv.Key, func(kv *KV, key string) int { return strings.Compare(kv.Key, key) })
 		switch {
 		case ev.Type == clientv3.EventTypeDelete:
 			delete(v.kvs, kv.Key)
@@ -207,13 +208,19 @@ func NewKV(kv *mvccpb.KeyValue) KV {
 	return KV{Key: string(kv.Key), Value: kv.Value, CreateRevision: kv.CreateRevision, ModRevision: kv.ModRevision, Version: kv.Version}
 }
 
+// newKVs converts keys, with one allocation for all of them.
+func newKVs(from []*mvccpb.KeyValue) []*KV {
+	all, out := make([]KV, len(from)), make([]*KV, len(from))
+	for i, kv := range from {
+		all[i] = NewKV(kv)
+		out[i] = &all[i]
+	}
+	return out
+}
+
 // NewListing converts the answer to the i-th operation of a transaction, which is a
 // read. Its revision is that of the transaction.
 func NewListing(resp *clientv3.TxnResponse, i int) Listing {
 	kvs := resp.Responses[i].GetResponseRange().Kvs
-	out := Listing{At: At{Revision: resp.Header.Revision}, KVs: make([]KV, 0, len(kvs))}
-	for _, kv := range kvs {
-		out.KVs = append(out.KVs, NewKV(kv))
-	}
-	return out
+	return Listing{At: At{Revision: resp.Header.Revision}, KVs: newKVs(kvs)}
 }

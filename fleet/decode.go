@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/keyspace"
@@ -14,7 +15,8 @@ import (
 type Decoder struct {
 	records   decodedKeys[protocol.Record] // without their presences
 	presences decodedKeys[namedPresence]
-	nodes     []decodedNode // of the listings before, sorted by ID
+	nodes     []decodedNode // of the newest listings, sorted by ID
+	spare     []decodedNode // of the listings before those: its memory is used again
 }
 
 // namedPresence is a presence, and whose it is.
@@ -34,8 +36,8 @@ type decodedNode struct {
 // sorted by key. The slice belongs to the caller. The records do not: the next fleet has
 // the same ones, except those that have changed.
 func (d *Decoder) Decode(keys keyspace.Keys, nodes, presences etcd.Listing) protocol.Fleet {
-	d.records.update(nodes.KVs, func(kv etcd.KV) protocol.Record { return decodeRecord(keys.NodeOf(kv.Key), kv) })
-	d.presences.update(presences.KVs, func(kv etcd.KV) namedPresence {
+	d.records.update(nodes.KVs, func(kv *etcd.KV) protocol.Record { return decodeRecord(keys.NodeOf(kv.Key), *kv) })
+	d.presences.update(presences.KVs, func(kv *etcd.KV) namedPresence {
 		return namedPresence{keys.NodeOf(kv.Key), decodePresence(kv.Value)}
 	})
 	d.join()
@@ -49,8 +51,8 @@ func (d *Decoder) Decode(keys keyspace.Keys, nodes, presences etcd.Listing) prot
 // join brings together all records and presences. All lists are sorted by ID.
 func (d *Decoder) join() {
 	before, alive := d.nodes, d.presences.values
-	d.nodes = make([]decodedNode, len(d.records.values))
-	for i, record := range d.records.values {
+	d.nodes, d.spare = slices.Grow(d.spare[:0], len(d.records.values)), d.nodes
+	for _, record := range d.records.values {
 		now := decodedNode{record: record, whole: record}
 		for len(alive) > 0 && alive[0].id < record.ID {
 			alive = alive[1:]
@@ -69,34 +71,33 @@ func (d *Decoder) join() {
 			whole.Presence, whole.Alive = now.presence.presence, true
 			now.whole = &whole
 		}
-		d.nodes[i] = now
+		d.nodes = append(d.nodes, now)
 	}
 }
 
 // decodedKeys is a listing with what its keys decode to.
 type decodedKeys[T any] struct {
-	kvs    []etcd.KV
+	kvs    []*etcd.KV
 	values []*T // of the same length
 }
 
 // update decodes the keys of a listing, in their order. A key that was not written since
 // keeps its pointer.
-func (d *decodedKeys[T]) update(kvs []etcd.KV, decode func(etcd.KV) T) {
+func (d *decodedKeys[T]) update(kvs []*etcd.KV, decode func(*etcd.KV) T) {
 	if len(kvs) > 0 && len(kvs) == len(d.kvs) && &kvs[0] == &d.kvs[0] {
 		return // the same listing
 	}
 	values := make([]*T, len(kvs))
 	was := 0
-	for i := range kvs {
-		for was < len(d.kvs) && d.kvs[was].Key < kvs[i].Key {
+	for i, kv := range kvs {
+		for was < len(d.kvs) && d.kvs[was] != kv && d.kvs[was].Key < kv.Key {
 			was++
 		}
-		if was < len(d.kvs) && sameWrite(&d.kvs[was], &kvs[i]) {
+		if was < len(d.kvs) && sameWrite(d.kvs[was], kv) {
 			values[i] = d.values[was]
-			continue
+		} else {
+			values[i] = new(decode(kv))
 		}
-		value := decode(kvs[i])
-		values[i] = &value
 	}
 	d.kvs, d.values = kvs, values
 }
@@ -104,6 +105,6 @@ func (d *decodedKeys[T]) update(kvs []etcd.KV, decode func(etcd.KV) T) {
 // sameWrite reports whether two keys are the same, and the same write of it. The
 // revisions alone do not show that: etcd may have been restored from a backup.
 func sameWrite(a, b *etcd.KV) bool {
-	return a.Key == b.Key && a.ModRevision == b.ModRevision && a.CreateRevision == b.CreateRevision &&
+	return a == b || a.Key == b.Key && a.ModRevision == b.ModRevision && a.CreateRevision == b.CreateRevision &&
 		a.Version == b.Version && bytes.Equal(a.Value, b.Value)
 }

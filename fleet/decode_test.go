@@ -30,7 +30,7 @@ func TestDecoder(t *testing.T) {
 		l := etcd.Listing{At: etcd.At{Revision: 1 + random.Int64N(9)}}
 		for i := range 6 {
 			if random.IntN(3) > 0 {
-				l.KVs = append(l.KVs, etcd.KV{
+				l.KVs = append(l.KVs, &etcd.KV{
 					Key: under + fmt.Sprintf("n%d", i), Value: values[random.IntN(len(values))], ModRevision: random.Int64N(3),
 				})
 			}
@@ -67,9 +67,9 @@ func BenchmarkDecoder_oneOf5000(b *testing.B) {
 			ID: id, Roles: protocol.Roles{Controller: true}, Version: protocol.Version{Release: protocol.Release{Major: 1}},
 			Address: "http://10.0.0.1:8086", Digest: "sha256:" + strings.Repeat("0", 64), BootID: strings.Repeat("b", 36),
 		}
-		nodes.KVs = append(nodes.KVs, etcd.KV{Key: keys.Node(id), Value: Encode(n), ModRevision: 1, CreateRevision: 1, Version: 1})
+		nodes.KVs = append(nodes.KVs, &etcd.KV{Key: keys.Node(id), Value: Encode(n), ModRevision: 1, CreateRevision: 1, Version: 1})
 		presence := protocol.Presence{Instance: strings.Repeat("i", 32), Ready: true, Reason: protocol.Ready}
-		presences.KVs = append(presences.KVs, etcd.KV{Key: keys.Presence(id), Value: encodePresence(presence, time.Unix(0, 0)), ModRevision: 1, CreateRevision: 1, Version: 1})
+		presences.KVs = append(presences.KVs, &etcd.KV{Key: keys.Presence(id), Value: encodePresence(presence, time.Unix(0, 0)), ModRevision: 1, CreateRevision: 1, Version: 1})
 	}
 	nodes.Revision = 1
 	var d Decoder
@@ -77,7 +77,9 @@ func BenchmarkDecoder_oneOf5000(b *testing.B) {
 	b.ReportAllocs()
 	for i := int64(2); b.Loop(); i++ {
 		presences.KVs = slices.Clone(presences.KVs) // as Follow does
-		presences.KVs[2500].ModRevision = i
+		changed := *presences.KVs[2500]
+		changed.ModRevision = i
+		presences.KVs[2500] = &changed
 		if f := d.Decode(keys, nodes, presences); len(f.Records) != 5000 {
 			b.Fatal("not all records")
 		}

@@ -30,7 +30,7 @@ func TestValidStoreID(t *testing.T) {
 
 func TestDecodeStoreKey(t *testing.T) {
 	id := newStoreID()
-	l := etcd.Listing{At: etcd.At{Revision: 9}, KVs: []etcd.KV{
+	l := etcd.Listing{At: etcd.At{Revision: 9}, KVs: []*etcd.KV{
 		{Key: keys.Store(), Value: encodeStoreID(id), ModRevision: 7},
 		{Key: keys.Store() + "/more", Value: encodeStoreID(newStoreID()), ModRevision: 8},
 	}}

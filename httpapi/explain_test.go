@@ -11,12 +11,12 @@ import (
 func TestPasteable(t *testing.T) {
 	s := Snapshot{EtcdFlags: " --etcd-servers=E"}
 	for message, want := range map[string]string{
-		"x (sidecar node remove a --confirm-stopped)":                  "x (sidecar node remove a --confirm-stopped --etcd-servers=E)",
-		"sidecar node set-roles a.b kubernetes_controller":             "sidecar node set-roles a.b kubernetes_controller --etcd-servers=E",
-		"to take over: sidecar store adopt; or not":                    "to take over: sidecar store adopt --etcd-servers=E; or not",
-		"for good: sidecar store adopt --id 00ff":                      "for good: sidecar store adopt --id 00ff --etcd-servers=E",
-		"the sidecar is starting":                                      "the sidecar is starting",
-		"its sidecar node is old":                                      "its sidecar node is old",
+		"x (sidecar node remove a --confirm-stopped)":                     "x (sidecar node remove a --confirm-stopped --etcd-servers=E)",
+		"sidecar node set-roles a.b kubernetes_controller":                "sidecar node set-roles a.b kubernetes_controller --etcd-servers=E",
+		"to take over: sidecar store adopt; or not":                       "to take over: sidecar store adopt --etcd-servers=E; or not",
+		"for good: sidecar store adopt --id 00ff":                         "for good: sidecar store adopt --id 00ff --etcd-servers=E",
+		"the sidecar is starting":                                         "the sidecar is starting",
+		"its sidecar node is old":                                         "its sidecar node is old",
 		(&protocol.Record{ID: "n-1.x"}).RemovalCommand():                  "sidecar node remove n-1.x --confirm-stopped --etcd-servers=E",
 		(&protocol.Record{ID: "c", Problem: "p"}).Remedy() + ", and more": "p; its sidecar writes it again if it is alive; if the node has stopped for good: sidecar node remove c --confirm-stopped --etcd-servers=E, and more",
 	} {

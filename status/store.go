@@ -48,7 +48,7 @@ func (s *Store) Run(ctx context.Context) error {
 		out := Observed{View: Decode(nil), At: l.At}
 		for _, kv := range l.KVs {
 			if kv.Key == key { // Follow also lists keys that only begin with it
-				out.View, out.UpdatedAt = Decode(&kv), updatedAt(kv.Value)
+				out.View, out.UpdatedAt = Decode(kv), updatedAt(kv.Value)
 			}
 		}
 		s.observed.Set(out)

@@ -50,8 +50,8 @@ type Directory struct {
 	list *event.Value[[]Member]
 
 	mu       sync.Mutex // mu guards what follows
-	records  []etcd.KV  // of the members
-	learners []etcd.KV
+	records  []*etcd.KV // of the members
+	learners []*etcd.KV
 	listed   bool // the members were listed
 }
 

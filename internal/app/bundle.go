@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
@@ -63,7 +64,7 @@ func sameRelease(local protocol.Local, b *bundle.Bundle) error {
 }
 
 // watchDigests logs once when nodes of one release have different bundles, until
-// ctx ends. /status and a metric show them for as long as they do.
+// ctx ends. It pauses between two comparisons: many records may change. /status and a metric show them for as long as they do.
 func (a *App) watchDigests(ctx context.Context) error {
 	var last []string
 	for {
@@ -75,7 +76,7 @@ func (a *App) watchDigests(ctx context.Context) error {
 			}
 			last = now
 		}
-		if !event.Wait(ctx, fleetChanged) {
+		if !event.Wait(ctx, fleetChanged) || !backoff.Sleep(ctx, warningPause) {
 			return ctx.Err()
 		}
 	}

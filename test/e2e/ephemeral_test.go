@@ -256,9 +256,9 @@ func (p *pods) checkGates(at int64, kvs map[string]etcd.KV) {
 		kv := kvs[key]
 		switch {
 		case strings.HasPrefix(key, ephemeralKeys.Nodes()):
-			nodes.KVs = append(nodes.KVs, kv)
+			nodes.KVs = append(nodes.KVs, &kv)
 		case strings.HasPrefix(key, ephemeralKeys.Presences()):
-			presences.KVs = append(presences.KVs, kv)
+			presences.KVs = append(presences.KVs, &kv)
 		case key == ephemeralKeys.Status():
 			view = status.Decode(&kv)
 		}
@@ -266,10 +266,10 @@ func (p *pods) checkGates(at int64, kvs map[string]etcd.KV) {
 	for _, kv := range presences.KVs { // a record that is missing becomes one that is corrupt
 		id := ephemeralKeys.NodeOf(kv.Key)
 		if _, found := kvs[ephemeralKeys.Node(id)]; !found {
-			nodes.KVs = append(nodes.KVs, etcd.KV{Key: ephemeralKeys.Node(id)})
+			nodes.KVs = append(nodes.KVs, &etcd.KV{Key: ephemeralKeys.Node(id)})
 		}
 	}
-	slices.SortFunc(nodes.KVs, func(a, b etcd.KV) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortFunc(nodes.KVs, func(a, b *etcd.KV) int { return strings.Compare(a.Key, b.Key) })
 	for _, r := range fleet.Decode(ephemeralKeys, nodes, presences).Records {
 		switch admits, reason := protocol.Admits(view.Status, r.Node); {
 		case !r.Presence.Ready:

@@ -232,7 +232,7 @@ func (r *recorder) decodeRecord(kv *mvccpb.KeyValue, gone bool) *judge.Record {
 	if gone {
 		return out
 	}
-	one := fleet.Decode(r.keys, etcd.Listing{KVs: []etcd.KV{etcd.NewKV(kv)}}, etcd.Listing{}).Records[0]
+	one := fleet.Decode(r.keys, etcd.Listing{KVs: []*etcd.KV{new(etcd.NewKV(kv))}}, etcd.Listing{}).Records[0]
 	out.Corrupt = one.Problem != ""
 	out.Release, out.M = one.Node.Version.Release, one.Node.MinReconciler
 	out.Controller, out.ExpireAfter = one.Node.Roles.Controller, one.Node.FenceAfter
