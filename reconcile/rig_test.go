@@ -2,8 +2,6 @@ package reconcile_test
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,6 +47,9 @@ var (
 // fenceObjects is how many objects a set has beside those of its bundle.
 const fenceObjects = 2
 
+// rigs counts the rigs: also the same test has a namespace of its own each time.
+var rigs atomic.Int64
+
 // rig is a set of its own on the shared apiserver.
 type rig struct {
 	t          testing.TB
@@ -64,8 +66,7 @@ type rig struct {
 func newRig(t testing.TB) *rig {
 	t.Helper()
 	server := shared.Get(t)
-	sum := sha256.Sum256([]byte(t.Name()))
-	r := &rig{t: t, ns: "t-" + hex.EncodeToString(sum[:4]), wire: &wire{}}
+	r := &rig{t: t, ns: fmt.Sprintf("t-%d", rigs.Add(1)), wire: &wire{}}
 	var err error
 	if r.api, err = dynamic.NewForConfig(server.Config()); err != nil {
 		t.Fatal(err)
