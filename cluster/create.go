@@ -40,7 +40,7 @@ func markCreate(_ context.Context, f *flow) error {
 	}
 	return f.writeMarker(func(m *datadir.Marker) {
 		*m = datadir.Marker{
-			Cluster: newUUID(), Node: f.cfg.Node, Address: f.cfg.Address,
+			Cluster: datadir.NewClusterID(), Node: f.cfg.Node, Address: f.cfg.Address,
 			PeerPort: f.cfg.PeerPort, ClientPort: f.cfg.ClientPort, JoinPort: f.cfg.JoinPort,
 			Intent: datadir.Create, Phase: datadir.Begun,
 		}

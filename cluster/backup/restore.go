@@ -2,7 +2,6 @@ package backup
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,6 +19,7 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/pki"
 	"github.com/lockstep-dev/lockstep/cluster/record"
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/internal/durable"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
@@ -89,7 +89,7 @@ func (r *restoration) begin(context.Context) error {
 	}
 	r.again = marker.Intent == datadir.Restore && marker.Phase == datadir.Begun
 	if !r.again {
-		marker.Cluster, marker.Intent, marker.Phase = newUUID(), datadir.Restore, datadir.Begun
+		marker.Cluster, marker.Intent, marker.Phase = datadir.NewClusterID(), datadir.Restore, datadir.Begun
 		marker.EtcdClusterID, marker.MemberID = "", ""
 		marker.Restores++
 	}
@@ -128,10 +128,10 @@ func (r *restoration) data(context.Context) error {
 		return err
 	}
 	// The list names members that no longer exist.
-	if err := errors.Join(os.Rename(made, r.dir.Etcd()), removeIfThere(r.dir.Members())); err != nil {
+	if err := errors.Join(os.Rename(made, r.dir.Etcd()), durable.Remove(r.dir.Members())); err != nil {
 		return err
 	}
-	return syncDir(r.dir.Path())
+	return durable.SyncDir(r.dir.Path())
 }
 
 // moveAway renames the data of etcd. What an interrupted restoration made is deleted
@@ -225,12 +225,4 @@ func (r *restoration) forget(ctx context.Context, now member.State) (err error) 
 	r.marker.Phase = datadir.Member
 	r.marker.MemberID, r.marker.EtcdClusterID = keyspace.MemberID(now.MemberID), keyspace.MemberID(now.ClusterID)
 	return r.dir.WriteMarker(r.marker)
-}
-
-// newUUID returns a random UUID (version 4).
-func newUUID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never returns an error
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:])
 }

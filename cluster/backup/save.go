@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/internal/durable"
 )
 
 // Saved is what a file has.
@@ -39,16 +40,16 @@ func Save(ctx context.Context, client *etcd.Client, file string) (Saved, error) 
 	}
 	part := file + partSuffix
 	if err := download(ctx, client, part); err != nil {
-		return Saved{}, errors.Join(fmt.Errorf("save a snapshot: %w", err), removeIfThere(part))
+		return Saved{}, errors.Join(fmt.Errorf("save a snapshot: %w", err), durable.Remove(part))
 	}
 	saved, err := Verify(part)
 	if err == nil {
 		err = os.Rename(part, file)
 	}
 	if err != nil {
-		return Saved{}, errors.Join(fmt.Errorf("save a snapshot: %w", err), removeIfThere(part))
+		return Saved{}, errors.Join(fmt.Errorf("save a snapshot: %w", err), durable.Remove(part))
 	}
-	return saved, syncDir(filepath.Dir(file))
+	return saved, durable.SyncDir(filepath.Dir(file))
 }
 
 func download(ctx context.Context, client *etcd.Client, file string) error {
@@ -105,19 +106,4 @@ func verifyHash(file string) error {
 		return fmt.Errorf("%q is no valid snapshot: its content does not match the hash at its end; it is damaged, cut off, or no snapshot", file)
 	}
 	return nil
-}
-
-func removeIfThere(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

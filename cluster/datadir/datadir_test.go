@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockstep-dev/lockstep/cluster/pki"
+	"github.com/lockstep-dev/lockstep/internal/durable"
 )
 
 const address = "127.0.0.1"
@@ -127,7 +128,7 @@ func TestCheck_accepts(t *testing.T) {
 	if !l.EtcdBegun() {
 		t.Error("the log of etcd is not found")
 	}
-	for _, harmless := range []string{"lost+found", membersFile, markerFile + tempSuffix} {
+	for _, harmless := range []string{"lost+found", membersFile, markerFile + durable.TempSuffix} {
 		must(t, os.WriteFile(filepath.Join(string(l), harmless), nil, 0o600))
 		must(t, examine(string(l), expected))
 	}

@@ -2,12 +2,15 @@ package datadir
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"slices"
+
+	"github.com/lockstep-dev/lockstep/internal/durable"
 )
 
 // Intent is what the directory was made for.
@@ -57,6 +60,14 @@ type Marker struct {
 	MemberID      string `json:"memberID"`
 	// Restores counts how often the cluster was restored from a snapshot.
 	Restores int `json:"restores"`
+}
+
+// NewClusterID returns a random UUID (version 4) for the marker of a new cluster.
+func NewClusterID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never returns an error
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // markerVersion is the newest form that this program reads and writes.
@@ -118,7 +129,7 @@ func (d *Dir) WriteMarker(m Marker) error {
 	if err != nil {
 		return fmt.Errorf("write the marker: %w", err)
 	}
-	if err := WriteFile(d.Marker(), append(text, '\n'), 0o600); err != nil {
+	if err := durable.WriteFile(d.Marker(), append(text, '\n'), 0o600); err != nil {
 		return fmt.Errorf("write the marker: %w", err)
 	}
 	return nil

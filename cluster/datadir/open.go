@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lockstep-dev/lockstep/internal/durable"
 )
 
 const (
@@ -159,7 +161,7 @@ func (d *Dir) names() ([]string, error) {
 	}
 	var out []string
 	for _, e := range entries {
-		if e.Name() != markerFile+tempSuffix && e.Name() != "lost+found" {
+		if e.Name() != markerFile+durable.TempSuffix && e.Name() != "lost+found" {
 			out = append(out, e.Name())
 		}
 	}
@@ -167,7 +169,7 @@ func (d *Dir) names() ([]string, error) {
 }
 
 func isOwn(name string) bool {
-	return slices.Contains([]string{"pki", "etcd", membersFile, membersFile + tempSuffix}, name)
+	return slices.Contains([]string{"pki", "etcd", membersFile, membersFile + durable.TempSuffix}, name)
 }
 
 // shortList joins a few names.

@@ -19,10 +19,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/cluster/record"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/durable"
 	"github.com/lockstep-dev/lockstep/keyspace"
 )
 
@@ -186,5 +186,5 @@ func write(path string, list []Member) error {
 	if err != nil {
 		return err
 	}
-	return datadir.WriteFile(path, append(text, '\n'), 0o600)
+	return durable.WriteFile(path, append(text, '\n'), 0o600)
 }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/durable"
 )
 
 const (
@@ -35,7 +37,7 @@ func EnsureCA(dir, clusterID string) (*CA, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := writeFile(dir, CACertFile, ca.CertPEM(), modePublic); err != nil {
+	if err := durable.WriteFile(filepath.Join(dir, CACertFile), ca.CertPEM(), modePublic); err != nil {
 		return nil, fmt.Errorf("create the cluster's CA: %w", err)
 	}
 	return ca, nil
@@ -67,10 +69,10 @@ func loadCA(dir string, certPEM []byte) (*CA, error) {
 func WriteCA(dir string, ca *CA) error {
 	keyPEM, err := ca.KeyPEM()
 	if err == nil {
-		err = writeFile(dir, CAKeyFile, keyPEM, modeSecret)
+		err = durable.WriteFile(filepath.Join(dir, CAKeyFile), keyPEM, modeSecret)
 	}
 	if err == nil {
-		err = writeFile(dir, CACertFile, ca.CertPEM(), modePublic)
+		err = durable.WriteFile(filepath.Join(dir, CACertFile), ca.CertPEM(), modePublic)
 	}
 	if err != nil {
 		return fmt.Errorf("write the cluster's CA: %w", err)
@@ -102,7 +104,7 @@ func ensureKey(dir, name string) (*ecdsa.PrivateKey, error) {
 	if text, err = encodeKey(key); err != nil {
 		return nil, err
 	}
-	return key, writeFile(dir, name, text, modeSecret)
+	return key, durable.WriteFile(filepath.Join(dir, name), text, modeSecret)
 }
 
 func parseKeyFile(dir, name string, text []byte) (*ecdsa.PrivateKey, error) {
@@ -156,7 +158,7 @@ func WriteCertificate(dir string, text []byte) (*x509.Certificate, error) {
 	if !matches(cert, key) {
 		return nil, fmt.Errorf("this node's certificate: it is not for the key in %q", filepath.Join(dir, NodeKeyFile))
 	}
-	if err := writeFile(dir, NodeCertFile, text, modePublic); err != nil {
+	if err := durable.WriteFile(filepath.Join(dir, NodeCertFile), text, modePublic); err != nil {
 		return nil, fmt.Errorf("this node's certificate: %w", err)
 	}
 	return cert, nil

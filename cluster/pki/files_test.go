@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lockstep-dev/lockstep/cluster/pki"
+	"github.com/lockstep-dev/lockstep/internal/durable"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 )
 
@@ -109,7 +110,7 @@ func TestEnsure_afterACrash(t *testing.T) {
 	t.Run("a file is half written", func(t *testing.T) {
 		dir, ca := newDir(t)
 		remove(t, dir, pki.NodeCertFile)
-		if err := os.WriteFile(filepath.Join(dir, "."+pki.NodeCertFile+".tmp"), []byte("half"), 0o400); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, pki.NodeCertFile+durable.TempSuffix), []byte("half"), 0o400); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := pki.EnsureCertificate(dir, ca, self, loopback); err != nil {

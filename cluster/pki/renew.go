@@ -5,9 +5,11 @@ import (
 	"crypto/x509"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/internal/durable"
 )
 
 // renewInterval is the pause between two checks whether a certificate is due.
@@ -28,7 +30,7 @@ func Renew(dir, node, address string, now time.Time) (bool, error) {
 		if ca, err = ca.renewed(now); err != nil {
 			return false, fmt.Errorf("renew the cluster's CA: %w", err)
 		}
-		if err := writeFile(dir, CACertFile, ca.CertPEM(), modePublic); err != nil {
+		if err := durable.WriteFile(filepath.Join(dir, CACertFile), ca.CertPEM(), modePublic); err != nil {
 			return false, fmt.Errorf("renew the cluster's CA: %w", err)
 		}
 	}

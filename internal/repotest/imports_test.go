@@ -62,6 +62,7 @@ var levels = map[string]int{
 
 	"internal/backoff":   1,
 	"internal/buildinfo": 1,
+	"internal/durable":   1,
 	"event":              1,
 	"protocol":           1,
 	"strict":             1, // reads the files that people write
