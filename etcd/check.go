@@ -50,6 +50,8 @@ func (c *Client) KeepChecking(ctx context.Context, every time.Duration) error {
 			}
 		case !backoff.Sleep(ctx, wait):
 			return ctx.Err()
+		default:
+			c.returnToFirst(ctx) // CheckWith may have made the check, which does not
 		}
 	}
 }
@@ -60,16 +62,23 @@ func (c *Client) KeepChecking(ctx context.Context, every time.Duration) error {
 // compares its part with its view, and lists again if they differ. Check does not
 // wait for that.
 func (c *Client) Check(ctx context.Context) error {
+	c.returnToFirst(ctx)
+	_, err := c.CheckWith(ctx, nil)
+	return err
+}
+
+// CheckWith makes a check, and in the same transaction reads more: what a caller has to
+// read regularly. The answer begins with that. If a condition does not hold, the error
+// is ErrChanged, and the check was made all the same.
+func (c *Client) CheckWith(ctx context.Context, conds []clientv3.Cmp, more ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	c.mu.Lock()
 	c.checked = time.Now()
 	c.mu.Unlock()
-	c.returnToFirst(ctx)
 	followers := c.following()
-	if len(followers) == 0 {
+	if len(followers)+len(more) == 0 {
 		// The key is below the prefix, so that a user with rights on nothing else
 		// may read it.
-		_, err := c.Get(ctx, c.prefix, clientv3.WithKeysOnly())
-		return err
+		more = []clientv3.Op{clientv3.OpGet(c.prefix, clientv3.WithKeysOnly())}
 	}
 	ops := make([]clientv3.Op, 0, len(followers))
 	keysOnly := make([]bool, 0, len(followers))
@@ -82,15 +91,18 @@ func (c *Client) Check(ctx context.Context) error {
 		ops, keysOnly = append(ops, clientv3.OpGet(f.prefix, opts...)), append(keysOnly, large)
 	}
 	rewinds := c.rewound.Get() // before the request: the answer may come from the older store
-	resp, err := c.Txn(ctx, nil, ops, nil)
+	resp, err := c.Txn(ctx, conds, slices.Concat(more, ops), ops)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	at := At{rewinds, resp.Header.Revision}
-	for i, f := range followers {
-		f.offer(reading{view: newView(at, resp.Responses[i].GetResponseRange().Kvs), keysOnly: keysOnly[i]})
+	for i, read := range resp.Responses[len(resp.Responses)-len(followers):] {
+		followers[i].offer(reading{view: newView(at, read.GetResponseRange().Kvs), keysOnly: keysOnly[i]})
 	}
-	return nil
+	if !resp.Succeeded {
+		return nil, ErrChanged
+	}
+	return resp, nil
 }
 
 // WatchDifferences returns how often a watch did not report what etcd has, so that

@@ -186,3 +186,42 @@ func TestCheck_ownWriteLost(t *testing.T) {
 		})
 	}
 }
+
+// A check that reads more for its caller is a check like any other, whether the
+// caller's condition holds or not.
+func TestCheckWith(t *testing.T) {
+	server := etcdtest.New(t)
+	raw := server.Client(t)
+	put := func(key, value string) {
+		t.Helper()
+		if _, err := raw.Put(t.Context(), key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("/p/own", "1")
+	client := newClient(t, server.Endpoints()[0])
+	if resp, err := client.CheckWith(t.Context(), nil, clientv3.OpGet("/p/own")); err != nil || len(resp.Responses) != 1 {
+		t.Errorf("nothing is followed: got %v, %v", resp, err)
+	}
+	nodes, others := follow(t, client, "/p/nodes/"), follow(t, client, "/p/others/")
+	await(t, nodes, func(l etcd.Listing) bool { return l.Revision != 0 })
+	await(t, others, func(l etcd.Listing) bool { return l.Revision != 0 })
+	for i, holds := range []bool{true, false} {
+		server.LoseEvents(fmt.Sprintf("/p/nodes/%d", i))
+		put(fmt.Sprintf("/p/nodes/%d", i), "new")
+		put("/p/nodes/another", fmt.Sprint(i)) // the watch has reported more than what it lost
+		await(t, nodes, func(l etcd.Listing) bool { return hasKey(l, "/p/nodes/another", fmt.Sprint(i)) })
+		cond := clientv3.Compare(clientv3.Version("/p/own"), ">", map[bool]int{true: 0, false: 1}[holds])
+		resp, err := client.CheckWith(t.Context(), []clientv3.Cmp{cond}, clientv3.OpGet("/p/own"))
+		switch {
+		case holds && (err != nil || !hasKey(etcd.NewListing(resp, 0), "/p/own", "1")):
+			t.Errorf("got %v, %v, want what was asked for first", resp, err)
+		case !holds && !errors.Is(err, etcd.ErrChanged):
+			t.Errorf("got %v, %v, want ErrChanged", resp, err)
+		}
+		await(t, nodes, func(l etcd.Listing) bool { return hasKey(l, fmt.Sprintf("/p/nodes/%d", i), "new") })
+		if got := client.WatchDifferences(); got != int64(i+1) {
+			t.Errorf("counted %d differences, want %d", got, i+1)
+		}
+	}
+}

@@ -36,9 +36,10 @@ import (
 
 const (
 	// confirmsPerExpiry is how often a presence is confirmed during FenceAfter.
-	// maxConfirmInterval bounds the time between two confirmations.
+	// maxConfirmInterval bounds the time between two confirmations. It is less than the
+	// default TTL, so that the checks in them are all that this sidecar needs.
 	confirmsPerExpiry  = 10
-	maxConfirmInterval = 10 * time.Second
+	maxConfirmInterval = 9 * time.Second
 	// readsPerExpiry is how often the clock is read during FenceAfter, and
 	// maxClockInterval bounds the time between two reads. A single timer would not
 	// do: it stops while the machine is suspended.
@@ -144,7 +145,7 @@ func (r *Registrar) tryConfirm(ctx context.Context) error {
 	}
 	id := r.cfg.Local.Get().ID
 	sent := r.clock.now()
-	txn, err := r.cfg.Client.Write(ctx,
+	txn, err := r.cfg.Client.CheckWith(ctx,
 		[]clientv3.Cmp{clientv3.Compare(clientv3.LeaseValue(r.keys.Presence(id)), "=", lease)},
 		clientv3.OpGet(r.keys.Presence(id)), clientv3.OpGet(r.keys.Node(id)))
 	if err != nil {
