@@ -57,7 +57,7 @@ type App struct {
 	registrar *fleet.Registrar
 	store     *status.Store
 	gate      *status.Gate
-	reconcile *reconcile.Reconciler
+	reconcile Reconciler
 	election  *election.Election
 
 	apiserver   *event.Value[httpapi.APIServer]
@@ -161,21 +161,28 @@ func (a *App) wireFleet(registry prometheus.Registerer) {
 
 func (a *App) wireLeader(registry prometheus.Registerer) error {
 	var err error
-	a.reconcile, err = reconcile.New(reconcile.Config{
-		RESTConfig: a.kubeconfig.transport.Config(), UserAgent: "lockstep/" + buildinfo.Get().Version,
-		Bundle: a.bundle, Concurrency: a.cfg.ApplyConcurrency,
-		AllowMassPrune: a.cfg.AllowMassPrune, Log: a.log, Registerer: registry,
-	})
-	if err != nil {
+	if a.reconcile, err = a.newReconciler(registry); err != nil {
 		return err
 	}
 	a.election = election.New(election.Config{
 		Client: a.etcd, Store: a.store, Local: a.local, Fleet: a.follower.Fleet(),
-		StoreKey: a.follower.Store(), Applier: applier{a.reconcile},
+		StoreKey: a.follower.Store(), Applier: a.reconcile,
 		TTL: a.cfg.LeaseTTL, ResyncInterval: a.cfg.ResyncInterval, YieldAfter: a.cfg.LeaderYieldAfter, APIProblem: a.apiProblem,
 		Log: a.log.With("worker", "election"), Registerer: registry, Trace: a.trace,
 	})
 	return nil
+}
+
+func (a *App) newReconciler(registry prometheus.Registerer) (Reconciler, error) {
+	if a.cfg.Reconciler != nil {
+		return a.cfg.Reconciler, nil
+	}
+	r, err := reconcile.New(reconcile.Config{
+		RESTConfig: a.kubeconfig.transport.Config(), UserAgent: "lockstep/" + buildinfo.Get().Version,
+		Bundle: a.bundle, Concurrency: a.cfg.ApplyConcurrency,
+		AllowMassPrune: a.cfg.AllowMassPrune, Log: a.log, Registerer: registry,
+	})
+	return applier{r}, err
 }
 
 func (a *App) wireServer(registry *prometheus.Registry) error {

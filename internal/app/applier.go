@@ -7,9 +7,21 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/election"
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile"
+	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
+
+// Reconciler makes the objects of the API what the bundle wants, and reports on
+// them. An applier is one.
+type Reconciler interface {
+	election.Applier
+	// Report follows what the reconciler has done.
+	Report() *event.Value[report.Report]
+	// Trouble returns why the API server cannot be used now; zero: it can.
+	Trouble() report.Trouble
+}
 
 // applier is the reconciler in the form that the election declares. It marks the
 // errors that are not about the Kubernetes API.

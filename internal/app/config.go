@@ -42,4 +42,8 @@ type Config struct {
 
 	AllowMassPrune  bool
 	APIServerReadyz bool
+
+	// Reconciler is used in place of the one that New makes for the kubeconfig, where
+	// many sidecars are measured without an API. nil: that one is used.
+	Reconciler Reconciler
 }

@@ -29,6 +29,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
@@ -42,10 +43,15 @@ type benchCase struct {
 }
 
 // cases returns all cases, in the order in which they run.
-func cases() []benchCase { return append(changeCases(), applyCases()...) }
+func cases() []benchCase {
+	many := benchCase{group: "change", name: "many", run: benchMany, extra: true}
+	return append(append(changeCases(), many), applyCases()...)
+}
 
 // rowNames returns the names of all rows, in the order in which they are printed.
-func rowNames() []string { return append(changeRows(), rowEdited, rowDeleted) }
+func rowNames() []string {
+	return slices.Concat(changeRows(), manyRows(), []string{rowEdited, rowDeleted})
+}
 
 // options are the flags.
 type options struct {
@@ -54,10 +60,13 @@ type options struct {
 	n      int
 	rounds int
 	sizes  string
-	kills  int
-	peers  int
-	idle   time.Duration
-	logs   string
+	// prefixes are the numbers of control planes for the case many.
+	prefixes string
+	ttl      time.Duration
+	kills    int
+	peers    int
+	idle     time.Duration
+	logs     string
 }
 
 func main() {
@@ -70,6 +79,8 @@ func main() {
 	flag.IntVar(&o.n, "n", 100, "repetitions of each case that takes less than a second")
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds in which each tool applies the same objects")
 	flag.StringVar(&o.sizes, "sizes", "100,1000,5000,10000", "numbers of objects for the case growth, which runs only if -cases names it")
+	flag.StringVar(&o.prefixes, "prefixes", "100,300,1000", "numbers of control planes on one etcd for the case many, which runs only if -cases names it")
+	flag.DurationVar(&o.ttl, "ttl", lockstep.Defaults().LeaseTTL, "--lease-ttl of the sidecars in the case many")
 	flag.IntVar(&o.kills, "kills", 24, "repetitions of kill -9, six at the same time")
 	flag.IntVar(&o.peers, "peers", 6, "repetitions of the slow cases of the peers, at the same time; 0: do not measure peers")
 	flag.DurationVar(&o.idle, "idle", time.Minute, "how long idle sidecars are observed")

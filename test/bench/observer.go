@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -18,7 +19,10 @@ type view struct {
 		ID                 string
 		RegisteredRevision int64
 	}
-	Ready      struct{ Ready bool }
+	Ready struct {
+		Ready   bool
+		Message string
+	}
 	Reconciler struct {
 		State, Leader string
 		ModRevision   int64
@@ -109,14 +113,15 @@ func (o *observer) run(ctx context.Context, url string) {
 			pause(ctx, redial)
 			continue
 		}
-		o.read(bufio.NewReaderSize(resp.Body, 64<<10))
-		_ = resp.Body.Close() // it was only read
+		o.readAll(resp.Body)
 		return
 	}
 }
 
-func (o *observer) read(lines *bufio.Reader) {
-	for {
+// readAll reads a stream of events until it ends, and closes it.
+func (o *observer) readAll(stream io.ReadCloser) {
+	defer stream.Close() // it was only read
+	for lines := bufio.NewReaderSize(stream, 64<<10); ; {
 		line, err := lines.ReadString('\n')
 		at := time.Now()
 		if err != nil {

@@ -46,6 +46,10 @@ func runPeer(name string, args []string) error {
 		return runPass(ctx, args)
 	case "bare":
 		return runBare(ctx, args)
+	case "etcd":
+		return runEtcd(ctx, args)
+	case "many":
+		return runMany(ctx, args)
 	}
 	return runLasting(ctx, name, args)
 }
@@ -90,21 +94,26 @@ type peer struct {
 	said map[string]chan time.Time
 }
 
-// startPeer starts a peer.
+// startPeer starts a peer that takes peerFlags.
 func (b *bench) startPeer(name string, f peerFlags) (*peer, error) {
+	return b.launch(f.id, name,
+		"-id="+f.id, "-etcd="+b.cluster.Etcd.Endpoints()[0], "-prefix="+f.prefix, "-kubeconfig="+f.kubeconfig,
+		"-release="+orZero(f.release), "-min-apiserver="+orZero(f.minApiserver), "-objects="+f.objects,
+		fmt.Sprintf("-thousand=%v", f.thousand))
+}
+
+// launch starts this program as a peer. id is that of its log.
+func (b *bench) launch(id, name string, args ...string) (*peer, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.Create(filepath.Join(b.dir, "peer-"+f.id+".log"))
+	log, err := os.Create(filepath.Join(b.dir, "peer-"+id+".log"))
 	if err != nil {
 		return nil, err
 	}
 	p := &peer{log: log, ended: make(chan struct{}), said: map[string]chan time.Time{}}
-	p.cmd = exec.Command(self, "peer", name,
-		"-id="+f.id, "-etcd="+b.cluster.Etcd.Endpoints()[0], "-prefix="+f.prefix, "-kubeconfig="+f.kubeconfig,
-		"-release="+orZero(f.release), "-min-apiserver="+orZero(f.minApiserver), "-objects="+f.objects,
-		fmt.Sprintf("-thousand=%v", f.thousand))
+	p.cmd = exec.Command(self, append([]string{"peer", name}, args...)...)
 	p.cmd.Stderr = log
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
