@@ -9,7 +9,7 @@ var (
 	// ErrNoProgress is the cause of a session's context that ended because its
 	// holder did not call Beat for two TTLs.
 	ErrNoProgress = errors.New("session holder made no progress")
-	// ErrChanged is returned by Write if one of its conditions does not hold: another
+	// ErrChanged is returned by Write and CheckWith if one of their conditions does not hold: another
 	// client changed a key since it was read.
 	ErrChanged = errors.New("the key has changed since it was read")
 )
