@@ -35,7 +35,10 @@ type Config struct {
 	AttemptTimeout time.Duration
 	// Late allows that the files do not exist yet. No connection succeeds before they do.
 	Late bool
-	Log  *slog.Logger // nil: none
+	// Advice is what people should do about what Diagnose finds. Zero: what helps with an
+	// etcd that runs elsewhere.
+	Advice Advice
+	Log    *slog.Logger // nil: none
 }
 
 const (
@@ -59,6 +62,7 @@ type Client struct {
 	prefix  string
 	timeout time.Duration // of a request
 	attempt time.Duration // of an attempt
+	advice  Advice
 	log     *slog.Logger
 	contact *event.Value[Contact]
 	rewound *event.Value[int]
@@ -103,6 +107,7 @@ func NewClient(cfg Config) (*Client, error) {
 		prefix:  strings.TrimSuffix(cfg.Prefix, "/") + "/",
 		timeout: cfg.RequestTimeout,
 		attempt: min(cmp.Or(cfg.AttemptTimeout, cfg.RequestTimeout), cfg.RequestTimeout),
+		advice:  cmp.Or(cfg.Advice, adviceElsewhere),
 		log:     cfg.Log,
 		contact: event.New(Contact{}),
 		rewound: event.New(0),
@@ -256,7 +261,7 @@ func (c *Client) failed(ctx context.Context, err error) (answered bool) {
 		return false
 	}
 	code := codeOf(err)
-	answered = code != codes.Unavailable && code != codes.DeadlineExceeded && code != codes.Canceled && !refused(err) &&
+	answered = code != codes.Unavailable && code != codes.DeadlineExceeded && code != codes.Canceled && !refused(err) && !ended(err) &&
 		!errors.Is(err, context.DeadlineExceeded)
 	c.contact.Update(func(contact Contact) Contact {
 		contact.Connected, contact.Problem = answered, err.Error()

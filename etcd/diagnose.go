@@ -16,6 +16,23 @@ import (
 	"time"
 )
 
+// Advice is what people should do about a server that cannot be used, one for each
+// fault.
+type Advice struct {
+	Closed      string // no program listens there
+	Silent      string // a program listens, and does not answer
+	Authority   string // its certificate is not of the authority that this client has
+	Certificate string // it rejects this client's certificate
+}
+
+// adviceElsewhere is for servers that run elsewhere.
+var adviceElsewhere = Advice{
+	Closed:      "check that etcd runs there, and --etcd-servers",
+	Silent:      "check whether etcd there hangs, and the network to it",
+	Authority:   "check --etcd-cafile",
+	Certificate: "check --etcd-certfile: the server rejects it",
+}
+
 // diagnoseTimeout bounds the question to one server.
 const diagnoseTimeout = 2 * time.Second
 
@@ -49,12 +66,12 @@ func (c *Client) diagnoseServer(ctx context.Context, endpoint string) string {
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return endpoint + ": " + reachProblem(err)
+		return endpoint + ": " + c.advice.about(err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxHealth))
 	if err != nil {
-		return endpoint + ": " + reachProblem(err)
+		return endpoint + ": " + c.advice.about(err)
 	}
 	var health struct {
 		Health string `json:"health"`
@@ -100,23 +117,23 @@ func healthURL(endpoint string) string {
 	return strings.TrimSuffix(endpoint, "/") + "/health"
 }
 
-// reachProblem says why a server could not be asked, and what to check.
-func reachProblem(err error) string {
+// about says why a server could not be asked, and what to do.
+func (a Advice) about(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Sprintf("no answer in %s; check whether etcd there hangs, and the network to it", diagnoseTimeout)
+		return fmt.Sprintf("no answer in %s; %s", diagnoseTimeout, a.Silent)
 	}
 	if request, is := errors.AsType[*url.Error](err); is {
 		err = request.Err
 	}
 	if _, is := errors.AsType[*tls.CertificateVerificationError](err); is {
-		return err.Error() + "; check --etcd-cafile"
+		return err.Error() + "; " + a.Authority
 	}
 	op, is := errors.AsType[*net.OpError](err)
 	switch {
 	case is && op.Op == "remote error":
-		return op.Err.Error() + "; check --etcd-certfile: the server rejects it"
+		return op.Err.Error() + "; " + a.Certificate
 	case is:
-		return strings.TrimPrefix(op.Err.Error(), "connect: ") + "; check that etcd runs there, and --etcd-servers"
+		return strings.TrimPrefix(op.Err.Error(), "connect: ") + "; " + a.Closed
 	}
 	return err.Error()
 }

@@ -59,3 +59,28 @@ func TestClient_Diagnose(t *testing.T) {
 		}
 	}
 }
+
+// Whose etcd it is decides what people should do.
+func TestClient_DiagnoseAdvice(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	untrusted := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(untrusted.Close)
+	c, err := NewClient(Config{
+		Endpoints: []string{"http://" + closed.Addr().String(), untrusted.URL},
+		Advice:    Advice{Closed: "start it", Silent: "wait", Authority: "replace it", Certificate: "renew it"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	got := c.Diagnose(t.Context())
+	if len(got) != 2 || !strings.HasSuffix(got[0], "connection refused; start it") || !strings.HasSuffix(got[1], "; replace it") {
+		t.Errorf("got %q", got)
+	}
+}

@@ -112,6 +112,29 @@ func (c *Client) link() *link {
 	return c.links.all[c.links.active]
 }
 
+// linkTo returns a link to a server, whichever is in use; done ends one that is not of
+// the endpoints.
+func (c *Client) linkTo(endpoint string) (l *link, done func(), err error) {
+	for _, l := range c.allLinks() {
+		if l.endpoint == endpoint {
+			return l, func() {}, nil
+		}
+	}
+	if l, err = c.dial(endpoint); err != nil {
+		return nil, nil, err
+	}
+	return l, func() { closeLinks([]*link{l}) }, nil
+}
+
+// Reconnect connects at once to the servers that were not reached, and not after a pause
+// that has become longer with each attempt: the caller knows that one of them can be
+// reached now.
+func (c *Client) Reconnect() {
+	for _, l := range c.allLinks() {
+		l.client.ActiveConnection().ResetConnectBackoff()
+	}
+}
+
 // movingLink returns the link that is in use, and a channel that is closed when
 // another one is.
 func (c *Client) movingLink() (*link, <-chan struct{}) {
@@ -214,7 +237,10 @@ func attempt[T any](ctx context.Context, c *Client, l *link, request func(contex
 
 // unusable reports whether err shows that the server cannot serve requests now.
 func unusable(err error) bool {
-	if refused(err) || errors.Is(err, context.DeadlineExceeded) {
+	switch {
+	case expectedRefusal(err): // of a change of the members: any other server refuses it too
+		return false
+	case refused(err), ended(err), errors.Is(err, context.DeadlineExceeded):
 		return true
 	}
 	code := codeOf(err)
@@ -226,6 +252,18 @@ func unusable(err error) bool {
 func refused(err error) bool {
 	err = rpctypes.Error(err)
 	return errors.Is(err, rpctypes.ErrNoLeader) || isLearner(err)
+}
+
+// raftErrors are those of etcd's consensus, which reach a client as they are: with no
+// code, as those of a failed request have. A member that was removed from the cluster
+// answers with the first one until its process has ended.
+var raftErrors = []string{"raft: stopped", "raft proposal dropped"}
+
+// ended reports whether a server answered that its part in the consensus has ended, or
+// is interrupted. It may have sent the request to the leader before that.
+func ended(err error) bool {
+	refusal, is := status.FromError(err)
+	return is && refusal.Code() == codes.Unknown && slices.Contains(raftErrors, refusal.Message())
 }
 
 func isLearner(err error) bool {

@@ -13,6 +13,8 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
@@ -22,8 +24,12 @@ import (
 type member struct {
 	*embed.Etcd
 	name, client, peer string // addresses
-	leaderless         atomic.Bool
+	// fault is what it answers to each request; nil: what etcd answers.
+	fault atomic.Pointer[error]
 }
+
+// fail makes the member answer each request with an error.
+func (m *member) fail(err error) { m.fault.Store(&err) }
 
 func newMember(t *testing.T, name string) *member {
 	t.Helper()
@@ -53,14 +59,14 @@ func (m *member) start(t *testing.T, initial, state string) {
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 	cfg.GRPCAdditionalServerOptions = []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-			if m.leaderless.Load() {
-				return nil, rpctypes.ErrGRPCNoLeader
+			if fault := m.fault.Load(); fault != nil {
+				return nil, *fault
 			}
 			return next(ctx, req)
 		}),
 		grpc.ChainStreamInterceptor(func(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-			if m.leaderless.Load() {
-				return rpctypes.ErrGRPCNoLeader
+			if fault := m.fault.Load(); fault != nil {
+				return *fault
 			}
 			return next(server, stream)
 		}),
@@ -177,6 +183,36 @@ func use(t *testing.T, c *etcd.Client, raw *clientv3.Client, spoil func()) {
 	}
 }
 
+// A server is not left because people, or other sidecars, ask for something else: how
+// another server is, or a change of the members that the cluster refuses.
+func staysWithAServer(t *testing.T, one, two, learner *member) {
+	t.Helper()
+	c := newClientOf(t, one.endpoint(), two.endpoint())
+	stays := func(after string) {
+		t.Helper()
+		if got := c.Endpoint(); got != one.endpoint() {
+			t.Errorf("the client uses %s after %s", got, after)
+		}
+	}
+	for _, endpoint := range []string{one.endpoint(), two.endpoint(), learner.endpoint()} {
+		got, err := c.MemberStatus(t.Context(), endpoint)
+		if err != nil || got.ID == 0 || got.Learner != (endpoint == learner.endpoint()) {
+			t.Errorf("the status of %s: %+v, %v", endpoint, got, err)
+		}
+		stays("the status of " + endpoint)
+	}
+	one.fail(rpctypes.ErrGRPCUnhealthy)
+	if _, err := c.AddLearner(t.Context(), "http://127.0.0.1:1"); !errors.Is(err, etcd.ErrUnhealthy) {
+		t.Errorf("got %v, want ErrUnhealthy", err)
+	}
+	stays("a refusal")
+	one.fault.Store(nil)
+	if err := c.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	stays("a check")
+}
+
 // A server that is a learner, has no leader, does not answer or has ended is left for
 // another. Sessions and watches go on, and the store does not seem to go back.
 func TestClient_leavesAServer(t *testing.T) {
@@ -191,6 +227,7 @@ func TestClient_leavesAServer(t *testing.T) {
 			t.Errorf("the store went back %d times", n)
 		}
 	}
+	t.Run("questions about others", func(t *testing.T) { staysWithAServer(t, one, two, learner) })
 	t.Run("a learner", func(t *testing.T) {
 		c := newClientOf(t, learner.endpoint(), two.endpoint())
 		if err := writeKey(t, c, "/q/learner"); err != nil {
@@ -201,12 +238,18 @@ func TestClient_leavesAServer(t *testing.T) {
 	})
 	t.Run("no leader, and it returns", func(t *testing.T) {
 		c := newClientOf(t, one.endpoint(), two.endpoint())
-		use(t, c, raw, func() { one.leaderless.Store(true) })
+		use(t, c, raw, func() { one.fail(rpctypes.ErrGRPCNoLeader) })
 		check(t, c, one.endpoint())
-		one.leaderless.Store(false)
+		one.fault.Store(nil)
 		until(t, "the first server is used again", func() bool {
 			return c.Check(t.Context()) == nil && c.Endpoint() == one.endpoint()
 		})
+	})
+	t.Run("it was removed from the cluster", func(t *testing.T) {
+		c := newClientOf(t, one.endpoint(), two.endpoint())
+		use(t, c, raw, func() { one.fail(status.Error(codes.Unknown, "raft: stopped")) })
+		check(t, c, one.endpoint())
+		one.fault.Store(nil)
 	})
 	for name, cut := range map[string]etcdtest.Cut{"no answer": etcdtest.Blackhole, "half an answer": etcdtest.BlackholeResponses, "reset": etcdtest.Reset} {
 		t.Run(name, func(t *testing.T) {

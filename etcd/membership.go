@@ -59,6 +59,11 @@ var (
 // reaches etcd.
 var expected = []error{ErrNoMember, ErrNoLearner, ErrBehind, ErrLearners, ErrPeerURL, ErrUnhealthy, ErrTooFew, rpctypes.ErrMemberExist}
 
+func expectedRefusal(err error) bool {
+	err = rpctypes.Error(err)
+	return slices.ContainsFunc(expected, func(e error) bool { return errors.Is(err, e) })
+}
+
 // Members returns the members, linearizably, by ID.
 func (c *Client) Members(ctx context.Context) ([]Member, error) {
 	return c.members(ctx)
@@ -143,7 +148,12 @@ func (c *Client) MoveLeader(ctx context.Context, to uint64) error {
 func (c *Client) MemberStatus(ctx context.Context, clientURL string) (MemberStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	resp, err := c.link().client.Status(ctx, clientURL)
+	l, done, err := c.linkTo(clientURL)
+	if err != nil {
+		return MemberStatus{}, err
+	}
+	defer done()
+	resp, err := l.status(ctx)
 	if err != nil {
 		return MemberStatus{}, fmt.Errorf("status of etcd at %s: %w", clientURL, err)
 	}
@@ -165,7 +175,7 @@ func membership[T any](ctx context.Context, c *Client, kind effect, request func
 		err = rpctypes.Error(err)
 	}
 	switch {
-	case err == nil, slices.ContainsFunc(expected, func(e error) bool { return errors.Is(err, e) }):
+	case err == nil, expectedRefusal(err):
 		c.seen(0)
 	default:
 		if answered := c.failed(ctx, err); !answered && ctx.Err() == nil {
