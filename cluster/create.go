@@ -73,9 +73,9 @@ func ensureCertificate(_ context.Context, f *flow) error {
 	return err
 }
 
-// clearEtcd deletes what an etcd left that was killed before it had a log: another
-// one would begin a log beside that database, and never become ready. With a log, the
-// member has worked, and goes on.
+// clearEtcd deletes what an etcd left that ended before it had a log: another one would
+// begin a log beside that database, and never become ready. With a log, the member has
+// worked, and goes on.
 func clearEtcd(_ context.Context, f *flow) error {
 	if f.dir.EtcdBegun() {
 		return nil
@@ -84,6 +84,18 @@ func clearEtcd(_ context.Context, f *flow) error {
 		return fmt.Errorf("delete what an interrupted creation left: %w", err)
 	}
 	return nil
+}
+
+// prepareMember does the same before each start of the member until the marker has the
+// phase Member: its disk may have been full when etcd allocated its log. A member whose
+// log is damaged later stays as it is, for people. The marker on the disk counts, because
+// the supervisor calls this while the flow goes on.
+func (f *flow) prepareMember() error {
+	marker, err := f.dir.ReadMarker()
+	if err != nil || marker.Phase != datadir.Begun && marker.Phase != datadir.Enrolled {
+		return err
+	}
+	return clearEtcd(context.Background(), f)
 }
 
 // writeRecord writes the cluster's record, which says that it was created here. One

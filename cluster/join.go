@@ -160,8 +160,12 @@ func startJoinedMember(ctx context.Context, f *flow) error {
 			return err
 		}
 	}
-	return f.startMember(ctx, member.Spec{InitialCluster: f.initialCluster(), Existing: true})
+	return f.startMember(ctx, member.Spec{InitialCluster: f.initialCluster(), Existing: true, Patience: patience})
 }
+
+// patience is that of a learner's first process. It needs 20 ms on a machine without other
+// load.
+const patience = 300 * time.Millisecond
 
 // awaitJoinedMember waits until the member receives the data of the cluster. etcd does
 // not begin a log if the members are not those that it was started with: another node

@@ -58,7 +58,8 @@ func (f *flow) startMember(ctx context.Context, spec member.Spec) error {
 	spec.CAFile, spec.CertFile, spec.KeyFile = f.dir.CACert(), f.dir.NodeCert(), f.dir.NodeKey()
 	run := &memberRun{
 		supervisor: member.New(member.Config{
-			Command: f.cfg.Command, Spec: spec, Lock: f.dir.Lock(), Log: f.plainLog.With("worker", "etcd-member"),
+			Command: f.cfg.Command, Spec: spec, Lock: f.dir.Lock(), Prepare: f.prepareMember,
+			Log: f.plainLog.With("worker", "etcd-member"),
 		}),
 		done: make(chan struct{}),
 	}
@@ -89,6 +90,7 @@ func (f *flow) awaitReady(ctx context.Context, giveUp func(member.State) error) 
 	for {
 		now, changed := f.member.supervisor.State().Load()
 		if now.Ready {
+			f.client.Reconnect()
 			return nil
 		}
 		if err := giveUp(now); err != nil {

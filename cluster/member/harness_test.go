@@ -40,6 +40,7 @@ type node struct {
 	name, dir string
 	spec      member.Spec
 	command   []string
+	prepare   func() error
 }
 
 const loopback = "127.0.0.1"
@@ -83,7 +84,7 @@ type process struct {
 func (n *node) start(t *testing.T) *process {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(writer{t, n.name}, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	s := member.New(member.Config{Command: n.command, Spec: n.spec, Log: log})
+	s := member.New(member.Config{Command: n.command, Spec: n.spec, Prepare: n.prepare, Log: log})
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &process{Supervisor: s, node: n, done: make(chan struct{})}
 	go func() {

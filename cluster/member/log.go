@@ -120,6 +120,9 @@ var levels = map[string]slog.Level{
 var intended = []string{
 	"Running http and grpc server on single port. This is not recommended for production.",
 	"simple token is not cryptographically signed", // etcd's own users are not used
+	// Another node joins less than five seconds after the last one. It waits.
+	"rejecting member add request; local member has not been connected to majority peers, reconfigure breaks active quorum",
+	"bootstrap failed", // it is also why the process ends, which is logged
 	// Until its first snapshot a member does not know the version of its data.
 	"Failed to detect schema version",
 	"Failed to detect storage schema version. Please wait till wal snapshot before upgrading cluster.",

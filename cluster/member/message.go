@@ -13,6 +13,9 @@ const (
 	Removed Event = "removed"
 	// Failed: the server did not start, or stopped by itself. Problem says why.
 	Failed Event = "failed"
+	// Again: the learner has lost the message by which it becomes ready. It does at once
+	// in a new process what etcd does after seven seconds (Spec.Patience).
+	Again Event = "again"
 )
 
 // Message is what a child writes to its standard output, one line of JSON each.
@@ -28,6 +31,7 @@ const (
 	ExitStopped = 0
 	ExitFailed  = 1
 	ExitRemoved = 4
+	ExitAgain   = 5
 )
 
 // LockFD is the file descriptor of the lock in the child.

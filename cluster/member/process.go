@@ -92,7 +92,7 @@ func (c *process) follow(ctx context.Context, stdout, stderr io.Reader, receive 
 			c.log.read(ctx, line)
 			return
 		}
-		if m.Event == Removed || m.Event == Failed {
+		if m.Event == Removed || m.Event == Failed || m.Event == Again {
 			c.message = m
 		}
 		receive(m)
@@ -140,7 +140,7 @@ func (c *process) stop() {
 
 // ending returns how the child ended. Call it after done.
 func (c *process) ending() ending {
-	return ending{reason: c.reason(), output: c.log.output(), removed: c.message.Event == Removed}
+	return ending{reason: c.reason(), output: c.log.output(), removed: c.message.Event == Removed, again: c.message.Event == Again}
 }
 
 func (c *process) reason() string {

@@ -50,6 +50,15 @@ type Spec struct {
 	Election   time.Duration // at least five heartbeats; 0: DefaultElection
 	QuotaBytes int64         // 0: DefaultQuotaBytes
 
+	// Patience is how long a learner that has received data may take to become ready. Its
+	// process ends then, and another one goes on with the data. 0: as long as etcd takes.
+	//
+	// A new learner asks the leader to write its name, and is ready when that comes back in
+	// the log. It gets the data as a snapshot if the log has more than a hundred entries.
+	// The snapshot ends all connections to the other members, with the question, or has
+	// the answer in it, where it is not noticed. etcd asks again after seven seconds.
+	Patience time.Duration
+
 	Verbose bool // etcd logs what it does, not only what is wrong
 }
 

@@ -30,7 +30,10 @@ type Config struct {
 	// Lock is the locked file of the data directory. The child has it open too. nil:
 	// none.
 	Lock *os.File
-	Log  *slog.Logger // nil: none
+	// Prepare is called before each start of the child. If it fails, the start has
+	// failed. nil: nothing.
+	Prepare func() error
+	Log     *slog.Logger // nil: none
 }
 
 // Supervisor keeps one etcd member running.
@@ -44,6 +47,9 @@ type Supervisor struct {
 func New(cfg Config) *Supervisor {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Prepare == nil {
+		cfg.Prepare = func() error { return nil }
 	}
 	cfg.Spec = cfg.Spec.WithDefaults()
 	return &Supervisor{cfg: cfg, log: cfg.Log, state: event.New(State{})}
@@ -69,6 +75,10 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			s.log.Info("etcd member stopped", "reason", ended.reason)
 			return ctx.Err()
+		case ended.again:
+			s.log.Info("etcd member starts again", "reason", ended.reason)
+			s.nextPatience()
+			continue
 		}
 		if ended.ready > worked {
 			pauses.Reset()
@@ -82,6 +92,17 @@ func (s *Supervisor) Run(ctx context.Context) error {
 			st.Restarts++
 			return st
 		})
+	}
+}
+
+// maxPatience bounds Spec.Patience: etcd itself asks again after seven seconds.
+const maxPatience = 5 * time.Second
+
+// nextPatience makes the next child more patient: this one may have been slow.
+func (s *Supervisor) nextPatience() {
+	s.cfg.Spec.Patience *= 2
+	if s.cfg.Spec.Patience > maxPatience {
+		s.cfg.Spec.Patience = 0
 	}
 }
 
@@ -108,13 +129,18 @@ type ending struct {
 	reason  string // for people
 	output  string // what the process wrote last that was no log line; empty: nothing
 	removed bool
+	again   bool          // it wants to be started again
 	ready   time.Duration // how long it was ready
 }
 
 // runChild starts one child and returns when it has ended. When ctx ends it stops the
 // child.
 func (s *Supervisor) runChild(ctx context.Context) ending {
-	c, err := startChild(ctx, s.cfg, s.receive)
+	var c *process
+	err := s.cfg.Prepare()
+	if err == nil {
+		c, err = startChild(ctx, s.cfg, s.receive)
+	}
 	if err != nil {
 		s.ended(err.Error())
 		return ending{reason: err.Error()}
@@ -133,7 +159,9 @@ func (s *Supervisor) runChild(ctx context.Context) ending {
 	if now := s.state.Get(); now.Ready {
 		out.ready = time.Since(now.Since)
 	}
-	s.ended(out.reason)
+	if !out.again {
+		s.ended(out.reason)
+	}
 	return out
 }
 

@@ -2,10 +2,12 @@ package member_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -309,4 +311,59 @@ func TestSupervisor_removed(t *testing.T) {
 		}
 		wantRemoved(t, n.start(t))
 	})
+}
+
+// A process that wants to be started again is no fault, and the next one is more patient.
+// Before each start, Prepare is called.
+func TestSupervisor_again(t *testing.T) {
+	n := newRig(t).node(t, "one")
+	specs := filepath.Join(n.dir, "specs")
+	n.command = []string{"/bin/sh", "-c", `read -r spec
+echo "$spec" >> ` + specs + `
+if [ $(wc -l < ` + specs + `) -lt 3 ]; then
+	echo '{"event":"again","memberID":"1","clusterID":"2","problem":"lost"}'
+	exit 5
+fi
+echo '{"event":"ready","memberID":"1","clusterID":"2"}'
+read -r end`}
+	n.spec.Patience = 3 * time.Second
+	prepared := 0
+	n.prepare = func() error { prepared++; return nil }
+	m := n.start(t)
+	if got := m.awaitReady(t); got.LastExit != "" || got.Restarts != 0 {
+		t.Errorf("got %+v", got)
+	}
+	_ = m.stop()
+	text, err := os.ReadFile(specs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var patience []time.Duration
+	for line := range strings.Lines(string(text)) {
+		var spec member.Spec
+		if err := json.Unmarshal([]byte(line), &spec); err != nil {
+			t.Fatal(err)
+		}
+		patience = append(patience, spec.Patience)
+	}
+	if want := []time.Duration{3 * time.Second, 0, 0}; !slices.Equal(patience, want) || prepared != len(want) {
+		t.Errorf("got the patience %v, prepared %d times, want %v", patience, prepared, want)
+	}
+}
+
+// A start that cannot be prepared has failed, and is tried again.
+func TestSupervisor_notPrepared(t *testing.T) {
+	n := newRig(t).node(t, "one")
+	failures := 1
+	n.prepare = func() error {
+		failures--
+		if failures >= 0 {
+			return errors.New("the disk is full")
+		}
+		return nil
+	}
+	m := n.start(t)
+	if got := m.awaitReady(t); got.LastExit != "the disk is full" || got.Restarts != 1 {
+		t.Errorf("got %+v", got)
+	}
 }

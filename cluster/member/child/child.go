@@ -1,6 +1,7 @@
 // Package child is the process of an etcd member (docs/clusters.md): the only one in
 // which etcd's server runs. Package member starts it, and describes what the two say
-// to each other. Main starts one goroutine, which waits for the end of its input.
+// to each other. Main starts two goroutines: one waits for the end of its input, the other
+// for a learner to become ready.
 package child
 
 import (
@@ -16,15 +17,19 @@ import (
 	"syscall"
 	"time"
 
+	"go.etcd.io/etcd/client/pkg/v3/types"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap/zapcore"
 
 	"github.com/lockstep-dev/lockstep/cluster/member"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
 // closeTimeout bounds a graceful stop. A ready member needs a second, to hand over the
 // lead and to let its peers' connections end.
 const closeTimeout = 10 * time.Second
+
+var errLost = errors.New("the message by which it becomes ready is lost")
 
 var errHangs = fmt.Errorf("etcd did not stop within %s", closeTimeout)
 
@@ -105,17 +110,29 @@ func (c *child) run(ctx context.Context, spec member.Spec, stderr io.Writer) int
 	}
 	c.memberID, c.cluster = uint64(etcd.Server.MemberID()), uint64(etcd.Server.Cluster().ID())
 	c.write(member.Started, "")
-	return c.serve(ctx, etcd)
+	return c.serve(ctx, etcd, spec.Patience)
 }
 
 // serve waits for the end of the member.
-func (c *child) serve(ctx context.Context, etcd *embed.Etcd) int {
+func (c *child) serve(ctx context.Context, etcd *embed.Etcd, patience time.Duration) int {
 	ready := etcd.Server.ReadyNotify()
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	lost := make(chan struct{})
+	if patience > 0 {
+		go awaitLoss(waiting, etcd.Server, patience, lost)
+	}
 	for {
 		select {
 		case <-ready:
+			stop()
 			c.write(member.Ready, "")
-			ready = nil
+			ready, lost = nil, nil
+		case <-lost:
+			// Without a graceful stop, which takes a second: its log is on the disk, and it
+			// serves nothing yet.
+			c.write(member.Again, errLost.Error())
+			return member.ExitAgain
 		case <-ctx.Done():
 			closeMember(etcd)
 			return member.ExitStopped
@@ -123,6 +140,33 @@ func (c *child) serve(ctx context.Context, etcd *embed.Etcd) int {
 			return c.ended(etcd, endOf(err))
 		case <-etcd.Server.StopNotify():
 			return c.ended(etcd, errors.New("etcd stopped by itself"))
+		}
+	}
+}
+
+// lossPause is the pause between two looks at a learner that is not ready.
+const lossPause = 20 * time.Millisecond
+
+// observed is what awaitLoss observes of etcd's server.
+type observed interface {
+	Leader() types.ID
+	CommittedIndex() uint64
+	IsLearner() bool
+}
+
+// awaitLoss closes lost when a learner has been in contact with a leader, and has had
+// data, for so long that its message must be lost. It returns when ctx ends, too.
+func awaitLoss(ctx context.Context, s observed, patience time.Duration, lost chan<- struct{}) {
+	var since time.Time
+	for backoff.Sleep(ctx, lossPause) {
+		switch {
+		case s.Leader() == 0 || s.CommittedIndex() == 0 || !s.IsLearner():
+			since = time.Time{}
+		case since.IsZero():
+			since = time.Now()
+		case time.Since(since) >= patience:
+			close(lost)
+			return
 		}
 	}
 }
