@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/cluster/pki"
 	"github.com/lockstep-dev/lockstep/cluster/record"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
@@ -18,14 +19,44 @@ import (
 // announce keeps the record of this member in etcd true: the other nodes find it by
 // that. The sidecar that answered a join has written it first.
 func announce(ctx context.Context, f *flow) error {
+	_, err := f.writeMember(ctx, func(bool) bool { return true })
+	return err
+}
+
+// announceRenewed writes the serial of a renewed certificate into the record of this
+// member, and tries until it is there. A record that is missing stays so: the cluster has
+// removed the member.
+func (f *flow) announceRenewed(ctx context.Context) {
+	pauses := backoff.Backoff{First: firstPause, Max: maxPause, Jitter: 0.2}
+	for {
+		written, err := f.writeMember(ctx, func(exists bool) bool { return exists })
+		if written {
+			f.log.Info("the cluster's record of this member has the serial of the renewed certificate")
+		}
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		f.log.Debug("record of this member not written, trying again", "err", err)
+		if !pauses.Sleep(ctx) {
+			return
+		}
+	}
+}
+
+// writeMember makes one attempt to write the record of this member, if it is not as it
+// has to be, and if due returns true for whether there is one.
+func (f *flow) writeMember(ctx context.Context, due func(exists bool) bool) (written bool, err error) {
 	want, err := f.ownMember()
 	if err != nil {
-		return err
+		return false, err
 	}
 	key := keyspace.Under(f.client.Prefix()).ClusterMember(want.ID)
 	resp, err := f.client.Get(ctx, key)
 	if err != nil {
-		return transient(err)
+		return false, transient(err)
+	}
+	if !due(len(resp.Kvs) > 0) {
+		return false, nil
 	}
 	var revision int64
 	want.Added = time.Now()
@@ -36,15 +67,15 @@ func announce(ctx context.Context, f *flow) error {
 			want.Added, want.Leaving = has.Added, has.Leaving
 		}
 		if err == nil && has == want {
-			return nil
+			return false, nil
 		}
 	}
 	_, err = f.client.Write(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", revision)},
 		clientv3.OpPut(key, string(record.EncodeMember(want))))
 	if err != nil {
-		return transient(fmt.Errorf("write the record of this member: %w", err))
+		return false, transient(fmt.Errorf("write the record of this member: %w", err))
 	}
-	return nil
+	return true, nil
 }
 
 // ownMember is the record of this member as it has to be.

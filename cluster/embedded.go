@@ -45,7 +45,10 @@ func (f *flow) keepRunning(ctx context.Context, others ...func(context.Context) 
 	}
 	group.Go(func() error { return f.observe(ctx) })
 	group.Go(func() error {
-		return pki.KeepRenewed(ctx, f.dir.PKI(), f.marker.Node, f.marker.Address, f.plainLog.With("worker", "certificates"))
+		return pki.Renewal{
+			Dir: f.dir.PKI(), Node: f.marker.Node, Address: f.marker.Address, Every: f.renewEvery,
+			Renewed: f.announceRenewed, Log: f.plainLog.With("worker", "certificates"),
+		}.Keep(ctx)
 	})
 	group.Go(func() error { return f.directory.Run(ctx) })
 	group.Go(func() error {

@@ -43,6 +43,8 @@ type flow struct {
 	marker datadir.Marker // as it is on the disk; zero: there is none
 	// joining are the members as the answer to the join had them; nil: none was needed.
 	joining []etcd.Member
+	// renewEvery is the pause between two checks of the certificates; 0: the default.
+	renewEvery time.Duration
 	// lockedSince is when the directory was first found in use; zero: it was not.
 	lockedSince time.Time
 }

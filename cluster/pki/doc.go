@@ -11,7 +11,7 @@
 // writes, and even for a reader that opens the two files at different times, as etcd
 // does at each handshake.
 //
-// KeepRenewed starts no goroutine, and nothing else here does.
+// Renewal starts no goroutine, and nothing else here does.
 package pki
 
 import "time"

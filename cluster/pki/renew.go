@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"fmt"
@@ -55,17 +56,30 @@ func due(cert *x509.Certificate, now time.Time) bool {
 	return now.Before(cert.NotBefore) || now.After(cert.NotBefore.Add(life/3*2))
 }
 
-// KeepRenewed calls Renew once an hour, the first time at once, until ctx ends.
-func KeepRenewed(ctx context.Context, dir, node, address string, log *slog.Logger) error {
+// Renewal keeps what is in a directory renewed.
+type Renewal struct {
+	Dir, Node, Address string
+	// Every is the pause between two checks. Zero: an hour.
+	Every time.Duration
+	// Renewed is called after each renewal. nil: nothing.
+	Renewed func(context.Context)
+	Log     *slog.Logger
+}
+
+// Keep calls Renew at once, and again after each pause, until ctx ends.
+func (r Renewal) Keep(ctx context.Context) error {
 	for {
-		renewed, err := Renew(dir, node, address, time.Now())
-		switch {
-		case err != nil:
-			log.Error("certificate not renewed", "dir", dir, "err", err)
-		case renewed:
-			log.Info("certificate renewed", "dir", dir)
+		renewed, err := Renew(r.Dir, r.Node, r.Address, time.Now())
+		if err != nil {
+			r.Log.Error("certificate not renewed", "dir", r.Dir, "err", err)
 		}
-		if !backoff.Sleep(ctx, renewInterval) {
+		if renewed {
+			r.Log.Info("certificate renewed", "dir", r.Dir)
+			if r.Renewed != nil {
+				r.Renewed(ctx)
+			}
+		}
+		if !backoff.Sleep(ctx, cmp.Or(r.Every, renewInterval)) {
 			return ctx.Err()
 		}
 	}
