@@ -56,8 +56,17 @@ func (e Embedded) EtcdConfig(prefix string) etcd.Config {
 	return etcd.Config{
 		Endpoints: []string{"https://" + net.JoinHostPort(e.Address, strconv.Itoa(e.ClientPort))},
 		CAFile:    files.CACert(), CertFile: files.NodeCert(), KeyFile: files.NodeKey(), Late: true,
-		Prefix: prefix, AttemptTimeout: member.DefaultElection,
+		Prefix: prefix, AttemptTimeout: member.DefaultElection, Advice: advice,
 	}
+}
+
+// advice is what people should do about a member that cannot be used. What its process
+// reports is in the log of the sidecar there.
+var advice = etcd.Advice{
+	Closed:      "no etcd member runs there: check the sidecar of that node, and its log (worker=etcd-member)",
+	Silent:      "check the sidecar of that node, its log (worker=etcd-member), and the network to it",
+	Authority:   "it is no member of this cluster, or a clock is wrong: see docs/clusters.md#refusals",
+	Certificate: "that member rejects this node's certificate: check both clocks, and that both nodes are of the same cluster",
 }
 
 // Reach returns how a command reaches etcd through the data directory of a member on
@@ -75,7 +84,7 @@ func Reach(dataDir, prefix string) (etcd.Config, error) {
 	}
 	return etcd.Config{
 		Endpoints: []string{marker.ClientURL()}, Prefix: prefix,
-		CAFile: files.CACert(), CertFile: files.NodeCert(), KeyFile: files.NodeKey(),
+		CAFile: files.CACert(), CertFile: files.NodeCert(), KeyFile: files.NodeKey(), Advice: advice,
 	}, nil
 }
 
@@ -108,6 +117,7 @@ type Manager struct {
 	enrol  *enrol.Server
 
 	observed *event.Value[[]Observed]
+	warned   bool // the log has a warning of the problem; only the goroutine of Run uses it
 }
 
 // NewManager returns a manager. It starts nothing and reads no file.
@@ -251,13 +261,23 @@ func (m *Manager) change(to State, problem string) {
 	m.log.Info("cluster state changed", "from", string(from), "to", string(to))
 }
 
+// usualWait is how long a node may wait on its way into the cluster while all is in order:
+// for its turn, for the five seconds that etcd wants between two voters, or for a slow disk.
+const usualWait = 15 * time.Second
+
 // show sets what the current step waits for; empty: nothing.
 func (m *Manager) show(problem string) {
-	if m.status.Get().Problem == problem {
+	was := m.status.Get()
+	overdue := time.Since(was.Since) >= usualWait
+	if was.Problem == problem && (problem == "" || m.warned || !overdue) {
 		return
 	}
 	m.status.Update(func(s Status) Status { s.Problem = problem; return s })
-	if problem != "" {
+	m.warned = problem != "" && overdue
+	switch {
+	case m.warned:
 		m.log.Warn("waiting to reach the cluster", "problem", problem)
+	case problem != "":
+		m.log.Info("waiting to reach the cluster", "problem", problem)
 	}
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/etcd"
@@ -112,4 +114,40 @@ func TestManager_neverChangesOtherwise(t *testing.T) {
 	if err := m.enter(CreatingCluster); err == nil || m.Status().Get().State != Failed || len(m.Status().Get().Transitions) != 1 {
 		t.Errorf("after the end: got %v, %+v", err, m.Status().Get())
 	}
+}
+
+// What a node usually waits for is no warning, unless it lasts. It is in the status at
+// once, and each level has it once.
+func TestManager_show(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		m := newManager(t, nil)
+		m.log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey || a.Key == slog.MessageKey {
+				return slog.Attr{}
+			}
+			return a
+		}}))
+		for _, tc := range []struct {
+			after         time.Duration
+			problem, want string
+		}{
+			{0, "", ""},
+			{time.Second, "busy", "level=INFO problem=busy\n"},
+			{time.Second, "busy", ""},
+			{0, "", ""},
+			{time.Second, "busy", "level=INFO problem=busy\n"},
+			{usualWait, "busy", "level=WARN problem=busy\n"},
+			{time.Second, "busy", ""},
+			{0, "unreachable", "level=WARN problem=unreachable\n"},
+			{0, "", ""},
+		} {
+			<-time.After(tc.after)
+			log.Reset()
+			m.show(tc.problem)
+			if got := m.Status().Get().Problem; got != tc.problem || log.String() != tc.want {
+				t.Errorf("%q: the status has %q, the log %q, want %q", tc.problem, got, log.String(), tc.want)
+			}
+		}
+	})
 }

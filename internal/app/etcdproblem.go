@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -32,6 +33,7 @@ func (a *App) watchEtcdProblem(ctx context.Context) error {
 	var asked time.Time
 	for {
 		contact, contactChanged := a.etcd.Contact().Load()
+		_, clusterChanged := a.cluster.Status().Load()
 		suspected := !contact.Connected && contact.Problem != "" || contact.Refused > counted || a.etcdProblem.Get() != etcdProblem{}
 		counted = contact.Refused
 		if now := time.Now(); suspected || now.Sub(asked) >= etcdFullInterval {
@@ -44,7 +46,7 @@ func (a *App) watchEtcdProblem(ctx context.Context) error {
 			contactChanged, pause = nil, etcdProblemInterval
 		}
 		limited, cancel := context.WithTimeout(ctx, pause)
-		event.Wait(limited, contactChanged)
+		event.Wait(limited, contactChanged, clusterChanged)
 		cancel()
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -63,19 +65,27 @@ func (a *App) askEtcd(ctx context.Context, suspected bool) {
 		return
 	}
 	a.etcdProblem.Set(now)
-	if now.text != "" {
+	if now.text != "" && !a.joinsNow() {
 		a.log.Warn("etcd cannot be used", "problem", now.text)
 	}
 }
 
-// diagnoseEtcd asks the servers. A member of this node that has not been reached yet
-// is the business of the cluster manager, which knows more.
+// joinsNow reports whether this node has a member, and is on its way into the cluster.
+// What it waits for is the business of the cluster manager, which knows more and logs it.
+func (a *App) joinsNow() bool {
+	return a.cfg.Embedded != nil && a.cluster.Status().Get().State != cluster.Running
+}
+
+// diagnoseEtcd asks the servers, if the cluster manager does not know more.
 func (a *App) diagnoseEtcd(ctx context.Context) string {
-	now := a.cluster.Status().Get()
-	if a.cfg.Embedded != nil && now.State != cluster.Running {
-		return now.Problem
+	if a.joinsNow() {
+		return cmp.Or(a.cluster.Status().Get().Problem, "this node is on its way into the cluster: see CLUSTER")
 	}
-	return strings.Join(a.etcd.Diagnose(ctx), "; ")
+	found := a.etcd.Diagnose(ctx)
+	if problem := a.cluster.MemberProblem(); problem != "" {
+		found = append([]string{"this node: " + problem}, found...)
+	}
+	return strings.Join(found, "; ")
 }
 
 // EtcdFlags are the flags with which a command of this program reaches the same keys,
