@@ -41,7 +41,11 @@ func (j *judging) restored() {
 			return !c.Release.Less(s.Version.Release) && !s.MinCompatible.Less(c.A)
 		})
 	})
-	for _, o := range j.objects {
+	wanted := j.content(s).Forms
+	for ref, o := range j.objects {
+		if _, found := wanted[ref]; !found {
+			o.deferred = true // it may have been DONE with that
+		}
 		o.stranded = true
 	}
 }

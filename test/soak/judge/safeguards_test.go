@@ -225,8 +225,9 @@ func TestBuilds(t *testing.T) {
 
 // restored is a history that begins with what an upgraded cluster contained, and in
 // which sidecars must have noticed it after a minute.
-func restored() *story {
-	s := upgraded()
+func restored() *story { return restoredFrom(upgraded()) }
+
+func restoredFrom(s *story) *story {
 	s.Restored, s.Former, s.Probes, s.Settled = s.revision(), []int64{s.epochs["b"]}, nil, s.now+time.Minute
 	for i := range s.Events {
 		s.Events[i].Foreign = true
@@ -252,6 +253,9 @@ func TestRestored(t *testing.T) {
 		{"a leadership that had not begun, or lost nothing, goes on", lostNothing(restored()).later(2*time.Minute).status(protocol.Done, r2, r2, r2, 2, "b"), "", ""},
 		{"a gate is ready with a record from before", restored().later(2*time.Minute).probe("a", r1, true, ""), Registered, "a #1"},
 		{"a gate is ready below the restored objects", restored().record("a", r1).later(2*time.Minute).probe("a", r1, true, ""), Compatible, "a #1"},
+		{"an object that was left over is wanted again", restoredFrom(leftOver().status(protocol.Working, r2, r2, r2, 2, "b")).
+			dies("b").leads("b").record("a", r3).record("b", r3).later(2*time.Minute).status(protocol.Working, r2, r3, r3, 3, "b").
+			mark(Entry{r2, 2}, Entry{r3, 3}).object("dropped", "again", r3, 3).mark(Entry{r3, 3}).status(protocol.Done, r3, r3, r3, 3, "b"), "", ""},
 		{"an object of the content is deleted", restored().later(2 * time.Minute).deleted("changed"), NoStaleWrite, "is deleted"},
 	})
 }
