@@ -17,6 +17,7 @@ package netns
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -43,7 +44,7 @@ func Enter(t *testing.T) bool {
 	if problem := missing(); problem != "" {
 		t.Skipf("SKIPPED, NOT TESTED: needs Linux, and network namespaces as root: %s", problem)
 	}
-	cmd := exec.Command("unshare", append([]string{"--net", os.Args[0], "-test.run=^" + t.Name() + "$"}, flagsAgain(os.Args[1:])...)...)
+	cmd := exec.Command("unshare", append([]string{"--net", os.Args[0], "-test.run=^" + t.Name() + "$"}, flagsAgain()...)...)
 	cmd.Env = append(os.Environ(), enteredVariable+"="+t.Name())
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 	if err := cluster.StartCommand(cmd); err != nil {
@@ -70,14 +71,18 @@ func missing() string {
 	return ""
 }
 
-// flagsAgain leaves out the flags that are not for the second process: it runs one test
-// once, and would overwrite what the first one writes.
-func flagsAgain(args []string) []string {
-	return slices.DeleteFunc(slices.Clone(args), func(arg string) bool {
-		name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-		return slices.Contains([]string{"test.run", "test.count", "test.testlogfile", "test.gocoverdir", "test.trace"}, name) ||
-			strings.HasPrefix(name, "test.cover") || strings.HasPrefix(name, "test.fuzz") || strings.HasSuffix(name, "profile")
+// flagsAgain are the flags of this process, except those that are not for the second one:
+// it runs one test once, and would overwrite what the first one writes.
+func flagsAgain() []string {
+	var out []string
+	flag.Visit(func(f *flag.Flag) {
+		if slices.Contains([]string{"test.run", "test.count", "test.testlogfile", "test.gocoverdir", "test.trace"}, f.Name) ||
+			strings.HasPrefix(f.Name, "test.cover") || strings.HasPrefix(f.Name, "test.fuzz") || strings.HasSuffix(f.Name, "profile") {
+			return
+		}
+		out = append(out, "-"+f.Name+"="+f.Value.String())
 	})
+	return out
 }
 
 const (

@@ -104,9 +104,9 @@ func (w *world) form(ctx context.Context) error {
 	if err := cluster.Poll(ctx, func(ctx context.Context) error { return w.isVoter(ctx, first) }); err != nil {
 		return fmt.Errorf("form: %w", err)
 	}
-	flags, err := w.token(ctx, first, len(others))
+	flags, err := w.awaitToken(ctx, first, len(others))
 	if err != nil {
-		return err
+		return fmt.Errorf("form: %w", err)
 	}
 	for _, n := range others {
 		n.join = flags
@@ -173,6 +173,16 @@ func (w *world) isVoter(ctx context.Context, n *node) error {
 		}
 	}
 	return fmt.Errorf("the member of %s does not vote yet", n.name())
+}
+
+// awaitToken creates a token as soon as the node can do that: it may not have noticed yet
+// that it is a member.
+func (w *world) awaitToken(ctx context.Context, on *node, uses int) (flags []string, err error) {
+	err = cluster.Poll(ctx, func(ctx context.Context) error {
+		flags, err = w.token(ctx, on, uses)
+		return err
+	})
+	return flags, err
 }
 
 // token creates a token on a member, and returns the flags with which another node

@@ -1,10 +1,12 @@
 package soak
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -27,9 +29,29 @@ func (f fault) crash() func(*cluster.Sidecar) error {
 	return losingPower
 }
 
+// losingPower returns when both have ended. The sidecar is paused first, so that it does
+// not start another member meanwhile.
 func losingPower(s *cluster.Sidecar) error {
-	pid, err := s.Child()
-	return errors.Join(err, s.Kill(), kill(pid, syscall.SIGKILL))
+	err := s.Signal(syscall.SIGSTOP)
+	pid, found := s.Child()
+	err = errors.Join(err, found, s.Kill(), kill(pid, syscall.SIGKILL))
+	ctx, cancel := context.WithTimeout(context.Background(), closing)
+	defer cancel()
+	return errors.Join(err, cluster.Poll(ctx, func(context.Context) error { return hasEnded(pid) }))
+}
+
+// hasEnded returns nil if a process that is not a child of this one does not run. What
+// becomes of it after its end is not up to this program.
+func hasEnded(pid int) error {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if pid == 0 || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+		return nil
+	}
+	// PID (NAME) STATE ...
+	if rest := string(text[bytes.LastIndexByte(text, ')')+1:]); err == nil && strings.HasPrefix(strings.TrimSpace(rest), "Z") {
+		return nil
+	}
+	return errors.Join(err, fmt.Errorf("the member with the process ID %d has not ended", pid))
 }
 
 // kill sends a signal to a process that may have ended; 0: there is none.
@@ -279,11 +301,7 @@ func (w *world) replace(ctx context.Context, n, other *node, index int) error {
 	if err != nil {
 		return err
 	}
-	err = cluster.Poll(ctx, func(ctx context.Context) error {
-		n.join, err = w.token(ctx, other, 1)
-		return err
-	})
-	if err != nil {
+	if n.join, err = w.awaitToken(ctx, other, 1); err != nil {
 		return err
 	}
 	if err := w.start(n, index); err != nil {

@@ -238,7 +238,7 @@ var externalWeights = [nFaults]int{
 // have no proxies: whole nodes are cut from each other.
 var embeddedWeights = func() [nFaults]int {
 	out := externalWeights
-	for _, kind := range []faultKind{cutEtcd, slowEtcd, cutStore, slowStore, cutPeers, slowPeers, restoreStore} {
+	for _, kind := range []faultKind{cutEtcd, slowEtcd, cutStore, slowStore, cutPeers, slowPeers} {
 		out[kind] = 0
 	}
 	out[killMember], out[loseQuorum] = 3, 2

@@ -25,6 +25,9 @@ const (
 // etcd's documentation demands. No other fault of processes or connections happens
 // until all sidecars must have noticed it.
 func (w *world) restoreStore(ctx context.Context, f fault) outcome {
+	if w.network != nil {
+		return w.restoreQuorum(ctx, f)
+	}
 	snapshot := filepath.Join(w.dir, fmt.Sprintf("snapshot-%d", f.how))
 	limited, cancel := context.WithTimeout(ctx, 10*time.Second)
 	err := w.cluster.SaveSnapshot(limited, snapshot)
@@ -71,7 +74,9 @@ func (w *world) restoreStore(ctx context.Context, f fault) outcome {
 // exclusive keeps all other faults of processes and connections away, until the
 // function that it returns is called.
 func (w *world) exclusive() (end func()) {
-	var locks []interface{ Unlock() }
+	// First this one: faults that hold it may wait for nodes.
+	w.etcdBusy.Lock()
+	locks := []interface{ Unlock() }{&w.etcdBusy}
 	for _, n := range w.nodes {
 		n.network.Lock()
 		n.busy.Lock()
@@ -81,10 +86,9 @@ func (w *world) exclusive() (end func()) {
 		s.busy.Lock()
 		locks = append(locks, &s.busy)
 	}
-	w.etcdBusy.Lock()
 	w.lossBusy.Lock()
 	w.dropBusy.Lock()
-	locks = append(locks, &w.etcdBusy, &w.lossBusy, &w.dropBusy)
+	locks = append(locks, &w.lossBusy, &w.dropBusy)
 	return func() {
 		for _, l := range locks {
 			l.Unlock()

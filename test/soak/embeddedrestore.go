@@ -1,0 +1,95 @@
+package soak
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+// embeddedBump is what `sidecar cluster restore` raises the revision by.
+const embeddedBump = 1_000_000_000
+
+// restoreQuorum is restoreStore for nodes that are their own quorum. It does what people
+// type by docs/clusters.md#restore. All sidecars are stopped or killed first, and the
+// other nodes join again.
+func (w *world) restoreQuorum(ctx context.Context, f fault) outcome {
+	snapshot := filepath.Join(w.dir, fmt.Sprintf("snapshot-%d", f.how))
+	if _, err := w.run(ctx, "cluster", "snapshot", snapshot, "--data-dir="+w.nodes[f.member].dataDir); err != nil {
+		return skipped
+	}
+	pause(ctx, f.lasts)
+	defer w.exclusive()()
+	if ctx.Err() != nil {
+		return skipped // near the end: what follows takes long
+	}
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), replacing)
+	defer cancel()
+	err := w.rec.newAge(limited, embeddedBump, func() error { return w.restoreOnto(limited, f, snapshot) })
+	if err == nil {
+		err = w.startServers()
+	}
+	if err != nil {
+		w.fail(fmt.Errorf("restore: %w", err))
+		return skipped
+	}
+	pause(limited, noticed)
+	w.rec.settle()
+	return done
+}
+
+// restoreOnto stops everything, and makes a quorum of a snapshot on one node.
+func (w *world) restoreOnto(ctx context.Context, f fault, snapshot string) error {
+	for _, s := range w.servers {
+		if err := s.api.Kill(); err != nil {
+			w.logf("kill kube-apiserver: %v", err)
+		}
+	}
+	var was []int // releases
+	for _, n := range w.nodes {
+		was = append(was, n.release)
+		how := losingPower
+		if f.how%4 < 2 && n.dataDir != "" {
+			how = n.leave
+		}
+		if err := w.stop(n, how); err != nil {
+			return err
+		}
+		w.renew(ctx, n)
+	}
+	at := f.how / 4 % etcdMembers
+	first := w.nodes[at]
+	args := append(first.machine.Wrapper(), filepath.Join(w.assets, "sidecar"), "cluster", "restore", snapshot,
+		"--confirm-stopped", "--data-dir="+first.dataDir)
+	if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil {
+		return fmt.Errorf("sidecar cluster restore: %w: %s", err, out)
+	}
+	order := slices.Concat([]int{at}, slices.DeleteFunc([]int{0, 1, 2, 3}, func(i int) bool { return i == at }))
+	for _, i := range order {
+		n := w.nodes[i]
+		if n != first && n.dataDir != "" {
+			flags, err := w.awaitToken(ctx, first, 1)
+			if err != nil {
+				return err
+			}
+			n.join = flags
+			if err := os.RemoveAll(n.dataDir); err != nil {
+				return err
+			}
+		}
+		if err := w.start(n, was[i]); err != nil {
+			return err
+		}
+		if n.dataDir == "" {
+			continue
+		}
+		if err := cluster.Poll(ctx, func(ctx context.Context) error { return w.isVoter(ctx, n) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
