@@ -89,6 +89,17 @@ func (c *Client) grant(ctx context.Context, ttl time.Duration) (*Session, error)
 	return s, nil
 }
 
+// PutFor writes a key that etcd deletes after ttl, which is in whole seconds. The key does
+// not end with this client.
+func (c *Client) PutFor(ctx context.Context, key, value string, ttl time.Duration) error {
+	s, err := c.grant(ctx, ttl)
+	if err != nil {
+		return err
+	}
+	_, err = c.Txn(ctx, nil, []clientv3.Op{clientv3.OpPut(key, value, clientv3.WithLease(s.Lease()))}, nil)
+	return err
+}
+
 // Lease returns the ID of the lease.
 func (s *Session) Lease() clientv3.LeaseID { return s.lease }
 

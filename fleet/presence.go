@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -55,7 +56,8 @@ type Presence struct {
 	key   string
 	lease *event.Value[clientv3.LeaseID]
 	rests *event.Value[bool] // the key is not written any more
-	wrote int64              // revision of this instance's newest write of the key; 0: none
+	rival *event.Value[Rival]
+	wrote int64 // revision of this instance's newest write of the key; 0: none
 	// failures counts what failed since the newest write that succeeded: leases
 	// that were not granted or ended, and writes.
 	failures int
@@ -72,7 +74,7 @@ const (
 // NewPresence returns a presence that is not in etcd yet.
 func NewPresence(cfg PresenceConfig) *Presence {
 	key := keyspace.Under(cfg.Client.Prefix()).Presence(cfg.Node)
-	return &Presence{cfg: cfg, key: key, lease: event.New(clientv3.NoLease), rests: event.New(false)}
+	return &Presence{cfg: cfg, key: key, lease: event.New(clientv3.NoLease), rests: event.New(false), rival: event.New(Rival{})}
 }
 
 // Lease follows the lease of this instance's presence. It is NoLease while the
@@ -95,6 +97,7 @@ func (p *Presence) Run(ctx context.Context) error {
 			return p.hold(ctx, s)
 		})
 		if duplicate, is := errors.AsType[*DuplicateError](err); is {
+			p.leaveNotice(ctx)
 			return duplicate
 		}
 		pause := pauses.Next()
@@ -129,13 +132,13 @@ func (p *Presence) hold(ctx context.Context, s *etcd.Session) error {
 	following, cancel := context.WithCancel(ctx)
 	defer cancel()
 	foreign := event.New(false)
-	followed := make(chan struct{})
-	go func() {
-		defer close(followed)
-		// Follow returns only because its context ended.
+	var followers sync.WaitGroup
+	// Follow returns only because its context ended.
+	followers.Go(func() {
 		_ = p.cfg.Client.Follow(following, p.key, func(l etcd.Listing) { p.observe(l, foreign) })
-	}()
-	defer func() { cancel(); <-followed }()
+	})
+	followers.Go(func() { p.followNotice(following) })
+	defer func() { cancel(); followers.Wait() }()
 	defer p.lease.Set(clientv3.NoLease)
 
 	pauses := backoff.Backoff{First: minPresencePause, Max: p.cfg.TTL / writesPerLease}
@@ -265,17 +268,7 @@ func (p *Presence) checkID(other protocol.Presence, revision int64, since time.T
 	if !protocol.MustYieldID(protocol.DuplicateFacts{Holder: other, Instance: p.cfg.Instance, MachineID: p.cfg.MachineID, Held: held}) {
 		return nil
 	}
-	where := "on another machine"
-	if other.MachineID == p.cfg.MachineID {
-		where = "on this machine"
-	}
-	if other.Host != "" {
-		where += fmt.Sprintf(", host %s", other.Host)
-	}
-	if other.Address != "" {
-		where += ", at " + other.Address
-	}
-	detail := fmt.Sprintf("%s, instance %s", where, other.Instance)
+	detail := fmt.Sprintf("%s, instance %s", p.whereabouts(other), other.Instance)
 	if !since.IsZero() {
 		detail += fmt.Sprintf(", %s since %s", other.Reason, since.UTC().Format(time.RFC3339))
 	}

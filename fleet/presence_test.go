@@ -67,6 +67,40 @@ func TestPresence_guardsItsWrite(t *testing.T) {
 	})
 }
 
+// A sidecar that exits because of another one with its node ID leaves a notice. The one
+// that keeps the ID follows it, until the notice ends.
+func TestPresence_notice(t *testing.T) {
+	server := etcdtest.New(t)
+	newPresence := func(machine string) *Presence {
+		return NewPresence(PresenceConfig{
+			Client: newClient(t, server.Endpoints()...), Node: "me", Instance: "on-" + machine, MachineID: machine, Host: "host-" + machine,
+			TTL: 30 * time.Second, Shown: event.New(Shown{}), Log: discard(),
+		})
+	}
+	keeps, exits := newPresence("a"), newPresence("b")
+	run(t, keeps.Run)
+	await(t, keeps.Lease(), "the presence", func(id clientv3.LeaseID) bool { return id != clientv3.NoLease })
+	if got := keeps.Rival().Get(); got != (Rival{}) {
+		t.Errorf("got the rival %+v before there was one", got)
+	}
+	var duplicate *DuplicateError
+	if err := exits.Run(t.Context()); !errors.As(err, &duplicate) {
+		t.Fatalf("got %v", err)
+	}
+	got := await(t, keeps.Rival(), "the notice", func(r Rival) bool { return r != Rival{} })
+	if got.Where != "on another machine, host host-b" || got.At.IsZero() || exits.Rival().Get() != (Rival{}) {
+		t.Errorf("got %+v, and %+v on the one that exits", got, exits.Rival().Get())
+	}
+	resp, err := server.Client(t).Get(t.Context(), keys.Duplicate("me"))
+	if err != nil || len(resp.Kvs) != 1 || resp.Kvs[0].Lease == 0 {
+		t.Fatalf("got %v, %v, want a notice that ends", resp, err)
+	}
+	if _, err := server.Client(t).Revoke(t.Context(), clientv3.LeaseID(resp.Kvs[0].Lease)); err != nil {
+		t.Fatal(err)
+	}
+	await(t, keeps.Rival(), "the end of the notice", func(r Rival) bool { return r == Rival{} })
+}
+
 // unanswered reports whether etcd did not decide about a write.
 func unanswered(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 

@@ -34,6 +34,10 @@ func (k Keys) Presences() string { return k.prefix + "presence/" }
 // Presence returns the key of a presence.
 func (k Keys) Presence(id protocol.NodeID) string { return k.Presences() + string(id) }
 
+// Duplicate returns the key of the notice that a sidecar leaves that has exited because
+// another one has its node ID.
+func (k Keys) Duplicate(id protocol.NodeID) string { return k.prefix + "duplicates/" + string(id) }
+
 // Status returns the key of the reconciler status. There is only one.
 func (k Keys) Status() string { return k.prefix + "kubernetes/reconciler/status" }
 

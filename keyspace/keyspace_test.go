@@ -8,6 +8,7 @@ func TestUnder(t *testing.T) {
 		for got, want := range map[string]string{
 			k.Node("a"):       "/lockstep/nodes/a",
 			k.Presence("a"):   "/lockstep/presence/a",
+			k.Duplicate("a"):  "/lockstep/duplicates/a",
 			k.Status():        "/lockstep/kubernetes/reconciler/status",
 			k.Store():         "/lockstep/store",
 			k.Leader(0x1f):    "/lockstep/kubernetes/reconciler/leader/1f",

@@ -86,6 +86,8 @@ func TestSituationsAreTold(t *testing.T) {
 		"foreign-store/cp-2":       {"STEP     HoldForStore", "sidecar store adopt --id ", " --etcd-prefix=/locksteq/"},
 		"mark-damaged/cp-1":        {"withdrawn for ", "write the mark: configmaps", "kube-system is frozen", "exclude the ConfigMap lockstep in kube-system from that policy"},
 		"etcd-full/cp-2":           {"NOT READY NotRegistered", "ALARM NOSPACE", "do not start the next upgrade: the database of etcd is full", "; etcdctl --endpoints=", " alarm disarm"},
+		"duplicate-node-id/cp-1":   {"another sidecar with the same node ID ran on this machine", "give each sidecar its own --node-id"},
+		"duplicate-node-id/cp-2":   {"another sidecar with the same node ID ran on this machine", "WARNINGS"},
 		"deadlock/cp-1":            {"do not upgrade it now", "roll cp-1 back to 1.0.0"},
 		"removals-held/cp-1":       {"12 not pruned", "--allow-mass-prune", "removals are held"},
 		"removals-held/cp-2":       {"12 objects that the bundle dropped are not removed", "--allow-mass-prune"},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/report"
@@ -40,6 +41,7 @@ func (a *App) keepWarnings(ctx context.Context) error {
 			changed(a.certificateWarnings.Load()),
 			changed(a.follower.Fleet().Load()),
 			changed(a.store.Observed().Load()),
+			changed(a.presence.Rival().Load()),
 		}
 		was := a.warned.Get()
 		if now := a.warningsNow(was, time.Now()); !now.equal(was) {
@@ -88,6 +90,9 @@ func (a *App) ownWarnings() []protocol.Warning {
 	state := a.election.State().Get()
 	if state.Election == protocol.Withdrawn && state.Eligibility.Message != "" {
 		out = append(out, protocol.Warning{Reason: state.Eligibility.Reason, Message: state.Eligibility.Message})
+	}
+	if rival := a.presence.Rival().Get(); rival != (fleet.Rival{}) {
+		out = append(out, protocol.Warning{Reason: protocol.DuplicateNodeID, Message: rival.String(), Since: rival.At})
 	}
 	if problem := a.bundleProblem.Get(); problem != "" {
 		out = append(out, protocol.Warning{Reason: protocol.BundleRejected, Message: rejected(problem)})

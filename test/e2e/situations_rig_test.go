@@ -204,6 +204,7 @@ func (b *broken) capture(node string) {
 	host, err := os.Hostname()
 	b.must(err)
 	body = strings.ReplaceAll(body, `"host": "`+host+`"`, `"host": "machine-1"`)
+	body = strings.ReplaceAll(body, ", host "+host+",", ", host machine-1,")
 	dir := filepath.Join(captured, b.name)
 	b.must(os.MkdirAll(dir, 0o755))
 	b.must(os.WriteFile(filepath.Join(dir, node+".json"), []byte(body), 0o644))

@@ -226,7 +226,9 @@ func duplicateNodeID(b *broken) {
 		b.Errorf("got %v, %s", err, out)
 	}
 	b.sidecars["cp-2"] = second
-	b.says("cp-1", "cp-2|1.0.0|yes")
+	why := "cp-2|another sidecar with the same node ID ran on this machine, host " + host + ", at " + first.URL() + ", and has exited; give each sidecar its own --node-id"
+	b.says("cp-2", why)
+	b.says("cp-1", why, "cp-2|1.0.0|yes")
 }
 
 func clientCertificateExpired(b *broken) {
