@@ -125,7 +125,7 @@ func TestCluster_external(t *testing.T) {
 	c := command{T: t, endpoint: server.Endpoints()[0]}
 	c.want(exitFailed, "the sidecars do not run this etcd themselves", "cluster", "token", "create")
 	c.want(exitOK, "ID", "cluster", "token", "list")
-	c.want(exitUsage, `unknown command "rm"`, "cluster", "token", "rm")
+	c.want(exitUsage, `unknown command "rm"; see sidecar cluster token --help`, "cluster", "token", "rm")
 	c.want(exitUsage, `unknown command "join"`, "cluster", "join")
 	c.want(exitUsage, "set either this or --data-dir", "cluster", "members", "--etcd-servers=http://127.0.0.1:1", "--data-dir=/x")
 }

@@ -67,6 +67,9 @@ everything in it: keep it secret. It is shown only once.`,
 func createToken(ctx context.Context, at etcdClient, spec token.Spec) (tokenReport, error) {
 	record, err := quorum.ReadCluster(ctx, at.Client)
 	if errors.Is(err, quorum.ErrNoCluster) {
+		if prefix := at.Prefix(); prefix != lockstep.Defaults().EtcdPrefix {
+			err = fmt.Errorf("%w, or not with --etcd-prefix=%s", err, prefix)
+		}
 		return tokenReport{}, fmt.Errorf("%w: run this command on a node that is a member, and set --data-dir if it is not %s", err, lockstep.Defaults().DataDir)
 	}
 	if err != nil {

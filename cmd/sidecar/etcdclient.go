@@ -56,7 +56,7 @@ func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string)
 		}
 		err = do(cmd.Context(), etcdClient{client, app.EtcdFlags(reach, dataDir), reach}, args)
 		switch {
-		case err == nil || client.Contact().Get().Connected:
+		case err == nil || client.Contact().Get().Connected || client.Contact().Get().Problem == "": // it was not asked
 		case dataDir != "":
 			err = fmt.Errorf("%w; is the sidecar of data directory %q running?", err, dataDir)
 		case slices.Equal(opts.EtcdServers, lockstep.Defaults().EtcdServers):

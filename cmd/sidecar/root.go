@@ -44,7 +44,7 @@ with the release of this node.`,
 }
 
 func unknownCommand(cmd *cobra.Command, name string) error {
-	hint := "see sidecar --help"
+	hint := "see " + cmd.CommandPath() + " --help"
 	if near := cmd.SuggestionsFor(name); len(near) > 0 {
 		hint = "did you mean " + strings.Join(near, " or ") + "?"
 	}
