@@ -21,30 +21,36 @@ import (
 	"github.com/lockstep-dev/lockstep/test/local/terminal"
 )
 
-// addresses are those of the nodes with -cluster=embedded, so that the ports and the
-// commands are the usual ones.
-var addresses = []string{"127.0.0.2", "127.0.0.3", "127.0.0.4"}
-
 var errClaims = errors.New("not all claims are true")
 
 func main() {
 	assets := flag.String("assets", "bin", "directory of the binaries")
 	kind := flag.String("cluster", "", "embedded: the sidecars run etcd themselves")
 	flag.Parse()
-	if *kind != "" && *kind != "embedded" {
-		fmt.Fprintf(os.Stderr, "demo: CLUSTER=%s: must be embedded, or empty\n", *kind)
-		os.Exit(2)
+	var addresses []string
+	var err error
+	switch *kind {
+	case "embedded":
+		addresses, err = cluster.NodeAddresses(upgrade.NodeCount)
+	case "":
+	default:
+		err = fmt.Errorf("CLUSTER=%s: must be embedded, or empty", *kind)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
 	}
 	ctx, stop := terminal.Interruptible()
 	defer stop()
-	if err := run(ctx, *assets, *kind == "embedded", newPrinter(os.Stdout)); err != nil {
+	if err := run(ctx, *assets, addresses, newPrinter(os.Stdout)); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
 }
 
-// run keeps the logs if the demo fails.
-func run(ctx context.Context, assets string, embedded bool, p *printer) (err error) {
+// run keeps the logs if the demo fails. addresses are those of the nodes; none: they share
+// one etcd.
+func run(ctx context.Context, assets string, addresses []string, p *printer) (err error) {
 	dir, err := os.MkdirTemp("", "lockstep-demo-")
 	if err != nil {
 		return err
@@ -58,17 +64,13 @@ func run(ctx context.Context, assets string, embedded bool, p *printer) (err err
 		err = fmt.Errorf("%w\nlogs are in %s", err, logs)
 	}()
 
-	p.intro(embedded)
+	p.intro(addresses)
 	c, err := cluster.New(cluster.Config{Assets: assets, Dir: dir, LogDir: logs})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	cfg := upgrade.Config{Cluster: c, Dir: dir, OnEvent: p.event}
-	if embedded {
-		cfg.Addresses = addresses
-	}
-	w, err := upgrade.New(cfg)
+	w, err := upgrade.New(upgrade.Config{Cluster: c, Dir: dir, OnEvent: p.event, Addresses: addresses})
 	if err != nil {
 		return err
 	}

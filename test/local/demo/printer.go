@@ -40,13 +40,14 @@ func (p *printer) line(text string) {
 	_, _ = fmt.Fprintln(p.out, strings.TrimRight(text, " "))
 }
 
-func (p *printer) intro(embedded bool) {
+// intro says what is shown. addresses are those of the nodes; none: they share one etcd.
+func (p *printer) intro(addresses []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.line(p.paint.Paint(terminal.Bold, "Lockstep demo: two rolling upgrades of a control plane"))
-	if embedded {
-		p.line("Three nodes run on this machine: 127.0.0.2, 127.0.0.3 and 127.0.0.4. Each is a real kube-apiserver and")
-		p.line("a sidecar. The kube-apiservers share an etcd that is not Lockstep's; the sidecars form one of their own.")
+	if len(addresses) > 0 {
+		p.line("Three nodes run on this machine, at " + strings.Join(addresses, ", ") + ". Each is a real kube-apiserver and a")
+		p.line("sidecar. The kube-apiservers share an etcd that is not Lockstep's; the sidecars form one of their own.")
 	} else {
 		p.line("Three nodes run on this machine and share one etcd. Each is a real kube-apiserver and a sidecar.")
 	}

@@ -25,6 +25,9 @@ import (
 // etcd themselves.
 const embedded = "embedded"
 
+// threeNodes have a majority while one of them is stopped.
+const threeNodes = 3
+
 // settings are what differs from run to run.
 type settings struct {
 	assets string // directory of the binaries
@@ -41,13 +44,17 @@ func main() {
 	kind := flag.String("cluster", "", embedded+": the sidecar runs etcd itself")
 	flag.Parse()
 	s := settings{assets: *assets}
+	var err error
 	switch *kind {
 	case embedded:
-		s.addresses = []string{"127.0.0.2", "127.0.0.3", "127.0.0.4"}
+		s.addresses, err = cluster.NodeAddresses(threeNodes)
 	case "":
 	default:
-		fmt.Fprintf(os.Stderr, "run: CLUSTER=%s: must be %s, or empty\n", *kind, embedded)
-		os.Exit(2)
+		err = fmt.Errorf("CLUSTER=%s: must be %s, or empty", *kind, embedded)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "run:", err)
+		os.Exit(1)
 	}
 	ctx, stop := terminal.Interruptible()
 	defer stop()
