@@ -83,8 +83,8 @@ func TestPresence_notice(t *testing.T) {
 	if got := keeps.Rival().Get(); got != (Rival{}) {
 		t.Errorf("got the rival %+v before there was one", got)
 	}
-	var duplicate *DuplicateError
-	if err := exits.Run(t.Context()); !errors.As(err, &duplicate) {
+	var lost *DuplicateError
+	if err := exits.Run(t.Context()); !errors.As(err, &lost) {
 		t.Fatalf("got %v", err)
 	}
 	got := await(t, keeps.Rival(), "the notice", func(r Rival) bool { return r != Rival{} })
