@@ -30,6 +30,9 @@ const TenantNamespace = tenantName
 // tenantName is the name of the user, and of the namespace.
 const tenantName = "tenant"
 
+// tenantData is the annotation with the data of an object.
+const tenantData = "tenant/data"
+
 // TenantEpochs are content epochs that a tenant may think of.
 var TenantEpochs = []string{"1000", "4503599627370496", "9007199254740992", "9223372036854775807", "garbage", "2"}
 
@@ -138,9 +141,18 @@ func (x *Tenant) AwaitFence(ctx context.Context) error {
 func (x *Tenant) Create(ctx context.Context, name, epoch string, data []byte, dryRun ...string) error {
 	more := map[string]string{}
 	if data != nil {
-		more["tenant/data"] = base64.StdEncoding.EncodeToString(data)
+		more[tenantData] = base64.StdEncoding.EncodeToString(data)
 	}
 	return x.create(ctx, name, epoch, more, dryRun...)
+}
+
+// CreatePlain creates an object that has nothing of Lockstep, with data.
+func (x *Tenant) CreatePlain(ctx context.Context, name string, data []byte) error {
+	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": x.cfg.Kind}}
+	obj.SetName(name)
+	obj.SetAnnotations(map[string]string{tenantData: base64.StdEncoding.EncodeToString(data)})
+	_, err := x.objects(x.own).Create(ctx, obj, metav1.CreateOptions{})
+	return err
 }
 
 func (x *Tenant) create(ctx context.Context, name, epoch string, more map[string]string, dryRun ...string) error {
