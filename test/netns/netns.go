@@ -172,7 +172,7 @@ func (n *Network) build(names []string) error {
 			return err
 		}
 	}
-	return nil
+	return n.awaitLinks(hub)
 }
 
 // close ends the namespaces. They disappear with the last process in them.
@@ -224,6 +224,37 @@ func (n *Network) send(from string, to []string, hardware func(*Machine) string)
 // hardware address. No machine asks for these addresses, so none changes by itself.
 func (m *Machine) neighbour(dev string, to *Machine, hardware string) string {
 	return fmt.Sprintf("neigh replace %s lladdr %s nud permanent dev %s", to.Address, hardware, dev)
+}
+
+// awaitLinks returns when all links are up. That takes a moment, in which the kernel drops
+// packets.
+func (n *Network) awaitLinks(hub *Machine) error {
+	ctx, cancel := context.WithTimeout(context.Background(), starts)
+	defer cancel()
+	return cluster.Poll(ctx, func(context.Context) error {
+		for _, m := range append([]*Machine{hub}, n.machines...) {
+			out, err := m.output("ip", "-o", "link", "show", "up")
+			if err != nil {
+				return err
+			}
+			for line := range strings.Lines(out) {
+				if !strings.Contains(line, " state UP ") && !strings.Contains(line, "LOOPBACK") {
+					return fmt.Errorf("a link of %s is not up yet: %s", m.Name, strings.TrimSpace(line))
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// output runs a program on the machine and returns what it prints.
+func (m *Machine) output(line ...string) (string, error) {
+	args := append(m.Wrapper(), line...)
+	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%s on %s: %w: %s", line[0], m.Name, err, bytes.TrimSpace(out))
+	}
+	return string(out), nil
 }
 
 // ip runs the program ip on the machine, with one command in each line.
