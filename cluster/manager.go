@@ -136,7 +136,7 @@ func NewManager(cfg Config) *Manager {
 		files, local = datadir.Layout(cfg.Embedded.DataDir), cfg.Embedded.EtcdConfig("").Endpoints[0]
 	}
 	m.keeper = quorum.NewKeeper(quorum.KeeperConfig{
-		Client: cfg.Client, Local: local, Log: cfg.Log.With("worker", "learners"), Registerer: cfg.Registerer,
+		Client: cfg.Client, Local: local, EvictAfter: evictAfter(), Log: cfg.Log.With("worker", "learners"), Registerer: cfg.Registerer,
 	})
 	m.enrol = enrol.NewServer(enrol.Config{
 		Client: cfg.Client, PKI: files.PKI(), Log: cfg.Log.With("worker", "joins"), Registerer: cfg.Registerer,

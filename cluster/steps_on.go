@@ -5,6 +5,7 @@ package cluster
 import (
 	"os"
 	"syscall"
+	"time"
 )
 
 // afterStep ends this process with SIGKILL if LOCKSTEP_EXIT_AFTER_STEP names the
@@ -17,4 +18,18 @@ func afterStep(way, name string) {
 		panic(err) // a test that asks for it must not go on
 	}
 	select {}
+}
+
+// evictAfter is how long a learner may make no progress: LOCKSTEP_EVICT_AFTER; zero: the
+// default.
+func evictAfter() time.Duration {
+	text := os.Getenv("LOCKSTEP_EVICT_AFTER")
+	if text == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		panic(err) // a test that asks for it must not go on
+	}
+	return d
 }

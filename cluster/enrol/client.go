@@ -159,6 +159,9 @@ func newRefusedError(target string, status int, body []byte) error {
 	return &RefusedError{URL: target, Status: status, Detail: p.Detail}
 }
 
+// another is what to do if the member does not start again.
+const another = "if that node is off, join at another member: sidecar cluster token create on that one prints what to type"
+
 // reachError says that the server was not reached, or which certificate it has.
 func reachError(target string, err error) error {
 	if untrusted, is := errors.AsType[*UntrustedError](err); is {
@@ -169,14 +172,14 @@ func reachError(target string, err error) error {
 	}
 	switch {
 	case errors.Is(err, io.EOF):
-		return fmt.Errorf("%s closed the connection: it gets too many requests, or it is stopping", target)
+		return fmt.Errorf("%s closed the connection: it gets too many requests, or it is stopping; %s", target, another)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("no answer from %s in %s; check the network and --join", target, attemptTimeout)
+		return fmt.Errorf("no answer from %s in %s; check the network and --join; %s", target, attemptTimeout, another)
 	}
 	if op, is := errors.AsType[*net.OpError](err); is && op.Op == "dial" {
-		return fmt.Errorf("reach %s: %w; check that the sidecar there runs with --etcd=embedded, and --join", target, err)
+		return fmt.Errorf("reach %s: %w; check that the sidecar there runs with --etcd=embedded, and --join; %s", target, err, another)
 	}
-	return fmt.Errorf("reach %s: %w", target, err)
+	return fmt.Errorf("reach %s: %w; %s", target, err, another)
 }
 
 // decode checks that the answer is what a member of the token's cluster answers to this

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,7 +128,7 @@ func addLearner(ctx context.Context, client *etcd.Client, peerURL string) (uint6
 	case errors.Is(err, etcd.ErrLearners):
 		return 0, fmt.Errorf("%w: other nodes are joining", ErrWait)
 	case errors.Is(err, etcd.ErrUnhealthy):
-		return 0, fmt.Errorf("%w: a member is unreachable, or was added less than 5 s ago", ErrWait)
+		return 0, fmt.Errorf("%w: %s", ErrWait, whyUnhealthy(ctx, client))
 	}
 	members, listErr := client.Members(ctx)
 	if listErr != nil {
@@ -139,6 +140,21 @@ func addLearner(ctx context.Context, client *etcd.Client, peerURL string) (uint6
 		}
 	}
 	return 0, fmt.Errorf("%w: %w", ErrWait, err)
+}
+
+// whyUnhealthy says which voter keeps etcd from adding a member, and what to do.
+func whyUnhealthy(ctx context.Context, client *etcd.Client) string {
+	all, err := List(ctx, client)
+	if err != nil {
+		return "a member is unreachable, or was added less than 5 s ago"
+	}
+	for _, v := range all {
+		if !v.Learner && !v.Healthy {
+			return fmt.Sprintf("%s: %s; start it again, or, if that node is off for good, remove it on another member: sidecar cluster remove %s",
+				name(v), v.Problem, cmp.Or(string(v.Node), keyspace.MemberID(v.ID)))
+		}
+	}
+	return "a member was added less than 5 s ago"
 }
 
 // writeRecords writes who the new member is. It deletes the records of members that
