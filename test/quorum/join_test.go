@@ -1,6 +1,9 @@
 package quorum
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -110,4 +113,76 @@ func TestMember_away(t *testing.T) {
 			t.Errorf("%s does not have %s", away.ID, key)
 		}
 	}
+}
+
+// memberOf is a member as sidecar cluster members shows it.
+type memberOf struct {
+	ID, Node, Role string
+	Healthy        bool
+	Problem        string
+}
+
+func membersOf(t *testing.T, on *Node) []memberOf {
+	t.Helper()
+	out, err := on.tryCommand(t, "cluster", "members", "-o", "json")
+	var all []memberOf
+	if err != nil || json.Unmarshal([]byte(out), &all) != nil {
+		t.Logf("%v: %s", err, out)
+		return nil
+	}
+	return all
+}
+
+// awaitKilled waits until the sidecar has ended itself after a step, and until its
+// member, which stops by itself, is not in the way.
+func (n *Node) awaitKilled(t *testing.T) {
+	t.Helper()
+	cluster.Await(t, n.ID+" to come to the step", func(context.Context) error {
+		select {
+		case <-n.Done():
+			return nil
+		default:
+			return errors.New("it runs; " + n.Ending())
+		}
+	})
+	if code := n.ExitCode(); code != -1 {
+		t.Fatalf("%s ended with exit code %d, want by SIGKILL; %s", n.ID, code, n.Ending())
+	}
+}
+
+func wantText(t *testing.T, got string, all ...string) {
+	t.Helper()
+	for _, want := range all {
+		if !strings.Contains(got, want) {
+			t.Errorf("got %s, want %q in it", got, want)
+		}
+	}
+}
+
+// attempt starts a node, and returns the last line of its log if it ends by itself; empty:
+// it is a member.
+func (n *Node) attempt(args ...string) (last string) {
+	n.rig.t.Helper()
+	n.Start(args...)
+	return n.awaitEither()
+}
+
+// awaitEither waits until a node is a member, or has ended by itself: then it returns the
+// last line of its log.
+func (n *Node) awaitEither() (last string) {
+	n.rig.t.Helper()
+	cluster.Await(n.rig.t, n.ID+" to be a member or to end", func(ctx context.Context) error {
+		select {
+		case <-n.Done():
+			last = n.LastLine()
+			return nil
+		default:
+		}
+		now, err := n.ClusterStatus(ctx)
+		if err == nil && now.State != "Running" {
+			err = errors.New(now.State + ": " + now.Error)
+		}
+		return err
+	})
+	return last
 }

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -50,6 +51,14 @@ func New(t testing.TB, binary string) *Rig {
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
+		if !t.Failed() {
+			return
+		}
+		var logs strings.Builder
+		if err := c.WriteLogs(&logs); err != nil {
+			t.Error(err)
+		}
+		t.Log(logs.String())
 	})
 	r := &Rig{t: t, cluster: c, Kubeconfig: filepath.Join(cfg.Dir, "kubeconfig")}
 	const nowhere = `apiVersion: v1
@@ -77,8 +86,8 @@ type Node struct {
 // Node returns a node that does not run yet.
 func (r *Rig) Node(id string) *Node {
 	r.t.Helper()
-	n := addresses.Add(1)
-	address := fmt.Sprintf("127.%d.%d.%d", 1+os.Getpid()>>8&0x7f, os.Getpid()&0xff, 1+n)
+	n := addresses.Add(1) % 250 // by then the first ones are free again
+	address := fmt.Sprintf("127.%d.%d.%d", 1+os.Getpid()>>8&0x7f, os.Getpid()&0xff, 2+n)
 	return &Node{ID: id, Address: address, Dir: filepath.Join(r.t.TempDir(), "data"), rig: r}
 }
 
@@ -117,6 +126,12 @@ func (n *Node) Refused(args ...string) string {
 	if code := n.ExitCode(); code != 1 {
 		n.rig.t.Fatalf("%s ended with the exit code %d, want 1; %s", n.ID, code, n.Ending())
 	}
+	return n.LastLine()
+}
+
+// LastLine returns the last line of the sidecar's log.
+func (n *Node) LastLine() string {
+	n.rig.t.Helper()
 	text, err := os.ReadFile(n.LogFile())
 	if err != nil {
 		n.rig.t.Fatal(err)

@@ -1,0 +1,135 @@
+package quorum
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/cluster/token"
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+// awaitJoining waits until a node that joins shows what it waits for.
+func (n *Node) awaitJoining(wants ...string) {
+	n.rig.t.Helper()
+	n.AwaitCluster(fmt.Sprintf("to wait for %q", wants), func(now Cluster) error {
+		for _, want := range wants {
+			if now.State != "JoiningCluster" || !strings.Contains(now.Error, want) {
+				return fmt.Errorf("got %+v", now)
+			}
+		}
+		return nil
+	})
+}
+
+// joinAt replaces the member that is asked.
+func joinAt(args []string, at *Node) []string {
+	return []string{fmt.Sprintf("--join=https://%s:8087", at.Address), args[1]}
+}
+
+// The member that --join names is killed before the join. The joining node says what to
+// do: with the URL of another member the same token works. While a member is dead, etcd
+// adds no other: the node says so, and which one to remove, and joins after that.
+func TestJoin_memberDied(t *testing.T) {
+	a, b, c := newThree(t)
+	args := joinArgs(t, c, 1)
+	KillAll(c)
+	d := a.rig.Node("d")
+	d.Start(args...)
+	d.awaitJoining("https://"+c.Address+":8087", "connection refused", "sidecar cluster token create")
+	KillAll(d)
+	d.Start(joinAt(args, a)...)
+	d.awaitJoining(`node "c"`, "sidecar cluster remove c")
+	a.command(t, "cluster", "remove", "c")
+	awaitVoters(a, b, d)
+	wantMembersOf(t, a, "a", "b", "d")
+}
+
+// The member that --join names is killed while it answers, after it has added the node.
+// With the URL of another member the join goes on where it was.
+func TestJoin_memberDiedInTheMiddle(t *testing.T) {
+	binary := cluster.BuildSteps(t)
+	for _, step := range []string{"token", "add", "sign"} {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			rig := New(t, binary)
+			a, b, c, d := rig.Node("a"), rig.Node("b"), rig.Node("c"), rig.Node("d")
+			a.Start()
+			a.AwaitRunning()
+			args := joinArgs(t, a, 2)
+			b.Start(args...)
+			c.StartWith([]string{"LOCKSTEP_EXIT_AFTER_STEP=answer/" + step}, args...)
+			awaitVoters(a, b, c)
+			args = joinArgs(t, c, 1)
+			d.Start(args...)
+			c.awaitKilled(t)
+			KillAll(c)
+			d.awaitJoining("https://"+c.Address+":8087", "sidecar cluster token create")
+			KillAll(d)
+			d.Start(joinAt(args, b)...)
+			if step == "token" { // it was not added yet
+				d.awaitJoining("sidecar cluster remove c")
+				a.command(t, "cluster", "remove", "c")
+			}
+			d.AwaitRunning()
+			if step != "token" {
+				a.command(t, "cluster", "remove", "c")
+			}
+			awaitVoters(a, b, d)
+			wantMembersOf(t, a, "a", "b", "d")
+		})
+	}
+}
+
+// A node joins a cluster that has no majority: it waits, and joins when it has one.
+func TestJoin_noMajority(t *testing.T) {
+	rig := New(t, "")
+	a, b, c := rig.Node("a"), rig.Node("b"), rig.Node("c")
+	a.Start()
+	a.AwaitRunning()
+	args := joinArgs(t, a, 2)
+	b.Start(args...)
+	awaitVoters(a, b)
+	KillAll(b)
+	c.Start(args...)
+	c.awaitJoining("majority")
+	b.Start()
+	awaitVoters(a, b, c)
+	wantMembersOf(t, a, "a", "b", "c")
+}
+
+// A node joins with the node ID, or with the address, of a member that is alive, or that is
+// dead: it ends, names the member, and changes nothing. So does the member.
+func TestJoin_inUse(t *testing.T) {
+	a, b, c := newThree(t)
+	args := joinArgs(t, a, 1)
+	other := a.rig.Node("b")
+	wantInUse := func() {
+		t.Helper()
+		wantText(t, other.Refused(args...), `the node ID "b" is in use by node "b" (member `+b.Marker().MemberID+")", "sidecar cluster remove "+b.Marker().MemberID)
+	}
+	wantInUse()
+	KillAll(b)
+	wantInUse()
+	same := a.rig.Node("d")
+	same.Address = b.Address
+	wantText(t, same.Refused(args...), "the address https://"+b.Address+":8089 is in use by node \"b\"")
+	wantUnused(t, a, args[1])
+	b.Start()
+	awaitVoters(a, b, c)
+	wantMembersOf(t, a, "a", "b", "c")
+}
+
+// wantUnused requires that no node has used the token of a flag.
+func wantUnused(t *testing.T, on *Node, flag string) {
+	t.Helper()
+	parsed, err := token.Parse(strings.TrimPrefix(flag, "--token="))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, stored := range tokensOf(t, on) {
+		if stored.ID == parsed.ID && len(stored.UsedBy) > 0 {
+			t.Errorf("got %+v, want no use", stored)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package quorum
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+// pageStep is one of the numbered steps of a section of docs/clusters.md.
+type pageStep struct {
+	text     string
+	commands []string // the code in it that begins with sidecar
+}
+
+var (
+	numbered    = regexp.MustCompile(`^\d+\. +(.*)`)
+	commandCode = regexp.MustCompile("`(sidecar [^`]*)`")
+)
+
+// pageSteps reads the steps of the section with an anchor.
+func pageSteps(t *testing.T, anchor string) []pageStep {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "clusters.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(text), `<a id="`+anchor+`">`)
+	if !found {
+		t.Fatalf("docs/clusters.md has no anchor %q", anchor)
+	}
+	_, section, _ = strings.Cut(section, "\n## ") // its own heading
+	section, _, _ = strings.Cut(section, "\n## ")
+	var steps []pageStep
+	inStep := false
+	for line := range strings.Lines(section) {
+		line = strings.TrimRight(line, "\n")
+		switch begin := numbered.FindStringSubmatch(line); {
+		case begin != nil:
+			steps, inStep = append(steps, pageStep{text: begin[1]}), true
+		case inStep && strings.HasPrefix(line, "   "):
+			steps[len(steps)-1].text += " " + strings.TrimSpace(line)
+		default:
+			inStep = false
+		}
+	}
+	for i := range steps {
+		for _, found := range commandCode.FindAllStringSubmatch(steps[i].text, -1) {
+			steps[i].commands = append(steps[i].commands, found[1])
+		}
+	}
+	return steps
+}
+
+// wantSteps requires that each step of the page begins as the test expects it: a test
+// cannot carry out a step that it does not know.
+func wantSteps(t *testing.T, anchor string, begins ...string) []pageStep {
+	t.Helper()
+	steps := pageSteps(t, anchor)
+	if len(steps) != len(begins) {
+		t.Fatalf("docs/clusters.md#%s has %d steps, and this test can type %d: change it with the page: %+v", anchor, len(steps), len(begins), steps)
+	}
+	for i, s := range steps {
+		if !strings.HasPrefix(s.text, begins[i]) {
+			t.Fatalf("docs/clusters.md#%s: step %d is %q, and this test can type one that begins with %q: change it with the page", anchor, i+1, s.text, begins[i])
+		}
+	}
+	return steps
+}
+
+// command runs a command of the sidecar on a node, as people type it there: the data
+// directory is where they left it. It returns what the command prints.
+func (n *Node) command(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := n.tryCommand(t, args...)
+	if err != nil {
+		t.Fatalf("on %s: sidecar %s: %v: %s", n.ID, strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+func (n *Node) tryCommand(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(cluster.Assets(t, "sidecar"), "sidecar"), args...)
+	cmd.Env = append(os.Environ(), "LOCKSTEP_DATA_DIR="+n.Dir)
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return stdout.String() + stderr.String(), err
+	}
+	return stdout.String(), nil
+}
+
+// typeStep types the one command of a step on a node, with values for its
+// placeholders: old, new, old, new.
+func (s pageStep) typeStep(t *testing.T, on *Node, placeholders ...string) string {
+	t.Helper()
+	if len(s.commands) != 1 {
+		t.Fatalf("step %q has the commands %q, want one", s.text, s.commands)
+	}
+	words := strings.Fields(s.commands[0])[1:]
+	for i, word := range words {
+		for j := 0; j < len(placeholders); j += 2 {
+			if word == placeholders[j] {
+				words[i] = placeholders[j+1]
+			}
+		}
+	}
+	t.Logf("on %s: sidecar %s", on.ID, strings.Join(words, " "))
+	return on.command(t, words...)
+}
+
+// printedRun returns the words after sidecar run of the command that a token command
+// prints.
+func printedRun(t *testing.T, output string) []string {
+	t.Helper()
+	for line := range strings.Lines(output) {
+		if words := strings.Fields(line); len(words) > 2 && words[0] == "sidecar" && words[1] == "run" {
+			return words[2:]
+		}
+	}
+	t.Fatalf("no command to type in %s", output)
+	return nil
+}

@@ -1,0 +1,151 @@
+package quorum
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+// The data directory of a node is lost. It is replaced as docs/clusters.md#replace
+// describes: the commands of the page are read and typed.
+func TestReplace(t *testing.T) {
+	p := newPlane(t)
+	bundle := p.bundle("1.0.0", "1.0.0", "1.0.0")
+	a, b, c := p.three(bundle, bundle, bundle)
+	p.awaitStatus(a, "DONE 1.0.0 min 1.0.0")
+	writes := startLoad(t, a, b, c)
+	writes.awaitMore(t, 50)
+	old := c.Marker()
+	KillAll(c)
+	if err := os.RemoveAll(c.Dir); err != nil {
+		t.Fatal(err)
+	}
+	steps := wantSteps(t, "replace", "On a node that is a member:", "There:", "On the new node, with an empty data directory, type the command that step 2 printed")
+	steps[0].typeStep(t, a, "ID", c.ID)
+	printed := steps[1].typeStep(t, a)
+	p.start(c, append(printedRun(t, printed), bundle)...)
+	awaitVoters(a, b, c)
+	writes.awaitMore(t, 50)
+	writes.end()
+	writes.wantAll(t, c, a)
+	p.awaitGate(c, "")
+	if now := c.Marker(); now.MemberID == old.MemberID || now.Cluster != old.Cluster {
+		t.Errorf("got the member %s of cluster %s, before %s of %s", now.MemberID, now.Cluster, old.MemberID, old.Cluster)
+	}
+	wantMembersOf(t, a, "a", "b", "c")
+}
+
+// wantMembersOf requires that etcd has exactly one record of a member for each node, and
+// no learner.
+func wantMembersOf(t *testing.T, on *Node, nodes ...string) {
+	t.Helper()
+	cluster.Await(t, "the members to be those of the nodes", func(context.Context) error {
+		var got []string
+		for _, m := range membersOf(t, on) {
+			got = append(got, m.Node)
+			if m.Role != "voter" || !m.Healthy {
+				return fmt.Errorf("%+v", m)
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, nodes) {
+			return fmt.Errorf("got %v, want %v", got, nodes)
+		}
+		return nil
+	})
+	c := on.Client()
+	if got := on.Keys(c, "/lockstep/cluster/members/"); len(got) != len(nodes) {
+		t.Errorf("etcd has the records %v, want %d", got, len(nodes))
+	}
+	if got := on.Keys(c, "/lockstep/cluster/learners/"); len(got) != 0 {
+		t.Errorf("etcd has the learners %v", got)
+	}
+}
+
+// The majority of the members is lost for good. The cluster is restored as
+// docs/clusters.md#restore describes: the commands of the page are read and typed. The
+// records, the status and the gates are as they were in the snapshot, what was written
+// since is lost, and a member of the old cluster that starts again changes nothing.
+func TestRestore(t *testing.T) {
+	p := newPlane(t)
+	bundle := p.bundle("1.0.0", "1.0.0", "1.0.0")
+	a, b, c := p.three(bundle, bundle, bundle)
+	before := p.awaitStatus(a, "DONE 1.0.0 min 1.0.0")
+	a.Put(a.Client(), "/test/saved", "x")
+	file := filepath.Join(t.TempDir(), "snapshot")
+	a.command(t, "cluster", "snapshot", file)
+	b.Put(b.Client(), "/test/later", "x")
+	old := a.Marker()
+
+	KillAll(b, c)
+	returns := *c // its directory is not lost
+	if err := os.RemoveAll(b.Dir); err != nil {
+		t.Fatal(err)
+	}
+	gate := watchGates(t, map[*Node]int{a: open})
+	p.awaitDisconnected(a)
+	gate.end()
+
+	steps := wantSteps(t, "restore", "Stop the sidecars on all nodes.", "On one node that was a member:", "Start the sidecar on that node.",
+		"On each other node, delete the data directory, and let the node join with a new token.", "`sidecar node remove NODE --confirm-stopped` for nodes that are off for good.")
+	if err := a.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	steps[1].typeStep(t, a, "FILE", file)
+	p.start(a, bundle)
+	a.AwaitRunning()
+	p.awaitGate(a, "")
+	d := p.rig.Node("d")
+	for _, n := range []*Node{b, d} {
+		printed := a.command(t, "cluster", "token", "create")
+		p.start(n, append(printedRun(t, printed), bundle)...)
+	}
+	awaitVoters(a, b, d)
+	steps[4].typeStep(t, a, "NODE", c.ID)
+
+	for _, n := range []*Node{a, b, d} {
+		p.awaitGate(n, "")
+		p.awaitRecords(n, "a", "b", "d")
+		if now := p.awaitStatus(n, "DONE 1.0.0 min 1.0.0"); now.Etcd.Revision < 1_000_000_000 || now.Reconciler.Epoch < before.Reconciler.Epoch {
+			t.Errorf("%s: revision %d, epoch %d, before %d and %d", n.ID, now.Etcd.Revision, now.Reconciler.Epoch, before.Etcd.Revision, before.Reconciler.Epoch)
+		}
+	}
+	if got := a.Keys(a.Client(), "/test/"); !slices.Equal(got, []string{"/test/saved"}) {
+		t.Errorf("got %v, want what the snapshot has", got)
+	}
+	if now := a.Marker(); now.Cluster == old.Cluster || now.EtcdClusterID == old.EtcdClusterID || now.Restores != 1 {
+		t.Errorf("got %+v, before %+v", now, old)
+	}
+	wantMembersOf(t, a, "a", "b", "d")
+	p.start(&returns, bundle)
+	returns.AwaitCluster("to wait, without its old cluster", func(now Cluster) error {
+		if now.State != "RestartingMember" || !strings.Contains(now.Error, "majority") {
+			return fmt.Errorf("got %+v", now)
+		}
+		return nil
+	})
+	wantMembersOf(t, a, "a", "b", "d")
+	p.awaitGate(a, "")
+}
+
+// awaitRecords waits until exactly these nodes have records, as a node shows them.
+func (p *plane) awaitRecords(n *Node, want ...string) {
+	p.Helper()
+	cluster.Await(p.T, n.ID+" to show the records of the nodes", func(ctx context.Context) error {
+		now, err := n.Status(ctx)
+		var got []string
+		for _, r := range now.Fleet.Nodes {
+			got = append(got, r.ID)
+		}
+		if slices.Sort(got); err == nil && !slices.Equal(got, want) {
+			err = fmt.Errorf("got %v, want %v", got, want)
+		}
+		return err
+	})
+}
