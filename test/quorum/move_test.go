@@ -116,6 +116,18 @@ func (m *move) run(n *Node, command string) {
 	}
 }
 
+// settled types a command until it says that the last upgrade is complete.
+func (m *move) settled(status string) {
+	m.Helper()
+	cluster.Await(m.T, "the next upgrade to be allowed", func(ctx context.Context) error {
+		out, err := m.tryTyped(ctx, m.nodes[0], status)
+		if err == nil && !strings.Contains(out, "the next upgrade may start") {
+			err = errors.New(out)
+		}
+		return err
+	})
+}
+
 func (m *move) stopAll() {
 	m.Helper()
 	for _, n := range m.nodes {
@@ -219,6 +231,7 @@ func TestMove(t *testing.T) {
 			t.Errorf("an object was written between the stores: %s, before %s", now, before)
 		}
 	})
+	m.replaceCA()
 	m.toExternal()
 }
 
@@ -245,17 +258,10 @@ func written(t *testing.T, api *cluster.APIServer) func() string {
 }
 
 func (m *move) toEmbedded(oldFlags string, unchanged func()) {
-	a, b, c := m.nodes[0], m.nodes[1], m.nodes[2]
+	a := m.nodes[0]
 	page := commands(m.T, "move-to-embedded")
 	m.env = []string{"LOCKSTEP_ETCD_SERVERS=" + m.other}
-	status := m.next(&page, "sidecar status")
-	cluster.Await(m.T, "the next upgrade to be allowed", func(ctx context.Context) error {
-		out, err := m.tryTyped(ctx, a, status)
-		if err == nil && !strings.Contains(out, "the next upgrade may start") {
-			err = errors.New(out)
-		}
-		return err
-	})
+	m.settled(m.next(&page, "sidecar status"))
 	m.stopAll()
 	if out := m.typed(a, m.next(&page, "sidecar node list")); strings.Count(out, " no ") != len(m.nodes) {
 		m.Errorf("not all are listed as stopped:\n%s", out)
@@ -265,6 +271,21 @@ func (m *move) toEmbedded(oldFlags string, unchanged func()) {
 		m.Errorf("the old store has nodes:\n%s", out)
 	}
 
+	m.create(page, unchanged)
+
+	// A node with the old flags, which was off meanwhile, makes a new store, and holds.
+	late := m.rig.Node("d")
+	m.run(late, oldFlags)
+	m.holds(late)
+	if err := late.Stop(); err != nil {
+		m.Fatal(err)
+	}
+	m.allReady()
+}
+
+// create types the rest of a page that ends with a new cluster.
+func (m *move) create(page []string, unchanged func()) {
+	a, b, c := m.nodes[0], m.nodes[1], m.nodes[2]
 	m.env = []string{"LOCKSTEP_DATA_DIR=" + pageDataDir}
 	m.run(a, m.next(&page, "sidecar run --etcd=embedded "))
 	a.AwaitRunning()
@@ -289,23 +310,31 @@ func (m *move) toEmbedded(oldFlags string, unchanged func()) {
 	if len(page) > 0 {
 		m.Errorf("not typed: %q", page)
 	}
+}
 
-	// A node with the old flags, which was off meanwhile, makes a new store, and holds.
-	late := m.rig.Node("d")
-	m.run(late, oldFlags)
-	m.holds(late)
-	if err := late.Stop(); err != nil {
-		m.Fatal(err)
+// replaceCA moves the nodes to a new cluster of their own.
+func (m *move) replaceCA() {
+	before := m.nodes[0].Marker().CAHash
+	external, embedded := commands(m.T, "move-to-external"), commands(m.T, "move-to-embedded")
+	m.settled(m.next(&external, "sidecar status"))
+	m.stopAll()
+	remove := m.next(&external, "rm -r ")
+	for _, n := range m.nodes {
+		m.typed(n, remove)
 	}
-	m.allReady()
+	for !strings.HasPrefix(embedded[0], "sidecar run ") {
+		embedded = embedded[1:]
+	}
+	m.create(embedded, func() {})
+	if after := m.nodes[0].Marker().CAHash; after == before {
+		m.Errorf("the CA is still %s", after)
+	}
 }
 
 func (m *move) toExternal() {
 	a := m.nodes[0]
 	page := commands(m.T, "move-to-external")
-	if out := m.typed(a, m.next(&page, "sidecar status")); !strings.Contains(out, "the next upgrade may start") {
-		m.Errorf("got\n%s", out)
-	}
+	m.settled(m.next(&page, "sidecar status"))
 	m.stopAll()
 	remove := m.next(&page, "rm -r ")
 	for _, n := range m.nodes {
