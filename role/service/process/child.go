@@ -1,0 +1,119 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// drainTimeout is how long the output of a child that has ended is read on: a process
+	// that left the group may hold the pipe open.
+	drainTimeout = 500 * time.Millisecond
+	// killTimeout is how long a process may take to end after SIGKILL. One that waits for a
+	// disk or a network file system ends when that answers.
+	killTimeout = 10 * time.Second
+	// groupPause is the time between two checks whether a group still has members.
+	groupPause = 10 * time.Millisecond
+)
+
+// child is a process that was started, with its group.
+type child struct {
+	cmd     *exec.Cmd
+	output  *os.File      // the end of the pipe that is read
+	ended   chan struct{} // closed when the leader has ended; it is not reaped yet
+	readers sync.WaitGroup
+	stopped bool // it was asked to stop
+	late    bool // it did not stop in time
+}
+
+// startChild starts a command whose output is given to drain, on another goroutine.
+func startChild(ctx context.Context, s *Starter, newCmd func() *exec.Cmd, drain func(io.Reader)) (*child, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make a pipe: %w", err)
+	}
+	cmd, err := s.start(ctx, func() *exec.Cmd {
+		cmd := newCmd()
+		cmd.Stdout, cmd.Stderr = w, w
+		return cmd
+	})
+	// The child has its own.
+	_ = w.Close()
+	if err != nil {
+		_ = r.Close() // nothing was read
+		return nil, err
+	}
+	c := &child{cmd: cmd, output: r, ended: make(chan struct{})}
+	c.readers.Go(func() { drain(r) })
+	go func() {
+		defer close(c.ended)
+		waitEnded(cmd)
+	}()
+	return c, nil
+}
+
+// signal sends a signal to the whole group. The leader must not have been reaped. The group
+// may have no process that can get it.
+func (c *child) signal(s syscall.Signal) { _ = syscall.Kill(-c.cmd.Process.Pid, s) }
+
+// stop asks the group to stop, and returns when it has, or when the timeout has passed.
+func (c *child) stop(timeout time.Duration) {
+	c.stopped = true
+	c.signal(syscall.SIGTERM)
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case <-c.ended:
+	case <-timer.C:
+		c.late = true
+		return
+	}
+	tick := time.NewTicker(groupPause)
+	defer tick.Stop()
+	for groupAlive(c.cmd.Process.Pid) {
+		select {
+		case <-tick.C:
+		case <-timer.C:
+			c.late = true
+			return
+		}
+	}
+}
+
+// runs reports whether the leader has not ended. A child that is nil has.
+func (c *child) runs() bool {
+	if c == nil {
+		return false
+	}
+	select {
+	case <-c.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// finish kills what is left of the group, and reads the rest of the output. It reports
+// whether the leader has ended.
+func (c *child) finish() bool {
+	c.signal(syscall.SIGKILL)
+	timer := time.NewTimer(killTimeout)
+	defer timer.Stop()
+	select {
+	case <-c.ended:
+		// The outcome is in ProcessState.
+		_ = c.cmd.Wait()
+	case <-timer.C:
+	}
+	// A pipe has deadlines.
+	_ = c.output.SetReadDeadline(time.Now().Add(drainTimeout))
+	c.readers.Wait()
+	_ = c.output.Close() // it was only read
+	return c.cmd.ProcessState != nil
+}

@@ -1,0 +1,103 @@
+package process
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+)
+
+const (
+	// maxLines bounds the lines that are kept.
+	maxLines = 20
+	// maxLine bounds a line in the log. The rest of it is read and dropped.
+	maxLine = 16 << 10
+	// maxKept bounds a line that is kept.
+	maxKept = 1 << 10
+)
+
+// cutMark is at the end of a line that was cut.
+const cutMark = "…"
+
+// eachLine calls use with each line of r, without its end and cut to maxLine, and raw with all
+// bytes if raw is not nil. It reads to the end, whatever it finds: a pipe that is full would
+// stop the child.
+func eachLine(r io.Reader, raw func([]byte), use func(string)) {
+	lines := bufio.NewReaderSize(r, maxLine)
+	within := false // the rest of a line that was cut
+	for {
+		part, err := lines.ReadSlice('\n')
+		if raw != nil && len(part) > 0 {
+			raw(part)
+		}
+		full := errors.Is(err, bufio.ErrBufferFull)
+		if !within && len(part) > 0 {
+			line := strings.ToValidUTF8(strings.TrimRight(string(part), "\r\n"), "\uFFFD")
+			if full {
+				line += cutMark
+			}
+			use(line)
+		}
+		within = full
+		if err != nil && !full {
+			return
+		}
+	}
+}
+
+// tail keeps the newest lines.
+type tail struct {
+	mu    sync.Mutex // mu guards lines
+	lines []string
+}
+
+func (t *tail) add(line string) {
+	if len(line) > maxKept {
+		line = strings.ToValidUTF8(line[:maxKept], "") + cutMark
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.lines) == maxLines {
+		t.lines = append(t.lines[:0], t.lines[1:]...)
+	}
+	t.lines = append(t.lines, line)
+}
+
+func (t *tail) get() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append([]string{}, t.lines...)
+}
+
+// sink is where the output of a service goes.
+type sink struct {
+	log  *slog.Logger
+	file io.Writer // nil: to the log
+	tail *tail
+
+	failed bool // the file could not be written, as the log has it
+}
+
+// drain reads until the end.
+func (s *sink) drain(ctx context.Context, r io.Reader) {
+	if s.file == nil {
+		eachLine(r, nil, func(line string) {
+			s.tail.add(line)
+			s.log.InfoContext(ctx, "output", "line", line)
+		})
+		return
+	}
+	eachLine(r, func(part []byte) { s.write(ctx, part) }, s.tail.add)
+}
+
+// write writes to the file. The service goes on while the disk is full: its output is lost.
+func (s *sink) write(ctx context.Context, part []byte) {
+	_, err := s.file.Write(part)
+	if err != nil && !s.failed {
+		s.log.ErrorContext(ctx, "output not written", "err", err)
+	}
+	s.failed = err != nil
+}

@@ -1,0 +1,190 @@
+package process
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/role/service/driver"
+)
+
+// Config is one service. Command and Starter are required.
+type Config struct {
+	// Command is the program, as a path, and its arguments.
+	Command []string
+	// Env is added to the environment of the sidecar, NAME=VALUE each.
+	Env []string
+	Dir string // the working directory; empty: that of the sidecar
+	// StopTimeout is how long the group has to stop after SIGTERM, before SIGKILL.
+	StopTimeout time.Duration
+	File        File // where the output goes; zero: to Log
+	Starter     *Starter
+	Log         *slog.Logger // nil: none
+}
+
+// Driver runs a service as a child process.
+type Driver struct {
+	cfg   Config
+	tail  tail
+	stuck *child // did not end after SIGKILL; nil: none
+}
+
+// New returns a driver. It starts nothing; Run does.
+func New(cfg Config) *Driver {
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
+	return &Driver{cfg: cfg}
+}
+
+// LastLines returns the newest lines that the service wrote.
+func (d *Driver) LastLines() []string { return d.tail.get() }
+
+// Run starts the process, and returns when it and its group have ended. When ctx ends it
+// stops them.
+func (d *Driver) Run(ctx context.Context, running func()) (exit driver.Exit) {
+	switch {
+	case d.stuck.runs():
+		return driver.Exit{Reason: d.reason(d.stuck), StillRuns: true}
+	case ctx.Err() != nil:
+		return driver.Exit{Reason: "stopped before it was started"}
+	}
+	out := &sink{log: d.cfg.Log, tail: &d.tail}
+	if d.cfg.File.Path != "" {
+		file := d.cfg.File.open()
+		defer file.Close()
+		out.file = file
+	}
+	c, err := startChild(ctx, d.cfg.Starter, d.command, func(r io.Reader) { out.drain(ctx, r) })
+	if err != nil {
+		return driver.Exit{Reason: startProblem(err)}
+	}
+	// It is deferred so that no panic in running leaves a process behind.
+	defer func() {
+		ended := c.finish()
+		exit = driver.Exit{Reason: d.reason(c), StillRuns: !ended}
+		if !ended {
+			d.stuck = c
+		}
+	}()
+	running()
+	select {
+	case <-c.ended:
+	case <-ctx.Done():
+		c.stop(d.cfg.StopTimeout)
+	}
+	return exit
+}
+
+func (d *Driver) command() *exec.Cmd {
+	cmd := exec.Command(d.cfg.Command[0], d.cfg.Command[1:]...)
+	cmd.Dir = d.cfg.Dir
+	cmd.Env = append(environ(os.Environ()), d.cfg.Env...)
+	return cmd
+}
+
+// environ removes what is for the sidecar alone: its own variables, which may have secrets,
+// and those with which a service manager knows the process that it started.
+func environ(all []string) []string {
+	own := []string{
+		"NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "WATCHDOG_PID", "WATCHDOG_USEC", "INVOCATION_ID", "JOURNAL_STREAM",
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return strings.HasPrefix(name, "LOCKSTEP_") || slices.Contains(own, name)
+	})
+}
+
+// startProblem says why a program could not be started.
+func startProblem(err error) string {
+	text := fmt.Sprintf("start: %v", err)
+	switch {
+	case errors.Is(err, syscall.ENOEXEC):
+		text += "; it is no program for this machine, and a script needs a first line like #!/bin/sh"
+	case errors.Is(err, fs.ErrNotExist) && exists(err):
+		text += "; the file exists, but not the interpreter of its first line, or not the loader that it was linked with"
+	}
+	return text
+}
+
+// exists reports whether the file that err is about exists all the same.
+func exists(err error) bool {
+	pathErr, ok := errors.AsType[*fs.PathError](err)
+	if !ok {
+		return false
+	}
+	_, err = os.Stat(pathErr.Path)
+	return err == nil
+}
+
+// reason says how a child ended. The error of Wait is not asked: it is that of a context, or of
+// the pipe, when the process itself ended in order.
+func (d *Driver) reason(c *child) string {
+	if c.runs() {
+		return fmt.Sprintf("process %d does not end %s after SIGKILL: it waits for a disk or a network file system", c.cmd.Process.Pid, killTimeout)
+	}
+	state := c.cmd.ProcessState
+	how := state.String() // "exit status 1", "signal: killed"
+	status, is := state.Sys().(syscall.WaitStatus)
+	switch {
+	case c.late:
+		return fmt.Sprintf("did not stop within %s after SIGTERM, and was killed: %s", d.cfg.StopTimeout, how)
+	case is && status.Signaled() && status.Signal() == syscall.SIGKILL:
+		how += "; if no user did that, the machine had no memory left: see the kernel's log"
+	}
+	return how
+}
+
+// Exec runs a program to its end, as a readiness probe does. The error has how it ended, and
+// the last line that it wrote. When ctx ends, the program and its group are killed.
+func (s *Starter) Exec(ctx context.Context, command []string) error {
+	var last lastLine
+	c, err := startChild(ctx, s, func() *exec.Cmd {
+		cmd := exec.Command(command[0], command[1:]...)
+		cmd.Env = environ(os.Environ())
+		return cmd
+	}, func(r io.Reader) { eachLine(r, nil, last.set) })
+	if err != nil {
+		return errors.New(startProblem(err))
+	}
+	select {
+	case <-c.ended:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	ended := c.finish()
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", command[0], err)
+	case !ended:
+		return fmt.Errorf("%s: does not end after SIGKILL", command[0])
+	case !c.cmd.ProcessState.Success():
+		return fmt.Errorf("%s: %s%s", command[0], c.cmd.ProcessState, last.suffix())
+	}
+	return nil
+}
+
+// lastLine is the last line of an output that is not empty.
+type lastLine struct{ text []byte }
+
+func (l *lastLine) set(line string) {
+	if text := bytes.TrimSpace([]byte(line)); len(text) > 0 {
+		l.text = text[:min(len(text), maxKept)]
+	}
+}
+
+func (l *lastLine) suffix() string {
+	if len(l.text) == 0 {
+		return ""
+	}
+	return ": " + strings.ToValidUTF8(string(l.text), "")
+}

@@ -1,0 +1,74 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+)
+
+// Starter starts child processes, all on one thread that does not end before it. The kernel
+// kills a child when the thread ends that started it.
+type Starter struct {
+	requests chan request
+}
+
+// request is a child to start. The starter always answers.
+type request struct {
+	cmd    *exec.Cmd
+	result chan error // has room for one
+}
+
+// NewStarter returns a starter. Run starts what is asked of it.
+func NewStarter() *Starter { return &Starter{requests: make(chan request)} }
+
+// Run starts children until ctx ends. It must not end before all children have ended.
+func (s *Starter) Run(ctx context.Context) error {
+	runtime.LockOSThread()
+	// Without it the thread would end with this goroutine.
+	defer runtime.UnlockOSThread()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case r := <-s.requests:
+			r.result <- r.cmd.Start()
+		}
+	}
+}
+
+// How long a program is tried that another process holds open for writing: a fork of any
+// program on this machine at the wrong moment is enough, and lasts until its exec.
+const (
+	busyPause = 10 * time.Millisecond
+	busyLimit = 100 // attempts
+)
+
+// start starts what newCmd returns.
+func (s *Starter) start(ctx context.Context, newCmd func() *exec.Cmd) (*exec.Cmd, error) {
+	for attempt := 1; ; attempt++ {
+		cmd := newCmd()
+		cmd.SysProcAttr = attributes()
+		err := s.request(ctx, cmd)
+		if !errors.Is(err, syscall.ETXTBSY) || attempt == busyLimit {
+			return cmd, err
+		}
+		if !backoff.Sleep(ctx, busyPause) {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (s *Starter) request(ctx context.Context, cmd *exec.Cmd) error {
+	r := request{cmd: cmd, result: make(chan error, 1)}
+	select {
+	case s.requests <- r:
+		return <-r.result
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

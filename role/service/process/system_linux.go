@@ -1,0 +1,55 @@
+package process
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// attributes are those of each child: a process group of its own, and the signal that the
+// kernel sends when the thread of the starter ends, with the sidecar.
+func attributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// waitEnded returns when a child has ended. It leaves the child unreaped, so that its number,
+// which is that of its group too, is not used again.
+func waitEnded(cmd *exec.Cmd) {
+	for {
+		err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, syscall.EINTR) {
+			return
+		}
+	}
+}
+
+// groupAlive reports whether a process of the group runs. Zombies do not: the leader is one
+// while this is asked.
+func groupAlive(group int) bool {
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return false
+	}
+	for _, name := range stats {
+		text, err := os.ReadFile(name)
+		if err == nil && inGroup(text, group) {
+			return true
+		}
+	}
+	return false
+}
+
+// inGroup reads "PID (NAME) STATE PPID GROUP ...". The name may have spaces and parentheses.
+func inGroup(stat []byte, group int) bool {
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 3 || string(fields[0]) == "Z" || string(fields[0]) == "X" {
+		return false
+	}
+	return string(fields[2]) == strconv.Itoa(group)
+}
