@@ -1,0 +1,82 @@
+package readiness
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+)
+
+const (
+	// maxBody bounds what is read of an answer, as kubelets do.
+	maxBody = 10 << 10
+	// maxShown bounds what an error has of it.
+	maxShown     = 200
+	maxRedirects = 10
+)
+
+// probe sends one request, on a connection of its own, and through no proxy.
+func (h *HTTPGet) probe(ctx context.Context) error {
+	config, err := h.tls()
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL, nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("User-Agent", "lockstep-probe")
+	req.Header.Set("Accept", "*/*")
+	client := http.Client{
+		Transport:     &http.Transport{TLSClientConfig: config, DisableKeepAlives: true, DisableCompression: true},
+		CheckRedirect: redirect,
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	if err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	if resp.StatusCode < http.StatusOK || resp.StatusCode >= http.StatusBadRequest {
+		return fmt.Errorf("HTTP status %d: %q", resp.StatusCode, body[:min(len(body), maxShown)])
+	}
+	return nil
+}
+
+// redirect follows redirects on the same host. One to another host is not followed: the
+// service has answered, and that is a success for a kubelet.
+func redirect(req *http.Request, before []*http.Request) error {
+	switch {
+	case req.URL.Hostname() != before[0].URL.Hostname():
+		return http.ErrUseLastResponse
+	case len(before) >= maxRedirects:
+		return fmt.Errorf("stopped after %d redirects", maxRedirects)
+	}
+	return nil
+}
+
+// tls returns the verification of the server's certificate.
+func (h *HTTPGet) tls() (*tls.Config, error) {
+	config := &tls.Config{InsecureSkipVerify: h.InsecureSkipVerify}
+	if h.CAFile == "" || h.InsecureSkipVerify {
+		return config, nil
+	}
+	text, err := os.ReadFile(h.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("read caFile: %w", err)
+	}
+	config.RootCAs = x509.NewCertPool()
+	if !config.RootCAs.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("caFile %q: %w", h.CAFile, errNoCertificate)
+	}
+	return config, nil
+}
+
+var errNoCertificate = errors.New("no certificate in PEM form")

@@ -1,0 +1,99 @@
+// Package readiness probes a service as a kubelet probes a container
+// (docs/roles.md#readiness). It owns what a probe is, when it succeeds, and the times between
+// probes. What runs the service, and what follows from a result, is the business of package
+// service. It starts no goroutine that outlives a call.
+package readiness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"time"
+)
+
+// Config is how a service is probed: one of HTTPGet, Exec and TCPSocket, and the times, with
+// the names and the defaults of a kubelet.
+type Config struct {
+	HTTPGet   *HTTPGet
+	Exec      *Exec
+	TCPSocket *TCPSocket
+
+	InitialDelay time.Duration // before the first probe of an instance
+	Period       time.Duration // between the starts of two probes
+	Timeout      time.Duration // of one probe
+	// SuccessThreshold is how many probes in a row must succeed until the service is ready,
+	// FailureThreshold how many must fail until it no longer is.
+	SuccessThreshold, FailureThreshold int
+}
+
+// The times of a kubelet.
+const (
+	DefaultPeriod           = 10 * time.Second
+	DefaultTimeout          = time.Second
+	DefaultSuccessThreshold = 1
+	DefaultFailureThreshold = 3
+)
+
+// HTTPGet succeeds if the answer has a status from 200 to 399.
+type HTTPGet struct {
+	URL string
+	// CAFile has the authorities of the server's certificate, in PEM; empty: those of the
+	// system. It is read at each probe: the service may write it.
+	CAFile             string
+	InsecureSkipVerify bool // the certificate is not verified, as kubelets do it
+}
+
+// Exec succeeds if the program ends with exit code 0.
+type Exec struct {
+	Command []string // the program, as a path, and its arguments
+}
+
+// TCPSocket succeeds if a connection can be opened.
+type TCPSocket struct {
+	Address string // host:port
+}
+
+// Runner runs a program to its end, and kills it when ctx ends.
+type Runner func(ctx context.Context, command []string) error
+
+// Probe probes once. An error says why the service is not ready.
+type Probe func(ctx context.Context) error
+
+// New returns the probe of a Config. run is for Exec.
+func New(c Config, run Runner) Probe {
+	probe := func(context.Context) error { return errors.New("no probe is configured") }
+	switch {
+	case c.HTTPGet != nil:
+		probe = c.HTTPGet.probe
+	case c.TCPSocket != nil:
+		probe = c.TCPSocket.probe
+	case c.Exec != nil:
+		probe = func(ctx context.Context) error { return run(ctx, c.Exec.Command) }
+	}
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, errTimeout)
+		defer cancel()
+		err := probe(ctx)
+		if err != nil && errors.Is(context.Cause(ctx), errTimeout) {
+			return fmt.Errorf("no answer within %s", c.Timeout)
+		}
+		return err
+	}
+}
+
+// Refused reports whether the error of a probe shows that no program listens where the
+// service did. A probe that fails in another way does not show that.
+func Refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
+
+func (t *TCPSocket) probe(ctx context.Context) error {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", t.Address)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+var errTimeout = errors.New("timeout")
