@@ -1,0 +1,159 @@
+package staticpod
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/role/service/driver"
+)
+
+// Config is one service. All fields are required, except Log.
+type Config struct {
+	Name      string // of the service
+	Manifest  []byte // of the pod
+	Directory string // that the kubelet reads
+	// Refused reports whether no program listens where the pod does.
+	Refused func(ctx context.Context) bool
+	// StopTimeout is how long the pod may listen after its manifest was removed. It should be
+	// longer than the pod's terminationGracePeriodSeconds.
+	StopTimeout time.Duration
+	Log         *slog.Logger // nil: none
+}
+
+// Driver runs a service as a static pod.
+type Driver struct{ cfg Config }
+
+// New returns a driver. It starts nothing; Run does.
+func New(cfg Config) *Driver {
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
+	return &Driver{cfg: cfg}
+}
+
+// LastLines returns nothing: the kubelet has the output of the pod.
+func (d *Driver) LastLines() []string { return nil }
+
+const (
+	// endPause is the time between two attempts to connect to a pod that is to end.
+	endPause = 100 * time.Millisecond
+	// checkInterval is the time between two checks that the manifest is still in place.
+	checkInterval = 5 * time.Second
+)
+
+// Run places the manifest and keeps it in place until ctx ends. Then it removes the manifest,
+// and returns when the pod has ended. A manifest with the same bytes is left as it is, and so is
+// its pod.
+func (d *Driver) Run(ctx context.Context, running func()) driver.Exit {
+	if ctx.Err() != nil {
+		return d.remove(ctx)
+	}
+	if err := d.begin(ctx); err != nil {
+		if ctx.Err() != nil {
+			return d.remove(ctx)
+		}
+		return driver.Exit{Reason: err.Error()}
+	}
+	running()
+	for backoff.Sleep(ctx, checkInterval) {
+		if !d.inPlace() {
+			return driver.Exit{Reason: fmt.Sprintf("the manifest %s was changed or removed by another program", d.path())}
+		}
+	}
+	return d.remove(ctx)
+}
+
+// begin places the manifest when the instance before has ended.
+func (d *Driver) begin(ctx context.Context) error {
+	if d.inPlace() {
+		d.cfg.Log.InfoContext(ctx, "manifest in place", "file", d.path())
+		return nil
+	}
+	if err := d.removeFile(); err != nil {
+		return err
+	}
+	if !d.awaitEnd(ctx, 0) {
+		return ctx.Err()
+	}
+	if err := place(d.path(), d.content()); err != nil {
+		return fmt.Errorf("place the manifest: %w", err)
+	}
+	d.cfg.Log.InfoContext(ctx, "manifest placed", "file", d.path())
+	return nil
+}
+
+// awaitEnd returns when no program listens where the pod does. It reports false when ctx ends,
+// or when the timeout has passed; 0: none.
+func (d *Driver) awaitEnd(ctx context.Context, timeout time.Duration) bool {
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	for waited := false; ; waited = true {
+		if d.cfg.Refused(ctx) {
+			return true
+		}
+		if !waited {
+			d.cfg.Log.InfoContext(ctx, "waiting for the pod before to end", "file", d.path())
+		}
+		if !backoff.Sleep(ctx, endPause) {
+			return false
+		}
+	}
+}
+
+// remove removes the manifest, and returns when the pod has ended.
+func (d *Driver) remove(ctx context.Context) driver.Exit {
+	if err := d.removeFile(); err != nil {
+		return driver.Exit{Reason: err.Error(), StillRuns: true}
+	}
+	d.cfg.Log.InfoContext(ctx, "manifest removed", "file", d.path())
+	// The caller's context has ended: that is why this runs.
+	if !d.awaitEnd(context.WithoutCancel(ctx), d.cfg.StopTimeout) {
+		return driver.Exit{StillRuns: true, Reason: fmt.Sprintf(
+			"the pod still listens %s after its manifest was removed: does a kubelet read %s?", d.cfg.StopTimeout, d.cfg.Directory)}
+	}
+	return driver.Exit{Reason: "manifest removed, pod ended"}
+}
+
+// prefix is that of the names of our files.
+const prefix = "lockstep-"
+
+// mark is the first line of our files.
+const mark = "# Placed by Lockstep, which removes it again. Do not edit: change the service.\n"
+
+func fileOf(service string) string { return prefix + service + ".yaml" }
+
+func (d *Driver) path() string { return filepath.Join(d.cfg.Directory, fileOf(d.cfg.Name)) }
+
+func (d *Driver) content() []byte { return append([]byte(mark), d.cfg.Manifest...) }
+
+func (d *Driver) inPlace() bool {
+	now, err := os.ReadFile(d.path())
+	return err == nil && bytes.Equal(now, d.content())
+}
+
+// removeFile removes the manifest, if it is there and ours.
+func (d *Driver) removeFile() error {
+	text, err := os.ReadFile(d.path())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read the manifest: %w", err)
+	case !bytes.HasPrefix(text, []byte(mark)):
+		return fmt.Errorf("%s was not placed by Lockstep, and is left as it is: remove it, or give the service another name", d.path())
+	}
+	if err := os.Remove(d.path()); err != nil {
+		return fmt.Errorf("remove the manifest: %w", err)
+	}
+	return syncDir(d.cfg.Directory)
+}
