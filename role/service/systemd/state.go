@@ -1,0 +1,74 @@
+package systemd
+
+import (
+	"encoding/hex"
+	"fmt"
+)
+
+// unitState is what counts of a unit's properties.
+type unitState struct {
+	Load, Active, Sub string
+	Result            string // of the last run; empty: unknown
+	ExitStatus        int32  // of the main process
+	Invocation        string // changes with each start
+	Job               uint32 // that is queued or runs; 0: none
+	ConditionMet      bool   // at the last start
+	LoadError         string // why the unit cannot be loaded; empty: it can
+}
+
+// newUnitState reads properties, whatever they are.
+func newUnitState(p map[string]any) unitState {
+	s := unitState{
+		Load: text(p, "LoadState"), Active: text(p, "ActiveState"), Sub: text(p, "SubState"), Result: text(p, "Result"),
+		ConditionMet: true,
+	}
+	s.ExitStatus, _ = p["ExecMainStatus"].(int32)
+	if id, is := p["InvocationID"].([]byte); is {
+		s.Invocation = hex.EncodeToString(id)
+	}
+	if met, is := p["ConditionResult"].(bool); is {
+		s.ConditionMet = met
+	}
+	if job, is := p["Job"].([]any); is && len(job) > 0 { // number and path
+		s.Job, _ = job[0].(uint32)
+	}
+	if problem, is := p["LoadError"].([]any); is && len(problem) > 1 { // name and message
+		s.LoadError, _ = problem[1].(string)
+	}
+	return s
+}
+
+func text(p map[string]any, name string) string {
+	s, _ := p[name].(string)
+	return s
+}
+
+// ended reports whether no process of the unit runs, and systemd will not start one by itself.
+func (s unitState) ended() bool {
+	return s.Job == 0 && (s.Active == "inactive" || s.Active == "failed")
+}
+
+// runs reports whether the unit has been started.
+func (s unitState) runs() bool {
+	return s.Active == "active" || s.Active == "reloading" || s.Active == "refreshing"
+}
+
+// reason says why a unit has ended. result is that of the start job; empty: unknown.
+func (s unitState) reason(unit, result string) string {
+	how := fmt.Sprintf("unit %s is %s (%s)", unit, s.Active, s.Sub)
+	switch {
+	case s.Load != "" && s.Load != "loaded":
+		how = fmt.Sprintf("unit %s cannot be loaded (%s)", unit, s.Load)
+		if s.LoadError != "" {
+			how += ": " + s.LoadError
+		}
+		return how
+	case s.Active == "failed":
+		return fmt.Sprintf("%s: result %s, exit status %d; see systemctl status %s", how, s.Result, s.ExitStatus, unit)
+	case !s.ConditionMet:
+		return how + ": a condition of the unit is not met; see systemctl status " + unit
+	case result != "" && result != "done":
+		return fmt.Sprintf("%s: its start job ended with %q; see systemctl status %s", how, result, unit)
+	}
+	return fmt.Sprintf("%s: its main process ended with exit status %d", how, s.ExitStatus)
+}
