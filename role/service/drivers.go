@@ -1,0 +1,77 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/lockstep-dev/lockstep/role/service/driver"
+	"github.com/lockstep-dev/lockstep/role/service/process"
+	"github.com/lockstep-dev/lockstep/role/service/readiness"
+	"github.com/lockstep-dev/lockstep/role/service/staticpod"
+	"github.com/lockstep-dev/lockstep/role/service/systemd"
+)
+
+// newDriver returns the driver that a service names.
+func (s *Supervisor) newDriver(svc Service) driver.Driver {
+	log := s.log.With("service", svc.Name)
+	switch {
+	case svc.Process != nil:
+		p := svc.Process
+		return process.New(process.Config{
+			Command: p.Command, Env: p.Env, Dir: p.WorkingDir, StopTimeout: svc.StopTimeout,
+			File:    process.File{Path: p.Output.File, MaxSize: p.Output.MaxSizeMiB, Backups: p.Output.Backups},
+			Starter: s.starter, Log: log,
+		})
+	case svc.SystemdUnit != nil:
+		return systemd.New(systemd.Config{Unit: svc.SystemdUnit.Name, StopTimeout: svc.StopTimeout, Log: log})
+	default:
+		return staticpod.New(staticpod.Config{
+			Name: svc.Name, Manifest: svc.StaticPod.Content, Directory: svc.StaticPod.Directory, StopTimeout: svc.StopTimeout,
+			Refused: func(ctx context.Context) bool { return readiness.Refused(s.cfg.NewProbe(svc)(ctx)) }, Log: log,
+		})
+	}
+}
+
+func (s *Supervisor) newProbe(svc Service) readiness.Probe {
+	return readiness.New(*svc.Readiness, s.starter.Exec)
+}
+
+// clean removes the manifests that an earlier sidecar placed for services other than these.
+func (s *Supervisor) clean(ctx context.Context, services []Service) {
+	keep := map[string][]string{}
+	var directories []string
+	for _, svc := range services {
+		if svc.StaticPod != nil {
+			dir := svc.StaticPod.Directory
+			directories = append(directories, dir)
+			keep[dir] = append(keep[dir], svc.Name)
+		}
+	}
+	slices.Sort(directories)
+	for _, dir := range slices.Compact(directories) {
+		removed, err := staticpod.Clean(dir, keep[dir])
+		if len(removed) > 0 {
+			s.log.InfoContext(ctx, "manifests of earlier services removed", "directory", dir, "files", removed)
+		}
+		if err != nil {
+			s.log.ErrorContext(ctx, "manifests of earlier services not removed", "directory", dir, "err", err)
+		}
+	}
+}
+
+// StopAll makes sure that no instance of these services runs: one that an earlier sidecar started
+// for a role that this node no longer has. It starts nothing.
+func StopAll(ctx context.Context, cfg Config, services []Service) error {
+	s := New(cfg)
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	var errs []error
+	for _, svc := range slices.Backward(services) {
+		w := &worker{s: s, service: svc}
+		if exit := (&attempt{w: w}).run(ended); exit.StillRuns {
+			errs = append(errs, errors.Join(ErrStillRuns, errors.New(svc.Name+": "+exit.Reason)))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,177 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/strict"
+)
+
+// The type of a service.
+const (
+	apiVersion = "lockstep.dev/v1"
+	kind       = "Service"
+)
+
+// maxServices bounds the files of a directory.
+const maxServices = 100
+
+// Load reads the services in dir, in the order of their file names, for this machine: the files
+// that they name must exist here. If the contents are at fault, the error is a
+// *strict.LoadError with all problems.
+//
+// Load ignores directories, names that begin with a dot, and files that end neither in .yaml
+// nor in .yml or .json.
+func Load(dir string) ([]Service, error) { return load(dir, true) }
+
+// Check reads the services in dir for another machine: of the files that they name, only the
+// manifests of static pods must exist. Errors are those of Load.
+func Check(dir string) ([]Service, error) { return load(dir, false) }
+
+//revive:disable-next-line:flag-parameter the two callers are the two functions above
+func load(dir string, here bool) ([]Service, error) {
+	entries, err := os.ReadDir(dir) // sorted by name
+	if err != nil {
+		return nil, fmt.Errorf("open services: %w", err)
+	}
+	l := &loader{dir: dir, here: here}
+	l.names, l.units, l.outputs = map[string]strict.Place{}, map[string]strict.Place{}, map[string]strict.Place{}
+	files := 0
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), ".") || !strict.IsFile(entry.Name()) || entry.IsDir() {
+			continue
+		}
+		if files++; files > maxServices {
+			l.problems.Add(strict.Place{File: dir}, "has more than %d files", maxServices)
+			break
+		}
+		l.file(entry.Name())
+	}
+	if files == 0 {
+		l.problems.Add(strict.Place{File: dir}, "has no services: no file ends in .yaml, .yml or .json")
+	}
+	if err := l.problems.Err(); err != nil {
+		return nil, err
+	}
+	return l.services, nil
+}
+
+// loader collects services and their problems.
+type loader struct {
+	dir      string
+	here     bool // the files that services name must exist on this machine
+	problems strict.Problems
+	services []Service
+	// The places of what two services cannot share.
+	names, units, outputs map[string]strict.Place
+}
+
+func (l *loader) file(name string) {
+	at := strict.Place{File: filepath.Join(l.dir, name)}
+	data, err := l.open(name)
+	if err != nil {
+		l.problems.Add(at, "%v", strict.Reason(err))
+		return
+	}
+	before := l.problems.Count()
+	documents := strict.Read(at.File, data, &l.problems)
+	switch {
+	case l.problems.Count() > before:
+	case len(documents) != 1:
+		l.problems.Add(at, "has %d documents, want one of kind %s: one file for each service", len(documents), kind)
+	default:
+		r := reader{loader: l, at: documents[0].At}
+		l.services = append(l.services, r.service(documents[0].Root))
+	}
+}
+
+// open follows links, as those of a mounted ConfigMap.
+func (l *loader) open(name string) ([]byte, error) {
+	info, err := os.Stat(filepath.Join(l.dir, name))
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errors.New("is not a regular file")
+	}
+	return strict.Open(os.DirFS(l.dir), name)
+}
+
+// unique adds a problem if another service has the same.
+func (l *loader) unique(seen map[string]strict.Place, what, name string, at strict.Place) {
+	if first, dup := seen[name]; dup {
+		l.problems.Add(at, "%s %q is used twice, first at %s", what, name, first)
+		return
+	}
+	seen[name] = at
+}
+
+// Watch calls changed with what Load returns, once at the beginning, and each time that the
+// result changes, from the goroutine that called it, until ctx ends. It loads every interval,
+// and takes a result when two in a row are equal, so that a copy in progress is not read half.
+func Watch(ctx context.Context, dir string, interval time.Duration, changed func([]Service, error)) error {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	var taken, last *result
+	for {
+		list, err := Load(dir)
+		now := &result{services: list}
+		if err != nil {
+			now.problem = err.Error()
+		}
+		settled := last != nil && reflect.DeepEqual(now, last)
+		last = now
+		if settled && (taken == nil || !reflect.DeepEqual(now, taken)) {
+			taken = now
+			changed(list, err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// result is what Load returned.
+type result struct {
+	services []Service
+	problem  string
+}
+
+// executable says what is wrong with a program; empty: nothing.
+func executable(path string) string {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "does not exist"
+	case err != nil:
+		return strict.Reason(err).Error()
+	case !info.Mode().IsRegular():
+		return "is not a file"
+	case info.Mode().Perm()&0o111 == 0:
+		return "is not executable; type: chmod +x " + path
+	}
+	return ""
+}
+
+// directory says what is wrong with a directory; empty: nothing.
+func directory(path string) string {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "does not exist"
+	case err != nil:
+		return strict.Reason(err).Error()
+	case !info.IsDir():
+		return "is not a directory"
+	}
+	return ""
+}

@@ -1,0 +1,251 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/role/service/readiness"
+	"github.com/lockstep-dev/lockstep/strict"
+)
+
+const (
+	header = "apiVersion: lockstep.dev/v1\nkind: Service\nmetadata: {name: a}\nrole: kubernetes_controller\n" // lines 1 to 4
+	good   = header + "process: {command: [/bin/sh]}\n"
+	pod    = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: i}]}\n"
+)
+
+func writeDir(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestLoad(t *testing.T) {
+	dir := writeDir(t, map[string]string{
+		"20.yaml": `apiVersion: lockstep.dev/v1
+kind: Service
+metadata: {name: kube-apiserver}
+role: kubernetes_controller
+process:
+  command: [/bin/sh, "--etcd-servers=$(ETCD_SERVERS)", $$(NODE_ID)]
+  args: ["--x=$(NODE_ID)"]
+  env:
+  - {name: CA, value: $(ETCD_CAFILE)}
+  - {name: EMPTY}
+  workingDir: /tmp
+  output: {file: /tmp/out.log, backups: 7}
+readiness:
+  httpGet: {url: "https://$(NODE_ADDRESS):6443/readyz", caFile: /written/later.crt}
+  periodSeconds: 2
+  failureThreshold: 5
+stopTimeout: 1m30s
+`,
+		"10.json":        `{"apiVersion": "lockstep.dev/v1", "kind": "Service", "metadata": {"name": "unit"}, "role": "consensus_member", "systemdUnit": {"name": "x@1.service"}}`,
+		"30.yml":         "apiVersion: lockstep.dev/v1\nkind: Service\nmetadata: {name: pod}\nrole: kubernetes_controller\nstaticPod: {manifest: pods/p.yaml, directory: /tmp}\nreadiness: {tcpSocket: {address: \"127.0.0.1:6443\"}}\n",
+		"pods/p.yaml":    pod,
+		"40.yaml~":       "a backup",
+		".50.yaml":       "hidden",
+		"README.md":      "text",
+		"pods/deep.yaml": "not read",
+	})
+	got, err := Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Service{
+		{Name: "unit", Role: protocol.RoleConsensus, SystemdUnit: &SystemdUnit{Name: "x@1.service"}, StopTimeout: DefaultStopTimeout},
+		{
+			Name: "kube-apiserver", Role: protocol.RoleController, StopTimeout: 90 * time.Second,
+			Process: &Process{
+				Command: []string{"/bin/sh", "--etcd-servers=$(ETCD_SERVERS)", "$$(NODE_ID)", "--x=$(NODE_ID)"},
+				Env:     []string{"CA=$(ETCD_CAFILE)", "EMPTY="}, WorkingDir: "/tmp",
+				Output: Output{File: "/tmp/out.log", MaxSizeMiB: DefaultMaxSizeMiB, Backups: 7},
+			},
+			Readiness: &readiness.Config{
+				HTTPGet: &readiness.HTTPGet{URL: "https://$(NODE_ADDRESS):6443/readyz", CAFile: "/written/later.crt"},
+				Period:  2 * time.Second, Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 5,
+			},
+		},
+		{
+			Name: "pod", Role: protocol.RoleController, StopTimeout: DefaultStopTimeout,
+			StaticPod: &StaticPod{Manifest: "pods/p.yaml", Content: []byte(pod), Directory: "/tmp"},
+			Readiness: &readiness.Config{
+				TCPSocket: &readiness.TCPSocket{Address: "127.0.0.1:6443"},
+				Period:    10 * time.Second, Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 3,
+			},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if got := OfRole(got, protocol.RoleController); len(got) != 2 || got[0].Name != "kube-apiserver" {
+		t.Errorf("got %v", got)
+	}
+	expanded, err := Expand(got, Variables{EtcdServers: "https://a,https://b", EtcdCAFile: "/ca", NodeID: "n1", NodeAddress: "10.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"/bin/sh", "--etcd-servers=https://a,https://b", "$(NODE_ID)", "--x=n1"}, expanded[1].Process.Command); diff != "" {
+		t.Error(diff)
+	}
+	if e := expanded[1]; e.Process.Env[0] != "CA=/ca" || e.Readiness.HTTPGet.URL != "https://10.0.0.1:6443/readyz" {
+		t.Errorf("got %v, %v", e.Process.Env, e.Readiness.HTTPGet)
+	}
+	if !reflect.DeepEqual(want, got) {
+		t.Error("Expand has changed what it was given")
+	}
+}
+
+func TestLoad_problems(t *testing.T) {
+	tests := map[string]struct {
+		files map[string]string
+		want  []string
+	}{
+		"no file":            {map[string]string{"README.md": "x"}, []string{": has no services: no file ends in"}},
+		"empty":              {map[string]string{"a.yaml": ""}, []string{"a.yaml: has 0 documents, want one of kind Service"}},
+		"two documents":      {map[string]string{"a.yaml": good + "---\n" + good}, []string{"a.yaml: has 2 documents"}},
+		"a list":             {map[string]string{"a.yaml": "- a\n"}, []string{"a.yaml:1: a service must be a mapping"}},
+		"nothing in it":      {map[string]string{"a.yaml": "x: 1\n"}, []string{`a.yaml:1: unknown field "x"`, "a.yaml:1: apiVersion is missing", "a.yaml:1: kind is missing", "a.yaml:1: metadata is missing", "a.yaml:1: role is missing", "a.yaml:1: the service has no driver; set one of process, systemdUnit, staticPod"}},
+		"other kinds":        {map[string]string{"a.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nrole: worker\nprocess: {command: [/bin/sh]}\n"}, []string{"a.yaml:1: apiVersion must be lockstep.dev/v1", "a.yaml:2: kind must be Service", "a.yaml:4: role must be one of"}},
+		"names":              {map[string]string{"a.yaml": strings.Replace(good, "name: a", "name: A_b, x: 1", 1)}, []string{`a.yaml:3: unknown field "metadata.x"`, "a.yaml:3: metadata.name must be up to 63"}},
+		"two of one name":    {map[string]string{"a.yaml": good, "b.yaml": good}, []string{`b.yaml:3: metadata.name "a" is used twice, first at`, "a.yaml:3"}},
+		"two of one unit":    {map[string]string{"a.yaml": header + "systemdUnit: {name: x.service}\n", "b.yaml": strings.Replace(header, "name: a", "name: b", 1) + "systemdUnit: {name: x.service}\n"}, []string{`b.yaml:5: systemdUnit.name "x.service" is used twice, first at`}},
+		"two drivers":        {map[string]string{"a.yaml": good + "systemdUnit: {name: a.service}\n"}, []string{"a.yaml:6: the service has process and systemdUnit; set one driver only"}},
+		"a unit":             {map[string]string{"a.yaml": header + "systemdUnit: {name: kube-apiserver}\n"}, []string{"a.yaml:5: systemdUnit.name must be the full name of a unit"}},
+		"durations":          {map[string]string{"a.yaml": good + "stopTimeout: 30\n", "b.yaml": strings.Replace(good, "name: a", "name: b", 1) + "stopTimeout: -1s\n"}, []string{"a.yaml:6: stopTimeout must be a duration above 0", "b.yaml:6: stopTimeout must be"}},
+		"duplicate keys":     {map[string]string{"a.yaml": good + "role: x\n"}, []string{`a.yaml:6: duplicate key "role", first at line 4`}},
+		"no command":         {map[string]string{"a.yaml": header + "process:\n  command: []\n", "b.yaml": header + "process: {args: [x]}\n"}, []string{"a.yaml:6: process.command must have the program", "b.yaml:5: process.command is missing"}},
+		"a relative command": {map[string]string{"a.yaml": header + "process: {command: [sh]}\n"}, []string{`a.yaml:5: process.command must be an absolute path, got "sh"`}},
+		"missing files": {map[string]string{"a.yaml": header + "process:\n  command: [/nonexistent/x]\n  workingDir: /nonexistent\n  output: {file: /nonexistent/y/z}\nreadiness: {exec: {command: [/etc]}}\n"}, []string{
+			`a.yaml:6: process.command "/nonexistent/x" does not exist`, `a.yaml:7: process.workingDir "/nonexistent" does not exist`,
+			`a.yaml:8: process.output.file "/nonexistent/y/z" does not exist`, `a.yaml:9: readiness.exec.command "/etc" is not a file`}},
+		"not executable": {map[string]string{"a.yaml": header + "process: {command: [/etc/passwd]}\n"}, []string{`"/etc/passwd" is not executable; type: chmod +x /etc/passwd`}},
+		"not strings":    {map[string]string{"a.yaml": header + "process:\n  command: [/bin/sh, 5]\n  env:\n  - {name: X=, value: true}\n  - x\n"}, []string{"a.yaml:6: process.command[1] must be a string", "a.yaml:8: process.env[0].name must not have a =", "a.yaml:8: process.env[0].value must be a string", "a.yaml:9: process.env[1] must be a mapping"}},
+		"unknown variables": {map[string]string{"a.yaml": header + "process:\n  command:\n  - /bin/sh\n  - $(ETCD)\n  args: [$(X)]\n  env: [{name: Y, value: $(Y)}]\nreadiness: {tcpSocket: {address: $(Z)}}\n"}, []string{
+			"a.yaml:8: process.command[1]: unknown variable $(ETCD); known are ETCD_SERVERS, ETCD_CAFILE, ETCD_CERTFILE, ETCD_KEYFILE, NODE_ID, NODE_ADDRESS; write $$(ETCD) if it is text",
+			"a.yaml:9: process.args[0]: unknown variable $(X)", "a.yaml:10: process.env[0].value: unknown variable $(Y)", "a.yaml:11: readiness.tcpSocket.address: unknown variable $(Z)"}},
+		"probes": {map[string]string{
+			"a.yaml": good + "readiness:\n  periodSeconds: 0\n  timeoutSeconds: 1.5\n  successThreshold: x\n  httpGet: {url: localhost}\n  tcpSocket: {address: x}\n",
+			"b.yaml": good + "readiness: {periodSeconds: 5}\n",
+			"c.yaml": good + "readiness: {httpGet: {url: localhost, caFile: ca.crt, insecureSkipVerify: maybe}}\n",
+			"d.yaml": good + "readiness: {tcpSocket: {address: \":0\"}}\n",
+			"e.yaml": good + "readiness: {httpGet: {url: \"https://x\", caFile: /ca.crt, insecureSkipVerify: true}}\n",
+		}, []string{
+			"a.yaml:7: readiness.periodSeconds must be a whole number from 1 to 86400", "a.yaml:8: readiness.timeoutSeconds must be", "a.yaml:9: readiness.successThreshold must be",
+			"a.yaml:11: readiness has httpGet and tcpSocket; set one probe only", "b.yaml:6: readiness has no probe; set one of httpGet, exec, tcpSocket",
+			"c.yaml:6: readiness.httpGet.url must be a URL like", `c.yaml:6: readiness.httpGet.caFile must be an absolute path, got "ca.crt"`, "c.yaml:6: readiness.httpGet.insecureSkipVerify must be true or false",
+			"d.yaml:6: readiness.tcpSocket.address must be HOST:PORT", "e.yaml:6: readiness.httpGet.caFile has no effect"}},
+		"static pods": {map[string]string{
+			"a.yaml": header + "staticPod: {manifest: missing.yaml, directory: /nonexistent}\n", "b.yaml": header + "staticPod: {manifest: pods/p.yaml, directory: /tmp}\nreadiness: {tcpSocket: {address: \"x:1\"}}\n",
+			"pods/p.yaml": "apiVersion: apps/v1\nkind: Pod\nmetadata:\n  label: x\n"}, []string{
+			`a.yaml:5: staticPod.manifest "`, `missing.yaml": no such file`, `a.yaml:5: staticPod.directory "/nonexistent" does not exist`, "a.yaml:1: a static pod needs readiness.httpGet or readiness.tcpSocket",
+			"p.yaml:1: apiVersion must be v1", "p.yaml:4: metadata.name must be", "p.yaml:1: spec.containers is missing"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			dir := writeDir(t, tt.files)
+			_, err := Load(dir)
+			if _, is := errors.AsType[*strict.LoadError](err); !is {
+				t.Fatalf("got %v", err)
+			}
+			got := strings.ReplaceAll(err.Error(), dir+string(filepath.Separator), "")
+			for _, want := range tt.want {
+				if !strings.Contains(got, want) {
+					t.Errorf("no problem has %q:\n%s", want, got)
+				}
+			}
+		})
+	}
+}
+
+func TestLoad_noDirectory(t *testing.T) {
+	if _, err := Load("/nonexistent"); err == nil || !strings.Contains(err.Error(), "open services: ") {
+		t.Errorf("got %v", err)
+	}
+	dir := writeDir(t, map[string]string{"a.yaml": good})
+	if err := os.Symlink("/dev/null", filepath.Join(dir, "b.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(dir); err == nil || !strings.HasSuffix(err.Error(), "b.yaml: is not a regular file") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestExpand(t *testing.T) {
+	values := Variables{NodeID: "n", NodeAddress: "a"}.byName()
+	for text, want := range map[string]string{
+		"":                          "",
+		"$(NODE_ID)":                "n",
+		"x$(NODE_ID)y$(NODE_ID)":    "xnyn",
+		"$$(NODE_ID)":               "$(NODE_ID)",
+		"$$$(NODE_ID)":              "$n",
+		"$$$$(NODE_ID)":             "$$(NODE_ID)",
+		"$":                         "$",
+		"$$":                        "$",
+		"$NODE_ID":                  "$NODE_ID",
+		"$(NODE_ID":                 "$(NODE_ID",
+		"${NODE_ID} a) $(NODE_ID) ": "${NODE_ID} a) n ",
+		"$(ETCD_CAFILE)":            "",
+	} {
+		if got, unknown := expand(text, values); got != want || len(unknown) > 0 {
+			t.Errorf("%q: got %q, %v, want %q", text, got, unknown, want)
+		}
+	}
+	if _, unknown := expand("$(A)$(B)$$(C)$()", values); !slices.Equal(unknown, []string{"A", "B", ""}) {
+		t.Errorf("got %q", unknown)
+	}
+	if names := VariableNames(); len(names) != len(values) {
+		t.Errorf("got %v and %v", names, values)
+	}
+}
+
+// What changes is loaded when it has settled, and what does not change is not reported.
+func TestWatch(t *testing.T) {
+	dir := writeDir(t, map[string]string{"a.yaml": good})
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var calls []string
+		go func() {
+			_ = Watch(ctx, dir, time.Second, func(list []Service, err error) {
+				if err != nil {
+					calls = append(calls, "problem")
+					return
+				}
+				calls = append(calls, list[0].StopTimeout.String())
+			})
+		}()
+		later := func() { <-time.After(10 * time.Second); synctest.Wait() }
+		later()
+		for _, text := range []string{good + "stopTimeout: 5s\n", "", good} {
+			if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			later()
+		}
+		cancel()
+		synctest.Wait()
+		if want := []string{"30s", "5s", "problem", "30s"}; !slices.Equal(calls, want) {
+			t.Errorf("got %v, want %v", calls, want)
+		}
+	})
+}

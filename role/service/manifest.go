@@ -1,0 +1,60 @@
+package service
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/lockstep-dev/lockstep/strict"
+)
+
+// manifest reads the file of a static pod. A path that is not absolute begins at the services
+// directory.
+func (r *reader) manifest(f fields, name string) []byte {
+	path := name
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(r.dir, path)
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		f.add("manifest", "%q is not a file", path)
+		return nil
+	}
+	data, err := strict.Open(os.DirFS(filepath.Dir(path)), filepath.Base(path))
+	if err != nil {
+		f.add("manifest", "%q: %v", path, strict.Reason(err))
+		return nil
+	}
+	before := r.problems.Count()
+	documents := strict.Read(path, data, &r.problems)
+	switch {
+	case r.problems.Count() > before:
+	case len(documents) != 1:
+		r.problems.Add(strict.Place{File: path}, "has %d documents, want one Pod", len(documents))
+	default:
+		r.pod(documents[0])
+	}
+	return data
+}
+
+// pod checks what a kubelet needs in order to run a pod from a file. The kubelet checks the
+// rest, and only logs what it finds.
+func (r *reader) pod(d strict.Document) {
+	root := d.Root
+	if root.Kind != strict.Mapping {
+		r.problems.Add(d.At, "must be a mapping")
+		return
+	}
+	if got, _ := root.Get("apiVersion").Text(); got != "v1" {
+		r.problems.Add(d.At, "apiVersion must be v1")
+	}
+	if got, _ := root.Get("kind").Text(); got != "Pod" {
+		r.problems.Add(d.At, "kind must be Pod")
+	}
+	if metadata := root.Get("metadata"); metadata == nil || metadata.Kind != strict.Mapping {
+		r.problems.Add(d.At, "metadata is missing; it needs a name")
+	} else if name, _ := metadata.Get("name").Text(); name == "" {
+		r.problems.Add(d.At.At(metadata.Line), "metadata.name must be a string that is not empty")
+	}
+	if spec := root.Get("spec"); spec == nil || spec.Kind != strict.Mapping || spec.Get("containers") == nil {
+		r.problems.Add(d.At, "spec.containers is missing")
+	}
+}

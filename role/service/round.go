@@ -1,0 +1,128 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/lockstep-dev/lockstep/event"
+)
+
+// round is the loop of Run: it compares the services that are wanted with the workers that
+// there are, and takes the next steps. Only Run's goroutine uses it.
+type round struct {
+	s        *Supervisor
+	workers  []*worker // in the order of the services
+	changes  []<-chan struct{}
+	problems []error
+}
+
+// finished takes the steps that are due. It reports whether ctx has ended and all services have
+// stopped.
+func (r *round) finished(ctx context.Context) bool {
+	wanted, reloaded := r.s.wanted.Load()
+	_, ended := r.s.ended.Load()
+	r.reap()
+	stopping := ctx.Err() != nil
+	if stopping {
+		wanted = nil
+	} else {
+		r.arrange(wanted)
+	}
+	now, changed := r.s.state.Load()
+	r.changes = []<-chan struct{}{reloaded, ended, changed}
+	if !stopping {
+		r.changes = append(r.changes, ctx.Done())
+	}
+	stop, start := plan(wanted, r.workers, now)
+	if stop != nil {
+		r.s.stop(stop)
+	}
+	if start != nil {
+		r.workers = append(r.workers, r.s.start(ctx, *start))
+		r.sort(wanted)
+	}
+	return stopping && len(r.workers) == 0
+}
+
+// wait returns when something has changed.
+func (r *round) wait(ctx context.Context) { event.Wait(context.WithoutCancel(ctx), r.changes...) }
+
+// reap forgets the workers that have ended.
+func (r *round) reap() {
+	kept := r.workers[:0]
+	for _, w := range r.workers {
+		select {
+		case <-w.done:
+			if w.exit.StillRuns {
+				r.problems = append(r.problems, fmt.Errorf("%w: %q: %s", ErrStillRuns, w.service.Name, w.exit.Reason))
+			}
+		default:
+			kept = append(kept, w)
+		}
+	}
+	r.workers = kept
+}
+
+// arrange gives each service that is wanted or runs a status. A state that is as it should be is
+// not set again: that would wake this loop.
+func (r *round) arrange(wanted []Service) {
+	var others []Service
+	for _, w := range r.workers {
+		others = append(others, w.service)
+	}
+	if now := r.s.state.Get(); !reflect.DeepEqual(now, now.arranged(wanted, others)) {
+		r.s.state.Update(func(st State) State { return st.arranged(wanted, others) })
+	}
+}
+
+// sort brings the workers into the order of the services: one that was started again has
+// the place that it had. All of them are wanted when a service starts.
+func (r *round) sort(wanted []Service) {
+	place := func(w *worker) int {
+		return slices.IndexFunc(wanted, func(s Service) bool { return s.Name == w.service.Name })
+	}
+	slices.SortStableFunc(r.workers, func(a, b *worker) int { return cmp.Compare(place(a), place(b)) })
+}
+
+// plan returns the worker to stop, and the service to start; nil: none now.
+//
+// Of the workers that are not wanted, the last one is stopped, and the one before it when that has
+// ended. Nothing starts meanwhile: the old instance of a service has
+// ended before its new one starts, under another name too. A service starts when all before it
+// have been ready.
+func plan(wanted []Service, workers []*worker, now State) (stop *worker, start *Service) {
+	byName := map[string]*worker{}
+	for _, w := range workers {
+		byName[w.service.Name] = w
+	}
+	for _, w := range slices.Backward(workers) {
+		if isWanted(wanted, w.service) && !w.stopping {
+			continue
+		}
+		if w.stopping {
+			return nil, nil
+		}
+		return w, nil
+	}
+	for i := range wanted {
+		if byName[wanted[i].Name] == nil {
+			return nil, &wanted[i]
+		}
+		if st, _ := now.find(wanted[i].Name); !st.wasReady {
+			return nil, nil
+		}
+	}
+	return nil, nil
+}
+
+func isWanted(wanted []Service, s Service) bool {
+	for _, w := range wanted {
+		if w.Name == s.Name {
+			return w.Equal(s)
+		}
+	}
+	return false
+}

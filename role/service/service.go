@@ -1,0 +1,89 @@
+package service
+
+import (
+	"reflect"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/role/service/readiness"
+)
+
+// Service is one program that a node runs for a role. Exactly one of Process, SystemdUnit and
+// StaticPod is set.
+type Service struct {
+	Name string
+	Role string // as protocol.RoleController
+
+	Process     *Process
+	SystemdUnit *SystemdUnit
+	StaticPod   *StaticPod
+
+	// Readiness is how the service is probed; nil: it is ready when it runs.
+	Readiness   *readiness.Config
+	StopTimeout time.Duration
+}
+
+// Process is a child process of the sidecar.
+type Process struct {
+	Command    []string // the program, as a path, and its arguments
+	Env        []string // NAME=VALUE each
+	WorkingDir string   // empty: that of the sidecar
+	Output     Output
+}
+
+// Output is a file for the output of a process.
+type Output struct {
+	File       string // empty: the log of the sidecar
+	MaxSizeMiB int    // at which the file is rotated
+	Backups    int    // how many rotated files are kept
+}
+
+// SystemdUnit is a unit that is installed on the node.
+type SystemdUnit struct {
+	Name string
+}
+
+// StaticPod is a pod that the node's kubelet runs.
+type StaticPod struct {
+	Manifest  string // the file
+	Content   []byte // of the file, as it was loaded
+	Directory string // that the kubelet reads
+}
+
+// Driver names what runs the service: process, systemdUnit or staticPod.
+func (s Service) Driver() string {
+	switch {
+	case s.Process != nil:
+		return driverProcess
+	case s.SystemdUnit != nil:
+		return driverSystemdUnit
+	default:
+		return driverStaticPod
+	}
+}
+
+const (
+	driverProcess     = "process"
+	driverSystemdUnit = "systemdUnit"
+	driverStaticPod   = "staticPod"
+)
+
+// Equal reports whether two services are the same, with the contents of their files.
+func (s Service) Equal(other Service) bool { return reflect.DeepEqual(s, other) }
+
+// Defaults of a service.
+const (
+	DefaultStopTimeout = 30 * time.Second
+	DefaultMaxSizeMiB  = 100
+	DefaultBackups     = 3
+)
+
+// OfRole returns the services of a role, in their order.
+func OfRole(all []Service, role string) []Service {
+	var out []Service
+	for _, s := range all {
+		if s.Role == role {
+			out = append(out, s)
+		}
+	}
+	return out
+}

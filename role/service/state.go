@@ -1,0 +1,105 @@
+package service
+
+import (
+	"slices"
+	"time"
+)
+
+// Phase is what the supervisor does with a service.
+type Phase string
+
+// The phases, as /status shows them.
+const (
+	Waiting  Phase = "Waiting"  // for the services before it, or for one that stops
+	Starting Phase = "Starting" // its driver starts it
+	Running  Phase = "Running"  // an instance runs
+	BackOff  Phase = "BackOff"  // its instance has ended, and is started again after a pause
+	Stopping Phase = "Stopping" // it is being stopped
+	Stopped  Phase = "Stopped"
+)
+
+// Status is what is known of one service.
+type Status struct {
+	Name   string
+	Role   string
+	Driver string // process, systemdUnit or staticPod
+	Phase  Phase
+	// Ready: the instance that runs now is ready.
+	Ready bool
+	Since time.Time // of the last change of Phase or Ready
+	// Restarts is how often it was started again after it had ended by itself.
+	Restarts int
+	// LastExit is why its instance ended last; empty: none has.
+	LastExit string
+	// LastLines are the newest lines of its output, as of the last change; never nil.
+	LastLines []string
+	// Problem is what the last probe found, or why it could not be stopped; empty: nothing.
+	Problem string
+
+	// wasReady: it was ready since its worker started it, so what follows it may start.
+	wasReady bool
+	of       Service // that its worker runs
+}
+
+// State is what is known of all services.
+type State struct {
+	Services []Status // in the order in which they start
+	// Ready: all of them are ready.
+	Ready bool
+}
+
+// find returns the status of a service.
+func (s State) find(name string) (Status, bool) {
+	i := slices.IndexFunc(s.Services, func(st Status) bool { return st.Name == name })
+	if i < 0 {
+		return Status{}, false
+	}
+	return s.Services[i], true
+}
+
+// with returns a state in which one status is changed. Others keep s.
+func (s State) with(name string, change func(*Status)) State {
+	out := State{Services: slices.Clone(s.Services), Ready: true}
+	for i := range out.Services {
+		st := &out.Services[i]
+		if st.Name == name {
+			before := *st
+			change(st)
+			if st.Phase != before.Phase || st.Ready != before.Ready {
+				st.Since = time.Now()
+			}
+			st.wasReady = st.wasReady || st.Ready
+		}
+		out.Ready = out.Ready && st.Ready
+	}
+	return out
+}
+
+// arranged returns a state with the statuses of wanted services, in their order, and then of
+// those that still run. A service without a status waits.
+func (s State) arranged(wanted, others []Service) State {
+	out := State{Services: make([]Status, 0, len(wanted)+len(others)), Ready: true}
+	add := func(svc Service) {
+		if _, done := out.find(svc.Name); done {
+			return
+		}
+		st, known := s.find(svc.Name)
+		if !known || st.Phase == Stopped {
+			st = Status{Restarts: st.Restarts, LastExit: st.LastExit, LastLines: st.LastLines}
+			st.Name, st.Phase, st.Since = svc.Name, Waiting, time.Now()
+		}
+		st.Role, st.Driver = svc.Role, svc.Driver()
+		if st.LastLines == nil {
+			st.LastLines = []string{}
+		}
+		out.Services = append(out.Services, st)
+		out.Ready = out.Ready && st.Ready
+	}
+	for _, svc := range wanted {
+		add(svc)
+	}
+	for _, svc := range others {
+		add(svc)
+	}
+	return out
+}

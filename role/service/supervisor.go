@@ -1,0 +1,117 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/role/service/driver"
+	"github.com/lockstep-dev/lockstep/role/service/process"
+	"github.com/lockstep-dev/lockstep/role/service/readiness"
+)
+
+// Config has what a supervisor needs. No field is required.
+type Config struct {
+	Log *slog.Logger // nil: none
+	// NewDriver returns what runs a service; nil: the driver that the service names.
+	NewDriver func(Service) driver.Driver
+	// NewProbe returns the probe of a service that has a Readiness; nil: the one that it names.
+	NewProbe func(Service) readiness.Probe
+}
+
+// Supervisor runs services.
+type Supervisor struct {
+	cfg     Config
+	log     *slog.Logger
+	starter *process.Starter
+	wanted  *event.Value[[]Service]
+	state   *event.Value[State]
+	ended   *event.Value[struct{}] // set when a worker has ended
+}
+
+// ErrStillRuns is the end of a supervisor that could not stop a service.
+var ErrStillRuns = errors.New("service still runs")
+
+// New returns a supervisor without services. It starts nothing; Run does.
+func New(cfg Config) *Supervisor {
+	s := &Supervisor{
+		cfg: cfg, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), starter: process.NewStarter(),
+		wanted: event.New[[]Service](nil), state: event.New(State{Ready: true}), ended: event.New(struct{}{}),
+	}
+	if s.cfg.NewDriver == nil {
+		s.cfg.NewDriver = s.newDriver
+	}
+	if s.cfg.NewProbe == nil {
+		s.cfg.NewProbe = s.newProbe
+	}
+	return s
+}
+
+// State follows what is known of the services.
+func (s *Supervisor) State() *event.Value[State] { return s.state }
+
+// Reload makes these services the ones that run. One that is as before goes on undisturbed. One
+// that has changed is stopped and started. Names must be unique, and variables expanded.
+func (s *Supervisor) Reload(services []Service) {
+	s.wanted.Set(slices.Clone(services))
+}
+
+// AwaitReady returns when all services that were wanted last are ready, or when ctx ends. Its
+// error then names those that are not, and why.
+func (s *Supervisor) AwaitReady(ctx context.Context) error {
+	for {
+		wanted, reloaded := s.wanted.Load()
+		now, changed := s.state.Load()
+		problem := unready(wanted, now)
+		if problem == "" {
+			return nil
+		}
+		if !event.Wait(ctx, reloaded, changed) {
+			return fmt.Errorf("%s: %w", problem, context.Cause(ctx))
+		}
+	}
+}
+
+// unready says which services are not ready, and why; empty: all are.
+func unready(wanted []Service, now State) string {
+	for _, svc := range wanted {
+		st, known := now.find(svc.Name)
+		if known && st.Ready && st.of.Equal(svc) {
+			continue
+		}
+		if !known {
+			return fmt.Sprintf("service %q is not started", svc.Name)
+		}
+		text := fmt.Sprintf("service %q is not ready (%s)", svc.Name, st.Phase)
+		if why := cmp.Or(st.Problem, st.LastExit); why != "" {
+			text += ": " + why
+		}
+		return text
+	}
+	return ""
+}
+
+// Run starts the services in their order, keeps them running and, when ctx ends, stops them in the
+// reverse order, each with its stop timeout. It returns ctx's error, with ErrStillRuns if a
+// service could not be stopped.
+func (s *Supervisor) Run(ctx context.Context) error {
+	var background sync.WaitGroup
+	startCtx, endStarter := context.WithCancel(context.WithoutCancel(ctx))
+	// It ends with the context that was made for it.
+	background.Go(func() { _ = s.starter.Run(startCtx) })
+	defer func() {
+		endStarter()
+		background.Wait()
+	}()
+	s.clean(ctx, s.wanted.Get())
+	r := &round{s: s}
+	for !r.finished(ctx) {
+		r.wait(ctx)
+	}
+	return errors.Join(append([]error{ctx.Err()}, r.problems...)...)
+}

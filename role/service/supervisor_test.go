@@ -1,0 +1,280 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func wait(d time.Duration) { <-time.After(d) }
+
+// Services start in their order, each when the one before it is ready, and stop in the reverse
+// order, each when the one after it has ended.
+func TestSupervisor_order(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.set(func() {
+			for _, name := range []string{"a", "b", "c"} {
+				r.plans[name] = fakePlan{takes: time.Second}
+			}
+		})
+		r.Reload(append(named("a", "b"), plain("c")...))
+		r.wantStory(t, "start a")
+		r.wantPhases(t, "a Running", "b Waiting", "c Waiting")
+		r.set(func() { r.ready["a"] = true })
+		wait(2 * time.Second)
+		r.wantStory(t, "start b")
+		r.wantPhases(t, "a Running ready", "b Running", "c Waiting")
+		r.set(func() { r.ready["b"] = true })
+		wait(2 * time.Second)
+		r.wantStory(t, "start c")
+		r.wantPhases(t, "a Running ready", "b Running ready", "c Running ready")
+		if err := r.AwaitReady(t.Context()); err != nil {
+			t.Error(err)
+		}
+		// One that is no longer ready holds nothing up that has started.
+		r.set(func() { r.ready["a"] = false })
+		wait(time.Minute)
+		r.wantStory(t)
+		r.wantPhases(t, "a Running", "b Running ready", "c Running ready")
+		r.cancel()
+		r.wantStory(t, "stop c")
+		r.wantPhases(t, "a Running", "b Running ready", "c Stopping")
+		wait(time.Second)
+		r.wantStory(t, "stopped c", "stop b")
+		<-r.done
+		r.wantStory(t, "stopped b", "stop a", "stopped a")
+		r.wantPhases(t, "a Stopped", "b Stopped", "c Stopped")
+		if !errors.Is(r.err, context.Canceled) || errors.Is(r.err, ErrStillRuns) {
+			t.Errorf("got %v", r.err)
+		}
+	})
+}
+
+// A service that ends is started again with pauses that grow, takes no other down, and after a good
+// run the pauses begin again.
+func TestSupervisor_restarts(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.set(func() { r.plans["a"] = fakePlan{lasts: time.Second} })
+		r.Reload(plain("a", "b"))
+		r.wantStory(t, "start a", "start b")
+		begin := time.Now()
+		var gaps []time.Duration
+		for range 10 {
+			for n := r.status(t, "a").Restarts; r.status(t, "a").Restarts == n; {
+				_, changed := r.State().Load()
+				<-changed
+			}
+			gaps = append(gaps, time.Since(begin)-time.Second)
+			begin = time.Now()
+		}
+		for i, gap := range gaps {
+			want := min(minPause<<i, maxPause)
+			if gap != want {
+				t.Errorf("pause %d: got %s, want %s", i, gap, want)
+			}
+		}
+		st := r.status(t, "a")
+		if st.LastExit != "exit status 1" || st.Restarts != 10 || len(st.LastLines) != 1 || st.LastLines[0] != "a line of a" {
+			t.Errorf("got %+v", st)
+		}
+		r.set(func() { r.plans["a"] = fakePlan{lasts: goodRun, onlyOne: true} })
+		wait(time.Second + maxPause + goodRun)
+		r.wantPhases(t, "a BackOff", "b Running ready")
+		wait(minPause)
+		r.wantPhases(t, "a Running ready", "b Running ready")
+		if b := r.status(t, "b"); b.Restarts != 0 || b.LastExit != "" {
+			t.Errorf("got %+v", b)
+		}
+		r.read()
+	})
+}
+
+// What a probe finds is that of the instance that runs.
+func TestSupervisor_readyIsOfTheNewInstance(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.set(func() {
+			r.ready["a"] = true
+			r.plans["a"] = fakePlan{lasts: 5 * time.Second, onlyOne: true}
+		})
+		r.Reload(named("a"))
+		r.wantPhases(t, "a Running ready")
+		wait(5 * time.Second)
+		r.wantPhases(t, "a BackOff")
+		r.set(func() { r.ready["a"] = false })
+		wait(minPause)
+		r.wantPhases(t, "a Running")
+		if st := r.status(t, "a"); st.Problem != "not yet" || st.LastExit != "exit status 1" {
+			t.Errorf("got %+v", st)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := r.AwaitReady(ctx); err == nil || !strings.HasPrefix(err.Error(), `service "a" is not ready (Running): not yet: `) {
+			t.Errorf("got %v", err)
+		}
+		r.set(func() { r.ready["a"] = true })
+		wait(2 * time.Second)
+		r.wantPhases(t, "a Running ready")
+		// The driver replaces the instance by itself, as systemd does.
+		r.set(func() { r.ready["a"] = false })
+		r.runs["a"].running()
+		r.wantPhases(t, "a Running")
+		if st := r.status(t, "a"); st.Restarts != 2 {
+			t.Errorf("got %+v", st)
+		}
+	})
+}
+
+// A reload restarts what has changed alone. What is removed has ended before anything starts.
+func TestSupervisor_reload(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.set(func() { r.plans["b"] = fakePlan{takes: time.Second} })
+		r.Reload(plain("a", "b", "c"))
+		r.wantStory(t, "start a", "start b", "start c")
+		r.Reload(plain("a", "b", "c"))
+		r.wantStory(t)
+		changed := plain("a", "b", "c")
+		changed[1].Process.Command = []string{"/new"}
+		r.Reload(changed)
+		r.wantStory(t, "stop b")
+		r.wantPhases(t, "a Running ready", "b Stopping", "c Running ready")
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if err := r.AwaitReady(ctx); err == nil {
+			t.Error("ready while a service stops")
+		}
+		wait(time.Second)
+		r.wantStory(t, "stopped b", "start b")
+		r.wantPhases(t, "a Running ready", "b Running ready", "c Running ready")
+		renamed := append(plain("a", "x"), changed[2])
+		r.Reload(renamed)
+		r.wantStory(t, "stop b")
+		wait(time.Second)
+		r.wantStory(t, "stopped b", "start x")
+		r.wantPhases(t, "a Running ready", "x Running ready", "c Running ready")
+		r.cancel()
+		<-r.done
+		r.wantStory(t, "stop c", "stopped c", "stop x", "stopped x", "stop a", "stopped a")
+	})
+}
+
+// AwaitReady does not take the service before a reload for the one after it.
+func TestSupervisor_awaitReadyAfterReload(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.set(func() { r.plans["a"] = fakePlan{takes: time.Second, onlyOne: true} })
+		r.Reload(plain("a"))
+		if err := r.AwaitReady(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		changed := plain("a")
+		changed[0].Process.Command = []string{"/new"}
+		r.Reload(changed)
+		if err := r.AwaitReady(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.wantStory(t, "start a", "stop a", "stopped a", "start a")
+	})
+}
+
+// A service can be stopped at any time: while it waits, is started, or pauses.
+func TestSupervisor_stopDuringAPause(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.set(func() { r.plans["a"] = fakePlan{lasts: time.Second} })
+		r.Reload(named("a", "b"))
+		wait(time.Second)
+		r.wantPhases(t, "a BackOff", "b Waiting")
+		r.cancel()
+		<-r.done
+		r.wantStory(t, "start a", "end a")
+		r.wantPhases(t, "a Stopped", "b Waiting")
+	})
+}
+
+// One that cannot be stopped: nothing starts in its place until it has, and the end of the
+// supervisor says so.
+func TestSupervisor_stillRuns(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.set(func() { r.plans["a"] = fakePlan{stuck: 2} })
+		r.Reload(plain("a"))
+		r.wantStory(t, "start a")
+		r.Reload(plain("b"))
+		r.wantStory(t, "stop a")
+		if st := r.status(t, "a"); st.Phase != Stopping || st.Problem != "it hangs" {
+			t.Errorf("got %+v", st)
+		}
+		wait(2 * maxPause)
+		r.wantStory(t, "stop a", "stop a", "stopped a", "start b")
+	})
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.set(func() { r.plans["a"] = fakePlan{stuck: 5} })
+		r.Reload(plain("a"))
+		synctest.Wait()
+		r.cancel()
+		<-r.done
+		if !errors.Is(r.err, ErrStillRuns) || !strings.Contains(r.err.Error(), `"a": it hangs`) {
+			t.Errorf("got %v", r.err)
+		}
+	})
+}
+
+// A panic is the end of an instance, and of no more.
+func TestSupervisor_panics(t *testing.T) {
+	for _, where := range []string{"new", "run", "running", "lines", "probe"} {
+		t.Run(where, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, r *rig) {
+				r.set(func() {
+					r.plans["a"] = fakePlan{panics: where}
+					r.ready["b"] = true
+				})
+				services := named("b", "a")
+				r.Reload(services)
+				wait(time.Minute)
+				if b := r.status(t, "b"); !b.Ready || b.Restarts != 0 {
+					t.Errorf("got %+v", b)
+				}
+				a := r.status(t, "a")
+				switch where {
+				case "probe":
+					if a.Ready || !strings.HasPrefix(a.Problem, "panic of the driver: probe") {
+						t.Errorf("got %+v", a)
+					}
+				case "lines":
+					if a.Phase != Running || len(a.LastLines) != 0 {
+						t.Errorf("got %+v", a)
+					}
+				default:
+					if a.Restarts < 3 || !strings.HasPrefix(a.LastExit, "panic of the driver: ") {
+						t.Errorf("got %+v", a)
+					}
+				}
+				r.read()
+				// It works when the panic is over.
+				r.set(func() {
+					r.plans["a"] = fakePlan{}
+					r.ready["a"] = true
+				})
+				wait(2 * maxPause)
+				r.wantPhases(t, "b Running ready", "a Running ready")
+			})
+		})
+	}
+}
+
+// Services of a role that the node no longer has are stopped without a start.
+func TestStopAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakes()
+		if err := StopAll(t.Context(), Config{NewDriver: f.newDriver, NewProbe: f.newProbe}, plain("a", "b")); err != nil {
+			t.Error(err)
+		}
+		if got := strings.Join(f.read(), ", "); got != "stop b, stopped b, stop a, stopped a" {
+			t.Errorf("got %s", got)
+		}
+		f.plans["a"] = fakePlan{stuck: 1}
+		if err := StopAll(t.Context(), Config{NewDriver: f.newDriver}, plain("a")); !errors.Is(err, ErrStillRuns) {
+			t.Errorf("got %v", err)
+		}
+	})
+}

@@ -1,0 +1,234 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/role/service/driver"
+	"github.com/lockstep-dev/lockstep/role/service/readiness"
+)
+
+const (
+	// The pauses before a service is started again.
+	minPause = 200 * time.Millisecond
+	maxPause = 30 * time.Second
+	// goodRun is how long after it was first ready an instance has to run, for the next pause to
+	// be the first one again.
+	goodRun = time.Minute
+)
+
+// worker keeps one service running.
+type worker struct {
+	s       *Supervisor
+	service Service
+	cancel  context.CancelFunc
+	done    chan struct{} // closed when the service has stopped
+
+	stopping bool        // read and written by Run's goroutine
+	exit     driver.Exit // the last one; read after done
+	// driver is made by the first attempt, where a panic is contained.
+	driver driver.Driver
+}
+
+// start starts a worker. Its context ends by stop only: the order in which services stop is
+// that of Run.
+func (s *Supervisor) start(ctx context.Context, svc Service) *worker {
+	workerCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	w := &worker{s: s, service: svc, cancel: cancel, done: make(chan struct{})}
+	s.state.Update(func(st State) State {
+		return st.with(svc.Name, func(status *Status) {
+			status.Phase, status.Ready, status.wasReady, status.of = Starting, false, false, svc
+		})
+	})
+	go func() {
+		defer s.ended.Set(struct{}{})
+		defer close(w.done)
+		w.run(workerCtx, ctx)
+	}()
+	return w
+}
+
+// stop asks a worker to stop its service.
+func (s *Supervisor) stop(w *worker) {
+	w.stopping = true
+	s.state.Update(func(st State) State {
+		return st.with(w.service.Name, func(status *Status) { status.Phase, status.Ready, status.Problem = Stopping, false, "" })
+	})
+	w.cancel()
+}
+
+// set changes the status of the service. While it stops, only its end changes that.
+func (w *worker) set(change func(*Status)) {
+	lines := w.lines()
+	w.s.state.Update(func(st State) State {
+		return st.with(w.service.Name, func(status *Status) {
+			if status.Phase == Stopping {
+				return
+			}
+			change(status)
+			status.LastLines = lines
+		})
+	})
+}
+
+// run runs the service until ctx ends. all is the context of Run: if only this service is
+// stopped, it returns when that has happened.
+func (w *worker) run(ctx, all context.Context) {
+	pauses := backoff.Backoff{First: minPause, Max: maxPause}
+	for {
+		a := &attempt{w: w}
+		w.exit = a.run(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		if a.good() {
+			pauses.Reset()
+		}
+		pause := pauses.Next()
+		w.s.log.Warn("service ended", "service", w.service.Name, "reason", w.exit.Reason, "pause", pause)
+		w.set(func(st *Status) { st.Phase, st.Ready, st.LastExit = BackOff, false, w.exit.Reason })
+		if !backoff.Sleep(ctx, pause) {
+			break
+		}
+		w.set(func(st *Status) { st.Phase, st.Restarts = Starting, st.Restarts+1 })
+	}
+	for w.exit.StillRuns && all.Err() == nil {
+		w.s.log.Error("service not stopped", "service", w.service.Name, "reason", w.exit.Reason)
+		w.stopped(Stopping)
+		if !backoff.Sleep(all, maxPause) {
+			break
+		}
+		w.exit = (&attempt{w: w}).run(ctx) // starts nothing, and stops what runs
+	}
+	w.stopped(Stopped)
+	w.s.log.Info("service stopped", "service", w.service.Name, "reason", w.exit.Reason)
+}
+
+// stopped records the end of the service, or why it still runs.
+func (w *worker) stopped(phase Phase) {
+	lines := w.lines()
+	w.s.state.Update(func(st State) State {
+		return st.with(w.service.Name, func(status *Status) {
+			status.Phase, status.Ready, status.LastExit, status.LastLines = phase, false, w.exit.Reason, lines
+			if w.exit.StillRuns {
+				status.Problem = w.exit.Reason
+			}
+		})
+	})
+}
+
+// lines returns the newest lines of the service's output; never nil.
+func (w *worker) lines() (lines []string) {
+	lines = []string{}
+	if w.driver == nil {
+		return lines
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			w.panicked("read its output", p)
+		}
+	}()
+	return append(lines, w.driver.LastLines()...)
+}
+
+// panicked logs a panic, and returns it as a reason.
+func (w *worker) panicked(where string, p any) string {
+	w.s.log.Error("service panicked", "service", w.service.Name, "where", where, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	return fmt.Sprintf("panic of the driver: %v", p)
+}
+
+// attempt is one instance, or several that the driver replaced by itself.
+type attempt struct {
+	w *worker
+	// What follows is written by running, which the driver calls, and by the probe.
+	mu      sync.Mutex
+	readyAt time.Time // zero: it never was
+	count   int       // instances
+	cancel  context.CancelFunc
+	probes  sync.WaitGroup
+}
+
+// run runs the driver once. A panic is how the instance ended.
+func (a *attempt) run(ctx context.Context) (exit driver.Exit) {
+	defer a.endProbe()
+	defer func() {
+		if p := recover(); p != nil {
+			exit = driver.Exit{Reason: a.w.panicked("run", p)}
+		}
+	}()
+	if a.w.driver == nil {
+		a.w.driver = a.w.s.cfg.NewDriver(a.w.service)
+	}
+	return a.w.driver.Run(ctx, func() { a.running(ctx) })
+}
+
+// running records that a new instance runs, and probes it.
+func (a *attempt) running(ctx context.Context) {
+	a.endProbe()
+	a.count++
+	again := 0
+	if a.count > 1 {
+		again = 1
+	}
+	a.w.s.log.Info("service started", "service", a.w.service.Name)
+	config := a.w.service.Readiness
+	a.w.set(func(st *Status) {
+		st.Phase, st.Ready, st.Problem = Running, config == nil, ""
+		st.Restarts += again
+	})
+	if config == nil {
+		a.ready()
+		return
+	}
+	probeCtx, cancel := context.WithCancel(ctx)
+	a.cancel = cancel
+	a.probes.Go(func() { a.probe(probeCtx, *config) })
+}
+
+// endProbe ends the probe of the instance before. None of its results comes later.
+func (a *attempt) endProbe() {
+	if a.cancel != nil {
+		a.cancel()
+	}
+	a.probes.Wait()
+}
+
+// probe probes until ctx ends. A panic of the probe is a failure of it.
+func (a *attempt) probe(ctx context.Context, config readiness.Config) {
+	pauses := backoff.Backoff{First: minPause, Max: maxPause}
+	for a.follow(ctx, config); ctx.Err() == nil; a.follow(ctx, config) {
+		pauses.Sleep(ctx)
+	}
+}
+
+// follow returns when ctx ends, or after a panic.
+func (a *attempt) follow(ctx context.Context, config readiness.Config) {
+	defer func() {
+		if p := recover(); p != nil {
+			reason := a.w.panicked("probe", p)
+			a.w.set(func(st *Status) { st.Ready, st.Problem = false, reason })
+		}
+	}()
+	readiness.Follow(ctx, config, a.w.s.cfg.NewProbe(a.w.service), func(r readiness.Result) {
+		if r.Ready {
+			a.ready()
+		}
+		a.w.s.log.Info("service readiness changed", "service", a.w.service.Name, "ready", r.Ready, "problem", r.Problem)
+		a.w.set(func(st *Status) { st.Ready, st.Problem = r.Ready, r.Problem })
+	})
+}
+
+func (a *attempt) ready() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.readyAt.IsZero() {
+		a.readyAt = time.Now()
+	}
+}
+
+// good reports whether the attempt was a good run. Call it after run.
+func (a *attempt) good() bool { return !a.readyAt.IsZero() && time.Since(a.readyAt) >= goodRun }
