@@ -38,7 +38,7 @@ with the release of this node.`,
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(
 		p.runCommand(), p.statusCommand(), p.waitReadyCommand(), p.nodeCommand(), p.storeCommand(), p.clusterCommand(),
-		p.bundleCommand(), p.planCommand(), p.versionCommand(), p.completionCommand(), p.etcdMemberCommand(),
+		p.bundleCommand(), p.serviceCommand(), p.planCommand(), p.versionCommand(), p.completionCommand(), p.etcdMemberCommand(),
 	)
 	return root
 }
@@ -67,7 +67,7 @@ func envName(flag string) string {
 // momentary reports whether a flag has no variable, since it is about one call.
 func momentary(flag string) bool {
 	switch flag {
-	case "help", "output", "watch", "confirm-stopped", "from", "id", "ttl", "uses":
+	case "help", "output", "watch", "confirm-stopped", "from", "id", "ttl", "uses", "skip-files":
 		return true
 	}
 	return false

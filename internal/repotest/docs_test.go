@@ -85,9 +85,14 @@ var planned []string
 
 // foreign are flags of other programs in the examples.
 var foreign = []string{
-	"--bump-revision",             // etcdutl
-	"--endpoints",                 // etcdctl
-	"--mark-compacted",            // etcdutl
+	"--advertise-address",        // kube-apiserver
+	"--authorization-mode",       // kube-apiserver
+	"--bump-revision",            // etcdutl
+	"--endpoints",                // etcdctl
+	"--mark-compacted",           // etcdutl
+	"--service-account-issuer",   // kube-apiserver
+	"--service-account-key-file", // kube-apiserver
+	"--service-account-signing-key-file",
 	"--shutdown-delay-duration",   // kube-apiserver
 	"--shutdown-send-retry-after", // kube-apiserver
 }

@@ -60,6 +60,13 @@ var levels = map[string]int{
 	"cluster/member":       2,
 	"cluster/member/child": 3, // the one package in which etcd's server runs
 
+	"role/service":           6, // what a node runs for its roles, with the packages below it
+	"role/service/process":   3,
+	"role/service/systemd":   3,
+	"role/service/staticpod": 3,
+	"role/service/readiness": 2,
+	"role/service/driver":    1,
+
 	"internal/backoff":   1,
 	"internal/buildinfo": 1,
 	"internal/durable":   1,
@@ -172,6 +179,9 @@ var places = []place{
 	{"google.golang.org/grpc", in("etcd")},
 	{"go.uber.org/zap", in("etcd", "cluster/backup", "cluster/member/child")},
 	{"go.etcd.io/etcd/etcdutl", in("cluster/backup")},
+	{"github.com/coreos/go-systemd", in("role/service/systemd")},
+	{"github.com/godbus/dbus", in("role/service/systemd")},
+	{"github.com/DeRuina/timberjack", in("role/service/process")},
 	{"log/slog", notIn("protocol", "event", "internal/lockstepv1", "internal/kube", "internal/model")},
 	{module + "/event", notIn("internal/model")}, // protocol only
 }

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-dev/lockstep/role/service"
+	"github.com/lockstep-dev/lockstep/strict"
+)
+
+func (p program) serviceCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "service",
+		Short: "Validate a directory of services",
+		Long: `Validate a directory of services: what a node runs for its roles, one file for each
+service. These commands start nothing.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: helpOrUnknown,
+	}
+	cmd.AddCommand(p.serviceValidateCommand())
+	return cmd
+}
+
+func (p program) serviceValidateCommand() *cobra.Command {
+	read := service.Load
+	var skipFiles bool
+	cmd := &cobra.Command{
+		Use:   "validate DIR",
+		Short: "Print everything that is wrong with a directory of services",
+		Long: `Print everything that is wrong with a directory of services, with file and line. If all
+is right, print the services in the order in which they start.
+
+The programs and directories that services name must exist on this machine. With
+--skip-files they need not, so this fits a pipeline that builds releases. The
+manifests of static pods must exist in any case.
+
+Exit code 1: a service is invalid.`,
+		Args: oneServiceDir,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if skipFiles {
+				read = service.Check
+			}
+			services, err := read(args[0])
+			if err != nil {
+				return p.serviceProblems(args[0], err)
+			}
+			for _, s := range services {
+				fmt.Fprintf(p.stdout, "%s: role %s, %s, stop timeout %s\n", s.Name, s.Role, s.Driver(), s.StopTimeout)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&skipFiles, "skip-files", skipFiles, "Do not check whether the programs and directories that services name exist on this machine.")
+	return cmd
+}
+
+// oneServiceDir allows one argument: the directory of the services.
+func oneServiceDir(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 || args[0] == "" {
+		return usagef("expected one DIR, the directory of the services; see %s --help", cmd.CommandPath())
+	}
+	return nil
+}
+
+// serviceProblems prints one line for each problem, as compilers do.
+func (p program) serviceProblems(dir string, err error) error {
+	load, ok := errors.AsType[*strict.LoadError](err)
+	if !ok {
+		return err
+	}
+	for _, problem := range load.Problems {
+		fmt.Fprintln(p.stdout, clean(problem.Error()))
+	}
+	return fmt.Errorf("services %q: %s", dir, count(len(load.Problems), "problem"))
+}

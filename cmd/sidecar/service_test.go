@@ -1,0 +1,41 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// example is a file that docs/roles.md shows: its first line has its name.
+var example = regexp.MustCompile("(?s)```yaml\n# (services/[^\n]+)\n(.*?)```")
+
+// What the page shows can be copied: the command finds nothing wrong with it.
+func TestServiceExamples(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "roles.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, m := range example.FindAllStringSubmatch(string(page), -1) {
+		file := filepath.Join(dir, filepath.FromSlash(m[1]))
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(m[2]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var stdout, stderr bytes.Buffer
+	p := program{stdout: &stdout, stderr: &stderr, lookupEnv: func(string) (string, bool) { return "", false }}
+	if code := p.main(t.Context(), []string{"service", "validate", "--skip-files", filepath.Join(dir, "services")}); code != exitOK {
+		t.Fatalf("got exit code %d\n%s%s", code, &stdout, &stderr)
+	}
+	for _, driver := range []string{"process", "systemdUnit", "staticPod"} {
+		if strings.Count(stdout.String(), ", "+driver+",") != 1 {
+			t.Errorf("want one example of %s:\n%s", driver, &stdout)
+		}
+	}
+}
