@@ -139,7 +139,7 @@ func manyMeasures() []measure {
 		{"idle: etcd, CPU", func(c carried) float64 { return c.Idle.EtcdCPU }, showCores, true},
 		{"idle: requests a second", func(c carried) float64 { return c.Idle.all() }, showRate, true},
 		{"idle: raft entries a second", func(c carried) float64 { return c.Idle.Entries }, showRate, false},
-		{"etcd, resident memory", func(c carried) float64 { return c.Idle.Memory }, showMemory, true},
+		{"etcd, resident memory", func(c carried) float64 { return c.Idle.Memory }, showBytes, true},
 		{"etcd, watchers", func(c carried) float64 { return c.Idle.Watchers }, showCount, true},
 		{"etcd, streams of watchers", func(c carried) float64 { return c.Idle.Streams }, showCount, true},
 		{"one upgrade a second: etcd, CPU", func(c carried) float64 { return c.Busy.EtcdCPU }, showCores, false},
@@ -152,7 +152,7 @@ func manyMeasures() []measure {
 		{"rolling upgrade of three nodes, p50", millis(50, rolls), showTime, false},
 		{"all sidecars start, until all gates are open", func(c carried) float64 { return c.Began.Seconds() }, showTime, false},
 		{"a sidecar: CPU while idle", each(func(c carried) float64 { return c.Idle.OwnCPU }), showCores, false},
-		{"a sidecar: resident memory", each(func(c carried) float64 { return c.Resident }), showMemory, false},
+		{"a sidecar: resident memory", each(func(c carried) float64 { return c.Resident }), showBytes, false},
 		{"a sidecar: goroutines", each(func(c carried) float64 { return c.Goroutines }), showCount, false},
 	}
 }
@@ -160,6 +160,14 @@ func manyMeasures() []measure {
 func showCores(f float64) string { return fmt.Sprintf("%.3g %%", 100*f) }
 
 func showRate(f float64) string { return fmt.Sprintf("%.1f", f) }
+
+// showBytes prints less than ten megabytes in kilobytes.
+func showBytes(f float64) string {
+	if f < 1e7 {
+		return fmt.Sprintf("%.0f kB", f/1e3)
+	}
+	return showMemory(f)
+}
 
 func showCount(f float64) string { return fmt.Sprintf("%.0f", f) }
 
