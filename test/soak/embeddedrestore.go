@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
@@ -44,14 +43,47 @@ func (w *world) restoreQuorum(ctx context.Context, f fault) outcome {
 
 // restoreOnto stops everything, and makes a quorum of a snapshot on one node.
 func (w *world) restoreOnto(ctx context.Context, f fault, snapshot string) error {
+	if err := w.stopAll(ctx, f); err != nil {
+		return err
+	}
+	at := f.how / 4 % etcdMembers
+	first := w.nodes[at]
+	args := append(first.machine.Wrapper(), filepath.Join(w.assets, "sidecar"), "cluster", "restore", snapshot,
+		"--confirm-stopped", "--data-dir="+first.dataDir)
+	if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil {
+		return fmt.Errorf("sidecar cluster restore: %w: %s", err, out)
+	}
+	if err := w.startAgain(ctx, first); err != nil {
+		return err
+	}
+	for _, n := range w.nodes {
+		if n == first {
+			continue
+		}
+		if n.dataDir != "" {
+			var err error
+			if n.join, err = w.awaitToken(ctx, first, 1); err != nil {
+				return err
+			}
+			if err := os.RemoveAll(n.dataDir); err != nil {
+				return err
+			}
+		}
+		if err := w.startAgain(ctx, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stopAll ends the kube-apiservers and the sidecars.
+func (w *world) stopAll(ctx context.Context, f fault) error {
 	for _, s := range w.servers {
 		if err := s.api.Kill(); err != nil {
 			w.logf("kill kube-apiserver: %v", err)
 		}
 	}
-	var was []int // releases
 	for _, n := range w.nodes {
-		was = append(was, n.release)
 		how := losingPower
 		if f.how%4 < 2 && n.dataDir != "" {
 			how = n.leave
@@ -61,35 +93,13 @@ func (w *world) restoreOnto(ctx context.Context, f fault, snapshot string) error
 		}
 		w.renew(ctx, n)
 	}
-	at := f.how / 4 % etcdMembers
-	first := w.nodes[at]
-	args := append(first.machine.Wrapper(), filepath.Join(w.assets, "sidecar"), "cluster", "restore", snapshot,
-		"--confirm-stopped", "--data-dir="+first.dataDir)
-	if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil {
-		return fmt.Errorf("sidecar cluster restore: %w: %s", err, out)
-	}
-	order := slices.Concat([]int{at}, slices.DeleteFunc([]int{0, 1, 2, 3}, func(i int) bool { return i == at }))
-	for _, i := range order {
-		n := w.nodes[i]
-		if n != first && n.dataDir != "" {
-			flags, err := w.awaitToken(ctx, first, 1)
-			if err != nil {
-				return err
-			}
-			n.join = flags
-			if err := os.RemoveAll(n.dataDir); err != nil {
-				return err
-			}
-		}
-		if err := w.start(n, was[i]); err != nil {
-			return err
-		}
-		if n.dataDir == "" {
-			continue
-		}
-		if err := cluster.Poll(ctx, func(ctx context.Context) error { return w.isVoter(ctx, n) }); err != nil {
-			return err
-		}
-	}
 	return nil
+}
+
+// startAgain starts a node's sidecar, and waits for its member if it has one.
+func (w *world) startAgain(ctx context.Context, n *node) error {
+	if err := w.start(n, n.release); err != nil || n.dataDir == "" {
+		return err
+	}
+	return cluster.Poll(ctx, func(ctx context.Context) error { return w.isVoter(ctx, n) })
 }
