@@ -236,7 +236,10 @@ func (p *pair) upgrade() {
 	}
 	p.release++
 	none := time.Duration(0)
-	s, err := p.c.StartSidecar(cluster.SidecarConfig{NodeID: node, Kubeconfig: p.api.Kubeconfig(), Bundle: p.bundle(), ShutdownDelay: &none})
+	s, err := p.c.StartSidecar(cluster.SidecarConfig{
+		NodeID: node, Kubeconfig: p.api.Kubeconfig(), Bundle: p.bundle(), ShutdownDelay: &none,
+		LeaseTTL: time.Minute, // so that no other node leads while the leader's process is stopped
+	})
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -361,5 +364,16 @@ func (p *pair) freezeLeader(f func()) {
 	leader := p.nodes[p.leader]
 	mustSignal(p.T, leader, syscall.SIGSTOP)
 	defer mustSignal(p.T, leader, syscall.SIGCONT)
+	cluster.Await(p.T, "all threads of the leader to be stopped", func(context.Context) error {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", leader.PID()))
+		for _, thread := range threads {
+			stat, readErr := os.ReadFile(thread)
+			if readErr == nil && !strings.Contains(string(stat), ") T ") {
+				readErr = fmt.Errorf("got %s", stat)
+			}
+			err = errors.Join(err, readErr)
+		}
+		return err
+	})
 	f()
 }
