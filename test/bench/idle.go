@@ -89,8 +89,11 @@ func (b *bench) watchIdle(ctx context.Context, nodes trio, requests *requestCoun
 	}
 	minutes, what := b.opts.idle.Minutes(), "3 idle sidecars, 1,000 objects: "
 	b.report.fact(what+"API requests a minute", fmt.Sprintf("%.0f", float64(asked)/minutes), "0", asked == 0)
-	most := float64(idleCalls * len(nodes))
-	b.report.fact(what+"etcd requests a minute", fmt.Sprintf("%.0f", float64(called)/minutes), fmt.Sprintf("<= %.0f", most), float64(called)/minutes <= most)
+	// A request that is sent at intervals can happen once more in the time: two leases are
+	// kept alive, and the watches are checked.
+	most, once := float64(idleCalls*len(nodes)), float64(3*len(nodes))
+	b.report.fact(what+"etcd requests a minute", fmt.Sprintf("%.0f", float64(called)/minutes),
+		fmt.Sprintf("<= %.0f", most), float64(called) <= most*minutes+once)
 	b.report.fact(what+"CPU seconds a minute", fmt.Sprintf("%.2f", (after.cpu-before.cpu)/minutes), "", true)
 	b.report.fact(what+"resident memory, all three", fmt.Sprintf("%.0f MB", after.memory/1e6), "", true)
 	return nil
