@@ -89,7 +89,7 @@ func (b *bench) watchIdle(ctx context.Context, nodes trio, requests *requestCoun
 	}
 	minutes, what := b.opts.idle.Minutes(), "3 idle sidecars, 1,000 objects: "
 	b.report.fact(what+"API requests a minute", fmt.Sprintf("%.0f", float64(asked)/minutes), "0", asked == 0)
-	// A request that is sent at intervals can happen once more in the time: two leases are
+	// A request that is sent at intervals can happen one more time in the window: two leases are
 	// kept alive, and the watches are checked.
 	most, once := float64(idleCalls*len(nodes)), float64(3*len(nodes))
 	b.report.fact(what+"etcd requests a minute", fmt.Sprintf("%.0f", float64(called)/minutes),
