@@ -106,7 +106,7 @@ func TestSupervisor_processes(t *testing.T) {
 	dir := t.TempDir()
 	story := filepath.Join(dir, "story")
 	script := func(name string) string {
-		return "echo start " + name + " >>" + story + "; trap 'echo stop " + name + " >>" + story + "; exit 0' TERM; " +
+		return "echo start " + name + " >>" + story + "; trap 'rm -f " + filepath.Join(dir, name) + "; echo stop " + name + " >>" + story + "; exit 0' TERM; " +
 			"touch " + filepath.Join(dir, name) + "; while :; do sleep 0.01; done"
 	}
 	file := func(name, extra string) string {

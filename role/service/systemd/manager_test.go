@@ -208,6 +208,13 @@ func (m *manager) finish(result string) {
 	_ = m.conn.Emit(managerPath, "org.freedesktop.systemd1.Manager.JobRemoved", m.jobs, path, testUnit, result)
 }
 
+// behave changes what the unit does.
+func (m *manager) behave(change func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change()
+}
+
 func (m *manager) called(name string) *dbus.Error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -243,7 +250,9 @@ func (s methods) StartUnit(name, mode string) (dbus.ObjectPath, *dbus.Error) {
 	if err := s.m.called("start"); err != nil {
 		return "/", err
 	}
+	s.m.mu.Lock()
 	do := s.m.onStart
+	s.m.mu.Unlock()
 	if do == nil {
 		do = func(m *manager) { m.change("active", "running", "success", 0); m.finish("done") }
 	}
@@ -254,7 +263,9 @@ func (s methods) StopUnit(name, mode string) (dbus.ObjectPath, *dbus.Error) {
 	if err := s.m.called("stop"); err != nil {
 		return "/", err
 	}
+	s.m.mu.Lock()
 	do := s.m.onStop
+	s.m.mu.Unlock()
 	if do == nil {
 		do = func(m *manager) { m.change("inactive", "dead", "success", 0); m.finish("done") }
 	}
