@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -117,8 +118,8 @@ func (k *kubelet) wantStory(want ...string) {
 // service is a driver that runs.
 type service struct {
 	cancel context.CancelFunc
-	runs   int
-	exit   *driver.Exit
+	runs   atomic.Int32
+	ended  atomic.Pointer[driver.Exit]
 }
 
 func (k *kubelet) start(body string) *service {
@@ -127,8 +128,8 @@ func (k *kubelet) start(body string) *service {
 	ctx, cancel := context.WithCancel(k.t.Context())
 	s.cancel = cancel
 	go func() {
-		exit := d.Run(ctx, func() { s.runs++ })
-		s.exit = &exit
+		exit := d.Run(ctx, func() { s.runs.Add(1) })
+		s.ended.Store(&exit)
 	}()
 	return s
 }
@@ -143,18 +144,18 @@ func TestRun(t *testing.T) {
 		s := k.start("one")
 		wait(10 * time.Second)
 		k.wantStory("started one")
-		if s.runs != 1 || s.exit != nil {
-			t.Errorf("got %+v", s)
+		if s.runs.Load() != 1 || s.ended.Load() != nil {
+			t.Errorf("got %d, %+v", s.runs.Load(), s.ended.Load())
 		}
 		s.cancel()
 		wait(2 * time.Second)
-		if s.exit != nil {
-			t.Errorf("got %+v before the pod has ended", s.exit)
+		if s.ended.Load() != nil {
+			t.Errorf("got %+v before the pod has ended", s.ended.Load())
 		}
 		wait(4 * time.Second)
 		k.wantStory("ended one")
-		if s.exit == nil || s.exit.StillRuns || s.exit.Reason != "manifest removed, pod ended" {
-			t.Errorf("got %+v", s.exit)
+		if s.ended.Load() == nil || s.ended.Load().StillRuns || s.ended.Load().Reason != "manifest removed, pod ended" {
+			t.Errorf("got %+v", s.ended.Load())
 		}
 		wantFiles(t, dir)
 	})
@@ -180,13 +181,13 @@ func TestRun_change(t *testing.T) {
 		}
 		s := k.start("two")
 		wait(3 * time.Second)
-		if s.runs != 0 {
+		if s.runs.Load() != 0 {
 			t.Error("running was called while the old pod runs")
 		}
 		wait(10 * time.Second)
 		k.wantStory("ended one", "started two")
-		if s.runs != 1 {
-			t.Errorf("got %+v", s)
+		if s.runs.Load() != 1 {
+			t.Errorf("got %d, %+v", s.runs.Load(), s.ended.Load())
 		}
 		s.cancel()
 		wait(time.Minute)
@@ -202,8 +203,8 @@ func TestRun_podDoesNotEnd(t *testing.T) {
 		wait(5 * time.Second)
 		s.cancel()
 		wait(time.Minute)
-		if s.exit == nil || !s.exit.StillRuns || !strings.HasPrefix(s.exit.Reason, "the pod still listens 30s after its manifest was removed") {
-			t.Errorf("got %+v", s.exit)
+		if s.ended.Load() == nil || !s.ended.Load().StillRuns || !strings.HasPrefix(s.ended.Load().Reason, "the pod still listens 30s after its manifest was removed") {
+			t.Errorf("got %+v", s.ended.Load())
 		}
 		wait(time.Hour)
 	})
@@ -221,8 +222,8 @@ func TestRun_changedByOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 		wait(10 * time.Second)
-		if s.exit == nil || !strings.HasSuffix(s.exit.Reason, "was changed or removed by another program") {
-			t.Errorf("got %+v", s.exit)
+		if s.ended.Load() == nil || !strings.HasSuffix(s.ended.Load().Reason, "was changed or removed by another program") {
+			t.Errorf("got %+v", s.ended.Load())
 		}
 	})
 	if err := os.WriteFile(path, []byte("a user's"), 0o600); err != nil {
