@@ -125,6 +125,7 @@ type statusReport struct {
 	}
 	Election struct{ State, Reason string }
 	Etcd     struct{ Connected bool }
+	Fleet    struct{ Nodes []struct{ ID string } }
 }
 
 // awaitStatus follows /status?watch until it is as wanted.

@@ -19,8 +19,8 @@ func TestLocalOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := localOf(Config{NodeID: "me", ExpireDeadNodes: time.Hour}, b)
-	if got.ID != "me" || got.FenceAfter != time.Hour || got.Digest != b.Digest {
+	got := localOf(Config{NodeID: "me", ExpireDeadNodes: time.Hour, EtcdElectionTimeout: 5 * time.Second}, b)
+	if got.ID != "me" || got.FenceAfter != time.Hour || got.EtcdElectionTimeout != 5*time.Second || got.Digest != b.Digest {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,6 +86,27 @@ func TestRun_etcdAwayLater(t *testing.T) {
 	}
 	proxy.Restore()
 	s.awaitStatus("connected", func(r statusReport) bool { return r.Etcd.Connected && r.Ready.StaleSince == nil })
+}
+
+// A watch loses the event of a new record. The sidecar finds the record all the same.
+func TestRun_lostEvent(t *testing.T) {
+	server, api := etcdtest.New(t), newCountingAPI(t)
+	raw := server.Client(t)
+	putNewer(t, raw)
+	putStatus(t, raw)
+	s := start(t, configure(t, server.Endpoints()[0], api))
+	s.awaitReason(protocol.Ready)
+	server.LoseEvents(keys.Node("lost"))
+	put(t, raw, keys.Node("lost"), nil)
+	s.awaitStatus("the record", func(r statusReport) bool {
+		return slices.ContainsFunc(r.Fleet.Nodes, func(n struct{ ID string }) bool { return n.ID == "lost" })
+	})
+	if lost := server.LoseEvents(""); lost == 0 {
+		t.Error("no event was lost")
+	}
+	if _, text := s.get("/metrics"); !strings.Contains(text, "lockstep_etcd_watch_differences_total 1\n") {
+		t.Errorf("/metrics does not count the event:\n%s", text)
+	}
 }
 
 // A sidecar whose record can expire closes its gate when it has not reached etcd
