@@ -4,9 +4,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/status"
 )
+
+// How long a leader waits follows the election timeout of the etcd behind the API
+// servers.
+func TestNew_drainTime(t *testing.T) {
+	for _, electionTimeout := range []time.Duration{0, 5 * time.Second} {
+		local := event.New(protocol.Local{ID: "a", EtcdElectionTimeout: electionTimeout})
+		e := New(Config{Client: newClient(t, "127.0.0.1:1"), Local: local})
+		if want := protocol.DrainTime(electionTimeout); e.drainTime != want {
+			t.Errorf("with %s: got %s, want %s", electionTimeout, e.drainTime, want)
+		}
+	}
+}
 
 // What one leader records for the next about its requests, and how long the next
 // one waits (docs/protocol.md#drain).
