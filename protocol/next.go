@@ -191,10 +191,10 @@ func deadlock(now Status, local Local) (note, remedy string) {
 	if !now.Version.Release.Less(m) {
 		return "", upgradeIt
 	}
-	note = fmt.Sprintf("; this node is not ready before the new objects either, because "+
+	note = fmt.Sprintf("; %s is not ready before the new objects either, because "+
 		"minReconcilerRelease %s and minApiserverRelease %s are both above %s: this release cannot be rolled out node by node; "+
-		"roll this node back to %s, and first roll out a release that raises only one of the two",
-		m, local.Constraints.MinApiserver, now.Version.Release, now.Version.Release)
+		"roll %s back to %s, and first roll out a release that raises only one of the two",
+		local.ID, m, local.Constraints.MinApiserver, now.Version.Release, local.ID, now.Version.Release)
 	return note, fmt.Sprintf("do not upgrade it now, which would be an outage: roll %s back to %s", local.ID, now.Version.Release)
 }
 

@@ -97,6 +97,10 @@ func TestNext_cannotRoll(t *testing.T) {
 	if !strings.Contains(step.Message, "minReconcilerRelease 1.1.0 and minApiserverRelease 1.1.0 are both above 1.0.0") {
 		t.Errorf("got %s", step.Message)
 	}
+	// Other nodes show the message, too.
+	if !strings.Contains(step.Message, "me is not ready before the new objects") || !strings.Contains(step.Message, "roll me back to 1.0.0") {
+		t.Errorf("got %s, want the node named", step.Message)
+	}
 	want := "runs release 0.9.0, but the new objects need 1.1.0 or newer; do not upgrade it now, which would be an outage: roll me back to 1.0.0"
 	if got := step.Blockers[0].Message; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -196,7 +196,7 @@ func deadlock(b *broken) {
 	b.start("cp-2", b.bundle("old", one))
 	b.ready("cp-2")
 	b.start("cp-1", b.bundle("new", "release: 2.0.0\nminReconcilerRelease: 2.0.0\nminApiserverRelease: 2.0.0"))
-	b.says("cp-1", "STEP|cannot be rolled out node by node; roll this node back to 1.0.0, and first roll out a release that raises only one of the two",
+	b.says("cp-1", "STEP|cannot be rolled out node by node; roll cp-1 back to 1.0.0, and first roll out a release that raises only one of the two",
 		"GATE|NOT READY ReconcilerTooOld|this node leads: it waits for cp-2")
 	b.says("cp-1", "cp-2|ReleaseTooOld|yes|do not upgrade it now, which would be an outage: roll cp-1 back to 1.0.0",
 		"UPGRADE|cp-2 runs release 1.0.0, cp-1 runs 2.0.0; they wait for each other: roll cp-1 back to 1.0.0")
