@@ -55,6 +55,15 @@ func TestDescribe(t *testing.T) {
 	if got := Describe(applyset.Key{GroupKind: schema.GroupKind{Kind: "ConfigMap"}, Name: "x"}, err); got != err.Error() {
 		t.Errorf("got %q, want the API's words", got)
 	}
+	terminating := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "x", errors.New("because it is being terminated"))
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: "NamespaceTerminating"}}
+	key := applyset.Key{GroupKind: schema.GroupKind{Kind: "ConfigMap"}, Namespace: "going", Name: "x"}
+	if got := Describe(key, terminating); strings.Contains(got, "RBAC") || !strings.Contains(got, "kubectl get namespace going -o yaml") {
+		t.Errorf("got %q of a namespace that is being deleted", got)
+	}
+	if got := Describe(key, apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "x", nil)); !strings.Contains(got, "RBAC") {
+		t.Errorf("got %q of a user without rights", got)
+	}
 	long := Describe(applyset.Key{GroupKind: schema.GroupKind{Kind: "ConfigMap"}}, errors.New(strings.Repeat("ä", 2000)))
 	if len(long) > maxMessage+10 || strings.Contains(long, "\uFFFD") {
 		t.Errorf("got %d bytes", len(long))

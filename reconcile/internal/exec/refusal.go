@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
@@ -83,6 +84,10 @@ func changedByAdmission(fields []string) string {
 		" (a mutating policy or webhook sets other values than the bundle; exclude the object from it, or change the bundle)"
 }
 
+// namespaceTerminating is the cause by which the API server refuses what is created in
+// a namespace that is being deleted.
+const namespaceTerminating metav1.CauseType = "NamespaceTerminating"
+
 // maxMessage bounds the API's message in a failure, in bytes.
 const maxMessage = 1 << 10
 
@@ -100,7 +105,10 @@ func Describe(k applyset.Key, err error) string {
 	if len(message) > maxMessage {
 		message = strings.ToValidUTF8(message[:maxMessage], "") + "…"
 	}
-	if apierrors.IsForbidden(err) && slices.Contains([]string{"", "rbac.authorization.k8s.io"}, k.Group) {
+	switch {
+	case apierrors.HasStatusCause(err, namespaceTerminating):
+		message += fmt.Sprintf(" (the leader tries again; kubectl get namespace %s -o yaml shows what the deletion waits for)", k.Namespace)
+	case apierrors.IsForbidden(err) && slices.Contains([]string{"", "rbac.authorization.k8s.io"}, k.Group):
 		message += " (an API server that has just started refuses some requests until it has created its own RBAC roles)"
 	}
 	return message + applyset.FenceHint(k.GroupKind, err)

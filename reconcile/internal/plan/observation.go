@@ -77,7 +77,7 @@ func (v Observation) resource(want Wanted) (kube.Resource, string) {
 	case state.Err != nil:
 		return kube.Resource{}, state.Err.Error()
 	case !state.Served:
-		return kube.Resource{}, fmt.Sprintf("the API server does not know the kind %s of %s", want.GVK.Kind, want.GVK.GroupVersion())
+		return kube.Resource{}, fmt.Sprintf("the API server does not know the kind %s of %s: it is misspelled, or its CRD is missing", want.GVK.Kind, want.GVK.GroupVersion())
 	case state.Resource.Namespaced && want.Key.Namespace == "":
 		return kube.Resource{}, fmt.Sprintf("a %s belongs to a namespace; set metadata.namespace", want.GVK.Kind)
 	case !state.Resource.Namespaced && want.Key.Namespace != "":
