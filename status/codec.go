@@ -37,7 +37,7 @@ func Decode(kv *etcd.KV) protocol.StatusView {
 func decode(value []byte) (protocol.Status, error) {
 	var m lockstepv1.ReconcilerStatus
 	if err := proto.Unmarshal(value, &m); err != nil {
-		return protocol.Status{}, fmt.Errorf("%d bytes are not a status", len(value))
+		return protocol.Status{}, fmt.Errorf("the value is not a status (length %d)", len(value))
 	}
 	state, ok := states[m.GetState()]
 	if !ok {
