@@ -23,9 +23,13 @@ type table struct {
 
 func (t table) write(r httpapi.Report) {
 	t.rows(t.summary(r))
-	fmt.Fprintf(t.w, "\nFLEET  releases %s to %s%s%s\n", r.Fleet.MinRelease, r.Fleet.MaxRelease,
-		t.details(", revision %d", r.Fleet.Revision), clean(t.outdated(r.Etcd)))
-	t.rows(t.fleet(r))
+	if len(r.Fleet.Nodes) > 0 {
+		fmt.Fprintf(t.w, "\nFLEET  releases %s to %s%s%s\n", r.Fleet.MinRelease, r.Fleet.MaxRelease,
+			t.details(", revision %d", r.Fleet.Revision), clean(t.outdated(r.Etcd)))
+		t.rows(t.fleet(r))
+	} else {
+		fmt.Fprintln(t.w, "\nFLEET  this sidecar knows no node yet")
+	}
 	t.section("BLOCKERS  the leader waits for these nodes", t.blockers(r))
 	t.section("FAILURES  objects that the last pass could not apply", t.failures(r))
 	t.section("FIGHTS  another client keeps changing these objects; kubectl get --show-managed-fields shows its field manager", t.fights(r))
