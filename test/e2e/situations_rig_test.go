@@ -20,7 +20,10 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-var allSituations = flag.Bool("situations", false, "cause every broken situation, and write what /status shows in each to cmd/sidecar/testdata/situations")
+var (
+	allSituations = flag.Bool("situations", false, "cause every broken situation, as `make soak` does; without it some of them")
+	rewrite       = flag.Bool("rewrite", false, "write what /status shows in each situation to cmd/sidecar/testdata/situations")
+)
 
 // captured is where the values of /status are kept. The tests of the table's text
 // read them, without a cluster.
@@ -193,14 +196,14 @@ var otherDirectory = regexp.MustCompile(`/tmp/TestSituations[^/]*/[0-9]+`)
 
 // capture keeps what /status of a node shows, with paths of a real machine.
 func (b *broken) capture(node string) {
-	if !*allSituations {
+	if !*rewrite {
 		return
 	}
 	_, body, err := b.sidecars[node].Get(b.Context(), "/status")
 	b.must(err)
 	body = strings.ReplaceAll(body, b.dir, "/etc/lockstep")
-	body = otherDirectory.ReplaceAllString(body, "/etc/other")
 	body = strings.ReplaceAll(body, filepath.Dir(b.api.Kubeconfig()), "/etc/kubernetes")
+	body = otherDirectory.ReplaceAllString(body, "/etc/other")
 	host, err := os.Hostname()
 	b.must(err)
 	body = strings.ReplaceAll(body, `"host": "`+host+`"`, `"host": "machine-1"`)
