@@ -94,16 +94,17 @@ func (c *Client) unhealthy(reason, endpoint string) string {
 // makeSpace is what a person types to make a full server accept writes again. The
 // revision is the newest that this client knows of: older ones are of no use to Lockstep.
 func (c *Client) makeSpace(endpoint string) string {
-	etcdctl := "etcdctl --endpoints=" + endpoint
+	words := []string{"etcdctl", "--endpoints=" + endpoint}
 	if c.tls != nil {
 		for _, flag := range []struct{ name, file string }{
 			{"cacert", c.tls.cfg.CAFile}, {"cert", c.tls.cfg.CertFile}, {"key", c.tls.cfg.KeyFile},
 		} {
 			if flag.file != "" {
-				etcdctl += " --" + flag.name + "=" + flag.file
+				words = append(words, "--"+flag.name+"="+flag.file)
 			}
 		}
 	}
+	etcdctl := strings.Join(words, " ")
 	return fmt.Sprintf("%s compaction %d; %s defrag; %s alarm disarm", etcdctl, c.contact.Get().Revision, etcdctl, etcdctl)
 }
 

@@ -36,9 +36,13 @@ func (a *App) watchEtcdProblem(ctx context.Context) error {
 		_, clusterChanged := a.cluster.Status().Load()
 		suspected := !contact.Connected && contact.Problem != "" || contact.Refused > counted || a.etcdProblem.Get() != etcdProblem{}
 		counted = contact.Refused
-		if now := time.Now(); suspected || now.Sub(asked) >= etcdFullInterval {
+		switch now := time.Now(); {
+		case suspected:
 			asked = now
-			a.askEtcd(ctx, suspected)
+			a.askEtcd(ctx)
+		case now.Sub(asked) >= etcdFullInterval:
+			asked = now
+			a.askIfFull(ctx)
 		}
 		pause := etcdFullInterval
 		if a.etcdProblem.Get() != (etcdProblem{}) {
@@ -54,13 +58,16 @@ func (a *App) watchEtcdProblem(ctx context.Context) error {
 	}
 }
 
-// askEtcd sets the problem to what the servers answer. Unless a problem is suspected,
-// it only asks whether etcd is full.
-func (a *App) askEtcd(ctx context.Context, suspected bool) {
-	now := etcdProblem{full: a.etcd.Contact().Get().Connected && a.etcd.Full(ctx)}
-	if suspected || now.full {
-		now.text = a.diagnoseEtcd(ctx)
+// askIfFull asks the server in use, and all of them if its database is full.
+func (a *App) askIfFull(ctx context.Context) {
+	if a.etcd.Contact().Get().Connected && a.etcd.Full(ctx) {
+		a.askEtcd(ctx)
 	}
+}
+
+// askEtcd sets the problem to what the servers answer.
+func (a *App) askEtcd(ctx context.Context) {
+	now := etcdProblem{text: a.diagnoseEtcd(ctx), full: a.etcd.Contact().Get().Connected && a.etcd.Full(ctx)}
 	if now == a.etcdProblem.Get() || ctx.Err() != nil {
 		return
 	}

@@ -47,19 +47,19 @@ func TestRun_etcdAwayAtStart(t *testing.T) {
 }
 
 // An etcd that is full is found although nothing is written.
-func TestAskEtcd_full(t *testing.T) {
+func TestAskIfFull(t *testing.T) {
 	server, api := etcdtest.New(t), newCountingAPI(t)
 	raw := server.Client(t)
 	putNewer(t, raw)
 	putStatus(t, raw)
 	s := start(t, configure(t, server.Endpoints()[0], api))
 	s.awaitReason(protocol.Ready)
-	s.app.askEtcd(t.Context(), false)
+	s.app.askIfFull(t.Context())
 	if got := s.app.etcdProblem.Get(); got != (etcdProblem{}) {
 		t.Errorf("got %+v", got)
 	}
 	etcdtest.Fill(t, raw)
-	s.app.askEtcd(t.Context(), false)
+	s.app.askIfFull(t.Context())
 	if got := s.app.etcdProblem.Get(); !got.full || !strings.Contains(got.text, " alarm disarm") {
 		t.Errorf("got %+v", got)
 	}

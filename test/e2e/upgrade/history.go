@@ -54,7 +54,7 @@ func (h *history) follow(ctx context.Context, client *clientv3.Client) error {
 		err := h.watch(ctx, client, &next)
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // the walk has ended
 		case errors.Is(err, rpctypes.ErrNoLeader): // of a member that stops; another one goes on
 		case err != nil:
 			return fmt.Errorf("watch etcd: %w", err)

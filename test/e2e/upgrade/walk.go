@@ -123,7 +123,7 @@ func (w *Walk) follow(ctx context.Context, connect func() (*clientv3.Client, err
 	client, err := connect()
 	switch {
 	case ctx.Err() != nil:
-		return nil
+		return nil //nolint:nilerr // the walk has ended
 	case err != nil:
 		return fmt.Errorf("watch the walk: %w", err)
 	}
