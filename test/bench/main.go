@@ -45,12 +45,12 @@ type benchCase struct {
 // cases returns all cases, in the order in which they run.
 func cases() []benchCase {
 	many := benchCase{group: "change", name: "many", run: benchMany, extra: true}
-	return append(append(changeCases(), many), applyCases()...)
+	return slices.Concat(changeCases(), []benchCase{many}, quorumCases(), applyCases())
 }
 
 // rowNames returns the names of all rows, in the order in which they are printed.
 func rowNames() []string {
-	return slices.Concat(changeRows(), manyRows(), []string{rowEdited, rowDeleted})
+	return slices.Concat(changeRows(), manyRows(), quorumRows(), []string{rowEdited, rowDeleted})
 }
 
 // options are the flags.
@@ -137,6 +137,8 @@ type bench struct {
 	cluster *cluster.Cluster
 	etcd    *clientv3.Client
 	report  *report
+
+	addresses int // of loopback, that nodes have
 
 	prints []func(io.Writer) // print further tables
 }

@@ -27,6 +27,7 @@ type view struct {
 		State, Leader string
 		ModRevision   int64
 	}
+	Cluster  struct{ State string }
 	Election struct {
 		State string
 		Step  struct{ Kind string }
