@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 
 	"github.com/lockstep-dev/lockstep/etcd"
@@ -15,8 +16,7 @@ import (
 type Decoder struct {
 	records   decodedKeys[protocol.Record] // without their presences
 	presences decodedKeys[namedPresence]
-	nodes     []decodedNode // of the newest listings, sorted by ID
-	spare     []decodedNode // of the listings before those: its memory is used again
+	whole     []*protocol.Record // the records with their presences, sorted by ID
 }
 
 // namedPresence is a presence, and whose it is.
@@ -25,55 +25,51 @@ type namedPresence struct {
 	presence protocol.Presence
 }
 
-// decodedNode is a record, its presence (nil: it has none), and both together.
-type decodedNode struct {
-	record   *protocol.Record
-	presence *namedPresence
-	whole    *protocol.Record
-}
-
 // Decode returns the fleet of two listings. The records are sorted by ID: listings are
 // sorted by key. The slice belongs to the caller. The records do not: the next fleet has
 // the same ones, except those that have changed.
 func (d *Decoder) Decode(keys keyspace.Keys, nodes, presences etcd.Listing) protocol.Fleet {
-	d.records.update(nodes.KVs, func(kv *etcd.KV) protocol.Record { return decodeRecord(keys.NodeOf(kv.Key), *kv) })
-	d.presences.update(presences.KVs, func(kv *etcd.KV) namedPresence {
+	records := d.records.update(nodes.KVs, func(kv *etcd.KV) protocol.Record { return decodeRecord(keys.NodeOf(kv.Key), *kv) })
+	alive := d.presences.update(presences.KVs, func(kv *etcd.KV) namedPresence {
 		return namedPresence{keys.NodeOf(kv.Key), decodePresence(kv.Value)}
 	})
-	d.join()
-	fleet := protocol.Fleet{Revision: nodes.Revision, Rewinds: nodes.Rewinds, Records: make([]*protocol.Record, len(d.nodes))}
-	for i := range d.nodes {
-		fleet.Records[i] = d.nodes[i].whole
+	if records.others || alive.others {
+		d.joinAll()
+	} else {
+		for _, i := range records.changed {
+			d.join(i)
+		}
+		for _, j := range alive.changed {
+			if i, found := slices.BinarySearchFunc(d.records.values, d.presences.values[j].id, ofRecord); found {
+				d.join(i)
+			}
+		}
 	}
-	return fleet
+	return protocol.Fleet{Revision: nodes.Revision, Rewinds: nodes.Rewinds, Records: slices.Clone(d.whole)}
 }
 
-// join brings together all records and presences. All lists are sorted by ID.
-func (d *Decoder) join() {
-	before, alive := d.nodes, d.presences.values
-	d.nodes, d.spare = slices.Grow(d.spare[:0], len(d.records.values)), d.nodes
-	for _, record := range d.records.values {
-		now := decodedNode{record: record, whole: record}
-		for len(alive) > 0 && alive[0].id < record.ID {
-			alive = alive[1:]
-		}
-		if len(alive) > 0 && alive[0].id == record.ID {
-			now.presence = alive[0]
-		}
-		for len(before) > 0 && before[0].record != record && before[0].record.ID < record.ID {
-			before = before[1:]
-		}
-		switch {
-		case len(before) > 0 && before[0].record == record && before[0].presence == now.presence:
-			now.whole = before[0].whole
-		case now.presence != nil:
-			whole := *record
-			whole.Presence, whole.Alive = now.presence.presence, true
-			now.whole = &whole
-		}
-		d.nodes = append(d.nodes, now)
+// joinAll brings together all records and presences.
+func (d *Decoder) joinAll() {
+	d.whole = make([]*protocol.Record, len(d.records.values))
+	for i := range d.whole {
+		d.join(i)
 	}
 }
+
+// join brings together the i-th record and its presence.
+func (d *Decoder) join(i int) {
+	record := d.records.values[i]
+	d.whole[i] = record
+	if j, found := slices.BinarySearchFunc(d.presences.values, record.ID, ofPresence); found {
+		whole := *record
+		whole.Presence, whole.Alive = d.presences.values[j].presence, true
+		d.whole[i] = &whole
+	}
+}
+
+func ofRecord(r *protocol.Record, id protocol.NodeID) int { return cmp.Compare(r.ID, id) }
+
+func ofPresence(p *namedPresence, id protocol.NodeID) int { return cmp.Compare(p.id, id) }
 
 // decodedKeys is a listing with what its keys decode to.
 type decodedKeys[T any] struct {
@@ -81,25 +77,41 @@ type decodedKeys[T any] struct {
 	values []*T // of the same length
 }
 
+// difference is what an update has changed.
+type difference struct {
+	changed []int // indices of the values that were decoded again
+	others  bool  // the listing has other keys than before: all values may have another index
+}
+
 // update decodes the keys of a listing, in their order. A key that was not written since
 // keeps its pointer.
-func (d *decodedKeys[T]) update(kvs []*etcd.KV, decode func(*etcd.KV) T) {
+func (d *decodedKeys[T]) update(kvs []*etcd.KV, decode func(*etcd.KV) T) difference {
 	if len(kvs) > 0 && len(kvs) == len(d.kvs) && &kvs[0] == &d.kvs[0] {
-		return // the same listing
+		return difference{} // the same listing
 	}
+	out := difference{others: len(kvs) != len(d.kvs)}
 	values := make([]*T, len(kvs))
 	was := 0
 	for i, kv := range kvs {
+		// Most keys have the same pointer as before: then nothing of them is read.
 		for was < len(d.kvs) && d.kvs[was] != kv && d.kvs[was].Key < kv.Key {
 			was++
 		}
 		if was < len(d.kvs) && sameWrite(d.kvs[was], kv) {
 			values[i] = d.values[was]
+			was++
+			continue
+		}
+		values[i] = new(decode(kv))
+		out.changed = append(out.changed, i)
+		if was < len(d.kvs) && d.kvs[was].Key == kv.Key {
+			was++
 		} else {
-			values[i] = new(decode(kv))
+			out.others = true
 		}
 	}
 	d.kvs, d.values = kvs, values
+	return out
 }
 
 // sameWrite reports whether two keys are the same, and the same write of it. The
