@@ -76,7 +76,10 @@ func ensureCertificate(_ context.Context, f *flow) error {
 // clearEtcd deletes what an etcd left that ended before it had a log: another one would
 // begin a log beside that database, and never become ready. With a log, the member has
 // worked, and goes on.
-func clearEtcd(_ context.Context, f *flow) error {
+func clearEtcd(_ context.Context, f *flow) error { return f.clearUnbegun() }
+
+// clearUnbegun is clearEtcd without a step.
+func (f *flow) clearUnbegun() error {
 	if f.dir.EtcdBegun() {
 		return nil
 	}
@@ -95,7 +98,7 @@ func (f *flow) prepareMember() error {
 	if err != nil || marker.Phase != datadir.Begun && marker.Phase != datadir.Enrolled {
 		return err
 	}
-	return clearEtcd(context.Background(), f)
+	return f.clearUnbegun()
 }
 
 // writeRecord writes the cluster's record, which says that it was created here. One

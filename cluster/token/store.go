@@ -265,6 +265,7 @@ func tryChange(ctx context.Context, client *etcd.Client, id string, f func(Store
 		return nil
 	}
 	key := keyspace.Under(client.Prefix()).JoinToken(id)
-	_, err = client.Write(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", was.revision)}, clientv3.OpPut(key, string(encode(now))))
+	unchanged := clientv3.Compare(clientv3.ModRevision(key), "=", was.revision)
+	_, err = client.Write(ctx, []clientv3.Cmp{unchanged}, clientv3.OpPut(key, string(encode(now))))
 	return err
 }

@@ -53,7 +53,8 @@ type member struct {
 // newMember returns the configuration of a node at a loopback address of its own.
 func (b *bench) newMember(name, kubeconfig string, joins ...string) *member {
 	b.addresses++
-	m := &member{dir: filepath.Join(b.dir, name), address: fmt.Sprintf("127.%d.%d.%d", 1+os.Getpid()>>8&0x7f, os.Getpid()&0xff, 1+b.addresses)}
+	address := fmt.Sprintf("127.%d.%d.%d", 1+os.Getpid()>>8&0x7f, os.Getpid()&0xff, 1+b.addresses)
+	m := &member{dir: filepath.Join(b.dir, name), address: address}
 	noDelay := time.Duration(0)
 	m.node = &node{b: b, cfg: cluster.SidecarConfig{
 		NodeID: name, Kubeconfig: kubeconfig, EtcdInArgs: true, ShutdownDelay: &noDelay,
@@ -227,7 +228,9 @@ func benchJoin(ctx context.Context, b *bench) error {
 }
 
 // threeNodes creates a cluster, lets two nodes join it, and stops all.
-func (b *bench) threeNodes(ctx context.Context, name, kubeconfig string, joins func(two, three *member) ([]time.Duration, error)) ([]time.Duration, error) {
+func (b *bench) threeNodes(
+	ctx context.Context, name, kubeconfig string, joins func(two, three *member) ([]time.Duration, error),
+) ([]time.Duration, error) {
 	one := b.newMember(name+"-a", kubeconfig)
 	if _, err := join(ctx, one); err != nil {
 		return nil, err

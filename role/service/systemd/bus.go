@@ -69,7 +69,10 @@ func (b *bus) follow(ctx context.Context, updates <-chan *dbus.PropertiesUpdate,
 		select {
 		case <-ctx.Done():
 			return
-		case _ = <-errs: // too many signals at once: the timer observes the unit
+		case err := <-errs:
+			if err != nil { // too many signals at once: one about the unit may be lost
+				b.wakeUp()
+			}
 		case u := <-updates:
 			if u.UnitName == b.unit {
 				b.wakeUp()
