@@ -21,9 +21,6 @@ const (
 	// although one should wait longer.
 	deciding       = 15 * time.Second
 	commandTimeout = 15 * time.Second
-	// noticing is how long a node may take to notice that it lost its role. No
-	// fault lasts that long.
-	noticing = 60 * time.Second
 )
 
 // do carries out a step. An error does not end the run: administrators try again
@@ -110,34 +107,15 @@ func (w *world) switchTo(ctx context.Context, n *node, to int, crash, wait bool)
 	}
 }
 
-// roles takes the controller role from a node and gives it back. Meanwhile the
-// node's connections have no fault, and the role returns only after the gate has
-// closed: no leader waits for this node any more, so an administrator has to make
-// sure that it has noticed.
+// roles takes the controller role from a node and gives it back, whether the node has
+// noticed or not: it may be cut off, and its gate open.
 func (w *world) roles(ctx context.Context, n *node, d time.Duration) {
-	n.network.Lock()
-	defer n.network.Unlock()
 	n.busy.Lock()
 	defer n.busy.Unlock()
-	limit := noticing
 	if err := w.command(ctx, "node", "set-roles", n.name(), n.roles("kubernetes_worker")); err != nil {
 		w.logf("%v", err) // the node may or may not have lost the role
-		limit /= 6
 	}
 	pause(ctx, d)
-	if n.sidecar != nil {
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
-		defer cancel()
-		err := cluster.Poll(limited, func(ctx context.Context) error {
-			if n.sidecar.Readyz(ctx) == nil {
-				return fmt.Errorf("%s is ready without the role", n.name())
-			}
-			return nil
-		})
-		if err != nil {
-			w.logf("%v", err)
-		}
-	}
 	w.giveRole(ctx, n)
 }
 

@@ -2,6 +2,7 @@ package child
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,44 +10,48 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/types"
 )
 
-// server is a member as awaitLoss sees it.
-type server struct {
+// now is what a member knows.
+type now struct {
 	leader    types.ID
 	committed uint64
 	learner   bool
 }
 
-func (s *server) Leader() types.ID       { return s.leader }
-func (s *server) CommittedIndex() uint64 { return s.committed }
-func (s *server) IsLearner() bool        { return s.learner }
+// server is a member as awaitLoss sees it.
+type server struct{ atomic.Pointer[now] }
+
+func (s *server) Leader() types.ID       { return s.Load().leader }
+func (s *server) CommittedIndex() uint64 { return s.Load().committed }
+func (s *server) IsLearner() bool        { return s.Load().learner }
 
 func TestAwaitLoss(t *testing.T) {
 	const patience = time.Second
 	for name, tc := range map[string]struct {
-		begin server
-		later func(*server) // after half of the patience
+		begin now
+		later now           // after half of the patience
 		want  time.Duration // until the loss is noticed; 0: never
 	}{
-		"a learner with a leader and data": {server{1, 7, true}, func(*server) {}, patience},
-		"no leader":                        {server{0, 7, true}, func(*server) {}, 0},
-		"no data":                          {server{1, 0, true}, func(*server) {}, 0},
-		"a voter":                          {server{1, 7, false}, func(*server) {}, 0},
-		"it receives data later":           {server{1, 0, true}, func(s *server) { s.committed = 7 }, patience + patience/2},
-		"another leader at once":           {server{1, 7, true}, func(s *server) { s.leader = 2 }, patience},
-		"it becomes a voter":               {server{1, 7, true}, func(s *server) { s.learner = false }, 0},
+		"a learner with a leader and data": {now{1, 7, true}, now{1, 7, true}, patience},
+		"no leader":                        {now{0, 7, true}, now{0, 7, true}, 0},
+		"no data":                          {now{1, 0, true}, now{1, 0, true}, 0},
+		"a voter":                          {now{1, 7, false}, now{1, 7, false}, 0},
+		"it receives data later":           {now{1, 0, true}, now{1, 7, true}, patience + patience/2},
+		"another leader at once":           {now{1, 7, true}, now{2, 7, true}, patience},
+		"it becomes a voter":               {now{1, 7, true}, now{1, 7, false}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				began, lost := time.Now(), make(chan struct{})
-				s := tc.begin
+				var s server
+				s.Store(&tc.begin)
 				ended := make(chan struct{})
 				go func() {
 					defer close(ended)
 					awaitLoss(ctx, &s, patience, lost)
 				}()
 				<-time.After(patience / 2)
-				tc.later(&s)
+				s.Store(&tc.later)
 				select {
 				case <-lost:
 					took := time.Since(began)

@@ -124,6 +124,8 @@ type Record struct {
 	Release    protocol.Release
 	M          protocol.Release
 	Controller bool
+	// Serves: its sidecar has registered with the controller role, and not without it since.
+	Serves bool
 	// Member: it has the role consensus_member.
 	Member bool
 	// ExpireAfter is how long its presence must be missing until leaders ignore the
@@ -131,6 +133,9 @@ type Record struct {
 	ExpireAfter time.Duration
 	Ephemeral   bool
 }
+
+// mayServe reports whether the gate of its node may be open.
+func (r Record) mayServe() bool { return r.Corrupt || r.Controller || r.Serves }
 
 // Presence is the key of a live sidecar.
 type Presence struct {

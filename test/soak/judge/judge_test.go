@@ -185,6 +185,10 @@ func TestJudge_nothingWrong(t *testing.T) {
 		"a late write to an object that the new content has not reached yet": restricted((*story).dies).
 			object("changed", "old", r1, 1).object("changed", "new", r2, 2),
 		"an answer that may be from before an event": installed().record("b", r2).record("a", r2).slowProbe("a", r1, 30*time.Millisecond),
+		"a restriction that shuts out a node without the role": installed().record("a", r2).
+			add(Event{Record: &Record{Node: "b", Release: r1, M: r1}}).status(protocol.Working, r1, r2, r1, 1, "a"),
+		"a ready node that has lost the role, and has not registered since": installed().
+			add(Event{Record: &Record{Node: "b", Release: r1, M: r1, Serves: true}}).probe("b", r1, true, ""),
 		"a gate that closes with its own registration": installed().record("b", r2).
 			probe("b", r2, false, protocol.ReconcilerTooOld),
 	}
@@ -214,6 +218,9 @@ func TestJudge_finds(t *testing.T) {
 		return installed().record("a", r2).
 			status(protocol.Working, r1, r2, r1, 1, "a").status(protocol.Working, r1, r2, r2, 2, "a")
 	}
+	served := func(serves bool) *story { // people took the role from b; with serves, it does not know yet
+		return installed().record("a", r2).add(Event{Record: &Record{Node: "b", Release: r1, M: r1, Serves: serves}})
+	}
 	tests := []struct {
 		name  string
 		story *story
@@ -238,6 +245,9 @@ func TestJudge_finds(t *testing.T) {
 		{"a content epoch that falls", upgraded().status(protocol.Working, r2, r2, r2, 1, "b"), NoStaleWrite, "falls", false},
 		{"an object of the content deleted", upgraded().deleted("changed"), NoStaleWrite, "is deleted", true},
 		{"a restriction that shuts a node out", working(), GuardHeld, "b (release 1.1.0", false},
+		{"a restriction that shuts out a node that has lost the role, and serves", served(true).
+			status(protocol.Working, r1, r2, r1, 1, "a"), GuardHeld, "b (release 1.1.0", false},
+		{"a ready node that has registered without the role", served(false).probe("b", r1, true, ""), Registered, "b #1", false},
 		{"a restriction over a corrupt record", installed().record("a", r2).add(Event{Record: &Record{Node: "b", Corrupt: true}}).
 			status(protocol.Working, r1, r2, r1, 1, "a"), GuardHeld, "b (its record is corrupt)", false},
 		{"a gate closed by the status", working().probe("b", r1, false, protocol.ReleaseTooOld), Steady, "b #1", false},

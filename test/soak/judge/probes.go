@@ -124,10 +124,7 @@ func (j *judging) checkReady(c clock, p Probe) {
 		return
 	}
 	compatible := slices.ContainsFunc(moments, func(m moment) bool {
-		r, found := m.records[p.Node]
-		// The protocol does not protect a node without the controller role
-		// (docs/protocol.md#registration).
-		return m.conflict[p.Release].text == "" || found && !r.Corrupt && !r.Controller
+		return m.conflict[p.Release].text == ""
 	})
 	if !compatible && j.once(Compatible, p) {
 		j.fail(Compatible, moments[0].revision, "%s #%d of release %s was ready between %.3fs and %.3fs while %s",
@@ -136,7 +133,7 @@ func (j *judging) checkReady(c clock, p Probe) {
 	}
 	registered := slices.ContainsFunc(moments, func(m moment) bool {
 		r, found := m.records[p.Node]
-		return found && (r.Corrupt || r.Release == p.Release)
+		return found && (r.Corrupt || r.mayServe() && r.Release == p.Release)
 	})
 	if !registered && j.once(Registered, p) {
 		j.fail(Registered, moments[0].revision, "%s #%d of release %s was ready between %.3fs and %.3fs, and its record did not have this release",

@@ -345,7 +345,7 @@ func (j *judging) older(b Bundle) string {
 		switch r := j.records[id]; {
 		case r.Corrupt:
 			return "the record of " + id + " is corrupt"
-		case r.Controller && r.Release.Less(b.Release):
+		case r.mayServe() && r.Release.Less(b.Release):
 			return fmt.Sprintf("%s is registered with %s", id, r.Release)
 		}
 	}

@@ -85,7 +85,7 @@ func (j *judging) guardHeld(e *Event, was, now protocol.Status) {
 		case j.expired(e, r):
 		case r.Corrupt:
 			shut = append(shut, id+" (its record is corrupt)")
-		case r.Controller && admits(was, r) && !admits(now, r):
+		case r.mayServe() && admits(was, r) && !admits(now, r):
 			shut = append(shut, fmt.Sprintf("%s (release %s, M %s)", id, r.Release, r.M))
 		}
 	}
