@@ -56,7 +56,7 @@ func (e Embedded) EtcdConfig(prefix string) etcd.Config {
 	return etcd.Config{
 		Endpoints: []string{"https://" + net.JoinHostPort(e.Address, strconv.Itoa(e.ClientPort))},
 		CAFile:    files.CACert(), CertFile: files.NodeCert(), KeyFile: files.NodeKey(), Late: true,
-		Prefix: prefix, AttemptTimeout: member.DefaultElection, Advice: advice,
+		Prefix: prefix, AttemptTimeout: member.DefaultElection / 2, Advice: advice,
 	}
 }
 

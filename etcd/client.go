@@ -30,7 +30,8 @@ type Config struct {
 	// RequestTimeout bounds each single request. Zero: 5 s.
 	RequestTimeout time.Duration
 	// AttemptTimeout bounds each attempt of a request, of which each is made to another
-	// server: about as long as an election takes. A write is attempted again only if the
+	// server: half as long as an election takes. When no attempt was answered for two
+	// elections, further ones may take longer. A write is attempted again only if the
 	// first attempt was certainly not carried out. Zero: RequestTimeout.
 	AttemptTimeout time.Duration
 	// Late allows that the files do not exist yet. No connection succeeds before they do.
@@ -56,16 +57,16 @@ const (
 // Client makes requests to etcd. It knows when etcd last answered, and at which
 // revision. Its methods may be called from many goroutines.
 type Client struct {
-	links   links
-	several bool             // another server may be asked
-	tls     *fileCredentials // nil: none
-	prefix  string
-	timeout time.Duration // of a request
-	attempt time.Duration // of an attempt
-	advice  Advice
-	log     *slog.Logger
-	contact *event.Value[Contact]
-	rewound *event.Value[int]
+	links    links
+	several  bool             // another server may be asked
+	tls      *fileCredentials // nil: none
+	prefix   string
+	timeout  time.Duration        // of a request
+	attempts map[effect]*patience // made once, and never changed
+	advice   Advice
+	log      *slog.Logger
+	contact  *event.Value[Contact]
+	rewound  *event.Value[int]
 
 	differences atomic.Int64
 	closer
@@ -102,15 +103,15 @@ func NewClient(cfg Config) (*Client, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	c := &Client{
-		several: len(cfg.Endpoints) > 1 || cfg.AttemptTimeout > 0,
-		tls:     creds,
-		prefix:  strings.TrimSuffix(cfg.Prefix, "/") + "/",
-		timeout: cfg.RequestTimeout,
-		attempt: min(cmp.Or(cfg.AttemptTimeout, cfg.RequestTimeout), cfg.RequestTimeout),
-		advice:  cmp.Or(cfg.Advice, adviceElsewhere),
-		log:     cfg.Log,
-		contact: event.New(Contact{}),
-		rewound: event.New(0),
+		several:  len(cfg.Endpoints) > 1 || cfg.AttemptTimeout > 0,
+		tls:      creds,
+		prefix:   strings.TrimSuffix(cfg.Prefix, "/") + "/",
+		timeout:  cfg.RequestTimeout,
+		attempts: map[effect]*patience{reads: newPatience(cfg), writes: newPatience(cfg)},
+		advice:   cmp.Or(cfg.Advice, adviceElsewhere),
+		log:      cfg.Log,
+		contact:  event.New(Contact{}),
+		rewound:  event.New(0),
 	}
 	c.links.moves = event.New(0)
 	return c, c.SetEndpoints(cfg.Endpoints)

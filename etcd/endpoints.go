@@ -176,7 +176,7 @@ func (c *Client) returnToFirst(ctx context.Context) {
 	if !due {
 		return
 	}
-	limited, cancel := context.WithTimeout(ctx, c.attempt)
+	limited, cancel := context.WithTimeout(ctx, c.attempts[reads].first)
 	defer cancel()
 	resp, err := first.status(limited)
 	usable := err == nil && !resp.IsLearner && resp.Leader != 0 && len(resp.Errors) == 0
@@ -212,7 +212,7 @@ func ask[T any](ctx context.Context, c *Client, kind effect, request func(contex
 	pauses := backoff.Backoff{First: minRoundPause, Max: maxRoundPause, Jitter: 0.2}
 	for asked := 1; ; asked++ {
 		l := c.link()
-		resp, sent, err := attempt(ctx, c, l, request)
+		resp, sent, err := attempt(ctx, l, c.attempts[kind], request)
 		if err == nil || !unusable(err) || ctx.Err() != nil {
 			return resp, err
 		}
@@ -227,11 +227,15 @@ func ask[T any](ctx context.Context, c *Client, kind effect, request func(contex
 }
 
 // attempt makes a request to one server within the limit of one attempt.
-func attempt[T any](ctx context.Context, c *Client, l *link, request func(context.Context, *clientv3.Client) (T, error)) (T, bool, error) {
-	limited, cancel := context.WithTimeout(ctx, c.attempt)
+func attempt[T any](
+	ctx context.Context, l *link, p *patience, request func(context.Context, *clientv3.Client) (T, error),
+) (T, bool, error) {
+	limited, cancel := context.WithTimeout(ctx, p.limit())
 	defer cancel()
 	tracked, sent := track(limited)
+	began := time.Now()
 	resp, err := request(tracked, l.client)
+	p.learn(time.Since(began), err != nil && limited.Err() != nil && ctx.Err() == nil)
 	return resp, sent.Load(), err
 }
 

@@ -30,7 +30,7 @@ func (c *Client) Servers(ctx context.Context) []Server {
 // alarm is one of the whole etcd cluster, so the server in use is asked, and if it does
 // not answer, it is not.
 func (c *Client) Full(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, c.attempt)
+	ctx, cancel := context.WithTimeout(ctx, c.attempts[reads].first)
 	defer cancel()
 	resp, err := c.link().status(ctx)
 	return err == nil && slices.ContainsFunc(resp.Errors, isNoSpace)

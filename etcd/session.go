@@ -170,7 +170,7 @@ func (s *Session) keepAliveOnce(ctx context.Context) error {
 	defer cancel()
 	attemptTimeout := s.ttl / 3
 	if s.client.several {
-		attemptTimeout = min(attemptTimeout, s.client.attempt)
+		attemptTimeout = min(attemptTimeout, s.client.attempts[reads].first)
 	}
 	limited, cancelAttempt := context.WithTimeout(limited, attemptTimeout)
 	defer cancelAttempt()
