@@ -170,6 +170,7 @@ type Status struct {
 		Since   *time.Time `json:"since"`
 	} `json:"ready"`
 	Reconciler struct {
+		Kind                     string `json:"kind"`
 		State                    string `json:"state"` // empty: no status exists
 		Version                  string `json:"version"`
 		MinimumCompatibleRelease string `json:"minimumCompatibleRelease"`

@@ -47,8 +47,8 @@ func TestStatusByHand(t *testing.T) {
 	text := func(s string) func(*testing.T, []byte) string { return func(*testing.T, []byte) string { return s } }
 	edits := []edit{
 		{"empty", text(""), `"problem":"unknownstate0"`},
-		{"garbage", text("\xff"), `"problem":"1bytesarenotastatus"`},
-		{"text", text(`{"state":"DONE"}`), `"problem":"16bytesarenotastatus"`},
+		{"garbage", text("\xff"), `"problem":"thevalueisnotastatus(length1)"`},
+		{"text", text(`{"state":"DONE"}`), `"problem":"thevalueisnotastatus(length16)"`},
 		{"another set's", foreignStatus, `"version":"9.0.0"`},
 	}
 	for _, n := range editedEpochs {

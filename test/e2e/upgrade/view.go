@@ -167,7 +167,10 @@ func (w *Walk) lose(err error) {
 // sidecar's code. needs is the node's minReconcilerRelease.
 func admits(s cluster.Status, needs string) error {
 	r := s.Reconciler
-	if r.State == "" {
+	switch {
+	case r.Kind == "unknown":
+		return nil // the gate has read the status itself, and the watch has not reported it yet
+	case r.State == "":
 		return errors.New("ready without a status")
 	}
 	// As strings: the walk has no number above nine.
