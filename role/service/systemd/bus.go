@@ -55,9 +55,9 @@ func (b *bus) close() {
 	if b == nil {
 		return
 	}
-	b.conn.SetPropertiesSubscriber(nil, nil)
-	b.cancel()
+	// The library reads its subscriber without a lock, so that stays as it is.
 	b.conn.Close()
+	b.cancel()
 	<-b.done
 }
 
