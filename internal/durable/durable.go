@@ -17,7 +17,12 @@ const TempSuffix = ".tmp"
 // WriteFile replaces a file as a whole: after a crash it has the old content or the
 // new one. When it returns, the new one is on the disk.
 func WriteFile(path string, content []byte, mode fs.FileMode) error {
-	temp := path + TempSuffix
+	return Replace(path, path+TempSuffix, content, mode)
+}
+
+// Replace is WriteFile with a name, in the same directory, for the file that is not
+// complete yet: some directories are read by programs that use every file in them.
+func Replace(path, temp string, content []byte, mode fs.FileMode) error {
 	if err := writeSynced(temp, content, mode); err != nil {
 		return errors.Join(err, Remove(temp))
 	}

@@ -148,15 +148,13 @@ type result struct {
 
 // executable says what is wrong with a program; empty: nothing.
 func executable(path string) string {
-	info, err := os.Stat(path)
+	mode, problem := modeOf(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "does not exist"
-	case err != nil:
-		return strict.Reason(err).Error()
-	case !info.Mode().IsRegular():
+	case problem != "":
+		return problem
+	case !mode.IsRegular():
 		return "is not a file"
-	case info.Mode().Perm()&0o111 == 0:
+	case mode.Perm()&0o111 == 0:
 		return "is not executable; type: chmod +x " + path
 	}
 	return ""
@@ -164,14 +162,21 @@ func executable(path string) string {
 
 // directory says what is wrong with a directory; empty: nothing.
 func directory(path string) string {
+	mode, problem := modeOf(path)
+	if problem == "" && !mode.IsDir() {
+		return "is not a directory"
+	}
+	return problem
+}
+
+// modeOf returns the mode of what a path leads to, or why there is none.
+func modeOf(path string) (mode fs.FileMode, problem string) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "does not exist"
+		return 0, "does not exist"
 	case err != nil:
-		return strict.Reason(err).Error()
-	case !info.IsDir():
-		return "is not a directory"
+		return 0, strict.Reason(err).Error()
 	}
-	return ""
+	return info.Mode(), ""
 }

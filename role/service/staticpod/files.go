@@ -9,47 +9,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/lockstep-dev/lockstep/internal/durable"
 )
 
-// tempSuffix ends the name of a file that is being written; a dot begins it.
-const tempSuffix = ".tmp"
+const fileMode = 0o600
 
 // place writes a file so that a reader sees all of it or nothing, after a power cut too.
 func place(path string, content []byte) error {
-	dir := filepath.Dir(path)
-	temp := filepath.Join(dir, "."+filepath.Base(path)+tempSuffix)
-	if err := writeSynced(temp, content); err != nil {
-		return errors.Join(err, remove(temp))
-	}
-	if err := os.Rename(temp, path); err != nil {
-		return errors.Join(err, remove(temp))
-	}
-	return syncDir(dir)
-}
-
-func writeSynced(path string, content []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	return errors.Join(err, f.Sync(), f.Close())
-}
-
-func remove(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
-// syncDir makes a rename or a removal last.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.Replace(path, filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+durable.TempSuffix), content, fileMode)
 }
 
 // Clean removes from a directory what Lockstep has placed there for services other than keep,
@@ -67,21 +35,21 @@ func Clean(directory string, keep []string) ([]string, error) {
 		if !entry.Type().IsRegular() || !stale(directory, name, keep) {
 			continue
 		}
-		if err := remove(filepath.Join(directory, name)); err != nil {
+		if err := durable.Remove(filepath.Join(directory, name)); err != nil {
 			errs = append(errs, err)
 			continue
 		}
 		removed = append(removed, name)
 	}
 	if len(removed) > 0 {
-		errs = append(errs, syncDir(directory))
+		errs = append(errs, durable.SyncDir(directory))
 	}
 	return removed, errors.Join(errs...)
 }
 
 // stale reports whether a file is ours and no service needs it.
 func stale(directory, name string, keep []string) bool {
-	if strings.HasPrefix(name, "."+prefix) && strings.HasSuffix(name, tempSuffix) {
+	if strings.HasPrefix(name, "."+prefix) && strings.HasSuffix(name, durable.TempSuffix) {
 		return true
 	}
 	service, is := strings.CutPrefix(strings.TrimSuffix(name, ".yaml"), prefix)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/internal/durable"
 	"github.com/lockstep-dev/lockstep/role/service/driver"
 )
 
@@ -155,5 +156,5 @@ func (d *Driver) removeFile() error {
 	if err := os.Remove(d.path()); err != nil {
 		return fmt.Errorf("remove the manifest: %w", err)
 	}
-	return syncDir(d.cfg.Directory)
+	return durable.SyncDir(d.cfg.Directory)
 }
