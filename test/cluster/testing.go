@@ -97,7 +97,7 @@ func newForTest(t testing.TB, cfg Config) *Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { closeForTest(t, c) })
+	t.Cleanup(func() { CloseForTest(t, c) })
 	return c
 }
 
@@ -110,7 +110,7 @@ func NewMembersForTest(t testing.TB) []*Member {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { closeForTest(t, c) })
+	t.Cleanup(func() { CloseForTest(t, c) })
 	return c.Members
 }
 
@@ -133,7 +133,8 @@ func (m *Member) Isolate() (restore func()) {
 	}
 }
 
-func closeForTest(t testing.TB, c *Cluster) {
+// CloseForTest ends a cluster. If the test has failed, it logs what its parts wrote.
+func CloseForTest(t testing.TB, c *Cluster) {
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}

@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -47,19 +46,7 @@ func New(t testing.TB, binary string) *Rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-		if !t.Failed() {
-			return
-		}
-		var logs strings.Builder
-		if err := c.WriteLogs(&logs); err != nil {
-			t.Error(err)
-		}
-		t.Log(logs.String())
-	})
+	t.Cleanup(func() { cluster.CloseForTest(t, c) })
 	r := &Rig{t: t, cluster: c, Kubeconfig: filepath.Join(cfg.Dir, "kubeconfig")}
 	const nowhere = `apiVersion: v1
 kind: Config

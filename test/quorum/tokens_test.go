@@ -84,48 +84,55 @@ const (
 	either                  // it depends on how far its etcd had come
 )
 
+// ending is a step after which a token ends, and how the join ends then.
+type ending struct {
+	step             string
+	revoked, expired outcome
+}
+
+// eachEnding runs a test for each way in which a token ends after each of these steps.
+func eachEnding(t *testing.T, endings []ending, test func(t *testing.T, step, how string, want outcome)) {
+	for _, e := range endings {
+		for how, want := range map[string]outcome{"revoked": e.revoked, "expired": e.expired} {
+			t.Run(e.step+"/"+how, func(t *testing.T) {
+				t.Parallel()
+				test(t, e.step, how, want)
+			})
+		}
+	}
+}
+
 // The token is revoked, or expires, while a node joins: after each step before its member
 // has begun, the joining node is killed, the token ends, and the node starts again with the same flags. Either
 // its join goes on, since the use was its own already, or it ends with a clear error; then
 // another token finishes the join. No member is left over.
 func TestJoin_tokenEnds(t *testing.T) {
 	binary := cluster.BuildSteps(t)
-	for _, tt := range []struct {
-		step             string
-		revoked, expired outcome
-	}{
+	eachEnding(t, []ending{
 		{"directory", refused, refused},
 		{"marker", refused, refused},
 		{"key", refused, refused},
 		{"enrol", leftOver, finishes},
 		{"etcd", leftOver, finishes},
 		{"member", either, finishes},
-	} {
-		for how, want := range map[string]outcome{"revoked": tt.revoked, "expired": tt.expired} {
-			t.Run(tt.step+"/"+how, func(t *testing.T) {
-				t.Parallel()
-				rig := New(t, binary)
-				a, b := rig.Node("a"), rig.Node("b")
-				a.Start()
-				a.AwaitRunning()
-				args := joinArgs(t, a, 1)
-				b.StartWith([]string{"LOCKSTEP_EXIT_AFTER_STEP=join/" + tt.step}, args...)
-				b.awaitKilled(t)
-				tokenEnds[how](t, a)
-				b.finishJoin(t, a, how, want, args)
-			})
-		}
-	}
+	}, func(t *testing.T, step, how string, want outcome) {
+		rig := New(t, binary)
+		a, b := rig.Node("a"), rig.Node("b")
+		a.Start()
+		a.AwaitRunning()
+		args := joinArgs(t, a, 1)
+		b.StartWith([]string{"LOCKSTEP_EXIT_AFTER_STEP=join/" + step}, args...)
+		b.awaitKilled(t)
+		tokenEnds[how](t, a)
+		b.finishJoin(t, a, how, want, args)
+	})
 }
 
 // The same while a member answers: it is killed after a step of its answer, and the
 // joining node with it.
 func TestJoin_tokenEndsInTheAnswer(t *testing.T) {
 	binary := cluster.BuildSteps(t)
-	for _, tt := range []struct {
-		step             string
-		revoked, expired outcome
-	}{
+	eachEnding(t, []ending{
 		{"check", refused, refused},
 		{"token", refused, finishes},
 		{"lock", refused, finishes},
@@ -133,25 +140,20 @@ func TestJoin_tokenEndsInTheAnswer(t *testing.T) {
 		{"record", leftOver, finishes},
 		{"sign", leftOver, finishes},
 		{"answer", leftOver, finishes},
-	} {
-		for how, want := range map[string]outcome{"revoked": tt.revoked, "expired": tt.expired} {
-			t.Run(tt.step+"/"+how, func(t *testing.T) {
-				t.Parallel()
-				rig := New(t, binary)
-				a, b := rig.Node("a"), rig.Node("b")
-				a.StartWith([]string{"LOCKSTEP_EXIT_AFTER_STEP=answer/" + tt.step})
-				a.AwaitRunning()
-				args := joinArgs(t, a, 1)
-				b.Start(args...)
-				a.awaitKilled(t)
-				KillAll(b)
-				a.Start()
-				a.AwaitRunning()
-				tokenEnds[how](t, a)
-				b.finishJoin(t, a, how, want, args)
-			})
-		}
-	}
+	}, func(t *testing.T, step, how string, want outcome) {
+		rig := New(t, binary)
+		a, b := rig.Node("a"), rig.Node("b")
+		a.StartWith([]string{"LOCKSTEP_EXIT_AFTER_STEP=answer/" + step})
+		a.AwaitRunning()
+		args := joinArgs(t, a, 1)
+		b.Start(args...)
+		a.awaitKilled(t)
+		KillAll(b)
+		a.Start()
+		a.AwaitRunning()
+		tokenEnds[how](t, a)
+		b.finishJoin(t, a, how, want, args)
+	})
 }
 
 // finishJoin starts the node again with the same flags, and requires the outcome. If its
