@@ -21,6 +21,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/status"
@@ -191,6 +192,17 @@ func putNewer(t *testing.T, c *clientv3.Client) {
 	n := protocol.Node{ID: "newer", Roles: protocol.Roles{Controller: true}, Version: protocol.Version{Release: protocol.Release{Major: 10000}}}
 	put(t, c, keys.Node("newer"), fleet.Encode(n))
 	put(t, c, keys.Presence("newer"), nil)
+}
+
+// ledByNewer returns an etcd with a status and a newer controller, a client of it, and an
+// API: a sidecar there becomes ready, and leaves the API alone.
+func ledByNewer(t *testing.T) (*etcdtest.Server, *clientv3.Client, *countingAPI) {
+	t.Helper()
+	server, api := etcdtest.New(t), newCountingAPI(t)
+	raw := server.Client(t)
+	putNewer(t, raw)
+	putStatus(t, raw)
+	return server, raw, api
 }
 
 // ended waits for the end of a sidecar that the test has not stopped.

@@ -10,17 +10,13 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // A sidecar that stops deletes its ephemeral record only when its kube-apiserver has
 // stopped, and closes its gate long before.
 func TestRun_deletesItsRecord(t *testing.T) {
-	server, api := etcdtest.New(t), newCountingAPI(t)
-	raw := server.Client(t)
-	putNewer(t, raw)
-	putStatus(t, raw)
+	server, raw, api := ledByNewer(t)
 	cfg := configure(t, server.Endpoints()[0], api)
 	cfg.ExpireDeadNodes, cfg.Ephemeral = time.Minute, true
 	s := start(t, cfg)

@@ -14,10 +14,7 @@ import (
 
 // Two sidecars with one node ID on one machine: the newer one wins.
 func TestRun_duplicateOnThisMachine(t *testing.T) {
-	server, api := etcdtest.New(t), newCountingAPI(t)
-	raw := server.Client(t)
-	putNewer(t, raw)
-	putStatus(t, raw)
+	server, _, api := ledByNewer(t)
 	older := start(t, configure(t, server.Endpoints()[0], api))
 	older.awaitReason(protocol.Ready)
 	newer := start(t, configure(t, server.Endpoints()[0], api))

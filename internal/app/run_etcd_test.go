@@ -48,10 +48,7 @@ func TestRun_etcdAwayAtStart(t *testing.T) {
 
 // An etcd that is full is found although nothing is written.
 func TestAskIfFull(t *testing.T) {
-	server, api := etcdtest.New(t), newCountingAPI(t)
-	raw := server.Client(t)
-	putNewer(t, raw)
-	putStatus(t, raw)
+	server, raw, api := ledByNewer(t)
 	s := start(t, configure(t, server.Endpoints()[0], api))
 	s.awaitReason(protocol.Ready)
 	s.app.askIfFull(t.Context())
@@ -66,10 +63,7 @@ func TestAskIfFull(t *testing.T) {
 }
 
 func TestRun_etcdAwayLater(t *testing.T) {
-	server, api := etcdtest.New(t), newCountingAPI(t)
-	raw := server.Client(t)
-	putNewer(t, raw)
-	putStatus(t, raw)
+	server, _, api := ledByNewer(t)
 	proxy := etcdtest.NewProxy(t, server.Addr())
 	s := start(t, configure(t, "http://"+proxy.Addr(), api))
 	s.awaitReason(protocol.Ready)
@@ -90,10 +84,7 @@ func TestRun_etcdAwayLater(t *testing.T) {
 
 // A watch loses the event of a new record. The sidecar finds the record all the same.
 func TestRun_lostEvent(t *testing.T) {
-	server, api := etcdtest.New(t), newCountingAPI(t)
-	raw := server.Client(t)
-	putNewer(t, raw)
-	putStatus(t, raw)
+	server, raw, api := ledByNewer(t)
 	s := start(t, configure(t, server.Endpoints()[0], api))
 	s.awaitReason(protocol.Ready)
 	server.LoseEvents(keys.Node("lost"))
@@ -113,10 +104,7 @@ func TestRun_lostEvent(t *testing.T) {
 // for half of that time, and registers again before the gate opens. The time
 // here is shorter than the options allow.
 func TestRun_fences(t *testing.T) {
-	server, api := etcdtest.New(t), newCountingAPI(t)
-	raw := server.Client(t)
-	putNewer(t, raw)
-	putStatus(t, raw)
+	server, _, api := ledByNewer(t)
 	proxy := etcdtest.NewProxy(t, server.Addr())
 	s := start(t, configure(t, "http://"+proxy.Addr(), api), func(a *App) {
 		a.local.Update(func(l protocol.Local) protocol.Local { l.FenceAfter = 2 * time.Second; return l })

@@ -6,17 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // The gate closes first, the API still answers during the delay, and Run returns
 // no error.
 func TestRun_gracefulStop(t *testing.T) {
-	server, api := etcdtest.New(t), newCountingAPI(t)
-	raw := server.Client(t)
-	putNewer(t, raw)
-	putStatus(t, raw)
+	server, raw, api := ledByNewer(t)
 	cfg := configure(t, server.Endpoints()[0], api)
 	cfg.ShutdownDelay = 2 * time.Second
 	s := start(t, cfg)
