@@ -77,7 +77,7 @@ func (e *Election) Run(ctx context.Context) error {
 	// Run follows the queue until this node has given up leadership.
 	defer func() { cancel(); <-followed }()
 
-	pauses := backoff.Backoff{First: minCampaignPause, Max: maxCampaignPause}
+	pauses := backoff.Backoff{First: minCampaignPause, Max: maxCampaignPause, Jitter: backoff.Apart}
 	for {
 		waited, err := e.awaitEligible(ctx)
 		if err != nil {
@@ -119,10 +119,11 @@ func (e *Election) isRestored(v protocol.StatusView) bool {
 	return e.rewinds() > 0 && (restored.Rewinds != e.rewinds() || v.Revision <= restored.Revision)
 }
 
-// writePauses are the pauses between attempts to write the status. They are
-// short enough for the lease: the session ends if the leader's loop does not run.
-func (e *Election) writePauses() backoff.Backoff {
-	return backoff.Backoff{First: etcdPause, Max: max(etcdPause, e.cfg.TTL/3)}
+// etcdPauses are the pauses between a leader's attempts to read from etcd or to write.
+// They are short enough for the lease: the session ends if the leader's loop does not
+// run.
+func (e *Election) etcdPauses() backoff.Backoff {
+	return backoff.Backoff{First: etcdPause, Max: max(etcdPause, e.cfg.TTL/3), Jitter: backoff.Apart}
 }
 
 // showOut shows that this node neither leads nor is a candidate.

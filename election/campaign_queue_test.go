@@ -62,7 +62,7 @@ func TestElection_observesLate(t *testing.T) {
 		})
 		last, seen = q.KVs[0].CreateRevision, seen+1
 	}
-	if got, want := time.Since(began), 7*minCampaignPause; got < want {
+	if got, want := time.Since(began), 7*minCampaignPause/2; got < want {
 		t.Errorf("%d campaigns took %s, want pauses of at least %s in all", campaigns, got, want)
 	}
 	stop()

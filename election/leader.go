@@ -29,6 +29,7 @@ type leadership struct {
 	pending  []pendingRequest
 	failing  protocol.Content // of the last pass, if that was not complete
 	writes   backoff.Backoff  // after writes of the status that failed
+	reads    backoff.Backoff  // after snapshots that failed
 	clock    deadlines
 	job      *job
 	restored bool // the first status may be one that a restore brought back
@@ -37,11 +38,11 @@ type leadership struct {
 
 func (e *Election) newLeadership(s *etcd.Session, key string, epoch int64) *leadership {
 	return &leadership{
-		e: e, session: s, key: key, epoch: epoch, writes: e.writePauses(), clock: newDeadlines(e.cfg.YieldAfter),
+		e: e, session: s, key: key, epoch: epoch, writes: e.etcdPauses(), reads: e.etcdPauses(), clock: newDeadlines(e.cfg.YieldAfter),
 	}
 }
 
-// etcdPause is the pause after a request that etcd did not answer.
+// etcdPause is the first pause after a request that etcd did not answer.
 const etcdPause = 100 * time.Millisecond
 
 // lead runs the leader's loop: gather the facts, ask protocol.Next, carry out the
@@ -76,9 +77,10 @@ func (e *Election) lead(ctx context.Context, s *etcd.Session, key string, epoch 
 		case err != nil:
 			// The client shows that etcd is unreachable; the end of the session
 			// decides how long that may last.
-			backoff.Sleep(ctx, etcdPause)
+			l.reads.Sleep(ctx)
 			continue
 		}
+		l.reads.Reset()
 		l.confirm(&in)
 		step := protocol.Next(in)
 		l.traceRound(in, step)

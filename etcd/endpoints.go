@@ -209,7 +209,7 @@ const (
 // ask makes a request to the server in use. If that cannot serve it, others are asked,
 // each within a limit of its own, as long as repeating the request is safe.
 func ask[T any](ctx context.Context, c *Client, kind effect, request func(context.Context, *clientv3.Client) (T, error)) (T, error) {
-	pauses := backoff.Backoff{First: minRoundPause, Max: maxRoundPause, Jitter: 0.2}
+	pauses := backoff.Backoff{First: minRoundPause, Max: maxRoundPause, Jitter: backoff.Apart}
 	for asked := 1; ; asked++ {
 		l := c.link()
 		resp, sent, err := attempt(ctx, l, c.attempts[kind], request)

@@ -62,7 +62,7 @@ func (c *Client) Follow(ctx context.Context, prefix string, report func(Listing)
 	f := &follower{client: c, prefix: prefix, report: report, readings: make(chan reading, 1)}
 	c.add(f)
 	defer c.remove(f)
-	pauses := backoff.Backoff{First: minRelistPause, Max: maxRelistPause}
+	pauses := backoff.Backoff{First: minRelistPause, Max: maxRelistPause, Jitter: backoff.Apart}
 	for {
 		began := time.Now()
 		err := f.listAndWatch(ctx)

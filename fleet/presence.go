@@ -89,7 +89,7 @@ func (p *Presence) Rest() { p.rests.Set(true) }
 // Run keeps the presence until ctx ends, and returns ctx's error. It returns a
 // *DuplicateError when another sidecar keeps the node ID.
 func (p *Presence) Run(ctx context.Context) error {
-	pauses := backoff.Backoff{First: minPresencePause, Max: maxPresencePause}
+	pauses := backoff.Backoff{First: minPresencePause, Max: maxPresencePause, Jitter: backoff.Apart}
 	for {
 		p.beat()
 		err := p.cfg.Client.WithSession(ctx, p.cfg.TTL, func(ctx context.Context, s *etcd.Session) error {
@@ -141,7 +141,7 @@ func (p *Presence) hold(ctx context.Context, s *etcd.Session) error {
 	defer func() { cancel(); followers.Wait() }()
 	defer p.lease.Set(clientv3.NoLease)
 
-	pauses := backoff.Backoff{First: minPresencePause, Max: p.cfg.TTL / writesPerLease}
+	pauses := backoff.Backoff{First: minPresencePause, Max: p.cfg.TTL / writesPerLease, Jitter: backoff.Apart}
 	for {
 		// Loaded before the write, so that a change during the write is not missed.
 		shown, shownChanged := p.cfg.Shown.Load()

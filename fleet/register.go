@@ -61,7 +61,7 @@ const (
 
 // registerPauses are the pauses between attempts to write a record.
 func registerPauses() backoff.Backoff {
-	return backoff.Backoff{First: minRegisterPause, Max: maxRegisterPause}
+	return backoff.Backoff{First: minRegisterPause, Max: maxRegisterPause, Jitter: backoff.Apart}
 }
 
 // NewRegistrar returns a registrar that has not registered yet.
@@ -282,7 +282,7 @@ func (r *Registrar) correct(ctx context.Context) (retry <-chan time.Time) {
 	}
 	if err := r.rewrite(ctx); err != nil && ctx.Err() == nil {
 		r.cfg.Log.Warn("this node's record not corrected, trying again", "err", err)
-		return time.After(maxRegisterPause)
+		return time.After(backoff.Spread(maxRegisterPause))
 	}
 	return nil
 }

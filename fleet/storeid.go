@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/keyspace"
 )
 
@@ -82,7 +83,7 @@ func (r *Registrar) keepStoreID(ctx context.Context) (retry <-chan time.Time) {
 	}
 	if err := r.restoreStoreID(ctx, id, key.Revision); err != nil && ctx.Err() == nil {
 		r.cfg.Log.Debug("the store ID was not written again, trying again", "err", err)
-		return time.After(maxRegisterPause)
+		return time.After(backoff.Spread(maxRegisterPause))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/trace"
 )
@@ -36,7 +37,8 @@ type Gate struct {
 	cfg     GateConfig
 	metrics *metrics
 	verdict *event.Value[Verdict]
-	readAt  etcd.At // of the status in facts; zero: not read since this registration. Only Run uses it
+	readAt  etcd.At         // of the status in facts; zero: not read since this registration. Only Run uses it
+	reads   backoff.Backoff // after reads of the status that failed
 
 	mu    sync.Mutex // mu guards facts and from, and that verdicts are published in their order
 	facts protocol.Facts
@@ -49,12 +51,19 @@ type Verdict struct {
 	Since time.Time
 }
 
-// readPause is the pause after a failed read of the status.
-const readPause = 100 * time.Millisecond
+// The pauses after failed reads of the status.
+const (
+	minReadPause = 100 * time.Millisecond
+	maxReadPause = 3 * time.Second
+)
+
+func readPauses() backoff.Backoff {
+	return backoff.Backoff{First: minReadPause, Max: maxReadPause, Jitter: backoff.Apart}
+}
 
 // NewGate returns a gate that is not ready (Starting).
 func NewGate(cfg GateConfig) *Gate {
-	g := &Gate{cfg: cfg, metrics: newMetrics(cfg.Registerer), verdict: event.New(Verdict{})}
+	g := &Gate{cfg: cfg, metrics: newMetrics(cfg.Registerer), verdict: event.New(Verdict{}), reads: readPauses()}
 	g.learn(func(f *protocol.Facts) { f.Local = cfg.Local.Get() })
 	return g
 }
@@ -180,15 +189,16 @@ func (g *Gate) refreshStatus(ctx context.Context, r protocol.Registration, obser
 	case g.readAt == (etcd.At{}):
 		var err error
 		if observed, err = g.cfg.Store.Get(ctx); err != nil {
-			return time.After(readPause)
+			return time.After(g.reads.Next())
 		}
 		if observed.At.Rewinds != r.Rewinds || observed.At.Revision < r.Revision {
-			return time.After(readPause) // the store went back; the registrar registers again
+			return time.After(g.reads.Next()) // the store went back; the registrar registers again
 		}
 		if g.cfg.Registration.Get() != r {
 			return nil // the registration changed during the read; Run refreshes again
 		}
 	}
+	g.reads.Reset()
 	from := statusSource{at: observed.At, linear: g.readAt == (etcd.At{})}
 	g.readAt = observed.At
 	g.learn(func(f *protocol.Facts) { f.Status, g.from = observed.View, from })

@@ -15,14 +15,18 @@ import (
 type Backoff struct {
 	First time.Duration // the pause after the first failure
 	Max   time.Duration // no pause is longer; less than First: every pause is First
-	// Jitter makes each pause longer by a random part of it, up to this fraction
-	// and within Max, so that many who failed together do not return together.
-	// 0: none.
+	// Jitter takes a random part off each pause, up to this fraction, so that many
+	// who failed together do not return together. 0: none; 1: a pause is anything
+	// up to its full length.
 	Jitter float64
 
 	step  time.Duration // the newest pause without its jitter; 0: none since Reset
 	pause time.Duration // the newest pause; 0: none since Reset
 }
+
+// Apart is the Jitter of those who ask a server that many others ask too. After the
+// server has failed for all of them, they return at times of their own.
+const Apart = 0.5
 
 // Next returns the pause before the next attempt. Call it once for each failure.
 func (b *Backoff) Next() time.Duration {
@@ -35,10 +39,18 @@ func (b *Backoff) Next() time.Duration {
 	default:
 		b.step *= 2
 	}
-	jitter := time.Duration(b.Jitter * rand.Float64() * float64(b.step))
-	b.pause = min(b.step+jitter, limit)
+	b.pause = b.step - part(b.step, b.Jitter)
 	return b.pause
 }
+
+// part returns a random part of d, less than this fraction of it.
+func part(d time.Duration, fraction float64) time.Duration {
+	return time.Duration(fraction * rand.Float64() * float64(d))
+}
+
+// Spread returns a pause of at most d, less the jitter Apart. It is for those whose
+// pauses do not grow.
+func Spread(d time.Duration) time.Duration { return d - part(d, Apart) }
 
 // Pause returns what Next returned last; 0: Next was not called since Reset.
 func (b *Backoff) Pause() time.Duration { return b.pause }

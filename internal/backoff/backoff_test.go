@@ -53,22 +53,45 @@ func TestBackoff_Reset(t *testing.T) {
 	}
 }
 
-// Jitter lengthens a pause, and neither feeds the next one nor passes the limit.
+// Jitter shortens each pause, also the longest one, and does not feed the next one.
 func TestBackoff_Jitter(t *testing.T) {
-	differs := false
-	for range 1000 {
-		b := Backoff{First: 100, Max: 450, Jitter: 0.5}
-		for i, low := range []time.Duration{100, 200, 400, 450} {
-			high := min(low+low/2, 450)
-			got := b.Next()
-			if got < low || got > high {
-				t.Fatalf("pause %d: got %d, want it between %d and %d", i+1, got, low, high)
+	const rounds = 1000
+	for _, jitter := range []float64{0.5, 1} {
+		steps := []time.Duration{1000, 2000, 4000, 4500, 4500}
+		var sums [5]time.Duration
+		for range rounds {
+			b := Backoff{First: 1000, Max: 4500, Jitter: jitter}
+			for i, step := range steps {
+				got := b.Next()
+				if low := time.Duration((1 - jitter) * float64(step)); got < max(low, 1) || got > step {
+					t.Fatalf("jitter %g, pause %d: got %d, want it between %d and %d", jitter, i+1, got, low, step)
+				}
+				sums[i] += got
 			}
-			differs = differs || got != low
+		}
+		for i, step := range steps {
+			mean, want := float64(sums[i])/rounds, (1-jitter/2)*float64(step)
+			if math.Abs(mean-want) > 0.1*float64(step) {
+				t.Errorf("jitter %g, pause %d: its mean is %g, want about %g", jitter, i+1, mean, want)
+			}
 		}
 	}
-	if !differs {
-		t.Error("no pause had a jitter")
+}
+
+func TestSpread(t *testing.T) {
+	seen := map[time.Duration]bool{}
+	for range 1000 {
+		got := Spread(1000)
+		if got < 500 || got > 1000 {
+			t.Fatalf("got %d, want it between 500 and 1000", got)
+		}
+		seen[got] = true
+	}
+	if len(seen) < 100 {
+		t.Errorf("1000 pauses have only %d lengths", len(seen))
+	}
+	if got := Spread(0); got != 0 {
+		t.Errorf("got %d of no pause", got)
 	}
 }
 
