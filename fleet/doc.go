@@ -9,6 +9,7 @@
 //     (docs/protocol.md#dead-nodes); package election measures how long other
 //     nodes' presences have been missing
 //   - storeid.go: the ID that distinguishes stores (docs/protocol.md#store-id)
+//   - storedelete.go: deletes the keys of a store, for `sidecar store delete`
 //   - follow.go: the newest observation of all records and presences
 //     (docs/protocol.md#snapshots)
 //   - admin.go: what `sidecar node` reads and writes

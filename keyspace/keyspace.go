@@ -84,6 +84,18 @@ func (k Keys) JoinTokens() string { return k.prefix + "cluster/tokens/" }
 // JoinToken returns the key of a token, by its ID.
 func (k Keys) JoinToken(id string) string { return k.JoinTokens() + id }
 
+// StoreParts returns where all keys of a store are, except those of ClusterParts. A part
+// that ends with a slash is a range, any other is a key.
+func (k Keys) StoreParts() []string {
+	return []string{k.Nodes(), k.Presences(), k.Duplicate(""), k.Store(), k.Status(), k.Leaders()}
+}
+
+// ClusterParts returns where all keys of an etcd cluster are that the sidecars run
+// themselves, in the form of StoreParts.
+func (k Keys) ClusterParts() []string {
+	return []string{k.Cluster(), k.ClusterMembers(), k.ClusterLearners(), k.RemovedMembers(), k.ClusterLock(), k.JoinTokens()}
+}
+
 // MemberID is the text of a member's ID, in keys and for people: that of etcd's own
 // commands.
 func MemberID(id uint64) string { return strconv.FormatUint(id, 16) }

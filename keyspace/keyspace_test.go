@@ -1,6 +1,13 @@
 package keyspace
 
-import "testing"
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
 
 func TestUnder(t *testing.T) {
 	for _, prefix := range []string{"/lockstep", "/lockstep/"} {
@@ -51,6 +58,34 @@ func TestMemberOf(t *testing.T) {
 	for text, want := range map[string]bool{"8E9e": true, "008e": true, "": false, "0": false, "b.example": false} {
 		if _, got := ParseMemberID(text); got != want {
 			t.Errorf("%q: got %t, want %t", text, got, want)
+		}
+	}
+}
+
+// Every key that this package names is in one part, so that a store can be deleted.
+func TestParts(t *testing.T) {
+	k := Under("/lockstep/tenant")
+	parts := slices.Concat(k.StoreParts(), k.ClusterParts())
+	all := reflect.ValueOf(k)
+	for i := range all.NumMethod() {
+		name, method := all.Type().Method(i).Name, all.Method(i)
+		if method.Type().NumOut() != 1 || method.Type().Out(0).Kind() != reflect.String || method.Type().Out(0) == reflect.TypeFor[protocol.NodeID]() {
+			continue // it returns no key
+		}
+		var args []reflect.Value
+		for j := range method.Type().NumIn() {
+			arg := reflect.New(method.Type().In(j)).Elem()
+			if arg.Kind() == reflect.String {
+				arg.SetString("a")
+			}
+			args = append(args, arg)
+		}
+		key := method.Call(args)[0].String()
+		in := slices.DeleteFunc(slices.Clone(parts), func(part string) bool {
+			return key != part && (!strings.HasSuffix(part, "/") || !strings.HasPrefix(key, part))
+		})
+		if len(in) != 1 {
+			t.Errorf("%s: %s is in the parts %q, want one", name, key, in)
 		}
 	}
 }

@@ -67,7 +67,7 @@ func envName(flag string) string {
 // momentary reports whether a flag has no variable, since it is about one call.
 func momentary(flag string) bool {
 	switch flag {
-	case "help", "output", "watch", "confirm-stopped", "from", "id", "ttl", "uses", "skip-files":
+	case "help", "output", "watch", "confirm-stopped", "from", "id", "ttl", "uses", "skip-files", "yes", "force", "status-only":
 		return true
 	}
 	return false

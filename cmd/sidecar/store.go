@@ -16,9 +16,9 @@ import (
 func (p program) storeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "store",
-		Short: "Show and change the ID of this store",
-		Long: `Show and change the ID of this store: of the keys below --etcd-prefix in this etcd.
-The objects in the API belong to the store whose ID they have, on the ConfigMap
+		Short: "Show, adopt and delete a store: the keys in etcd",
+		Long: `Show, adopt and delete a store: the keys below --etcd-prefix in this etcd, which have
+an ID. The objects in the API belong to the store whose ID they have, on the ConfigMap
 lockstep in kube-system. A leader of another store does not change them.
 
 These commands connect to etcd directly: no sidecar has to run.`,
@@ -30,7 +30,7 @@ These commands connect to etcd directly: no sidecar has to run.`,
 			return unknownCommand(cmd, args[0])
 		},
 	}
-	cmd.AddCommand(p.storeShowCommand(), p.storeAdoptCommand())
+	cmd.AddCommand(p.storeShowCommand(), p.storeAdoptCommand(), p.storeDeleteCommand())
 	return cmd
 }
 
@@ -124,7 +124,7 @@ A store that has a status keeps its ID: its leader governs objects already.`,
 		err := fleet.AdoptStoreID(ctx, client.Client, adopted)
 		switch {
 		case errors.Is(err, fleet.ErrGoverned):
-			return fmt.Errorf("%w; if it is the right one all the same, stop its sidecars, delete %skubernetes/reconciler/status, and try again: the leader rebuilds the status", err, client.Prefix())
+			return fmt.Errorf("%w; if this store is to take over the objects all the same, stop its sidecars, type sidecar store delete --status-only --yes%s, and try again: the leader rebuilds the status", err, client.flags)
 		case err != nil:
 			return err
 		}

@@ -71,7 +71,7 @@ func TestStore(t *testing.T) {
 	if _, err := raw.Put(t.Context(), "/lockstep/kubernetes/reconciler/status", ""); err != nil {
 		t.Fatal(err)
 	}
-	c.want(exitFailed, "this store has a status: its leader governs objects already; if it is the right one all the same, stop its sidecars, delete /lockstep/kubernetes/reconciler/status", "store", "adopt", "--id", otherStore)
+	c.want(exitFailed, "this store has a status: its leader governs objects already; if this store is to take over the objects all the same, stop its sidecars, type sidecar store delete --status-only --yes --etcd-servers="+server.Endpoints()[0], "store", "adopt", "--id", otherStore)
 	wantShown(`{
   "prefix": "/lockstep/",
   "store": "5f6c1e0d9a7b43c28f15e6d0b2a49c71",
@@ -81,4 +81,79 @@ func TestStore(t *testing.T) {
 `, "-o", "json")
 	c.want(exitUsage, `unknown command "take"`, "store", "take")
 	c.want(exitOK, "Let this store take over the objects of another store", "store")
+}
+
+func TestStoreDelete(t *testing.T) {
+	server := etcdtest.New(t)
+	raw := server.Client(t)
+	c := command{T: t, endpoint: server.Endpoints()[0]}
+	put := func(keys ...string) {
+		t.Helper()
+		for _, key := range keys {
+			if _, err := raw.Put(t.Context(), key, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	wantOutput := func(want int, stdout, stderr string, args ...string) {
+		t.Helper()
+		code, out, errs := c.run(append([]string{"store", "delete"}, args...)...)
+		if code != want || out != stdout || errs != stderr {
+			t.Errorf("store delete %q: exit %d, got\n%s%s\nwant %d and\n%s%s", args, code, out, errs, want, stdout, stderr)
+		}
+	}
+	wantOutput(exitOK, "There is nothing to delete below /lockstep/\n", "")
+	c.want(exitOK, "store /lockstep/ has adopted the ID "+lostStore, "store", "adopt", "--id", lostStore)
+	put("/lockstep/nodes/a", "/lockstep/nodes/b", "/lockstep/kubernetes/reconciler/status", "/lockstep/tenant-7/store", "/lockstep/presence/b")
+	const shown = `Store /lockstep/, ID 5f6c1e0d9a7b43c28f15e6d0b2a49c71
+
+KEY                                     COUNT  NODES
+/lockstep/nodes/                        2      a, b
+/lockstep/store                         1      -
+/lockstep/kubernetes/reconciler/status  1      -
+
+`
+	const kept = "Kept: 1 key below /lockstep/ that is not of this store, such as /lockstep/tenant-7/store\n"
+	const alive = `Store /lockstep/, ID 5f6c1e0d9a7b43c28f15e6d0b2a49c71
+
+KEY                                     COUNT  NODES
+/lockstep/nodes/                        2      a, b
+/lockstep/presence/                     1      b
+/lockstep/store                         1      -
+/lockstep/kubernetes/reconciler/status  1      -
+
+`
+	const refused = "sidecar: delete the store /lockstep/: the store is in use by the sidecars of these nodes: b; stop these sidecars first. One that was killed counts until its lease ends. To delete the keys all the same, add --force\n"
+	wantOutput(exitFailed, alive+kept, refused)
+	wantOutput(exitFailed, alive+kept, refused, "--yes")
+	wantOutput(exitFailed, `{
+  "prefix": "/lockstep/",
+  "store": "5f6c1e0d9a7b43c28f15e6d0b2a49c71",
+  "deleted": false,
+  "keys": [
+    {
+      "key": "kubernetes/reconciler/status",
+      "count": 1,
+      "nodes": []
+    }
+  ],
+  "total": 1,
+  "alive": [
+    "b"
+  ],
+  "memberKeysKept": 0,
+  "otherKeysKept": 1,
+  "otherKey": "/lockstep/tenant-7/store"
+}
+`, refused, "--yes", "--status-only", "-o", "json")
+	wantOutput(exitOK, alive+kept+"Nothing was deleted. To delete 5 keys, type: sidecar store delete --yes --force --etcd-servers="+c.endpoint+"\n", "", "--force")
+	if _, err := raw.Delete(t.Context(), "/lockstep/presence/b"); err != nil {
+		t.Fatal(err)
+	}
+	wantOutput(exitOK, shown+kept+"Nothing was deleted. To delete 4 keys, type: sidecar store delete --yes --etcd-servers="+c.endpoint+"\n", "")
+	wantOutput(exitOK, shown+"4 keys deleted\n"+kept, "", "--yes")
+	wantOutput(exitOK, "There is nothing to delete below /lockstep/\n"+kept, "", "--yes")
+	c.want(exitOK, `"deleted": false`, "store", "delete", "--yes", "-o", "json")
+	c.want(exitUsage, "must be one of table, json", "store", "delete", "-o", "yaml")
+	c.want(exitUsage, `unexpected argument "/lockstep/"`, "store", "delete", "/lockstep/")
 }

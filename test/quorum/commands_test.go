@@ -48,6 +48,10 @@ func TestCommands_onMember(t *testing.T) {
 		{"store adopt", 2, "set either --kubeconfig"},
 		{"store adopt --id=zzz", 2, "32 hexadecimal digits"},
 		{"store adopt --kubeconfig=/nowhere", 1, "no such file"},
+		{"store delete", 1, "in use by the sidecars of these nodes: a"},
+		{"store delete --yes", 1, "--force"},
+		{"store delete --yes --etcd-prefix=/other/", 0, "There is nothing to delete below /other/"},
+		{"store delete everything", 2, `unexpected argument "everything"`},
 		{"cluster members --etcd-servers=http://127.0.0.1:1", 2, "set either this or --data-dir"},
 	} {
 		args := append(strings.Fields(tt.typed), "--data-dir="+n.Dir)

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
@@ -171,29 +169,6 @@ func (m *move) registered(list string) {
 	}
 }
 
-// TestMain lets this program be the etcdctl of the page, of which it needs one command.
-func TestMain(t *testing.M) {
-	if filepath.Base(os.Args[0]) == "etcdctl" {
-		os.Exit(etcdctl(os.Args[1:]))
-	}
-	os.Exit(t.Run())
-}
-
-func etcdctl(args []string) int {
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{os.Getenv("ETCDCTL_ENDPOINTS")}})
-	if err == nil && (len(args) != 3 || args[0] != "del" || args[1] != "--prefix") {
-		err = fmt.Errorf("got %q", args)
-	}
-	if err == nil {
-		_, err = client.Delete(context.Background(), args[2], clientv3.WithPrefix())
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
-}
-
 // TestMove moves three nodes from an etcd that runs elsewhere to one of their own, and
 // back, with the commands of docs/clusters.md#move. Between the stores no gate is open
 // and nothing is written, and what is left of the old store opens no gate.
@@ -205,11 +180,7 @@ func TestMove(t *testing.T) {
 	}
 	other := etcdtest.New(t)
 	m := &move{T: t, rig: &Rig{t: t, cluster: c, Kubeconfig: api.Kubeconfig()}, other: other.Endpoints()[0], bin: t.TempDir()}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, program := range map[string]string{"sidecar": c.SidecarBinary(), "etcdctl": self, "rm": "/bin/rm"} {
+	for name, program := range map[string]string{"sidecar": c.SidecarBinary(), "rm": "/bin/rm"} {
 		if err := os.Symlink(program, filepath.Join(m.bin, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +188,6 @@ func TestMove(t *testing.T) {
 	for _, id := range []string{"a", "b", "c"} {
 		m.nodes = append(m.nodes, m.rig.Node(id))
 	}
-	t.Setenv("ETCDCTL_ENDPOINTS", m.other)
 	external := "sidecar run --etcd-servers=" + pageEtcd + " --kubeconfig=" + pageKubeconfig
 	for _, n := range m.nodes {
 		m.run(n, external)
@@ -262,11 +232,14 @@ func (m *move) toEmbedded(oldFlags string, unchanged func()) {
 	page := commands(m.T, "move-to-embedded")
 	m.env = []string{"LOCKSTEP_ETCD_SERVERS=" + m.other}
 	m.settled(m.next(&page, "sidecar status"))
+	if out, err := m.tryTyped(m.Context(), a, "sidecar store delete --yes"); err == nil || !strings.Contains(out, "in use by the sidecars of these nodes: a, b, c") {
+		m.Errorf("a store is deleted while its sidecars are alive: %v\n%s", err, out)
+	}
 	m.stopAll()
 	if out := m.typed(a, m.next(&page, "sidecar node list")); strings.Count(out, " no ") != len(m.nodes) {
 		m.Errorf("not all are listed as stopped:\n%s", out)
 	}
-	m.typed(a, m.next(&page, "etcdctl del"))
+	m.typed(a, m.next(&page, "sidecar store delete --yes"))
 	if out := m.typed(a, m.next(&page, "sidecar node list")); strings.Count(out, "\n") != 1 {
 		m.Errorf("the old store has nodes:\n%s", out)
 	}
@@ -346,7 +319,7 @@ func (m *move) toExternal() {
 	if out := m.typed(a, show); empty.MatchString(out) {
 		m.Errorf("the late node has left no store:\n%s", out)
 	}
-	m.typed(a, m.next(&page, "etcdctl del"))
+	m.typed(a, m.next(&page, "sidecar store delete --yes"))
 	if out := m.typed(a, show); !empty.MatchString(out) {
 		m.Errorf("the store is not empty:\n%s", out)
 	}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-dev/lockstep/cluster/quorum"
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// deletionReport is the output of `store delete`. Every field is always present.
+type deletionReport struct {
+	Prefix  string       `json:"prefix"`
+	Store   string       `json:"store"` // its ID; empty: the key is missing or corrupt
+	Deleted bool         `json:"deleted"`
+	Keys    []partReport `json:"keys"` // that were deleted, or would be
+	Total   int64        `json:"total"`
+	Alive   []string     `json:"alive"`
+	// What is below the prefix, and is kept.
+	Members  int64  `json:"memberKeysKept"`
+	Others   int64  `json:"otherKeysKept"`
+	OtherKey string `json:"otherKey"` // one of them; empty: there is none, or it was not found
+}
+
+type partReport struct {
+	Key   string   `json:"key"` // without the prefix; a range ends with a slash
+	Count int64    `json:"count"`
+	Nodes []string `json:"nodes"`
+}
+
+func newDeletionReport(prefix string, c fleet.StoreContents) deletionReport {
+	r := deletionReport{
+		Prefix: prefix, Store: c.StoreID, Keys: []partReport{}, Total: c.Count(), Alive: nodeNames(c.Alive),
+		Members: c.Members, Others: c.Others, OtherKey: c.Example,
+	}
+	for _, p := range c.Parts {
+		r.Keys = append(r.Keys, partReport{Key: strings.TrimPrefix(p.Key, prefix), Count: p.Count, Nodes: nodeNames(p.Nodes)})
+	}
+	return r
+}
+
+func nodeNames(ids []protocol.NodeID) []string {
+	out := make([]string, 0, len(ids))
+	for _, id := range ids {
+		out = append(out, string(id))
+	}
+	return out
+}
+
+func (p program) storeDeleteCommand() *cobra.Command {
+	output := choice{value: "table", of: []string{"table", "json"}}
+	deletion, confirmed := fleet.StoreDeletion{}, false
+	cmd := withEtcd(&cobra.Command{
+		Use:   "delete",
+		Short: "Delete the keys of this store",
+		Long: `Delete the keys of this store: what sidecars have written below --etcd-prefix in this
+etcd. Without --yes, the command only shows what it would delete. Use it after a move to
+another etcd, or when you no longer use Lockstep.
+
+Stop all sidecars first. The command refuses while one of them is alive, because it
+would write its keys again. A sidecar that was killed counts as alive until its lease
+ends (--lease-ttl). The kube-apiservers and the objects stay as they are.
+
+Other keys below the prefix are kept, such as those of a store with a longer prefix. If
+the sidecars run this etcd themselves (--etcd=embedded), the keys of its members are
+kept too. To end such a cluster, stop the sidecars and delete their data directories.`,
+		Args: noArgs,
+	}, func(ctx context.Context, client etcdClient, _ []string) error {
+		d := deletion
+		d.DryRun = !confirmed
+		cluster, err := quorum.ReadCluster(ctx, client.Client)
+		if err != nil && !errors.Is(err, quorum.ErrNoCluster) {
+			return err
+		}
+		d.EtcdCluster = cluster.EtcdClusterID
+		found, err := fleet.DeleteStore(ctx, client.Client, d)
+		_, inUse := errors.AsType[*fleet.StoreInUseError](err)
+		switch {
+		case inUse:
+			err = fmt.Errorf("%w; stop these sidecars first. One that was killed counts until its lease ends. To delete the keys all the same, add --force", err)
+		case err != nil:
+			return err
+		}
+		report := newDeletionReport(client.Prefix(), found)
+		report.Deleted = confirmed && err == nil && report.Total > 0
+		if output.value == "json" {
+			return errors.Join(p.printJSON(report), err)
+		}
+		p.printDeletion(report)
+		if err == nil && !confirmed && report.Total > 0 {
+			fmt.Fprintf(p.stdout, "Nothing was deleted. To delete %s, type: sidecar store delete --yes%s%s\n", keysText(report.Total), statusOnlyFlag(d), client.flags)
+		}
+		return err
+	})
+	flags := cmd.Flags()
+	flags.BoolVar(&confirmed, "yes", false, "Delete the keys. Without this, they are only shown.")
+	flags.BoolVar(&deletion.Force, "force", false, "Delete the keys even if sidecars are alive. Each of these writes its own keys again.")
+	flags.BoolVar(&deletion.StatusOnly, "status-only", false, "Delete only the status. The next leader rebuilds it from the objects.")
+	flags.VarP(&output, "output", "o", "Output format: "+output.options()+".")
+	complete(cmd, "output", &output)
+	return cmd
+}
+
+func statusOnlyFlag(d fleet.StoreDeletion) (flags string) {
+	if d.StatusOnly {
+		flags += " --status-only"
+	}
+	if d.Force {
+		flags += " --force"
+	}
+	return flags
+}
+
+func keysText(n int64) string {
+	if n == 1 {
+		return "1 key"
+	}
+	return fmt.Sprintf("%d keys", n)
+}
+
+func are(n int64) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+func (p program) printDeletion(r deletionReport) {
+	if r.Total == 0 {
+		fmt.Fprintf(p.stdout, "There is nothing to delete below %s\n", r.Prefix)
+	} else {
+		fmt.Fprintf(p.stdout, "Store %s, ID %s\n\n", r.Prefix, cmp.Or(r.Store, "-"))
+		rows := [][]string{{"KEY", "COUNT", "NODES"}}
+		for _, k := range r.Keys {
+			rows = append(rows, []string{r.Prefix + k.Key, strconv.FormatInt(k.Count, 10), cmp.Or(strings.Join(k.Nodes, ", "), "-")})
+		}
+		table{w: p.stdout}.rows(rows)
+		fmt.Fprintln(p.stdout)
+	}
+	if r.Deleted {
+		fmt.Fprintf(p.stdout, "%s deleted\n", keysText(r.Total))
+	}
+	if r.Members > 0 {
+		fmt.Fprintf(p.stdout, "Kept: %s below %scluster/, which the members of this etcd need\n", keysText(r.Members), r.Prefix)
+	}
+	if r.Others > 0 {
+		example := ""
+		if r.OtherKey != "" {
+			example = ", such as " + r.OtherKey
+		}
+		fmt.Fprintf(p.stdout, "Kept: %s below %s that %s not of this store%s\n", keysText(r.Others), r.Prefix, are(r.Others), example)
+	}
+}
