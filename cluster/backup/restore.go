@@ -50,6 +50,8 @@ const bump = 1_000_000_000
 // Restore makes a cluster of one member, this node, of a snapshot. The cluster has a
 // new ID, so members of before can never mix with it. Members, tokens and the lock of
 // before are deleted; the records of nodes stay, since their API servers may still run.
+// The status is deleted too: it is older than the objects, which are in another etcd. The
+// leader rebuilds it from them (docs/protocol.md#assumptions).
 // If it is interrupted it can be called again.
 func Restore(ctx context.Context, cfg Config) (restored Restored, err error) {
 	saved, err := Verify(cfg.File)
@@ -200,6 +202,11 @@ func (r *restoration) forget(ctx context.Context, now member.State) (err error) 
 		return err
 	}
 	keys := keyspace.Under(r.Prefix)
+	if before, err := client.Get(ctx, keys.Cluster(), clientv3.WithCountOnly()); err != nil {
+		return err
+	} else if before.Count == 0 {
+		return fmt.Errorf("%q has no cluster below the prefix %s: type the command again with the --etcd-prefix of the sidecars, or with another file", r.File, client.Prefix())
+	}
 	self := record.Member{
 		ID: now.MemberID, Node: protocol.NodeID(r.marker.Node), Address: r.marker.Address,
 		PeerURL: r.marker.PeerURL(), ClientURL: r.marker.ClientURL(),
@@ -214,6 +221,7 @@ func (r *restoration) forget(ctx context.Context, now member.State) (err error) 
 		clientv3.OpDelete(keys.RemovedMembers(), clientv3.WithPrefix()),
 		clientv3.OpDelete(keys.JoinTokens(), clientv3.WithPrefix()),
 		clientv3.OpDelete(keys.ClusterLock(), clientv3.WithPrefix()),
+		clientv3.OpDelete(keys.Status()),
 		clientv3.OpPut(keys.Cluster(), string(record.EncodeCluster(cluster))),
 	}, nil); err != nil {
 		return err
