@@ -30,7 +30,7 @@ type StoreDeletion struct {
 
 // StoreContents are the keys that a StoreDeletion is about, at one revision.
 type StoreContents struct {
-	StoreID string // empty: the key is missing or corrupt
+	StoreID string      // empty: the key is missing or corrupt
 	Parts   []StorePart // those with keys, in the order of keyspace
 	// Alive are the nodes with a sidecar that runs, or that has run until a moment ago.
 	Alive []protocol.NodeID

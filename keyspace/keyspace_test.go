@@ -73,8 +73,8 @@ func TestParts(t *testing.T) {
 			continue // it returns no key
 		}
 		var args []reflect.Value
-		for j := range method.Type().NumIn() {
-			arg := reflect.New(method.Type().In(j)).Elem()
+		for in := range method.Type().Ins() {
+			arg := reflect.New(in).Elem()
 			if arg.Kind() == reflect.String {
 				arg.SetString("a")
 			}
