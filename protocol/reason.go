@@ -18,6 +18,9 @@ const (
 	// NotRegistered: the node's record in etcd does not match what it runs, or the
 	// status has not been read since the record was written. Heals by itself.
 	NotRegistered Reason = "NotRegistered"
+	// ServicesNotReady: the services of this node are not ready yet, or are about to
+	// stop (docs/protocol.md#services).
+	ServicesNotReady Reason = "ServicesNotReady"
 	// StatusMissing: no leader has finished the first reconciliation.
 	StatusMissing Reason = "StatusMissing"
 	// StatusCorrupt: the status key cannot be decoded. The leader rebuilds it.
@@ -95,7 +98,7 @@ const (
 // Reasons lists every reason of a verdict, for metrics and documentation.
 func Reasons() []Reason {
 	return []Reason{
-		Ready, Starting, NotController, NotRegistered, StatusMissing, StatusCorrupt,
+		Ready, Starting, NotController, NotRegistered, ServicesNotReady, StatusMissing, StatusCorrupt,
 		ReleaseTooOld, ReconcilerTooOld, DuplicateNodeID, Fenced, ShuttingDown,
 	}
 }

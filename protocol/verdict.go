@@ -7,7 +7,10 @@ type Facts struct {
 	Stopping  bool   // the sidecar is shutting down
 	Duplicate string // not empty: who else has this node's ID
 	Reached   bool   // etcd has answered at least once
-	Local     Local
+	// Services is not empty while the services of this node keep the gate closed: why
+	// (docs/protocol.md#services).
+	Services string
+	Local    Local
 
 	Registration Registration
 	// Status was read linearizably at or after the revision of the registration.
@@ -55,11 +58,13 @@ func Judge(f Facts) Verdict {
 		return Verdict{Reason: Fenced, Message: fmt.Sprintf(
 			"this node's presence has not been confirmed for %s, and leaders ignore its record after %s; it registers again when etcd answers",
 			f.Local.FenceAfter/2, f.Local.FenceAfter)}
-	case !f.Registration.Confirmed:
-		return Verdict{Reason: NotRegistered, Message: "this node's record does not match what it runs yet"}
-	case !f.Registration.Controller:
+	case f.Registration.Confirmed && !f.Registration.Controller:
 		return Verdict{Reason: NotController, Message: fmt.Sprintf(
 			"this node does not have the role kubernetes_controller; to give it: sidecar node set-roles %s kubernetes_controller", f.Local.ID)}
+	case f.Services != "":
+		return Verdict{Reason: ServicesNotReady, Message: f.Services}
+	case !f.Registration.Confirmed:
+		return Verdict{Reason: NotRegistered, Message: "this node's record does not match what it runs yet"}
 	}
 	return judgeStatus(f)
 }

@@ -55,6 +55,8 @@ type Config struct {
 	Keep bool
 	// Immediately: all bundles have prunePolicy: Immediately.
 	Immediately bool
+	// Services: each node runs services, which its sidecar starts and stops.
+	Services bool
 	// Restore: etcd is restored from a backup.
 	Restore restore
 	// Unnoticed: a sidecar may notice a restore late.

@@ -46,7 +46,7 @@ func (t *transition) beginStop(i int) bool {
 // stopAPI ends the kube-apiserver of a node whose sidecar stops.
 func (t *transition) stopAPI(i int) bool {
 	n := &t.state.nodes[i]
-	if n.leaving != servesStill {
+	if n.leaving != servesStill || n.services.run != 0 {
 		return false
 	}
 	n.leaving = servesNoMore
@@ -74,7 +74,7 @@ func (t *transition) leave(i int) bool {
 		return false
 	}
 	t.say("%s deletes its record and its presence, and ends", t.name(i))
-	t.event.leftServing = n.leaving == servesStill
+	t.event.leftServing, t.event.leftRunning = n.leaving == servesStill, n.services.run != 0
 	t.dropRecord(i)
 	t.end(i)
 	return true
@@ -89,6 +89,10 @@ func (t *transition) giveUp(i int) bool {
 	if decision, _ := protocol.Leave(facts); n.run == 0 || n.leaving == notLeaving || decision != protocol.LeaveRecord {
 		return false
 	}
+	if t.cfg.Services && n.leaving != servesNoMore && t.cfg.holds(servicesEnd) {
+		return false
+	}
+	t.event.leftRunning = n.services.run != 0
 	t.say("%s ends, and its record stays", t.name(i))
 	t.end(i)
 	return true

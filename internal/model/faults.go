@@ -51,6 +51,7 @@ func (t *transition) kill(i int) bool {
 	t.dropLeadership(i)
 	n.run, n.registered, n.ready, n.staleRead, n.fenced = 0, false, false, false, false
 	n.leaving = notLeaving
+	n.services.held, n.services.wanted = false, unknown
 	n.unusable, n.rewound, n.behind = false, false, false
 	return true
 }

@@ -27,6 +27,7 @@ func invariants() []invariant {
 		{"DoneIsDone", checkDoneIsDone},
 		{"NoFight", checkNoFight},
 		{"Awaited", checkAwaited},
+		{"InOrder", checkInOrder},
 		{"OwnEpochs", checkOwnEpochs},
 		{"Listed", checkListed},
 	}

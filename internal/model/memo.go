@@ -44,6 +44,7 @@ type gateKey struct {
 	registered bool
 	plain      bool
 	ready      bool
+	withheld   bool
 	status     status
 }
 

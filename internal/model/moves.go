@@ -24,6 +24,9 @@ const (
 	moveStopAPI
 	moveLeave
 	moveGiveUp
+	moveLearnRole
+	moveServe
+	moveEndServices
 	moveTakeRole
 	moveGiveRole
 	moveReload
@@ -127,6 +130,15 @@ func (m *moveList) addRest(cfg *Config) {
 		}
 		m.addFor(moveDelete, cfg.Nodes, 0, maxLeaders)
 	}
+	if cfg.Services {
+		for _, kind := range []moveKind{moveLearnRole, moveServe, moveEndServices} {
+			m.add(kind, cfg.Nodes)
+		}
+		if !cfg.Ephemeral {
+			m.add(moveStop, cfg.Nodes)
+			m.add(moveGiveUp, cfg.Nodes)
+		}
+	}
 	if cfg.Strangers {
 		m.addFor(moveForge, len(cfg.Objects), 0, 2)
 		m.add(moveStranger, len(cfg.Objects))
@@ -179,13 +191,13 @@ func (m move) possible(st *state) bool {
 		return st.nodes[m.a].staleRead
 	case moveFence:
 		return st.nodes[m.a].run != 0 && !st.nodes[m.a].alive
-	case moveStop, moveStopAPI, moveLeave, moveGiveUp:
+	case moveStop, moveStopAPI, moveLeave, moveGiveUp, moveLearnRole, moveServe:
 		return st.nodes[m.a].run != 0
 	case moveDelete:
 		return st.nodes[m.a].chosen != 0
 	case moveExpireRecord:
 		return st.leaders[m.b].on && !st.nodes[m.a].alive
-	case moveExpirePresence, moveRemove:
+	case moveExpirePresence, moveRemove, moveEndServices:
 		return st.nodes[m.a].run == 0
 	case moveExpireKey:
 		return st.deadKey

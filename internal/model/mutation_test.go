@@ -50,6 +50,7 @@ func (c Config) bothLost() Config              { c.BothLost = true; return c }
 func (c Config) asking(names ...string) Config { c.Only = names; return c }
 func (c Config) expiring() Config              { c.Expire = true; return c }
 func (c Config) ephemeral() Config             { c.Expire, c.Ephemeral = true, true; return c }
+func (c Config) serving() Config               { c.Services, c.Roles = true, true; return c }
 func (c Config) fine() Config                  { c.Coarse = false; return c }
 func (c Config) twoStores() Config             { c.Stores = true; return c }
 func (c Config) withRoles() Config             { c.Roles = true; return c }
@@ -63,7 +64,7 @@ func (c Config) unnoticed() Config             { c.Unnoticed = true; return c }
 func (c Config) withdrawing() Config           { c.Withdraw = true; return c }
 
 func mutations() []mutation {
-	return slices.Concat(statusMutations(), objectMutations(), expiryMutations(), strangerMutations(), removalMutations(), restoreMutations())
+	return slices.Concat(statusMutations(), objectMutations(), expiryMutations(), serviceMutations(), strangerMutations(), removalMutations(), restoreMutations())
 }
 
 // statusMutations are of who may write the status, and of what it may be.
@@ -209,6 +210,32 @@ func expiryMutations() []mutation {
 		{
 			"deletes-unchanged", "A node registers again after the leader has found that its record expired: the leader would delete the record of a node that serves.",
 			two(deletesUnchanged, 1, 2).ephemeral().faults(2).asking("Awaited"), 0,
+		},
+	}
+}
+
+// serviceMutations are of the order in which services are started and stopped.
+func serviceMutations() []mutation {
+	return []mutation{
+		{
+			"old-ends", "A kube-apiserver of the old release still runs when its node's record names the new one: no leader waits for it.",
+			two(oldEnds, 1, 2).serving(), 0,
+		},
+		{
+			"ready-first", "A load balancer sends requests to a kube-apiserver that has not started yet.",
+			two(readyFirst, 1, 1).serving().faults(0), 0,
+		},
+		{
+			"gate-first", "A kube-apiserver is stopped while load balancers send requests to it.",
+			two(gateFirst, 1, 1).serving().faults(0), 0,
+		},
+		{
+			"services-end", "A sidecar that stops ends while its kube-apiserver runs: its presence is missing, and an administrator may remove its record.",
+			two(servicesEnd, 1, 1).serving().faults(0), 0,
+		},
+		{
+			"roles-known", "A sidecar that starts while etcd is unreachable stops the kube-apiserver that ran without it.",
+			two(rolesKnown, 1, 1).serving(), 0,
 		},
 	}
 }

@@ -12,7 +12,7 @@ import (
 func (t *transition) start(i int, content uint8) bool {
 	n := &t.state.nodes[i]
 	changes := n.record != content
-	if n.run == content || n.leaving != notLeaving || changes && t.state.changes == 0 {
+	if n.run == content || n.leaving != notLeaving || changes && t.state.changes == 0 || t.cfg.Services && n.run != 0 {
 		return false
 	}
 	if changes {
@@ -21,6 +21,7 @@ func (t *transition) start(i int, content uint8) bool {
 	t.stepDown(i)
 	n.run, n.registered, n.ready, n.staleRead, n.alive, n.fenced = content, false, false, false, true, false
 	n.unusable, n.withdrawn, n.rewound, n.behind = false, false, false, false
+	n.services.held, n.services.wanted = t.cfg.Services, unknown
 	t.say("%s is started with %s", t.name(i), t.contentText(content))
 	if t.cfg.Coarse && t.cfg.holds(registerFirst) {
 		t.register(i)
@@ -53,7 +54,7 @@ func (t *transition) leadership(i int) int {
 // register writes the record (docs/protocol.md#registration).
 func (t *transition) register(i int) bool {
 	n := &t.state.nodes[i]
-	if n.run == 0 || n.registered || !n.alive {
+	if n.run == 0 || n.registered || !n.alive || !t.mayRegister(i) {
 		return false
 	}
 	t.putRecord(i, n.run)
@@ -105,7 +106,7 @@ func (t *transition) read(i int) bool {
 // seen and that admits it.
 func (t *transition) readStale(i int) bool {
 	n := &t.state.nodes[i]
-	if !n.staleRead || n.fenced {
+	if !n.staleRead || n.fenced || t.withheld(i) != "" {
 		return false
 	}
 	n.ready, n.staleRead = true, false
@@ -120,12 +121,13 @@ func (t *transition) verdict(i int, s status) protocol.Verdict {
 		return protocol.Verdict{Ready: true, Reason: protocol.Ready}
 	}
 	registered := n.registered || !t.cfg.holds(registerFirst)
-	key := gateKey{run: n.run, registered: registered, plain: n.plain, ready: n.ready, status: s}
+	withheld := t.withheld(i)
+	key := gateKey{run: n.run, registered: registered, plain: n.plain, ready: n.ready, withheld: withheld != "", status: s}
 	if v, found := t.memo.verdicts[key]; found {
 		return v
 	}
 	v := protocol.Judge(protocol.Facts{
-		Reached: true, Local: t.cfg.local(t.state, i), Status: t.cfg.view(s), Served: n.ready,
+		Reached: true, Services: withheld, Local: t.cfg.local(t.state, i), Status: t.cfg.view(s), Served: n.ready,
 		Registration: protocol.Registration{Controller: !n.plain, Confirmed: registered, Revision: 1},
 	})
 	t.memo.verdicts[key] = v
@@ -176,7 +178,7 @@ func (t *transition) expirePresence(i int) bool {
 // remove is `sidecar node remove --confirm-stopped`.
 func (t *transition) remove(i int) bool {
 	n := &t.state.nodes[i]
-	if n.run != 0 || n.alive || n.record == 0 {
+	if n.run != 0 || n.alive || n.record == 0 || n.services.run != 0 {
 		return false
 	}
 	t.dropRecord(i)
@@ -188,7 +190,7 @@ func (t *transition) remove(i int) bool {
 // that is alive, or one that has stopped (--confirm-stopped).
 func (t *transition) takeRole(i int) bool {
 	n := &t.state.nodes[i]
-	if t.state.changes == 0 || n.record == 0 || n.record == corrupt || n.roleless || !n.alive && n.run != 0 {
+	if t.state.changes == 0 || n.record == 0 || n.record == corrupt || n.roleless || !n.alive && (n.run != 0 || n.services.run != 0) {
 		return false
 	}
 	t.state.changes--

@@ -286,7 +286,7 @@ func withoutTheAPI() []string {
 // TestExhaustive visits every state of every bound, for all constraints that
 // the releases can have.
 func TestExhaustive(t *testing.T) {
-	for i, b := range slices.Concat(bounds(), moreBounds()) {
+	for i, b := range slices.Concat(bounds(), serviceBounds(), moreBounds()) {
 		t.Run(b.name, func(t *testing.T) {
 			if b.full && !*full {
 				t.Skip("part of make model: -model.full")
@@ -321,6 +321,34 @@ func wantExpiry(t *testing.T, c counts) {
 func wantEphemeral(t *testing.T, c counts) {
 	t.Helper()
 	wantMoves(moveStop, moveStopAPI, moveLeave, moveGiveUp, moveDelete)(t, c)
+}
+
+// serviceBounds are the worlds in which nodes run services.
+func serviceBounds() []bound {
+	return []bound{
+		{
+			name: "services: 2 nodes, 2 releases, 1 fault, 2 changes", wants: wantServices,
+			cfg: Config{Nodes: 2, Releases: 2, Builds: 1, Faults: 1, Changes: 2, Objects: twoObjects, Coarse: true, Services: true},
+		},
+		{
+			name: "services, roles taken and given: 2 nodes, 2 releases, 2 changes", wants: wantServices,
+			cfg: Config{Nodes: 2, Releases: 2, Builds: 1, Changes: 2, Objects: twoObjects, Coarse: true, Services: true, Roles: true},
+		},
+		{
+			name: "services, fine moves: 2 nodes, 2 releases, 2 changes", full: true, wants: wantServices,
+			cfg: Config{Nodes: 2, Releases: 2, Builds: 1, Changes: 2, Objects: twoObjects, Services: true, Roles: true},
+		},
+		{
+			name: "services and ephemeral records: 2 nodes, 2 releases, 1 fault, 2 changes", full: true, wants: wantServices,
+			cfg: Config{Nodes: 2, Releases: 2, Builds: 1, Faults: 1, Changes: 2, Objects: twoObjects, Coarse: true, Expire: true, Ephemeral: true, Services: true},
+		},
+	}
+}
+
+// wantServices checks that services were started and stopped, also without a sidecar.
+func wantServices(t *testing.T, c counts) {
+	t.Helper()
+	wantMoves(moveStop, moveServe, moveLearnRole, moveGiveUp)(t, c)
 }
 
 // wantStores checks that each of two stores had the objects.

@@ -36,6 +36,9 @@ type event struct {
 	sentFight   bool // its content was not that of the status
 	leftServing bool // a sidecar deleted its record while its kube-apiserver ran
 
+	stoppedUnknown bool // services were stopped by a sidecar that did not know its roles
+	leftRunning    bool // a sidecar that stops has ended while its services ran
+
 	rollsBack bool // a leader decided to roll back while a newer node is registered
 
 	noRoom bool // the new state does not fit into a value of type state
@@ -65,7 +68,7 @@ func (t *transition) apply(m move) bool {
 func (t *transition) readAll() {
 	for i := range t.cfg.Nodes {
 		n := &t.state.nodes[i]
-		if n.run == 0 || n.ready || n.fenced || n.leaving != notLeaving || t.cfg.holds(registerFirst) && !n.registered {
+		if n.run == 0 || n.ready || n.fenced || n.leaving != notLeaving || t.withheld(i) != "" || t.cfg.holds(registerFirst) && !n.registered {
 			continue
 		}
 		v := t.verdict(i, t.state.status)
@@ -106,6 +109,12 @@ func (t *transition) nodeMove(m move) bool {
 		return t.leave(i)
 	case moveGiveUp:
 		return t.giveUp(i)
+	case moveLearnRole:
+		return t.learnRole(i)
+	case moveServe:
+		return t.stepServices(i)
+	case moveEndServices:
+		return t.endServices(i)
 	case moveTakeRole:
 		return t.takeRole(i)
 	case moveGiveRole:

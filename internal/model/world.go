@@ -54,6 +54,8 @@ type node struct {
 	unusable  bool  // its kube-apiserver does not answer
 	withdrawn bool  // so its sidecar lets other nodes lead
 
+	services services
+
 	saved   saved
 	rewound bool // its sidecar has run since before a restore
 	behind  bool // and has not noticed the restore yet
@@ -226,6 +228,9 @@ func initialState(cfg *Config) state {
 	st.complete = true
 	for i := range cfg.Nodes {
 		st.nodes[i] = node{run: 1, registered: true, ready: true, record: 1, alive: true, serves: true}
+		if cfg.Services {
+			st.nodes[i].services = services{run: 1, ready: true, wanted: yes}
+		}
 	}
 	for i := range cfg.Objects {
 		st.objects[i] = object{form: cfg.form(i, 1), stamp: one}

@@ -1,0 +1,179 @@
+package model
+
+import "github.com/lockstep-dev/lockstep/protocol"
+
+// This file has the services that a node runs for the controller role, and the order
+// in which its sidecar starts and stops them (docs/protocol.md#services).
+
+// services are those of a node.
+type services struct {
+	run   uint8 // the content that they were started for; 0: nothing runs
+	ready bool
+	// held: they keep the gate closed.
+	held bool
+	// wanted is what the sidecar knows of its role, apart from its registration.
+	wanted knowledge
+}
+
+// knowledge is a fact that may be unknown.
+type knowledge uint8
+
+const (
+	unknown knowledge = iota
+	no
+	yes
+)
+
+func toldAs(is bool) knowledge {
+	if is {
+		return yes
+	}
+	return no
+}
+
+// The safeguards of services. They go on from those of ephemeral records.
+const (
+	// A record is written only after the services of other releases have ended.
+	oldEnds safeguard = 1 << (60 - iota)
+	// The gate opens only when the services are ready.
+	readyFirst
+	// Services are stopped only behind a closed gate.
+	gateFirst
+	// A sidecar that stops ends after its services.
+	servicesEnd
+	// A sidecar stops nothing until it knows its roles.
+	rolesKnown
+)
+
+// serviceFacts are what a sidecar knows of its services.
+func (t *transition) serviceFacts(i int) protocol.ServiceFacts {
+	n := &t.state.nodes[i]
+	f := protocol.ServiceFacts{
+		Known: n.services.wanted != unknown || n.leaving != notLeaving, Wanted: n.services.wanted == yes && n.leaving == notLeaving,
+		Running: n.services.run != 0, Leads: t.leadership(i) >= 0, GateClosed: !n.ready,
+	}
+	f.Old = f.Running && t.cfg.releaseOf(n.services.run) != t.cfg.releaseOf(n.run)
+	f.Complete = f.Running && !f.Old
+	f.Ready = f.Complete && n.services.ready
+	return f
+}
+
+// learnRole lets a sidecar learn the roles in its record. Its registration may know
+// them earlier or later.
+func (t *transition) learnRole(i int) bool {
+	n := &t.state.nodes[i]
+	if !t.cfg.Services || n.run == 0 || n.services.wanted == toldAs(!n.roleless) || n.record == corrupt && n.services.wanted != unknown {
+		return false
+	}
+	n.services.wanted = toldAs(!n.roleless || n.record == corrupt)
+	t.say("%s learns its roles", t.name(i))
+	return true
+}
+
+// stepServices takes the next step about the services of a node.
+func (t *transition) stepServices(i int) bool {
+	n := &t.state.nodes[i]
+	if !t.cfg.Services || n.run == 0 {
+		return false
+	}
+	f := t.serviceFacts(i)
+	if !t.cfg.holds(gateFirst) {
+		f.GateClosed = true
+	}
+	if !t.cfg.holds(rolesKnown) {
+		f.Known = true
+	}
+	switch step := protocol.NextServiceStep(f); step {
+	case protocol.CloseGate:
+		n.ready, n.staleRead, n.services.held = false, false, true
+		t.say("%s closes its gate, since its services are about to stop", t.name(i))
+	case protocol.HandOver:
+		t.stepDown(i)
+	case protocol.StopServices:
+		t.say("%s stops its services, of %s", t.name(i), t.contentText(n.services.run))
+		t.event.stoppedUnknown = n.services.wanted == unknown && n.leaving == notLeaving
+		n.services.run, n.services.ready, n.services.held = 0, false, true
+		if n.leaving == servesStill {
+			n.leaving = servesNoMore
+		}
+	case protocol.StartServices:
+		t.say("%s starts its services", t.name(i))
+		n.services.run, n.services.held = n.run, true
+	case protocol.AwaitServices:
+		t.say("the services of %s are ready", t.name(i))
+		n.services.ready = true
+	case protocol.Serve:
+		if !n.services.held {
+			return false
+		}
+		n.services.held = false
+	default: // Idle, AwaitRoles
+		if n.leaving != servesStill || step != protocol.Idle {
+			return false
+		}
+		n.leaving = servesNoMore
+	}
+	return true
+}
+
+// endServices lets the services of a node end whose sidecar does not run.
+func (t *transition) endServices(i int) bool {
+	n := &t.state.nodes[i]
+	if !t.cfg.Services || n.run != 0 || n.services.run == 0 {
+		return false
+	}
+	n.services.run, n.services.ready = 0, false
+	t.say("the services of %s end", t.name(i))
+	return true
+}
+
+// mayRegister reports whether the services of a node let its sidecar write its record.
+func (t *transition) mayRegister(i int) bool {
+	if !t.cfg.Services {
+		return true
+	}
+	f := t.serviceFacts(i)
+	f.Wanted = !t.state.nodes[i].roleless // by the record that is replaced
+	if !t.cfg.holds(oldEnds) {
+		f.Old = false
+	}
+	if !t.cfg.holds(readyFirst) {
+		f.Ready = true
+	}
+	return protocol.MayRegister(f)
+}
+
+// withheld is why the services keep the gate of a node closed.
+func (t *transition) withheld(i int) string {
+	if t.state.nodes[i].services.held && t.cfg.holds(readyFirst) {
+		return "the services are not ready"
+	}
+	return ""
+}
+
+// checkInOrder: no record is written while a service of another release runs; a gate
+// is ready only while the services of its release run; nothing is stopped by a sidecar
+// that does not know its roles; and no sidecar ends before its services.
+func checkInOrder(t *transition) string {
+	if !t.cfg.Services {
+		return ""
+	}
+	switch {
+	case t.event.stoppedUnknown:
+		return "a sidecar stops services before it knows its roles"
+	case t.event.leftRunning:
+		return "a sidecar that stops ends while its services run"
+	}
+	for i := range t.cfg.Nodes {
+		n := &t.state.nodes[i]
+		runs := n.services.run
+		switch {
+		case n.run == 0:
+		case n.registered && n.record == n.run && runs != 0 && t.cfg.releaseOf(runs) != t.cfg.releaseOf(n.run):
+			return t.name(i) + " has registered while services of another release run"
+		case n.ready && !n.services.ready:
+			return t.name(i) + " is ready while its services are not"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,102 @@
+package protocol
+
+import "time"
+
+// This file is the order in which a sidecar starts and stops what its node runs for
+// the controller role (docs/protocol.md#services).
+
+// ServiceStep is what a sidecar does next about the services of its node.
+type ServiceStep int
+
+// The steps. The zero value: none was decided.
+const (
+	ServiceStepUnset ServiceStep = iota
+	// AwaitRoles: what runs stays, until the node's roles are known.
+	AwaitRoles
+	// Idle: nothing runs, and nothing is wanted.
+	Idle
+	// CloseGate: close the gate, and wait until /readyz shows it.
+	CloseGate
+	// HandOver: give up the leadership, and wait until it is given up.
+	HandOver
+	// AwaitDelay: wait until the shutdown delay has passed.
+	AwaitDelay
+	// StopServices: stop all that runs, and wait until it has ended.
+	StopServices
+	// StartServices: start what does not run.
+	StartServices
+	// AwaitServices: wait until all of them are ready.
+	AwaitServices
+	// Serve: all of them are ready. The node may register with the controller role,
+	// and the gate may open.
+	Serve
+	serviceSteps = iota
+)
+
+// String names the step.
+func (s ServiceStep) String() string {
+	names := [serviceSteps]string{
+		"Unset", "AwaitRoles", "Idle", "CloseGate", "HandOver", "AwaitDelay", "StopServices", "StartServices", "AwaitServices", "Serve",
+	}
+	if s < 0 || int(s) >= serviceSteps {
+		return names[ServiceStepUnset]
+	}
+	return names[s]
+}
+
+// ServiceFacts are what a sidecar knows of its node's services.
+type ServiceFacts struct {
+	// Known: the node's roles are known, from its record or from the disk, or its sidecar
+	// is stopping.
+	Known bool
+	// Wanted: the node has the controller role, and its sidecar is not stopping.
+	Wanted bool
+	// Old: a service runs, or may run, that was started for another release.
+	Old bool
+	// Running: a service runs, or may run. It is true if Old is.
+	Running bool
+	// Complete: every service of the role runs.
+	Complete bool
+	// Ready: every service of the role runs and is ready.
+	Ready bool
+
+	GateClosed bool // and /readyz shows it
+	Leads      bool // it may still have the leader's key
+
+	Closed        time.Duration // since the gate was open; if it never was, since the sidecar started
+	ShutdownDelay time.Duration
+}
+
+// NextServiceStep says what to do next. It is asked again after each step, and
+// whenever a fact has changed. What runs is stopped only behind a closed gate, and an
+// old service ends before anything new starts.
+func NextServiceStep(f ServiceFacts) ServiceStep {
+	leaves := !f.Wanted || f.Old
+	switch {
+	case !f.Known:
+		return AwaitRoles
+	case leaves && !f.GateClosed:
+		return CloseGate
+	case leaves && f.Leads:
+		return HandOver
+	case leaves && f.Running && f.Closed < f.ShutdownDelay:
+		return AwaitDelay
+	case leaves && f.Running:
+		return StopServices
+	case leaves:
+		return Idle
+	case f.Ready:
+		return Serve
+	case f.Complete:
+		return AwaitServices
+	}
+	return StartServices
+}
+
+// MayRegister reports whether the record may be written: no service of another release
+// runs, and if the node has the controller role, all its services are ready. Wanted
+// comes from the record that is about to be replaced: what else is known of the roles
+// may be older.
+func MayRegister(f ServiceFacts) bool {
+	return !f.Old && (!f.Wanted || f.Ready)
+}

@@ -1,0 +1,104 @@
+package protocol
+
+import (
+	"testing"
+	"time"
+)
+
+// serviceFacts returns all combinations of what a sidecar may know.
+func serviceFacts() []ServiceFacts {
+	var out []ServiceFacts
+	for bits := range 1 << 9 {
+		is := func(bit int) bool { return bits&(1<<bit) != 0 }
+		f := ServiceFacts{
+			Wanted: is(0), Old: is(1), Running: is(2), Complete: is(3), Ready: is(4), GateClosed: is(5), Leads: is(6),
+			ShutdownDelay: 2 * time.Second, Closed: time.Second,
+		}
+		f.Known = is(8)
+		if is(7) {
+			f.Closed = f.ShutdownDelay
+		}
+		possible := (!f.Old || f.Running) && (!f.Ready || f.Complete) && !(f.Old && f.Ready)
+		if possible {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func TestNextServiceStep_keepsTheOrder(t *testing.T) {
+	for _, f := range serviceFacts() {
+		step := NextServiceStep(f)
+		leaves := !f.Wanted || f.Old
+		allowed := map[ServiceStep]bool{
+			AwaitRoles:    !f.Known,
+			Idle:          !f.Wanted && !f.Running,
+			CloseGate:     leaves && !f.GateClosed,
+			HandOver:      leaves && f.GateClosed && f.Leads,
+			AwaitDelay:    leaves && f.GateClosed && !f.Leads && f.Running && f.Closed < f.ShutdownDelay,
+			StopServices:  leaves && f.GateClosed && !f.Leads && f.Running && f.Closed >= f.ShutdownDelay,
+			StartServices: f.Wanted && !f.Old && !f.Complete,
+			AwaitServices: f.Wanted && !f.Old && f.Complete && !f.Ready,
+			Serve:         f.Wanted && !f.Old && f.Ready,
+		}
+		if !allowed[step] || !f.Known && step != AwaitRoles {
+			t.Errorf("%+v: %s", f, step)
+		}
+		if step == Serve && !MayRegister(f) {
+			t.Errorf("%+v: it serves, and may not register", f)
+		}
+	}
+}
+
+// Each run of steps ends where the sidecar wants it, whatever it began with.
+func TestNextServiceStep_ends(t *testing.T) {
+	for _, f := range serviceFacts() {
+		var seen []ServiceStep
+		for last := NextServiceStep(f); last != Idle && last != Serve; last = NextServiceStep(f) {
+			seen = append(seen, last)
+			if len(seen) > serviceSteps {
+				t.Fatalf("does not end: %v", seen)
+			}
+			switch last {
+			case AwaitRoles:
+				f.Known = true
+			case CloseGate:
+				f.GateClosed = true
+			case HandOver:
+				f.Leads = false
+			case AwaitDelay:
+				f.Closed = f.ShutdownDelay
+			case StopServices:
+				f.Old, f.Running, f.Complete, f.Ready = false, false, false, false
+			case StartServices:
+				f.Running, f.Complete = true, true
+			case AwaitServices:
+				f.Ready = true
+			default:
+				t.Fatalf("%+v: %s", f, last)
+			}
+		}
+		if got, want := NextServiceStep(f) == Serve, f.Wanted; got != want {
+			t.Errorf("%+v ends with %s", f, NextServiceStep(f))
+		}
+	}
+}
+
+func TestMayRegister(t *testing.T) {
+	for _, f := range serviceFacts() {
+		if got, want := MayRegister(f), !f.Old && (!f.Wanted || f.Ready); got != want {
+			t.Errorf("%+v: %v", f, got)
+		}
+	}
+}
+
+func TestServiceStep_String(t *testing.T) {
+	for s := ServiceStepUnset + 1; s < serviceSteps; s++ {
+		if s.String() == "" || s.String() == "Unset" {
+			t.Errorf("step %d has no name", s)
+		}
+	}
+	if ServiceStep(-1).String() != "Unset" || ServiceStep(serviceSteps).String() != "Unset" {
+		t.Error("a value that is no step has a name")
+	}
+}
