@@ -22,6 +22,8 @@ var (
 var (
 	// errNoPresence: this sidecar's presence is not in etcd yet.
 	errNoPresence = errors.New("this sidecar has no presence in etcd yet")
+	// errServices: a registration waits for this node's services.
+	errServices = errors.New("the services of this node are not ready, or those of another release still run")
 	// errLate: the answer to a registration took so long that leaders may have
 	// started to ignore the record.
 	errLate = errors.New("etcd answered too late")

@@ -19,8 +19,8 @@ import (
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
-// RegistrarConfig is what a Registrar needs. All fields except Address
-// and Trace are required.
+// RegistrarConfig is what a Registrar needs. All fields except Address,
+// Services and Trace are required.
 type RegistrarConfig struct {
 	Client  *etcd.Client
 	Local   *event.Value[protocol.Local]
@@ -33,6 +33,9 @@ type RegistrarConfig struct {
 	Presence *event.Value[clientv3.LeaseID]
 	Fleet    *event.Value[protocol.Fleet]
 	Store    *event.Value[StoreKey]
+	// Services are what is known of this node's services: a registration waits for them.
+	// nil: it has none (docs/protocol.md#services).
+	Services *event.Value[protocol.ServiceFacts]
 	Log      *slog.Logger
 	Trace    trace.Hook // of tests; nil: nothing is reported
 }
@@ -66,6 +69,9 @@ func registerPauses() backoff.Backoff {
 
 // NewRegistrar returns a registrar that has not registered yet.
 func NewRegistrar(cfg RegistrarConfig) *Registrar {
+	if cfg.Services == nil {
+		cfg.Services = event.New(protocol.ServiceFacts{Known: true, Complete: true, Ready: true})
+	}
 	return &Registrar{
 		cfg:          cfg,
 		keys:         keyspace.Under(cfg.Client.Prefix()),
@@ -111,6 +117,7 @@ func (r *Registrar) register(ctx context.Context) error {
 	failures := 0
 	for {
 		_, presenceChanged := r.cfg.Presence.Load()
+		_, servicesChanged := r.cfg.Services.Load()
 		err := r.tryRegister(ctx)
 		switch {
 		case err == nil:
@@ -119,7 +126,7 @@ func (r *Registrar) register(ctx context.Context) error {
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case !errors.Is(err, etcd.ErrChanged) && !errors.Is(err, errNoPresence):
+		case !errors.Is(err, etcd.ErrChanged) && !errors.Is(err, errNoPresence) && !errors.Is(err, errServices):
 			failures++
 			r.cfg.Log.Log(ctx, severity(failures), "not registered, trying again", "err", err)
 		}
@@ -127,6 +134,7 @@ func (r *Registrar) register(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-presenceChanged:
+		case <-servicesChanged:
 		case <-time.After(pauses.Next()):
 		}
 	}
@@ -152,12 +160,22 @@ func (r *Registrar) replaceRecord(ctx context.Context) error {
 	}
 	if len(resp.Kvs) == 0 {
 		r.traceRead(false, protocol.Record{})
-		return r.write(ctx, r.cfg.firstRoles(), etcd.KV{})
+		return r.writeBehindServices(ctx, r.cfg.firstRoles(), etcd.KV{})
 	}
 	kv := etcd.NewKV(resp.Kvs[0])
 	current := decodeRecord(id, kv)
 	r.traceRead(true, current)
-	return r.write(ctx, r.rolesOf(current), kv)
+	return r.writeBehindServices(ctx, r.rolesOf(current), kv)
+}
+
+// writeBehindServices is write, once this node's services let the record be written.
+func (r *Registrar) writeBehindServices(ctx context.Context, roles protocol.Roles, previous etcd.KV) error {
+	facts := r.cfg.Services.Get()
+	facts.Wanted = roles.Controller
+	if !protocol.MayRegister(facts) {
+		return errServices
+	}
+	return r.write(ctx, roles, previous)
 }
 
 // rewrite replaces the record that was checked or written last. It returns etcd.ErrChanged

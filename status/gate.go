@@ -17,15 +17,18 @@ import (
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
-// GateConfig is what a Gate needs. All fields except the last three are required.
+// GateConfig is what a Gate needs. All fields except the last four are required.
 type GateConfig struct {
 	Store        *Store
 	Local        *event.Value[protocol.Local]
 	Registration *event.Value[protocol.Registration]
 	Contact      *event.Value[etcd.Contact]
 	Log          *slog.Logger
-	Registerer   prometheus.Registerer // nil: no metrics
-	Trace        trace.Hook            // of tests; nil: nothing is reported
+	// Withheld is why this node's services keep the gate closed; empty: they do not.
+	// nil: it has none (docs/protocol.md#services).
+	Withheld   *event.Value[string]
+	Registerer prometheus.Registerer // nil: no metrics
+	Trace      trace.Hook            // of tests; nil: nothing is reported
 	// Beat is called in each round. The channel that it returns begins the next round,
 	// if nothing else does. nil: rounds begin with changes alone.
 	Beat func() <-chan struct{}
@@ -63,8 +66,11 @@ func readPauses() backoff.Backoff {
 
 // NewGate returns a gate that is not ready (Starting).
 func NewGate(cfg GateConfig) *Gate {
+	if cfg.Withheld == nil {
+		cfg.Withheld = event.New("")
+	}
 	g := &Gate{cfg: cfg, metrics: newMetrics(cfg.Registerer), verdict: event.New(Verdict{}), reads: readPauses()}
-	g.learn(func(f *protocol.Facts) { f.Local = cfg.Local.Get() })
+	g.learn(func(f *protocol.Facts) { f.Local, f.Services = cfg.Local.Get(), cfg.Withheld.Get() })
 	return g
 }
 
@@ -147,11 +153,12 @@ func (g *Gate) Run(ctx context.Context) error {
 		observed, observedChanged := g.cfg.Store.Observed().Load()
 		contact, contactChanged := g.cfg.Contact.Load()
 		local, localChanged := g.cfg.Local.Load()
+		withheld, withheldChanged := g.cfg.Withheld.Load()
 		if contact.Reached() {
 			contactChanged = nil // etcd stays reached once it was
 		}
 		g.learn(func(f *protocol.Facts) {
-			f.Reached, f.Local = contact.Reached(), local
+			f.Reached, f.Local, f.Services = contact.Reached(), local, withheld
 			if registration != f.Registration {
 				// A status that was read before this registration does not count.
 				f.Registration, f.Status, g.readAt = registration, protocol.StatusView{}, etcd.At{}
@@ -165,6 +172,7 @@ func (g *Gate) Run(ctx context.Context) error {
 		case <-observedChanged:
 		case <-contactChanged:
 		case <-localChanged:
+		case <-withheldChanged:
 		case <-retry:
 		case <-due:
 		}

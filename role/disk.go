@@ -1,0 +1,106 @@
+package role
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"reflect"
+	"sync"
+
+	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Disk is the file in which a sidecar keeps what it has to know before etcd answers.
+// A nil *Disk keeps nothing.
+type Disk struct {
+	path string
+
+	mu  sync.Mutex // guards now, and that files are written in the order of its values
+	now content
+}
+
+// content is that of the file, as JSON.
+type content struct {
+	// Roles are the names of the roles that the sidecar read last; nil: none yet.
+	Roles []string `json:"roles"`
+	// Release is that for which services were started last; empty: none ever were.
+	Release string `json:"servicesRelease,omitempty"`
+}
+
+const fileMode = 0o600
+
+// OpenDisk reads the file at path, which need not exist.
+func OpenDisk(path string) (*Disk, error) {
+	d := &Disk{path: path}
+	text, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return d, nil
+	case err != nil:
+		return nil, err
+	}
+	if err := json.Unmarshal(text, &d.now); err != nil {
+		return nil, fmt.Errorf("%q: %w; delete it: the sidecar writes it again when etcd answers", path, err)
+	}
+	if _, err := protocol.ParseRoles(d.now.Roles); err != nil {
+		return nil, fmt.Errorf("%q: %w; delete it: the sidecar writes it again when etcd answers", path, err)
+	}
+	return d, nil
+}
+
+// Roles returns the roles that were kept last.
+func (d *Disk) Roles() (protocol.Roles, bool) {
+	if d == nil {
+		return protocol.Roles{}, false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	roles, err := protocol.ParseRoles(d.now.Roles)
+	return roles, err == nil && d.now.Roles != nil
+}
+
+// SetRoles keeps the roles.
+func (d *Disk) SetRoles(roles protocol.Roles) error {
+	return d.change(func(c *content) { c.Roles = roles.Names() })
+}
+
+// StartedFor returns the release for which services were started last; empty: none
+// ever were, or it is not known.
+func (d *Disk) StartedFor() string {
+	if d == nil {
+		return ""
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.now.Release
+}
+
+// SetStartedFor keeps that services are about to be started for a release.
+func (d *Disk) SetStartedFor(release string) error {
+	return d.change(func(c *content) { c.Release = release })
+}
+
+func (d *Disk) change(f func(*content)) error {
+	if d == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.now
+	f(&now)
+	if reflect.DeepEqual(now, d.now) {
+		return nil
+	}
+	text, err := json.Marshal(now)
+	if err != nil {
+		return err
+	}
+	if err := datadir.WriteFile(d.path, append(text, '\n'), fileMode); err != nil {
+		return err
+	}
+	d.now = now
+	return nil
+}

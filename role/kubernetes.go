@@ -1,0 +1,196 @@
+package role
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/status"
+)
+
+// Services are those of the controller role.
+type Services interface {
+	// Start starts them, in order, and keeps them running until Stop. Called again, it
+	// does nothing.
+	Start()
+	// Stop stops all of them in the reverse order, also those that a sidecar before this
+	// one started, and returns when they have ended. If ctx ends first, it returns an
+	// error: they may still run.
+	Stop(ctx context.Context) error
+	// Run follows whether they run.
+	Running() *event.Value[Running]
+}
+
+// Running is whether services run.
+type Running struct {
+	Any      bool   // one runs, or may run
+	All      bool   // each of them runs
+	Ready    bool   // each of them runs and is ready
+	Awaiting string // what is waited for, for people; empty: nothing
+}
+
+// KubernetesConfig is what a Kubernetes worker needs. All fields are required.
+type KubernetesConfig struct {
+	Services Services
+	Roles    *event.Value[Local]
+	Disk     *Disk
+	Release  string // of this sidecar
+
+	// Shown is the verdict of the gate, as /readyz shows it.
+	Shown *event.Value[status.Verdict]
+	// Leads is whether this node may still have the leader's key.
+	Leads *event.Value[bool]
+
+	ShutdownDelay time.Duration
+	Log           *slog.Logger
+}
+
+// Kubernetes starts and stops the services of the controller role
+// (docs/protocol.md#services). It reads the roles, the services, the verdict and the
+// election, and writes Facts and Withheld.
+type Kubernetes struct {
+	cfg      KubernetesConfig
+	facts    *event.Value[protocol.ServiceFacts]
+	withheld *event.Value[string]
+	stopping *event.Value[bool]
+	idle     *event.Value[bool] // stopping, and no service runs
+
+	// Only Run uses these.
+	lastOpen time.Time // when the gate was seen open last; at first when Run began
+	old      bool      // what runs was started for another release
+}
+
+// NewKubernetes returns a worker that has started nothing. It keeps the gate closed.
+func NewKubernetes(cfg KubernetesConfig) *Kubernetes {
+	return &Kubernetes{
+		cfg: cfg, facts: event.New(protocol.ServiceFacts{}), withheld: event.New("the services of this node have not been started yet"),
+		stopping: event.New(false), idle: event.New(false),
+	}
+}
+
+// Facts follows what the registrar has to know of the services.
+func (k *Kubernetes) Facts() *event.Value[protocol.ServiceFacts] { return k.facts }
+
+// Withheld follows why the services keep the gate closed; empty: they do not.
+func (k *Kubernetes) Withheld() *event.Value[string] { return k.withheld }
+
+// Stop stops the services, and returns when they have ended. Nothing starts after it.
+// Run must still run.
+func (k *Kubernetes) Stop(ctx context.Context) error {
+	k.stopping.Set(true)
+	for {
+		idle, changed := k.idle.Load()
+		if idle {
+			return nil
+		}
+		if !event.Wait(ctx, changed) {
+			return ctx.Err()
+		}
+	}
+}
+
+// retryPause is the pause after services could not be stopped.
+const retryPause = time.Second
+
+// Run starts and stops the services until ctx ends, and returns ctx's error. It stops
+// none then: Stop does.
+func (k *Kubernetes) Run(ctx context.Context) error {
+	k.lastOpen = time.Now()
+	k.old = k.cfg.Services.Running().Get().Any && k.cfg.Disk.StartedFor() != k.cfg.Release
+	for {
+		local, rolesChanged := k.cfg.Roles.Load()
+		running, runningChanged := k.cfg.Services.Running().Load()
+		shown, shownChanged := k.cfg.Shown.Load()
+		leads, leadsChanged := k.cfg.Leads.Load()
+		stopping, stoppingChanged := k.stopping.Load()
+		if shown.Ready {
+			k.lastOpen = time.Now()
+		}
+		facts := protocol.ServiceFacts{
+			Known: local.Known() || stopping, Wanted: local.Roles.Controller && !stopping,
+			Running: running.Any, Old: running.Any && k.old,
+			Complete: running.All, Ready: running.Ready,
+			GateClosed: !shown.Ready, Leads: leads,
+			Closed: time.Since(k.lastOpen), ShutdownDelay: k.cfg.ShutdownDelay,
+		}
+		next := k.step(ctx, facts, running)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-rolesChanged:
+		case <-runningChanged:
+		case <-shownChanged:
+		case <-leadsChanged:
+		case <-stoppingChanged:
+		case <-next:
+		}
+	}
+}
+
+// step does the next step. The channel fires when to look again, if nothing changes.
+func (k *Kubernetes) step(ctx context.Context, f protocol.ServiceFacts, running Running) (again <-chan time.Time) {
+	step := protocol.NextServiceStep(f)
+	k.publish(f, step, running)
+	switch step {
+	case protocol.AwaitDelay:
+		return time.After(f.ShutdownDelay - f.Closed)
+	case protocol.StopServices:
+		k.cfg.Log.Info("services stop", "old", f.Old)
+		if err := k.cfg.Services.Stop(ctx); err != nil && ctx.Err() == nil {
+			k.cfg.Log.Error("services not stopped, trying again", "err", err)
+			return time.After(retryPause)
+		}
+		k.old = false
+	case protocol.StartServices:
+		if err := k.cfg.Disk.SetStartedFor(k.cfg.Release); err != nil {
+			k.cfg.Log.Error("services not started: their release cannot be kept on disk; trying again", "err", err)
+			return time.After(retryPause)
+		}
+		k.cfg.Services.Start()
+	default: // what it waits for is a change
+	}
+	return nil
+}
+
+// publish shows what follows from a step, before it is taken.
+func (k *Kubernetes) publish(f protocol.ServiceFacts, step protocol.ServiceStep, running Running) {
+	told := f
+	told.Closed = 0 // it would change all the time
+	set(k.facts, told)
+	set(k.idle, step == protocol.Idle && k.stopping.Get())
+	switch step {
+	case protocol.Serve:
+		set(k.withheld, "")
+	case protocol.StartServices, protocol.AwaitServices:
+		if k.withheld.Get() != "" { // a service that fails later closes no gate
+			set(k.withheld, "the services of this node are not ready yet: "+running.Awaiting)
+		}
+	case protocol.AwaitRoles:
+		if k.withheld.Get() != "" {
+			set(k.withheld, "the roles of this node are not known yet: etcd has not answered, and none are on disk")
+		}
+	default:
+		set(k.withheld, fmt.Sprintf("the services of this node stop (%s)", k.why(f)))
+	}
+}
+
+func (k *Kubernetes) why(f protocol.ServiceFacts) string {
+	switch {
+	case k.stopping.Get():
+		return "the sidecar is stopping"
+	case f.Old:
+		return "they were started for release " + k.cfg.Disk.StartedFor()
+	}
+	return "it does not have the role " + protocol.RoleController
+}
+
+// set replaces a value that differs: a follower that sets another value in turn would
+// otherwise never rest.
+func set[T comparable](v *event.Value[T], to T) {
+	if v.Get() != to {
+		v.Set(to)
+	}
+}

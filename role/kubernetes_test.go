@@ -1,0 +1,221 @@
+package role
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/status"
+)
+
+// fakeServices are ready as soon as the test says so. Each stop takes a second.
+type fakeServices struct {
+	mu      sync.Mutex
+	log     []string
+	running *event.Value[Running]
+	stopErr error
+}
+
+func (f *fakeServices) note(text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.log = append(f.log, text)
+}
+
+func (f *fakeServices) Start() {
+	f.note("start")
+	f.running.Set(Running{Any: true, All: true, Awaiting: "service api is not ready"})
+}
+
+func (f *fakeServices) Stop(context.Context) error {
+	f.note("stop")
+	time.Sleep(time.Second)
+	if f.stopErr != nil {
+		return f.stopErr
+	}
+	f.running.Set(Running{})
+	return nil
+}
+
+func (f *fakeServices) Running() *event.Value[Running] { return f.running }
+
+// rig is a worker with all that it reads, and what a sidecar does with what it writes:
+// the gate opens when nothing withholds it, and closes at once when something does.
+type rig struct {
+	t        *testing.T
+	services *fakeServices
+	roles    *event.Value[Local]
+	shown    *event.Value[status.Verdict]
+	leads    *event.Value[bool]
+	disk     *Disk
+	worker   *Kubernetes
+}
+
+func newRig(t *testing.T, left Running, startedFor string) *rig {
+	t.Helper()
+	disk, err := OpenDisk(filepath.Join(t.TempDir(), "roles.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := disk.SetStartedFor(startedFor); err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{
+		t: t, services: &fakeServices{running: event.New(left)}, disk: disk,
+		roles: event.New(Local{}), shown: event.New(status.Verdict{}), leads: event.New(false),
+	}
+	r.worker = NewKubernetes(KubernetesConfig{
+		Services: r.services, Roles: r.roles, Disk: disk, Release: "1.1.0", Shown: r.shown, Leads: r.leads,
+		ShutdownDelay: 5 * time.Second, Log: slog.New(slog.DiscardHandler),
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var run sync.WaitGroup
+	run.Go(func() { _ = r.worker.Run(ctx) })
+	run.Go(func() { r.gate(ctx) })
+	t.Cleanup(func() { cancel(); run.Wait() })
+	return r
+}
+
+func (r *rig) gate(ctx context.Context) {
+	for {
+		withheld, changed := r.worker.Withheld().Load()
+		ready := withheld == ""
+		if was := r.shown.Get(); was.Ready != ready {
+			r.services.note(map[bool]string{true: "gate opens", false: "gate closes"}[ready])
+			r.shown.Set(status.Verdict{Verdict: protocol.Verdict{Ready: ready}})
+		}
+		if !event.Wait(ctx, changed) {
+			return
+		}
+	}
+}
+
+// give sets the roles that the sidecar knows.
+func (r *rig) give(controller bool) {
+	r.roles.Set(Local{Roles: protocol.Roles{Controller: controller}, Source: FromCluster})
+}
+
+// becomeReady makes the services ready.
+func (r *rig) becomeReady() {
+	synctest.Wait()
+	r.services.running.Set(Running{Any: true, All: true, Ready: true})
+	synctest.Wait()
+}
+
+// want compares what has happened.
+func (r *rig) want(steps ...string) {
+	r.t.Helper()
+	synctest.Wait()
+	r.services.mu.Lock()
+	defer r.services.mu.Unlock()
+	if !slices.Equal(r.services.log, steps) {
+		r.t.Errorf("got %v, want %v", r.services.log, steps)
+	}
+}
+
+func TestKubernetes_startsAndStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Running{}, "")
+		r.want()
+		if protocol.MayRegister(r.worker.Facts().Get()) != true {
+			t.Error("without the role, nothing holds the registration back")
+		}
+		r.give(true)
+		r.want("start")
+		if r.worker.Facts().Get(); protocol.MayRegister(r.worker.Facts().Get()) {
+			t.Error("the node may register before its services are ready")
+		}
+		if got := r.worker.Withheld().Get(); !strings.Contains(got, "service api is not ready") {
+			t.Errorf("the gate does not say what it waits for: %q", got)
+		}
+		if got := r.disk.StartedFor(); got != "1.1.0" {
+			t.Errorf("on disk: started for %q", got)
+		}
+		r.becomeReady()
+		r.want("start", "gate opens")
+		r.leads.Set(true)
+
+		// A service that fails closes no gate.
+		r.services.running.Set(Running{Any: true})
+		r.want("start", "gate opens", "start")
+		r.becomeReady()
+
+		r.give(false)
+		r.want("start", "gate opens", "start", "gate closes")
+		time.Sleep(time.Minute) // it still leads
+		r.want("start", "gate opens", "start", "gate closes")
+		r.leads.Set(false)
+		r.want("start", "gate opens", "start", "gate closes", "stop")
+		r.give(true)
+		time.Sleep(time.Minute)
+		r.want("start", "gate opens", "start", "gate closes", "stop", "start")
+	})
+}
+
+func TestKubernetes_waitsForTheDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Running{}, "")
+		r.give(true)
+		r.becomeReady()
+		time.Sleep(time.Hour)
+		began := time.Now()
+		if err := r.worker.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took != 6*time.Second {
+			t.Errorf("the stop took %s, want the delay of 5 s and the second that the services take", took)
+		}
+		r.give(true) // too late
+		time.Sleep(time.Hour)
+		r.want("start", "gate opens", "gate closes", "stop")
+	})
+}
+
+func TestKubernetes_oldServicesEndFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Running{Any: true, All: true, Ready: true}, "1.0.0")
+		time.Sleep(time.Minute)
+		r.want() // the roles are unknown: what runs goes on running
+		if f := r.worker.Facts().Get(); protocol.MayRegister(f) {
+			t.Errorf("the node may register beside services of another release: %+v", f)
+		}
+		r.give(true)
+		synctest.Wait()
+		if got := r.worker.Withheld().Get(); !strings.Contains(got, "1.0.0") {
+			t.Errorf("the gate does not say whose services run: %q", got)
+		}
+		time.Sleep(time.Minute)
+		r.want("stop", "start")
+	})
+}
+
+func TestKubernetes_keepsItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Running{Any: true, All: true, Ready: true}, "1.1.0")
+		r.give(true)
+		r.want("gate opens")
+	})
+}
+
+func TestKubernetes_stopFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Running{Any: true}, "1.1.0")
+		r.services.stopErr = context.DeadlineExceeded
+		limited, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		if err := r.worker.Stop(limited); err == nil {
+			t.Error("stopped, although a service runs")
+		}
+		if len(r.services.log) < 3 {
+			t.Errorf("it did not try again: %v", r.services.log)
+		}
+	})
+}

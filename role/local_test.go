@@ -1,0 +1,88 @@
+package role
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+var (
+	controller = protocol.Roles{Controller: true}
+	worker     = protocol.Roles{Worker: true}
+)
+
+// fleetWith is an observation with this node's record.
+func fleetWith(r protocol.Record) protocol.Fleet {
+	return protocol.Fleet{Revision: 1, Records: []protocol.Record{r}}
+}
+
+func openDisk(t *testing.T, path string) *Disk {
+	t.Helper()
+	d, err := OpenDisk(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestFetcher(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "roles.json")
+		fleet := event.New(protocol.Fleet{})
+		f := NewFetcher(FetcherConfig{Node: "a", Fleet: fleet, First: controller, Disk: openDisk(t, path), Log: slog.New(slog.DiscardHandler)})
+		ctx, cancel := context.WithCancel(t.Context())
+		var run sync.WaitGroup
+		run.Go(func() { _ = f.Run(ctx) })
+		defer func() { cancel(); run.Wait() }()
+		want := func(when string, roles protocol.Roles, source Source) {
+			t.Helper()
+			synctest.Wait()
+			if got := f.Local().Get(); got.Roles != roles || got.Source != source {
+				t.Errorf("%s: got %v from %q", when, got.Roles.Names(), got.Source)
+			}
+		}
+		want("nothing is known", protocol.Roles{}, "")
+		fleet.Set(protocol.Fleet{Revision: 1})
+		want("there is no record", controller, FromCluster)
+		fleet.Set(fleetWith(protocol.Record{ID: "a", Node: protocol.Node{ID: "a", Roles: worker}}))
+		want("the record has other roles", worker, FromCluster)
+		fleet.Set(fleetWith(protocol.Record{ID: "a", Problem: "garbage"}))
+		want("the record is corrupt", worker, FromCluster)
+
+		// The next sidecar does not reach etcd.
+		next := NewFetcher(FetcherConfig{Node: "a", Fleet: event.New(protocol.Fleet{}), First: controller, Disk: openDisk(t, path), Log: slog.New(slog.DiscardHandler)})
+		if got := next.Local().Get(); got.Roles != worker || got.Source != FromDisk {
+			t.Errorf("after a restart without etcd: %v from %q", got.Roles.Names(), got.Source)
+		}
+	})
+}
+
+func TestOpenDisk_damaged(t *testing.T) {
+	for _, text := range []string{"", "{", `{"roles":["king"]}`, `{"roles":3}`} {
+		path := filepath.Join(t.TempDir(), "roles.json")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := OpenDisk(path); err == nil {
+			t.Errorf("%q: got %+v", text, d)
+		}
+	}
+}
+
+// A sidecar without a directory keeps nothing.
+func TestDisk_nil(t *testing.T) {
+	var d *Disk
+	if err := d.SetRoles(controller); err != nil {
+		t.Error(err)
+	}
+	if _, found := d.Roles(); found || d.StartedFor() != "" {
+		t.Error("something was kept")
+	}
+}
