@@ -20,7 +20,7 @@ var (
 
 // fleetWith is an observation with this node's record.
 func fleetWith(r protocol.Record) protocol.Fleet {
-	return protocol.Fleet{Revision: 1, Records: []protocol.Record{r}}
+	return protocol.Fleet{Revision: 1, Records: []*protocol.Record{&r}}
 }
 
 func openDisk(t *testing.T, path string) *Disk {
