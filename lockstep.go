@@ -50,7 +50,7 @@ func New(opts Options, log *slog.Logger) (*Sidecar, error) {
 
 // Run runs the sidecar until ctx ends, stops it gracefully, and returns nil: the
 // gate closes first, then the node stops leading, then Options.ShutdownDelay
-// passes, during which the HTTP API still answers, then an Ephemeral node waits until
+// passes, during which the HTTP API still answers, then its Services stop, then an Ephemeral node waits until
 // its kube-apiserver has stopped, and deletes its record. An error says why the sidecar
 // could not go on, and is meant for people. Run may be called once.
 func (s *Sidecar) Run(ctx context.Context) error { return s.app.Run(ctx) }

@@ -52,11 +52,12 @@ type Options struct {
 	EtcdPrefix string
 
 	// DataDir is the directory of this node's etcd member, with its certificates,
-	// for EtcdEmbedded. It is made if it is missing. Empty: /var/lib/lockstep.
+	// for EtcdEmbedded. With Services, the node's roles are kept there. It is made if
+	// it is missing. Empty: /var/lib/lockstep.
 	DataDir string
 	// NodeAddress is the IP address at which other nodes reach this one, for
-	// EtcdEmbedded. Empty: the one that DataDir was made with; at first that of the
-	// default route.
+	// EtcdEmbedded and for Services. Empty: the one that DataDir was made with; at
+	// first that of the default route.
 	NodeAddress string
 	// PeerPort is the port at NodeAddress on which the members talk to each other.
 	// Zero: 8089.
@@ -79,6 +80,11 @@ type Options struct {
 	// sidecar. Empty: this program with the argument etcd-member. This field has no
 	// flag.
 	EtcdMemberCommand []string
+
+	// Services is a directory with what this node runs for its roles, one file for each
+	// service (docs/roles.md#services). A service whose file changes is started again.
+	// Empty: something else starts and stops the kube-apiserver.
+	Services string
 
 	// Kubeconfig is a kubeconfig file for this node's kube-apiserver, never for
 	// a load balancer. It is read again when it or a file that it names changes.
@@ -359,8 +365,13 @@ func (o Options) config() (app.Config, error) {
 	if embedded != nil {
 		reach = embedded.EtcdConfig(o.EtcdPrefix)
 	}
+	address, err := o.serviceAddress(embedded)
+	if err != nil {
+		return app.Config{}, err
+	}
 	return app.Config{
 		NodeID: node, AdvertiseURL: o.AdvertiseURL,
+		Services: o.Services, DataDir: o.DataDir, NodeAddress: address,
 		Etcd: reach, Embedded: embedded,
 		Kubeconfig: o.Kubeconfig, Bundle: o.Bundle,
 		Listen: o.Listen, AnonymousStatus: o.AnonymousStatus, OpenAPI: openAPI, Flags: o.Flags,

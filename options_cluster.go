@@ -40,6 +40,10 @@ func (o Options) checkCluster(p *problems) {
 
 func (o Options) checkExternal(p *problems) {
 	const remedy = "has no effect with an etcd that runs elsewhere: set --etcd=embedded too, or leave it out"
+	if o.NodeAddress != "" && o.Services != "" {
+		o.checkAddress(p)
+		o.NodeAddress = ""
+	}
 	for _, set := range []struct{ field, flag, value string }{
 		{"NodeAddress", "node-address", o.NodeAddress}, {"Join", "join", o.Join},
 		{"Token", "token", o.Token}, {"TokenFile", "token-file", o.TokenFile},
@@ -64,11 +68,15 @@ func (o Options) checkEmbedded(p *problems) {
 	}
 	o.checkPorts(p)
 	if o.NodeAddress != "" {
-		if problem := addressProblem(o.NodeAddress); problem != "" {
-			p.add("NodeAddress", "node-address", "%q: %s", o.NodeAddress, problem)
-		}
+		o.checkAddress(p)
 	}
 	o.checkJoin(p)
+}
+
+func (o Options) checkAddress(p *problems) {
+	if problem := addressProblem(o.NodeAddress); problem != "" {
+		p.add("NodeAddress", "node-address", "%q: %s", o.NodeAddress, problem)
+	}
 }
 
 func (o Options) checkPorts(p *problems) {
@@ -152,6 +160,17 @@ func (o Options) embedded(node protocol.NodeID) (*cluster.Embedded, error) {
 		PeerPort: o.PeerPort, ClientPort: o.ClientPort, JoinPort: o.JoinPort,
 		Join: o.Join, Token: o.Token, TokenFile: o.TokenFile, Command: command,
 	}, nil
+}
+
+// serviceAddress returns the address that services get; empty: there are none.
+func (o Options) serviceAddress(embedded *cluster.Embedded) (string, error) {
+	switch {
+	case o.Services == "":
+		return "", nil
+	case embedded != nil:
+		return embedded.Address, nil
+	}
+	return o.nodeAddress()
 }
 
 // nodeAddress returns NodeAddress; without one the address that the data directory

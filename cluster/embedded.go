@@ -15,7 +15,7 @@ import (
 // member running until ctx ends.
 func (m *Manager) runEmbedded(ctx context.Context) error {
 	f := &flow{cfg: *m.cfg.Embedded, client: m.cfg.Client, log: m.log, plainLog: m.cfg.Log, show: m.show}
-	f.memberState, f.observed = m.member, m.observed
+	f.memberState, f.observed, f.held = m.member, m.observed, m.held
 	state, name, steps := f.choose()
 	if err := m.enter(state); err != nil {
 		return err

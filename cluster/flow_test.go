@@ -54,7 +54,7 @@ func newFlow(t *testing.T, shown func(string)) *flow {
 	log := slog.New(slog.DiscardHandler)
 	f := &flow{
 		cfg: e, client: client, log: log, plainLog: log, show: shown,
-		memberState: event.New(member.State{}), observed: event.New[[]Observed](nil),
+		memberState: event.New(member.State{}), observed: event.New[[]Observed](nil), held: event.New(false),
 	}
 	f.directory = members.New(members.Config{Client: client, File: datadir.Layout(e.DataDir).Members(), Own: client.Endpoint(), Log: log})
 	t.Cleanup(func() {

@@ -113,6 +113,7 @@ type Manager struct {
 	used   atomic.Bool
 	status *event.Value[Status]
 	member *event.Value[member.State]
+	held   *event.Value[bool]
 	keeper *quorum.Keeper
 	enrol  *enrol.Server
 
@@ -125,7 +126,7 @@ func NewManager(cfg Config) *Manager {
 	m := &Manager{
 		cfg: cfg, log: cfg.Log.With("worker", "cluster"),
 		status: event.New(Status{State: New, Since: time.Now()}),
-		member: event.New(member.State{}),
+		member: event.New(member.State{}), held: event.New(false),
 
 		observed: event.New[[]Observed](nil),
 	}
@@ -154,6 +155,10 @@ func (m *Manager) Member() *event.Value[member.State] { return m.member }
 // Members follows the members of a cluster that the sidecars run, in the order of
 // etcd. It is empty before they are known, and with an etcd that runs elsewhere.
 func (m *Manager) Members() *event.Value[[]Observed] { return m.observed }
+
+// Held follows whether this process has locked its data directory, and found that it is
+// that of a member. It stays so until Run returns.
+func (m *Manager) Held() *event.Value[bool] { return m.held }
 
 // MemberProblem says why the etcd member of this node cannot be used now; empty: it
 // can, or there is none.

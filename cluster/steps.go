@@ -36,6 +36,9 @@ type flow struct {
 	// observed publishes all members.
 	observed *event.Value[[]Observed]
 
+	// held publishes that the directory is locked, and that of a member.
+	held *event.Value[bool]
+
 	directory *members.Directory // before the first step
 
 	dir    *datadir.Dir   // since the first step
@@ -62,6 +65,9 @@ func (f *flow) carryOut(ctx context.Context, name string, steps []step) error {
 			return err
 		}
 		f.log.Debug("step done", "flow", name, "step", s.name)
+		if f.dir != nil && f.marker.Phase == datadir.Member && !f.held.Get() {
+			f.held.Set(true)
+		}
 		afterStep(name, s.name)
 	}
 	return nil

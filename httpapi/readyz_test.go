@@ -81,7 +81,7 @@ func TestChecks(t *testing.T) {
 	t.Run("each reason fails the checks that it is about", func(t *testing.T) {
 		want := map[string]string{
 			"zero": "etcd registered compatible", "ready": "", "starting": "etcd registered compatible",
-			"not controller": "registered compatible", "not registered": "registered compatible",
+			"services not ready": "compatible", "not controller": "registered compatible", "not registered": "registered compatible",
 			"registered but the status not read since": "registered compatible",
 			"status missing": "compatible", "status corrupt": "compatible",
 			"release too old": "compatible", "reconciler too old": "compatible",

@@ -18,6 +18,8 @@ type Report struct {
 	Reconcile    ReconcileReport     `json:"reconcile"`
 	Etcd         EtcdReport          `json:"etcd"`
 	Cluster      ClusterReport       `json:"cluster"`
+	Roles        RolesReport         `json:"roles"`
+	Services     []ServiceReport     `json:"services"`
 	Certificates []CertificateReport `json:"certificates"`
 	UpgradeReady bool                `json:"upgradeReady"` // protocol.UpgradeReady, while etcd is connected
 
@@ -243,6 +245,8 @@ func NewReport(s Snapshot) Report {
 		Reconcile:    reconcileReport(s),
 		Etcd:         etcdReport(s.Etcd),
 		Cluster:      clusterReport(s.Cluster),
+		Roles:        rolesReport(s.LocalRoles),
+		Services:     ServiceReports(s.Services),
 		Certificates: certificatesReport(s.Certificates),
 		UpgradeReady: len(obstacles) == 0,
 

@@ -1,6 +1,29 @@
 package httpapi
 
-import "time"
+import (
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// LocalRoles are the roles by which a sidecar starts and stops services
+// (docs/protocol.md#services). The zero value: it does not know them yet.
+type LocalRoles struct {
+	Roles  protocol.Roles
+	Source string    // cluster or disk; empty: they are not known yet
+	Since  time.Time // when the sidecar learned them
+}
+
+// RolesReport is LocalRoles in /status.
+type RolesReport struct {
+	Local  []string   `json:"local"`
+	Source string     `json:"source"`
+	Since  *time.Time `json:"since"`
+}
+
+func rolesReport(l LocalRoles) RolesReport {
+	return RolesReport{Local: l.Roles.Names(), Source: l.Source, Since: timestamp(l.Since)}
+}
 
 // Service is a program that this node runs for one of its roles (docs/roles.md).
 type Service struct {
@@ -12,6 +35,7 @@ type Service struct {
 	Since    time.Time // when State or Ready last changed
 	Restarts int
 	LastExit string   // why its instance ended last; empty: none has
+	Problem  string   // what the last probe found, or why it could not be stopped; empty: nothing
 	Lines    []string // the newest of its output, the oldest first
 }
 
@@ -25,6 +49,7 @@ type ServiceReport struct {
 	Since     *time.Time `json:"since"`
 	Restarts  int        `json:"restarts"`
 	LastExit  string     `json:"lastExit"`
+	Problem   string     `json:"problem"`
 	LastLines []string   `json:"lastLines"`
 }
 
@@ -34,7 +59,7 @@ func ServiceReports(services []Service) []ServiceReport {
 	for _, s := range services {
 		out = append(out, ServiceReport{
 			Name: s.Name, Role: s.Role, Driver: s.Driver, State: s.State, Ready: s.Ready, Since: timestamp(s.Since),
-			Restarts: s.Restarts, LastExit: s.LastExit, LastLines: append([]string{}, s.Lines...),
+			Restarts: s.Restarts, LastExit: s.LastExit, Problem: s.Problem, LastLines: append([]string{}, s.Lines...),
 		})
 	}
 	return out

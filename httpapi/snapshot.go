@@ -17,6 +17,10 @@ type Snapshot struct {
 	Local protocol.Local
 	// Roles are those of this node's record, as last seen.
 	Roles protocol.Roles
+	// LocalRoles are those by which this sidecar starts and stops services.
+	LocalRoles LocalRoles
+	// Services are what this node runs for its roles.
+	Services []Service
 	// Address is where other machines reach the HTTP API (--advertise-url).
 	Address string
 	// BundleSource names where the bundle comes from: a directory, or

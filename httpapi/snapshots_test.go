@@ -48,6 +48,7 @@ func states(t *testing.T) []state {
 		{"starting", protocol.Facts{Local: local}},
 		{"not controller", but(func(f *protocol.Facts) { f.Registration.Controller = false })},
 		{"fenced", but(func(f *protocol.Facts) { f.Registration = protocol.Registration{Fenced: true} })},
+		{"services not ready", but(func(f *protocol.Facts) { f.Services = `service "kube-apiserver" is not ready` })},
 		{"not registered", but(func(f *protocol.Facts) { f.Registration = protocol.Registration{} })},
 		{"registered but the status not read since", but(func(f *protocol.Facts) { f.Status = protocol.StatusView{} })},
 		{"status missing", but(func(f *protocol.Facts) { f.Status = protocol.StatusView{Kind: protocol.StatusAbsent} })},
@@ -122,6 +123,11 @@ func snapshotOf(t *testing.T, f protocol.Facts, v protocol.Verdict) Snapshot {
 		Members: []ClusterMember{
 			{ID: "8e9e05c52164694d", Node: "cp-1", Address: "10.0.0.1"}, {ID: "91bc3c398fb3c146", Address: "10.0.0.2", Learner: true, Leader: true, Healthy: true},
 		},
+	}
+	s.LocalRoles = LocalRoles{Roles: protocol.Roles{Controller: true, Consensus: true}, Source: "disk", Since: epochTime}
+	s.Services = []Service{
+		{Name: "kube-apiserver", Role: protocol.RoleController, Driver: "process", State: "Running", Ready: true, Since: epochTime, Restarts: 2, LastExit: "exit status 1", Lines: []string{"serving"}},
+		{Name: "haproxy", Role: protocol.RoleController, Driver: "systemdUnit", State: "Stopped", Problem: "refused"},
 	}
 	return s
 }

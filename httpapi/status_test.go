@@ -61,6 +61,14 @@ func TestNewReport(t *testing.T) {
 				Connected: true, LastContact: &when, Revision: 12, Endpoints: []string{"http://10.0.0.1:2379"},
 				Warnings: []string{"etcd 3.5.0 has known faults"},
 			},
+			Roles: RolesReport{Local: []string{"kubernetes_controller", "consensus_member"}, Source: "disk", Since: &when},
+			Services: []ServiceReport{
+				{
+					Name: "kube-apiserver", Role: "kubernetes_controller", Driver: "process", State: "Running", Ready: true, Since: &when,
+					Restarts: 2, LastExit: "exit status 1", LastLines: []string{"serving"},
+				},
+				{Name: "haproxy", Role: "kubernetes_controller", Driver: "systemdUnit", State: "Stopped", Problem: "refused", LastLines: []string{}},
+			},
 			Cluster: ClusterReport{
 				State: "Running", Since: &when, Error: "no space left on device",
 				Transitions: []ClusterTransitionReport{{From: "New", To: "CreatingCluster", At: &when}, {From: "CreatingCluster", To: "Running", At: &when}},

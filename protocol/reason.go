@@ -84,6 +84,8 @@ const (
 	// BundleRejected: the bundle in a sidecar's directory is invalid, or of
 	// another release. Repair the directory.
 	BundleRejected Reason = "BundleRejected"
+	// ServicesRejected: a file in a sidecar's services directory is invalid. Correct it.
+	ServicesRejected Reason = "ServicesRejected"
 	// RemovalsHeld: a brake keeps objects that the bundle dropped
 	// (docs/operations.md#a-brake-on-removals).
 	RemovalsHeld Reason = "RemovalsHeld"

@@ -18,7 +18,7 @@ func serviceFacts() []ServiceFacts {
 		if is(7) {
 			f.Closed = f.ShutdownDelay
 		}
-		possible := (!f.Old || f.Running) && (!f.Ready || f.Complete) && !(f.Old && f.Ready)
+		possible := (!f.Old || f.Running) && (!f.Ready || f.Complete) && (!f.Old || !f.Ready)
 		if possible {
 			out = append(out, f)
 		}

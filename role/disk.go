@@ -9,12 +9,13 @@ import (
 	"reflect"
 	"sync"
 
-	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/internal/durable"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // Disk is the file in which a sidecar keeps what it has to know before etcd answers.
-// A nil *Disk keeps nothing.
+// A nil *Disk keeps nothing. Before Load it is empty, and must not be changed: another
+// sidecar may still use the file.
 type Disk struct {
 	path string
 
@@ -32,23 +33,32 @@ type content struct {
 
 const fileMode = 0o600
 
-// OpenDisk reads the file at path, which need not exist.
-func OpenDisk(path string) (*Disk, error) {
-	d := &Disk{path: path}
-	text, err := os.ReadFile(path)
+// NewDisk returns the file at path, which was not read yet.
+func NewDisk(path string) *Disk { return &Disk{path: path} }
+
+// Load reads the file, which need not exist.
+func (d *Disk) Load() error {
+	if d == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	text, err := os.ReadFile(d.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return d, nil
+		return nil
 	case err != nil:
-		return nil, err
+		return err
 	}
-	if err := json.Unmarshal(text, &d.now); err != nil {
-		return nil, fmt.Errorf("%q: %w; delete it: the sidecar writes it again when etcd answers", path, err)
+	var now content
+	if err = json.Unmarshal(text, &now); err == nil {
+		_, err = protocol.ParseRoles(now.Roles)
 	}
-	if _, err := protocol.ParseRoles(d.now.Roles); err != nil {
-		return nil, fmt.Errorf("%q: %w; delete it: the sidecar writes it again when etcd answers", path, err)
+	if err != nil {
+		return fmt.Errorf("%q: %w; delete it: the sidecar writes it again when etcd answers", d.path, err)
 	}
-	return d, nil
+	d.now = now
+	return nil
 }
 
 // Roles returns the roles that were kept last.
@@ -98,7 +108,7 @@ func (d *Disk) change(f func(*content)) error {
 	if err != nil {
 		return err
 	}
-	if err := datadir.WriteFile(d.path, append(text, '\n'), fileMode); err != nil {
+	if err := durable.WriteFile(d.path, append(text, '\n'), fileMode); err != nil {
 		return err
 	}
 	d.now = now

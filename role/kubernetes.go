@@ -20,12 +20,13 @@ type Services interface {
 	// one started, and returns when they have ended. If ctx ends first, it returns an
 	// error: they may still run.
 	Stop(ctx context.Context) error
-	// Run follows whether they run.
+	// Running follows whether they run.
 	Running() *event.Value[Running]
 }
 
 // Running is whether services run.
 type Running struct {
+	None     bool   // there are none, and nothing waits for them
 	Any      bool   // one runs, or may run
 	All      bool   // each of them runs
 	Ready    bool   // each of them runs and is ready
@@ -59,16 +60,24 @@ type Kubernetes struct {
 	idle     *event.Value[bool] // stopping, and no service runs
 
 	// Only Run uses these.
-	lastOpen time.Time // when the gate was seen open last; at first when Run began
+	lastOpen time.Time // when the gate was open last; at first when Run began
+	wasOpen  bool      // the gate was open in the round before
 	old      bool      // what runs was started for another release
+	started  bool      // this sidecar has started services
 }
 
-// NewKubernetes returns a worker that has started nothing. It keeps the gate closed.
+// NewKubernetes returns a worker that has started nothing. It keeps the gate closed, if
+// there are services.
 func NewKubernetes(cfg KubernetesConfig) *Kubernetes {
-	return &Kubernetes{
+	k := &Kubernetes{
 		cfg: cfg, facts: event.New(protocol.ServiceFacts{}), withheld: event.New("the services of this node have not been started yet"),
 		stopping: event.New(false), idle: event.New(false),
 	}
+	if cfg.Services.Running().Get().None {
+		k.facts.Set(protocol.ServiceFacts{Complete: true, Ready: true})
+		k.withheld.Set("")
+	}
+	return k
 }
 
 // Facts follows what the registrar has to know of the services.
@@ -106,12 +115,15 @@ func (k *Kubernetes) Run(ctx context.Context) error {
 		shown, shownChanged := k.cfg.Shown.Load()
 		leads, leadsChanged := k.cfg.Leads.Load()
 		stopping, stoppingChanged := k.stopping.Load()
-		if shown.Ready {
+		if shown.Ready || k.wasOpen {
 			k.lastOpen = time.Now()
 		}
+		k.wasOpen = shown.Ready
+		// What a sidecar before this one started stays if this one never decided about it.
+		runs := running.Any && (k.started || !stopping)
 		facts := protocol.ServiceFacts{
 			Known: local.Known() || stopping, Wanted: local.Roles.Controller && !stopping,
-			Running: running.Any, Old: running.Any && k.old,
+			Running: runs, Old: runs && k.old,
 			Complete: running.All, Ready: running.Ready,
 			GateClosed: !shown.Ready, Leads: leads,
 			Closed: time.Since(k.lastOpen), ShutdownDelay: k.cfg.ShutdownDelay,
@@ -130,7 +142,7 @@ func (k *Kubernetes) Run(ctx context.Context) error {
 	}
 }
 
-// step does the next step. The channel fires when to look again, if nothing changes.
+// step does the next step. The channel fires when the next one is due, if nothing changes.
 func (k *Kubernetes) step(ctx context.Context, f protocol.ServiceFacts, running Running) (again <-chan time.Time) {
 	step := protocol.NextServiceStep(f)
 	k.publish(f, step, running)
@@ -149,6 +161,7 @@ func (k *Kubernetes) step(ctx context.Context, f protocol.ServiceFacts, running 
 			k.cfg.Log.Error("services not started: their release cannot be kept on disk; trying again", "err", err)
 			return time.After(retryPause)
 		}
+		k.started = true
 		k.cfg.Services.Start()
 	default: // what it waits for is a change
 	}
@@ -161,6 +174,10 @@ func (k *Kubernetes) publish(f protocol.ServiceFacts, step protocol.ServiceStep,
 	told.Closed = 0 // it would change all the time
 	set(k.facts, told)
 	set(k.idle, step == protocol.Idle && k.stopping.Get())
+	if running.None {
+		set(k.withheld, "")
+		return
+	}
 	switch step {
 	case protocol.Serve:
 		set(k.withheld, "")

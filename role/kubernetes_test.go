@@ -37,7 +37,7 @@ func (f *fakeServices) Start() {
 
 func (f *fakeServices) Stop(context.Context) error {
 	f.note("stop")
-	time.Sleep(time.Second)
+	<-time.After(time.Second)
 	if f.stopErr != nil {
 		return f.stopErr
 	}
@@ -61,10 +61,7 @@ type rig struct {
 
 func newRig(t *testing.T, left Running, startedFor string) *rig {
 	t.Helper()
-	disk, err := OpenDisk(filepath.Join(t.TempDir(), "roles.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	disk := NewDisk(filepath.Join(t.TempDir(), "roles.json"))
 	if err := disk.SetStartedFor(startedFor); err != nil {
 		t.Fatal(err)
 	}
@@ -99,8 +96,8 @@ func (r *rig) gate(ctx context.Context) {
 }
 
 // give sets the roles that the sidecar knows.
-func (r *rig) give(controller bool) {
-	r.roles.Set(Local{Roles: protocol.Roles{Controller: controller}, Source: FromCluster})
+func (r *rig) give(isController bool) {
+	r.roles.Set(Local{Roles: protocol.Roles{Controller: isController}, Source: FromCluster})
 }
 
 // becomeReady makes the services ready.
@@ -150,12 +147,12 @@ func TestKubernetes_startsAndStops(t *testing.T) {
 
 		r.give(false)
 		r.want("start", "gate opens", "start", "gate closes")
-		time.Sleep(time.Minute) // it still leads
+		<-time.After(time.Minute) // it still leads
 		r.want("start", "gate opens", "start", "gate closes")
 		r.leads.Set(false)
 		r.want("start", "gate opens", "start", "gate closes", "stop")
 		r.give(true)
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		r.want("start", "gate opens", "start", "gate closes", "stop", "start")
 	})
 }
@@ -165,7 +162,7 @@ func TestKubernetes_waitsForTheDelay(t *testing.T) {
 		r := newRig(t, Running{}, "")
 		r.give(true)
 		r.becomeReady()
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		began := time.Now()
 		if err := r.worker.Stop(t.Context()); err != nil {
 			t.Fatal(err)
@@ -174,7 +171,7 @@ func TestKubernetes_waitsForTheDelay(t *testing.T) {
 			t.Errorf("the stop took %s, want the delay of 5 s and the second that the services take", took)
 		}
 		r.give(true) // too late
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		r.want("start", "gate opens", "gate closes", "stop")
 	})
 }
@@ -182,7 +179,7 @@ func TestKubernetes_waitsForTheDelay(t *testing.T) {
 func TestKubernetes_oldServicesEndFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Running{Any: true, All: true, Ready: true}, "1.0.0")
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		r.want() // the roles are unknown: what runs goes on running
 		if f := r.worker.Facts().Get(); protocol.MayRegister(f) {
 			t.Errorf("the node may register beside services of another release: %+v", f)
@@ -192,7 +189,7 @@ func TestKubernetes_oldServicesEndFirst(t *testing.T) {
 		if got := r.worker.Withheld().Get(); !strings.Contains(got, "1.0.0") {
 			t.Errorf("the gate does not say whose services run: %q", got)
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		r.want("stop", "start")
 	})
 }
@@ -207,15 +204,60 @@ func TestKubernetes_keepsItsOwn(t *testing.T) {
 
 func TestKubernetes_stopFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, Running{Any: true}, "1.1.0")
+		r := newRig(t, Running{}, "1.1.0")
+		r.give(true)
+		synctest.Wait()
 		r.services.stopErr = context.DeadlineExceeded
 		limited, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		if err := r.worker.Stop(limited); err == nil {
 			t.Error("stopped, although a service runs")
 		}
-		if len(r.services.log) < 3 {
+		if len(r.services.log) < 4 {
 			t.Errorf("it did not try again: %v", r.services.log)
 		}
+	})
+}
+
+// A sidecar that never decided about what another one left lets it run.
+func TestKubernetes_leavesAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Running{Any: true}, "1.0.0")
+		if err := r.worker.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.want()
+	})
+}
+
+// The delay counts from the moment when the gate closed, whatever closed it, and however
+// long it was open.
+func TestKubernetes_delayAfterTheGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Running{}, "")
+		r.give(true)
+		r.becomeReady()
+		<-time.After(time.Hour)
+		r.shown.Set(status.Verdict{}) // the record lost the role, and the gate saw it first
+		synctest.Wait()
+		r.give(false)
+		<-time.After(4 * time.Second)
+		r.want("start", "gate opens")
+		<-time.After(2 * time.Second)
+		r.want("start", "gate opens", "stop")
+	})
+}
+
+// Without services, nothing waits for them.
+func TestKubernetes_none(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Running{None: true, All: true, Ready: true}, "")
+		r.want("gate opens")
+		if !protocol.MayRegister(r.worker.Facts().Get()) {
+			t.Error("something holds the registration back")
+		}
+		r.give(true)
+		r.give(false)
+		r.want("gate opens")
 	})
 }

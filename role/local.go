@@ -45,21 +45,21 @@ type Fetcher struct {
 	local *event.Value[Local]
 }
 
-// NewFetcher returns a fetcher that knows what is on disk.
+// NewFetcher returns a fetcher that knows nothing yet.
 func NewFetcher(cfg FetcherConfig) *Fetcher {
-	f := &Fetcher{cfg: cfg, local: event.New(Local{})}
-	if roles, found := cfg.Disk.Roles(); found {
-		f.local.Set(Local{Roles: roles, Source: FromDisk, Since: time.Now()})
-	}
-	return f
+	return &Fetcher{cfg: cfg, local: event.New(Local{})}
 }
 
 // Local follows the roles.
 func (f *Fetcher) Local() *event.Value[Local] { return f.local }
 
-// Run follows the node's record until ctx ends, and returns ctx's error. Roles that
-// cannot be kept on disk count all the same.
+// Run follows the node's record until ctx ends, and returns ctx's error. At first it
+// knows what is on disk, which was loaded. Roles that cannot be kept on disk count all
+// the same.
 func (f *Fetcher) Run(ctx context.Context) error {
+	if roles, found := f.cfg.Disk.Roles(); found && !f.local.Get().Known() {
+		f.local.Set(Local{Roles: roles, Source: FromDisk, Since: time.Now()})
+	}
 	for {
 		fleet, changed := f.cfg.Fleet.Load()
 		if roles, known := f.rolesIn(fleet); known {
@@ -71,8 +71,8 @@ func (f *Fetcher) Run(ctx context.Context) error {
 	}
 }
 
-// rolesIn returns the roles that the fleet gives this node. A corrupt record says
-// nothing about them: then the registrar writes those that it read last.
+// rolesIn returns the roles that the fleet gives this node. A corrupt record has
+// none: then the registrar writes those that it read last.
 func (f *Fetcher) rolesIn(fleet protocol.Fleet) (protocol.Roles, bool) {
 	record, found := fleet.Record(f.cfg.Node)
 	switch {

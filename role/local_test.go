@@ -25,8 +25,8 @@ func fleetWith(r protocol.Record) protocol.Fleet {
 
 func openDisk(t *testing.T, path string) *Disk {
 	t.Helper()
-	d, err := OpenDisk(path)
-	if err != nil {
+	d := NewDisk(path)
+	if err := d.Load(); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -40,7 +40,8 @@ func TestFetcher(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var run sync.WaitGroup
 		run.Go(func() { _ = f.Run(ctx) })
-		defer func() { cancel(); run.Wait() }()
+		defer run.Wait()
+		defer cancel()
 		want := func(when string, roles protocol.Roles, source Source) {
 			t.Helper()
 			synctest.Wait()
@@ -57,21 +58,24 @@ func TestFetcher(t *testing.T) {
 		want("the record is corrupt", worker, FromCluster)
 
 		// The next sidecar does not reach etcd.
-		next := NewFetcher(FetcherConfig{Node: "a", Fleet: event.New(protocol.Fleet{}), First: controller, Disk: openDisk(t, path), Log: slog.New(slog.DiscardHandler)})
-		if got := next.Local().Get(); got.Roles != worker || got.Source != FromDisk {
-			t.Errorf("after a restart without etcd: %v from %q", got.Roles.Names(), got.Source)
-		}
+		cancel()
+		run.Wait()
+		next, stop := context.WithCancel(t.Context())
+		defer stop()
+		f = NewFetcher(FetcherConfig{Node: "a", Fleet: event.New(protocol.Fleet{}), First: controller, Disk: openDisk(t, path), Log: slog.New(slog.DiscardHandler)})
+		run.Go(func() { _ = f.Run(next) })
+		want("after a restart without etcd", worker, FromDisk)
 	})
 }
 
-func TestOpenDisk_damaged(t *testing.T) {
+func TestDisk_damaged(t *testing.T) {
 	for _, text := range []string{"", "{", `{"roles":["king"]}`, `{"roles":3}`} {
 		path := filepath.Join(t.TempDir(), "roles.json")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if d, err := OpenDisk(path); err == nil {
-			t.Errorf("%q: got %+v", text, d)
+		if err := NewDisk(path).Load(); err == nil {
+			t.Errorf("%q was accepted", text)
 		}
 	}
 }
@@ -80,6 +84,9 @@ func TestOpenDisk_damaged(t *testing.T) {
 func TestDisk_nil(t *testing.T) {
 	var d *Disk
 	if err := d.SetRoles(controller); err != nil {
+		t.Error(err)
+	}
+	if err := d.Load(); err != nil {
 		t.Error(err)
 	}
 	if _, found := d.Roles(); found || d.StartedFor() != "" {

@@ -11,6 +11,9 @@ func (l Layout) Marker() string { return filepath.Join(string(l), markerFile) }
 // Members returns the path of the list of members.
 func (l Layout) Members() string { return filepath.Join(string(l), membersFile) }
 
+// Roles returns the path of the roles that this node had last.
+func (l Layout) Roles() string { return filepath.Join(string(l), rolesFile) }
+
 // PKI returns the directory of the certificates and keys.
 func (l Layout) PKI() string { return filepath.Join(string(l), "pki") }
 
@@ -36,4 +39,5 @@ func (l Layout) db() string  { return filepath.Join(l.Etcd(), "member", "snap", 
 const (
 	markerFile  = "cluster.json"
 	membersFile = "members.json"
+	rolesFile   = "roles.json"
 )

@@ -35,10 +35,27 @@ func Open(path string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data directory %q: %w", path, err)
 	}
-	layout := Layout(path)
-	if err := layout.checkSpace(); err != nil {
+	if err := Layout(path).checkSpace(); err != nil {
 		return nil, err
 	}
+	d, err := Lock(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.checkFirst(); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// Lock locks the directory, which it makes if it is missing, whatever it has: for a
+// sidecar without a member, which keeps only its roles there. Errors are those of Open.
+func Lock(path string) (*Dir, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("data directory %q: %w", path, err)
+	}
+	layout := Layout(path)
 	if err := layout.make(); err != nil {
 		return nil, err
 	}
@@ -48,9 +65,6 @@ func Open(path string) (*Dir, error) {
 	}
 	d := &Dir{Layout: layout, file: file}
 	if err := d.lock(); err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	if err := d.checkFirst(); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	return d, nil
@@ -153,7 +167,7 @@ func (d *Dir) checkFirst() error {
 }
 
 // names returns what the directory has, without what an interrupted write or the
-// file system left there.
+// file system left there, and without the roles: a sidecar without a member has them too.
 func (d *Dir) names() ([]string, error) {
 	entries, err := os.ReadDir(d.Path())
 	if err != nil {
@@ -161,7 +175,7 @@ func (d *Dir) names() ([]string, error) {
 	}
 	var out []string
 	for _, e := range entries {
-		if e.Name() != markerFile+durable.TempSuffix && e.Name() != "lost+found" {
+		if !slices.Contains([]string{markerFile + durable.TempSuffix, rolesFile, rolesFile + durable.TempSuffix, "lost+found"}, e.Name()) {
 			out = append(out, e.Name())
 		}
 	}

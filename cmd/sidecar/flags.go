@@ -40,6 +40,7 @@ func nodeFlags(o *lockstep.Options) flagSection {
 	s := newSection("Node")
 	s.flags.StringVar(&o.NodeID, "node-id", o.NodeID, "`ID` of this node in the fleet, a DNS subdomain. If empty, the host name. Two sidecars must never have the same ID.")
 	s.flags.StringVar(&o.AdvertiseURL, "advertise-url", o.AdvertiseURL, "`URL` at which other machines reach this sidecar. It is shown in /status. Over plain HTTP, requests may have its host name. If empty, derived from --listen.")
+	s.flags.StringVar(&o.Services, "services", o.Services, "The `directory` with what this node runs for its roles, one file for each service (sidecar service validate checks it). If empty, something else starts and stops the kube-apiserver.")
 	return s
 }
 
@@ -56,8 +57,8 @@ func etcdFlags(o *lockstep.Options) flagSection {
 func clusterFlags(o *lockstep.Options) flagSection {
 	s := newSection("Embedded etcd")
 	s.flags.StringVar(&o.Etcd, "etcd", o.Etcd, "`external`: etcd runs elsewhere, at --etcd-servers. embedded: the sidecars run its members themselves.")
-	s.flags.StringVar(&o.DataDir, "data-dir", o.DataDir, "The `directory` of this node's etcd member, with its certificates. It is made if it is missing.")
-	s.flags.StringVar(&o.NodeAddress, "node-address", o.NodeAddress, "`IP` address at which other nodes reach this one. If empty, the one that --data-dir was made with; at first, that of the default route.")
+	s.flags.StringVar(&o.DataDir, "data-dir", o.DataDir, "The `directory` of this node's etcd member, with its certificates. With --services, the node's roles are kept there. It is made if it is missing.")
+	s.flags.StringVar(&o.NodeAddress, "node-address", o.NodeAddress, "`IP` address at which other nodes reach this one, for --etcd=embedded and --services. If empty, the one that --data-dir was made with; at first, that of the default route.")
 	s.flags.IntVar(&o.PeerPort, "peer-port", o.PeerPort, "The `port` at --node-address on which the etcd members talk to each other.")
 	s.flags.IntVar(&o.ClientPort, "client-port", o.ClientPort, "The `port` at --node-address on which the etcd member serves the sidecars.")
 	s.flags.IntVar(&o.JoinPort, "join-port", o.JoinPort, "The `port` at --node-address on which this sidecar answers nodes that join.")

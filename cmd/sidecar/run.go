@@ -45,10 +45,13 @@ func (p program) runCommand() *cobra.Command {
 The sidecar registers this node in etcd, takes part in the election, applies the
 bundle while it leads, and gates the kube-apiserver with its /readyz.
 
+With --services, it also starts and stops what the node runs for its roles: the
+kube-apiserver, for example.
+
 SIGTERM, SIGINT or SIGHUP stops it gracefully: /readyz fails immediately, the node
-stops leading, and the process exits after --shutdown-delay. With --ephemeral, it
-first waits until its kube-apiserver has stopped, and deletes the node's record. A
-second signal ends the process immediately.`,
+stops leading, and after --shutdown-delay the services stop and the process exits.
+With --ephemeral, it first waits until its kube-apiserver has stopped, and deletes
+the node's record. A second signal ends the process immediately.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOptions(cmd.Flags(), opts.Validate()); err != nil {

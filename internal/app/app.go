@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/lockstep-dev/lockstep/cluster"
+	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/election"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
@@ -26,6 +27,8 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/role"
+	"github.com/lockstep-dev/lockstep/role/service"
 	"github.com/lockstep-dev/lockstep/status"
 	"github.com/lockstep-dev/lockstep/trace"
 )
@@ -54,6 +57,11 @@ type App struct {
 	follower  *fleet.Follower
 	presence  *fleet.Presence
 	shown     *event.Value[fleet.Shown]
+	roles     *role.Server
+	variables *event.Value[service.Variables]
+	lock      *datadir.Dir                 // of the data directory, if no member has locked it; only "roles" writes it
+	shownGate *event.Value[status.Verdict] // as the snapshot has it
+	leads     *event.Value[bool]           // as the snapshot has it
 	registrar *fleet.Registrar
 	store     *status.Store
 	gate      *status.Gate
@@ -95,6 +103,8 @@ func New(cfg Config, log *slog.Logger) (*App, error) {
 		etcdProblem:   event.New(etcdProblem{}),
 		warned:        event.New(warned{}),
 		live:          newLiveness(cfg.LeaseTTL),
+		shownGate:     event.New(status.Verdict{}),
+		leads:         event.New(false),
 	}
 	if err := a.wire(); err != nil {
 		return nil, errors.Join(err, a.release())
@@ -131,6 +141,10 @@ func (a *App) wire() error {
 	if a.trace, err = newTrace(a.id.node); err != nil {
 		return err
 	}
+	a.follower = fleet.NewFollower(a.etcd)
+	if err := a.wireRoles(); err != nil {
+		return err
+	}
 	a.wireFleet(registry)
 	if err := a.wireLeader(registry); err != nil {
 		return err
@@ -140,7 +154,6 @@ func (a *App) wire() error {
 }
 
 func (a *App) wireFleet(registry prometheus.Registerer) {
-	a.follower = fleet.NewFollower(a.etcd)
 	a.presence = fleet.NewPresence(fleet.PresenceConfig{
 		Client: a.etcd, Node: a.id.node, Instance: a.id.instance, MachineID: a.id.machineID,
 		Host: a.id.host, Address: a.address,
@@ -149,13 +162,13 @@ func (a *App) wireFleet(registry prometheus.Registerer) {
 	a.registrar = fleet.NewRegistrar(fleet.RegistrarConfig{
 		Client: a.etcd, Local: a.local, Address: a.address, BootID: a.id.bootID, Consensus: a.cfg.Embedded != nil,
 		Presence: a.presence.Lease(), Fleet: a.follower.Fleet(), Store: a.follower.Store(),
-		Log: a.log.With("worker", "registrar"), Trace: a.trace,
+		Services: a.roles.Facts(), Log: a.log.With("worker", "registrar"), Trace: a.trace,
 	})
 	a.store = status.NewStore(a.etcd)
 	a.gate = status.NewGate(status.GateConfig{
 		Store: a.store, Local: a.local, Registration: a.registrar.Registration(),
 		Contact: a.etcd.Contact(), Log: a.log.With("worker", "gate"), Registerer: registry, Trace: a.trace,
-		Beat: a.live.beatOf(gateLoop),
+		Withheld: a.roles.Withheld(), Beat: a.live.beatOf(gateLoop),
 	})
 }
 

@@ -19,7 +19,11 @@ type Config struct {
 	Etcd       etcd.Config       // without Log, which New sets
 	Embedded   *cluster.Embedded // nil: etcd runs elsewhere
 	Kubeconfig string
-	Bundle     string // empty: the built-in bundle
+	Services   string // directory; empty: this node runs none
+	DataDir    string // where the roles are kept with Services, if Embedded is nil
+	// NodeAddress is the IP of this node, for Services.
+	NodeAddress string
+	Bundle      string // empty: the built-in bundle
 
 	Listen string // empty: no listener
 	// AnonymousStatus: clients on other machines need no certificate.

@@ -13,8 +13,8 @@ import (
 
 // Run runs the sidecar until ctx ends, and stops it in order: the gate closes
 // first, then the node stops leading, then the shutdown delay passes, during which
-// the API still answers, then the presence is deleted, with an ephemeral record, and
-// last this node's etcd member stops. It returns nil when ctx ended, and otherwise
+// the API still answers, then the node's services stop, then the presence is deleted,
+// with an ephemeral record, and last this node's etcd member stops. It returns nil when ctx ended, and otherwise
 // why the sidecar cannot go on.
 func (a *App) Run(ctx context.Context) error {
 	if !a.used.CompareAndSwap(false, true) {
@@ -61,13 +61,14 @@ func (a *App) Run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		<-time.After(time.Until(stopped.Add(a.cfg.ShutdownDelay)))
 	}
+	a.stopServices(ctx)
 	facts := a.awaitLeaving(ctx, stopped)
 	registered.end(stopRegistered)
 	a.leave(ctx, facts)
 	present.end(stopPresent)
 	serving.end(stopServing)
 	member.end(stopMember)
-	err := errors.Join(failed(), a.etcd.Close())
+	err := errors.Join(failed(), a.unlock(), a.etcd.Close())
 	a.log.Info("stopped")
 	return err
 }
@@ -78,6 +79,7 @@ func (a *App) startServing(member, serving *workers) {
 	serving.start("api", func(ctx context.Context) error { return a.server.Run(ctx, a.listener) })
 	serving.start("liveness", a.live.run)
 	serving.start("snapshot", a.keepSnapshot)
+	serving.start("roles", a.roles.Run)
 	serving.start("gate", a.gate.Run)
 	serving.start("status", a.store.Run)
 	serving.start("fleet", a.follower.Run)

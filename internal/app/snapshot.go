@@ -63,6 +63,9 @@ func (a *App) keepSnapshot(ctx context.Context) error {
 			changed(a.cluster.Status().Load()),
 			changed(a.cluster.Member().Load()),
 			changed(a.cluster.Members().Load()),
+			changed(a.roles.Local().Load()),
+			changed(a.roles.Loaded().Load()),
+			changed(a.roles.State().Load()),
 		}
 		// Another observation of the fleet is a change: to compare all records would
 		// cost more than it spares.
@@ -70,9 +73,22 @@ func (a *App) keepSnapshot(ctx context.Context) error {
 		if !sameObservation(now.Fleet, was.Fleet) || !reflect.DeepEqual(now, was) {
 			a.snapshot.Set(now)
 		}
+		a.showRoles(now)
 		if !event.Wait(ctx, changes...) {
 			return ctx.Err()
 		}
+	}
+}
+
+// showRoles publishes for the services what the snapshot shows.
+func (a *App) showRoles(now httpapi.Snapshot) {
+	if shown := (status.Verdict{Verdict: now.Gate.Verdict, Since: now.Gate.Since}); shown != a.shownGate.Get() {
+		a.shownGate.Set(shown)
+	}
+	// A candidate may become the leader at any moment.
+	leads := now.Election.State == protocol.Leading || now.Election.State == protocol.Campaigning
+	if leads != a.leads.Get() {
+		a.leads.Set(leads)
 	}
 }
 
@@ -93,6 +109,8 @@ func (a *App) snapshotNow() httpapi.Snapshot {
 	return httpapi.Snapshot{
 		Local:           local,
 		Roles:           own.Node.Roles,
+		LocalRoles:      a.localRoles(),
+		Services:        a.servicesNow(),
 		Address:         a.address,
 		BundleSource:    a.bundleSource(),
 		BundleProblem:   a.bundleProblem.Get(),

@@ -37,6 +37,7 @@ func (a *App) keepWarnings(ctx context.Context) error {
 			changed(a.election.State().Load()),
 			changed(a.reconcile.Report().Load()),
 			changed(a.bundleProblem.Load()),
+			changed(a.roles.Problem().Load()),
 			changed(a.kubeconfig.warnings.Load()),
 			changed(a.certificateWarnings.Load()),
 			changed(a.follower.Fleet().Load()),
@@ -96,6 +97,10 @@ func (a *App) ownWarnings() []protocol.Warning {
 	}
 	if problem := a.bundleProblem.Get(); problem != "" {
 		out = append(out, protocol.Warning{Reason: protocol.BundleRejected, Message: rejected(problem)})
+	}
+	if problem := a.roles.Problem().Get(); problem != "" {
+		out = append(out, protocol.Warning{Reason: protocol.ServicesRejected, Message: "its services directory was rejected, and the last valid services stay in use: " + problem +
+			"; the directory is read again when it changes, and a restart would fail until it is valid"})
 	}
 	if held := heldMessage(state.Election, a.reconcile.Report().Get()); held != "" {
 		out = append(out, protocol.Warning{Reason: protocol.RemovalsHeld, Message: held})

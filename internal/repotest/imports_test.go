@@ -19,6 +19,7 @@ var levels = map[string]int{
 	"internal/app": 10, // wires everything
 
 	"election":  9,
+	"role":      9, // what a node runs follows from its roles
 	"httpapi":   9,
 	"reconcile": 9,
 

@@ -27,7 +27,7 @@ func (r *round) finished(ctx context.Context) bool {
 	r.reap()
 	stopping := ctx.Err() != nil
 	if stopping {
-		wanted = nil
+		wanted.services = nil
 	} else {
 		r.arrange(wanted)
 	}
@@ -36,13 +36,13 @@ func (r *round) finished(ctx context.Context) bool {
 	if !stopping {
 		r.changes = append(r.changes, ctx.Done())
 	}
-	stop, start := plan(wanted, r.workers, now)
+	stop, start := plan(wanted.services, r.workers, now)
 	if stop != nil {
 		r.s.stop(stop)
 	}
 	if start != nil {
 		r.workers = append(r.workers, r.s.start(ctx, *start))
-		r.sort(wanted)
+		r.sort(wanted.services)
 	}
 	return stopping && len(r.workers) == 0
 }
@@ -68,7 +68,7 @@ func (r *round) reap() {
 
 // arrange gives each service that is wanted or runs a status. A state that is as it should be is
 // not set again: that would wake this loop.
-func (r *round) arrange(wanted []Service) {
+func (r *round) arrange(wanted wish) {
 	var others []Service
 	for _, w := range r.workers {
 		others = append(others, w.service)

@@ -1,6 +1,8 @@
 package service
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -46,6 +48,39 @@ type State struct {
 	Services []Status // in the order in which they start
 	// Ready: all of them are ready.
 	Ready bool
+	// Reload is the number of the last call of Supervisor.Reload that it follows from. A service
+	// that this call did not want, and that is not in Services, has stopped and does not start.
+	Reload int
+}
+
+// Unready says which of these services are not ready, and why; empty: all are. One that was
+// started with other values is not.
+func (s State) Unready(wanted []Service) string {
+	for _, svc := range wanted {
+		st, known := s.find(svc.Name)
+		if known && st.Ready && st.of.Equal(svc) {
+			continue
+		}
+		if !known {
+			return fmt.Sprintf("service %q is not started", svc.Name)
+		}
+		text := fmt.Sprintf("service %q is not ready (%s)", svc.Name, st.Phase)
+		if why := cmp.Or(st.Problem, st.LastExit); why != "" {
+			text += ": " + why
+		}
+		return text
+	}
+	return ""
+}
+
+// Runs reports whether an instance of each of these services runs.
+func (s State) Runs(wanted []Service) bool {
+	for _, svc := range wanted {
+		if st, known := s.find(svc.Name); !known || st.Phase != Running || !st.of.Equal(svc) {
+			return false
+		}
+	}
+	return true
 }
 
 // find returns the status of a service.
@@ -59,7 +94,7 @@ func (s State) find(name string) (Status, bool) {
 
 // with returns a state in which one status is changed. Others keep s.
 func (s State) with(name string, change func(*Status)) State {
-	out := State{Services: slices.Clone(s.Services), Ready: true}
+	out := State{Services: slices.Clone(s.Services), Ready: true, Reload: s.Reload}
 	for i := range out.Services {
 		st := &out.Services[i]
 		if st.Name == name {
@@ -77,8 +112,8 @@ func (s State) with(name string, change func(*Status)) State {
 
 // arranged returns a state with the statuses of wanted services, in their order, and then of
 // those that still run. A service without a status waits.
-func (s State) arranged(wanted, others []Service) State {
-	out := State{Services: make([]Status, 0, len(wanted)+len(others)), Ready: true}
+func (s State) arranged(wanted wish, others []Service) State {
+	out := State{Services: make([]Status, 0, len(wanted.services)+len(others)), Ready: true, Reload: wanted.number}
 	add := func(svc Service) {
 		if _, done := out.find(svc.Name); done {
 			return
@@ -95,7 +130,7 @@ func (s State) arranged(wanted, others []Service) State {
 		out.Services = append(out.Services, st)
 		out.Ready = out.Ready && st.Ready
 	}
-	for _, svc := range wanted {
+	for _, svc := range wanted.services {
 		add(svc)
 	}
 	for _, svc := range others {

@@ -22,6 +22,9 @@ type Config struct {
 	NewDriver func(Service) driver.Driver
 	// NewProbe returns the probe of a service that has a Readiness; nil: the one that it names.
 	NewProbe func(Service) readiness.Probe
+	// Known are all services of the directory. When Run begins, it removes what an earlier
+	// sidecar placed for services that are not among them.
+	Known []Service
 }
 
 // Supervisor runs services.
@@ -29,9 +32,15 @@ type Supervisor struct {
 	cfg     Config
 	log     *slog.Logger
 	starter *process.Starter
-	wanted  *event.Value[[]Service]
+	wanted  *event.Value[wish]
 	state   *event.Value[State]
 	ended   *event.Value[struct{}] // set when a worker has ended
+}
+
+// wish is what Reload was called with last.
+type wish struct {
+	services []Service
+	number   int // of the call
 }
 
 // ErrStillRuns is the end of a supervisor that could not stop a service.
@@ -41,7 +50,7 @@ var ErrStillRuns = errors.New("service still runs")
 func New(cfg Config) *Supervisor {
 	s := &Supervisor{
 		cfg: cfg, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), starter: process.NewStarter(),
-		wanted: event.New[[]Service](nil), state: event.New(State{Ready: true}), ended: event.New(struct{}{}),
+		wanted: event.New(wish{}), state: event.New(State{Ready: true}), ended: event.New(struct{}{}),
 	}
 	if s.cfg.NewDriver == nil {
 		s.cfg.NewDriver = s.newDriver
@@ -56,9 +65,15 @@ func New(cfg Config) *Supervisor {
 func (s *Supervisor) State() *event.Value[State] { return s.state }
 
 // Reload makes these services the ones that run. One that is as before goes on undisturbed. One
-// that has changed is stopped and started. Names must be unique, and variables expanded.
-func (s *Supervisor) Reload(services []Service) {
-	s.wanted.Set(slices.Clone(services))
+// that has changed is stopped and started. Names must be unique, and variables expanded. It returns
+// the number of the call: a State with that Reload, or a higher one, follows from it.
+func (s *Supervisor) Reload(services []Service) int {
+	var number int
+	s.wanted.Update(func(w wish) wish {
+		number = w.number + 1
+		return wish{services: slices.Clone(services), number: number}
+	})
+	return number
 }
 
 // AwaitReady returns when all services that were wanted last are ready, or when ctx ends. Its
@@ -67,7 +82,7 @@ func (s *Supervisor) AwaitReady(ctx context.Context) error {
 	for {
 		wanted, reloaded := s.wanted.Load()
 		now, changed := s.state.Load()
-		problem := unready(wanted, now)
+		problem := now.Unready(wanted.services)
 		if problem == "" {
 			return nil
 		}
@@ -75,25 +90,6 @@ func (s *Supervisor) AwaitReady(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", problem, context.Cause(ctx))
 		}
 	}
-}
-
-// unready says which services are not ready, and why; empty: all are.
-func unready(wanted []Service, now State) string {
-	for _, svc := range wanted {
-		st, known := now.find(svc.Name)
-		if known && st.Ready && st.of.Equal(svc) {
-			continue
-		}
-		if !known {
-			return fmt.Sprintf("service %q is not started", svc.Name)
-		}
-		text := fmt.Sprintf("service %q is not ready (%s)", svc.Name, st.Phase)
-		if why := cmp.Or(st.Problem, st.LastExit); why != "" {
-			text += ": " + why
-		}
-		return text
-	}
-	return ""
 }
 
 // Run starts the services in their order, keeps them running and, when ctx ends, stops them in the
@@ -108,7 +104,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		endStarter()
 		background.Wait()
 	}()
-	s.clean(ctx, s.wanted.Get())
+	s.clean(ctx, s.cfg.Known)
 	r := &round{s: s}
 	for !r.finished(ctx) {
 		r.wait(ctx)

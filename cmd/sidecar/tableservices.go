@@ -1,0 +1,41 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/lockstep-dev/lockstep/httpapi"
+)
+
+// rolesNote says where the roles are from if the cluster has not confirmed them.
+func (t table) rolesNote(r httpapi.RolesReport) string {
+	switch r.Source {
+	case "disk":
+		return " (" + strings.Join(r.Local, ", ") + ": as they were last, since etcd has not answered yet)"
+	case "":
+		return ", which are not known yet"
+	}
+	return ""
+}
+
+func (t table) services(r httpapi.Report) [][]string {
+	rows := [][]string{{"NAME", "STATE", "READY", "FOR", "RESTARTS", "LAST EXIT"}}
+	if t.wide {
+		rows[0] = append(rows[0], "ROLE", "DRIVER")
+	}
+	for _, s := range r.Services {
+		ready := "yes"
+		if !s.Ready {
+			ready = "no"
+			if s.Problem != "" {
+				ready += ": " + s.Problem
+			}
+		}
+		cells := []string{s.Name, s.State, ready, t.lasting(s.Since), strconv.Itoa(s.Restarts), orDash(s.LastExit)}
+		if t.wide {
+			cells = append(cells, s.Role, s.Driver)
+		}
+		rows = append(rows, cells)
+	}
+	return headed(rows)
+}

@@ -1,0 +1,151 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/role"
+	"github.com/lockstep-dev/lockstep/role/service"
+)
+
+// wireRoles makes what follows from the roles of this node.
+func (a *App) wireRoles() error {
+	var services []service.Service
+	if a.cfg.Services != "" {
+		var err error
+		if services, err = service.Load(a.cfg.Services); err != nil {
+			return err
+		}
+	}
+	a.variables = event.New(a.variablesAtFirst())
+	a.roles = role.NewServer(role.ServerConfig{
+		Node: a.id.node, First: protocol.Roles{Controller: true, Consensus: a.cfg.Embedded != nil},
+		Release: a.local.Get().Version.Release.String(), Fleet: a.follower.Fleet(),
+		Dir: a.cfg.Services, Services: services, Variables: a.variables,
+		File: a.rolesFile(), Hold: a.holdDirectory,
+		Shown: a.shownGate, Leads: a.leads, ShutdownDelay: a.cfg.ShutdownDelay, Log: a.log,
+	})
+	return nil
+}
+
+// variablesAtFirst are what services can know of this node. With a member of its own,
+// the servers are known when its directory is that of a member.
+func (a *App) variablesAtFirst() service.Variables {
+	v := service.Variables{
+		EtcdCAFile: a.cfg.Etcd.CAFile, EtcdCertFile: a.cfg.Etcd.CertFile, EtcdKeyFile: a.cfg.Etcd.KeyFile,
+		NodeID: string(a.id.node), NodeAddress: a.cfg.NodeAddress,
+	}
+	if a.cfg.Embedded == nil {
+		v.EtcdServers = a.etcdServers()
+	}
+	return v
+}
+
+func (a *App) etcdServers() string { return strings.Join(a.cfg.Etcd.Endpoints, ",") }
+
+// rolesFile is where the roles are kept; empty: nowhere.
+func (a *App) rolesFile() string {
+	switch {
+	case a.cfg.Embedded != nil:
+		return datadir.Layout(a.cfg.Embedded.DataDir).Roles()
+	case a.cfg.Services != "":
+		return datadir.Layout(a.cfg.DataDir).Roles()
+	}
+	return ""
+}
+
+// lockTimeout is how long the data directory may be in use at the start: by a sidecar
+// that is stopping.
+const (
+	lockTimeout = 15 * time.Second
+	lockPause   = 100 * time.Millisecond
+)
+
+// holdDirectory returns when the data directory is this sidecar's alone, if it has one.
+func (a *App) holdDirectory(ctx context.Context) error {
+	if a.cfg.Embedded != nil {
+		return a.awaitMember(ctx)
+	}
+	if a.cfg.Services == "" {
+		return nil
+	}
+	for began := time.Now(); ; {
+		dir, err := datadir.Lock(a.cfg.DataDir)
+		if err == nil {
+			a.lock = dir
+			return nil
+		}
+		if _, locked := errors.AsType[*datadir.LockedError](err); !locked || time.Since(began) > lockTimeout {
+			return err
+		}
+		if !backoff.Sleep(ctx, lockPause) {
+			return ctx.Err()
+		}
+	}
+}
+
+// awaitMember returns when the data directory is that of a member, and locked.
+func (a *App) awaitMember(ctx context.Context) error {
+	for {
+		held, heldChanged := a.cluster.Held().Load()
+		if held {
+			a.variables.Update(func(v service.Variables) service.Variables {
+				v.EtcdServers = a.etcdServers()
+				return v
+			})
+			return nil
+		}
+		if !event.Wait(ctx, heldChanged) {
+			return ctx.Err()
+		}
+	}
+}
+
+// unlock unlocks the data directory if this sidecar has locked it itself.
+func (a *App) unlock() error {
+	if a.lock == nil {
+		return nil
+	}
+	return a.lock.Close()
+}
+
+// stopServices stops the services, which takes as long as they need.
+func (a *App) stopServices(ctx context.Context) {
+	if err := a.roles.Stop(context.WithoutCancel(ctx)); err != nil {
+		a.log.Error("services not stopped", "err", err)
+	}
+}
+
+// localRoles are the roles by which this sidecar starts and stops services.
+func (a *App) localRoles() httpapi.LocalRoles {
+	local := a.roles.Local().Get()
+	return httpapi.LocalRoles{Roles: local.Roles, Source: string(local.Source), Since: local.Since}
+}
+
+// servicesNow are those of the services directory, and those that have no file any more
+// and still run.
+func (a *App) servicesNow() []httpapi.Service {
+	var out []httpapi.Service
+	now := a.roles.State().Get()
+	listed := map[string]bool{}
+	for _, st := range now.Services {
+		listed[st.Name] = true
+		out = append(out, httpapi.Service{
+			Name: st.Name, Role: st.Role, Driver: st.Driver, State: string(st.Phase), Ready: st.Ready, Since: st.Since,
+			Restarts: st.Restarts, LastExit: st.LastExit, Problem: st.Problem, Lines: st.LastLines,
+		})
+	}
+	for _, svc := range a.roles.Loaded().Get() {
+		if !listed[svc.Name] {
+			out = append(out, httpapi.Service{Name: svc.Name, Role: svc.Role, Driver: svc.Driver(), State: string(service.Stopped)})
+		}
+	}
+	return out
+}

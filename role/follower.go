@@ -1,0 +1,75 @@
+package role
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// follower starts and stops the services of a role that no order with the gate binds. It
+// reads the roles, and writes nothing.
+type follower struct {
+	role     string
+	services Services
+	roles    *event.Value[Local]
+	stopping *event.Value[bool]
+	stopped  *event.Value[bool] // stopping, and none of its services runs
+	log      *slog.Logger
+}
+
+func newFollower(role string, services Services, roles *event.Value[Local], log *slog.Logger) *follower {
+	return &follower{role: role, services: services, roles: roles, stopping: event.New(false), stopped: event.New(false), log: log}
+}
+
+// run starts and stops the services until ctx ends, and returns ctx's error.
+func (f *follower) run(ctx context.Context) error {
+	started := false
+	for {
+		local, rolesChanged := f.roles.Load()
+		stopping, stoppingChanged := f.stopping.Load()
+		var again <-chan time.Time
+		switch {
+		case stopping && !started: // what a sidecar before this one started stays
+			set(f.stopped, true)
+		case !stopping && local.Known() && has(local.Roles, f.role):
+			started = true
+			f.services.Start()
+		case stopping || local.Known():
+			if err := f.services.Stop(ctx); err != nil {
+				f.log.Error("services not stopped, trying again", "role", f.role, "err", err)
+				again = time.After(retryPause)
+				break
+			}
+			started = false
+			set(f.stopped, stopping)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-rolesChanged:
+		case <-stoppingChanged:
+		case <-again:
+		}
+	}
+}
+
+// stop returns when the services have ended. Nothing starts after it.
+func (f *follower) stop(ctx context.Context) error {
+	f.stopping.Set(true)
+	for {
+		stopped, changed := f.stopped.Load()
+		if stopped {
+			return nil
+		}
+		if !event.Wait(ctx, changed) {
+			return ctx.Err()
+		}
+	}
+}
+
+// has reports whether a role is one of roles.
+func has(roles protocol.Roles, role string) bool { return slices.Contains(roles.Names(), role) }

@@ -1,0 +1,216 @@
+package role
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/role/service"
+)
+
+// SupervisedConfig is what Supervised needs. All fields are required.
+type SupervisedConfig struct {
+	// Loaded are the services of the directory, of all roles.
+	Loaded *event.Value[[]service.Service]
+	// Variables are the values in services. Without EtcdServers they are not known yet,
+	// and nothing starts.
+	Variables *event.Value[service.Variables]
+	Log       *slog.Logger
+
+	// Supervisor has what runs and probes services; Supervised sets the rest.
+	Supervisor service.Config
+}
+
+// Supervised runs the services of a directory, by one supervisor for all roles. It reads
+// the services, the variables and the state of the supervisor, and writes the Running of
+// each role.
+type Supervised struct {
+	cfg        SupervisedConfig
+	supervisor *service.Supervisor
+
+	mu     sync.Mutex // mu guards what follows and the fields of roles, and the order of Reload
+	roles  []*Group
+	wanted []service.Service // as Reload was called with last
+	reload int               // its number
+}
+
+// NewSupervised returns services of which none was started.
+func NewSupervised(cfg SupervisedConfig) *Supervised {
+	cfg.Supervisor.Log, cfg.Supervisor.Known = cfg.Log, cfg.Loaded.Get()
+	return &Supervised{cfg: cfg, supervisor: service.New(cfg.Supervisor)}
+}
+
+// State follows what is known of the services that were started.
+func (s *Supervised) State() *event.Value[service.State] { return s.supervisor.State() }
+
+// StopLimit is the longest time that all services may take to stop.
+func (s *Supervised) StopLimit() time.Duration {
+	limit := stopMargin
+	for _, svc := range s.cfg.Loaded.Get() {
+		limit += svc.StopTimeout
+	}
+	return limit
+}
+
+// stopMargin is for what follows the stop timeout of a service: SIGKILL, and the end.
+const stopMargin = 10 * time.Second
+
+// Run runs the services until ctx ends, and returns ctx's error. Then it stops those
+// that still run.
+func (s *Supervised) Run(ctx context.Context) error {
+	result := make(chan error, 1) // the one result of the supervisor
+	go func() { result <- s.supervisor.Run(ctx) }()
+	for {
+		_, loaded := s.cfg.Loaded.Load()
+		_, variables := s.cfg.Variables.Load()
+		_, state := s.supervisor.State().Load()
+		s.refresh(func() {})
+		if !event.Wait(ctx, loaded, variables, state) {
+			return <-result
+		}
+	}
+}
+
+// refresh makes a change, gives the supervisor the services to run, and shows whether
+// they do. It returns the number of the newest Reload.
+func (s *Supervised) refresh(change func()) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+	variables := s.cfg.Variables.Get()
+	var all []service.Service
+	for _, r := range s.roles {
+		r.wanted = nil
+	}
+	for _, svc := range s.expanded(variables) {
+		for _, r := range s.roles {
+			if r.role == svc.Role && r.running && variables.EtcdServers != "" {
+				r.wanted = append(r.wanted, svc)
+				all = append(all, svc)
+			}
+		}
+	}
+	if s.reload == 0 || !reflect.DeepEqual(all, s.wanted) {
+		s.wanted, s.reload = all, s.supervisor.Reload(all)
+	}
+	now := s.supervisor.State().Get()
+	for _, r := range s.roles {
+		set(r.state, r.observe(now, variables))
+	}
+	return s.reload
+}
+
+// expanded returns all services with the values of their variables. They were loaded, so
+// each variable is known.
+func (s *Supervised) expanded(v service.Variables) []service.Service {
+	all, err := service.Expand(s.cfg.Loaded.Get(), v)
+	if err != nil {
+		panic(err) // a fault of this program
+	}
+	return all
+}
+
+// Of returns the services of a role. It is called once for each role, before Run.
+func (s *Supervised) Of(role string) *Group {
+	r := &Group{supervised: s, role: role}
+	r.state = event.New(Running{})
+	s.refresh(func() { s.roles = append(s.roles, r) })
+	return r
+}
+
+// Group is the services of one role. It implements Services.
+type Group struct {
+	supervised *Supervised
+	role       string
+	state      *event.Value[Running]
+
+	// s.mu guards what follows.
+	decided bool              // Start or Stop was called
+	running bool              // Start was called last
+	wanted  []service.Service // those that the supervisor runs
+}
+
+// Running implements Services. What a sidecar before this one started may run, until
+// Start or Stop was called. That does not hold for processes: they end with the sidecar
+// that started them.
+func (r *Group) Running() *event.Value[Running] { return r.state }
+
+// observe needs the lock.
+func (r *Group) observe(now service.State, v service.Variables) Running {
+	own := service.OfRole(r.supervised.cfg.Loaded.Get(), r.role)
+	switch {
+	case len(own) == 0:
+		return Running{None: true, Any: r.remains(now), All: true, Ready: true}
+	case !r.decided:
+		return Running{Any: outlives(own), Awaiting: "they have not been started yet"}
+	case !r.running:
+		return Running{Any: r.remains(now)}
+	case v.EtcdServers == "":
+		return Running{Any: true, All: true, Awaiting: "it is not known yet how to reach etcd"}
+	}
+	awaiting := now.Unready(r.wanted)
+	return Running{Any: true, All: now.Runs(r.wanted), Ready: awaiting == "", Awaiting: awaiting}
+}
+
+// remains reports whether a service of the role has not stopped yet.
+func (r *Group) remains(now service.State) bool {
+	for _, st := range now.Services {
+		if st.Role == r.role {
+			return true
+		}
+	}
+	return false
+}
+
+// outlives reports whether one of the services may have outlived the sidecar that
+// started it.
+func outlives(services []service.Service) bool {
+	for _, svc := range services {
+		if svc.Process == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Start implements Services.
+func (r *Group) Start() {
+	r.supervised.refresh(func() { r.decided, r.running = true, true })
+}
+
+// Stop implements Services.
+func (r *Group) Stop(ctx context.Context) error {
+	started := true
+	number := r.supervised.refresh(func() {
+		started = r.decided
+		r.decided, r.running = true, false
+	})
+	if !started {
+		return r.stopLeft(ctx)
+	}
+	for {
+		now, changed := r.supervised.supervisor.State().Load()
+		if now.Reload >= number && !r.remains(now) {
+			r.supervised.refresh(func() {}) // Running shows it when Stop returns
+			return nil
+		}
+		if !event.Wait(ctx, changed) {
+			return fmt.Errorf("services of the role %s still run: %w", r.role, ctx.Err())
+		}
+	}
+}
+
+// stopLeft stops what a sidecar before this one started.
+func (r *Group) stopLeft(ctx context.Context) error {
+	s := r.supervised
+	all := service.OfRole(s.expanded(s.cfg.Variables.Get()), r.role)
+	err := service.StopAll(ctx, s.cfg.Supervisor, all)
+	if err != nil {
+		s.refresh(func() { r.decided = false }) // they may still run: the next Stop tries again
+	}
+	return err
+}
