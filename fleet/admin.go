@@ -52,9 +52,16 @@ func Remove(ctx context.Context, client *etcd.Client, id protocol.NodeID) error 
 // RoleChange is what SetRoles does.
 type RoleChange struct {
 	Roles protocol.Roles
+	// Edit returns the roles that follow from those in the record, in place of Roles. If
+	// they are the same, nothing is written. It may be called several times. nil: Roles
+	// count.
+	Edit func(now protocol.Roles) protocol.Roles
 	// Stopped: the caller knows that the node is off, with its kube-apiserver. It is
 	// needed to take the controller role from a node that is not alive.
 	Stopped bool
+	// Leave is asked before the role of a member of etcd is taken away. The role is taken
+	// only if the conditions that it returns hold then. nil: it is always taken.
+	Leave func(context.Context) ([]clientv3.Cmp, error)
 }
 
 // SetRoles replaces the roles in a node's record that this program knows, and keeps
@@ -95,11 +102,21 @@ func trySetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, c
 	if len(record) == 0 {
 		return ErrNoNode
 	}
+	was, problem := decodeNode(id, record[0].Value)
+	if change.Edit != nil && problem == "" {
+		if change.Roles = change.Edit(was.Roles); change.Roles == was.Roles {
+			return nil
+		}
+	}
 	value, takes, err := withRoles(id, record[0].Value, change)
 	if err != nil {
 		return err
 	}
-	conds := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(keys.Node(id)), "=", record[0].ModRevision)}
+	conds, err := change.conditions(ctx, was.Roles)
+	if err != nil {
+		return err
+	}
+	conds = append(conds, clientv3.Compare(clientv3.ModRevision(keys.Node(id)), "=", record[0].ModRevision))
 	alive := len(presence) > 0
 	switch {
 	case takes && alive && change.Stopped:
@@ -113,4 +130,12 @@ func trySetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, c
 	}
 	_, err = client.Write(ctx, conds, clientv3.OpPut(keys.Node(id), string(value)))
 	return err
+}
+
+// conditions are those under which a member of etcd may lose its role.
+func (c RoleChange) conditions(ctx context.Context, was protocol.Roles) ([]clientv3.Cmp, error) {
+	if c.Leave == nil || c.Roles.Consensus || !was.Consensus {
+		return nil, nil
+	}
+	return c.Leave(ctx)
 }

@@ -25,6 +25,8 @@
 //	#ephemeral        Leave          ephemeral.go     does a sidecar that stops delete its record
 //	                  DeletionsDue   ephemeral.go     which records does a leader delete
 //	#duplicate-ids    MustYieldID    duplicate.go     must this sidecar give up its node ID
+//	#membership       JudgeRemoval   membership.go    may a member of etcd be removed
+//	                  NextMemberStep membership.go    how does a node become a member, and leave
 //	#content-epoch    CredibleEpoch  epoch.go         which content epoch counts
 //	#stores           Next           next.go          HoldForStore
 //	#removals         removalsDue    removals.go      may dropped objects be deleted
@@ -45,6 +47,7 @@
 //	#dead-nodes       fleet/expiry.go confirms the presence, election/absence.go counts
 //	#ephemeral        fleet/leave.go, election/deletions.go; internal/app/leave.go waits
 //	#duplicate-ids    fleet/presence.go
+//	#membership       cluster/quorum/remove.go asks and removes
 //	#apply            reconcile/pass.go
 //	#drain            election/drain.go
 //	#invariants       internal/model/invariants.go
@@ -84,5 +87,8 @@
 //	OwnEpochs     no content epoch of a leader follows from a stamp
 //	Listed        the inventory has each object that a leader wrote, and no other
 //	              object is removed
+//	Voters        no removal takes the last voter, or a majority that answers
+//	OneLife       the data of a voter stays, and that of a removed member is not used
+//	Settles       in the end each node is a member exactly if it has the role
 //	Progress      only the blockers named in /status hold an upgrade back
 package protocol

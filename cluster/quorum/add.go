@@ -40,6 +40,30 @@ func CheckFree(ctx context.Context, client *etcd.Client, node record.Member) (ad
 	return id != 0, err
 }
 
+// Find returns the ID under which an earlier attempt has added a node; 0: none has.
+func Find(ctx context.Context, client *etcd.Client, node record.Member) (uint64, error) {
+	id, _, err := observe(ctx, client, node)
+	return id, err
+}
+
+// Read returns a member; nil: the list of the members does not have it.
+func Read(ctx context.Context, client *etcd.Client, id uint64) (*View, error) {
+	members, err := client.Members(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(members, func(m etcd.Member) bool { return m.ID == id })
+	if i < 0 {
+		return nil, nil
+	}
+	s, err := readStored(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	v := newView(members[i], s.members[id])
+	return &v, nil
+}
+
 // Add adds a node as a learner, or finds it among the members if an earlier attempt has
 // added it. A learner that was added, and that is not known to be of another node, is
 // that of an attempt that ended before it wrote the record. Errors: InUseError,

@@ -27,6 +27,15 @@ type Removal struct {
 	// Progress is called with a sentence for each step that takes its time; nil: it is
 	// not reported.
 	Progress func(text string)
+
+	// Leaves: the node leaves because it has lost the role of a member. It may become a
+	// member again with the same key.
+	Leaves bool
+	// Before is called when the removal is allowed, and before it is requested. nil:
+	// nothing.
+	Before func() error
+	// After is called after each step, with its name. It is for tests; nil: nothing.
+	After func(step string)
 }
 
 // settle is how long etcd may refuse a removal because a voter is connected for less
@@ -40,53 +49,108 @@ func Remove(ctx context.Context, client *etcd.Client, r Removal) (View, error) {
 	if r.Progress == nil {
 		r.Progress = func(string) {}
 	}
+	if r.Before == nil {
+		r.Before = func() error { return nil }
+	}
+	if r.After == nil {
+		r.After = func(string) {}
+	}
 	var removed View
-	err := locked(ctx, client, "sidecar cluster remove "+r.Name, func(ctx context.Context) error {
-		all, err := List(ctx, client)
-		if err != nil {
-			return err
+	err := locked(ctx, client, "the removal of "+r.Name, func(ctx context.Context) error {
+		for {
+			var err error
+			if removed, err = r.attempt(ctx, client); !errors.Is(err, etcd.ErrChanged) {
+				return err
+			}
 		}
-		target, err := find(all, r.Name)
-		if err != nil {
-			return err
-		}
-		removed = target
-		if err := mayRemove(all, target); err != nil {
-			return err
-		}
-		return r.remove(ctx, client, all, target)
 	})
 	return removed, err
 }
 
-// remove needs the lock. It may be run again after any step.
-func (r Removal) remove(ctx context.Context, client *etcd.Client, all []View, target View) error {
-	s, err := readStored(ctx, client)
+// attempt needs the lock. It returns etcd.ErrChanged if a record has changed since it was
+// read: nothing was requested then.
+func (r Removal) attempt(ctx context.Context, client *etcd.Client) (View, error) {
+	all, s, err := listWithRoles(ctx, client)
 	if err != nil {
-		return err
+		return View{}, err
 	}
+	target, err := find(all, r.Name)
+	if err != nil {
+		return View{}, err
+	}
+	if r.Leaves && !s.lost[target.Node] {
+		return View{}, fmt.Errorf("%w: node %q has the role %s again", ErrRefused, target.Node, protocol.RoleConsensus)
+	}
+	if err := mayRemove(all, target); err != nil {
+		return View{}, err
+	}
+	if err := r.Before(); err != nil {
+		return View{}, err
+	}
+	return target, r.remove(ctx, client, all, target, s)
+}
+
+// remove needs the lock. It may be run again after any step. The record has that the
+// member is leaving before etcd is asked to remove it: etcd may do that long after the
+// request (docs/protocol.md#membership).
+func (r Removal) remove(ctx context.Context, client *etcd.Client, all []View, target View, s stored) error {
 	keys := keyspace.Under(client.Prefix())
 	rec, known := s.members[target.ID]
+	leaving := clientv3.OpGet(keys.Cluster())
 	if known {
 		rec.Leaving = true
-		if err := write(ctx, client, clientv3.OpPut(keys.ClusterMember(target.ID), string(record.EncodeMember(rec)))); err != nil {
-			return err
-		}
+		leaving = clientv3.OpPut(keys.ClusterMember(target.ID), string(record.EncodeMember(rec)))
 	}
+	if _, err := client.Write(ctx, s.unchanged(client), leaving); err != nil {
+		return fmt.Errorf("write that the member is leaving: %w", err)
+	}
+	r.After("leaving")
 	if target.Leader {
 		if err := r.handOver(ctx, all, target); err != nil {
 			return err
 		}
 	}
+	r.After("handover")
 	if err := r.removeMember(ctx, client, target.ID); err != nil {
 		return err
 	}
+	r.After("removed")
 	ops := []clientv3.Op{clientv3.OpDelete(keys.ClusterMember(target.ID)), clientv3.OpDelete(keys.ClusterLearner(target.ID))}
-	if known {
+	if known && !r.Leaves {
 		rec.Removed = time.Now()
 		ops = append(ops, clientv3.OpPut(keys.RemovedMember(target.ID), string(record.EncodeMember(rec))))
 	}
 	return writeAfter(ctx, client, ops)
+}
+
+// MayLose returns a function that asks whether a node may lose the role of a member. It
+// returns the conditions of the write that takes the role: the answer holds only as long
+// as they do. A node that is no member may lose it.
+func MayLose(client *etcd.Client, node protocol.NodeID) func(context.Context) ([]clientv3.Cmp, error) {
+	return func(ctx context.Context) ([]clientv3.Cmp, error) {
+		all, s, err := listWithRoles(ctx, client)
+		switch {
+		case err != nil:
+			return nil, err
+		case s.cluster == nil:
+			return nil, nil // the sidecars do not run this etcd
+		}
+		for _, v := range all {
+			if v.Node != node {
+				continue
+			}
+			if err := mayRemove(all, v); err != nil {
+				return nil, err
+			}
+		}
+		return s.unchanged(client), nil
+	}
+}
+
+// Forget deletes what the records have of a member that was removed.
+func Forget(ctx context.Context, client *etcd.Client, id uint64) error {
+	keys := keyspace.Under(client.Prefix())
+	return write(ctx, client, clientv3.OpDelete(keys.ClusterMember(id)), clientv3.OpDelete(keys.ClusterLearner(id)))
 }
 
 // writeAfter writes after a removal. The client may still have a connection to the
@@ -128,25 +192,36 @@ func mayRemove(all []View, target View) error {
 	if target.Learner {
 		return nil
 	}
-	voters, healthy := 0, 0
+	var others []protocol.Voter
+	stay, healthy := 0, 0
 	for _, v := range all {
 		if v.Learner || v.ID == target.ID {
 			continue
 		}
-		voters++
+		others = append(others, protocol.Voter{Healthy: v.Healthy, Leaving: v.Leaving})
+		if !v.Leaving {
+			stay++
+		}
 		if v.Healthy {
 			healthy++
 		}
 	}
-	majority := voters/2 + 1
-	switch {
-	case voters == 0:
+	switch protocol.JudgeRemoval(others) {
+	case protocol.MayRemove:
+		return nil
+	case protocol.KeepLastVoter:
+		if len(others) > 0 {
+			return fmt.Errorf("%w: %s is the last voter that stays, all others are being removed", ErrRefused, name(target))
+		}
 		return fmt.Errorf("%w: %s is the only voter; to end this cluster, stop its sidecar and delete its data directory", ErrRefused, name(target))
-	case healthy < majority:
-		return fmt.Errorf("%w: without %s the cluster would have %s, of which %d must answer, and %d would: %s",
-			ErrRefused, name(target), count(voters, "voter"), majority, healthy, unhealthy(all, target))
+	default: // KeepQuorum
 	}
-	return nil
+	if healthy >= protocol.Majority(len(others)) {
+		return fmt.Errorf("%w: without %s and those that are being removed the cluster would have %s, of which too few would answer: %s",
+			ErrRefused, name(target), count(stay, "voter"), unhealthy(all, target))
+	}
+	return fmt.Errorf("%w: without %s the cluster would have %s, of which %d must answer, and %d would: %s",
+		ErrRefused, name(target), count(len(others), "voter"), protocol.Majority(len(others)), healthy, unhealthy(all, target))
 }
 
 // unhealthy says which other voters do not answer, and what to do.

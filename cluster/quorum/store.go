@@ -8,7 +8,9 @@ import (
 
 	"github.com/lockstep-dev/lockstep/cluster/record"
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // stored is what etcd has of the members, below the prefix, at one revision.
@@ -17,6 +19,13 @@ type stored struct {
 	members  map[uint64]record.Member
 	learners map[uint64]record.Learner
 	removed  []record.Member
+	// revisions are the mod revisions of the members' records, also of those that are
+	// corrupt, and after readRoles of the node records of the members; 0: there is none.
+	revisions map[string]int64
+	at        int64 // the revision of the store
+	// lost are the nodes of members that have lost the role of a member. Only readRoles
+	// fills it.
+	lost map[protocol.NodeID]bool
 }
 
 // readStored reads all records. Corrupt ones count as missing: the members themselves
@@ -32,13 +41,17 @@ func readStored(ctx context.Context, client *etcd.Client) (stored, error) {
 	if err != nil {
 		return stored{}, fmt.Errorf("read the records of the members: %w", err)
 	}
-	out := stored{members: map[uint64]record.Member{}, learners: map[uint64]record.Learner{}}
+	out := stored{
+		members: map[uint64]record.Member{}, learners: map[uint64]record.Learner{},
+		revisions: map[string]int64{}, at: resp.Header.Revision, lost: map[protocol.NodeID]bool{},
+	}
 	for _, kv := range etcd.NewListing(resp, 0).KVs {
 		if c, err := record.DecodeCluster(kv.Value); err == nil {
 			out.cluster = &c
 		}
 	}
 	for _, kv := range etcd.NewListing(resp, 1).KVs {
+		out.revisions[kv.Key] = kv.ModRevision
 		if m, err := record.DecodeMember(kv.Key, kv.Value); err == nil {
 			out.members[m.ID] = m
 		}
@@ -53,6 +66,47 @@ func readStored(ctx context.Context, client *etcd.Client) (stored, error) {
 		}
 	}
 	return out, nil
+}
+
+// readRoles reads the roles of the nodes that are members. A record that is missing or
+// corrupt takes no role away.
+func (s *stored) readRoles(ctx context.Context, client *etcd.Client) error {
+	keys := keyspace.Under(client.Prefix())
+	var ops []clientv3.Op
+	for _, m := range s.members {
+		key := keys.Node(m.Node)
+		if _, known := s.revisions[key]; known {
+			continue // a node of two members
+		}
+		s.revisions[key] = 0
+		ops = append(ops, clientv3.OpGet(key))
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	resp, err := client.Txn(ctx, nil, ops, nil)
+	if err != nil {
+		return fmt.Errorf("read the roles of the members: %w", err)
+	}
+	for i := range ops {
+		nodes := etcd.NewListing(resp, i)
+		for _, r := range fleet.Decode(keys, nodes, etcd.Listing{}).Records {
+			s.revisions[keys.Node(r.ID)] = r.Revision
+			s.lost[r.ID] = r.Problem == "" && !r.Node.Roles.Consensus
+		}
+	}
+	return nil
+}
+
+// unchanged are the conditions that no record has changed since s was read: of a member,
+// or of the node of one.
+func (s *stored) unchanged(client *etcd.Client) []clientv3.Cmp {
+	prefix := keyspace.Under(client.Prefix()).ClusterMembers()
+	conds := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(prefix), "<", s.at+1).WithPrefix()} // also for records that are new
+	for key, revision := range s.revisions {
+		conds = append(conds, clientv3.Compare(clientv3.ModRevision(key), "=", revision))
+	}
+	return conds
 }
 
 // ReadCluster returns the record of the cluster. It returns ErrNoCluster if the etcd is

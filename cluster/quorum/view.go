@@ -21,7 +21,7 @@ type View struct {
 
 	Learner bool // it receives the log and does not vote
 	Leader  bool
-	Leaving bool // an operator removes it
+	Leaving bool // it is being removed
 	Started bool // it has been running at least once
 
 	Healthy bool   // it answers, and knows a leader
@@ -38,19 +38,37 @@ const statusTimeout = 2 * time.Second
 // majority, it returns the members as the server that answers knows them, and
 // ErrNoQuorum.
 func List(ctx context.Context, client *etcd.Client) ([]View, error) {
+	all, _, err := listMore(ctx, client, func(*stored) error { return nil })
+	return all, err
+}
+
+// listMore is List, and also returns the records, of which more may read more.
+func listMore(ctx context.Context, client *etcd.Client, more func(*stored) error) ([]View, stored, error) {
 	members, err := client.Members(ctx)
 	var s stored
 	if err == nil {
 		s, err = readStored(ctx, client)
 	}
+	if err == nil {
+		err = more(&s)
+	}
 	if err != nil {
 		known, knownErr := client.KnownMembers(ctx)
 		if knownErr != nil {
-			return nil, err
+			return nil, stored{}, err
 		}
-		return views(ctx, client, known, stored{}), errors.Join(ErrNoQuorum, err)
+		return views(ctx, client, known, stored{}), stored{}, errors.Join(ErrNoQuorum, err)
 	}
-	return views(ctx, client, members, s), nil
+	return views(ctx, client, members, s), s, nil
+}
+
+// listWithRoles is listMore, and counts members as leaving whose nodes have lost the role.
+func listWithRoles(ctx context.Context, client *etcd.Client) ([]View, stored, error) {
+	all, s, err := listMore(ctx, client, func(s *stored) error { return s.readRoles(ctx, client) })
+	for i := range all {
+		all[i].Leaving = all[i].Leaving || s.lost[all[i].Node]
+	}
+	return all, s, err
 }
 
 func views(ctx context.Context, client *etcd.Client, members []etcd.Member, s stored) []View {

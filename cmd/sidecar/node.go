@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/lockstep-dev/lockstep/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -134,39 +135,93 @@ off, and confirm it with --confirm-stopped.`,
 const roleNone = "none"
 
 func (p program) nodeSetRolesCommand() *cobra.Command {
-	confirmed := false
+	var wanted roleArgs
 	cmd := withEtcd(&cobra.Command{
-		Use:   "set-roles ID ROLE[,ROLE...]",
-		Short: "Replace the roles of a node: " + strings.Join(protocol.RoleNames(), ", ") + ", or " + roleNone,
-		Long: `Replace the roles of a node: ` + strings.Join(protocol.RoleNames(), ", ") + `, or
-` + roleNone + `. Roles of a newer Lockstep, which this program does not know, stay.
+		Use:   "set-roles ID [ROLE[,ROLE...]] [--add ROLE] [--remove ROLE]",
+		Short: "Change the roles of a node: " + strings.Join(protocol.RoleNames(), ", ") + ", or " + roleNone,
+		Long: `Change the roles of a node: ` + strings.Join(protocol.RoleNames(), ", ") + `, or
+` + roleNone + `. A list replaces all roles, --add and --remove keep the others. Roles of a newer
+Lockstep, which this program does not know, stay.
 
 When the controller role is taken away from a node that is alive, its sidecar closes
 the gate, and the leader waits for that. A node that is not alive may only be
 disconnected from etcd, and its kube-apiserver may still serve: the leader would wait
 until the sidecar reaches etcd again. If the node is off, confirm it with
---confirm-stopped; the leader then no longer waits for it.`,
+--confirm-stopped; the leader then no longer waits for it.
+
+With --etcd=embedded, a node that gets the role ` + protocol.RoleConsensus + ` becomes a member of
+etcd, and one that loses it leaves, without a restart. The role is not taken from the
+last voter, nor from a member without which fewer than a majority would answer.`,
 		Args: cobra.ArbitraryArgs,
 	}, func(ctx context.Context, client etcdClient, args []string) error {
-		if len(args) < 2 {
-			return usagef("expected a node ID and its roles, like: sidecar node set-roles a %s", protocol.RoleController)
-		}
-		roles, err := parseRoles(strings.Split(strings.Join(args[1:], ","), ","))
+		edit, err := wanted.edit(args)
 		if err != nil {
 			return err
 		}
-		err = fleet.SetRoles(ctx, client.Client, protocol.NodeID(args[0]), fleet.RoleChange{Roles: roles, Stopped: confirmed})
+		id := protocol.NodeID(args[0])
+		var was, now protocol.Roles
+		err = fleet.SetRoles(ctx, client.Client, id, fleet.RoleChange{
+			Stopped: wanted.confirmed,
+			Edit:    func(has protocol.Roles) protocol.Roles { was, now = has, edit(has); return now },
+			Leave:   quorum.MayLose(client.Client, id),
+		})
 		switch {
 		case errors.Is(err, fleet.ErrNotAlive):
 			return fmt.Errorf("%w: make sure that it is off, with its kube-apiserver, then add --confirm-stopped", err)
 		case err != nil:
 			return err
 		}
-		fmt.Fprintf(p.stdout, "node %s now has the roles: %s\n", args[0], cmp.Or(strings.Join(roles.Names(), ", "), roleNone))
+		p.printRoles(id, was, now)
 		return nil
 	})
-	cmd.Flags().BoolVar(&confirmed, "confirm-stopped", false, "Confirm that the node is off, with its kube-apiserver. Needed to take the controller role from a node that is not alive.")
+	flags := cmd.Flags()
+	flags.StringSliceVar(&wanted.add, "add", nil, "A `ROLE` to give to the node. It keeps the others.")
+	flags.StringSliceVar(&wanted.remove, "remove", nil, "A `ROLE` to take from the node. It keeps the others.")
+	flags.BoolVar(&wanted.confirmed, "confirm-stopped", false, "Confirm that the node is off, with its kube-apiserver. Needed to take the controller role from a node that is not alive.")
 	return cmd
+}
+
+func (p program) printRoles(id protocol.NodeID, was, now protocol.Roles) {
+	verb := "now"
+	if was == now {
+		verb = "already"
+	}
+	fmt.Fprintf(p.stdout, "node %s %s has the roles: %s\n", id, verb, cmp.Or(strings.Join(now.Names(), ", "), roleNone))
+}
+
+// roleArgs are what a user has typed about roles.
+type roleArgs struct {
+	add, remove []string
+	confirmed   bool
+}
+
+// edit returns what the arguments do to the roles of a node.
+func (a roleArgs) edit(args []string) (func(protocol.Roles) protocol.Roles, error) {
+	changes := len(a.add)+len(a.remove) > 0
+	switch {
+	case len(args) < 2 && !changes:
+		return nil, usagef("expected a node ID and its roles, like: sidecar node set-roles a %s, or: sidecar node set-roles a --add %s",
+			protocol.RoleController, protocol.RoleController)
+	case len(args) != 1 && changes:
+		return nil, usagef("expected one node ID with --add or --remove, and no list of roles")
+	case !changes:
+		roles, err := parseRoles(strings.Split(strings.Join(args[1:], ","), ","))
+		return func(protocol.Roles) protocol.Roles { return roles }, err
+	}
+	add, err := protocol.ParseRoles(a.add)
+	if err != nil {
+		return nil, usagef("--add: %w", err)
+	}
+	remove, err := protocol.ParseRoles(a.remove)
+	if err != nil {
+		return nil, usagef("--remove: %w", err)
+	}
+	for _, name := range add.Names() {
+		if slices.Contains(remove.Names(), name) {
+			return nil, usagef("--add and --remove both have %s", name)
+		}
+	}
+	return func(has protocol.Roles) protocol.Roles { return has.With(add).Without(remove) }, nil
 }
 
 func parseRoles(names []string) (protocol.Roles, error) {

@@ -30,6 +30,9 @@
 // move does. invariants.go checks a transition. search.go visits all states,
 // progress.go follows every run to its end, walk.go walks at random, and story.go explains a violation.
 //
+// The members of an etcd that the sidecars run are a world of their own, in
+// membership.go and membershipsearch.go.
+//
 // # What is folded
 //
 // States that differ only in which node is which are one state. Revisions and

@@ -39,8 +39,8 @@ var levels = map[string]int{
 	"cluster":         8, // brings the sidecar into its etcd cluster, with the packages below it
 	"cluster/datadir": 3,
 	"cluster/token":   4, // how nodes are allowed to join
-	"cluster/quorum":  4, // changes the members
-	"cluster/enrol":   5, // both sides of a join
+	"cluster/quorum":  5, // changes the members
+	"cluster/enrol":   6, // both sides of a join
 	"cluster/record":  3, // the values below cluster/ in etcd
 
 	"etcd": 3,

@@ -1,0 +1,384 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// This file has a world of its own: the members of an etcd that the sidecars run, and
+// how nodes become members and leave (docs/protocol.md#membership). It has nothing to do
+// with the status: a search through both worlds at once would only multiply them.
+// membershipsearch.go searches it.
+
+// maxMembers is how many nodes such a world may have.
+const maxMembers = 5
+
+// MembersConfig bounds a world of members.
+type MembersConfig struct {
+	Nodes   int // members at first
+	Down    int // how many of them are off for good
+	Spare   int // more nodes, without a member at first
+	Changes int // how often people change a role or remove a member
+	Faults  int // how often a node is powered off
+	Off     memberSafeguard
+	Only    string // the invariant that is asked; empty: all
+}
+
+// String says what the bounds are.
+func (c *MembersConfig) String() string {
+	return fmt.Sprintf("%d members, %d of them off, %d nodes without, %d changes, %d faults", c.Nodes, c.Down, c.Spare, c.Changes, c.Faults)
+}
+
+// memberSafeguard is a part of the rules that a search can turn off.
+type memberSafeguard uint16
+
+const (
+	// A removal is written only if no record has changed since it was judged.
+	removalGuard memberSafeguard = 1 << iota
+	// Voters whose removal was decided do not count as staying.
+	leavingCounted
+	// Voters that do not answer do not count.
+	healthCounted
+	// Data is moved away only when the list shows that the member was removed.
+	askedFirst
+	// A member that leaves runs until it was removed.
+	leavingRuns
+	// The data of a member that was removed is moved away.
+	dataMoved
+	// A removal that was decided is carried out.
+	decidedStays
+)
+
+// lifeOf is what etcd has in a node's data directory.
+type lifeOf uint8
+
+const (
+	noData      lifeOf = iota
+	currentData        // of the member that the node has, or that was added for it
+	oldData            // of a member that was removed
+)
+
+// judged is a removal that was judged and not written yet.
+type judged uint8
+
+const (
+	notJudged      judged = iota
+	judgedRole            // by the command that takes the role
+	judgedOperator        // by sidecar cluster remove
+	judgedSelf            // by the node that leaves
+)
+
+// removedForGood is the phase of a node that an operator has removed.
+const removedForGood = protocol.WithoutMember + 1
+
+// memberNode is one node.
+type memberNode struct {
+	name uint8 // for stories only
+
+	// What etcd has.
+	listed   protocol.Listed
+	role     bool
+	decided  bool // its record has that it is leaving
+	removing bool // a request to remove it may still be carried out
+
+	judged judged
+
+	// What the disk has.
+	phase protocol.MemberPhase
+	data  lifeOf
+
+	// What the sidecar knows and does.
+	up           bool
+	off          bool // for good
+	runs         bool // the member's process
+	knows        bool // it has learned its role
+	wants        bool // what it has learned
+	knowsListed  protocol.Listed
+	knowsDecided bool
+}
+
+// memberState is a state of the world.
+type memberState struct {
+	nodes           [maxMembers]memberNode
+	changes, faults uint8
+	steps           uint16 // that the last move asked for: for counts only
+}
+
+func initialMembers(cfg *MembersConfig) memberState {
+	st := memberState{changes: uint8(cfg.Changes), faults: uint8(cfg.Faults)}
+	for i := range cfg.Nodes + cfg.Spare {
+		n := &st.nodes[i]
+		n.name, n.listed, n.phase, n.up = uint8(i), protocol.NotListed, protocol.WithoutMember, true
+		if i < cfg.Nodes {
+			n.role, n.listed, n.phase, n.data, n.runs = true, protocol.ListedVoter, protocol.WorkingMember, currentData, true
+		}
+		if i < cfg.Down {
+			n.off, n.up, n.runs = true, false, false
+		}
+	}
+	return st
+}
+
+func (n *memberNode) votes() bool   { return n.listed == protocol.ListedVoter }
+func (n *memberNode) healthy() bool { return n.votes() && n.runs && n.data == currentData }
+
+// count returns the voters, and how many of them are healthy.
+func (s *memberState) count() (voters, healthy int) {
+	for i := range s.nodes {
+		if n := &s.nodes[i]; n.votes() {
+			voters++
+			if n.healthy() {
+				healthy++
+			}
+		}
+	}
+	return voters, healthy
+}
+
+// quorate reports whether etcd can answer and change anything.
+func (s *memberState) quorate() bool {
+	voters, healthy := s.count()
+	return healthy >= protocol.Majority(voters)
+}
+
+// mayRemove judges a removal from what etcd has now.
+func (s *memberState) mayRemove(cfg *MembersConfig, i int) bool {
+	if !s.nodes[i].votes() {
+		return true
+	}
+	var others []protocol.Voter
+	for k := range s.nodes {
+		n := &s.nodes[k]
+		if k == i || !n.votes() {
+			continue
+		}
+		others = append(others, protocol.Voter{
+			Healthy: n.healthy() || cfg.Off&healthCounted != 0,
+			Leaving: (n.decided || !n.role) && cfg.Off&leavingCounted == 0,
+		})
+	}
+	return protocol.JudgeRemoval(others) == protocol.MayRemove
+}
+
+// changed is called when a record has changed: what was judged before must be judged
+// again.
+func (s *memberState) changed(cfg *MembersConfig) {
+	if cfg.Off&removalGuard != 0 {
+		return
+	}
+	for i := range s.nodes {
+		s.nodes[i].judged = notJudged
+	}
+}
+
+// memberMove is something that can happen.
+type memberMove uint8
+
+const (
+	memberJudgeRole memberMove = iota
+	memberJudgeRemoval
+	memberWrite
+	memberGive
+	memberLearn
+	memberAsk
+	memberStep
+	memberPromote
+	memberLand
+	memberNotice
+	memberKill
+	memberStart
+	memberMoves = iota
+)
+
+// apply makes a move of a node, and says what happened; empty: it is not possible now.
+func (s *memberState) apply(cfg *MembersConfig, m memberMove, i int) string {
+	n := &s.nodes[i]
+	switch m {
+	case memberJudgeRole, memberJudgeRemoval, memberWrite, memberGive:
+		return s.applyAdmin(cfg, m, i)
+	case memberLearn:
+		if n.up && s.quorate() && (!n.knows || n.wants != n.role) {
+			n.knows, n.wants = true, n.role
+			return "learns its role"
+		}
+	case memberAsk:
+		if n.up && s.quorate() && (n.knowsListed != n.listed || n.knowsDecided != n.decided) {
+			n.knowsListed, n.knowsDecided = n.listed, n.decided
+			return "asks for the members"
+		}
+	case memberStep:
+		if n.up && n.phase != removedForGood {
+			return s.takeStep(cfg, i)
+		}
+	case memberPromote:
+		if n.listed == protocol.ListedLearner && n.runs && n.data == currentData && s.quorate() {
+			n.listed = protocol.ListedVoter
+			return "votes now"
+		}
+	case memberLand:
+		if n.removing && s.quorate() {
+			return s.land(i)
+		}
+	case memberNotice:
+		return n.notice()
+	case memberKill:
+		if s.faults > 0 && n.up {
+			s.faults--
+			n.up, n.runs, n.knowsListed, n.knowsDecided = false, false, protocol.ListedUnknown, false
+			if n.judged == judgedSelf {
+				n.judged = notJudged
+			}
+			return "is powered off"
+		}
+	case memberStart:
+		if !n.up && !n.off && n.phase != removedForGood {
+			n.up, n.runs = true, n.phase == protocol.WorkingMember
+			return "is started again"
+		}
+	}
+	return ""
+}
+
+// applyAdmin makes a move of people and of their commands, which judge first, and then
+// write.
+func (s *memberState) applyAdmin(cfg *MembersConfig, m memberMove, i int) string {
+	n := &s.nodes[i]
+	possible := s.changes > 0 && s.quorate() && n.judged == notJudged && n.phase != removedForGood
+	switch {
+	case m == memberJudgeRole && possible && n.role && s.mayRemove(cfg, i):
+		s.changes--
+		n.judged = judgedRole
+		return "may lose its role, a command finds"
+	case m == memberJudgeRemoval && possible && n.listed != protocol.NotListed && s.mayRemove(cfg, i):
+		s.changes--
+		n.judged = judgedOperator
+		return "may be removed, a command finds"
+	case m == memberGive && possible && !n.role:
+		s.changes--
+		n.role = true
+		s.changed(cfg)
+		return "gets the role"
+	case m == memberWrite && n.judged != notJudged && s.quorate():
+		return s.write(cfg, i)
+	}
+	return ""
+}
+
+// write writes what was judged.
+func (s *memberState) write(cfg *MembersConfig, i int) string {
+	n := &s.nodes[i]
+	was := n.judged
+	n.judged = notJudged
+	s.changed(cfg)
+	if was == judgedRole {
+		n.role = false
+		return "loses its role"
+	}
+	if n.listed == protocol.NotListed {
+		return "was removed already"
+	}
+	n.decided, n.removing = true, true
+	return "is asked to be removed from the members"
+}
+
+// land carries out a request to remove a member.
+func (s *memberState) land(i int) string {
+	n := &s.nodes[i]
+	n.removing = false
+	if n.listed == protocol.NotListed {
+		return "was removed already"
+	}
+	n.listed, n.decided = protocol.NotListed, false
+	if n.data == currentData {
+		n.data = oldData
+	}
+	return "is removed from the members"
+}
+
+// notice lets the process of a removed member end by itself.
+func (n *memberNode) notice() string {
+	if !n.runs || n.data != oldData {
+		return ""
+	}
+	n.runs, n.knowsListed, n.knowsDecided = false, protocol.NotListed, false
+	if n.phase == protocol.WorkingMember {
+		n.phase, n.up = removedForGood, false
+		return "was removed by an operator, and ends"
+	}
+	return "notices that its member was removed"
+}
+
+// facts are what the sidecar of a node knows.
+func (n *memberNode) facts(cfg *MembersConfig) protocol.MemberFacts {
+	f := protocol.MemberFacts{
+		Known: n.knows, Wanted: n.wants, Phase: n.phase, Listed: n.knowsListed, Decided: n.knowsDecided,
+		Data: n.data != noData, Runs: n.runs,
+	}
+	if cfg.Off&askedFirst != 0 && f.Decided {
+		f.Listed = protocol.NotListed
+	}
+	if cfg.Off&leavingRuns != 0 && n.phase == protocol.LeavingMember && n.knowsListed != protocol.NotListed {
+		f.Runs = true
+	}
+	if cfg.Off&dataMoved != 0 && n.data == oldData && !n.runs {
+		f.Data = false
+	}
+	if cfg.Off&decidedStays != 0 {
+		f.Decided = false
+	}
+	return f
+}
+
+// takeStep takes the next step of a node about its member.
+func (s *memberState) takeStep(cfg *MembersConfig, i int) string {
+	n := &s.nodes[i]
+	step := protocol.NextMemberStep(n.facts(cfg))
+	s.steps |= 1 << step
+	switch step {
+	case protocol.BeginAdding:
+		n.phase = protocol.AddingMember
+	case protocol.BeginLeaving:
+		n.phase = protocol.LeavingMember
+	case protocol.EndLeaving:
+		n.phase = protocol.WithoutMember
+	case protocol.EndAdding:
+		if cfg.Off&decidedStays != 0 {
+			n.decided = false
+		}
+		n.phase = protocol.WorkingMember
+	case protocol.StopMember:
+		n.runs = false
+	case protocol.MoveData:
+		n.data = noData
+	case protocol.StartMember:
+		n.runs = true
+		if n.data == noData {
+			n.data = currentData
+		}
+	case protocol.AddLearner:
+		return s.addLearner(cfg, i)
+	case protocol.RemoveMember:
+		if n.judged != notJudged || n.removing || !s.quorate() || n.listed == protocol.NotListed || !s.mayRemove(cfg, i) {
+			return ""
+		}
+		n.judged = judgedSelf
+	default: // it waits
+		return ""
+	}
+	return "takes the step " + step.String()
+}
+
+// addLearner adds a member, or finds the one that an earlier attempt has added.
+func (s *memberState) addLearner(cfg *MembersConfig, i int) string {
+	n := &s.nodes[i]
+	if !s.quorate() {
+		return ""
+	}
+	if n.listed == protocol.NotListed {
+		n.listed, n.decided = protocol.ListedLearner, false
+		s.changed(cfg)
+	}
+	n.knowsListed, n.knowsDecided = n.listed, n.decided
+	return "is added as a learner"
+}

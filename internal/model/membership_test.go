@@ -1,0 +1,116 @@
+package model
+
+import (
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+func membersOf(nodes, changes, faults int) MembersConfig {
+	return MembersConfig{Nodes: nodes, Changes: changes, Faults: faults}
+}
+
+func (c MembersConfig) down(n int) MembersConfig                { c.Down = n; return c }
+func (c MembersConfig) spare(n int) MembersConfig               { c.Spare = n; return c }
+func (c MembersConfig) without(o memberSafeguard) MembersConfig { c.Off = o; return c }
+func (c MembersConfig) asking(name string) MembersConfig        { c.Only = name; return c }
+
+// memberWorlds are those that are searched.
+func memberWorlds() []MembersConfig {
+	return []MembersConfig{
+		membersOf(2, 3, 1), membersOf(1, 3, 1).spare(1), membersOf(3, 2, 1), membersOf(3, 3, 0).down(1), membersOf(4, 2, 1).down(1),
+	}
+}
+
+// largeMemberWorlds are those of make model.
+func largeMemberWorlds() []MembersConfig {
+	return []MembersConfig{
+		membersOf(2, 4, 2), membersOf(3, 3, 2), membersOf(2, 3, 1).spare(1), membersOf(4, 3, 1), membersOf(5, 3, 0).down(1), membersOf(5, 2, 1).down(2),
+	}
+}
+
+func TestMembers(t *testing.T) {
+	worlds := memberWorlds()
+	if *full {
+		worlds = append(worlds, largeMemberWorlds()...)
+	}
+	var states int
+	var steps uint16
+	for _, cfg := range worlds {
+		t.Run(cfg.String(), func(t *testing.T) {
+			if raced && cfg.Faults+cfg.Changes > 2 {
+				t.Skip("takes too long under the race detector")
+			}
+			r := CheckMembers(&cfg)
+			states, steps = states+r.States, steps|r.Steps
+			t.Logf("%d states, %d transitions", r.States, r.Transitions)
+			if r.Violation != nil {
+				t.Errorf("\n%s", r.Violation)
+			}
+		})
+	}
+	waits := 1<<protocol.MemberAsIs | 1<<protocol.AskMembers | 1<<protocol.AwaitVote
+	for step := protocol.MemberAsIs; step <= protocol.EndLeaving && !raced; step++ {
+		if (int(steps)|waits)&(1<<step) == 0 {
+			t.Errorf("the search has no step %s", step)
+		}
+	}
+	t.Logf("%d states", states)
+}
+
+type memberMutation struct {
+	name string
+	why  string // the safeguard exists
+	cfg  MembersConfig
+}
+
+func memberMutations() []memberMutation {
+	return []memberMutation{
+		{
+			"removal-guard", "Two commands judge at the same moment, each that the other's node stays.",
+			membersOf(2, 2, 0).without(removalGuard).asking("Voters"),
+		},
+		{
+			"leaving-counted", "A removal that was decided may be carried out late: a voter on its way out carries no other removal.",
+			membersOf(2, 2, 0).without(leavingCounted).asking("Voters"),
+		},
+		{
+			"health-counted", "With one of three members off, a removal of one that answers leaves two of which one does.",
+			membersOf(3, 1, 0).down(1).without(healthCounted),
+		},
+		{
+			"asked-first", "A request to remove a member may fail: the data of a member that still votes must stay.",
+			membersOf(2, 1, 0).without(askedFirst).asking("OneLife"),
+		},
+		{
+			"leaving-runs", "After a power failure a member that leaves is needed for the majority that removes it.",
+			membersOf(2, 1, 1).without(leavingRuns),
+		},
+		{
+			"data-moved", "A node that becomes a member again would start with the data of a member that was removed.",
+			membersOf(2, 2, 0).without(dataMoved).asking("OneLife"),
+		},
+		{
+			"decided-stays", "A node that gets its role back while the request to remove it is under way would count as a voter that stays.",
+			membersOf(2, 3, 0).without(decidedStays).asking("Voters"),
+		},
+	}
+}
+
+// TestMemberMutations turns off each safeguard and expects the search to find what breaks,
+// and nothing with the safeguard on.
+func TestMemberMutations(t *testing.T) {
+	for _, m := range memberMutations() {
+		t.Run(m.name, func(t *testing.T) {
+			r := CheckMembers(&m.cfg)
+			if r.Violation == nil {
+				t.Fatalf("got no violation in %d states, want one: %s", r.States, m.why)
+			}
+			wantGolden(t, "members-"+m.name+".txt", "# "+m.why+"\n# Found in: "+m.cfg.String()+"\n\n"+r.Violation.String())
+			m.cfg.Off, m.cfg.Only = 0, ""
+			if r := CheckMembers(&m.cfg); r.Violation != nil {
+				t.Errorf("got a violation with the safeguard on:\n%s", r.Violation)
+			}
+		})
+	}
+}

@@ -1,0 +1,199 @@
+package protocol
+
+// This file says which member of an etcd that the sidecars run may be removed, and in
+// which order a node becomes a member and leaves (docs/protocol.md#membership).
+
+// Voter is a member that votes.
+type Voter struct {
+	Healthy bool // it answers, and knows a leader
+	Leaving bool // its removal was decided before, and may not be carried out yet
+}
+
+// RemovalVerdict is whether a voter may be removed.
+type RemovalVerdict int
+
+// The verdicts. The zero value: none was reached.
+const (
+	RemovalUnset RemovalVerdict = iota
+	// MayRemove: the others stay a cluster.
+	MayRemove
+	// KeepLastVoter: no voter would stay.
+	KeepLastVoter
+	// KeepQuorum: fewer than a majority of the others would answer.
+	KeepQuorum
+)
+
+// Majority returns how many of a number of voters have to answer.
+func Majority(voters int) int { return voters/2 + 1 }
+
+// JudgeRemoval says whether a voter may be removed, from what the other voters are now.
+// Those that are leaving count twice: a majority has to answer while they still vote, and
+// when they have left.
+func JudgeRemoval(others []Voter) RemovalVerdict {
+	healthy, staying, healthyStaying := 0, 0, 0
+	for _, v := range others {
+		if v.Healthy {
+			healthy++
+		}
+		if !v.Leaving {
+			staying++
+		}
+		if v.Healthy && !v.Leaving {
+			healthyStaying++
+		}
+	}
+	switch {
+	case staying == 0:
+		return KeepLastVoter
+	case healthy < Majority(len(others)), healthyStaying < Majority(staying):
+		return KeepQuorum
+	}
+	return MayRemove
+}
+
+// MemberPhase is how far a node has come with its member, as it is on the node's disk.
+type MemberPhase int
+
+// The phases. The zero value: none is known.
+const (
+	MemberPhaseUnset MemberPhase = iota
+	// WorkingMember: its member was ready. Its data is never made again.
+	WorkingMember
+	// AddingMember: it becomes a member.
+	AddingMember
+	// LeavingMember: it leaves.
+	LeavingMember
+	// WithoutMember: it has credentials, and no member.
+	WithoutMember
+)
+
+// Listed is what the list of the members has of a node's member.
+type Listed int
+
+// What it has. The zero value: the members have not answered.
+const (
+	ListedUnknown Listed = iota
+	NotListed
+	ListedLearner
+	ListedVoter
+)
+
+// MemberFacts are what a sidecar knows of its node's member.
+type MemberFacts struct {
+	// Known: the node's roles are known, from its record or from the disk.
+	Known bool
+	// Wanted: the node has the role of a member.
+	Wanted bool
+	Phase  MemberPhase
+	Listed Listed
+	// Decided: the removal of the member was decided. It may be carried out at any time.
+	Decided bool
+	Data    bool // etcd has a log in the data directory
+	Runs    bool // the member's process runs, or may run
+}
+
+// MemberStep is what a sidecar does next about its node's member.
+type MemberStep int
+
+// The steps. The zero value: none was decided.
+const (
+	MemberStepUnset MemberStep = iota
+	// MemberAsIs: nothing.
+	MemberAsIs
+	// AskMembers: ask for the list of the members.
+	AskMembers
+	// BeginAdding: write on the disk that the node becomes a member.
+	BeginAdding
+	// AddLearner: have the member added, which does not vote yet.
+	AddLearner
+	// StartMember: start its process.
+	StartMember
+	// AwaitVote: wait until it votes.
+	AwaitVote
+	// EndAdding: write on the disk that it is a working member.
+	EndAdding
+	// BeginLeaving: write on the disk that the node leaves.
+	BeginLeaving
+	// RemoveMember: have the member removed.
+	RemoveMember
+	// StopMember: stop its process.
+	StopMember
+	// MoveData: move its data away.
+	MoveData
+	// EndLeaving: write on the disk that the node has no member.
+	EndLeaving
+	memberSteps = iota
+)
+
+// String names the step.
+func (s MemberStep) String() string {
+	names := [memberSteps]string{
+		"Unset", "MemberAsIs", "AskMembers", "BeginAdding", "AddLearner", "StartMember", "AwaitVote", "EndAdding",
+		"BeginLeaving", "RemoveMember", "StopMember", "MoveData", "EndLeaving",
+	}
+	if s < 0 || int(s) >= memberSteps {
+		return names[MemberStepUnset]
+	}
+	return names[s]
+}
+
+// NextMemberStep says what to do next. It is asked again after each step, after each
+// start, and whenever a fact has changed.
+func NextMemberStep(f MemberFacts) MemberStep {
+	switch {
+	case f.Phase == WorkingMember && f.Known && !f.Wanted:
+		return BeginLeaving
+	case f.Phase == AddingMember:
+		return nextAdding(f)
+	case f.Phase == LeavingMember:
+		return nextLeaving(f)
+	case f.Phase == WithoutMember && f.Data:
+		return MoveData
+	case f.Phase == WithoutMember && f.Known && f.Wanted:
+		return BeginAdding
+	}
+	return MemberAsIs
+}
+
+func nextAdding(f MemberFacts) MemberStep {
+	switch {
+	case f.Known && !f.Wanted:
+		return BeginLeaving
+	case f.Data && !f.Runs && f.Listed != NotListed:
+		return StartMember // it may vote already, and a majority may need it
+	case f.Listed == ListedUnknown:
+		return AskMembers
+	case f.Listed == NotListed && !f.Data && !f.Runs:
+		return AddLearner
+	case f.Listed == NotListed, f.Decided, f.Listed == ListedVoter && !f.Data:
+		return BeginLeaving // it begins again, as another member
+	case !f.Runs:
+		return StartMember
+	case f.Listed == ListedLearner:
+		return AwaitVote
+	}
+	return EndAdding
+}
+
+func nextLeaving(f MemberFacts) MemberStep {
+	mayReturn := f.Known && f.Wanted && !f.Decided
+	switch {
+	case f.Data && !f.Runs && f.Listed != NotListed:
+		return StartMember // it votes until it is removed, and a majority may need it
+	case f.Listed == ListedUnknown:
+		return AskMembers
+	case f.Listed == NotListed && f.Runs:
+		return StopMember
+	case f.Listed == NotListed && f.Data:
+		return MoveData
+	case f.Listed == NotListed:
+		return EndLeaving
+	case mayReturn && f.Listed == ListedVoter && f.Data:
+		return EndAdding
+	case mayReturn && f.Listed == ListedLearner:
+		return BeginAdding
+	case !f.Known && !f.Decided:
+		return MemberAsIs
+	}
+	return RemoveMember
+}
