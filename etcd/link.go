@@ -22,24 +22,7 @@ type link struct {
 // dial returns a link to a server. It does not connect.
 func (c *Client) dial(endpoint string) (*link, error) {
 	l := &link{endpoint: endpoint, lost: c.lost}
-	backoff := grpc.ConnectParams{MinConnectTimeout: dialTimeout}
-	backoff.Backoff.BaseDelay = minReconnectDelay
-	backoff.Backoff.Multiplier = 1.6
-	backoff.Backoff.Jitter = 0.2
-	backoff.Backoff.MaxDelay = maxReconnectDelay
-	options := []grpc.DialOption{grpc.WithConnectParams(backoff), grpc.WithStatsHandler(l)}
-	if c.tls != nil && strings.HasPrefix(endpoint, "https://") {
-		options = append(options, grpc.WithTransportCredentials(c.tls))
-	}
-	cfg := clientv3.Config{
-		Endpoints:            []string{endpoint},
-		DialTimeout:          dialTimeout,
-		DialKeepAliveTime:    keepAliveTime,
-		DialKeepAliveTimeout: keepAliveTimeout,
-		PermitWithoutStream:  true,
-		DialOptions:          options,
-		Logger:               zap.NewNop(),
-	}
+	cfg := l.config(c.tls)
 	if c.several {
 		cfg.MaxUnaryRetries = 1 // do asks another server instead
 	}
@@ -48,6 +31,30 @@ func (c *Client) dial(endpoint string) (*link, error) {
 		return nil, fmt.Errorf("etcd client for %q: %w", endpoint, err)
 	}
 	return l, nil
+}
+
+// config returns how the link connects. tls is nil for none.
+func (l *link) config(tls *fileCredentials) clientv3.Config {
+	backoff := grpc.ConnectParams{MinConnectTimeout: dialTimeout}
+	backoff.Backoff.BaseDelay = minReconnectDelay
+	backoff.Backoff.Multiplier = 1.6
+	backoff.Backoff.Jitter = 0.2
+	backoff.Backoff.MaxDelay = maxReconnectDelay
+	options := []grpc.DialOption{grpc.WithConnectParams(backoff), grpc.WithStatsHandler(l)}
+	if tls != nil && strings.HasPrefix(l.endpoint, "https://") {
+		options = append(options, grpc.WithTransportCredentials(tls))
+	}
+	return clientv3.Config{
+		Endpoints:            []string{l.endpoint},
+		DialTimeout:          dialTimeout,
+		DialKeepAliveTime:    keepAliveTime,
+		DialKeepAliveTimeout: keepAliveTimeout,
+		// etcd closes a connection on which pings arrive while it has no request. A
+		// connection without one may end unnoticed: the next request sends a ping.
+		PermitWithoutStream: false,
+		DialOptions:         options,
+		Logger:              zap.NewNop(),
+	}
 }
 
 func closeLinks(all []*link) {
