@@ -73,6 +73,7 @@ type Client struct {
 
 	mu        sync.Mutex // mu guards what follows, and that the store going back is counted once
 	cluster   uint64     // the ID of the etcd cluster in its latest answer; 0: none
+	term      uint64     // the newest of that cluster's leaders in an answer; 0: none
 	followers []*follower
 	checked   time.Time // when the latest Check began
 }
@@ -221,7 +222,10 @@ func do[T any](ctx context.Context, c *Client, kind effect, request func(context
 func (c *Client) answered(header *etcdserverpb.ResponseHeader, before int64, rewinds int) {
 	c.mu.Lock()
 	moved := c.cluster != 0 && c.cluster != header.ClusterId
-	c.cluster = header.ClusterId
+	if c.cluster != header.ClusterId {
+		c.cluster, c.term = header.ClusterId, 0
+	}
+	c.term = max(c.term, header.RaftTerm)
 	c.mu.Unlock()
 	switch {
 	case header.Revision < before:

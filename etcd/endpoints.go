@@ -144,17 +144,27 @@ func (c *Client) movingLink() (*link, <-chan struct{}) {
 	return c.links.all[c.links.active], moved
 }
 
-// leave makes the next link the one in use, unless another one is in use already.
+// leave makes another link the one in use, unless one is in use already: that to a server
+// which has a new leader, or the next one.
 func (c *Client) leave(l *link, why error) {
 	c.links.mu.Lock()
 	defer c.links.mu.Unlock()
 	if len(c.links.all) < 2 || c.links.all[c.links.active] != l {
 		return
 	}
+	to := (c.links.active + 1) % len(c.links.all)
+	if elected, is := errors.AsType[*newLeaderError](why); is {
+		if i := slices.Index(c.links.all, elected.at); i >= 0 {
+			to = i
+		}
+	}
+	if to == c.links.active {
+		return
+	}
 	if c.links.active == 0 {
 		c.links.left = time.Now()
 	}
-	c.links.active = (c.links.active + 1) % len(c.links.all)
+	c.links.active = to
 	c.links.moves.Update(func(n int) int { return n + 1 })
 	c.log.Debug("etcd server left for another", "from", l.endpoint, "to", c.links.all[c.links.active].endpoint, "reason", why)
 }
@@ -212,7 +222,7 @@ func ask[T any](ctx context.Context, c *Client, kind effect, request func(contex
 	pauses := backoff.Backoff{First: minRoundPause, Max: maxRoundPause, Jitter: backoff.Apart}
 	for asked := 1; ; asked++ {
 		l := c.link()
-		resp, sent, err := attempt(ctx, l, c.attempts[kind], request)
+		resp, sent, err := attempt(ctx, c, l, c.attempts[kind], request)
 		if err == nil || !unusable(err) || ctx.Err() != nil {
 			return resp, err
 		}
@@ -228,15 +238,27 @@ func ask[T any](ctx context.Context, c *Client, kind effect, request func(contex
 
 // attempt makes a request to one server within the limit of one attempt.
 func attempt[T any](
-	ctx context.Context, l *link, p *patience, request func(context.Context, *clientv3.Client) (T, error),
+	ctx context.Context, c *Client, l *link, p *patience, request func(context.Context, *clientv3.Client) (T, error),
 ) (T, bool, error) {
 	limited, cancel := context.WithTimeout(ctx, p.limit())
 	defer cancel()
+	limited, abandon := context.WithCancelCause(limited)
+	defer abandon(nil)
+	stop := c.watchLeader(limited, func(elected *newLeaderError) { abandon(elected) })
+	defer stop()
 	tracked, sent := track(limited)
 	began := time.Now()
 	resp, err := request(tracked, l.client)
+	if elected, is := errors.AsType[*newLeaderError](context.Cause(limited)); is && cancelled(err) {
+		return resp, sent.Load(), elected
+	}
 	p.learn(time.Since(began), err != nil && limited.Err() != nil && ctx.Err() == nil)
 	return resp, sent.Load(), err
+}
+
+// cancelled reports whether err is that the request's context was cancelled.
+func cancelled(err error) bool {
+	return errors.Is(err, context.Canceled) || err != nil && codeOf(err) == codes.Canceled
 }
 
 // unusable reports whether err shows that the server cannot serve requests now.

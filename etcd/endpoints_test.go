@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
@@ -26,6 +27,10 @@ type member struct {
 	name, client, peer string // addresses
 	// fault is what it answers to each request; nil: what etcd answers.
 	fault atomic.Pointer[error]
+	// stalled is closed when it answers again; until then it answers only requests for its
+	// status. nil: it answers all. asked counts the requests for its status.
+	stalled atomic.Pointer[chan struct{}]
+	asked   atomic.Int64
 }
 
 // fail makes the member answer each request with an error.
@@ -58,9 +63,18 @@ func (m *member) start(t *testing.T, initial, state string) {
 	cfg.UnsafeNoFsync, cfg.EnableGRPCGateway = true, false
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 	cfg.GRPCAdditionalServerOptions = []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 			if fault := m.fault.Load(); fault != nil {
 				return nil, *fault
+			}
+			if info.FullMethod == etcdserverpb.Maintenance_Status_FullMethodName {
+				m.asked.Add(1)
+			} else if stalled := m.stalled.Load(); stalled != nil {
+				select {
+				case <-*stalled:
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
 			}
 			return next(ctx, req)
 		}),

@@ -1,0 +1,89 @@
+package etcd
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+)
+
+// This file ends attempts that are in vain. A write that a server passed on to a leader
+// that died meanwhile is never answered. So while an attempt takes long, the client asks
+// all servers who leads. When one of them has a newer leader than the client knew at the
+// beginning, the attempt ends, and the client uses that server.
+
+const (
+	// The pauses before the servers are asked. Most requests are answered before the
+	// first question, also on a slow disk.
+	minLeaderPause = 100 * time.Millisecond
+	maxLeaderPause = time.Second
+)
+
+// newLeaderError is why an attempt ended early. The request may have been carried out.
+type newLeaderError struct{ at *link } // a server that has the new leader
+
+func (*newLeaderError) Error() string {
+	return "etcd elected another leader before it answered"
+}
+
+// GRPCStatus gives it the code of a server that cannot be used now.
+func (e *newLeaderError) GRPCStatus() *status.Status { return status.New(codes.Unavailable, e.Error()) }
+
+// watchLeader calls found, at most once for each server, when a server reports a newer
+// leader than the one that is known now. The caller must call stop.
+func (c *Client) watchLeader(ctx context.Context, found func(*newLeaderError)) (stop func()) {
+	if !c.several {
+		return func() {}
+	}
+	term := c.knownTerm()
+	ctx, cancel := context.WithCancel(ctx)
+	asked := make(chan struct{})
+	timer := time.AfterFunc(minLeaderPause, func() {
+		defer close(asked)
+		var asking sync.WaitGroup
+		for _, l := range c.allLinks() {
+			asking.Go(func() {
+				if l.awaitNewLeader(ctx, term) {
+					found(&newLeaderError{l})
+				}
+			})
+		}
+		asking.Wait()
+	})
+	return func() {
+		cancel()
+		if !timer.Stop() {
+			<-asked
+		}
+	}
+}
+
+// awaitNewLeader asks the server until it is a voter with a leader of a newer term, and
+// reports whether it was before ctx ended. Term 0: none is known, so any other than the first
+// one counts.
+func (l *link) awaitNewLeader(ctx context.Context, term uint64) bool {
+	pauses := backoff.Backoff{First: minLeaderPause, Max: maxLeaderPause, Jitter: backoff.Apart}
+	for ctx.Err() == nil {
+		resp, err := l.status(ctx)
+		switch {
+		case err != nil || resp.Leader == 0 || resp.IsLearner:
+		case term == 0:
+			term = resp.RaftTerm
+		case resp.RaftTerm > term:
+			return true
+		}
+		pauses.Sleep(ctx)
+	}
+	return false
+}
+
+// knownTerm is the newest term of etcd's leaders that an answer had; 0: none is known.
+func (c *Client) knownTerm() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.term
+}
