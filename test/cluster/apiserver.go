@@ -147,6 +147,9 @@ func (c *Cluster) WriteKubeconfig(path, server string) error {
 	return clientcmd.WriteToFile(*cfg, path)
 }
 
+// Keys returns the directory of the certificates and keys: what test/local/services needs.
+func (c *Cluster) Keys() string { return c.pki.dir }
+
 // ServerCertificate returns the paths of the kube-apiservers' certificate and its key,
 // for a proxy in front of one.
 func (c *Cluster) ServerCertificate() (cert, key string) { return c.pki.serverCert, c.pki.serverKey }
