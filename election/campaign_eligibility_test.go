@@ -2,6 +2,7 @@ package election
 
 import (
 	"testing"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
@@ -32,6 +33,27 @@ func TestElection_newerIsAlive(t *testing.T) {
 	if after := w.api.jobs(); after != before {
 		t.Errorf("calls of the API while a newer node is alive: got %q after %q", after, before)
 	}
+}
+
+// A leader whose node is taken out of service resigns, and leads no more until the cordon
+// is removed.
+func TestElection_cordoned(t *testing.T) {
+	w := newWorld(t)
+	a := w.start("a", "1.0.0", options{})
+	a.awaitStep(protocol.StepHold)
+	b := w.start("b", "1.0.0", options{})
+	b.awaitState(protocol.Campaigning)
+	set := func(c protocol.Cordon) {
+		t.Helper()
+		if _, err := fleet.SetCordon(t.Context(), a.election.cfg.Client, "a", fleet.CordonChange{Cordon: c, Force: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(protocol.Cordon{Since: time.Now().UTC(), Message: "maintenance"})
+	b.awaitState(protocol.Leading)
+	await(t, a.election.State(), "ineligible", func(s State) bool { return s.Eligibility.Reason == protocol.Cordoned })
+	set(protocol.Cordon{})
+	a.awaitState(protocol.Campaigning)
 }
 
 // A candidate that loses the role leaves the queue; a leader that loses it resigns.

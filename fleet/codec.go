@@ -36,7 +36,7 @@ func decodeNode(id protocol.NodeID, value []byte) (protocol.Node, string) {
 	if err := proto.Unmarshal(value, &n); err != nil {
 		return protocol.Node{}, "it is not a node record"
 	}
-	out := protocol.Node{ID: protocol.NodeID(n.GetId()), Roles: rolesOf(n.GetRoles())}
+	out := protocol.Node{ID: protocol.NodeID(n.GetId()), Roles: rolesOf(n.GetRoles()), Cordon: cordonOf(n.GetCordon())}
 	if out.ID != id {
 		return out, fmt.Sprintf("it is the record of node %q", n.GetId())
 	}
@@ -85,8 +85,52 @@ func rolesOf(r *lockstepv1.Roles) protocol.Roles {
 // Encode returns the bytes of a node record.
 func Encode(n protocol.Node) []byte { return encodeOver(nil, n) }
 
+// cordonOf returns a cordon. One with times that make no sense counts all the same: it
+// lasts until people end it.
+func cordonOf(c *lockstepv1.Cordon) protocol.Cordon {
+	if c == nil {
+		return protocol.Cordon{}
+	}
+	out := protocol.Cordon{
+		Since: timeOf(c.GetSince()), Until: timeOf(c.GetUntil()), Message: shortenedTo(c.GetMessage(), protocol.MaxCordonMessage),
+	}
+	if !out.On() {
+		out.Since = time.Unix(0, 0).UTC() // the message is there, and empty
+	}
+	return out
+}
+
+func timeOf(t *timestamppb.Timestamp) time.Time {
+	if t == nil || t.CheckValid() != nil {
+		return time.Time{}
+	}
+	return t.AsTime()
+}
+
+// encodeCordon returns the cordon over previous. What a newer program has added to it
+// stays.
+func encodeCordon(previous *lockstepv1.Cordon, c protocol.Cordon) *lockstepv1.Cordon {
+	switch {
+	case !c.On():
+		return nil
+	case previous == nil:
+		previous = &lockstepv1.Cordon{}
+	case cordonOf(previous) == c:
+		return previous
+	}
+	previous.Since, previous.Until, previous.Message = timestampOf(c.Since), timestampOf(c.Until), c.Message
+	return previous
+}
+
+func timestampOf(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
+
 // encodeOver returns the bytes of a node record that replaces another one. What a
-// newer program has added to the record and to its roles stays. What it has added to
+// newer program has added to the record, to its roles and to its cordon stays. What it has added to
 // the status does not: that describes what another program ran.
 func encodeOver(previous []byte, n protocol.Node) []byte {
 	var m lockstepv1.Node
@@ -95,6 +139,7 @@ func encodeOver(previous []byte, n protocol.Node) []byte {
 	}
 	m.Id = string(n.ID)
 	m.Roles = encodeRoles(m.GetRoles(), n.Roles)
+	m.Cordon = encodeCordon(m.GetCordon(), n.Cordon)
 	m.Status = &lockstepv1.NodeStatus{
 		Version:                  lockstepv1.FromVersion(n.Version),
 		MinimumReconcilerRelease: lockstepv1.FromRelease(n.MinReconciler),
@@ -151,6 +196,16 @@ func withRoles(id protocol.NodeID, value []byte, change RoleChange) (out []byte,
 	return marshal(&n), takes, nil
 }
 
+// withCordon changes the cordon in the bytes of a valid record.
+func withCordon(value []byte, cordon protocol.Cordon) ([]byte, error) {
+	var n lockstepv1.Node
+	if err := proto.Unmarshal(value, &n); err != nil {
+		return nil, err // Decode did the same
+	}
+	n.Cordon = encodeCordon(n.GetCordon(), cordon)
+	return marshal(&n), nil
+}
+
 // decodePresence never fails: the node is alive because the key exists, whatever
 // its value.
 func decodePresence(value []byte) protocol.Presence {
@@ -200,9 +255,11 @@ func encodeWarnings(from []protocol.Warning) []*lockstepv1.Warning {
 
 // shortened cuts a text of a warning, and makes it valid UTF-8: some of it comes
 // from other programs.
-func shortened(s string) string {
-	if len(s) > protocol.MaxWarningMessage {
-		s = s[:protocol.MaxWarningMessage-len("…")] + "…"
+func shortened(s string) string { return shortenedTo(s, protocol.MaxWarningMessage) }
+
+func shortenedTo(s string, limit int) string {
+	if len(s) > limit {
+		s = s[:limit-len("…")] + "…"
 	}
 	return strings.ToValidUTF8(s, "")
 }

@@ -146,11 +146,13 @@ func (r *Registrar) tryRegister(ctx context.Context) error {
 		return err
 	}
 	return r.publish(protocol.Registration{
-		Confirmed: true, Controller: r.last.Node.Roles.Controller, Revision: r.last.Revision, Rewinds: r.lastAt.Rewinds,
+		Confirmed: true, Controller: r.last.Node.Roles.Controller, Cordon: r.last.Node.Cordon,
+		Revision: r.last.Revision, Rewinds: r.lastAt.Rewinds,
 	})
 }
 
-// replaceRecord reads the record and replaces everything in it except the roles.
+// replaceRecord reads the record and replaces everything in it except the roles and the
+// cordon.
 // It sets the controller role only when it creates the record.
 func (r *Registrar) replaceRecord(ctx context.Context) error {
 	id := r.cfg.Local.Get().ID
@@ -160,22 +162,22 @@ func (r *Registrar) replaceRecord(ctx context.Context) error {
 	}
 	if len(resp.Kvs) == 0 {
 		r.traceRead(false, protocol.Record{})
-		return r.writeBehindServices(ctx, r.cfg.firstRoles(), etcd.KV{})
+		return r.writeBehindServices(ctx, r.cfg.firstRoles(), protocol.Cordon{}, etcd.KV{})
 	}
 	kv := etcd.NewKV(resp.Kvs[0])
 	current := decodeRecord(id, kv)
 	r.traceRead(true, current)
-	return r.writeBehindServices(ctx, r.rolesOf(current), kv)
+	return r.writeBehindServices(ctx, r.rolesOf(current), r.cordonOf(current), kv)
 }
 
 // writeBehindServices is write, once this node's services let the record be written.
-func (r *Registrar) writeBehindServices(ctx context.Context, roles protocol.Roles, previous etcd.KV) error {
+func (r *Registrar) writeBehindServices(ctx context.Context, roles protocol.Roles, cordon protocol.Cordon, previous etcd.KV) error {
 	facts := r.cfg.Services.Get()
 	facts.Wanted = roles.Controller
 	if !protocol.MayRegister(facts) {
 		return errServices
 	}
-	return r.write(ctx, roles, previous)
+	return r.write(ctx, roles, cordon, previous)
 }
 
 // rewrite replaces the record that was checked or written last. It returns etcd.ErrChanged
@@ -188,12 +190,12 @@ func (r *Registrar) rewrite(ctx context.Context) error {
 	case len(resp.Kvs) == 0 || resp.Kvs[0].ModRevision != r.last.Revision:
 		return etcd.ErrChanged
 	}
-	return r.write(ctx, r.last.Node.Roles, etcd.NewKV(resp.Kvs[0]))
+	return r.write(ctx, r.last.Node.Roles, r.last.Node.Cordon, etcd.NewKV(resp.Kvs[0]))
 }
 
 // write replaces the record if it is still previous (the zero KV: it is missing) and
 // this instance has the presence. It returns etcd.ErrChanged if not.
-func (r *Registrar) write(ctx context.Context, roles protocol.Roles, previous etcd.KV) error {
+func (r *Registrar) write(ctx context.Context, roles protocol.Roles, cordon protocol.Cordon, previous etcd.KV) error {
 	local, lease := r.cfg.Local.Get(), r.cfg.Presence.Get()
 	if lease == clientv3.NoLease {
 		return errNoPresence
@@ -212,6 +214,9 @@ func (r *Registrar) write(ctx context.Context, roles protocol.Roles, previous et
 		FenceAfter:    local.FenceAfter,
 		Ephemeral:     local.Ephemeral,
 		Serves:        roles.Controller,
+	}
+	if !cordon.Over(time.Now()) {
+		node.Cordon = cordon
 	}
 	txn, err := r.cfg.Client.Write(ctx,
 		[]clientv3.Cmp{
@@ -248,6 +253,7 @@ func (r *Registrar) keep(ctx context.Context, rewound <-chan struct{}) error {
 		if mustRegister {
 			return nil
 		}
+		cordonOver := r.cordonOver()
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -267,6 +273,7 @@ func (r *Registrar) keep(ctx context.Context, rewound <-chan struct{}) error {
 		case <-storeChanged:
 		case <-storeRetry:
 		case <-retry:
+		case <-cordonOver:
 		}
 	}
 }
@@ -289,13 +296,16 @@ func (r *Registrar) checkRecord(ctx context.Context, fleet protocol.Fleet) (must
 		return true, nil
 	}
 	r.last, r.lastAt = record, at
-	return false, r.correct(ctx)
+	retry = r.correct(ctx)
+	r.publishCordon()
+	return false, retry
 }
 
-// correct writes the record if its digest or address is old. The gate does not
-// depend on these. After a failure, retry reports when to try again.
+// correct writes the record if its digest or address is old, or its cordon is over. The
+// gate does not depend on digest and address. After a failure, retry reports when to try
+// again.
 func (r *Registrar) correct(ctx context.Context) (retry <-chan time.Time) {
-	if r.last.Node.Digest == r.cfg.Local.Get().Digest && r.last.Node.Address == r.cfg.Address {
+	if r.last.Node.Digest == r.cfg.Local.Get().Digest && r.last.Node.Address == r.cfg.Address && !r.last.Node.Cordon.Over(time.Now()) {
 		return nil
 	}
 	if err := r.rewrite(ctx); err != nil && ctx.Err() == nil {

@@ -116,7 +116,7 @@ func TestRegistrar_guardsItsWrite(t *testing.T) {
 	people := node(t, "me", "1.0.0")
 	people.Roles = protocol.Roles{Worker: true}
 	changed := putNode(t, raw, people)
-	if err := r.write(t.Context(), protocol.Roles{Controller: true}, etcd.KV{ModRevision: judged}); !errors.Is(err, etcd.ErrChanged) {
+	if err := r.write(t.Context(), protocol.Roles{Controller: true}, protocol.Cordon{}, etcd.KV{ModRevision: judged}); !errors.Is(err, etcd.ErrChanged) {
 		t.Errorf("got %v, want etcd.ErrChanged", err)
 	}
 	if got := record(t, raw); got.Revision != changed || got.Node.Roles != people.Roles {

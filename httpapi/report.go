@@ -128,6 +128,8 @@ type RecordReport struct {
 	Address      string   `json:"address"`
 	BundleDigest string   `json:"bundleDigest"`
 	Ephemeral    bool     `json:"ephemeral"` // it is deleted when its node has stopped or expired
+	// Cordon is why the node is out of service; null: it is in service.
+	Cordon *CordonReport `json:"cordon"`
 }
 
 // FleetNode is a record in /status.

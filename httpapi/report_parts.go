@@ -66,6 +66,9 @@ func NewRecordReport(r *protocol.Record) RecordReport {
 		BundleDigest: r.Node.Digest,
 		Ephemeral:    r.Node.Ephemeral,
 	}
+	if r.Node.Cordon.On() {
+		out.Cordon = newCordonReport(r.Node.Cordon)
+	}
 	if r.Problem == "" {
 		out.Release, out.Version = r.Node.Version.Release.String(), r.Node.Version.String()
 	}

@@ -9,6 +9,7 @@
 //	#admission        Admits         admit.go         may a node serve under a status
 //	#registration     RecordMatches  registration.go  does a record describe what this sidecar runs
 //	                  MustRegister   registration.go  must this sidecar write its record again
+//	#cordons          Cordon         cordon.go        who is out of service, and who may not be
 //	#snapshots        Fleet          fleet.go         records and presences at one revision
 //	                  Summarize      fleet.go         their lowest and highest release
 //	#eligibility      Eligible       eligible.go      may this sidecar campaign
@@ -39,6 +40,7 @@
 //
 //	#keys             keyspace/keyspace.go, internal/lockstepv1/lockstep.proto
 //	#registration     fleet/register.go writes the record, status/gate.go reads the status after it
+//	#cordons          fleet/cordon.go
 //	#snapshots        election/snapshot.go, election/inputs.go
 //	#leader-rules     election/leader.go
 //	#sessions         etcd/session.go
@@ -58,6 +60,7 @@
 // applies decides.
 //
 //	ResignWithoutRole    its record no longer has the controller role        Resign
+//	ResignCordoned       its node was taken out of service                   Resign
 //	ResignToNewer        a newer controller is alive                         Resign
 //	YieldUnreachable     its kube-apiserver stays unreachable                Resign, withdrawn
 //	AwaitStatus          the status has not been read yet                    Hold

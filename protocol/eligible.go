@@ -10,15 +10,18 @@ type Eligibility struct {
 	Message  string // empty while eligible
 }
 
-// Eligible decides whether local may campaign: its record is registered and has
-// the controller role, and no controller of a newer release is alive. Several
-// reasons may apply; the one that is likely to last longest is given. Only
-// people give a role back, a newer controller stays for as long as an upgrade
-// takes, and a sidecar writes its record by itself.
+// Eligible decides whether local may campaign: its record is registered, has
+// the controller role and no cordon, and no controller of a newer release is alive.
+// Several reasons may apply; the one that is likely to last longest is given. Only
+// people give a role back or end a cordon, a newer controller stays for as long as an
+// upgrade takes, and a sidecar writes its record by itself.
 func Eligible(f Fleet, local Local) Eligibility {
 	own, found := f.Record(local.ID)
 	if found && !own.Counts() {
 		return Eligibility{Reason: NotController, Message: "this node does not have the role kubernetes_controller"}
+	}
+	if own.Node.Cordon.On() {
+		return Eligibility{Reason: Cordoned, Message: fmt.Sprintf("this node was taken out of service %s", own.Node.Cordon)}
 	}
 	if newer := newestAlive(f, local.Version.Release); newer != nil {
 		return Eligibility{Reason: NewerAlive, Message: fmt.Sprintf("%s of release %s is alive and should lead", newer.ID, newer.Node.Version.Release)}
@@ -29,8 +32,8 @@ func Eligible(f Fleet, local Local) Eligibility {
 	return Eligibility{Eligible: true}
 }
 
-// newestAlive returns the record of the newest controller that is above own,
-// alive and has not withdrawn, or nil. While there is one, own may not campaign.
+// newestAlive returns the record of the newest controller that is above own, alive and
+// in service, and has not withdrawn, or nil. While there is one, own may not campaign.
 func newestAlive(f Fleet, own Release) (newest *Record) {
 	for _, r := range f.Records {
 		release := r.Node.Version.Release
@@ -47,5 +50,5 @@ func newestAlive(f Fleet, own Release) (newest *Record) {
 // mayLead reports whether other sidecars must make way for this record if it is
 // newer.
 func (r *Record) mayLead() bool {
-	return r.Problem == "" && r.Node.Roles.Controller && r.Alive && r.Presence.Election != Withdrawn
+	return r.Problem == "" && r.Node.Roles.Controller && r.Alive && !r.Node.Cordon.On() && r.Presence.Election != Withdrawn
 }

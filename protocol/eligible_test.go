@@ -20,6 +20,10 @@ func TestEligible(t *testing.T) {
 		{"registered as another release", []*Record{controller("me", "1.0.0")}, NotRegistered},
 		{"own record corrupt", []*Record{controller("me", "1.1.0").corrupt("garbage")}, NotRegistered},
 		{"without the role, and a newer one", []*Record{controller("a", "1.1.1"), controller("me", "1.1.0").worker()}, NotController},
+		{"a newer one with a cordon", []*Record{controller("a", "1.1.1").cordoned(), controller("me", "1.1.0")}, ""},
+		{"with a cordon", []*Record{controller("me", "1.1.0").cordoned()}, Cordoned},
+		{"with a cordon, and a newer one", []*Record{controller("a", "1.1.1"), controller("me", "1.1.0").cordoned()}, Cordoned},
+		{"with a cordon, without the role", []*Record{controller("me", "1.1.0").worker().cordoned()}, NotController},
 		{"not registered, and a newer one", []*Record{controller("a", "1.1.1")}, NewerAlive},
 		{"without the role", []*Record{controller("me", "1.1.0").worker()}, NotController},
 	} {

@@ -33,6 +33,8 @@ func (r Record) gone(after, gone time.Duration) *Record {
 func (r Record) alive() *Record                  { r.Alive = true; return &r }
 func (r Record) needs(reconciler string) *Record { r.Node.MinReconciler = rel(reconciler); return &r }
 func (r Record) withdrawn() *Record              { r.Presence.Election = Withdrawn; return &r }
+func (r Record) cordoned() *Record               { r.Node.Cordon = Cordon{Message: "etcd"}; return &r }
+func (r Record) ready() *Record                  { r.Presence.Ready, r.Presence.Reason = true, Ready; return &r }
 func (r Record) corrupt(problem string) *Record  { r.Problem = problem; return &r }
 func (r Record) worker() *Record                 { r.Node.Roles, r.Node.Serves = Roles{Worker: true}, false; return &r }
 

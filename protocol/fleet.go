@@ -64,6 +64,7 @@ type Node struct {
 	Serves     bool
 	FenceAfter time.Duration // as in Local
 	Ephemeral  bool          // as in Local
+	Cordon     Cordon        // the zero Cordon: the node is in service
 }
 
 // Record is a node record as it was read under its key, together with its

@@ -58,7 +58,7 @@ func foreignStore(theirs, own string) string {
 		"if this etcd replaces the other one for good: sidecar store adopt --id %s", theirs, ours, theirs)
 }
 
-// resign covers ResignWithoutRole, ResignToNewer and YieldUnreachable. A leader
+// resign covers ResignWithoutRole, ResignCordoned, ResignToNewer and YieldUnreachable. A leader
 // whose record is missing or does not match goes on: its sidecar writes the
 // record again in a moment, and a step that restricts the status would notice.
 func resign(in Input) (Step, bool) {
@@ -67,6 +67,8 @@ func resign(in Input) (Step, bool) {
 	switch {
 	case eligibility.Reason == NotController:
 		step.Rule = ResignWithoutRole
+	case eligibility.Reason == Cordoned:
+		step.Rule = ResignCordoned
 	case eligibility.Reason == NewerAlive:
 		step.Rule = ResignToNewer
 	case in.Progress.APIGone:

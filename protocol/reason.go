@@ -21,6 +21,9 @@ const (
 	// ServicesNotReady: the services of this node are not ready yet, or are about to
 	// stop (docs/protocol.md#services).
 	ServicesNotReady Reason = "ServicesNotReady"
+	// Cordoned: people have taken the node out of service. `sidecar uncordon` ends
+	// that (docs/protocol.md#cordons).
+	Cordoned Reason = "Cordoned"
 	// StatusMissing: no leader has finished the first reconciliation.
 	StatusMissing Reason = "StatusMissing"
 	// StatusCorrupt: the status key cannot be decoded. The leader rebuilds it.
@@ -100,7 +103,7 @@ const (
 // Reasons lists every reason of a verdict, for metrics and documentation.
 func Reasons() []Reason {
 	return []Reason{
-		Ready, Starting, NotController, NotRegistered, ServicesNotReady, StatusMissing, StatusCorrupt,
+		Ready, Starting, NotController, NotRegistered, ServicesNotReady, Cordoned, StatusMissing, StatusCorrupt,
 		ReleaseTooOld, ReconcilerTooOld, DuplicateNodeID, Fenced, ShuttingDown,
 	}
 }

@@ -16,6 +16,9 @@ const (
 	// the one that lasts longer
 	// (docs/protocol.md#rule-resign-without-role).
 	ResignWithoutRole Rule = "ResignWithoutRole"
+	// ResignCordoned: people have taken the leader's node out of service
+	// (docs/protocol.md#rule-resign-cordoned).
+	ResignCordoned Rule = "ResignCordoned"
 	// ResignToNewer: a controller of a newer release is alive and should lead
 	// (docs/protocol.md#rule-resign-to-newer).
 	ResignToNewer Rule = "ResignToNewer"
@@ -59,7 +62,7 @@ const (
 // Rules lists all rules in the order in which Next evaluates them.
 func Rules() []Rule {
 	return []Rule{
-		ResignWithoutRole, ResignToNewer, YieldUnreachable, AwaitStatus,
+		ResignWithoutRole, ResignCordoned, ResignToNewer, YieldUnreachable, AwaitStatus,
 		HoldForStore, FirstReconciliation, RebuildStatus, HoldForNewer, KeepTarget, ApplyContent, WaitForNodes,
 	}
 }

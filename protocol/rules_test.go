@@ -9,8 +9,9 @@ import "testing"
 func TestRulesAreEvaluatedInOrder(t *testing.T) {
 	newer := controller("n", "1.2.0")
 	worker := given(presentStatus(targetStatus()))
-	worker.Fleet.Records[0] = worker.Fleet.Records[0].worker()
-	worker.Fleet.Records = append(worker.Fleet.Records, newer)
+	worker.Fleet.Records[0] = worker.Fleet.Records[0].worker().cordoned()
+	cordoned := given(presentStatus(targetStatus()), newer)
+	cordoned.Fleet.Records[0] = cordoned.Fleet.Records[0].cordoned()
 	ofNewer := targetStatus()
 	ofNewer.ContentRelease = rel("1.2.0")
 	known := Mark{Kind: MarkPresent, FirstDone: true, Entries: []Content{contentOf("1.0.0", "0.9.0", 4)}, HighestEpoch: 4}
@@ -23,6 +24,7 @@ func TestRulesAreEvaluatedInOrder(t *testing.T) {
 		without func(Input) Input // changes the fact that the earlier rule needs
 	}{
 		{worker, func(in Input) Input { in.Fleet.Records[0].Node.Roles.Controller = true; return in }},
+		{cordoned, func(in Input) Input { in.Fleet.Records[0].Node.Cordon = Cordon{}; return in }},
 		{given(presentStatus(targetStatus()), newer).progress(apiGone), func(in Input) Input { in.Fleet.Records = in.Fleet.Records[:1]; return in }},
 		{given(StatusView{}).progress(apiGone), func(in Input) Input { in.Progress = Progress{}; return in }},
 		{given(StatusView{}).mark(foreign), func(in Input) Input { in.Status = absentStatus(); return in }},

@@ -36,6 +36,12 @@ func UpgradeObstacles(v StatusView, f Fleet) []UpgradeObstacle {
 			out = append(out, UpgradeObstacle{Reason: NoGate, Node: r.ID, Message: NoGateMessage(r)})
 		}
 	}
+	for _, r := range f.Records {
+		if r.aliveController() && r.Node.Cordon.On() {
+			out = append(out, UpgradeObstacle{Reason: Cordoned, Node: r.ID, Message: fmt.Sprintf(
+				"it was taken out of service %s; to end that: sidecar uncordon %s", r.Node.Cordon, r.ID)})
+		}
+	}
 	for _, m := range Mismatched(f) {
 		out = append(out, UpgradeObstacle{Reason: BundlesDiffer, Message: fmt.Sprintf("nodes of release %s have different bundles: %s", m.Release, m)})
 	}

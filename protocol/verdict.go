@@ -23,9 +23,10 @@ type Facts struct {
 
 // Registration is what is known of this node's record.
 type Registration struct {
-	Controller bool  // the record has the controller role
-	Confirmed  bool  // the record matches what this sidecar runs
-	Revision   int64 // of the write that made it match; 0 while not confirmed
+	Controller bool   // the record has the controller role
+	Cordon     Cordon // in the record
+	Confirmed  bool   // the record matches what this sidecar runs
+	Revision   int64  // of the write that made it match; 0 while not confirmed
 	// Rewinds is how often the store had gone back before that write. A status of
 	// another history of the store does not count (docs/protocol.md#went-back).
 	Rewinds int
@@ -65,6 +66,9 @@ func Judge(f Facts) Verdict {
 		return Verdict{Reason: ServicesNotReady, Message: f.Services}
 	case !f.Registration.Confirmed:
 		return Verdict{Reason: NotRegistered, Message: "this node's record does not match what it runs yet"}
+	case f.Registration.Cordon.On():
+		return Verdict{Reason: Cordoned, Message: fmt.Sprintf(
+			"this node was taken out of service %s; to end that now: sidecar uncordon %s", f.Registration.Cordon, f.Local.ID)}
 	}
 	return judgeStatus(f)
 }

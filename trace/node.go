@@ -91,25 +91,25 @@ func (r *Read) first() protocol.Roles {
 
 // Wrote checks a record that was written.
 func (n *Node) Wrote(w *Wrote) error {
-	var want protocol.Roles
+	want, cordon := n.last.Node.Roles, n.last.Node.Cordon
 	switch {
 	case n.left:
 		return errors.New("it writes its record after it has deleted it")
 	case n.read != nil && !n.read.Found && w.Over == 0:
-		want = n.read.first()
+		want, cordon = n.read.first(), protocol.Cordon{}
 	case n.read != nil && n.read.Found && n.read.Record.Revision == w.Over:
-		want = n.last.Node.Roles
 		if n.read.Record.Node.ID == w.Local.ID {
-			want = n.read.Record.Node.Roles
+			want, cordon = n.read.Record.Node.Roles, n.read.Record.Node.Cordon
 		}
 	case w.Over != 0 && w.Over == n.last.Revision:
-		want = n.last.Node.Roles
 	default:
 		return fmt.Errorf("it replaces the record of revision %d, which it has not read", w.Over)
 	}
 	switch {
 	case w.Record.Node.Roles != want:
 		return fmt.Errorf("it writes the roles %v, want %v", w.Record.Node.Roles.Names(), want.Names())
+	case w.Record.Node.Cordon != cordon && (w.Record.Node.Cordon.On() || cordon.Until.IsZero()):
+		return fmt.Errorf("it writes the cordon %+v over %+v", w.Record.Node.Cordon, cordon)
 	case !protocol.RecordMatches(w.Record, w.Local, w.BootID):
 		return fmt.Errorf("it writes the record %+v, and runs %+v", w.Record.Node, w.Local)
 	}
@@ -135,7 +135,8 @@ func (n *Node) Checked(c *Checked) error {
 
 // sameRecord compares what a registrar remembers of a record.
 func sameRecord(a, b protocol.Record) bool {
-	return a.Node.Roles == b.Node.Roles && a.Revision == b.Revision && a.Created == b.Created && a.Writes == b.Writes
+	return a.Node.Roles == b.Node.Roles && a.Node.Cordon == b.Node.Cordon &&
+		a.Revision == b.Revision && a.Created == b.Created && a.Writes == b.Writes
 }
 
 // Published checks what the gate learns.
@@ -151,8 +152,9 @@ func (n *Node) Published(p *Published) error {
 		return nil
 	case !n.wrote:
 		return fmt.Errorf("it publishes %+v, and has not written its record since it withdrew", r)
-	case r.Fenced || r.Revision != n.last.Revision || r.Controller != n.last.Node.Roles.Controller:
-		return fmt.Errorf("it publishes %+v, and its record is of revision %d, controller=%t", r, n.last.Revision, n.last.Node.Roles.Controller)
+	case r.Fenced || r.Revision != n.last.Revision || r.Controller != n.last.Node.Roles.Controller || r.Cordon != n.last.Node.Cordon:
+		return fmt.Errorf("it publishes %+v, and its record is of revision %d, controller=%t, cordon %+v",
+			r, n.last.Revision, n.last.Node.Roles.Controller, n.last.Node.Cordon)
 	}
 	return nil
 }

@@ -42,6 +42,9 @@ func (e exitError) Unwrap() error { return e.err }
 // errNotReady is returned by a wait that timed out.
 var errNotReady = errors.New("not ready in time")
 
+// errUnconfirmed is returned when a node does not confirm a change in time.
+var errUnconfirmed = errors.New("not confirmed in time")
+
 // printError prints err, one line for each of several that were joined, and returns
 // the exit code.
 func printError(stderr io.Writer, err error) int {
@@ -60,7 +63,7 @@ func printError(stderr io.Writer, err error) int {
 		return exit.code
 	case errors.As(err, &usage):
 		return exitUsage
-	case errors.Is(err, errNotReady):
+	case errors.Is(err, errNotReady), errors.Is(err, errUnconfirmed):
 		return exitNotReady
 	}
 	return exitFailed

@@ -37,8 +37,9 @@ with the release of this node.`,
 	root.SuggestionsMinimumDistance = 2
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(
-		p.runCommand(), p.statusCommand(), p.waitReadyCommand(), p.nodeCommand(), p.storeCommand(), p.clusterCommand(),
-		p.bundleCommand(), p.serviceCommand(), p.planCommand(), p.versionCommand(), p.completionCommand(), p.etcdMemberCommand(),
+		p.runCommand(), p.statusCommand(), p.waitReadyCommand(), p.nodeCommand(), p.cordonCommand(), p.uncordonCommand(),
+		p.storeCommand(), p.clusterCommand(), p.bundleCommand(), p.serviceCommand(),
+		p.planCommand(), p.versionCommand(), p.completionCommand(), p.etcdMemberCommand(),
 	)
 	return root
 }
@@ -67,7 +68,8 @@ func envName(flag string) string {
 // momentary reports whether a flag has no variable, since it is about one call.
 func momentary(flag string) bool {
 	switch flag {
-	case "help", "output", "watch", "confirm-stopped", "from", "id", "ttl", "uses", "skip-files", "yes", "force", "status-only":
+	case "help", "output", "watch", "confirm-stopped", "from", "id", "ttl", "uses", "skip-files", "yes", "force", "for", "message",
+		"status-only":
 		return true
 	}
 	return false

@@ -320,10 +320,13 @@ func (x *ReconcilerStatus) GetContentRelease() *Release {
 // Node is a node record. Key and value both contain the node's ID. If they differ,
 // the record is corrupt.
 type Node struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Roles         *Roles                 `protobuf:"bytes,2,opt,name=roles,proto3" json:"roles,omitempty"`
-	Status        *NodeStatus            `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Id     string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Roles  *Roles                 `protobuf:"bytes,2,opt,name=roles,proto3" json:"roles,omitempty"`
+	Status *NodeStatus            `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
+	// People have taken the node out of service. Like the roles, it belongs to them: the
+	// sidecar only deletes it when it is over.
+	Cordon        *Cordon `protobuf:"bytes,4,opt,name=cordon,proto3" json:"cordon,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -379,6 +382,76 @@ func (x *Node) GetStatus() *NodeStatus {
 	return nil
 }
 
+func (x *Node) GetCordon() *Cordon {
+	if x != nil {
+		return x.Cordon
+	}
+	return nil
+}
+
+// Cordon keeps the gate of a node closed.
+type Cordon struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Since *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"`
+	// When it ends, by the node's clock. Missing: people end it.
+	Until *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
+	// Why, in people's words.
+	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Cordon) Reset() {
+	*x = Cordon{}
+	mi := &file_lockstep_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Cordon) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Cordon) ProtoMessage() {}
+
+func (x *Cordon) ProtoReflect() protoreflect.Message {
+	mi := &file_lockstep_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Cordon.ProtoReflect.Descriptor instead.
+func (*Cordon) Descriptor() ([]byte, []int) {
+	return file_lockstep_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Cordon) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Cordon) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *Cordon) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 // Roles are the roles of a node: it has a role if the message is present.
 type Roles struct {
 	state                protoimpl.MessageState `protogen:"open.v1"`
@@ -391,7 +464,7 @@ type Roles struct {
 
 func (x *Roles) Reset() {
 	*x = Roles{}
-	mi := &file_lockstep_proto_msgTypes[4]
+	mi := &file_lockstep_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -403,7 +476,7 @@ func (x *Roles) String() string {
 func (*Roles) ProtoMessage() {}
 
 func (x *Roles) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[4]
+	mi := &file_lockstep_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -416,7 +489,7 @@ func (x *Roles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Roles.ProtoReflect.Descriptor instead.
 func (*Roles) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{4}
+	return file_lockstep_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Roles) GetKubernetesController() *KubernetesController {
@@ -448,7 +521,7 @@ type KubernetesController struct {
 
 func (x *KubernetesController) Reset() {
 	*x = KubernetesController{}
-	mi := &file_lockstep_proto_msgTypes[5]
+	mi := &file_lockstep_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -460,7 +533,7 @@ func (x *KubernetesController) String() string {
 func (*KubernetesController) ProtoMessage() {}
 
 func (x *KubernetesController) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[5]
+	mi := &file_lockstep_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -473,7 +546,7 @@ func (x *KubernetesController) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubernetesController.ProtoReflect.Descriptor instead.
 func (*KubernetesController) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{5}
+	return file_lockstep_proto_rawDescGZIP(), []int{6}
 }
 
 type KubernetesWorker struct {
@@ -484,7 +557,7 @@ type KubernetesWorker struct {
 
 func (x *KubernetesWorker) Reset() {
 	*x = KubernetesWorker{}
-	mi := &file_lockstep_proto_msgTypes[6]
+	mi := &file_lockstep_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -496,7 +569,7 @@ func (x *KubernetesWorker) String() string {
 func (*KubernetesWorker) ProtoMessage() {}
 
 func (x *KubernetesWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[6]
+	mi := &file_lockstep_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -509,7 +582,7 @@ func (x *KubernetesWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubernetesWorker.ProtoReflect.Descriptor instead.
 func (*KubernetesWorker) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{6}
+	return file_lockstep_proto_rawDescGZIP(), []int{7}
 }
 
 type ConsensusMember struct {
@@ -520,7 +593,7 @@ type ConsensusMember struct {
 
 func (x *ConsensusMember) Reset() {
 	*x = ConsensusMember{}
-	mi := &file_lockstep_proto_msgTypes[7]
+	mi := &file_lockstep_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -532,7 +605,7 @@ func (x *ConsensusMember) String() string {
 func (*ConsensusMember) ProtoMessage() {}
 
 func (x *ConsensusMember) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[7]
+	mi := &file_lockstep_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -545,7 +618,7 @@ func (x *ConsensusMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsensusMember.ProtoReflect.Descriptor instead.
 func (*ConsensusMember) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{7}
+	return file_lockstep_proto_rawDescGZIP(), []int{8}
 }
 
 // NodeStatus is what a node runs.
@@ -570,7 +643,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_lockstep_proto_msgTypes[8]
+	mi := &file_lockstep_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -582,7 +655,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[8]
+	mi := &file_lockstep_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -595,7 +668,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{8}
+	return file_lockstep_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *NodeStatus) GetVersion() *Version {
@@ -665,7 +738,7 @@ type Store struct {
 
 func (x *Store) Reset() {
 	*x = Store{}
-	mi := &file_lockstep_proto_msgTypes[9]
+	mi := &file_lockstep_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -677,7 +750,7 @@ func (x *Store) String() string {
 func (*Store) ProtoMessage() {}
 
 func (x *Store) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[9]
+	mi := &file_lockstep_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -690,7 +763,7 @@ func (x *Store) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Store.ProtoReflect.Descriptor instead.
 func (*Store) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{9}
+	return file_lockstep_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Store) GetId() string {
@@ -719,7 +792,7 @@ type Presence struct {
 
 func (x *Presence) Reset() {
 	*x = Presence{}
-	mi := &file_lockstep_proto_msgTypes[10]
+	mi := &file_lockstep_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -731,7 +804,7 @@ func (x *Presence) String() string {
 func (*Presence) ProtoMessage() {}
 
 func (x *Presence) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[10]
+	mi := &file_lockstep_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -744,7 +817,7 @@ func (x *Presence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Presence.ProtoReflect.Descriptor instead.
 func (*Presence) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{10}
+	return file_lockstep_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Presence) GetInstance() string {
@@ -823,7 +896,7 @@ type Warning struct {
 
 func (x *Warning) Reset() {
 	*x = Warning{}
-	mi := &file_lockstep_proto_msgTypes[11]
+	mi := &file_lockstep_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -835,7 +908,7 @@ func (x *Warning) String() string {
 func (*Warning) ProtoMessage() {}
 
 func (x *Warning) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[11]
+	mi := &file_lockstep_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -848,7 +921,7 @@ func (x *Warning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warning.ProtoReflect.Descriptor instead.
 func (*Warning) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{11}
+	return file_lockstep_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Warning) GetReason() string {
@@ -895,7 +968,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_lockstep_proto_msgTypes[12]
+	mi := &file_lockstep_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -907,7 +980,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[12]
+	mi := &file_lockstep_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -920,7 +993,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{12}
+	return file_lockstep_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Cluster) GetId() string {
@@ -972,7 +1045,7 @@ type ClusterMember struct {
 
 func (x *ClusterMember) Reset() {
 	*x = ClusterMember{}
-	mi := &file_lockstep_proto_msgTypes[13]
+	mi := &file_lockstep_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -984,7 +1057,7 @@ func (x *ClusterMember) String() string {
 func (*ClusterMember) ProtoMessage() {}
 
 func (x *ClusterMember) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[13]
+	mi := &file_lockstep_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -997,7 +1070,7 @@ func (x *ClusterMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterMember.ProtoReflect.Descriptor instead.
 func (*ClusterMember) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{13}
+	return file_lockstep_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ClusterMember) GetNode() string {
@@ -1081,7 +1154,7 @@ type ClusterLearner struct {
 
 func (x *ClusterLearner) Reset() {
 	*x = ClusterLearner{}
-	mi := &file_lockstep_proto_msgTypes[14]
+	mi := &file_lockstep_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1093,7 +1166,7 @@ func (x *ClusterLearner) String() string {
 func (*ClusterLearner) ProtoMessage() {}
 
 func (x *ClusterLearner) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[14]
+	mi := &file_lockstep_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1106,7 +1179,7 @@ func (x *ClusterLearner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterLearner.ProtoReflect.Descriptor instead.
 func (*ClusterLearner) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{14}
+	return file_lockstep_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ClusterLearner) GetNode() string {
@@ -1140,7 +1213,7 @@ type JoinToken struct {
 
 func (x *JoinToken) Reset() {
 	*x = JoinToken{}
-	mi := &file_lockstep_proto_msgTypes[15]
+	mi := &file_lockstep_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1152,7 +1225,7 @@ func (x *JoinToken) String() string {
 func (*JoinToken) ProtoMessage() {}
 
 func (x *JoinToken) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[15]
+	mi := &file_lockstep_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1165,7 +1238,7 @@ func (x *JoinToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinToken.ProtoReflect.Descriptor instead.
 func (*JoinToken) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{15}
+	return file_lockstep_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *JoinToken) GetSecretHash() []byte {
@@ -1222,7 +1295,7 @@ type TokenUse struct {
 
 func (x *TokenUse) Reset() {
 	*x = TokenUse{}
-	mi := &file_lockstep_proto_msgTypes[16]
+	mi := &file_lockstep_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1234,7 +1307,7 @@ func (x *TokenUse) String() string {
 func (*TokenUse) ProtoMessage() {}
 
 func (x *TokenUse) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[16]
+	mi := &file_lockstep_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1247,7 +1320,7 @@ func (x *TokenUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenUse.ProtoReflect.Descriptor instead.
 func (*TokenUse) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{16}
+	return file_lockstep_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TokenUse) GetNode() string {
@@ -1303,11 +1376,16 @@ const file_lockstep_proto_rawDesc = "" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
 	"STATE_DONE\x10\x01\x12\x11\n" +
-	"\rSTATE_WORKING\x10\x02\"q\n" +
+	"\rSTATE_WORKING\x10\x02\"\x9e\x01\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12(\n" +
 	"\x05roles\x18\x02 \x01(\v2\x12.lockstep.v1.RolesR\x05roles\x12/\n" +
-	"\x06status\x18\x03 \x01(\v2\x17.lockstep.v1.NodeStatusR\x06status\"\xf4\x01\n" +
+	"\x06status\x18\x03 \x01(\v2\x17.lockstep.v1.NodeStatusR\x06status\x12+\n" +
+	"\x06cordon\x18\x04 \x01(\v2\x13.lockstep.v1.CordonR\x06cordon\"\x86\x01\n" +
+	"\x06Cordon\x120\n" +
+	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\xf4\x01\n" +
 	"\x05Roles\x12V\n" +
 	"\x15kubernetes_controller\x18\x01 \x01(\v2!.lockstep.v1.KubernetesControllerR\x14kubernetesController\x12J\n" +
 	"\x11kubernetes_worker\x18\x02 \x01(\v2\x1d.lockstep.v1.KubernetesWorkerR\x10kubernetesWorker\x12G\n" +
@@ -1395,60 +1473,64 @@ func file_lockstep_proto_rawDescGZIP() []byte {
 }
 
 var file_lockstep_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_lockstep_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_lockstep_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_lockstep_proto_goTypes = []any{
 	(ReconcilerStatus_State)(0),   // 0: lockstep.v1.ReconcilerStatus.State
 	(*Release)(nil),               // 1: lockstep.v1.Release
 	(*Version)(nil),               // 2: lockstep.v1.Version
 	(*ReconcilerStatus)(nil),      // 3: lockstep.v1.ReconcilerStatus
 	(*Node)(nil),                  // 4: lockstep.v1.Node
-	(*Roles)(nil),                 // 5: lockstep.v1.Roles
-	(*KubernetesController)(nil),  // 6: lockstep.v1.KubernetesController
-	(*KubernetesWorker)(nil),      // 7: lockstep.v1.KubernetesWorker
-	(*ConsensusMember)(nil),       // 8: lockstep.v1.ConsensusMember
-	(*NodeStatus)(nil),            // 9: lockstep.v1.NodeStatus
-	(*Store)(nil),                 // 10: lockstep.v1.Store
-	(*Presence)(nil),              // 11: lockstep.v1.Presence
-	(*Warning)(nil),               // 12: lockstep.v1.Warning
-	(*Cluster)(nil),               // 13: lockstep.v1.Cluster
-	(*ClusterMember)(nil),         // 14: lockstep.v1.ClusterMember
-	(*ClusterLearner)(nil),        // 15: lockstep.v1.ClusterLearner
-	(*JoinToken)(nil),             // 16: lockstep.v1.JoinToken
-	(*TokenUse)(nil),              // 17: lockstep.v1.TokenUse
-	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
+	(*Cordon)(nil),                // 5: lockstep.v1.Cordon
+	(*Roles)(nil),                 // 6: lockstep.v1.Roles
+	(*KubernetesController)(nil),  // 7: lockstep.v1.KubernetesController
+	(*KubernetesWorker)(nil),      // 8: lockstep.v1.KubernetesWorker
+	(*ConsensusMember)(nil),       // 9: lockstep.v1.ConsensusMember
+	(*NodeStatus)(nil),            // 10: lockstep.v1.NodeStatus
+	(*Store)(nil),                 // 11: lockstep.v1.Store
+	(*Presence)(nil),              // 12: lockstep.v1.Presence
+	(*Warning)(nil),               // 13: lockstep.v1.Warning
+	(*Cluster)(nil),               // 14: lockstep.v1.Cluster
+	(*ClusterMember)(nil),         // 15: lockstep.v1.ClusterMember
+	(*ClusterLearner)(nil),        // 16: lockstep.v1.ClusterLearner
+	(*JoinToken)(nil),             // 17: lockstep.v1.JoinToken
+	(*TokenUse)(nil),              // 18: lockstep.v1.TokenUse
+	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 20: google.protobuf.Duration
 }
 var file_lockstep_proto_depIdxs = []int32{
 	1,  // 0: lockstep.v1.Version.release:type_name -> lockstep.v1.Release
 	0,  // 1: lockstep.v1.ReconcilerStatus.state:type_name -> lockstep.v1.ReconcilerStatus.State
 	2,  // 2: lockstep.v1.ReconcilerStatus.version:type_name -> lockstep.v1.Version
 	1,  // 3: lockstep.v1.ReconcilerStatus.minimum_compatible_release:type_name -> lockstep.v1.Release
-	18, // 4: lockstep.v1.ReconcilerStatus.updated_at:type_name -> google.protobuf.Timestamp
+	19, // 4: lockstep.v1.ReconcilerStatus.updated_at:type_name -> google.protobuf.Timestamp
 	1,  // 5: lockstep.v1.ReconcilerStatus.content_release:type_name -> lockstep.v1.Release
-	5,  // 6: lockstep.v1.Node.roles:type_name -> lockstep.v1.Roles
-	9,  // 7: lockstep.v1.Node.status:type_name -> lockstep.v1.NodeStatus
-	6,  // 8: lockstep.v1.Roles.kubernetes_controller:type_name -> lockstep.v1.KubernetesController
-	7,  // 9: lockstep.v1.Roles.kubernetes_worker:type_name -> lockstep.v1.KubernetesWorker
-	8,  // 10: lockstep.v1.Roles.consensus_member:type_name -> lockstep.v1.ConsensusMember
-	2,  // 11: lockstep.v1.NodeStatus.version:type_name -> lockstep.v1.Version
-	1,  // 12: lockstep.v1.NodeStatus.minimum_reconciler_release:type_name -> lockstep.v1.Release
-	19, // 13: lockstep.v1.NodeStatus.fence_after:type_name -> google.protobuf.Duration
-	18, // 14: lockstep.v1.Presence.since:type_name -> google.protobuf.Timestamp
-	12, // 15: lockstep.v1.Presence.warnings:type_name -> lockstep.v1.Warning
-	18, // 16: lockstep.v1.Warning.since:type_name -> google.protobuf.Timestamp
-	18, // 17: lockstep.v1.Cluster.created_at:type_name -> google.protobuf.Timestamp
-	18, // 18: lockstep.v1.ClusterMember.added_at:type_name -> google.protobuf.Timestamp
-	18, // 19: lockstep.v1.ClusterMember.removed_at:type_name -> google.protobuf.Timestamp
-	18, // 20: lockstep.v1.ClusterLearner.added_at:type_name -> google.protobuf.Timestamp
-	18, // 21: lockstep.v1.JoinToken.created_at:type_name -> google.protobuf.Timestamp
-	18, // 22: lockstep.v1.JoinToken.expires_at:type_name -> google.protobuf.Timestamp
-	17, // 23: lockstep.v1.JoinToken.used_by:type_name -> lockstep.v1.TokenUse
-	18, // 24: lockstep.v1.TokenUse.at:type_name -> google.protobuf.Timestamp
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	6,  // 6: lockstep.v1.Node.roles:type_name -> lockstep.v1.Roles
+	10, // 7: lockstep.v1.Node.status:type_name -> lockstep.v1.NodeStatus
+	5,  // 8: lockstep.v1.Node.cordon:type_name -> lockstep.v1.Cordon
+	19, // 9: lockstep.v1.Cordon.since:type_name -> google.protobuf.Timestamp
+	19, // 10: lockstep.v1.Cordon.until:type_name -> google.protobuf.Timestamp
+	7,  // 11: lockstep.v1.Roles.kubernetes_controller:type_name -> lockstep.v1.KubernetesController
+	8,  // 12: lockstep.v1.Roles.kubernetes_worker:type_name -> lockstep.v1.KubernetesWorker
+	9,  // 13: lockstep.v1.Roles.consensus_member:type_name -> lockstep.v1.ConsensusMember
+	2,  // 14: lockstep.v1.NodeStatus.version:type_name -> lockstep.v1.Version
+	1,  // 15: lockstep.v1.NodeStatus.minimum_reconciler_release:type_name -> lockstep.v1.Release
+	20, // 16: lockstep.v1.NodeStatus.fence_after:type_name -> google.protobuf.Duration
+	19, // 17: lockstep.v1.Presence.since:type_name -> google.protobuf.Timestamp
+	13, // 18: lockstep.v1.Presence.warnings:type_name -> lockstep.v1.Warning
+	19, // 19: lockstep.v1.Warning.since:type_name -> google.protobuf.Timestamp
+	19, // 20: lockstep.v1.Cluster.created_at:type_name -> google.protobuf.Timestamp
+	19, // 21: lockstep.v1.ClusterMember.added_at:type_name -> google.protobuf.Timestamp
+	19, // 22: lockstep.v1.ClusterMember.removed_at:type_name -> google.protobuf.Timestamp
+	19, // 23: lockstep.v1.ClusterLearner.added_at:type_name -> google.protobuf.Timestamp
+	19, // 24: lockstep.v1.JoinToken.created_at:type_name -> google.protobuf.Timestamp
+	19, // 25: lockstep.v1.JoinToken.expires_at:type_name -> google.protobuf.Timestamp
+	18, // 26: lockstep.v1.JoinToken.used_by:type_name -> lockstep.v1.TokenUse
+	19, // 27: lockstep.v1.TokenUse.at:type_name -> google.protobuf.Timestamp
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_lockstep_proto_init() }
@@ -1462,7 +1544,7 @@ func file_lockstep_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lockstep_proto_rawDesc), len(file_lockstep_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -170,24 +170,24 @@ func (t *transition) sortNodes() (went [maxNodes]uint8) {
 	return went
 }
 
+// packed packs booleans into a number, the first one lowest.
+func packed(values ...bool) (out uint64) {
+	for at, on := range values {
+		if on {
+			out |= 1 << at
+		}
+	}
+	return out
+}
+
 // nodeKeys packs all that is known of each node into a number.
 func (t *transition) nodeKeys() (keys [maxNodes]uint64) {
 	for i := range t.cfg.Nodes {
 		n := &t.state.nodes[i]
 		key := uint64(n.run)<<24 | uint64(n.record)<<16 | uint64(n.before)<<8
-		for at, on := range [...]bool{n.registered, n.ready, n.staleRead, n.alive, n.fenced, n.serves, n.roleless, n.plain} {
-			if on {
-				key |= 1 << at
-			}
-		}
-		for at, on := range [...]bool{n.unusable, n.withdrawn, n.rewound, n.behind, n.saved.alive, n.saved.serves} {
-			if on {
-				key |= 1 << (at + 34)
-			}
-		}
-		if n.saved.roleless {
-			key |= 1 << 52
-		}
+		key |= packed(n.registered, n.ready, n.staleRead, n.alive, n.fenced, n.serves, n.roleless, n.plain)
+		key |= packed(n.unusable, n.withdrawn, n.rewound, n.behind, n.saved.alive, n.saved.serves) << 34
+		key |= packed(n.saved.roleless, n.cordoned, n.obeys) << 52
 		key |= uint64(n.chosen)<<42 | uint64(n.leaving)<<46
 		key |= uint64(n.absent)<<40 | uint64(n.confirmed)<<44 | uint64(n.expired)<<48 | uint64(n.saved.record)<<56
 		for l := range t.state.leaders {

@@ -145,7 +145,7 @@ func (t *transition) deleteRecord(i, l int) bool {
 func (t *transition) dropRecord(i int) {
 	n := &t.state.nodes[i]
 	n.record, n.before, n.expired, n.absent, n.confirmed, n.chosen = 0, 0, 0, 0, 0, 0
-	n.serves, n.roleless = false, false
+	n.serves, n.roleless, n.cordoned = false, false, false
 }
 
 // place is the inverse of nodeID.

@@ -36,6 +36,7 @@ type nodeKey struct {
 	serves, roleless bool
 	expired          bool
 	withdrawn        bool
+	cordoned         bool
 }
 
 // gateKey is everything that a gate's verdict depends on.
@@ -45,6 +46,7 @@ type gateKey struct {
 	plain      bool
 	ready      bool
 	withheld   bool
+	obeys      bool
 	status     status
 }
 
@@ -65,7 +67,8 @@ func (t *transition) recordFacts(f *decisionKey) {
 	for i := range t.cfg.Nodes {
 		n := &t.state.nodes[i]
 		f.nodes[i] = nodeKey{
-			record: n.record, before: n.before, alive: n.alive, serves: n.serves, roleless: n.roleless, withdrawn: n.withdrawn,
+			record: n.record, before: n.before, alive: n.alive, serves: n.serves, roleless: n.roleless,
+			withdrawn: n.withdrawn, cordoned: n.cordoned,
 		}
 	}
 }

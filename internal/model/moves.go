@@ -29,6 +29,9 @@ const (
 	moveEndServices
 	moveTakeRole
 	moveGiveRole
+	moveCordon
+	moveUncordon
+	moveLearnCordon
 	moveReload
 	moveOtherParent
 	moveOtherObject
@@ -73,7 +76,7 @@ func (m move) isFault() bool { return m.kind >= moveKill }
 // isChange reports whether the move is something that administrators do.
 func (m move) isChange() bool {
 	switch m.kind {
-	case moveStart, moveStop, moveRemove, moveTakeRole, moveGiveRole, moveReload, moveMendAPI, moveBackUp:
+	case moveStart, moveStop, moveRemove, moveTakeRole, moveGiveRole, moveCordon, moveUncordon, moveReload, moveMendAPI, moveBackUp:
 		return true
 	default:
 		return false
@@ -137,6 +140,11 @@ func (m *moveList) addRest(cfg *Config) {
 		if !cfg.Ephemeral {
 			m.add(moveStop, cfg.Nodes)
 			m.add(moveGiveUp, cfg.Nodes)
+		}
+	}
+	if cfg.Cordons {
+		for _, kind := range []moveKind{moveCordon, moveUncordon, moveLearnCordon} {
+			m.add(kind, cfg.Nodes)
 		}
 	}
 	if cfg.Strangers {
@@ -209,6 +217,12 @@ func (m move) possible(st *state) bool {
 		return st.nodes[m.a].run != m.b
 	case moveTakeRole, moveGiveRole:
 		return st.changes > 0 && st.nodes[m.a].record != 0
+	case moveCordon:
+		return st.changes > 0 && !st.nodes[m.a].cordoned
+	case moveUncordon:
+		return st.nodes[m.a].cordoned
+	case moveLearnCordon:
+		return st.nodes[m.a].obeys != st.nodes[m.a].cordoned
 	case moveOtherParent, moveOtherObject:
 		return true
 	case moveMendAPI, moveCampaign:

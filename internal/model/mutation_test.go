@@ -61,6 +61,7 @@ func (c Config) kept() Config                  { c.Keep = true; return c }
 func (c Config) immediately() Config           { c.Immediately = true; return c }
 func (c Config) restored(r restore) Config     { c.Restore = r; return c }
 func (c Config) unnoticed() Config             { c.Unnoticed = true; return c }
+func (c Config) cordoning() Config             { c.Cordons = true; return c }
 func (c Config) withdrawing() Config           { c.Withdraw = true; return c }
 
 func mutations() []mutation {
@@ -113,6 +114,10 @@ func statusMutations() []mutation {
 		{
 			"serves-until-registered", "A node whose controller role was just taken away does not know it yet, and serves: a leader that does not wait for it writes objects that do not fit it.",
 			two(servesUntilRegistered, 1, 2).faults(0).withRoles().asking("Compatible"), 0,
+		},
+		{
+			"cordoned-counts", "A node that was just taken out of service does not know it yet, and serves: a leader that does not wait for it writes objects that do not fit it.",
+			two(cordonedCounts, 1, 2).faults(0).cordoning().asking("Compatible"), 0,
 		},
 		{
 			"closed-without-status", "A node that serves without a status does so before any leader has made the objects fit.",

@@ -20,7 +20,7 @@ func (t *transition) start(i int, content uint8) bool {
 	}
 	t.stepDown(i)
 	n.run, n.registered, n.ready, n.staleRead, n.alive, n.fenced = content, false, false, false, true, false
-	n.unusable, n.withdrawn, n.rewound, n.behind = false, false, false, false
+	n.unusable, n.withdrawn, n.rewound, n.behind, n.obeys = false, false, false, false, false
 	n.services.held, n.services.wanted = t.cfg.Services, unknown
 	t.say("%s is started with %s", t.name(i), t.contentText(content))
 	if t.cfg.Coarse && t.cfg.holds(registerFirst) {
@@ -59,7 +59,7 @@ func (t *transition) register(i int) bool {
 	}
 	t.putRecord(i, n.run)
 	n.serves, n.plain = !n.roleless, n.roleless
-	n.registered, n.staleRead, n.fenced = true, false, false
+	n.registered, n.staleRead, n.fenced, n.obeys = true, false, false, n.cordoned
 	if t.cfg.holds(registerFirst) {
 		n.ready = false
 	}
@@ -122,13 +122,17 @@ func (t *transition) verdict(i int, s status) protocol.Verdict {
 	}
 	registered := n.registered || !t.cfg.holds(registerFirst)
 	withheld := t.withheld(i)
-	key := gateKey{run: n.run, registered: registered, plain: n.plain, ready: n.ready, withheld: withheld != "", status: s}
+	key := gateKey{run: n.run, registered: registered, plain: n.plain, ready: n.ready, withheld: withheld != "", obeys: n.obeys, status: s}
 	if v, found := t.memo.verdicts[key]; found {
 		return v
 	}
+	registration := protocol.Registration{Controller: !n.plain, Confirmed: registered, Revision: 1}
+	if n.obeys {
+		registration.Cordon = aCordon()
+	}
 	v := protocol.Judge(protocol.Facts{
 		Reached: true, Services: withheld, Local: t.cfg.local(t.state, i), Status: t.cfg.view(s), Served: n.ready,
-		Registration: protocol.Registration{Controller: !n.plain, Confirmed: registered, Revision: 1},
+		Registration: registration,
 	})
 	t.memo.verdicts[key] = v
 	return v

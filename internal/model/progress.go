@@ -96,10 +96,11 @@ func (t *transition) finalState() string {
 	return "no node leads"
 }
 
-// newestAble is the newest release of the nodes that run and whose API answers.
+// newestAble is the newest release of the nodes that run, are in service, and whose API
+// answers.
 func (t *transition) newestAble() (newest int, able bool) {
 	for i := range t.cfg.Nodes {
-		if n := &t.state.nodes[i]; n.run != 0 && !n.unusable {
+		if n := &t.state.nodes[i]; n.run != 0 && !n.unusable && !n.cordoned {
 			newest, able = max(newest, t.cfg.releaseOf(n.run)), true
 		}
 	}
@@ -114,7 +115,7 @@ func (t *transition) completed(newest int, step *protocol.Step) string {
 	}
 	for i := range t.cfg.Nodes {
 		n := &t.state.nodes[i]
-		if n.run != 0 && t.cfg.releaseOf(n.run) == newest && !n.ready {
+		if n.run != 0 && t.cfg.releaseOf(n.run) == newest && !n.ready && !n.cordoned {
 			return fmt.Sprintf("release %d is DONE, and a node of it is not ready", newest)
 		}
 	}

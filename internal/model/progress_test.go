@@ -70,7 +70,7 @@ func TestProgressOfNodesThatExpire(t *testing.T) {
 }
 
 // TestProgressOfTheNewMoves checks the same with strangers, with repairs between two
-// passes, and with a kube-apiserver that never answers again.
+// passes, with a kube-apiserver that never answers again, and with cordons.
 func TestProgressOfTheNewMoves(t *testing.T) {
 	skipRaced(t)
 	var cfgs []*Config
@@ -79,12 +79,12 @@ func TestProgressOfTheNewMoves(t *testing.T) {
 			Nodes: 2, Releases: 2, Builds: 1, M: p[0], A: p[1], Faults: 1, Changes: 2, Start: settled,
 			Objects: []shape{recreatedForm, droppedForm}, Coarse: true,
 		}
-		kept, withdrawn := cfg.kept().strangers(), cfg.withdrawing()
-		cfgs = append(cfgs, &kept, &withdrawn)
+		kept, withdrawn, cordoned := cfg.kept().strangers(), cfg.withdrawing(), cfg.cordoning()
+		cfgs = append(cfgs, &kept, &withdrawn, &cordoned)
 	}
 	sum := each(t, cfgs, CheckProgress)
 	t.Logf("%s\n%s", sum, &sum.counts)
-	wantMoves(moveRepair, moveRepairMark, moveForge, moveYield)(t, sum.counts)
+	wantMoves(moveRepair, moveRepairMark, moveForge, moveYield, moveCordon, moveLearnCordon)(t, sum.counts)
 }
 
 // TestProgressNeedsWithdrawal turns off what lets another node lead.
@@ -92,6 +92,10 @@ func TestProgressNeedsWithdrawal(t *testing.T) {
 	skipRaced(t)
 	for _, m := range []mutation{
 		{"yields", "A leader whose kube-apiserver does not answer finishes nothing. If it goes on leading, no other node does.", two(yields, 1, 1).withdrawing(), 0},
+		{
+			"cordoned-makes-way", "A node that was taken out of service may not lead: if older nodes made way for it, none would lead.",
+			two(cordonedMakesWay, 1, 1).cordoning(), 0,
+		},
 		{
 			"withdrawn-makes-way", "A node that has withdrawn stays alive: if older nodes made way for it, none would lead.",
 			two(withdrawnMakesWay, 1, 1).withdrawing(), 0,

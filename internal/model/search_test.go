@@ -237,11 +237,19 @@ func moreBounds() []bound {
 	all := small.strangers().kept().withdrawing().immediately().objects(droppedForm, recreatedForm)
 	more := small.withdrawing()
 	more.Nodes, more.Releases = 3, 3
+	larger := small
+	larger.Nodes = 3
 	return []bound{
 		{
 			name: "strangers, repairs between passes, no API, removals: 2 nodes, 2 releases, 1 fault, 2 changes", cfg: all,
 			wants: wantMoves(moveForge, moveStranger, moveRepair, moveRepairMark, moveBreakAPI, moveYield, moveCampaign),
 		},
+		{
+			name: "cordons: 2 nodes, 2 releases, 1 fault, 2 changes", cfg: small.cordoning(),
+			wants: wantMoves(moveCordon, moveUncordon, moveLearnCordon),
+		},
+		{name: "cordons, fine moves: 2 nodes, 2 releases, 1 fault, 2 changes", full: true, cfg: small.cordoning().fine()},
+		{name: "cordons: 3 nodes, 2 releases, 2 changes", full: true, cfg: larger.cordoning().faults(0)},
 		{
 			name: "etcd restored with the API: 2 nodes, 2 releases, 1 fault, 1 change", cfg: small.restored(restoreAll).changes(1),
 			wants: wantMoves(moveBackUp, moveRestore),

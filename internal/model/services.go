@@ -24,11 +24,13 @@ const (
 	yes
 )
 
-func toldAs(is bool) knowledge {
-	if is {
-		return yes
+// roleInRecord reports whether the record has the controller role. If the record is
+// corrupt, the node counts as one that has it.
+func (n *node) roleInRecord() knowledge {
+	if n.roleless && n.record != corrupt {
+		return no
 	}
-	return no
+	return yes
 }
 
 // The safeguards of services. They go on from those of ephemeral records.
@@ -62,10 +64,10 @@ func (t *transition) serviceFacts(i int) protocol.ServiceFacts {
 // them earlier or later.
 func (t *transition) learnRole(i int) bool {
 	n := &t.state.nodes[i]
-	if !t.cfg.Services || n.run == 0 || n.services.wanted == toldAs(!n.roleless) || n.record == corrupt && n.services.wanted != unknown {
+	if !t.cfg.Services || n.run == 0 || n.services.wanted == n.roleInRecord() || n.record == corrupt && n.services.wanted != unknown {
 		return false
 	}
-	n.services.wanted = toldAs(!n.roleless || n.record == corrupt)
+	n.services.wanted = n.roleInRecord()
 	t.say("%s learns its roles", t.name(i))
 	return true
 }

@@ -68,7 +68,8 @@ func (t *transition) apply(m move) bool {
 func (t *transition) readAll() {
 	for i := range t.cfg.Nodes {
 		n := &t.state.nodes[i]
-		if n.run == 0 || n.ready || n.fenced || n.leaving != notLeaving || t.withheld(i) != "" || t.cfg.holds(registerFirst) && !n.registered {
+		if n.run == 0 || n.ready || n.fenced || n.leaving != notLeaving || t.withheld(i) != "" ||
+			t.cfg.holds(registerFirst) && !n.registered {
 			continue
 		}
 		v := t.verdict(i, t.state.status)
@@ -134,7 +135,7 @@ func (t *transition) nodeMove(m move) bool {
 	case moveNoticeRestore:
 		return t.noticeRestore(i)
 	default:
-		return false
+		return t.cordonMove(m)
 	}
 }
 

@@ -53,8 +53,18 @@ func (c *Config) record(i int, n *node) protocol.Record {
 	}
 	r.Node = c.recordedNode(i, n.record)
 	r.Node.Roles.Controller, r.Node.Serves = !n.roleless, n.serves
+	switch {
+	case !n.cordoned:
+	case !c.holds(cordonedCounts):
+		r.Node.Roles.Controller, r.Node.Serves = false, false
+	case c.holds(cordonedMakesWay):
+		r.Node.Cordon = aCordon()
+	}
 	return r
 }
+
+// aCordon is one without an end.
+func aCordon() protocol.Cordon { return protocol.Cordon{Message: "maintenance"} }
 
 // recordedNode is what the record of a node contains that runs a content.
 func (c *Config) recordedNode(i int, content uint8) protocol.Node {

@@ -56,6 +56,9 @@ type node struct {
 
 	services services
 
+	cordoned bool // in the record
+	obeys    bool // the sidecar knows the cordon
+
 	saved   saved
 	rewound bool // its sidecar has run since before a restore
 	behind  bool // and has not noticed the restore yet

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -44,6 +45,7 @@ func situations() []situation {
 		{name: "status-corrupt", cause: statusCorrupt},
 		{name: "record-corrupt", cause: recordCorrupt},
 		{name: "role-taken", cause: roleTaken},
+		{name: "cordoned", always: true, cause: cordoned},
 		{name: "presence-without-gate", cause: presenceWithoutGate},
 		{name: "foreign-store", cause: foreignStore},
 		{name: "mark-damaged", cause: markDamaged},
@@ -416,6 +418,35 @@ func roleTaken(b *broken) {
 	program := filepath.Join(cluster.Assets(b.T, "sidecar"), "sidecar")
 	b.run(program, "node", "set-roles", "cp-2", "kubernetes_worker", "--etcd-servers="+b.c.Endpoints()[0])
 	b.says("cp-2", "GATE|NOT READY NotController|sidecar node set-roles cp-2 kubernetes_controller --etcd-servers="+b.c.Endpoints()[0], "this node: ineligible")
+}
+
+// cordoned takes the only node out of service, which is refused, then the leader of two.
+func cordoned(b *broken) {
+	dir := b.bundle("bundle", one)
+	b.start("cp-1", dir)
+	b.ready("cp-1")
+	sidecar := filepath.Join(cluster.Assets(b.T, "sidecar"), "sidecar")
+	etcd := " --etcd-servers=" + b.c.Endpoints()[0]
+	refused := exec.CommandContext(b.Context(), sidecar, "cordon", "cp-1", strings.TrimSpace(etcd))
+	if out, err := refused.CombinedOutput(); err == nil || !strings.Contains(string(out), "no other node is in service") {
+		b.Errorf("the last node in service was cordoned: %v\n%s", err, out)
+	}
+	b.start("cp-2", dir)
+	b.ready("cp-1", "cp-2")
+	b.run(sidecar, "cordon", "cp-1", "--message", "etcd upgrade", strings.TrimSpace(etcd))
+	// The command returns when the gate is closed and another node may lead: nothing is
+	// awaited here.
+	if err := b.sidecars["cp-1"].Readyz(b.Context()); err == nil || !strings.Contains(err.Error(), "Cordoned") {
+		b.Errorf("the command has returned, and /readyz says %v", err)
+	}
+	uncordon := "to end that: sidecar uncordon cp-1" + etcd
+	b.says("cp-1", "GATE|NOT READY Cordoned|until an operator ends it (etcd upgrade)|sidecar uncordon cp-1"+etcd, "this node: ineligible", "UPGRADE|cp-1: it was taken out of service|"+uncordon)
+	b.says("cp-2", "this node: leading", "cp-1|Cordoned", "UPGRADE|cp-1: it was taken out of service|"+uncordon)
+	b.must(b.sidecars["cp-1"].Kill())
+	b.start("cp-1", dir)
+	b.says("cp-1", "GATE|NOT READY Cordoned")
+	b.run(sidecar, "uncordon", "cp-1", strings.TrimSpace(etcd))
+	b.ready("cp-1")
 }
 
 func presenceWithoutGate(b *broken) {

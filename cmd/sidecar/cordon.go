@@ -1,0 +1,189 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// cordonFlags are those of cordon.
+type cordonFlags struct {
+	duration time.Duration
+	message  string
+	force    bool
+	timeout  time.Duration
+}
+
+const defaultCordonTimeout = 30 * time.Second
+
+func (p program) cordonCommand() *cobra.Command {
+	var f cordonFlags
+	cmd := withEtcd(&cobra.Command{
+		Use:   "cordon ID",
+		Short: "Take a node out of service: close its gate, and let another node lead",
+		Long: `Take a node out of service, for example before its etcd is restarted. The gate of the
+node closes, so load balancers send no new connections to its kube-apiserver, and
+another node leads. The command returns when both is done. sidecar uncordon ends it.
+
+The node stays registered: leaders wait for it as before. The last node that is in
+service is refused: without it, no kube-apiserver would serve.
+
+Exit codes: 0 the node is out of service, 1 nothing was changed, 2 wrong usage, 3 the
+node did not confirm before --timeout; the cordon stays.`,
+		Args: oneArg("ID"),
+	}, func(ctx context.Context, client etcdClient, args []string) error {
+		return p.cordon(ctx, client, args[0], f)
+	})
+	flags := cmd.Flags()
+	flags.DurationVar(&f.duration, "for", 0, "After this time, the node's sidecar ends the cordon, by its clock. 0: only sidecar uncordon does.")
+	flags.StringVar(&f.message, "message", "", "Why, for the people who read the status.")
+	flags.BoolVar(&f.force, "force", false, "Also if no other node is in service: then no kube-apiserver is.")
+	flags.DurationVar(&f.timeout, "timeout", defaultCordonTimeout, "Maximum time to wait until the node confirms.")
+	return cmd
+}
+
+func (p program) uncordonCommand() *cobra.Command {
+	var timeout time.Duration
+	cmd := withEtcd(&cobra.Command{
+		Use:   "uncordon ID",
+		Short: "Return a node to service",
+		Long: `Return a node to service. Its gate opens if its release fits the objects. The
+command returns when the gate has been decided.
+
+Exit codes: 0 the cordon is removed, 1 nothing was changed, 2 wrong usage, 3 the node
+did not confirm before --timeout; the cordon is removed all the same.`,
+		Args: oneArg("ID"),
+	}, func(ctx context.Context, client etcdClient, args []string) error {
+		if timeout < 0 {
+			return usagef("--timeout: %s: must be more than 0", timeout)
+		}
+		return p.uncordon(ctx, client, protocol.NodeID(args[0]), timeout)
+	})
+	cmd.Flags().DurationVar(&timeout, "timeout", defaultCordonTimeout, "Maximum time to wait until the node confirms.")
+	return cmd
+}
+
+// validate returns an error that names the flag.
+func (f cordonFlags) validate() error {
+	switch {
+	case f.duration < 0:
+		return usagef("--for: %s: must be 0 or more", f.duration)
+	case f.duration > 0 && f.duration < time.Second:
+		return usagef("--for: %s: must be 0, or 1s or more", f.duration)
+	case f.timeout < 0:
+		return usagef("--timeout: %s: must be more than 0", f.timeout)
+	case len(f.message) > protocol.MaxCordonMessage:
+		return usagef("--message: has %d bytes; at most %d", len(f.message), protocol.MaxCordonMessage)
+	}
+	return nil
+}
+
+func (p program) cordon(ctx context.Context, client etcdClient, name string, f cordonFlags) error {
+	if err := f.validate(); err != nil {
+		return err
+	}
+	id, cordon := protocol.NodeID(name), protocol.Cordon{Since: p.now().UTC(), Message: clean(f.message)}
+	if f.duration > 0 {
+		cordon.Until = cordon.Since.Add(f.duration)
+	}
+	was, err := fleet.SetCordon(ctx, client.Client, id, fleet.CordonChange{Cordon: cordon, Force: f.force})
+	switch {
+	case errors.Is(err, fleet.ErrLastInService):
+		return fmt.Errorf("%w; return another node to service first, or add --force", err)
+	case err != nil:
+		return err
+	case !was.Node.Roles.Controller:
+		fmt.Fprintf(p.stdout, "node %s is cordoned %s; it does not have the role %s, so its gate was closed already\n", id, cordon, protocol.RoleController)
+		return nil
+	case !was.Alive:
+		fmt.Fprintf(p.stdout, "node %s is cordoned %s; its sidecar is not alive: if it is only cut off from etcd, its gate may be open still\n", id, cordon)
+		return nil
+	}
+	left, err := nodeAwaited{client, id, f.timeout}.until(ctx, outOfService)
+	if err != nil {
+		return err
+	}
+	if !left.Alive {
+		fmt.Fprintf(p.stdout, "node %s is cordoned %s; its sidecar has stopped meanwhile\n", id, cordon)
+		return nil
+	}
+	fmt.Fprintf(p.stdout, "node %s is out of service %s: its gate is closed, and it does not lead\n", id, cordon)
+	return nil
+}
+
+func (p program) uncordon(ctx context.Context, client etcdClient, id protocol.NodeID, timeout time.Duration) error {
+	was, err := fleet.SetCordon(ctx, client.Client, id, fleet.CordonChange{})
+	switch {
+	case err != nil:
+		return err
+	case !was.Node.Cordon.On():
+		fmt.Fprintf(p.stdout, "node %s was not cordoned\n", id)
+		return nil
+	case !was.Alive:
+		fmt.Fprintf(p.stdout, "node %s is no longer cordoned; its sidecar is not alive\n", id)
+		return nil
+	}
+	now, err := nodeAwaited{client, id, timeout}.until(ctx, func(r *protocol.Record) bool {
+		return !r.Alive || r.Presence.Reason != protocol.Cordoned && r.Presence.Reason != protocol.NotRegistered
+	})
+	switch {
+	case err != nil:
+		return err
+	case now.Presence.Ready:
+		fmt.Fprintf(p.stdout, "node %s is in service again: its gate is open\n", id)
+	default:
+		fmt.Fprintf(p.stdout, "node %s is no longer cordoned; its gate is closed: %s\n", id, now.Presence.Reason)
+	}
+	return nil
+}
+
+// outOfService reports whether a node has done what a cordon asks, or does not run.
+func outOfService(r *protocol.Record) bool {
+	leads := r.Presence.Election == protocol.Leading || r.Presence.Election == protocol.Campaigning
+	return !r.Alive || r.Presence.Reason == protocol.Cordoned && !leads
+}
+
+// nodeAwaited is a node that has to confirm a change of its record.
+type nodeAwaited struct {
+	client  etcdClient
+	id      protocol.NodeID
+	timeout time.Duration
+}
+
+// until returns the node's record when done accepts it.
+func (n nodeAwaited) until(ctx context.Context, done func(*protocol.Record) bool) (protocol.Record, error) {
+	limited, cancel := context.WithTimeout(ctx, n.timeout)
+	nodes := fleet.NewFollower(n.client.Client)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = nodes.Run(limited) // it ends only when limited does
+	}()
+	defer func() { cancel(); <-ended }()
+	for {
+		f, changed := nodes.Fleet().Load()
+		r, found := f.Record(n.id)
+		switch {
+		case f.Revision != 0 && !found:
+			return r, fmt.Errorf("node %q: %w: it was removed meanwhile", n.id, fleet.ErrNoNode)
+		case found && done(&r):
+			return r, nil
+		}
+		if !event.Wait(limited, changed) {
+			if ctx.Err() != nil {
+				return r, ctx.Err()
+			}
+			return r, fmt.Errorf("%w (%s): the sidecar of node %s reports %s, and is %s in the election; see its log",
+				errUnconfirmed, n.timeout, n.id,
+				cmp.Or(string(r.Presence.Reason), "nothing"), cmp.Or(string(r.Presence.Election), "nothing"))
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// This file has both halves of cordons (docs/protocol.md#cordons): what people write into
+// a record, and what the node's registrar makes of it.
+
+// CordonChange is what SetCordon does.
+type CordonChange struct {
+	Cordon protocol.Cordon // the zero Cordon returns the node to service
+	Force  bool            // also if no other node is in service
+}
+
+// SetCordon takes a node out of service, or returns it to service. It changes nothing else
+// in the record, and returns the record as it was. A cordon replaces the one before.
+//
+// It returns ErrNoNode if there is no record, an error if the record is corrupt, and,
+// without Force, ErrLastInService if no other node is in service. Two that are taken
+// out of service at the same time cannot both rely on each other: the transaction
+// requires that the other node's record and presence did not change.
+func SetCordon(ctx context.Context, client *etcd.Client, id protocol.NodeID, change CordonChange) (protocol.Record, error) {
+	pauses := registerPauses()
+	for {
+		was, err := trySetCordon(ctx, client, id, change)
+		if errors.Is(err, etcd.ErrChanged) {
+			if pauses.Sleep(ctx) {
+				continue // from what the fleet is now
+			}
+			err = ctx.Err()
+		}
+		if err != nil {
+			return was, fmt.Errorf("change the cordon of node %q: %w", id, err)
+		}
+		return was, nil
+	}
+}
+
+func trySetCordon(ctx context.Context, client *etcd.Client, id protocol.NodeID, change CordonChange) (protocol.Record, error) {
+	keys := keyspace.Under(client.Prefix())
+	resp, err := client.Txn(ctx, nil, []clientv3.Op{
+		clientv3.OpGet(keys.Nodes(), clientv3.WithPrefix()),
+		clientv3.OpGet(keys.Presences(), clientv3.WithPrefix()),
+	}, nil)
+	if err != nil {
+		return protocol.Record{}, err
+	}
+	nodes, presences := etcd.NewListing(resp, 0), etcd.NewListing(resp, 1)
+	fleet := Decode(keys, nodes, presences)
+	was, found := fleet.Record(id)
+	switch {
+	case !found:
+		return was, ErrNoNode
+	case was.Problem != "":
+		return was, fmt.Errorf("the record is corrupt: %s", was.Remedy())
+	case was.Node.Cordon == change.Cordon:
+		return was, nil
+	}
+	conds := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(keys.Node(id)), "=", was.Revision)}
+	if change.Cordon.On() && was.InService() && !change.Force {
+		other := protocol.OtherInService(fleet, id)
+		if other == nil {
+			return was, ErrLastInService
+		}
+		conds = append(conds, asListed(nodes, keys.Node(other.ID)), asListed(presences, keys.Presence(other.ID)))
+	}
+	value, err := withCordon(find(nodes, keys.Node(id)).Value, change.Cordon)
+	if err != nil {
+		return was, err
+	}
+	_, err = client.Write(ctx, conds, clientv3.OpPut(keys.Node(id), string(value)))
+	return was, err
+}
+
+// asListed is the condition that a key of a listing is as it was listed.
+func asListed(l etcd.Listing, key string) clientv3.Cmp {
+	return clientv3.Compare(clientv3.ModRevision(key), "=", find(l, key).ModRevision)
+}
+
+// find returns a key of a listing; the zero KV: it does not exist.
+func find(l etcd.Listing, key string) etcd.KV {
+	for _, kv := range l.KVs {
+		if kv.Key == key {
+			return *kv
+		}
+	}
+	return etcd.KV{}
+}
+
+// cordonOf returns the cordon of the record that a registration writes. One that is not
+// this node's says nothing; then it is the cordon that was read or written last.
+func (r *Registrar) cordonOf(current protocol.Record) protocol.Cordon {
+	if current.Node.ID == r.cfg.Local.Get().ID {
+		return current.Node.Cordon
+	}
+	return r.last.Node.Cordon
+}
+
+// publishCordon shows the gate that the cordon in the record has changed. The gate then
+// reads the status again, at the record's revision or later.
+func (r *Registrar) publishCordon() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.registration.Get()
+	if !now.Confirmed || now.Cordon == r.last.Node.Cordon {
+		return
+	}
+	now.Cordon, now.Revision, now.Rewinds = r.last.Node.Cordon, r.last.Revision, r.lastAt.Rewinds
+	if now.Cordon.On() {
+		r.cfg.Log.Warn("this node was taken out of service", "cordon", now.Cordon.String())
+	} else {
+		r.cfg.Log.Info("this node is in service again")
+	}
+	r.set(now)
+}
+
+// maxCordonWait bounds how long a cordon is believed to last without reading the clock:
+// a timer stops while the machine is suspended.
+const maxCordonWait = time.Minute
+
+// cordonOver returns a channel that fires when to check whether the cordon is over; nil:
+// it has no end.
+func (r *Registrar) cordonOver() <-chan time.Time {
+	until := r.last.Node.Cordon.Until
+	if until.IsZero() {
+		return nil
+	}
+	return time.After(min(max(time.Until(until), minRegisterPause), maxCordonWait))
+}

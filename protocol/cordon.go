@@ -1,0 +1,55 @@
+package protocol
+
+import (
+	"fmt"
+	"time"
+)
+
+// Cordon is what people wrote into a node's record to take the node out of service
+// (docs/protocol.md#cordons). The zero value: the node is in service.
+type Cordon struct {
+	Since   time.Time // when it was written, by the clock of who wrote it
+	Until   time.Time // when it ends, by the node's clock; zero: when people end it
+	Message string    // why, in people's words; may be empty
+}
+
+// MaxCordonMessage is the limit of Cordon.Message, in bytes.
+const MaxCordonMessage = 256
+
+// On reports whether the node is out of service. A cordon that is over counts until the
+// node's sidecar has deleted it: only what is in the record counts, so that no two
+// clocks are compared.
+func (c Cordon) On() bool { return c != Cordon{} }
+
+// Over reports whether the node's sidecar has to delete the cordon.
+func (c Cordon) Over(now time.Time) bool { return !c.Until.IsZero() && !now.Before(c.Until) }
+
+// String says how long the cordon lasts, and why, for people.
+func (c Cordon) String() string {
+	text := "until an operator ends it"
+	if !c.Until.IsZero() {
+		text = "until " + c.Until.UTC().Format(time.RFC3339)
+	}
+	if c.Message != "" {
+		text += fmt.Sprintf(" (%s)", c.Message)
+	}
+	return text
+}
+
+// InService reports whether clients of the API can use a node: its sidecar is alive
+// and says that its gate is ready, and its record has no cordon. The
+// presence may be a moment older than the record.
+func (r *Record) InService() bool {
+	return r.aliveController() && r.Presence.Ready && !r.Node.Cordon.On()
+}
+
+// OtherInService returns a node other than id that is in service, or nil. To take
+// the last one out of service would be an outage.
+func OtherInService(f Fleet, id NodeID) *Record {
+	for _, r := range f.Records {
+		if r.ID != id && r.InService() {
+			return r
+		}
+	}
+	return nil
+}

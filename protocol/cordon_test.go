@@ -1,0 +1,81 @@
+package protocol
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// A cordon closes the gate whatever the status is, and does not hide what has to be
+// repaired first.
+func TestJudge_cordoned(t *testing.T) {
+	registered := Registration{Confirmed: true, Controller: true, Cordon: Cordon{Until: time.Unix(0, 0), Message: "etcd upgrade"}}
+	admits := StatusView{Kind: StatusPresent, Status: Status{State: Done, Version: ver("1.0.0"), MinCompatible: rel("1.0.0")}}
+	fits := Facts{Reached: true, Local: Local{ID: "me", Version: ver("1.0.0")}, Registration: registered, Status: admits, Served: true}
+	for _, tc := range []struct {
+		name   string
+		change func(*Facts)
+		want   Reason
+	}{
+		{"a node that fits", func(*Facts) {}, Cordoned},
+		{"a node that serves while the status is lost", func(f *Facts) { f.Status = absentStatus() }, Cordoned},
+		{"the status was not read yet", func(f *Facts) { f.Status = StatusView{} }, Cordoned},
+		{"the cordon was removed", func(f *Facts) { f.Registration.Cordon = Cordon{} }, Ready},
+		{"without the role", func(f *Facts) { f.Registration.Controller = false }, NotController},
+		{"not registered", func(f *Facts) { f.Registration.Confirmed = false }, NotRegistered},
+		{"etcd was not reached", func(f *Facts) { f.Reached = false }, Starting},
+		{"stopping", func(f *Facts) { f.Stopping = true }, ShuttingDown},
+	} {
+		f := fits
+		tc.change(&f)
+		if got := Judge(f); got.Reason != tc.want || got.Ready != (tc.want == Ready) {
+			t.Errorf("%s: got %+v, want %s", tc.name, got, tc.want)
+		}
+	}
+	if got := Judge(fits).Message; !strings.Contains(got, "until 1970-01-01T00:00:00Z (etcd upgrade); to end that now: sidecar uncordon me") {
+		t.Errorf("the message does not say how long, why, and what to do: %s", got)
+	}
+}
+
+// A node that was just taken out of service may serve for a moment: leaders wait for it.
+func TestBlockers_cordoned(t *testing.T) {
+	next := doneStatus("1.1.0")
+	f := Fleet{Records: []*Record{controller("old", "1.0.0").cordoned()}}
+	if got := Blockers(doneStatus("1.0.0"), next, f); len(got) != 1 || got[0].Node != "old" {
+		t.Errorf("got %v, want the node with the cordon", got)
+	}
+}
+
+func TestOtherInService(t *testing.T) {
+	f := Fleet{Records: []*Record{
+		controller("cordoned", "1.0.0").ready().cordoned(), controller("corrupt", "1.0.0").ready().corrupt("garbage"),
+		controller("closed", "1.0.0"), controller("dead", "1.0.0").ready().dead(), controller("me", "1.0.0").ready(),
+		controller("worker", "1.0.0").ready().worker(),
+	}}
+	if got := OtherInService(f, "me"); got != nil {
+		t.Errorf("got %s, want none", got.ID)
+	}
+	f.Records = append(f.Records, controller("z", "1.0.0").ready())
+	if got := OtherInService(f, "me"); got == nil || got.ID != "z" {
+		t.Errorf("got %v, want z", got)
+	}
+}
+
+func TestUpgradeObstacles_cordoned(t *testing.T) {
+	f := Fleet{Records: []*Record{controller("me", "1.0.0").ready().cordoned()}}
+	for _, o := range UpgradeObstacles(presentStatus(doneStatus("1.0.0")), f) {
+		if o.Reason == Cordoned && o.Node == "me" && strings.Contains(o.Message, "sidecar uncordon me") {
+			return
+		}
+	}
+	t.Error("a node that an operator works on does not hold the next upgrade")
+}
+
+func TestCordon_Over(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for until, want := range map[time.Time]bool{{}: false, now.Add(time.Second): false, now: true, now.Add(-time.Second): true} {
+		if got := (Cordon{Until: until, Message: "x"}).Over(now); got != want {
+			t.Errorf("until %s: got %t", until, got)
+		}
+	}
+}
