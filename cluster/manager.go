@@ -19,6 +19,7 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/keyspace"
 )
 
 // Config has what a Manager needs. Client and Log are required.
@@ -166,7 +167,16 @@ func (m *Manager) MemberProblem() string {
 	if m.cfg.Embedded == nil {
 		return ""
 	}
-	return memberProblem(m.member.Get())
+	now := m.member.Get()
+	if problem := memberProblem(now); problem != "" {
+		return problem
+	}
+	for _, o := range m.observed.Get() {
+		if o.ID == keyspace.MemberID(now.MemberID) && !o.Healthy {
+			return "it has no leader: start the other nodes, and check the network between them"
+		}
+	}
+	return ""
 }
 
 // WaitFinished waits until the state is Running, and returns nil then. If it is

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/cluster/member"
 	"github.com/lockstep-dev/lockstep/etcd"
 )
 
@@ -25,6 +26,25 @@ func newManager(t *testing.T, embedded *Embedded) *Manager {
 	}
 	t.Cleanup(func() { _ = client.Close() })
 	return NewManager(Config{Client: client, Embedded: embedded, Log: slog.New(slog.DiscardHandler)})
+}
+
+// A member that runs, and that has no leader, cannot be used.
+func TestManager_memberProblem(t *testing.T) {
+	m := newManager(t, &Embedded{DataDir: t.TempDir(), Address: "127.0.0.1"})
+	m.member.Set(member.State{Running: true, Ready: true, MemberID: 0xa1})
+	for _, tt := range []struct {
+		observed []Observed
+		want     string
+	}{
+		{nil, ""},
+		{[]Observed{{ID: "a1", Healthy: true}, {ID: "b2"}}, ""},
+		{[]Observed{{ID: "a1"}, {ID: "b2"}}, "it has no leader"},
+	} {
+		m.observed.Set(tt.observed)
+		if got := m.MemberProblem(); got != tt.want && (tt.want == "" || !strings.HasPrefix(got, tt.want)) {
+			t.Errorf("%+v: got %q, want %q", tt.observed, got, tt.want)
+		}
+	}
 }
 
 // Any number of waiters, before and after the end, learn the same.

@@ -120,7 +120,7 @@ func (f *flow) memberEnded() error {
 	if f.marker.Phase != datadir.Member && f.marker.Intent == datadir.Join {
 		return f.leftBehind()
 	}
-	removed := fmt.Errorf("%w: another member removed it; to join again, delete %q and start with a new token", err, f.dir.Path())
+	removed := fmt.Errorf("%w; to join again, delete %q and start with a new token", err, f.dir.Path())
 	return errors.Join(removed, f.writeMarker(func(m *datadir.Marker) { m.Phase = datadir.Removed }))
 }
 

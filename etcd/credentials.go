@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"syscall"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -36,7 +37,7 @@ func newCredentials(cfg Config) (*fileCredentials, error) {
 		return nil, nil
 	}
 	config, err := readTLS(cfg)
-	if err != nil && (!cfg.Late || !errors.Is(err, fs.ErrNotExist)) {
+	if err != nil && (!cfg.Late || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR)) {
 		return nil, err
 	}
 	return &fileCredentials{TransportCredentials: credentials.NewTLS(config), cfg: cfg, last: config}, nil

@@ -326,8 +326,12 @@ func TestRestore_refuses(t *testing.T) {
 	if err := locked.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := restore(t, &node{path: filepath.Join(dir, "new")}, file); err == nil || !strings.Contains(err.Error(), "was a member") {
+	fresh := filepath.Join(dir, "new")
+	if _, err := restore(t, &node{path: fresh}, file); err == nil || !strings.Contains(err.Error(), "was a member") || !strings.Contains(err.Error(), fresh) {
 		t.Errorf("a new directory: got %v", err)
+	}
+	if _, err := os.Stat(fresh); err == nil {
+		t.Error("the new directory was made")
 	}
 	if got := n.read(t); got.Cluster != n.marker.Cluster || got.Restores != 0 || got.Intent != datadir.Create {
 		t.Errorf("got %+v", got)

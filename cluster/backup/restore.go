@@ -58,6 +58,10 @@ func Restore(ctx context.Context, cfg Config) (restored Restored, err error) {
 	if err != nil {
 		return Restored{}, err
 	}
+	// Open would make a directory whose name is mistyped.
+	if _, err := datadir.Layout(cfg.DataDir).ReadMarker(); errors.Is(err, datadir.ErrNoMarker) {
+		return Restored{}, fmt.Errorf("restore: data directory %q: %w: use the directory of a node that was a member", cfg.DataDir, err)
+	}
 	dir, err := datadir.Open(cfg.DataDir)
 	if err != nil {
 		return Restored{}, err
@@ -83,9 +87,6 @@ type restoration struct {
 // begin writes the marker of the new cluster. From here on the old one is given up.
 func (r *restoration) begin(context.Context) error {
 	marker, err := r.dir.ReadMarker()
-	if errors.Is(err, datadir.ErrNoMarker) {
-		return fmt.Errorf("%w; use the directory of a node that was a member", err)
-	}
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,8 @@ type Saved struct {
 	Revision int64 // of the store
 	Keys     int
 	Bytes    int64
+	// Stale: there was no leader, so the newest writes may be missing.
+	Stale bool
 }
 
 // partSuffix marks a file that is not complete.
@@ -39,10 +41,12 @@ func Save(ctx context.Context, client *etcd.Client, file string) (Saved, error) 
 		return Saved{}, fmt.Errorf("save a snapshot: %q exists; choose another file", file)
 	}
 	part := file + partSuffix
-	if err := download(ctx, client, part); err != nil {
+	stale, err := download(ctx, client, part)
+	if err != nil {
 		return Saved{}, errors.Join(fmt.Errorf("save a snapshot: %w", err), durable.Remove(part))
 	}
 	saved, err := Verify(part)
+	saved.Stale = stale
 	if err == nil {
 		err = os.Rename(part, file)
 	}
@@ -52,18 +56,18 @@ func Save(ctx context.Context, client *etcd.Client, file string) (Saved, error) 
 	return saved, durable.SyncDir(filepath.Dir(file))
 }
 
-func download(ctx context.Context, client *etcd.Client, file string) error {
-	in, err := client.Snapshot(ctx)
+func download(ctx context.Context, client *etcd.Client, file string) (stale bool, err error) {
+	in, stale, err := client.Snapshot(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer in.Close()
 	out, err := os.OpenFile(file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return err
+		return false, err
 	}
 	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Sync(), out.Close())
+	return stale, errors.Join(err, out.Sync(), out.Close())
 }
 
 // Verify reads a file that Save, or etcd's own tools, wrote. It reports one that is cut

@@ -94,6 +94,11 @@ func (l Layout) checkModes(Marker) error {
 func (l Layout) checkMarker(m Marker, want Expected) error {
 	dir := string(l)
 	otherDir := "or give this sidecar a directory of its own with --data-dir"
+	moved := "; a member that moves to another address has to be replaced: docs/clusters.md#replace-a-node"
+	if m.Intent == Join && m.Phase == Begun { // no other node knows it
+		otherDir = "or delete the directory, since this node has not joined a cluster yet"
+		moved = ", " + otherDir
+	}
 	switch {
 	case want.Node != m.Node:
 		return &RefusedError{
@@ -108,7 +113,7 @@ func (l Layout) checkMarker(m Marker, want Expected) error {
 	case want.Address != "" && want.Address != m.Address:
 		return &RefusedError{
 			dir, fmt.Sprintf("is that of a member at %s, and --node-address is %s", m.Address, want.Address),
-			fmt.Sprintf("start it with --node-address=%s; a member that moves to another address has to be replaced: docs/clusters.md#replace-a-node", m.Address),
+			fmt.Sprintf("start it with --node-address=%s%s", m.Address, moved),
 		}
 	case want.PeerPort != 0 && want.PeerPort != m.PeerPort:
 		return l.otherPort("peer-port", m.PeerPort, want.PeerPort)

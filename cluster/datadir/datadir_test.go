@@ -347,3 +347,23 @@ func TestOpen_emptyDirectoryOfOthers(t *testing.T) {
 		t.Errorf("got the mode %o, want %o", got, dirMode)
 	}
 }
+
+// A directory whose node has not joined yet can be deleted: no cluster knows the node. So
+// a flag that was wrong at the first start does not stay.
+func TestCheck_notJoined(t *testing.T) {
+	l := Layout(t.TempDir())
+	must(t, os.Chmod(string(l), dirMode))
+	m := Marker{Node: "b", Address: "127.0.0.1", PeerPort: 8089, ClientPort: 8088, Intent: Join, Phase: Begun}
+	for want, e := range map[string]Expected{
+		"start it with --node-address=127.0.0.1, or delete the directory": {Node: "b", Address: "127.0.0.9"},
+		"start it with --node-id=b, or delete the directory":              {Node: "c", Address: "127.0.0.1"},
+	} {
+		if err := l.Check(m, e); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	m.Phase = Enrolled
+	if err := l.Check(m, Expected{Node: "b", Address: "127.0.0.9"}); err == nil || !strings.Contains(err.Error(), "replace-a-node") {
+		t.Errorf("when the cluster may have added it: got %v", err)
+	}
+}

@@ -196,7 +196,10 @@ func shortList(names []string) string {
 }
 
 func (l Layout) unreadable(path string, err error) error {
-	return &RefusedError{path, "cannot be read: " + reason(err), "run the sidecar as the user that owns it"}
+	if errors.Is(err, syscall.ENOTDIR) {
+		return &RefusedError{string(l), "is not a directory", "give --data-dir a directory"}
+	}
+	return &RefusedError{path, "cannot be read: " + reason(err), "run this command as the user that owns it"}
 }
 
 func (l Layout) unwritable(err error) error {

@@ -74,7 +74,7 @@ type UntrustedError struct {
 }
 
 func (e *UntrustedError) Error() string {
-	return fmt.Sprintf("%s is no member of the token's cluster: %s; nothing was sent to it; check --join and --token", e.URL, e.Problem)
+	return fmt.Sprintf("%s is no member of the token's cluster: %s; nothing was sent to it; check --join, which has the address and the join port of a member (8087 by default), and --token", e.URL, e.Problem)
 }
 
 const (

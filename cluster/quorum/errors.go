@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
@@ -37,6 +38,16 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("%s is in use by %s; if that node has lost its data directory or is off for good, remove it first, on a member: sidecar cluster remove %s",
 		e.What, of, id)
 }
+
+// UnknownError is returned for a removal of what is no member.
+type UnknownError struct{ Name string }
+
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("no member has the ID or the node ID %q; sidecar cluster members lists them", e.Name)
+}
+
+// Is makes it the ErrNoMember of package etcd.
+func (*UnknownError) Is(target error) bool { return target == etcd.ErrNoMember }
 
 // RemovedError is returned for a node that joins with the key of a member that an
 // operator removed.

@@ -182,7 +182,7 @@ func find(all []View, wanted string) (View, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return View{}, fmt.Errorf("%w: no member has the ID %q, and no node of that ID is a member; sidecar cluster members lists them", etcd.ErrNoMember, wanted)
+		return View{}, &UnknownError{wanted}
 	}
 	return View{}, fmt.Errorf("%w: %d members are of node %q; name one by its member ID, as sidecar cluster members shows it", ErrRefused, len(found), wanted)
 }
@@ -227,10 +227,15 @@ func mayRemove(all []View, target View) error {
 // unhealthy says which other voters do not answer, and what to do.
 func unhealthy(all []View, target View) string {
 	var text strings.Builder
+	found := 0
 	for _, v := range all {
 		if !v.Learner && v.ID != target.ID && !v.Healthy {
 			fmt.Fprintf(&text, "%s: %s; ", name(v), v.Problem)
+			found++
 		}
+	}
+	if found == 1 {
+		return text.String() + "start it again, or remove it first"
 	}
 	return text.String() + "start these again, or remove one of them first"
 }

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -62,19 +64,27 @@ func newMemberReport(v quorum.View) memberReport {
 		role = "learner"
 	}
 	return memberReport{
-		ID: keyspace.MemberID(v.ID), Node: string(v.Node), Address: cmp.Or(v.Address, v.PeerURL),
+		ID: keyspace.MemberID(v.ID), Node: string(v.Node), Address: cmp.Or(v.Address, hostOf(v.PeerURL)),
 		PeerURL: v.PeerURL, ClientURL: v.ClientURL, JoinURL: v.JoinURL,
 		Role: role, Leader: v.Leader, Leaving: v.Leaving, Healthy: v.Healthy, Problem: v.Problem,
 		DBSize: v.DBSize, Lag: v.Lag,
 	}
 }
 
+// hostOf is the address in a URL; what is none stays as it is.
+func hostOf(text string) string {
+	if u, err := url.Parse(text); err == nil && u.Hostname() != "" {
+		return u.Hostname()
+	}
+	return text
+}
+
 func (p program) clusterMembersCommand() *cobra.Command {
 	output := choice{value: "table", of: []string{"table", "json"}}
 	cmd := withEtcd(&cobra.Command{
 		Use:   "members",
-		Short: "List the members, and how each of them is",
-		Long: `List the members, and how each of them is.
+		Short: "List the members, with their health",
+		Long: `List the members, with their health.
 
 A voter counts for the majority. A learner receives the data and does not vote: it has
 just joined. LAG is the number of entries of the log by which a member is behind the
@@ -88,6 +98,9 @@ is 1.`,
 		if err != nil && !errors.Is(err, quorum.ErrNoQuorum) {
 			return err
 		}
+		if err != nil {
+			err = fmt.Errorf("%w; %s", quorum.ErrNoQuorum, noMajority) // the list has what each member answers
+		}
 		return errors.Join(p.printMembers(views, output.value), err)
 	})
 	cmd.Flags().VarP(&output, "output", "o", "Output format: "+output.options()+".")
@@ -100,6 +113,7 @@ func (p program) printMembers(views []quorum.View, form string) error {
 	for _, v := range views {
 		members = append(members, newMemberReport(v))
 	}
+	slices.SortStableFunc(members, func(a, b memberReport) int { return cmp.Compare(a.Node, b.Node) })
 	if form == "json" {
 		return p.printJSON(members)
 	}
@@ -177,8 +191,8 @@ record stays: if the node is off for good, also type sidecar node remove.`,
 			return nil
 		}
 		fmt.Fprintf(p.stdout, "member %s of node %s removed\n", id, removed.Node)
-		fmt.Fprintf(p.stdout, "If the node is off for good, remove its record too: sidecar node remove %s --confirm-stopped\n", removed.Node)
-		fmt.Fprintf(p.stdout, "To join again, it needs an empty data directory and a new token: sidecar cluster token create\n")
+		fmt.Fprintf(p.stdout, "If the node is off for good, remove its record too: sidecar node remove %s --confirm-stopped%s\n", removed.Node, at.flags)
+		fmt.Fprintf(p.stdout, "To join again, it needs an empty data directory and a new token: sidecar cluster token create%s\n", at.flags)
 		return nil
 	})
 }

@@ -93,7 +93,7 @@ func TestClusterMembers(t *testing.T) {
 		t.Fatalf("exit %d\n%s%s", code, out, errs)
 	}
 	first := regexp.MustCompile(`(?m)^[0-9a-f]+ +a +127\.0\.0\.1 +voter +yes +healthy +\d+ KiB +0$`)
-	second := regexp.MustCompile(`(?m)^[0-9a-f]+ +- +https://127\.0\.0\.1:\d+ +learner +no +it has not started yet +- +-$`)
+	second := regexp.MustCompile(`(?m)^[0-9a-f]+ +- +127\.0\.0\.1 +learner +no +it has not started yet +- +-$`)
 	if !first.MatchString(out) || !second.MatchString(out) {
 		t.Errorf("got\n%s", out)
 	}

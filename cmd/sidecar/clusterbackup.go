@@ -25,7 +25,10 @@ func (p program) clusterSnapshotCommand() *cobra.Command {
 		Short: "Save the whole etcd into a file",
 		Long: `Save the whole etcd into a file, which must not exist. Only this user can read it: it
 has all that etcd has. sidecar cluster restore FILE makes a cluster of it, and so do
-etcd's own tools.`,
+etcd's own tools.
+
+On a member that runs, the command also works without a majority of the members. Then
+the newest writes may be missing in the file.`,
 		Args: oneArg("FILE"),
 	}, func(ctx context.Context, client etcdClient, args []string) error {
 		ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
@@ -35,6 +38,9 @@ etcd's own tools.`,
 			return err
 		}
 		fmt.Fprintf(p.stdout, "%s saved: %s, %d keys, revision %d\n", args[0], bytesText(saved.Bytes), saved.Keys, saved.Revision)
+		if saved.Stale {
+			fmt.Fprintf(p.stdout, "The cluster has no majority of its members now. The file has what this member has: the newest writes may be missing.\n")
+		}
 		return nil
 	})
 }
@@ -48,7 +54,8 @@ func (p program) clusterRestoreCommand() *cobra.Command {
 saved. This is for a cluster that has lost the majority of its members for good. With a
 majority, remove and replace members instead: nothing is lost then.
 
-What was written after the snapshot is lost. Stop the sidecars on all nodes first, and
+What was written after the snapshot is lost. The status is deleted too, since it is older
+than the objects: the leader rebuilds it from them. Stop the sidecars on all nodes first, and
 confirm that with --confirm-stopped: members of the old cluster would go on beside the
 new one. Then start the sidecar here, delete the data directories of the other nodes, and
 let them join with new tokens.

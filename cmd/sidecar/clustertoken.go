@@ -43,7 +43,7 @@ func (p program) tokenCreateCommand() *cobra.Command {
 		Short: "Create a token, and print what to type on the other machine",
 		Long: `Create a token, and print what to type on the other machine.
 
-Who has the token can join the cluster until it expires or is used, and read
+A user who has the token can join the cluster until it expires or is used, and read
 everything in it: keep it secret. It is shown only once.`,
 		Args: noArgs,
 	}
@@ -191,7 +191,7 @@ func (p program) printTokens(all []token.Stored, form string) error {
 func (p program) tokenRevokeCommand() *cobra.Command {
 	return withEtcd(&cobra.Command{
 		Use:   "revoke ID",
-		Short: "Make a token useless, by the ID that token list shows",
+		Short: "Revoke a token, by the ID that token list shows",
 		Args:  oneArg("ID"),
 	}, func(ctx context.Context, client etcdClient, args []string) error {
 		id := token.ParseID(args[0])

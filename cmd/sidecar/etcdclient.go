@@ -37,7 +37,7 @@ func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string)
 	opts := lockstep.Defaults()
 	section := etcdFlags(&opts)
 	dataDir := ""
-	section.flags.StringVar(&dataDir, "data-dir", dataDir, "The data `directory` of an etcd member on this machine, in place of --etcd-servers and the files of certificates: for sidecars with --etcd=embedded. If neither is set, "+lockstep.Defaults().DataDir+", if a member uses it.")
+	section.flags.StringVar(&dataDir, "data-dir", dataDir, "The data `directory` of an etcd member on this machine, in place of --etcd-servers and the files of certificates: for sidecars with --etcd=embedded. If neither is set, "+lockstep.Defaults().DataDir+" is used if it is that of a member.")
 	cmd.Flags().AddFlagSet(section.flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkOptions(cmd.Flags(), opts.ValidateEtcd()); err != nil {
@@ -57,6 +57,8 @@ func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string)
 		err = do(cmd.Context(), etcdClient{client, app.EtcdFlags(reach, dataDir), reach}, args)
 		switch {
 		case err == nil || client.Contact().Get().Connected || client.Contact().Get().Problem == "": // it was not asked
+		case errors.Is(err, etcd.ErrNoLeader) && dataDir != "":
+			err = fmt.Errorf("%w; sidecar cluster members%s shows which members answer; %s", err, app.EtcdFlags(reach, dataDir), noMajority)
 		case dataDir != "":
 			err = fmt.Errorf("%w; is the sidecar of data directory %q running?", err, dataDir)
 		case slices.Equal(opts.EtcdServers, lockstep.Defaults().EtcdServers):
@@ -66,6 +68,9 @@ func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string)
 	}
 	return cmd
 }
+
+// noMajority is what to do about a cluster without a majority.
+const noMajority = "start the sidecars of the others again; if they are off for good: docs/clusters.md#restore"
 
 // etcdPlaces are the flags that say where etcd is.
 func etcdPlaces() []string {

@@ -56,7 +56,7 @@ func etcdFlags(o *lockstep.Options) flagSection {
 
 func clusterFlags(o *lockstep.Options) flagSection {
 	s := newSection("Embedded etcd")
-	s.flags.StringVar(&o.Etcd, "etcd", o.Etcd, "`external`: etcd runs elsewhere, at --etcd-servers. embedded: the sidecars run its members themselves.")
+	s.flags.StringVar(&o.Etcd, "etcd", o.Etcd, "The `kind` of etcd. external: it runs elsewhere, at --etcd-servers. embedded: the sidecars run its members themselves.")
 	s.flags.StringVar(&o.DataDir, "data-dir", o.DataDir, "The `directory` of this node's etcd member, with its certificates. With --services, the node's roles are kept there. It is made if it is missing.")
 	s.flags.StringVar(&o.NodeAddress, "node-address", o.NodeAddress, "`IP` address at which other nodes reach this one, for --etcd=embedded and --services. If empty, the one that --data-dir was made with; at first, that of the default route.")
 	s.flags.IntVar(&o.PeerPort, "peer-port", o.PeerPort, "The `port` at --node-address on which the etcd members talk to each other.")

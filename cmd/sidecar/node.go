@@ -24,7 +24,7 @@ func (p program) nodeCommand() *cobra.Command {
 		Use:   "node",
 		Short: "List, remove and change node records in etcd",
 		Long: `List, remove and change node records in etcd. These commands connect to etcd
-directly: no sidecar has to run.`,
+directly: no sidecar has to run, unless the sidecars run etcd themselves.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {

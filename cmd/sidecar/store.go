@@ -21,7 +21,8 @@ func (p program) storeCommand() *cobra.Command {
 an ID. The objects in the API belong to the store whose ID they have, on the ConfigMap
 lockstep in kube-system. A leader of another store does not change them.
 
-These commands connect to etcd directly: no sidecar has to run.`,
+These commands connect to etcd directly: no sidecar has to run, unless the sidecars run
+etcd themselves.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {

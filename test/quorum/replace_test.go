@@ -91,6 +91,13 @@ func TestRestore(t *testing.T) {
 	gate := watchGates(t, map[*Node]int{a: open})
 	p.awaitDisconnected(a)
 	gate.end()
+	if out, err := a.tryCommand(t, "cluster", "token", "create"); err == nil || !strings.Contains(out, "docs/clusters.md#restore") {
+		t.Errorf("without a majority: %v: %s", err, out)
+	}
+	newest := filepath.Join(t.TempDir(), "newest")
+	if out := a.command(t, "cluster", "snapshot", newest); !strings.Contains(out, "the newest writes may be missing") {
+		t.Errorf("without a majority: %s", out)
+	}
 
 	steps := wantSteps(t, "restore", "Stop the sidecars on all nodes.", "On one node that was a member:", "Start the sidecar on that node.",
 		"On each other node, delete the data directory, and let the node join with a new token.", "`sidecar node remove NODE --confirm-stopped` for nodes that are off for good.")
