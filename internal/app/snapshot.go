@@ -124,7 +124,8 @@ func (a *App) snapshotNow() httpapi.Snapshot {
 		Reconcile:       reconcile,
 		Etcd: httpapi.Etcd{
 			Reached: contact.Reached(), Connected: contact.Connected, LastContact: contact.Last,
-			Revision: contact.Revision, Store: a.follower.Store().Get().ID, Warnings: slices.Concat(a.etcdFaults.Get(), memberFaults(a.cluster.Members().Get())),
+			Revision: contact.Revision, Store: a.follower.Store().Get().ID,
+			Warnings:  slices.Concat(a.etcdFaults.Get(), memberFaults(a.cluster.Members().Get())),
 			Endpoints: a.cfg.Etcd.Endpoints, Problem: a.etcdProblem.Get().text, Full: a.etcdProblem.Get().full,
 		},
 		Cluster:      a.clusterNow(),
