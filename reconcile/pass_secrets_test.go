@@ -1,7 +1,6 @@
 package reconcile_test
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -9,30 +8,13 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/lockstep-dev/lockstep/test/logs"
 )
-
-// logged keeps all that is logged, at every level.
-type logged struct {
-	mu   sync.Mutex // mu guards text
-	text bytes.Buffer
-}
-
-func (h *logged) Write(p []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.text.Write(p)
-}
-
-func (h *logged) String() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.text.String()
-}
 
 // wantHidden fails if text has the value in any form in which an API or a
 // library might write it.
@@ -56,7 +38,7 @@ func TestSecretsStayHidden(t *testing.T) {
 	const value = "correct-horse-battery-staple"
 	encoded := base64.StdEncoding.EncodeToString([]byte(value))
 	r := newRig(t)
-	log := &logged{}
+	log := &logs.Buffer{} // all that is logged, at every level
 	r.cfg.Log = slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug - 4}))
 	r.restart()
 	secret := func(name, more string) string {
@@ -150,7 +132,7 @@ func (r *rig) awaitRefusal(encoded string) {
 }
 
 // wantNothingShown looks at all that people see of a pass.
-func (r *rig) wantNothingShown(log *logged, value string) {
+func (r *rig) wantNothingShown(log *logs.Buffer, value string) {
 	r.t.Helper()
 	t, ok := r.t.(*testing.T)
 	if !ok {

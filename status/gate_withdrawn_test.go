@@ -1,38 +1,19 @@
 package status
 
 import (
-	"bytes"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/test/logs"
 )
-
-// syncBuffer is a log that several goroutines write.
-type syncBuffer struct {
-	mu   sync.Mutex // mu guards text
-	text bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
 
 // A registration that is withdrawn while the status is read for it does not open the
 // gate, not even for a moment.
 func TestGate_withdrawnDuringTheRead(t *testing.T) {
-	var log syncBuffer
+	var log logs.Buffer
 	w := newWorldWithLog(t, slog.New(slog.NewTextHandler(&log, nil)))
 	w.put("1.1.0", "1.0.0")
 	w.await(protocol.NotRegistered)

@@ -1,7 +1,6 @@
 package process
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/role/service/driver"
+	"github.com/lockstep-dev/lockstep/test/logs"
 )
 
 // limit is far above every limit that is tested, so that a slow machine fails no test.
@@ -36,7 +36,7 @@ func newStarter(t *testing.T) *Starter {
 // service is a driver that runs one of this binary's programs.
 type service struct {
 	*Driver
-	log    *lockedBuffer
+	log    *logs.Buffer
 	cancel context.CancelFunc
 	exit   chan driver.Exit // has room for one
 	runs   chan struct{}    // closed when running was called
@@ -44,7 +44,7 @@ type service struct {
 
 func start(t *testing.T, cfg Config, program ...string) *service {
 	t.Helper()
-	s := &service{log: &lockedBuffer{}, exit: make(chan driver.Exit, 1), runs: make(chan struct{})}
+	s := &service{log: &logs.Buffer{}, exit: make(chan driver.Exit, 1), runs: make(chan struct{})}
 	if cfg.Command == nil {
 		cfg.Command = append([]string{os.Args[0]}, program...)
 	}
@@ -79,24 +79,6 @@ func (s *service) wantExit(t *testing.T, want string) driver.Exit {
 		t.Fatal("not in time: the end of the service")
 		return driver.Exit{}
 	}
-}
-
-// lockedBuffer is a log that tests read while it is written.
-type lockedBuffer struct {
-	mu   sync.Mutex // mu guards text
-	text bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 // until polls cond, and fails the test if it does not become true.

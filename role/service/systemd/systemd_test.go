@@ -1,11 +1,9 @@
 package systemd
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +11,7 @@ import (
 	"github.com/godbus/dbus/v5"
 
 	"github.com/lockstep-dev/lockstep/role/service/driver"
+	"github.com/lockstep-dev/lockstep/test/logs"
 )
 
 // limit is far above every limit that is tested, so that a slow machine fails no test.
@@ -24,29 +23,12 @@ type service struct {
 	runs   chan struct{}    // one for each call of running
 	exit   chan driver.Exit // has room for one
 	cancel context.CancelFunc
-	log    *lockedBuffer
-}
-
-type lockedBuffer struct {
-	mu   sync.Mutex // mu guards text
-	text bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
+	log    *logs.Buffer
 }
 
 func start(t *testing.T, connect func(context.Context) (*sdbus.Conn, error), unit string, stopTimeout time.Duration) *service {
 	t.Helper()
-	s := &service{t: t, runs: make(chan struct{}, 10), exit: make(chan driver.Exit, 1), log: &lockedBuffer{}}
+	s := &service{t: t, runs: make(chan struct{}, 10), exit: make(chan driver.Exit, 1), log: &logs.Buffer{}}
 	d := New(Config{Unit: unit, StopTimeout: stopTimeout, Connect: connect, Log: slog.New(slog.NewTextHandler(s.log, nil))})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	s.cancel = cancel
