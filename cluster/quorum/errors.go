@@ -40,10 +40,13 @@ func (e *InUseError) Error() string {
 }
 
 // UnknownError is returned for a removal of what is no member.
-type UnknownError struct{ Name string }
+type UnknownError struct {
+	Name    string
+	Members string // those that there are
+}
 
 func (e *UnknownError) Error() string {
-	return fmt.Sprintf("no member has the ID or the node ID %q; sidecar cluster members lists them", e.Name)
+	return fmt.Sprintf("no member has the ID or the node ID %q; the members are: %s; type sidecar cluster remove with one of these IDs", e.Name, e.Members)
 }
 
 // Is makes it the ErrNoMember of package etcd.

@@ -265,8 +265,14 @@ func remove(t *testing.T, n *members.Node, client *etcd.Client, which string) (V
 
 func TestRemove(t *testing.T) {
 	c, all, client := newThree(t)
-	if _, err := remove(t, all[0], client, "nowhere"); !errors.Is(err, etcd.ErrNoMember) {
+	_, err := remove(t, all[0], client, "nowhere")
+	if !errors.Is(err, etcd.ErrNoMember) || strings.Contains(err.Error(), "etcdserver") {
 		t.Errorf("an unknown name: got %v", err)
+	}
+	for _, n := range all {
+		if id := keyspace.MemberID(n.Member.ID()); !strings.Contains(err.Error(), fmt.Sprintf("node %q (member %s)", n.Name, id)) {
+			t.Errorf("got %v, want %s of %s in it", err, id, n.Name)
+		}
 	}
 	// The leader hands over first, and is removed.
 	leaderOf := func() View {

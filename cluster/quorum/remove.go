@@ -182,7 +182,7 @@ func find(all []View, wanted string) (View, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return View{}, &UnknownError{wanted}
+		return View{}, &UnknownError{Name: wanted, Members: names(all)}
 	}
 	return View{}, fmt.Errorf("%w: %d members are of node %q; name one by its member ID, as sidecar cluster members shows it", ErrRefused, len(found), wanted)
 }
@@ -245,6 +245,16 @@ func name(v View) string {
 		return "member " + keyspace.MemberID(v.ID)
 	}
 	return fmt.Sprintf("node %q (member %s)", v.Node, keyspace.MemberID(v.ID))
+}
+
+// names names all members.
+func names(all []View) string {
+	var out []string
+	for _, v := range all {
+		out = append(out, name(v))
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
 }
 
 func count(n int, what string) string {

@@ -28,7 +28,7 @@ func TestCommands_onMember(t *testing.T) {
 		{"cluster members more", 2, `unexpected argument "more"`},
 		{"cluster remove", 2, "expected one ID"},
 		{"cluster remove a", 1, "is the only voter; to end this cluster"},
-		{"cluster remove ghost", 1, "sidecar cluster members lists them"},
+		{"cluster remove ghost", 1, `the members are: node "a" (member `},
 		{"cluster token create --ttl=-1h", 2, "must be from 1s to"},
 		{"cluster token create --uses=1000", 2, "from 1 to 100 uses"},
 		{"cluster token create --etcd-prefix=/other/", 1, "--etcd-prefix=/other/"},
