@@ -3,17 +3,15 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"net"
-	"strconv"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/lockstep-dev/lockstep/cluster/pki"
+	"github.com/lockstep-dev/lockstep/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/cluster/record"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/keyspace"
-	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // announce keeps the record of this member in etcd true: the other nodes find it by
@@ -84,10 +82,7 @@ func (f *flow) ownMember() (record.Member, error) {
 	if err != nil {
 		return record.Member{}, err
 	}
-	return record.Member{
-		ID: f.member.ids().member, Node: protocol.NodeID(f.marker.Node), Address: f.marker.Address,
-		PeerURL: f.marker.PeerURL(), ClientURL: f.marker.ClientURL(),
-		JoinURL: "https://" + net.JoinHostPort(f.marker.Address, strconv.Itoa(f.cfg.JoinPort)),
-		Key:     record.Hash(pki.HashOf(cert)), Serial: cert.SerialNumber.Text(16),
-	}, nil
+	marker := f.marker
+	marker.JoinPort = f.cfg.JoinPort // it may change
+	return quorum.NewMember(f.member.ids().member, marker, cert), nil
 }

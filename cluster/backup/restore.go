@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
-	"strconv"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -17,11 +15,11 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/cluster/member"
 	"github.com/lockstep-dev/lockstep/cluster/pki"
+	"github.com/lockstep-dev/lockstep/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/cluster/record"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/durable"
 	"github.com/lockstep-dev/lockstep/keyspace"
-	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // Config has what Restore needs. All is required.
@@ -208,12 +206,8 @@ func (r *restoration) forget(ctx context.Context, now member.State) (err error) 
 	} else if before.Count == 0 {
 		return fmt.Errorf("%q has no cluster below the prefix %s: type the command again with the --etcd-prefix of the sidecars, or with another file", r.File, client.Prefix())
 	}
-	self := record.Member{
-		ID: now.MemberID, Node: protocol.NodeID(r.marker.Node), Address: r.marker.Address,
-		PeerURL: r.marker.PeerURL(), ClientURL: r.marker.ClientURL(),
-		JoinURL: "https://" + net.JoinHostPort(r.marker.Address, strconv.Itoa(r.marker.JoinPort)),
-		Key:     record.Hash(pki.HashOf(cert)), Serial: cert.SerialNumber.Text(16), Added: time.Now(),
-	}
+	self := quorum.NewMember(now.MemberID, r.marker, cert)
+	self.Added = time.Now()
 	cluster := record.Cluster{ID: r.marker.Cluster, EtcdClusterID: now.ClusterID, CA: record.Hash(ca.Hash()), Created: time.Now()}
 	// One request may not both delete a range and write into it.
 	if _, err := client.Txn(ctx, nil, []clientv3.Op{

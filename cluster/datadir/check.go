@@ -198,6 +198,9 @@ func (m Marker) PeerURL() string { return memberURL(m.Address, m.PeerPort) }
 // ClientURL returns the URL of the member's client port.
 func (m Marker) ClientURL() string { return memberURL(m.Address, m.ClientPort) }
 
+// JoinURL returns the URL at which the node answers joins.
+func (m Marker) JoinURL() string { return memberURL(m.Address, m.JoinPort) }
+
 func memberURL(address string, port int) string {
 	return "https://" + net.JoinHostPort(address, fmt.Sprint(port))
 }
