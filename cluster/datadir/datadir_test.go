@@ -19,6 +19,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/cluster/pki"
 	"github.com/lockstep-dev/lockstep/internal/durable"
+	"github.com/lockstep-dev/lockstep/test/smalldisk"
 )
 
 const address = "127.0.0.1"
@@ -298,14 +299,10 @@ func TestOpen(t *testing.T) {
 // A disk that is too small for a member is refused before anything is written; one
 // that is full keeps the marker that it has.
 func TestFullDisk(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("SKIPPED, NOT TESTED: needs root, to mount a small tmpfs")
+	if !smalldisk.Enter(t) {
+		return
 	}
-	mount := t.TempDir()
-	if err := syscall.Mount("tmpfs", mount, "tmpfs", 0, "size=1m"); err != nil {
-		t.Skipf("SKIPPED, NOT TESTED: cannot mount a tmpfs: %v", err)
-	}
-	t.Cleanup(func() { must(t, syscall.Unmount(mount, 0)) })
+	mount := smalldisk.Mount(t, 1<<20)
 	for _, l := range []Layout{Layout(mount), Layout(filepath.Join(mount, "lib", "data"))} {
 		before := contents(t, mount)
 		_, err := Open(string(l))
@@ -317,19 +314,21 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("got %v, before %v", after, before)
 		}
 	}
+	data := Layout(filepath.Join(mount, "data"))
+	must(t, MakeDir(string(data)))
 	marker := []byte(`{"version":1,"cluster":"c","node":"a","address":"127.0.0.1","intent":"create","phase":"begun"}`)
-	must(t, os.WriteFile(Layout(mount).Marker(), marker, 0o600))
-	_ = os.WriteFile(filepath.Join(mount, "pki"), make([]byte, 2<<20), 0o600) // fills the disk
-	d := mustOpen(t, mount)
+	must(t, os.WriteFile(data.Marker(), marker, 0o600))
+	smalldisk.Fill(t, mount)
+	d := mustOpen(t, string(data))
 	m, err := d.ReadMarker()
 	must(t, err)
-	before := contents(t, mount)
+	before := contents(t, string(data))
 	m.Phase = Member
 	if err := d.WriteMarker(m); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("got %v", err)
 	}
 	// The time of the directory itself may have changed.
-	if after := contents(t, mount); !slices.Equal(before[1:], after[1:]) {
+	if after := contents(t, string(data)); !slices.Equal(before[1:], after[1:]) {
 		t.Errorf("got %v, before %v", after, before)
 	}
 	must(t, d.Close())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lockstep-dev/lockstep/cluster/member"
+	"github.com/lockstep-dev/lockstep/test/smalldisk"
 )
 
 // A member starts, serves, and stops gracefully when the context of its supervisor
@@ -145,12 +145,14 @@ func TestSupervisor_panic(t *testing.T) {
 // The disk is full: etcd's Fatal ends the process. It is started again until there is
 // room, and has all that it acknowledged.
 func TestSupervisor_fullDisk(t *testing.T) {
+	if !smalldisk.Enter(t) {
+		return
+	}
 	n := newRig(t).node(t, "one")
-	small := smallDisk(t, 200<<20) // etcd's log takes 128 MiB of it at once
+	small := smalldisk.Mount(t, 200<<20) // etcd's log takes 128 MiB of it at once
 	n.spec.Dir = filepath.Join(small, "etcd")
 	m, before := readyWithKey(t, n)
-	filler := filepath.Join(small, "filler")
-	fill(t, filler)
+	filler := smalldisk.Fill(t, small)
 	c := client(t, n)
 	until(t, "the disk is full", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -167,41 +169,6 @@ func TestSupervisor_fullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantRestart(t, m, before, "")
-}
-
-// smallDisk mounts a file system of its own. It skips the test loudly without the right
-// to do that.
-func smallDisk(t *testing.T, size int) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", size)); err != nil {
-		t.Skipf("SKIPPED, NOT TESTED: mount a small disk, as root: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
-// fill writes a file until the disk is full.
-func fill(t *testing.T, file string) {
-	t.Helper()
-	out, err := os.Create(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	block := make([]byte, 1<<16)
-	for err == nil {
-		_, err = out.Write(block)
-	}
-	if !errors.Is(err, syscall.ENOSPC) {
-		t.Error(err)
-	}
-	if err := out.Close(); err != nil {
-		t.Error(err)
-	}
 }
 
 // A command that cannot be started, or ends at once, is tried again too.

@@ -17,41 +17,33 @@ package netns
 import (
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/test/again"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
-
-// enteredVariable has the name of the test that runs in a namespace of its own.
-const enteredVariable = "LOCKSTEP_NETNS"
 
 // Enter runs the test that calls it again, as a process in a new network namespace, and
 // reports what that reports. It returns false then, and the caller returns. In the new
 // process it returns true.
 func Enter(t *testing.T) bool {
 	t.Helper()
-	if os.Getenv(enteredVariable) == t.Name() {
+	if again.Inside(t) {
 		return true
 	}
 	if problem := missing(); problem != "" {
 		t.Skipf("SKIPPED, NOT TESTED: needs Linux, and network namespaces as root: %s", problem)
 	}
-	cmd := exec.Command("unshare", append([]string{"--net", os.Args[0], "-test.run=^" + t.Name() + "$"}, flagsAgain()...)...)
-	cmd.Env = append(os.Environ(), enteredVariable+"="+t.Name())
-	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
-	if err := cluster.StartCommand(cmd); err != nil {
+	if err := again.Run(t, syscall.SysProcAttr{Setpgid: true}, "unshare", "--net"); err != nil {
 		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("the test in its network namespace: %v", err)
 	}
 	return false
 }
@@ -69,20 +61,6 @@ func missing() string {
 		return fmt.Sprintf("%v: %s", err, bytes.TrimSpace(out))
 	}
 	return ""
-}
-
-// flagsAgain are the flags of this process, except those that are not for the second one:
-// it runs one test once, and would overwrite what the first one writes.
-func flagsAgain() []string {
-	var out []string
-	flag.Visit(func(f *flag.Flag) {
-		if slices.Contains([]string{"test.run", "test.count", "test.testlogfile", "test.gocoverdir", "test.trace"}, f.Name) ||
-			strings.HasPrefix(f.Name, "test.cover") || strings.HasPrefix(f.Name, "test.fuzz") || strings.HasSuffix(f.Name, "profile") {
-			return
-		}
-		out = append(out, "-"+f.Name+"="+f.Value.String())
-	})
-	return out
 }
 
 const (
