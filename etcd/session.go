@@ -33,6 +33,7 @@ const (
 	// does if etcd did not answer the last request.
 	revokeTimeout             = 2 * time.Second
 	disconnectedRevokeTimeout = 200 * time.Millisecond
+	firstRevokePause          = 20 * time.Millisecond
 	// retryKeepAlive is the pause after a keep-alive without an answer.
 	retryKeepAlive = 200 * time.Millisecond
 	// watchdogLeases is how many TTLs a holder may go without Beat.
@@ -218,7 +219,8 @@ func (s *Session) exchange(ctx context.Context, l *link) (*etcdserverpb.LeaseKee
 }
 
 // revoke ends the lease, and so deletes all keys on it. It must also run when ctx
-// has ended, so it has its own context with a time limit.
+// has ended, so it has its own context with a time limit. If the server that it asks is
+// stopping too, another one may answer.
 func (s *Session) revoke(ctx context.Context) {
 	limit := revokeTimeout
 	if !s.client.contact.Get().Connected {
@@ -226,9 +228,28 @@ func (s *Session) revoke(ctx context.Context) {
 	}
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
-	if _, err := s.client.link().client.Revoke(clean, s.lease); err != nil && !leaseEnded(err) {
-		s.client.log.Warn("lease not revoked, it ends by itself", "lease", int64(s.lease), "ttl", s.ttl, "err", err)
+	pauses := backoff.Backoff{First: firstRevokePause, Max: limit / 4}
+	for {
+		l := s.client.link()
+		err := s.revokeOnce(clean, l, limit/2)
+		if err == nil || leaseEnded(err) {
+			return
+		}
+		if clean.Err() == nil && unusable(err) {
+			s.client.leave(l, err)
+		}
+		if !pauses.Sleep(clean) {
+			s.client.log.Info("lease not revoked, it ends by itself", "lease", int64(s.lease), "ttl", s.ttl, "err", err)
+			return
+		}
 	}
+}
+
+func (s *Session) revokeOnce(ctx context.Context, l *link, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	_, err := l.client.Revoke(ctx, s.lease)
+	return err
 }
 
 // leaseEnded reports whether err means that etcd does not know the lease. Errors

@@ -177,6 +177,24 @@ func TestSession_exits(t *testing.T) {
 	}
 }
 
+// The server that the client uses hangs when the session ends: another one revokes the lease.
+func TestSession_exitsAtAnotherServer(t *testing.T) {
+	t.Parallel()
+	c := newCutServer(t)
+	other := etcdtest.NewProxy(t, c.Addr())
+	client := newClientOf(t, "http://"+c.proxy.Addr(), "http://"+other.Addr())
+	want := errors.New("done")
+	if err := client.WithSession(t.Context(), time.Minute, func(context.Context, *etcd.Session) error {
+		c.proxy.Cut(etcdtest.Blackhole)
+		return want
+	}); !errors.Is(err, want) {
+		t.Errorf("got %v", err)
+	}
+	if n := leases(t, c.raw); n != 0 {
+		t.Errorf("%d leases are left", n)
+	}
+}
+
 // The end of a session ends everything that its holder does with the context, even
 // in the middle of a request.
 func TestSession_endsItsUsers(t *testing.T) {
