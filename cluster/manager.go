@@ -259,7 +259,8 @@ func (m *Manager) fail(err error) error {
 	return err
 }
 
-// change has one caller at a time: the goroutine of Run.
+// change has one caller at a time: the goroutine of Run. It does not log why the state is
+// Failed: Run returns that, and the sidecar ends with it.
 func (m *Manager) change(to State, problem string) {
 	now := time.Now()
 	from := m.status.Get().State
@@ -269,10 +270,6 @@ func (m *Manager) change(to State, problem string) {
 			Transitions: append(slices.Clone(s.Transitions), Transition{s.State, to, now}),
 		}
 	})
-	if to == Failed && problem != stopped {
-		m.log.Error("cluster state changed", "from", string(from), "to", string(to), "problem", problem)
-		return
-	}
 	m.log.Info("cluster state changed", "from", string(from), "to", string(to))
 }
 

@@ -111,7 +111,7 @@ func TestClusterMembers(t *testing.T) {
 	if code, out, errs := onMember(t, c.First, "cluster", "remove", "a"); code != exitFailed || !strings.Contains(errs, "is the only voter") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
-	if code, out, errs := onMember(t, c.First, "cluster", "remove", "nowhere"); code != exitFailed || !strings.Contains(errs, `the members are: node "a" (member `) {
+	if code, out, errs := onMember(t, c.First, "cluster", "remove", "nowhere"); code != exitFailed || !strings.Contains(errs, `node "a" (member `) {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	if code, out, errs := onMember(t, c.First, "cluster", "remove", learner); code != exitOK || out != "member "+learner+" removed\n" {
