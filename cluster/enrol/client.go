@@ -51,13 +51,14 @@ type RefusedError struct {
 	URL    string
 	Status int
 	Detail string
+	Clocks string // both clocks, if they differ much; else empty
 }
 
 func (e *RefusedError) Error() string {
 	if e.Detail == "" {
 		return fmt.Sprintf("%s answered %d %s, and is probably no sidecar: check --join", e.URL, e.Status, http.StatusText(e.Status))
 	}
-	return fmt.Sprintf("%s refuses the join: %s", e.URL, e.Detail)
+	return fmt.Sprintf("%s refuses the join: %s%s", e.URL, e.Detail, e.Clocks)
 }
 
 // Permanent reports whether another attempt would be refused too, until a person does
@@ -121,7 +122,7 @@ func Join(ctx context.Context, r Request) (Answer, error) {
 	case err != nil:
 		return Answer{}, reachError(r.URL, err)
 	case resp.StatusCode != http.StatusOK:
-		return Answer{}, newRefusedError(r.URL, resp.StatusCode, text)
+		return Answer{}, newRefusedError(r.URL, resp, text)
 	}
 	return r.decode(text)
 }
@@ -151,12 +152,25 @@ func (r Request) encode() ([]byte, error) {
 }
 
 // newRefusedError keeps the text of a sidecar only.
-func newRefusedError(target string, status int, body []byte) error {
+func newRefusedError(target string, resp *http.Response, body []byte) error {
 	var p problem
-	if json.Unmarshal(body, &p) != nil || p.Status != status {
+	if json.Unmarshal(body, &p) != nil || p.Status != resp.StatusCode {
 		p.Detail = ""
 	}
-	return &RefusedError{URL: target, Status: status, Detail: p.Detail}
+	return &RefusedError{URL: target, Status: resp.StatusCode, Detail: p.Detail, Clocks: clocks(resp, time.Now())}
+}
+
+// worthNaming is a difference of two clocks that is more than a slow answer.
+const worthNaming = time.Minute
+
+// clocks names the clock of the member that answered and this node's, if they differ much.
+func clocks(resp *http.Response, here time.Time) string {
+	there, err := http.ParseTime(resp.Header.Get("Date"))
+	if err != nil || there.Sub(here).Abs() < worthNaming {
+		return ""
+	}
+	return fmt.Sprintf("; the clock of that member shows %s, and this node's clock shows %s: set the one that is wrong",
+		there.UTC().Format(time.RFC3339), here.UTC().Format(time.RFC3339))
 }
 
 // another is what to do if the member does not start again.

@@ -214,7 +214,8 @@ func (s Stored) use(c Claim) (Stored, error) {
 	case i >= 0 && s.UsedBy[i].Key == c.Key:
 		return s, nil
 	case !c.Now.Before(s.Expires):
-		return s, fmt.Errorf("%w: it was valid until %s", ErrExpired, s.Expires.UTC().Format(time.RFC3339))
+		return s, fmt.Errorf("%w: it was valid until %s, and the clock of the member that answers shows %s",
+			ErrExpired, s.Expires.UTC().Format(time.RFC3339), c.Now.UTC().Format(time.RFC3339))
 	case i >= 0:
 		return s, ErrOtherKey
 	case s.UsesLeft() == 0:

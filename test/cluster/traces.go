@@ -25,7 +25,8 @@ func BuildTracing(t testing.TB) string {
 }
 
 // BuildSteps builds a sidecar that ends with SIGKILL after the step that
-// LOCKSTEP_EXIT_AFTER_STEP names, like create/marker.
+// LOCKSTEP_EXIT_AFTER_STEP names, like create/marker, and stops gracefully after that of
+// LOCKSTEP_STOP_AFTER_STEP. On Linux with amd64, TEST_CLOCK_SHIFT shifts its clock.
 func BuildSteps(t testing.TB) string {
 	t.Helper()
 	return build(t, "sidecar", "-tags=lockstep_steps", "github.com/lockstep-dev/lockstep/cmd/sidecar")

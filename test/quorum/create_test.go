@@ -15,7 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// createSteps are those of package cluster, where a test compares them.
+// createSteps are those of a creation. A test of package cluster compares them.
 var createSteps = []string{"directory", "marker", "ca", "certificate", "etcd", "member", "ready", "record", "announce", "phase"}
 
 // wantOneMember requires that the cluster is what one creation makes.
@@ -38,26 +38,71 @@ func wantOneMember(t *testing.T, n *Node) {
 	}
 }
 
-func TestCreate_killedAfterEachStep(t *testing.T) {
+// restartSteps are those of a start with the directory of a member.
+var restartSteps = []string{"directory", "certificate", "member", "ready", "identity", "record", "announce"}
+
+// A node that creates its cluster is killed after each step, or stopped gracefully, and is
+// started again with the same flags: the cluster is the one that it began.
+func TestCreate_endedAfterEachStep(t *testing.T) {
 	binary := cluster.BuildSteps(t)
-	for _, step := range createSteps {
-		t.Run(step, func(t *testing.T) {
-			n := New(t, binary).Node("a")
-			n.StartWith([]string{"LOCKSTEP_EXIT_AFTER_STEP=create/" + step})
-			if code := n.ExitCode(); code != -1 {
-				t.Fatalf("got exit code %d, want the end by a signal", code)
-			}
-			before, err := datadir.Layout(n.Dir).ReadMarker()
-			if err != nil && (step != "directory" || !errors.Is(err, datadir.ErrNoMarker)) {
+	for how, code := range endedBy {
+		for _, step := range createSteps {
+			t.Run(how+"/"+step, func(t *testing.T) {
+				n := New(t, binary).Node("a")
+				n.startUntil(how, "create/"+step)
+				if got := n.ExitCode(); got != code {
+					t.Fatalf("got exit code %d, want %d; %s", got, code, n.Ending())
+				}
+				before, err := datadir.Layout(n.Dir).ReadMarker()
+				if err != nil && (step != "directory" || !errors.Is(err, datadir.ErrNoMarker)) {
+					t.Fatal(err)
+				}
+				n.Start()
+				n.AwaitRunning()
+				wantOneMember(t, n)
+				if after := n.Marker(); before.Cluster != "" && after.Cluster != before.Cluster || before.CAHash != "" && after.CAHash != before.CAHash {
+					t.Errorf("it is another cluster now: before %+v, after %+v", before, after)
+				}
+			})
+		}
+	}
+}
+
+// endedBy are the ways in which a sidecar of the test build ends after a step, and its exit
+// code then.
+var endedBy = map[string]int{"EXIT": -1, "STOP": 0} // -1: by a signal
+
+// startUntil starts a sidecar that ends after a step.
+func (n *Node) startUntil(how, step string) {
+	n.StartWith([]string{"LOCKSTEP_" + how + "_AFTER_STEP=" + step}, "--shutdown-delay=0s")
+}
+
+// The same of a node that has a member: it comes back with all that was acknowledged.
+func TestRestart_endedAfterEachStep(t *testing.T) {
+	n := New(t, cluster.BuildSteps(t)).Node("a")
+	n.Start("--shutdown-delay=0s")
+	n.AwaitRunning()
+	first := n.Marker()
+	n.Put(n.Client(), "/test/key", "x")
+	for how, code := range endedBy {
+		for _, step := range restartSteps {
+			if err := n.Stop(); err != nil {
 				t.Fatal(err)
 			}
-			n.Start()
-			n.AwaitRunning()
-			wantOneMember(t, n)
-			if after := n.Marker(); before.Cluster != "" && after.Cluster != before.Cluster || before.CAHash != "" && after.CAHash != before.CAHash {
-				t.Errorf("it is another cluster now: before %+v, after %+v", before, after)
+			n.startUntil(how, "restart/"+step)
+			if got := n.ExitCode(); got != code {
+				t.Fatalf("%s %s: got exit code %d, want %d; %s", how, step, got, code, n.Ending())
 			}
-		})
+			n.Start("--shutdown-delay=0s")
+			n.AwaitRunning()
+			if now := n.Marker(); now != first {
+				t.Errorf("%s %s: got the marker %+v, want %+v", how, step, now, first)
+			}
+			if got := n.Keys(n.Client(), "/test/"); len(got) != 1 {
+				t.Errorf("%s %s: got %v", how, step, got)
+			}
+			wantOneMember(t, n)
+		}
 	}
 }
 

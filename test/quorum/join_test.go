@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,13 +14,9 @@ import (
 // joinArgs returns the flags with which nodes join the cluster of n.
 func joinArgs(t *testing.T, n *Node, uses int) []string {
 	t.Helper()
-	sidecar := filepath.Join(cluster.Assets(t, "sidecar"), "sidecar")
-	out, err := exec.CommandContext(t.Context(), sidecar, "cluster", "token", "create", "--data-dir="+n.Dir, fmt.Sprintf("--uses=%d", uses)).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	out := n.command(t, "cluster", "token", "create", fmt.Sprintf("--uses=%d", uses))
 	var args []string
-	for field := range strings.FieldsSeq(string(out)) {
+	for field := range strings.FieldsSeq(out) {
 		if strings.HasPrefix(field, "--join=") || strings.HasPrefix(field, "--token=") {
 			args = append(args, field)
 		}
@@ -80,20 +74,22 @@ func TestJoin_twoAtOnce(t *testing.T) {
 	awaitVoters(a, b, c)
 }
 
-// All members are killed at one moment and started in any order: the cluster is as
-// before, with all that was acknowledged.
+// All members are killed at one moment, while clients write, and started in any order: the
+// cluster is as before, with each write that was acknowledged.
 func TestRestart_wholeCluster(t *testing.T) {
 	a, b, c := newThree(t)
-	for round, order := range [][]*Node{{a, b, c}, {c, b, a}, {b, c, a}} {
-		key := fmt.Sprintf("/test/%d", round)
-		order[0].Put(order[0].Client(), key, "x")
-		KillAll(a, b, c)
+	all := []*Node{a, b, c}
+	for _, order := range [][]*Node{{a, b, c}, {a, c, b}, {b, a, c}, {b, c, a}, {c, a, b}, {c, b, a}} {
+		writes := startLoad(t, all...)
+		writes.awaitMore(t, 50)
+		KillAll(all...)
+		writes.end()
 		for _, n := range order {
 			n.Start()
 		}
-		awaitVoters(a, b, c)
-		if got := order[2].Keys(order[2].Client(), key); len(got) != 1 {
-			t.Errorf("round %d: %s is lost", round, key)
+		awaitVoters(all...)
+		for _, n := range all {
+			writes.wantAll(t, n, order[0])
 		}
 	}
 }

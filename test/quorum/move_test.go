@@ -37,25 +37,6 @@ const (
 	pageEtcd       = "https://10.0.0.9:2379"
 )
 
-// commands returns those of a section of the page.
-func commands(t *testing.T, anchor string) []string {
-	t.Helper()
-	page, err := os.ReadFile("../../docs/clusters.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, found := strings.Cut(string(page), `<a id="`+anchor+`"></a>`)
-	section, _, more := strings.Cut(section, "\n<a id=")
-	if !found || !more {
-		t.Fatalf("docs/clusters.md has no section %s with another one behind it", anchor)
-	}
-	var out []string
-	for _, match := range regexp.MustCompile(`(?m)^ *\$ (.+)$`).FindAllStringSubmatch(section, -1) {
-		out = append(out, match[1])
-	}
-	return out
-}
-
 // next ends the test unless the next command is the one for which the test has
 // what is around it.
 func (m *move) next(left *[]string, want string) string {
@@ -262,13 +243,9 @@ func (m *move) create(page []string, unchanged func()) {
 	m.env = []string{"LOCKSTEP_DATA_DIR=" + pageDataDir}
 	m.run(a, m.next(&page, "sidecar run --etcd=embedded "))
 	a.AwaitRunning()
-	token := m.typed(a, m.next(&page, "sidecar cluster token create"))
-	printed := regexp.MustCompile(`(?m)^  (sidecar run .*)$`).FindStringSubmatch(token)
-	if printed == nil {
-		m.Fatalf("no command in\n%s", token)
-	}
+	printed := printedRun(m.T, m.typed(a, m.next(&page, "sidecar cluster token create")))
 	for _, n := range []*Node{b, c} {
-		m.run(n, printed[1]+" --kubeconfig="+pageKubeconfig)
+		m.run(n, "sidecar run "+strings.Join(printed, " ")+" --kubeconfig="+pageKubeconfig)
 	}
 	awaitVoters(a, b, c)
 	if out := m.typed(a, m.next(&page, "sidecar cluster members")); strings.Count(out, "voter") != len(m.nodes) {

@@ -9,53 +9,63 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
 // pageStep is one of the numbered steps of a section of docs/clusters.md.
 type pageStep struct {
 	text     string
-	commands []string // the code in it that begins with sidecar
+	commands []string // what people type: lines that begin with $, or code that begins with sidecar
 }
 
 var (
 	numbered    = regexp.MustCompile(`^\d+\. +(.*)`)
+	commandLine = regexp.MustCompile(`^ +\$ (.*)`)
 	commandCode = regexp.MustCompile("`(sidecar [^`]*)`")
 )
 
 // pageSteps reads the steps of the section with an anchor.
 func pageSteps(t *testing.T, anchor string) []pageStep {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "clusters.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "clusters.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, found := strings.Cut(string(text), `<a id="`+anchor+`">`)
-	if !found {
-		t.Fatalf("docs/clusters.md has no anchor %q", anchor)
+	_, section, found := strings.Cut(string(page), `<a id="`+anchor+`"></a>`)
+	section, _, more := strings.Cut(section, "\n<a id=")
+	if !found || !more {
+		t.Fatalf("docs/clusters.md has no section %s with another one behind it", anchor)
 	}
-	_, section, _ = strings.Cut(section, "\n## ") // its own heading
-	section, _, _ = strings.Cut(section, "\n## ")
 	var steps []pageStep
-	inStep := false
 	for line := range strings.Lines(section) {
 		line = strings.TrimRight(line, "\n")
-		switch begin := numbered.FindStringSubmatch(line); {
+		begin, command := numbered.FindStringSubmatch(line), commandLine.FindStringSubmatch(line)
+		last := len(steps) - 1
+		switch {
 		case begin != nil:
-			steps, inStep = append(steps, pageStep{text: begin[1]}), true
-		case inStep && strings.HasPrefix(line, "   "):
-			steps[len(steps)-1].text += " " + strings.TrimSpace(line)
+			steps = append(steps, pageStep{text: begin[1]})
+		case last < 0 || !strings.HasPrefix(line, "   "):
+		case command != nil:
+			steps[last].commands = append(steps[last].commands, command[1])
 		default:
-			inStep = false
+			steps[last].text += " " + strings.TrimSpace(line)
 		}
 	}
 	for i := range steps {
-		for _, found := range commandCode.FindAllStringSubmatch(steps[i].text, -1) {
-			steps[i].commands = append(steps[i].commands, found[1])
+		for _, code := range commandCode.FindAllStringSubmatch(steps[i].text, -1) {
+			steps[i].commands = append(steps[i].commands, code[1])
 		}
 	}
 	return steps
+}
+
+// commands returns those of all steps of a section.
+func commands(t *testing.T, anchor string) []string {
+	t.Helper()
+	var out []string
+	for _, step := range pageSteps(t, anchor) {
+		out = append(out, step.commands...)
+	}
+	return out
 }
 
 // wantSteps requires that each step of the page begins as the test expects it: a test
@@ -89,8 +99,8 @@ func (n *Node) tryCommand(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(cluster.Assets(t, "sidecar"), "sidecar"), args...)
-	cmd.Env = append(os.Environ(), "LOCKSTEP_DATA_DIR="+n.Dir)
+	cmd := exec.CommandContext(ctx, n.rig.cluster.SidecarBinary(), args...)
+	cmd.Env = append(os.Environ(), append(n.clockEnv(), "LOCKSTEP_DATA_DIR="+n.Dir)...)
 	var stdout, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -66,6 +67,7 @@ users: [{name: u, user: {}}]
 type Node struct {
 	*cluster.Sidecar // nil before the first start
 	ID, Address, Dir string
+	Clock            string // by how much it is wrong, such as -1h; empty: it is right
 
 	rig *Rig
 }
@@ -88,13 +90,21 @@ func (n *Node) Start(args ...string) {
 func (n *Node) StartWith(env []string, args ...string) {
 	n.rig.t.Helper()
 	sidecar, err := n.rig.cluster.LaunchSidecar(cluster.SidecarConfig{
-		NodeID: n.ID, Kubeconfig: n.rig.Kubeconfig, Listen: n.Address + ":8086", Env: env, EtcdInArgs: true,
+		NodeID: n.ID, Kubeconfig: n.rig.Kubeconfig, Listen: n.Address + ":8086", Env: append(n.clockEnv(), env...), EtcdInArgs: true,
 		Args: append([]string{"--etcd=embedded", "--data-dir=" + n.Dir, "--node-address=" + n.Address, "--insecure-listen"}, args...),
 	})
 	if err != nil {
 		n.rig.t.Fatal(err)
 	}
 	n.Sidecar = sidecar
+}
+
+// clockEnv makes the clock of a program of BuildSteps as wrong as the node's.
+func (n *Node) clockEnv() []string {
+	if n.Clock == "" {
+		return nil
+	}
+	return []string{"TEST_CLOCK_SHIFT=" + n.Clock}
 }
 
 // Refused starts a sidecar that has to end by itself with exit code 1, and returns the
@@ -130,6 +140,7 @@ func (n *Node) LastLine() string {
 // Cluster is the part of /status about the way into the cluster.
 type Cluster struct {
 	State   string
+	Since   time.Time
 	Error   string
 	Members []struct {
 		ID, Node, Address        string
