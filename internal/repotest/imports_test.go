@@ -55,7 +55,7 @@ var levels = map[string]int{
 	"internal/semver":     2, // parses the versions of protocol
 	"rollout":             2, // simulates with the decisions of protocol
 
-	"cluster/backup":       5, // snapshots, and a cluster made of one
+	"cluster/backup":       6, // snapshots, and a cluster made of one
 	"cluster/members":      4, // the list of the members, and the endpoints of the client
 	"cluster/pki":          2,
 	"cluster/member":       2,
