@@ -40,7 +40,7 @@ func TestCommands_onMember(t *testing.T) {
 		{"node list", 0, "kubernetes_controller,consensus_member"},
 		{"node set-roles a", 2, "expected a node ID and its roles"},
 		{"node set-roles a kubernetes_controler", 2, "unknown role"},
-		{"node set-roles a kubernetes_controller,consensus_member", 0, "now has the roles"},
+		{"node set-roles a kubernetes_controller,consensus_member", 0, "has the roles"},
 		{"node set-roles ghost none", 1, "the node has no record"},
 		{"node remove a", 2, "add --confirm-stopped"},
 		{"node remove a --confirm-stopped", 1, "the node is alive"},
