@@ -153,8 +153,8 @@ func (m *Manager) Status() *event.Value[Status] { return m.status }
 // Member follows the etcd member of this node; the zero State without one.
 func (m *Manager) Member() *event.Value[member.State] { return m.member }
 
-// Members follows the members of a cluster that the sidecars run, in the order of
-// etcd. It is empty before they are known, and with an etcd that runs elsewhere.
+// Members follows the members of a cluster that the sidecars run, in the order of their
+// node IDs. It is empty before they are known, and with an etcd that runs elsewhere.
 func (m *Manager) Members() *event.Value[[]Observed] { return m.observed }
 
 // Held follows whether this process has locked its data directory, and found that it is

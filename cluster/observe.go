@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -63,7 +64,7 @@ func (f *flow) askMembers(ctx context.Context, list []members.Member) []Observed
 		for _, m := range list {
 			out = append(out, Observed{ID: m.ID, Node: m.Node, Address: m.Address, Learner: m.Learner})
 		}
-		return out
+		return byNode(out)
 	}
 	for _, v := range views {
 		o := Observed{
@@ -75,5 +76,11 @@ func (f *flow) askMembers(ctx context.Context, list []members.Member) []Observed
 		}
 		out = append(out, o)
 	}
-	return out
+	return byNode(out)
+}
+
+// byNode sorts members as people expect them.
+func byNode(members []Observed) []Observed {
+	slices.SortStableFunc(members, func(a, b Observed) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.ID, b.ID)) })
+	return members
 }

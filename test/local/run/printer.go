@@ -39,7 +39,7 @@ func (p *printer) note(text string) {
 func (p *printer) starting(part string) {
 	p.begin = time.Now()
 	p.open = true
-	p.print("  starting %-16s", part)
+	p.print("  starting %-17s", part)
 }
 
 func (p *printer) started(url string) {
