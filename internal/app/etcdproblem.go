@@ -86,7 +86,7 @@ func (a *App) joinsNow() bool {
 // diagnoseEtcd asks the servers, if the cluster manager does not know more.
 func (a *App) diagnoseEtcd(ctx context.Context) string {
 	if a.joinsNow() {
-		return cmp.Or(a.cluster.Status().Get().Problem, "this node is on its way into the cluster: see CLUSTER")
+		return cmp.Or(a.cluster.Status().Get().Problem, "this node is on its way into its cluster; the row CLUSTER of sidecar status has more")
 	}
 	found := a.etcd.Diagnose(ctx)
 	if problem := a.cluster.MemberProblem(); problem != "" {

@@ -33,7 +33,7 @@ func TestDiagnoseEtcd_embedded(t *testing.T) {
 		status cluster.Status
 		want   string
 	}{
-		{cluster.Status{State: cluster.CreatingCluster}, "this node is on its way into the cluster: see CLUSTER"},
+		{cluster.Status{State: cluster.CreatingCluster}, "this node is on its way into its cluster; the row CLUSTER of sidecar status has more"},
 		{cluster.Status{State: cluster.JoiningCluster, Problem: "the cluster is busy"}, "the cluster is busy"},
 		{cluster.Status{State: cluster.Running}, "connection refused; no etcd member runs there: check the sidecar of that node, and its log (worker=etcd-member)"},
 	} {
