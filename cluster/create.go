@@ -132,7 +132,7 @@ func checkRecord(f *flow, value []byte) error {
 	if existing.ID != f.marker.Cluster {
 		return &datadir.RefusedError{
 			Path: f.dir.Path(), Problem: fmt.Sprintf("is that of cluster %s, and etcd has the record of cluster %s", f.marker.Cluster, existing.ID),
-			Remedy: "the directory was put together of two; replace this node: docs/clusters.md#replace-a-node",
+			Remedy: "the directory is a mix of two; replace this node: docs/clusters.md#replace-a-node",
 		}
 	}
 	return nil

@@ -66,7 +66,7 @@ func (e Embedded) EtcdConfig(prefix string) etcd.Config {
 var advice = etcd.Advice{
 	Closed:      "no etcd member runs there: check the sidecar of that node, and its log (worker=etcd-member)",
 	Silent:      "check the sidecar of that node, its log (worker=etcd-member), and the network to it",
-	Authority:   "it is no member of this cluster, or a clock is wrong: see docs/clusters.md#refusals",
+	Authority:   "it is not a member of this cluster, or a clock is wrong: see docs/clusters.md#refusals",
 	Certificate: "that member rejects this node's certificate: check both clocks, and that both nodes are of the same cluster",
 }
 

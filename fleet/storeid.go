@@ -151,7 +151,7 @@ func AdoptStoreID(ctx context.Context, client *etcd.Client, id string) error {
 // tryAdopt returns etcd.ErrChanged if the store changed after it was read.
 func tryAdopt(ctx context.Context, client *etcd.Client, id string) error {
 	if !ValidStoreID(id) {
-		return fmt.Errorf("%q is no store ID: want %d hexadecimal digits, in lower case", id, 2*storeIDLen)
+		return fmt.Errorf("%q is not a store ID: want %d hexadecimal digits, in lower case", id, 2*storeIDLen)
 	}
 	store, err := ReadStore(ctx, client)
 	switch {

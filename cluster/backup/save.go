@@ -78,7 +78,7 @@ func Verify(file string) (Saved, error) {
 	}
 	status, err := snapshot.NewV3(zap.NewNop()).Status(file)
 	if err != nil {
-		return Saved{}, fmt.Errorf("%q is no valid snapshot: %w", file, err)
+		return Saved{}, fmt.Errorf("%q is not a valid snapshot: %w", file, err)
 	}
 	return Saved{Revision: status.Revision, Keys: status.TotalKey, Bytes: status.TotalSize}, nil
 }
@@ -97,7 +97,7 @@ func verifyHash(file string) error {
 	}
 	size := info.Size() - sha256.Size
 	if size <= 0 {
-		return fmt.Errorf("%q is no valid snapshot: it has %d bytes", file, info.Size())
+		return fmt.Errorf("%q is not a valid snapshot: it has %d bytes", file, info.Size())
 	}
 	hash, want := sha256.New(), make([]byte, sha256.Size)
 	if _, err := io.CopyN(hash, in, size); err != nil {
@@ -107,7 +107,7 @@ func verifyHash(file string) error {
 		return fmt.Errorf("read a snapshot: %w", err)
 	}
 	if !bytes.Equal(hash.Sum(nil), want) {
-		return fmt.Errorf("%q is no valid snapshot: its content does not match the hash at its end; it is damaged, cut off, or no snapshot", file)
+		return fmt.Errorf("%q is not a valid snapshot: its content does not match the hash at its end; it is damaged, cut off, or not a snapshot", file)
 	}
 	return nil
 }

@@ -28,12 +28,12 @@ func (l Layout) checkEtcd(m Marker) error {
 	switch {
 	case keyspace.MemberID(cluster) != m.EtcdClusterID:
 		return &RefusedError{
-			l.wal(), fmt.Sprintf("is of the etcd cluster %x, and %s of %s: the directory was put together of two", cluster, markerFile, m.EtcdClusterID),
+			l.wal(), fmt.Sprintf("is of the etcd cluster %x, and %s of %s: the directory is a mix of two", cluster, markerFile, m.EtcdClusterID),
 			l.replaceRemedy(m),
 		}
 	case keyspace.MemberID(member) != m.MemberID:
 		return &RefusedError{
-			l.wal(), fmt.Sprintf("is of the etcd member %x, and %s of %s: the directory was put together of two", member, markerFile, m.MemberID),
+			l.wal(), fmt.Sprintf("is of the etcd member %x, and %s of %s: the directory is a mix of two", member, markerFile, m.MemberID),
 			l.replaceRemedy(m),
 		}
 	}

@@ -203,7 +203,7 @@ func (l Layout) unreadable(path string, err error) error {
 }
 
 func (l Layout) unwritable(err error) error {
-	return &RefusedError{string(l), "cannot be made: " + reason(err), "give --data-dir a directory that this user may write"}
+	return &RefusedError{string(l), "cannot be made: " + reason(err), "give --data-dir a directory that this user can write to"}
 }
 
 // reason returns an error without the path, which the message has already.

@@ -56,7 +56,7 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string {
 	if e.Detail == "" {
-		return fmt.Sprintf("%s answered %d %s, and is probably no sidecar: check --join", e.URL, e.Status, http.StatusText(e.Status))
+		return fmt.Sprintf("%s answered %d %s, and is probably not a sidecar: check --join", e.URL, e.Status, http.StatusText(e.Status))
 	}
 	return fmt.Sprintf("%s refuses the join: %s%s", e.URL, e.Detail, e.Clocks)
 }
@@ -67,7 +67,7 @@ func (e *RefusedError) Permanent() bool {
 	return e.Status != http.StatusTooManyRequests && e.Status < http.StatusInternalServerError
 }
 
-// UntrustedError is a server that is no member of the token's cluster. Nothing was sent
+// UntrustedError is a server that is not a member of the token's cluster. Nothing was sent
 // to it.
 type UntrustedError struct {
 	URL     string
@@ -75,7 +75,7 @@ type UntrustedError struct {
 }
 
 func (e *UntrustedError) Error() string {
-	return fmt.Sprintf("%s is no member of the token's cluster: %s; nothing was sent to it; check --join, which has the address and the join port of a member (8087 by default), and --token", e.URL, e.Problem)
+	return fmt.Sprintf("%s is not a member of the token's cluster: %s; nothing was sent to it; check --join, which has the address and the join port of a member (8087 by default), and --token", e.URL, e.Problem)
 }
 
 const (

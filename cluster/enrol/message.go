@@ -69,11 +69,11 @@ const maxNodeID = 253
 // request.
 func (r request) member() (record.Member, error) {
 	if len(r.Node) > maxNodeID || !nodeID.MatchString(r.Node) {
-		return record.Member{}, fmt.Errorf("node: %.100q is no DNS subdomain; set --node-id on the joining node", r.Node)
+		return record.Member{}, fmt.Errorf("node: %.100q is not a DNS subdomain; set --node-id on the joining node", r.Node)
 	}
 	ip, err := netip.ParseAddr(r.Address)
 	if err != nil || ip.IsUnspecified() || ip.IsMulticast() || ip.Zone() != "" || ip.Unmap().String() != r.Address {
-		return record.Member{}, fmt.Errorf("address: %.100q is no IP address that other nodes can reach; set --node-address on the joining node", r.Address)
+		return record.Member{}, fmt.Errorf("address: %.100q is not an IP address that other nodes can reach; set --node-address on the joining node", r.Address)
 	}
 	ports := []int{r.PeerPort, r.ClientPort, r.JoinPort}
 	for i, port := range ports {

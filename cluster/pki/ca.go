@@ -58,7 +58,7 @@ func ParseCA(certPEM, keyPEM []byte) (*CA, error) {
 		return nil, fmt.Errorf("the cluster's CA certificate: %w", err)
 	}
 	if !cert.IsCA {
-		return nil, fmt.Errorf("the cluster's CA certificate: %q is no certificate of a CA", cert.Subject)
+		return nil, fmt.Errorf("the cluster's CA certificate: %q is not the certificate of a CA", cert.Subject)
 	}
 	if err := cert.CheckSignatureFrom(cert); err != nil {
 		return nil, fmt.Errorf("the cluster's CA certificate: %w", err)

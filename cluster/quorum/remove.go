@@ -184,7 +184,7 @@ func find(all []View, wanted string) (View, error) {
 	case 0:
 		return View{}, &UnknownError{Name: wanted, Members: names(all)}
 	}
-	return View{}, fmt.Errorf("%w: %d members are of node %q; name one by its member ID, as sidecar cluster members shows it", ErrRefused, len(found), wanted)
+	return View{}, fmt.Errorf("%w: %d members belong to node %q; name one by its member ID, as sidecar cluster members shows it", ErrRefused, len(found), wanted)
 }
 
 // mayRemove returns why the removal would harm the cluster; nil: it would not.

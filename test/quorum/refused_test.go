@@ -59,7 +59,7 @@ func TestJoin_refusedTokens(t *testing.T) {
 		}, []string{"no such token", create}},
 		{"hash of another CA", func(args []string) []string {
 			return withToken(t, args, func(tok *token.Token) { tok.CA[0] ^= 1 })
-		}, []string{"is no member of the token's cluster", "another CA than the token names", "nothing was sent to it"}},
+		}, []string{"is not a member of the token's cluster", "another CA than the token names", "nothing was sent to it"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			args := tt.change(joinArgs(t, a, 1))
@@ -104,7 +104,7 @@ func TestJoin_manInTheMiddle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			passed := passOn(t, middle, a, other, tt.chain)
-			wantText(t, b.Refused(joinAt(args, middle)...), tt.want, "https://"+middle.Address+":8087 is no member of the token's cluster", "nothing was sent to it")
+			wantText(t, b.Refused(joinAt(args, middle)...), tt.want, "https://"+middle.Address+":8087 is not a member of the token's cluster", "nothing was sent to it")
 			if n := passed.Load(); n > 0 {
 				t.Errorf("the other server got %d bytes", n)
 			}
