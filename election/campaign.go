@@ -192,6 +192,7 @@ func (e *Election) awaitEligible(ctx context.Context) (waited bool, err error) {
 // when this node may no longer campaign or has resigned.
 func (e *Election) campaign(ctx context.Context, s *etcd.Session) error {
 	e.setState(func(st State) State { st.Election = protocol.Campaigning; return st })
+	s.Outlast() // a candidate that waits keeps its place
 	key := e.keys().Leader(int64(s.Lease()))
 	epoch, err := e.enqueue(ctx, s, key)
 	if err != nil {
@@ -220,17 +221,22 @@ func (e *Election) enqueue(ctx context.Context, s *etcd.Session, key string) (in
 }
 
 // awaitFirst reports whether the candidate has become the first; false: it may no
-// longer campaign. Only the watch says so: lead confirms it.
+// longer campaign. Only the watch says so: lead confirms it. A candidate that becomes the
+// first while its session is not valid waits until it is.
 func (e *Election) awaitFirst(ctx context.Context, s *etcd.Session, epoch int64) (bool, error) {
 	rewinds, rewound := e.cfg.Client.Rewound().Load()
 	for {
 		queue, queueChanged := e.queue.Load()
 		members, membersChanged := e.cfg.Fleet.Load()
 		local, localChanged := e.cfg.Local.Load()
+		wait := s.TTL() / 3
 		if queue.Revision >= epoch {
 			switch place(queue, epoch) {
 			case 0:
-				return true, nil
+				if s.Rely() {
+					return true, nil
+				}
+				wait = etcdPause
 			case -1:
 				return false, fmt.Errorf("wait in the election: %w", etcd.ErrSessionLost)
 			}
@@ -239,7 +245,7 @@ func (e *Election) awaitFirst(ctx context.Context, s *etcd.Session, epoch int64)
 			return false, nil
 		}
 		s.Beat()
-		waitUntil(ctx, time.Now().Add(s.TTL()/3), []<-chan struct{}{rewound, queueChanged, membersChanged, localChanged})
+		waitUntil(ctx, time.Now().Add(wait), []<-chan struct{}{rewound, queueChanged, membersChanged, localChanged})
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
 		}

@@ -67,6 +67,14 @@ func (c *Client) Check(ctx context.Context) error {
 	return err
 }
 
+// recheck makes a check, unless one of this kind is under way. Its failure is in Contact.
+func (c *Client) recheck(ctx context.Context) {
+	if c.rechecking.CompareAndSwap(false, true) {
+		defer c.rechecking.Store(false)
+		_ = c.Check(ctx)
+	}
+}
+
 // CheckWith makes a check, and in the same transaction reads more: what a caller has to
 // read regularly. The answer begins with that. If a condition does not hold, the error
 // is ErrChanged, and the check was made all the same.

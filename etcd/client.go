@@ -69,13 +69,15 @@ type Client struct {
 	rewound  *event.Value[int]
 
 	differences atomic.Int64
+	rechecking  atomic.Bool
 	closer
 
 	mu        sync.Mutex // mu guards what follows, and that the store going back is counted once
 	cluster   uint64     // the ID of the etcd cluster in its latest answer; 0: none
 	term      uint64     // the newest of that cluster's leaders in an answer; 0: none
 	followers []*follower
-	checked   time.Time // when the latest Check began
+	checked   time.Time          // when the latest Check began
+	left      []clientv3.LeaseID // of sessions that have ended; they were not revoked
 }
 
 // Contact is what the client knows of its connection to etcd.

@@ -22,10 +22,12 @@ type Session struct {
 	client *Client
 	lease  clientv3.LeaseID
 	ttl    time.Duration
+	checks sync.WaitGroup // of the store, after an interruption
 
 	mu         sync.Mutex // mu guards what follows
 	validUntil time.Time
 	beat       time.Time
+	lasts      bool // it does not end when Valid turns false
 }
 
 const (
@@ -34,8 +36,10 @@ const (
 	revokeTimeout             = 2 * time.Second
 	disconnectedRevokeTimeout = 200 * time.Millisecond
 	firstRevokePause          = 20 * time.Millisecond
-	// retryKeepAlive is the pause after a keep-alive without an answer.
-	retryKeepAlive = 200 * time.Millisecond
+	// retryKeepAlive is the first pause after a keep-alive without an answer, and
+	// retriesPerLease how many pauses fit into a TTL at least.
+	retryKeepAlive  = 200 * time.Millisecond
+	retriesPerLease = 4
 	// watchdogLeases is how many TTLs a holder may go without Beat.
 	watchdogLeases = 2
 )
@@ -53,12 +57,13 @@ func keepAlivePause(ttl time.Duration) time.Duration { return (ttl - margin(ttl)
 // afterwards, whatever the outcome. The context of hold ends when the lease has
 // ended, or was not confirmed in time (cause ErrSessionLost). It also ends when hold
 // does not call Beat for two TTLs (cause ErrNoProgress). WithSession returns after
-// hold has returned: hold's error, or that of the grant.
+// hold has returned: hold's error, or that of the grant. See also Outlast.
 func (c *Client) WithSession(ctx context.Context, ttl time.Duration, hold func(context.Context, *Session) error) error {
 	s, err := c.grant(ctx, ttl)
 	if err != nil {
 		return err
 	}
+	c.revokeLeft(ctx)
 	held, lose := context.WithCancelCause(ctx)
 	var keeper sync.WaitGroup
 	keeper.Go(func() { lose(s.keepAlive(held)) })
@@ -118,6 +123,34 @@ func (s *Session) ValidUntil() time.Time {
 // Valid reports whether the lease is certain to live now.
 func (s *Session) Valid() bool { return time.Now().Before(s.ValidUntil()) }
 
+// Outlast makes the session outlast a time in which etcd does not answer: it ends when
+// etcd says that the lease has ended, and not when Valid turns false. It is for holders
+// whose key means no more than that they run. If etcd was off, or was overloaded, it may
+// still know their leases; new ones for all of them would be what keeps it overloaded.
+func (s *Session) Outlast() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lasts = true
+}
+
+// Rely undoes Outlast. It reports whether the session is valid; if not, nothing changes.
+func (s *Session) Rely() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !time.Now().Before(s.validUntil) {
+		return false
+	}
+	s.lasts = false
+	return true
+}
+
+// outlasts reports whether the session goes on although it is not valid.
+func (s *Session) outlasts() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lasts && !time.Now().Before(s.validUntil)
+}
+
 // Beat records that the holder makes progress. Without a call for two TTLs the
 // session ends, so that a holder that hangs does not keep the lease for ever.
 func (s *Session) Beat() {
@@ -141,8 +174,11 @@ func (s *Session) extend(sent time.Time, ttl time.Duration) {
 
 // keepAlive returns why the session ended.
 func (s *Session) keepAlive(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() { cancel(); s.checks.Wait() }()
 	wait := keepAlivePause(s.ttl)
-	for backoff.Sleep(ctx, min(wait, time.Until(s.ValidUntil()))) {
+	retries := backoff.Backoff{First: retryKeepAlive, Max: s.ttl / retriesPerLease, Jitter: backoff.Apart}
+	for backoff.Sleep(ctx, s.atMost(wait)) {
 		if s.sinceBeat() > watchdogLeases*s.ttl {
 			return ErrNoProgress
 		}
@@ -153,29 +189,41 @@ func (s *Session) keepAlive(ctx context.Context) error {
 		switch {
 		case err == nil:
 			wait = keepAlivePause(s.ttl)
+			retries.Reset()
 		case leaseEnded(err):
 			return fmt.Errorf("%w: etcd no longer knows the lease", ErrSessionLost)
-		case !s.Valid():
+		case !s.Valid() && !s.outlasts():
 			return fmt.Errorf("%w: not confirmed in time: %w", ErrSessionLost, err)
 		default:
-			wait = retryKeepAlive
+			wait = retries.Next()
 		}
 	}
 	return ctx.Err()
 }
 
+// atMost returns the pause, or what is left until the session ends, if that is shorter.
+func (s *Session) atMost(pause time.Duration) time.Duration {
+	if s.outlasts() {
+		return pause
+	}
+	return min(pause, time.Until(s.ValidUntil()))
+}
+
+// attemptEnds returns how long to wait for the answer to a keep-alive that is sent now.
+func (s *Session) attemptEnds(now time.Time) time.Time {
+	limit := s.client.attempts[reads].limit()
+	if s.outlasts() {
+		return now.Add(min(s.ttl, limit))
+	}
+	return now.Add(min(s.ttl/3, limit, s.ValidUntil().Sub(now)))
+}
+
 // keepAliveOnce makes one attempt on its own stream. The library's KeepAliveOnce
 // retries without end while etcd is unreachable (docs/upstream.md#etcd-keepalive).
 func (s *Session) keepAliveOnce(ctx context.Context) error {
-	limited, cancel := context.WithDeadline(clientv3.WithRequireLeader(ctx), s.ValidUntil())
-	defer cancel()
-	attemptTimeout := s.ttl / 3
-	if s.client.several {
-		attemptTimeout = min(attemptTimeout, s.client.attempts[reads].first)
-	}
-	limited, cancelAttempt := context.WithTimeout(limited, attemptTimeout)
-	defer cancelAttempt()
 	sent, l := time.Now(), s.client.link()
+	limited, cancel := context.WithDeadline(clientv3.WithRequireLeader(ctx), s.attemptEnds(sent))
+	defer cancel()
 	resp, err := s.exchange(limited, l)
 	if err != nil {
 		if ctx.Err() == nil && unusable(err) {
@@ -192,11 +240,9 @@ func (s *Session) keepAliveOnce(ctx context.Context) error {
 	s.client.seen(resp.Header.GetRevision())
 	if !known.Connected || resp.Header.GetRevision() < known.Revision {
 		// The connection was interrupted, or the member lags behind. Only a
-		// linearizable read shows whether the store went back. Check records its
-		// failure. It must not delay the next keep-alive.
-		limited, cancel := context.WithTimeout(ctx, s.ttl/6)
-		defer cancel()
-		_ = s.client.Check(limited)
+		// linearizable read shows whether the store went back. It must not delay the
+		// next keep-alive.
+		s.checks.Go(func() { s.client.recheck(ctx) })
 	}
 	return nil
 }
@@ -228,10 +274,10 @@ func (s *Session) revoke(ctx context.Context) {
 	}
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
-	pauses := backoff.Backoff{First: firstRevokePause, Max: limit / 4}
+	pauses := backoff.Backoff{First: firstRevokePause, Max: limit / 4, Jitter: backoff.Apart}
 	for {
 		l := s.client.link()
-		err := s.revokeOnce(clean, l, limit/2)
+		err := revoke(clean, l, s.lease, limit/2)
 		if err == nil || leaseEnded(err) {
 			return
 		}
@@ -239,17 +285,40 @@ func (s *Session) revoke(ctx context.Context) {
 			s.client.leave(l, err)
 		}
 		if !pauses.Sleep(clean) {
+			s.client.leaveLease(s.lease)
 			s.client.log.Info("lease not revoked, it ends by itself", "lease", int64(s.lease), "ttl", s.ttl, "err", err)
 			return
 		}
 	}
 }
 
-func (s *Session) revokeOnce(ctx context.Context, l *link, timeout time.Duration) error {
+func revoke(ctx context.Context, l *link, lease clientv3.LeaseID, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	_, err := l.client.Revoke(ctx, s.lease)
+	_, err := l.client.Revoke(ctx, lease)
 	return err
+}
+
+// leaveLease notes a lease that could not be revoked.
+func (c *Client) leaveLease(lease clientv3.LeaseID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left = append(c.left, lease)
+}
+
+// revokeLeft revokes the leases that were left when etcd did not answer. An etcd that was
+// off gives each lease its full TTL again: a leader's key would stay, and no node lead, for
+// as long.
+func (c *Client) revokeLeft(ctx context.Context) {
+	c.mu.Lock()
+	left := c.left
+	c.left = nil
+	c.mu.Unlock()
+	for _, lease := range left {
+		if err := revoke(ctx, c.link(), lease, revokeTimeout/2); err != nil && !leaseEnded(err) {
+			c.log.Debug("lease not revoked, it ends by itself", "lease", int64(lease), "err", err)
+		}
+	}
 }
 
 // leaseEnded reports whether err means that etcd does not know the lease. Errors

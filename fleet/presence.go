@@ -129,13 +129,18 @@ func (p *Presence) beat() {
 // hold writes the presence, and writes it again whenever what it shows changes.
 // It returns when the session ends or another sidecar keeps the node ID.
 func (p *Presence) hold(ctx context.Context, s *etcd.Session) error {
+	// Others see whether the key exists; nothing counts on this sidecar's clock.
+	s.Outlast()
 	following, cancel := context.WithCancel(ctx)
 	defer cancel()
 	foreign := event.New(false)
 	var followers sync.WaitGroup
-	// Follow returns only because its context ended.
-	followers.Go(func() {
-		_ = p.cfg.Client.Follow(following, p.key, func(l etcd.Listing) { p.observe(l, foreign) })
+	// The key is followed from its first write on: a listing from before it would have
+	// the key written twice. Follow returns only because its context ended.
+	follow := sync.OnceFunc(func() {
+		followers.Go(func() {
+			_ = p.cfg.Client.Follow(following, p.key, func(l etcd.Listing) { p.observe(l, foreign) })
+		})
 	})
 	followers.Go(func() { p.followNotice(following) })
 	defer func() { cancel(); followers.Wait() }()
@@ -155,6 +160,9 @@ func (p *Presence) hold(ctx context.Context, s *etcd.Session) error {
 		retry, err := p.write(ctx, s, shown, &pauses)
 		if err != nil {
 			return err
+		}
+		if retry == nil {
+			follow()
 		}
 		if err := p.waitForChange(ctx, s, changes{shownChanged, foreignChanged, restsChanged, retry}); err != nil {
 			return err
