@@ -41,6 +41,9 @@ type DuplicateError struct {
 	Detail   string // where the other sidecar runs, and its verdict
 }
 
+// Complete implements supervise.Complete: the message needs no name of a worker.
+func (*DuplicateError) Complete() {}
+
 // Error says which sidecar keeps the ID, and what to do.
 func (e *DuplicateError) Error() string {
 	if e.Newcomer {

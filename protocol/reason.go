@@ -89,6 +89,9 @@ const (
 	BundleRejected Reason = "BundleRejected"
 	// ServicesRejected: a file in a sidecar's services directory is invalid. Correct it.
 	ServicesRejected Reason = "ServicesRejected"
+	// WorkerFailed: a part of the sidecar failed or panicked, and was started again. Read
+	// the log, and report it.
+	WorkerFailed Reason = "WorkerFailed"
 	// RemovalsHeld: a brake keeps objects that the bundle dropped
 	// (docs/operations.md#a-brake-on-removals).
 	RemovalsHeld Reason = "RemovalsHeld"

@@ -1,14 +1,26 @@
 // Package role makes what a node runs follow from its roles
-// (docs/protocol.md#services). Its workers share facts by event values; each value has
-// one writer:
+// (docs/protocol.md#services). Its workers share facts by event values. Each value has one
+// writer:
 //
-//	record in etcd ──> Fetcher ──> Local ──┐
-//	      disk <──────────┘                ├──> Kubernetes ──> Facts ────> registrar
-//	verdict, election, services ───────────┘        │ └──────> Withheld ─> gate
-//	                                                 └ starts and stops the services
+//	value                    read by
+//	Fetcher.Local         -> Kubernetes, follower
+//	Supervised.Of         -> Kubernetes, follower
+//	Kubernetes.Facts      -> Registrar
+//	Kubernetes.Withheld   -> Gate
+//	Registrar.Registration -> Gate
+//	Server.disk           -> Fetcher, Kubernetes
+//	Server.loaded         -> Supervised
+//	ServerConfig.Variables -> Supervised
+//	ServerConfig.Displayed -> Kubernetes
+//	ServerConfig.Leads    -> Kubernetes
 //
 // Fetcher keeps the roles: those in the node's record, and while etcd does not answer,
 // the last ones, which are on disk. Kubernetes starts and stops the services of the
-// controller role. The package decides nothing about the order of these:
+// controller role, and follower those of another role; Supervised has the processes of
+// both, and Of follows whether those of a role run. Registrar and Gate are those of
+// packages fleet and status. The package decides nothing about the order of these:
 // protocol.NextServiceStep does.
+//
+// Server wires them, and starts and stops a node in order. There is one path: a node
+// without services has an empty list of them, of which all are ready.
 package role

@@ -2,6 +2,7 @@ package role
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -9,17 +10,28 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/internal/supervise"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/role/service"
 	"github.com/lockstep-dev/lockstep/status"
 )
 
-// ServerConfig is what a Server needs. All fields are required.
+// ServerConfig is what a Server needs. All fields are required, unless they say otherwise.
 type ServerConfig struct {
 	Node    protocol.NodeID
 	First   protocol.Roles // of a record that this sidecar creates
 	Release string         // of this sidecar
-	Fleet   *event.Value[protocol.Fleet]
+
+	// Registrar and Gate are complete except for what the server gives them: the facts
+	// about services, and the registration.
+	Registrar fleet.RegistrarConfig
+	Gate      status.GateConfig
+	// Presence, Shown and Election are the workers that keep the presence, publish in it
+	// what gate and election are, and take part in the election.
+	Presence, Shown, Election supervise.Worker
+	// Enter returns a worker that starts when the cluster of this node is reached.
+	Enter func(supervise.Worker) supervise.Worker
 
 	// Dir is the directory of the services, which was loaded as Services; empty: there
 	// are none.
@@ -33,13 +45,26 @@ type ServerConfig struct {
 	File string
 	Hold func(context.Context) error
 
-	Shown         *event.Value[status.Verdict] // of the gate, as /readyz shows it
-	Leads         *event.Value[bool]           // this node may still have the leader's key
+	// Displayed is the verdict of the gate, as /readyz shows it.
+	Displayed *event.Value[status.Verdict]
+	// Leads is whether this node may still have the leader's key.
+	Leads *event.Value[bool]
+	// CloseGate closes the gate for good, and returns when /readyz shows it. failure is
+	// why the node stops; nil: it was asked to.
+	CloseGate func(ctx context.Context, failure error)
+	// AwaitLeaving returns when the record may be deleted or has to stay, and Leave acts
+	// on that (docs/protocol.md#ephemeral).
+	AwaitLeaving func(ctx context.Context, stopped time.Time) protocol.LeaveFacts
+	Leave        func(context.Context, protocol.LeaveFacts)
+
 	ShutdownDelay time.Duration
+	Supervisor    *supervise.Supervisor
 	Log           *slog.Logger // without a worker, which each part adds
 }
 
-// Server runs what follows from the roles of this node.
+// Server runs a node: what follows from its roles, and what makes it a part of the
+// fleet. A node without services, or without an etcd member of its own, takes the same
+// path.
 type Server struct {
 	cfg        ServerConfig
 	disk       *Disk
@@ -47,12 +72,14 @@ type Server struct {
 	supervised *Supervised
 	kubernetes *Kubernetes
 	others     []*follower
+	registrar  *fleet.Registrar
+	gate       *status.Gate
 	loaded     *event.Value[[]service.Service]
 	problem    *event.Value[string]
 	phase      *event.Value[phase]
 }
 
-// phase is how far Run is.
+// phase is how far the workers of the roles are.
 type phase int
 
 const (
@@ -70,28 +97,32 @@ func NewServer(cfg ServerConfig) *Server {
 		s.disk = NewDisk(cfg.File)
 	}
 	s.fetcher = NewFetcher(FetcherConfig{
-		Node: cfg.Node, Fleet: cfg.Fleet, First: cfg.First, Disk: s.disk, Log: cfg.Log.With("worker", "roles"),
+		Node: cfg.Node, Fleet: cfg.Registrar.Fleet, First: cfg.First, Disk: s.disk, Log: cfg.Log.With("worker", "roles"),
 	})
 	log := cfg.Log.With("worker", "services")
 	s.supervised = NewSupervised(SupervisedConfig{Loaded: s.loaded, Variables: cfg.Variables, Log: log})
 	s.kubernetes = NewKubernetes(KubernetesConfig{
 		Services: s.supervised.Of(protocol.RoleController), Roles: s.fetcher.Local(), Disk: s.disk, Release: cfg.Release,
-		Shown: cfg.Shown, Leads: cfg.Leads, ShutdownDelay: cfg.ShutdownDelay, Log: log,
+		Shown: cfg.Displayed, Leads: cfg.Leads, ShutdownDelay: cfg.ShutdownDelay, Log: log,
 	})
 	for _, name := range []string{protocol.RoleWorker, protocol.RoleConsensus} {
 		s.others = append(s.others, newFollower(name, s.supervised.Of(name), s.fetcher.Local(), log))
 	}
+	cfg.Registrar.Services = s.kubernetes.Facts()
+	s.registrar = fleet.NewRegistrar(cfg.Registrar)
+	cfg.Gate.Registration, cfg.Gate.Withheld = s.registrar.Registration(), s.kubernetes.Withheld()
+	s.gate = status.NewGate(cfg.Gate)
 	return s
 }
 
+// Registrar writes the record of this node.
+func (s *Server) Registrar() *fleet.Registrar { return s.registrar }
+
+// Gate is the gate of this node.
+func (s *Server) Gate() *status.Gate { return s.gate }
+
 // Local follows the roles.
 func (s *Server) Local() *event.Value[Local] { return s.fetcher.Local() }
-
-// Facts follows what the registrar has to know of the services.
-func (s *Server) Facts() *event.Value[protocol.ServiceFacts] { return s.kubernetes.Facts() }
-
-// Withheld follows why the services keep the gate closed; empty: they do not.
-func (s *Server) Withheld() *event.Value[string] { return s.kubernetes.Withheld() }
 
 // Loaded follows the services of the directory.
 func (s *Server) Loaded() *event.Value[[]service.Service] { return s.loaded }
@@ -103,9 +134,46 @@ func (s *Server) State() *event.Value[service.State] { return s.supervised.State
 // not.
 func (s *Server) Problem() *event.Value[string] { return s.problem }
 
-// Run runs the workers until ctx ends, and returns ctx's error. What still runs of the
-// services then is stopped.
-func (s *Server) Run(ctx context.Context) error {
+// Run runs the node until ctx ends, or a worker of it or of another group fails, and
+// stops it in order: the gate closes, the leadership is given up, the shutdown delay
+// passes, the services stop, the presence is deleted, with an ephemeral record. It
+// returns why a worker of the node failed; nil: none has.
+func (s *Server) Run(ctx context.Context, others ...*supervise.Group) error {
+	// Each group runs longer than the one after it.
+	node, present, registered, leading := supervise.NewGroup(ctx), supervise.NewGroup(ctx), supervise.NewGroup(ctx), supervise.NewGroup(ctx)
+	groups := []*supervise.Group{node, present, registered, leading}
+	for _, g := range groups {
+		defer g.End()
+	}
+	// A worker whose failure could leave a gate open ends the node.
+	keep, contain := s.cfg.Supervisor.Keep, s.cfg.Supervisor.Contain
+	node.Start("gate", contain("gate", s.gate.Run))
+	node.Start("roles", contain("roles", s.runRoles))
+	present.Start("shown", keep("shown", s.cfg.Shown, nil))
+	present.Start("presence", contain("presence", s.cfg.Enter(s.cfg.Presence)))
+	registered.Start("registrar", contain("registrar", s.cfg.Enter(s.registrar.Run)))
+	leading.Start("election", contain("election", s.cfg.Election))
+	s.cfg.Log.Info("started")
+
+	supervise.Wait(ctx, append(groups, others...)...)
+	stopped := time.Now()
+	s.cfg.CloseGate(ctx, supervise.Err(append(groups, others...)...))
+	leading.End()
+	s.cfg.Log.Info("not leading any more")
+	if ctx.Err() != nil {
+		<-time.After(time.Until(stopped.Add(s.cfg.ShutdownDelay)))
+	}
+	s.stopServices(ctx)
+	facts := s.cfg.AwaitLeaving(ctx, stopped)
+	registered.End()
+	s.cfg.Leave(ctx, facts)
+	present.End()
+	node.End()
+	return supervise.Err(groups...)
+}
+
+// runRoles runs the workers that follow the roles, until ctx ends.
+func (s *Server) runRoles(ctx context.Context) error {
 	if err := s.cfg.Hold(ctx); err != nil {
 		return err
 	}
@@ -115,15 +183,21 @@ func (s *Server) Run(ctx context.Context) error {
 	s.phase.Set(phaseRuns)
 	defer s.phase.Set(phaseEnded)
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.fetcher.Run(ctx) })
-	group.Go(func() error { return s.supervised.Run(ctx) })
-	group.Go(func() error { return s.kubernetes.Run(ctx) })
+	keep := func(name string, run supervise.Worker) {
+		kept := s.cfg.Supervisor.Keep(name, run, nil)
+		group.Go(func() error { return kept(ctx) })
+	}
+	keep("fetcher", s.fetcher.Run)
+	keep("kubernetes", s.kubernetes.Run)
 	for _, f := range s.others {
-		group.Go(func() error { return f.run(ctx) })
+		keep(f.role, f.run)
 	}
 	if s.cfg.Dir != "" {
-		group.Go(func() error { return service.Watch(ctx, s.cfg.Dir, serviceInterval, s.reloaded) })
+		keep("services-directory", func(ctx context.Context) error { return service.Watch(ctx, s.cfg.Dir, serviceInterval, s.reloaded) })
 	}
+	// It has the processes: it cannot be started again beside them.
+	services := s.cfg.Supervisor.Contain("services", s.supervised.Run)
+	group.Go(func() error { return services(ctx) })
 	return group.Wait()
 }
 
@@ -149,23 +223,21 @@ func (s *Server) reloaded(services []service.Service, err error) {
 	s.cfg.Log.Info("services are valid again")
 }
 
-// Stop stops the services in order, and returns when they have ended. Nothing starts
-// after it. It gives up after their stop timeouts.
-func (s *Server) Stop(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.ShutdownDelay+s.supervised.StopLimit())
+// stopServices stops the services in order, and returns when they have ended. Nothing
+// starts after it. It gives up after their stop timeouts.
+func (s *Server) stopServices(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.ShutdownDelay+s.supervised.StopLimit())
 	defer cancel()
 	s.kubernetes.stopping.Set(true)
-	// A Run that still waits starts nothing from here on.
+	// Workers that still wait for the directory start nothing from here on.
 	if s.phase.Get() != phaseRuns {
-		return nil
+		return
 	}
-	if err := s.kubernetes.Stop(ctx); err != nil {
-		return err
-	}
+	err := s.kubernetes.Stop(ctx)
 	for _, f := range s.others {
-		if err := f.stop(ctx); err != nil {
-			return err
-		}
+		err = errors.Join(err, f.stop(ctx))
 	}
-	return nil
+	if err != nil {
+		s.cfg.Log.Error("services not stopped", "err", err)
+	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/buildinfo"
+	"github.com/lockstep-dev/lockstep/internal/supervise"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
@@ -52,21 +53,22 @@ type App struct {
 	// empty: it was not.
 	bundleProblem *event.Value[string]
 
-	etcd      *etcd.Client
-	cluster   *cluster.Manager
-	follower  *fleet.Follower
-	presence  *fleet.Presence
-	shown     *event.Value[fleet.Shown]
-	roles     *role.Server
-	variables *event.Value[service.Variables]
-	lock      *datadir.Dir                 // of the data directory, if no member has locked it; only "roles" writes it
-	shownGate *event.Value[status.Verdict] // as the snapshot has it
-	leads     *event.Value[bool]           // as the snapshot has it
-	registrar *fleet.Registrar
-	store     *status.Store
-	gate      *status.Gate
-	reconcile Reconciler
-	election  *election.Election
+	etcd       *etcd.Client
+	cluster    *cluster.Manager
+	follower   *fleet.Follower
+	presence   *fleet.Presence
+	shown      *event.Value[fleet.Shown]
+	supervisor *supervise.Supervisor
+	roles      *role.Server
+	variables  *event.Value[service.Variables]
+	lock       *datadir.Dir                 // of the data directory, if no member has locked it; only "roles" writes it
+	shownGate  *event.Value[status.Verdict] // as the snapshot has it
+	leads      *event.Value[bool]           // as the snapshot has it
+	registrar  *fleet.Registrar
+	store      *status.Store
+	gate       *status.Gate
+	reconcile  Reconciler
+	election   *election.Election
 
 	apiserver   *event.Value[httpapi.APIServer]
 	etcdFaults  *event.Value[[]string]
@@ -141,11 +143,11 @@ func (a *App) wire() error {
 	if a.trace, err = newTrace(a.id.node); err != nil {
 		return err
 	}
-	a.follower = fleet.NewFollower(a.etcd)
-	if err := a.wireRoles(); err != nil {
+	a.supervisor = supervise.New(a.log, registry)
+	a.wireFleet()
+	if err := a.wireRoles(registry); err != nil {
 		return err
 	}
-	a.wireFleet(registry)
 	if err := a.wireLeader(registry); err != nil {
 		return err
 	}
@@ -153,23 +155,14 @@ func (a *App) wire() error {
 	return a.wireServer(registry)
 }
 
-func (a *App) wireFleet(registry prometheus.Registerer) {
+func (a *App) wireFleet() {
+	a.follower = fleet.NewFollower(a.etcd)
 	a.presence = fleet.NewPresence(fleet.PresenceConfig{
 		Client: a.etcd, Node: a.id.node, Instance: a.id.instance, MachineID: a.id.machineID,
 		Host: a.id.host, Address: a.address,
 		TTL: a.cfg.LeaseTTL, Shown: a.shown, Beat: a.live.beatOf(presenceLoop), Log: a.log.With("worker", "presence"),
 	})
-	a.registrar = fleet.NewRegistrar(fleet.RegistrarConfig{
-		Client: a.etcd, Local: a.local, Address: a.address, BootID: a.id.bootID, Consensus: a.cfg.Embedded != nil,
-		Presence: a.presence.Lease(), Fleet: a.follower.Fleet(), Store: a.follower.Store(),
-		Services: a.roles.Facts(), Log: a.log.With("worker", "registrar"), Trace: a.trace,
-	})
 	a.store = status.NewStore(a.etcd)
-	a.gate = status.NewGate(status.GateConfig{
-		Store: a.store, Local: a.local, Registration: a.registrar.Registration(),
-		Contact: a.etcd.Contact(), Log: a.log.With("worker", "gate"), Registerer: registry, Trace: a.trace,
-		Withheld: a.roles.Withheld(), Beat: a.live.beatOf(gateLoop),
-	})
 }
 
 func (a *App) wireLeader(registry prometheus.Registerer) error {

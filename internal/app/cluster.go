@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/cluster"
 	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/internal/supervise"
 )
 
 // clusterNow is what the manager and the member show.
@@ -32,7 +33,7 @@ func (a *App) clusterNow() httpapi.Cluster {
 // this node has a member of its own. Before that, the data directory may be another
 // sidecar's: with its certificates this one would reach the same etcd, and take over
 // the node ID (docs/protocol.md#duplicate-ids).
-func (a *App) inCluster(run func(context.Context) error) func(context.Context) error {
+func (a *App) inCluster(run supervise.Worker) supervise.Worker {
 	if a.cfg.Embedded == nil {
 		return run
 	}

@@ -6,17 +6,21 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/role"
 	"github.com/lockstep-dev/lockstep/role/service"
+	"github.com/lockstep-dev/lockstep/status"
 )
 
 // wireRoles makes what follows from the roles of this node.
-func (a *App) wireRoles() error {
+func (a *App) wireRoles(registry prometheus.Registerer) error {
 	var services []service.Service
 	if a.cfg.Services != "" {
 		var err error
@@ -25,13 +29,27 @@ func (a *App) wireRoles() error {
 		}
 	}
 	a.variables = event.New(a.variablesAtFirst())
+	embedded := a.cfg.Embedded != nil
 	a.roles = role.NewServer(role.ServerConfig{
-		Node: a.id.node, First: protocol.Roles{Controller: true, Consensus: a.cfg.Embedded != nil},
-		Release: a.local.Get().Version.Release.String(), Fleet: a.follower.Fleet(),
-		Dir: a.cfg.Services, Services: services, Variables: a.variables,
-		File: a.rolesFile(), Hold: a.holdDirectory,
-		Shown: a.shownGate, Leads: a.leads, ShutdownDelay: a.cfg.ShutdownDelay, Log: a.log,
+		Node: a.id.node, First: protocol.Roles{Controller: true, Consensus: embedded}, Release: a.local.Get().Version.Release.String(),
+		Registrar: fleet.RegistrarConfig{
+			Client: a.etcd, Local: a.local, Address: a.address, BootID: a.id.bootID, Consensus: embedded,
+			Presence: a.presence.Lease(), Fleet: a.follower.Fleet(), Store: a.follower.Store(),
+			Log: a.log.With("worker", "registrar"), Trace: a.trace,
+		},
+		Gate: status.GateConfig{
+			Store: a.store, Local: a.local, Contact: a.etcd.Contact(), Log: a.log.With("worker", "gate"), Registerer: registry, Trace: a.trace,
+			Beat: a.live.beatOf(gateLoop),
+		},
+		Shown: a.keepShown, Presence: func(ctx context.Context) error { return a.presence.Run(ctx) }, Enter: a.inCluster,
+		// A sidecar whose node ID belongs to another one must not campaign. So the
+		// election waits for the presence (docs/protocol.md#duplicate-ids).
+		Election: after(a.presence.Lease(), func(ctx context.Context) error { return a.election.Run(ctx) }),
+		Dir:      a.cfg.Services, Services: services, Variables: a.variables, File: a.rolesFile(), Hold: a.holdDirectory,
+		Displayed: a.shownGate, Leads: a.leads, CloseGate: a.closeGate, AwaitLeaving: a.awaitLeaving, Leave: a.leave,
+		ShutdownDelay: a.cfg.ShutdownDelay, Supervisor: a.supervisor, Log: a.log,
 	})
+	a.registrar, a.gate = a.roles.Registrar(), a.roles.Gate()
 	return nil
 }
 
@@ -114,13 +132,6 @@ func (a *App) unlock() error {
 		return nil
 	}
 	return a.lock.Close()
-}
-
-// stopServices stops the services, which takes as long as they need.
-func (a *App) stopServices(ctx context.Context) {
-	if err := a.roles.Stop(context.WithoutCancel(ctx)); err != nil {
-		a.log.Error("services not stopped", "err", err)
-	}
 }
 
 // localRoles are the roles by which this sidecar starts and stops services.

@@ -10,6 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/internal/supervise"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
@@ -38,6 +39,7 @@ func (a *App) keepWarnings(ctx context.Context) error {
 			changed(a.reconcile.Report().Load()),
 			changed(a.bundleProblem.Load()),
 			changed(a.roles.Problem().Load()),
+			changed(a.supervisor.Failures().Load()),
 			changed(a.kubeconfig.warnings.Load()),
 			changed(a.certificateWarnings.Load()),
 			changed(a.follower.Fleet().Load()),
@@ -102,6 +104,9 @@ func (a *App) ownWarnings() []protocol.Warning {
 		out = append(out, protocol.Warning{Reason: protocol.ServicesRejected, Message: "its services directory was rejected, and the last valid services stay in use: " + problem +
 			"; the directory is read again when it changes, and a restart would fail until it is valid"})
 	}
+	for _, f := range a.supervisor.Failures().Get() {
+		out = append(out, protocol.Warning{Reason: protocol.WorkerFailed, Message: failedMessage(f), Since: f.Since})
+	}
 	if held := heldMessage(state.Election, a.reconcile.Report().Get()); held != "" {
 		out = append(out, protocol.Warning{Reason: protocol.RemovalsHeld, Message: held})
 	}
@@ -112,6 +117,14 @@ func (a *App) ownWarnings() []protocol.Warning {
 		out = append(out, protocol.Warning{Message: text})
 	}
 	return out
+}
+
+func failedMessage(f supervise.Failure) string {
+	times := fmt.Sprintf("%d times", f.Times)
+	if f.Times == 1 {
+		times = "once"
+	}
+	return fmt.Sprintf("the part %q of this sidecar failed %s, and was started again: %s; the log has more: please report it", f.Worker, times, f.Problem)
 }
 
 func rejected(problem string) string {
