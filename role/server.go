@@ -11,10 +11,10 @@ import (
 
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
-	"github.com/lockstep-dev/lockstep/internal/supervise"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/role/service"
 	"github.com/lockstep-dev/lockstep/status"
+	"github.com/lockstep-dev/lockstep/supervise"
 )
 
 // ServerConfig is what a Server needs. All fields are required, unless they say otherwise.

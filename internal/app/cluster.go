@@ -7,7 +7,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/cluster"
 	"github.com/lockstep-dev/lockstep/httpapi"
-	"github.com/lockstep-dev/lockstep/internal/supervise"
+	"github.com/lockstep-dev/lockstep/supervise"
 )
 
 // clusterNow is what the manager and the member show.

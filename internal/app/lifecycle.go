@@ -7,7 +7,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
-	"github.com/lockstep-dev/lockstep/internal/supervise"
+	"github.com/lockstep-dev/lockstep/supervise"
 )
 
 // Run runs the sidecar until ctx ends, and stops it in order: the gate closes

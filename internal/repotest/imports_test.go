@@ -69,7 +69,7 @@ var levels = map[string]int{
 	"role/service/driver":    1,
 
 	"internal/backoff":   1,
-	"internal/supervise": 2, // keeps workers running
+	"supervise":          2, // keeps workers running
 	"internal/buildinfo": 1,
 	"internal/durable":   1,
 	"event":              1,
