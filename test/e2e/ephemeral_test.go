@@ -4,24 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/lockstep-dev/lockstep/etcd"
-	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/status"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
@@ -40,15 +35,19 @@ type pods struct {
 	server *cluster.APIServer
 	raw    *clientv3.Client
 	last   int // number of the newest one
+	seen   *podHistory
 	killed []string
 	left   []string // gracefully
 }
 
-// TestEphemeralNodes replaces twenty pods, a release in each wave: some stop
-// gracefully, some are killed. At the end one of the live ones is cut off from etcd
-// until its record is deleted. No upgrade waits for a pod that is dead for long, no
-// record of one stays, and at no revision of etcd is a gate open that the leader does
-// not wait for.
+// expireAfter is D of the pods.
+const expireAfter = 13 * time.Second
+
+// TestEphemeralNodes replaces twenty pods one after another, four in each release: some
+// stop gracefully, some are killed. At the end one of the live ones is cut off from etcd
+// until its record is deleted. No upgrade waits for a pod that is dead for long. At no
+// moment is there a record but those of live pods, and of pods that died within D. At no
+// revision of etcd is a gate open that the leader does not wait for.
 func TestEphemeralNodes(t *testing.T) {
 	c := cluster.NewTracingForTest(t, 0, "kube-apiserver", "sidecar")
 	server, err := c.StartAPIServer(cluster.APIServerConfig{Name: "shared"})
@@ -56,25 +55,38 @@ func TestEphemeralNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &pods{T: t, server: server, raw: c.Etcd.Client(t)}
-	live := p.start("1.0.0")
-	p.awaitDone(live, "1.0.0")
-
-	next := p.start("1.1.0")
-	p.replace(live, func(int) bool { return true })
-	p.awaitDone(next, "1.1.0") // no leader has deleted a record yet
-	live = next
-	for _, release := range []string{"1.2.0", "1.3.0", "1.4.0"} {
-		next = p.start(release)
-		p.replace(live, func(i int) bool { return i%2 == 0 })
-		live = next
+	p.seen = observePods(t, p.raw)
+	var live []*pod
+	for range 4 {
+		live = append(live, p.start(p.bundle("1.0.0")))
 	}
+	p.awaitDone(live, "1.0.0")
+	releases := []string{"1.1.0", "1.2.0", "1.3.0", "1.4.0", "1.5.0"}
+	for wave, release := range releases {
+		bundle := p.bundle(release)
+		for i, old := range live {
+			live[i] = p.start(bundle)
+			p.end(old, (wave+i)%2 == 0)
+		}
+		if wave == 0 {
+			p.awaitDone(live, release)
+		}
+	}
+	last := releases[len(releases)-1]
+	p.awaitDone(live, last)
+	if len(p.killed)+len(p.left) != 20 || len(p.killed) < 8 || len(p.left) < 8 {
+		t.Errorf("%d pods were killed, and %d stopped", len(p.killed), len(p.left))
+	}
+
 	cutOff, others := live[3], live[:3]
 	cutOff.etcd.Cut(etcdtest.Blackhole)
+	p.seen.ends(cutOff.NodeID)
 	cluster.Await(t, "only the live pods to have records", p.onlyRecordsOf(others))
 	if code, body, err := cutOff.Get(t.Context(), "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, string(protocol.Fenced)) {
 		t.Errorf("the record of %s is deleted, and /readyz answers %d %q, %v", cutOff.NodeID, code, body, err)
 	}
-	p.awaitDone(others, "1.4.0")
+	p.awaitDone(others, last)
+	p.seen.returns(cutOff.NodeID)
 	cutOff.etcd.Restore()
 	cluster.Await(t, "the pod that was cut off to be ready", cutOff.Readyz)
 	cluster.Await(t, "the live pods to have records", p.onlyRecordsOf(live))
@@ -85,26 +97,27 @@ func TestEphemeralNodes(t *testing.T) {
 		}
 		return err
 	})
-	p.checkHistory()
+	p.checkDeletions()
 }
 
-// start starts the four pods of a wave, and returns when they are ready.
-func (p *pods) start(release string) []*pod {
+// bundle returns the directory with the bundle of a release.
+func (p *pods) bundle(release string) string {
 	p.Helper()
 	f := bundleDir{t: p.T, dir: p.TempDir()}
 	f.write(map[string]string{
 		"bundle.yaml": "apiVersion: lockstep.dev/v1\nkind: Bundle\nmetadata: {name: pods}\nrelease: " + release + "\nminApiserverRelease: " + release + "\n",
 		"a.yaml":      manifest("ConfigMap", "platform", "data: {release: "+release+"}"),
 	})
-	var out []*pod
-	for range 4 {
-		p.last++
-		out = append(out, p.startOne(fmt.Sprintf("pod-%d", p.last), f.dir))
-	}
-	for _, x := range out {
-		cluster.Await(p.T, x.NodeID+" to be ready", x.Readyz)
-	}
-	return out
+	return f.dir
+}
+
+// start starts a pod, and returns when it is ready.
+func (p *pods) start(bundle string) *pod {
+	p.Helper()
+	p.last++
+	x := p.startOne(fmt.Sprintf("pod-%d", p.last), bundle)
+	cluster.Await(p.T, x.NodeID+" to be ready", x.Readyz)
+	return x
 }
 
 func (p *pods) startOne(id, bundle string) *pod {
@@ -117,30 +130,29 @@ func (p *pods) startOne(id, bundle string) *pod {
 	if err := p.server.Cluster.WriteKubeconfig(kubeconfig, "https://"+x.api.Addr()); err != nil {
 		p.Fatal(err)
 	}
+	p.seen.returns(id)
 	x.Sidecar = startSidecar(p.T, p.server.Cluster, cluster.SidecarConfig{
-		NodeID: id, Kubeconfig: kubeconfig, Bundle: bundle, EtcdServers: []string{"http://" + x.etcd.Addr()}, LeaseTTL: 3 * time.Second,
-		Args: []string{"--ephemeral", "--expire-dead-nodes=13s"},
+		NodeID: id, Kubeconfig: kubeconfig, Bundle: bundle, EtcdServers: []string{"http://" + x.etcd.Addr()}, LeaseTTL: podLease,
+		Args: []string{"--ephemeral", "--expire-dead-nodes=" + expireAfter.String()},
 	})
 	p.Cleanup(x.api.Close) // before the sidecar is stopped, which waits for it
 	return x
 }
 
-// replace ends pods, all at the same time: gracefully, or with kill -9.
-func (p *pods) replace(old []*pod, gracefully func(i int) bool) {
+// end ends a pod: gracefully, or with kill -9.
+func (p *pods) end(x *pod, gracefully bool) {
 	p.Helper()
-	var group sync.WaitGroup
-	errs := make([]error, len(old))
-	for i, x := range old {
-		if gracefully(i) {
-			p.left = append(p.left, x.NodeID)
-			group.Go(func() { errs[i] = x.leave(p.Context()) })
-			continue
-		}
+	var err error
+	if gracefully {
+		p.left = append(p.left, x.NodeID)
+		err = x.leave(p.Context())
+	} else {
 		p.killed = append(p.killed, x.NodeID)
-		group.Go(func() { x.api.Close(); errs[i] = x.Kill() })
+		x.api.Close()
+		err = x.Kill()
 	}
-	group.Wait()
-	if err := errors.Join(errs...); err != nil {
+	p.seen.ends(x.NodeID)
+	if err != nil {
 		p.Fatal(err)
 	}
 }
@@ -200,37 +212,14 @@ func (p *pods) onlyRecordsOf(live []*pod) func(context.Context) error {
 	}
 }
 
-// checkHistory checks each revision of etcd: a gate that is open, as its presence
-// reports, has a record, and the status admits it. It also checks which transaction
-// deleted each record.
-func (p *pods) checkHistory() {
+// checkDeletions checks which transaction deleted each record.
+func (p *pods) checkDeletions() {
 	p.Helper()
-	ctx, cancel := context.WithTimeout(p.Context(), time.Minute)
-	defer cancel()
-	now, err := p.raw.Get(ctx, ephemeralKeys.Status())
+	now, err := p.raw.Get(p.Context(), ephemeralKeys.Status())
 	if err != nil {
 		p.Fatal(err)
 	}
-	kvs, deleted := map[string]etcd.KV{}, map[string]int64{}
-	for resp := range p.raw.Watch(ctx, "/lockstep/", clientv3.WithPrefix(), clientv3.WithRev(1)) {
-		if err := resp.Err(); err != nil {
-			p.Fatal(err)
-		}
-		for i, ev := range resp.Events {
-			at := ev.Kv.ModRevision
-			if delete(kvs, string(ev.Kv.Key)); ev.IsCreate() || ev.IsModify() {
-				kvs[string(ev.Kv.Key)] = etcd.NewKV(ev.Kv)
-			} else {
-				deleted[string(ev.Kv.Key)] = at
-			}
-			if i == len(resp.Events)-1 || resp.Events[i+1].Kv.ModRevision != at {
-				p.checkGates(at, kvs)
-			}
-		}
-		if resp.Header.Revision >= now.Header.Revision {
-			break
-		}
-	}
+	deleted := p.seen.close(now.Header.Revision)
 	for _, id := range p.left {
 		if record, presence := deletedAt(deleted, id); record == 0 || record != presence {
 			p.Errorf("%s left: its record was deleted at revision %d, its presence at %d, want both at one", id, record, presence)
@@ -245,38 +234,4 @@ func (p *pods) checkHistory() {
 
 func deletedAt(deleted map[string]int64, id string) (record, presence int64) {
 	return deleted[ephemeralKeys.Node(protocol.NodeID(id))], deleted[ephemeralKeys.Presence(protocol.NodeID(id))]
-}
-
-// checkGates checks one revision.
-func (p *pods) checkGates(at int64, kvs map[string]etcd.KV) {
-	p.Helper()
-	var nodes, presences etcd.Listing
-	view := status.Decode(nil)
-	for _, key := range slices.Sorted(maps.Keys(kvs)) {
-		kv := kvs[key]
-		switch {
-		case strings.HasPrefix(key, ephemeralKeys.Nodes()):
-			nodes.KVs = append(nodes.KVs, &kv)
-		case strings.HasPrefix(key, ephemeralKeys.Presences()):
-			presences.KVs = append(presences.KVs, &kv)
-		case key == ephemeralKeys.Status():
-			view = status.Decode(&kv)
-		}
-	}
-	for _, kv := range presences.KVs { // a record that is missing becomes one that is corrupt
-		id := ephemeralKeys.NodeOf(kv.Key)
-		if _, found := kvs[ephemeralKeys.Node(id)]; !found {
-			nodes.KVs = append(nodes.KVs, &etcd.KV{Key: ephemeralKeys.Node(id)})
-		}
-	}
-	slices.SortFunc(nodes.KVs, func(a, b *etcd.KV) int { return strings.Compare(a.Key, b.Key) })
-	for _, r := range fleet.Decode(ephemeralKeys, nodes, presences).Records {
-		switch admits, reason := protocol.Admits(view.Status, r.Node); {
-		case !r.Presence.Ready:
-		case r.Problem != "":
-			p.Errorf("revision %d: the gate of %s is open, and it has no record", at, r.ID)
-		case !admits:
-			p.Errorf("revision %d: the gate of %s is open, and the status does not admit it (%s)", at, r.ID, reason)
-		}
-	}
 }
