@@ -111,7 +111,7 @@ model: ## every order of events in bounded worlds: 53 million states (four minut
 
 # -run=NAME in MUTANTS_ARGS: only those. Each is one patch in test/mutants/patches.
 .PHONY: mutants
-mutants: bin/kube-apiserver ## break production code in small ways: for each, a test must fail (fifteen minutes)
+mutants: bin/kube-apiserver ## break production code in small ways: for each, a test must fail (half an hour)
 	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go run -trimpath ./test/mutants $(MUTANTS_ARGS)
 
 # The race detector stays out of it: the sidecars are built without, and it would

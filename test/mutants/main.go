@@ -9,9 +9,9 @@
 //	Test: ./package TestName   (may be repeated: one of them must fail)
 //
 // The command copies the files of a patch to a temporary directory, applies the
-// patch there, and passes the copies to go test with -overlay. So the working tree
-// stays as it is, and the build cache stays warm. All tests run without a patch
-// first: one that fails anyway notices nothing.
+// patch there, and passes the copies to go test with -overlay, and to the builds of
+// the programs that tests run. So the working tree stays as it is, and the build cache
+// stays warm. All tests run without a patch first: one that fails anyway notices nothing.
 package main
 
 import (

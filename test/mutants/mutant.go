@@ -204,14 +204,55 @@ func baseline(ctx context.Context, root string, mutants []mutant) error {
 	return nil
 }
 
-// runTests runs tests of one package with the overlay; empty: without one.
+// runTests runs tests of one package with the overlay; empty: without one. The tests of
+// whole clusters run programs: those that they build themselves have the overlay too, and
+// the sidecar is built for them.
 func runTests(ctx context.Context, root, overlay, pkg string, tests []string) (outcome, string) {
-	cmd := exec.CommandContext(ctx, "go", "test", "-trimpath", "-vet=off", "-count=1", "-failfast", "-timeout=3m", "-v",
-		"-overlay="+overlay, "-run", "^("+strings.Join(tests, "|")+")$", pkg)
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as the other tests: each package is compiled once
+	env := append(os.Environ(), "CGO_ENABLED=0") // as the other tests: each package is compiled once
+	if overlay != "" {
+		env = append(env, "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+overlay))
+	}
+	if strings.HasPrefix(pkg, "./test/") {
+		assets, err := buildAssets(ctx, root, env)
+		defer func() { _ = os.RemoveAll(assets) }() // it is temporary
+		if err != nil {
+			return invalid, err.Error()
+		}
+		env = append(env, assetsVariable+"="+assets)
+	}
+	cmd := exec.CommandContext(ctx, "go", "test", "-trimpath", "-vet=off", "-count=1", "-failfast", "-timeout=5m", "-v",
+		"-run", "^("+strings.Join(tests, "|")+")$", pkg)
+	cmd.Dir, cmd.Env = root, env
 	out, err := cmd.CombinedOutput()
 	return judge(string(out), err != nil), string(out)
+}
+
+const assetsVariable = "LOCKSTEP_E2E_ASSETS"
+
+// buildAssets returns a directory with the programs of the tests, and a sidecar that is built
+// with the overlay of env. The caller deletes it.
+func buildAssets(ctx context.Context, root string, env []string) (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "lockstep-mutant-"); err != nil {
+		return "", err
+	}
+	programs, err := filepath.Glob(filepath.Join(os.Getenv(assetsVariable), "*"))
+	if err != nil {
+		return dir, err
+	}
+	for _, program := range programs {
+		if name := filepath.Base(program); name != "sidecar" {
+			err = errors.Join(err, os.Symlink(program, filepath.Join(dir, name)))
+		}
+	}
+	if err != nil {
+		return dir, err
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(dir, "sidecar"), "./cmd/sidecar")
+	cmd.Dir, cmd.Env = root, env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return dir, fmt.Errorf("build the sidecar: %w: %s", err, out)
+	}
+	return dir, nil
 }
 
 // judge reads the output of go test -v. A test that hangs until the time limit has
