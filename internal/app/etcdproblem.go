@@ -9,6 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
 // etcdProblem is what is wrong with etcd. The zero value: nothing, or it is not known.
@@ -18,8 +19,10 @@ type etcdProblem struct {
 }
 
 const (
-	// etcdProblemInterval is the pause between two diagnoses while there is a problem.
-	etcdProblemInterval = 5 * time.Second
+	// The pauses between two diagnoses while there is a problem. Each diagnosis needs a
+	// connection of its own: to an etcd that is overloaded by many sidecars, that is work.
+	minDiagnosisPause = 5 * time.Second
+	maxDiagnosisPause = time.Minute
 	// etcdFullInterval is the pause between two questions whether etcd is full: while
 	// nothing changes, no sidecar writes, so none is refused.
 	etcdFullInterval = time.Minute
@@ -31,6 +34,7 @@ const (
 func (a *App) watchEtcdProblem(ctx context.Context) error {
 	var counted int64
 	var asked time.Time
+	pauses := diagnosisPauses()
 	for {
 		contact, contactChanged := a.etcd.Contact().Load()
 		_, clusterChanged := a.cluster.Status().Load()
@@ -44,18 +48,53 @@ func (a *App) watchEtcdProblem(ctx context.Context) error {
 			asked = now
 			a.askIfFull(ctx)
 		}
-		pause := etcdFullInterval
-		if a.etcdProblem.Get() != (etcdProblem{}) {
-			// etcd may be healthy again without a change.
-			contactChanged, pause = nil, etcdProblemInterval
+		switch now := a.etcdProblem.Get(); {
+		case now == etcdProblem{}:
+			pauses.Reset()
+			waitFor(ctx, etcdFullInterval, contactChanged, clusterChanged)
+		case contact.Connected: // etcd may be healthy again without a change
+			pauses.Reset()
+			waitFor(ctx, backoff.Spread(minDiagnosisPause), clusterChanged)
+		case awaitEtcd(ctx, a.etcd.Contact(), pauses.Next(), clusterChanged):
+			pauses.Reset()
+			waitFor(ctx, backoff.Spread(minDiagnosisPause), clusterChanged)
 		}
-		limited, cancel := context.WithTimeout(ctx, pause)
-		event.Wait(limited, contactChanged, clusterChanged)
-		cancel()
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
+}
+
+func diagnosisPauses() backoff.Backoff {
+	return backoff.Backoff{First: minDiagnosisPause, Max: maxDiagnosisPause, Jitter: backoff.Apart}
+}
+
+// awaitEtcd waits until etcd answers again, for another change, or for a pause. It reports
+// whether etcd answers.
+func awaitEtcd(ctx context.Context, of *event.Value[etcd.Contact], pause time.Duration, other <-chan struct{}) bool {
+	ctx, cancel := context.WithTimeout(ctx, pause)
+	defer cancel()
+	for {
+		contact, contactChanged := of.Load()
+		if contact.Connected {
+			return true
+		}
+		if !event.Wait(ctx, contactChanged, other) {
+			return false
+		}
+		select {
+		case <-other:
+			return false
+		default:
+		}
+	}
+}
+
+// waitFor waits for a pause, or for a change.
+func waitFor(ctx context.Context, pause time.Duration, changes ...<-chan struct{}) {
+	limited, cancel := context.WithTimeout(ctx, pause)
+	defer cancel()
+	event.Wait(limited, changes...)
 }
 
 // askIfFull asks the server in use, and all of them if its database is full.

@@ -5,8 +5,12 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/cluster"
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
 )
 
 // A node with a member of its own does not have --etcd-servers. On its way into the
@@ -42,4 +46,36 @@ func TestDiagnoseEtcd_embedded(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", tc.status.State, got, tc.want)
 		}
 	}
+}
+
+// While etcd does not answer, sidecars ask it ever less often what is wrong, each at times
+// of its own. When it answers again, they do not wait for the rest of the pause.
+func TestAwaitEtcd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		contact := event.New(etcd.Contact{Problem: "no answer"})
+		wait := func(pause time.Duration, other <-chan struct{}) (bool, time.Duration) {
+			began := time.Now()
+			answers := awaitEtcd(t.Context(), contact, pause, other)
+			return answers, time.Since(began)
+		}
+		later := func(change func()) { go func() { <-time.After(time.Second); change() }() }
+		pauses := diagnosisPauses()
+		for _, most := range []time.Duration{5, 10, 20, 40, 60, 60} {
+			most *= time.Second
+			pause := pauses.Next()
+			later(func() { contact.Set(etcd.Contact{Problem: "still no answer"}) })
+			if answers, took := wait(pause, nil); answers || took != pause || took > most || took < most/2 {
+				t.Errorf("etcd does not answer: got %t after %s, want false after at most %s and half of that", answers, took, most)
+			}
+		}
+		other := make(chan struct{})
+		later(func() { close(other) })
+		if answers, took := wait(time.Minute, other); answers || took != time.Second {
+			t.Errorf("another change: got %t after %s", answers, took)
+		}
+		later(func() { contact.Set(etcd.Contact{Connected: true}) })
+		if answers, took := wait(time.Minute, nil); !answers || took != time.Second {
+			t.Errorf("etcd answers: got %t after %s", answers, took)
+		}
+	})
 }
