@@ -1,0 +1,230 @@
+package role
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/role/service"
+	"github.com/lockstep-dev/lockstep/role/service/driver"
+)
+
+// fakeDrivers run services that start at once and take a second to stop.
+type fakeDrivers struct {
+	mu    sync.Mutex
+	log   []string
+	stuck bool // they do not stop
+}
+
+func (f *fakeDrivers) note(text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.log = append(f.log, text)
+}
+
+type fakeDriver struct {
+	all  *fakeDrivers
+	name string
+}
+
+func (d fakeDriver) Run(ctx context.Context, running func()) driver.Exit {
+	if ctx.Err() == nil {
+		d.all.note("start " + d.name)
+		running()
+		<-ctx.Done()
+		<-time.After(time.Second)
+	}
+	d.all.note("stop " + d.name)
+	return driver.Exit{Reason: "stopped", StillRuns: d.all.stuck}
+}
+
+func (fakeDriver) LastLines() []string { return nil }
+
+// supervisedRig is Supervised with fake drivers. Its services are a unit and a process of
+// the controller role, and a process of a worker.
+type supervisedRig struct {
+	*testing.T
+	drivers    *fakeDrivers
+	loaded     *event.Value[[]service.Service]
+	variables  *event.Value[service.Variables]
+	supervised *Supervised
+	controller *Group
+	worker     *Group
+}
+
+func process(name, role, command string) service.Service {
+	return service.Service{Name: name, Role: role, Process: &service.Process{Command: []string{command}}, StopTimeout: time.Minute}
+}
+
+func newSupervisedRig(t *testing.T) *supervisedRig {
+	t.Helper()
+	unit := service.Service{Name: "unit", Role: protocol.RoleController, SystemdUnit: &service.SystemdUnit{Name: "a.service"}, StopTimeout: time.Minute}
+	r := &supervisedRig{
+		T: t, drivers: &fakeDrivers{}, variables: event.New(service.Variables{}),
+		loaded: event.New([]service.Service{unit, process("api", protocol.RoleController, "$(ETCD_SERVERS)"), process("proxy", protocol.RoleWorker, "/x")}),
+	}
+	r.supervised = NewSupervised(SupervisedConfig{
+		Loaded: r.loaded, Variables: r.variables, Log: slog.New(slog.DiscardHandler),
+		Supervisor: service.Config{NewDriver: func(s service.Service) driver.Driver {
+			name := s.Name
+			if s.Process != nil {
+				name += " " + s.Process.Command[0]
+			}
+			return fakeDriver{r.drivers, name}
+		}},
+	})
+	r.controller, r.worker = r.supervised.Of(protocol.RoleController), r.supervised.Of(protocol.RoleWorker)
+	ctx, cancel := context.WithCancel(t.Context())
+	var run sync.WaitGroup
+	run.Go(func() { _ = r.supervised.Run(ctx) })
+	t.Cleanup(func() { cancel(); run.Wait() })
+	return r
+}
+
+// want compares what the drivers did since the last call.
+func (r *supervisedRig) want(steps ...string) {
+	r.Helper()
+	synctest.Wait()
+	r.drivers.mu.Lock()
+	defer r.drivers.mu.Unlock()
+	if !slices.Equal(r.drivers.log, steps) {
+		r.Errorf("got %q, want %q", r.drivers.log, steps)
+	}
+	r.drivers.log = nil
+}
+
+func (r *supervisedRig) wantRunning(g *Group, want Running) {
+	r.Helper()
+	synctest.Wait()
+	got := g.Running().Get()
+	got.Awaiting = ""
+	if got != want {
+		r.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestSupervised(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newSupervisedRig(t)
+		r.wantRunning(r.controller, Running{Any: true}) // a unit may run since another sidecar
+		r.wantRunning(r.worker, Running{})
+		r.controller.Start()
+		r.want() // how to reach etcd is not known
+		r.wantRunning(r.controller, Running{Any: true, All: true})
+		r.variables.Set(service.Variables{EtcdServers: "one"})
+		r.want("start unit", "start api one")
+		r.wantRunning(r.controller, Running{Any: true, All: true, Ready: true})
+		r.worker.Start()
+		r.want("start proxy /x")
+
+		// What uses a variable that has changed is started again, alone.
+		r.variables.Set(service.Variables{EtcdServers: "two"})
+		<-time.After(5 * time.Second)
+		r.want("stop api one", "start api two")
+		// So is one whose file has changed.
+		r.loaded.Update(func(all []service.Service) []service.Service {
+			all = slices.Clone(all)
+			all[2] = process("proxy", protocol.RoleWorker, "/y")
+			return all
+		})
+		<-time.After(5 * time.Second)
+		r.want("stop proxy /x", "start proxy /y")
+
+		if err := r.controller.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		r.want("stop api two", "stop unit")
+		r.wantRunning(r.controller, Running{})
+		r.wantRunning(r.worker, Running{Any: true, All: true, Ready: true})
+	})
+}
+
+// What another sidecar left is stopped, although this one never started it.
+func TestSupervised_left(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newSupervisedRig(t)
+		r.drivers.stuck = true
+		if err := r.controller.Stop(t.Context()); !errors.Is(err, service.ErrStillRuns) {
+			t.Errorf("it still runs, and Stop returned %v", err)
+		}
+		r.wantRunning(r.controller, Running{Any: true})
+		r.drivers.stuck = false
+		if err := r.controller.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		r.wantRunning(r.controller, Running{})
+		r.want("stop api ", "stop unit", "stop api ", "stop unit")
+	})
+}
+
+// A stop right after a start leaves nothing that runs or starts.
+func TestSupervised_stopAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newSupervisedRig(t)
+		r.variables.Set(service.Variables{EtcdServers: "one"})
+		for range 100 {
+			r.controller.Start()
+			if err := r.controller.Stop(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			before := len(r.drivers.log)
+			synctest.Wait()
+			if len(r.drivers.log) != before || len(r.supervised.State().Get().Services) > 0 {
+				t.Fatalf("after Stop: %q, %+v", r.drivers.log[before:], r.supervised.State().Get())
+			}
+		}
+	})
+}
+
+// A service that does not stop: Stop gives up with its context.
+func TestSupervised_stuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newSupervisedRig(t)
+		r.variables.Set(service.Variables{EtcdServers: "one"})
+		r.controller.Start()
+		synctest.Wait()
+		r.drivers.stuck = true
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := r.controller.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		r.wantRunning(r.controller, Running{Any: true})
+	})
+}
+
+// A follower starts and stops the services of its role.
+func TestFollower(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newSupervisedRig(t)
+		r.variables.Set(service.Variables{EtcdServers: "one"})
+		roles := event.New(Local{})
+		f := newFollower(protocol.RoleWorker, r.worker, roles, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		var run sync.WaitGroup
+		run.Go(func() { _ = f.run(ctx) })
+		defer run.Wait()
+		defer cancel()
+		r.want()
+		roles.Set(Local{Roles: worker, Source: FromDisk})
+		r.want("start proxy /x")
+		roles.Set(Local{Roles: protocol.Roles{Controller: true}, Source: FromCluster})
+		<-time.After(5 * time.Second)
+		r.want("stop proxy /x")
+		roles.Set(Local{Roles: worker, Source: FromCluster})
+		r.want("start proxy /x")
+		if err := f.stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		r.want("stop proxy /x")
+		roles.Set(Local{Roles: worker, Source: FromCluster}) // too late
+		r.want()
+	})
+}
