@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -27,6 +28,12 @@ func (f *fakeDrivers) note(text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.log = append(f.log, text)
+}
+
+func (f *fakeDrivers) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.log)
 }
 
 type fakeDriver struct {
@@ -169,15 +176,18 @@ func TestSupervised_stopAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newSupervisedRig(t)
 		r.variables.Set(service.Variables{EtcdServers: "one"})
-		for range 100 {
+		for i := range 1000 {
 			r.controller.Start()
+			for range i % 10 { // so that Stop comes at another moment each time
+				runtime.Gosched()
+			}
 			if err := r.controller.Stop(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			before := len(r.drivers.log)
+			before := r.drivers.count()
 			synctest.Wait()
-			if len(r.drivers.log) != before || len(r.supervised.State().Get().Services) > 0 {
-				t.Fatalf("after Stop: %q, %+v", r.drivers.log[before:], r.supervised.State().Get())
+			if now := r.drivers.count(); now != before || len(r.supervised.State().Get().Services) > 0 {
+				t.Fatalf("%d steps after Stop, %+v", now-before, r.supervised.State().Get())
 			}
 		}
 	})
