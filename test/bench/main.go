@@ -16,6 +16,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -45,12 +46,12 @@ type benchCase struct {
 // cases returns all cases, in the order in which they run.
 func cases() []benchCase {
 	many := benchCase{group: "change", name: "many", run: benchMany, extra: true}
-	return slices.Concat(changeCases(), []benchCase{many}, quorumCases(), applyCases())
+	return slices.Concat(changeCases(), []benchCase{many}, quorumCases(), servicesCases(), applyCases())
 }
 
 // rowNames returns the names of all rows, in the order in which they are printed.
 func rowNames() []string {
-	return slices.Concat(changeRows(), manyRows(), quorumRows(), []string{rowEdited, rowDeleted})
+	return slices.Concat(changeRows(), manyRows(), quorumRows(), servicesRows(), []string{rowEdited, rowDeleted})
 }
 
 // options are the flags.
@@ -206,9 +207,13 @@ func (b *bench) start() error {
 	if logs == "" {
 		logs = filepath.Join(b.dir, "logs")
 	}
+	var addresses []net.IP
+	for i := range maxAddresses {
+		addresses = append(addresses, net.ParseIP(addressOf(1+i)))
+	}
 	var err error
 	b.cluster, err = cluster.New(cluster.Config{
-		Assets: b.opts.assets, Dir: b.dir, LogDir: logs,
+		Assets: b.opts.assets, Dir: b.dir, LogDir: logs, Addresses: addresses,
 		// As in production: with fsync, and with etcd's default timing.
 		Etcd: etcdtest.Config{Fsync: true, Heartbeat: 100 * time.Millisecond},
 	})

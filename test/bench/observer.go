@@ -28,6 +28,7 @@ type view struct {
 		ModRevision   int64
 	}
 	Cluster  struct{ State string }
+	Services []serviceView
 	Election struct {
 		State string
 		Step  struct{ Kind string }

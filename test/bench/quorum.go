@@ -53,7 +53,7 @@ type member struct {
 // newMember returns the configuration of a node at a loopback address of its own.
 func (b *bench) newMember(name, kubeconfig string, joins ...string) *member {
 	b.addresses++
-	address := fmt.Sprintf("127.%d.%d.%d", 1+os.Getpid()>>8&0x7f, os.Getpid()&0xff, 1+b.addresses)
+	address := addressOf(b.addresses)
 	m := &member{dir: filepath.Join(b.dir, name), address: address}
 	noDelay := time.Duration(0)
 	m.node = &node{b: b, cfg: cluster.SidecarConfig{
@@ -61,6 +61,14 @@ func (b *bench) newMember(name, kubeconfig string, joins ...string) *member {
 		Args: append([]string{"--etcd=embedded", "--data-dir=" + m.dir, "--node-address=" + m.address}, joins...),
 	}}
 	return m
+}
+
+// maxAddresses is how many addresses the certificate of the kube-apiservers has.
+const maxAddresses = 64
+
+// addressOf is the n-th loopback address of a node of this process.
+func addressOf(n int) string {
+	return fmt.Sprintf("127.%d.%d.%d", 1+os.Getpid()>>8&0x7f, os.Getpid()&0xff, 1+n)
 }
 
 // launch starts a member, and returns the time just before.
