@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -89,6 +90,15 @@ func (p program) printStore(r storeReport, form string) error {
 	return nil
 }
 
+// deleteStatus is what to type to delete the status. An etcd that the sidecars run needs
+// them.
+func (c etcdClient) deleteStatus() string {
+	if strings.Contains(c.flags, " --data-dir=") {
+		return "type sidecar store delete --status-only --force --yes"
+	}
+	return "stop its sidecars, type sidecar store delete --status-only --yes"
+}
+
 func (p program) storeAdoptCommand() *cobra.Command {
 	kubeconfig, id := "", ""
 	cmd := withEtcd(&cobra.Command{
@@ -125,7 +135,7 @@ A store that has a status keeps its ID: its leader governs objects already.`,
 		err := fleet.AdoptStoreID(ctx, client.Client, adopted)
 		switch {
 		case errors.Is(err, fleet.ErrGoverned):
-			return fmt.Errorf("%w; if this store is to take over the objects all the same, stop its sidecars, type sidecar store delete --status-only --yes%s, and try again: the leader rebuilds the status", err, client.flags)
+			return fmt.Errorf("%w; if this store is to take over the objects all the same, %s%s, and try again: the leader rebuilds the status", err, client.deleteStatus(), client.flags)
 		case err != nil:
 			return err
 		}

@@ -7,24 +7,28 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster"
 )
 
-// memberFaults are warnings of voters that are not healthy, of the etcd that the sidecars
-// run. Without a majority there are none: the problem of etcd says more then.
-func memberFaults(members []cluster.Observed) []string {
-	var faulty []cluster.Observed
-	voters := 0
+// voters returns how many members vote, and those of them that are not healthy.
+func voters(members []cluster.Observed) (all int, unhealthy []cluster.Observed) {
 	for _, m := range members {
 		if m.Learner {
 			continue
 		}
-		voters++
+		all++
 		if !m.Healthy {
-			faulty = append(faulty, m)
+			unhealthy = append(unhealthy, m)
 		}
 	}
-	if voters-len(faulty) <= voters/2 {
+	return all, unhealthy
+}
+
+// memberFaults are warnings of voters that are not healthy, of the etcd that the sidecars
+// run. Without a majority there are none: the problem of etcd says more then.
+func memberFaults(members []cluster.Observed) []string {
+	all, faulty := voters(members)
+	spare := all - len(faulty) - (all/2 + 1) // so many more may stop
+	if spare < 0 {
 		return nil
 	}
-	spare := voters - len(faulty) - (voters/2 + 1)
 	var out []string
 	for _, m := range faulty {
 		name := cmp.Or(m.Node, m.ID)

@@ -13,6 +13,12 @@ func (a *App) registerMetrics(reg prometheus.Registerer) {
 	gauge := func(name, help string, value func() float64) {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 	}
+	gauge("lockstep_cluster_unhealthy_voters",
+		"Voters of the etcd that the sidecars run that are not healthy, as this sidecar observes them. Start their sidecars, or replace them: without a majority, etcd accepts no writes.",
+		func() float64 {
+			_, unhealthy := voters(a.cluster.Members().Get())
+			return float64(len(unhealthy))
+		})
 	gauge("lockstep_etcd_connected",
 		"1 while etcd answers. While it is 0, an open gate stays open, and no leader is elected.",
 		func() float64 { return boolean[a.etcd.Contact().Get().Connected] })
