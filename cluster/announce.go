@@ -7,6 +7,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/cluster/pki"
 	"github.com/lockstep-dev/lockstep/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/cluster/record"
@@ -45,8 +46,8 @@ func (f *flow) announceRenewed(ctx context.Context) {
 // has to be, and if due returns true for whether there is one.
 func (f *flow) writeMember(ctx context.Context, due func(exists bool) bool) (written bool, err error) {
 	want, err := f.ownMember()
-	if err != nil {
-		return false, err
+	if err != nil || want.ID == 0 {
+		return false, err // without a member there is no record
 	}
 	key := keyspace.Under(f.client.Prefix()).ClusterMember(want.ID)
 	resp, err := f.client.Get(ctx, key)
@@ -76,13 +77,19 @@ func (f *flow) writeMember(ctx context.Context, due func(exists bool) bool) (wri
 	return true, nil
 }
 
-// ownMember is the record of this member as it has to be.
+// ownMember is the record of this member as it has to be. Its ID is 0 without a member. It
+// reads only what no step changes.
 func (f *flow) ownMember() (record.Member, error) {
 	cert, err := pki.ReadCertificate(f.dir.PKI())
 	if err != nil {
 		return record.Member{}, err
 	}
-	marker := f.marker
-	marker.JoinPort = f.cfg.JoinPort // it may change
-	return quorum.NewMember(f.member.ids().member, marker, cert), nil
+	self := datadir.Marker{
+		Node: f.cfg.Node, Address: f.cfg.Address, PeerPort: f.cfg.PeerPort, ClientPort: f.cfg.ClientPort, JoinPort: f.cfg.JoinPort,
+	}
+	var id uint64
+	if run := f.current(); run != nil {
+		id = run.ids().member
+	}
+	return quorum.NewMember(id, self, cert), nil
 }

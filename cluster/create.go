@@ -95,7 +95,7 @@ func (f *flow) clearUnbegun() error {
 // the supervisor calls this while the flow goes on.
 func (f *flow) prepareMember() error {
 	marker, err := f.dir.ReadMarker()
-	if err != nil || marker.Phase != datadir.Begun && marker.Phase != datadir.Enrolled {
+	if err != nil || marker.Phase != datadir.Begun && marker.Phase != datadir.Enrolled && marker.Phase != datadir.Adding {
 		return err
 	}
 	return f.clearUnbegun()
@@ -109,7 +109,7 @@ func writeRecord(ctx context.Context, f *flow) error {
 		return err
 	}
 	value := record.EncodeCluster(record.Cluster{
-		ID: f.marker.Cluster, EtcdClusterID: f.member.ids().cluster, CA: record.Hash(ca.Hash()), Created: time.Now(),
+		ID: f.marker.Cluster, EtcdClusterID: f.current().ids().cluster, CA: record.Hash(ca.Hash()), Created: time.Now(),
 	})
 	key := keyspace.Under(f.client.Prefix()).Cluster()
 	txn, err := f.client.Txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0)},
@@ -141,7 +141,7 @@ func checkRecord(f *flow, value []byte) error {
 // markMember ends the creation: from here on, the directory of etcd is never made
 // again.
 func markMember(_ context.Context, f *flow) error {
-	ids := f.member.ids()
+	ids := f.current().ids()
 	if ids.member == 0 || ids.cluster == 0 {
 		return errors.New("fault of this program: the member has no IDs")
 	}

@@ -9,57 +9,129 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/cluster/members"
 	"github.com/lockstep-dev/lockstep/cluster/pki"
+	"github.com/lockstep-dev/lockstep/event"
 )
 
-// runEmbedded carries out the flow that the data directory needs, then keeps the
-// member running until ctx ends.
+// runEmbedded carries out the flow that the data directory needs, then keeps what the
+// node runs until ctx ends.
 func (m *Manager) runEmbedded(ctx context.Context) error {
-	f := &flow{cfg: *m.cfg.Embedded, client: m.cfg.Client, log: m.log, plainLog: m.cfg.Log, show: m.show}
-	f.memberState, f.observed, f.held = m.member, m.observed, m.held
+	f := &flow{
+		cfg: *m.cfg.Embedded, client: m.cfg.Client, log: m.log, plainLog: m.cfg.Log, show: m.show,
+		run: event.New[*memberRun](nil), shared: m.shared, memberState: m.member, observed: m.observed, held: m.held,
+	}
 	state, name, steps := f.choose()
 	if err := m.enter(state); err != nil {
 		return err
 	}
 	// From here on the client uses the members that this node knew last, too.
 	f.directory = members.New(members.Config{
-		Client: f.client, File: datadir.Layout(f.cfg.DataDir).Members(), Own: f.client.Endpoint(), Log: m.cfg.Log.With("worker", "members"),
+		Client: f.client, File: datadir.Layout(f.cfg.DataDir).Members(), Publish: f.shared.list, Log: m.cfg.Log.With("worker", "members"),
 	})
 	err := f.carryOut(ctx, name, steps)
 	if err == nil {
-		err = m.enter(Running)
-	}
-	if err == nil {
-		err = f.keepRunning(ctx, m.answerJoins, m.keeper.Run)
+		err = m.keepRunning(ctx, f)
 	} else {
 		err = m.fail(err)
 	}
 	return errors.Join(err, f.close())
 }
 
-// keepRunning does what a member needs besides its process, until ctx ends or the
-// cluster removes the member.
-func (f *flow) keepRunning(ctx context.Context, others ...func(context.Context) error) error {
-	group, ctx := errgroup.WithContext(ctx)
-	for _, run := range others {
-		group.Go(func() error { return run(ctx) })
+// keepRunning keeps the state Running, and lets steps about the member be taken, until ctx
+// ends or the cluster removes the member.
+func (m *Manager) keepRunning(ctx context.Context, f *flow) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	m.let(f, ctx)
+	err := m.enter(Running)
+	if err == nil {
+		err = f.keepRunning(ctx, m.answerJoins, m.keeper.Run)
 	}
+	cancel() // the step that is being taken
+	m.let(nil, ctx)
+	return err
+}
+
+// keepRunning does what a node in a cluster needs besides the process of its member, until
+// ctx ends or the cluster removes the member. joins is for a node with a working member.
+func (f *flow) keepRunning(ctx context.Context, joins, keeper func(context.Context) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return f.whileMember(ctx, joins) })
+	group.Go(func() error { return keeper(ctx) })
 	group.Go(func() error { return f.observe(ctx) })
 	group.Go(func() error {
 		return pki.Renewal{
-			Dir: f.dir.PKI(), Node: f.marker.Node, Address: f.marker.Address, Every: f.renewEvery,
+			Dir: f.dir.PKI(), Node: f.cfg.Node, Address: f.cfg.Address, Every: f.renewEvery,
 			Renewed: f.announceRenewed, Log: f.plainLog.With("worker", "certificates"),
 		}.Keep(ctx)
 	})
 	group.Go(func() error { return f.directory.Run(ctx) })
-	group.Go(func() error {
+	group.Go(func() error { return f.awaitRemoval(ctx) })
+	return group.Wait()
+}
+
+// whileMember runs a worker as long as this node has a working member, each time again.
+func (f *flow) whileMember(ctx context.Context, work func(context.Context) error) error {
+	for {
+		now, changed := f.shared.value.Load()
+		if now.Phase != phaseOf(datadir.Member) {
+			if !event.Wait(ctx, changed) {
+				return ctx.Err()
+			}
+			continue
+		}
+		group, limited := errgroup.WithContext(ctx)
+		group.Go(func() error { return work(limited) })
+		group.Go(func() error {
+			for f.shared.value.Get().Phase == now.Phase {
+				if !event.Wait(limited, changed) {
+					return limited.Err()
+				}
+				_, changed = f.shared.value.Load()
+			}
+			return errNoMember
+		})
+		if err := group.Wait(); !errors.Is(err, errNoMember) {
+			return err
+		}
+	}
+}
+
+// errNoMember ends what a node runs for its member.
+var errNoMember = errors.New("this node has no working member any more")
+
+// awaitRemoval returns an error when the cluster has removed a working member, or when it
+// cannot be run. One that leaves is removed by its own node.
+func (f *flow) awaitRemoval(ctx context.Context) error {
+	for {
+		run, changed := f.run.Load()
+		var done chan struct{}
+		if run != nil {
+			done = run.done
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-f.member.done:
-			return f.memberEnded()
+		case <-changed:
+			continue
+		case <-done:
 		}
-	})
-	return group.Wait()
+		if err := f.removed(run); err != nil {
+			return err
+		}
+		if !event.Wait(ctx, changed) { // its step goes on
+			return ctx.Err()
+		}
+	}
+}
+
+// removed returns an error if the run of a working member has ended.
+func (f *flow) removed(run *memberRun) error {
+	f.steps.Lock()
+	defer f.steps.Unlock()
+	if f.marker.Phase != datadir.Member {
+		return nil
+	}
+	return f.memberEnded(run)
 }
 
 // choose returns the flow for the directory as it is. It does not lock the
@@ -67,7 +139,7 @@ func (f *flow) keepRunning(ctx context.Context, others ...func(context.Context) 
 // as one that exists.
 func (f *flow) choose() (State, string, []step) {
 	marker, err := datadir.Layout(f.cfg.DataDir).ReadMarker()
-	begun := err == nil && marker.Phase != datadir.Member && marker.Phase != datadir.Removed
+	begun := err == nil && (marker.Phase == datadir.Begun || marker.Phase == datadir.Enrolled)
 	switch {
 	case err != nil && !errors.Is(err, datadir.ErrNoMarker):
 		return RestartingMember, "restart", restartSteps()
@@ -75,13 +147,15 @@ func (f *flow) choose() (State, string, []step) {
 		return CreatingCluster, "create", createSteps()
 	case errors.Is(err, datadir.ErrNoMarker), begun && marker.Intent == datadir.Join:
 		return JoiningCluster, "join", joinSteps()
+	case marker.Phase.Changing(), marker.Phase == datadir.WithoutMember:
+		return RestartingMember, "return", returnSteps()
 	}
 	return RestartingMember, "restart", restartSteps()
 }
 
 // close stops the member, and unlocks the directory.
 func (f *flow) close() error {
-	f.member.end()
+	f.endMember()
 	if f.dir == nil {
 		return nil
 	}

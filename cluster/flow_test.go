@@ -55,8 +55,10 @@ func newFlow(t *testing.T, shown func(string)) *flow {
 	f := &flow{
 		cfg: e, client: client, log: log, plainLog: log, show: shown,
 		memberState: event.New(member.State{}), observed: event.New[[]Observed](nil), held: event.New(false),
+		run: event.New[*memberRun](nil), shared: newSharer(client, log, Membership{}),
 	}
-	f.directory = members.New(members.Config{Client: client, File: datadir.Layout(e.DataDir).Members(), Own: client.Endpoint(), Log: log})
+	f.shared.own, f.shared.used, f.shared.others = client.Endpoint(), true, nil
+	f.directory = members.New(members.Config{Client: client, File: datadir.Layout(e.DataDir).Members(), Publish: f.shared.list, Log: log})
 	t.Cleanup(func() {
 		if err := errors.Join(f.close(), client.Close()); err != nil {
 			t.Error(err)
@@ -169,6 +171,8 @@ func served(t *testing.T, dir, url string) *x509.Certificate {
 	return conn.ConnectionState().PeerCertificates[0]
 }
 
+func wait(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+
 // The certificate of a member is renewed while it serves: it is not started again, each
 // new connection gets the new one, those that are open go on, and the cluster's record of
 // the member has its serial.
@@ -179,7 +183,7 @@ func TestRenewal(t *testing.T) {
 	f.renewEvery = 20 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { _ = f.keepRunning(ctx) }) // its error is that ctx ended
+	running.Go(func() { _ = f.keepRunning(ctx, wait, wait) }) // its error is that ctx ended
 	defer func() { cancel(); running.Wait() }()
 
 	first, due := served(t, dir, f.marker.ClientURL()), writeDue(t, dir)

@@ -146,19 +146,17 @@ func (f *flow) enrolled(a enrol.Answer) error {
 // startJoinedMember starts the member that was added. While it is a learner, it cannot
 // serve this sidecar, so the client uses the other members too.
 func startJoinedMember(ctx context.Context, f *flow) error {
-	if f.member != nil {
+	if f.current() != nil {
 		return nil
 	}
-	endpoints := []string{f.marker.ClientURL()}
+	var others []string
 	for _, m := range f.joining {
-		if !m.Learner && len(m.ClientURLs) > 0 && m.ClientURLs[0] != endpoints[0] {
-			endpoints = append(endpoints, m.ClientURLs[0])
+		if !m.Learner && len(m.ClientURLs) > 0 {
+			others = append(others, m.ClientURLs[0])
 		}
 	}
-	if len(endpoints) > 1 { // else they are those of the list on the disk, if there is one
-		if err := f.client.SetEndpoints(endpoints); err != nil {
-			return err
-		}
+	if len(others) > 0 { // else they are those of the list on the disk, if there is one
+		f.shared.change(func(*Membership) { f.shared.others = others })
 	}
 	return f.startMember(ctx, member.Spec{InitialCluster: f.initialCluster(), Existing: true, Patience: patience})
 }
@@ -171,22 +169,16 @@ const patience = 300 * time.Millisecond
 // not begin a log if the members are not those that it was started with: another node
 // was added meanwhile. Then the member is started again with those of now.
 func awaitJoinedMember(ctx context.Context, f *flow) error {
-	if f.member == nil { // this step is run again
+	if f.current() == nil { // this step is run again
 		for _, run := range []func(context.Context, *flow) error{enrolNode, clearEtcd, startJoinedMember} {
 			if err := run(ctx, f); err != nil {
 				return err
 			}
 		}
 	}
-	err := f.awaitReady(ctx, func(now member.State) error {
-		if now.LastExit == "" || f.dir.EtcdBegun() {
-			return nil
-		}
-		return transient(fmt.Errorf("the etcd member did not begin, asking for the members again: %s", strings.TrimSpace(now.LastExit)))
-	})
+	err := f.awaitReady(ctx, f.didNotBegin)
 	if _, again := errors.AsType[transientError](err); again {
-		f.member.end()
-		f.member = nil
+		f.endMember()
 	}
 	return err
 }
@@ -227,8 +219,8 @@ func awaitVoter(ctx context.Context, f *flow) error {
 			f.show("this member receives the data and does not vote yet; the sidecar on the node of etcd's leader decides")
 		}
 		select {
-		case <-f.member.done:
-			return f.memberEnded()
+		case <-f.current().done:
+			return f.memberEnded(f.current())
 		default:
 		}
 		if !backoff.Sleep(ctx, voterPause) {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,10 +17,12 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/cluster/enrol"
 	"github.com/lockstep-dev/lockstep/cluster/member"
+	"github.com/lockstep-dev/lockstep/cluster/members"
 	"github.com/lockstep-dev/lockstep/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // Config has what a Manager needs. Client and Log are required.
@@ -29,6 +32,8 @@ type Config struct {
 	// Client reaches etcd: the one elsewhere, or first the member of this node.
 	Client *etcd.Client
 	Log    *slog.Logger // without a worker, which each part adds
+	// Reach is how Client was made.
+	Reach etcd.Config
 
 	Registerer prometheus.Registerer // nil: no metrics
 }
@@ -48,6 +53,16 @@ type Embedded struct {
 	Token, TokenFile string
 	// Command starts this program's hidden command for the member.
 	Command []string
+}
+
+// HasMember reports whether this node has a member, or is about to get one with its
+// cluster: not if etcd runs elsewhere (nil), nor if it has left the members.
+func (e *Embedded) HasMember() bool {
+	if e == nil {
+		return false
+	}
+	marker, err := datadir.Layout(e.DataDir).ReadMarker()
+	return err != nil || marker.Phase != datadir.WithoutMember && marker.Phase != datadir.Leaving
 }
 
 // EtcdConfig returns how a sidecar with a member reaches etcd: by its own member. The
@@ -80,11 +95,19 @@ func Reach(dataDir, prefix string) (etcd.Config, error) {
 		return etcd.Config{}, fmt.Errorf("data directory %q: %w: give --data-dir the directory of a sidecar that runs with --etcd=embedded", dataDir, err)
 	case err != nil:
 		return etcd.Config{}, err
-	case marker.Phase != datadir.Member:
+	case !marker.Phase.InCluster():
 		return etcd.Config{}, fmt.Errorf("data directory %q: it is not that of a member yet, or not any more (%s)", dataDir, marker.Phase)
 	}
+	endpoints := []string{marker.ClientURL()}
+	if marker.Phase != datadir.Member { // its own one may not serve
+		list, err := members.Read(files.Members())
+		if err != nil {
+			return etcd.Config{}, err
+		}
+		endpoints = members.Endpoints("", list)
+	}
 	return etcd.Config{
-		Endpoints: []string{marker.ClientURL()}, Prefix: prefix,
+		Endpoints: endpoints, Prefix: prefix,
 		CAFile: files.CACert(), CertFile: files.NodeCert(), KeyFile: files.NodeKey(), Advice: advice,
 	}, nil
 }
@@ -115,8 +138,13 @@ type Manager struct {
 	status *event.Value[Status]
 	member *event.Value[member.State]
 	held   *event.Value[bool]
+	shared *sharer
 	keeper *quorum.Keeper
 	enrol  *enrol.Server
+
+	stepping sync.Mutex      // stepping guards what follows, and that one step is taken at a time
+	running  *flow           // while the state is Running and this node may have a member
+	until    <-chan struct{} // closed when steps of it must end
 
 	observed *event.Value[[]Observed]
 	warned   bool // the log has a warning of the problem; only the goroutine of Run uses it
@@ -131,11 +159,13 @@ func NewManager(cfg Config) *Manager {
 
 		observed: event.New[[]Observed](nil),
 	}
+	m.shared = newSharer(cfg.Client, m.log, Membership{CAFile: cfg.Reach.CAFile, CertFile: cfg.Reach.CertFile, KeyFile: cfg.Reach.KeyFile})
 	// Without a member these two do nothing; their metrics are there either way.
 	var files datadir.Layout
 	local := ""
 	if cfg.Embedded != nil {
 		files, local = datadir.Layout(cfg.Embedded.DataDir), cfg.Embedded.EtcdConfig("").Endpoints[0]
+		m.shared.own, m.shared.used, m.shared.others = local, true, nil
 	}
 	m.keeper = quorum.NewKeeper(quorum.KeeperConfig{
 		Client: cfg.Client, Local: local, EvictAfter: evictAfter(), Log: cfg.Log.With("worker", "learners"), Registerer: cfg.Registerer,
@@ -153,12 +183,15 @@ func (m *Manager) Status() *event.Value[Status] { return m.status }
 // Member follows the etcd member of this node; the zero State without one.
 func (m *Manager) Member() *event.Value[member.State] { return m.member }
 
+// Membership follows how this node belongs to its cluster.
+func (m *Manager) Membership() *event.Value[Membership] { return m.shared.value }
+
 // Members follows the members of a cluster that the sidecars run, in the order of their
 // node IDs. It is empty before they are known, and with an etcd that runs elsewhere.
 func (m *Manager) Members() *event.Value[[]Observed] { return m.observed }
 
 // Held follows whether this process has locked its data directory, and found that it is
-// that of a member. It stays so until Run returns.
+// that of a node in a cluster. It stays so until Run returns.
 func (m *Manager) Held() *event.Value[bool] { return m.held }
 
 // MemberProblem says why the etcd member of this node cannot be used now; empty: it
@@ -166,6 +199,9 @@ func (m *Manager) Held() *event.Value[bool] { return m.held }
 func (m *Manager) MemberProblem() string {
 	if m.cfg.Embedded == nil {
 		return ""
+	}
+	if phase := m.shared.value.Get().Phase; phase != protocol.WorkingMember && phase != protocol.MemberPhaseUnset {
+		return "" // the status has what its next step waits for
 	}
 	now := m.member.Get()
 	if problem := memberProblem(now); problem != "" {
@@ -239,6 +275,9 @@ func (m *Manager) enter(to State) error {
 	from := m.status.Get().State
 	if !Allowed(from, to) {
 		return m.fail(errors.New("fault of this program: no change of the cluster's state from " + string(from) + " to " + string(to)))
+	}
+	if !to.Final() {
+		m.shared.change(func(now *Membership) { now.From = to })
 	}
 	m.change(to, "")
 	return nil

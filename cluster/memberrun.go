@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
@@ -18,6 +19,7 @@ type memberRun struct {
 	stop       context.CancelFunc
 	done       chan struct{} // closed when the supervisor has ended
 	err        error         // why it has ended; read it after done
+	forwarded  sync.WaitGroup
 }
 
 // memberIDs are those that etcd gave.
@@ -28,12 +30,11 @@ func (r *memberRun) ids() memberIDs {
 	return memberIDs{now.MemberID, now.ClusterID}
 }
 
-// end stops the member and waits for it. Nil: there is none.
+// end stops the member and waits for it.
 func (r *memberRun) end() {
-	if r != nil {
-		r.stop()
-		<-r.done
-	}
+	r.stop()
+	<-r.done
+	r.forwarded.Wait()
 }
 
 // startNewMember starts the only member of a new cluster.
@@ -50,7 +51,7 @@ func startOldMember(ctx context.Context, f *flow) error {
 // startMember starts the member of this directory, and keeps it running. It runs
 // longer than ctx, which is that of the step: close ends it.
 func (f *flow) startMember(ctx context.Context, spec member.Spec) error {
-	if f.member != nil {
+	if f.current() != nil {
 		return nil // the step is run again
 	}
 	spec.Dir, spec.Name, spec.Token = f.dir.Etcd(), f.marker.Node, f.marker.Cluster
@@ -68,9 +69,32 @@ func (f *flow) startMember(ctx context.Context, spec member.Spec) error {
 		defer close(run.done)
 		run.err = run.supervisor.Run(ctx)
 	}()
-	go f.forward(run) // ends with it
-	f.member = run
+	run.forwarded.Go(func() { f.forward(run) }) // ends with it
+	f.run.Set(run)
 	return nil
+}
+
+// current returns the member while it is kept running; nil: there is none.
+func (f *flow) current() *memberRun { return f.run.Get() }
+
+// endMember stops the member and waits for it. Without one it does nothing.
+func (f *flow) endMember() {
+	run := f.current()
+	if run == nil {
+		return
+	}
+	run.end()
+	f.run.Set(nil)
+}
+
+// ended reports whether the supervisor gave up.
+func (r *memberRun) ended() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // startPatience is how long a member may take to become ready before the status has
@@ -88,7 +112,7 @@ func (f *flow) awaitReady(ctx context.Context, giveUp func(member.State) error) 
 	overdue := time.NewTimer(startPatience)
 	defer overdue.Stop()
 	for {
-		now, changed := f.member.supervisor.State().Load()
+		now, changed := f.current().supervisor.State().Load()
 		if now.Ready {
 			f.client.Reconnect()
 			return nil
@@ -102,8 +126,8 @@ func (f *flow) awaitReady(ctx context.Context, giveUp func(member.State) error) 
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-f.member.done:
-			return f.memberEnded()
+		case <-f.current().done:
+			return f.memberEnded(f.current())
 		case <-changed:
 		case <-overdue.C:
 		}
@@ -112,13 +136,16 @@ func (f *flow) awaitReady(ctx context.Context, giveUp func(member.State) error) 
 
 // memberEnded is called when the supervisor gave up. A directory whose member was
 // removed is never started again.
-func (f *flow) memberEnded() error {
-	err := f.member.err
+func (f *flow) memberEnded(run *memberRun) error {
+	err := run.err
 	if !errors.Is(err, member.ErrRemoved) {
 		return err
 	}
-	if f.marker.Phase != datadir.Member && f.marker.Intent == datadir.Join {
+	if !f.marker.Phase.InCluster() && f.marker.Intent == datadir.Join {
 		return f.leftBehind()
+	}
+	if f.marker.Phase.Changing() {
+		return err // the next step follows from it
 	}
 	removed := fmt.Errorf("%w; to join again, delete %q and start with a new token", err, f.dir.Path())
 	return errors.Join(removed, f.writeMarker(func(m *datadir.Marker) { m.Phase = datadir.Removed }))

@@ -40,7 +40,7 @@ func openMemberDirectory(ctx context.Context, f *flow) error {
 			Remedy: "type sidecar cluster restore again",
 		}
 	}
-	if f.marker.Phase != datadir.Member {
+	if !f.marker.Phase.InCluster() {
 		return errors.New("the data directory has changed while it was opened; start again")
 	}
 	if f.cfg.Join != "" && f.marker.Intent == datadir.Create {
@@ -70,7 +70,7 @@ func openDirectory(_ context.Context, f *flow) error {
 	if err != nil {
 		return err
 	}
-	f.marker = marker
+	f.adopt(marker)
 	return f.dir.Check(marker, datadir.Expected{
 		Node: f.cfg.Node, Address: f.cfg.Address, PeerPort: f.cfg.PeerPort, ClientPort: f.cfg.ClientPort,
 	})
@@ -99,7 +99,7 @@ func renewCertificate(_ context.Context, f *flow) error {
 
 // checkIdentity requires that etcd has started as the member that the marker has.
 func checkIdentity(_ context.Context, f *flow) error {
-	ids := f.member.ids()
+	ids := f.current().ids()
 	if got := keyspace.MemberID(ids.member); got != f.marker.MemberID {
 		return &datadir.RefusedError{
 			Path: f.dir.Etcd(), Problem: fmt.Sprintf("started as the etcd member %s, and the marker is of %s", got, f.marker.MemberID),

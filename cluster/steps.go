@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
@@ -31,21 +32,26 @@ type flow struct {
 	// show sets the problem in the status.
 	show func(problem string)
 
+	// shared publishes the membership.
+	shared *sharer
 	// memberState publishes the state of the member.
 	memberState *event.Value[member.State]
 	// observed publishes all members.
 	observed *event.Value[[]Observed]
 
-	// held publishes that the directory is locked, and that of a member.
+	// held publishes that the directory is locked, and that of a node in a cluster.
 	held *event.Value[bool]
 
 	directory *members.Directory // before the first step
 
-	dir    *datadir.Dir   // since the first step
-	member *memberRun     // since the step "member"
-	marker datadir.Marker // as it is on the disk; zero: there is none
+	dir    *datadir.Dir             // since the first step
+	steps  sync.Mutex               // of those that are taken while the node is in its cluster
+	run    *event.Value[*memberRun] // since the step "member"; nil in it: there is none
+	marker datadir.Marker           // as it is on the disk; zero: there is none
 	// joining are the members as the answer to the join had them; nil: none was needed.
 	joining []etcd.Member
+	// gone is the ID of a member that is known to be removed.
+	gone string
 	// renewEvery is the pause between two checks of the certificates; 0: the default.
 	renewEvery time.Duration
 	// lockedSince is when the directory was first found in use; zero: it was not.
@@ -65,7 +71,7 @@ func (f *flow) carryOut(ctx context.Context, name string, steps []step) error {
 			return err
 		}
 		f.log.Debug("step done", "flow", name, "step", s.name)
-		if f.dir != nil && f.marker.Phase == datadir.Member && !f.held.Get() {
+		if f.dir != nil && f.marker.Phase.InCluster() && !f.held.Get() {
 			f.held.Set(true)
 		}
 		afterStep(name, s.name)
@@ -102,6 +108,17 @@ func (f *flow) writeMarker(change func(*datadir.Marker)) error {
 	if err := f.dir.WriteMarker(next); err != nil {
 		return err
 	}
-	f.marker = next
+	f.adopt(next)
 	return nil
+}
+
+// adopt makes a marker that is on the disk the one of the flow.
+func (f *flow) adopt(m datadir.Marker) {
+	f.marker = m
+	f.shared.change(func(now *Membership) {
+		now.Phase = phaseOf(m.Phase)
+		if m.Phase == datadir.WithoutMember || m.Phase == datadir.Adding {
+			f.shared.used = false
+		}
+	})
 }

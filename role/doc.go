@@ -3,7 +3,7 @@
 // writer:
 //
 //	value                    read by
-//	Fetcher.Local         -> Kubernetes, follower
+//	Fetcher.Local         -> Kubernetes, follower, ControlPlane
 //	Supervised.Of         -> Kubernetes, follower
 //	Kubernetes.Facts      -> Registrar
 //	Kubernetes.Withheld   -> Gate
@@ -18,8 +18,9 @@
 // the last ones, which are on disk. Kubernetes starts and stops the services of the
 // controller role, and follower those of another role; Supervised has the processes of
 // both, and Of follows whether those of a role run. Registrar and Gate are those of
-// packages fleet and status. The package decides nothing about the order of these:
-// protocol.NextServiceStep does.
+// packages fleet and status. ControlPlane has the member of etcd start and stop. The package
+// decides nothing about the order of these: protocol.NextServiceStep and
+// protocol.NextMemberStep do.
 //
 // Server wires them, and starts and stops a node in order. There is one path: a node
 // without services has an empty list of them, of which all are ready.

@@ -57,6 +57,9 @@ type ServerConfig struct {
 	AwaitLeaving func(ctx context.Context, stopped time.Time) protocol.LeaveFacts
 	Leave        func(context.Context, protocol.LeaveFacts)
 
+	// Member is this node's member of etcd. nil: etcd runs elsewhere.
+	Member Member
+
 	ShutdownDelay time.Duration
 	Supervisor    *supervise.Supervisor
 	Log           *slog.Logger // without a worker, which each part adds
@@ -71,12 +74,14 @@ type Server struct {
 	fetcher    *Fetcher
 	supervised *Supervised
 	kubernetes *Kubernetes
-	others     []*follower
-	registrar  *fleet.Registrar
-	gate       *status.Gate
-	loaded     *event.Value[[]service.Service]
-	problem    *event.Value[string]
-	phase      *event.Value[phase]
+	// controlPlane is nil with an etcd that runs elsewhere.
+	controlPlane *ControlPlane
+	others       []*follower
+	registrar    *fleet.Registrar
+	gate         *status.Gate
+	loaded       *event.Value[[]service.Service]
+	problem      *event.Value[string]
+	phase        *event.Value[phase]
 }
 
 // phase is how far the workers of the roles are.
@@ -107,6 +112,9 @@ func NewServer(cfg ServerConfig) *Server {
 	})
 	for _, name := range []string{protocol.RoleWorker, protocol.RoleConsensus} {
 		s.others = append(s.others, newFollower(name, s.supervised.Of(name), s.fetcher.Local(), log))
+	}
+	if cfg.Member != nil {
+		s.controlPlane = NewControlPlane(ControlPlaneConfig{Member: cfg.Member, Roles: s.fetcher.Local(), Log: cfg.Log.With("worker", "control-plane")})
 	}
 	cfg.Registrar.Services = s.kubernetes.Facts()
 	s.registrar = fleet.NewRegistrar(cfg.Registrar)
@@ -189,6 +197,9 @@ func (s *Server) runRoles(ctx context.Context) error {
 	}
 	keep("fetcher", s.fetcher.Run)
 	keep("kubernetes", s.kubernetes.Run)
+	if s.controlPlane != nil {
+		keep("control-plane", s.cfg.Enter(s.controlPlane.Run))
+	}
 	for _, f := range s.others {
 		keep(f.role, f.run)
 	}

@@ -15,7 +15,9 @@ import (
 // one beside the old database, and with another cluster's it starts as that one's
 // member.
 func (l Layout) checkEtcd(m Marker) error {
-	if m.Phase != Member {
+	switch {
+	case m.Phase.Changing() && l.EtcdBegun():
+	case m.Phase != Member:
 		return nil
 	}
 	if info, err := os.Stat(l.db()); err != nil || info.Size() == 0 {

@@ -51,7 +51,7 @@ func newMember(t *testing.T) (Layout, Marker) {
 	}
 	must(t, d.WriteMarker(m))
 	must(t, d.Close())
-	m.Version = markerVersion
+	m.Version = firstVersion
 	return l, m
 }
 
@@ -200,8 +200,8 @@ func TestCheck_refuses(t *testing.T) {
 		}, []string{"is of the etcd cluster c2, and cluster.json of c1"}},
 		"a damaged marker": {func(t *testing.T, l Layout, _ *Expected) { must(t, os.WriteFile(l.Marker(), []byte("{"), 0o600)) }, []string{"cluster.json", "is damaged"}},
 		"a newer marker": {func(t *testing.T, l Layout, _ *Expected) {
-			must(t, os.WriteFile(l.Marker(), []byte(`{"version": 2}`), 0o600))
-		}, []string{"has version 2", "start the newer sidecar"}},
+			must(t, os.WriteFile(l.Marker(), []byte(`{"version": 3}`), 0o600))
+		}, []string{"has version 3", "start the newer sidecar"}},
 		"a damaged CA":        {func(t *testing.T, l Layout, _ *Expected) { must(t, os.WriteFile(l.CACert(), nil, 0o600)) }, []string{"has no PEM certificate"}},
 		"the CA of another":   {func(t *testing.T, l Layout, _ *Expected) { otherPKI(t, "a", address, "ca.crt", "ca.key")(l) }, []string{"is the CA of another cluster"}},
 		"a stranger's cert":   {func(t *testing.T, l Layout, _ *Expected) { otherPKI(t, "a", address, "node.crt")(l) }, []string{"was not issued by the CA"}},

@@ -32,6 +32,9 @@ func (l Layout) NodeKey() string { return filepath.Join(l.PKI(), "node.key") }
 // Etcd returns the data directory of the etcd member.
 func (l Layout) Etcd() string { return filepath.Join(string(l), "etcd") }
 
+// Left returns where the data of a member that left is moved to.
+func (l Layout) Left() string { return l.Etcd() + ".left" }
+
 // wal and db are etcd's own names, which it does not export.
 func (l Layout) wal() string { return filepath.Join(l.Etcd(), "member", "wal") }
 func (l Layout) db() string  { return filepath.Join(l.Etcd(), "member", "snap", "db") }

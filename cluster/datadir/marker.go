@@ -39,6 +39,24 @@ const (
 	Removed Phase = "removed"
 )
 
+// The phases of a node that has been in its cluster, and whose roles have changed
+// (docs/protocol.md#membership).
+const (
+	// Leaving: its member leaves, because the node has lost the role.
+	Leaving Phase = "leaving"
+	// WithoutMember: it has credentials and no member. etcd has no data here.
+	WithoutMember Phase = "without-member"
+	// Adding: it becomes a member.
+	Adding Phase = "adding"
+)
+
+// InCluster reports whether the directory has the credentials of a node in its cluster,
+// with a member or without one.
+func (p Phase) InCluster() bool { return p == Member || p.Changing() || p == WithoutMember }
+
+// Changing reports whether the node becomes a member, or leaves.
+func (p Phase) Changing() bool { return p == Adding || p == Leaving }
+
 // Marker says whose directory it is. It is one JSON file, which is replaced as a
 // whole.
 type Marker struct {
@@ -70,8 +88,13 @@ func NewClusterID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// markerVersion is the newest form that this program reads and writes.
-const markerVersion = 1
+const (
+	// markerVersion is the newest form that this program reads.
+	markerVersion = 2
+	// firstVersion is the form that it writes while an older program understands it: that
+	// of phases which do not come from a change of roles.
+	firstVersion = 1
+)
 
 // ReadMarker returns the marker of the directory; ErrNoMarker if there is none.
 func (l Layout) ReadMarker() (Marker, error) {
@@ -114,7 +137,7 @@ func (m Marker) problem() string {
 		return "it has no cluster"
 	case !slices.Contains([]Intent{Create, Join, Restore}, m.Intent):
 		return fmt.Sprintf("it has the unknown intent %q", m.Intent)
-	case !slices.Contains([]Phase{Begun, Enrolled, Member, Removed}, m.Phase):
+	case !slices.Contains([]Phase{Begun, Enrolled, Member, Removed, Leaving, WithoutMember, Adding}, m.Phase):
 		return fmt.Sprintf("it has the unknown phase %q", m.Phase)
 	case m.Phase == Member && (m.EtcdClusterID == "" || m.MemberID == ""):
 		return "it has no IDs of etcd"
@@ -124,7 +147,10 @@ func (m Marker) problem() string {
 
 // WriteMarker replaces the marker. When it returns, the marker is on the disk.
 func (d *Dir) WriteMarker(m Marker) error {
-	m.Version = markerVersion
+	m.Version = firstVersion
+	if m.Phase.Changing() || m.Phase == WithoutMember {
+		m.Version = markerVersion
+	}
 	text, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write the marker: %w", err)

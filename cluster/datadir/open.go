@@ -183,7 +183,7 @@ func (d *Dir) names() ([]string, error) {
 }
 
 func isOwn(name string) bool {
-	return slices.Contains([]string{"pki", "etcd", membersFile, membersFile + durable.TempSuffix}, name)
+	return slices.Contains([]string{"pki", "etcd", "etcd.left", membersFile, membersFile + durable.TempSuffix}, name)
 }
 
 // shortList joins a few names.

@@ -70,7 +70,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		ended := s.runChild(ctx)
 		switch {
 		case ended.removed:
-			s.log.Error("the cluster has removed this etcd member", "reason", ended.reason)
+			s.log.Warn("the cluster has removed this etcd member", "reason", ended.reason)
 			return ErrRemoved
 		case ctx.Err() != nil:
 			s.log.Info("etcd member stopped", "reason", ended.reason)

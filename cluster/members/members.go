@@ -1,7 +1,7 @@
 // Package members keeps what this node knows of its cluster's members: from etcd while
 // that answers, and on the disk for starts while it does not. It owns the file
-// members.json of the data directory, and the endpoints of the etcd client: this node's
-// own member first, then the others (docs/clusters.md#members).
+// members.json of the data directory. Its Publish learns each list first, and has the client
+// use it (docs/clusters.md#members).
 //
 // Run starts one goroutine for each prefix that it follows, and waits for them.
 package members
@@ -36,12 +36,14 @@ type Member struct {
 	Learner   bool   `json:"learner,omitempty"`
 }
 
-// Config has what a Directory needs. All is required, except Own.
+// Config has what a Directory needs. All is required.
 type Config struct {
 	Client *etcd.Client
 	File   string // members.json
-	Own    string // the client URL of this node's member; empty: it has none
-	Log    *slog.Logger
+	// Publish is called with each list, before List has it, and with that on the disk. It
+	// must not call the Directory.
+	Publish func([]Member)
+	Log     *slog.Logger
 }
 
 // Directory is the list of the members.
@@ -55,8 +57,7 @@ type Directory struct {
 	listed   bool // the members were listed
 }
 
-// New returns a directory with the list that is on the disk. It makes the client use
-// it. A file that cannot be read is logged: etcd has the list too.
+// New returns a directory with the list that is on the disk. A file that cannot be read is logged: etcd has the list too.
 func New(cfg Config) *Directory {
 	d := &Directory{cfg: cfg, list: event.New[[]Member](nil)}
 	list, err := Read(cfg.File)
@@ -128,11 +129,7 @@ func (d *Directory) decode() []Member {
 }
 
 func (d *Directory) publish(list []Member) {
-	if endpoints := Endpoints(d.cfg.Own, list); len(endpoints) > 0 {
-		if err := d.cfg.Client.SetEndpoints(endpoints); err != nil {
-			d.cfg.Log.Error("members not used", "endpoints", endpoints, "err", err)
-		}
-	}
+	d.cfg.Publish(list)
 	d.list.Set(list)
 }
 

@@ -38,10 +38,21 @@ func newClient(t *testing.T, endpoints ...string) *etcd.Client {
 	return c
 }
 
+// use makes a client use each list, its own member first.
+func use(t *testing.T, c *etcd.Client, own string) func([]members.Member) {
+	return func(list []members.Member) {
+		if endpoints := members.Endpoints(own, list); len(endpoints) > 0 {
+			if err := c.SetEndpoints(endpoints); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 // follow runs a directory until the test ends.
 func follow(t *testing.T, c *etcd.Client, file, own string) *members.Directory {
 	t.Helper()
-	d := members.New(members.Config{Client: c, File: file, Own: own, Log: slog.New(slog.DiscardHandler)})
+	d := members.New(members.Config{Client: c, File: file, Publish: use(t, c, own), Log: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -145,7 +156,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("%q is read", text)
 		}
 		c := newClient(t, "http://127.0.0.1:2")
-		d := members.New(members.Config{Client: c, File: file, Own: "http://127.0.0.1:2", Log: slog.New(slog.DiscardHandler)})
+		d := members.New(members.Config{Client: c, File: file, Publish: use(t, c, "http://127.0.0.1:2"), Log: slog.New(slog.DiscardHandler)})
 		if list := d.List().Get(); len(list) != 0 || len(c.Endpoints()) != 1 {
 			t.Errorf("got %v, %v", list, c.Endpoints())
 		}

@@ -52,6 +52,9 @@ func (a *App) startServing(member, serving *supervise.Group) {
 	keep("digests", a.watchDigests)
 	keep("warnings", a.keepWarnings)
 	keep("etcd-problem", a.watchEtcdProblem)
+	if a.cfg.Embedded != nil {
+		keep("servers", a.inCluster(a.followServers))
+	}
 	if a.cfg.APIServerReadyz {
 		keep("apiserver", func(ctx context.Context) error { return pollAPIServer(ctx, a.kubeconfig.transport, a.apiserver) })
 	}

@@ -3,11 +3,13 @@ package app
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/lockstep-dev/lockstep/cluster"
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
@@ -29,11 +31,11 @@ func (a *App) wireRoles(registry prometheus.Registerer) error {
 		}
 	}
 	a.variables = event.New(a.variablesAtFirst())
-	embedded := a.cfg.Embedded != nil
+	consensus := a.cfg.Embedded.HasMember()
 	a.roles = role.NewServer(role.ServerConfig{
-		Node: a.id.node, First: protocol.Roles{Controller: true, Consensus: embedded}, Release: a.local.Get().Version.Release.String(),
+		Node: a.id.node, First: protocol.Roles{Controller: true, Consensus: consensus}, Release: a.local.Get().Version.Release.String(),
 		Registrar: fleet.RegistrarConfig{
-			Client: a.etcd, Local: a.local, Address: a.address, BootID: a.id.bootID, Consensus: embedded,
+			Client: a.etcd, Local: a.local, Address: a.address, BootID: a.id.bootID, Consensus: consensus,
 			Presence: a.presence.Lease(), Fleet: a.follower.Fleet(), Store: a.follower.Store(),
 			Log: a.log.With("worker", "registrar"), Trace: a.trace,
 		},
@@ -47,10 +49,18 @@ func (a *App) wireRoles(registry prometheus.Registerer) error {
 		Election: after(a.presence.Lease(), func(ctx context.Context) error { return a.election.Run(ctx) }),
 		Dir:      a.cfg.Services, Services: services, Variables: a.variables, File: a.rolesFile(), Hold: a.holdDirectory,
 		Displayed: a.shownGate, Leads: a.leads, CloseGate: a.closeGate, AwaitLeaving: a.awaitLeaving, Leave: a.leave,
-		ShutdownDelay: a.cfg.ShutdownDelay, Supervisor: a.supervisor, Log: a.log,
+		Member: a.member(), ShutdownDelay: a.cfg.ShutdownDelay, Supervisor: a.supervisor, Log: a.log,
 	})
 	a.registrar, a.gate = a.roles.Registrar(), a.roles.Gate()
 	return nil
+}
+
+// member is this node's member of etcd; nil: etcd runs elsewhere.
+func (a *App) member() role.Member {
+	if a.cfg.Embedded == nil {
+		return nil
+	}
+	return a.cluster
 }
 
 // variablesAtFirst are what services can know of this node. With a member of its own,
@@ -114,16 +124,48 @@ func (a *App) awaitMember(ctx context.Context) error {
 	for {
 		held, heldChanged := a.cluster.Held().Load()
 		if held {
-			a.variables.Update(func(v service.Variables) service.Variables {
-				v.EtcdServers = a.etcdServers()
-				return v
-			})
+			a.useServers(a.cluster.Membership().Get())
 			return nil
 		}
 		if !event.Wait(ctx, heldChanged) {
 			return ctx.Err()
 		}
 	}
+}
+
+// followServers keeps the servers of etcd in the variables of services, as this node
+// becomes a member and leaves.
+func (a *App) followServers(ctx context.Context) error {
+	for {
+		now, membershipChanged := a.cluster.Membership().Load()
+		a.useServers(now)
+		if !event.Wait(ctx, membershipChanged) {
+			return ctx.Err()
+		}
+	}
+}
+
+func (a *App) useServers(now cluster.Membership) {
+	v := a.variables.Get()
+	if servers := serversFor(v.EtcdServers, now); servers != v.EtcdServers {
+		v.EtcdServers = servers
+		a.variables.Set(v)
+	}
+}
+
+// serversFor returns the servers for services: this node's own member, while there is one,
+// and otherwise all others. A change starts the services again that use them, so those
+// before stay as long as one of them is a server.
+func serversFor(was string, now cluster.Membership) string {
+	if now.Local {
+		return now.Servers[0]
+	}
+	for _, server := range strings.Split(was, ",") {
+		if slices.Contains(now.Servers, server) {
+			return was
+		}
+	}
+	return strings.Join(now.Servers, ",")
 }
 
 // unlock unlocks the data directory if this sidecar has locked it itself.

@@ -1,0 +1,111 @@
+package cluster
+
+import (
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/cluster/members"
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Membership is how this node belongs to its etcd cluster. An etcd that runs elsewhere, a
+// creation, a join and a restart are ways to set it. What follows it need not know which
+// of them it was.
+type Membership struct {
+	// From is the way that set it: a state that is not final.
+	From State
+	// Phase is how far the node has come with its member. Unset: etcd runs elsewhere, or the
+	// node is not in its cluster yet.
+	Phase protocol.MemberPhase
+
+	// Servers are the client URLs of etcd. The first one is preferred.
+	Servers []string
+	// Local: the first one is this node's own member.
+	Local bool
+	// The files with the credentials; empty: etcd is used without TLS. What is in them may
+	// be renewed.
+	CAFile, CertFile, KeyFile string
+}
+
+// Equal reports whether both are the same.
+func (m Membership) Equal(o Membership) bool {
+	return m.From == o.From && m.Phase == o.Phase && slices.Equal(m.Servers, o.Servers) && m.Local == o.Local &&
+		m.CAFile == o.CAFile && m.CertFile == o.CertFile && m.KeyFile == o.KeyFile
+}
+
+// sharer is the one writer of the membership. The client uses the servers before others
+// learn of them.
+type sharer struct {
+	client *etcd.Client
+	log    *slog.Logger
+	value  *event.Value[Membership]
+
+	mu   sync.Mutex // mu guards what follows, and the order of the values
+	own  string     // the client URL of this node's member; empty: it never has one
+	used bool       // its own member is used
+	// others are the servers that are known besides: of the answer to a join, then of the
+	// list of the members.
+	others []string
+}
+
+func newSharer(client *etcd.Client, log *slog.Logger, first Membership) *sharer {
+	return &sharer{client: client, log: log, value: event.New(first), others: client.Endpoints()}
+}
+
+// useOwn makes this node's own member the preferred server.
+func (s *sharer) useOwn() { s.change(func(*Membership) { s.used = true }) }
+
+// useOthers has only the other servers used.
+func (s *sharer) useOthers() { s.change(func(*Membership) { s.used = false }) }
+
+// list takes over a list of the members.
+func (s *sharer) list(all []members.Member) {
+	if len(all) > 0 {
+		s.change(func(*Membership) { s.others = members.Endpoints("", all) })
+	}
+}
+
+// change makes a change, which has mu, and publishes what follows from it.
+func (s *sharer) change(do func(*Membership)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.value.Get()
+	do(&now)
+	servers := slices.DeleteFunc(slices.Clone(s.others), func(url string) bool { return url == s.own })
+	if s.used {
+		servers = append([]string{s.own}, servers...)
+	}
+	now.Servers, now.Local = servers, s.used
+	if now.Equal(s.value.Get()) {
+		return
+	}
+	if len(servers) == 0 { // none is known yet: the client keeps what it has
+		s.value.Set(now)
+		return
+	}
+	if err := s.client.SetEndpoints(servers); err != nil {
+		s.log.Error("servers of etcd not used", "servers", servers, "err", err)
+		return
+	}
+	s.value.Set(now)
+}
+
+// phaseOf is how far a node has come with its member.
+func phaseOf(p datadir.Phase) protocol.MemberPhase {
+	switch p {
+	case datadir.Member:
+		return protocol.WorkingMember
+	case datadir.Adding:
+		return protocol.AddingMember
+	case datadir.Leaving:
+		return protocol.LeavingMember
+	case datadir.WithoutMember:
+		return protocol.WithoutMember
+	default: // on its way into the cluster, or removed
+		return protocol.MemberPhaseUnset
+	}
+}

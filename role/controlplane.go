@@ -1,0 +1,124 @@
+package role
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Member is this node's member of the etcd that the sidecars run.
+type Member interface {
+	// MemberFacts returns what is known of it. Known and Wanted stay false. If the members
+	// do not answer, Listed is unknown, and the error has why.
+	MemberFacts(context.Context) (protocol.MemberFacts, error)
+	// TakeMemberStep takes a step. It may be taken again after an error.
+	TakeMemberStep(context.Context, protocol.MemberStep) error
+	// Trouble shows why no step can be taken now; empty: nothing is wrong.
+	Trouble(problem string)
+}
+
+// ControlPlaneConfig is what a ControlPlane needs. All fields are required.
+type ControlPlaneConfig struct {
+	Member Member
+	Roles  *event.Value[Local]
+	Log    *slog.Logger
+}
+
+// ControlPlane makes this node a member of etcd when it gets the role of one, and has it
+// leave when it loses the role, while everything runs (docs/protocol.md#membership). It
+// reads the roles, and what the cluster manager knows of the member. It writes no value:
+// it has the cluster manager take the steps, and that publishes how to reach etcd
+// (cluster.Membership). The package decides nothing about their order:
+// protocol.NextMemberStep does.
+type ControlPlane struct {
+	cfg ControlPlaneConfig
+	was protocol.MemberStep // the step before, for the log
+}
+
+// NewControlPlane returns a worker that has started nothing.
+func NewControlPlane(cfg ControlPlaneConfig) *ControlPlane {
+	return &ControlPlane{cfg: cfg, was: protocol.MemberAsIs}
+}
+
+const (
+	// The pauses after a step that failed. A majority may be away, or other nodes may
+	// have to be started first.
+	minStepPause = 100 * time.Millisecond
+	maxStepPause = 5 * time.Second
+)
+
+// Run takes steps until ctx ends, and returns ctx's error. A change of the roles ends a
+// step that waits.
+func (c *ControlPlane) Run(ctx context.Context) error {
+	pauses := backoff.Backoff{First: minStepPause, Max: maxStepPause, Jitter: 0.2}
+	for {
+		local, rolesChanged := c.cfg.Roles.Load()
+		step, err := c.step(ctx, local, rolesChanged)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		var again <-chan time.Time
+		switch {
+		case closed(rolesChanged):
+			continue
+		case err != nil:
+			c.cfg.Log.Debug("step not taken, trying again", "step", step.String(), "err", err)
+			c.cfg.Member.Trouble(step.String() + ": " + err.Error())
+			again = time.After(pauses.Next())
+		case step != protocol.MemberAsIs:
+			pauses.Reset()
+			continue
+		default:
+			pauses.Reset()
+			c.cfg.Member.Trouble("")
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-rolesChanged:
+		case <-again:
+		}
+	}
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// step takes the next step, which ends early if the roles change.
+func (c *ControlPlane) step(ctx context.Context, local Local, rolesChanged <-chan struct{}) (protocol.MemberStep, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan struct{})
+	defer func() { cancel(); <-ended }()
+	go func() { // ends with the step
+		defer close(ended)
+		if event.Wait(ctx, rolesChanged) {
+			cancel()
+		}
+	}()
+	facts, unknown := c.cfg.Member.MemberFacts(ctx)
+	facts.Known, facts.Wanted = local.Known(), local.Roles.Consensus
+	step := protocol.NextMemberStep(facts)
+	if step == protocol.AskMembers {
+		return step, errors.Join(unknown, ctx.Err())
+	}
+	if step != c.was && step != protocol.MemberAsIs {
+		c.cfg.Log.Info("next step about this node's etcd member", "step", step.String())
+	}
+	c.was = step
+	if step == protocol.MemberAsIs {
+		return step, nil
+	}
+	return step, c.cfg.Member.TakeMemberStep(ctx, step)
+}
