@@ -213,6 +213,7 @@ func TestKubernetes_stopFails(t *testing.T) {
 		if err := r.worker.Stop(limited); err == nil {
 			t.Error("stopped, although a service runs")
 		}
+		synctest.Wait()
 		if len(r.services.log) < 4 {
 			t.Errorf("it did not try again: %v", r.services.log)
 		}

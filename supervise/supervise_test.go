@@ -55,6 +55,7 @@ func TestKeep(t *testing.T) {
 		})
 		running.Go(func() { _ = other(ctx) })
 		<-time.After(10 * time.Second)
+		synctest.Wait()
 		want := []time.Duration{0, 100 * time.Millisecond, 300 * time.Millisecond, 700 * time.Millisecond}
 		if len(at) != len(want) || at[3] != want[3] || at[2] != want[2] || others != 1 {
 			t.Errorf("it ran at %v, want %v; the other one %d times", at, want, others)
