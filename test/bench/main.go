@@ -62,12 +62,14 @@ type options struct {
 	rounds int
 	sizes  string
 	// prefixes are the numbers of control planes for the case many.
-	prefixes string
-	ttl      time.Duration
-	kills    int
-	peers    int
-	idle     time.Duration
-	logs     string
+	prefixes  string
+	startRate float64
+	outages   string
+	ttl       time.Duration
+	kills     int
+	peers     int
+	idle      time.Duration
+	logs      string
 }
 
 func main() {
@@ -81,6 +83,8 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds in which each tool applies the same objects")
 	flag.StringVar(&o.sizes, "sizes", "100,1000,5000,10000", "numbers of objects for the case growth, which runs only if -cases names it")
 	flag.StringVar(&o.prefixes, "prefixes", "100,300,1000", "numbers of control planes on one etcd for the case many, which runs only if -cases names it")
+	flag.Float64Var(&o.startRate, "start-rate", 20, "how many control planes start in a second, in the case many")
+	flag.StringVar(&o.outages, "outages", "0s,15s", "for how long etcd is off in the case many, after each kill -9 of it; empty: it is not killed")
 	flag.DurationVar(&o.ttl, "ttl", lockstep.Defaults().LeaseTTL, "--lease-ttl of the sidecars in the case many")
 	flag.IntVar(&o.kills, "kills", 24, "repetitions of kill -9, six at the same time")
 	flag.IntVar(&o.peers, "peers", 6, "repetitions of the slow cases of the peers, at the same time; 0: do not measure peers")

@@ -29,6 +29,7 @@ func manyRows() []string { return []string{rowManyGate, rowManyStart} }
 // with a prefix of its own. etcd is a process, and the sidecars are another one.
 func benchMany(ctx context.Context, b *bench) error {
 	var sizes []carried
+	var held carried // the largest of which all was measured
 	for word := range strings.SplitSeq(b.opts.prefixes, ",") {
 		n, err := strconv.Atoi(word)
 		if err != nil || n < 1 {
@@ -42,15 +43,23 @@ func benchMany(ctx context.Context, b *bench) error {
 			break
 		}
 		sizes = append(sizes, c)
+		if c.Problem != "" {
+			b.report.fact(fmt.Sprintf("one etcd with %d prefixes", n), "not held: "+c.Problem, "held", false)
+			break
+		}
+		held = c
 	}
 	if len(sizes) == 0 || ctx.Err() != nil {
 		return ctx.Err()
 	}
-	most := sizes[len(sizes)-1]
+	b.prints = append(b.prints, func(w io.Writer) { printMany(w, sizes) })
+	if held.Prefixes == 0 {
+		return nil
+	}
+	most := held
 	b.report.measured(rowManyGate, bar{}, most.Gates)
 	b.report.measured(rowManyStart, bar{}, most.Starts)
 	b.compareMany(sizes[0], most)
-	b.prints = append(b.prints, func(w io.Writer) { printMany(w, sizes) })
 	return nil
 }
 
@@ -67,7 +76,11 @@ func (b *bench) carry(ctx context.Context, n int) (out carried, err error) {
 		return carried{}, err
 	}
 	name := fmt.Sprintf("many-%d", n)
-	server, err := b.launch(name+"-etcd", "etcd", "-dir="+filepath.Join(b.dir, name), "-addr="+addr)
+	outages, err := parseOutages(b.opts.outages)
+	if err != nil {
+		return carried{}, err
+	}
+	server, err := b.launchEtcd(name+"-etcd", name, addr)
 	if err != nil {
 		return carried{}, err
 	}
@@ -77,15 +90,14 @@ func (b *bench) carry(ctx context.Context, n int) (out carried, err error) {
 	}
 	result := filepath.Join(b.dir, name+".json")
 	load, err := b.launch(name, "many", "-etcd=http://"+addr, fmt.Sprintf("-prefixes=%d", n),
-		"-dir="+b.dir, "-result="+result, "-idle="+b.opts.idle.String(), fmt.Sprintf("-upgrades=%d", b.opts.n), "-ttl="+b.opts.ttl.String())
+		"-dir="+b.dir, "-result="+result, "-idle="+b.opts.idle.String(), fmt.Sprintf("-upgrades=%d", b.opts.n), "-ttl="+b.opts.ttl.String(),
+		fmt.Sprintf("-start-rate=%g", b.opts.startRate), "-outages="+b.opts.outages)
 	if err != nil {
 		return carried{}, err
 	}
 	defer func() { err = errors.Join(err, load.end(syscall.SIGKILL)) }()
-	select {
-	case <-ctx.Done():
-		return carried{}, ctx.Err()
-	case <-load.ended:
+	if server, err = b.keepEtcd(ctx, name, addr, server, load, outages); err != nil {
+		return carried{}, err
 	}
 	data, err := os.ReadFile(result)
 	if err != nil {
@@ -122,6 +134,14 @@ type measure struct {
 	of    func(carried) float64
 	show  func(float64) string
 	grows bool // it has to grow with the number of prefixes, and no faster
+}
+
+// cell has the measurement, or that it was not made.
+func (m measure) cell(c carried) string {
+	if m.of(c) == 0 && c.Problem != "" {
+		return "-"
+	}
+	return m.show(m.of(c))
 }
 
 // manyMeasures returns the lines of the table, in their order.
@@ -180,14 +200,36 @@ func printMany(w io.Writer, sizes []carried) {
 	for _, m := range manyMeasures() {
 		cells := []string{m.name}
 		for _, c := range sizes {
-			cells = append(cells, m.show(m.of(c)))
+			cells = append(cells, m.cell(c))
 		}
 		table = append(table, cells)
 	}
 	fmt.Fprintln(w)
 	writeTable(w, table)
+	printOutages(w, sizes)
 	fmt.Fprintln(w)
 	printMethods(w, sizes)
+}
+
+// printOutages prints what followed each kill of etcd.
+func printOutages(w io.Writer, sizes []carried) {
+	table := [][]string{{
+		"kill -9 of etcd under all of them", "etcd is off for", "until all gates are confirmed again", "until all have a leader",
+		"gates that closed", "etcd, CPU time", "requests of a sidecar", "of these, leases granted",
+	}}
+	for _, c := range sizes {
+		for _, o := range c.Outages {
+			each := func(n float64) string { return fmt.Sprintf("%.1f", n/float64(c.Sidecars)) }
+			table = append(table, []string{
+				strconv.Itoa(c.Prefixes), showTime(o.Down.Seconds()), showTime(o.Gates.Seconds()), showTime(o.Leaders.Seconds()),
+				strconv.Itoa(o.Closed), showTime(o.CPU), each(o.all()), each(o.Requests["LeaseGrant"]),
+			})
+		}
+	}
+	if len(table) > 1 {
+		fmt.Fprintln(w)
+		writeTable(w, table)
+	}
 }
 
 // printMethods prints the requests by method.

@@ -40,6 +40,7 @@ func runEtcd(ctx context.Context, args []string) error {
 // etcdCounts are what an etcd's metrics had at one time.
 type etcdCounts struct {
 	at       time.Time
+	started  float64 // of the process; Unix time
 	cpu      float64 // seconds
 	memory   float64 // resident, bytes
 	watchers float64
@@ -50,6 +51,7 @@ type etcdCounts struct {
 
 // ofEtcd are the names of etcd's metrics.
 const (
+	metricStarted  = "process_start_time_seconds"
 	metricCPU      = "process_cpu_seconds_total"
 	metricMemory   = "process_resident_memory_bytes"
 	metricWatchers = "etcd_debugging_mvcc_watcher_total"
@@ -80,7 +82,7 @@ func readEtcd(ctx context.Context, url string) (etcdCounts, error) {
 func parseEtcd(text io.Reader, at time.Time) (etcdCounts, error) {
 	out := etcdCounts{at: at, requests: map[string]float64{}}
 	single := map[string]*float64{
-		metricCPU: &out.cpu, metricMemory: &out.memory, metricWatchers: &out.watchers,
+		metricStarted: &out.started, metricCPU: &out.cpu, metricMemory: &out.memory, metricWatchers: &out.watchers,
 		metricStreams: &out.streams, metricEntries: &out.entries,
 	}
 	lines := bufio.NewScanner(text)

@@ -28,19 +28,24 @@ type carried struct {
 	// Of the process with the sidecars, while they were idle.
 	Goroutines, Resident float64
 
+	Outages []outage
+
 	Gates, Starts, Upgrades []time.Duration
+
+	// Problem is what this machine could not do with so many; empty: all was measured.
+	Problem string
 }
 
 // loadFlags are the flags of the peer "many".
 type loadFlags struct {
 	etcd, dir, result  string
+	outages            string
 	prefixes, upgrades int
+	startRate          float64
 	idle, ttl          time.Duration
 }
 
 const (
-	// startsAtOnce is how many control planes start at the same time.
-	startsAtOnce = 4
 	// settleTime passes before idle sidecars are measured: what followed their start is
 	// over, and each has made its regular requests more than once.
 	settleTime = 25 * time.Second
@@ -51,6 +56,9 @@ const (
 	stride = 7919
 	// spareFiles are those that a process needs besides a connection for each sidecar.
 	spareFiles = 1000
+	// memoryPercent makes the garbage collector of the sidecars' process run rarely: it
+	// would take the CPU that etcd needs. In reality the sidecars run elsewhere.
+	memoryPercent = 400
 )
 
 // runMany is the peer "many": the sidecars of many control planes in one process. It
@@ -62,6 +70,8 @@ func runMany(ctx context.Context, args []string) error {
 	set.StringVar(&f.dir, "dir", "", "")
 	set.StringVar(&f.result, "result", "", "")
 	set.IntVar(&f.prefixes, "prefixes", 1, "")
+	set.Float64Var(&f.startRate, "start-rate", 1, "")
+	set.StringVar(&f.outages, "outages", "", "")
 	set.IntVar(&f.upgrades, "upgrades", 100, "")
 	set.DurationVar(&f.idle, "idle", time.Minute, "")
 	set.DurationVar(&f.ttl, "ttl", 0, "")
@@ -71,9 +81,13 @@ func runMany(ctx context.Context, args []string) error {
 	if err := enoughFiles(tenantNodes*f.prefixes + spareFiles); err != nil {
 		return err
 	}
-	out, err := f.measure(ctx)
-	if err != nil {
-		return err
+	debug.SetGCPercent(memoryPercent)
+	out := carried{Prefixes: f.prefixes, Sidecars: tenantNodes * f.prefixes}
+	if err := f.measure(ctx, &out); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		out.Problem = err.Error()
 	}
 	data, err := json.Marshal(out)
 	if err != nil {
@@ -95,25 +109,30 @@ func enoughFiles(needed int) error {
 	return nil
 }
 
-func (f loadFlags) measure(ctx context.Context) (carried, error) {
-	out := carried{Prefixes: f.prefixes, Sidecars: tenantNodes * f.prefixes}
+// measure writes what it measures to out, until something fails.
+func (f loadFlags) measure(ctx context.Context, out *carried) error {
 	began := time.Now()
 	tenants, err := f.startTenants(ctx)
 	if err != nil {
-		return carried{}, err
+		return fmt.Errorf("start: %w", err)
 	}
 	out.Began = time.Since(began)
 	pause(ctx, settleTime)
 	debug.FreeOSMemory() // what the start needed
 	if out.Idle, err = f.during(ctx, func() error { pause(ctx, f.idle); return ctx.Err() }); err != nil {
-		return carried{}, err
+		return fmt.Errorf("idle: %w", err)
 	}
 	out.Goroutines = float64(runtime.NumGoroutine())
 	if out.Resident, err = residentMemory(); err != nil {
-		return carried{}, err
+		return err
 	}
-	out.Busy, err = f.during(ctx, func() error { return f.upgradeSome(ctx, tenants, &out) })
-	return out, err
+	if out.Outages, err = f.endure(ctx, tenants); err != nil {
+		return err
+	}
+	if out.Busy, err = f.during(ctx, func() error { return f.upgradeSome(ctx, tenants, out) }); err != nil {
+		return fmt.Errorf("upgrade: %w", err)
+	}
+	return nil
 }
 
 func (f loadFlags) startTenants(ctx context.Context) ([]*tenant, error) {
@@ -126,7 +145,11 @@ func (f loadFlags) startTenants(ctx context.Context) ([]*tenant, error) {
 		return files.writeBundle(bundleSpec{name: "many", release: release, minReconciler: release, objects: few("many", release)})
 	}}
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(startsAtOnce)
+	if f.startRate <= 0 {
+		return nil, fmt.Errorf("-start-rate: %g is not a positive number", f.startRate)
+	}
+	tick := time.NewTicker(time.Duration(float64(time.Second) / f.startRate))
+	defer tick.Stop()
 	var out []*tenant
 	for i := range f.prefixes {
 		t := &tenant{
@@ -134,12 +157,12 @@ func (f loadFlags) startTenants(ctx context.Context) ([]*tenant, error) {
 			bundles: bundles.of, objects: newObjectless(),
 		}
 		out = append(out, t)
-		group.Go(func() error {
-			if groupCtx.Err() != nil {
-				return groupCtx.Err()
-			}
-			return t.start(ctx)
-		})
+		group.Go(func() error { return t.start(ctx) })
+		select {
+		case <-tick.C:
+		case <-groupCtx.Done():
+			return nil, errors.Join(group.Wait(), ctx.Err())
+		}
 	}
 	return out, group.Wait()
 }

@@ -22,7 +22,9 @@ type view struct {
 	Ready struct {
 		Ready   bool
 		Message string
+		Since   time.Time
 	}
+	Etcd       struct{ LastContact time.Time }
 	Reconciler struct {
 		State, Leader string
 		ModRevision   int64
