@@ -10,7 +10,7 @@ import (
 
 // etcdCommand finds the commands of this program that need flags for etcd, as the
 // messages of package protocol have them.
-var etcdCommand = regexp.MustCompile(`\bsidecar (?:node remove [^\s;,)]+ --confirm-stopped|uncordon [^\s;,)]+|node set-roles [^\s;,)]+ [a-z_]+|store (?:adopt(?: --id [0-9a-f]+)?|show))`)
+var etcdCommand = regexp.MustCompile(`\bsidecar (?:node remove [^\s;,)]+ --confirm-stopped|uncordon [^\s;,)]+|node set-roles [^\s;,)]+ --add [a-z_]+|store (?:adopt(?: --id [0-9a-f]+)?|show))`)
 
 // pasteable completes the commands in a message with the flags of this sidecar's
 // etcd.

@@ -61,7 +61,7 @@ func Judge(f Facts) Verdict {
 			f.Local.FenceAfter/2, f.Local.FenceAfter)}
 	case f.Registration.Confirmed && !f.Registration.Controller:
 		return Verdict{Reason: NotController, Message: fmt.Sprintf(
-			"this node does not have the role kubernetes_controller; to give it: sidecar node set-roles %s kubernetes_controller", f.Local.ID)}
+			"this node does not have the role kubernetes_controller; to give it: sidecar node set-roles %s --add kubernetes_controller", f.Local.ID)}
 	case f.Services != "":
 		return Verdict{Reason: ServicesNotReady, Message: f.Services}
 	case !f.Registration.Confirmed:

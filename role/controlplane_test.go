@@ -123,13 +123,13 @@ func TestControlPlane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeMember{facts: voter()}
 		roles := controlPlane(t, f)
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		f.wants(t) // the roles are not known
 		roles.Set(member(true))
 		f.wants(t)
 		roles.Set(member(false))
 		f.wants(t, "BeginLeaving", "RemoveMember", "StopMember", "MoveData", "EndLeaving")
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		f.wants(t)
 		roles.Set(member(true))
 		f.wants(t, "BeginAdding", "AddLearner", "StartMember")
@@ -145,7 +145,7 @@ func TestControlPlane_changesItsMind(t *testing.T) {
 		roles := controlPlane(t, f)
 		roles.Set(member(true))
 		f.wants(t, "BeginAdding", "AddLearner", "StartMember")
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		roles.Set(member(false))
 		f.wants(t, "BeginLeaving", "RemoveMember", "StopMember", "MoveData", "EndLeaving")
 	})
@@ -169,10 +169,10 @@ func TestControlPlane_waits(t *testing.T) {
 		}
 		wantTrouble("RemoveMember: it is the last one")
 		f.change(func() { f.away = true })
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		wantTrouble("AskMembers: no majority")
 		f.change(func() { f.away, f.refused = false, nil })
-		time.Sleep(2 * maxStepPause)
+		<-time.After(2 * maxStepPause)
 		f.wants(t, "RemoveMember", "StopMember", "MoveData", "EndLeaving")
 		wantTrouble("")
 	})

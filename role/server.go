@@ -114,7 +114,9 @@ func NewServer(cfg ServerConfig) *Server {
 		s.others = append(s.others, newFollower(name, s.supervised.Of(name), s.fetcher.Local(), log))
 	}
 	if cfg.Member != nil {
-		s.controlPlane = NewControlPlane(ControlPlaneConfig{Member: cfg.Member, Roles: s.fetcher.Local(), Log: cfg.Log.With("worker", "control-plane")})
+		s.controlPlane = NewControlPlane(ControlPlaneConfig{
+			Member: cfg.Member, Roles: s.fetcher.Local(), Log: cfg.Log.With("worker", "control-plane"),
+		})
 	}
 	cfg.Registrar.Services = s.kubernetes.Facts()
 	s.registrar = fleet.NewRegistrar(cfg.Registrar)

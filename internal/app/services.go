@@ -160,7 +160,7 @@ func serversFor(was string, now cluster.Membership) string {
 	if now.Local {
 		return now.Servers[0]
 	}
-	for _, server := range strings.Split(was, ",") {
+	for server := range strings.SplitSeq(was, ",") {
 		if slices.Contains(now.Servers, server) {
 			return was
 		}

@@ -211,6 +211,16 @@ func (s *memberState) apply(cfg *MembersConfig, m memberMove, i int) string {
 		if n.up && n.phase != removedForGood {
 			return s.takeStep(cfg, i)
 		}
+	default:
+		return s.happen(m, i)
+	}
+	return ""
+}
+
+// happen makes a move that no person and no sidecar decides.
+func (s *memberState) happen(m memberMove, i int) string {
+	n := &s.nodes[i]
+	switch m {
 	case memberPromote:
 		if n.listed == protocol.ListedLearner && n.runs && n.data == currentData && s.quorate() {
 			n.listed = protocol.ListedVoter
@@ -236,6 +246,7 @@ func (s *memberState) apply(cfg *MembersConfig, m memberMove, i int) string {
 			n.up, n.runs = true, n.phase == protocol.WorkingMember
 			return "is started again"
 		}
+	default:
 	}
 	return ""
 }

@@ -155,6 +155,11 @@ func brokenMembers(cfg *MembersConfig, before, now *memberState) (name, why stri
 // settleRounds is more than any node needs to arrive.
 const settleRounds = 40
 
+// settling are the moves that no person makes, in an order in which a node arrives soon.
+var settling = []memberMove{
+	memberStart, memberLand, memberNotice, memberLearn, memberAsk, memberPromote, memberStep, memberWrite,
+}
+
 // settles returns why a state does not become what the roles say when all nodes run and
 // nothing changes any more; empty: it does.
 func settles(cfg *MembersConfig, st memberState) string {
@@ -166,7 +171,7 @@ func settles(cfg *MembersConfig, st memberState) string {
 	}
 	for range settleRounds {
 		moved := false
-		for _, m := range []memberMove{memberStart, memberLand, memberNotice, memberLearn, memberAsk, memberPromote, memberStep, memberWrite} {
+		for _, m := range settling {
 			for i := range cfg.Nodes + cfg.Spare {
 				moved = st.apply(cfg, m, i) != "" || moved
 			}
@@ -176,13 +181,20 @@ func settles(cfg *MembersConfig, st memberState) string {
 		}
 	}
 	for i := range cfg.Nodes + cfg.Spare {
-		n := &st.nodes[i]
-		isMember := n.votes() && n.phase == protocol.WorkingMember && n.runs && n.data == currentData
-		isNone := n.listed == protocol.NotListed && n.phase == protocol.WithoutMember && !n.runs && n.data == noData
-		if n.off || n.phase == removedForGood || n.role && isMember || !n.role && isNone {
-			continue
+		if n := &st.nodes[i]; !n.settled() {
+			return fmt.Sprintf("n%d does not become what its role says", n.name+1)
 		}
-		return fmt.Sprintf("n%d does not become what its role says", n.name+1)
 	}
 	return ""
+}
+
+// settled reports whether a node is what its role says.
+func (n *memberNode) settled() bool {
+	switch {
+	case n.off || n.phase == removedForGood:
+		return true
+	case n.role:
+		return n.votes() && n.phase == protocol.WorkingMember && n.runs && n.data == currentData
+	}
+	return n.listed == protocol.NotListed && n.phase == protocol.WithoutMember && !n.runs && n.data == noData
 }

@@ -417,7 +417,7 @@ func roleTaken(b *broken) {
 	b.ready("cp-1", "cp-2")
 	program := filepath.Join(cluster.Assets(b.T, "sidecar"), "sidecar")
 	b.run(program, "node", "set-roles", "cp-2", "kubernetes_worker", "--etcd-servers="+b.c.Endpoints()[0])
-	b.says("cp-2", "GATE|NOT READY NotController|sidecar node set-roles cp-2 kubernetes_controller --etcd-servers="+b.c.Endpoints()[0], "this node: ineligible")
+	b.says("cp-2", "GATE|NOT READY NotController|sidecar node set-roles cp-2 --add kubernetes_controller --etcd-servers="+b.c.Endpoints()[0], "this node: ineligible")
 }
 
 // cordoned takes the only node out of service, which is refused, then the leader of two.
