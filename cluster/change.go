@@ -203,7 +203,7 @@ func (f *flow) startAgain(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := f.clearUnbegun(); err != nil {
+	if err := f.clearUnbegun(f.marker); err != nil {
 		return err
 	}
 	err := f.startMember(ctx, member.Spec{InitialCluster: f.initialCluster(), Existing: true, Patience: patience})

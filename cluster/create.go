@@ -75,12 +75,13 @@ func ensureCertificate(_ context.Context, f *flow) error {
 
 // clearEtcd deletes what an etcd left that ended before it had a log: another one would
 // begin a log beside that database, and never become ready. With a log, the member has
-// worked, and goes on.
-func clearEtcd(_ context.Context, f *flow) error { return f.clearUnbegun() }
+// worked, and goes on. In the log of a new cluster there must also be its first member.
+func clearEtcd(_ context.Context, f *flow) error { return f.clearUnbegun(f.marker) }
 
 // clearUnbegun is clearEtcd without a step.
-func (f *flow) clearUnbegun() error {
-	if f.dir.EtcdBegun() {
+func (f *flow) clearUnbegun(marker datadir.Marker) error {
+	founds := marker.Intent == datadir.Create && marker.Phase == datadir.Begun
+	if f.dir.EtcdBegun() && (!founds || f.dir.EtcdBootstrapped()) {
 		return nil
 	}
 	if err := os.RemoveAll(f.dir.Etcd()); err != nil {
@@ -98,7 +99,7 @@ func (f *flow) prepareMember() error {
 	if err != nil || marker.Phase != datadir.Begun && marker.Phase != datadir.Enrolled && marker.Phase != datadir.Adding {
 		return err
 	}
-	return f.clearUnbegun()
+	return f.clearUnbegun(marker)
 }
 
 // writeRecord writes the cluster's record, which says that it was created here. One

@@ -49,6 +49,23 @@ func (l Layout) EtcdBegun() bool {
 	return err == nil
 }
 
+// EtcdBootstrapped reports whether the log of a new cluster has its first member. etcd
+// makes the log before that, and if it ends in between, it never elects a leader: nothing
+// in the log says which members there are.
+func (l Layout) EtcdBootstrapped() bool {
+	segments, err := filepath.Glob(filepath.Join(l.wal(), "*.wal"))
+	if err != nil || len(segments) == 0 {
+		return false
+	}
+	slices.Sort(segments)
+	f, err := os.Open(segments[0])
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	return decodeBootstrap(f)
+}
+
 // logIDs returns the IDs of the cluster and of the member that the log has. It reads
 // only the beginning: a log can have hundreds of megabytes.
 func (l Layout) logIDs() (cluster, member uint64, err error) {

@@ -33,6 +33,30 @@ func decodeIDs(segment *os.File) (cluster, member uint64, err error) {
 	return 0, 0, errors.New("it does not begin with the IDs")
 }
 
+// decodeBootstrap reports whether the first segment of a log has an entry, and after that
+// a state: what etcd writes first of a new cluster.
+func decodeBootstrap(segment *os.File) bool {
+	const atMost = 16 // records: etcd writes these after four others
+	decoder, entry := wal.NewDecoder(segmentFile{segment}), false
+	for range atMost {
+		rec := &walpb.Record{}
+		if decoder.Decode(rec) != nil {
+			return false
+		}
+		switch rec.GetType() {
+		case wal.CrcType:
+			decoder.UpdateCRC(rec.GetCrc())
+		case wal.EntryType:
+			entry = true
+		case wal.StateType:
+			if entry {
+				return true
+			}
+		}
+	}
+	return entry
+}
+
 // segmentFile is a file as etcd's decoder reads it.
 type segmentFile struct{ *os.File }
 

@@ -10,8 +10,14 @@ import (
 	"syscall"
 	"testing"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/cluster/record"
+	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
@@ -291,4 +297,44 @@ func tree(t *testing.T, dir string) []string {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// A sidecar was stopped after etcd had made the log of a new cluster, and before its first
+// member was in it. Such a log never has a leader, so the next start makes it again.
+func TestCreate_logWithoutMember(t *testing.T) {
+	n := New(t, "").Node("a")
+	n.Start()
+	n.AwaitRunning()
+	if err := n.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	m := n.Marker()
+	ofCluster, _ := keyspace.ParseMemberID(m.EtcdClusterID)
+	ofMember, _ := keyspace.ParseMemberID(m.MemberID)
+	metadata, err := proto.Marshal(&etcdserverpb.Metadata{ClusterID: &ofCluster, NodeID: &ofMember})
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs := filepath.Join(n.Dir, "etcd", "member", "wal")
+	if err := errors.Join(os.RemoveAll(filepath.Join(n.Dir, "etcd")), os.MkdirAll(filepath.Dir(logs), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	w, err := wal.Create(zap.NewNop(), logs, metadata)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := datadir.Open(n.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Phase = datadir.Begun
+	if err := errors.Join(dir.WriteMarker(m), dir.Close()); err != nil {
+		t.Fatal(err)
+	}
+	n.Start()
+	n.AwaitRunning()
+	wantOneMember(t, n)
 }
