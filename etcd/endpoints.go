@@ -222,8 +222,17 @@ func ask[T any](ctx context.Context, c *Client, kind effect, request func(contex
 	pauses := backoff.Backoff{First: minRoundPause, Max: maxRoundPause, Jitter: backoff.Apart}
 	for asked := 1; ; asked++ {
 		l := c.link()
+		began := time.Now()
 		resp, sent, err := attempt(ctx, c, l, c.attempts[kind], request)
-		if err == nil || !unusable(err) || ctx.Err() != nil {
+		if err == nil || !unusable(err) {
+			return resp, err
+		}
+		if ctx.Err() != nil {
+			// An attempt may take as long as the whole request. Then the next request asks
+			// another server, although this one had no time for that.
+			if time.Since(began) >= c.attempts[kind].first {
+				c.leave(l, err)
+			}
 			return resp, err
 		}
 		c.leave(l, err)

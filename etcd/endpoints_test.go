@@ -337,3 +337,35 @@ func TestClient_SetEndpoints(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+// No server runs for so long that an attempt may take as long as a request. Then the one
+// that is not in use runs again: the client finds it.
+func TestClient_findsServerAfterLongSilence(t *testing.T) {
+	t.Parallel()
+	servers := map[string]*etcdtest.Server{}
+	var endpoints []string
+	for range 2 {
+		server := etcdtest.New(t)
+		server.Stop()
+		endpoint := server.Endpoints()[0]
+		servers[endpoint], endpoints = server, append(endpoints, endpoint)
+	}
+	c, err := etcd.NewClient(etcd.Config{Endpoints: endpoints, Prefix: "/p", RequestTimeout: time.Second, AttemptTimeout: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	for began := time.Now(); time.Since(began) < 5*time.Second; {
+		if err := writeKey(t, c, "/p/x"); err == nil {
+			t.Fatal("a server answered")
+		}
+	}
+	for endpoint, server := range servers {
+		if endpoint != c.Endpoint() {
+			if err := server.Restart(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	until(t, "a write is answered", func() bool { return writeKey(t, c, "/p/x") == nil })
+}
