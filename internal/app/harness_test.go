@@ -127,6 +127,7 @@ type statusReport struct {
 	Election struct{ State, Reason string }
 	Etcd     struct{ Connected bool }
 	Fleet    struct{ Nodes []struct{ ID string } }
+	Warnings []struct{ Reason string }
 }
 
 // awaitStatus follows /status?watch until it is as wanted.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -102,6 +103,20 @@ func TestServices(t *testing.T) {
 	writeService(t, cfg, log, ready, "two")
 	second := "start two me " + server.Endpoints()[0]
 	awaitLog(t, log, first, "stop one", second)
+
+	// An invalid file is rejected, and what runs goes on.
+	isWarned := func(r statusReport) bool {
+		return slices.ContainsFunc(r.Warnings, func(w struct{ Reason string }) bool { return w.Reason == string(protocol.ServicesRejected) })
+	}
+	broken := filepath.Join(cfg.Services, "broken.yaml")
+	if err := os.WriteFile(broken, []byte("kind: Service\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitStatus("a warning", isWarned)
+	if err := os.Remove(broken); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitStatus("no warning", func(r statusReport) bool { return !isWarned(r) })
 
 	if err := s.stop(); err != nil {
 		t.Error(err)
