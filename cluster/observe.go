@@ -3,7 +3,6 @@ package cluster
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -24,8 +23,7 @@ type Observed struct {
 }
 
 const (
-	// The pauses between two questions to all members: each answer needs a
-	// connection of its own.
+	// The pauses between two questions to all members.
 	healthyPause   = 10 * time.Second
 	unhealthyPause = 2 * time.Second
 	// observeTimeout bounds the questions to all members.
@@ -58,9 +56,9 @@ func (f *flow) observe(ctx context.Context) error {
 func (f *flow) askMembers(ctx context.Context, list []members.Member) []Observed {
 	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
 	defer cancel()
-	views, err := quorum.List(ctx, f.client)
+	views, err := quorum.ListKnown(ctx, f.client)
 	var out []Observed
-	if err != nil && !errors.Is(err, quorum.ErrNoQuorum) {
+	if err != nil {
 		for _, m := range list {
 			out = append(out, Observed{ID: m.ID, Node: m.Node, Address: m.Address, Learner: m.Learner})
 		}
@@ -71,8 +69,8 @@ func (f *flow) askMembers(ctx context.Context, list []members.Member) []Observed
 			ID: keyspace.MemberID(v.ID), Node: string(v.Node), Address: v.Address,
 			Learner: v.Learner, Leader: v.Leader, Healthy: v.Healthy,
 		}
-		if i := slices.IndexFunc(list, func(m members.Member) bool { return m.ID == o.ID }); i >= 0 && o.Address == "" {
-			o.Address = list[i].Address
+		if i := slices.IndexFunc(list, func(m members.Member) bool { return m.ID == o.ID }); i >= 0 {
+			o.Node, o.Address = list[i].Node, list[i].Address
 		}
 		out = append(out, o)
 	}

@@ -66,31 +66,40 @@ func expectedRefusal(err error) bool {
 
 // Members returns the members, linearizably, by ID.
 func (c *Client) Members(ctx context.Context) ([]Member, error) {
-	return c.members(ctx)
-}
-
-// KnownMembers returns the members as the server that answers knows them. It needs no
-// majority.
-func (c *Client) KnownMembers(ctx context.Context) ([]Member, error) {
-	return c.members(ctx, clientv3.WithSerializable())
-}
-
-func (c *Client) members(ctx context.Context, opts ...clientv3.OpOption) ([]Member, error) {
-	if len(opts) == 0 {
-		ctx = clientv3.WithRequireLeader(ctx)
-	}
+	ctx = clientv3.WithRequireLeader(ctx)
 	resp, err := membership(ctx, c, reads, func(ctx context.Context, client *clientv3.Client) (*clientv3.MemberListResponse, error) {
-		return client.MemberList(ctx, opts...)
+		return client.MemberList(ctx)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list the members of etcd: %w", err)
 	}
+	return newMembers(resp), nil
+}
+
+// KnownMembers returns the members as the server that answers knows them. It needs no
+// majority, so that an answer does not show that etcd can be used: Contact does not change.
+func (c *Client) KnownMembers(ctx context.Context) ([]Member, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	if err := c.tls.missing(); err != nil {
+		return nil, fmt.Errorf("list the members that a server of etcd knows: %w", err)
+	}
+	resp, err := ask(ctx, c, reads, func(ctx context.Context, client *clientv3.Client) (*clientv3.MemberListResponse, error) {
+		return client.MemberList(ctx, clientv3.WithSerializable())
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the members that a server of etcd knows: %w", err)
+	}
+	return newMembers(resp), nil
+}
+
+func newMembers(resp *clientv3.MemberListResponse) []Member {
 	out := make([]Member, 0, len(resp.Members))
 	for _, m := range resp.Members {
 		out = append(out, Member{ID: m.ID, Name: m.Name, PeerURLs: m.PeerURLs, ClientURLs: m.ClientURLs, Learner: m.IsLearner})
 	}
 	slices.SortFunc(out, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
-	return out, nil
+	return out
 }
 
 // AddLearner adds a member that receives the log and does not vote. After an error

@@ -258,6 +258,41 @@ func TestKeeper_evicts(t *testing.T) {
 	})
 }
 
+// The members that a server knows are listed without a majority, and the answer does not
+// count as one of a store that can be used.
+func TestListKnown(t *testing.T) {
+	_, all, _ := newThree(t)
+	client := all[0].Client()
+	list := func() (healthy, leaders int) {
+		known, err := ListKnown(t.Context(), client)
+		if err != nil || len(known) != 3 {
+			t.Fatalf("got %+v, %v", known, err)
+		}
+		for _, v := range known {
+			if v.Healthy {
+				healthy++
+			}
+			if v.Leader {
+				leaders++
+			}
+		}
+		return healthy, leaders
+	}
+	await(t, "all are healthy, and one leads", func() bool {
+		healthy, leaders := list()
+		return healthy == 3 && leaders == 1
+	})
+	all[1].Stop()
+	all[2].Stop()
+	await(t, "there is no leader", func() bool {
+		healthy, _ := list()
+		return healthy == 0
+	})
+	if client.Contact().Get().Reached() {
+		t.Errorf("got %+v", client.Contact().Get())
+	}
+}
+
 func remove(t *testing.T, n *members.Node, client *etcd.Client, which string) (View, error) {
 	t.Helper()
 	return Remove(t.Context(), client, Removal{Name: which, Dial: func(url string) (*etcd.Client, error) { return n.Client(url), nil }})

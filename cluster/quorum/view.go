@@ -42,6 +42,17 @@ func List(ctx context.Context, client *etcd.Client) ([]View, error) {
 	return all, err
 }
 
+// ListKnown returns the members as the server that answers knows them, and what each
+// reports of itself. It reads no records, and needs no majority: the members do not send each
+// other anything for it.
+func ListKnown(ctx context.Context, client *etcd.Client) ([]View, error) {
+	known, err := client.KnownMembers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return views(ctx, client, known, stored{}), nil
+}
+
 // listMore is List, and also returns the records, of which more may read more.
 func listMore(ctx context.Context, client *etcd.Client, more func(*stored) error) ([]View, stored, error) {
 	members, err := client.Members(ctx)
@@ -53,11 +64,11 @@ func listMore(ctx context.Context, client *etcd.Client, more func(*stored) error
 		err = more(&s)
 	}
 	if err != nil {
-		known, knownErr := client.KnownMembers(ctx)
+		known, knownErr := ListKnown(ctx, client)
 		if knownErr != nil {
 			return nil, stored{}, err
 		}
-		return views(ctx, client, known, stored{}), stored{}, errors.Join(ErrNoQuorum, err)
+		return known, stored{}, errors.Join(ErrNoQuorum, err)
 	}
 	return views(ctx, client, members, s), s, nil
 }
