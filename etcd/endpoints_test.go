@@ -27,8 +27,8 @@ type member struct {
 	name, client, peer string // addresses
 	// fault is what it answers to each request; nil: what etcd answers.
 	fault atomic.Pointer[error]
-	// stalled is closed when it answers again; until then it answers only requests for its
-	// status. nil: it answers all. asked counts the requests for its status.
+	// stalled is closed when it answers again; until then it answers only requests for the
+	// members. nil: it answers all. asked counts the requests for the members.
 	stalled atomic.Pointer[chan struct{}]
 	asked   atomic.Int64
 }
@@ -67,7 +67,7 @@ func (m *member) start(t *testing.T, initial, state string) {
 			if fault := m.fault.Load(); fault != nil {
 				return nil, *fault
 			}
-			if info.FullMethod == etcdserverpb.Maintenance_Status_FullMethodName {
+			if info.FullMethod == etcdserverpb.Cluster_MemberList_FullMethodName {
 				m.asked.Add(1)
 			} else if stalled := m.stalled.Load(); stalled != nil {
 				select {

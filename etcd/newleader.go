@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -68,17 +70,29 @@ func (c *Client) watchLeader(ctx context.Context, found func(*newLeaderError)) (
 func (l *link) awaitNewLeader(ctx context.Context, term uint64) bool {
 	pauses := backoff.Backoff{First: minLeaderPause, Max: maxLeaderPause, Jitter: backoff.Apart}
 	for ctx.Err() == nil {
-		resp, err := l.status(ctx)
+		now, err := l.leaderTerm(ctx)
 		switch {
-		case err != nil || resp.Leader == 0 || resp.IsLearner:
+		case err != nil:
 		case term == 0:
-			term = resp.RaftTerm
-		case resp.RaftTerm > term:
+			term = now
+		case now > term:
 			return true
 		}
 		pauses.Sleep(ctx)
 	}
 	return false
+}
+
+// leaderTerm asks a voter for the term of its leader. It asks for the members: a learner, and
+// a server without a leader, refuse that. A server that ends can panic when it is asked for
+// its status (docs/upstream.md#etcd-status-after-stop).
+func (l *link) leaderTerm(ctx context.Context) (uint64, error) {
+	cluster := etcdserverpb.NewClusterClient(l.client.ActiveConnection())
+	resp, err := cluster.MemberList(clientv3.WithRequireLeader(ctx), &etcdserverpb.MemberListRequest{Linearizable: false})
+	if err != nil {
+		return 0, err
+	}
+	return resp.Header.GetRaftTerm(), nil
 }
 
 // knownTerm is the newest term of etcd's leaders that an answer had; 0: none is known.

@@ -31,7 +31,7 @@ func newPatientClient(t *testing.T, endpoints ...string) *etcd.Client {
 	return c
 }
 
-// stall lets the member answer nothing but requests for its status until resume is called.
+// stall lets the member answer nothing but requests for the members until resume is called.
 func (m *member) stall() (resume func()) {
 	stalled := make(chan struct{})
 	m.stalled.Store(&stalled)
