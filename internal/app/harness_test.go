@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -161,6 +162,30 @@ func (s *sidecar) awaitStatus(what string, ok func(statusReport) bool) statusRep
 	}
 	s.Fatalf("%s: not seen in time; last: %s", what, last)
 	return statusReport{}
+}
+
+// awaitMetric waits until a metric without labels has a value as wanted.
+func (s *sidecar) awaitMetric(name string, ok func(float64) bool) {
+	s.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	text := ""
+	for time.Now().Before(deadline) {
+		_, text = s.get("/metrics")
+		for line := range strings.Lines(text) {
+			value, found := strings.CutPrefix(line, name+" ")
+			if !found {
+				continue
+			}
+			v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil {
+				s.Fatal(err)
+			}
+			if ok(v) {
+				return
+			}
+		}
+	}
+	s.Fatalf("%s is not as wanted:\n%s", name, text)
 }
 
 func (s *sidecar) awaitReason(want protocol.Reason) statusReport {

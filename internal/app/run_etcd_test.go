@@ -75,9 +75,10 @@ func TestRun_etcdAwayLater(t *testing.T) {
 	if code, body := s.get("/readyz"); code != http.StatusOK || body != "ok" {
 		t.Errorf("/readyz: %d %q", code, body)
 	}
-	if _, text := s.get("/metrics"); !strings.Contains(text, "lockstep_etcd_connected 0\n") || strings.Contains(text, "lockstep_etcd_last_contact_timestamp_seconds 0\n") {
-		t.Errorf("/metrics does not show that etcd is unreachable, and since when:\n%s", text)
-	}
+	// The status may be that of a request which failed before the cut, on a busy machine, and
+	// an answer that came before the cut may be noticed after it.
+	s.awaitMetric("lockstep_etcd_connected", func(v float64) bool { return v == 0 })
+	s.awaitMetric("lockstep_etcd_last_contact_timestamp_seconds", func(v float64) bool { return v > 0 })
 	proxy.Restore()
 	s.awaitStatus("connected", func(r statusReport) bool { return r.Etcd.Connected && r.Ready.StaleSince == nil })
 }
@@ -95,9 +96,8 @@ func TestRun_lostEvent(t *testing.T) {
 	if lost := server.LoseEvents(""); lost == 0 {
 		t.Error("no event was lost")
 	}
-	if _, text := s.get("/metrics"); !strings.Contains(text, "lockstep_etcd_watch_differences_total 1\n") {
-		t.Errorf("/metrics does not count the event:\n%s", text)
-	}
+	// On a busy machine, an event that is late counts too.
+	s.awaitMetric("lockstep_etcd_watch_differences_total", func(v float64) bool { return v >= 1 })
 }
 
 // A sidecar whose record can expire closes its gate when it has not reached etcd
