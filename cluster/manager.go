@@ -65,6 +65,11 @@ func (e *Embedded) HasMember() bool {
 	return err != nil || marker.Phase != datadir.WithoutMember && marker.Phase != datadir.Leaving
 }
 
+// attemptTimeout is how long a member may take for a request before another one is asked.
+// When another leader is elected, a request ends earlier
+// (docs/adr/0013-times-of-the-embedded-etcd.md).
+const attemptTimeout = 500 * time.Millisecond
+
 // EtcdConfig returns how a sidecar with a member reaches etcd: by its own member. The
 // files may not exist yet.
 func (e Embedded) EtcdConfig(prefix string) etcd.Config {
@@ -72,7 +77,7 @@ func (e Embedded) EtcdConfig(prefix string) etcd.Config {
 	return etcd.Config{
 		Endpoints: []string{"https://" + net.JoinHostPort(e.Address, strconv.Itoa(e.ClientPort))},
 		CAFile:    files.CACert(), CertFile: files.NodeCert(), KeyFile: files.NodeKey(), Late: true,
-		Prefix: prefix, AttemptTimeout: member.DefaultElection / 2, Advice: advice,
+		Prefix: prefix, AttemptTimeout: attemptTimeout, Advice: advice,
 	}
 }
 

@@ -30,9 +30,9 @@ type Config struct {
 	// RequestTimeout bounds each single request. Zero: 5 s.
 	RequestTimeout time.Duration
 	// AttemptTimeout bounds each attempt of a request, of which each is made to another
-	// server: half as long as an election takes. When no attempt was answered for two
-	// elections, further ones may take longer. A write is attempted again only if the
-	// first attempt was certainly not carried out. Zero: RequestTimeout.
+	// server: less than an election takes. When none was answered for four of these times,
+	// further ones may take longer. A write is attempted again only if the first attempt
+	// was certainly not carried out. Zero: RequestTimeout.
 	AttemptTimeout time.Duration
 	// Late allows that the files do not exist yet. No connection succeeds before they do.
 	Late bool

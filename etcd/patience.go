@@ -8,8 +8,8 @@ import (
 
 // patience is how long an attempt may take. A request that was under way when the leader
 // of etcd died is never answered, so attempts are short. But a store on a slow disk must
-// not be given up for ever: when no attempt was answered for as long as two elections
-// take, each may take twice as long, and so on, until one is answered quickly again.
+// not be given up for ever: when none was answered for as long as lateAttempts take, each
+// may take twice as long, and so on, until one is answered quickly again.
 type patience struct {
 	first, most time.Duration
 

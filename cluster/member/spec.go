@@ -12,8 +12,8 @@ import (
 // What a member gets where its Spec has zero
 // (docs/adr/0013-times-of-the-embedded-etcd.md).
 const (
-	DefaultHeartbeat = 200 * time.Millisecond
-	DefaultElection  = time.Second
+	DefaultHeartbeat = 175 * time.Millisecond
+	DefaultElection  = 875 * time.Millisecond
 	// DefaultQuotaBytes is far more than records of thousands of nodes need. At the
 	// limit etcd refuses writes, and memory and the time of a restart stay bounded.
 	DefaultQuotaBytes = 512 << 20
@@ -23,6 +23,9 @@ const (
 	// DefaultSnapshotCount is after how many entries etcd writes a snapshot and drops
 	// the log before it.
 	DefaultSnapshotCount = 5000
+	// DefaultCommit is how long etcd collects writes for its database. They are in its log
+	// before that, and a start after a crash repeats them.
+	DefaultCommit = 500 * time.Millisecond
 	// MaxLearners must be the same on all members of a cluster.
 	MaxLearners = 2
 )

@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -38,6 +39,9 @@ var errHangs = fmt.Errorf("etcd did not stop within %s", closeTimeout)
 // manager sends them to all processes of a service, and the member has to outlive
 // what needs it.
 func Main(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) int {
+	// A member wakes up often and has little to do. With several processors, it spends a
+	// third of its time on waking up threads (docs/adr/0013-times-of-the-embedded-etcd.md).
+	runtime.GOMAXPROCS(1)
 	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	// The parent may have been killed. A line that it does not read must not end the
 	// member before it has stopped gracefully.

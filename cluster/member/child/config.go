@@ -41,6 +41,7 @@ func config(spec member.Spec, log *zap.Logger) (*embed.Config, error) {
 	cfg.PeerTLSInfo.SkipClientSANVerify = true
 	cfg.TickMs, cfg.ElectionMs = uint(spec.Heartbeat.Milliseconds()), uint(spec.Election.Milliseconds())
 	cfg.QuotaBackendBytes = spec.QuotaBytes
+	cfg.BackendBatchInterval = member.DefaultCommit
 	cfg.AutoCompactionMode, cfg.AutoCompactionRetention = embed.CompactorModePeriodic, member.DefaultCompaction.String()
 	cfg.SnapshotCount = member.DefaultSnapshotCount
 	cfg.MaxLearners = member.MaxLearners
