@@ -12,7 +12,7 @@ func TestPasteable(t *testing.T) {
 	s := Snapshot{EtcdFlags: " --etcd-servers=E"}
 	for message, want := range map[string]string{
 		"x (sidecar node remove a --confirm-stopped)":                     "x (sidecar node remove a --confirm-stopped --etcd-servers=E)",
-		"sidecar node set-roles a.b --add kubernetes_controller":                "sidecar node set-roles a.b --add kubernetes_controller --etcd-servers=E",
+		"sidecar node set-roles a.b --add kubernetes_controller":          "sidecar node set-roles a.b --add kubernetes_controller --etcd-servers=E",
 		"to take over: sidecar store adopt; or not":                       "to take over: sidecar store adopt --etcd-servers=E; or not",
 		"for good: sidecar store adopt --id 00ff":                         "for good: sidecar store adopt --id 00ff --etcd-servers=E",
 		"the sidecar is starting":                                         "the sidecar is starting",

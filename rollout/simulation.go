@@ -119,7 +119,9 @@ func (s *simulation) judgeGates() {
 		}
 		g.verdict = protocol.Judge(protocol.Facts{
 			Reached: true, Local: s.local(r), Status: s.status, Served: g.verdict.Ready,
-			Registration: protocol.Registration{Confirmed: true, Controller: r.Node.Roles.Controller, Cordon: r.Node.Cordon, Revision: r.Revision},
+			Registration: protocol.Registration{
+				Confirmed: true, Controller: r.Node.Roles.Controller, Cordon: r.Node.Cordon, Revision: r.Revision,
+			},
 		})
 	}
 }
