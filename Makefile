@@ -74,7 +74,7 @@ test: bin/sidecar bin/kube-apiserver bin/kubectl bin/kubelet-probe bin/etcdutl v
 	for module in $(MODULES); do (cd $$module && LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./...); done
 	$(STATIC) go test -trimpath ./internal/model
 	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./reconcile -run='TestMemoryOf'
-	LOCKSTEP_E2E_ASSETS=$(BIN) CGO_ENABLED=1 go test -race -timeout=20m ./...
+	LOCKSTEP_E2E_ASSETS=$(BIN) CGO_ENABLED=1 go test -race -timeout=40m ./...
 
 .PHONY: docs
 docs: ## the repository's own rules: words, links, citations, names, sizes, imports
