@@ -44,7 +44,7 @@ help: ## show this list
 OWN_CLUSTER := $(and $(KUBECONFIG),$(ETCD_SERVERS))
 
 .PHONY: run
-run: bin/sidecar $(if $(OWN_CLUSTER),,bin/kube-apiserver) ## one node here: etcd, kube-apiserver, sidecar; CLUSTER=embedded: others can join; or a sidecar for the cluster of KUBECONFIG and ETCD_SERVERS
+run: bin/sidecar $(if $(OWN_CLUSTER),,bin/kube-apiserver) ## one node here by one command; CLUSTER=external: etcd, kube-apiserver, sidecar; or a sidecar for the cluster of KUBECONFIG and ETCD_SERVERS
 	@$(STATIC) go build -trimpath -o $(BIN)/local-run ./test/local/run
 	@exec $(BIN)/local-run --assets=$(BIN) --cluster=$(CLUSTER)
 

@@ -1,7 +1,10 @@
 // Command run is the quickest way to see Lockstep work. It starts one node on
-// loopback: a real etcd, a real kube-apiserver, and a sidecar with its built-in
-// bundle. Ctrl-C stops them. With -cluster=embedded the sidecar runs an etcd of its own,
-// and two more nodes can join. If KUBECONFIG and ETCD_SERVERS are set, it starts only a
+// loopback by one command: a sidecar with its built-in bundle, which runs an etcd and a
+// kube-apiserver. Two more nodes can join. Ctrl-C stops it.
+//
+// With -cluster=external it starts a real etcd, a real kube-apiserver and a sidecar beside
+// each other, as in a cluster that exists already; with -cluster=embedded the sidecar has
+// an etcd of its own besides. If KUBECONFIG and ETCD_SERVERS are set, it starts only a
 // sidecar, for that cluster. `make run` runs it.
 package main
 
@@ -21,9 +24,11 @@ import (
 	"github.com/lockstep-dev/lockstep/test/local/terminal"
 )
 
-// embedded is the value of -cluster, and of ETCD_SERVERS, with which the sidecars run
-// etcd themselves.
-const embedded = "embedded"
+// The values of -cluster. Empty: one command is the whole node.
+const (
+	embedded = "embedded" // also of ETCD_SERVERS: the sidecars run an etcd of their own
+	external = "external"
+)
 
 // threeNodes have a majority while one of them is stopped.
 const threeNodes = 3
@@ -34,6 +39,8 @@ type settings struct {
 	// addresses are those of the nodes if the sidecars run etcd themselves: of the one
 	// that is started, and of those that may join.
 	addresses []string
+	// command: one command is the whole node.
+	command bool
 }
 
 // defaultListen is the address that clients of a sidecar use by default.
@@ -41,16 +48,17 @@ const defaultListen = "127.0.0.1:8086"
 
 func main() {
 	assets := flag.String("assets", "bin", "directory of the binaries")
-	kind := flag.String("cluster", "", embedded+": the sidecar runs etcd itself")
+	kind := flag.String("cluster", "", external+": etcd, kube-apiserver and sidecar beside each other; "+embedded+": the sidecar has an etcd of its own besides")
 	flag.Parse()
 	s := settings{assets: *assets}
 	var err error
 	switch *kind {
-	case embedded:
+	case "", embedded:
+		s.command = *kind == ""
 		s.addresses, err = cluster.NodeAddresses(threeNodes)
-	case "":
+	case external:
 	default:
-		err = fmt.Errorf("CLUSTER=%s: must be %s, or empty", *kind, embedded)
+		err = fmt.Errorf("CLUSTER=%s: must be %s or %s, or empty", *kind, external, embedded)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "run:", err)
@@ -76,6 +84,9 @@ func run(ctx context.Context, s settings, out io.Writer) (err error) {
 	defer func() { err = cleanUp(c, cfg, p, err) }()
 
 	start := s.startLocal
+	if s.command {
+		start = s.startCommand
+	}
 	if os.Getenv("KUBECONFIG") != "" && os.Getenv("ETCD_SERVERS") != "" {
 		start = startOwn
 	}
@@ -148,13 +159,15 @@ type node struct {
 	kubeconfig  string
 	etcdServers []string
 	dataDir     string // of the sidecar's etcd member; empty: it has none
+	services    string // directory; empty: the kube-apiserver is not run by the sidecar
+	environment string // what the services of other nodes need
 	logs        string
 	more        []joining // nodes that may join
 	program     string    // the path of the sidecar's program
 }
 
 // joining is a node that does not run yet.
-type joining struct{ id, address, dir string }
+type joining struct{ id, address, dir, kubeconfig string }
 
 func (n node) processes() []*cluster.Process {
 	if n.api == nil {
@@ -164,12 +177,7 @@ func (n node) processes() []*cluster.Process {
 }
 
 func (s settings) startLocal(cfg cluster.Config, p *printer) (c *cluster.Cluster, n node, err error) {
-	p.intro("one node on this machine, until Ctrl-C")
-	for _, pair := range [][2]string{{"KUBECONFIG", "ETCD_SERVERS"}, {"ETCD_SERVERS", "KUBECONFIG"}} {
-		if os.Getenv(pair[0]) != "" {
-			p.note(pair[0] + " is set but not used; set " + pair[1] + " too, to start a sidecar for that cluster")
-		}
-	}
+	p.introLocal()
 	p.starting(s.nameOfEtcd())
 	if c, err = cluster.New(cfg); err != nil {
 		return nil, node{}, err
@@ -191,11 +199,52 @@ func (s settings) startLocal(cfg cluster.Config, p *printer) (c *cluster.Cluster
 			sidecar.EtcdInArgs, sidecar.Args = true, []string{"--etcd=embedded", "--data-dir=" + dir, "--node-address=" + address}
 			continue
 		}
-		n.more = append(n.more, joining{string(rune('a' + i)), address, dir})
+		n.more = append(n.more, joining{string(rune('a' + i)), address, dir, n.kubeconfig})
 	}
 	err = n.startSidecar(c, sidecar, p)
 	return c, n, err
 }
+
+// startCommand starts a node by one command.
+func (s settings) startCommand(cfg cluster.Config, p *printer) (c *cluster.Cluster, n node, err error) {
+	p.introLocal()
+	assets, err := filepath.Abs(s.assets)
+	if err != nil {
+		return nil, n, err
+	}
+	cfg.WithoutEtcd = true
+	for _, address := range s.addresses {
+		cfg.Addresses = append(cfg.Addresses, net.ParseIP(address))
+	}
+	if c, err = cluster.New(cfg); err != nil {
+		return nil, n, err
+	}
+	// The binaries are in a directory of the repository.
+	n.logs, n.services = cfg.LogDir, filepath.Join(assets, "..", "test", "local", "services")
+	n.environment = fmt.Sprintf("ASSETS=%s KEYS=%s", assets, c.Keys())
+	for i, address := range s.addresses {
+		more := joining{
+			id: string(rune('a' + i)), address: address, dir: filepath.Join(cfg.Dir, "data-"+address),
+			kubeconfig: filepath.Join(cfg.Dir, address+".kubeconfig"),
+		}
+		if err := c.WriteKubeconfig(more.kubeconfig, "https://"+net.JoinHostPort(address, apiserverPort)); err != nil {
+			return c, n, err
+		}
+		n.more = append(n.more, more)
+	}
+	first := n.more[0]
+	p.note("sidecar run --etcd=embedded --services=test/local/services --node-address=" + first.address)
+	n.more, n.dataDir, n.kubeconfig = n.more[1:], first.dir, first.kubeconfig
+	sidecar := cluster.SidecarConfig{
+		NodeID: "local", EtcdInArgs: true, Env: strings.Fields(n.environment),
+		Args: []string{"--etcd=embedded", "--services=" + n.services, "--data-dir=" + n.dataDir, "--node-address=" + first.address},
+	}
+	err = n.startSidecar(c, sidecar, p)
+	return c, n, err
+}
+
+// apiserverPort is that of the kube-apiserver in test/local/services.
+const apiserverPort = "6443"
 
 // nameOfEtcd is that of the etcd that the kube-apiserver uses.
 func (s settings) nameOfEtcd() string {

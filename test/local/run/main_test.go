@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -26,7 +27,7 @@ func TestRun(t *testing.T) {
 	assets := cluster.Assets(t, "kube-apiserver", "sidecar")
 	t.Setenv("KUBECONFIG", "")
 	t.Setenv("ETCD_SERVERS", "")
-	local := start(t, settings{assets: assets})
+	local := start(t, settings{assets: assets}) // -cluster=external
 	wantReady(t, local.url(t))
 
 	t.Run("for the user's own cluster it starts only a sidecar", func(t *testing.T) {
@@ -56,44 +57,43 @@ func TestRun_embedded(t *testing.T) {
 	}
 	t.Setenv("KUBECONFIG", "")
 	local := start(t, s)
-	typed := func(command string) string {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
-		cmd.Dir = filepath.Dir(s.assets) // "bin/sidecar" is relative to the repository
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s: %v: %s", command, err, out)
-		}
-		return string(out)
-	}
-	token := typed(local.find(t, `(\S+ cluster token create .*)`))
-	printed := regexp.MustCompile(`(?m)^  (sidecar run .*)$`).FindStringSubmatch(token)
-	if printed == nil {
-		t.Fatalf("no command in:\n%s", token)
-	}
-	var joined []*exec.Cmd
-	for _, line := range regexp.MustCompile(`(?m)^ *(export PATH=.*)$`).FindAllStringSubmatch(local.text, -1) {
-		cmd := exec.CommandContext(t.Context(), "sh", "-c", line[1]+"\nexec "+printed[1]) //nolint:gosec // it is what the program under test prints
-		if err := cluster.StartCommand(cmd); err != nil {
-			t.Fatal(err)
-		}
-		joined = append(joined, cmd)
-	}
+	joined := local.join(t, s)
 	members := local.find(t, `(\S+ cluster members .*)`)
 	cluster.Await(t, "three voters", func(context.Context) error {
-		if out := typed(members); strings.Count(out, " voter ") != len(s.addresses) {
+		if out := local.typed(t, s, members); strings.Count(out, " voter ") != len(s.addresses) {
 			return errors.New(out)
 		}
 		return nil
 	})
-	for _, cmd := range joined {
-		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Error(err)
-		}
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
-		}
+	end(t, joined)
+	local.stop(t)
+}
+
+// One command is the node: its kube-apiserver stops and starts with its role, and another
+// node joins with a kube-apiserver of its own.
+func TestRun_command(t *testing.T) {
+	s := settings{assets: cluster.Assets(t, "kube-apiserver", "sidecar"), command: true}
+	for i := range 3 {
+		s.addresses = append(s.addresses, fmt.Sprintf("127.%d.%d.%d", 192+os.Getpid()>>8&0x3f, os.Getpid()&0xff, 12+i))
 	}
+	t.Setenv("KUBECONFIG", "")
+	local := start(t, s)
+	wantReady(t, local.url(t))
+	local.typed(t, s, local.find(t, `(\S+ node set-roles local --remove .*)`))
+	cluster.Await(t, "the kube-apiserver to stop", func(context.Context) error {
+		if conn, err := net.Dial("tcp", net.JoinHostPort(s.addresses[0], apiserverPort)); err == nil {
+			return errors.Join(errors.New("it listens"), conn.Close())
+		}
+		return nil
+	})
+	local.typed(t, s, strings.Replace(local.find(t, `(\S+ node set-roles local --remove .*)`), "--remove", "--add", 1))
+	cluster.Await(t, "the gate", func(context.Context) error { return ready(local.url(t)) })
+
+	joined := local.join(t, s)
+	for _, address := range s.addresses[1:] {
+		cluster.Await(t, "the gate of the node at "+address, func(context.Context) error { return ready("http://" + address + ":8086") })
+	}
+	end(t, joined)
 	local.stop(t)
 }
 
@@ -139,6 +139,49 @@ func start(t *testing.T, s settings) *launched {
 	return nil
 }
 
+// typed runs a command that was printed.
+func (l *launched) typed(t *testing.T, s settings, command string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
+	cmd.Dir = filepath.Dir(s.assets) // "bin/sidecar" is relative to the repository
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", command, err, out)
+	}
+	return string(out)
+}
+
+// join starts the other nodes, as the printed commands do.
+func (l *launched) join(t *testing.T, s settings) (joined []*exec.Cmd) {
+	t.Helper()
+	token := l.typed(t, s, l.find(t, `(\S+ cluster token create .*)`))
+	printed := regexp.MustCompile(`(?m)^  (sidecar run .*)$`).FindStringSubmatch(token)
+	if printed == nil {
+		t.Fatalf("no command in:\n%s", token)
+	}
+	for _, line := range regexp.MustCompile(`(?m)^ *(export PATH=.*)$`).FindAllStringSubmatch(l.text, -1) {
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", line[1]+"\nexec "+printed[1]) //nolint:gosec // it is what the program under test prints
+		if err := cluster.StartCommand(cmd); err != nil {
+			t.Fatal(err)
+		}
+		joined = append(joined, cmd)
+	}
+	return joined
+}
+
+// end stops the other nodes, one after another.
+func end(t *testing.T, joined []*exec.Cmd) {
+	t.Helper()
+	for _, cmd := range joined {
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // stop does what Ctrl-C does.
 func (l *launched) stop(t *testing.T) {
 	t.Helper()
@@ -169,12 +212,20 @@ func (l *launched) find(t *testing.T, pattern string) string {
 
 func wantReady(t *testing.T, url string) {
 	t.Helper()
+	if err := ready(url); err != nil {
+		t.Error(err)
+	}
+}
+
+// ready returns nil if the gate is open.
+func ready(url string) error {
 	resp, err := http.Get(url + "/readyz")
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		t.Errorf("%s/readyz: got %s, want 200", url, resp.Status)
+		return fmt.Errorf("%s/readyz: got %s, want 200", url, resp.Status)
 	}
+	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -32,6 +33,16 @@ func (p *printer) intro(what string) {
 	p.print("%s: %s\n\n", p.paint.Paint(terminal.Bold, "Lockstep"), what)
 }
 
+// introLocal says what is started here, and which variables it does not use.
+func (p *printer) introLocal() {
+	p.intro("one node on this machine, until Ctrl-C")
+	for _, pair := range [][2]string{{"KUBECONFIG", "ETCD_SERVERS"}, {"ETCD_SERVERS", "KUBECONFIG"}} {
+		if os.Getenv(pair[0]) != "" {
+			p.note(pair[0] + " is set but not used; set " + pair[1] + " too, to start a sidecar for that cluster")
+		}
+	}
+}
+
 func (p *printer) note(text string) {
 	p.print("  %s\n\n", p.paint.Paint(terminal.Dim, text))
 }
@@ -39,7 +50,7 @@ func (p *printer) note(text string) {
 func (p *printer) starting(part string) {
 	p.begin = time.Now()
 	p.open = true
-	p.print("  starting %-17s", part)
+	p.print("  starting %-16s", part)
 }
 
 func (p *printer) started(url string) {
@@ -72,13 +83,17 @@ func (p *printer) ready(n node) {
 	p.try("the readiness, as a kubelet probes it", "curl -i "+url+"/readyz")
 	p.try("who leads, which nodes are ready, what was applied", sidecar+" status --server "+url)
 	p.try("the same, as it changes", sidecar+" status -w --server "+url)
-	if n.api == nil {
+	if n.api == nil && n.services == "" {
 		p.print("Ctrl-C stops the sidecar.\n")
 		return
 	}
 	p.try("list the objects; delete or edit one, and Lockstep restores it at once",
 		"export KUBECONFIG="+n.kubeconfig,
 		"kubectl get clusterroles,storageclasses,priorityclasses")
+	if n.services != "" {
+		p.try("take the node's role, and its kube-apiserver stops; give it back with --add",
+			sidecar+" node set-roles local --remove kubernetes_controller --data-dir="+n.dataDir)
+	}
 	if n.dataDir != "" {
 		p.tryJoining(n)
 		return
@@ -92,11 +107,19 @@ func (p *printer) tryJoining(n node) {
 	p.try("let two more nodes join: this prints a command", p.sidecar()+" cluster token create --uses=2 --data-dir="+n.dataDir)
 	for i, more := range n.more {
 		p.try([]string{"type that command in a second terminal, after this line", "and in a third one, after this line"}[i],
-			fmt.Sprintf("export PATH=%s:$PATH LOCKSTEP_KUBECONFIG=%s LOCKSTEP_NODE_ID=%s LOCKSTEP_NODE_ADDRESS=%s LOCKSTEP_LISTEN=%s:8086 LOCKSTEP_DATA_DIR=%s",
-				filepath.Dir(n.program), n.kubeconfig, more.id, more.address, more.address, more.dir))
+			fmt.Sprintf("export PATH=%s:$PATH LOCKSTEP_KUBECONFIG=%s LOCKSTEP_NODE_ID=%s LOCKSTEP_NODE_ADDRESS=%s LOCKSTEP_LISTEN=%s:8086 LOCKSTEP_DATA_DIR=%s%s",
+				filepath.Dir(n.program), more.kubeconfig, more.id, more.address, more.address, more.dir, n.servicesOf()))
 	}
 	p.try("the members, and how each of them is", p.sidecar()+" cluster members --data-dir="+n.dataDir)
 	p.print("Ctrl-C stops everything here and removes its data. Stop the other nodes first.\n")
+}
+
+// servicesOf are the variables with which another node runs the same services.
+func (n node) servicesOf() string {
+	if n.services == "" {
+		return ""
+	}
+	return fmt.Sprintf(" LOCKSTEP_SERVICES=%s %s", n.services, n.environment)
 }
 
 func (p *printer) try(what string, commands ...string) {
