@@ -24,7 +24,7 @@ func TestAttempts(t *testing.T) {
 		{"a success is the end", nil, 1, 1, 0, 0},
 		{"a rejection is the end", apierrors.NewBadRequest("no"), 0, 1, 0, 0},
 		{"conflicts are tried again at once, at first", conflict, 3, 3, 0, 0},
-		{"conflicts that last are tried again after pauses", conflict, 0, MaxAttempts, 1200 * time.Millisecond, 1800 * time.Millisecond},
+		{"conflicts that last are tried again after pauses", conflict, 0, MaxAttempts, 600 * time.Millisecond, 1200 * time.Millisecond},
 		{"the server's own pause counts", busy, 0, MaxAttempts, 8 * time.Second, 8 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
