@@ -11,7 +11,7 @@ import (
 // that a node does not wait for a period after each start.
 const (
 	firstPause = 50 * time.Millisecond
-	maxPause   = time.Second
+	maxPause   = 200 * time.Millisecond
 )
 
 // Result is what the probes of one instance have shown.

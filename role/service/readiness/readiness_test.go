@@ -164,9 +164,9 @@ func TestFollow(t *testing.T) {
 			tell(fmt.Sprintf("ready %t %s", r.Ready, r.Problem))
 		})
 		want := []string{
-			"1.00 probe no", "1.00 ready false no", "1.05 probe ", "1.15 probe no", "1.35 probe ", "1.75 probe ", "1.75 ready true ",
-			"11.75 probe ", "21.75 probe no", "31.75 probe no", "41.75 probe ", "51.75 probe no", "61.75 probe no", "71.75 probe no", "71.75 ready false no",
-			"81.75 probe other", "81.75 ready false other", "91.75 probe ", "101.75 probe ", "101.75 ready true ",
+			"1.00 probe no", "1.00 ready false no", "1.05 probe ", "1.15 probe no", "1.35 probe ", "1.55 probe ", "1.55 ready true ",
+			"11.55 probe ", "21.55 probe no", "31.55 probe no", "41.55 probe ", "51.55 probe no", "61.55 probe no", "71.55 probe no", "71.55 ready false no",
+			"81.55 probe other", "81.55 ready false other", "91.55 probe ", "101.55 probe ", "101.55 ready true ",
 		}
 		if !slices.Equal(story, want) {
 			t.Errorf("got\n%s\nwant\n%s", strings.Join(story, "\n"), strings.Join(want, "\n"))
