@@ -5,20 +5,9 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
-
-// awaitSilence waits until etcd has not answered for longer than d.
-func awaitSilence(t *testing.T, client *etcd.Client, d time.Duration) {
-	t.Helper()
-	for time.Since(client.Contact().Get().Last) <= d {
-		select {
-		case <-t.Context().Done():
-			t.Fatal("the test is over")
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-}
 
 // etcd is off for longer than a lease lives, and then gives each lease its full TTL
 // again. The leader has given up, and enters the queue again. The other candidate has kept
@@ -33,7 +22,7 @@ func TestElection_etcdRestarts(t *testing.T) {
 	queue := await(t, b.election.queue, "two candidates", func(l etcd.Listing) bool { return len(l.KVs) == 2 })
 	w.server.Stop()
 	a.awaitState(protocol.Ineligible)
-	awaitSilence(t, b.election.cfg.Client, ttl)
+	etcdtest.AwaitSilence(t, func() time.Time { return b.election.cfg.Client.Contact().Get().Last }, ttl)
 	if got := b.election.State().Get().Election; got != protocol.Campaigning {
 		t.Errorf("while etcd is off: b is %s", got)
 	}

@@ -67,12 +67,14 @@ func trySetCordon(ctx context.Context, client *etcd.Client, id protocol.NodeID, 
 		return was, nil
 	}
 	conds := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(keys.Node(id)), "=", was.Revision)}
-	if change.Cordon.On() && was.InService() && !change.Force {
-		other := protocol.OtherInService(fleet, id)
-		if other == nil {
+	if change.Cordon.On() && !change.Force {
+		relies, allowed := protocol.JudgeCordon(fleet, id)
+		if !allowed {
 			return was, ErrLastInService
 		}
-		conds = append(conds, asListed(nodes, keys.Node(other.ID)), asListed(presences, keys.Presence(other.ID)))
+		if relies != nil {
+			conds = append(conds, asListed(nodes, keys.Node(relies.ID)), asListed(presences, keys.Presence(relies.ID)))
+		}
 	}
 	value, err := withCordon(find(nodes, keys.Node(id)).Value, change.Cordon)
 	if err != nil {

@@ -13,18 +13,6 @@ import (
 	"github.com/lockstep-dev/lockstep/keyspace"
 )
 
-// awaitSilence waits until etcd has not answered for longer than d.
-func awaitSilence(t *testing.T, client *etcd.Client, d time.Duration) {
-	t.Helper()
-	for time.Since(client.Contact().Get().Last) <= d {
-		select {
-		case <-t.Context().Done():
-			t.Fatal("the test is over")
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-}
-
 // etcd is off for longer than a lease lives, and then gives each lease its full TTL
 // again. The presences go on with theirs: if all sidecars wrote theirs again, on new
 // leases, an etcd that many of them share would have work for longer than a lease lives.
@@ -38,7 +26,7 @@ func TestPresence_etcdRestarts(t *testing.T) {
 	run(t, p.Run)
 	lease := await(t, p.Lease(), "the presence", func(lease clientv3.LeaseID) bool { return lease != clientv3.NoLease })
 	server.Stop()
-	awaitSilence(t, client, ttl)
+	etcdtest.AwaitSilence(t, func() time.Time { return client.Contact().Get().Last }, ttl)
 	if got := p.Lease().Get(); got != lease {
 		t.Errorf("while etcd is off: got lease %d, want %d", got, lease)
 	}

@@ -43,13 +43,18 @@ func (r *Record) InService() bool {
 	return r.aliveController() && r.Presence.Ready && !r.Node.Cordon.On()
 }
 
-// OtherInService returns a node other than id that is in service, or nil. To take
-// the last one out of service would be an outage.
-func OtherInService(f Fleet, id NodeID) *Record {
+// JudgeCordon decides whether people may take a node out of service without
+// force: not the last one that is in service. relies is the other node that has to stay as
+// it is until the cordon is written; nil: none has to (docs/protocol.md#cordons).
+func JudgeCordon(f Fleet, id NodeID) (relies *Record, allowed bool) {
+	own, found := f.Record(id)
+	if !found || !own.InService() {
+		return nil, true
+	}
 	for _, r := range f.Records {
 		if r.ID != id && r.InService() {
-			return r
+			return r, true
 		}
 	}
-	return nil
+	return nil, false
 }

@@ -46,18 +46,21 @@ func TestBlockers_cordoned(t *testing.T) {
 	}
 }
 
-func TestOtherInService(t *testing.T) {
+func TestJudgeCordon(t *testing.T) {
 	f := Fleet{Records: []*Record{
 		controller("cordoned", "1.0.0").ready().cordoned(), controller("corrupt", "1.0.0").ready().corrupt("garbage"),
 		controller("closed", "1.0.0"), controller("dead", "1.0.0").ready().dead(), controller("me", "1.0.0").ready(),
 		controller("worker", "1.0.0").ready().worker(),
 	}}
-	if got := OtherInService(f, "me"); got != nil {
-		t.Errorf("got %s, want none", got.ID)
+	if relies, allowed := JudgeCordon(f, "me"); relies != nil || allowed {
+		t.Errorf("the last node in service: got %v, %t", relies, allowed)
+	}
+	if relies, allowed := JudgeCordon(f, "closed"); relies != nil || !allowed {
+		t.Errorf("a node that does not serve: got %v, %t", relies, allowed)
 	}
 	f.Records = append(f.Records, controller("z", "1.0.0").ready())
-	if got := OtherInService(f, "me"); got == nil || got.ID != "z" {
-		t.Errorf("got %v, want z", got)
+	if relies, allowed := JudgeCordon(f, "me"); !allowed || relies == nil || relies.ID != "z" {
+		t.Errorf("got %v, %t, want z", relies, allowed)
 	}
 }
 
