@@ -40,6 +40,25 @@ func TestSupervisor(t *testing.T) {
 	}
 }
 
+// A member that is alone does not wait for the heartbeat after which it would elect itself,
+// not after a restart either.
+func TestSupervisor_alone(t *testing.T) {
+	n := newRig(t).node(t, "one")
+	n.spec.Heartbeat, n.spec.Election = 10*time.Second, 50*time.Second // etcd allows no longer ones
+	for range 2 {
+		heartbeat := time.After(n.spec.Heartbeat)
+		m := n.start(t)
+		for now, changed := m.State().Load(); !now.Ready; now, changed = m.State().Load() {
+			select {
+			case <-changed:
+			case <-heartbeat:
+				t.Fatal("it waited for a heartbeat")
+			}
+		}
+		_ = m.stop()
+	}
+}
+
 // wantRestart awaits the process that follows one whose end has a reason with want, and
 // fails the test unless the member is ready again with its data.
 func wantRestart(t *testing.T, m *process, before member.State, want string) {

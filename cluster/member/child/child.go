@@ -1,7 +1,7 @@
 // Package child is the process of an etcd member (docs/clusters.md): the only one in
 // which etcd's server runs. Package member starts it, and describes what the two say
-// to each other. Main starts two goroutines: one waits for the end of its input, the other
-// for a learner to become ready.
+// to each other. Main starts three goroutines: one waits for the end of its input, one for a
+// learner to become ready, one for the first leader of a member that is alone.
 package child
 
 import (
@@ -126,6 +126,7 @@ func (c *child) serve(ctx context.Context, etcd *embed.Etcd, patience time.Durat
 	if patience > 0 {
 		go awaitLoss(waiting, etcd.Server, patience, lost)
 	}
+	go electLone(waiting, etcd.Server, etcd.Server.Cluster().Members)
 	for {
 		select {
 		case <-ready:

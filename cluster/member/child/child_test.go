@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/types"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
+	"go.etcd.io/raft/v3/raftpb"
 )
 
 // now is what a member knows.
@@ -65,6 +67,58 @@ func TestAwaitLoss(t *testing.T) {
 				}
 				cancel()
 				<-ended
+			})
+		})
+	}
+}
+
+// voter is a member as electLone sees it: the one with the ID 1.
+type voter struct {
+	server
+	applied uint64
+	asked   int
+}
+
+func (v *voter) MemberID() types.ID   { return 1 }
+func (v *voter) AppliedIndex() uint64 { return v.applied }
+
+// Process elects the member, as etcd does.
+func (v *voter) Process(_ context.Context, m *raftpb.Message) error {
+	if m.GetType() == raftpb.MsgTimeoutNow && m.GetTo() == 1 {
+		v.asked++
+		v.Store(&now{leader: 1, committed: v.CommittedIndex()})
+	}
+	return nil
+}
+
+func TestElectLone(t *testing.T) {
+	self, learner, other := &membership.Member{ID: 1}, &membership.Member{ID: 2}, &membership.Member{ID: 3}
+	learner.IsLearner = true
+	for name, tc := range map[string]struct {
+		now     now
+		applied uint64
+		members []*membership.Member
+		want    int
+	}{
+		"alone":                    {now{0, 7, false}, 7, []*membership.Member{self}, 1},
+		"with a learner":           {now{0, 7, false}, 7, []*membership.Member{self, learner}, 1},
+		"with another voter":       {now{0, 7, false}, 7, []*membership.Member{self, other}, 0},
+		"a learner itself":         {now{0, 7, true}, 7, []*membership.Member{learner, other}, 0},
+		"there is a leader":        {now{1, 7, false}, 7, []*membership.Member{self}, 0},
+		"its log says more":        {now{0, 8, false}, 7, []*membership.Member{self}, 0},
+		"it has no log yet":        {now{0, 0, false}, 0, []*membership.Member{self}, 0},
+		"it is not a member (yet)": {now{0, 7, false}, 7, nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				v := &voter{applied: tc.applied}
+				v.Store(&tc.now)
+				electLone(ctx, v, func() []*membership.Member { return tc.members })
+				if v.asked != tc.want {
+					t.Errorf("asked %d times for an election, want %d", v.asked, tc.want)
+				}
 			})
 		})
 	}

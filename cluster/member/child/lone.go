@@ -1,0 +1,58 @@
+package child
+
+import (
+	"context"
+	"time"
+
+	"go.etcd.io/etcd/client/pkg/v3/types"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
+	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+)
+
+// lonePause is the pause between two looks at a member that has no leader yet.
+const lonePause = 5 * time.Millisecond
+
+// candidate is what electLone needs of etcd's server.
+type candidate interface {
+	MemberID() types.ID
+	Leader() types.ID
+	AppliedIndex() uint64
+	CommittedIndex() uint64
+	Process(ctx context.Context, m *raftpb.Message) error
+}
+
+// electLone makes the only voter of a cluster its leader at once. By itself it waits for one
+// to five heartbeats until it holds an election that no other member can win
+// (docs/upstream.md#etcd-lone-election). It does nothing to a member that has, or may
+// have, other voters beside it. It returns when there is a leader, and when ctx ends.
+func electLone(ctx context.Context, s candidate, members func() []*membership.Member) {
+	for s.Leader() == 0 {
+		// The members are those of what was applied, so there may be others in the rest.
+		caughtUp := s.AppliedIndex() > 0 && s.AppliedIndex() >= s.CommittedIndex()
+		if caughtUp && onlyVoter(s.MemberID(), members()) {
+			id := uint64(s.MemberID())
+			// It fails only when the member stops.
+			_ = s.Process(ctx, &raftpb.Message{Type: raftpb.MsgTimeoutNow.Enum(), From: &id, To: &id})
+		}
+		if !backoff.Sleep(ctx, lonePause) {
+			return
+		}
+	}
+}
+
+// onlyVoter reports whether the member id votes, and no other member does.
+func onlyVoter(id types.ID, members []*membership.Member) bool {
+	found := false
+	for _, m := range members {
+		switch {
+		case m.IsLearner:
+		case m.ID == id:
+			found = true
+		default:
+			return false
+		}
+	}
+	return found
+}
