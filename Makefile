@@ -14,7 +14,11 @@ GOLANGCI_LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 
 KUBE_VERSION := $(shell sed -n 's|.*k8s\.io/kubernetes \(v[0-9.]*\)$$|\1|p' test/kube/go.mod)
 KUBE_MINOR := $(word 2,$(subst ., ,$(KUBE_VERSION)))
-KUBE_LDFLAGS := -s -w $(foreach v,gitVersion=$(KUBE_VERSION) gitMajor=1 gitMinor=$(KUBE_MINOR),-X k8s.io/component-base/version.$(v))
+kube_ldflags = -s -w $(foreach v,gitVersion=$(1) gitMajor=1 gitMinor=$(KUBE_MINOR),-X k8s.io/component-base/version.$(v))
+KUBE_LDFLAGS := $(call kube_ldflags,$(KUBE_VERSION))
+
+# The kube-apiservers of the releases to which the demo upgrades.
+NEXT_APISERVERS := bin/kube-apiserver-1.1.0 bin/kube-apiserver-1.2.0
 
 # A clone without tags, or a directory without git, still builds.
 VERSION := $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null)
@@ -49,7 +53,7 @@ run: bin/sidecar $(if $(OWN_CLUSTER),,bin/kube-apiserver) ## one node here by on
 	@exec $(BIN)/local-run --assets=$(BIN) --cluster=$(CLUSTER)
 
 .PHONY: demo
-demo: bin/sidecar bin/kube-apiserver bin/kubelet-probe ## three nodes here, upgraded twice, one node after another (a minute); CLUSTER=embedded: without a shared etcd
+demo: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubelet-probe ## three nodes here, each by one command, upgraded twice, one node after another (a minute); CLUSTER=external: with a shared etcd
 	@$(STATIC) go build -trimpath -o $(BIN)/local-demo ./test/local/demo
 	@exec $(BIN)/local-demo --assets=$(BIN) --cluster=$(CLUSTER)
 
@@ -71,7 +75,7 @@ unit: ## the tests that need no kube-apiserver (two minutes on a fresh clone, th
 # With the race detector the model searches a beginning only, so it runs without
 # it too. What counts allocations, or decodes many megabytes, runs without it only.
 .PHONY: test
-test: bin/sidecar bin/kube-apiserver bin/kubectl bin/kubelet-probe bin/etcdutl vet ## every test, the end-to-end ones too, with the race detector
+test: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubectl bin/kubelet-probe bin/etcdutl vet ## every test, the end-to-end ones too, with the race detector
 	for module in $(MODULES); do (cd $$module && LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./...); done
 	$(STATIC) go test -trimpath ./internal/model
 	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./reconcile -run='TestMemoryOf'
@@ -169,6 +173,11 @@ bin/sidecar: $(SIDECAR_SOURCES)
 bin/kube-apiserver: test/kube/go.mod test/kube/go.sum
 	@echo "building kube-apiserver $(KUBE_VERSION) from source; on two cores this takes about four minutes, once"
 	cd test/kube && $(STATIC) go build -buildvcs=false -trimpath -ldflags='$(KUBE_LDFLAGS)' -o $(BIN)/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
+	@touch $@
+
+# Only the version that it reports differs, so only the last step of the build is repeated.
+$(NEXT_APISERVERS): bin/kube-apiserver-%: test/kube/go.mod test/kube/go.sum | bin/kube-apiserver
+	cd test/kube && $(STATIC) go build -buildvcs=false -trimpath -ldflags='$(call kube_ldflags,$(KUBE_VERSION)+$*)' -o $(BIN)/kube-apiserver-$* k8s.io/kubernetes/cmd/kube-apiserver
 	@touch $@
 
 # Tests alone use it, to see that it understands what the reconciler writes.

@@ -7,9 +7,13 @@ import (
 	"strconv"
 )
 
+// APIServerPort is that of the kube-apiserver in test/local/services.
+const APIServerPort = 6443
+
 // NodeAddresses returns n loopback addresses in a row on which the usual ports of a
-// sidecar that runs etcd itself are free: 127.0.0.2 and up, or 127.0.1.2 and up if
-// another program uses those, and so on. All of 127.0.0.0/8 is local on Linux.
+// sidecar that runs etcd itself are free, and that of its kube-apiserver: 127.0.0.2 and up,
+// or 127.0.1.2 and up if another program uses those, and so on. All of 127.0.0.0/8 is local
+// on Linux.
 func NodeAddresses(n int) ([]string, error) {
 	const nets = 256
 	var last error
@@ -27,7 +31,7 @@ func NodeAddresses(n int) ([]string, error) {
 
 func portsFree(addresses []string) error {
 	for _, address := range addresses {
-		for _, port := range []int{8086, 8087, 8088, 8089} { // listen, join, client, peer
+		for _, port := range []int{8086, 8087, 8088, 8089, APIServerPort} { // listen, join, client, peer
 			l, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port)))
 			if err != nil {
 				return err

@@ -80,7 +80,7 @@ func (c *Cluster) StartAPIServer(cfg APIServerConfig) (*APIServer, error) {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	ready := func(ctx context.Context) error { return a.ready(ctx, client) }
-	return a, a.awaitStart(apiserverTimeout, ready)
+	return a, a.AwaitStart(apiserverTimeout, ready)
 }
 
 func (c *Cluster) apiserverArgs(host, port string, etcdServers []string) []string {

@@ -94,13 +94,33 @@ func (p *Process) ExitCode() int {
 // PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Child returns the process ID of a child of the process: that of a sidecar is its etcd
-// member. 0: it has none. It needs Linux.
+// Child returns the process ID of the child that runs the same program: that of a sidecar
+// is its etcd member. 0: it has none. It needs Linux.
 func (p *Process) Child() (int, error) {
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	children, err := p.Children()
 	if err != nil {
 		return 0, err
 	}
+	own, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.PID()))
+	if err != nil {
+		return 0, nil //nolint:nilerr // it has ended
+	}
+	for _, pid := range children {
+		if program, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err == nil && program == own {
+			return pid, nil
+		}
+	}
+	return 0, nil
+}
+
+// Children returns the process IDs of all children of the process: those of a sidecar are
+// its etcd member and its services. It needs Linux.
+func (p *Process) Children() ([]int, error) {
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil, err
+	}
+	var out []int
 	for _, stat := range stats {
 		text, err := os.ReadFile(stat)
 		if err != nil {
@@ -108,11 +128,16 @@ func (p *Process) Child() (int, error) {
 		}
 		// PID (NAME) STATE PPID
 		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-		if len(fields) > 1 && fields[1] == strconv.Itoa(p.PID()) {
-			return strconv.Atoi(filepath.Base(filepath.Dir(stat)))
+		if len(fields) < 2 || fields[1] != strconv.Itoa(p.PID()) {
+			continue
 		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(stat)))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, pid)
 	}
-	return 0, nil
+	return out, nil
 }
 
 // LogFile returns the path of the file with the output of the process.
@@ -152,9 +177,9 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// awaitStart waits until ready returns nil. It returns an error if the process ends,
+// AwaitStart waits until ready returns nil. It returns an error if the process ends,
 // or if that takes longer than timeout; it kills the process then.
-func (p *Process) awaitStart(timeout time.Duration, ready func(context.Context) error) error {
+func (p *Process) AwaitStart(timeout time.Duration, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	go func() {

@@ -49,7 +49,7 @@ func (c *Cluster) StartSidecar(cfg SidecarConfig) (*Sidecar, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, s.awaitStart(sidecarTimeout, s.alive)
+	return s, s.AwaitStart(sidecarTimeout, s.alive)
 }
 
 // LaunchSidecar starts a sidecar that may end by itself at once. It does not wait.

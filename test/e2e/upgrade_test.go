@@ -6,37 +6,45 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"maps"
+	"net"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/test/cluster"
 	"github.com/lockstep-dev/lockstep/test/e2e/upgrade"
 )
 
-// TestRollingUpgrade takes the steps of `make demo`: three nodes and two rolling
-// upgrades. It checks the claims of each step, and at the end those of all steps.
+// TestRollingUpgrade takes the steps of `make demo`: three nodes, of which each is one
+// command, and two rolling upgrades, with the kube-apiservers. It checks the claims of each
+// step, and at the end those of all steps.
 func TestRollingUpgrade(t *testing.T) {
-	roll(t, upgrade.Steps())
-}
-
-// TestRollingUpgrade_embedded takes those of `make demo CLUSTER=embedded`, up to the end
-// of the first upgrade: the sidecars run etcd themselves, and each step restarts one of
-// its members.
-func TestRollingUpgrade_embedded(t *testing.T) {
-	var addresses []string
+	var addresses []net.IP
+	cfg := upgrade.Config{Services: "../local/services"}
 	for i := range upgrade.NodeCount {
-		addresses = append(addresses, fmt.Sprintf("127.%d.%d.%d", 128+os.Getpid()>>8&0x3f, os.Getpid()&0xff, 2+i))
+		address := fmt.Sprintf("127.%d.%d.%d", 128+os.Getpid()>>8&0x3f, os.Getpid()&0xff, 2+i)
+		addresses, cfg.Addresses = append(addresses, net.ParseIP(address)), append(cfg.Addresses, address)
 	}
-	roll(t, upgrade.Steps()[:1+upgrade.NodeCount], addresses...)
+	cfg.Assets = cluster.Assets(t, append(slices.Collect(maps.Values(upgrade.Programs())), "sidecar", "kubelet-probe")...)
+	cfg.Cluster = cluster.NewTracingAtForTest(t, addresses, "kube-apiserver")
+	roll(t, cfg, upgrade.Steps())
 }
 
-// roll takes steps. addresses are those of the etcd members; none: etcd runs elsewhere.
-func roll(t *testing.T, steps []upgrade.Step, addresses ...string) {
-	t.Helper()
+// TestRollingUpgrade_external takes those of `make demo CLUSTER=external`, up to the end of
+// the first upgrade: all nodes share an etcd.
+func TestRollingUpgrade_external(t *testing.T) {
 	c := cluster.NewTracingForTest(t, 0, "kube-apiserver", "sidecar", "kubelet-probe")
-	w, err := upgrade.New(upgrade.Config{Cluster: c, Dir: t.TempDir(), Addresses: addresses, OnEvent: func(e upgrade.Event) {
+	roll(t, upgrade.Config{Cluster: c}, upgrade.Steps()[:1+upgrade.NodeCount])
+}
+
+// roll takes steps.
+func roll(t *testing.T, cfg upgrade.Config, steps []upgrade.Step) {
+	t.Helper()
+	cfg.Dir, cfg.OnEvent = t.TempDir(), func(e upgrade.Event) {
 		t.Logf("%6.1fs %-36s %s", e.At.Seconds(), e.Text, e.View)
-	}})
+	}
+	w, err := upgrade.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +63,7 @@ func roll(t *testing.T, steps []upgrade.Step, addresses ...string) {
 	t.Run("during all steps", func(t *testing.T) {
 		claims := w.FinalClaims()
 		if len(steps) < len(upgrade.Steps()) {
-			claims = claims[2:] // the others are about all steps
+			claims = slices.DeleteFunc(claims, func(c upgrade.Claim) bool { return c.OfAllSteps })
 		}
 		wantClaims(t, claims)
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -28,6 +29,8 @@ const reasonTooOld = "ReleaseTooOld"
 type Claim struct {
 	Text  string
 	check func(context.Context) error
+	// OfAllSteps: it is true only when all steps were taken.
+	OfAllSteps bool
 }
 
 // Check waits until all claims are true at the same time, for at most claimTimeout. It
@@ -53,30 +56,40 @@ func Check(ctx context.Context, claims []Claim) []error {
 // Claims returns what must be true at the end of a step.
 func (w *Walk) Claims(s Step) []Claim {
 	claims := []Claim{
-		{Leader + " leads", w.claimLeader},
-		{"the status is " + s.Want.Status, w.claimStatus(s.Want.Status)},
-		{blockersText(s.Want.Blockers), w.claimBlockers(s.Want.Blockers)},
-		{readyText(s.Want.KeptOut), w.claimReady(s.Want.KeptOut)},
-		{objectsText(s.Want), w.claimObjects(s.Want)},
+		{Text: Leader + " leads", check: w.claimLeader},
+		{Text: "the status is " + s.Want.Status, check: w.claimStatus(s.Want.Status)},
+		{Text: blockersText(s.Want.Blockers), check: w.claimBlockers(s.Want.Blockers)},
+		{Text: readyText(s.Want.KeptOut), check: w.claimReady(s.Want.KeptOut)},
+		{Text: objectsText(s.Want), check: w.claimObjects(s.Want)},
 	}
-	if w.embedded() {
-		claims = append(claims, Claim{"etcd has three members, and all of them vote", w.claimMembers})
+	if w.byCommand() {
+		claims = append(claims,
+			Claim{Text: w.buildsText(), check: w.claimBuilds},
+			Claim{Text: "etcd has three members, and all of them vote", check: w.claimMembers})
 	}
 	return claims
 }
 
 // FinalClaims returns what must be true after all steps.
 func (w *Walk) FinalClaims() []Claim {
-	return []Claim{
-		{"the status changed in this order, and in no other: " + arrows(statusHistory()), func(context.Context) error {
+	claims := []Claim{
+		{Text: "the status changed in this order, and in no other: " + arrows(statusHistory()), OfAllSteps: true, check: func(context.Context) error {
 			return w.history.checkStatuses(statusHistory())
 		}},
-		{"each object was written once for each bundle that changed it", func(context.Context) error {
+		{Text: "each object was written once for each bundle that changed it", OfAllSteps: true, check: func(context.Context) error {
 			return w.history.checkWrites()
 		}},
-		{"every node stayed ready, except while it was upgraded or too old", w.claimNone(&w.losses)},
-		{"no node was ready that the status did not admit", w.claimNone(&w.misfits)},
+		{Text: "one node led at a time, and only that node wrote the status", check: func(context.Context) error { return w.history.checkLeaders() }},
+		{Text: "every node stayed ready, except while it was upgraded or too old", check: w.claimNone(&w.losses)},
+		{Text: "no node was ready that the status did not admit", check: w.claimNone(&w.misfits)},
 	}
+	if w.byCommand() {
+		claims = append(claims, Claim{
+			Text:  "no node was registered with a release before its old kube-apiserver had exited and its new one answered",
+			check: w.claimRecords,
+		})
+	}
+	return claims
 }
 
 // Writes counts the writes of the bundles' objects.
@@ -97,6 +110,26 @@ func readyText(keptOut string) string {
 		return "a kubelet would find all nodes ready"
 	}
 	return "a kubelet would find all nodes ready except " + keptOut + ": " + reasonTooOld
+}
+
+// buildsText says which version each kube-apiserver has to report: "the kube-apiservers are
+// v1 (c) and v2 (a and b)".
+func (w *Walk) buildsText() string {
+	nodes := map[string][]string{}
+	for _, n := range w.nodes {
+		n.mu.Lock()
+		version := w.builds[n.release].version
+		n.mu.Unlock()
+		nodes[version] = append(nodes[version], n.id)
+	}
+	var parts []string
+	for _, version := range slices.Sorted(maps.Keys(nodes)) {
+		if len(nodes) == 1 {
+			return "every kube-apiserver is " + version
+		}
+		parts = append(parts, version+" ("+list(nodes[version])+")")
+	}
+	return "the kube-apiservers are " + list(parts)
 }
 
 func objectsText(want Want) string {

@@ -17,12 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
+	"github.com/lockstep-dev/lockstep/keyspace"
 )
 
-const (
-	registryPrefix = "/registry/"
-	statusKey      = "/lockstep/kubernetes/reconciler/status"
-)
+const registryPrefix = "/registry/"
+
+var keys = keyspace.Under("/lockstep/")
 
 // The forms of an object that no bundle has.
 const (
@@ -31,20 +31,36 @@ const (
 )
 
 // history has every write of the bundles' objects and of the reconciler status since
-// the cluster started, in order. It watches etcd: a watch of a kube-apiserver would
-// have gaps, since an upgrade restarts the server. The kube-apiservers must store
-// JSON.
+// the cluster started, in order, and which node led then. It watches etcd: a watch of a
+// kube-apiserver would have gaps, since an upgrade restarts the server. The
+// kube-apiservers must store JSON.
 type history struct {
-	bundles bundles
-	note    func(text string) // called for each change of an object's form
+	bundles  bundles
+	note     func(text string)                               // called for each change of an object's form
+	onRecord func(ctx context.Context, node, release string) // called when a node's record has another release than before
+
+	// Only follow uses these.
+	candidates map[string]candidate // by key
+	undone     []*clientv3.Event    // of candidates: they count from the next revision on
+	releases   map[string]string    // by node, as registered
 
 	mu       sync.Mutex          // mu guards the fields below
 	objects  map[string][]string // by ref: the form after each write
 	statuses []string
+	foreign  []error // statuses that another node wrote than the one that led
 }
 
-func newHistory(b bundles, note func(string)) *history {
-	return &history{bundles: b, note: note, objects: map[string][]string{}}
+// candidate is a node that leads, if no other one's epoch is lower.
+type candidate struct {
+	node  string
+	epoch int64
+}
+
+func newHistory(b bundles, note func(string), onRecord func(ctx context.Context, node, release string)) *history {
+	return &history{
+		bundles: b, note: note, onRecord: onRecord,
+		candidates: map[string]candidate{}, releases: map[string]string{}, objects: map[string][]string{},
+	}
 }
 
 // follow records until ctx ends.
@@ -73,7 +89,7 @@ func (h *history) watch(ctx context.Context, client *clientv3.Client, next *int6
 		}
 		for _, ev := range resp.Events {
 			*next = ev.Kv.ModRevision + 1
-			if err := h.record(ev); err != nil {
+			if err := h.record(ctx, ev); err != nil {
 				return fmt.Errorf("%s: %w", ev.Kv.Key, err)
 			}
 		}
@@ -81,21 +97,70 @@ func (h *history) watch(ctx context.Context, client *clientv3.Client, next *int6
 	return nil
 }
 
-func (h *history) record(ev *clientv3.Event) error {
+func (h *history) record(ctx context.Context, ev *clientv3.Event) error {
+	h.recordCandidates(ev.Kv.ModRevision)
 	key := string(ev.Kv.Key)
 	switch {
-	case key == statusKey:
+	case key == keys.Status():
 		return h.recordStatus(ev)
+	case strings.HasPrefix(key, keys.Leaders()):
+		h.undone = append(h.undone, ev)
+	case strings.HasPrefix(key, keys.Nodes()):
+		return h.recordNode(ctx, ev)
 	case strings.HasPrefix(key, registryPrefix):
 		return h.recordObject(ev)
 	}
 	return nil
 }
 
+// recordCandidates records the changes of candidates before a revision. A leader that
+// resigns writes the status in the transaction that deletes its key.
+func (h *history) recordCandidates(revision int64) {
+	if len(h.undone) == 0 || h.undone[0].Kv.ModRevision == revision {
+		return
+	}
+	for _, ev := range h.undone {
+		if key := string(ev.Kv.Key); ev.Type == clientv3.EventTypeDelete {
+			delete(h.candidates, key)
+		} else {
+			h.candidates[key] = candidate{string(ev.Kv.Value), ev.Kv.CreateRevision}
+		}
+	}
+	h.undone = nil
+}
+
+// leader returns the candidate that leads; empty: none does.
+func (h *history) leader() candidate {
+	var out candidate
+	for _, c := range h.candidates {
+		if out.epoch == 0 || c.epoch < out.epoch {
+			out = c
+		}
+	}
+	return out
+}
+
+// recordNode reports the record of a node that has another release than before.
+func (h *history) recordNode(ctx context.Context, ev *clientv3.Event) error {
+	if ev.Type == clientv3.EventTypeDelete {
+		return nil
+	}
+	var n lockstepv1.Node
+	if err := proto.Unmarshal(ev.Kv.Value, &n); err != nil {
+		return err
+	}
+	release := dotted(n.GetStatus().GetVersion().GetRelease())
+	if h.releases[n.GetId()] != release {
+		h.releases[n.GetId()] = release
+		h.onRecord(ctx, n.GetId(), release)
+	}
+	return nil
+}
+
 func (h *history) recordStatus(ev *clientv3.Event) error {
 	status := formDeleted
+	var s lockstepv1.ReconcilerStatus
 	if ev.Type != clientv3.EventTypeDelete {
-		var s lockstepv1.ReconcilerStatus
 		if err := proto.Unmarshal(ev.Kv.Value, &s); err != nil {
 			return err
 		}
@@ -104,15 +169,21 @@ func (h *history) recordStatus(ev *clientv3.Event) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.statuses = append(h.statuses, status)
+	if got, leads := (candidate{s.GetLeader(), s.GetEpoch()}), h.leader(); got != leads {
+		h.foreign = append(h.foreign, fmt.Errorf("revision %d: %q of epoch %d wrote %s, and %q of epoch %d led",
+			ev.Kv.ModRevision, got.node, got.epoch, status, leads.node, leads.epoch))
+	}
 	return nil
 }
 
 // describe returns a status in the form of cluster.Status.Describe.
 func describe(s *lockstepv1.ReconcilerStatus) string {
-	version, minimum := s.GetVersion().GetRelease(), s.GetMinimumCompatibleRelease()
-	return fmt.Sprintf("%s %d.%d.%d min %d.%d.%d", strings.TrimPrefix(s.GetState().String(), "STATE_"),
-		version.GetMajor(), version.GetMinor(), version.GetPatch(),
-		minimum.GetMajor(), minimum.GetMinor(), minimum.GetPatch())
+	return fmt.Sprintf("%s %s min %s", strings.TrimPrefix(s.GetState().String(), "STATE_"),
+		dotted(s.GetVersion().GetRelease()), dotted(s.GetMinimumCompatibleRelease()))
+}
+
+func dotted(r *lockstepv1.Release) string {
+	return fmt.Sprintf("%d.%d.%d", r.GetMajor(), r.GetMinor(), r.GetPatch())
 }
 
 func (h *history) recordObject(ev *clientv3.Event) error {
@@ -172,6 +243,13 @@ func (h *history) checkStatuses(want []string) error {
 		return fmt.Errorf("got %s", strings.Join(got, " > "))
 	}
 	return nil
+}
+
+// checkLeaders returns nil if the node that led wrote each status.
+func (h *history) checkLeaders() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return errors.Join(h.foreign...)
 }
 
 // checkWrites returns nil if each object was written once for each change of its form

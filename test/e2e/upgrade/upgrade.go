@@ -3,9 +3,10 @@
 // every step what must be true. The end-to-end test and `make demo` run the same walk:
 // Steps has the steps and their claims, Walk executes them, Check checks the claims.
 //
-// A node here is a kube-apiserver and a sidecar of one release. To upgrade it, the
-// walk stops both, and starts both with the next release's bundle. The bundles are in
-// bundles/. Each step ends as the leader's rules say (docs/protocol.md#leader-rules):
+// A node here is a sidecar that runs a member of etcd and a kube-apiserver (command.go). To
+// upgrade it, the walk stops the sidecar, and starts it with the next release's bundle and
+// services. Or all nodes share an etcd, and a node is a kube-apiserver and a sidecar: then
+// the walk starts and stops both. The bundles are in bundles/. Each step ends as the leader's rules say (docs/protocol.md#leader-rules):
 //
 //	1.0.0  M 0.9.0, A 0.9.0  FirstReconciliation: the first status is written when all
 //	                         objects exist.

@@ -11,7 +11,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
+	"github.com/lockstep-dev/lockstep/role/service"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
@@ -60,7 +65,7 @@ func TestHistory(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			h := newHistory(b, func(string) {})
+			h := newHistory(b, func(string) {}, nil)
 			for _, obj := range b.all() {
 				forms := b.forms(ref(obj))
 				if ref(obj) == settings {
@@ -74,6 +79,102 @@ func TestHistory(t *testing.T) {
 				t.Errorf("got %v, want ok %t", err, test.ok)
 			}
 		})
+	}
+}
+
+// A status that another node writes than the one that leads is noticed. A leader that
+// resigns writes it in the transaction that deletes its key.
+func TestHistory_leaders(t *testing.T) {
+	event := func(kind mvccpb.Event_EventType, key, value string, created, revision int64) *clientv3.Event {
+		return &clientv3.Event{Type: kind, Kv: &mvccpb.KeyValue{Key: []byte(key), Value: []byte(value), CreateRevision: created, ModRevision: revision}}
+	}
+	stands := func(id string, revision int64) *clientv3.Event {
+		return event(mvccpb.PUT, keys.Leaders()+id, id, revision, revision)
+	}
+	resigned := func(id string, revision int64) *clientv3.Event {
+		return event(mvccpb.DELETE, keys.Leaders()+id, "", 0, revision)
+	}
+	status := func(id string, epoch, revision int64) *clientv3.Event {
+		value, err := proto.Marshal(&lockstepv1.ReconcilerStatus{Leader: id, Epoch: epoch})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return event(mvccpb.PUT, keys.Status(), string(value), 1, revision)
+	}
+	tests := []struct {
+		name   string
+		events []*clientv3.Event
+		ok     bool
+	}{
+		{"the first candidate leads", []*clientv3.Event{stands("a", 2), stands("b", 3), status("a", 2, 4)}, true},
+		{"the second one writes", []*clientv3.Event{stands("a", 2), stands("b", 3), status("b", 3, 4)}, false},
+		{"the second one leads when the first has resigned", []*clientv3.Event{stands("a", 2), stands("b", 3), resigned("a", 4), status("b", 3, 5)}, true},
+		{"one writes that has resigned", []*clientv3.Event{stands("a", 2), stands("b", 3), resigned("a", 4), status("a", 2, 5)}, false},
+		{"it writes and resigns at once", []*clientv3.Event{stands("a", 2), resigned("a", 4), status("a", 2, 4), stands("b", 5), status("b", 5, 6)}, true},
+		{"with the epoch of another term", []*clientv3.Event{stands("a", 2), status("a", 1, 4)}, false},
+		{"no node leads", []*clientv3.Event{status("a", 1, 4)}, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			h := newHistory(mustWriteBundles(t), func(string) {}, nil)
+			for _, ev := range test.events {
+				if err := h.record(t.Context(), ev); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := h.checkLeaders(); (err == nil) != test.ok {
+				t.Errorf("got %v, want ok %t", err, test.ok)
+			}
+		})
+	}
+}
+
+// A record is reported when its release changes.
+func TestHistory_records(t *testing.T) {
+	var got []string
+	h := newHistory(mustWriteBundles(t), func(string) {}, func(_ context.Context, id, release string) { got = append(got, id+" "+release) })
+	for i, minor := range []int64{0, 0, 1} {
+		value, err := proto.Marshal(&lockstepv1.Node{
+			Id: "a", Status: &lockstepv1.NodeStatus{Version: &lockstepv1.Version{Release: &lockstepv1.Release{Major: 1, Minor: minor}}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kv := &mvccpb.KeyValue{Key: []byte(keys.Node("a")), Value: value, ModRevision: int64(2 + i)}
+		if err := h.record(t.Context(), &clientv3.Event{Kv: kv}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{"a 1.0.0", "a 1.1.0"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// Each release has a kube-apiserver, and its services run that one.
+func TestBuilds(t *testing.T) {
+	assets := t.TempDir()
+	for release, program := range Programs() {
+		text := "#!/bin/sh\necho Kubernetes of-" + program + "\n"
+		if err := os.WriteFile(filepath.Join(assets, program), []byte(text), 0o700); err != nil { //nolint:gosec // a program
+			t.Fatal(err)
+		}
+		if mustWriteBundles(t).objects[release] == nil {
+			t.Errorf("there is no bundle of %s", release)
+		}
+	}
+	builds, err := newBuilds(Config{Assets: assets, Services: "../../local/services", Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for release, program := range Programs() {
+		b := builds[release]
+		text, err := os.ReadFile(filepath.Join(b.services, serviceFile))
+		if err != nil || b.version != "of-"+program || !strings.Contains(string(text), "/"+program+"\" \\\n") {
+			t.Errorf("%s: got the version %s, %v, want that of %s, and a service with it:\n%s", release, b.version, err, program, text)
+		}
+		if all, err := service.Check(b.services); err != nil || len(all) != 1 {
+			t.Errorf("%s: got services %v, %v", release, all, err)
+		}
 	}
 }
 
@@ -137,8 +238,8 @@ func TestSteps(t *testing.T) {
 func TestCheck(t *testing.T) {
 	calls := 0
 	claims := []Claim{
-		{"true", func(context.Context) error { return nil }},
-		{"becomes true", func(context.Context) error {
+		{Text: "true", check: func(context.Context) error { return nil }},
+		{Text: "becomes true", check: func(context.Context) error {
 			if calls++; calls < 3 {
 				return errors.New("not yet")
 			}

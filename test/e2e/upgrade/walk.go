@@ -17,13 +17,16 @@ import (
 
 // Config is what a Walk needs.
 type Config struct {
-	Cluster *cluster.Cluster // with an etcd and nothing else; required
+	Cluster *cluster.Cluster // with an etcd and nothing else; without etcd if there are Addresses; required
 	Dir     string           // for the bundles; required
 	OnEvent func(Event)      // called in order, one at a time; nil: no calls
-	// Addresses, one for each node, make the sidecars run etcd themselves, at these IP
-	// addresses of this machine and the default ports. Cluster's etcd is for the
-	// kube-apiservers only then. Empty: all share it.
+	// Addresses, one for each node, make each node one command: its sidecar runs a member of
+	// etcd and a kube-apiserver, at this IP address of this machine and the default ports.
+	// Empty: the walk starts kube-apiservers and sidecars, and all share Cluster's etcd.
 	Addresses []string
+	// Assets is the directory of the binaries, and Services that of the services that the
+	// sidecars run. Required with Addresses.
+	Assets, Services string
 }
 
 // Event is what the walk does now, a change of an object, or a change of the view.
@@ -38,27 +41,30 @@ type Event struct {
 type Walk struct {
 	cfg     Config
 	bundles bundles
+	builds  map[string]build // by release; only with Addresses
 	history *history
 	prober  *cluster.Prober
 	nodes   [NodeCount]*node
 	begin   time.Time
 
-	mu      sync.Mutex // mu guards the fields below; held while OnEvent runs
-	view    View
-	losses  []error // ready nodes that stopped being ready, although the walk did not stop them
-	misfits []error // nodes that were ready although the status did not admit them
+	mu       sync.Mutex // mu guards the fields below; held while OnEvent runs
+	view     View
+	losses   []error // ready nodes that stopped being ready, although the walk did not stop them
+	misfits  []error // nodes that were ready although the status did not admit them
+	starts   int     // of nodes
+	records  int     // of a release that was new for its node
+	mistimed []error // those that were written too early
 }
 
 // node is one machine. Its addresses stay the same across upgrades.
 type node struct {
 	id, apiAddr, listen string
+	command             // with Addresses
 
-	dataDir string   // of the etcd member; empty: it has none
-	flags   []string // that its sidecar has besides, since its first start
-
-	mu      sync.Mutex // mu guards the fields below
-	release string     // empty: it does not run
-	api     *cluster.APIServer
+	mu      sync.Mutex         // mu guards the fields below
+	release string             // empty: it does not run
+	api     *cluster.APIServer // nil with Addresses: the sidecar runs it
+	former  int                // process ID of the kube-apiserver before it; 0: none. Only with Addresses
 	sidecar *cluster.Sidecar
 	client  dynamic.Interface
 	ready   bool // it was ready once since it was started
@@ -76,17 +82,35 @@ func New(cfg Config) (*Walk, error) {
 		return nil, err
 	}
 	w := &Walk{cfg: cfg, bundles: b, prober: prober, begin: time.Now()}
-	w.history = newHistory(b, w.note)
+	w.history = newHistory(b, w.note, w.checkRecord)
 	for i, id := range []string{nodeA, nodeB, nodeC} {
-		if w.nodes[i], err = newNode(id); err != nil {
+		w.view.Nodes[i].ID = id
+		if w.byCommand() {
+			w.nodes[i], err = w.newCommand(id, cfg.Addresses[i])
+		} else {
+			w.nodes[i], err = newNode(id)
+		}
+		if err != nil {
 			return nil, err
 		}
-		if w.embedded() {
-			w.nodes[i].newMember(cfg.Dir, cfg.Addresses[i])
-		}
-		w.view.Nodes[i].ID = id
 	}
-	return w, nil
+	if w.byCommand() {
+		w.builds, err = newBuilds(cfg)
+	}
+	return w, err
+}
+
+// Versions returns the version of the kube-apiserver of each release; nil: all are of the
+// same build.
+func (w *Walk) Versions() map[string]string {
+	if !w.byCommand() {
+		return nil
+	}
+	out := map[string]string{}
+	for release, b := range w.builds {
+		out[release] = b.version
+	}
+	return out
 }
 
 // Run observes the control plane until ctx ends. Claims are checked against what it
@@ -96,31 +120,15 @@ func (w *Walk) Run(ctx context.Context) error {
 	defer cancel()
 	var watching sync.WaitGroup
 	watching.Go(func() { w.observe(ctx) })
-	err := make(chan error, 2) // has room for those of both etcds
-	follow := func(connect func() (*clientv3.Client, error)) {
-		watching.Go(func() {
-			defer cancel() // all ends with the first that ends
-			err <- w.follow(ctx, connect)
-		})
-	}
-	follow(func() (*clientv3.Client, error) {
-		return clientv3.New(clientv3.Config{Endpoints: w.cfg.Cluster.Endpoints(), Logger: zap.NewNop()})
-	})
-	if w.embedded() {
-		follow(func() (*clientv3.Client, error) { return w.memberClient(ctx) })
-	}
+	err := w.follow(ctx)
+	cancel() // all ends with the first that ends
 	watching.Wait()
-	close(err)
-	var all error
-	for one := range err {
-		all = errors.Join(all, one)
-	}
-	return all
+	return err
 }
 
-// follow records the history of one etcd until ctx ends.
-func (w *Walk) follow(ctx context.Context, connect func() (*clientv3.Client, error)) error {
-	client, err := connect()
+// follow records the history of etcd until ctx ends.
+func (w *Walk) follow(ctx context.Context) error {
+	client, err := w.connect(ctx)
 	switch {
 	case ctx.Err() != nil:
 		return nil //nolint:nilerr // the walk has ended
@@ -131,6 +139,13 @@ func (w *Walk) follow(ctx context.Context, connect func() (*clientv3.Client, err
 	// Close returns that the client's context has ended, which is intended.
 	_ = client.Close()
 	return err
+}
+
+func (w *Walk) connect(ctx context.Context) (*clientv3.Client, error) {
+	if w.byCommand() {
+		return w.memberClient(ctx)
+	}
+	return clientv3.New(clientv3.Config{Endpoints: w.cfg.Cluster.Endpoints(), Logger: zap.NewNop()})
 }
 
 // Do executes a step. It returns when every part that it started answers, before the
@@ -146,8 +161,8 @@ func (w *Walk) Do(ctx context.Context, s Step) error {
 		if err := w.stop(n); err != nil {
 			return err
 		}
-		w.note("start " + n.id + " with " + s.Release)
-		return w.start(n, s.Release)
+		w.announce(n, s.Release)
+		return w.start(ctx, n, s.Release)
 	}
 	return fmt.Errorf("there is no node %q", s.Node)
 }
@@ -155,35 +170,52 @@ func (w *Walk) Do(ctx context.Context, s Step) error {
 // startAll waits until the first node leads before it starts the others.
 func (w *Walk) startAll(ctx context.Context, release string) error {
 	first := w.nodes[0]
-	w.note("start " + first.id + " with " + release)
-	if w.embedded() {
-		w.note(first.id + " $ sidecar run --etcd=embedded")
-	}
-	if err := w.start(first, release); err != nil {
+	w.announce(first, release)
+	if err := w.start(ctx, first, release); err != nil {
 		return err
 	}
 	if err := cluster.Poll(ctx, first.sidecar.Readyz); err != nil {
 		return err
 	}
-	if w.embedded() {
+	if w.byCommand() {
 		if err := w.invite(ctx, first, w.nodes[1:]); err != nil {
 			return err
 		}
 	}
-	w.note("start the others with " + release)
 	var starting sync.WaitGroup
 	var errs [NodeCount]error
 	for i, n := range w.nodes[1:] {
-		starting.Go(func() { errs[i] = w.start(n, release) })
+		w.announce(n, release)
+		starting.Go(func() { errs[i] = w.start(ctx, n, release) })
 	}
 	starting.Wait()
 	return errors.Join(errs[:]...)
 }
 
-// start starts the node's kube-apiserver and then its sidecar. The old kube-apiserver
+// announce says that a node is about to start.
+func (w *Walk) announce(n *node, release string) {
+	if w.byCommand() {
+		w.note(n.typed(release))
+		return
+	}
+	w.note("start " + n.id + " with " + release)
+}
+
+// start starts a node with a release, and returns when its kube-apiserver answers.
+func (w *Walk) start(ctx context.Context, n *node, release string) error {
+	w.mu.Lock()
+	w.starts++
+	w.mu.Unlock()
+	if w.byCommand() {
+		return w.startCommand(ctx, n, release)
+	}
+	return w.startParts(n, release)
+}
+
+// startParts starts the node's kube-apiserver and then its sidecar. The old kube-apiserver
 // must have stopped: a sidecar registers the release of its kube-apiserver
 // (docs/protocol.md#registration).
-func (w *Walk) start(n *node, release string) error {
+func (w *Walk) startParts(n *node, release string) error {
 	api, err := w.cfg.Cluster.StartAPIServer(cluster.APIServerConfig{
 		Name: n.id,
 		Addr: n.apiAddr,
@@ -201,8 +233,6 @@ func (w *Walk) start(n *node, release string) error {
 		Kubeconfig: api.Kubeconfig(),
 		Bundle:     w.bundles.path(release),
 		Listen:     n.listen,
-		EtcdInArgs: w.embedded(),
-		Args:       n.flags,
 	})
 	if err != nil {
 		return err
@@ -222,6 +252,9 @@ func (w *Walk) stop(n *node) error {
 	n.mu.Unlock()
 
 	w.note(fmt.Sprintf("stop %s (%s)", n.id, release))
+	if w.byCommand() {
+		return w.stopCommand(n, sidecar)
+	}
 	return errors.Join(sidecar.Stop(), api.Stop())
 }
 

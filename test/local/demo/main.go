@@ -1,7 +1,8 @@
-// Command demo shows two rolling upgrades of a control plane with three nodes. Each
-// node is a real kube-apiserver and a sidecar; all share one etcd on this machine. With
-// -cluster=embedded the sidecars run an etcd of their own besides: it shows how they
-// form it, and each step restarts one of its members.
+// Command demo shows two rolling upgrades of a control plane with three nodes. One command
+// starts each node: a sidecar, which runs a member of etcd and a kube-apiserver. Each
+// upgrade brings another build of kube-apiserver. With -cluster=external, it starts a
+// kube-apiserver and a sidecar for each node instead, and all share one etcd.
+//
 // It prints which node leads, which nodes are ready, which node blocks, the status,
 // and the objects that change. After every step it checks its claims. It exits with
 // 1 if a claim is false. `make demo` runs it.
@@ -12,6 +13,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -21,20 +23,23 @@ import (
 	"github.com/lockstep-dev/lockstep/test/local/terminal"
 )
 
+// external is the only value of -cluster.
+const external = "external"
+
 var errClaims = errors.New("not all claims are true")
 
 func main() {
 	assets := flag.String("assets", "bin", "directory of the binaries")
-	kind := flag.String("cluster", "", "embedded: the sidecars run etcd themselves")
+	kind := flag.String("cluster", "", external+": the nodes share one etcd, and their sidecars start no kube-apiserver")
 	flag.Parse()
 	var addresses []string
 	var err error
 	switch *kind {
-	case "embedded":
-		addresses, err = cluster.NodeAddresses(upgrade.NodeCount)
 	case "":
+		addresses, err = cluster.NodeAddresses(upgrade.NodeCount)
+	case external:
 	default:
-		err = fmt.Errorf("CLUSTER=%s: must be embedded, or empty", *kind)
+		err = fmt.Errorf("CLUSTER=%s: must be %s, or empty", *kind, external)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
@@ -64,16 +69,27 @@ func run(ctx context.Context, assets string, addresses []string, p *printer) (er
 		err = fmt.Errorf("%w\nlogs are in %s", err, logs)
 	}()
 
-	p.intro(addresses)
-	c, err := cluster.New(cluster.Config{Assets: assets, Dir: dir, LogDir: logs})
+	if assets, err = filepath.Abs(assets); err != nil {
+		return err
+	}
+	cfg := cluster.Config{Assets: assets, Dir: dir, LogDir: logs, WithoutEtcd: len(addresses) > 0}
+	for _, address := range addresses {
+		cfg.Addresses = append(cfg.Addresses, net.ParseIP(address))
+	}
+	c, err := cluster.New(cfg)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	w, err := upgrade.New(upgrade.Config{Cluster: c, Dir: dir, OnEvent: p.event, Addresses: addresses})
+	w, err := upgrade.New(upgrade.Config{
+		Cluster: c, Dir: dir, OnEvent: p.event, Addresses: addresses,
+		// The binaries are in a directory of the repository.
+		Assets: assets, Services: filepath.Join(assets, "..", "test", "local", "services"),
+	})
 	if err != nil {
 		return err
 	}
+	p.intro(addresses, w.Versions())
 	return walk(ctx, w, p)
 }
 

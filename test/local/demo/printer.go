@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,10 +17,10 @@ import (
 
 const (
 	lineWidth   = 84
-	claimWidth  = 110
 	timeWidth   = 9
 	nodeWidth   = 16
 	leaderWidth = 7
+	legendWidth = 15
 )
 
 // printer writes the timeline. Events come from a goroutine of their own.
@@ -40,21 +42,43 @@ func (p *printer) line(text string) {
 	_, _ = fmt.Fprintln(p.out, strings.TrimRight(text, " "))
 }
 
-// intro says what is shown. addresses are those of the nodes; none: they share one etcd.
-func (p *printer) intro(addresses []string) {
+// intro says what is shown. addresses are those of the nodes, and versions those of the
+// kube-apiservers by release; none: the nodes share one etcd.
+func (p *printer) intro(addresses []string, versions map[string]string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.line(p.paint.Paint(terminal.Bold, "Lockstep demo: two rolling upgrades of a control plane"))
+	p.line("")
 	if len(addresses) > 0 {
-		p.line("Three nodes run on this machine, at " + strings.Join(addresses, ", ") + ". Each is a real kube-apiserver and a")
-		p.line("sidecar. The kube-apiservers share an etcd that is not Lockstep's; the sidecars form one of their own.")
+		p.line("Three nodes run on this machine. One command starts each of them: a sidecar, which runs a")
+		p.line("member of etcd and a kube-apiserver. A release is a bundle of objects and a kube-apiserver.")
+		p.line("To upgrade a node, the demo stops its sidecar, and starts it with the next release.")
+		p.line("")
+		for i, address := range addresses {
+			p.line(fmt.Sprintf("  %-*s%s", legendWidth, fmt.Sprintf("node %c", 'a'+i), address))
+		}
+		for _, release := range slices.Sorted(maps.Keys(versions)) {
+			p.line(fmt.Sprintf("  %-*skube-apiserver %s", legendWidth, "release "+release, versions[release]))
+		}
 	} else {
-		p.line("Three nodes run on this machine and share one etcd. Each is a real kube-apiserver and a sidecar.")
+		p.line("Three nodes run on this machine and share one etcd. Each is a kube-apiserver and a sidecar beside it.")
+		p.line("To upgrade a node, the demo stops both, and starts both with the bundle of the next release.")
 	}
 	p.line("")
-	p.line(fmt.Sprintf("  %s ready, as a kubelet probes it   %s not ready   %s stopped",
-		p.paint.Paint(terminal.Green, "●"), p.paint.Paint(terminal.Yellow, "○"), "-"))
-	p.line("  + an object is created   ~ changed   - deleted")
+	for _, sign := range []struct {
+		cell
+		meaning string
+	}{
+		{cell{"●", terminal.Green}, "ready, as a kubelet probes it"},
+		{cell{"○", terminal.Yellow}, "not ready"},
+		{cell{"-", terminal.Dim}, "stopped"},
+		{cell{"blocks", terminal.Red}, "the leader waits until this node is upgraded"},
+		{cell{"leads", terminal.Plain}, "the node that applies the objects"},
+		{cell{"status", terminal.Plain}, "the key in etcd that all gates read; min is the lowest release that may serve"},
+		{cell{"+  ~  -", terminal.Plain}, "an object is created, changed, deleted"},
+	} {
+		p.line("  " + p.paint.Pad(sign.style, sign.text, legendWidth) + sign.meaning)
+	}
 }
 
 func (p *printer) step(s upgrade.Step) {
@@ -131,34 +155,21 @@ func columns(paint terminal.Painter, at string, nodes [upgrade.NodeCount]cell, l
 	return out.String()
 }
 
-// claimed prints which claims are true: as many in a line as fit. What is false has
-// lines of its own.
+// claimed prints each claim, with its number, and why it is false.
 func (p *printer) claimed(claims []upgrade.Claim, errs []error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.claims += len(claims)
-	const gap = "   "
-	line, width := "", 0
+	p.line("")
 	for i, claim := range claims {
-		long := utf8.RuneCountInString(gap + "✓ " + claim.Text)
-		if errs[i] != nil || width > 0 && width+long > claimWidth {
-			p.unlessEmpty(line)
-			line, width = "", 0
-		}
+		p.claims++
+		sign := cell{"✓", terminal.Green}
 		if errs[i] != nil {
-			p.line(gap + p.paint.Paint(terminal.Red, "✗ "+claim.Text))
-			p.line("       " + strings.ReplaceAll(errs[i].Error(), "\n", "\n       "))
-			continue
+			sign = cell{"✗", terminal.Red}
 		}
-		line += gap + p.paint.Paint(terminal.Green, "✓") + " " + claim.Text
-		width += long
-	}
-	p.unlessEmpty(line)
-}
-
-func (p *printer) unlessEmpty(line string) {
-	if line != "" {
-		p.line(line)
+		p.line(fmt.Sprintf("   %s %2d  %s", p.paint.Paint(sign.style, sign.text), p.claims, claim.Text))
+		if errs[i] != nil {
+			p.line("         " + strings.ReplaceAll(errs[i].Error(), "\n", "\n         "))
+		}
 	}
 }
 

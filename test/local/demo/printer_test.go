@@ -29,8 +29,7 @@ func TestPrinter(t *testing.T) {
 	p.event(upgrade.Event{At: 14 * time.Second, View: upgrade.View{
 		Nodes: [upgrade.NodeCount]upgrade.NodeView{{Reason: "another that is not shown"}},
 	}})
-	p.claimed([]upgrade.Claim{{Text: "a leads"}, {Text: "c is ready"}, {Text: "no node blocks"}, {Text: "it is short"}, {Text: strings.Repeat("long ", 20)}},
-		[]error{nil, errors.New("not ready\nin two lines"), nil, nil, nil})
+	p.claimed([]upgrade.Claim{{Text: "a leads"}, {Text: "c is ready"}, {Text: "no node blocks"}}, []error{nil, errors.New("not ready\nin two lines"), nil})
 	want := `
 -- upgrade b -----------------------------------------------------------------------
    to see
@@ -39,12 +38,12 @@ func TestPrinter(t *testing.T) {
      1.2s   stop b (1.1.0)
     12.0s   ● 1.2.0         -       blocks  ● 1.1.0 blocks  a      DONE 1.1.0 min 1.0.0
     13.0s   -               -               -               -      -
-   ✓ a leads
-   ✗ c is ready
-       not ready
-       in two lines
-   ✓ no node blocks   ✓ it is short
-   ✓ long long long long long long long long long long long long long long long long long long long long
+
+   ✓  1  a leads
+   ✗  2  c is ready
+         not ready
+         in two lines
+   ✓  3  no node blocks
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)

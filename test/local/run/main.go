@@ -3,9 +3,8 @@
 // kube-apiserver. Two more nodes can join. Ctrl-C stops it.
 //
 // With -cluster=external it starts a real etcd, a real kube-apiserver and a sidecar beside
-// each other, as in a cluster that exists already; with -cluster=embedded the sidecar has
-// an etcd of its own besides. If KUBECONFIG and ETCD_SERVERS are set, it starts only a
-// sidecar, for that cluster. `make run` runs it.
+// each other, as in a cluster that exists already. If KUBECONFIG and ETCD_SERVERS are set,
+// it starts only a sidecar, for that cluster. `make run` runs it.
 package main
 
 import (
@@ -18,16 +17,16 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/lockstep-dev/lockstep/test/cluster"
 	"github.com/lockstep-dev/lockstep/test/local/terminal"
 )
 
-// The values of -cluster. Empty: one command is the whole node.
 const (
-	embedded = "embedded" // also of ETCD_SERVERS: the sidecars run an etcd of their own
-	external = "external"
+	external = "external" // of -cluster; empty: one command is the whole node
+	embedded = "embedded" // of ETCD_SERVERS: the sidecar runs an etcd of its own
 )
 
 // threeNodes have a majority while one of them is stopped.
@@ -36,11 +35,9 @@ const threeNodes = 3
 // settings are what differs from run to run.
 type settings struct {
 	assets string // directory of the binaries
-	// addresses are those of the nodes if the sidecars run etcd themselves: of the one
-	// that is started, and of those that may join.
+	// addresses are those of the node that is started by one command, and of those that may
+	// join. None: etcd, kube-apiserver and sidecar are started beside each other.
 	addresses []string
-	// command: one command is the whole node.
-	command bool
 }
 
 // defaultListen is the address that clients of a sidecar use by default.
@@ -48,17 +45,16 @@ const defaultListen = "127.0.0.1:8086"
 
 func main() {
 	assets := flag.String("assets", "bin", "directory of the binaries")
-	kind := flag.String("cluster", "", external+": etcd, kube-apiserver and sidecar beside each other; "+embedded+": the sidecar has an etcd of its own besides")
+	kind := flag.String("cluster", "", external+": etcd, kube-apiserver and sidecar beside each other")
 	flag.Parse()
 	s := settings{assets: *assets}
 	var err error
 	switch *kind {
-	case "", embedded:
-		s.command = *kind == ""
+	case "":
 		s.addresses, err = cluster.NodeAddresses(threeNodes)
 	case external:
 	default:
-		err = fmt.Errorf("CLUSTER=%s: must be %s or %s, or empty", *kind, external, embedded)
+		err = fmt.Errorf("CLUSTER=%s: must be %s, or empty", *kind, external)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "run:", err)
@@ -83,8 +79,8 @@ func run(ctx context.Context, s settings, out io.Writer) (err error) {
 	var c *cluster.Cluster
 	defer func() { err = cleanUp(c, cfg, p, err) }()
 
-	start := s.startLocal
-	if s.command {
+	start := startLocal
+	if len(s.addresses) > 0 {
 		start = s.startCommand
 	}
 	if os.Getenv("KUBECONFIG") != "" && os.Getenv("ETCD_SERVERS") != "" {
@@ -160,14 +156,34 @@ type node struct {
 	etcdServers []string
 	dataDir     string // of the sidecar's etcd member; empty: it has none
 	services    string // directory; empty: the kube-apiserver is not run by the sidecar
-	environment string // what the services of other nodes need
 	logs        string
 	more        []joining // nodes that may join
-	program     string    // the path of the sidecar's program
+	program     string    // the path of the sidecar's program; empty: no node joins
 }
 
 // joining is a node that does not run yet.
-type joining struct{ id, address, dir, kubeconfig string }
+type joining struct {
+	id, address, dir, kubeconfig string
+	settings                     string // file with its environment variables, for a shell
+}
+
+// write writes the files that the node needs. environment is that of its services.
+func (j joining) write(c *cluster.Cluster, n node, environment []string) error {
+	if err := c.WriteKubeconfig(j.kubeconfig, "https://"+net.JoinHostPort(j.address, strconv.Itoa(cluster.APIServerPort))); err != nil {
+		return err
+	}
+	lines := append([]string{
+		"PATH=" + filepath.Dir(n.program) + ":$PATH",
+		"LOCKSTEP_NODE_ID=" + j.id, "LOCKSTEP_NODE_ADDRESS=" + j.address, "LOCKSTEP_LISTEN=" + j.address + ":8086",
+		"LOCKSTEP_DATA_DIR=" + j.dir, "LOCKSTEP_KUBECONFIG=" + j.kubeconfig, "LOCKSTEP_SERVICES=" + n.services,
+	}, environment...)
+	var text strings.Builder
+	for _, line := range lines {
+		name, value, _ := strings.Cut(line, "=")
+		fmt.Fprintf(&text, "export %s=\"%s\"\n", name, value)
+	}
+	return os.WriteFile(j.settings, []byte(text.String()), 0o600)
+}
 
 func (n node) processes() []*cluster.Process {
 	if n.api == nil {
@@ -176,9 +192,9 @@ func (n node) processes() []*cluster.Process {
 	return []*cluster.Process{n.api.Process, n.sidecar.Process}
 }
 
-func (s settings) startLocal(cfg cluster.Config, p *printer) (c *cluster.Cluster, n node, err error) {
+func startLocal(cfg cluster.Config, p *printer) (c *cluster.Cluster, n node, err error) {
 	p.introLocal()
-	p.starting(s.nameOfEtcd())
+	p.starting("etcd")
 	if c, err = cluster.New(cfg); err != nil {
 		return nil, node{}, err
 	}
@@ -191,17 +207,7 @@ func (s settings) startLocal(cfg cluster.Config, p *printer) (c *cluster.Cluster
 	}
 	n.kubeconfig = n.api.Kubeconfig()
 	p.started(n.api.URL())
-	sidecar := cluster.SidecarConfig{NodeID: "local"}
-	for i, address := range s.addresses {
-		dir := filepath.Join(cfg.Dir, "data-"+address)
-		if i == 0 {
-			n.dataDir = dir
-			sidecar.EtcdInArgs, sidecar.Args = true, []string{"--etcd=embedded", "--data-dir=" + dir, "--node-address=" + address}
-			continue
-		}
-		n.more = append(n.more, joining{string(rune('a' + i)), address, dir, n.kubeconfig})
-	}
-	err = n.startSidecar(c, sidecar, p)
+	err = n.startSidecar(c, cluster.SidecarConfig{NodeID: "local"}, p)
 	return c, n, err
 }
 
@@ -219,15 +225,19 @@ func (s settings) startCommand(cfg cluster.Config, p *printer) (c *cluster.Clust
 	if c, err = cluster.New(cfg); err != nil {
 		return nil, n, err
 	}
+	if n.program, err = filepath.Abs(c.SidecarBinary()); err != nil {
+		return c, n, err
+	}
 	// The binaries are in a directory of the repository.
 	n.logs, n.services = cfg.LogDir, filepath.Join(assets, "..", "test", "local", "services")
-	n.environment = fmt.Sprintf("ASSETS=%s KEYS=%s", assets, c.Keys())
+	environment := []string{"ASSETS=" + assets, "KEYS=" + c.Keys()}
 	for i, address := range s.addresses {
+		id := string(rune('a' + i))
 		more := joining{
-			id: string(rune('a' + i)), address: address, dir: filepath.Join(cfg.Dir, "data-"+address),
-			kubeconfig: filepath.Join(cfg.Dir, address+".kubeconfig"),
+			id: id, address: address, dir: filepath.Join(cfg.Dir, "data-"+address), kubeconfig: filepath.Join(cfg.Dir, address+".kubeconfig"),
+			settings: filepath.Join(cfg.Dir, id+".env"),
 		}
-		if err := c.WriteKubeconfig(more.kubeconfig, "https://"+net.JoinHostPort(address, apiserverPort)); err != nil {
+		if err := more.write(c, n, environment); err != nil {
 			return c, n, err
 		}
 		n.more = append(n.more, more)
@@ -236,22 +246,11 @@ func (s settings) startCommand(cfg cluster.Config, p *printer) (c *cluster.Clust
 	p.note("sidecar run --etcd=embedded --services=test/local/services --node-address=" + first.address)
 	n.more, n.dataDir, n.kubeconfig = n.more[1:], first.dir, first.kubeconfig
 	sidecar := cluster.SidecarConfig{
-		NodeID: "local", EtcdInArgs: true, Env: strings.Fields(n.environment),
+		NodeID: "local", EtcdInArgs: true, Env: environment,
 		Args: []string{"--etcd=embedded", "--services=" + n.services, "--data-dir=" + n.dataDir, "--node-address=" + first.address},
 	}
 	err = n.startSidecar(c, sidecar, p)
 	return c, n, err
-}
-
-// apiserverPort is that of the kube-apiserver in test/local/services.
-const apiserverPort = "6443"
-
-// nameOfEtcd is that of the etcd that the kube-apiserver uses.
-func (s settings) nameOfEtcd() string {
-	if len(s.addresses) > 0 {
-		return "etcd of the API"
-	}
-	return "etcd"
 }
 
 // startOwn passes the variables LOCKSTEP_* on to the sidecar, such as the paths of
@@ -289,9 +288,6 @@ func (n *node) startSidecar(c *cluster.Cluster, cfg cluster.SidecarConfig, p *pr
 		cfg.EtcdServers = n.etcdServers
 	}
 	if n.sidecar, err = c.StartSidecar(cfg); err != nil {
-		return err
-	}
-	if n.program, err = filepath.Abs(c.SidecarBinary()); err != nil {
 		return err
 	}
 	p.started(n.sidecar.URL())

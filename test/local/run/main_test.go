@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -48,31 +49,11 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestRun_embedded types what the launcher prints: a token, and the command that comes
-// with it, after the line for the node that joins.
-func TestRun_embedded(t *testing.T) {
-	s := settings{assets: cluster.Assets(t, "kube-apiserver", "sidecar")}
-	for i := range 3 {
-		s.addresses = append(s.addresses, fmt.Sprintf("127.%d.%d.%d", 192+os.Getpid()>>8&0x3f, os.Getpid()&0xff, 2+i))
-	}
-	t.Setenv("KUBECONFIG", "")
-	local := start(t, s)
-	joined := local.join(t, s)
-	members := local.find(t, `(\S+ cluster members .*)`)
-	cluster.Await(t, "three voters", func(context.Context) error {
-		if out := local.typed(t, s, members); strings.Count(out, " voter ") != len(s.addresses) {
-			return errors.New(out)
-		}
-		return nil
-	})
-	end(t, joined)
-	local.stop(t)
-}
-
-// One command is the node: its kube-apiserver stops and starts with its role, and another
-// node joins with a kube-apiserver of its own.
+// TestRun_command types what the launcher prints. One command is the node: its kube-apiserver
+// stops and starts with its role. A token, and the command that comes with it, after the line
+// for the node that joins, let two nodes join with kube-apiservers of their own.
 func TestRun_command(t *testing.T) {
-	s := settings{assets: cluster.Assets(t, "kube-apiserver", "sidecar"), command: true}
+	s := settings{assets: cluster.Assets(t, "kube-apiserver", "sidecar")}
 	for i := range 3 {
 		s.addresses = append(s.addresses, fmt.Sprintf("127.%d.%d.%d", 192+os.Getpid()>>8&0x3f, os.Getpid()&0xff, 12+i))
 	}
@@ -81,18 +62,24 @@ func TestRun_command(t *testing.T) {
 	wantReady(t, local.url(t))
 	local.typed(t, s, local.find(t, `(\S+ node set-roles local --remove .*)`))
 	cluster.Await(t, "the kube-apiserver to stop", func(context.Context) error {
-		if conn, err := net.Dial("tcp", net.JoinHostPort(s.addresses[0], apiserverPort)); err == nil {
+		if conn, err := net.Dial("tcp", net.JoinHostPort(s.addresses[0], strconv.Itoa(cluster.APIServerPort))); err == nil {
 			return errors.Join(errors.New("it listens"), conn.Close())
 		}
 		return nil
 	})
-	local.typed(t, s, strings.Replace(local.find(t, `(\S+ node set-roles local --remove .*)`), "--remove", "--add", 1))
+	local.typed(t, s, local.find(t, `(\S+ node set-roles local --add .*)`))
 	cluster.Await(t, "the gate", func(context.Context) error { return ready(local.url(t)) })
 
 	joined := local.join(t, s)
 	for _, address := range s.addresses[1:] {
 		cluster.Await(t, "the gate of the node at "+address, func(context.Context) error { return ready("http://" + address + ":8086") })
 	}
+	cluster.Await(t, "three voters", func(context.Context) error {
+		if out := local.typed(t, s, local.find(t, `(\S+ cluster members .*)`)); strings.Count(out, " voter ") != len(s.addresses) {
+			return errors.New(out)
+		}
+		return nil
+	})
 	end(t, joined)
 	local.stop(t)
 }
@@ -159,7 +146,7 @@ func (l *launched) join(t *testing.T, s settings) (joined []*exec.Cmd) {
 	if printed == nil {
 		t.Fatalf("no command in:\n%s", token)
 	}
-	for _, line := range regexp.MustCompile(`(?m)^ *(export PATH=.*)$`).FindAllStringSubmatch(l.text, -1) {
+	for _, line := range regexp.MustCompile(`(?m)^ *(\. \S+\.env)$`).FindAllStringSubmatch(l.text, -1) {
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", line[1]+"\nexec "+printed[1]) //nolint:gosec // it is what the program under test prints
 		if err := cluster.StartCommand(cmd); err != nil {
 			t.Fatal(err)

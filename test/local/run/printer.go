@@ -91,35 +91,28 @@ func (p *printer) ready(n node) {
 		"export KUBECONFIG="+n.kubeconfig,
 		"kubectl get clusterroles,storageclasses,priorityclasses")
 	if n.services != "" {
-		p.try("take the node's role, and its kube-apiserver stops; give it back with --add",
-			sidecar+" node set-roles local --remove kubernetes_controller --data-dir="+n.dataDir)
-	}
-	if n.dataDir != "" {
-		p.tryJoining(n)
+		p.tryCommand(n)
 		return
 	}
 	p.try("three nodes and two rolling upgrades", "make demo")
 	p.print("Ctrl-C stops everything and removes its data.\n")
 }
 
-// tryJoining prints how two more nodes join.
-func (p *printer) tryJoining(n node) {
-	p.try("let two more nodes join: this prints a command", p.sidecar()+" cluster token create --uses=2 --data-dir="+n.dataDir)
+// tryCommand prints what to try with a node that one command runs: how its roles move, and
+// how two more nodes join.
+func (p *printer) tryCommand(n node) {
+	sidecar, flag := p.sidecar(), " --data-dir="+n.dataDir
+	p.try("take a role from the node: its gate closes, then its kube-apiserver stops",
+		sidecar+" node set-roles local --remove kubernetes_controller"+flag)
+	p.try("give it back: its kube-apiserver starts, then its gate opens",
+		sidecar+" node set-roles local --add kubernetes_controller"+flag)
+	p.try("let two more nodes join: this prints a command", sidecar+" cluster token create --uses=2"+flag)
 	for i, more := range n.more {
-		p.try([]string{"type that command in a second terminal, after this line", "and in a third one, after this line"}[i],
-			fmt.Sprintf("export PATH=%s:$PATH LOCKSTEP_KUBECONFIG=%s LOCKSTEP_NODE_ID=%s LOCKSTEP_NODE_ADDRESS=%s LOCKSTEP_LISTEN=%s:8086 LOCKSTEP_DATA_DIR=%s%s",
-				filepath.Dir(n.program), more.kubeconfig, more.id, more.address, more.address, more.dir, n.servicesOf()))
+		p.try([]string{"type that command in a second terminal, after this one", "and in a third terminal, after this one"}[i], ". "+more.settings)
 	}
-	p.try("the members, and how each of them is", p.sidecar()+" cluster members --data-dir="+n.dataDir)
-	p.print("Ctrl-C stops everything here and removes its data. Stop the other nodes first.\n")
-}
-
-// servicesOf are the variables with which another node runs the same services.
-func (n node) servicesOf() string {
-	if n.services == "" {
-		return ""
-	}
-	return fmt.Sprintf(" LOCKSTEP_SERVICES=%s %s", n.services, n.environment)
+	p.try("the members of etcd", sidecar+" cluster members"+flag)
+	p.try("three nodes and two rolling upgrades, all by itself", "make demo")
+	p.print("Ctrl-C stops this node and removes its data. Stop the other nodes first.\n")
 }
 
 func (p *printer) try(what string, commands ...string) {
