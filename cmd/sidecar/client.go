@@ -109,8 +109,8 @@ func (e *answerError) Error() string {
 	return fmt.Sprintf("%s answered %s: %s", e.url, e.status, e.detail)
 }
 
-// get requests path and returns the answer if its code is 200.
-func (c *statusClient) get(ctx context.Context, path, accept string) (*http.Response, error) {
+// request requests path and returns the answer, whatever its code.
+func (c *statusClient) request(ctx context.Context, path, accept string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
 	if err != nil {
 		return nil, fmt.Errorf("request to %s: %w", c.base, err)
@@ -122,6 +122,15 @@ func (c *statusClient) get(ctx context.Context, path, accept string) (*http.Resp
 			return nil, fmt.Errorf("request to the sidecar: %w; is the sidecar running? its log has the reason of its last exit", err)
 		}
 		return nil, fmt.Errorf("request to the sidecar: %w", err)
+	}
+	return resp, nil
+}
+
+// get requests path and returns the answer if its code is 200.
+func (c *statusClient) get(ctx context.Context, path, accept string) (*http.Response, error) {
+	resp, err := c.request(ctx, path, accept)
+	if err != nil {
+		return nil, err
 	}
 	if resp.StatusCode == http.StatusOK {
 		return resp, nil

@@ -57,6 +57,10 @@ func TestExitCodes(t *testing.T) {
 		{"a client certificate without its key", program{}, []string{"status", "--client-certificate", "/nope"}, exitUsage},
 		{"not ready in time", program{}, []string{"wait-ready", "--timeout", "50ms", "--server", f.URL}, exitNotReady},
 		{"no sidecar before the timeout", program{}, []string{"wait-ready", "--timeout", "50ms", "--server", "http://127.0.0.1:1"}, exitNotReady},
+		{"asked once, and not ready", program{}, []string{"wait-ready", "--once", "--server", f.URL}, exitNotReady},
+		{"asked once, and no sidecar", program{}, []string{"wait-ready", "--once", "--server", "http://127.0.0.1:1"}, exitNotReady},
+		{"asked once, and refused", program{}, []string{"wait-ready", "--once", "--server", f.URL + "/nope"}, exitFailed},
+		{"asked once, with a wrong timeout", program{}, []string{"wait-ready", "--once", "--timeout", "-1s"}, exitUsage},
 		{"refused", program{}, []string{"wait-ready", "--timeout", "1m", "--server", f.URL + "/nope"}, exitFailed},
 	}
 	for _, test := range tests {
@@ -70,6 +74,32 @@ func TestExitCodes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWaitReady_once: the answer comes at once, also if the sidecar hangs.
+func TestWaitReady_once(t *testing.T) {
+	f := newFakeSidecar()
+	t.Cleanup(f.Close)
+	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	t.Cleanup(hangs.Close)
+	wantOnce := func(want int, stdout, stderr string, args ...string) {
+		t.Helper()
+		code, out, errs := call(t, program{}, append([]string{"wait-ready", "--once"}, args...)...)
+		if code != want || out != stdout || !strings.HasPrefix(errs, stderr) || (stderr == "") != (errs == "") || strings.Count(errs, "\n") > 1 {
+			t.Errorf("%q: got %d, %q and %q, want %d, %q and %q", args, code, out, errs, want, stdout, stderr)
+		}
+	}
+	wantOnce(exitNotReady, "", "sidecar: not ready: Starting: the sidecar is starting\n", "--server", f.URL)
+	f.snapshot.Set(waiting())
+	wantOnce(exitNotReady, "", "sidecar: not ready: ReconcilerTooOld: ", "--server", f.URL)
+	s := ready()
+	s.APIServer = httpapi.APIServer{Enabled: true, Message: "connection refused"}
+	f.snapshot.Set(s)
+	wantOnce(exitNotReady, "", "sidecar: not ready: this node's kube-apiserver is not ready: connection refused\n", "--server", f.URL)
+	f.snapshot.Set(ready())
+	wantOnce(exitOK, "ready\n", "", "--server", f.URL)
+	wantOnce(exitNotReady, "", "sidecar: not ready: no answer from "+hangs.URL+" within 50ms\n", "--server", hangs.URL, "--timeout", "50ms")
+	wantOnce(exitNotReady, "", "sidecar: not ready: request to the sidecar: ", "--server", "http://127.0.0.1:1")
 }
 
 func TestWaitReadySaysWhy(t *testing.T) {

@@ -42,6 +42,9 @@ func (e exitError) Unwrap() error { return e.err }
 // errNotReady is returned by a wait that timed out.
 var errNotReady = errors.New("not ready in time")
 
+// errClosed is returned by a check that does not wait.
+var errClosed = errors.New("not ready")
+
 // errUnconfirmed is returned when a node does not confirm a change in time.
 var errUnconfirmed = errors.New("not confirmed in time")
 
@@ -63,7 +66,7 @@ func printError(stderr io.Writer, err error) int {
 		return exit.code
 	case errors.As(err, &usage):
 		return exitUsage
-	case errors.Is(err, errNotReady), errors.Is(err, errUnconfirmed):
+	case errors.Is(err, errNotReady), errors.Is(err, errClosed), errors.Is(err, errUnconfirmed):
 		return exitNotReady
 	}
 	return exitFailed

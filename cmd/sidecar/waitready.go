@@ -1,40 +1,101 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 )
 
+// onceTimeout bounds wait-ready --once without --timeout: the check script of a
+// balancer has a second or so.
+const onceTimeout = time.Second
+
 func (p program) waitReadyCommand() *cobra.Command {
 	var server serverFlags
 	var timeout time.Duration
+	once := false
 	cmd := &cobra.Command{
 		Use:   "wait-ready",
 		Short: "Wait until the gate of a running sidecar is open",
 		Long: `Wait until the gate of a running sidecar is open. Each reason for waiting is printed
 to stderr. Use this in init containers, systemd units and exec probes.
 
+With --once, do not wait: request /readyz once, and exit at once. Use this as the check
+script of keepalived, for example. A sidecar with --apiserver-readyz then includes
+/readyz of its kube-apiserver in the answer, as it does for load balancers.
+
 Exit codes: 0 the gate is open, 1 the sidecar rejected the request, 2 wrong usage,
-3 the gate did not open before --timeout.`,
+3 the gate did not open before --timeout; with --once: it is closed, or the sidecar
+did not answer.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if timeout < 0 {
 				return usagef("--timeout: %s: must be 0 or more", timeout)
 			}
 			c, err := server.client()
-			if err != nil {
+			switch {
+			case err != nil:
 				return err
+			case once:
+				return p.askReady(cmd.Context(), c, cmp.Or(timeout, onceTimeout))
 			}
 			return p.waitReady(cmd.Context(), c, timeout)
 		},
 	}
 	server.bind(cmd.Flags())
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "Maximum time to wait. 0: no limit.")
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "Maximum time to wait. 0: no limit; with --once: "+onceTimeout.String()+".")
+	cmd.Flags().BoolVar(&once, "once", false, "Do not wait: request /readyz once, as load balancers do.")
 	return cmd
+}
+
+// maxReadyz bounds the body of /readyz that is read: it has six lines.
+const maxReadyz = 64 << 10
+
+// askReady requests /readyz once.
+func (p program) askReady(ctx context.Context, c *statusClient, timeout time.Duration) error {
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	resp, err := c.request(limited, "/readyz?verbose", "text/plain")
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(limited.Err(), context.DeadlineExceeded):
+		return fmt.Errorf("%w: no answer from %s within %s", errClosed, c.base, timeout)
+	case err != nil:
+		return fmt.Errorf("%w: %w", errClosed, err)
+	}
+	defer closeBody(resp)
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxReadyz))
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: read /readyz: %w", errClosed, err)
+	case resp.StatusCode == http.StatusOK:
+		fmt.Fprintln(p.stdout, "ready")
+		return nil
+	case resp.StatusCode == http.StatusServiceUnavailable:
+		return fmt.Errorf("%w: %s", errClosed, cmp.Or(failedChecks(string(body)), resp.Status))
+	}
+	return &answerError{url: c.base + "/readyz", code: resp.StatusCode, status: resp.Status}
+}
+
+// failedChecks returns why the checks of a verbose /readyz failed. A gate that is closed
+// fails several for one reason: each reason is returned once.
+func failedChecks(body string) string {
+	var out []string
+	for line := range strings.Lines(body) {
+		name, why, failed := strings.Cut(strings.TrimSpace(line), " failed: ")
+		if failed && strings.HasPrefix(name, "[-]") && (len(out) == 0 || out[len(out)-1] != clean(why)) {
+			out = append(out, clean(why))
+		}
+	}
+	return strings.Join(out, "; ")
 }
 
 // waitReady waits for the verdict, not for /readyz: with --apiserver-readyz, that

@@ -89,6 +89,7 @@ var foreign = []string{
 	"--authorization-mode",       // kube-apiserver
 	"--bump-revision",            // etcdutl
 	"--endpoints",                // etcdctl
+	"--no-install-recommends",    // apt-get
 	"--mark-compacted",           // etcdutl
 	"--service-account-issuer",   // kube-apiserver
 	"--service-account-key-file", // kube-apiserver

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 )
 
@@ -102,11 +103,26 @@ func (c *Cluster) ClientCertificate(user string, notAfter time.Time, groups ...s
 	return cert, key, nil
 }
 
+// Authority returns the path of the certificate of the cluster's authority.
+func (c *Cluster) Authority() string { return c.pki.caCert }
+
+// NodeCertificate issues a certificate for a kube-apiserver at an address, and at those of
+// the others. Its name shows clients which kube-apiserver answers.
+func (c *Cluster) NodeCertificate(name string, address net.IP) (cert, key string, err error) {
+	cert, key = filepath.Join(c.pki.dir, name+".crt"), filepath.Join(c.pki.dir, name+".key")
+	template := serverTemplate(append([]net.IP{address}, c.cfg.Addresses...))
+	template.Subject.CommonName = name
+	if err := c.pki.authority.issue(template, cert, key); err != nil {
+		return "", "", fmt.Errorf("issue a certificate for %s: %w", name, err)
+	}
+	return cert, key, nil
+}
+
 // authority is a certificate authority that signs itself.
 type authority struct {
 	cert   *x509.Certificate
 	key    *ecdsa.PrivateKey
-	serial int64
+	serial atomic.Int64
 }
 
 func newAuthority() (*authority, error) {
@@ -131,7 +147,9 @@ func newAuthority() (*authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &authority{cert: cert, key: key, serial: 1}, nil
+	a := &authority{cert: cert, key: key}
+	a.serial.Store(1)
+	return a, nil
 }
 
 // issue creates a key, signs a certificate for it, and writes both.
@@ -140,8 +158,7 @@ func (a *authority) issue(template *x509.Certificate, certFile, keyFile string) 
 	if err != nil {
 		return err
 	}
-	a.serial++
-	template.SerialNumber = big.NewInt(a.serial)
+	template.SerialNumber = big.NewInt(a.serial.Add(1))
 	template.NotBefore = a.cert.NotBefore
 	if template.NotAfter.IsZero() {
 		template.NotAfter = a.cert.NotAfter

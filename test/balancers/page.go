@@ -1,0 +1,30 @@
+package balancers
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// Block returns the first fenced block of a page that is marked with a word, such as
+// haproxy, with replacements: pairs of what the page has and what to use in its place.
+// Each must be in the block.
+func Block(page, mark string, replacements ...string) (string, error) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return "", err
+	}
+	_, rest, found := strings.Cut(string(text), "\n```"+mark+"\n")
+	block, _, ended := strings.Cut(rest, "\n```\n")
+	if !found || !ended {
+		return "", fmt.Errorf("%s has no block %q", page, mark)
+	}
+	block += "\n"
+	for i := 0; i < len(replacements); i += 2 {
+		if !strings.Contains(block, replacements[i]) {
+			return "", fmt.Errorf("%s: the block %q does not contain %q", page, mark, replacements[i])
+		}
+		block = strings.ReplaceAll(block, replacements[i], replacements[i+1])
+	}
+	return block, nil
+}
