@@ -126,6 +126,7 @@ func TestSupervised(t *testing.T) {
 		r.want() // how to reach etcd is not known
 		r.wantRunning(r.controller, Running{Any: true, All: true})
 		r.variables.Set(service.Variables{EtcdServers: "one"})
+		<-time.After(time.Second)
 		r.want("start unit", "start api one")
 		r.wantRunning(r.controller, Running{Any: true, All: true, Ready: true})
 		r.worker.Start()

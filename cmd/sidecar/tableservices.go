@@ -39,3 +39,20 @@ func (t table) services(r httpapi.Report) [][]string {
 	}
 	return headed(rows)
 }
+
+// shownLines is how many of a service's last lines of output the table has.
+const shownLines = 5
+
+// output returns the last lines of the services that ended and are not ready again.
+func (t table) output(r httpapi.Report) [][]string {
+	var rows [][]string
+	for _, s := range r.Services {
+		if s.Ready || s.LastExit == "" {
+			continue
+		}
+		for _, line := range s.LastLines[max(0, len(s.LastLines)-shownLines):] {
+			rows = append(rows, []string{s.Name, line})
+		}
+	}
+	return rows
+}

@@ -58,9 +58,10 @@ func TestSupervisor_order(t *testing.T) {
 func TestSupervisor_restarts(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.set(func() { r.plans["a"] = fakePlan{lasts: time.Second} })
-		r.Reload(plain("a", "b"))
-		r.wantStory(t, "start a", "start b")
 		begin := time.Now()
+		r.Reload(plain("a", "b"))
+		wait(settleTime)
+		r.wantStory(t, "start a", "start b")
 		var gaps []time.Duration
 		for range 10 {
 			for n := r.status(t, "a").Restarts; r.status(t, "a").Restarts == n; {
@@ -80,15 +81,38 @@ func TestSupervisor_restarts(t *testing.T) {
 		if st.LastExit != "exit status 1" || st.Restarts != 10 || len(st.LastLines) != 1 || st.LastLines[0] != "a line of a" {
 			t.Errorf("got %+v", st)
 		}
-		r.set(func() { r.plans["a"] = fakePlan{lasts: goodRun, onlyOne: true} })
-		wait(time.Second + maxPause + goodRun)
+		r.set(func() { r.plans["a"] = fakePlan{lasts: settleTime + goodRun, onlyOne: true} })
+		wait(time.Second + maxPause + settleTime + goodRun)
 		r.wantPhases(t, "a BackOff", "b Running ready")
 		wait(minPause)
+		r.wantPhases(t, "a Running", "b Running ready")
+		wait(settleTime)
 		r.wantPhases(t, "a Running ready", "b Running ready")
 		if b := r.status(t, "b"); b.Restarts != 0 || b.LastExit != "" {
 			t.Errorf("got %+v", b)
 		}
 		r.read()
+	})
+}
+
+// A service without a probe that ends at once is never ready, however often it is started.
+func TestSupervisor_endsAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.set(func() { r.plans["a"] = fakePlan{lasts: settleTime - time.Millisecond} })
+		r.Reload(plain("a", "b"))
+		for range 5 {
+			_, changed := r.State().Load()
+			<-changed
+			if r.State().Get().Ready || r.status(t, "a").Ready {
+				t.Fatal("ready")
+			}
+		}
+		wait(time.Hour)
+		for _, line := range r.read() {
+			if line == "start b" {
+				t.Error("the service after it was started")
+			}
+		}
 	})
 }
 
@@ -132,6 +156,7 @@ func TestSupervisor_reload(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.set(func() { r.plans["b"] = fakePlan{takes: time.Second} })
 		r.Reload(plain("a", "b", "c"))
+		wait(3 * settleTime)
 		r.wantStory(t, "start a", "start b", "start c")
 		r.Reload(plain("a", "b", "c"))
 		r.wantStory(t)
@@ -147,12 +172,14 @@ func TestSupervisor_reload(t *testing.T) {
 		}
 		wait(time.Second)
 		r.wantStory(t, "stopped b", "start b")
+		wait(settleTime)
 		r.wantPhases(t, "a Running ready", "b Running ready", "c Running ready")
 		renamed := append(plain("a", "x"), changed[2])
 		r.Reload(renamed)
 		r.wantStory(t, "stop b")
 		wait(time.Second)
 		r.wantStory(t, "stopped b", "start x")
+		wait(settleTime)
 		r.wantPhases(t, "a Running ready", "x Running ready", "c Running ready")
 		r.cancel()
 		<-r.done

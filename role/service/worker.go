@@ -19,6 +19,9 @@ const (
 	// goodRun is how long after it was first ready an instance has to run, for the next pause to
 	// be the first one again.
 	goodRun = time.Minute
+	// settleTime is how long an instance without a probe has to run until it is ready: one that
+	// ends at once, for example because of a wrong flag, must not open the gate.
+	settleTime = 100 * time.Millisecond
 )
 
 // worker keeps one service running.
@@ -177,15 +180,15 @@ func (a *attempt) running(ctx context.Context) {
 	a.w.s.log.Info("service started", "service", a.w.service.Name)
 	config := a.w.service.Readiness
 	a.w.set(func(st *Status) {
-		st.Phase, st.Ready, st.Problem = Running, config == nil, ""
+		st.Phase, st.Ready, st.Problem = Running, false, ""
 		st.Restarts += again
 	})
-	if config == nil {
-		a.ready()
-		return
-	}
 	probeCtx, cancel := context.WithCancel(ctx)
 	a.cancel = cancel
+	if config == nil {
+		a.probes.Go(func() { a.settle(probeCtx) })
+		return
+	}
 	a.probes.Go(func() { a.probe(probeCtx, *config) })
 }
 
@@ -195,6 +198,15 @@ func (a *attempt) endProbe() {
 		a.cancel()
 	}
 	a.probes.Wait()
+}
+
+// settle records that an instance without a probe is ready, unless ctx ends before.
+func (a *attempt) settle(ctx context.Context) {
+	if !backoff.Sleep(ctx, settleTime) {
+		return
+	}
+	a.ready()
+	a.w.set(func(st *Status) { st.Ready = true })
 }
 
 // probe probes until ctx ends. A panic of the probe is a failure of it.

@@ -46,6 +46,7 @@ func situations() []situation {
 		{name: "record-corrupt", cause: recordCorrupt},
 		{name: "role-taken", cause: roleTaken},
 		{name: "cordoned", always: true, cause: cordoned},
+		{name: "service-crashes", cause: serviceCrashes},
 		{name: "presence-without-gate", cause: presenceWithoutGate},
 		{name: "foreign-store", cause: foreignStore},
 		{name: "mark-damaged", cause: markDamaged},
@@ -418,6 +419,25 @@ func roleTaken(b *broken) {
 	program := filepath.Join(cluster.Assets(b.T, "sidecar"), "sidecar")
 	b.run(program, "node", "set-roles", "cp-2", "kubernetes_worker", "--etcd-servers="+b.c.Endpoints()[0])
 	b.says("cp-2", "GATE|NOT READY NotController|sidecar node set-roles cp-2 --add kubernetes_controller --etcd-servers="+b.c.Endpoints()[0], "this node: ineligible")
+}
+
+// serviceCrashes has a service that ends again and again, and says why on its output.
+func serviceCrashes(b *broken) {
+	dir := b.bundle("bundle", one)
+	b.start("cp-1", dir)
+	b.ready("cp-1")
+	services := filepath.Join(b.dir, "services")
+	b.must(os.Mkdir(services, 0o700))
+	b.write(filepath.Join(services, "apiserver.yaml"), `apiVersion: lockstep.dev/v1
+kind: Service
+metadata: {name: apiserver}
+role: kubernetes_controller
+process: {command: [/bin/sh, -c, "echo 'unknown flag: --etcd-server'; exit 2"]}
+`)
+	b.start("cp-2", dir, func(c *cluster.SidecarConfig) {
+		c.Args = append(c.Args, "--services="+services, "--data-dir="+filepath.Join(b.dir, "data"))
+	})
+	b.says("cp-2", "GATE|NOT READY ServicesNotReady|apiserver", "SERVICES", "apiserver|BackOff|no|exit status 2", "OUTPUT", "apiserver  unknown flag: --etcd-server")
 }
 
 // cordoned takes the only node out of service, which is refused, then the leader of two.
