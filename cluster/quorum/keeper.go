@@ -197,8 +197,12 @@ func (k *Keeper) promoted(ctx context.Context, m etcd.Member) error {
 	return write(ctx, k.cfg.Client, clientv3.OpDelete(k.keys.ClusterLearner(m.ID)))
 }
 
-// evict removes a learner that makes no progress, so that others can join.
+// evict removes a learner that makes no progress, so that others can join. Its record has
+// that it is leaving before that (docs/protocol.md#membership).
 func (k *Keeper) evict(ctx context.Context, m etcd.Member) error {
+	if err := k.writeLeaving(ctx, m.ID); err != nil {
+		return err
+	}
 	err := k.cfg.Client.RemoveMember(ctx, m.ID)
 	if err != nil && !errors.Is(err, etcd.ErrNoMember) {
 		return err
@@ -208,6 +212,23 @@ func (k *Keeper) evict(ctx context.Context, m etcd.Member) error {
 	k.metrics.changed(resultEvicted)
 	delete(k.progress, m.ID)
 	return k.delete(ctx, m.ID)
+}
+
+// writeLeaving writes into a member's record, if there is one, that it is leaving.
+func (k *Keeper) writeLeaving(ctx context.Context, id uint64) error {
+	key := k.keys.ClusterMember(id)
+	resp, err := k.cfg.Client.Get(ctx, key)
+	if err != nil || len(resp.Kvs) == 0 {
+		return err
+	}
+	rec, err := record.DecodeMember(key, resp.Kvs[0].Value)
+	if err != nil || rec.Leaving {
+		return nil // nothing to keep in it, or nothing to do
+	}
+	rec.Leaving = true
+	_, err = k.cfg.Client.Write(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", resp.Kvs[0].ModRevision)},
+		clientv3.OpPut(key, string(record.EncodeMember(rec))))
+	return err
 }
 
 // forget deletes the records of learners that are voters, or no members, by now.

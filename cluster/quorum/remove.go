@@ -105,13 +105,7 @@ func (r Removal) remove(ctx context.Context, client *etcd.Client, all []View, ta
 		return fmt.Errorf("write that the member is leaving: %w", err)
 	}
 	r.After("leaving")
-	if target.Leader {
-		if err := r.handOver(ctx, all, target); err != nil {
-			return err
-		}
-	}
-	r.After("handover")
-	if err := r.removeMember(ctx, client, target.ID); err != nil {
+	if err := r.removeMember(ctx, client, all, target); err != nil {
 		return err
 	}
 	r.After("removed")
@@ -264,9 +258,39 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// handOver makes another voter the leader, so that no write is lost with the member
-// that is removed. A leader that hangs cannot hand over: then etcd elects another one.
-func (r Removal) handOver(ctx context.Context, all []View, target View) error {
+// handOver makes another voter the leader if the member leads now, so that no request
+// fails with the member that is removed. What the list had may be old. A leader that hangs
+// cannot hand over: then etcd elects another one.
+func (r Removal) handOver(ctx context.Context, client *etcd.Client, all []View, target View) error {
+	if !leads(ctx, client, all, target) {
+		return nil
+	}
+	err := r.moveLeader(ctx, all, target)
+	if err != nil && !leads(ctx, client, all, target) {
+		return nil // another one was elected meanwhile
+	}
+	return err
+}
+
+// leads reports whether a member leads, as another voter knows it. The member itself is not
+// asked: if it was removed a moment ago, that would end its process
+// (docs/upstream.md#etcd-status-after-stop).
+func leads(ctx context.Context, client *etcd.Client, all []View, target View) bool {
+	for _, v := range all {
+		if v.Learner || !v.Healthy || v.ID == target.ID {
+			continue
+		}
+		limited, cancel := context.WithTimeout(ctx, statusTimeout)
+		status, err := client.MemberStatus(limited, v.ClientURL)
+		cancel()
+		if err == nil && status.ID == v.ID && status.Leader != 0 {
+			return status.Leader == target.ID
+		}
+	}
+	return false
+}
+
+func (r Removal) moveLeader(ctx context.Context, all []View, target View) error {
 	i := slices.IndexFunc(all, func(v View) bool { return !v.Learner && v.Healthy && v.ID != target.ID })
 	if i < 0 {
 		return nil
@@ -281,12 +305,16 @@ func (r Removal) handOver(ctx context.Context, all []View, target View) error {
 }
 
 // removeMember tries until the member is removed, or until etcd has refused for longer
-// than a voter needs to settle. A removal that was not answered may be carried out
-// later, so the members are listed again.
-func (r Removal) removeMember(ctx context.Context, client *etcd.Client, id uint64) error {
-	began, reported := time.Now(), false
+// than a voter needs to settle. Each time the member hands over first, if it leads. A
+// removal that was not answered may be carried out later, so the members are listed again.
+func (r Removal) removeMember(ctx context.Context, client *etcd.Client, all []View, target View) error {
+	began, reported, id := time.Now(), false, target.ID
 	pauses := backoff.Backoff{First: 100 * time.Millisecond, Max: time.Second}
 	for {
+		if err := r.handOver(ctx, client, all, target); err != nil {
+			return err
+		}
+		r.After("handover")
 		err := client.RemoveMember(ctx, id)
 		if err == nil || errors.Is(err, etcd.ErrNoMember) {
 			return nil

@@ -1,13 +1,17 @@
 package quorum
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/lockstep-dev/lockstep/cluster/record"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/keyspace"
@@ -99,5 +103,87 @@ func TestRemove_leaves(t *testing.T) {
 	}
 	if s := records(t, alone); len(s.members) != 1 || len(s.removed) != 1 || s.removed[0].Node != "a" {
 		t.Errorf("got %+v", s)
+	}
+}
+
+// A member that becomes the leader after the members were listed hands over too.
+func TestRemove_leadsSince(t *testing.T) {
+	_, all, client := newThree(t)
+	b := all[1]
+	var told []string
+	_, err := Remove(t.Context(), client, Removal{
+		Name: "b", Dial: func(url string) (*etcd.Client, error) { return b.Client(url), nil },
+		Progress: func(text string) { told = append(told, text) },
+		After: func(step string) {
+			if step == "leaving" {
+				lead(t, b, all)
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(told, func(text string) bool { return strings.Contains(text, "it hands over to") }) {
+		t.Errorf("got %q, want that b hands over", told)
+	}
+}
+
+// lead makes a member the leader.
+func lead(t *testing.T, to *members.Node, all []*members.Node) {
+	t.Helper()
+	await(t, to.Name+" leads", func() bool {
+		for _, n := range all {
+			status, err := n.Client().MemberStatus(t.Context(), n.ClientURL)
+			switch {
+			case err != nil:
+			case status.Leader == to.Member.ID():
+				return true
+			case status.Leader == status.ID:
+				_ = n.Client().MoveLeader(t.Context(), to.Member.ID()) // it is asked again
+			}
+		}
+		return false
+	})
+}
+
+// The record of a learner that is evicted has that it leaves before etcd is asked to
+// remove it: etcd may do that long after the request.
+func TestKeeper_evictsLeaving(t *testing.T) {
+	c := members.New(t)
+	client, keys := c.First.Client(), keyspace.Under(members.Prefix)
+	b := c.Node("b")
+	added, err := Add(t.Context(), client, Addition{Node: b.Record()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, said := keys.ClusterMember(added.ID), false
+	ctx, cancel := context.WithCancel(t.Context())
+	var following sync.WaitGroup
+	gone := make(chan struct{})
+	following.Go(func() {
+		_ = client.Follow(ctx, key, func(l etcd.Listing) { // it ends with ctx
+			for _, kv := range l.KVs {
+				if m, err := record.DecodeMember(kv.Key, kv.Value); err == nil && m.Leaving {
+					said = true
+				}
+			}
+			if len(l.KVs) == 0 {
+				cancel()
+				close(gone)
+			}
+		})
+	})
+	keep(t, c.First, 300*time.Millisecond)
+	await(t, "the record is deleted", func() bool {
+		select {
+		case <-gone:
+			return true
+		default:
+			return false
+		}
+	})
+	following.Wait()
+	if !said {
+		t.Error("the record never had that the member leaves")
 	}
 }
