@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -50,6 +51,9 @@ func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string)
 		if err != nil {
 			return err
 		}
+		if len(reach.Endpoints) > 1 {
+			reach.AttemptTimeout = attemptTimeout
+		}
 		client, err := etcd.NewClient(reach)
 		if err != nil {
 			return err
@@ -68,6 +72,10 @@ func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string)
 	}
 	return cmd
 }
+
+// attemptTimeout is how long a server may take for a request of a command until the next one
+// is asked: a command may make a single request, and the first server may be off.
+const attemptTimeout = time.Second
 
 // noMajority is what to do about a cluster without a majority.
 const noMajority = "start the sidecars of the others again; if they are off for good: docs/clusters.md#restore"

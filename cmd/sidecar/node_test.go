@@ -42,6 +42,22 @@ func (c command) want(code int, part string, args ...string) {
 	}
 }
 
+// A command makes few requests, so the servers that are off cost it no more than a moment.
+func TestCommand_serversOff(t *testing.T) {
+	server := etcdtest.New(t)
+	var off [2]string
+	for i := range off {
+		addr, err := etcdtest.FreeAddr()
+		if err != nil {
+			t.Fatal(err)
+		}
+		off[i] = "http://" + addr
+	}
+	c := command{T: t, endpoint: off[0] + "," + off[1] + "," + server.Endpoints()[0]}
+	c.want(exitOK, "ID", "node", "list")
+	c.want(exitFailed, "no record", "node", "set-roles", "x", "--add", protocol.RoleController)
+}
+
 func TestNode(t *testing.T) {
 	server := etcdtest.New(t)
 	raw := server.Client(t)
