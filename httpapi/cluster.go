@@ -1,7 +1,10 @@
 package httpapi
 
 import (
+	"cmp"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // Cluster is how this sidecar has come into its etcd cluster, and the members that
@@ -35,6 +38,17 @@ type ClusterMember struct {
 	Learner bool // it is not a voter yet
 	Leader  bool // it leads the etcd cluster
 	Healthy bool // it answered this sidecar, and knows a leader
+}
+
+// voters are the members that vote.
+func (c Cluster) voters() []protocol.NodeVoter {
+	var out []protocol.NodeVoter
+	for _, m := range c.Members {
+		if !m.Learner {
+			out = append(out, protocol.NodeVoter{Name: cmp.Or(m.Node, m.ID), Address: m.Address, Healthy: m.Healthy})
+		}
+	}
+	return out
 }
 
 // ClusterReport is Cluster in /status.

@@ -271,7 +271,7 @@ func upgradeObstacles(s Snapshot) []UpgradeObstacleReport {
 			Reason: string(protocol.EtcdFull), Message: "the database of etcd is full, so no node can register: see ETCD",
 		})
 	}
-	for _, o := range protocol.UpgradeObstacles(s.Status, s.Fleet) {
+	for _, o := range append(protocol.UpgradeObstacles(s.Status, s.Fleet), protocol.VoterObstacles(s.Cluster.voters())...) {
 		out = append(out, UpgradeObstacleReport{Reason: string(o.Reason), Node: string(o.Node), Message: s.pasteable(o.Message)})
 	}
 	return out

@@ -80,6 +80,8 @@ func TestNewReport(t *testing.T) {
 				{Reason: "RecordCorrupt", Node: "cp-3", Message: "its record is corrupt: not a Node; its sidecar writes it again if it is alive; " +
 					"if the node has stopped for good: sidecar node remove cp-3 --confirm-stopped --etcd-servers=http://10.0.0.1:2379"},
 				{Reason: "UpgradeUnderWay", Message: "the status is WORKING at 1.1.0, not DONE"},
+				{Reason: "MemberDown", Node: "cp-1", Message: "its etcd member (10.0.0.1) is not healthy, and an upgrade stops another one: etcd would accept no writes meanwhile; " +
+					"start its sidecar, or if the node is off for good, type on another node: sidecar cluster remove cp-1"},
 			},
 			Warnings: []WarningReport{
 				{Reason: "RemovalsHeld", Message: "the bundle is empty", Since: &when},

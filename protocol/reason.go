@@ -76,6 +76,9 @@ const (
 	// EtcdFull: the database of etcd is full, so it refuses writes: a node that is
 	// upgraded could not register. Make space in it.
 	EtcdFull Reason = "EtcdFull"
+	// MemberDown: a voter of the etcd that the sidecars run is not healthy, and if an
+	// upgrade stops another one, etcd accepts no writes. Start its sidecar, or remove it.
+	MemberDown Reason = "MemberDown"
 	// NoLeader: no alive controller leads. See the warnings of the nodes.
 	NoLeader Reason = "NoLeader"
 	// NoGate: a controller is alive and reports no gate. Check whether two

@@ -48,6 +48,31 @@ func UpgradeObstacles(v StatusView, f Fleet) []UpgradeObstacle {
 	return append(out, reported(f)...)
 }
 
+// NodeVoter is a voter of the etcd that the sidecars run.
+type NodeVoter struct {
+	Name    string // the node ID, or the ID of the member if that is not known
+	Address string
+	Healthy bool // it answers, and knows a leader
+}
+
+// VoterObstacles returns the voters for which the next upgrade has to wait: those that are
+// down, if fewer than a majority would answer while it stops another one
+// (docs/protocol.md#upgrade-ready). One or two voters that are healthy hold nothing.
+func VoterObstacles(voters []NodeVoter) []UpgradeObstacle {
+	var out []UpgradeObstacle
+	for _, v := range voters {
+		if !v.Healthy {
+			out = append(out, UpgradeObstacle{Reason: MemberDown, Node: NodeID(v.Name), Message: fmt.Sprintf(
+				"its etcd member (%s) is not healthy, and an upgrade stops another one: etcd would accept no writes meanwhile; "+
+					"start its sidecar, or if the node is off for good, type on another node: sidecar cluster remove %s", v.Address, v.Name)})
+		}
+	}
+	if healthy := len(voters) - len(out); healthy-1 >= Majority(len(voters)) {
+		return nil
+	}
+	return out
+}
+
 // LacksGate reports whether a controller is alive and reports no gate.
 func LacksGate(r *Record) bool { return r.aliveController() && r.Presence.Reason == "" }
 

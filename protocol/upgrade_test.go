@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -114,6 +115,39 @@ func TestUpgradeObstacles_remedy(t *testing.T) {
 		got := UpgradeObstacles(presentStatus(doneStatus("1.0.0")), Fleet{Records: tc.records})
 		if len(got) == 0 || got[0].Message != under+tc.want {
 			t.Errorf("%s: got %+v, want %s", tc.name, got, under+tc.want)
+		}
+	}
+}
+
+func TestVoterObstacles(t *testing.T) {
+	for _, tt := range []struct {
+		voters string // one letter each: h is healthy
+		want   string // indexes of those that hold the upgrade
+	}{
+		{"", ""},
+		{"h", ""},
+		{"hh", ""},
+		{"hd", "1"},
+		{"hhh", ""},
+		{"hdh", "1"},
+		{"ddh", "01"}, // etcd does not answer then, either
+		{"hhdh", "2"},
+		{"hhhhd", ""}, // three answer while one is upgraded
+		{"dhhhd", "04"},
+	} {
+		var voters []NodeVoter
+		for i, v := range tt.voters {
+			voters = append(voters, NodeVoter{Name: strconv.Itoa(i), Address: "10.0.0.1", Healthy: v == 'h'})
+		}
+		got := ""
+		for _, o := range VoterObstacles(voters) {
+			got += string(o.Node)
+			if o.Reason != MemberDown || !strings.Contains(o.Message, "sidecar cluster remove "+string(o.Node)) {
+				t.Errorf("%s: got %+v", tt.voters, o)
+			}
+		}
+		if got != tt.want {
+			t.Errorf("%s: held by %q, want %q", tt.voters, got, tt.want)
 		}
 	}
 }
