@@ -122,14 +122,14 @@ mutants: bin/kube-apiserver ## break production code in small ways: for each, a 
 # The race detector stays out of it: the sidecars are built without, and it would
 # take the soak itself more than its share of the machine.
 DURATION ?= 30m
-SOAK_TEST := $(if $(filter embedded,$(CLUSTER)),TestSoakEmbedded,TestSoak)
+SOAK_TEST := $(if $(filter embedded,$(CLUSTER)),TestSoakEmbedded,$(if $(filter roles,$(CLUSTER)),TestSoakRoles,TestSoak))
 SOAK_FLAGS := -soak.duration=$(DURATION) $(if $(SEED),-soak.seed=$(SEED))
 SOAK_OUT := $(BIN)/soak
 
 .PHONY: soak
-soak: bin/sidecar bin/kube-apiserver bin/kubectl bin/etcdutl ## real processes, upgrades and faults of a seed, judged: DURATION=30m SEED=N CLUSTER=embedded
+soak: bin/sidecar bin/kube-apiserver bin/kubectl bin/etcdutl ## real processes, upgrades and faults of a seed, judged: DURATION=30m SEED=N CLUSTER=embedded|roles
 	@mkdir -p $(SOAK_OUT)
-	$(if $(filter embedded,$(CLUSTER)),,LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/e2e -run 'TestTenant$$|TestSituations$$' -count=1 -v -timeout=0 -tenant.load=1m -situations)
+	$(if $(filter embedded roles,$(CLUSTER)),,LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/e2e -run 'TestTenant$$|TestSituations$$' -count=1 -v -timeout=0 -tenant.load=1m -situations)
 	$(if $(filter embedded,$(CLUSTER)),LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/quorum -run 'TestMember_awayUnderLoad$$' -count=1 -v -timeout=0 -quorum.away=1m)
 	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/soak -run '$(SOAK_TEST)$$' -count=1 -v -timeout=0 -artifacts -outputdir=$(SOAK_OUT) $(SOAK_FLAGS)
 

@@ -35,7 +35,7 @@ func (w *world) endpoints() []string {
 		return w.cluster.Endpoints()
 	}
 	var out []string
-	for _, id := range nodeNames[:etcdMembers] {
+	for _, id := range nodeNames[:w.shape.members] {
 		out = append(out, "https://"+net.JoinHostPort(w.network.Machine(id).Address.String(), clientPort))
 	}
 	return out
@@ -87,7 +87,7 @@ func (w *world) secondConfig(n *node, index int) cluster.SidecarConfig {
 func (w *world) form(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*forming)
 	defer cancel()
-	first, others := w.nodes[0], w.nodes[1:etcdMembers]
+	first, others := w.nodes[0], w.nodes[1:w.shape.members]
 	if err := w.startLocked(first); err != nil {
 		return err
 	}

@@ -69,10 +69,11 @@ func kill(pid int, sig syscall.Signal) error {
 // again.
 func (w *world) stopChildren(ctx context.Context, f fault) outcome {
 	numbers := []int{f.member}
-	if f.kind == loseQuorum {
-		numbers = append(numbers, (f.member+1)%etcdMembers)
+	for i := 0; f.kind == loseQuorum && i < w.shape.members/2; i++ {
+		numbers = append(numbers, (f.member+1+i)%w.shape.members)
 	}
 	var pids []int
+	var stopped []*node
 	for _, i := range numbers {
 		s := w.nodes[i].running()
 		if s == nil {
@@ -82,7 +83,10 @@ func (w *world) stopChildren(ctx context.Context, f fault) outcome {
 		if err != nil {
 			w.logf("%v", err)
 		}
-		pids = append(pids, pid)
+		if w.shape.moves && pid == 0 {
+			continue // it is no member now
+		}
+		pids, stopped = append(pids, pid), append(stopped, w.nodes[i])
 	}
 	if len(pids) == 0 || slices.Contains(pids, 0) {
 		return skipped
@@ -98,7 +102,9 @@ func (w *world) stopChildren(ctx context.Context, f fault) outcome {
 		signal(syscall.SIGKILL)
 	} else {
 		signal(syscall.SIGSTOP)
+		up := w.down(stopped...)
 		pause(ctx, f.lasts)
+		up()
 		signal(syscall.SIGCONT)
 	}
 	w.awaitQuorum(ctx)
@@ -110,10 +116,14 @@ func (w *world) stopChildren(ctx context.Context, f fault) outcome {
 func (w *world) awaitQuorum(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
-	for i, n := range w.nodes[:etcdMembers] {
+	for i, n := range w.nodes[:w.shape.members] {
 		err := cluster.Poll(ctx, func(ctx context.Context) error {
-			if n.running() == nil {
+			s := n.running()
+			if s == nil {
 				return nil
+			}
+			if pid, err := s.Child(); w.shape.moves && pid == 0 {
+				return err // it is no member now
 			}
 			ctx, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
@@ -159,7 +169,7 @@ func (f fault) part() int { return f.how / nDirections % nParts }
 
 // another is the node at the other end, if the fault is between two.
 func (f fault) another() int {
-	return (f.node + 1 + f.how/(nDirections*nParts)%(len(nodeNames)-1)) % len(nodeNames)
+	return (f.node + 1 + f.how/(nDirections*nParts)%(f.nodes-1)) % f.nodes
 }
 
 func (f fault) describeNodes() string {
@@ -255,10 +265,10 @@ func (w *world) restore(l links) {
 // people type by docs/clusters.md#replace-a-node. Most of the time the other
 // members are left alone meanwhile, as people do.
 func (w *world) loseDisk(ctx context.Context, f fault) outcome {
-	n, other := w.nodes[f.member], w.nodes[(f.member+1)%etcdMembers]
+	n, other := w.nodes[f.member], w.nodes[(f.member+1)%w.shape.members]
 	locked := []*node{n}
 	if f.how%3 > 0 {
-		locked = w.nodes[:etcdMembers]
+		locked = w.nodes[:w.shape.members]
 	}
 	for _, l := range locked {
 		l.busy.Lock()

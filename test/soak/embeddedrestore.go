@@ -46,7 +46,7 @@ func (w *world) restoreOnto(ctx context.Context, f fault, snapshot string) error
 	if err := w.stopAll(ctx, f); err != nil {
 		return err
 	}
-	at := f.how / 4 % etcdMembers
+	at := f.how / 4 % w.shape.members
 	first := w.nodes[at]
 	args := append(first.machine.Wrapper(), filepath.Join(w.assets, "sidecar"), "cluster", "restore", snapshot,
 		"--confirm-stopped", "--data-dir="+first.dataDir)

@@ -24,6 +24,11 @@ const (
 
 // inject causes a fault and heals it again.
 func (w *world) inject(ctx context.Context, f fault) {
+	w.calm.RLock()
+	defer w.calm.RUnlock()
+	if ctx.Err() != nil {
+		return
+	}
 	w.logf("fault: %s", w.describe(f))
 	if w.execute(ctx, f) == skipped {
 		w.addCount("skipped: " + f.kind.String())
@@ -69,6 +74,10 @@ func (w *world) execute(ctx context.Context, f fault) outcome {
 		return held(&w.etcdBusy, func() outcome { return w.impairNodes(ctx, f) })
 	case loseDisk:
 		return held(&w.etcdBusy, func() outcome { return w.loseDisk(ctx, f) })
+	case losePower:
+		return held(&w.etcdBusy, func() outcome { return w.losePower(ctx, f) })
+	case killService:
+		return w.killService(n)
 	case fillEtcd:
 		return held(&w.etcdBusy, func() outcome { return w.fill(ctx, f) })
 	case compact:
@@ -154,7 +163,11 @@ func (w *world) freeze(ctx context.Context, p *cluster.Process, d time.Duration)
 
 // stopWriter waits for a leader that starts to work, and then freezes or kills it.
 func (w *world) stopWriter(ctx context.Context, f fault) outcome {
-	waiting, cancel := context.WithTimeout(ctx, 20*time.Second)
+	patience := 20 * time.Second
+	if w.shape.moves {
+		patience = 3 * time.Second // others wait until no fault is under way
+	}
+	waiting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	status, found := w.rec.awaitStatus(waiting, func(s protocol.Status) bool { return s.State == protocol.Working })
 	if !found {

@@ -117,7 +117,7 @@ func (w *world) startDuplicate(ctx context.Context, n *node, d time.Duration) ou
 	}
 	probing, stop := context.WithCancel(ctx)
 	defer stop()
-	w.running.Go(func() { w.probe(probing, id, instance, index, duplicate) })
+	w.running.Go(func() { w.probe(probing, id, instance, index, 0, duplicate) })
 	pause(ctx, d)
 	if err := duplicate.Kill(); err != nil {
 		w.logf("kill the second %s: %v", id, err)

@@ -4,19 +4,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
-
-	"github.com/lockstep-dev/lockstep/test/netns"
 )
 
-// nodeNames are the nodes. The last one shares a kube-apiserver with the first: a
-// fourth kube-apiserver would cost more than it shows.
-var nodeNames = []string{"a", "b", "c", "d"}
-
-const (
-	apiServers  = 3
-	etcdMembers = 3
-)
+// nodeNames are the nodes, as many as a shape has.
+var nodeNames = []string{"a", "b", "c", "d", "e"}
 
 // plan is the schedule of a seed. It depends only on its random numbers, never on
 // what happens, so a seed always means the same schedule.
@@ -24,11 +17,12 @@ type plan struct {
 	rng     *rand.Rand
 	release int      // of the fleet, or the one that it is moving to
 	only    []string // names of faults; nil: all
-	weights [nFaults]int
+	shape   shape
+	roles   placed // if roles are moved
 }
 
-func newPlan(seed, lane uint64) *plan {
-	return &plan{rng: rand.New(rand.NewPCG(seed, lane)), weights: externalWeights}
+func newPlan(seed, lane uint64, s shape) *plan {
+	return &plan{rng: rand.New(rand.NewPCG(seed, lane)), shape: s}
 }
 
 // action is what administrators do.
@@ -39,6 +33,7 @@ const (
 	move   action = iota // all nodes to another release, one after another
 	roles                // the controller role is taken from a node and given back
 	rejoin               // a node is removed and returns as a new one
+	place                // a role is given to some nodes, or taken from them
 )
 
 // step is one thing that administrators do to the control plane.
@@ -48,6 +43,8 @@ type step struct {
 	to     int
 	order  []int // nodes
 	upto   int   // how many nodes are moved; if fewer than all, these are moved back
+	role   string
+	gives  bool // the role
 	waits  []bool
 	crash  []bool // the old sidecar is killed instead of stopped
 	pause  time.Duration
@@ -61,6 +58,8 @@ func (s step) String() string {
 		return fmt.Sprintf("take the controller role from %s for %s", nodeNames[s.order[0]], s.pause)
 	case rejoin:
 		return fmt.Sprintf("remove %s for %s", nodeNames[s.order[0]], s.pause)
+	case place:
+		return s.kind() + " " + strings.Join(s.names(), " and ")
 	default:
 	}
 	text := fmt.Sprintf("%s from %s to %s", s.kind(), releases[s.from].name, releases[s.to].name)
@@ -77,6 +76,10 @@ func (s step) kind() string {
 		return "role change"
 	case s.action == rejoin:
 		return "rejoin"
+	case s.action == place && s.gives:
+		return "give the role " + s.role + " to"
+	case s.action == place:
+		return "take the role " + s.role + " from"
 	case s.to > s.from && s.upto < len(s.order):
 		return "abandoned upgrade"
 	case s.to > s.from:
@@ -89,12 +92,15 @@ func (s step) kind() string {
 
 // nextStep returns the next step. Two moves in three are upgrades.
 func (p *plan) nextStep() step {
-	s := step{order: p.rng.Perm(len(nodeNames)), upto: len(nodeNames), pause: p.between(1, 5), from: p.release, to: p.release}
-	for range nodeNames {
+	s := step{order: p.rng.Perm(p.shape.nodes), upto: p.shape.nodes, pause: p.between(1, 5), from: p.release, to: p.release}
+	for range p.shape.nodes {
 		s.waits = append(s.waits, p.rng.IntN(3) > 0)
 		s.crash = append(s.crash, p.rng.IntN(4) == 0)
 	}
 	s.settle = p.rng.IntN(4) > 0
+	if p.shape.moves {
+		return p.nextPlace(s)
+	}
 	switch p.rng.IntN(10) {
 	case 0:
 		s.action = roles
@@ -103,6 +109,11 @@ func (p *plan) nextStep() step {
 		s.action = rejoin
 		return s
 	}
+	return p.nextMove(s)
+}
+
+// nextMove makes a step a move to another release.
+func (p *plan) nextMove(s step) step {
 	up := p.rng.IntN(3) > 0
 	if p.release == 0 || up && p.release < newest() {
 		s.to++
@@ -110,7 +121,7 @@ func (p *plan) nextStep() step {
 		s.to--
 	}
 	if p.rng.IntN(4) == 0 {
-		s.upto = 1 + p.rng.IntN(len(nodeNames)-1)
+		s.upto = 1 + p.rng.IntN(p.shape.nodes-1)
 	} else {
 		p.release = s.to
 	}
@@ -145,7 +156,7 @@ func (v variant) String() string {
 		text = "records expire after " + expireAfter.String()
 	}
 	if v.pods > 0 {
-		text += fmt.Sprintf("; nodes that are pods: %v, except members of etcd", nodeNames[len(nodeNames)-v.pods:])
+		text += fmt.Sprintf("; nodes that are pods: %v, except members of etcd", nodeNames[usual.nodes-v.pods:usual.nodes])
 	}
 	for i, immediately := range v.immediately {
 		if immediately {
@@ -203,6 +214,8 @@ const (
 	cutNodes       // from each other: those that are their own quorum
 	loseSomePackets
 	loseDisk // of a node with a member, which is removed and joins again
+	losePower // of all nodes at one moment
+	killService // of a node, and not its sidecar
 	nFaults  = iota
 )
 
@@ -218,41 +231,10 @@ var faultNames = [nFaults]string{
 	"delete namespace", "restore etcd",
 	"tenant", "change writes", "sidecar with another prefix", "delete CRD",
 	"cut nodes from each other", "lose some packets between nodes", "lose the disk of a member",
+	"power failure of all nodes", "kill service",
 }
 
 func (k faultKind) String() string { return faultNames[k] }
-
-// externalWeights are how often each kind happens, relative to the others.
-var externalWeights = [nFaults]int{
-	killSidecar: 3, freezeSidecar: 3, freezeWriter: 4, killWriter: 3, freezeMember: 2, killMember: 2,
-	loseQuorum: 1, cutEtcd: 4, slowEtcd: 2, cutAPI: 3, slowAPI: 2,
-	spoilAPI: 5, killAPI: 1, cutStore: 4, slowStore: 2, cutPeers: 3, slowPeers: 2,
-	compact: 2, fillEtcd: 1, spoilRecord: 2, spoilPresence: 1,
-	spoilCandidate: 1, dropCandidate: 2, spoilStatus: 2, dropStatus: 2, dropParent: 2,
-	editObject: 3, dropStamp: 1, dropObject: 2,
-	reloadBundle: 4, loseNode: 1, isolateNode: 1, startDuplicate: 2, denyWrites: 2, dropNamespace: 1,
-	restoreStore: 1, tenant: 2, mutateWrites: 2, otherPrefix: 1, dropDefinition: 2,
-}
-
-// embeddedWeights are the same for nodes that are their own quorum. Their connections
-// have no proxies: whole nodes are cut from each other.
-var embeddedWeights = func() [nFaults]int {
-	out := externalWeights
-	for _, kind := range []faultKind{cutEtcd, slowEtcd, cutStore, slowStore, cutPeers, slowPeers} {
-		out[kind] = 0
-	}
-	out[killMember], out[loseQuorum] = 3, 2
-	out[cutNodes], out[loseSomePackets], out[loseDisk] = 10, 3, 3
-	return out
-}()
-
-// weightsOf are those of a run with or without a network of its own.
-func weightsOf(network *netns.Network) [nFaults]int {
-	if network != nil {
-		return embeddedWeights
-	}
-	return externalWeights
-}
 
 // fault is one fault of the schedule.
 type fault struct {
@@ -264,11 +246,12 @@ type fault struct {
 	lasts  time.Duration
 	pause  time.Duration // before it
 	slow   time.Duration
+	nodes  int // how many there are
 }
 
 // nextFault returns the next fault.
 func (p *plan) nextFault() fault {
-	chances, total := p.weights, 0
+	chances, total := p.shape.weights, 0
 	for kind := range chances {
 		if p.only != nil && !slices.Contains(p.only, faultNames[kind]) {
 			chances[kind] = 0
@@ -281,9 +264,9 @@ func (p *plan) nextFault() fault {
 		at++
 	}
 	f := fault{
-		kind: faultKind(at), node: p.rng.IntN(len(nodeNames)), member: p.rng.IntN(etcdMembers), how: p.rng.IntN(1 << 20),
+		kind: faultKind(at), node: p.rng.IntN(p.shape.nodes), member: p.rng.IntN(p.shape.members), how: p.rng.IntN(1 << 20),
 		object: p.rng.IntN(len(keptObjects)), lasts: p.between(2, 9), pause: p.between(0, 3),
-		slow: 20*time.Millisecond + p.between(0, 1)/2,
+		slow: 20*time.Millisecond + p.between(0, 1)/2, nodes: p.shape.nodes,
 	}
 	if f.kind == cutStore || f.kind == slowStore {
 		// A request that is held back here takes effect after its client has given up,

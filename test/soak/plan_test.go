@@ -12,7 +12,7 @@ import (
 func TestPlan(t *testing.T) {
 	const many = 2000
 	steps, faults := map[string]int{}, map[faultKind]int{}
-	a, b, other := newPlan(7, 1), newPlan(7, 1), newPlan(8, 1)
+	a, b, other := newPlan(7, 1, usual), newPlan(7, 1, usual), newPlan(8, 1, usual)
 	same := true
 	for range many {
 		f := a.nextFault()
@@ -25,17 +25,18 @@ func TestPlan(t *testing.T) {
 	if same {
 		t.Error("two seeds have one schedule")
 	}
-	embedded := newPlan(7, 1)
-	embedded.weights = embeddedWeights
-	for range many {
-		faults[embedded.nextFault().kind]++
+	for _, s := range []shape{embedded, moving} {
+		p := newPlan(7, 1, s)
+		for range many {
+			faults[p.nextFault().kind]++
+		}
 	}
 	for b := range faultKind(nFaults) {
 		if faults[b] == 0 {
 			t.Errorf("%s never happens", b)
 		}
 	}
-	people := newPlan(7, 0)
+	people := newPlan(7, 0, usual)
 	for range many {
 		s := people.nextStep()
 		steps[s.kind()]++
@@ -159,8 +160,8 @@ func TestCuts(t *testing.T) {
 
 // TestPartitions: each way to cut nodes off happens, and only existing nodes are named.
 func TestPartitions(t *testing.T) {
-	p, texts := newPlan(7, 1), map[string]bool{}
-	p.only, p.weights = []string{cutNodes.String()}, embeddedWeights
+	p, texts := newPlan(7, 1, embedded), map[string]bool{}
+	p.only = []string{cutNodes.String()}
 	for range 2000 {
 		f := p.nextFault()
 		if f.another() == f.node {
@@ -168,7 +169,7 @@ func TestPartitions(t *testing.T) {
 		}
 		texts[f.describeNodes()] = true
 	}
-	n := len(nodeNames)
+	n := embedded.nodes
 	if want := n*(n-1)*nDirections + n*nDirections + 1; len(texts) != want {
 		t.Errorf("got %d kinds of partitions, want %d: %v", len(texts), want, texts)
 	}

@@ -172,7 +172,7 @@ func (r *recorder) readOnce(ctx context.Context, client *clientv3.Client) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.history.Readings = append(r.history.Readings, judge.Reading{Sent: sent, Got: r.now(), Revision: resp.Header.Revision})
+	r.history.Readings = append(r.history.Readings, judge.Reading{Sent: sent, Got: r.now(), Revision: resp.Header.Revision, Member: resp.Header.MemberId, Cluster: resp.Header.ClusterId})
 	r.read = max(r.read, resp.Header.Revision)
 	return true
 }
@@ -213,6 +213,8 @@ func (r *recorder) decode(ev *clientv3.Event) (judge.Event, bool) {
 		return judge.Event{Foreign: foreign, Presence: &judge.Presence{Node: strings.TrimPrefix(key, r.keys.Presences()), Gone: gone}}, true
 	case strings.HasPrefix(key, r.keys.Leaders()):
 		return judge.Event{Foreign: foreign, Candidate: &judge.Candidate{Key: key, Node: string(ev.Kv.Value), Gone: gone}}, true
+	case strings.HasPrefix(key, writesBelow):
+		return judge.Event{Foreign: true, Write: &key}, true
 	case strings.HasPrefix(key, "/registry/"):
 		return r.decodeObject(ev.Kv, gone)
 	}

@@ -28,6 +28,7 @@ const (
 type Config struct {
 	Cluster  *cluster.Cluster // with etcd members only, or with nothing; required
 	Network  *netns.Network   // with a machine for each node: the nodes are their own quorum; nil: Cluster has the members
+	Shape    shape            // of the control plane; required
 	Assets   string           // directory of the sidecar binary; required
 	Dir      string           // for bundles and kubeconfigs; required
 	Seed     uint64           // of the schedule
@@ -66,9 +67,11 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 		err = w.rec.catchUp(ctx)
 	}
 	stop()
-	if err := errors.Join(err, <-recorded, w.close()); err != nil {
+	services, unread := w.serviceMoments()
+	if err := errors.Join(err, <-recorded, w.close(), unread); err != nil {
 		return Result{}, err
 	}
+	w.rec.add(func(h *judge.History) { h.Services = services })
 	out := Result{Histories: w.rec.histories(), Done: w.count, Took: time.Since(began)}
 	for age, h := range out.Histories {
 		violations, counts := judge.Judge(h)
@@ -113,21 +116,27 @@ func (w *world) live(ctx context.Context, cfg Config) (stuck, err error) {
 			return nil, fmt.Errorf("begin: %w", err)
 		}
 	}
+	observing, end := context.WithCancel(ctx)
+	var observers sync.WaitGroup
+	defer func() { end(); observers.Wait() }()
+	if w.shape.moves {
+		observers.Go(func() { w.watchRoles(observing) })
+		observers.Go(func() { w.write(observing) })
+	}
 	w.logf("all nodes are ready with %s; steps and faults begin; %s", releases[0].name, w.variant)
 	limited, cancel := context.WithTimeout(ctx, cfg.Duration)
 	defer cancel()
 	var lane sync.WaitGroup
 	lane.Go(func() {
-		p := newPlan(cfg.Seed, 0)
+		p := newPlan(cfg.Seed, 0, w.shape)
 		for pause(limited, p.between(0, 2)) {
 			w.do(limited, p.nextStep())
 		}
 	})
 	for i := range lanes {
 		lane.Go(func() {
-			p := newPlan(cfg.Seed, uint64(1+i))
+			p := newPlan(cfg.Seed, uint64(1+i), w.shape)
 			p.only = cfg.Only
-			p.weights = weightsOf(cfg.Network)
 			for f := p.nextFault(); pause(limited, f.pause); f = p.nextFault() {
 				w.inject(limited, f)
 			}
@@ -155,7 +164,11 @@ func (w *world) heal(ctx context.Context) error {
 		return fmt.Errorf("%s after the last fault: %w%s", time.Since(began).Round(time.Second), err, w.blockers())
 	}
 	w.logf("converged %s after the last upgrade", time.Since(began).Round(100*time.Millisecond))
-	return nil
+	if !w.shape.moves {
+		return nil
+	}
+	w.calmDown(ctx)
+	return w.stillThere(ctx)
 }
 
 // converged returns nil if the newest release is DONE, every node is ready and all

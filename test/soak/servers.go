@@ -53,7 +53,7 @@ func (w *world) newServer(i int) (*server, error) {
 
 func (w *world) startServers() error {
 	var starting sync.WaitGroup
-	errs := make([]error, apiServers)
+	errs := make([]error, len(w.servers))
 	for i, s := range w.servers {
 		starting.Go(func() { errs[i] = w.startServer(s) })
 	}

@@ -15,6 +15,18 @@ import (
 	"github.com/lockstep-dev/lockstep/test/soak/judge"
 )
 
+// TestMain is also the program of the services.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 4 && os.Args[1] == serviceWord {
+		if err := serve(os.Args[2], os.Args[3]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
 var (
 	duration = flag.Duration("soak.duration", 2*time.Minute, "how long upgrades and faults happen")
 	only     = flag.String("soak.only", "", "names of the only faults that happen, with commas between them; empty: all")
@@ -25,22 +37,30 @@ var (
 // binaries.
 func TestSoak(t *testing.T) {
 	cluster.Assets(t, "etcdutl")
-	soak(t, cluster.NewTracingForTest(t, etcdMembers, "kube-apiserver", "sidecar"), nil)
+	soak(t, cluster.NewTracingForTest(t, usual.members, "kube-apiserver", "sidecar"), nil, usual)
 }
 
 // TestSoakEmbedded does the same with nodes that are their own quorum, in network
 // namespaces. It is skipped, and says so, if there can be none.
-func TestSoakEmbedded(t *testing.T) {
+func TestSoakEmbedded(t *testing.T) { soakOnNetwork(t, embedded) }
+
+// TestSoakRoles does the same with five such nodes that run services, while their roles
+// are moved: members of etcd leave and return, and nodes lose the controller role and get
+// it back.
+func TestSoakRoles(t *testing.T) { soakOnNetwork(t, moving) }
+
+func soakOnNetwork(t *testing.T, s shape) {
+	t.Helper()
 	cluster.Assets(t, "kube-apiserver", "sidecar")
 	if !netns.Enter(t) {
 		return
 	}
-	network := netns.New(t, nodeNames...)
-	addresses := append(netns.Addresses(len(nodeNames)), netns.Hub)
-	soak(t, cluster.NewTracingAtForTest(t, addresses, "kube-apiserver", "sidecar"), network)
+	network := netns.New(t, nodeNames[:s.nodes]...)
+	addresses := append(netns.Addresses(s.nodes), netns.Hub)
+	soak(t, cluster.NewTracingAtForTest(t, addresses, "kube-apiserver", "sidecar"), network, s)
 }
 
-func soak(t *testing.T, c *cluster.Cluster, network *netns.Network) {
+func soak(t *testing.T, c *cluster.Cluster, network *netns.Network, of shape) {
 	t.Helper()
 	assets := cluster.Assets(t, "sidecar")
 	s := *seed
@@ -49,7 +69,7 @@ func soak(t *testing.T, c *cluster.Cluster, network *netns.Network) {
 	}
 	t.Logf("seed %d: repeat with go test ./test/soak -run %s$ -soak.seed=%d -soak.duration=%s", s, t.Name(), s, *duration)
 	result, err := Run(t.Context(), Config{
-		Cluster: c, Network: network, Assets: assets, Dir: t.TempDir(), Seed: s, Duration: *duration, Only: onlyFaults(t, weightsOf(network)),
+		Cluster: c, Network: network, Shape: of, Assets: assets, Dir: t.TempDir(), Seed: s, Duration: *duration, Only: onlyFaults(t, of.weights),
 		Logf: func(format string, args ...any) { t.Logf(format, args...) },
 	})
 	if err != nil {
@@ -62,8 +82,21 @@ func soak(t *testing.T, c *cluster.Cluster, network *netns.Network) {
 	for _, v := range result.Violations {
 		t.Errorf("seed %d: %s\n%s", s, v, judge.Around(result.Histories[v.Age], v.Revision, 15))
 	}
+	if of.moves {
+		wantMoves(t, result)
+	}
 	if c := result.Counts; c.Ready == 0 || c.ObjectWrites == 0 || c.Statuses == 0 || c.Contents == 0 {
 		t.Errorf("seed %d: got %+v: too little happened for a judgement", s, c)
+	}
+}
+
+// wantMoves requires that roles were moved, and that nodes were seen at rest.
+func wantMoves(t *testing.T, r Result) {
+	t.Helper()
+	h := r.Histories[len(r.Histories)-1]
+	if len(h.Takes) == 0 || len(h.Services) == 0 || len(h.Seats) == 0 || len(h.Acks) == 0 || len(h.Sights) == 0 || r.Done["settled: roles"] == 0 {
+		t.Errorf("got %d roles taken, %d moments of services, %d lists of members, %d writes, %d sights, %d times at rest: too little for a judgement",
+			len(h.Takes), len(h.Services), len(h.Seats), len(h.Acks), len(h.Sights), r.Done["settled: roles"])
 	}
 }
 

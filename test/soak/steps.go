@@ -35,6 +35,8 @@ func (w *world) do(ctx context.Context, s step) {
 		w.roles(ctx, w.nodes[s.order[0]], s.pause)
 	case rejoin:
 		w.rejoin(ctx, w.nodes[s.order[0]], s.pause)
+	case place:
+		w.place(ctx, s)
 	}
 }
 

@@ -40,6 +40,7 @@ type world struct {
 	logf    func(format string, args ...any)
 	variant variant
 
+	shape shape
 	// network has the machines of the nodes if these are their own quorum; nil: etcd's
 	// members are those of cluster.
 	network *netns.Network
@@ -48,6 +49,7 @@ type world struct {
 	nodes   []*node
 	running sync.WaitGroup // goroutines that probe and restart sidecars
 
+	calm                                      sync.RWMutex // held by each fault, and alone while there must be none
 	etcdBusy, lossBusy, dropBusy, restoreBusy sync.Mutex // held by a fault of its kind
 
 	mu    sync.Mutex     // mu guards what follows
@@ -108,8 +110,11 @@ type ending struct {
 // newWorld starts everything except the sidecars; of these only those that etcd needs.
 func newWorld(ctx context.Context, cfg Config, began time.Time, logf func(string, ...any)) (*world, error) {
 	w := &world{
-		cluster: cfg.Cluster, network: cfg.Network, assets: cfg.Assets, dir: cfg.Dir, logf: logf,
+		cluster: cfg.Cluster, network: cfg.Network, shape: cfg.Shape, assets: cfg.Assets, dir: cfg.Dir, logf: logf,
 		variant: newVariant(cfg.Seed), count: map[string]int{}, left: map[string]bool{},
+	}
+	if w.shape.moves {
+		w.variant.pods = 0
 	}
 	var err error
 	if w.rec, err = newRecorder(nil, began); err != nil {
@@ -121,14 +126,14 @@ func newWorld(ctx context.Context, cfg Config, began time.Time, logf func(string
 	if w.rec.history.Bundles, err = judged(w.bundles()); err != nil {
 		return nil, err
 	}
-	for i := range apiServers {
+	for i := range w.shape.servers {
 		s, err := w.newServer(i)
 		if err != nil {
 			return nil, err
 		}
 		w.servers = append(w.servers, s)
 	}
-	for i, id := range nodeNames {
+	for i, id := range nodeNames[:w.shape.nodes] {
 		n, err := w.newNode(i, id)
 		if err != nil {
 			return nil, err
@@ -147,7 +152,7 @@ func newWorld(ctx context.Context, cfg Config, began time.Time, logf func(string
 }
 
 func (w *world) newNode(i int, id string) (*node, error) {
-	s := w.servers[i%apiServers]
+	s := w.servers[i%w.shape.servers]
 	n := &node{slot: id, server: s, release: -1}
 	var err error
 	if n.gateway, err = startGateway(w.cluster, "https://"+s.addr); err != nil {
@@ -155,11 +160,16 @@ func (w *world) newNode(i int, id string) (*node, error) {
 	}
 	if w.network != nil {
 		n.machine = w.network.Machine(id)
-		if i < etcdMembers {
+		if i < w.shape.members {
 			n.dataDir = filepath.Join(w.dir, "data-"+id)
 		}
+		if w.shape.moves {
+			if err := n.writeServices(); err != nil {
+				return nil, err
+			}
+		}
 	}
-	n.pod = i >= len(nodeNames)-w.variant.pods && n.dataDir == ""
+	n.pod = i >= w.shape.nodes-w.variant.pods && n.dataDir == ""
 	if n.members, err = w.proxiesToEtcd(); err != nil {
 		return nil, err
 	}
@@ -229,6 +239,9 @@ func (w *world) sidecarConfig(n *node, index int) cluster.SidecarConfig {
 		return cfg
 	}
 	w.onMachine(n, &cfg)
+	if w.shape.moves && n.dataDir != "" {
+		cfg.Args = append(cfg.Args, "--services="+n.services(), "--shutdown-delay=300ms")
+	}
 	return cfg
 }
 
@@ -245,7 +258,11 @@ func (w *world) start(n *node, index int) error {
 	n.probing = cancel
 	instance := n.started
 	id := n.name()
-	w.running.Go(func() { w.probe(ctx, id, instance, index, s) })
+	pid := 0
+	if w.shape.moves {
+		pid = s.PID()
+	}
+	w.running.Go(func() { w.probe(ctx, id, instance, index, pid, s) })
 	w.running.Go(func() { w.keep(n, s) })
 	return nil
 }
@@ -291,10 +308,10 @@ func (w *world) stop(n *node, how func(*cluster.Sidecar) error) error {
 func crashing(s *cluster.Sidecar) error { return s.Kill() }
 
 // probe asks a sidecar whether it is ready until ctx ends.
-func (w *world) probe(ctx context.Context, id string, instance, index int, s *cluster.Sidecar) {
+func (w *world) probe(ctx context.Context, id string, instance, index, pid int, s *cluster.Sidecar) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: probeTimeout}
 	for pause(ctx, probePause) {
-		p := judge.Probe{Node: id, Instance: instance, Release: mustRelease(releases[index].name), Sent: w.rec.now()}
+		p := judge.Probe{Node: id, Instance: instance, Release: mustRelease(releases[index].name), Sidecar: pid, Sent: w.rec.now()}
 		code, body, err := ask(ctx, client, s.URL()+"/readyz")
 		if err != nil {
 			continue

@@ -83,6 +83,15 @@ type History struct {
 	// Settled is when sidecars must have noticed the restore. No leadership from
 	// before it writes a status after that.
 	Settled time.Duration
+
+	// What follows is of nodes whose roles are moved.
+	Services []ServiceMoment
+	Seats    []Seats // in the order in which they were asked for
+	Takes    []Take
+	Downs    []Down
+	Acks     []Ack
+	Calms    []Span // without faults
+	Sights   []Sight
 }
 
 // Reading is a linearizable read of etcd's revision: it was true at some instant
@@ -90,6 +99,8 @@ type History struct {
 type Reading struct {
 	Sent, Got time.Duration
 	Revision  int64
+	// Member and Cluster are the IDs in the answer; 0: not known.
+	Member, Cluster uint64
 }
 
 // Probe is an answer of /readyz.
@@ -100,6 +111,7 @@ type Probe struct {
 	Sent, Got time.Duration
 	Ready     bool
 	Reason    protocol.Reason // of the gate; empty if the answer has none
+	Sidecar   int             // its process, if that runs services; 0: it does not
 }
 
 // Event is a change of one key. Exactly one of the pointers is set.
@@ -114,6 +126,7 @@ type Event struct {
 	Candidate *Candidate
 	Object    *Object
 	Mark      *Mark
+	Write     *string // the key of a write of the soak
 }
 
 // Record is a node record.
@@ -224,6 +237,7 @@ func Judge(h History) ([]Violation, Counts) {
 	}
 	j.end()
 	j.probes()
+	j.roles()
 	slices.SortStableFunc(j.violations, func(a, b Violation) int { return cmp.Compare(a.Revision, b.Revision) })
 	return j.violations, j.counts
 }
@@ -281,6 +295,9 @@ func (e *Event) what() string {
 			return fmt.Sprintf("record of %s: corrupt", r.Node)
 		}
 		text := fmt.Sprintf("record of %s: release %s M %s controller=%t", r.Node, r.Release, r.M, r.Controller)
+		if r.Member {
+			text += " member"
+		}
 		if r.Ephemeral {
 			text += " ephemeral"
 		}
@@ -303,6 +320,8 @@ func (e *Event) what() string {
 		return strings.TrimSpace(fmt.Sprintf("%s: form %q of %s content epoch %d %s", o.Ref, o.Form, o.Release, o.Epoch, o.Note))
 	case e.Mark != nil:
 		return e.Mark.String()
+	case e.Write != nil:
+		return "write of " + *e.Write
 	}
 	return "nothing"
 }

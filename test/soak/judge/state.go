@@ -24,6 +24,8 @@ type judging struct {
 	objects    map[string]*object
 	writers    map[int64]string // leader by epoch
 	epoch      int64            // highest that wrote a status
+	lost       map[string]int64 // by node without the controller role: since which revision
+	writes     map[string]int64 // by key: the revision of each write of the soak
 	safeguards                  // what the safeguards need
 
 	moments    []moment // after each event
@@ -72,7 +74,7 @@ func newJudge(h History) *judging {
 	j := &judging{
 		h: h, clock: newClock(h), drain: cmp.Or(h.DrainTime, DrainTime),
 		records: map[string]Record{}, candidates: map[string]candidate{}, objects: map[string]*object{},
-		writers: map[int64]string{}, reported: map[string]bool{},
+		lost: map[string]int64{}, writes: map[string]int64{}, writers: map[int64]string{}, reported: map[string]bool{},
 	}
 	j.safeguards = newSafeguards()
 	return j
@@ -137,12 +139,16 @@ func (j *judging) event(e *Event) {
 	}
 	j.before(e)
 	switch {
+	case e.Write != nil:
+		j.writes[*e.Write] = e.Revision
 	case e.Status != nil:
 		j.judgeStatus(e)
+		j.leadsByRole(e)
 		j.applyStatus(*e.Status)
 	case e.Record != nil:
 		j.judgeRecord(e)
 		j.applyRecord(*e.Record)
+		j.noteRole(e)
 		j.written[e.Record.Node] = e.Revision
 	case e.Presence != nil:
 		j.applyPresence(e)
