@@ -221,8 +221,8 @@ func (k *Keeper) writeLeaving(ctx context.Context, id uint64) error {
 	if err != nil || len(resp.Kvs) == 0 {
 		return err
 	}
-	rec, err := record.DecodeMember(key, resp.Kvs[0].Value)
-	if err != nil || rec.Leaving {
+	rec, corrupt := record.DecodeMember(key, resp.Kvs[0].Value)
+	if corrupt != nil || rec.Leaving {
 		return nil // nothing to keep in it, or nothing to do
 	}
 	rec.Leaving = true

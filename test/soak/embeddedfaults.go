@@ -68,26 +68,7 @@ func kill(pid int, sig syscall.Signal) error {
 // stopChildren pauses or kills one member, or two of three. A sidecar starts its member
 // again.
 func (w *world) stopChildren(ctx context.Context, f fault) outcome {
-	numbers := []int{f.member}
-	for i := 0; f.kind == loseQuorum && i < w.shape.members/2; i++ {
-		numbers = append(numbers, (f.member+1+i)%w.shape.members)
-	}
-	var pids []int
-	var stopped []*node
-	for _, i := range numbers {
-		s := w.nodes[i].running()
-		if s == nil {
-			continue
-		}
-		pid, err := s.Child()
-		if err != nil {
-			w.logf("%v", err)
-		}
-		if w.shape.moves && pid == 0 {
-			continue // it is no member now
-		}
-		pids, stopped = append(pids, pid), append(stopped, w.nodes[i])
-	}
+	pids, stopped := w.membersFor(f)
 	if len(pids) == 0 || slices.Contains(pids, 0) {
 		return skipped
 	}
@@ -109,6 +90,30 @@ func (w *world) stopChildren(ctx context.Context, f fault) outcome {
 	}
 	w.awaitQuorum(ctx)
 	return done
+}
+
+// membersFor returns the processes of the members for a fault, and their nodes. One that
+// is missing is 0, unless roles are moved: then its node may be no member now.
+func (w *world) membersFor(f fault) (pids []int, nodes []*node) {
+	numbers := []int{f.member}
+	for i := 0; f.kind == loseQuorum && i < w.shape.members/2; i++ {
+		numbers = append(numbers, (f.member+1+i)%w.shape.members)
+	}
+	for _, i := range numbers {
+		s := w.nodes[i].running()
+		if s == nil {
+			continue
+		}
+		pid, err := s.Child()
+		if err != nil {
+			w.logf("%v", err)
+		}
+		if w.shape.moves && pid == 0 {
+			continue // it is no member now
+		}
+		pids, nodes = append(pids, pid), append(nodes, w.nodes[i])
+	}
+	return pids, nodes
 }
 
 // awaitQuorum returns when each member that should run answers a linearizable read: the

@@ -213,10 +213,10 @@ const (
 	dropDefinition // a CRD, and the objects of its kind with it
 	cutNodes       // from each other: those that are their own quorum
 	loseSomePackets
-	loseDisk // of a node with a member, which is removed and joins again
-	losePower // of all nodes at one moment
+	loseDisk    // of a node with a member, which is removed and joins again
+	losePower   // of all nodes at one moment
 	killService // of a node, and not its sidecar
-	nFaults  = iota
+	nFaults     = iota
 )
 
 var faultNames = [nFaults]string{

@@ -172,7 +172,9 @@ func (r *recorder) readOnce(ctx context.Context, client *clientv3.Client) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.history.Readings = append(r.history.Readings, judge.Reading{Sent: sent, Got: r.now(), Revision: resp.Header.Revision, Member: resp.Header.MemberId, Cluster: resp.Header.ClusterId})
+	r.history.Readings = append(r.history.Readings, judge.Reading{
+		Sent: sent, Got: r.now(), Revision: resp.Header.Revision, Member: resp.Header.MemberId, Cluster: resp.Header.ClusterId,
+	})
 	r.read = max(r.read, resp.Header.Revision)
 	return true
 }

@@ -70,7 +70,7 @@ func serve(log, address string) error {
 	if err := writeLine(log, judge.Stopping); err != nil {
 		return err
 	}
-	time.Sleep(serviceStops)
+	<-time.After(serviceStops)
 	return l.Close()
 }
 

@@ -44,7 +44,9 @@ var embeddedWeights = func() [nFaults]int {
 // and cuts off nodes. Some others take too long for what they show.
 var movingWeights = func() [nFaults]int {
 	out := embeddedWeights
-	for _, kind := range []faultKind{restoreStore, loseDisk, loseNode, isolateNode, killAPI, dropNamespace, dropDefinition, otherPrefix, tenant, mutateWrites} {
+	for _, kind := range []faultKind{
+		restoreStore, loseDisk, loseNode, isolateNode, killAPI, dropNamespace, dropDefinition, otherPrefix, tenant, mutateWrites,
+	} {
 		out[kind] = 0
 	}
 	out[killSidecar], out[freezeSidecar], out[cutNodes], out[losePower], out[killService] = 8, 6, 12, 3, 4

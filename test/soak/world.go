@@ -50,7 +50,7 @@ type world struct {
 	running sync.WaitGroup // goroutines that probe and restart sidecars
 
 	calm                                      sync.RWMutex // held by each fault, and alone while there must be none
-	etcdBusy, lossBusy, dropBusy, restoreBusy sync.Mutex // held by a fault of its kind
+	etcdBusy, lossBusy, dropBusy, restoreBusy sync.Mutex   // held by a fault of its kind
 
 	mu    sync.Mutex     // mu guards what follows
 	count map[string]int // what was done, by kind

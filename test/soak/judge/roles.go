@@ -91,7 +91,7 @@ func (s Sight) Differs(r Record) string {
 	switch {
 	case r.Corrupt:
 		return "the record of " + s.Node + " is corrupt"
-	case r.Member && !(s.Votes && s.Runs):
+	case r.Member && (!s.Votes || !s.Runs):
 		return fmt.Sprintf("%s has the role of a member: listed %t, votes %t, its process runs %t", s.Node, s.Listed, s.Votes, s.Runs)
 	case !r.Member && (s.Listed || s.Runs):
 		return fmt.Sprintf("%s does not have the role of a member: listed %t, votes %t, its process runs %t", s.Node, s.Listed, s.Votes, s.Runs)
