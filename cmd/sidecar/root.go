@@ -38,7 +38,7 @@ with the release of this node.`,
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(
 		p.runCommand(), p.statusCommand(), p.waitReadyCommand(), p.nodeCommand(), p.cordonCommand(), p.uncordonCommand(),
-		p.storeCommand(), p.clusterCommand(), p.bundleCommand(), p.serviceCommand(),
+		p.storeCommand(), p.clusterCommand(), p.bundleCommand(), p.serviceCommand(), p.kubeadmCommand(),
 		p.planCommand(), p.versionCommand(), p.completionCommand(), p.etcdMemberCommand(),
 	)
 	return root
@@ -69,7 +69,7 @@ func envName(flag string) string {
 func momentary(flag string) bool {
 	switch flag {
 	case "help", "output", "watch", "confirm-stopped", "from", "id", "ttl", "uses", "skip-files", "yes", "force", "for", "message",
-		"status-only":
+		"status-only", "check":
 		return true
 	}
 	return false

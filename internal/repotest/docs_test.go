@@ -85,8 +85,19 @@ var planned []string
 
 // foreign are flags of other programs in the examples.
 var foreign = []string{
-	"--advertise-address",        // kube-apiserver
-	"--authorization-mode",       // kube-apiserver
+	"--advertise-address",      // kube-apiserver
+	"--authorization-mode",     // kube-apiserver
+	"--certificate-key",        // kubeadm
+	"--certificate-renewal",    // kubeadm
+	"--client-name",            // kubeadm
+	"--control-plane",          // kubeadm
+	"--control-plane-endpoint", // kubeadm
+	"--discovery-token-ca-cert-hash",
+	"--endpoint-reconciler-type", // kube-apiserver
+	"--etcd-upgrade",             // kubeadm
+	"--org",                      // kubeadm
+	"--patches",                  // kubeadm
+	"--upload-certs",             // kubeadm
 	"--bump-revision",            // etcdutl
 	"--endpoints",                // etcdctl
 	"--no-install-recommends",    // apt-get

@@ -68,6 +68,8 @@ var levels = map[string]int{
 	"role/service/readiness": 2,
 	"role/service/driver":    1,
 
+	"deploy/kubeadm": 1, // contents, and decisions about facts
+
 	"internal/backoff":   1,
 	"supervise":          2, // keeps workers running
 	"internal/buildinfo": 1,

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/deploy/kubeadm"
+)
+
+// kubeadmFlags are those of kubeadm.
+type kubeadmFlags struct {
+	check         bool
+	image, bundle string
+	dir           string // of Lockstep
+	kubernetesDir string
+	nodeID        string
+	apiserverURL  string
+	output        choice
+	args          []string // of sidecar run
+}
+
+const kubernetesDir = "/etc/kubernetes"
+
+func (p program) kubeadmCommand() *cobra.Command {
+	f := kubeadmFlags{dir: kubeadm.DefaultDir, kubernetesDir: kubernetesDir, output: choice{value: "table", of: []string{"table", "json"}}}
+	cmd := &cobra.Command{
+		Use:   "kubeadm [-- RUN-FLAG...]",
+		Short: "Write what this kubeadm node needs for a sidecar, or check a node that has it",
+		Long: `Write what this node of kubeadm needs for a sidecar, and print what to type next:
+patches for kubeadm --patches, the bundle, the objects with the sidecar's rights, and a
+kubeconfig with an identity of its own, if the CA of the cluster is on this node. Each
+call renews that identity. What is not set keeps the value of the call before. Flags of
+sidecar run follow after --.
+
+With --check, write nothing, and print everything that is wrong on this node, each with
+what to type.
+
+Exit codes: 0 success, 1 failure, or something is wrong; 2 wrong usage.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.ArgsLenAtDash() != 0 && len(args) > 0 {
+				return usagef("unexpected argument %q; flags of sidecar run follow after --; see %s --help", args[0], cmd.CommandPath())
+			}
+			f.args = args
+			if err := f.complete(); err != nil {
+				return err
+			}
+			if f.check {
+				return p.checkKubeadm(cmd.Context(), f)
+			}
+			return p.writeKubeadm(cmd.Context(), f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&f.check, "check", false, "Write nothing, and print everything that is wrong on this node.")
+	flags.StringVar(&f.image, "image", "", "The `image` of the sidecar. Required at the first call.")
+	flags.StringVar(&f.bundle, "bundle", "", "The `directory` with bundle.yaml and the manifests of the release that this node runs next. It is copied. If empty at the first call, the built-in bundle.")
+	flags.StringVar(&f.dir, "dir", f.dir, "The `directory` of Lockstep on this node. The container has it, read-only.")
+	flags.StringVar(&f.kubernetesDir, "kubernetes-dir", f.kubernetesDir, "The `directory` of kubeadm on this node.")
+	flags.StringVar(&f.nodeID, "node-id", "", "The `name` of this node in Kubernetes. If empty, the host name.")
+	flags.StringVar(&f.apiserverURL, "apiserver-url", "", "`URL` of this node's kube-apiserver, never of a load balancer. If empty, what kubeadm has advertised; before kubeadm init or join, the address of the default route, port 6443.")
+	flags.VarP(&f.output, "output", "o", "Output format of --check: "+f.output.options()+".")
+	complete(cmd, "output", &f.output)
+	return cmd
+}
+
+// complete checks the flags, and sets what depends on the machine.
+func (f *kubeadmFlags) complete() error {
+	for name, dir := range map[string]string{"dir": f.dir, "kubernetes-dir": f.kubernetesDir} {
+		if !filepath.IsAbs(dir) || strings.ContainsAny(dir, " {}\n") {
+			return usagef("--%s: %q: must be an absolute path, without spaces and braces", name, dir)
+		}
+	}
+	u, err := url.Parse(f.apiserverURL)
+	if f.apiserverURL != "" && (err != nil || u.Scheme != "https" || u.Hostname() == "" || u.Path != "") {
+		return usagef("--apiserver-url: %q: must be https://ADDRESS:PORT, of this node", f.apiserverURL)
+	}
+	if strings.ContainsAny(f.image, " \t\n\"'") {
+		return usagef("--image: %q: must be the name of an image", f.image)
+	}
+	for _, arg := range f.args {
+		if !strings.HasPrefix(arg, "--") || len(arg) < 4 {
+			return usagef("%q after --: must be a flag of sidecar run, like --listen=127.0.0.1:8086", arg)
+		}
+	}
+	if f.check && (f.image != "" || f.bundle != "" || len(f.args) > 0) {
+		return usagef("--check writes nothing: leave out --image, --bundle and what follows after --")
+	}
+	if f.nodeID == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return usagef("--node-id: required, since the host name is unknown: %w", err)
+		}
+		f.nodeID = strings.ToLower(host)
+	}
+	return nil
+}
+
+// again is the command that writes everything again for this node.
+func (f kubeadmFlags) again() string {
+	words := []string{"sidecar kubeadm"}
+	for _, set := range []struct{ name, value, standard string }{
+		{"dir", f.dir, kubeadm.DefaultDir}, {"kubernetes-dir", f.kubernetesDir, kubernetesDir}, {"apiserver-url", f.apiserverURL, ""},
+	} {
+		if set.value != set.standard {
+			words = append(words, "--"+set.name+"="+set.value)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func (f kubeadmFlags) manifest() string {
+	return filepath.Join(f.kubernetesDir, "manifests", "kube-apiserver.yaml")
+}
+
+func (f kubeadmFlags) pki(name string) string { return filepath.Join(f.kubernetesDir, "pki", name) }
+
+func (f kubeadmFlags) podPatch() string {
+	return filepath.Join(f.dir, kubeadm.PatchesDir, kubeadm.PodPatch)
+}
+
+func (f kubeadmFlags) kubeconfig() string { return filepath.Join(f.dir, kubeadm.KubeconfigFile) }
+
+// server returns the URL of this node's kube-apiserver. pod is its manifest, which may be
+// empty.
+func (f kubeadmFlags) server(ctx context.Context, pod kubeadm.Pod) (string, error) {
+	switch {
+	case f.apiserverURL != "":
+		return f.apiserverURL, nil
+	case pod.Endpoint() != "":
+		return "https://" + pod.Endpoint(), nil
+	}
+	// It sends nothing: it only chooses a route.
+	conn, err := new(net.Dialer).DialContext(ctx, "udp", "192.0.2.1:9")
+	if err != nil {
+		return "", usagef("--apiserver-url: required, since this machine has no default route: https://ADDRESS:6443 of this node")
+	}
+	host, _, err := net.SplitHostPort(conn.LocalAddr().String())
+	if err != nil {
+		return "", err
+	}
+	return "https://" + net.JoinHostPort(host, "6443"), conn.Close()
+}
+
+// runOptions returns what the arguments of a container mean to sidecar run. variable
+// returns the container's environment.
+func runOptions(args []string, variable func(string) (string, bool), node string) (lockstep.Options, *pflag.FlagSet, error) {
+	opts, logging := lockstep.Defaults(), defaultLogOptions()
+	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	for _, s := range runSections(&opts, &logging) {
+		flags.AddFlagSet(s.flags)
+	}
+	if len(args) == 0 || args[0] != "run" {
+		return opts, flags, fmt.Errorf("the first must be run")
+	}
+	own := make([]string, len(args)-1)
+	for i, arg := range args[1:] {
+		own[i] = strings.ReplaceAll(arg, "$(NODE_NAME)", node)
+	}
+	if err := flags.Parse(own); err != nil {
+		return opts, flags, err
+	}
+	if flags.NArg() > 0 {
+		return opts, flags, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if err := (program{lookupEnv: variable}).applyEnv(flags); err != nil {
+		return opts, flags, err
+	}
+	return opts, flags, checkOptions(flags, opts.Validate())
+}

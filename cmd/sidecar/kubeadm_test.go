@@ -1,0 +1,411 @@
+package main
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"io/fs"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/deploy/kubeadm"
+)
+
+// kubeadmNode is a node of kubeadm, in directories of the test.
+type kubeadmNode struct {
+	*testing.T
+	dir, kubernetes string
+	authority       *x509.Certificate
+	key             *ecdsa.PrivateKey
+}
+
+func newKubeadmNode(t *testing.T) *kubeadmNode {
+	t.Helper()
+	n := &kubeadmNode{T: t, dir: filepath.Join(t.TempDir(), "lockstep"), kubernetes: filepath.Join(t.TempDir(), "kubernetes")}
+	return n
+}
+
+// call runs sidecar kubeadm for the node.
+func (n *kubeadmNode) call(args ...string) (code int, stdout, stderr string) {
+	n.Helper()
+	p := program{now: func() time.Time { return noon }}
+	return call(n.T, p, append([]string{"kubeadm", "--dir", n.dir, "--kubernetes-dir", n.kubernetes, "--node-id", "cp-1"}, args...)...)
+}
+
+func (n *kubeadmNode) ok(args ...string) string {
+	n.Helper()
+	code, stdout, stderr := n.call(args...)
+	if code != exitOK {
+		n.Fatalf("got exit code %d: %s%s", code, stdout, stderr)
+	}
+	return stdout
+}
+
+func (n *kubeadmNode) write(file string, content []byte) {
+	n.Helper()
+	path := filepath.Join(n.kubernetes, file)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		n.Fatal(err)
+	}
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		n.Fatal(err)
+	}
+}
+
+func (n *kubeadmNode) read(path string) string {
+	n.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		n.Fatal(err)
+	}
+	return string(content)
+}
+
+// makeCA does what kubeadm init phase certs does.
+func (n *kubeadmNode) makeCA() {
+	n.Helper()
+	var err error
+	if n.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		n.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "kubernetes"}, NotBefore: noon.Add(-time.Hour), NotAfter: noon.Add(5 * 365 * 24 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, n.key.Public(), n.key)
+	if err != nil {
+		n.Fatal(err)
+	}
+	if n.authority, err = x509.ParseCertificate(der); err != nil {
+		n.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(n.key)
+	if err != nil {
+		n.Fatal(err)
+	}
+	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	private := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
+	n.write("pki/ca.crt", cert)
+	n.write("pki/ca.key", private)
+	for _, file := range []string{"pki/etcd/ca.crt", "pki/apiserver-etcd-client.crt"} {
+		n.write(file, cert)
+	}
+	n.write("pki/apiserver-etcd-client.key", private)
+}
+
+// runKubeadm writes a manifest as kubeadm does with the patches of the node.
+func (n *kubeadmNode) runKubeadm(server string) {
+	n.Helper()
+	patch := n.read(filepath.Join(n.dir, kubeadm.PatchesDir, kubeadm.PodPatch))
+	_, spec, _ := strings.Cut(patch, "spec:\n")
+	spec = strings.Replace(spec, "  - name: kube-apiserver # stays the first\n", `  - name: kube-apiserver
+    command: [kube-apiserver, --shutdown-delay-duration=15s, --shutdown-send-retry-after=true]
+`, 1)
+	spec = strings.Replace(spec, "  volumes:\n", "  volumes:\n  - {name: k8s-certs, hostPath: {path: "+n.kubernetes+"/pki}}\n", 1)
+	n.write("manifests/kube-apiserver.yaml", []byte(`metadata:
+  annotations: {kubeadm.kubernetes.io/kube-apiserver.advertise-address.endpoint: "`+strings.TrimPrefix(server, "https://")+`"}
+spec:
+`+spec))
+}
+
+// api is a kube-apiserver that denies some rights.
+func (n *kubeadmNode) api(denied ...string) *httptest.Server {
+	n.Helper()
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if !strings.HasSuffix(r.URL.Path, "/selfsubjectaccessreviews") {
+			_ = json.NewEncoder(w).Encode(map[string]any{"kind": "APIResourceList", "resources": []any{
+				map[string]any{"name": "clusterroles", "kind": "ClusterRole"}, map[string]any{"name": "priorityclasses", "kind": "PriorityClass"},
+			}})
+			return
+		}
+		var review struct {
+			Spec struct {
+				ResourceAttributes struct{ Verb, Resource, Name string }
+			}
+		}
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		allowed := true
+		for _, one := range denied {
+			if a := review.Spec.ResourceAttributes; strings.TrimSpace(a.Verb+" "+a.Resource+" "+a.Name) == one {
+				allowed = false
+			}
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"status": map[string]any{"allowed": allowed}})
+	}))
+	server.StartTLS()
+	n.Cleanup(server.Close)
+	return server
+}
+
+// trust makes the kubeconfig of the node trust a server of the test.
+func (n *kubeadmNode) trust(server *httptest.Server) {
+	n.Helper()
+	file := filepath.Join(n.dir, kubeadm.KubeconfigFile)
+	var lines []string
+	for line := range strings.Lines(n.read(file)) {
+		if strings.Contains(line, "certificate-authority-data") {
+			line = "    certificate-authority: " + filepath.Join(n.dir, "server.crt") + "\n"
+		}
+		lines = append(lines, line)
+	}
+	if err := os.WriteFile(file, []byte(strings.Join(lines, "")), 0o600); err != nil {
+		n.Fatal(err)
+	}
+	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	if err := os.WriteFile(filepath.Join(n.dir, "server.crt"), cert, 0o600); err != nil {
+		n.Fatal(err)
+	}
+}
+
+func writeRelease(t *testing.T, version, more string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"bundle.yaml":       "apiVersion: lockstep.dev/v1\nkind: Bundle\nmetadata: {name: test}\nrelease: " + version + "\n",
+		"sub/priority.yaml": "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: x}\nvalue: 1\n" + more,
+		"README.txt":        "not a manifest",
+	} {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// TestKubeadm goes the way of a node: patches before kubeadm init, the identity after it,
+// the next release before kubeadm upgrade; the check finds nothing wrong in between.
+func TestKubeadm(t *testing.T) {
+	n := newKubeadmNode(t)
+	server := n.api()
+	out := n.ok("--image=lockstep:1.0.0", "--bundle", writeRelease(t, "1.0.0", ""), "--", "--expire-dead-nodes=10m")
+	for _, want := range []string{"kubeadm init --patches " + n.dir + "/patches", "has made no CA", "sidecar kubeadm --dir=" + n.dir, "release 1.0.0, 1 object"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("want %q in:\n%s", want, out)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(n.dir, "bundles/1.0.0/README.txt")); err == nil {
+		t.Error("copied a file that is no manifest")
+	}
+
+	n.makeCA()
+	n.runKubeadm(server.URL)
+	out = n.ok()
+	if strings.Contains(out, "kubeadm upgrade") || !strings.Contains(out, "user lockstep:cp-1 at "+server.URL+", valid until 2027-11-21") {
+		t.Errorf("got\n%s", out)
+	}
+	kubeconfig := filepath.Join(n.dir, kubeadm.KubeconfigFile)
+	if info, err := os.Stat(kubeconfig); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("got the mode %v, %v", info.Mode(), err)
+	}
+	n.trust(server)
+	if out := n.ok("--check"); out != "node cp-1: no problem found\n" {
+		t.Errorf("got\n%s", out)
+	}
+
+	// What is not set stays.
+	out = n.ok("--image=lockstep:1.1.0", "--bundle", writeRelease(t, "1.1.0", ""))
+	patch := n.read(filepath.Join(n.dir, kubeadm.PatchesDir, kubeadm.PodPatch))
+	for _, want := range []string{"image: lockstep:1.1.0\n", "--bundle=/etc/lockstep/bundles/1.1.0\n", "--expire-dead-nodes=10m\n", "path: " + n.dir + ","} {
+		if !strings.Contains(patch, want) {
+			t.Errorf("want %q in:\n%s", want, patch)
+		}
+	}
+	if !strings.Contains(out, "kubeadm upgrade node --etcd-upgrade=false --certificate-renewal=false --patches "+n.dir+"/patches") {
+		t.Errorf("got\n%s", out)
+	}
+	n.trust(server)
+	code, out, stderr := n.call("--check")
+	if code != exitFailed || !strings.Contains(out, ": PatchNotApplied: ") || stderr != "sidecar: node cp-1: 1 problem\n" {
+		t.Errorf("got %d, %s%s", code, out, stderr)
+	}
+	n.runKubeadm(server.URL)
+	n.ok("--check")
+}
+
+// A bundle of the same release replaces the one before.
+func TestKubeadm_bundleReplaced(t *testing.T) {
+	n := newKubeadmNode(t)
+	for _, more := range []string{"", "description: other\n", ""} {
+		n.ok("--image=lockstep", "--bundle", writeRelease(t, "1.0.0", more), "--apiserver-url=https://10.0.0.1:6443")
+		if got := n.read(filepath.Join(n.dir, "bundles/1.0.0/sub/priority.yaml")); !strings.HasSuffix(got, "value: 1\n"+more) {
+			t.Errorf("got %s", got)
+		}
+	}
+	entries, err := os.ReadDir(filepath.Join(n.dir, "bundles"))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("got %v, %v", entries, err)
+	}
+}
+
+func TestKubeadm_invalid(t *testing.T) {
+	bundle := writeRelease(t, "1.0", "")
+	for _, test := range []struct {
+		name string
+		args []string
+		code int
+		want string
+	}{
+		{"no image", nil, exitUsage, "--image: required at the first call"},
+		{"an image with a space", []string{"--image=a b"}, exitUsage, `--image: "a b"`},
+		{"an argument", []string{"--image=a", "init"}, exitUsage, `unexpected argument "init"`},
+		{"no flag after --", []string{"--image=a", "--", "listen"}, exitUsage, `"listen" after --: must be a flag of sidecar run`},
+		{"an unknown flag after --", []string{"--image=a", "--", "--lisen=x"}, exitUsage, "the flags of sidecar run: unknown flag: --lisen"},
+		{"a wrong flag after --", []string{"--image=a", "--", "--listen=0.0.0.0:8086"}, exitUsage, "--insecure-listen"},
+		{"a load balancer by name", []string{"--image=a", "--apiserver-url=lb:6443"}, exitUsage, "must be https://ADDRESS:PORT"},
+		{"a relative directory", []string{"--image=a", "--dir=x"}, exitUsage, `--dir: "x": must be an absolute path`},
+		{"a bundle that is wrong", []string{"--image=a", "--bundle", bundle}, exitFailed, "1 problem"},
+		{"no bundle there", []string{"--image=a", "--bundle", "/nowhere"}, exitFailed, "no such file"},
+		{"--check with an image", []string{"--check", "--image=a"}, exitUsage, "--check writes nothing"},
+		{"another output", []string{"--check", "-o", "yaml"}, exitUsage, "must be one of table, json"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			n := newKubeadmNode(t)
+			code, _, stderr := n.call(test.args...)
+			if code != test.code || !strings.Contains(stderr, test.want) {
+				t.Errorf("got %d: %s, want %d: %s", code, stderr, test.code, test.want)
+			}
+			if _, err := os.Stat(filepath.Join(n.dir, kubeadm.PatchesDir)); err == nil {
+				t.Error("something was written")
+			}
+		})
+	}
+}
+
+// What others have left on the node gets an error that names it.
+func TestKubeadm_damaged(t *testing.T) {
+	n := newKubeadmNode(t)
+	n.ok("--image=lockstep", "--apiserver-url=https://10.0.0.1:6443")
+	n.write("pki/ca.crt", []byte("garbage"))
+	code, _, stderr := n.call()
+	if code != exitFailed || !strings.Contains(stderr, "ca.key is missing") || !strings.Contains(stderr, "kubeadm kubeconfig user --client-name lockstep:cp-1 --org lockstep:sidecars") {
+		t.Errorf("got %d: %s", code, stderr)
+	}
+	n.write("pki/ca.key", []byte("garbage"))
+	if code, _, stderr = n.call(); code != exitFailed || !strings.Contains(stderr, "the certificate of the CA is not PEM") {
+		t.Errorf("got %d: %s", code, stderr)
+	}
+	n.write("manifests/kube-apiserver.yaml", []byte("- a"))
+	if code, _, stderr = n.call(); code != exitFailed || !strings.Contains(stderr, "manifests/kube-apiserver.yaml: not the manifest of a pod") {
+		t.Errorf("got %d: %s", code, stderr)
+	}
+	patch := filepath.Join(n.dir, kubeadm.PatchesDir, kubeadm.PodPatch)
+	if err := os.WriteFile(patch, []byte("spec: {}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr = n.call(); code != exitFailed || !strings.Contains(stderr, patch+": has no container lockstep; correct the file, or remove it") {
+		t.Errorf("got %d: %s", code, stderr)
+	}
+}
+
+// TestKubeadm_check damages what a node has, and asks for what the check gathers itself.
+func TestKubeadm_check(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		damage func(*kubeadmNode)
+		want   []string // in the output
+	}{
+		{"no manifest", func(n *kubeadmNode) { n.remove(n.kubernetes + "/manifests/kube-apiserver.yaml") }, []string{"ManifestUnreadable"}},
+		{"no patches", func(n *kubeadmNode) { n.remove(n.dir + "/patches") }, []string{kubeadm.PodPatch + ": PatchUnreadable", kubeadm.FlagsPatch + ": PatchUnreadable"}},
+		{"no bundle", func(n *kubeadmNode) { n.remove(n.dir + "/bundles/1.0.0") }, []string{"/bundles/1.0.0: BundleInvalid: open bundle"}},
+		{"no key for etcd", func(n *kubeadmNode) { n.remove(n.kubernetes + "/pki/apiserver-etcd-client.key") }, []string{
+			"apiserver-etcd-client.key: FileUnreadable: the key of the client certificate for etcd", "type: kubeadm certs renew apiserver-etcd-client",
+		}},
+		{"the CA of etcd is garbage", func(n *kubeadmNode) { n.write("pki/etcd/ca.crt", []byte("x")) }, []string{"etcd/ca.crt: FileUnreadable: the CA of the etcd servers: no PEM certificate"}},
+		{"no kubeconfig", func(n *kubeadmNode) { n.remove(n.dir + "/kubeconfig") }, []string{"KubeconfigUnreadable", "type: sidecar kubeadm --dir="}},
+		{"the kubeconfig is empty", func(n *kubeadmNode) { n.replaceIn(n.dir+"/kubeconfig", "server:", "x:") }, []string{"KubeconfigUnreadable"}},
+		{"the manifest has another flag", func(n *kubeadmNode) {
+			n.replaceIn(n.kubernetes+"/manifests/kube-apiserver.yaml", "--apiserver-readyz", "--apiserver-redyz")
+		}, []string{
+			"PatchNotApplied", "ArgumentsInvalid: the arguments of the container lockstep: unknown flag: --apiserver-redyz",
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			n := newKubeadmNode(t)
+			server := n.api()
+			n.makeCA()
+			n.ok("--image=lockstep", "--bundle", writeRelease(t, "1.0.0", ""), "--apiserver-url", server.URL)
+			n.runKubeadm(server.URL)
+			n.trust(server)
+			n.ok("--check")
+			test.damage(n)
+			code, out, _ := n.call("--check")
+			if code != exitFailed {
+				t.Errorf("got exit code %d", code)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(out, want) {
+					t.Errorf("want %q in:\n%s", want, out)
+				}
+			}
+			if findings := strings.Count(out, "  type: "); findings > len(test.want) {
+				t.Errorf("got %d findings:\n%s", findings, out)
+			}
+		})
+	}
+}
+
+func TestKubeadm_checkRights(t *testing.T) {
+	n := newKubeadmNode(t)
+	server := n.api("escalate clusterroles", "update configmaps lockstep", "patch priorityclasses")
+	n.makeCA()
+	n.ok("--image=lockstep", "--apiserver-url", server.URL) // the built-in bundle
+	n.runKubeadm(server.URL)
+	n.trust(server)
+	code, out, _ := n.call("--check", "-o", "json")
+	var got kubeadmReport
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != exitFailed || len(got.Findings) != 1 {
+		t.Fatalf("got %d, %v: %s", code, err, out)
+	}
+	found := got.Findings[0]
+	for _, missing := range []string{
+		"update configmaps lockstep in kube-system", "patch priorityclasses.scheduling.k8s.io", "escalate clusterroles.rbac.authorization.k8s.io",
+	} {
+		if !strings.Contains(found.Message, missing) {
+			t.Errorf("got %s, want %s", found.Message, missing)
+		}
+	}
+	if found.Reason != kubeadm.RightsMissing || found.Where != "lockstep:cp-1" || !strings.HasSuffix(found.Remedy, "apply -k "+n.dir+"/cluster") {
+		t.Errorf("got %+v", found)
+	}
+	server.Close()
+	if code, out, _ := n.call("--check"); code != exitFailed || !strings.Contains(out, "APIUnreachable: the rights of the sidecar are unknown") {
+		t.Errorf("got %d: %s", code, out)
+	}
+}
+
+func (n *kubeadmNode) remove(path string) {
+	n.Helper()
+	if err := os.RemoveAll(path); err != nil {
+		n.Fatal(err)
+	}
+}
+
+func (n *kubeadmNode) replaceIn(path, from, to string) {
+	n.Helper()
+	text := n.read(path)
+	if !strings.Contains(text, from) {
+		n.Fatalf("%s has no %q", path, from)
+	}
+	if err := os.WriteFile(path, bytes.ReplaceAll([]byte(text), []byte(from), []byte(to)), fs.FileMode(0o600)); err != nil {
+		n.Fatal(err)
+	}
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/deploy/kubeadm"
+	"github.com/lockstep-dev/lockstep/internal/app"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/strict"
+)
+
+// rightsTimeout bounds all requests of one check.
+const rightsTimeout = 15 * time.Second
+
+// kubeadmReport is the output of kubeadm --check. Every field is always present.
+type kubeadmReport struct {
+	Node     string            `json:"node"`
+	Findings []kubeadm.Finding `json:"findings"`
+}
+
+func (p program) checkKubeadm(ctx context.Context, f kubeadmFlags) error {
+	report := kubeadmReport{Node: f.nodeID, Findings: p.kubeadmFacts(ctx, f).Check()}
+	if report.Findings == nil {
+		report.Findings = []kubeadm.Finding{}
+	}
+	for i, found := range report.Findings {
+		report.Findings[i].Message, report.Findings[i].Where = clean(found.Message), clean(found.Where)
+	}
+	if err := p.printKubeadm(report, f.output.value); err != nil {
+		return err
+	}
+	if n := len(report.Findings); n > 0 {
+		return exitError{exitFailed, fmt.Errorf("node %s: %s", f.nodeID, count(n, "problem"))}
+	}
+	return nil
+}
+
+func (p program) printKubeadm(r kubeadmReport, form string) error {
+	if form == "json" {
+		text, err := json.MarshalIndent(r, "", "  ")
+		if err != nil {
+			return fmt.Errorf("print findings: %w", err)
+		}
+		_, err = fmt.Fprintf(p.stdout, "%s\n", text)
+		return err
+	}
+	for _, found := range r.Findings {
+		fmt.Fprintf(p.stdout, "%s: %s: %s\n  type: %s\n", found.Where, found.Reason, found.Message, found.Remedy)
+	}
+	if len(r.Findings) == 0 {
+		fmt.Fprintf(p.stdout, "node %s: no problem found\n", r.Node)
+	}
+	return nil
+}
+
+// kubeadmFacts reads everything that the check decides by.
+func (p program) kubeadmFacts(ctx context.Context, f kubeadmFlags) kubeadm.Facts {
+	out := kubeadm.Facts{
+		Node: f.nodeID, Now: p.now(), Dir: f.dir, Write: f.again(),
+		Manifest: contentOf(f.manifest()), PodPatch: contentOf(f.podPatch()),
+		FlagsPatch: contentOf(filepath.Join(f.dir, kubeadm.PatchesDir, kubeadm.FlagsPatch)),
+		Local:      localAddresses(),
+	}
+	out.Kubeconfig.Path = f.kubeconfig()
+	// Of a manifest without a sidecar, the patch has what it should be.
+	pod, err := kubeadm.ParsePod(out.Manifest.Bytes)
+	c := pod.Sidecar()
+	runs := err == nil && c != nil
+	if !runs {
+		pod, _ = kubeadm.ParsePod(out.PodPatch.Bytes) // its error is a finding
+		c = pod.Sidecar()
+	}
+	var opts lockstep.Options
+	if c != nil {
+		opts = p.sidecarFacts(&out, f, kubeadmContainer{pod, *c})
+	}
+	b, err := bundle.Open(out.BundleDir)
+	if out.BundleErr == nil && err != nil {
+		out.BundleErr = err
+	}
+	if b == nil {
+		if b, err = bundle.Builtin(); err != nil {
+			panic(err) // it is part of the program
+		}
+	}
+	p.kubeconfigFacts(ctx, &out, b)
+	if runs && out.Sidecar.Err == nil {
+		etcdFacts(&out, f, kubeadmContainer{pod, *c}, opts)
+	}
+	return out
+}
+
+// kubeadmContainer is a container with its pod, which says where its files are.
+type kubeadmContainer struct {
+	pod kubeadm.Pod
+	kubeadm.ContainerSpec
+}
+
+// host returns the file of the node that the container has at a path.
+func (c kubeadmContainer) host(inside string) string { return c.pod.HostPath(c.ContainerSpec, inside) }
+
+// sidecarFacts reads the arguments of the sidecar.
+func (p program) sidecarFacts(out *kubeadm.Facts, f kubeadmFlags, c kubeadmContainer) lockstep.Options {
+	opts, flags, err := runOptions(c.Args, c.Variable, f.nodeID)
+	out.Sidecar = kubeadm.Sidecar{Err: oneLine(err), ShutdownDelay: opts.ShutdownDelay, Listen: opts.Listen}
+	if service := flags.Lookup("kubernetes-service"); service != nil {
+		out.Sidecar.KubernetesService = service.Value.String() == "true"
+	}
+	if file := c.host(opts.Kubeconfig); file != "" {
+		out.Kubeconfig.Path = file
+	}
+	if opts.Bundle != "" {
+		if out.BundleDir = c.host(opts.Bundle); out.BundleDir == "" {
+			out.BundleErr = fmt.Errorf("--bundle=%s is not in a volume of this node", opts.Bundle)
+		}
+	}
+	return opts
+}
+
+// oneLine joins the lines of an error.
+func oneLine(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
+}
+
+// kubeconfigFacts reads the kubeconfig, and asks the API for rights.
+func (p program) kubeconfigFacts(ctx context.Context, out *kubeadm.Facts, b *bundle.Bundle) {
+	k := &out.Kubeconfig
+	access, err := app.NewAccess(k.Path)
+	if err != nil {
+		k.Err = err
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, rightsTimeout)
+	defer cancel()
+	k.Server = access.Server
+	k.User, k.Groups = access.User()
+	if k.Addresses, k.Err = access.Addresses(ctx); k.Err != nil {
+		return
+	}
+	if len(access.ClientCert) > 0 {
+		out.Certificates = append(out.Certificates, certificate(k.Path, "the client certificate of the kubeconfig", out.Write, access.ClientCert))
+	}
+	out.Certificates = append(out.Certificates, certificate(k.Path, "the CA of the kubeconfig",
+		"renew the CA of the cluster, then: "+out.Write, access.CA))
+	out.Missing, out.RightsErr = access.Missing(ctx, b)
+}
+
+func certificate(file, name, renew string, content []byte) kubeadm.Certificate {
+	until, err := app.Expiry(content)
+	return kubeadm.Certificate{Path: file, Name: name, Renew: renew, Until: until, Unread: err}
+}
+
+// etcdFacts reads the files that the sidecar needs for etcd, and to serve.
+func etcdFacts(out *kubeadm.Facts, f kubeadmFlags, c kubeadmContainer, opts lockstep.Options) {
+	const replace = "put a valid file there"
+	for _, file := range []struct{ inside, name, renew string }{
+		{opts.EtcdCAFile, "the CA of the etcd servers", replace},
+		{opts.EtcdCertFile, "the client certificate for etcd", "kubeadm certs renew apiserver-etcd-client"},
+		{opts.EtcdKeyFile, "the key of the client certificate for etcd", "kubeadm certs renew apiserver-etcd-client"},
+		{opts.TLSCertFile, "the serving certificate of the sidecar", replace},
+		{opts.TLSKeyFile, "the key of the serving certificate of the sidecar", replace},
+	} {
+		if file.inside == "" {
+			continue
+		}
+		host := c.host(file.inside)
+		if !strings.HasPrefix(host, f.pki("")) {
+			file.renew = replace
+		}
+		found := kubeadm.Certificate{Path: host, Name: file.name, Renew: file.renew}
+		switch content := contentOf(host); {
+		case host == "":
+			found.Path, found.Unread = file.inside, errors.New("it is not in a volume of this node")
+		case content.Err != nil:
+			found.Unread = content.Err
+		case file.inside != opts.EtcdKeyFile && file.inside != opts.TLSKeyFile:
+			found = certificate(host, file.name, file.renew, content.Bytes)
+		}
+		out.Certificates = append(out.Certificates, found)
+	}
+}
+
+func contentOf(file string) kubeadm.Content {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		err = strict.Reason(err)
+	}
+	return kubeadm.Content{Path: file, Bytes: content, Err: err}
+}
+
+// localAddresses are those of this machine; none if they are unknown.
+func localAddresses() []string {
+	var out []string
+	addrs, _ := net.InterfaceAddrs() // a finding that names no address says it
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok {
+			out = append(out, n.IP.String())
+		}
+	}
+	return out
+}

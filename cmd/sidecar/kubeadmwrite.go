@@ -1,0 +1,258 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/deploy/kubeadm"
+	"github.com/lockstep-dev/lockstep/internal/durable"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/strict"
+)
+
+// writeKubeadm checks everything before it writes anything.
+func (p program) writeKubeadm(ctx context.Context, f kubeadmFlags) error {
+	settings, err := f.settings()
+	if err != nil {
+		return err
+	}
+	var release *bundle.Bundle
+	if f.bundle != "" {
+		if release, err = bundle.Load(f.bundle); err != nil {
+			return p.bundleProblems(f.bundle, err)
+		}
+		settings.Bundle = path.Join(kubeadm.DefaultDir, kubeadm.BundlesDir, release.Version.String())
+	}
+	if _, _, err := runOptions(settings.RunArgs(), func(string) (string, bool) { return "", false }, f.nodeID); err != nil {
+		return usagef("the flags of sidecar run: %w", err)
+	}
+	pod, err := readManifest(f.manifest())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	server, err := f.server(ctx, pod)
+	if err != nil {
+		return err
+	}
+	if release != nil {
+		if err := p.copyBundle(f, release); err != nil {
+			return err
+		}
+	}
+	if err := p.writePatches(f, settings); err != nil {
+		return err
+	}
+	hasIdentity, err := p.writeIdentity(f, server)
+	if err != nil {
+		return err
+	}
+	p.printNext(f, pod, nextSteps{server: server, identity: hasIdentity, settings: settings})
+	return nil
+}
+
+// settings are those of the call before, with what this one sets.
+func (f kubeadmFlags) settings() (kubeadm.Settings, error) {
+	var before kubeadm.Settings
+	content, err := os.ReadFile(f.podPatch())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return before, err
+	default:
+		if before, err = kubeadm.ReadSettings(content); err != nil {
+			return before, fmt.Errorf("%s: %w; correct the file, or remove it and set --image and all other flags again", f.podPatch(), err)
+		}
+	}
+	now := before.Overlay(kubeadm.Settings{Image: f.image, Args: f.args})
+	now.Dir = f.dir
+	if now.Image == "" {
+		return now, usagef("--image: required at the first call: the image of the sidecar, made with the Dockerfile of Lockstep")
+	}
+	return now, nil
+}
+
+// readManifest reads kube-apiserver's manifest. The pod is empty if there is none.
+func readManifest(file string) (kubeadm.Pod, error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return kubeadm.Pod{}, err
+	}
+	pod, err := kubeadm.ParsePod(content)
+	if err != nil {
+		return pod, fmt.Errorf("%s: %w", file, err)
+	}
+	return pod, nil
+}
+
+// Modes of what is written. A bundle may have Secrets.
+const (
+	modeDir, modeFile       fs.FileMode = 0o755, 0o644
+	modePrivate, modeSecret fs.FileMode = 0o700, 0o600
+)
+
+// copyBundle copies a bundle to the directory of its release. That of the release that the
+// node runs stays: a restart of its sidecar needs it.
+func (p program) copyBundle(f kubeadmFlags, b *bundle.Bundle) error {
+	parent := filepath.Join(f.dir, kubeadm.BundlesDir)
+	target := filepath.Join(parent, b.Version.String())
+	if err := os.MkdirAll(f.dir, modeDir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(parent, modePrivate); err != nil {
+		return err
+	}
+	if there, err := bundle.Load(target); err != nil || there.Digest != b.Digest {
+		temp, old := filepath.Join(parent, ".new"), filepath.Join(parent, ".old")
+		if err := errors.Join(os.RemoveAll(temp), os.RemoveAll(old), copyManifests(f.bundle, temp)); err != nil {
+			return err
+		}
+		if err := os.Rename(target, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := errors.Join(os.Rename(temp, target), durable.SyncDir(parent), os.RemoveAll(old)); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(p.stdout, "wrote %s: release %s, %s, %s\n", target, b.Version, count(len(b.Objects), "object"), shortDigest(b.Digest))
+	return nil
+}
+
+// copyManifests copies what a bundle consists of. It follows links, as the loader does.
+func copyManifests(from, to string) error {
+	if err := os.MkdirAll(to, modePrivate); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		source, target := filepath.Join(from, entry.Name()), filepath.Join(to, entry.Name())
+		info, err := os.Stat(source)
+		switch {
+		case strings.HasPrefix(entry.Name(), "."):
+		case err != nil:
+			return err
+		case info.IsDir():
+			if err := copyManifests(source, target); err != nil {
+				return err
+			}
+		case strict.IsFile(entry.Name()):
+			content, err := os.ReadFile(source)
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(target, content, modeSecret); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// writePatches writes what kubeadm and kubectl read.
+func (p program) writePatches(f kubeadmFlags, settings kubeadm.Settings) error {
+	content := kubeadm.Files()
+	patch := path.Join(kubeadm.PatchesDir, kubeadm.PodPatch)
+	content[patch], content[kubeadm.EnvFile] = settings.Patch(), settings.Environment()
+	for _, name := range slices.Sorted(maps.Keys(content)) {
+		file := filepath.Join(f.dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), modeDir); err != nil {
+			return err
+		}
+		if err := durable.WriteFile(file, content[name], modeFile); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(p.stdout, "wrote %s: image %s\n", filepath.Join(f.dir, kubeadm.PatchesDir), settings.Image)
+	fmt.Fprintf(p.stdout, "wrote %s: the rights of the sidecars\n", filepath.Join(f.dir, kubeadm.ClusterDir))
+	return nil
+}
+
+// writeIdentity writes the kubeconfig if the CA is on this node. It reports whether there is
+// one afterwards.
+func (p program) writeIdentity(f kubeadmFlags, server string) (bool, error) {
+	cert, err := os.ReadFile(f.pki("ca.crt"))
+	if errors.Is(err, fs.ErrNotExist) {
+		fmt.Fprintf(p.stdout, "not yet %s: kubeadm has made no CA on this node\n", f.kubeconfig())
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	key, err := os.ReadFile(f.pki("ca.key"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return p.identityElsewhere(f, server)
+	}
+	if err != nil {
+		return false, err
+	}
+	authority, err := kubeadm.ParseAuthority(cert, key)
+	if err != nil {
+		return false, fmt.Errorf("%s and %s: %w", f.pki("ca.crt"), f.pki("ca.key"), err)
+	}
+	content, until, err := authority.Kubeconfig(f.nodeID, server, p.now())
+	if err != nil {
+		return false, err
+	}
+	if err := durable.WriteFile(f.kubeconfig(), content, modeSecret); err != nil {
+		return false, err
+	}
+	fmt.Fprintf(p.stdout, "wrote %s: user %s at %s, valid until %s\n", f.kubeconfig(), kubeadm.User(f.nodeID), server, until.UTC().Format(time.DateOnly))
+	return true, nil
+}
+
+// identityElsewhere is for a node without the key of the CA.
+func (p program) identityElsewhere(f kubeadmFlags, server string) (bool, error) {
+	if _, err := os.Stat(f.kubeconfig()); err == nil {
+		fmt.Fprintf(p.stdout, "kept %s: the key of the CA is not on this node, so it cannot be renewed here\n", f.kubeconfig())
+		return true, nil
+	}
+	return false, fmt.Errorf("%s is missing: make %s where the key is, with kubeadm kubeconfig user --client-name %s --org %s, and set its server to %s",
+		f.pki("ca.key"), f.kubeconfig(), kubeadm.User(f.nodeID), kubeadm.Group, server)
+}
+
+// nextSteps are what the printed commands depend on.
+type nextSteps struct {
+	server   string
+	identity bool
+	settings kubeadm.Settings
+}
+
+// printNext prints what to type next.
+func (p program) printNext(f kubeadmFlags, pod kubeadm.Pod, n nextSteps) {
+	patches := filepath.Join(f.dir, kubeadm.PatchesDir)
+	var lines []string
+	switch c := pod.Sidecar(); {
+	case pod.Endpoint() == "" && len(pod.Spec.Containers) == 0:
+		lines = append(lines,
+			"kubeadm init --patches "+patches+" ...                    (the first node)",
+			"kubeadm join --control-plane --patches "+patches+" ...    (every other one)")
+	case c == nil || c.Image != n.settings.Image || !slices.Equal(c.Args, n.settings.RunArgs()):
+		lines = append(lines, kubeadm.ApplyCommand(f.dir)+"    (or kubeadm upgrade apply VERSION --patches "+patches+")")
+	}
+	if !n.identity {
+		lines = append(lines, f.again()+"    (again, for the kubeconfig)")
+	}
+	lines = append(lines,
+		fmt.Sprintf("kubectl --kubeconfig %s --server %s apply -k %s    (once for the cluster, and after an upgrade of Lockstep)",
+			filepath.Join(f.kubernetesDir, "admin.conf"), n.server, filepath.Join(f.dir, kubeadm.ClusterDir)),
+		"sidecar wait-ready --timeout 5m",
+		f.again()+" --check")
+	var out bytes.Buffer
+	fmt.Fprintln(&out, "\ntype next:")
+	for _, line := range lines {
+		fmt.Fprintln(&out, "  "+line)
+	}
+	_, _ = out.WriteTo(p.stdout) // as for all that is printed
+}

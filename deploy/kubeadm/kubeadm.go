@@ -1,0 +1,65 @@
+// Package kubeadm has what a node of kubeadm needs for a sidecar: patches for
+// kube-apiserver's static pod, the objects with the sidecar's rights, an identity for each
+// node, and a check that names what is wrong on a node (docs/kubeadm.md). It reads and writes
+// no file and sends no request: callers have the contents and the facts. It has no goroutines.
+package kubeadm
+
+import (
+	"embed"
+	"io/fs"
+)
+
+// The directories and files below the directory of Lockstep on a node.
+const (
+	PatchesDir     = "patches"    // for kubeadm --patches
+	ClusterDir     = "cluster"    // for kubectl apply -k
+	BundlesDir     = "bundles"    // one directory for each release
+	KubeconfigFile = "kubeconfig" // with the identity of the node
+	EnvFile        = "env"        // for the commands of sidecar on the node
+	PodPatch       = "kube-apiserver1+strategic.yaml"
+	FlagsPatch     = "kube-apiserver0+json.yaml"
+)
+
+// DefaultDir is the directory of Lockstep on a node, in the patch too.
+const DefaultDir = "/etc/lockstep"
+
+// Container is the name of the sidecar in kube-apiserver's pod.
+const Container = "lockstep"
+
+// Group is what the users of all sidecars are in. User is that of a node.
+const Group = "lockstep:sidecars"
+
+// User returns the name of a node's sidecar, for the API.
+func User(node string) string { return "lockstep:" + node }
+
+//go:embed patches/*.yaml cluster/*.yaml
+var files embed.FS
+
+// Files returns what does not depend on the node, by its path below the directory of
+// Lockstep: all but PodPatch.
+func Files() map[string][]byte {
+	out := map[string][]byte{}
+	for _, dir := range []string{PatchesDir, ClusterDir} {
+		names, err := fs.Glob(files, dir+"/*.yaml")
+		must(err)
+		for _, name := range names {
+			if name != PatchesDir+"/"+PodPatch {
+				out[name] = embedded(name)
+			}
+		}
+	}
+	return out
+}
+
+func embedded(name string) []byte {
+	content, err := files.ReadFile(name)
+	must(err)
+	return content
+}
+
+// must is for what the program itself contains.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

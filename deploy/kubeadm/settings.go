@@ -1,0 +1,186 @@
+package kubeadm
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Settings are what differs between the patches of clusters and releases.
+type Settings struct {
+	Image string
+	// Dir is the directory of Lockstep on the node; empty: DefaultDir.
+	Dir string
+	// Bundle is the directory of the bundle, as the container sees it; empty: the
+	// built-in bundle.
+	Bundle string
+	// Args are flags of sidecar run, as --name=value. They replace those that the patch has
+	// of the same name.
+	Args []string
+}
+
+const bundleFlag = "bundle"
+
+// ReadSettings returns the settings with which a patch was written.
+func ReadSettings(patch []byte) (Settings, error) {
+	pod, err := ParsePod(patch)
+	if err != nil {
+		return Settings{}, err
+	}
+	c := pod.Sidecar()
+	if c == nil {
+		return Settings{}, fmt.Errorf("has no container %s", Container)
+	}
+	out := Settings{Image: c.Image, Bundle: flagOf(c.Args, bundleFlag)}
+	common := templateArgs()
+	for _, arg := range c.Args {
+		if flagName(arg) != bundleFlag && !slices.Contains(common, arg) {
+			out.Args = append(out.Args, arg)
+		}
+	}
+	return out, nil
+}
+
+// templateArgs are the arguments in the patch as this package has it.
+func templateArgs() []string {
+	pod, err := ParsePod(embedded(PatchesDir + "/" + PodPatch))
+	must(err)
+	return pod.Sidecar().Args
+}
+
+// RunArgs returns all arguments of the sidecar, the first of which is run.
+func (s Settings) RunArgs() []string {
+	out := templateArgs()
+	replace := func(name, with string) {
+		i := slices.IndexFunc(out, func(arg string) bool { return strings.HasPrefix(arg, "--") && flagName(arg) == name })
+		switch {
+		case i < 0:
+			out = append(out, with)
+		case with == "":
+			out = slices.Delete(out, i, i+1)
+		default:
+			out[i] = with
+		}
+	}
+	switch s.Bundle {
+	case "":
+		replace(bundleFlag, "")
+	default:
+		replace(bundleFlag, "--"+bundleFlag+"="+s.Bundle)
+	}
+	for _, arg := range s.Args {
+		replace(flagName(arg), arg)
+	}
+	return out
+}
+
+// The parts of the patch that differ.
+const (
+	imageLine   = "    image: lockstep\n"
+	argsLine    = "    args:\n"
+	envLine     = "    env:\n"
+	volumePath  = "{path: /etc/lockstep,"
+	probeTarget = "{host: 127.0.0.1, port: 8086, scheme: HTTP,"
+)
+
+// mountLine is a file of kubeadm that the container has. It is left out where no flag
+// names the file: the node may not have it.
+var mountLine = regexp.MustCompile(`(?m)^    - \{name: k8s-certs, mountPath: ([^,]+),.*\n`)
+
+// Patch returns the file PodPatch.
+func (s Settings) Patch() []byte {
+	text := string(embedded(PatchesDir + "/" + PodPatch))
+	args := s.RunArgs()
+	head, rest, _ := strings.Cut(text, argsLine)
+	_, tail, _ := strings.Cut(rest, envLine)
+	var b strings.Builder
+	b.WriteString(strings.Replace(head, imageLine, "    image: "+scalar(s.Image)+"\n", 1) + argsLine)
+	for _, arg := range args {
+		b.WriteString("    - " + scalar(arg) + "\n")
+	}
+	tail = strings.ReplaceAll(tail, probeTarget, probeOf(args))
+	tail = strings.Replace(tail, volumePath, "{path: "+scalar(cmp.Or(s.Dir, DefaultDir))+",", 1)
+	tail = mountLine.ReplaceAllStringFunc(tail, func(line string) string {
+		file := mountLine.FindStringSubmatch(line)[1]
+		if slices.ContainsFunc(args, func(arg string) bool { return strings.HasSuffix(arg, "="+file) }) {
+			return line
+		}
+		return ""
+	})
+	b.WriteString(envLine + tail)
+	return []byte(b.String())
+}
+
+// listener returns where a program on the node reaches the sidecar.
+func listener(args []string) (host, port, scheme string) {
+	host, port, err := net.SplitHostPort(flagOf(args, "listen"))
+	if err != nil {
+		return "", "", ""
+	}
+	if ip := net.ParseIP(host); host == "" || ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	scheme = "HTTP"
+	if flagOf(args, "tls-cert-file") != "" {
+		scheme = "HTTPS"
+	}
+	return host, port, scheme
+}
+
+// probeOf returns where the kubelet asks the sidecar.
+func probeOf(args []string) string {
+	host, port, scheme := listener(args)
+	if port == "" {
+		return probeTarget
+	}
+	return fmt.Sprintf("{host: %s, port: %s, scheme: %s,", scalar(host), port, scheme)
+}
+
+var plain = regexp.MustCompile(`^[A-Za-z0-9/$-][A-Za-z0-9_./=$()@,-]*(:[A-Za-z0-9_./=$()@,-]+)*$`)
+
+// scalar returns a value of YAML. JSON is YAML.
+func scalar(s string) string {
+	if plain.MatchString(s) {
+		return s
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	must(e.Encode(s))
+	return strings.TrimSpace(b.String())
+}
+
+// Environment returns the file EnvFile: variables with which the commands of sidecar on the
+// node reach the same etcd, the same kube-apiserver and the sidecar itself.
+func (s Settings) Environment() []byte {
+	var b strings.Builder
+	b.WriteString("# Written by sidecar kubeadm. Type: . FILE\n")
+	args := s.RunArgs()
+	set := func(flag, value string) {
+		value = strings.Replace(value, DefaultDir+"/", cmp.Or(s.Dir, DefaultDir)+"/", 1)
+		fmt.Fprintf(&b, "export LOCKSTEP_%s='%s'\n", strings.ToUpper(strings.ReplaceAll(flag, "-", "_")), strings.ReplaceAll(value, "'", `'\''`))
+	}
+	for _, flag := range []string{"etcd-servers", "etcd-cafile", "etcd-certfile", "etcd-keyfile", "etcd-prefix", "kubeconfig"} {
+		if value := flagOf(args, flag); value != "" {
+			set(flag, value)
+		}
+	}
+	if host, port, scheme := listener(args); port != "" {
+		set("server", strings.ToLower(scheme)+"://"+net.JoinHostPort(host, port))
+	}
+	return []byte(b.String())
+}
+
+// Overlay returns the settings with those of newer that are set.
+func (s Settings) Overlay(newer Settings) Settings {
+	s.Image, s.Bundle = cmp.Or(newer.Image, s.Image), cmp.Or(newer.Bundle, s.Bundle)
+	if len(newer.Args) > 0 {
+		s.Args = newer.Args
+	}
+	return s
+}
