@@ -2,10 +2,14 @@ package systemd
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"strconv"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/dbus"
+	sdbus "github.com/coreos/go-systemd/v22/dbus"
+	"github.com/godbus/dbus/v5"
 )
 
 const (
@@ -13,32 +17,99 @@ const (
 	callTimeout = 5 * time.Second
 	// maxSignals is more than systemd sends while they are read.
 	maxSignals = 64
+	// repeatPause is the time between calls, until the first of them is answered.
+	repeatPause = 20 * time.Millisecond
+
+	destination = "org.freedesktop.systemd1"
+	managerPath = dbus.ObjectPath("/org/freedesktop/systemd1")
 )
+
+// connectFunc makes one connection on which systemd answers. A context that ends closes it.
+type connectFunc func(context.Context) (*dbus.Conn, error)
+
+// onBus connects to the system bus.
+func onBus(ctx context.Context) (*dbus.Conn, error) {
+	conn, err := dbus.SystemBusPrivate(dbus.WithContext(ctx))
+	if err == nil {
+		err = authenticate(conn, (*dbus.Conn).Hello)
+	}
+	return conn, err
+}
+
+// withoutBus connects to systemd itself, as root may.
+func withoutBus(ctx context.Context) (*dbus.Conn, error) {
+	if os.Geteuid() != 0 {
+		return nil, errors.New("without a bus, only root reaches it")
+	}
+	conn, err := dbus.Dial("unix:path=/run/systemd/private", dbus.WithContext(ctx))
+	if err == nil {
+		err = authenticate(conn, awaitAnswer)
+	}
+	return conn, err
+}
+
+// awaitAnswer returns when systemd has answered. What it receives together with the end of the
+// authentication it overlooks until it receives more (docs/upstream.md#systemd-first-call).
+func awaitAnswer(conn *dbus.Conn) error {
+	answers := make(chan *dbus.Call, callTimeout/repeatPause+1) // the library waits for room
+	ticker := time.NewTicker(repeatPause)
+	defer ticker.Stop()
+	for {
+		conn.Object(destination, managerPath).Go("org.freedesktop.DBus.Peer.Ping", 0, answers)
+		select {
+		case answer := <-answers: // with an error, if the connection was closed
+			return answer.Err
+		case <-ticker.C:
+		}
+	}
+}
+
+// authenticate closes a connection if systemd or the bus does not accept it.
+func authenticate(conn *dbus.Conn, hello func(*dbus.Conn) error) error {
+	// By number: the name of a user may have to be looked up in a network.
+	err := conn.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(os.Getuid()))})
+	if err == nil {
+		err = hello(conn)
+	}
+	if err != nil {
+		_ = conn.Close() // it was of no use
+	}
+	return err
+}
 
 // bus is a connection to systemd that is used for one unit.
 type bus struct {
 	unit   string
-	conn   *dbus.Conn
+	conn   *sdbus.Conn
 	cancel context.CancelFunc
-	wake   chan struct{} // has room for one: the unit may have changed
+	wake   chan struct{} // has room for one: the unit may have changed, or the connection ended
 	done   chan struct{} // closed when the goroutine of the connection has ended
 }
 
-// dial connects to systemd and subscribes to changes. The connection outlives ctx.
-func dial(ctx context.Context, connect func(context.Context) (*dbus.Conn, error), unit string) (*bus, error) {
+// dial connects to systemd in the first way that works, and subscribes to changes. The connection
+// outlives ctx.
+func dial(ctx context.Context, ways []connectFunc, unit string) (*bus, error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	timer := time.AfterFunc(callTimeout, cancel)
 	defer timer.Stop()
-	conn, err := connect(ctx)
-	if err != nil {
-		cancel()
-		return nil, fmt.Errorf("connect to systemd: %w", err)
+	b := &bus{unit: unit, cancel: cancel, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	var problems []error
+	for _, way := range ways {
+		err := b.connect(ctx, way)
+		if err == nil {
+			break
+		}
+		problems = append(problems, err)
 	}
-	b := &bus{unit: unit, conn: conn, cancel: cancel, wake: make(chan struct{}, 1), done: make(chan struct{})}
-	updates, errs := make(chan *dbus.PropertiesUpdate, maxSignals), make(chan error, maxSignals)
-	conn.SetPropertiesSubscriber(updates, errs)
+	if b.conn == nil {
+		cancel()
+		return nil, fmt.Errorf("connect to systemd: %w", errors.Join(problems...))
+	}
+	updates, errs := make(chan *sdbus.PropertiesUpdate, maxSignals), make(chan error, maxSignals)
+	b.conn.SetPropertiesSubscriber(updates, errs)
 	go b.follow(ctx, updates, errs)
-	if err = conn.Subscribe(); err != nil {
+	err := b.conn.Subscribe()
+	if err != nil {
 		err = fmt.Errorf("subscribe to changes of units: %w", err)
 	} else if !timer.Stop() {
 		err = fmt.Errorf("connect to systemd: no answer within %s", callTimeout)
@@ -48,6 +119,22 @@ func dial(ctx context.Context, connect func(context.Context) (*dbus.Conn, error)
 		return nil, err
 	}
 	return b, nil
+}
+
+// connect makes the two connections that the library uses: for calls, and for signals.
+func (b *bus) connect(ctx context.Context, way connectFunc) (err error) {
+	b.conn, err = sdbus.NewConnection(func() (*dbus.Conn, error) {
+		conn, err := way(ctx)
+		if err != nil {
+			return nil, err
+		}
+		context.AfterFunc(conn.Context(), b.wakeUp)
+		// systemd forgets a unit that has ended, and with it how, unless a connection needs it.
+		// It may refuse, as it does without a bus: less is known then.
+		_ = conn.Object(destination, managerPath).CallWithContext(ctx, destination+".Manager.RefUnit", 0, b.unit).Err
+		return conn, nil
+	})
+	return err
 }
 
 // close ends the connection. A bus that is nil is closed.
@@ -63,7 +150,7 @@ func (b *bus) close() {
 
 // follow turns signals about the unit into wake-ups until the connection is closed. It reads
 // all of them: the library logs those that have no room.
-func (b *bus) follow(ctx context.Context, updates <-chan *dbus.PropertiesUpdate, errs <-chan error) {
+func (b *bus) follow(ctx context.Context, updates <-chan *sdbus.PropertiesUpdate, errs <-chan error) {
 	defer close(b.done)
 	for {
 		select {
@@ -115,7 +202,7 @@ func (b *bus) stop(ctx context.Context) error {
 
 func (b *bus) kill(ctx context.Context) error {
 	return call(ctx, func(ctx context.Context) error {
-		return b.conn.KillUnitWithTarget(ctx, b.unit, dbus.All, sigkill)
+		return b.conn.KillUnitWithTarget(ctx, b.unit, sdbus.All, sigkill)
 	})
 }
 

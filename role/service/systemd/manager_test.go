@@ -20,13 +20,7 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-const (
-	testUnit    = "a@1.service"
-	managerName = "org.freedesktop.systemd1"
-	managerPath = dbus.ObjectPath("/org/freedesktop/systemd1")
-)
-
-var unitPath = managerPath + dbus.ObjectPath("/unit/"+sdbus.PathBusEscape(testUnit))
+const testUnit = "a@1.service"
 
 // message bus is a real dbus-daemon.
 type messageBus struct {
@@ -102,30 +96,36 @@ func (b *messageBus) dial(ctx context.Context) (*dbus.Conn, error) {
 	return conn, nil
 }
 
-func (b *messageBus) connect(ctx context.Context) (*sdbus.Conn, error) {
-	return sdbus.NewConnection(func() (*dbus.Conn, error) { return b.dial(ctx) })
-}
-
 // manager is a fake of systemd with one unit.
 type manager struct {
-	t   *testing.T
-	bus *messageBus
+	t    *testing.T
+	bus  *messageBus
+	unit string
 
-	mu    sync.Mutex // mu guards what follows
-	conn  *dbus.Conn
-	state map[string]dbus.Variant
-	calls []string
-	jobs  uint32
-	// What the unit does.
-	onStart func(m *manager)       // after the job was queued; nil: it becomes active
-	onStop  func(m *manager)       // nil: it becomes inactive
-	refuse  map[string]*dbus.Error // calls that fail
+	mu         sync.Mutex // mu guards what follows
+	conn       *dbus.Conn
+	state      map[string]dbus.Variant
+	calls      []string
+	jobs       uint32
+	referenced bool // a client needs the unit
+	starts     int  // since the last reset
+	fakeUnit
 }
 
-func newManager(t *testing.T, b *messageBus) *manager {
+// fakeUnit is what the unit does.
+type fakeUnit struct {
+	start  func(m *manager)       // after the job was queued; nil: it becomes active
+	stop   func(m *manager)       // nil: it becomes inactive
+	killed func(m *manager)       // its main process was killed; nil: it has failed
+	limit  int                    // starts that are too many; 0: none are
+	refuse map[string]*dbus.Error // calls that fail
+}
+
+func newManager(t *testing.T, b *messageBus, unit string) *manager {
 	t.Helper()
-	m := &manager{t: t, bus: b, state: map[string]dbus.Variant{}, refuse: map[string]*dbus.Error{}}
-	m.change("inactive", "dead", "success", 0)
+	m := &manager{t: t, bus: b, unit: unit, state: map[string]dbus.Variant{}}
+	m.refuse = map[string]*dbus.Error{}
+	m.forget()
 	m.serve()
 	t.Cleanup(func() { m.close() })
 	return m
@@ -141,16 +141,20 @@ func (m *manager) serve() {
 	if err := conn.Export(methods{m}, managerPath, "org.freedesktop.systemd1.Manager"); err != nil {
 		m.t.Fatal(err)
 	}
-	if err := conn.Export(properties{m}, unitPath, "org.freedesktop.DBus.Properties"); err != nil {
+	if err := conn.Export(properties{m}, m.path(), "org.freedesktop.DBus.Properties"); err != nil {
 		m.t.Fatal(err)
 	}
 	m.mu.Lock()
 	m.conn = conn
 	m.mu.Unlock()
-	reply, err := conn.RequestName(managerName, dbus.NameFlagDoNotQueue)
+	reply, err := conn.RequestName(destination, dbus.NameFlagDoNotQueue)
 	if err != nil || reply != dbus.RequestNameReplyPrimaryOwner {
 		m.t.Fatalf("got %v, %v", reply, err)
 	}
+}
+
+func (m *manager) path() dbus.ObjectPath {
+	return managerPath + dbus.ObjectPath("/unit/"+sdbus.PathBusEscape(m.unit))
 }
 
 func (m *manager) close() {
@@ -159,25 +163,35 @@ func (m *manager) close() {
 	m.conn.Close()
 }
 
+// forget makes the unit one that was never started.
+func (m *manager) forget() {
+	for name, v := range map[string]any{
+		"LoadState": "loaded", "ActiveState": "inactive", "SubState": "dead", "Result": "success", "ExecMainStatus": int32(0),
+		"InvocationID": []byte{}, "Job": job{0, "/"}, "NRestarts": uint32(0),
+		"ConditionResult": false, "ConditionTimestamp": uint64(0), "AssertResult": false, "AssertTimestamp": uint64(0),
+	} {
+		m.state[name] = dbus.MakeVariant(v)
+	}
+}
+
 // change sets the state of the unit, with a signal to all who subscribed.
 func (m *manager) change(active, sub, result string, status int32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	invocation := m.state["InvocationID"]
-	if active == "active" && m.state["ActiveState"].String() != `"active"` {
-		id := make([]byte, 16)
-		_, _ = rand.Read(id)
-		invocation = dbus.MakeVariant(id)
-	} else if invocation.Value() == nil {
-		invocation = dbus.MakeVariant([]byte{})
+	if active == "active" && m.state["ActiveState"].Value() != "active" {
+		m.begin()
 	}
-	for name, v := range map[string]any{
-		"LoadState": "loaded", "ActiveState": active, "SubState": sub, "Result": result, "ExecMainStatus": status,
-	} {
+	for name, v := range map[string]any{"ActiveState": active, "SubState": sub, "Result": result, "ExecMainStatus": status} {
 		m.state[name] = dbus.MakeVariant(v)
 	}
-	m.state["InvocationID"] = invocation
 	m.set("Job", job{0, "/"})
+}
+
+// begin makes it another instance. It needs mu.
+func (m *manager) begin() {
+	id := make([]byte, 16)
+	_, _ = rand.Read(id)
+	m.state["InvocationID"] = dbus.MakeVariant(id)
 }
 
 // job is a property with two values.
@@ -190,7 +204,7 @@ type job struct {
 func (m *manager) set(name string, v any) {
 	m.state[name] = dbus.MakeVariant(v)
 	if m.conn != nil {
-		_ = m.conn.Emit(unitPath, "org.freedesktop.DBus.Properties.PropertiesChanged", "org.freedesktop.systemd1.Unit", map[string]dbus.Variant{}, []string{name})
+		_ = m.conn.Emit(m.path(), "org.freedesktop.DBus.Properties.PropertiesChanged", "org.freedesktop.systemd1.Unit", map[string]dbus.Variant{}, []string{name})
 	}
 }
 
@@ -200,12 +214,16 @@ func (m *manager) property(name string, v any) {
 	m.set(name, v)
 }
 
-// finish ends a job.
+// finish ends a job. systemd signals what has changed before.
 func (m *manager) finish(result string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	path := dbus.ObjectPath(fmt.Sprintf("%s/job/%d", managerPath, m.jobs))
-	_ = m.conn.Emit(managerPath, "org.freedesktop.systemd1.Manager.JobRemoved", m.jobs, path, testUnit, result)
+	_ = m.conn.Emit(managerPath, "org.freedesktop.systemd1.Manager.JobRemoved", m.jobs, m.jobPath(), m.unit, result)
+}
+
+// jobPath needs mu.
+func (m *manager) jobPath() dbus.ObjectPath {
+	return managerPath + dbus.ObjectPath(fmt.Sprintf("/job/%d", m.jobs))
 }
 
 // behave changes what the unit does.
@@ -233,10 +251,9 @@ func (m *manager) enqueue(do func(m *manager)) dbus.ObjectPath {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.jobs++
-	path := dbus.ObjectPath(fmt.Sprintf("%s/job/%d", managerPath, m.jobs))
-	m.set("Job", job{m.jobs, path})
+	m.set("Job", job{m.jobs, m.jobPath()})
 	time.AfterFunc(10*time.Millisecond, func() { do(m) })
-	return path
+	return m.jobPath()
 }
 
 // methods are what the fake answers.
@@ -244,18 +261,33 @@ type methods struct{ m *manager }
 
 func (s methods) Subscribe() *dbus.Error { return nil }
 
-func (s methods) ResetFailedUnit(string) *dbus.Error { return s.m.called("reset") }
+func (s methods) RefUnit(string) *dbus.Error {
+	s.m.behave(func() { s.m.referenced = true })
+	return nil
+}
+
+func (s methods) ResetFailedUnit(string) *dbus.Error {
+	s.m.behave(func() { s.m.starts = 0 })
+	return s.m.called("reset")
+}
 
 func (s methods) StartUnit(name, mode string) (dbus.ObjectPath, *dbus.Error) {
 	if err := s.m.called("start"); err != nil {
 		return "/", err
 	}
-	s.m.mu.Lock()
-	do := s.m.onStart
-	s.m.mu.Unlock()
-	if do == nil {
-		do = func(m *manager) { m.change("active", "running", "success", 0); m.finish("done") }
-	}
+	do := func(m *manager) { m.change("active", "running", "success", 0); m.finish("done") }
+	s.m.behave(func() {
+		s.m.starts++
+		switch {
+		case s.m.limit > 0 && s.m.starts >= s.m.limit:
+			// Nothing else changes: its result is that of the last start.
+			do = func(m *manager) { m.property("Job", job{0, "/"}); m.finish("failed") }
+			return
+		case s.m.start != nil:
+			do = s.m.start
+		}
+		s.m.begin()
+	})
 	return s.m.enqueue(do), nil
 }
 
@@ -263,31 +295,45 @@ func (s methods) StopUnit(name, mode string) (dbus.ObjectPath, *dbus.Error) {
 	if err := s.m.called("stop"); err != nil {
 		return "/", err
 	}
-	s.m.mu.Lock()
-	do := s.m.onStop
-	s.m.mu.Unlock()
-	if do == nil {
-		do = func(m *manager) { m.change("inactive", "dead", "success", 0); m.finish("done") }
-	}
+	do := func(m *manager) { m.change("inactive", "dead", "success", 0); m.finish("done") }
+	s.m.behave(func() {
+		if s.m.stop != nil {
+			do = s.m.stop
+		}
+	})
 	return s.m.enqueue(do), nil
 }
 
+// KillUnit kills the processes of the unit: all, or the main one.
 func (s methods) KillUnit(name, who string, signal int32) *dbus.Error {
-	if who != "all" || signal != int32(syscall.SIGKILL) {
+	if signal != int32(syscall.SIGKILL) {
 		s.m.t.Errorf("got KillUnit(%s, %d)", who, signal)
 	}
 	if err := s.m.called("kill"); err != nil {
 		return err
 	}
-	s.m.change("failed", "failed", "signal", 9)
+	do := func(m *manager) { m.change("failed", "failed", "signal", 9) }
+	s.m.behave(func() {
+		if who == "main" && s.m.killed != nil {
+			do = s.m.killed
+		}
+	})
+	do(s.m)
 	return nil
 }
 
 type properties struct{ m *manager }
 
+// GetAll answers from memory, as systemd does: of a unit that has ended, and did not fail, it
+// remembers nothing that no client needs.
 func (p properties) GetAll(string) (map[string]dbus.Variant, *dbus.Error) {
 	p.m.mu.Lock()
 	defer p.m.mu.Unlock()
+	if p.m.state["ActiveState"].Value() == "inactive" && p.m.state["Job"].Value() == (job{0, "/"}) && !p.m.referenced {
+		load := p.m.state["LoadState"]
+		p.m.forget()
+		p.m.state["LoadState"] = load
+	}
 	out := map[string]dbus.Variant{}
 	maps.Copy(out, p.m.state)
 	return out, nil

@@ -12,7 +12,8 @@ type unitState struct {
 	ExitStatus        int32  // of the main process
 	Invocation        string // changes with each start
 	Job               uint32 // that is queued or runs; 0: none
-	ConditionMet      bool   // at the last start
+	ConditionFailed   bool   // at the last start
+	AssertFailed      bool   // at the last start
 	LoadError         string // why the unit cannot be loaded; empty: it can
 }
 
@@ -20,14 +21,11 @@ type unitState struct {
 func newUnitState(p map[string]any) unitState {
 	s := unitState{
 		Load: text(p, "LoadState"), Active: text(p, "ActiveState"), Sub: text(p, "SubState"), Result: text(p, "Result"),
-		ConditionMet: true,
+		ConditionFailed: failedCheck(p, "Condition"), AssertFailed: failedCheck(p, "Assert"),
 	}
 	s.ExitStatus, _ = p["ExecMainStatus"].(int32)
 	if id, is := p["InvocationID"].([]byte); is {
 		s.Invocation = hex.EncodeToString(id)
-	}
-	if met, is := p["ConditionResult"].(bool); is {
-		s.ConditionMet = met
 	}
 	if job, is := p["Job"].([]any); is && len(job) > 0 { // number and path
 		s.Job, _ = job[0].(uint32)
@@ -41,6 +39,14 @@ func newUnitState(p map[string]any) unitState {
 func text(p map[string]any, name string) string {
 	s, _ := p[name].(string)
 	return s
+}
+
+// failedCheck reports whether a check of the last start failed. Before the first one, its
+// result is false too.
+func failedCheck(p map[string]any, name string) bool {
+	passed, is := p[name+"Result"].(bool)
+	at, _ := p[name+"Timestamp"].(uint64)
+	return is && !passed && at > 0
 }
 
 // ended reports whether no process of the unit runs, and systemd will not start one by itself.
@@ -65,8 +71,10 @@ func (s unitState) reason(unit, result string) string {
 		return how
 	case s.Active == "failed":
 		return fmt.Sprintf("%s: result %s, exit status %d; see systemctl status %s", how, s.Result, s.ExitStatus, unit)
-	case !s.ConditionMet:
+	case s.ConditionFailed:
 		return how + ": a condition of the unit is not met; see systemctl status " + unit
+	case s.AssertFailed:
+		return how + ": an assertion of the unit is not met; see systemctl status " + unit
 	case result != "" && result != "done":
 		return fmt.Sprintf("%s: its start job ended with %q; see systemctl status %s", how, result, unit)
 	}

@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/dbus"
+	"github.com/godbus/dbus/v5"
 
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/role/service/driver"
@@ -19,24 +19,27 @@ type Config struct {
 	Unit string // as kube-apiserver.service
 	// StopTimeout is how long the unit has to stop, before all its processes are killed.
 	StopTimeout time.Duration
-	// Connect connects to systemd; nil: over the system bus, and without a bus if that does
-	// not work and the sidecar is root. A context that ends closes the connection.
+	// Connect makes a connection on which systemd answers; nil: over the system bus, and
+	// without a bus if that does not work and the sidecar is root. A context that ends closes
+	// the connection.
 	Connect func(context.Context) (*dbus.Conn, error)
 	Log     *slog.Logger // nil: none
 }
 
 // Driver runs a service as a unit of systemd.
 type Driver struct {
-	cfg Config
+	cfg  Config
+	ways []connectFunc
 }
 
 // New returns a driver. It starts nothing; Run does.
 func New(cfg Config) *Driver {
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
-	if cfg.Connect == nil {
-		cfg.Connect = dbus.NewWithContext
+	ways := []connectFunc{onBus, withoutBus}
+	if cfg.Connect != nil {
+		ways = []connectFunc{cfg.Connect}
 	}
-	return &Driver{cfg: cfg}
+	return &Driver{cfg: cfg, ways: ways}
 }
 
 // LastLines returns nothing: the journal has the output of the unit.
@@ -61,7 +64,8 @@ const (
 // itself. A unit that runs already is stopped first: which program it runs is not known. When ctx
 // ends the unit is stopped.
 func (d *Driver) Run(ctx context.Context, running func()) driver.Exit {
-	r := &run{cfg: d.cfg, result: make(chan string, 1), pauses: backoff.Backoff{First: reconnectPause, Max: maxReconnectPause}}
+	r := &run{cfg: d.cfg, ways: d.ways, result: make(chan string, 1)}
+	r.pauses = backoff.Backoff{First: reconnectPause, Max: maxReconnectPause}
 	defer func() { r.bus.close() }()
 	if ctx.Err() != nil {
 		return r.stop(ctx)
@@ -75,7 +79,7 @@ func (d *Driver) Run(ctx context.Context, running func()) driver.Exit {
 		case err != nil:
 			continue // observe has waited
 		case state.ended():
-			return driver.Exit{Reason: state.reason(d.cfg.Unit, r.jobResult())}
+			return driver.Exit{Reason: state.reason(d.cfg.Unit, r.jobResult(ctx))}
 		case state.runs() && state.Invocation != r.invocation:
 			if !backoff.Sleep(ctx, settle) {
 				continue
@@ -94,6 +98,7 @@ func (d *Driver) Run(ctx context.Context, running func()) driver.Exit {
 // run is one Run.
 type run struct {
 	cfg        Config
+	ways       []connectFunc
 	bus        *bus        // nil: not connected
 	result     chan string // of the start job
 	invocation string      // that runs, as was reported; empty: none
@@ -139,7 +144,7 @@ func (r *run) connect(ctx context.Context) error {
 	}
 	r.bus.close()
 	r.bus = nil
-	b, err := dial(ctx, r.cfg.Connect, r.cfg.Unit)
+	b, err := dial(ctx, r.ways, r.cfg.Unit)
 	if err != nil {
 		return err
 	}
@@ -190,14 +195,18 @@ func (r *run) wait(ctx context.Context, limit time.Duration) {
 	}
 }
 
-// jobResult returns the result of the start job; empty: it is not known.
-func (r *run) jobResult() string {
+// jobResult returns the result of the start job; empty: it is not known. It may arrive after the
+// state that it has caused, or never.
+func (r *run) jobResult(ctx context.Context) string {
+	timer := time.NewTimer(settle)
+	defer timer.Stop()
 	select {
 	case result := <-r.result:
 		return result
-	default:
-		return ""
+	case <-timer.C:
+	case <-ctx.Done():
 	}
+	return ""
 }
 
 // stop stops the unit, and returns when it has ended. After the timeout it kills all its

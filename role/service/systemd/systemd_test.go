@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	sdbus "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
 
 	"github.com/lockstep-dev/lockstep/role/service/driver"
@@ -26,7 +25,7 @@ type service struct {
 	log    *logs.Buffer
 }
 
-func start(t *testing.T, connect func(context.Context) (*sdbus.Conn, error), unit string, stopTimeout time.Duration) *service {
+func start(t *testing.T, connect connectFunc, unit string, stopTimeout time.Duration) *service {
 	t.Helper()
 	s := &service{t: t, runs: make(chan struct{}, 10), exit: make(chan driver.Exit, 1), log: &logs.Buffer{}}
 	d := New(Config{Unit: unit, StopTimeout: stopTimeout, Connect: connect, Log: slog.New(slog.NewTextHandler(s.log, nil))})
@@ -73,56 +72,31 @@ func (s *service) wantExit(want string) {
 
 func TestRun(t *testing.T) {
 	b := newBus(t)
-	m := newManager(t, b)
-	s := start(t, b.connect, testUnit, limit)
+	m := newManager(t, b, testUnit)
+	s := start(t, b.dial, testUnit, limit)
 	s.wantRunning()
 	s.cancel()
 	s.wantExit("stopped: unit a@1.service is inactive (dead)")
 	if got := m.story(); got != "reset start stop" {
 		t.Errorf("got %s", got)
 	}
-	s = start(t, b.connect, testUnit, limit)
+	s = start(t, b.dial, testUnit, limit)
 	s.wantRunning()
 	m.change("failed", "failed", "exit-code", 3)
 	s.wantExit("unit a@1.service is failed (failed): result exit-code, exit status 3; see systemctl status a@1.service")
 }
 
-// A unit that runs already is stopped first: it may run an older program.
-func TestRun_runsAlready(t *testing.T) {
-	b := newBus(t)
-	m := newManager(t, b)
-	m.change("active", "running", "success", 0)
-	s := start(t, b.connect, testUnit, limit)
-	s.wantRunning()
-	if got := m.story(); got != "stop reset start" {
-		t.Errorf("got %s", got)
-	}
-}
-
 // What systemd answers to a start is no proof that the unit runs.
 func TestRun_doneIsNoProof(t *testing.T) {
 	for name, tt := range map[string]struct {
-		onStart func(m *manager)
-		want    string
+		start func(m *manager)
+		want  string
 	}{
 		"the program is missing, Type=simple": {func(m *manager) {
 			m.change("active", "running", "success", 0)
 			m.finish("done")
 			time.AfterFunc(50*time.Millisecond, func() { m.change("failed", "failed", "exit-code", 203) })
 		}, "result exit-code, exit status 203"},
-		"a condition is not met": {func(m *manager) {
-			m.property("ConditionResult", false)
-			m.change("inactive", "dead", "success", 0)
-			m.finish("done")
-		}, "is inactive (dead): a condition of the unit is not met"},
-		"a unit that it needs has failed": {func(m *manager) {
-			m.finish("dependency")
-			m.change("inactive", "dead", "success", 0)
-		}, `is inactive (dead): its start job ended with "dependency"`},
-		"a oneshot that ends": {func(m *manager) {
-			m.change("inactive", "dead", "success", 0)
-			m.finish("done")
-		}, "its main process ended with exit status 0"},
 		"no signal arrives, and no result": {func(m *manager) {
 			m.mu.Lock()
 			defer m.mu.Unlock()
@@ -131,9 +105,9 @@ func TestRun_doneIsNoProof(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBus(t)
-			m := newManager(t, b)
-			m.behave(func() { m.onStart = tt.onStart })
-			s := start(t, b.connect, testUnit, limit)
+			m := newManager(t, b, testUnit)
+			m.behave(func() { m.start = tt.start })
+			s := start(t, b.dial, testUnit, limit)
 			s.wantExit(tt.want)
 			s.wantNeverRan()
 		})
@@ -142,66 +116,23 @@ func TestRun_doneIsNoProof(t *testing.T) {
 
 func TestRun_refused(t *testing.T) {
 	b := newBus(t)
-	m := newManager(t, b)
+	m := newManager(t, b, testUnit)
 	m.behave(func() {
 		m.refuse["start"] = dbus.NewError("org.freedesktop.systemd1.UnitMasked", []any{"Unit a@1.service is masked."})
 	})
-	s := start(t, b.connect, testUnit, limit)
+	s := start(t, b.dial, testUnit, limit)
 	s.wantExit("start unit a@1.service: Unit a@1.service is masked.")
 	s.wantNeverRan()
 	b.kill()
-	s = start(t, b.connect, testUnit, limit)
+	s = start(t, b.dial, testUnit, limit)
 	s.wantExit("connect to systemd: ")
-}
-
-// systemd starts the unit again by itself (Restart=always): that is a new instance.
-func TestRun_restartedBySystemd(t *testing.T) {
-	b := newBus(t)
-	m := newManager(t, b)
-	s := start(t, b.connect, testUnit, limit)
-	s.wantRunning()
-	m.change("activating", "auto-restart", "exit-code", 1)
-	m.change("active", "running", "success", 0)
-	s.wantRunning()
-	if got := m.story(); got != "reset start" {
-		t.Errorf("got %s", got)
-	}
-}
-
-// A unit that does not stop is killed after the timeout.
-func TestRun_doesNotStop(t *testing.T) {
-	b := newBus(t)
-	m := newManager(t, b)
-	m.behave(func() { m.onStop = func(m *manager) { m.change("deactivating", "stop-sigterm", "success", 0) } })
-	s := start(t, b.connect, testUnit, 100*time.Millisecond)
-	s.wantRunning()
-	s.cancel()
-	s.wantExit("did not stop within 100ms, and was killed: unit a@1.service is failed (failed)")
-	if got := m.story(); !strings.HasPrefix(got, "reset start stop kill") {
-		t.Errorf("got %s", got)
-	}
-}
-
-// It is stopped while it starts.
-func TestRun_stoppedWhileItStarts(t *testing.T) {
-	b := newBus(t)
-	m := newManager(t, b)
-	begun := make(chan struct{})
-	m.behave(func() {
-		m.onStart = func(m *manager) { m.change("activating", "start", "success", 0); close(begun) }
-	})
-	s := start(t, b.connect, testUnit, limit)
-	<-begun
-	s.cancel()
-	s.wantExit("stopped: unit a@1.service is inactive")
-	s.wantNeverRan()
 }
 
 // The bus ends and starts again: nothing ends but the connection, and the state is read again.
 func TestRun_busRestarts(t *testing.T) {
 	b := newBus(t)
-	m := newManager(t, b)
-	s := start(t, b.connect, testUnit, limit)
+	m := newManager(t, b, testUnit)
+	s := start(t, b.dial, testUnit, limit)
 	s.wantRunning()
 	restart := func() {
 		b.kill()
@@ -218,13 +149,13 @@ func TestRun_busRestarts(t *testing.T) {
 	// Once more, while it stops: the stop is asked for again.
 	m.mu.Lock()
 	asked := make(chan struct{})
-	m.onStop = func(*manager) { close(asked) }
+	m.stop = func(*manager) { close(asked) }
 	m.mu.Unlock()
 	s.cancel()
 	<-asked
 	restart()
 	m.mu.Lock()
-	m.onStop = nil
+	m.stop = nil
 	m.mu.Unlock()
 	b.start(t)
 	m.serve()
@@ -237,11 +168,11 @@ func TestRun_busRestarts(t *testing.T) {
 // With a context that has ended, a unit that runs is stopped and nothing starts.
 func TestRun_stoppedBefore(t *testing.T) {
 	b := newBus(t)
-	m := newManager(t, b)
+	m := newManager(t, b, testUnit)
 	m.change("active", "running", "success", 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	exit := New(Config{Unit: testUnit, StopTimeout: limit, Connect: b.connect}).Run(ctx, func() { t.Error("it was started") })
+	exit := New(Config{Unit: testUnit, StopTimeout: limit, Connect: b.dial}).Run(ctx, func() { t.Error("it was started") })
 	if exit.StillRuns || m.story() != "stop" {
 		t.Errorf("got %+v, %s", exit, m.story())
 	}
