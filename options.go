@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"strings"
 	"time"
-
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/httpapi"
@@ -158,6 +155,16 @@ type Options struct {
 	// the sidecar's /readyz.
 	APIServerReadyz bool
 
+	// KubernetesService makes the sidecars write the addresses of the Service kubernetes:
+	// those of the nodes whose gate is open. All kube-apiservers need
+	// --endpoint-reconciler-type=none then. False: the kube-apiservers write them.
+	KubernetesService bool
+	// APIServerAddress are the IP addresses at which clients of the Service kubernetes
+	// reach this node's kube-apiserver, on the port of the kubeconfig's server: one, or
+	// one of each family, the one of the Service first. It needs KubernetesService. Empty:
+	// the server of the kubeconfig, if that is an address of this machine and not loopback.
+	APIServerAddress []string
+
 	// Flags are shown at /flagz, in this order. They must contain no secret.
 	// Nil: none. This field has no flag.
 	Flags []httpapi.Flag
@@ -219,6 +226,7 @@ func (o Options) Validate() error {
 	if o.Kubeconfig == "" {
 		p.add("Kubeconfig", "kubeconfig", "required: a kubeconfig file for this node's kube-apiserver")
 	}
+	o.checkService(&p)
 	o.checkListen(&p)
 	o.checkTimes(&p)
 	if o.ApplyConcurrency < 1 {
@@ -232,17 +240,6 @@ func (o Options) ValidateEtcd() error {
 	var p problems
 	o.withDefaults().checkEtcd(&p)
 	return errors.Join(p...)
-}
-
-func (o Options) checkNode(p *problems) {
-	if o.NodeID != "" {
-		for _, problem := range validation.IsDNS1123Subdomain(o.NodeID) {
-			p.add("NodeID", "node-id", "%q: %s", o.NodeID, problem)
-		}
-	}
-	if o.AdvertiseURL != "" && !isWebURL(o.AdvertiseURL) {
-		p.add("AdvertiseURL", "advertise-url", "%q: must be http://HOST:PORT or https://HOST:PORT", o.AdvertiseURL)
-	}
 }
 
 func (o Options) checkEtcd(p *problems) {
@@ -380,21 +377,6 @@ func (o Options) config() (app.Config, error) {
 		LeaderYieldAfter: o.LeaderYieldAfter, EtcdElectionTimeout: o.EtcdElectionTimeout,
 		ExpireDeadNodes: o.ExpireDeadNodes, Ephemeral: o.Ephemeral,
 		ApplyConcurrency: o.ApplyConcurrency, AllowMassPrune: o.AllowMassPrune, APIServerReadyz: o.APIServerReadyz,
+		KubernetesService: o.KubernetesService, APIServerAddress: o.APIServerAddress,
 	}, nil
-}
-
-// nodeID returns NodeID, or the host name if that can be one.
-func (o Options) nodeID() (protocol.NodeID, error) {
-	if o.NodeID != "" {
-		return protocol.NodeID(o.NodeID), nil
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		return "", &OptionError{Field: "NodeID", Flag: "node-id", Problem: fmt.Sprintf("required, since the host name is unknown: %v", err)}
-	}
-	host = strings.ToLower(host)
-	if len(validation.IsDNS1123Subdomain(host)) > 0 {
-		return "", &OptionError{Field: "NodeID", Flag: "node-id", Problem: fmt.Sprintf("required, since the host name %q is not a DNS subdomain", host)}
-	}
-	return protocol.NodeID(host), nil
 }

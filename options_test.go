@@ -61,6 +61,12 @@ func TestOptions_reachTheWiring(t *testing.T) {
 		if field == "Etcd" {
 			changed.EtcdCertFile, changed.EtcdKeyFile, changed.NodeAddress = "", "", "127.0.0.1"
 		}
+		if field == "APIServerAddress" {
+			changed.KubernetesService = true
+			if before, err = changed.config(); err != nil {
+				t.Fatal(err)
+			}
+		}
 		set(t, reflect.ValueOf(&changed).Elem().Field(i), field)
 		after, err := changed.config()
 		if err != nil {
@@ -98,7 +104,11 @@ func set(t *testing.T, v reflect.Value, field string) {
 	case time.Duration:
 		v.SetInt(int64(40 * time.Second))
 	case []string:
-		v.Set(reflect.ValueOf([]string{"http://h:1"}))
+		value := []string{"http://h:1"}
+		if field == "APIServerAddress" {
+			value = []string{"10.0.0.1"}
+		}
+		v.Set(reflect.ValueOf(value))
 	case []httpapi.Flag:
 		v.Set(reflect.ValueOf([]httpapi.Flag{{Name: "f"}}))
 	default:
@@ -153,6 +163,15 @@ func TestOptions_Validate(t *testing.T) {
 		"a token without a join":    {func(o *Options) { o.Etcd, o.TokenFile = EtcdEmbedded, "f" }, "Options.Join (--join): required with a token"},
 		"two tokens":                {func(o *Options) { o.Etcd, o.Join, o.Token, o.TokenFile = EtcdEmbedded, "https://h:1", "t", "f" }, "Options.TokenFile (--token-file): set either"},
 		"a join without a port":     {func(o *Options) { o.Etcd, o.Join, o.Token = EtcdEmbedded, "https://h", "t" }, `Options.Join (--join): "https://h": must be https://HOST:PORT`},
+		"the Service":               {func(o *Options) { o.KubernetesService = true }, ""},
+		"both families":             {func(o *Options) { o.KubernetesService, o.APIServerAddress = true, []string{"10.0.0.1", "fd00::1"} }, ""},
+		"an address, no Service":    {func(o *Options) { o.APIServerAddress = []string{"10.0.0.1"} }, "Options.APIServerAddress (--apiserver-address): has no effect without the Service kubernetes: set --kubernetes-service too"},
+		"an address on loopback":    {func(o *Options) { o.KubernetesService, o.APIServerAddress = true, []string{"127.0.0.1"} }, `Options.APIServerAddress (--apiserver-address): "127.0.0.1": must be an address at which pods`},
+		"an address with a port":    {func(o *Options) { o.KubernetesService, o.APIServerAddress = true, []string{"10.0.0.1:6443"} }, `Options.APIServerAddress (--apiserver-address): "10.0.0.1:6443": must be an IP address`},
+		"one family twice":          {func(o *Options) { o.KubernetesService, o.APIServerAddress = true, []string{"10.0.0.1", "10.0.0.2"} }, "are of one family"},
+		"three addresses": {func(o *Options) {
+			o.KubernetesService, o.APIServerAddress = true, []string{"10.0.0.1", "fd00::1", "10.0.0.2"}
+		}, "3 addresses"},
 		"a TLS certificate, no key": {func(o *Options) { o.Listen, o.TLSCertFile = "127.0.0.1:0", "c" }, "Options.TLSCertFile (--tls-cert-file): has no key"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -222,7 +223,41 @@ func decodePresence(value []byte) protocol.Presence {
 		Host:      p.GetHost(),
 		Address:   p.GetAddress(),
 		Warnings:  decodeWarnings(p.GetWarnings()),
+		Endpoint:  decodeEndpoint(p.GetEndpoint()),
 	}
+}
+
+// decodeEndpoint returns the zero Endpoint if what is there makes no sense: then its
+// node does not take part.
+func decodeEndpoint(e *lockstepv1.Endpoint) protocol.Endpoint {
+	out := protocol.Endpoint{Port: int(e.GetPort()), Down: e.GetDown()}
+	for _, text := range e.GetAddresses() {
+		ip, err := netip.ParseAddr(text)
+		if err != nil || ip.Zone() != "" || ip.Is4In6() {
+			continue
+		}
+		switch address := ip.String(); {
+		case out.Address == "":
+			out.Address = address
+		case out.Secondary == "" && protocol.FamilyOf(address) != protocol.FamilyOf(out.Address):
+			out.Secondary = address
+		}
+	}
+	if out.Address == "" || out.Port < 1 || out.Port > 65535 {
+		return protocol.Endpoint{}
+	}
+	return out
+}
+
+func encodeEndpoint(e protocol.Endpoint) *lockstepv1.Endpoint {
+	if !e.TakesPart() {
+		return nil
+	}
+	out := &lockstepv1.Endpoint{Addresses: []string{e.Address}, Port: int32(e.Port), Down: e.Down}
+	if e.Secondary != "" {
+		out.Addresses = append(out.Addresses, e.Secondary)
+	}
+	return out
 }
 
 // decodeWarnings takes no more than a presence may have: any client of etcd can
@@ -284,6 +319,7 @@ func encodePresence(p protocol.Presence, since time.Time) []byte {
 		Host:      shortened(p.Host),
 		Address:   shortened(p.Address),
 		Warnings:  encodeWarnings(p.Warnings),
+		Endpoint:  encodeEndpoint(p.Endpoint),
 	})
 }
 

@@ -41,11 +41,13 @@ type Shown struct {
 	Since    time.Time // when the verdict began
 	Election protocol.ElectionState
 	Warnings []protocol.Warning // the first protocol.MaxWarnings are shown
+	Endpoint protocol.Endpoint  // of the kube-apiserver; the zero Endpoint: none is shown
 }
 
 // Equal reports whether both show the same.
 func (s Shown) Equal(o Shown) bool {
-	return s.Verdict == o.Verdict && s.Since.Equal(o.Since) && s.Election == o.Election && slices.Equal(s.Warnings, o.Warnings)
+	return s.Verdict == o.Verdict && s.Since.Equal(o.Since) && s.Election == o.Election && s.Endpoint == o.Endpoint &&
+		slices.Equal(s.Warnings, o.Warnings)
 }
 
 // Presence keeps a key on a lease while this sidecar runs. It detects a second
@@ -253,7 +255,7 @@ func (p *Presence) put(ctx context.Context, s *etcd.Session, shown Shown) error 
 	value := encodePresence(protocol.Presence{
 		Instance: p.cfg.Instance, MachineID: p.cfg.MachineID,
 		Ready: shown.Verdict.Ready, Reason: shown.Verdict.Reason, Election: shown.Election,
-		Host: p.cfg.Host, Address: p.cfg.Address, Warnings: shown.Warnings,
+		Host: p.cfg.Host, Address: p.cfg.Address, Warnings: shown.Warnings, Endpoint: shown.Endpoint,
 	}, shown.Since)
 	txn, err := p.cfg.Client.Write(ctx,
 		[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(p.key), "=", revision)},

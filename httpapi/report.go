@@ -10,16 +10,19 @@ import (
 // always present. Without a value, a string is empty, a number 0, a list [] and a
 // time null.
 type Report struct {
-	Node         NodeReport          `json:"node"`
-	Ready        ReadyReport         `json:"ready"`
-	Reconciler   ReconcilerReport    `json:"reconciler"`
-	Election     ElectionReport      `json:"election"`
-	Fleet        FleetReport         `json:"fleet"`
-	Reconcile    ReconcileReport     `json:"reconcile"`
-	Etcd         EtcdReport          `json:"etcd"`
-	Cluster      ClusterReport       `json:"cluster"`
-	Roles        RolesReport         `json:"roles"`
-	Services     []ServiceReport     `json:"services"`
+	Node       NodeReport       `json:"node"`
+	Ready      ReadyReport      `json:"ready"`
+	Reconciler ReconcilerReport `json:"reconciler"`
+	Election   ElectionReport   `json:"election"`
+	Fleet      FleetReport      `json:"fleet"`
+	Reconcile  ReconcileReport  `json:"reconcile"`
+	Etcd       EtcdReport       `json:"etcd"`
+	Cluster    ClusterReport    `json:"cluster"`
+	Roles      RolesReport      `json:"roles"`
+	Services   []ServiceReport  `json:"services"`
+
+	KubernetesService KubernetesServiceReport `json:"kubernetesService"`
+
 	Certificates []CertificateReport `json:"certificates"`
 	UpgradeReady bool                `json:"upgradeReady"` // protocol.UpgradeReady, while etcd is connected
 
@@ -241,14 +244,17 @@ func NewReport(s Snapshot) Report {
 			Ready: v.Ready, Reason: string(v.Reason), Message: v.Message,
 			Since: timestamp(s.Gate.Since), StaleSince: timestamp(s.Gate.StaleSince),
 		},
-		Reconciler:   reconcilerReport(s),
-		Election:     electionReport(s),
-		Fleet:        fleetReport(s),
-		Reconcile:    reconcileReport(s),
-		Etcd:         etcdReport(s.Etcd),
-		Cluster:      clusterReport(s.Cluster),
-		Roles:        rolesReport(s.LocalRoles),
-		Services:     ServiceReports(s.Services),
+		Reconciler: reconcilerReport(s),
+		Election:   electionReport(s),
+		Fleet:      fleetReport(s),
+		Reconcile:  reconcileReport(s),
+		Etcd:       etcdReport(s.Etcd),
+		Cluster:    clusterReport(s.Cluster),
+		Roles:      rolesReport(s.LocalRoles),
+		Services:   ServiceReports(s.Services),
+
+		KubernetesService: kubernetesServiceReport(s),
+
 		Certificates: certificatesReport(s.Certificates),
 		UpgradeReady: len(obstacles) == 0,
 

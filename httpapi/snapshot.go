@@ -49,6 +49,8 @@ type Snapshot struct {
 	Etcd      Etcd
 	Cluster   Cluster
 	APIServer APIServer
+	// KubernetesService is the zero value without --kubernetes-service.
+	KubernetesService KubernetesService
 	// Certificates are those that this sidecar uses, as they are in their files.
 	Certificates []Certificate
 

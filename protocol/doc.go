@@ -21,6 +21,7 @@
 //	                  Rebuild        status.go        the status that replaces a lost one
 //	#yielding         Next           next.go          YieldUnreachable
 //	#gate             Judge          verdict.go       is this node ready, and why not
+//	#kubernetes-service Publish      endpoints.go     what has the Service kubernetes
 //	#dead-nodes       FenceDue       expiry.go        must a sidecar close its gate
 //	                  Expired        expiry.go        may a leader ignore a record
 //	#ephemeral        Leave          ephemeral.go     does a sidecar that stops delete its record
@@ -93,5 +94,10 @@
 //	Voters        no removal takes the last voter, or a majority that answers
 //	OneLife       the data of a voter stays, and that of a removed member is not used
 //	Settles       in the end each node is a member exactly if it has the role
+//	Published     an address in the Service kubernetes was ready at the annotated revision
+//	NotOlder      a lower revision replaces a higher one only after the store went back
+//	LastAddress   the last address of the Service stays
+//	Yields        Lockstep does not fight with another client over the Service
+//	Follows       in the end the Service has the addresses of the nodes that are ready
 //	Progress      only the blockers named in /status hold an upgrade back
 package protocol

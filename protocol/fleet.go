@@ -96,6 +96,7 @@ type Presence struct {
 	Host      string // the name of its machine; empty: unknown
 	Address   string // of its listener; empty: unknown
 	Warnings  []Warning
+	Endpoint  Endpoint // of its kube-apiserver; the zero Endpoint: it does not take part
 }
 
 // Warning is a problem that a sidecar reports. Its presence carries it, so that

@@ -106,6 +106,38 @@ const (
 	Fight Reason = "Fight"
 )
 
+// Reasons for what the Service kubernetes has (docs/protocol.md#kubernetes-service).
+const (
+	// Published: the Service has the addresses of the nodes in service.
+	Published Reason = "Published"
+	// Pending: a change of the nodes in service is about to be written.
+	Pending Reason = "Pending"
+	// EndpointsUnread: this sidecar has not read the Service yet. Check its kube-apiserver.
+	EndpointsUnread Reason = "EndpointsUnread"
+	// NoneReady: no node is ready, so the Service keeps its last addresses.
+	NoneReady Reason = "NoneReady"
+	// NotPublishing: a sidecar runs without --kubernetes-service. Give all of them the flag.
+	NotPublishing Reason = "NotPublishing"
+	// OtherStore: the sidecars of another store write the Service.
+	OtherStore Reason = "OtherStore"
+	// ReconcilerRuns: a kube-apiserver writes the Service itself. Start every kube-apiserver
+	// with --endpoint-reconciler-type=none.
+	ReconcilerRuns Reason = "ReconcilerRuns"
+	// OtherWriter: another client replaces what Lockstep writes. Stop it.
+	OtherWriter Reason = "OtherWriter"
+	// NoPresence: a node's sidecar does not run, or does not reach etcd.
+	NoPresence Reason = "NoPresence"
+	// APIServerNotReady: the kube-apiserver of a node is not ready (--apiserver-readyz).
+	APIServerNotReady Reason = "APIServerNotReady"
+	// PortDiffers: a kube-apiserver serves on another port than most. Give all the same.
+	PortDiffers Reason = "PortDiffers"
+)
+
+// PublishReasons lists every reason of a PublishStep, for metrics and documentation.
+func PublishReasons() []Reason {
+	return []Reason{Published, Pending, EndpointsUnread, NoneReady, NotPublishing, OtherStore, ReconcilerRuns, OtherWriter}
+}
+
 // Reasons lists every reason of a verdict, for metrics and documentation.
 func Reasons() []Reason {
 	return []Reason{

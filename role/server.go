@@ -52,6 +52,9 @@ type ServerConfig struct {
 	// CloseGate closes the gate for good, and returns when /readyz shows it. failure is
 	// why the node stops; nil: it was asked to.
 	CloseGate func(ctx context.Context, failure error)
+	// AwaitOut returns when the address of this node has left the Service kubernetes, or
+	// stays there (docs/protocol.md#kubernetes-service). It has a limit of its own.
+	AwaitOut func(context.Context)
 	// AwaitLeaving returns when the record may be deleted or has to stay, and Leave acts
 	// on that (docs/protocol.md#ephemeral).
 	AwaitLeaving func(ctx context.Context, stopped time.Time) protocol.LeaveFacts
@@ -145,8 +148,8 @@ func (s *Server) State() *event.Value[service.State] { return s.supervised.State
 func (s *Server) Problem() *event.Value[string] { return s.problem }
 
 // Run runs the node until ctx ends, or a worker of it or of another group fails, and
-// stops it in order: the gate closes, the leadership is given up, the shutdown delay
-// passes, the services stop, the presence is deleted, with an ephemeral record. It
+// stops it in order: the gate closes, the node's address leaves the Service kubernetes,
+// the leadership is given up, the shutdown delay passes, the services stop, the presence is deleted, with an ephemeral record. It
 // returns why a worker of the node failed; nil: none has.
 func (s *Server) Run(ctx context.Context, others ...*supervise.Group) error {
 	// Each group runs longer than the one after it.
@@ -168,6 +171,7 @@ func (s *Server) Run(ctx context.Context, others ...*supervise.Group) error {
 	supervise.Wait(ctx, append(groups, others...)...)
 	stopped := time.Now()
 	s.cfg.CloseGate(ctx, supervise.Err(append(groups, others...)...))
+	s.cfg.AwaitOut(ctx)
 	leading.End()
 	s.cfg.Log.Info("not leading any more")
 	if ctx.Err() != nil {

@@ -72,6 +72,8 @@ func kubernetesFlags(o *lockstep.Options) flagSection {
 	s := newSection("Kubernetes")
 	s.flags.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Kubeconfig `file` for this node's kube-apiserver, never for a load balancer. It is read again when it, or a file that it names, changes. Required.")
 	s.flags.BoolVar(&o.APIServerReadyz, "apiserver-readyz", o.APIServerReadyz, "Add /readyz of this node's kube-apiserver to the checks of the sidecar's /readyz, so that a load balancer needs only one URL.")
+	s.flags.BoolVar(&o.KubernetesService, "kubernetes-service", o.KubernetesService, "Write the addresses of the Service kubernetes: those of the nodes whose gate is open. Every sidecar needs it, and every kube-apiserver --endpoint-reconciler-type=none.")
+	s.flags.StringSliceVar(&o.APIServerAddress, "apiserver-address", o.APIServerAddress, "`IP` address at which pods reach this node's kube-apiserver, for --kubernetes-service; for dual stack, one of each family, the one of the Service first. If empty, the server in --kubeconfig.")
 	return s
 }
 

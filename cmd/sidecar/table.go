@@ -97,16 +97,20 @@ func (t table) summary(r httpapi.Report) [][]string {
 	if r.Reconcile.LastError != "" {
 		rows = append(rows, []string{"", "last error: " + r.Reconcile.LastError})
 	}
-	for i, line := range upgradeText(r) {
-		title := ""
-		if i == 0 {
-			title = "UPGRADE"
-		}
-		rows = append(rows, []string{title, line})
-	}
+	rows = append(rows, titled("UPGRADE", upgradeText(r))...)
+	rows = append(rows, titled("ENDPOINTS", t.kubernetesService(r.KubernetesService))...)
 	rows = append(rows, []string{"ETCD", t.etcd(r.Etcd)})
 	if text := t.cluster(r.Cluster); text != "" {
 		rows = append(rows, []string{"CLUSTER", text})
+	}
+	return rows
+}
+
+// titled returns a row for each line, of which the first has the title.
+func titled(title string, lines []string) (rows [][]string) {
+	for _, line := range lines {
+		rows = append(rows, []string{title, line})
+		title = ""
 	}
 	return rows
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/buildinfo"
+	"github.com/lockstep-dev/lockstep/internal/endpoints"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
@@ -67,6 +68,8 @@ type App struct {
 	registrar  *fleet.Registrar
 	store      *status.Store
 	gate       *status.Gate
+	publisher  *endpoints.Publisher // nil: without --kubernetes-service
+	endpoint   protocol.Endpoint    // the zero Endpoint: likewise
 	reconcile  Reconciler
 	election   *election.Election
 
@@ -145,6 +148,9 @@ func (a *App) wire() error {
 	}
 	a.supervisor = supervise.New(a.log, registry)
 	a.wireFleet()
+	if err := a.wireService(registry); err != nil {
+		return err
+	}
 	if err := a.wireRoles(registry); err != nil {
 		return err
 	}

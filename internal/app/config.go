@@ -47,6 +47,10 @@ type Config struct {
 	AllowMassPrune  bool
 	APIServerReadyz bool
 
+	// KubernetesService: the sidecar writes the Service kubernetes.
+	KubernetesService bool
+	APIServerAddress  []string // empty: the server of the kubeconfig
+
 	// Reconciler is used in place of the one that New makes for the kubeconfig, where
 	// many sidecars are measured without an API. nil: that one is used.
 	Reconciler Reconciler

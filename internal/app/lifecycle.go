@@ -11,7 +11,7 @@ import (
 )
 
 // Run runs the sidecar until ctx ends, and stops it in order: the gate closes
-// first, then the node stops leading, then the shutdown delay passes, during which
+// first, then its address leaves the Service kubernetes, then the node stops leading, then the shutdown delay passes, during which
 // the API still answers, then the node's services stop, then the presence is deleted,
 // with an ephemeral record, and last this node's etcd member stops. It returns nil
 // when ctx ended, and otherwise why the sidecar cannot go on.
@@ -54,6 +54,9 @@ func (a *App) startServing(member, serving *supervise.Group) {
 	keep("etcd-problem", a.watchEtcdProblem)
 	if a.cfg.Embedded != nil {
 		keep("servers", a.inCluster(a.followServers))
+	}
+	if a.publisher != nil {
+		keep("endpoints", a.publisher.Run)
 	}
 	if a.cfg.APIServerReadyz {
 		keep("apiserver", func(ctx context.Context) error { return pollAPIServer(ctx, a.kubeconfig.transport, a.apiserver) })

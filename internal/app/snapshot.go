@@ -21,9 +21,11 @@ func (a *App) keepShown(ctx context.Context) error {
 		verdict, verdictChanged := a.gate.Verdict().Load()
 		state, stateChanged := a.election.State().Load()
 		problems, problemsChanged := a.warned.Load()
+		_, apiserverChanged := a.apiserver.Load()
 		now := fleet.Shown{
 			Verdict: protocol.Verdict{Ready: verdict.Ready, Reason: verdict.Reason},
 			Since:   verdict.Since, Election: state.Election, Warnings: problems.reported,
+			Endpoint: a.endpointNow(),
 		}
 		if verdict.Reason == protocol.ShuttingDown {
 			// It does not lead any more while the shutdown delay passes: an older
@@ -33,7 +35,7 @@ func (a *App) keepShown(ctx context.Context) error {
 		if !now.Equal(a.shown.Get()) {
 			a.shown.Set(now)
 		}
-		if !event.Wait(ctx, verdictChanged, stateChanged, problemsChanged) {
+		if !event.Wait(ctx, verdictChanged, stateChanged, problemsChanged, apiserverChanged) {
 			return ctx.Err()
 		}
 	}
@@ -67,6 +69,7 @@ func (a *App) keepSnapshot(ctx context.Context) error {
 			changed(a.roles.Local().Load()),
 			changed(a.roles.Loaded().Load()),
 			changed(a.roles.State().Load()),
+			a.serviceChanged(),
 		}
 		// Another observation of the fleet is a change: to compare all records would
 		// cost more than it spares.
@@ -128,11 +131,13 @@ func (a *App) snapshotNow() httpapi.Snapshot {
 			Warnings:  slices.Concat(a.etcdFaults.Get(), memberFaults(a.cluster.Members().Get())),
 			Endpoints: a.cfg.Etcd.Endpoints, Problem: a.etcdProblem.Get().text, Full: a.etcdProblem.Get().full,
 		},
-		Cluster:      a.clusterNow(),
-		APIServer:    a.apiserver.Get(),
-		Certificates: a.certificates.Get(),
-		Warnings:     a.warned.Get().shown,
-		EtcdFlags:    EtcdFlags(a.cfg.Etcd, a.dataDir()),
+		Cluster:   a.clusterNow(),
+		APIServer: a.apiserver.Get(),
+
+		KubernetesService: a.serviceNow(),
+		Certificates:      a.certificates.Get(),
+		Warnings:          a.warned.Get().shown,
+		EtcdFlags:         EtcdFlags(a.cfg.Etcd, a.dataDir()),
 	}
 }
 

@@ -45,6 +45,7 @@ func (a *App) keepWarnings(ctx context.Context) error {
 			changed(a.follower.Fleet().Load()),
 			changed(a.store.Observed().Load()),
 			changed(a.presence.Rival().Load()),
+			a.serviceChanged(),
 		}
 		was := a.warned.Get()
 		if now := a.warningsNow(was, time.Now()); !now.equal(was) {
@@ -110,6 +111,7 @@ func (a *App) ownWarnings() []protocol.Warning {
 	if held := heldMessage(state.Election, a.reconcile.Report().Get()); held != "" {
 		out = append(out, protocol.Warning{Reason: protocol.RemovalsHeld, Message: held})
 	}
+	out = append(out, a.serviceWarnings()...)
 	if garbage := cmp.Or(state.Garbage, a.store.Observed().Get().View.Warning); garbage != "" {
 		out = append(out, protocol.Warning{Message: garbage})
 	}

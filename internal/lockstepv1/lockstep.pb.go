@@ -776,16 +776,19 @@ func (x *Store) GetId() string {
 // Presence is the value of a key on a lease. While the key exists, the sidecar is
 // alive.
 type Presence struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Instance      string                 `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
-	Ready         bool                   `protobuf:"varint,2,opt,name=ready,proto3" json:"ready,omitempty"`
-	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	Election      string                 `protobuf:"bytes,4,opt,name=election,proto3" json:"election,omitempty"`
-	Since         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
-	MachineId     string                 `protobuf:"bytes,6,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
-	Host          string                 `protobuf:"bytes,7,opt,name=host,proto3" json:"host,omitempty"`
-	Address       string                 `protobuf:"bytes,8,opt,name=address,proto3" json:"address,omitempty"`
-	Warnings      []*Warning             `protobuf:"bytes,9,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Instance  string                 `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
+	Ready     bool                   `protobuf:"varint,2,opt,name=ready,proto3" json:"ready,omitempty"`
+	Reason    string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Election  string                 `protobuf:"bytes,4,opt,name=election,proto3" json:"election,omitempty"`
+	Since     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
+	MachineId string                 `protobuf:"bytes,6,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
+	Host      string                 `protobuf:"bytes,7,opt,name=host,proto3" json:"host,omitempty"`
+	Address   string                 `protobuf:"bytes,8,opt,name=address,proto3" json:"address,omitempty"`
+	Warnings  []*Warning             `protobuf:"bytes,9,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// Of the node's kube-apiserver, for the Service kubernetes. Missing: the sidecar does
+	// not write that.
+	Endpoint      *Endpoint `protobuf:"bytes,10,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -883,6 +886,76 @@ func (x *Presence) GetWarnings() []*Warning {
 	return nil
 }
 
+func (x *Presence) GetEndpoint() *Endpoint {
+	if x != nil {
+		return x.Endpoint
+	}
+	return nil
+}
+
+// Endpoint is where clients of the Service kubernetes reach a kube-apiserver.
+type Endpoint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// IPs, at most one of each family. The first is of the family of the Service.
+	Addresses []string `protobuf:"bytes,1,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	Port      int32    `protobuf:"varint,2,opt,name=port,proto3" json:"port,omitempty"`
+	// The kube-apiserver is not ready, as --apiserver-readyz finds.
+	Down          bool `protobuf:"varint,3,opt,name=down,proto3" json:"down,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Endpoint) Reset() {
+	*x = Endpoint{}
+	mi := &file_lockstep_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Endpoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Endpoint) ProtoMessage() {}
+
+func (x *Endpoint) ProtoReflect() protoreflect.Message {
+	mi := &file_lockstep_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Endpoint.ProtoReflect.Descriptor instead.
+func (*Endpoint) Descriptor() ([]byte, []int) {
+	return file_lockstep_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Endpoint) GetAddresses() []string {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
+func (x *Endpoint) GetPort() int32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *Endpoint) GetDown() bool {
+	if x != nil {
+		return x.Down
+	}
+	return false
+}
+
 // Warning is a problem that a sidecar reports.
 type Warning struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -896,7 +969,7 @@ type Warning struct {
 
 func (x *Warning) Reset() {
 	*x = Warning{}
-	mi := &file_lockstep_proto_msgTypes[12]
+	mi := &file_lockstep_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -908,7 +981,7 @@ func (x *Warning) String() string {
 func (*Warning) ProtoMessage() {}
 
 func (x *Warning) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[12]
+	mi := &file_lockstep_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -921,7 +994,7 @@ func (x *Warning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warning.ProtoReflect.Descriptor instead.
 func (*Warning) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{12}
+	return file_lockstep_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Warning) GetReason() string {
@@ -968,7 +1041,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_lockstep_proto_msgTypes[13]
+	mi := &file_lockstep_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -980,7 +1053,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[13]
+	mi := &file_lockstep_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -993,7 +1066,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{13}
+	return file_lockstep_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Cluster) GetId() string {
@@ -1045,7 +1118,7 @@ type ClusterMember struct {
 
 func (x *ClusterMember) Reset() {
 	*x = ClusterMember{}
-	mi := &file_lockstep_proto_msgTypes[14]
+	mi := &file_lockstep_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1057,7 +1130,7 @@ func (x *ClusterMember) String() string {
 func (*ClusterMember) ProtoMessage() {}
 
 func (x *ClusterMember) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[14]
+	mi := &file_lockstep_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1070,7 +1143,7 @@ func (x *ClusterMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterMember.ProtoReflect.Descriptor instead.
 func (*ClusterMember) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{14}
+	return file_lockstep_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ClusterMember) GetNode() string {
@@ -1154,7 +1227,7 @@ type ClusterLearner struct {
 
 func (x *ClusterLearner) Reset() {
 	*x = ClusterLearner{}
-	mi := &file_lockstep_proto_msgTypes[15]
+	mi := &file_lockstep_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1166,7 +1239,7 @@ func (x *ClusterLearner) String() string {
 func (*ClusterLearner) ProtoMessage() {}
 
 func (x *ClusterLearner) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[15]
+	mi := &file_lockstep_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1179,7 +1252,7 @@ func (x *ClusterLearner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterLearner.ProtoReflect.Descriptor instead.
 func (*ClusterLearner) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{15}
+	return file_lockstep_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ClusterLearner) GetNode() string {
@@ -1213,7 +1286,7 @@ type JoinToken struct {
 
 func (x *JoinToken) Reset() {
 	*x = JoinToken{}
-	mi := &file_lockstep_proto_msgTypes[16]
+	mi := &file_lockstep_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1225,7 +1298,7 @@ func (x *JoinToken) String() string {
 func (*JoinToken) ProtoMessage() {}
 
 func (x *JoinToken) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[16]
+	mi := &file_lockstep_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1238,7 +1311,7 @@ func (x *JoinToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinToken.ProtoReflect.Descriptor instead.
 func (*JoinToken) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{16}
+	return file_lockstep_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *JoinToken) GetSecretHash() []byte {
@@ -1295,7 +1368,7 @@ type TokenUse struct {
 
 func (x *TokenUse) Reset() {
 	*x = TokenUse{}
-	mi := &file_lockstep_proto_msgTypes[17]
+	mi := &file_lockstep_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1307,7 +1380,7 @@ func (x *TokenUse) String() string {
 func (*TokenUse) ProtoMessage() {}
 
 func (x *TokenUse) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[17]
+	mi := &file_lockstep_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1320,7 +1393,7 @@ func (x *TokenUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenUse.ProtoReflect.Descriptor instead.
 func (*TokenUse) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{17}
+	return file_lockstep_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TokenUse) GetNode() string {
@@ -1405,7 +1478,7 @@ const file_lockstep_proto_rawDesc = "" +
 	"\x06serves\x18\a \x01(\bR\x06serves\x12\x1c\n" +
 	"\tephemeral\x18\b \x01(\bR\tephemeral\"\x17\n" +
 	"\x05Store\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\xa1\x02\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\xd4\x02\n" +
 	"\bPresence\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x14\n" +
 	"\x05ready\x18\x02 \x01(\bR\x05ready\x12\x16\n" +
@@ -1416,7 +1489,13 @@ const file_lockstep_proto_rawDesc = "" +
 	"machine_id\x18\x06 \x01(\tR\tmachineId\x12\x12\n" +
 	"\x04host\x18\a \x01(\tR\x04host\x12\x18\n" +
 	"\aaddress\x18\b \x01(\tR\aaddress\x120\n" +
-	"\bwarnings\x18\t \x03(\v2\x14.lockstep.v1.WarningR\bwarnings\"\x87\x01\n" +
+	"\bwarnings\x18\t \x03(\v2\x14.lockstep.v1.WarningR\bwarnings\x121\n" +
+	"\bendpoint\x18\n" +
+	" \x01(\v2\x15.lockstep.v1.EndpointR\bendpoint\"P\n" +
+	"\bEndpoint\x12\x1c\n" +
+	"\taddresses\x18\x01 \x03(\tR\taddresses\x12\x12\n" +
+	"\x04port\x18\x02 \x01(\x05R\x04port\x12\x12\n" +
+	"\x04down\x18\x03 \x01(\bR\x04down\"\x87\x01\n" +
 	"\aWarning\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\asubject\x18\x02 \x01(\tR\asubject\x12\x18\n" +
@@ -1473,7 +1552,7 @@ func file_lockstep_proto_rawDescGZIP() []byte {
 }
 
 var file_lockstep_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_lockstep_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_lockstep_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_lockstep_proto_goTypes = []any{
 	(ReconcilerStatus_State)(0),   // 0: lockstep.v1.ReconcilerStatus.State
 	(*Release)(nil),               // 1: lockstep.v1.Release
@@ -1488,49 +1567,51 @@ var file_lockstep_proto_goTypes = []any{
 	(*NodeStatus)(nil),            // 10: lockstep.v1.NodeStatus
 	(*Store)(nil),                 // 11: lockstep.v1.Store
 	(*Presence)(nil),              // 12: lockstep.v1.Presence
-	(*Warning)(nil),               // 13: lockstep.v1.Warning
-	(*Cluster)(nil),               // 14: lockstep.v1.Cluster
-	(*ClusterMember)(nil),         // 15: lockstep.v1.ClusterMember
-	(*ClusterLearner)(nil),        // 16: lockstep.v1.ClusterLearner
-	(*JoinToken)(nil),             // 17: lockstep.v1.JoinToken
-	(*TokenUse)(nil),              // 18: lockstep.v1.TokenUse
-	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 20: google.protobuf.Duration
+	(*Endpoint)(nil),              // 13: lockstep.v1.Endpoint
+	(*Warning)(nil),               // 14: lockstep.v1.Warning
+	(*Cluster)(nil),               // 15: lockstep.v1.Cluster
+	(*ClusterMember)(nil),         // 16: lockstep.v1.ClusterMember
+	(*ClusterLearner)(nil),        // 17: lockstep.v1.ClusterLearner
+	(*JoinToken)(nil),             // 18: lockstep.v1.JoinToken
+	(*TokenUse)(nil),              // 19: lockstep.v1.TokenUse
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
 }
 var file_lockstep_proto_depIdxs = []int32{
 	1,  // 0: lockstep.v1.Version.release:type_name -> lockstep.v1.Release
 	0,  // 1: lockstep.v1.ReconcilerStatus.state:type_name -> lockstep.v1.ReconcilerStatus.State
 	2,  // 2: lockstep.v1.ReconcilerStatus.version:type_name -> lockstep.v1.Version
 	1,  // 3: lockstep.v1.ReconcilerStatus.minimum_compatible_release:type_name -> lockstep.v1.Release
-	19, // 4: lockstep.v1.ReconcilerStatus.updated_at:type_name -> google.protobuf.Timestamp
+	20, // 4: lockstep.v1.ReconcilerStatus.updated_at:type_name -> google.protobuf.Timestamp
 	1,  // 5: lockstep.v1.ReconcilerStatus.content_release:type_name -> lockstep.v1.Release
 	6,  // 6: lockstep.v1.Node.roles:type_name -> lockstep.v1.Roles
 	10, // 7: lockstep.v1.Node.status:type_name -> lockstep.v1.NodeStatus
 	5,  // 8: lockstep.v1.Node.cordon:type_name -> lockstep.v1.Cordon
-	19, // 9: lockstep.v1.Cordon.since:type_name -> google.protobuf.Timestamp
-	19, // 10: lockstep.v1.Cordon.until:type_name -> google.protobuf.Timestamp
+	20, // 9: lockstep.v1.Cordon.since:type_name -> google.protobuf.Timestamp
+	20, // 10: lockstep.v1.Cordon.until:type_name -> google.protobuf.Timestamp
 	7,  // 11: lockstep.v1.Roles.kubernetes_controller:type_name -> lockstep.v1.KubernetesController
 	8,  // 12: lockstep.v1.Roles.kubernetes_worker:type_name -> lockstep.v1.KubernetesWorker
 	9,  // 13: lockstep.v1.Roles.consensus_member:type_name -> lockstep.v1.ConsensusMember
 	2,  // 14: lockstep.v1.NodeStatus.version:type_name -> lockstep.v1.Version
 	1,  // 15: lockstep.v1.NodeStatus.minimum_reconciler_release:type_name -> lockstep.v1.Release
-	20, // 16: lockstep.v1.NodeStatus.fence_after:type_name -> google.protobuf.Duration
-	19, // 17: lockstep.v1.Presence.since:type_name -> google.protobuf.Timestamp
-	13, // 18: lockstep.v1.Presence.warnings:type_name -> lockstep.v1.Warning
-	19, // 19: lockstep.v1.Warning.since:type_name -> google.protobuf.Timestamp
-	19, // 20: lockstep.v1.Cluster.created_at:type_name -> google.protobuf.Timestamp
-	19, // 21: lockstep.v1.ClusterMember.added_at:type_name -> google.protobuf.Timestamp
-	19, // 22: lockstep.v1.ClusterMember.removed_at:type_name -> google.protobuf.Timestamp
-	19, // 23: lockstep.v1.ClusterLearner.added_at:type_name -> google.protobuf.Timestamp
-	19, // 24: lockstep.v1.JoinToken.created_at:type_name -> google.protobuf.Timestamp
-	19, // 25: lockstep.v1.JoinToken.expires_at:type_name -> google.protobuf.Timestamp
-	18, // 26: lockstep.v1.JoinToken.used_by:type_name -> lockstep.v1.TokenUse
-	19, // 27: lockstep.v1.TokenUse.at:type_name -> google.protobuf.Timestamp
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	21, // 16: lockstep.v1.NodeStatus.fence_after:type_name -> google.protobuf.Duration
+	20, // 17: lockstep.v1.Presence.since:type_name -> google.protobuf.Timestamp
+	14, // 18: lockstep.v1.Presence.warnings:type_name -> lockstep.v1.Warning
+	13, // 19: lockstep.v1.Presence.endpoint:type_name -> lockstep.v1.Endpoint
+	20, // 20: lockstep.v1.Warning.since:type_name -> google.protobuf.Timestamp
+	20, // 21: lockstep.v1.Cluster.created_at:type_name -> google.protobuf.Timestamp
+	20, // 22: lockstep.v1.ClusterMember.added_at:type_name -> google.protobuf.Timestamp
+	20, // 23: lockstep.v1.ClusterMember.removed_at:type_name -> google.protobuf.Timestamp
+	20, // 24: lockstep.v1.ClusterLearner.added_at:type_name -> google.protobuf.Timestamp
+	20, // 25: lockstep.v1.JoinToken.created_at:type_name -> google.protobuf.Timestamp
+	20, // 26: lockstep.v1.JoinToken.expires_at:type_name -> google.protobuf.Timestamp
+	19, // 27: lockstep.v1.JoinToken.used_by:type_name -> lockstep.v1.TokenUse
+	20, // 28: lockstep.v1.TokenUse.at:type_name -> google.protobuf.Timestamp
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_lockstep_proto_init() }
@@ -1544,7 +1625,7 @@ func file_lockstep_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lockstep_proto_rawDesc), len(file_lockstep_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   18,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

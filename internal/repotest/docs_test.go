@@ -99,14 +99,17 @@ var foreign = []string{
 	"--patches",                  // kubeadm
 	"--upload-certs",             // kubeadm
 	"--bump-revision",            // etcdutl
+	"--endpoint-reconciler-type", // kube-apiserver
 	"--endpoints",                // etcdctl
 	"--no-install-recommends",    // apt-get
 	"--mark-compacted",           // etcdutl
 	"--service-account-issuer",   // kube-apiserver
+	"--service-cluster-ip-range", // kube-apiserver
 	"--service-account-key-file", // kube-apiserver
 	"--service-account-signing-key-file",
 	"--shutdown-delay-duration",   // kube-apiserver
 	"--shutdown-send-retry-after", // kube-apiserver
+	"--type",                      // kubectl
 }
 
 // program is what the sidecar understands, as its source says.

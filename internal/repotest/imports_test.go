@@ -43,7 +43,8 @@ var levels = map[string]int{
 	"cluster/enrol":   6, // both sides of a join
 	"cluster/record":  3, // the values below cluster/ in etcd
 
-	"etcd": 3,
+	"etcd":               3,
+	"internal/endpoints": 5, // writes the Service kubernetes
 	// The requests to an API server that reconcile makes, apart from it because
 	// they are machinery. It replaces client-go's dynamic client.
 	"internal/kube": 3,
@@ -173,7 +174,7 @@ var places = []place{
 	{"k8s.io/client-go/discovery", in()},
 	{"k8s.io/client-go/kubernetes", in()},
 	{"k8s.io/client-go", in("internal/kube", "reconcile", "reconcile/internal/preview", "internal/app")},
-	{"k8s.io/apimachinery", in(".", "etcd", "internal/kube", "reconcile", "reconcile/bundle",
+	{"k8s.io/apimachinery", in(".", "etcd", "internal/kube", "internal/endpoints", "reconcile", "reconcile/bundle",
 		"reconcile/internal/applyset", "reconcile/internal/ownership", "reconcile/internal/plan",
 		"reconcile/internal/exec", "reconcile/internal/drift", "reconcile/internal/preview")},
 	{"github.com/go-chi/chi", in("httpapi")},

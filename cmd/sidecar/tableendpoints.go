@@ -1,0 +1,33 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/lockstep-dev/lockstep/httpapi"
+)
+
+// kubernetesService says what the Service kubernetes has, and why a node is not in it: a
+// line for each.
+func (t table) kubernetesService(s httpapi.KubernetesServiceReport) []string {
+	if !s.Enabled {
+		return nil
+	}
+	first := "the Service kubernetes has no address"
+	if len(s.Addresses) > 0 {
+		first = "the Service kubernetes has " + strings.Join(s.Addresses, ", ")
+	}
+	first += t.details(" (revision %d)", s.Revision)
+	if s.Reason != "Published" {
+		first += "; " + s.Reason + t.since(s.Since) + ": " + s.Message
+	}
+	if s.Problem != "" {
+		first += "; this node cannot write it: " + s.Problem
+	}
+	out := []string{first}
+	for _, n := range s.Nodes {
+		if !n.Serves {
+			out = append(out, n.ID+" is not in it ("+n.Reason+"): "+n.Message)
+		}
+	}
+	return out
+}

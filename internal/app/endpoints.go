@@ -1,0 +1,160 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/internal/buildinfo"
+	"github.com/lockstep-dev/lockstep/internal/endpoints"
+	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// This file is about the Service kubernetes (docs/protocol.md#kubernetes-service).
+
+// outLimit bounds how long a sidecar that stops waits until its address has left the
+// Service.
+const outLimit = 3 * time.Second
+
+// wireService makes the publisher, if the sidecar writes the Service.
+func (a *App) wireService(registry prometheus.Registerer) error {
+	if !a.cfg.KubernetesService {
+		endpoints.New(endpoints.Config{Registerer: registry}) // its metrics are documented
+		return nil
+	}
+	var err error
+	if a.endpoint, err = endpointOf(a.cfg, a.kubeconfig.config.Get().Host); err != nil {
+		return err
+	}
+	api, err := kube.New(a.kubeconfig.transport.Config(), "lockstep/"+buildinfo.Get().Version)
+	if err != nil {
+		return err
+	}
+	a.publisher = endpoints.New(endpoints.Config{
+		Node: a.id.node, API: api, Etcd: a.etcd, Fleet: a.follower.Fleet(), Store: a.follower.Store(),
+		Log: a.log.With("worker", "endpoints"), Registerer: registry,
+	})
+	return nil
+}
+
+const apiserverAddressRemedy = "type --apiserver-address=IP, the address at which pods reach this node's kube-apiserver"
+
+// endpointOf returns where clients reach the kube-apiserver whose URL the kubeconfig has.
+func endpointOf(cfg Config, server string) (protocol.Endpoint, error) {
+	u, err := url.Parse(server)
+	if err != nil {
+		return protocol.Endpoint{}, fmt.Errorf("kubeconfig %q: server %q: %w", cfg.Kubeconfig, server, err)
+	}
+	port := 443
+	if u.Port() != "" {
+		if port, err = strconv.Atoi(u.Port()); err != nil {
+			return protocol.Endpoint{}, fmt.Errorf("kubeconfig %q: server %q: %w", cfg.Kubeconfig, server, err)
+		}
+	}
+	out := protocol.Endpoint{Port: port}
+	if len(cfg.APIServerAddress) == 0 {
+		if out.Address, err = ownAddress(u.Hostname()); err != nil {
+			return protocol.Endpoint{}, fmt.Errorf("--kubernetes-service: the server %s of kubeconfig %q %w; %s", server, cfg.Kubeconfig, err, apiserverAddressRemedy)
+		}
+		return out, nil
+	}
+	for i, text := range cfg.APIServerAddress {
+		ip, err := netip.ParseAddr(text)
+		if err != nil {
+			return protocol.Endpoint{}, fmt.Errorf("--apiserver-address: %w", err)
+		}
+		*[]*string{&out.Address, &out.Secondary}[min(i, 1)] = ip.String()
+	}
+	return out, nil
+}
+
+// ownAddress returns an IP of this machine in the form that the Service has.
+func ownAddress(host string) (string, error) {
+	ip, err := netip.ParseAddr(host)
+	switch {
+	case err != nil:
+		return "", errors.New("is not an IP address")
+	case ip.IsLoopback() || ip.IsUnspecified() || ip.IsLinkLocalUnicast():
+		return "", errors.New("is not an address that other machines reach")
+	}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return "", fmt.Errorf("cannot be compared with the addresses of this machine: %w", err)
+	}
+	if !isOneOf(addrs, net.IP(ip.AsSlice())) {
+		return "", errors.New("is not an address of this machine")
+	}
+	return ip.Unmap().String(), nil
+}
+
+// endpointNow is what the presence shows.
+func (a *App) endpointNow() protocol.Endpoint {
+	out := a.endpoint
+	if api := a.apiserver.Get(); out.TakesPart() {
+		out.Down = api.Enabled && !api.Ready
+	}
+	return out
+}
+
+// awaitOut returns when the address of this node has left the Service, or stays. The gate
+// is closed. A sidecar that fails does not wait.
+func (a *App) awaitOut(ctx context.Context) {
+	if a.publisher == nil || ctx.Err() == nil {
+		return
+	}
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), outLimit)
+	defer cancel()
+	began := time.Now()
+	if a.publisher.AwaitOut(limited, a.endpoint) != nil {
+		a.log.Warn("address not seen to leave the service kubernetes", "reason", a.publisher.State().Get().Reason, "after", outLimit)
+		return
+	}
+	a.log.Info("address left the service kubernetes", "reason", a.publisher.State().Get().Reason, "duration", time.Since(began))
+}
+
+// serviceChanged is closed when serviceNow has changed; nil: it never does.
+func (a *App) serviceChanged() <-chan struct{} {
+	if a.publisher == nil {
+		return nil
+	}
+	return changed(a.publisher.State().Load())
+}
+
+// serviceNow is the Service as the publisher shows it.
+func (a *App) serviceNow() httpapi.KubernetesService {
+	if a.publisher == nil {
+		return httpapi.KubernetesService{}
+	}
+	s := a.publisher.State().Get()
+	return httpapi.KubernetesService{
+		Enabled: true, Reason: s.Reason, Message: s.Message, Since: s.Since, Problem: s.Problem,
+		Revision: s.Revision, Addresses: s.Addresses, Nodes: s.Nodes,
+	}
+}
+
+// serviceWarnings are about what an operator has to change.
+func (a *App) serviceWarnings() []protocol.Warning {
+	if a.publisher == nil {
+		return nil
+	}
+	switch s := a.publisher.State().Get(); s.Reason {
+	case protocol.NotPublishing, protocol.OtherStore, protocol.ReconcilerRuns, protocol.OtherWriter:
+		return []protocol.Warning{{Reason: s.Reason, Message: "Service kubernetes: " + s.Message, Since: s.Since}}
+	case protocol.Pending, protocol.EndpointsUnread:
+		if s.Problem != "" {
+			return []protocol.Warning{{Reason: s.Reason, Message: "Service kubernetes: " + cmp.Or(s.Problem, s.Message), Since: s.Since}}
+		}
+	default:
+	}
+	return nil
+}

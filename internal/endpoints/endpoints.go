@@ -1,0 +1,187 @@
+// Package endpoints keeps the addresses of the nodes in service in the Service
+// kubernetes: in its EndpointSlices, and in the Endpoints of the same name
+// (docs/protocol.md#kubernetes-service). It owns these objects. Package protocol decides
+// what they have, and which sidecar writes them first.
+//
+// Publisher.Run has one goroutine that decides and writes, and one for each of the two
+// watches. While nothing changes, none of them sends a request.
+package endpoints
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Config is what a Publisher needs. All fields except Registerer are required.
+type Config struct {
+	Node       protocol.NodeID
+	API        *kube.Client // of this node's kube-apiserver
+	Etcd       *etcd.Client
+	Fleet      *event.Value[protocol.Fleet] // as it was last observed: it wakes the publisher
+	Store      *event.Value[fleet.StoreKey] // likewise
+	Log        *slog.Logger
+	Registerer prometheus.Registerer // nil: no metrics
+}
+
+// State is what a Publisher shows.
+type State struct {
+	Reason   protocol.Reason // one of protocol.PublishReasons
+	Message  string
+	Since    time.Time // when Reason last changed
+	Problem  string    // why this sidecar cannot read or write the Service; empty: it can
+	Revision int64     // that the slice has; 0: Lockstep did not write it
+	// Addresses are those in the slices, sorted by family.
+	Addresses []string
+	Nodes     []protocol.ServiceNode
+}
+
+func (s State) equal(o State) bool {
+	return s.Reason == o.Reason && s.Message == o.Message && s.Problem == o.Problem && s.Revision == o.Revision &&
+		slices.Equal(s.Addresses, o.Addresses) && slices.Equal(s.Nodes, o.Nodes)
+}
+
+// Publisher writes the Service.
+type Publisher struct {
+	cfg     Config
+	metrics *metrics
+	seen    *event.Value[observed]
+	state   *event.Value[State]
+
+	// Only Run uses these.
+	decoder fleet.Decoder
+	due     time.Time // when a change is written that was noticed; zero: there is none
+	pauses  backoff.Backoff
+	problem string // why the last attempt failed; empty: it did not
+}
+
+const (
+	// The pauses after an attempt that did not help.
+	minPause = 50 * time.Millisecond
+	maxPause = 5 * time.Second
+	// snapshotTimeout bounds the read of etcd.
+	snapshotTimeout = 3 * time.Second
+)
+
+// New returns a publisher that has read nothing.
+func New(cfg Config) *Publisher {
+	return &Publisher{
+		cfg: cfg, metrics: newMetrics(cfg.Registerer), seen: event.New(observed{}),
+		state:  event.New(State{Reason: protocol.EndpointsUnread, Since: time.Now()}),
+		pauses: backoff.Backoff{First: minPause, Max: maxPause, Jitter: 0.2},
+	}
+}
+
+// State follows what is published, and why.
+func (p *Publisher) State() *event.Value[State] { return p.state }
+
+// Run writes the Service until ctx ends, and returns ctx's error.
+func (p *Publisher) Run(ctx context.Context) error {
+	following, cancel := context.WithCancel(ctx)
+	var watches sync.WaitGroup
+	defer func() { cancel(); watches.Wait() }()
+	watches.Go(func() { p.follow(following, sliceResource) })
+	watches.Go(func() { p.follow(following, endpointsResource) })
+	for {
+		fleet, fleetChanged := p.cfg.Fleet.Load()
+		_, storeChanged := p.cfg.Store.Load()
+		seen, seenChanged := p.seen.Load()
+		again, stop := timer(p.round(ctx, fleet, seen))
+		select {
+		case <-ctx.Done():
+			stop()
+			return ctx.Err()
+		case <-fleetChanged:
+		case <-storeChanged:
+		case <-seenChanged:
+		case <-again:
+		}
+		stop()
+	}
+}
+
+// timer fires after d; 0: never.
+func timer(d time.Duration) (<-chan time.Time, func()) {
+	if d <= 0 {
+		return nil, func() {}
+	}
+	t := time.NewTimer(d)
+	return t.C, func() { t.Stop() }
+}
+
+// round decides from what was observed, which costs nothing, and writes if that is due.
+// It returns when the next round is, if nothing changes; 0: never.
+func (p *Publisher) round(ctx context.Context, observedFleet protocol.Fleet, seen observed) time.Duration {
+	now := p.plan(observedFleet, p.cfg.Store.Get().ID, seen)
+	p.show(observedFleet, seen, now)
+	if !now.writes() {
+		p.due, p.problem = time.Time{}, ""
+		p.pauses.Reset()
+		p.show(observedFleet, seen, now)
+		return now.retry()
+	}
+	if p.due.IsZero() {
+		p.due = time.Now().Add(protocol.PublishTurn(observedFleet, p.cfg.Node))
+	}
+	if wait := time.Until(p.due); wait > 0 {
+		return wait
+	}
+	err := p.attempt(ctx, seen)
+	if ctx.Err() != nil {
+		return 0
+	}
+	pause := p.pauses.Next()
+	was := p.problem
+	p.problem = ""
+	if err != nil {
+		p.problem = err.Error()
+		level := slog.LevelDebug
+		if was == "" {
+			level = slog.LevelWarn
+		}
+		p.cfg.Log.Log(ctx, level, "service not written, trying again", "in", pause, "err", err)
+		p.show(observedFleet, seen, now)
+	}
+	p.due = time.Now().Add(pause)
+	return pause
+}
+
+// AwaitOut returns when the addresses of this node have left the Service, or when they
+// stay because nothing may be written. The node's gate is closed.
+func (p *Publisher) AwaitOut(ctx context.Context, own protocol.Endpoint) error {
+	for {
+		state, changed := p.state.Load()
+		if state.out(p.cfg.Node, own) {
+			return nil
+		}
+		if !event.Wait(ctx, changed) {
+			return ctx.Err()
+		}
+	}
+}
+
+// out reports whether the addresses of a node have left, or stay.
+func (s State) out(id protocol.NodeID, own protocol.Endpoint) bool {
+	at := slices.IndexFunc(s.Nodes, func(n protocol.ServiceNode) bool { return n.ID == id })
+	if at < 0 || s.Nodes[at].Serves {
+		return false // its presence is not observed yet
+	}
+	switch s.Reason {
+	case protocol.Published:
+		return !slices.Contains(s.Addresses, own.Address) && (own.Secondary == "" || !slices.Contains(s.Addresses, own.Secondary))
+	case protocol.Pending:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,60 @@
+package endpoints
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+type metrics struct {
+	state       *prometheus.GaugeVec
+	addresses   prometheus.Gauge
+	writes      *prometheus.CounterVec
+	overwritten prometheus.Counter
+}
+
+// The results of a write.
+const (
+	resultWritten = "Written"
+	resultChanged = "Changed"
+	resultFailed  = "Failed"
+)
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	m := &metrics{
+		state: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "lockstep_endpoints_state",
+			Help: "1 for why the Service kubernetes has its addresses, as this sidecar sees it, 0 for all others; all 0 without --kubernetes-service. Published is as it should be. ReconcilerRuns: start every kube-apiserver with --endpoint-reconciler-type=none. kubernetesService in /status has the rest.",
+		}, []string{"reason"}),
+		addresses: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "lockstep_endpoints_addresses",
+			Help: "How many addresses the EndpointSlices of the Service kubernetes have. It should be the number of nodes whose gate is open, in each family.",
+		}),
+		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "lockstep_endpoints_writes_total",
+			Help: "Writes of the Service kubernetes by this sidecar, by result. Changed: another sidecar was faster. Failed: see the rights of the kubeconfig's user, and the log.",
+		}, []string{"result"}),
+		overwritten: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "lockstep_endpoints_overwritten_total",
+			Help: "How often another client replaced what Lockstep wrote into the Service kubernetes. If it grows, a kube-apiserver runs without --endpoint-reconciler-type=none.",
+		}),
+	}
+	for _, r := range protocol.PublishReasons() {
+		m.state.WithLabelValues(string(r)).Set(0)
+	}
+	for _, r := range []string{resultWritten, resultChanged, resultFailed} {
+		m.writes.WithLabelValues(r)
+	}
+	if reg != nil {
+		reg.MustRegister(m.state, m.addresses, m.writes, m.overwritten)
+	}
+	return m
+}
+
+func (m *metrics) show(s State) {
+	for _, r := range protocol.PublishReasons() {
+		m.state.WithLabelValues(string(r)).Set(0)
+	}
+	m.state.WithLabelValues(string(s.Reason)).Set(1)
+	m.addresses.Set(float64(len(s.Addresses)))
+}

@@ -1,0 +1,145 @@
+package endpoints
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// target is an object, and what happens to it.
+type target struct {
+	kind   *resource
+	name   string
+	family protocol.Family
+	now    object
+	step   protocol.PublishStep
+}
+
+type plan []target
+
+// plan decides about each object. The slices come first: kube-proxy reads them.
+func (p *Publisher) plan(f protocol.Fleet, store string, seen observed) plan {
+	families := protocol.ServiceFamilies(f)
+	if len(families) == 0 {
+		families = []protocol.Family{cmp.Or(seen.slices[serviceName].family, protocol.IPv4)}
+	}
+	main := cmp.Or(seen.slices[serviceName].family, families[0])
+	var out plan
+	for _, family := range families {
+		name := serviceName
+		if family != main {
+			name += map[protocol.Family]string{protocol.IPv4: "-ipv4", protocol.IPv6: "-ipv6"}[family]
+		}
+		now := seen.slices[name]
+		now.Known = seen.slicesKnown
+		out = append(out, target{kind: sliceResource, name: name, family: family, now: now})
+	}
+	now := seen.endpoints
+	now.Known = seen.endpointsKnown
+	out = append(out, target{kind: endpointsResource, name: serviceName, family: families[0], now: now})
+	for i := range out {
+		out[i].step = protocol.Publish(protocol.PublishFacts{
+			Fleet: f, Store: store, Family: out[i].family, Current: out[i].now.ServiceObject, Lost: seen.lost.facts(time.Now()),
+		})
+	}
+	return out
+}
+
+func (p plan) writes() bool {
+	return slices.ContainsFunc(p, func(t target) bool { return t.step.Kind == protocol.PublishWrite })
+}
+
+// retry returns when the first wait ends by itself; 0: none does.
+func (p plan) retry() (out time.Duration) {
+	for _, t := range p {
+		if r := t.step.Retry; r > 0 && (out == 0 || r < out) {
+			out = r
+		}
+	}
+	return out
+}
+
+// worst returns the step that people have to see.
+func (p plan) worst() protocol.PublishStep {
+	rank := func(t target) int {
+		switch {
+		case t.step.Kind == protocol.PublishWait:
+			return 3
+		case t.step.Reason == protocol.NoneReady:
+			return 2
+		case t.step.Kind == protocol.PublishWrite:
+			return 1
+		}
+		return 0
+	}
+	return slices.MaxFunc(p, func(a, b target) int { return cmp.Compare(rank(a), rank(b)) }).step
+}
+
+// show publishes the state.
+func (p *Publisher) show(f protocol.Fleet, seen observed, now plan) {
+	worst := now.worst()
+	out := State{
+		Reason: worst.Reason, Message: worst.Message, Problem: cmp.Or(p.problem, seen.problem()),
+		Revision: seen.slices[serviceName].Revision, Addresses: seen.addresses(), Nodes: protocol.ServiceNodes(f),
+		Since: time.Now(),
+	}
+	was := p.state.Get()
+	if out.equal(was) {
+		return
+	}
+	if out.Reason == was.Reason {
+		out.Since = was.Since
+	} else {
+		p.cfg.Log.Info("service "+serviceName, "reason", out.Reason, "message", out.Message)
+	}
+	p.state.Set(out)
+	p.metrics.show(out)
+}
+
+// attempt takes a snapshot, decides again, and writes. The objects were read before
+// (docs/protocol.md#kubernetes-service).
+func (p *Publisher) attempt(ctx context.Context, seen observed) error {
+	limited, cancel := context.WithTimeout(ctx, snapshotTimeout)
+	defer cancel()
+	snapshot, store, err := fleet.ReadFleet(limited, p.cfg.Etcd, &p.decoder)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, t := range p.plan(snapshot, store, seen) {
+		if t.step.Kind == protocol.PublishWrite {
+			errs = append(errs, p.write(ctx, t, store))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// write writes an object that did not change since it was read. If it did, it is read
+// again, and the next round decides.
+func (p *Publisher) write(ctx context.Context, t target, store string) error {
+	written, err := t.kind.write(ctx, p.cfg.API, t, store)
+	switch code := codeOf(err); {
+	case err == nil:
+		p.metrics.writes.WithLabelValues(resultWritten).Inc()
+		p.cfg.Log.Info("service written", "object", t.kind.kind+"/"+t.name, "addresses", t.step.Addresses, "revision", t.step.Revision)
+		p.observe(t.kind, written)
+		return nil
+	case code == http.StatusConflict || code == http.StatusNotFound:
+		p.metrics.writes.WithLabelValues(resultChanged).Inc()
+		now, err := t.kind.read(ctx, p.cfg.API, t.name)
+		if err != nil {
+			return err
+		}
+		p.observe(t.kind, now)
+		return nil
+	}
+	p.metrics.writes.WithLabelValues(resultFailed).Inc()
+	return fmt.Errorf("write %s %q in namespace %s: %w", t.kind.kind, t.name, serviceNamespace, err)
+}

@@ -1,0 +1,364 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// This file has a world of its own: the addresses in the Service kubernetes, and the
+// sidecars that write them (docs/protocol.md#kubernetes-service). endpointssearch.go
+// searches it.
+
+// maxWriters is how many nodes such a world may have.
+const maxWriters = 3
+
+// EndpointsConfig bounds a world of one Service.
+type EndpointsConfig struct {
+	Nodes      int  // each has a sidecar that may write
+	Outside    int  // how many of them do not take part at first
+	Changes    int  // how often a node becomes ready or not ready, or begins to take part
+	Restores   int  // how often etcd is restored from the backup of the beginning
+	Restarts   int  // how often a sidecar forgets what it has seen
+	Reconciler bool // the kube-apiserver of the first node writes the Service itself
+	Pauses     int  // how often a pause after an overwrite ends
+	Off        endpointsSafeguard
+	Only       string // the invariant that is asked; empty: all
+}
+
+// String says what the bounds are.
+func (c *EndpointsConfig) String() string {
+	out := fmt.Sprintf("%d nodes, %d without the flag, %d changes, %d restores, %d restarts", c.Nodes, c.Outside, c.Changes, c.Restores, c.Restarts)
+	if c.Reconciler {
+		out += fmt.Sprintf(", a kube-apiserver that writes, %d pauses end", c.Pauses)
+	}
+	return out
+}
+
+// endpointsSafeguard is a part of the rules that a search can turn off.
+type endpointsSafeguard uint16
+
+const (
+	// The object is read before the snapshot is taken.
+	objectFirst endpointsSafeguard = 1 << iota
+	// A write lands only if the object did not change since it was read.
+	objectUnchanged
+	// No object is written without an address.
+	lastStays
+	// After the store went back, a lower revision counts.
+	backCounts
+	// Only the addresses of nodes whose presence is ready are written.
+	readyOnly
+	// What another client wrote is taken over only if every node in service takes part.
+	allTakePart
+	// A sidecar whose write was replaced waits.
+	pauseAfterOverwrite
+)
+
+// nodeSet is a set of nodes, one bit each.
+type nodeSet uint8
+
+func (s nodeSet) has(i int) bool { return s&(1<<i) != 0 }
+
+// serviceObject is what an object has. There is one: each has a writer's view of its own.
+type serviceObject struct {
+	known    bool
+	own      bool // Lockstep wrote it last
+	set      nodeSet
+	revision uint8 // the annotation; 0: none
+	history  uint8 // of that revision: how often the store had gone back
+}
+
+// writerPhase is how far a sidecar is with a write.
+type writerPhase uint8
+
+const (
+	writerIdle    writerPhase = iota
+	writerRead                // it has the first of object and snapshot
+	writerDecided             // its request is under way
+)
+
+// endpointsWriter is a sidecar.
+type endpointsWriter struct {
+	phase writerPhase
+	seen  serviceObject // what it read last
+	fresh bool          // the object has not changed since
+
+	// Its snapshot, and what it writes.
+	revision, history uint8
+	ready             nodeSet
+	part              nodeSet
+	writes            nodeSet
+
+	overwritten bool // it has seen that what Lockstep wrote was replaced, and its pause has not ended
+}
+
+// endpointsState is a state of the world.
+type endpointsState struct {
+	revision, history uint8
+	ready, part       nodeSet // as the presences have it
+	reconciles        bool    // the kube-apiserver of the first node
+	object            serviceObject
+	writers           [maxWriters]endpointsWriter
+
+	changes, restores, restarts, pauses uint8
+}
+
+func initialEndpoints(cfg *EndpointsConfig) endpointsState {
+	all := nodeSet(1<<cfg.Nodes - 1)
+	st := endpointsState{
+		revision: 1, ready: all, part: all &^ (1<<cfg.Outside - 1), reconciles: cfg.Reconciler,
+		changes: uint8(cfg.Changes), restores: uint8(cfg.Restores), restarts: uint8(cfg.Restarts), pauses: uint8(cfg.Pauses),
+	}
+	st.object = serviceObject{known: true, own: true, set: all, revision: 1}
+	if cfg.Reconciler || cfg.Outside > 0 {
+		st.object = serviceObject{known: true, set: 1}
+	}
+	return st
+}
+
+// endpointsMove is something that can happen.
+type endpointsMove uint8
+
+const (
+	serviceToggle endpointsMove = iota
+	serviceTakePart
+	serviceRestoreStore
+	serviceRead
+	serviceDecide
+	serviceLand
+	serviceRestart
+	servicePauseEnds
+	serviceReconcile
+	serviceReconcilerStops
+	endpointsMoves = iota
+)
+
+// apply makes a move of a node, and says what happened; empty: it is not possible now.
+// broken is the invariant that it breaks, and why; empty: none.
+func (s *endpointsState) apply(cfg *EndpointsConfig, m endpointsMove, i int) (what string, broken [2]string) {
+	w := &s.writers[i]
+	switch m {
+	case serviceRead:
+		if w.phase == writerIdle && s.part.has(i) {
+			return s.begin(cfg, i), broken
+		}
+	case serviceDecide:
+		if w.phase == writerRead {
+			return s.decide(cfg, i), broken
+		}
+	case serviceLand:
+		if w.phase == writerDecided {
+			return s.landWrite(cfg, i)
+		}
+	case serviceRestart:
+		if s.restarts > 0 && (w.seen.known || w.phase != writerIdle) {
+			s.restarts--
+			*w = endpointsWriter{}
+			return "starts again", broken
+		}
+	case servicePauseEnds:
+		if s.pauses > 0 && w.overwritten {
+			s.pauses--
+			w.overwritten = false
+			return "has waited long enough", broken
+		}
+	default:
+		return s.happen(m, i), broken
+	}
+	return "", broken
+}
+
+// happen makes a move that no sidecar decides.
+func (s *endpointsState) happen(m endpointsMove, i int) string {
+	switch {
+	case m == serviceToggle && s.changes > 0:
+		s.changes--
+		s.revision++
+		s.ready ^= 1 << i
+		if s.ready.has(i) {
+			return "becomes ready"
+		}
+		return "is not ready any more"
+	case m == serviceTakePart && s.changes > 0 && !s.part.has(i):
+		s.changes--
+		s.revision++
+		s.part |= 1 << i
+		return "takes part from now on"
+	case m == serviceRestoreStore && s.restores > 0 && i == 0 && s.revision > 1:
+		s.restores--
+		s.history++
+		s.revision = 1
+		s.ready |= s.part // as at the beginning
+		return "and the others lose their etcd, which is restored from the backup of the beginning"
+	case m == serviceReconcile && i == 0 && s.reconciles && (s.object.own || s.object.set != 1):
+		s.replace(serviceObject{known: true, set: 1})
+		return "has a kube-apiserver that writes its own address alone"
+	case m == serviceReconcilerStops && i == 0 && s.reconciles:
+		s.reconciles = false
+		s.replace(serviceObject{known: true})
+		return "stops that kube-apiserver, which empties the Service"
+	}
+	return ""
+}
+
+// replace changes the object. No writer has its newest form then.
+func (s *endpointsState) replace(with serviceObject) {
+	s.object = with
+	for i := range s.writers {
+		s.writers[i].fresh = false
+	}
+}
+
+// begin reads the first of the two: the object, before the snapshot.
+func (s *endpointsState) begin(cfg *EndpointsConfig, i int) string {
+	s.writers[i].phase = writerRead
+	if cfg.Off&objectFirst != 0 {
+		s.takeSnapshot(i)
+		return "takes a snapshot"
+	}
+	s.readObject(i)
+	return "reads the Service"
+}
+
+func (s *endpointsState) readObject(i int) {
+	w := &s.writers[i]
+	if w.seen.known && protocol.Overwritten(w.seen.published(), s.object.published()) {
+		w.overwritten = true
+	}
+	w.seen, w.fresh = s.object, true
+}
+
+func (s *endpointsState) takeSnapshot(i int) {
+	w := &s.writers[i]
+	w.revision, w.history, w.ready, w.part = s.revision, s.history, s.ready, s.part
+}
+
+// decide reads the second of the two, and asks the protocol.
+func (s *endpointsState) decide(cfg *EndpointsConfig, i int) string {
+	w := &s.writers[i]
+	what := "takes a snapshot"
+	if cfg.Off&objectFirst != 0 {
+		s.readObject(i)
+		what = "reads the Service"
+	} else {
+		s.takeSnapshot(i)
+	}
+	step := protocol.Publish(w.facts(cfg))
+	w.phase, w.writes = writerIdle, 0
+	switch {
+	case cfg.Off&backCounts != 0 && w.revision < w.seen.revision:
+		return what + ", and waits for a newer one"
+	case step.Kind == protocol.PublishWrite:
+		w.phase, w.writes = writerDecided, setOf(step.Addresses)
+		return what + ", and sends " + w.writes.String()
+	case step.Reason == protocol.NoneReady && cfg.Off&lastStays != 0 && w.seen.set != 0:
+		w.phase = writerDecided
+		return what + ", and sends an empty list"
+	}
+	return what + ", and does nothing"
+}
+
+// landWrite carries out a request.
+func (s *endpointsState) landWrite(cfg *EndpointsConfig, i int) (what string, broken [2]string) {
+	w := &s.writers[i]
+	w.phase = writerIdle
+	if !w.fresh && cfg.Off&objectUnchanged == 0 {
+		return "is refused: the Service has changed", broken
+	}
+	broken = s.judgeWrite(cfg, w)
+	s.replace(serviceObject{known: true, own: true, set: w.writes, revision: w.revision, history: w.history})
+	w.seen, w.fresh = s.object, true
+	return "has written " + w.writes.String(), broken
+}
+
+// judgeWrite returns the invariant that a write breaks.
+func (s *endpointsState) judgeWrite(cfg *EndpointsConfig, w *endpointsWriter) [2]string {
+	now := s.object
+	older := w.history < now.history || w.history == now.history && w.revision < now.revision
+	foreign := !now.own && now.set != 0
+	for _, b := range []struct {
+		name, why string
+		holds     bool
+	}{
+		{"Published", "the address of a node is written that was not ready at the revision", w.writes&^w.ready == 0},
+		{"LastAddress", "the last address is removed", w.writes != 0},
+		{"NotOlder", "a lower revision replaces a higher one, and the store did not go back in between", !now.own || !older},
+		{"Yields", "a node in service does not take part, and what another client wrote is replaced", !foreign || w.ready&^w.part == 0},
+		{"Yields", "a sidecar that has seen its write replaced writes again at once", !foreign || !w.overwritten},
+	} {
+		if !b.holds && cfg.asks(b.name) {
+			return [2]string{b.name, b.why}
+		}
+	}
+	return [2]string{}
+}
+
+func (c *EndpointsConfig) asks(name string) bool { return c.Only == "" || c.Only == name }
+
+// addressOf is the address of a node.
+func addressOf(i int) string { return fmt.Sprintf("10.0.0.%d", i+1) }
+
+const modelPort = 6443
+
+// setOf is the reverse of addresses.
+func setOf(addresses []string) nodeSet {
+	var out nodeSet
+	for i := range maxWriters {
+		if slices.Contains(addresses, addressOf(i)) {
+			out |= 1 << i
+		}
+	}
+	return out
+}
+
+// String lists the nodes.
+func (s nodeSet) String() string {
+	out := []string{}
+	for i := range maxWriters {
+		if s.has(i) {
+			out = append(out, fmt.Sprintf("n%d", i+1))
+		}
+	}
+	return fmt.Sprint(out)
+}
+
+// published translates an object for the protocol.
+func (o serviceObject) published() protocol.ServiceObject {
+	out := protocol.ServiceObject{Known: true, Port: modelPort, Revision: int64(o.revision), Own: o.own, Complete: true, Store: "store"}
+	if !o.own {
+		out.Manager, out.Store = protocol.KubeAPIServer, ""
+	}
+	for i := range maxWriters {
+		if o.set.has(i) {
+			out.Addresses = append(out.Addresses, addressOf(i))
+		}
+	}
+	return out
+}
+
+// facts translates what a sidecar knows for the protocol.
+func (w *endpointsWriter) facts(cfg *EndpointsConfig) protocol.PublishFacts {
+	f := protocol.PublishFacts{
+		Store: "store", Family: protocol.IPv4, Current: w.seen.published(),
+		Fleet: protocol.Fleet{Revision: int64(w.revision)},
+	}
+	if w.overwritten && cfg.Off&pauseAfterOverwrite == 0 {
+		f.Lost = protocol.Overwrites{Times: 1, Manager: protocol.KubeAPIServer}
+	}
+	for i := range cfg.Nodes {
+		r := &protocol.Record{
+			ID: protocol.NodeID(addressOf(i)), Alive: true,
+			Node: protocol.Node{Roles: protocol.Roles{Controller: true}}, Presence: protocol.Presence{Ready: w.ready.has(i)},
+		}
+		if w.part.has(i) || cfg.Off&allTakePart != 0 {
+			r.Presence.Endpoint = protocol.Endpoint{Address: addressOf(i), Port: modelPort}
+		}
+		if cfg.Off&readyOnly != 0 {
+			r.Presence.Ready = true
+		}
+		f.Fleet.Records = append(f.Fleet.Records, r)
+	}
+	return f
+}

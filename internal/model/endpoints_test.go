@@ -1,0 +1,95 @@
+package model
+
+import "testing"
+
+func serviceOf(nodes, changes int) EndpointsConfig {
+	return EndpointsConfig{Nodes: nodes, Changes: changes}
+}
+
+func (c EndpointsConfig) restored(n int) EndpointsConfig  { c.Restores = n; return c }
+func (c EndpointsConfig) restarted(n int) EndpointsConfig { c.Restarts = n; return c }
+func (c EndpointsConfig) outside(n int) EndpointsConfig   { c.Outside = n; return c }
+func (c EndpointsConfig) reconciled(pauses int) EndpointsConfig {
+	c.Reconciler, c.Pauses = true, pauses
+	return c
+}
+func (c EndpointsConfig) without(off endpointsSafeguard) EndpointsConfig { c.Off = off; return c }
+func (c EndpointsConfig) asking(name string) EndpointsConfig             { c.Only = name; return c }
+
+func TestEndpoints(t *testing.T) {
+	worlds := []EndpointsConfig{
+		serviceOf(2, 3).restored(1), serviceOf(3, 2), serviceOf(2, 3).outside(1), serviceOf(2, 1).reconciled(2).restarted(1),
+	}
+	if *full {
+		worlds = append(worlds, serviceOf(2, 4).restored(1).restarted(1), serviceOf(2, 2).reconciled(2).restarted(1), serviceOf(2, 3).outside(1).reconciled(2), serviceOf(3, 1).reconciled(1))
+	}
+	for _, cfg := range worlds {
+		t.Run(cfg.String(), func(t *testing.T) {
+			if raced && (cfg.Nodes > 2 || cfg.Restores > 0) {
+				t.Skip("takes too long under the race detector")
+			}
+			r := CheckEndpoints(&cfg)
+			t.Logf("%d states, %d transitions", r.States, r.Transitions)
+			if r.Violation != nil {
+				t.Errorf("\n%s", r.Violation)
+			}
+		})
+	}
+}
+
+type endpointsMutation struct {
+	name string
+	why  string // the safeguard exists
+	cfg  EndpointsConfig
+}
+
+func endpointsMutations() []endpointsMutation {
+	return []endpointsMutation{
+		{
+			"object-first", "A snapshot that is older than what the Service has by now must not replace it.",
+			serviceOf(2, 2).without(objectFirst).asking("NotOlder"),
+		},
+		{
+			"object-unchanged", "A request of a sidecar that was paused may land after that of another one.",
+			serviceOf(2, 2).without(objectUnchanged).asking("NotOlder"),
+		},
+		{
+			"last-stays", "If all gates close, or all presences end, clients would get no answer at all.",
+			serviceOf(2, 2).without(lastStays),
+		},
+		{
+			"back-counts", "After a restore, the annotation has a revision that the store reaches late or never.",
+			serviceOf(2, 2).restored(1).without(backCounts),
+		},
+		{
+			"ready-only", "A node whose gate is closed must get no requests.",
+			serviceOf(2, 2).outside(1).without(readyOnly).asking("Published"),
+		},
+		{
+			"all-take-part", "While the Service is turned on node by node, a kube-apiserver may still write it.",
+			serviceOf(2, 1).outside(1).without(allTakePart).asking("Yields"),
+		},
+		{
+			"pause-after-overwrite", "A kube-apiserver that was not turned off would be fought for ever.",
+			serviceOf(2, 0).reconciled(0).without(pauseAfterOverwrite).asking("Yields"),
+		},
+	}
+}
+
+// TestEndpointsMutations turns off each safeguard and expects the search to find what
+// breaks, and nothing with the safeguard on.
+func TestEndpointsMutations(t *testing.T) {
+	for _, m := range endpointsMutations() {
+		t.Run(m.name, func(t *testing.T) {
+			r := CheckEndpoints(&m.cfg)
+			if r.Violation == nil {
+				t.Fatalf("got no violation in %d states, want one: %s", r.States, m.why)
+			}
+			wantGolden(t, "endpoints-"+m.name+".txt", "# "+m.why+"\n# Found in: "+m.cfg.String()+"\n\n"+r.Violation.String())
+			m.cfg.Off, m.cfg.Only = 0, ""
+			if r := CheckEndpoints(&m.cfg); r.Violation != nil {
+				t.Errorf("got a violation with the safeguard on:\n%s", r.Violation)
+			}
+		})
+	}
+}

@@ -1,0 +1,358 @@
+package protocol
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// This file decides what the Service kubernetes has, and which sidecar writes it
+// (docs/protocol.md#kubernetes-service).
+
+// Family is a family of IP addresses. An EndpointSlice has addresses of one.
+type Family int
+
+// The families. The zero value: not set.
+const (
+	FamilyUnset Family = iota
+	IPv4
+	IPv6
+)
+
+// FamilyOf returns the family of an IP address.
+func FamilyOf(address string) Family {
+	switch {
+	case address == "":
+		return FamilyUnset
+	case strings.Contains(address, ":"):
+		return IPv6
+	}
+	return IPv4
+}
+
+// String is the addressType of an EndpointSlice.
+func (f Family) String() string {
+	switch f {
+	case IPv4:
+		return "IPv4"
+	case IPv6:
+		return "IPv6"
+	case FamilyUnset:
+	}
+	return ""
+}
+
+// Endpoint is where clients of the Service kubernetes reach the kube-apiserver of a
+// node, as the node's presence has it. The zero value: its sidecar does not take part
+// (--kubernetes-service).
+type Endpoint struct {
+	Address   string // an IP; empty: the sidecar does not take part
+	Secondary string // an IP of the other family; empty: none
+	Port      int
+	// Down: the kube-apiserver is not ready, as --apiserver-readyz finds.
+	Down bool
+}
+
+// TakesPart reports whether the sidecar of the node writes the Service.
+func (e Endpoint) TakesPart() bool { return e.Address != "" }
+
+// Of returns the address of a family; empty: there is none.
+func (e Endpoint) Of(f Family) string {
+	switch f {
+	case FamilyOf(e.Address):
+		return e.Address
+	case FamilyOf(e.Secondary):
+		return e.Secondary
+	}
+	return ""
+}
+
+// ServiceNode is a controller, and whether its addresses belong into the Service.
+type ServiceNode struct {
+	ID       NodeID
+	Endpoint Endpoint
+	Serves   bool
+	Reason   Reason // Ready, or why the addresses do not belong into it
+	Message  string // the same, for people
+}
+
+// ServiceNodes returns all controllers, in the order of their IDs.
+func ServiceNodes(f Fleet) []ServiceNode {
+	port, out := commonPort(f), []ServiceNode{}
+	for _, r := range f.Records {
+		if !r.MayServe() && !r.Presence.Endpoint.TakesPart() {
+			continue
+		}
+		n := ServiceNode{ID: r.ID, Endpoint: r.Presence.Endpoint}
+		n.Reason, n.Message = whyOutside(r, port)
+		n.Serves = n.Reason == Ready
+		out = append(out, n)
+	}
+	return out
+}
+
+func whyOutside(r *Record, port int) (Reason, string) {
+	e := r.Presence.Endpoint
+	switch {
+	case !r.Alive:
+		return NoPresence, "its sidecar does not run, or does not reach etcd"
+	case !e.TakesPart():
+		return NotPublishing, "its sidecar runs without --kubernetes-service"
+	case r.Node.Cordon.On():
+		return Cordoned, fmt.Sprintf("it was taken out of service; to end that now: sidecar uncordon %s", r.ID)
+	case !r.InService():
+		return cmp.Or(r.Presence.Reason, NotRegistered), "its gate is closed"
+	case e.Down:
+		return APIServerNotReady, "its kube-apiserver is not ready (--apiserver-readyz)"
+	case e.Port != port:
+		return PortDiffers, fmt.Sprintf("its kube-apiserver serves on port %d, and the others on %d: the Service has one port, so all of them need the same", e.Port, port)
+	}
+	return Ready, "its gate is open"
+}
+
+// takesTraffic reports whether clients can use a node, as its presence has it.
+func (r *Record) takesTraffic() bool {
+	return r.InService() && r.Presence.Endpoint.TakesPart() && !r.Presence.Endpoint.Down
+}
+
+// commonPort returns the port that most nodes have that clients can use; of several
+// such ports, that of the first node.
+func commonPort(f Fleet) int {
+	var ports []int
+	for _, r := range f.Records {
+		if r.takesTraffic() {
+			ports = append(ports, r.Presence.Endpoint.Port)
+		}
+	}
+	best, most := 0, 0
+	for _, port := range ports {
+		count := 0
+		for _, other := range ports {
+			if other == port {
+				count++
+			}
+		}
+		if count > most {
+			best, most = port, count
+		}
+		if most*2 > len(ports) {
+			break // no other port has as many
+		}
+	}
+	return best
+}
+
+// ServiceFamilies returns the families of the addresses that clients can use. The first
+// one is that of the Service: of the first address of the first node.
+func ServiceFamilies(f Fleet) []Family {
+	var out []Family
+	for _, first := range []bool{true, false} {
+		for _, r := range f.Records {
+			e := r.Presence.Endpoint
+			family := FamilyOf(e.Address)
+			if !first {
+				family = FamilyOf(e.Secondary)
+			}
+			if r.takesTraffic() && family != FamilyUnset && !slices.Contains(out, family) {
+				out = append(out, family)
+			}
+		}
+	}
+	return out
+}
+
+// ServiceObject is what one object has now: an EndpointSlice, or the Endpoints.
+type ServiceObject struct {
+	Known     bool     // it was read, or it does not exist
+	Addresses []string // sorted, without duplicates
+	Port      int
+	Revision  int64  // at which its addresses were ready; 0: Lockstep did not write it
+	Store     string // of that revision
+	Own       bool   // Lockstep wrote the addresses last
+	Manager   string // the field manager that wrote them last; empty: unknown
+	Complete  bool   // labels, conditions and the name of the port are as Lockstep writes them
+}
+
+// Overwritten reports whether another client has replaced what Lockstep wrote. An
+// object that is empty now is written again at once, whichever client emptied it.
+func Overwritten(was, now ServiceObject) bool {
+	return was.Own && !now.Own && len(now.Addresses) > 0 &&
+		(!slices.Equal(was.Addresses, now.Addresses) || was.Port != now.Port)
+}
+
+// Overwrites is how often other clients replaced what Lockstep wrote. The zero value:
+// never, as far as this sidecar knows.
+type Overwrites struct {
+	Times   int           // in a row
+	Ago     time.Duration // since the last time
+	Manager string        // that did it last
+}
+
+// KubeAPIServer is the field manager of a kube-apiserver that writes the Service itself.
+const KubeAPIServer = "kube-apiserver"
+
+const (
+	firstPause    = time.Minute
+	maxPause      = 10 * time.Minute
+	firstPatience = 2 // overwrites by another client than kube-apiserver, without a pause
+)
+
+// Pause is how long Lockstep leaves an object alone after it was overwritten.
+// kube-apiserver compares every ten seconds and always repeats; another client may have
+// done it once.
+func (o Overwrites) Pause() time.Duration {
+	times := o.Times
+	if o.Manager != KubeAPIServer {
+		times -= firstPatience
+	}
+	if times <= 0 {
+		return 0
+	}
+	return min(maxPause, firstPause<<min(times-1, 10))
+}
+
+// ForgetOverwritesAfter is how long what Lockstep wrote has to stay for the overwrites
+// to be over.
+const ForgetOverwritesAfter = time.Minute
+
+// PublishKind is what a sidecar does with an object.
+type PublishKind int
+
+// The kinds. The zero value: none was decided.
+const (
+	PublishUnset PublishKind = iota
+	PublishKeep              // it stays as it is
+	PublishWait              // it is not as it should be, and may not be written now
+	PublishWrite             // it is written, if it did not change since it was read
+)
+
+// PublishStep is what a sidecar does with an object, and why.
+type PublishStep struct {
+	Kind    PublishKind
+	Reason  Reason
+	Message string
+
+	Addresses []string // to write
+	Port      int
+	Revision  int64
+	Retry     time.Duration // when a wait ends by itself; 0: it does not
+}
+
+// PublishFacts are what Publish decides from.
+type PublishFacts struct {
+	// Fleet is a linearizable snapshot that was taken after Current was read. So if its
+	// revision is lower than that in Current, the store went back, and the snapshot counts.
+	Fleet   Fleet
+	Store   string // the store ID in that snapshot; empty: it has none
+	Family  Family // of the object
+	Current ServiceObject
+	Lost    Overwrites
+}
+
+// Publish decides what happens to an object (docs/protocol.md#kubernetes-service). The
+// first rule that applies decides. It does not compare revisions: what was read before the
+// snapshot, and is unchanged when the write lands, cannot be newer than the snapshot.
+func Publish(f PublishFacts) PublishStep {
+	addresses, port := desired(f.Fleet, f.Family)
+	now := f.Current
+	switch {
+	case !now.Known:
+		return waitFor(EndpointsUnread, "the kube-apiserver of this node has not shown the Service yet")
+	case f.Store == "":
+		return waitFor(EndpointsUnread, "the store in etcd has no ID yet")
+	case now.Store != "" && now.Store != f.Store && len(now.Addresses) > 0:
+		return waitFor(OtherStore, fmt.Sprintf("the sidecars of another store (%s, this one is %s) write the Service: stop them, or give this store that ID: sidecar store adopt", now.Store, f.Store))
+	case len(addresses) == 0:
+		return PublishStep{Kind: PublishKeep, Reason: NoneReady, Message: "no node is ready, so the last addresses stay"}
+	case now.Revision > 0 && now.Complete && now.Port == port && slices.Equal(now.Addresses, addresses):
+		return PublishStep{Kind: PublishKeep, Reason: Published, Message: "the addresses of the nodes in service are published"}
+	}
+	if len(now.Addresses) > 0 && !now.Own {
+		if wait, held := holdBack(f); held {
+			return wait
+		}
+	}
+	return PublishStep{
+		Kind: PublishWrite, Reason: Pending, Message: "the nodes in service have changed",
+		Addresses: addresses, Port: port, Revision: f.Fleet.Revision,
+	}
+}
+
+func waitFor(r Reason, message string) PublishStep {
+	return PublishStep{Kind: PublishWait, Reason: r, Message: message}
+}
+
+// holdBack decides whether Lockstep leaves an object to the client that wrote it. It
+// takes the object over only if every node in service takes part, and not while
+// another client keeps replacing what it writes.
+func holdBack(f PublishFacts) (wait PublishStep, held bool) {
+	if n := len(outsiders(f.Fleet)); n > 0 {
+		return waitFor(NotPublishing, fmt.Sprintf("%s is in service and its sidecar runs without --kubernetes-service, so %s goes on writing the Service; "+
+			"start every kube-apiserver with --endpoint-reconciler-type=none and every sidecar with --kubernetes-service",
+			outsiders(f.Fleet)[0], cmp.Or(f.Current.Manager, "another client"))), true
+	}
+	rest := f.Lost.Pause() - f.Lost.Ago
+	if f.Lost.Times == 0 || rest <= 0 {
+		return PublishStep{}, false
+	}
+	if f.Lost.Manager == KubeAPIServer {
+		wait = waitFor(ReconcilerRuns, "a kube-apiserver writes the Service itself, and replaces what Lockstep writes: start every kube-apiserver with --endpoint-reconciler-type=none")
+	} else {
+		wait = waitFor(OtherWriter, fmt.Sprintf("the field manager %q replaces what Lockstep writes: stop that client", f.Lost.Manager))
+	}
+	wait.Retry = rest
+	return wait, true
+}
+
+// outsiders are the nodes in service whose sidecars do not take part.
+func outsiders(f Fleet) []NodeID {
+	var out []NodeID
+	for _, r := range f.Records {
+		if r.InService() && !r.Presence.Endpoint.TakesPart() {
+			out = append(out, r.ID)
+		}
+	}
+	return out
+}
+
+// desired returns the addresses of the nodes in service, sorted, and their port.
+func desired(f Fleet, family Family) (addresses []string, port int) {
+	port = commonPort(f)
+	for _, r := range f.Records {
+		e := r.Presence.Endpoint
+		if address := e.Of(family); address != "" && r.takesTraffic() && e.Port == port {
+			addresses = append(addresses, address)
+		}
+	}
+	slices.Sort(addresses)
+	return slices.Compact(addresses), port
+}
+
+const (
+	// turnAfter is the pause between two sidecars that would write the same change.
+	turnAfter = 250 * time.Millisecond
+	maxTurns  = 8
+)
+
+// PublishTurn is how long a sidecar waits before it writes a change that others see as
+// well: the leader writes at once, then the nodes that take traffic in the order of
+// their IDs, then the others. Each checks first whether another one has written.
+func PublishTurn(f Fleet, own NodeID) time.Duration {
+	var order []NodeID
+	for _, r := range f.Records {
+		switch {
+		case !r.takesTraffic():
+		case r.Presence.Election == Leading:
+			order = slices.Insert(order, 0, r.ID)
+		default:
+			order = append(order, r.ID)
+		}
+	}
+	turn := slices.Index(order, own)
+	if turn < 0 {
+		turn = len(order)
+	}
+	return time.Duration(min(turn, maxTurns)) * turnAfter
+}
