@@ -124,6 +124,13 @@ func snapshotOf(t *testing.T, f protocol.Facts, v protocol.Verdict) Snapshot {
 			{ID: "8e9e05c52164694d", Node: "cp-1", Address: "10.0.0.1"}, {ID: "91bc3c398fb3c146", Address: "10.0.0.2", Learner: true, Leader: true, Healthy: true},
 		},
 	}
+	s.KubernetesService = KubernetesService{
+		Enabled: true, Reason: protocol.Published, Message: "in place", Since: epochTime, Problem: "refused", Revision: 7, Addresses: []string{"10.0.0.1", "fd00::1"},
+		Nodes: []protocol.ServiceNode{
+			{ID: "a", Endpoint: protocol.Endpoint{Address: "10.0.0.1", Secondary: "fd00::1", Port: 6443}, Serves: true, Reason: protocol.Ready, Message: "open"},
+			{ID: "b", Reason: protocol.NoPresence, Message: "off"},
+		},
+	}
 	s.LocalRoles = LocalRoles{Roles: protocol.Roles{Controller: true, Consensus: true}, Source: "disk", Since: epochTime}
 	s.Services = []Service{
 		{Name: "kube-apiserver", Role: protocol.RoleController, Driver: "process", State: "Running", Ready: true, Since: epochTime, Restarts: 2, LastExit: "exit status 1", Lines: []string{"serving"}},

@@ -69,6 +69,14 @@ func TestNewReport(t *testing.T) {
 				},
 				{Name: "haproxy", Role: "kubernetes_controller", Driver: "systemdUnit", State: "Stopped", Problem: "refused", LastLines: []string{}},
 			},
+			KubernetesService: KubernetesServiceReport{
+				Enabled: true, Reason: "Published", Message: "in place", Since: &when, Problem: "refused", Revision: 7,
+				Addresses: []string{"10.0.0.1", "fd00::1"},
+				Nodes: []ServiceNodeReport{
+					{ID: "a", Addresses: []string{"10.0.0.1", "fd00::1"}, Port: 6443, Serves: true, Reason: "Ready", Message: "open"},
+					{ID: "b", Addresses: []string{}, Reason: "NoPresence", Message: "off"},
+				},
+			},
 			Cluster: ClusterReport{
 				State: "Running", Since: &when, Error: "no space left on device",
 				Transitions: []ClusterTransitionReport{{From: "New", To: "CreatingCluster", At: &when}, {From: "CreatingCluster", To: "Running", At: &when}},
