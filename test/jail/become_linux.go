@@ -16,6 +16,8 @@ import (
 const (
 	// refused begins what a process says that is not in the jail that it should be in.
 	refused = "REFUSED TO START SYSTEMD: "
+	// becomes is what one says that becomes systemd.
+	becomes = "becomes systemd"
 	// source is the name of every file system in memory that belongs to a jail.
 	source    = "lockstep-jail"
 	unitDir   = "/etc/systemd/system"
@@ -43,6 +45,9 @@ func become(cfg Config) {
 		if err != nil {
 			err = fmt.Errorf("%s%w", refused, err)
 		}
+	}
+	if err == nil {
+		_, err = problem.WriteString(becomes)
 	}
 	if err == nil {
 		args := []string{"systemd", "--system", "--unit=default.target", "--show-status=no", "--crash-reboot=no", "--log-target=console"}
@@ -172,10 +177,10 @@ var (
 	hiddenDirs = []string{
 		"/usr/lib/systemd/system", "/usr/lib/systemd/system-generators", "/usr/lib/systemd/system-environment-generators",
 		"/usr/lib/systemd/system-preset", "/usr/lib/systemd/system-shutdown", "/usr/lib/systemd/system.conf.d", "/usr/lib/tmpfiles.d",
-		"/usr/lib/sysctl.d", "/usr/lib/udev", "/usr/lib/modules", "/usr/share/dbus-1/system-services", "/usr/local/lib/systemd",
+		"/usr/lib/sysctl.d", "/usr/lib/udev", "/usr/lib/modules", "/usr/share/dbus-1/system-services",
 	}
 	// memoryDirs are file systems in memory, besides the root.
-	memoryDirs = []string{"/tmp", "/run", "/run/lock", "/dev", "/dev/shm"}
+	memoryDirs = []string{"/tmp", "/run", "/run/lock", "/dev", "/dev/shm", "/usr/local"}
 	nodes      = []string{"null", "zero", "full", "random", "urandom", "tty"}
 )
 

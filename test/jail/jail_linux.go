@@ -69,6 +69,7 @@ const (
 
 // Enter runs the test that calls it again, as a process in a jail, and reports what that
 // reports. It returns false then, and the caller returns. In the new process it returns true.
+// The first process of the jail reaches it too, so a test calls it before it does anything else.
 func Enter(t *testing.T, cfg Config) bool {
 	t.Helper()
 	if os.Getenv(variable) == t.Name() {
@@ -261,7 +262,9 @@ func (j *jail) start(cfg Config) {
 		j.Fatal(err)
 	case bytes.HasPrefix(text, []byte(refused)):
 		j.Fatalf("%s", text)
-	case len(text) > 0:
+	case len(text) == 0:
+		j.Fatal("the test did not reach Enter again: call it first")
+	case string(text) != becomes:
 		j.Skipf("SKIPPED, NOT TESTED: a real systemd cannot be kept away from this machine: %s", text)
 	}
 }

@@ -5,9 +5,13 @@ package roles_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"testing"
 )
+
+// listenWord is the first argument of a program that only listens.
+const listenWord = "listen"
 
 // TestMain is also the program of the services.
 func TestMain(m *testing.M) {
@@ -18,5 +22,21 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if len(os.Args) > 2 && os.Args[1] == listenWord {
+		fmt.Fprintln(os.Stderr, listen(os.Args[2]))
+		os.Exit(1)
+	}
 	os.Exit(m.Run())
+}
+
+// listen accepts connections until it is killed.
+func listen(address string) error {
+	l, err := net.Listen("tcp", address)
+	for err == nil {
+		var conn net.Conn
+		if conn, err = l.Accept(); err == nil {
+			err = conn.Close()
+		}
+	}
+	return err
 }
