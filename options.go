@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"strings"
 	"time"
 
@@ -144,6 +143,9 @@ type Options struct {
 	// ExpireDeadNodes, which this needs. False: the record stays until it is
 	// removed.
 	Ephemeral bool
+	// OverrideFile is the file with which people let this node serve in spite of its gate
+	// (docs/operations.md#break-glass). Zero: /etc/lockstep/override.
+	OverrideFile string
 	// ApplyConcurrency is the number of requests that the leader sends to its
 	// kube-apiserver at once. Zero: 16.
 	ApplyConcurrency int
@@ -191,6 +193,7 @@ func (o Options) withDefaults() Options {
 	o.ResyncInterval = cmp.Or(o.ResyncInterval, 10*time.Minute)
 	o.LeaderYieldAfter = cmp.Or(o.LeaderYieldAfter, 30*time.Second)
 	o.EtcdElectionTimeout = cmp.Or(o.EtcdElectionTimeout, protocol.DefaultElectionTimeout)
+	o.OverrideFile = cmp.Or(o.OverrideFile, DefaultOverrideFile)
 	o.ApplyConcurrency = cmp.Or(o.ApplyConcurrency, 16)
 	return o
 }
@@ -330,11 +333,6 @@ func (o Options) checkTimes(p *problems) {
 	}
 }
 
-func isWebURL(s string) bool {
-	u, err := url.Parse(s)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
-}
-
 // EtcdConfig returns how to reach etcd with these options. Its Log is not set.
 func (o Options) EtcdConfig() etcd.Config {
 	o = o.withDefaults()
@@ -378,5 +376,6 @@ func (o Options) config() (app.Config, error) {
 		ExpireDeadNodes: o.ExpireDeadNodes, Ephemeral: o.Ephemeral,
 		ApplyConcurrency: o.ApplyConcurrency, AllowMassPrune: o.AllowMassPrune, APIServerReadyz: o.APIServerReadyz,
 		KubernetesService: o.KubernetesService, APIServerAddress: o.APIServerAddress,
+		OverrideFile: o.OverrideFile,
 	}, nil
 }

@@ -216,3 +216,11 @@ func defaultRouteAddress() string {
 	}
 	return ""
 }
+
+func isWebURL(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+}
+
+// DefaultOverrideFile is the default of Options.OverrideFile.
+const DefaultOverrideFile = "/etc/lockstep/override"

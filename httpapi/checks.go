@@ -55,6 +55,9 @@ func checks(s Snapshot) []check {
 		if !c.OK {
 			c.Message = oneLine(string(v.Reason) + ": " + v.Message)
 		}
+		if name == checkCompatible && c.OK && v.Reason == protocol.Overridden {
+			c.Note = oneLine(v.Message)
+		}
 		if name == checkEtcd && c.OK && !s.Etcd.Connected {
 			c.Note = oneLine(unansweredNote(s))
 		}

@@ -30,13 +30,6 @@ type Report struct {
 	Warnings         []WarningReport         `json:"warnings"`
 }
 
-// UpgradeObstacleReport is why the next upgrade must not start.
-type UpgradeObstacleReport struct {
-	Reason  string `json:"reason"`
-	Node    string `json:"node"` // empty: no single node
-	Message string `json:"message"`
-}
-
 // WarningReport is a problem that needs an action.
 type WarningReport struct {
 	Reason  string     `json:"reason"`  // empty: it has none
@@ -67,6 +60,8 @@ type ReadyReport struct {
 	Message    string     `json:"message"`
 	Since      *time.Time `json:"since"`
 	StaleSince *time.Time `json:"staleSince"`
+	// Override is the one in force; null: there is none.
+	Override *OverrideReport `json:"override"`
 }
 
 // ReconcilerReport is the reconciler status. It is always an object; Kind says
@@ -243,6 +238,7 @@ func NewReport(s Snapshot) Report {
 		Ready: ReadyReport{
 			Ready: v.Ready, Reason: string(v.Reason), Message: v.Message,
 			Since: timestamp(s.Gate.Since), StaleSince: timestamp(s.Gate.StaleSince),
+			Override: overrideReport(s.Override),
 		},
 		Reconciler: reconcilerReport(s),
 		Election:   electionReport(s),

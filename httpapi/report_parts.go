@@ -129,3 +129,10 @@ func etcdReport(e Etcd) EtcdReport {
 		Warnings:    list(e.Warnings),
 	}
 }
+
+// UpgradeObstacleReport is why the next upgrade must not start.
+type UpgradeObstacleReport struct {
+	Reason  string `json:"reason"`
+	Node    string `json:"node"` // empty: no single node
+	Message string `json:"message"`
+}

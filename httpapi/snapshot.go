@@ -34,6 +34,8 @@ type Snapshot struct {
 	Registration protocol.Registration
 	// Gate is the verdict, and since when.
 	Gate Gate
+	// Override is in force, whether the gate would be open without it or not.
+	Override protocol.Override
 
 	// Status is the status key, as it was last read.
 	Status protocol.StatusView

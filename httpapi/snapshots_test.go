@@ -55,6 +55,9 @@ func states(t *testing.T) []state {
 		{"status corrupt", but(func(f *protocol.Facts) { f.Status = corruptStatus() })},
 		{"release too old", but(func(f *protocol.Facts) { f.Status = presentStatus(t, "1.2.0", "1.2.0") })},
 		{"reconciler too old", but(func(f *protocol.Facts) { f.Status = presentStatus(t, "0.9.0", "0.9.0") })},
+		{"overridden", but(func(f *protocol.Facts) {
+			f.Status, f.Override = presentStatus(t, "1.2.0", "1.2.0"), protocol.Override{Until: time.Unix(1e9, 0), Message: "no storage"}
+		})},
 		{"duplicate node ID", but(func(f *protocol.Facts) { f.Duplicate = "cp-1 is held by 10.0.0.9 since noon" })},
 		{"shutting down", but(func(f *protocol.Facts) { f.Stopping = true })},
 		{"shutting down before etcd was reached", protocol.Facts{Stopping: true, Local: local}},
@@ -74,7 +77,7 @@ func snapshotOf(t *testing.T, f protocol.Facts, v protocol.Verdict) Snapshot {
 	s := Snapshot{
 		Local: f.Local, Roles: protocol.Roles{Controller: f.Registration.Controller, Consensus: true}, Address: "http://127.0.0.1:8086",
 		BundleSource: "built-in", Registration: f.Registration,
-		Gate:   Gate{Verdict: v, Since: epochTime},
+		Gate: Gate{Verdict: v, Since: epochTime}, Override: f.Override,
 		Status: f.Status, StatusUpdatedAt: epochTime,
 		Etcd: Etcd{Reached: f.Reached, Connected: f.Reached},
 	}

@@ -24,6 +24,9 @@ const (
 	// Cordoned: people have taken the node out of service. `sidecar uncordon` ends
 	// that (docs/protocol.md#cordons).
 	Cordoned Reason = "Cordoned"
+	// Overridden: people let the node serve although its gate is closed. It ends by
+	// itself, or with `sidecar override end` (docs/protocol.md#overrides).
+	Overridden Reason = "Overridden"
 	// StatusMissing: no leader has finished the first reconciliation.
 	StatusMissing Reason = "StatusMissing"
 	// StatusCorrupt: the status key cannot be decoded. The leader rebuilds it.
@@ -92,6 +95,9 @@ const (
 	BundleRejected Reason = "BundleRejected"
 	// ServicesRejected: a file in a sidecar's services directory is invalid. Correct it.
 	ServicesRejected Reason = "ServicesRejected"
+	// OverrideRejected: the override file of a sidecar is invalid. Write it with
+	// `sidecar override begin`.
+	OverrideRejected Reason = "OverrideRejected"
 	// WorkerFailed: a part of the sidecar failed or panicked, and was started again. Read
 	// the log, and report it.
 	WorkerFailed Reason = "WorkerFailed"
@@ -141,7 +147,7 @@ func PublishReasons() []Reason {
 // Reasons lists every reason of a verdict, for metrics and documentation.
 func Reasons() []Reason {
 	return []Reason{
-		Ready, Starting, NotController, NotRegistered, ServicesNotReady, Cordoned, StatusMissing, StatusCorrupt,
+		Ready, Starting, NotController, NotRegistered, ServicesNotReady, Cordoned, Overridden, StatusMissing, StatusCorrupt,
 		ReleaseTooOld, ReconcilerTooOld, DuplicateNodeID, Fenced, ShuttingDown,
 	}
 }

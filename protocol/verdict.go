@@ -16,9 +16,11 @@ type Facts struct {
 	// Status was read linearizably at or after the revision of the registration.
 	// Kind is StatusUnknown until then (docs/protocol.md#registration).
 	Status StatusView
-	// Served is the last verdict's Ready, for as long as its registration is valid.
+	// Served: the last verdict was Admitted, for as long as its registration is valid.
 	// A gate that is ready stays ready when the status is lost.
 	Served bool
+	// Override is the one in force; zero: none.
+	Override Override
 }
 
 // Registration is what is known of this node's record.
@@ -46,8 +48,11 @@ type Verdict struct {
 // Judge turns registration and status into a verdict. It is total. It fails
 // static: a node that serves stays ready while the status is lost or corrupt. That
 // is safe because the leader waits for records, not for connections
-// (docs/protocol.md#gate).
-func Judge(f Facts) Verdict {
+// (docs/protocol.md#gate). An override is outside of the protocol: nothing that it
+// promises holds while a gate is open by one (docs/protocol.md#overrides).
+func Judge(f Facts) Verdict { return overridden(judge(f), f.Override) }
+
+func judge(f Facts) Verdict {
 	switch {
 	case f.Stopping:
 		return Verdict{Reason: ShuttingDown, Message: "the sidecar is shutting down"}
@@ -118,5 +123,5 @@ func judgeAdmission(f Facts) Verdict {
 // that served. That violates the invariant Steady and is an alarm. A status that
 // people write by hand can do it, too.
 func ViolatesSteady(was, now Verdict) bool {
-	return was.Ready && !now.Ready && (now.Reason == ReleaseTooOld || now.Reason == ReconcilerTooOld)
+	return was.Admitted() && !now.Ready && (now.Reason == ReleaseTooOld || now.Reason == ReconcilerTooOld)
 }

@@ -26,7 +26,9 @@ type GateConfig struct {
 	Log          *slog.Logger
 	// Withheld is why this node's services keep the gate closed; empty: they do not.
 	// nil: it has none (docs/protocol.md#services).
-	Withheld   *event.Value[string]
+	Withheld *event.Value[string]
+	// Override is what people let this node do in spite of its gate. nil: nothing.
+	Override   *event.Value[protocol.Override]
 	Registerer prometheus.Registerer // nil: no metrics
 	Trace      trace.Hook            // of tests; nil: nothing is reported
 	// Beat is called in each round. The channel that it returns begins the next round,
@@ -69,8 +71,13 @@ func NewGate(cfg GateConfig) *Gate {
 	if cfg.Withheld == nil {
 		cfg.Withheld = event.New("")
 	}
+	if cfg.Override == nil {
+		cfg.Override = event.New(protocol.Override{})
+	}
 	g := &Gate{cfg: cfg, metrics: newMetrics(cfg.Registerer), verdict: event.New(Verdict{}), reads: readPauses()}
-	g.learn(func(f *protocol.Facts) { f.Local, f.Services = cfg.Local.Get(), cfg.Withheld.Get() })
+	g.learn(func(f *protocol.Facts) {
+		f.Local, f.Services, f.Override = cfg.Local.Get(), cfg.Withheld.Get(), cfg.Override.Get()
+	})
 	return g
 }
 
@@ -95,7 +102,7 @@ func (g *Gate) learn(change func(*protocol.Facts)) {
 	// A new registration starts with a status that was not read yet, and that
 	// closes the gate. So a node that served before the registration does not
 	// count as one that serves (docs/protocol.md#registration).
-	g.facts.Served = was.Ready
+	g.facts.Served = was.Admitted()
 	v := protocol.Judge(g.facts)
 	g.traceVerdict(v)
 	if v == was.Verdict {
@@ -112,6 +119,10 @@ func (g *Gate) learn(change func(*protocol.Facts)) {
 // report logs and counts a verdict that differs in more than its message.
 func (g *Gate) report(was, now Verdict) {
 	g.metrics.show(now)
+	if now.Reason == protocol.Overridden {
+		g.cfg.Log.Error("the gate is closed, and an operator has overridden it: this node serves", "message", now.Message)
+		return
+	}
 	log := g.cfg.Log.With("ready", now.Ready, "reason", string(now.Reason), "message", now.Message)
 	if protocol.ViolatesSteady(was.Verdict, now.Verdict) {
 		g.metrics.closedByStatus.Inc()
@@ -154,11 +165,12 @@ func (g *Gate) Run(ctx context.Context) error {
 		contact, contactChanged := g.cfg.Contact.Load()
 		local, localChanged := g.cfg.Local.Load()
 		withheld, withheldChanged := g.cfg.Withheld.Load()
+		override, overrideChanged := g.cfg.Override.Load()
 		if contact.Reached() {
 			contactChanged = nil // etcd stays reached once it was
 		}
 		g.learn(func(f *protocol.Facts) {
-			f.Reached, f.Local, f.Services = contact.Reached(), local, withheld
+			f.Reached, f.Local, f.Services, f.Override = contact.Reached(), local, withheld, override
 			if registration != f.Registration {
 				// A status that was read before this registration does not count.
 				f.Registration, f.Status, g.readAt = registration, protocol.StatusView{}, etcd.At{}
@@ -173,6 +185,7 @@ func (g *Gate) Run(ctx context.Context) error {
 		case <-contactChanged:
 		case <-localChanged:
 		case <-withheldChanged:
+		case <-overrideChanged:
 		case <-retry:
 		case <-due:
 		}

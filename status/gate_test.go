@@ -83,3 +83,26 @@ func TestGate_Stop(t *testing.T) {
 		t.Errorf("got %+v", v)
 	}
 }
+
+// An override opens the gate, and is not remembered: the gate closes when it ends, though
+// the status is missing.
+func TestGate_override(t *testing.T) {
+	w := newWorld(t)
+	w.register()
+	w.await(protocol.StatusMissing)
+	w.override.Set(protocol.Override{Message: "test"})
+	w.await(protocol.Overridden)
+	w.register()
+	w.override.Set(protocol.Override{})
+	w.await(protocol.StatusMissing)
+
+	w.put("1.1.0", "1.0.0")
+	w.await(protocol.Ready)
+	w.override.Set(protocol.Override{Message: "test"})
+	w.put("1.2.0", "1.2.0")
+	w.await(protocol.Overridden)
+	w.remove()
+	w.awaitVerdict("that of a missing status", func(v Verdict) bool { return strings.Contains(v.Message, "StatusMissing") })
+	w.override.Set(protocol.Override{})
+	w.await(protocol.StatusMissing)
+}

@@ -44,6 +44,7 @@ type world struct {
 	store        *Store
 	gate         *Gate
 	registration *event.Value[protocol.Registration]
+	override     *event.Value[protocol.Override]
 }
 
 func newWorld(t *testing.T) *world {
@@ -54,7 +55,7 @@ func newWorld(t *testing.T) *world {
 // newWorldWithLog is newWorld with a log for the gate.
 func newWorldWithLog(t *testing.T, log *slog.Logger) *world {
 	t.Helper()
-	w := &world{T: t, server: etcdtest.New(t), registration: event.New(protocol.Registration{})}
+	w := &world{T: t, server: etcdtest.New(t), registration: event.New(protocol.Registration{}), override: event.New(protocol.Override{})}
 	w.raw = w.server.Client(t)
 	w.proxy = etcdtest.NewProxy(t, w.server.Addr())
 	var err error
@@ -65,7 +66,7 @@ func newWorldWithLog(t *testing.T, log *slog.Logger) *world {
 	w.store = NewStore(w.client)
 	w.gate = NewGate(GateConfig{
 		Trace: trace.ForTest(t),
-		Store: w.store, Registration: w.registration, Contact: w.client.Contact(), Log: log,
+		Store: w.store, Registration: w.registration, Override: w.override, Contact: w.client.Contact(), Log: log,
 		Local: event.New(protocol.Local{
 			ID: "me", Version: protocol.Version{Release: rel(t, "1.1.0")},
 			Constraints: protocol.Constraints{MinReconciler: rel(t, "1.0.0")},

@@ -39,7 +39,7 @@ func (n *Node) Gate(g *Gate) error {
 	switch {
 	case g.Verdict != want:
 		return fmt.Errorf("the verdict is %+v, and the protocol says %+v", g.Verdict, want)
-	case f.Served != was.Verdict.Ready:
+	case f.Served != was.Verdict.Admitted():
 		return fmt.Errorf("the facts say served=%t, and the verdict before was %+v", f.Served, was.Verdict)
 	case was.Facts.Stopping && !f.Stopping, was.Facts.Duplicate != "" && f.Duplicate == "":
 		return errors.New("a gate that closed for good opens again")

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // table prints a report for people. Some of the text is from other nodes, so all of
@@ -128,7 +129,10 @@ func shortDigest(d string) string { return d[:min(len(d), len("sha256:")+12)] }
 
 func (t table) gate(r httpapi.ReadyReport) string {
 	state := "NOT READY " + r.Reason
-	if r.Ready {
+	switch {
+	case r.Reason == string(protocol.Overridden):
+		state = "OVERRIDDEN"
+	case r.Ready:
 		state = "ready"
 	}
 	out := state + t.since(r.Since) + ": " + r.Message
@@ -242,16 +246,6 @@ func (t table) fleet(r httpapi.Report) [][]string {
 		rows = append(rows, cells)
 	}
 	return rows
-}
-
-func nodeGate(n httpapi.FleetNode) string {
-	switch {
-	case n.Problem != "":
-		return "record corrupt"
-	case n.Ready:
-		return "ready"
-	}
-	return n.Reason
 }
 
 func (t table) leader(r httpapi.Report) string {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // The sections of a status table below the fleet. Each has a header row first.
@@ -108,4 +109,14 @@ func (t table) lasting(since *time.Time) string {
 		return "-"
 	}
 	return t.age(*since)
+}
+
+func nodeGate(n httpapi.FleetNode) string {
+	switch {
+	case n.Problem != "":
+		return "record corrupt"
+	case n.Ready && n.Reason != string(protocol.Overridden):
+		return "ready"
+	}
+	return n.Reason
 }

@@ -53,6 +53,9 @@ type App struct {
 	// bundleProblem is why the bundle directory as it is now was rejected;
 	// empty: it was not.
 	bundleProblem *event.Value[string]
+	// override is the one in force; overrideProblem is why the file is invalid.
+	override        *event.Value[protocol.Override]
+	overrideProblem *event.Value[string]
 
 	etcd       *etcd.Client
 	cluster    *cluster.Manager
@@ -101,15 +104,16 @@ func New(cfg Config, log *slog.Logger) (*App, error) {
 		certificates: event.New[[]httpapi.Certificate](nil), certificateWarnings: event.New[[]string](nil),
 
 		bundleProblem: event.New(""),
-		local:         event.New(localOf(cfg, b)),
-		shown:         event.New(fleet.Shown{}),
-		apiserver:     event.New(httpapi.APIServer{Enabled: cfg.APIServerReadyz}),
-		etcdFaults:    event.New[[]string](nil),
-		etcdProblem:   event.New(etcdProblem{}),
-		warned:        event.New(warned{}),
-		live:          newLiveness(cfg.LeaseTTL),
-		shownGate:     event.New(status.Verdict{}),
-		leads:         event.New(false),
+		override:      event.New(protocol.Override{}), overrideProblem: event.New(""),
+		local:       event.New(localOf(cfg, b)),
+		shown:       event.New(fleet.Shown{}),
+		apiserver:   event.New(httpapi.APIServer{Enabled: cfg.APIServerReadyz}),
+		etcdFaults:  event.New[[]string](nil),
+		etcdProblem: event.New(etcdProblem{}),
+		warned:      event.New(warned{}),
+		live:        newLiveness(cfg.LeaseTTL),
+		shownGate:   event.New(status.Verdict{}),
+		leads:       event.New(false),
 	}
 	if err := a.wire(); err != nil {
 		return nil, errors.Join(err, a.release())

@@ -44,6 +44,7 @@ type Config struct {
 	Ephemeral           bool
 	ApplyConcurrency    int
 
+	OverrideFile    string // empty: there is none
 	AllowMassPrune  bool
 	APIServerReadyz bool
 

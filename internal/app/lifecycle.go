@@ -51,6 +51,7 @@ func (a *App) startServing(member, serving *supervise.Group) {
 	keep("bundle", a.watchBundle)
 	keep("digests", a.watchDigests)
 	keep("warnings", a.keepWarnings)
+	keep("override", a.keepOverride)
 	keep("etcd-problem", a.watchEtcdProblem)
 	if a.cfg.Embedded != nil {
 		keep("servers", a.inCluster(a.followServers))

@@ -54,6 +54,9 @@ func (a *App) registerMetrics(reg prometheus.Registerer) {
 	gauge("lockstep_reconcile_bundle_rejected",
 		"1 while the bundle in --bundle is rejected: it is invalid, or has another release. The last valid bundle stays in use. See node.bundleProblem in /status.",
 		func() float64 { return boolean[a.bundleProblem.Get() != ""] })
+	gauge("lockstep_status_gate_override_end_timestamp_seconds",
+		"When the override of this node's gate ends; 0: there is none. Until then, the node serves whatever its gate says: see docs/operations.md#break-glass.",
+		func() float64 { return overrideEnd(a.override.Get()) })
 	gauge("lockstep_fleet_upgrade_ready",
 		"1 while the next upgrade may start. If it is 0, upgradeObstacles in /status has the reasons.",
 		func() float64 {

@@ -41,7 +41,7 @@ func (a *App) wireRoles(registry prometheus.Registerer) error {
 		},
 		Gate: status.GateConfig{
 			Store: a.store, Local: a.local, Contact: a.etcd.Contact(), Log: a.log.With("worker", "gate"),
-			Registerer: registry, Trace: a.trace, Beat: a.live.beatOf(gateLoop),
+			Registerer: registry, Trace: a.trace, Beat: a.live.beatOf(gateLoop), Override: a.override,
 		},
 		Shown: a.keepShown, Presence: func(ctx context.Context) error { return a.presence.Run(ctx) }, Enter: a.inCluster,
 		// A sidecar whose node ID belongs to another one must not campaign. So the

@@ -38,6 +38,8 @@ func (a *App) keepWarnings(ctx context.Context) error {
 			changed(a.election.State().Load()),
 			changed(a.reconcile.Report().Load()),
 			changed(a.bundleProblem.Load()),
+			changed(a.override.Load()),
+			changed(a.overrideProblem.Load()),
 			changed(a.roles.Problem().Load()),
 			changed(a.supervisor.Failures().Load()),
 			changed(a.kubeconfig.warnings.Load()),
@@ -92,6 +94,13 @@ func keepTimes(warnings, before []protocol.Warning, now time.Time) {
 func (a *App) ownWarnings() []protocol.Warning {
 	var out []protocol.Warning
 	state := a.election.State().Get()
+	if o := a.override.Get(); o.On() {
+		out = append(out, protocol.Warning{Reason: protocol.Overridden, Message: "AN OPERATOR HAS OVERRIDDEN THE GATE " + o.String() +
+			": this node serves whatever the gate says; to end that, type there: sidecar override end"})
+	}
+	if problem := a.overrideProblem.Get(); problem != "" {
+		out = append(out, protocol.Warning{Reason: protocol.OverrideRejected, Message: problem})
+	}
 	if state.Election == protocol.Withdrawn && state.Eligibility.Message != "" {
 		out = append(out, protocol.Warning{Reason: state.Eligibility.Reason, Message: state.Eligibility.Message})
 	}

@@ -107,7 +107,13 @@ func (g *gates) startSidecar(n *gate, cfg cluster.SidecarConfig) {
 // open writes the status that admits all.
 func (g *gates) open() {
 	g.Helper()
-	value, err := status.Encode(protocol.Status{State: protocol.Done, Version: protocol.Version{Release: protocol.Release{Minor: 1}}}, time.Now())
+	g.write(protocol.Status{State: protocol.Done, Version: protocol.Version{Release: protocol.Release{Minor: 1}}})
+}
+
+// write writes a status.
+func (g *gates) write(s protocol.Status) {
+	g.Helper()
+	value, err := status.Encode(s, time.Now())
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -116,7 +122,7 @@ func (g *gates) open() {
 	}
 }
 
-// sidecar runs a command of the sidecar as people do, and requires that it succeeds.
+// sidecarCommand runs a command of the sidecar as people do, and requires that it succeeds.
 func (g *gates) sidecarCommand(args ...string) {
 	g.Helper()
 	cmd := exec.CommandContext(g.Context(), g.cluster.SidecarBinary(), args...)

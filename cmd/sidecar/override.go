@@ -1,0 +1,137 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+func (p program) overrideCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "override",
+		Short: "Let this node serve in spite of its closed gate, for a limited time",
+		Long: `Let this node serve in spite of its closed gate, for a limited time. This is for
+emergencies: while an override is in force, nothing keeps a kube-apiserver from serving
+whose release does not fit the objects.
+
+These commands write and delete a file on this machine, --override-file of the sidecar.
+So they work while etcd does not answer.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return unknownCommand(cmd, args[0])
+		},
+	}
+	cmd.AddCommand(p.overrideBeginCommand(), p.overrideEndCommand())
+	return cmd
+}
+
+// overrideFlags are those of override begin.
+type overrideFlags struct {
+	file      string
+	duration  time.Duration
+	message   string
+	confirmed bool
+}
+
+// minOverride is longer than the sidecar needs to notice an override.
+const minOverride = 5 * time.Second
+
+func bindOverrideFile(flags *pflag.FlagSet, file *string) {
+	flags.StringVar(file, "override-file", lockstep.DefaultOverrideFile, "The `file` that the sidecar on this machine has as --override-file.")
+}
+
+func (p program) overrideBeginCommand() *cobra.Command {
+	var f overrideFlags
+	cmd := &cobra.Command{
+		Use:   "begin",
+		Short: "Let this node serve whatever its gate says",
+		Long: `Let this node serve whatever its gate says, for the time --for. The sidecar on this
+machine notices it within two seconds; /readyz then answers 200 with a warning. It also
+begins again after a restart of the sidecar. Without --yes, the command only shows what it would
+do.
+
+It does not open a gate that is closed because this node stops, has a duplicate node ID,
+does not have the controller role, or because its services are not ready: then no
+kube-apiserver is meant to run there.`,
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error { return p.overrideBegin(f) },
+	}
+	flags := cmd.Flags()
+	bindOverrideFile(flags, &f.file)
+	flags.DurationVar(&f.duration, "for", 0, "How long, at most "+protocol.MaxOverride.String()+". Required.")
+	flags.StringVar(&f.message, "message", "", "Why, for the people who read the status.")
+	flags.BoolVar(&f.confirmed, "yes", false, "Begin. Without this, the command only shows what it would do.")
+	return cmd
+}
+
+func (p program) overrideBegin(f overrideFlags) error {
+	o := protocol.Override{Until: p.now().Add(f.duration).UTC().Truncate(time.Second), Message: clean(f.message)}
+	switch {
+	case f.duration < minOverride || f.duration > protocol.MaxOverride:
+		return usagef("--for: %s: must be at least %s, and at most %s, like --for=30m", f.duration, minOverride, protocol.MaxOverride)
+	case len(o.Message) > protocol.MaxOverrideMessage:
+		return usagef("--message: has %d bytes; at most %d", len(o.Message), protocol.MaxOverrideMessage)
+	case !f.confirmed:
+		fmt.Fprintf(p.stdout, "Nothing was changed. With --yes, this node serves whatever its gate says %s:\n"+
+			"its kube-apiserver may then serve objects that its release does not fit.\n", o)
+		return nil
+	}
+	if err := writeOverride(f.file, o); err != nil {
+		return fmt.Errorf("write the override: %w", err)
+	}
+	fmt.Fprintf(p.stdout, "THE GATE OF THIS NODE IS OVERRIDDEN %s. To end that now: sidecar override end\n", o)
+	return nil
+}
+
+// writeOverride replaces the file in one step: the sidecar must not read half of it.
+func writeOverride(file string, o protocol.Override) error {
+	dir := filepath.Dir(file)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(dir, ".override-")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.WriteString(o.Text())
+	// The sidecar may run as another user.
+	if err := errors.Join(err, tmp.Chmod(0o644), tmp.Sync(), tmp.Close()); err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
+	}
+	return os.Rename(tmp.Name(), file)
+}
+
+func (p program) overrideEndCommand() *cobra.Command {
+	file := ""
+	cmd := &cobra.Command{
+		Use:   "end",
+		Short: "Let the gate of this node decide again",
+		Args:  noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			err := os.Remove(file)
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				fmt.Fprintf(p.stdout, "there is no override: %s does not exist\n", file)
+				return nil
+			case err != nil:
+				return fmt.Errorf("delete the override: %w", err)
+			}
+			fmt.Fprintln(p.stdout, "the override has ended: the gate of this node decides again")
+			return nil
+		},
+	}
+	bindOverrideFile(cmd.Flags(), &file)
+	return cmd
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestOverride(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "lockstep", "override")
+	type result struct {
+		code           int
+		stdout, stderr string
+	}
+	override := func(args ...string) result {
+		code, stdout, stderr := call(t, program{}, append([]string{"override"}, args...)...)
+		return result{code, stdout, stderr}
+	}
+	want := func(code int, part string, args ...string) {
+		t.Helper()
+		if got := override(args...); got.code != code || !strings.Contains(got.stdout+got.stderr, part) {
+			t.Errorf("override %q: got %+v, want %d and %q", args, got, code, part)
+		}
+	}
+	want(exitUsage, "--for: 0s: must be at least 5s, and at most 24h0m0s, like --for=30m", "begin", "--yes", "--override-file", file)
+	want(exitUsage, "--for: 25h0m0s: must be", "begin", "--for=25h", "--yes", "--override-file", file)
+	want(exitUsage, "--message: has 257 bytes", "begin", "--for=1h", "--message", strings.Repeat("x", 257), "--override-file", file)
+	want(exitOK, "Nothing was changed. With --yes, this node serves", "begin", "--for=30m", "--override-file", file)
+	if _, err := os.Stat(file); err == nil {
+		t.Error("without --yes, the file exists")
+	}
+	want(exitOK, "there is no override", "end", "--override-file", file)
+	want(exitOK, "THE GATE OF THIS NODE IS OVERRIDDEN until ", "begin", "--for=30m", "--message", "why", "--yes", "--override-file", file)
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o644 {
+		t.Errorf("got %v, %v", info, err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil || !strings.HasSuffix(string(text), "\nwhy\n") {
+		t.Errorf("got %q, %v", text, err)
+	}
+	want(exitOK, "the override has ended", "end", "--override-file", file)
+	if _, err := os.Stat(file); err == nil {
+		t.Error("the override has ended, and its file exists")
+	}
+	want(exitFailed, "write the override: ", "begin", "--for=30m", "--yes", "--override-file", "/dev/null/override")
+	want(exitUsage, `unknown command "stop"`, "stop")
+	want(exitOK, "for a limited time", []string{}...)
+}

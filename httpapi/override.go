@@ -1,0 +1,20 @@
+package httpapi
+
+import (
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// OverrideReport is until when this node serves whatever its gate says, and why.
+type OverrideReport struct {
+	Until   *time.Time `json:"until"`
+	Message string     `json:"message"`
+}
+
+func overrideReport(o protocol.Override) *OverrideReport {
+	if !o.On() {
+		return nil
+	}
+	return &OverrideReport{Until: timestamp(o.Until), Message: o.Message}
+}

@@ -1,0 +1,59 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+func TestReadOverride(t *testing.T) {
+	dir := t.TempDir()
+	now := time.Now()
+	in := protocol.Override{Until: now.Add(time.Hour).UTC().Truncate(time.Second), Message: "why"}
+	over := protocol.Override{Until: now.Add(time.Minute).UTC()}
+	for name, test := range map[string]struct {
+		text    string
+		mode    os.FileMode
+		age     time.Duration
+		want    protocol.Override
+		problem string
+	}{
+		"in force":            {text: in.Text(), mode: 0o644, want: in},
+		"over":                {text: over.Text(), mode: 0o644, age: -2 * time.Minute},
+		"others may write it": {text: in.Text(), mode: 0o646, problem: "only its owner may write"},
+		"garbage":             {text: "for ever", mode: 0o600, problem: "its first line must be"},
+		"too long ago":        {text: in.Text(), mode: 0o600, age: 24 * time.Hour, problem: "longer than 24h"},
+		"a directory":         {mode: os.ModeDir | 0o755, problem: "must be a file"},
+	} {
+		file := filepath.Join(dir, strings.ReplaceAll(name, " ", "-"))
+		if test.mode.IsDir() {
+			if err := os.Mkdir(file, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := os.WriteFile(file, []byte(test.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		at := now
+		if test.age < 0 {
+			at = now.Add(-test.age)
+		} else if err := os.Chtimes(file, now.Add(-test.age), now.Add(-test.age)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(file, test.mode.Perm()); err != nil {
+			t.Fatal(err)
+		}
+		got, problem := readOverride(file, at)
+		if got != test.want || (problem == "") != (test.problem == "") || !strings.Contains(problem, test.problem) {
+			t.Errorf("%s: got %+v, %q", name, got, problem)
+		}
+	}
+	for _, file := range []string{"", filepath.Join(dir, "missing")} {
+		if got, problem := readOverride(file, now); got.On() || problem != "" {
+			t.Errorf("%q: got %+v, %q", file, got, problem)
+		}
+	}
+}

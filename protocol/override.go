@@ -1,0 +1,88 @@
+package protocol
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Override is the decision of people that a node serves in spite of its gate
+// (docs/protocol.md#overrides). The zero value: there is none.
+type Override struct {
+	Until   time.Time // when it ends, by the node's clock
+	Message string    // why, in people's words; may be empty
+}
+
+const (
+	// MaxOverride is how long an override can last: it must not be forgotten.
+	MaxOverride = 24 * time.Hour
+	// MaxOverrideMessage is the limit of Override.Message, in bytes.
+	MaxOverrideMessage = 256
+)
+
+// On reports whether there is an override.
+func (o Override) On() bool { return o != Override{} }
+
+// String says how long the override lasts, and why, for people.
+func (o Override) String() string {
+	text := "until " + o.Until.UTC().Format(time.RFC3339)
+	if o.Message != "" {
+		text += fmt.Sprintf(" (%s)", o.Message)
+	}
+	return text
+}
+
+// ParseOverride reads what an override file contains: in the first line, when the override
+// ends, and in the second one, if there is one, why.
+func ParseOverride(text string) (Override, error) {
+	end, message, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	until, err := time.Parse(time.RFC3339, strings.TrimSpace(end))
+	if err != nil {
+		return Override{}, fmt.Errorf("its first line must be the time at which the override ends, like 2026-01-02T15:04:05Z, and is %.40q", end)
+	}
+	message = strings.Join(strings.Fields(message), " ")
+	if len(message) > MaxOverrideMessage {
+		return Override{}, fmt.Errorf("its message has %d bytes; at most %d", len(message), MaxOverrideMessage)
+	}
+	return Override{Until: until.UTC(), Message: message}, nil
+}
+
+// Text is what an override file contains.
+func (o Override) Text() string {
+	return o.Until.UTC().Format(time.RFC3339) + "\n" + o.Message + "\n"
+}
+
+// JudgeOverride decides whether an override that was written at a time is in force now.
+// problem is why it is invalid, for people; empty: it is valid, or over.
+func JudgeOverride(o Override, written, now time.Time) (inForce bool, problem string) {
+	switch {
+	case !o.Until.After(written):
+		return false, "its end is not after the time at which the file was written"
+	case o.Until.Sub(written) > MaxOverride:
+		return false, fmt.Sprintf("it would last longer than %s after the file was written", MaxOverride)
+	case written.After(now):
+		return false, "the file was written in the future: was the clock set back?"
+	}
+	return now.Before(o.Until), ""
+}
+
+// overridden is the verdict of a gate that is open by an override alone. It does not open
+// a gate that is closed because the kube-apiserver stops, or because people have decided
+// in another way that this node runs none.
+func overridden(v Verdict, o Override) Verdict {
+	if !o.On() || v.Ready {
+		return v
+	}
+	switch v.Reason {
+	case ShuttingDown, DuplicateNodeID, NotController, ServicesNotReady:
+		return v
+	default:
+		return Verdict{Ready: true, Reason: Overridden, Message: fmt.Sprintf(
+			"AN OPERATOR HAS OVERRIDDEN THE GATE %s: this node serves although the gate is closed: %s: %s; to end that: sidecar override end",
+			o, v.Reason, v.Message)}
+	}
+}
+
+// Admitted reports whether a node serves because its gate is open by itself, not by an
+// override.
+func (v Verdict) Admitted() bool { return v.Ready && v.Reason != Overridden }

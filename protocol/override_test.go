@@ -1,0 +1,103 @@
+package protocol
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestJudge_override: an override opens a gate whatever has closed it, except where no
+// kube-apiserver is meant to run.
+func TestJudge_override(t *testing.T) {
+	on := Override{Until: time.Unix(1e9, 0), Message: "no storage"}
+	stays := map[Reason]bool{ShuttingDown: true, DuplicateNodeID: true, NotController: true, ServicesNotReady: true, Ready: true}
+	seen := map[Reason]bool{}
+	registered := Registration{Controller: true, Confirmed: true, Revision: 1}
+	cordoned := registered
+	cordoned.Cordon.Message = "work"
+	admits := StatusView{Kind: StatusPresent, Status: Status{State: Done}}
+	old := admits
+	old.Status.MinCompatible = Release{Major: 2}
+	needs := Local{Constraints: Constraints{MinReconciler: Release{Major: 1}}, Version: Version{Release: Release{Major: 1}}}
+	for _, f := range []Facts{
+		{},
+		{Stopping: true},
+		{Duplicate: "another"},
+		{Reached: true},
+		{Reached: true, Services: "not yet", Registration: registered},
+		{Reached: true, Registration: Registration{Confirmed: true}},
+		{Reached: true, Registration: Registration{Fenced: true}},
+		{Reached: true, Registration: cordoned},
+		{Reached: true, Registration: registered, Status: StatusView{Kind: StatusAbsent}},
+		{Reached: true, Registration: registered, Status: StatusView{Kind: StatusUndecodable}},
+		{Reached: true, Registration: registered, Status: old},
+		{Reached: true, Registration: registered, Status: admits, Local: needs},
+		{Reached: true, Registration: registered, Status: admits},
+	} {
+		without := Judge(f)
+		seen[without.Reason] = true
+		f.Override = on
+		got := Judge(f)
+		if stays[without.Reason] {
+			if got != without {
+				t.Errorf("%s: got %+v, want %+v", without.Reason, got, without)
+			}
+			continue
+		}
+		if !got.Ready || got.Reason != Overridden || got.Admitted() || !strings.Contains(got.Message, string(without.Reason)+": "+without.Message) ||
+			!strings.Contains(got.Message, "until 2001-09-09T01:46:40Z (no storage)") {
+			t.Errorf("%s: got %+v", without.Reason, got)
+		}
+		if ViolatesSteady(got, without) {
+			t.Errorf("%s: the end of an override counts as a violation of Steady", without.Reason)
+		}
+	}
+	for _, r := range Reasons() {
+		if r != Overridden && !seen[r] {
+			t.Errorf("no facts with the verdict %s", r)
+		}
+	}
+}
+
+func TestJudgeOverride(t *testing.T) {
+	written := time.Unix(1e9, 0)
+	for _, test := range []struct {
+		name       string
+		until, now time.Duration // after it was written
+		inForce    bool
+		problem    string
+	}{
+		{name: "it was just written", until: time.Hour, inForce: true},
+		{name: "its last moment", until: time.Hour, now: time.Hour - 1, inForce: true},
+		{name: "it is over", until: time.Hour, now: time.Hour},
+		{name: "the longest", until: MaxOverride, now: time.Hour, inForce: true},
+		{name: "longer", until: MaxOverride + 1, problem: "longer than 24h0m0s"},
+		{name: "longer, and over", until: MaxOverride + 1, now: 2 * MaxOverride, problem: "longer than 24h0m0s"},
+		{name: "no time at all", problem: "its end is not after"},
+		{name: "the clock was set back", until: time.Hour, now: -1, problem: "written in the future"},
+	} {
+		inForce, problem := JudgeOverride(Override{Until: written.Add(test.until)}, written, written.Add(test.now))
+		if inForce != test.inForce || (problem == "") != (test.problem == "") || !strings.Contains(problem, test.problem) {
+			t.Errorf("%s: got %t, %q", test.name, inForce, problem)
+		}
+	}
+}
+
+func TestParseOverride(t *testing.T) {
+	want := Override{Until: time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC), Message: "why so"}
+	for _, text := range []string{want.Text(), "2026-01-02T15:04:05Z\nwhy  so\n\n", " 2026-01-02T16:04:05+01:00 \r\n\nwhy\nso"} {
+		if got, err := ParseOverride(text); err != nil || got != want {
+			t.Errorf("%q: got %+v, %v", text, got, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"":       "its first line must be the time",
+		"30m":    `is "30m"`,
+		"\x00\n": "its first line",
+		"2026-01-02T15:04:05Z\n" + strings.Repeat("x", MaxOverrideMessage+1): "at most 256",
+	} {
+		if got, err := ParseOverride(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %+v, %v, want %q", text, got, err, want)
+		}
+	}
+}
