@@ -98,6 +98,13 @@ func TestStoreID(t *testing.T) {
 		other := newStoreID()
 		put(t, raw, keys.Store(), encodeStoreID(other))
 		await(t, r.cfg.Store, "the other ID", func(k StoreKey) bool { return k.ID == other })
+		// The registrar has seen it too when it has registered since. It restores the last ID that
+		// it has seen.
+		now := r.Registration().Get()
+		if _, err := raw.Delete(t.Context(), keys.Node("me")); err != nil {
+			t.Fatal(err)
+		}
+		await(t, r.Registration(), "registered again", func(again protocol.Registration) bool { return again.Confirmed && again.Revision > now.Revision })
 		if _, err := raw.Delete(t.Context(), keys.Store()); err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,11 +28,13 @@ func locked(ctx context.Context, client *etcd.Client, holder string, do func(con
 	key := keyspace.Under(client.Prefix()).ClusterLock()
 	return client.WithSession(ctx, lockTTL, func(held context.Context, s *etcd.Session) error {
 		pauses := backoff.Backoff{First: 20 * time.Millisecond, Max: 200 * time.Millisecond, Jitter: 1}
+		var last string // the holder, when etcd last answered
 		for {
 			other, err := tryLock(held, client, key, clientv3.OpPut(key, holder, clientv3.WithLease(s.Lease())))
+			last = cmp.Or(other, last)
 			switch {
-			case ctx.Err() != nil:
-				return fmt.Errorf("%w: %s", ErrBusy, other)
+			case last != "" && over(ctx):
+				return fmt.Errorf("%w: %s", ErrBusy, last)
 			case err != nil:
 				return err
 			case other == "":
@@ -39,10 +42,16 @@ func locked(ctx context.Context, client *etcd.Client, holder string, do func(con
 			}
 			s.Beat()
 			if !pauses.Sleep(held) {
-				return fmt.Errorf("%w: %s", ErrBusy, other)
+				return fmt.Errorf("%w: %s", ErrBusy, last)
 			}
 		}
 	})
+}
+
+// over reports whether the time of ctx is over. A request notices it before ctx does.
+func over(ctx context.Context) bool {
+	deadline, limited := ctx.Deadline()
+	return ctx.Err() != nil || limited && !time.Now().Before(deadline)
 }
 
 // tryLock returns the holder of the lock, if it is another one.
