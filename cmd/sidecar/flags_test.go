@@ -43,7 +43,9 @@ func documentFlags() string {
 	var b strings.Builder
 	b.WriteString("# Flags\n\n<!-- Written by `go test ./cmd/sidecar -rewrite` from the program. Do not edit. -->\n\n" +
 		"Each flag has an environment variable. The flag wins; an empty variable counts as none. " +
-		"A wrong value ends the program with exit code 2 and a line that names the flag, or the variable.\n\n## sidecar run\n")
+		"A wrong value ends the program with exit code 2 and a line that names the flag, or the variable.\n\n" +
+		"`LOCKSTEP_TERMINATION_GRACE_PERIOD` has no flag: it is the grace period of the pod in which the sidecar runs (`60` or `60s`), " +
+		"and the sidecar warns if `--shutdown-delay` does not fit into it.\n\n## sidecar run\n")
 	opts, logging := lockstep.Defaults(), defaultLogOptions()
 	for _, s := range runSections(&opts, &logging) {
 		fmt.Fprintf(&b, "\n### %s\n\n", s.title)

@@ -61,6 +61,11 @@ the node's record. A second signal ends the process immediately.`,
 			if err != nil {
 				return err
 			}
+			period, err := p.gracePeriod()
+			if err != nil {
+				return err
+			}
+			warnOfGracePeriod(log, opts.ShutdownDelay, period)
 			opts.Flags = inForce(sections)
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()

@@ -66,7 +66,13 @@ func NewWithMembersForTest(t testing.TB, members int, binaries ...string) *Clust
 	return newForTest(t, Config{Assets: Assets(t, binaries...), Members: members})
 }
 
-// NewTracingForTest does the same, with sidecars whose traces must be valid at the
+// NewAtForTest does the same, for kube-apiservers that serve at these addresses.
+func NewAtForTest(t testing.TB, addresses []net.IP, binaries ...string) *Cluster {
+	t.Helper()
+	return newForTest(t, Config{Assets: Assets(t, binaries...), Addresses: addresses})
+}
+
+// NewTracingForTest is NewWithMembersForTest, with sidecars whose traces must be valid at the
 // end (docs/model.md#traces).
 func NewTracingForTest(t testing.TB, members int, binaries ...string) *Cluster {
 	t.Helper()

@@ -1,0 +1,156 @@
+package endpoints
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+const sliceByKubeAPIServer = `{"metadata": {"name": "kubernetes", "resourceVersion": "7", "labels": {"kubernetes.io/service-name": "kubernetes"},
+	"managedFields": [{"manager": "kubectl", "fieldsV1": {"f:metadata": {}}}, {"manager": "kube-apiserver", "fieldsV1": {"f:endpoints": {}}}]},
+	"addressType": "IPv4", "endpoints": [{"addresses": ["10.0.0.2"], "conditions": {"ready": true}}, {"addresses": ["10.0.0.1"], "conditions": {"ready": true}}],
+	"ports": [{"name": "https", "port": 6443, "protocol": "TCP"}]}`
+
+func TestParse(t *testing.T) {
+	parse := func(text string) object { return sliceResource.parse([]byte(text), object{name: "kubernetes"}) }
+	got := parse(sliceByKubeAPIServer)
+	if got.Own || got.Manager != protocol.KubeAPIServer || !got.Complete || got.Port != 6443 || got.version != "7" ||
+		got.family != protocol.IPv4 || strings.Join(got.Addresses, " ") != "10.0.0.1 10.0.0.2" || got.Revision != 0 {
+		t.Errorf("got %+v", got)
+	}
+	ours := strings.Replace(sliceByKubeAPIServer, `"resourceVersion"`, `"annotations": {"lockstep.dev/revision": "12", "lockstep.dev/store": "s"}, "resourceVersion"`, 1)
+	ours = strings.Replace(ours, `"kube-apiserver"`, `"`+kube.FieldManager+`"`, 1)
+	if got := parse(ours); !got.Own || got.Revision != 12 || got.Store != "s" {
+		t.Errorf("got %+v", got)
+	}
+	for name, broken := range map[string]string{
+		"another label":     strings.Replace(ours, `"kubernetes.io/service-name": "kubernetes"`, "", 1),
+		"not ready":         strings.Replace(ours, `"ready": true`, `"ready": false`, 1),
+		"another port name": strings.Replace(ours, `"https"`, `"web"`, 1),
+		"no ports":          strings.Replace(ours, `[{"name": "https", "port": 6443, "protocol": "TCP"}]`, "null", 1),
+	} {
+		if got := parse(broken); got.Complete {
+			t.Errorf("%s: got %+v", name, got)
+		}
+	}
+	for _, garbage := range []string{"", "null", "[]", `{"endpoints": 3}`, strings.Replace(ours, `"12"`, `"-3"`, 1)} {
+		if got := parse(garbage); got.Own || got.name != "kubernetes" {
+			t.Errorf("%s: got %+v", garbage, got)
+		}
+	}
+}
+
+// What the Publisher itself writes is complete when it is read.
+func TestBodies(t *testing.T) {
+	for _, k := range []*resource{sliceResource, endpointsResource} {
+		raw := mustJSON(t, k.body(target{family: protocol.IPv4, step: protocol.PublishStep{Addresses: []string{"10.0.0.1"}, Port: 6443}}))
+		whole := strings.Replace(raw, "{", `{"metadata": {"labels": {"kubernetes.io/service-name": "kubernetes", "endpointslice.kubernetes.io/skip-mirror": "true"}},`, 1)
+		if got := k.parse([]byte(whole), object{}); !got.Complete || got.Port != 6443 || strings.Join(got.Addresses, " ") != "10.0.0.1" {
+			t.Errorf("%s: got %+v of %s", k.kind, got, whole)
+		}
+	}
+}
+
+func TestLost(t *testing.T) {
+	ours := object{ServiceObject: protocol.ServiceObject{Own: true, Addresses: []string{"a"}}, since: time.Now()}
+	theirs := object{ServiceObject: protocol.ServiceObject{Manager: protocol.KubeAPIServer, Addresses: []string{"b"}}}
+	once := lost{}.after(ours, theirs)
+	if once.times != 1 || once.manager != protocol.KubeAPIServer {
+		t.Fatalf("got %+v", once)
+	}
+	if again := once.after(ours, theirs); again != once {
+		t.Errorf("during the pause: got %+v", again)
+	}
+	once.at = once.at.Add(-2 * time.Minute)
+	if again := once.after(ours, theirs); again.times != 2 {
+		t.Errorf("after the pause: got %+v", again)
+	}
+	ours.since = ours.since.Add(-2 * protocol.ForgetOverwritesAfter)
+	if again := once.after(ours, theirs); again.times != 1 {
+		t.Errorf("after a long time: got %+v", again)
+	}
+	if same := (lost{}).after(theirs, theirs); same.times != 0 {
+		t.Errorf("not Lockstep's: got %+v", same)
+	}
+}
+
+func TestState_out(t *testing.T) {
+	own := protocol.Endpoint{Address: "10.0.0.1", Secondary: "fd00::1"}
+	closed := []protocol.ServiceNode{{ID: "me"}}
+	for _, tc := range []struct {
+		name  string
+		state State
+		want  bool
+	}{
+		{"its presence is not observed yet", State{Reason: protocol.Published, Nodes: []protocol.ServiceNode{{ID: "me", Serves: true}}}, false},
+		{"it has left", State{Reason: protocol.Published, Nodes: closed, Addresses: []string{"10.0.0.2"}}, true},
+		{"one address is left", State{Reason: protocol.Published, Nodes: closed, Addresses: []string{"fd00::1"}}, false},
+		{"about to be written", State{Reason: protocol.Pending, Nodes: closed}, false},
+		{"the last address stays", State{Reason: protocol.NoneReady, Nodes: closed, Addresses: []string{"10.0.0.1"}}, true},
+		{"another client writes", State{Reason: protocol.ReconcilerRuns, Nodes: closed, Addresses: []string{"10.0.0.1"}}, true},
+		{"the node is unknown", State{Reason: protocol.Published}, false},
+	} {
+		if got := tc.state.out("me", own); got != tc.want {
+			t.Errorf("%s: got %t", tc.name, got)
+		}
+	}
+}
+
+func TestOlder(t *testing.T) {
+	for _, tc := range []struct {
+		a, b string
+		want bool
+	}{{"9", "10", true}, {"10", "10", true}, {"11", "10", false}, {"", "10", false}, {"10", "", false}} {
+		if got := older(tc.a, tc.b); got != tc.want {
+			t.Errorf("%q, %q: got %t", tc.a, tc.b, got)
+		}
+	}
+}
+
+// The second family has a slice of its own, whatever the first one has.
+func TestPlan_families(t *testing.T) {
+	r := func(id, address, secondary string) *protocol.Record {
+		return &protocol.Record{
+			ID: protocol.NodeID(id), Alive: true, Node: protocol.Node{Roles: protocol.Roles{Controller: true}},
+			Presence: protocol.Presence{Ready: true, Endpoint: protocol.Endpoint{Address: address, Secondary: secondary, Port: 6443}},
+		}
+	}
+	p := New(Config{})
+	for _, tc := range []struct {
+		name   string
+		fleet  []*protocol.Record
+		exists protocol.Family
+		want   string
+	}{
+		{"one family", []*protocol.Record{r("a", "10.0.0.1", "")}, protocol.FamilyUnset, "kubernetes IPv4, kubernetes IPv4"},
+		{"both", []*protocol.Record{r("a", "10.0.0.1", "fd00::1")}, protocol.IPv4, "kubernetes IPv4, kubernetes-ipv6 IPv6, kubernetes IPv4"},
+		{"both, IPv6 first", []*protocol.Record{r("a", "fd00::1", "10.0.0.1")}, protocol.FamilyUnset, "kubernetes IPv6, kubernetes-ipv4 IPv4, kubernetes IPv6"},
+		{"the empty slice that a kube-apiserver left", []*protocol.Record{r("a", "fd00::1", "")}, protocol.IPv4, "kubernetes-ipv6 IPv6, kubernetes IPv6"},
+		{"no node", nil, protocol.IPv6, "kubernetes IPv6, kubernetes IPv6"},
+	} {
+		seen := observed{slices: map[string]object{}}
+		if tc.exists != protocol.FamilyUnset {
+			seen.slices[serviceName] = object{family: tc.exists, version: "1"}
+		}
+		var got []string
+		for _, planned := range p.plan(protocol.Fleet{Records: tc.fleet}, "s", seen) {
+			got = append(got, planned.name+" "+planned.family.String())
+		}
+		if strings.Join(got, ", ") != tc.want {
+			t.Errorf("%s: got %v, want %s", tc.name, got, tc.want)
+		}
+	}
+}
+
+func mustJSON(t *testing.T, v any) string {
+	t.Helper()
+	out, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
