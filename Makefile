@@ -81,6 +81,15 @@ test: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubectl bin/kubelet-
 	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./reconcile -run='TestMemoryOf'
 	LOCKSTEP_E2E_ASSETS=$(BIN) CGO_ENABLED=1 go test -race -timeout=40m ./...
 
+# A real kubeadm with a real kubelet, on Debian's containerd and runc; the image is built from
+# the Dockerfile, by Debian's buildah. It needs root.
+KUBELET_ASSETS := $(addprefix bin/,sidecar kube-apiserver kube-controller-manager kube-scheduler kubeadm kubelet kubectl etcd lockstep.tar \
+	next/kube-apiserver next/kube-controller-manager next/kube-scheduler)
+
+.PHONY: kubelet-test
+kubelet-test: $(KUBELET_ASSETS) ## docs/kubeadm.md typed on a node with a real kubelet (four minutes; the first time builds for half an hour)
+	LOCKSTEP_KUBEADM_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/kubeadm -run='TestKubelet$$' -count=1 -v -timeout=20m
+
 .PHONY: docs
 docs: ## the repository's own rules: words, links, citations, names, sizes, imports
 	$(STATIC) go test -trimpath ./internal/repotest
@@ -184,6 +193,25 @@ $(NEXT_APISERVERS): bin/kube-apiserver-%: test/kube/go.mod test/kube/go.sum | bi
 bin/kubectl: test/kube/go.mod test/kube/go.sum
 	cd test/kube && $(STATIC) go build -buildvcs=false -trimpath -ldflags='$(KUBE_LDFLAGS)' -o $(BIN)/kubectl k8s.io/kubernetes/cmd/kubectl
 	@touch $@
+
+# What a node of kubeadm needs beside it. kubeadm has the later of two version stamps, so
+# that it can upgrade what it has installed: the same source with the other stamp.
+KUBE_NEXT := $(shell echo $(KUBE_VERSION) | awk -F. '{ print $$1 "." $$2 "." $$3 + 1 }')
+
+bin/kubelet bin/kube-controller-manager bin/kube-scheduler: test/kube/go.mod test/kube/go.sum
+	cd test/kube && $(STATIC) go build -buildvcs=false -trimpath -ldflags='$(KUBE_LDFLAGS)' -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/$(notdir $@)
+	@touch $@
+
+bin/kubeadm bin/next/kube-apiserver bin/next/kube-controller-manager bin/next/kube-scheduler: test/kube/go.mod test/kube/go.sum
+	@mkdir -p $(@D)
+	cd test/kube && $(STATIC) go build -buildvcs=false -trimpath -ldflags='$(call kube_ldflags,$(KUBE_NEXT))' -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/$(notdir $@)
+	@touch $@
+
+bin/etcd: go.mod go.sum
+	$(STATIC) go build -buildvcs=false -trimpath -ldflags='-s -w' -o $@ go.etcd.io/etcd/server/v3
+
+bin/lockstep.tar: Dockerfile .dockerignore test/kubeadm/image.sh $(SIDECAR_SOURCES)
+	test/kubeadm/image.sh $(CURDIR)/$@ lockstep.test/lockstep:1.0.0
 
 bin/kubelet-probe: test/kube/go.mod test/kube/go.sum $(wildcard test/kube/kubelet-probe/*.go)
 	cd test/kube && $(STATIC) go build -buildvcs=false -trimpath -ldflags='$(KUBE_LDFLAGS)' -o $(BIN)/kubelet-probe ./kubelet-probe

@@ -153,27 +153,27 @@ func (f kubeadmFlags) server(ctx context.Context, pod kubeadm.Pod) (string, erro
 
 // runOptions returns what the arguments of a container mean to sidecar run. variable
 // returns the container's environment.
-func runOptions(args []string, variable func(string) (string, bool), node string) (lockstep.Options, *pflag.FlagSet, error) {
+func runOptions(args []string, variable func(string) (string, bool), node string) (lockstep.Options, error) {
 	opts, logging := lockstep.Defaults(), defaultLogOptions()
 	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
 	for _, s := range runSections(&opts, &logging) {
 		flags.AddFlagSet(s.flags)
 	}
 	if len(args) == 0 || args[0] != "run" {
-		return opts, flags, fmt.Errorf("the first must be run")
+		return opts, fmt.Errorf("the first must be run")
 	}
 	own := make([]string, len(args)-1)
 	for i, arg := range args[1:] {
 		own[i] = strings.ReplaceAll(arg, "$(NODE_NAME)", node)
 	}
 	if err := flags.Parse(own); err != nil {
-		return opts, flags, err
+		return opts, err
 	}
 	if flags.NArg() > 0 {
-		return opts, flags, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+		return opts, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	if err := (program{lookupEnv: variable}).applyEnv(flags); err != nil {
-		return opts, flags, err
+		return opts, err
 	}
-	return opts, flags, checkOptions(flags, opts.Validate())
+	return opts, checkOptions(flags, opts.Validate())
 }

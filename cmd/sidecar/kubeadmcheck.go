@@ -110,10 +110,9 @@ func (c kubeadmContainer) host(inside string) string { return c.pod.HostPath(c.C
 
 // sidecarFacts reads the arguments of the sidecar.
 func (p program) sidecarFacts(out *kubeadm.Facts, f kubeadmFlags, c kubeadmContainer) lockstep.Options {
-	opts, flags, err := runOptions(c.Args, c.Variable, f.nodeID)
-	out.Sidecar = kubeadm.Sidecar{Err: oneLine(err), ShutdownDelay: opts.ShutdownDelay, Listen: opts.Listen}
-	if service := flags.Lookup("kubernetes-service"); service != nil {
-		out.Sidecar.KubernetesService = service.Value.String() == "true"
+	opts, err := runOptions(c.Args, c.Variable, f.nodeID)
+	out.Sidecar = kubeadm.Sidecar{
+		Err: oneLine(err), ShutdownDelay: opts.ShutdownDelay, Listen: opts.Listen, KubernetesService: opts.KubernetesService,
 	}
 	if file := c.host(opts.Kubeconfig); file != "" {
 		out.Kubeconfig.Path = file
@@ -154,7 +153,7 @@ func (p program) kubeconfigFacts(ctx context.Context, out *kubeadm.Facts, b *bun
 	}
 	out.Certificates = append(out.Certificates, certificate(k.Path, "the CA of the kubeconfig",
 		"renew the CA of the cluster, then: "+out.Write, access.CA))
-	out.Missing, out.RightsErr = access.Missing(ctx, b)
+	out.Missing, out.RightsErr = access.Missing(ctx, app.Needs{Bundle: b, KubernetesService: out.Sidecar.KubernetesService})
 }
 
 func certificate(file, name, renew string, content []byte) kubeadm.Certificate {

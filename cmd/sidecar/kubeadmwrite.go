@@ -33,7 +33,7 @@ func (p program) writeKubeadm(ctx context.Context, f kubeadmFlags) error {
 		}
 		settings.Bundle = path.Join(kubeadm.DefaultDir, kubeadm.BundlesDir, release.Version.String())
 	}
-	if _, _, err := runOptions(settings.RunArgs(), func(string) (string, bool) { return "", false }, f.nodeID); err != nil {
+	if _, err := runOptions(settings.RunArgs(), func(string) (string, bool) { return "", false }, f.nodeID); err != nil {
 		return usagef("the flags of sidecar run: %w", err)
 	}
 	pod, err := readManifest(f.manifest())

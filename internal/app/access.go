@@ -74,17 +74,26 @@ func Expiry(content []byte) (time.Time, error) {
 	return first.NotAfter, nil
 }
 
-// Missing returns the rights that the sidecars need for a bundle and that the user has not,
-// one sentence each. A kind that the API does not serve needs none yet.
-func (a *Access) Missing(ctx context.Context, b *bundle.Bundle) ([]string, error) {
+// Needs say for what a sidecar needs rights.
+type Needs struct {
+	Bundle            *bundle.Bundle
+	KubernetesService bool // it writes the Service kubernetes
+}
+
+// Missing returns the rights that a sidecar needs and that the user has not, one sentence
+// each. A kind that the API does not serve needs none yet.
+func (a *Access) Missing(ctx context.Context, needs Needs) ([]string, error) {
 	client, err := kube.New(a.cfg, "lockstep-kubeadm")
 	if err != nil {
 		return nil, err
 	}
 	defer client.CloseIdle()
-	needed, err := rightsFor(ctx, client, b)
+	needed, err := rightsFor(ctx, client, needs.Bundle)
 	if err != nil {
 		return nil, err
+	}
+	if needs.KubernetesService {
+		needed = append(needed, rightsForService()...)
 	}
 	var out []string
 	for _, r := range needed {
@@ -139,4 +148,18 @@ func rightsOfRoles(r kube.Resource) []kube.Right {
 		return []kube.Right{{Verb: "bind", Group: r.Group, Resource: "clusterroles"}}
 	}
 	return []kube.Right{{Verb: "escalate", Group: r.Group, Resource: r.Name}}
+}
+
+// rightsForService returns what a user needs to write the Service kubernetes.
+func rightsForService() []kube.Right {
+	var out []kube.Right
+	for _, verb := range []string{"list", "watch", "create"} {
+		out = append(out, kube.Right{Verb: verb, Group: "discovery.k8s.io", Resource: "endpointslices", Namespace: "default"})
+	}
+	for _, verb := range []string{"get", "patch"} {
+		out = append(out,
+			kube.Right{Verb: verb, Group: "discovery.k8s.io", Resource: "endpointslices", Namespace: "default", Name: "kubernetes"},
+			kube.Right{Verb: verb, Resource: "endpoints", Namespace: "default", Name: "kubernetes"})
+	}
+	return append(out, kube.Right{Verb: "create", Resource: "endpoints", Namespace: "default"})
 }

@@ -66,7 +66,7 @@ func (b *broken) missing(kubeconfig string) []string {
 	b.must(err)
 	builtin, err := bundle.Builtin()
 	b.must(err)
-	out, err := access.Missing(b.Context(), builtin)
+	out, err := access.Missing(b.Context(), app.Needs{Bundle: builtin, KubernetesService: true})
 	b.must(err)
 	return out
 }
