@@ -3,10 +3,12 @@ package roles_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,8 +27,8 @@ type oneNode struct {
 }
 
 // TestOneCommand runs a control plane node by one command: it starts, loses the
-// controller role and gets it back, survives the end of its kube-apiserver and SIGKILL of
-// its sidecar, and stops.
+// controller role and gets it back, starts its kube-apiserver again that was killed, has its
+// sidecar killed, and stops.
 func TestOneCommand(t *testing.T) {
 	n := newOneNode(t)
 	n.start()
@@ -43,6 +45,12 @@ func TestOneCommand(t *testing.T) {
 	}
 	n.setRoles("kubernetes_controller,consensus_member")
 	n.awaitGate()
+
+	n.killService()
+	n.awaitService("to be started again", func(s httpapi.ServiceReport) bool { return s.Restarts > 0 && s.Ready })
+	if gate := n.sidecar.Readyz(t.Context()); gate != nil || n.service().LastExit == "" {
+		t.Errorf("the kube-apiserver was killed: the gate is %v, and lastExit %q", gate, n.service().LastExit)
+	}
 
 	if err := n.sidecar.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -109,6 +117,23 @@ func (n *oneNode) setRoles(roles string) {
 	cmd := exec.CommandContext(n.Context(), n.cluster.SidecarBinary(), "node", "set-roles", nodeID, roles, "--data-dir="+dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		n.Fatalf("%v: %s", err, out)
+	}
+}
+
+// killService kills the kube-apiserver: the child of the sidecar that is not its etcd member.
+func (n *oneNode) killService() {
+	n.Helper()
+	all, err := n.sidecar.Children()
+	member, memberErr := n.sidecar.Child()
+	if err := errors.Join(err, memberErr); err != nil {
+		n.Fatal(err)
+	}
+	all = slices.DeleteFunc(all, func(pid int) bool { return pid == member })
+	if len(all) != 1 {
+		n.Fatalf("got the processes %v besides the member, want one", all)
+	}
+	if err := syscall.Kill(all[0], syscall.SIGKILL); err != nil {
+		n.Fatal(err)
 	}
 }
 
