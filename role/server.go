@@ -149,8 +149,8 @@ func (s *Server) Problem() *event.Value[string] { return s.problem }
 
 // Run runs the node until ctx ends, or a worker of it or of another group fails, and
 // stops it in order: the gate closes, the node's address leaves the Service kubernetes,
-// the leadership is given up, the shutdown delay passes, the services stop, the presence is deleted, with an ephemeral record. It
-// returns why a worker of the node failed; nil: none has.
+// the leadership is given up, the shutdown delay passes, the services stop, the presence is
+// deleted, with an ephemeral record. It returns why a worker of the node failed; nil: none has.
 func (s *Server) Run(ctx context.Context, others ...*supervise.Group) error {
 	// Each group runs longer than the one after it.
 	node, present, registered, leading := supervise.NewGroup(ctx), supervise.NewGroup(ctx), supervise.NewGroup(ctx), supervise.NewGroup(ctx)

@@ -110,10 +110,10 @@ func TestRemove_leaves(t *testing.T) {
 func TestRemove_leadsSince(t *testing.T) {
 	_, all, client := newThree(t)
 	b := all[1]
-	var told []string
+	var messages []string
 	_, err := Remove(t.Context(), client, Removal{
 		Name: "b", Dial: func(url string) (*etcd.Client, error) { return b.Client(url), nil },
-		Progress: func(text string) { told = append(told, text) },
+		Progress: func(text string) { messages = append(messages, text) },
 		After: func(step string) {
 			if step == "leaving" {
 				lead(t, b, all)
@@ -123,8 +123,8 @@ func TestRemove_leadsSince(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(told, func(text string) bool { return strings.Contains(text, "it hands over to") }) {
-		t.Errorf("got %q, want that b hands over", told)
+	if !slices.ContainsFunc(messages, func(text string) bool { return strings.Contains(text, "it hands over to") }) {
+		t.Errorf("got %q, want that b hands over", messages)
 	}
 }
 
@@ -156,34 +156,29 @@ func TestKeeper_evictsLeaving(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, said := keys.ClusterMember(added.ID), false
+	key, leaving := keys.ClusterMember(added.ID), false
 	ctx, cancel := context.WithCancel(t.Context())
 	var following sync.WaitGroup
-	gone := make(chan struct{})
+	listed := make(chan struct{})
+	first := sync.OnceFunc(func() { close(listed) })
 	following.Go(func() {
 		_ = client.Follow(ctx, key, func(l etcd.Listing) { // it ends with ctx
+			first()
 			for _, kv := range l.KVs {
 				if m, err := record.DecodeMember(kv.Key, kv.Value); err == nil && m.Leaving {
-					said = true
+					leaving = true
 				}
 			}
 			if len(l.KVs) == 0 {
 				cancel()
-				close(gone)
 			}
 		})
 	})
+	<-listed
 	keep(t, c.First, 300*time.Millisecond)
-	await(t, "the record is deleted", func() bool {
-		select {
-		case <-gone:
-			return true
-		default:
-			return false
-		}
-	})
+	await(t, "the record is deleted", func() bool { return ctx.Err() != nil })
 	following.Wait()
-	if !said {
+	if !leaving {
 		t.Error("the record never had that the member leaves")
 	}
 }

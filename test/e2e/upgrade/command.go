@@ -146,9 +146,12 @@ func (w *Walk) version(ctx context.Context, n *node) (string, error) {
 		return "", err
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("/version of the kube-apiserver of %s answers %s", n.id, resp.Status)
+	}
 	var info struct{ GitVersion string }
-	if err := json.NewDecoder(resp.Body).Decode(&info); err != nil || resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("/version of the kube-apiserver of %s answers %s: %w", n.id, resp.Status, err)
+	if err := json.NewDecoder(resp.Body).Decode(&info); err != nil {
+		return "", fmt.Errorf("/version of the kube-apiserver of %s: %w", n.id, err)
 	}
 	return info.GitVersion, nil
 }

@@ -88,7 +88,7 @@ func TestHistory_leaders(t *testing.T) {
 	event := func(kind mvccpb.Event_EventType, key, value string, created, revision int64) *clientv3.Event {
 		return &clientv3.Event{Type: kind, Kv: &mvccpb.KeyValue{Key: []byte(key), Value: []byte(value), CreateRevision: created, ModRevision: revision}}
 	}
-	stands := func(id string, revision int64) *clientv3.Event {
+	campaigns := func(id string, revision int64) *clientv3.Event {
 		return event(mvccpb.PUT, keys.Leaders()+id, id, revision, revision)
 	}
 	resigned := func(id string, revision int64) *clientv3.Event {
@@ -106,12 +106,12 @@ func TestHistory_leaders(t *testing.T) {
 		events []*clientv3.Event
 		ok     bool
 	}{
-		{"the first candidate leads", []*clientv3.Event{stands("a", 2), stands("b", 3), status("a", 2, 4)}, true},
-		{"the second one writes", []*clientv3.Event{stands("a", 2), stands("b", 3), status("b", 3, 4)}, false},
-		{"the second one leads when the first has resigned", []*clientv3.Event{stands("a", 2), stands("b", 3), resigned("a", 4), status("b", 3, 5)}, true},
-		{"one writes that has resigned", []*clientv3.Event{stands("a", 2), stands("b", 3), resigned("a", 4), status("a", 2, 5)}, false},
-		{"it writes and resigns at once", []*clientv3.Event{stands("a", 2), resigned("a", 4), status("a", 2, 4), stands("b", 5), status("b", 5, 6)}, true},
-		{"with the epoch of another term", []*clientv3.Event{stands("a", 2), status("a", 1, 4)}, false},
+		{"the first candidate leads", []*clientv3.Event{campaigns("a", 2), campaigns("b", 3), status("a", 2, 4)}, true},
+		{"the second one writes", []*clientv3.Event{campaigns("a", 2), campaigns("b", 3), status("b", 3, 4)}, false},
+		{"the second one leads when the first has resigned", []*clientv3.Event{campaigns("a", 2), campaigns("b", 3), resigned("a", 4), status("b", 3, 5)}, true},
+		{"one writes that has resigned", []*clientv3.Event{campaigns("a", 2), campaigns("b", 3), resigned("a", 4), status("a", 2, 5)}, false},
+		{"it writes and resigns at once", []*clientv3.Event{campaigns("a", 2), resigned("a", 4), status("a", 2, 4), campaigns("b", 5), status("b", 5, 6)}, true},
+		{"with the epoch of another term", []*clientv3.Event{campaigns("a", 2), status("a", 1, 4)}, false},
 		{"no node leads", []*clientv3.Event{status("a", 1, 4)}, false},
 	}
 	for _, test := range tests {

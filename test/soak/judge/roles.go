@@ -218,7 +218,7 @@ func (j *judging) oneCluster() {
 			}
 		}
 	}
-	first, told := uint64(0), map[uint64]bool{}
+	first, reported := uint64(0), map[uint64]bool{}
 	for _, r := range j.h.Readings {
 		if r.Cluster == 0 {
 			continue
@@ -226,12 +226,12 @@ func (j *judging) oneCluster() {
 		first = cmp.Or(first, r.Cluster)
 		at, gone := removed[r.Member]
 		switch {
-		case told[r.Member]:
+		case reported[r.Member]:
 		case r.Cluster != first:
-			told[r.Member] = true
+			reported[r.Member] = true
 			j.fail(OneCluster, r.Revision, "the member %x answered at %.3fs for the cluster %x, and the cluster is %x", r.Member, r.Got.Seconds(), r.Cluster, first)
 		case gone && at < r.Sent:
-			told[r.Member] = true
+			reported[r.Member] = true
 			j.fail(OneCluster, r.Revision, "the member %x answered at %.3fs, and was removed before %.3fs", r.Member, r.Got.Seconds(), at.Seconds())
 		}
 	}
@@ -249,10 +249,10 @@ func (j *judging) kept() {
 
 // asRecorded: after a time without faults, a node is what its record has said since.
 func (j *judging) asRecorded() {
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for _, s := range j.h.Sights {
 		calm := slices.ContainsFunc(j.h.Calms, func(c Span) bool { return c.From <= s.Sent-Agreeing && s.Got <= c.To })
-		if !calm || told[s.Node] {
+		if !calm || reported[s.Node] {
 			continue
 		}
 		moments := j.between(j.clock.low(s.Sent-Agreeing), j.clock.high(s.Got))
@@ -264,7 +264,7 @@ func (j *judging) asRecorded() {
 			continue
 		}
 		if problem := s.Differs(moments[0].records[s.Node]); problem != "" {
-			told[s.Node] = true
+			reported[s.Node] = true
 			j.fail(AsRecorded, moments[0].revision, "%s, %.0fs and more without faults", problem, Agreeing.Seconds())
 		}
 	}
