@@ -184,8 +184,8 @@ var places = []place{
 	{"google.golang.org/grpc", in("etcd")},
 	{"go.uber.org/zap", in("etcd", "cluster/backup", "cluster/member/child")},
 	{"go.etcd.io/etcd/etcdutl", in("cluster/backup")},
-	{"github.com/coreos/go-systemd", in("role/service/systemd")},
-	{"github.com/godbus/dbus", in("role/service/systemd")},
+	{"github.com/coreos/go-systemd", in("role/service/systemd", "test/roles")},
+	{"github.com/godbus/dbus", in("role/service/systemd", "test/roles")},
 	{"github.com/DeRuina/timberjack", in("role/service/process")},
 	{"log/slog", notIn("protocol", "event", "internal/lockstepv1", "internal/kube", "internal/model")},
 	{module + "/event", notIn("internal/model")}, // protocol only

@@ -24,10 +24,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-var (
-	rounds = flag.Int("roles.rounds", 100, "rounds of TestOrder")
-	seed   = flag.Uint64("roles.seed", 0, "seed of TestOrder; 0: another one in each run")
-)
+var seed = flag.Uint64("roles.seed", 0, "seed of TestOrder; 0: another one in each run")
 
 const nodeID = "a"
 
@@ -43,7 +40,14 @@ type order struct {
 	dir     string
 	set     settings
 	listen  string
-	release int
+	args    []string // of the sidecar
+	env     []string
+	reach   string // flag with which commands reach etcd, also while the node is off
+	// install writes what runs the service, for a release.
+	install func(s settings)
+	// powerOff: the member of etcd is killed with its sidecar, every other time.
+	powerOff bool
+	release  int
 
 	sidecar *cluster.Sidecar
 	life    life
@@ -52,39 +56,53 @@ type order struct {
 
 // life is what was known before a sidecar started.
 type life struct {
-	record    int64    // revision of the node's record
-	leaders   []string // keys of sidecars that were killed
-	instances int      // that the log has
-	opened    bool     // the gate was seen open
+	record   int64    // revision of the node's record
+	leaders  []string // keys of sidecars that were killed
+	former   []int    // instances that live; when the gate is open: those of them that the sidecar has replaced
+	serves   bool     // one of those is ready
+	opened   bool     // the gate was seen open
+	upgraded bool     // the release is another one than before
 }
 
 // TestOrder starts, upgrades and stops a node a hundred times, with kills of the sidecar
 // and of the service in between, and holds it to the order (docs/protocol.md#services).
 // The service itself observes its sidecar at the moments that count.
 func TestOrder(t *testing.T) {
-	o := newOrder(t)
-	o.followPresence()
-	kinds := map[string]int{}
-	for range *rounds {
-		o.start()
-		kind := o.round()
-		kinds[kind]++
-		o.judge(kind)
-		if t.Failed() {
-			t.Fatalf("after %v, the last one %s", kinds, kind)
-		}
+	for i, way := range []struct {
+		name    string
+		rounds  int
+		prepare func(o *order)
+	}{
+		{"process", 40, (*order).withProcess},
+		{"static pod", 20, (*order).withPod},
+		{"systemd unit", 20, (*order).withUnit},
+		{"process on the embedded etcd", 20, (*order).withEmbedded},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			o := newOrder(t, uint64(i), way.prepare)
+			o.followPresence()
+			kinds := map[string]int{}
+			for range way.rounds {
+				o.start()
+				kind := o.round()
+				kinds[kind]++
+				o.judge(kind)
+				if t.Failed() {
+					t.Fatalf("after %v, the last one %s", kinds, kind)
+				}
+			}
+			t.Log(kinds)
+		})
 	}
-	t.Log(kinds)
 }
 
-func newOrder(t *testing.T) *order {
+func newOrder(t *testing.T, way uint64, prepare func(o *order)) *order {
 	t.Helper()
 	if *seed == 0 {
 		*seed = rand.Uint64()
 	}
 	t.Logf("-roles.seed=%d", *seed)
-	c := cluster.NewForTest(t, "sidecar")
-	o := &order{T: t, cluster: c, raw: c.Etcd.Client(t), random: rand.New(rand.NewPCG(*seed, 0)), dir: t.TempDir()}
+	o := &order{T: t, random: rand.New(rand.NewPCG(*seed, way)), dir: t.TempDir()}
 	var addresses [2]string
 	for i := range addresses {
 		var err error
@@ -93,19 +111,16 @@ func newOrder(t *testing.T) *order {
 		}
 	}
 	o.listen = addresses[0]
-	o.set = settings{
-		Log: filepath.Join(o.dir, "log"), Listen: addresses[1], Etcd: c.Endpoints()[0], Node: nodeID, Readyz: "http://" + o.listen + "/readyz",
-	}
-	for _, dir := range []string{"services", "bundle"} {
+	o.set = settings{Log: filepath.Join(o.dir, "log"), Listen: addresses[1]}
+	for _, dir := range []string{"services", "bundle", "pods"} {
 		if err := os.Mkdir(filepath.Join(o.dir, dir), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	writeService(t, filepath.Join(o.dir, "services"), o.set)
+	prepare(o)
+	o.set.Readyz = "http://" + o.listen + "/readyz"
 	const object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: test, namespace: default}\n"
-	if err := os.WriteFile(filepath.Join(o.dir, "bundle", "object.yaml"), []byte(object), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	o.write("bundle/object.yaml", object)
 	// The node may serve with these objects. It leads, and its API does not answer.
 	value, err := status.Encode(protocol.Status{State: protocol.Done, Version: protocol.Version{Release: protocol.Release{Major: 9}}}, time.Now())
 	if err != nil {
@@ -114,57 +129,70 @@ func newOrder(t *testing.T) *order {
 	if _, err := o.raw.Put(t.Context(), keys.Status(), string(value)); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.WriteKubeconfig(o.kubeconfig(), "https://127.0.0.1:1"); err != nil {
-		t.Fatal(err)
-	}
 	return o
 }
 
-func (o *order) kubeconfig() string { return filepath.Join(o.dir, "kubeconfig") }
+func (o *order) write(file, text string) {
+	o.Helper()
+	if err := os.WriteFile(filepath.Join(o.dir, file), []byte(text), 0o600); err != nil {
+		o.Fatal(err)
+	}
+}
 
 // start starts the sidecar, of the next release every other time.
 func (o *order) start() {
 	o.Helper()
-	if o.release == 0 || o.random.IntN(2) == 0 {
-		o.release++
-		text := fmt.Sprintf("apiVersion: lockstep.dev/v1\nkind: Bundle\nmetadata: {name: test}\nrelease: 1.%d.0\nminReconcilerRelease: 1.0.0\nminApiserverRelease: 1.0.0\n", o.release)
-		if err := os.WriteFile(filepath.Join(o.dir, "bundle", "bundle.yaml"), []byte(text), 0o600); err != nil {
-			o.Fatal(err)
+	o.life = life{record: o.record(), leaders: o.leaders()}
+	for _, l := range o.log("") {
+		switch {
+		case !lives(l.PID):
+		case l.What == started:
+			o.life.former = append(o.life.former, l.PID)
+		case l.What == isReady:
+			o.life.serves = true
 		}
 	}
-	o.life = life{record: o.record(), leaders: o.leaders(), instances: len(o.log(started))}
+	if o.release == 0 || o.random.IntN(2) == 0 {
+		o.release++
+		o.life.upgraded = true
+		const text = "apiVersion: lockstep.dev/v1\nkind: Bundle\nmetadata: {name: test}\nrelease: 1.%d.0\nminReconcilerRelease: 1.0.0\nminApiserverRelease: 1.0.0\n"
+		o.write("bundle/bundle.yaml", fmt.Sprintf(text, o.release))
+		o.set.Release = o.release
+		o.install(o.set)
+	}
 	delay := 50 * time.Millisecond
 	var err error
 	o.sidecar, err = o.cluster.LaunchSidecar(cluster.SidecarConfig{
 		NodeID: nodeID, Kubeconfig: o.kubeconfig(), Bundle: filepath.Join(o.dir, "bundle"), Listen: o.listen, LeaseTTL: 3 * time.Second, ShutdownDelay: &delay,
-		Args: []string{
-			"--services=" + filepath.Join(o.dir, "services"), "--data-dir=" + filepath.Join(o.dir, "data"), "--node-address=127.0.0.1",
-			"--leader-yield-after=1h",
-		},
+		EtcdInArgs: true, Env: o.env,
+		Args: append([]string{
+			"--services=" + filepath.Join(o.dir, "services"), "--data-dir=" + filepath.Join(o.dir, "data"), "--leader-yield-after=1h",
+		}, o.args...),
 	})
 	if err != nil {
 		o.Fatal(err)
 	}
 }
 
+func (o *order) kubeconfig() string { return filepath.Join(o.dir, "kubeconfig") }
+
 // round lets the node live for a while, and ends it. It returns how.
 func (o *order) round() string {
 	o.Helper()
-	switch o.random.IntN(6) {
+	switch o.random.IntN(8) {
 	case 0:
 		o.pause(300 * time.Millisecond)
-		o.kill(o.sidecar.PID())
-		<-o.sidecar.Done()
+		o.killSidecar()
 		return "sidecar killed while it starts"
 	case 1:
 		o.awaitOpen()
-		o.kill(o.sidecar.PID())
-		<-o.sidecar.Done()
+		o.killSidecar()
 		return "sidecar killed while it serves"
 	case 2:
 		o.awaitOpen()
+		before := len(o.log(started))
 		o.killService()
-		o.awaitInstances(o.life.instances + 2)
+		o.awaitInstances(before + 1)
 		o.stop()
 		return "service killed while it serves"
 	case 3:
@@ -180,8 +208,42 @@ func (o *order) round() string {
 		return "stopped while it starts"
 	}
 	o.awaitOpen()
+	switch o.random.IntN(3) {
+	case 0:
+		o.setRole("--remove")
+		o.awaitEnd()
+		o.setRole("--add")
+		o.awaitOpen()
+		o.stop()
+		return "role taken and given back"
+	case 1:
+		o.setRole("--remove")
+		o.pause(200 * time.Millisecond)
+		o.killSidecar()
+		o.setRole("--add")
+		return "sidecar killed while it loses the role"
+	}
 	o.stop()
 	return "stopped"
+}
+
+// setRole gives the controller role, or takes it, as people do.
+func (o *order) setRole(how string) {
+	o.Helper()
+	o.execute("node", "set-roles", nodeID, how, protocol.RoleController, o.reach)
+}
+
+// awaitEnd waits until no instance lives.
+func (o *order) awaitEnd() {
+	o.Helper()
+	cluster.Await(o, "the service to end", func(context.Context) error {
+		for _, l := range o.log(started) {
+			if lives(l.PID) {
+				return fmt.Errorf("the process %d runs", l.PID)
+			}
+		}
+		return nil
+	})
 }
 
 func (o *order) pause(most time.Duration) {
@@ -212,6 +274,24 @@ func (o *order) kill(pid int) {
 	}
 }
 
+// killSidecar ends the sidecar as a crash does, or everything on the node as a power failure
+// does.
+func (o *order) killSidecar() {
+	o.Helper()
+	all := []int{o.sidecar.PID()}
+	if o.powerOff && o.random.IntN(2) == 0 {
+		children, err := o.sidecar.Children()
+		if err != nil {
+			o.Fatal(err)
+		}
+		all = append(all, children...)
+	}
+	for _, pid := range all {
+		o.kill(pid)
+	}
+	<-o.sidecar.Done()
+}
+
 // killService kills the newest instance, if it lives.
 func (o *order) killService() {
 	o.Helper()
@@ -231,6 +311,10 @@ func (o *order) awaitOpen() {
 		}
 		return o.sidecar.Readyz(ctx)
 	})
+	if !o.life.opened {
+		// What lives now is this sidecar's.
+		o.life.former = slices.DeleteFunc(o.life.former, lives)
+	}
 	o.life.opened = true
 	if now := o.record(); now <= o.life.record {
 		o.Errorf("the gate is open, and the record is still that of revision %d", now)
@@ -247,14 +331,14 @@ func (o *order) awaitInstances(n int) {
 	})
 }
 
-// log returns the lines of one kind.
+// log returns the lines of one kind; empty: of all.
 func (o *order) log(what string) []line {
 	o.Helper()
 	all, err := readLog(o.set.Log)
 	if err != nil {
 		o.Fatal(err)
 	}
-	return slices.DeleteFunc(all, func(l line) bool { return l.What != what })
+	return slices.DeleteFunc(all, func(l line) bool { return what != "" && l.What != what })
 }
 
 func (o *order) record() int64 {
@@ -285,46 +369,60 @@ func (o *order) leaders() []string {
 // judge holds what the service has observed since the last round to the order.
 func (o *order) judge(kind string) {
 	o.Helper()
-	all, err := readLog(o.set.Log)
-	if err != nil {
-		o.Fatal(err)
-	}
-	first := 0 // the PID of the first instance of this life
-	for _, l := range all[o.judged:] {
-		if first == 0 {
-			first = l.PID
-		}
+	all := o.log("")
+	serves := o.life.serves // an instance is ready
+	for i, l := range all[o.judged:] {
 		if len(l.Beside) > 0 {
 			o.Errorf("%s: %d %s while %v ran", kind, l.PID, l.What, l.Beside)
 		}
 		switch l.What {
 		case isReady:
-			if l.PID == first && l.Record != o.life.record {
-				o.Errorf("%s: the record was written before the service was ready", kind)
+			// Later ones are of instances that were started again.
+			if !serves {
+				o.judgeReady(kind, l)
 			}
-			if l.PID == first && l.Open {
-				o.Errorf("%s: the gate was open before the service was ready", kind)
-			}
+			serves = true
 		case stopping:
-			o.judgeStop(kind, l)
+			former := slices.Contains(o.life.former, l.PID)
+			if former {
+				serves = false
+			}
+			// One that is replaced stops before the sidecar knows what it is.
+			replaced := former && slices.ContainsFunc(all[o.judged+i:], func(l line) bool { return l.What == started })
+			o.judgeStop(kind, l, replaced)
 		}
 	}
 	o.judged = len(all)
 }
 
+func (o *order) judgeReady(kind string, l line) {
+	o.Helper()
+	if l.Record != o.life.record {
+		o.Errorf("%s: the record was written before the service was ready", kind)
+	}
+	if l.Open {
+		o.Errorf("%s: the gate was open before the service was ready", kind)
+	}
+}
+
 // judgeStop judges what the service observed when it was asked to stop.
-func (o *order) judgeStop(kind string, l line) {
+func (o *order) judgeStop(kind string, l line, replaced bool) {
 	o.Helper()
 	if l.Open {
 		o.Errorf("%s: the gate was open when the service was asked to stop", kind)
 	}
+	// Of the same release, it is not a service that has to stop: it is started again.
+	again := replaced && !o.life.upgraded
 	for _, key := range l.Leaders {
-		if !slices.Contains(o.life.leaders, key) {
+		if !again && !slices.Contains(o.life.leaders, key) {
 			o.Errorf("%s: the node still had the leader's key %s when the service was asked to stop", kind, key)
 		}
 	}
-	if o.life.opened && !l.Presence {
+	if o.life.opened && !replaced && !l.Presence {
 		o.Errorf("%s: the presence was deleted before the service was asked to stop", kind)
+	}
+	if replaced && l.Record != o.life.record {
+		o.Errorf("%s: the record was written before the former service was asked to stop", kind)
 	}
 }
 

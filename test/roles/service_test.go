@@ -3,6 +3,7 @@ package roles_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,11 +12,13 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync/atomic"
 	"syscall"
-	"testing"
 	"time"
 
+	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
@@ -30,10 +33,15 @@ const serviceWord = "service"
 // settings are those of the program, in JSON, as its second argument.
 type settings struct {
 	Log    string // file
-	Listen string // where it listens when it is ready
-	Etcd   string // endpoint
-	Node   string
-	Readyz string // URL
+	Listen string // where it answers
+	// Socket: the third file is the socket for that, which listens already. Otherwise it
+	// listens when it is ready.
+	Socket            bool
+	Etcd              string // endpoints, with commas
+	CAFile            string // of etcd; empty: without TLS
+	CertFile, KeyFile string
+	Readyz            string // URL
+	Release           int    // so that each release has another service
 }
 
 // The moments of a service.
@@ -72,7 +80,15 @@ func serve(ctx context.Context, args []string) error {
 	}
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, syscall.SIGTERM)
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{s.Etcd}})
+	var ready atomic.Bool
+	if s.Socket {
+		l, err := net.FileListener(os.NewFile(3, "socket"))
+		if err != nil {
+			return err
+		}
+		go answerProbes(l, &ready) // ends with the process
+	}
+	client, err := s.client()
 	if err != nil {
 		return err
 	}
@@ -87,16 +103,42 @@ func serve(ctx context.Context, args []string) error {
 	if err := s.observe(ctx, client, isReady); err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", s.Listen)
-	if err != nil {
-		return err
+	ready.Store(true)
+	if !s.Socket {
+		l, err := net.Listen("tcp", s.Listen)
+		if err != nil {
+			return err
+		}
+		go answerProbes(l, &ready) // ends with the process
 	}
 	<-term
 	if err := s.observe(ctx, client, stopping); err != nil {
 		return err
 	}
 	backoff.Sleep(ctx, stopTakes)
-	return l.Close()
+	return nil
+}
+
+// answerProbes answers the probes of the sidecar.
+func answerProbes(l net.Listener, ready *atomic.Bool) {
+	// It returns when the process ends.
+	_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { //nolint:gosec // only the sidecar asks
+		if !ready.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+}
+
+func (s settings) client() (*clientv3.Client, error) {
+	var config *tls.Config
+	if s.CAFile != "" {
+		var err error
+		files := transport.TLSInfo{TrustedCAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile}
+		if config, err = files.ClientConfig(); err != nil {
+			return nil, err
+		}
+	}
+	return clientv3.New(clientv3.Config{Endpoints: strings.Split(s.Etcd, ","), TLS: config, Logger: zap.NewNop()})
 }
 
 // observe appends a line to the log.
@@ -175,30 +217,4 @@ func lives(pid int) bool {
 	}
 	command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	return err == nil && strings.Contains(string(command), "\x00"+serviceWord+"\x00")
-}
-
-// writeService writes the services directory of a sidecar.
-func writeService(t *testing.T, dir string, s settings) {
-	t.Helper()
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	arg, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := fmt.Sprintf(`apiVersion: lockstep.dev/v1
-kind: Service
-metadata: {name: api}
-role: kubernetes_controller
-process: {command: [%q, %s, %q]}
-readiness:
-  tcpSocket: {address: %q}
-  periodSeconds: 1
-stopTimeout: 20s
-`, program, serviceWord, arg, s.Listen)
-	if err := os.WriteFile(dir+"/api.yaml", []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
 }
