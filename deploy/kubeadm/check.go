@@ -246,7 +246,8 @@ func (c *checker) stop() {
 		c.add(PreStop, where, remedy+ApplyCommand(c.Dir), "%s has a preStop hook: it gets its signal later than the other container, so its address leaves the Service too late", container.Name)
 	}
 	if said, found := own.Variable("LOCKSTEP_TERMINATION_GRACE_PERIOD"); found {
-		if d, err := time.ParseDuration(said); err != nil || d != grace {
+		// In whole seconds, or as a duration.
+		if d, err := time.ParseDuration(strings.TrimSuffix(said, "s") + "s"); err != nil || d != grace {
 			c.add(GraceUnknown, where, "set LOCKSTEP_TERMINATION_GRACE_PERIOD to "+grace.String()+" in "+c.PodPatch.Path+"; "+ApplyCommand(c.Dir),
 				"LOCKSTEP_TERMINATION_GRACE_PERIOD is %q, and the grace period of the pod is %s: the sidecar cannot warn of a delay that is too long", said, grace)
 		}

@@ -232,6 +232,7 @@ func TestCheck(t *testing.T) {
 		{"a preStop hook that is too long", edited("    name: kube-apiserver\n    ports", "    lifecycle: {preStop: {sleep: {seconds: 45}}}\n    name: kube-apiserver\n    ports"), []Reason{PreStop}, "do not fit into the grace period of 1m0s"},
 		{"a preStop hook of the sidecar", edited("    name: lockstep\n    readiness", "    lifecycle: {preStop: {httpGet: {path: /x}}}\n    name: lockstep\n    readiness"), []Reason{PreStop}, "lockstep has a preStop hook"},
 		{"a native sidecar", edited("  - args:\n    - run", "  initContainers:\n  - restartPolicy: Always\n    args:\n    - run"), []Reason{StoppedLast}, "initContainers"},
+		{"the variable in seconds", edited("value: 60s", `value: "60"`), nil, ""},
 		{"a variable that is not true", edited("value: 60s", "value: 30s"), []Reason{GraceUnknown}, `is "30s"`},
 		{"neither writes the Service", edited("- --secure-port=6443", "- --endpoint-reconciler-type=none"), []Reason{EndpointsUnwritten}, "-- --kubernetes-service"},
 		{"both write the Service", facts(func(f *Facts) { f.Sidecar.KubernetesService = true }), []Reason{EndpointsContested}, "both write"},
