@@ -109,7 +109,7 @@ func Reach(dataDir, prefix string) (etcd.Config, error) {
 		if err != nil {
 			return etcd.Config{}, err
 		}
-		endpoints = members.Endpoints("", list)
+		endpoints = members.Endpoints(marker.Node, list)
 	}
 	return etcd.Config{
 		Endpoints: endpoints, Prefix: prefix,
@@ -155,6 +155,14 @@ type Manager struct {
 	warned   bool // the log has a warning of the problem; only the goroutine of Run uses it
 }
 
+// node is the node ID, where the sidecars run etcd.
+func (c Config) node() string {
+	if c.Embedded == nil {
+		return ""
+	}
+	return c.Embedded.Node
+}
+
 // NewManager returns a manager. It starts nothing and reads no file.
 func NewManager(cfg Config) *Manager {
 	m := &Manager{
@@ -164,7 +172,9 @@ func NewManager(cfg Config) *Manager {
 
 		observed: event.New[[]Observed](nil),
 	}
-	m.shared = newSharer(cfg.Client, m.log, Membership{CAFile: cfg.Reach.CAFile, CertFile: cfg.Reach.CertFile, KeyFile: cfg.Reach.KeyFile})
+	m.shared = newSharer(cfg.Client, m.log, cfg.node(), Membership{
+		CAFile: cfg.Reach.CAFile, CertFile: cfg.Reach.CertFile, KeyFile: cfg.Reach.KeyFile,
+	})
 	// Without a member these two do nothing; their metrics are there either way.
 	var files datadir.Layout
 	local := ""

@@ -42,6 +42,7 @@ func (m Membership) Equal(o Membership) bool {
 type sharer struct {
 	client *etcd.Client
 	log    *slog.Logger
+	node   string // the node ID
 	value  *event.Value[Membership]
 
 	mu   sync.Mutex // mu guards what follows, and the order of the values
@@ -52,8 +53,8 @@ type sharer struct {
 	others []string
 }
 
-func newSharer(client *etcd.Client, log *slog.Logger, first Membership) *sharer {
-	return &sharer{client: client, log: log, value: event.New(first), others: client.Endpoints()}
+func newSharer(client *etcd.Client, log *slog.Logger, node string, first Membership) *sharer {
+	return &sharer{client: client, log: log, node: node, value: event.New(first), others: client.Endpoints()}
 }
 
 // useOwn makes this node's own member the preferred server.
@@ -65,7 +66,7 @@ func (s *sharer) useOthers() { s.change(func(*Membership) { s.used = false }) }
 // list takes over a list of the members.
 func (s *sharer) list(all []members.Member) {
 	if len(all) > 0 {
-		s.change(func(*Membership) { s.others = members.Endpoints("", all) })
+		s.change(func(*Membership) { s.others = members.Endpoints(s.node, all) })
 	}
 }
 

@@ -24,6 +24,8 @@ var (
 var (
 	// errNoPresence: this sidecar's presence is not in etcd yet.
 	errNoPresence = errors.New("this sidecar has no presence in etcd yet")
+	// errRoles: a registration waits until the roles on disk were read.
+	errRoles = errors.New("the roles of this node were not read from the disk yet")
 	// errServices: a registration waits for this node's services.
 	errServices = errors.New("the services of this node are not ready, or those of another release still run")
 	// errLate: the answer to a registration took so long that leaders may have

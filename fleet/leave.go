@@ -41,7 +41,11 @@ func (r *Registrar) tryLeave(ctx context.Context, facts protocol.LeaveFacts) (pr
 		return protocol.LeaveRecord, "it does not exist", nil
 	}
 	record := decodeRecord(id, etcd.NewKV(resp.Kvs[0]))
-	facts.Roles, facts.Present = r.rolesOf(record), lease != clientv3.NoLease
+	roles, known := r.rolesOf(record)
+	if !known {
+		return protocol.LeaveRecord, errRoles.Error(), nil
+	}
+	facts.Roles, facts.Present = roles, lease != clientv3.NoLease
 	leaving, why := protocol.Leave(facts)
 	if leaving != protocol.DeleteRecord {
 		return leaving, why, nil
@@ -90,10 +94,14 @@ func DeleteExpired(ctx context.Context, client *etcd.Client, d Deletion) (delete
 }
 
 // rolesOf returns the roles of this node by a record, or if that is corrupt or
-// another node's, those of the record that was checked or written last.
-func (r *Registrar) rolesOf(record protocol.Record) protocol.Roles {
-	if record.Node.ID != r.cfg.Local.Get().ID {
-		return r.last.Node.Roles
+// another node's, those of the record that was checked or written last; before there was
+// one, those of a record that does not exist. They may not be known yet (false).
+func (r *Registrar) rolesOf(record protocol.Record) (roles protocol.Roles, known bool) {
+	switch {
+	case record.Node.ID == r.cfg.Local.Get().ID:
+		return record.Node.Roles, true
+	case r.last.Revision != 0:
+		return r.last.Node.Roles, true
 	}
-	return record.Node.Roles
+	return r.cfg.firstRoles()
 }

@@ -28,6 +28,9 @@ type RegistrarConfig struct {
 	BootID  string // changes when the machine boots
 	// Consensus: this node runs an etcd member. A first record has that role too.
 	Consensus bool
+	// First returns the roles of a record that this sidecar creates, in place of those. While
+	// they are not known (false), it creates none. nil: the controller role, and Consensus.
+	First func() (roles protocol.Roles, known bool)
 	// Presence is the lease of this instance's presence. Without it, the record
 	// belongs to another sidecar (docs/protocol.md#duplicate-ids).
 	Presence *event.Value[clientv3.LeaseID]
@@ -77,13 +80,15 @@ func NewRegistrar(cfg RegistrarConfig) *Registrar {
 		keys:         keyspace.Under(cfg.Client.Prefix()),
 		registration: event.New(protocol.Registration{}),
 		clock:        newBootClock(),
-		last:         protocol.Record{Node: protocol.Node{Roles: cfg.firstRoles()}},
 	}
 }
 
-// firstRoles are those of a record that this sidecar creates.
-func (c RegistrarConfig) firstRoles() protocol.Roles {
-	return protocol.Roles{Controller: true, Consensus: c.Consensus}
+// firstRoles are those of a record that this sidecar creates, if they are known.
+func (c RegistrarConfig) firstRoles() (protocol.Roles, bool) {
+	if c.First == nil {
+		return protocol.Roles{Controller: true, Consensus: c.Consensus}, true
+	}
+	return c.First()
 }
 
 // Registration follows what this sidecar knows of its node's registration.
@@ -126,7 +131,8 @@ func (r *Registrar) register(ctx context.Context) error {
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case !errors.Is(err, etcd.ErrChanged) && !errors.Is(err, errNoPresence) && !errors.Is(err, errServices):
+		case errors.Is(err, etcd.ErrChanged), errors.Is(err, errNoPresence), errors.Is(err, errServices), errors.Is(err, errRoles):
+		default:
 			failures++
 			r.cfg.Log.Log(ctx, severity(failures), "not registered, trying again", "err", err)
 		}
@@ -162,12 +168,20 @@ func (r *Registrar) replaceRecord(ctx context.Context) error {
 	}
 	if len(resp.Kvs) == 0 {
 		r.traceRead(false, protocol.Record{})
-		return r.writeBehindServices(ctx, r.cfg.firstRoles(), protocol.Cordon{}, etcd.KV{})
+		roles, known := r.cfg.firstRoles()
+		if !known {
+			return errRoles
+		}
+		return r.writeBehindServices(ctx, roles, protocol.Cordon{}, etcd.KV{})
 	}
 	kv := etcd.NewKV(resp.Kvs[0])
 	current := decodeRecord(id, kv)
 	r.traceRead(true, current)
-	return r.writeBehindServices(ctx, r.rolesOf(current), r.cordonOf(current), kv)
+	roles, known := r.rolesOf(current)
+	if !known {
+		return errRoles
+	}
+	return r.writeBehindServices(ctx, roles, r.cordonOf(current), kv)
 }
 
 // writeBehindServices is write, once this node's services let the record be written.

@@ -96,6 +96,41 @@ func TestRegistrar_withoutPresence(t *testing.T) {
 	}
 }
 
+// A record that does not exist is created with the roles that the node had last, once they
+// are known.
+func TestRegistrar_firstRoles(t *testing.T) {
+	server := etcdtest.New(t)
+	raw := server.Client(t)
+	lease, err := raw.Grant(t.Context(), 60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := raw.Put(t.Context(), keys.Presence("me"), "", clientv3.WithLease(lease.ID)); err != nil {
+		t.Fatal(err)
+	}
+	known := false
+	r := NewRegistrar(RegistrarConfig{
+		Client: newClient(t, server.Endpoints()...), Presence: event.New(lease.ID), BootID: "boot", Store: event.New(StoreKey{}), Log: discard(),
+		Local: event.New(protocol.Local{ID: "me", Version: protocol.Version{Release: rel(t, "1.1.0")}}),
+		First: func() (protocol.Roles, bool) { return protocol.Roles{Worker: true}, known },
+	})
+	for range 2 { // the second time it is corrupt
+		known = false
+		if err := r.replaceRecord(t.Context()); !errors.Is(err, errRoles) {
+			t.Errorf("before the roles are known: got %v", err)
+		}
+		known = true
+		if err := r.replaceRecord(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := record(t, raw).Node.Roles; got != (protocol.Roles{Worker: true}) {
+			t.Errorf("got the roles %v", got.Names())
+		}
+		put(t, raw, keys.Node("me"), []byte("\xff"))
+		r.last = protocol.Record{} // the next sidecar
+	}
+}
+
 // The record is written only over the one that was judged.
 func TestRegistrar_guardsItsWrite(t *testing.T) {
 	server := etcdtest.New(t)

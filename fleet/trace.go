@@ -10,7 +10,8 @@ import (
 
 func (r *Registrar) traceRead(found bool, record protocol.Record) {
 	if r.cfg.Trace != nil {
-		r.cfg.Trace(trace.Event{Read: &trace.Read{Found: found, Record: record, Member: r.cfg.Consensus}})
+		first, _ := r.cfg.firstRoles() // nothing is written before they are known
+		r.cfg.Trace(trace.Event{Read: &trace.Read{Found: found, Record: record, First: first}})
 	}
 }
 

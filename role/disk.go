@@ -19,8 +19,9 @@ import (
 type Disk struct {
 	path string
 
-	mu  sync.Mutex // guards now, and that files are written in the order of its values
-	now content
+	mu     sync.Mutex // guards what follows, and that files are written in the order of its values
+	now    content
+	loaded bool
 }
 
 // content is that of the file, as JSON.
@@ -46,6 +47,7 @@ func (d *Disk) Load() error {
 	text, err := os.ReadFile(d.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		d.loaded = true
 		return nil
 	case err != nil:
 		return err
@@ -57,8 +59,19 @@ func (d *Disk) Load() error {
 	if err != nil {
 		return fmt.Errorf("%q: %w; delete it: the sidecar writes it again when etcd answers", d.path, err)
 	}
-	d.now = now
+	d.now, d.loaded = now, true
 	return nil
+}
+
+// Loaded reports whether Load has read the file, or found that there is none. A nil
+// *Disk has nothing to read.
+func (d *Disk) Loaded() bool {
+	if d == nil {
+		return true
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.loaded
 }
 
 // Roles returns the roles that were kept last.

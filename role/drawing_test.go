@@ -77,7 +77,9 @@ func wired(t *testing.T) map[string][]string {
 func valueName(e ast.Expr) string {
 	text := dotted(e)
 	if call, is := e.(*ast.CallExpr); is {
-		text = dotted(call.Fun)
+		if text = dotted(call.Fun); text == "held" {
+			text = dotted(call.Args[0])
+		}
 	}
 	path := strings.Split(text, ".")
 	switch {
@@ -87,6 +89,8 @@ func valueName(e ast.Expr) string {
 		return "Server." + path[1]
 	case len(path) == 2 && path[0] == "cfg" && slices.Contains([]string{"Variables", "Displayed", "Leads"}, path[1]):
 		return "ServerConfig." + path[1]
+	case text == "cfg.Registrar.Presence":
+		return "RegistrarConfig." + path[2]
 	}
 	return ""
 }

@@ -37,6 +37,9 @@ type Running struct {
 type KubernetesConfig struct {
 	Services Services
 	Roles    *event.Value[Local]
+	// Presence reports whether this sidecar has the presence: then no other one has the node
+	// ID. The channel is closed when that may have changed.
+	Presence func() (held bool, changed <-chan struct{})
 	Disk     *Disk
 	Release  string // of this sidecar
 
@@ -50,8 +53,8 @@ type KubernetesConfig struct {
 }
 
 // Kubernetes starts and stops the services of the controller role
-// (docs/protocol.md#services). It reads the roles, the services, the verdict and the
-// election, and writes Facts and Withheld.
+// (docs/protocol.md#services). It reads the roles, the services, the presence, the verdict
+// and the election, and writes Facts and Withheld.
 type Kubernetes struct {
 	cfg      KubernetesConfig
 	facts    *event.Value[protocol.ServiceFacts]
@@ -62,6 +65,7 @@ type Kubernetes struct {
 	// Only Run uses these.
 	lastOpen time.Time // when the gate was open last; at first when Run began
 	wasOpen  bool      // the gate was open in the round before
+	alone    bool      // this sidecar has had the presence, or etcd did not answer for a while
 	old      bool      // what runs was started for another release
 	started  bool      // this sidecar has started services
 }
@@ -101,6 +105,11 @@ func (k *Kubernetes) Stop(ctx context.Context) error {
 	}
 }
 
+// presencePatience is how long services wait for the presence: another sidecar may have the
+// node ID. It is far longer than that takes where etcd answers. Where it does not, the
+// node starts what it ran before.
+const presencePatience = 3 * time.Second
+
 // retryPause is the pause after services could not be stopped.
 const retryPause = time.Second
 
@@ -108,6 +117,8 @@ const retryPause = time.Second
 // none then: Stop does.
 func (k *Kubernetes) Run(ctx context.Context) error {
 	k.lastOpen = time.Now()
+	patience := time.NewTimer(presencePatience)
+	defer patience.Stop()
 	k.old = k.cfg.Services.Running().Get().Any && k.cfg.Disk.StartedFor() != k.cfg.Release
 	for {
 		local, rolesChanged := k.cfg.Roles.Load()
@@ -115,6 +126,8 @@ func (k *Kubernetes) Run(ctx context.Context) error {
 		shown, shownChanged := k.cfg.Shown.Load()
 		leads, leadsChanged := k.cfg.Leads.Load()
 		stopping, stoppingChanged := k.stopping.Load()
+		held, presenceChanged := k.cfg.Presence()
+		k.alone = k.alone || held
 		if shown.Ready || k.wasOpen {
 			k.lastOpen = time.Now()
 		}
@@ -122,7 +135,7 @@ func (k *Kubernetes) Run(ctx context.Context) error {
 		// What a sidecar before this one started stays if this one never decided about it.
 		runs := running.Any && (k.started || !stopping)
 		facts := protocol.ServiceFacts{
-			Known: local.Known() || stopping, Wanted: local.Roles.Controller && !stopping,
+			Known: local.Known() && k.alone || stopping, Wanted: local.Roles.Controller && !stopping,
 			Running: runs, Old: runs && k.old,
 			Complete: running.All, Ready: running.Ready,
 			GateClosed: !shown.Ready, Leads: leads,
@@ -137,6 +150,9 @@ func (k *Kubernetes) Run(ctx context.Context) error {
 		case <-shownChanged:
 		case <-leadsChanged:
 		case <-stoppingChanged:
+		case <-presenceChanged:
+		case <-patience.C:
+			k.alone = true
 		case <-next:
 		}
 	}
@@ -187,11 +203,19 @@ func (k *Kubernetes) publish(f protocol.ServiceFacts, step protocol.ServiceStep,
 		}
 	case protocol.AwaitRoles:
 		if k.withheld.Get() != "" {
-			set(k.withheld, "the roles of this node are not known yet: etcd has not answered, and none are on disk")
+			set(k.withheld, k.unknown())
 		}
 	default:
 		set(k.withheld, fmt.Sprintf("the services of this node stop (%s)", k.why(f)))
 	}
+}
+
+// unknown says why it is not known yet what has to run.
+func (k *Kubernetes) unknown() string {
+	if k.cfg.Roles.Get().Known() {
+		return "it is not known yet whether another sidecar has this node ID"
+	}
+	return "the roles of this node are not known yet: etcd has not answered, and none are on disk"
 }
 
 func (k *Kubernetes) why(f protocol.ServiceFacts) string {

@@ -2,6 +2,7 @@ package role
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -53,13 +54,14 @@ type rig struct {
 	t        *testing.T
 	services *fakeServices
 	roles    *event.Value[Local]
+	presence *event.Value[int]
 	shown    *event.Value[status.Verdict]
 	leads    *event.Value[bool]
 	disk     *Disk
 	worker   *Kubernetes
 }
 
-func newRig(t *testing.T, left Running, startedFor string) *rig {
+func newRigAtRest(t *testing.T, left Running, startedFor string) *rig {
 	t.Helper()
 	disk := NewDisk(filepath.Join(t.TempDir(), "roles.json"))
 	if err := disk.SetStartedFor(startedFor); err != nil {
@@ -67,18 +69,30 @@ func newRig(t *testing.T, left Running, startedFor string) *rig {
 	}
 	r := &rig{
 		t: t, services: &fakeServices{running: event.New(left)}, disk: disk,
-		roles: event.New(Local{}), shown: event.New(status.Verdict{}), leads: event.New(false),
+		roles: event.New(Local{}), presence: event.New(1), shown: event.New(status.Verdict{}), leads: event.New(false),
 	}
 	r.worker = NewKubernetes(KubernetesConfig{
-		Services: r.services, Roles: r.roles, Disk: disk, Release: "1.1.0", Shown: r.shown, Leads: r.leads,
+		Services: r.services, Roles: r.roles, Presence: held(r.presence), Disk: disk, Release: "1.1.0", Shown: r.shown, Leads: r.leads,
 		ShutdownDelay: 5 * time.Second, Log: slog.New(slog.DiscardHandler),
 	})
-	ctx, cancel := context.WithCancel(t.Context())
+	return r
+}
+
+// newRig returns a rig whose worker runs.
+func newRig(t *testing.T, left Running, startedFor string) *rig {
+	t.Helper()
+	r := newRigAtRest(t, left, startedFor)
+	r.start()
+	return r
+}
+
+// start runs the worker, until the test ends.
+func (r *rig) start() {
+	ctx, cancel := context.WithCancel(r.t.Context())
 	var run sync.WaitGroup
 	run.Go(func() { _ = r.worker.Run(ctx) })
 	run.Go(func() { r.gate(ctx) })
-	t.Cleanup(func() { cancel(); run.Wait() })
-	return r
+	r.t.Cleanup(func() { cancel(); run.Wait() })
 }
 
 func (r *rig) gate(ctx context.Context) {
@@ -250,6 +264,92 @@ func TestKubernetes_delayAfterTheGate(t *testing.T) {
 }
 
 // Without services, nothing waits for them.
+// Another sidecar may have the node ID: this one starts nothing before it has the presence,
+// or etcd has not answered for a while.
+func TestKubernetes_waitsForThePresence(t *testing.T) {
+	for _, answers := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRigAtRest(t, Running{}, "")
+			r.presence.Set(0)
+			r.start()
+			r.give(true)
+			r.want()
+			if got := r.worker.Withheld().Get(); !strings.Contains(got, "whether another sidecar has this node ID") {
+				t.Errorf("the gate does not have what it waits for: %q", got)
+			}
+			if answers {
+				r.presence.Set(1)
+			} else {
+				<-time.After(presencePatience - time.Nanosecond)
+				r.want()
+				<-time.After(time.Nanosecond)
+			}
+			r.want("start")
+			r.presence.Set(0) // it was there once
+			r.becomeReady()
+			r.want("start", "gate opens")
+		})
+	}
+}
+
+// A node takes part in the election only with services that are ready: when it gets the
+// role back, too.
+func TestServer_whileServing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Running{}, "")
+		s := &Server{kubernetes: r.worker}
+		ctx, cancel := context.WithCancel(t.Context())
+		var run sync.WaitGroup
+		run.Go(func() {
+			err := s.whileServing(func(ctx context.Context) error {
+				r.services.note("campaigns")
+				r.leads.Set(true)
+				<-ctx.Done()
+				r.services.note("resigns")
+				r.leads.Set(false)
+				return ctx.Err()
+			})(ctx)
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("it ended with %v", err)
+			}
+		})
+		r.give(true)
+		r.want("start")
+		r.becomeReady()
+		r.wantAll("start", "gate opens", "campaigns")
+		r.give(false)
+		<-time.After(10 * time.Second)
+		r.wantAll("start", "gate opens", "campaigns", "gate closes", "resigns", "stop")
+		r.give(true)
+		r.wantAll("start", "gate opens", "campaigns", "gate closes", "resigns", "stop", "start")
+		r.becomeReady()
+		r.wantAll("start", "gate opens", "campaigns", "gate closes", "resigns", "stop", "start", "gate opens", "campaigns")
+		// A service that fails by itself ends no campaign.
+		r.services.running.Set(Running{Any: true, Awaiting: "service api is not ready"})
+		r.wantAll("start", "gate opens", "campaigns", "gate closes", "resigns", "stop", "start", "gate opens", "campaigns", "start")
+		cancel()
+		run.Wait()
+	})
+}
+
+// wantAll is want for what two workers do at the same moment: the order of these does not
+// count.
+func (r *rig) wantAll(steps ...string) {
+	r.t.Helper()
+	synctest.Wait()
+	r.services.mu.Lock()
+	defer r.services.mu.Unlock()
+	got := slices.Clone(r.services.log)
+	for i := 1; i < len(got); i++ {
+		if pair := got[i-1] + "," + got[i]; pair == "campaigns,gate opens" || pair == "resigns,gate closes" {
+			got[i-1], got[i] = got[i], got[i-1]
+		}
+	}
+	if !slices.Equal(got, steps) {
+		r.t.Errorf("got %v, want %v", got, steps)
+	}
+}
+
 func TestKubernetes_none(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Running{None: true, All: true, Ready: true}, "")

@@ -24,7 +24,7 @@ type Source string
 
 // The sources.
 const (
-	FromCluster Source = "cluster" // the node's record, or what a new record gets
+	FromCluster Source = "cluster" // the node's record, or what its first record gets
 	FromDisk    Source = "disk"    // the last that this sidecar, or one before it, read from etcd
 )
 
@@ -32,7 +32,7 @@ const (
 type FetcherConfig struct {
 	Node  protocol.NodeID
 	Fleet *event.Value[protocol.Fleet]
-	// First are the roles of a record that this sidecar creates.
+	// First are the roles of a record that this sidecar creates, if none are on disk.
 	First protocol.Roles
 	Disk  *Disk
 	Log   *slog.Logger
@@ -62,8 +62,8 @@ func (f *Fetcher) Run(ctx context.Context) error {
 	}
 	for {
 		fleet, changed := f.cfg.Fleet.Load()
-		if roles, known := f.rolesIn(fleet); known {
-			f.learn(roles)
+		if roles, source := f.rolesIn(fleet); source != "" {
+			f.learn(roles, source)
 		}
 		if !event.Wait(ctx, changed) {
 			return ctx.Err()
@@ -71,29 +71,42 @@ func (f *Fetcher) Run(ctx context.Context) error {
 	}
 }
 
-// rolesIn returns the roles that the fleet gives this node. A corrupt record has
-// none: then the registrar writes those that it read last.
-func (f *Fetcher) rolesIn(fleet protocol.Fleet) (protocol.Roles, bool) {
-	record, found := fleet.Record(f.cfg.Node)
-	switch {
-	case fleet.Revision == 0:
-		return protocol.Roles{}, false // etcd has not answered yet
-	case !found:
-		return f.cfg.First, true
-	case record.Problem == "":
-		return record.Node.Roles, true
-	case f.local.Get().Known():
-		return f.local.Get().Roles, true
+// First returns the roles of a record that this sidecar creates: those on disk, since
+// people may have changed them before the record disappeared. They are not known (false)
+// before the disk was read.
+func (f *Fetcher) First() (protocol.Roles, bool) {
+	if roles, found := f.cfg.Disk.Roles(); found {
+		return roles, true
 	}
-	return f.cfg.First, true
+	return f.cfg.First, f.cfg.Disk.Loaded()
 }
 
-func (f *Fetcher) learn(roles protocol.Roles) {
+// rolesIn returns the roles that the fleet gives this node, and from where; empty: they
+// are not known yet. If the record is missing, they are those of the record that the
+// registrar is about to create. A corrupt record has none: then the registrar writes those
+// that it read last.
+func (f *Fetcher) rolesIn(fleet protocol.Fleet) (protocol.Roles, Source) {
+	record, found := fleet.Record(f.cfg.Node)
+	kept, onDisk := f.cfg.Disk.Roles()
+	switch {
+	case fleet.Revision == 0:
+		return protocol.Roles{}, "" // etcd has not answered yet
+	case found && record.Problem == "":
+		return record.Node.Roles, FromCluster
+	case found && f.local.Get().Known():
+		return f.local.Get().Roles, f.local.Get().Source
+	case onDisk:
+		return kept, FromDisk
+	}
+	return f.cfg.First, FromCluster
+}
+
+func (f *Fetcher) learn(roles protocol.Roles, source Source) {
 	was := f.local.Get()
-	if was.Source == FromCluster && was.Roles == roles {
+	if was.Source == source && was.Roles == roles {
 		return
 	}
-	now := Local{Roles: roles, Source: FromCluster, Since: time.Now()}
+	now := Local{Roles: roles, Source: source, Since: time.Now()}
 	if err := f.cfg.Disk.SetRoles(roles); err != nil {
 		f.cfg.Log.Warn("roles not kept on disk: without etcd, the next sidecar does not know them", "err", err)
 	}

@@ -93,3 +93,43 @@ func TestDisk_nil(t *testing.T) {
 		t.Error("something was kept")
 	}
 }
+
+// A record that disappears loses no roles: those on disk count, and the record is created
+// again with them.
+func TestFetcher_recordDisappears(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "roles.json")
+		if err := openDisk(t, path).SetRoles(worker); err != nil {
+			t.Fatal(err)
+		}
+		fleet, disk := event.New(protocol.Fleet{Revision: 1}), NewDisk(path)
+		f := NewFetcher(FetcherConfig{Node: "a", Fleet: fleet, First: controller, Disk: disk, Log: slog.New(slog.DiscardHandler)})
+		if roles, known := f.First(); known {
+			t.Errorf("before the disk was read: got %v", roles.Names())
+		}
+		if err := disk.Load(); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var run sync.WaitGroup
+		run.Go(func() { _ = f.Run(ctx) })
+		defer run.Wait()
+		defer cancel()
+		want := func(when string, roles protocol.Roles, source Source) {
+			t.Helper()
+			synctest.Wait()
+			if got := f.Local().Get(); got.Roles != roles || got.Source != source {
+				t.Errorf("%s: got %v from %q", when, got.Roles.Names(), got.Source)
+			}
+			if first, known := f.First(); first != roles || !known {
+				t.Errorf("%s: a record gets %v, %t", when, first.Names(), known)
+			}
+		}
+		want("there is no record", worker, FromDisk)
+		both := protocol.Roles{Controller: true, Worker: true}
+		fleet.Set(fleetWith(protocol.Record{ID: "a", Node: protocol.Node{ID: "a", Roles: both}}))
+		want("people have given a role", both, FromCluster)
+		fleet.Set(protocol.Fleet{Revision: 2})
+		want("the record is gone", both, FromDisk)
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -111,7 +112,7 @@ func NewServer(cfg ServerConfig) *Server {
 	s.supervised = NewSupervised(SupervisedConfig{Loaded: s.loaded, Variables: cfg.Variables, Log: log})
 	s.kubernetes = NewKubernetes(KubernetesConfig{
 		Services: s.supervised.Of(protocol.RoleController), Roles: s.fetcher.Local(), Disk: s.disk, Release: cfg.Release,
-		Shown: cfg.Displayed, Leads: cfg.Leads, ShutdownDelay: cfg.ShutdownDelay, Log: log,
+		Presence: held(cfg.Registrar.Presence), Shown: cfg.Displayed, Leads: cfg.Leads, ShutdownDelay: cfg.ShutdownDelay, Log: log,
 	})
 	for _, name := range []string{protocol.RoleWorker, protocol.RoleConsensus} {
 		s.others = append(s.others, newFollower(name, s.supervised.Of(name), s.fetcher.Local(), log))
@@ -121,11 +122,72 @@ func NewServer(cfg ServerConfig) *Server {
 			Member: cfg.Member, Roles: s.fetcher.Local(), Log: cfg.Log.With("worker", "control-plane"),
 		})
 	}
-	cfg.Registrar.Services = s.kubernetes.Facts()
+	cfg.Registrar.Services, cfg.Registrar.First = s.kubernetes.Facts(), s.fetcher.First
 	s.registrar = fleet.NewRegistrar(cfg.Registrar)
 	cfg.Gate.Registration, cfg.Gate.Withheld = s.registrar.Registration(), s.kubernetes.Withheld()
 	s.gate = status.NewGate(cfg.Gate)
 	return s
+}
+
+// held returns a function that reports whether a value is not the zero one.
+func held[T comparable](v *event.Value[T]) func() (bool, <-chan struct{}) {
+	return func() (bool, <-chan struct{}) {
+		var none T
+		now, changed := v.Load()
+		return now != none, changed
+	}
+}
+
+// Withheld follows why the services of this node keep its gate closed; empty: they do not.
+func (s *Server) Withheld() *event.Value[string] { return s.kubernetes.Withheld() }
+
+// whileServing returns a worker that runs another one while the services of this node are
+// ready, or fail by themselves. A node whose services have not started yet, or stop, takes
+// no part in the election: it could not do the work.
+func (s *Server) whileServing(run supervise.Worker) supervise.Worker {
+	return func(ctx context.Context) error {
+		for {
+			withheld, changed := s.kubernetes.Withheld().Load()
+			if withheld != "" {
+				if !event.Wait(ctx, changed) {
+					return ctx.Err()
+				}
+				continue
+			}
+			if err := s.untilWithheld(ctx, run); !errors.Is(err, errWithheld) {
+				return err
+			}
+		}
+	}
+}
+
+// errWithheld ends what runs only with services that are ready.
+var errWithheld = errors.New("the services of this node are not ready")
+
+// untilWithheld runs a worker, and returns errWithheld if it has ended because the services
+// stop.
+func (s *Server) untilWithheld(ctx context.Context, run supervise.Worker) error {
+	limited, end := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer end(nil)
+	watching.Go(func() { // ends with limited
+		for {
+			withheld, changed := s.kubernetes.Withheld().Load()
+			if withheld != "" {
+				end(errWithheld)
+				return
+			}
+			if !event.Wait(limited, changed) {
+				return
+			}
+		}
+	})
+	err := run(limited)
+	if ctx.Err() == nil && context.Cause(limited) == errWithheld { //nolint:errorlint // it is the cause itself
+		return errWithheld
+	}
+	return err
 }
 
 // Registrar writes the record of this node.
@@ -165,7 +227,7 @@ func (s *Server) Run(ctx context.Context, others ...*supervise.Group) error {
 	present.Start("shown", keep("shown", s.cfg.Shown, nil))
 	present.Start("presence", contain("presence", s.cfg.Enter(s.cfg.Presence)))
 	registered.Start("registrar", contain("registrar", s.cfg.Enter(s.registrar.Run)))
-	leading.Start("election", contain("election", s.cfg.Election))
+	leading.Start("election", contain("election", s.whileServing(s.cfg.Election)))
 	s.cfg.Log.Info("started")
 
 	supervise.Wait(ctx, append(groups, others...)...)

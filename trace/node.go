@@ -79,14 +79,9 @@ func (n *Node) statusRead(was, g *Gate) error {
 func (n *Node) Read(r *Read) error {
 	n.read = r
 	if n.last.Revision == 0 {
-		n.last.Node.Roles = r.first()
+		n.last.Node.Roles = r.First
 	}
 	return nil
-}
-
-// first are the roles of a record that the sidecar creates.
-func (r *Read) first() protocol.Roles {
-	return protocol.Roles{Controller: true, Consensus: r.Member}
 }
 
 // Wrote checks a record that was written.
@@ -96,7 +91,7 @@ func (n *Node) Wrote(w *Wrote) error {
 	case n.left:
 		return errors.New("it writes its record after it has deleted it")
 	case n.read != nil && !n.read.Found && w.Over == 0:
-		want, cordon = n.read.first(), protocol.Cordon{}
+		want, cordon = n.read.First, protocol.Cordon{}
 	case n.read != nil && n.read.Found && n.read.Record.Revision == w.Over:
 		if n.read.Record.Node.ID == w.Local.ID {
 			want, cordon = n.read.Record.Node.Roles, n.read.Record.Node.Cordon

@@ -105,9 +105,8 @@ type (
 	Read struct {
 		Found  bool
 		Record protocol.Record
-		// Member: the sidecar runs a member of etcd, so a record that it creates has the
-		// role consensus_member, too.
-		Member bool
+		// First are the roles of a record that the sidecar creates.
+		First protocol.Roles
 	}
 	// Wrote is a record that was written.
 	Wrote struct {

@@ -154,7 +154,7 @@ func aNode() []Event {
 	}
 	registers := func(revision int64) {
 		r := protocol.Registration{Confirmed: true, Controller: true, Revision: revision}
-		out = append(out, Event{Read: &Read{}},
+		out = append(out, Event{Read: &Read{First: protocol.Roles{Controller: true}}},
 			Event{Wrote: &Wrote{Record: record(revision), Local: running, BootID: "b"}},
 			Event{Published: &Published{Registration: r}})
 		gate(func(g *Gate) { g.Facts.Registration, g.Facts.Status = r, protocol.StatusView{} })

@@ -7,7 +7,10 @@
 package members
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -133,24 +136,34 @@ func (d *Directory) publish(list []Member) {
 	d.list.Set(list)
 }
 
-// Endpoints returns the client URLs of a list, own first if it is not empty, then those
-// of voters, then those of learners, which serve once they are voters.
-func Endpoints(own string, list []Member) []string {
-	var out []string
-	add := func(endpoint string) {
-		if endpoint != "" && !slices.Contains(out, endpoint) {
-			out = append(out, endpoint)
+// Endpoints returns the client URLs of a list for a node: those of voters, then those of
+// learners, which serve once they are voters. The first one is used, so each node has an
+// order of its own: nodes without a member spread over the voters, and when one leaves,
+// only its nodes move.
+func Endpoints(node string, list []Member) []string {
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b Member) int {
+		if a.Learner != b.Learner {
+			return cmp.Compare(boolean[a.Learner], boolean[b.Learner])
 		}
-	}
-	add(own)
-	for _, learner := range []bool{false, true} {
-		for _, m := range list {
-			if m.Learner == learner {
-				add(m.ClientURL)
-			}
+		return cmp.Compare(weight(node, a.ID), weight(node, b.ID))
+	})
+	var out []string
+	for _, m := range list {
+		if m.ClientURL != "" && !slices.Contains(out, m.ClientURL) {
+			out = append(out, m.ClientURL)
 		}
 	}
 	return out
+}
+
+var boolean = map[bool]int{true: 1}
+
+// weight decides how early a node uses a member: it is as good as random, and always the
+// same.
+func weight(node, member string) uint64 {
+	sum := sha256.Sum256([]byte(node + "/" + member))
+	return binary.BigEndian.Uint64(sum[:8])
 }
 
 // file is the content of members.json.

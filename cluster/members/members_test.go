@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -41,7 +42,11 @@ func newClient(t *testing.T, endpoints ...string) *etcd.Client {
 // use makes a client use each list, its own member first.
 func use(t *testing.T, c *etcd.Client, own string) func([]members.Member) {
 	return func(list []members.Member) {
-		if endpoints := members.Endpoints(own, list); len(endpoints) > 0 {
+		endpoints := slices.DeleteFunc(members.Endpoints("x", list), func(url string) bool { return url == own })
+		if own != "" {
+			endpoints = append([]string{own}, endpoints...)
+		}
+		if len(endpoints) > 0 {
 			if err := c.SetEndpoints(endpoints); err != nil {
 				t.Error(err)
 			}
@@ -136,12 +141,39 @@ func TestDirectory(t *testing.T) {
 }
 
 func TestEndpoints(t *testing.T) {
-	list := []members.Member{{ClientURL: "b", Learner: true}, {ClientURL: "a"}, {ClientURL: ""}, {ClientURL: "c"}}
-	if got, want := members.Endpoints("c", list), []string{"c", "a", "b"}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+	list := []members.Member{{ID: "1", ClientURL: "b", Learner: true}, {ID: "2", ClientURL: "a"}, {ID: "3"}, {ID: "4", ClientURL: "c"}}
+	if got := members.Endpoints("n", list); len(got) != 3 || got[2] != "b" {
+		t.Errorf("got %v, want a and c, and b last", got)
 	}
-	if got := members.Endpoints("", nil); len(got) != 0 {
+	if got := members.Endpoints("n", nil); len(got) != 0 {
 		t.Errorf("got %v", got)
+	}
+}
+
+// Nodes without a member spread over the voters. When one leaves, only its nodes use
+// another one.
+func TestEndpoints_spread(t *testing.T) {
+	const nodes = 300
+	var list []members.Member
+	for i := range 5 {
+		list = append(list, members.Member{ID: strconv.Itoa(i), ClientURL: "url-" + strconv.Itoa(i)})
+	}
+	first, uses := map[string]string{}, map[string]int{}
+	for i := range nodes {
+		node := "node-" + strconv.Itoa(i)
+		first[node] = members.Endpoints(node, list)[0]
+		uses[first[node]]++
+	}
+	for _, m := range list {
+		if n := uses[m.ClientURL]; n < nodes/10 || n > nodes/3 {
+			t.Errorf("%d of %d nodes use %s", n, nodes, m.ClientURL)
+		}
+	}
+	for node, was := range first {
+		now := members.Endpoints(node, list[1:])[0]
+		if was != list[0].ClientURL && now != was {
+			t.Errorf("%s used %s, which stays, and uses %s", node, was, now)
+		}
 	}
 }
 

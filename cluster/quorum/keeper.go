@@ -221,9 +221,9 @@ func (k *Keeper) writeLeaving(ctx context.Context, id uint64) error {
 	if err != nil || len(resp.Kvs) == 0 {
 		return err
 	}
-	rec, corrupt := record.DecodeMember(key, resp.Kvs[0].Value)
-	if corrupt != nil || rec.Leaving {
-		return nil // nothing to keep in it, or nothing to do
+	rec, err := record.DecodeMember(key, resp.Kvs[0].Value)
+	if err != nil || rec.Leaving {
+		return nil //nolint:nilerr // nothing in it is worth keeping, or it is as it has to be
 	}
 	rec.Leaving = true
 	_, err = k.cfg.Client.Write(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", resp.Kvs[0].ModRevision)},

@@ -1,15 +1,24 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/role"
 )
 
 // Two sidecars with one node ID on one machine: the newer one wins.
@@ -55,5 +64,42 @@ func TestRun_duplicateOnAnotherMachine(t *testing.T) {
 	}
 	if before.Kvs[0].ModRevision != last.Kvs[0].ModRevision {
 		t.Error("the newcomer wrote the record")
+	}
+}
+
+// Nor does it start services, although the roles on its disk are known before etcd has
+// answered.
+func TestRun_duplicateStartsNoServices(t *testing.T) {
+	server, api := etcdtest.New(t), newCountingAPI(t)
+	cfg, log, _ := withServices(t, configure(t, server.Endpoints()[0], api))
+	client, err := etcd.NewClient(etcd.Config{Endpoints: server.Endpoints(), Prefix: cfg.Etcd.Prefix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := fleet.NewPresence(fleet.PresenceConfig{
+		Client: client, Node: "me", Instance: "other", MachineID: "another", TTL: 3 * time.Second,
+		Shown: event.New(fleet.Shown{}), Log: slog.New(slog.DiscardHandler),
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var holding sync.WaitGroup
+	holding.Go(func() { _ = other.Run(ctx) }) // it ends with ctx
+	t.Cleanup(func() { cancel(); holding.Wait(); _ = client.Close() })
+	for lease, changed := other.Lease().Load(); lease == clientv3.NoLease; lease, changed = other.Lease().Load() {
+		<-changed
+	}
+	disk := role.NewDisk(datadir.Layout(cfg.DataDir).Roles())
+	if err := errors.Join(os.Mkdir(cfg.DataDir, 0o700), disk.SetRoles(protocol.Roles{Controller: true})); err != nil {
+		t.Fatal(err)
+	}
+	a, err := New(cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var duplicate *fleet.DuplicateError
+	if err := a.Run(t.Context()); !errors.As(err, &duplicate) || !duplicate.Newcomer {
+		t.Errorf("the newcomer ended with %v", err)
+	}
+	if text, err := os.ReadFile(log); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a service ran: %s, %v", text, err)
 	}
 }

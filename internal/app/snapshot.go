@@ -165,6 +165,9 @@ func (a *App) electionNow() httpapi.Election {
 		State: state.Election, Since: state.Since, Leader: leader.Node, Epoch: leader.Epoch,
 		Eligibility: state.Eligibility, Step: state.Step, Working: state.Working,
 	}
+	if withheld := a.roles.Withheld().Get(); withheld != "" && state.Election == protocol.Ineligible {
+		out.Eligibility = protocol.Eligibility{Reason: protocol.ServicesNotReady, Message: withheld}
+	}
 	if len(state.Absences) > 0 {
 		out.Absences = make(map[protocol.NodeID]httpapi.Absence, len(state.Absences))
 	}

@@ -1,0 +1,77 @@
+package cluster
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/cluster/members"
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
+)
+
+// A client never goes stale: it uses the servers of a membership before anybody learns of
+// that, while the node becomes a member, leaves, and follows the list.
+func TestSharer(t *testing.T) {
+	client, err := etcd.NewClient(etcd.Config{Endpoints: []string{"http://127.0.0.1:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	s := newSharer(client, slog.New(slog.DiscardHandler), "n", Membership{})
+	s.own = "http://127.0.0.1:2"
+	ctx, cancel := context.WithCancel(t.Context())
+	var following sync.WaitGroup
+	seen := make(chan struct{}) // one for each value: the next one follows only then
+	_, changed := s.value.Load()
+	following.Go(func() {
+		for event.Wait(ctx, changed) {
+			var now Membership
+			now, changed = s.value.Load()
+			if got := client.Endpoints(); !slices.Equal(got, now.Servers) {
+				t.Errorf("%v is published, and the client uses %v", now.Servers, got)
+			}
+			seen <- struct{}{}
+		}
+	})
+	list := func(ids ...string) (all []members.Member) {
+		for _, id := range ids {
+			all = append(all, members.Member{ID: id, ClientURL: "http://127.0.0.1:" + id})
+		}
+		return all
+	}
+	want := func(local bool, ids ...string) {
+		t.Helper()
+		now, servers := s.value.Get(), []string{}
+		for _, id := range ids {
+			servers = append(servers, "http://127.0.0.1:"+id)
+		}
+		if got := slices.Sorted(slices.Values(client.Endpoints())); !slices.Equal(got, servers) || now.Local != local {
+			t.Errorf("got %v, local %t, want %v, %t", got, now.Local, servers, local)
+		}
+		if local && client.Endpoints()[0] != s.own {
+			t.Errorf("got %v, want its own member first", client.Endpoints())
+		}
+	}
+	s.useOwn()
+	<-seen
+	for range 100 {
+		s.list(list("2", "3", "4"))
+		<-seen
+		want(true, "2", "3", "4")
+		s.list(list("2", "4", "5"))
+		<-seen
+		want(true, "2", "4", "5")
+		s.useOthers()
+		<-seen
+		want(false, "4", "5")
+		s.list(nil) // a list that was lost changes nothing
+		want(false, "4", "5")
+		s.useOwn()
+		<-seen
+	}
+	cancel()
+	following.Wait()
+}
