@@ -12,7 +12,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 )
 
-// A client never goes stale: it uses the servers of a membership before anybody learns of
+// A client never goes stale: it uses the servers of a membership before a user of it learns of
 // that, while the node becomes a member, leaves, and follows the list.
 func TestSharer(t *testing.T) {
 	client, err := etcd.NewClient(etcd.Config{Endpoints: []string{"http://127.0.0.1:1"}})

@@ -126,8 +126,8 @@ func (k *Kubernetes) Run(ctx context.Context) error {
 		shown, shownChanged := k.cfg.Shown.Load()
 		leads, leadsChanged := k.cfg.Leads.Load()
 		stopping, stoppingChanged := k.stopping.Load()
-		held, presenceChanged := k.cfg.Presence()
-		k.alone = k.alone || held
+		isHeld, presenceChanged := k.cfg.Presence()
+		k.alone = k.alone || isHeld
 		if shown.Ready || k.wasOpen {
 			k.lastOpen = time.Now()
 		}

@@ -130,6 +130,6 @@ func TestFetcher_recordDisappears(t *testing.T) {
 		fleet.Set(fleetWith(protocol.Record{ID: "a", Node: protocol.Node{ID: "a", Roles: both}}))
 		want("people have given a role", both, FromCluster)
 		fleet.Set(protocol.Fleet{Revision: 2})
-		want("the record is gone", both, FromDisk)
+		want("the record was deleted", both, FromDisk)
 	})
 }

@@ -23,8 +23,8 @@ func TestEachWorkerIsTestedAlone(t *testing.T) {
 				continue
 			}
 			if test, is := strings.CutPrefix(f.Name.Name, "Test"); is && usesFakeClock(f) {
-				worker, _, _ := strings.Cut(test, "_")
-				tested[strings.ToLower(worker)] = true
+				subject, _, _ := strings.Cut(test, "_")
+				tested[strings.ToLower(subject)] = true
 			}
 			if f.Recv != nil && strings.EqualFold(f.Name.Name, "run") && !strings.HasSuffix(name, "_test.go") {
 				workers = append(workers, dotted(f.Recv.List[0].Type.(*ast.StarExpr).X))
