@@ -84,8 +84,8 @@ func TestRun_duplicateStartsNoServices(t *testing.T) {
 	var holding sync.WaitGroup
 	holding.Go(func() { _ = other.Run(ctx) }) // it ends with ctx
 	t.Cleanup(func() { cancel(); holding.Wait(); _ = client.Close() })
-	for lease, changed := other.Lease().Load(); lease == clientv3.NoLease; lease, changed = other.Lease().Load() {
-		<-changed
+	for lease, written := other.Lease().Load(); lease == clientv3.NoLease; lease, written = other.Lease().Load() {
+		<-written
 	}
 	disk := role.NewDisk(datadir.Layout(cfg.DataDir).Roles())
 	if err := errors.Join(os.Mkdir(cfg.DataDir, 0o700), disk.SetRoles(protocol.Roles{Controller: true})); err != nil {
