@@ -172,20 +172,7 @@ func TestJoin_manInTheMiddle(t *testing.T) {
 		t.Fatal(err)
 	}
 	pair := func(ca *pki.CA, address string, chain ...*pki.CA) tls.Certificate {
-		dir := t.TempDir()
-		cert, err := pki.EnsureCertificate(dir, ca, "m", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		key, err := pki.EnsureKeyPair(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out := tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}
-		for _, c := range chain {
-			out.Certificate = append(out.Certificate, c.Certificate().Raw)
-		}
-		return out
+		return members.Certificate(t, ca, "m", address, chain...)
 	}
 	// The hash of another CA in the token is the same from the joining node's side.
 	wrongHash := tok

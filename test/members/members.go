@@ -5,6 +5,7 @@ package members
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/url"
@@ -211,4 +212,24 @@ func (n *Node) Client(clientURLs ...string) *etcd.Client {
 	}
 	n.cluster.t.Cleanup(func() { client.Close() })
 	return client
+}
+
+// Certificate returns a new certificate of an issuer for a node at an address, with the
+// certificates of authorities beside it.
+func Certificate(t testing.TB, issuer *pki.CA, node, address string, chain ...*pki.CA) tls.Certificate {
+	t.Helper()
+	dir := t.TempDir()
+	cert, err := pki.EnsureCertificate(dir, issuer, node, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := pki.EnsureKeyPair(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}
+	for _, ca := range chain {
+		out.Certificate = append(out.Certificate, ca.Certificate().Raw)
+	}
+	return out
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/cluster/pki"
 	"github.com/lockstep-dev/lockstep/cluster/token"
+	"github.com/lockstep-dev/lockstep/test/members"
 )
 
 // withToken replaces the token of the flags of a join.
@@ -129,7 +130,7 @@ func passOn(t *testing.T, at, to *Node, issuer *pki.CA, chain []*pki.CA) (passed
 	passed = &atomic.Int64{}
 	dial := func() (net.Conn, error) { return net.Dial("tcp", to.Address+":8087") }
 	if chain != nil {
-		l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{certificate(t, issuer, at, chain)}})
+		l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{members.Certificate(t, issuer, at.ID, at.Address, chain...)}})
 		dial = func() (net.Conn, error) {
 			return tls.Dial("tcp", to.Address+":8087", &tls.Config{InsecureSkipVerify: true}) // it attacks
 		}
@@ -159,24 +160,4 @@ func passOn(t *testing.T, at, to *Node, issuer *pki.CA, chain []*pki.CA) (passed
 	})
 	t.Cleanup(func() { _ = l.Close(); running.Wait() })
 	return passed
-}
-
-// certificate returns one of an issuer for a node's address, with certificates of authorities
-// beside it.
-func certificate(t *testing.T, issuer *pki.CA, n *Node, chain []*pki.CA) tls.Certificate {
-	t.Helper()
-	dir := t.TempDir()
-	cert, err := pki.EnsureCertificate(dir, issuer, n.ID, n.Address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := pki.EnsureKeyPair(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}
-	for _, ca := range chain {
-		out.Certificate = append(out.Certificate, ca.Certificate().Raw)
-	}
-	return out
 }
