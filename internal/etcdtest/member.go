@@ -9,6 +9,8 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+
+	"github.com/lockstep-dev/lockstep/cluster/member/stopguard"
 )
 
 // MemberConfig describes one member of a cluster of several, with TLS for peers and
@@ -59,10 +61,13 @@ func StartMember(cfg MemberConfig) (*Member, error) {
 		CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, TrustedCAFile: cfg.CAFile, ClientCertAuth: true, SkipClientSANVerify: true,
 	}
 	c.PeerTLSInfo, c.ClientTLSInfo = info, info
+	var guard stopguard.Guard
+	c.GRPCAdditionalServerOptions = guard.Options()
 	etcd, err := embed.StartEtcd(c)
 	if err != nil {
 		return nil, fmt.Errorf("start etcd member %s: %w", cfg.Name, err)
 	}
+	guard.Watch(etcd.Server)
 	return &Member{etcd}, nil
 }
 
@@ -89,6 +94,10 @@ func (m *Member) Stopped() <-chan struct{} { return m.etcd.Server.StopNotify() }
 
 // Stop ends the member, also one that was never ready.
 func (m *Member) Stop() {
-	m.etcd.Server.Stop()
+	select {
+	case <-m.etcd.Server.ReadyNotify():
+	default: // it serves nothing, and Close would wait until it does
+		m.etcd.Server.Stop()
+	}
 	m.etcd.Close()
 }

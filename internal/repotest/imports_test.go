@@ -61,6 +61,8 @@ var levels = map[string]int{
 	"cluster/pki":          2,
 	"cluster/member":       2,
 	"cluster/member/child": 3, // the one package in which etcd's server runs
+	// What that answers while it stops, for tests that run one too.
+	"cluster/member/stopguard": 1,
 
 	"role/service":           6, // what a node runs for its roles, with the packages below it
 	"role/service/process":   3,
@@ -167,8 +169,8 @@ func inFile(name string, others ...string) func(source) bool {
 var places = []place{
 	{"go.etcd.io/etcd/client", in("etcd", "status", "fleet", "election", "cluster", "cluster/backup", "cluster/member/child",
 		"cluster/token", "cluster/quorum", "cluster/enrol")},
-	{"go.etcd.io/etcd/api", in("etcd", "cluster/datadir")},
-	{"go.etcd.io/etcd/server", in("cluster/member/child", "cluster/datadir")}, // datadir reads the beginning of the log
+	{"go.etcd.io/etcd/api", in("etcd", "cluster/datadir", "cluster/member/stopguard")},
+	{"go.etcd.io/etcd/server", in("cluster/member/child", "cluster/member/stopguard", "cluster/datadir")}, // datadir reads the beginning of the log
 	{"k8s.io/api/", in()}, // would double the binary: docs/adr/0003
 	{"k8s.io/client-go/dynamic", in()},
 	{"k8s.io/client-go/discovery", in()},
@@ -181,7 +183,7 @@ var places = []place{
 	{"github.com/spf13", in("cmd/sidecar")},
 	{"google.golang.org/protobuf", inFile("codec.go", "internal/lockstepv1")},
 	{"golang.org/x/mod", in("internal/semver")},
-	{"google.golang.org/grpc", in("etcd")},
+	{"google.golang.org/grpc", in("etcd", "cluster/member/stopguard")},
 	{"go.uber.org/zap", in("etcd", "cluster/backup", "cluster/member/child")},
 	{"go.etcd.io/etcd/etcdutl", in("cluster/backup")},
 	{"github.com/coreos/go-systemd", in("role/service/systemd", "test/roles")},

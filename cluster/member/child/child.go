@@ -23,6 +23,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/lockstep-dev/lockstep/cluster/member"
+	"github.com/lockstep-dev/lockstep/cluster/member/stopguard"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
@@ -102,6 +103,8 @@ func (c *child) run(ctx context.Context, spec member.Spec, stderr io.Writer) int
 	if err != nil {
 		return c.failed(err)
 	}
+	var guard stopguard.Guard
+	cfg.GRPCAdditionalServerOptions = guard.Options()
 	// StartEtcd may block without end, on a directory that another process uses. So the
 	// end of the input ends the process by itself.
 	abandon := context.AfterFunc(ctx, func() {
@@ -112,6 +115,7 @@ func (c *child) run(ctx context.Context, spec member.Spec, stderr io.Writer) int
 	if err != nil {
 		return c.failed(fmt.Errorf("start etcd: %w", err))
 	}
+	guard.Watch(etcd.Server)
 	c.memberID, c.cluster = uint64(etcd.Server.MemberID()), uint64(etcd.Server.Cluster().ID())
 	c.write(member.Started, "")
 	return c.serve(ctx, etcd, spec.Patience)
