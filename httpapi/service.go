@@ -55,7 +55,8 @@ func kubernetesServiceReport(s Snapshot) KubernetesServiceReport {
 			}
 		}
 		out.Nodes = append(out.Nodes, ServiceNodeReport{
-			ID: string(n.ID), Addresses: addresses, Port: n.Endpoint.Port, Serves: n.Serves, Reason: string(n.Reason), Message: s.pasteable(n.Message),
+			ID: string(n.ID), Addresses: addresses, Port: n.Endpoint.Port,
+			Serves: n.Serves, Reason: string(n.Reason), Message: s.pasteable(n.Message),
 		})
 	}
 	return out

@@ -60,11 +60,10 @@ func (e Endpoint) TakesPart() bool { return e.Address != "" }
 
 // Of returns the address of a family; empty: there is none.
 func (e Endpoint) Of(f Family) string {
-	switch f {
-	case FamilyOf(e.Address):
-		return e.Address
-	case FamilyOf(e.Secondary):
-		return e.Secondary
+	for _, address := range []string{e.Address, e.Secondary} {
+		if FamilyOf(address) == f {
+			return address
+		}
 	}
 	return ""
 }

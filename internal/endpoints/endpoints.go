@@ -182,6 +182,7 @@ func (s State) out(id protocol.NodeID, own protocol.Endpoint) bool {
 		return !slices.Contains(s.Addresses, own.Address) && (own.Secondary == "" || !slices.Contains(s.Addresses, own.Secondary))
 	case protocol.Pending:
 		return false
+	default:
+		return true
 	}
-	return true
 }

@@ -173,7 +173,7 @@ func (p *Publisher) listAndWatch(ctx context.Context, kind *resource) error {
 	if err != nil {
 		return err
 	}
-	defer stream.Close()
+	defer func() { _ = stream.Close() }() // nothing was sent
 	for {
 		e, err := stream.Next()
 		if err != nil {

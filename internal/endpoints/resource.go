@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -266,8 +267,8 @@ func (k *resource) read(ctx context.Context, api *kube.Client, name string) (obj
 // codeOf returns the code of an answer that is an error; 0: there was no answer, or it is
 // none.
 func codeOf(err error) int {
-	if status, is := err.(apierrors.APIStatus); is { //nolint:errorlint // internal/kube does not wrap it
-		return int(status.Status().Code)
+	if status, is := errors.AsType[*apierrors.StatusError](err); is {
+		return int(status.ErrStatus.Code)
 	}
 	return 0
 }

@@ -466,3 +466,67 @@ func TestRestored(t *testing.T) {
 		t.Errorf("got revision %d, want one before %d", now, before)
 	}
 }
+
+// TestRoll is long: it restarts three nodes one after another, three times. At first the
+// kube-apiservers write the Service themselves. Then it is turned on, the nodes are
+// restarted as in an upgrade, and it is turned off.
+func TestRoll(t *testing.T) {
+	if !netns.Enter(t) {
+		return
+	}
+	r := newRig(t)
+	lease := []string{"--endpoint-reconciler-type=lease", "--shutdown-delay-duration=1s"}
+	none := []string{"--shutdown-delay-duration=1s"}
+	for _, n := range r.nodes {
+		r.startAPI(n, lease...)
+		r.startSidecar(n)
+	}
+	r.await("the kube-apiservers to write three addresses", addresses...)
+	for _, n := range r.nodes {
+		r.restart(n, none, withService)
+	}
+	r.await("the sidecars to write three addresses", addresses...)
+	for _, n := range r.nodes {
+		r.shows(n, `"reason":"Published"`)
+		r.restart(n, none, withService)
+		r.await("its address to return", addresses...)
+	}
+	for _, n := range r.nodes {
+		r.restart(n, lease, nil)
+	}
+	r.await("the kube-apiservers to write three addresses again", addresses...)
+	slice, err := r.object(t.Context(), sliceKind)
+	r.must(err)
+	if got := revisionOf(slice); got != 0 {
+		t.Errorf("the slice has revision %d of Lockstep, want it to be kube-apiserver's", got)
+	}
+}
+
+// restart stops a node as a kubelet does, both containers at the same moment, and starts
+// it again. If the sidecar writes the Service, its address has left before the
+// kube-apiserver ends.
+func (r *rig) restart(n *node, apiArgs, sidecarArgs []string) {
+	r.Helper()
+	observer := r.nodes[0]
+	if observer == n {
+		observer = r.nodes[1]
+	}
+	var err error
+	r.api, err = dynamic.NewForConfig(observer.api.Config())
+	r.must(err)
+	before, err := r.object(r.Context(), sliceKind)
+	r.must(err)
+	r.must(n.sidecar.Signal(syscall.SIGTERM))
+	r.must(n.api.Signal(syscall.SIGTERM))
+	<-n.api.Done()
+	after, err := r.object(r.Context(), sliceKind)
+	r.must(err)
+	if revisionOf(before) > 0 && revisionOf(after) > 0 && slices.Contains(inSlice(after), n.address) && len(inSlice(after)) > 1 {
+		r.Errorf("the kube-apiserver of %s has ended, and the slice has %v", n.id, inSlice(after))
+	}
+	<-n.sidecar.Done()
+	r.startAPI(n, apiArgs...)
+	r.startSidecar(n, sidecarArgs...)
+	cluster.Await(r.T, n.id+" to be ready", n.sidecar.Readyz)
+	r.Logf("%s: before %v, then %v", n.id, inSlice(before), inSlice(after))
+}
