@@ -47,6 +47,19 @@ type Counts struct {
 
 const maxErrors = 12
 
+// Since returns what was counted after before.
+func (n Counts) Since(before Counts) Counts {
+	n.Requests -= before.Requests
+	n.Failed -= before.Failed
+	n.Unknown -= before.Unknown
+	n.Retried -= before.Retried
+	n.Misfits -= before.Misfits
+	n.Lost -= before.Lost
+	n.Broken -= before.Broken
+	n.Errors = n.Errors[len(before.Errors):]
+	return n
+}
+
 // Clients send requests until Stop: three of four are reads of the bundle's ConfigMap, the
 // others write.
 type Clients struct {

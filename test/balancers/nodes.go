@@ -10,6 +10,11 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
 	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
@@ -27,7 +32,8 @@ type Fleet struct {
 	cluster *cluster.Cluster
 	dir     string
 	delay   time.Duration // of both shutdowns
-	args    []string      // more flags of the sidecars
+	prefix  string        // of the keys of the sidecars and of the kube-apiservers
+	without bool          // no sidecars run
 }
 
 // Node is a kube-apiserver and the sidecar beside it.
@@ -47,12 +53,17 @@ type FleetConfig struct {
 	Addresses []string
 	// Delay is how long a kube-apiserver and a sidecar go on serving after SIGTERM.
 	Delay time.Duration
-	Args  []string // more flags of the sidecars
+	// Prefix is that of the keys of the sidecars and of the kube-apiservers, such as /x/;
+	// empty: the defaults.
+	Prefix string
+	// WithoutLockstep runs no sidecars: each node applies its own objects when it starts, as
+	// releases did that know nothing of each other.
+	WithoutLockstep bool
 }
 
 // NewFleet returns a fleet of which no node runs yet.
 func NewFleet(cfg FleetConfig) *Fleet {
-	f := &Fleet{cluster: cfg.Cluster, dir: cfg.Dir, delay: cfg.Delay, args: cfg.Args}
+	f := &Fleet{cluster: cfg.Cluster, dir: cfg.Dir, delay: cfg.Delay, prefix: cfg.Prefix, without: cfg.WithoutLockstep}
 	for i, address := range cfg.Addresses {
 		f.Nodes = append(f.Nodes, &Node{ID: fmt.Sprintf("cp-%d", 1+i), Address: address, fleet: f})
 	}
@@ -91,15 +102,19 @@ func (n *Node) Start(release string) error {
 	if err != nil {
 		return err
 	}
-	n.API, err = f.cluster.StartAPIServer(cluster.APIServerConfig{
-		Name: n.ID, Addr: net.JoinHostPort(n.Address, apiPort),
-		Args: []string{
-			"--tls-cert-file=" + cert, "--tls-private-key-file=" + key,
-			"--shutdown-delay-duration=" + f.delay.String(), "--shutdown-send-retry-after=true",
-		},
-	})
-	if err != nil {
+	args := []string{
+		"--tls-cert-file=" + cert, "--tls-private-key-file=" + key,
+		"--shutdown-delay-duration=" + f.delay.String(), "--shutdown-send-retry-after=true",
+	}
+	if f.prefix != "" {
+		args = append(args, "--etcd-prefix="+f.prefix+"registry")
+	}
+	n.API, err = f.cluster.StartAPIServer(cluster.APIServerConfig{Name: n.ID, Addr: net.JoinHostPort(n.Address, apiPort), Args: args})
+	switch {
+	case err != nil:
 		return err
+	case f.without:
+		return n.apply(release)
 	}
 	return n.startSidecar(dir)
 }
@@ -108,7 +123,7 @@ func (n *Node) startSidecar(bundle string) (err error) {
 	f := n.fleet
 	n.Sidecar, err = f.cluster.StartSidecar(cluster.SidecarConfig{
 		NodeID: n.ID, Kubeconfig: n.API.Kubeconfig(), Bundle: bundle, Listen: net.JoinHostPort(n.Address, sidecarPort),
-		LeaseTTL: 5 * time.Second, ShutdownDelay: &f.delay, Args: append([]string{"--apiserver-readyz"}, f.args...),
+		LeaseTTL: 5 * time.Second, ShutdownDelay: &f.delay, EtcdPrefix: f.prefix, Args: []string{"--apiserver-readyz"},
 	})
 	return err
 }
@@ -116,13 +131,28 @@ func (n *Node) startSidecar(bundle string) (err error) {
 // Stop stops both at the same moment, as a kubelet stops the containers of a pod, and
 // returns when both have ended.
 func (n *Node) Stop() error {
+	if n.Sidecar == nil {
+		return n.API.Stop()
+	}
 	sidecar := make(chan error, 1)
 	go func() { sidecar <- n.Sidecar.Stop() }()
 	return errors.Join(n.API.Stop(), <-sidecar)
 }
 
-// AwaitReady returns when /readyz of the sidecar reports that the node may serve.
+// Kill ends both at once, as the loss of the machine does.
+func (n *Node) Kill() error {
+	if n.Sidecar == nil {
+		return n.API.Kill()
+	}
+	return errors.Join(n.API.Kill(), n.Sidecar.Kill())
+}
+
+// AwaitReady returns when /readyz of the sidecar reports that the node may serve. Without
+// one, a kube-apiserver that was started is ready.
 func (n *Node) AwaitReady(ctx context.Context) error {
+	if n.Sidecar == nil {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	if err := cluster.Poll(ctx, n.Sidecar.Readyz); err != nil {
@@ -131,9 +161,9 @@ func (n *Node) AwaitReady(ctx context.Context) error {
 	return nil
 }
 
-// Roll upgrades all nodes to a release, one after another.
-func (f *Fleet) Roll(ctx context.Context, release string) error {
-	for _, n := range f.Nodes {
+// Roll takes nodes to a release, one after another, and waits until each is ready.
+func Roll(ctx context.Context, release string, nodes ...*Node) error {
+	for _, n := range nodes {
 		if err := errors.Join(n.Stop(), n.Start(release)); err != nil {
 			return err
 		}
@@ -142,6 +172,37 @@ func (f *Fleet) Roll(ctx context.Context, release string) error {
 		}
 	}
 	return nil
+}
+
+// RollBack takes all nodes back to a release, one after another. A node of the older release
+// may be ready only when all have it.
+func (f *Fleet) RollBack(ctx context.Context, release string) error {
+	for _, n := range f.Nodes {
+		if err := errors.Join(n.Stop(), n.Start(release)); err != nil {
+			return err
+		}
+	}
+	return f.each(func(n *Node) error { return n.AwaitReady(ctx) })
+}
+
+// Stop stops all nodes.
+func (f *Fleet) Stop() error { return f.each((*Node).Stop) }
+
+// apply writes the objects of a release, as kubectl apply would.
+func (n *Node) apply(release string) error {
+	client, err := dynamic.NewForConfig(n.API.Config())
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "platform", "namespace": "default"},
+		"data": map[string]any{"release": release, "minApiserver": constraints[release][1]},
+	}}
+	configMaps := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace("default")
+	_, err = configMaps.Apply(ctx, "platform", object, metav1.ApplyOptions{FieldManager: "node", Force: true})
+	return err
 }
 
 // constraints are M and A of each release. Each release needs objects of the one before,

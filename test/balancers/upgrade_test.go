@@ -43,7 +43,7 @@ func TestUpgrade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := fleet.Roll(t.Context(), "1.1.0"); err != nil {
+	if err := balancers.Roll(t.Context(), "1.1.0", fleet.Nodes...); err != nil {
 		t.Error(err)
 	}
 	n := clients.Counts()
