@@ -199,15 +199,16 @@ func (n *Node) MemberPID() int {
 	return pid
 }
 
-// KillAll ends the sidecars and the members of nodes at one moment, as a power
-// failure does.
+// KillAll ends the sidecars, the members and the services of nodes at one moment, as a
+// power failure does.
 func KillAll(nodes ...*Node) {
 	var pids []int
 	for _, n := range nodes {
-		pids = append(pids, n.PID())
-		if pid := n.MemberPID(); pid != 0 {
-			pids = append(pids, pid)
+		children, err := n.Children()
+		if err != nil {
+			n.rig.t.Fatal(err)
 		}
+		pids = append(append(pids, n.PID()), children...)
 	}
 	for _, pid := range pids {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
