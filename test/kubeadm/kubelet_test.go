@@ -16,8 +16,8 @@ import (
 const assetsVariable = "LOCKSTEP_KUBEADM_ASSETS"
 
 // versions are what kubeadm installs, what it upgrades to (the same source with another
-// stamp), and the tag of etcd's image that it wants.
-type versions struct{ first, next, etcd string }
+// stamp), and the tags of other images that it wants.
+type versions struct{ first, next, etcd, pause string }
 
 func readVersions(t *testing.T, assets string) versions {
 	t.Helper()
@@ -25,11 +25,14 @@ func readVersions(t *testing.T, assets string) versions {
 	out := versions{first: strings.TrimSpace(strings.TrimPrefix(first, "Kubernetes ")), next: strings.TrimSpace(output(t, filepath.Join(assets, "kubeadm"), "version", "-o", "short"))}
 	list := output(t, filepath.Join(assets, "kubeadm"), "config", "images", "list", "--kubernetes-version", out.first, "--image-repository", repository)
 	for line := range strings.Lines(list) {
-		if tag, found := strings.CutPrefix(strings.TrimSpace(line), repository+"/etcd:"); found {
+		switch name, tag, _ := strings.Cut(strings.TrimSpace(line), ":"); name {
+		case repository + "/etcd":
 			out.etcd = tag
+		case repository + "/pause":
+			out.pause = tag
 		}
 	}
-	if out.etcd == "" || out.first == out.next {
+	if out.etcd == "" || out.pause == "" || out.first == out.next {
 		t.Fatalf("got %+v from %s", out, list)
 	}
 	return out
@@ -77,7 +80,7 @@ func images(t *testing.T, assets string, v versions) []string {
 		{"kube-controller-manager", v.next, filepath.Join(assets, "next", "kube-controller-manager")},
 		{"kube-scheduler", v.next, filepath.Join(assets, "next", "kube-scheduler")},
 		{"etcd", v.etcd, filepath.Join(assets, "etcd")}, // the program is of the version that this repository uses
-		{"pause", pauseTag, pause},
+		{"pause", v.pause, pause},
 	} {
 		file := filepath.Join(dir, image.name+"-"+image.tag+".tar")
 		if err := writeImage(file, repository+"/"+image.name+":"+image.tag, image.program, image.name); err != nil {
@@ -217,7 +220,7 @@ func TestKubelet(t *testing.T) {
 	}
 	v := readVersions(t, dir)
 	network := netns.New(t, "cp-1")
-	n := NewNode(t, network.Machine("cp-1"), dir)
+	n := NewNode(t, Config{Machine: network.Machine("cp-1"), Assets: dir, Pause: v.pause})
 	for _, file := range images(t, dir, v) {
 		n.Import(file)
 	}

@@ -39,9 +39,6 @@ const (
 // repository is the name under which the images are known; no registry has it.
 const repository = "lockstep.test"
 
-// pauseTag is that of the image which containerd uses for the namespaces of pods.
-const pauseTag = "test"
-
 // Node is a machine for one control plane node.
 type Node struct {
 	t       testing.TB
@@ -54,23 +51,55 @@ type Node struct {
 	pid     int       // of the first process on the node
 }
 
+// Config configures a node.
+type Config struct {
+	Machine *netns.Machine
+	Assets  string // the directory of the programs
+	Pause   string // the tag of the image that containerd uses for the namespaces of pods
+}
+
 // NewNode starts a node on a machine of a network. It ends with the test.
-func NewNode(t testing.TB, machine *netns.Machine, assets string) *Node {
+func NewNode(t testing.TB, cfg Config) *Node {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "lockstep-node-")
+	if err := removeLeftovers(); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", nodePrefix, os.Getpid()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &Node{t: t, Name: machine.Name, machine: machine, assets: assets, dir: dir, cgroup: filepath.Base(dir)}
+	n := &Node{t: t, Name: cfg.Machine.Name, machine: cfg.Machine, assets: cfg.Assets, dir: dir, cgroup: filepath.Base(dir)}
 	t.Cleanup(func() {
 		if err := n.close(); err != nil {
 			t.Error(err)
 		}
 	})
-	n.must(n.prepare())
+	n.must(n.prepare(cfg.Pause))
 	n.must(n.begin())
 	n.must(n.startContainerd())
 	return n
+}
+
+// nodePrefix begins the names of the directory and of the cgroups of a node. The process of
+// the test follows.
+const nodePrefix = "lockstep-node-"
+
+// removeLeftovers removes what nodes have left whose test was killed: all that ran on them has
+// ended with it.
+func removeLeftovers() error {
+	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), nodePrefix+"*-*"))
+	if err != nil {
+		return err
+	}
+	var failed error
+	for _, dir := range dirs {
+		name := filepath.Base(dir)
+		pid, _, _ := strings.Cut(strings.TrimPrefix(name, nodePrefix), "-")
+		if _, err := os.Stat("/proc/" + pid); errors.Is(err, os.ErrNotExist) {
+			failed = errors.Join(failed, removeCgroup(name), os.RemoveAll(dir))
+		}
+	}
+	return failed
 }
 
 func (n *Node) must(err error) {
@@ -81,11 +110,11 @@ func (n *Node) must(err error) {
 }
 
 // prepare writes the files that the node starts with.
-func (n *Node) prepare() error {
+func (n *Node) prepare(pause string) error {
 	for name, content := range map[string]string{
 		"bin/systemctl":   string(systemctlScript),
 		"init.sh":         string(initScript),
-		"containerd.toml": containerdConfig,
+		"containerd.toml": fmt.Sprintf(containerdConfig, repository+"/pause:"+pause),
 		"10-ptp.conflist": networkConfig,
 	} {
 		file := filepath.Join(n.dir, name)
@@ -257,7 +286,10 @@ func (n *Node) close() error {
 		_ = n.first.Process.Kill() // it has not ended: nothing else ends it
 		_ = n.first.Wait()         // its exit is a signal
 	}
-	return errors.Join(n.removeCgroups(), n.await(starts, "the files to be free", func() error { return os.RemoveAll(n.dir) }))
+	return errors.Join(
+		n.await(starts, "the cgroups to be empty", func() error { return removeCgroup(n.cgroup) }),
+		n.await(starts, "the files to be free", func() error { return os.RemoveAll(n.dir) }),
+	)
 }
 
 // saveLogs shows the end of each log.
@@ -273,27 +305,25 @@ func (n *Node) saveLogs() {
 	}
 }
 
-// removeCgroups removes the groups of the node, the innermost first, when their processes
-// have ended.
-func (n *Node) removeCgroups() error {
-	return n.await(starts, "the cgroups to be empty", func() error {
-		var failed error
-		for _, hierarchy := range cgroups() {
-			var dirs []string
-			_ = filepath.WalkDir(filepath.Join(hierarchy, n.cgroup), func(path string, d os.DirEntry, err error) error {
-				if err == nil && d.IsDir() {
-					dirs = append(dirs, path)
-				}
-				return nil // what disappears meanwhile is removed
-			})
-			for _, dir := range slices.Backward(dirs) {
-				if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
-					failed = err
-				}
+// removeCgroup removes the groups of a node, the innermost first. It fails while they have
+// processes.
+func removeCgroup(name string) error {
+	var failed error
+	for _, hierarchy := range cgroups() {
+		var dirs []string
+		_ = filepath.WalkDir(filepath.Join(hierarchy, name), func(path string, d os.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				dirs = append(dirs, path)
+			}
+			return nil // what disappears meanwhile is removed
+		})
+		for _, dir := range slices.Backward(dirs) {
+			if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+				failed = err
 			}
 		}
-		return failed
-	})
+	}
+	return failed
 }
 
 const containerdConfig = `version = 2
@@ -302,7 +332,7 @@ state = "/run/containerd"
 [grpc]
   address = "/run/containerd/containerd.sock"
 [plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "` + repository + `/pause:` + pauseTag + `"
+  sandbox_image = "%s"
   restrict_oom_score_adj = true
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/usr/lib/cni"
