@@ -48,6 +48,10 @@ type KubernetesConfig struct {
 	// Leads is whether this node may still have the leader's key.
 	Leads *event.Value[bool]
 
+	// AwaitOut returns when the address of this node has left the Service kubernetes, or
+	// stays there. It has a limit of its own.
+	AwaitOut func(context.Context)
+
 	ShutdownDelay time.Duration
 	Log           *slog.Logger
 }
@@ -166,6 +170,9 @@ func (k *Kubernetes) step(ctx context.Context, f protocol.ServiceFacts, running 
 	case protocol.AwaitDelay:
 		return time.After(f.ShutdownDelay - f.Closed)
 	case protocol.StopServices:
+		if !k.stopping.Get() { // the sidecar has awaited it
+			k.cfg.AwaitOut(ctx)
+		}
 		k.cfg.Log.Info("services stop", "old", f.Old)
 		if err := k.cfg.Services.Stop(ctx); err != nil && ctx.Err() == nil {
 			k.cfg.Log.Error("services not stopped, trying again", "err", err)

@@ -73,6 +73,7 @@ func newRigAtRest(t *testing.T, left Running, startedFor string) *rig {
 	}
 	r.worker = NewKubernetes(KubernetesConfig{
 		Services: r.services, Roles: r.roles, Presence: held(r.presence), Disk: disk, Release: "1.1.0", Shown: r.shown, Leads: r.leads,
+		AwaitOut:      func(context.Context) { r.services.note("address leaves") },
 		ShutdownDelay: 5 * time.Second, Log: slog.New(slog.DiscardHandler),
 	})
 	return r
@@ -164,10 +165,10 @@ func TestKubernetes_startsAndStops(t *testing.T) {
 		<-time.After(time.Minute) // it still leads
 		r.want("start", "gate opens", "start", "gate closes")
 		r.leads.Set(false)
-		r.want("start", "gate opens", "start", "gate closes", "stop")
+		r.want("start", "gate opens", "start", "gate closes", "address leaves", "stop")
 		r.give(true)
 		<-time.After(time.Minute)
-		r.want("start", "gate opens", "start", "gate closes", "stop", "start")
+		r.want("start", "gate opens", "start", "gate closes", "address leaves", "stop", "start")
 	})
 }
 
@@ -204,7 +205,7 @@ func TestKubernetes_oldServicesEndFirst(t *testing.T) {
 			t.Errorf("the gate does not say whose services run: %q", got)
 		}
 		<-time.After(time.Minute)
-		r.want("stop", "start")
+		r.want("address leaves", "stop", "start")
 	})
 }
 
@@ -259,7 +260,7 @@ func TestKubernetes_delayAfterTheGate(t *testing.T) {
 		<-time.After(4 * time.Second)
 		r.want("start", "gate opens")
 		<-time.After(2 * time.Second)
-		r.want("start", "gate opens", "stop")
+		r.want("start", "gate opens", "address leaves", "stop")
 	})
 }
 
@@ -319,14 +320,14 @@ func TestServer_whileServing(t *testing.T) {
 		r.wantAll("start", "gate opens", "campaigns")
 		r.give(false)
 		<-time.After(10 * time.Second)
-		r.wantAll("start", "gate opens", "campaigns", "gate closes", "resigns", "stop")
+		r.wantAll("start", "gate opens", "campaigns", "gate closes", "resigns", "address leaves", "stop")
 		r.give(true)
-		r.wantAll("start", "gate opens", "campaigns", "gate closes", "resigns", "stop", "start")
+		r.wantAll("start", "gate opens", "campaigns", "gate closes", "resigns", "address leaves", "stop", "start")
 		r.becomeReady()
-		r.wantAll("start", "gate opens", "campaigns", "gate closes", "resigns", "stop", "start", "gate opens", "campaigns")
+		r.wantAll("start", "gate opens", "campaigns", "gate closes", "resigns", "address leaves", "stop", "start", "gate opens", "campaigns")
 		// A service that fails by itself ends no campaign.
 		r.services.running.Set(Running{Any: true, Awaiting: "service api is not ready"})
-		r.wantAll("start", "gate opens", "campaigns", "gate closes", "resigns", "stop", "start", "gate opens", "campaigns", "start")
+		r.wantAll("start", "gate opens", "campaigns", "gate closes", "resigns", "address leaves", "stop", "start", "gate opens", "campaigns", "start")
 		cancel()
 		run.Wait()
 	})

@@ -112,7 +112,8 @@ func NewServer(cfg ServerConfig) *Server {
 	s.supervised = NewSupervised(SupervisedConfig{Loaded: s.loaded, Variables: cfg.Variables, Log: log})
 	s.kubernetes = NewKubernetes(KubernetesConfig{
 		Services: s.supervised.Of(protocol.RoleController), Roles: s.fetcher.Local(), Disk: s.disk, Release: cfg.Release,
-		Presence: held(cfg.Registrar.Presence), Shown: cfg.Displayed, Leads: cfg.Leads, ShutdownDelay: cfg.ShutdownDelay, Log: log,
+		Presence: held(cfg.Registrar.Presence), Shown: cfg.Displayed, Leads: cfg.Leads, AwaitOut: cfg.AwaitOut,
+		ShutdownDelay: cfg.ShutdownDelay, Log: log,
 	})
 	for _, name := range []string{protocol.RoleWorker, protocol.RoleConsensus} {
 		s.others = append(s.others, newFollower(name, s.supervised.Of(name), s.fetcher.Local(), log))
@@ -233,7 +234,9 @@ func (s *Server) Run(ctx context.Context, others ...*supervise.Group) error {
 	supervise.Wait(ctx, append(groups, others...)...)
 	stopped := time.Now()
 	s.cfg.CloseGate(ctx, supervise.Err(append(groups, others...)...))
-	s.cfg.AwaitOut(ctx)
+	if ctx.Err() != nil { // one that fails does not wait
+		s.cfg.AwaitOut(ctx)
+	}
 	leading.End()
 	s.cfg.Log.Info("not leading any more")
 	if ctx.Err() != nil {

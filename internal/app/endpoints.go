@@ -107,9 +107,9 @@ func (a *App) endpointNow() protocol.Endpoint {
 }
 
 // awaitOut returns when the address of this node has left the Service, or stays. The gate
-// is closed. A sidecar that fails does not wait.
+// is closed.
 func (a *App) awaitOut(ctx context.Context) {
-	if a.publisher == nil || ctx.Err() == nil {
+	if a.publisher == nil {
 		return
 	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), outLimit)
