@@ -36,8 +36,11 @@ func TestDocumentedRights(t *testing.T) {
 		}
 		return nil
 	})
-	b.start("cp-1", "", kubeconfigOf(kubeconfig))
+	b.start("cp-1", "", kubeconfigOf(kubeconfig), func(c *cluster.SidecarConfig) {
+		c.Args = append(c.Args, "--kubernetes-service", "--apiserver-address=192.0.2.1") // of documentation: no request goes there
+	})
 	b.ready("cp-1")
+	cluster.Await(t, "the Service kubernetes to be written", statusHas(b.sidecars["cp-1"], `"reason": "Published",`))
 	cluster.Await(t, "all kinds to be watched", statusHas(b.sidecars["cp-1"], `"watching": true,`))
 	cluster.Await(t, "no problem with the watches", statusHas(b.sidecars["cp-1"], `"problem": "",`))
 	b.kubectl("", "annotate", "-n", "kube-system", "configmap", "lockstep", "applyset.kubernetes.io/tooling-")
