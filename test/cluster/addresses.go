@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"sync"
 )
 
 // APIServerPort is that of the kube-apiserver in test/local/services.
@@ -13,7 +14,8 @@ const APIServerPort = 6443
 // NodeAddresses returns n loopback addresses in a row on which the usual ports of a
 // sidecar that runs etcd itself are free, and that of its kube-apiserver: 127.0.0.2 and up,
 // or 127.0.1.2 and up if another program uses those, and so on. All of 127.0.0.0/8 is local
-// on Linux.
+// on Linux. They are reserved until this process ends: other processes, and later calls, get
+// other ones.
 func NodeAddresses(n int) ([]string, error) {
 	const nets = 256
 	var last error
@@ -22,11 +24,46 @@ func NodeAddresses(n int) ([]string, error) {
 		for i := range n {
 			out = append(out, fmt.Sprintf("127.0.%d.%d", third, 2+i))
 		}
-		if last = portsFree(out); last == nil {
+		if last = reserve(out); last == nil {
 			return out, nil
 		}
 	}
 	return nil, fmt.Errorf("no %d loopback addresses with free ports: %w", n, last)
+}
+
+// reservationPort is not used by a sidecar. Who listens there has reserved the address.
+const reservationPort = 8085
+
+var (
+	reservationsMu sync.Mutex
+	reservations   []net.Listener // reservationsMu guards it; the kernel closes them
+)
+
+// reserve reserves addresses whose ports are free, all or none.
+func reserve(addresses []string) error {
+	var all []net.Listener
+	var failed error
+	for _, address := range addresses {
+		l, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(reservationPort)))
+		if err != nil {
+			failed = err
+			break
+		}
+		all = append(all, l)
+	}
+	if failed == nil {
+		failed = portsFree(addresses)
+	}
+	if failed != nil {
+		for _, l := range all {
+			_ = l.Close() // it has no connections
+		}
+		return failed
+	}
+	reservationsMu.Lock()
+	defer reservationsMu.Unlock()
+	reservations = append(reservations, all...)
+	return nil
 }
 
 func portsFree(addresses []string) error {
