@@ -193,7 +193,8 @@ func awaitRequests(ctx context.Context, clients *balancers.Clients, n int) error
 
 func printClients(w io.Writer, with, without []clientPhase) {
 	table := [][]string{{
-		"what happens", "", "took", "requests", "failed", "of these, writes of unknown outcome", "answers that do not fit", "acknowledged writes lost",
+		"what happens", "", "took", "requests", "failed",
+		"of these, writes of unknown outcome", "answers that do not fit", "acknowledged writes lost",
 	}}
 	for i, side := range [][]clientPhase{with, without} {
 		who := []string{"Lockstep", "without"}[i]
