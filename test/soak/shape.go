@@ -45,7 +45,8 @@ var embeddedWeights = func() [nFaults]int {
 var movingWeights = func() [nFaults]int {
 	out := embeddedWeights
 	for _, kind := range []faultKind{
-		restoreStore, loseDisk, loseNode, isolateNode, killAPI, dropNamespace, dropDefinition, dropParent, otherPrefix, tenant, mutateWrites,
+		restoreStore, loseDisk, loseNode, isolateNode, killAPI, dropNamespace, dropDefinition, dropParent, otherPrefix, tenant,
+		mutateWrites,
 	} {
 		out[kind] = 0
 	}
