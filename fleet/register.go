@@ -45,7 +45,8 @@ type RegistrarConfig struct {
 
 // Registrar writes this node's record and keeps it current
 // (docs/protocol.md#registration). It alone writes the record, except the roles,
-// which belong to users. It also keeps the record's promise to close the gate
+// which belong to users. It reads Local, Presence, Fleet, Store and Services, and writes
+// Registration. It also keeps the record's promise to close the gate
 // before leaders ignore this node; that part is in expiry.go.
 type Registrar struct {
 	cfg          RegistrarConfig

@@ -55,6 +55,24 @@ func TestBodies(t *testing.T) {
 	}
 }
 
+// A change has the version that was read, so that it is refused if the object changed.
+func TestRequest(t *testing.T) {
+	step := protocol.PublishStep{Addresses: []string{"10.0.0.1"}, Port: 6443, Revision: 12}
+	for version, want := range map[string]string{"": "POST", "7": "PATCH"} {
+		r, err := sliceResource.request(target{name: "kubernetes", family: protocol.IPv4, step: step, now: object{version: version}}, "store")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sent wire
+		if err := json.Unmarshal(r.Body, &sent); err != nil {
+			t.Fatal(err)
+		}
+		if m := sent.Metadata; r.Verb != want || m.ResourceVersion != version || m.Annotations[annotationRevision] != "12" || m.Annotations[annotationStore] != "store" {
+			t.Errorf("version %q: got %s %s", version, r.Verb, r.Body)
+		}
+	}
+}
+
 func TestLost(t *testing.T) {
 	ours := object{ServiceObject: protocol.ServiceObject{Own: true, Addresses: []string{"a"}}, since: time.Now()}
 	theirs := object{ServiceObject: protocol.ServiceObject{Manager: protocol.KubeAPIServer, Addresses: []string{"b"}}}

@@ -227,6 +227,18 @@ func portsFor(t target) []wirePort {
 // write creates the object, or changes it if it has the version that was read. All other
 // labels and annotations stay.
 func (k *resource) write(ctx context.Context, api *kube.Client, t target, store string) (object, error) {
+	r, err := k.request(t, store)
+	if err != nil {
+		return object{}, err
+	}
+	answer, err := api.Do(ctx, r)
+	if err != nil {
+		return object{}, err
+	}
+	return k.parse(answer, object{name: t.name}), nil
+}
+
+func (k *resource) request(t target, store string) (kube.Request, error) {
 	metadata := map[string]any{
 		"name": t.name, "namespace": serviceNamespace, "labels": k.labels,
 		"annotations": map[string]string{annotationRevision: strconv.FormatInt(t.step.Revision, 10), annotationStore: store},
@@ -242,14 +254,8 @@ func (k *resource) write(ctx context.Context, api *kube.Client, t target, store 
 	body := k.body(t)
 	body["metadata"] = metadata
 	var err error
-	if r.Body, err = json.Marshal(body); err != nil {
-		return object{}, err
-	}
-	answer, err := api.Do(ctx, r)
-	if err != nil {
-		return object{}, err
-	}
-	return k.parse(answer, object{name: t.name}), nil
+	r.Body, err = json.Marshal(body)
+	return r, err
 }
 
 // read reads one object, by a quorum read. One that does not exist has no version.

@@ -160,7 +160,8 @@ func (o *order) start() {
 		o.set.Release = o.release
 		o.install(o.set)
 	}
-	delay := 50 * time.Millisecond
+	// Without a delay, nothing but the order itself is between the gate and the services.
+	delay := time.Duration(o.random.IntN(2)) * 50 * time.Millisecond
 	var err error
 	o.sidecar, err = o.cluster.LaunchSidecar(cluster.SidecarConfig{
 		NodeID: nodeID, Kubeconfig: o.kubeconfig(), Bundle: filepath.Join(o.dir, "bundle"), Listen: o.listen, LeaseTTL: 3 * time.Second, ShutdownDelay: &delay,
