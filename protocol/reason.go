@@ -95,6 +95,9 @@ const (
 	BundleRejected Reason = "BundleRejected"
 	// ServicesRejected: a file in a sidecar's services directory is invalid. Correct it.
 	ServicesRejected Reason = "ServicesRejected"
+	// ServiceFailing: a service of the node ended, was started again, and is not ready. Its
+	// last lines are in the status of that node.
+	ServiceFailing Reason = "ServiceFailing"
 	// OverrideRejected: the override file of a sidecar is invalid. Write it with
 	// `sidecar override begin`.
 	OverrideRejected Reason = "OverrideRejected"

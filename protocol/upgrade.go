@@ -94,7 +94,9 @@ func reported(f Fleet) []UpgradeObstacle {
 			continue
 		}
 		for _, w := range r.Presence.Warnings {
-			if w.Reason == BundleRejected || w.Reason == Overridden || w.Reason == RemovalsHeld && r.Presence.Election == Leading {
+			switch {
+			case w.Reason == BundleRejected, w.Reason == Overridden, w.Reason == ServiceFailing,
+				w.Reason == RemovalsHeld && r.Presence.Election == Leading:
 				out = append(out, UpgradeObstacle{Reason: w.Reason, Node: r.ID, Message: w.Message})
 			}
 		}

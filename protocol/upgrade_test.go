@@ -53,6 +53,7 @@ func TestUpgradeObstacles(t *testing.T) {
 		{"an alive node without a gate", done, []*Record{a, controller("b", "1.1.0")}, "NoGate b"},
 		{"different bundles", done, []*Record{a.has("x"), controller("b", "1.1.0").serving().has("y")}, "BundlesDiffer"},
 		{"a rejected bundle", done, []*Record{a, controller("b", "1.1.0").serving().warns(BundleRejected)}, "BundleRejected b"},
+		{"a service fails", done, []*Record{a, controller("b", "1.1.0").serving().warns(ServiceFailing)}, "ServiceFailing b"},
 		{"removals are held", done, []*Record{a.warns(RemovalsHeld)}, "RemovalsHeld a"},
 		{"removals were held when another node led", done, []*Record{a, controller("b", "1.1.0").serving().warns(RemovalsHeld)}, ""},
 		{"a fight holds nothing", done, []*Record{a.warns(Fight).warns(ObjectFailed).warns("")}, ""},

@@ -11,7 +11,7 @@ import (
 func (t table) rolesNote(r httpapi.RolesReport) string {
 	switch r.Source {
 	case "disk":
-		return " (" + strings.Join(r.Local, ", ") + ": as they were last, since etcd has not answered yet)"
+		return " (" + strings.Join(r.Local, ", ") + ": as this node has them on disk; its record in etcd was not read, or does not exist)"
 	case "":
 		return ", which are not known yet"
 	}

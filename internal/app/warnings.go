@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/event"
@@ -12,6 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/report"
+	"github.com/lockstep-dev/lockstep/role/service"
 	"github.com/lockstep-dev/lockstep/supervise"
 )
 
@@ -41,6 +43,7 @@ func (a *App) keepWarnings(ctx context.Context) error {
 			changed(a.override.Load()),
 			changed(a.overrideProblem.Load()),
 			changed(a.roles.Problem().Load()),
+			changed(a.roles.State().Load()),
 			changed(a.supervisor.Failures().Load()),
 			changed(a.kubeconfig.warnings.Load()),
 			changed(a.certificateWarnings.Load()),
@@ -111,9 +114,10 @@ func (a *App) ownWarnings() []protocol.Warning {
 		out = append(out, protocol.Warning{Reason: protocol.BundleRejected, Message: rejected(problem)})
 	}
 	if problem := a.roles.Problem().Get(); problem != "" {
-		out = append(out, protocol.Warning{Reason: protocol.ServicesRejected, Message: "its services directory was rejected, and the last valid services stay in use: " + problem +
-			"; the directory is read again when it changes, and a restart would fail until it is valid"})
+		out = append(out, protocol.Warning{Reason: protocol.ServicesRejected, Message: "its services directory was rejected, and the last valid services stay in use; " +
+			"the directory is read again when it changes, and a restart would fail until it is valid: " + strings.ReplaceAll(problem, "\n", "; ")})
 	}
+	out = append(out, failingServices(a.roles.State().Get())...)
 	for _, f := range a.supervisor.Failures().Get() {
 		out = append(out, protocol.Warning{Reason: protocol.WorkerFailed, Message: failedMessage(f), Since: f.Since})
 	}
@@ -126,6 +130,19 @@ func (a *App) ownWarnings() []protocol.Warning {
 	}
 	for _, text := range slices.Concat(a.kubeconfig.warnings.Get(), a.certificateWarnings.Get()) {
 		out = append(out, protocol.Warning{Message: text})
+	}
+	return out
+}
+
+// failingServices are about services that ended more than once in a row. The messages have
+// no counts: each change of a warning is written to etcd.
+func failingServices(s service.State) []protocol.Warning {
+	var out []protocol.Warning
+	for _, st := range s.Services {
+		if !st.Ready && st.LastExit != "" && st.Restarts > 0 && st.Phase != service.Stopped && st.Phase != service.Stopping {
+			out = append(out, protocol.Warning{Reason: protocol.ServiceFailing, Message: fmt.Sprintf(
+				"its service %q ended (%s) and is not ready again; `sidecar status` of this node shows its last lines", st.Name, st.LastExit)})
+		}
 	}
 	return out
 }

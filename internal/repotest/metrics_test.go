@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -35,7 +36,7 @@ type family struct {
 // that has just started. All series with labels are created at start, so it
 // shows all there are.
 func TestMetricsAreDocumented(t *testing.T) {
-	families := parseMetrics(scrape(t))
+	families := parseMetrics(scrape(t, workersStarted(t)))
 	wantNames(t, families)
 	want := metricsDoc(families)
 	if *rewrite {
@@ -66,9 +67,25 @@ func wantNames(t *testing.T, families []family) {
 	}
 }
 
-// scrape starts a sidecar whose etcd and apiserver do not answer, and returns
-// its /metrics.
-func scrape(t *testing.T) string {
+// workersStarted reports whether /metrics has the series of every worker that the page
+// names: a worker creates its own when it is started, a moment after the sidecar.
+func workersStarted(t *testing.T) func(metrics string) bool {
+	t.Helper()
+	_, row, _ := strings.Cut(read(t, metricsPage), "`worker`: ")
+	names, _, _ := strings.Cut(row, " |")
+	return func(metrics string) bool {
+		for name := range strings.SplitSeq(names, ", ") {
+			if !strings.Contains(metrics, `{worker="`+name+`"}`) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// scrape starts a sidecar whose etcd and apiserver do not answer, and returns its
+// /metrics: as soon as it is complete, or after a while.
+func scrape(t *testing.T, complete func(metrics string) bool) string {
 	t.Helper()
 	opts := lockstep.Defaults()
 	opts.NodeID, opts.Listen = "a", "127.0.0.1:0"
@@ -87,7 +104,18 @@ func scrape(t *testing.T) string {
 			t.Error(err)
 		}
 	}()
-	return get(t, a.URL()+"/metrics")
+	deadline := time.After(10 * time.Second)
+	for {
+		metrics := get(t, a.URL()+"/metrics")
+		if complete(metrics) {
+			return metrics
+		}
+		select {
+		case <-deadline:
+			return metrics
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 func get(t *testing.T, url string) string {

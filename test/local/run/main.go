@@ -175,6 +175,7 @@ func (j joining) write(c *cluster.Cluster, n node, environment []string) error {
 	lines := append([]string{
 		"PATH=" + filepath.Dir(n.program) + ":$PATH",
 		"LOCKSTEP_NODE_ID=" + j.id, "LOCKSTEP_NODE_ADDRESS=" + j.address, "LOCKSTEP_LISTEN=" + j.address + ":8086",
+		"LOCKSTEP_SERVER=http://" + j.address + ":8086", // for commands like `sidecar status`
 		"LOCKSTEP_DATA_DIR=" + j.dir, "LOCKSTEP_KUBECONFIG=" + j.kubeconfig, "LOCKSTEP_SERVICES=" + n.services,
 	}, environment...)
 	var text strings.Builder

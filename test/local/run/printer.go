@@ -67,7 +67,7 @@ func (p *printer) stopping() {
 	if p.open {
 		p.print("failed\n")
 	}
-	p.print("\n  stopping everything\n")
+	p.print("\n  stopping everything; a kube-apiserver whose etcd has no majority takes up to 30 s\n")
 }
 
 // ready prints the addresses of the node, and what to try.
@@ -110,6 +110,7 @@ func (p *printer) tryCommand(n node) {
 	for i, more := range n.more {
 		p.try([]string{"type that command in a second terminal, after this one", "and in a third terminal, after this one"}[i], ". "+more.settings)
 	}
+	p.try("run a service of your own: put a file in this directory, which is read again at each change (docs/roles.md)", "ls "+n.services)
 	p.try("the members of etcd", sidecar+" cluster members"+flag)
 	p.try("three nodes and two rolling upgrades, all by itself", "make demo")
 	p.print("Ctrl-C stops this node and removes its data. Stop the other nodes first.\n")
