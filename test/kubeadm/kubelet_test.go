@@ -1,6 +1,7 @@
 package kubeadm
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -331,16 +332,18 @@ func (n *Node) killSidecar() {
 // wantProbes requires that the kubelet counts the probes, and reports those that failed.
 func (n *Node) wantProbes() {
 	n.t.Helper()
-	metrics := n.Run("kubectl", "--server", n.server(), "get", "--raw", "/api/v1/nodes/"+n.Name+"/proxy/metrics/probes")
 	for _, probe := range []string{"Readiness", "Liveness", "Startup"} {
-		found := false
-		for line := range strings.Lines(metrics) {
-			found = found || strings.HasPrefix(line, "prober_probe_total{") && strings.Contains(line, `container="lockstep"`) &&
-				strings.Contains(line, `probe_type="`+probe+`"`) && strings.Contains(line, `result="successful"`)
-		}
-		if !found {
-			n.t.Errorf("the kubelet has counted no %s probe of the sidecar:\n%s", probe, metrics)
-		}
+		// The container was just started: its first probes are still to come.
+		n.Await("a "+probe+" probe of the sidecar that the kubelet counts", func() error {
+			metrics, err := n.Try("kubectl", "--server", n.server(), "get", "--raw", "/api/v1/nodes/"+n.Name+"/proxy/metrics/probes")
+			for line := range strings.Lines(metrics) {
+				if strings.HasPrefix(line, "prober_probe_total{") && strings.Contains(line, `container="lockstep"`) &&
+					strings.Contains(line, `probe_type="`+probe+`"`) && strings.Contains(line, `result="successful"`) {
+					return nil
+				}
+			}
+			return cmp.Or(err, fmt.Errorf("got %s", metrics))
+		})
 	}
 	events := n.Run("kubectl", "--server", n.server(), "get", "events", "-n", "kube-system", "-o", "wide")
 	if !strings.Contains(events, "spec.containers{lockstep}") || !strings.Contains(events, "Readiness probe failed") {
