@@ -1,9 +1,6 @@
 package model
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // EndpointsResult is what a search through a world of one Service found.
 type EndpointsResult struct {
@@ -66,12 +63,7 @@ func (s *endpointsSearch) add(st endpointsState, from uint32, text string) {
 }
 
 func (s *endpointsSearch) violated(name, why string, from uint32, last string) {
-	lines := []string{last}
-	for at := from; at != 0; at = s.origins[at].from {
-		lines = append(lines, s.origins[at].text)
-	}
-	slices.Reverse(lines)
-	s.result.Violation = &Violation{Invariant: name, Why: why, Story: lines}
+	s.result.Violation = &Violation{Invariant: name, Why: why, Story: storyTo(s.origins, from, last)}
 }
 
 // follows returns why the Service does not get the addresses of the nodes that are ready,

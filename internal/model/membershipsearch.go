@@ -23,6 +23,16 @@ type memberOrigin struct {
 	text string
 }
 
+// storyTo returns the moves that lead to a state, and the last one.
+func storyTo(origins []memberOrigin, from uint32, last string) []string {
+	lines := []string{last}
+	for at := from; at != 0; at = origins[at].from {
+		lines = append(lines, origins[at].text)
+	}
+	slices.Reverse(lines)
+	return lines
+}
+
 type memberSearch struct {
 	cfg     *MembersConfig
 	seed    maphash.Seed
@@ -82,12 +92,7 @@ func (s *memberSearch) add(st memberState, from uint32, text string) {
 }
 
 func (s *memberSearch) violated(name, why string, from uint32, last string) {
-	lines := []string{last}
-	for at := from; at != 0; at = s.origins[at].from {
-		lines = append(lines, s.origins[at].text)
-	}
-	slices.Reverse(lines)
-	s.result.Violation = &Violation{Invariant: name, Why: why, Story: lines}
+	s.result.Violation = &Violation{Invariant: name, Why: why, Story: storyTo(s.origins, from, last)}
 }
 
 // sort makes one state of those that differ only in which node is which.
