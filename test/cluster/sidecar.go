@@ -194,6 +194,10 @@ type Status struct {
 		LastError string        `json:"lastError"`
 		Objects   ObjectCounts  `json:"objects"`
 		Failures  []FailureItem `json:"failures"`
+		Strangers []struct {
+			Object string `json:"object"` // as in ConfigMap "namespace/name"
+		} `json:"strangers"` // the first ten
+		TotalStrangers int `json:"totalStrangers"`
 	} `json:"reconcile"`
 	Etcd struct {
 		Connected bool  `json:"connected"`

@@ -223,14 +223,16 @@ func statusIn(resp *clientv3.GetResponse) protocol.StatusView {
 }
 
 // inPlace returns nil if all objects are in the form of the newest release, and no
-// other object remains.
+// other object remains but strangers (docs/protocol.md#inventory).
 func (w *world) inPlace(ctx context.Context) error {
 	for _, k := range keptObjects {
 		want := k.in(newest(), w.buildOf(newest()))
 		live, err := w.resource(k.kind, k.namespace).Get(ctx, k.name, metav1.GetOptions{})
 		switch {
-		case want == "" && err == nil && !w.isStranger(ctx, k):
-			return fmt.Errorf("%s still exists", k.ref())
+		case want == "" && err == nil:
+			if err := w.isStranger(ctx, k); err != nil {
+				return fmt.Errorf("%s still exists: %w", k.ref(), err)
+			}
 		case want == "":
 		case err != nil:
 			return fmt.Errorf("%s: %w", k.ref(), err)
@@ -241,32 +243,33 @@ func (w *world) inPlace(ctx context.Context) error {
 	return nil
 }
 
-// isStranger reports whether a sidecar shows an object that it may have written once
-// as not its own: the soak has deleted the set's parent, and the inventory with it.
-func (w *world) isStranger(ctx context.Context, k kept) bool {
+// isStranger returns nil if a sidecar shows an object as a stranger, which is one only
+// if the soak has deleted the set's parent. Only the leader shows any.
+func (w *world) isStranger(ctx context.Context, k kept) error {
+	if !w.rec.lostInventory() {
+		return errors.New("no inventory was lost")
+	}
+	name := fmt.Sprintf("%s %q", k.kind, strings.TrimPrefix(k.ref(), k.kind+" "))
+	var unknown []error
 	for _, n := range w.nodes {
 		s := n.running()
 		if s == nil {
 			continue
 		}
-		_, body, err := s.Get(ctx, "/status")
-		var shown struct {
-			Reconcile struct {
-				Strangers      []struct{ Object string }
-				TotalStrangers int
-			}
-		}
-		if err != nil || json.Unmarshal([]byte(body), &shown) != nil {
+		shown, err := s.Status(ctx)
+		if err != nil {
+			unknown = append(unknown, err)
 			continue
 		}
-		for _, stranger := range shown.Reconcile.Strangers {
-			if stranger.Object == fmt.Sprintf("%s %q", k.kind, strings.TrimPrefix(k.ref(), k.kind+" ")) {
-				return true
+		of := shown.Reconcile
+		for _, stranger := range of.Strangers {
+			if stranger.Object == name {
+				return nil
 			}
 		}
-		if shown.Reconcile.TotalStrangers > len(shown.Reconcile.Strangers) {
-			return true // it is not among the first ten
+		if of.TotalStrangers > len(of.Strangers) {
+			return nil // it is not among the first ten
 		}
 	}
-	return false
+	return errors.Join(append(unknown, errors.New("no sidecar shows it as a stranger"))...)
 }

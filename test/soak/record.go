@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -14,11 +13,9 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
-	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/status"
@@ -62,6 +59,7 @@ type recorder struct {
 	removing map[string]bool // IDs of nodes whose records the soak removes
 	cleaning time.Duration   // until when kube-apiservers may delete objects of a kind whose CRD the soak deleted
 	lost     int             // deletions of the status by the soak that were not received yet
+	bare     bool            // the set's parent was deleted, and the inventory with it
 	changed  chan struct{}   // closed at the next event
 }
 
@@ -253,6 +251,7 @@ func (r *recorder) decodeObject(kv *mvccpb.KeyValue, gone bool) (judge.Event, bo
 		foreign := r.deleting[was.uid]
 		switch {
 		case was.ref == parentRef:
+			r.bare = true
 			return judge.Event{Foreign: foreign, Mark: &judge.Mark{Gone: true}}, known
 		case was.wanted != "" && foreign:
 			r.cleaning = r.now() + landing
@@ -300,57 +299,6 @@ func (r *recorder) decodeObject(kv *mvccpb.KeyValue, gone bool) (judge.Event, bo
 	return judge.Event{Foreign: foreign, Object: out}, true
 }
 
-// wanted returns a CRD without its conditions, its finalizers and what etcd keeps of
-// its writers. Kube-apiservers write these.
-func wanted(value []byte) string {
-	live := unstructured.Unstructured{Object: decodeWhole(value)}
-	for _, field := range [][]string{
-		{"status"}, {"metadata", "managedFields"}, {"metadata", "finalizers"}, {"metadata", "resourceVersion"},
-	} {
-		unstructured.RemoveNestedField(live.Object, field...)
-	}
-	text, err := json.Marshal(live.Object)
-	if err != nil {
-		panic(err) // it was JSON
-	}
-	return string(text)
-}
-
-// decodeMark decodes the mark as docs/protocol.md#mark describes it.
-func decodeMark(text string) *judge.Mark {
-	var in struct {
-		FirstDone bool
-		Entries   []struct {
-			Release      string
-			ContentEpoch int64
-		}
-	}
-	out := &judge.Mark{Note: text}
-	if json.Unmarshal([]byte(text), &in) != nil {
-		out.Damaged = true
-		return out
-	}
-	out.FirstDone = in.FirstDone
-	for _, e := range in.Entries {
-		r, err := semver.ParseRelease(e.Release)
-		out.Damaged = out.Damaged || err != nil
-		out.Entries = append(out.Entries, judge.Entry{Release: r, Epoch: e.ContentEpoch})
-	}
-	return out
-}
-
-func stampOf(annotations map[string]string) (int64, protocol.Release) {
-	epoch, err := strconv.ParseInt(annotations["lockstep.dev/content-epoch"], 10, 64)
-	if err != nil || epoch < 1 {
-		return 0, protocol.Release{}
-	}
-	r, err := semver.ParseRelease(annotations["lockstep.dev/release"])
-	if err != nil {
-		return 0, protocol.Release{}
-	}
-	return epoch, r
-}
-
 // addProbe adds an answer of a sidecar.
 func (r *recorder) addProbe(p judge.Probe) {
 	r.mu.Lock()
@@ -379,6 +327,13 @@ func (r *recorder) deletesStatus() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lost++
+}
+
+// lostInventory reports whether the set's parent was ever deleted.
+func (r *recorder) lostInventory() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.bare
 }
 
 // seenUpTo is the revision up to which everything was received. The soak may

@@ -115,6 +115,9 @@ func (w *world) live(ctx context.Context, cfg Config) (stuck, err error) {
 		if err := w.ready(ctx, n, time.Minute); err != nil {
 			return nil, fmt.Errorf("begin: %w", err)
 		}
+		if _, err := n.running().Status(ctx); err != nil {
+			return nil, fmt.Errorf("begin: %w", err) // the end needs it
+		}
 	}
 	observing, end := context.WithCancel(ctx)
 	var observers sync.WaitGroup

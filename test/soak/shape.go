@@ -41,12 +41,11 @@ var embeddedWeights = func() [nFaults]int {
 }()
 
 // movingWeights are those for nodes whose roles are moved: above all what ends, pauses
-// and cuts off nodes. Some others take too long for what they show, or are about objects.
+// and cuts off nodes. Some others take too long for what they show.
 var movingWeights = func() [nFaults]int {
 	out := embeddedWeights
 	for _, kind := range []faultKind{
-		restoreStore, loseDisk, loseNode, isolateNode, killAPI, dropNamespace, dropDefinition, dropParent, otherPrefix, tenant,
-		mutateWrites,
+		restoreStore, loseDisk, loseNode, isolateNode, killAPI, dropNamespace, dropDefinition, otherPrefix, tenant, mutateWrites,
 	} {
 		out[kind] = 0
 	}
