@@ -232,6 +232,23 @@ func TestRouterAndDescriptionHaveTheSamePaths(t *testing.T) {
 	}
 }
 
+func TestDescriptionHasEveryObstacle(t *testing.T) {
+	schema := loadContract(t).doc.Components.Schemas["Status"].Value.Properties["upgradeObstacles"].Value.Items.Value.Properties["reason"].Value
+	var enum, want []string
+	for _, v := range schema.Enum {
+		enum = append(enum, v.(string))
+	}
+	for _, r := range protocol.ObstacleReasons() {
+		want = append(want, string(r))
+		if !strings.Contains(schema.Description, "`"+string(r)+"`:") {
+			t.Errorf("%s is not explained", r)
+		}
+	}
+	if !slices.Equal(enum, want) {
+		t.Errorf("got  %v\nwant %v", enum, want)
+	}
+}
+
 func TestDescriptionHasEveryReason(t *testing.T) {
 	schema := loadContract(t).doc.Components.Schemas["Reason"].Value
 	var enum []string

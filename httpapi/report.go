@@ -259,6 +259,9 @@ func NewReport(s Snapshot) Report {
 	}
 }
 
+// UpgradeReady reports whether the next upgrade may start, as upgradeReady in /status.
+func UpgradeReady(s Snapshot) bool { return len(upgradeObstacles(s)) == 0 }
+
 // upgradeObstacles are those of the protocol, while etcd is connected: a stale
 // view proves nothing.
 func upgradeObstacles(s Snapshot) []UpgradeObstacleReport {

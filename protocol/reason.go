@@ -87,6 +87,9 @@ const (
 	// NoGate: a controller is alive and reports no gate. Check whether two
 	// sidecars have its node ID.
 	NoGate Reason = "NoGate"
+	// GateClosed: the gate of a controller that is alive is closed, for a reason that does
+	// not follow from an upgrade that is under way. That node says why.
+	GateClosed Reason = "GateClosed"
 	// BundlesDiffer: nodes of one release have different bundles. Give them the
 	// same one.
 	BundlesDiffer Reason = "BundlesDiffer"

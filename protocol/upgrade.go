@@ -42,6 +42,7 @@ func UpgradeObstacles(v StatusView, f Fleet) []UpgradeObstacle {
 				"it was taken out of service %s; to end that: sidecar uncordon %s", r.Node.Cordon, r.ID)})
 		}
 	}
+	out = append(out, closedGates(v, f)...)
 	for _, m := range Mismatched(f) {
 		out = append(out, UpgradeObstacle{Reason: BundlesDiffer, Message: fmt.Sprintf("nodes of release %s have different bundles: %s", m.Release, m)})
 	}
@@ -71,6 +72,43 @@ func VoterObstacles(voters []NodeVoter) []UpgradeObstacle {
 		return nil
 	}
 	return out
+}
+
+// closedGates returns the alive controllers whose gate is closed: an upgrade closes
+// another one, and it may be the last that is open. A gate that the status keeps closed is
+// part of an upgrade that is under way: it holds the next one only when that is complete.
+func closedGates(v StatusView, f Fleet) []UpgradeObstacle {
+	underWay := unsettled(v, f) != ""
+	var out []UpgradeObstacle
+	for _, r := range f.Records {
+		p := r.Presence
+		if !r.aliveController() || p.Ready || LacksGate(r) || r.Node.Cordon.On() || underWay && byStatus(p.Reason) {
+			continue
+		}
+		out = append(out, UpgradeObstacle{Reason: GateClosed, Node: r.ID, Message: fmt.Sprintf(
+			"its gate is closed (%s), and an upgrade closes another one: see GATE in the sidecar status of that node", p.Reason)})
+	}
+	return out
+}
+
+// byStatus reports whether a gate is closed for a reason that the leader's next status
+// may remove.
+func byStatus(reason Reason) bool {
+	switch reason {
+	case StatusMissing, StatusCorrupt, ReleaseTooOld, ReconcilerTooOld:
+		return true
+	default:
+		return false
+	}
+}
+
+// ObstacleReasons lists every reason of an UpgradeObstacle, and the two that only a sidecar
+// knows: that it does not reach etcd, or that etcd is full. It is for documentation.
+func ObstacleReasons() []Reason {
+	return []Reason{
+		EtcdUnreachable, EtcdFull, MemberDown, RecordCorrupt, UpgradeUnderWay, NoLeader, NoGate, Cordoned, GateClosed, Overridden,
+		BundlesDiffer, BundleRejected, ServiceFailing, RemovalsHeld,
+	}
 }
 
 // LacksGate reports whether a controller is alive and reports no gate.

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,9 +14,9 @@ func (r Record) serving() *Record { r.Presence.Ready, r.Presence.Reason = true, 
 // leading is the same, and leads.
 func (r Record) leading() *Record { r = *r.serving(); r.Presence.Election = Leading; return &r }
 
-// tooOld is a controller that waits for the objects.
-func (r Record) tooOld() *Record {
-	r.Presence.Ready, r.Presence.Reason = false, ReconcilerTooOld
+// closedBy reports a gate that is closed.
+func (r Record) closedBy(reason Reason) *Record {
+	r.Presence.Ready, r.Presence.Reason = false, reason
 	return &r
 }
 
@@ -51,6 +52,20 @@ func TestUpgradeObstacles(t *testing.T) {
 		{"the leader is not alive", done, []*Record{a.dead(), controller("b", "1.1.0").serving()}, "NoLeader"},
 		{"a worker leads", done, []*Record{controller("a", "1.1.0").serving(), controller("w", "1.1.0").leading().worker()}, "NoLeader"},
 		{"an alive node without a gate", done, []*Record{a, controller("b", "1.1.0")}, "NoGate b"},
+		{"a closed gate", done, []*Record{a, controller("b", "1.1.0").closedBy(ServicesNotReady)}, "GateClosed b"},
+		{"a gate that is about to open", done, []*Record{a, controller("b", "1.1.0").closedBy(ReconcilerTooOld)}, "GateClosed b"},
+		{"the only gate", done, []*Record{controller("a", "1.1.0").leading().closedBy(Fenced)}, "GateClosed a"},
+		{"an upgraded node that waits for the others", done, []*Record{a, controller("b", "1.2.0").closedBy(ReconcilerTooOld)}, "UpgradeUnderWay"},
+		{"a node that is left behind", done, []*Record{a, controller("b", "1.0.0").closedBy(ReleaseTooOld)}, "UpgradeUnderWay"},
+		{"the first reconciliation", absentStatus(), []*Record{a.closedBy(StatusMissing)}, "UpgradeUnderWay"},
+		{"a corrupt status and a closed gate", corruptStatus(), []*Record{a, controller("b", "1.1.0").closedBy(StatusCorrupt)}, "UpgradeUnderWay"},
+		{"an upgraded node with a service that fails", done, []*Record{a, controller("b", "1.2.0").closedBy(ServicesNotReady)},
+			"UpgradeUnderWay GateClosed b"},
+		{"a node that stops in an upgrade", working, []*Record{a, controller("b", "1.1.0").closedBy(ShuttingDown)}, "UpgradeUnderWay GateClosed b"},
+		{"a cordon closes the gate", done, []*Record{a, controller("b", "1.1.0").closedBy(Cordoned).cordoned()}, "Cordoned b"},
+		{"an override opens a gate", done, []*Record{a, controller("b", "1.1.0").ready().warns(Overridden)}, "Overridden b"},
+		{"a closed gate of a node that is not alive", done, []*Record{a, controller("b", "1.1.0").closedBy(Fenced).dead()}, ""},
+		{"a closed gate of a worker", done, []*Record{a, controller("w", "1.1.0").closedBy(NotController).worker()}, ""},
 		{"different bundles", done, []*Record{a.has("x"), controller("b", "1.1.0").serving().has("y")}, "BundlesDiffer"},
 		{"a rejected bundle", done, []*Record{a, controller("b", "1.1.0").serving().warns(BundleRejected)}, "BundleRejected b"},
 		{"a service fails", done, []*Record{a, controller("b", "1.1.0").serving().warns(ServiceFailing)}, "ServiceFailing b"},
@@ -66,6 +81,9 @@ func TestUpgradeObstacles(t *testing.T) {
 				if o.Message == "" {
 					t.Errorf("%s has no message", o.Reason)
 				}
+				if !slices.Contains(ObstacleReasons(), o.Reason) {
+					t.Errorf("%s is not in ObstacleReasons", o.Reason)
+				}
 			}
 			if text := strings.Join(got, " "); text != tc.want {
 				t.Errorf("got %q, want %q", text, tc.want)
@@ -74,6 +92,28 @@ func TestUpgradeObstacles(t *testing.T) {
 				t.Errorf("got ready %t", ready)
 			}
 		})
+	}
+}
+
+// Whatever closed it: while the gate of a controller that is alive is closed, something
+// holds the next upgrade.
+func TestUpgradeReady_allGatesOpen(t *testing.T) {
+	for _, view := range []StatusView{
+		{}, absentStatus(), corruptStatus(), presentStatus(Status{State: Working, Version: ver("1.1.0")}), presentStatus(doneStatus("1.1.0")),
+	} {
+		for _, reason := range append(Reasons(), "") {
+			if reason == Ready || reason == Overridden {
+				continue
+			}
+			for _, release := range []string{"1.0.0", "1.1.0", "1.2.0"} {
+				b := controller("b", release).closedBy(reason)
+				for _, b := range []*Record{b, b.cordoned()} {
+					if UpgradeReady(view, Fleet{Records: []*Record{controller("a", "1.1.0").leading(), b}}) {
+						t.Errorf("%v, b closed by %q at %s: got ready", view, reason, release)
+					}
+				}
+			}
+		}
 	}
 }
 
@@ -99,7 +139,7 @@ func TestSettled(t *testing.T) {
 func TestUpgradeObstacles_remedy(t *testing.T) {
 	leads := controller("a", "1.1.0").leading()
 	waiting := leads.warns(ReleaseTooOld)
-	deadlocked := waiting.tooOld()
+	deadlocked := waiting.closedBy(ReconcilerTooOld)
 	old := controller("b", "1.0.0").serving()
 	const under = "an upgrade is in progress: b runs release 1.0.0, a runs 1.1.0; "
 	for _, tc := range []struct {

@@ -3,6 +3,7 @@ package app
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -59,10 +60,7 @@ func (a *App) registerMetrics(reg prometheus.Registerer) {
 		func() float64 { return overrideEnd(a.override.Get()) })
 	gauge("lockstep_fleet_upgrade_ready",
 		"1 while the next upgrade may start. If it is 0, upgradeObstacles in /status has the reasons.",
-		func() float64 {
-			ready := protocol.UpgradeReady(a.store.Observed().Get().View, a.follower.Fleet().Get())
-			return boolean[ready && a.etcd.Contact().Get().Connected]
-		})
+		func() float64 { return boolean[httpapi.UpgradeReady(a.snapshotNow())] })
 }
 
 func withoutGate(f protocol.Fleet) int {
