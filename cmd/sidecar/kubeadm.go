@@ -39,7 +39,8 @@ func (p program) kubeadmCommand() *cobra.Command {
 patches for kubeadm --patches, the bundle, the objects with the sidecar's rights, and a
 kubeconfig with an identity of its own, if the CA of the cluster is on this node. Each
 call renews that identity. What is not set keeps the value of the call before. Flags of
-sidecar run follow after --.
+sidecar run follow after --. With --kubernetes-service among them, kube-apiserver gets
+--endpoint-reconciler-type=none.
 
 With --check, write nothing, and print everything that is wrong on this node, each with
 what to type.

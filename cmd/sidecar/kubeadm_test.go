@@ -108,10 +108,13 @@ func (n *kubeadmNode) makeCA() {
 func (n *kubeadmNode) runKubeadm(server string) {
 	n.Helper()
 	patch := n.read(filepath.Join(n.dir, kubeadm.PatchesDir, kubeadm.PodPatch))
+	command := []string{"kube-apiserver"}
+	for _, add := range strings.Split(n.read(filepath.Join(n.dir, kubeadm.PatchesDir, kubeadm.FlagsPatch)), "command/-, value: ")[1:] {
+		value, _, _ := strings.Cut(add, "}")
+		command = append(command, value)
+	}
 	_, spec, _ := strings.Cut(patch, "spec:\n")
-	spec = strings.Replace(spec, "  - name: kube-apiserver # stays the first\n", `  - name: kube-apiserver
-    command: [kube-apiserver, --shutdown-delay-duration=15s, --shutdown-send-retry-after=true]
-`, 1)
+	spec = strings.Replace(spec, "  - name: kube-apiserver # stays the first\n", "  - name: kube-apiserver\n    command: ["+strings.Join(command, ", ")+"]\n", 1)
 	spec = strings.Replace(spec, "  volumes:\n", "  volumes:\n  - {name: k8s-certs, hostPath: {path: "+n.kubernetes+"/pki}}\n", 1)
 	n.write("manifests/kube-apiserver.yaml", []byte(`metadata:
   annotations: {kubeadm.kubernetes.io/kube-apiserver.advertise-address.endpoint: "`+strings.TrimPrefix(server, "https://")+`"}
@@ -239,6 +242,27 @@ func TestKubeadm(t *testing.T) {
 	}
 	n.runKubeadm(server.URL)
 	n.ok("--check")
+
+	// Flags do not replace those of another name, and kube-apiserver follows them.
+	n.ok("--", "--kubernetes-service")
+	n.trust(server)
+	n.runKubeadm(server.URL)
+	if out := n.ok("--check"); out != "node cp-1: no problem found\n" {
+		t.Errorf("got\n%s", out)
+	}
+	manifest := n.read(n.kubernetes + "/manifests/kube-apiserver.yaml")
+	for _, want := range []string{"--endpoint-reconciler-type=none", "--kubernetes-service\n", "--expire-dead-nodes=10m\n"} {
+		if !strings.Contains(manifest, want) {
+			t.Errorf("want %q in:\n%s", want, manifest)
+		}
+	}
+	n.ok("--", "--kubernetes-service=false")
+	n.trust(server)
+	n.runKubeadm(server.URL)
+	n.ok("--check")
+	if manifest := n.read(n.kubernetes + "/manifests/kube-apiserver.yaml"); strings.Contains(manifest, "endpoint-reconciler") {
+		t.Errorf("nobody writes the Service with:\n%s", manifest)
+	}
 }
 
 // A bundle of the same release replaces the one before.

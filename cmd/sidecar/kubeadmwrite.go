@@ -162,9 +162,7 @@ func copyManifests(from, to string) error {
 
 // writePatches writes what kubeadm and kubectl read.
 func (p program) writePatches(f kubeadmFlags, settings kubeadm.Settings) error {
-	content := kubeadm.Files()
-	patch := path.Join(kubeadm.PatchesDir, kubeadm.PodPatch)
-	content[patch], content[kubeadm.EnvFile] = settings.Patch(), settings.Environment()
+	content := settings.Files()
 	for _, name := range slices.Sorted(maps.Keys(content)) {
 		file := filepath.Join(f.dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), modeDir); err != nil {

@@ -263,7 +263,7 @@ func (c *checker) endpoints() {
 		c.add(EndpointsUnwritten, c.Manifest.Path, c.Write+" -- --kubernetes-service; "+ApplyCommand(c.Dir),
 			"kube-apiserver has --endpoint-reconciler-type=none and the sidecar no --kubernetes-service: neither writes the addresses of the Service kubernetes")
 	default:
-		c.add(EndpointsContested, c.Manifest.Path, "set --endpoint-reconciler-type=none in apiServer.extraArgs of kubeadm's ClusterConfiguration; "+ApplyCommand(c.Dir),
+		c.add(EndpointsContested, c.Manifest.Path, c.Write+"; "+ApplyCommand(c.Dir),
 			"the sidecar has --kubernetes-service and kube-apiserver no --endpoint-reconciler-type=none: both write the addresses of the Service kubernetes")
 	}
 }

@@ -7,6 +7,7 @@ package kubeadm
 import (
 	"embed"
 	"io/fs"
+	"strconv"
 )
 
 // The directories and files below the directory of Lockstep on a node.
@@ -35,20 +36,32 @@ func User(node string) string { return "lockstep:" + node }
 //go:embed patches/*.yaml cluster/*.yaml
 var files embed.FS
 
-// Files returns what does not depend on the node, by its path below the directory of
-// Lockstep: all but PodPatch.
-func Files() map[string][]byte {
-	out := map[string][]byte{}
+// Files returns what a node needs, by its path below the directory of Lockstep: all but
+// its bundles and its kubeconfig.
+func (s Settings) Files() map[string][]byte {
+	out := map[string][]byte{EnvFile: s.Environment()}
 	for _, dir := range []string{PatchesDir, ClusterDir} {
 		names, err := fs.Glob(files, dir+"/*.yaml")
 		must(err)
 		for _, name := range names {
-			if name != PatchesDir+"/"+PodPatch {
-				out[name] = embedded(name)
-			}
+			out[name] = embedded(name)
 		}
 	}
+	out[PatchesDir+"/"+PodPatch] = s.Patch()
+	if s.writesService() {
+		out[PatchesDir+"/"+FlagsPatch] = append(out[PatchesDir+"/"+FlagsPatch], leaveService...)
+	}
 	return out
+}
+
+// leaveService is for FlagsPatch where the sidecar has --kubernetes-service.
+const leaveService = `# The sidecars write the addresses of the Service kubernetes.
+- {op: add, path: /spec/containers/0/command/-, value: --endpoint-reconciler-type=none}
+`
+
+func (s Settings) writesService() bool {
+	writes, err := strconv.ParseBool(flagOf(s.RunArgs(), "kubernetes-service"))
+	return err == nil && writes
 }
 
 func embedded(name string) []byte {

@@ -176,11 +176,13 @@ func (s Settings) Environment() []byte {
 	return []byte(b.String())
 }
 
-// Overlay returns the settings with those of newer that are set.
+// Overlay returns the settings with those of newer that are set. A flag of Args replaces
+// the one of the same name.
 func (s Settings) Overlay(newer Settings) Settings {
 	s.Image, s.Bundle = cmp.Or(newer.Image, s.Image), cmp.Or(newer.Bundle, s.Bundle)
-	if len(newer.Args) > 0 {
-		s.Args = newer.Args
-	}
+	s.Args = slices.DeleteFunc(slices.Clone(s.Args), func(arg string) bool {
+		return slices.ContainsFunc(newer.Args, func(other string) bool { return flagName(other) == flagName(arg) })
+	})
+	s.Args = append(s.Args, newer.Args...)
 	return s
 }
