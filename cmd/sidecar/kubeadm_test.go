@@ -261,7 +261,7 @@ func TestKubeadm(t *testing.T) {
 	n.runKubeadm(server.URL)
 	n.ok("--check")
 	if manifest := n.read(n.kubernetes + "/manifests/kube-apiserver.yaml"); strings.Contains(manifest, "endpoint-reconciler") {
-		t.Errorf("nobody writes the Service with:\n%s", manifest)
+		t.Errorf("kube-apiserver leaves the Service to the sidecar with:\n%s", manifest)
 	}
 }
 
