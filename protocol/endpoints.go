@@ -246,6 +246,7 @@ type PublishFacts struct {
 	Fleet   Fleet
 	Store   string // the store ID in that snapshot; empty: it has none
 	Family  Family // of the object
+	Second  bool   // it is a slice of a family that is not that of the Service
 	Current ServiceObject
 	Lost    Overwrites
 }
@@ -263,8 +264,10 @@ func Publish(f PublishFacts) PublishStep {
 		return waitFor(EndpointsUnread, "the store in etcd has no ID yet")
 	case now.Store != "" && now.Store != f.Store && len(now.Addresses) > 0:
 		return waitFor(OtherStore, fmt.Sprintf("the sidecars of another store (%s, this one is %s) write the Service: stop them, or give this store that ID: sidecar store adopt", now.Store, f.Store))
-	case len(addresses) == 0:
-		return PublishStep{Kind: PublishKeep, Reason: NoneReady, Message: "no node is ready, so the last addresses stay"}
+	case len(addresses) == 0 && !f.empties():
+		return keepLast(f)
+	case len(addresses) == 0 && (len(now.Addresses) == 0 || !now.Own):
+		return PublishStep{Kind: PublishKeep, Reason: Published, Message: "no node in service has an address of this family"}
 	case now.Revision > 0 && now.Complete && now.Port == port && slices.Equal(now.Addresses, addresses):
 		return PublishStep{Kind: PublishKeep, Reason: Published, Message: "the addresses of the nodes in service are published"}
 	}
@@ -277,6 +280,18 @@ func Publish(f PublishFacts) PublishStep {
 		Kind: PublishWrite, Reason: Pending, Message: "the nodes in service have changed",
 		Addresses: addresses, Port: port, Revision: f.Fleet.Revision,
 	}
+}
+
+// empties reports whether a slice without an address of a node in service is emptied
+// (docs/protocol.md#second-family).
+func (f PublishFacts) empties() bool { return f.Second && len(ServiceFamilies(f.Fleet)) > 0 }
+
+func keepLast(f PublishFacts) PublishStep {
+	who := "no node is ready"
+	if len(ServiceFamilies(f.Fleet)) > 0 {
+		who = fmt.Sprintf("no node with an %s address is ready, and the Service has that family", f.Family)
+	}
+	return PublishStep{Kind: PublishKeep, Reason: NoneReady, Message: who + ", so the last addresses stay"}
 }
 
 func waitFor(r Reason, message string) PublishStep {

@@ -17,6 +17,8 @@ const (
 	Idle
 	// CloseGate: close the gate, and wait until /readyz shows it.
 	CloseGate
+	// AwaitAddress: wait until the address of the node has left the Service kubernetes.
+	AwaitAddress
 	// HandOver: give up the leadership, and wait until it is given up.
 	HandOver
 	// AwaitDelay: wait until the shutdown delay has passed.
@@ -36,7 +38,8 @@ const (
 // String names the step.
 func (s ServiceStep) String() string {
 	names := [serviceSteps]string{
-		"Unset", "AwaitRoles", "Idle", "CloseGate", "HandOver", "AwaitDelay", "StopServices", "StartServices", "AwaitServices", "Serve",
+		"Unset", "AwaitRoles", "Idle", "CloseGate", "AwaitAddress", "HandOver", "AwaitDelay",
+		"StopServices", "StartServices", "AwaitServices", "Serve",
 	}
 	if s < 0 || int(s) >= serviceSteps {
 		return names[ServiceStepUnset]
@@ -61,11 +64,18 @@ type ServiceFacts struct {
 	Ready bool
 
 	GateClosed bool // and /readyz shows it
-	Leads      bool // it may still have the leader's key
+	// Published: the address of the node is in the Service kubernetes, or may be, and may
+	// still leave it. It is false without --kubernetes-service.
+	Published bool
+	Leads     bool // it may still have the leader's key
 
 	Closed        time.Duration // since the gate was open; if it never was, since the sidecar started
 	ShutdownDelay time.Duration
 }
+
+// MaxAwaitAddress is how long after the gate has closed a sidecar waits until the address
+// of its node has left the Service kubernetes. etcd or the API may not answer.
+const MaxAwaitAddress = 3 * time.Second
 
 // NextServiceStep says what to do next. It is asked again after each step, and
 // whenever a fact has changed. What runs is stopped only behind a closed gate, and an
@@ -77,6 +87,8 @@ func NextServiceStep(f ServiceFacts) ServiceStep {
 		return AwaitRoles
 	case leaves && !f.GateClosed:
 		return CloseGate
+	case leaves && f.Running && f.Published && f.Closed < MaxAwaitAddress:
+		return AwaitAddress
 	case leaves && f.Leads:
 		return HandOver
 	case leaves && f.Running && f.Closed < f.ShutdownDelay:

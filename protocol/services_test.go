@@ -8,15 +8,17 @@ import (
 // serviceFacts returns all combinations of what a sidecar may know.
 func serviceFacts() []ServiceFacts {
 	var out []ServiceFacts
-	for bits := range 1 << 9 {
+	for bits := range 1 << 11 {
 		is := func(bit int) bool { return bits&(1<<bit) != 0 }
 		f := ServiceFacts{
 			Wanted: is(0), Old: is(1), Running: is(2), Complete: is(3), Ready: is(4), GateClosed: is(5), Leads: is(6),
-			ShutdownDelay: 2 * time.Second, Closed: time.Second,
+			ShutdownDelay: 2 * time.Second, Closed: time.Second, Known: is(8), Published: is(9),
 		}
-		f.Known = is(8)
 		if is(7) {
 			f.Closed = f.ShutdownDelay
+		}
+		if is(10) {
+			f.Closed += MaxAwaitAddress
 		}
 		possible := (!f.Old || f.Running) && (!f.Ready || f.Complete) && (!f.Old || !f.Ready)
 		if possible {
@@ -30,13 +32,16 @@ func TestNextServiceStep_keepsTheOrder(t *testing.T) {
 	for _, f := range serviceFacts() {
 		step := NextServiceStep(f)
 		leaves := !f.Wanted || f.Old
+		awaits := f.Running && f.Published && f.Closed < MaxAwaitAddress
+		behind := leaves && f.GateClosed && !awaits
 		allowed := map[ServiceStep]bool{
 			AwaitRoles:    !f.Known,
 			Idle:          !f.Wanted && !f.Running,
 			CloseGate:     leaves && !f.GateClosed,
-			HandOver:      leaves && f.GateClosed && f.Leads,
-			AwaitDelay:    leaves && f.GateClosed && !f.Leads && f.Running && f.Closed < f.ShutdownDelay,
-			StopServices:  leaves && f.GateClosed && !f.Leads && f.Running && f.Closed >= f.ShutdownDelay,
+			AwaitAddress:  leaves && f.GateClosed && awaits,
+			HandOver:      behind && f.Leads,
+			AwaitDelay:    behind && !f.Leads && f.Running && f.Closed < f.ShutdownDelay,
+			StopServices:  behind && !f.Leads && f.Running && f.Closed >= f.ShutdownDelay,
 			StartServices: f.Wanted && !f.Old && !f.Complete,
 			AwaitServices: f.Wanted && !f.Old && f.Complete && !f.Ready,
 			Serve:         f.Wanted && !f.Old && f.Ready,
@@ -64,6 +69,8 @@ func TestNextServiceStep_ends(t *testing.T) {
 				f.Known = true
 			case CloseGate:
 				f.GateClosed = true
+			case AwaitAddress:
+				f.Published = false
 			case HandOver:
 				f.Leads = false
 			case AwaitDelay:

@@ -48,17 +48,17 @@ type KubernetesConfig struct {
 	// Leads is whether this node may still have the leader's key.
 	Leads *event.Value[bool]
 
-	// AwaitOut returns when the address of this node has left the Service kubernetes, or
-	// stays there. It has a limit of its own.
-	AwaitOut func(context.Context)
+	// Published reports whether the address of this node may still leave the Service
+	// kubernetes. The channel is closed when that may have changed.
+	Published func() (published bool, changed <-chan struct{})
 
 	ShutdownDelay time.Duration
 	Log           *slog.Logger
 }
 
 // Kubernetes starts and stops the services of the controller role
-// (docs/protocol.md#services). It reads the roles, the services, the presence, the verdict
-// and the election, and writes Facts and Withheld.
+// (docs/protocol.md#services). It reads the roles, the services, the presence, the verdict,
+// the Service and the election, and writes Facts and Withheld.
 type Kubernetes struct {
 	cfg      KubernetesConfig
 	facts    *event.Value[protocol.ServiceFacts]
@@ -131,6 +131,7 @@ func (k *Kubernetes) Run(ctx context.Context) error {
 		leads, leadsChanged := k.cfg.Leads.Load()
 		stopping, stoppingChanged := k.stopping.Load()
 		isHeld, presenceChanged := k.cfg.Presence()
+		published, publishedChanged := k.cfg.Published()
 		k.alone = k.alone || isHeld
 		if shown.Ready || k.wasOpen {
 			k.lastOpen = time.Now()
@@ -142,7 +143,7 @@ func (k *Kubernetes) Run(ctx context.Context) error {
 			Known: local.Known() && k.alone || stopping, Wanted: local.Roles.Controller && !stopping,
 			Running: runs, Old: runs && k.old,
 			Complete: running.All, Ready: running.Ready,
-			GateClosed: !shown.Ready, Leads: leads,
+			GateClosed: !shown.Ready, Published: published, Leads: leads,
 			Closed: time.Since(k.lastOpen), ShutdownDelay: k.cfg.ShutdownDelay,
 		}
 		next := k.step(ctx, facts, running)
@@ -155,6 +156,7 @@ func (k *Kubernetes) Run(ctx context.Context) error {
 		case <-leadsChanged:
 		case <-stoppingChanged:
 		case <-presenceChanged:
+		case <-publishedChanged:
 		case <-patience.C:
 			k.alone = true
 		case <-next:
@@ -167,13 +169,12 @@ func (k *Kubernetes) step(ctx context.Context, f protocol.ServiceFacts, running 
 	step := protocol.NextServiceStep(f)
 	k.publish(f, step, running)
 	switch step {
+	case protocol.AwaitAddress:
+		return time.After(protocol.MaxAwaitAddress - f.Closed)
 	case protocol.AwaitDelay:
 		return time.After(f.ShutdownDelay - f.Closed)
 	case protocol.StopServices:
-		if !k.stopping.Get() { // the sidecar has awaited it
-			k.cfg.AwaitOut(ctx)
-		}
-		k.cfg.Log.Info("services stop", "old", f.Old)
+		k.cfg.Log.Info("services stop", "old", f.Old, "published", f.Published)
 		if err := k.cfg.Services.Stop(ctx); err != nil && ctx.Err() == nil {
 			k.cfg.Log.Error("services not stopped, trying again", "err", err)
 			return time.After(retryPause)

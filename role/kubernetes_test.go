@@ -14,7 +14,9 @@ import (
 
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/role/service"
 	"github.com/lockstep-dev/lockstep/status"
+	"github.com/lockstep-dev/lockstep/supervise"
 )
 
 // fakeServices are ready as soon as the test says so. Each stop takes a second.
@@ -57,8 +59,11 @@ type rig struct {
 	presence *event.Value[int]
 	shown    *event.Value[status.Verdict]
 	leads    *event.Value[bool]
-	disk     *Disk
-	worker   *Kubernetes
+	// published: the address is in the Service. It leaves a second after the gate has closed.
+	published *event.Value[bool]
+	stays     bool // the address does not leave
+	disk      *Disk
+	worker    *Kubernetes
 }
 
 func newRigAtRest(t *testing.T, left Running, startedFor string) *rig {
@@ -69,11 +74,11 @@ func newRigAtRest(t *testing.T, left Running, startedFor string) *rig {
 	}
 	r := &rig{
 		t: t, services: &fakeServices{running: event.New(left)}, disk: disk,
-		roles: event.New(Local{}), presence: event.New(1), shown: event.New(status.Verdict{}), leads: event.New(false),
+		roles: event.New(Local{}), presence: event.New(1), shown: event.New(status.Verdict{}), leads: event.New(false), published: event.New(false),
 	}
 	r.worker = NewKubernetes(KubernetesConfig{
 		Services: r.services, Roles: r.roles, Presence: held(r.presence), Disk: disk, Release: "1.1.0", Shown: r.shown, Leads: r.leads,
-		AwaitOut:      func(context.Context) { r.services.note("address leaves") },
+		Published:     func() (bool, <-chan struct{}) { return r.published.Load() },
 		ShutdownDelay: 5 * time.Second, Log: slog.New(slog.DiscardHandler),
 	})
 	return r
@@ -102,7 +107,13 @@ func (r *rig) gate(ctx context.Context) {
 		ready := withheld == ""
 		if was := r.shown.Get(); was.Ready != ready {
 			r.services.note(map[bool]string{true: "gate opens", false: "gate closes"}[ready])
+			r.published.Set(r.published.Get() || ready)
 			r.shown.Set(status.Verdict{Verdict: protocol.Verdict{Ready: ready}})
+			if !ready && !r.stays {
+				<-time.After(time.Second)
+				r.services.note("address leaves")
+				r.published.Set(false)
+			}
 		}
 		if !event.Wait(ctx, changed) {
 			return
@@ -163,7 +174,7 @@ func TestKubernetes_startsAndStops(t *testing.T) {
 		r.give(false)
 		r.want("start", "gate opens", "start", "gate closes")
 		<-time.After(time.Minute) // it still leads
-		r.want("start", "gate opens", "start", "gate closes")
+		r.want("start", "gate opens", "start", "gate closes", "address leaves")
 		r.leads.Set(false)
 		r.want("start", "gate opens", "start", "gate closes", "address leaves", "stop")
 		r.give(true)
@@ -187,8 +198,85 @@ func TestKubernetes_waitsForTheDelay(t *testing.T) {
 		}
 		r.give(true) // too late
 		<-time.After(time.Hour)
-		r.want("start", "gate opens", "gate closes", "stop")
+		r.want("start", "gate opens", "gate closes", "address leaves", "stop")
 	})
+}
+
+// What runs is stopped when the address has left the Service, whatever the delay is. The wait
+// has a limit.
+func TestKubernetes_awaitsTheAddress(t *testing.T) {
+	for _, stays := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRigAtRest(t, Running{}, "")
+			r.worker.cfg.ShutdownDelay, r.stays = 0, stays
+			r.start()
+			r.give(true)
+			r.becomeReady()
+			<-time.After(time.Hour)
+			r.give(false)
+			if stays {
+				<-time.After(protocol.MaxAwaitAddress - time.Nanosecond)
+				r.want("start", "gate opens", "gate closes")
+				<-time.After(time.Nanosecond)
+				r.want("start", "gate opens", "gate closes", "stop")
+				return
+			}
+			<-time.After(time.Second)
+			r.want("start", "gate opens", "gate closes", "address leaves", "stop")
+		})
+	}
+}
+
+// A sidecar that stops takes the same steps. One that fails does not wait.
+func TestServer_stop(t *testing.T) {
+	for _, tc := range []struct {
+		name          string
+		fails, leaves bool
+		want          string
+		took          time.Duration
+	}{
+		{"it is asked to", false, true, "gate closes, address leaves, resigns", 5 * time.Second},
+		{"the address stays", false, false, "gate closes, resigns", 5 * time.Second},
+		{"it fails", true, false, "gate closes, resigns", 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRigAtRest(t, Running{None: true, All: true, Ready: true}, "")
+			s := &Server{kubernetes: r.worker, phase: event.New(phaseWaits), cfg: ServerConfig{
+				CloseGate: func(context.Context, error) { r.services.note("gate closes") },
+				Published: r.worker.cfg.Published, ShutdownDelay: 5 * time.Second, Log: slog.New(slog.DiscardHandler),
+			}}
+			s.supervised = NewSupervised(SupervisedConfig{Loaded: event.New([]service.Service{}), Variables: event.New(service.Variables{}), Log: s.cfg.Log})
+			leading := supervise.NewGroup(t.Context())
+			leading.Start("election", func(ctx context.Context) error {
+				<-ctx.Done()
+				r.services.note("resigns")
+				return ctx.Err()
+			})
+			r.published.Set(true)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if !tc.fails {
+				cancel()
+			}
+			var run sync.WaitGroup
+			if tc.leaves {
+				run.Go(func() {
+					<-time.After(time.Second)
+					r.services.note("address leaves")
+					r.published.Set(false)
+				})
+			}
+			began := time.Now()
+			s.stop(ctx, nil, leading)
+			if took := time.Since(began); took != tc.took {
+				t.Errorf("%s: it took %s, want %s", tc.name, took, tc.took)
+			}
+			run.Wait()
+			if got := strings.Join(r.services.log, ", "); got != tc.want {
+				t.Errorf("%s: got %s, want %s", tc.name, got, tc.want)
+			}
+		})
+	}
 }
 
 func TestKubernetes_oldServicesEndFirst(t *testing.T) {
@@ -205,7 +293,7 @@ func TestKubernetes_oldServicesEndFirst(t *testing.T) {
 			t.Errorf("the gate does not say whose services run: %q", got)
 		}
 		<-time.After(time.Minute)
-		r.want("address leaves", "stop", "start")
+		r.want("stop", "start")
 	})
 }
 
@@ -260,7 +348,7 @@ func TestKubernetes_delayAfterTheGate(t *testing.T) {
 		<-time.After(4 * time.Second)
 		r.want("start", "gate opens")
 		<-time.After(2 * time.Second)
-		r.want("start", "gate opens", "address leaves", "stop")
+		r.want("start", "gate opens", "stop")
 	})
 }
 

@@ -53,9 +53,9 @@ type ServerConfig struct {
 	// CloseGate closes the gate for good, and returns when /readyz shows it. failure is
 	// why the node stops; nil: it was asked to.
 	CloseGate func(ctx context.Context, failure error)
-	// AwaitOut returns when the address of this node has left the Service kubernetes, or
-	// stays there (docs/protocol.md#kubernetes-service). It has a limit of its own.
-	AwaitOut func(context.Context)
+	// Published reports whether the address of this node may still leave the Service
+	// kubernetes. The channel is closed when that may have changed.
+	Published func() (published bool, changed <-chan struct{})
 	// AwaitLeaving returns when the record may be deleted or has to stay, and Leave acts
 	// on that (docs/protocol.md#ephemeral).
 	AwaitLeaving func(ctx context.Context, stopped time.Time) protocol.LeaveFacts
@@ -112,7 +112,7 @@ func NewServer(cfg ServerConfig) *Server {
 	s.supervised = NewSupervised(SupervisedConfig{Loaded: s.loaded, Variables: cfg.Variables, Log: log})
 	s.kubernetes = NewKubernetes(KubernetesConfig{
 		Services: s.supervised.Of(protocol.RoleController), Roles: s.fetcher.Local(), Disk: s.disk, Release: cfg.Release,
-		Presence: held(cfg.Registrar.Presence), Shown: cfg.Displayed, Leads: cfg.Leads, AwaitOut: cfg.AwaitOut,
+		Presence: held(cfg.Registrar.Presence), Shown: cfg.Displayed, Leads: cfg.Leads, Published: cfg.Published,
 		ShutdownDelay: cfg.ShutdownDelay, Log: log,
 	})
 	for _, name := range []string{protocol.RoleWorker, protocol.RoleConsensus} {
@@ -233,22 +233,63 @@ func (s *Server) Run(ctx context.Context, others ...*supervise.Group) error {
 
 	supervise.Wait(ctx, append(groups, others...)...)
 	stopped := time.Now()
-	s.cfg.CloseGate(ctx, supervise.Err(append(groups, others...)...))
-	if ctx.Err() != nil { // one that fails does not wait
-		s.cfg.AwaitOut(ctx)
-	}
-	leading.End()
-	s.cfg.Log.Info("not leading any more")
-	if ctx.Err() != nil {
-		<-time.After(time.Until(stopped.Add(s.cfg.ShutdownDelay)))
-	}
-	s.stopServices(ctx)
+	s.stop(ctx, supervise.Err(append(groups, others...)...), leading)
 	facts := s.cfg.AwaitLeaving(ctx, stopped)
 	registered.End()
 	s.cfg.Leave(ctx, facts)
 	present.End()
 	node.End()
 	return supervise.Err(groups...)
+}
+
+// stop stops what the node does, in the order in which a node stops that loses its role
+// (docs/protocol.md#services): what runs beside a sidecar without services counts as one.
+// failure is why the node stops; nil: it was asked to. One that fails does not wait.
+func (s *Server) stop(ctx context.Context, failure error, leading *supervise.Group) {
+	f := protocol.ServiceFacts{Known: true, Running: true, Published: true, Leads: true, ShutdownDelay: s.cfg.ShutdownDelay}
+	if ctx.Err() == nil {
+		f.Published, f.ShutdownDelay = false, 0
+	}
+	for began := time.Now(); ; f.Closed = time.Since(began) {
+		switch protocol.NextServiceStep(f) {
+		case protocol.CloseGate:
+			s.cfg.CloseGate(ctx, failure)
+			f.GateClosed = true
+		case protocol.AwaitAddress:
+			s.awaitAddress(protocol.MaxAwaitAddress - f.Closed)
+			f.Published = false
+		case protocol.HandOver:
+			leading.End()
+			s.cfg.Log.Info("not leading any more")
+			f.Leads = false
+		case protocol.AwaitDelay:
+			<-time.After(f.ShutdownDelay - f.Closed)
+		case protocol.StopServices:
+			s.stopServices(ctx)
+			f.Running = false
+		default:
+			return
+		}
+	}
+}
+
+// awaitAddress returns when the address of this node has left the Service kubernetes, or
+// stays there, or the limit is over.
+func (s *Server) awaitAddress(limit time.Duration) {
+	began, over := time.Now(), time.After(limit)
+	for {
+		published, changed := s.cfg.Published()
+		if !published {
+			s.cfg.Log.Info("address is not in the service kubernetes, or stays there", "duration", time.Since(began))
+			return
+		}
+		select {
+		case <-changed:
+		case <-over:
+			s.cfg.Log.Warn("address not seen to leave the service kubernetes", "after", limit)
+			return
+		}
+	}
 }
 
 // runRoles runs the workers that follow the roles, until ctx ends.
@@ -308,7 +349,8 @@ func (s *Server) reloaded(services []service.Service, err error) {
 // stopServices stops the services in order, and returns when they have ended. Nothing
 // starts after it. It gives up after their stop timeouts.
 func (s *Server) stopServices(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.ShutdownDelay+s.supervised.StopLimit())
+	limit := max(s.cfg.ShutdownDelay, protocol.MaxAwaitAddress) + s.supervised.StopLimit()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	s.kubernetes.stopping.Set(true)
 	// Workers that still wait for the directory start nothing from here on.

@@ -2,14 +2,12 @@ package app
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
 	"strconv"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -21,10 +19,6 @@ import (
 )
 
 // This file is about the Service kubernetes (docs/protocol.md#kubernetes-service).
-
-// outLimit bounds how long a sidecar that stops waits until its address has left the
-// Service.
-const outLimit = 3 * time.Second
 
 // wireService makes the publisher, if the sidecar writes the Service.
 func (a *App) wireService(registry prometheus.Registerer) error {
@@ -41,7 +35,7 @@ func (a *App) wireService(registry prometheus.Registerer) error {
 		return err
 	}
 	a.publisher = endpoints.New(endpoints.Config{
-		Node: a.id.node, API: api, Etcd: a.etcd, Fleet: a.follower.Fleet(), Store: a.follower.Store(),
+		Node: a.id.node, Own: a.endpoint, API: api, Etcd: a.etcd, Fleet: a.follower.Fleet(), Store: a.follower.Store(),
 		Log: a.log.With("worker", "endpoints"), Registerer: registry,
 	})
 	return nil
@@ -106,20 +100,14 @@ func (a *App) endpointNow() protocol.Endpoint {
 	return out
 }
 
-// awaitOut returns when the address of this node has left the Service, or stays. The gate
-// is closed.
-func (a *App) awaitOut(ctx context.Context) {
+// published reports whether the address of this node may still leave the Service. The
+// channel is closed when that may have changed; nil: it never does.
+func (a *App) published() (bool, <-chan struct{}) {
 	if a.publisher == nil {
-		return
+		return false, nil
 	}
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), outLimit)
-	defer cancel()
-	began := time.Now()
-	if a.publisher.AwaitOut(limited, a.endpoint) != nil {
-		a.log.Warn("address not seen to leave the service kubernetes", "reason", a.publisher.State().Get().Reason, "after", outLimit)
-		return
-	}
-	a.log.Info("address left the service kubernetes", "reason", a.publisher.State().Get().Reason, "duration", time.Since(began))
+	state, next := a.publisher.State().Load()
+	return state.MayLeave, next
 }
 
 // serviceChanged is closed when serviceNow has changed; nil: it never does.

@@ -48,7 +48,8 @@ func (a *App) wireRoles(registry prometheus.Registerer) error {
 		// election waits for the presence (docs/protocol.md#duplicate-ids).
 		Election: after(a.presence.Lease(), func(ctx context.Context) error { return a.election.Run(ctx) }),
 		Dir:      a.cfg.Services, Services: services, Variables: a.variables, File: a.rolesFile(), Hold: a.holdDirectory,
-		Displayed: a.shownGate, Leads: a.leads, CloseGate: a.closeGate, AwaitOut: a.awaitOut, AwaitLeaving: a.awaitLeaving, Leave: a.leave,
+		Displayed: a.shownGate, Leads: a.leads, CloseGate: a.closeGate, Published: a.published,
+		AwaitLeaving: a.awaitLeaving, Leave: a.leave,
 		Member: a.member(), ShutdownDelay: a.cfg.ShutdownDelay, Supervisor: a.supervisor, Log: a.log,
 	})
 	a.registrar, a.gate = a.roles.Registrar(), a.roles.Gate()

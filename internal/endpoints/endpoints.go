@@ -27,7 +27,8 @@ import (
 // Config is what a Publisher needs. All fields except Registerer are required.
 type Config struct {
 	Node       protocol.NodeID
-	API        *kube.Client // of this node's kube-apiserver
+	Own        protocol.Endpoint // of this node, as its presence has it
+	API        *kube.Client      // of this node's kube-apiserver
 	Etcd       *etcd.Client
 	Fleet      *event.Value[protocol.Fleet] // as it was last observed: it wakes the publisher
 	Store      *event.Value[fleet.StoreKey] // likewise
@@ -45,10 +46,13 @@ type State struct {
 	// Addresses are those in the slices, sorted by family.
 	Addresses []string
 	Nodes     []protocol.ServiceNode
+	// MayLeave: if the gate of this node is closed, its address may still leave.
+	MayLeave bool
 }
 
 func (s State) equal(o State) bool {
-	return s.Reason == o.Reason && s.Message == o.Message && s.Problem == o.Problem && s.Revision == o.Revision &&
+	return s.Reason == o.Reason && s.Message == o.Message && s.Problem == o.Problem &&
+		s.Revision == o.Revision && s.MayLeave == o.MayLeave &&
 		slices.Equal(s.Addresses, o.Addresses) && slices.Equal(s.Nodes, o.Nodes)
 }
 
@@ -155,34 +159,4 @@ func (p *Publisher) round(ctx context.Context, observedFleet protocol.Fleet, see
 	}
 	p.due = time.Now().Add(pause)
 	return pause
-}
-
-// AwaitOut returns when the addresses of this node have left the Service, or when they
-// stay because nothing may be written. The node's gate is closed.
-func (p *Publisher) AwaitOut(ctx context.Context, own protocol.Endpoint) error {
-	for {
-		state, changed := p.state.Load()
-		if state.out(p.cfg.Node, own) {
-			return nil
-		}
-		if !event.Wait(ctx, changed) {
-			return ctx.Err()
-		}
-	}
-}
-
-// out reports whether the addresses of a node have left, or stay.
-func (s State) out(id protocol.NodeID, own protocol.Endpoint) bool {
-	at := slices.IndexFunc(s.Nodes, func(n protocol.ServiceNode) bool { return n.ID == id })
-	if at < 0 || s.Nodes[at].Serves {
-		return false // its presence is not observed yet
-	}
-	switch s.Reason {
-	case protocol.Published:
-		return !slices.Contains(s.Addresses, own.Address) && (own.Secondary == "" || !slices.Contains(s.Addresses, own.Secondary))
-	case protocol.Pending:
-		return false
-	default:
-		return true
-	}
 }

@@ -96,28 +96,6 @@ func TestLost(t *testing.T) {
 	}
 }
 
-func TestState_out(t *testing.T) {
-	own := protocol.Endpoint{Address: "10.0.0.1", Secondary: "fd00::1"}
-	closed := []protocol.ServiceNode{{ID: "me"}}
-	for _, tc := range []struct {
-		name  string
-		state State
-		want  bool
-	}{
-		{"its presence is not observed yet", State{Reason: protocol.Published, Nodes: []protocol.ServiceNode{{ID: "me", Serves: true}}}, false},
-		{"it has left", State{Reason: protocol.Published, Nodes: closed, Addresses: []string{"10.0.0.2"}}, true},
-		{"one address is left", State{Reason: protocol.Published, Nodes: closed, Addresses: []string{"fd00::1"}}, false},
-		{"about to be written", State{Reason: protocol.Pending, Nodes: closed}, false},
-		{"the last address stays", State{Reason: protocol.NoneReady, Nodes: closed, Addresses: []string{"10.0.0.1"}}, true},
-		{"another client writes", State{Reason: protocol.ReconcilerRuns, Nodes: closed, Addresses: []string{"10.0.0.1"}}, true},
-		{"the node is unknown", State{Reason: protocol.Published}, false},
-	} {
-		if got := tc.state.out("me", own); got != tc.want {
-			t.Errorf("%s: got %t", tc.name, got)
-		}
-	}
-}
-
 func TestOlder(t *testing.T) {
 	for _, tc := range []struct {
 		a, b string
@@ -143,16 +121,22 @@ func TestPlan_families(t *testing.T) {
 		fleet  []*protocol.Record
 		exists protocol.Family
 		want   string
+		second string // an address in the slice kubernetes-ipv6
 	}{
-		{"one family", []*protocol.Record{r("a", "10.0.0.1", "")}, protocol.FamilyUnset, "kubernetes IPv4, kubernetes IPv4"},
-		{"both", []*protocol.Record{r("a", "10.0.0.1", "fd00::1")}, protocol.IPv4, "kubernetes IPv4, kubernetes-ipv6 IPv6, kubernetes IPv4"},
-		{"both, IPv6 first", []*protocol.Record{r("a", "fd00::1", "10.0.0.1")}, protocol.FamilyUnset, "kubernetes IPv6, kubernetes-ipv4 IPv4, kubernetes IPv6"},
-		{"the empty slice that a kube-apiserver left", []*protocol.Record{r("a", "fd00::1", "")}, protocol.IPv4, "kubernetes-ipv6 IPv6, kubernetes IPv6"},
-		{"no node", nil, protocol.IPv6, "kubernetes IPv6, kubernetes IPv6"},
+		{"one family", []*protocol.Record{r("a", "10.0.0.1", "")}, protocol.FamilyUnset, "kubernetes IPv4, kubernetes IPv4", ""},
+		{"the last node of the second family has left", []*protocol.Record{r("a", "10.0.0.1", "")}, protocol.IPv4, "kubernetes IPv4, kubernetes-ipv6 IPv6, kubernetes IPv4", "fd00::1"},
+		{"no node, and two slices", nil, protocol.IPv4, "kubernetes IPv4, kubernetes-ipv6 IPv6, kubernetes IPv4", "fd00::1"},
+		{"both", []*protocol.Record{r("a", "10.0.0.1", "fd00::1")}, protocol.IPv4, "kubernetes IPv4, kubernetes-ipv6 IPv6, kubernetes IPv4", ""},
+		{"both, IPv6 first", []*protocol.Record{r("a", "fd00::1", "10.0.0.1")}, protocol.FamilyUnset, "kubernetes IPv6, kubernetes-ipv4 IPv4, kubernetes IPv6", ""},
+		{"the empty slice that a kube-apiserver left", []*protocol.Record{r("a", "fd00::1", "")}, protocol.IPv4, "kubernetes-ipv6 IPv6, kubernetes IPv6", ""},
+		{"no node", nil, protocol.IPv6, "kubernetes IPv6, kubernetes IPv6", ""},
 	} {
 		seen := observed{slices: map[string]object{}}
 		if tc.exists != protocol.FamilyUnset {
 			seen.slices[serviceName] = object{family: tc.exists, version: "1"}
+		}
+		if tc.second != "" {
+			seen.slices[serviceName+"-ipv6"] = object{ServiceObject: protocol.ServiceObject{Addresses: []string{tc.second}}, family: protocol.IPv6}
 		}
 		var got []string
 		for _, planned := range p.plan(protocol.Fleet{Records: tc.fleet}, "s", seen) {

@@ -18,6 +18,7 @@ type target struct {
 	kind   *resource
 	name   string
 	family protocol.Family
+	second bool // family is not that of the Service
 	now    object
 	step   protocol.PublishStep
 }
@@ -32,22 +33,47 @@ func (p *Publisher) plan(f protocol.Fleet, store string, seen observed) plan {
 	}
 	main := cmp.Or(seen.slices[serviceName].family, families[0])
 	var out plan
-	for _, family := range families {
-		name := serviceName
-		if family != main {
-			name += map[protocol.Family]string{protocol.IPv4: "-ipv4", protocol.IPv6: "-ipv6"}[family]
-		}
+	for _, family := range append(families, seen.left(main, families)...) {
+		name := nameOf(family, main)
 		now := seen.slices[name]
 		now.Known = seen.slicesKnown
-		out = append(out, target{kind: sliceResource, name: name, family: family, now: now})
+		out = append(out, target{kind: sliceResource, name: name, family: family, second: family != main, now: now})
 	}
 	now := seen.endpoints
 	now.Known = seen.endpointsKnown
 	out = append(out, target{kind: endpointsResource, name: serviceName, family: families[0], now: now})
 	for i := range out {
 		out[i].step = protocol.Publish(protocol.PublishFacts{
-			Fleet: f, Store: store, Family: out[i].family, Current: out[i].now.ServiceObject, Lost: seen.lost.facts(time.Now()),
+			Fleet: f, Store: store, Family: out[i].family, Second: out[i].second,
+			Current: out[i].now.ServiceObject, Lost: seen.lost.facts(time.Now()),
 		})
+	}
+	return out
+}
+
+// nameOf returns the name of the slice of a family. main is that of the Service.
+func nameOf(family, main protocol.Family) string {
+	if family == main {
+		return serviceName
+	}
+	return serviceName + map[protocol.Family]string{protocol.IPv4: "-ipv4", protocol.IPv6: "-ipv6"}[family]
+}
+
+// left returns the families that no node in service has, and whose slices have addresses.
+func (o observed) left(main protocol.Family, inService []protocol.Family) []protocol.Family {
+	var out []protocol.Family
+	for _, family := range []protocol.Family{protocol.IPv4, protocol.IPv6} {
+		if !slices.Contains(inService, family) && len(o.slices[nameOf(family, main)].Addresses) > 0 {
+			out = append(out, family)
+		}
+	}
+	return out
+}
+
+func (p plan) parts() []protocol.ServicePart {
+	var out []protocol.ServicePart
+	for _, t := range p {
+		out = append(out, protocol.ServicePart{Addresses: t.now.Addresses, Kind: t.step.Kind})
 	}
 	return out
 }
@@ -88,7 +114,7 @@ func (p *Publisher) show(f protocol.Fleet, seen observed, now plan) {
 	out := State{
 		Reason: worst.Reason, Message: worst.Message, Problem: cmp.Or(p.problem, seen.problem()),
 		Revision: seen.slices[serviceName].Revision, Addresses: seen.addresses(), Nodes: protocol.ServiceNodes(f),
-		Since: time.Now(),
+		Since: time.Now(), MayLeave: protocol.MayLeave(f, p.cfg.Node, p.cfg.Own, now.parts()),
 	}
 	was := p.state.Get()
 	if out.equal(was) {

@@ -57,6 +57,8 @@ type Config struct {
 	Immediately bool
 	// Services: each node runs services, which its sidecar starts and stops.
 	Services bool
+	// Publishes: the sidecars write the Service kubernetes. It needs Services.
+	Publishes bool
 	// Cordons: administrators take nodes out of service, and return them.
 	Cordons bool
 	// Restore: etcd is restored from a backup.

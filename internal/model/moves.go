@@ -27,6 +27,7 @@ const (
 	moveLearnRole
 	moveServe
 	moveEndServices
+	moveUnpublish
 	moveTakeRole
 	moveGiveRole
 	moveCordon
@@ -137,6 +138,9 @@ func (m *moveList) addRest(cfg *Config) {
 		for _, kind := range []moveKind{moveLearnRole, moveServe, moveEndServices} {
 			m.add(kind, cfg.Nodes)
 		}
+		if cfg.Publishes {
+			m.add(moveUnpublish, cfg.Nodes)
+		}
 		if !cfg.Ephemeral {
 			m.add(moveStop, cfg.Nodes)
 			m.add(moveGiveUp, cfg.Nodes)
@@ -225,6 +229,8 @@ func (m move) possible(st *state) bool {
 		return st.nodes[m.a].obeys != st.nodes[m.a].cordoned
 	case moveOtherParent, moveOtherObject:
 		return true
+	case moveUnpublish:
+		return st.nodes[m.a].services.published
 	case moveMendAPI, moveCampaign:
 		return st.nodes[m.a].unusable || st.nodes[m.a].withdrawn
 	case moveNoticeRestore:

@@ -51,6 +51,7 @@ func (c Config) asking(names ...string) Config { c.Only = names; return c }
 func (c Config) expiring() Config              { c.Expire = true; return c }
 func (c Config) ephemeral() Config             { c.Expire, c.Ephemeral = true, true; return c }
 func (c Config) serving() Config               { c.Services, c.Roles = true, true; return c }
+func (c Config) publishing() Config            { c.Publishes = true; return c }
 func (c Config) fine() Config                  { c.Coarse = false; return c }
 func (c Config) twoStores() Config             { c.Stores = true; return c }
 func (c Config) withRoles() Config             { c.Roles = true; return c }
@@ -233,6 +234,10 @@ func serviceMutations() []mutation {
 		{
 			"gate-first", "A kube-apiserver is stopped while load balancers send requests to it.",
 			two(gateFirst, 1, 1).serving().faults(0), 0,
+		},
+		{
+			"address-first", "A kube-apiserver is stopped while the Service kubernetes leads clients to it.",
+			two(addressFirst, 1, 1).serving().publishing().faults(0), 0,
 		},
 		{
 			"services-end", "A sidecar that stops ends while its kube-apiserver runs: its presence is missing, and an administrator may remove its record.",

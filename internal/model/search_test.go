@@ -343,6 +343,10 @@ func serviceBounds() []bound {
 			cfg: Config{Nodes: 2, Releases: 2, Builds: 1, Changes: 2, Objects: twoObjects, Coarse: true, Services: true, Roles: true},
 		},
 		{
+			name: "services behind the Service: 2 nodes, 2 releases, 2 changes", wants: wantPublished,
+			cfg: Config{Nodes: 2, Releases: 2, Builds: 1, Changes: 2, Objects: twoObjects, Coarse: true, Services: true, Roles: true, Publishes: true},
+		},
+		{
 			name: "services, fine moves: 2 nodes, 2 releases, 2 changes", full: true, wants: wantServices,
 			cfg: Config{Nodes: 2, Releases: 2, Builds: 1, Changes: 2, Objects: twoObjects, Services: true, Roles: true},
 		},
@@ -357,6 +361,13 @@ func serviceBounds() []bound {
 func wantServices(t *testing.T, c counts) {
 	t.Helper()
 	wantMoves(moveStop, moveServe, moveLearnRole, moveGiveUp)(t, c)
+}
+
+// wantPublished checks that addresses left the Service as well.
+func wantPublished(t *testing.T, c counts) {
+	t.Helper()
+	wantServices(t, c)
+	wantMoves(moveUnpublish)(t, c)
 }
 
 // wantStores checks that each of two stores had the objects.

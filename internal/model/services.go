@@ -11,6 +11,8 @@ type services struct {
 	ready bool
 	// held: they keep the gate closed.
 	held bool
+	// published: the address of the node may be in the Service kubernetes.
+	published bool
 	// wanted is what the sidecar knows of its role, apart from its registration.
 	wanted knowledge
 }
@@ -45,6 +47,8 @@ const (
 	servicesEnd
 	// A sidecar stops nothing until it knows its roles.
 	rolesKnown
+	// Services are stopped only when the address of their node has left the Service.
+	addressFirst safeguard = 1 << 53
 )
 
 // serviceFacts are what a sidecar knows of its services.
@@ -52,7 +56,7 @@ func (t *transition) serviceFacts(i int) protocol.ServiceFacts {
 	n := &t.state.nodes[i]
 	f := protocol.ServiceFacts{
 		Known: n.services.wanted != unknown || n.leaving != notLeaving, Wanted: n.services.wanted == yes && n.leaving == notLeaving,
-		Running: n.services.run != 0, Leads: t.leadership(i) >= 0, GateClosed: !n.ready,
+		Running: n.services.run != 0, Published: n.services.published, Leads: t.leadership(i) >= 0, GateClosed: !n.ready,
 	}
 	f.Old = f.Running && t.cfg.releaseOf(n.services.run) != t.cfg.releaseOf(n.run)
 	f.Complete = f.Running && !f.Old
@@ -85,6 +89,9 @@ func (t *transition) stepServices(i int) bool {
 	if !t.cfg.holds(rolesKnown) {
 		f.Known = true
 	}
+	if !t.cfg.holds(addressFirst) {
+		f.Published = false
+	}
 	switch step := protocol.NextServiceStep(f); step {
 	case protocol.CloseGate:
 		n.ready, n.staleRead, n.services.held = false, false, true
@@ -93,6 +100,7 @@ func (t *transition) stepServices(i int) bool {
 		t.stepDown(i)
 	case protocol.StopServices:
 		t.say("%s stops its services, of %s", t.name(i), t.contentText(n.services.run))
+		t.event.stoppedPublished = n.services.published
 		t.event.stoppedUnknown = n.services.wanted == unknown && n.leaving == notLeaving
 		n.services.run, n.services.ready, n.services.held = 0, false, true
 		if n.leaving == servesStill {
@@ -109,12 +117,33 @@ func (t *transition) stepServices(i int) bool {
 			return false
 		}
 		n.services.held = false
-	default: // Idle, AwaitRoles
+	default: // Idle, AwaitRoles, AwaitAddress
 		if n.leaving != servesStill || step != protocol.Idle {
 			return false
 		}
 		n.leaving = servesNoMore
 	}
+	return true
+}
+
+// publish puts the addresses of the nodes that are ready into the Service. It happens at
+// once: the sooner it does, the more can go wrong.
+func (t *transition) publish() {
+	for i := range t.cfg.Nodes {
+		if n := &t.state.nodes[i]; t.cfg.Publishes && n.ready {
+			n.services.published = true
+		}
+	}
+}
+
+// unpublish lets the address of a node that is not ready leave the Service.
+func (t *transition) unpublish(i int) bool {
+	n := &t.state.nodes[i]
+	if n.ready || !n.services.published {
+		return false
+	}
+	n.services.published = false
+	t.say("the address of %s leaves the Service", t.name(i))
 	return true
 }
 
@@ -155,7 +184,8 @@ func (t *transition) withheld(i int) string {
 
 // checkInOrder: no record is written while a service of another release runs; a gate
 // is ready only while the services of its release run; nothing is stopped by a sidecar
-// that does not know its roles; and no sidecar ends before its services.
+// that does not know its roles, or while its address may still leave the Service; and no
+// sidecar ends before its services.
 func checkInOrder(t *transition) string {
 	if !t.cfg.Services {
 		return ""
@@ -163,6 +193,8 @@ func checkInOrder(t *transition) string {
 	switch {
 	case t.event.stoppedUnknown:
 		return "a sidecar stops services before it knows its roles"
+	case t.event.stoppedPublished:
+		return "a sidecar stops services while the Service kubernetes leads to them"
 	case t.event.leftRunning:
 		return "a sidecar that stops ends while its services run"
 	}

@@ -36,8 +36,9 @@ type event struct {
 	sentFight   bool // its content was not that of the status
 	leftServing bool // a sidecar deleted its record while its kube-apiserver ran
 
-	stoppedUnknown bool // services were stopped by a sidecar that did not know its roles
-	leftRunning    bool // a sidecar that stops has ended while its services ran
+	stoppedUnknown   bool // services were stopped by a sidecar that did not know its roles
+	stoppedPublished bool // services were stopped while the address of their node was in the Service
+	leftRunning      bool // a sidecar that stops has ended while its services ran
 
 	rollsBack bool // a leader decided to roll back while a newer node is registered
 
@@ -59,6 +60,7 @@ func (t *transition) apply(m move) bool {
 	if done && t.cfg.Coarse {
 		t.readAll()
 	}
+	t.publish()
 	return done
 }
 
@@ -116,6 +118,8 @@ func (t *transition) nodeMove(m move) bool {
 		return t.stepServices(i)
 	case moveEndServices:
 		return t.endServices(i)
+	case moveUnpublish:
+		return t.unpublish(i)
 	case moveTakeRole:
 		return t.takeRole(i)
 	case moveGiveRole:

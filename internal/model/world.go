@@ -232,7 +232,7 @@ func initialState(cfg *Config) state {
 	for i := range cfg.Nodes {
 		st.nodes[i] = node{run: 1, registered: true, ready: true, record: 1, alive: true, serves: true}
 		if cfg.Services {
-			st.nodes[i].services = services{run: 1, ready: true, wanted: yes}
+			st.nodes[i].services = services{run: 1, ready: true, wanted: yes, published: cfg.Publishes}
 		}
 	}
 	for i := range cfg.Objects {
