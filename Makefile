@@ -75,7 +75,7 @@ unit: ## the tests that need no kube-apiserver (two minutes on a fresh clone, th
 # With the race detector the model searches a beginning only, so it runs without
 # it too. What counts allocations, or decodes many megabytes, runs without it only.
 .PHONY: test
-test: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubectl bin/kubelet-probe bin/etcdutl vet ## every test, the end-to-end ones too, with the race detector
+test: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubectl bin/kubelet-probe bin/etcdutl bin/etcdctl vet ## every test, the end-to-end ones too, with the race detector
 	for module in $(MODULES); do (cd $$module && LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./...); done
 	$(STATIC) go test -trimpath ./internal/model
 	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./reconcile -run='TestMemoryOf'
@@ -217,9 +217,9 @@ bin/kubelet-probe: test/kube/go.mod test/kube/go.sum $(wildcard test/kube/kubele
 	cd test/kube && $(STATIC) go build -buildvcs=false -trimpath -ldflags='$(KUBE_LDFLAGS)' -o $(BIN)/kubelet-probe ./kubelet-probe
 	@touch $@
 
-# Tests and the soak restore etcd with it, as people do.
-bin/etcdutl: test/tools/etcdutl/go.mod test/tools/etcdutl/go.sum
-	cd test/tools/etcdutl && $(STATIC) go build -buildvcs=false -trimpath -ldflags='-s -w' -o $(BIN)/etcdutl tool
+# Tests and the soak restore etcd with the one, and make users of etcd with the other, as people do.
+bin/etcdutl bin/etcdctl: bin/%: test/tools/%/go.mod test/tools/%/go.sum
+	cd test/tools/$* && $(STATIC) go build -buildvcs=false -trimpath -ldflags='-s -w' -o $(BIN)/$* tool
 	@touch $@
 
 $(BIN)/peer-flux: test/bench/peers/flux/main.go

@@ -14,6 +14,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // Advice is what people should do about a server that cannot be used, one for each
@@ -39,7 +42,8 @@ const diagnoseTimeout = 2 * time.Second
 // Diagnose asks each server for its health and returns what is wrong: a sentence
 // for each server that is not healthy, in the order of the endpoints. It is for
 // people: a closed port, a server that hangs, a certificate that is rejected and a
-// store that is full have different texts.
+// store that is full have different texts. If all servers are healthy, it also says whether
+// they deny requests below the prefix.
 func (c *Client) Diagnose(ctx context.Context) []string {
 	endpoints := c.Endpoints()
 	found := make([]string, len(endpoints))
@@ -48,7 +52,31 @@ func (c *Client) Diagnose(ctx context.Context) []string {
 		all.Go(func() { found[i] = c.diagnoseServer(ctx, endpoint) })
 	}
 	all.Wait()
-	return slices.DeleteFunc(found, func(s string) bool { return s == "" })
+	found = slices.DeleteFunc(found, func(s string) bool { return s == "" })
+	if contact := c.contact.Get(); len(found) == 0 && contact.Connected && contact.Refused > 0 {
+		if problem := c.denied(ctx); problem != "" {
+			found = append(found, problem)
+		}
+	}
+	return found
+}
+
+// denied returns why etcd, which has authentication, denies this client to read and write
+// below the prefix; empty: it does not. It writes nothing: its condition never holds, and
+// etcd requires the rights before it evaluates that. Contact does not change.
+func (c *Client) denied(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, diagnoseTimeout)
+	defer cancel()
+	_, err := c.link().client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(c.prefix), "<", 0)).Then(clientv3.OpPut(c.prefix, "")).
+		Else(clientv3.OpGet(c.prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())).Commit()
+	switch err = rpctypes.Error(err); {
+	case errors.Is(err, rpctypes.ErrPermissionDenied):
+		return fmt.Sprintf("permission denied: this user of etcd may not read and write below %s; "+
+			"type: etcdctl role grant-permission ROLE readwrite --prefix %[1]s", c.prefix)
+	case errors.Is(err, rpctypes.ErrUserEmpty):
+		return "etcd has authentication, and no client certificate has the name of a user: check --etcd-certfile"
+	}
+	return ""
 }
 
 // diagnoseServer returns what is wrong with one server; empty: nothing.

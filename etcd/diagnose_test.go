@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 )
 
 // Each fault has a text of its own, and a server that is healthy has none.
@@ -82,5 +84,43 @@ func TestClient_DiagnoseAdvice(t *testing.T) {
 	got := c.Diagnose(t.Context())
 	if len(got) != 2 || !strings.HasSuffix(got[0], "connection refused; start it") || !strings.HasSuffix(got[1], "; replace it") {
 		t.Errorf("got %q", got)
+	}
+}
+
+// An etcd with authentication denies requests without a user: the sentence has what helps.
+// While no request was refused, it is not asked. test/e2e has users without rights.
+func TestClient_DiagnoseDenied(t *testing.T) {
+	server := etcdtest.New(t)
+	root := server.Client(t)
+	c, err := NewClient(Config{Endpoints: server.Endpoints(), Prefix: "/own/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	read := func() error {
+		_, err := c.Get(t.Context(), "/own/x")
+		return err
+	}
+	if err := read(); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Diagnose(t.Context()); len(got) > 0 {
+		t.Errorf("without authentication: got %q", got)
+	}
+	for _, step := range []func() error{
+		func() error { _, err := root.UserAdd(t.Context(), "root", "secret"); return err },
+		func() error { _, err := root.UserGrantRole(t.Context(), "root", "root"); return err },
+		func() error { _, err := root.AuthEnable(t.Context()); return err },
+	} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := read(); err == nil {
+		t.Fatal("a client without a user may read")
+	}
+	const want = "etcd has authentication, and no client certificate has the name of a user: check --etcd-certfile"
+	if got := c.Diagnose(t.Context()); len(got) != 1 || got[0] != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -32,7 +32,10 @@ type Config struct {
 	// CertFile and KeyFile make clients use TLS. The server reads them for each
 	// connection.
 	CertFile, KeyFile string
-	LogFile           string // etcd's own warnings and errors, appended; empty: none
+	// ClientCAFile has the authorities of the clients' certificates: each client needs one,
+	// and its common name is that of the user. Empty: clients need none.
+	ClientCAFile string
+	LogFile      string // etcd's own warnings and errors, appended; empty: none
 
 	// Fsync makes the server write through to the disk, as in production. Without
 	// it, data survives Stop and Restart but not a crash of the machine.
@@ -201,6 +204,7 @@ func (s *Server) embedConfig() *embed.Config {
 		cfg.GRPCAdditionalServerOptions = append(cfg.GRPCAdditionalServerOptions, s.breaker.option())
 	}
 	cfg.ClientTLSInfo.CertFile, cfg.ClientTLSInfo.KeyFile = s.cfg.CertFile, s.cfg.KeyFile
+	cfg.ClientTLSInfo.TrustedCAFile, cfg.ClientTLSInfo.ClientCertAuth = s.cfg.ClientCAFile, s.cfg.ClientCAFile != ""
 	if s.cfg.LogFile == "" {
 		cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 	} else {

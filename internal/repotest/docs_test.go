@@ -99,6 +99,9 @@ var foreign = []string{
 	"--patches",                  // kubeadm
 	"--upload-certs",             // kubeadm
 	"--bump-revision",            // etcdutl
+	"--client-cert-auth",         // etcd
+	"--no-password",              // etcdctl
+	"--prefix",                   // etcdctl
 	"--endpoint-reconciler-type", // kube-apiserver
 	"--endpoints",                // etcdctl
 	"--no-install-recommends",    // apt-get

@@ -121,8 +121,9 @@ failCgroupV1: false
 }
 
 // ownPatch is a patch of the user's own, beside those of sidecar kubeadm: disks of machines
-// for tests are full.
-const ownPatch = `evictionHard: {memory.available: "0%", nodefs.available: "0%", nodefs.inodesFree: "0%", imagefs.available: "0%", imagefs.inodesFree: "0%"}
+// for tests are full. No registry has the images: the kubelet must not remove them.
+const ownPatch = `imageGCHighThresholdPercent: 100
+evictionHard: {memory.available: "0%", nodefs.available: "0%", nodefs.inodesFree: "0%", imagefs.available: "0%", imagefs.inodesFree: "0%"}
 `
 
 // bundleOf is a bundle for a node.
