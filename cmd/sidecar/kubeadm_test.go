@@ -108,13 +108,13 @@ func (n *kubeadmNode) makeCA() {
 func (n *kubeadmNode) runKubeadm(server string) {
 	n.Helper()
 	patch := n.read(filepath.Join(n.dir, kubeadm.PatchesDir, kubeadm.PodPatch))
-	command := []string{"kube-apiserver"}
+	line := []string{"kube-apiserver"}
 	for _, add := range strings.Split(n.read(filepath.Join(n.dir, kubeadm.PatchesDir, kubeadm.FlagsPatch)), "command/-, value: ")[1:] {
 		value, _, _ := strings.Cut(add, "}")
-		command = append(command, value)
+		line = append(line, value)
 	}
 	_, spec, _ := strings.Cut(patch, "spec:\n")
-	spec = strings.Replace(spec, "  - name: kube-apiserver # stays the first\n", "  - name: kube-apiserver\n    command: ["+strings.Join(command, ", ")+"]\n", 1)
+	spec = strings.Replace(spec, "  - name: kube-apiserver # stays the first\n", "  - name: kube-apiserver\n    command: ["+strings.Join(line, ", ")+"]\n", 1)
 	spec = strings.Replace(spec, "  volumes:\n", "  volumes:\n  - {name: k8s-certs, hostPath: {path: "+n.kubernetes+"/pki}}\n", 1)
 	n.write("manifests/kube-apiserver.yaml", []byte(`metadata:
   annotations: {kubeadm.kubernetes.io/kube-apiserver.advertise-address.endpoint: "`+strings.TrimPrefix(server, "https://")+`"}
