@@ -164,6 +164,7 @@ func (s *Server) stop() {
 	s.breaker.breakAll()
 	s.etcd.Close()
 	s.etcd = nil
+	AwaitFree(s.cfg.Addr) // Restart listens there
 }
 
 // Close stops the server for good. It removes the data if Start chose the directory.

@@ -6,6 +6,8 @@ import (
 	"net"
 	"strconv"
 	"sync"
+
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 )
 
 // APIServerPort is that of the kube-apiserver in test/local/services.
@@ -76,6 +78,7 @@ func portsFree(addresses []string) error {
 			if err := l.Close(); err != nil {
 				return errors.Join(errors.New("cannot stop to listen"), err)
 			}
+			etcdtest.AwaitFree(l.Addr().String())
 		}
 	}
 	return nil
