@@ -88,6 +88,7 @@ func manifest(kind, name, more string) string {
 // nothing, keeps repairing the objects, and reports the problem. It never shows the
 // value of a Secret.
 func TestEmptiedDirectory(t *testing.T) {
+	t.Parallel()
 	c := cluster.NewForTest(t, "kube-apiserver", "sidecar")
 	api, err := c.StartAPIServer(cluster.APIServerConfig{Name: "one"})
 	if err != nil {

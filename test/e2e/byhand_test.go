@@ -38,6 +38,7 @@ var editedEpochs = []int64{
 // other nodes show it, the leader replaces it, both gates are open, and the next upgrade
 // works.
 func TestStatusByHand(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	type edit struct {
 		name  string
@@ -112,6 +113,7 @@ const foreignEntry = `{"release":"9.0.0","minReconcilerRelease":"0.0.0","minApis
 // TestMarkByHand does the same with the ConfigMap kube-system/lockstep. The leader names it
 // in its log.
 func TestMarkByHand(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	type edit struct {
 		name string

@@ -41,6 +41,7 @@ func writeKubeconfig(t *testing.T, path string, api *cluster.APIServer, user *cl
 // TestCredentialPluginHangs has a credential plugin that never ends, on the node that
 // leads after another one has stopped. The sidecar withdraws, and its gate stays open.
 func TestCredentialPluginHangs(t *testing.T) {
+	t.Parallel()
 	c := cluster.NewForTest(t, "kube-apiserver", "sidecar")
 	api, err := c.StartAPIServer(cluster.APIServerConfig{Name: "one"})
 	if err != nil {
@@ -113,6 +114,7 @@ func reconcileError(ctx context.Context, s *cluster.Sidecar) (string, error) {
 // an expired certificate by a valid one, in the file itself and in one that it names,
 // and a token. The sidecar uses each without a restart.
 func TestCredentialsReplaced(t *testing.T) {
+	t.Parallel()
 	c := cluster.NewForTest(t, "kube-apiserver", "sidecar")
 	api, err := c.StartAPIServer(cluster.APIServerConfig{Name: "one"})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 // TestDrift deletes and edits an object of the built-in bundle again and again, until
 // /status reports a fight and names the other writer.
 func TestDrift(t *testing.T) {
+	t.Parallel()
 	c := cluster.NewForTest(t, "kube-apiserver", "sidecar")
 	api, err := c.StartAPIServer(cluster.APIServerConfig{Name: "one"})
 	if err != nil {

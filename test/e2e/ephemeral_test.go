@@ -49,6 +49,7 @@ const expireAfter = 13 * time.Second
 // moment is there a record but those of live pods, and of pods that died within D. At no
 // revision of etcd is a gate open that the leader does not wait for.
 func TestEphemeralNodes(t *testing.T) {
+	t.Parallel()
 	c := cluster.NewTracingForTest(t, 0, "kube-apiserver", "sidecar")
 	server, err := c.StartAPIServer(cluster.APIServerConfig{Name: "shared"})
 	if err != nil {

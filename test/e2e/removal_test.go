@@ -18,6 +18,7 @@ import (
 // cluster. The object of the bundle stays, and has nothing of Lockstep. A sidecar that is
 // started after that starts afresh.
 func TestRemoval(t *testing.T) {
+	t.Parallel()
 	c := cluster.NewForTest(t, "kube-apiserver", "sidecar", "kubectl")
 	api, err := c.StartAPIServer(cluster.APIServerConfig{Name: "one"})
 	if err != nil {

@@ -184,8 +184,10 @@ func (r *restored) wantObject(ctx context.Context, want protocol.Release) error 
 // are stopped: one gracefully, one by a kill. The restored records, status, objects and
 // leader's key are those of the release before.
 func TestRestoredWhileStopped(t *testing.T) {
+	t.Parallel()
 	for name, bump := range map[string]int64{"the revision goes back": 0, "the revision is raised": 1_000_000} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := newRestored(t, bump, false)
 			r.stop("a")
 			if err := errors.Join(r.nodes["b"].Kill(), r.api.Kill()); err != nil {
@@ -207,9 +209,11 @@ func TestRestoredWhileStopped(t *testing.T) {
 // TestRestoredAlone restores Lockstep's etcd, and not that of the API: the status is older
 // than the objects.
 func TestRestoredAlone(t *testing.T) {
+	t.Parallel()
 	for name, bump := range map[string]int64{"the revision goes back": 0, "the revision is raised": 1_000_000} {
 		// All nodes have the release of the objects, so no gate can be wrong.
 		t.Run("sidecars run, "+name, func(t *testing.T) {
+			t.Parallel()
 			r := newRestored(t, bump, true)
 			r.restore()
 			r.awaitRelease(oneOne)
@@ -218,6 +222,7 @@ func TestRestoredAlone(t *testing.T) {
 	// The steps in docs/operations.md#restore-etcd. A status that does not cover the
 	// objects is never there when a sidecar runs.
 	t.Run("with the status deleted", func(t *testing.T) {
+		t.Parallel()
 		r := newRestored(t, 0, true)
 		r.stop("a")
 		r.stop("b")

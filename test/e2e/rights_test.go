@@ -19,6 +19,7 @@ import (
 // user cannot write, or read, another ConfigMap of kube-system. What sidecar kubeadm --check
 // finds missing is what the manifests give.
 func TestDocumentedRights(t *testing.T) {
+	t.Parallel()
 	c := cluster.NewForTest(t, "kube-apiserver", "sidecar", "kubectl")
 	api, err := c.StartAPIServer(cluster.APIServerConfig{Name: "one"})
 	if err != nil {

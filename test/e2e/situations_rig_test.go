@@ -50,11 +50,13 @@ type broken struct {
 // TestSituations causes broken situations on real parts. In each, `sidecar status`
 // on every node has to say what is wrong, where, and what to do.
 func TestSituations(t *testing.T) {
+	t.Parallel()
 	for _, s := range situations() {
 		t.Run(s.name, func(t *testing.T) {
 			if !s.always && !*allSituations {
 				t.Skip("run with -situations: its text is tested in cmd/sidecar from what /status showed")
 			}
+			t.Parallel()
 			members := 0
 			if s.member {
 				members = 1

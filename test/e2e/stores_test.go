@@ -22,11 +22,14 @@ import (
 // it says why. The first one goes on. The second takes over only after `sidecar store
 // adopt`, and then without a restart.
 func TestTwoStores(t *testing.T) {
+	t.Parallel()
 	t.Run("another prefix", func(t *testing.T) {
+		t.Parallel()
 		c := cluster.NewForTest(t, "kube-apiserver", "sidecar")
 		twoStores(t, c, cluster.SidecarConfig{EtcdPrefix: "/locksteq/"}, "--etcd-servers="+c.Etcd.Endpoints()[0], "--etcd-prefix=/locksteq/")
 	})
 	t.Run("another etcd", func(t *testing.T) {
+		t.Parallel()
 		c := cluster.NewForTest(t, "kube-apiserver", "sidecar")
 		other := etcdtest.New(t)
 		twoStores(t, c, cluster.SidecarConfig{EtcdServers: other.Endpoints()}, "--etcd-servers="+other.Endpoints()[0])

@@ -20,6 +20,7 @@ import (
 // command, and two rolling upgrades, with the kube-apiservers. It checks the claims of each
 // step, and at the end those of all steps.
 func TestRollingUpgrade(t *testing.T) {
+	t.Parallel()
 	var addresses []net.IP
 	cfg := upgrade.Config{Services: "../local/services"}
 	for i := range upgrade.NodeCount {
@@ -34,6 +35,7 @@ func TestRollingUpgrade(t *testing.T) {
 // TestRollingUpgrade_external takes those of `make demo CLUSTER=external`, up to the end of
 // the first upgrade: all nodes share an etcd.
 func TestRollingUpgrade_external(t *testing.T) {
+	t.Parallel()
 	c := cluster.NewTracingForTest(t, 0, "kube-apiserver", "sidecar", "kubelet-probe")
 	roll(t, upgrade.Config{Cluster: c}, upgrade.Steps()[:1+upgrade.NodeCount])
 }

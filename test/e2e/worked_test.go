@@ -151,6 +151,7 @@ func (w *worked) wantSetting(want string) {
 // TestWorkedUpgrade does the upgrade of docs/bundles.md with the manifests of the page.
 // It wants the same output, word for word.
 func TestWorkedUpgrade(t *testing.T) {
+	t.Parallel()
 	w := newWorked(t)
 	if len(w.blocks) != 3 {
 		t.Fatalf("got blocks %q, want the plan and two parts of a status", w.blocks)

@@ -19,6 +19,7 @@ var awayFor = flag.Duration("quorum.away", 2*time.Second, "how long TestMember_a
 // gate is as the status requires. The last one returns too old, without a record: its
 // gate is closed from its first answer on.
 func TestMember_awayUnderLoad(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	before := p.bundle("1.0.0", "1.0.0", "1.0.0")
 	a, b, c := p.three(before, before, before)

@@ -27,6 +27,7 @@ func withClocks(t *testing.T) (binary string) {
 // behind. The node joins. Both are started again, and all certificates are valid at each of
 // these clocks.
 func TestJoin_clocks(t *testing.T) {
+	t.Parallel()
 	binary := withClocks(t)
 	for _, clock := range []string{"1h", "-1h"} {
 		for who, set := range map[string]func(member, joiner *Node){
@@ -93,6 +94,7 @@ func (n *Node) wantValid(t *testing.T) {
 // is an hour ahead: there it has expired. The node is refused, and reports until when the
 // token was valid and what both clocks show. At the first member it joins.
 func TestJoin_clocksOfTwoMembers(t *testing.T) {
+	t.Parallel()
 	rig := New(t, withClocks(t))
 	a, b, c := rig.Node("a"), rig.Node("b"), rig.Node("c")
 	b.Clock = "1h"
@@ -120,6 +122,7 @@ func TestJoin_clocksOfTwoMembers(t *testing.T) {
 // The clock of a voter is an hour ahead, and that of another one an hour behind. Elections,
 // the records of the nodes and their leases do not notice.
 func TestMember_clocks(t *testing.T) {
+	t.Parallel()
 	rig := New(t, withClocks(t))
 	a, b, c := rig.Node("a"), rig.Node("b"), rig.Node("c")
 	b.Clock, c.Clock = "1h", "-1h"

@@ -14,6 +14,7 @@ import (
 // most of them wrong. Each says what is wrong, and none asks whether the sidecar runs:
 // it does.
 func TestCommands_onMember(t *testing.T) {
+	t.Parallel()
 	n := New(t, "").Node("a")
 	n.Start()
 	n.AwaitRunning()

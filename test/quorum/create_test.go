@@ -50,10 +50,12 @@ var restartSteps = []string{"directory", "certificate", "member", "ready", "iden
 // A node that creates its cluster is killed after each step, or stopped gracefully, and is
 // started again with the same flags: the cluster is the one that it began.
 func TestCreate_endedAfterEachStep(t *testing.T) {
+	t.Parallel()
 	binary := cluster.BuildSteps(t)
 	for how, code := range endedBy {
 		for _, step := range createSteps {
 			t.Run(how+"/"+step, func(t *testing.T) {
+				t.Parallel()
 				n := New(t, binary).Node("a")
 				n.startUntil(how, "create/"+step)
 				if got := n.ExitCode(); got != code {
@@ -85,6 +87,7 @@ func (n *Node) startUntil(how, step string) {
 
 // The same of a node that has a member: it comes back with all that was acknowledged.
 func TestRestart_endedAfterEachStep(t *testing.T) {
+	t.Parallel()
 	n := New(t, cluster.BuildSteps(t)).Node("a")
 	n.Start("--shutdown-delay=0s")
 	n.AwaitRunning()
@@ -115,6 +118,7 @@ func TestRestart_endedAfterEachStep(t *testing.T) {
 // Stopped and killed in every way, the member comes back with all that was
 // acknowledged.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	n := New(t, "").Node("a")
 	n.Start()
 	n.AwaitRunning()
@@ -151,6 +155,7 @@ func TestRestart(t *testing.T) {
 // The end of the member's process does not end the sidecar: the member is started
 // again, and the status shows why it ended.
 func TestMemberKilled(t *testing.T) {
+	t.Parallel()
 	n := New(t, "").Node("a")
 	n.Start()
 	n.AwaitRunning()
@@ -179,6 +184,7 @@ func TestMemberKilled(t *testing.T) {
 // The second sidecar of a directory waits for the first one a while, then ends. The
 // first one goes on.
 func TestDirectoryInUse(t *testing.T) {
+	t.Parallel()
 	rig := New(t, "")
 	n := rig.Node("a")
 	n.Start()
@@ -197,6 +203,7 @@ func TestDirectoryInUse(t *testing.T) {
 // A sidecar that is killed leaves a member that stops by itself: the next sidecar
 // waits for it.
 func TestMemberStillStopping(t *testing.T) {
+	t.Parallel()
 	n := New(t, "").Node("a")
 	n.Start()
 	n.AwaitRunning()
@@ -234,6 +241,7 @@ func TestMemberStillStopping(t *testing.T) {
 // A sidecar refuses what does not match, says what to do, and changes nothing. The
 // other cases are tests of package datadir.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	rig := New(t, "")
 	n := rig.Node("a")
 	n.Start()
@@ -302,6 +310,7 @@ func tree(t *testing.T, dir string) []string {
 // A sidecar was stopped after etcd had made the log of a new cluster, and before its first
 // member was in it. Such a log never has a leader, so the next start makes it again.
 func TestCreate_logWithoutMember(t *testing.T) {
+	t.Parallel()
 	n := New(t, "").Node("a")
 	n.Start()
 	n.AwaitRunning()

@@ -15,6 +15,7 @@ import (
 // that creates a cluster. The sidecar waits, and says for what. The cluster still accepts writes. When
 // there is space again, the node finishes by itself, as one member.
 func TestDisk_fullForTheLog(t *testing.T) {
+	t.Parallel()
 	if !smalldisk.Enter(t) {
 		return
 	}

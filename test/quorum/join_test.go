@@ -64,6 +64,7 @@ func newThree(t *testing.T) (a, b, c *Node) {
 // Two nodes join at the same moment. The first one has the members as they were before
 // the second was added: its etcd does not begin with those.
 func TestJoin_twoAtOnce(t *testing.T) {
+	t.Parallel()
 	rig := New(t, "")
 	a, b, c := rig.Node("a"), rig.Node("b"), rig.Node("c")
 	a.Start()
@@ -77,6 +78,7 @@ func TestJoin_twoAtOnce(t *testing.T) {
 // All members are killed at one moment, while clients write, and started in any order: the
 // cluster is as before, with each write that was acknowledged.
 func TestRestart_wholeCluster(t *testing.T) {
+	t.Parallel()
 	a, b, c := newThree(t)
 	all := []*Node{a, b, c}
 	for _, order := range [][]*Node{{a, b, c}, {a, c, b}, {b, a, c}, {b, c, a}, {c, a, b}, {c, b, a}} {
@@ -96,6 +98,7 @@ func TestRestart_wholeCluster(t *testing.T) {
 
 // While one of three members is stopped, the others go on, and it catches up.
 func TestMember_away(t *testing.T) {
+	t.Parallel()
 	a, b, c := newThree(t)
 	all := []*Node{a, b, c}
 	for i, away := range all {

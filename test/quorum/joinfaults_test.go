@@ -31,6 +31,7 @@ func joinAt(args []string, at *Node) []string {
 // do: with the URL of another member the same token works. While a member is dead, etcd
 // adds no other: the node says so, and which one to remove, and joins after that.
 func TestJoin_memberDied(t *testing.T) {
+	t.Parallel()
 	a, b, c := newThree(t)
 	args := joinArgs(t, c, 1)
 	KillAll(c)
@@ -48,6 +49,7 @@ func TestJoin_memberDied(t *testing.T) {
 // The member that --join names is killed while it answers, after it has added the node.
 // With the URL of another member the join goes on where it was.
 func TestJoin_memberDiedInTheMiddle(t *testing.T) {
+	t.Parallel()
 	binary := cluster.BuildSteps(t)
 	for _, step := range []string{"token", "add", "sign"} {
 		t.Run(step, func(t *testing.T) {
@@ -83,6 +85,7 @@ func TestJoin_memberDiedInTheMiddle(t *testing.T) {
 
 // A node joins a cluster that has no majority: it waits, and joins when it has one.
 func TestJoin_noMajority(t *testing.T) {
+	t.Parallel()
 	rig := New(t, "")
 	a, b, c := rig.Node("a"), rig.Node("b"), rig.Node("c")
 	a.Start()
@@ -101,6 +104,7 @@ func TestJoin_noMajority(t *testing.T) {
 // A node joins with the node ID, or with the address, of a member that is alive, or that is
 // dead: it ends, names the member, and changes nothing. So does the member.
 func TestJoin_inUse(t *testing.T) {
+	t.Parallel()
 	a, b, c := newThree(t)
 	args := joinArgs(t, a, 1)
 	other := a.rig.Node("b")

@@ -14,6 +14,7 @@ import (
 // Started again with the same flags, it reports that it was removed and what to do,
 // and the cluster stays as it is. With an empty directory and another token it joins.
 func TestLearner_removedWhileStopped(t *testing.T) {
+	t.Parallel()
 	binary := cluster.BuildSteps(t)
 	for _, step := range []string{"enrol", "etcd", "member"} {
 		t.Run(step, func(t *testing.T) {
@@ -38,6 +39,7 @@ func TestLearner_removedWhileStopped(t *testing.T) {
 // same flags, it joins as another member. If its token was revoked meanwhile, it reports
 // that, and joins with another one.
 func TestLearner_evictedWhileStopped(t *testing.T) {
+	t.Parallel()
 	binary := cluster.BuildSteps(t)
 	for _, step := range []string{"enrol", "etcd", "member"} {
 		for _, revoked := range []bool{false, true} {

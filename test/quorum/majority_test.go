@@ -16,6 +16,7 @@ import (
 // a and b open, that of c closed, since it is too old. When one of them is back, the
 // cluster goes on.
 func TestMajorityLost(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	newer := p.bundle("1.1.0", "1.1.0", "1.1.0")
 	older := p.bundle("1.0.0", "1.0.0", "1.0.0")

@@ -45,6 +45,7 @@ func TestJoin_tenAtOnce(t *testing.T) {
 // Ten nodes join at the same moment with a token for one: exactly one of them becomes a
 // member, and the others end with what to do.
 func TestJoin_oneOfTen(t *testing.T) {
+	t.Parallel()
 	a, others := tenAtOnce(t, 1)
 	var joined *Node
 	for _, n := range others {

@@ -154,6 +154,7 @@ func (m *move) registered(list string) {
 // back, with the commands of docs/clusters.md#move. Between the stores no gate is open
 // and nothing is written, and what is left of the old store opens no gate.
 func TestMove(t *testing.T) {
+	t.Parallel()
 	c := cluster.NewForTest(t, "kube-apiserver", "sidecar")
 	api, err := c.StartAPIServer(cluster.APIServerConfig{Name: "one"})
 	if err != nil {

@@ -90,6 +90,7 @@ func newServices(t *testing.T) (a, b, c *Node, flag string) {
 // The power of a node fails at each instant of a change of its role. It is as wanted after its
 // next start.
 func TestServices_nodeOff(t *testing.T) {
+	t.Parallel()
 	a, b, _, flag := newServices(t)
 	for _, instant := range []struct {
 		name string
@@ -117,6 +118,7 @@ func TestServices_nodeOff(t *testing.T) {
 // A node that starts while etcd has no majority runs the services that it ran before, behind a
 // closed gate. When all have started, each runs what its roles say.
 func TestServices_wholeClusterOff(t *testing.T) {
+	t.Parallel()
 	a, b, c, flag := newServices(t)
 	all := []*Node{a, b, c}
 	KillAll(all...)

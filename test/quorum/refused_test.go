@@ -12,6 +12,7 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/cluster/pki"
 	"github.com/lockstep-dev/lockstep/cluster/token"
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/test/members"
 )
 
@@ -29,6 +30,7 @@ func withToken(t *testing.T, args []string, change func(*token.Token)) []string 
 // A node joins with a token that is not valid, in each way. It ends with what to do, and
 // the cluster stays as it is. With a valid token, and the same directory, it joins.
 func TestJoin_refusedTokens(t *testing.T) {
+	t.Parallel()
 	rig := New(t, "")
 	a, b := rig.Node("a"), rig.Node("b")
 	a.Start()
@@ -82,6 +84,7 @@ func TestJoin_refusedTokens(t *testing.T) {
 // it ends the TLS connection, with a certificate that it has, or it passes on the member's at
 // an address that is not the member's. The node ends and says so, and the member gets nothing.
 func TestJoin_manInTheMiddle(t *testing.T) {
+	t.Parallel()
 	rig := New(t, "")
 	a, b, middle := rig.Node("a"), rig.Node("b"), rig.Node("middle")
 	a.Start()
@@ -158,6 +161,6 @@ func passOn(t *testing.T, at, to *Node, issuer *pki.CA, chain []*pki.CA) (passed
 			})
 		}
 	})
-	t.Cleanup(func() { _ = l.Close(); running.Wait() })
+	t.Cleanup(func() { _ = l.Close(); running.Wait(); etcdtest.AwaitFree(at.Address + ":8087") })
 	return passed
 }

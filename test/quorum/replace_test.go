@@ -15,6 +15,7 @@ import (
 // The data directory of a node is lost. It is replaced as docs/clusters.md#replace
 // describes: the commands of the page are read and typed.
 func TestReplace(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	bundle := p.bundle("1.0.0", "1.0.0", "1.0.0")
 	a, b, c := p.three(bundle, bundle, bundle)
@@ -73,6 +74,7 @@ func wantMembersOf(t *testing.T, on *Node, nodes ...string) {
 // records are as they were in the snapshot, the leader rebuilds the status, what was
 // written since is lost, and a member of the old cluster that starts again changes nothing.
 func TestRestore(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	bundle := p.bundle("1.0.0", "1.0.0", "1.0.0")
 	a, b, c := p.three(bundle, bundle, bundle)
@@ -144,6 +146,7 @@ func TestRestore(t *testing.T) {
 // The status in a snapshot is older than the objects, and may admit nodes that do not
 // fit them. So no gate opens before the leader has rebuilt it from the objects.
 func TestRestore_statusIsRebuilt(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	a := p.rig.Node("a")
 	p.start(a)

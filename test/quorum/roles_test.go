@@ -99,6 +99,7 @@ func newMembers(t *testing.T, binary string, n int) []*Node {
 // Members leave and return while the cluster is written to. Their sidecars go on: the
 // presence of each stays, and no write that was acknowledged is lost.
 func TestRoles_threeFiveThree(t *testing.T) {
+	t.Parallel()
 	all := newMembers(t, "", 5)
 	a, b, c, d, e := all[0], all[1], all[2], all[3], all[4]
 	before := map[*Node]lifeOfNode{}
@@ -163,6 +164,7 @@ func (n *Node) life(t *testing.T, on *Node) lifeOfNode {
 }
 
 func TestRoles_refused(t *testing.T) {
+	t.Parallel()
 	all := newMembers(t, "", 3)
 	a, b, c := all[0], all[1], all[2]
 	wantRefusal := func(n *Node, want ...string) {
@@ -199,6 +201,7 @@ func TestRoles_refused(t *testing.T) {
 
 // Of the last two voters one stays, whatever is typed at the same moment.
 func TestRoles_twoAtOnce(t *testing.T) {
+	t.Parallel()
 	all := newMembers(t, "", 2)
 	for round := range 3 {
 		outs, errs := make([]string, 2), make([]error, 2)
@@ -236,6 +239,7 @@ var (
 
 // A node that is powered off at each step of a change is as wanted after its next start.
 func TestRoles_killedAfterEachStep(t *testing.T) {
+	t.Parallel()
 	binary := cluster.BuildSteps(t)
 	for _, way := range []struct {
 		steps  []string
@@ -243,6 +247,7 @@ func TestRoles_killedAfterEachStep(t *testing.T) {
 	}{{leavingSteps, false}, {addingSteps, true}} {
 		for _, step := range way.steps {
 			t.Run(strings.ReplaceAll(step, "/", "_"), func(t *testing.T) {
+				t.Parallel()
 				all := newMembers(t, binary, 2)
 				a, b := all[0], all[1]
 				if way.member {
@@ -274,6 +279,7 @@ func TestRoles_killedAfterEachStep(t *testing.T) {
 // All nodes are powered off while one of two members leaves: its vote is needed until it
 // has left. Started without the others, a node has the roles that are on its disk.
 func TestRoles_wholeClusterOff(t *testing.T) {
+	t.Parallel()
 	binary := cluster.BuildSteps(t)
 	all := newMembers(t, binary, 3)
 	a, b, c := all[0], all[1], all[2]

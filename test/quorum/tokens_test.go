@@ -107,6 +107,7 @@ func eachEnding(t *testing.T, endings []ending, test func(t *testing.T, step, ho
 // its join goes on, since the use was its own already, or it ends with a clear error; then
 // another token finishes the join. No member is left over.
 func TestJoin_tokenEnds(t *testing.T) {
+	t.Parallel()
 	binary := cluster.BuildSteps(t)
 	eachEnding(t, []ending{
 		{"directory", refused, refused},
@@ -131,6 +132,7 @@ func TestJoin_tokenEnds(t *testing.T) {
 // The same while a member answers: it is killed after a step of its answer, and the
 // joining node with it.
 func TestJoin_tokenEndsInTheAnswer(t *testing.T) {
+	t.Parallel()
 	binary := cluster.BuildSteps(t)
 	eachEnding(t, []ending{
 		{"check", refused, refused},
