@@ -72,14 +72,23 @@ check: format-check tidy-check docs lint test ## everything that a change has to
 unit: ## the tests that need no kube-apiserver (two minutes on a fresh clone, then seconds)
 	$(STATIC) go test -trimpath -vet=off ./...
 
+# Tests of whole clusters wait more than they compute, so one more of their packages runs at
+# a time than there are processors. What takes longest begins first.
+AT_A_TIME := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+FIRST := ./reconcile ./etcd ./election ./internal/app
+FIRST_OF_CLUSTERS := ./test/quorum ./test/e2e ./test/soak
+RACE_TEST = LOCKSTEP_E2E_ASSETS=$(BIN) CGO_ENABLED=1 go test -race -vet=off -timeout=40m
+
 # With the race detector the model searches a beginning only, so it runs without
-# it too. What counts allocations, or decodes many megabytes, runs without it only.
+# it too. What counts allocations, or decodes many megabytes, runs without it only, and so
+# does what only reads the repository.
 .PHONY: test
 test: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubectl bin/kubelet-probe bin/etcdutl bin/etcdctl vet ## every test, the end-to-end ones too, with the race detector
 	for module in $(MODULES); do (cd $$module && LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./...); done
-	$(STATIC) go test -trimpath ./internal/model
+	$(STATIC) go test -trimpath ./internal/model ./internal/repotest
 	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./reconcile -run='TestMemoryOf'
-	LOCKSTEP_E2E_ASSETS=$(BIN) CGO_ENABLED=1 go test -race -timeout=40m ./...
+	$(RACE_TEST) $(FIRST) $$(go list ./... | grep -v -e '/lockstep/test/' -e '/internal/repotest$$')
+	$(RACE_TEST) -p=$(AT_A_TIME) $(FIRST_OF_CLUSTERS) ./test/...
 
 # A real kubeadm with a real kubelet, on Debian's containerd and runc; the image is built from
 # the Dockerfile, by Debian's buildah. It needs root.
