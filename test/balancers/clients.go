@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -57,6 +58,19 @@ func (n Counts) Since(before Counts) Counts {
 	n.Lost -= before.Lost
 	n.Broken -= before.Broken
 	n.Errors = n.Errors[len(before.Errors):]
+	return n
+}
+
+// Plus returns the sum of both.
+func (n Counts) Plus(o Counts) Counts {
+	n.Requests += o.Requests
+	n.Failed += o.Failed
+	n.Unknown += o.Unknown
+	n.Retried += o.Retried
+	n.Misfits += o.Misfits
+	n.Lost += o.Lost
+	n.Broken += o.Broken
+	n.Errors = slices.Concat(n.Errors, o.Errors)
 	return n
 }
 

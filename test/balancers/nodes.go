@@ -25,15 +25,21 @@ const (
 	sidecarPort = "8086"
 )
 
+// LeaseTTL is that of the sidecars.
+const LeaseTTL = 5 * time.Second
+
 // Fleet is the nodes of one control plane.
 type Fleet struct {
 	Nodes []*Node
+	// SidecarDelay is how long a sidecar that starts from now on goes on serving after SIGTERM.
+	SidecarDelay time.Duration
 
 	cluster *cluster.Cluster
 	dir     string
-	delay   time.Duration // of both shutdowns
+	delay   time.Duration // the same of the kube-apiservers
 	prefix  string        // of the keys of the sidecars and of the kube-apiservers
 	without bool          // no sidecars run
+	service bool          // the Service kubernetes is written
 }
 
 // Node is a kube-apiserver and the sidecar beside it.
@@ -56,6 +62,9 @@ type FleetConfig struct {
 	// Prefix is that of the keys of the sidecars and of the kube-apiservers, such as /x/;
 	// empty: the defaults.
 	Prefix string
+	// Service lets the sidecars write the Service kubernetes, or, without them, the
+	// kube-apiservers. Addresses must not be those of loopback then.
+	Service bool
 	// WithoutLockstep runs no sidecars: each node applies its own objects when it starts, as
 	// releases did that know nothing of each other.
 	WithoutLockstep bool
@@ -63,7 +72,9 @@ type FleetConfig struct {
 
 // NewFleet returns a fleet of which no node runs yet.
 func NewFleet(cfg FleetConfig) *Fleet {
-	f := &Fleet{cluster: cfg.Cluster, dir: cfg.Dir, delay: cfg.Delay, prefix: cfg.Prefix, without: cfg.WithoutLockstep}
+	f := &Fleet{
+		SidecarDelay: cfg.Delay, cluster: cfg.Cluster, dir: cfg.Dir, delay: cfg.Delay, prefix: cfg.Prefix, without: cfg.WithoutLockstep, service: cfg.Service,
+	}
 	for i, address := range cfg.Addresses {
 		f.Nodes = append(f.Nodes, &Node{ID: fmt.Sprintf("cp-%d", 1+i), Address: address, fleet: f})
 	}
@@ -90,14 +101,18 @@ func (f *Fleet) each(do func(*Node) error) error {
 	return errors.Join(errs...)
 }
 
-// Start starts the kube-apiserver with a certificate of the node and the release, and the
-// sidecar with the bundle of the release.
+// Start starts the kube-apiserver, and then the sidecar with the bundle of the release.
 func (n *Node) Start(release string) error {
-	f := n.fleet
-	dir, err := f.bundle(release)
-	if err != nil {
+	if err := n.StartAPI(release); err != nil {
 		return err
 	}
+	return n.startLockstep(release)
+}
+
+// StartAPI starts the kube-apiserver with a certificate of the node and the release, and
+// returns when it is ready.
+func (n *Node) StartAPI(release string) error {
+	f := n.fleet
 	cert, key, err := f.cluster.NodeCertificate(n.ID+" "+release, net.ParseIP(n.Address))
 	if err != nil {
 		return err
@@ -109,21 +124,30 @@ func (n *Node) Start(release string) error {
 	if f.prefix != "" {
 		args = append(args, "--etcd-prefix="+f.prefix+"registry")
 	}
-	n.API, err = f.cluster.StartAPIServer(cluster.APIServerConfig{Name: n.ID, Addr: net.JoinHostPort(n.Address, apiPort), Args: args})
-	switch {
-	case err != nil:
-		return err
-	case f.without:
-		return n.apply(release)
+	if f.service && f.without {
+		args = append(args, "--endpoint-reconciler-type=lease")
 	}
-	return n.startSidecar(dir)
+	n.API, err = f.cluster.StartAPIServer(cluster.APIServerConfig{Name: n.ID, Addr: net.JoinHostPort(n.Address, apiPort), Args: args})
+	return err
 }
 
-func (n *Node) startSidecar(bundle string) (err error) {
+// startLockstep starts the sidecar. Without Lockstep it applies the objects.
+func (n *Node) startLockstep(release string) error {
 	f := n.fleet
+	if f.without {
+		return n.apply(release)
+	}
+	bundle, err := f.bundle(release)
+	if err != nil {
+		return err
+	}
+	args := []string{"--apiserver-readyz"}
+	if f.service {
+		args = append(args, "--kubernetes-service", "--insecure-listen", "--anonymous-status")
+	}
 	n.Sidecar, err = f.cluster.StartSidecar(cluster.SidecarConfig{
 		NodeID: n.ID, Kubeconfig: n.API.Kubeconfig(), Bundle: bundle, Listen: net.JoinHostPort(n.Address, sidecarPort),
-		LeaseTTL: 5 * time.Second, ShutdownDelay: &f.delay, EtcdPrefix: f.prefix, Args: []string{"--apiserver-readyz"},
+		LeaseTTL: LeaseTTL, ShutdownDelay: &f.SidecarDelay, EtcdPrefix: f.prefix, Args: args,
 	})
 	return err
 }
@@ -161,17 +185,44 @@ func (n *Node) AwaitReady(ctx context.Context) error {
 	return nil
 }
 
-// Roll takes nodes to a release, one after another, and waits until each is ready.
-func Roll(ctx context.Context, release string, nodes ...*Node) error {
+// Times are what restarts took, part by part.
+type Times struct {
+	Stop time.Duration // from SIGTERM until kube-apiserver and sidecar have ended
+	API  time.Duration // from there until the new kube-apiserver is ready
+	Gate time.Duration // from there until the gate of the new sidecar is open
+}
+
+func (t Times) add(o Times) Times { return Times{t.Stop + o.Stop, t.API + o.API, t.Gate + o.Gate} }
+
+// Roll takes nodes to a release, one after another, and waits until each is ready. It
+// returns the times of all of them together.
+func Roll(ctx context.Context, release string, nodes ...*Node) (Times, error) {
+	var all Times
 	for _, n := range nodes {
-		if err := errors.Join(n.Stop(), n.Start(release)); err != nil {
-			return err
+		took, err := n.restart(ctx, release)
+		if err != nil {
+			return all, err
 		}
-		if err := n.AwaitReady(ctx); err != nil {
-			return err
-		}
+		all = all.add(took)
 	}
-	return nil
+	return all, nil
+}
+
+func (n *Node) restart(ctx context.Context, release string) (took Times, err error) {
+	begin := time.Now()
+	if err := n.Stop(); err != nil {
+		return took, err
+	}
+	stopped := time.Now()
+	if err := n.StartAPI(release); err != nil {
+		return took, err
+	}
+	started := time.Now()
+	if err := n.startLockstep(release); err != nil {
+		return took, err
+	}
+	err = n.AwaitReady(ctx)
+	return Times{stopped.Sub(begin), started.Sub(stopped), time.Since(started)}, err
 }
 
 // RollBack takes all nodes back to a release, one after another. A node of the older release

@@ -43,7 +43,7 @@ func TestUpgrade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := balancers.Roll(t.Context(), "1.1.0", fleet.Nodes...); err != nil {
+	if _, err := balancers.Roll(t.Context(), "1.1.0", fleet.Nodes...); err != nil {
 		t.Error(err)
 	}
 	n := clients.Counts()

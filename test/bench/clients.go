@@ -4,208 +4,220 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/test/balancers"
 )
 
-// clientsCases returns the case of clients behind a load balancer. It needs HAProxy, so it
-// runs only if -cases names it.
+// clientsCases returns the case of clients behind a load balancer and behind the Service
+// kubernetes. It needs HAProxy and root, so it runs only if -cases names it.
 func clientsCases() []benchCase {
-	return []benchCase{{group: "clients", name: "clients", run: benchClients, extra: true}}
+	return []benchCase{{group: "clients", name: "clients", run: benchClients, extra: true, network: true}}
 }
+
+func clientsRows() []string { return []string{rowGateOut, rowAPIOut, rowNodeOut, rowUpgrade} }
+
+const (
+	rowGateOut = "a gate closes, until its address has left the Service"
+	rowAPIOut  = "kill -9 of a kube-apiserver, until its address has left the Service"
+	rowNodeOut = "kill -9 of a node, until its address has left the Service; TTL 5 s"
+	rowUpgrade = "upgrade of three nodes, from the first stop until DONE and all gates are open"
+)
 
 const (
 	// clientDelay is how long a node serves after SIGTERM. HAProxy needs a second to notice.
 	clientDelay = 5 * time.Second
 	leaderPause = 15 * time.Second
-	// clientRequests is how many requests follow each fault.
+	// clientRequests is how many requests of each kind of client follow each fault.
 	clientRequests = 500
 )
 
+// benchClients compares what clients see with and without Lockstep.
+func benchClients(ctx context.Context, b *bench) error {
+	var rigs [2]*clientRig
+	for i, without := range []bool{false, true} {
+		rigs[i] = &clientRig{b: b, without: without, addresses: networkAddresses(1+4*i, 4)}
+		if err := rigs[i].run(ctx); err != nil {
+			return err
+		}
+	}
+	b.reportClients(rigs[0], rigs[1])
+	return nil
+}
+
+// networkAddresses returns n addresses in a row.
+func networkAddresses(first, n int) (out []string) {
+	for i := range n {
+		out = append(out, networkAddress(first+i))
+	}
+	return out
+}
+
+// clientRig is three nodes, behind HAProxy and in the Service kubernetes, and clients of both.
+type clientRig struct {
+	b         *bench
+	without   bool     // without Lockstep
+	addresses []string // of the nodes, and of HAProxy
+
+	fleet *balancers.Fleet
+	slice *sliceObserver
+	// clients are those of HAProxy, and those of the Service.
+	clients [2]*balancers.Clients
+
+	phases                   []clientPhase
+	gateOut, apiOut, nodeOut []time.Duration
+	upgrade                  upgradeTimes
+}
+
+// ways are those in which clients reach a kube-apiserver.
+var ways = [2]string{"HAProxy", "the Service"}
+
 // clientPhase is what clients have seen during one fault.
 type clientPhase struct {
-	name string
+	clientFault
 	took time.Duration
-	seen balancers.Counts
+	seen [2]balancers.Counts
 }
 
-// benchClients compares what clients of HAProxy see with and without Lockstep.
-func benchClients(ctx context.Context, b *bench) error {
-	var columns [2][]clientPhase
-	for i, without := range []bool{false, true} {
-		var err error
-		if columns[i], err = b.clientPhases(ctx, without); err != nil {
-			return err
+// upgradeTimes is what an upgrade of three nodes took.
+type upgradeTimes struct {
+	balancers.Times
+	done time.Duration // from the last gate until DONE
+	all  time.Duration
+}
+
+// run runs nodes, with clients, through all faults.
+func (r *clientRig) run(ctx context.Context) (err error) {
+	name := fmt.Sprintf("clients-%t", r.without)
+	dir := filepath.Join(r.b.dir, name)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	r.fleet = balancers.NewFleet(balancers.FleetConfig{
+		Cluster: r.b.cluster, Dir: dir, Addresses: r.addresses[:3], Delay: clientDelay,
+		Prefix: "/" + name + "/", Service: true, WithoutLockstep: r.without,
+	})
+	if err := r.fleet.Start(ctx, "1.0.0"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.fleet.Stop()) }()
+	if r.slice, err = observeSlice(ctx, r.b.etcd, "/"+name+"/registry"); err != nil {
+		return err
+	}
+	defer r.slice.close()
+	if err := r.slice.awaitAll(ctx, r.addresses[:3]); err != nil {
+		return err
+	}
+	stop, err := r.startClients(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	for _, f := range r.faults() {
+		if err := r.phase(ctx, f); err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
 		}
 	}
-	b.prints = append(b.prints, func(w io.Writer) { printClients(w, columns[0], columns[1]) })
 	return nil
 }
 
-// clientPhases runs nodes behind HAProxy, with clients, through all faults.
-func (b *bench) clientPhases(ctx context.Context, without bool) (phases []clientPhase, err error) {
-	assets, err := filepath.Abs(b.opts.assets)
-	if err != nil {
-		return nil, err
+// phase runs one fault, and counts what clients see.
+func (r *clientRig) phase(ctx context.Context, f clientFault) error {
+	begin := time.Now()
+	var before [2]balancers.Counts
+	for way, c := range r.clients {
+		before[way] = c.Counts()
 	}
-	dir := filepath.Join(b.dir, fmt.Sprintf("clients-%t", without))
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return nil, err
+	if err := f.run(ctx); err != nil {
+		return err
 	}
-	var addresses []string
-	for range 4 {
-		b.addresses++
-		addresses = append(addresses, addressOf(b.addresses))
+	p := clientPhase{clientFault: f, took: time.Since(begin)}
+	if err := r.awaitRequests(ctx); err != nil {
+		return err
 	}
-	fleet := balancers.NewFleet(balancers.FleetConfig{
-		Cluster: b.cluster, Dir: dir, Addresses: addresses[:3], Delay: clientDelay,
-		Prefix: fmt.Sprintf("/clients-%t/", without), WithoutLockstep: without,
-	})
-	if err := fleet.Start(ctx, "1.0.0"); err != nil {
-		return nil, err
+	for way, c := range r.clients {
+		p.seen[way] = c.Counts().Since(before[way])
+		progress("%s, without Lockstep=%t, %s: %+v", f.name, r.without, ways[way], p.seen[way])
 	}
-	// The binaries are in a directory of the repository.
-	bind := net.JoinHostPort(addresses[3], port)
-	config, err := clientConfig(filepath.Join(assets, "..", "docs", "load-balancers.md"), bind, addresses[:3], without)
-	if err != nil {
-		return nil, err
-	}
-	proxy, err := balancers.StartHAProxy(dir, config, bind)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, proxy.Stop(), fleet.Stop()) }()
-	clients, err := balancers.StartClients(balancers.ClientsConfig{
-		Name: "bench", API: b.cluster.APIConfig("https://" + bind), Keep: 4, New: 4, Watches: 2, Pause: 20 * time.Millisecond,
-	})
-	if err != nil {
-		return nil, err
-	}
-	defer clients.Stop()
-	for _, f := range clientFaults(fleet, without) {
-		before, begin := clients.Counts(), time.Now()
-		if err := f.run(ctx); err != nil {
-			return nil, fmt.Errorf("%s: %w", f.name, err)
-		}
-		took := time.Since(begin)
-		if err := awaitRequests(ctx, clients, clientRequests); err != nil {
-			return nil, err
-		}
-		seen := clients.Counts().Since(before)
-		progress("%s, without Lockstep=%t: %+v", f.name, without, seen)
-		phases = append(phases, clientPhase{f.name, took, seen})
-	}
-	return phases, nil
+	r.phases = append(r.phases, p)
+	return nil
 }
 
-// clientConfig is the configuration of the page. Without Lockstep, the check is that of
+// startClients starts HAProxy, what follows the Service, and the clients of both. As
+// kubeadm configures kube-proxy, it watches through the load balancer.
+func (r *clientRig) startClients(ctx context.Context, dir string) (stop func() error, err error) {
+	var stops []func() error
+	stop = func() error {
+		var errs []error
+		for i := range stops {
+			errs = append(errs, stops[len(stops)-1-i]())
+		}
+		return errors.Join(errs...)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, stop())
+		}
+	}()
+	bind := net.JoinHostPort(r.addresses[3], port)
+	config, err := r.haproxyConfig(bind)
+	if err != nil {
+		return stop, err
+	}
+	program, err := balancers.StartHAProxy(dir, config, bind)
+	if err != nil {
+		return stop, err
+	}
+	stops = append(stops, program.Stop)
+	api := r.b.cluster.APIConfig("https://" + bind)
+	proxy, err := balancers.StartProxy(ctx, api)
+	if err != nil {
+		return stop, err
+	}
+	stops = append(stops, func() error { proxy.Stop(); return nil })
+	service := r.b.cluster.APIConfig("https://" + net.JoinHostPort(networkAddress(maxNetworkAddresses), port))
+	for way, cfg := range []balancers.ClientsConfig{{API: api}, {API: service, Dial: proxy.Dial}} {
+		cfg.Name, cfg.Keep, cfg.New, cfg.Watches, cfg.Pause = fmt.Sprintf("bench-%d", way), 4, 4, 2, 20*time.Millisecond
+		c, err := balancers.StartClients(cfg)
+		if err != nil {
+			return stop, err
+		}
+		r.clients[way] = c
+		stops = append(stops, func() error { c.Stop(); return nil })
+	}
+	return stop, nil
+}
+
+// haproxyConfig is the configuration of the page. Without Lockstep, the check is that of
 // the kube-apiserver itself.
-func clientConfig(page, bind string, addresses []string, without bool) (string, error) {
+func (r *clientRig) haproxyConfig(bind string) (string, error) {
+	assets, err := filepath.Abs(r.b.opts.assets)
+	if err != nil {
+		return "", err
+	}
 	replacements := []string{"bind :6443", "bind " + bind}
-	for i, address := range addresses {
+	for i, address := range r.addresses[:3] {
 		replacements = append(replacements, fmt.Sprintf("10.0.0.%d:6443", 1+i), net.JoinHostPort(address, port))
 	}
-	if without {
+	if r.without {
 		replacements = append(replacements, "check port 8086", "check check-ssl verify none")
 	}
-	return balancers.Block(page, "haproxy", replacements...)
+	// The binaries are in a directory of the repository.
+	return balancers.Block(filepath.Join(assets, "..", "docs", "load-balancers.md"), "haproxy", replacements...)
 }
 
-type clientFault struct {
-	name string
-	run  func(context.Context) error
-}
-
-func clientFaults(fleet *balancers.Fleet, without bool) []clientFault {
-	again := func(ctx context.Context, n *balancers.Node, kill func() error) error {
-		if err := kill(); err != nil {
-			return err
-		}
-		if !backoff.Sleep(ctx, leaderPause) {
-			return ctx.Err()
-		}
-		if err := errors.Join(n.Stop(), n.Start("1.1.0")); err != nil {
-			return err
-		}
-		return n.AwaitReady(ctx)
-	}
-	faults := []clientFault{
-		{"upgrade of two nodes, then back", func(ctx context.Context) error {
-			two := fleet.Nodes[:2]
-			if err := balancers.Roll(ctx, "1.1.0", two...); err != nil {
-				return err
+// awaitRequests returns when each kind of client has ended clientRequests more.
+func (r *clientRig) awaitRequests(ctx context.Context) error {
+	for _, c := range r.clients {
+		end := c.Counts().Requests + clientRequests
+		for c.Counts().Requests < end {
+			if pause(ctx, 50*time.Millisecond); ctx.Err() != nil {
+				return ctx.Err()
 			}
-			return balancers.Roll(ctx, "1.0.0", two...)
-		}},
-		{"upgrade of three nodes", func(ctx context.Context) error { return balancers.Roll(ctx, "1.1.0", fleet.Nodes...) }},
-		{"node killed, started again", func(ctx context.Context) error { return again(ctx, fleet.Nodes[0], fleet.Nodes[0].Kill) }},
-		{"kube-apiserver killed, node started again", func(ctx context.Context) error { return again(ctx, fleet.Nodes[1], fleet.Nodes[1].API.Kill) }},
-	}
-	if !without {
-		faults = append(faults, clientFault{
-			"leader paused for " + leaderPause.String(), func(ctx context.Context) error { return pauseLeader(ctx, fleet) },
-		})
-	}
-	return append(faults, clientFault{"rollback of three nodes", func(ctx context.Context) error { return fleet.RollBack(ctx, "1.0.0") }})
-}
-
-// pauseLeader stops the sidecar that leads for a while.
-func pauseLeader(ctx context.Context, fleet *balancers.Fleet) error {
-	for _, n := range fleet.Nodes {
-		status, err := n.Sidecar.Status(ctx)
-		if err != nil {
-			return err
-		}
-		if status.Election.State != "leading" {
-			continue
-		}
-		if err := n.Sidecar.Signal(syscall.SIGSTOP); err != nil {
-			return err
-		}
-		_ = backoff.Sleep(ctx, leaderPause) // it has to go on in each case
-		if err := n.Sidecar.Signal(syscall.SIGCONT); err != nil {
-			return err
-		}
-		return n.AwaitReady(ctx)
-	}
-	return errors.New("no node leads")
-}
-
-// awaitRequests returns when n more requests have ended.
-func awaitRequests(ctx context.Context, clients *balancers.Clients, n int) error {
-	begin := clients.Counts().Requests
-	for clients.Counts().Requests < begin+n {
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
 		}
 	}
 	return nil
-}
-
-func printClients(w io.Writer, with, without []clientPhase) {
-	table := [][]string{{
-		"what happens", "", "took", "requests", "failed",
-		"of these, writes of unknown outcome", "answers that do not fit", "acknowledged writes lost",
-	}}
-	for i, side := range [][]clientPhase{with, without} {
-		who := []string{"Lockstep", "without"}[i]
-		for _, p := range side {
-			n := p.seen
-			table = append(table, []string{
-				p.name, who, short(p.took), fmt.Sprint(n.Requests),
-				fmt.Sprint(n.Failed), fmt.Sprint(n.Unknown), fmt.Sprint(n.Misfits), fmt.Sprint(n.Lost),
-			})
-		}
-	}
-	fmt.Fprintln(w)
-	writeTable(w, table)
 }

@@ -41,6 +41,8 @@ type benchCase struct {
 	name  string
 	run   func(ctx context.Context, b *bench) error
 	extra bool // runs only if -cases has its name
+	// network: it needs addresses other than those of loopback.
+	network bool
 }
 
 // cases returns all cases, in the order in which they run.
@@ -51,7 +53,7 @@ func cases() []benchCase {
 
 // rowNames returns the names of all rows, in the order in which they are printed.
 func rowNames() []string {
-	return slices.Concat(changeRows(), manyRows(), quorumRows(), servicesRows(), []string{rowEdited, rowDeleted})
+	return slices.Concat(changeRows(), manyRows(), quorumRows(), servicesRows(), clientsRows(), []string{rowEdited, rowDeleted})
 }
 
 // options are the flags.
@@ -154,6 +156,11 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
+	if slices.ContainsFunc(list, func(c benchCase) bool { return c.network }) {
+		if err := enterNetwork(); err != nil {
+			return err
+		}
+	}
 	dir, err := os.MkdirTemp("", "lockstep-bench-")
 	if err != nil {
 		return err
@@ -214,6 +221,9 @@ func (b *bench) start() error {
 	var addresses []net.IP
 	for i := range maxAddresses {
 		addresses = append(addresses, net.ParseIP(addressOf(1+i)))
+	}
+	for i := range maxNetworkAddresses {
+		addresses = append(addresses, net.ParseIP(networkAddress(1+i)))
 	}
 	var err error
 	b.cluster, err = cluster.New(cluster.Config{

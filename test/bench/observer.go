@@ -56,17 +56,58 @@ func (v view) settled() bool {
 // first met. The time is never early, and about a millisecond late.
 type observer struct {
 	cancel context.CancelFunc
+	sightings[view]
+}
 
+// sightings is what was received last, and when conditions were first met.
+type sightings[T any] struct {
 	mu   sync.Mutex // mu guards what follows
-	last view
+	last T
 	at   time.Time // when last was received; zero: nothing yet
-	open []condition
+	open []condition[T]
 }
 
 // condition is one that was not met yet.
-type condition struct {
-	ok   func(view) bool
+type condition[T any] struct {
+	ok   func(T) bool
 	seen chan time.Time // buffered: it gets one time
+}
+
+// when returns a channel that gets the time at which ok was first met; the time of
+// the last change if it is met already.
+func (s *sightings[T]) when(ok func(T) bool) <-chan time.Time {
+	w := condition[T]{ok: ok, seen: make(chan time.Time, 1)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.at.IsZero() && ok(s.last) {
+		w.seen <- s.at
+		return w.seen
+	}
+	s.open = append(s.open, w)
+	return w.seen
+}
+
+// latest returns the newest one.
+func (s *sightings[T]) latest() T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
+}
+
+// record stores what was received, and reports to the conditions that it meets.
+func (s *sightings[T]) record(v T, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last, s.at = v, at
+	var left []condition[T]
+	for _, w := range s.open {
+		if w.ok(v) {
+			w.seen <- at
+			continue
+		}
+		left = append(left, w)
+	}
+	s.open = left
 }
 
 // redial is the pause between attempts to connect to a sidecar that does not listen
@@ -83,27 +124,6 @@ func observe(ctx context.Context, url string) *observer {
 }
 
 func (o *observer) close() { o.cancel() }
-
-// when returns a channel that gets the time at which ok was first met; the time of
-// the last change if it is met already.
-func (o *observer) when(ok func(view) bool) <-chan time.Time {
-	w := condition{ok: ok, seen: make(chan time.Time, 1)}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !o.at.IsZero() && ok(o.last) {
-		w.seen <- o.at
-		return w.seen
-	}
-	o.open = append(o.open, w)
-	return w.seen
-}
-
-// latest returns the newest view.
-func (o *observer) latest() view {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.last
-}
 
 func (o *observer) run(ctx context.Context, url string) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -141,22 +161,6 @@ func (o *observer) readAll(stream io.ReadCloser) {
 		}
 		o.record(v, at)
 	}
-}
-
-// record stores a view, and reports to the conditions that it meets.
-func (o *observer) record(v view, at time.Time) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.last, o.at = v, at
-	var left []condition
-	for _, w := range o.open {
-		if w.ok(v) {
-			w.seen <- at
-			continue
-		}
-		left = append(left, w)
-	}
-	o.open = left
 }
 
 // patience bounds every wait of a case. Only something broken takes longer.

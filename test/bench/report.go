@@ -48,11 +48,12 @@ const (
 	peerOrigin   = "etcd defaults"
 	peerClientGo = "client-go"
 	peerKeeper   = "bare watch and apply"
+	peerNone     = "without Lockstep"
 )
 
 // peers returns the names of the peers that were measured.
 func (r *report) peers() []string {
-	return slices.DeleteFunc([]string{peerOrigin, peerClientGo, peerKeeper}, func(name string) bool {
+	return slices.DeleteFunc([]string{peerOrigin, peerClientGo, peerKeeper, peerNone}, func(name string) bool {
 		return !slices.ContainsFunc(r.rows, func(m *row) bool { return len(m.peers[name]) > 0 })
 	})
 }

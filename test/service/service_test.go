@@ -54,7 +54,7 @@ type node struct {
 // newRig makes the nodes. Nothing runs on them yet.
 func newRig(t *testing.T, binaries ...string) *rig {
 	t.Helper()
-	var ips []net.IP
+	ips := []net.IP{net.ParseIP(serviceIP)}
 	r := &rig{T: t}
 	for i, address := range addresses {
 		ips = append(ips, net.ParseIP(address))

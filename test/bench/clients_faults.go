@@ -1,0 +1,257 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"syscall"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/test/balancers"
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+// clientFault is something that happens to the nodes.
+type clientFault struct {
+	name    string
+	upgrade bool // nodes stop gracefully, and no request may fail
+	outage  bool // no gate is open for a time
+	run     func(context.Context) error
+}
+
+const (
+	clientKills = 4
+	// Without Lockstep an address stays for 15 seconds.
+	clientKillsWithout = 2
+)
+
+func (r *clientRig) faults() []clientFault {
+	kills := clientKills
+	if r.without {
+		kills = clientKillsWithout
+	}
+	times := fmt.Sprintf(", %d times", kills)
+	out := []clientFault{
+		{name: "upgrade of two nodes, then back", upgrade: true, run: r.upgradeAndBack},
+		{name: "upgrade of three nodes", upgrade: true, run: r.upgradeAll},
+		{name: "node killed, started again" + times, run: func(ctx context.Context) error { return r.kill(ctx, kills, true) }},
+		{name: "kube-apiserver killed, started again" + times, run: func(ctx context.Context) error { return r.kill(ctx, kills, false) }},
+	}
+	if !r.without {
+		out = append(
+			out,
+			clientFault{name: fmt.Sprintf("gate closed and opened, %d times", r.b.opts.n), run: r.closeGates},
+			clientFault{name: "leader paused for " + leaderPause.String(), run: r.pauseLeader},
+		)
+	}
+	return append(out, clientFault{
+		name: "rollback of three nodes", outage: true, run: func(ctx context.Context) error { return r.fleet.RollBack(ctx, "1.0.0") },
+	})
+}
+
+func (r *clientRig) upgradeAndBack(ctx context.Context) error {
+	two := r.fleet.Nodes[:2]
+	for _, release := range []string{"1.1.0", "1.0.0"} {
+		if _, err := balancers.Roll(ctx, release, two...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *clientRig) upgradeAll(ctx context.Context) error {
+	begin := time.Now()
+	took, err := balancers.Roll(ctx, "1.1.0", r.fleet.Nodes...)
+	if err != nil {
+		return err
+	}
+	open := time.Now()
+	if !r.without {
+		if err := r.awaitDone(ctx, "1.1.0"); err != nil {
+			return err
+		}
+	}
+	r.upgrade = upgradeTimes{Times: took, done: time.Since(open), all: time.Since(begin)}
+	return nil
+}
+
+func (r *clientRig) awaitDone(ctx context.Context, release string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return cluster.Poll(ctx, func(ctx context.Context) error {
+		status, err := r.fleet.Nodes[0].Sidecar.Status(ctx)
+		if now := status.Describe(); err == nil && !strings.HasPrefix(now, "DONE "+release) {
+			err = fmt.Errorf("the status is %s", now)
+		}
+		return err
+	})
+}
+
+// kill kills nodes, or their kube-apiservers, one after another, and starts each again when
+// its address has left the Service, and clients have gone on without it.
+func (r *clientRig) kill(ctx context.Context, times int, whole bool) error {
+	for i := range times {
+		n := r.fleet.Nodes[i%len(r.fleet.Nodes)]
+		left := r.slice.when(lacks(n.Address))
+		begin := time.Now()
+		kill, start, out := n.API.Kill, n.StartAPI, &r.apiOut
+		if whole {
+			kill, start, out = n.Kill, n.Start, &r.nodeOut
+		}
+		if err := kill(); err != nil {
+			return err
+		}
+		at, err := await(ctx, n.Address+" to leave the Service", left)
+		if err != nil {
+			return err
+		}
+		*out = append(*out, at.Sub(begin))
+		if err := r.awaitRequests(ctx); err != nil {
+			return err
+		}
+		if err := start("1.1.0"); err != nil {
+			return err
+		}
+		if err := errors.Join(n.AwaitReady(ctx), r.slice.awaitAll(ctx, r.addresses[:3])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// closeGates takes nodes out of service and returns them.
+func (r *clientRig) closeGates(ctx context.Context) error {
+	client, err := etcd.NewClient(etcd.Config{
+		Endpoints: r.b.cluster.Etcd.Endpoints(), Prefix: fmt.Sprintf("/clients-%t/", r.without),
+		RequestTimeout: patience, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	var observers []*observer
+	for _, n := range r.fleet.Nodes {
+		o := observe(ctx, n.Sidecar.URL())
+		defer o.close()
+		observers = append(observers, o)
+	}
+	for i := range r.b.opts.n {
+		at := i % len(observers)
+		took, err := r.closeGate(ctx, client, r.fleet.Nodes[at], observers[at])
+		if err != nil {
+			return err
+		}
+		r.gateOut = append(r.gateOut, took)
+	}
+	return nil
+}
+
+// closeGate closes one gate, and opens it again. The gate's own time of closing counts,
+// which is rounded down to a millisecond.
+func (r *clientRig) closeGate(ctx context.Context, client *etcd.Client, n *balancers.Node, o *observer) (time.Duration, error) {
+	cordon := func(c protocol.Cordon) error {
+		_, err := fleet.SetCordon(ctx, client, protocol.NodeID(n.ID), fleet.CordonChange{Cordon: c})
+		return err
+	}
+	left := r.slice.when(lacks(n.Address))
+	if err := cordon(protocol.Cordon{Since: time.Now()}); err != nil {
+		return 0, err
+	}
+	if _, err := await(ctx, "the gate to close", o.when(func(v view) bool { return !v.Ready.Ready })); err != nil {
+		return 0, err
+	}
+	closed := o.latest().Ready.Since
+	at, err := await(ctx, n.Address+" to leave the Service", left)
+	if err != nil {
+		return 0, err
+	}
+	if err := cordon(protocol.Cordon{}); err != nil {
+		return 0, err
+	}
+	if _, err := await(ctx, "the gate to open", o.when(func(v view) bool { return v.Ready.Ready })); err != nil {
+		return 0, err
+	}
+	return at.Sub(closed), r.slice.awaitAll(ctx, r.addresses[:3])
+}
+
+// pauseLeader stops the sidecar that leads for a while.
+func (r *clientRig) pauseLeader(ctx context.Context) error {
+	for _, n := range r.fleet.Nodes {
+		status, err := n.Sidecar.Status(ctx)
+		if err != nil {
+			return err
+		}
+		if status.Election.State != "leading" {
+			continue
+		}
+		if err := n.Sidecar.Signal(syscall.SIGSTOP); err != nil {
+			return err
+		}
+		_ = backoff.Sleep(ctx, leaderPause) // it has to go on in each case
+		if err := n.Sidecar.Signal(syscall.SIGCONT); err != nil {
+			return err
+		}
+		return n.AwaitReady(ctx)
+	}
+	return errors.New("no node leads")
+}
+
+// sliceObserver follows the EndpointSlice kubernetes in etcd, so that no kube-apiserver is
+// needed for it. It keeps the stored text, which contains the addresses.
+type sliceObserver struct {
+	cancel context.CancelFunc
+	sightings[string]
+}
+
+// observeSlice follows the slice of the kube-apiservers whose objects are under a prefix.
+func observeSlice(ctx context.Context, client *clientv3.Client, registry string) (*sliceObserver, error) {
+	key := registry + "/endpointslices/default/kubernetes"
+	now, err := client.Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	o := &sliceObserver{cancel: cancel}
+	text := ""
+	for _, kv := range now.Kvs {
+		text = string(kv.Value)
+	}
+	o.record(text, time.Now())
+	events := client.Watch(ctx, key, clientv3.WithRev(now.Header.Revision+1))
+	go func() {
+		for resp := range events { // until ctx ends
+			at := time.Now()
+			for _, e := range resp.Events {
+				o.record(string(e.Kv.Value), at)
+			}
+		}
+	}()
+	return o, nil
+}
+
+func (o *sliceObserver) close() { o.cancel() }
+
+func lacks(address string) func(string) bool {
+	return func(stored string) bool { return !strings.Contains(stored, address) }
+}
+
+// awaitAll returns when the slice has all these addresses.
+func (o *sliceObserver) awaitAll(ctx context.Context, addresses []string) error {
+	_, err := await(ctx, "the Service to have all addresses", o.when(func(stored string) bool {
+		for _, a := range addresses {
+			if !strings.Contains(stored, a) {
+				return false
+			}
+		}
+		return true
+	}))
+	return err
+}

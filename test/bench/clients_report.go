@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/test/balancers"
+)
+
+// reportClients adds what clients have seen, with Lockstep and without.
+func (b *bench) reportClients(with, without *clientRig) {
+	second := func(d time.Duration) time.Duration { return d + time.Second }
+	b.report.measured(rowGateOut, bar{p99: 100 * time.Millisecond}, with.gateOut)
+	b.report.measured(rowAPIOut, bar{max: 2 * time.Second}, with.apiOut)
+	// Without Lockstep, the two are the same.
+	b.report.peer(rowAPIOut, peerNone, slices.Concat(without.apiOut, without.nodeOut)...)
+	b.report.measured(rowNodeOut, bar{max: second(balancers.LeaseTTL)}, with.nodeOut)
+	b.report.peer(rowNodeOut, peerNone, slices.Concat(without.apiOut, without.nodeOut)...)
+	b.report.measured(rowUpgrade, bar{}, []time.Duration{with.upgrade.all})
+	b.report.peer(rowUpgrade, peerNone, without.upgrade.all)
+	const enough = 10_000
+	for way, name := range ways {
+		got, other := with.sum(way, isUpgrade), without.sum(way, isUpgrade)
+		b.report.fact("failed requests through "+name+", in upgrades whose nodes stop gracefully", compared(got.Failed, got, other.Failed, other),
+			fmt.Sprintf("0 of %d and more", enough), got.Failed == 0 && got.Requests >= enough)
+		got, other = with.sum(way, isGated), without.sum(way, isGated)
+		const misfits = "answers through %s of a kube-apiserver that does not fit the objects, while %s gate is open"
+		b.report.fact(fmt.Sprintf(misfits, name, "a"), compared(got.Misfits, got, other.Misfits, other), "0", got.Misfits == 0)
+		got, other = with.sum(way, isOutage), without.sum(way, isOutage)
+		b.report.fact(fmt.Sprintf(misfits, name, "for a time no"), compared(got.Misfits, got, other.Misfits, other), "", false)
+	}
+	for _, part := range []struct {
+		name          string
+		with, without time.Duration
+	}{
+		{"that upgrade: the delay after SIGTERM, three times", 3 * clientDelay, 3 * clientDelay},
+		{"that upgrade: the rest of the three stops", with.upgrade.Stop - 3*clientDelay, without.upgrade.Stop - 3*clientDelay},
+		{"that upgrade: three kube-apiservers start", with.upgrade.API, without.upgrade.API},
+		{"that upgrade: three sidecars start, and open their gates", with.upgrade.Gate, 0},
+		{"that upgrade: from the last gate until DONE", with.upgrade.done, 0},
+		{"that upgrade: all parts together", with.upgrade.sum(), without.upgrade.sum()},
+	} {
+		b.report.fact(part.name, short(part.with)+"; without Lockstep "+short(part.without), "", false)
+	}
+	b.prints = append(b.prints, func(w io.Writer) { printClients(w, with, without) })
+}
+
+func (t upgradeTimes) sum() time.Duration { return t.Stop + t.API + t.Gate + t.done }
+
+func compared(n int, of balancers.Counts, without int, ofWithout balancers.Counts) string {
+	return fmt.Sprintf("%d of %d; without Lockstep %d of %d", n, of.Requests, without, ofWithout.Requests)
+}
+
+func isUpgrade(f clientFault) bool { return f.upgrade }
+func isOutage(f clientFault) bool  { return f.outage }
+func isGated(f clientFault) bool   { return !f.outage }
+
+// sum is what clients have seen during some faults.
+func (r *clientRig) sum(way int, of func(clientFault) bool) (out balancers.Counts) {
+	for _, p := range r.phases {
+		if of(p.clientFault) {
+			out = out.Plus(p.seen[way])
+		}
+	}
+	return out
+}
+
+func printClients(w io.Writer, with, without *clientRig) {
+	table := [][]string{{
+		"what happens", "", "took", "clients of", "requests", "failed",
+		"of these, writes of unknown outcome", "answers that do not fit", "acknowledged writes lost",
+	}}
+	for i, side := range []*clientRig{with, without} {
+		who := []string{"Lockstep", "without"}[i]
+		for _, p := range side.phases {
+			for way, n := range p.seen {
+				table = append(table, []string{
+					p.name, who, short(p.took), ways[way], fmt.Sprint(n.Requests),
+					fmt.Sprint(n.Failed), fmt.Sprint(n.Unknown), fmt.Sprint(n.Misfits), fmt.Sprint(n.Lost),
+				})
+			}
+		}
+	}
+	fmt.Fprintln(w)
+	writeTable(w, table)
+}
