@@ -102,6 +102,7 @@ var foreign = []string{
 	"--client-cert-auth",         // etcd
 	"--no-password",              // etcdctl
 	"--prefix",                   // etcdctl
+	"--pid",                      // tail
 	"--endpoint-reconciler-type", // kube-apiserver
 	"--endpoints",                // etcdctl
 	"--no-install-recommends",    // apt-get

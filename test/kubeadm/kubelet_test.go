@@ -2,14 +2,19 @@ package kubeadm
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/lockstep-dev/lockstep/test/cluster"
 	"github.com/lockstep-dev/lockstep/test/netns"
 )
 
@@ -126,10 +131,10 @@ const ownPatch = `imageGCHighThresholdPercent: 100
 evictionHard: {memory.available: "0%", nodefs.available: "0%", nodefs.inodesFree: "0%", imagefs.available: "0%", imagefs.inodesFree: "0%"}
 `
 
-// bundleOf is a bundle for a node.
+// bundleOf is a bundle for a node. In the end, only nodes of its release fit its objects.
 func bundleOf(n *Node, release string) string {
 	dir := "/etc/bundle-" + release
-	n.Write(dir+"/bundle.yaml", "apiVersion: lockstep.dev/v1\nkind: Bundle\nmetadata: {name: platform}\nrelease: "+release+"\n")
+	n.Write(dir+"/bundle.yaml", "apiVersion: lockstep.dev/v1\nkind: Bundle\nmetadata: {name: platform}\nrelease: "+release+"\nminApiserverRelease: "+release+"\n")
 	n.Write(dir+"/priority.yaml", "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: platform}\nvalue: 1000\ndescription: of release "+release+"\n")
 	return dir
 }
@@ -226,7 +231,7 @@ func TestKubelet(t *testing.T) {
 	for _, file := range images(t, dir, v) {
 		n.Import(file)
 	}
-	n.Run("sidecar", "kubeadm", "--image", repository+"/lockstep:1.0.0", "--bundle", bundleOf(n, "1.0.0"))
+	n.Run("sidecar", "kubeadm", "--image", repository+"/lockstep:1.0.0", "--bundle", bundleOf(n, "1.0.0"), "--", "--listen=0.0.0.0:8086", "--insecure-listen")
 	n.Write("/etc/lockstep/patches/kubeletconfiguration+merge.yaml", ownPatch)
 	n.Write("/etc/kubeadm.yaml", kubeadmConfig(n, v.first))
 	n.Run("kubeadm", "init", "--config", "/etc/kubeadm.yaml")
@@ -246,7 +251,10 @@ func TestKubelet(t *testing.T) {
 	n.renew()
 	n.killSidecar()
 	n.wantProbes()
+	removeSecond := n.exclude()
 	n.upgrade(v.next)
+	removeSecond()
+	n.wantClean()
 }
 
 func (n *Node) wantClean() {
@@ -352,14 +360,92 @@ func (n *Node) wantProbes() {
 	}
 }
 
-// upgrade upgrades the node: the sidecar is there afterwards, with the next bundle.
+// exclude lets a second node, of the next release, take over while this one is stopped, and raise
+// the minimum. The gate of this one, and the pod with it, are closed by the status then. The
+// second node is a sidecar only; the function that is returned removes it.
+func (n *Node) exclude() (remove func()) {
+	n.t.Helper()
+	n.Run("systemctl", "stop", "kubelet") // it would start the sidecar again
+	n.Shell(fmt.Sprintf(ofSidecar, `kill -9 "${p#/proc/}"`))
+	second := n.command(context.Background(), "bash", "-euc", ". /etc/lockstep/env; exec sidecar run --node-id=cp-2 "+
+		"--kubeconfig=/etc/kubernetes/super-admin.conf --listen=127.0.0.1:8090 --bundle="+bundleOf(n, "1.1.0"))
+	n.must(cluster.StartCommand(second))
+	go func() { _ = second.Wait() }() // it ends with the node, if not before
+	forget := func(id string) {
+		n.t.Helper()
+		n.Await("the record of "+id+" to be removed", func() error {
+			_, err := n.Try("bash", "-euc", ". /etc/lockstep/env; sidecar node remove "+id+" --confirm-stopped")
+			return err
+		})
+	}
+	forget(n.Name)
+	n.Await("the minimum to be raised", func() error {
+		out, err := n.Try("curl", "-s", "-m", "5", "http://127.0.0.1:8090/status")
+		if err == nil && !strings.Contains(out, `"minimumCompatibleRelease": "1.1.0"`) {
+			err = fmt.Errorf("got %s", out)
+		}
+		return err
+	})
+	n.Run("systemctl", "start", "kubelet")
+	n.wantGate("ReleaseTooOld")
+	n.wantPod(false)
+	return func() {
+		n.t.Helper()
+		n.Shell("pkill -f '[n]ode-id=cp-2'")
+		forget("cp-2")
+	}
+}
+
+// watchGate asks /readyz as a load balancer does until stop is called, which returns how many
+// answers there were, and how many of them were that the node may serve.
+func (n *Node) watchGate() (stop func() (answers, ready int)) {
+	ctx, cancel := context.WithCancel(n.t.Context())
+	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	url := "http://" + net.JoinHostPort(n.machine.Address.String(), "8086") + "/readyz"
+	var answers, ready int
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+			if err != nil {
+				return
+			}
+			if resp, err := client.Do(req); err == nil {
+				_ = resp.Body.Close() // its code is enough
+				answers++
+				if resp.StatusCode == http.StatusOK {
+					ready++
+				}
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	}()
+	return func() (int, int) {
+		cancel()
+		<-done
+		return answers, ready
+	}
+}
+
+// upgrade upgrades the node: no load balancer sends a client there from the cordon until it
+// ends, also while kubeadm restarts etcd, and when the new sidecar starts, which knows nothing
+// yet. The sidecar is there afterwards, with the next bundle, and fits the objects again.
 func (n *Node) upgrade(next string) {
 	n.t.Helper()
 	n.Run("sidecar", "kubeadm", "--image", repository+"/lockstep:1.0.0", "--bundle", bundleOf(n, "1.1.0"))
 	n.wantFinding("PatchNotApplied")
 	n.Shell(". /etc/lockstep/env; sidecar cordon " + n.Name + " --for 15m --force")
+	stop := n.watchGate()
 	n.Run("kubeadm", "upgrade", "apply", next, "--yes", "--patches", "/etc/lockstep/patches",
 		"--skip-phases", "addon", "--ignore-preflight-errors", "SystemVerification,CoreDNSUnsupportedPlugins,CoreDNSMigration")
+	n.wantGate("Cordoned")
+	if answers, ready := stop(); answers == 0 || ready > 0 {
+		n.t.Errorf("%d of %d answers of /readyz were that the cordoned node may serve", ready, answers)
+	}
 	n.Await("etcd and the sidecar", func() error {
 		_, err := n.Try("bash", "-euc", ". /etc/lockstep/env; sidecar uncordon "+n.Name)
 		return err
