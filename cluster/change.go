@@ -13,6 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/member"
 	"github.com/lockstep-dev/lockstep/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/durable"
 	"github.com/lockstep-dev/lockstep/keyspace"
@@ -44,7 +45,7 @@ func (m *Manager) Trouble(problem string) { m.showProblem(problem) }
 // showProblem sets what is wrong while the state is Running.
 func (m *Manager) showProblem(problem string) {
 	if m.status.Get().Problem != problem {
-		m.status.Update(func(s Status) Status { s.Problem = problem; return s })
+		event.Update(m.status, func(s Status) Status { s.Problem = problem; return s })
 	}
 }
 

@@ -318,7 +318,7 @@ func (m *Manager) fail(err error) error {
 func (m *Manager) change(to State, problem string) {
 	now := time.Now()
 	from := m.status.Get().State
-	m.status.Update(func(s Status) Status {
+	event.Update(m.status, func(s Status) Status {
 		return Status{
 			State: to, Since: now, Problem: problem,
 			Transitions: append(slices.Clone(s.Transitions), Transition{s.State, to, now}),
@@ -338,7 +338,7 @@ func (m *Manager) show(problem string) {
 	if was.Problem == problem && (problem == "" || m.warned || !overdue) {
 		return
 	}
-	m.status.Update(func(s Status) Status { s.Problem = problem; return s })
+	event.Update(m.status, func(s Status) Status { s.Problem = problem; return s })
 	m.warned = problem != "" && overdue
 	switch {
 	case m.warned:

@@ -9,6 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/members"
 	"github.com/lockstep-dev/lockstep/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/sorting"
 	"github.com/lockstep-dev/lockstep/keyspace"
 )
 
@@ -79,6 +80,6 @@ func (f *flow) askMembers(ctx context.Context, list []members.Member) []Observed
 
 // byNode sorts members as people expect them.
 func byNode(members []Observed) []Observed {
-	slices.SortStableFunc(members, func(a, b Observed) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.ID, b.ID)) })
+	sorting.By(members, func(a, b Observed) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.ID, b.ID)) })
 	return members
 }

@@ -122,7 +122,7 @@ func (a *api) lastQuiet() time.Time {
 }
 
 func (a *api) note(what string) {
-	a.history.Update(func(h []string) []string { return append(slices.Clip(h), what) })
+	event.Update(a.history, func(h []string) []string { return append(slices.Clip(h), what) })
 }
 
 // begin notes a call and returns how to treat it.

@@ -71,7 +71,7 @@ func TestDrain(t *testing.T) {
 		w.api.expect("reconcile", leavesRequest)
 		n.awaitStep(protocol.StepHold)
 		w.wantQuiet(false)
-		n.local.Update(func(l protocol.Local) protocol.Local { l.Digest = "another"; return l })
+		event.Update(n.local, func(l protocol.Local) protocol.Local { l.Digest = "another"; return l })
 		await(t, n.store.Observed(), "the other content", func(o status.Observed) bool {
 			return o.View.Status.State == protocol.Done && o.View.Status.Digest == "another"
 		})

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -16,7 +17,7 @@ func TestKeep_endsBeforeAnotherStep(t *testing.T) {
 		disturb func(*node)
 	}{
 		{"other content is written", func(n *node) {
-			n.local.Update(func(l protocol.Local) protocol.Local { l.Digest = "other"; return l })
+			event.Update(n.local, func(l protocol.Local) protocol.Local { l.Digest = "other"; return l })
 		}},
 		{"the status is written again", func(n *node) { n.delete(keys.Status()) }},
 		{"the leader holds for newer content", func(n *node) {

@@ -21,7 +21,7 @@ var errDue = errors.New("a full pass is due")
 type logLines struct{ *event.Value[[]string] }
 
 func (l logLines) Write(p []byte) (int, error) {
-	l.Update(func(was []string) []string { return append(slices.Clip(was), string(bytes.TrimSpace(p))) })
+	event.Update(l.Value, func(was []string) []string { return append(slices.Clip(was), string(bytes.TrimSpace(p))) })
 	return len(p), nil
 }
 
@@ -47,7 +47,7 @@ func TestElection_etcdRefusesTheStatus(t *testing.T) {
 	n := w.start("a", "1.0.0", options{log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	n.awaitStep(protocol.StepHold)
 	empty := etcdtest.Fill(t, w.raw)
-	n.local.Update(func(l protocol.Local) protocol.Local { l.Digest = "another"; return l })
+	event.Update(n.local, func(l protocol.Local) protocol.Local { l.Digest = "another"; return l })
 	const refused = "status not written, trying again"
 	all := await(t, log.Value, "five attempts", func(l []string) bool { return countLines(l, refused) >= 5 })
 	if got := countLines(all, refused, "level=WARN"); got != 1 {

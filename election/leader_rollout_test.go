@@ -3,6 +3,7 @@ package election
 import (
 	"testing"
 
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/status"
 )
@@ -72,7 +73,7 @@ func TestElection_bundleChanges(t *testing.T) {
 	w := newWorld(t)
 	n := w.start("a", "1.0.0", options{})
 	n.awaitStep(protocol.StepHold)
-	n.local.Update(func(l protocol.Local) protocol.Local { l.Digest = "other"; return l })
+	event.Update(n.local, func(l protocol.Local) protocol.Local { l.Digest = "other"; return l })
 	await(t, n.store.Observed(), "the other content", func(o status.Observed) bool {
 		s := o.View.Status
 		return s.State == protocol.Done && s.Digest == "other" && s.ContentEpoch == 2

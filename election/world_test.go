@@ -109,7 +109,7 @@ func (w *world) start(id, release string, o options) *node {
 	n := &node{world: w, id: id, proxy: etcdtest.NewProxy(w.T, w.server.Addr())}
 	client := newClient(w.T, n.proxy.Addr())
 	n.local = event.New(localOf(w.T, id, release, o.a))
-	n.local.Update(func(l protocol.Local) protocol.Local { l.FenceAfter, l.Ephemeral = o.fenceAfter, o.ephemeral; return l })
+	event.Update(n.local, func(l protocol.Local) protocol.Local { l.FenceAfter, l.Ephemeral = o.fenceAfter, o.ephemeral; return l })
 	follower := fleet.NewFollower(client)
 	n.store = status.NewStore(client)
 	says := event.New(fleet.Shown{})

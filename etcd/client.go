@@ -247,7 +247,7 @@ func (c *Client) wentBack(rewinds int, revision int64, why string) {
 		return
 	}
 	c.log.Warn("etcd went back to an older state, as after a restore from a backup", "before", c.contact.Get().Revision, "revision", revision, "reason", why)
-	c.contact.Update(func(contact Contact) Contact {
+	event.Update(c.contact, func(contact Contact) Contact {
 		contact.Revision = revision
 		return contact
 	})
@@ -256,7 +256,7 @@ func (c *Client) wentBack(rewinds int, revision int64, why string) {
 
 // seen records an answer, linearizable or not.
 func (c *Client) seen(revision int64) {
-	c.contact.Update(func(contact Contact) Contact {
+	event.Update(c.contact, func(contact Contact) Contact {
 		return Contact{Connected: true, Last: time.Now(), Revision: max(contact.Revision, revision), Refused: contact.Refused}
 	})
 }
@@ -270,7 +270,7 @@ func (c *Client) failed(ctx context.Context, err error) (answered bool) {
 	code := codeOf(err)
 	answered = code != codes.Unavailable && code != codes.DeadlineExceeded && code != codes.Canceled && !refused(err) && !ended(err) &&
 		!errors.Is(err, context.DeadlineExceeded)
-	c.contact.Update(func(contact Contact) Contact {
+	event.Update(c.contact, func(contact Contact) Contact {
 		contact.Connected, contact.Problem = answered, err.Error()
 		if answered {
 			contact.Last = time.Now()

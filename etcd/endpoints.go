@@ -83,7 +83,7 @@ func (ls *links) replace(now []*link) {
 	// What works stays in use, until returnToFirst sees that the first works too.
 	ls.all, ls.active = now, max(0, slices.Index(now, before))
 	if ls.all[ls.active] != before {
-		ls.moves.Update(func(n int) int { return n + 1 })
+		event.Update(ls.moves, func(n int) int { return n + 1 })
 	}
 }
 
@@ -165,7 +165,7 @@ func (c *Client) leave(l *link, why error) {
 		c.links.left = time.Now()
 	}
 	c.links.active = to
-	c.links.moves.Update(func(n int) int { return n + 1 })
+	event.Update(c.links.moves, func(n int) int { return n + 1 })
 	c.log.Debug("etcd server left for another", "from", l.endpoint, "to", c.links.all[c.links.active].endpoint, "reason", why)
 }
 
@@ -196,7 +196,7 @@ func (c *Client) returnToFirst(ctx context.Context) {
 	case c.links.all[0] != first || c.links.active == 0:
 	case usable:
 		c.links.active = 0
-		c.links.moves.Update(func(n int) int { return n + 1 })
+		event.Update(c.links.moves, func(n int) int { return n + 1 })
 		c.log.Debug("returned to the first etcd server", "to", first.endpoint)
 	default:
 		c.links.left = time.Now()

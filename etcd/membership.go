@@ -10,6 +10,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/internal/sorting"
 )
 
 // This file reads and changes the members of the etcd cluster. Its callers serialize
@@ -98,7 +100,7 @@ func newMembers(resp *clientv3.MemberListResponse) []Member {
 	for _, m := range resp.Members {
 		out = append(out, Member{ID: m.ID, Name: m.Name, PeerURLs: m.PeerURLs, ClientURLs: m.ClientURLs, Learner: m.IsLearner})
 	}
-	slices.SortFunc(out, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
+	sorting.By(out, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
 	return out
 }
 

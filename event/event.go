@@ -12,6 +12,9 @@ import (
 // Value holds the newest value of a fact. It always has a value (the zero value
 // of T until the first Set), keeps no history, and needs no Close. All methods
 // may be called from many goroutines. A Value must not be copied.
+//
+// Each method is compiled for each type. So none of them has a defer, which would
+// double it: they cannot panic.
 type Value[T any] struct {
 	mu      sync.Mutex // mu guards val and changed
 	val     T
@@ -28,31 +31,34 @@ func New[T any](val T) *Value[T] {
 // but the values in between.
 func (v *Value[T]) Load() (val T, changed <-chan struct{}) {
 	v.mu.Lock()
-	defer v.mu.Unlock()
 	if v.changed == nil {
 		v.changed = make(chan struct{})
 	}
-	return v.val, v.changed
+	val, changed = v.val, v.changed
+	v.mu.Unlock()
+	return val, changed
 }
 
 // Get returns the newest value.
 func (v *Value[T]) Get() T {
 	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.val
+	val := v.val
+	v.mu.Unlock()
+	return val
 }
 
 // Set replaces the value and wakes all followers.
 func (v *Value[T]) Set(val T) {
 	v.mu.Lock()
-	defer v.mu.Unlock()
 	v.val = val
 	v.wake()
+	v.mu.Unlock()
 }
 
 // Update replaces the value by the result of f and wakes all followers. f must
-// neither block nor use the Value.
-func (v *Value[T]) Update(f func(T) T) {
+// neither block nor use the Value. (A method would be compiled for each type of
+// Value, also where nothing calls it.)
+func Update[T any](v *Value[T], f func(T) T) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.val = f(v.val)

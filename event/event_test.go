@@ -25,7 +25,7 @@ func TestValue(t *testing.T) {
 	if got := v.Get(); got != 2 {
 		t.Errorf("got %d", got)
 	}
-	v.Update(func(n int) int { return n + 1 })
+	Update(v, func(n int) int { return n + 1 })
 	if got, _ := v.Load(); got != 3 {
 		t.Errorf("got %d", got)
 	}

@@ -137,7 +137,7 @@ func TestSupervised(t *testing.T) {
 		<-time.After(5 * time.Second)
 		r.want("stop api one", "start api two")
 		// So is one whose file has changed.
-		r.loaded.Update(func(all []service.Service) []service.Service {
+		event.Update(r.loaded, func(all []service.Service) []service.Service {
 			all = slices.Clone(all)
 			all[2] = process("proxy", protocol.RoleWorker, "/y")
 			return all

@@ -3,8 +3,9 @@ package strict
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
+
+	"github.com/lockstep-dev/lockstep/internal/sorting"
 )
 
 // Problem is one fault of what was read, and its place.
@@ -91,7 +92,7 @@ func (p *Problems) Err() error {
 	if len(p.list) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(p.list, func(a, b *Problem) int {
+	sorting.By(p.list, func(a, b *Problem) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
 	})
 	if more := p.count - len(p.list); more > 0 {

@@ -104,7 +104,7 @@ func (s *Supervisor) Contain(name string, run Worker) Worker {
 func (s *Supervisor) failed(name string, err error) {
 	s.log.Error("worker failed, starting it again", "worker", name, "err", err)
 	s.metrics.restarts.WithLabelValues(name).Inc()
-	s.failures.Update(func(all []Failure) []Failure {
+	event.Update(s.failures, func(all []Failure) []Failure {
 		all = slices.Clone(all)
 		i, found := slices.BinarySearchFunc(all, name, byName)
 		if !found {
@@ -117,7 +117,7 @@ func (s *Supervisor) failed(name string, err error) {
 }
 
 func (s *Supervisor) forget(name string) {
-	s.failures.Update(func(all []Failure) []Failure {
+	event.Update(s.failures, func(all []Failure) []Failure {
 		if i, found := slices.BinarySearchFunc(all, name, byName); found {
 			return slices.Delete(slices.Clone(all), i, i+1)
 		}

@@ -88,7 +88,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		if !backoff.Sleep(ctx, pause) {
 			return ctx.Err()
 		}
-		s.state.Update(func(st State) State {
+		event.Update(s.state, func(st State) State {
 			st.Restarts++
 			return st
 		})
@@ -145,7 +145,7 @@ func (s *Supervisor) runChild(ctx context.Context) ending {
 		s.ended(err.Error())
 		return ending{reason: err.Error()}
 	}
-	s.state.Update(func(st State) State {
+	event.Update(s.state, func(st State) State {
 		st.Running, st.Ready, st.PID, st.Since = true, false, c.pid(), time.Now()
 		return st
 	})
@@ -166,7 +166,7 @@ func (s *Supervisor) runChild(ctx context.Context) ending {
 }
 
 func (s *Supervisor) ended(reason string) {
-	s.state.Update(func(st State) State {
+	event.Update(s.state, func(st State) State {
 		st.Running, st.Ready, st.PID, st.LastExit, st.Since = false, false, 0, reason, time.Now()
 		return st
 	})
@@ -174,7 +174,7 @@ func (s *Supervisor) ended(reason string) {
 
 // receive records a message of the child.
 func (s *Supervisor) receive(m Message) {
-	s.state.Update(func(st State) State {
+	event.Update(s.state, func(st State) State {
 		if m.MemberID != 0 {
 			st.MemberID, st.ClusterID = m.MemberID, m.ClusterID
 		}

@@ -26,6 +26,7 @@ import (
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/durable"
+	"github.com/lockstep-dev/lockstep/internal/sorting"
 	"github.com/lockstep-dev/lockstep/keyspace"
 )
 
@@ -142,7 +143,7 @@ func (d *Directory) publish(list []Member) {
 // only its nodes move.
 func Endpoints(node string, list []Member) []string {
 	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(a, b Member) int {
+	sorting.By(list, func(a, b Member) int {
 		if a.Learner != b.Learner {
 			return cmp.Compare(boolean[a.Learner], boolean[b.Learner])
 		}

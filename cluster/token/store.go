@@ -14,6 +14,7 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/record"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/internal/sorting"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
@@ -151,7 +152,7 @@ func List(ctx context.Context, client *etcd.Client) ([]Stored, error) {
 		s.revision = kv.ModRevision
 		out = append(out, s)
 	}
-	slices.SortStableFunc(out, func(a, b Stored) int { return a.Created.Compare(b.Created) })
+	sorting.By(out, func(a, b Stored) int { return a.Created.Compare(b.Created) })
 	return out, nil
 }
 

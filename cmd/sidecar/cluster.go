@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep/cluster/quorum"
+	"github.com/lockstep-dev/lockstep/internal/sorting"
 	"github.com/lockstep-dev/lockstep/keyspace"
 )
 
@@ -113,7 +113,7 @@ func (p program) printMembers(views []quorum.View, form string) error {
 	for _, v := range views {
 		members = append(members, newMemberReport(v))
 	}
-	slices.SortStableFunc(members, func(a, b memberReport) int { return cmp.Compare(a.Node, b.Node) })
+	sorting.By(members, func(a, b memberReport) int { return cmp.Compare(a.Node, b.Node) })
 	if form == "json" {
 		return p.printJSON(members)
 	}

@@ -32,7 +32,7 @@ func (t table) write(r httpapi.Report) {
 		fmt.Fprintln(t.w, "\nFLEET  this sidecar knows no node yet")
 	}
 	t.section("SERVICES  what this node runs for its roles"+t.rolesNote(r.Roles), t.services(r))
-	t.section("OUTPUT  the last lines of services that ended and are not ready again", t.output(r))
+	t.section("NOT READY  why these services are not ready, and the last lines of those that ended", t.notReady(r))
 	t.section("BLOCKERS  the leader waits for these nodes", t.blockers(r))
 	t.section("FAILURES  objects that the last pass could not apply", t.failures(r))
 	t.section("FIGHTS  another client keeps changing these objects; kubectl get --show-managed-fields shows its field manager", t.fights(r))

@@ -19,21 +19,18 @@ func (t table) rolesNote(r httpapi.RolesReport) string {
 }
 
 func (t table) services(r httpapi.Report) [][]string {
-	rows := [][]string{{"NAME", "STATE", "READY", "FOR", "RESTARTS", "LAST EXIT"}}
+	rows := [][]string{{"NAME", "STATE", "READY", "FOR", "RESTARTS"}}
 	if t.wide {
-		rows[0] = append(rows[0], "ROLE", "DRIVER")
+		rows[0] = append(rows[0], "ROLE", "DRIVER", "LAST EXIT")
 	}
 	for _, s := range r.Services {
 		ready := "yes"
 		if !s.Ready {
 			ready = "no"
-			if s.Problem != "" {
-				ready += ": " + s.Problem
-			}
 		}
-		cells := []string{s.Name, s.State, ready, t.lasting(s.Since), strconv.Itoa(s.Restarts), orDash(s.LastExit)}
+		cells := []string{s.Name, s.State, ready, t.lasting(s.Since), strconv.Itoa(s.Restarts)}
 		if t.wide {
-			cells = append(cells, s.Role, s.Driver)
+			cells = append(cells, s.Role, s.Driver, orDash(s.LastExit))
 		}
 		rows = append(rows, cells)
 	}
@@ -43,16 +40,24 @@ func (t table) services(r httpapi.Report) [][]string {
 // shownLines is how many of a service's last lines of output the table has.
 const shownLines = 5
 
-// output returns the last lines of the services that ended and are not ready again.
-func (t table) output(r httpapi.Report) [][]string {
+// notReady says why services are not ready, and has the last lines of those that ended.
+func (t table) notReady(r httpapi.Report) [][]string {
 	var rows [][]string
 	for _, s := range r.Services {
-		if s.Ready || s.LastExit == "" {
+		if s.Ready {
 			continue
 		}
-		for _, line := range s.LastLines[max(0, len(s.LastLines)-shownLines):] {
-			rows = append(rows, []string{s.Name, line})
+		var lines []string
+		if s.Problem != "" {
+			lines = append(lines, s.Problem)
 		}
+		if s.LastExit != "" {
+			lines = append(lines, "it ended: "+s.LastExit)
+			for _, line := range s.LastLines[max(0, len(s.LastLines)-shownLines):] {
+				lines = append(lines, "| "+line)
+			}
+		}
+		rows = append(rows, titled(s.Name, lines)...)
 	}
 	return rows
 }

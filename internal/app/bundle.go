@@ -33,7 +33,7 @@ func (a *App) reloaded(b *bundle.Bundle, err error) {
 	if local := a.local.Get(); err == nil && (b.Digest != local.Digest || b.PruneImmediately != local.PruneImmediately) {
 		// The objects come first: a pass for the new digest needs them.
 		a.bundle.Set(b)
-		a.local.Update(func(protocol.Local) protocol.Local { return localOf(a.cfg, b) })
+		event.Update(a.local, func(protocol.Local) protocol.Local { return localOf(a.cfg, b) })
 		a.log.Info("bundle reloaded", "digest", b.Digest, "objects", len(b.Objects))
 	}
 	problem := ""

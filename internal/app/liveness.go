@@ -52,7 +52,7 @@ func (l *liveness) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
-			l.ticks.Update(func(n int64) int64 { return n + 1 })
+			event.Update(l.ticks, func(n int64) int64 { return n + 1 })
 		}
 	}
 }

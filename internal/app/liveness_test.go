@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 )
@@ -57,7 +58,7 @@ func TestRun_loopsMakeProgress(t *testing.T) {
 			s := start(t, configure(t, endpoint, newCountingAPI(t)))
 			live := s.app.live
 			for range 3 {
-				live.ticks.Update(func(n int64) int64 { return n + 1 })
+				event.Update(live.ticks, func(n int64) int64 { return n + 1 })
 				now := live.ticks.Get()
 				for which := range loops {
 					for live.seen[which].Load() <= now {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
@@ -107,7 +108,7 @@ func TestRun_fences(t *testing.T) {
 	server, _, api := ledByNewer(t)
 	proxy := etcdtest.NewProxy(t, server.Addr())
 	s := start(t, configure(t, "http://"+proxy.Addr(), api), func(a *App) {
-		a.local.Update(func(l protocol.Local) protocol.Local { l.FenceAfter = 2 * time.Second; return l })
+		event.Update(a.local, func(l protocol.Local) protocol.Local { l.FenceAfter = 2 * time.Second; return l })
 	})
 	s.awaitReason(protocol.Ready)
 	first := s.app.registrar.Registration().Get().Revision

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -74,7 +75,7 @@ func (p *Publisher) observe(kind *resource, now object) {
 // accept keeps an object as a list has shown it. The API may have been restored, so it may
 // be older than what was shown before.
 func (p *Publisher) accept(kind *resource, now object) {
-	p.seen.Update(func(o observed) observed {
+	event.Update(p.seen, func(o observed) observed {
 		was := o.object(kind, now.name)
 		now.since = was.since
 		if !now.Own || !was.Own {
@@ -149,7 +150,7 @@ func (p *Publisher) report(kind *resource, problem string) {
 	if kind == sliceResource && now.slicesProblem == problem || kind == endpointsResource && now.endpointsProblem == problem {
 		return
 	}
-	p.seen.Update(func(o observed) observed {
+	event.Update(p.seen, func(o observed) observed {
 		if kind == sliceResource {
 			o.slicesProblem = problem
 		} else {
@@ -196,7 +197,7 @@ func (p *Publisher) replace(kind *resource, list kube.List) {
 		names[o.GetName()] = true
 		p.accept(kind, kind.decode(o))
 	}
-	p.seen.Update(func(o observed) observed {
+	event.Update(p.seen, func(o observed) observed {
 		if kind == endpointsResource {
 			if o.endpointsKnown = true; !names[serviceName] {
 				o.endpoints = object{name: serviceName}

@@ -77,6 +77,7 @@ var levels = map[string]int{
 	"supervise":          2, // keeps workers running
 	"internal/buildinfo": 1,
 	"internal/durable":   1,
+	"internal/sorting":   0,
 	"event":              1,
 	"protocol":           1,
 	"strict":             1, // reads the files that people write
@@ -188,7 +189,6 @@ var places = []place{
 	{"go.etcd.io/etcd/etcdutl", in("cluster/backup")},
 	{"github.com/coreos/go-systemd", in("role/service/systemd", "test/roles")},
 	{"github.com/godbus/dbus", in("role/service/systemd", "test/roles")},
-	{"github.com/DeRuina/timberjack", in("role/service/process")},
 	{"log/slog", notIn("protocol", "event", "internal/lockstepv1", "internal/kube", "internal/model")},
 	{module + "/event", notIn("internal/model")}, // protocol only
 }

@@ -9,12 +9,15 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/lockstep-dev/lockstep/internal/sorting"
 )
 
 // canonical sorts objects by group, kind, namespace and name, so that the digest
 // depends on neither file names nor the order in a file.
 func canonical(objects []object) (sortedObjects []*unstructured.Unstructured, sources []string) {
-	sorted := slices.SortedFunc(slices.Values(objects), func(a, b object) int {
+	sorted := slices.Clone(objects)
+	sorting.By(sorted, func(a, b object) int {
 		return cmp.Or(
 			cmp.Compare(a.key.group, b.key.group),
 			cmp.Compare(a.key.kind, b.key.kind),

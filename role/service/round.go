@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/sorting"
 )
 
 // round is the loop of Run: it compares the services that are wanted with the workers that
@@ -74,7 +75,7 @@ func (r *round) arrange(wanted wish) {
 		others = append(others, w.service)
 	}
 	if now := r.s.state.Get(); !reflect.DeepEqual(now, now.arranged(wanted, others)) {
-		r.s.state.Update(func(st State) State { return st.arranged(wanted, others) })
+		event.Update(r.s.state, func(st State) State { return st.arranged(wanted, others) })
 	}
 }
 
@@ -84,7 +85,7 @@ func (r *round) sort(wanted []Service) {
 	place := func(w *worker) int {
 		return slices.IndexFunc(wanted, func(s Service) bool { return s.Name == w.service.Name })
 	}
-	slices.SortStableFunc(r.workers, func(a, b *worker) int { return cmp.Compare(place(a), place(b)) })
+	sorting.By(r.workers, func(a, b *worker) int { return cmp.Compare(place(a), place(b)) })
 }
 
 // plan returns the worker to stop, and the service to start; nil: none now.

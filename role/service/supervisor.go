@@ -69,7 +69,7 @@ func (s *Supervisor) State() *event.Value[State] { return s.state }
 // the number of the call: a State with that Reload, or a higher one, follows from it.
 func (s *Supervisor) Reload(services []Service) int {
 	var number int
-	s.wanted.Update(func(w wish) wish {
+	event.Update(s.wanted, func(w wish) wish {
 		number = w.number + 1
 		return wish{services: slices.Clone(services), number: number}
 	})

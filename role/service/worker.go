@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/role/service/driver"
 	"github.com/lockstep-dev/lockstep/role/service/readiness"
@@ -42,7 +43,7 @@ type worker struct {
 func (s *Supervisor) start(ctx context.Context, svc Service) *worker {
 	workerCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	w := &worker{s: s, service: svc, cancel: cancel, done: make(chan struct{})}
-	s.state.Update(func(st State) State {
+	event.Update(s.state, func(st State) State {
 		return st.with(svc.Name, func(status *Status) {
 			status.Phase, status.Ready, status.wasReady, status.of = Starting, false, false, svc
 		})
@@ -58,7 +59,7 @@ func (s *Supervisor) start(ctx context.Context, svc Service) *worker {
 // stop asks a worker to stop its service.
 func (s *Supervisor) stop(w *worker) {
 	w.stopping = true
-	s.state.Update(func(st State) State {
+	event.Update(s.state, func(st State) State {
 		return st.with(w.service.Name, func(status *Status) { status.Phase, status.Ready, status.Problem = Stopping, false, "" })
 	})
 	w.cancel()
@@ -67,7 +68,7 @@ func (s *Supervisor) stop(w *worker) {
 // set changes the status of the service. While it stops, only its end changes that.
 func (w *worker) set(change func(*Status)) {
 	lines := w.lines()
-	w.s.state.Update(func(st State) State {
+	event.Update(w.s.state, func(st State) State {
 		return st.with(w.service.Name, func(status *Status) {
 			if status.Phase == Stopping {
 				return
@@ -114,7 +115,7 @@ func (w *worker) run(ctx, all context.Context) {
 // stopped records the end of the service, or why it still runs.
 func (w *worker) stopped(phase Phase) {
 	lines := w.lines()
-	w.s.state.Update(func(st State) State {
+	event.Update(w.s.state, func(st State) State {
 		return st.with(w.service.Name, func(status *Status) {
 			status.Phase, status.Ready, status.LastExit, status.LastLines = phase, false, w.exit.Reason, lines
 			if w.exit.StillRuns {

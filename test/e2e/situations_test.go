@@ -437,7 +437,7 @@ process: {command: [/bin/sh, -c, "echo 'unknown flag: --etcd-server'; exit 2"]}
 	b.start("cp-2", dir, func(c *cluster.SidecarConfig) {
 		c.Args = append(c.Args, "--services="+services, "--data-dir="+filepath.Join(b.dir, "data"))
 	})
-	b.says("cp-2", "GATE|NOT READY ServicesNotReady|apiserver", "SERVICES", "apiserver|BackOff|no|exit status 2", "OUTPUT", "apiserver  unknown flag: --etcd-server", "WARNINGS", `its service "apiserver" ended (exit status 2)`)
+	b.says("cp-2", "GATE|NOT READY ServicesNotReady|apiserver", "SERVICES", "apiserver|BackOff|no", "NOT READY  why", "apiserver  it ended: exit status 2", "| unknown flag: --etcd-server", "WARNINGS", `its service "apiserver" ended (exit status 2)`)
 }
 
 // cordoned takes the only node out of service, which is refused, then the leader of two.

@@ -3,11 +3,11 @@ package applyset
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/internal/sorting"
 )
 
 // Key names an object, in whatever version it is written.
@@ -42,6 +42,6 @@ func SortedKeys[V any](m map[Key]V) []Key {
 	for k := range m {
 		out = append(out, k)
 	}
-	slices.SortFunc(out, Key.Compare)
+	sorting.By(out, Key.Compare)
 	return out
 }

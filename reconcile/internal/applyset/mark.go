@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/lockstep-dev/lockstep/internal/semver"
+	"github.com/lockstep-dev/lockstep/internal/sorting"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -208,7 +209,9 @@ func fromStamps(stamps []Stamp) MarkData {
 }
 
 func sortedEntries(entries []protocol.Content) []protocol.Content {
-	return slices.SortedFunc(slices.Values(entries), func(a, b protocol.Content) int {
+	sorted := slices.Clone(entries)
+	sorting.By(sorted, func(a, b protocol.Content) int {
 		return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), a.Release.Compare(b.Release), cmp.Compare(a.Digest, b.Digest))
 	})
+	return sorted
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/internal/sorting"
 )
 
 // Stranger is an object that carries the set's label and is not of the set.
@@ -37,7 +38,8 @@ func (s *Strangers) Add(details func() Stranger) {
 
 // With returns the strangers of two lists.
 func (s Strangers) With(o Strangers) Strangers {
-	first := slices.SortedFunc(slices.Values(slices.Concat(s.First, o.First)), func(a, b Stranger) int { return a.Key.Compare(b.Key) })
+	first := slices.Concat(s.First, o.First)
+	sorting.By(first, func(a, b Stranger) int { return a.Key.Compare(b.Key) })
 	return Strangers{Total: s.Total + o.Total, First: first[:min(len(first), MaxStrangers)]}
 }
 

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/internal/sorting"
 )
 
 // Change is what another manager changed of our fields.
@@ -57,7 +58,8 @@ func writerOf(entries []metav1.ManagedFieldsEntry, paths map[string]bool) string
 	if len(entries) == 0 {
 		return ""
 	}
-	sorted := slices.SortedStableFunc(slices.Values(entries), func(a, b metav1.ManagedFieldsEntry) int {
+	sorted := slices.Clone(entries)
+	sorting.By(sorted, func(a, b metav1.ManagedFieldsEntry) int {
 		return cmp.Compare(writtenAt(b), writtenAt(a))
 	})
 	if i := slices.IndexFunc(sorted, func(e metav1.ManagedFieldsEntry) bool { return hasAny(e, paths) }); i >= 0 {

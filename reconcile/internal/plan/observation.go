@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/internal/sorting"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 )
 
@@ -65,9 +66,11 @@ func (v Observation) Complete() bool {
 func (v Observation) SortedKinds() []schema.GroupVersionKind { return sortKinds(maps.Keys(v.Kinds)) }
 
 func sortKinds(kinds func(func(schema.GroupVersionKind) bool)) []schema.GroupVersionKind {
-	return slices.SortedFunc(kinds, func(a, b schema.GroupVersionKind) int {
+	sorted := slices.Collect(kinds)
+	sorting.By(sorted, func(a, b schema.GroupVersionKind) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Version, b.Version))
 	})
+	return sorted
 }
 
 // resource returns the resource of want, or why it cannot be applied.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/internal/sorting"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/ownership"
@@ -66,7 +67,7 @@ func MakePrune(in PruneInput) Prune {
 			}
 		}
 	}
-	slices.SortFunc(out.Removals, func(a, b Removal) int {
+	sorting.By(out.Removals, func(a, b Removal) int {
 		return cmp.Or(cmp.Compare(waveOf(b.Key.GroupKind), waveOf(a.Key.GroupKind)), a.Key.Compare(b.Key))
 	})
 	out.Brake = in.brake(len(out.Removals), members)

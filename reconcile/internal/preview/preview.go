@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/internal/sorting"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/applyset"
@@ -77,7 +78,7 @@ func (p previewer) objects(ctx context.Context) ([]report.Previewed, error) {
 		}
 	}
 	sorted := slices.Clone(p.Wanted)
-	slices.SortStableFunc(sorted, func(a, b plan.Wanted) int { return int(a.Wave - b.Wave) })
+	sorting.By(sorted, func(a, b plan.Wanted) int { return int(a.Wave - b.Wave) })
 	pending := p.observed.Pending(p.Wanted, nil)
 	out := make([]report.Previewed, len(sorted))
 	err := exec.Each(ctx, p.Gatherer.Concurrency, len(sorted), func(ctx context.Context, i int) (err error) {
