@@ -93,6 +93,10 @@ func TestStoreID(t *testing.T) {
 		if again.ID != key.ID {
 			t.Errorf("got %q, want %q", again.ID, key.ID)
 		}
+		// The ID can be there before the record is.
+		await(t, r.Registration(), "registered again", func(now protocol.Registration) bool {
+			return now.Confirmed && now.Revision > resp.Header.Revision
+		})
 	})
 	t.Run("another ID, as people adopt it, is followed", func(t *testing.T) {
 		other := newStoreID()
@@ -105,10 +109,14 @@ func TestStoreID(t *testing.T) {
 			t.Fatal(err)
 		}
 		await(t, r.Registration(), "registered again", func(again protocol.Registration) bool { return again.Confirmed && again.Revision > now.Revision })
-		if _, err := raw.Delete(t.Context(), keys.Store()); err != nil {
+		resp, err := raw.Delete(t.Context(), keys.Store())
+		if err != nil {
 			t.Fatal(err)
 		}
-		await(t, r.cfg.Store, "the other ID again", func(k StoreKey) bool { return k.ID == other })
+		again := await(t, r.cfg.Store, "an ID", func(k StoreKey) bool { return k.ID != "" && k.Revision > resp.Header.Revision })
+		if again.ID != other {
+			t.Errorf("got %q, want %q", again.ID, other)
+		}
 	})
 }
 
