@@ -25,6 +25,7 @@ func TestEndpoints(t *testing.T) {
 	}
 	for _, cfg := range worlds {
 		t.Run(cfg.String(), func(t *testing.T) {
+			t.Parallel()
 			if raced && (cfg.Nodes > 2 || cfg.Restores > 0) {
 				t.Skip("takes too long under the race detector")
 			}
