@@ -77,7 +77,7 @@ unit: ## the tests that need no kube-apiserver (two minutes on a fresh clone, th
 # a time than there are processors. What takes longest begins first.
 AT_A_TIME := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 FIRST := ./reconcile ./etcd ./election ./internal/app
-FIRST_OF_CLUSTERS := ./test/quorum ./test/e2e ./test/soak
+FIRST_OF_CLUSTERS := $(addprefix ./test/,quorum e2e soak roles service balancers)
 RACE_TEST = LOCKSTEP_E2E_ASSETS=$(BIN) CGO_ENABLED=1 go test -race -vet=off -timeout=40m
 
 # With the race detector the model searches a beginning only, so it runs without
@@ -135,7 +135,7 @@ bench: bin/sidecar bin/kube-apiserver $(if $(NEEDS_PEERS),$(PEERS)) ## what docs
 
 .PHONY: model
 model: ## every order of events in bounded worlds: 53 million states (four minutes)
-	$(STATIC) go test -trimpath ./internal/model -run 'TestProgressOfEvery|TestExhaustive|TestMembers|TestEndpoints' -timeout=30m -v -model.full
+	$(STATIC) go test -trimpath ./internal/model -run 'TestProgressOfEvery|TestExhaustive|TestMembers|TestEndpoints' -timeout=1h -v -model.full
 
 # -run=NAME in MUTANTS_ARGS: only those. Each is one patch in test/mutants/patches.
 .PHONY: mutants
