@@ -117,7 +117,7 @@ func (a *App) ownWarnings() []protocol.Warning {
 		out = append(out, protocol.Warning{Reason: protocol.ServicesRejected, Message: "its services directory was rejected, and the last valid services stay in use; " +
 			"the directory is read again when it changes, and a restart would fail until it is valid: " + strings.ReplaceAll(problem, "\n", "; ")})
 	}
-	out = append(out, failingServices(a.roles.State().Get())...)
+	out = append(out, protocol.FailingServices(serviceRuns(a.roles.State().Get()))...)
 	for _, f := range a.supervisor.Failures().Get() {
 		out = append(out, protocol.Warning{Reason: protocol.WorkerFailed, Message: failedMessage(f), Since: f.Since})
 	}
@@ -134,15 +134,14 @@ func (a *App) ownWarnings() []protocol.Warning {
 	return out
 }
 
-// failingServices are about services that ended more than once in a row. The messages have
-// no counts: each change of a warning is written to etcd.
-func failingServices(s service.State) []protocol.Warning {
-	var out []protocol.Warning
+// serviceRuns are the services of a node, as the protocol judges them.
+func serviceRuns(s service.State) []protocol.ServiceRun {
+	var out []protocol.ServiceRun
 	for _, st := range s.Services {
-		if !st.Ready && st.LastExit != "" && st.Restarts > 0 && st.Phase != service.Stopped && st.Phase != service.Stopping {
-			out = append(out, protocol.Warning{Reason: protocol.ServiceFailing, Message: fmt.Sprintf(
-				"its service %q ended (%s) and is not ready again; `sidecar status` of this node shows its last lines", st.Name, st.LastExit)})
-		}
+		out = append(out, protocol.ServiceRun{
+			Name: st.Name, Ready: st.Ready, Ends: st.Phase == service.Stopped || st.Phase == service.Stopping,
+			LastExit: st.LastExit, Restarts: st.Restarts,
+		})
 	}
 	return out
 }
