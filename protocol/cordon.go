@@ -38,9 +38,10 @@ func (c Cordon) String() string {
 
 // InService reports whether clients of the API can use a node: its sidecar is alive
 // and says that its gate is ready, and its record has no cordon. The
-// presence may be a moment older than the record.
+// presence may be a moment older than the record. A cordon does not close a gate that is
+// open by an override (docs/protocol.md#overrides).
 func (r *Record) InService() bool {
-	return r.aliveController() && r.Presence.Ready && !r.Node.Cordon.On()
+	return r.aliveController() && r.Presence.Ready && (!r.Node.Cordon.On() || r.Presence.Reason == Overridden)
 }
 
 // JudgeCordon decides whether people may take a node out of service without
@@ -52,7 +53,7 @@ func JudgeCordon(f Fleet, id NodeID) (relies *Record, allowed bool) {
 		return nil, true
 	}
 	for _, r := range f.Records {
-		if r.ID != id && r.InService() {
+		if r.ID != id && r.InService() && r.Presence.Reason != Overridden { // which ends by itself
 			return r, true
 		}
 	}

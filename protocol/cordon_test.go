@@ -50,10 +50,14 @@ func TestJudgeCordon(t *testing.T) {
 	f := Fleet{Records: []*Record{
 		controller("cordoned", "1.0.0").ready().cordoned(), controller("corrupt", "1.0.0").ready().corrupt("garbage"),
 		controller("closed", "1.0.0"), controller("dead", "1.0.0").ready().dead(), controller("me", "1.0.0").ready(),
-		controller("worker", "1.0.0").ready().worker(),
+		controller("worker", "1.0.0").ready().worker(), controller("overridden", "1.0.0").overridden(),
+		controller("both", "1.0.0").cordoned().overridden(),
 	}}
 	if relies, allowed := JudgeCordon(f, "me"); relies != nil || allowed {
 		t.Errorf("the last node in service: got %v, %t", relies, allowed)
+	}
+	if _, allowed := JudgeCordon(f, "both"); !allowed {
+		t.Error("a node that is open by an override: another one serves, and it is not allowed")
 	}
 	if relies, allowed := JudgeCordon(f, "closed"); relies != nil || !allowed {
 		t.Errorf("a node that does not serve: got %v, %t", relies, allowed)

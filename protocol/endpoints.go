@@ -73,7 +73,7 @@ type ServiceNode struct {
 	ID       NodeID
 	Endpoint Endpoint
 	Serves   bool
-	Reason   Reason // Ready, or why the addresses do not belong into it
+	Reason   Reason // Ready, Overridden, or why the addresses do not belong into it
 	Message  string // the same, for people
 }
 
@@ -86,7 +86,7 @@ func ServiceNodes(f Fleet) []ServiceNode {
 		}
 		n := ServiceNode{ID: r.ID, Endpoint: r.Presence.Endpoint}
 		n.Reason, n.Message = whyOutside(r, port)
-		n.Serves = n.Reason == Ready
+		n.Serves = n.Reason == Ready || n.Reason == Overridden
 		out = append(out, n)
 	}
 	return out
@@ -99,16 +99,27 @@ func whyOutside(r *Record, port int) (Reason, string) {
 		return NoPresence, "its sidecar does not run, or does not reach etcd"
 	case !e.TakesPart():
 		return NotPublishing, "its sidecar runs without --kubernetes-service"
-	case r.Node.Cordon.On():
+	case r.Node.Cordon.On() && !r.InService():
 		return Cordoned, fmt.Sprintf("it was taken out of service; to end that now: sidecar uncordon %s", r.ID)
 	case !r.InService():
-		return cmp.Or(r.Presence.Reason, NotRegistered), "its gate is closed"
+		return whyClosed(r.Presence), "its gate is closed"
 	case e.Down:
 		return APIServerNotReady, "its kube-apiserver is not ready (--apiserver-readyz)"
 	case e.Port != port:
 		return PortDiffers, fmt.Sprintf("its kube-apiserver serves on port %d, and the others on %d: the Service has one port, so all of them need the same", e.Port, port)
 	}
+	if r.Presence.Reason == Overridden {
+		return Overridden, "its gate is open by an override alone"
+	}
 	return Ready, "its gate is open"
+}
+
+// whyClosed is the reason of a gate that is closed. A presence may have any.
+func whyClosed(p Presence) Reason {
+	if p.Reason == Ready || p.Reason == Overridden {
+		return NotRegistered
+	}
+	return cmp.Or(p.Reason, NotRegistered)
 }
 
 // takesTraffic reports whether clients can use a node, as its presence has it.

@@ -20,6 +20,11 @@ func (r Record) closed(why Reason) *Record {
 	return &r
 }
 
+func (r Record) overridden() *Record {
+	r.Presence.Ready, r.Presence.Reason = true, Overridden
+	return &r
+}
+
 func cp(id string) *Record { return controller(id, "1.0.0") }
 
 // published is what Lockstep wrote.
@@ -48,6 +53,10 @@ func TestPublish(t *testing.T) {
 		{"a node has left", []*Record{a, b}, three, Overwrites{}, PublishWrite, Pending, "10.0.0.1 10.0.0.2"},
 		{"a gate is closed", []*Record{a, b.closed(ReleaseTooOld)}, three, Overwrites{}, PublishWrite, Pending, "10.0.0.1"},
 		{"a cordon that the gate has not seen", []*Record{a, b.cordoned()}, three, Overwrites{}, PublishWrite, Pending, "10.0.0.1"},
+		{"a cordon, and an override", []*Record{a, b.cordoned().overridden()}, published("10.0.0.1"), Overwrites{}, PublishWrite, Pending, "10.0.0.1 10.0.0.2"},
+		{"an override of another reason", []*Record{a, b.overridden()}, published("10.0.0.1"), Overwrites{}, PublishWrite, Pending, "10.0.0.1 10.0.0.2"},
+		{"an override that has ended, and a cordon", []*Record{a, b.cordoned().closed(Cordoned)}, three, Overwrites{}, PublishWrite, Pending, "10.0.0.1"},
+		{"an override without the role", []*Record{a, b.overridden().worker()}, three, Overwrites{}, PublishWrite, Pending, "10.0.0.1"},
 		{"a node is dead", []*Record{a, b.dead()}, three, Overwrites{}, PublishWrite, Pending, "10.0.0.1"},
 		{"a kube-apiserver is down", []*Record{a, b.down()}, three, Overwrites{}, PublishWrite, Pending, "10.0.0.1"},
 		{"another port than most", []*Record{a, b.onPort(443), cp("c").at("10.0.0.3", "")}, three, Overwrites{}, PublishWrite, Pending, "10.0.0.1 10.0.0.3"},
@@ -116,13 +125,15 @@ func TestServiceNodes(t *testing.T) {
 	f := Fleet{Records: []*Record{
 		cp("a").at("10.0.0.1", ""), cp("b").at("10.0.0.2", "").closed(ReconcilerTooOld), cp("c").ready(), cp("d").at("10.0.0.4", "").dead(),
 		cp("e").at("10.0.0.5", "").cordoned(), cp("f").at("10.0.0.6", "").down(), cp("g").at("10.0.0.7", "").onPort(443), cp("h").worker(),
-		cp("i").at("10.0.0.9", ""),
+		cp("i").at("10.0.0.9", ""), cp("j").at("10.0.0.10", "").cordoned().overridden(), cp("k").at("10.0.0.11", "").closed(Ready),
 	}}
-	want := []Reason{Ready, ReconcilerTooOld, NotPublishing, NoPresence, Cordoned, APIServerNotReady, PortDiffers, Ready}
+	want := []Reason{
+		Ready, ReconcilerTooOld, NotPublishing, NoPresence, Cordoned, APIServerNotReady, PortDiffers, Ready, Overridden, NotRegistered,
+	}
 	var got []Reason
 	for _, n := range ServiceNodes(f) {
 		got = append(got, n.Reason)
-		if n.Serves != (n.Reason == Ready) || n.Message == "" {
+		if n.Serves != (n.Reason == Ready || n.Reason == Overridden) || n.Message == "" {
 			t.Errorf("got %+v", n)
 		}
 	}

@@ -115,6 +115,11 @@ func (p program) cordon(ctx context.Context, client etcdClient, name string, f c
 		fmt.Fprintf(p.stdout, "node %s is cordoned %s; its sidecar has stopped meanwhile\n", id, cordon)
 		return nil
 	}
+	if left.Presence.Reason == protocol.Overridden {
+		fmt.Fprintf(p.stdout, "node %s is cordoned %s, and does not lead; its gate stays open until the override ends: type there: sidecar override end\n",
+			id, cordon)
+		return nil
+	}
 	fmt.Fprintf(p.stdout, "node %s is out of service %s: its gate is closed, and it does not lead\n", id, cordon)
 	return nil
 }
@@ -145,10 +150,11 @@ func (p program) uncordon(ctx context.Context, client etcdClient, id protocol.No
 	return nil
 }
 
-// outOfService reports whether a node has done what a cordon asks, or does not run.
+// outOfService reports whether a node has done what a cordon asks, or does not run. Its gate
+// may be open by an override.
 func outOfService(r *protocol.Record) bool {
 	leads := r.Presence.Election == protocol.Leading || r.Presence.Election == protocol.Campaigning
-	return !r.Alive || r.Presence.Reason == protocol.Cordoned && !leads
+	return !r.Alive || (r.Presence.Reason == protocol.Cordoned || r.Presence.Reason == protocol.Overridden) && !leads
 }
 
 // nodeAwaited is a node that has to confirm a change of its record.

@@ -46,9 +46,10 @@ type rig struct {
 }
 
 type node struct {
-	id, address string
-	api         *cluster.APIServer
-	sidecar     *cluster.Sidecar
+	id, address  string
+	overrideFile string
+	api          *cluster.APIServer
+	sidecar      *cluster.Sidecar
 }
 
 // newRig makes the nodes. Nothing runs on them yet.
@@ -58,7 +59,9 @@ func newRig(t *testing.T, binaries ...string) *rig {
 	r := &rig{T: t}
 	for i, address := range addresses {
 		ips = append(ips, net.ParseIP(address))
-		r.nodes = append(r.nodes, &node{id: fmt.Sprintf("cp-%d", i+1), address: address})
+		r.nodes = append(r.nodes, &node{
+			id: fmt.Sprintf("cp-%d", i+1), address: address, overrideFile: filepath.Join(t.TempDir(), "override"),
+		})
 		r.run("ip", "addr", "add", address+"/32", "dev", "lo")
 	}
 	r.run("ip", "link", "set", "lo", "up")
@@ -103,7 +106,7 @@ func (r *rig) startSidecar(n *node, args ...string) {
 	var err error
 	n.sidecar, err = r.c.StartSidecar(cluster.SidecarConfig{
 		NodeID: n.id, Kubeconfig: n.api.Kubeconfig(), LeaseTTL: leaseTTL, ShutdownDelay: &shutdownDelay,
-		EtcdServers: r.etcd.Endpoints(), Args: args,
+		EtcdServers: r.etcd.Endpoints(), Args: append([]string{"--override-file=" + n.overrideFile}, args...),
 	})
 	if err != nil {
 		r.Fatal(err)
@@ -209,6 +212,7 @@ func TestKubernetesService(t *testing.T) {
 	}{
 		{"the objects are as kube-apiserver writes them", wantForm},
 		{"a cordon takes an address out", cordon},
+		{"an override returns it in spite of the cordon", overrideCordon},
 		{"a stop: not ready, then out of the Service, then resigned, then ended", stopInOrder},
 		{"a kube-apiserver is killed", killAPI},
 		{"a node is killed", killNode},
@@ -261,6 +265,26 @@ func cordon(r *rig) {
 	r.await("cp-2 to leave", addresses[0], addresses[2])
 	r.shows(r.nodes[0], `"serves":false,"reason":"Cordoned"`)
 	r.sidecarCommand("uncordon", "cp-2")
+}
+
+// overrideCordon lets a cordoned node serve. Its address is in the Service while it does.
+func overrideCordon(r *rig) {
+	n := r.nodes[1]
+	r.sidecarCommand("cordon", n.id)
+	r.await("it to leave", without(n)...)
+	override := func(args ...string) {
+		r.run(append([]string{r.c.SidecarBinary(), "override"}, append(args, "--override-file="+n.overrideFile)...)...)
+	}
+	override("begin", "--for=10m", "--yes")
+	r.await("it to return", addresses...)
+	cluster.Await(r.T, "its gate to be open", n.sidecar.Readyz)
+	r.shows(r.nodes[0], `"serves":true,"reason":"Overridden"`)
+	r.sidecarCommand("cordon", n.id, "--message=again")
+	r.must(r.has(r.Context(), addresses...))
+	override("end")
+	r.await("it to leave again", without(n)...)
+	r.shows(r.nodes[0], `"serves":false,"reason":"Cordoned"`)
+	r.sidecarCommand("uncordon", n.id)
 }
 
 // leader returns the node that leads.
