@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -62,8 +63,11 @@ func TestEtcdUser(t *testing.T) {
 
 	u.mustShell("lockstep", "sidecar cordon cp-2")
 	cluster.Await(t, "the second node to be cordoned", func(ctx context.Context) error {
-		if err := second.Readyz(ctx); err == nil || !strings.Contains(err.Error(), "Cordoned") {
-			return fmt.Errorf("got %v", err)
+		switch err := second.Readyz(ctx); {
+		case err == nil:
+			return errors.New("it is ready")
+		case !strings.Contains(err.Error(), "Cordoned"):
+			return err
 		}
 		return nil
 	})
