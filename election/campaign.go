@@ -276,8 +276,14 @@ func (e *Election) setState(change func(State) State) {
 	e.metrics.blockers.Set(float64(len(now.Step.Blockers)))
 	if was.Election != now.Election {
 		e.metrics.show(now.Election, now.Since)
-		e.cfg.Log.Info("election state changed", "state", string(now.Election),
-			"reason", string(now.Eligibility.Reason), "message", now.Eligibility.Message)
+		attrs := []any{"state", string(now.Election)}
+		switch {
+		case now.Eligibility.Reason != "":
+			attrs = append(attrs, "reason", string(now.Eligibility.Reason), "message", now.Eligibility.Message)
+		case now.Election == protocol.Ineligible: // what ended it has a line of its own, such as that services stop
+			attrs = append(attrs, "message", "its campaign ended")
+		}
+		e.cfg.Log.Info("election state changed", attrs...)
 	}
 	if was.Step.String() != now.Step.String() && now.Step.Kind != protocol.StepUnset {
 		e.cfg.Log.Info("step decided", "step", now.Step.Kind.String(), "rule", now.Step.Rule,

@@ -307,13 +307,29 @@ func (r *Registrar) checkRecord(ctx context.Context, fleet protocol.Fleet) (must
 	must := protocol.MustRegister(facts)
 	r.traceChecked(facts, must)
 	if must {
-		r.cfg.Log.Warn("this node's record was deleted or changed, registering again", "exists", exists, "problem", record.Problem)
+		r.logMustRegister(facts)
 		return true, nil
 	}
 	r.last, r.lastAt = record, at
 	retry = r.correct(ctx)
 	r.publishCordon()
 	return false, retry
+}
+
+// logMustRegister says why the node registers again. That people changed its roles is no
+// reason to worry.
+func (r *Registrar) logMustRegister(f protocol.RegistrationFacts) {
+	has, had := f.Record.Node.Roles, f.Last.Node.Roles
+	switch {
+	case !f.Found:
+		r.cfg.Log.Warn("this node's record was deleted, registering again")
+	case f.Record.Problem != "":
+		r.cfg.Log.Warn("this node's record is corrupt, registering again", "problem", f.Record.Problem)
+	case has.Controller != had.Controller:
+		r.cfg.Log.Info("this node's roles were changed, registering again", "roles", has.Names(), "before", had.Names())
+	default:
+		r.cfg.Log.Warn("this node's record was changed, registering again")
+	}
 }
 
 // correct writes the record if its digest or address is old, or its cordon is over. The

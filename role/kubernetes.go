@@ -213,6 +213,8 @@ func (k *Kubernetes) publish(f protocol.ServiceFacts, step protocol.ServiceStep,
 		if k.withheld.Get() != "" {
 			set(k.withheld, k.unknown())
 		}
+	case protocol.Idle:
+		set(k.withheld, fmt.Sprintf("the services of this node do not run (%s)", k.why(f)))
 	default:
 		set(k.withheld, fmt.Sprintf("the services of this node stop (%s)", k.why(f)))
 	}

@@ -172,6 +172,9 @@ last voter, nor from a member without which fewer than a majority would answer.`
 			return err
 		}
 		p.printRoles(id, was, now)
+		if was.Controller && !now.Controller {
+			p.warnOfNoController(ctx, client, id)
+		}
 		return nil
 	})
 	flags := cmd.Flags()
@@ -187,6 +190,16 @@ func (p program) printRoles(id protocol.NodeID, was, now protocol.Roles) {
 		verb = "already"
 	}
 	fmt.Fprintf(p.stdout, "node %s %s has the roles: %s\n", id, verb, cmp.Or(strings.Join(now.Names(), ", "), roleNone))
+}
+
+// warnOfNoController says what it means that the last node has lost the controller role.
+func (p program) warnOfNoController(ctx context.Context, client etcdClient, id protocol.NodeID) {
+	f, err := fleet.List(ctx, client.Client)
+	if err != nil || slices.ContainsFunc(f.Records, func(r *protocol.Record) bool { return r.Node.Roles.Controller }) {
+		return // the change itself has succeeded
+	}
+	fmt.Fprintln(p.stderr, httpapi.Pasteable(fmt.Sprintf("warning: no node has the role %[1]s now: no gate is open, no node applies the bundle, "+
+		"and the services for that role stop; to give it back: sidecar node set-roles %[2]s --add %[1]s", protocol.RoleController, id), client.flags))
 }
 
 // roleArgs are what a user has typed about roles.

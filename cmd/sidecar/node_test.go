@@ -107,7 +107,9 @@ cp-3  -        -                      no     -     -         it is not a node re
 	c.want(exitUsage, "expected one node ID with --add or --remove", "node", "set-roles", "cp-1", "kubernetes_worker", "--add=kubernetes_worker")
 	put("/lockstep/nodes/cp-4", fleet.Encode(protocol.Node{ID: "cp-4", Version: release(1, 0, 0), Roles: protocol.Roles{Controller: true}, Serves: true}))
 	c.want(exitFailed, "may still serve: make sure that it is off, with its kube-apiserver, then add --confirm-stopped", "node", "set-roles", "cp-4", "none")
-	c.want(exitOK, "node cp-4 now has the roles: none", "node", "set-roles", "cp-4", "none", "--confirm-stopped")
+	c.want(exitOK, "node cp-4 now has the roles: none\nwarning: no node has the role kubernetes_controller now: "+
+		"no gate is open, no node applies the bundle, and the services for that role stop; to give it back: sidecar node set-roles cp-4 --add kubernetes_controller --etcd-servers=",
+		"node", "set-roles", "cp-4", "none", "--confirm-stopped")
 	c.want(exitUsage, "expected one ID", "node", "remove")
 	c.want(exitUsage, `unknown command "rm"`, "node", "rm")
 	c.endpoint = "nowhere"

@@ -61,7 +61,11 @@ func (d *Driver) Run(ctx context.Context, running func()) (exit driver.Exit) {
 	out := &sink{log: d.cfg.Log, tail: &d.tail}
 	if d.cfg.File.Path != "" {
 		file := d.cfg.File.open()
-		defer file.Close()
+		defer func() {
+			if err := file.Close(); err != nil {
+				d.cfg.Log.Error("output not written", "err", err)
+			}
+		}()
 		out.file = file
 	}
 	c, err := startChild(ctx, d.cfg.Starter, d.command, func(r io.Reader) { out.drain(ctx, r) })
