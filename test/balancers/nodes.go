@@ -73,7 +73,8 @@ type FleetConfig struct {
 // NewFleet returns a fleet of which no node runs yet.
 func NewFleet(cfg FleetConfig) *Fleet {
 	f := &Fleet{
-		SidecarDelay: cfg.Delay, cluster: cfg.Cluster, dir: cfg.Dir, delay: cfg.Delay, prefix: cfg.Prefix, without: cfg.WithoutLockstep, service: cfg.Service,
+		SidecarDelay: cfg.Delay, cluster: cfg.Cluster, dir: cfg.Dir, delay: cfg.Delay,
+		prefix: cfg.Prefix, without: cfg.WithoutLockstep, service: cfg.Service,
 	}
 	for i, address := range cfg.Addresses {
 		f.Nodes = append(f.Nodes, &Node{ID: fmt.Sprintf("cp-%d", 1+i), Address: address, fleet: f})
@@ -163,12 +164,13 @@ func (n *Node) Stop() error {
 	return errors.Join(n.API.Stop(), <-sidecar)
 }
 
-// Kill ends both at once, as the loss of the machine does.
+// Kill ends both at once, as the loss of the machine does: the sidecar cannot notice the end
+// of its kube-apiserver.
 func (n *Node) Kill() error {
 	if n.Sidecar == nil {
 		return n.API.Kill()
 	}
-	return errors.Join(n.API.Kill(), n.Sidecar.Kill())
+	return errors.Join(n.Sidecar.Kill(), n.API.Kill())
 }
 
 // AwaitReady returns when /readyz of the sidecar reports that the node may serve. Without

@@ -7,15 +7,19 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/test/balancers"
 )
 
-// clientsCases returns the case of clients behind a load balancer and behind the Service
-// kubernetes. It needs HAProxy and root, so it runs only if -cases names it.
+// clientsCases returns the cases of clients behind a load balancer and behind the Service
+// kubernetes. They need HAProxy and root, so they run only if -cases names them.
 func clientsCases() []benchCase {
-	return []benchCase{{group: "clients", name: "clients", run: benchClients, extra: true, network: true}}
+	return []benchCase{
+		{group: "clients", name: "clients", run: benchClients, extra: true, network: true},
+		{group: "clients", name: "leave", run: benchLeave, extra: true, network: true},
+	}
 }
 
 func clientsRows() []string { return []string{rowGateOut, rowAPIOut, rowNodeOut, rowUpgrade} }
@@ -48,6 +52,16 @@ func benchClients(ctx context.Context, b *bench) error {
 	return nil
 }
 
+// benchLeave is the part of benchClients that closes gates.
+func benchLeave(ctx context.Context, b *bench) error {
+	r := &clientRig{b: b, gatesOnly: true, addresses: networkAddresses(1, 4)}
+	if err := r.run(ctx); err != nil {
+		return err
+	}
+	b.reportLeave(r)
+	return nil
+}
+
 // networkAddresses returns n addresses in a row.
 func networkAddresses(first, n int) (out []string) {
 	for i := range n {
@@ -60,6 +74,7 @@ func networkAddresses(first, n int) (out []string) {
 type clientRig struct {
 	b         *bench
 	without   bool     // without Lockstep
+	gatesOnly bool     // do nothing but close gates
 	addresses []string // of the nodes, and of HAProxy
 
 	fleet *balancers.Fleet
@@ -89,22 +104,24 @@ type upgradeTimes struct {
 	all  time.Duration
 }
 
+// prefix is that of all keys.
+func (r *clientRig) prefix() string { return fmt.Sprintf("/clients-%t-%t/", r.without, r.gatesOnly) }
+
 // run runs nodes, with clients, through all faults.
 func (r *clientRig) run(ctx context.Context) (err error) {
-	name := fmt.Sprintf("clients-%t", r.without)
-	dir := filepath.Join(r.b.dir, name)
+	dir := filepath.Join(r.b.dir, strings.Trim(r.prefix(), "/"))
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
 	r.fleet = balancers.NewFleet(balancers.FleetConfig{
 		Cluster: r.b.cluster, Dir: dir, Addresses: r.addresses[:3], Delay: clientDelay,
-		Prefix: "/" + name + "/", Service: true, WithoutLockstep: r.without,
+		Prefix: r.prefix(), Service: true, WithoutLockstep: r.without,
 	})
 	if err := r.fleet.Start(ctx, "1.0.0"); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.fleet.Stop()) }()
-	if r.slice, err = observeSlice(ctx, r.b.etcd, "/"+name+"/registry"); err != nil {
+	if r.slice, err = observeSlice(ctx, r.b.etcd, r.prefix()+"registry"); err != nil {
 		return err
 	}
 	defer r.slice.close()

@@ -39,18 +39,25 @@ func (r *clientRig) faults() []clientFault {
 		kills = clientKillsWithout
 	}
 	times := fmt.Sprintf(", %d times", kills)
-	out := []clientFault{
-		{name: "upgrade of two nodes, then back", upgrade: true, run: r.upgradeAndBack},
-		{name: "upgrade of three nodes", upgrade: true, run: r.upgradeAll},
-		{name: "node killed, started again" + times, run: func(ctx context.Context) error { return r.kill(ctx, kills, true) }},
-		{name: "kube-apiserver killed, started again" + times, run: func(ctx context.Context) error { return r.kill(ctx, kills, false) }},
+	killing := func(whole bool) func(context.Context) error {
+		return func(ctx context.Context) error { return r.kill(ctx, kills, whole) }
 	}
+	var out []clientFault
 	if !r.without {
-		out = append(
-			out,
-			clientFault{name: fmt.Sprintf("gate closed and opened, %d times", r.b.opts.n), run: r.closeGates},
-			clientFault{name: "leader paused for " + leaderPause.String(), run: r.pauseLeader},
-		)
+		out = append(out, clientFault{name: fmt.Sprintf("gate closed and opened, %d times", r.b.opts.n), run: r.closeGates})
+	}
+	if r.gatesOnly {
+		return out
+	}
+	out = append(
+		out,
+		clientFault{name: "upgrade of two nodes, then back", upgrade: true, run: r.upgradeAndBack},
+		clientFault{name: "upgrade of three nodes", upgrade: true, run: r.upgradeAll},
+		clientFault{name: "node killed, started again" + times, run: killing(true)},
+		clientFault{name: "kube-apiserver killed, started again" + times, run: killing(false)},
+	)
+	if !r.without {
+		out = append(out, clientFault{name: "leader paused for " + leaderPause.String(), run: r.pauseLeader})
 	}
 	return append(out, clientFault{
 		name: "rollback of three nodes", outage: true, run: func(ctx context.Context) error { return r.fleet.RollBack(ctx, "1.0.0") },
@@ -130,14 +137,14 @@ func (r *clientRig) kill(ctx context.Context, times int, whole bool) error {
 // closeGates takes nodes out of service and returns them.
 func (r *clientRig) closeGates(ctx context.Context) error {
 	client, err := etcd.NewClient(etcd.Config{
-		Endpoints: r.b.cluster.Etcd.Endpoints(), Prefix: fmt.Sprintf("/clients-%t/", r.without),
+		Endpoints: r.b.cluster.Etcd.Endpoints(), Prefix: r.prefix(),
 		RequestTimeout: patience, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	var observers []*observer
+	var observers sidecarObservers
 	for _, n := range r.fleet.Nodes {
 		o := observe(ctx, n.Sidecar.URL())
 		defer o.close()
@@ -145,11 +152,27 @@ func (r *clientRig) closeGates(ctx context.Context) error {
 	}
 	for i := range r.b.opts.n {
 		at := i % len(observers)
+		if err := observers.settle(ctx); err != nil {
+			return err
+		}
 		took, err := r.closeGate(ctx, client, r.fleet.Nodes[at], observers[at])
 		if err != nil {
 			return err
 		}
 		r.gateOut = append(r.gateOut, took)
+	}
+	return nil
+}
+
+// sidecarObservers observe the sidecars of all nodes.
+type sidecarObservers []*observer
+
+// settle returns when all sidecars have seen that nothing is left to write.
+func (t sidecarObservers) settle(ctx context.Context) error {
+	for _, o := range t {
+		if _, err := await(ctx, "the Service to be published", o.when(view.published)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

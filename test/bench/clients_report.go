@@ -12,7 +12,7 @@ import (
 // reportClients adds what clients have seen, with Lockstep and without.
 func (b *bench) reportClients(with, without *clientRig) {
 	second := func(d time.Duration) time.Duration { return d + time.Second }
-	b.report.measured(rowGateOut, bar{p99: 100 * time.Millisecond}, with.gateOut)
+	b.reportLeave(with)
 	b.report.measured(rowAPIOut, bar{max: 2 * time.Second}, with.apiOut)
 	// Without Lockstep, the two are the same.
 	b.report.peer(rowAPIOut, peerNone, slices.Concat(without.apiOut, without.nodeOut)...)
@@ -45,6 +45,10 @@ func (b *bench) reportClients(with, without *clientRig) {
 		b.report.fact(part.name, short(part.with)+"; without Lockstep "+short(part.without), "", false)
 	}
 	b.prints = append(b.prints, func(w io.Writer) { printClients(w, with, without) })
+}
+
+func (b *bench) reportLeave(r *clientRig) {
+	b.report.measured(rowGateOut, bar{p99: 100 * time.Millisecond}, r.gateOut)
 }
 
 func (t upgradeTimes) sum() time.Duration { return t.Stop + t.API + t.Gate + t.done }

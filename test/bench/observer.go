@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // view has the fields of /status that the cases need.
@@ -29,9 +31,10 @@ type view struct {
 		State, Leader string
 		ModRevision   int64
 	}
-	Cluster  struct{ State string }
-	Services []serviceView
-	Election struct {
+	Cluster           struct{ State string }
+	KubernetesService struct{ Reason string }
+	Services          []serviceView
+	Election          struct {
 		State string
 		Step  struct{ Kind string }
 	}
@@ -42,6 +45,9 @@ type view struct {
 }
 
 func (v view) leads() bool { return v.Election.State == "leading" }
+
+// published reports whether the Service kubernetes is as this node would write it.
+func (v view) published() bool { return v.KubernetesService.Reason == string(protocol.Published) }
 
 // waits reports whether the sidecar is ready and campaigns.
 func (v view) waits() bool { return v.Ready.Ready && v.Election.State == "campaigning" }
