@@ -73,9 +73,7 @@ check: format-check tidy-check docs lint test ## everything that a change has to
 unit: ## the tests that need no kube-apiserver (two minutes on a fresh clone, then seconds)
 	$(STATIC) go test -trimpath -vet=off ./...
 
-# Tests of whole clusters wait more than they compute, so one more of their packages runs at
-# a time than there are processors. What takes longest begins first.
-AT_A_TIME := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+# What takes longest begins first.
 FIRST := ./reconcile ./etcd ./election ./internal/app
 FIRST_OF_CLUSTERS := $(addprefix ./test/,quorum e2e soak roles service balancers)
 RACE_TEST = LOCKSTEP_E2E_ASSETS=$(BIN) CGO_ENABLED=1 go test -race -vet=off -timeout=40m
@@ -89,7 +87,7 @@ test: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubectl bin/kubelet-
 	$(STATIC) go test -trimpath ./internal/model ./internal/repotest
 	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./reconcile -run='TestMemoryOf'
 	$(RACE_TEST) $(FIRST) $$(go list ./... | grep -v -e '/lockstep/test/' -e '/internal/repotest$$')
-	$(RACE_TEST) -p=$(AT_A_TIME) $(FIRST_OF_CLUSTERS) ./test/...
+	$(RACE_TEST) $(FIRST_OF_CLUSTERS) ./test/...
 
 # A real kubeadm with a real kubelet, on Debian's containerd and runc; the image is built from
 # the Dockerfile, by Debian's buildah. It needs root.
