@@ -66,7 +66,7 @@ func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string)
 		case dataDir != "":
 			err = fmt.Errorf("%w; is the sidecar of data directory %q running?", err, dataDir)
 		case slices.Equal(opts.EtcdServers, lockstep.Defaults().EtcdServers):
-			err = fmt.Errorf("%w; if etcd is at another address, set --etcd-servers or LOCKSTEP_ETCD_SERVERS; if the sidecars run etcd themselves, set --data-dir", err)
+			err = fmt.Errorf("%w; if etcd is at another address, set --etcd-servers or LOCKSTEP_ETCD_SERVERS (on a node of kubeadm: . /etc/lockstep/env); if the sidecars run etcd themselves, set --data-dir", err)
 		}
 		return errors.Join(err, client.Close())
 	}

@@ -231,13 +231,13 @@ type nextSteps struct {
 func (p program) printNext(f kubeadmFlags, pod kubeadm.Pod, n nextSteps) {
 	patches := filepath.Join(f.dir, kubeadm.PatchesDir)
 	var lines []string
-	switch c := pod.Sidecar(); {
+	switch {
 	case pod.Endpoint() == "" && len(pod.Spec.Containers) == 0:
 		lines = append(lines,
 			"kubeadm init --patches "+patches+" ...                    (the first node)",
 			"kubeadm join --control-plane --patches "+patches+" ...    (every other one)")
-	case c == nil || c.Image != n.settings.Image || !slices.Equal(c.Args, n.settings.RunArgs()):
-		lines = append(lines, kubeadm.ApplyCommand(f.dir)+"    (or kubeadm upgrade apply VERSION --patches "+patches+")")
+	case !n.settings.AppliedTo(pod):
+		lines = append(lines, kubeadm.ApplyCommand(f.dir)+"    (the same Kubernetes; for another one see docs/kubeadm.md, Upgrade)")
 	}
 	if !n.identity {
 		lines = append(lines, f.again()+"    (again, for the kubeconfig)")

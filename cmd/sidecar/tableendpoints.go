@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/lockstep-dev/lockstep/httpapi"
@@ -25,9 +26,14 @@ func (t table) kubernetesService(s httpapi.KubernetesServiceReport) []string {
 	}
 	out := []string{first}
 	for _, n := range s.Nodes {
-		if !n.Serves {
-			out = append(out, n.ID+" is not in it ("+n.Reason+"): "+n.Message)
+		if n.Serves {
+			continue
 		}
+		place := " is not in it ("
+		if slices.ContainsFunc(n.Addresses, func(a string) bool { return slices.Contains(s.Addresses, a) }) {
+			place = " is in it, and should not be ("
+		}
+		out = append(out, n.ID+place+n.Reason+"): "+n.Message)
 	}
 	return out
 }

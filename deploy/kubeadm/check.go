@@ -322,7 +322,7 @@ func (c *checker) rights() {
 	case c.RightsErr != nil && c.Kubeconfig.Err == nil:
 		c.add(APIUnreachable, c.Kubeconfig.Server, "crictl ps -a --name kube-apiserver", "the rights of the sidecar are unknown: %v", c.RightsErr)
 	case len(c.Missing) > 0:
-		c.add(RightsMissing, c.Kubeconfig.User, "kubectl --kubeconfig /etc/kubernetes/admin.conf apply -k "+path.Join(c.Dir, ClusterDir),
+		c.add(RightsMissing, c.Kubeconfig.User, "kubectl --kubeconfig /etc/kubernetes/admin.conf --server "+c.Kubeconfig.Server+" apply -k "+path.Join(c.Dir, ClusterDir),
 			"may not: %s. Rights for kinds that only your bundle has: add them to a ClusterRole of your own", strings.Join(c.Missing, "; "))
 	}
 }

@@ -362,3 +362,36 @@ func clientCertificate(t *testing.T, kubeconfig []byte) *x509.Certificate {
 	}
 	return cert
 }
+
+// A manifest is as the settings have it only with the flags of kube-apiserver.
+func TestSettings_AppliedTo(t *testing.T) {
+	publishing := asEmbedded
+	publishing.Args = []string{"--kubernetes-service"}
+	for _, test := range []struct {
+		name     string
+		settings Settings
+		from, to string // in the manifest
+		want     bool
+	}{
+		{"as kubeadm writes it", asEmbedded, "", "", true},
+		{"another image", Settings{Image: "other", Bundle: asEmbedded.Bundle}, "", "", false},
+		{"another flag of the sidecar", publishing, "", "", false},
+		{"without a flag of kube-apiserver", asEmbedded, "    - --shutdown-send-retry-after=true\n", "", false},
+		{"an argument that the settings do not have", asEmbedded, "    - run\n", "    - run\n    - --unknown\n", false},
+		{"without the sidecar", asEmbedded, "name: lockstep\n", "name: other\n", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			text := string(manifest(t))
+			if !strings.Contains(text, test.from) {
+				t.Fatalf("the manifest has no %q", test.from)
+			}
+			pod, err := ParsePod([]byte(strings.Replace(text, test.from, test.to, 1)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := test.settings.AppliedTo(pod); got != test.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}

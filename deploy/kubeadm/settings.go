@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"sigs.k8s.io/yaml"
 )
 
 // Settings are what differs between the patches of clusters and releases.
@@ -114,6 +116,31 @@ func (s Settings) Patch() []byte {
 	})
 	b.WriteString(envLine + tail)
 	return []byte(b.String())
+}
+
+// AppliedTo reports whether a manifest is what kubeadm writes with these settings: the
+// sidecar's container, and the flags that kube-apiserver needs beside it.
+func (s Settings) AppliedTo(pod Pod) bool {
+	own := pod.Sidecar()
+	return own != nil && own.Image == s.Image && slices.Equal(own.Args, s.RunArgs()) &&
+		len(pod.missingFlags(s.Files()[PatchesDir+"/"+FlagsPatch])) == 0
+}
+
+// missingFlags are those that a file FlagsPatch gives kube-apiserver, and the manifest does
+// not have. A file that is not one gives none.
+func (p Pod) missingFlags(patch []byte) []string {
+	var added []struct{ Value string }
+	api := p.apiserver()
+	if yaml.Unmarshal(patch, &added) != nil || api == nil {
+		return nil
+	}
+	var out []string
+	for _, a := range added {
+		if !slices.Contains(api.Command, a.Value) {
+			out = append(out, a.Value)
+		}
+	}
+	return out
 }
 
 // listener returns where a program on the node reaches the sidecar.

@@ -100,6 +100,7 @@ var foreign = []string{
 	"--upload-certs",             // kubeadm
 	"--bump-revision",            // etcdutl
 	"--client-cert-auth",         // etcd
+	"--config",                   // kubeadm
 	"--no-password",              // etcdctl
 	"--prefix",                   // etcdctl
 	"--pid",                      // tail
