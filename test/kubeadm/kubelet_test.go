@@ -255,6 +255,7 @@ func TestKubelet(t *testing.T) {
 	n.upgrade(v.next)
 	removeSecond()
 	n.wantClean()
+	n.leave()
 }
 
 func (n *Node) wantClean() {
