@@ -30,8 +30,8 @@ ARG COMMIT=""
 ARG DATE=""
 RUN --mount=type=cache,target=/cache/go-mod \
     --mount=type=cache,target=/cache/go-build \
-    GOOS="${TARGETOS}" GOARCH="${TARGETARCH}" go build -trimpath -buildvcs=false -o /out/sidecar -ldflags " \
-      -s -w -funcalign=16 \
+    GOOS="${TARGETOS}" GOARCH="${TARGETARCH}" go build -trimpath -buildvcs=false -tags=timberjack_nozstd -o /out/sidecar -ldflags " \
+      -s -w -funcalign=8 \
       -X github.com/lockstep-dev/lockstep/internal/buildinfo.version=${VERSION} \
       -X github.com/lockstep-dev/lockstep/internal/buildinfo.commit=${COMMIT} \
       -X github.com/lockstep-dev/lockstep/internal/buildinfo.date=${DATE}" \

@@ -187,6 +187,7 @@ var places = []place{
 	{"google.golang.org/grpc", in("etcd", "cluster/member/stopguard")},
 	{"go.uber.org/zap", in("etcd", "cluster/backup", "cluster/member/child")},
 	{"go.etcd.io/etcd/etcdutl", in("cluster/backup")},
+	{"github.com/DeRuina/timberjack", in("role/service/process")},
 	{"github.com/coreos/go-systemd", in("role/service/systemd", "test/roles")},
 	{"github.com/godbus/dbus", in("role/service/systemd", "test/roles")},
 	{"log/slog", notIn("protocol", "event", "internal/lockstepv1", "internal/kube", "internal/model")},
