@@ -133,7 +133,7 @@ bench: bin/sidecar bin/kube-apiserver $(if $(NEEDS_PEERS),$(PEERS)) ## what docs
 
 .PHONY: model
 model: ## every order of events in bounded worlds: 53 million states (four minutes)
-	$(STATIC) go test -trimpath ./internal/model -run 'TestProgressOfEvery|TestExhaustive|TestMembers|TestEndpoints' -timeout=1h -v -model.full
+	$(STATIC) go test -trimpath ./internal/model -run 'TestProgressOfEvery|TestExhaustive|TestMembers|TestEndpoints' -timeout=3h -v -model.full
 
 # -run=NAME in MUTANTS_ARGS: only those. Each is one patch in test/mutants/patches.
 .PHONY: mutants

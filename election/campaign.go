@@ -90,8 +90,10 @@ func (e *Election) Run(ctx context.Context) error {
 			return ctx.Err()
 		}
 		began := time.Now()
+		e.mayLead(true)
 		err = e.cfg.Client.WithSession(ctx, e.cfg.TTL, e.campaign)
 		e.showOut()
+		e.mayLead(false)
 		switch {
 		case errors.Is(err, ErrJobStuck):
 			return err
@@ -124,6 +126,14 @@ func (e *Election) isRestored(v protocol.StatusView) bool {
 // run.
 func (e *Election) etcdPauses() backoff.Backoff {
 	return backoff.Backoff{First: etcdPause, Max: max(etcdPause, e.cfg.TTL/3), Jitter: backoff.Apart}
+}
+
+// mayLead publishes whether this node may have the leader's key, or get it at any moment.
+// State changes earlier: while the key is being deleted, it does not show a leader.
+func (e *Election) mayLead(may bool) {
+	if e.cfg.MayLead != nil {
+		e.cfg.MayLead.Set(may)
+	}
 }
 
 // showOut shows that this node neither leads nor is a candidate.

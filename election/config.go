@@ -60,6 +60,10 @@ type Config struct {
 	// the error of Survey.
 	APIProblem func() protocol.Eligibility
 
+	// MayLead becomes true before this node enters the queue, and false when its key has been
+	// deleted, or could not be. nil: State is enough.
+	MayLead *event.Value[bool]
+
 	Log        *slog.Logger
 	Registerer prometheus.Registerer // nil: no metrics
 	Trace      trace.Hook            // of tests; nil: nothing is reported

@@ -11,8 +11,8 @@ type ServiceRun struct {
 	Restarts int    // how often it was started again after it had ended by itself
 }
 
-// FailingServices returns a warning of each service that has ended more than once in a row
-// and is not ready again (docs/protocol.md#services). One that starts for the first time,
+// FailingServices returns a warning of each service that has ended, was started again, and
+// is not ready (docs/protocol.md#services). One that starts for the first time,
 // or that the sidecar stops, is not failing. The messages have no counts: each change of a
 // warning is written to etcd.
 func FailingServices(runs []ServiceRun) []Warning {

@@ -244,7 +244,8 @@ func (s *Server) Run(ctx context.Context, others ...*supervise.Group) error {
 
 // stop stops what the node does, in the order in which a node stops that loses its role
 // (docs/protocol.md#services): what runs beside a sidecar without services counts as one.
-// failure is why the node stops; nil: it was asked to. One that fails does not wait.
+// failure is why the node stops; nil: it was asked to. One that fails does not wait here:
+// only Kubernetes does, if there are services to stop.
 func (s *Server) stop(ctx context.Context, failure error, leading *supervise.Group) {
 	f := protocol.ServiceFacts{Known: true, Running: true, Published: true, Leads: true, ShutdownDelay: s.cfg.ShutdownDelay}
 	if ctx.Err() == nil {

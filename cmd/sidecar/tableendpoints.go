@@ -32,6 +32,9 @@ func (t table) kubernetesService(s httpapi.KubernetesServiceReport) []string {
 		place := " is not in it ("
 		if slices.ContainsFunc(n.Addresses, func(a string) bool { return slices.Contains(s.Addresses, a) }) {
 			place = " is in it, and should not be ("
+			if s.Reason == "NoneReady" {
+				place = " is still in it ("
+			}
 		}
 		out = append(out, n.ID+place+n.Reason+"): "+n.Message)
 	}

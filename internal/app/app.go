@@ -67,7 +67,7 @@ type App struct {
 	variables  *event.Value[service.Variables]
 	lock       *datadir.Dir                 // of the data directory, if no member has locked it; only "roles" writes it
 	shownGate  *event.Value[status.Verdict] // as the snapshot has it
-	leads      *event.Value[bool]           // as the snapshot has it
+	leads      *event.Value[bool]           // this node may have the leader's key
 	registrar  *fleet.Registrar
 	store      *status.Store
 	gate       *status.Gate
@@ -183,7 +183,7 @@ func (a *App) wireLeader(registry prometheus.Registerer) error {
 	a.election = election.New(election.Config{
 		Client: a.etcd, Store: a.store, Local: a.local, Fleet: a.follower.Fleet(),
 		StoreKey: a.follower.Store(), Applier: a.reconcile,
-		TTL: a.cfg.LeaseTTL, ResyncInterval: a.cfg.ResyncInterval, YieldAfter: a.cfg.LeaderYieldAfter, APIProblem: a.apiProblem,
+		MayLead: a.leads, TTL: a.cfg.LeaseTTL, ResyncInterval: a.cfg.ResyncInterval, YieldAfter: a.cfg.LeaderYieldAfter, APIProblem: a.apiProblem,
 		Log: a.log.With("worker", "election"), Registerer: registry, Trace: a.trace,
 	})
 	return nil

@@ -90,11 +90,6 @@ func (a *App) showRoles(now httpapi.Snapshot) {
 	if shown := (status.Verdict{Verdict: now.Gate.Verdict, Since: now.Gate.Since}); shown != a.shownGate.Get() {
 		a.shownGate.Set(shown)
 	}
-	// A candidate may become the leader at any moment.
-	leads := now.Election.State == protocol.Leading || now.Election.State == protocol.Campaigning
-	if leads != a.leads.Get() {
-		a.leads.Set(leads)
-	}
 }
 
 // sameObservation reports whether two fleets are one observation.

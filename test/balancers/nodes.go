@@ -1,6 +1,7 @@
 package balancers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ const (
 	sidecarPort = "8086"
 )
 
-// LeaseTTL is that of the sidecars.
+// LeaseTTL is that of the sidecars, unless a FleetConfig has another.
 const LeaseTTL = 5 * time.Second
 
 // Fleet is the nodes of one control plane.
@@ -40,6 +41,7 @@ type Fleet struct {
 	prefix  string        // of the keys of the sidecars and of the kube-apiservers
 	without bool          // no sidecars run
 	service bool          // the Service kubernetes is written
+	ttl     time.Duration // of the leases of the sidecars
 }
 
 // Node is a kube-apiserver and the sidecar beside it.
@@ -65,6 +67,8 @@ type FleetConfig struct {
 	// Service lets the sidecars write the Service kubernetes, or, without them, the
 	// kube-apiservers. Addresses must not be those of loopback then.
 	Service bool
+	// LeaseTTL is that of the sidecars; 0: the constant LeaseTTL.
+	LeaseTTL time.Duration
 	// WithoutLockstep runs no sidecars: each node applies its own objects when it starts, as
 	// releases did that know nothing of each other.
 	WithoutLockstep bool
@@ -74,7 +78,7 @@ type FleetConfig struct {
 func NewFleet(cfg FleetConfig) *Fleet {
 	f := &Fleet{
 		SidecarDelay: cfg.Delay, cluster: cfg.Cluster, dir: cfg.Dir, delay: cfg.Delay,
-		prefix: cfg.Prefix, without: cfg.WithoutLockstep, service: cfg.Service,
+		prefix: cfg.Prefix, without: cfg.WithoutLockstep, service: cfg.Service, ttl: cmp.Or(cfg.LeaseTTL, LeaseTTL),
 	}
 	for i, address := range cfg.Addresses {
 		f.Nodes = append(f.Nodes, &Node{ID: fmt.Sprintf("cp-%d", 1+i), Address: address, fleet: f})
@@ -148,7 +152,7 @@ func (n *Node) startLockstep(release string) error {
 	}
 	n.Sidecar, err = f.cluster.StartSidecar(cluster.SidecarConfig{
 		NodeID: n.ID, Kubeconfig: n.API.Kubeconfig(), Bundle: bundle, Listen: net.JoinHostPort(n.Address, sidecarPort),
-		LeaseTTL: LeaseTTL, ShutdownDelay: &f.SidecarDelay, EtcdPrefix: f.prefix, Args: args,
+		LeaseTTL: f.ttl, ShutdownDelay: &f.SidecarDelay, EtcdPrefix: f.prefix, Args: args,
 	})
 	return err
 }

@@ -49,6 +49,10 @@ type order struct {
 	powerOff bool
 	release  int
 
+	// asked are instances that a sidecar may have asked to stop before it was killed. The next
+	// one may end, and delete its presence, before it decides about them.
+	asked sync.Map
+
 	sidecar *cluster.Sidecar
 	life    life
 	judged  int // lines of the log
@@ -57,7 +61,7 @@ type order struct {
 // life is what was known before a sidecar started.
 type life struct {
 	record   int64    // revision of the node's record
-	leaders  []string // keys of sidecars that were killed
+	leaders  []string // keys that sidecars which were killed have or may get
 	former   []int    // instances that live; when the gate is open: those of them that the sidecar has replaced
 	serves   bool     // one of those is ready
 	opened   bool     // the gate was seen open
@@ -184,6 +188,7 @@ func (o *order) round() string {
 	case 0:
 		o.pause(300 * time.Millisecond)
 		o.killSidecar()
+		o.mayBeAsked()
 		return "sidecar killed while it starts"
 	case 1:
 		o.awaitOpen()
@@ -221,6 +226,7 @@ func (o *order) round() string {
 		o.setRole("--remove")
 		o.pause(200 * time.Millisecond)
 		o.killSidecar()
+		o.mayBeAsked()
 		o.setRole("--add")
 		return "sidecar killed while it loses the role"
 	}
@@ -293,6 +299,17 @@ func (o *order) killSidecar() {
 	<-o.sidecar.Done()
 }
 
+// mayBeAsked keeps the instances that live: a sidecar that was just killed may have asked them
+// to stop.
+func (o *order) mayBeAsked() {
+	o.Helper()
+	for _, l := range o.log(started) {
+		if lives(l.PID) {
+			o.asked.Store(l.PID, true)
+		}
+	}
+}
+
 // killService kills the newest instance, if it lives.
 func (o *order) killService() {
 	o.Helper()
@@ -354,15 +371,17 @@ func (o *order) record() int64 {
 	return resp.Kvs[0].ModRevision
 }
 
+// leaders returns the keys that the leases of etcd can have: a request that a killed
+// sidecar had sent may land later.
 func (o *order) leaders() []string {
 	o.Helper()
-	resp, err := o.raw.Get(o.Context(), keys.Leaders(), clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	resp, err := o.raw.Leases(o.Context())
 	if err != nil {
 		o.Fatal(err)
 	}
 	var out []string
-	for _, kv := range resp.Kvs {
-		out = append(out, string(kv.Key))
+	for _, lease := range resp.Leases {
+		out = append(out, keys.Leader(int64(lease.ID)))
 	}
 	return out
 }
@@ -445,7 +464,7 @@ func (o *order) followPresence() {
 					o.Error(err)
 				}
 				for _, l := range all {
-					if l.What == stopping && lives(l.PID) {
+					if _, asked := o.asked.Load(l.PID); l.What == stopping && lives(l.PID) && !asked {
 						o.Errorf("the presence was deleted while the service %d stopped", l.PID)
 					}
 				}

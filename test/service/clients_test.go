@@ -22,6 +22,9 @@ const serviceIP = "10.96.0.1"
 // change before.
 const shutdownDelayOfAll = 3 * time.Second
 
+// pausedTTL has to be longer than sidecars are paused: they stay in service.
+const pausedTTL = 15 * time.Second
+
 // TestClients upgrades three nodes, one after another, to a release that raises both
 // constraints, with clients of the Service kubernetes. No request fails, no acknowledged
 // write is lost, and no kube-apiserver answers whose release does not fit the objects. Then
@@ -33,6 +36,7 @@ func TestClients(t *testing.T) {
 	r := newRig(t)
 	fleet := balancers.NewFleet(balancers.FleetConfig{
 		Cluster: r.c, Dir: t.TempDir(), Addresses: addresses, Delay: shutdownDelayOfAll, Service: true,
+		LeaseTTL: pausedTTL,
 	})
 	r.must(fleet.Start(t.Context(), "1.0.0"))
 	clients, proxy := r.startClients()
