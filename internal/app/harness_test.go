@@ -120,6 +120,7 @@ func (s *sidecar) get(path string) (int, string) {
 
 // statusReport is the part of /status that the tests read.
 type statusReport struct {
+	Roles struct{ Source string }
 	Ready struct {
 		Ready      bool
 		Reason     string

@@ -88,6 +88,8 @@ func TestServices(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.awaitReason(protocol.Ready)
+	// The record is read after it was written, and the gate may be open before that.
+	s.awaitStatus("the roles of the record", func(r statusReport) bool { return r.Roles.Source == "cluster" })
 	_, body := s.get("/status")
 	var report httpapi.Report
 	if err := json.Unmarshal([]byte(body), &report); err != nil {
