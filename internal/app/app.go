@@ -183,7 +183,8 @@ func (a *App) wireLeader(registry prometheus.Registerer) error {
 	a.election = election.New(election.Config{
 		Client: a.etcd, Store: a.store, Local: a.local, Fleet: a.follower.Fleet(),
 		StoreKey: a.follower.Store(), Applier: a.reconcile,
-		MayLead: a.leads, TTL: a.cfg.LeaseTTL, ResyncInterval: a.cfg.ResyncInterval, YieldAfter: a.cfg.LeaderYieldAfter, APIProblem: a.apiProblem,
+		TTL: a.cfg.LeaseTTL, ResyncInterval: a.cfg.ResyncInterval, YieldAfter: a.cfg.LeaderYieldAfter, APIProblem: a.apiProblem,
+		MayLead: a.leads,
 		Log: a.log.With("worker", "election"), Registerer: registry, Trace: a.trace,
 	})
 	return nil
