@@ -185,7 +185,7 @@ func (a *App) wireLeader(registry prometheus.Registerer) error {
 		StoreKey: a.follower.Store(), Applier: a.reconcile,
 		TTL: a.cfg.LeaseTTL, ResyncInterval: a.cfg.ResyncInterval, YieldAfter: a.cfg.LeaderYieldAfter, APIProblem: a.apiProblem,
 		MayLead: a.leads,
-		Log: a.log.With("worker", "election"), Registerer: registry, Trace: a.trace,
+		Log:     a.log.With("worker", "election"), Registerer: registry, Trace: a.trace,
 	})
 	return nil
 }
