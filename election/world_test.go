@@ -64,6 +64,7 @@ type node struct {
 	store     *status.Store
 	registrar *fleet.Registrar
 	election  *Election
+	mayLead   *event.Value[bool]
 	proxy     *etcdtest.Proxy
 	stop      func() // gracefully
 }
@@ -106,7 +107,7 @@ func (w *world) start(id, release string, o options) *node {
 	w.Helper()
 	o = o.withDefaults(w)
 	log := o.log
-	n := &node{world: w, id: id, proxy: etcdtest.NewProxy(w.T, w.server.Addr())}
+	n := &node{world: w, id: id, mayLead: event.New(false), proxy: etcdtest.NewProxy(w.T, w.server.Addr())}
 	client := newClient(w.T, n.proxy.Addr())
 	n.local = event.New(localOf(w.T, id, release, o.a))
 	event.Update(n.local, func(l protocol.Local) protocol.Local { l.FenceAfter, l.Ephemeral = o.fenceAfter, o.ephemeral; return l })
@@ -118,7 +119,7 @@ func (w *world) start(id, release string, o options) *node {
 	n.registrar = fleet.NewRegistrar(fleet.RegistrarConfig{Trace: hook, Presence: presence.Lease(), Client: client, Local: n.local, BootID: "b", Fleet: follower.Fleet(), Store: follower.Store(), Log: log})
 	n.election = New(Config{
 		Client: client, Store: n.store, Local: n.local, Fleet: follower.Fleet(), StoreKey: follower.Store(), Applier: applier{o.api, id},
-		TTL: o.ttl, ResyncInterval: time.Hour, YieldAfter: o.yieldAfter, Log: log, Trace: hook,
+		TTL: o.ttl, ResyncInterval: time.Hour, YieldAfter: o.yieldAfter, MayLead: n.mayLead, Log: log, Trace: hook,
 	})
 	n.election.drainTime = o.drainTime
 	show := func(ctx context.Context) error {

@@ -27,7 +27,7 @@ func TestFreeAddr_neverTwice(t *testing.T) {
 func TestAwaitFree(t *testing.T) {
 	program, err := exec.LookPath("true")
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var starters sync.WaitGroup
