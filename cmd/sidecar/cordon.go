@@ -116,7 +116,7 @@ func (p program) cordon(ctx context.Context, client etcdClient, name string, f c
 		return nil
 	}
 	if left.Presence.Reason == protocol.Overridden {
-		fmt.Fprintf(p.stdout, "node %s is cordoned %s, and does not lead; its gate stays open until the override ends: type there: sidecar override end\n",
+		fmt.Fprintf(p.stdout, "node %s is cordoned %s; its gate stays open until the override ends: type there: sidecar override end\n",
 			id, cordon)
 		return nil
 	}
