@@ -4,20 +4,22 @@ import "slices"
 
 // ServicePart is an object of the Service kubernetes, and what was decided about it.
 type ServicePart struct {
+	Known     bool // it was read, or it does not exist
 	Addresses []string
 	Kind      PublishKind
 }
 
 // MayLeave reports whether the address of a node whose gate is closed may still leave
 // the Service (docs/protocol.md#kubernetes-service). f and parts are as they were last
-// observed: the presence that says that the gate is closed may not be in f yet.
+// observed: the presence that says that the gate is closed may not be in f yet. A part
+// that was not read may have the address; without parts nothing was read.
 func MayLeave(f Fleet, id NodeID, own Endpoint, parts []ServicePart) bool {
 	serves := func(n ServiceNode) bool { return n.ID == id && n.Serves }
 	if f.Revision == 0 || slices.ContainsFunc(ServiceNodes(f), serves) {
 		return true
 	}
-	return slices.ContainsFunc(parts, func(p ServicePart) bool {
-		return p.Kind == PublishWrite && slices.ContainsFunc(p.Addresses, own.has)
+	return len(parts) == 0 || slices.ContainsFunc(parts, func(p ServicePart) bool {
+		return !p.Known || p.Kind == PublishWrite && slices.ContainsFunc(p.Addresses, own.has)
 	})
 }
 

@@ -41,7 +41,7 @@ func TestPublish_second(t *testing.T) {
 
 func TestMayLeave(t *testing.T) {
 	a, b := cp("a").at("10.0.0.1", "fd00::1"), cp("b").at("10.0.0.2", "")
-	part := func(kind PublishKind, addresses ...string) ServicePart { return ServicePart{addresses, kind} }
+	part := func(kind PublishKind, addresses ...string) ServicePart { return ServicePart{true, addresses, kind} }
 	both := []string{"10.0.0.1", "10.0.0.2"}
 	for _, tc := range []struct {
 		name  string
@@ -59,7 +59,8 @@ func TestMayLeave(t *testing.T) {
 		{"another node has its address", a.closed(ShuttingDown), []ServicePart{part(PublishKeep, both...)}, false},
 		{"its record was removed, and it is about to be written", nil, []ServicePart{part(PublishWrite, both...)}, true},
 		{"its record was removed, and it has left", nil, []ServicePart{part(PublishKeep, "10.0.0.2")}, false},
-		{"nothing was read yet", a.closed(ShuttingDown), nil, false},
+		{"nothing was read yet", a.closed(ShuttingDown), nil, true},
+		{"the Endpoints were not read yet", a.closed(ShuttingDown), []ServicePart{part(PublishKeep, "10.0.0.2"), {Kind: PublishWait}}, true},
 	} {
 		f := Fleet{Revision: 100, Records: []*Record{b}}
 		if tc.own != nil {

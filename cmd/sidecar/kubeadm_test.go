@@ -389,7 +389,7 @@ func TestKubeadm_check(t *testing.T) {
 
 func TestKubeadm_checkRights(t *testing.T) {
 	n := newKubeadmNode(t)
-	server := n.api("escalate clusterroles", "update configmaps lockstep", "patch priorityclasses")
+	server := n.api("escalate clusterroles", "get configmaps lockstep", "update configmaps lockstep", "patch priorityclasses")
 	n.makeCA()
 	n.ok("--image=lockstep", "--apiserver-url", server.URL) // the built-in bundle
 	n.runKubeadm(server.URL)
@@ -401,7 +401,7 @@ func TestKubeadm_checkRights(t *testing.T) {
 	}
 	found := got.Findings[0]
 	for _, missing := range []string{
-		"update configmaps lockstep in kube-system", "patch priorityclasses.scheduling.k8s.io", "escalate clusterroles.rbac.authorization.k8s.io",
+		"may not: get, update configmaps lockstep in kube-system; ", "patch priorityclasses.scheduling.k8s.io", "escalate clusterroles.rbac.authorization.k8s.io",
 	} {
 		if !strings.Contains(found.Message, missing) {
 			t.Errorf("got %s, want %s", found.Message, missing)

@@ -80,8 +80,8 @@ type Needs struct {
 	KubernetesService bool // it writes the Service kubernetes
 }
 
-// Missing returns the rights that a sidecar needs and that the user has not, one sentence
-// each. A kind that the API does not serve needs none yet.
+// Missing returns the rights that a sidecar needs and that the user has not, a text for
+// each kind of object, like "get, list configmaps". A kind that the API does not serve needs none yet.
 func (a *Access) Missing(ctx context.Context, needs Needs) ([]string, error) {
 	client, err := kube.New(a.cfg, "lockstep-kubeadm")
 	if err != nil {
@@ -95,17 +95,35 @@ func (a *Access) Missing(ctx context.Context, needs Needs) ([]string, error) {
 	if needs.KubernetesService {
 		needed = append(needed, rightsForService()...)
 	}
-	var out []string
+	var missing []kube.Right
 	for _, r := range needed {
 		allowed, err := client.Allows(ctx, r)
 		if err != nil {
 			return nil, err
 		}
 		if !allowed {
-			out = append(out, r.String())
+			missing = append(missing, r)
 		}
 	}
-	return out, nil
+	return byObject(missing), nil
+}
+
+// byObject returns rights as text, with all verbs for the same objects together.
+func byObject(rights []kube.Right) []string {
+	var out []string
+	for i, r := range rights {
+		same := func(o kube.Right) bool { o.Verb = r.Verb; return o == r }
+		if slices.ContainsFunc(rights[:i], same) {
+			continue
+		}
+		for _, o := range rights[i+1:] {
+			if same(o) {
+				r.Verb += ", " + o.Verb
+			}
+		}
+		out = append(out, r.String())
+	}
+	return out
 }
 
 // rightsFor returns the rights on the parent of the objects, on the fence, and on each kind

@@ -82,7 +82,7 @@ const (
 func New(cfg Config) *Publisher {
 	return &Publisher{
 		cfg: cfg, metrics: newMetrics(cfg.Registerer), seen: event.New(observed{}),
-		state:  event.New(State{Reason: protocol.EndpointsUnread, Since: time.Now()}),
+		state:  event.New(State{Reason: protocol.EndpointsUnread, Since: time.Now(), MayLeave: true}),
 		pauses: backoff.Backoff{First: minPause, Max: maxPause, Jitter: 0.2},
 	}
 }

@@ -107,6 +107,13 @@ func TestOlder(t *testing.T) {
 	}
 }
 
+// Before the Service was read, nobody knows whether the address has left.
+func TestPublisher_unread(t *testing.T) {
+	if got := New(Config{}).State().Get(); got.Reason != protocol.EndpointsUnread || !got.MayLeave {
+		t.Errorf("got %+v, want %s, and that the address may still leave", got, protocol.EndpointsUnread)
+	}
+}
+
 // The second family has a slice of its own, whatever the first one has.
 func TestPlan_families(t *testing.T) {
 	r := func(id, address, secondary string) *protocol.Record {

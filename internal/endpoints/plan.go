@@ -73,7 +73,7 @@ func (o observed) left(main protocol.Family, inService []protocol.Family) []prot
 func (p plan) parts() []protocol.ServicePart {
 	var out []protocol.ServicePart
 	for _, t := range p {
-		out = append(out, protocol.ServicePart{Addresses: t.now.Addresses, Kind: t.step.Kind})
+		out = append(out, protocol.ServicePart{Known: t.now.Known, Addresses: t.now.Addresses, Kind: t.step.Kind})
 	}
 	return out
 }

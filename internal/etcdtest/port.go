@@ -7,6 +7,7 @@ import (
 	"net"
 	"runtime"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -46,12 +47,15 @@ func FreeAddr() (string, error) {
 // in use for a moment although its listener is closed. Call this between closing a listener
 // and listening there again.
 func AwaitFree(addr string) {
-	for range 10_000 { // not longer, in case another program listens there now
+	// Not longer, in case another program listens there now.
+	for began := time.Now(); time.Since(began) < 10*time.Second; {
 		conn, err := net.DialTimeout("tcp", addr, time.Second)
-		if err != nil {
-			return // it is refused
+		switch {
+		case errors.Is(err, syscall.ECONNREFUSED):
+			return
+		case err == nil:
+			_ = conn.Close() // it was not used
 		}
-		_ = conn.Close() // it was not used
 		runtime.Gosched()
 	}
 }
