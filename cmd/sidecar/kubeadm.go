@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -23,6 +24,7 @@ type kubeadmFlags struct {
 	dir           string // of Lockstep
 	kubernetesDir string
 	nodeID        string
+	host          string // the name of the node if --node-id is not set
 	apiserverURL  string
 	output        choice
 	args          []string // of sidecar run
@@ -96,13 +98,12 @@ func (f *kubeadmFlags) complete() error {
 	if f.check && (f.image != "" || f.bundle != "" || len(f.args) > 0) {
 		return usagef("--check writes nothing: leave out --image, --bundle and what follows after --")
 	}
-	if f.nodeID == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			return usagef("--node-id: required, since the host name is unknown: %w", err)
-		}
-		f.nodeID = strings.ToLower(host)
+	host, err := os.Hostname()
+	if f.nodeID == "" && err != nil {
+		return usagef("--node-id: required, since the host name is unknown: %w", err)
 	}
+	f.host = strings.ToLower(host)
+	f.nodeID = cmp.Or(f.nodeID, f.host)
 	return nil
 }
 
@@ -110,7 +111,8 @@ func (f *kubeadmFlags) complete() error {
 func (f kubeadmFlags) again() string {
 	words := []string{"sidecar kubeadm"}
 	for _, set := range []struct{ name, value, standard string }{
-		{"dir", f.dir, kubeadm.DefaultDir}, {"kubernetes-dir", f.kubernetesDir, kubernetesDir}, {"apiserver-url", f.apiserverURL, ""},
+		{"dir", f.dir, kubeadm.DefaultDir}, {"kubernetes-dir", f.kubernetesDir, kubernetesDir},
+		{"node-id", f.nodeID, f.host}, {"apiserver-url", f.apiserverURL, ""},
 	} {
 		if set.value != set.standard {
 			words = append(words, "--"+set.name+"="+set.value)
@@ -122,6 +124,9 @@ func (f kubeadmFlags) again() string {
 func (f kubeadmFlags) manifest() string {
 	return filepath.Join(f.kubernetesDir, "manifests", "kube-apiserver.yaml")
 }
+
+// admin is the kubeconfig of an administrator.
+func (f kubeadmFlags) admin() string { return filepath.Join(f.kubernetesDir, "admin.conf") }
 
 func (f kubeadmFlags) pki(name string) string { return filepath.Join(f.kubernetesDir, "pki", name) }
 

@@ -200,7 +200,7 @@ func TestKubeadm(t *testing.T) {
 	n := newKubeadmNode(t)
 	server := n.api()
 	out := n.ok("--image=lockstep:1.0.0", "--bundle", writeRelease(t, "1.0.0", ""), "--", "--expire-dead-nodes=10m")
-	for _, want := range []string{"kubeadm init --patches " + n.dir + "/patches", "has made no CA", "sidecar kubeadm --dir=" + n.dir, "release 1.0.0, 1 object"} {
+	for _, want := range []string{"kubeadm init --patches " + n.dir + "/patches", "has made no CA", "sidecar kubeadm --dir=" + n.dir, " --node-id=cp-1 ", "release 1.0.0, 1 object"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("want %q in:\n%s", want, out)
 		}
@@ -356,6 +356,20 @@ func TestKubeadm_check(t *testing.T) {
 		{"the CA of etcd is garbage", func(n *kubeadmNode) { n.write("pki/etcd/ca.crt", []byte("x")) }, []string{"etcd/ca.crt: FileUnreadable: the CA of the etcd servers: no PEM certificate"}},
 		{"no kubeconfig", func(n *kubeadmNode) { n.remove(n.dir + "/kubeconfig") }, []string{"KubeconfigUnreadable", "type: sidecar kubeadm --dir="}},
 		{"the kubeconfig is empty", func(n *kubeadmNode) { n.replaceIn(n.dir+"/kubeconfig", "server:", "x:") }, []string{"KubeconfigUnreadable"}},
+		{"the key for etcd is another", func(n *kubeadmNode) { n.write("pki/apiserver-etcd-client.key", otherKey(n)) }, []string{
+			"apiserver-etcd-client.key: FileUnreadable: the key of the client certificate for etcd: tls: private key does not match public key",
+		}},
+		{"flags with files that do not exist", func(n *kubeadmNode) {
+			n.replaceIn(n.kubernetes+"/manifests/kube-apiserver.yaml", "    - --listen=127.0.0.1:8086\n", "    - --listen=127.0.0.1:8086\n    - --tls-cert-file=/etc/lockstep/tls.crt\n"+
+				"    - --tls-private-key-file=/run/tls.key\n    - --client-ca-file=/etc/lockstep/clients.crt\n")
+		}, []string{
+			"PatchNotApplied", "ProbeMissing: the startup", "ProbeMissing: the readiness", "ProbeMissing: the liveness",
+			"/tls.crt: FileUnreadable: the serving certificate of the sidecar: ", "/run/tls.key: FileUnreadable: the key of the serving certificate of the sidecar: it is not in a volume of this node",
+			"/clients.crt: FileUnreadable: the CA of the client certificates that the sidecar accepts: ",
+		}},
+		{"a kubeconfig of the container's own", func(n *kubeadmNode) {
+			n.replaceIn(n.kubernetes+"/manifests/kube-apiserver.yaml", "--kubeconfig=/etc/lockstep/kubeconfig", "--kubeconfig=/run/kubeconfig")
+		}, []string{"PatchNotApplied", "/run/kubeconfig: KubeconfigUnreadable: it is not in a volume of this node"}},
 		{"the manifest has another flag", func(n *kubeadmNode) {
 			n.replaceIn(n.kubernetes+"/manifests/kube-apiserver.yaml", "--apiserver-readyz", "--apiserver-redyz")
 		}, []string{
@@ -407,13 +421,28 @@ func TestKubeadm_checkRights(t *testing.T) {
 			t.Errorf("got %s, want %s", found.Message, missing)
 		}
 	}
-	if found.Reason != kubeadm.RightsMissing || found.Where != "lockstep:cp-1" || !strings.HasSuffix(found.Remedy, "apply -k "+n.dir+"/cluster") {
+	if found.Reason != kubeadm.RightsMissing || found.Where != "lockstep:cp-1" || !strings.HasSuffix(found.Remedy, "apply -k "+n.dir+"/cluster") ||
+		!strings.HasPrefix(found.Remedy, "kubectl --kubeconfig "+n.kubernetes+"/admin.conf ") {
 		t.Errorf("got %+v", found)
 	}
 	server.Close()
 	if code, out, _ := n.call("--check"); code != exitFailed || !strings.Contains(out, "APIUnreachable: the rights of the sidecar are unknown") {
 		t.Errorf("got %d: %s", code, out)
 	}
+}
+
+// otherKey is a key that no certificate of the node has.
+func otherKey(n *kubeadmNode) []byte {
+	n.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		n.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		n.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
 func (n *kubeadmNode) remove(path string) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ func (p program) printKubeadm(r kubeadmReport, form string) error {
 // kubeadmFacts reads everything that the check decides by.
 func (p program) kubeadmFacts(ctx context.Context, f kubeadmFlags) kubeadm.Facts {
 	out := kubeadm.Facts{
-		Node: f.nodeID, Now: p.now(), Dir: f.dir, Write: f.again(),
+		Node: f.nodeID, Now: p.now(), Dir: f.dir, Admin: f.admin(), Write: f.again(),
 		Manifest: contentOf(f.manifest()), PodPatch: contentOf(f.podPatch()),
 		FlagsPatch: contentOf(filepath.Join(f.dir, kubeadm.PatchesDir, kubeadm.FlagsPatch)),
 		Local:      localAddresses(),
@@ -94,7 +95,7 @@ func (p program) kubeadmFacts(ctx context.Context, f kubeadmFlags) kubeadm.Facts
 	}
 	p.kubeconfigFacts(ctx, &out, b)
 	if runs && out.Sidecar.Err == nil {
-		etcdFacts(&out, f, kubeadmContainer{pod, *c}, opts)
+		fileFacts(&out, f, kubeadmContainer{pod, *c}, opts)
 	}
 	return out
 }
@@ -112,10 +113,13 @@ func (c kubeadmContainer) host(inside string) string { return c.pod.HostPath(c.C
 func (p program) sidecarFacts(out *kubeadm.Facts, f kubeadmFlags, c kubeadmContainer) lockstep.Options {
 	opts, err := runOptions(c.Args, c.Variable, f.nodeID)
 	out.Sidecar = kubeadm.Sidecar{
-		Err: oneLine(err), ShutdownDelay: opts.ShutdownDelay, Listen: opts.Listen, KubernetesService: opts.KubernetesService,
+		Err: oneLine(err), ShutdownDelay: opts.ShutdownDelay, Listen: opts.Listen, TLS: opts.TLSCertFile != "",
+		KubernetesService: opts.KubernetesService,
 	}
-	if file := c.host(opts.Kubeconfig); file != "" {
-		out.Kubeconfig.Path = file
+	if opts.Kubeconfig != "" {
+		if out.Kubeconfig.Path = c.host(opts.Kubeconfig); out.Kubeconfig.Path == "" {
+			out.Kubeconfig.Path, out.Kubeconfig.Err = opts.Kubeconfig, errNotOfNode
+		}
 	}
 	if opts.Bundle != "" {
 		if out.BundleDir = c.host(opts.Bundle); out.BundleDir == "" {
@@ -136,6 +140,9 @@ func oneLine(err error) error {
 // kubeconfigFacts reads the kubeconfig, and asks the API for rights.
 func (p program) kubeconfigFacts(ctx context.Context, out *kubeadm.Facts, b *bundle.Bundle) {
 	k := &out.Kubeconfig
+	if k.Err != nil {
+		return
+	}
 	access, err := app.NewAccess(k.Path)
 	if err != nil {
 		k.Err = err
@@ -161,34 +168,50 @@ func certificate(file, name, renew string, content []byte) kubeadm.Certificate {
 	return kubeadm.Certificate{Path: file, Name: name, Renew: renew, Until: until, Unread: err}
 }
 
-// etcdFacts reads the files that the sidecar needs for etcd, and to serve.
-func etcdFacts(out *kubeadm.Facts, f kubeadmFlags, c kubeadmContainer, opts lockstep.Options) {
-	const replace = "put a valid file there"
-	for _, file := range []struct{ inside, name, renew string }{
-		{opts.EtcdCAFile, "the CA of the etcd servers", replace},
-		{opts.EtcdCertFile, "the client certificate for etcd", "kubeadm certs renew apiserver-etcd-client"},
-		{opts.EtcdKeyFile, "the key of the client certificate for etcd", "kubeadm certs renew apiserver-etcd-client"},
-		{opts.TLSCertFile, "the serving certificate of the sidecar", replace},
-		{opts.TLSKeyFile, "the key of the serving certificate of the sidecar", replace},
+var errNotOfNode = errors.New("it is not in a volume of this node")
+
+// fileFacts reads the files that the sidecar needs for etcd, and to serve: it does not start
+// without them.
+func fileFacts(out *kubeadm.Facts, f kubeadmFlags, c kubeadmContainer, opts lockstep.Options) {
+	const replace, renew = "put a valid file there", "kubeadm certs renew apiserver-etcd-client"
+	for _, file := range []struct{ inside, key, name, renew string }{
+		{opts.EtcdCAFile, "", "the CA of the etcd servers", replace},
+		{opts.EtcdCertFile, opts.EtcdKeyFile, "the client certificate for etcd", renew},
+		{opts.TLSCertFile, opts.TLSKeyFile, "the serving certificate of the sidecar", replace},
+		{opts.ClientCAFile, "", "the CA of the client certificates that the sidecar accepts", replace},
 	} {
 		if file.inside == "" {
 			continue
 		}
-		host := c.host(file.inside)
-		if !strings.HasPrefix(host, f.pki("")) {
+		if !strings.HasPrefix(c.host(file.inside), f.pki("")) {
 			file.renew = replace
 		}
-		found := kubeadm.Certificate{Path: host, Name: file.name, Renew: file.renew}
-		switch content := contentOf(host); {
-		case host == "":
-			found.Path, found.Unread = file.inside, errors.New("it is not in a volume of this node")
-		case content.Err != nil:
-			found.Unread = content.Err
-		case file.inside != opts.EtcdKeyFile && file.inside != opts.TLSKeyFile:
-			found = certificate(host, file.name, file.renew, content.Bytes)
+		cert := contentIn(c, file.inside)
+		found := certificate(cert.Path, file.name, file.renew, cert.Bytes)
+		if cert.Err != nil {
+			found.Until, found.Unread = time.Time{}, cert.Err
 		}
 		out.Certificates = append(out.Certificates, found)
+		if file.key == "" {
+			continue
+		}
+		key := contentIn(c, file.key)
+		if key.Err == nil && found.Unread == nil {
+			_, key.Err = tls.X509KeyPair(cert.Bytes, key.Bytes)
+		}
+		out.Certificates = append(out.Certificates, kubeadm.Certificate{
+			Path: key.Path, Name: "the key of " + file.name, Renew: file.renew, Unread: key.Err,
+		})
 	}
+}
+
+// contentIn reads a file that the container has at a path.
+func contentIn(c kubeadmContainer, inside string) kubeadm.Content {
+	host := c.host(inside)
+	if host == "" {
+		return kubeadm.Content{Path: inside, Err: errNotOfNode}
+	}
+	return contentOf(host)
 }
 
 func contentOf(file string) kubeadm.Content {

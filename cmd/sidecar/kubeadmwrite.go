@@ -244,7 +244,7 @@ func (p program) printNext(f kubeadmFlags, pod kubeadm.Pod, n nextSteps) {
 	}
 	lines = append(lines,
 		fmt.Sprintf("kubectl --kubeconfig %s --server %s apply -k %s    (once for the cluster, and after an upgrade of Lockstep)",
-			filepath.Join(f.kubernetesDir, "admin.conf"), n.server, filepath.Join(f.dir, kubeadm.ClusterDir)),
+			f.admin(), n.server, filepath.Join(f.dir, kubeadm.ClusterDir)),
 		"sidecar wait-ready --timeout 5m",
 		f.again()+" --check")
 	var out bytes.Buffer

@@ -1,6 +1,7 @@
 package kubeadm
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"path"
@@ -59,6 +60,7 @@ type Sidecar struct {
 	Err               error // they are invalid
 	ShutdownDelay     time.Duration
 	Listen            string
+	TLS               bool // it serves HTTPS
 	KubernetesService bool
 }
 
@@ -86,6 +88,7 @@ type Facts struct {
 	Node         string
 	Now          time.Time
 	Dir          string // of Lockstep
+	Admin        string // the kubeconfig of an administrator, which kubeadm has made
 	Write        string // the command that writes it
 	Manifest     Content
 	PodPatch     Content
@@ -189,7 +192,11 @@ func (c *checker) container() {
 		c.add(ArgumentsInvalid, c.Manifest.Path, c.again(), "the arguments of the container %s: %v", Container, c.Sidecar.Err)
 		return
 	}
-	_, port, err := net.SplitHostPort(c.Sidecar.Listen)
+	host, port, err := net.SplitHostPort(c.Sidecar.Listen)
+	scheme := "HTTP"
+	if c.Sidecar.TLS {
+		scheme = "HTTPS"
+	}
 	for _, p := range []struct {
 		name, path, without string
 		has                 *probe
@@ -203,8 +210,29 @@ func (c *checker) container() {
 			c.add(ProbeMissing, c.Manifest.Path, c.again(), "the container %s has no %s probe of %s: %s", Container, p.name, p.path, p.without)
 		case err == nil && fmt.Sprint(p.has.HTTPGet.Port) != port:
 			c.add(ProbeMissing, c.Manifest.Path, c.again(), "the %s probe of the container %s asks port %v, and the sidecar listens on %s", p.name, Container, p.has.HTTPGet.Port, port)
+		case err == nil && !c.reaches(p.has.HTTPGet.Host, host):
+			c.add(ProbeMissing, c.Manifest.Path, c.again(), "the %s probe of the container %s asks host %q, and the sidecar listens on %s; without a host, the kubelet asks the address of the node",
+				p.name, Container, p.has.HTTPGet.Host, c.Sidecar.Listen)
+		case cmp.Or(p.has.HTTPGet.Scheme, "HTTP") != scheme:
+			c.add(ProbeMissing, c.Manifest.Path, c.again(), "the %s probe of the container %s uses %s, and the sidecar serves %s", p.name, Container, cmp.Or(p.has.HTTPGet.Scheme, "HTTP"), scheme)
 		}
 	}
+}
+
+// reaches reports whether a probe of a host reaches a listener. A probe without a host is one
+// of the address of the node.
+func (c *checker) reaches(probed, listens string) bool {
+	ip, own := net.ParseIP(probed), net.ParseIP(listens)
+	near := probed == "localhost" || ip.IsLoopback()
+	switch {
+	case listens == "" || own.IsUnspecified():
+		return probed == "" || near || slices.Contains(c.Local, probed)
+	case listens == "localhost":
+		return near
+	case own.IsLoopback():
+		return probed == "localhost" || ip.Equal(own)
+	}
+	return probed == "" || probed == listens || ip != nil && ip.Equal(own)
 }
 
 // afterDelay is how long the end of kube-apiserver's requests takes, at least.
@@ -322,7 +350,8 @@ func (c *checker) rights() {
 	case c.RightsErr != nil && c.Kubeconfig.Err == nil:
 		c.add(APIUnreachable, c.Kubeconfig.Server, "crictl ps -a --name kube-apiserver", "the rights of the sidecar are unknown: %v", c.RightsErr)
 	case len(c.Missing) > 0:
-		c.add(RightsMissing, c.Kubeconfig.User, "kubectl --kubeconfig /etc/kubernetes/admin.conf --server "+c.Kubeconfig.Server+" apply -k "+path.Join(c.Dir, ClusterDir),
+		c.add(RightsMissing, c.Kubeconfig.User,
+			"kubectl --kubeconfig "+c.Admin+" --server "+c.Kubeconfig.Server+" apply -k "+path.Join(c.Dir, ClusterDir),
 			"may not: %s. Rights for kinds that only your bundle has: add them to a ClusterRole of your own", strings.Join(c.Missing, "; "))
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files")
@@ -148,7 +149,7 @@ func manifest(t *testing.T) []byte {
 func clean(t *testing.T) Facts {
 	t.Helper()
 	return Facts{
-		Node: "cp-1", Now: now, Dir: DefaultDir, Write: "sidecar kubeadm",
+		Node: "cp-1", Now: now, Dir: DefaultDir, Admin: "/k/admin.conf", Write: "sidecar kubeadm",
 		Manifest:   Content{Path: "/m/kube-apiserver.yaml", Bytes: manifest(t)},
 		PodPatch:   Content{Path: "/p/" + PodPatch, Bytes: asEmbedded.Patch()},
 		FlagsPatch: Content{Path: "/p/" + FlagsPatch},
@@ -218,6 +219,21 @@ func TestCheck(t *testing.T) {
 		{"no liveness probe", without("livenessProbe"), []Reason{ProbeMissing}, "not restarted"},
 		{"a probe of another path", edited("path: /readyz\n        port: 8086", "path: /healthz\n        port: 8086"), []Reason{ProbeMissing}, "readiness probe of /readyz"},
 		{"another port", facts(func(f *Facts) { f.Sidecar.Listen = "127.0.0.1:9086" }), []Reason{ProbeMissing, ProbeMissing, ProbeMissing}, "asks port 8086, and the sidecar listens on 9086"},
+		{"a probe that names no port of ours", edited("path: /readyz\n        port: 8086", "path: /readyz\n        port: 8087"), []Reason{ProbeMissing}, "asks port 8087"},
+		{"a probe of the node's address", edited("      httpGet:\n        host: 127.0.0.1\n        path: /readyz", "      httpGet:\n        path: /readyz"), []Reason{ProbeMissing}, `readiness probe of the container lockstep asks host "", and the sidecar listens on 127.0.0.1:8086`},
+		{"probes of another loopback address", facts(func(f *Facts) { f.Sidecar.Listen = "[::1]:8086" }), []Reason{ProbeMissing, ProbeMissing, ProbeMissing}, `host "127.0.0.1"`},
+		{"a listener on one address of the node", facts(func(f *Facts) { f.Sidecar.Listen = "10.0.0.1:8086" }), []Reason{ProbeMissing, ProbeMissing, ProbeMissing}, "listens on 10.0.0.1:8086"},
+		{"a listener on all addresses", facts(func(f *Facts) { f.Sidecar.Listen = "[::]:8086" }), nil, ""},
+		{"a listener on localhost", facts(func(f *Facts) { f.Sidecar.Listen = "localhost:8086" }), nil, ""},
+		{"a probe of localhost", edited("      httpGet:\n        host: 127.0.0.1\n        path: /readyz", "      httpGet:\n        host: localhost\n        path: /readyz"), nil, ""},
+		{"a probe of another machine", func(t *testing.T, f *Facts) {
+			t.Helper()
+			f.Sidecar.Listen = "0.0.0.0:8086"
+			edited("      httpGet:\n        host: 127.0.0.1\n        path: /readyz", "      httpGet:\n        host: 10.0.0.2\n        path: /readyz")(t, f)
+		}, []Reason{ProbeMissing}, `host "10.0.0.2"`},
+		{"probes in plain HTTP of a sidecar with TLS", facts(func(f *Facts) { f.Sidecar.TLS = true }), []Reason{ProbeMissing, ProbeMissing, ProbeMissing}, "uses HTTP, and the sidecar serves HTTPS"},
+		{"a probe in HTTPS of a sidecar without TLS", edited("path: /livez\n        port: 8086\n        scheme: HTTP\n", "path: /livez\n        port: 8086\n        scheme: HTTPS\n"), []Reason{ProbeMissing}, "uses HTTPS, and the sidecar serves HTTP"},
+		{"a probe without a scheme", edited("path: /readyz\n        port: 8086\n        scheme: HTTP\n", "path: /readyz\n        port: 8086\n"), nil, ""},
 		{"the default grace period", edited("  terminationGracePeriodSeconds: 60\n  volumes", "  volumes"), []Reason{GraceUnknown}, "grace period of the pod is 30s"},
 		{"a grace period that is too short", edited("  terminationGracePeriodSeconds: 60\n  volumes", "  terminationGracePeriodSeconds: 19\n  volumes"), []Reason{GraceTooShort, GraceUnknown}, "to 20 or more"},
 		{"a delay that is too long", edited("delay-duration=15s", "delay-duration=56s"), []Reason{GraceTooShort}, "to 61 or more"},
@@ -250,6 +266,7 @@ func TestCheck(t *testing.T) {
 		{"a file that cannot be read", facts(func(f *Facts) { f.Certificates[1].Unread = gone }), []Reason{FileUnreadable}, "no such file"},
 		{"no bundle", facts(func(f *Facts) { f.BundleErr = gone }), []Reason{BundleInvalid}, "--bundle DIR"},
 		{"no rights", facts(func(f *Facts) { f.Missing = []string{"list x", "create y"} }), []Reason{RightsMissing}, "may not: list x; create y"},
+		{"no rights, and what to type", facts(func(f *Facts) { f.Missing = []string{"list x"} }), []Reason{RightsMissing}, "kubectl --kubeconfig /k/admin.conf --server https://10.0.0.1:6443 apply -k /etc/lockstep/cluster"},
 		{"the API does not answer", facts(func(f *Facts) { f.RightsErr = gone }), []Reason{APIUnreachable}, "unknown"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -393,5 +410,36 @@ func TestSettings_AppliedTo(t *testing.T) {
 				t.Errorf("got %t", got)
 			}
 		})
+	}
+}
+
+// TestKustomizations: each kustomization.yaml names all that is there, so that kubectl apply -k
+// of either directory gives the same.
+func TestKustomizations(t *testing.T) {
+	entries, err := files.ReadDir(ClusterDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, entry := range entries {
+		if name := entry.Name(); name != "kustomization.yaml" {
+			all = append(all, name)
+		}
+	}
+	for file, want := range map[string][]string{"kustomization.yaml": {ClusterDir}, ClusterDir + "/kustomization.yaml": all} {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var k struct {
+			Kind      string   `json:"kind"`
+			Resources []string `json:"resources"`
+		}
+		if err := yaml.Unmarshal(content, &k); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if slices.Sort(k.Resources); k.Kind != "Kustomization" || !slices.Equal(k.Resources, want) {
+			t.Errorf("%s: got the resources %q of kind %s, want %q", file, k.Resources, k.Kind, want)
+		}
 	}
 }

@@ -52,8 +52,10 @@ type ContainerSpec struct {
 
 type probe struct {
 	HTTPGet *struct {
-		Path string `json:"path"`
-		Port any    `json:"port"` // a number, or a name
+		Host   string `json:"host"` // empty: the address of the pod
+		Path   string `json:"path"`
+		Port   any    `json:"port"`   // a number, or a name
+		Scheme string `json:"scheme"` // empty: HTTP
 	} `json:"httpGet"`
 }
 
