@@ -297,6 +297,31 @@ func TestKubernetes_oldServicesEndFirst(t *testing.T) {
 	})
 }
 
+// A service that is changed is started again alone, and the gate stays open.
+func TestKubernetes_changedService(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, s := newRigAtRest(t, Running{}, ""), newSupervisedRig(t)
+		s.variables.Set(service.Variables{EtcdServers: "one"})
+		r.worker.cfg.Services = s.controller
+		r.start()
+		r.give(true)
+		<-time.After(time.Minute)
+		s.want("stop api one", "stop unit", "start unit", "start api one")
+		r.want("gate opens")
+		s.variables.Set(service.Variables{EtcdServers: "two"})
+		<-time.After(time.Minute)
+		s.want("stop api one", "start api two")
+		event.Update(s.loaded, func(all []service.Service) []service.Service {
+			all = slices.Clone(all)
+			all[1] = process("api", protocol.RoleController, "/changed")
+			return all
+		})
+		<-time.After(time.Minute)
+		s.want("stop api two", "start api /changed")
+		r.want("gate opens")
+	})
+}
+
 func TestKubernetes_keepsItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Running{Any: true, All: true, Ready: true}, "1.1.0")
@@ -352,7 +377,6 @@ func TestKubernetes_delayAfterTheGate(t *testing.T) {
 	})
 }
 
-// Without services, nothing waits for them.
 // Another sidecar may have the node ID: this one starts nothing before it has the presence,
 // or etcd has not answered for a while.
 func TestKubernetes_waitsForThePresence(t *testing.T) {
@@ -439,6 +463,7 @@ func (r *rig) wantAll(steps ...string) {
 	}
 }
 
+// Without services, nothing waits for them.
 func TestKubernetes_none(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Running{None: true, All: true, Ready: true}, "")

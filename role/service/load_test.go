@@ -219,7 +219,8 @@ func TestExpand(t *testing.T) {
 	}
 }
 
-// What changes is loaded when it has settled, and what does not change is not reported.
+// What changes is loaded within two intervals, when it has settled, and what does not change is
+// not reported.
 func TestWatch(t *testing.T) {
 	dir := writeDir(t, map[string]string{"a.yaml": good})
 	synctest.Test(t, func(t *testing.T) {
@@ -234,7 +235,7 @@ func TestWatch(t *testing.T) {
 				calls = append(calls, list[0].StopTimeout.String())
 			})
 		}()
-		later := func() { <-time.After(10 * time.Second); synctest.Wait() }
+		later := func() { <-time.After(2 * time.Second); synctest.Wait() }
 		later()
 		for _, text := range []string{good + "stopTimeout: 5s\n", "", good} {
 			if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(text), 0o600); err != nil {
