@@ -1,14 +1,20 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
 	"github.com/lockstep-dev/lockstep/protocol"
-
-	"google.golang.org/protobuf/proto"
 )
 
 // TestCordon plays the sidecars: test/e2e has them.
@@ -37,7 +43,6 @@ func TestCordon(t *testing.T) {
 	report("cp-1", serves)
 	record("dead", protocol.Roles{Controller: true})
 	record("worker", protocol.Roles{Worker: true})
-	obeyed := make(chan struct{})
 	c := command{T: t, endpoint: server.Endpoints()[0]}
 
 	c.want(exitUsage, "expected one ID", "cordon")
@@ -54,22 +59,59 @@ func TestCordon(t *testing.T) {
 
 	record("cp-2", protocol.Roles{Controller: true})
 	report("cp-2", serves)
-	c.want(exitNotReady, "not confirmed in time (100ms): the sidecar of node cp-1 reports Ready, and is leading", "cordon", "cp-1", "--timeout", "100ms")
+	wantUnconfirmed(c)
 	// As soon as the record has the cordon, the sidecar closes its gate, then it resigns.
-	obeys := func() {
-		defer close(obeyed)
-		for resp := range raw.Watch(t.Context(), "/lockstep/nodes/cp-1") {
+	presence := func(election string) string {
+		value, err := proto.Marshal(&lockstepv1.Presence{Reason: "Cordoned", Election: election})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(value)
+	}
+	closed, resigned := presence("leading"), presence("ineligible")
+	now, err := raw.Get(t.Context(), "/lockstep/nodes/cp-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	watching, cancel := context.WithCancel(t.Context())
+	changes := raw.Watch(watching, "/lockstep/nodes/cp-1", clientv3.WithRev(now.Header.Revision+1))
+	obeyed := make(chan error, 1)
+	go func() {
+		for resp := range changes {
 			if len(resp.Events) > 0 {
-				break
+				_, first := raw.Put(t.Context(), "/lockstep/presence/cp-1", closed)
+				_, second := raw.Put(t.Context(), "/lockstep/presence/cp-1", resigned)
+				obeyed <- errors.Join(first, second)
+				return
 			}
 		}
-		report("cp-1", &lockstepv1.Presence{Reason: "Cordoned", Election: "leading"})
-		report("cp-1", &lockstepv1.Presence{Reason: "Cordoned", Election: "ineligible"})
+		obeyed <- errors.New("the record did not change")
+	}()
+	c.want(exitOK, "node cp-1 is out of service until 20", "cordon", "cp-1", "--for", "10m", "--message", "etcd upgrade", "--timeout", "1m")
+	cancel() // if the command failed, the record may be as it was
+	if err := <-obeyed; err != nil {
+		t.Fatal(err)
 	}
-	go obeys()
-	c.want(exitOK, "node cp-1 is out of service until 20", "cordon", "cp-1", "--for", "10m", "--message", "etcd upgrade")
-	<-obeyed
 	c.want(exitOK, `"message": "etcd upgrade"`, "node", "list", "-o", "json")
 	report("cp-1", &lockstepv1.Presence{Reason: "ReleaseTooOld", Election: "campaigning"})
 	c.want(exitOK, "node cp-1 is no longer cordoned; its gate is closed: ReleaseTooOld", "uncordon", "cp-1")
+}
+
+// wantUnconfirmed cordons cp-1, which does not confirm it. A timeout may end before the
+// presence is read; a longer one does not.
+func wantUnconfirmed(c command) {
+	c.Helper()
+	const reported = "the sidecar of node cp-1 reports Ready, and is leading"
+	for timeout := 100 * time.Millisecond; ; timeout *= 2 {
+		code, stdout, stderr := c.run("cordon", "cp-1", "--timeout", timeout.String())
+		if want := fmt.Sprintf("not confirmed in time (%s): ", timeout); code != exitNotReady || !strings.Contains(stderr, want) {
+			c.Fatalf("exit %d, want %d and %q in\n%s%s", code, exitNotReady, want, stdout, stderr)
+		}
+		if strings.Contains(stderr, reported) {
+			return
+		}
+		if timeout > 20*time.Second {
+			c.Fatalf("no %q in\n%s", reported, stderr)
+		}
+	}
 }
