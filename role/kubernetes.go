@@ -196,6 +196,8 @@ func (k *Kubernetes) step(ctx context.Context, f protocol.ServiceFacts, running 
 func (k *Kubernetes) publish(f protocol.ServiceFacts, step protocol.ServiceStep, running Running) {
 	told := f
 	told.Closed = 0 // it would change all the time
+	// What stops is not ready, until the next round observes it.
+	told.Ready = told.Ready && step != protocol.StopServices
 	set(k.facts, told)
 	set(k.idle, step == protocol.Idle && k.stopping.Get())
 	if running.None {

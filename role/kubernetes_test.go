@@ -21,9 +21,10 @@ import (
 
 // fakeServices are ready as soon as the test says so. Each stop takes a second.
 type fakeServices struct {
-	mu      sync.Mutex
-	log     []string
 	running *event.Value[Running]
+
+	mu      sync.Mutex // mu guards what follows
+	log     []string
 	stopErr error
 }
 
@@ -41,11 +42,24 @@ func (f *fakeServices) Start() {
 func (f *fakeServices) Stop(context.Context) error {
 	f.note("stop")
 	<-time.After(time.Second)
-	if f.stopErr != nil {
-		return f.stopErr
+	if err := f.failure(); err != nil {
+		return err
 	}
 	f.running.Set(Running{})
 	return nil
+}
+
+func (f *fakeServices) failure() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.stopErr
+}
+
+// steps returns what has happened.
+func (f *fakeServices) steps() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.log)
 }
 
 func (f *fakeServices) Running() *event.Value[Running] { return f.running }
@@ -137,10 +151,8 @@ func (r *rig) becomeReady() {
 func (r *rig) want(steps ...string) {
 	r.t.Helper()
 	synctest.Wait()
-	r.services.mu.Lock()
-	defer r.services.mu.Unlock()
-	if !slices.Equal(r.services.log, steps) {
-		r.t.Errorf("got %v, want %v", r.services.log, steps)
+	if got := r.services.steps(); !slices.Equal(got, steps) {
+		r.t.Errorf("got %v, want %v", got, steps)
 	}
 }
 
@@ -180,6 +192,37 @@ func TestKubernetes_startsAndStops(t *testing.T) {
 		r.give(true)
 		<-time.After(time.Minute)
 		r.want("start", "gate opens", "start", "gate closes", "address leaves", "stop", "start")
+	})
+}
+
+// People give the role back while the services stop: the record is not written until they are
+// ready again.
+func TestKubernetes_roleIsBackDuringAStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Running{}, "")
+		r.give(true)
+		r.becomeReady()
+		r.give(false)
+		<-time.After(5*time.Second + 500*time.Millisecond)
+		r.want("start", "gate opens", "gate closes", "address leaves", "stop")
+		mayRegister := func() bool {
+			f := r.worker.Facts().Get()
+			f.Wanted = true // in the record
+			return protocol.MayRegister(f)
+		}
+		if mayRegister() {
+			t.Error("the node may register while its services stop")
+		}
+		r.give(true)
+		<-time.After(time.Second)
+		r.want("start", "gate opens", "gate closes", "address leaves", "stop", "start")
+		if mayRegister() {
+			t.Error("the node may register before its services are ready")
+		}
+		r.becomeReady()
+		if !mayRegister() {
+			t.Error("the node may not register with services that are ready")
+		}
 	})
 }
 
@@ -272,11 +315,34 @@ func TestServer_stop(t *testing.T) {
 				t.Errorf("%s: it took %s, want %s", tc.name, took, tc.took)
 			}
 			run.Wait()
-			if got := strings.Join(r.services.log, ", "); got != tc.want {
+			if got := strings.Join(r.services.steps(), ", "); got != tc.want {
 				t.Errorf("%s: got %s, want %s", tc.name, got, tc.want)
 			}
 		})
 	}
+}
+
+// A sidecar is asked to stop while it waits for its directory. When it gets that, it starts
+// nothing, whatever the role is.
+func TestServer_stopsBeforeItHasTheDirectory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRigAtRest(t, Running{}, "")
+		f := newFollower(protocol.RoleWorker, r.services, r.roles, slog.New(slog.DiscardHandler))
+		s := &Server{kubernetes: r.worker, others: []*follower{f}, phase: event.New(phaseWaits)}
+		s.supervised = NewSupervised(SupervisedConfig{
+			Loaded: event.New([]service.Service{}), Variables: event.New(service.Variables{}), Log: slog.New(slog.DiscardHandler),
+		})
+		s.stopServices(t.Context())
+		r.roles.Set(Local{Roles: protocol.Roles{Controller: true, Worker: true}, Source: FromDisk})
+		r.start()
+		ctx, cancel := context.WithCancel(t.Context())
+		var run sync.WaitGroup
+		run.Go(func() { _ = f.run(ctx) })
+		<-time.After(time.Minute)
+		r.want()
+		cancel()
+		run.Wait()
+	})
 }
 
 func TestKubernetes_oldServicesEndFirst(t *testing.T) {
@@ -335,15 +401,17 @@ func TestKubernetes_stopFails(t *testing.T) {
 		r := newRig(t, Running{}, "1.1.0")
 		r.give(true)
 		synctest.Wait()
+		r.services.mu.Lock()
 		r.services.stopErr = context.DeadlineExceeded
+		r.services.mu.Unlock()
 		limited, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		if err := r.worker.Stop(limited); err == nil {
 			t.Error("stopped, although a service runs")
 		}
 		synctest.Wait()
-		if len(r.services.log) < 4 {
-			t.Errorf("it did not try again: %v", r.services.log)
+		if steps := r.services.steps(); len(steps) < 4 {
+			t.Errorf("it did not try again: %v", steps)
 		}
 	})
 }
@@ -445,14 +513,44 @@ func TestServer_whileServing(t *testing.T) {
 	})
 }
 
+// A worker that could not be stopped ends the node, also if the services stop: none starts beside
+// it.
+func TestServer_whileServingStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Running{}, "")
+		s := &Server{kubernetes: r.worker}
+		ctx, cancel := context.WithCancel(t.Context())
+		stuck, result := errors.New("stuck"), make(chan error, 1)
+		var run sync.WaitGroup
+		run.Go(func() {
+			result <- s.whileServing(func(ctx context.Context) error {
+				r.services.note("campaigns")
+				<-ctx.Done()
+				return errors.Join(stuck, context.Cause(ctx)) // as the election does
+			})(ctx)
+		})
+		r.give(true)
+		r.becomeReady()
+		r.wantAll("start", "gate opens", "campaigns")
+		r.give(false)
+		<-time.After(10 * time.Second)
+		r.give(true)
+		r.becomeReady()
+		r.wantAll("start", "gate opens", "campaigns", "gate closes", "address leaves", "stop", "start", "gate opens")
+		cancel()
+		run.Wait()
+		if err := <-result; !errors.Is(err, stuck) {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+}
+
 // wantAll is want for what two workers do at the same moment: the order of these does not
 // count.
 func (r *rig) wantAll(steps ...string) {
 	r.t.Helper()
 	synctest.Wait()
-	r.services.mu.Lock()
-	defer r.services.mu.Unlock()
-	got := slices.Clone(r.services.log)
+	got := r.services.steps()
 	for i := 1; i < len(got); i++ {
 		if pair := got[i-1] + "," + got[i]; pair == "campaigns,gate opens" || pair == "resigns,gate closes" {
 			got[i-1], got[i] = got[i], got[i-1]

@@ -29,7 +29,8 @@ type ServerConfig struct {
 	Registrar fleet.RegistrarConfig
 	Gate      status.GateConfig
 	// Presence, Shown and Election are the workers that keep the presence, publish in it
-	// what gate and election are, and take part in the election.
+	// what gate and election are, and take part in the election. Any error of Election
+	// but that of its context itself ends the node.
 	Presence, Shown, Election supervise.Worker
 	// Enter returns a worker that starts when the cluster of this node is reached.
 	Enter func(supervise.Worker) supervise.Worker
@@ -155,7 +156,7 @@ func (s *Server) whileServing(run supervise.Worker) supervise.Worker {
 				}
 				continue
 			}
-			if err := s.untilWithheld(ctx, run); !errors.Is(err, errWithheld) {
+			if again, err := s.untilWithheld(ctx, run); !again {
 				return err
 			}
 		}
@@ -165,9 +166,10 @@ func (s *Server) whileServing(run supervise.Worker) supervise.Worker {
 // errWithheld ends what runs only with services that are ready.
 var errWithheld = errors.New("the services of this node are not ready")
 
-// untilWithheld runs a worker, and returns errWithheld if it has ended because the services
-// stop.
-func (s *Server) untilWithheld(ctx context.Context, run supervise.Worker) error {
+// untilWithheld runs a worker. again: it has ended because the services stop, and for no other
+// reason. An error of its own counts although the services stop: election.ErrJobStuck says that a
+// job may still write to the API, so that nothing may run beside it.
+func (s *Server) untilWithheld(ctx context.Context, run supervise.Worker) (again bool, err error) {
 	limited, end := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -184,11 +186,8 @@ func (s *Server) untilWithheld(ctx context.Context, run supervise.Worker) error 
 			}
 		}
 	})
-	err := run(limited)
-	if ctx.Err() == nil && context.Cause(limited) == errWithheld { //nolint:errorlint // it is the cause itself
-		return errWithheld
-	}
-	return err
+	err = run(limited)
+	return ctx.Err() == nil && limited.Err() != nil && err == limited.Err(), err //nolint:errorlint // another error may wrap it
 }
 
 // Registrar writes the record of this node.
@@ -355,7 +354,12 @@ func (s *Server) stopServices(ctx context.Context) {
 	defer cancel()
 	s.kubernetes.stopping.Set(true)
 	// Workers that still wait for the directory start nothing from here on.
-	if s.phase.Get() != phaseRuns {
+	if s.phase.Get() == phaseWaits {
+		for _, f := range s.others {
+			f.stopping.Set(true)
+		}
+	}
+	if s.phase.Get() != phaseRuns { // it may have got the directory just now
 		return
 	}
 	err := s.kubernetes.Stop(ctx)

@@ -19,7 +19,7 @@ import (
 
 // fakeDrivers run services that start at once and take a second to stop.
 type fakeDrivers struct {
-	mu    sync.Mutex
+	mu    sync.Mutex // mu guards what follows
 	log   []string
 	stuck bool // they do not stop
 }
@@ -28,6 +28,18 @@ func (f *fakeDrivers) note(text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.log = append(f.log, text)
+}
+
+func (f *fakeDrivers) setStuck(stuck bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stuck = stuck
+}
+
+func (f *fakeDrivers) isStuck() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.stuck
 }
 
 func (f *fakeDrivers) count() int {
@@ -49,7 +61,7 @@ func (d fakeDriver) Run(ctx context.Context, running func()) driver.Exit {
 		<-time.After(time.Second)
 	}
 	d.all.note("stop " + d.name)
-	return driver.Exit{Reason: "stopped", StillRuns: d.all.stuck}
+	return driver.Exit{Reason: "stopped", StillRuns: d.all.isStuck()}
 }
 
 func (fakeDriver) LastLines() []string { return nil }
@@ -158,12 +170,12 @@ func TestSupervised(t *testing.T) {
 func TestSupervised_left(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newSupervisedRig(t)
-		r.drivers.stuck = true
+		r.drivers.setStuck(true)
 		if err := r.controller.Stop(t.Context()); !errors.Is(err, service.ErrStillRuns) {
 			t.Errorf("it still runs, and Stop returned %v", err)
 		}
 		r.wantRunning(r.controller, Running{Any: true})
-		r.drivers.stuck = false
+		r.drivers.setStuck(false)
 		if err := r.controller.Stop(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -201,7 +213,7 @@ func TestSupervised_stuck(t *testing.T) {
 		r.variables.Set(service.Variables{EtcdServers: "one"})
 		r.controller.Start()
 		synctest.Wait()
-		r.drivers.stuck = true
+		r.drivers.setStuck(true)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := r.controller.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {

@@ -226,7 +226,9 @@ func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var calls []string
+		done := make(chan struct{})
 		go func() {
+			defer close(done)
 			_ = Watch(ctx, dir, time.Second, func(list []Service, err error) {
 				if err != nil {
 					calls = append(calls, "problem")
@@ -244,7 +246,7 @@ func TestWatch(t *testing.T) {
 			later()
 		}
 		cancel()
-		synctest.Wait()
+		<-done
 		if want := []string{"30s", "5s", "problem", "30s"}; !slices.Equal(calls, want) {
 			t.Errorf("got %v, want %v", calls, want)
 		}

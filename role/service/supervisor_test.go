@@ -142,8 +142,9 @@ func TestSupervisor_readyIsOfTheNewInstance(t *testing.T) {
 		wait(2 * time.Second)
 		r.wantPhases(t, "a Running ready")
 		// The driver replaces the instance by itself, as systemd does.
-		r.set(func() { r.ready["a"] = false })
-		r.runs["a"].running()
+		var replaced func()
+		r.set(func() { r.ready["a"], replaced = false, r.runs["a"].running })
+		replaced()
 		r.wantPhases(t, "a Running")
 		if st := r.status(t, "a"); st.Restarts != 2 {
 			t.Errorf("got %+v", st)

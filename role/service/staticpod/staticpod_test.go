@@ -36,8 +36,11 @@ type kubelet struct {
 
 const fileCheck = time.Second
 
-func newKubelet(t *testing.T, dir string) *kubelet {
-	k := &kubelet{t: t, dir: dir, stops: 3 * time.Second}
+func newKubelet(t *testing.T, dir string) *kubelet { return newSlowKubelet(t, dir, 3*time.Second) }
+
+// newSlowKubelet returns a kubelet whose pods take that long to end.
+func newSlowKubelet(t *testing.T, dir string, stops time.Duration) *kubelet {
+	k := &kubelet{t: t, dir: dir, stops: stops}
 	go k.run(t.Context())
 	return k
 }
@@ -197,8 +200,7 @@ func TestRun_change(t *testing.T) {
 func TestRun_podDoesNotEnd(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		k := newKubelet(t, dir)
-		k.stops = time.Hour
+		k := newSlowKubelet(t, dir, time.Hour)
 		s := k.start("one")
 		wait(5 * time.Second)
 		s.cancel()
