@@ -90,10 +90,7 @@ func (e *Election) Run(ctx context.Context) error {
 			return ctx.Err()
 		}
 		began := time.Now()
-		e.mayLead(true)
-		err = e.cfg.Client.WithSession(ctx, e.cfg.TTL, e.campaign)
-		e.showOut()
-		e.mayLead(false)
+		err = e.once(ctx)
 		switch {
 		case errors.Is(err, ErrJobStuck):
 			return err
@@ -109,6 +106,14 @@ func (e *Election) Run(ctx context.Context) error {
 			pauses.Reset() // that campaign worked for a while
 		}
 	}
+}
+
+// once campaigns on a lease of its own.
+func (e *Election) once(ctx context.Context) error {
+	e.mayLead(true)
+	defer e.mayLead(false) // the lease is revoked before it, also after a panic
+	defer e.showOut()
+	return e.cfg.Client.WithSession(ctx, e.cfg.TTL, e.campaign)
 }
 
 // rewinds is how often the store has gone back.

@@ -217,7 +217,8 @@ const (
 )
 
 // ask makes a request to the server in use. If that cannot serve it, others are asked,
-// each within a limit of its own, as long as repeating the request is safe.
+// each within a limit of its own, as long as repeating the request is safe. A server that
+// is the only one is asked again only after its leader has changed.
 func ask[T any](ctx context.Context, c *Client, kind effect, request func(context.Context, *clientv3.Client) (T, error)) (T, error) {
 	pauses := backoff.Backoff{First: minRoundPause, Max: maxRoundPause, Jitter: backoff.Apart}
 	for asked := 1; ; asked++ {
@@ -236,7 +237,8 @@ func ask[T any](ctx context.Context, c *Client, kind effect, request func(contex
 			return resp, err
 		}
 		c.leave(l, err)
-		if !c.several || kind == writes && sent && !refused(err) {
+		again := c.several || kind == reads && leaderChanged(err)
+		if !again || kind == writes && sent && !refused(err) {
 			return resp, err
 		}
 		if asked%len(c.allLinks()) == 0 && (kind == writes || !pauses.Sleep(ctx)) {
@@ -287,6 +289,12 @@ func unusable(err error) bool {
 func refused(err error) bool {
 	err = rpctypes.Error(err)
 	return errors.Is(err, rpctypes.ErrNoLeader) || isLearner(err)
+}
+
+// leaderChanged reports whether a request failed because the cluster has another leader
+// now. The same server can serve the next one.
+func leaderChanged(err error) bool {
+	return errors.Is(rpctypes.Error(err), rpctypes.ErrLeaderChanged)
 }
 
 // raftErrors are those of etcd's consensus, which reach a client as they are: with no

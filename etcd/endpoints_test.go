@@ -26,7 +26,9 @@ type member struct {
 	*embed.Etcd
 	name, client, peer string // addresses
 	// fault is what it answers to each request; nil: what etcd answers.
-	fault atomic.Pointer[error]
+	// failed counts these answers to transactions.
+	fault  atomic.Pointer[error]
+	failed atomic.Int64
 	// stalled is closed when it answers again; until then it answers only requests for the
 	// members. nil: it answers all. asked counts the requests for the members.
 	stalled atomic.Pointer[chan struct{}]
@@ -65,6 +67,9 @@ func (m *member) start(t *testing.T, initial, state string) {
 	cfg.GRPCAdditionalServerOptions = []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 			if fault := m.fault.Load(); fault != nil {
+				if info.FullMethod == etcdserverpb.KV_Txn_FullMethodName {
+					m.failed.Add(1)
+				}
 				return nil, *fault
 			}
 			if info.FullMethod == etcdserverpb.Cluster_MemberList_FullMethodName {
@@ -284,6 +289,34 @@ func TestClient_leavesAServer(t *testing.T) {
 		}
 		check(t, c, "http://"+addr)
 	})
+}
+
+// A read that failed because the leader changed is repeated, also when there is only one
+// server. A write is not: it may have been carried out.
+func TestClient_leaderChanges(t *testing.T) {
+	one := newMember(t, "one")
+	one.start(t, "one=http://"+one.peer, embed.ClusterStateFlagNew)
+	one.awaitReady(t)
+	c, err := etcd.NewClient(etcd.Config{Endpoints: []string{one.endpoint()}, RequestTimeout: 4 * requestTimeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() }) // it has no request
+	one.fail(rpctypes.ErrGRPCLeaderChanged)
+	if err := writeKey(t, c, "/q/once"); !errors.Is(err, rpctypes.ErrLeaderChanged) {
+		t.Errorf("a write: got %v", err)
+	}
+	before := one.failed.Load()
+	read := make(chan error, 1)
+	go func() {
+		_, err := c.Txn(t.Context(), nil, []clientv3.Op{clientv3.OpGet("/q/once")}, nil)
+		read <- err
+	}()
+	until(t, "the read fails", func() bool { return one.failed.Load() > before })
+	one.fault.Store(nil)
+	if err := <-read; err != nil {
+		t.Errorf("a read: %v", err)
+	}
 }
 
 // A write that a server may have carried out is not repeated: the caller decides.

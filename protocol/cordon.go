@@ -53,7 +53,8 @@ func JudgeCordon(f Fleet, id NodeID) (relies *Record, allowed bool) {
 		return nil, true
 	}
 	for _, r := range f.Records {
-		if r.ID != id && r.InService() && r.Presence.Reason != Overridden { // which ends by itself
+		overridden := r.Presence.Reason == Overridden // which ends by itself
+		if r.ID != id && r.InService() && !overridden && !r.Presence.Endpoint.Down {
 			return r, true
 		}
 	}

@@ -62,6 +62,12 @@ func TestJudgeCordon(t *testing.T) {
 	if relies, allowed := JudgeCordon(f, "closed"); relies != nil || !allowed {
 		t.Errorf("a node that does not serve: got %v, %t", relies, allowed)
 	}
+	down := controller("down", "1.0.0").ready()
+	down.Presence.Endpoint = Endpoint{Address: "10.0.0.9", Port: 6443, Down: true}
+	f.Records = append(f.Records, down)
+	if relies, allowed := JudgeCordon(f, "me"); relies != nil || allowed {
+		t.Errorf("the kube-apiserver of the other node is not ready: got %v, %t", relies, allowed)
+	}
 	f.Records = append(f.Records, controller("z", "1.0.0").ready())
 	if relies, allowed := JudgeCordon(f, "me"); !allowed || relies == nil || relies.ID != "z" {
 		t.Errorf("got %v, %t, want z", relies, allowed)

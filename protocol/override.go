@@ -69,7 +69,8 @@ func JudgeOverride(o Override, written, now time.Time) (inForce bool, problem st
 // overridden is the verdict of a gate that is open by an override alone. It does not open
 // a gate that is closed because the kube-apiserver stops, or because people have decided
 // in another way that this node runs none.
-func overridden(v Verdict, o Override) Verdict {
+func overridden(v Verdict, f Facts) Verdict {
+	o := f.Override
 	if !o.On() || v.Ready {
 		return v
 	}
@@ -77,6 +78,9 @@ func overridden(v Verdict, o Override) Verdict {
 	case ShuttingDown, DuplicateNodeID, NotController, ServicesNotReady:
 		return v
 	default:
+		if f.Services != "" { // another reason came first
+			return Verdict{Reason: ServicesNotReady, Message: f.Services + "; the override opens the gate when they are ready"}
+		}
 		return Verdict{Ready: true, Reason: Overridden, Message: fmt.Sprintf(
 			"AN OPERATOR HAS OVERRIDDEN THE GATE %s: this node serves although the gate is closed: %s: %s; to end that: sidecar override end",
 			o, v.Reason, v.Message)}

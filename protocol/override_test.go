@@ -59,6 +59,24 @@ func TestJudge_override(t *testing.T) {
 	}
 }
 
+// Services that are not ready keep the gate closed in spite of an override, although etcd
+// was not reached, or the node is fenced: old ones stop only behind a closed gate.
+func TestJudge_overrideWithoutServices(t *testing.T) {
+	for _, f := range []Facts{
+		{Services: "not yet"},
+		{Services: "not yet", Reached: true, Registration: Registration{Fenced: true}},
+	} {
+		f.Override = Override{Until: time.Unix(1e9, 0)}
+		if got := Judge(f); got.Ready || got.Reason != ServicesNotReady || !strings.Contains(got.Message, "not yet; the override opens") {
+			t.Errorf("%+v: got %+v", f, got)
+		}
+		f.Services = ""
+		if got := Judge(f); got.Reason != Overridden {
+			t.Errorf("the services are ready: got %+v", got)
+		}
+	}
+}
+
 func TestJudgeOverride(t *testing.T) {
 	written := time.Unix(1e9, 0)
 	for _, test := range []struct {

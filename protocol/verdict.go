@@ -50,7 +50,7 @@ type Verdict struct {
 // is safe because the leader waits for records, not for connections
 // (docs/protocol.md#gate). An override is outside of the protocol: nothing that it
 // promises holds while a gate is open by one (docs/protocol.md#overrides).
-func Judge(f Facts) Verdict { return overridden(judge(f), f.Override) }
+func Judge(f Facts) Verdict { return overridden(judge(f), f) }
 
 func judge(f Facts) Verdict {
 	switch {

@@ -120,6 +120,10 @@ func (p program) cordon(ctx context.Context, client etcdClient, name string, f c
 			id, cordon)
 		return nil
 	}
+	if left.Presence.Reason != protocol.Cordoned {
+		fmt.Fprintf(p.stdout, "node %s is out of service %s: its gate was closed already (%s), and it does not lead\n", id, cordon, left.Presence.Reason)
+		return nil
+	}
 	fmt.Fprintf(p.stdout, "node %s is out of service %s: its gate is closed, and it does not lead\n", id, cordon)
 	return nil
 }
@@ -142,6 +146,8 @@ func (p program) uncordon(ctx context.Context, client etcdClient, id protocol.No
 	switch {
 	case err != nil:
 		return err
+	case now.Presence.Reason == protocol.Overridden:
+		fmt.Fprintf(p.stdout, "node %s is no longer cordoned; its gate is open by an override: to end that, type there: sidecar override end\n", id)
 	case now.Presence.Ready:
 		fmt.Fprintf(p.stdout, "node %s is in service again: its gate is open\n", id)
 	default:
@@ -151,10 +157,19 @@ func (p program) uncordon(ctx context.Context, client etcdClient, id protocol.No
 }
 
 // outOfService reports whether a node has done what a cordon asks, or does not run. Its gate
-// may be open by an override.
+// may be open by an override, or closed for a reason that comes before the cordon.
 func outOfService(r *protocol.Record) bool {
-	leads := r.Presence.Election == protocol.Leading || r.Presence.Election == protocol.Campaigning
-	return !r.Alive || (r.Presence.Reason == protocol.Cordoned || r.Presence.Reason == protocol.Overridden) && !leads
+	switch r.Presence.Election {
+	case protocol.Leading, protocol.Campaigning:
+		return !r.Alive
+	default:
+	}
+	switch r.Presence.Reason {
+	case protocol.Cordoned, protocol.Overridden, protocol.Starting, protocol.Fenced, protocol.ServicesNotReady:
+		return true
+	default:
+		return !r.Alive
+	}
 }
 
 // nodeAwaited is a node that has to confirm a change of its record.

@@ -117,6 +117,8 @@ func nodeGate(n httpapi.FleetNode) string {
 		return "record corrupt"
 	case n.Ready && n.Reason != string(protocol.Overridden):
 		return "ready"
+	case !n.Alive && n.Cordon != nil: // it stays when the sidecar is back
+		return string(protocol.Cordoned)
 	}
 	return n.Reason
 }
