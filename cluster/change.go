@@ -265,7 +265,8 @@ func (f *flow) endAdding(ctx context.Context) error {
 }
 
 // removeMember has the member removed. The client uses the other members from before that
-// on.
+// on, also if the removal fails: what the services of this node use does not change with
+// each attempt. If the node gets the role back, endAdding uses its own member again.
 func (f *flow) removeMember(ctx context.Context) error {
 	_, err := quorum.Remove(ctx, f.client, quorum.Removal{
 		Name: f.marker.MemberID, Leaves: true, Dial: f.dial,
@@ -276,7 +277,6 @@ func (f *flow) removeMember(ctx context.Context) error {
 		return nil
 	}
 	if err != nil {
-		f.shared.useOwn() // it is a member still, as far as is known
 		return err
 	}
 	f.log.Info("this node has left the members of etcd", "member", f.marker.MemberID)

@@ -53,8 +53,8 @@ func JudgeCordon(f Fleet, id NodeID) (relies *Record, allowed bool) {
 		return nil, true
 	}
 	for _, r := range f.Records {
-		overridden := r.Presence.Reason == Overridden // which ends by itself
-		if r.ID != id && r.InService() && !overridden && !r.Presence.Endpoint.Down {
+		byItself := r.Presence.Reason != Overridden // an override ends
+		if r.ID != id && r.InService() && byItself && !r.Presence.Endpoint.Down {
 			return r, true
 		}
 	}
