@@ -361,11 +361,11 @@ func TestKubeadm_check(t *testing.T) {
 		}},
 		{"flags with files that do not exist", func(n *kubeadmNode) {
 			n.replaceIn(n.kubernetes+"/manifests/kube-apiserver.yaml", "    - --listen=127.0.0.1:8086\n", "    - --listen=127.0.0.1:8086\n    - --tls-cert-file=/etc/lockstep/tls.crt\n"+
-				"    - --tls-private-key-file=/run/tls.key\n    - --client-ca-file=/etc/lockstep/clients.crt\n")
+				"    - --tls-private-key-file=/run/tls.key\n    - --client-ca-file=/etc/lockstep/clients.crt\n    - --services=/etc/lockstep/services\n    - --data-dir=/var/lib/lockstep\n")
 		}, []string{
 			"PatchNotApplied", "ProbeMissing: the startup", "ProbeMissing: the readiness", "ProbeMissing: the liveness",
 			"/tls.crt: FileUnreadable: the serving certificate of the sidecar: ", "/run/tls.key: FileUnreadable: the key of the serving certificate of the sidecar: it is not in a volume of this node",
-			"/clients.crt: FileUnreadable: the CA of the client certificates that the sidecar accepts: ",
+			"/services: FileUnreadable: the directory of services: ", "/clients.crt: FileUnreadable: the CA of the client certificates that the sidecar accepts: ",
 		}},
 		{"a kubeconfig of the container's own", func(n *kubeadmNode) {
 			n.replaceIn(n.kubernetes+"/manifests/kube-apiserver.yaml", "--kubeconfig=/etc/lockstep/kubeconfig", "--kubeconfig=/run/kubeconfig")

@@ -16,6 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/deploy/kubeadm"
 	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/role/service"
 	"github.com/lockstep-dev/lockstep/strict"
 )
 
@@ -96,6 +97,7 @@ func (p program) kubeadmFacts(ctx context.Context, f kubeadmFlags) kubeadm.Facts
 	p.kubeconfigFacts(ctx, &out, b)
 	if runs && out.Sidecar.Err == nil {
 		fileFacts(&out, f, kubeadmContainer{pod, *c}, opts)
+		servicesFact(&out, kubeadmContainer{pod, *c}, opts.Services)
 	}
 	return out
 }
@@ -203,6 +205,20 @@ func fileFacts(out *kubeadm.Facts, f kubeadmFlags, c kubeadmContainer, opts lock
 			Path: key.Path, Name: "the key of " + file.name, Renew: file.renew, Unread: key.Err,
 		})
 	}
+}
+
+// servicesFact reads the directory of --services.
+func servicesFact(out *kubeadm.Facts, c kubeadmContainer, dir string) {
+	if dir == "" {
+		return
+	}
+	found := kubeadm.Certificate{Path: c.host(dir), Name: "the directory of services", Renew: "put a valid directory there"}
+	if found.Path == "" {
+		found.Path, found.Unread = dir, errNotOfNode
+	} else if _, err := service.Check(found.Path); err != nil {
+		found.Unread = oneLine(err)
+	}
+	out.Certificates = append(out.Certificates, found)
 }
 
 // contentIn reads a file that the container has at a path.
