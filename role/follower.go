@@ -57,9 +57,12 @@ func (f *follower) run(ctx context.Context) error {
 	}
 }
 
+// endStarts lets nothing start from here on.
+func (f *follower) endStarts() { f.stopping.Set(true) }
+
 // stop returns when the services have ended. Nothing starts after it.
 func (f *follower) stop(ctx context.Context) error {
-	f.stopping.Set(true)
+	f.endStarts()
 	for {
 		stopped, changed := f.stopped.Load()
 		if stopped {

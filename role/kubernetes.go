@@ -94,10 +94,13 @@ func (k *Kubernetes) Facts() *event.Value[protocol.ServiceFacts] { return k.fact
 // Withheld follows why the services keep the gate closed; empty: they do not.
 func (k *Kubernetes) Withheld() *event.Value[string] { return k.withheld }
 
+// endStarts lets nothing start from here on.
+func (k *Kubernetes) endStarts() { k.stopping.Set(true) }
+
 // Stop stops the services, and returns when they have ended. Nothing starts after it.
 // Run must still run.
 func (k *Kubernetes) Stop(ctx context.Context) error {
-	k.stopping.Set(true)
+	k.endStarts()
 	for {
 		idle, changed := k.idle.Load()
 		if idle {

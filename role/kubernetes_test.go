@@ -34,6 +34,15 @@ func (f *fakeServices) note(text string) {
 	f.log = append(f.log, text)
 }
 
+// read returns what has happened since it was read last.
+func (f *fakeServices) read() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := f.log
+	f.log = nil
+	return out
+}
+
 func (f *fakeServices) Start() {
 	f.note("start")
 	f.running.Set(Running{Any: true, All: true, Awaiting: "service api is not ready"})

@@ -352,11 +352,11 @@ func (s *Server) stopServices(ctx context.Context) {
 	limit := max(s.cfg.ShutdownDelay, protocol.MaxAwaitAddress) + s.supervised.StopLimit()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
-	s.kubernetes.stopping.Set(true)
+	s.kubernetes.endStarts()
 	// Workers that still wait for the directory start nothing from here on.
 	if s.phase.Get() == phaseWaits {
 		for _, f := range s.others {
-			f.stopping.Set(true)
+			f.endStarts()
 		}
 	}
 	if s.phase.Get() != phaseRuns { // it may have got the directory just now

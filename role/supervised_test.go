@@ -226,28 +226,58 @@ func TestSupervised_stuck(t *testing.T) {
 // A follower starts and stops the services of its role.
 func TestFollower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newSupervisedRig(t)
-		r.variables.Set(service.Variables{EtcdServers: "one"})
+		services := &fakeServices{running: event.New(Running{})}
 		roles := event.New(Local{})
-		f := newFollower(protocol.RoleWorker, r.worker, roles, slog.New(slog.DiscardHandler))
-		ctx, cancel := context.WithCancel(t.Context())
-		var run sync.WaitGroup
-		run.Go(func() { _ = f.run(ctx) })
-		defer run.Wait()
-		defer cancel()
-		r.want()
+		f := newFollower(protocol.RoleWorker, services, roles, slog.New(slog.DiscardHandler))
+		want := func(steps ...string) {
+			t.Helper()
+			synctest.Wait()
+			if got := services.read(); !slices.Equal(got, steps) {
+				t.Errorf("got %q, want %q", got, steps)
+			}
+		}
+		runInTest(t, f.run)
+		want()
 		roles.Set(Local{Roles: worker, Source: FromDisk})
-		r.want("start proxy /x")
+		want("start")
+		services.stopErr = errors.New("it hangs")
 		roles.Set(Local{Roles: protocol.Roles{Controller: true}, Source: FromCluster})
-		<-time.After(5 * time.Second)
-		r.want("stop proxy /x")
+		<-time.After(time.Second)
+		want("stop")
+		services.stopErr = nil
+		<-time.After(time.Minute)
+		want("stop") // it tried again, once
 		roles.Set(Local{Roles: worker, Source: FromCluster})
-		r.want("start proxy /x")
+		want("start")
 		if err := f.stop(t.Context()); err != nil {
 			t.Error(err)
 		}
-		r.want("stop proxy /x")
-		roles.Set(Local{Roles: worker, Source: FromCluster}) // too late
-		r.want()
+		want("stop")
+		roles.Set(Local{Roles: worker, Source: FromDisk}) // too late
+		want()
 	})
+}
+
+// What a sidecar before this one started goes on running if this one never decided about it.
+func TestFollower_leavesAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		services := &fakeServices{running: event.New(Running{Any: true})}
+		f := newFollower(protocol.RoleWorker, services, event.New(Local{}), slog.New(slog.DiscardHandler))
+		runInTest(t, f.run)
+		if err := f.stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if got := services.read(); len(got) > 0 {
+			t.Errorf("got %q", got)
+		}
+	})
+}
+
+// runInTest runs a worker until the test ends.
+func runInTest(t *testing.T, w func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = w(ctx) })
+	t.Cleanup(func() { cancel(); running.Wait() })
 }

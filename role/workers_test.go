@@ -2,43 +2,44 @@ package role
 
 import (
 	"go/ast"
-	"path/filepath"
+	"go/types"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// TestEachWorkerIsTestedAlone requires a test with fake inputs and a fake clock for each
-// worker of the package: for each type that runs until a context ends.
+// TestEachWorkerIsTestedAlone requires a test for each worker of the package: for each type
+// that runs until a context ends. The test is named after the worker, has a fake clock, and
+// runs this worker and no other one.
 func TestEachWorkerIsTestedAlone(t *testing.T) {
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := readSource(t)
 	var workers []string
-	tested := map[string]bool{}
-	for _, name := range files {
-		for _, d := range parse(t, name).Decls {
-			f, is := d.(*ast.FuncDecl)
-			if !is {
-				continue
-			}
-			if test, is := strings.CutPrefix(f.Name.Name, "Test"); is && usesFakeClock(f) {
-				subject, _, _ := strings.Cut(test, "_")
-				tested[strings.ToLower(subject)] = true
-			}
-			if f.Recv != nil && strings.EqualFold(f.Name.Name, "run") && !strings.HasSuffix(name, "_test.go") {
-				workers = append(workers, dotted(f.Recv.List[0].Type.(*ast.StarExpr).X))
-			}
+	for _, f := range s.functions(false) {
+		if of := receiver(f); of != "" && strings.EqualFold(f.Name.Name, "run") {
+			workers = append(workers, of)
 		}
 	}
 	if len(workers) < 6 {
 		t.Errorf("found the workers %v only", workers)
 	}
+	bodies := map[types.Object]*ast.FuncDecl{}
+	for _, f := range s.functions(true) {
+		bodies[s.info.Defs[f.Name]] = f
+	}
 	for _, w := range workers {
-		if !tested[strings.ToLower(w)] {
-			t.Errorf("no test Test%s with synctest runs the worker %s alone", w, w)
+		alone := slices.ContainsFunc(s.functions(true), func(f *ast.FuncDecl) bool {
+			return isNamedAfter(f, w) && usesFakeClock(f) && slices.Equal(s.runs(f, bodies), []string{w})
+		})
+		if !alone {
+			t.Errorf("no test Test%s with synctest runs the worker %s, and no other one", w, w)
 		}
 	}
+}
+
+func isNamedAfter(f *ast.FuncDecl, name string) bool {
+	test, is := strings.CutPrefix(f.Name.Name, "Test")
+	subject, _, _ := strings.Cut(test, "_")
+	return is && strings.EqualFold(subject, name)
 }
 
 func usesFakeClock(f *ast.FuncDecl) (uses bool) {
@@ -49,4 +50,31 @@ func usesFakeClock(f *ast.FuncDecl) (uses bool) {
 		return !uses
 	})
 	return uses
+}
+
+// runs returns the workers that a test runs, by itself or in the functions of the tests that it
+// calls.
+func (s *sourceText) runs(test *ast.FuncDecl, bodies map[types.Object]*ast.FuncDecl) []string {
+	var out []string
+	seen := map[types.Object]bool{}
+	var follow func(*ast.FuncDecl)
+	follow = func(f *ast.FuncDecl) {
+		ast.Inspect(f.Body, func(n ast.Node) bool {
+			if sel, is := n.(*ast.SelectorExpr); is {
+				if of, method := s.method(sel); method != nil && strings.EqualFold(method.Name(), "run") && bodies[method] == nil {
+					out = append(out, of)
+				}
+			}
+			return true
+		})
+		for called := range s.calls(f.Body) {
+			if body := bodies[called]; body != nil && !seen[called] {
+				seen[called] = true
+				follow(body)
+			}
+		}
+	}
+	follow(test)
+	slices.Sort(out)
+	return slices.Compact(out)
 }
