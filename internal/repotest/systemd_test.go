@@ -1,7 +1,6 @@
 package repotest
 
 import (
-	"regexp"
 	"strings"
 	"testing"
 )
@@ -10,20 +9,14 @@ import (
 // that is broken at boot would leave the node without a sidecar after it was repaired.
 // Wrong flags (exit code 2) are not tried again.
 func TestSystemdUnitIsRestarted(t *testing.T) {
-	units := regexp.MustCompile("(?s)```ini\n(.*?)```").FindAllStringSubmatch(read(t, "README.md"), -1)
-	restarted := 0
-	for _, unit := range units {
-		if !strings.Contains(unit[1], "Restart=always") {
-			continue
+	unit := read(t, "deploy/systemd/lockstep.service")
+	for _, line := range []string{
+		"PartOf=kube-apiserver.service", "After=kube-apiserver.service", "WantedBy=kube-apiserver.service",
+		"Restart=always", "StartLimitIntervalSec=0", "RestartPreventExitStatus=2",
+		"NoNewPrivileges=yes", "ProtectSystem=strict", "CapabilityBoundingSet=",
+	} {
+		if !strings.Contains(unit, "\n"+line+"\n") {
+			t.Errorf("the unit has no line %s", line)
 		}
-		restarted++
-		for _, line := range []string{"StartLimitIntervalSec=0", "RestartPreventExitStatus=2", "NoNewPrivileges=yes", "ProtectSystem=strict", "CapabilityBoundingSet="} {
-			if !strings.Contains(unit[1], "\n"+line+"\n") {
-				t.Errorf("a unit has no line %s", line)
-			}
-		}
-	}
-	if restarted == 0 {
-		t.Error("README.md has no unit for systemd")
 	}
 }
