@@ -175,6 +175,9 @@ last voter, nor from a member without which fewer than a majority would answer.`
 		if was.Controller && !now.Controller {
 			p.warnOfNoController(ctx, client, id)
 		}
+		if now.Consensus && !was.Consensus {
+			p.warnOfNoMember(ctx, client)
+		}
 		return nil
 	})
 	flags := cmd.Flags()
@@ -200,6 +203,13 @@ func (p program) warnOfNoController(ctx context.Context, client etcdClient, id p
 	}
 	fmt.Fprintln(p.stderr, httpapi.Pasteable(fmt.Sprintf("warning: no node has the role %[1]s now: no gate is open, no node applies the bundle, "+
 		"and the services for that role stop; to give it back: sidecar node set-roles %[2]s --add %[1]s", protocol.RoleController, id), client.flags))
+}
+
+// warnOfNoMember says that a role has no effect where the sidecars run no etcd.
+func (p program) warnOfNoMember(ctx context.Context, client etcdClient) {
+	if _, err := quorum.ReadCluster(ctx, client.Client); errors.Is(err, quorum.ErrNoCluster) {
+		fmt.Fprintf(p.stderr, "warning: the role %s starts no member of etcd here: %v\n", protocol.RoleConsensus, err)
+	}
 }
 
 // roleArgs are what a user has typed about roles.
