@@ -21,6 +21,7 @@ type fakes struct {
 	plans map[string]fakePlan
 	runs  map[string]*fakeRun // the newest of each service
 	ready map[string]bool     // what probes find
+	lines int                 // how often each service wrote its line
 }
 
 // fakePlan is how the instances of a service behave. The zero value runs until it is stopped.
@@ -39,7 +40,7 @@ type fakeRun struct {
 }
 
 func newFakes() *fakes {
-	return &fakes{plans: map[string]fakePlan{}, runs: map[string]*fakeRun{}, ready: map[string]bool{}}
+	return &fakes{lines: 1, plans: map[string]fakePlan{}, runs: map[string]*fakeRun{}, ready: map[string]bool{}}
 }
 
 func (f *fakes) tell(words ...string) {
@@ -100,7 +101,9 @@ func (d *fakeDriver) LastLines() []string {
 	if d.plan(d.name).panics == "lines" {
 		panic("lines")
 	}
-	return []string{"a line of " + d.name}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Repeat([]string{"a line of " + d.name}, d.lines)
 }
 
 func (d *fakeDriver) Run(ctx context.Context, running func()) driver.Exit {

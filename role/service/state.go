@@ -33,7 +33,9 @@ type Status struct {
 	Restarts int
 	// LastExit is why its instance ended last; empty: none has.
 	LastExit string
-	// LastLines are the newest lines of its output, as of the last change; never nil.
+	// LastLines are the newest lines of its output, as of the last change of Phase, Ready or
+	// Problem; never nil. They are not followed: a service that writes much would wake all
+	// followers of the state.
 	LastLines []string
 	// Problem is what the last probe found, or why it could not be stopped; empty: nothing.
 	Problem string

@@ -53,6 +53,40 @@ func TestSupervisor_order(t *testing.T) {
 	})
 }
 
+// The last lines of a service are those at the last change.
+func TestSupervisor_lastLines(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		want := func(count int) {
+			t.Helper()
+			if got := r.status(t, "a").LastLines; len(got) != count {
+				t.Errorf("got %q, want %d lines", got, count)
+			}
+		}
+		r.set(func() { r.ready["a"] = true })
+		r.Reload(named("a"))
+		wait(time.Minute)
+		want(1)
+		_, changed := r.State().Load()
+		r.set(func() { r.lines = 2 })
+		wait(time.Minute)
+		want(1)
+		select {
+		case <-changed:
+			t.Error("a line wakes those that follow the state")
+		default:
+		}
+		r.set(func() { r.ready["a"] = false })
+		wait(time.Minute)
+		want(2)
+		r.set(func() { r.lines = 3 })
+		r.Reload(nil)
+		wait(time.Minute)
+		r.Reload(named("a"))
+		wait(time.Minute)
+		want(3)
+	})
+}
+
 // A service that ends is started again with pauses that grow, takes no other down, and after a good
 // run the pauses begin again.
 func TestSupervisor_restarts(t *testing.T) {
