@@ -124,8 +124,12 @@ func (f fields) list(field string) []string {
 	for i, item := range n.Items {
 		s, ok := item.Text()
 		where := fmt.Sprintf("%s[%d]", field, i)
-		if !ok || strings.ContainsRune(s, 0) {
+		switch {
+		case !ok:
 			f.r.add(item.Line, "%s%s must be a string; put it in quotes if it is a number or a word like true", f.path, where)
+			continue
+		case strings.ContainsRune(s, 0):
+			f.r.add(item.Line, "%s%s has a NUL character", f.path, where)
 			continue
 		}
 		f.expanded(item.Line, where, s)

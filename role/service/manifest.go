@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 
@@ -43,18 +44,30 @@ func (r *reader) pod(d strict.Document) {
 		r.problems.Add(d.At, "must be a mapping")
 		return
 	}
+	at := func(field string) strict.Place {
+		if n := root.Get(field); n != nil {
+			return d.At.At(n.Line)
+		}
+		return d.At
+	}
 	if got, _ := root.Get("apiVersion").Text(); got != "v1" {
-		r.problems.Add(d.At, "apiVersion must be v1")
+		r.problems.Add(at("apiVersion"), "apiVersion must be v1")
 	}
 	if got, _ := root.Get("kind").Text(); got != "Pod" {
-		r.problems.Add(d.At, "kind must be Pod")
+		r.problems.Add(at("kind"), "kind must be Pod")
 	}
-	if metadata := root.Get("metadata"); metadata == nil || metadata.Kind != strict.Mapping {
+	switch metadata := root.Get("metadata"); {
+	case metadata == nil:
 		r.problems.Add(d.At, "metadata is missing; it needs a name")
-	} else if name, _ := metadata.Get("name").Text(); name == "" {
-		r.problems.Add(d.At.At(metadata.Line), "metadata.name must be a string that is not empty")
+	case metadata.Kind != strict.Mapping:
+		r.problems.Add(at("metadata"), "metadata must be a mapping")
+	default:
+		name := metadata.Get("name")
+		if text, _ := name.Text(); text == "" {
+			r.problems.Add(d.At.At(cmp.Or(name, metadata).Line), "metadata.name must be a string that is not empty")
+		}
 	}
 	if spec := root.Get("spec"); spec == nil || spec.Kind != strict.Mapping || spec.Get("containers") == nil {
-		r.problems.Add(d.At, "spec.containers is missing")
+		r.problems.Add(at("spec"), "spec.containers is missing")
 	}
 }

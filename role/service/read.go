@@ -140,9 +140,12 @@ func (r *reader) env(f fields) []string {
 			e.add("name", "must not have a =")
 		}
 		if v := item.Get("value"); v != nil {
-			if value, ok = v.Text(); !ok || strings.ContainsRune(value, 0) {
+			if value, ok = v.Text(); !ok {
 				e.add("value", "must be a string; put it in quotes if it is a number or a word like true")
 				continue
+			}
+			if strings.ContainsRune(value, 0) {
+				e.add("value", "has a NUL character")
 			}
 			e.expanded(v.Line, "value", value)
 		}
@@ -162,7 +165,7 @@ func (r *reader) output(f fields) Output {
 	out := Output{File: o.required("file"), MaxSizeMiB: o.number("maxSizeMiB", DefaultMaxSizeMiB, 1, 10240), Backups: o.number("backups", DefaultBackups, 1, 1000)}
 	if out.File != "" {
 		r.place(o, "file", out.File, func(path string) string { return directory(filepath.Dir(path)) })
-		r.unique(r.outputs, "process.output.file", filepath.Clean(out.File), r.at.At(o.node.Line))
+		r.unique(r.outputs, "process.output.file", filepath.Clean(out.File), r.at.At(o.node.Get("file").Line))
 	}
 	return out
 }
@@ -180,7 +183,7 @@ func (r *reader) systemdUnit(n *strict.Node) *SystemdUnit {
 	case !validUnit.MatchString(name):
 		f.add("name", "must be the full name of a unit, like kube-apiserver.service")
 	default:
-		r.unique(r.units, "systemdUnit.name", name, r.at.At(n.Line))
+		r.unique(r.units, "systemdUnit.name", name, r.at.At(n.Get("name").Line))
 	}
 	return &SystemdUnit{Name: name}
 }
