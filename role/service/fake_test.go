@@ -29,7 +29,7 @@ type fakePlan struct {
 	lasts   time.Duration // until it ends by itself; 0: it does not
 	takes   time.Duration // to stop
 	stuck   int           // how many attempts to stop it fail
-	panics  string        // where: new, run, running, lines, probe
+	panics  string        // where: new, run, running, stop, lines, probe
 	onlyOne bool          // the plan is for one instance: the next has the zero plan
 }
 
@@ -138,6 +138,9 @@ func (d *fakeDriver) Run(ctx context.Context, running func()) driver.Exit {
 
 func (d *fakeDriver) stop(as fakePlan) driver.Exit {
 	d.tell("stop", d.name)
+	if as.panics == "stop" {
+		panic("stop driver")
+	}
 	<-time.After(as.takes)
 	if as.stuck > 0 {
 		as.stuck--

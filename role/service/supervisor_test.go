@@ -240,7 +240,8 @@ func TestSupervisor_awaitReadyAfterReload(t *testing.T) {
 	})
 }
 
-// A service can be stopped at any time: while it waits, is started, or pauses.
+// A service can be stopped at any time: while it waits, is started, or pauses. During a pause the
+// driver is asked: what an earlier sidecar started may run.
 func TestSupervisor_stopDuringAPause(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.set(func() { r.plans["a"] = fakePlan{lasts: time.Second} })
@@ -249,8 +250,47 @@ func TestSupervisor_stopDuringAPause(t *testing.T) {
 		r.wantPhases(t, "a BackOff", "b Waiting")
 		r.cancel()
 		<-r.done
-		r.wantStory(t, "start a", "end a")
+		r.wantStory(t, "start a", "end a", "stop a", "stopped a")
 		r.wantPhases(t, "a Stopped", "b Waiting")
+	})
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.set(func() { r.plans["a"] = fakePlan{lasts: time.Second, stuck: 1} })
+		r.Reload(named("a"))
+		wait(time.Second)
+		r.wantPhases(t, "a BackOff")
+		r.Reload(plain("b"))
+		r.wantStory(t, "start a", "end a", "stop a")
+		r.wantPhases(t, "b Waiting", "a Stopping")
+		wait(maxPause)
+		r.wantStory(t, "stop a", "stopped a", "start b")
+	})
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.set(func() { r.plans["a"] = fakePlan{lasts: time.Second, stuck: 1} })
+		r.Reload(named("a"))
+		wait(time.Second)
+		r.wantPhases(t, "a BackOff")
+		r.cancel()
+		<-r.done
+		if !errors.Is(r.err, ErrStillRuns) {
+			t.Errorf("got %v", r.err)
+		}
+	})
+}
+
+// A driver that panics while it stops a service has not stopped it.
+func TestSupervisor_panicDuringAStop(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.set(func() { r.plans["a"] = fakePlan{panics: "stop"} })
+		r.Reload(plain("a"))
+		r.wantStory(t, "start a")
+		r.Reload(plain("b"))
+		r.wantStory(t, "stop a")
+		if st := r.status(t, "a"); st.Phase != Stopping || !strings.HasPrefix(st.Problem, "panic of the driver: ") {
+			t.Errorf("got %+v", st)
+		}
+		r.set(func() { r.plans["a"] = fakePlan{} })
+		wait(maxPause)
+		r.wantStory(t, "stop a", "stopped a", "start b")
 	})
 }
 
@@ -337,6 +377,12 @@ func TestStopAll(t *testing.T) {
 		f.plans["a"] = fakePlan{stuck: 1}
 		if err := StopAll(t.Context(), Config{NewDriver: f.newDriver}, plain("a")); !errors.Is(err, ErrStillRuns) {
 			t.Errorf("got %v", err)
+		}
+		for _, where := range []string{"new", "stop"} {
+			f.plans["a"] = fakePlan{panics: where}
+			if err := StopAll(t.Context(), Config{NewDriver: f.newDriver}, plain("a")); !errors.Is(err, ErrStillRuns) {
+				t.Errorf("a panic, %s: got %v", where, err)
+			}
 		}
 	})
 }

@@ -96,6 +96,9 @@ func (w *worker) run(ctx, all context.Context) {
 		w.s.log.Warn("service ended", "service", w.service.Name, "reason", w.exit.Reason, "pause", pause)
 		w.set(func(st *Status) { st.Phase, st.Ready, st.LastExit = BackOff, false, w.exit.Reason })
 		if !backoff.Sleep(ctx, pause) {
+			// The driver may have found no instance, or not found out: what an earlier sidecar
+			// started may run.
+			w.exit = (&attempt{w: w}).run(ctx) // starts nothing, and stops what runs
 			break
 		}
 		w.set(func(st *Status) { st.Phase, st.Restarts = Starting, st.Restarts+1 })
@@ -156,12 +159,12 @@ type attempt struct {
 	probes  sync.WaitGroup
 }
 
-// run runs the driver once. A panic is how the instance ended.
+// run runs the driver once. A panic is the end of the attempt, and the instance may still run.
 func (a *attempt) run(ctx context.Context) (exit driver.Exit) {
 	defer a.endProbe()
 	defer func() {
 		if p := recover(); p != nil {
-			exit = driver.Exit{Reason: a.w.panicked("run", p)}
+			exit = driver.Exit{Reason: a.w.panicked("run", p), StillRuns: true}
 		}
 	}()
 	if a.w.driver == nil {

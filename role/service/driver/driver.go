@@ -10,7 +10,8 @@ import "context"
 type Driver interface {
 	// Run starts one instance and returns when it has ended: by itself, or because it was
 	// stopped when ctx ended. No instance that an earlier sidecar started runs beside it. If
-	// ctx has ended before, Run starts nothing, and stops what runs.
+	// ctx has ended before, Run starts nothing, and stops what runs. It gives that up after a
+	// time that the stop timeout bounds.
 	//
 	// It calls running when the instance runs, and again each time that something else than
 	// this sidecar, as systemd, has replaced the instance by a new one. It never calls it
@@ -26,6 +27,7 @@ type Driver interface {
 type Exit struct {
 	// Reason is a line for people; never empty.
 	Reason string
-	// StillRuns: the instance could not be stopped, and may still run.
+	// StillRuns: an instance may still run. It could not be stopped, or the driver does not know
+	// what an earlier sidecar left.
 	StillRuns bool
 }

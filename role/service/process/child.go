@@ -86,17 +86,18 @@ func (c *child) stop(timeout time.Duration) {
 	}
 }
 
-// runs reports whether the leader has not ended. A child that is nil has.
-func (c *child) runs() bool {
-	if c == nil {
-		return false
-	}
+// reap reports whether the leader has ended. Then its outcome is in ProcessState, and no zombie
+// stays.
+func (c *child) reap() bool {
 	select {
 	case <-c.ended:
-		return false
 	default:
-		return true
+		return false
 	}
+	if c.cmd.ProcessState == nil {
+		_ = c.cmd.Wait() // the outcome counts
+	}
+	return c.cmd.ProcessState != nil
 }
 
 // finish kills what is left of the group, and reads the rest of the output. It reports
@@ -107,13 +108,11 @@ func (c *child) finish() bool {
 	defer timer.Stop()
 	select {
 	case <-c.ended:
-		// The outcome is in ProcessState.
-		_ = c.cmd.Wait()
 	case <-timer.C:
 	}
 	// A pipe has deadlines.
 	_ = c.output.SetReadDeadline(time.Now().Add(drainTimeout))
 	c.readers.Wait()
 	_ = c.output.Close() // it was only read
-	return c.cmd.ProcessState != nil
+	return c.reap()      // it may have ended since
 }

@@ -38,12 +38,13 @@ type Driver struct {
 	cfg   Config
 	tail  tail
 	stuck *child // did not end after SIGKILL; nil: none
+	last  string // how the newest instance ended
 }
 
 // New returns a driver. It starts nothing; Run does.
 func New(cfg Config) *Driver {
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
-	return &Driver{cfg: cfg}
+	return &Driver{cfg: cfg, last: "stopped before it was started"}
 }
 
 // LastLines returns the newest lines that the service wrote.
@@ -52,11 +53,16 @@ func (d *Driver) LastLines() []string { return d.tail.get() }
 // Run starts the process, and returns when it and its group have ended. When ctx ends it
 // stops them.
 func (d *Driver) Run(ctx context.Context, running func()) (exit driver.Exit) {
-	switch {
-	case d.stuck.runs():
-		return driver.Exit{Reason: d.reason(d.stuck), StillRuns: true}
-	case ctx.Err() != nil:
-		return driver.Exit{Reason: "stopped before it was started"}
+	if d.stuck != nil {
+		ended := d.stuck.reap()
+		d.last = d.reason(d.stuck)
+		if !ended {
+			return driver.Exit{Reason: d.last, StillRuns: true}
+		}
+		d.stuck = nil
+	}
+	if ctx.Err() != nil {
+		return driver.Exit{Reason: d.last}
 	}
 	out := &sink{log: d.cfg.Log, tail: &d.tail}
 	if d.cfg.File.Path != "" {
@@ -70,12 +76,14 @@ func (d *Driver) Run(ctx context.Context, running func()) (exit driver.Exit) {
 	}
 	c, err := startChild(ctx, d.cfg.Starter, d.command, func(r io.Reader) { out.drain(ctx, r) })
 	if err != nil {
-		return driver.Exit{Reason: startProblem(err)}
+		d.last = startProblem(err)
+		return driver.Exit{Reason: d.last}
 	}
 	// It is deferred so that no panic in running leaves a process behind.
 	defer func() {
 		ended := c.finish()
-		exit = driver.Exit{Reason: d.reason(c), StillRuns: !ended}
+		d.last = d.reason(c)
+		exit = driver.Exit{Reason: d.last, StillRuns: !ended}
 		if !ended {
 			d.stuck = c
 		}
@@ -131,9 +139,10 @@ func exists(err error) bool {
 }
 
 // reason says how a child ended. The error of Wait is not asked: it is that of a context, or of
-// the pipe, when the process itself ended in order.
+// the pipe, when the process itself ended in order. Nor is it asked again whether the child has
+// ended: it may have, since it was not reaped.
 func (d *Driver) reason(c *child) string {
-	if c.runs() {
+	if c.cmd.ProcessState == nil {
 		return fmt.Sprintf("process %d does not end %s after SIGKILL: it waits for a disk or a network file system", c.cmd.Process.Pid, killTimeout)
 	}
 	state := c.cmd.ProcessState
@@ -166,6 +175,12 @@ func (s *Starter) Exec(ctx context.Context, command []string) error {
 		err = ctx.Err()
 	}
 	ended := c.finish()
+	if !ended {
+		go func() { // ends with the child: no zombie stays
+			<-c.ended
+			c.reap()
+		}()
+	}
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: %w", command[0], err)

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/role/service/driver"
@@ -236,6 +237,78 @@ func TestRun_sidecarKilled(t *testing.T) {
 	}
 	_ = sidecar.Wait()
 	until(t, "the child has ended", func() bool { return !alive(pids[0]) })
+}
+
+// lateChild returns a child that counts as running until ended is closed, although SIGKILL ends
+// it: one that waits for a disk cannot be had.
+func lateChild(t *testing.T) *child {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Close()
+	cmd := exec.Command(os.Args[0], "forever")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return &child{cmd: cmd, output: r, ended: make(chan struct{})}
+}
+
+// A leader that ends later than it may after SIGKILL: what is said of it is true, and no zombie
+// stays.
+func TestChild_endsLate(t *testing.T) {
+	const killed = "signal: killed"
+	synctest.Test(t, func(t *testing.T) {
+		c, d := lateChild(t), New(Config{})
+		c.readers.Go(func() { // it ends while its output is read
+			<-time.After(killTimeout + time.Millisecond)
+			close(c.ended)
+		})
+		if ended, reason := c.finish(), d.reason(c); !ended || !strings.HasPrefix(reason, killed) {
+			t.Errorf("got %t, %q", ended, reason)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c, d := lateChild(t), New(Config{})
+		ended := c.finish()
+		close(c.ended) // right after
+		if reason := d.reason(c); ended || !strings.Contains(reason, "does not end 10s after SIGKILL") {
+			t.Errorf("got %t, %q", ended, reason)
+		}
+		d.stuck = c
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if exit := d.Run(ctx, func() {}); exit.StillRuns || !strings.HasPrefix(exit.Reason, killed) || c.cmd.ProcessState == nil {
+			t.Errorf("got %+v, reaped as %v", exit, c.cmd.ProcessState)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c, d := lateChild(t), New(Config{})
+		c.finish()
+		d.stuck = c
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if exit := d.Run(ctx, func() {}); !exit.StillRuns {
+			t.Errorf("it runs, and Run returned %+v", exit)
+		}
+		close(c.ended)
+		if !c.reap() {
+			t.Error("not reaped")
+		}
+	})
+}
+
+// A stop after the end says how the newest instance ended.
+func TestRun_stopAfterTheEnd(t *testing.T) {
+	s := start(t, Config{Command: []string{"/bin/sh", "-c", "exit 3"}})
+	s.wantExit(t, "exit status 3")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if exit := s.Run(ctx, func() { t.Error("it was started") }); exit != (driver.Exit{Reason: "exit status 3"}) {
+		t.Errorf("got %+v", exit)
+	}
 }
 
 // Threads end when a goroutine ends that is locked to its thread. No child was started from one

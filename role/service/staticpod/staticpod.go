@@ -60,12 +60,13 @@ func (d *Driver) Run(ctx context.Context, running func()) driver.Exit {
 		if ctx.Err() != nil {
 			return d.remove(ctx)
 		}
-		return driver.Exit{Reason: err.Error()}
+		return driver.Exit{Reason: err.Error(), StillRuns: true}
 	}
 	running()
 	for backoff.Sleep(ctx, checkInterval) {
 		if !d.inPlace() {
-			return driver.Exit{Reason: fmt.Sprintf("the manifest %s was changed or removed by another program", d.path())}
+			reason := fmt.Sprintf("the manifest %s was changed or removed by another program", d.path())
+			return driver.Exit{Reason: reason, StillRuns: true}
 		}
 	}
 	return d.remove(ctx)
@@ -111,14 +112,19 @@ func (d *Driver) awaitEnd(ctx context.Context, timeout time.Duration) bool {
 	}
 }
 
-// remove removes the manifest, and returns when the pod has ended.
+// remove removes the manifest, and returns when the pod has ended. A manifest of another program
+// stays, and no pod runs if nothing listens.
 func (d *Driver) remove(ctx context.Context) driver.Exit {
-	if err := d.removeFile(); err != nil {
+	err := d.removeFile()
+	if err != nil && !errors.Is(err, errNotOurs) {
 		return driver.Exit{Reason: err.Error(), StillRuns: true}
 	}
-	d.cfg.Log.InfoContext(ctx, "manifest removed", "file", d.path())
 	// The caller's context has ended: that is why this runs.
-	if !d.awaitEnd(context.WithoutCancel(ctx), d.cfg.StopTimeout) {
+	ended := d.awaitEnd(context.WithoutCancel(ctx), d.cfg.StopTimeout)
+	switch {
+	case err != nil:
+		return driver.Exit{Reason: err.Error(), StillRuns: !ended}
+	case !ended:
 		return driver.Exit{StillRuns: true, Reason: fmt.Sprintf(
 			"the pod still listens %s after its manifest was removed: does a kubelet read %s?", d.cfg.StopTimeout, d.cfg.Directory)}
 	}
@@ -142,6 +148,9 @@ func (d *Driver) inPlace() bool {
 	return err == nil && bytes.Equal(now, d.content())
 }
 
+// errNotOurs is the problem of a file without our mark.
+var errNotOurs = errors.New("was not placed by Lockstep, and is left as it is: remove it, or give the service another name")
+
 // removeFile removes the manifest, if it is there and ours.
 func (d *Driver) removeFile() error {
 	text, err := os.ReadFile(d.path())
@@ -151,10 +160,11 @@ func (d *Driver) removeFile() error {
 	case err != nil:
 		return fmt.Errorf("read the manifest: %w", err)
 	case !bytes.HasPrefix(text, []byte(mark)):
-		return fmt.Errorf("%s was not placed by Lockstep, and is left as it is: remove it, or give the service another name", d.path())
+		return fmt.Errorf("%s %w", d.path(), errNotOurs)
 	}
 	if err := os.Remove(d.path()); err != nil {
 		return fmt.Errorf("remove the manifest: %w", err)
 	}
+	d.cfg.Log.Info("manifest removed", "file", d.path())
 	return durable.SyncDir(d.cfg.Directory)
 }

@@ -224,16 +224,30 @@ func TestRun_changedByOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 		wait(10 * time.Second)
-		if s.ended.Load() == nil || !strings.HasSuffix(s.ended.Load().Reason, "was changed or removed by another program") {
-			t.Errorf("got %+v", s.ended.Load())
+		exit := s.ended.Load()
+		if exit == nil || !strings.HasSuffix(exit.Reason, "was changed or removed by another program") || !exit.StillRuns {
+			t.Errorf("got %+v", exit)
 		}
 	})
 	if err := os.WriteFile(path, []byte("a user's"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d := New(Config{Name: "a", Manifest: []byte(manifest), Directory: dir, Refused: func(context.Context) bool { return true }})
-	if exit := d.Run(t.Context(), func() { t.Error("running was called") }); !strings.Contains(exit.Reason, "was not placed by Lockstep") {
+	var refused bool
+	d := New(Config{
+		Name: "a", Manifest: []byte(manifest), Directory: dir, StopTimeout: time.Millisecond,
+		Refused: func(context.Context) bool { return refused },
+	})
+	if exit := d.Run(t.Context(), func() { t.Error("running was called") }); !strings.Contains(exit.Reason, "was not placed by Lockstep") || !exit.StillRuns {
 		t.Errorf("got %+v", exit)
+	}
+	// A stop leaves it too. The pod has ended if nothing listens.
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, refused = range []bool{false, true} {
+		exit := d.Run(ended, func() { t.Error("running was called") })
+		if !strings.Contains(exit.Reason, "was not placed by Lockstep") || exit.StillRuns == refused {
+			t.Errorf("refused %t: got %+v", refused, exit)
+		}
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != "a user's" {
 		t.Errorf("got %q, %v", text, err)

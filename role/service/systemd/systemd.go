@@ -109,11 +109,11 @@ type run struct {
 // begin stops the unit if it runs, and starts it. It reports whether it did.
 func (r *run) begin(ctx context.Context) (exit driver.Exit, begun bool) {
 	if err := r.connect(ctx); err != nil {
-		return driver.Exit{Reason: err.Error()}, false
+		return r.unknown(ctx, err), false
 	}
 	state, err := r.bus.state(ctx)
 	if err != nil {
-		return driver.Exit{Reason: fmt.Sprintf("read the state of unit %s: %v", r.cfg.Unit, err)}, false
+		return r.unknown(ctx, fmt.Errorf("read the state of unit %s: %w", r.cfg.Unit, err)), false
 	}
 	if !state.ended() {
 		r.cfg.Log.InfoContext(ctx, "stopping the unit that runs already", "unit", r.cfg.Unit)
@@ -135,6 +135,15 @@ func (r *run) begin(ctx context.Context) (exit driver.Exit, begun bool) {
 		return driver.Exit{Reason: fmt.Sprintf("start unit %s: %v", r.cfg.Unit, err)}, false
 	}
 	return driver.Exit{}, true
+}
+
+// unknown is the end of an attempt that does not know whether the unit runs: an earlier sidecar
+// may have started it.
+func (r *run) unknown(ctx context.Context, err error) driver.Exit {
+	if ctx.Err() != nil {
+		return r.stop(ctx)
+	}
+	return driver.Exit{Reason: err.Error(), StillRuns: true}
 }
 
 // connect makes the connection if there is none.

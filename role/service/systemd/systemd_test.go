@@ -2,6 +2,7 @@ package systemd
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -123,9 +124,36 @@ func TestRun_refused(t *testing.T) {
 	s := start(t, b.dial, testUnit, limit)
 	s.wantExit("start unit a@1.service: Unit a@1.service is masked.")
 	s.wantNeverRan()
+}
+
+// Without an answer of systemd, nothing says that the unit does not run.
+func TestRun_noAnswer(t *testing.T) {
+	b := newBus(t)
 	b.kill()
-	s = start(t, b.dial, testUnit, limit)
-	s.wantExit("connect to systemd: ")
+	exit := New(Config{Unit: testUnit, StopTimeout: limit, Connect: b.dial}).Run(t.Context(), func() { t.Error("it was started") })
+	if !exit.StillRuns || !strings.HasPrefix(exit.Reason, "connect to systemd: ") {
+		t.Errorf("got %+v", exit)
+	}
+}
+
+// A stop arrives while systemd does not answer a driver that is about to start: the unit that an
+// earlier sidecar started is stopped when it does.
+func TestRun_stoppedWithoutAnAnswer(t *testing.T) {
+	b := newBus(t)
+	m := newManager(t, b, testUnit)
+	m.change("active", "running", "success", 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	connect := func(dialCtx context.Context) (*dbus.Conn, error) {
+		if ctx.Err() == nil {
+			cancel()
+			return nil, errors.New("no answer")
+		}
+		return b.dial(dialCtx)
+	}
+	exit := New(Config{Unit: testUnit, StopTimeout: limit, Connect: connect}).Run(ctx, func() { t.Error("it was started") })
+	if exit.StillRuns || m.story() != "stop" {
+		t.Errorf("got %+v, %s", exit, m.story())
+	}
 }
 
 // The bus ends and starts again: nothing ends but the connection, and the state is read again.
