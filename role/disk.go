@@ -20,7 +20,8 @@ type Disk struct {
 	path string
 
 	mu     sync.Mutex // guards what follows, and that files are written in the order of its values
-	now    content
+	now    content    // the roles may not be in the file yet
+	kept   content    // the file has it
 	loaded bool
 }
 
@@ -59,7 +60,7 @@ func (d *Disk) Load() error {
 	if err != nil {
 		return fmt.Errorf("%q: %w; delete it: the sidecar writes it again when etcd answers", d.path, err)
 	}
-	d.now, d.loaded = now, true
+	d.now, d.kept, d.loaded = now, now, true
 	return nil
 }
 
@@ -74,7 +75,7 @@ func (d *Disk) Loaded() bool {
 	return d.loaded
 }
 
-// Roles returns the roles that were kept last.
+// Roles returns the newest roles.
 func (d *Disk) Roles() (protocol.Roles, bool) {
 	if d == nil {
 		return protocol.Roles{}, false
@@ -85,9 +86,25 @@ func (d *Disk) Roles() (protocol.Roles, bool) {
 	return roles, err == nil && d.now.Roles != nil
 }
 
-// SetRoles keeps the roles.
+// SetRoles keeps the roles. After an error they count all the same, and KeepRoles tries again.
 func (d *Disk) SetRoles(roles protocol.Roles) error {
-	return d.change(func(c *content) { c.Roles = roles.Names() })
+	if d == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.now.Roles = roles.Names()
+	return d.write(d.now)
+}
+
+// KeepRoles writes the newest roles, if the file does not have them.
+func (d *Disk) KeepRoles() error {
+	if d == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.write(d.now)
 }
 
 // StartedFor returns the release for which services were started last; empty: none
@@ -103,27 +120,32 @@ func (d *Disk) StartedFor() string {
 
 // SetStartedFor keeps that services are about to be started for a release.
 func (d *Disk) SetStartedFor(release string) error {
-	return d.change(func(c *content) { c.Release = release })
-}
-
-func (d *Disk) change(f func(*content)) error {
 	if d == nil {
 		return nil
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.now
-	f(&now)
-	if reflect.DeepEqual(now, d.now) {
+	now.Release = release
+	if err := d.write(now); err != nil {
+		return err
+	}
+	d.now = now
+	return nil
+}
+
+// write needs the lock.
+func (d *Disk) write(c content) error {
+	if reflect.DeepEqual(c, d.kept) {
 		return nil
 	}
-	text, err := json.Marshal(now)
+	text, err := json.Marshal(c)
 	if err != nil {
 		return err
 	}
 	if err := durable.WriteFile(d.path, append(text, '\n'), fileMode); err != nil {
 		return err
 	}
-	d.now = now
+	d.kept = c
 	return nil
 }

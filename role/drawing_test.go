@@ -223,7 +223,7 @@ func (d *drawing) value(e ast.Expr) string {
 	switch {
 	case method == nil:
 		return ofOthers(e)
-	case of == "Disk" && !strings.HasPrefix(method.Name(), "Load"): // that is about the file
+	case of == "Disk" && !strings.HasPrefix(method.Name(), "Load") && method.Name() != "KeepRoles": // these are about the file
 		return "Disk." + strings.TrimPrefix(method.Name(), "Set")
 	case of == "Fetcher" && method.Name() == "First", of == "Supervised" && method.Name() == "Of":
 		return of + "." + method.Name()

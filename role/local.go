@@ -2,6 +2,7 @@ package role
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -55,7 +56,7 @@ func (f *Fetcher) Local() *event.Value[Local] { return f.local }
 
 // Run follows the node's record until ctx ends, and returns ctx's error. At first it
 // knows what is on disk, which was loaded. Roles that cannot be kept on disk count all
-// the same.
+// the same, and keep tries again.
 func (f *Fetcher) Run(ctx context.Context) error {
 	if roles, found := f.cfg.Disk.Roles(); found && !f.local.Get().Known() {
 		f.local.Set(Local{Roles: roles, Source: FromDisk, Since: time.Now()})
@@ -64,6 +65,20 @@ func (f *Fetcher) Run(ctx context.Context) error {
 		fleet, changed := f.cfg.Fleet.Load()
 		if roles, source := f.rolesIn(fleet); source != "" {
 			f.learn(roles, source)
+		}
+		if !event.Wait(ctx, changed) {
+			return ctx.Err()
+		}
+	}
+}
+
+// keep writes the roles that could not be kept on disk, until ctx ends. It fails if that is not
+// possible either: then the server starts it again after a pause.
+func (f *Fetcher) keep(ctx context.Context) error {
+	for {
+		_, changed := f.local.Load()
+		if err := f.cfg.Disk.KeepRoles(); err != nil {
+			return fmt.Errorf("roles not kept on disk: without etcd, the next sidecar starts what they were before: %w", err)
 		}
 		if !event.Wait(ctx, changed) {
 			return ctx.Err()
@@ -108,7 +123,7 @@ func (f *Fetcher) learn(roles protocol.Roles, source Source) {
 	}
 	now := Local{Roles: roles, Source: source, Since: time.Now()}
 	if err := f.cfg.Disk.SetRoles(roles); err != nil {
-		f.cfg.Log.Warn("roles not kept on disk: without etcd, the next sidecar does not know them", "err", err)
+		f.cfg.Log.Warn("roles not kept on disk, trying again", "err", err)
 	}
 	if was.Roles != roles || !was.Known() {
 		f.cfg.Log.Info("roles", "roles", roles.Names(), "was", was.Roles.Names())

@@ -5,12 +5,15 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/supervise"
 )
 
 var (
@@ -66,6 +69,74 @@ func TestFetcher(t *testing.T) {
 		run.Go(func() { _ = f.Run(next) })
 		want("after a restart without etcd", worker, FromDisk)
 	})
+}
+
+// Roles that cannot be kept on disk count all the same, and are kept when that is possible again.
+// Meanwhile a worker fails, which is a warning.
+func TestFetcher_diskIsFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "missing")
+		path := filepath.Join(dir, "roles.json")
+		fleet := event.New(fleetWith(protocol.Record{ID: "a", Node: protocol.Node{ID: "a", Roles: worker}}))
+		f := NewFetcher(FetcherConfig{Node: "a", Fleet: fleet, First: controller, Disk: openDisk(t, path), Log: slog.New(slog.DiscardHandler)})
+		supervisor := supervise.New(slog.New(slog.DiscardHandler), nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		var run sync.WaitGroup
+		run.Go(func() { _ = f.Run(ctx) })
+		run.Go(func() { _ = supervisor.Keep("roles-file", f.keep, nil)(ctx) })
+		defer run.Wait()
+		defer cancel()
+		<-time.After(time.Hour)
+		if got := f.Local().Get(); got.Roles != worker || got.Source != FromCluster {
+			t.Errorf("got %v from %q", got.Roles.Names(), got.Source)
+		}
+		if first, _ := f.First(); first != worker {
+			t.Errorf("a record gets %v", first.Names())
+		}
+		if failures := supervisor.Failures().Get(); len(failures) != 1 || !strings.HasPrefix(failures[0].Problem, "roles not kept on disk: ") {
+			t.Errorf("got the failures %+v", failures)
+		}
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(2 * time.Minute)
+		if kept, found := openDisk(t, path).Roles(); !found || kept != worker {
+			t.Errorf("on disk: got %v, %t", kept.Names(), found)
+		}
+		if failures := supervisor.Failures().Get(); len(failures) > 0 {
+			t.Errorf("got the failures %+v", failures)
+		}
+	})
+}
+
+// What could not be written counts in part: the roles do, a start of services does not.
+func TestDisk_notWritten(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "missing")
+	path := filepath.Join(dir, "roles.json")
+	d := openDisk(t, path)
+	if d.SetRoles(worker) == nil || d.SetStartedFor("1.1.0") == nil || d.KeepRoles() == nil {
+		t.Error("a missing directory is no error")
+	}
+	if roles, found := d.Roles(); !found || roles != worker || d.StartedFor() != "" {
+		t.Errorf("got %v, %t, started for %q", roles.Names(), found, d.StartedFor())
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.KeepRoles(); err != nil {
+		t.Error(err)
+	}
+	again := openDisk(t, path)
+	if roles, found := again.Roles(); !found || roles != worker || again.StartedFor() != "" {
+		t.Errorf("on disk: got %v, %t, started for %q", roles.Names(), found, again.StartedFor())
+	}
+	// What the file has is not written again.
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.KeepRoles(); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestDisk_damaged(t *testing.T) {

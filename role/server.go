@@ -308,6 +308,9 @@ func (s *Server) runRoles(ctx context.Context) error {
 		group.Go(func() error { return kept(ctx) })
 	}
 	keep("fetcher", s.fetcher.Run)
+	if s.disk != nil {
+		keep("roles-file", s.fetcher.keep)
+	}
 	keep("kubernetes", s.kubernetes.Run)
 	if s.controlPlane != nil {
 		keep("control-plane", s.cfg.Enter(s.controlPlane.Run))
