@@ -2,6 +2,7 @@ package election
 
 import (
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 func TestKeep_endsBeforeAnotherStep(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		disturb func(*node)
+		disturb func(*node) // does not block
 	}{
 		{"other content is written", func(n *node) {
 			event.Update(n.local, func(l protocol.Local) protocol.Local { l.Digest = "other"; return l })
@@ -24,7 +25,7 @@ func TestKeep_endsBeforeAnotherStep(t *testing.T) {
 			n.putRecord("new", "1.1.0")
 			n.putStatus(protocol.Status{State: protocol.Done, Version: protocol.Version{Release: rel(n.T, "1.1.0")}, ContentRelease: rel(n.T, "1.1.0"), ContentEpoch: 9})
 		}},
-		{"the leader resigns", func(n *node) { n.stop() }},
+		{"the leader resigns", func(n *node) { go n.stop() }},
 	} {
 		t.Run(tt.name, func(t *testing.T) { testKeepEnds(t, tt.disturb) })
 	}
@@ -33,17 +34,22 @@ func TestKeep_endsBeforeAnotherStep(t *testing.T) {
 func testKeepEnds(t *testing.T, disturb func(*node)) {
 	w := newWorld(t)
 	ending, mayEnd := make(chan struct{}), make(chan struct{})
-	w.api.expect("keep", beforeItEnds(func() { close(ending); <-mayEnd }))
+	begins, release := sync.OnceFunc(func() { close(ending) }), sync.OnceFunc(func() { close(mayEnd) })
+	w.api.expect("keep", beforeItEnds(func() { begins(); <-mayEnd }))
 	n := w.start("a", "1.0.0", options{})
+	t.Cleanup(release) // before the node is stopped
 	w.api.awaitCalls(t, "keep", 1)
 	if s := n.election.State().Get(); s.Working {
 		t.Errorf("got %+v, want no pass", s)
 	}
 	jobs, epoch := w.api.jobs(), n.election.State().Get().Epoch
 
-	disturbed := make(chan struct{})
-	go func() { defer close(disturbed); disturb(n) }()
-	<-ending
+	disturb(n)
+	select {
+	case <-ending:
+	case <-time.After(patience):
+		t.Fatal("the job was not cancelled")
+	}
 	// The job was cancelled and goes on. A leader that does not wait for it acts
 	// within milliseconds.
 	for began := time.Now(); time.Since(began) < 500*time.Millisecond; {
@@ -56,8 +62,7 @@ func testKeepEnds(t *testing.T, disturb func(*node)) {
 	}
 
 	w.api.works() // when keeping begins again
-	close(mayEnd)
-	<-disturbed
+	release()
 	w.api.awaitCalls(t, kept, 1)
 }
 
