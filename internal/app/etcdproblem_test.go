@@ -2,7 +2,7 @@ package app
 
 import (
 	"log/slog"
-	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,19 +11,17 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 )
 
 // A node with a member of its own does not have --etcd-servers. On its way into the
 // cluster, it says what the cluster manager says.
 func TestDiagnoseEtcd_embedded(t *testing.T) {
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := etcdtest.FreeAddr()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := closed.Close(); err != nil {
-		t.Fatal(err)
-	}
-	port := closed.Addr().(*net.TCPAddr).Port
+	port := int(netip.MustParseAddrPort(addr).Port())
 	cfg := configure(t, "", newCountingAPI(t))
 	cfg.Embedded = &cluster.Embedded{DataDir: t.TempDir(), Node: "me", Address: "127.0.0.1", ClientPort: port}
 	cfg.Etcd = cfg.Embedded.EtcdConfig("/lockstep/")

@@ -89,15 +89,12 @@ func start(t *testing.T, cfg Config, changes ...func(*App)) *sidecar {
 		change(a)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
-	var once atomic.Bool
 	var result error
+	ended := make(chan struct{}) // closed when result is set
+	go func() { defer close(ended); result = a.Run(ctx) }()
 	s := &sidecar{T: t, app: a, stop: func() error {
 		cancel()
-		if once.CompareAndSwap(false, true) {
-			result = <-ended
-		}
+		<-ended
 		return result
 	}}
 	t.Cleanup(func() { _ = s.stop(); http.DefaultClient.CloseIdleConnections() })
@@ -106,16 +103,22 @@ func start(t *testing.T, cfg Config, changes ...func(*App)) *sidecar {
 
 func (s *sidecar) get(path string) (int, string) {
 	s.Helper()
-	resp, err := http.Get(s.app.URL() + path)
+	code, body, err := s.ask(path)
 	if err != nil {
 		s.Fatal(err)
+	}
+	return code, body
+}
+
+// ask is get for a sidecar that may have ended.
+func (s *sidecar) ask(path string) (int, string, error) {
+	resp, err := http.Get(s.app.URL() + path)
+	if err != nil {
+		return 0, "", err
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.Fatal(err)
-	}
-	return resp.StatusCode, string(body)
+	return resp.StatusCode, string(body), err
 }
 
 // statusReport is the part of /status that the tests read.
@@ -135,15 +138,24 @@ type statusReport struct {
 // awaitStatus follows /status?watch until it is as wanted.
 func (s *sidecar) awaitStatus(what string, ok func(statusReport) bool) statusReport {
 	s.Helper()
+	r, err := s.followStatus(ok)
+	if err != nil {
+		s.Fatalf("%s: %v", what, err)
+	}
+	return r
+}
+
+// followStatus is awaitStatus for a sidecar that may have ended.
+func (s *sidecar) followStatus(ok func(statusReport) bool) (statusReport, error) {
 	ctx, cancel := context.WithTimeout(s.Context(), 20*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.app.URL()+"/status?watch", nil)
 	if err != nil {
-		s.Fatal(err)
+		return statusReport{}, err
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		s.Fatal(err)
+		return statusReport{}, err
 	}
 	defer resp.Body.Close()
 	var last string
@@ -155,14 +167,13 @@ func (s *sidecar) awaitStatus(what string, ok func(statusReport) bool) statusRep
 		last = data
 		var r statusReport
 		if err := json.Unmarshal([]byte(data), &r); err != nil {
-			s.Fatal(err)
+			return statusReport{}, err
 		}
 		if ok(r) {
-			return r
+			return r, nil
 		}
 	}
-	s.Fatalf("%s: not seen in time; last: %s", what, last)
-	return statusReport{}
+	return statusReport{}, fmt.Errorf("not seen in time; last: %s", last)
 }
 
 // awaitMetric waits until a metric without labels has a value as wanted.

@@ -1,11 +1,15 @@
 package app
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -14,21 +18,11 @@ import (
 func TestRun_gracefulStop(t *testing.T) {
 	server, raw, api := ledByNewer(t)
 	cfg := configure(t, server.Endpoints()[0], api)
-	cfg.ShutdownDelay = 2 * time.Second
-	s := start(t, cfg)
-	s.awaitReason(protocol.Ready)
-	stopped := make(chan error, 1)
-	go func() { stopped <- s.stop() }()
-	s.awaitReason(protocol.ShuttingDown)
-	if code, body := s.get("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "[-]shutdown failed: ShuttingDown") {
-		t.Errorf("/readyz: %d %q", code, body)
-	}
-	if code, _ := s.get("/livez"); code != http.StatusOK {
-		t.Errorf("/livez: %d", code)
-	}
-	awaitPresence(t, s.app, func(p protocol.Presence) bool { return p.Election == protocol.Withdrawn && !p.Ready })
-	if err := <-stopped; err != nil {
-		t.Error(err)
+	// A delay can be too short for a slow machine to observe what happens in it.
+	for cfg.ShutdownDelay = 2 * time.Second; !stopsObserved(t, cfg); cfg.ShutdownDelay *= 4 {
+		if cfg.ShutdownDelay > 30*time.Second {
+			t.Fatalf("what happens was not observed in a delay of %s", cfg.ShutdownDelay)
+		}
 	}
 	resp, err := raw.Get(t.Context(), keys.Presence("me"))
 	if err != nil {
@@ -42,20 +36,60 @@ func TestRun_gracefulStop(t *testing.T) {
 	}
 }
 
-// awaitPresence follows the observed fleet until this node's presence is as
-// wanted.
-func awaitPresence(t *testing.T, app *App, ok func(protocol.Presence) bool) {
+// stopsObserved runs a sidecar and stops it. It reports whether what happens in the
+// shutdown delay was observed before its end.
+func stopsObserved(t *testing.T, cfg Config) bool {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	s := start(t, cfg)
+	s.awaitReason(protocol.Ready)
+	began := time.Now()
+	stopped := make(chan error, 1)
+	var took time.Duration
+	go func() {
+		ended := s.stop()
+		took = time.Since(began)
+		stopped <- ended
+	}()
+	err := s.observeDelay()
+	late := time.Since(began) >= cfg.ShutdownDelay
+	if ended := <-stopped; ended != nil {
+		t.Error(ended)
+	}
+	if took < cfg.ShutdownDelay {
+		t.Fatalf("it ended after %s, want the delay of %s; %v", took, cfg.ShutdownDelay, err)
+	}
+	switch {
+	case err == nil:
+		return true
+	case late:
+		t.Logf("in a delay of %s: %v", cfg.ShutdownDelay, err)
+		return false
+	}
+	t.Fatal(err)
+	return false
+}
+
+// observeDelay returns an error if a sidecar that stops does not do what it has to do in
+// the shutdown delay.
+func (s *sidecar) observeDelay() error {
+	if _, err := s.followStatus(func(r statusReport) bool { return r.Ready.Reason == string(protocol.ShuttingDown) }); err != nil {
+		return fmt.Errorf("/status: %w", err)
+	}
+	if code, body, err := s.ask("/readyz"); err != nil || code != http.StatusServiceUnavailable || !strings.Contains(body, "[-]shutdown failed: ShuttingDown") {
+		return errors.Join(fmt.Errorf("/readyz: %d %q", code, body), err)
+	}
+	if code, _, err := s.ask("/livez"); err != nil || code != http.StatusOK {
+		return errors.Join(fmt.Errorf("/livez: %d", code), err)
+	}
+	ctx, cancel := context.WithTimeout(s.Context(), s.app.cfg.ShutdownDelay)
+	defer cancel()
 	for {
-		now, fleetChanged := app.follower.Fleet().Load()
-		if r, _ := now.Record(app.id.node); r.Alive && ok(r.Presence) {
-			return
+		now, fleetChanged := s.app.follower.Fleet().Load()
+		if r, _ := now.Record(s.app.id.node); r.Alive && r.Presence.Election == protocol.Withdrawn && !r.Presence.Ready {
+			return nil
 		}
-		select {
-		case <-fleetChanged:
-		case <-deadline:
-			t.Fatalf("the presence did not become as wanted: %+v", now.Records)
+		if !event.Wait(ctx, fleetChanged) {
+			return fmt.Errorf("the presence is as before: %+v", now.Records)
 		}
 	}
 }
