@@ -42,7 +42,7 @@ type Counts struct {
 	Misfits  int // responses of a kube-apiserver whose release does not fit the objects
 	Lost     int // writes that were acknowledged and are missing
 	Broken   int // watches that did not end with the end of a response
-	// Errors are the first ones.
+	// Errors are the first ones after each Begin.
 	Errors []string
 }
 
@@ -82,8 +82,9 @@ type Clients struct {
 	cancel context.CancelFunc
 	all    sync.WaitGroup
 
-	mu     sync.Mutex // mu guards counts
+	mu     sync.Mutex // mu guards what follows
 	counts Counts
+	room   int // how many errors counts may have
 }
 
 const (
@@ -101,7 +102,7 @@ func StartClients(cfg ClientsConfig) (*Clients, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &Clients{cfg: cfg, tls: config, cancel: cancel}
+	c := &Clients{cfg: cfg, tls: config, cancel: cancel, room: maxErrors}
 	for i := range cfg.Keep + cfg.New {
 		name := fmt.Sprintf("client-%s-%d", cfg.Name, i)
 		if err := c.create(ctx, name); err != nil {
@@ -124,6 +125,14 @@ func (c *Clients) Counts() Counts {
 	return c.counts
 }
 
+// Begin returns the same, and keeps the first errors from now on as well.
+func (c *Clients) Begin() Counts {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.room = len(c.counts.Errors) + maxErrors
+	return c.counts
+}
+
 // Stop ends the clients, and returns what they have seen.
 func (c *Clients) Stop() Counts {
 	c.cancel()
@@ -141,7 +150,7 @@ func (c *Clients) count(change func(*Counts)) {
 func (c *Clients) note(err error, change func(*Counts)) {
 	c.count(func(n *Counts) {
 		change(n)
-		if len(n.Errors) < maxErrors {
+		if len(n.Errors) < c.room {
 			n.Errors = append(n.Errors, time.Now().Format("15:04:05.000 ")+err.Error())
 		}
 	})

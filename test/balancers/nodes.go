@@ -29,11 +29,16 @@ const (
 // LeaseTTL is that of the sidecars, unless a FleetConfig has another.
 const LeaseTTL = 5 * time.Second
 
+// patience bounds what nodes and clients need. Only something broken takes longer.
+const patience = 2 * time.Minute
+
 // Fleet is the nodes of one control plane.
 type Fleet struct {
 	Nodes []*Node
 	// SidecarDelay is how long a sidecar that starts from now on goes on serving after SIGTERM.
 	SidecarDelay time.Duration
+	// LeaseTTL is that of a sidecar that starts from now on.
+	LeaseTTL time.Duration
 
 	cluster *cluster.Cluster
 	dir     string
@@ -41,7 +46,6 @@ type Fleet struct {
 	prefix  string        // of the keys of the sidecars and of the kube-apiservers
 	without bool          // no sidecars run
 	service bool          // the Service kubernetes is written
-	ttl     time.Duration // of the leases of the sidecars
 }
 
 // Node is a kube-apiserver and the sidecar beside it.
@@ -77,8 +81,8 @@ type FleetConfig struct {
 // NewFleet returns a fleet of which no node runs yet.
 func NewFleet(cfg FleetConfig) *Fleet {
 	f := &Fleet{
-		SidecarDelay: cfg.Delay, cluster: cfg.Cluster, dir: cfg.Dir, delay: cfg.Delay,
-		prefix: cfg.Prefix, without: cfg.WithoutLockstep, service: cfg.Service, ttl: cmp.Or(cfg.LeaseTTL, LeaseTTL),
+		SidecarDelay: cfg.Delay, LeaseTTL: cmp.Or(cfg.LeaseTTL, LeaseTTL), cluster: cfg.Cluster, dir: cfg.Dir, delay: cfg.Delay,
+		prefix: cfg.Prefix, without: cfg.WithoutLockstep, service: cfg.Service,
 	}
 	for i, address := range cfg.Addresses {
 		f.Nodes = append(f.Nodes, &Node{ID: fmt.Sprintf("cp-%d", 1+i), Address: address, fleet: f})
@@ -152,7 +156,7 @@ func (n *Node) startLockstep(release string) error {
 	}
 	n.Sidecar, err = f.cluster.StartSidecar(cluster.SidecarConfig{
 		NodeID: n.ID, Kubeconfig: n.API.Kubeconfig(), Bundle: bundle, Listen: net.JoinHostPort(n.Address, sidecarPort),
-		LeaseTTL: f.ttl, ShutdownDelay: &f.SidecarDelay, EtcdPrefix: f.prefix, Args: args,
+		LeaseTTL: f.LeaseTTL, ShutdownDelay: &f.SidecarDelay, EtcdPrefix: f.prefix, Args: args,
 	})
 	return err
 }
@@ -183,7 +187,7 @@ func (n *Node) AwaitReady(ctx context.Context) error {
 	if n.Sidecar == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := cluster.Poll(ctx, n.Sidecar.Readyz); err != nil {
 		return fmt.Errorf("wait for %s: %w", n.ID, err)
@@ -231,14 +235,19 @@ func (n *Node) restart(ctx context.Context, release string) (took Times, err err
 	return Times{stopped.Sub(begin), started.Sub(stopped), time.Since(started)}, err
 }
 
-// RollBack takes all nodes back to a release, one after another. A node of the older release
-// may be ready only when all have it.
-func (f *Fleet) RollBack(ctx context.Context, release string) error {
-	for _, n := range f.Nodes {
+// RollBack takes nodes back to an older release, one after another. It does not wait until
+// they are ready: their gates may be closed for as long as other nodes have the newer one.
+func RollBack(release string, nodes ...*Node) error {
+	for _, n := range nodes {
 		if err := errors.Join(n.Stop(), n.Start(release)); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// AwaitReady returns when all nodes are ready.
+func (f *Fleet) AwaitReady(ctx context.Context) error {
 	return f.each(func(n *Node) error { return n.AwaitReady(ctx) })
 }
 

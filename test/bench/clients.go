@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,11 +13,11 @@ import (
 )
 
 // clientsCases returns the cases of clients behind a load balancer and behind the Service
-// kubernetes. They need HAProxy and root, so they run only if -cases names them.
+// kubernetes. The second one is a part of the first.
 func clientsCases() []benchCase {
 	return []benchCase{
-		{group: "clients", name: "clients", run: benchClients, extra: true, network: true},
-		{group: "clients", name: "leave", run: benchLeave, extra: true, network: true},
+		{group: "clients", name: "clients", run: benchClients, network: true, programs: []string{"haproxy"}},
+		{group: "clients", name: "leave", run: benchLeave, extra: true, network: true, programs: []string{"haproxy"}},
 	}
 }
 
@@ -77,18 +76,14 @@ type clientRig struct {
 	gatesOnly bool     // do nothing but close gates
 	addresses []string // of the nodes, and of HAProxy
 
-	fleet *balancers.Fleet
-	slice *sliceObserver
-	// clients are those of HAProxy, and those of the Service.
-	clients [2]*balancers.Clients
+	fleet   *balancers.Fleet
+	slice   *sliceObserver
+	traffic *balancers.Traffic
 
 	phases                   []clientPhase
 	gateOut, apiOut, nodeOut []time.Duration
 	upgrade                  upgradeTimes
 }
-
-// ways are those in which clients reach a kube-apiserver.
-var ways = [2]string{"HAProxy", "the Service"}
 
 // clientPhase is what clients have seen during one fault.
 type clientPhase struct {
@@ -128,11 +123,10 @@ func (r *clientRig) run(ctx context.Context) (err error) {
 	if err := r.slice.awaitAll(ctx, r.addresses[:3]); err != nil {
 		return err
 	}
-	stop, err := r.startClients(ctx, dir)
-	if err != nil {
+	if err := r.startTraffic(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
+	defer func() { err = errors.Join(err, r.traffic.Stop()) }()
 	for _, f := range r.faults() {
 		if err := r.phase(ctx, f); err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
@@ -143,98 +137,32 @@ func (r *clientRig) run(ctx context.Context) (err error) {
 
 // phase runs one fault, and counts what clients see.
 func (r *clientRig) phase(ctx context.Context, f clientFault) error {
-	begin := time.Now()
-	var before [2]balancers.Counts
-	for way, c := range r.clients {
-		before[way] = c.Counts()
-	}
+	begin, before := time.Now(), r.traffic.Begin()
 	if err := f.run(ctx); err != nil {
 		return err
 	}
 	p := clientPhase{clientFault: f, took: time.Since(begin)}
-	if err := r.awaitRequests(ctx); err != nil {
+	if err := r.traffic.More(ctx, clientRequests); err != nil {
 		return err
 	}
-	for way, c := range r.clients {
-		p.seen[way] = c.Counts().Since(before[way])
-		progress("%s, without Lockstep=%t, %s: %+v", f.name, r.without, ways[way], p.seen[way])
+	p.seen = r.traffic.Since(before)
+	for way, seen := range p.seen {
+		progress("%s, without Lockstep=%t, %s: %+v", f.name, r.without, balancers.Ways[way], seen)
 	}
 	r.phases = append(r.phases, p)
 	return nil
 }
 
-// startClients starts HAProxy, what follows the Service, and the clients of both. As
-// kubeadm configures kube-proxy, it watches through the load balancer.
-func (r *clientRig) startClients(ctx context.Context, dir string) (stop func() error, err error) {
-	var stops []func() error
-	stop = func() error {
-		var errs []error
-		for i := range stops {
-			errs = append(errs, stops[len(stops)-1-i]())
-		}
-		return errors.Join(errs...)
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, stop())
-		}
-	}()
-	bind := net.JoinHostPort(r.addresses[3], port)
-	config, err := r.haproxyConfig(bind)
-	if err != nil {
-		return stop, err
-	}
-	program, err := balancers.StartHAProxy(dir, config, bind)
-	if err != nil {
-		return stop, err
-	}
-	stops = append(stops, program.Stop)
-	api := r.b.cluster.APIConfig("https://" + bind)
-	proxy, err := balancers.StartProxy(ctx, api)
-	if err != nil {
-		return stop, err
-	}
-	stops = append(stops, func() error { proxy.Stop(); return nil })
-	service := r.b.cluster.APIConfig("https://" + net.JoinHostPort(networkAddress(maxNetworkAddresses), port))
-	for way, cfg := range []balancers.ClientsConfig{{API: api}, {API: service, Dial: proxy.Dial}} {
-		cfg.Name, cfg.Keep, cfg.New, cfg.Watches, cfg.Pause = fmt.Sprintf("bench-%d", way), 4, 4, 2, 20*time.Millisecond
-		c, err := balancers.StartClients(cfg)
-		if err != nil {
-			return stop, err
-		}
-		r.clients[way] = c
-		stops = append(stops, func() error { c.Stop(); return nil })
-	}
-	return stop, nil
-}
-
-// haproxyConfig is the configuration of the page. Without Lockstep, the check is that of
-// the kube-apiserver itself.
-func (r *clientRig) haproxyConfig(bind string) (string, error) {
+func (r *clientRig) startTraffic(ctx context.Context) error {
 	assets, err := filepath.Abs(r.b.opts.assets)
 	if err != nil {
-		return "", err
+		return err
 	}
-	replacements := []string{"bind :6443", "bind " + bind}
-	for i, address := range r.addresses[:3] {
-		replacements = append(replacements, fmt.Sprintf("10.0.0.%d:6443", 1+i), net.JoinHostPort(address, port))
-	}
-	if r.without {
-		replacements = append(replacements, "check port 8086", "check check-ssl verify none")
-	}
-	// The binaries are in a directory of the repository.
-	return balancers.Block(filepath.Join(assets, "..", "docs", "load-balancers.md"), "haproxy", replacements...)
-}
-
-// awaitRequests returns when each kind of client has ended clientRequests more.
-func (r *clientRig) awaitRequests(ctx context.Context) error {
-	for _, c := range r.clients {
-		end := c.Counts().Requests + clientRequests
-		for c.Counts().Requests < end {
-			if pause(ctx, 50*time.Millisecond); ctx.Err() != nil {
-				return ctx.Err()
-			}
-		}
-	}
-	return nil
+	r.traffic, err = r.fleet.StartTraffic(ctx, balancers.TrafficConfig{
+		// The binaries are in a directory of the repository.
+		Page:    filepath.Join(assets, "..", "docs", "load-balancers.md"),
+		HAProxy: r.addresses[3], Service: networkAddress(maxNetworkAddresses),
+		Keep: 4, New: 4, Watches: 2, Pause: 20 * time.Millisecond,
+	})
+	return err
 }

@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
-	"syscall"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -16,7 +14,6 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/test/balancers"
-	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
 // clientFault is something that happens to the nodes.
@@ -59,9 +56,7 @@ func (r *clientRig) faults() []clientFault {
 	if !r.without {
 		out = append(out, clientFault{name: "leader paused for " + leaderPause.String(), run: r.pauseLeader})
 	}
-	return append(out, clientFault{
-		name: "rollback of three nodes", outage: true, run: func(ctx context.Context) error { return r.fleet.RollBack(ctx, "1.0.0") },
-	})
+	return append(out, clientFault{name: "rollback of three nodes", outage: true, run: r.rollBack})
 }
 
 func (r *clientRig) upgradeAndBack(ctx context.Context) error {
@@ -82,7 +77,7 @@ func (r *clientRig) upgradeAll(ctx context.Context) error {
 	}
 	open := time.Now()
 	if !r.without {
-		if err := r.awaitDone(ctx, "1.1.0"); err != nil {
+		if err := r.fleet.AwaitDone(ctx, "1.1.0"); err != nil {
 			return err
 		}
 	}
@@ -90,44 +85,36 @@ func (r *clientRig) upgradeAll(ctx context.Context) error {
 	return nil
 }
 
-func (r *clientRig) awaitDone(ctx context.Context, release string) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	return cluster.Poll(ctx, func(ctx context.Context) error {
-		status, err := r.fleet.Nodes[0].Sidecar.Status(ctx)
-		if now := status.Describe(); err == nil && !strings.HasPrefix(now, "DONE "+release) {
-			err = fmt.Errorf("the status is %s", now)
-		}
+func (r *clientRig) rollBack(ctx context.Context) error {
+	if err := balancers.RollBack("1.0.0", r.fleet.Nodes...); err != nil {
 		return err
-	})
+	}
+	return r.fleet.AwaitReady(ctx)
 }
 
 // kill kills nodes, or their kube-apiservers, one after another, and starts each again when
 // its address has left the Service, and clients have gone on without it.
 func (r *clientRig) kill(ctx context.Context, times int, whole bool) error {
+	out := &r.apiOut
+	if whole {
+		out = &r.nodeOut
+	}
 	for i := range times {
 		n := r.fleet.Nodes[i%len(r.fleet.Nodes)]
 		left := r.slice.when(lacks(n.Address))
 		begin := time.Now()
-		kill, start, out := n.API.Kill, n.StartAPI, &r.apiOut
-		if whole {
-			kill, start, out = n.Kill, n.Start, &r.nodeOut
-		}
-		if err := kill(); err != nil {
-			return err
-		}
-		at, err := await(ctx, n.Address+" to leave the Service", left)
+		err := n.Outage(ctx, whole, "1.1.0", func() error {
+			at, err := await(ctx, n.Address+" to leave the Service", left)
+			if err != nil {
+				return err
+			}
+			*out = append(*out, at.Sub(begin))
+			return r.traffic.More(ctx, clientRequests)
+		})
 		if err != nil {
 			return err
 		}
-		*out = append(*out, at.Sub(begin))
-		if err := r.awaitRequests(ctx); err != nil {
-			return err
-		}
-		if err := start("1.1.0"); err != nil {
-			return err
-		}
-		if err := errors.Join(n.AwaitReady(ctx), r.slice.awaitAll(ctx, r.addresses[:3])); err != nil {
+		if err := r.slice.awaitAll(ctx, r.addresses[:3]); err != nil {
 			return err
 		}
 	}
@@ -207,24 +194,10 @@ func (r *clientRig) closeGate(ctx context.Context, client *etcd.Client, n *balan
 
 // pauseLeader stops the sidecar that leads for a while.
 func (r *clientRig) pauseLeader(ctx context.Context) error {
-	for _, n := range r.fleet.Nodes {
-		status, err := n.Sidecar.Status(ctx)
-		if err != nil {
-			return err
-		}
-		if status.Election.State != "leading" {
-			continue
-		}
-		if err := n.Sidecar.Signal(syscall.SIGSTOP); err != nil {
-			return err
-		}
+	return r.fleet.PauseLeader(ctx, func(*balancers.Node) error {
 		_ = backoff.Sleep(ctx, leaderPause) // it has to go on in each case
-		if err := n.Sidecar.Signal(syscall.SIGCONT); err != nil {
-			return err
-		}
-		return n.AwaitReady(ctx)
-	}
-	return errors.New("no node leads")
+		return nil
+	})
 }
 
 // sliceObserver follows the EndpointSlice kubernetes in etcd, so that no kube-apiserver is

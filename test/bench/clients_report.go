@@ -21,7 +21,7 @@ func (b *bench) reportClients(with, without *clientRig) {
 	b.report.measured(rowUpgrade, bar{}, []time.Duration{with.upgrade.all})
 	b.report.peer(rowUpgrade, peerNone, without.upgrade.all)
 	const enough = 10_000
-	for way, name := range ways {
+	for way, name := range balancers.Ways {
 		got, other := with.sum(way, isUpgrade), without.sum(way, isUpgrade)
 		b.report.fact("failed requests through "+name+", in upgrades whose nodes stop gracefully", compared(got.Failed, got, other.Failed, other),
 			fmt.Sprintf("0 of %d and more", enough), got.Failed == 0 && got.Requests >= enough)
@@ -81,7 +81,7 @@ func printClients(w io.Writer, with, without *clientRig) {
 		for _, p := range side.phases {
 			for way, n := range p.seen {
 				table = append(table, []string{
-					p.name, who, short(p.took), ways[way], fmt.Sprint(n.Requests),
+					p.name, who, short(p.took), balancers.Ways[way], fmt.Sprint(n.Requests),
 					fmt.Sprint(n.Failed), fmt.Sprint(n.Unknown), fmt.Sprint(n.Misfits), fmt.Sprint(n.Lost),
 				})
 			}

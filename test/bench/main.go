@@ -11,6 +11,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -42,7 +43,8 @@ type benchCase struct {
 	run   func(ctx context.Context, b *bench) error
 	extra bool // runs only if -cases has its name
 	// network: it needs addresses other than those of loopback.
-	network bool
+	network  bool
+	programs []string // that it needs besides
 }
 
 // cases returns all cases, in the order in which they run.
@@ -137,6 +139,41 @@ func chosen(list string) ([]benchCase, error) {
 	return out, nil
 }
 
+// runnable returns the cases for which this machine has what they need, and why the others
+// are left out.
+func runnable(list []benchCase) (out []benchCase, left []string) {
+	for _, c := range list {
+		if missing := c.missing(); len(missing) > 0 {
+			left = append(left, fmt.Sprintf("NOT MEASURED: %s: it needs %s", c.name, strings.Join(missing, ", ")))
+			continue
+		}
+		out = append(out, c)
+	}
+	return out, left
+}
+
+// missing returns what a case needs and this machine does not have.
+func (c benchCase) missing() (out []string) {
+	programs := c.programs
+	if c.network {
+		programs = append([]string{"unshare", "ip"}, programs...)
+		if os.Geteuid() != 0 {
+			out = append(out, "root")
+		}
+	}
+	for _, name := range programs {
+		if _, err := exec.LookPath(name); err != nil {
+			out = append(out, name)
+		}
+	}
+	if c.network && len(out) == 0 {
+		if text, err := exec.Command("unshare", "--net", "true").CombinedOutput(); err != nil {
+			out = append(out, fmt.Sprintf("network namespaces (%s)", bytes.TrimSpace(text)))
+		}
+	}
+	return out
+}
+
 // bench is what the cases share.
 type bench struct {
 	opts    options
@@ -155,6 +192,13 @@ func run(ctx context.Context, o options) (err error) {
 	list, err := chosen(o.cases)
 	if err != nil {
 		return err
+	}
+	list, left := runnable(list)
+	for _, reason := range left {
+		progress("%s", reason)
+	}
+	if len(list) == 0 {
+		return errors.New("no case is left")
 	}
 	if slices.ContainsFunc(list, func(c benchCase) bool { return c.network }) {
 		if err := enterNetwork(); err != nil {
@@ -190,6 +234,9 @@ func run(ctx context.Context, o options) (err error) {
 	b.report.print(os.Stdout)
 	for _, p := range b.prints {
 		p(os.Stdout)
+	}
+	for _, reason := range left {
+		fmt.Println("\n" + reason)
 	}
 	return nil
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os/exec"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -15,79 +15,139 @@ import (
 	"github.com/lockstep-dev/lockstep/test/netns"
 )
 
-// serviceIP is where clients want to connect. Nothing has this address.
-const serviceIP = "10.96.0.1"
+const (
+	// serviceIP is where clients of the Service want to connect. Nothing has this address.
+	serviceIP = "10.96.0.1"
+	// haproxyIP is where HAProxy listens.
+	haproxyIP = "10.90.0.9"
+)
 
-// shutdownDelayOfAll has to be longer than a proxy needs to follow: a second after the
-// change before.
+// shutdownDelayOfAll has to be longer than HAProxy and a proxy need to follow: a second,
+// and a second after the change before.
 const shutdownDelayOfAll = 3 * time.Second
 
-// pausedTTL has to be longer than sidecars are paused: they stay in service.
+// pausedTTL has to be longer than sidecars are paused that stay in service.
 const pausedTTL = 15 * time.Second
 
-// TestClients upgrades three nodes, one after another, to a release that raises both
-// constraints, with clients of the Service kubernetes. No request fails, no acknowledged
-// write is lost, and no kube-apiserver answers whose release does not fit the objects. Then
-// a node stops while nothing else can take its address out.
+// clientsRig is three nodes, with clients that use HAProxy and the Service kubernetes at
+// once.
+type clientsRig struct {
+	*rig
+	fleet   *balancers.Fleet
+	traffic *balancers.Traffic
+}
+
+// clientsPart is something that happens to the nodes.
+type clientsPart struct {
+	name string
+	run  func(*clientsRig)
+	// mayFail has the ways in which requests may fail. No answer may be of a kube-apiserver
+	// that does not fit the objects, and no acknowledged write may be lost, in any way.
+	mayFail [2]bool
+}
+
+var (
+	noneFails   = [2]bool{}
+	withHAProxy = [2]bool{true, false}
+	withBoth    = [2]bool{true, true}
+)
+
+// TestClients is long: each part needs three nodes with clients. After each of them,
+// HAProxy and the Service lead to all nodes again, and requests succeed.
 func TestClients(t *testing.T) {
+	if _, err := exec.LookPath("haproxy"); err != nil {
+		t.Skip("SKIPPED, NOT TESTED: needs haproxy: apt-get install --no-install-recommends haproxy")
+	}
 	if !netns.Enter(t) {
 		return
 	}
-	r := newRig(t)
-	fleet := balancers.NewFleet(balancers.FleetConfig{
-		Cluster: r.c, Dir: t.TempDir(), Addresses: addresses, Delay: shutdownDelayOfAll, Service: true,
-		LeaseTTL: pausedTTL,
-	})
-	r.must(fleet.Start(t.Context(), "1.0.0"))
-	clients, proxy := r.startClients()
-	_, err := balancers.Roll(t.Context(), "1.1.0", fleet.Nodes[:2]...)
-	r.must(err)
-	// The delay of this one is too short for any other sidecar.
-	fleet.SidecarDelay = 0
-	_, err = balancers.Roll(t.Context(), "1.1.0", fleet.Nodes[2])
-	r.must(err)
-	cluster.Await(t, "the objects of 1.1.0", func(ctx context.Context) error {
-		status, err := fleet.Nodes[0].Sidecar.Status(ctx)
-		if now := status.Describe(); err == nil && !strings.HasPrefix(now, "DONE 1.1.0 ") {
-			err = fmt.Errorf("the status is %s", now)
+	r := &clientsRig{rig: newRig(t)}
+	r.start()
+	for _, part := range []clientsPart{
+		{"an upgrade raises both constraints", upgrade, noneFails},
+		// The checks of HAProxy get no answer of a paused sidecar.
+		{"a node stops while all other sidecars are paused", stopAlone, withHAProxy},
+		{"two nodes are rolled back, and upgraded again", rollBackTwo, noneFails},
+		{"a node is killed", func(r *clientsRig) { r.outage(0, true) }, withBoth},
+		{"a kube-apiserver is killed", func(r *clientsRig) { r.outage(1, false) }, withBoth},
+		{"the leader is paused for longer than its lease lives", pauseLeaderOfClients, noneFails},
+	} {
+		if !t.Run(part.name, func(t *testing.T) {
+			was := r.T
+			r.T = t
+			defer func() { r.T = was }()
+			r.play(part)
+		}) {
+			return
 		}
-		return err
-	})
-	r.awaitProxy(proxy, addresses...)
-	n := wantNone(t, "in the upgrade", clients, balancers.Counts{})
-	if n.Requests < 500 {
-		t.Errorf("got %d requests in the upgrade: too few to show anything", n.Requests)
 	}
-	r.stopAlone(fleet, proxy, clients)
 }
 
-// startClients starts what follows the Service, and its clients. They stop with the test.
-func (r *rig) startClients() (*balancers.Clients, *balancers.Proxy) {
+// start starts the nodes, and then the clients. They stop with the test.
+func (r *clientsRig) start() {
 	r.Helper()
+	r.fleet = balancers.NewFleet(balancers.FleetConfig{
+		Cluster: r.c, Dir: r.TempDir(), Addresses: addresses, Delay: shutdownDelayOfAll, Service: true, LeaseTTL: pausedTTL,
+	})
+	r.must(r.fleet.Start(r.Context(), "1.0.0"))
 	var all []string
 	for _, a := range addresses {
 		all = append(all, net.JoinHostPort(a, port))
 	}
-	// The clients need a certificate with the name by which they connect.
-	api := r.c.APIConfig("https://" + net.JoinHostPort(serviceIP, port))
-	api.Dial = balancers.AnyOf(all...)
-	proxy, err := balancers.StartProxy(r.Context(), api)
-	r.must(err)
-	r.Cleanup(proxy.Stop)
-	clients, err := balancers.StartClients(balancers.ClientsConfig{
-		Name: "service", API: r.c.APIConfig(api.Host), Dial: proxy.Dial, Keep: 4, New: 4, Watches: 2, Pause: 50 * time.Millisecond,
+	var err error
+	r.traffic, err = r.fleet.StartTraffic(r.Context(), balancers.TrafficConfig{
+		Page: "../../docs/load-balancers.md", HAProxy: haproxyIP, Service: serviceIP,
+		Keep: 2, New: 2, Watches: 1, Pause: 50 * time.Millisecond,
+		Watch: balancers.AnyOf(all...), // it has to follow while HAProxy leads nowhere
 	})
 	r.must(err)
-	r.Cleanup(func() { clients.Stop() })
-	return clients, proxy
+	whole := r.T
+	r.Cleanup(func() {
+		if whole.Failed() {
+			whole.Log(r.traffic.HAProxyLog())
+		}
+		if err := r.traffic.Stop(); err != nil {
+			whole.Error(err)
+		}
+	})
+	r.must(r.traffic.AwaitNodes(r.Context(), r.fleet.Nodes...))
+}
+
+// play runs a part, and requires what clients have to see.
+func (r *clientsRig) play(part clientsPart) {
+	before := r.traffic.Begin()
+	part.run(r)
+	r.must(r.traffic.AwaitNodes(r.Context(), r.fleet.Nodes...))
+	for way, n := range r.traffic.Since(before) {
+		if failed := n.Failed + n.Broken; n.Misfits+n.Lost > 0 || failed > 0 && !part.mayFail[way] {
+			r.Errorf("clients of %s: got %+v", balancers.Ways[way], n)
+		}
+		r.Logf("clients of %s: %d requests, %d failed; %d times 429", balancers.Ways[way], n.Requests, n.Failed, n.Retried)
+	}
+	r.must(r.traffic.AwaitSuccess(r.Context(), 20))
+}
+
+func upgrade(r *clientsRig) {
+	before := r.traffic.Begin()
+	_, err := balancers.Roll(r.Context(), "1.1.0", r.fleet.Nodes[:2]...)
+	r.must(err)
+	// The delay of this one is too short for any other sidecar.
+	r.fleet.SidecarDelay = 0
+	_, err = balancers.Roll(r.Context(), "1.1.0", r.fleet.Nodes[2])
+	r.must(err)
+	r.must(r.fleet.AwaitDone(r.Context(), "1.1.0"))
+	for way, n := range r.traffic.Since(before) {
+		if n.Requests < 200 {
+			r.Errorf("got %d requests of clients of %s in the upgrade: too few to show anything", n.Requests, balancers.Ways[way])
+		}
+	}
 }
 
 // stopAlone stops a node while the sidecars of the others are paused, the kube-apiserver
 // after the sidecar. So the sidecar has to take its own address out, and its end is the
 // sign that it did.
-func (r *rig) stopAlone(fleet *balancers.Fleet, proxy *balancers.Proxy, clients *balancers.Clients) {
-	n, others := fleet.Nodes[2], fleet.Nodes[:2]
-	before := clients.Counts()
+func stopAlone(r *clientsRig) {
+	n, others := r.fleet.Nodes[2], r.fleet.Nodes[:2]
 	for _, o := range others {
 		r.must(o.Sidecar.Signal(syscall.SIGSTOP))
 	}
@@ -96,9 +156,9 @@ func (r *rig) stopAlone(fleet *balancers.Fleet, proxy *balancers.Proxy, clients 
 		err = n.API.Stop()
 	}
 	if err == nil {
-		err = moreRequests(r.Context(), clients, 200)
+		err = r.traffic.More(r.Context(), 100)
 	}
-	left := proxy.Addresses()
+	left := r.traffic.Proxy.Addresses()
 	for _, o := range others {
 		r.must(o.Sidecar.Signal(syscall.SIGCONT))
 	}
@@ -106,39 +166,51 @@ func (r *rig) stopAlone(fleet *balancers.Fleet, proxy *balancers.Proxy, clients 
 	if slices.Contains(left, net.JoinHostPort(n.Address, port)) {
 		r.Errorf("%s has ended, and the Service has %v", n.ID, left)
 	}
-	wantNone(r.T, "when one node stopped", clients, before)
+	r.fleet.SidecarDelay, r.fleet.LeaseTTL = shutdownDelayOfAll, balancers.LeaseTTL
+	r.must(n.Start("1.1.0"))
+	r.must(n.AwaitReady(r.Context()))
 }
 
-// awaitProxy returns when clients are sent to these addresses.
-func (r *rig) awaitProxy(proxy *balancers.Proxy, want ...string) {
-	r.Helper()
-	cluster.Await(r.T, "clients to use all nodes", func(context.Context) error {
-		if got := proxy.Addresses(); len(got) != len(want) {
-			return fmt.Errorf("they use %v", got)
-		}
-		return nil
-	})
-}
-
-func moreRequests(ctx context.Context, clients *balancers.Clients, n int) error {
-	end := clients.Counts().Requests + n
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	return cluster.Poll(ctx, func(context.Context) error {
-		if now := clients.Counts().Requests; now < end {
-			return fmt.Errorf("%d requests, want %d", now, end)
-		}
-		return nil
-	})
-}
-
-// wantNone requires that nothing failed, and returns what was counted since before.
-func wantNone(t *testing.T, when string, clients *balancers.Clients, before balancers.Counts) balancers.Counts {
-	t.Helper()
-	n := clients.Counts().Since(before)
-	if n.Failed+n.Misfits+n.Lost+n.Broken > 0 {
-		t.Errorf("%s: got %+v, want that nothing failed", when, n)
+// rollBackTwo leaves one gate open: the objects need a kube-apiserver of its release.
+func rollBackTwo(r *clientsRig) {
+	old, rest := r.fleet.Nodes[:2], r.fleet.Nodes[2:]
+	r.must(balancers.RollBack("1.0.0", old...))
+	for _, n := range old {
+		cluster.Await(r.T, "the gate of "+n.ID+" to name its release", func(ctx context.Context) error {
+			status, err := n.Sidecar.Status(ctx)
+			if err == nil && (status.Ready.Ready || status.Ready.Reason != "ReleaseTooOld") {
+				err = fmt.Errorf("its gate is open=%t: %s", status.Ready.Ready, status.Ready.Reason)
+			}
+			return err
+		})
 	}
-	t.Logf("%s: %d requests; %d times 429", when, n.Requests, n.Retried)
-	return n
+	r.must(r.traffic.AwaitNodes(r.Context(), rest...))
+	r.must(r.traffic.More(r.Context(), 100))
+	r.must(r.traffic.AwaitNodes(r.Context(), rest...))
+	_, err := balancers.Roll(r.Context(), "1.1.0", old...)
+	r.must(err)
+}
+
+// outage kills a node, or its kube-apiserver only. Clients go on without it.
+func (r *clientsRig) outage(at int, whole bool) {
+	n := r.fleet.Nodes[at]
+	r.must(n.Outage(r.Context(), whole, "1.1.0", func() error { return r.goesOnWithout(n) }))
+}
+
+// goesOnWithout returns when nothing leads to a node, and requests succeed all the same.
+func (r *clientsRig) goesOnWithout(n *balancers.Node) error {
+	if err := r.traffic.AwaitNodes(r.Context(), r.fleet.Others(n)...); err != nil {
+		return err
+	}
+	return r.traffic.AwaitSuccess(r.Context(), 50)
+}
+
+// pauseLeaderOfClients pauses a sidecar. Its kube-apiserver serves, so no request fails.
+func pauseLeaderOfClients(r *clientsRig) {
+	r.must(r.fleet.PauseLeader(r.Context(), func(n *balancers.Node) error {
+		if _, err := balancers.AwaitLeader(r.Context(), r.fleet.Others(n)...); err != nil {
+			return err
+		}
+		return r.goesOnWithout(n)
+	}))
 }

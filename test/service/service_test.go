@@ -55,7 +55,7 @@ type node struct {
 // newRig makes the nodes. Nothing runs on them yet.
 func newRig(t *testing.T, binaries ...string) *rig {
 	t.Helper()
-	ips := []net.IP{net.ParseIP(serviceIP)}
+	ips := []net.IP{net.ParseIP(serviceIP), net.ParseIP(haproxyIP)}
 	r := &rig{T: t}
 	for i, address := range addresses {
 		ips = append(ips, net.ParseIP(address))
@@ -64,6 +64,7 @@ func newRig(t *testing.T, binaries ...string) *rig {
 		})
 		r.run("ip", "addr", "add", address+"/32", "dev", "lo")
 	}
+	r.run("ip", "addr", "add", haproxyIP+"/32", "dev", "lo")
 	r.run("ip", "link", "set", "lo", "up")
 	r.c = cluster.NewAtForTest(t, ips, append(binaries, "kube-apiserver", "sidecar")...)
 	r.etcd = r.c.Etcd
