@@ -7,12 +7,15 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
 // memory makes the apiserver remember config maps as they were at the first list
 // that need not be of now, and notes which lists of them there were.
 type memory struct {
+	mu    sync.Mutex // mu guards what follows
 	body  []byte
 	lists []string // "recent" or "now", with "whole" where more than metadata was asked for
 }
@@ -29,17 +32,42 @@ func (m *memory) fault(req *http.Request, next http.RoundTripper) (*http.Respons
 	if req.Header.Get("Accept") == "application/json" {
 		what = "whole " + what
 	}
-	m.lists = append(m.lists, what)
+	m.note(what)
 	resp, err := next.RoundTrip(req)
 	if err != nil || what != "recent" {
 		return resp, err
 	}
 	data, err := io.ReadAll(resp.Body)
-	if m.body == nil {
-		m.body = data
+	if err != nil {
+		return nil, err
 	}
-	resp.Body = io.NopCloser(bytes.NewReader(m.body))
-	return resp, err
+	resp.Body = io.NopCloser(bytes.NewReader(m.remember(data)))
+	return resp, nil
+}
+
+func (m *memory) note(list string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lists = append(m.lists, list)
+}
+
+// remember returns the first list that it was given.
+func (m *memory) remember(list []byte) []byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.body == nil {
+		m.body = list
+	}
+	return m.body
+}
+
+// takeLists returns the lists since it was last called.
+func (m *memory) takeLists() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	lists := m.lists
+	m.lists = nil
+	return lists
 }
 
 // A change of content begins with a guess at what is there, which may be wrong, and
@@ -53,7 +81,7 @@ func TestPass_readsChangedAlone(t *testing.T) {
 	defer r.wire.setFault(nil)
 	change := func(t *testing.T, release, a string, lists ...string) {
 		t.Helper()
-		m.lists = nil
+		_ = m.takeLists()
 		r.use(release, configMap("a", "x: "+a), configMap("b", "x: one"))
 		r.mustComplete()
 		for name, want := range map[string]string{"a": a, "b": "one"} {
@@ -61,8 +89,8 @@ func TestPass_readsChangedAlone(t *testing.T) {
 				t.Errorf("%s: got x = %v, want %s", name, got, want)
 			}
 		}
-		if !slices.Equal(m.lists, lists) {
-			t.Errorf("got lists %q, want %q", m.lists, lists)
+		if got := m.takeLists(); !slices.Equal(got, lists) {
+			t.Errorf("got lists %q, want %q", got, lists)
 		}
 	}
 	t.Run("one changed", func(t *testing.T) {
@@ -89,17 +117,17 @@ func TestPass_readsChangedAlone(t *testing.T) {
 		change(t, "1.0.3", "three", "now", "now")
 	})
 	t.Run("what is to be written cannot be read", func(t *testing.T) {
-		reads := 0
+		var tried atomic.Bool
 		r.wire.setFault(func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 			if isVerb(http.MethodGet, "/configmaps/a")(req) {
-				reads++
+				tried.Store(true)
 				return answer(http.StatusForbidden, "Forbidden", "no"), nil
 			}
 			return m.fault(req, next)
 		})
 		defer r.wire.setFault(m.fault)
 		change(t, "1.0.4", "four", "recent", "now")
-		if reads == 0 {
+		if !tried.Load() {
 			t.Error("it was not tried")
 		}
 	})
@@ -123,7 +151,7 @@ func TestPass_manyChanged(t *testing.T) {
 	r.survey() // the apiserver remembers what is there now
 	r.delete(configMaps, r.ns, "c-0")
 	r.patch(configMaps, r.ns, "c-1", `{"data":{"x":"other"}}`)
-	m.lists = nil
+	_ = m.takeLists()
 	r.use("1.0.1", many("two")...)
 	r.mustComplete()
 	for _, name := range []string{"c-0", "c-1", "c-2"} {
@@ -131,7 +159,7 @@ func TestPass_manyChanged(t *testing.T) {
 			t.Errorf("%s: got x = %v, want two", name, got)
 		}
 	}
-	if want := []string{"recent", "now"}; !slices.Equal(m.lists, want) {
-		t.Errorf("got lists %q, want %q", m.lists, want)
+	if got, want := m.takeLists(), []string{"recent", "now"}; !slices.Equal(got, want) {
+		t.Errorf("got lists %q, want %q", got, want)
 	}
 }

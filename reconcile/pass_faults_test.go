@@ -120,10 +120,9 @@ func TestConflicts(t *testing.T) {
 	r.mustComplete()
 	t.Run("another client writes between the list and the apply", func(t *testing.T) {
 		r.use("1.0.1", configMap("a", "x: two"))
-		r.wire.once(isVerb("PATCH", "/a"), func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
-			r.patch(configMaps, r.ns, "a", `{"data":{"other":"theirs"}}`)
-			return next.RoundTrip(req)
-		})
+		r.wire.once(isVerb("PATCH", "/a"), r.before(func(client *rig) {
+			client.patch(configMaps, client.ns, "a", `{"data":{"other":"theirs"}}`)
+		}))
 		defer r.wire.setFault(nil)
 		r.mustComplete()
 		data := r.get(configMaps, r.ns, "a").Object["data"].(map[string]any)
@@ -133,10 +132,9 @@ func TestConflicts(t *testing.T) {
 	})
 	t.Run("another client deletes between the list and the apply", func(t *testing.T) {
 		r.use("1.0.2", configMap("a", "x: three"))
-		r.wire.once(isVerb("PATCH", "/a"), func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
-			r.delete(configMaps, r.ns, "a")
-			return next.RoundTrip(req)
-		})
+		r.wire.once(isVerb("PATCH", "/a"), r.before(func(client *rig) {
+			client.delete(configMaps, client.ns, "a")
+		}))
 		defer r.wire.setFault(nil)
 		r.mustComplete()
 		if posts := r.wire.sent("POST"); len(posts) != 1 {
@@ -145,11 +143,10 @@ func TestConflicts(t *testing.T) {
 	})
 	t.Run("another client deletes and creates between the list and the apply", func(t *testing.T) {
 		r.use("1.0.3", configMap("a", "x: four"))
-		r.wire.once(isVerb("PATCH", "/a"), func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
-			r.delete(configMaps, r.ns, "a")
-			r.create(configMaps, r.ns, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"x":"theirs"}}`)
-			return next.RoundTrip(req)
-		})
+		r.wire.once(isVerb("PATCH", "/a"), r.before(func(client *rig) {
+			client.delete(configMaps, client.ns, "a")
+			client.create(configMaps, client.ns, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"x":"theirs"}}`)
+		}))
 		defer r.wire.setFault(nil)
 		r.mustComplete()
 		if deletes := r.wire.sent("DELETE"); len(deletes) != 0 {
@@ -160,10 +157,9 @@ func TestConflicts(t *testing.T) {
 		r.use("1.0.3", configMap("c", "x: one", "y: two"))
 		r.mustComplete()
 		r.use("1.0.4", configMap("c", "x: one"))
-		r.wire.once(isVerb("PATCH", "/c"), func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
-			r.patch(configMaps, r.ns, "c", `{"data":{"z":"theirs"}}`)
-			return next.RoundTrip(req)
-		})
+		r.wire.once(isVerb("PATCH", "/c"), r.before(func(client *rig) {
+			client.patch(configMaps, client.ns, "c", `{"data":{"z":"theirs"}}`)
+		}))
 		defer r.wire.setFault(nil)
 		r.mustComplete()
 		obj := r.get(configMaps, r.ns, "c")
@@ -190,7 +186,9 @@ func TestConflicts(t *testing.T) {
 		r.wire.setFault(func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 			resp, err := next.RoundTrip(req)
 			if isVerb("PATCH", "/a")(req) {
-				r.patch(configMaps, r.ns, "a", `{"data":{"x":"theirs"}}`)
+				err = errors.Join(err, r.meanwhile(func(client *rig) {
+					client.patch(configMaps, client.ns, "a", `{"data":{"x":"theirs"}}`)
+				}))
 			}
 			return resp, err
 		})
@@ -249,9 +247,9 @@ func TestEndOfPass(t *testing.T) {
 		if got := time.Duration(longest.Load()); got > 5*time.Second || got < 4*time.Second {
 			t.Errorf("got a timeout of %s, want just below 5 s", got)
 		}
-		end := time.Now().Add(3 * time.Second)
 		longest.Store(0)
-		if _, err := r.reconciler.Reconcile(t.Context(), protocol.Work{Content: r.content}, func() time.Time { return end }, time.Time{}); err != nil {
+		lease := func() time.Time { return time.Now().Add(3 * time.Second) } // it is renewed
+		if _, err := r.reconciler.Reconcile(t.Context(), protocol.Work{Content: r.content}, lease, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		if got := time.Duration(longest.Load()); got > 3*time.Second {

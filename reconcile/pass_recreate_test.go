@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -108,18 +109,20 @@ func TestRecreatePreconditions(t *testing.T) {
 			r.use("1.0.0", fmt.Sprintf(class, 1))
 			r.mustComplete()
 			r.use("1.0.1", fmt.Sprintf(class, 2))
-			var code int
+			var code atomic.Int64
 			r.wire.once(isVerb(http.MethodDelete, "/priorityclasses/"), func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
-				meddle(r)
+				if err := r.meanwhile(meddle); err != nil {
+					return nil, err
+				}
 				resp, err := next.RoundTrip(req)
 				if err == nil {
-					code = resp.StatusCode
+					code.Store(int64(resp.StatusCode))
 				}
 				return resp, err
 			})
 			r.mustComplete()
-			if code != http.StatusConflict {
-				t.Errorf("got %d for the deletion of an object that was %s meanwhile, want 409", code, name)
+			if got := code.Load(); got != http.StatusConflict {
+				t.Errorf("got %d for the deletion of an object that was %s meanwhile, want 409", got, name)
 			}
 			if got := r.get(priorityClasses, "", r.ns+"-x").Object["value"]; got != int64(2) {
 				t.Errorf("got value %v, want 2", got)

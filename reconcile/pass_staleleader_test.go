@@ -19,6 +19,17 @@ func (r *rig) successor() *rig {
 	return &next
 }
 
+// overtakenBy lets next finish content of its own before a request of the old leader is
+// sent on.
+func (r *rig) overtakenBy(next *rig, manifests ...string) func(*http.Request, http.RoundTripper) (*http.Response, error) {
+	return next.before(func(client *rig) {
+		client.epoch = r.epoch
+		client.use("1.0.2", manifests...)
+		next.epoch, next.content = client.epoch, client.content
+		client.mustComplete()
+	})
+}
+
 // A leader that is deposed in the middle of a pass meets what its successor
 // wrote (NoStaleWrite): between its list and its write, the new content lands.
 func TestStaleLeader(t *testing.T) {
@@ -38,12 +49,7 @@ func TestStaleLeader(t *testing.T) {
 			r.mustComplete()
 			next := r.successor()
 			r.use("1.0.1", tt.stale...)
-			r.wire.once(isVerb(tt.verb, "/configmaps"), func(req *http.Request, transport http.RoundTripper) (*http.Response, error) {
-				next.epoch = r.epoch
-				next.use("1.0.2", configMap("a", "x: newest"), configMap("b", "x: one"))
-				next.mustComplete()
-				return transport.RoundTrip(req)
-			})
+			r.wire.once(isVerb(tt.verb, "/configmaps"), r.overtakenBy(next, configMap("a", "x: newest"), configMap("b", "x: one")))
 			out, err := r.pass()
 			if err != nil || out.Complete || out.HighestEpoch != next.epoch {
 				t.Errorf("got %+v, %v, want an incomplete pass that saw epoch %d", out, err, next.epoch)
@@ -62,12 +68,7 @@ func TestStaleLeader(t *testing.T) {
 		r.mustComplete()
 		next := r.successor()
 		r.use("1.0.1", configMap("a", "x: one"))
-		r.wire.once(isVerb("PUT", "/configmaps/set"), func(req *http.Request, transport http.RoundTripper) (*http.Response, error) {
-			next.epoch = r.epoch
-			next.use("1.0.2", configMap("a", "x: one"))
-			next.mustComplete()
-			return transport.RoundTrip(req)
-		})
+		r.wire.once(isVerb("PUT", "/configmaps/set"), r.overtakenBy(next, configMap("a", "x: one")))
 		if out, err := r.pass(); err == nil || out.Complete {
 			t.Errorf("got %+v, %v, want an error: another leader wrote the mark", out, err)
 		}
@@ -85,10 +86,7 @@ func TestTwoLeadersOfOneContent(t *testing.T) {
 	next := r.successor()
 	next.epoch, next.content = r.epoch, r.content
 	next.cfg.Bundle.Set(r.cfg.Bundle.Get())
-	r.wire.once(isVerb("POST", "/configmaps"), func(req *http.Request, transport http.RoundTripper) (*http.Response, error) {
-		next.mustComplete()
-		return transport.RoundTrip(req)
-	})
+	r.wire.once(isVerb("POST", "/configmaps"), next.before(func(client *rig) { client.mustComplete() }))
 	r.mustComplete()
 	if got := r.report(); got.Objects.Applied != 0 {
 		t.Errorf("got %+v, want nothing applied: the other leader did it", got)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -302,19 +303,67 @@ func (w *wire) setFault(fault func(*http.Request, http.RoundTripper) (*http.Resp
 	w.fault = fault
 }
 
-// once breaks the first request that matches.
+// once breaks the first request that matches. Those that follow wait until fault has
+// returned: they may be the same request again, after its time limit.
 func (w *wire) once(match func(*http.Request) bool, fault func(*http.Request, http.RoundTripper) (*http.Response, error)) {
 	var first sync.Once
 	w.setFault(func(req *http.Request, next http.RoundTripper) (resp *http.Response, err error) {
 		broken := false
 		if match(req) {
-			first.Do(func() { broken = true })
+			first.Do(func() {
+				broken = true
+				resp, err = fault(req, next)
+			})
 		}
 		if broken {
-			return fault(req, next)
+			return resp, err
 		}
 		return next.RoundTrip(req)
 	})
+}
+
+// offTest is a test for goroutines that are not its own. They must not end it.
+type offTest struct{ testing.TB }
+
+// Fatal marks the test as failed and ends the goroutine.
+func (t offTest) Fatal(args ...any) {
+	t.Helper()
+	t.Error(args...)
+	runtime.Goexit()
+}
+
+// Fatalf is Fatal with a format.
+func (t offTest) Fatalf(format string, args ...any) {
+	t.Helper()
+	t.Errorf(format, args...)
+	runtime.Goexit()
+}
+
+// meanwhile does what another client does while a request is under way, where no
+// goroutine is the test's. A failure fails the test, and is the error that the request gets.
+func (r *rig) meanwhile(do func(client *rig)) error {
+	client, completed, ended := *r, false, make(chan struct{})
+	client.t = offTest{r.t}
+	go func() {
+		defer close(ended)
+		do(&client)
+		completed = true
+	}()
+	<-ended
+	if !completed {
+		return errors.New("the other client failed")
+	}
+	return nil
+}
+
+// before lets another client do something before a request is sent on.
+func (r *rig) before(do func(client *rig)) func(*http.Request, http.RoundTripper) (*http.Response, error) {
+	return func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+		if err := r.meanwhile(do); err != nil {
+			return nil, err
+		}
+		return next.RoundTrip(req)
+	}
 }
 
 // loseAnswer lets a request take effect and loses its answer.

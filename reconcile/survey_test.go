@@ -7,7 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -102,28 +102,28 @@ func TestSurvey_whatCounts(t *testing.T) {
 	r.mustComplete()
 	t.Run("objects are listed only where there is neither a mark nor a status", func(t *testing.T) {
 		defer r.wire.setFault(nil)
-		var mu sync.Mutex // mu guards lists and stale
-		lists, stale := 0, false
+		var lists atomic.Int64
+		var stale atomic.Bool
 		r.wire.setFault(func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 			if query := req.URL.Query(); query.Has("labelSelector") {
-				mu.Lock()
-				defer mu.Unlock()
-				lists++
-				stale = stale || query.Get("resourceVersion") == "0"
+				lists.Add(1)
+				if query.Get("resourceVersion") == "0" {
+					stale.Store(true)
+				}
 			}
 			return next.RoundTrip(req)
 		})
-		if r.survey(); lists != 0 {
-			t.Errorf("with a mark: got %d lists, want none", lists)
+		if r.survey(); lists.Load() != 0 {
+			t.Errorf("with a mark: got %d lists, want none", lists.Load())
 		}
 		r.delete(configMaps, r.ns, "set")
 		covered := protocol.Content{Release: r.content.Release, Epoch: r.epoch}
 		got, err := r.reconciler.Survey(t.Context(), protocol.Work{FallbackEntry: covered}, time.Time{})
-		if err != nil || lists != 0 || len(got.Entries) != 1 || got.Entries[0] != covered {
-			t.Errorf("with a status: got %+v, %v after %d lists, want what the status covers and no list", got, err, lists)
+		if err != nil || lists.Load() != 0 || len(got.Entries) != 1 || got.Entries[0] != covered {
+			t.Errorf("with a status: got %+v, %v after %d lists, want what the status covers and no list", got, err, lists.Load())
 		}
-		if r.survey(); lists == 0 || stale {
-			t.Errorf("without either: got %d lists, from a cache %t, want lists of now", lists, stale)
+		if r.survey(); lists.Load() == 0 || stale.Load() {
+			t.Errorf("without either: got %d lists, from a cache %t, want lists of now", lists.Load(), stale.Load())
 		}
 		r.mustComplete()
 	})
