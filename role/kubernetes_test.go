@@ -58,6 +58,13 @@ func (f *fakeServices) Stop(context.Context) error {
 	return nil
 }
 
+// failStops makes each stop fail; nil: they succeed again.
+func (f *fakeServices) failStops(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stopErr = err
+}
+
 func (f *fakeServices) failure() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -410,9 +417,7 @@ func TestKubernetes_stopFails(t *testing.T) {
 		r := newRig(t, Running{}, "1.1.0")
 		r.give(true)
 		synctest.Wait()
-		r.services.mu.Lock()
-		r.services.stopErr = context.DeadlineExceeded
-		r.services.mu.Unlock()
+		r.services.failStops(context.DeadlineExceeded)
 		limited, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		if err := r.worker.Stop(limited); err == nil {

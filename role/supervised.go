@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -132,6 +133,7 @@ type Group struct {
 	decided bool              // Start or Stop was called
 	running bool              // Start was called last
 	wanted  []service.Service // those that the supervisor runs
+	left    []service.Service // that the next Stop has to stop: this sidecar has not started them
 }
 
 // Running implements Services. What a sidecar before this one started may run, until
@@ -146,7 +148,7 @@ func (r *Group) observe(now service.State, v service.Variables) Running {
 	case len(own) == 0:
 		return Running{None: true, Any: r.remains(now), All: true, Ready: true}
 	case !r.decided:
-		return Running{Any: outlives(own), Awaiting: "they have not been started yet"}
+		return Running{Any: slices.ContainsFunc(own, outlives), Awaiting: "they have not been started yet"}
 	case !r.running:
 		return Running{Any: r.remains(now)}
 	case v.EtcdServers == "":
@@ -166,16 +168,8 @@ func (r *Group) remains(now service.State) bool {
 	return false
 }
 
-// outlives reports whether one of the services may have outlived the sidecar that
-// started it.
-func outlives(services []service.Service) bool {
-	for _, svc := range services {
-		if svc.Process == nil {
-			return true
-		}
-	}
-	return false
-}
+// outlives reports whether a service may have outlived the sidecar that started it.
+func outlives(svc service.Service) bool { return svc.Process == nil }
 
 // Start implements Services.
 func (r *Group) Start() {
@@ -186,17 +180,21 @@ func (r *Group) Start() {
 func (r *Group) Stop(ctx context.Context) error {
 	started := true
 	number := r.supervised.refresh(func() {
+		if r.running {
+			r.left = r.notStarted()
+		}
 		started = r.decided
 		r.decided, r.running = true, false
 	})
 	if !started {
-		return r.stopLeft(ctx)
+		return r.stopLeft(ctx, r.own())
 	}
 	for {
 		now, changed := r.supervised.supervisor.State().Load()
 		if now.Reload >= number && !r.remains(now) {
+			err := r.stopLeft(ctx, r.takeLeft())
 			r.supervised.refresh(func() {}) // Running shows it when Stop returns
-			return nil
+			return err
 		}
 		if !event.Wait(ctx, changed) {
 			return fmt.Errorf("services of the role %s still run: %w", r.role, ctx.Err())
@@ -204,11 +202,36 @@ func (r *Group) Stop(ctx context.Context) error {
 	}
 }
 
+// own returns all services of the role.
+func (r *Group) own() []service.Service {
+	return service.OfRole(r.supervised.expanded(r.supervised.cfg.Variables.Get()), r.role)
+}
+
+// takeLeft returns left, which it empties.
+func (r *Group) takeLeft() []service.Service {
+	r.supervised.mu.Lock()
+	defer r.supervised.mu.Unlock()
+	left := r.left
+	r.left = nil
+	return left
+}
+
+// notStarted returns the services that this sidecar has not started, although it was to: it may not
+// know how to reach etcd, or the service before is not ready. Those of a sidecar before this one may
+// run. It needs the lock.
+func (r *Group) notStarted() []service.Service {
+	now := r.supervised.supervisor.State().Get()
+	return slices.DeleteFunc(r.own(), func(svc service.Service) bool {
+		return !outlives(svc) || slices.ContainsFunc(now.Services, func(st service.Status) bool {
+			return st.Name == svc.Name && st.Phase != service.Waiting
+		})
+	})
+}
+
 // stopLeft stops what a sidecar before this one started.
-func (r *Group) stopLeft(ctx context.Context) error {
+func (r *Group) stopLeft(ctx context.Context, left []service.Service) error {
 	s := r.supervised
-	all := service.OfRole(s.expanded(s.cfg.Variables.Get()), r.role)
-	err := service.StopAll(ctx, s.cfg.Supervisor, all)
+	err := service.StopAll(ctx, s.cfg.Supervisor, left)
 	if err != nil {
 		s.refresh(func() { r.decided = false }) // they may still run: the next Stop tries again
 	}

@@ -184,6 +184,56 @@ func TestSupervised_left(t *testing.T) {
 	})
 }
 
+// What another sidecar left is stopped also if this one was about to start it: it did not know how
+// to reach etcd yet, or a service before it was not ready.
+func TestSupervised_leftAndNotStarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newSupervisedRig(t)
+		r.controller.Start()
+		r.drivers.setStuck(true)
+		if err := r.controller.Stop(t.Context()); !errors.Is(err, service.ErrStillRuns) {
+			t.Errorf("it still runs, and Stop returned %v", err)
+		}
+		r.wantRunning(r.controller, Running{Any: true})
+		r.want("stop unit")
+		r.drivers.setStuck(false)
+		r.controller.Start()
+		if err := r.controller.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		r.want("stop unit")
+
+		event.Update(r.loaded, func(all []service.Service) []service.Service {
+			return []service.Service{all[1], all[0], all[2]}
+		})
+		r.variables.Set(service.Variables{EtcdServers: "one"})
+		r.controller.Start()
+		r.want("start api one")
+		if err := r.controller.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		r.want("stop api one", "stop unit")
+		r.wantRunning(r.controller, Running{})
+		if err := r.controller.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		r.want() // nothing is left
+
+		// A stop that was given up is not forgotten.
+		r.controller.Start()
+		r.want("start api one")
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := r.controller.Stop(ended); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		if err := r.controller.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		r.want("stop api one", "stop unit")
+	})
+}
+
 // A stop right after a start leaves nothing that runs or starts.
 func TestSupervised_stopAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -240,11 +290,11 @@ func TestFollower(t *testing.T) {
 		want()
 		roles.Set(Local{Roles: worker, Source: FromDisk})
 		want("start")
-		services.stopErr = errors.New("it hangs")
+		services.failStops(errors.New("it hangs"))
 		roles.Set(Local{Roles: protocol.Roles{Controller: true}, Source: FromCluster})
 		<-time.After(time.Second)
 		want("stop")
-		services.stopErr = nil
+		services.failStops(nil)
 		<-time.After(time.Minute)
 		want("stop") // it tried again, once
 		roles.Set(Local{Roles: worker, Source: FromCluster})
