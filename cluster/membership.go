@@ -80,7 +80,9 @@ func (s *sharer) change(do func(*Membership)) {
 	if s.used {
 		servers = append([]string{s.own}, servers...)
 	}
-	now.Servers, now.Local = servers, s.used
+	if len(servers) > 0 || now.Phase != protocol.LeavingMember { // else the services keep what they have
+		now.Servers, now.Local = servers, s.used
+	}
 	if now.Equal(s.value.Get()) {
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/members"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // A client never goes stale: it uses the servers of a membership before a user of it learns of
@@ -74,4 +75,22 @@ func TestSharer(t *testing.T) {
 	}
 	cancel()
 	following.Wait()
+}
+
+// A node that leaves, and knows no other server yet, does not take the servers from its services.
+func TestSharer_leavesAlone(t *testing.T) {
+	client, err := etcd.NewClient(etcd.Config{Endpoints: []string{"http://127.0.0.1:2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	for phase, want := range map[protocol.MemberPhase]int{protocol.LeavingMember: 1, protocol.WithoutMember: 0} {
+		s := newSharer(client, slog.New(slog.DiscardHandler), "n", Membership{})
+		s.own, s.others = "http://127.0.0.1:2", nil
+		s.useOwn()
+		s.change(func(now *Membership) { now.Phase, s.used = phase, false })
+		if now := s.value.Get(); len(now.Servers) != want || now.Local != (want > 0) {
+			t.Errorf("%v: got %+v, want %d servers", phase, now, want)
+		}
+	}
 }
