@@ -6,9 +6,11 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,34 +21,40 @@ import (
 	"github.com/lockstep-dev/lockstep/test/netns"
 )
 
-// clients send requests through the load balancer until they are stopped: half of them
-// keep a connection, the others dial for each request; a quarter of the requests write.
+// clients send requests until they are stopped: half of them keep a connection, the others
+// dial for each request; a quarter of the requests write.
 type clients struct {
+	name string // of their object: each group has its own
 	cfg  *rest.Config
 	stop context.CancelFunc
 	all  sync.WaitGroup
+	// etcdRestarts: an etcd is restarted at the moment.
+	etcdRestarts atomic.Bool
 
 	mu       sync.Mutex // mu guards what follows
 	requests int
 	longest  time.Duration
 	failed   []string
-	dropped  []string // writes that etcd dropped while another of its members became the leader
+	dropped  []string // writes that etcd dropped while another of its members became the leader, and began in a restart of etcd
 }
 
 const clientPause = 100 * time.Millisecond
 
-func startClients(t *testing.T, cfg *rest.Config, count int) *clients {
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// startClients starts clients that reach the API by dial; nil: at the address of cfg.
+func startClients(t *testing.T, name string, cfg *rest.Config, dial dialer, count int) *clients {
 	t.Helper()
 	tls, err := rest.TLSConfigFor(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	c := &clients{cfg: cfg, stop: stop}
+	c := &clients{name: name, cfg: cfg, stop: stop}
 	for i := range count {
 		client := &http.Client{
 			Timeout:   10 * time.Second,
-			Transport: &http.Transport{TLSClientConfig: tls.Clone(), ForceAttemptHTTP2: true, DisableKeepAlives: i%2 == 1},
+			Transport: &http.Transport{TLSClientConfig: tls.Clone(), ForceAttemptHTTP2: true, DisableKeepAlives: i%2 == 1, DialContext: dial},
 		}
 		c.all.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
@@ -64,17 +72,17 @@ func startClients(t *testing.T, cfg *rest.Config, count int) *clients {
 func (c *clients) String() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return fmt.Sprintf("%d requests, %d failed, %d writes were dropped by etcd, the longest took %s", c.requests, len(c.failed), len(c.dropped), c.longest)
+	return fmt.Sprintf("clients of %s: %d requests, %d failed, %d writes were dropped by etcd, the longest took %s", c.name, c.requests, len(c.failed), len(c.dropped), c.longest)
 }
 
 // send sends one request. 429 with Retry-After is an answer that asks to try again.
 func (c *clients) send(ctx context.Context, client *http.Client, write bool) {
-	const path = "/api/v1/namespaces/default/configmaps/clients"
+	path := "/api/v1/namespaces/default/configmaps/" + c.name
 	method, body := http.MethodGet, ""
 	if write {
 		method, body = http.MethodPatch, fmt.Sprintf(`{"data": {"n": "%d"}}`, time.Now().UnixNano())
 	}
-	began := time.Now()
+	began, etcdRestarts := time.Now(), c.etcdRestarts.Load()
 	for {
 		req, err := http.NewRequestWithContext(ctx, method, c.cfg.Host+path, strings.NewReader(body))
 		if err == nil {
@@ -105,7 +113,7 @@ func (c *clients) send(ctx context.Context, client *http.Client, write bool) {
 		c.longest = max(c.longest, time.Since(began))
 		if err != nil {
 			text := fmt.Sprintf("%s %s: %v", time.Now().UTC().Format("15:04:05.000"), method, err)
-			if write && strings.Contains(text, "etcdserver: request timed out") {
+			if write && etcdRestarts && strings.Contains(text, "etcdserver: request timed out") {
 				c.dropped = append(c.dropped, text)
 			} else {
 				c.failed = append(c.failed, text)
@@ -117,9 +125,10 @@ func (c *clients) send(ctx context.Context, client *http.Client, write bool) {
 
 // TestKubeadm makes a cluster of three nodes as docs/kubeadm.md has it, behind a HAProxy as
 // docs/load-balancers.md has it, and upgrades one node after another, with clients that reach
-// it through HAProxy: no request fails. etcd itself drops writes while its leadership moves,
-// whatever is in front of the kube-apiservers: they are counted apart, and only where etcd is
-// restarted. It is long, since each part needs the one before.
+// it through HAProxy, and others through the Service kubernetes: no request fails. etcd itself
+// drops writes while its leadership moves, whatever is in front of the kube-apiservers: they
+// are counted apart, and only while an etcd is restarted. It is long, since each part needs
+// the one before.
 func TestKubeadm(t *testing.T) {
 	dir := assetsDir(t)
 	if !netns.Enter(t) {
@@ -140,96 +149,117 @@ func TestKubeadm(t *testing.T) {
 	endpoint := net.JoinHostPort(netns.Hub.String(), "6443")
 	startBalancer(t, endpoint, nodes)
 	first := nodes[0]
-	key := strings.TrimSpace(first.Run("kubeadm", "certs", "certificate-key"))
-	const token = "abcdef.0123456789abcdef"
+	var printed joinArgs
 	for i, n := range nodes {
-		n.Run("sidecar", "kubeadm", "--image", repository+"/lockstep:1.0.0", "--bundle", bundleOf(n, "1.0.0"), "--", "--listen=0.0.0.0:8086", "--insecure-listen")
-		n.Write("/etc/lockstep/patches/kubeletconfiguration+merge.yaml", ownPatch+"cgroupRoot: /"+n.cgroup+"\n")
+		n.Type("sidecar kubeadm --image registry.example.com/lockstep:1.0.0 --bundle ./bundle -- --listen=0.0.0.0:8086 --insecure-listen --kubernetes-service",
+			pageImage, ownImage, "./bundle", bundleOf(n, "1.0.0"))
+		n.writeKubeletPatch()
 		if i == 0 {
-			config := strings.Replace(kubeadmConfig(n, v.first), "patches:", "bootstrapTokens: [{token: "+token+"}]\ncertificateKey: "+key+"\npatches:", 1)
-			n.Write("/etc/kubeadm.yaml", strings.Replace(config, "networking:", "controlPlaneEndpoint: "+endpoint+"\nnetworking:", 1))
-			n.Run("kubeadm", "init", "--config", "/etc/kubeadm.yaml", "--upload-certs")
-			n.Run("sidecar", "kubeadm")
-			n.Shell("kubectl --kubeconfig /etc/kubernetes/admin.conf --server " + n.server() + " apply -k /etc/lockstep/cluster")
+			printed = n.initByFile(endpoint, v.first)
 		} else {
-			n.Write("/etc/kubeadm.yaml", joinConfig(n, endpoint, token, key))
-			n.Run("kubeadm", "join", "--config", "/etc/kubeadm.yaml")
-			n.Run("sidecar", "kubeadm")
+			n.join(i, endpoint, printed)
 		}
-		n.Run("sidecar", "wait-ready", "--timeout", "5m")
+		n.Type("sidecar wait-ready")
 		n.wantClean()
 	}
 
-	first.Shell("kubectl --kubeconfig /etc/kubernetes/admin.conf create configmap clients")
 	cfg, err := clientcmd.BuildConfigFromFlags("", first.File("/etc/kubernetes/admin.conf"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := startClients(t, cfg, 8)
+	proxy := startProxy(t, cfg, nodes)
+	for _, name := range []string{"balancer", "service"} {
+		first.Shell("kubectl --kubeconfig /etc/kubernetes/admin.conf create configmap " + name)
+	}
+	all := []*clients{startClients(t, "balancer", cfg, nil, 8), startClients(t, "service", cfg, proxy.Dial, 8)}
 	began := time.Now()
 	for i, n := range nodes {
+		etcdRestarts := i < 2
+		for _, c := range all {
+			c.etcdRestarts.Store(etcdRestarts)
+		}
 		n.rollForward(i, v.next)
-		t.Logf("after %s: %s", n.Name, c)
+		t.Logf("after %s: %s; %s", n.Name, all[0], all[1])
 	}
-	took := time.Since(began)
+	t.Logf("upgraded in %s", time.Since(began))
 	for _, n := range nodes {
 		n.Shell("cat /proc/[0-9]*/status 2>/dev/null | awk '/^VmRSS/ { sum += $2 } END { print sum / 1024 }' > /run/memory")
 		t.Logf("%s: %s MB resident", n.Name, strings.TrimSpace(n.Run("cat", "/run/memory")))
 	}
+	awaitAddresses(t, proxy, nodes)
+	requests := 0
+	for _, c := range all {
+		requests += c.end(t)
+	}
+	if requests < 10_000 {
+		t.Errorf("got %d requests, want 10000 or more", requests)
+	}
+}
+
+// end stops the clients, judges what they have seen, and returns how many requests they sent.
+func (c *clients) end(t *testing.T) int {
+	t.Helper()
 	c.stop()
 	c.all.Wait()
-	t.Logf("upgraded in %s: %s", took, c)
-	if len(c.failed) > 0 || c.requests < 1000 {
-		t.Errorf("%d of %d requests failed:\n%s", len(c.failed), c.requests, strings.Join(c.failed, "\n"))
+	t.Log(c)
+	if len(c.failed) > 0 {
+		t.Errorf("clients of %s: %d of %d requests failed:\n%s", c.name, len(c.failed), c.requests, strings.Join(c.failed, "\n"))
 	}
 	if most := c.requests / 1000; len(c.dropped) > most {
-		t.Errorf("etcd dropped %d of %d requests, want at most %d:\n%s", len(c.dropped), c.requests, most, strings.Join(c.dropped, "\n"))
+		t.Errorf("clients of %s: etcd dropped %d of %d requests, want at most %d:\n%s", c.name, len(c.dropped), c.requests, most, strings.Join(c.dropped, "\n"))
 	}
+	return c.requests
+}
+
+// startProxy starts what does kube-proxy's part. When it returns, the Service has all nodes.
+func startProxy(t *testing.T, cfg *rest.Config, nodes []*Node) *balancers.Proxy {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), settles)
+	defer cancel()
+	proxy, err := balancers.StartProxy(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Stop)
+	awaitAddresses(t, proxy, nodes)
+	return proxy
+}
+
+// awaitAddresses waits until the Service has the addresses of these nodes and no others.
+func awaitAddresses(t *testing.T, proxy *balancers.Proxy, nodes []*Node) {
+	t.Helper()
+	var want []string
+	for _, n := range nodes {
+		want = append(want, net.JoinHostPort(n.machine.Address.String(), "6443"))
+	}
+	slices.Sort(want)
+	nodes[0].Await("the addresses of all nodes in the Service", func() error {
+		if got := slices.Sorted(slices.Values(proxy.Addresses())); !slices.Equal(got, want) {
+			return fmt.Errorf("the Service has %v, want %v", got, want)
+		}
+		return nil
+	})
 }
 
 // rollForward types the upgrade of one node, as the page has it: of the first, of another, and
 // of one whose etcd is left alone.
 func (n *Node) rollForward(i int, next string) {
 	n.t.Helper()
-	line := []string{"kubeadm", "upgrade", "node"}
-	restartsEtcd := true
-	switch i {
-	case 0:
-		line = []string{"kubeadm", "upgrade", "apply", next, "--yes"}
-	case 2:
-		line, restartsEtcd = append(line, "--etcd-upgrade=false", "--certificate-renewal=false"), false
-	}
-	n.Run("sidecar", "kubeadm", "--image", repository+"/lockstep:1.0.0", "--bundle", bundleOf(n, "1.1.0"))
-	if restartsEtcd {
-		n.Shell(". /etc/lockstep/env; sidecar cordon " + n.Name + " --for 15m")
-		n.Shell(typedLine(n.t, "pkill -x kube-apiserver"))
-	}
-	n.Run(append(line, "--skip-phases", "addon", "--patches", "/etc/lockstep/patches",
-		"--ignore-preflight-errors", "SystemVerification,CoreDNSUnsupportedPlugins,CoreDNSMigration")...)
-	if restartsEtcd {
-		n.Await("etcd and the sidecar", func() error {
-			_, err := n.Try("bash", "-euc", ". /etc/lockstep/env; sidecar uncordon "+n.Name)
-			return err
-		})
-	}
-	n.Run("sidecar", "wait-ready", "--timeout", "5m")
-	n.wantClean()
-}
-
-// typedLine is the line of docs/kubeadm.md that begins with a text.
-func typedLine(t testing.TB, begin string) string {
-	t.Helper()
-	page, err := os.ReadFile("../../docs/kubeadm.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(page)) {
-		if command, is := strings.CutPrefix(strings.TrimSpace(line), "$ "); is && strings.HasPrefix(command, begin) {
-			return command
+	n.Type("sidecar kubeadm --image registry.example.com/lockstep:1.1.0", pageNextImage, ownImage, "./bundle-1.1.0", bundleOf(n, "1.1.0"))
+	if i == 2 {
+		n.Type("kubeadm upgrade node --etcd-upgrade=false", patches, patches+forUpgrade)
+	} else {
+		n.TypeWithEnv("sidecar cordon cp-1", "cp-1", n.Name)
+		n.Type("pkill -x kube-apiserver")
+		if i == 0 {
+			n.Type("kubeadm upgrade apply", "v1.36.4", next+" --yes", patches, patches+forUpgrade)
+		} else {
+			n.Type("kubeadm upgrade node --patches", patches, patches+forUpgrade)
 		}
+		n.AwaitTyped("sidecar uncordon", "cp-1", n.Name)
 	}
-	t.Fatalf("docs/kubeadm.md has no line %q", begin)
-	return ""
+	n.Type("sidecar wait-ready")
+	n.wantClean()
 }
 
 // startBalancer starts HAProxy on the machine of the test, as the page has it.
@@ -254,16 +284,59 @@ func startBalancer(t *testing.T, endpoint string, nodes []*Node) {
 	})
 }
 
-func joinConfig(n *Node, endpoint, token, key string) string {
-	return fmt.Sprintf(`apiVersion: kubeadm.k8s.io/v1beta4
-kind: JoinConfiguration
-discovery: {bootstrapToken: {token: %[1]s, apiServerEndpoint: "%[2]s", unsafeSkipCAVerification: true}}
-controlPlane: {certificateKey: %[3]s, localAPIEndpoint: {advertiseAddress: %[4]s}}
+// initByFile types kubeadm init on the first node, with the file that the page has, and what
+// follows there. What the file has beyond the page is what a machine for tests needs.
+func (n *Node) initByFile(endpoint, version string) joinArgs {
+	n.t.Helper()
+	n.Write("/etc/kubeadm.yaml", pageConfig(n.t, "InitConfiguration")+fmt.Sprintf(`localAPIEndpoint: {advertiseAddress: %s}
 nodeRegistration:
-  name: %[5]s
-  criSocket: unix:///run/containerd/containerd.sock
-  imagePullPolicy: IfNotPresent
+  criSocket: %s
   ignorePreflightErrors: [SystemVerification]
-patches: {directory: /etc/lockstep/patches}
-`, token, endpoint, key, n.machine.Address, n.Name)
+skipPhases: [addon]
+---
+`, n.machine.Address, socket)+pageConfig(n.t, "ClusterConfiguration", "lb.example.com:6443", endpoint)+fmt.Sprintf(`kubernetesVersion: %s
+imageRepository: %s
+networking: {podSubnet: 10.244.0.0/16}
+apiServer: {extraArgs: [{name: endpoint-reconciler-type, value: none}]}
+`, version, repository))
+	out := n.Run("kubeadm", "init", "--config", "/etc/kubeadm.yaml", "--upload-certs")
+	n.Type("sidecar kubeadm")
+	n.Type("kubectl --kubeconfig /etc/kubernetes/admin.conf --server", "https://10.0.0.1:6443", n.server())
+	return readJoinArgs(n.t, out)
+}
+
+// joinArgs are what kubeadm init prints for kubeadm join.
+type joinArgs struct{ token, hash, key string }
+
+func readJoinArgs(t testing.TB, printed string) joinArgs {
+	t.Helper()
+	value := func(name string) string {
+		found := regexp.MustCompile(name + ` (\S+)`).FindStringSubmatch(printed)
+		if found == nil {
+			t.Fatalf("kubeadm init has printed no %s: %s", name, printed)
+		}
+		return found[1]
+	}
+	return joinArgs{value("--token"), value("--discovery-token-ca-cert-hash"), value("--certificate-key")}
+}
+
+// join types kubeadm join on another node, and what follows: on the second one as the page has
+// it, on the third one with a file.
+func (n *Node) join(i int, endpoint string, printed joinArgs) {
+	n.t.Helper()
+	if i == 1 {
+		n.Type("kubeadm join", "lb.example.com:6443", endpoint, "--token ...", "--token "+printed.token,
+			"--discovery-token-ca-cert-hash ...", "--discovery-token-ca-cert-hash "+printed.hash,
+			"--certificate-key ...", "--certificate-key "+printed.key+n.machineFlags())
+	} else {
+		n.Write("/etc/kubeadm.yaml", pageConfig(n.t, "InitConfiguration", "InitConfiguration", "JoinConfiguration")+fmt.Sprintf(`discovery:
+  bootstrapToken: {token: "%s", apiServerEndpoint: "%s", caCertHashes: ["%s"]}
+controlPlane: {certificateKey: "%s", localAPIEndpoint: {advertiseAddress: %s}}
+nodeRegistration:
+  criSocket: %s
+  ignorePreflightErrors: [SystemVerification]
+`, printed.token, endpoint, printed.hash, printed.key, n.machine.Address, socket))
+		n.Run("kubeadm", "join", "--config", "/etc/kubeadm.yaml")
+	}
+	n.Type("sidecar kubeadm")
 }

@@ -97,39 +97,38 @@ func images(t *testing.T, assets string, v versions) []string {
 	return out
 }
 
-// kubeadmConfig is that of a node. What it has beyond a node of a real cluster is what a
-// machine with cgroup v1, without a registry and without systemd needs.
-func kubeadmConfig(n *Node, version string) string {
-	return fmt.Sprintf(`apiVersion: kubeadm.k8s.io/v1beta4
-kind: InitConfiguration
-localAPIEndpoint: {advertiseAddress: %[1]s}
-nodeRegistration:
-  name: %[2]s
-  criSocket: unix:///run/containerd/containerd.sock
-  imagePullPolicy: IfNotPresent
-  ignorePreflightErrors: [SystemVerification]
-patches: {directory: /etc/lockstep/patches}
-skipPhases: [addon]
----
-apiVersion: kubeadm.k8s.io/v1beta4
-kind: ClusterConfiguration
-kubernetesVersion: %[3]s
-imageRepository: %[4]s
-networking: {podSubnet: 10.244.0.0/16}
----
-apiVersion: kubelet.config.k8s.io/v1beta1
-kind: KubeletConfiguration
-cgroupDriver: cgroupfs
-cgroupRoot: /%[5]s
-failCgroupV1: false
-`, n.machine.Address, n.Name, version, repository, n.cgroup)
+// What the page has, and what the tests use in its place.
+const (
+	pageImage     = "registry.example.com/lockstep:1.0.0"
+	pageNextImage = "registry.example.com/lockstep:1.1.0"
+	ownImage      = repository + "/lockstep:1.0.0"
+	patches       = "/etc/lockstep/patches"
+	socket        = "unix:///run/containerd/containerd.sock"
+	// forUpgrade is what kubeadm upgrade needs on a machine for tests.
+	forUpgrade = " --skip-phases addon --ignore-preflight-errors SystemVerification,CoreDNSUnsupportedPlugins,CoreDNSMigration"
+)
+
+// machineFlags are what kubeadm init and join need on a machine for tests, without a registry.
+func (n *Node) machineFlags() string {
+	return " --cri-socket " + socket + " --apiserver-advertise-address " + n.machine.Address.String() + " --ignore-preflight-errors SystemVerification"
 }
 
-// ownPatch is a patch of the user's own, beside those of sidecar kubeadm: disks of machines
-// for tests are full. No registry has the images: the kubelet must not remove them.
-const ownPatch = `imageGCHighThresholdPercent: 100
+// writeKubeletPatch writes a patch of the user's own, beside those of sidecar kubeadm. It has
+// what a machine with cgroup v1 and without systemd needs. Disks of machines for tests are
+// full, and no registry has the images: the kubelet must not remove them.
+func (n *Node) writeKubeletPatch(more ...string) {
+	n.t.Helper()
+	n.Write(patches+"/kubeletconfiguration+merge.yaml", strings.Join(more, "")+`cgroupDriver: cgroupfs
+cgroupRoot: /`+n.cgroup+`
+failCgroupV1: false
+imageGCHighThresholdPercent: 100
 evictionHard: {memory.available: "0%", nodefs.available: "0%", nodefs.inodesFree: "0%", imagefs.available: "0%", imagefs.inodesFree: "0%"}
-`
+`)
+}
+
+// noticesSoon is for a test with many manifests, one after another: the kubelet notices each within
+// 20 s otherwise.
+const noticesSoon = "fileCheckFrequency: 1s\n"
 
 // bundleOf is a bundle for a node. In the end, only nodes of its release fit its objects.
 func bundleOf(n *Node, release string) string {
@@ -231,21 +230,24 @@ func TestKubelet(t *testing.T) {
 	for _, file := range images(t, dir, v) {
 		n.Import(file)
 	}
-	n.Run("sidecar", "kubeadm", "--image", repository+"/lockstep:1.0.0", "--bundle", bundleOf(n, "1.0.0"), "--", "--listen=0.0.0.0:8086", "--insecure-listen")
-	n.Write("/etc/lockstep/patches/kubeletconfiguration+merge.yaml", ownPatch)
-	n.Write("/etc/kubeadm.yaml", kubeadmConfig(n, v.first))
-	n.Run("kubeadm", "init", "--config", "/etc/kubeadm.yaml")
+	n.Type("sidecar kubeadm --image registry.example.com/lockstep:1.0.0 --bundle ./bundle -- --listen=0.0.0.0:8086 --insecure-listen",
+		pageImage, ownImage, "./bundle", bundleOf(n, "1.0.0"))
+	n.writeKubeletPatch(noticesSoon)
+	n.Type("kubeadm init", "lb.example.com:6443", n.machine.Address.String()+":6443", "--upload-certs", "--upload-certs"+n.machineFlags()+
+		" --kubernetes-version "+v.first+" --image-repository "+repository+" --pod-network-cidr 10.244.0.0/16 --skip-phases addon")
 	n.wantPod(false)
 
 	// The identity, and then the rights.
-	n.Run("sidecar", "kubeadm")
+	n.Type("sidecar kubeadm")
 	n.wantGate("StatusMissing")
 	n.wantPod(false)
 	n.wantFinding("RightsMissing")
-	n.Shell("kubectl --kubeconfig /etc/kubernetes/admin.conf --server " + n.server() + " apply -k /etc/lockstep/cluster")
-	n.Run("sidecar", "wait-ready", "--timeout", "5m")
+	n.Type("kubectl --kubeconfig /etc/kubernetes/admin.conf --server", "https://10.0.0.1:6443", n.server())
+	n.Type("sidecar wait-ready")
 	n.wantPod(true)
 	n.wantClean()
+	n.otherAuthority()
+	n.otherEtcd()
 	n.damage()
 	n.cordon()
 	n.renew()
@@ -256,11 +258,13 @@ func TestKubelet(t *testing.T) {
 	removeSecond()
 	n.wantClean()
 	n.leave()
+	n.retrofit()
+	n.service()
 }
 
 func (n *Node) wantClean() {
 	n.t.Helper()
-	if out := n.Run("sidecar", "kubeadm", "--check"); out != "node "+n.Name+": no problem found\n" {
+	if out := n.Type("sidecar kubeadm --check"); out != "node "+n.Name+": no problem found\n" {
 		n.t.Errorf("got %s", out)
 	}
 }
@@ -294,17 +298,34 @@ func (n *Node) damage() {
 	}
 	n.Shell("cp /etc/kubernetes/super-admin.conf /etc/lockstep/kubeconfig")
 	n.wantFinding("IdentityShared")
-	n.Run("sidecar", "kubeadm")
+	n.Type("sidecar kubeadm")
 	n.wantClean()
+}
+
+// otherAuthority makes the kubeconfig as where the key of the CA is on another machine. The proxy
+// keeps kubeadm from asking the internet for a version.
+func (n *Node) otherAuthority() {
+	n.t.Helper()
+	n.Shell("HTTPS_PROXY=http://127.0.0.1:9 " + typedLine(n.t, "kubeadm kubeconfig user") + " > /etc/lockstep/kubeconfig")
+	n.Shell("sed -i 's|server: .*|server: " + n.server() + "|' /etc/lockstep/kubeconfig")
+	n.wantClean()
+}
+
+// otherEtcd writes the files for an etcd that is not kubeadm's, and does not use them.
+func (n *Node) otherEtcd() {
+	n.t.Helper()
+	const dir = "/etc/lockstep-other"
+	n.Type("sidecar kubeadm --image registry.example.com/lockstep:1.0.0 -- --etcd-servers", pageImage, ownImage, " -- ", " --dir="+dir+" -- ")
+	n.Shell("grep -e --etcd-servers=https://10.0.0.9:2379$ " + dir + "/patches/* && grep -e --etcd-keyfile=/etc/lockstep/etcd.key$ " + dir + "/patches/*")
 }
 
 // cordon closes the gate by hand: the pod follows.
 func (n *Node) cordon() {
 	n.t.Helper()
-	n.Shell(". /etc/lockstep/env; sidecar cordon " + n.Name + " --for 15m --force")
+	n.TypeWithEnv("sidecar cordon cp-1", "--for 15m", "--for 15m --force") // it is the last one
 	n.wantGate("Cordoned")
 	n.wantPod(false)
-	n.Shell(". /etc/lockstep/env; sidecar uncordon " + n.Name)
+	n.TypeWithEnv("sidecar uncordon")
 	n.wantPod(true)
 }
 
@@ -437,21 +458,18 @@ func (n *Node) watchGate() (stop func() (answers, ready int)) {
 // yet. The sidecar is there afterwards, with the next bundle, and fits the objects again.
 func (n *Node) upgrade(next string) {
 	n.t.Helper()
-	n.Run("sidecar", "kubeadm", "--image", repository+"/lockstep:1.0.0", "--bundle", bundleOf(n, "1.1.0"))
+	n.Type("sidecar kubeadm --image registry.example.com/lockstep:1.1.0", pageNextImage, ownImage, "./bundle-1.1.0", bundleOf(n, "1.1.0"))
 	n.wantFinding("PatchNotApplied")
-	n.Shell(". /etc/lockstep/env; sidecar cordon " + n.Name + " --for 15m --force")
+	n.TypeWithEnv("sidecar cordon cp-1", "--for 15m", "--for 15m --force")
 	stop := n.watchGate()
-	n.Run("kubeadm", "upgrade", "apply", next, "--yes", "--patches", "/etc/lockstep/patches",
-		"--skip-phases", "addon", "--ignore-preflight-errors", "SystemVerification,CoreDNSUnsupportedPlugins,CoreDNSMigration")
+	n.Write("/etc/kubeadm-upgrade.yaml", pageConfig(n.t, "UpgradeConfiguration"))
+	n.Shell("kubeadm upgrade apply " + next + " --yes --config /etc/kubeadm-upgrade.yaml" + forUpgrade)
 	n.wantGate("Cordoned")
 	if answers, ready := stop(); answers == 0 || ready > 0 {
 		n.t.Errorf("%d of %d answers of /readyz were that the cordoned node may serve", ready, answers)
 	}
-	n.Await("etcd and the sidecar", func() error {
-		_, err := n.Try("bash", "-euc", ". /etc/lockstep/env; sidecar uncordon "+n.Name)
-		return err
-	})
-	n.Run("sidecar", "wait-ready", "--timeout", "5m")
+	n.AwaitTyped("sidecar uncordon")
+	n.Type("sidecar wait-ready")
 	n.wantPod(true)
 	if pod, err := n.pod(); err != nil || !strings.HasSuffix(pod.Image, ":"+next) {
 		n.t.Errorf("got %+v, %v", pod, err)

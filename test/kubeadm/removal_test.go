@@ -1,17 +1,18 @@
 package kubeadm
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // leave takes Lockstep off the node, as docs/kubeadm.md#remove has it.
 func (n *Node) leave() {
 	n.t.Helper()
-	n.Shell(". /etc/lockstep/env; sidecar cordon " + n.Name + " --force")
-	n.Shell("rm /etc/lockstep/patches/kube-apiserver*")
-	n.Run("kubeadm", "upgrade", "node", "--etcd-upgrade=false", "--certificate-renewal=false", "--patches", "/etc/lockstep/patches",
-		"--skip-phases", "addon", "--ignore-preflight-errors", "SystemVerification,CoreDNSUnsupportedPlugins,CoreDNSMigration")
+	n.TypeWithEnv("sidecar cordon cp-3", "cp-3", n.Name+" --force") // it is the last one
+	n.Type("rm /etc/lockstep/patches")
+	n.Type("kubeadm upgrade node --etcd-upgrade=false", patches, patches+forUpgrade)
 	n.Await("the pod without the sidecar", func() error {
 		pod, err := n.pod()
 		if err == nil && (len(pod.Containers) != 1 || !pod.Ready) {
@@ -19,9 +20,85 @@ func (n *Node) leave() {
 		}
 		return err
 	})
-	n.Shell(". /etc/lockstep/env; sidecar node remove " + n.Name + " --confirm-stopped")
+	n.TypeWithEnv("sidecar node remove", "cp-3", n.Name)
 	if out := n.Shell(". /etc/lockstep/env; sidecar node list"); strings.Contains(out, n.Name) {
 		n.t.Errorf("the node has a record: %s", out)
 	}
-	n.Shell("rm -r /etc/lockstep")
+	n.Type("rm -r /etc/lockstep")
+}
+
+// retrofit gives the node a sidecar as docs/kubeadm.md#a-cluster-that-runs has it: it is one
+// of plain kubeadm then.
+func (n *Node) retrofit() {
+	n.t.Helper()
+	n.Type("sidecar kubeadm --image registry.example.com/lockstep:1.0.0 --bundle ./bundle -- --listen=0.0.0.0:8086 --insecure-listen",
+		pageImage, ownImage, "./bundle", bundleOf(n, "1.1.0"))
+	n.writeKubeletPatch(noticesSoon)
+	n.Type("kubectl --kubeconfig /etc/kubernetes/admin.conf apply")
+	n.applyPatches()
+}
+
+// applyPatches lets kubeadm apply the patches, and waits for the gate.
+func (n *Node) applyPatches() {
+	n.t.Helper()
+	n.Type("kubeadm upgrade node --etcd-upgrade=false", patches, patches+forUpgrade)
+	n.wantGated()
+}
+
+// wantGated waits for the gate of a pod that was just made.
+func (n *Node) wantGated() {
+	n.t.Helper()
+	n.Type("sidecar wait-ready")
+	n.wantClean()
+	n.wantPod(true)
+}
+
+// service turns --kubernetes-service on and off, as docs/kubeadm.md#pods has it; off with the
+// file for kubeadm upgrade.
+func (n *Node) service() {
+	n.t.Helper()
+	n.Type("sidecar kubeadm -- --kubernetes-service")
+	n.applyPatches()
+	n.Await("Lockstep to write the Service kubernetes", func() error {
+		text, err := n.Try("sidecar", "status", "-o", "json")
+		if err != nil {
+			return err
+		}
+		var status struct {
+			KubernetesService struct {
+				Reason    string
+				Addresses []string
+			}
+		}
+		if err := json.Unmarshal([]byte(text), &status); err != nil {
+			return err
+		}
+		slice, err := n.addresses("{.metadata.annotations.lockstep\\.dev/revision} {.endpoints[*].addresses}")
+		k := status.KubernetesService
+		revision, has, _ := strings.Cut(slice, " ")
+		own := n.machine.Address.String()
+		if err == nil && (k.Reason != "Published" || !slices.Equal(k.Addresses, []string{own}) || has != `["`+own+`"]` || revision == "") {
+			err = fmt.Errorf("got %+v, and the slice has %q", k, slice)
+		}
+		return err
+	})
+
+	// What another address has replaced is written again by kube-apiserver itself.
+	n.Type("sidecar kubeadm -- --kubernetes-service", "--kubernetes-service", "--kubernetes-service=false")
+	n.Write("/etc/kubeadm-upgrade.yaml", pageConfig(n.t, "UpgradeConfiguration", "\nnode: {", "\nnode: {etcdUpgrade: false, certificateRenewal: false, "))
+	n.Shell("kubeadm upgrade node --config /etc/kubeadm-upgrade.yaml" + forUpgrade)
+	n.wantGated()
+	n.Run("kubectl", "patch", "endpointslice", "kubernetes", "--type=json", "-p", `[{"op": "replace", "path": "/endpoints/0/addresses/0", "value": "192.0.2.1"}]`)
+	n.Await("kube-apiserver to write the Service kubernetes", func() error {
+		slice, err := n.addresses("{.endpoints[*].addresses}")
+		if err == nil && slice != `["`+n.machine.Address.String()+`"]` {
+			err = fmt.Errorf("the slice has %s", slice)
+		}
+		return err
+	})
+}
+
+// addresses reads the slice of the Service kubernetes.
+func (n *Node) addresses(path string) (string, error) {
+	return n.Try("kubectl", "--server", n.server(), "get", "endpointslice", "kubernetes", "-o", "jsonpath="+path)
 }
