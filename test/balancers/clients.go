@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -28,7 +29,7 @@ type ClientsConfig struct {
 	// each request.
 	Keep, New int
 	Watches   int           // how many more clients have a watch open all the time
-	Pause     time.Duration // between two requests of a client
+	Pause     time.Duration // between two requests of a client, until SetPause
 	// Dial connects to a kube-apiserver; nil: to the address of API.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -81,6 +82,7 @@ type Clients struct {
 	tls    *tls.Config
 	cancel context.CancelFunc
 	all    sync.WaitGroup
+	pause  atomic.Int64 // a time.Duration
 
 	mu     sync.Mutex // mu guards what follows
 	counts Counts
@@ -103,6 +105,7 @@ func StartClients(cfg ClientsConfig) (*Clients, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Clients{cfg: cfg, tls: config, cancel: cancel, room: maxErrors}
+	c.SetPause(cfg.Pause)
 	for i := range cfg.Keep + cfg.New {
 		name := fmt.Sprintf("client-%s-%d", cfg.Name, i)
 		if err := c.create(ctx, name); err != nil {
@@ -116,6 +119,16 @@ func StartClients(cfg ClientsConfig) (*Clients, error) {
 		c.all.Go(func() { c.watch(ctx) })
 	}
 	return c, nil
+}
+
+// SetPause changes the pause between two requests of a client.
+func (c *Clients) SetPause(d time.Duration) { c.pause.Store(int64(d)) }
+
+func (c *Clients) rest(ctx context.Context) {
+	select {
+	case <-time.After(time.Duration(c.pause.Load())):
+	case <-ctx.Done():
+	}
 }
 
 // Counts returns what the clients have seen until now.
@@ -224,10 +237,7 @@ func (w *worker) run(ctx context.Context) {
 		} else {
 			w.read(ctx)
 		}
-		select {
-		case <-time.After(w.clients.cfg.Pause):
-		case <-ctx.Done():
-		}
+		w.clients.rest(ctx)
 	}
 }
 
@@ -325,10 +335,7 @@ func (c *Clients) watch(ctx context.Context) {
 		if ctx.Err() == nil && err != nil {
 			c.note(fmt.Errorf("watch: %w", err), func(n *Counts) { n.Broken++ })
 		}
-		select {
-		case <-time.After(c.cfg.Pause):
-		case <-ctx.Done():
-		}
+		c.rest(ctx)
 	}
 }
 

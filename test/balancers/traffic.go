@@ -104,6 +104,13 @@ func (t *Traffic) Stop() error {
 	return nil
 }
 
+// SetPause changes the pause between two requests of each client.
+func (t *Traffic) SetPause(d time.Duration) {
+	for _, c := range t.Clients {
+		c.SetPause(d)
+	}
+}
+
 // HAProxyLog is what HAProxy has written.
 func (t *Traffic) HAProxyLog() string { return t.haproxy.Log() }
 

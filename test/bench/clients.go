@@ -21,19 +21,25 @@ func clientsCases() []benchCase {
 	}
 }
 
-func clientsRows() []string { return []string{rowGateOut, rowAPIOut, rowNodeOut, rowUpgrade} }
+func clientsRows() []string {
+	return []string{rowGateOut, rowGateBusy, rowAPIOut, rowNodeOut, rowUpgrade}
+}
 
 const (
-	rowGateOut = "a gate closes, until its address has left the Service"
-	rowAPIOut  = "kill -9 of a kube-apiserver, until its address has left the Service"
-	rowNodeOut = "kill -9 of a node, until its address has left the Service; TTL 5 s"
-	rowUpgrade = "upgrade of three nodes, from the first stop until DONE and all gates are open"
+	rowGateOut  = "a gate closes, until its address has left the Service"
+	rowGateBusy = "the same, while the clients take all the CPU time that they get"
+	rowAPIOut   = "kill -9 of a kube-apiserver, until its address has left the Service"
+	rowNodeOut  = "kill -9 of a node, until its address has left the Service; TTL 5 s"
+	rowUpgrade  = "upgrade of three nodes, from the first stop until DONE and all gates are open"
 )
 
 const (
 	// clientDelay is how long a node serves after SIGTERM. HAProxy needs a second to notice.
 	clientDelay = 5 * time.Second
 	leaderPause = 15 * time.Second
+	// Clients that pause for so long leave CPU time to kube-apiserver.
+	calmPause = 200 * time.Millisecond
+	busyPause = 20 * time.Millisecond
 	// clientRequests is how many requests of each kind of client follow each fault.
 	clientRequests = 500
 )
@@ -80,9 +86,11 @@ type clientRig struct {
 	slice   *sliceObserver
 	traffic *balancers.Traffic
 
-	phases                   []clientPhase
-	gateOut, apiOut, nodeOut []time.Duration
-	upgrade                  upgradeTimes
+	phases  []clientPhase
+	gateOut map[time.Duration][]time.Duration // by the pause of the clients
+	apiOut  []time.Duration
+	nodeOut []time.Duration
+	upgrade upgradeTimes
 }
 
 // clientPhase is what clients have seen during one fault.
@@ -104,6 +112,7 @@ func (r *clientRig) prefix() string { return fmt.Sprintf("/clients-%t-%t/", r.wi
 
 // run runs nodes, with clients, through all faults.
 func (r *clientRig) run(ctx context.Context) (err error) {
+	r.gateOut = map[time.Duration][]time.Duration{}
 	dir := filepath.Join(r.b.dir, strings.Trim(r.prefix(), "/"))
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
@@ -162,7 +171,7 @@ func (r *clientRig) startTraffic(ctx context.Context) error {
 		// The binaries are in a directory of the repository.
 		Page:    filepath.Join(assets, "..", "docs", "load-balancers.md"),
 		HAProxy: r.addresses[3], Service: networkAddress(maxNetworkAddresses),
-		Keep: 4, New: 4, Watches: 2, Pause: 20 * time.Millisecond,
+		Keep: 4, New: 4, Watches: 2, Pause: busyPause,
 	})
 	return err
 }

@@ -40,8 +40,11 @@ func (r *clientRig) faults() []clientFault {
 		return func(ctx context.Context) error { return r.kill(ctx, kills, whole) }
 	}
 	var out []clientFault
-	if !r.without {
-		out = append(out, clientFault{name: fmt.Sprintf("gate closed and opened, %d times", r.b.opts.n), run: r.closeGates})
+	for _, p := range []time.Duration{calmPause, busyPause} {
+		if !r.without {
+			name := fmt.Sprintf("gate closed and opened, %d times; clients pause for %s", r.b.opts.n, p)
+			out = append(out, clientFault{name: name, run: func(ctx context.Context) error { return r.closeGates(ctx, p) }})
+		}
 	}
 	if r.gatesOnly {
 		return out
@@ -121,8 +124,11 @@ func (r *clientRig) kill(ctx context.Context, times int, whole bool) error {
 	return nil
 }
 
-// closeGates takes nodes out of service and returns them.
-func (r *clientRig) closeGates(ctx context.Context) error {
+// closeGates takes nodes out of service and returns them, with clients that pause for so
+// long between two requests.
+func (r *clientRig) closeGates(ctx context.Context, rest time.Duration) error {
+	r.traffic.SetPause(rest)
+	defer r.traffic.SetPause(busyPause)
 	client, err := etcd.NewClient(etcd.Config{
 		Endpoints: r.b.cluster.Etcd.Endpoints(), Prefix: r.prefix(),
 		RequestTimeout: patience, Log: slog.New(slog.DiscardHandler),
@@ -146,7 +152,7 @@ func (r *clientRig) closeGates(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.gateOut = append(r.gateOut, took)
+		r.gateOut[rest] = append(r.gateOut[rest], took)
 	}
 	return nil
 }

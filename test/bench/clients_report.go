@@ -48,7 +48,8 @@ func (b *bench) reportClients(with, without *clientRig) {
 }
 
 func (b *bench) reportLeave(r *clientRig) {
-	b.report.measured(rowGateOut, bar{p99: 100 * time.Millisecond}, r.gateOut)
+	b.report.measured(rowGateOut, bar{p99: 100 * time.Millisecond}, r.gateOut[calmPause])
+	b.report.measured(rowGateBusy, bar{}, r.gateOut[busyPause])
 }
 
 func (t upgradeTimes) sum() time.Duration { return t.Stop + t.API + t.Gate + t.done }
