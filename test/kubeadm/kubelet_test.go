@@ -116,19 +116,15 @@ func (n *Node) machineFlags() string {
 // writeKubeletPatch writes a patch of the user's own, beside those of sidecar kubeadm. It has
 // what a machine with cgroup v1 and without systemd needs. Disks of machines for tests are
 // full, and no registry has the images: the kubelet must not remove them.
-func (n *Node) writeKubeletPatch(more ...string) {
+func (n *Node) writeKubeletPatch() {
 	n.t.Helper()
-	n.Write(patches+"/kubeletconfiguration+merge.yaml", strings.Join(more, "")+`cgroupDriver: cgroupfs
+	n.Write(patches+"/kubeletconfiguration+merge.yaml", `cgroupDriver: cgroupfs
 cgroupRoot: /`+n.cgroup+`
 failCgroupV1: false
 imageGCHighThresholdPercent: 100
 evictionHard: {memory.available: "0%", nodefs.available: "0%", nodefs.inodesFree: "0%", imagefs.available: "0%", imagefs.inodesFree: "0%"}
 `)
 }
-
-// noticesSoon is for a test with many manifests, one after another: the kubelet notices each within
-// 20 s otherwise.
-const noticesSoon = "fileCheckFrequency: 1s\n"
 
 // bundleOf is a bundle for a node. In the end, only nodes of its release fit its objects.
 func bundleOf(n *Node, release string) string {
@@ -232,7 +228,7 @@ func TestKubelet(t *testing.T) {
 	}
 	n.Type("sidecar kubeadm --image registry.example.com/lockstep:1.0.0 --bundle ./bundle -- --listen=0.0.0.0:8086 --insecure-listen",
 		pageImage, ownImage, "./bundle", bundleOf(n, "1.0.0"))
-	n.writeKubeletPatch(noticesSoon)
+	n.writeKubeletPatch()
 	n.Type("kubeadm init", "lb.example.com:6443", n.machine.Address.String()+":6443", "--upload-certs", "--upload-certs"+n.machineFlags()+
 		" --kubernetes-version "+v.first+" --image-repository "+repository+" --pod-network-cidr 10.244.0.0/16 --skip-phases addon")
 	n.wantPod(false)

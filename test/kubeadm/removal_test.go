@@ -33,7 +33,7 @@ func (n *Node) retrofit() {
 	n.t.Helper()
 	n.Type("sidecar kubeadm --image registry.example.com/lockstep:1.0.0 --bundle ./bundle -- --listen=0.0.0.0:8086 --insecure-listen",
 		pageImage, ownImage, "./bundle", bundleOf(n, "1.1.0"))
-	n.writeKubeletPatch(noticesSoon)
+	n.writeKubeletPatch()
 	n.Type("kubectl --kubeconfig /etc/kubernetes/admin.conf apply")
 	n.applyPatches()
 }
