@@ -46,6 +46,9 @@ type Fleet struct {
 	prefix  string        // of the keys of the sidecars and of the kube-apiservers
 	without bool          // no sidecars run
 	service bool          // the Service kubernetes is written
+
+	mu      sync.Mutex        // mu guards bundles
+	bundles map[string]string // directories that were written, by release
 }
 
 // Node is a kube-apiserver and the sidecar beside it.
@@ -82,7 +85,7 @@ type FleetConfig struct {
 func NewFleet(cfg FleetConfig) *Fleet {
 	f := &Fleet{
 		SidecarDelay: cfg.Delay, LeaseTTL: cmp.Or(cfg.LeaseTTL, LeaseTTL), cluster: cfg.Cluster, dir: cfg.Dir, delay: cfg.Delay,
-		prefix: cfg.Prefix, without: cfg.WithoutLockstep, service: cfg.Service,
+		prefix: cfg.Prefix, without: cfg.WithoutLockstep, service: cfg.Service, bundles: map[string]string{},
 	}
 	for i, address := range cfg.Addresses {
 		f.Nodes = append(f.Nodes, &Node{ID: fmt.Sprintf("cp-%d", 1+i), Address: address, fleet: f})
@@ -279,9 +282,14 @@ var constraints = map[string][2]string{
 	"1.2.0": {"1.1.0", "1.2.0"},
 }
 
-// bundle writes the bundle of a release, if it does not exist yet. Its ConfigMap contains
-// what Fits needs.
+// bundle writes the bundle of a release, unless it was written before: other sidecars may
+// be reading it. Its ConfigMap contains what Fits needs.
 func (f *Fleet) bundle(release string) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if dir, written := f.bundles[release]; written {
+		return dir, nil
+	}
 	dir := filepath.Join(f.dir, "bundle-"+release)
 	c, known := constraints[release]
 	if !known {
@@ -297,6 +305,7 @@ func (f *Fleet) bundle(release string) (string, error) {
 			return "", err
 		}
 	}
+	f.bundles[release] = dir
 	return dir, nil
 }
 

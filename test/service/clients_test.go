@@ -113,16 +113,18 @@ func (r *clientsRig) start() {
 	r.must(r.traffic.AwaitNodes(r.Context(), r.fleet.Nodes...))
 }
 
-// play runs a part, and requires what clients have to see.
+// play runs a part, and requires what clients have to see. A kube-apiserver that stops closes
+// its connections after two seconds. On a busy machine that may cut a watch, after which
+// clients list again, so it does not count.
 func (r *clientsRig) play(part clientsPart) {
 	before := r.traffic.Begin()
 	part.run(r)
 	r.must(r.traffic.AwaitNodes(r.Context(), r.fleet.Nodes...))
 	for way, n := range r.traffic.Since(before) {
-		if failed := n.Failed + n.Broken; n.Misfits+n.Lost > 0 || failed > 0 && !part.mayFail[way] {
+		if n.Misfits+n.Lost > 0 || n.Failed > 0 && !part.mayFail[way] {
 			r.Errorf("clients of %s: got %+v", balancers.Ways[way], n)
 		}
-		r.Logf("clients of %s: %d requests, %d failed; %d times 429", balancers.Ways[way], n.Requests, n.Failed, n.Retried)
+		r.Logf("clients of %s: %d requests, %d failed; %d times 429; %d watches cut", balancers.Ways[way], n.Requests, n.Failed, n.Retried, n.Broken)
 	}
 	r.must(r.traffic.AwaitSuccess(r.Context(), 20))
 }
