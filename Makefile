@@ -95,11 +95,11 @@ KUBELET_ASSETS := $(addprefix bin/,sidecar kube-apiserver kube-controller-manage
 	next/kube-apiserver next/kube-controller-manager next/kube-scheduler)
 
 .PHONY: kubelet-test
-kubelet-test: $(KUBELET_ASSETS) ## docs/kubeadm.md typed on a node with a real kubelet (four minutes; the first time builds for half an hour)
+kubelet-test: $(KUBELET_ASSETS) ## docs/kubeadm.md typed on a node with a real kubelet (eight minutes; the first time builds for half an hour)
 	LOCKSTEP_KUBEADM_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/kubeadm -run='TestKubelet$$' -count=1 -v -timeout=20m
 
 .PHONY: kubeadm-test
-kubeadm-test: $(KUBELET_ASSETS) ## docs/kubeadm.md typed on three nodes: init, join, and an upgrade of each with clients behind HAProxy (ten minutes, 3 GB)
+kubeadm-test: $(KUBELET_ASSETS) ## docs/kubeadm.md typed on three nodes: init, join, and an upgrade of each with clients behind HAProxy and of the Service (eleven minutes, 3 GB)
 	LOCKSTEP_KUBEADM_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/kubeadm -run='TestKubeadm$$' -count=1 -v -timeout=40m
 
 .PHONY: docs
