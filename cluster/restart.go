@@ -47,6 +47,9 @@ func openMemberDirectory(ctx context.Context, f *flow) error {
 		f.log.Warn("--join is ignored: this directory has a cluster that was created here; to join another one, stop, delete the directory and start again",
 			"dir", f.dir.Path(), "cluster", f.marker.Cluster)
 	}
+	if f.marker.Phase == datadir.Leaving && len(f.directory.List().Get()) > 0 {
+		f.shared.useOthers() // its own may be a learner, which refuses requests
+	}
 	return nil
 }
 

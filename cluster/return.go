@@ -23,14 +23,10 @@ func returnSteps() []step {
 // startDataOfMember starts a member that has data: its vote may be needed for the majority
 // that adds or removes it.
 func startDataOfMember(ctx context.Context, f *flow) error {
-	others := len(f.directory.List().Get()) > 0
 	if f.marker.Phase.Changing() && f.dir.EtcdBegun() {
-		if f.marker.Phase == datadir.Leaving && others {
-			f.shared.useOthers() // it may be a learner, which refuses requests
-		}
 		return startOldMember(ctx, f)
 	}
-	if !others {
+	if len(f.directory.List().Get()) == 0 {
 		return &datadir.RefusedError{
 			Path: f.dir.Members(), Problem: "is missing or empty, and this node has no member of its own",
 			Remedy: "restore it from a backup; without one, delete the directory, and join with a new token: docs/clusters.md#join",

@@ -19,14 +19,15 @@ import (
 // CordonChange is what SetCordon does.
 type CordonChange struct {
 	Cordon protocol.Cordon // the zero Cordon returns the node to service
-	Force  bool            // also if no other node is in service
+	Force  bool            // also if no other node serves
 }
 
 // SetCordon takes a node out of service, or returns it to service. It changes nothing else
 // in the record, and returns the record as it was. A cordon replaces the one before.
 //
 // It returns ErrNoNode if there is no record, an error if the record is corrupt, and,
-// without Force, ErrLastInService if no other node is in service. Two that are taken
+// without Force, ErrLastInService if no other node is in service and has a kube-apiserver
+// that is ready, as far as its presence has it. Two that are taken
 // out of service at the same time cannot both rely on each other: the transaction
 // requires that the other node's record and presence did not change.
 func SetCordon(ctx context.Context, client *etcd.Client, id protocol.NodeID, change CordonChange) (protocol.Record, error) {

@@ -14,8 +14,9 @@ var (
 	ErrAlive = errors.New("the node is alive: stop its sidecar and its kube-apiserver first")
 	// ErrNotAlive is returned when a node has no presence, but may still serve.
 	ErrNotAlive = errors.New("the node is not alive, and its kube-apiserver may still serve")
-	// ErrLastInService is returned when no other node is in service.
-	ErrLastInService = errors.New("no other node is in service: without this one, no kube-apiserver serves")
+	// ErrLastInService is returned when no other node that is in service has a kube-apiserver
+	// that is ready.
+	ErrLastInService = errors.New("no other node is in service and has a kube-apiserver that is ready: this one may be the last that serves")
 	// ErrGoverned is returned when a store has a status and a valid ID, so that it
 	// must not get another one.
 	ErrGoverned = errors.New("this store has a status: its leader governs objects already")

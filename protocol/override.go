@@ -79,7 +79,7 @@ func overridden(v Verdict, f Facts) Verdict {
 		return v
 	default:
 		if f.Services != "" { // another reason came first
-			return Verdict{Reason: ServicesNotReady, Message: f.Services + "; the override opens the gate when they are ready"}
+			return Verdict{Reason: ServicesNotReady, Message: f.Services + "; the override does not open the gate while that is so"}
 		}
 		return Verdict{Ready: true, Reason: Overridden, Message: fmt.Sprintf(
 			"AN OPERATOR HAS OVERRIDDEN THE GATE %s: this node serves although the gate is closed: %s: %s; to end that: sidecar override end",

@@ -67,7 +67,7 @@ func TestJudge_overrideWithoutServices(t *testing.T) {
 		{Services: "not yet", Reached: true, Registration: Registration{Fenced: true}},
 	} {
 		f.Override = Override{Until: time.Unix(1e9, 0)}
-		if got := Judge(f); got.Ready || got.Reason != ServicesNotReady || !strings.Contains(got.Message, "not yet; the override opens") {
+		if got := Judge(f); got.Ready || got.Reason != ServicesNotReady || !strings.Contains(got.Message, "not yet; the override does not open") {
 			t.Errorf("%+v: got %+v", f, got)
 		}
 		f.Services = ""

@@ -16,9 +16,9 @@ type Services interface {
 	// Start starts them, in order, and keeps them running until Stop. Called again, it
 	// does nothing.
 	Start()
-	// Stop stops all of them in the reverse order, also those that a sidecar before this
-	// one started, and returns when they have ended. If ctx ends first, it returns an
-	// error: they may still run.
+	// Stop stops all of them in the reverse order, and returns when they have ended. Those
+	// that only a sidecar before this one started are stopped too, after the others. If ctx
+	// ends first, it returns an error: they may still run.
 	Stop(ctx context.Context) error
 	// Running follows whether they run.
 	Running() *event.Value[Running]

@@ -78,7 +78,7 @@ func (f *Fetcher) keep(ctx context.Context) error {
 	for {
 		_, changed := f.local.Load()
 		if err := f.cfg.Disk.KeepRoles(); err != nil {
-			return fmt.Errorf("roles not kept on disk: without etcd, the next sidecar starts what they were before: %w", err)
+			return fmt.Errorf("roles not kept on disk: without etcd, the next sidecar uses the roles from before: %w", err)
 		}
 		if !event.Wait(ctx, changed) {
 			return ctx.Err()

@@ -147,7 +147,7 @@ func (p program) uncordon(ctx context.Context, client etcdClient, id protocol.No
 	case err != nil:
 		return err
 	case now.Presence.Reason == protocol.Overridden:
-		fmt.Fprintf(p.stdout, "node %s is no longer cordoned; its gate is open by an override: to end that, type there: sidecar override end\n", id)
+		fmt.Fprintf(p.stdout, "node %s is no longer cordoned; an override was in force, so its gate was open before: to end it, type there: sidecar override end\n", id)
 	case now.Presence.Ready:
 		fmt.Fprintf(p.stdout, "node %s is in service again: its gate is open\n", id)
 	default:

@@ -115,3 +115,27 @@ func wantUnconfirmed(c command) {
 		}
 	}
 }
+
+func TestOutOfService(t *testing.T) {
+	alive := func(r protocol.Reason, e protocol.ElectionState) *protocol.Record {
+		return &protocol.Record{Alive: true, Presence: protocol.Presence{Reason: r, Election: e}}
+	}
+	for _, r := range []protocol.Reason{protocol.Cordoned, protocol.Overridden, protocol.Starting, protocol.Fenced, protocol.ServicesNotReady} {
+		if !outOfService(alive(r, protocol.Ineligible)) {
+			t.Errorf("%s: it is not out of service", r)
+		}
+		for _, e := range []protocol.ElectionState{protocol.Leading, protocol.Campaigning} {
+			if outOfService(alive(r, e)) {
+				t.Errorf("%s, %s: it is out of service", r, e)
+			}
+		}
+	}
+	for _, r := range []protocol.Reason{protocol.Ready, protocol.NotRegistered, protocol.ReleaseTooOld} {
+		if outOfService(alive(r, protocol.Ineligible)) {
+			t.Errorf("%s: it is out of service", r)
+		}
+	}
+	if !outOfService(&protocol.Record{Presence: protocol.Presence{Reason: protocol.Ready, Election: protocol.Leading}}) {
+		t.Error("it does not run, and is not out of service")
+	}
+}

@@ -21,6 +21,9 @@ var Ways = [2]string{"HAProxy", "the Service"}
 // statsPort is where HAProxy answers what it knows of its servers, at its own address.
 const statsPort = "8404"
 
+// statsTimeout bounds one question to HAProxy.
+const statsTimeout = 10 * time.Second
+
 // TrafficConfig configures clients that use both ways at once.
 type TrafficConfig struct {
 	Page    string // docs/load-balancers.md, which has the configuration of HAProxy
@@ -191,11 +194,14 @@ func (t *Traffic) poll(ctx context.Context, cond func() error) error {
 
 // up returns the nodes to which HAProxy sends clients, sorted. It asks HAProxy.
 func (t *Traffic) up() ([]string, error) {
-	conn, err := net.Dial("tcp", t.stats)
+	conn, err := net.DialTimeout("tcp", t.stats, statsTimeout)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(statsTimeout)); err != nil {
+		return nil, err
+	}
 	if _, err := fmt.Fprintln(conn, "show stat -1 4 -1"); err != nil { // 4: servers
 		return nil, err
 	}

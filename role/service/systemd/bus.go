@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -86,8 +88,12 @@ type bus struct {
 	done   chan struct{} // closed when the goroutine of the connection has ended
 }
 
+// errAbsent: none of the sockets exists at which systemd answers. Then it does not run here, and no
+// unit does.
+var errAbsent = errors.New("systemd does not run on this machine")
+
 // dial connects to systemd in the first way that works, and subscribes to changes. The connection
-// outlives ctx.
+// outlives ctx. It returns errAbsent if there is nothing to connect to.
 func dial(ctx context.Context, ways []connectFunc, unit string) (*bus, error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	timer := time.AfterFunc(callTimeout, cancel)
@@ -103,6 +109,10 @@ func dial(ctx context.Context, ways []connectFunc, unit string) (*bus, error) {
 	}
 	if b.conn == nil {
 		cancel()
+		isMissing := func(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+		if len(slices.DeleteFunc(slices.Clone(problems), isMissing)) == 0 {
+			problems = append(problems, errAbsent)
+		}
 		return nil, fmt.Errorf("connect to systemd: %w", errors.Join(problems...))
 	}
 	updates, errs := make(chan *sdbus.PropertiesUpdate, maxSignals), make(chan error, maxSignals)

@@ -30,6 +30,8 @@ type Config struct {
 type Driver struct {
 	cfg  Config
 	ways []connectFunc
+	// reached: systemd has answered this driver. A socket that is missing later comes back.
+	reached bool
 }
 
 // New returns a driver. It starts nothing; Run does.
@@ -64,7 +66,7 @@ const (
 // itself. A unit that runs already is stopped first: which program it runs is not known. When ctx
 // ends the unit is stopped.
 func (d *Driver) Run(ctx context.Context, running func()) driver.Exit {
-	r := &run{cfg: d.cfg, ways: d.ways, result: make(chan string, 1)}
+	r := &run{cfg: d.cfg, ways: d.ways, reached: &d.reached, result: make(chan string, 1)}
 	r.pauses = backoff.Backoff{First: reconnectPause, Max: maxReconnectPause}
 	defer func() { r.bus.close() }()
 	if ctx.Err() != nil {
@@ -99,6 +101,7 @@ func (d *Driver) Run(ctx context.Context, running func()) driver.Exit {
 type run struct {
 	cfg        Config
 	ways       []connectFunc
+	reached    *bool       // as in Driver
 	bus        *bus        // nil: not connected
 	result     chan string // of the start job
 	invocation string      // that runs, as was reported; empty: none
@@ -140,7 +143,10 @@ func (r *run) begin(ctx context.Context) (exit driver.Exit, begun bool) {
 // unknown is the end of an attempt that does not know whether the unit runs: an earlier sidecar
 // may have started it.
 func (r *run) unknown(ctx context.Context, err error) driver.Exit {
-	if ctx.Err() != nil {
+	switch {
+	case r.absent(err):
+		return driver.Exit{Reason: err.Error()}
+	case ctx.Err() != nil:
 		return r.stop(ctx)
 	}
 	return driver.Exit{Reason: err.Error(), StillRuns: true}
@@ -157,9 +163,12 @@ func (r *run) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.bus = b
+	r.bus, *r.reached = b, true
 	return nil
 }
+
+// absent reports whether there is no systemd, and so no unit.
+func (r *run) absent(err error) bool { return !*r.reached && errors.Is(err, errAbsent) }
 
 // observe returns the state of the unit. After an error it waits for the next attempt.
 func (r *run) observe(ctx context.Context) (unitState, error) {
@@ -228,6 +237,9 @@ func (r *run) stop(ctx context.Context) driver.Exit {
 	late := false
 	for ctx.Err() == nil {
 		state, err := r.observe(ctx)
+		if r.absent(err) {
+			return driver.Exit{Reason: err.Error()}
+		}
 		if err != nil {
 			continue
 		}
