@@ -131,8 +131,8 @@ func TestRun_refused(t *testing.T) {
 
 // Without an answer of systemd, nothing says that the unit does not run.
 func TestRun_noAnswer(t *testing.T) {
-	fails := func(context.Context) (*dbus.Conn, error) { return nil, syscall.ECONNREFUSED }
-	exit := New(Config{Unit: testUnit, StopTimeout: limit, Connect: fails}).Run(t.Context(), func() { t.Error("it was started") })
+	unreachable := func(context.Context) (*dbus.Conn, error) { return nil, syscall.ECONNREFUSED }
+	exit := New(Config{Unit: testUnit, StopTimeout: limit, Connect: unreachable}).Run(t.Context(), func() { t.Error("it was started") })
 	if !exit.StillRuns || !strings.HasPrefix(exit.Reason, "connect to systemd: ") {
 		t.Errorf("got %+v", exit)
 	}
@@ -140,13 +140,13 @@ func TestRun_noAnswer(t *testing.T) {
 
 // Without a socket there is no systemd, and so no unit. A stop does not wait for one.
 func TestRun_absent(t *testing.T) {
-	fails := func(context.Context) (*dbus.Conn, error) {
+	unreachable := func(context.Context) (*dbus.Conn, error) {
 		return nil, &os.PathError{Op: "dial", Path: "socket", Err: fs.ErrNotExist}
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, ctx := range []context.Context{t.Context(), ended} {
-		exit := New(Config{Unit: testUnit, StopTimeout: time.Hour, Connect: fails}).Run(ctx, func() { t.Error("it was started") })
+		exit := New(Config{Unit: testUnit, StopTimeout: time.Hour, Connect: unreachable}).Run(ctx, func() { t.Error("it was started") })
 		if exit.StillRuns || !strings.Contains(exit.Reason, "systemd does not run on this machine") {
 			t.Errorf("got %+v", exit)
 		}
