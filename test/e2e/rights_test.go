@@ -29,7 +29,8 @@ func TestDocumentedRights(t *testing.T) {
 	cert, key, err := c.ClientCertificate(kubeadm.User("cp-1"), time.Now().Add(time.Hour), kubeadm.Group)
 	b.must(err)
 	kubeconfig := b.kubeconfig("lockstep", api.URL(), b.authority(), cert, key)
-	b.misses(kubeconfig, "create configmaps in kube-system", "list priorityclasses.scheduling.k8s.io", "escalate clusterroles.rbac.authorization.k8s.io")
+	b.misses(kubeconfig, "create configmaps in kube-system", "get, list, watch, create, patch, delete priorityclasses.scheduling.k8s.io",
+		"get, list, watch, create, patch, delete, escalate, bind clusterroles.rbac.authorization.k8s.io")
 	b.kubectl("", "apply", "-k", "../../deploy/kubeadm/cluster")
 	cluster.Await(t, "all rights", func(context.Context) error { // RBAC is cached
 		if missing := b.missing(kubeconfig); len(missing) > 0 {
