@@ -133,7 +133,7 @@ func (p program) printMembers(views []quorum.View, form string) error {
 		}
 		rows = append(rows, []string{m.ID, cmp.Or(m.Node, "-"), m.Address, m.Role, leader, health, size, lag})
 	}
-	table{w: p.stdout}.rows(rows)
+	table{w: p.stdout, screen: p.screen()}.rows(rows)
 	return nil
 }
 

@@ -184,7 +184,7 @@ func (p program) printTokens(all []token.Stored, form string) error {
 	if form == "json" {
 		return p.printJSON(reports)
 	}
-	table{w: p.stdout}.rows(rows)
+	table{w: p.stdout, screen: p.screen()}.rows(rows)
 	return nil
 }
 

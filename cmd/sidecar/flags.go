@@ -1,15 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
-	"io"
 	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/httpapi"
@@ -146,7 +145,8 @@ func useSections(cmd *cobra.Command, sections []flagSection) {
 	usage := func(cmd *cobra.Command) error {
 		w := cmd.OutOrStdout()
 		fmt.Fprintf(w, "Usage:\n  %s\n", cmd.UseLine())
-		width := terminalWidth(w)
+		width, _, _ := terminalSize(w)
+		width = cmp.Or(width, defaultWidth)
 		for _, s := range sections {
 			fmt.Fprintf(w, "\n%s flags:\n\n%s", s.title, s.flags.FlagUsagesWrapped(width))
 		}
@@ -156,7 +156,8 @@ func useSections(cmd *cobra.Command, sections []flagSection) {
 	}
 	cmd.SetUsageFunc(usage)
 	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
-		fmt.Fprintf(cmd.OutOrStdout(), "%s\n\n", cmd.Long)
+		width, _, _ := terminalSize(cmd.OutOrStdout())
+		fmt.Fprintf(cmd.OutOrStdout(), "%s\n\n", screen{width: cmp.Or(width, defaultWidth)}.paragraphs(cmd.Long))
 		_ = usage(cmd) // fails only if stdout is closed
 	})
 }
@@ -189,19 +190,4 @@ func redacted(s string) string {
 		return s
 	}
 	return u.Redacted()
-}
-
-// defaultWidth is for an output that is not a terminal.
-const defaultWidth = 100
-
-func terminalWidth(w io.Writer) int {
-	f, ok := w.(interface{ Fd() uintptr })
-	if !ok {
-		return defaultWidth
-	}
-	width, _, err := term.GetSize(int(f.Fd()))
-	if err != nil || width < 40 {
-		return defaultWidth
-	}
-	return width
 }

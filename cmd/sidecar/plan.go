@@ -105,6 +105,6 @@ func (p program) printPlan(r planReport, form string) error {
 		_, err = fmt.Fprintf(p.stdout, "%s\n", text)
 		return err
 	}
-	planTable{table{w: p.stdout}}.write(r)
+	planTable{table{w: p.stdout, screen: p.screen()}}.write(r)
 	return nil
 }

@@ -27,7 +27,8 @@ func (t planTable) write(r planReport) {
 	}
 	t.objectsOf(r)
 	t.section("OBSTACLES", obstacleRows(r.Obstacles))
-	fmt.Fprintf(t.w, "\n%s\n", conclusion(r))
+	fmt.Fprintln(t.w)
+	t.rows([][]string{{conclusion(r)}})
 }
 
 func nowText(m momentReport) string {
@@ -124,7 +125,7 @@ func waits(m momentReport) []string {
 
 func (t planTable) objectsOf(r planReport) {
 	if r.Objects == nil {
-		fmt.Fprint(t.w, "\nOBJECTS  not compared: set --kubeconfig\n")
+		t.title("OBJECTS  not compared: set --kubeconfig")
 		return
 	}
 	var counts []string
@@ -133,7 +134,7 @@ func (t planTable) objectsOf(r planReport) {
 			counts = append(counts, fmt.Sprintf("%d %s", n, a))
 		}
 	}
-	fmt.Fprintf(t.w, "\nOBJECTS  %s%s\n", cmp.Or(strings.Join(counts, ", "), "none"), clean(when(r)))
+	t.title("OBJECTS  " + cmp.Or(strings.Join(counts, ", "), "none") + when(r))
 	var rows [][]string
 	for _, o := range r.Objects.Differing {
 		rows = append(rows, []string{o.Action, o.Object, o.Message})

@@ -46,6 +46,11 @@ func TestSituationTables(t *testing.T) {
 // capturedTable is the table at the time at which /status was read.
 func capturedTable(t *testing.T, base string) string {
 	t.Helper()
+	return tableOf(t, base, screen{})
+}
+
+func tableOf(t *testing.T, base string, on screen) string {
+	t.Helper()
 	raw, err := os.ReadFile(base + ".json")
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +68,7 @@ func capturedTable(t *testing.T, base string) string {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	table{w: &out, now: now}.write(a.report)
+	table{w: &out, now: now, screen: on}.write(a.report)
 	return out.String()
 }
 

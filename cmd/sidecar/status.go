@@ -25,7 +25,7 @@ func (p program) statusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			show := shower{w: p.stdout, p: p, form: output.value}
+			show := shower{w: p.stdout, p: p, form: output.value, screen: p.screen()}
 			if watch {
 				return p.watchStatus(cmd.Context(), c, &show)
 			}
@@ -65,6 +65,7 @@ type shower struct {
 	w       io.Writer
 	p       program
 	form    string
+	screen  screen
 	follows bool // more answers follow
 	shown   int
 }
@@ -99,7 +100,7 @@ func (s *shower) render(out *bytes.Buffer, a answer) error {
 	if s.follows {
 		s.separate(out)
 	}
-	t := table{w: out, now: s.p.now(), wide: s.form == "wide"}
+	t := table{w: out, now: s.p.now(), wide: s.form == "wide", screen: s.screen}
 	t.write(a.report)
 	return nil
 }

@@ -83,7 +83,7 @@ func (p program) printStore(r storeReport, form string) error {
 	if r.Status {
 		status = "yes"
 	}
-	table{w: p.stdout}.rows([][]string{
+	table{w: p.stdout, screen: p.screen()}.rows([][]string{
 		{"PREFIX", "STORE", "STATUS", "OBJECTS"},
 		{r.Prefix, cmp.Or(r.Store, "-"), status, cmp.Or(r.Objects, "-")},
 	})

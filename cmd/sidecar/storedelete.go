@@ -141,7 +141,7 @@ func (p program) printDeletion(r deletionReport) {
 		for _, k := range r.Keys {
 			rows = append(rows, []string{r.Prefix + k.Key, strconv.FormatInt(k.Count, 10), cmp.Or(strings.Join(k.Nodes, ", "), "-")})
 		}
-		table{w: p.stdout}.rows(rows)
+		table{w: p.stdout, screen: p.screen()}.rows(rows)
 		fmt.Fprintln(p.stdout)
 	}
 	if r.Deleted {

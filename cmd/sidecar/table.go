@@ -5,7 +5,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode"
 
@@ -17,19 +16,19 @@ import (
 // it is cleaned of what could control a terminal. Epochs and revisions are shown
 // only if wide is set.
 type table struct {
-	w    io.Writer
-	now  time.Time
-	wide bool
+	w      io.Writer
+	now    time.Time
+	wide   bool
+	screen screen
 }
 
 func (t table) write(r httpapi.Report) {
 	t.rows(t.summary(r))
 	if len(r.Fleet.Nodes) > 0 {
-		fmt.Fprintf(t.w, "\nFLEET  releases %s to %s%s%s\n", r.Fleet.MinRelease, r.Fleet.MaxRelease,
-			t.details(", revision %d", r.Fleet.Revision), clean(t.outdated(r.Etcd)))
-		t.rows(t.fleet(r))
+		t.section(fmt.Sprintf("FLEET  releases %s to %s%s%s", r.Fleet.MinRelease, r.Fleet.MaxRelease,
+			t.details(", revision %d", r.Fleet.Revision), t.outdated(r.Etcd)), t.fleet(r))
 	} else {
-		fmt.Fprintln(t.w, "\nFLEET  this sidecar knows no node yet")
+		t.title("FLEET  this sidecar knows no node yet")
 	}
 	t.section("SERVICES  what this node runs for its roles"+t.rolesNote(r.Roles), t.services(r))
 	t.section("NOT READY  why these services are not ready, and the last lines of those that ended", t.notReady(r))
@@ -56,26 +55,6 @@ func (t table) details(format string, args ...any) string {
 		return ""
 	}
 	return fmt.Sprintf(format, args...)
-}
-
-// rows prints cells in columns.
-func (t table) rows(rows [][]string) {
-	tw := tabwriter.NewWriter(t.w, 0, 0, 2, ' ', 0)
-	for _, cells := range rows {
-		for i := range cells {
-			cells[i] = clean(cells[i])
-		}
-		fmt.Fprintln(tw, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
-	}
-	_ = tw.Flush() // into a buffer
-}
-
-func (t table) section(title string, rows [][]string) {
-	if len(rows) == 0 {
-		return
-	}
-	fmt.Fprintf(t.w, "\n%s\n", title)
-	t.rows(rows)
 }
 
 func (t table) summary(r httpapi.Report) [][]string {

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bytes"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// escape is a code for a terminal.
+var escape = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
+
+// onScreen returns the table of a captured /status on a terminal of this width, without
+// colours.
+func onScreen(t *testing.T, base string, width int) string {
+	t.Helper()
+	return escape.ReplaceAllString(tableOf(t, base, screen{width: width, terminal: true, coloured: true, commands: program{}.root()}), "")
+}
+
+// TestSituationsFit shows every broken situation on terminals of two widths. No line is
+// longer than the terminal is wide, no word is lost, and no command is broken in a way that
+// a shell does not understand.
+func TestSituationsFit(t *testing.T) {
+	captures, err := filepath.Glob("testdata/situations/*/*.json")
+	if err != nil || len(captures) == 0 {
+		t.Fatalf("got %d captures, %v", len(captures), err)
+	}
+	for _, path := range captures {
+		base := strings.TrimSuffix(path, ".json")
+		for _, width := range []int{80, 120} {
+			got := onScreen(t, base, width)
+			for line := range strings.Lines(got) {
+				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > width {
+					t.Errorf("%s: %d columns of %d: %s", base, n, width, line)
+				}
+			}
+			if want, got := letters(capturedTable(t, base)), letters(got); want != got {
+				t.Errorf("%s at %d: (-want +got)\n%s", base, width, cmp.Diff(want, got))
+			}
+		}
+	}
+}
+
+// letters returns the characters of a text in their order of the alphabet: columns that
+// are wrapped change their places.
+func letters(text string) string {
+	var counts [256]int
+	for _, b := range []byte(strings.ReplaceAll(text, continued+"\n", "\n")) {
+		counts[b]++
+	}
+	counts[' '], counts['\n'] = 0, 0
+	var out strings.Builder
+	for b, n := range counts {
+		out.WriteString(strings.Repeat(string(rune(b)), n))
+	}
+	return out.String()
+}
+
+func TestWrap(t *testing.T) {
+	s := screen{commands: program{}.root()}
+	for _, test := range []struct {
+		name, text string
+		width      int
+		want       []string
+	}{
+		{"no limit", "one two", 0, []string{"one two"}},
+		{"words", "one two three", 8, []string{"one two", "three"}},
+		{"a word that is too long", "at https://10.0.0.1:2379 now", 10, []string{"at", "https://10", ".0.0.1:237", "9 now"}},
+		{"a command that fits into a line has one", "end it: sidecar uncordon cp-2; or wait", 24, []string{"end it:", "sidecar uncordon cp-2;", "or wait"}},
+		{"a command that does not fit goes on as shells want it", "type: sidecar uncordon cp-2 --etcd-servers=http://10.0.0.1:2379 (yes)", 38,
+			[]string{"type:", `sidecar uncordon cp-2 \`, "--etcd-servers=http://10.0.0.1:2379", "(yes)"}},
+		{"words in quotes stay together", "sidecar uncordon a --data-dir='/my dir' x", 30, []string{`sidecar uncordon a \`, "--data-dir='/my dir' x"}},
+		{"a sentence about a sidecar", "start the sidecar of node cp-2 again", 20, []string{"start the sidecar of", "node cp-2 again"}},
+		{"programs of others", "type: etcdctl --endpoints=x compaction 217; etcdctl defrag", 28,
+			[]string{"type:", `etcdctl --endpoints=x \`, "compaction 217;", "etcdctl defrag"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, s.wrap(test.text, test.width)); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestColumns(t *testing.T) {
+	rows := [][]string{{"NODE", "REASON", "WHAT TO DO"}, {"cp-1", "ReleaseTooOld", "upgrade it to release 1.1.0 or a newer one, and wait"}, {"cp-2"}}
+	for width, want := range map[int]string{
+		0: `NODE  REASON         WHAT TO DO
+cp-1  ReleaseTooOld  upgrade it to release 1.1.0 or a newer one, and wait
+cp-2
+`,
+		60: `NODE  REASON         WHAT TO DO
+cp-1  ReleaseTooOld  upgrade it to release 1.1.0 or a newer
+                     one, and wait
+cp-2
+`,
+		40: `NODE  REASON
+    WHAT TO DO
+cp-1  ReleaseTooOld
+    upgrade it to release 1.1.0 or a
+    newer one, and wait
+cp-2
+`,
+	} {
+		var out bytes.Buffer
+		newColumns(screen{width: width}, rows).print(&out)
+		if diff := cmp.Diff(want, out.String()); diff != "" {
+			t.Errorf("%d: (-want +got)\n%s", width, diff)
+		}
+	}
+}

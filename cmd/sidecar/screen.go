@@ -1,0 +1,57 @@
+package main
+
+import (
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// screen is where output is shown.
+type screen struct {
+	width    int // in columns; 0: lines are not wrapped
+	height   int // in lines; 0: unknown
+	terminal bool
+	coloured bool
+	// commands are those of this program: they are wrapped in a way that can be pasted.
+	// Nil: none is known.
+	commands *cobra.Command
+}
+
+const (
+	// minWidth is the least for which the width of a terminal is believed.
+	minWidth = 40
+	// defaultWidth is for a help that is not shown on a terminal.
+	defaultWidth = 80
+)
+
+// screen returns where stdout is shown. Only a terminal has a width, for a program that
+// reads lines wants whole ones: unless COLUMNS has it, as in the environment of watch(1).
+func (p program) screen() screen {
+	out := screen{commands: p.root()}
+	if out.width, out.height, out.terminal = terminalSize(p.stdout); out.terminal {
+		style, _ := p.lookupEnv("NO_COLOR")
+		kind, _ := p.lookupEnv("TERM")
+		out.coloured = style == "" && kind != "dumb"
+		return out
+	}
+	text, _ := p.lookupEnv("COLUMNS")
+	if n, err := strconv.Atoi(text); err == nil && n >= minWidth {
+		out.width = n
+	}
+	return out
+}
+
+// terminalSize returns the size of the terminal that w is, if it is one.
+func terminalSize(w io.Writer) (width, height int, terminal bool) {
+	f, ok := w.(interface{ Fd() uintptr })
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return 0, 0, false
+	}
+	width, height, err := term.GetSize(int(f.Fd()))
+	if err != nil || width < minWidth {
+		return defaultWidth, height, true
+	}
+	return width, height, true
+}

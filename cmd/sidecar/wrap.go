@@ -1,0 +1,125 @@
+package main
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// textWord is a part of a text at whose beginning a line may begin.
+type textWord struct {
+	text   string
+	spaces int // before it
+	// of a command that people type: its first word, and the others
+	starts, continues bool
+}
+
+func (w textWord) width() int { return utf8.RuneCountInString(w.text) }
+
+// continued is what the shell reads as: the command goes on in the next line.
+const continued = ` \`
+
+// words splits a text. The words of commands are marked.
+func (s screen) words(text string) []textWord {
+	var out []textWord
+	spaces := 0
+	for part := range strings.SplitSeq(text, " ") {
+		if part == "" {
+			spaces++
+			continue
+		}
+		out = append(out, textWord{text: part, spaces: spaces})
+		spaces = 1
+	}
+	for i := 0; i < len(out); i++ {
+		end := s.commandEnd(out, i)
+		for j := i; j < end; j++ {
+			out[j].starts, out[j].continues = j == i, j > i
+		}
+		i = max(i, end-1)
+	}
+	return out
+}
+
+// wrap breaks a text into lines of at most width columns; 0: no limit. A command that does
+// not fit into a line is broken as a shell wants it, and never within a word.
+func (s screen) wrap(text string, width int) []string {
+	if width <= 0 || utf8.RuneCountInString(text) <= width {
+		return []string{text}
+	}
+	words := s.words(text)
+	l := lineFiller{width: width}
+	for i, w := range words {
+		room := w.width()
+		if w.starts {
+			room = max(room, min(commandWidth(words[i:]), width))
+		}
+		if goesOn(words, i) {
+			room = max(room, w.width()+len(continued))
+		}
+		l.add(w, room)
+	}
+	return l.all
+}
+
+// goesOn reports whether the word after i belongs to the same command.
+func goesOn(words []textWord, i int) bool { return i+1 < len(words) && words[i+1].continues }
+
+// commandWidth is that of the command with which words begin.
+func commandWidth(words []textWord) int {
+	n := words[0].width()
+	for _, w := range words[1:] {
+		if !w.continues {
+			break
+		}
+		n += w.spaces + w.width()
+	}
+	return n
+}
+
+// lineFiller fills one line after another.
+type lineFiller struct {
+	width int
+	all   []string
+}
+
+// add adds a word to the last line if that has room for it, otherwise to the next one.
+func (l *lineFiller) add(w textWord, room int) {
+	if n := len(l.all); n > 0 {
+		last := utf8.RuneCountInString(l.all[n-1])
+		if last+w.spaces+room <= l.width {
+			l.all[n-1] += strings.Repeat(" ", w.spaces) + w.text
+			return
+		}
+		if w.continues {
+			l.all[n-1] += continued
+		}
+	}
+	text := []rune(w.text)
+	for !w.starts && !w.continues && len(text) > l.width { // an address, for example
+		l.all = append(l.all, string(text[:l.width]))
+		text = text[l.width:]
+	}
+	l.all = append(l.all, string(text))
+}
+
+// paragraphs wraps a text of paragraphs, between which is an empty line. Lines that begin
+// with a space stay as they are.
+func (s screen) paragraphs(text string) string {
+	var out, paragraph []string
+	flush := func() {
+		if len(paragraph) > 0 {
+			out = append(out, s.wrap(strings.Join(paragraph, " "), s.width)...)
+		}
+		paragraph = nil
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		if line != "" && line[0] != ' ' {
+			paragraph = append(paragraph, line)
+			continue
+		}
+		flush()
+		out = append(out, line)
+	}
+	flush()
+	return strings.Join(out, "\n")
+}
