@@ -224,6 +224,8 @@ func decodePresence(value []byte) protocol.Presence {
 		Address:   p.GetAddress(),
 		Warnings:  decodeWarnings(p.GetWarnings()),
 		Endpoint:  decodeEndpoint(p.GetEndpoint()),
+		APIServer: shortened(p.GetApiserverVersion()),
+		Services:  shortened(p.GetServicesDigest()),
 	}
 }
 
@@ -320,6 +322,9 @@ func encodePresence(p protocol.Presence, since time.Time) []byte {
 		Address:   shortened(p.Address),
 		Warnings:  encodeWarnings(p.Warnings),
 		Endpoint:  encodeEndpoint(p.Endpoint),
+
+		ApiserverVersion: shortened(p.APIServer),
+		ServicesDigest:   shortened(p.Services),
 	})
 }
 

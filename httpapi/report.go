@@ -125,7 +125,8 @@ type RecordReport struct {
 	Problem      string   `json:"problem"`
 	Address      string   `json:"address"`
 	BundleDigest string   `json:"bundleDigest"`
-	Ephemeral    bool     `json:"ephemeral"` // it is deleted when its node has stopped or expired
+	RunReport
+	Ephemeral bool `json:"ephemeral"` // it is deleted when its node has stopped or expired
 	// Cordon is why the node is out of service; null: it is in service.
 	Cordon *CordonReport `json:"cordon"`
 }

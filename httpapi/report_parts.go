@@ -74,6 +74,7 @@ func NewRecordReport(r *protocol.Record) RecordReport {
 	}
 	if r.Alive {
 		out.Reason, out.Election = string(r.Presence.Reason), string(r.Presence.Election)
+		out.RunReport = RunReport{ApiserverVersion: r.Presence.APIServer, ServicesDigest: r.Presence.Services}
 	}
 	return out
 }
@@ -128,6 +129,12 @@ func etcdReport(e Etcd) EtcdReport {
 		Problem:     e.Problem,
 		Warnings:    list(e.Warnings),
 	}
+}
+
+// RunReport is what a node reports that it runs, while it is alive.
+type RunReport struct {
+	ApiserverVersion string `json:"apiserverVersion"` // empty: unknown
+	ServicesDigest   string `json:"servicesDigest"`   // empty: it runs none
 }
 
 // UpgradeObstacleReport is why the next upgrade must not start.

@@ -97,6 +97,10 @@ type Presence struct {
 	Address   string // of its listener; empty: unknown
 	Warnings  []Warning
 	Endpoint  Endpoint // of its kube-apiserver; the zero Endpoint: it does not take part
+	// APIServer is the version that its kube-apiserver reports; empty: unknown.
+	APIServer string
+	// Services is the digest of its services; empty: it has none.
+	Services string
 }
 
 // Warning is a problem that a sidecar reports. Its presence carries it, so that

@@ -6,73 +6,136 @@ import (
 	"strings"
 )
 
-// Mismatch is a release whose nodes have different bundles.
+// Mismatch is a release whose nodes differ in what they run.
 type Mismatch struct {
 	Release Release
-	Digests []string            // sorted
-	Nodes   map[string][]NodeID // by digest, sorted
+	Values  []string            // digests or versions, sorted
+	Nodes   map[string][]NodeID // by value, sorted
 }
 
-// String names the nodes by digest.
+// String names the nodes by value.
 func (m Mismatch) String() string {
-	parts := make([]string, 0, len(m.Digests))
-	for _, d := range m.Digests {
-		names := make([]string, 0, len(m.Nodes[d]))
-		for _, id := range m.Nodes[d] {
+	parts := make([]string, 0, len(m.Values))
+	for _, v := range m.Values {
+		names := make([]string, 0, len(m.Nodes[v]))
+		for _, id := range m.Nodes[v] {
 			names = append(names, string(id))
 		}
-		parts = append(parts, fmt.Sprintf("%s on %s", shortDigest(d), strings.Join(names, ", ")))
+		parts = append(parts, fmt.Sprintf("%s on %s", shortDigest(v), strings.Join(names, ", ")))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// Odd returns the one node that differs from all others, if there are two or more of
+// them; empty: no node is the odd one.
+func (m Mismatch) Odd() NodeID {
+	if len(m.Values) != 2 {
+		return ""
+	}
+	a, b := m.Nodes[m.Values[0]], m.Nodes[m.Values[1]]
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	if len(a) == 1 && len(b) > 1 {
+		return a[0]
+	}
+	return ""
 }
 
 // shortDigest keeps enough of a digest to tell two of them apart.
 func shortDigest(d string) string {
 	const enough = len("sha256:") + 12
-	if len(d) > enough {
+	if strings.HasPrefix(d, "sha256:") && len(d) > enough {
 		return d[:enough]
 	}
 	return d
 }
 
-// Mismatched returns the releases whose controllers have different digests,
+// Mismatched returns the releases whose controllers have different bundles,
 // lowest first. A record without a digest does not count.
-func Mismatched(f Fleet) []Mismatch {
+func Mismatched(f Fleet) []Mismatch { return mismatched(f, bundleOf) }
+
+// MismatchedServices returns the releases whose controllers that are alive have different
+// services. A node that runs none does not count.
+func MismatchedServices(f Fleet) []Mismatch { return mismatched(f, servicesOf) }
+
+// MismatchedAPIServers returns the releases whose controllers that are alive have
+// kube-apiservers of different versions. One whose version is unknown does not count.
+func MismatchedAPIServers(f Fleet) []Mismatch { return mismatched(f, apiserverOf) }
+
+func bundleOf(r *Record) string {
+	if r.Problem != "" || !r.Node.Roles.Controller {
+		return ""
+	}
+	return r.Node.Digest
+}
+
+func servicesOf(r *Record) string {
+	if !r.aliveController() {
+		return ""
+	}
+	return r.Presence.Services
+}
+
+func apiserverOf(r *Record) string {
+	if !r.aliveController() {
+		return ""
+	}
+	return r.Presence.APIServer
+}
+
+// RunDifferences returns a warning of each release whose nodes that are alive have
+// different services, or kube-apiservers of different versions
+// (docs/protocol.md#upgrade-ready). Its subject is the odd node, if there is one.
+func RunDifferences(f Fleet) []Warning {
+	var out []Warning
+	for _, m := range MismatchedAPIServers(f) {
+		out = append(out, Warning{Reason: APIServersDiffer, Subject: string(m.Odd()), Message: fmt.Sprintf(
+			"nodes of release %s have kube-apiservers of different versions: %s; a gate compares releases alone, so give all these nodes the kube-apiserver of that release",
+			m.Release, m)})
+	}
+	for _, m := range MismatchedServices(f) {
+		out = append(out, Warning{Reason: ServicesDiffer, Subject: string(m.Odd()), Message: fmt.Sprintf(
+			"nodes of release %s have different services: %s; give all these nodes the same files in --services, with $(NODE_ID) and $(NODE_ADDRESS) for what is the node's own",
+			m.Release, m)})
+	}
+	return out
+}
+
+// mismatched returns the releases of which two nodes have different values. An empty
+// value does not count.
+func mismatched(f Fleet, valueOf func(*Record) string) []Mismatch {
 	var out []Mismatch
-	for _, release := range differing(f) {
+	for _, release := range differing(f, valueOf) {
 		m := Mismatch{Release: release, Nodes: map[string][]NodeID{}}
 		for _, r := range f.Records {
-			if r.hasDigest() && r.Node.Version.Release == release {
-				if m.Nodes[r.Node.Digest] == nil {
-					m.Digests = append(m.Digests, r.Node.Digest)
+			if v := valueOf(r); v != "" && r.Node.Version.Release == release {
+				if m.Nodes[v] == nil {
+					m.Values = append(m.Values, v)
 				}
-				m.Nodes[r.Node.Digest] = append(m.Nodes[r.Node.Digest], r.ID)
+				m.Nodes[v] = append(m.Nodes[v], r.ID)
 			}
 		}
-		slices.Sort(m.Digests)
+		slices.Sort(m.Values)
 		out = append(out, m)
 	}
 	return out
 }
 
-func (r *Record) hasDigest() bool {
-	return r.Problem == "" && r.Node.Roles.Controller && r.Node.Digest != ""
-}
-
-// differing returns the releases with more than one digest, sorted. Almost always there
-// are none, and neighbours have the same digest: that has to cost little, because each
+// differing returns the releases with more than one value, sorted. Almost always there
+// are none, and neighbours have the same value: that has to cost little, because each
 // sidecar asks whenever a record changes.
-func differing(f Fleet) []Release {
+func differing(f Fleet, valueOf func(*Record) string) []Release {
 	type content struct {
 		release Release
-		digest  string
+		value   string
 	}
 	var seen []content
 	var out []Release
 	var last content
 	for _, r := range f.Records {
-		now := content{r.Node.Version.Release, r.Node.Digest}
-		if now == last || !r.hasDigest() || slices.Contains(seen, now) {
+		now := content{r.Node.Version.Release, valueOf(r)}
+		if now == last || now.value == "" || slices.Contains(seen, now) {
 			continue
 		}
 		last = now

@@ -93,6 +93,12 @@ const (
 	// BundlesDiffer: nodes of one release have different bundles. Give them the
 	// same one.
 	BundlesDiffer Reason = "BundlesDiffer"
+	// APIServersDiffer: nodes of one release have kube-apiservers of different versions.
+	// The gate compares releases, so it cannot see that: give them the same one.
+	APIServersDiffer Reason = "APIServersDiffer"
+	// ServicesDiffer: nodes of one release have different services. Give them the same
+	// files.
+	ServicesDiffer Reason = "ServicesDiffer"
 	// BundleRejected: the bundle in a sidecar's directory is invalid, or of
 	// another release. Repair the directory.
 	BundleRejected Reason = "BundleRejected"

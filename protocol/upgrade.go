@@ -46,6 +46,9 @@ func UpgradeObstacles(v StatusView, f Fleet) []UpgradeObstacle {
 	for _, m := range Mismatched(f) {
 		out = append(out, UpgradeObstacle{Reason: BundlesDiffer, Message: fmt.Sprintf("nodes of release %s have different bundles: %s", m.Release, m)})
 	}
+	for _, w := range RunDifferences(f) {
+		out = append(out, UpgradeObstacle{Reason: w.Reason, Node: NodeID(w.Subject), Message: w.Message})
+	}
 	return append(out, reported(f)...)
 }
 
@@ -107,7 +110,7 @@ func byStatus(reason Reason) bool {
 func ObstacleReasons() []Reason {
 	return []Reason{
 		EtcdUnreachable, EtcdFull, MemberDown, RecordCorrupt, UpgradeUnderWay, NoLeader, NoGate, Cordoned, GateClosed, Overridden,
-		BundlesDiffer, BundleRejected, ServiceFailing, RemovalsHeld,
+		BundlesDiffer, APIServersDiffer, ServicesDiffer, BundleRejected, ServiceFailing, RemovalsHeld,
 	}
 }
 

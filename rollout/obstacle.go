@@ -144,7 +144,7 @@ func held(in Input, f Forecast) []Obstacle {
 	var out []Obstacle
 	for _, o := range protocol.UpgradeObstacles(in.Status, in.Fleet) {
 		switch o.Reason {
-		case protocol.NoLeader, protocol.BundlesDiffer, protocol.BundleRejected, protocol.RemovalsHeld:
+		case protocol.NoLeader, protocol.BundlesDiffer, protocol.APIServersDiffer, protocol.ServicesDiffer, protocol.BundleRejected, protocol.RemovalsHeld:
 			out = append(out, Obstacle{Kind: ObstacleUpgradeHeld, Node: o.Node, Message: o.Message + " (upgradeReady is false)"})
 		default: // has an obstacle of its own
 		}

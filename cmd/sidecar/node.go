@@ -38,7 +38,7 @@ directly: no sidecar has to run, unless the sidecars run etcd themselves.`,
 }
 
 func (p program) nodeListCommand() *cobra.Command {
-	output := choice{value: "table", of: []string{"table", "json", "yaml"}}
+	output := choice{value: "table", of: []string{"table", "wide", "json", "yaml"}}
 	cmd := withEtcd(&cobra.Command{
 		Use:   "list",
 		Short: "List the node records, and which nodes are alive",
@@ -71,7 +71,8 @@ func printNodes(w io.Writer, f protocol.Fleet, flags, form string) error {
 	case "yaml":
 		printed, err = yaml.Marshal(nodes)
 	default:
-		table{w: w}.rows(nodeRows(nodes))
+		t := table{w: w, wide: form == "wide"}
+		t.rows(t.nodeRows(nodes))
 	}
 	if err != nil {
 		return fmt.Errorf("print nodes: %w", err)
@@ -80,12 +81,14 @@ func printNodes(w io.Writer, f protocol.Fleet, flags, form string) error {
 	return err
 }
 
-func nodeRows(nodes []httpapi.RecordReport) [][]string {
+func (t table) nodeRows(nodes []httpapi.RecordReport) [][]string {
 	rows := [][]string{{"ID", "RELEASE", "ROLES", "ALIVE", "GATE", "ELECTION", "PROBLEM"}}
 	ephemeral := slices.ContainsFunc(nodes, func(n httpapi.RecordReport) bool { return n.Ephemeral })
 	if ephemeral {
 		rows[0] = append(rows[0], "EPHEMERAL")
 	}
+	versions := t.versionColumns(nodes)
+	rows[0] = append(rows[0], versions.head()...)
 	for _, n := range nodes {
 		alive, gate := "no", "-"
 		if n.Alive {
@@ -98,6 +101,7 @@ func nodeRows(nodes []httpapi.RecordReport) [][]string {
 		if ephemeral {
 			rows[len(rows)-1] = append(rows[len(rows)-1], ephemeralText(n))
 		}
+		rows[len(rows)-1] = append(rows[len(rows)-1], versions.cells(n)...)
 	}
 	return rows
 }

@@ -210,6 +210,8 @@ func (t table) fleet(r httpapi.Report) [][]string {
 	if ephemeral {
 		head = append(head, "EPHEMERAL")
 	}
+	versions := t.versionColumns(records(r.Fleet.Nodes))
+	head = append(head, versions.head()...)
 	if t.wide {
 		head = append(head, "VERSION", "ROLES", "ADDRESS", "DIGEST")
 	}
@@ -219,6 +221,7 @@ func (t table) fleet(r httpapi.Report) [][]string {
 		if ephemeral {
 			cells = append(cells, ephemeralText(n.RecordReport))
 		}
+		cells = append(cells, versions.cells(n.RecordReport)...)
 		if t.wide {
 			cells = append(cells, orDash(n.Version), orDash(strings.Join(n.Roles, ",")), orDash(n.Address), orDash(n.BundleDigest))
 		}
@@ -277,6 +280,7 @@ func upgradeText(r httpapi.Report) []string {
 // obstacleText is short where WARNINGS has the rest.
 func obstacleText(o httpapi.UpgradeObstacleReport) string {
 	short := map[string]string{
+		"APIServersDiffer": "nodes of one release have different kube-apiservers", "ServicesDiffer": "nodes of one release have different services",
 		"RecordCorrupt": "its record is corrupt", "NoGate": "it is alive but reports no gate", "BundlesDiffer": "nodes of one release have different bundles",
 		"BundleRejected": "its bundle directory was rejected", "RemovalsHeld": "removals are held",
 	}

@@ -77,6 +77,7 @@ type App struct {
 	election   *election.Election
 
 	apiserver   *event.Value[httpapi.APIServer]
+	version     *event.Value[string] // of the kube-apiserver; empty: not known yet
 	etcdFaults  *event.Value[[]string]
 	etcdProblem *event.Value[etcdProblem]
 	warned      *event.Value[warned]
@@ -108,6 +109,7 @@ func New(cfg Config, log *slog.Logger) (*App, error) {
 		local:       event.New(localOf(cfg, b)),
 		shown:       event.New(fleet.Shown{}),
 		apiserver:   event.New(httpapi.APIServer{Enabled: cfg.APIServerReadyz}),
+		version:     event.New(""),
 		etcdFaults:  event.New[[]string](nil),
 		etcdProblem: event.New(etcdProblem{}),
 		warned:      event.New(warned{}),

@@ -89,7 +89,7 @@ func digestWarnings(f protocol.Fleet, inForce string) []string {
 	var out []string
 	for _, m := range protocol.Mismatched(f) {
 		text := fmt.Sprintf("nodes of release %s have different bundles: %s; each leader applies its own bundle: give all these nodes the same one", m.Release, m)
-		if slices.Contains(m.Digests, inForce) {
+		if slices.Contains(m.Values, inForce) {
 			text += "; in force is that of " + string(m.Nodes[inForce][0])
 		}
 		out = append(out, text)

@@ -32,9 +32,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var keys = keyspace.Under("/lockstep/")
 
-// countingAPI is an API that refuses everything and counts the requests.
+// countingAPI is an API that answers /version, and refuses and counts all other requests.
 type countingAPI struct {
 	requests   atomic.Int64
+	version    atomic.Pointer[string]
 	kubeconfig string
 	stop       func() // from then on it refuses connections
 }
@@ -42,7 +43,12 @@ type countingAPI struct {
 func newCountingAPI(t *testing.T) *countingAPI {
 	t.Helper()
 	a := &countingAPI{}
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	a.version.Store(new("v1.0.0"))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/version" {
+			fmt.Fprintf(w, `{"gitVersion": %q}`, *a.version.Load())
+			return
+		}
 		a.requests.Add(1)
 		http.Error(w, "not here", http.StatusForbidden)
 	}))

@@ -46,6 +46,7 @@ func (a *App) startServing(member, serving *supervise.Group) {
 	keep("fleet", a.follower.Run)
 	keep("etcd-servers", a.watchEtcdServers)
 	keep("kubeconfig", a.kubeconfig.run)
+	keep("apiserver-version", a.pollVersion)
 	keep("certificates", a.watchCertificates)
 	keep("check", func(ctx context.Context) error { return a.etcd.KeepChecking(ctx, a.cfg.LeaseTTL) })
 	keep("bundle", a.watchBundle)

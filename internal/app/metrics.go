@@ -52,6 +52,12 @@ func (a *App) registerMetrics(reg prometheus.Registerer) {
 	gauge("lockstep_fleet_bundle_mismatches",
 		"Releases whose registered nodes have different bundles. Above 0, the objects depend on which node leads: /status names the nodes; give all of them the same bundle.",
 		func() float64 { return float64(len(protocol.Mismatched(a.follower.Fleet().Get()))) })
+	gauge("lockstep_fleet_services_mismatches",
+		"Releases whose nodes that are alive have different services. Above 0, give these nodes the same files in --services: /status names them.",
+		func() float64 { return float64(len(protocol.MismatchedServices(a.follower.Fleet().Get()))) })
+	gauge("lockstep_fleet_apiserver_mismatches",
+		"Releases whose nodes that are alive have kube-apiservers of different versions. Above 0, an old kube-apiserver may serve beside a new sidecar: /status names the nodes.",
+		func() float64 { return float64(len(protocol.MismatchedAPIServers(a.follower.Fleet().Get()))) })
 	gauge("lockstep_reconcile_bundle_rejected",
 		"1 while the bundle in --bundle is rejected: it is invalid, or has another release. The last valid bundle stays in use. See node.bundleProblem in /status.",
 		func() float64 { return boolean[a.bundleProblem.Get() != ""] })

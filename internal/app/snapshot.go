@@ -11,6 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/report"
+	"github.com/lockstep-dev/lockstep/role/service"
 	"github.com/lockstep-dev/lockstep/status"
 )
 
@@ -22,10 +23,12 @@ func (a *App) keepShown(ctx context.Context) error {
 		state, stateChanged := a.election.State().Load()
 		problems, problemsChanged := a.warned.Load()
 		_, apiserverChanged := a.apiserver.Load()
+		version, versionChanged := a.version.Load()
+		services, servicesChanged := a.roles.Loaded().Load()
 		now := fleet.Shown{
 			Verdict: protocol.Verdict{Ready: verdict.Ready, Reason: verdict.Reason},
 			Since:   verdict.Since, Election: state.Election, Warnings: problems.reported,
-			Endpoint: a.endpointNow(),
+			Endpoint: a.endpointNow(), APIServer: version, Services: service.Digest(services),
 		}
 		if verdict.Reason == protocol.ShuttingDown {
 			// It does not lead any more while the shutdown delay passes: an older
@@ -35,7 +38,7 @@ func (a *App) keepShown(ctx context.Context) error {
 		if !now.Equal(a.shown.Get()) {
 			a.shown.Set(now)
 		}
-		if !event.Wait(ctx, verdictChanged, stateChanged, problemsChanged, apiserverChanged) {
+		if !event.Wait(ctx, verdictChanged, stateChanged, problemsChanged, apiserverChanged, versionChanged, servicesChanged) {
 			return ctx.Err()
 		}
 	}

@@ -221,6 +221,7 @@ func fleetWarnings(f protocol.Fleet, own protocol.NodeID, inForce string) []prot
 	for _, text := range digestWarnings(f, inForce) {
 		out = append(out, protocol.Warning{Reason: protocol.BundlesDiffer, Message: text})
 	}
+	out = append(out, protocol.RunDifferences(f)...)
 	for _, r := range f.Records {
 		switch {
 		case r.Problem != "":

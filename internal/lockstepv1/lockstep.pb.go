@@ -788,9 +788,13 @@ type Presence struct {
 	Warnings  []*Warning             `protobuf:"bytes,9,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	// Of the node's kube-apiserver, for the Service kubernetes. Missing: the sidecar does
 	// not write that.
-	Endpoint      *Endpoint `protobuf:"bytes,10,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Endpoint *Endpoint `protobuf:"bytes,10,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
+	// Of the node's kube-apiserver, as its /version has it. Empty: it has not answered.
+	ApiserverVersion string `protobuf:"bytes,14,opt,name=apiserver_version,json=apiserverVersion,proto3" json:"apiserver_version,omitempty"`
+	// Of the node's services, with variables in place of their values. Empty: it has none.
+	ServicesDigest string `protobuf:"bytes,15,opt,name=services_digest,json=servicesDigest,proto3" json:"services_digest,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Presence) Reset() {
@@ -891,6 +895,20 @@ func (x *Presence) GetEndpoint() *Endpoint {
 		return x.Endpoint
 	}
 	return nil
+}
+
+func (x *Presence) GetApiserverVersion() string {
+	if x != nil {
+		return x.ApiserverVersion
+	}
+	return ""
+}
+
+func (x *Presence) GetServicesDigest() string {
+	if x != nil {
+		return x.ServicesDigest
+	}
+	return ""
 }
 
 // Endpoint is where clients of the Service kubernetes reach a kube-apiserver.
@@ -1478,7 +1496,7 @@ const file_lockstep_proto_rawDesc = "" +
 	"\x06serves\x18\a \x01(\bR\x06serves\x12\x1c\n" +
 	"\tephemeral\x18\b \x01(\bR\tephemeral\"\x17\n" +
 	"\x05Store\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\xd4\x02\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\xaa\x03\n" +
 	"\bPresence\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x14\n" +
 	"\x05ready\x18\x02 \x01(\bR\x05ready\x12\x16\n" +
@@ -1491,7 +1509,9 @@ const file_lockstep_proto_rawDesc = "" +
 	"\aaddress\x18\b \x01(\tR\aaddress\x120\n" +
 	"\bwarnings\x18\t \x03(\v2\x14.lockstep.v1.WarningR\bwarnings\x121\n" +
 	"\bendpoint\x18\n" +
-	" \x01(\v2\x15.lockstep.v1.EndpointR\bendpoint\"P\n" +
+	" \x01(\v2\x15.lockstep.v1.EndpointR\bendpoint\x12+\n" +
+	"\x11apiserver_version\x18\x0e \x01(\tR\x10apiserverVersion\x12'\n" +
+	"\x0fservices_digest\x18\x0f \x01(\tR\x0eservicesDigest\"P\n" +
 	"\bEndpoint\x12\x1c\n" +
 	"\taddresses\x18\x01 \x03(\tR\taddresses\x12\x12\n" +
 	"\x04port\x18\x02 \x01(\x05R\x04port\x12\x12\n" +

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"cmp"
+
+	"github.com/lockstep-dev/lockstep/httpapi"
+)
+
+// versionColumns are the columns with the versions of the kube-apiservers and the digests of
+// the services. A table has each of them if it is wide, or if nodes differ.
+type versionColumns struct{ apiserver, services bool }
+
+func (t table) versionColumns(nodes []httpapi.RecordReport) versionColumns {
+	return versionColumns{
+		apiserver: t.wide || differ(nodes, func(n httpapi.RecordReport) string { return n.ApiserverVersion }),
+		services:  t.wide || differ(nodes, func(n httpapi.RecordReport) string { return n.ServicesDigest }),
+	}
+}
+
+// records are the records of a fleet.
+func records(nodes []httpapi.FleetNode) []httpapi.RecordReport {
+	out := make([]httpapi.RecordReport, len(nodes))
+	for i, n := range nodes {
+		out[i] = n.RecordReport
+	}
+	return out
+}
+
+func (c versionColumns) head() []string { return c.chosen("APISERVER", "SERVICES") }
+
+func (c versionColumns) cells(n httpapi.RecordReport) []string {
+	return c.chosen(orDash(n.ApiserverVersion), orDash(shortDigest(n.ServicesDigest)))
+}
+
+func (c versionColumns) chosen(apiserver, services string) (out []string) {
+	if c.apiserver {
+		out = append(out, apiserver)
+	}
+	if c.services {
+		out = append(out, services)
+	}
+	return out
+}
+
+// differ reports whether two nodes have different values. An empty one is unknown.
+func differ(nodes []httpapi.RecordReport, valueOf func(httpapi.RecordReport) string) bool {
+	first := ""
+	for _, n := range nodes {
+		v := valueOf(n)
+		if v != "" && first != "" && v != first {
+			return true
+		}
+		first = cmp.Or(first, v)
+	}
+	return false
+}

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/httpapi"
+)
+
+func TestVersionColumns(t *testing.T) {
+	nodes := []httpapi.RecordReport{{RunReport: httpapi.RunReport{ApiserverVersion: "v1", ServicesDigest: "x"}}, {}, {RunReport: httpapi.RunReport{ApiserverVersion: "v1", ServicesDigest: "y"}}}
+	for _, tc := range []struct {
+		table table
+		want  []string
+	}{
+		{table{}, []string{"SERVICES"}},
+		{table{wide: true}, []string{"APISERVER", "SERVICES"}},
+	} {
+		columns := tc.table.versionColumns(nodes)
+		if got := columns.head(); !slices.Equal(got, tc.want) {
+			t.Errorf("got %v, want %v", got, tc.want)
+		}
+		if got := columns.cells(nodes[1]); len(got) != len(tc.want) || got[0] != "-" {
+			t.Errorf("got %v for what is unknown", got)
+		}
+	}
+	if got := (table{}).versionColumns(nodes[:2]).head(); got != nil {
+		t.Errorf("got %v where no node differs", got)
+	}
+}

@@ -1,0 +1,97 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+const (
+	// versionInterval is the pause between two reads of /version, at which a kube-apiserver
+	// is noticed that something else has replaced.
+	versionInterval = time.Minute
+	// differsInterval is the pause while nodes of this one's release have other versions: that
+	// holds the next upgrade until this sidecar notices a change.
+	differsInterval = 5 * time.Second
+	versionTimeout  = 5 * time.Second
+	// maxVersionAnswer limits in bytes what is read of the answer.
+	maxVersionAnswer = 64 << 10
+)
+
+// pollVersion keeps the version of this node's kube-apiserver, until ctx ends. It asks again
+// when a service, or the kube-apiserver itself, has become ready. While there is no
+// answer, the last version stays.
+func (a *App) pollVersion(ctx context.Context) error {
+	if a.cfg.Reconciler != nil { // there is no API
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	pauses := backoff.Backoff{First: time.Second, Max: versionInterval}
+	for {
+		changes := []<-chan struct{}{changed(a.apiserver.Load()), changed(a.roles.State().Load()), changed(a.kubeconfig.config.Load())}
+		version, err := readVersion(ctx, a.kubeconfig.transport)
+		pause := pauses.Next()
+		if err == nil {
+			pauses.Reset()
+			pause = versionInterval
+			if a.hasOtherAPIServer() {
+				pause = differsInterval
+			}
+			if was := a.version.Get(); was != version {
+				a.version.Set(version)
+				a.log.Info("kube-apiserver answered", "version", version, "was", was)
+			}
+		}
+		limited, cancel := context.WithTimeout(ctx, pause)
+		event.Wait(limited, changes...)
+		cancel()
+		// A service that is started changes its state several times in a second.
+		if !backoff.Sleep(ctx, warningPause) {
+			return ctx.Err()
+		}
+	}
+}
+
+// hasOtherAPIServer reports whether nodes of this one's release have kube-apiservers of
+// different versions.
+func (a *App) hasOtherAPIServer() bool {
+	release := a.local.Get().Version.Release
+	for _, m := range protocol.MismatchedAPIServers(a.follower.Fleet().Get()) {
+		if m.Release == release {
+			return true
+		}
+	}
+	return false
+}
+
+// readVersion reads /version, which kube-apiserver lets every user read.
+func readVersion(ctx context.Context, api *kube.Transport) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, api.Base().JoinPath("version").String(), nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := (&http.Client{Transport: api}).Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxVersionAnswer))
+	if err != nil {
+		return "", err
+	}
+	var version struct{ GitVersion string }
+	if err := json.Unmarshal(body, &version); err != nil || resp.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("/version: %s", resp.Status)
+	}
+	return version.GitVersion, nil
+}

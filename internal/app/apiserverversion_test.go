@@ -1,0 +1,120 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// A sidecar shows what it and its kube-apiserver run, notices that another version runs
+// when a service has started, and warns of nodes of its release that differ.
+func TestRun_versions(t *testing.T) {
+	server, raw, api := ledByNewer(t)
+	cfg, log, ready := withServices(t, configure(t, server.Endpoints()[0], api))
+	if err := os.WriteFile(ready, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, cfg)
+	s.awaitReason(protocol.Ready)
+	first := s.awaitOwn("the versions", func(n httpapi.FleetNode) bool { return n.ApiserverVersion == "v1.0.0" && n.ServicesDigest != "" })
+
+	n := protocol.Node{ID: "peer", Roles: protocol.Roles{Controller: true}, Version: s.app.local.Get().Version, Digest: s.app.local.Get().Digest}
+	put(t, raw, keys.Node("peer"), fleet.Encode(n))
+	peer := runPeer(t, cfg.Etcd, fleet.Shown{Verdict: protocol.Verdict{Ready: true, Reason: protocol.Ready}, APIServer: "v1.0.0", Services: first.ServicesDigest})
+	s.awaitFleet("the peer", func(r httpapi.Report) bool { return len(r.Fleet.Nodes) == 3 && len(differences(r)) == 0 })
+
+	api.version.Store(new("v1.0.1"))
+	writeService(t, cfg, log, ready, "two")
+	second := s.awaitOwn("the new versions", func(n httpapi.FleetNode) bool {
+		return n.ApiserverVersion == "v1.0.1" && n.ServicesDigest != first.ServicesDigest
+	})
+	got := differences(s.awaitFleet("both warnings", func(r httpapi.Report) bool { return len(differences(r)) == 2 }))
+	if !strings.HasPrefix(got[0], "APIServersDiffer: ") || !strings.Contains(got[0], "v1.0.0 on peer; v1.0.1 on me") || !strings.HasPrefix(got[1], "ServicesDiffer: ") {
+		t.Errorf("got %q", got)
+	}
+	_, body := s.get("/metrics")
+	for _, metric := range []string{"lockstep_fleet_services_mismatches 1", "lockstep_fleet_apiserver_mismatches 1"} {
+		if !strings.Contains(body, metric) {
+			t.Errorf("/metrics has no %s", metric)
+		}
+	}
+
+	// While versions differ, it asks often.
+	api.version.Store(new("v1.0.0"))
+	event.Update(peer, func(s fleet.Shown) fleet.Shown { s.Services = second.ServicesDigest; return s })
+	s.awaitFleet("that they are equal", func(r httpapi.Report) bool { return len(differences(r)) == 0 })
+}
+
+// differences are the warnings of what nodes of one release run.
+func differences(r httpapi.Report) (out []string) {
+	for _, w := range r.Warnings {
+		if strings.HasSuffix(w.Reason, "sDiffer") {
+			out = append(out, w.Reason+": "+w.Message)
+		}
+	}
+	return out
+}
+
+// runPeer keeps the presence of a node "peer", with what it shows.
+func runPeer(t *testing.T, cfg etcd.Config, shows fleet.Shown) *event.Value[fleet.Shown] {
+	t.Helper()
+	client, err := etcd.NewClient(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := event.New(shows)
+	presence := fleet.NewPresence(fleet.PresenceConfig{
+		Client: client, Node: "peer", Instance: "peer", MachineID: "peer", TTL: 3 * time.Second, Shown: shown, Log: slog.New(slog.DiscardHandler),
+	})
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = presence.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return shown
+}
+
+// awaitFleet waits until /status is as wanted.
+func (s *sidecar) awaitFleet(what string, ok func(httpapi.Report) bool) httpapi.Report {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		now, snapshotChanged := s.app.snapshot.Load()
+		r := httpapi.NewReport(now)
+		if ok(r) {
+			return r
+		}
+		if !event.Wait(ctx, snapshotChanged) {
+			s.Fatalf("%s: the fleet is %+v, the warnings %+v", what, r.Fleet.Nodes, r.Warnings)
+		}
+	}
+}
+
+// awaitOwn waits until what /status has of this node in the fleet is as wanted.
+func (s *sidecar) awaitOwn(what string, ok func(httpapi.FleetNode) bool) (own httpapi.FleetNode) {
+	s.Helper()
+	s.awaitFleet(what, func(r httpapi.Report) bool {
+		for _, n := range r.Fleet.Nodes {
+			if own = n; n.ID == "me" && ok(n) {
+				return true
+			}
+		}
+		return false
+	})
+	return own
+}
