@@ -220,11 +220,14 @@ func (m *Manager) MemberProblem() string {
 	}
 	now := m.member.Get()
 	if problem := memberProblem(now); problem != "" {
+		if full := datadir.Layout(m.cfg.Embedded.DataDir).FullDisk(); full != "" && now.LastExit != "" {
+			problem += "; " + full
+		}
 		return problem
 	}
 	for _, o := range m.observed.Get() {
 		if o.ID == keyspace.MemberID(now.MemberID) && !o.Healthy {
-			return "it has no leader: start the other nodes, and check the network between them"
+			return observedProblem(o.Problem)
 		}
 	}
 	return ""

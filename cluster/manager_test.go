@@ -38,12 +38,27 @@ func TestManager_memberProblem(t *testing.T) {
 	}{
 		{nil, ""},
 		{[]Observed{{ID: "a1", Healthy: true}, {ID: "b2"}}, ""},
-		{[]Observed{{ID: "a1"}, {ID: "b2"}}, "it has no leader"},
+		{[]Observed{{ID: "a1", Problem: "it has no leader"}, {ID: "b2"}}, "it has no leader: start the other nodes"},
+		{[]Observed{{ID: "a1", Problem: "it does not answer"}, {ID: "b2", Healthy: true}}, "its process runs, and does not answer"},
+		{[]Observed{{ID: "a1", Problem: "memberID:161 alarm:NOSPACE "}}, "its database is full"},
+		{[]Observed{{ID: "a1", Problem: "memberID:161 alarm:CORRUPT "}}, "memberID:161 alarm:CORRUPT"},
+		{[]Observed{{ID: "a1"}}, "it is not healthy"},
 	} {
 		m.observed.Set(tt.observed)
 		if got := m.MemberProblem(); got != tt.want && (tt.want == "" || !strings.HasPrefix(got, tt.want)) {
 			t.Errorf("%+v: got %q, want %q", tt.observed, got, tt.want)
 		}
+	}
+}
+
+// A member that stays unhealthy keeps the time at which that began, whatever its problem is
+// meanwhile.
+func TestKeepSince(t *testing.T) {
+	first, then := time.Unix(10, 0), time.Unix(20, 0)
+	before := keepSince([]Observed{{ID: "a"}, {ID: "b", Healthy: true}}, nil, first)
+	now := keepSince([]Observed{{ID: "a", Problem: "it has no leader"}, {ID: "b"}, {ID: "c", Healthy: true}}, before, then)
+	if !now[0].Since.Equal(first) || !now[1].Since.Equal(then) || !now[2].Since.IsZero() {
+		t.Errorf("got %+v", now)
 	}
 }
 

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -164,6 +165,24 @@ func memberProblem(s member.State) string {
 		return "the etcd member waits for a majority of the members: start the other nodes, and check the network between them"
 	}
 	return "the etcd member is starting"
+}
+
+// databaseFull is the problem of a member whose quota is used up. What to do about it is the
+// business of the diagnosis of etcd.
+const databaseFull = "its database is full, so it refuses writes: see ETCD in sidecar status"
+
+// observedProblem says what is wrong with the member of this node, whose process runs, as
+// the members report it, and what to do.
+func observedProblem(problem string) string {
+	switch {
+	case strings.Contains(problem, "NOSPACE"):
+		return databaseFull
+	case strings.Contains(problem, "no leader"):
+		return "it has no leader: start the other nodes, and check the network between them"
+	case problem == unanswered:
+		return "its process runs, and does not answer: the process was stopped, or its disk or the machine hangs"
+	}
+	return cmp.Or(problem, "it is not healthy")
 }
 
 // forward publishes the state of the member, until it has ended.

@@ -21,6 +21,10 @@ type Observed struct {
 	Learner bool // it is not a voter yet
 	Leader  bool // it leads the etcd cluster
 	Healthy bool // it answered, and knows a leader
+	// Problem is why it is not healthy; empty: it is, or nothing is known of it.
+	Problem string
+	// Since is when this sidecar first found that it is not healthy; zero: it is.
+	Since time.Time
 }
 
 const (
@@ -35,7 +39,7 @@ const (
 func (f *flow) observe(ctx context.Context) error {
 	for {
 		list, listChanged := f.directory.List().Load()
-		now := f.askMembers(ctx, list)
+		now := keepSince(f.askMembers(ctx, list), f.observed.Get(), time.Now())
 		if !slices.Equal(now, f.observed.Get()) && ctx.Err() == nil {
 			f.observed.Set(now)
 		}
@@ -61,14 +65,14 @@ func (f *flow) askMembers(ctx context.Context, list []members.Member) []Observed
 	var out []Observed
 	if err != nil {
 		for _, m := range list {
-			out = append(out, Observed{ID: m.ID, Node: m.Node, Address: m.Address, Learner: m.Learner})
+			out = append(out, Observed{ID: m.ID, Node: m.Node, Address: m.Address, Learner: m.Learner, Problem: unanswered})
 		}
 		return byNode(out)
 	}
 	for _, v := range views {
 		o := Observed{
 			ID: keyspace.MemberID(v.ID), Node: string(v.Node), Address: v.Address,
-			Learner: v.Learner, Leader: v.Leader, Healthy: v.Healthy,
+			Learner: v.Learner, Leader: v.Leader, Healthy: v.Healthy, Problem: v.Problem,
 		}
 		if i := slices.IndexFunc(list, func(m members.Member) bool { return m.ID == o.ID }); i >= 0 {
 			o.Node, o.Address = list[i].Node, list[i].Address
@@ -76,6 +80,25 @@ func (f *flow) askMembers(ctx context.Context, list []members.Member) []Observed
 		out = append(out, o)
 	}
 	return byNode(out)
+}
+
+// unanswered is the problem of all members while none of them answers.
+const unanswered = "it does not answer"
+
+// keepSince sets since when members are not healthy: of one that was not healthy before, the
+// time that it had.
+func keepSince(now, before []Observed, at time.Time) []Observed {
+	for i, o := range now {
+		if o.Healthy {
+			continue
+		}
+		now[i].Since = at
+		was := slices.IndexFunc(before, func(b Observed) bool { return b.ID == o.ID && !b.Healthy })
+		if was >= 0 {
+			now[i].Since = before[was].Since
+		}
+	}
+	return now
 }
 
 // byNode sorts members as people expect them.

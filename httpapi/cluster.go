@@ -38,6 +38,11 @@ type ClusterMember struct {
 	Learner bool // it is not a voter yet
 	Leader  bool // it leads the etcd cluster
 	Healthy bool // it answered this sidecar, and knows a leader
+	// Problem is why it is not healthy, and Since is when this sidecar first found that.
+	Problem string
+	Since   time.Time
+	// Trouble is what is wrong with a voter and what to do, as obstacles and warnings have it.
+	Trouble string
 }
 
 // voters are the members that vote.
@@ -45,7 +50,7 @@ func (c Cluster) voters() []protocol.NodeVoter {
 	var out []protocol.NodeVoter
 	for _, m := range c.Members {
 		if !m.Learner {
-			out = append(out, protocol.NodeVoter{Name: cmp.Or(m.Node, m.ID), Address: m.Address, Healthy: m.Healthy})
+			out = append(out, protocol.NodeVoter{Name: cmp.Or(m.Node, m.ID), Address: m.Address, Healthy: m.Healthy, Trouble: m.Trouble})
 		}
 	}
 	return out
@@ -75,6 +80,9 @@ type ClusterMemberReport struct {
 	Learner bool   `json:"learner"`
 	Leader  bool   `json:"leader"`
 	Healthy bool   `json:"healthy"`
+	// Problem is why it is not healthy.
+	Problem string     `json:"problem"`
+	Since   *time.Time `json:"since"` // when this sidecar first found that; null: it is healthy
 }
 
 func clusterReport(c Cluster) ClusterReport {
@@ -90,7 +98,10 @@ func clusterReport(c Cluster) ClusterReport {
 		out.Transitions = append(out.Transitions, ClusterTransitionReport{From: t.From, To: t.To, At: timestamp(t.At)})
 	}
 	for _, m := range c.Members {
-		out.Members = append(out.Members, ClusterMemberReport(m))
+		out.Members = append(out.Members, ClusterMemberReport{
+			ID: m.ID, Node: m.Node, Address: m.Address, Learner: m.Learner, Leader: m.Leader,
+			Healthy: m.Healthy, Problem: m.Problem, Since: timestamp(m.Since),
+		})
 	}
 	return out
 }

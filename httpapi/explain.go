@@ -10,7 +10,8 @@ import (
 
 // etcdCommand finds the commands of this program that need flags for etcd, as the
 // messages of package protocol have them.
-var etcdCommand = regexp.MustCompile(`\bsidecar (?:node remove [^\s;,)]+ --confirm-stopped|uncordon [^\s;,)]+|node set-roles [^\s;,)]+ --add [a-z_]+|store (?:adopt(?: --id [0-9a-f]+)?|show))`)
+var etcdCommand = regexp.MustCompile("\\bsidecar (?:node (?:remove [^\\s;,)`]+ --confirm-stopped|set-roles [^\\s;,)`]+ --(?:add|remove) [a-z_]+|list)|" +
+	"uncordon [^\\s;,)`]+|cluster (?:remove [^\\s;,)`]+|token create|members)|store (?:adopt(?: --id [0-9a-f]+)?|show))")
 
 // pasteable completes the commands in a message with the flags of this sidecar's
 // etcd.
@@ -22,7 +23,15 @@ func Pasteable(message, etcdFlags string) string {
 	if etcdFlags == "" || !strings.Contains(message, "sidecar ") {
 		return message
 	}
-	return etcdCommand.ReplaceAllStringFunc(message, func(command string) string { return command + etcdFlags })
+	var out strings.Builder
+	at := 0
+	for _, found := range etcdCommand.FindAllStringIndex(message, -1) {
+		out.WriteString(message[at:found[1]])
+		if at = found[1]; !strings.HasPrefix(message[at:], etcdFlags) { // it may be complete already
+			out.WriteString(etcdFlags)
+		}
+	}
+	return out.String() + message[at:]
 }
 
 // verdict returns the snapshot's verdict with a message that says what the gate

@@ -124,7 +124,11 @@ func snapshotOf(t *testing.T, f protocol.Facts, v protocol.Verdict) Snapshot {
 		State: "Running", Since: epochTime, MemberProblem: "no space left on device",
 		Transitions: []ClusterTransition{{From: "New", To: "CreatingCluster", At: epochTime}, {From: "CreatingCluster", To: "Running", At: epochTime}},
 		Members: []ClusterMember{
-			{ID: "8e9e05c52164694d", Node: "cp-1", Address: "10.0.0.1"}, {ID: "91bc3c398fb3c146", Address: "10.0.0.2", Learner: true, Leader: true, Healthy: true},
+			{
+				ID: "8e9e05c52164694d", Node: "cp-1", Address: "10.0.0.1", Problem: "it does not answer", Since: epochTime,
+				Trouble: "if the node is off for good, type on another node: sidecar cluster remove cp-1",
+			},
+			{ID: "91bc3c398fb3c146", Address: "10.0.0.2", Learner: true, Leader: true, Healthy: true},
 		},
 	}
 	s.KubernetesService = KubernetesService{

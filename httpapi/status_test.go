@@ -81,15 +81,16 @@ func TestNewReport(t *testing.T) {
 				State: "Running", Since: &when, Error: "no space left on device",
 				Transitions: []ClusterTransitionReport{{From: "New", To: "CreatingCluster", At: &when}, {From: "CreatingCluster", To: "Running", At: &when}},
 				Members: []ClusterMemberReport{
-					{ID: "8e9e05c52164694d", Node: "cp-1", Address: "10.0.0.1"}, {ID: "91bc3c398fb3c146", Address: "10.0.0.2", Learner: true, Leader: true, Healthy: true},
+					{ID: "8e9e05c52164694d", Node: "cp-1", Address: "10.0.0.1", Problem: "it does not answer", Since: &when},
+					{ID: "91bc3c398fb3c146", Address: "10.0.0.2", Learner: true, Leader: true, Healthy: true},
 				},
 			},
 			UpgradeObstacles: []UpgradeObstacleReport{
 				{Reason: "RecordCorrupt", Node: "cp-3", Message: "its record is corrupt: not a Node; its sidecar writes it again if it is alive; " +
 					"if the node has stopped for good: sidecar node remove cp-3 --confirm-stopped --etcd-servers=http://10.0.0.1:2379"},
 				{Reason: "UpgradeUnderWay", Message: "the status is WORKING at 1.1.0, not DONE"},
-				{Reason: "MemberDown", Node: "cp-1", Message: "its etcd member (10.0.0.1) is not healthy, and an upgrade stops another one: etcd would accept no writes meanwhile; " +
-					"start its sidecar, or if the node is off for good, type on another node: sidecar cluster remove cp-1"},
+				{Reason: "MemberDown", Node: "cp-1", Message: "if the node is off for good, type on another node: sidecar cluster remove cp-1 " +
+					"--etcd-servers=http://10.0.0.1:2379; an upgrade stops another voter, and etcd would accept no writes meanwhile"},
 			},
 			Warnings: []WarningReport{
 				{Reason: "RemovalsHeld", Message: "the bundle is empty", Since: &when},

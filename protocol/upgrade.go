@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -52,13 +53,6 @@ func UpgradeObstacles(v StatusView, f Fleet) []UpgradeObstacle {
 	return append(out, reported(f)...)
 }
 
-// NodeVoter is a voter of the etcd that the sidecars run.
-type NodeVoter struct {
-	Name    string // the node ID, or the ID of the member if that is not known
-	Address string
-	Healthy bool // it answers, and knows a leader
-}
-
 // VoterObstacles returns the voters for which the next upgrade has to wait: those that are
 // down, if fewer than a majority would answer while it stops another one
 // (docs/protocol.md#upgrade-ready). One or two voters that are healthy hold nothing.
@@ -67,8 +61,7 @@ func VoterObstacles(voters []NodeVoter) []UpgradeObstacle {
 	for _, v := range voters {
 		if !v.Healthy {
 			out = append(out, UpgradeObstacle{Reason: MemberDown, Node: NodeID(v.Name), Message: fmt.Sprintf(
-				"its etcd member (%s) is not healthy, and an upgrade stops another one: etcd would accept no writes meanwhile; "+
-					"start its sidecar, or if the node is off for good, type on another node: sidecar cluster remove %s", v.Address, v.Name)})
+				"%s; an upgrade stops another voter, and etcd would accept no writes meanwhile", cmp.Or(v.Trouble, "its etcd member is not healthy"))})
 		}
 	}
 	if healthy := len(voters) - len(out); healthy-1 >= Majority(len(voters)) {

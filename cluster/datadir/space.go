@@ -27,15 +27,36 @@ func (l Layout) checkSpace() error {
 		}
 		existing = filepath.Dir(existing)
 	}
-	var disk unix.Statfs_t
-	if err := unix.Statfs(existing, &disk); err != nil {
+	free, err := freeSpace(existing)
+	if err != nil {
 		return l.unreadable(existing, err)
 	}
-	if free := int64(disk.Bavail) * disk.Bsize; free < minSpace { //nolint:unconvert // the types differ between systems
+	if free < minSpace {
 		return &RefusedError{
 			string(l), fmt.Sprintf("is on a disk with %d MiB free, and a member needs %d MiB", free>>20, minSpace>>20),
 			"free space there, or give --data-dir a directory on another disk",
 		}
 	}
 	return nil
+}
+
+func freeSpace(path string) (int64, error) {
+	var disk unix.Statfs_t
+	if err := unix.Statfs(path, &disk); err != nil {
+		return 0, err
+	}
+	return int64(disk.Bavail) * disk.Bsize, nil //nolint:unconvert // the types differ between systems
+}
+
+// walSpace is what etcd allocates at once for its log.
+const walSpace = 64 << 20
+
+// FullDisk says that the disk has too little space for a member that has started before,
+// and what to do; empty: it has enough, or that cannot be found out.
+func (l Layout) FullDisk() string {
+	free, err := freeSpace(string(l))
+	if err != nil || free >= walSpace {
+		return ""
+	}
+	return fmt.Sprintf("the disk of %q has %d MiB free: free space there, the member goes on by itself", string(l), free>>20)
 }

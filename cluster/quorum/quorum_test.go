@@ -16,6 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/record"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/test/members"
 )
 
@@ -298,6 +299,23 @@ func remove(t *testing.T, n *members.Node, client *etcd.Client, which string) (V
 	return Remove(t.Context(), client, Removal{Name: which, Dial: func(url string) (*etcd.Client, error) { return n.Client(url), nil }})
 }
 
+// wantAlive requires that no member is removed while a sidecar keeps its presence alive.
+func wantAlive(t *testing.T, n *members.Node, client *etcd.Client, node protocol.NodeID) {
+	t.Helper()
+	err := client.WithSession(t.Context(), 2*time.Second, func(ctx context.Context, s *etcd.Session) error {
+		put := clientv3.OpPut(keyspace.Under(client.Prefix()).Presence(node), "", clientv3.WithLease(s.Lease()))
+		if _, err := client.Txn(ctx, nil, []clientv3.Op{put}, nil); err != nil {
+			return err
+		}
+		_, err := remove(t, n, client, string(node))
+		return err
+	})
+	alive, is := errors.AsType[*AliveError](err)
+	if !is || !errors.Is(err, ErrRefused) || alive.Node != node {
+		t.Errorf("a member whose sidecar is alive: got %v", err)
+	}
+}
+
 func TestRemove(t *testing.T) {
 	c, all, client := newThree(t)
 	_, err := remove(t, all[0], client, "nowhere")
@@ -330,6 +348,11 @@ func TestRemove(t *testing.T) {
 		if n.Name == string(leader.Node) {
 			stopped, old = n.Member.Stopped(), n
 		}
+	}
+	wantAlive(t, all[0], client, leader.Node)
+	// It was killed: its presence ends with the lease.
+	if err := client.PutFor(t.Context(), keyspace.Under(client.Prefix()).Presence(leader.Node), "", 2*time.Second); err != nil {
+		t.Fatal(err)
 	}
 	removed, err := remove(t, all[0], client, string(leader.Node))
 	if err != nil || removed.ID != leader.ID {

@@ -28,6 +28,8 @@ type Removal struct {
 	// not reported.
 	Progress func(text string)
 
+	// Force: also if the sidecar of the node is alive.
+	Force bool
 	// Leaves: the node leaves because it has lost the role of a member. It may become a
 	// member again with the same key.
 	Leaves bool
@@ -43,8 +45,9 @@ type Removal struct {
 const settle = 7 * time.Second
 
 // Remove removes a member. It refuses to remove the last voter, and one without which
-// fewer than a majority of the voters would answer (ErrRefused). A member that leads
-// hands over first. It returns the member that it removed.
+// fewer than a majority of the voters would answer (ErrRefused), and without Force one whose
+// sidecar is alive (AliveError). A member that leads hands over first. It returns the member
+// that it removed.
 func Remove(ctx context.Context, client *etcd.Client, r Removal) (View, error) {
 	if r.Progress == nil {
 		r.Progress = func(string) {}
@@ -54,6 +57,10 @@ func Remove(ctx context.Context, client *etcd.Client, r Removal) (View, error) {
 	}
 	if r.After == nil {
 		r.After = func(string) {}
+	}
+	// Before the lock: others wait for that.
+	if err := r.awaitEnd(ctx, client); err != nil {
+		return View{}, err
 	}
 	var removed View
 	err := locked(ctx, client, "the removal of "+r.Name, func(ctx context.Context) error {
@@ -84,6 +91,15 @@ func (r Removal) attempt(ctx context.Context, client *etcd.Client) (View, error)
 	if err := mayRemove(all, target); err != nil {
 		return View{}, err
 	}
+	if r.asksFirst(target.Node) {
+		// It may have started since. If it starts later, the write fails.
+		switch lease, err := presenceLease(ctx, client, target.Node); {
+		case err != nil:
+			return View{}, err
+		case lease != 0:
+			return View{}, &AliveError{Node: target.Node}
+		}
+	}
 	if err := r.Before(); err != nil {
 		return View{}, err
 	}
@@ -101,7 +117,7 @@ func (r Removal) remove(ctx context.Context, client *etcd.Client, all []View, ta
 		rec.Leaving = true
 		leaving = clientv3.OpPut(keys.ClusterMember(target.ID), string(record.EncodeMember(rec)))
 	}
-	if _, err := client.Write(ctx, s.unchanged(client), leaving); err != nil {
+	if _, err := client.Write(ctx, append(s.unchanged(client), r.notAlive(client, target.Node)...), leaving); err != nil {
 		return fmt.Errorf("write that the member is leaving: %w", err)
 	}
 	r.After("leaving")

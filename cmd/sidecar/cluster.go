@@ -162,24 +162,29 @@ func bytesText(n int64) string {
 const removeTimeout = time.Minute
 
 func (p program) clusterRemoveCommand() *cobra.Command {
+	force := false
 	cmd := &cobra.Command{
 		Use:   "remove ID",
 		Short: "Remove a member, by its ID or its node ID",
 		Long: `Remove a member, by its ID or its node ID, as sidecar cluster members shows them. If
-it leads etcd, it hands over first. Its sidecar, if it runs, stops etcd and exits.
+it leads etcd, it hands over first.
 
-The last voter is not removed, and no member without which fewer than a majority of the
-voters would answer.
+The last voter is not removed, nor a member without which fewer than a majority of the
+voters would answer, nor one whose sidecar is alive: its etcd may only be slow for some
+seconds, and a member that was removed never serves again. If a sidecar was alive a moment
+ago, the command waits until that is known. With --force, a sidecar that is alive stops
+its etcd and exits.
 
 To join again, the node needs an empty data directory and a new token. The node's
 record stays: if the node is off for good, also type sidecar node remove.`,
 		Args: oneArg("ID"),
 	}
+	cmd.Flags().BoolVar(&force, "force", false, "Also if the sidecar of that node is alive: the node is lost, until it joins again with an empty data directory and a new token.")
 	return withEtcd(cmd, func(ctx context.Context, at etcdClient, args []string) error {
 		ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 		defer cancel()
 		removed, err := quorum.Remove(ctx, at.Client, quorum.Removal{
-			Name: args[0], Dial: at.dial,
+			Name: args[0], Dial: at.dial, Force: force,
 			Progress: func(text string) { fmt.Fprintln(p.stderr, text) },
 		})
 		if err != nil {

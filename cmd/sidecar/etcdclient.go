@@ -16,6 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster"
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/app"
 )
 
@@ -58,11 +59,12 @@ func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string)
 		if err != nil {
 			return err
 		}
-		err = do(cmd.Context(), etcdClient{client, app.EtcdFlags(reach, dataDir), reach}, args)
+		to := app.EtcdFlags(reach, dataDir)
+		err = pasteable(do(cmd.Context(), etcdClient{client, to, reach}, args), to)
 		switch {
 		case err == nil || client.Contact().Get().Connected || client.Contact().Get().Problem == "": // it was not asked
 		case errors.Is(err, etcd.ErrNoLeader) && dataDir != "":
-			err = fmt.Errorf("%w; sidecar cluster members%s shows which members answer; %s", err, app.EtcdFlags(reach, dataDir), noMajority)
+			err = fmt.Errorf("%w; sidecar cluster members%s shows which members answer; %s", err, to, noMajority)
 		case dataDir != "":
 			err = fmt.Errorf("%w; is the sidecar of data directory %q running?", err, dataDir)
 		case slices.Equal(opts.EtcdServers, lockstep.Defaults().EtcdServers):
@@ -71,6 +73,23 @@ func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string)
 		return errors.Join(err, client.Close())
 	}
 	return cmd
+}
+
+// pasteableError is an error whose commands have the flags of this machine.
+type pasteableError struct {
+	error
+	flags string
+}
+
+func (e pasteableError) Error() string { return httpapi.Pasteable(e.error.Error(), e.flags) }
+func (e pasteableError) Unwrap() error { return e.error }
+
+// pasteable completes the commands in an error with flags for etcd.
+func pasteable(err error, flags string) error {
+	if err == nil {
+		return nil
+	}
+	return pasteableError{err, flags}
 }
 
 // attemptTimeout is how long a server may take for a request of a command until the next one

@@ -81,6 +81,7 @@ type App struct {
 	etcdFaults  *event.Value[[]string]
 	etcdProblem *event.Value[etcdProblem]
 	warned      *event.Value[warned]
+	seen        *event.Value[sightings] // keepWarnings writes it
 	live        *liveness
 	snapshot    *event.Value[httpapi.Snapshot]
 	server      *httpapi.Server
@@ -113,6 +114,7 @@ func New(cfg Config, log *slog.Logger) (*App, error) {
 		etcdFaults:  event.New[[]string](nil),
 		etcdProblem: event.New(etcdProblem{}),
 		warned:      event.New(warned{}),
+		seen:        event.New(sightings{}),
 		live:        newLiveness(cfg.LeaseTTL),
 		shownGate:   event.New(status.Verdict{}),
 		leads:       event.New(false),

@@ -20,12 +20,14 @@ func (a *App) clusterNow() httpapi.Cluster {
 	for _, t := range now.Transitions {
 		out.Transitions = append(out.Transitions, httpapi.ClusterTransition{From: string(t.From), To: string(t.To), At: t.At})
 	}
+	troubles := a.warned.Get().troubles
 	for _, m := range a.cluster.Members().Get() {
-		out.Members = append(out.Members, httpapi.ClusterMember(m))
+		out.Members = append(out.Members, httpapi.ClusterMember{
+			ID: m.ID, Node: m.Node, Address: m.Address, Learner: m.Learner, Leader: m.Leader,
+			Healthy: m.Healthy, Problem: m.Problem, Since: m.Since, Trouble: troubles[m.ID],
+		})
 	}
-	if now.State == cluster.Running {
-		out.MemberProblem = a.cluster.MemberProblem()
-	}
+	out.MemberProblem = a.memberProblem()
 	return out
 }
 

@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +39,9 @@ func (a *App) watchEtcdProblem(ctx context.Context) error {
 	for {
 		contact, contactChanged := a.etcd.Contact().Load()
 		_, clusterChanged := a.cluster.Status().Load()
-		suspected := !contact.Connected && contact.Problem != "" || contact.Refused > counted || a.etcdProblem.Get() != etcdProblem{}
+		members, membersChanged := a.cluster.Members().Load()
+		suspected := !contact.Connected && contact.Problem != "" || contact.Refused > counted || reportFull(members) ||
+			a.etcdProblem.Get() != etcdProblem{}
 		counted = contact.Refused
 		switch now := time.Now(); {
 		case suspected:
@@ -51,7 +54,7 @@ func (a *App) watchEtcdProblem(ctx context.Context) error {
 		switch now := a.etcdProblem.Get(); {
 		case now == etcdProblem{}:
 			pauses.Reset()
-			waitFor(ctx, etcdFullInterval, contactChanged, clusterChanged)
+			waitFor(ctx, etcdFullInterval, contactChanged, clusterChanged, membersChanged)
 		case contact.Connected: // etcd may be healthy again without a change
 			pauses.Reset()
 			waitFor(ctx, backoff.Spread(minDiagnosisPause), clusterChanged)
@@ -63,6 +66,12 @@ func (a *App) watchEtcdProblem(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// reportFull reports whether a member says that its database is full. The sidecars that run
+// members ask them every few seconds.
+func reportFull(members []cluster.Observed) bool {
+	return slices.ContainsFunc(members, func(m cluster.Observed) bool { return strings.Contains(m.Problem, "NOSPACE") })
 }
 
 func diagnosisPauses() backoff.Backoff {
@@ -128,7 +137,7 @@ func (a *App) diagnoseEtcd(ctx context.Context) string {
 		return cmp.Or(a.cluster.Status().Get().Problem, "this node is on its way into its cluster; the row CLUSTER of sidecar status has more")
 	}
 	found := a.etcd.Diagnose(ctx)
-	if problem := a.cluster.MemberProblem(); problem != "" {
+	if problem := a.cluster.MemberProblem(); problem != "" && !reportFull(a.cluster.Members().Get()) {
 		found = append([]string{"this node: " + problem}, found...)
 	}
 	return strings.Join(found, "; ")

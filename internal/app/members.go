@@ -2,9 +2,11 @@ package app
 
 import (
 	"cmp"
-	"fmt"
+	"maps"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/cluster"
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // voters returns how many members vote, and those of them that are not healthy.
@@ -21,22 +23,140 @@ func voters(members []cluster.Observed) (all int, unhealthy []cluster.Observed) 
 	return all, unhealthy
 }
 
-// memberFaults are warnings of voters that are not healthy, of the etcd that the sidecars
-// run. Without a majority there are none: the problem of etcd says more then.
-func memberFaults(members []cluster.Observed) []string {
-	all, faulty := voters(members)
-	spare := all - len(faulty) - (all/2 + 1) // so many more may stop
-	if spare < 0 {
-		return nil
+// memberFacts are what this sidecar knows of the members of an etcd that the sidecars run.
+type memberFacts struct {
+	members []cluster.Observed
+	fleet   protocol.Fleet
+	seen    sightings
+	own     protocol.NodeID
+	// problem is why the member of this node cannot be used; empty: it can.
+	problem string
+}
+
+func (a *App) memberFacts() memberFacts {
+	return memberFacts{
+		members: a.cluster.Members().Get(), fleet: a.follower.Fleet().Get(), seen: a.seen.Get(),
+		own: a.local.Get().ID, problem: a.memberProblem(),
 	}
-	var out []string
+}
+
+// memberProblem says why the member of this node cannot be used, although it was in its
+// cluster before; empty: it can.
+func (a *App) memberProblem() string {
+	if a.cluster.Status().Get().State != cluster.Running {
+		return ""
+	}
+	return a.cluster.MemberProblem()
+}
+
+// troubles are what is wrong with each voter that is not healthy, by the ID of the member.
+func (f memberFacts) troubles(now time.Time) map[string]string {
+	all, faulty := voters(f.members)
+	spare := all-len(faulty)-1 >= protocol.Majority(all)
+	out := map[string]string{}
 	for _, m := range faulty {
-		name := cmp.Or(m.Node, m.ID)
-		text := fmt.Sprintf("the etcd member of %s (%s) is not healthy: start its sidecar, or if the node is off for good, type on another node: sidecar cluster remove %s", name, m.Address, name)
-		if spare == 0 {
-			text += "; etcd accepts no writes if another one of its voters stops"
+		facts := protocol.VoterFacts{
+			Name: cmp.Or(m.Node, m.ID), Address: m.Address, Problem: m.Problem, Spare: spare, Gone: now.Sub(m.Since),
 		}
-		out = append(out, text)
+		if record, found := f.fleet.Record(protocol.NodeID(m.Node)); found {
+			facts.Alive, facts.Reported = record.Alive, protocol.ReportedMember(record)
+			facts.Gone = now.Sub(f.seen.aliveSince(record, now))
+		}
+		if m.Node == string(f.own) && f.problem != "" {
+			facts.Alive, facts.Reported = true, f.problem
+		}
+		out[m.ID] = protocol.VoterTrouble(facts)
 	}
 	return out
+}
+
+// warnings are about voters that are not healthy. That of this node is a warning of its own.
+func (f memberFacts) warnings(troubles map[string]string) []protocol.Warning {
+	_, faulty := voters(f.members)
+	if text := protocol.NoMajority(nodeVoters(f.members)); text != "" {
+		since := faulty[0].Since
+		for _, m := range faulty {
+			since = latest(since, m.Since)
+		}
+		return []protocol.Warning{{Reason: protocol.MemberDown, Message: text, Since: since}}
+	}
+	var out []protocol.Warning
+	for _, m := range faulty {
+		if m.Node == string(f.own) && f.problem != "" {
+			continue
+		}
+		out = append(out, protocol.Warning{
+			Reason: protocol.MemberDown, Subject: cmp.Or(m.Node, m.ID), Message: troubles[m.ID], Since: m.Since,
+		})
+	}
+	return out
+}
+
+func nodeVoters(members []cluster.Observed) []protocol.NodeVoter {
+	var out []protocol.NodeVoter
+	for _, m := range members {
+		if !m.Learner {
+			out = append(out, protocol.NodeVoter{Name: cmp.Or(m.Node, m.ID), Address: m.Address, Healthy: m.Healthy})
+		}
+	}
+	return out
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// sightings are what this sidecar saw of the other nodes, and since when by its own clock.
+// Clocks of machines differ, and a node that is not alive says nothing.
+type sightings map[protocol.NodeID]sighting
+
+// sighting is what was seen of a node, and since when.
+type sighting struct {
+	alive bool
+	since time.Time
+}
+
+// update returns the sightings after an observation of the fleet. What a node is when it is
+// observed first counts from then on.
+func (s sightings) update(f protocol.Fleet, now time.Time) sightings {
+	out := make(sightings, len(f.Records))
+	for _, r := range f.Records {
+		was, known := s[r.ID]
+		if !known || was.alive != r.Alive {
+			was = sighting{alive: r.Alive, since: now}
+		}
+		out[r.ID] = was
+	}
+	if maps.Equal(out, s) {
+		return s
+	}
+	return out
+}
+
+// aliveSince returns since when a node has been alive, or not, as far as this sidecar saw.
+func (s sightings) aliveSince(r protocol.Record, now time.Time) time.Time {
+	if was, known := s[r.ID]; known && was.alive == r.Alive {
+		return was.since
+	}
+	return now
+}
+
+// nextRemoval returns when the trouble of a voter changes because its node has not been
+// alive for long enough; zero: it does not.
+func (f memberFacts) nextRemoval(now time.Time) time.Time {
+	var next time.Time
+	_, faulty := voters(f.members)
+	for _, m := range faulty {
+		at := m.Since.Add(protocol.RemoveAfter)
+		if record, found := f.fleet.Record(protocol.NodeID(m.Node)); found {
+			at = f.seen.aliveSince(record, now).Add(protocol.RemoveAfter)
+		}
+		if at.After(now) && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	return next
 }

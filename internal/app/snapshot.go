@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"reflect"
-	"slices"
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
@@ -128,7 +127,7 @@ func (a *App) snapshotNow() httpapi.Snapshot {
 		Etcd: httpapi.Etcd{
 			Reached: contact.Reached(), Connected: contact.Connected, LastContact: contact.Last,
 			Revision: contact.Revision, Store: a.follower.Store().Get().ID,
-			Warnings:  slices.Concat(a.etcdFaults.Get(), memberFaults(a.cluster.Members().Get())),
+			Warnings:  a.etcdFaults.Get(),
 			Endpoints: a.cfg.Etcd.Endpoints, Problem: a.etcdProblem.Get().text, Full: a.etcdProblem.Get().full,
 		},
 		Cluster:   a.clusterNow(),

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -23,10 +24,12 @@ type warned struct {
 	shown []protocol.Warning
 	// reported are those of this node, for its presence: other nodes show them.
 	reported []protocol.Warning
+	// troubles are what is wrong with voters of the etcd that the sidecars run.
+	troubles map[string]string
 }
 
 func (w warned) equal(o warned) bool {
-	return slices.Equal(w.shown, o.shown) && slices.Equal(w.reported, o.reported)
+	return slices.Equal(w.shown, o.shown) && slices.Equal(w.reported, o.reported) && maps.Equal(w.troubles, o.troubles)
 }
 
 // warningPause is the shortest time between two changes of the warnings: each
@@ -50,13 +53,23 @@ func (a *App) keepWarnings(ctx context.Context) error {
 			changed(a.follower.Fleet().Load()),
 			changed(a.store.Observed().Load()),
 			changed(a.presence.Rival().Load()),
+			changed(a.cluster.Status().Load()),
+			changed(a.cluster.Member().Load()),
+			changed(a.cluster.Members().Load()),
 			a.serviceChanged(),
 		}
+		now := time.Now()
+		a.seen.Set(a.seen.Get().update(a.follower.Fleet().Get(), now))
 		was := a.warned.Get()
-		if now := a.warningsNow(was, time.Now()); !now.equal(was) {
-			a.warned.Set(now)
+		if is := a.warningsNow(was, now); !is.equal(was) {
+			a.warned.Set(is)
 		}
-		if !event.Wait(ctx, changes...) || !backoff.Sleep(ctx, warningPause) {
+		if at := a.memberFacts().nextRemoval(now); !at.IsZero() {
+			waitFor(ctx, at.Sub(now), changes...)
+		} else {
+			event.Wait(ctx, changes...)
+		}
+		if !backoff.Sleep(ctx, warningPause) {
 			return ctx.Err()
 		}
 	}
@@ -64,11 +77,13 @@ func (a *App) keepWarnings(ctx context.Context) error {
 
 // warningsNow collects the problems. One that was there before keeps its time.
 func (a *App) warningsNow(was warned, now time.Time) warned {
-	own, leaders := a.ownWarnings(), a.leaderWarnings()
+	own, leaders, members := a.ownWarnings(), a.leaderWarnings(), a.memberFacts()
+	troubles := members.troubles(now)
 	inForce := a.store.Observed().Get().View.Status.Digest
 	out := warned{
-		shown:    slices.Concat(own, fleetWarnings(a.follower.Fleet().Get(), a.local.Get().ID, inForce)),
+		shown:    slices.Concat(own, members.warnings(troubles), fleetWarnings(a.follower.Fleet().Get(), a.local.Get().ID, inForce)),
 		reported: slices.Concat(own, leaders),
+		troubles: troubles,
 	}
 	out.reported = out.reported[:min(len(out.reported), protocol.MaxWarnings)]
 	keepTimes(out.shown, was.shown, now)
@@ -109,6 +124,9 @@ func (a *App) ownWarnings() []protocol.Warning {
 	}
 	if rival := a.presence.Rival().Get(); rival != (fleet.Rival{}) {
 		out = append(out, protocol.Warning{Reason: protocol.DuplicateNodeID, Message: rival.String(), Since: rival.At})
+	}
+	if problem := a.memberProblem(); problem != "" {
+		out = append(out, protocol.Warning{Reason: protocol.MemberDown, Message: protocol.MemberCannotBeUsed + problem})
 	}
 	if problem := a.bundleProblem.Get(); problem != "" {
 		out = append(out, protocol.Warning{Reason: protocol.BundleRejected, Message: rejected(problem)})

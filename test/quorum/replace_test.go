@@ -23,6 +23,11 @@ func TestReplace(t *testing.T) {
 	writes := startLoad(t, a, b, c)
 	writes.awaitMore(t, 50)
 	old := c.Marker()
+	// Its sidecar is alive, so it is not removed, and has to do nothing for that.
+	if out, err := a.tryCommand(t, "cluster", "remove", c.ID); err == nil || !strings.Contains(out, "its sidecar is alive") || !strings.Contains(out, "--force") {
+		t.Errorf("remove a member whose sidecar is alive: %v: %s", err, out)
+	}
+	wantMembersOf(t, a, "a", "b", "c")
 	KillAll(c)
 	if err := os.RemoveAll(c.Dir); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,92 @@
+package protocol
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// This file says what is wrong with a voter of the etcd that the sidecars run, and what to
+// do (docs/protocol.md#voters).
+
+// NodeVoter is a voter of the etcd that the sidecars run.
+type NodeVoter struct {
+	Name    string // the node ID, or the ID of the member if that is not known
+	Address string
+	Healthy bool   // it answers, and knows a leader
+	Trouble string // what is wrong and what to do, if it is not healthy (VoterTrouble)
+}
+
+// VoterFacts are what is known of a voter that is not healthy.
+type VoterFacts struct {
+	Name, Address string
+	Problem       string // as the node that asks finds it
+	// Alive: the sidecar of its node has a presence.
+	Alive bool
+	// Reported is what that sidecar reports of its member; empty: nothing.
+	Reported string
+	// Gone is for how long its node has had no presence, as the node that asks saw it.
+	Gone time.Duration
+	// Spare: a majority is left if another voter stops too.
+	Spare bool
+}
+
+// RemoveAfter is how long a node has to be without a presence before people read how to
+// remove its member: longer than a machine needs to start again.
+const RemoveAfter = 5 * time.Minute
+
+// VoterTrouble says what is wrong with a voter, and what to do. It proposes to remove only
+// a member whose sidecar has not been alive for a while: one that is removed never serves
+// again.
+func VoterTrouble(f VoterFacts) string {
+	problem, last := cmp.Or(f.Problem, "it is not healthy"), ""
+	if !f.Spare {
+		last = "; etcd accepts no writes if another one of its voters stops"
+	}
+	switch {
+	case f.Alive && f.Reported != "":
+		return fmt.Sprintf("its sidecar runs, its etcd member (%s) does not serve: %s", f.Address, f.Reported) + last
+	case f.Alive:
+		return fmt.Sprintf("its etcd member (%s): %s; its sidecar is alive and reports nothing of that: check the network to that address, and sidecar status on that node",
+			f.Address, problem) + last
+	case f.Gone < RemoveAfter:
+		return fmt.Sprintf("its etcd member (%s): %s; its sidecar is not alive either: start that machine, and its sidecar", f.Address, problem) + last
+	}
+	return fmt.Sprintf("its etcd member (%s): %s; its sidecar has not been alive for more than %d minutes: start that machine, and its sidecar, "+
+		"or if the node is off for good, type on another node: sidecar cluster remove %s", f.Address, problem, int(RemoveAfter.Minutes()), f.Name) + last
+}
+
+// NoMajority says that too few voters answer; empty: enough do.
+func NoMajority(voters []NodeVoter) string {
+	var down []string
+	for _, v := range voters {
+		if !v.Healthy {
+			down = append(down, fmt.Sprintf("%s (%s)", v.Name, v.Address))
+		}
+	}
+	if len(voters) == 0 || len(voters)-len(down) >= Majority(len(voters)) {
+		return ""
+	}
+	slices.Sort(down)
+	return fmt.Sprintf("%d of %d voters of etcd do not serve, so there is no majority and etcd accepts no writes: %s; start these nodes; "+
+		"if they are lost for good: docs/clusters.md#restore", len(down), len(voters), strings.Join(down, ", "))
+}
+
+// ReportedMember returns what the sidecar of a node reports of its own etcd member; empty:
+// nothing, or the node is not alive.
+func ReportedMember(r Record) string {
+	if !r.Alive {
+		return ""
+	}
+	for _, w := range r.Presence.Warnings {
+		if w.Reason == MemberDown && w.Subject == "" {
+			return strings.TrimPrefix(w.Message, MemberCannotBeUsed)
+		}
+	}
+	return ""
+}
+
+// MemberCannotBeUsed begins the warning of a sidecar about its own etcd member.
+const MemberCannotBeUsed = "its etcd member cannot be used: "
