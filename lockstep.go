@@ -2,9 +2,7 @@
 // Kubernetes distribution that already runs on every control plane node, for
 // example. The command cmd/sidecar is built on it.
 //
-//	sidecar, err := lockstep.New(lockstep.Options{
-//		Kubeconfig: "/etc/kubernetes/admin.conf", Bundle: "/usr/share/platform/bundle",
-//	}, log)
+//	sidecar, err := lockstep.New(lockstep.Options{Kubeconfig: "/etc/kubernetes/admin.conf"}, log)
 //	if err != nil {
 //		return err
 //	}

@@ -43,6 +43,7 @@ func decodeNode(id protocol.NodeID, value []byte) (protocol.Node, string) {
 	}
 	st := n.GetStatus()
 	out.Address, out.Digest, out.BootID = st.GetAddress(), st.GetBundleDigest(), st.GetBootId()
+	out.Bundle = protocol.KnownBundleName(st.GetBundle())
 	out.FenceAfter, out.Ephemeral, out.Serves = fenceAfterOf(st), st.GetEphemeral(), st.GetServes()
 	var err error
 	if out.MinReconciler, err = lockstepv1.ToRelease(st.GetMinimumReconcilerRelease()); err != nil {
@@ -150,6 +151,7 @@ func encodeOver(previous []byte, n protocol.Node) []byte {
 		FenceAfter:               encodeFenceAfter(n.FenceAfter),
 		Serves:                   n.Serves,
 		Ephemeral:                n.Ephemeral,
+		Bundle:                   n.Bundle,
 	}
 	return marshal(&m)
 }

@@ -48,6 +48,7 @@ type NodeReport struct {
 	Roles                    []string `json:"roles"`
 	RegisteredRevision       int64    `json:"registeredRevision"`
 	Address                  string   `json:"address"`
+	Bundle                   string   `json:"bundle"` // its name
 	BundleSource             string   `json:"bundleSource"`
 	BundleDigest             string   `json:"bundleDigest"`
 	BundleProblem            string   `json:"bundleProblem"`
@@ -77,9 +78,12 @@ type ReconcilerReport struct {
 	ModRevision              int64      `json:"modRevision"`
 	ContentRelease           string     `json:"contentRelease"`
 	ContentEpoch             int64      `json:"contentEpoch"`
+	Bundle                   string     `json:"bundle"` // its name; empty: unknown
 	BundleDigest             string     `json:"bundleDigest"`
 	UpdatedAt                *time.Time `json:"updatedAt"`
 	Problem                  string     `json:"problem"`
+	// Replacement of the bundle by another one that people have asked for; null: none.
+	Replacement *ReplacementReport `json:"replacement"`
 }
 
 // ElectionReport is this sidecar's part in the election.
@@ -124,6 +128,7 @@ type RecordReport struct {
 	Election     string   `json:"election"`
 	Problem      string   `json:"problem"`
 	Address      string   `json:"address"`
+	Bundle       string   `json:"bundle"` // its name; empty: unknown
 	BundleDigest string   `json:"bundleDigest"`
 	RunReport
 	Ephemeral bool `json:"ephemeral"` // it is deleted when its node has stopped or expired
@@ -222,14 +227,6 @@ type EtcdReport struct {
 	Warnings    []string   `json:"warnings"`
 }
 
-// CertificateReport is a certificate that this sidecar uses.
-type CertificateReport struct {
-	Use     string     `json:"use"`
-	File    string     `json:"file"`
-	Expires *time.Time `json:"expires"`
-	Problem string     `json:"problem"`
-}
-
 // NewReport renders a snapshot.
 func NewReport(s Snapshot) Report {
 	v := verdict(s)
@@ -303,6 +300,7 @@ func nodeReport(s Snapshot) NodeReport {
 		Roles:                    s.Roles.Names(),
 		RegisteredRevision:       s.Registration.Revision,
 		Address:                  s.Address,
+		Bundle:                   s.Local.Bundle,
 		BundleSource:             s.BundleSource,
 		BundleDigest:             s.Local.Digest,
 		BundleProblem:            s.BundleProblem,
@@ -328,6 +326,7 @@ func reconcilerReport(s Snapshot) ReconcilerReport {
 		Kind:        reconcilerKind(s.Status.Kind),
 		ModRevision: s.Status.Revision,
 		Problem:     s.Status.Problem,
+		Replacement: s.replacementReport(),
 	}
 	if s.Status.Kind != protocol.StatusPresent {
 		return out
@@ -341,6 +340,7 @@ func reconcilerReport(s Snapshot) ReconcilerReport {
 	out.DrainedEpoch = st.DrainedEpoch
 	out.ContentRelease = st.ContentRelease.String()
 	out.ContentEpoch = st.ContentEpoch
+	out.Bundle = st.Bundle
 	out.BundleDigest = st.Digest
 	out.UpdatedAt = timestamp(s.StatusUpdatedAt)
 	return out
@@ -373,14 +373,6 @@ func electionReport(s Snapshot) ElectionReport {
 
 // electionUnknown is the state of a sidecar that has lost etcd.
 const electionUnknown = "unknown"
-
-func certificatesReport(certs []Certificate) []CertificateReport {
-	out := make([]CertificateReport, 0, len(certs))
-	for _, c := range certs {
-		out = append(out, CertificateReport{Use: c.Use, File: c.File, Expires: timestamp(c.Expires), Problem: c.Problem})
-	}
-	return out
-}
 
 // timestamp is RFC 3339 in UTC, to the millisecond; null for never.
 func timestamp(t time.Time) *time.Time {

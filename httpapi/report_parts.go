@@ -63,6 +63,7 @@ func NewRecordReport(r *protocol.Record) RecordReport {
 		Alive:        r.Alive,
 		Problem:      r.Remedy(),
 		Address:      r.Node.Address,
+		Bundle:       r.Node.Bundle,
 		BundleDigest: r.Node.Digest,
 		Ephemeral:    r.Node.Ephemeral,
 	}

@@ -25,12 +25,14 @@ func TestNewReport(t *testing.T) {
 			Node: NodeReport{
 				ID: "cp-1", Release: "1.1.0", Version: "1.1.0-rc.1+g0abc", MinimumReconcilerRelease: "1.0.0", MinimumApiserverRelease: "1.0.0",
 				Roles: []string{"kubernetes_controller", "consensus_member"}, RegisteredRevision: 7,
-				Address: "http://127.0.0.1:8086", BundleSource: "built-in", BundleDigest: "sha256:6c70f1",
+				Address: "http://127.0.0.1:8086", Bundle: "acme", BundleSource: "built-in", BundleDigest: "sha256:6c70f1",
 			},
 			Ready: ReadyReport{Ready: true, Reason: "Ready", Message: "release 1.1.0 fits the objects (WORKING, reconciler 1.1.0, minimum 1.0.0)", Since: &when},
 			Reconciler: ReconcilerReport{
 				Kind: "present", State: "WORKING", Version: "1.1.0", MinimumCompatibleRelease: "1.0.0", Leader: "cp-2", Epoch: 4, DrainedEpoch: 3,
 				ModRevision: 9, ContentRelease: "1.1.0", ContentEpoch: 2, BundleDigest: "sha256:91be02", UpdatedAt: &when,
+				Bundle: "base", Replacement: &ReplacementReport{From: "base", To: "acme", Since: &when, Message: "waits until a node with the bundle acme leads " +
+					"(a bundle of unknown name on cp-1, cp-2); to forget it: sidecar bundle replace --cancel --etcd-servers=http://10.0.0.1:2379"},
 			},
 			Election: ElectionReport{
 				State: "leading", Since: &when, Leader: "cp-1", Epoch: 5, Eligible: true,
@@ -144,7 +146,7 @@ func TestStatusHasNoNullButTimes(t *testing.T) {
 	if err := json.Unmarshal(get(t, newFixture(t, Snapshot{}).Handler(), "/status").Body.Bytes(), &report); err != nil {
 		t.Fatal(err)
 	}
-	times := map[string]bool{"since": true, "staleSince": true, "updatedAt": true, "lastSuccess": true, "lastRepair": true, "lastContact": true, "override": true}
+	times := map[string]bool{"since": true, "staleSince": true, "updatedAt": true, "lastSuccess": true, "lastRepair": true, "lastContact": true, "override": true, "replacement": true}
 	var walk func(path string, v any)
 	walk = func(path string, v any) {
 		object, ok := v.(map[string]any)

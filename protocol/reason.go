@@ -99,6 +99,9 @@ const (
 	// ServicesDiffer: nodes of one release have different services. Give them the same
 	// files.
 	ServicesDiffer Reason = "ServicesDiffer"
+	// OtherBundle: a node runs a bundle with another name than that of the objects. Start it
+	// with the right one, or type `sidecar bundle replace`.
+	OtherBundle Reason = "OtherBundle"
 	// BundleRejected: the bundle in a sidecar's directory is invalid, or of
 	// another release. Repair the directory.
 	BundleRejected Reason = "BundleRejected"

@@ -44,6 +44,11 @@ func UpgradeObstacles(v StatusView, f Fleet) []UpgradeObstacle {
 		}
 	}
 	out = append(out, closedGates(v, f)...)
+	for _, r := range f.Records {
+		if text := ForeignBundle(v, r.Node.Bundle); text != "" && r.Problem == "" && r.Node.Roles.Controller {
+			out = append(out, UpgradeObstacle{Reason: OtherBundle, Node: r.ID, Message: "it " + text})
+		}
+	}
 	for _, m := range Mismatched(f) {
 		out = append(out, UpgradeObstacle{Reason: BundlesDiffer, Message: fmt.Sprintf("nodes of release %s have different bundles: %s", m.Release, m)})
 	}
@@ -103,7 +108,7 @@ func byStatus(reason Reason) bool {
 func ObstacleReasons() []Reason {
 	return []Reason{
 		EtcdUnreachable, EtcdFull, MemberDown, RecordCorrupt, UpgradeUnderWay, NoLeader, NoGate, Cordoned, GateClosed, Overridden,
-		BundlesDiffer, APIServersDiffer, ServicesDiffer, BundleRejected, ServiceFailing, RemovalsHeld,
+		OtherBundle, BundlesDiffer, APIServersDiffer, ServicesDiffer, BundleRejected, ServiceFailing, RemovalsHeld,
 	}
 }
 

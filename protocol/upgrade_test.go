@@ -54,6 +54,8 @@ func TestUpgradeObstacles(t *testing.T) {
 		{"an alive node without a gate", done, []*Record{a, controller("b", "1.1.0")}, "NoGate b"},
 		{"a closed gate", done, []*Record{a, controller("b", "1.1.0").closedBy(ServicesNotReady)}, "GateClosed b"},
 		{"a gate that is about to open", done, []*Record{a, controller("b", "1.1.0").closedBy(ReconcilerTooOld)}, "GateClosed b"},
+		{"a node with another bundle", presentStatus(done.Status.of("acme")),
+			[]*Record{a.runs("acme", ""), controller("b", "1.1.0").serving().runs("base", ""), controller("c", "1.1.0").serving()}, "OtherBundle b"},
 		{"the only gate", done, []*Record{controller("a", "1.1.0").leading().closedBy(Fenced)}, "GateClosed a"},
 		{"an upgraded node that waits for the others", done, []*Record{a, controller("b", "1.2.0").closedBy(ReconcilerTooOld)}, "UpgradeUnderWay"},
 		{"a node that is left behind", done, []*Record{a, controller("b", "1.0.0").closedBy(ReleaseTooOld)}, "UpgradeUnderWay"},

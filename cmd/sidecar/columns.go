@@ -214,10 +214,8 @@ func (t table) rows(rows [][]string) {
 	newColumns(t.screen, rows).print(t.w)
 }
 
-// section prints a title and its rows, if there are any; nil: the section has nothing to
-// say.
 func (t table) section(title string, rows [][]string) {
-	if rows == nil {
+	if len(rows) == 0 {
 		return
 	}
 	t.title(title)

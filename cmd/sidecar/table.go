@@ -24,9 +24,21 @@ type table struct {
 
 func (t table) write(r httpapi.Report) {
 	t.rows(t.summary(r))
-	for _, s := range t.sections(r) {
-		t.section(s.title, s.rows)
+	if len(r.Fleet.Nodes) > 0 {
+		t.section(fmt.Sprintf("FLEET  releases %s to %s%s%s", r.Fleet.MinRelease, r.Fleet.MaxRelease,
+			t.details(", revision %d", r.Fleet.Revision), t.outdated(r.Etcd)), t.fleet(r))
+	} else {
+		t.title("FLEET  this sidecar knows no node yet")
 	}
+	t.section("SERVICES  what this node runs for its roles"+t.rolesNote(r.Roles), t.services(r))
+	t.section("NOT READY  why these services are not ready, and the last lines of those that ended", t.notReady(r))
+	t.section("BLOCKERS  the leader waits for these nodes", t.blockers(r))
+	t.section("FAILURES  objects that the last pass could not apply", t.failures(r))
+	t.section("FIGHTS  another client keeps changing these objects; kubectl get --show-managed-fields shows its field manager", t.fights(r))
+	if n := r.Reconcile.TotalStrangers; n > 0 {
+		t.section(fmt.Sprintf("STRANGERS  %s with the set's label that Lockstep did not create; it leaves them alone", count(n, "object")), t.strangers(r))
+	}
+	t.section("WARNINGS", t.warnings(r))
 }
 
 // outdated says how old the rest of the table is while etcd does not answer.
@@ -46,12 +58,15 @@ func (t table) details(format string, args ...any) string {
 }
 
 func (t table) summary(r httpapi.Report) [][]string {
-	rows := [][]string{
+	rows := append(otherBundle(r), [][]string{
 		{"NODE", r.Node.ID + "  " + versionText(r.Node.Release, r.Node.Version) + rolesText(r.Node.Roles)},
-		{"BUNDLE", strings.TrimSpace(orDash(r.Node.BundleSource) + "  " + shortDigest(r.Node.BundleDigest))},
+		{"BUNDLE", t.bundle(r.Node)},
 		{"GATE", t.gate(r.Ready)},
 		{"STATUS", t.status(r.Reconciler)},
 		{"LEADER", t.leader(r)},
+	}...)
+	if text := t.replacement(r.Reconciler.Replacement); text != "" {
+		rows = append(rows, []string{"REPLACE", text})
 	}
 	if step := r.Election.Step; step.Kind != "" {
 		rows = append(rows, []string{"STEP", step.Rule + t.details(" (%s)", step.Kind) + ": " + step.Message + exceptions(r)})
@@ -119,6 +134,9 @@ func (t table) status(s httpapi.ReconcilerReport) string {
 		return "not read yet"
 	}
 	out := fmt.Sprintf("%s, version %s, minimum release %s", s.State, s.Version, s.MinimumCompatibleRelease)
+	if s.Bundle != "" {
+		out += ", bundle " + s.Bundle
+	}
 	if s.UpdatedAt != nil {
 		out += "; written " + t.ago(s.UpdatedAt)
 	}
@@ -198,6 +216,10 @@ func (t table) fleet(r httpapi.Report) [][]string {
 	if ephemeral {
 		head = append(head, "EPHEMERAL")
 	}
+	bundles := bundlesDiffer(r)
+	if bundles {
+		head = append(head, "BUNDLE")
+	}
 	versions := t.versionColumns(records(r.Fleet.Nodes))
 	head = append(head, versions.head()...)
 	if t.wide {
@@ -208,6 +230,9 @@ func (t table) fleet(r httpapi.Report) [][]string {
 		cells := []string{n.ID, orDash(n.Release), orDash(nodeGate(n)), aliveText(n), orDash(n.Election), blocksText(n)}
 		if ephemeral {
 			cells = append(cells, ephemeralText(n.RecordReport))
+		}
+		if bundles {
+			cells = append(cells, orDash(n.Bundle))
 		}
 		cells = append(cells, versions.cells(n.RecordReport)...)
 		if t.wide {
@@ -271,6 +296,9 @@ func obstacleText(o httpapi.UpgradeObstacleReport) string {
 		"APIServersDiffer": "nodes of one release have different kube-apiservers", "ServicesDiffer": "nodes of one release have different services",
 		"RecordCorrupt": "its record is corrupt", "NoGate": "it is alive but reports no gate", "BundlesDiffer": "nodes of one release have different bundles",
 		"BundleRejected": "its bundle directory was rejected", "RemovalsHeld": "removals are held",
+	}
+	if o.Reason == string(protocol.OtherBundle) {
+		return "it runs another bundle than that of the objects"
 	}
 	if text, found := short[o.Reason]; found {
 		return text + " (see WARNINGS)"

@@ -9,7 +9,6 @@ import (
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
-	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 	"github.com/lockstep-dev/lockstep/role/service"
 	"github.com/lockstep-dev/lockstep/status"
@@ -122,6 +121,7 @@ func (a *App) snapshotNow() httpapi.Snapshot {
 		Gate:            gateOf(a.gate.Verdict().Get(), observed, contact),
 		Status:          observed.View,
 		StatusUpdatedAt: observed.UpdatedAt,
+		Replacement:     observed.Replacement,
 		Fleet:           fleet,
 		Election:        election,
 		Reconcile:       reconcile,
@@ -142,7 +142,7 @@ func (a *App) snapshotNow() httpapi.Snapshot {
 }
 
 func (a *App) bundleSource() string {
-	if a.cfg.Bundle == bundle.BuiltinName {
+	if a.cfg.Bundle == "" {
 		return "built-in"
 	}
 	return a.cfg.Bundle

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/election"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
@@ -112,6 +113,9 @@ func keepTimes(warnings, before []protocol.Warning, now time.Time) {
 func (a *App) ownWarnings() []protocol.Warning {
 	var out []protocol.Warning
 	state := a.election.State().Get()
+	if foreign := a.foreignBundle(state); foreign != "" {
+		out = append(out, protocol.Warning{Reason: protocol.OtherBundle, Message: foreign})
+	}
 	if o := a.override.Get(); o.On() {
 		out = append(out, protocol.Warning{Reason: protocol.Overridden, Message: "AN OPERATOR HAS OVERRIDDEN THE GATE " + o.String() +
 			": this node serves whatever the gate says; to end that, type there: sidecar override end"})
@@ -150,6 +154,18 @@ func (a *App) ownWarnings() []protocol.Warning {
 		out = append(out, protocol.Warning{Message: text})
 	}
 	return out
+}
+
+// foreignBundle says that this node runs another bundle than that of the objects; empty:
+// it does not. A leader knows more: what its rule says.
+func (a *App) foreignBundle(state election.State) string {
+	if state.Election == protocol.Leading && state.Step.Rule == protocol.HoldForBundle && state.Step.Kind == protocol.StepHold {
+		return string(state.Step.Rule) + ": " + state.Step.Message
+	}
+	if text := protocol.ForeignBundle(a.store.Observed().Get().View, a.local.Get().Bundle); text != "" {
+		return "it " + text
+	}
+	return ""
 }
 
 // serviceRuns are the services of a node, as the protocol judges them.

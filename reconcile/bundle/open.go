@@ -1,23 +1,11 @@
 package bundle
 
-import (
-	"errors"
+import "github.com/lockstep-dev/lockstep/protocol"
 
-	"github.com/lockstep-dev/lockstep/protocol"
-)
-
-// BuiltinName names the built-in bundle where the directory of a bundle is expected.
-// A directory of that name is reached as ./builtin.
-const BuiltinName = "builtin"
-
-// Open loads the bundle in dir, or the built-in one if dir is BuiltinName. An empty dir
-// is an error: a leader would replace the objects of another bundle because a name was
-// forgotten. Other errors are those of Load.
+// Open loads the bundle in dir, or the built-in one if dir is empty. Errors are
+// those of Load.
 func Open(dir string) (*Bundle, error) {
-	switch dir {
-	case "":
-		return nil, errors.New("no bundle is named: it is a directory, or " + BuiltinName + " for the built-in bundle")
-	case BuiltinName:
+	if dir == "" {
 		return Builtin()
 	}
 	return Load(dir)
@@ -26,5 +14,7 @@ func Open(dir string) (*Bundle, error) {
 // Local returns what a node is that runs with the bundle: everything but its ID
 // and FenceAfter.
 func (b *Bundle) Local() protocol.Local {
-	return protocol.Local{Version: b.Version, Constraints: b.Constraints, Digest: b.Digest, PruneImmediately: b.PruneImmediately}
+	return protocol.Local{
+		Version: b.Version, Constraints: b.Constraints, Digest: b.Digest, Bundle: b.Name, PruneImmediately: b.PruneImmediately,
+	}
 }
