@@ -110,6 +110,11 @@ const (
 	// ServiceFailing: a service of the node ended, was started again, and is not ready. Its
 	// last lines are in the status of that node.
 	ServiceFailing Reason = "ServiceFailing"
+	// DiskSlow: the disk of a node's etcd member is slow. Find out what else uses it.
+	DiskSlow Reason = "DiskSlow"
+	// EtcdLeaderChanges: the leader of the etcd that the sidecars run changes again and
+	// again. Check the members that stop answering, and the network between them.
+	EtcdLeaderChanges Reason = "EtcdLeaderChanges"
 	// OverrideRejected: the override file of a sidecar is invalid. Write it with
 	// `sidecar override begin`.
 	OverrideRejected Reason = "OverrideRejected"

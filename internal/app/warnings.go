@@ -49,6 +49,7 @@ func (a *App) keepWarnings(ctx context.Context) error {
 			changed(a.roles.Problem().Load()),
 			changed(a.roles.State().Load()),
 			changed(a.supervisor.Failures().Load()),
+			changed(a.memberHealth.Load()),
 			changed(a.kubeconfig.warnings.Load()),
 			changed(a.certificateWarnings.Load()),
 			changed(a.follower.Fleet().Load()),
@@ -82,7 +83,7 @@ func (a *App) warningsNow(was warned, now time.Time) warned {
 	troubles := members.troubles(now)
 	inForce := a.store.Observed().Get().View.Status.Digest
 	out := warned{
-		shown:    slices.Concat(own, members.warnings(troubles), fleetWarnings(a.follower.Fleet().Get(), a.local.Get().ID, inForce)),
+		shown:    slices.Concat(own, members.warnings(troubles), a.memberHealth.Get().shown, fleetWarnings(a.follower.Fleet().Get(), a.local.Get().ID, inForce)),
 		reported: slices.Concat(own, leaders),
 		troubles: troubles,
 	}
@@ -140,6 +141,7 @@ func (a *App) ownWarnings() []protocol.Warning {
 			"the directory is read again when it changes, and a restart would fail until it is valid: " + strings.ReplaceAll(problem, "\n", "; ")})
 	}
 	out = append(out, protocol.FailingServices(serviceRuns(a.roles.State().Get()))...)
+	out = append(out, a.memberHealth.Get().reported...)
 	for _, f := range a.supervisor.Failures().Get() {
 		out = append(out, protocol.Warning{Reason: protocol.WorkerFailed, Message: failedMessage(f), Since: f.Since})
 	}
