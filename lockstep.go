@@ -2,7 +2,9 @@
 // Kubernetes distribution that already runs on every control plane node, for
 // example. The command cmd/sidecar is built on it.
 //
-//	sidecar, err := lockstep.New(lockstep.Options{Kubeconfig: "/etc/kubernetes/admin.conf"}, log)
+//	sidecar, err := lockstep.New(lockstep.Options{
+//		Kubeconfig: "/etc/kubernetes/admin.conf", Bundle: "/usr/share/platform/bundle",
+//	}, log)
 //	if err != nil {
 //		return err
 //	}

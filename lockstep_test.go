@@ -45,7 +45,7 @@ func newFixture(t *testing.T) *fixture {
 	}))
 	t.Cleanup(api.Close)
 	return &fixture{T: t, etcd: server, opts: Options{
-		NodeID: "a", EtcdServers: server.Endpoints(), Kubeconfig: writeKubeconfig(t, api.URL), LeaseTTL: 3 * time.Second,
+		NodeID: "a", EtcdServers: server.Endpoints(), Kubeconfig: writeKubeconfig(t, api.URL), Bundle: BuiltinBundle, LeaseTTL: 3 * time.Second,
 	}}
 }
 

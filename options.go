@@ -3,7 +3,6 @@ package lockstep
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"time"
@@ -12,10 +11,11 @@ import (
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 )
 
-// Options configures a sidecar. Only Kubeconfig is required: every other field
-// may keep its zero value, whose meaning its comment gives. Each field has a
+// Options configures a sidecar. Only Kubeconfig and Bundle are required: every other
+// field may keep its zero value, whose meaning its comment gives. Each field has a
 // flag of `sidecar run`; errors name both.
 type Options struct {
 	// NodeID is the ID of this node in the fleet, a DNS subdomain. Two sidecars
@@ -87,8 +87,9 @@ type Options struct {
 	// A proxy from the environment is not used for it. Required.
 	Kubeconfig string
 	// Bundle is a directory with bundle.yaml and the manifests of this release.
-	// It is watched: changed manifests are applied without a restart. Empty:
-	// the built-in bundle.
+	// It is watched: changed manifests are applied without a restart.
+	// BuiltinBundle names the one that is part of the program; a directory of that
+	// name is ./builtin. Required.
 	Bundle string
 
 	// Listen is the address (host:port) at which Run serves the HTTP API. Port
@@ -172,6 +173,10 @@ type Options struct {
 	Flags []httpapi.Flag
 }
 
+// BuiltinBundle is the value of Options.Bundle for the bundle that is part of the
+// program: a few objects with which people try Lockstep out.
+const BuiltinBundle = bundle.BuiltinName
+
 // Defaults returns the options of `sidecar run` without flags. They differ from
 // what New takes for the zero Options only in Listen.
 func Defaults() Options {
@@ -198,25 +203,6 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// OptionError is what is wrong with one field of Options.
-type OptionError struct {
-	Field   string // its name in Options, like "LeaseTTL"
-	Flag    string // its flag of `sidecar run`, like "lease-ttl"
-	Problem string // what is wrong, and what to set instead
-}
-
-// Error names the field and the flag.
-func (e *OptionError) Error() string {
-	return fmt.Sprintf("Options.%s (--%s): %s", e.Field, e.Flag, e.Problem)
-}
-
-// problems collects what is wrong with options.
-type problems []error
-
-func (p *problems) add(field, flag, format string, args ...any) {
-	*p = append(*p, &OptionError{Field: field, Flag: flag, Problem: fmt.Sprintf(format, args...)})
-}
-
 // Validate returns everything that is wrong with the options, as an *OptionError
 // each, joined; nil if nothing is. Zero fields count as their defaults. It reads
 // no file; New calls it.
@@ -228,6 +214,9 @@ func (o Options) Validate() error {
 	o.checkCluster(&p)
 	if o.Kubeconfig == "" {
 		p.add("Kubeconfig", "kubeconfig", "required: a kubeconfig file for this node's kube-apiserver")
+	}
+	if o.Bundle == "" {
+		p.add("Bundle", "bundle", "required: the directory with bundle.yaml and the manifests of this release; to try Lockstep out, type --bundle=%s for the built-in bundle", BuiltinBundle)
 	}
 	o.checkService(&p)
 	o.checkListen(&p)

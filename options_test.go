@@ -16,8 +16,8 @@ import (
 
 func TestOptions_zeroMeansDefault(t *testing.T) {
 	for name, opts := range map[string]Options{
-		"zero":     {Kubeconfig: "k"},
-		"defaults": func() Options { o := Defaults(); o.Kubeconfig = "k"; return o }(),
+		"zero":     {Kubeconfig: "k", Bundle: BuiltinBundle},
+		"defaults": func() Options { o := Defaults(); o.Kubeconfig, o.Bundle = "k", BuiltinBundle; return o }(),
 	} {
 		cfg, err := opts.config()
 		if err != nil {
@@ -36,7 +36,7 @@ func TestOptions_zeroMeansDefault(t *testing.T) {
 // change in what the sidecar is wired from.
 func TestOptions_reachTheWiring(t *testing.T) {
 	base := Options{
-		NodeID: "a", Kubeconfig: "k", Listen: "127.0.0.1:1", LeaseTTL: 4 * time.Second, ExpireDeadNodes: time.Hour, TLSCertFile: "c", TLSKeyFile: "c", EtcdCertFile: "c", EtcdKeyFile: "c",
+		NodeID: "a", Kubeconfig: "k", Bundle: BuiltinBundle, Listen: "127.0.0.1:1", LeaseTTL: 4 * time.Second, ExpireDeadNodes: time.Hour, TLSCertFile: "c", TLSKeyFile: "c", EtcdCertFile: "c", EtcdKeyFile: "c",
 	}
 	before, err := base.config()
 	if err != nil {
@@ -122,6 +122,7 @@ func TestOptions_Validate(t *testing.T) {
 		want   string // empty: valid
 	}{
 		"nothing set":               {func(*Options) {}, ""},
+		"no bundle":                 {func(o *Options) { o.Bundle = "" }, "Options.Bundle (--bundle): required: the directory with bundle.yaml"},
 		"no kubeconfig":             {func(o *Options) { o.Kubeconfig = "" }, "Options.Kubeconfig (--kubeconfig): required: a kubeconfig file for this node's kube-apiserver"},
 		"a bad node ID":             {func(o *Options) { o.NodeID = "Not_a_subdomain" }, `Options.NodeID (--node-id): "Not_a_subdomain": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters`},
 		"a bad URL":                 {func(o *Options) { o.AdvertiseURL = "host:1" }, `Options.AdvertiseURL (--advertise-url): "host:1": must be http://HOST:PORT or https://HOST:PORT`},
@@ -175,7 +176,7 @@ func TestOptions_Validate(t *testing.T) {
 		"a TLS certificate, no key": {func(o *Options) { o.Listen, o.TLSCertFile = "127.0.0.1:0", "c" }, "Options.TLSCertFile (--tls-cert-file): has no key"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := Options{Kubeconfig: "k"}
+			o := Options{Kubeconfig: "k", Bundle: "b"}
 			tc.change(&o)
 			err := o.Validate()
 			if tc.want == "" {
@@ -205,7 +206,7 @@ func TestOptions_ValidateReportsAll(t *testing.T) {
 		}
 		fields = append(fields, field)
 	}
-	if want := []string{"NodeID", "Kubeconfig", "LeaseTTL", "ApplyConcurrency"}; !cmp.Equal(fields, want) {
+	if want := []string{"NodeID", "Kubeconfig", "Bundle", "LeaseTTL", "ApplyConcurrency"}; !cmp.Equal(fields, want) {
 		t.Errorf("got %v, want %v", fields, want)
 	}
 	option, ok := errors.AsType[*OptionError](err)

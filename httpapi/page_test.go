@@ -37,7 +37,7 @@ func TestPage(t *testing.T) {
 func TestPageNamesFields(t *testing.T) {
 	report := get(t, newFixture(t, states(t)[1].snap).Handler(), "/status").Body.String()
 	script := pageHTML[strings.Index(pageHTML, "<script>"):]
-	for _, m := range regexp.MustCompile(`\b(?:s|r|e|n|f|b|o|s\.[a-z]+)\.([a-z][A-Za-z]+)\b`).FindAllStringSubmatch(script, -1) {
+	for _, m := range regexp.MustCompile(`\b(?:s|r|e|n|f|b|o|w|m|k|v|s\.[a-zA-Z]+)\??\.([a-z][A-Za-z]+)\b`).FindAllStringSubmatch(script, -1) {
 		switch m[1] {
 		case "map", "filter", "length", "includes", "step": // of JavaScript, and an object
 			continue

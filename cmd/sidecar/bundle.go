@@ -17,7 +17,8 @@ func (p program) bundleCommand() *cobra.Command {
 		Use:   "bundle",
 		Short: "Validate a bundle, print its digest, and compare it with a cluster",
 		Long: `Validate a bundle, print its digest, and compare it with a cluster. These commands
-write nothing. Without DIR they use the built-in bundle.`,
+write nothing. DIR is a directory, or builtin for the built-in bundle, which is also
+what they use without DIR. A directory of that name is ./builtin.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -111,10 +112,10 @@ formatted, or on which file contains it.`,
 	}
 }
 
-// dirOf is the argument that optionalDir allows; empty: the built-in bundle.
+// dirOf is the argument that optionalDir allows, by default the built-in bundle.
 func dirOf(args []string) string {
 	if len(args) == 0 {
-		return ""
+		return bundle.BuiltinName
 	}
 	return args[0]
 }
@@ -126,7 +127,7 @@ func optionalDir(cmd *cobra.Command, args []string) error {
 		return usagef("expected at most one DIR, the directory of a bundle; see %s --help", cmd.CommandPath())
 	case len(args) == 1 && args[0] == "":
 		// An empty variable in a script is a mistake, not the built-in bundle.
-		return usagef("DIR is empty; omit it for the built-in bundle")
+		return usagef("DIR is empty; type builtin for the built-in bundle")
 	}
 	return nil
 }

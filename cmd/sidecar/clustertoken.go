@@ -128,7 +128,7 @@ func (p program) printToken(r tokenReport, spec token.Spec, form string) error {
   %s
 
 On the machine that joins, type this, with the other flags that it needs (such as
---kubeconfig):
+--kubeconfig and --bundle):
 
   %s
 `, nodes, spec.TTL, r.Expires.UTC().Format(time.RFC3339), r.Token, r.Command)

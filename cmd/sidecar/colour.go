@@ -1,6 +1,9 @@
 package main
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // colour is a code of SGR, as terminals know it. The empty one leaves the text as it is.
 type colour string
@@ -84,6 +87,9 @@ func (s screen) paint(text string, as colour) string {
 	}
 	return "\x1b[" + string(as) + "m" + text + "\x1b[0m"
 }
+
+// colourCode is what paint adds to a text.
+var colourCode = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 // titleColour is that of the title of a section.
 func titleColour(title string) colour {

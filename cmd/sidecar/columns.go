@@ -214,8 +214,10 @@ func (t table) rows(rows [][]string) {
 	newColumns(t.screen, rows).print(t.w)
 }
 
+// section prints a title and its rows, if there are any; nil: the section has nothing to
+// say.
 func (t table) section(title string, rows [][]string) {
-	if len(rows) == 0 {
+	if rows == nil {
 		return
 	}
 	t.title(title)

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -11,14 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// escape is a code for a terminal.
-var escape = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
-
 // onScreen returns the table of a captured /status on a terminal of this width, without
 // colours.
 func onScreen(t *testing.T, base string, width int) string {
 	t.Helper()
-	return escape.ReplaceAllString(tableOf(t, base, screen{width: width, terminal: true, coloured: true, commands: program{}.root()}), "")
+	return colourCode.ReplaceAllString(tableOf(t, base, screen{width: width, terminal: true, coloured: true, commands: program{}.root()}), "")
 }
 
 // TestSituationsFit shows every broken situation on terminals of two widths. No line is

@@ -43,8 +43,8 @@ func TestExitCodes(t *testing.T) {
 		want int
 	}{
 		{"help", program{}, nil, exitOK},
-		{"a good run", runs(nil), []string{"run", "--kubeconfig", "k"}, exitOK},
-		{"a failed run", runs(errors.New("constraints above the release")), []string{"run", "--kubeconfig", "k"}, exitFailed},
+		{"a good run", runs(nil), []string{"run", "--kubeconfig", "k", "--bundle", "b"}, exitOK},
+		{"a failed run", runs(errors.New("constraints above the release")), []string{"run", "--kubeconfig", "k", "--bundle", "b"}, exitFailed},
 		{"options that do not hold", runs(nil), []string{"run"}, exitUsage},
 		{"an unknown flag", program{}, []string{"run", "--nope"}, exitUsage},
 		{"a value that cannot be parsed", program{}, []string{"run", "--lease-ttl", "x"}, exitUsage},

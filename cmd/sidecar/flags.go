@@ -78,7 +78,7 @@ func kubernetesFlags(o *lockstep.Options) flagSection {
 
 func reconciliationFlags(o *lockstep.Options) flagSection {
 	s := newSection("Reconciliation")
-	s.flags.StringVar(&o.Bundle, "bundle", o.Bundle, "The `directory` with bundle.yaml and the manifests of this release. If empty, the built-in bundle.")
+	s.flags.StringVar(&o.Bundle, "bundle", o.Bundle, "The `directory` with bundle.yaml and the manifests of this release, or builtin for the built-in bundle, to try Lockstep out. Required.")
 	s.flags.DurationVar(&o.ResyncInterval, "resync-interval", o.ResyncInterval, "Time between two full passes over all objects.")
 	s.flags.IntVar(&o.ApplyConcurrency, "apply-concurrency", o.ApplyConcurrency, "Maximum `number` of concurrent requests to the kube-apiserver.")
 	s.flags.BoolVar(&o.AllowMassPrune, "allow-mass-prune", o.AllowMassPrune, "Allow the leader to delete more than half of the objects of a set larger than ten, because a new bundle no longer has them.")
@@ -151,7 +151,7 @@ func useSections(cmd *cobra.Command, sections []flagSection) {
 			fmt.Fprintf(w, "\n%s flags:\n\n%s", s.title, s.flags.FlagUsagesWrapped(width))
 		}
 		fmt.Fprintf(w, "\nGlobal flags:\n\n  -h, --help   help for %s\n", cmd.Name())
-		fmt.Fprint(w, "\nEach flag can be set by an environment variable: LOCKSTEP_ETCD_SERVERS sets\n--etcd-servers. The flag takes precedence.\n")
+		fmt.Fprint(w, "\nEach flag can be set by an environment variable: LOCKSTEP_ETCD_SERVERS sets\n--etcd-servers. The flag takes precedence. A variable LOCKSTEP_... that belongs\nto no flag is an error.\n")
 		return nil
 	}
 	cmd.SetUsageFunc(usage)

@@ -44,6 +44,10 @@ func documentFlags() string {
 	b.WriteString("# Flags\n\n<!-- Written by `go test ./cmd/sidecar -rewrite` from the program. Do not edit. -->\n\n" +
 		"Each flag has an environment variable. The flag wins; an empty variable counts as none. " +
 		"A wrong value ends the program with exit code 2 and a line that names the flag, or the variable.\n\n" +
+		"`sidecar run` does the same for a variable `LOCKSTEP_...` that belongs to no flag of any command, and names the nearest one: " +
+		"a misspelled variable would be a flag that is silently missing. The other commands refuse only a name that is close to one of their own. " +
+		"What a kubelet sets for a Service called `lockstep` (`LOCKSTEP_SERVICE_HOST`, `LOCKSTEP_SERVICE_PORT...`, `LOCKSTEP_PORT...`), " +
+		"or `lockstep-` and more, is exempt.\n\n" +
 		"`LOCKSTEP_TERMINATION_GRACE_PERIOD` has no flag: it is the grace period of the pod in which the sidecar runs (`60` or `60s`), " +
 		"and the sidecar warns if `--shutdown-delay` does not fit into it.\n\n## sidecar run\n")
 	opts, logging := lockstep.Defaults(), defaultLogOptions()

@@ -66,7 +66,7 @@ Exit codes: 0 success, 1 failure, or something is wrong; 2 wrong usage.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&f.check, "check", false, "Write nothing, and print everything that is wrong on this node.")
 	flags.StringVar(&f.image, "image", "", "The `image` of the sidecar. Required at the first call.")
-	flags.StringVar(&f.bundle, "bundle", "", "The `directory` with bundle.yaml and the manifests of the release that this node runs next. It is copied. If empty at the first call, the built-in bundle.")
+	flags.StringVar(&f.bundle, "bundle", "", "The `directory` with bundle.yaml and the manifests of the release that this node runs next. It is copied. builtin is the built-in bundle. Required at the first call.")
 	flags.StringVar(&f.dir, "dir", f.dir, "The `directory` of Lockstep on this node. The container has it, read-only.")
 	flags.StringVar(&f.kubernetesDir, "kubernetes-dir", f.kubernetesDir, "The `directory` of kubeadm on this node.")
 	flags.StringVar(&f.nodeID, "node-id", "", "The `name` of this node in Kubernetes. If empty, the host name.")

@@ -296,6 +296,7 @@ func TestKubeadm_invalid(t *testing.T) {
 		{"a wrong flag after --", []string{"--image=a", "--", "--listen=0.0.0.0:8086"}, exitUsage, "--insecure-listen"},
 		{"a load balancer by name", []string{"--image=a", "--apiserver-url=lb:6443"}, exitUsage, "must be https://ADDRESS:PORT"},
 		{"a relative directory", []string{"--image=a", "--dir=x"}, exitUsage, `--dir: "x": must be an absolute path`},
+		{"no bundle", []string{"--image=a"}, exitUsage, "--bundle: required at the first call: the directory of the bundle, or builtin"},
 		{"a bundle that is wrong", []string{"--image=a", "--bundle", bundle}, exitFailed, "1 problem"},
 		{"no bundle there", []string{"--image=a", "--bundle", "/nowhere"}, exitFailed, "no such file"},
 		{"--check with an image", []string{"--check", "--image=a"}, exitUsage, "--check writes nothing"},
@@ -317,7 +318,7 @@ func TestKubeadm_invalid(t *testing.T) {
 // What others have left on the node gets an error that names it.
 func TestKubeadm_damaged(t *testing.T) {
 	n := newKubeadmNode(t)
-	n.ok("--image=lockstep", "--apiserver-url=https://10.0.0.1:6443")
+	n.ok("--image=lockstep", "--bundle=builtin", "--apiserver-url=https://10.0.0.1:6443")
 	n.write("pki/ca.crt", []byte("garbage"))
 	code, _, stderr := n.call()
 	if code != exitFailed || !strings.Contains(stderr, "ca.key is missing") || !strings.Contains(stderr, "kubeadm kubeconfig user --client-name lockstep:cp-1 --org lockstep:sidecars") {
@@ -405,7 +406,7 @@ func TestKubeadm_checkRights(t *testing.T) {
 	n := newKubeadmNode(t)
 	server := n.api("escalate clusterroles", "get configmaps lockstep", "update configmaps lockstep", "patch priorityclasses")
 	n.makeCA()
-	n.ok("--image=lockstep", "--apiserver-url", server.URL) // the built-in bundle
+	n.ok("--image=lockstep", "--bundle=builtin", "--apiserver-url", server.URL) // the built-in bundle
 	n.runKubeadm(server.URL)
 	n.trust(server)
 	code, out, _ := n.call("--check", "-o", "json")

@@ -85,13 +85,15 @@ func (p program) kubeadmFacts(ctx context.Context, f kubeadmFlags) kubeadm.Facts
 	if c != nil {
 		opts = p.sidecarFacts(&out, f, kubeadmContainer{pod, *c})
 	}
-	b, err := bundle.Open(out.BundleDir)
-	if out.BundleErr == nil && err != nil {
-		out.BundleErr = err
+	b, err := bundle.Builtin()
+	if err != nil {
+		panic(err) // it is part of the program
 	}
-	if b == nil {
-		if b, err = bundle.Builtin(); err != nil {
-			panic(err) // it is part of the program
+	if out.BundleDir != "" {
+		if loaded, err := bundle.Open(out.BundleDir); err == nil {
+			b = loaded
+		} else if out.BundleErr == nil {
+			out.BundleErr = err
 		}
 	}
 	p.kubeconfigFacts(ctx, &out, b)
@@ -123,7 +125,11 @@ func (p program) sidecarFacts(out *kubeadm.Facts, f kubeadmFlags, c kubeadmConta
 			out.Kubeconfig.Path, out.Kubeconfig.Err = opts.Kubeconfig, errNotOfNode
 		}
 	}
-	if opts.Bundle != "" {
+	switch opts.Bundle {
+	case "": // out.Sidecar.Err says so
+	case bundle.BuiltinName:
+		out.BundleDir = bundle.BuiltinName
+	default:
 		if out.BundleDir = c.host(opts.Bundle); out.BundleDir == "" {
 			out.BundleErr = fmt.Errorf("--bundle=%s is not in a volume of this node", opts.Bundle)
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,14 +28,23 @@ func (p program) writeKubeadm(ctx context.Context, f kubeadmFlags) error {
 		return err
 	}
 	var release *bundle.Bundle
-	if f.bundle != "" {
+	switch f.bundle {
+	case "":
+	case bundle.BuiltinName:
+		settings.Bundle = bundle.BuiltinName
+	default:
 		if release, err = bundle.Load(f.bundle); err != nil {
 			return p.bundleProblems(f.bundle, err)
 		}
 		settings.Bundle = path.Join(kubeadm.DefaultDir, kubeadm.BundlesDir, release.Version.String())
 	}
-	if _, err := runOptions(settings.RunArgs(), func(string) (string, bool) { return "", false }, f.nodeID); err != nil {
+	named := settings
+	named.Bundle = cmp.Or(settings.Bundle, bundle.BuiltinName)
+	if _, err := runOptions(named.RunArgs(), func(string) (string, bool) { return "", false }, f.nodeID); err != nil {
 		return usagef("the flags of sidecar run: %w", err)
+	}
+	if settings.Bundle == "" {
+		return usagef("--bundle: required at the first call: the directory of the bundle, or %s for the built-in one, to try Lockstep out", bundle.BuiltinName)
 	}
 	pod, err := readManifest(f.manifest())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

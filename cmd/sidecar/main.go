@@ -19,7 +19,7 @@ import (
 func main() {
 	p := program{
 		stdout: os.Stdout, stderr: os.Stderr,
-		lookupEnv: os.LookupEnv, now: time.Now, run: runSidecar,
+		lookupEnv: os.LookupEnv, environ: os.Environ, now: time.Now, run: runSidecar,
 	}
 	os.Exit(p.main(context.Background(), os.Args[1:]))
 }
@@ -39,6 +39,7 @@ func runSidecar(ctx context.Context, opts lockstep.Options, log *slog.Logger) er
 type program struct {
 	stdout, stderr io.Writer
 	lookupEnv      func(string) (string, bool)
+	environ        func() []string // NAME=value each; nil: only what lookupEnv finds counts
 	now            func() time.Time
 	// run runs a sidecar.
 	run func(ctx context.Context, opts lockstep.Options, log *slog.Logger) error

@@ -31,7 +31,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"sidecar": func() {
 		p := program{
-			stdout: os.Stdout, stderr: os.Stderr, lookupEnv: os.LookupEnv,
+			stdout: os.Stdout, stderr: os.Stderr, lookupEnv: os.LookupEnv, environ: os.Environ,
 			now: func() time.Time { return noon },
 			run: fakeRun,
 		}

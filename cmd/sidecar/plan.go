@@ -39,7 +39,7 @@ what to do, 1 etcd or the API server is unreachable, or the bundle is invalid.`,
 		Args: noArgs,
 	}, func(ctx context.Context, client etcdClient, _ []string) error { return p.plan(ctx, client, opts) })
 	flags := cmd.Flags()
-	flags.StringVar(&opts.dir, "bundle", opts.dir, "The `directory` with bundle.yaml and the manifests to roll out. If empty, the built-in bundle.")
+	flags.StringVar(&opts.dir, "bundle", opts.dir, "The `directory` with bundle.yaml and the manifests to roll out, or builtin for the built-in bundle. Required.")
 	bindInspector(flags, &opts.inspect, "Kubeconfig `file` for any kube-apiserver of the cluster. If empty, objects are not compared.")
 	flags.VarP(&opts.output, "output", "o", "Output format: "+opts.output.options()+".")
 	complete(cmd, "output", &opts.output)
@@ -47,6 +47,9 @@ what to do, 1 etcd or the API server is unreachable, or the bundle is invalid.`,
 }
 
 func (p program) plan(ctx context.Context, client etcdClient, opts planOptions) (err error) {
+	if opts.dir == "" {
+		return usagef("--bundle: required: the directory of the bundle to roll out, or %s for the built-in one", bundle.BuiltinName)
+	}
 	b, err := bundle.Open(opts.dir)
 	if err != nil {
 		return err

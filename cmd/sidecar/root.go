@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 func (p program) root() *cobra.Command {
@@ -27,7 +26,9 @@ with the release of this node.`,
 			}
 			return unknownCommand(cmd, args[0])
 		},
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return p.applyEnv(cmd.Flags()) },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return errors.Join(p.applyEnv(cmd.Flags()), p.strayVariables(cmd))
+		},
 	}
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
@@ -59,51 +60,4 @@ func noArgs(cmd *cobra.Command, args []string) error {
 		return usagef("unexpected argument %q; see %s --help", args[0], cmd.CommandPath())
 	}
 	return nil
-}
-
-// envName is the environment variable of a flag.
-func envName(flag string) string {
-	return "LOCKSTEP_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-}
-
-// momentary reports whether a flag has no variable, since it is about one call.
-func momentary(flag string) bool {
-	switch flag {
-	case "help", "output", "watch", "confirm-stopped", "from", "id", "ttl", "uses", "skip-files", "yes", "force", "for", "message",
-		"status-only", "check":
-		return true
-	}
-	return false
-}
-
-// applyEnv sets each flag that is missing from the command line from its variable.
-// An empty variable counts as none.
-func (p program) applyEnv(flags *pflag.FlagSet) error {
-	var first error
-	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Changed || momentary(f.Name) || first != nil {
-			return
-		}
-		value, found := p.lookupEnv(envName(f.Name))
-		if !found || value == "" {
-			return
-		}
-		if err := flags.Set(f.Name, value); err != nil {
-			first = usagef("%s: invalid value %q for --%s: %w", envName(f.Name), value, f.Name, setReason(err))
-			return
-		}
-		f.Annotations = map[string][]string{fromEnv: {envName(f.Name)}}
-	})
-	return first
-}
-
-// fromEnv is the annotation of a flag that was set by a variable.
-const fromEnv = "lockstep-from-env"
-
-// setReason extracts the reason from pflag's error, which repeats flag and value.
-func setReason(err error) error {
-	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		return invalid.Unwrap()
-	}
-	return err
 }

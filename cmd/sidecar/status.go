@@ -2,13 +2,11 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 	"sigs.k8s.io/yaml"
 )
 
@@ -19,7 +17,12 @@ func (p program) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the gate, the leader, the fleet, and what the leader waits for",
-		Args:  noArgs,
+		Long: `Show the gate, the leader, the fleet, and what the leader waits for.
+
+With --watch, a terminal shows the table as it is now, drawn again each second. Into a
+pipe or a file, each change is printed in a line, with its time; with -o json, each
+status that differs from the one before it.`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := server.client()
 			if err != nil {
@@ -27,7 +30,7 @@ func (p program) statusCommand() *cobra.Command {
 			}
 			show := shower{w: p.stdout, p: p, form: output.value, screen: p.screen()}
 			if watch {
-				return p.watchStatus(cmd.Context(), c, &show)
+				return show.watch(cmd.Context(), c)
 			}
 			a, err := c.status(cmd.Context())
 			if err != nil {
@@ -41,23 +44,6 @@ func (p program) statusCommand() *cobra.Command {
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "Watch for changes until interrupted.")
 	complete(cmd, "output", &output)
 	return cmd
-}
-
-func (p program) watchStatus(ctx context.Context, c *statusClient, show *shower) error {
-	show.follows = true
-	last := ""
-	return c.follow(ctx, follower{
-		each: func(a answer) (bool, error) {
-			last = ""
-			return false, show.show(a)
-		},
-		lost: func(err error) {
-			if err.Error() != last {
-				fmt.Fprintf(p.stderr, "sidecar: %v; retrying\n", err)
-			}
-			last = err.Error()
-		},
-	})
 }
 
 // shower prints answers in one form.
@@ -97,12 +83,13 @@ func (s *shower) render(out *bytes.Buffer, a answer) error {
 		out.Write(text)
 		return nil
 	}
-	if s.follows {
-		s.separate(out)
-	}
-	t := table{w: out, now: s.p.now(), wide: s.form == "wide", screen: s.screen}
-	t.write(a.report)
+	s.table(out).write(a.report)
 	return nil
+}
+
+// table returns the table of an answer, to be written to out.
+func (s *shower) table(out *bytes.Buffer) table {
+	return table{w: out, now: s.p.now(), wide: s.form == "wide", screen: s.screen}
 }
 
 // renderJSON prints one line for each answer of --watch, so that other programs
@@ -117,16 +104,4 @@ func (s *shower) renderJSON(out *bytes.Buffer, a answer) error {
 	}
 	out.WriteByte('\n')
 	return nil
-}
-
-// separate starts a new table: on a terminal in place of the last one, otherwise
-// after an empty line.
-func (s *shower) separate(out *bytes.Buffer) {
-	f, ok := s.w.(interface{ Fd() uintptr })
-	switch {
-	case ok && term.IsTerminal(int(f.Fd())):
-		out.WriteString("\x1b[H\x1b[2J")
-	case s.shown > 0:
-		out.WriteByte('\n')
-	}
 }

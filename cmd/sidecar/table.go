@@ -24,21 +24,9 @@ type table struct {
 
 func (t table) write(r httpapi.Report) {
 	t.rows(t.summary(r))
-	if len(r.Fleet.Nodes) > 0 {
-		t.section(fmt.Sprintf("FLEET  releases %s to %s%s%s", r.Fleet.MinRelease, r.Fleet.MaxRelease,
-			t.details(", revision %d", r.Fleet.Revision), t.outdated(r.Etcd)), t.fleet(r))
-	} else {
-		t.title("FLEET  this sidecar knows no node yet")
+	for _, s := range t.sections(r) {
+		t.section(s.title, s.rows)
 	}
-	t.section("SERVICES  what this node runs for its roles"+t.rolesNote(r.Roles), t.services(r))
-	t.section("NOT READY  why these services are not ready, and the last lines of those that ended", t.notReady(r))
-	t.section("BLOCKERS  the leader waits for these nodes", t.blockers(r))
-	t.section("FAILURES  objects that the last pass could not apply", t.failures(r))
-	t.section("FIGHTS  another client keeps changing these objects; kubectl get --show-managed-fields shows its field manager", t.fights(r))
-	if n := r.Reconcile.TotalStrangers; n > 0 {
-		t.section(fmt.Sprintf("STRANGERS  %s with the set's label that Lockstep did not create; it leaves them alone", count(n, "object")), t.strangers(r))
-	}
-	t.section("WARNINGS", t.warnings(r))
 }
 
 // outdated says how old the rest of the table is while etcd does not answer.

@@ -1,13 +1,42 @@
 package main
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// The sections of a status table below the fleet. Each has a header row first.
+// tableSection is a part of a table below the summary. Its first row has the heads of the
+// columns, but in NOT READY.
+type tableSection struct {
+	title string
+	rows  [][]string
+}
+
+func (t table) sections(r httpapi.Report) []tableSection {
+	out := []tableSection{
+		t.fleetSection(r),
+		{"SERVICES  what this node runs for its roles" + t.rolesNote(r.Roles), t.services(r)},
+		{"NOT READY  why these services are not ready, and the last lines of those that ended", t.notReady(r)},
+		{"BLOCKERS  the leader waits for these nodes", t.blockers(r)},
+		{"FAILURES  objects that the last pass could not apply", t.failures(r)},
+		{"FIGHTS  another client keeps changing these objects; kubectl get --show-managed-fields shows its field manager", t.fights(r)},
+	}
+	if n := r.Reconcile.TotalStrangers; n > 0 {
+		out = append(out, tableSection{fmt.Sprintf("STRANGERS  %s with the set's label that Lockstep did not create; it leaves them alone", count(n, "object")), t.strangers(r)})
+	}
+	return append(out, tableSection{"WARNINGS", t.warnings(r)})
+}
+
+func (t table) fleetSection(r httpapi.Report) tableSection {
+	if len(r.Fleet.Nodes) == 0 {
+		return tableSection{"FLEET  this sidecar knows no node yet", [][]string{}}
+	}
+	return tableSection{fmt.Sprintf("FLEET  releases %s to %s%s%s", r.Fleet.MinRelease, r.Fleet.MaxRelease,
+		t.details(", revision %d", r.Fleet.Revision), t.outdated(r.Etcd)), t.fleet(r)}
+}
 
 func (t table) blockers(r httpapi.Report) [][]string {
 	rows := [][]string{{"NODE", "REASON", "ALIVE", "WHAT TO DO"}}

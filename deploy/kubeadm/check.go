@@ -97,7 +97,7 @@ type Facts struct {
 	Local        []string // addresses of this machine
 	Kubeconfig   Kubeconfig
 	Certificates []Certificate
-	BundleDir    string // as the node has it; empty: the built-in bundle
+	BundleDir    string // as the node has it, or the name of the built-in bundle
 	BundleErr    error
 	RightsErr    error
 	Missing      []string // rights

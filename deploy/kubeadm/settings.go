@@ -18,8 +18,8 @@ type Settings struct {
 	Image string
 	// Dir is the directory of Lockstep on the node; empty: DefaultDir.
 	Dir string
-	// Bundle is the directory of the bundle, as the container sees it; empty: the
-	// built-in bundle.
+	// Bundle is the directory of the bundle, as the container sees it, or the name of the
+	// built-in bundle; empty: the patch names none.
 	Bundle string
 	// Args are flags of sidecar run, as --name=value. They replace those that the patch has
 	// of the same name.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -10,13 +11,14 @@ import (
 
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/internal/checks"
 	"github.com/lockstep-dev/lockstep/internal/kube"
 )
 
 const (
 	apiPollInterval = time.Second
 	apiPollTimeout  = time.Second
-	// maxAPIAnswer limits in bytes how much of a failing /readyz is shown.
+	// maxAPIAnswer bounds what is shown of an answer that names no check.
 	maxAPIAnswer = 512
 )
 
@@ -50,12 +52,12 @@ func askAPIServer(ctx context.Context, client *http.Client, url string) string {
 		return err.Error()
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAPIAnswer))
-	if err != nil {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, checks.MaxBody))
+	switch {
+	case err != nil:
 		return err.Error()
+	case resp.StatusCode == http.StatusOK:
+		return ""
 	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Sprintf("%s: %s", resp.Status, strings.TrimSpace(string(body)))
-	}
-	return ""
+	return cmp.Or(checks.Failed(string(body)), fmt.Sprintf("%s: %s", resp.Status, strings.TrimSpace(string(body[:min(len(body), maxAPIAnswer)]))))
 }

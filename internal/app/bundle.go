@@ -18,7 +18,7 @@ const bundleInterval = 2 * time.Second
 // watchBundle loads the bundle again each time its directory changes, until ctx
 // ends. A built-in bundle never changes.
 func (a *App) watchBundle(ctx context.Context) error {
-	if a.cfg.Bundle == "" {
+	if a.cfg.Bundle == bundle.BuiltinName {
 		<-ctx.Done()
 		return ctx.Err()
 	}

@@ -23,7 +23,7 @@ type Config struct {
 	DataDir    string // where the roles are kept with Services, if Embedded is nil
 	// NodeAddress is the IP of this node, for Services.
 	NodeAddress string
-	Bundle      string // empty: the built-in bundle
+	Bundle      string // directory, or bundle.BuiltinName
 
 	Listen string // empty: no listener
 	// AnonymousStatus: clients on other machines need no certificate.

@@ -25,6 +25,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/status"
 )
 
@@ -78,7 +79,7 @@ type sidecar struct {
 func configure(t *testing.T, endpoint string, api *countingAPI) Config {
 	t.Helper()
 	return Config{
-		NodeID: "me", Listen: "127.0.0.1:0", Kubeconfig: api.kubeconfig,
+		NodeID: "me", Listen: "127.0.0.1:0", Kubeconfig: api.kubeconfig, Bundle: bundle.BuiltinName,
 		Etcd:     etcd.Config{Endpoints: []string{endpoint}, Prefix: "/lockstep/"},
 		LeaseTTL: 3 * time.Second, ResyncInterval: 10 * time.Minute, LeaderYieldAfter: 30 * time.Second, ApplyConcurrency: 16,
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 func TestLocalOf(t *testing.T) {
-	b, err := bundle.Open("")
+	b, err := bundle.Open(bundle.BuiltinName)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,6 +32,7 @@ func TestNew_badInput(t *testing.T) {
 		want   string
 	}{
 		"no kubeconfig":        {func(c *Config) { c.Kubeconfig = filepath.Join(t.TempDir(), "none") }, "kubeconfig"},
+		"no name of a bundle":  {func(c *Config) { c.Bundle = "" }, "no bundle is named"},
 		"no bundle":            {func(c *Config) { c.Bundle = filepath.Join(t.TempDir(), "none") }, "none"},
 		"an empty bundle":      {func(c *Config) { c.Bundle = t.TempDir() }, "has no bundle.yaml"},
 		"constraints too high": {func(c *Config) { c.Bundle = bundleAbove(t) }, "above the release"},

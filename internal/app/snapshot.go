@@ -9,6 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 	"github.com/lockstep-dev/lockstep/role/service"
 	"github.com/lockstep-dev/lockstep/status"
@@ -142,7 +143,7 @@ func (a *App) snapshotNow() httpapi.Snapshot {
 }
 
 func (a *App) bundleSource() string {
-	if a.cfg.Bundle == "" {
+	if a.cfg.Bundle == bundle.BuiltinName {
 		return "built-in"
 	}
 	return a.cfg.Bundle

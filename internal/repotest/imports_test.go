@@ -74,6 +74,7 @@ var levels = map[string]int{
 	"deploy/kubeadm": 1, // contents, and decisions about facts
 
 	"internal/backoff":   1,
+	"internal/checks":    1, // reads what health endpoints answer
 	"supervise":          2, // keeps workers running
 	"internal/buildinfo": 1,
 	"internal/durable":   1,

@@ -90,7 +90,7 @@ func scrape(t *testing.T, complete func(metrics string) bool) string {
 	opts := lockstep.Defaults()
 	opts.NodeID, opts.Listen = "a", "127.0.0.1:0"
 	opts.EtcdServers = []string{"http://127.0.0.1:1"}
-	opts.Kubeconfig = writeKubeconfig(t)
+	opts.Kubeconfig, opts.Bundle = writeKubeconfig(t), lockstep.BuiltinBundle
 	a, err := lockstep.New(opts, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

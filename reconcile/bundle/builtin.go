@@ -6,7 +6,7 @@ import (
 	"path"
 )
 
-// builtin is the bundle that is used if none is given. It is also an example of
+// builtin is the bundle with which people try Lockstep out. It is also an example of
 // how to write one.
 //
 //go:embed builtin

@@ -1,11 +1,23 @@
 package bundle
 
-import "github.com/lockstep-dev/lockstep/protocol"
+import (
+	"errors"
 
-// Open loads the bundle in dir, or the built-in one if dir is empty. Errors are
-// those of Load.
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// BuiltinName names the built-in bundle where the directory of a bundle is expected.
+// A directory of that name is reached as ./builtin.
+const BuiltinName = "builtin"
+
+// Open loads the bundle in dir, or the built-in one if dir is BuiltinName. An empty dir
+// is an error: a leader would replace the objects of another bundle because a name was
+// forgotten. Other errors are those of Load.
 func Open(dir string) (*Bundle, error) {
-	if dir == "" {
+	switch dir {
+	case "":
+		return nil, errors.New("no bundle is named: it is a directory, or " + BuiltinName + " for the built-in bundle")
+	case BuiltinName:
 		return Builtin()
 	}
 	return Load(dir)

@@ -20,7 +20,7 @@ const sidecarTimeout = 30 * time.Second
 type SidecarConfig struct {
 	NodeID         string // required; also names the log
 	Kubeconfig     string
-	Bundle         string   // directory; empty: the built-in bundle
+	Bundle         string   // directory; empty: the built-in bundle, unless Args name one
 	EtcdServers    []string // empty: the cluster's etcd
 	EtcdInArgs     bool     // Args say which etcd it uses, or that it runs etcd itself
 	EtcdPrefix     string
@@ -95,7 +95,7 @@ func sidecarArgs(cfg SidecarConfig) []string {
 	}
 	optional("etcd-servers", strings.Join(cfg.EtcdServers, ","), "")
 	optional("kubeconfig", cfg.Kubeconfig, "")
-	optional("bundle", cfg.Bundle, "")
+	optional("bundle", cmp.Or(cfg.Bundle, "builtin"), "")
 	optional("etcd-prefix", cfg.EtcdPrefix, "")
 	optional("lease-ttl", cfg.LeaseTTL.String(), "0s")
 	optional("resync-interval", cfg.ResyncInterval.String(), "0s")

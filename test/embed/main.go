@@ -21,7 +21,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, "127.0.0.1:9345", lockstep.Options{Kubeconfig: os.Getenv("KUBECONFIG")}, os.Stdout); err != nil {
+	if err := run(ctx, "127.0.0.1:9345", lockstep.Options{Kubeconfig: os.Getenv("KUBECONFIG"), Bundle: lockstep.BuiltinBundle}, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "embed:", err)
 		os.Exit(1)
 	}

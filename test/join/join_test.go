@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -59,7 +60,7 @@ func newNode(t *testing.T, program, name string) *node {
 	n := &node{t: t, program: program, name: name, dir: filepath.Join(t.TempDir(), "data")}
 	n.flags = []string{
 		"--node-id=" + name, "--etcd=embedded", "--data-dir=" + n.dir, "--node-address=127.0.0.1",
-		"--listen=127.0.0.1:0", "--shutdown-delay=0s", "--kubeconfig=" + file,
+		"--listen=127.0.0.1:0", "--shutdown-delay=0s", "--kubeconfig=" + file, "--bundle=builtin",
 	}
 	for _, flag := range []string{"peer", "client", "join"} {
 		addr, err := etcdtest.FreeAddr()
@@ -69,6 +70,12 @@ func newNode(t *testing.T, program, name string) *node {
 		n.flags = append(n.flags, fmt.Sprintf("--%s-port=%s", flag, addr[strings.LastIndex(addr, ":")+1:]))
 	}
 	return n
+}
+
+// withoutVariables removes what is for this test: a sidecar refuses to start with a
+// variable LOCKSTEP_... that is not its own.
+func withoutVariables(environ []string) []string {
+	return slices.DeleteFunc(environ, func(v string) bool { return strings.HasPrefix(v, "LOCKSTEP_") })
 }
 
 // start starts the sidecar; it ends itself after a step, if that is not empty.
@@ -81,7 +88,7 @@ func (n *node) start(exitAfter string, more ...string) {
 	defer log.Close()
 	n.cmd = exec.Command(n.program, append(append([]string{"run"}, n.flags...), more...)...) //nolint:noctx // stop ends it
 	n.cmd.Stdout, n.cmd.Stderr = log, log
-	n.cmd.Env = append(os.Environ(), "LOCKSTEP_EXIT_AFTER_STEP="+exitAfter)
+	n.cmd.Env = append(withoutVariables(os.Environ()), "LOCKSTEP_EXIT_AFTER_STEP="+exitAfter)
 	if err := n.cmd.Start(); err != nil {
 		n.t.Fatal(err)
 	}

@@ -35,6 +35,7 @@ const (
 	pageKubeconfig = "/etc/lockstep/kubeconfig"
 	pageDataDir    = "/var/lib/lockstep"
 	pageEtcd       = "https://10.0.0.9:2379"
+	pageBundle     = "/etc/lockstep/bundle"
 )
 
 // next ends the test unless the next command is the one for which the test has
@@ -75,7 +76,7 @@ func (m *move) tryTyped(ctx context.Context, n *Node, command string) (string, e
 
 func (m *move) args(n *Node, command string) []string {
 	return strings.Fields(strings.NewReplacer(
-		pageKubeconfig, m.rig.Kubeconfig, pageDataDir, n.Dir, pageEtcd, m.other).Replace(command))
+		pageKubeconfig, m.rig.Kubeconfig, pageDataDir, n.Dir, pageEtcd, m.other, pageBundle, "builtin").Replace(command))
 }
 
 // run starts a sidecar with the flags of a command of the page.

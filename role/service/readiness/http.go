@@ -9,12 +9,12 @@ import (
 	"io"
 	"net/http"
 	"os"
+
+	"github.com/lockstep-dev/lockstep/internal/checks"
 )
 
 const (
-	// maxBody bounds what is read of an answer, as kubelets do.
-	maxBody = 10 << 10
-	// maxShown bounds what an error has of it.
+	// maxShown bounds what an error has of an answer that names no check.
 	maxShown     = 200
 	maxRedirects = 10
 )
@@ -40,11 +40,14 @@ func (h *HTTPGet) probe(ctx context.Context) error {
 		return err
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, checks.MaxBody))
 	if err != nil {
 		return fmt.Errorf("read the answer: %w", err)
 	}
 	if resp.StatusCode < http.StatusOK || resp.StatusCode >= http.StatusBadRequest {
+		if failed := checks.Failed(string(body)); failed != "" {
+			return fmt.Errorf("HTTP status %d: %s", resp.StatusCode, failed)
+		}
 		return fmt.Errorf("HTTP status %d: %q", resp.StatusCode, body[:min(len(body), maxShown)])
 	}
 	return nil

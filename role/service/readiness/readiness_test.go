@@ -41,6 +41,10 @@ func TestHTTPGet(t *testing.T) {
 		fmt.Fprint(w, "because\n", strings.Repeat("x", 100_000))
 	})
 	mux.HandleFunc("/same", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/status/500", http.StatusFound) })
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusInternalServerError)
+		fmt.Fprint(w, strings.Repeat("[+]poststarthook ok\n", 1000), "[-]etcd failed: reason withheld\n[+]log ok\nreadyz check failed\n")
+	})
 	mux.HandleFunc("/round", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/round", http.StatusFound) })
 	mux.HandleFunc("/other", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, strings.Replace(other.URL, "127.0.0.1", "localhost", 1), http.StatusFound)
@@ -51,6 +55,7 @@ func TestHTTPGet(t *testing.T) {
 		"/status/200": "", "/status/204": "", "/status/304": "", "/status/399": "",
 		"/status/400": "HTTP status 400: \"because", "/status/401": "HTTP status 401", "/status/503": "HTTP status 503",
 		"/same": "HTTP status 500", "/round": "stopped after 10 redirects", "/other": "", "/missing": "HTTP status 404",
+		"/readyz": "HTTP status 500: [-]etcd failed: reason withheld",
 	} {
 		err := httpGet(t, HTTPGet{URL: server.URL + path})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

@@ -176,7 +176,7 @@ func (j joining) write(c *cluster.Cluster, n node, environment []string) error {
 		"PATH=" + filepath.Dir(n.program) + ":$PATH",
 		"LOCKSTEP_NODE_ID=" + j.id, "LOCKSTEP_NODE_ADDRESS=" + j.address, "LOCKSTEP_LISTEN=" + j.address + ":8086",
 		"LOCKSTEP_SERVER=http://" + j.address + ":8086", // for commands like `sidecar status`
-		"LOCKSTEP_DATA_DIR=" + j.dir, "LOCKSTEP_KUBECONFIG=" + j.kubeconfig, "LOCKSTEP_SERVICES=" + n.services,
+		"LOCKSTEP_DATA_DIR=" + j.dir, "LOCKSTEP_KUBECONFIG=" + j.kubeconfig, "LOCKSTEP_SERVICES=" + n.services, "LOCKSTEP_BUNDLE=builtin",
 	}, environment...)
 	var text strings.Builder
 	for _, line := range lines {
@@ -244,7 +244,7 @@ func (s settings) startCommand(cfg cluster.Config, p *printer) (c *cluster.Clust
 		n.more = append(n.more, more)
 	}
 	first := n.more[0]
-	p.note("sidecar run --etcd=embedded --services=test/local/services --node-address=" + first.address)
+	p.note("sidecar run --bundle=builtin --etcd=embedded --services=test/local/services --node-address=" + first.address)
 	n.more, n.dataDir, n.kubeconfig = n.more[1:], first.dir, first.kubeconfig
 	sidecar := cluster.SidecarConfig{
 		NodeID: "local", EtcdInArgs: true, Env: environment,
@@ -266,7 +266,7 @@ func startOwn(cfg cluster.Config, p *printer) (c *cluster.Cluster, n node, err e
 	if err != nil {
 		return c, n, err
 	}
-	sidecar := cluster.SidecarConfig{NodeID: cmp.Or(os.Getenv("LOCKSTEP_NODE_ID"), strings.ToLower(host))}
+	sidecar := cluster.SidecarConfig{NodeID: cmp.Or(os.Getenv("LOCKSTEP_NODE_ID"), strings.ToLower(host)), Bundle: os.Getenv("LOCKSTEP_BUNDLE")}
 	if n.etcdServers = strings.Split(os.Getenv("ETCD_SERVERS"), ","); n.etcdServers[0] == embedded {
 		// It is kept: the objects in the cluster belong to this etcd from now on.
 		n.dataDir = cmp.Or(os.Getenv("LOCKSTEP_DATA_DIR"), filepath.Join(cfg.Assets, "run-data"))

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -35,6 +36,7 @@ func TestRun(t *testing.T) {
 		t.Setenv("KUBECONFIG", local.find(t, `export KUBECONFIG=(\S+)`))
 		t.Setenv("ETCD_SERVERS", local.find(t, `starting etcd +(\S+)`))
 		t.Setenv("LOCKSTEP_NODE_ID", "second")
+		t.Setenv("LOCKSTEP_E2E_ASSETS", "") // it is passed on to the sidecar, which refuses what is not its own
 		own := start(t, settings{assets: assets})
 		wantReady(t, own.url(t))
 		if strings.Contains(own.text, "kube-apiserver") {
@@ -148,6 +150,8 @@ func (l *launched) join(t *testing.T, s settings) (joined []*exec.Cmd) {
 	}
 	for _, line := range regexp.MustCompile(`(?m)^ *(\. \S+\.env)$`).FindAllStringSubmatch(l.text, -1) {
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", line[1]+"\nexec "+printed[1]) //nolint:gosec // it is what the program under test prints
+		// This test has a variable of its own, which is none of the sidecar.
+		cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LOCKSTEP_") })
 		if err := cluster.StartCommand(cmd); err != nil {
 			t.Fatal(err)
 		}

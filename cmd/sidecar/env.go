@@ -1,0 +1,167 @@
+package main
+
+import (
+	"errors"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// envPrefix begins the name of each variable of a flag.
+const envPrefix = "LOCKSTEP_"
+
+// envName is the environment variable of a flag.
+func envName(flag string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// momentary reports whether a flag has no variable, since it is about one call.
+func momentary(flag string) bool {
+	switch flag {
+	case "help", "output", "watch", "confirm-stopped", "from", "id", "ttl", "uses", "skip-files", "yes", "force", "for", "message",
+		"status-only", "check":
+		return true
+	}
+	return false
+}
+
+// applyEnv sets each flag that is missing from the command line from its variable.
+// An empty variable counts as none.
+func (p program) applyEnv(flags *pflag.FlagSet) error {
+	var first error
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed || momentary(f.Name) || first != nil {
+			return
+		}
+		value, found := p.lookupEnv(envName(f.Name))
+		if !found || value == "" {
+			return
+		}
+		if err := flags.Set(f.Name, value); err != nil {
+			first = usagef("%s: invalid value %q for --%s: %w", envName(f.Name), value, f.Name, setReason(err))
+			return
+		}
+		f.Annotations = map[string][]string{fromEnv: {envName(f.Name)}}
+	})
+	return first
+}
+
+// fromEnv is the annotation of a flag that was set by a variable.
+const fromEnv = "lockstep-from-env"
+
+// setReason extracts the reason from pflag's error, which repeats flag and value.
+func setReason(err error) error {
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return invalid.Unwrap()
+	}
+	return err
+}
+
+// strayVariables returns an error for each variable LOCKSTEP_... that belongs to no flag
+// of any command: most likely it is misspelled, and the sidecar would start without it.
+// Other commands than run complain only about a name that is close to one of their own.
+// Empty variables count as none.
+func (p program) strayVariables(cmd *cobra.Command) error {
+	if p.environ == nil {
+		return nil
+	}
+	own, all := variablesOf(cmd), allVariables(cmd.Root())
+	var out []error
+	for _, entry := range slices.Sorted(slices.Values(p.environ())) {
+		name, value, _ := strings.Cut(entry, "=")
+		if value == "" || !strings.HasPrefix(name, envPrefix) || all[name] || ofKubelet(name, value) {
+			continue
+		}
+		near, distance := nearest(name, slices.Sorted(maps.Keys(own)))
+		isClose := distance <= max(2, (len(name)-len(envPrefix))/3)
+		switch {
+		case near != "" && isClose:
+			out = append(out, usagef("%s: no flag has this variable; did you mean %s?", name, near))
+		case cmd.Name() != "run":
+		case cmd.Flags().Lookup(flagOfEnv(name)) != nil || momentary(flagOfEnv(name)):
+			out = append(out, usagef("%s: --%s has no variable; type the flag", name, flagOfEnv(name)))
+		default:
+			out = append(out, usagef("%s: no flag has this variable, and the nearest is %s; unset it, since all that begin with %s belong to the sidecar", name, near, envPrefix))
+		}
+	}
+	return errors.Join(out...)
+}
+
+// flagOfEnv is the flag whose variable has this name.
+func flagOfEnv(name string) string {
+	return strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, envPrefix), "_", "-"))
+}
+
+// variablesOf returns the variables of a command's flags.
+func variablesOf(cmd *cobra.Command) map[string]bool {
+	out := map[string]bool{}
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if !momentary(f.Name) {
+			out[envName(f.Name)] = true
+		}
+	})
+	return out
+}
+
+// allVariables returns those of all commands, so that one environment does for all of
+// them, and those without a flag.
+func allVariables(root *cobra.Command) map[string]bool {
+	out := variablesOf(root)
+	out[graceVariable] = true
+	for _, name := range testVariables {
+		out[name] = true
+	}
+	for _, cmd := range root.Commands() {
+		maps.Copy(out, allVariables(cmd))
+	}
+	return out
+}
+
+// serviceVariable matches what a kubelet sets in each container for a Service whose name
+// begins with "lockstep-".
+var serviceVariable = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$`)
+
+// ofKubelet reports whether a kubelet has set a variable, for a Service in the namespace of
+// the pod: LOCKSTEP_SERVICE_HOST, LOCKSTEP_PORT=tcp://10.0.0.1:443 and their like.
+func ofKubelet(name, value string) bool {
+	of := strings.TrimPrefix(name, envPrefix)
+	return of == "SERVICE_HOST" || of == "SERVICE_PORT" || strings.HasPrefix(of, "SERVICE_PORT_") ||
+		of == "PORT" || strings.HasPrefix(of, "PORT_") || serviceVariable.MatchString(name) ||
+		strings.HasSuffix(of, "_PORT") && strings.Contains(value, "://")
+}
+
+// nearest returns the word that differs least from wanted, and the number of letters to
+// insert, delete or replace; none if there is no word.
+func nearest(wanted string, words []string) (near string, distance int) {
+	for _, word := range words {
+		if d := edits(wanted, word); near == "" || d < distance {
+			near, distance = word, d
+		}
+	}
+	return near, distance
+}
+
+// edits counts the letters to insert, delete or replace to make b of a.
+func edits(a, b string) int {
+	row := make([]int, len(b)+1) // of the letters of a so far, to each beginning of b
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}

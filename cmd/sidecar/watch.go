@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/lockstep-dev/lockstep/httpapi"
+)
+
+// watch shows the status until ctx ends: on a terminal a table that is drawn again each
+// second, elsewhere what changes.
+func (s *shower) watch(ctx context.Context, c *statusClient) error {
+	s.follows = true
+	forPeople := s.form == "table" || s.form == "wide"
+	if forPeople && s.screen.terminal {
+		return s.redraw(ctx, c)
+	}
+	each := s.show
+	if forPeople {
+		each = s.showChanges()
+	}
+	last := ""
+	return c.follow(ctx, follower{
+		each: func(a answer) (bool, error) {
+			last = ""
+			return false, each(a)
+		},
+		lost: func(err error) {
+			if err.Error() != last {
+				fmt.Fprintf(s.p.stderr, "sidecar: %v; retrying\n", err)
+			}
+			last = err.Error()
+		},
+	})
+}
+
+// drawing is what a terminal shows: the last status, and why there is no newer one.
+type drawing struct {
+	last *answer
+	lost error
+}
+
+// redrawInterval is that of the ages in a table.
+const redrawInterval = time.Second
+
+// redraw shows the table as it is now. The terminal is not cleared between two drawings,
+// so it does not flicker.
+func (s *shower) redraw(ctx context.Context, c *statusClient) error {
+	ctx, cancel := context.WithCancel(ctx)
+	changes, ended := make(chan drawing), make(chan error, 1)
+	send := func(d drawing) {
+		select {
+		case changes <- d:
+		case <-ctx.Done():
+		}
+	}
+	go func() {
+		var d drawing
+		ended <- c.follow(ctx, follower{
+			each: func(a answer) (bool, error) {
+				d = drawing{last: &a}
+				send(d)
+				return false, nil
+			},
+			lost: func(err error) {
+				d.lost = err
+				send(d)
+			},
+		})
+	}()
+	defer cancel()
+	tick := time.NewTicker(redrawInterval)
+	defer tick.Stop()
+	fmt.Fprint(s.w, "\x1b[2J")
+	var d drawing
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case d = <-changes:
+		case <-tick.C:
+		}
+		s.screen.width, s.screen.height, _ = terminalSize(s.w)
+		if _, err := s.w.Write(s.draw(d)); err != nil {
+			cancel()
+			<-ended
+			return fmt.Errorf("print status: %w", err)
+		}
+	}
+}
+
+// draw returns what replaces the last drawing on the terminal.
+func (s *shower) draw(d drawing) []byte {
+	var text bytes.Buffer
+	if d.lost != nil {
+		for _, line := range s.screen.wrap(clean(fmt.Sprintf("sidecar: %v; retrying", d.lost)), s.screen.width) {
+			fmt.Fprintln(&text, s.screen.paint(line, red))
+		}
+	}
+	if d.last != nil {
+		s.table(&text).write(d.last.report)
+	}
+	shown := cut(strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n"), s.screen)
+	return []byte("\x1b[H" + strings.Join(shown, "\x1b[K\n") + "\x1b[K\x1b[J")
+}
+
+// cut leaves out the lines for which the terminal has no room.
+func cut(all []string, on screen) []string {
+	room := on.height
+	if room == 0 {
+		return all
+	}
+	for i, line := range all {
+		if room -= screenLines(line, on.width); room < 0 || room == 0 && i < len(all)-1 {
+			all = append(slices.Clone(all[:i]), fmt.Sprintf("(%d more lines, for a higher terminal)", len(all)-i))
+			break
+		}
+	}
+	return all
+}
+
+// screenLines returns how many lines of a terminal a line takes.
+func screenLines(line string, width int) int {
+	n := utf8.RuneCountInString(colourCode.ReplaceAllString(line, ""))
+	return max(1, (n+width-1)/width)
+}
+
+// fact is one line of a status that is compared with the one before it.
+type fact struct {
+	title string
+	about string // distinguishes it from others with this title
+	text  string
+}
+
+// showChanges returns a function that prints a line for each fact that was not so in the
+// answer before.
+func (s *shower) showChanges() func(answer) error {
+	var last *httpapi.Report
+	return func(a answer) error {
+		var out bytes.Buffer
+		now := s.table(&out)
+		var before []fact
+		if last != nil {
+			before = now.facts(*last)
+		}
+		last = &a.report
+		at := now.now.Format(time.TimeOnly)
+		facts := now.facts(a.report)
+		for _, f := range facts {
+			if !slices.Contains(before, f) {
+				fmt.Fprintf(&out, "%s  %-9s  %s\n", at, f.title, f.text)
+			}
+		}
+		for _, f := range before {
+			if !slices.ContainsFunc(facts, func(is fact) bool { return is.title == f.title && is.about == f.about }) {
+				fmt.Fprintf(&out, "%s  %-9s  no more: %s\n", at, f.title, f.text)
+			}
+		}
+		if _, err := s.w.Write(out.Bytes()); err != nil {
+			return fmt.Errorf("print status: %w", err)
+		}
+		return nil
+	}
+}
+
+// facts returns what a table says, except for how long it has been so: two reports are
+// compared at one time.
+func (t table) facts(r httpapi.Report) (out []fact) {
+	for _, cells := range t.summary(r) {
+		text := clean(strings.Join(cells[1:], gap))
+		if cells[0] == "" && len(out) > 0 {
+			out[len(out)-1].text += "; " + text
+			continue
+		}
+		out = append(out, fact{title: cells[0], text: text})
+	}
+	for _, s := range t.sections(r) {
+		name, _, _ := strings.Cut(s.title, gap)
+		for i := 1; i < len(s.rows) && name != "NOT READY"; i++ { // SERVICES has the change
+			out = append(out, factOf(name, s.rows[0], s.rows[i]))
+		}
+	}
+	return out
+}
+
+// factOf returns a row of a table as a sentence. A node and a service have one row; of
+// others, the same node may have several.
+func factOf(title string, head, cells []string) fact {
+	text := clean(cells[0])
+	for i, cell := range cells[1:min(len(cells), len(head))] {
+		switch name := head[i+1]; name {
+		case "FOR", "LAST REPAIR": // ages
+		case "WHAT TO DO":
+			text += ": " + clean(cell)
+		default:
+			text += gap + strings.ToLower(name) + " " + clean(cell)
+		}
+	}
+	f := fact{title: title, about: text, text: text}
+	if title == "FLEET" || title == "SERVICES" {
+		f.about = cells[0]
+	}
+	return f
+}
