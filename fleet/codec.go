@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"strings"
 	"time"
@@ -228,6 +229,7 @@ func decodePresence(value []byte) protocol.Presence {
 		Endpoint:  decodeEndpoint(p.GetEndpoint()),
 		APIServer: shortened(p.GetApiserverVersion()),
 		Services:  shortened(p.GetServicesDigest()),
+		Failing:   int(max(0, p.GetFailing())),
 	}
 }
 
@@ -327,6 +329,7 @@ func encodePresence(p protocol.Presence, since time.Time) []byte {
 
 		ApiserverVersion: shortened(p.APIServer),
 		ServicesDigest:   shortened(p.Services),
+		Failing:          int32(min(p.Failing, math.MaxInt32)),
 	})
 }
 

@@ -24,9 +24,10 @@ type Report struct {
 	KubernetesService KubernetesServiceReport `json:"kubernetesService"`
 
 	Certificates []CertificateReport `json:"certificates"`
-	UpgradeReady bool                `json:"upgradeReady"` // protocol.UpgradeReady, while etcd is connected
+	UpgradeReady bool                `json:"upgradeReady"`
 
 	UpgradeObstacles []UpgradeObstacleReport `json:"upgradeObstacles"` // empty if UpgradeReady
+	UpgradeNotes     []string                `json:"upgradeNotes"`     // what an upgrade costs in a fleet of this size
 	Warnings         []WarningReport         `json:"warnings"`
 }
 
@@ -164,6 +165,7 @@ type ReconcileReport struct {
 	PruneHeld       string           `json:"pruneHeld"`
 	Failures        []FailureReport  `json:"failures"`
 	TotalFailures   int              `json:"totalFailures"`
+	Failing         int              `json:"failing"` // of TotalFailures, those of required objects
 	Strangers       []StrangerReport `json:"strangers"`
 	TotalStrangers  int              `json:"totalStrangers"`
 	Drift           DriftReport      `json:"drift"`
@@ -214,6 +216,8 @@ type FailureReport struct {
 	Source  string     `json:"source"` // of its manifest; empty: it has none
 	Remedy  string     `json:"remedy"` // what to do
 	Since   *time.Time `json:"since"`
+
+	Required bool `json:"required"`
 }
 
 // EtcdReport is the connection to etcd.
@@ -230,7 +234,7 @@ type EtcdReport struct {
 // NewReport renders a snapshot.
 func NewReport(s Snapshot) Report {
 	v := verdict(s)
-	obstacles := upgradeObstacles(s)
+	upgrade := judgeUpgrade(s)
 	return Report{
 		Node: nodeReport(s),
 		Ready: ReadyReport{
@@ -250,34 +254,12 @@ func NewReport(s Snapshot) Report {
 		KubernetesService: kubernetesServiceReport(s),
 
 		Certificates: certificatesReport(s.Certificates),
-		UpgradeReady: len(obstacles) == 0,
+		UpgradeReady: upgrade.Ready(),
 
-		UpgradeObstacles: obstacles,
+		UpgradeObstacles: UpgradeObstacles(upgrade, s.EtcdFlags),
+		UpgradeNotes:     UpgradeNotes(upgrade, s.EtcdFlags),
 		Warnings:         s.warningReports(s.Warnings),
 	}
-}
-
-// UpgradeReady reports whether the next upgrade may start, as upgradeReady in /status.
-func UpgradeReady(s Snapshot) bool { return len(upgradeObstacles(s)) == 0 }
-
-// upgradeObstacles are those of the protocol, while etcd is connected: a stale
-// view proves nothing.
-func upgradeObstacles(s Snapshot) []UpgradeObstacleReport {
-	if !s.Etcd.Connected {
-		return []UpgradeObstacleReport{{
-			Reason: string(protocol.EtcdUnreachable), Message: "etcd does not answer, so the state of the fleet is unknown",
-		}}
-	}
-	out := []UpgradeObstacleReport{}
-	if s.Etcd.Full {
-		out = append(out, UpgradeObstacleReport{
-			Reason: string(protocol.EtcdFull), Message: "the database of etcd is full, so no node can register: see ETCD",
-		})
-	}
-	for _, o := range append(protocol.UpgradeObstacles(s.Status, s.Fleet), protocol.VoterObstacles(s.Cluster.voters())...) {
-		out = append(out, UpgradeObstacleReport{Reason: string(o.Reason), Node: string(o.Node), Message: s.pasteable(o.Message)})
-	}
-	return out
 }
 
 func (s Snapshot) warningReports(from []protocol.Warning) []WarningReport {

@@ -91,8 +91,14 @@ func TestNewReport(t *testing.T) {
 				{Reason: "RecordCorrupt", Node: "cp-3", Message: "its record is corrupt: not a Node; its sidecar writes it again if it is alive; " +
 					"if the node has stopped for good: sidecar node remove cp-3 --confirm-stopped --etcd-servers=http://10.0.0.1:2379"},
 				{Reason: "UpgradeUnderWay", Message: "the status is WORKING at 1.1.0, not DONE"},
+				{Reason: "NodeDead", Node: "cp-2", Message: "it is not alive; start it again, or if it has stopped for good: " +
+					"sidecar node remove cp-2 --confirm-stopped --etcd-servers=http://10.0.0.1:2379"},
+				{Reason: "Outage", Node: "cp-1", Message: "it is the only one of 2 controllers that serves: while it is stopped, no kube-apiserver does"},
 				{Reason: "MemberDown", Node: "cp-1", Message: "if the node is off for good, type on another node: sidecar cluster remove cp-1 " +
 					"--etcd-servers=http://10.0.0.1:2379; an upgrade stops another voter, and etcd would accept no writes meanwhile"},
+			},
+			UpgradeNotes: []string{
+				"etcd and every kube-apiserver on it stop meanwhile; add two voters: sidecar cluster token create --etcd-servers=http://10.0.0.1:2379",
 			},
 			Warnings: []WarningReport{
 				{Reason: "RemovalsHeld", Message: "the bundle is empty", Since: &when},

@@ -44,6 +44,10 @@ func (r *Record) InService() bool {
 	return r.aliveController() && r.Presence.Ready && (!r.Node.Cordon.On() || r.Presence.Reason == Overridden)
 }
 
+// Serves reports whether a node is in service, and its kube-apiserver answers, as far as the
+// presence has that.
+func (r *Record) Serves() bool { return r.InService() && !r.Presence.Endpoint.Down }
+
 // JudgeCordon decides whether people may take a node out of service without
 // force: not the last one that is in service. relies is the other node that has to stay as
 // it is until the cordon is written; nil: none has to (docs/protocol.md#cordons).
@@ -54,7 +58,7 @@ func JudgeCordon(f Fleet, id NodeID) (relies *Record, allowed bool) {
 	}
 	for _, r := range f.Records {
 		byItself := r.Presence.Reason != Overridden // an override ends
-		if r.ID != id && r.InService() && byItself && !r.Presence.Endpoint.Down {
+		if r.ID != id && r.Serves() && byItself {
 			return r, true
 		}
 	}

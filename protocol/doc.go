@@ -33,7 +33,7 @@
 //	#stores           Next           next.go          HoldForStore
 //	#bundle-names     Next           next.go          HoldForBundle
 //	#removals         removalsDue    removals.go      may dropped objects be deleted
-//	                  UpgradeReady   upgrade.go       may the next upgrade start
+//	                  JudgeUpgrade   upgrade.go       may the next upgrade start
 //	#mark             Mark           mark.go          the contents that may be in the API
 //	#drain            DrainStateOf   drain.go         had the previous leaders ended their requests
 //	                  Drain          drain.go         what a leader writes when it resigns

@@ -124,7 +124,7 @@ func whyClosed(p Presence) Reason {
 
 // takesTraffic reports whether clients can use a node, as its presence has it.
 func (r *Record) takesTraffic() bool {
-	return r.InService() && r.Presence.Endpoint.TakesPart() && !r.Presence.Endpoint.Down
+	return r.Serves() && r.Presence.Endpoint.TakesPart()
 }
 
 // commonPort returns the port that most nodes have that clients can use; of several

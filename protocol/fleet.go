@@ -101,6 +101,7 @@ type Presence struct {
 	Address   string // of its listener; empty: unknown
 	Warnings  []Warning
 	Endpoint  Endpoint // of its kube-apiserver; the zero Endpoint: it does not take part
+	Failing   int      // of a leader: how many required objects it cannot apply
 	// APIServer is the version that its kube-apiserver reports; empty: unknown.
 	APIServer string
 	// Services is the digest of its services; empty: it has none.

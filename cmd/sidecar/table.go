@@ -247,53 +247,6 @@ func (t table) leader(r httpapi.Report) string {
 	return out
 }
 
-// upgradeText says whether the next upgrade may start: a line for each reason why
-// not.
-func upgradeText(r httpapi.Report) []string {
-	if r.UpgradeReady {
-		switch {
-		case r.Etcd.Connected && r.Etcd.Problem != "":
-			return []string{"the next upgrade may start; but see ETCD"}
-		case len(r.Reconcile.Drift.Fights) > 0:
-			return []string{"the next upgrade may start; but see FIGHTS"}
-		case len(table{}.warnings(r)) > 0:
-			return []string{"the next upgrade may start; but see WARNINGS"}
-		}
-		return []string{"the next upgrade may start"}
-	}
-	var out []string
-	for i, o := range r.UpgradeObstacles {
-		line := obstacleText(o)
-		if o.Node != "" {
-			line = o.Node + ": " + line
-		}
-		if i == 0 {
-			line = "do not start the next upgrade: " + line
-		}
-		out = append(out, line)
-	}
-	if len(out) == 0 { // the answer of an older sidecar
-		return []string{"do not start the next upgrade"}
-	}
-	return out
-}
-
-// obstacleText is short where WARNINGS has the rest.
-func obstacleText(o httpapi.UpgradeObstacleReport) string {
-	short := map[string]string{
-		"APIServersDiffer": "nodes of one release have different kube-apiservers", "ServicesDiffer": "nodes of one release have different services",
-		"RecordCorrupt": "its record is corrupt", "NoGate": "it is alive but reports no gate", "BundlesDiffer": "nodes of one release have different bundles",
-		"BundleRejected": "its bundle directory was rejected", "RemovalsHeld": "removals are held",
-	}
-	if o.Reason == string(protocol.OtherBundle) {
-		return "it runs another bundle than that of the objects"
-	}
-	if text, found := short[o.Reason]; found {
-		return text + " (see WARNINGS)"
-	}
-	return o.Message
-}
-
 func versionText(release, version string) string {
 	if version == release {
 		return "release " + release

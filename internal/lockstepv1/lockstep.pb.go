@@ -874,8 +874,10 @@ type Presence struct {
 	ApiserverVersion string `protobuf:"bytes,14,opt,name=apiserver_version,json=apiserverVersion,proto3" json:"apiserver_version,omitempty"`
 	// Of the node's services, with variables in place of their values. Empty: it has none.
 	ServicesDigest string `protobuf:"bytes,15,opt,name=services_digest,json=servicesDigest,proto3" json:"services_digest,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Of a leader: how many required objects it cannot apply.
+	Failing       int32 `protobuf:"varint,18,opt,name=failing,proto3" json:"failing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Presence) Reset() {
@@ -990,6 +992,13 @@ func (x *Presence) GetServicesDigest() string {
 		return x.ServicesDigest
 	}
 	return ""
+}
+
+func (x *Presence) GetFailing() int32 {
+	if x != nil {
+		return x.Failing
+	}
+	return 0
 }
 
 // Endpoint is where clients of the Service kubernetes reach a kube-apiserver.
@@ -1583,7 +1592,7 @@ const file_lockstep_proto_rawDesc = "" +
 	"\tephemeral\x18\b \x01(\bR\tephemeral\x12\x16\n" +
 	"\x06bundle\x18\t \x01(\tR\x06bundle\"\x17\n" +
 	"\x05Store\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\xaa\x03\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\xc4\x03\n" +
 	"\bPresence\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x14\n" +
 	"\x05ready\x18\x02 \x01(\bR\x05ready\x12\x16\n" +
@@ -1598,7 +1607,8 @@ const file_lockstep_proto_rawDesc = "" +
 	"\bendpoint\x18\n" +
 	" \x01(\v2\x15.lockstep.v1.EndpointR\bendpoint\x12+\n" +
 	"\x11apiserver_version\x18\x0e \x01(\tR\x10apiserverVersion\x12'\n" +
-	"\x0fservices_digest\x18\x0f \x01(\tR\x0eservicesDigest\"P\n" +
+	"\x0fservices_digest\x18\x0f \x01(\tR\x0eservicesDigest\x12\x18\n" +
+	"\afailing\x18\x12 \x01(\x05R\afailing\"P\n" +
 	"\bEndpoint\x12\x1c\n" +
 	"\taddresses\x18\x01 \x03(\tR\taddresses\x12\x12\n" +
 	"\x04port\x18\x02 \x01(\x05R\x04port\x12\x12\n" +
