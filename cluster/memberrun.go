@@ -189,14 +189,9 @@ func observedProblem(problem string) string {
 func (f *flow) forward(run *memberRun) {
 	for {
 		now, changed := run.supervisor.State().Load()
-		measures, measured := run.supervisor.Measures().Load()
-		if now != f.memberState.Get() {
-			f.memberState.Set(now)
-		}
-		f.measures.Set(measures)
+		f.memberState.Set(now)
 		select {
 		case <-changed:
-		case <-measured:
 		case <-run.done:
 			f.memberState.Set(run.supervisor.State().Get())
 			return

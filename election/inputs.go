@@ -36,8 +36,6 @@ func (l *leadership) gather(ctx context.Context) (protocol.Input, error) {
 		Store:    s.store,
 		Mark:     l.mark,
 		Progress: l.progressNow(),
-
-		Replacement: s.replacement,
 	}, nil
 }
 

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"fmt"
-	"math"
 	"net/netip"
 	"strings"
 	"time"
@@ -44,7 +43,6 @@ func decodeNode(id protocol.NodeID, value []byte) (protocol.Node, string) {
 	}
 	st := n.GetStatus()
 	out.Address, out.Digest, out.BootID = st.GetAddress(), st.GetBundleDigest(), st.GetBootId()
-	out.Bundle = protocol.KnownBundleName(st.GetBundle())
 	out.FenceAfter, out.Ephemeral, out.Serves = fenceAfterOf(st), st.GetEphemeral(), st.GetServes()
 	var err error
 	if out.MinReconciler, err = lockstepv1.ToRelease(st.GetMinimumReconcilerRelease()); err != nil {
@@ -96,6 +94,7 @@ func cordonOf(c *lockstepv1.Cordon) protocol.Cordon {
 	}
 	out := protocol.Cordon{
 		Since: timeOf(c.GetSince()), Until: timeOf(c.GetUntil()), Message: shortenedTo(c.GetMessage(), protocol.MaxCordonMessage),
+		By: shortenedTo(c.GetBy(), protocol.MaxCordonMessage),
 	}
 	if !out.On() {
 		out.Since = time.Unix(0, 0).UTC() // the message is there, and empty
@@ -121,7 +120,7 @@ func encodeCordon(previous *lockstepv1.Cordon, c protocol.Cordon) *lockstepv1.Co
 	case cordonOf(previous) == c:
 		return previous
 	}
-	previous.Since, previous.Until, previous.Message = timestampOf(c.Since), timestampOf(c.Until), c.Message
+	previous.Since, previous.Until, previous.Message, previous.By = timestampOf(c.Since), timestampOf(c.Until), c.Message, c.By
 	return previous
 }
 
@@ -152,7 +151,6 @@ func encodeOver(previous []byte, n protocol.Node) []byte {
 		FenceAfter:               encodeFenceAfter(n.FenceAfter),
 		Serves:                   n.Serves,
 		Ephemeral:                n.Ephemeral,
-		Bundle:                   n.Bundle,
 	}
 	return marshal(&m)
 }
@@ -227,9 +225,10 @@ func decodePresence(value []byte) protocol.Presence {
 		Address:   p.GetAddress(),
 		Warnings:  decodeWarnings(p.GetWarnings()),
 		Endpoint:  decodeEndpoint(p.GetEndpoint()),
-		APIServer: shortened(p.GetApiserverVersion()),
-		Services:  shortened(p.GetServicesDigest()),
-		Failing:   int(max(0, p.GetFailing())),
+
+		APIServerDown: p.GetApiserverDown(),
+		APIServer:     shortened(p.GetApiserverVersion()),
+		Services:      shortened(p.GetServicesDigest()),
 	}
 }
 
@@ -327,9 +326,10 @@ func encodePresence(p protocol.Presence, since time.Time) []byte {
 		Warnings:  encodeWarnings(p.Warnings),
 		Endpoint:  encodeEndpoint(p.Endpoint),
 
+		ApiserverDown: p.APIServerDown,
+
 		ApiserverVersion: shortened(p.APIServer),
 		ServicesDigest:   shortened(p.Services),
-		Failing:          int32(min(p.Failing, math.MaxInt32)),
 	})
 }
 

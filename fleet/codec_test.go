@@ -93,7 +93,7 @@ func TestPresence_warnings(t *testing.T) {
 	since := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	want := protocol.Presence{
 		Instance: "i", Reason: protocol.Ready, Election: protocol.Withdrawn, Host: "h", Address: "http://h:1",
-		APIServer: "v1.36.3", Services: "sha256:00",
+		APIServerDown: true, APIServer: "v1.36.3", Services: "sha256:00",
 		Warnings: []protocol.Warning{{Reason: protocol.APIRefused, Message: "m", Since: since}, {Subject: "cp-9", Message: "n"}},
 	}
 	if diff := cmp.Diff(want, decodePresence(encodePresence(want, since))); diff != "" {

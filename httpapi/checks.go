@@ -117,10 +117,8 @@ func apiserverCheck(a APIServer) check {
 	if a.Ready {
 		return check{Name: checkAPIServer, OK: true}
 	}
-	if a.Message == "" {
-		a.Message = "no request was sent to it yet"
-	}
-	return check{Name: checkAPIServer, Message: oneLine("this node's kube-apiserver is not ready: " + a.Message)}
+	_, problem := a.Problem()
+	return check{Name: checkAPIServer, Message: oneLine("this node's " + strings.TrimPrefix(problem, "its "))}
 }
 
 // maxMessage limits a message in bytes: a kubelet reads no more than 10 KiB of a

@@ -12,8 +12,9 @@ type CordonReport struct {
 	Since   *time.Time `json:"since"`
 	Until   *time.Time `json:"until"`
 	Message string     `json:"message"`
+	By      string     `json:"by"`
 }
 
 func newCordonReport(c protocol.Cordon) *CordonReport {
-	return &CordonReport{Since: timestamp(c.Since), Until: timestamp(c.Until), Message: c.Message}
+	return &CordonReport{Since: timestamp(c.Since), Until: timestamp(c.Until), Message: c.Message, By: c.By}
 }

@@ -5,6 +5,16 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
+func readyReport(s Snapshot) ReadyReport {
+	v, now := verdict(s), servesNow(s)
+	return ReadyReport{
+		Ready: v.Ready, Reason: string(v.Reason), Message: v.Message,
+		Since: timestamp(s.Gate.Since), StaleSince: timestamp(s.Gate.StaleSince),
+		Override:     overrideReport(s.Override),
+		ServesReport: ServesReport{Serves: now.Serves, ServesReason: string(now.Reason), ServesMessage: now.Message}, ServesSince: timestamp(now.Since),
+	}
+}
+
 func fleetReport(s Snapshot) FleetReport {
 	sum := protocol.Summarize(s.Fleet, s.Local.Version.Release)
 	out := FleetReport{
@@ -26,10 +36,27 @@ func fleetReport(s Snapshot) FleetReport {
 	for _, r := range s.Fleet.Records {
 		n := FleetNode{RecordReport: NewRecordReport(r), Blocks: blocks[r.ID], Warnings: []WarningReport{}}
 		n.Problem = s.pasteable(n.Problem)
+		seen := s.Sightings[r.ID]
+		if !r.Alive && r.Node.FenceAfter > 0 && !seen.Alive.IsZero() {
+			n.ExpiresAt = timestamp(seen.Alive.Add(r.Node.FenceAfter))
+		}
+		n.AliveSince, n.ServesSince = timestamp(seen.Alive), timestamp(seen.Serves)
 		if r.Alive {
-			n.Host, n.Warnings = r.Presence.Host, s.warningReports(r.Presence.Warnings)
+			n.Host, n.Warnings = r.Presence.Host, s.nodeWarnings(r)
 		}
 		out.Nodes = append(out.Nodes, n)
+	}
+	return out
+}
+
+// nodeWarnings are those that a node reports. Since when is by this sidecar's clock if it saw
+// them begin: the clock of that node may differ.
+func (s Snapshot) nodeWarnings(r *protocol.Record) []WarningReport {
+	out := s.warningReports(r.Presence.Warnings)
+	for i, w := range r.Presence.Warnings {
+		if at, found := s.WarningsSince[NodeWarning{r.ID, w.Reason, w.Subject, w.Message}]; found {
+			out[i].Since = timestamp(at)
+		}
 	}
 	return out
 }
@@ -63,7 +90,6 @@ func NewRecordReport(r *protocol.Record) RecordReport {
 		Alive:        r.Alive,
 		Problem:      r.Remedy(),
 		Address:      r.Node.Address,
-		Bundle:       r.Node.Bundle,
 		BundleDigest: r.Node.Digest,
 		Ephemeral:    r.Node.Ephemeral,
 	}
@@ -75,6 +101,7 @@ func NewRecordReport(r *protocol.Record) RecordReport {
 	}
 	if r.Alive {
 		out.Reason, out.Election = string(r.Presence.Reason), string(r.Presence.Election)
+		out.ServesReport = newServesReport(r)
 		out.RunReport = RunReport{ApiserverVersion: r.Presence.APIServer, ServicesDigest: r.Presence.Services}
 	}
 	return out
@@ -91,14 +118,13 @@ func reconcileReport(s Snapshot) ReconcileReport {
 		PruneHeld:       r.PruneHeld,
 		Failures:        make([]FailureReport, 0, len(r.Failures)),
 		TotalFailures:   r.TotalFailures,
-		Failing:         r.Failing,
 		Strangers:       make([]StrangerReport, 0, len(r.Strangers)),
 		TotalStrangers:  r.TotalStrangers,
 		Drift:           driftReport(r.Drift),
 	}
 	for _, f := range r.Failures {
 		out.Failures = append(out.Failures, FailureReport{
-			Object: f.Object, Message: f.Message, Source: f.Source, Remedy: f.Remedy(), Since: timestamp(f.Since), Required: f.Required,
+			Object: f.Object, Message: f.Message, Source: f.Source, Remedy: f.Remedy(), Since: timestamp(f.Since),
 		})
 	}
 	for _, st := range r.Strangers {
@@ -137,4 +163,11 @@ func etcdReport(e Etcd) EtcdReport {
 type RunReport struct {
 	ApiserverVersion string `json:"apiserverVersion"` // empty: unknown
 	ServicesDigest   string `json:"servicesDigest"`   // empty: it runs none
+}
+
+// UpgradeObstacleReport is why the next upgrade must not start.
+type UpgradeObstacleReport struct {
+	Reason  string `json:"reason"`
+	Node    string `json:"node"` // empty: no single node
+	Message string `json:"message"`
 }

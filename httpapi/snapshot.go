@@ -41,10 +41,13 @@ type Snapshot struct {
 	Status protocol.StatusView
 	// StatusUpdatedAt is the status's own updated_at.
 	StatusUpdatedAt time.Time
-	// Replacement is what people have typed; the zero value: nothing.
-	Replacement protocol.Replacement
 	// Fleet is all records and presences, as they were last observed.
 	Fleet protocol.Fleet
+	// Sightings are since when this sidecar has seen the nodes as they are in Fleet.
+	Sightings map[protocol.NodeID]Sighting
+	// WarningsSince is since when this sidecar has seen the warnings of other nodes that it
+	// saw begin, by its own clock.
+	WarningsSince map[NodeWarning]time.Time
 
 	Election Election
 	// Reconcile is what this sidecar's own passes reported. All is zero if it has
@@ -65,6 +68,20 @@ type Snapshot struct {
 	// EtcdFlags are added to the commands that messages name, so that they can be
 	// pasted: the flags of this sidecar's etcd, with a leading space.
 	EtcdFlags string
+}
+
+// Sighting is since when a sidecar has seen a node as it is now, by its own clock. Zero
+// times: not known.
+type Sighting struct {
+	Alive  time.Time // alive, or not
+	Serves time.Time // serving, or not for the same reason
+}
+
+// NodeWarning is a warning of a node.
+type NodeWarning struct {
+	Node             protocol.NodeID
+	Reason           protocol.Reason
+	Subject, Message string
 }
 
 // Gate is the verdict, and since when.
@@ -135,6 +152,21 @@ type APIServer struct {
 	Enabled bool // the check is a part of /readyz
 	Ready   bool
 	Message string // why it is not ready; empty if it is
+	// Refused: it answers, and rejects the credentials of the kubeconfig, so it is not known
+	// whether it is ready.
+	Refused bool
+	Since   time.Time // when Ready last changed; zero: it was not asked yet
+}
+
+// Problem says why it is not ready.
+func (a APIServer) Problem() (protocol.Reason, string) {
+	switch {
+	case a.Refused:
+		return protocol.APIRefused, "its kube-apiserver answers, and rejects the credentials of the kubeconfig, so whether it is ready is not known: " + a.Message
+	case a.Message == "":
+		return protocol.APIServerNotReady, "its kube-apiserver is not ready: no request was sent to it yet"
+	}
+	return protocol.APIServerNotReady, "its kube-apiserver is not ready: " + a.Message
 }
 
 // Certificate is a certificate that this sidecar uses. Package app reads the files;

@@ -11,6 +11,7 @@ type Cordon struct {
 	Since   time.Time // when it was written, by the clock of who wrote it
 	Until   time.Time // when it ends, by the node's clock; zero: when people end it
 	Message string    // why, in people's words; may be empty
+	By      string    // the user and the machine, like root@cp-1; empty: not known
 }
 
 // MaxCordonMessage is the limit of Cordon.Message, in bytes.
@@ -33,6 +34,9 @@ func (c Cordon) String() string {
 	if c.Message != "" {
 		text += fmt.Sprintf(" (%s)", c.Message)
 	}
+	if c.By != "" {
+		text += ", by " + c.By
+	}
 	return text
 }
 
@@ -44,9 +48,32 @@ func (r *Record) InService() bool {
 	return r.aliveController() && r.Presence.Ready && (!r.Node.Cordon.On() || r.Presence.Reason == Overridden)
 }
 
-// Serves reports whether a node is in service, and its kube-apiserver answers, as far as the
-// presence has that.
-func (r *Record) Serves() bool { return r.InService() && !r.Presence.Endpoint.Down }
+// Serves reports whether a node is in service, and its kube-apiserver is ready, as far as
+// the presence has that: what /readyz of its sidecar answers.
+func (r *Record) Serves() bool { return r.InService() && !r.Presence.Down() }
+
+// WhyServes is the reason for which a node that is alive serves or not, and what its sidecar
+// says of that, if it is not the gate.
+func (r *Record) WhyServes() (Reason, string) {
+	if r.InService() && r.Presence.Down() {
+		return r.Presence.NotReady()
+	}
+	return r.Presence.Reason, ""
+}
+
+// Down reports whether the kube-apiserver of a node is not ready (--apiserver-readyz). A
+// sidecar of an older release shows that in the endpoint alone.
+func (p Presence) Down() bool { return p.APIServerDown || p.Endpoint.Down }
+
+// NotReady returns why the kube-apiserver of a node is not ready, as its sidecar reports it.
+func (p Presence) NotReady() (Reason, string) {
+	for _, w := range p.Warnings {
+		if w.Subject == "" && (w.Reason == APIServerNotReady || w.Reason == APIRefused) {
+			return w.Reason, w.Message
+		}
+	}
+	return APIServerNotReady, "its kube-apiserver is not ready (--apiserver-readyz)"
+}
 
 // JudgeCordon decides whether people may take a node out of service without
 // force: not the last one that is in service. relies is the other node that has to stay as

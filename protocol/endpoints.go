@@ -103,8 +103,8 @@ func whyOutside(r *Record, port int) (Reason, string) {
 		return Cordoned, fmt.Sprintf("it was taken out of service; to end that now: sidecar uncordon %s", r.ID)
 	case !r.InService():
 		return whyClosed(r.Presence), "its gate is closed"
-	case e.Down:
-		return APIServerNotReady, "its kube-apiserver is not ready (--apiserver-readyz)"
+	case r.Presence.Down():
+		return r.Presence.NotReady()
 	case e.Port != port:
 		return PortDiffers, fmt.Sprintf("its kube-apiserver serves on port %d, and the others on %d: the Service has one port, so all of them need the same", e.Port, port)
 	}

@@ -68,7 +68,6 @@ func (m Moment) gate(id protocol.NodeID) Gate {
 // Forecast is what a rollout would do.
 type Forecast struct {
 	Now       Moment
-	Upgrade   protocol.UpgradeAnswer // whether the next upgrade may start, as /status has it
-	Moves     []Move                 // in order; empty: all live nodes have the bundle
-	Obstacles []Obstacle             // why it would not go cleanly; empty: it would
+	Moves     []Move     // in order; empty: all live nodes have the bundle
+	Obstacles []Obstacle // why it would not go cleanly; empty: it would
 }

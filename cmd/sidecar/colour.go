@@ -26,7 +26,7 @@ type colourMark struct {
 func rowMarks(title string) []colourMark {
 	switch title {
 	case "GATE":
-		return []colourMark{{"NOT READY", red}, {"OVERRIDDEN", yellow}, {"ready", green}}
+		return []colourMark{{"NOT READY", red}, {"NOT IN SERVICE", red}, {"OVERRIDDEN", yellow}, {"ready", green}}
 	case "STATUS":
 		return []colourMark{{"corrupt", red}, {"DONE", green}, {"WORKING", yellow}}
 	case "UPGRADE":

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/user"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -90,7 +92,7 @@ func (p program) cordon(ctx context.Context, client etcdClient, name string, f c
 	if err := f.validate(); err != nil {
 		return err
 	}
-	id, cordon := protocol.NodeID(name), protocol.Cordon{Since: p.now().UTC(), Message: clean(f.message)}
+	id, cordon := protocol.NodeID(name), protocol.Cordon{Since: p.now().UTC(), Message: clean(f.message), By: whoTypes()}
 	if f.duration > 0 {
 		cordon.Until = cordon.Since.Add(f.duration)
 	}
@@ -154,6 +156,19 @@ func (p program) uncordon(ctx context.Context, client etcdClient, id protocol.No
 		fmt.Fprintf(p.stdout, "node %s is no longer cordoned; its gate is closed: %s\n", id, now.Presence.Reason)
 	}
 	return nil
+}
+
+// whoTypes is the user of this command and the machine, for the people who read the cordon.
+// Through sudo, the user is the one who typed it.
+func whoTypes() string {
+	name := os.Getenv("SUDO_USER")
+	if u, err := user.Current(); err == nil && name == "" {
+		name = u.Username
+	}
+	if host, err := os.Hostname(); err == nil && name != "" {
+		name += "@" + host
+	}
+	return clean(name)
 }
 
 // outOfService reports whether a node has done what a cordon asks, or does not run. Its gate

@@ -92,7 +92,7 @@ func (t table) nodeRows(nodes []httpapi.RecordReport) [][]string {
 	for _, n := range nodes {
 		alive, gate := "no", "-"
 		if n.Alive {
-			alive, gate = "yes", cmp.Or(n.Reason, "-")
+			alive, gate = "yes", cmp.Or(n.ServesReason, n.Reason, "-")
 		}
 		rows = append(rows, []string{
 			n.ID, cmp.Or(n.Version, "-"), cmp.Or(strings.Join(n.Roles, ","), "-"), alive, gate,

@@ -46,15 +46,12 @@ func (t table) details(format string, args ...any) string {
 }
 
 func (t table) summary(r httpapi.Report) [][]string {
-	rows := append(otherBundle(r), [][]string{
+	rows := [][]string{
 		{"NODE", r.Node.ID + "  " + versionText(r.Node.Release, r.Node.Version) + rolesText(r.Node.Roles)},
-		{"BUNDLE", t.bundle(r.Node)},
+		{"BUNDLE", strings.TrimSpace(orDash(r.Node.BundleSource) + "  " + shortDigest(r.Node.BundleDigest))},
 		{"GATE", t.gate(r.Ready)},
 		{"STATUS", t.status(r.Reconciler)},
 		{"LEADER", t.leader(r)},
-	}...)
-	if text := t.replacement(r.Reconciler.Replacement); text != "" {
-		rows = append(rows, []string{"REPLACE", text})
 	}
 	if step := r.Election.Step; step.Kind != "" {
 		rows = append(rows, []string{"STEP", step.Rule + t.details(" (%s)", step.Kind) + ": " + step.Message + exceptions(r)})
@@ -106,6 +103,9 @@ func (t table) gate(r httpapi.ReadyReport) string {
 		state = "ready"
 	}
 	out := state + t.since(r.Since) + ": " + r.Message
+	if r.Ready && !r.Serves && r.ServesReason != "" { // an older sidecar does not say
+		out = "NOT IN SERVICE" + t.since(r.ServesSince) + ": " + r.ServesMessage + "; its gate is " + out
+	}
 	if r.StaleSince != nil {
 		out += " (last known " + t.ago(r.StaleSince) + ")"
 	}
@@ -122,9 +122,6 @@ func (t table) status(s httpapi.ReconcilerReport) string {
 		return "not read yet"
 	}
 	out := fmt.Sprintf("%s, version %s, minimum release %s", s.State, s.Version, s.MinimumCompatibleRelease)
-	if s.Bundle != "" {
-		out += ", bundle " + s.Bundle
-	}
 	if s.UpdatedAt != nil {
 		out += "; written " + t.ago(s.UpdatedAt)
 	}
@@ -204,10 +201,6 @@ func (t table) fleet(r httpapi.Report) [][]string {
 	if ephemeral {
 		head = append(head, "EPHEMERAL")
 	}
-	bundles := bundlesDiffer(r)
-	if bundles {
-		head = append(head, "BUNDLE")
-	}
 	versions := t.versionColumns(records(r.Fleet.Nodes))
 	head = append(head, versions.head()...)
 	if t.wide {
@@ -215,12 +208,9 @@ func (t table) fleet(r httpapi.Report) [][]string {
 	}
 	rows := [][]string{head}
 	for _, n := range r.Fleet.Nodes {
-		cells := []string{n.ID, orDash(n.Release), orDash(nodeGate(n)), aliveText(n), orDash(n.Election), blocksText(n)}
+		cells := []string{n.ID, orDash(n.Release), orDash(t.nodeGate(n)), t.alive(n), orDash(n.Election), blocksText(n)}
 		if ephemeral {
-			cells = append(cells, ephemeralText(n.RecordReport))
-		}
-		if bundles {
-			cells = append(cells, orDash(n.Bundle))
+			cells = append(cells, t.ephemeral(n))
 		}
 		cells = append(cells, versions.cells(n.RecordReport)...)
 		if t.wide {
@@ -245,6 +235,50 @@ func (t table) leader(r httpapi.Report) string {
 		out += " (" + e.Message + ")"
 	}
 	return out
+}
+
+// upgradeText says whether the next upgrade may start: a line for each reason why
+// not.
+func upgradeText(r httpapi.Report) []string {
+	if r.UpgradeReady {
+		switch {
+		case r.Etcd.Connected && r.Etcd.Problem != "":
+			return []string{"the next upgrade may start; but see ETCD"}
+		case len(r.Reconcile.Drift.Fights) > 0:
+			return []string{"the next upgrade may start; but see FIGHTS"}
+		case len(table{}.warnings(r)) > 0:
+			return []string{"the next upgrade may start; but see WARNINGS"}
+		}
+		return []string{"the next upgrade may start"}
+	}
+	var out []string
+	for i, o := range r.UpgradeObstacles {
+		line := obstacleText(o)
+		if o.Node != "" {
+			line = o.Node + ": " + line
+		}
+		if i == 0 {
+			line = "do not start the next upgrade: " + line
+		}
+		out = append(out, line)
+	}
+	if len(out) == 0 { // the answer of an older sidecar
+		return []string{"do not start the next upgrade"}
+	}
+	return out
+}
+
+// obstacleText is short where WARNINGS has the rest.
+func obstacleText(o httpapi.UpgradeObstacleReport) string {
+	short := map[string]string{
+		"APIServersDiffer": "nodes of one release have different kube-apiservers", "ServicesDiffer": "nodes of one release have different services",
+		"RecordCorrupt": "its record is corrupt", "NoGate": "it is alive but reports no gate", "BundlesDiffer": "nodes of one release have different bundles",
+		"BundleRejected": "its bundle directory was rejected", "RemovalsHeld": "removals are held",
+	}
+	if text, found := short[o.Reason]; found {
+		return text + " (see WARNINGS)"
+	}
+	return o.Message
 }
 
 func versionText(release, version string) string {
@@ -310,13 +344,6 @@ func orDash(s string) string {
 		return "-"
 	}
 	return s
-}
-
-func aliveText(n httpapi.FleetNode) string {
-	if n.Alive {
-		return "yes"
-	}
-	return "no"
 }
 
 func ephemeralText(r httpapi.RecordReport) string {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/httpapi"
-	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // tableSection is a part of a table below the summary. Its first row has the heads of the
@@ -103,8 +102,8 @@ func (t table) strangers(r httpapi.Report) [][]string {
 func (t table) warnings(r httpapi.Report) [][]string {
 	rows := [][]string{{"NODE", "FOR", "WHAT TO DO"}}
 	for _, w := range r.Warnings {
-		if w.Message == r.Election.Message && w.Subject == "" || isOtherBundle(w) {
-			continue // LEADER or the first row has it
+		if w.Message == r.Election.Message && w.Subject == "" {
+			continue // LEADER has it
 		}
 		node := w.Subject
 		if node == "" {
@@ -138,16 +137,4 @@ func (t table) lasting(since *time.Time) string {
 		return "-"
 	}
 	return t.age(*since)
-}
-
-func nodeGate(n httpapi.FleetNode) string {
-	switch {
-	case n.Problem != "":
-		return "record corrupt"
-	case n.Ready && n.Reason != string(protocol.Overridden):
-		return "ready"
-	case !n.Alive && n.Cordon != nil: // it stays when the sidecar is back
-		return string(protocol.Cordoned)
-	}
-	return n.Reason
 }

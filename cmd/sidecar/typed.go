@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // closing is what follows a command in a sentence.
@@ -56,9 +55,9 @@ func readCommand(root *cobra.Command, words []textWord) commandReader {
 	}
 	places := len(argument.FindAllString(cmd.Use, -1))
 	for r.peek() != "" {
-		name, isFlag := strings.CutPrefix(r.peek(), "-")
+		name, isFlag := strings.CutPrefix(r.peek(), "--")
 		name, _, hasValue := strings.Cut(name, "=")
-		f := flagNamed(cmd, name)
+		f := cmd.Flags().Lookup(name)
 		switch {
 		case isFlag && f == nil, !isFlag && places == 0:
 			return r
@@ -70,17 +69,6 @@ func readCommand(root *cobra.Command, words []textWord) commandReader {
 		r.take()
 	}
 	return r
-}
-
-// flagNamed returns the flag -name or --name; nil: there is none.
-func flagNamed(cmd *cobra.Command, name string) *pflag.Flag {
-	if long, isLong := strings.CutPrefix(name, "-"); isLong {
-		return cmd.Flags().Lookup(long)
-	}
-	if len(name) != 1 {
-		return nil
-	}
-	return cmd.Flags().ShorthandLookup(name)
 }
 
 // argument is the place of an argument in Use. Flags there have a place too.

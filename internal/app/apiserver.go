@@ -9,10 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockstep-dev/lockstep/event"
-	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/checks"
-	"github.com/lockstep-dev/lockstep/internal/kube"
 )
 
 const (
@@ -24,14 +21,15 @@ const (
 
 // pollAPIServer requests /readyz of this node's kube-apiserver and publishes the
 // result, for --apiserver-readyz, until ctx ends. No probe waits for it.
-func pollAPIServer(ctx context.Context, api *kube.Transport, state *event.Value[httpapi.APIServer]) error {
+func (a *App) pollAPIServer(ctx context.Context) error {
+	api := a.kubeconfig.transport
 	client := &http.Client{Transport: api, Timeout: apiPollTimeout}
 	tick := time.NewTicker(apiPollInterval)
 	defer tick.Stop()
 	for {
 		problem := askAPIServer(ctx, client, api.Base().JoinPath("readyz").String())
-		if now := (httpapi.APIServer{Enabled: true, Ready: problem == "", Message: problem}); now != state.Get() && ctx.Err() == nil {
-			state.Set(now)
+		if ctx.Err() == nil {
+			a.showAPIServer(problem, time.Now())
 		}
 		select {
 		case <-ctx.Done():

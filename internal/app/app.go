@@ -57,9 +57,6 @@ type App struct {
 	override        *event.Value[protocol.Override]
 	overrideProblem *event.Value[string]
 
-	// memberHealth is what there is to warn of this node's etcd member.
-	memberHealth *event.Value[memberWarnings]
-
 	etcd       *etcd.Client
 	cluster    *cluster.Manager
 	follower   *fleet.Follower
@@ -85,9 +82,14 @@ type App struct {
 	etcdProblem *event.Value[etcdProblem]
 	warned      *event.Value[warned]
 	seen        *event.Value[sightings] // keepWarnings writes it
-	live        *liveness
-	snapshot    *event.Value[httpapi.Snapshot]
-	server      *httpapi.Server
+
+	// apiserverShown is what the other nodes see of apiserver. The damper belongs to the
+	// goroutine that polls.
+	apiserverShown *event.Value[httpapi.APIServer]
+	damper         damper
+	live           *liveness
+	snapshot       *event.Value[httpapi.Snapshot]
+	server         *httpapi.Server
 }
 
 // New reads the bundle, the kubeconfig and the certificates, and opens the
@@ -110,18 +112,19 @@ func New(cfg Config, log *slog.Logger) (*App, error) {
 
 		bundleProblem: event.New(""),
 		override:      event.New(protocol.Override{}), overrideProblem: event.New(""),
-		memberHealth: event.New(memberWarnings{}),
-		local:        event.New(localOf(cfg, b)),
-		shown:        event.New(fleet.Shown{}),
-		apiserver:    event.New(httpapi.APIServer{Enabled: cfg.APIServerReadyz}),
-		version:      event.New(""),
-		etcdFaults:   event.New[[]string](nil),
-		etcdProblem:  event.New(etcdProblem{}),
-		warned:       event.New(warned{}),
-		seen:         event.New(sightings{}),
-		live:         newLiveness(cfg.LeaseTTL),
-		shownGate:    event.New(status.Verdict{}),
-		leads:        event.New(false),
+		local:       event.New(localOf(cfg, b)),
+		shown:       event.New(fleet.Shown{}),
+		apiserver:   event.New(httpapi.APIServer{Enabled: cfg.APIServerReadyz}),
+		version:     event.New(""),
+		etcdFaults:  event.New[[]string](nil),
+		etcdProblem: event.New(etcdProblem{}),
+		warned:      event.New(warned{}),
+		seen:        event.New(sightings{}),
+
+		apiserverShown: event.New(httpapi.APIServer{Enabled: cfg.APIServerReadyz}),
+		live:           newLiveness(cfg.LeaseTTL),
+		shownGate:      event.New(status.Verdict{}),
+		leads:          event.New(false),
 	}
 	if err := a.wire(); err != nil {
 		return nil, errors.Join(err, a.release())

@@ -94,10 +94,17 @@ func ownAddress(host string) (string, error) {
 // endpointNow is what the presence shows.
 func (a *App) endpointNow() protocol.Endpoint {
 	out := a.endpoint
-	if api := a.apiserver.Get(); out.TakesPart() {
-		out.Down = api.Enabled && !api.Ready
+	if out.TakesPart() {
+		out.Down = a.apiserverDown()
 	}
 	return out
+}
+
+// apiserverDown reports whether the kube-apiserver of this node is not ready, as the
+// presence shows it.
+func (a *App) apiserverDown() bool {
+	api := a.apiserverShown.Get()
+	return api.Enabled && !api.Ready
 }
 
 // published reports whether the address of this node may still leave the Service. The

@@ -56,13 +56,12 @@ func (a *App) startServing(member, serving *supervise.Group) {
 	keep("etcd-problem", a.watchEtcdProblem)
 	if a.cfg.Embedded != nil {
 		keep("servers", a.inCluster(a.followServers))
-		keep("member-health", a.watchMember)
 	}
 	if a.publisher != nil {
 		keep("endpoints", a.publisher.Run)
 	}
 	if a.cfg.APIServerReadyz {
-		keep("apiserver", func(ctx context.Context) error { return pollAPIServer(ctx, a.kubeconfig.transport, a.apiserver) })
+		keep("apiserver", a.pollAPIServer)
 	}
 }
 

@@ -2,7 +2,6 @@ package app
 
 import (
 	"cmp"
-	"maps"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/cluster"
@@ -107,41 +106,6 @@ func latest(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// sightings are what this sidecar saw of the other nodes, and since when by its own clock.
-// Clocks of machines differ, and a node that is not alive says nothing.
-type sightings map[protocol.NodeID]sighting
-
-// sighting is what was seen of a node, and since when.
-type sighting struct {
-	alive bool
-	since time.Time
-}
-
-// update returns the sightings after an observation of the fleet. What a node is when it is
-// observed first counts from then on.
-func (s sightings) update(f protocol.Fleet, now time.Time) sightings {
-	out := make(sightings, len(f.Records))
-	for _, r := range f.Records {
-		was, known := s[r.ID]
-		if !known || was.alive != r.Alive {
-			was = sighting{alive: r.Alive, since: now}
-		}
-		out[r.ID] = was
-	}
-	if maps.Equal(out, s) {
-		return s
-	}
-	return out
-}
-
-// aliveSince returns since when a node has been alive, or not, as far as this sidecar saw.
-func (s sightings) aliveSince(r protocol.Record, now time.Time) time.Time {
-	if was, known := s[r.ID]; known && was.alive == r.Alive {
-		return was.since
-	}
-	return now
 }
 
 // nextRemoval returns when the trouble of a voter changes because its node has not been

@@ -64,6 +64,7 @@ func (a *App) registerMetrics(reg prometheus.Registerer) {
 	gauge("lockstep_status_gate_override_end_timestamp_seconds",
 		"When the override of this node's gate ends; 0: there is none. Until then, the node serves whatever its gate says: see docs/operations.md#break-glass.",
 		func() float64 { return overrideEnd(a.override.Get()) })
+	a.registerReadyz(gauge)
 	gauge("lockstep_fleet_upgrade_ready",
 		"1 while the next upgrade may start. If it is 0, upgradeObstacles in /status has the reasons.",
 		func() float64 { return boolean[httpapi.UpgradeReady(a.snapshotNow())] })

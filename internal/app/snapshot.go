@@ -22,17 +22,13 @@ func (a *App) keepShown(ctx context.Context) error {
 		verdict, verdictChanged := a.gate.Verdict().Load()
 		state, stateChanged := a.election.State().Load()
 		problems, problemsChanged := a.warned.Load()
-		_, apiserverChanged := a.apiserver.Load()
+		_, apiserverChanged := a.apiserverShown.Load()
 		version, versionChanged := a.version.Load()
 		services, servicesChanged := a.roles.Loaded().Load()
-		objects, objectsChanged := a.reconcile.Report().Load()
 		now := fleet.Shown{
 			Verdict: protocol.Verdict{Ready: verdict.Ready, Reason: verdict.Reason},
 			Since:   verdict.Since, Election: state.Election, Warnings: problems.reported,
-			Endpoint: a.endpointNow(), APIServer: version, Services: service.Digest(services),
-		}
-		if state.Election == protocol.Leading {
-			now.Failing = objects.Failing
+			Endpoint: a.endpointNow(), APIServerDown: a.apiserverDown(), APIServer: version, Services: service.Digest(services),
 		}
 		if verdict.Reason == protocol.ShuttingDown {
 			// It does not lead any more while the shutdown delay passes: an older
@@ -42,7 +38,7 @@ func (a *App) keepShown(ctx context.Context) error {
 		if !now.Equal(a.shown.Get()) {
 			a.shown.Set(now)
 		}
-		if !event.Wait(ctx, verdictChanged, stateChanged, problemsChanged, apiserverChanged, versionChanged, servicesChanged, objectsChanged) {
+		if !event.Wait(ctx, verdictChanged, stateChanged, problemsChanged, apiserverChanged, versionChanged, servicesChanged) {
 			return ctx.Err()
 		}
 	}
@@ -70,6 +66,7 @@ func (a *App) keepSnapshot(ctx context.Context) error {
 			changed(a.override.Load()),
 			changed(a.certificates.Load()),
 			changed(a.warned.Load()),
+			changed(a.seen.Load()),
 			changed(a.etcdProblem.Load()),
 			changed(a.cluster.Status().Load()),
 			changed(a.cluster.Member().Load()),
@@ -126,8 +123,9 @@ func (a *App) snapshotNow() httpapi.Snapshot {
 		Gate:            gateOf(a.gate.Verdict().Get(), observed, contact),
 		Status:          observed.View,
 		StatusUpdatedAt: observed.UpdatedAt,
-		Replacement:     observed.Replacement,
 		Fleet:           fleet,
+		Sightings:       a.seen.Get().shown(fleet),
+		WarningsSince:   a.seen.Get().warningsSince(),
 		Election:        election,
 		Reconcile:       reconcile,
 		Etcd: httpapi.Etcd{

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"time"
+
+	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// The cells of the table FLEET that say since when, and who.
+
+// nodeGate says whether a node serves, as it last reported, and if not, why, since when, and
+// who did that.
+func (t table) nodeGate(n httpapi.FleetNode) string {
+	switch {
+	case n.Problem != "":
+		return "record corrupt"
+	case n.Ready && n.Reason == string(protocol.Overridden) && (n.Serves || n.ServesReason == ""):
+		return n.Reason
+	case n.Ready && (n.Serves || n.ServesReason == ""): // an older sidecar does not say whether it serves
+		return "ready"
+	case n.Cordon != nil && (!n.Alive || n.Reason == string(protocol.Cordoned)): // it stays when the sidecar is back
+		return string(protocol.Cordoned) + t.since(n.Cordon.Since) + by(n.Cordon)
+	case n.Ready:
+		return n.ServesReason + t.since(n.ServesSince)
+	case n.Reason == "":
+		return ""
+	}
+	return n.Reason + t.since(n.ServesSince)
+}
+
+// by says who took a node out of service.
+func by(c *httpapi.CordonReport) string {
+	if c.By == "" {
+		return ""
+	}
+	return ", by " + c.By
+}
+
+func (t table) alive(n httpapi.FleetNode) string {
+	if n.Alive {
+		return "yes"
+	}
+	if n.AliveSince == nil {
+		return "no"
+	}
+	return "no, for " + t.age(*n.AliveSince)
+}
+
+// ephemeral says whether the record of a node is deleted, and when.
+func (t table) ephemeral(n httpapi.FleetNode) string {
+	if n.Ephemeral && n.ExpiresAt != nil {
+		return "deleted in " + duration(max(0, n.ExpiresAt.Sub(t.now).Round(time.Second)))
+	}
+	return ephemeralText(n.RecordReport)
+}
