@@ -49,9 +49,9 @@ help: ## show this list
 OWN_CLUSTER := $(and $(KUBECONFIG),$(ETCD_SERVERS))
 
 .PHONY: run
-run: bin/sidecar $(if $(OWN_CLUSTER),,bin/kube-apiserver) ## one node here by one command; CLUSTER=external: etcd, kube-apiserver, sidecar; or a sidecar for the cluster of KUBECONFIG and ETCD_SERVERS
+run: bin/sidecar $(if $(OWN_CLUSTER),,bin/kube-apiserver) ## one node here by one command; CLUSTER=external: etcd, kube-apiserver, sidecar; or a sidecar for the cluster of KUBECONFIG and ETCD_SERVERS; BUNDLE=DIR: with a bundle of your own
 	@$(STATIC) go build -trimpath -o $(BIN)/local-run ./test/local/run
-	@exec $(BIN)/local-run --assets=$(BIN) --cluster=$(CLUSTER)
+	@exec $(BIN)/local-run --assets=$(BIN) --cluster=$(CLUSTER) --bundle="$(BUNDLE)"
 
 .PHONY: demo
 demo: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubelet-probe ## three nodes here, each by one command, upgraded twice, one node after another (a minute); CLUSTER=external: with a shared etcd

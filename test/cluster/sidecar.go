@@ -200,8 +200,10 @@ type Status struct {
 		TotalStrangers int `json:"totalStrangers"`
 	} `json:"reconcile"`
 	Etcd struct {
-		Connected bool  `json:"connected"`
-		Revision  int64 `json:"revision"`
+		Connected bool     `json:"connected"`
+		Revision  int64    `json:"revision"`
+		Endpoints []string `json:"endpoints"`
+		Problem   string   `json:"problem"`
 	} `json:"etcd"`
 	UpgradeReady bool `json:"upgradeReady"`
 }

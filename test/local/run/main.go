@@ -8,6 +8,7 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -29,12 +30,16 @@ const (
 	embedded = "embedded" // of ETCD_SERVERS: the sidecar runs an etcd of its own
 )
 
+// firstNode is the ID of the node that is started here.
+const firstNode = "local"
+
 // threeNodes have a majority while one of them is stopped.
 const threeNodes = 3
 
 // settings are what differs from run to run.
 type settings struct {
 	assets string // directory of the binaries
+	bundle string // directory of the user's own bundle; empty: see choose
 	// addresses are those of the node that is started by one command, and of those that may
 	// join. None: etcd, kube-apiserver and sidecar are started beside each other.
 	addresses []string
@@ -46,8 +51,9 @@ const defaultListen = "127.0.0.1:8086"
 func main() {
 	assets := flag.String("assets", "bin", "directory of the binaries")
 	kind := flag.String("cluster", "", external+": etcd, kube-apiserver and sidecar beside each other")
+	own := flag.String("bundle", "", "directory of a bundle; empty: LOCKSTEP_BUNDLE, or the built-in one")
 	flag.Parse()
-	s := settings{assets: *assets}
+	s := settings{assets: *assets, bundle: *own}
 	var err error
 	switch *kind {
 	case "":
@@ -62,19 +68,24 @@ func main() {
 	}
 	ctx, stop := terminal.Interruptible()
 	defer stop()
-	if err := run(ctx, s, os.Stdout); err != nil {
+	if err := run(ctx, s, os.Stdout, lines(os.Stdin)); err != nil {
 		fmt.Fprintln(os.Stderr, "run:", err)
 		os.Exit(1)
 	}
 }
 
-// run starts everything, waits for Ctrl-C and stops everything.
-func run(ctx context.Context, s settings, out io.Writer) (err error) {
+// run starts everything, waits for Ctrl-C and stops everything. typed has what the user types.
+func run(ctx context.Context, s settings, out io.Writer, typed <-chan string) (err error) {
+	b, err := choose(s.bundle)
+	if err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp("", "lockstep-run-")
 	if err != nil {
 		return err
 	}
 	p := newPrinter(out, s.assets)
+	p.bundle = b
 	cfg := cluster.Config{Assets: s.assets, Dir: dir, LogDir: filepath.Join(dir, "logs")}
 	var c *cluster.Cluster
 	defer func() { err = cleanUp(c, cfg, p, err) }()
@@ -90,7 +101,7 @@ func run(ctx context.Context, s settings, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	return serve(ctx, n, p)
+	return serve(ctx, c, n, p, typed)
 }
 
 // cleanUp stops everything. It keeps the logs if something failed.
@@ -106,27 +117,68 @@ func cleanUp(c *cluster.Cluster, cfg cluster.Config, p *printer, err error) erro
 }
 
 // serve waits until the node is ready, and prints what to try. Then it waits for
-// Ctrl-C, or for a part that ends by itself.
-func serve(ctx context.Context, n node, p *printer) error {
+// Ctrl-C, for a part that ends by itself, or for the directory of another bundle, with which
+// the node starts again.
+func serve(ctx context.Context, c *cluster.Cluster, n node, p *printer, typed <-chan string) error {
+	for first := true; ; first = false {
+		next, err := serveOne(ctx, n, p, func() { p.ready(n, first) }, typed)
+		if err != nil || next.Bundle == nil {
+			return err
+		}
+		p.stoppingFor(next)
+		if err := n.sidecar.Stop(); err != nil {
+			return err
+		}
+		p.bundle, n.cfg.Bundle = next, next.dir
+		if err := n.startSidecar(c, n.cfg, p); err != nil {
+			return err
+		}
+	}
+}
+
+// serveOne serves with one bundle, and returns the next one; none after Ctrl-C.
+func serveOne(ctx context.Context, n node, p *printer, ready func(), typed <-chan string) (next chosen, err error) {
 	ended, watching := context.WithCancelCause(ctx)
 	defer watching(nil)
 	for _, process := range n.processes() {
-		go func() { // ends with the process, which run stops
+		go func() { // ends with the process, which run or serve stops
 			<-process.Done()
 			watching(fmt.Errorf("%s ended; %s", filepath.Base(process.LogFile()), process.Ending()))
 		}()
 	}
 	if err := awaitReady(ended, n, p); err != nil && ended.Err() == nil {
-		return err
+		return next, err
 	}
 	if ended.Err() == nil {
-		p.ready(n)
-		<-ended.Done()
+		ready()
 	}
-	if ctx.Err() != nil {
-		return nil
+	for {
+		select {
+		case <-ended.Done():
+			if ctx.Err() != nil {
+				return next, nil
+			}
+			return next, context.Cause(ended)
+		case dir := <-typed:
+			if next, err = choose(dir); err == nil {
+				return next, nil
+			}
+			p.print("  %s\n", err)
+		}
 	}
-	return context.Cause(ended)
+}
+
+// lines sends each line that is not empty.
+func lines(in io.Reader) <-chan string {
+	out := make(chan string)
+	go func() { // ends with the program: nothing interrupts a read
+		for scanner := bufio.NewScanner(in); scanner.Scan(); {
+			if line := strings.TrimSpace(scanner.Text()); line != "" {
+				out <- line
+			}
+		}
+	}()
+	return out
 }
 
 // awaitReady prints each new reason why the node is not ready yet.
@@ -140,9 +192,13 @@ func awaitReady(ctx context.Context, n node, p *printer) error {
 		if status.Ready.Ready {
 			return nil
 		}
-		if status.Ready.Reason != last {
-			last = status.Ready.Reason
-			p.waiting(last, status.Ready.Message)
+		message := status.Ready.Message
+		if problem := status.Etcd.Problem; problem != "" && !strings.Contains(message, problem) {
+			message += "; etcd at " + strings.Join(status.Etcd.Endpoints, ", ") + ": " + problem
+		}
+		if now := status.Ready.Reason + status.Etcd.Problem; now != last {
+			last = now
+			p.waiting(status.Ready.Reason, message)
 		}
 		return errors.New(status.Ready.Message)
 	})
@@ -152,10 +208,13 @@ func awaitReady(ctx context.Context, n node, p *printer) error {
 type node struct {
 	api         *cluster.APIServer // nil in the user's own cluster
 	sidecar     *cluster.Sidecar
+	cfg         cluster.SidecarConfig // of sidecar
 	kubeconfig  string
 	etcdServers []string
 	dataDir     string // of the sidecar's etcd member; empty: it has none
 	services    string // directory; empty: the kube-apiserver is not run by the sidecar
+	bundle      string // directory, or the name of the built-in bundle
+	settings    string // file with the node's own variables, for a shell; empty: there is none
 	logs        string
 	more        []joining // nodes that may join
 	program     string    // the path of the sidecar's program; empty: no node joins
@@ -167,16 +226,14 @@ type joining struct {
 	settings                     string // file with its environment variables, for a shell
 }
 
-// write writes the files that the node needs. environment is that of its services.
-func (j joining) write(c *cluster.Cluster, n node, environment []string) error {
-	if err := c.WriteKubeconfig(j.kubeconfig, "https://"+net.JoinHostPort(j.address, strconv.Itoa(cluster.APIServerPort))); err != nil {
-		return err
-	}
+// write writes the file of settings. environment is that of its services, url that of the
+// sidecar.
+func (j joining) write(n node, environment []string, url string) error {
 	lines := append([]string{
-		"PATH=" + filepath.Dir(n.program) + ":$PATH",
-		"LOCKSTEP_NODE_ID=" + j.id, "LOCKSTEP_NODE_ADDRESS=" + j.address, "LOCKSTEP_LISTEN=" + j.address + ":8086",
-		"LOCKSTEP_SERVER=http://" + j.address + ":8086", // for commands like `sidecar status`
-		"LOCKSTEP_DATA_DIR=" + j.dir, "LOCKSTEP_KUBECONFIG=" + j.kubeconfig, "LOCKSTEP_SERVICES=" + n.services, "LOCKSTEP_BUNDLE=builtin",
+		"PATH=" + filepath.Dir(n.program) + ":$PATH", "KUBECONFIG=" + j.kubeconfig,
+		"LOCKSTEP_NODE_ID=" + j.id, "LOCKSTEP_ETCD=embedded", "LOCKSTEP_NODE_ADDRESS=" + j.address, "LOCKSTEP_LISTEN=" + strings.TrimPrefix(url, "http://"),
+		"LOCKSTEP_SERVER=" + url, // for commands like `sidecar status`
+		"LOCKSTEP_DATA_DIR=" + j.dir, "LOCKSTEP_KUBECONFIG=" + j.kubeconfig, "LOCKSTEP_SERVICES=" + n.services, "LOCKSTEP_BUNDLE=" + n.bundle,
 	}, environment...)
 	var text strings.Builder
 	for _, line := range lines {
@@ -203,12 +260,12 @@ func startLocal(cfg cluster.Config, p *printer) (c *cluster.Cluster, n node, err
 	p.started(c.Etcd.Endpoints()[0])
 
 	p.starting("kube-apiserver")
-	if n.api, err = c.StartAPIServer(cluster.APIServerConfig{Name: "local"}); err != nil {
+	if n.api, err = c.StartAPIServer(cluster.APIServerConfig{Name: firstNode}); err != nil {
 		return c, n, err
 	}
 	n.kubeconfig = n.api.Kubeconfig()
 	p.started(n.api.URL())
-	err = n.startSidecar(c, cluster.SidecarConfig{NodeID: "local"}, p)
+	err = n.startSidecar(c, cluster.SidecarConfig{NodeID: firstNode, Bundle: p.bundle.dir}, p)
 	return c, n, err
 }
 
@@ -229,29 +286,44 @@ func (s settings) startCommand(cfg cluster.Config, p *printer) (c *cluster.Clust
 	if n.program, err = filepath.Abs(c.SidecarBinary()); err != nil {
 		return c, n, err
 	}
+	n.logs, n.services, n.bundle = cfg.LogDir, filepath.Join(cfg.Dir, "services"), p.bundle.dir
 	// The binaries are in a directory of the repository.
-	n.logs, n.services = cfg.LogDir, filepath.Join(assets, "..", "test", "local", "services")
-	environment := []string{"ASSETS=" + assets, "KEYS=" + c.Keys()}
+	if err := copyServices(filepath.Join(assets, "..", "test", "local", "services"), n.services); err != nil {
+		return c, n, err
+	}
 	for i, address := range s.addresses {
-		id := string(rune('a' + i))
+		id := firstNode
+		if i > 0 {
+			id = string(rune('a' + i))
+		}
 		more := joining{
 			id: id, address: address, dir: filepath.Join(cfg.Dir, "data-"+address), kubeconfig: filepath.Join(cfg.Dir, address+".kubeconfig"),
 			settings: filepath.Join(cfg.Dir, id+".env"),
 		}
-		if err := more.write(c, n, environment); err != nil {
+		if err := c.WriteKubeconfig(more.kubeconfig, "https://"+net.JoinHostPort(address, strconv.Itoa(cluster.APIServerPort))); err != nil {
 			return c, n, err
 		}
 		n.more = append(n.more, more)
 	}
+	environment := func(j joining) []string {
+		return []string{"ASSETS=" + assets, "KEYS=" + c.Keys(), "APISERVER_LOG=" + filepath.Join(n.logs, "kube-apiserver-"+j.id+".log")}
+	}
 	first := n.more[0]
-	p.note("sidecar run --bundle=builtin --etcd=embedded --services=test/local/services --node-address=" + first.address)
-	n.more, n.dataDir, n.kubeconfig = n.more[1:], first.dir, first.kubeconfig
+	n.more, n.dataDir, n.kubeconfig, n.settings = n.more[1:], first.dir, first.kubeconfig, first.settings
+	p.note("sidecar run --bundle=" + n.bundle + " --etcd=embedded --services=" + n.services + " --node-address=" + first.address)
 	sidecar := cluster.SidecarConfig{
-		NodeID: "local", EtcdInArgs: true, Env: environment,
+		NodeID: firstNode, Bundle: n.bundle, EtcdInArgs: true, Env: environment(first),
 		Args: []string{"--etcd=embedded", "--services=" + n.services, "--data-dir=" + n.dataDir, "--node-address=" + first.address},
 	}
-	err = n.startSidecar(c, sidecar, p)
-	return c, n, err
+	if err := n.startSidecar(c, sidecar, p); err != nil {
+		return c, n, err
+	}
+	for _, more := range n.more {
+		if err := more.write(n, environment(more), "http://"+more.address+":8086"); err != nil {
+			return c, n, err
+		}
+	}
+	return c, n, first.write(n, environment(first), n.sidecar.URL())
 }
 
 // startOwn passes the variables LOCKSTEP_* on to the sidecar, such as the paths of
@@ -266,7 +338,7 @@ func startOwn(cfg cluster.Config, p *printer) (c *cluster.Cluster, n node, err e
 	if err != nil {
 		return c, n, err
 	}
-	sidecar := cluster.SidecarConfig{NodeID: cmp.Or(os.Getenv("LOCKSTEP_NODE_ID"), strings.ToLower(host)), Bundle: os.Getenv("LOCKSTEP_BUNDLE")}
+	sidecar := cluster.SidecarConfig{NodeID: cmp.Or(os.Getenv("LOCKSTEP_NODE_ID"), strings.ToLower(host)), Bundle: p.bundle.dir}
 	if n.etcdServers = strings.Split(os.Getenv("ETCD_SERVERS"), ","); n.etcdServers[0] == embedded {
 		// It is kept: the objects in the cluster belong to this etcd from now on.
 		n.dataDir = cmp.Or(os.Getenv("LOCKSTEP_DATA_DIR"), filepath.Join(cfg.Assets, "run-data"))
@@ -284,13 +356,17 @@ func startOwn(cfg cluster.Config, p *printer) (c *cluster.Cluster, n node, err e
 
 func (n *node) startSidecar(c *cluster.Cluster, cfg cluster.SidecarConfig, p *printer) (err error) {
 	p.starting("sidecar")
-	cfg.Listen, cfg.Kubeconfig = listenAddr(), n.kubeconfig
+	if cfg.Kubeconfig = n.kubeconfig; cfg.Listen == "" {
+		cfg.Listen = listenAddr()
+	}
 	if !cfg.EtcdInArgs {
 		cfg.EtcdServers = n.etcdServers
 	}
 	if n.sidecar, err = c.StartSidecar(cfg); err != nil {
 		return err
 	}
+	cfg.Listen = n.sidecar.Listen()
+	n.cfg = cfg
 	p.started(n.sidecar.URL())
 	return nil
 }

@@ -45,6 +45,25 @@ func TestRun(t *testing.T) {
 		own.stop(t)
 		wantReady(t, local.url(t))
 	})
+	t.Run("another bundle is typed, after a directory that has none", func(t *testing.T) {
+		dir := t.TempDir()
+		text := "apiVersion: lockstep.dev/v1\nkind: Bundle\nmetadata: {name: base}\nrelease: 0.2.0\n"
+		object := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: default}\n"
+		for name, text := range map[string]string{"bundle.yaml": text, "a.yaml": object} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		local.typing <- filepath.Join(dir, "nowhere")
+		local.typing <- dir
+		cluster.Await(t, "the node of the next release to be ready", func(context.Context) error {
+			body, err := get(local.url(t) + "/status")
+			if err == nil && !strings.Contains(body, `"release":"0.2.0"`) {
+				err = errors.New(body)
+			}
+			return errors.Join(err, ready(local.url(t)))
+		})
+	})
 	local.stop(t)
 	if _, err := http.Get(local.url(t) + "/livez"); err == nil {
 		t.Errorf("the sidecar still answers after Ctrl-C")
@@ -86,11 +105,28 @@ func TestRun_command(t *testing.T) {
 	local.stop(t)
 }
 
+// A bundle that is wrong is reported before anything starts, with the place.
+func TestRun_wrongBundle(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "bundle.yaml"), []byte("kind: Bundle\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for bundle, want := range map[string]string{
+		dir:                           filepath.Join(dir, "bundle.yaml") + ":1: apiVersion is missing",
+		filepath.Join(dir, "nowhere"): "no such file",
+	} {
+		var out strings.Builder
+		if err := run(t.Context(), settings{bundle: bundle}, &out, nil); err == nil || !strings.Contains(err.Error(), want) || out.Len() > 0 {
+			t.Errorf("%s: got %v, want %s, and no output: %s", bundle, err, want, out.String())
+		}
+	}
+}
+
 func TestRun_noBinaries(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()) // it keeps the logs of what failed
 	t.Setenv("KUBECONFIG", "")
 	var out strings.Builder
-	err := run(t.Context(), settings{assets: t.TempDir()}, &out)
+	err := run(t.Context(), settings{assets: t.TempDir()}, &out, nil)
 	if err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("got %v, want an error that names the missing file", err)
 	}
@@ -104,16 +140,17 @@ type launched struct {
 	text   string
 	cancel context.CancelFunc
 	done   chan error // one error, at the end
+	typing chan string
 }
 
 // start runs until everything is ready.
 func start(t *testing.T, s settings) *launched {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	l := &launched{cancel: cancel, done: make(chan error, 1)}
+	l := &launched{cancel: cancel, done: make(chan error, 1), typing: make(chan string)}
 	in, out := io.Pipe()
 	go func() {
-		l.done <- run(ctx, s, out)
+		l.done <- run(ctx, s, out, l.typing)
 		_ = out.Close() // never fails
 	}()
 	lines := bufio.NewScanner(in)
@@ -210,13 +247,19 @@ func wantReady(t *testing.T, url string) {
 
 // ready returns nil if the gate is open.
 func ready(url string) error {
-	resp, err := http.Get(url + "/readyz")
+	_, err := get(url + "/readyz")
+	return err
+}
+
+func get(url string) (string, error) {
+	resp, err := http.Get(url)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s/readyz: got %s, want 200", url, resp.Status)
+		return "", fmt.Errorf("%s: got %s, want 200", url, resp.Status)
 	}
-	return nil
+	body, err := io.ReadAll(resp.Body)
+	return string(body), err
 }

@@ -16,6 +16,8 @@ type printer struct {
 	out    io.Writer
 	paint  terminal.Painter
 	assets string
+	bundle chosen    // that the node starts with
+	local  bool      // etcd and kube-apiserver are started here, too
 	begin  time.Time // of the part that is being started
 	open   bool      // the line about it is not finished
 }
@@ -30,11 +32,16 @@ func (p *printer) print(format string, args ...any) {
 }
 
 func (p *printer) intro(what string) {
-	p.print("%s: %s\n\n", p.paint.Paint(terminal.Bold, "Lockstep"), what)
+	p.print("%s: %s\n", p.paint.Paint(terminal.Bold, "Lockstep"), what)
+	if b := p.bundle; b.Bundle != nil {
+		p.print("bundle %s %s, %d objects: %s\n", b.Name, b.Version, len(b.Objects), b.dir)
+	}
+	p.print("\n")
 }
 
 // introLocal says what is started here, and which variables it does not use.
 func (p *printer) introLocal() {
+	p.local = true
 	p.intro("one node on this machine, until Ctrl-C")
 	for _, pair := range [][2]string{{"KUBECONFIG", "ETCD_SERVERS"}, {"ETCD_SERVERS", "KUBECONFIG"}} {
 		if os.Getenv(pair[0]) != "" {
@@ -67,11 +74,24 @@ func (p *printer) stopping() {
 	if p.open {
 		p.print("failed\n")
 	}
-	p.print("\n  stopping everything; a kube-apiserver whose etcd has no majority takes up to 30 s\n")
+	what := "the sidecar"
+	if p.local {
+		what = "everything; a kube-apiserver whose etcd has no majority takes up to 30 s"
+	}
+	p.print("\n  stopping %s\n", what)
 }
 
-// ready prints the addresses of the node, and what to try.
-func (p *printer) ready(n node) {
+// stoppingFor is said before the node starts again with another bundle.
+func (p *printer) stoppingFor(b chosen) {
+	p.print("\n  stopping this node, to start it again with %s %s, %d objects: %s\n\n", b.Name, b.Version, len(b.Objects), b.dir)
+}
+
+// ready prints the addresses of the node, and what to try the first time.
+func (p *printer) ready(n node, first bool) {
+	if !first {
+		p.print("  %s\n", p.paint.Paint(terminal.Green, "ready"))
+		return
+	}
 	url := n.sidecar.URL()
 	sidecar := p.sidecar()
 	p.print("  %s\n\n", p.paint.Paint(terminal.Green, "ready"))
@@ -84,17 +104,21 @@ func (p *printer) ready(n node) {
 	p.try("who leads, which nodes are ready, what was applied", sidecar+" status --server "+url)
 	p.try("the same, as it changes", sidecar+" status -w --server "+url)
 	if n.api == nil && n.services == "" {
+		p.anotherBundle()
 		p.print("Ctrl-C stops the sidecar.\n")
 		return
 	}
-	p.try("list the objects; delete or edit one, and Lockstep restores it at once",
-		"export KUBECONFIG="+n.kubeconfig,
-		"kubectl get clusterroles,storageclasses,priorityclasses")
+	if kinds := p.bundle.resources(); kinds != "" {
+		p.try("list the objects of the bundle; delete or edit one of them, and Lockstep restores it at once",
+			"export KUBECONFIG="+n.kubeconfig,
+			"kubectl get -A -l applyset.kubernetes.io/part-of "+kinds)
+	}
 	if n.services != "" {
 		p.tryCommand(n)
 		return
 	}
 	p.try("three nodes and two rolling upgrades", "make demo")
+	p.anotherBundle()
 	p.print("Ctrl-C stops everything and removes its data.\n")
 }
 
@@ -111,9 +135,16 @@ func (p *printer) tryCommand(n node) {
 		p.try([]string{"type that command in a second terminal, after this one", "and in a third terminal, after this one"}[i], ". "+more.settings)
 	}
 	p.try("run a service of your own: put a file in this directory, which is read again at each change (docs/roles.md)", "ls "+n.services)
+	p.try("the settings of this node as variables: with them, sidecar and kubectl need no flags",
+		". "+n.settings+" && sidecar status")
 	p.try("the members of etcd", sidecar+" cluster members"+flag)
 	p.try("three nodes and two rolling upgrades, all by itself", "make demo")
+	p.anotherBundle()
 	p.print("Ctrl-C stops this node and removes its data. Stop the other nodes first.\n")
+}
+
+func (p *printer) anotherBundle() {
+	p.print("Upgrade this node: type the directory of another bundle here. It stops, and starts again with that bundle.\n")
 }
 
 func (p *printer) try(what string, commands ...string) {

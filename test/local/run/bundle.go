@@ -1,0 +1,84 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+)
+
+// chosen is the bundle with which the node starts.
+type chosen struct {
+	*bundle.Bundle
+	dir string // absolute, or the name of the built-in bundle
+}
+
+// choose loads the bundle before anything starts. dir is that of BUNDLE; empty: the
+// variable of the flag, or the built-in bundle.
+func choose(dir string) (chosen, error) {
+	dir = cmp.Or(dir, os.Getenv("LOCKSTEP_BUNDLE"), bundle.BuiltinName)
+	b, err := bundle.Open(dir)
+	if load, ok := errors.AsType[*bundle.LoadError](err); ok {
+		lines := []string{fmt.Sprintf("the bundle in %s is invalid:", dir)}
+		for _, problem := range load.Problems {
+			lines = append(lines, "  "+problem.Error())
+		}
+		return chosen{}, errors.New(strings.Join(lines, "\n"))
+	}
+	if err != nil {
+		return chosen{}, fmt.Errorf("BUNDLE=%s: %w", dir, err)
+	}
+	if dir != bundle.BuiltinName {
+		if dir, err = filepath.Abs(dir); err != nil {
+			return chosen{}, err
+		}
+	}
+	return chosen{Bundle: b, dir: dir}, nil
+}
+
+// resources are the kinds of the objects, for kubectl, without Namespace: there is nothing
+// here that ends the deletion of one.
+func (c chosen) resources() string {
+	var out []string
+	for _, obj := range c.Objects {
+		gvk := obj.GroupVersionKind()
+		name := strings.ToLower(gvk.Kind)
+		if strings.Contains(gvk.Group, ".") && !strings.HasSuffix(gvk.Group, ".k8s.io") {
+			name += "." + gvk.Group
+		}
+		if name != "namespace" && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, ",")
+}
+
+// copyServices copies the services of a node beside its data: the user adds to them.
+func copyServices(from, to string) error {
+	files, err := filepath.Glob(filepath.Join(from, "*.yaml"))
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		return fmt.Errorf("%s has no services: start this in the repository, by make run", from)
+	}
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(to, filepath.Base(file)), content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
