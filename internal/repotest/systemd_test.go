@@ -12,6 +12,7 @@ func TestSystemdUnitIsRestarted(t *testing.T) {
 	unit := read(t, "deploy/systemd/lockstep.service")
 	for _, line := range []string{
 		"PartOf=kube-apiserver.service", "After=kube-apiserver.service", "WantedBy=kube-apiserver.service",
+		"ExecStart=/usr/local/bin/sidecar run", "EnvironmentFile=-/etc/lockstep/env", // a flag here would win over the file
 		"Restart=always", "StartLimitIntervalSec=0", "RestartPreventExitStatus=2",
 		"NoNewPrivileges=yes", "ProtectSystem=strict", "CapabilityBoundingSet=",
 	} {

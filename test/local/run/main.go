@@ -68,7 +68,7 @@ func main() {
 	}
 	ctx, stop := terminal.Interruptible()
 	defer stop()
-	if err := run(ctx, s, os.Stdout, lines(os.Stdin)); err != nil {
+	if err := run(ctx, s, os.Stdout, typedLines(os.Stdin)); err != nil {
 		fmt.Fprintln(os.Stderr, "run:", err)
 		os.Exit(1)
 	}
@@ -168,8 +168,8 @@ func serveOne(ctx context.Context, n node, p *printer, ready func(), typed <-cha
 	}
 }
 
-// lines sends each line that is not empty.
-func lines(in io.Reader) <-chan string {
+// typedLines sends each line that is not empty.
+func typedLines(in io.Reader) <-chan string {
 	out := make(chan string)
 	go func() { // ends with the program: nothing interrupts a read
 		for scanner := bufio.NewScanner(in); scanner.Scan(); {
