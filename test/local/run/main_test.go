@@ -58,7 +58,7 @@ func TestRun(t *testing.T) {
 		local.typing <- dir
 		cluster.Await(t, "the node of the next release to be ready", func(context.Context) error {
 			body, err := get(local.url(t) + "/status")
-			if err == nil && !strings.Contains(body, `"release":"0.2.0"`) {
+			if err == nil && !strings.Contains(body, `"release": "0.2.0"`) {
 				err = errors.New(body)
 			}
 			return errors.Join(err, ready(local.url(t)))
