@@ -29,6 +29,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 const limit = time.Minute
@@ -54,7 +55,7 @@ func newFlow(t *testing.T, shown func(string)) *flow {
 	log := slog.New(slog.DiscardHandler)
 	f := &flow{
 		cfg: e, client: client, log: log, plainLog: log, show: shown,
-		memberState: event.New(member.State{}), observed: event.New[[]Observed](nil), held: event.New(false),
+		memberState: event.New(member.State{}), measures: event.New(protocol.Measures{}), observed: event.New[[]Observed](nil), held: event.New(false),
 		run: event.New[*memberRun](nil), shared: newSharer(client, log, "n", Membership{}),
 	}
 	f.shared.own, f.shared.used, f.shared.others = client.Endpoint(), true, nil

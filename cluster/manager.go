@@ -142,6 +142,9 @@ type Manager struct {
 	used   atomic.Bool
 	status *event.Value[Status]
 	member *event.Value[member.State]
+	// measures are those of the member.
+	measures *event.Value[protocol.Measures]
+
 	held   *event.Value[bool]
 	shared *sharer
 	keeper *quorum.Keeper
@@ -168,7 +171,7 @@ func NewManager(cfg Config) *Manager {
 	m := &Manager{
 		cfg: cfg, log: cfg.Log.With("worker", "cluster"),
 		status: event.New(Status{State: New, Since: time.Now()}),
-		member: event.New(member.State{}), held: event.New(false),
+		member: event.New(member.State{}), measures: event.New(protocol.Measures{}), held: event.New(false),
 
 		observed: event.New[[]Observed](nil),
 	}
@@ -182,6 +185,7 @@ func NewManager(cfg Config) *Manager {
 		files, local = datadir.Layout(cfg.Embedded.DataDir), cfg.Embedded.EtcdConfig("").Endpoints[0]
 		m.shared.own, m.shared.used, m.shared.others = local, true, nil
 	}
+	registerMeasures(cfg.Registerer, m.measures)
 	m.keeper = quorum.NewKeeper(quorum.KeeperConfig{
 		Client: cfg.Client, Local: local, EvictAfter: evictAfter(), Log: cfg.Log.With("worker", "learners"), Registerer: cfg.Registerer,
 	})
@@ -197,6 +201,9 @@ func (m *Manager) Status() *event.Value[Status] { return m.status }
 
 // Member follows the etcd member of this node; the zero State without one.
 func (m *Manager) Member() *event.Value[member.State] { return m.member }
+
+// Measures follows what that member measures of itself; zero without one.
+func (m *Manager) Measures() *event.Value[protocol.Measures] { return m.measures }
 
 // Membership follows how this node belongs to its cluster.
 func (m *Manager) Membership() *event.Value[Membership] { return m.shared.value }

@@ -189,9 +189,14 @@ func observedProblem(problem string) string {
 func (f *flow) forward(run *memberRun) {
 	for {
 		now, changed := run.supervisor.State().Load()
-		f.memberState.Set(now)
+		measures, measured := run.supervisor.Measures().Load()
+		if now != f.memberState.Get() {
+			f.memberState.Set(now)
+		}
+		f.measures.Set(measures)
 		select {
 		case <-changed:
+		case <-measured:
 		case <-run.done:
 			f.memberState.Set(run.supervisor.State().Get())
 			return

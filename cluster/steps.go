@@ -13,6 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // step is one part of a flow. It can be run again: after an error that is transient,
@@ -36,6 +37,8 @@ type flow struct {
 	shared *sharer
 	// memberState publishes the state of the member.
 	memberState *event.Value[member.State]
+	// measures publishes what the member measures.
+	measures *event.Value[protocol.Measures]
 	// observed publishes all members.
 	observed *event.Value[[]Observed]
 

@@ -12,6 +12,10 @@ var (
 	// (docs/protocol.md#yielding).
 	ErrNotDue = errors.New("not now")
 
+	// ErrNotReplaceable says that the objects of a bundle cannot be replaced as people
+	// asked.
+	ErrNotReplaceable = errors.New("not replaced")
+
 	// errLostLeadership says that the leader's key no longer belongs to this
 	// sidecar.
 	errLostLeadership = errors.New("leadership lost")

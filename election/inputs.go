@@ -36,6 +36,8 @@ func (l *leadership) gather(ctx context.Context) (protocol.Input, error) {
 		Store:    s.store,
 		Mark:     l.mark,
 		Progress: l.progressNow(),
+
+		Replacement: s.replacement,
 	}, nil
 }
 

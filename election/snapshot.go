@@ -19,6 +19,8 @@ type snapshot struct {
 	fleet  protocol.Fleet
 	status protocol.StatusView
 	store  string // its ID; empty: it has none
+
+	replacement protocol.Replacement
 }
 
 // ReadSnapshot reads status, records and presences at one revision, as a leader
@@ -43,6 +45,7 @@ func readSnapshot(
 		clientv3.OpGet(keys.Nodes(), clientv3.WithPrefix()),
 		clientv3.OpGet(keys.Presences(), clientv3.WithPrefix()),
 		clientv3.OpGet(keys.Store()),
+		clientv3.OpGet(keys.Replacement()),
 	}, nil)
 	if err != nil || !resp.Succeeded {
 		return snapshot{}, false, err
@@ -53,5 +56,8 @@ func readSnapshot(
 	}
 	s.fleet = decoder.Decode(keys, etcd.NewListing(resp, 1), etcd.NewListing(resp, 2))
 	s.store = fleet.DecodeStoreKey(keys.Store(), etcd.NewListing(resp, 3)).ID
+	if l := etcd.NewListing(resp, 4); len(l.KVs) > 0 {
+		s.replacement = status.DecodeReplacement(l.KVs[0])
+	}
 	return s, true, nil
 }

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"strings"
 	"time"
@@ -43,6 +44,7 @@ func decodeNode(id protocol.NodeID, value []byte) (protocol.Node, string) {
 	}
 	st := n.GetStatus()
 	out.Address, out.Digest, out.BootID = st.GetAddress(), st.GetBundleDigest(), st.GetBootId()
+	out.Bundle = protocol.KnownBundleName(st.GetBundle())
 	out.FenceAfter, out.Ephemeral, out.Serves = fenceAfterOf(st), st.GetEphemeral(), st.GetServes()
 	var err error
 	if out.MinReconciler, err = lockstepv1.ToRelease(st.GetMinimumReconcilerRelease()); err != nil {
@@ -151,6 +153,7 @@ func encodeOver(previous []byte, n protocol.Node) []byte {
 		FenceAfter:               encodeFenceAfter(n.FenceAfter),
 		Serves:                   n.Serves,
 		Ephemeral:                n.Ephemeral,
+		Bundle:                   n.Bundle,
 	}
 	return marshal(&m)
 }
@@ -229,6 +232,7 @@ func decodePresence(value []byte) protocol.Presence {
 		APIServerDown: p.GetApiserverDown(),
 		APIServer:     shortened(p.GetApiserverVersion()),
 		Services:      shortened(p.GetServicesDigest()),
+		Failing:       int(max(0, p.GetFailing())),
 	}
 }
 
@@ -330,6 +334,7 @@ func encodePresence(p protocol.Presence, since time.Time) []byte {
 
 		ApiserverVersion: shortened(p.APIServer),
 		ServicesDigest:   shortened(p.Services),
+		Failing:          int32(min(p.Failing, math.MaxInt32)),
 	})
 }
 

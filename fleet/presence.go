@@ -42,6 +42,7 @@ type Shown struct {
 	Election protocol.ElectionState
 	Warnings []protocol.Warning // the first protocol.MaxWarnings are shown
 	Endpoint protocol.Endpoint  // of the kube-apiserver; the zero Endpoint: none is shown
+	Failing  int                // of a leader: how many required objects it cannot apply
 	// APIServerDown, APIServer and Services are those of protocol.Presence.
 	APIServerDown       bool
 	APIServer, Services string
@@ -49,7 +50,7 @@ type Shown struct {
 
 // Equal reports whether both show the same.
 func (s Shown) Equal(o Shown) bool {
-	return s.Verdict == o.Verdict && s.Since.Equal(o.Since) && s.Election == o.Election && s.Endpoint == o.Endpoint &&
+	return s.Verdict == o.Verdict && s.Since.Equal(o.Since) && s.Election == o.Election && s.Endpoint == o.Endpoint && s.Failing == o.Failing &&
 		s.APIServerDown == o.APIServerDown && s.APIServer == o.APIServer && s.Services == o.Services && slices.Equal(s.Warnings, o.Warnings)
 }
 
@@ -259,7 +260,7 @@ func (p *Presence) put(ctx context.Context, s *etcd.Session, shown Shown) error 
 		Instance: p.cfg.Instance, MachineID: p.cfg.MachineID,
 		Ready: shown.Verdict.Ready, Reason: shown.Verdict.Reason, Election: shown.Election,
 		Host: p.cfg.Host, Address: p.cfg.Address, Warnings: shown.Warnings, Endpoint: shown.Endpoint,
-		APIServerDown: shown.APIServerDown, APIServer: shown.APIServer, Services: shown.Services,
+		APIServerDown: shown.APIServerDown, APIServer: shown.APIServer, Services: shown.Services, Failing: shown.Failing,
 	}, shown.Since)
 	txn, err := p.cfg.Client.Write(ctx,
 		[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(p.key), "=", revision)},

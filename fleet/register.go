@@ -225,6 +225,7 @@ func (r *Registrar) write(ctx context.Context, roles protocol.Roles, cordon prot
 		MinReconciler: local.Constraints.MinReconciler,
 		Address:       r.cfg.Address,
 		Digest:        local.Digest,
+		Bundle:        local.Bundle,
 		BootID:        r.cfg.BootID,
 		FenceAfter:    local.FenceAfter,
 		Ephemeral:     local.Ephemeral,
@@ -336,7 +337,8 @@ func (r *Registrar) logMustRegister(f protocol.RegistrationFacts) {
 // gate does not depend on digest and address. After a failure, retry reports when to try
 // again.
 func (r *Registrar) correct(ctx context.Context) (retry <-chan time.Time) {
-	if r.last.Node.Digest == r.cfg.Local.Get().Digest && r.last.Node.Address == r.cfg.Address && !r.last.Node.Cordon.Over(time.Now()) {
+	local := r.cfg.Local.Get()
+	if r.last.Node.Digest == local.Digest && r.last.Node.Bundle == local.Bundle && r.last.Node.Address == r.cfg.Address && !r.last.Node.Cordon.Over(time.Now()) {
 		return nil
 	}
 	if err := r.rewrite(ctx); err != nil && ctx.Err() == nil {

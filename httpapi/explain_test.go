@@ -99,7 +99,7 @@ func TestReportWithoutEtcd(t *testing.T) {
 func TestReportWithFullEtcd(t *testing.T) {
 	settled := states(t)[1].snap
 	settled.Etcd.Connected = true
-	before := len(upgradeObstacles(settled))
+	before := len(judgeUpgrade(settled).Obstacles)
 	settled.Etcd.Full = true
 	got := NewReport(settled)
 	if got.UpgradeReady || len(got.UpgradeObstacles) != before+1 || got.UpgradeObstacles[0].Reason != "EtcdFull" {

@@ -24,9 +24,10 @@ type Report struct {
 	KubernetesService KubernetesServiceReport `json:"kubernetesService"`
 
 	Certificates []CertificateReport `json:"certificates"`
-	UpgradeReady bool                `json:"upgradeReady"` // protocol.UpgradeReady, while etcd is connected
+	UpgradeReady bool                `json:"upgradeReady"`
 
 	UpgradeObstacles []UpgradeObstacleReport `json:"upgradeObstacles"` // empty if UpgradeReady
+	UpgradeNotes     []string                `json:"upgradeNotes"`     // what an upgrade costs in a fleet of this size
 	Warnings         []WarningReport         `json:"warnings"`
 }
 
@@ -48,6 +49,7 @@ type NodeReport struct {
 	Roles                    []string `json:"roles"`
 	RegisteredRevision       int64    `json:"registeredRevision"`
 	Address                  string   `json:"address"`
+	Bundle                   string   `json:"bundle"` // its name
 	BundleSource             string   `json:"bundleSource"`
 	BundleDigest             string   `json:"bundleDigest"`
 	BundleProblem            string   `json:"bundleProblem"`
@@ -66,9 +68,12 @@ type ReconcilerReport struct {
 	ModRevision              int64      `json:"modRevision"`
 	ContentRelease           string     `json:"contentRelease"`
 	ContentEpoch             int64      `json:"contentEpoch"`
+	Bundle                   string     `json:"bundle"` // its name; empty: unknown
 	BundleDigest             string     `json:"bundleDigest"`
 	UpdatedAt                *time.Time `json:"updatedAt"`
 	Problem                  string     `json:"problem"`
+	// Replacement of the bundle by another one that people have asked for; null: none.
+	Replacement *ReplacementReport `json:"replacement"`
 }
 
 // ElectionReport is this sidecar's part in the election.
@@ -113,6 +118,7 @@ type RecordReport struct {
 	Election     string   `json:"election"`
 	Problem      string   `json:"problem"`
 	Address      string   `json:"address"`
+	Bundle       string   `json:"bundle"` // its name; empty: unknown
 	BundleDigest string   `json:"bundleDigest"`
 	RunReport
 	Ephemeral bool `json:"ephemeral"` // it is deleted when its node has stopped or expired
@@ -141,6 +147,7 @@ type ReconcileReport struct {
 	PruneHeld       string           `json:"pruneHeld"`
 	Failures        []FailureReport  `json:"failures"`
 	TotalFailures   int              `json:"totalFailures"`
+	Failing         int              `json:"failing"` // of TotalFailures, those of required objects
 	Strangers       []StrangerReport `json:"strangers"`
 	TotalStrangers  int              `json:"totalStrangers"`
 	Drift           DriftReport      `json:"drift"`
@@ -191,6 +198,8 @@ type FailureReport struct {
 	Source  string     `json:"source"` // of its manifest; empty: it has none
 	Remedy  string     `json:"remedy"` // what to do
 	Since   *time.Time `json:"since"`
+
+	Required bool `json:"required"`
 }
 
 // EtcdReport is the connection to etcd.
@@ -204,17 +213,9 @@ type EtcdReport struct {
 	Warnings    []string   `json:"warnings"`
 }
 
-// CertificateReport is a certificate that this sidecar uses.
-type CertificateReport struct {
-	Use     string     `json:"use"`
-	File    string     `json:"file"`
-	Expires *time.Time `json:"expires"`
-	Problem string     `json:"problem"`
-}
-
 // NewReport renders a snapshot.
 func NewReport(s Snapshot) Report {
-	obstacles := upgradeObstacles(s)
+	upgrade := judgeUpgrade(s)
 	return Report{
 		Node:       nodeReport(s),
 		Ready:      readyReport(s),
@@ -230,34 +231,12 @@ func NewReport(s Snapshot) Report {
 		KubernetesService: kubernetesServiceReport(s),
 
 		Certificates: certificatesReport(s.Certificates),
-		UpgradeReady: len(obstacles) == 0,
+		UpgradeReady: upgrade.Ready(),
 
-		UpgradeObstacles: obstacles,
+		UpgradeObstacles: UpgradeObstacles(upgrade, s.EtcdFlags),
+		UpgradeNotes:     UpgradeNotes(upgrade, s.EtcdFlags),
 		Warnings:         s.warningReports(s.Warnings),
 	}
-}
-
-// UpgradeReady reports whether the next upgrade may start, as upgradeReady in /status.
-func UpgradeReady(s Snapshot) bool { return len(upgradeObstacles(s)) == 0 }
-
-// upgradeObstacles are those of the protocol, while etcd is connected: a stale
-// view proves nothing.
-func upgradeObstacles(s Snapshot) []UpgradeObstacleReport {
-	if !s.Etcd.Connected {
-		return []UpgradeObstacleReport{{
-			Reason: string(protocol.EtcdUnreachable), Message: "etcd does not answer, so the state of the fleet is unknown",
-		}}
-	}
-	out := []UpgradeObstacleReport{}
-	if s.Etcd.Full {
-		out = append(out, UpgradeObstacleReport{
-			Reason: string(protocol.EtcdFull), Message: "the database of etcd is full, so no node can register: see ETCD",
-		})
-	}
-	for _, o := range append(protocol.UpgradeObstacles(s.Status, s.Fleet), protocol.VoterObstacles(s.Cluster.voters())...) {
-		out = append(out, UpgradeObstacleReport{Reason: string(o.Reason), Node: string(o.Node), Message: s.pasteable(o.Message)})
-	}
-	return out
 }
 
 func (s Snapshot) warningReports(from []protocol.Warning) []WarningReport {
@@ -280,6 +259,7 @@ func nodeReport(s Snapshot) NodeReport {
 		Roles:                    s.Roles.Names(),
 		RegisteredRevision:       s.Registration.Revision,
 		Address:                  s.Address,
+		Bundle:                   s.Local.Bundle,
 		BundleSource:             s.BundleSource,
 		BundleDigest:             s.Local.Digest,
 		BundleProblem:            s.BundleProblem,
@@ -305,6 +285,7 @@ func reconcilerReport(s Snapshot) ReconcilerReport {
 		Kind:        reconcilerKind(s.Status.Kind),
 		ModRevision: s.Status.Revision,
 		Problem:     s.Status.Problem,
+		Replacement: s.replacementReport(),
 	}
 	if s.Status.Kind != protocol.StatusPresent {
 		return out
@@ -318,6 +299,7 @@ func reconcilerReport(s Snapshot) ReconcilerReport {
 	out.DrainedEpoch = st.DrainedEpoch
 	out.ContentRelease = st.ContentRelease.String()
 	out.ContentEpoch = st.ContentEpoch
+	out.Bundle = st.Bundle
 	out.BundleDigest = st.Digest
 	out.UpdatedAt = timestamp(s.StatusUpdatedAt)
 	return out
@@ -350,14 +332,6 @@ func electionReport(s Snapshot) ElectionReport {
 
 // electionUnknown is the state of a sidecar that has lost etcd.
 const electionUnknown = "unknown"
-
-func certificatesReport(certs []Certificate) []CertificateReport {
-	out := make([]CertificateReport, 0, len(certs))
-	for _, c := range certs {
-		out = append(out, CertificateReport{Use: c.Use, File: c.File, Expires: timestamp(c.Expires), Problem: c.Problem})
-	}
-	return out
-}
 
 // timestamp is RFC 3339 in UTC, to the millisecond; null for never.
 func timestamp(t time.Time) *time.Time {

@@ -90,6 +90,7 @@ func NewRecordReport(r *protocol.Record) RecordReport {
 		Alive:        r.Alive,
 		Problem:      r.Remedy(),
 		Address:      r.Node.Address,
+		Bundle:       r.Node.Bundle,
 		BundleDigest: r.Node.Digest,
 		Ephemeral:    r.Node.Ephemeral,
 	}
@@ -118,13 +119,14 @@ func reconcileReport(s Snapshot) ReconcileReport {
 		PruneHeld:       r.PruneHeld,
 		Failures:        make([]FailureReport, 0, len(r.Failures)),
 		TotalFailures:   r.TotalFailures,
+		Failing:         r.Failing,
 		Strangers:       make([]StrangerReport, 0, len(r.Strangers)),
 		TotalStrangers:  r.TotalStrangers,
 		Drift:           driftReport(r.Drift),
 	}
 	for _, f := range r.Failures {
 		out.Failures = append(out.Failures, FailureReport{
-			Object: f.Object, Message: f.Message, Source: f.Source, Remedy: f.Remedy(), Since: timestamp(f.Since),
+			Object: f.Object, Message: f.Message, Source: f.Source, Remedy: f.Remedy(), Since: timestamp(f.Since), Required: f.Required,
 		})
 	}
 	for _, st := range r.Strangers {
@@ -163,11 +165,4 @@ func etcdReport(e Etcd) EtcdReport {
 type RunReport struct {
 	ApiserverVersion string `json:"apiserverVersion"` // empty: unknown
 	ServicesDigest   string `json:"servicesDigest"`   // empty: it runs none
-}
-
-// UpgradeObstacleReport is why the next upgrade must not start.
-type UpgradeObstacleReport struct {
-	Reason  string `json:"reason"`
-	Node    string `json:"node"` // empty: no single node
-	Message string `json:"message"`
 }

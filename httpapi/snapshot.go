@@ -41,6 +41,8 @@ type Snapshot struct {
 	Status protocol.StatusView
 	// StatusUpdatedAt is the status's own updated_at.
 	StatusUpdatedAt time.Time
+	// Replacement is what people have typed; the zero value: nothing.
+	Replacement protocol.Replacement
 	// Fleet is all records and presences, as they were last observed.
 	Fleet protocol.Fleet
 	// Sightings are since when this sidecar has seen the nodes as they are in Fleet.

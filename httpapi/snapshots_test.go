@@ -32,6 +32,7 @@ func states(t *testing.T) []state {
 		Version:     mustVersion(t, "1.1.0-rc.1+g0abc"),
 		Constraints: protocol.Constraints{MinReconciler: mustRelease(t, "1.0.0"), MinApiserver: mustRelease(t, "1.0.0")},
 		Digest:      "sha256:6c70f1",
+		Bundle:      "acme",
 	}
 	registered := protocol.Registration{Controller: true, Confirmed: true, Revision: 7}
 	valid := protocol.Facts{Reached: true, Local: local, Registration: registered, Status: presentStatus(t, "1.1.0", "1.0.0")}
@@ -86,6 +87,10 @@ func snapshotOf(t *testing.T, f protocol.Facts, v protocol.Verdict) Snapshot {
 	}
 	s.Etcd.LastContact, s.Etcd.Revision, s.Etcd.Warnings = epochTime, 12, []string{"etcd 3.5.0 has known faults"}
 	s.Fleet = fleetOfThree(t)
+	if s.Status.Kind == protocol.StatusPresent {
+		s.Status.Status.Bundle = "base"
+		s.Replacement = protocol.Replacement{From: "base", To: "acme", Since: epochTime, Revision: 9}
+	}
 	s.Election = Election{
 		State: protocol.Leading, Since: epochTime, Leader: "cp-1", Epoch: 5, Eligibility: protocol.Eligibility{Eligible: true},
 		Step: protocol.Step{

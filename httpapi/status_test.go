@@ -25,13 +25,15 @@ func TestNewReport(t *testing.T) {
 			Node: NodeReport{
 				ID: "cp-1", Release: "1.1.0", Version: "1.1.0-rc.1+g0abc", MinimumReconcilerRelease: "1.0.0", MinimumApiserverRelease: "1.0.0",
 				Roles: []string{"kubernetes_controller", "consensus_member"}, RegisteredRevision: 7,
-				Address: "http://127.0.0.1:8086", BundleSource: "built-in", BundleDigest: "sha256:6c70f1",
+				Address: "http://127.0.0.1:8086", Bundle: "acme", BundleSource: "built-in", BundleDigest: "sha256:6c70f1",
 			},
 			Ready: ReadyReport{Ready: true, Reason: "Ready", Message: "release 1.1.0 fits the objects (WORKING, reconciler 1.1.0, minimum 1.0.0)", Since: &when,
 				ServesReport: ServesReport{Serves: true, ServesReason: "Ready", ServesMessage: "release 1.1.0 fits the objects (WORKING, reconciler 1.1.0, minimum 1.0.0)"}, ServesSince: &when},
 			Reconciler: ReconcilerReport{
 				Kind: "present", State: "WORKING", Version: "1.1.0", MinimumCompatibleRelease: "1.0.0", Leader: "cp-2", Epoch: 4, DrainedEpoch: 3,
 				ModRevision: 9, ContentRelease: "1.1.0", ContentEpoch: 2, BundleDigest: "sha256:91be02", UpdatedAt: &when,
+				Bundle: "base", Replacement: &ReplacementReport{From: "base", To: "acme", Since: &when, Message: "waits until a node with the bundle acme leads " +
+					"(a bundle of unknown name on cp-1, cp-2); to forget it: sidecar bundle replace --cancel --etcd-servers=http://10.0.0.1:2379"},
 			},
 			Election: ElectionReport{
 				State: "leading", Since: &when, Leader: "cp-1", Epoch: 5, Eligible: true,
@@ -90,8 +92,14 @@ func TestNewReport(t *testing.T) {
 				{Reason: "RecordCorrupt", Node: "cp-3", Message: "its record is corrupt: not a Node; its sidecar writes it again if it is alive; " +
 					"if the node has stopped for good: sidecar node remove cp-3 --confirm-stopped --etcd-servers=http://10.0.0.1:2379"},
 				{Reason: "UpgradeUnderWay", Message: "the status is WORKING at 1.1.0, not DONE"},
+				{Reason: "NodeDead", Node: "cp-2", Message: "it is not alive; start it again, or if it has stopped for good: " +
+					"sidecar node remove cp-2 --confirm-stopped --etcd-servers=http://10.0.0.1:2379"},
+				{Reason: "Outage", Node: "cp-1", Message: "it is the only one of 2 controllers that serves: while it is stopped, no kube-apiserver does"},
 				{Reason: "MemberDown", Node: "cp-1", Message: "if the node is off for good, type on another node: sidecar cluster remove cp-1 " +
 					"--etcd-servers=http://10.0.0.1:2379; an upgrade stops another voter, and etcd would accept no writes meanwhile"},
+			},
+			UpgradeNotes: []string{
+				"etcd and every kube-apiserver on it stop meanwhile; add two voters: sidecar cluster token create --etcd-servers=http://10.0.0.1:2379",
 			},
 			Warnings: []WarningReport{
 				{Reason: "RemovalsHeld", Message: "the bundle is empty", Since: &when},
@@ -145,7 +153,7 @@ func TestStatusHasNoNullButTimes(t *testing.T) {
 	if err := json.Unmarshal(get(t, newFixture(t, Snapshot{}).Handler(), "/status").Body.Bytes(), &report); err != nil {
 		t.Fatal(err)
 	}
-	times := map[string]bool{"since": true, "staleSince": true, "updatedAt": true, "lastSuccess": true, "lastRepair": true, "lastContact": true, "override": true, "servesSince": true}
+	times := map[string]bool{"since": true, "staleSince": true, "updatedAt": true, "lastSuccess": true, "lastRepair": true, "lastContact": true, "override": true, "replacement": true, "servesSince": true}
 	var walk func(path string, v any)
 	walk = func(path string, v any) {
 		object, ok := v.(map[string]any)

@@ -41,6 +41,10 @@ func (k Keys) Duplicate(id protocol.NodeID) string { return k.prefix + "duplicat
 // Status returns the key of the reconciler status. There is only one.
 func (k Keys) Status() string { return k.prefix + "kubernetes/reconciler/status" }
 
+// Replacement returns the key with which people let one bundle replace another. It begins
+// with the status's key, so that one watch covers both.
+func (k Keys) Replacement() string { return k.Status() + "/replacement" }
+
 // Store returns the key of the store ID. There is only one.
 func (k Keys) Store() string { return k.prefix + "store" }
 
@@ -87,7 +91,7 @@ func (k Keys) JoinToken(id string) string { return k.JoinTokens() + id }
 // StoreParts returns where all keys of a store are, except those of ClusterParts. A part
 // that ends with a slash is a range, any other is a key.
 func (k Keys) StoreParts() []string {
-	return []string{k.Nodes(), k.Presences(), k.Duplicate(""), k.Store(), k.Status(), k.Leaders()}
+	return []string{k.Nodes(), k.Presences(), k.Duplicate(""), k.Store(), k.Status(), k.Replacement(), k.Leaders()}
 }
 
 // ClusterParts returns where all keys of an etcd cluster are that the sidecars run

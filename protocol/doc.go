@@ -31,8 +31,9 @@
 //	                  NextMemberStep membership.go    how does a node become a member, and leave
 //	#content-epoch    CredibleEpoch  epoch.go         which content epoch counts
 //	#stores           Next           next.go          HoldForStore
+//	#bundle-names     Next           next.go          HoldForBundle
 //	#removals         removalsDue    removals.go      may dropped objects be deleted
-//	                  UpgradeReady   upgrade.go       may the next upgrade start
+//	                  JudgeUpgrade   upgrade.go       may the next upgrade start
 //	#mark             Mark           mark.go          the contents that may be in the API
 //	#drain            DrainStateOf   drain.go         had the previous leaders ended their requests
 //	                  Drain          drain.go         what a leader writes when it resigns
@@ -66,6 +67,7 @@
 //	YieldUnreachable     its kube-apiserver stays unreachable                Resign, withdrawn
 //	AwaitStatus          the status has not been read yet                    Hold
 //	HoldForStore         the objects have the ID of another store            Hold
+//	HoldForBundle        the objects are of a bundle with another name          Hold
 //	FirstReconciliation  no status, and none was ever written                Reconcile, Write(target)
 //	RebuildStatus        no status, but the mark names the content           Survey, Write(rebuilt)
 //	HoldForNewer         newer content, and a newer node is registered       Hold

@@ -54,6 +54,21 @@ func given(s StatusView, records ...*Record) Input {
 	}
 }
 
+// of gives the leader's bundle a name.
+func (in Input) of(bundle string) Input { in.Local.Bundle = bundle; return in }
+
+func (in Input) replaces(from, to string) Input {
+	in.Replacement = Replacement{From: from, To: to, Revision: 60}
+	return in
+}
+
+func (s Status) of(bundle string) Status   { s.Bundle = bundle; return s }
+func (c Content) of(bundle string) Content { c.Bundle = bundle; return c }
+func (r Record) runs(bundle, digest string) *Record {
+	r.Node.Bundle, r.Node.Digest = bundle, digest
+	return &r
+}
+
 func (in Input) mark(m Mark) Input         { in.Mark = m; return in }
 func (in Input) progress(p Progress) Input { in.Progress = p; return in }
 

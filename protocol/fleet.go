@@ -35,7 +35,10 @@ type Local struct {
 	Version     Version
 	Constraints Constraints
 	Digest      string // of the bundle
-	Epoch       int64  // of its leadership; 0 while it does not lead
+	// Bundle is the name of the bundle (docs/protocol.md#bundle-names); empty: it has
+	// none, and no name is compared.
+	Bundle string
+	Epoch  int64 // of its leadership; 0 while it does not lead
 	// PruneImmediately: removals do not wait for controllers of older releases
 	// (prunePolicy: Immediately; docs/protocol.md#removals).
 	PruneImmediately bool
@@ -58,6 +61,7 @@ type Node struct {
 	MinReconciler Release
 	Address       string // of the sidecar's listener; empty: unknown
 	Digest        string // of its bundle
+	Bundle        string // the name of its bundle; empty: unknown
 	BootID        string
 	// Serves: the sidecar registered with the controller role, so its gate may be
 	// open, although people may have taken the role away since.
@@ -97,6 +101,7 @@ type Presence struct {
 	Address   string // of its listener; empty: unknown
 	Warnings  []Warning
 	Endpoint  Endpoint // of its kube-apiserver; the zero Endpoint: it does not take part
+	Failing   int      // of a leader: how many required objects it cannot apply
 	// APIServerDown: its kube-apiserver is not ready, as --apiserver-readyz finds.
 	APIServerDown bool
 	// APIServer is the version that its kube-apiserver reports; empty: unknown.

@@ -12,7 +12,8 @@ type Content struct {
 	Release     Release
 	Constraints Constraints
 	Digest      string
-	Epoch       int64 // the content epoch
+	Bundle      string // the name of the bundle; empty: unknown
+	Epoch       int64  // the content epoch
 }
 
 // Same reports whether c and o are the same content, whatever their epochs. The
@@ -23,7 +24,11 @@ func (c Content) Same(o Content) bool {
 
 // String prints the content canonically.
 func (c Content) String() string {
-	return fmt.Sprintf("%s@%d digest=%s M=%s A=%s", c.Release, c.Epoch, c.Digest, c.Constraints.MinReconciler, c.Constraints.MinApiserver)
+	text := fmt.Sprintf("%s@%d digest=%s M=%s A=%s", c.Release, c.Epoch, c.Digest, c.Constraints.MinReconciler, c.Constraints.MinApiserver)
+	if c.Bundle != "" {
+		text += " bundle=" + c.Bundle
+	}
+	return text
 }
 
 // MarkKind says what is known of the mark.
@@ -63,6 +68,30 @@ func (m Mark) newest() Content {
 	return slices.MaxFunc(m.Entries, func(a, b Content) int { return cmp.Compare(a.Epoch, b.Epoch) })
 }
 
+// Bundle returns the name of the bundle in the newest entry that has one; empty: none
+// has. Programs that do not know names write entries without one.
+func (m Mark) Bundle() string {
+	var newest Content
+	for _, e := range m.Entries {
+		if e.Bundle != "" && (newest.Bundle == "" || newest.Epoch < e.Epoch) {
+			newest = e
+		}
+	}
+	return newest.Bundle
+}
+
+// WithEntry returns entries with c. An entry that is c without a name is the same
+// content: a program wrote it that does not know names.
+func WithEntry(entries []Content, c Content) []Content {
+	if slices.Contains(entries, c) {
+		return entries
+	}
+	nameless := c
+	nameless.Bundle = ""
+	out := slices.DeleteFunc(slices.Clone(entries), func(e Content) bool { return e == nameless })
+	return append(out, c)
+}
+
 // With returns the mark after a pass over c has begun: with an entry for c. An
 // unknown mark stays unknown. The mark may name more than what is in the API,
 // never less: a status that is rebuilt from it covers all content.
@@ -71,7 +100,7 @@ func (m Mark) With(c Content) Mark {
 		return m
 	}
 	m.Kind = MarkPresent
-	m.Entries = append(slices.Clone(m.Entries), c)
+	m.Entries = WithEntry(m.Entries, c)
 	m.HighestEpoch = max(m.HighestEpoch, c.Epoch)
 	return m
 }

@@ -12,6 +12,8 @@ type Input struct {
 	Store    string // the store's ID, read in the same transaction; empty: there is none
 	Mark     Mark
 	Progress Progress
+	// Replacement of the objects' bundle by another one, read in the same transaction.
+	Replacement Replacement
 }
 
 // Progress is what this leader has done in this epoch.
@@ -39,6 +41,9 @@ func Next(in Input) Step {
 			Kind: StepHold, Rule: HoldForStore, Reread: true, Message: foreignStore(in.Mark.Store, in.Store),
 			Work: Work{Store: in.Store, FallbackEntry: in.fallbackEntry()},
 		}
+	}
+	if step, holds := holdForBundle(in); holds {
+		return step
 	}
 	if in.Status.Kind == StatusPresent {
 		return withStatus(in)
@@ -124,7 +129,7 @@ func withStatus(in Input) Step {
 // keepTarget is KeepTarget: the status is as this leader wants it.
 func keepTarget(in Input, content Content) Step {
 	now := in.Status.Status
-	if now.Epoch != in.Local.Epoch {
+	if now.Epoch != in.Local.Epoch || now.Bundle != in.Local.Bundle {
 		// A leader records its epoch before its first write to the API: the next
 		// leader learns from it that this one may have requests in flight.
 		return in.write(KeepTarget, Target(now, in.Local), "recording the new leader")
@@ -154,8 +159,13 @@ func applyContent(in Input, content Content) Step {
 	started.State = Working
 	started.Leader, started.Epoch = in.Local.ID, in.Local.Epoch
 	started.Digest, started.ContentRelease, started.ContentEpoch = content.Digest, content.Release, content.Epoch
+	started.Bundle = content.Bundle
 	if started != now {
-		return in.write(ApplyContent, started, "starting to apply the bundle")
+		message := "starting to apply the bundle"
+		if now.Bundle != "" && now.Bundle != started.Bundle {
+			message = fmt.Sprintf("starting to replace the objects of the bundle %s by those of %s", now.Bundle, started.Bundle)
+		}
+		return in.write(ApplyContent, started, message)
 	}
 	if in.Progress.Finished != content {
 		return in.change(ApplyContent, content, "applying the bundle's objects")
@@ -208,7 +218,9 @@ func (s Status) equalsTarget(local Local) bool {
 
 // own is the content that this leader's bundle wants, without an epoch.
 func (in Input) own() Content {
-	return Content{Release: in.Local.Version.Release, Constraints: in.Local.Constraints, Digest: in.Local.Digest}
+	return Content{
+		Release: in.Local.Version.Release, Constraints: in.Local.Constraints, Digest: in.Local.Digest, Bundle: in.Local.Bundle,
+	}
 }
 
 // content gives the leader's own content its epoch. That is the epoch of the
@@ -264,8 +276,12 @@ func (in Input) fallbackEntry() Content {
 }
 
 func (in Input) write(rule Rule, s Status, message string) Step {
-	return Step{
+	step := Step{
 		Kind: StepWrite, Rule: rule, Message: message, Status: s,
 		Guard: Guard{Epoch: in.Local.Epoch, StatusRevision: in.Status.Revision},
 	}
+	if s.Bundle == in.Replacement.To {
+		step.Guard.ReplacementRevision = in.Replacement.Revision // used once
+	}
+	return step
 }

@@ -82,6 +82,15 @@ const (
 	// MemberDown: a voter of the etcd that the sidecars run is not healthy, and if an
 	// upgrade stops another one, etcd accepts no writes. Start its sidecar, or remove it.
 	MemberDown Reason = "MemberDown"
+	// NodeDead: a registered controller is not alive. Start it again, or if it has stopped
+	// for good, remove its record.
+	NodeDead Reason = "NodeDead"
+	// Outage: no kube-apiserver would serve while one node is stopped. Bring more nodes into
+	// service first.
+	Outage Reason = "Outage"
+	// NodeWithdrawn: a sidecar has withdrawn from the election, because it cannot use its
+	// kube-apiserver. Repair that; the warnings of the node say what it met.
+	NodeWithdrawn Reason = "NodeWithdrawn"
 	// NoLeader: no alive controller leads. See the warnings of the nodes.
 	NoLeader Reason = "NoLeader"
 	// NoGate: a controller is alive and reports no gate. Check whether two
@@ -99,6 +108,9 @@ const (
 	// ServicesDiffer: nodes of one release have different services. Give them the same
 	// files.
 	ServicesDiffer Reason = "ServicesDiffer"
+	// OtherBundle: a node runs a bundle with another name than that of the objects. Start it
+	// with the right one, or type `sidecar bundle replace`.
+	OtherBundle Reason = "OtherBundle"
 	// BundleRejected: the bundle in a sidecar's directory is invalid, or of
 	// another release. Repair the directory.
 	BundleRejected Reason = "BundleRejected"
@@ -107,6 +119,17 @@ const (
 	// ServiceFailing: a service of the node ended, was started again, and is not ready. Its
 	// last lines are in the status of that node.
 	ServiceFailing Reason = "ServiceFailing"
+	// DiskSlow: the disk of a node's etcd member is slow. Find out what else uses it.
+	DiskSlow Reason = "DiskSlow"
+	// EtcdLeaderChanges: the leader of the etcd that the sidecars run changes again and
+	// again. Check the members that stop answering, and the network between them.
+	EtcdLeaderChanges Reason = "EtcdLeaderChanges"
+	// ServiceNotReady: a service of the node runs, and has not become ready for a minute.
+	// The message has the answer of its probe.
+	ServiceNotReady Reason = "ServiceNotReady"
+	// OptionalServiceFailing: a service with `required: false` ended, or does not become
+	// ready. It holds nothing. Its last lines are in the status of that node.
+	OptionalServiceFailing Reason = "OptionalServiceFailing"
 	// OverrideRejected: the override file of a sidecar is invalid. Write it with
 	// `sidecar override begin`.
 	OverrideRejected Reason = "OverrideRejected"
@@ -116,8 +139,8 @@ const (
 	// RemovalsHeld: a brake keeps objects that the bundle dropped
 	// (docs/operations.md#a-brake-on-removals).
 	RemovalsHeld Reason = "RemovalsHeld"
-	// ObjectFailed: the kube-apiserver rejects an object of the bundle. Change the
-	// manifest.
+	// ObjectFailed: the kube-apiserver rejects objects of the bundle. Change the
+	// manifests.
 	ObjectFailed Reason = "ObjectFailed"
 	// Fight: another writer changes an object of the bundle again and again. Stop
 	// that writer.

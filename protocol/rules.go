@@ -33,6 +33,10 @@ const (
 	// leader does nothing until the IDs are equal
 	// (docs/protocol.md#rule-hold-for-store).
 	HoldForStore Rule = "HoldForStore"
+	// HoldForBundle: the objects are of a bundle with another name than the leader's. The
+	// leader does nothing until people say that they mean it
+	// (docs/protocol.md#rule-hold-for-bundle).
+	HoldForBundle Rule = "HoldForBundle"
 	// FirstReconciliation: there is no status, and no first reconciliation was
 	// ever finished, or this leader has just finished it. It reconciles, and only
 	// then writes the target (docs/protocol.md#rule-first-reconciliation).
@@ -63,6 +67,6 @@ const (
 func Rules() []Rule {
 	return []Rule{
 		ResignWithoutRole, ResignCordoned, ResignToNewer, YieldUnreachable, AwaitStatus,
-		HoldForStore, FirstReconciliation, RebuildStatus, HoldForNewer, KeepTarget, ApplyContent, WaitForNodes,
+		HoldForStore, HoldForBundle, FirstReconciliation, RebuildStatus, HoldForNewer, KeepTarget, ApplyContent, WaitForNodes,
 	}
 }

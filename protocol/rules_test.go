@@ -17,6 +17,10 @@ func TestRulesAreEvaluatedInOrder(t *testing.T) {
 	known := Mark{Kind: MarkPresent, FirstDone: true, Entries: []Content{contentOf("1.0.0", "0.9.0", 4)}, HighestEpoch: 4}
 	foreign := known
 	foreign.Store = "another"
+	foreign.Entries = []Content{contentOf("1.0.0", "0.9.0", 4)}
+	foreign.Entries[0].Bundle = "acme"
+	named := foreign
+	named.Store = ""
 	apiGone := Progress{APIGone: true}
 	raised := doneStatus("0.9.0")
 	cases := []struct {
@@ -28,7 +32,8 @@ func TestRulesAreEvaluatedInOrder(t *testing.T) {
 		{given(presentStatus(targetStatus()), newer).progress(apiGone), func(in Input) Input { in.Fleet.Records = in.Fleet.Records[:1]; return in }},
 		{given(StatusView{}).progress(apiGone), func(in Input) Input { in.Progress = Progress{}; return in }},
 		{given(StatusView{}).mark(foreign), func(in Input) Input { in.Status = absentStatus(); return in }},
-		{given(absentStatus()).mark(foreign).progress(Progress{Finished: ownContent(5)}), func(in Input) Input { in.Mark.Store = ""; return in }},
+		{given(absentStatus()).mark(foreign).of("base"), func(in Input) Input { in.Mark.Store = ""; return in }},
+		{given(absentStatus()).mark(named).of("base").progress(Progress{Finished: ownContent(5)}), func(in Input) Input { return in.of("acme") }},
 		{given(absentStatus()).mark(known).progress(Progress{Finished: ownContent(5)}), func(in Input) Input { in.Progress = Progress{}; return in }},
 		{given(corruptStatus(), newer.dead()).mark(known), func(in Input) Input { in.Status = presentStatus(ofNewer); return in }},
 		{given(presentStatus(ofNewer), newer.dead()), func(in Input) Input { in.Status = presentStatus(targetStatus()); return in }},

@@ -39,14 +39,19 @@ type Status struct {
 	DrainedEpoch int64  // the highest epoch whose leader has ended all its requests
 
 	Digest         string  // of the content; empty: unknown
+	Bundle         string  // the name of its bundle; empty: unknown
 	ContentRelease Release // of the content; Version.Release where it was not set
 	ContentEpoch   int64   // grows with each change of content; 0: unknown
 }
 
 // String prints the status canonically, for logs and golden tests.
 func (s Status) String() string {
-	return fmt.Sprintf("%s version=%s min=%s content=%s@%d digest=%s epoch=%d drained=%d leader=%s",
+	text := fmt.Sprintf("%s version=%s min=%s content=%s@%d digest=%s epoch=%d drained=%d leader=%s",
 		s.State, s.Version, s.MinCompatible, s.ContentRelease, s.ContentEpoch, s.Digest, s.Epoch, s.DrainedEpoch, s.Leader)
+	if s.Bundle != "" {
+		text += " bundle=" + s.Bundle
+	}
+	return text
 }
 
 // StatusKind says what the status key contains.
@@ -98,6 +103,7 @@ func Target(now Status, local Local) Status {
 		Epoch:          local.Epoch,
 		DrainedEpoch:   now.DrainedEpoch,
 		Digest:         local.Digest,
+		Bundle:         local.Bundle,
 		ContentRelease: local.Version.Release,
 		ContentEpoch:   now.ContentEpoch,
 	}
@@ -112,6 +118,9 @@ func Restrict(now Status, local Local) Status {
 	out.State = Working
 	out.Leader = local.ID
 	out.Epoch = local.Epoch
+	if now.Bundle == "" {
+		out.Bundle = local.Bundle
+	}
 	if local.Version.Release.Less(now.Version.Release) {
 		out.Version = local.Version
 	}
@@ -130,6 +139,7 @@ func (s Status) Covered() Content {
 	return Content{
 		Release:     s.Version.Release,
 		Constraints: Constraints{MinApiserver: s.MinCompatible},
+		Bundle:      s.Bundle,
 		Epoch:       max(1, s.ContentEpoch), // a status written by hand may name none
 	}
 }
@@ -146,8 +156,12 @@ func Rebuild(mark Mark, local Local) Status {
 		Leader:         local.ID,
 		Epoch:          local.Epoch,
 		Digest:         newest.Digest,
+		Bundle:         mark.Bundle(),
 		ContentRelease: newest.Release,
 		ContentEpoch:   newest.Epoch,
+	}
+	if out.Bundle == "" {
+		out.Bundle = local.Bundle
 	}
 	for _, e := range mark.Entries {
 		if e.Release.Less(out.Version.Release) {

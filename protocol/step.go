@@ -54,6 +54,9 @@ type Guard struct {
 	Epoch          int64 // the leader's key still has this create revision
 	StatusRevision int64 // the status still has this mod revision; 0: it is still absent
 	FleetRevision  int64 // no node record was modified after this revision; 0: not asked
+	// ReplacementRevision: the replacement still has this mod revision, and the write deletes
+	// it: it is used once. 0: the write does not use it.
+	ReplacementRevision int64
 }
 
 // Work is the goal of a pass over the objects.
@@ -111,6 +114,9 @@ func (s Step) String() string {
 		fmt.Fprintf(&b, " %s if epoch=%d status=%d", s.Status, s.Guard.Epoch, s.Guard.StatusRevision)
 		if s.Guard.FleetRevision != 0 {
 			fmt.Fprintf(&b, " fleet<=%d", s.Guard.FleetRevision)
+		}
+		if s.Guard.ReplacementRevision != 0 {
+			fmt.Fprintf(&b, " replacement=%d", s.Guard.ReplacementRevision)
 		}
 	case StepReconcile:
 		fmt.Fprintf(&b, " %s removals=%t wait=%t", s.Work.Content, s.Work.Removals, s.Work.Wait)

@@ -1,9 +1,9 @@
 package protocol
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // UpgradeObstacle is why the next upgrade must not start.
@@ -13,12 +13,45 @@ type UpgradeObstacle struct {
 	Message string // what is wrong, and what to do
 }
 
-// UpgradeReady reports whether the next upgrade may start: nothing holds it
-// (docs/protocol.md#upgrade-ready).
-func UpgradeReady(v StatusView, f Fleet) bool { return len(UpgradeObstacles(v, f)) == 0 }
+// UpgradeFacts are what the answer to "may the next upgrade start" is given from.
+type UpgradeFacts struct {
+	Unreachable bool // etcd does not answer: the rest is what was known before
+	Full        bool // the database of etcd is full
+	Status      StatusView
+	Fleet       Fleet
+	Voters      []NodeVoter // of the etcd that the sidecars run; none: etcd runs elsewhere
+}
 
-// UpgradeObstacles returns why the next upgrade must not start, what lasts longest
-// first (docs/protocol.md#upgrade-ready).
+// UpgradeAnswer says whether the next upgrade may start.
+type UpgradeAnswer struct {
+	Obstacles []UpgradeObstacle // why not, what lasts longest first; none: it may
+	Notes     []string          // what an upgrade costs in a fleet of this size
+}
+
+// Ready reports whether the next upgrade may start.
+func (a UpgradeAnswer) Ready() bool { return len(a.Obstacles) == 0 }
+
+// JudgeUpgrade says whether the next upgrade may start. Everything that shows or asks that
+// takes it from here (docs/protocol.md#upgrade-ready).
+func JudgeUpgrade(f UpgradeFacts) UpgradeAnswer {
+	if f.Unreachable { // a view of the past proves nothing
+		return UpgradeAnswer{Obstacles: []UpgradeObstacle{{
+			Reason: EtcdUnreachable, Message: "etcd does not answer, so the state of the fleet is unknown",
+		}}}
+	}
+	var out UpgradeAnswer
+	if f.Full {
+		out.Obstacles = append(out.Obstacles, UpgradeObstacle{
+			Reason: EtcdFull, Message: "the database of etcd is full, so no node can register: see ETCD",
+		})
+	}
+	out.Obstacles = slices.Concat(out.Obstacles, UpgradeObstacles(f.Status, f.Fleet), VoterObstacles(f.Voters))
+	out.Notes = upgradeNotes(f.Fleet, f.Voters)
+	return out
+}
+
+// UpgradeObstacles returns why the next upgrade must not start, as far as status and fleet
+// show it.
 func UpgradeObstacles(v StatusView, f Fleet) []UpgradeObstacle {
 	var out []UpgradeObstacle
 	for _, r := range f.Records {
@@ -32,6 +65,100 @@ func UpgradeObstacles(v StatusView, f Fleet) []UpgradeObstacle {
 	if !slices.ContainsFunc(f.Records, func(r *Record) bool { return r.aliveController() && r.Presence.Election == Leading }) {
 		out = append(out, UpgradeObstacle{Reason: NoLeader, Message: "no node leads"})
 	}
+	out = append(out, failingObjects(f)...)
+	for _, r := range f.Records {
+		if r.missing() {
+			out = append(out, UpgradeObstacle{Reason: NodeDead, Node: r.ID, Message: fmt.Sprintf(
+				"it is not alive; start it again, or if it has stopped for good: %s", r.RemovalCommand())})
+		}
+	}
+	out = append(out, outage(v, f)...)
+	out = append(out, outOfServiceNow(v, f)...)
+	for _, r := range f.Records {
+		if text := ForeignBundle(v, r.Node.Bundle); text != "" && r.Problem == "" && r.Node.Roles.Controller {
+			out = append(out, UpgradeObstacle{Reason: OtherBundle, Node: r.ID, Message: "it " + text})
+		}
+	}
+	for _, m := range Mismatched(f) {
+		out = append(out, UpgradeObstacle{Reason: BundlesDiffer, Message: fmt.Sprintf("nodes of release %s have different bundles: %s", m.Release, m)})
+	}
+	for _, w := range RunDifferences(f) {
+		out = append(out, UpgradeObstacle{Reason: w.Reason, Node: NodeID(w.Subject), Message: w.Message})
+	}
+	return append(out, reported(f)...)
+}
+
+// missing reports whether a node whose gate may open is not alive, and people have to do
+// something about it: the leader deletes the record of an ephemeral one.
+func (r *Record) missing() bool {
+	deleted := r.Node.Ephemeral && r.Node.FenceAfter > 0 && deletable(r.Node.Roles)
+	return r.Problem == "" && r.MayServe() && !r.Alive && !deleted
+}
+
+// needed reports whether a node belongs to the size of the fleet: a controller that is
+// alive, or should be.
+func (r *Record) needed() bool { return r.aliveController() || r.missing() }
+
+// failingObjects names the objects that the leader cannot apply, and where to look.
+func failingObjects(f Fleet) []UpgradeObstacle {
+	var out []UpgradeObstacle
+	for _, r := range f.Records {
+		p := r.Presence
+		if !r.aliveController() || p.Election != Leading || p.Failing == 0 {
+			continue
+		}
+		var named []string
+		for _, w := range p.Warnings {
+			if w.Reason == ObjectFailed && w.Subject != "" && len(named) < p.Failing {
+				named = append(named, w.Subject)
+			}
+		}
+		message := fmt.Sprintf("%d objects fail", p.Failing)
+		if p.Failing == 1 {
+			message = "1 object fails"
+		}
+		if len(named) > 0 {
+			message += ": " + strings.Join(named, ", ")
+		}
+		if more := p.Failing - len(named); more > 0 && len(named) > 0 {
+			message += fmt.Sprintf(" and %d more", more)
+		}
+		message += fmt.Sprintf(" (see FAILURES on %s)", r.ID)
+		out = append(out, UpgradeObstacle{Reason: ObjectFailed, Node: r.ID, Message: message})
+	}
+	return out
+}
+
+// outage says that no kube-apiserver would serve while one node is stopped. That of a
+// fleet of one is not an obstacle: it could never be upgraded. A gate that an upgrade which
+// is under way keeps closed counts as one that opens.
+func outage(v StatusView, f Fleet) []UpgradeObstacle {
+	underWay := unsettled(v, f) != ""
+	controllers, serving := 0, []NodeID{}
+	for _, r := range f.Records {
+		if !r.needed() {
+			continue
+		}
+		controllers++
+		opens := underWay && r.aliveController() && byStatus(r.Presence.Reason) && !r.Node.Cordon.On()
+		if r.Serves() || opens {
+			serving = append(serving, r.ID)
+		}
+	}
+	switch {
+	case controllers < 2 || len(serving) > 1:
+		return nil
+	case len(serving) == 0:
+		return []UpgradeObstacle{{Reason: Outage, Message: "no node serves: no gate with a ready kube-apiserver is open"}}
+	}
+	return []UpgradeObstacle{{Reason: Outage, Node: serving[0], Message: fmt.Sprintf(
+		"it is the only one of %d controllers that serves: while it is stopped, no kube-apiserver does", controllers)}}
+}
+
+// outOfServiceNow names the controllers that are alive and do not serve, or cannot lead: an
+// upgrade takes another one out of service, and it may be the last.
+func outOfServiceNow(v StatusView, f Fleet) []UpgradeObstacle {
+	var out []UpgradeObstacle
 	for _, r := range f.Records {
 		if LacksGate(r) {
 			out = append(out, UpgradeObstacle{Reason: NoGate, Node: r.ID, Message: NoGateMessage(r)})
@@ -44,28 +171,17 @@ func UpgradeObstacles(v StatusView, f Fleet) []UpgradeObstacle {
 		}
 	}
 	out = append(out, closedGates(v, f)...)
-	for _, m := range Mismatched(f) {
-		out = append(out, UpgradeObstacle{Reason: BundlesDiffer, Message: fmt.Sprintf("nodes of release %s have different bundles: %s", m.Release, m)})
-	}
-	for _, w := range RunDifferences(f) {
-		out = append(out, UpgradeObstacle{Reason: w.Reason, Node: NodeID(w.Subject), Message: w.Message})
-	}
-	return append(out, reported(f)...)
-}
-
-// VoterObstacles returns the voters for which the next upgrade has to wait: those that are
-// down, if fewer than a majority would answer while it stops another one
-// (docs/protocol.md#upgrade-ready). One or two voters that are healthy hold nothing.
-func VoterObstacles(voters []NodeVoter) []UpgradeObstacle {
-	var out []UpgradeObstacle
-	for _, v := range voters {
-		if !v.Healthy {
-			out = append(out, UpgradeObstacle{Reason: MemberDown, Node: NodeID(v.Name), Message: fmt.Sprintf(
-				"%s; an upgrade stops another voter, and etcd would accept no writes meanwhile", cmp.Or(v.Trouble, "its etcd member is not healthy"))})
+	for _, r := range f.Records {
+		if r.InService() && !r.Serves() {
+			out = append(out, UpgradeObstacle{Reason: APIServerNotReady, Node: r.ID, Message: "its kube-apiserver is not ready, " +
+				"so it does not serve, and an upgrade stops another one: see the sidecar status of that node"})
 		}
 	}
-	if healthy := len(voters) - len(out); healthy-1 >= Majority(len(voters)) {
-		return nil
+	for _, r := range f.Records {
+		if r.aliveController() && r.Presence.Ready && r.Presence.Election == Withdrawn {
+			out = append(out, UpgradeObstacle{Reason: NodeWithdrawn, Node: r.ID, Message: "its sidecar has withdrawn from the election: " +
+				"its kube-apiserver is unreachable or rejects the kubeconfig's user; repair that first"})
+		}
 	}
 	return out
 }
@@ -98,12 +214,12 @@ func byStatus(reason Reason) bool {
 	}
 }
 
-// ObstacleReasons lists every reason of an UpgradeObstacle, and the two that only a sidecar
-// knows: that it does not reach etcd, or that etcd is full. It is for documentation.
+// ObstacleReasons lists every reason of an UpgradeObstacle, for documentation.
 func ObstacleReasons() []Reason {
 	return []Reason{
-		EtcdUnreachable, EtcdFull, MemberDown, RecordCorrupt, UpgradeUnderWay, NoLeader, NoGate, Cordoned, GateClosed, Overridden,
-		BundlesDiffer, APIServersDiffer, ServicesDiffer, BundleRejected, ServiceFailing, RemovalsHeld,
+		EtcdUnreachable, EtcdFull, MemberDown, RecordCorrupt, UpgradeUnderWay, NoLeader, ObjectFailed, NodeDead, Outage, NoGate, Cordoned,
+		GateClosed, APIServerNotReady, NodeWithdrawn, Overridden, OtherBundle, BundlesDiffer, APIServersDiffer, ServicesDiffer,
+		BundleRejected, ServicesRejected, ServiceFailing, ServiceNotReady, RemovalsHeld, OtherStore, ReconcilerRuns, OtherWriter,
 	}
 }
 
@@ -128,9 +244,7 @@ func reported(f Fleet) []UpgradeObstacle {
 			continue
 		}
 		for _, w := range r.Presence.Warnings {
-			switch {
-			case w.Reason == BundleRejected, w.Reason == Overridden, w.Reason == ServiceFailing,
-				w.Reason == RemovalsHeld && r.Presence.Election == Leading:
+			if holdsUpgrade(w.Reason) || w.Reason == RemovalsHeld && r.Presence.Election == Leading {
 				out = append(out, UpgradeObstacle{Reason: w.Reason, Node: r.ID, Message: w.Message})
 			}
 		}
@@ -138,80 +252,15 @@ func reported(f Fleet) []UpgradeObstacle {
 	return out
 }
 
+// holdsUpgrade reports whether a warning of a node holds the next upgrade: what is wrong
+// gets worse when a sidecar is started again, or another node stops.
+func holdsUpgrade(reason Reason) bool {
+	switch reason {
+	case BundleRejected, ServicesRejected, Overridden, ServiceFailing, ServiceNotReady, OtherStore, ReconcilerRuns, OtherWriter:
+		return true
+	default:
+		return false
+	}
+}
+
 func (r *Record) aliveController() bool { return r.Problem == "" && r.Node.Roles.Controller && r.Alive }
-
-// Settled reports whether the last upgrade is complete: the status is DONE at the
-// one release that all registered controllers have, there is at least one, and no
-// record is corrupt.
-func Settled(v StatusView, f Fleet) bool {
-	return unsettled(v, f) == "" && !slices.ContainsFunc(f.Records, func(r *Record) bool { return r.Problem != "" })
-}
-
-// unsettled says why the last upgrade is not complete, apart from corrupt records;
-// empty: it is.
-func unsettled(v StatusView, f Fleet) string {
-	switch v.Kind {
-	case StatusUnknown:
-		return "the status has not been read yet"
-	case StatusAbsent:
-		return "there is no status: no leader has finished the first reconciliation, or the status was lost"
-	case StatusUndecodable:
-		return "the status is corrupt; the leader rebuilds it"
-	case StatusPresent:
-	}
-	if v.Status.State != Done {
-		return fmt.Sprintf("the status is %s at %s, not DONE", v.Status.State, v.Status.Version.Release)
-	}
-	return otherRelease(v.Status.Version.Release, f)
-}
-
-// otherRelease says which controller does not have the release of a status that is
-// DONE, and what to do; empty: all have it.
-func otherRelease(done Release, f Fleet) string {
-	var other, newest *Record
-	for _, r := range f.Records {
-		if r.Problem != "" || !r.MayServe() {
-			continue
-		}
-		if newest == nil || newest.Node.Version.Release.Less(r.Node.Version.Release) {
-			newest = r
-		}
-		if other == nil && r.Node.Version.Release != done {
-			other = r
-		}
-	}
-	if newest == nil {
-		return "no controller is registered"
-	}
-	latest := newest.Node.Version.Release
-	for _, r := range f.Records { // an old node rather than a new one: it is what the upgrade waits for
-		if r.Problem == "" && r.MayServe() && r.Node.Version.Release.Less(latest) {
-			return fmt.Sprintf("an upgrade is in progress: %s runs release %s, %s runs %s; %s",
-				r.ID, r.Node.Version.Release, newest.ID, latest, olderRemedy(r, newest))
-		}
-	}
-	if other != nil {
-		return fmt.Sprintf("the status is DONE at %s, and all controllers run %s: the leader has not applied its bundle yet", done, latest)
-	}
-	return ""
-}
-
-// olderRemedy says what to do about a node that is older than the newest one.
-func olderRemedy(r, newest *Record) string {
-	switch {
-	case r.Alive && inDeadlockWith(newest):
-		return fmt.Sprintf("they wait for each other: roll %s back to %s", newest.ID, r.Node.Version.Release)
-	case r.Alive:
-		return "upgrade " + string(r.ID)
-	}
-	return fmt.Sprintf("%s is not alive: upgrade it, or if it has stopped for good: %s", r.ID, r.RemovalCommand())
-}
-
-// inDeadlockWith reports whether a node leads, waits for older nodes, and reports that
-// it is not ready before the objects are new
-// (docs/protocol.md#releases-that-can-roll).
-func inDeadlockWith(leader *Record) bool {
-	p := leader.Presence
-	return leader.Alive && p.Election == Leading && p.Reason == ReconcilerTooOld &&
-		slices.ContainsFunc(p.Warnings, func(w Warning) bool { return w.Reason == ReleaseTooOld })
-}

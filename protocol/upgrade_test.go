@@ -3,9 +3,9 @@ package protocol
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // serving is an alive controller that reports its gate.
@@ -25,19 +25,49 @@ func (r Record) warns(reason Reason) *Record {
 	return &r
 }
 
+func (r Record) ephemeral() *Record { r.Node.Ephemeral = true; return &r }
+func (r Record) member() *Record    { r.Node.Roles.Consensus = true; return &r }
+
+// fails is a leader that cannot apply objects.
+func (r Record) fails(n int) *Record {
+	r.Presence.Failing = n
+	return r.warns(ObjectFailed)
+}
+
 func (r Record) has(digest string) *Record { r.Node.Digest = digest; return &r }
 
 func TestUpgradeObstacles(t *testing.T) {
 	done := presentStatus(Status{State: Done, Version: ver("1.1.0")})
 	working := presentStatus(Status{State: Working, Version: ver("1.1.0")})
-	a := controller("a", "1.1.0").leading()
+	a, b, c := controller("a", "1.1.0").leading(), controller("b", "1.1.0").serving(), controller("c", "1.1.0")
 	for _, tc := range []struct {
 		name    string
 		view    StatusView
 		records []*Record
 		want    string // reasons and nodes
 	}{
-		{"all on it", done, []*Record{a, controller("b", "1.1.0").dead()}, ""},
+		{"all on it", done, []*Record{a, b}, ""},
+		{"one alone", done, []*Record{a}, ""},
+		{"one of two is dead", done, []*Record{a, b.dead()}, "NodeDead b Outage a"},
+		{"one of three is dead", done, []*Record{a, b, c.dead()}, "NodeDead c"},
+		{"two of three are dead", done, []*Record{a, b.dead(), c.dead()}, "NodeDead b NodeDead c Outage a"},
+		{"a dead node whose role was taken away, and that may serve", done, []*Record{a, b, c.roleTaken().dead()}, "NodeDead c"},
+		{"an expired record stays", done, []*Record{a, b, c.gone(time.Minute, time.Hour)}, "NodeDead c"},
+		{"a dead pod, whose record the leader deletes", done, []*Record{a, b, c.ephemeral().gone(time.Minute, 0)}, ""},
+		{"a dead pod beside the one that serves", done, []*Record{a, c.ephemeral().gone(time.Minute, 0)}, ""},
+		{"a dead pod that is a member", done, []*Record{a, b, c.ephemeral().member().gone(time.Minute, 0)}, "NodeDead c"},
+		{"a kube-apiserver is down", done, []*Record{a, b, c.serving().down()}, "APIServerNotReady c"},
+		{"a kube-apiserver of two is down", done, []*Record{a, b.down()}, "Outage a APIServerNotReady b"},
+		{"no kube-apiserver answers", done, []*Record{a.down(), b.down()}, "Outage APIServerNotReady a APIServerNotReady b"},
+		{"the only kube-apiserver is down", done, []*Record{a.down()}, "APIServerNotReady a"},
+		{"a node that has withdrawn", done, []*Record{a, b, c.serving().withdrawn()}, "NodeWithdrawn c"},
+		{"a node that stops has withdrawn too", done, []*Record{a, b, c.closedBy(ShuttingDown).withdrawn()}, "GateClosed c"},
+		{"objects fail", done, []*Record{a.fails(2), b}, "ObjectFailed a"},
+		{"objects failed when another node led", done, []*Record{a, b.fails(2)}, ""},
+		{"a service is not ready", done, []*Record{a, b.warns(ServiceNotReady)}, "ServiceNotReady b"},
+		{"a service that is not needed is not ready", done, []*Record{a, b.warns(OptionalServiceFailing)}, ""},
+		{"services are rejected", done, []*Record{a, b.warns(ServicesRejected)}, "ServicesRejected b"},
+		{"another client writes the Service", done, []*Record{a, b.warns(OtherWriter).warns(ReconcilerRuns)}, "OtherWriter b ReconcilerRuns b"},
 		{"a worker does not count", done, []*Record{a, controller("w", "1.0.0").worker()}, ""},
 		{"a node whose role was just taken away", done, []*Record{a, controller("w", "1.0.0").roleTaken()}, "UpgradeUnderWay"},
 		{"working", working, []*Record{a}, "UpgradeUnderWay"},
@@ -49,30 +79,33 @@ func TestUpgradeObstacles(t *testing.T) {
 		{"a corrupt status", corruptStatus(), []*Record{a}, "UpgradeUnderWay"},
 		{"a status that was not read", StatusView{}, []*Record{a}, "UpgradeUnderWay"},
 		{"no leader", done, []*Record{controller("a", "1.1.0").serving()}, "NoLeader"},
-		{"the leader is not alive", done, []*Record{a.dead(), controller("b", "1.1.0").serving()}, "NoLeader"},
+		{"the leader is not alive", done, []*Record{a.dead(), b, c.serving()}, "NoLeader NodeDead a"},
 		{"a worker leads", done, []*Record{controller("a", "1.1.0").serving(), controller("w", "1.1.0").leading().worker()}, "NoLeader"},
-		{"an alive node without a gate", done, []*Record{a, controller("b", "1.1.0")}, "NoGate b"},
-		{"a closed gate", done, []*Record{a, controller("b", "1.1.0").closedBy(ServicesNotReady)}, "GateClosed b"},
-		{"a gate that is about to open", done, []*Record{a, controller("b", "1.1.0").closedBy(ReconcilerTooOld)}, "GateClosed b"},
+		{"an alive node without a gate", done, []*Record{a, b, c}, "NoGate c"},
+		{"a closed gate", done, []*Record{a, b, c.closedBy(ServicesNotReady)}, "GateClosed c"},
+		{"a closed gate of two", done, []*Record{a, b.closedBy(ServicesNotReady)}, "Outage a GateClosed b"},
+		{"a gate that is about to open", done, []*Record{a, b, c.closedBy(ReconcilerTooOld)}, "GateClosed c"},
+		{"a node with another bundle", presentStatus(done.Status.of("acme")),
+			[]*Record{a.runs("acme", ""), controller("b", "1.1.0").serving().runs("base", ""), controller("c", "1.1.0").serving()}, "OtherBundle b"},
 		{"the only gate", done, []*Record{controller("a", "1.1.0").leading().closedBy(Fenced)}, "GateClosed a"},
 		{"an upgraded node that waits for the others", done, []*Record{a, controller("b", "1.2.0").closedBy(ReconcilerTooOld)}, "UpgradeUnderWay"},
 		{"a node that is left behind", done, []*Record{a, controller("b", "1.0.0").closedBy(ReleaseTooOld)}, "UpgradeUnderWay"},
 		{"the first reconciliation", absentStatus(), []*Record{a.closedBy(StatusMissing)}, "UpgradeUnderWay"},
 		{"a corrupt status and a closed gate", corruptStatus(), []*Record{a, controller("b", "1.1.0").closedBy(StatusCorrupt)}, "UpgradeUnderWay"},
 		{"an upgraded node with a service that fails", done, []*Record{a, controller("b", "1.2.0").closedBy(ServicesNotReady)},
-			"UpgradeUnderWay GateClosed b"},
-		{"a node that stops in an upgrade", working, []*Record{a, controller("b", "1.1.0").closedBy(ShuttingDown)}, "UpgradeUnderWay GateClosed b"},
-		{"a cordon closes the gate", done, []*Record{a, controller("b", "1.1.0").closedBy(Cordoned).cordoned()}, "Cordoned b"},
+			"UpgradeUnderWay Outage a GateClosed b"},
+		{"a node that stops in an upgrade", working, []*Record{a, controller("b", "1.1.0").closedBy(ShuttingDown)}, "UpgradeUnderWay Outage a GateClosed b"},
+		{"a cordon closes the gate", done, []*Record{a, b, c.closedBy(Cordoned).cordoned()}, "Cordoned c"},
 		{"an override opens a gate", done, []*Record{a, controller("b", "1.1.0").ready().warns(Overridden)}, "Overridden b"},
-		{"a closed gate of a node that is not alive", done, []*Record{a, controller("b", "1.1.0").closedBy(Fenced).dead()}, ""},
+		{"a closed gate of a node that is not alive", done, []*Record{a, b, c.closedBy(Fenced).dead()}, "NodeDead c"},
 		{"a closed gate of a worker", done, []*Record{a, controller("w", "1.1.0").closedBy(NotController).worker()}, ""},
 		{"different bundles", done, []*Record{a.has("x"), controller("b", "1.1.0").serving().has("y")}, "BundlesDiffer"},
 		{"a rejected bundle", done, []*Record{a, controller("b", "1.1.0").serving().warns(BundleRejected)}, "BundleRejected b"},
 		{"a service fails", done, []*Record{a, controller("b", "1.1.0").serving().warns(ServiceFailing)}, "ServiceFailing b"},
 		{"removals are held", done, []*Record{a.warns(RemovalsHeld)}, "RemovalsHeld a"},
 		{"removals were held when another node led", done, []*Record{a, controller("b", "1.1.0").serving().warns(RemovalsHeld)}, ""},
-		{"a fight holds nothing", done, []*Record{a.warns(Fight).warns(ObjectFailed).warns("")}, ""},
-		{"a dead node's warnings do not count", done, []*Record{a, controller("b", "1.1.0").warns(BundleRejected).dead()}, ""},
+		{"a fight, and an object that is not required, hold nothing", done, []*Record{a.warns(Fight).warns(ObjectFailed).warns("")}, ""},
+		{"a dead node's warnings do not count", done, []*Record{a, b, c.warns(BundleRejected).dead()}, "NodeDead c"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var got []string
@@ -88,7 +121,7 @@ func TestUpgradeObstacles(t *testing.T) {
 			if text := strings.Join(got, " "); text != tc.want {
 				t.Errorf("got %q, want %q", text, tc.want)
 			}
-			if ready := UpgradeReady(tc.view, Fleet{Records: tc.records}); ready != (tc.want == "") {
+			if ready := JudgeUpgrade(UpgradeFacts{Status: tc.view, Fleet: Fleet{Records: tc.records}}).Ready(); ready != (tc.want == "") {
 				t.Errorf("got ready %t", ready)
 			}
 		})
@@ -108,7 +141,7 @@ func TestUpgradeReady_allGatesOpen(t *testing.T) {
 			for _, release := range []string{"1.0.0", "1.1.0", "1.2.0"} {
 				b := controller("b", release).closedBy(reason)
 				for _, b := range []*Record{b, b.cordoned()} {
-					if UpgradeReady(view, Fleet{Records: []*Record{controller("a", "1.1.0").leading(), b}}) {
+					if len(UpgradeObstacles(view, Fleet{Records: []*Record{controller("a", "1.1.0").leading(), b}})) == 0 {
 						t.Errorf("%v, b closed by %q at %s: got ready", view, reason, release)
 					}
 				}
@@ -160,35 +193,75 @@ func TestUpgradeObstacles_remedy(t *testing.T) {
 	}
 }
 
-func TestVoterObstacles(t *testing.T) {
-	for _, tt := range []struct {
-		voters string // one letter each: h is healthy
-		want   string // indexes of those that hold the upgrade
+// All nodes that are old are named, and a node that was just rolled back is not
+// advised to go forward as if that were the only way.
+func TestUpgradeObstacles_names(t *testing.T) {
+	at := func(r *Record, revision int64) *Record { r.Revision = revision; return r }
+	for _, tc := range []struct {
+		name    string
+		records []*Record
+		want    string
 	}{
-		{"", ""},
-		{"h", ""},
-		{"hh", ""},
-		{"hd", "1"},
-		{"hhh", ""},
-		{"hdh", "1"},
-		{"ddh", "01"}, // etcd does not answer then, either
-		{"hhdh", "2"},
-		{"hhhhd", ""}, // three answer while one is upgraded
-		{"dhhhd", "04"},
+		{"two of three are old", []*Record{at(controller("a", "1.1.0").leading(), 9), controller("b", "1.0.0").serving(), controller("c", "1.0.0").serving()},
+			"an upgrade is in progress: b, c run release 1.0.0, a runs 1.1.0; upgrade b, c"},
+		{"three releases", []*Record{at(controller("a", "1.2.0").leading(), 9), controller("b", "1.1.0").serving(), controller("c", "1.0.0").serving()},
+			"an upgrade is in progress: c runs release 1.0.0, b runs 1.1.0, a runs 1.2.0; upgrade c, b"},
+		{"one was rolled back", []*Record{controller("a", "1.1.0").leading(), controller("b", "1.1.0").serving(), at(controller("c", "1.0.0").serving(), 9)},
+			"the nodes run different releases: c runs release 1.0.0, a, b run 1.1.0; to go on: upgrade c; to go back: roll a, b back"},
+		{"one old node is dead", []*Record{at(controller("a", "1.1.0").leading(), 9), controller("b", "1.0.0").serving(), controller("c", "1.0.0").dead()},
+			"an upgrade is in progress: b, c run release 1.0.0, a runs 1.1.0; upgrade b; c is not alive: upgrade it, or if it has stopped for good: sidecar node remove c --confirm-stopped"},
 	} {
-		var voters []NodeVoter
-		for i, v := range tt.voters {
-			voters = append(voters, NodeVoter{Name: strconv.Itoa(i), Address: "10.0.0.1", Healthy: v == 'h', Trouble: "trouble of " + strconv.Itoa(i)})
+		if got := UpgradeObstacles(presentStatus(doneStatus("1.0.0")), Fleet{Records: tc.records})[0].Message; got != tc.want {
+			t.Errorf("%s:\ngot  %s\nwant %s", tc.name, got, tc.want)
 		}
-		got := ""
-		for _, o := range VoterObstacles(voters) {
-			got += string(o.Node)
-			if o.Reason != MemberDown || !strings.HasPrefix(o.Message, "trouble of "+string(o.Node)+"; ") {
-				t.Errorf("%s: got %+v", tt.voters, o)
-			}
+	}
+}
+
+func TestUpgradeObstacles_objects(t *testing.T) {
+	leader := controller("a", "1.1.0").leading()
+	named := func(n int, objects ...string) *Record {
+		out := leader
+		for _, o := range objects {
+			out = out.warns(ObjectFailed)
+			out.Presence.Warnings[len(out.Presence.Warnings)-1].Subject = o
 		}
-		if got != tt.want {
-			t.Errorf("%s: held by %q, want %q", tt.voters, got, tt.want)
+		out.Presence.Failing = n
+		return out
+	}
+	for want, r := range map[string]*Record{
+		`1 object fails: Role "x" (see FAILURES on a)`:                      named(1, `Role "x"`, `Role "y"`),
+		`6 objects fail: Role "x", Role "y" and 4 more (see FAILURES on a)`: named(6, `Role "x"`, `Role "y"`),
+		`2 objects fail (see FAILURES on a)`:                                named(2),
+	} {
+		if got := UpgradeObstacles(presentStatus(Status{State: Done, Version: ver("1.1.0")}), Fleet{Records: []*Record{r}}); len(got) != 1 || got[0].Message != want {
+			t.Errorf("got %+v, want %s", got, want)
 		}
+	}
+}
+
+// A warning exists for each obstacle that is not the upgrade itself, and that no node reports.
+func TestFleetWarnings(t *testing.T) {
+	f := Fleet{Revision: 1, Records: []*Record{
+		controller("a", "1.1.0").leading(), controller("b", "1.0.0").dead(), controller("c", "1.1.0").closedBy(Starting),
+		controller("d", "1.1.0").serving().warns(ServiceNotReady), controller("e", "1.1.0").corrupt("x"), controller("f", "1.1.0").serving().down(),
+	}}
+	of := func(own NodeID) (out []string) {
+		for _, w := range FleetWarnings(presentStatus(doneStatus("1.0.0")), f, own) {
+			out = append(out, fmt.Sprint(w.Reason, " ", w.Subject))
+		}
+		return out
+	}
+	if got, want := strings.Join(of("a"), ", "), "RecordCorrupt e, NodeDead b, GateClosed c, APIServerNotReady f"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got, want := strings.Join(of("c"), ", "), "RecordCorrupt e, NodeDead b, APIServerNotReady f"; got != want {
+		t.Errorf("on c: got %s, want %s", got, want)
+	}
+	if got := FleetWarnings(StatusView{}, Fleet{}, "a"); got != nil {
+		t.Errorf("before the fleet was read: got %+v", got)
+	}
+	f = Fleet{Revision: 1, Records: []*Record{controller("a", "1.1.0").closedBy(Fenced), controller("b", "1.1.0").closedBy(Fenced)}}
+	if got, want := strings.Join(of("a"), ", "), "NoLeader , Outage , GateClosed b"; got != want {
+		t.Errorf("no gate is open: got %s, want %s", got, want)
 	}
 }

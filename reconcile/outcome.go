@@ -165,6 +165,15 @@ func (p *pass) missesRequired() bool {
 	})
 }
 
+// required are the objects whose failure keeps the status from becoming DONE.
+func (p *pass) required() map[applyset.Key]bool {
+	out := make(map[applyset.Key]bool, len(p.wanted))
+	for _, w := range p.wanted {
+		out[w.Key] = w.Required
+	}
+	return out
+}
+
 // missesRemoval reports whether a removal that the bundle wants immediately was
 // not made. A node whose M relies on it must not see DONE
 // (docs/protocol.md#removals).
@@ -206,12 +215,13 @@ func (p *pass) reportAfter(last report.Report) report.Report {
 			n.Applied++
 		}
 	}
-	now := time.Now()
+	now, required := time.Now(), p.required()
 	n.Unchanged = max(0, len(p.todo.Placed)+len(p.todo.Contested)-n.Applied) // contested objects are left as they are
 	for _, failures := range []map[applyset.Key]string{p.todo.Problems, p.stuck} {
 		for _, k := range applyset.SortedKeys(failures) {
 			out.AddFailure(report.Failure{
 				Object: k.String(), Message: failures[k], Source: p.sourceOf(k), Since: last.FailingSince(k.String(), now),
+				Required: required[k],
 			})
 		}
 	}

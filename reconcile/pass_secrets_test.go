@@ -86,7 +86,7 @@ func TestSecretsStayHidden(t *testing.T) {
 			if i == 6 {
 				name = fmt.Sprintf(`Secret "%s-nowhere/g"`, r.ns)
 			}
-			if !strings.Contains(fmt.Sprintf("%q", r.report().Failures), strings.Trim(fmt.Sprintf("%q", name), `"`)) {
+			if !strings.Contains(fmt.Sprintf("%+v", r.report().Failures), strings.Trim(fmt.Sprintf("%q", name), `"`)) {
 				t.Errorf("%s: no failure of %s: %+v", tt.name, name, r.report().Failures)
 			}
 		}

@@ -68,6 +68,7 @@ func (m Moment) gate(id protocol.NodeID) Gate {
 // Forecast is what a rollout would do.
 type Forecast struct {
 	Now       Moment
-	Moves     []Move     // in order; empty: all live nodes have the bundle
-	Obstacles []Obstacle // why it would not go cleanly; empty: it would
+	Upgrade   protocol.UpgradeAnswer // whether the next upgrade may start, as /status has it
+	Moves     []Move                 // in order; empty: all live nodes have the bundle
+	Obstacles []Obstacle             // why it would not go cleanly; empty: it would
 }

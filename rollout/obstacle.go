@@ -12,7 +12,8 @@ import (
 // cleanly.
 type ObstacleKind string
 
-// The kinds of an obstacle.
+// The kinds of an obstacle of the rollout itself. What holds the next upgrade already now has
+// the reason of protocol.JudgeUpgrade as its kind.
 const (
 	// ObstacleDeadlock: the first upgraded nodes wait for the objects, and the
 	// objects wait for the old nodes. Make a release in between.
@@ -24,17 +25,12 @@ const (
 	ObstacleOutage ObstacleKind = "Outage"
 	// ObstacleUpgradeUnderWay: the previous upgrade is not complete.
 	ObstacleUpgradeUnderWay ObstacleKind = "UpgradeUnderWay"
-	// ObstacleUpgradeHeld: upgradeReady is false for another reason: no node leads,
-	// bundles differ, one is rejected, or removals are held.
-	ObstacleUpgradeHeld ObstacleKind = "UpgradeHeld"
 	// ObstacleNodeDead: a node is not alive, and its record has another release.
 	ObstacleNodeDead ObstacleKind = "NodeDead"
 	// ObstacleRecordCorrupt: a node record cannot be read.
 	ObstacleRecordCorrupt ObstacleKind = "RecordCorrupt"
 	// ObstacleNodeWithdrawn: a sidecar cannot use its kube-apiserver.
 	ObstacleNodeWithdrawn ObstacleKind = "NodeWithdrawn"
-	// ObstacleNodeNotReady: a node is not ready before the rollout begins.
-	ObstacleNodeNotReady ObstacleKind = "NodeNotReady"
 	// ObstacleStatusCorrupt: the status cannot be read.
 	ObstacleStatusCorrupt ObstacleKind = "StatusCorrupt"
 	// ObstacleUnfinished: all live nodes have the bundle, and the objects are
@@ -53,16 +49,22 @@ type Obstacle struct {
 // comes first.
 func obstacles(in Input, f Forecast, end *simulation) []Obstacle {
 	var out []Obstacle
-	for _, r := range in.Fleet.Records {
-		if o, is := recordObstacle(in, f, r); is {
+	if goesForward(in, f) {
+		out = held(in)
+		for i, o := range out {
+			if o.Kind == ObstacleUpgradeUnderWay {
+				out[i].Message = "the previous upgrade is not complete (upgradeReady is false): " + o.Message
+			}
+		}
+	} else {
+		out = toRepair(in)
+	}
+	outageNow := slices.ContainsFunc(out, func(o Obstacle) bool { return o.Kind == ObstacleOutage })
+	for _, o := range moveObstacles(in, f) {
+		if o.Kind != ObstacleOutage || !outageNow {
 			out = append(out, o)
 		}
 	}
-	if o, is := underWay(in, f); is {
-		out = append(out, o)
-	}
-	out = append(out, held(in, f)...)
-	out = append(out, moveObstacles(in, f)...)
 	return append(out, endObstacles(in, f, end, len(out) > 0)...)
 }
 
@@ -91,35 +93,24 @@ func statusCorrupt(v protocol.StatusView) Obstacle {
 		"the leader rebuilds it: check it with sidecar status, then plan again"}
 }
 
-// recordObstacle says what has to be repaired on a node before the rollout.
-func recordObstacle(in Input, f Forecast, r *protocol.Record) (Obstacle, bool) {
-	fresh := len(f.Moves) > 0 && !hasBegun(in)
-	switch {
-	case r.Problem != "":
-		return Obstacle{Kind: ObstacleRecordCorrupt, Node: r.ID, Message: "its record is corrupt: " + r.Remedy()}, true
-	case !r.Counts():
-		return Obstacle{}, false
-	case !r.Alive && r.Node.Version.Release != in.Bundle.Version.Release:
-		return Obstacle{Kind: ObstacleNodeDead, Node: r.ID, Message: fmt.Sprintf(
-			"it is not alive, and its record has release %s, so the upgrade cannot complete; start it again first, or if it has stopped for good: %s",
-			r.Node.Version.Release, r.RemovalCommand())}, true
-	case !r.Alive:
-		return Obstacle{}, false
-	case r.Presence.Election == protocol.Withdrawn:
-		return Obstacle{Kind: ObstacleNodeWithdrawn, Node: r.ID, Message: "its sidecar has withdrawn from the election: " +
-			"its kube-apiserver is unreachable or rejects the kubeconfig's user; repair that first"}, true
-	case fresh && !r.Presence.Ready:
-		return Obstacle{Kind: ObstacleNodeNotReady, Node: r.ID, Message: fmt.Sprintf(
-			"it is not ready now (%s); repair that first", orNoReason(r.Presence.Reason))}, true
+// toRepair returns what has to be repaired on nodes before a rollout that goes on or goes
+// back: that is allowed while something holds the next upgrade.
+func toRepair(in Input) []Obstacle {
+	var out []Obstacle
+	for _, o := range held(in) {
+		r, _ := in.Fleet.Record(o.Node)
+		switch o.Kind {
+		case ObstacleNodeDead:
+			if r.Node.Version.Release != in.Bundle.Version.Release {
+				o.Message = fmt.Sprintf("its record has release %s, so the rollout cannot complete: %s", r.Node.Version.Release, o.Message)
+				out = append(out, o)
+			}
+		case ObstacleRecordCorrupt, ObstacleNodeWithdrawn:
+			out = append(out, o)
+		default:
+		}
 	}
-	return Obstacle{}, false
-}
-
-func orNoReason(r protocol.Reason) protocol.Reason {
-	if r == "" {
-		return "no reason given"
-	}
-	return r
+	return out
 }
 
 // hasBegun reports whether a node has the bundle's release already.
@@ -136,51 +127,13 @@ func goesForward(in Input, f Forecast) bool {
 	return len(f.Now.Gates) > 0 && !hasBegun(in) && newest.Less(in.Bundle.Version.Release)
 }
 
-// held returns what holds the next upgrade although the previous one is complete.
-func held(in Input, f Forecast) []Obstacle {
-	if !goesForward(in, f) {
-		return nil
-	}
+// held returns what holds the next upgrade, as /status has it: upgradeObstacles.
+func held(in Input) []Obstacle {
 	var out []Obstacle
-	for _, o := range protocol.UpgradeObstacles(in.Status, in.Fleet) {
-		switch o.Reason {
-		case protocol.NoLeader, protocol.BundlesDiffer, protocol.APIServersDiffer, protocol.ServicesDiffer, protocol.BundleRejected, protocol.RemovalsHeld:
-			out = append(out, Obstacle{Kind: ObstacleUpgradeHeld, Node: o.Node, Message: o.Message + " (upgradeReady is false)"})
-		default: // has an obstacle of its own
-		}
+	for _, o := range in.upgrade().Obstacles {
+		out = append(out, Obstacle{Kind: ObstacleKind(o.Reason), Node: o.Node, Message: o.Message})
 	}
 	return out
-}
-
-// underWay says so where the previous upgrade is not complete.
-func underWay(in Input, f Forecast) (Obstacle, bool) {
-	valid := in.Fleet // corrupt records are obstacles of their own
-	valid.Records = slices.DeleteFunc(slices.Clone(valid.Records), func(r *protocol.Record) bool { return r.Problem != "" })
-	if !goesForward(in, f) || protocol.Settled(in.Status, valid) {
-		return Obstacle{}, false
-	}
-	why := "there is no status yet, because the first reconciliation is not finished"
-	if s := in.Status.Status; in.Status.Kind == protocol.StatusPresent {
-		why = fmt.Sprintf("the status is %s at %s, and the nodes run %s", s.State, s.Version.Release, releases(in.Fleet))
-	}
-	return Obstacle{Kind: ObstacleUpgradeUnderWay, Message: "the previous upgrade is not complete (upgradeReady is false): " +
-		why + "; complete it, or roll it back, first"}, true
-}
-
-// releases lists the releases of a fleet, lowest first.
-func releases(f protocol.Fleet) string {
-	var all []protocol.Release
-	for _, r := range f.Records {
-		if isController(r) {
-			all = append(all, r.Node.Version.Release)
-		}
-	}
-	slices.SortFunc(all, protocol.Release.Compare)
-	var out []string
-	for _, r := range slices.Compact(all) {
-		out = append(out, r.String())
-	}
-	return strings.Join(out, ", ")
 }
 
 // moveObstacles returns what goes wrong during the moves: the first node that is

@@ -13,7 +13,7 @@ func TestSimulate_obstacles(t *testing.T) {
 upgrade a: [b c] then [a b c], DONE 1.2.0 min 1.0.0, a leads
 upgrade c: [a b] then [a b c], DONE 1.2.0 min 1.0.0, a leads
 upgrade b: [a c] then [a b c], DONE 1.2.0 min 1.0.0, a leads
-UpgradeUnderWay : the previous upgrade is not complete (upgradeReady is false): the status is DONE at 1.1.0, and the nodes run 1.0.0, 1.1.0; complete it, or roll it back, first
+UpgradeUnderWay : the previous upgrade is not complete (upgradeReady is false): an upgrade is in progress: c runs release 1.0.0, a, b run 1.1.0; upgrade c
 `},
 		{"an upgrade that has begun", Input{Fleet: with(rollingFleet("1.0.0", "1.1.0", "1.0.0"), 1, func(r *protocol.Record) { r.Node.MinReconciler = rel("1.0.0") }), Status: doneAt("1.1.0", "1.0.0"), Bundle: bundleOf("1.1.0", "1.0.0", "1.0.0")}, `
 upgrade a: [b c] then [a b c], DONE 1.1.0 min 1.0.0, b leads
@@ -22,7 +22,7 @@ upgrade c: [a b] then [a b c], DONE 1.1.0 min 1.0.0, b leads
 		{"a dead node blocks", Input{Fleet: with(three(), 2, dead), Status: doneAt("1.0.0", "0.0.0"), Bundle: bundleOf("1.1.0", "1.0.0", "1.1.0")}, `
 upgrade a: [b] then [a b], DONE 1.0.0 min 0.0.0, a leads, waits for b, c
 upgrade b: [a] then [a b], DONE 1.0.0 min 0.0.0, a leads, waits for c
-NodeDead c: it is not alive, and its record has release 1.0.0, so the upgrade cannot complete; start it again first, or if it has stopped for good: sidecar node remove c --confirm-stopped
+NodeDead c: it is not alive; start it again, or if it has stopped for good: sidecar node remove c --confirm-stopped
 Unfinished : all live nodes have the bundle, and the objects are still not at it: a waits for c; c: runs release 1.0.0, but the new objects need 1.1.0 or newer; upgrade it (it is not alive; if it has stopped for good: sidecar node remove c --confirm-stopped)
 `},
 		{"a dead node that may be passed over", Input{Fleet: with(three(), 2, func(r *protocol.Record) {
@@ -31,7 +31,7 @@ Unfinished : all live nodes have the bundle, and the objects are still not at it
 		}), Status: doneAt("1.0.0", "0.0.0"), Bundle: bundleOf("1.1.0", "1.0.0", "1.1.0")}, `
 upgrade a: [b] then [a b], DONE 1.0.0 min 0.0.0, a leads, waits for b
 upgrade b: [a] then [a b], DONE 1.1.0 min 1.1.0, a leads
-NodeDead c: it is not alive, and its record has release 1.0.0, so the upgrade cannot complete; start it again first, or if it has stopped for good: sidecar node remove c --confirm-stopped
+NodeDead c: it is not alive; start it again, or if it has stopped for good: sidecar node remove c --confirm-stopped
 `},
 		{"a corrupt record", Input{Fleet: with(three(), 2, func(r *protocol.Record) { r.Problem, r.Alive = "it is not a node record", false }), Status: doneAt("1.0.0", "0.0.0"), Bundle: bundleOf("1.1.0", "1.0.0", "1.1.0")}, `
 upgrade a: [b] then [a b], DONE 1.0.0 min 0.0.0, a leads, waits for b, c
@@ -47,21 +47,21 @@ NodeWithdrawn a: its sidecar has withdrawn from the election: its kube-apiserver
 `},
 		{"all withdrew", Input{Fleet: with(rollingFleet("1.0.0"), 0, func(r *protocol.Record) { r.Presence.Election = protocol.Withdrawn }), Status: doneAt("1.0.0", "0.0.0"), Bundle: bundleOf("1.1.0", "0.0.0", "0.0.0")}, `
 upgrade a: [] then [a], DONE 1.0.0 min 0.0.0,  leads
+NoLeader : no node leads
 NodeWithdrawn a: its sidecar has withdrawn from the election: its kube-apiserver is unreachable or rejects the kubeconfig's user; repair that first
-UpgradeHeld : no node leads (upgradeReady is false)
 Unfinished : all live nodes have the bundle, and the objects are still not at it: no node may lead
 `},
 		{"a node that is not ready already", Input{Fleet: with(three(), 2, func(r *protocol.Record) { r.Presence.Ready, r.Presence.Reason = false, protocol.Starting }), Status: doneAt("1.0.0", "0.0.0"), Bundle: bundleOf("1.1.0", "0.0.0", "0.0.0")}, `
 upgrade a: [b] then [a b], DONE 1.1.0 min 0.0.0, a leads
 upgrade c: [a b] then [a b c], DONE 1.1.0 min 0.0.0, a leads
 upgrade b: [a c] then [a b c], DONE 1.1.0 min 0.0.0, a leads
-NodeNotReady c: it is not ready now (Starting); repair that first
+GateClosed c: its gate is closed (Starting), and an upgrade closes another one: see GATE in the sidecar status of that node
 `},
 		{"all that are alive have it", Input{Fleet: with(rollingFleet("1.1.0", "1.1.0", "1.0.0"), 2, dead), Status: doneAt("1.1.0", "0.0.0"), Bundle: bundleOf("1.1.0", "0.0.0", "0.0.0")}, `
-NodeDead c: it is not alive, and its record has release 1.0.0, so the upgrade cannot complete; start it again first, or if it has stopped for good: sidecar node remove c --confirm-stopped
+NodeDead c: its record has release 1.0.0, so the rollout cannot complete: it is not alive; start it again, or if it has stopped for good: sidecar node remove c --confirm-stopped
 `},
 		{"all have it, and it waits", Input{Fleet: with(rollingFleet("1.1.0", "1.1.0", "1.0.0"), 2, dead), Status: doneAt("1.0.0", "0.0.0"), Bundle: bundleOf("1.1.0", "0.0.0", "1.1.0")}, `
-NodeDead c: it is not alive, and its record has release 1.0.0, so the upgrade cannot complete; start it again first, or if it has stopped for good: sidecar node remove c --confirm-stopped
+NodeDead c: its record has release 1.0.0, so the rollout cannot complete: it is not alive; start it again, or if it has stopped for good: sidecar node remove c --confirm-stopped
 Unfinished : all live nodes have the bundle, and the objects are still not at it: b waits for c; c: runs release 1.0.0, but the new objects need 1.1.0 or newer; upgrade it (it is not alive; if it has stopped for good: sidecar node remove c --confirm-stopped)
 `},
 		{"the status is garbage", Input{Fleet: three(), Status: garbage, Bundle: bundleOf("1.1.0", "0.0.0", "0.0.0")}, `
@@ -71,7 +71,7 @@ StatusCorrupt : the reconciler status cannot be decoded (garbage); the leader re
 upgrade a: [b c] then [a b c], DONE 1.1.0 min 0.0.0, a leads
 upgrade c: [a b] then [a b c], DONE 1.1.0 min 0.0.0, a leads
 upgrade b: [a c] then [a b c], DONE 1.1.0 min 0.0.0, a leads
-UpgradeUnderWay : the previous upgrade is not complete (upgradeReady is false): there is no status yet, because the first reconciliation is not finished; complete it, or roll it back, first
+UpgradeUnderWay : the previous upgrade is not complete (upgradeReady is false): there is no status: no leader has finished the first reconciliation, or the status was lost
 `},
 	})
 }

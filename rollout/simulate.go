@@ -15,6 +15,15 @@ type Input struct {
 	Store  string         // the ID of the store that has fleet and status; empty: it has none
 	Mark   protocol.Mark  // MarkUnknown: the API was not asked
 	Bundle protocol.Local // the release to be rolled out; its ID is not used
+
+	// What else the answer to "may the next upgrade start" needs.
+	Voters []protocol.NodeVoter // of the etcd that the sidecars run
+	Full   bool                 // the database of etcd is full
+}
+
+// upgrade is the answer that /status gives.
+func (in Input) upgrade() protocol.UpgradeAnswer {
+	return protocol.JudgeUpgrade(protocol.UpgradeFacts{Full: in.Full, Status: in.Status, Fleet: in.Fleet, Voters: in.Voters})
 }
 
 // Simulate rolls the bundle out over the fleet: one node after the other stops
@@ -28,7 +37,7 @@ type Input struct {
 // Simulate takes the minimum of the status.
 func Simulate(in Input) Forecast {
 	s := newSimulation(in)
-	out := Forecast{Now: s.moment(protocol.Step{})}
+	out := Forecast{Now: s.moment(protocol.Step{}), Upgrade: in.upgrade()}
 	if in.Status.Kind == protocol.StatusUndecodable {
 		out.Obstacles = []Obstacle{statusCorrupt(in.Status)}
 		return out

@@ -64,7 +64,29 @@ func decode(value []byte) (protocol.Status, error) {
 		State: state, Version: version, MinCompatible: minimum,
 		Leader: protocol.NodeID(m.GetLeader()), Epoch: m.GetEpoch(), DrainedEpoch: m.GetDrainedEpoch(),
 		Digest: m.GetBundleDigest(), ContentRelease: content, ContentEpoch: m.GetContentEpoch(),
+		Bundle: protocol.KnownBundleName(m.GetBundle()),
 	}, nil
+}
+
+// DecodeReplacement returns the replacement of the objects' bundle. nil means that the
+// key is missing. A value without two names that bundles can have counts as missing.
+func DecodeReplacement(kv *etcd.KV) protocol.Replacement {
+	var m lockstepv1.BundleReplacement
+	if kv == nil || proto.Unmarshal(kv.Value, &m) != nil || !protocol.ValidBundleName(m.GetFrom()) || !protocol.ValidBundleName(m.GetTo()) {
+		return protocol.Replacement{}
+	}
+	out := protocol.Replacement{From: m.GetFrom(), To: m.GetTo(), Revision: kv.ModRevision}
+	if m.GetSince().IsValid() {
+		out.Since = m.GetSince().AsTime()
+	}
+	return out
+}
+
+// EncodeReplacement returns the bytes of a replacement.
+func EncodeReplacement(r protocol.Replacement) ([]byte, error) {
+	return proto.MarshalOptions{Deterministic: true}.Marshal(&lockstepv1.BundleReplacement{
+		From: r.From, To: r.To, Since: timestamppb.New(r.Since),
+	})
 }
 
 var states = map[lockstepv1.ReconcilerStatus_State]protocol.State{
@@ -92,6 +114,9 @@ func Encode(s protocol.Status, now time.Time) ([]byte, error) {
 			return nil, fmt.Errorf("the release %s has a negative part", r)
 		}
 	}
+	if s.Bundle != protocol.KnownBundleName(s.Bundle) {
+		return nil, fmt.Errorf("the bundle's name %q is invalid", s.Bundle)
+	}
 	m := &lockstepv1.ReconcilerStatus{
 		Version:                  lockstepv1.FromVersion(s.Version),
 		MinimumCompatibleRelease: lockstepv1.FromRelease(s.MinCompatible),
@@ -101,6 +126,7 @@ func Encode(s protocol.Status, now time.Time) ([]byte, error) {
 		BundleDigest:             s.Digest,
 		ContentRelease:           lockstepv1.FromRelease(s.ContentRelease),
 		ContentEpoch:             s.ContentEpoch,
+		Bundle:                   s.Bundle,
 		UpdatedAt:                timestamppb.New(now),
 	}
 	switch s.State {

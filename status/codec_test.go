@@ -13,7 +13,7 @@ import (
 func TestCodec(t *testing.T) {
 	s := protocol.Status{
 		State: protocol.Working, Version: protocol.Version{Release: rel(t, "1.2.3"), Prerelease: "rc.1", Build: "g0"},
-		MinCompatible: rel(t, "1.1.0"), Leader: "n", Epoch: 7, DrainedEpoch: 6, Digest: "d",
+		MinCompatible: rel(t, "1.1.0"), Leader: "n", Epoch: 7, DrainedEpoch: 6, Digest: "d", Bundle: "acme",
 		ContentRelease: rel(t, "1.3.0"), ContentEpoch: 9,
 	}
 	value, err := Encode(s, time.Now())

@@ -24,6 +24,8 @@ type Observed struct {
 	View      protocol.StatusView // of kind StatusUnknown if the key was never read
 	At        etcd.At             // when, in the store's history, View was true
 	UpdatedAt time.Time           // when the status was written, for people; zero: unknown
+	// Replacement of the objects' bundle, which Store.Get does not read.
+	Replacement protocol.Replacement
 }
 
 // Store reads, watches and writes the status key.
@@ -47,8 +49,11 @@ func (s *Store) Run(ctx context.Context) error {
 	return s.client.Follow(ctx, key, func(l etcd.Listing) {
 		out := Observed{View: Decode(nil), At: l.At}
 		for _, kv := range l.KVs {
-			if kv.Key == key { // Follow also lists keys that only begin with it
+			switch kv.Key { // Follow also lists keys that only begin with it
+			case key:
 				out.View, out.UpdatedAt = Decode(kv), updatedAt(kv.Value)
+			case s.keys.Replacement():
+				out.Replacement = DecodeReplacement(kv)
 			}
 		}
 		s.observed.Set(out)
@@ -72,7 +77,8 @@ func (s *Store) Get(ctx context.Context) (Observed, error) {
 
 // Write commits st if the guard holds: the leader's key still has the guard's
 // epoch, and the status has not changed. If the guard has a fleet revision, no
-// node record was written after it either (docs/protocol.md#leader-rules). Write
+// node record was written after it either. If the guard has the revision of a
+// replacement, that has not changed, and is deleted (docs/protocol.md#leader-rules). Write
 // returns ErrGuard if the guard does not hold. After any other error, st may have
 // been written or not.
 func (s *Store) Write(ctx context.Context, leaderKey string, st protocol.Status, guard protocol.Guard) error {
@@ -99,6 +105,11 @@ func (s *Store) commit(ctx context.Context, leaderKey string, st protocol.Status
 		// A deleted record does not show here, and need not: it blocks nothing
 		// (docs/upstream.md#etcd-compare-range).
 		conds = append(conds, clientv3.Compare(clientv3.ModRevision(s.keys.Nodes()).WithPrefix(), "<", guard.FleetRevision+1))
+	}
+	if guard.ReplacementRevision != 0 {
+		replacement := s.keys.Replacement()
+		conds = append(conds, clientv3.Compare(clientv3.ModRevision(replacement), "=", guard.ReplacementRevision))
+		more = append(more, clientv3.OpDelete(replacement))
 	}
 	resp, err := s.client.Txn(ctx, conds, append([]clientv3.Op{clientv3.OpPut(key, string(value))}, more...), nil)
 	if err != nil {

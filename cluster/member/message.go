@@ -1,5 +1,7 @@
 package member
 
+import "github.com/lockstep-dev/lockstep/protocol"
+
 // Event is what happened to a member.
 type Event string
 
@@ -16,6 +18,8 @@ const (
 	// Again: the learner has lost the message by which it becomes ready. It does at once
 	// in a new process what etcd does after seven seconds (Spec.Patience).
 	Again Event = "again"
+	// Measured: Measures has what etcd has measured of itself.
+	Measured Event = "measured"
 )
 
 // Message is what a child writes to its standard output, one line of JSON each.
@@ -24,6 +28,8 @@ type Message struct {
 	MemberID  uint64 `json:"memberID,omitempty,string"`
 	ClusterID uint64 `json:"clusterID,omitempty,string"`
 	Problem   string `json:"problem,omitempty"`
+	// Measures is set with Measured.
+	Measures *protocol.Measures `json:"measures,omitempty"`
 }
 
 // Exit codes of a child. 2 is that of a panic.

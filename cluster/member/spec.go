@@ -26,6 +26,9 @@ const (
 	// DefaultCommit is how long etcd collects writes for its database. They are in its log
 	// before that, and a start after a crash repeats them.
 	DefaultCommit = 500 * time.Millisecond
+	// DefaultMeasures is the pause between two messages with what etcd measures. A message
+	// costs some milliseconds of CPU time (BenchmarkMeasured).
+	DefaultMeasures = 10 * time.Second
 	// MaxLearners must be the same on all members of a cluster.
 	MaxLearners = 2
 )
@@ -52,6 +55,7 @@ type Spec struct {
 	Heartbeat  time.Duration // of raft; 0: DefaultHeartbeat
 	Election   time.Duration // at least five heartbeats; 0: DefaultElection
 	QuotaBytes int64         // 0: DefaultQuotaBytes
+	Measures   time.Duration // the pause between two messages with Measures; 0: DefaultMeasures
 
 	// Patience is how long a learner that has received data may take to become ready. Its
 	// process ends then, and another one goes on with the data. 0: as long as etcd takes.
@@ -70,6 +74,7 @@ func (s Spec) WithDefaults() Spec {
 	s.Heartbeat = cmp.Or(s.Heartbeat, DefaultHeartbeat)
 	s.Election = cmp.Or(s.Election, DefaultElection)
 	s.QuotaBytes = cmp.Or(s.QuotaBytes, DefaultQuotaBytes)
+	s.Measures = cmp.Or(s.Measures, DefaultMeasures)
 	return s
 }
 

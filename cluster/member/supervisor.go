@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 const (
@@ -38,9 +39,10 @@ type Config struct {
 
 // Supervisor keeps one etcd member running.
 type Supervisor struct {
-	cfg   Config
-	log   *slog.Logger
-	state *event.Value[State]
+	cfg      Config
+	log      *slog.Logger
+	state    *event.Value[State]
+	measures *event.Value[protocol.Measures]
 }
 
 // New returns a supervisor. It starts nothing; Run does.
@@ -52,11 +54,14 @@ func New(cfg Config) *Supervisor {
 		cfg.Prepare = func() error { return nil }
 	}
 	cfg.Spec = cfg.Spec.WithDefaults()
-	return &Supervisor{cfg: cfg, log: cfg.Log, state: event.New(State{})}
+	return &Supervisor{cfg: cfg, log: cfg.Log, state: event.New(State{}), measures: event.New(protocol.Measures{})}
 }
 
 // State follows what is known of the member.
 func (s *Supervisor) State() *event.Value[State] { return s.state }
+
+// Measures follows what the newest process has measured.
+func (s *Supervisor) Measures() *event.Value[protocol.Measures] { return s.measures }
 
 // Run keeps the member running until ctx ends, and then stops it gracefully. It returns
 // ctx's error then, and ErrRemoved when the cluster has removed the member.
@@ -174,6 +179,12 @@ func (s *Supervisor) ended(reason string) {
 
 // receive records a message of the child.
 func (s *Supervisor) receive(m Message) {
+	if m.Event == Measured {
+		if m.Measures != nil {
+			s.measures.Set(*m.Measures)
+		}
+		return
+	}
 	event.Update(s.state, func(st State) State {
 		if m.MemberID != 0 {
 			st.MemberID, st.ClusterID = m.MemberID, m.ClusterID

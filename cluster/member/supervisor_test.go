@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lockstep-dev/lockstep/cluster/member"
+	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/test/smalldisk"
 )
 
@@ -38,6 +39,31 @@ func TestSupervisor(t *testing.T) {
 	if got := m.State().Get(); got.Running || got.Ready || got.PID != 0 || got.LastExit != "exit status 0" || got.Restarts != 0 {
 		t.Errorf("got %+v", got)
 	}
+}
+
+// The parent gets what etcd measures in the process of its own: each write is in it.
+func TestSupervisor_measures(t *testing.T) {
+	n := newRig(t).node(t, "one")
+	n.spec.Measures = 20 * time.Millisecond
+	m := n.start(t)
+	m.awaitReady(t)
+	measured := func() protocol.Measures { return m.Measures().Get() }
+	until(t, "the first measures", func() bool { return measured().Fsync.Count > 0 })
+	before := measured()
+	if last := len(before.Fsync.Buckets) - 1; before.LeaderChanges != 1 || last < 9 || before.Fsync.Buckets[last].UpTo < 1 {
+		t.Errorf("got %+v, want one leader, and buckets up to seconds", before)
+	}
+	const writes = 10
+	c := client(t, n)
+	for range writes {
+		if err := put(t, c, "key"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "the writes", func() bool {
+		now := measured()
+		return now.Fsync.Count >= before.Fsync.Count+writes && now.Fsync.Sum > before.Fsync.Sum && now.Commit.Count > before.Commit.Count
+	})
 }
 
 // A member that is alone does not wait for the heartbeat after which it would elect itself,

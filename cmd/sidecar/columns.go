@@ -60,8 +60,11 @@ func (c columnTable) least(n int) []int {
 	out := make([]int, n)
 	for _, cells := range c.rows {
 		for i, cell := range cells {
-			for _, w := range c.screen.words(cell) {
+			for n, w := range c.screen.words(cell) {
 				room := min(w.width(), longWord)
+				if n == 0 {
+					room += w.spaces
+				}
 				if w.starts || w.continues {
 					room = w.width() + len(continued)
 				}

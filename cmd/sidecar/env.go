@@ -23,7 +23,7 @@ func envName(flag string) string {
 func momentary(flag string) bool {
 	switch flag {
 	case "help", "output", "watch", "confirm-stopped", "from", "id", "ttl", "uses", "skip-files", "yes", "force", "for", "message",
-		"status-only", "check":
+		"status-only", "check", "version":
 		return true
 	}
 	return false
@@ -45,7 +45,7 @@ func (p program) applyEnv(flags *pflag.FlagSet) error {
 			first = usagef("%s: invalid value %q for --%s: %w", envName(f.Name), value, f.Name, setReason(err))
 			return
 		}
-		f.Annotations = map[string][]string{fromEnv: {envName(f.Name)}}
+		annotate(f, fromEnv, envName(f.Name))
 	})
 	return first
 }

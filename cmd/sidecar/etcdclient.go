@@ -37,10 +37,8 @@ func (c etcdClient) dial(clientURL string) (*etcd.Client, error) {
 // withEtcd adds the flags of etcd to cmd, and makes it run do with a client.
 func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string) error) *cobra.Command {
 	opts := lockstep.Defaults()
-	section := etcdFlags(&opts)
 	dataDir := ""
-	section.flags.StringVar(&dataDir, "data-dir", dataDir, "The data `directory` of an etcd member on this machine, in place of --etcd-servers and the files of certificates: for sidecars with --etcd=embedded. If neither is set, "+lockstep.Defaults().DataDir+" is used if it is that of a member.")
-	cmd.Flags().AddFlagSet(section.flags)
+	cmd.Flags().AddFlagSet(bindEtcd(&opts, &dataDir).flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkOptions(cmd.Flags(), opts.ValidateEtcd()); err != nil {
 			return err
@@ -90,6 +88,14 @@ func pasteable(err error, flags string) error {
 		return nil
 	}
 	return pasteableError{err, flags}
+}
+
+// bindEtcd returns the flags that lead a command to etcd.
+func bindEtcd(opts *lockstep.Options, dataDir *string) flagSection {
+	section := etcdFlags(opts)
+	section.flags.StringVar(dataDir, "data-dir", *dataDir, "The data `directory` of an etcd member on this machine, in place of --etcd-servers and the files of certificates: for sidecars with --etcd=embedded. If neither is set, "+lockstep.Defaults().DataDir+" is used if it is that of a member.")
+	section.flags.VisitAll(func(f *pflag.Flag) { annotate(f, sectionOf, etcdTopic) })
+	return section
 }
 
 // attemptTimeout is how long a server may take for a request of a command until the next one

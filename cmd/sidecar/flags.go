@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -137,29 +136,13 @@ func (c *choice) complete(*cobra.Command, []string, string) ([]string, cobra.She
 	return c.of, cobra.ShellCompDirectiveNoFileComp
 }
 
-// useSections adds the flags to cmd, and a help that shows them by section.
+// useSections adds the flags to cmd, whose help shows them by section.
 func useSections(cmd *cobra.Command, sections []flagSection) {
+	cmd.Flags().SortFlags = false
 	for _, s := range sections {
+		s.flags.VisitAll(func(f *pflag.Flag) { annotate(f, sectionOf, s.title) })
 		cmd.Flags().AddFlagSet(s.flags)
 	}
-	usage := func(cmd *cobra.Command) error {
-		w := cmd.OutOrStdout()
-		fmt.Fprintf(w, "Usage:\n  %s\n", cmd.UseLine())
-		width, _, _ := terminalSize(w)
-		width = cmp.Or(width, defaultWidth)
-		for _, s := range sections {
-			fmt.Fprintf(w, "\n%s flags:\n\n%s", s.title, s.flags.FlagUsagesWrapped(width))
-		}
-		fmt.Fprintf(w, "\nGlobal flags:\n\n  -h, --help   help for %s\n", cmd.Name())
-		fmt.Fprint(w, "\nEach flag can be set by an environment variable: LOCKSTEP_ETCD_SERVERS sets\n--etcd-servers. The flag takes precedence. A variable LOCKSTEP_... that belongs\nto no flag is an error.\n")
-		return nil
-	}
-	cmd.SetUsageFunc(usage)
-	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
-		width, _, _ := terminalSize(cmd.OutOrStdout())
-		fmt.Fprintf(cmd.OutOrStdout(), "%s\n\n", screen{width: cmp.Or(width, defaultWidth)}.paragraphs(cmd.Long))
-		_ = usage(cmd) // fails only if stdout is closed
-	})
 }
 
 // inForce returns all flags with their values, for /flagz, without passwords.

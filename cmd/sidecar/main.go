@@ -9,8 +9,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
 	"github.com/lockstep-dev/lockstep"
@@ -48,6 +50,9 @@ type program struct {
 // main runs the command that args name and returns the exit code.
 func (p program) main(ctx context.Context, args []string) int {
 	root := p.root()
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		plainUsage(root)
+	}
 	root.SetArgs(append([]string{}, args...)) // nil would mean the arguments of the process
 	return printError(p.stderr, root.ExecuteContext(ctx))
 }

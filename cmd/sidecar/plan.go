@@ -1,12 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/election"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/app"
@@ -63,6 +67,10 @@ func (p program) plan(ctx context.Context, client etcdClient, opts planOptions) 
 		return err
 	}
 	in.Store = store.Key.ID
+	if in.Voters, err = readVoters(ctx, client); err != nil {
+		return err
+	}
+	in.Full = client.Full(ctx)
 	var objects *objectsReport
 	if opts.inspect.Kubeconfig != "" {
 		opts.inspect.Bundle = b
@@ -79,6 +87,30 @@ func (p program) plan(ctx context.Context, client etcdClient, opts planOptions) 
 		return exitError{code: exitNotReady, err: fmt.Errorf("%s %s cannot be rolled out cleanly: %s", b.Name, b.Version, count(len(report.Obstacles), "obstacle"))}
 	}
 	return nil
+}
+
+// readVoters returns the voters of the etcd that the sidecars run; none: etcd runs elsewhere.
+func readVoters(ctx context.Context, client etcdClient) ([]protocol.NodeVoter, error) {
+	_, err := quorum.ReadCluster(ctx, client.Client)
+	if errors.Is(err, quorum.ErrNoCluster) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	members, err := quorum.List(ctx, client.Client)
+	if err != nil {
+		return nil, err
+	}
+	var out []protocol.NodeVoter
+	for _, m := range members {
+		if !m.Learner {
+			out = append(out, protocol.NodeVoter{
+				Name: cmp.Or(string(m.Node), strconv.FormatUint(m.ID, 16)), Address: m.Address, Healthy: m.Healthy,
+			})
+		}
+	}
+	return out, nil
 }
 
 // inspectObjects asks the API what would become of the objects, and what may be

@@ -138,7 +138,7 @@ The rollout is clean. Upgrade one node at a time, and wait until it is ready bef
 
 	// The upgrade is not done: one node is dead, and its record is corrupt then.
 	r.nodes(older, "cp-3")
-	r.want(exitNotReady, "UpgradeUnderWay  -  the previous upgrade is not complete (upgradeReady is false): the status is DONE at 1.1.0, and the nodes run 1.0.0, 1.1.0",
+	r.want(exitNotReady, "UpgradeUnderWay  -  the previous upgrade is not complete (upgradeReady is false): the nodes run different releases: cp-3 runs release 1.0.0, cp-1, cp-2 run 1.1.0; to go on: upgrade cp-3; to go back: roll cp-1, cp-2 back",
 		"plan", "--bundle", writeBundle(t, constraints("1.2.0", "1.0.0", "1.0.0"), settingsAfter))
 	if _, err := r.raw.Delete(t.Context(), "/lockstep/presence/cp-3"); err != nil {
 		t.Fatal(err)

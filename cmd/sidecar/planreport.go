@@ -37,7 +37,11 @@ type momentReport struct {
 	Leader                   string       `json:"leader"` // empty: none, or unknown
 	Nodes                    []gateReport `json:"nodes"`
 	Blockers                 []waitReport `json:"blockers"` // the nodes that the leader waits for
-	UpgradeReady             *bool        `json:"upgradeReady,omitempty"`
+
+	// Of the present only, as /status has them.
+	UpgradeReady     *bool                           `json:"upgradeReady,omitempty"`
+	UpgradeObstacles []httpapi.UpgradeObstacleReport `json:"upgradeObstacles,omitempty"`
+	UpgradeNotes     []string                        `json:"upgradeNotes,omitempty"`
 }
 
 type gateReport struct {
@@ -96,7 +100,7 @@ const (
 
 func newPlanReport(b *bundle.Bundle, in rollout.Input, objects *objectsReport) planReport {
 	f := rollout.Simulate(in)
-	upgradeReady := protocol.UpgradeReady(in.Status, in.Fleet)
+	upgradeReady := f.Upgrade.Ready()
 	out := planReport{
 		Bundle: bundleReport{
 			Name: b.Name, Release: b.Version.Release.String(), Version: b.Version.String(), Digest: b.Digest,
@@ -105,6 +109,7 @@ func newPlanReport(b *bundle.Bundle, in rollout.Input, objects *objectsReport) p
 		Now: newMomentReport(f.Now), Steps: []stepReport{}, Obstacles: []obstacleReport{}, Objects: objects,
 	}
 	out.Now.UpgradeReady = &upgradeReady
+	out.Now.UpgradeObstacles, out.Now.UpgradeNotes = httpapi.UpgradeObstacles(f.Upgrade, ""), httpapi.UpgradeNotes(f.Upgrade, "")
 	for _, m := range f.Moves {
 		out.Steps = append(out.Steps, newStepReport(m))
 	}
@@ -140,6 +145,12 @@ func (m *momentReport) complete(flags string) {
 	}
 	for i, b := range m.Blockers {
 		m.Blockers[i].Message = httpapi.Pasteable(b.Message, flags)
+	}
+	for i, o := range m.UpgradeObstacles {
+		m.UpgradeObstacles[i].Message = httpapi.Pasteable(o.Message, flags)
+	}
+	for i, note := range m.UpgradeNotes {
+		m.UpgradeNotes[i] = httpapi.Pasteable(note, flags)
 	}
 }
 

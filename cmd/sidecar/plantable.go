@@ -27,6 +27,7 @@ func (t planTable) write(r planReport) {
 	}
 	t.objectsOf(r)
 	t.section("OBSTACLES", obstacleRows(r.Obstacles))
+	t.section("NOTES", noteRows(r))
 	fmt.Fprintln(t.w)
 	t.rows([][]string{{conclusion(r)}})
 }
@@ -163,6 +164,18 @@ func obstacleRows(obstacles []obstacleReport) [][]string {
 	var rows [][]string
 	for _, o := range obstacles {
 		rows = append(rows, []string{o.Kind, orDash(o.Node), o.Message})
+	}
+	return rows
+}
+
+// noteRows are what each upgrade costs in a fleet of this size.
+func noteRows(r planReport) [][]string {
+	if !slices.ContainsFunc(r.Steps, func(s stepReport) bool { return s.Kind == "upgrade" }) {
+		return nil
+	}
+	var rows [][]string
+	for _, note := range r.Now.UpgradeNotes {
+		rows = append(rows, []string{note})
 	}
 	return rows
 }

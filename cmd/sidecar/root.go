@@ -2,12 +2,13 @@ package main
 
 import (
 	"errors"
-	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func (p program) root() *cobra.Command {
+	printsVersion := false
 	root := &cobra.Command{
 		Use:   "sidecar",
 		Short: "Lockstep: one reconciler, and a readiness gate, for an HA Kubernetes control plane",
@@ -21,7 +22,10 @@ with the release of this node.`,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs, // RunE names an unknown command
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			switch {
+			case printsVersion:
+				return p.printVersion("text")
+			case len(args) == 0:
 				return cmd.Help()
 			}
 			return unknownCommand(cmd, args[0])
@@ -30,12 +34,10 @@ with the release of this node.`,
 			return errors.Join(p.applyEnv(cmd.Flags()), p.strayVariables(cmd))
 		},
 	}
+	root.Flags().BoolVarP(&printsVersion, "version", "v", false, "Print the version of this program.")
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%w; see %s --help", err, cmd.CommandPath())
-	})
-	root.SuggestionsMinimumDistance = 2
+	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(
 		p.runCommand(), p.statusCommand(), p.waitReadyCommand(), p.nodeCommand(), p.cordonCommand(), p.uncordonCommand(),
@@ -43,15 +45,30 @@ with the release of this node.`,
 		p.storeCommand(), p.clusterCommand(), p.bundleCommand(), p.serviceCommand(), p.kubeadmCommand(),
 		p.planCommand(), p.versionCommand(), p.completionCommand(), p.etcdMemberCommand(),
 	)
+	p.setHelp(root)
+	p.setCompletion(root)
 	return root
 }
 
 func unknownCommand(cmd *cobra.Command, name string) error {
-	hint := "see " + cmd.CommandPath() + " --help"
-	if near := cmd.SuggestionsFor(name); len(near) > 0 {
-		hint = "did you mean " + strings.Join(near, " or ") + "?"
+	known := helpWords(cmd)
+	if !cmd.HasParent() {
+		known = append(known, "help")
 	}
-	return usagef("unknown command %q; %s", name, hint)
+	return unknownWord("command", name, known, "see "+cmd.CommandPath()+" --help")
+}
+
+// flagError names the flag that an unknown one may be meant for.
+func flagError(cmd *cobra.Command, err error) error {
+	hint := "see " + cmd.CommandPath() + " --help"
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && len(unknown.GetSpecifiedShortnames()) == 0 {
+		var known []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+		if near, distance := nearest(unknown.GetSpecifiedName(), known); near != "" && distance <= maxTypos {
+			hint = "did you mean --" + near + "?"
+		}
+	}
+	return usagef("%w; %s", err, hint)
 }
 
 // noArgs rejects arguments that are not flags.

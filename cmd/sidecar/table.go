@@ -46,12 +46,15 @@ func (t table) details(format string, args ...any) string {
 }
 
 func (t table) summary(r httpapi.Report) [][]string {
-	rows := [][]string{
+	rows := append(otherBundle(r), [][]string{
 		{"NODE", r.Node.ID + "  " + versionText(r.Node.Release, r.Node.Version) + rolesText(r.Node.Roles)},
-		{"BUNDLE", strings.TrimSpace(orDash(r.Node.BundleSource) + "  " + shortDigest(r.Node.BundleDigest))},
+		{"BUNDLE", t.bundle(r.Node)},
 		{"GATE", t.gate(r.Ready)},
 		{"STATUS", t.status(r.Reconciler)},
 		{"LEADER", t.leader(r)},
+	}...)
+	if text := t.replacement(r.Reconciler.Replacement); text != "" {
+		rows = append(rows, []string{"REPLACE", text})
 	}
 	if step := r.Election.Step; step.Kind != "" {
 		rows = append(rows, []string{"STEP", step.Rule + t.details(" (%s)", step.Kind) + ": " + step.Message + exceptions(r)})
@@ -122,6 +125,9 @@ func (t table) status(s httpapi.ReconcilerReport) string {
 		return "not read yet"
 	}
 	out := fmt.Sprintf("%s, version %s, minimum release %s", s.State, s.Version, s.MinimumCompatibleRelease)
+	if s.Bundle != "" {
+		out += ", bundle " + s.Bundle
+	}
 	if s.UpdatedAt != nil {
 		out += "; written " + t.ago(s.UpdatedAt)
 	}
@@ -201,6 +207,10 @@ func (t table) fleet(r httpapi.Report) [][]string {
 	if ephemeral {
 		head = append(head, "EPHEMERAL")
 	}
+	bundles := bundlesDiffer(r)
+	if bundles {
+		head = append(head, "BUNDLE")
+	}
 	versions := t.versionColumns(records(r.Fleet.Nodes))
 	head = append(head, versions.head()...)
 	if t.wide {
@@ -211,6 +221,9 @@ func (t table) fleet(r httpapi.Report) [][]string {
 		cells := []string{n.ID, orDash(n.Release), orDash(t.nodeGate(n)), t.alive(n), orDash(n.Election), blocksText(n)}
 		if ephemeral {
 			cells = append(cells, t.ephemeral(n))
+		}
+		if bundles {
+			cells = append(cells, orDash(n.Bundle))
 		}
 		cells = append(cells, versions.cells(n.RecordReport)...)
 		if t.wide {
@@ -235,50 +248,6 @@ func (t table) leader(r httpapi.Report) string {
 		out += " (" + e.Message + ")"
 	}
 	return out
-}
-
-// upgradeText says whether the next upgrade may start: a line for each reason why
-// not.
-func upgradeText(r httpapi.Report) []string {
-	if r.UpgradeReady {
-		switch {
-		case r.Etcd.Connected && r.Etcd.Problem != "":
-			return []string{"the next upgrade may start; but see ETCD"}
-		case len(r.Reconcile.Drift.Fights) > 0:
-			return []string{"the next upgrade may start; but see FIGHTS"}
-		case len(table{}.warnings(r)) > 0:
-			return []string{"the next upgrade may start; but see WARNINGS"}
-		}
-		return []string{"the next upgrade may start"}
-	}
-	var out []string
-	for i, o := range r.UpgradeObstacles {
-		line := obstacleText(o)
-		if o.Node != "" {
-			line = o.Node + ": " + line
-		}
-		if i == 0 {
-			line = "do not start the next upgrade: " + line
-		}
-		out = append(out, line)
-	}
-	if len(out) == 0 { // the answer of an older sidecar
-		return []string{"do not start the next upgrade"}
-	}
-	return out
-}
-
-// obstacleText is short where WARNINGS has the rest.
-func obstacleText(o httpapi.UpgradeObstacleReport) string {
-	short := map[string]string{
-		"APIServersDiffer": "nodes of one release have different kube-apiservers", "ServicesDiffer": "nodes of one release have different services",
-		"RecordCorrupt": "its record is corrupt", "NoGate": "it is alive but reports no gate", "BundlesDiffer": "nodes of one release have different bundles",
-		"BundleRejected": "its bundle directory was rejected", "RemovalsHeld": "removals are held",
-	}
-	if text, found := short[o.Reason]; found {
-		return text + " (see WARNINGS)"
-	}
-	return o.Message
 }
 
 func versionText(release, version string) string {

@@ -102,8 +102,8 @@ func (t table) strangers(r httpapi.Report) [][]string {
 func (t table) warnings(r httpapi.Report) [][]string {
 	rows := [][]string{{"NODE", "FOR", "WHAT TO DO"}}
 	for _, w := range r.Warnings {
-		if w.Message == r.Election.Message && w.Subject == "" {
-			continue // LEADER has it
+		if w.Message == r.Election.Message && w.Subject == "" || isOtherBundle(w) {
+			continue // LEADER or the first row has it
 		}
 		node := w.Subject
 		if node == "" {

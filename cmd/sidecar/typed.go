@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // closing is what follows a command in a sentence.
@@ -55,9 +56,9 @@ func readCommand(root *cobra.Command, words []textWord) commandReader {
 	}
 	places := len(argument.FindAllString(cmd.Use, -1))
 	for r.peek() != "" {
-		name, isFlag := strings.CutPrefix(r.peek(), "--")
+		name, isFlag := strings.CutPrefix(r.peek(), "-")
 		name, _, hasValue := strings.Cut(name, "=")
-		f := cmd.Flags().Lookup(name)
+		f := flagNamed(cmd, name)
 		switch {
 		case isFlag && f == nil, !isFlag && places == 0:
 			return r
@@ -69,6 +70,17 @@ func readCommand(root *cobra.Command, words []textWord) commandReader {
 		r.take()
 	}
 	return r
+}
+
+// flagNamed returns the flag -name or --name; nil: there is none.
+func flagNamed(cmd *cobra.Command, name string) *pflag.Flag {
+	if long, isLong := strings.CutPrefix(name, "-"); isLong {
+		return cmd.Flags().Lookup(long)
+	}
+	if len(name) != 1 {
+		return nil
+	}
+	return cmd.Flags().ShorthandLookup(name)
 }
 
 // argument is the place of an argument in Use. Flags there have a place too.

@@ -95,6 +95,9 @@ func (l *lineFiller) add(w textWord, room int) {
 		}
 	}
 	text := []rune(w.text)
+	if len(l.all) == 0 {
+		text = []rune(strings.Repeat(" ", w.spaces) + w.text)
+	}
 	for !w.starts && !w.continues && len(text) > l.width { // an address, for example
 		l.all = append(l.all, string(text[:l.width]))
 		text = text[l.width:]

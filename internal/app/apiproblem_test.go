@@ -87,14 +87,15 @@ func TestWarningsOfALeader(t *testing.T) {
 	if got := heldMessage(protocol.Campaigning, report.Report{PruneHeld: "why", Objects: report.Counts{Owed: 1}}); got != "" {
 		t.Errorf("a node that does not lead: got %q", got)
 	}
-	f := protocol.Fleet{Records: []*protocol.Record{
+	f := protocol.Fleet{Revision: 1, Records: []*protocol.Record{
 		{ID: "a", Alive: true, Node: protocol.Node{Roles: protocol.Roles{Controller: true}}},
 		{ID: "b", Problem: "garbage"},
 	}}
-	if got := fleetWarnings(f, "a", ""); len(got) != 1 || got[0].Reason != protocol.RecordCorrupt || !strings.Contains(got[0].Message, "sidecar node remove b") {
+	view := protocol.StatusView{}
+	if got := fleetWarnings(view, f, "a"); len(got) != 2 || got[0].Reason != protocol.RecordCorrupt || !strings.Contains(got[0].Message, "sidecar node remove b") {
 		t.Errorf("seen by a: got %+v", got)
 	}
-	if got := fleetWarnings(f, "c", ""); len(got) != 2 || got[0].Reason != protocol.NoGate || got[0].Subject != "a" {
+	if got := fleetWarnings(view, f, "c"); len(got) != 3 || got[2].Reason != protocol.NoGate || got[2].Subject != "a" {
 		t.Errorf("seen by c: got %+v", got)
 	}
 }

@@ -57,6 +57,9 @@ type App struct {
 	override        *event.Value[protocol.Override]
 	overrideProblem *event.Value[string]
 
+	// memberHealth is what there is to warn of this node's etcd member.
+	memberHealth *event.Value[memberWarnings]
+
 	etcd       *etcd.Client
 	cluster    *cluster.Manager
 	follower   *fleet.Follower
@@ -112,15 +115,15 @@ func New(cfg Config, log *slog.Logger) (*App, error) {
 
 		bundleProblem: event.New(""),
 		override:      event.New(protocol.Override{}), overrideProblem: event.New(""),
-		local:       event.New(localOf(cfg, b)),
-		shown:       event.New(fleet.Shown{}),
-		apiserver:   event.New(httpapi.APIServer{Enabled: cfg.APIServerReadyz}),
-		version:     event.New(""),
-		etcdFaults:  event.New[[]string](nil),
-		etcdProblem: event.New(etcdProblem{}),
-		warned:      event.New(warned{}),
-		seen:        event.New(sightings{}),
-
+		memberHealth:   event.New(memberWarnings{}),
+		local:          event.New(localOf(cfg, b)),
+		shown:          event.New(fleet.Shown{}),
+		apiserver:      event.New(httpapi.APIServer{Enabled: cfg.APIServerReadyz}),
+		version:        event.New(""),
+		etcdFaults:     event.New[[]string](nil),
+		etcdProblem:    event.New(etcdProblem{}),
+		warned:         event.New(warned{}),
+		seen:           event.New(sightings{}),
 		apiserverShown: event.New(httpapi.APIServer{Enabled: cfg.APIServerReadyz}),
 		live:           newLiveness(cfg.LeaseTTL),
 		shownGate:      event.New(status.Verdict{}),

@@ -54,6 +54,8 @@ func (a *App) reloaded(b *bundle.Bundle, err error) {
 // and the constraints in its record never change while it runs (docs/bundles.md).
 func sameRelease(local protocol.Local, b *bundle.Bundle) error {
 	switch {
+	case b.Name != local.Bundle:
+		return fmt.Errorf("bundle.yaml has the name %s, but this sidecar runs the bundle %s: the name says whose the objects are; restart the sidecar to change it", b.Name, local.Bundle)
 	case b.Version != local.Version:
 		return fmt.Errorf("bundle.yaml has release %s, but this sidecar runs as %s: restart it to upgrade", b.Version, local.Version)
 	case b.Constraints != local.Constraints:

@@ -56,6 +56,7 @@ func (a *App) startServing(member, serving *supervise.Group) {
 	keep("etcd-problem", a.watchEtcdProblem)
 	if a.cfg.Embedded != nil {
 		keep("servers", a.inCluster(a.followServers))
+		keep("member-health", a.watchMember)
 	}
 	if a.publisher != nil {
 		keep("endpoints", a.publisher.Run)

@@ -25,10 +25,14 @@ func (a *App) keepShown(ctx context.Context) error {
 		_, apiserverChanged := a.apiserverShown.Load()
 		version, versionChanged := a.version.Load()
 		services, servicesChanged := a.roles.Loaded().Load()
+		objects, objectsChanged := a.reconcile.Report().Load()
 		now := fleet.Shown{
 			Verdict: protocol.Verdict{Ready: verdict.Ready, Reason: verdict.Reason},
 			Since:   verdict.Since, Election: state.Election, Warnings: problems.reported,
 			Endpoint: a.endpointNow(), APIServerDown: a.apiserverDown(), APIServer: version, Services: service.Digest(services),
+		}
+		if state.Election == protocol.Leading {
+			now.Failing = objects.Failing
 		}
 		if verdict.Reason == protocol.ShuttingDown {
 			// It does not lead any more while the shutdown delay passes: an older
@@ -38,7 +42,7 @@ func (a *App) keepShown(ctx context.Context) error {
 		if !now.Equal(a.shown.Get()) {
 			a.shown.Set(now)
 		}
-		if !event.Wait(ctx, verdictChanged, stateChanged, problemsChanged, apiserverChanged, versionChanged, servicesChanged) {
+		if !event.Wait(ctx, verdictChanged, stateChanged, problemsChanged, apiserverChanged, versionChanged, servicesChanged, objectsChanged) {
 			return ctx.Err()
 		}
 	}
@@ -123,6 +127,7 @@ func (a *App) snapshotNow() httpapi.Snapshot {
 		Gate:            gateOf(a.gate.Verdict().Get(), observed, contact),
 		Status:          observed.View,
 		StatusUpdatedAt: observed.UpdatedAt,
+		Replacement:     observed.Replacement,
 		Fleet:           fleet,
 		Sightings:       a.seen.Get().shown(fleet),
 		WarningsSince:   a.seen.Get().warningsSince(),

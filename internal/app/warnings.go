@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/election"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
@@ -48,6 +49,7 @@ func (a *App) keepWarnings(ctx context.Context) error {
 			changed(a.roles.Problem().Load()),
 			changed(a.roles.State().Load()),
 			changed(a.supervisor.Failures().Load()),
+			changed(a.memberHealth.Load()),
 			changed(a.kubeconfig.warnings.Load()),
 			changed(a.certificateWarnings.Load()),
 			changed(a.follower.Fleet().Load()),
@@ -83,9 +85,9 @@ func (a *App) keepWarnings(ctx context.Context) error {
 func (a *App) warningsNow(was warned, now time.Time) warned {
 	own, leaders, members := a.ownWarnings(), a.leaderWarnings(), a.memberFacts()
 	troubles := members.troubles(now)
-	inForce := a.store.Observed().Get().View.Status.Digest
+	view := a.store.Observed().Get().View
 	out := warned{
-		shown:    slices.Concat(own, members.warnings(troubles), fleetWarnings(a.follower.Fleet().Get(), a.local.Get().ID, inForce)),
+		shown:    slices.Concat(own, members.warnings(troubles), a.memberHealth.Get().shown, fleetWarnings(view, a.follower.Fleet().Get(), a.local.Get().ID)),
 		reported: slices.Concat(own, leaders),
 		troubles: troubles,
 	}
@@ -116,6 +118,9 @@ func keepTimes(warnings, before []protocol.Warning, now time.Time) {
 func (a *App) ownWarnings() []protocol.Warning {
 	var out []protocol.Warning
 	state := a.election.State().Get()
+	if foreign := a.foreignBundle(state); foreign != "" {
+		out = append(out, protocol.Warning{Reason: protocol.OtherBundle, Message: foreign})
+	}
 	if o := a.override.Get(); o.On() {
 		out = append(out, protocol.Warning{Reason: protocol.Overridden, Message: "AN OPERATOR HAS OVERRIDDEN THE GATE " + o.String() +
 			": this node serves whatever the gate says; to end that, type there: sidecar override end"})
@@ -140,6 +145,7 @@ func (a *App) ownWarnings() []protocol.Warning {
 			"the directory is read again when it changes, and a restart would fail until it is valid: " + strings.ReplaceAll(problem, "\n", "; ")})
 	}
 	out = append(out, protocol.FailingServices(serviceRuns(a.roles.State().Get()))...)
+	out = append(out, a.memberHealth.Get().reported...)
 	for _, f := range a.supervisor.Failures().Get() {
 		out = append(out, protocol.Warning{Reason: protocol.WorkerFailed, Message: failedMessage(f), Since: f.Since})
 	}
@@ -155,6 +161,18 @@ func (a *App) ownWarnings() []protocol.Warning {
 		out = append(out, protocol.Warning{Message: text})
 	}
 	return out
+}
+
+// foreignBundle says that this node runs another bundle than that of the objects; empty:
+// it does not. A leader knows more: what its rule says.
+func (a *App) foreignBundle(state election.State) string {
+	if state.Election == protocol.Leading && state.Step.Rule == protocol.HoldForBundle && state.Step.Kind == protocol.StepHold {
+		return string(state.Step.Rule) + ": " + state.Step.Message
+	}
+	if text := protocol.ForeignBundle(a.store.Observed().Get().View, a.local.Get().Bundle); text != "" {
+		return "it " + text
+	}
+	return ""
 }
 
 // serviceRuns are the services of a node, as the protocol judges them.
@@ -223,37 +241,51 @@ func (a *App) leaderWarnings() []protocol.Warning {
 		out = append(out, protocol.Warning{Message: string(state.Step.Rule) + ": " + state.Step.Message})
 	}
 	r := a.reconcile.Report().Get()
-	for _, f := range firstOf(r.Failures, reportedFailures) {
-		message := f.Message
-		if remedy := f.Remedy(); remedy != "" {
-			message += "; " + remedy
-		}
-		out = append(out, protocol.Warning{Reason: protocol.ObjectFailed, Subject: f.Object, Message: message, Since: f.Since})
-	}
+	out = append(out, a.failureWarnings(r)...)
 	for _, f := range firstOf(r.Drift.Fights, reportedFights) {
 		out = append(out, protocol.Warning{Reason: protocol.Fight, Subject: f.Object, Message: f.Advice(), Since: f.Since})
 	}
 	return out
 }
 
+// failureWarnings name the first objects that fail, those before others that keep the
+// status from becoming DONE, and say where the rest is.
+func (a *App) failureWarnings(r report.Report) []protocol.Warning {
+	var out []protocol.Warning
+	failures := slices.Clone(r.Failures)
+	slices.SortStableFunc(failures, func(x, y report.Failure) int { return boolOrder(y.Required) - boolOrder(x.Required) })
+	for _, f := range firstOf(failures, reportedFailures) {
+		message := f.Message
+		if remedy := f.Remedy(); remedy != "" {
+			message += "; " + remedy
+		}
+		out = append(out, protocol.Warning{Reason: protocol.ObjectFailed, Subject: f.Object, Message: message, Since: f.Since})
+	}
+	if more := r.TotalFailures - len(out); more > 0 {
+		what := fmt.Sprintf("and %d more objects fail", more)
+		if more == 1 {
+			what = "and 1 more object fails"
+		}
+		out = append(out, protocol.Warning{Reason: protocol.ObjectFailed, Message: fmt.Sprintf(
+			"%s: see FAILURES in the sidecar status of %s (%s)", what, a.local.Get().ID, a.address)})
+	}
+	return out
+}
+
+func boolOrder(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 func firstOf[T any](all []T, most int) []T { return all[:min(len(all), most)] }
 
 // fleetWarnings are problems of the fleet, which each node sees by itself.
-func fleetWarnings(f protocol.Fleet, own protocol.NodeID, inForce string) []protocol.Warning {
+func fleetWarnings(v protocol.StatusView, f protocol.Fleet, own protocol.NodeID) []protocol.Warning {
 	var out []protocol.Warning
-	for _, text := range digestWarnings(f, inForce) {
+	for _, text := range digestWarnings(f, v.Status.Digest) {
 		out = append(out, protocol.Warning{Reason: protocol.BundlesDiffer, Message: text})
 	}
-	out = append(out, protocol.RunDifferences(f)...)
-	for _, r := range f.Records {
-		switch {
-		case r.Problem != "":
-			out = append(out, protocol.Warning{
-				Reason: protocol.RecordCorrupt, Subject: string(r.ID), Message: "its record is corrupt: " + r.Remedy(),
-			})
-		case r.ID != own && protocol.LacksGate(r):
-			out = append(out, protocol.Warning{Reason: protocol.NoGate, Subject: string(r.ID), Message: protocol.NoGateMessage(r)})
-		}
-	}
-	return out
+	return append(out, protocol.FleetWarnings(v, f, own)...)
 }

@@ -213,8 +213,11 @@ type ReconcilerStatus struct {
 	ContentEpoch             int64                  `protobuf:"varint,8,opt,name=content_epoch,json=contentEpoch,proto3" json:"content_epoch,omitempty"`
 	DrainedEpoch             int64                  `protobuf:"varint,9,opt,name=drained_epoch,json=drainedEpoch,proto3" json:"drained_epoch,omitempty"`
 	ContentRelease           *Release               `protobuf:"bytes,10,opt,name=content_release,json=contentRelease,proto3" json:"content_release,omitempty"`
-	unknownFields            protoimpl.UnknownFields
-	sizeCache                protoimpl.SizeCache
+	// The name of the bundle of the content. Missing: a program wrote it that did not know
+	// the field, or people did.
+	Bundle        string `protobuf:"bytes,11,opt,name=bundle,proto3" json:"bundle,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReconcilerStatus) Reset() {
@@ -317,6 +320,75 @@ func (x *ReconcilerStatus) GetContentRelease() *Release {
 	return nil
 }
 
+func (x *ReconcilerStatus) GetBundle() string {
+	if x != nil {
+		return x.Bundle
+	}
+	return ""
+}
+
+// BundleReplacement lets the objects of one bundle be replaced by those of a bundle with
+// another name, once.
+type BundleReplacement struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	To            string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	Since         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BundleReplacement) Reset() {
+	*x = BundleReplacement{}
+	mi := &file_lockstep_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BundleReplacement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BundleReplacement) ProtoMessage() {}
+
+func (x *BundleReplacement) ProtoReflect() protoreflect.Message {
+	mi := &file_lockstep_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BundleReplacement.ProtoReflect.Descriptor instead.
+func (*BundleReplacement) Descriptor() ([]byte, []int) {
+	return file_lockstep_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *BundleReplacement) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *BundleReplacement) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *BundleReplacement) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
 // Node is a node record. Key and value both contain the node's ID. If they differ,
 // the record is corrupt.
 type Node struct {
@@ -333,7 +405,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_lockstep_proto_msgTypes[3]
+	mi := &file_lockstep_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -345,7 +417,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[3]
+	mi := &file_lockstep_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -358,7 +430,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{3}
+	return file_lockstep_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Node) GetId() string {
@@ -405,7 +477,7 @@ type Cordon struct {
 
 func (x *Cordon) Reset() {
 	*x = Cordon{}
-	mi := &file_lockstep_proto_msgTypes[4]
+	mi := &file_lockstep_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -417,7 +489,7 @@ func (x *Cordon) String() string {
 func (*Cordon) ProtoMessage() {}
 
 func (x *Cordon) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[4]
+	mi := &file_lockstep_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -430,7 +502,7 @@ func (x *Cordon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cordon.ProtoReflect.Descriptor instead.
 func (*Cordon) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{4}
+	return file_lockstep_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Cordon) GetSince() *timestamppb.Timestamp {
@@ -473,7 +545,7 @@ type Roles struct {
 
 func (x *Roles) Reset() {
 	*x = Roles{}
-	mi := &file_lockstep_proto_msgTypes[5]
+	mi := &file_lockstep_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -485,7 +557,7 @@ func (x *Roles) String() string {
 func (*Roles) ProtoMessage() {}
 
 func (x *Roles) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[5]
+	mi := &file_lockstep_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -498,7 +570,7 @@ func (x *Roles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Roles.ProtoReflect.Descriptor instead.
 func (*Roles) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{5}
+	return file_lockstep_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Roles) GetKubernetesController() *KubernetesController {
@@ -530,7 +602,7 @@ type KubernetesController struct {
 
 func (x *KubernetesController) Reset() {
 	*x = KubernetesController{}
-	mi := &file_lockstep_proto_msgTypes[6]
+	mi := &file_lockstep_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -542,7 +614,7 @@ func (x *KubernetesController) String() string {
 func (*KubernetesController) ProtoMessage() {}
 
 func (x *KubernetesController) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[6]
+	mi := &file_lockstep_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -555,7 +627,7 @@ func (x *KubernetesController) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubernetesController.ProtoReflect.Descriptor instead.
 func (*KubernetesController) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{6}
+	return file_lockstep_proto_rawDescGZIP(), []int{7}
 }
 
 type KubernetesWorker struct {
@@ -566,7 +638,7 @@ type KubernetesWorker struct {
 
 func (x *KubernetesWorker) Reset() {
 	*x = KubernetesWorker{}
-	mi := &file_lockstep_proto_msgTypes[7]
+	mi := &file_lockstep_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -578,7 +650,7 @@ func (x *KubernetesWorker) String() string {
 func (*KubernetesWorker) ProtoMessage() {}
 
 func (x *KubernetesWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[7]
+	mi := &file_lockstep_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -591,7 +663,7 @@ func (x *KubernetesWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubernetesWorker.ProtoReflect.Descriptor instead.
 func (*KubernetesWorker) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{7}
+	return file_lockstep_proto_rawDescGZIP(), []int{8}
 }
 
 type ConsensusMember struct {
@@ -602,7 +674,7 @@ type ConsensusMember struct {
 
 func (x *ConsensusMember) Reset() {
 	*x = ConsensusMember{}
-	mi := &file_lockstep_proto_msgTypes[8]
+	mi := &file_lockstep_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -614,7 +686,7 @@ func (x *ConsensusMember) String() string {
 func (*ConsensusMember) ProtoMessage() {}
 
 func (x *ConsensusMember) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[8]
+	mi := &file_lockstep_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -627,7 +699,7 @@ func (x *ConsensusMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsensusMember.ProtoReflect.Descriptor instead.
 func (*ConsensusMember) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{8}
+	return file_lockstep_proto_rawDescGZIP(), []int{9}
 }
 
 // NodeStatus is what a node runs.
@@ -645,14 +717,16 @@ type NodeStatus struct {
 	Serves bool `protobuf:"varint,7,opt,name=serves,proto3" json:"serves,omitempty"`
 	// The node's ID does not return, so the record is deleted when the node has stopped
 	// or expired. A sidecar that does not know this field keeps such a record.
-	Ephemeral     bool `protobuf:"varint,8,opt,name=ephemeral,proto3" json:"ephemeral,omitempty"`
+	Ephemeral bool `protobuf:"varint,8,opt,name=ephemeral,proto3" json:"ephemeral,omitempty"`
+	// The name of the node's bundle. Missing: its program does not know the field.
+	Bundle        string `protobuf:"bytes,9,opt,name=bundle,proto3" json:"bundle,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_lockstep_proto_msgTypes[9]
+	mi := &file_lockstep_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -664,7 +738,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[9]
+	mi := &file_lockstep_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -677,7 +751,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{9}
+	return file_lockstep_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *NodeStatus) GetVersion() *Version {
@@ -736,6 +810,13 @@ func (x *NodeStatus) GetEphemeral() bool {
 	return false
 }
 
+func (x *NodeStatus) GetBundle() string {
+	if x != nil {
+		return x.Bundle
+	}
+	return ""
+}
+
 // Store is the value of the store key. The ID distinguishes stores, so that two of
 // them do not govern one Kubernetes API.
 type Store struct {
@@ -747,7 +828,7 @@ type Store struct {
 
 func (x *Store) Reset() {
 	*x = Store{}
-	mi := &file_lockstep_proto_msgTypes[10]
+	mi := &file_lockstep_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -759,7 +840,7 @@ func (x *Store) String() string {
 func (*Store) ProtoMessage() {}
 
 func (x *Store) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[10]
+	mi := &file_lockstep_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -772,7 +853,7 @@ func (x *Store) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Store.ProtoReflect.Descriptor instead.
 func (*Store) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{10}
+	return file_lockstep_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Store) GetId() string {
@@ -804,13 +885,15 @@ type Presence struct {
 	ApiserverVersion string `protobuf:"bytes,14,opt,name=apiserver_version,json=apiserverVersion,proto3" json:"apiserver_version,omitempty"`
 	// Of the node's services, with variables in place of their values. Empty: it has none.
 	ServicesDigest string `protobuf:"bytes,15,opt,name=services_digest,json=servicesDigest,proto3" json:"services_digest,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Of a leader: how many required objects it cannot apply.
+	Failing       int32 `protobuf:"varint,18,opt,name=failing,proto3" json:"failing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Presence) Reset() {
 	*x = Presence{}
-	mi := &file_lockstep_proto_msgTypes[11]
+	mi := &file_lockstep_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -822,7 +905,7 @@ func (x *Presence) String() string {
 func (*Presence) ProtoMessage() {}
 
 func (x *Presence) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[11]
+	mi := &file_lockstep_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -835,7 +918,7 @@ func (x *Presence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Presence.ProtoReflect.Descriptor instead.
 func (*Presence) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{11}
+	return file_lockstep_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Presence) GetInstance() string {
@@ -929,6 +1012,13 @@ func (x *Presence) GetServicesDigest() string {
 	return ""
 }
 
+func (x *Presence) GetFailing() int32 {
+	if x != nil {
+		return x.Failing
+	}
+	return 0
+}
+
 // Endpoint is where clients of the Service kubernetes reach a kube-apiserver.
 type Endpoint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -943,7 +1033,7 @@ type Endpoint struct {
 
 func (x *Endpoint) Reset() {
 	*x = Endpoint{}
-	mi := &file_lockstep_proto_msgTypes[12]
+	mi := &file_lockstep_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -955,7 +1045,7 @@ func (x *Endpoint) String() string {
 func (*Endpoint) ProtoMessage() {}
 
 func (x *Endpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[12]
+	mi := &file_lockstep_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -968,7 +1058,7 @@ func (x *Endpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Endpoint.ProtoReflect.Descriptor instead.
 func (*Endpoint) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{12}
+	return file_lockstep_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Endpoint) GetAddresses() []string {
@@ -1005,7 +1095,7 @@ type Warning struct {
 
 func (x *Warning) Reset() {
 	*x = Warning{}
-	mi := &file_lockstep_proto_msgTypes[13]
+	mi := &file_lockstep_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1017,7 +1107,7 @@ func (x *Warning) String() string {
 func (*Warning) ProtoMessage() {}
 
 func (x *Warning) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[13]
+	mi := &file_lockstep_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1030,7 +1120,7 @@ func (x *Warning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warning.ProtoReflect.Descriptor instead.
 func (*Warning) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{13}
+	return file_lockstep_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Warning) GetReason() string {
@@ -1077,7 +1167,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_lockstep_proto_msgTypes[14]
+	mi := &file_lockstep_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1089,7 +1179,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[14]
+	mi := &file_lockstep_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1102,7 +1192,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{14}
+	return file_lockstep_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Cluster) GetId() string {
@@ -1154,7 +1244,7 @@ type ClusterMember struct {
 
 func (x *ClusterMember) Reset() {
 	*x = ClusterMember{}
-	mi := &file_lockstep_proto_msgTypes[15]
+	mi := &file_lockstep_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1166,7 +1256,7 @@ func (x *ClusterMember) String() string {
 func (*ClusterMember) ProtoMessage() {}
 
 func (x *ClusterMember) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[15]
+	mi := &file_lockstep_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1179,7 +1269,7 @@ func (x *ClusterMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterMember.ProtoReflect.Descriptor instead.
 func (*ClusterMember) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{15}
+	return file_lockstep_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ClusterMember) GetNode() string {
@@ -1263,7 +1353,7 @@ type ClusterLearner struct {
 
 func (x *ClusterLearner) Reset() {
 	*x = ClusterLearner{}
-	mi := &file_lockstep_proto_msgTypes[16]
+	mi := &file_lockstep_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1275,7 +1365,7 @@ func (x *ClusterLearner) String() string {
 func (*ClusterLearner) ProtoMessage() {}
 
 func (x *ClusterLearner) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[16]
+	mi := &file_lockstep_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1288,7 +1378,7 @@ func (x *ClusterLearner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterLearner.ProtoReflect.Descriptor instead.
 func (*ClusterLearner) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{16}
+	return file_lockstep_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ClusterLearner) GetNode() string {
@@ -1322,7 +1412,7 @@ type JoinToken struct {
 
 func (x *JoinToken) Reset() {
 	*x = JoinToken{}
-	mi := &file_lockstep_proto_msgTypes[17]
+	mi := &file_lockstep_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1334,7 +1424,7 @@ func (x *JoinToken) String() string {
 func (*JoinToken) ProtoMessage() {}
 
 func (x *JoinToken) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[17]
+	mi := &file_lockstep_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1347,7 +1437,7 @@ func (x *JoinToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinToken.ProtoReflect.Descriptor instead.
 func (*JoinToken) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{17}
+	return file_lockstep_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *JoinToken) GetSecretHash() []byte {
@@ -1404,7 +1494,7 @@ type TokenUse struct {
 
 func (x *TokenUse) Reset() {
 	*x = TokenUse{}
-	mi := &file_lockstep_proto_msgTypes[18]
+	mi := &file_lockstep_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1416,7 +1506,7 @@ func (x *TokenUse) String() string {
 func (*TokenUse) ProtoMessage() {}
 
 func (x *TokenUse) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[18]
+	mi := &file_lockstep_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1429,7 +1519,7 @@ func (x *TokenUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenUse.ProtoReflect.Descriptor instead.
 func (*TokenUse) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{18}
+	return file_lockstep_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TokenUse) GetNode() string {
@@ -1467,7 +1557,7 @@ const file_lockstep_proto_rawDesc = "" +
 	"\n" +
 	"prerelease\x18\x02 \x01(\tR\n" +
 	"prerelease\x12\x14\n" +
-	"\x05build\x18\x03 \x01(\tR\x05build\"\xab\x04\n" +
+	"\x05build\x18\x03 \x01(\tR\x05build\"\xc3\x04\n" +
 	"\x10ReconcilerStatus\x129\n" +
 	"\x05state\x18\x01 \x01(\x0e2#.lockstep.v1.ReconcilerStatus.StateR\x05state\x12.\n" +
 	"\aversion\x18\x02 \x01(\v2\x14.lockstep.v1.VersionR\aversion\x12R\n" +
@@ -1480,12 +1570,17 @@ const file_lockstep_proto_rawDesc = "" +
 	"\rcontent_epoch\x18\b \x01(\x03R\fcontentEpoch\x12#\n" +
 	"\rdrained_epoch\x18\t \x01(\x03R\fdrainedEpoch\x12=\n" +
 	"\x0fcontent_release\x18\n" +
-	" \x01(\v2\x14.lockstep.v1.ReleaseR\x0econtentRelease\"A\n" +
+	" \x01(\v2\x14.lockstep.v1.ReleaseR\x0econtentRelease\x12\x16\n" +
+	"\x06bundle\x18\v \x01(\tR\x06bundle\"A\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
 	"STATE_DONE\x10\x01\x12\x11\n" +
-	"\rSTATE_WORKING\x10\x02\"\x9e\x01\n" +
+	"\rSTATE_WORKING\x10\x02\"i\n" +
+	"\x11BundleReplacement\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\x9e\x01\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12(\n" +
 	"\x05roles\x18\x02 \x01(\v2\x12.lockstep.v1.RolesR\x05roles\x12/\n" +
@@ -1502,7 +1597,7 @@ const file_lockstep_proto_rawDesc = "" +
 	"\x10consensus_member\x18\x03 \x01(\v2\x1c.lockstep.v1.ConsensusMemberR\x0fconsensusMember\"\x16\n" +
 	"\x14KubernetesController\"\x12\n" +
 	"\x10KubernetesWorker\"\x11\n" +
-	"\x0fConsensusMember\"\xda\x02\n" +
+	"\x0fConsensusMember\"\xf2\x02\n" +
 	"\n" +
 	"NodeStatus\x12.\n" +
 	"\aversion\x18\x01 \x01(\v2\x14.lockstep.v1.VersionR\aversion\x12R\n" +
@@ -1513,9 +1608,10 @@ const file_lockstep_proto_rawDesc = "" +
 	"\vfence_after\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"fenceAfter\x12\x16\n" +
 	"\x06serves\x18\a \x01(\bR\x06serves\x12\x1c\n" +
-	"\tephemeral\x18\b \x01(\bR\tephemeral\"\x17\n" +
+	"\tephemeral\x18\b \x01(\bR\tephemeral\x12\x16\n" +
+	"\x06bundle\x18\t \x01(\tR\x06bundle\"\x17\n" +
 	"\x05Store\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\xd1\x03\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\xeb\x03\n" +
 	"\bPresence\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x14\n" +
 	"\x05ready\x18\x02 \x01(\bR\x05ready\x12\x16\n" +
@@ -1531,7 +1627,8 @@ const file_lockstep_proto_rawDesc = "" +
 	" \x01(\v2\x15.lockstep.v1.EndpointR\bendpoint\x12%\n" +
 	"\x0eapiserver_down\x18\v \x01(\bR\rapiserverDown\x12+\n" +
 	"\x11apiserver_version\x18\x0e \x01(\tR\x10apiserverVersion\x12'\n" +
-	"\x0fservices_digest\x18\x0f \x01(\tR\x0eservicesDigest\"P\n" +
+	"\x0fservices_digest\x18\x0f \x01(\tR\x0eservicesDigest\x12\x18\n" +
+	"\afailing\x18\x12 \x01(\x05R\afailing\"P\n" +
 	"\bEndpoint\x12\x1c\n" +
 	"\taddresses\x18\x01 \x03(\tR\taddresses\x12\x12\n" +
 	"\x04port\x18\x02 \x01(\x05R\x04port\x12\x12\n" +
@@ -1592,66 +1689,68 @@ func file_lockstep_proto_rawDescGZIP() []byte {
 }
 
 var file_lockstep_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_lockstep_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_lockstep_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_lockstep_proto_goTypes = []any{
 	(ReconcilerStatus_State)(0),   // 0: lockstep.v1.ReconcilerStatus.State
 	(*Release)(nil),               // 1: lockstep.v1.Release
 	(*Version)(nil),               // 2: lockstep.v1.Version
 	(*ReconcilerStatus)(nil),      // 3: lockstep.v1.ReconcilerStatus
-	(*Node)(nil),                  // 4: lockstep.v1.Node
-	(*Cordon)(nil),                // 5: lockstep.v1.Cordon
-	(*Roles)(nil),                 // 6: lockstep.v1.Roles
-	(*KubernetesController)(nil),  // 7: lockstep.v1.KubernetesController
-	(*KubernetesWorker)(nil),      // 8: lockstep.v1.KubernetesWorker
-	(*ConsensusMember)(nil),       // 9: lockstep.v1.ConsensusMember
-	(*NodeStatus)(nil),            // 10: lockstep.v1.NodeStatus
-	(*Store)(nil),                 // 11: lockstep.v1.Store
-	(*Presence)(nil),              // 12: lockstep.v1.Presence
-	(*Endpoint)(nil),              // 13: lockstep.v1.Endpoint
-	(*Warning)(nil),               // 14: lockstep.v1.Warning
-	(*Cluster)(nil),               // 15: lockstep.v1.Cluster
-	(*ClusterMember)(nil),         // 16: lockstep.v1.ClusterMember
-	(*ClusterLearner)(nil),        // 17: lockstep.v1.ClusterLearner
-	(*JoinToken)(nil),             // 18: lockstep.v1.JoinToken
-	(*TokenUse)(nil),              // 19: lockstep.v1.TokenUse
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
+	(*BundleReplacement)(nil),     // 4: lockstep.v1.BundleReplacement
+	(*Node)(nil),                  // 5: lockstep.v1.Node
+	(*Cordon)(nil),                // 6: lockstep.v1.Cordon
+	(*Roles)(nil),                 // 7: lockstep.v1.Roles
+	(*KubernetesController)(nil),  // 8: lockstep.v1.KubernetesController
+	(*KubernetesWorker)(nil),      // 9: lockstep.v1.KubernetesWorker
+	(*ConsensusMember)(nil),       // 10: lockstep.v1.ConsensusMember
+	(*NodeStatus)(nil),            // 11: lockstep.v1.NodeStatus
+	(*Store)(nil),                 // 12: lockstep.v1.Store
+	(*Presence)(nil),              // 13: lockstep.v1.Presence
+	(*Endpoint)(nil),              // 14: lockstep.v1.Endpoint
+	(*Warning)(nil),               // 15: lockstep.v1.Warning
+	(*Cluster)(nil),               // 16: lockstep.v1.Cluster
+	(*ClusterMember)(nil),         // 17: lockstep.v1.ClusterMember
+	(*ClusterLearner)(nil),        // 18: lockstep.v1.ClusterLearner
+	(*JoinToken)(nil),             // 19: lockstep.v1.JoinToken
+	(*TokenUse)(nil),              // 20: lockstep.v1.TokenUse
+	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
 }
 var file_lockstep_proto_depIdxs = []int32{
 	1,  // 0: lockstep.v1.Version.release:type_name -> lockstep.v1.Release
 	0,  // 1: lockstep.v1.ReconcilerStatus.state:type_name -> lockstep.v1.ReconcilerStatus.State
 	2,  // 2: lockstep.v1.ReconcilerStatus.version:type_name -> lockstep.v1.Version
 	1,  // 3: lockstep.v1.ReconcilerStatus.minimum_compatible_release:type_name -> lockstep.v1.Release
-	20, // 4: lockstep.v1.ReconcilerStatus.updated_at:type_name -> google.protobuf.Timestamp
+	21, // 4: lockstep.v1.ReconcilerStatus.updated_at:type_name -> google.protobuf.Timestamp
 	1,  // 5: lockstep.v1.ReconcilerStatus.content_release:type_name -> lockstep.v1.Release
-	6,  // 6: lockstep.v1.Node.roles:type_name -> lockstep.v1.Roles
-	10, // 7: lockstep.v1.Node.status:type_name -> lockstep.v1.NodeStatus
-	5,  // 8: lockstep.v1.Node.cordon:type_name -> lockstep.v1.Cordon
-	20, // 9: lockstep.v1.Cordon.since:type_name -> google.protobuf.Timestamp
-	20, // 10: lockstep.v1.Cordon.until:type_name -> google.protobuf.Timestamp
-	7,  // 11: lockstep.v1.Roles.kubernetes_controller:type_name -> lockstep.v1.KubernetesController
-	8,  // 12: lockstep.v1.Roles.kubernetes_worker:type_name -> lockstep.v1.KubernetesWorker
-	9,  // 13: lockstep.v1.Roles.consensus_member:type_name -> lockstep.v1.ConsensusMember
-	2,  // 14: lockstep.v1.NodeStatus.version:type_name -> lockstep.v1.Version
-	1,  // 15: lockstep.v1.NodeStatus.minimum_reconciler_release:type_name -> lockstep.v1.Release
-	21, // 16: lockstep.v1.NodeStatus.fence_after:type_name -> google.protobuf.Duration
-	20, // 17: lockstep.v1.Presence.since:type_name -> google.protobuf.Timestamp
-	14, // 18: lockstep.v1.Presence.warnings:type_name -> lockstep.v1.Warning
-	13, // 19: lockstep.v1.Presence.endpoint:type_name -> lockstep.v1.Endpoint
-	20, // 20: lockstep.v1.Warning.since:type_name -> google.protobuf.Timestamp
-	20, // 21: lockstep.v1.Cluster.created_at:type_name -> google.protobuf.Timestamp
-	20, // 22: lockstep.v1.ClusterMember.added_at:type_name -> google.protobuf.Timestamp
-	20, // 23: lockstep.v1.ClusterMember.removed_at:type_name -> google.protobuf.Timestamp
-	20, // 24: lockstep.v1.ClusterLearner.added_at:type_name -> google.protobuf.Timestamp
-	20, // 25: lockstep.v1.JoinToken.created_at:type_name -> google.protobuf.Timestamp
-	20, // 26: lockstep.v1.JoinToken.expires_at:type_name -> google.protobuf.Timestamp
-	19, // 27: lockstep.v1.JoinToken.used_by:type_name -> lockstep.v1.TokenUse
-	20, // 28: lockstep.v1.TokenUse.at:type_name -> google.protobuf.Timestamp
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	21, // 6: lockstep.v1.BundleReplacement.since:type_name -> google.protobuf.Timestamp
+	7,  // 7: lockstep.v1.Node.roles:type_name -> lockstep.v1.Roles
+	11, // 8: lockstep.v1.Node.status:type_name -> lockstep.v1.NodeStatus
+	6,  // 9: lockstep.v1.Node.cordon:type_name -> lockstep.v1.Cordon
+	21, // 10: lockstep.v1.Cordon.since:type_name -> google.protobuf.Timestamp
+	21, // 11: lockstep.v1.Cordon.until:type_name -> google.protobuf.Timestamp
+	8,  // 12: lockstep.v1.Roles.kubernetes_controller:type_name -> lockstep.v1.KubernetesController
+	9,  // 13: lockstep.v1.Roles.kubernetes_worker:type_name -> lockstep.v1.KubernetesWorker
+	10, // 14: lockstep.v1.Roles.consensus_member:type_name -> lockstep.v1.ConsensusMember
+	2,  // 15: lockstep.v1.NodeStatus.version:type_name -> lockstep.v1.Version
+	1,  // 16: lockstep.v1.NodeStatus.minimum_reconciler_release:type_name -> lockstep.v1.Release
+	22, // 17: lockstep.v1.NodeStatus.fence_after:type_name -> google.protobuf.Duration
+	21, // 18: lockstep.v1.Presence.since:type_name -> google.protobuf.Timestamp
+	15, // 19: lockstep.v1.Presence.warnings:type_name -> lockstep.v1.Warning
+	14, // 20: lockstep.v1.Presence.endpoint:type_name -> lockstep.v1.Endpoint
+	21, // 21: lockstep.v1.Warning.since:type_name -> google.protobuf.Timestamp
+	21, // 22: lockstep.v1.Cluster.created_at:type_name -> google.protobuf.Timestamp
+	21, // 23: lockstep.v1.ClusterMember.added_at:type_name -> google.protobuf.Timestamp
+	21, // 24: lockstep.v1.ClusterMember.removed_at:type_name -> google.protobuf.Timestamp
+	21, // 25: lockstep.v1.ClusterLearner.added_at:type_name -> google.protobuf.Timestamp
+	21, // 26: lockstep.v1.JoinToken.created_at:type_name -> google.protobuf.Timestamp
+	21, // 27: lockstep.v1.JoinToken.expires_at:type_name -> google.protobuf.Timestamp
+	20, // 28: lockstep.v1.JoinToken.used_by:type_name -> lockstep.v1.TokenUse
+	21, // 29: lockstep.v1.TokenUse.at:type_name -> google.protobuf.Timestamp
+	30, // [30:30] is the sub-list for method output_type
+	30, // [30:30] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_lockstep_proto_init() }
@@ -1665,7 +1764,7 @@ func file_lockstep_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lockstep_proto_rawDesc), len(file_lockstep_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   19,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -87,6 +87,10 @@ func (h *headerReader) name() string {
 	name, ok := metadata.Get("name").Text()
 	if !ok || name == "" {
 		h.problems.Add(h.at.At(metadata.Line), "metadata.name must be a string that is not empty")
+	} else if !protocol.ValidBundleName(name) {
+		h.problems.Add(h.at.At(metadata.Line),
+			"metadata.name %q must have lower-case letters, digits, hyphens and dots only, a letter or a digit at both ends, and at most %d characters",
+			name, protocol.MaxBundleName)
 	}
 	return name
 }

@@ -26,5 +26,7 @@ func Open(dir string) (*Bundle, error) {
 // Local returns what a node is that runs with the bundle: everything but its ID
 // and FenceAfter.
 func (b *Bundle) Local() protocol.Local {
-	return protocol.Local{Version: b.Version, Constraints: b.Constraints, Digest: b.Digest, PruneImmediately: b.PruneImmediately}
+	return protocol.Local{
+		Version: b.Version, Constraints: b.Constraints, Digest: b.Digest, Bundle: b.Name, PruneImmediately: b.PruneImmediately,
+	}
 }

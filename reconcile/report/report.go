@@ -31,6 +31,7 @@ type Report struct {
 
 	Failures      []Failure // at most MaxFailures, sorted by object
 	TotalFailures int       // how many there are, also those that Failures leaves out
+	Failing       int       // how many of them are of required objects: they keep the status from becoming DONE
 
 	// Strangers carry the set's label and are not of the set: other users made them.
 	// They are left alone.
@@ -65,6 +66,8 @@ type Failure struct {
 	Message string    // the API server's, or what to do
 	Source  string    // where its manifest is, like "roles.yaml:15"; empty: it has none
 	Since   time.Time // of the first pass in which it failed, without one in between in which it did not
+
+	Required bool // it keeps the status from becoming DONE
 }
 
 // MaxFailures bounds Report.Failures.
@@ -73,6 +76,9 @@ const MaxFailures = 50
 // AddFailure counts a failure, and lists it if there is room.
 func (r *Report) AddFailure(f Failure) {
 	r.TotalFailures++
+	if f.Required {
+		r.Failing++
+	}
 	if len(r.Failures) < MaxFailures {
 		r.Failures = append(r.Failures, f)
 	}

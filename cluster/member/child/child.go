@@ -1,7 +1,7 @@
 // Package child is the process of an etcd member (docs/clusters.md): the only one in
 // which etcd's server runs. Package member starts it, and describes what the two say
-// to each other. Main starts three goroutines: one waits for the end of its input, one for a
-// learner to become ready, one for the first leader of a member that is alone.
+// to each other. Main starts four goroutines: one waits for the end of its input, one for a
+// learner to become ready, one for the first leader of a member that is alone, one measures.
 package child
 
 import (
@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -78,6 +79,7 @@ func readSpec(lines *bufio.Reader) (member.Spec, error) {
 
 // child writes what happens to the parent.
 type child struct {
+	mu       sync.Mutex // mu guards messages
 	messages *json.Encoder
 	memberID uint64
 	cluster  uint64
@@ -86,7 +88,13 @@ type child struct {
 
 // write sends a message. A parent that has ended does not read it.
 func (c *child) write(e member.Event, problem string) {
-	_ = c.messages.Encode(member.Message{Event: e, MemberID: c.memberID, ClusterID: c.cluster, Problem: problem})
+	c.send(member.Message{Event: e, MemberID: c.memberID, ClusterID: c.cluster, Problem: problem})
+}
+
+func (c *child) send(m member.Message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_ = c.messages.Encode(m)
 }
 
 func (c *child) failed(err error) int {
@@ -118,18 +126,21 @@ func (c *child) run(ctx context.Context, spec member.Spec, stderr io.Writer) int
 	guard.Watch(etcd.Server)
 	c.memberID, c.cluster = uint64(etcd.Server.MemberID()), uint64(etcd.Server.Cluster().ID())
 	c.write(member.Started, "")
-	return c.serve(ctx, etcd, spec.Patience)
+	return c.serve(ctx, etcd, spec)
 }
 
 // serve waits for the end of the member.
-func (c *child) serve(ctx context.Context, etcd *embed.Etcd, patience time.Duration) int {
+func (c *child) serve(ctx context.Context, etcd *embed.Etcd, spec member.Spec) int {
 	ready := etcd.Server.ReadyNotify()
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
 	lost := make(chan struct{})
-	if patience > 0 {
-		go awaitLoss(waiting, etcd.Server, patience, lost)
+	if spec.Patience > 0 {
+		go awaitLoss(waiting, etcd.Server, spec.Patience, lost)
 	}
+	measuring, end := context.WithCancel(ctx)
+	defer end()
+	go c.measure(measuring, spec.Measures)
 	go electLone(waiting, etcd.Server, etcd.Server.Cluster().Members)
 	for {
 		select {

@@ -36,6 +36,7 @@ type entryJSON struct {
 	MinReconcilerRelease string `json:"minReconcilerRelease"`
 	MinAPIServerRelease  string `json:"minApiserverRelease"`
 	Digest               string `json:"digest"`
+	Bundle               string `json:"bundle,omitempty"`
 	ContentEpoch         int64  `json:"contentEpoch"`
 }
 
@@ -53,6 +54,7 @@ func encodeMark(m MarkData) (string, error) {
 			MinReconcilerRelease: c.Constraints.MinReconciler.String(),
 			MinAPIServerRelease:  c.Constraints.MinApiserver.String(),
 			Digest:               c.Digest,
+			Bundle:               c.Bundle,
 			ContentEpoch:         c.Epoch,
 		})
 	}
@@ -103,7 +105,7 @@ func (m MarkData) validate() error {
 }
 
 func (e entryJSON) content() (protocol.Content, error) {
-	c := protocol.Content{Digest: e.Digest, Epoch: e.ContentEpoch}
+	c := protocol.Content{Digest: e.Digest, Bundle: protocol.KnownBundleName(e.Bundle), Epoch: e.ContentEpoch}
 	var err error
 	if c.Release, err = semver.ParseRelease(e.Release); err != nil {
 		return c, err
@@ -120,11 +122,9 @@ func (e entryJSON) content() (protocol.Content, error) {
 // Begun returns the mark that must be in place before the first write of w's
 // content: it adds that content and removes none.
 func (m MarkData) Begun(w protocol.Work) MarkData {
-	out := MarkData{FirstDone: m.FirstDone || !w.First, LeaderEpoch: w.LeaderEpoch, Entries: slices.Clone(m.Entries)}
-	if !slices.Contains(out.Entries, w.Content) {
-		out.Entries = append(out.Entries, w.Content)
+	return MarkData{
+		FirstDone: m.FirstDone || !w.First, LeaderEpoch: w.LeaderEpoch, Entries: protocol.WithEntry(slices.Clone(m.Entries), w.Content),
 	}
-	return out
 }
 
 // EpochTaken reports whether other content has c's epoch: a predecessor's entry
@@ -211,7 +211,7 @@ func fromStamps(stamps []Stamp) MarkData {
 func sortedEntries(entries []protocol.Content) []protocol.Content {
 	sorted := slices.Clone(entries)
 	sorting.By(sorted, func(a, b protocol.Content) int {
-		return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), a.Release.Compare(b.Release), cmp.Compare(a.Digest, b.Digest))
+		return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), a.Release.Compare(b.Release), cmp.Compare(a.Digest, b.Digest), cmp.Compare(a.Bundle, b.Bundle))
 	})
 	return sorted
 }

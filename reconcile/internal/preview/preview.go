@@ -47,7 +47,7 @@ func Run(ctx context.Context, in Input) (report.Preview, error) {
 	}
 	p := previewer{API: in.Gatherer.API, Input: in, observed: v, inventory: parent.Inventory}
 	p.content = protocol.Content{
-		Release: in.Bundle.Version.Release, Constraints: in.Bundle.Constraints, Digest: in.Bundle.Digest,
+		Release: in.Bundle.Version.Release, Constraints: in.Bundle.Constraints, Digest: in.Bundle.Digest, Bundle: in.Bundle.Name,
 		// Above every epoch that exists, or the epoch policy would refuse the dry runs.
 		Epoch: 1 + max(v.HighestEpoch(), parent.Mark.HighestEpoch()),
 	}

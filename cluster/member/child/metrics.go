@@ -1,0 +1,31 @@
+package child
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// measured reads etcd's own metrics of this process.
+func measured() (out protocol.Measures, err error) {
+	families, err := prometheus.DefaultGatherer.Gather()
+	if err != nil {
+		return out, err
+	}
+	durations := map[string]*protocol.Durations{fsyncMetric: &out.Fsync, commitMetric: &out.Commit}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if d := durations[family.GetName()]; d != nil {
+				h := m.GetHistogram()
+				d.Count, d.Sum = h.GetSampleCount(), h.GetSampleSum()
+				for _, b := range h.GetBucket() {
+					d.Buckets = append(d.Buckets, protocol.DurationBucket{UpTo: b.GetUpperBound(), Count: b.GetCumulativeCount()})
+				}
+			}
+			if family.GetName() == leadersMetric {
+				out.LeaderChanges = uint64(m.GetCounter().GetValue())
+			}
+		}
+	}
+	return out, nil
+}

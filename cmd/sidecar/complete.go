@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// completer proposes words to a shell.
+type completer = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective)
+
+// oneOf proposes words.
+func oneOf(words ...string) completer {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// directories lets the shell propose directories.
+func directories(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveFilterDirs
+}
+
+// setCompletion says what fits the arguments and flags of all commands below cmd. Without
+// it, shells propose files.
+func (p program) setCompletion(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		p.setCompletion(c)
+	}
+	if cmd.ValidArgsFunction == nil && cmd.ValidArgs == nil {
+		cmd.ValidArgsFunction = p.argumentCompleter(cmd)
+	}
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		propose := flagCompleter(f)
+		if _, done := cmd.GetFlagCompletionFunc(f.Name); done || propose == nil {
+			return
+		}
+		if err := cmd.RegisterFlagCompletionFunc(f.Name, propose); err != nil {
+			panic(err) // the flag does not exist: a mistake in this package
+		}
+	})
+}
+
+// argumentCompleter returns what fits the arguments of a command, by its Use.
+func (p program) argumentCompleter(cmd *cobra.Command) completer {
+	switch _, arguments, _ := strings.Cut(cmd.Use, " "); {
+	case cmd.HasSubCommands(), cmd.Hidden:
+		return nil
+	case strings.HasPrefix(arguments, "ID") && cmd.Name() != "revoke":
+		return p.completeNode
+	case arguments == "[DIR]", arguments == "DIR":
+		return directories
+	case arguments == "FILE":
+		return nil
+	}
+	return oneOf()
+}
+
+// flagCompleter returns what fits a flag; nil: files.
+func flagCompleter(f *pflag.Flag) completer {
+	switch f.Name {
+	case "add", "remove":
+		return oneOf(protocol.RoleNames()...)
+	case "etcd":
+		return oneOf(lockstep.EtcdExternal, lockstep.EtcdEmbedded)
+	}
+	switch kind, _ := pflag.UnquoteUsage(f); {
+	case kind == "directory":
+		return directories
+	case strings.Contains(kind, "file"):
+		return nil
+	}
+	return oneOf()
+}
+
+// completeNode proposes the nodes that the sidecar on this machine knows, and behind one of
+// them the roles.
+func (p program) completeNode(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		if cmd.Name() == "set-roles" {
+			return append(slices.Clone(protocol.RoleNames()), roleNone), cobra.ShellCompDirectiveNoFileComp
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return p.knownNodes(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completionTimeout is how long a person waits for a proposal.
+const completionTimeout = time.Second
+
+// knownNodes asks the sidecar that LOCKSTEP_SERVER names, or the one on this machine.
+func (p program) knownNodes(ctx context.Context) (ids []string) {
+	var server serverFlags
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	server.bind(flags)
+	if p.applyEnv(flags) != nil {
+		return nil
+	}
+	c, err := server.client()
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	defer cancel()
+	a, err := c.status(ctx)
+	if err != nil {
+		return nil // a shell has no place for it
+	}
+	for _, n := range a.report.Fleet.Nodes {
+		ids = append(ids, n.ID)
+	}
+	return ids
+}
+
+// plainUsage removes the marks in the texts of flags that only --help understands: shells
+// show these texts beside the flags.
+func plainUsage(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		plainUsage(c)
+	}
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) { _, f.Usage = pflag.UnquoteUsage(f) })
+}

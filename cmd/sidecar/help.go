@@ -1,0 +1,263 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// sectionOf is the annotation of a flag with the title of its section in --help.
+const sectionOf = "lockstep-section"
+
+// annotate gives a flag one more annotation.
+func annotate(f *pflag.Flag, key, value string) {
+	if f.Annotations == nil {
+		f.Annotations = map[string][]string{}
+	}
+	f.Annotations[key] = []string{value}
+}
+
+// sectionTitle is that of a flag; empty: it has no section.
+func sectionTitle(f *pflag.Flag) string { return strings.Join(f.Annotations[sectionOf], "") }
+
+// setHelp makes root, and the commands below it, print their help as one. It needs all
+// commands to be there.
+func (p program) setHelp(root *cobra.Command) {
+	for path, text := range examples() {
+		if cmd, _, err := root.Find(strings.Fields(path)[1:]); err == nil && cmd.Example == "" && cmd.CommandPath() == path {
+			cmd.Example = text
+		}
+	}
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { printHelp(cmd) })
+	root.SetUsageFunc(func(cmd *cobra.Command) error { printUsage(cmd); return nil })
+	root.SetHelpCommand(p.helpCommand())
+}
+
+// helpScreen is the place of a help, which is always wrapped.
+func helpScreen(w io.Writer) screen {
+	width, _, _ := terminalSize(w)
+	return screen{width: cmp.Or(width, defaultWidth)}
+}
+
+func printHelp(cmd *cobra.Command) {
+	w := cmd.OutOrStdout()
+	fmt.Fprintf(w, "%s\n\n", helpScreen(w).paragraphs(cmp.Or(cmd.Long, cmd.Short+".")))
+	printUsage(cmd)
+}
+
+func printUsage(cmd *cobra.Command) {
+	w := cmd.OutOrStdout()
+	s := helpScreen(w)
+	use := cmd.UseLine()
+	if cmd.HasAvailableSubCommands() {
+		use = cmd.CommandPath() + " COMMAND"
+	}
+	lines := s.wrap(use, s.width-len(helpIndent))
+	fmt.Fprintf(w, "Usage:\n%s%s\n", helpIndent, strings.Join(lines, "\n"+helpIndent+helpIndent))
+	if cmd.Example != "" {
+		fmt.Fprintf(w, "\nExamples:\n%s\n", cmd.Example)
+	}
+	printCommands(w, cmd)
+	printFlags(w, cmd)
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(w, "\nType %s COMMAND --help for more about a command.\n", cmd.CommandPath())
+	}
+}
+
+// helpIndent is before what is below a heading.
+const helpIndent = "  "
+
+// commandGroups are the groups of the commands of root, in their order.
+var commandGroups = []struct {
+	title string
+	names []string
+}{
+	{"Run a node", []string{"run", "wait-ready", "kubeadm"}},
+	{"See what is going on", []string{"status", "plan"}},
+	{"Change a fleet", []string{"node", "cordon", "uncordon", "override", "cluster", "store"}},
+	{"Prepare a release", []string{"bundle", "service"}},
+	{"Others", nil},
+}
+
+func printCommands(w io.Writer, cmd *cobra.Command) {
+	available := slices.DeleteFunc(slices.Clone(cmd.Commands()), func(c *cobra.Command) bool {
+		return !c.IsAvailableCommand() && c.Name() != "help"
+	})
+	if len(available) == 0 {
+		return
+	}
+	fmt.Fprint(w, "\nAvailable Commands:\n")
+	if cmd.HasParent() {
+		listCommands(w, helpIndent, available)
+		return
+	}
+	for _, g := range commandGroups {
+		own := slices.DeleteFunc(slices.Clone(available), func(c *cobra.Command) bool { return groupOf(c) != g.title })
+		slices.SortStableFunc(own, func(a, b *cobra.Command) int {
+			return slices.Index(g.names, a.Name()) - slices.Index(g.names, b.Name())
+		})
+		fmt.Fprintf(w, "\n%s%s:\n", helpIndent, g.title)
+		listCommands(w, helpIndent+helpIndent, own)
+	}
+	fmt.Fprint(w, "\nTopics:\n")
+	var rows [][]string
+	for _, t := range topics() {
+		rows = append(rows, []string{helpIndent + "help " + t.name, t.short})
+	}
+	newColumns(helpScreen(w), rows).print(w)
+}
+
+func groupOf(cmd *cobra.Command) string {
+	for _, g := range commandGroups {
+		if slices.Contains(g.names, cmd.Name()) {
+			return g.title
+		}
+	}
+	return commandGroups[len(commandGroups)-1].title
+}
+
+func listCommands(w io.Writer, before string, all []*cobra.Command) {
+	var rows [][]string
+	for _, c := range all {
+		rows = append(rows, []string{before + c.Name(), c.Short})
+	}
+	newColumns(helpScreen(w), rows).print(w)
+}
+
+// printFlags prints the flags of a command by section. Those of etcd are long, and the same
+// for all commands: a topic has them.
+func printFlags(w io.Writer, cmd *cobra.Command) {
+	width := helpScreen(w).width
+	var titles []string
+	sections := map[string]*pflag.FlagSet{}
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		title := sectionTitle(f)
+		if sections[title] == nil {
+			sections[title] = pflag.NewFlagSet(title, pflag.ContinueOnError)
+			sections[title].SortFlags = false
+			titles = append(titles, title)
+		}
+		sections[title].AddFlag(withVariableName(cmd, f))
+	})
+	slices.SortStableFunc(titles, func(a, b string) int { return sectionOrder(a) - sectionOrder(b) })
+	for _, title := range titles {
+		if title == etcdTopic {
+			fmt.Fprint(w, "\nThe flags that say where etcd is (--etcd-servers, --data-dir and others):\nsee sidecar help etcd.\n")
+			continue
+		}
+		heading := "Flags"
+		if title != "" {
+			heading = title + " flags"
+		} else if len(titles) > 1 && cmd.Name() == "run" {
+			heading = "Global flags"
+		}
+		fmt.Fprintf(w, "\n%s:\n\n%s", heading, sections[title].FlagUsagesWrapped(width))
+	}
+	if cmd.Name() == "run" {
+		fmt.Fprintf(w, "\n%s\n", helpScreen(w).paragraphs(`Each flag can be set by an environment variable: LOCKSTEP_ETCD_SERVERS sets
+--etcd-servers. The flag takes precedence. A variable LOCKSTEP_... that belongs
+to no flag is an error.`))
+	}
+}
+
+// sectionOrder keeps the order of titles, except those that come last.
+func sectionOrder(title string) int {
+	switch title {
+	case etcdTopic:
+		return 2
+	case "":
+		return 1
+	}
+	return 0
+}
+
+// withVariableName adds the environment variable to the text of a flag. The flags of run
+// are too many for that.
+func withVariableName(cmd *cobra.Command, f *pflag.Flag) *pflag.Flag {
+	shown := *f
+	if cmd.Name() != "run" && !momentary(f.Name) {
+		shown.Usage += " Or $" + envName(f.Name) + "."
+	}
+	if f.Name == "help" {
+		shown.Usage = "Print this."
+	}
+	return &shown
+}
+
+// helpCommand is `sidecar help`. Of what does not exist it says so.
+func (p program) helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND|TOPIC]",
+		Short: "Print the help of a command, or a topic",
+		Long:  "Print the help of a command, like sidecar help node list, or a topic.",
+		Args:  cobra.ArbitraryArgs,
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return helpWords(commandAt(cmd.Root(), args)), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				for _, t := range topics() {
+					if t.name == args[0] {
+						t.print(p.stdout)
+						return nil
+					}
+				}
+			}
+			about := commandAt(cmd.Root(), args)
+			if depth := strings.Count(about.CommandPath(), " "); depth < len(args) {
+				return unknownWord("command or topic", args[depth], helpWords(about), "see sidecar help")
+			}
+			return about.Help()
+		},
+	}
+}
+
+// commandAt returns the command that words lead to, as far as they do.
+func commandAt(root *cobra.Command, words []string) *cobra.Command {
+	for _, name := range words {
+		next := childOf(root, name)
+		if next == nil {
+			break
+		}
+		root = next
+	}
+	return root
+}
+
+// helpWords are what may follow the name of cmd after `sidecar help`.
+func helpWords(cmd *cobra.Command) (out []string) {
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			out = append(out, c.Name())
+		}
+	}
+	if !cmd.HasParent() {
+		for _, t := range topics() {
+			out = append(out, t.name)
+		}
+	}
+	return out
+}
+
+// maxTypos is how many letters of a word may be wrong for a proposal.
+const maxTypos = 2
+
+// unknownWord is the error about a word that is none of those that are known.
+func unknownWord(what, word string, known []string, otherwise string) error {
+	hint := otherwise
+	var near []string
+	for _, k := range known {
+		if edits(word, k) <= maxTypos || word != "" && strings.HasPrefix(k, word) {
+			near = append(near, k)
+		}
+	}
+	if len(near) > 0 {
+		hint = "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return usagef("unknown %s %q; %s", what, word, hint)
+}

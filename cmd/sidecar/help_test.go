@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+)
+
+// everyCommand calls visit with each command that people see.
+func everyCommand(cmd *cobra.Command, visit func(*cobra.Command)) {
+	if cmd.Hidden {
+		return
+	}
+	visit(cmd)
+	for _, c := range cmd.Commands() {
+		everyCommand(c, visit)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	everyCommand(program{}.root(), func(cmd *cobra.Command) {
+		path := cmd.CommandPath()
+		code, out, _ := call(t, program{}, append(strings.Fields(path)[1:], "--help")...)
+		if code != exitOK || !strings.Contains(out, "Usage:\n") {
+			t.Errorf("%s --help: got %d and\n%s", path, code, out)
+		}
+		if !strings.Contains(out, "\nExamples:\n") && path != "sidecar help" {
+			t.Errorf("%s --help has no example: add one in examples.txt", path)
+		}
+		if strings.Contains(out, "`") {
+			t.Errorf("%s --help has a backtick:\n%s", path, out)
+		}
+		for line := range strings.Lines(out) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > defaultWidth {
+				t.Errorf("%s --help: a line of %d columns: %s", path, n, line)
+			}
+		}
+	})
+	for _, about := range topics() {
+		code, out, _ := call(t, program{}, "help", about.name)
+		if code != exitOK || len(out) < 300 {
+			t.Errorf("help %s: got %d and\n%s", about.name, code, out)
+		}
+		for line := range strings.Lines(out) {
+			if len(line) > defaultWidth+1 {
+				t.Errorf("help %s: a line of %d columns: %s", about.name, len(line), line)
+			}
+		}
+	}
+}
+
+// The variables are named where the flags are, and those of etcd have one topic.
+func TestHelp_names(t *testing.T) {
+	space := regexp.MustCompile(`\s+`)
+	for args, want := range map[string]string{
+		"status --help":        "Or $LOCKSTEP_SERVER.",
+		"help etcd":            "--etcd-cafile file",
+		"help environment":     "LOCKSTEP_DATA_DIR",
+		"node list --help":     "see sidecar help etcd",
+		"cordon --help":        "sidecar cordon cp-2 --for=30m",
+		"help cluster token":   "create",
+		"run --help":           "Embedded etcd flags:",
+		"help":                 "See what is going on: status Show the gate",
+		"cluster token --help": "revoke",
+	} {
+		_, out, _ := call(t, program{}, strings.Fields(args)...)
+		if !strings.Contains(space.ReplaceAllString(out, " "), want) {
+			t.Errorf("%s does not have %q:\n%s", args, want, out)
+		}
+	}
+	if _, out, _ := call(t, program{}, "node", "list", "--help"); strings.Contains(out, "--etcd-cafile") {
+		t.Errorf("the help has the flags of etcd:\n%s", out)
+	}
+}
+
+// What does not exist is wrong usage at each level, and the nearest word is named.
+func TestUnknownWords(t *testing.T) {
+	for args, want := range map[string]string{
+		"statsu":                   `unknown command "statsu"; did you mean status?`,
+		"hlep":                     `unknown command "hlep"; did you mean help?`,
+		"node lst":                 `unknown command "lst"; did you mean list?`,
+		"node xyzzy":               `unknown command "xyzzy"; see sidecar node --help`,
+		"cluster token creat":      `unknown command "creat"; did you mean create?`,
+		"bundle vaildate":          `unknown command "vaildate"; did you mean validate?`,
+		"override bgin":            `unknown command "bgin"; did you mean begin?`,
+		"help foo":                 `unknown command or topic "foo"; see sidecar help`,
+		"help etdc":                `unknown command or topic "etdc"; did you mean etcd?`,
+		"help node lst":            `unknown command or topic "lst"; did you mean list?`,
+		"help node list x":         `unknown command or topic "x"; see sidecar help`,
+		"status --sever x":         `unknown flag: --sever; did you mean --server?`,
+		"node list --etcd-cafil=x": `unknown flag: --etcd-cafil; did you mean --etcd-cafile?`,
+		"status --nonsense":        `unknown flag: --nonsense; see sidecar status --help`,
+		"status -x":                `unknown shorthand flag: 'x' in -x; see sidecar status --help`,
+	} {
+		code, out, errs := call(t, program{}, strings.Fields(args)...)
+		if code != exitUsage || out != "" || errs != "sidecar: "+want+"\n" {
+			t.Errorf("%s: got %d, %q and %q, want %q", args, code, out, errs, want)
+		}
+	}
+}
+
+func TestVersionFlag(t *testing.T) {
+	_, want, _ := call(t, program{}, "version")
+	for _, flag := range []string{"--version", "-v"} {
+		if code, out, errs := call(t, program{}, flag); code != exitOK || out != want || errs != "" {
+			t.Errorf("%s: got %d, %q and %q", flag, code, out, errs)
+		}
+	}
+}
+
+// parses returns what is wrong with the words behind "sidecar".
+func parses(args []string) error {
+	root := program{}.root()
+	root.InitDefaultHelpCmd()
+	cmd, rest, err := root.Find(args)
+	if err != nil {
+		return err
+	}
+	if cmd.HasSubCommands() {
+		return fmt.Errorf("%s is no command of its own", cmd.CommandPath())
+	}
+	return errors.Join(cmd.ParseFlags(rest), cmd.ValidateArgs(cmd.Flags().Args()))
+}
+
+// Each example is a command that exists, with flags that it has.
+func TestExamplesParse(t *testing.T) {
+	root, found := program{}.root(), 0
+	texts := map[string]string{"sidecar help etcd": topics()[0].long}
+	everyCommand(root, func(cmd *cobra.Command) { texts[cmd.CommandPath()] = cmd.Example })
+	for path, text := range texts {
+		for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", "")) {
+			words, isCommand := strings.CutPrefix(line, "  sidecar ")
+			if !isCommand {
+				continue
+			}
+			found++
+			r := readCommand(root, screen{}.words(strings.TrimSpace(words)))
+			if rest := r.peek(); rest != "" {
+				t.Errorf("%s: %q does not belong to %s", path, rest, line)
+			}
+			if err := parses(r.args); err != nil {
+				t.Errorf("%s: %s: %v", path, strings.TrimSpace(line), err)
+			}
+		}
+	}
+	if found < 40 {
+		t.Errorf("got %d examples", found)
+	}
+	for path := range examples() {
+		if got := commandAt(root, strings.Fields(path)[1:]).CommandPath(); got != path {
+			t.Errorf("examples of %q: there is only %s", path, got)
+		}
+	}
+}
+
+// TestCompletion: what fits is proposed, also what only the sidecar knows.
+func TestCompletion(t *testing.T) {
+	f := newFakeSidecar()
+	t.Cleanup(f.Close)
+	f.snapshot.Set(awaits())
+	for args, want := range map[string]string{
+		"cordon|":                    "cp-1 cp-2 cp-3 :4",
+		"uncordon|":                  "cp-1 cp-2 cp-3 :4",
+		"node|remove|":               "cp-1 cp-2 cp-3 :4",
+		"cluster|remove|":            "cp-1 cp-2 cp-3 :4",
+		"cordon|cp-1|":               ":4",
+		"node|set-roles|cp-1|--add|": "kubernetes_controller kubernetes_worker consensus_member :4",
+		"node|set-roles|cp-1|":       "kubernetes_controller kubernetes_worker consensus_member none :4",
+		"bundle|validate|":           ":16",
+		"service|validate|":          ":16",
+		"plan|--bundle|":             ":16",
+		"node|list|--data-dir|":      ":16",
+		"node|list|--etcd-cafile|":   ":0",
+		"node|list|--etcd-prefix|":   ":4",
+		"cluster|restore|":           ":0",
+		"run|--etcd|":                "external embedded :4",
+		"status|-o|":                 "table wide json yaml :4",
+		"help|cluster|":              "members remove restore snapshot token :4",
+		"completion|":                "bash zsh fish powershell :4",
+	} {
+		var out bytes.Buffer
+		p := program{stdout: &out, stderr: &bytes.Buffer{}, lookupEnv: func(name string) (string, bool) { return f.URL, name == "LOCKSTEP_SERVER" }}
+		p.main(t.Context(), append([]string{cobra.ShellCompNoDescRequestCmd}, strings.Split(args, "|")...))
+		if got := strings.Join(strings.Fields(out.String()), " "); got != want {
+			t.Errorf("%s: got %q, want %q", args, got, want)
+		}
+	}
+	code, out, _ := call(t, program{}, cobra.ShellCompRequestCmd, "node", "list", "--etcd")
+	if code != exitOK || strings.Contains(out, "`") || !strings.Contains(out, "--etcd-cafile\tPEM file with") {
+		t.Errorf("got %d and %q", code, out)
+	}
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-dev/lockstep/election"
+	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// replaceFlags are those of bundle replace.
+type replaceFlags struct {
+	from, to string
+	cancel   bool
+}
+
+func (p program) bundleReplaceCommand() *cobra.Command {
+	var f replaceFlags
+	cmd := withEtcd(&cobra.Command{
+		Use:   "replace --from NAME --to NAME",
+		Short: "Let a bundle replace another one that has another name, once",
+		Long: `Let a bundle replace another one that has another name (metadata.name of bundle.yaml),
+once. Without it, a leader never replaces the objects of one bundle by those of
+another: it applies and repairs nothing, because its --bundle may be wrong.
+
+The leader takes over when it runs the bundle --to. Until then, sidecar status shows
+what the replacement waits for. Then it is spent.
+
+Exit codes: 0 the replacement is written, or was deleted, 1 nothing was changed, 2
+wrong usage.`,
+		Example: `  sidecar bundle replace --from base --to acme
+  sidecar bundle replace --cancel`,
+		Args: noArgs,
+	}, func(ctx context.Context, client etcdClient, _ []string) error {
+		if err := f.validate(); err != nil {
+			return err
+		}
+		if f.cancel {
+			return p.cancelReplacement(ctx, client)
+		}
+		return p.replaceBundle(ctx, client, f)
+	})
+	flags := cmd.Flags()
+	flags.StringVar(&f.from, "from", "", "The `name` of the bundle that the objects are of.")
+	flags.StringVar(&f.to, "to", "", "The `name` of the bundle that replaces it. At least one registered node must run it.")
+	flags.BoolVar(&f.cancel, "cancel", false, "Delete a replacement that no leader has used yet.")
+	return cmd
+}
+
+// validate returns an error that names the flag.
+func (f replaceFlags) validate() error {
+	const form = "lower-case letters, digits, hyphens and dots, at most 63, as metadata.name of a bundle.yaml"
+	switch {
+	case f.cancel && (f.from != "" || f.to != ""):
+		return usagef("--cancel needs neither --from nor --to")
+	case f.cancel:
+	case f.from == "" || f.to == "":
+		return usagef("set --from, the name of the bundle that the objects are of, and --to, the name of the one that replaces it")
+	case !protocol.ValidBundleName(f.from):
+		return usagef("--from: %q: must have %s", f.from, form)
+	case !protocol.ValidBundleName(f.to):
+		return usagef("--to: %q: must have %s", f.to, form)
+	case f.from == f.to:
+		return usagef("--from and --to are both %s: a bundle need not replace itself", f.from)
+	}
+	return nil
+}
+
+func (p program) replaceBundle(ctx context.Context, client etcdClient, f replaceFlags) error {
+	r := protocol.Replacement{From: f.from, To: f.to, Since: p.now().UTC()}
+	fleet, status, err := election.ReplaceBundle(ctx, client.Client, r)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(p.stdout, "the bundle %s may replace %s, once; it %s\n",
+		f.to, f.from, httpapi.Pasteable(protocol.ReplacementState(status, fleet, r), client.flags))
+	if status.Kind != protocol.StatusPresent {
+		fmt.Fprintf(p.stdout, "note: there is no status, so the leader compares %s with the mark in the API\n", f.from)
+	}
+	return nil
+}
+
+func (p program) cancelReplacement(ctx context.Context, client etcdClient) error {
+	was, err := election.CancelReplacement(ctx, client.Client)
+	switch {
+	case err != nil:
+		return err
+	case was.Revision == 0:
+		fmt.Fprintln(p.stdout, "no replacement is waiting")
+	default:
+		fmt.Fprintf(p.stdout, "the replacement of %s by %s is forgotten\n", was.From, was.To)
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// upgradeText says whether the next upgrade may start: a line for each reason why
+// not.
+func upgradeText(r httpapi.Report) []string {
+	if r.UpgradeReady {
+		return upgradeMayStart(r)
+	}
+	var out []string
+	for i, o := range r.UpgradeObstacles {
+		line := obstacleText(o)
+		if o.Node != "" {
+			line = o.Node + ": " + line
+		}
+		if i == 0 {
+			line = "do not start the next upgrade: " + line
+		}
+		out = append(out, line)
+	}
+	if len(out) == 0 { // the answer of an older sidecar
+		return []string{"do not start the next upgrade"}
+	}
+	return out
+}
+
+// upgradeMayStart says so, and what to know before: a line for each note.
+func upgradeMayStart(r httpapi.Report) []string {
+	var out []string
+	for i, note := range r.UpgradeNotes {
+		if i == 0 {
+			note = "the next upgrade may start; but " + note
+		}
+		out = append(out, note)
+	}
+	if len(out) == 0 {
+		out = []string{"the next upgrade may start"}
+	}
+	switch last := &out[len(out)-1]; {
+	case r.Etcd.Connected && r.Etcd.Problem != "":
+		*last += "; but see ETCD"
+	case len(r.Reconcile.Drift.Fights) > 0:
+		*last += "; but see FIGHTS"
+	case len(table{}.warnings(r)) > 0:
+		*last += "; but see WARNINGS"
+	}
+	return out
+}
+
+// obstacleText is short where WARNINGS has the rest.
+func obstacleText(o httpapi.UpgradeObstacleReport) string {
+	short := map[string]string{
+		"APIServersDiffer": "nodes of one release have different kube-apiservers", "ServicesDiffer": "nodes of one release have different services",
+		"RecordCorrupt": "its record is corrupt", "NoGate": "it is alive but reports no gate", "BundlesDiffer": "nodes of one release have different bundles",
+		"BundleRejected": "its bundle directory was rejected", "ServicesRejected": "its services directory was rejected", "RemovalsHeld": "removals are held",
+		"NodeDead": "it is not alive", "ServiceNotReady": "a service of it is not ready",
+	}
+	if o.Reason == string(protocol.OtherBundle) {
+		return "it runs another bundle than that of the objects"
+	}
+	if text, found := short[o.Reason]; found {
+		return text + " (see WARNINGS)"
+	}
+	return o.Message
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/lockstep-dev/lockstep"
+)
+
+// topic is a help that belongs to several commands.
+type topic struct {
+	name, short, long string
+	flags             func() flagSection // nil: it has none
+}
+
+// etcdTopic is the topic of the flags that say where etcd is.
+const etcdTopic = "etcd"
+
+func topics() []topic {
+	return []topic{
+		{etcdTopic, "How commands reach etcd", `Commands like sidecar node list read and write the keys in etcd. No sidecar has to
+run for them, unless the sidecars run etcd themselves.
+
+An etcd that the sidecars run (--etcd=embedded): type the command on a node that is a
+member. It finds the servers and the certificates in the node's data directory: in
+--data-dir, or if neither that nor --etcd-servers is set, in ` + lockstep.Defaults().DataDir + `.
+
+An etcd that runs elsewhere: set --etcd-servers and the files of its certificates, as
+the sidecars have them. On a node of kubeadm, ". /etc/lockstep/env" sets their variables.
+
+Examples:
+  sidecar node list --data-dir=/var/lib/lockstep
+  sidecar node list --etcd-servers=https://10.0.0.1:2379 --etcd-cafile=ca.crt \
+    --etcd-certfile=client.crt --etcd-keyfile=client.key
+  export LOCKSTEP_ETCD_SERVERS=http://10.0.0.1:2379; sidecar node list`, commandEtcdFlags},
+		{"environment", "The environment variables", `Each flag has a variable, except those that are about one call, like --yes or
+--output: LOCKSTEP_DATA_DIR sets --data-dir, for each command that has that flag. The
+flag takes precedence, and an empty variable counts as none. So one file of variables
+fits the sidecar and the commands of a node.
+
+The variables for commands that are typed often:
+  LOCKSTEP_SERVER        the sidecar that status and wait-ready ask
+  LOCKSTEP_DATA_DIR      the data directory of this node, with --etcd=embedded
+  LOCKSTEP_ETCD_SERVERS  the servers of an etcd that runs elsewhere
+
+A variable LOCKSTEP_... that belongs to no flag ends sidecar run with an error.
+NO_COLOR turns colours off. COLUMNS is the width of tables that go into a pipe; without
+it, their lines are as long as they need.`, nil},
+		{"exit-codes", "What the exit codes mean", `The exit codes of all commands:
+  0  the command has done what it says
+  1  it failed, and stderr has the reason
+  2  wrong usage: nothing was done
+  3  a wait or a check that has ended: not ready, not confirmed, not clean
+
+The help of a command says where it differs: sidecar bundle diff has the codes of diff.`, nil},
+	}
+}
+
+func (t topic) print(w io.Writer) {
+	s := helpScreen(w)
+	fmt.Fprintf(w, "%s\n", s.paragraphs(t.long))
+	if t.flags != nil {
+		fmt.Fprintf(w, "\nFlags:\n%s", t.flags().flags.FlagUsagesWrapped(s.width))
+	}
+}
+
+// commandEtcdFlags are the flags of commands that reach etcd.
+func commandEtcdFlags() flagSection {
+	opts, dataDir := lockstep.Defaults(), ""
+	return bindEtcd(&opts, &dataDir)
+}

@@ -1,0 +1,94 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/status"
+)
+
+// ReplaceBundle lets the objects of one bundle be replaced by those of another, once
+// (docs/protocol.md#bundle-names). It returns ErrNotReplaceable if the facts do not allow
+// that, and otherwise the facts on which it was written.
+func ReplaceBundle(ctx context.Context, client *etcd.Client, r protocol.Replacement) (protocol.Fleet, protocol.StatusView, error) {
+	var f protocol.Fleet
+	var v protocol.StatusView
+	err := untilUnchanged(ctx, func() (err error) {
+		f, v, err = replaceBundle(ctx, client, r)
+		return err
+	})
+	return f, v, err
+}
+
+// untilUnchanged repeats a change until what it has read still held.
+func untilUnchanged(ctx context.Context, change func() error) error {
+	pauses := backoff.Backoff{First: etcdPause, Max: time.Second}
+	for {
+		err := change()
+		if !errors.Is(err, etcd.ErrChanged) {
+			return err
+		}
+		if !pauses.Sleep(ctx) {
+			return ctx.Err()
+		}
+	}
+}
+
+// replaceBundle returns etcd.ErrChanged if something changed after it was read.
+func replaceBundle(ctx context.Context, client *etcd.Client, r protocol.Replacement) (protocol.Fleet, protocol.StatusView, error) {
+	s, _, err := readSnapshot(ctx, client, &fleet.Decoder{})
+	if err != nil {
+		return s.fleet, s.status, fmt.Errorf("read status, records and presences: %w", err)
+	}
+	refusal, witness := protocol.ReplacementRefusal(s.status, s.fleet, s.replacement, r.From, r.To)
+	if refusal != "" {
+		return s.fleet, s.status, fmt.Errorf("%w: %s", ErrNotReplaceable, refusal)
+	}
+	value, err := status.EncodeReplacement(r)
+	if err != nil {
+		return s.fleet, s.status, fmt.Errorf("write the replacement: %w", err)
+	}
+	keys := keyspace.Under(client.Prefix())
+	_, err = client.Write(ctx, []clientv3.Cmp{
+		clientv3.Compare(clientv3.ModRevision(keys.Status()), "=", s.status.Revision),
+		clientv3.Compare(clientv3.ModRevision(keys.Node(witness.ID)), "=", witness.Revision),
+		// One that was not valid is replaced.
+		clientv3.Compare(clientv3.ModRevision(keys.Replacement()), "<", s.fleet.Revision+1),
+	}, clientv3.OpPut(keys.Replacement(), string(value)))
+	if err != nil {
+		return s.fleet, s.status, fmt.Errorf("write the replacement: %w", err)
+	}
+	return s.fleet, s.status, nil
+}
+
+// CancelReplacement deletes the replacement, and returns the one that was there; the zero
+// Replacement: there was none.
+func CancelReplacement(ctx context.Context, client *etcd.Client) (protocol.Replacement, error) {
+	key := keyspace.Under(client.Prefix()).Replacement()
+	var was protocol.Replacement
+	err := untilUnchanged(ctx, func() error {
+		resp, err := client.Get(ctx, key)
+		if err != nil {
+			return fmt.Errorf("read the replacement: %w", err)
+		}
+		if len(resp.Kvs) == 0 {
+			return nil
+		}
+		kv := etcd.NewKV(resp.Kvs[0])
+		was = status.DecodeReplacement(&kv)
+		if _, err = client.Write(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", kv.ModRevision)}, clientv3.OpDelete(key)); err != nil {
+			return fmt.Errorf("delete the replacement: %w", err)
+		}
+		return nil
+	})
+	return was, err
+}

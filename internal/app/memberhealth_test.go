@@ -1,0 +1,61 @@
+package app
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/cluster"
+	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// What a member measures becomes a warning: that of a slow disk is in the presence, for all
+// nodes. Leaders that come and go are shown.
+func TestWatchMember(t *testing.T) {
+	server, _, api := ledByNewer(t)
+	s := start(t, configure(t, server.Endpoints()[0], api))
+	s.awaitReason(protocol.Ready)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = s.app.watchMember(ctx) }()
+	t.Cleanup(func() { cancel(); <-ended })
+
+	slow := protocol.Durations{Count: 1, Buckets: []protocol.DurationBucket{{UpTo: 2.048}, {UpTo: 4.096, Count: 1}}}
+	s.app.cluster.Measures().Set(protocol.Measures{Fsync: slow, LeaderChanges: 2})
+	s.awaitOwn("the slow disk in the presence", func(n httpapi.FleetNode) bool {
+		return slices.ContainsFunc(n.Warnings, func(w httpapi.WarningReport) bool {
+			return w.Reason == "DiskSlow" && strings.Contains(w.Message, "took 2s or longer")
+		})
+	})
+
+	s.app.cluster.Measures().Set(protocol.Measures{Fsync: slow, LeaderChanges: 6})
+	s.awaitFleet("the leaders", func(r httpapi.Report) bool {
+		return slices.ContainsFunc(r.Warnings, func(w httpapi.WarningReport) bool {
+			return w.Reason == "EtcdLeaderChanges" && w.Subject == "" && strings.Contains(w.Message, "changed 5 times within the last 10 minutes")
+		})
+	})
+}
+
+func TestLostMembers(t *testing.T) {
+	members := func(healthy ...bool) (out []cluster.Observed) {
+		for i, h := range healthy {
+			out = append(out, cluster.Observed{ID: string(rune('1' + i)), Node: "cp-" + string(rune('1'+i)), Healthy: h})
+		}
+		return out
+	}
+	for _, tc := range []struct {
+		before, now []cluster.Observed
+		want        []string
+	}{
+		{nil, members(true, false), nil},
+		{members(true, true, false), members(true, false, false), []string{"cp-2"}},
+		{members(true, false), members(true, true), nil},
+		{members(true, true), members(false), []string{"cp-1"}},
+	} {
+		if got := lostMembers(tc.before, tc.now); !slices.Equal(got, tc.want) {
+			t.Errorf("from %v to %v: got %v, want %v", tc.before, tc.now, got, tc.want)
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package protocol
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// MaxBundleName is the length of the longest name of a bundle, in bytes. Every node
+// record has a name, and people type it.
+const MaxBundleName = 63
+
+// ValidBundleName reports whether a bundle can have the name: lower-case letters, digits,
+// hyphens and dots, with a letter or a digit at both ends.
+func ValidBundleName(name string) bool {
+	other := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.' }
+	return name != "" && len(name) <= MaxBundleName && strings.Trim(name, "-.") == name && !strings.ContainsFunc(name, other)
+}
+
+// KnownBundleName returns a name that was read from etcd or the API; empty if no bundle
+// can have it: then it counts as missing.
+func KnownBundleName(name string) string {
+	if !ValidBundleName(name) {
+		return ""
+	}
+	return name
+}
+
+// Replacement is what people have typed: the objects of the bundle From may be replaced
+// by those of the bundle To, once (docs/protocol.md#bundle-names). The zero Replacement:
+// they have not.
+type Replacement struct {
+	From, To string
+	Since    time.Time // for people
+	Revision int64     // the key's mod revision; 0: there is none
+}
+
+// allows reports whether a leader of one bundle may take over the objects of another.
+func (r Replacement) allows(from, to string) bool {
+	return r.Revision != 0 && r.From == from && r.To == to
+}
+
+// holdForBundle is HoldForBundle: the objects are of a bundle with another name than the
+// leader's, and people have not asked for the replacement.
+func holdForBundle(in Input) (Step, bool) {
+	own := in.Local.Bundle
+	if own == "" {
+		return Step{}, false
+	}
+	now, present := in.Status.Status, in.Status.Kind == StatusPresent
+	name := now.Bundle
+	switch {
+	case !present:
+		name = in.Mark.Bundle() // a mark that was not read is surveyed by the next rule
+	case name == "" && now.Digest != in.Local.Digest:
+		// A program wrote the status that does not know names, or people did. The next leader
+		// of this bundle would lose what only the mark knows.
+		if in.Mark.Kind == MarkUnknown {
+			return in.survey(HoldForBundle, "the status does not name its bundle; reading the name from the mark"), true
+		}
+		if name = in.Mark.Bundle(); name == "" {
+			name = nameOfDigest(in.Fleet, now.Digest)
+		}
+	}
+	if name == "" || name == own {
+		return Step{}, false
+	}
+	if present && now.Bundle == "" {
+		named := now
+		named.Bundle, named.Leader, named.Epoch = name, in.Local.ID, in.Local.Epoch
+		return in.write(HoldForBundle, named, "writing the name of the objects' bundle into the status"), true
+	}
+	if in.Replacement.allows(name, own) {
+		return Step{}, false
+	}
+	return Step{
+		Kind: StepHold, Rule: HoldForBundle, Reread: !present, Message: foreignBundle(in.Fleet, name, own),
+		Work: Work{Store: in.Store, FallbackEntry: in.fallbackEntry()},
+	}, true
+}
+
+// nameOfDigest returns the name that a registered controller gives to the bundle with a
+// digest; empty: none of them has that bundle, or knows names.
+func nameOfDigest(f Fleet, digest string) string {
+	for _, r := range f.Records {
+		if r.Problem == "" && r.Node.Roles.Controller && digest != "" && r.Node.Digest == digest && r.Node.Bundle != "" {
+			return r.Node.Bundle
+		}
+	}
+	return ""
+}
+
+// foreignBundle says why a leader leaves the objects of another bundle alone, which node
+// runs what, and what to type.
+func foreignBundle(f Fleet, objects, own string) string {
+	return fmt.Sprintf("the objects are of the bundle %s, and this leader runs %s: it applies and repairs nothing (%s); %s",
+		objects, own, bundlesOn(f), otherBundleRemedy("the nodes that run "+own, objects, own))
+}
+
+func otherBundleRemedy(nodes, objects, own string) string {
+	return fmt.Sprintf("start %s with the bundle %s again (--bundle), or if %s is meant to replace %s: sidecar bundle replace --from %s --to %s",
+		nodes, objects, own, objects, objects, own)
+}
+
+// bundlesOn names the controllers by the bundle that they run.
+func bundlesOn(f Fleet) string {
+	nodes := map[string][]string{}
+	var names []string
+	for _, r := range f.Records {
+		if r.Problem != "" || !r.Node.Roles.Controller {
+			continue
+		}
+		name := r.Node.Bundle
+		if name == "" {
+			name = "a bundle of unknown name"
+		}
+		if nodes[name] == nil {
+			names = append(names, name)
+		}
+		nodes[name] = append(nodes[name], string(r.ID))
+	}
+	slices.Sort(names)
+	for i, name := range names {
+		names[i] = name + " on " + strings.Join(nodes[name], ", ")
+	}
+	return strings.Join(names, "; ")
+}
+
+// ForeignBundle says that a node runs a bundle with another name than that of the
+// objects, and what to type; empty: it does not, or a name is unknown.
+func ForeignBundle(v StatusView, bundle string) string {
+	objects := v.Status.Bundle
+	if v.Kind != StatusPresent || objects == "" || bundle == "" || objects == bundle {
+		return ""
+	}
+	return fmt.Sprintf("runs the bundle %s, and the objects are of the bundle %s, which no leader replaces by itself; %s",
+		bundle, objects, otherBundleRemedy("it", objects, bundle))
+}
+
+// ReplacementState says what a replacement waits for, or why it has no effect.
+func ReplacementState(v StatusView, f Fleet, r Replacement) string {
+	if objects := v.Status.Bundle; v.Kind == StatusPresent && objects != "" && objects != r.From {
+		return fmt.Sprintf("has no effect: the objects are of the bundle %s; to forget it: sidecar bundle replace --cancel", objects)
+	}
+	for _, n := range f.Records {
+		if n.aliveController() && n.Presence.Election == Leading && n.Node.Bundle == r.To {
+			return fmt.Sprintf("is used by %s, which leads with the bundle %s", n.ID, r.To)
+		}
+	}
+	return fmt.Sprintf("waits until a node with the bundle %s leads (%s); to forget it: sidecar bundle replace --cancel", r.To, bundlesOn(f))
+}
+
+// ReplacementRefusal says why people may not ask for a replacement on these facts; empty:
+// they may, and witness is a record of the bundle that takes over.
+func ReplacementRefusal(v StatusView, f Fleet, pending Replacement, from, to string) (refusal string, witness Record) {
+	objects := v.Status.Bundle
+	switch {
+	case pending.Revision != 0:
+		return fmt.Sprintf("the replacement of %s by %s is waiting already; to forget it: sidecar bundle replace --cancel", pending.From, pending.To), witness
+	case v.Kind != StatusPresent: // the leader compares with the mark
+	case objects == "":
+		return "the status does not name its bundle, because an older program wrote it, or people did; the next leader of this release of Lockstep writes the name: try again then", witness
+	case objects == to:
+		return fmt.Sprintf("the objects are of the bundle %s already", to), witness
+	case objects != from:
+		return fmt.Sprintf("the objects are of the bundle %s, not of %s: check --from", objects, from), witness
+	}
+	for _, r := range f.Records {
+		if r.Problem == "" && r.Node.Roles.Controller && r.Node.Bundle == to && (witness.ID == "" || r.Alive && !witness.Alive) {
+			witness = *r
+		}
+	}
+	if witness.ID == "" {
+		runs := bundlesOn(f)
+		if runs == "" {
+			runs = "no controller is registered"
+		}
+		return fmt.Sprintf("no registered node runs the bundle %s (%s): check --to, or start a node with it first", to, runs), witness
+	}
+	return "", witness
+}

@@ -1,0 +1,137 @@
+package protocol
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// This file says whether the last upgrade is complete, and what is left of it
+// (docs/protocol.md#upgrade-ready).
+
+// Settled reports whether the last upgrade is complete: the status is DONE at the
+// one release that all registered controllers have, there is at least one, and no
+// record is corrupt.
+func Settled(v StatusView, f Fleet) bool {
+	return unsettled(v, f) == "" && !slices.ContainsFunc(f.Records, func(r *Record) bool { return r.Problem != "" })
+}
+
+// unsettled says why the last upgrade is not complete, apart from corrupt records;
+// empty: it is.
+func unsettled(v StatusView, f Fleet) string {
+	switch v.Kind {
+	case StatusUnknown:
+		return "the status has not been read yet"
+	case StatusAbsent:
+		return "there is no status: no leader has finished the first reconciliation, or the status was lost"
+	case StatusUndecodable:
+		return "the status is corrupt; the leader rebuilds it"
+	case StatusPresent:
+	}
+	if v.Status.State != Done {
+		return fmt.Sprintf("the status is %s at %s, not DONE", v.Status.State, v.Status.Version.Release)
+	}
+	return otherRelease(v.Status.Version.Release, f)
+}
+
+// otherRelease says which controllers do not have the release of a status that is
+// DONE, and what to do; empty: all have it.
+func otherRelease(done Release, f Fleet) string {
+	var all []*Record
+	for _, r := range f.Records {
+		if r.Problem == "" && r.MayServe() {
+			all = append(all, r)
+		}
+	}
+	if len(all) == 0 {
+		return "no controller is registered"
+	}
+	release := func(r *Record) Release { return r.Node.Version.Release }
+	slices.SortStableFunc(all, func(a, b *Record) int { return release(a).Compare(release(b)) })
+	latest := release(all[len(all)-1])
+	first := slices.IndexFunc(all, func(r *Record) bool { return release(r) == latest })
+	switch older, newest := all[:first], all[first:]; {
+	case len(older) > 0 && mayGoBack(older, newest):
+		return fmt.Sprintf("the nodes run different releases: %s; to go on: %s; to go back: roll %s back", releasesOf(all), olderRemedy(older, newest), idsOf(newest))
+	case len(older) > 0:
+		return fmt.Sprintf("an upgrade is in progress: %s; %s", releasesOf(all), olderRemedy(older, newest))
+	case latest != done:
+		return fmt.Sprintf("the status is DONE at %s, and all controllers run %s: the leader has not applied its bundle yet", done, latest)
+	}
+	return ""
+}
+
+// mayGoBack reports whether a rollback may be in progress: in an upgrade, the records of the
+// nodes that are still to be upgraded are older than those of the others.
+func mayGoBack(older, newest []*Record) bool {
+	revision := func(a, b *Record) int { return cmp.Compare(a.Revision, b.Revision) }
+	return slices.MaxFunc(older, revision).Revision > slices.MinFunc(newest, revision).Revision
+}
+
+// releasesOf says which nodes run which release. The records are sorted by that.
+func releasesOf(all []*Record) string {
+	var out []string
+	for len(all) > 0 {
+		next := slices.IndexFunc(all, func(r *Record) bool { return r.Node.Version.Release != all[0].Node.Version.Release })
+		if next < 0 {
+			next = len(all)
+		}
+		verb := "run"
+		if next == 1 {
+			verb = "runs"
+		}
+		if len(out) == 0 {
+			verb += " release"
+		}
+		out = append(out, fmt.Sprintf("%s %s %s", idsOf(all[:next]), verb, all[0].Node.Version.Release))
+		all = all[next:]
+	}
+	return strings.Join(out, ", ")
+}
+
+// maxNamed bounds how many nodes a sentence names.
+const maxNamed = 8
+
+func idsOf(of []*Record) string {
+	var out []string
+	for i, r := range of {
+		if i == maxNamed {
+			return fmt.Sprintf("%s and %d more", strings.Join(out, ", "), len(of)-i)
+		}
+		out = append(out, string(r.ID))
+	}
+	return strings.Join(out, ", ")
+}
+
+// olderRemedy says what to do about nodes that are older than the newest ones.
+func olderRemedy(older, newest []*Record) string {
+	var alive, dead []*Record
+	for _, r := range older {
+		if r.Alive {
+			alive = append(alive, r)
+		} else {
+			dead = append(dead, r)
+		}
+	}
+	var out []string
+	switch {
+	case len(alive) > 0 && slices.ContainsFunc(newest, inDeadlockWith):
+		out = append(out, fmt.Sprintf("they wait for each other: roll %s back to %s", idsOf(newest), alive[0].Node.Version.Release))
+	case len(alive) > 0:
+		out = append(out, "upgrade "+idsOf(alive))
+	}
+	for _, r := range dead[:min(len(dead), maxNamed)] {
+		out = append(out, fmt.Sprintf("%s is not alive: upgrade it, or if it has stopped for good: %s", r.ID, r.RemovalCommand()))
+	}
+	return strings.Join(out, "; ")
+}
+
+// inDeadlockWith reports whether a node leads, waits for older nodes, and reports that
+// it is not ready before the objects are new
+// (docs/protocol.md#releases-that-can-roll).
+func inDeadlockWith(leader *Record) bool {
+	p := leader.Presence
+	return leader.Alive && p.Election == Leading && p.Reason == ReconcilerTooOld &&
+		slices.ContainsFunc(p.Warnings, func(w Warning) bool { return w.Reason == ReleaseTooOld })
+}

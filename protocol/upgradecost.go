@@ -1,0 +1,65 @@
+package protocol
+
+import (
+	"cmp"
+	"fmt"
+)
+
+// This file says what the voters of an etcd that the sidecars run mean for an upgrade, and
+// what it costs because of the size of the fleet alone. That size holds no upgrade: a fleet
+// of one could never be upgraded (docs/protocol.md#upgrade-ready).
+
+// VoterObstacles returns the voters for which the next upgrade has to wait: those that are
+// down, if fewer than a majority would answer while it stops another one
+// (docs/protocol.md#upgrade-ready). One or two voters that are healthy hold nothing: the notes
+// say what an upgrade costs then.
+func VoterObstacles(voters []NodeVoter) []UpgradeObstacle {
+	var out []UpgradeObstacle
+	for _, v := range voters {
+		if !v.Healthy {
+			out = append(out, UpgradeObstacle{Reason: MemberDown, Node: NodeID(v.Name), Message: fmt.Sprintf(
+				"%s; an upgrade stops another voter, and etcd would accept no writes meanwhile", cmp.Or(v.Trouble, "its etcd member is not healthy"))})
+		}
+	}
+	if healthy := len(voters) - len(out); healthy-1 >= Majority(len(voters)) {
+		return nil
+	}
+	return out
+}
+
+// upgradeNotes returns a sentence for each cost.
+func upgradeNotes(f Fleet, voters []NodeVoter) []string {
+	var out []string
+	if n := len(voters); n > 0 && n-1 < Majority(n) {
+		what := "add a third voter"
+		if n == 1 {
+			what = "add two voters"
+		}
+		out = append(out, fmt.Sprintf("etcd and every kube-apiserver on it stop meanwhile; %s: %s", what, moreVoters(f, voters)))
+	}
+	var only []NodeID
+	for _, r := range f.Records {
+		if r.needed() {
+			only = append(only, r.ID)
+		}
+	}
+	if len(only) == 1 {
+		out = append(out, fmt.Sprintf("%s is the only controller, so no kube-apiserver serves while it is upgraded; add a second one", only[0]))
+	}
+	return out
+}
+
+// moreVoters is the command that leads to one more voter: a node of the fleet that is none
+// becomes one, or a new node joins.
+func moreVoters(f Fleet, voters []NodeVoter) string {
+	votes := map[NodeID]bool{}
+	for _, v := range voters {
+		votes[NodeID(v.Name)] = true
+	}
+	for _, r := range f.Records {
+		if r.Problem == "" && r.Alive && r.Node.Roles.Controller && !r.Node.Roles.Consensus && !r.Node.Ephemeral && !votes[r.ID] {
+			return fmt.Sprintf("sidecar node set-roles %s --add %s", r.ID, RoleConsensus)
+		}
+	}
+	return "sidecar cluster token create"
+}

@@ -1,0 +1,90 @@
+package protocol
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func TestVoterObstacles(t *testing.T) {
+	for _, tt := range []struct {
+		voters string // one letter each: h is healthy
+		want   string // indexes of those that hold the upgrade
+	}{
+		{"", ""},
+		{"h", ""},
+		{"hh", ""},
+		{"hd", "1"},
+		{"hhh", ""},
+		{"hdh", "1"},
+		{"ddh", "01"}, // etcd does not answer then, either
+		{"hhdh", "2"},
+		{"hhhhd", ""}, // three answer while one is upgraded
+		{"dhhhd", "04"},
+	} {
+		var voters []NodeVoter
+		for i, v := range tt.voters {
+			voters = append(voters, NodeVoter{Name: strconv.Itoa(i), Address: "10.0.0.1", Healthy: v == 'h', Trouble: "trouble of " + strconv.Itoa(i)})
+		}
+		got := ""
+		for _, o := range VoterObstacles(voters) {
+			got += string(o.Node)
+			if o.Reason != MemberDown || !strings.HasPrefix(o.Message, "trouble of "+string(o.Node)+"; ") {
+				t.Errorf("%s: got %+v", tt.voters, o)
+			}
+		}
+		if got != tt.want {
+			t.Errorf("%s: held by %q, want %q", tt.voters, got, tt.want)
+		}
+	}
+}
+
+// The size of a fleet is no obstacle, and there is a note about it.
+func TestUpgradeNotes(t *testing.T) {
+	const stop = "etcd and every kube-apiserver on it stop meanwhile; "
+	a, b, c := controller("a", "1.1.0").leading().member(), controller("b", "1.1.0").serving().member(), controller("c", "1.1.0").serving()
+	for _, tc := range []struct {
+		name    string
+		records []*Record
+		voters  string
+		want    string
+	}{
+		{"three voters", []*Record{a, b, c.member()}, "abc", ""},
+		{"etcd runs elsewhere", []*Record{a, b}, "", ""},
+		{"two voters", []*Record{a, b}, "ab", stop + "add a third voter: sidecar cluster token create"},
+		{"two voters, and a node that could be one", []*Record{a, b, c}, "ab", stop + "add a third voter: sidecar node set-roles c --add consensus_member"},
+		{"one voter of two nodes", []*Record{a, c}, "a", stop + "add two voters: sidecar node set-roles c --add consensus_member"},
+		{"one alone", []*Record{c}, "", "c is the only controller, so no kube-apiserver serves while it is upgraded; add a second one"},
+		{"a dead node is not missing for good", []*Record{a, c.dead()}, "", ""},
+		{"four voters", []*Record{a, b, c}, "abcd", ""},
+	} {
+		var voters []NodeVoter
+		for _, v := range tc.voters {
+			voters = append(voters, NodeVoter{Name: string(v), Healthy: true})
+		}
+		got := JudgeUpgrade(UpgradeFacts{Status: presentStatus(Status{State: Done, Version: ver("1.1.0")}), Fleet: Fleet{Records: tc.records}, Voters: voters})
+		if text := strings.Join(got.Notes, "|"); text != tc.want {
+			t.Errorf("%s: got %q, want %q", tc.name, text, tc.want)
+		}
+		for _, o := range got.Obstacles {
+			if o.Reason == MemberDown {
+				t.Errorf("%s: got %+v", tc.name, o)
+			}
+		}
+	}
+}
+
+func TestJudgeUpgrade_etcd(t *testing.T) {
+	facts := UpgradeFacts{Status: presentStatus(Status{State: Done, Version: ver("1.1.0")}), Fleet: Fleet{Records: []*Record{controller("a", "1.1.0").leading()}}}
+	if got := JudgeUpgrade(facts); !got.Ready() || len(got.Notes) != 1 {
+		t.Errorf("got %+v", got)
+	}
+	facts.Full = true
+	if got := JudgeUpgrade(facts); got.Ready() || got.Obstacles[0].Reason != EtcdFull {
+		t.Errorf("etcd is full: got %+v", got)
+	}
+	facts.Unreachable = true
+	if got := JudgeUpgrade(facts); len(got.Obstacles) != 1 || got.Obstacles[0].Reason != EtcdUnreachable || got.Notes != nil {
+		t.Errorf("etcd does not answer: got %+v", got)
+	}
+}
