@@ -233,6 +233,7 @@ func decodePresence(value []byte) protocol.Presence {
 		APIServer:     shortened(p.GetApiserverVersion()),
 		Services:      shortened(p.GetServicesDigest()),
 		Failing:       int(max(0, p.GetFailing())),
+		Written:       timeOf(p.GetWritten()),
 	}
 }
 
@@ -335,6 +336,7 @@ func encodePresence(p protocol.Presence, since time.Time) []byte {
 		ApiserverVersion: shortened(p.APIServer),
 		ServicesDigest:   shortened(p.Services),
 		Failing:          int32(min(p.Failing, math.MaxInt32)),
+		Written:          timestampOf(p.Written),
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
@@ -127,13 +128,34 @@ func (r *Registrar) publishCordon() {
 	r.set(now)
 }
 
+// CordonOver is a cordon that was over when the sidecar read it. The zero CordonOver: there
+// was none.
+type CordonOver struct {
+	Cordon protocol.Cordon
+	Read   time.Time
+}
+
+// CordonOver follows the last cordon that was over when this sidecar read it.
+func (r *Registrar) CordonOver() *event.Value[CordonOver] { return r.cordonOver }
+
+// noteOver notes a cordon that is over and was never in force here: the clock of who wrote it
+// may differ from this one.
+func (r *Registrar) noteOver(now time.Time) {
+	cordon := r.last.Node.Cordon
+	if !cordon.Over(now) || r.registration.Get().Cordon == cordon || r.cordonOver.Get().Cordon == cordon {
+		return
+	}
+	r.cfg.Log.Warn("a cordon was over when it was read: check the clocks", "since", cordon.Since, "until", cordon.Until, "now", now.UTC())
+	r.cordonOver.Set(CordonOver{cordon, now})
+}
+
 // maxCordonWait bounds how long a cordon is believed to last without reading the clock:
 // a timer stops while the machine is suspended.
 const maxCordonWait = time.Minute
 
-// cordonOver returns a channel that fires when to check whether the cordon is over; nil:
+// cordonEnds returns a channel that fires when to check whether the cordon is over; nil:
 // it has no end.
-func (r *Registrar) cordonOver() <-chan time.Time {
+func (r *Registrar) cordonEnds() <-chan time.Time {
 	until := r.last.Node.Cordon.Until
 	if until.IsZero() {
 		return nil

@@ -139,6 +139,9 @@ func TestRegistrar_cordon(t *testing.T) {
 		t.Errorf("the cordon did not survive a record that was damaged: %+v, %+v", again, record(t, raw).Node)
 	}
 
+	if over := r.CordonOver().Get(); over != (CordonOver{}) {
+		t.Errorf("got %+v before any cordon was over", over)
+	}
 	soon := protocol.Cordon{Since: time.Now().UTC(), Until: time.Now().Add(100 * time.Millisecond).UTC()}
 	set(soon)
 	await(t, r.Registration(), "the end of the cordon", func(r protocol.Registration) bool { return r.Confirmed && !r.Cordon.On() })

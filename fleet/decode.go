@@ -31,7 +31,9 @@ type namedPresence struct {
 func (d *Decoder) Decode(keys keyspace.Keys, nodes, presences etcd.Listing) protocol.Fleet {
 	records := d.records.update(nodes.KVs, func(kv *etcd.KV) protocol.Record { return decodeRecord(keys.NodeOf(kv.Key), *kv) })
 	alive := d.presences.update(presences.KVs, func(kv *etcd.KV) namedPresence {
-		return namedPresence{keys.NodeOf(kv.Key), decodePresence(kv.Value)}
+		out := namedPresence{keys.NodeOf(kv.Key), decodePresence(kv.Value)}
+		out.presence.Revision = kv.ModRevision
+		return out
 	})
 	if records.others || alive.others {
 		d.joinAll()

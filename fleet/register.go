@@ -56,6 +56,7 @@ type Registrar struct {
 	lastAt       etcd.At         // when it was observed
 	store        StoreKey        // the newest one with an ID; only keepRegistered uses it
 	clock        bootClock
+	cordonOver   *event.Value[CordonOver]
 
 	mu        sync.Mutex    // mu guards confirmed, and that registrations are published by its value
 	confirmed time.Duration // by clock: when the last request that confirmed the presence was sent
@@ -81,6 +82,7 @@ func NewRegistrar(cfg RegistrarConfig) *Registrar {
 		keys:         keyspace.Under(cfg.Client.Prefix()),
 		registration: event.New(protocol.Registration{}),
 		clock:        newBootClock(),
+		cordonOver:   event.New(CordonOver{}),
 	}
 }
 
@@ -269,7 +271,7 @@ func (r *Registrar) keep(ctx context.Context, rewound <-chan struct{}) error {
 		if mustRegister {
 			return nil
 		}
-		cordonOver := r.cordonOver()
+		cordonEnds := r.cordonEnds()
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -289,7 +291,7 @@ func (r *Registrar) keep(ctx context.Context, rewound <-chan struct{}) error {
 		case <-storeChanged:
 		case <-storeRetry:
 		case <-retry:
-		case <-cordonOver:
+		case <-cordonEnds:
 		}
 	}
 }
@@ -312,6 +314,7 @@ func (r *Registrar) checkRecord(ctx context.Context, fleet protocol.Fleet) (must
 		return true, nil
 	}
 	r.last, r.lastAt = record, at
+	r.noteOver(time.Now())
 	retry = r.correct(ctx)
 	r.publishCordon()
 	return false, retry

@@ -108,6 +108,9 @@ type Presence struct {
 	APIServer string
 	// Services is the digest of its services; empty: it has none.
 	Services string
+	// Written is when the sidecar wrote the presence, by its own clock; zero: unknown.
+	Written  time.Time
+	Revision int64 // the key's mod revision
 }
 
 // Warning is a problem that a sidecar reports. Its presence carries it, so that

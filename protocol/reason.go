@@ -119,6 +119,12 @@ const (
 	// ServiceFailing: a service of the node ended, was started again, and is not ready. Its
 	// last lines are in the status of that node.
 	ServiceFailing Reason = "ServiceFailing"
+	// ClocksDiffer: the clocks of two nodes differ. Correct the wrong one
+	// (docs/protocol.md#clocks).
+	ClocksDiffer Reason = "ClocksDiffer"
+	// CordonOver: a cordon with an end was over, by the node's clock, when its sidecar read
+	// it. Compare the clocks of the node and of the machine where it was typed.
+	CordonOver Reason = "CordonOver"
 	// DiskSlow: the disk of a node's etcd member is slow. Find out what else uses it.
 	DiskSlow Reason = "DiskSlow"
 	// EtcdLeaderChanges: the leader of the etcd that the sidecars run changes again and

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -109,9 +110,14 @@ func (p program) cordon(ctx context.Context, client etcdClient, name string, f c
 		fmt.Fprintf(p.stdout, "node %s is cordoned %s; its sidecar is not alive: if it is only cut off from etcd, its gate may be open still\n", id, cordon)
 		return nil
 	}
-	left, err := nodeAwaited{client, id, f.timeout}.until(ctx, outOfService)
+	left, err := nodeAwaited{client, id, f.timeout}.until(ctx, func(r *protocol.Record) bool {
+		return outOfService(r) || overWhenRead(r, cordon) != ""
+	})
 	if err != nil {
 		return err
+	}
+	if problem := overWhenRead(&left, cordon); problem != "" {
+		return fmt.Errorf("node %s: %s", id, problem)
 	}
 	if !left.Alive {
 		fmt.Fprintf(p.stdout, "node %s is cordoned %s; its sidecar has stopped meanwhile\n", id, cordon)
@@ -169,6 +175,20 @@ func whoTypes() string {
 		name += "@" + host
 	}
 	return clean(name)
+}
+
+// overWhenRead returns what a node reports that has deleted this cordon at once, because it was
+// over by its clock; empty: it does not.
+func overWhenRead(r *protocol.Record, c protocol.Cordon) string {
+	if r.Node.Cordon.On() || c.Until.IsZero() {
+		return ""
+	}
+	for _, w := range r.Presence.Warnings {
+		if w.Reason == protocol.CordonOver && strings.Contains(w.Message, c.Since.UTC().Format(time.RFC3339)) {
+			return w.Message
+		}
+	}
+	return ""
 }
 
 // outOfService reports whether a node has done what a cordon asks, or does not run. Its gate

@@ -116,6 +116,28 @@ func wantUnconfirmed(c command) {
 	}
 }
 
+func TestOverWhenRead(t *testing.T) {
+	since := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
+	c := protocol.Cordon{Since: since, Until: since.Add(time.Minute)}
+	reports := func(c protocol.Cordon) *protocol.Record {
+		return &protocol.Record{Presence: protocol.Presence{Warnings: []protocol.Warning{protocol.CordonOverWhenRead(c, since.Add(time.Hour))}}}
+	}
+	if got := overWhenRead(reports(c), c); !strings.Contains(got, "03:00:00Z by the clock of the machine where it was typed") || !strings.Contains(got, "04:00:00Z by its own clock") {
+		t.Errorf("got %q, want both clocks", got)
+	}
+	another := protocol.Cordon{Since: since.Add(-time.Minute), Until: since.Add(time.Minute)}
+	cordoned := reports(c)
+	cordoned.Node.Cordon = c
+	for what, got := range map[string]string{
+		"it reports another one": overWhenRead(reports(another), c), "it is in force": overWhenRead(cordoned, c),
+		"it has no end": overWhenRead(reports(protocol.Cordon{Since: since}), protocol.Cordon{Since: since}), "nothing is reported": overWhenRead(&protocol.Record{}, c),
+	} {
+		if got != "" {
+			t.Errorf("%s: got %q", what, got)
+		}
+	}
+}
+
 func TestOutOfService(t *testing.T) {
 	alive := func(r protocol.Reason, e protocol.ElectionState) *protocol.Record {
 		return &protocol.Record{Alive: true, Presence: protocol.Presence{Reason: r, Election: e}}

@@ -59,6 +59,7 @@ type App struct {
 
 	// memberHealth is what there is to warn of this node's etcd member.
 	memberHealth *event.Value[memberWarnings]
+	clocks       *event.Value[clockState]
 
 	etcd       *etcd.Client
 	cluster    *cluster.Manager
@@ -116,6 +117,7 @@ func New(cfg Config, log *slog.Logger) (*App, error) {
 		bundleProblem: event.New(""),
 		override:      event.New(protocol.Override{}), overrideProblem: event.New(""),
 		memberHealth:   event.New(memberWarnings{}),
+		clocks:         event.New(clockState{}),
 		local:          event.New(localOf(cfg, b)),
 		shown:          event.New(fleet.Shown{}),
 		apiserver:      event.New(httpapi.APIServer{Enabled: cfg.APIServerReadyz}),

@@ -52,6 +52,7 @@ func (a *App) startServing(member, serving *supervise.Group) {
 	keep("bundle", a.watchBundle)
 	keep("digests", a.watchDigests)
 	keep("warnings", a.keepWarnings)
+	keep("clocks", a.watchClocks)
 	keep("override", a.keepOverride)
 	keep("etcd-problem", a.watchEtcdProblem)
 	if a.cfg.Embedded != nil {

@@ -52,12 +52,7 @@ func (a *App) registerMetrics(reg prometheus.Registerer) {
 	gauge("lockstep_fleet_bundle_mismatches",
 		"Releases whose registered nodes have different bundles. Above 0, the objects depend on which node leads: /status names the nodes; give all of them the same bundle.",
 		func() float64 { return float64(len(protocol.Mismatched(a.follower.Fleet().Get()))) })
-	gauge("lockstep_fleet_services_mismatches",
-		"Releases whose nodes that are alive have different services. Above 0, give these nodes the same files in --services: /status names them.",
-		func() float64 { return float64(len(protocol.MismatchedServices(a.follower.Fleet().Get()))) })
-	gauge("lockstep_fleet_apiserver_mismatches",
-		"Releases whose nodes that are alive have kube-apiservers of different versions. Above 0, an old kube-apiserver may serve beside a new sidecar: /status names the nodes.",
-		func() float64 { return float64(len(protocol.MismatchedAPIServers(a.follower.Fleet().Get()))) })
+	a.registerDifferences(gauge)
 	gauge("lockstep_reconcile_bundle_rejected",
 		"1 while the bundle in --bundle is rejected: it is invalid, or has another release. The last valid bundle stays in use. See node.bundleProblem in /status.",
 		func() float64 { return boolean[a.bundleProblem.Get() != ""] })
@@ -68,6 +63,19 @@ func (a *App) registerMetrics(reg prometheus.Registerer) {
 	gauge("lockstep_fleet_upgrade_ready",
 		"1 while the next upgrade may start. If it is 0, upgradeObstacles in /status has the reasons.",
 		func() float64 { return boolean[httpapi.UpgradeReady(a.snapshotNow())] })
+}
+
+// registerDifferences adds the metrics of what should be the same on all nodes.
+func (a *App) registerDifferences(gauge func(name, help string, value func() float64)) {
+	gauge("lockstep_fleet_services_mismatches",
+		"Releases whose nodes that are alive have different services. Above 0, give these nodes the same files in --services: /status names them.",
+		func() float64 { return float64(len(protocol.MismatchedServices(a.follower.Fleet().Get()))) })
+	gauge("lockstep_fleet_apiserver_mismatches",
+		"Releases whose nodes that are alive have kube-apiservers of different versions. Above 0, an old kube-apiserver may serve beside a new sidecar: /status names the nodes.",
+		func() float64 { return float64(len(protocol.MismatchedAPIServers(a.follower.Fleet().Get()))) })
+	gauge("lockstep_fleet_clock_difference_seconds",
+		"How far the clock of another node is ahead of this one's, or behind it, as far as this sidecar knows; 0: less than 5 s. /status names the node: correct the wrong clock.",
+		func() float64 { return a.clocks.Get().largest.Seconds() })
 }
 
 func withoutGate(f protocol.Fleet) int {

@@ -26,10 +26,12 @@ func (a *App) keepShown(ctx context.Context) error {
 		version, versionChanged := a.version.Load()
 		services, servicesChanged := a.roles.Loaded().Load()
 		objects, objectsChanged := a.reconcile.Report().Load()
+		compared, clocksChanged := a.clocks.Load()
 		now := fleet.Shown{
 			Verdict: protocol.Verdict{Ready: verdict.Ready, Reason: verdict.Reason},
 			Since:   verdict.Since, Election: state.Election, Warnings: problems.reported,
 			Endpoint: a.endpointNow(), APIServerDown: a.apiserverDown(), APIServer: version, Services: service.Digest(services),
+			Beats: compared.steps,
 		}
 		if state.Election == protocol.Leading {
 			now.Failing = objects.Failing
@@ -42,7 +44,7 @@ func (a *App) keepShown(ctx context.Context) error {
 		if !now.Equal(a.shown.Get()) {
 			a.shown.Set(now)
 		}
-		if !event.Wait(ctx, verdictChanged, stateChanged, problemsChanged, apiserverChanged, versionChanged, servicesChanged, objectsChanged) {
+		if !event.Wait(ctx, verdictChanged, stateChanged, problemsChanged, apiserverChanged, versionChanged, servicesChanged, objectsChanged, clocksChanged) {
 			return ctx.Err()
 		}
 	}

@@ -50,6 +50,7 @@ func (a *App) keepWarnings(ctx context.Context) error {
 			changed(a.roles.State().Load()),
 			changed(a.supervisor.Failures().Load()),
 			changed(a.memberHealth.Load()),
+			changed(a.clocks.Load()),
 			changed(a.kubeconfig.warnings.Load()),
 			changed(a.certificateWarnings.Load()),
 			changed(a.follower.Fleet().Load()),
@@ -146,6 +147,7 @@ func (a *App) ownWarnings() []protocol.Warning {
 	}
 	out = append(out, protocol.FailingServices(serviceRuns(a.roles.State().Get()))...)
 	out = append(out, a.memberHealth.Get().reported...)
+	out = append(out, a.clocks.Get().warnings...)
 	for _, f := range a.supervisor.Failures().Get() {
 		out = append(out, protocol.Warning{Reason: protocol.WorkerFailed, Message: failedMessage(f), Since: f.Since})
 	}

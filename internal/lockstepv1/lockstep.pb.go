@@ -886,7 +886,10 @@ type Presence struct {
 	// Of the node's services, with variables in place of their values. Empty: it has none.
 	ServicesDigest string `protobuf:"bytes,15,opt,name=services_digest,json=servicesDigest,proto3" json:"services_digest,omitempty"`
 	// Of a leader: how many required objects it cannot apply.
-	Failing       int32 `protobuf:"varint,18,opt,name=failing,proto3" json:"failing,omitempty"`
+	Failing int32 `protobuf:"varint,18,opt,name=failing,proto3" json:"failing,omitempty"`
+	// By the clock of the sidecar, just before it wrote this. No two clocks are compared, except
+	// for people.
+	Written       *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=written,proto3" json:"written,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1017,6 +1020,13 @@ func (x *Presence) GetFailing() int32 {
 		return x.Failing
 	}
 	return 0
+}
+
+func (x *Presence) GetWritten() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Written
+	}
+	return nil
 }
 
 // Endpoint is where clients of the Service kubernetes reach a kube-apiserver.
@@ -1611,7 +1621,7 @@ const file_lockstep_proto_rawDesc = "" +
 	"\tephemeral\x18\b \x01(\bR\tephemeral\x12\x16\n" +
 	"\x06bundle\x18\t \x01(\tR\x06bundle\"\x17\n" +
 	"\x05Store\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\xeb\x03\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\xa1\x04\n" +
 	"\bPresence\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x14\n" +
 	"\x05ready\x18\x02 \x01(\bR\x05ready\x12\x16\n" +
@@ -1628,7 +1638,8 @@ const file_lockstep_proto_rawDesc = "" +
 	"\x0eapiserver_down\x18\v \x01(\bR\rapiserverDown\x12+\n" +
 	"\x11apiserver_version\x18\x0e \x01(\tR\x10apiserverVersion\x12'\n" +
 	"\x0fservices_digest\x18\x0f \x01(\tR\x0eservicesDigest\x12\x18\n" +
-	"\afailing\x18\x12 \x01(\x05R\afailing\"P\n" +
+	"\afailing\x18\x12 \x01(\x05R\afailing\x124\n" +
+	"\awritten\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\awritten\"P\n" +
 	"\bEndpoint\x12\x1c\n" +
 	"\taddresses\x18\x01 \x03(\tR\taddresses\x12\x12\n" +
 	"\x04port\x18\x02 \x01(\x05R\x04port\x12\x12\n" +
@@ -1737,20 +1748,21 @@ var file_lockstep_proto_depIdxs = []int32{
 	21, // 18: lockstep.v1.Presence.since:type_name -> google.protobuf.Timestamp
 	15, // 19: lockstep.v1.Presence.warnings:type_name -> lockstep.v1.Warning
 	14, // 20: lockstep.v1.Presence.endpoint:type_name -> lockstep.v1.Endpoint
-	21, // 21: lockstep.v1.Warning.since:type_name -> google.protobuf.Timestamp
-	21, // 22: lockstep.v1.Cluster.created_at:type_name -> google.protobuf.Timestamp
-	21, // 23: lockstep.v1.ClusterMember.added_at:type_name -> google.protobuf.Timestamp
-	21, // 24: lockstep.v1.ClusterMember.removed_at:type_name -> google.protobuf.Timestamp
-	21, // 25: lockstep.v1.ClusterLearner.added_at:type_name -> google.protobuf.Timestamp
-	21, // 26: lockstep.v1.JoinToken.created_at:type_name -> google.protobuf.Timestamp
-	21, // 27: lockstep.v1.JoinToken.expires_at:type_name -> google.protobuf.Timestamp
-	20, // 28: lockstep.v1.JoinToken.used_by:type_name -> lockstep.v1.TokenUse
-	21, // 29: lockstep.v1.TokenUse.at:type_name -> google.protobuf.Timestamp
-	30, // [30:30] is the sub-list for method output_type
-	30, // [30:30] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	21, // 21: lockstep.v1.Presence.written:type_name -> google.protobuf.Timestamp
+	21, // 22: lockstep.v1.Warning.since:type_name -> google.protobuf.Timestamp
+	21, // 23: lockstep.v1.Cluster.created_at:type_name -> google.protobuf.Timestamp
+	21, // 24: lockstep.v1.ClusterMember.added_at:type_name -> google.protobuf.Timestamp
+	21, // 25: lockstep.v1.ClusterMember.removed_at:type_name -> google.protobuf.Timestamp
+	21, // 26: lockstep.v1.ClusterLearner.added_at:type_name -> google.protobuf.Timestamp
+	21, // 27: lockstep.v1.JoinToken.created_at:type_name -> google.protobuf.Timestamp
+	21, // 28: lockstep.v1.JoinToken.expires_at:type_name -> google.protobuf.Timestamp
+	20, // 29: lockstep.v1.JoinToken.used_by:type_name -> lockstep.v1.TokenUse
+	21, // 30: lockstep.v1.TokenUse.at:type_name -> google.protobuf.Timestamp
+	31, // [31:31] is the sub-list for method output_type
+	31, // [31:31] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_lockstep_proto_init() }

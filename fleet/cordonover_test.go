@@ -1,0 +1,59 @@
+package fleet
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// A cordon that is over when the registrar reads it is noted, since the clocks may differ.
+func TestRegistrar_cordonOver(t *testing.T) {
+	server := etcdtest.New(t)
+	raw, client := server.Client(t), newClient(t, server.Endpoints()...)
+	r, _ := registrarOf(t, newClient(t, server.Endpoints()...))
+	await(t, r.Registration(), "the first registration", confirmed)
+	set := func(c protocol.Cordon) {
+		t.Helper()
+		if _, err := SetCordon(t.Context(), client, "me", CordonChange{Cordon: c, Force: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := time.Now().UTC()
+	over := protocol.Cordon{Since: now.Add(-time.Hour), Until: now.Add(-time.Minute)}
+	set(over)
+	got := await(t, r.CordonOver(), "the cordon that is over", func(o CordonOver) bool { return o.Cordon == over })
+	if got.Read.Before(now) {
+		t.Errorf("got %+v, want the time at which it was read", got)
+	}
+	if record(t, raw).Node.Cordon == over {
+		await(t, r.Registration(), "the record without it", func(protocol.Registration) bool { return !record(t, raw).Node.Cordon.On() })
+	}
+}
+
+// A cordon that was in force is not noted when it ends, nor one before its end.
+func TestRegistrar_noteOver(t *testing.T) {
+	r := NewRegistrar(RegistrarConfig{Client: newClient(t, "http://127.0.0.1:1"), Log: discard()})
+	now := time.Now().UTC()
+	over := protocol.Cordon{Since: now.Add(-time.Hour), Until: now.Add(-time.Minute)}
+	for _, tc := range []struct {
+		inForce, read protocol.Cordon
+		want          bool
+	}{
+		{over, over, false},
+		{protocol.Cordon{}, protocol.Cordon{Since: now, Until: now.Add(time.Minute)}, false},
+		{protocol.Cordon{}, protocol.Cordon{Since: now}, false},
+		{protocol.Cordon{}, protocol.Cordon{}, false},
+		{protocol.Cordon{Since: now}, over, true},
+		{protocol.Cordon{}, over, true},
+	} {
+		r.cordonOver.Set(CordonOver{})
+		r.registration.Set(protocol.Registration{Confirmed: true, Cordon: tc.inForce})
+		r.last.Node.Cordon = tc.read
+		r.noteOver(now)
+		if got := r.CordonOver().Get(); (got.Cordon == tc.read && got.Read.Equal(now)) != tc.want {
+			t.Errorf("%+v while %+v is in force: got %+v, want %t", tc.read, tc.inForce, got, tc.want)
+		}
+	}
+}
