@@ -42,6 +42,22 @@ func List(ctx context.Context, client *etcd.Client) ([]View, error) {
 	return all, err
 }
 
+// HasMajority reports whether more than half of the voters are healthy. For some seconds after
+// a majority has died, the server that answers still reads what List reads.
+func HasMajority(all []View) bool {
+	voters, healthy := 0, 0
+	for _, v := range all {
+		if v.Learner {
+			continue
+		}
+		voters++
+		if v.Healthy {
+			healthy++
+		}
+	}
+	return 2*healthy > voters
+}
+
 // ListKnown returns the members as the server that answers knows them, and what each
 // reports of itself. It reads no records, and needs no majority: the members do not send each
 // other anything for it.

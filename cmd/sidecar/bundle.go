@@ -48,6 +48,9 @@ Exit code 1: the bundle is invalid, or it cannot be rolled out.`,
 				return err
 			}
 			b, err := bundle.Open(dirOf(args))
+			if err == nil {
+				err = b.Lint()
+			}
 			if err != nil {
 				return p.bundleProblems(dirOf(args), err)
 			}

@@ -98,7 +98,7 @@ is 1.`,
 		if err != nil && !errors.Is(err, quorum.ErrNoQuorum) {
 			return err
 		}
-		if err != nil {
+		if err != nil || !quorum.HasMajority(views) {
 			err = fmt.Errorf("%w; %s", quorum.ErrNoQuorum, noMajority) // the list has what each member answers
 		}
 		return errors.Join(p.printMembers(views, output.value), err)

@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -44,8 +45,13 @@ func Load(dir string) (*Bundle, error) {
 // have it.
 func load(fsys fs.FS, shown func(string) string) (*Bundle, error) {
 	l := loader{fsys: fsys, shown: shown, problems: &strict.Problems{}, seen: map[objectKey]strict.Place{}}
-	l.dir(".", 0)
-	l.finish()
+	if _, err := fs.Stat(fsys, headerFile); errors.Is(err, fs.ErrNotExist) {
+		// It is most likely another directory, whose files are no manifests.
+		l.noHeader()
+	} else {
+		l.dir(".", 0)
+		l.finish()
+	}
 	if err := l.problems.Err(); err != nil {
 		return nil, err
 	}
@@ -134,10 +140,27 @@ func (l *loader) read(name string) ([]byte, error) {
 	return data, err
 }
 
+// noHeader is the problem of a directory that is no bundle. Those below it that are
+// bundles are named.
+func (l *loader) noHeader() {
+	var below []string
+	entries, _ := fs.ReadDir(l.fsys, ".") // its error is the same problem
+	for _, entry := range entries {
+		if _, err := fs.Stat(l.fsys, path.Join(entry.Name(), headerFile)); err == nil {
+			below = append(below, l.shown(entry.Name()))
+		}
+	}
+	hint := ""
+	if len(below) > 0 {
+		hint = "; did you mean " + strings.Join(below[:min(3, len(below))], " or ") + "?"
+	}
+	l.problems.Add(strict.Place{File: l.shown(".")}, "has no %s, which names the bundle's release%s", headerFile, hint)
+}
+
 func (l *loader) finish() {
 	root := strict.Place{File: l.shown(".")}
 	if l.headers == 0 {
-		l.problems.Add(root, "has no %s, which names the bundle's release", headerFile)
+		l.noHeader()
 		return
 	}
 	if l.bundle == nil {

@@ -32,7 +32,7 @@ import (
 // lead and to let its peers' connections end.
 const closeTimeout = 10 * time.Second
 
-var errLost = errors.New("the message by which it becomes ready is lost")
+var errLost = errors.New("it missed one message of its start, and reads it from its log now; that is usual for a node that has just joined")
 
 var errHangs = fmt.Errorf("etcd did not stop within %s", closeTimeout)
 

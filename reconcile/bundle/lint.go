@@ -1,0 +1,104 @@
+package bundle
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/lockstep-dev/lockstep/strict"
+)
+
+// Lint returns what an API server would reject, as far as that can be seen without one, as a
+// *LoadError; nil if there is nothing. Load does not call it: which kinds are in a namespace
+// is up to the API server, and a sidecar starts with such a bundle and reports the objects
+// that fail.
+func (b *Bundle) Lint() error {
+	var problems strict.Problems
+	scopes := b.scopes()
+	for i, obj := range b.Objects {
+		at := placeOf(b.Source(i))
+		id := fmt.Sprintf("%s %q", obj.GetKind(), obj.GetName())
+		switch namespaced, known := scopes[obj.GroupVersionKind().GroupKind()]; {
+		case known && namespaced && obj.GetNamespace() == "":
+			problems.Add(at, "%s has no metadata.namespace: there is no default", id)
+		case known && !namespaced && obj.GetNamespace() != "":
+			problems.Add(at, "%s has a metadata.namespace, but the CRD in this bundle has the scope Cluster", id)
+		}
+		for _, field := range textsOf(obj) {
+			problems.Add(at, "%s: %s must be a text: write it in quotes", id, field)
+		}
+	}
+	return problems.Err()
+}
+
+// placeOf is the place that Source returns as text.
+func placeOf(source string) strict.Place {
+	i := strings.LastIndex(source, ":")
+	if line, err := strconv.Atoi(source[i+1:]); err == nil && i > 0 {
+		return strict.Place{File: source[:i], Line: line}
+	}
+	return strict.Place{File: source}
+}
+
+// scopes says which kinds are in a namespace: some of Kubernetes itself, and all whose CRD
+// is in the bundle.
+func (b *Bundle) scopes() map[schema.GroupKind]bool {
+	out := map[schema.GroupKind]bool{}
+	for group, kinds := range namespacedKinds() {
+		for _, kind := range strings.Fields(kinds) {
+			out[schema.GroupKind{Group: group, Kind: kind}] = true
+		}
+	}
+	for _, obj := range b.Objects {
+		if obj.GroupVersionKind().GroupKind() != (schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}) {
+			continue
+		}
+		spec, _ := obj.Object["spec"].(map[string]any)
+		names, _ := spec["names"].(map[string]any)
+		group, _ := spec["group"].(string)
+		kind, _ := names["kind"].(string)
+		if scope, _ := spec["scope"].(string); scope == "Namespaced" || scope == "Cluster" {
+			out[schema.GroupKind{Group: group, Kind: kind}] = scope == "Namespaced"
+		}
+	}
+	return out
+}
+
+// namespacedKinds are kinds of Kubernetes itself that a bundle may well have.
+func namespacedKinds() map[string]string {
+	return map[string]string{
+		"":                          "ConfigMap Endpoints LimitRange PersistentVolumeClaim Pod PodTemplate ReplicationController ResourceQuota Secret Service ServiceAccount",
+		"apps":                      "DaemonSet Deployment ReplicaSet StatefulSet",
+		"autoscaling":               "HorizontalPodAutoscaler",
+		"batch":                     "CronJob Job",
+		"coordination.k8s.io":       "Lease",
+		"discovery.k8s.io":          "EndpointSlice",
+		"networking.k8s.io":         "Ingress NetworkPolicy",
+		"policy":                    "PodDisruptionBudget",
+		"rbac.authorization.k8s.io": "Role RoleBinding",
+		"resource.k8s.io":           "ResourceClaim ResourceClaimTemplate",
+	}
+}
+
+// textsOf returns the fields of a ConfigMap or a Secret that must be texts, and are not:
+// what YAML reads as a number or a boolean. Values are not shown.
+func textsOf(obj *unstructured.Unstructured) []string {
+	if kind := obj.GroupVersionKind(); kind.Group != "" || kind.Kind != "ConfigMap" && kind.Kind != "Secret" {
+		return nil
+	}
+	var out []string
+	for _, field := range []string{"data", "stringData", "binaryData"} {
+		values, _ := obj.Object[field].(map[string]any)
+		for key, value := range values {
+			if _, text := value.(string); !text && value != nil {
+				out = append(out, fmt.Sprintf("%s[%q]", field, key))
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
