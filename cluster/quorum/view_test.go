@@ -4,7 +4,7 @@ import "testing"
 
 func TestHasMajority(t *testing.T) {
 	voter, dead, learner := View{Healthy: true}, View{}, View{Healthy: true, Learner: true}
-	for name, tc := range map[string]struct {
+	for situation, tc := range map[string]struct {
 		all  []View
 		want bool
 	}{
@@ -16,7 +16,7 @@ func TestHasMajority(t *testing.T) {
 		"learners do not count": {[]View{dead, voter, learner, learner}, false},
 	} {
 		if got := HasMajority(tc.all); got != tc.want {
-			t.Errorf("%s: got %v, want %v", name, got, tc.want)
+			t.Errorf("%s: got %v, want %v", situation, got, tc.want)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func TestLint(t *testing.T) {
 		"nothing": {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: n}\ndata: {a: \"1\"}\n", nil},
 		"no namespace": {"apiVersion: v1\nkind: Namespace\nmetadata: {name: n}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
 			[]string{`a.yaml:5: ConfigMap "a" has no metadata.namespace: there is no default`}},
-		"of a kind nobody knows": {widget, nil},
+		"of an unknown kind":     {widget, nil},
 		"of a CRD":               {strings.Replace(crd, "SCOPE", "Namespaced", 1) + "---\n" + widget, []string{`a.yaml:6: Widget "w" has no metadata.namespace: there is no default`}},
 		"of a CRD that has none": {strings.Replace(crd, "SCOPE", "Cluster", 1) + "---\n" + widget, nil},
 		"one too many": {strings.Replace(crd, "SCOPE", "Cluster", 1) + "---\n" + strings.Replace(widget, "name: w", "name: w, namespace: n", 1),
@@ -45,8 +45,8 @@ func TestLint(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got []string
-			if load, ok := errors.AsType[*LoadError](b.Lint()); ok {
-				for _, p := range load.Problems {
+			if all, ok := errors.AsType[*LoadError](b.Lint()); ok {
+				for _, p := range all.Problems {
 					got = append(got, strings.TrimPrefix(p.Error(), dir+"/"))
 				}
 			}
