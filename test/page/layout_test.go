@@ -1,0 +1,326 @@
+package page_test
+
+import (
+	_ "embed" // for inspect.js
+	"encoding/json"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/test/page"
+)
+
+var shots = flag.String("shots", "", "write a picture of every situation to this `directory`")
+
+// captured has what /status showed in situations that test/e2e caused on real parts.
+const captured = "../../cmd/sidecar/testdata/situations"
+
+// startBrowser starts Chromium until the test ends, and fails the test if the page reports
+// an error meanwhile.
+func startBrowser(t *testing.T) *page.Browser {
+	t.Helper()
+	path, err := page.Find()
+	if err != nil {
+		t.Skipf("SKIPPED, NOT TESTED: %v; Debian and Ubuntu have it: apt-get install chromium", err)
+	}
+	dir, err := os.MkdirTemp("", "lockstep-page-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := page.Start(t.Context(), path, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, problem := range b.Problems() {
+			t.Errorf("the page: %s", problem)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Log(err) // a process of Chromium may still write there
+		}
+	})
+	return b
+}
+
+// servePage serves the page with a sidecar's own handler, of a node that knows nothing yet.
+func servePage(t *testing.T) string {
+	t.Helper()
+	api, err := httpapi.New(httpapi.Config{Snapshot: event.New(httpapi.Snapshot{}), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.StripPrefix("/lockstep", api.Handler()))
+	t.Cleanup(server.Close) // waits for the stream: the browser ends before
+	return server.URL + "/lockstep/"
+}
+
+// report is one that was captured, and when.
+type report struct {
+	name string
+	raw  json.RawMessage
+	now  time.Time
+}
+
+func reports(t *testing.T) []report {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(captured, "*", "*.json"))
+	if err != nil || len(paths) < 40 {
+		t.Fatalf("got %d reports in %s: %v", len(paths), captured, err)
+	}
+	var out []report
+	for _, path := range paths {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, err := os.ReadFile(strings.TrimSuffix(path, ".json") + ".now")
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, err := time.Parse(time.RFC3339Nano, strings.TrimSpace(string(at)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Base(filepath.Dir(path)) + "/" + strings.TrimSuffix(filepath.Base(path), ".json")
+		out = append(out, report{name, raw, now})
+	}
+	return out
+}
+
+// showReport gives the page a report, at the time at which it was captured.
+func showReport(t *testing.T, b *page.Browser, r report) {
+	t.Helper()
+	script := fmt.Sprintf("Date.now = () => %d; show(%s); scrollTo(0, 0)", r.now.UnixMilli(), r.raw)
+	if err := b.Eval(t.Context(), script, nil); err != nil {
+		t.Fatalf("%s: %v", r.name, err)
+	}
+}
+
+// inspect finds in the page what a person would stumble over.
+//
+//go:embed inspect.js
+var inspect string
+
+// views are screens that people have. The narrow ones are phones.
+var views = []page.View{
+	{Width: 390, Height: 844}, {Width: 320, Height: 640, Dark: true}, {Width: 800, Height: 600}, {Width: 1280, Height: 800, Dark: true},
+}
+
+// TestLayout shows every captured situation on every screen. The bar is green only if
+// nothing is wrong, and what is wrong is on the first screen.
+func TestLayout(t *testing.T) {
+	url := servePage(t)
+	b := startBrowser(t)
+	if err := b.Open(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range views {
+		if err := b.Resize(t.Context(), v); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range reports(t) {
+			showReport(t, b, r)
+			wantLayout(t, b, fmt.Sprintf("%s at %d", r.name, v.Width))
+			wantBar(t, b, r)
+			takeShot(t, b, r.name, v)
+			if r.name == "object-refused/cp-1" && v == views[0] {
+				writeImage(t, b, "page-failure.png")
+			}
+		}
+	}
+}
+
+// wantLayout reports what inspect finds.
+func wantLayout(t *testing.T, b *page.Browser, name string) {
+	t.Helper()
+	var problems []string
+	if err := b.Eval(t.Context(), inspect, &problems); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	for _, problem := range problems {
+		t.Errorf("%s: %s", name, problem)
+	}
+}
+
+// takeShot writes a picture for the person who changes the page.
+func takeShot(t *testing.T, b *page.Browser, name string, v page.View) {
+	t.Helper()
+	if *shots == "" {
+		return
+	}
+	png, err := b.Screenshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := fmt.Sprintf("%s-%d.png", strings.ReplaceAll(name, "/", "-"), v.Width)
+	if err := os.WriteFile(filepath.Join(*shots, file), png, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// essence is the part of a report that decides the color of the bar.
+type essence struct {
+	Ready struct {
+		Ready  bool
+		Reason string
+	}
+	Reconciler       struct{ Kind string }
+	Etcd             struct{ Connected bool }
+	Warnings         []any
+	UpgradeObstacles []any
+	Election         struct{ State string }
+	Fleet            struct {
+		Nodes []struct {
+			Alive    bool
+			Problem  string
+			Warnings []struct{ Reason string }
+		}
+		Blockers []any
+	}
+	Reconcile struct {
+		TotalFailures int
+		Drift         struct{ Fights []any }
+	}
+}
+
+// wantBar compares the bar with the report.
+func wantBar(t *testing.T, b *page.Browser, r report) {
+	t.Helper()
+	var e essence
+	if err := json.Unmarshal(r.raw, &e); err != nil {
+		t.Fatal(err)
+	}
+	failed := e.Reconcile.TotalFailures > 0
+	closed := !e.Ready.Ready && e.Ready.Reason != "NotController" && e.Ready.Reason != "Starting" // nothing is wrong then
+	bad := closed || !e.Etcd.Connected || failed || e.Reconciler.Kind == "corrupt"
+	count := len(e.Warnings) + len(e.UpgradeObstacles) + len(e.Fleet.Blockers) + len(e.Reconcile.Drift.Fights)
+	for _, n := range e.Fleet.Nodes {
+		count += len(n.Warnings)
+		bad = bad || !n.Alive || n.Problem != ""
+		for _, w := range n.Warnings {
+			failed = failed || w.Reason == "ObjectFailed"
+		}
+	}
+	want := "good"
+	switch {
+	case bad || failed:
+		want = "bad"
+	case count > 0 || e.Election.State == "withdrawn":
+		want = "wait"
+	}
+	var got struct {
+		Class           string
+		Failures, Gates string
+	}
+	if err := b.Eval(t.Context(), `({class: document.getElementById("sum").className, gates: document.getElementById("gate").className,
+		failures: document.querySelector("#sum [href='#failures']")?.textContent ?? ""})`, &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Class != want {
+		t.Errorf("%s: the bar is %q, want %q", r.name, got.Class, want)
+	}
+	if got.Gates == "good" && want != "good" {
+		t.Errorf("%s: the gate is green, and the bar is %q", r.name, want)
+	}
+	if (got.Failures != "") != failed {
+		t.Errorf("%s: the bar counts %q failures, want some: %t", r.name, got.Failures, failed)
+	}
+}
+
+// TestStrangeReports shows reports of other versions: what is missing is left out, and the
+// rest is shown.
+func TestStrangeReports(t *testing.T) {
+	url := servePage(t)
+	b := startBrowser(t)
+	if err := b.Open(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	for name, raw := range map[string]string{
+		"nothing": `{}`,
+		"nulls":   `{"node": null, "ready": null, "fleet": {"nodes": null, "blockers": null}, "warnings": null, "cluster": {"state": "Running", "members": null}}`,
+		"less": `{"node": {"id": "cp-1", "release": "1.0.0"}, "ready": {"ready": true}, "etcd": {"connected": true}, "upgradeReady": true,
+			"fleet": {"nodes": [{"id": "cp-1", "roles": ["kubernetes_controller"], "alive": true}]}, "services": [{"name": "kube-apiserver"}], "warnings": [{"message": "look"}],
+			"reconcile": {"failures": [{"object": "ConfigMap \"a/b\""}], "strangers": [{"object": "x"}]}, "kubernetesService": {"enabled": true, "nodes": [{"id": "a"}]}}`,
+		"more": `{"node": {"id": "cp-1", "new": 1}, "new": {"a": []}, "fleet": {"nodes": [{"id": "cp-2", "alive": true, "new": {}, "address": "javascript:alert(1)", "reason": 7}]}}`,
+	} {
+		showReport(t, b, report{name, json.RawMessage(raw), time.Unix(1e9, 0)})
+		wantLayout(t, b, name)
+	}
+	var links int
+	if err := b.Eval(t.Context(), `document.querySelectorAll("#fleet a").length`, &links); err != nil || links != 0 {
+		t.Errorf("got %d links (%v), want none to an address that is no page", links, err)
+	}
+}
+
+// TestCommands copies every command of every situation, with navigator.clipboard and
+// without, as a browser has it over plain HTTP.
+func TestCommands(t *testing.T) {
+	url := servePage(t)
+	b := startBrowser(t)
+	if err := b.Open(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	const prepare = `copied = []; Object.defineProperty(navigator, "clipboard", {value: %s, configurable: true});
+		document.oncopy = () => copied.push(document.activeElement.value)`
+	for name, clipboard := range map[string]string{"HTTPS": `{writeText: async (text) => copied.push(text)}`, "HTTP": `undefined`} {
+		t.Run(name, func(t *testing.T) {
+			if err := b.Eval(t.Context(), fmt.Sprintf(prepare, clipboard), nil); err != nil {
+				t.Fatal(err)
+			}
+			seen := map[string]bool{}
+			for _, r := range reports(t) {
+				showReport(t, b, r)
+				for _, command := range copyAll(t, b, r.name) {
+					seen[strings.Join(strings.Fields(command)[:2], " ")] = true
+				}
+			}
+			for _, want := range []string{"sidecar node", "sidecar uncordon", "sidecar store", "etcdctl --endpoints=http://127.0.0.1:31169"} {
+				if !seen[want] {
+					t.Errorf("no command %q was copied: %v", want, seen)
+				}
+			}
+		})
+	}
+}
+
+// copyAll clicks all buttons of a report, and returns what was copied.
+func copyAll(t *testing.T, b *page.Browser, name string) []string {
+	t.Helper()
+	var got, want []string
+	err := b.Eval(t.Context(), `(async () => {
+		copied.length = 0;
+		const buttons = [...document.querySelectorAll(".command button")];
+		for (const button of buttons) button.click();
+		await new Promise((done) => setTimeout(done));
+		return copied;
+	})()`, &got)
+	if err == nil {
+		err = b.Eval(t.Context(), `[...document.querySelectorAll(".command code")].map((c) => c.textContent)`, &want)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: copied %q, want %q", name, got, want)
+	}
+	for _, command := range got {
+		if !regexp.MustCompile(`^(sidecar|etcdctl|kubectl) [^` + "`" + `();]*[^ .,:]$`).MatchString(command) {
+			t.Errorf("%s: %q is no command", name, command)
+		}
+	}
+	return got
+}

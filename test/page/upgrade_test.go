@@ -1,0 +1,169 @@
+package page_test
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/page"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the pictures of the docs")
+
+const (
+	bundles = "../e2e/upgrade/bundles" // by release
+	images  = "../../docs/images"
+)
+
+// desk is the screen of the docs' pictures.
+var desk = page.View{Width: 1000, Height: 556}
+
+// fleet are the sidecars of a control plane, by node.
+type fleet struct {
+	*testing.T
+	c        *cluster.Cluster
+	api      *cluster.APIServer
+	sidecars map[string]*cluster.Sidecar
+}
+
+// upgrade starts a node with a release, and stops what it ran before. It has the address
+// that it had.
+func (f *fleet) upgrade(node, release string) {
+	f.Helper()
+	none := time.Duration(0)
+	cfg := cluster.SidecarConfig{
+		NodeID: node, Bundle: filepath.Join(bundles, release), Kubeconfig: f.api.Kubeconfig(), LeaseTTL: 3 * time.Second, ShutdownDelay: &none,
+	}
+	if old := f.sidecars[node]; old != nil {
+		cfg.Listen = old.Listen()
+		if err := old.Stop(); err != nil {
+			f.Fatal(err)
+		}
+	}
+	s, err := f.c.StartSidecar(cfg)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.sidecars[node] = s
+}
+
+// sight is what a person sees of an upgrade.
+type sight struct {
+	Link     string // live, or why not
+	Bar      string // its color
+	Text     string // of the bar
+	Upgrade  string
+	Progress string // its color; none: it is not shown
+	Title    string
+	Releases string // of the nodes
+}
+
+const look = `({
+	link: document.getElementById("link").textContent, bar: document.getElementById("sum").className, text: document.getElementById("sum").textContent,
+	upgrade: document.getElementById("upgrade-text").textContent, title: document.title,
+	progress: document.getElementById("progress").hidden ? "none" : document.getElementById("progress").className || "good",
+	releases: [...document.querySelectorAll("#fleet tbody tr")].map((x) => x.cells[1].textContent).join(" "),
+})`
+
+// awaitSight waits until the page shows what want has; an empty field of want is anything.
+func awaitSight(t *testing.T, b *page.Browser, what string, want sight) {
+	t.Helper()
+	cluster.Await(t, "the page to show "+what, func(ctx context.Context) error {
+		var got sight
+		if err := b.Eval(ctx, look, &got); err != nil {
+			return err
+		}
+		for _, pair := range [][2]string{
+			{got.Link, want.Link}, {got.Bar, want.Bar}, {got.Text, want.Text}, {got.Upgrade, want.Upgrade},
+			{got.Progress, want.Progress}, {got.Title, want.Title}, {got.Releases, want.Releases},
+		} {
+			if pair[0] != cmp.Or(pair[1], pair[0]) {
+				return fmt.Errorf("got %+v", got)
+			}
+		}
+		return nil
+	})
+}
+
+// TestUpgrade watches the page of a node while all nodes are upgraded, this one too: it
+// shows each step by itself, and follows the next sidecar at its address.
+func TestUpgrade(t *testing.T) {
+	if _, err := page.Find(); err != nil {
+		t.Skipf("SKIPPED, NOT TESTED: %v; Debian and Ubuntu have it: apt-get install chromium", err)
+	}
+	c := cluster.NewForTest(t)
+	api, err := c.StartAPIServer(cluster.APIServerConfig{Name: "one"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fleet{T: t, c: c, api: api, sidecars: map[string]*cluster.Sidecar{}}
+	nodes := []string{"cp-1", "cp-2", "cp-3"}
+	for _, node := range nodes {
+		f.upgrade(node, "1.0.0")
+	}
+	for _, node := range nodes {
+		cluster.Await(t, node+" to be ready", f.sidecars[node].Readyz)
+	}
+	b := startBrowser(t)
+	if err := b.Resize(t.Context(), desk); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Open(t.Context(), f.sidecars["cp-3"].URL()+"/"); err != nil {
+		t.Fatal(err)
+	}
+	const fine = "✔ Nothing needs an action. The next upgrade may start."
+	awaitSight(t, b, "that nothing is wrong", sight{
+		Link: "live", Bar: "good", Text: fine, Progress: "none", Title: "● cp-3 – Lockstep", Releases: "1.0.0 1.0.0 1.0.0",
+		Upgrade: "3 of 3 controllers at release 1.0.0, 3 of them ready. The next upgrade may start.",
+	})
+	wantLayout(t, b, "before the upgrade")
+
+	f.upgrade("cp-1", "1.1.0")
+	awaitSight(t, b, "the first node", sight{
+		Link: "live", Releases: "1.1.0 1.0.0 1.0.0",
+		Upgrade: "1 of 3 controllers at release 1.1.0, 1 of them ready. Do not start the next upgrade:",
+	})
+	wantLayout(t, b, "during the upgrade")
+	writeImage(t, b, "page-upgrade.png")
+
+	if err := f.sidecars["cp-2"].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	awaitSight(t, b, "a node that has ended", sight{Link: "live", Bar: "bad", Progress: "wait", Title: "▲ cp-3 – Lockstep"})
+	f.upgrade("cp-2", "1.1.0")
+	awaitSight(t, b, "the second node", sight{Link: "live", Releases: "1.1.0 1.1.0 1.0.0"})
+
+	if err := f.sidecars["cp-3"].Stop(); err != nil {
+		t.Fatal(err)
+	}
+	awaitSight(t, b, "that its sidecar has ended", sight{Link: "this sidecar does not respond; what is shown is old"})
+	f.upgrade("cp-3", "1.1.0")
+	awaitSight(t, b, "that nothing is wrong again", sight{
+		Link: "live", Bar: "good", Text: fine, Progress: "none", Title: "● cp-3 – Lockstep", Releases: "1.1.0 1.1.0 1.1.0",
+	})
+	wantLayout(t, b, "after the upgrade")
+}
+
+// writeImage writes a picture of the docs.
+func writeImage(t *testing.T, b *page.Browser, name string) {
+	t.Helper()
+	if !*rewrite {
+		return
+	}
+	png, err := b.Screenshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(images, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(images, name), png, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
