@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/cluster"
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -223,4 +224,4 @@ func isWebURL(s string) bool {
 }
 
 // DefaultOverrideFile is the default of Options.OverrideFile.
-const DefaultOverrideFile = "/etc/lockstep/override"
+const DefaultOverrideFile = app.DefaultOverrideFile

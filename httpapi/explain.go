@@ -52,8 +52,14 @@ func verdict(s Snapshot) protocol.Verdict {
 	default:
 	}
 	v.Message = s.pasteable(v.Message)
+	if v.Reason == protocol.Overridden {
+		v.Message = strings.ReplaceAll(v.Message, endOverride, endOverride+s.OverrideFlag)
+	}
 	return v
 }
+
+// endOverride is the command as the messages of package protocol have it.
+const endOverride = "sidecar override end"
 
 // cause says what the leader is doing, or why no node leads.
 func cause(s Snapshot) string {

@@ -122,3 +122,12 @@ func TestReportedBlockers(t *testing.T) {
 		}
 	}
 }
+
+// The command that ends an override has the file of this sidecar.
+func TestVerdict_endsOverride(t *testing.T) {
+	o := protocol.Verdict{Ready: true, Reason: protocol.Overridden, Message: "OVERRIDDEN; to end that: sidecar override end"}
+	got := verdict(Snapshot{Gate: Gate{Verdict: o}, OverrideFlag: " --override-file=/x"}).Message
+	if want := "OVERRIDDEN; to end that: sidecar override end --override-file=/x"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

@@ -70,6 +70,8 @@ type Snapshot struct {
 	// EtcdFlags are added to the commands that messages name, so that they can be
 	// pasted: the flags of this sidecar's etcd, with a leading space.
 	EtcdFlags string
+	// OverrideFlag is the same for those that begin and end an override of this node.
+	OverrideFlag string
 }
 
 // Sighting is since when a sidecar has seen a node as it is now, by its own clock. Zero

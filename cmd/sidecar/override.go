@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -91,7 +92,7 @@ func (p program) overrideBegin(f overrideFlags) error {
 	if err := writeOverride(f.file, o); err != nil {
 		return fmt.Errorf("write the override: %w", err)
 	}
-	fmt.Fprintf(p.stdout, "THE GATE OF THIS NODE IS OVERRIDDEN %s. To end that now: sidecar override end\n", o)
+	fmt.Fprintf(p.stdout, "THE GATE OF THIS NODE IS OVERRIDDEN %s. To end that now: sidecar override end%s\n", o, app.OverrideFlag(f.file))
 	return nil
 }
 

@@ -32,6 +32,7 @@ func TestOverride(t *testing.T) {
 	}
 	want(exitOK, "there is no override", "end", "--override-file", file)
 	want(exitOK, "THE GATE OF THIS NODE IS OVERRIDDEN until ", "begin", "--for=30m", "--message", "why", "--yes", "--override-file", file)
+	want(exitOK, "To end that now: sidecar override end --override-file="+file+"\n", "begin", "--for=30m", "--message", "why", "--yes", "--override-file", file)
 	info, err := os.Stat(file)
 	if err != nil || info.Mode().Perm() != 0o644 {
 		t.Errorf("got %v, %v", info, err)

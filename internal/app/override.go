@@ -20,6 +20,8 @@ const (
 	overrideReminder = time.Minute
 	// maxOverrideFile bounds what is read of it.
 	maxOverrideFile = 4 << 10
+	// DefaultOverrideFile is the file of the commands that begin and end an override.
+	DefaultOverrideFile = "/etc/lockstep/override"
 )
 
 // keepOverride reads the override file again and again, until ctx ends. A file, and not a
@@ -76,7 +78,7 @@ func readOverride(file string, now time.Time) (in protocol.Override, problem str
 	}
 	switch {
 	case err != nil:
-		return protocol.Override{}, fmt.Sprintf("%s has no effect: %v; write it with sidecar override begin, or delete it", file, err)
+		return protocol.Override{}, fmt.Sprintf("%s has no effect: %v; write it with sidecar override begin%s, or delete it", file, err, OverrideFlag(file))
 	case !inForce:
 		return protocol.Override{}, ""
 	}
@@ -103,4 +105,13 @@ func parseOverride(file string) (o protocol.Override, written time.Time, err err
 	}
 	o, err = protocol.ParseOverride(string(text))
 	return o, info.ModTime(), err
+}
+
+// OverrideFlag is the flag with which a command begins or ends an override of this file,
+// with a leading space; empty: it needs none.
+func OverrideFlag(file string) string {
+	if file == "" || file == DefaultOverrideFile {
+		return ""
+	}
+	return " --override-file=" + shellQuoted(file)
 }

@@ -148,6 +148,7 @@ func (a *App) snapshotNow() httpapi.Snapshot {
 		Certificates:      a.certificates.Get(),
 		Warnings:          a.warned.Get().shown,
 		EtcdFlags:         EtcdFlags(a.cfg.Etcd, a.dataDir()),
+		OverrideFlag:      OverrideFlag(a.cfg.OverrideFile),
 	}
 }
 

@@ -124,7 +124,7 @@ func (a *App) ownWarnings() []protocol.Warning {
 	}
 	if o := a.override.Get(); o.On() {
 		out = append(out, protocol.Warning{Reason: protocol.Overridden, Message: "AN OPERATOR HAS OVERRIDDEN THE GATE " + o.String() +
-			": this node serves whatever the gate says; to end that, type there: sidecar override end"})
+			": this node serves whatever the gate says; to end that, type there: sidecar override end" + OverrideFlag(a.cfg.OverrideFile)})
 	}
 	if problem := a.overrideProblem.Get(); problem != "" {
 		out = append(out, protocol.Warning{Reason: protocol.OverrideRejected, Message: problem})

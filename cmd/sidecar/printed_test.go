@@ -1,0 +1,158 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// printed is a command of this program in a text for people.
+type printed struct {
+	args []string
+	rest string // a word after it that it does not understand
+}
+
+// printedIn returns the commands in a text.
+func printedIn(root *cobra.Command, text string) (out []printed) {
+	words := screen{}.words(strings.NewReplacer("\n", " ; ", "\\\n", "").Replace(text))
+	for i, w := range words {
+		if strings.TrimLeft(w.text, "(`\"'") != "sidecar" && !strings.HasSuffix(w.text, "/sidecar") {
+			continue
+		}
+		if r := readCommand(root, words[i+1:]); len(r.args) > 0 {
+			out = append(out, printed{r.args, r.peek()})
+		}
+	}
+	return out
+}
+
+// wrong returns why a person cannot type a printed command.
+func (c printed) wrong() error {
+	if strings.HasPrefix(c.rest, "-") && c.rest != "-" && c.rest != "--" {
+		return fmt.Errorf("sidecar %s has no flag %s", strings.Join(c.args, " "), c.rest)
+	}
+	return parses(c.args)
+}
+
+// needsEtcd reports whether a command has to be told where etcd is, and is not.
+func (c printed) needsEtcd(root *cobra.Command) bool {
+	cmd := commandAt(root, c.args)
+	return cmd.Flags().Lookup("etcd-servers") != nil && cmd.Name() != "run" &&
+		!slices.ContainsFunc(c.args, func(a string) bool {
+			return strings.HasPrefix(a, "--etcd-servers") || strings.HasPrefix(a, "--data-dir")
+		})
+}
+
+// TestPrintedCommands parses each command that /status, and the table of it, has in a
+// broken situation. It can be pasted: it exists, has the flags that it is printed with, and
+// has those that lead to the etcd of this node.
+func TestPrintedCommands(t *testing.T) {
+	captures, err := filepath.Glob("testdata/situations/*/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, found := program{}.root(), 0
+	for _, path := range captures {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var status any
+		if err := json.Unmarshal(raw, &status); err != nil {
+			t.Fatal(err)
+		}
+		texts := append(textsOf(status), strings.Split(capturedTable(t, strings.TrimSuffix(path, ".json")), "\n")...)
+		for _, text := range texts {
+			for _, c := range printedIn(root, text) {
+				found++
+				if err := c.wrong(); err != nil {
+					t.Errorf("%s: %v, in %s", path, err, text)
+				}
+				if c.needsEtcd(root) {
+					t.Errorf("%s: without the flags that lead to etcd: sidecar %s, in %s", path, strings.Join(c.args, " "), text)
+				}
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("got %d commands", found)
+	}
+}
+
+// textsOf returns all texts in a value of JSON.
+func textsOf(v any) (out []string) {
+	switch v := v.(type) {
+	case string:
+		return []string{v}
+	case []any:
+		for _, item := range v {
+			out = append(out, textsOf(item)...)
+		}
+	case map[string]any:
+		for _, item := range v {
+			out = append(out, textsOf(item)...)
+		}
+	}
+	return out
+}
+
+// TestNamedCommands looks for commands in all texts of the program, and on all pages: they
+// exist, with the flags that they are named with.
+func TestNamedCommands(t *testing.T) {
+	root, found := program{}.root(), 0
+	check := func(path, text string) {
+		for _, c := range printedIn(root, text) {
+			found++
+			if strings.HasPrefix(c.rest, "--") && c.rest != "--" && c.rest != "--help" && !strings.Contains(c.rest, "%") {
+				t.Errorf("%s: sidecar %s has no flag %s", path, strings.Join(c.args, " "), c.rest)
+			}
+		}
+	}
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "bin" || d.Name() == "testdata" || d.Name() == ".git" || d.Name() == "patches"):
+			return filepath.SkipDir
+		case strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") && !strings.HasSuffix(path, ".pb.go"):
+			return eachText(path, func(text string) { check(path, text) })
+		case strings.HasSuffix(path, ".md") && d.Name() != "CHANGELOG.md":
+			text, err := os.ReadFile(path)
+			check(path, string(text))
+			return err
+		}
+		return nil
+	})
+	if err != nil || found < 200 {
+		t.Errorf("got %d commands, %v", found, err)
+	}
+}
+
+// eachText calls visit with each string literal of a Go file.
+func eachText(path string, visit func(string)) error {
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			text, err := strconv.Unquote(lit.Value)
+			if err == nil {
+				visit(text)
+			}
+		}
+		return true
+	})
+	return nil
+}
