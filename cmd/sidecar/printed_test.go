@@ -45,7 +45,7 @@ func (c printed) wrong() error {
 	return parses(c.args)
 }
 
-// needsEtcd reports whether a command has to be told where etcd is, and is not.
+// needsEtcd reports whether a command needs the flags that lead to etcd, and is without.
 func (c printed) needsEtcd(root *cobra.Command) bool {
 	cmd := commandAt(root, c.args)
 	return cmd.Flags().Lookup("etcd-servers") != nil && cmd.Name() != "run" &&

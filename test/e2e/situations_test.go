@@ -74,8 +74,10 @@ func nodeGone(b *broken) {
 	b.start("cp-1", dir)
 	b.says("cp-1", "this node: leading")
 	b.start("cp-2", dir)
-	b.says("cp-1", "cp-9|ReleaseTooOld|no, for at least |runs release 1.0.0|"+b.removal("cp-9"), "UPGRADE|an upgrade is in progress: cp-9 runs release 1.0.0, cp-1 runs 2.0.0")
+	b.says("cp-1", "cp-9|ReleaseTooOld|no, for at least |runs release 1.0.0|"+b.removal("cp-9"), "UPGRADE|an upgrade is in progress: cp-9 runs release 1.0.0, cp-1|2.0.0")
 	b.says("cp-2", "cp-1|cp-9: runs release 1.0.0|"+b.removal("cp-9"), "cp-9|BLOCKS")
+	b.types("cp-2", "sidecar node remove cp-9")
+	cluster.Await(b.T, "the upgrade", statusHas(b.sidecars["cp-2"], `"minimumCompatibleRelease": "2.0.0"`))
 }
 
 const badRole = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: plat-bad}\nrules:\n- {apiGroups: [\"\"], resources: [pods], verbs: []}\n"
@@ -292,6 +294,10 @@ func etcdFull(b *broken) {
 	endpoint := b.c.Endpoints()[0]
 	b.says("cp-2", "ETCD|connected, but |NOSPACE|its database is full, and it refuses writes; type: etcdctl --endpoints="+endpoint+" compaction ",
 		"etcdctl --endpoints="+endpoint+" alarm disarm", "GATE|NOT READY NotRegistered", "UPGRADE|do not start|the database of etcd is full")
+	for _, step := range []string{"compaction", "defrag", "alarm disarm"} {
+		b.types("cp-2", "etcdctl --endpoints="+endpoint+" "+step)
+	}
+	b.ready("cp-2")
 }
 
 func etcdNeverReached(b *broken) {
@@ -356,6 +362,9 @@ func foreignStore(b *broken) {
 	adopt := "sidecar store adopt --id |--etcd-servers=" + strings.Join(b.c.Endpoints(), ",") + " --etcd-prefix=/locksteq/"
 	b.says("cp-2", "STEP|HoldForStore: the objects belong to |"+adopt, "GATE|NOT READY StatusMissing|the objects belong to ", "UPGRADE|do not start")
 	b.says("cp-1", "GATE|ready", "STEP|KeepTarget: all objects match")
+	b.must(b.sidecars["cp-1"].Stop())
+	b.types("cp-2", "sidecar store adopt --id")
+	b.ready("cp-2")
 }
 
 const denyMark = `apiVersion: admissionregistration.k8s.io/v1
@@ -409,6 +418,7 @@ func recordCorrupt(b *broken) {
 	b.ready("cp-1")
 	b.put("nodes/cp-3", "\xff")
 	b.says("cp-1", "cp-3|its record is corrupt: it is not a node record|"+b.removal("cp-3"), "UPGRADE|cp-3: its record is corrupt")
+	b.types("cp-1", "sidecar node remove cp-3")
 }
 
 func roleTaken(b *broken) {
@@ -419,6 +429,8 @@ func roleTaken(b *broken) {
 	program := filepath.Join(cluster.Assets(b.T, "sidecar"), "sidecar")
 	b.run(program, "node", "set-roles", "cp-2", "kubernetes_worker", "--etcd-servers="+b.c.Endpoints()[0])
 	b.says("cp-2", "GATE|NOT READY NotController|sidecar node set-roles cp-2 --add kubernetes_controller --etcd-servers="+b.c.Endpoints()[0], "this node: ineligible")
+	b.types("cp-2", "sidecar node set-roles cp-2 --add")
+	b.ready("cp-2")
 }
 
 // serviceCrashes has a service that ends again and again, and says why on its output.
@@ -460,12 +472,12 @@ func cordoned(b *broken) {
 		b.Errorf("the command has returned, and /readyz says %v", err)
 	}
 	uncordon := "to end that: sidecar uncordon cp-1" + etcd
-	b.says("cp-1", "GATE|NOT READY Cordoned|until an operator ends it (etcd upgrade)|sidecar uncordon cp-1"+etcd, "this node: ineligible", "UPGRADE|cp-1: it was taken out of service|"+uncordon)
-	b.says("cp-2", "this node: leading", "cp-1|Cordoned", "UPGRADE|cp-1: it was taken out of service|"+uncordon)
+	b.says("cp-1", "GATE|NOT READY Cordoned|until an operator ends it (etcd upgrade)|sidecar uncordon cp-1"+etcd, "this node: ineligible", "UPGRADE|do not start", "cp-1: it was taken out of service|"+uncordon)
+	b.says("cp-2", "this node: leading", "cp-1|Cordoned", "UPGRADE|do not start", "cp-1: it was taken out of service|"+uncordon)
 	b.must(b.sidecars["cp-1"].Kill())
 	b.start("cp-1", dir)
 	b.says("cp-1", "GATE|NOT READY Cordoned")
-	b.run(sidecar, "uncordon", "cp-1", strings.TrimSpace(etcd))
+	b.types("cp-2", "sidecar uncordon cp-1")
 	b.ready("cp-1")
 }
 
