@@ -37,6 +37,10 @@ type Service struct {
 	LastExit string   // why its instance ended last; empty: none has
 	Problem  string   // what the last probe found, or why it could not be stopped; empty: nothing
 	Lines    []string // the newest of its output, the oldest first
+
+	Optional bool      // nothing waits until it is ready
+	File     string    // of its definition
+	Changed  time.Time // when that file was written
 }
 
 // ServiceReport is Service in /status.
@@ -51,6 +55,9 @@ type ServiceReport struct {
 	LastExit  string     `json:"lastExit"`
 	Problem   string     `json:"problem"`
 	LastLines []string   `json:"lastLines"`
+	Required  bool       `json:"required"` // the gate waits until it is ready
+	File      string     `json:"file"`
+	Changed   *time.Time `json:"changed"` // when the file was written
 }
 
 // ServiceReports returns services as /status shows them; never nil.
@@ -60,6 +67,7 @@ func ServiceReports(services []Service) []ServiceReport {
 		out = append(out, ServiceReport{
 			Name: s.Name, Role: s.Role, Driver: s.Driver, State: s.State, Ready: s.Ready, Since: timestamp(s.Since),
 			Restarts: s.Restarts, LastExit: s.LastExit, Problem: s.Problem, LastLines: append([]string{}, s.Lines...),
+			Required: !s.Optional, File: s.File, Changed: timestamp(s.Changed),
 		})
 	}
 	return out

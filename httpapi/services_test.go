@@ -11,9 +11,9 @@ func TestServiceReports(t *testing.T) {
 	since := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
 	for want, services := range map[string][]Service{
 		"[]": nil,
-		`[{"name":"","role":"","driver":"","state":"","ready":false,"since":null,"restarts":0,"lastExit":"","problem":"","lastLines":[]}]`: {{}},
+		`[{"name":"","role":"","driver":"","state":"","ready":false,"since":null,"restarts":0,"lastExit":"","problem":"","lastLines":[],"required":true,"file":"","changed":null}]`: {{}},
 		`[{"name":"a","role":"kubernetes_controller","driver":"process","state":"Running","ready":true,"since":"2026-11-22T10:00:00Z",` +
-			`"restarts":2,"lastExit":"exit status 1","problem":"refused","lastLines":["x"]}]`: {{
+			`"restarts":2,"lastExit":"exit status 1","problem":"refused","lastLines":["x"],"required":true,"file":"","changed":null}]`: {{
 			Name: "a", Role: "kubernetes_controller", Driver: "process", State: "Running", Ready: true, Since: since,
 			Restarts: 2, LastExit: "exit status 1", Problem: "refused", Lines: []string{"x"},
 		}},

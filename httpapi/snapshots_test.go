@@ -146,7 +146,7 @@ func snapshotOf(t *testing.T, f protocol.Facts, v protocol.Verdict) Snapshot {
 	s.LocalRoles = LocalRoles{Roles: protocol.Roles{Controller: true, Consensus: true}, Source: "disk", Since: epochTime}
 	s.Services = []Service{
 		{Name: "kube-apiserver", Role: protocol.RoleController, Driver: "process", State: "Running", Ready: true, Since: epochTime, Restarts: 2, LastExit: "exit status 1", Lines: []string{"serving"}},
-		{Name: "haproxy", Role: protocol.RoleController, Driver: "systemdUnit", State: "Stopped", Problem: "refused"},
+		{Name: "haproxy", Role: protocol.RoleController, Driver: "systemdUnit", State: "Stopped", Problem: "refused", Optional: true, File: "/etc/20.yaml", Changed: epochTime},
 	}
 	return s
 }

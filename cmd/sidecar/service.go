@@ -50,7 +50,11 @@ Exit code 1: a service is invalid.`,
 				return p.serviceProblems(args[0], err)
 			}
 			for _, s := range services {
-				fmt.Fprintf(p.stdout, "%s: role %s, %s, stop timeout %s\n", s.Name, s.Role, s.Driver(), s.StopTimeout)
+				more := ""
+				if s.Optional {
+					more = ", not required"
+				}
+				fmt.Fprintf(p.stdout, "%s: role %s, %s, stop timeout %s%s\n", s.Name, s.Role, s.Driver(), s.StopTimeout, more)
 			}
 			return nil
 		},

@@ -25,8 +25,12 @@ func (t table) services(r httpapi.Report) [][]string {
 	}
 	for _, s := range r.Services {
 		ready := "yes"
-		if !s.Ready {
+		switch {
+		case s.Ready:
+		case s.Required || s.File == "": // without a file: the answer of an older sidecar
 			ready = "no"
+		default:
+			ready = "no, not required"
 		}
 		cells := []string{s.Name, s.State, ready, t.lasting(s.Since), strconv.Itoa(s.Restarts)}
 		if t.wide {
@@ -56,6 +60,13 @@ func (t table) notReady(r httpapi.Report) [][]string {
 			for _, line := range s.LastLines[max(0, len(s.LastLines)-shownLines):] {
 				lines = append(lines, "| "+line)
 			}
+		}
+		if s.File != "" {
+			text := "its file: " + s.File
+			if s.Changed != nil {
+				text += ", changed " + t.ago(s.Changed)
+			}
+			lines = append(lines, text)
 		}
 		rows = append(rows, titled(s.Name, lines)...)
 	}

@@ -10,7 +10,7 @@ import (
 // registerMetrics adds the metrics that are computed at the time of the scrape, so
 // that they cannot lag behind /status.
 func (a *App) registerMetrics(reg prometheus.Registerer) {
-	reg.MustRegister(newExpiryMetric(a), newStateMetric(a))
+	reg.MustRegister(newExpiryMetric(a), newStateMetric(a), newServiceMetrics(a))
 	gauge := func(name, help string, value func() float64) {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 	}

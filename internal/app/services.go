@@ -194,11 +194,13 @@ func (a *App) servicesNow() []httpapi.Service {
 		out = append(out, httpapi.Service{
 			Name: st.Name, Role: st.Role, Driver: st.Driver, State: string(st.Phase), Ready: st.Ready, Since: st.Since,
 			Restarts: st.Restarts, LastExit: st.LastExit, Problem: st.Problem, Lines: st.LastLines,
+			Optional: st.Optional, File: st.Source.File, Changed: st.Source.Changed,
 		})
 	}
 	for _, svc := range a.roles.Loaded().Get() {
 		if !listed[svc.Name] {
-			out = append(out, httpapi.Service{Name: svc.Name, Role: svc.Role, Driver: svc.Driver(), State: string(service.Stopped)})
+			out = append(out, httpapi.Service{Name: svc.Name, Role: svc.Role, Driver: svc.Driver(), State: string(service.Stopped),
+				Optional: svc.Optional, File: svc.Source.File, Changed: svc.Source.Changed})
 		}
 	}
 	return out

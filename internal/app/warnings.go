@@ -15,7 +15,6 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/report"
-	"github.com/lockstep-dev/lockstep/role/service"
 	"github.com/lockstep-dev/lockstep/supervise"
 )
 
@@ -27,6 +26,8 @@ type warned struct {
 	reported []protocol.Warning
 	// troubles are what is wrong with voters of the etcd that the sidecars run.
 	troubles map[string]string
+	// answers are those of the services' probes, as the warnings have them.
+	answers map[string]probeAnswer
 }
 
 func (w warned) equal(o warned) bool {
@@ -71,7 +72,8 @@ func (a *App) keepWarnings(ctx context.Context) error {
 		if is := a.warningsNow(was, now); !is.equal(was) {
 			a.warned.Set(is)
 		}
-		if at := a.memberFacts().nextRemoval(now); !at.IsZero() {
+		at := nextServiceFault(a.roles.State().Get(), a.warned.Get().answers, now)
+		if at = earliest(at, a.memberFacts().nextRemoval(now), now); !at.IsZero() {
 			waitFor(ctx, at.Sub(now), changes...)
 		} else {
 			event.Wait(ctx, changes...)
@@ -84,13 +86,14 @@ func (a *App) keepWarnings(ctx context.Context) error {
 
 // warningsNow collects the problems. One that was there before keeps its time.
 func (a *App) warningsNow(was warned, now time.Time) warned {
-	own, leaders, members := a.ownWarnings(), a.leaderWarnings(), a.memberFacts()
+	runs, answers := serviceRuns(a.roles.State().Get(), was.answers, now)
+	own, leaders, members := a.ownWarnings(runs), a.leaderWarnings(), a.memberFacts()
 	troubles := members.troubles(now)
 	view := a.store.Observed().Get().View
 	out := warned{
 		shown:    slices.Concat(own, members.warnings(troubles), a.memberHealth.Get().shown, fleetWarnings(view, a.follower.Fleet().Get(), a.local.Get().ID)),
 		reported: slices.Concat(own, leaders),
-		troubles: troubles,
+		troubles: troubles, answers: answers,
 	}
 	out.reported = out.reported[:min(len(out.reported), protocol.MaxWarnings)]
 	keepTimes(out.shown, was.shown, now)
@@ -116,7 +119,7 @@ func keepTimes(warnings, before []protocol.Warning, now time.Time) {
 }
 
 // ownWarnings are problems of this sidecar, whether it leads or not.
-func (a *App) ownWarnings() []protocol.Warning {
+func (a *App) ownWarnings(runs []protocol.ServiceRun) []protocol.Warning {
 	var out []protocol.Warning
 	state := a.election.State().Get()
 	if foreign := a.foreignBundle(state); foreign != "" {
@@ -145,7 +148,7 @@ func (a *App) ownWarnings() []protocol.Warning {
 		out = append(out, protocol.Warning{Reason: protocol.ServicesRejected, Message: "its services directory was rejected, and the last valid services stay in use; " +
 			"the directory is read again when it changes, and a restart would fail until it is valid: " + strings.ReplaceAll(problem, "\n", "; ")})
 	}
-	out = append(out, protocol.FailingServices(serviceRuns(a.roles.State().Get()))...)
+	out = append(out, protocol.FailingServices(runs)...)
 	out = append(out, a.memberHealth.Get().reported...)
 	out = append(out, a.clocks.Get().warnings...)
 	for _, f := range a.supervisor.Failures().Get() {
@@ -175,18 +178,6 @@ func (a *App) foreignBundle(state election.State) string {
 		return "it " + text
 	}
 	return ""
-}
-
-// serviceRuns are the services of a node, as the protocol judges them.
-func serviceRuns(s service.State) []protocol.ServiceRun {
-	var out []protocol.ServiceRun
-	for _, st := range s.Services {
-		out = append(out, protocol.ServiceRun{
-			Name: st.Name, Ready: st.Ready, Ends: st.Phase == service.Stopped || st.Phase == service.Stopping,
-			LastExit: st.LastExit, Restarts: st.Restarts,
-		})
-	}
-	return out
 }
 
 func failedMessage(f supervise.Failure) string {

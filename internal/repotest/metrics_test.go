@@ -53,7 +53,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 // wantNames holds names and helps to Prometheus' conventions, and ours.
 func wantNames(t *testing.T, families []family) {
 	t.Helper()
-	form := regexp.MustCompile(`^lockstep_(status|election|reconcile|httpapi|fleet|etcd|app|certificate|cluster|endpoints)_[a-z_]+$`)
+	form := regexp.MustCompile(`^lockstep_(service|services|status|election|reconcile|httpapi|fleet|etcd|app|certificate|cluster|endpoints)_[a-z_]+$`)
 	for _, f := range families {
 		if !form.MatchString(f.name) && f.name != "lockstep_readyz" { // it is an answer, not a package's
 			t.Errorf("%s: want lockstep_PACKAGE_WHAT_UNIT", f.name)
@@ -91,6 +91,7 @@ func scrape(t *testing.T, complete func(metrics string) bool) string {
 	opts.NodeID, opts.Listen = "a", "127.0.0.1:0"
 	opts.EtcdServers = []string{"http://127.0.0.1:1"}
 	opts.Kubeconfig, opts.Bundle = writeKubeconfig(t), lockstep.BuiltinBundle
+	opts.DataDir, opts.Services, opts.AdvertiseURL = t.TempDir(), writeServices(t), "http://10.0.0.1:8086"
 	a, err := lockstep.New(opts, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -134,6 +135,19 @@ func get(t *testing.T, url string) string {
 		t.Fatalf("%s: %s, %v", url, resp.Status, err)
 	}
 	return string(body)
+}
+
+// writeServices writes a directory with one service, which does not start: the sidecar does not
+// learn its roles.
+func writeServices(t *testing.T) string {
+	t.Helper()
+	const text = "apiVersion: lockstep.dev/v1\nkind: Service\nmetadata: {name: metadata-name}\nrole: kubernetes_controller\n" +
+		"process: {command: [/bin/sleep, infinity]}\n"
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 func writeKubeconfig(t *testing.T) string {

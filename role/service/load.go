@@ -75,7 +75,7 @@ type loader struct {
 
 func (l *loader) file(name string) {
 	at := strict.Place{File: filepath.Join(l.dir, name)}
-	data, err := l.open(name)
+	data, changed, err := l.open(name)
 	if err != nil {
 		l.problems.Add(at, "%v", strict.Reason(err))
 		return
@@ -88,20 +88,23 @@ func (l *loader) file(name string) {
 		l.problems.Add(at, "has %d documents, want one of kind %s: one file for each service", len(documents), kind)
 	default:
 		r := reader{loader: l, at: documents[0].At}
-		l.services = append(l.services, r.service(documents[0].Root))
+		s := r.service(documents[0].Root)
+		s.Source = Source{File: at.File, Changed: changed}
+		l.services = append(l.services, s)
 	}
 }
 
-// open follows links, as those of a mounted ConfigMap.
-func (l *loader) open(name string) ([]byte, error) {
+// open returns the content of a file, and when it was written. It follows links, as those of a mounted ConfigMap.
+func (l *loader) open(name string) (data []byte, changed time.Time, err error) {
 	info, err := os.Stat(filepath.Join(l.dir, name))
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, changed, err
 	case !info.Mode().IsRegular():
-		return nil, errors.New("is not a regular file")
+		return nil, changed, errors.New("is not a regular file")
 	}
-	return strict.Open(os.DirFS(l.dir), name)
+	data, err = strict.Open(os.DirFS(l.dir), name)
+	return data, info.ModTime(), err
 }
 
 // unique adds a problem if another service has the same.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -67,7 +66,7 @@ stopTimeout: 1m30s
 		"10.json":        `{"apiVersion": "lockstep.dev/v1", "kind": "Service", "metadata": {"name": "unit"}, "role": "consensus_member", "systemdUnit": {"name": "x@1.service"}}`,
 		"30.yml":         "apiVersion: lockstep.dev/v1\nkind: Service\nmetadata: {name: pod}\nrole: kubernetes_controller\nstaticPod: {manifest: pods/p.yaml, directory: /tmp}\nreadiness: {tcpSocket: {address: \"127.0.0.1:6443\"}}\n",
 		"pods/p.yaml":    pod,
-		"35.yaml":        strings.Replace(header, "name: a", "name: b", 1) + "process: {command: [/bin/sh], output: {file: /tmp/b.log}}\n",
+		"35.yaml":        strings.Replace(header, "name: a", "name: b", 1) + "process: {command: [/bin/sh], output: {file: /tmp/b.log}}\nrequired: false\n",
 		"40.yaml~":       "a backup",
 		".50.yaml":       "hidden",
 		"README.md":      "text",
@@ -100,7 +99,7 @@ stopTimeout: 1m30s
 			},
 		},
 		{
-			Name: "b", Role: protocol.RoleController, StopTimeout: DefaultStopTimeout,
+			Name: "b", Role: protocol.RoleController, StopTimeout: DefaultStopTimeout, Optional: true,
 			Process: &Process{Command: []string{"/bin/sh"}, Output: Output{File: "/tmp/b.log", MaxSizeMiB: DefaultMaxSizeMiB, Backups: DefaultBackups}},
 		},
 	}
@@ -120,8 +119,13 @@ stopTimeout: 1m30s
 	if e := expanded[1]; e.Process.Env[0] != "CA=/ca" || e.Readiness.HTTPGet.URL != "https://10.0.0.1:6443/readyz" {
 		t.Errorf("got %v, %v", e.Process.Env, e.Readiness.HTTPGet)
 	}
-	if !reflect.DeepEqual(want, got) {
-		t.Error("Expand has changed what it was given")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Expand has changed what it was given, -want +got:\n%s", diff)
+	}
+	for i, name := range []string{"10.json", "20.yaml", "30.yml", "35.yaml"} {
+		if source := got[i].Source; source.File != filepath.Join(dir, name) || source.Changed.IsZero() {
+			t.Errorf("got %+v, want %s", source, name)
+		}
 	}
 }
 

@@ -20,7 +20,7 @@ var validName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 // service reads a whole file. What is at fault is left out: the problems keep the result from
 // being used.
 func (r *reader) service(root *strict.Node) Service {
-	f, ok := r.fields(root, "", "apiVersion", "kind", "metadata", "role", driverProcess, driverSystemdUnit, driverStaticPod, "readiness", "stopTimeout")
+	f, ok := r.fields(root, "", "apiVersion", "kind", "metadata", "role", driverProcess, driverSystemdUnit, driverStaticPod, "readiness", "stopTimeout", "required")
 	if !ok {
 		return Service{}
 	}
@@ -38,6 +38,7 @@ func (r *reader) service(root *strict.Node) Service {
 	if f.has("readiness") {
 		s.Readiness = r.readiness(root.Get("readiness"))
 	}
+	s.Optional = f.has("required") && !f.boolean("required")
 	if s.StaticPod != nil && (s.Readiness == nil || s.Readiness.Exec != nil) {
 		r.add(root.Line, "a static pod needs readiness.httpGet or readiness.tcpSocket: that nothing listens there any more shows that the pod has ended")
 	}

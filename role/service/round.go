@@ -93,7 +93,7 @@ func (r *round) sort(wanted []Service) {
 // Of the workers that are not wanted, the last one is stopped, and the one before it when that has
 // ended. Nothing starts meanwhile: the old instance of a service has
 // ended before its new one starts, under another name too. A service starts when all before it
-// have been ready.
+// that are required have been ready.
 func plan(wanted []Service, workers []*worker, now State) (stop *worker, start *Service) {
 	byName := map[string]*worker{}
 	for _, w := range workers {
@@ -112,7 +112,7 @@ func plan(wanted []Service, workers []*worker, now State) (stop *worker, start *
 		if byName[wanted[i].Name] == nil {
 			return nil, &wanted[i]
 		}
-		if st, _ := now.find(wanted[i].Name); !st.wasReady {
+		if st, _ := now.find(wanted[i].Name); !st.wasReady && !wanted[i].Optional {
 			return nil, nil
 		}
 	}

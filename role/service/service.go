@@ -20,6 +20,18 @@ type Service struct {
 	// Readiness is how the service is probed; nil: it is ready when it has run for 0.1 s.
 	Readiness   *readiness.Config
 	StopTimeout time.Duration
+
+	// Optional: neither the gate nor the services after it wait until it is ready
+	// (required: false).
+	Optional bool
+	// Source is where it was loaded from. It is no part of what the service is.
+	Source Source `json:"-"`
+}
+
+// Source is the file of a service.
+type Source struct {
+	File    string
+	Changed time.Time // when the file was written
 }
 
 // Process is a child process of the sidecar.
@@ -68,7 +80,10 @@ const (
 )
 
 // Equal reports whether two services are the same, with the contents of their files.
-func (s Service) Equal(other Service) bool { return reflect.DeepEqual(s, other) }
+func (s Service) Equal(other Service) bool {
+	s.Source, other.Source = Source{}, Source{}
+	return reflect.DeepEqual(s, other)
+}
 
 // Defaults of a service.
 const (

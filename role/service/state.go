@@ -40,6 +40,10 @@ type Status struct {
 	// Problem is what the last probe found, or why it could not be stopped; empty: nothing.
 	Problem string
 
+	// Optional: nothing waits until it is ready.
+	Optional bool
+	Source   Source
+
 	// wasReady: it was ready since its worker started it, so what follows it may start.
 	wasReady bool
 	of       Service // that its worker runs
@@ -48,19 +52,19 @@ type Status struct {
 // State is what is known of all services.
 type State struct {
 	Services []Status // in the order in which they start
-	// Ready: all of them are ready.
+	// Ready: all of them that are required are ready.
 	Ready bool
 	// Reload is the number of the last call of Supervisor.Reload that it follows from. A service
 	// that this call did not want, and that is not in Services, has stopped and does not start.
 	Reload int
 }
 
-// Unready says which of these services are not ready, and why; empty: all are. One that was
-// started with other values is not.
+// Unready says which of these services are required and not ready, and why; empty: none. One
+// that was started with other values is not ready.
 func (s State) Unready(wanted []Service) string {
 	for _, svc := range wanted {
 		st, known := s.find(svc.Name)
-		if known && st.Ready && st.of.Equal(svc) {
+		if svc.Optional || known && st.Ready && st.of.Equal(svc) {
 			continue
 		}
 		if !known {
@@ -75,9 +79,12 @@ func (s State) Unready(wanted []Service) string {
 	return ""
 }
 
-// Runs reports whether an instance of each of these services runs.
+// Runs reports whether an instance of each of these services runs that is required.
 func (s State) Runs(wanted []Service) bool {
 	for _, svc := range wanted {
+		if svc.Optional {
+			continue
+		}
 		if st, known := s.find(svc.Name); !known || st.Phase != Running || !st.of.Equal(svc) {
 			return false
 		}
@@ -107,7 +114,7 @@ func (s State) with(name string, change func(*Status)) State {
 			}
 			st.wasReady = st.wasReady || st.Ready
 		}
-		out.Ready = out.Ready && st.Ready
+		out.Ready = out.Ready && (st.Ready || st.Optional)
 	}
 	return out
 }
@@ -122,15 +129,15 @@ func (s State) arranged(wanted wish, others []Service) State {
 		}
 		st, known := s.find(svc.Name)
 		if !known || st.Phase == Stopped {
-			st = Status{Restarts: st.Restarts, LastExit: st.LastExit, LastLines: st.LastLines}
+			st = Status{Restarts: st.Restarts, LastExit: st.LastExit, LastLines: st.LastLines, of: st.of}
 			st.Name, st.Phase, st.Since = svc.Name, Waiting, time.Now()
 		}
-		st.Role, st.Driver = svc.Role, svc.Driver()
+		st.Role, st.Driver, st.Optional, st.Source = svc.Role, svc.Driver(), svc.Optional, svc.Source
 		if st.LastLines == nil {
 			st.LastLines = []string{}
 		}
 		out.Services = append(out.Services, st)
-		out.Ready = out.Ready && st.Ready
+		out.Ready = out.Ready && (st.Ready || st.Optional)
 	}
 	for _, svc := range wanted.services {
 		add(svc)

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -49,6 +50,70 @@ func TestSupervisor_order(t *testing.T) {
 		r.wantPhases(t, "a Stopped", "b Stopped", "c Stopped")
 		if !errors.Is(r.err, context.Canceled) || errors.Is(r.err, ErrStillRuns) {
 			t.Errorf("got %v", r.err)
+		}
+	})
+}
+
+// Neither the state nor the next service waits for one that is not required.
+func TestSupervisor_optional(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		services := named("a", "b")
+		services[0].Optional = true
+		r.Reload(services)
+		synctest.Wait()
+		if story := r.read(); !slices.Contains(story, "start a") || !slices.Contains(story, "start b") {
+			t.Errorf("got %q, want both started", story)
+		}
+		if st := r.State().Get(); st.Ready || st.Unready(services) != `service "b" is not ready (Running): not yet` {
+			t.Errorf("b is required: got ready %t, %s", st.Ready, st.Unready(services))
+		}
+		r.set(func() { r.ready["b"] = true })
+		wait(time.Minute)
+		if a, b := r.status(t, "a"), r.status(t, "b"); a.Ready || !b.Ready {
+			t.Errorf("got %+v, %+v", a, b)
+		}
+		if st := r.State().Get(); !st.Ready || st.Unready(services) != "" || !st.Runs(services) {
+			t.Errorf("only a is not ready, which is not required: got ready %t, %s", st.Ready, st.Unready(services))
+		}
+		services[0].Optional = false
+		if st := r.State().Get(); st.Unready(services) == "" {
+			t.Error("a is required now: got ready")
+		}
+	})
+}
+
+// A fault ends with the file that had it, and what this sidecar stops has not failed.
+func TestSupervisor_changedFile(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.set(func() { r.plans["a"] = fakePlan{lasts: time.Second} })
+		before := plain("a")
+		r.Reload(before)
+		wait(10 * time.Second)
+		if st := r.status(t, "a"); st.Restarts == 0 || st.LastExit == "" {
+			t.Fatalf("got %+v", st)
+		}
+		r.set(func() { delete(r.plans, "a") })
+		after := plain("a")
+		after[0].StopTimeout = time.Hour
+		after[0].Source = Source{File: "a.yaml"}
+		r.Reload(after)
+		wait(time.Minute)
+		if st := r.status(t, "a"); st.Restarts != 0 || st.LastExit != "" || st.Source.File != "a.yaml" {
+			t.Errorf("after the change: got %+v", st)
+		}
+		r.read()
+		moved := plain("a")
+		moved[0].StopTimeout, moved[0].Source = time.Hour, Source{File: "b.yaml"}
+		r.Reload(moved)
+		wait(time.Minute)
+		r.wantStory(t) // where it is written changes nothing
+		if st := r.status(t, "a"); st.Source.File != "b.yaml" {
+			t.Errorf("got %+v", st.Source)
+		}
+		r.cancel()
+		<-r.done
+		if st := r.status(t, "a"); st.LastExit != "" {
+			t.Errorf("it was stopped: got %+v", st)
 		}
 	})
 }

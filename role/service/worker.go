@@ -45,6 +45,9 @@ func (s *Supervisor) start(ctx context.Context, svc Service) *worker {
 	w := &worker{s: s, service: svc, cancel: cancel, done: make(chan struct{})}
 	event.Update(s.state, func(st State) State {
 		return st.with(svc.Name, func(status *Status) {
+			if !status.of.Equal(svc) { // what another program did says nothing about this one
+				status.Restarts, status.LastExit, status.LastLines = 0, "", []string{}
+			}
 			status.Phase, status.Ready, status.wasReady, status.of = Starting, false, false, svc
 		})
 	})
@@ -120,8 +123,8 @@ func (w *worker) stopped(phase Phase) {
 	lines := w.lines()
 	event.Update(w.s.state, func(st State) State {
 		return st.with(w.service.Name, func(status *Status) {
-			status.Phase, status.Ready, status.LastExit, status.LastLines = phase, false, w.exit.Reason, lines
-			if w.exit.StillRuns {
+			status.Phase, status.Ready, status.LastLines = phase, false, lines
+			if w.exit.StillRuns { // otherwise it ended because this sidecar stopped it, which is no fault
 				status.Problem = w.exit.Reason
 			}
 		})
