@@ -99,6 +99,9 @@ const (
 	ParentNamespace = "kube-system"
 )
 
+// FenceName is the name of both objects of the fence (docs/bundles.md#the-fence).
+const FenceName = ParentName + "-fence." + ParentNamespace
+
 // New returns a Reconciler. It sends no request.
 func New(cfg Config) (*Reconciler, error) {
 	return newForSet(cfg, applyset.Set{Name: ParentName, Namespace: ParentNamespace})

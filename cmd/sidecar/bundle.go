@@ -27,7 +27,7 @@ what they use without DIR. A directory of that name is ./builtin.`,
 			return unknownCommand(cmd, args[0])
 		},
 	}
-	cmd.AddCommand(p.bundleValidateCommand(), p.bundleDigestCommand(), p.bundleDiffCommand(), p.bundleReplaceCommand())
+	cmd.AddCommand(p.bundleValidateCommand(), p.bundleDigestCommand(), p.bundleDiffCommand(), p.bundleReplaceCommand(), p.bundleRightsCommand())
 	return cmd
 }
 

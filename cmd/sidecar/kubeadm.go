@@ -19,7 +19,7 @@ import (
 
 // kubeadmFlags are those of kubeadm.
 type kubeadmFlags struct {
-	check         bool
+	check, force  bool
 	image, bundle string
 	dir           string // of Lockstep
 	kubernetesDir string
@@ -38,11 +38,14 @@ func (p program) kubeadmCommand() *cobra.Command {
 		Use:   "kubeadm [-- RUN-FLAG...]",
 		Short: "Write what this kubeadm node needs for a sidecar, or check a node that has it",
 		Long: `Write what this node of kubeadm needs for a sidecar, and print what to type next:
-patches for kubeadm --patches, the bundle, the objects with the sidecar's rights, and a
-kubeconfig with an identity of its own, if the CA of the cluster is on this node. Each
-call renews that identity. What is not set keeps the value of the call before. Flags of
-sidecar run follow after --. With --kubernetes-service among them, kube-apiserver gets
+patches for kubeadm --patches, the bundle, the rights that Lockstep and this bundle need,
+and a kubeconfig with an identity of its own, if the CA of the cluster is on this node.
+Each call renews that identity. What is not set keeps the value of the call before. Flags
+of sidecar run follow after --. With --kubernetes-service among them, kube-apiserver gets
 --endpoint-reconciler-type=none.
+
+A file that it did not write, or that was changed since, is left alone, and named. --force
+overwrites it.
 
 With --check, write nothing, and print everything that is wrong on this node, each with
 what to type.
@@ -65,6 +68,7 @@ Exit codes: 0 success, 1 failure, or something is wrong; 2 wrong usage.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&f.check, "check", false, "Write nothing, and print everything that is wrong on this node.")
+	flags.BoolVar(&f.force, "force", false, "Also overwrite files that were changed since this command wrote them, or that it did not write.")
 	flags.StringVar(&f.image, "image", "", "The `image` of the sidecar. Required at the first call.")
 	flags.StringVar(&f.bundle, "bundle", "", "The `directory` with bundle.yaml and the manifests of the release that this node runs next. It is copied. builtin is the built-in bundle. Required at the first call.")
 	flags.StringVar(&f.dir, "dir", f.dir, "The `directory` of Lockstep on this node. The container has it, read-only.")
@@ -95,8 +99,8 @@ func (f *kubeadmFlags) complete() error {
 			return usagef("%q after --: must be a flag of sidecar run, like --listen=127.0.0.1:8086", arg)
 		}
 	}
-	if f.check && (f.image != "" || f.bundle != "" || len(f.args) > 0) {
-		return usagef("--check writes nothing: leave out --image, --bundle and what follows after --")
+	if f.check && (f.image != "" || f.bundle != "" || len(f.args) > 0 || f.force) {
+		return usagef("--check writes nothing: leave out --image, --bundle, --force and what follows after --")
 	}
 	host, err := os.Hostname()
 	if f.nodeID == "" && err != nil {

@@ -9,11 +9,14 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
+	"io"
 	"io/fs"
+	"log"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -150,6 +153,7 @@ func (n *kubeadmNode) api(denied ...string) *httptest.Server {
 		}
 		_ = json.NewEncoder(w).Encode(map[string]any{"status": map[string]any{"allowed": allowed}})
 	}))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // connections that end before they are used
 	server.StartTLS()
 	n.Cleanup(server.Close)
 	return server
@@ -315,6 +319,76 @@ func TestKubeadm_invalid(t *testing.T) {
 	}
 }
 
+// TestKubeadm_files changes files, and brings some of its own: they are left alone, and named,
+// unless --force is given.
+func TestKubeadm_files(t *testing.T) {
+	n := newKubeadmNode(t)
+	const roles, ofBundle = "cluster/rbac.yaml", "cluster/bundle-rights.yaml"
+	own := filepath.Join(n.dir, ofBundle)
+	if err := os.MkdirAll(filepath.Dir(own), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(own, []byte("mine\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first := []string{"--image=lockstep", "--bundle", writeRelease(t, "1.0.0", ""), "--apiserver-url=https://10.0.0.1:6443"}
+	if out := n.ok(first...); !strings.Contains(out, "left alone "+own+": sidecar kubeadm did not write it; --force overwrites it\n") || n.read(own) != "mine\n" {
+		t.Errorf("got\n%s%s", out, n.read(own))
+	}
+	n.ok("--force")
+	if text := n.read(own); !strings.Contains(text, "for the bundle test 1.0.0 (1 object)") || !strings.Contains(text, "resources: [priorityclasses], resourceNames: [x]") {
+		t.Errorf("got\n%s", text)
+	}
+	if text := n.read(filepath.Join(n.dir, "cluster/kustomization.yaml")); !strings.Contains(text, "resources: [rbac.yaml, bundle-rights.yaml, flowschema.yaml]") {
+		t.Errorf("got\n%s", text)
+	}
+	if out, err := exec.CommandContext(t.Context(), "sh", "-c", "cd "+n.dir+" && sha256sum -c written.sha256").CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+
+	// What was changed stays; the rest follows the next release.
+	n.replaceIn(filepath.Join(n.dir, roles), "# Each node", "# My own line\n# Each node")
+	out := n.ok("--bundle", writeRelease(t, "1.1.0", "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: limits, namespace: default}\n"))
+	if !strings.Contains(out, "left alone "+filepath.Join(n.dir, roles)+": it was changed since sidecar kubeadm wrote it; --force overwrites it\n") || strings.Count(out, "left alone") != 1 {
+		t.Errorf("got\n%s", out)
+	}
+	if !strings.Contains(n.read(filepath.Join(n.dir, roles)), "# My own line") || !strings.Contains(n.read(own), "resources: [configmaps], resourceNames: [limits]") {
+		t.Errorf("got\n%s\n%s", n.read(filepath.Join(n.dir, roles)), n.read(own))
+	}
+
+	// A patch that was changed: kubeadm would not start what this call asks for.
+	patch := filepath.Join(n.dir, kubeadm.PatchesDir, kubeadm.PodPatch)
+	n.replaceIn(patch, "cpu: 50m", "cpu: 80m")
+	code, _, stderr := n.call("--image=lockstep:1.2.0", "--bundle", writeRelease(t, "1.2.0", ""))
+	if code != exitFailed || !strings.Contains(stderr, patch+": it was changed since sidecar kubeadm wrote it: add --force to overwrite it.") || strings.Contains(n.read(own), "1.2.0") {
+		t.Errorf("got %d: %s", code, stderr)
+	}
+	if _, err := os.Stat(filepath.Join(n.dir, "bundles/1.2.0")); err == nil {
+		t.Error("copied the bundle")
+	}
+	if out := n.ok(); !strings.Contains(out, "left alone "+patch) || !strings.Contains(n.read(patch), "cpu: 80m") {
+		t.Errorf("got\n%s", out)
+	}
+	if n.ok("--force", "--image=lockstep:1.2.0"); !strings.Contains(n.read(patch), "cpu: 50m") || !strings.Contains(n.read(patch), "image: lockstep:1.2.0") {
+		t.Errorf("got\n%s", n.read(patch))
+	}
+}
+
+// A kubeconfig that people brought is kept beside the one with the sidecar's identity.
+func TestKubeadm_kubeconfigKept(t *testing.T) {
+	n := newKubeadmNode(t)
+	n.makeCA()
+	file := filepath.Join(n.dir, kubeadm.KubeconfigFile)
+	n.ok("--image=lockstep", "--bundle=builtin", "--apiserver-url=https://10.0.0.1:6443")
+	if out := n.ok(); strings.Contains(out, ".old") {
+		t.Errorf("got\n%s", out)
+	}
+	n.replaceIn(file, "server:", "# mine\n    server:")
+	if out := n.ok(); !strings.Contains(out, "kept the kubeconfig as "+file+".old: it was changed since") || !strings.Contains(n.read(file+".old"), "# mine") || strings.Contains(n.read(file), "# mine") {
+		t.Errorf("got\n%s", out)
+	}
+}
+
 // What others have left on the node gets an error that names it.
 func TestKubeadm_damaged(t *testing.T) {
 	n := newKubeadmNode(t)
@@ -404,7 +478,7 @@ func TestKubeadm_check(t *testing.T) {
 
 func TestKubeadm_checkRights(t *testing.T) {
 	n := newKubeadmNode(t)
-	server := n.api("escalate clusterroles", "get configmaps lockstep", "update configmaps lockstep", "patch priorityclasses")
+	server := n.api("escalate clusterroles", "get configmaps lockstep", "update configmaps lockstep", "patch priorityclasses platform-critical")
 	n.makeCA()
 	n.ok("--image=lockstep", "--bundle=builtin", "--apiserver-url", server.URL) // the built-in bundle
 	n.runKubeadm(server.URL)
@@ -416,7 +490,7 @@ func TestKubeadm_checkRights(t *testing.T) {
 	}
 	found := got.Findings[0]
 	for _, missing := range []string{
-		"may not: get, update configmaps lockstep in kube-system; ", "patch priorityclasses.scheduling.k8s.io", "escalate clusterroles.rbac.authorization.k8s.io",
+		"may not: get, update configmaps lockstep in kube-system; ", "patch priorityclasses.scheduling.k8s.io platform-critical", "escalate clusterroles.rbac.authorization.k8s.io",
 	} {
 		if !strings.Contains(found.Message, missing) {
 			t.Errorf("got %s, want %s", found.Message, missing)

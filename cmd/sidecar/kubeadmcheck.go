@@ -56,7 +56,8 @@ func (p program) printKubeadm(r kubeadmReport, form string) error {
 		return err
 	}
 	for _, found := range r.Findings {
-		fmt.Fprintf(p.stdout, "%s: %s: %s\n  type: %s\n", found.Where, found.Reason, found.Message, found.Remedy)
+		fmt.Fprintf(p.stdout, "%s: %s: %s\n", found.Where, found.Reason, found.Message)
+		fmt.Fprintln(p.stdout, "  type: "+strings.ReplaceAll(found.Remedy, "\n", "\n        "))
 	}
 	if len(r.Findings) == 0 {
 		fmt.Fprintf(p.stdout, "node %s: no problem found\n", r.Node)
@@ -85,23 +86,34 @@ func (p program) kubeadmFacts(ctx context.Context, f kubeadmFlags) kubeadm.Facts
 	if c != nil {
 		opts = p.sidecarFacts(&out, f, kubeadmContainer{pod, *c})
 	}
-	b, err := bundle.Builtin()
-	if err != nil {
-		panic(err) // it is part of the program
-	}
-	if out.BundleDir != "" {
-		if loaded, err := bundle.Open(out.BundleDir); err == nil {
-			b = loaded
-		} else if out.BundleErr == nil {
-			out.BundleErr = err
-		}
-	}
-	p.kubeconfigFacts(ctx, &out, b)
+	p.kubeconfigFacts(ctx, &out, bundleFacts(&out, f))
 	if runs && out.Sidecar.Err == nil {
 		fileFacts(&out, f, kubeadmContainer{pod, *c}, opts)
 		servicesFact(&out, kubeadmContainer{pod, *c}, opts.Services)
 	}
 	return out
+}
+
+// bundleFacts returns the bundles for which the sidecar needs rights: the one that it runs,
+// and the one that it runs after the next kubeadm upgrade. What cannot be read needs none.
+func bundleFacts(out *kubeadm.Facts, f kubeadmFlags) []*bundle.Bundle {
+	var bundles []*bundle.Bundle
+	if out.BundleDir != "" {
+		b, err := bundle.Open(out.BundleDir)
+		if err == nil {
+			bundles = append(bundles, b)
+		} else if out.BundleErr == nil {
+			out.BundleErr = err
+		}
+	}
+	next, err := kubeadm.ReadSettings(out.PodPatch.Bytes)
+	if err != nil {
+		return bundles // a finding says so
+	}
+	if b, err := bundle.Open(f.bundleDir(next)); err == nil && (len(bundles) == 0 || bundles[0].Digest != b.Digest) {
+		bundles = append(bundles, b)
+	}
+	return bundles
 }
 
 // kubeadmContainer is a container with its pod, which says where its files are.
@@ -146,7 +158,7 @@ func oneLine(err error) error {
 }
 
 // kubeconfigFacts reads the kubeconfig, and asks the API for rights.
-func (p program) kubeconfigFacts(ctx context.Context, out *kubeadm.Facts, b *bundle.Bundle) {
+func (p program) kubeconfigFacts(ctx context.Context, out *kubeadm.Facts, bundles []*bundle.Bundle) {
 	k := &out.Kubeconfig
 	if k.Err != nil {
 		return
@@ -167,8 +179,8 @@ func (p program) kubeconfigFacts(ctx context.Context, out *kubeadm.Facts, b *bun
 		out.Certificates = append(out.Certificates, certificate(k.Path, "the client certificate of the kubeconfig", out.Write, access.ClientCert))
 	}
 	out.Certificates = append(out.Certificates, certificate(k.Path, "the CA of the kubeconfig",
-		"renew the CA of the cluster, then: "+out.Write, access.CA))
-	out.Missing, out.RightsErr = access.Missing(ctx, app.Needs{Bundle: b, KubernetesService: out.Sidecar.KubernetesService})
+		"# renew the CA of the cluster, then:\n"+out.Write, access.CA))
+	out.Missing, out.RightsErr = access.Missing(ctx, app.Needs{Bundles: bundles, KubernetesService: out.Sidecar.KubernetesService})
 }
 
 func certificate(file, name, renew string, content []byte) kubeadm.Certificate {
@@ -181,7 +193,7 @@ var errNotOfNode = errors.New("it is not in a volume of this node")
 // fileFacts reads the files that the sidecar needs for etcd, and to serve: it does not start
 // without them.
 func fileFacts(out *kubeadm.Facts, f kubeadmFlags, c kubeadmContainer, opts lockstep.Options) {
-	const replace, renew = "put a valid file there", "kubeadm certs renew apiserver-etcd-client"
+	const replace, renew = "# put a valid file there", "kubeadm certs renew apiserver-etcd-client"
 	for _, file := range []struct{ inside, key, name, renew string }{
 		{opts.EtcdCAFile, "", "the CA of the etcd servers", replace},
 		{opts.EtcdCertFile, opts.EtcdKeyFile, "the client certificate for etcd", renew},
@@ -218,7 +230,7 @@ func servicesFact(out *kubeadm.Facts, c kubeadmContainer, dir string) {
 	if dir == "" {
 		return
 	}
-	found := kubeadm.Certificate{Path: c.host(dir), Name: "the directory of services", Renew: "put a valid directory there"}
+	found := kubeadm.Certificate{Path: c.host(dir), Name: "the directory of services", Renew: "# put a valid directory there"}
 	if found.Path == "" {
 		found.Path, found.Unread = dir, errNotOfNode
 	} else if _, err := service.Check(found.Path); err != nil {

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -16,8 +14,10 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/deploy/kubeadm"
+	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/internal/durable"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/reconcile/rights"
 	"github.com/lockstep-dev/lockstep/strict"
 )
 
@@ -54,15 +54,28 @@ func (p program) writeKubeadm(ctx context.Context, f kubeadmFlags) error {
 	if err != nil {
 		return err
 	}
+	own, err := openKubeadmFiles(f.dir, f.force)
+	if err != nil {
+		return err
+	}
+	files, err := p.kubeadmContent(ctx, f, settings, release)
+	if err != nil {
+		return err
+	}
+	if err := own.refuse(files, f); err != nil {
+		return err
+	}
 	if release != nil {
 		if err := p.copyBundle(f, release); err != nil {
 			return err
 		}
 	}
-	if err := p.writePatches(f, settings); err != nil {
+	if err := p.writeFiles(own, files); err != nil {
 		return err
 	}
-	hasIdentity, err := p.writeIdentity(f, server)
+	fmt.Fprintf(p.stdout, "wrote %s: image %s\n", filepath.Join(f.dir, kubeadm.PatchesDir), settings.Image)
+	fmt.Fprintf(p.stdout, "wrote %s: the rights of the sidecars, for Lockstep and for the bundle\n", filepath.Join(f.dir, kubeadm.ClusterDir))
+	hasIdentity, err := p.writeIdentity(f, own, server)
 	if err != nil {
 		return err
 	}
@@ -170,26 +183,53 @@ func copyManifests(from, to string) error {
 	return nil
 }
 
-// writePatches writes what kubeadm and kubectl read.
-func (p program) writePatches(f kubeadmFlags, settings kubeadm.Settings) error {
-	content := settings.Files()
-	for _, name := range slices.Sorted(maps.Keys(content)) {
-		file := filepath.Join(f.dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), modeDir); err != nil {
-			return err
-		}
-		if err := durable.WriteFile(file, content[name], modeFile); err != nil {
-			return err
+// kubeadmContent returns the files for kubeadm and kubectl, by their paths below the
+// directory of Lockstep. release is nil if this call sets none.
+func (p program) kubeadmContent(ctx context.Context, f kubeadmFlags, settings kubeadm.Settings, release *bundle.Bundle) (map[string][]byte, error) {
+	out := settings.Files()
+	name := path.Join(kubeadm.ClusterDir, kubeadm.BundleRights)
+	if release == nil {
+		var err error
+		if release, err = bundle.Open(f.bundleDir(settings)); err != nil {
+			fmt.Fprintf(p.stdout, "left alone %s: the bundle cannot be read: %v\n", filepath.Join(f.dir, name), oneLine(err))
+			return out, nil
 		}
 	}
-	fmt.Fprintf(p.stdout, "wrote %s: image %s\n", filepath.Join(f.dir, kubeadm.PatchesDir), settings.Image)
-	fmt.Fprintf(p.stdout, "wrote %s: the rights of the sidecars\n", filepath.Join(f.dir, kubeadm.ClusterDir))
-	return nil
+	r, err := rights.Of(release, f.resolver(ctx))
+	if err != nil { // of the API: it may not be there yet
+		r, err = rights.Of(release, nil)
+	}
+	for _, guess := range r.Guessed {
+		fmt.Fprintf(p.stderr, "warning: %s\n", guessWarning(guess))
+	}
+	out[name] = r.YAML(kubeadm.Group)
+	return out, err
+}
+
+// bundleDir returns the directory on the node of the bundle that settings name.
+func (f kubeadmFlags) bundleDir(settings kubeadm.Settings) string {
+	if below, in := strings.CutPrefix(settings.Bundle, kubeadm.DefaultDir+"/"); in {
+		return filepath.Join(f.dir, below)
+	}
+	return settings.Bundle
+}
+
+// resolver asks the kube-apiserver of this node for kinds; nil: there is no kubeconfig yet.
+func (f kubeadmFlags) resolver(ctx context.Context) rights.Resolve {
+	access, err := app.NewAccess(f.kubeconfig())
+	if err != nil {
+		return nil
+	}
+	resolve, err := access.Resolver(ctx)
+	if err != nil {
+		return nil
+	}
+	return resolve
 }
 
 // writeIdentity writes the kubeconfig if the CA is on this node. It reports whether there is
 // one afterwards.
-func (p program) writeIdentity(f kubeadmFlags, server string) (bool, error) {
+func (p program) writeIdentity(f kubeadmFlags, own kubeadmFiles, server string) (bool, error) {
 	cert, err := os.ReadFile(f.pki("ca.crt"))
 	if errors.Is(err, fs.ErrNotExist) {
 		fmt.Fprintf(p.stdout, "not yet %s: kubeadm has made no CA on this node\n", f.kubeconfig())
@@ -213,7 +253,10 @@ func (p program) writeIdentity(f kubeadmFlags, server string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if err := durable.WriteFile(f.kubeconfig(), content, modeSecret); err != nil {
+	if err := p.saveKubeconfig(own, content); err != nil {
+		return false, err
+	}
+	if err := own.write(kubeadm.KubeconfigFile, content, modeSecret); err != nil {
 		return false, err
 	}
 	fmt.Fprintf(p.stdout, "wrote %s: user %s at %s, valid until %s\n", f.kubeconfig(), kubeadm.User(f.nodeID), server, until.UTC().Format(time.DateOnly))
@@ -237,30 +280,32 @@ type nextSteps struct {
 	settings kubeadm.Settings
 }
 
-// printNext prints what to type next.
+// printNext prints what to type next. All of it can be pasted.
 func (p program) printNext(f kubeadmFlags, pod kubeadm.Pod, n nextSteps) {
-	patches := filepath.Join(f.dir, kubeadm.PatchesDir)
-	var lines []string
+	patches := "--patches " + filepath.Join(f.dir, kubeadm.PatchesDir)
+	apply := fmt.Sprintf("kubectl --kubeconfig %s --server %s apply -k %s", f.admin(), n.server, filepath.Join(f.dir, kubeadm.ClusterDir))
+	var own []string // before the rights are given
+	if !n.identity {
+		own = append(own, f.again()+"    # again, for the kubeconfig")
+	}
+	last := []string{f.again() + " --check", "sidecar wait-ready --timeout 5m"}
 	switch {
 	case pod.Endpoint() == "" && len(pod.Spec.Containers) == 0:
-		lines = append(lines,
-			"kubeadm init --patches "+patches+" ...                    (the first node)",
-			"kubeadm join --control-plane --patches "+patches+" ...    (every other one)")
-	case !n.settings.AppliedTo(pod):
-		lines = append(lines, kubeadm.ApplyCommand(f.dir)+"    (the same Kubernetes; for another one see docs/kubeadm.md, Upgrade)")
+		p.printBlock("type next, on the first node:", []string{"kubeadm init " + patches + "    # with your other flags"}, own, []string{apply}, last)
+		p.printBlock("on every other node:", []string{"kubeadm join --control-plane " + patches + "    # with the flags that kubeadm init prints"}, own, last)
+	case n.settings.AppliedTo(pod):
+		p.printBlock("type next:", own, []string{apply + "    # once for the cluster"}, last)
+	default:
+		p.printBlock("type next:", own, []string{
+			apply + "    # once for the cluster, before the first node",
+			kubeadm.ApplyCommand(f.dir) + "    # the same Kubernetes; for another one see docs/kubeadm.md, Upgrade",
+		}, last)
 	}
-	if !n.identity {
-		lines = append(lines, f.again()+"    (again, for the kubeconfig)")
+}
+
+func (p program) printBlock(title string, lines ...[]string) {
+	fmt.Fprintln(p.stdout, "\n"+title)
+	for _, line := range slices.Concat(lines...) {
+		fmt.Fprintln(p.stdout, "  "+line)
 	}
-	lines = append(lines,
-		fmt.Sprintf("kubectl --kubeconfig %s --server %s apply -k %s    (once for the cluster, and after an upgrade of Lockstep)",
-			f.admin(), n.server, filepath.Join(f.dir, kubeadm.ClusterDir)),
-		"sidecar wait-ready --timeout 5m",
-		f.again()+" --check")
-	var out bytes.Buffer
-	fmt.Fprintln(&out, "\ntype next:")
-	for _, line := range lines {
-		fmt.Fprintln(&out, "  "+line)
-	}
-	_, _ = out.WriteTo(p.stdout) // as for all that is printed
 }

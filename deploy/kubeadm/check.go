@@ -16,7 +16,7 @@ type Finding struct {
 	Reason  Reason `json:"reason"`
 	Where   string `json:"where"`   // a file, or what else it is about
 	Message string `json:"message"` // what is wrong, and what follows from it
-	Remedy  string `json:"remedy"`  // what to type
+	Remedy  string `json:"remedy"`  // what to type, a command on each line; a line with # says what to do first
 }
 
 // Reason is one word for a Finding. It is never renamed.
@@ -172,7 +172,8 @@ func (c *checker) manifest() bool {
 		err = fmt.Errorf("it has no container kube-apiserver")
 	}
 	if err != nil {
-		c.add(ManifestUnreadable, c.Manifest.Path, "kubeadm init|join --patches "+path.Join(c.Dir, PatchesDir), "%v: is this a control plane node of kubeadm?", err)
+		patches := " --patches " + path.Join(c.Dir, PatchesDir)
+		c.add(ManifestUnreadable, c.Manifest.Path, "kubeadm init"+patches+"    # the first node\nkubeadm join --control-plane"+patches+"    # every other one", "%v: is this a control plane node of kubeadm?", err)
 		return false
 	}
 	if c.pod.Sidecar() == nil {
@@ -243,7 +244,7 @@ func (c *checker) stop() {
 	server, own := c.pod.apiserver(), c.pod.Sidecar()
 	where := c.Manifest.Path
 	if named(c.pod.Spec.InitContainers, Container) != nil {
-		c.add(StoppedLast, where, "move the container from initContainers to containers in "+c.PodPatch.Path+"; "+ApplyCommand(c.Dir),
+		c.add(StoppedLast, where, "# move the container from initContainers to containers in "+c.PodPatch.Path+", then:\n"+ApplyCommand(c.Dir),
 			"the container %s is a native sidecar: the kubelet stops it after kube-apiserver, so the gate is open while kube-apiserver stops", Container)
 	}
 	grace := time.Duration(c.pod.grace()) * time.Second
@@ -255,7 +256,7 @@ func (c *checker) stop() {
 		c.add(RetryAfterMissing, where, c.again(), "kube-apiserver has no --shutdown-send-retry-after=true: on a stop, requests on open connections fail, and open watches hold up its end")
 	}
 	longer := func(least time.Duration) string {
-		return fmt.Sprintf("set terminationGracePeriodSeconds to %d or more in %s; %s", int(least.Seconds()), c.PodPatch.Path, ApplyCommand(c.Dir))
+		return fmt.Sprintf("# set terminationGracePeriodSeconds to %d or more in %s, then:\n%s", int(least.Seconds()), c.PodPatch.Path, ApplyCommand(c.Dir))
 	}
 	if least := max(delay, c.Sidecar.ShutdownDelay) + afterDelay; grace < least {
 		c.add(GraceTooShort, where, longer(least), "the grace period of the pod is %s; a stop takes %s at least (the longest delay and %s): the kubelet would kill the containers before", grace, least, afterDelay)
@@ -265,7 +266,7 @@ func (c *checker) stop() {
 		if hook == nil {
 			continue
 		}
-		const remedy = "remove the preStop hook, from your patches too; "
+		const remedy = "# remove the preStop hook, from your patches too, then:\n"
 		if sleeps := hook.Sleep; sleeps != nil && time.Duration(sleeps.Seconds)*time.Second+delay+afterDelay > grace {
 			c.add(PreStop, where, remedy+ApplyCommand(c.Dir), "the preStop hook of %s sleeps %d s, its delay is %s: together they do not fit into the grace period of %s",
 				container.Name, sleeps.Seconds, delay, grace)
@@ -276,7 +277,7 @@ func (c *checker) stop() {
 	if said, found := own.Variable("LOCKSTEP_TERMINATION_GRACE_PERIOD"); found {
 		// In whole seconds, or as a duration.
 		if d, err := time.ParseDuration(strings.TrimSuffix(said, "s") + "s"); err != nil || d != grace {
-			c.add(GraceUnknown, where, "set LOCKSTEP_TERMINATION_GRACE_PERIOD to "+grace.String()+" in "+c.PodPatch.Path+"; "+ApplyCommand(c.Dir),
+			c.add(GraceUnknown, where, "# set LOCKSTEP_TERMINATION_GRACE_PERIOD to "+grace.String()+" in "+c.PodPatch.Path+", then:\n"+ApplyCommand(c.Dir),
 				"LOCKSTEP_TERMINATION_GRACE_PERIOD is %q, and the grace period of the pod is %s: the sidecar cannot warn of a delay that is too long", said, grace)
 		}
 	}
@@ -288,10 +289,10 @@ func (c *checker) endpoints() {
 	switch {
 	case c.Sidecar.Err != nil || none == c.Sidecar.KubernetesService:
 	case none:
-		c.add(EndpointsUnwritten, c.Manifest.Path, c.Write+" -- --kubernetes-service; "+ApplyCommand(c.Dir),
+		c.add(EndpointsUnwritten, c.Manifest.Path, c.Write+" -- --kubernetes-service\n"+ApplyCommand(c.Dir),
 			"kube-apiserver has --endpoint-reconciler-type=none and the sidecar no --kubernetes-service: neither writes the addresses of the Service kubernetes")
 	default:
-		c.add(EndpointsContested, c.Manifest.Path, c.Write+"; "+ApplyCommand(c.Dir),
+		c.add(EndpointsContested, c.Manifest.Path, c.Write+"\n"+ApplyCommand(c.Dir),
 			"the sidecar has --kubernetes-service and kube-apiserver no --endpoint-reconciler-type=none: both write the addresses of the Service kubernetes")
 	}
 }
@@ -352,6 +353,6 @@ func (c *checker) rights() {
 	case len(c.Missing) > 0:
 		c.add(RightsMissing, c.Kubeconfig.User,
 			"kubectl --kubeconfig "+c.Admin+" --server "+c.Kubeconfig.Server+" apply -k "+path.Join(c.Dir, ClusterDir),
-			"may not: %s. Rights for kinds that only your bundle has: add them to a ClusterRole of your own", strings.Join(c.Missing, "; "))
+			"may not: %s. %s has the rights for the bundle, as %s has written it", strings.Join(c.Missing, "; "), path.Join(c.Dir, ClusterDir, BundleRights), c.Write)
 	}
 }

@@ -5,6 +5,7 @@
 package kubeadm
 
 import (
+	"bytes"
 	"embed"
 	"io/fs"
 	"strconv"
@@ -12,11 +13,13 @@ import (
 
 // The directories and files below the directory of Lockstep on a node.
 const (
-	PatchesDir     = "patches"    // for kubeadm --patches
-	ClusterDir     = "cluster"    // for kubectl apply -k
-	BundlesDir     = "bundles"    // one directory for each release
-	KubeconfigFile = "kubeconfig" // with the identity of the node
-	EnvFile        = "env"        // for the commands of sidecar on the node
+	PatchesDir     = "patches"        // for kubeadm --patches
+	ClusterDir     = "cluster"        // for kubectl apply -k
+	BundlesDir     = "bundles"        // one directory for each release
+	KubeconfigFile = "kubeconfig"     // with the identity of the node
+	EnvFile        = "env"            // for the commands of sidecar on the node
+	SumsFile       = "written.sha256" // the digests of what sidecar kubeadm wrote, for sha256sum -c
+	BundleRights   = "bundle-rights.yaml"
 	PodPatch       = "kube-apiserver1+strategic.yaml"
 	FlagsPatch     = "kube-apiserver0+json.yaml"
 )
@@ -37,7 +40,7 @@ func User(node string) string { return "lockstep:" + node }
 var files embed.FS
 
 // Files returns what a node needs, by its path below the directory of Lockstep: all but
-// its bundles and its kubeconfig.
+// its bundles, their rights, and its kubeconfig.
 func (s Settings) Files() map[string][]byte {
 	out := map[string][]byte{EnvFile: s.Environment()}
 	for _, dir := range []string{PatchesDir, ClusterDir} {
@@ -48,10 +51,17 @@ func (s Settings) Files() map[string][]byte {
 		}
 	}
 	out[PatchesDir+"/"+PodPatch] = s.Patch()
+	kustomization := ClusterDir + "/kustomization.yaml"
+	out[kustomization] = bytes.Replace(out[kustomization], []byte("[rbac.yaml, "), []byte("[rbac.yaml, "+BundleRights+", "), 1)
 	if s.writesService() {
 		out[PatchesDir+"/"+FlagsPatch] = append(out[PatchesDir+"/"+FlagsPatch], leaveService...)
 	}
 	return out
+}
+
+// OwnRights returns the manifests of the rights that Lockstep itself needs, for a group.
+func OwnRights(group string) []byte {
+	return bytes.ReplaceAll(embedded(ClusterDir+"/rbac.yaml"), []byte(`"`+Group+`"`), []byte(scalar(group)))
 }
 
 // leaveService is for FlagsPatch where the sidecar has --kubernetes-service.

@@ -204,7 +204,7 @@ func TestCheck(t *testing.T) {
 		want   []Reason
 		text   string // in the first message or its remedy
 	}{
-		{"no manifest", facts(func(f *Facts) { f.Manifest.Err = gone }), []Reason{ManifestUnreadable}, "kubeadm init|join --patches /etc/lockstep/patches"},
+		{"no manifest", facts(func(f *Facts) { f.Manifest.Err = gone }), []Reason{ManifestUnreadable}, "kubeadm init --patches /etc/lockstep/patches    # the first node\nkubeadm join --control-plane --patches /etc/lockstep/patches"},
 		{"the manifest is not a pod", facts(func(f *Facts) { f.Manifest.Bytes = []byte("- a") }), []Reason{ManifestUnreadable}, "not the manifest of a pod"},
 		{"the manifest of another pod", edited("name: kube-apiserver\n    ports", "name: etcd\n    ports"), []Reason{ManifestUnreadable}, "no container kube-apiserver"},
 		{"an upgrade without patches", edited("name: lockstep\n    readiness", "name: other\n    readiness"), []Reason{ContainerMissing}, "without --patches"},

@@ -8,7 +8,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
-	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -16,6 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/reconcile"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/reconcile/rights"
 )
 
 // Access is what a kubeconfig says, and what its user may do, for the commands.
@@ -76,96 +77,138 @@ func Expiry(content []byte) (time.Time, error) {
 
 // Needs say for what a sidecar needs rights.
 type Needs struct {
-	Bundle            *bundle.Bundle
-	KubernetesService bool // it writes the Service kubernetes
+	Bundles           []*bundle.Bundle // beside what Lockstep itself needs
+	KubernetesService bool             // it writes the Service kubernetes
 }
 
 // Missing returns the rights that a sidecar needs and that the user has not, a text for
-// each kind of object, like "get, list configmaps". A kind that the API does not serve needs none yet.
+// each kind of object, like "get, list configmaps".
 func (a *Access) Missing(ctx context.Context, needs Needs) ([]string, error) {
-	client, err := kube.New(a.cfg, "lockstep-kubeadm")
+	client, err := kube.New(a.cfg, userAgent)
 	if err != nil {
 		return nil, err
 	}
 	defer client.CloseIdle()
-	needed, err := rightsFor(ctx, client, needs.Bundle)
-	if err != nil {
-		return nil, err
+	needed := slices.Concat(rightsOnParent(), rightsOnFence())
+	for _, b := range needs.Bundles {
+		ofBundle, err := rights.Of(b, resolver(ctx, client))
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range ofBundle.Required() {
+			needed = append(needed, kube.Right(r))
+		}
 	}
 	if needs.KubernetesService {
 		needed = append(needed, rightsForService()...)
 	}
-	var missing []kube.Right
-	for _, r := range needed {
-		allowed, err := client.Allows(ctx, r)
+	missing, err := missingOf(ctx, client, needed)
+	return byObject(missing), err
+}
+
+const userAgent = "lockstep-rights"
+
+// Resolver returns what asks the server for the resource of a kind, until ctx ends.
+func (a *Access) Resolver(ctx context.Context) (rights.Resolve, error) {
+	client, err := kube.New(a.cfg, userAgent)
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, client.CloseIdle)
+	return resolver(ctx, client), nil
+}
+
+func resolver(ctx context.Context, client *kube.Client) rights.Resolve {
+	return func(apiVersion, kind string) (string, bool, error) {
+		r, found, err := client.ResourceOf(ctx, apiVersion, kind)
+		return r.Name, found, err
+	}
+}
+
+// askers is how many questions about rights are asked at once.
+const askers = 8
+
+// missingOf returns the rights that the user has not, each once.
+func missingOf(ctx context.Context, client *kube.Client, needed []kube.Right) ([]kube.Right, error) {
+	allowed, problems := make([]bool, len(needed)), make([]error, len(needed))
+	next := make(chan int, len(needed)) // all of them, so that no sender is needed
+	for i := range needed {
+		next <- i
+	}
+	close(next)
+	var group sync.WaitGroup
+	for range askers {
+		group.Go(func() {
+			for i := range next {
+				allowed[i], problems[i] = client.Allows(ctx, needed[i])
+			}
+		})
+	}
+	group.Wait()
+	for _, err := range problems {
 		if err != nil {
 			return nil, err
 		}
-		if !allowed {
+	}
+	var missing []kube.Right
+	for i, r := range needed {
+		if !allowed[i] && !slices.Contains(missing, r) {
 			missing = append(missing, r)
 		}
 	}
-	return byObject(missing), nil
+	return missing, nil
 }
 
-// byObject returns rights as text, with all verbs for the same objects together.
-func byObject(rights []kube.Right) []string {
+// byObject returns rights as text, with all verbs for the same objects together, and then
+// all names.
+func byObject(missing []kube.Right) []string {
+	verbs := joined(missing, func(r *kube.Right) *string { return &r.Verb })
 	var out []string
-	for i, r := range rights {
-		same := func(o kube.Right) bool { o.Verb = r.Verb; return o == r }
-		if slices.ContainsFunc(rights[:i], same) {
-			continue
-		}
-		for _, o := range rights[i+1:] {
-			if same(o) {
-				r.Verb += ", " + o.Verb
-			}
-		}
+	for _, r := range joined(verbs, func(r *kube.Right) *string { return &r.Name }) {
 		out = append(out, r.String())
 	}
 	return out
 }
 
-// rightsFor returns the rights on the parent of the objects, on the fence, and on each kind
-// of the bundle.
-func rightsFor(ctx context.Context, client *kube.Client, b *bundle.Bundle) ([]kube.Right, error) {
+// joined joins rights that differ in one field only, in the order of the first of each.
+func joined(in []kube.Right, field func(*kube.Right) *string) []kube.Right {
+	var out, without []kube.Right
+	for _, r := range in {
+		rest := r
+		*field(&rest) = ""
+		i := slices.Index(without, rest)
+		if i < 0 {
+			out, without = append(out, r), append(without, rest)
+			continue
+		}
+		*field(&out[i]) += ", " + *field(&r)
+	}
+	return out
+}
+
+// rightsOnParent returns the rights on the parent of the objects.
+func rightsOnParent() []kube.Right {
 	out := []kube.Right{{Verb: "create", Resource: "configmaps", Namespace: reconcile.ParentNamespace}}
 	for _, verb := range []string{"get", "list", "watch", "update"} {
 		out = append(out, kube.Right{Verb: verb, Resource: "configmaps", Namespace: reconcile.ParentNamespace, Name: reconcile.ParentName})
 	}
-	type kind struct{ apiVersion, name string }
-	const admission = "admissionregistration.k8s.io/v1"
-	kinds := []kind{{admission, "ValidatingAdmissionPolicy"}, {admission, "ValidatingAdmissionPolicyBinding"}}
-	for _, o := range b.Objects {
-		if k := (kind{o.GetAPIVersion(), o.GetKind()}); !slices.Contains(kinds, k) {
-			kinds = append(kinds, k)
-		}
-	}
-	for _, k := range kinds {
-		r, found, err := client.ResourceOf(ctx, k.apiVersion, k.name)
-		if err != nil {
-			return nil, err
-		}
-		if !found {
-			continue
-		}
-		for _, verb := range []string{"get", "list", "watch", "create", "patch", "delete"} {
-			out = append(out, kube.Right{Verb: verb, Group: r.Group, Resource: r.Name})
-		}
-		out = append(out, rightsOfRoles(r)...)
-	}
-	return out, nil
+	return out
 }
 
-// rightsOfRoles returns what a user needs to write roles with more rights than its own.
-func rightsOfRoles(r kube.Resource) []kube.Right {
-	switch {
-	case r.Group != "rbac.authorization.k8s.io":
-		return nil
-	case strings.HasSuffix(r.Kind, "Binding"):
-		return []kube.Right{{Verb: "bind", Group: r.Group, Resource: "clusterroles"}}
+// rightsOnFence returns the rights on the two objects of the fence.
+func rightsOnFence() []kube.Right {
+	var out []kube.Right
+	for _, resource := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"} {
+		right := kube.Right{Group: "admissionregistration.k8s.io", Resource: resource}
+		for _, right.Verb = range []string{"list", "watch", "create"} {
+			out = append(out, right)
+		}
+		right.Name = reconcile.FenceName
+		for _, right.Verb = range []string{"get", "patch", "delete"} {
+			out = append(out, right)
+		}
 	}
-	return []kube.Right{{Verb: "escalate", Group: r.Group, Resource: r.Name}}
+	return out
 }
 
 // rightsForService returns what a user needs to write the Service kubernetes.

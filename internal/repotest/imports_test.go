@@ -24,6 +24,7 @@ var levels = map[string]int{
 	"reconcile": 9,
 
 	// The rooms of reconcile. The two lowest are pure, and so is plan.
+	"reconcile/rights":             7, // what the leader may have to do with a bundle, as roles of RBAC
 	"reconcile/internal/drift":     8,
 	"reconcile/internal/preview":   8,
 	"reconcile/internal/exec":      7,
@@ -179,7 +180,7 @@ var places = []place{
 	{"k8s.io/client-go/kubernetes", in()},
 	{"k8s.io/client-go", in("internal/kube", "reconcile", "reconcile/internal/preview", "internal/app")},
 	{"k8s.io/apimachinery", in(".", "etcd", "internal/kube", "internal/endpoints", "reconcile", "reconcile/bundle",
-		"reconcile/internal/applyset", "reconcile/internal/ownership", "reconcile/internal/plan",
+		"reconcile/rights", "reconcile/internal/applyset", "reconcile/internal/ownership", "reconcile/internal/plan",
 		"reconcile/internal/exec", "reconcile/internal/drift", "reconcile/internal/preview")},
 	{"github.com/go-chi/chi", in("httpapi")},
 	{"github.com/spf13", in("cmd/sidecar")},

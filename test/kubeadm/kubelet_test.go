@@ -456,6 +456,7 @@ func (n *Node) upgrade(next string) {
 	n.t.Helper()
 	n.Type("sidecar kubeadm --image registry.example.com/lockstep:1.1.0", pageNextImage, ownImage, "./bundle-1.1.0", bundleOf(n, "1.1.0"))
 	n.wantFinding("PatchNotApplied")
+	n.Type("kubectl --kubeconfig /etc/kubernetes/admin.conf apply")
 	n.TypeWithEnv("sidecar cordon cp-1", "--for 15m", "--for 15m --force")
 	stop := n.watchGate()
 	n.Write("/etc/kubeadm-upgrade.yaml", pageConfig(n.t, "UpgradeConfiguration"))

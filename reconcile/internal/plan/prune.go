@@ -91,14 +91,20 @@ func IsMember(live *kube.Object) bool {
 // MayPrune reports whether a member of the set that the bundle dropped may be
 // removed, by its kind and its annotation.
 func MayPrune(gk schema.GroupKind, live *kube.Object) bool {
-	choice := live.GetAnnotations()[bundle.AnnotationPrune]
-	switch {
-	case live.GetDeletionTimestamp() != nil: // it is being deleted already
-		return false
-	case IsDefinition(gk): // everything in it would be deleted with it
-		return choice == "enabled"
+	return live.GetDeletionTimestamp() == nil && mayPrune(gk, live.GetAnnotations())
+}
+
+func mayPrune(gk schema.GroupKind, annotations map[string]string) bool {
+	if IsDefinition(gk) { // everything in it would be deleted with it
+		return annotations[bundle.AnnotationPrune] == "enabled"
 	}
-	return choice != "disabled"
+	return annotations[bundle.AnnotationPrune] != "disabled"
+}
+
+// MayDelete reports whether a pass may ever delete an object that has these
+// annotations: to create it again, or because a later bundle drops it.
+func MayDelete(gk schema.GroupKind, annotations map[string]string) bool {
+	return mayRecreate(gk, annotations) || mayPrune(gk, annotations)
 }
 
 // brake says why nothing may be removed; empty: it may.

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lockstep-dev/lockstep/deploy/kubeadm"
+	"github.com/lockstep-dev/lockstep/internal/app"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/reconcile/rights"
+)
+
+// rightsFlags are those of bundle rights.
+type rightsFlags struct {
+	group, kubeconfig string
+	all               bool
+	output            choice
+}
+
+func (p program) bundleRightsCommand() *cobra.Command {
+	f := rightsFlags{output: choice{value: "yaml", of: []string{"yaml", "json"}}}
+	cmd := &cobra.Command{
+		Use:   "rights DIR",
+		Short: "Print the rights that the sidecars need for a bundle",
+		Long: `Print the rights that the sidecars need for a bundle, as roles and bindings of RBAC
+for kubectl apply: a ClusterRole, and a Role for each namespace that every cluster has.
+They allow what a pass does with the objects of this bundle, and nothing else. DIR is the
+directory of a bundle, or builtin.
+
+What Lockstep itself needs, whatever the bundle, is printed before them with --all, and
+is in deploy/kubeadm/cluster. To give both, pipe the output into kubectl apply -f -.
+
+The rights of the bundle before stay in force: leaders need both until the upgrade is
+over. The first lines of the output have the command that deletes the old ones.
+
+A kind that is neither Kubernetes' own nor defined by a CRD in the bundle has a name in
+the API that only a cluster knows: --kubeconfig asks it. Otherwise the name is a guess,
+which is said on stderr.
+
+Exit codes: 0 success, 1 the bundle is invalid, or the API does not answer; 2 wrong usage.`,
+		Example: `  sidecar bundle rights ./platform
+  sidecar bundle rights ./platform --all`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 || args[0] == "" {
+				return usagef("expected one DIR: the directory of a bundle, or builtin; see %s --help", cmd.CommandPath())
+			}
+			return p.printRights(cmd.Context(), args[0], f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.group, "group", kubeadm.Group, "The `group` that all sidecars are in: it gets the rights.")
+	flags.BoolVar(&f.all, "all", false, "Also print the rights that Lockstep itself needs.")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "The kubeconfig `file` for a cluster that serves the kinds of the bundle. If empty, no cluster is asked.")
+	flags.VarP(&f.output, "output", "o", "Output format: "+f.output.options()+".")
+	complete(cmd, "output", &f.output)
+	return cmd
+}
+
+func (p program) printRights(ctx context.Context, dir string, f rightsFlags) error {
+	if f.group == "" || strings.ContainsAny(f.group, "\n\r") {
+		return usagef("--group: %q: must be the name of a group", f.group)
+	}
+	b, err := bundle.Open(dir)
+	if err != nil {
+		return p.bundleProblems(dir, err)
+	}
+	var resolve rights.Resolve
+	if f.kubeconfig != "" {
+		access, err := app.NewAccess(f.kubeconfig)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, rightsTimeout)
+		defer cancel()
+		if resolve, err = access.Resolver(ctx); err != nil {
+			return err
+		}
+	}
+	r, err := rights.Of(b, resolve)
+	if err != nil {
+		return err
+	}
+	for _, guess := range r.Guessed {
+		fmt.Fprintf(p.stderr, "warning: %s\n", guessWarning(guess))
+	}
+	return p.writeRights(r, f)
+}
+
+// guessWarning warns of a kind whose rights may have the wrong name.
+func guessWarning(g rights.Guess) string {
+	return clean(fmt.Sprintf("the resource of %s %s is a guess, %s: its CRD is not in the bundle. Ask a cluster that serves it, with --kubeconfig", g.APIVersion, g.Kind, g.Resource))
+}
+
+func (p program) writeRights(r rights.Rights, f rightsFlags) error {
+	own := kubeadm.OwnRights(f.group)
+	if f.output.value == "yaml" {
+		var out bytes.Buffer
+		if f.all {
+			fmt.Fprintf(&out, "%s---\n", own)
+		}
+		out.Write(r.YAML(f.group))
+		_, err := out.WriteTo(p.stdout)
+		return err
+	}
+	var items []any
+	for document := range strings.SplitSeq(string(own), "\n---\n") {
+		var object map[string]any
+		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+			return err
+		}
+		if f.all {
+			items = append(items, object)
+		}
+	}
+	text, err := json.MarshalIndent(map[string]any{"apiVersion": "v1", "kind": "List", "items": append(items, r.Objects(f.group)...)}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("print rights: %w", err)
+	}
+	_, err = fmt.Fprintf(p.stdout, "%s\n", text)
+	return err
+}

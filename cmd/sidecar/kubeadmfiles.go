@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/lockstep-dev/lockstep/deploy/kubeadm"
+	"github.com/lockstep-dev/lockstep/internal/durable"
+	"github.com/lockstep-dev/lockstep/strict"
+)
+
+// kubeadmFiles are the files that sidecar kubeadm writes on a node. It remembers the digest
+// of each in kubeadm.SumsFile, so that it never overwrites a file that is not its own, or
+// that was changed since, unless people want that.
+type kubeadmFiles struct {
+	dir   string
+	force bool
+	sums  map[string]string // by path below dir
+}
+
+func openKubeadmFiles(dir string, force bool) (kubeadmFiles, error) {
+	out := kubeadmFiles{dir: dir, force: force, sums: map[string]string{}}
+	text, err := os.ReadFile(filepath.Join(dir, kubeadm.SumsFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return out, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if digest, name, ok := strings.Cut(strings.TrimRight(line, "\n"), "  "); ok {
+			out.sums[name] = digest
+		}
+	}
+	return out, nil
+}
+
+func sumOf(content []byte) string {
+	digest := sha256.Sum256(content)
+	return hex.EncodeToString(digest[:])
+}
+
+// changed says why a file must not get new content; empty: it may.
+func (k kubeadmFiles) changed(name string, content []byte) (why string, err error) {
+	now, err := os.ReadFile(filepath.Join(k.dir, name))
+	digest, known := k.sums[name]
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && bytes.Equal(now, content):
+		return "", nil
+	case err != nil:
+		return "", err
+	case !known:
+		return "sidecar kubeadm did not write it", nil
+	case digest != sumOf(now):
+		return "it was changed since sidecar kubeadm wrote it", nil
+	}
+	return "", nil
+}
+
+// write writes a file, and notes its digest.
+func (k kubeadmFiles) write(name string, content []byte, mode fs.FileMode) error {
+	file := filepath.Join(k.dir, name)
+	if err := os.MkdirAll(filepath.Dir(file), modeDir); err != nil {
+		return err
+	}
+	if err := durable.WriteFile(file, content, mode); err != nil {
+		return err
+	}
+	k.sums[name] = sumOf(content)
+	var out bytes.Buffer
+	for _, one := range slices.Sorted(maps.Keys(k.sums)) {
+		fmt.Fprintf(&out, "%s  %s\n", k.sums[one], one)
+	}
+	return durable.WriteFile(filepath.Join(k.dir, kubeadm.SumsFile), out.Bytes(), modeFile)
+}
+
+// refuse is an error if this call wants other patches than the node has, and may not write
+// them. Nothing is written then: what kubeadm starts next would not be what was asked for.
+func (k kubeadmFiles) refuse(files map[string][]byte, f kubeadmFlags) error {
+	if k.force || f.image == "" && f.bundle == "" && len(f.args) == 0 {
+		return nil
+	}
+	var problems []error
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if !strings.HasPrefix(name, kubeadm.PatchesDir+"/") {
+			continue
+		}
+		why, err := k.changed(name, files[name])
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			problems = append(problems, fmt.Errorf("%s: %s: add --force to overwrite it. Changes of your own belong into a file beside it, like kube-apiserver2+strategic.yaml; nothing was written",
+				filepath.Join(k.dir, name), why))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// writeFiles writes what kubeadm and kubectl read, and names each file that it leaves alone.
+func (p program) writeFiles(k kubeadmFiles, files map[string][]byte) error {
+	kept := map[string]bool{} // directories
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		why, err := k.changed(name, files[name])
+		if err != nil {
+			return err
+		}
+		if why != "" && !k.force {
+			kept[filepath.Dir(name)] = true
+			fmt.Fprintf(p.stdout, "left alone %s: %s; --force overwrites it\n", filepath.Join(k.dir, name), why)
+			continue
+		}
+		if err := k.write(name, files[name], modeFile); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// saveKubeconfig keeps a kubeconfig that is not the one that sidecar kubeadm wrote beside it.
+func (p program) saveKubeconfig(k kubeadmFiles, content []byte) error {
+	name := kubeadm.KubeconfigFile
+	why, err := k.changed(name, content)
+	if err != nil || why == "" {
+		return err
+	}
+	file := filepath.Join(k.dir, name)
+	now, err := os.ReadFile(file)
+	if err != nil {
+		return strict.Reason(err)
+	}
+	if err := durable.WriteFile(file+".old", now, modeSecret); err != nil {
+		return err
+	}
+	fmt.Fprintf(p.stdout, "kept the kubeconfig as %s.old: %s\n", file, why)
+	return nil
+}
