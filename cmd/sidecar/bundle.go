@@ -33,6 +33,7 @@ what they use without DIR. A directory of that name is ./builtin.`,
 
 func (p program) bundleValidateCommand() *cobra.Command {
 	var from []string
+	output := newTextOrJSON()
 	cmd := &cobra.Command{
 		Use:   "validate [DIR]",
 		Short: "Print everything that is wrong with a bundle",
@@ -51,14 +52,42 @@ Exit code 1: the bundle is invalid, or it cannot be rolled out.`,
 			if err == nil {
 				err = b.Lint()
 			}
-			if err != nil {
+			switch {
+			case output.value == "json":
+				return p.validatedJSON(b, releases, err)
+			case err != nil:
 				return p.bundleProblems(dirOf(args), err)
 			}
 			return p.validated(b, releases)
 		},
 	}
 	cmd.Flags().StringSliceVar(&from, "from", from, "A `release` from which upgrades are supported: check that the bundle can be rolled out from it. Can be repeated.")
+	bindOutput(cmd, &output)
 	return cmd
+}
+
+// validatedJSON prints the same for programs. Invalid is what is wrong with the bundle.
+func (p program) validatedJSON(b *bundle.Bundle, from []protocol.Release, invalid error) error {
+	problems, ofFiles := newProblemReports(invalid)
+	if invalid != nil && !ofFiles {
+		return invalid
+	}
+	out := validateReport{Valid: invalid == nil, Problems: problems, Rollouts: []rolloutReport{}}
+	if invalid == nil {
+		about := newBundleReport(b)
+		out.Bundle, out.Objects = &about, len(b.Objects)
+		for _, release := range from {
+			problem := rollout.Deadlock(release, b.Version.Release, b.Constraints)
+			out.Valid = out.Valid && problem == ""
+			out.Rollouts = append(out.Rollouts, rolloutReport{
+				From: release.String(), Possible: problem == "", Problem: problem, Note: rollout.RollbackRisk(release, b.Version.Release, b.Constraints),
+			})
+		}
+	}
+	if err := p.printJSON(out); err != nil || out.Valid {
+		return err
+	}
+	return exitError{code: exitFailed}
 }
 
 // validated prints what a valid bundle is, and checks whether its constraints allow

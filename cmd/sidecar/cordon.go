@@ -29,6 +29,7 @@ const defaultCordonTimeout = 30 * time.Second
 
 func (p program) cordonCommand() *cobra.Command {
 	var f cordonFlags
+	output := newTextOrJSON()
 	cmd := withEtcd(&cobra.Command{
 		Use:   "cordon ID",
 		Short: "Take a node out of service: close its gate, and let another node lead",
@@ -43,18 +44,21 @@ Exit codes: 0 the node is out of service, 1 nothing was changed, 2 wrong usage, 
 node did not confirm before --timeout; the cordon stays.`,
 		Args: oneArg("ID"),
 	}, func(ctx context.Context, client etcdClient, args []string) error {
-		return p.cordon(ctx, client, args[0], f)
+		r, err := p.cordon(ctx, client, args[0], f)
+		return p.printCordon(r, err, output.value)
 	})
 	flags := cmd.Flags()
 	flags.DurationVar(&f.duration, "for", 0, "After this time, the node's sidecar ends the cordon, by its clock. 0: only sidecar uncordon does.")
 	flags.StringVar(&f.message, "message", "", "Why, for the people who read the status.")
 	flags.BoolVar(&f.force, "force", false, "Also if no other node is in service: then no kube-apiserver is.")
 	flags.DurationVar(&f.timeout, "timeout", defaultCordonTimeout, "Maximum time to wait until the node confirms.")
+	bindOutput(cmd, &output)
 	return cmd
 }
 
 func (p program) uncordonCommand() *cobra.Command {
 	var timeout time.Duration
+	output := newTextOrJSON()
 	cmd := withEtcd(&cobra.Command{
 		Use:   "uncordon ID",
 		Short: "Return a node to service",
@@ -68,8 +72,10 @@ did not confirm before --timeout; the cordon is removed all the same.`,
 		if timeout < 0 {
 			return usagef("--timeout: %s: must be more than 0", timeout)
 		}
-		return p.uncordon(ctx, client, protocol.NodeID(args[0]), timeout)
+		r, err := p.uncordon(ctx, client, protocol.NodeID(args[0]), timeout)
+		return p.printCordon(r, err, output.value)
 	})
+	bindOutput(cmd, &output)
 	cmd.Flags().DurationVar(&timeout, "timeout", defaultCordonTimeout, "Maximum time to wait until the node confirms.")
 	return cmd
 }
@@ -89,9 +95,9 @@ func (f cordonFlags) validate() error {
 	return nil
 }
 
-func (p program) cordon(ctx context.Context, client etcdClient, name string, f cordonFlags) error {
+func (p program) cordon(ctx context.Context, client etcdClient, name string, f cordonFlags) (cordonReport, error) {
 	if err := f.validate(); err != nil {
-		return err
+		return cordonReport{}, err
 	}
 	id, cordon := protocol.NodeID(name), protocol.Cordon{Since: p.now().UTC(), Message: clean(f.message), By: whoTypes()}
 	if f.duration > 0 {
@@ -100,68 +106,71 @@ func (p program) cordon(ctx context.Context, client etcdClient, name string, f c
 	was, err := fleet.SetCordon(ctx, client.Client, id, fleet.CordonChange{Cordon: cordon, Force: f.force})
 	switch {
 	case errors.Is(err, fleet.ErrLastInService):
-		return fmt.Errorf("%w; return another node to service first, or add --force", err)
+		return cordonReport{}, fmt.Errorf("%w; return another node to service first, or add --force", err)
 	case err != nil:
-		return err
+		return cordonReport{}, err
 	case !was.Node.Roles.Controller:
-		fmt.Fprintf(p.stdout, "node %s is cordoned %s; it does not have the role %s, so its gate was closed already\n", id, cordon, protocol.RoleController)
-		return nil
+		return newCordonReport(was, cordon, fmt.Sprintf("node %s is cordoned %s; it does not have the role %s, so its gate was closed already", id, cordon, protocol.RoleController)), nil
 	case !was.Alive:
-		fmt.Fprintf(p.stdout, "node %s is cordoned %s; its sidecar is not alive: if it is only cut off from etcd, its gate may be open still\n", id, cordon)
-		return nil
+		return newCordonReport(was, cordon, fmt.Sprintf("node %s is cordoned %s; its sidecar is not alive: if it is only cut off from etcd, its gate may be open still", id, cordon)), nil
 	}
 	left, err := nodeAwaited{client, id, f.timeout}.until(ctx, func(r *protocol.Record) bool {
 		return outOfService(r) || overWhenRead(r, cordon) != ""
 	})
 	if err != nil {
-		return err
+		return cordonReport{}, err
 	}
 	if problem := overWhenRead(&left, cordon); problem != "" {
-		return fmt.Errorf("node %s: %s", id, problem)
+		return cordonReport{}, fmt.Errorf("node %s: %s", id, problem)
 	}
 	if !left.Alive {
-		fmt.Fprintf(p.stdout, "node %s is cordoned %s; its sidecar has stopped meanwhile\n", id, cordon)
-		return nil
+		return newCordonReport(left, cordon, fmt.Sprintf("node %s is cordoned %s; its sidecar has stopped meanwhile", id, cordon)), nil
 	}
 	if left.Presence.Reason == protocol.Overridden {
-		fmt.Fprintf(p.stdout, "node %s is cordoned %s; its gate stays open until the override ends: type there: sidecar override end\n",
-			id, cordon)
-		return nil
+		return newCordonReport(left, cordon, fmt.Sprintf("node %s is cordoned %s; its gate stays open until the override ends: type there: sidecar override end",
+			id, cordon)), nil
 	}
 	if left.Presence.Reason != protocol.Cordoned {
-		fmt.Fprintf(p.stdout, "node %s is out of service %s: its gate was closed already (%s), and it does not lead\n", id, cordon, left.Presence.Reason)
-		return nil
+		return newCordonReport(left, cordon, fmt.Sprintf("node %s is out of service %s: its gate was closed already (%s), and it does not lead", id, cordon, left.Presence.Reason)), nil
 	}
-	fmt.Fprintf(p.stdout, "node %s is out of service %s: its gate is closed, and it does not lead\n", id, cordon)
-	return nil
+	return newCordonReport(left, cordon, fmt.Sprintf("node %s is out of service %s: its gate is closed, and it does not lead", id, cordon)), nil
 }
 
-func (p program) uncordon(ctx context.Context, client etcdClient, id protocol.NodeID, timeout time.Duration) error {
+func (p program) uncordon(ctx context.Context, client etcdClient, id protocol.NodeID, timeout time.Duration) (cordonReport, error) {
 	was, err := fleet.SetCordon(ctx, client.Client, id, fleet.CordonChange{})
 	switch {
 	case err != nil:
-		return err
+		return cordonReport{}, err
 	case !was.Node.Cordon.On():
-		fmt.Fprintf(p.stdout, "node %s was not cordoned\n", id)
-		return nil
+		return newCordonReport(was, protocol.Cordon{}, fmt.Sprintf("node %s was not cordoned", id)), nil
 	case !was.Alive:
-		fmt.Fprintf(p.stdout, "node %s is no longer cordoned; its sidecar is not alive\n", id)
-		return nil
+		return newCordonReport(was, protocol.Cordon{}, fmt.Sprintf("node %s is no longer cordoned; its sidecar is not alive", id)), nil
 	}
 	now, err := nodeAwaited{client, id, timeout}.until(ctx, func(r *protocol.Record) bool {
 		return !r.Alive || r.Presence.Reason != protocol.Cordoned && r.Presence.Reason != protocol.NotRegistered
 	})
 	switch {
 	case err != nil:
-		return err
+		return cordonReport{}, err
 	case now.Presence.Reason == protocol.Overridden:
-		fmt.Fprintf(p.stdout, "node %s is no longer cordoned; an override was in force, so its gate was open before: to end it, type there: sidecar override end\n", id)
+		return newCordonReport(now, protocol.Cordon{}, fmt.Sprintf("node %s is no longer cordoned; an override was in force, so its gate was open before: to end it, type there: sidecar override end", id)), nil
 	case now.Presence.Ready:
-		fmt.Fprintf(p.stdout, "node %s is in service again: its gate is open\n", id)
+		return newCordonReport(now, protocol.Cordon{}, fmt.Sprintf("node %s is in service again: its gate is open", id)), nil
 	default:
-		fmt.Fprintf(p.stdout, "node %s is no longer cordoned; its gate is closed: %s\n", id, now.Presence.Reason)
+		return newCordonReport(now, protocol.Cordon{}, fmt.Sprintf("node %s is no longer cordoned; its gate is closed: %s", id, now.Presence.Reason)), nil
 	}
-	return nil
+}
+
+// printCordon prints what was done, if nothing failed.
+func (p program) printCordon(r cordonReport, err error, form string) error {
+	switch {
+	case err != nil:
+		return err
+	case form == "json":
+		return p.printJSON(r)
+	}
+	_, err = fmt.Fprintln(p.stdout, r.Message)
+	return err
 }
 
 // whoTypes is the user of this command and the machine, for the people who read the cordon.

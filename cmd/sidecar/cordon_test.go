@@ -95,6 +95,7 @@ func TestCordon(t *testing.T) {
 	c.want(exitOK, `"message": "etcd upgrade"`, "node", "list", "-o", "json")
 	report("cp-1", &lockstepv1.Presence{Reason: "ReleaseTooOld", Election: "campaigning"})
 	c.want(exitOK, "node cp-1 is no longer cordoned; its gate is closed: ReleaseTooOld", "uncordon", "cp-1")
+	c.want(exitOK, `"cordoned": false`, "uncordon", "cp-1", "-o", "json")
 }
 
 // wantUnconfirmed cordons cp-1, which does not confirm it. A timeout may end before the

@@ -31,6 +31,7 @@ func bindInspector(flags *pflag.FlagSet, opts *app.InspectorConfig, kubeconfig s
 
 func (p program) bundleDiffCommand() *cobra.Command {
 	var opts app.InspectorConfig
+	output := newTextOrJSON()
 	cmd := &cobra.Command{
 		Use:   "diff [DIR]",
 		Short: "Show what a bundle would change in a cluster",
@@ -48,7 +49,7 @@ server is unreachable, or the bundle is invalid.`,
 			if opts.Kubeconfig == "" {
 				return usagef("--kubeconfig: required: a kubeconfig file for any kube-apiserver of the cluster")
 			}
-			err := p.diffBundle(cmd, opts, dirOf(args))
+			err := p.diffBundle(cmd, opts, dirOf(args), output.value)
 			if code, own := errors.AsType[exitError](err); err == nil || own && code.code == exitDiffers {
 				return err
 			}
@@ -56,10 +57,11 @@ server is unreachable, or the bundle is invalid.`,
 		},
 	}
 	bindInspector(cmd.Flags(), &opts, "Kubeconfig `file` for any kube-apiserver of the cluster. Required.")
+	bindOutput(cmd, &output)
 	return cmd
 }
 
-func (p program) diffBundle(cmd *cobra.Command, opts app.InspectorConfig, dir string) (err error) {
+func (p program) diffBundle(cmd *cobra.Command, opts app.InspectorConfig, dir, form string) (err error) {
 	if opts.Bundle, err = bundle.Open(dir); err != nil {
 		return err
 	}
@@ -71,7 +73,15 @@ func (p program) diffBundle(cmd *cobra.Command, opts app.InspectorConfig, dir st
 	if err != nil {
 		return err
 	}
-	return printDiff(p.stdout, preview)
+	text := p.stdout
+	if form == "json" {
+		text = io.Discard
+		differing, err := newDiffReport(preview)
+		if err := errors.Join(err, p.printJSON(differing)); err != nil {
+			return err
+		}
+	}
+	return printDiff(text, preview)
 }
 
 // printDiff prints what differs. Its error says whether something did.
@@ -114,6 +124,24 @@ func printDiff(w io.Writer, preview report.Preview) error {
 // unified returns the diff of one object, after a remark. Programs that read diffs
 // skip the lines before "diff".
 func unified(o report.Previewed, remark string) ([]byte, error) {
+	body, err := unifiedBody(o)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	for _, line := range []string{remark, o.Message} {
+		if line != "" {
+			fmt.Fprintf(&out, "# %s\n", clean(line))
+		}
+	}
+	was, is := sidesOf(o)
+	fmt.Fprintf(&out, "diff -u %s %s\n", was, is)
+	out.Write(body)
+	return out.Bytes(), nil
+}
+
+// unifiedBody is the diff itself.
+func unifiedBody(o report.Previewed) ([]byte, error) {
 	live, err := toYAML(o.Live)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", o, err)
@@ -122,19 +150,16 @@ func unified(o report.Previewed, remark string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", o, err)
 	}
-	name := path.Join(o.Kind, o.Namespace, o.Name)
-	was, is := path.Join("live", name), path.Join("bundle", name)
-	var out bytes.Buffer
-	for _, line := range []string{remark, o.Message} {
-		if line != "" {
-			fmt.Fprintf(&out, "# %s\n", clean(line))
-		}
-	}
-	fmt.Fprintf(&out, "diff -u %s %s\n", was, is)
+	was, is := sidesOf(o)
 	// The library's first line is without the -u.
 	_, body, _ := bytes.Cut(diff.Diff(was, live, is, wanted), []byte("\n"))
-	out.Write(body)
-	return out.Bytes(), nil
+	return body, nil
+}
+
+// sidesOf returns the names of both sides of a diff.
+func sidesOf(o report.Previewed) (was, is string) {
+	name := path.Join(o.Kind, o.Namespace, o.Name)
+	return path.Join("live", name), path.Join("bundle", name)
 }
 
 // remarkOn returns what the diff itself cannot show.

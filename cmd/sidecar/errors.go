@@ -71,3 +71,11 @@ func printError(stderr io.Writer, err error) int {
 	}
 	return exitFailed
 }
+
+// quiet is for an error that stdout has already: only the exit code is left.
+func quiet(err error) error {
+	if err == nil {
+		return nil
+	}
+	return exitError{code: exitFailed}
+}

@@ -136,6 +136,15 @@ func (c *choice) complete(*cobra.Command, []string, string) ([]string, cobra.She
 	return c.of, cobra.ShellCompDirectiveNoFileComp
 }
 
+// newTextOrJSON is the output of a command that prints text for people, or JSON.
+func newTextOrJSON() choice { return choice{value: "text", of: []string{"text", "json"}} }
+
+// bindOutput adds the flag --output.
+func bindOutput(cmd *cobra.Command, output *choice) {
+	cmd.Flags().VarP(output, "output", "o", "Output format: "+output.options()+".")
+	complete(cmd, "output", output)
+}
+
 // useSections adds the flags to cmd, whose help shows them by section.
 func useSections(cmd *cobra.Command, sections []flagSection) {
 	cmd.Flags().SortFlags = false

@@ -102,11 +102,8 @@ func newPlanReport(b *bundle.Bundle, in rollout.Input, objects *objectsReport) p
 	f := rollout.Simulate(in)
 	upgradeReady := f.Upgrade.Ready()
 	out := planReport{
-		Bundle: bundleReport{
-			Name: b.Name, Release: b.Version.Release.String(), Version: b.Version.String(), Digest: b.Digest,
-			MinReconcilerRelease: b.Constraints.MinReconciler.String(), MinAPIServerRelease: b.Constraints.MinApiserver.String(),
-		},
-		Now: newMomentReport(f.Now), Steps: []stepReport{}, Obstacles: []obstacleReport{}, Objects: objects,
+		Bundle: newBundleReport(b),
+		Now:    newMomentReport(f.Now), Steps: []stepReport{}, Obstacles: []obstacleReport{}, Objects: objects,
 	}
 	out.Now.UpgradeReady = &upgradeReady
 	out.Now.UpgradeObstacles, out.Now.UpgradeNotes = httpapi.UpgradeObstacles(f.Upgrade, ""), httpapi.UpgradeNotes(f.Upgrade, "")

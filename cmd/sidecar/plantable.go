@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
@@ -21,7 +22,7 @@ func (t planTable) write(r planReport) {
 	})
 	if len(r.Steps) > 0 {
 		fmt.Fprintln(t.w)
-		t.rows(stepRows(r.Steps))
+		t.rows(stepRows(r))
 		fmt.Fprintln(t.w)
 		t.rows(eventRows(r))
 	}
@@ -64,15 +65,24 @@ func readyText(m *momentReport) string {
 	return fmt.Sprintf("%d of %d", ready, len(m.Nodes))
 }
 
-func stepRows(steps []stepReport) [][]string {
+func stepRows(r planReport) [][]string {
 	rows := [][]string{{"STEP", "NODE", "RELEASE", "READY DURING", "READY AFTER", "LEADER AFTER", "STATUS AFTER", "WAITS FOR"}}
-	for i, s := range steps {
+	for i, s := range r.Steps {
 		rows = append(rows, []string{
 			strconv.Itoa(i + 1), nodeText(s), releaseText(s), readyText(s.While), readyText(&s.After),
-			orDash(s.After.Leader), statusText(s.After), orDash(waitsFor(s.After)),
+			orDash(s.After.Leader), statusAfter(r, s), orDash(waitsFor(s.After)),
 		})
 	}
 	return rows
+}
+
+// statusAfter is the status that a step leads to. While an object fails, the leader does not
+// write that the objects of the bundle are in place.
+func statusAfter(r planReport, s stepReport) string {
+	if r.Objects != nil && r.Objects.failing > 0 && s.After.State == protocol.Done.String() && s.After.Version == r.Bundle.Version {
+		return "not DONE: see OBSTACLES"
+	}
+	return statusText(s.After)
 }
 
 func nodeText(s stepReport) string {
@@ -136,11 +146,19 @@ func (t planTable) objectsOf(r planReport) {
 		}
 	}
 	t.title("OBJECTS  " + cmp.Or(strings.Join(counts, ", "), "none") + when(r))
-	var rows [][]string
-	for _, o := range r.Objects.Differing {
-		rows = append(rows, []string{o.Action, o.Object, o.Message})
+	t.rows(objectRows(r.Objects.Differing))
+}
+
+// objectRows are those of objects. Many have one reason, which is said once.
+func objectRows(objects []objectReport) (rows [][]string) {
+	for i, o := range objects {
+		message := o.Message
+		if i > 0 && message != "" && message == objects[i-1].Message {
+			message = "as above"
+		}
+		rows = append(rows, []string{o.Action, o.Object, message})
 	}
-	t.rows(rows)
+	return rows
 }
 
 // when says in which step objects are written and deleted.

@@ -1,7 +1,12 @@
 package main
 
 import (
+	"bytes"
+	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
@@ -25,5 +30,53 @@ func TestConclusion_heldRemovals(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// A plan fits 80 columns, says once why objects are held, and does not promise DONE while
+// an object fails.
+func TestPlanTable(t *testing.T) {
+	gates := []gateReport{{ID: "cp-1", Ready: true}, {ID: "cp-2", Ready: true}, {ID: "cp-3", Ready: true}}
+	upgraded := func(node, leader, state, version string, blockers ...waitReport) stepReport {
+		while := momentReport{Nodes: gates}
+		return stepReport{Kind: "upgrade", Node: node, From: "1.1.0", To: "1.2.0", While: &while, Changed: version == "1.2.0", Events: []string{"the gate of " + node + " closes, and opens when it runs the new release"},
+			After: momentReport{State: state, Version: version, MinimumCompatibleRelease: "1.0.0", Leader: leader, Nodes: gates, Blockers: blockers}}
+	}
+	reason := strings.Repeat("the bundle drops 11 of 11 objects; ", 3) + "add --allow-mass-prune"
+	r := planReport{
+		Bundle: bundleReport{Name: "acme", Version: "1.2.0", MinReconcilerRelease: "1.0.0", MinAPIServerRelease: "1.1.0"},
+		Now:    momentReport{State: "DONE", Version: "1.1.0", MinimumCompatibleRelease: "1.0.0", Leader: "cp-2", Nodes: gates},
+		Steps: []stepReport{
+			upgraded("cp-1", "cp-1", "WORKING", "1.1.0", waitReport{ID: "cp-2", Message: "runs 1.1.0"}, waitReport{ID: "cp-3", Message: "runs 1.1.0"}),
+			upgraded("cp-2", "cp-1", "WORKING", "1.1.0", waitReport{ID: "cp-3", Message: "runs 1.1.0"}),
+			upgraded("cp-3", "cp-1", "DONE", "1.2.0"),
+		},
+		Objects: &objectsReport{
+			Counts:    map[string]int{string(report.ActionHold): 2, string(report.ActionFail): 1},
+			Differing: []objectReport{{"held", `ConfigMap "platform/a"`, reason}, {"held", `ConfigMap "platform/b"`, reason}, {"fails", `Widget "w"`, "no such kind"}}, failing: 1,
+		},
+		Obstacles: []obstacleReport{{Kind: obstacleObjects, Message: "the API server rejects 1 object now"}},
+	}
+	var out bytes.Buffer
+	planTable{table{w: &out, screen: screen{width: 80, commands: program{}.root()}}}.write(r)
+	for line := range strings.Lines(out.String()) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	out.Reset()
+	planTable{table{w: &out}}.write(r)
+	var got []string
+	for line := range strings.Lines(out.String()) {
+		if words := strings.Fields(line); len(words) > 0 && (words[0] == "held" || words[0] == "3" && strings.Contains(line, "->")) {
+			got = append(got, strings.Join(words, " "))
+		}
+	}
+	want := []string{
+		"3 cp-3 1.1.0 -> 1.2.0 3 of 3 3 of 3 cp-1 not DONE: see OBSTACLES -",
+		`held ConfigMap "platform/a" ` + reason, `held ConfigMap "platform/b" as above`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s\n%s", diff, &out)
 	}
 }

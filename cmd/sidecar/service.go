@@ -26,6 +26,7 @@ service. These commands start nothing.`,
 func (p program) serviceValidateCommand() *cobra.Command {
 	read := service.Load
 	var skipFiles bool
+	output := newTextOrJSON()
 	cmd := &cobra.Command{
 		Use:   "validate DIR",
 		Short: "Print everything that is wrong with a directory of services",
@@ -46,6 +47,13 @@ Exit code 1: a service is invalid.`,
 				read = service.Check
 			}
 			services, err := read(args[0])
+			if output.value == "json" {
+				problems, ofFiles := newProblemReports(err)
+				if err == nil || ofFiles {
+					err = errors.Join(quiet(err), p.printJSON(servicesReport{err == nil, newServiceReports(services), problems}))
+				}
+				return err
+			}
 			if err != nil {
 				return p.serviceProblems(args[0], err)
 			}
@@ -60,6 +68,7 @@ Exit code 1: a service is invalid.`,
 		},
 	}
 	cmd.Flags().BoolVar(&skipFiles, "skip-files", skipFiles, "Do not check whether the programs and directories that services name exist on this machine.")
+	bindOutput(cmd, &output)
 	return cmd
 }
 

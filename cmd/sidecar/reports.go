@@ -1,0 +1,146 @@
+package main
+
+import (
+	"errors"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/reconcile/report"
+	"github.com/lockstep-dev/lockstep/role/service"
+	"github.com/lockstep-dev/lockstep/strict"
+)
+
+// What commands print with -o json (docs/operations.md#json). Fields are added, and never
+// renamed or removed; each is always there, and lists are never null.
+
+// problemReport is what is wrong in a file.
+type problemReport struct {
+	File     string `json:"file"`     // empty: the whole directory
+	Line     int    `json:"line"`     // from 1; 0: the whole file
+	Document int    `json:"document"` // from 1, within the file; 0: the whole file
+	Message  string `json:"message"`
+}
+
+// newProblemReports returns the problems of an error, and whether it is about files.
+func newProblemReports(err error) (problems []problemReport, found bool) {
+	problems = []problemReport{}
+	load, ok := errors.AsType[*strict.LoadError](err)
+	if !ok {
+		return problems, false
+	}
+	for _, p := range load.Problems {
+		problems = append(problems, problemReport{p.File, p.Line, p.Document, p.Message})
+	}
+	return problems, true
+}
+
+// validateReport is what `bundle validate` prints.
+type validateReport struct {
+	Valid    bool            `json:"valid"`  // no problems, and each rollout is possible
+	Bundle   *bundleReport   `json:"bundle"` // null: it has problems
+	Objects  int             `json:"objects"`
+	Problems []problemReport `json:"problems"`
+	Rollouts []rolloutReport `json:"rollouts"` // one for each --from
+}
+
+// rolloutReport says whether nodes of a release can be upgraded one by one.
+type rolloutReport struct {
+	From     string `json:"from"`
+	Possible bool   `json:"possible"`
+	Problem  string `json:"problem"` // why not
+	Note     string `json:"note"`    // what to expect of a way back
+}
+
+func newBundleReport(b *bundle.Bundle) bundleReport {
+	return bundleReport{
+		Name: b.Name, Release: b.Version.Release.String(), Version: b.Version.String(), Digest: b.Digest,
+		MinReconcilerRelease: b.Constraints.MinReconciler.String(), MinAPIServerRelease: b.Constraints.MinApiserver.String(),
+	}
+}
+
+// diffReport is what `bundle diff` prints.
+type diffReport struct {
+	Differs   bool         `json:"differs"`
+	Objects   []diffObject `json:"objects"`   // all but the unchanged
+	PruneHeld string       `json:"pruneHeld"` // why removals wait; empty: they do not
+}
+
+// diffObject is an object that differs, fails, or is held.
+type diffObject struct {
+	Action    string `json:"action"`
+	Group     string `json:"group"`
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Message   string `json:"message"`
+	Diff      string `json:"diff"` // unified; empty: the object fails, or is held
+}
+
+func newDiffReport(preview report.Preview) (diffReport, error) {
+	out := diffReport{Objects: []diffObject{}, PruneHeld: preview.PruneHeld}
+	for _, o := range preview.Objects {
+		item := diffObject{
+			Action: string(o.Action), Group: o.Group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, Message: clean(o.Message),
+		}
+		switch o.Action {
+		case report.ActionNone:
+			continue
+		case report.ActionHold, report.ActionFail:
+		case report.ActionCreate, report.ActionChange, report.ActionRecreate, report.ActionPrune:
+			out.Differs = true
+			body, err := unifiedBody(o)
+			if err != nil {
+				return out, err
+			}
+			item.Diff = string(body)
+		}
+		out.Objects = append(out.Objects, item)
+	}
+	return out, nil
+}
+
+// servicesReport is what `service validate` prints.
+type servicesReport struct {
+	Valid    bool            `json:"valid"`
+	Services []serviceReport `json:"services"` // in the order in which they start
+	Problems []problemReport `json:"problems"`
+}
+
+type serviceReport struct {
+	Name        string `json:"name"`
+	Role        string `json:"role"`
+	Driver      string `json:"driver"`
+	StopTimeout string `json:"stopTimeout"`
+}
+
+func newServiceReports(services []service.Service) []serviceReport {
+	out := []serviceReport{}
+	for _, s := range services {
+		out = append(out, serviceReport{s.Name, s.Role, s.Driver(), s.StopTimeout.String()})
+	}
+	return out
+}
+
+// cordonReport is what `cordon` and `uncordon` print.
+type cordonReport struct {
+	Node     string     `json:"node"`
+	Cordoned bool       `json:"cordoned"`
+	Until    *time.Time `json:"until"` // null: until an operator ends it
+	Alive    bool       `json:"alive"`
+	Ready    bool       `json:"ready"`    // the gate, as the node reports it
+	Reason   string     `json:"reason"`   // of the gate; empty: not known
+	Election string     `json:"election"` // empty: not known
+	Message  string     `json:"message"`  // the sentence that is printed without -o json
+}
+
+func newCordonReport(r protocol.Record, c protocol.Cordon, message string) cordonReport {
+	out := cordonReport{Node: string(r.ID), Cordoned: c.On(), Alive: r.Alive, Message: message}
+	if r.Alive {
+		out.Ready, out.Reason, out.Election = r.Presence.Ready, string(r.Presence.Reason), string(r.Presence.Election)
+	}
+	if !c.Until.IsZero() {
+		out.Until = &c.Until
+	}
+	return out
+}

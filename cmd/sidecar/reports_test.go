@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/report"
+)
+
+// wantGolden compares what a command printed with a file, which programs of others rely on.
+func wantGolden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", "json", name+".json")
+	if *rewrite {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		mustWrite(t, path, got)
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s: (-want +got)\n%s", name, diff)
+	}
+}
+
+// TestJSON compares what commands print with -o json with files.
+func TestJSON(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		mustWrite(t, path, text)
+	}
+	write("good/bundle.yaml", "apiVersion: lockstep.dev/v1\nkind: Bundle\nmetadata: {name: acme}\nrelease: 1.2.0\nminReconcilerRelease: 1.1.0\nminApiserverRelease: 1.1.0\n")
+	write("good/a.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: acme}\n")
+	write("bad/bundle.yaml", "apiVersion: lockstep.dev/v1\nkind: Bundle\nmetadata: {name: acme}\nrelase: 1.2.0\n")
+	const service = "apiVersion: lockstep.dev/v1\nkind: Service\nmetadata: {name: %}\nrole: kubernetes_controller\nprocess: {command: [/bin/sh]}\n"
+	write("services/10-api.yaml", string(bytes.ReplaceAll([]byte(service), []byte("%"), []byte("api"))))
+	write("sick/10-api.yaml", "apiVersion: lockstep.dev/v1\nkind: Service\nmetadata: {name: api}\nrole: king\n")
+	outputs := map[string]string{}
+	for name, test := range map[string]struct {
+		args []string
+		code int
+	}{
+		"bundle-validate":          {[]string{"bundle", "validate", "good"}, exitOK},
+		"bundle-validate-from":     {[]string{"bundle", "validate", "good", "--from=1.1.0,1.0.0"}, exitFailed},
+		"bundle-validate-invalid":  {[]string{"bundle", "validate", "bad"}, exitFailed},
+		"service-validate":         {[]string{"service", "validate", "services"}, exitOK},
+		"service-validate-invalid": {[]string{"service", "validate", "sick"}, exitFailed},
+	} {
+		code, out, errs := call(t, program{}, append(test.args, "-o", "json")...)
+		if code != test.code || errs != "" {
+			t.Errorf("%s: got %d and %q", name, code, errs)
+		}
+		outputs[name] = out
+	}
+	t.Chdir(packageDir)
+	for name, out := range outputs {
+		wantGolden(t, name, out)
+	}
+}
+
+// packageDir is the directory of this package.
+var packageDir, _ = os.Getwd()
+
+// The reports of commands that need a cluster, from values.
+func TestJSON_reports(t *testing.T) {
+	print := func(v any) string {
+		var out bytes.Buffer
+		if err := (program{stdout: &out}).printJSON(v); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	differing, err := newDiffReport(report.Preview{PruneHeld: "too many", Objects: []report.Previewed{
+		{Kind: "ConfigMap", Namespace: "acme", Name: "same", Action: report.ActionNone},
+		{
+			Kind: "ConfigMap", Namespace: "acme", Name: "a", Action: report.ActionChange,
+			Live: map[string]any{"data": map[string]any{"a": "1"}}, Wanted: map[string]any{"data": map[string]any{"a": "2"}},
+		},
+		{Group: "example.com", Kind: "Widget", Name: "w", Action: report.ActionFail, Message: "no such\nkind"},
+		{Kind: "ConfigMap", Namespace: "acme", Name: "old", Action: report.ActionHold, Message: "too many"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantGolden(t, "bundle-diff", print(differing))
+	node := protocol.Record{ID: "cp-2", Alive: true, Presence: protocol.Presence{Reason: protocol.Cordoned, Election: protocol.Ineligible}}
+	until := protocol.Cordon{Since: noon.UTC(), Until: noon.UTC().Add(time.Hour)}
+	wantGolden(t, "cordon", print(newCordonReport(node, until, "node cp-2 is out of service")))
+	node.Presence = protocol.Presence{Ready: true, Reason: protocol.Ready, Election: protocol.Campaigning}
+	wantGolden(t, "uncordon", print(newCordonReport(node, protocol.Cordon{}, "node cp-2 is in service again: its gate is open")))
+}
