@@ -100,6 +100,10 @@ func enrolNode(ctx context.Context, f *flow) error {
 	if err != nil {
 		return err
 	}
+	if !f.asked { // later, the last answer says more
+		f.asked = true
+		f.show("connecting to " + f.cfg.Join)
+	}
 	answer, err := enrol.Join(ctx, enrol.Request{
 		URL: f.cfg.Join, Token: tok, Node: f.cfg.Node, Address: f.marker.Address,
 		PeerPort: f.marker.PeerPort, ClientPort: f.marker.ClientPort, JoinPort: f.cfg.JoinPort, Key: key,

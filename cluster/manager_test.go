@@ -51,6 +51,22 @@ func TestManager_memberProblem(t *testing.T) {
 	}
 }
 
+// What etcd writes when it panics on an old copy of a directory ends the member for good.
+func TestMemberEnded_oldCopy(t *testing.T) {
+	dir, err := datadir.Open(filepath.Join(t.TempDir(), "data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &flow{dir: dir, marker: datadir.Marker{MemberID: "a1"}}
+	t.Cleanup(func() { _ = dir.Close() })
+	got := f.memberEnded(&memberRun{err: member.ErrOldCopy})
+	for _, want := range []string{"is an older copy", "sidecar cluster remove a1", "join again with a new token", "docs/clusters.md#replace-a-node"} {
+		if got == nil || !strings.Contains(got.Error(), want) {
+			t.Errorf("got %v, want %q in it", got, want)
+		}
+	}
+}
+
 // A member that stays unhealthy keeps the time at which that began, whatever its problem is
 // meanwhile.
 func TestKeepSince(t *testing.T) {

@@ -139,6 +139,9 @@ func (f *flow) awaitReady(ctx context.Context, giveUp func(member.State) error) 
 // removed is never started again.
 func (f *flow) memberEnded(run *memberRun) error {
 	err := run.err
+	if errors.Is(err, member.ErrOldCopy) {
+		return f.dir.OldCopy(f.marker)
+	}
 	if !errors.Is(err, member.ErrRemoved) {
 		return err
 	}

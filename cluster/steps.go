@@ -53,6 +53,7 @@ type flow struct {
 	marker datadir.Marker           // as it is on the disk; zero: there is none
 	// joining are the members as the answer to the join had them; nil: none was needed.
 	joining []etcd.Member
+	asked   bool // a member was asked to let this node join
 	// gone is the ID of a member that is known to be removed.
 	gone string
 	// renewEvery is the pause between two checks of the certificates; 0: the default.

@@ -47,6 +47,10 @@ func verdict(s Snapshot) protocol.Verdict {
 		if s.Etcd.Problem != "" {
 			v.Message += ": " + s.Etcd.Problem
 		}
+	case protocol.Fenced:
+		if s.Etcd.Connected {
+			v.Message = strings.Replace(v.Message, protocol.RegistersAgain, "etcd answers again: "+registersNext(s), 1)
+		}
 	case protocol.StatusMissing, protocol.StatusCorrupt, protocol.ReconcilerTooOld:
 		v.Message += cause(s)
 	default:
@@ -60,6 +64,20 @@ func verdict(s Snapshot) protocol.Verdict {
 
 // endOverride is the command as the messages of package protocol have it.
 const endOverride = "sidecar override end"
+
+// registersNext says what a node waits for that has lost its registration, while etcd answers.
+func registersNext(s Snapshot) string {
+	var waits []string
+	for _, service := range s.Services {
+		if !service.Ready {
+			waits = append(waits, service.Name)
+		}
+	}
+	if len(waits) > 0 {
+		return "it registers when its services are ready: " + strings.Join(waits, ", ") + " (see SERVICES)"
+	}
+	return "it registers in a moment"
+}
 
 // cause says what the leader is doing, or why no node leads.
 func cause(s Snapshot) string {

@@ -33,6 +33,25 @@ func TestPasteable(t *testing.T) {
 	}
 }
 
+// While etcd answers, a node whose registration was lost does not wait for etcd.
+func TestVerdict_fenced(t *testing.T) {
+	s := Snapshot{Gate: Gate{Verdict: protocol.Verdict{Reason: protocol.Fenced, Message: "fenced; " + protocol.RegistersAgain}}}
+	for _, tt := range []struct {
+		connected bool
+		services  []Service
+		want      string
+	}{
+		{false, nil, "fenced; it registers again when etcd answers"},
+		{true, nil, "fenced; etcd answers again: it registers in a moment"},
+		{true, []Service{{Name: "x", Ready: true}, {Name: "kube-apiserver"}}, "fenced; etcd answers again: it registers when its services are ready: kube-apiserver (see SERVICES)"},
+	} {
+		s.Etcd.Connected, s.Services = tt.connected, tt.services
+		if got := verdict(s).Message; got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+}
+
 // Every message of the election can be pasted, that of the step too.
 func TestNewReport_pasteableElection(t *testing.T) {
 	const command = "sidecar store adopt --id 00ff"

@@ -324,22 +324,14 @@ func holdBack(f PublishFacts) (wait PublishStep, held bool) {
 	}
 	if f.Lost.Manager == KubeAPIServer {
 		wait = waitFor(ReconcilerRuns, "a kube-apiserver writes the Service itself, and replaces what Lockstep writes: start every kube-apiserver with --endpoint-reconciler-type=none")
+		if names := reconcilers(f); names != "" {
+			wait.Message += "; it now has the address of " + names + " alone, so it is probably that one"
+		}
 	} else {
 		wait = waitFor(OtherWriter, fmt.Sprintf("the field manager %q replaces what Lockstep writes: stop that client", f.Lost.Manager))
 	}
 	wait.Retry = rest
 	return wait, true
-}
-
-// outsiders are the nodes in service whose sidecars do not take part.
-func outsiders(f Fleet) []NodeID {
-	var out []NodeID
-	for _, r := range f.Records {
-		if r.InService() && !r.Presence.Endpoint.TakesPart() {
-			out = append(out, r.ID)
-		}
-	}
-	return out
 }
 
 // desired returns the addresses of the nodes in service, sorted, and their port.

@@ -111,9 +111,14 @@ const (
 	// OtherBundle: a node runs a bundle with another name than that of the objects. Start it
 	// with the right one, or type `sidecar bundle replace`.
 	OtherBundle Reason = "OtherBundle"
-	// BundleRejected: the bundle in a sidecar's directory is invalid, or of
-	// another release. Repair the directory.
+	// BundleRejected: the bundle in a sidecar's directory is invalid. Repair the directory.
 	BundleRejected Reason = "BundleRejected"
+	// BundleWaits: the bundle in a sidecar's directory is valid, and of another release or with
+	// other constraints. Start the sidecar again when that is meant.
+	BundleWaits Reason = "BundleWaits"
+	// MemberLeaves: a node that is off has lost the role of a member of etcd. It leaves the
+	// cluster when its sidecar starts again.
+	MemberLeaves Reason = "MemberLeaves"
 	// ServicesRejected: a file in a sidecar's services directory is invalid. Correct it.
 	ServicesRejected Reason = "ServicesRejected"
 	// ServiceFailing: a service of the node ended, was started again, and is not ready. Its

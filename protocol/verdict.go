@@ -62,8 +62,8 @@ func judge(f Facts) Verdict {
 		return Verdict{Reason: Starting, Message: "etcd has not been reached yet"}
 	case f.Registration.Fenced:
 		return Verdict{Reason: Fenced, Message: fmt.Sprintf(
-			"this node's presence has not been confirmed for %s, and leaders ignore its record after %s; it registers again when etcd answers",
-			f.Local.FenceAfter/2, f.Local.FenceAfter)}
+			"this node's presence has not been confirmed for %s, and leaders ignore its record after %s; %s",
+			f.Local.FenceAfter/2, f.Local.FenceAfter, RegistersAgain)}
 	case f.Registration.Confirmed && !f.Registration.Controller:
 		return Verdict{Reason: NotController, Message: fmt.Sprintf(
 			"this node does not have the role kubernetes_controller; to give it: sidecar node set-roles %s --add kubernetes_controller", f.Local.ID)}
@@ -125,3 +125,7 @@ func judgeAdmission(f Facts) Verdict {
 func ViolatesSteady(was, now Verdict) bool {
 	return was.Admitted() && !now.Ready && (now.Reason == ReleaseTooOld || now.Reason == ReconcilerTooOld)
 }
+
+// RegistersAgain ends the message of a gate that is closed by Fenced. Who knows that etcd
+// answers says something else in its place.
+const RegistersAgain = "it registers again when etcd answers"

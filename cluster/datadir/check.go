@@ -28,10 +28,29 @@ type Expected struct {
 
 const restoreOrReplace = "restore it from a backup; without one, replace this node: docs/clusters.md#replace-a-node"
 
+// authorityRemedy is what to do about a file of the CA: each member has the same.
+func (l Layout) authorityRemedy() string {
+	return fmt.Sprintf("copy %q and %q from another member, which has the same, or restore them from a backup; without either, replace this node: docs/clusters.md#replace-a-node",
+		l.CACert(), l.CAKey())
+}
+
+// remedyOf is what to do about a file that is wrong.
+func (l Layout) remedyOf(path string) string {
+	if path == l.CACert() || path == l.CAKey() {
+		return l.authorityRemedy()
+	}
+	return restoreOrReplace
+}
+
 // replaceRemedy is what to do when the data of etcd is lost. An old copy of it must
 // not be used: other members rely on what this one had acknowledged.
 func (l Layout) replaceRemedy(m Marker) string {
 	return fmt.Sprintf("replace this node: on another member type `sidecar cluster remove %s`, then delete %q here and join again with a new token; an old copy of the directory must not be used: docs/clusters.md#replace-a-node", cmp.Or(m.MemberID, "ID"), string(l))
+}
+
+// OldCopy is the refusal of a directory whose etcd misses what this member had acknowledged.
+func (l Layout) OldCopy(m Marker) error {
+	return &RefusedError{l.Etcd(), "is an older copy: it misses entries that this member had acknowledged", l.replaceRemedy(m)}
 }
 
 // Check compares an existing directory with its marker, and the marker with the
@@ -138,7 +157,11 @@ func (l Layout) checkCertificates(m Marker) error {
 	}
 	for _, path := range []string{l.CACert(), l.CAKey(), l.NodeCert(), l.NodeKey()} {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return &RefusedError{path, "is missing", restoreOrReplace}
+			remedy := restoreOrReplace
+			if path == l.CACert() || path == l.CAKey() {
+				remedy = "restore it from a backup, or copy it from another member, which has the same; without either, replace this node: docs/clusters.md#replace-a-node"
+			}
+			return &RefusedError{path, "is missing", remedy}
 		}
 	}
 	ca, err := l.readCertificate(l.CACert())
@@ -151,9 +174,9 @@ func (l Layout) checkCertificates(m Marker) error {
 	}
 	switch {
 	case m.CAHash != "" && CAHash(ca) != m.CAHash:
-		return &RefusedError{l.CACert(), "is the CA of another cluster", restoreOrReplace}
+		return &RefusedError{l.CACert(), "is the CA of another cluster", l.authorityRemedy()}
 	case node.CheckSignatureFrom(ca) != nil:
-		return &RefusedError{l.NodeCert(), "was not issued by the CA in " + l.CACert(), restoreOrReplace}
+		return &RefusedError{l.NodeCert(), "was not issued by the CA in " + l.CACert(), l.authorityRemedy()}
 	case node.VerifyHostname(m.Address) != nil:
 		return &RefusedError{l.NodeCert(), "is not for the address " + m.Address, restoreOrReplace}
 	}
@@ -161,7 +184,7 @@ func (l Layout) checkCertificates(m Marker) error {
 		return &RefusedError{l.NodeKey(), "is not the key of " + l.NodeCert() + ": " + reason(err), restoreOrReplace}
 	}
 	if _, err := tls.LoadX509KeyPair(l.CACert(), l.CAKey()); err != nil {
-		return &RefusedError{l.CAKey(), "is not the key of " + l.CACert() + ": " + reason(err), restoreOrReplace}
+		return &RefusedError{l.CAKey(), "is not the key of " + l.CACert() + ": " + reason(err), l.authorityRemedy()}
 	}
 	return nil
 }
@@ -180,14 +203,14 @@ func (l Layout) readCertificate(path string) (*x509.Certificate, error) {
 	}
 	block, _ := pem.Decode(text)
 	if block == nil || block.Type != "CERTIFICATE" {
-		return nil, &RefusedError{path, "has no PEM certificate", restoreOrReplace}
+		return nil, &RefusedError{path, "has no PEM certificate", l.remedyOf(path)}
 	}
 	cert, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
-		return nil, &RefusedError{path, "is damaged: " + strings.TrimPrefix(err.Error(), "x509: "), restoreOrReplace}
+		return nil, &RefusedError{path, "is damaged: " + strings.TrimPrefix(err.Error(), "x509: "), l.remedyOf(path)}
 	}
 	if _, is := cert.PublicKey.(*ecdsa.PublicKey); !is {
-		return nil, &RefusedError{path, "has a key of another kind", restoreOrReplace}
+		return nil, &RefusedError{path, "has a key of another kind", l.remedyOf(path)}
 	}
 	return cert, nil
 }

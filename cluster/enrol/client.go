@@ -75,7 +75,11 @@ type UntrustedError struct {
 }
 
 func (e *UntrustedError) Error() string {
-	return fmt.Sprintf("%s is not a member of the token's cluster: %s; nothing was sent to it; check --join, which has the address and the join port of a member (8087 by default), and --token", e.URL, e.Problem)
+	what := "is not a member of the token's cluster"
+	if e.Problem == errNoJoinPort.Error() {
+		what = "is not the join port of a member"
+	}
+	return fmt.Sprintf("%s %s: %s; nothing was sent to it; check --join, which has the address and the join port of a member (8087 by default), and --token", e.URL, what, e.Problem)
 }
 
 const (

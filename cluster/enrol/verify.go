@@ -15,6 +15,10 @@ import (
 // valid from a day before they were issued.
 const skew = 2 * time.Hour
 
+// errNoJoinPort is returned for a server that shows only its own certificate, such as etcd at
+// the other ports of a member: whose that is cannot be found out.
+var errNoJoinPort = errors.New("it does not show its CA, as a join port does, so its certificate may be of another CA than the token names")
+
 // verify returns why a server is not a member of the cluster; nil: its chain has a CA
 // with that hash, which has signed its certificate, for the address in the URL.
 func verify(state tls.ConnectionState, target string, ca [32]byte, now time.Time) error {
@@ -27,7 +31,10 @@ func verify(state tls.ConnectionState, target string, ca [32]byte, now time.Time
 			authority = cert
 		}
 	}
-	if authority == nil {
+	switch {
+	case authority == nil && len(state.PeerCertificates) == 1:
+		return errNoJoinPort
+	case authority == nil:
 		return errors.New("its certificate is of another CA than the token names")
 	}
 	u, err := url.Parse(target)

@@ -8,6 +8,10 @@ import (
 // ErrRemoved is the end of a member that its cluster has removed.
 var ErrRemoved = errors.New("the cluster has removed this etcd member")
 
+// ErrOldCopy is the end of a member whose log misses entries that it had acknowledged. It
+// would end so each time.
+var ErrOldCopy = errors.New("the log of this etcd member misses entries that it had acknowledged")
+
 // State is what is known of a member's process.
 type State struct {
 	Running  bool // the process runs

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/event"
@@ -64,7 +65,8 @@ func (s *Supervisor) State() *event.Value[State] { return s.state }
 func (s *Supervisor) Measures() *event.Value[protocol.Measures] { return s.measures }
 
 // Run keeps the member running until ctx ends, and then stops it gracefully. It returns
-// ctx's error then, and ErrRemoved when the cluster has removed the member.
+// ctx's error then, ErrRemoved when the cluster has removed the member, and ErrOldCopy when
+// its log misses entries.
 func (s *Supervisor) Run(ctx context.Context) error {
 	if err := s.cfg.Spec.Validate(); err != nil {
 		return err
@@ -77,6 +79,9 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		case ended.removed:
 			s.log.Warn("the cluster has removed this etcd member", "reason", ended.reason)
 			return ErrRemoved
+		case missesEntries(ended.reason):
+			s.log.Error("etcd member cannot be used again", "reason", ended.reason)
+			return ErrOldCopy
 		case ctx.Err() != nil:
 			s.log.Info("etcd member stopped", "reason", ended.reason)
 			return ctx.Err()
@@ -98,6 +103,12 @@ func (s *Supervisor) Run(ctx context.Context) error {
 			return st
 		})
 	}
+}
+
+// missesEntries reports whether etcd panicked because the leader has committed more than the
+// log of this member has, although it had acknowledged that.
+func missesEntries(reason string) bool {
+	return strings.Contains(reason, "tocommit(") && strings.Contains(reason, "is out of range [lastIndex(")
 }
 
 // maxPatience bounds Spec.Patience: etcd itself asks again after seven seconds.

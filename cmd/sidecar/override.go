@@ -1,17 +1,20 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
@@ -116,15 +119,19 @@ func writeOverride(file string, o protocol.Override) error {
 
 func (p program) overrideEndCommand() *cobra.Command {
 	file := ""
+	var server serverFlags
 	cmd := &cobra.Command{
 		Use:   "end",
 		Short: "Let the gate of this node decide again",
 		Args:  noArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := os.Remove(file)
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
 				fmt.Fprintf(p.stdout, "there is no override: %s does not exist\n", file)
+				for _, node := range overriddenNodes(cmd.Context(), &server) {
+					fmt.Fprintf(p.stdout, "node %s has one: to end that, type there: sidecar override end\n", node)
+				}
 				return nil
 			case err != nil:
 				return fmt.Errorf("delete the override: %w", err)
@@ -134,5 +141,26 @@ func (p program) overrideEndCommand() *cobra.Command {
 		},
 	}
 	bindOverrideFile(cmd.Flags(), &file)
+	server.bind(cmd.Flags())
 	return cmd
+}
+
+// overriddenNodes names the other nodes that report an override, as the sidecar on this
+// machine sees them. Without an answer there is nothing to add.
+func overriddenNodes(ctx context.Context, f *serverFlags) []string {
+	client, err := f.client()
+	if err != nil {
+		return nil
+	}
+	a, err := client.status(ctx)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, n := range a.report.Fleet.Nodes {
+		if n.ID != a.report.Node.ID && slices.ContainsFunc(n.Warnings, func(w httpapi.WarningReport) bool { return w.Reason == string(protocol.Overridden) }) {
+			out = append(out, n.ID)
+		}
+	}
+	return out
 }

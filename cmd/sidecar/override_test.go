@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,6 +34,12 @@ func TestOverride(t *testing.T) {
 		t.Error("without --yes, the file exists")
 	}
 	want(exitOK, "there is no override", "end", "--override-file", file)
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"node": {"id": "a"}, "fleet": {"nodes": [
+			{"id": "a", "warnings": [{"reason": "Overridden"}]}, {"id": "b", "warnings": []}, {"id": "c", "warnings": [{"reason": "Overridden"}]}]}}`)
+	}))
+	t.Cleanup(other.Close)
+	want(exitOK, "node c has one: to end that, type there: sidecar override end", "end", "--override-file", file, "--server", other.URL)
 	want(exitOK, "THE GATE OF THIS NODE IS OVERRIDDEN until ", "begin", "--for=30m", "--message", "why", "--yes", "--override-file", file)
 	want(exitOK, "To end that now: sidecar override end --override-file="+file+"\n", "begin", "--for=30m", "--message", "why", "--yes", "--override-file", file)
 	info, err := os.Stat(file)

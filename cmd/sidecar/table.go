@@ -211,6 +211,10 @@ func (t table) fleet(r httpapi.Report) [][]string {
 	if bundles {
 		head = append(head, "BUNDLE")
 	}
+	roles := !t.wide && differ(records(r.Fleet.Nodes), func(n httpapi.RecordReport) string { return strings.Join(n.Roles, ",") })
+	if roles {
+		head = append(head, "ROLES")
+	}
 	versions := t.versionColumns(records(r.Fleet.Nodes))
 	head = append(head, versions.head()...)
 	if t.wide {
@@ -224,6 +228,9 @@ func (t table) fleet(r httpapi.Report) [][]string {
 		}
 		if bundles {
 			cells = append(cells, orDash(n.Bundle))
+		}
+		if roles {
+			cells = append(cells, orDash(strings.Join(n.Roles, ",")))
 		}
 		cells = append(cells, versions.cells(n.RecordReport)...)
 		if t.wide {
@@ -239,6 +246,8 @@ func (t table) leader(r httpapi.Report) string {
 	out := "none known to this node"
 	if e.Leader != "" {
 		out = e.Leader + t.details(", epoch %d", e.Epoch)
+	} else if i := slices.IndexFunc(r.Fleet.Nodes, func(n httpapi.FleetNode) bool { return n.Election == "leading" }); i >= 0 {
+		out = r.Fleet.Nodes[i].ID + ", as it last reported"
 	}
 	out += t.outdated(r.Etcd) + "; this node: " + e.State
 	if e.State != "unknown" {

@@ -43,7 +43,10 @@ func (t table) member(m httpapi.ClusterMemberReport) string {
 	if m.Learner {
 		out += " (learner)"
 	}
-	if !m.Healthy {
+	switch {
+	case !m.Healthy && m.Problem != "":
+		out += " (not healthy" + t.since(m.Since) + ": " + m.Problem + ")"
+	case !m.Healthy:
 		out += " (not healthy)"
 	}
 	return out

@@ -98,40 +98,6 @@ func (t table) strangers(r httpapi.Report) [][]string {
 	return headed(rows)
 }
 
-// warnings are those of this node, and those that the other nodes report.
-func (t table) warnings(r httpapi.Report) [][]string {
-	rows := [][]string{{"NODE", "FOR", "WHAT TO DO"}}
-	for _, w := range r.Warnings {
-		if w.Message == r.Election.Message && w.Subject == "" || isOtherBundle(w) {
-			continue // LEADER or the first row has it
-		}
-		node := w.Subject
-		if node == "" {
-			node = r.Node.ID
-		}
-		rows = append(rows, []string{node, t.lasting(w.Since), w.Message})
-	}
-	if p := r.Reconcile.Drift.Problem; p != "" {
-		rows = append(rows, []string{r.Node.ID, "-", "drift: " + p})
-	}
-	for _, w := range r.Etcd.Warnings {
-		rows = append(rows, []string{r.Node.ID, "-", w})
-	}
-	for _, n := range r.Fleet.Nodes {
-		if n.ID == r.Node.ID {
-			continue
-		}
-		for _, w := range n.Warnings {
-			message := w.Message
-			if w.Subject != "" {
-				message = w.Subject + ": " + message
-			}
-			rows = append(rows, []string{n.ID, t.lasting(w.Since), message})
-		}
-	}
-	return headed(rows)
-}
-
 func (t table) lasting(since *time.Time) string {
 	if since == nil {
 		return "-"

@@ -53,6 +53,7 @@ type App struct {
 	// bundleProblem is why the bundle directory as it is now was rejected;
 	// empty: it was not.
 	bundleProblem *event.Value[string]
+	bundleWaits   *event.Value[bool] // the bundle is valid, and waits for the next start
 	// override is the one in force; overrideProblem is why the file is invalid.
 	override        *event.Value[protocol.Override]
 	overrideProblem *event.Value[string]
@@ -114,8 +115,8 @@ func New(cfg Config, log *slog.Logger) (*App, error) {
 
 		certificates: event.New[[]httpapi.Certificate](nil), certificateWarnings: event.New[[]string](nil),
 
-		bundleProblem: event.New(""),
-		override:      event.New(protocol.Override{}), overrideProblem: event.New(""),
+		bundleProblem: event.New(""), bundleWaits: event.New(false),
+		override: event.New(protocol.Override{}), overrideProblem: event.New(""),
 		memberHealth:   event.New(memberWarnings{}),
 		clocks:         event.New(clockState{}),
 		local:          event.New(localOf(cfg, b)),

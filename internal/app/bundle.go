@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -40,6 +41,8 @@ func (a *App) reloaded(b *bundle.Bundle, err error) {
 	if err != nil {
 		problem = err.Error()
 	}
+	var waits *restartError
+	a.bundleWaits.Set(errors.As(err, &waits))
 	if problem != a.bundleProblem.Get() {
 		a.bundleProblem.Set(problem)
 		if problem != "" {
@@ -50,6 +53,11 @@ func (a *App) reloaded(b *bundle.Bundle, err error) {
 	}
 }
 
+// restartError is why a valid bundle waits for the next start of the sidecar.
+type restartError struct{ text string }
+
+func (e *restartError) Error() string { return e.text }
+
 // sameRelease returns an error if a running sidecar cannot change to b: the release
 // and the constraints in its record never change while it runs (docs/bundles.md).
 func sameRelease(local protocol.Local, b *bundle.Bundle) error {
@@ -57,10 +65,10 @@ func sameRelease(local protocol.Local, b *bundle.Bundle) error {
 	case b.Name != local.Bundle:
 		return fmt.Errorf("bundle.yaml has the name %s, but this sidecar runs the bundle %s: the name says whose the objects are; restart the sidecar to change it", b.Name, local.Bundle)
 	case b.Version != local.Version:
-		return fmt.Errorf("bundle.yaml has release %s, but this sidecar runs as %s: restart it to upgrade", b.Version, local.Version)
+		return &restartError{fmt.Sprintf("bundle.yaml has release %s, but this sidecar runs as %s: restart it to upgrade", b.Version, local.Version)}
 	case b.Constraints != local.Constraints:
-		return fmt.Errorf("bundle.yaml has other constraints (minReconcilerRelease %s, minApiserverRelease %s) than this sidecar runs with (%s, %s): constraints belong to a release; restart the sidecar to change them",
-			b.Constraints.MinReconciler, b.Constraints.MinApiserver, local.Constraints.MinReconciler, local.Constraints.MinApiserver)
+		return &restartError{fmt.Sprintf("bundle.yaml has other constraints (minReconcilerRelease %s, minApiserverRelease %s) than this sidecar runs with (%s, %s): constraints belong to a release; restart the sidecar to change them",
+			b.Constraints.MinReconciler, b.Constraints.MinApiserver, local.Constraints.MinReconciler, local.Constraints.MinApiserver)}
 	}
 	return nil
 }

@@ -87,6 +87,9 @@ func TestRun_bundleReload(t *testing.T) {
 	if !strings.Contains(r.Node.BundleProblem, "restart it to upgrade") || r.Node.BundleDigest != second.Node.BundleDigest {
 		t.Errorf("got %+v, want the last valid bundle and what to do", r.Node)
 	}
+	if w := r.Warnings; len(w) > 0 && w[0].Reason == "BundleRejected" {
+		t.Errorf("got %+v: it is valid, and a restart is what to do", w)
+	}
 	writeBundle(t, dir, "release: 1.0.0\nminApiserverRelease: 0.9.0", "three")
 	s.awaitBundle("the rejection of other constraints", func(r bundleReport) bool {
 		return strings.Contains(r.Node.BundleProblem, "other constraints")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/cluster"
 	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/supervise"
 )
 
@@ -15,7 +16,7 @@ func (a *App) clusterNow() httpapi.Cluster {
 	now := a.cluster.Status().Get()
 	out := httpapi.Cluster{
 		State: string(now.State), Since: now.Since, Problem: now.Problem,
-		Embedded: a.cfg.Embedded != nil,
+		Embedded: a.cfg.Embedded != nil && a.cluster.Membership().Get().Phase != protocol.WithoutMember,
 	}
 	for _, t := range now.Transitions {
 		out.Transitions = append(out.Transitions, httpapi.ClusterTransition{From: string(t.From), To: string(t.To), At: t.At})

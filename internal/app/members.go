@@ -91,6 +91,20 @@ func (f memberFacts) warnings(troubles map[string]string) []protocol.Warning {
 	return out
 }
 
+// leaving are warnings of voters whose nodes have lost the role of a member and are not alive:
+// they leave only when they start again, and count for the majority until then.
+func (f memberFacts) leaving() []protocol.Warning {
+	var out []protocol.Warning
+	for _, m := range f.members {
+		r, found := f.fleet.Record(protocol.NodeID(m.Node))
+		if found && !m.Learner && r.Problem == "" && !r.Alive && !r.Node.Roles.Consensus {
+			out = append(out, protocol.Warning{Reason: protocol.MemberLeaves, Subject: m.Node, Message: "it has lost the role " + protocol.RoleConsensus +
+				", and is a voter of etcd until its sidecar starts again: start that"})
+		}
+	}
+	return out
+}
+
 func nodeVoters(members []cluster.Observed) []protocol.NodeVoter {
 	var out []protocol.NodeVoter
 	for _, m := range members {

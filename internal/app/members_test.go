@@ -50,6 +50,18 @@ func TestMemberWarnings(t *testing.T) {
 	}
 }
 
+// A voter that was off when its node lost the role counts until it starts again.
+func TestMemberWarnings_leaving(t *testing.T) {
+	member := protocol.Node{Roles: protocol.Roles{Consensus: true}}
+	facts := memberFacts{
+		members: []cluster.Observed{{ID: "1", Node: "a"}, {ID: "2", Node: "b"}, {ID: "3", Node: "c"}, {ID: "4", Node: "unknown"}},
+		fleet:   protocol.Fleet{Records: []*protocol.Record{{ID: "a", Node: member}, {ID: "b"}, {ID: "c", Alive: true}}},
+	}
+	if got := facts.leaving(); len(got) != 1 || got[0].Subject != "b" || got[0].Reason != protocol.MemberLeaves {
+		t.Errorf("got %+v", got)
+	}
+}
+
 // What people read depends on whether the sidecar of the node is alive, and for how long
 // it has not been. This node's own member is a warning of its own.
 func TestMemberWarnings_sidecars(t *testing.T) {

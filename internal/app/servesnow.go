@@ -1,7 +1,6 @@
 package app
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
@@ -89,5 +88,5 @@ func (a *App) apiserverWarnings() []protocol.Warning {
 		return nil
 	}
 	reason, message := api.Problem()
-	return []protocol.Warning{{Reason: reason, Message: fmt.Sprintf("NOT IN SERVICE, although its gate is open: %s", message), Since: api.Since}}
+	return []protocol.Warning{{Reason: reason, Message: message, Since: api.Since}}
 }

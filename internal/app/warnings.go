@@ -91,7 +91,7 @@ func (a *App) warningsNow(was warned, now time.Time) warned {
 	troubles := members.troubles(now)
 	view := a.store.Observed().Get().View
 	out := warned{
-		shown:    slices.Concat(own, members.warnings(troubles), a.memberHealth.Get().shown, fleetWarnings(view, a.follower.Fleet().Get(), a.local.Get().ID)),
+		shown:    slices.Concat(own, members.warnings(troubles), members.leaving(), a.memberHealth.Get().shown, fleetWarnings(view, a.follower.Fleet().Get(), a.local.Get().ID)),
 		reported: slices.Concat(own, leaders),
 		troubles: troubles, answers: answers,
 	}
@@ -142,7 +142,7 @@ func (a *App) ownWarnings(runs []protocol.ServiceRun) []protocol.Warning {
 		out = append(out, protocol.Warning{Reason: protocol.MemberDown, Message: protocol.MemberCannotBeUsed + problem})
 	}
 	if problem := a.bundleProblem.Get(); problem != "" {
-		out = append(out, protocol.Warning{Reason: protocol.BundleRejected, Message: rejected(problem)})
+		out = append(out, bundleWarning(problem, a.bundleWaits.Get()))
 	}
 	if problem := a.roles.Problem().Get(); problem != "" {
 		out = append(out, protocol.Warning{Reason: protocol.ServicesRejected, Message: "its services directory was rejected, and the last valid services stay in use; " +
@@ -188,9 +188,14 @@ func failedMessage(f supervise.Failure) string {
 	return fmt.Sprintf("the part %q of this sidecar failed %s, and was started again: %s; the log has more: please report it", f.Worker, times, f.Problem)
 }
 
-func rejected(problem string) string {
-	return fmt.Sprintf("its bundle directory was rejected, and the last valid bundle stays in use: %s; "+
-		"the directory is read again when it changes, and a restart would fail until it is valid", problem)
+// bundleWarning is about a bundle that is not in use. One that is valid and waits for the next
+// start is part of an upgrade, so it does not hold that.
+func bundleWarning(problem string, waits bool) protocol.Warning {
+	if waits {
+		return protocol.Warning{Reason: protocol.BundleWaits, Message: "its bundle directory has another bundle than this sidecar runs: " + problem}
+	}
+	return protocol.Warning{Reason: protocol.BundleRejected, Message: fmt.Sprintf("its bundle directory was rejected, and the last valid bundle stays in use: %s; "+
+		"the directory is read again when it changes, and a restart would fail until it is valid", problem)}
 }
 
 // heldMessage is about a brake on removals, which only a person can release. Only
@@ -280,5 +285,6 @@ func fleetWarnings(v protocol.StatusView, f protocol.Fleet, own protocol.NodeID)
 	for _, text := range digestWarnings(f, v.Status.Digest) {
 		out = append(out, protocol.Warning{Reason: protocol.BundlesDiffer, Message: text})
 	}
+	out = append(out, protocol.OutsideService(f)...)
 	return append(out, protocol.FleetWarnings(v, f, own)...)
 }

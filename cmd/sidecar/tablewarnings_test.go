@@ -1,0 +1,71 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lockstep-dev/lockstep/httpapi"
+)
+
+// What three nodes say in the same words is one row, and NODE is the node with the problem.
+func TestWarnings(t *testing.T) {
+	now := time.Unix(1000, 0)
+	ago := func(seconds int) *time.Time { at := now.Add(-time.Duration(seconds) * time.Second); return &at }
+	writes := "Service kubernetes: a kube-apiserver writes the Service itself"
+	r := httpapi.Report{Node: httpapi.NodeReport{ID: "a"}, Warnings: []httpapi.WarningReport{
+		{Reason: "MemberDown", Subject: "b", Message: "its sidecar runs, its etcd member does not serve: no space left on device", Since: ago(33)},
+		{Reason: "ReconcilerRuns", Message: writes, Since: ago(5)},
+		{Reason: "APIServerNotReady", Subject: "c", Message: "its kube-apiserver answers 401, so it does not serve", Since: ago(9)},
+	}}
+	r.Fleet.Nodes = []httpapi.FleetNode{
+		{RecordReport: httpapi.RecordReport{ID: "a"}, Warnings: []httpapi.WarningReport{{Message: "shown above"}}},
+		{RecordReport: httpapi.RecordReport{ID: "b"}, Warnings: []httpapi.WarningReport{
+			{Reason: "MemberDown", Message: "its etcd member cannot be used: no space left on device", Since: ago(34)},
+			{Reason: "ReconcilerRuns", Message: writes, Since: ago(7)},
+			{Reason: "ServiceFailing", Message: "one", Since: ago(1)}, {Reason: "ServiceFailing", Message: "two", Since: ago(2)},
+		}},
+		{RecordReport: httpapi.RecordReport{ID: "c"}, Warnings: []httpapi.WarningReport{
+			{Reason: "ReconcilerRuns", Message: writes},
+			{Reason: "APIRefused", Message: "its kube-apiserver answers 401"},
+			{Reason: "ObjectFailed", Subject: `ConfigMap "x"`, Message: "refused", Since: ago(4)},
+		}},
+	}
+	want := [][]string{
+		{"NODE", "FOR", "WHAT TO DO"},
+		{"b", "33s", "its sidecar runs, its etcd member does not serve: no space left on device"},
+		{"a, b, c", "7s", writes},
+		{"c", "9s", "its kube-apiserver answers 401, so it does not serve"},
+		{"b", "1s", "one"},
+		{"b", "2s", "two"},
+		{"c", "4s", `ConfigMap "x": refused`},
+	}
+	if diff := cmp.Diff(want, table{now: now}.warnings(r)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestClusterRow(t *testing.T) {
+	now := time.Unix(1000, 0)
+	since, down := now.Add(-time.Hour), now.Add(-20*time.Second)
+	c := httpapi.ClusterReport{State: "Running", Since: &since, Members: []httpapi.ClusterMemberReport{
+		{Node: "a", Address: "10.0.0.1", Healthy: true, Leader: true}, {Node: "b", Address: "10.0.0.2", Problem: "it does not answer", Since: &down}, {Node: "c", Address: "10.0.0.3"},
+	}}
+	want := "Running for 1h0m; members: a 10.0.0.1 (leads etcd), b 10.0.0.2 (not healthy for 20s: it does not answer), c 10.0.0.3 (not healthy)"
+	if got := (table{now: now}).cluster(c); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// A node that does not follow the election any more says what it last knew.
+func TestLeaderRow(t *testing.T) {
+	r := httpapi.Report{Etcd: httpapi.EtcdReport{Connected: true}, Election: httpapi.ElectionReport{State: "ineligible"}}
+	if got, want := (table{}).leader(r), "none known to this node; this node: ineligible"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	r.Fleet.Nodes = []httpapi.FleetNode{{RecordReport: httpapi.RecordReport{ID: "a"}}, {RecordReport: httpapi.RecordReport{ID: "b", Election: "leading"}}}
+	if got, want := (table{}).leader(r), "b, as it last reported; this node: ineligible"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

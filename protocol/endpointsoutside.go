@@ -1,0 +1,53 @@
+package protocol
+
+import (
+	"slices"
+	"strings"
+)
+
+// OutsideService returns a warning for each node in service whose sidecar runs without
+// --kubernetes-service while others run with it: pods do not reach its kube-apiserver through
+// the Service.
+func OutsideService(f Fleet) []Warning {
+	if !slices.ContainsFunc(f.Records, (*Record).takesTraffic) {
+		return nil
+	}
+	var out []Warning
+	for _, id := range outsiders(f) {
+		out = append(out, Warning{Reason: NotPublishing, Subject: string(id), Message: "its sidecar runs without --kubernetes-service, " +
+			"and others run with it: pods do not reach its kube-apiserver through the Service kubernetes; give every sidecar the flag"})
+	}
+	return out
+}
+
+// reconcilers names the nodes whose kube-apiservers write the Service, as its addresses show:
+// each such kube-apiserver adds its own. empty: all, or that is not known.
+func reconcilers(f PublishFacts) string {
+	var own []string
+	nodes := 0
+	for _, r := range f.Fleet.Records {
+		address := r.Presence.Endpoint.Of(f.Family)
+		if address == "" || !r.Alive {
+			continue
+		}
+		nodes++
+		if slices.Contains(f.Current.Addresses, address) {
+			own = append(own, string(r.ID))
+		}
+	}
+	if len(own) == 0 || len(own) == nodes {
+		return ""
+	}
+	return strings.Join(own, ", ")
+}
+
+// outsiders are the nodes in service whose sidecars do not take part.
+func outsiders(f Fleet) []NodeID {
+	var out []NodeID
+	for _, r := range f.Records {
+		if r.InService() && !r.Presence.Endpoint.TakesPart() {
+			out = append(out, r.ID)
+		}
+	}
+	return out
+}
