@@ -59,6 +59,9 @@ type RoleChange struct {
 	// Stopped: the caller knows that the node is off, with its kube-apiserver. It is
 	// needed to take the controller role from a node that is not alive.
 	Stopped bool
+	// Force: also if no other node is in service. Without it, the controller role is not
+	// taken from the last node that serves.
+	Force bool
 	// Leave is asked before the role of a member of etcd is taken away. The role is taken
 	// only if the conditions that it returns hold then. nil: it is always taken.
 	Leave func(context.Context) ([]clientv3.Cmp, error)
@@ -73,6 +76,9 @@ type RoleChange struct {
 // SetRoles returns ErrNotAlive if the role of such a node is taken away, unless the
 // node has stopped; then leaders no longer wait for it. If a node that is alive is
 // said to have stopped, it returns ErrAlive.
+//
+// Without Force, it returns ErrLastInService if the controller role is taken from a node in
+// service and no other one is, as SetCordon does (docs/protocol.md#cordons).
 func SetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, change RoleChange) error {
 	pauses := registerPauses()
 	for {
@@ -94,21 +100,21 @@ func SetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, chan
 // after they were read.
 func trySetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, change RoleChange) error {
 	keys := keyspace.Under(client.Prefix())
-	resp, err := client.Txn(ctx, nil, []clientv3.Op{clientv3.OpGet(keys.Node(id)), clientv3.OpGet(keys.Presence(id))}, nil)
+	nodes, presences, err := listFleet(ctx, client, keys)
 	if err != nil {
 		return err
 	}
-	record, presence := etcd.NewListing(resp, 0).KVs, etcd.NewListing(resp, 1).KVs
-	if len(record) == 0 {
+	record := find(nodes, keys.Node(id))
+	if record.Key == "" {
 		return ErrNoNode
 	}
-	was, problem := decodeNode(id, record[0].Value)
+	was, problem := decodeNode(id, record.Value)
 	if change.Edit != nil && problem == "" {
 		if change.Roles = change.Edit(was.Roles); change.Roles == was.Roles {
 			return nil
 		}
 	}
-	value, takes, err := withRoles(id, record[0].Value, change)
+	value, takes, err := withRoles(id, record.Value, change)
 	if err != nil {
 		return err
 	}
@@ -116,8 +122,8 @@ func trySetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, c
 	if err != nil {
 		return err
 	}
-	conds = append(conds, clientv3.Compare(clientv3.ModRevision(keys.Node(id)), "=", record[0].ModRevision))
-	alive := len(presence) > 0
+	conds = append(conds, clientv3.Compare(clientv3.ModRevision(keys.Node(id)), "=", record.ModRevision))
+	alive := find(presences, keys.Presence(id)).Key != ""
 	switch {
 	case takes && alive && change.Stopped:
 		return ErrAlive
@@ -127,6 +133,13 @@ func trySetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, c
 		conds = append(conds, clientv3.Compare(clientv3.CreateRevision(keys.Presence(id)), ">", 0))
 	case takes:
 		conds = append(conds, clientv3.Compare(clientv3.CreateRevision(keys.Presence(id)), "=", 0))
+	}
+	if takes && alive && !change.Force {
+		others, err := leavesService(keys, nodes, presences, id)
+		if err != nil {
+			return err
+		}
+		conds = append(conds, others...)
 	}
 	_, err = client.Write(ctx, conds, clientv3.OpPut(keys.Node(id), string(value)))
 	return err

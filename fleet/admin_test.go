@@ -3,6 +3,7 @@ package fleet
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -84,6 +85,33 @@ func TestSetRoles_takesTheControllerRole(t *testing.T) {
 		}
 		if !serves(t, "alive") {
 			t.Error("leaders no longer wait for a node whose gate may be open")
+		}
+	})
+	t.Run("the last in service: only by force", func(t *testing.T) {
+		putNode(t, raw, serving("first"))
+		putNode(t, raw, serving("second"))
+		open := encodePresence(protocol.Presence{Ready: true, Reason: protocol.Ready}, time.Now())
+		put(t, raw, keys.Presence("first"), open)
+		if err := SetRoles(t.Context(), client, "first", RoleChange{Roles: worker}); !errors.Is(err, ErrLastInService) || !serves(t, "first") {
+			t.Errorf("got %v, want ErrLastInService", err)
+		}
+		if err := SetRoles(t.Context(), client, "first", RoleChange{Roles: protocol.Roles{Controller: true, Worker: true}}); err != nil {
+			t.Errorf("it keeps the role: %v", err)
+		}
+		put(t, raw, keys.Presence("second"), open)
+		if err := SetRoles(t.Context(), client, "first", RoleChange{Roles: worker}); err != nil {
+			t.Errorf("another one serves: %v", err)
+		}
+		if err := SetRoles(t.Context(), client, "second", RoleChange{Roles: worker}); !errors.Is(err, ErrLastInService) {
+			t.Errorf("got %v, want ErrLastInService", err)
+		}
+		if err := SetRoles(t.Context(), client, "second", RoleChange{Roles: worker, Force: true}); err != nil {
+			t.Errorf("by force: %v", err)
+		}
+		for _, id := range []string{"first", "second"} {
+			if _, err := raw.Delete(t.Context(), keys.Presence(protocol.NodeID(id))); err != nil {
+				t.Fatal(err)
+			}
 		}
 	})
 	t.Run("not alive: only if it has stopped", func(t *testing.T) {

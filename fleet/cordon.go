@@ -50,16 +50,11 @@ func SetCordon(ctx context.Context, client *etcd.Client, id protocol.NodeID, cha
 
 func trySetCordon(ctx context.Context, client *etcd.Client, id protocol.NodeID, change CordonChange) (protocol.Record, error) {
 	keys := keyspace.Under(client.Prefix())
-	resp, err := client.Txn(ctx, nil, []clientv3.Op{
-		clientv3.OpGet(keys.Nodes(), clientv3.WithPrefix()),
-		clientv3.OpGet(keys.Presences(), clientv3.WithPrefix()),
-	}, nil)
+	nodes, presences, err := listFleet(ctx, client, keys)
 	if err != nil {
 		return protocol.Record{}, err
 	}
-	nodes, presences := etcd.NewListing(resp, 0), etcd.NewListing(resp, 1)
-	fleet := Decode(keys, nodes, presences)
-	was, found := fleet.Record(id)
+	was, found := Decode(keys, nodes, presences).Record(id)
 	switch {
 	case !found:
 		return was, ErrNoNode
@@ -70,13 +65,11 @@ func trySetCordon(ctx context.Context, client *etcd.Client, id protocol.NodeID, 
 	}
 	conds := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(keys.Node(id)), "=", was.Revision)}
 	if change.Cordon.On() && !change.Force {
-		relies, allowed := protocol.JudgeCordon(fleet, id)
-		if !allowed {
-			return was, ErrLastInService
+		others, err := leavesService(keys, nodes, presences, id)
+		if err != nil {
+			return was, err
 		}
-		if relies != nil {
-			conds = append(conds, asListed(nodes, keys.Node(relies.ID)), asListed(presences, keys.Presence(relies.ID)))
-		}
+		conds = append(conds, others...)
 	}
 	value, err := withCordon(find(nodes, keys.Node(id)).Value, change.Cordon)
 	if err != nil {
@@ -84,6 +77,32 @@ func trySetCordon(ctx context.Context, client *etcd.Client, id protocol.NodeID, 
 	}
 	_, err = client.Write(ctx, conds, clientv3.OpPut(keys.Node(id), string(value)))
 	return was, err
+}
+
+// listFleet reads all records and presences at one revision.
+func listFleet(ctx context.Context, client *etcd.Client, keys keyspace.Keys) (nodes, presences etcd.Listing, err error) {
+	resp, err := client.Txn(ctx, nil, []clientv3.Op{
+		clientv3.OpGet(keys.Nodes(), clientv3.WithPrefix()),
+		clientv3.OpGet(keys.Presences(), clientv3.WithPrefix()),
+	}, nil)
+	if err != nil {
+		return nodes, presences, err
+	}
+	return etcd.NewListing(resp, 0), etcd.NewListing(resp, 1), nil
+}
+
+// leavesService returns the conditions under which people may take a node out of service
+// without force: another one that serves stays as it is. It returns ErrLastInService if there
+// is none.
+func leavesService(keys keyspace.Keys, nodes, presences etcd.Listing, id protocol.NodeID) ([]clientv3.Cmp, error) {
+	relies, allowed := protocol.JudgeCordon(Decode(keys, nodes, presences), id)
+	switch {
+	case !allowed:
+		return nil, ErrLastInService
+	case relies == nil:
+		return nil, nil
+	}
+	return []clientv3.Cmp{asListed(nodes, keys.Node(relies.ID)), asListed(presences, keys.Presence(relies.ID))}, nil
 }
 
 // asListed is the condition that a key of a listing is as it was listed.

@@ -151,7 +151,8 @@ When the controller role is taken away from a node that is alive, its sidecar cl
 the gate, and the leader waits for that. A node that is not alive may only be
 disconnected from etcd, and its kube-apiserver may still serve: the leader would wait
 until the sidecar reaches etcd again. If the node is off, confirm it with
---confirm-stopped; the leader then no longer waits for it.
+--confirm-stopped; the leader then no longer waits for it. The role is not taken from
+the last node that is in service, unless --force is added.
 
 With --etcd=embedded, a node that gets the role ` + protocol.RoleConsensus + ` becomes a member of
 etcd, and one that loses it leaves, without a restart. The role is not taken from the
@@ -165,13 +166,16 @@ last voter, nor from a member without which fewer than a majority would answer.`
 		id := protocol.NodeID(args[0])
 		var was, now protocol.Roles
 		err = fleet.SetRoles(ctx, client.Client, id, fleet.RoleChange{
-			Stopped: wanted.confirmed,
-			Edit:    func(has protocol.Roles) protocol.Roles { was, now = has, edit(has); return now },
-			Leave:   quorum.MayLose(client.Client, id),
+			Stopped: wanted.confirmed, Force: wanted.force,
+			Edit:  func(has protocol.Roles) protocol.Roles { was, now = has, edit(has); return now },
+			Leave: quorum.MayLose(client.Client, id),
 		})
 		switch {
 		case errors.Is(err, fleet.ErrNotAlive):
 			return fmt.Errorf("%w: make sure that it is off, with its kube-apiserver, then add --confirm-stopped", err)
+		case errors.Is(err, fleet.ErrLastInService):
+			return fmt.Errorf("%w; without the role %s its gate closes, and its services stop; return another node to service first, or add --force",
+				err, protocol.RoleController)
 		case err != nil:
 			return err
 		}
@@ -187,6 +191,7 @@ last voter, nor from a member without which fewer than a majority would answer.`
 	flags := cmd.Flags()
 	flags.StringSliceVar(&wanted.add, "add", nil, "A `ROLE` to give to the node. It keeps the others.")
 	flags.StringSliceVar(&wanted.remove, "remove", nil, "A `ROLE` to take from the node. It keeps the others.")
+	flags.BoolVar(&wanted.force, "force", false, "Also if no other node is in service: then no kube-apiserver is.")
 	flags.BoolVar(&wanted.confirmed, "confirm-stopped", false, "Confirm that the node is off, with its kube-apiserver. Needed to take the controller role from a node that is not alive.")
 	return cmd
 }
@@ -220,6 +225,7 @@ func (p program) warnOfNoMember(ctx context.Context, client etcdClient) {
 type roleArgs struct {
 	add, remove []string
 	confirmed   bool
+	force       bool
 }
 
 // edit returns what the arguments do to the roles of a node.

@@ -67,7 +67,7 @@ func (n *Node) awaitService(t *testing.T, runs bool, source string) {
 // changeController gives a node the controller role, or takes it.
 func changeController(t *testing.T, on, n *Node, has bool) {
 	t.Helper()
-	on.command(t, "node", "set-roles", n.ID, map[bool]string{true: "--add", false: "--remove"}[has], protocol.RoleController)
+	on.command(t, "node", "set-roles", n.ID, map[bool]string{true: "--add", false: "--remove"}[has], protocol.RoleController, "--force")
 }
 
 // newServices returns three voters with a service each, and the flag that starts it.

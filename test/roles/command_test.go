@@ -114,7 +114,7 @@ func (n *oneNode) awaitGate() {
 func (n *oneNode) setRoles(roles string) {
 	n.Helper()
 	dir := strings.TrimPrefix(n.cfg.Args[2], "--data-dir=")
-	cmd := exec.CommandContext(n.Context(), n.cluster.SidecarBinary(), "node", "set-roles", nodeID, roles, "--data-dir="+dir)
+	cmd := exec.CommandContext(n.Context(), n.cluster.SidecarBinary(), "node", "set-roles", nodeID, roles, "--force", "--data-dir="+dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		n.Fatalf("%v: %s", err, out)
 	}

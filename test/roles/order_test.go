@@ -237,7 +237,7 @@ func (o *order) round() string {
 // setRole gives the controller role, or takes it, as people do.
 func (o *order) setRole(how string) {
 	o.Helper()
-	o.execute("node", "set-roles", nodeID, how, protocol.RoleController, o.reach)
+	o.execute("node", "set-roles", nodeID, how, protocol.RoleController, "--force", o.reach)
 }
 
 // awaitEnd waits until no instance lives.

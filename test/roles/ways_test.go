@@ -78,7 +78,7 @@ func (o *order) withEmbedded() {
 	second.Start(join...)
 	for _, n := range []*quorum.Node{first, second} {
 		n.AwaitRunning()
-		o.execute("node", "set-roles", n.ID, protocol.RoleConsensus, "--data-dir="+n.Dir)
+		o.execute("node", "set-roles", n.ID, protocol.RoleConsensus, "--force", "--data-dir="+n.Dir)
 	}
 	reach, err := manager.Reach(first.Dir, "/lockstep/")
 	if err != nil {

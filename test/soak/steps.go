@@ -114,7 +114,7 @@ func (w *world) switchTo(ctx context.Context, n *node, to int, crash, wait bool)
 func (w *world) roles(ctx context.Context, n *node, d time.Duration) {
 	n.busy.Lock()
 	defer n.busy.Unlock()
-	if err := w.command(ctx, "node", "set-roles", n.name(), n.roles("kubernetes_worker")); err != nil {
+	if err := w.command(ctx, "node", "set-roles", n.name(), n.roles("kubernetes_worker"), "--force"); err != nil {
 		w.logf("%v", err) // the node may or may not have lost the role
 	}
 	pause(ctx, d)

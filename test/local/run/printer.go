@@ -127,7 +127,7 @@ func (p *printer) ready(n node, first bool) {
 func (p *printer) tryCommand(n node) {
 	sidecar, flag := p.sidecar(), " --data-dir="+n.dataDir
 	p.try("take a role from the node: its gate closes, then its kube-apiserver stops",
-		sidecar+" node set-roles local --remove kubernetes_controller"+flag)
+		sidecar+" node set-roles local --remove kubernetes_controller --force"+flag)
 	p.try("give it back: its kube-apiserver starts, then its gate opens",
 		sidecar+" node set-roles local --add kubernetes_controller"+flag)
 	p.try("let two more nodes join: this prints a command", sidecar+" cluster token create --uses=2"+flag)
