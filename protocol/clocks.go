@@ -97,13 +97,13 @@ func reportsClock(own, id NodeID, f Fleet) bool {
 
 // clockText rounds a difference, so that it is the same each time.
 func clockText(d time.Duration) string {
-	switch {
-	case d < time.Minute:
-		return d.Round(MaxClockDifference).String()
-	case d < time.Hour:
-		return fmt.Sprintf("%dm", int(d.Round(time.Minute).Minutes()))
+	if rough := d.Round(MaxClockDifference); rough < time.Minute {
+		return rough.String()
 	}
 	d = d.Round(time.Minute)
+	if d < time.Hour {
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	}
 	return fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60)
 }
 

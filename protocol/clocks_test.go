@@ -32,6 +32,17 @@ func TestClockOffset(t *testing.T) {
 	}
 }
 
+func TestClockText(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		5 * time.Second: "5s", 57 * time.Second: "55s", 58 * time.Second: "1m", 89 * time.Second: "1m", 59*time.Minute + 20*time.Second: "59m",
+		59*time.Minute + 40*time.Second: "1h0m", 25*time.Hour + 90*time.Second: "25h2m",
+	} {
+		if got := clockText(d); got != want {
+			t.Errorf("%s: got %s, want %s", d, got, want)
+		}
+	}
+}
+
 func TestClockWarnings(t *testing.T) {
 	reports := func(id, subject string) *Record {
 		r := controller(id, "1.0.0")

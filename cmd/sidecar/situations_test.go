@@ -97,6 +97,10 @@ func TestSituationsAreTold(t *testing.T) {
 		"deadlock/cp-1":            {"do not upgrade it now", "roll cp-1 back to 1.0.0"},
 		"service-crashes/cp-2":     {"NOT READY ServicesNotReady", "apiserver  it ended: exit status 2", "| unknown flag: --etcd-server"},
 		"removals-held/cp-1":       {"12 not pruned", "--allow-mass-prune", "removals are held"},
+		"versions-differ/cp-1":     {"v1.36.3 on cp-3; v1.36.3+1.1.0 on cp-1, cp-2", "cp-3: nodes of one release have different kube-apiservers", "cp-2: nodes of one release have different services"},
+		"versions-differ/cp-3":     {"APISERVER", "SERVICES", "give all these nodes the same files in --services"},
+		"clock-ahead/cp-1":         {"its clock is about 1h0m ahead of those of cp-1 and cp-3", "a cordon had no effect", "by its own clock"},
+		"clock-ahead/cp-2":         {"its clock is about 1h0m ahead of those of cp-1 and cp-3", "correct the wrong one"},
 		"removals-held/cp-2":       {"12 objects that the bundle dropped are not removed", "--allow-mass-prune"},
 	} {
 		got := capturedTable(t, "testdata/situations/"+path)

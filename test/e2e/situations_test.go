@@ -50,6 +50,8 @@ func situations() []situation {
 		{name: "presence-without-gate", cause: presenceWithoutGate},
 		{name: "foreign-store", cause: foreignStore},
 		{name: "mark-damaged", cause: markDamaged},
+		{name: "versions-differ", cause: versionsDiffer},
+		{name: "clock-ahead", cause: clockAhead},
 	}
 }
 
