@@ -4,12 +4,14 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/cluster/datadir"
 )
 
 // logOptions say what is logged, and in which form.
@@ -66,6 +68,7 @@ the node's record. A second signal ends the process immediately.`,
 				return err
 			}
 			warnOfGracePeriod(log, opts.ShutdownDelay, period)
+			warnOfMember(log, opts)
 			opts.Flags = inForce(sections)
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
@@ -76,6 +79,18 @@ the node's record. A second signal ends the process immediately.`,
 	complete(cmd, "log-level", &logging.level)
 	complete(cmd, "log-format", &logging.format)
 	return cmd
+}
+
+// warnOfMember warns of a node that was a member of the sidecars' own etcd, and starts
+// without it: a flag is forgotten, or the node has moved to another etcd.
+func warnOfMember(log *slog.Logger, opts lockstep.Options) {
+	if opts.Etcd != lockstep.EtcdExternal {
+		return
+	}
+	if _, err := os.Stat(datadir.Layout(opts.DataDir).Marker()); err == nil {
+		log.Warn("the data directory has a member of an etcd that the sidecars run, and this start does not use it",
+			"dataDir", opts.DataDir, "remedy", "add --etcd=embedded; or delete the directory if this node has moved to another etcd")
+	}
 }
 
 // untilSignal returns a context that ends with the first SIGTERM, SIGINT or SIGHUP.
