@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -53,10 +54,8 @@ func (r *Reconciler) surveyOnce(ctx context.Context, a exec.API, work protocol.W
 	if err != nil {
 		return protocol.Mark{}, false, err
 	}
-	for _, gvk := range v.SortedKinds() {
-		if err := v.Kinds[gvk].Err; err != nil {
-			return protocol.Mark{}, false, fmt.Errorf("%s: %w", gvk.Kind, err)
-		}
+	if err := unreadable(v); err != nil {
+		return protocol.Mark{}, false, err
 	}
 	v = v.Only(objects)
 	stamps := v.StampsFor(p)
@@ -65,4 +64,28 @@ func (r *Reconciler) surveyOnce(ctx context.Context, a exec.API, work protocol.W
 		return protocol.Mark{Kind: protocol.MarkAbsent, HighestEpoch: v.HighestEpoch()}, false, nil
 	}
 	return p.Effective(stamps, work).Mark(v.HighestEpoch()), true, nil
+}
+
+// unreadable returns why kinds cannot be read; nil: all were. It names all of them, so that
+// people give the missing rights in one go.
+func unreadable(v plan.Observation) error {
+	var first error
+	var kinds []string
+	for _, gvk := range v.SortedKinds() {
+		err := v.Kinds[gvk].Err
+		if err == nil {
+			continue
+		}
+		if first == nil {
+			first = err
+		}
+		kinds = append(kinds, gvk.Kind)
+	}
+	switch len(kinds) {
+	case 0:
+		return nil
+	case 1:
+		return fmt.Errorf("%s: %w", kinds[0], first)
+	}
+	return fmt.Errorf("%d kinds (%s), of which the first: %w", len(kinds), strings.Join(kinds, ", "), first)
 }

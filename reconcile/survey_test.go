@@ -159,6 +159,20 @@ func TestSurvey_failed(t *testing.T) {
 			t.Errorf("got %+v, want an error", mark)
 		}
 	})
+	t.Run("all kinds that are refused are named", func(t *testing.T) {
+		r.use("1.3.0", configMap("a", "x: one"), "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: NS-p}\nvalue: 5\n")
+		r.wire.setFault(func(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+			if req.URL.Query().Has("labelSelector") {
+				return answer(http.StatusForbidden, "Forbidden", "it is forbidden"), nil
+			}
+			return next.RoundTrip(req)
+		})
+		defer r.wire.setFault(nil)
+		const want = "4 kinds (ConfigMap, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, PriorityClass), of which the first: list what exists: list configmaps: it is forbidden"
+		if _, err := r.reconciler.Survey(t.Context(), protocol.Work{}, time.Time{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	})
 }
 
 // refuseList answers lists of ConfigMaps with 403.

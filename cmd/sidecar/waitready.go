@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -25,7 +26,7 @@ func (p program) waitReadyCommand() *cobra.Command {
 		Use:   "wait-ready",
 		Short: "Wait until the gate of a running sidecar is open",
 		Long: `Wait until the gate of a running sidecar is open. Each reason for waiting is printed
-to stderr. Use this in init containers, systemd units and exec probes.
+to stderr, again when its cause changes, and the last one at the end. Use this in init containers, systemd units and exec probes.
 
 With --once, do not wait: request /readyz once, and exit at once. Use this as the check
 script of keepalived, for example. A sidecar with --apiserver-readyz then includes
@@ -98,6 +99,24 @@ func failedChecks(body string) string {
 	return strings.Join(out, "; ")
 }
 
+var elapsed = regexp.MustCompile(`\b[0-9.]+(ns|µs|ms|s|m|h)\b|\b[0-9]+m[0-9.]+s\b`)
+
+// waitCauses prints why a gate is closed, when that changes.
+type waitCauses struct {
+	out  io.Writer
+	last string
+}
+
+func (w *waitCauses) print(cause string) {
+	if withoutTimes(cause) != withoutTimes(w.last) {
+		fmt.Fprintf(w.out, "waiting: %s\n", cause)
+	}
+	w.last = cause
+}
+
+// withoutTimes returns a message without durations: one that only grows older is the same.
+func withoutTimes(message string) string { return elapsed.ReplaceAllString(message, "") }
+
 // waitReady waits for the verdict, not for /readyz: with --apiserver-readyz, that
 // waits for a kube-apiserver which may be waiting for this command.
 func (p program) waitReady(ctx context.Context, c *statusClient, timeout time.Duration) error {
@@ -106,24 +125,18 @@ func (p program) waitReady(ctx context.Context, c *statusClient, timeout time.Du
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	why := "no answer from " + c.base
+	causes := waitCauses{out: p.stderr, last: "no answer from " + c.base}
 	ready := false
-	because := func(reason, text string) {
-		if reason != why {
-			fmt.Fprintf(p.stderr, "waiting: %s\n", text)
-		}
-		why = reason
-	}
 	err := c.follow(ctx, follower{
 		each: func(a answer) (bool, error) {
 			v := a.report.Ready
 			ready = v.Ready
 			if !ready {
-				because(v.Reason, clean(v.Reason+": "+v.Message))
+				causes.print(clean(v.Reason + ": " + v.Message))
 			}
 			return ready, nil
 		},
-		lost: func(err error) { because(err.Error(), err.Error()) },
+		lost: func(err error) { causes.print(err.Error()) },
 	})
 	switch {
 	case err != nil:
@@ -132,7 +145,7 @@ func (p program) waitReady(ctx context.Context, c *statusClient, timeout time.Du
 		fmt.Fprintln(p.stdout, "ready")
 		return nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return fmt.Errorf("%w (%s): %s", errNotReady, timeout, why)
+		return fmt.Errorf("%w (%s): %s", errNotReady, timeout, causes.last)
 	}
 	return ctx.Err()
 }

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// Another cause for the same reason is printed. One that only lasts longer is not.
+func TestWaitCauses(t *testing.T) {
+	var out strings.Builder
+	w := waitCauses{out: &out, last: "no answer"}
+	for _, cause := range []string{
+		"StatusMissing: configmaps is forbidden, for 3s", "StatusMissing: configmaps is forbidden, for 1m4s", "StatusMissing: secrets is forbidden, for 2.5s",
+		"StatusMissing: secrets is forbidden, for 300ms", "ReconcilerTooOld: needs 1.1.0", "ReconcilerTooOld: needs 1.2.0",
+	} {
+		w.print(cause)
+	}
+	const want = "waiting: StatusMissing: configmaps is forbidden, for 3s\nwaiting: StatusMissing: secrets is forbidden, for 2.5s\n" +
+		"waiting: ReconcilerTooOld: needs 1.1.0\nwaiting: ReconcilerTooOld: needs 1.2.0\n"
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+	if w.last != "ReconcilerTooOld: needs 1.2.0" {
+		t.Errorf("got the last cause %q", w.last)
+	}
+}
