@@ -17,8 +17,10 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// stopTimeout is how long Chromium may take to end by itself.
-const stopTimeout = 10 * time.Second
+const (
+	callTimeout = 60 * time.Second // for an answer of Chromium
+	stopTimeout = 10 * time.Second // for Chromium to end by itself
+)
 
 // Find returns the path of Chromium.
 func Find() (string, error) {
@@ -167,6 +169,8 @@ func (b *Browser) call(ctx context.Context, method string, params map[string]any
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	answer := make(chan message, 1)
 	if err := b.send(method, raw, answer); err != nil {
 		return fmt.Errorf("%s: %w", method, err)
@@ -205,6 +209,8 @@ func (b *Browser) Open(ctx context.Context, url string) error {
 	if err := b.call(ctx, "Page.navigate", map[string]any{"url": url}, nil); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	return cluster.Poll(ctx, func(ctx context.Context) error {
 		var open bool
 		err := b.Eval(ctx, `location.href !== "about:blank" && document.querySelector("main")?.hidden === false`, &open)

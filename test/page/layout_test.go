@@ -117,7 +117,7 @@ var inspect string
 
 // views are screens that people have. The narrow ones are phones.
 var views = []page.View{
-	{Width: 390, Height: 844}, {Width: 320, Height: 640, Dark: true}, {Width: 800, Height: 600}, {Width: 1280, Height: 800, Dark: true},
+	{Width: 390, Height: 844}, {Width: 320, Height: 640, Dark: true}, {Width: 960, Height: 600}, {Width: 1280, Height: 800, Dark: true},
 }
 
 // TestLayout shows every captured situation on every screen. The bar is green only if
@@ -241,8 +241,11 @@ func wantBar(t *testing.T, b *page.Browser, r report) {
 	}
 }
 
+// more is a report of a later version, with a node whose address is no page.
+const more = `{"node": {"id": "cp-1", "new": 1}, "new": {"a": []}, "fleet": {"nodes": [{"id": "cp-2", "alive": true, "new": {}, "address": "javascript:alert(1)", "reason": 7}]}}`
+
 // TestStrangeReports shows reports of other versions: what is missing is left out, and the
-// rest is shown.
+// rest is shown. Long names fit too.
 func TestStrangeReports(t *testing.T) {
 	url := servePage(t)
 	b := startBrowser(t)
@@ -255,11 +258,22 @@ func TestStrangeReports(t *testing.T) {
 		"less": `{"node": {"id": "cp-1", "release": "1.0.0"}, "ready": {"ready": true}, "etcd": {"connected": true}, "upgradeReady": true,
 			"fleet": {"nodes": [{"id": "cp-1", "roles": ["kubernetes_controller"], "alive": true}]}, "services": [{"name": "kube-apiserver"}], "warnings": [{"message": "look"}],
 			"reconcile": {"failures": [{"object": "ConfigMap \"a/b\""}], "strangers": [{"object": "x"}]}, "kubernetesService": {"enabled": true, "nodes": [{"id": "a"}]}}`,
-		"more": `{"node": {"id": "cp-1", "new": 1}, "new": {"a": []}, "fleet": {"nodes": [{"id": "cp-2", "alive": true, "new": {}, "address": "javascript:alert(1)", "reason": 7}]}}`,
+		"more": more,
+		"long": strings.ReplaceAll(`{"node": {"id": "LONG", "release": "1.0.0"}, "ready": {"ready": false, "reason": "ServicesNotReady"}, "warnings": [{"reason": "APIServersDiffer", "message": "LONG"}],
+			"fleet": {"nodes": [{"id": "LONG", "release": "1.0.0", "alive": true, "blocks": true, "election": "ineligible", "reason": "Cordoned", "bundle": "LONG", "ephemeral": true,
+				"expiresAt": "2001-09-09T01:46:40Z", "apiserverVersion": "v1.36.3-alpha.1+0123456789abcdef", "cordon": {"since": "2001-01-01T00:00:00Z", "by": "root@LONG"}}, {"id": "b", "bundle": "b"}]},
+			"cluster": {"state": "Running", "members": [{"node": "LONG", "address": "2001:db8:1111:2222:3333:4444:5555:6666", "problem": "LONG"}]}}`, "LONG", strings.Repeat("controlplane", 5)),
 	} {
-		showReport(t, b, report{name, json.RawMessage(raw), time.Unix(1e9, 0)})
-		wantLayout(t, b, name)
+		for _, v := range views {
+			if err := b.Resize(t.Context(), v); err != nil {
+				t.Fatal(err)
+			}
+			showReport(t, b, report{name, json.RawMessage(raw), time.Unix(1e9, 0)})
+			wantLayout(t, b, fmt.Sprintf("%s at %d", name, v.Width))
+			takeShot(t, b, name, v)
+		}
 	}
+	showReport(t, b, report{"more", json.RawMessage(more), time.Unix(1e9, 0)})
 	var links int
 	if err := b.Eval(t.Context(), `document.querySelectorAll("#fleet a").length`, &links); err != nil || links != 0 {
 		t.Errorf("got %d links (%v), want none to an address that is no page", links, err)

@@ -127,7 +127,7 @@ func TestUpgrade(t *testing.T) {
 	f.upgrade("cp-1", "1.1.0")
 	awaitSight(t, b, "the first node", sight{
 		Link: "live", Releases: "1.1.0 1.0.0 1.0.0",
-		Upgrade: "1 of 3 controllers at release 1.1.0, 1 of them ready. Do not start the next upgrade:",
+		Upgrade: "1 of 3 controllers at release 1.1.0, 1 of them ready. Until this upgrade is complete, do not start the next one:",
 	})
 	wantLayout(t, b, "during the upgrade")
 	writeImage(t, b, "page-upgrade.png")
