@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/url"
 	"os"
 	"slices"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +22,7 @@ import (
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/app"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
 // etcdClient is a client of etcd, and the flags that lead to it, with a leading space.
@@ -58,6 +63,9 @@ func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string)
 			return err
 		}
 		to := app.EtcdFlags(reach, dataDir)
+		if dataDir == "" && nothingListens(cmd.Context(), reach.Endpoints) {
+			return errors.Join(fmt.Errorf("no answer from etcd at %s: connection refused%s", strings.Join(reach.Endpoints, ", "), elsewhere(opts)), client.Close())
+		}
 		err = pasteable(do(cmd.Context(), etcdClient{client, to, reach}, args), to)
 		switch {
 		case err == nil || client.Contact().Get().Connected || client.Contact().Get().Problem == "": // it was not asked
@@ -65,12 +73,50 @@ func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string)
 			err = fmt.Errorf("%w; sidecar cluster members%s shows which members answer; %s", err, to, noMajority)
 		case dataDir != "":
 			err = fmt.Errorf("%w; is the sidecar of data directory %q running?", err, dataDir)
-		case slices.Equal(opts.EtcdServers, lockstep.Defaults().EtcdServers):
-			err = fmt.Errorf("%w; if etcd is at another address, set --etcd-servers or LOCKSTEP_ETCD_SERVERS (on a node of kubeadm: . /etc/lockstep/env); if the sidecars run etcd themselves, set --data-dir", err)
+		default:
+			err = fmt.Errorf("%w%s", err, elsewhere(opts))
 		}
 		return errors.Join(err, client.Close())
 	}
 	return cmd
+}
+
+// elsewhere says how to name another etcd, if none was named.
+func elsewhere(opts lockstep.Options) string {
+	if !slices.Equal(opts.EtcdServers, lockstep.Defaults().EtcdServers) {
+		return ""
+	}
+	return "; if etcd is at another address, set --etcd-servers or LOCKSTEP_ETCD_SERVERS (on a node of kubeadm: . /etc/lockstep/env); if the sidecars run etcd themselves, set --data-dir"
+}
+
+// refusedFor is how long all servers have to refuse connections: one may be about to start.
+const refusedFor = time.Second
+
+// nothingListens reports whether all servers refuse connections. A client would ask them
+// again and again until its request times out.
+func nothingListens(ctx context.Context, servers []string) bool {
+	limited, cancel := context.WithTimeout(ctx, refusedFor)
+	defer cancel()
+	for {
+		for _, server := range servers {
+			if u, err := url.Parse(server); err != nil || !refuses(limited, u.Host) {
+				return false
+			}
+		}
+		if !backoff.Sleep(limited, refusedFor/5) {
+			return ctx.Err() == nil
+		}
+	}
+}
+
+// refuses reports whether nothing listens at an address.
+func refuses(ctx context.Context, address string) bool {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err == nil {
+		_ = conn.Close() // nothing was sent
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
 // pasteableError is an error whose commands have the flags of this machine.

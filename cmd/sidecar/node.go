@@ -94,6 +94,9 @@ func (t table) nodeRows(nodes []httpapi.RecordReport) [][]string {
 		if n.Alive {
 			alive, gate = "yes", cmp.Or(n.ServesReason, n.Reason, "-")
 		}
+		if gate == string(protocol.Ready) {
+			gate = "ready" // as sidecar status has it
+		}
 		rows = append(rows, []string{
 			n.ID, cmp.Or(n.Version, "-"), cmp.Or(strings.Join(n.Roles, ","), "-"), alive, gate,
 			cmp.Or(n.Election, "-"), cmp.Or(n.Problem, "-"),

@@ -56,6 +56,8 @@ func TestCommand_serversOff(t *testing.T) {
 	c := command{T: t, endpoint: off[0] + "," + off[1] + "," + server.Endpoints()[0]}
 	c.want(exitOK, "ID", "node", "list")
 	c.want(exitFailed, "no record", "node", "set-roles", "x", "--add", protocol.RoleController)
+	// That all refuse connections is known at once.
+	command{T: t, endpoint: off[0] + "," + off[1]}.want(exitFailed, "no answer from etcd at "+off[0]+", "+off[1]+": connection refused\n", "node", "list")
 }
 
 func TestNode(t *testing.T) {

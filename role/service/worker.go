@@ -62,6 +62,7 @@ func (s *Supervisor) start(ctx context.Context, svc Service) *worker {
 // stop asks a worker to stop its service.
 func (s *Supervisor) stop(w *worker) {
 	w.stopping = true
+	s.log.Info("service stops", "service", w.service.Name, "timeout", w.service.StopTimeout)
 	event.Update(s.state, func(st State) State {
 		return st.with(w.service.Name, func(status *Status) { status.Phase, status.Ready, status.Problem = Stopping, false, "" })
 	})
