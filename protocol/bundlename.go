@@ -41,6 +41,12 @@ func (r Replacement) allows(from, to string) bool {
 	return r.Revision != 0 && r.From == from && r.To == to
 }
 
+// OtherBundle reports whether a first reconciliation may not go on, because the name beside
+// the mark is not the one on which it was decided.
+func (w Work) OtherBundle(name string) bool {
+	return w.First && name != "" && w.Content.Bundle != "" && name != w.Content.Bundle && name != w.Over
+}
+
 // holdForBundle is HoldForBundle: the objects are of a bundle with another name than the
 // leader's, and people have not asked for the replacement.
 func holdForBundle(in Input) (Step, bool) {

@@ -65,7 +65,7 @@ func TestNext_holdsForBundle(t *testing.T) {
 		{"with a replacement it is rebuilt", given(absentStatus()).of("base").mark(marked(entry.of("acme"))).replaces("acme", "base"),
 			"Write (RebuildStatus) WORKING version=1.0.0 min=0.9.0 content=1.0.0@4 digest=d1.0.0 epoch=7 drained=0 leader=me bundle=acme if epoch=7 status=0"},
 		{"a mark without a name", given(absentStatus()).of("base").mark(marked(entry)),
-			"Write (RebuildStatus) WORKING version=1.0.0 min=0.9.0 content=1.0.0@4 digest=d1.0.0 epoch=7 drained=0 leader=me bundle=base if epoch=7 status=0"},
+			"Write (RebuildStatus) WORKING version=1.0.0 min=0.9.0 content=1.0.0@4 digest=d1.0.0 epoch=7 drained=0 leader=me if epoch=7 status=0"},
 	})
 }
 

@@ -93,6 +93,7 @@
 //	OwnEpochs     no content epoch of a leader follows from a stamp
 //	Listed        the inventory has each object that a leader wrote, and no other
 //	              object is removed
+//	OneBundle     no leader replaces the objects of another bundle, unless people asked for that
 //	Voters        no removal takes the last voter, or a majority that answers
 //	OneLife       the data of a voter stays, and that of a removed member is not used
 //	Settles       in the end each node is a member exactly if it has the role

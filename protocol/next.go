@@ -101,6 +101,9 @@ func withoutStatus(in Input) Step {
 	}
 	first := in.change(FirstReconciliation, in.content(in.Mark.newest()), "the first reconciliation")
 	first.Work.First = true
+	if in.Replacement.To == in.Local.Bundle {
+		first.Work.Over = in.Replacement.From
+	}
 	return first
 }
 

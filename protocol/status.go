@@ -118,9 +118,6 @@ func Restrict(now Status, local Local) Status {
 	out.State = Working
 	out.Leader = local.ID
 	out.Epoch = local.Epoch
-	if now.Bundle == "" {
-		out.Bundle = local.Bundle
-	}
 	if local.Version.Release.Less(now.Version.Release) {
 		out.Version = local.Version
 	}
@@ -159,9 +156,6 @@ func Rebuild(mark Mark, local Local) Status {
 		Bundle:         mark.Bundle(),
 		ContentRelease: newest.Release,
 		ContentEpoch:   newest.Epoch,
-	}
-	if out.Bundle == "" {
-		out.Bundle = local.Bundle
 	}
 	for _, e := range mark.Entries {
 		if e.Release.Less(out.Version.Release) {

@@ -76,6 +76,8 @@ type Work struct {
 	// work is unfounded. Without First there is a status, so a mark that has to be
 	// written again has firstDone at once (docs/protocol.md#rule-first-reconciliation).
 	First bool
+	// Over, of First: the bundle whose objects the work may replace; empty: none.
+	Over string
 	// Wait: DONE follows. The list that finds all objects in place counts only if
 	// it began when no request of a former leader, and none of other content,
 	// could land any more (docs/protocol.md#stale-writes).

@@ -47,6 +47,8 @@ func (p *pass) checkMark() error {
 		return errForeignStore
 	case p.work.First && p.parent.Known && p.parent.Mark.FirstDone:
 		return fmt.Errorf("%w: another leader finished the first reconciliation", errUnfounded)
+	case p.work.OtherBundle(p.parent.Bundle):
+		return fmt.Errorf("%w: another leader began it for the bundle %s", errUnfounded, p.parent.Bundle)
 	case p.parent.Known && p.work.EpochTooHigh(p.parent.Mark.HighestEpoch()):
 		return fmt.Errorf("%w: %s", errUnfounded, protocol.GarbageEpoch(p.work.Content.Epoch, p.parent.Mark.HighestEpoch()))
 	case p.mark().EpochTaken(p.work.Content):

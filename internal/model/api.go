@@ -102,7 +102,7 @@ func (t *transition) serve(r request) bool {
 		t.state.parent = parent{blank: true}
 		return true
 	}
-	now := parent{exists: true, firstDone: was.firstDone, leader: r.leader, store: was.store, inventory: r.inventory}
+	now := parent{exists: true, firstDone: was.firstDone, leader: r.leader, store: was.store, name: was.name, inventory: r.inventory}
 	if t.cfg.Stores && was.store == 0 {
 		now.store = thisStore
 	}
@@ -111,6 +111,7 @@ func (t *transition) serve(r request) bool {
 	} else {
 		now = t.begun(r, now)
 	}
+	now.name = t.nameBeside(was, r)
 	t.say("  the API writes the mark: %s", t.markText(now))
 	t.touchParent()
 	t.state.parent = now

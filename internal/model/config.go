@@ -43,6 +43,10 @@ type Config struct {
 	// Stores: a leader of another store writes to the same API, content of the last
 	// release.
 	Stores bool
+	// Names: the first two builds of a release are of two bundles with different names.
+	// With two builds, people let one replace the other. A third build is run by a program
+	// that does not know names.
+	Names bool
 	// Reload: a sidecar that runs replaces its bundle by another build of its release.
 	Reload bool
 	// Strangers: users of the API put content epochs on objects, and create objects

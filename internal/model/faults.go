@@ -115,9 +115,10 @@ func (t *transition) corruptRecord(i int) bool {
 }
 
 // deleteParent deletes the parent with the mark. The leader watches it. With two
-// stores it does not happen: only the parent shows whose the objects are.
+// stores, or programs that do not know names, it does not happen: only the parent shows
+// whose the objects are.
 func (t *transition) deleteParent() bool {
-	if t.cfg.Stores || !t.state.parent.exists && !t.state.parent.blank || t.state.status.kind != protocol.StatusPresent && !t.cfg.BothLost {
+	if t.cfg.Stores || t.cfg.Names && t.cfg.Builds > 2 || !t.state.parent.exists && !t.state.parent.blank || t.state.status.kind != protocol.StatusPresent && !t.cfg.BothLost {
 		return false
 	}
 	t.say("the parent of the set is deleted, with the mark")

@@ -30,6 +30,7 @@ func invariants() []invariant {
 		{"InOrder", checkInOrder},
 		{"OwnEpochs", checkOwnEpochs},
 		{"Listed", checkListed},
+		{"OneBundle", checkOneBundle},
 	}
 }
 

@@ -69,6 +69,9 @@ func (t *transition) resignFacts(l int) protocol.ResignFacts {
 		Status: t.cfg.view(t.state.status), Epoch: formerEpoch + int64(lead.epoch), Predecessors: lead.predecessors,
 		Waited: t.othersEnded(l), Ended: t.ownEnded(l, entry{}),
 	}
+	if t.cfg.forgets(t.state.nodes[lead.node].run) {
+		f.Status.Status.Bundle = ""
+	}
 	if !t.cfg.holds(drainInherits) {
 		f.Predecessors = protocol.Drained
 	}
@@ -173,6 +176,7 @@ func (c *Config) input(st *state, l int) protocol.Input {
 		view.Status.Leader = local.ID
 	}
 	in := protocol.Input{Store: c.store(), Local: local, Fleet: c.fleetSeenBy(st, l), Status: view, Mark: c.mark(lead.mark)}
+	c.withNames(st, st.nodes[lead.node].run, &in)
 	in.Progress.Owed, in.Progress.Due, in.Progress.Predecessors = int(lead.owed), lead.due, lead.predecessors
 	if lead.finished != (entry{}) {
 		in.Progress.Finished = c.content(lead.finished)
@@ -242,7 +246,7 @@ func (t *transition) rollsBack(l int, s status) bool {
 func (t *transition) decided(step *protocol.Step) write {
 	out := write{
 		status: t.cfg.packed(step.Status), guarded: true,
-		absent: step.Guard.StatusRevision == 0, unchanged: true,
+		absent: step.Guard.StatusRevision == 0, unchanged: true, replaces: step.Guard.ReplacementRevision != 0,
 	}
 	if step.Guard.FleetRevision != 0 {
 		out.fleet = unmodified
@@ -324,6 +328,9 @@ func (t *transition) commit(l int) bool {
 		t.event.restriction, t.event.restrictFleet = true, t.cfg.fleetAtCommit(t.state, l)
 	}
 	t.say("%s writes the status %s", name, t.statusText(w.status))
+	if w.replaces {
+		t.state.replacement, t.state.asked = noName, t.state.asked|1<<w.status.name
+	}
 	t.setStatus(w.status)
 	return true
 }
@@ -339,6 +346,8 @@ func (t *transition) guardHolds(lead *leader, w write) bool {
 	case w.absent && t.state.status.kind != protocol.StatusAbsent:
 		return false
 	case !w.absent && !w.unchanged:
+		return false
+	case w.replaces && t.state.replacement == noName:
 		return false
 	}
 	return w.fleet != modified || !t.cfg.holds(nodesGuard)

@@ -27,6 +27,7 @@ type decisionKey struct {
 	finished     entry
 	owed         uint8
 	due, gone    bool
+	replacement  uint8
 	predecessors protocol.DrainState
 }
 
@@ -55,6 +56,7 @@ func (t *transition) decisionKeyOf(l int) decisionKey {
 	f := decisionKey{
 		status: t.state.status, node: lead.node, epoch: lead.epoch, run: t.state.nodes[lead.node].run,
 		mark: lead.mark, finished: lead.finished, owed: lead.owed, due: lead.due, predecessors: lead.predecessors,
+		replacement: t.state.replacement,
 	}
 	t.recordFacts(&f)
 	for i := range t.cfg.Nodes {

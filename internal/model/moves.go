@@ -36,6 +36,7 @@ const (
 	moveReload
 	moveOtherParent
 	moveOtherObject
+	moveReplace
 	moveMendAPI
 	moveCampaign
 	moveBackUp
@@ -77,7 +78,7 @@ func (m move) isFault() bool { return m.kind >= moveKill }
 // isChange reports whether the move is something that administrators do.
 func (m move) isChange() bool {
 	switch m.kind {
-	case moveStart, moveStop, moveRemove, moveTakeRole, moveGiveRole, moveCordon, moveUncordon, moveReload, moveMendAPI, moveBackUp:
+	case moveStart, moveStop, moveRemove, moveTakeRole, moveGiveRole, moveCordon, moveUncordon, moveReload, moveReplace, moveMendAPI, moveBackUp:
 		return true
 	default:
 		return false
@@ -105,6 +106,9 @@ func moves(cfg *Config) []move {
 	if cfg.Stores {
 		out.add(moveOtherParent, 1)
 		out.add(moveOtherObject, len(cfg.Objects))
+	}
+	if cfg.Names && cfg.Builds == 2 {
+		out.addFor(moveReplace, 1, firstName, 2)
 	}
 	if cfg.Reload {
 		out.addFor(moveReload, cfg.Nodes, 1, cfg.contents())
@@ -229,6 +233,8 @@ func (m move) possible(st *state) bool {
 		return st.nodes[m.a].obeys != st.nodes[m.a].cordoned
 	case moveOtherParent, moveOtherObject:
 		return true
+	case moveReplace:
+		return st.changes > 0 && st.replacement == noName
 	case moveUnpublish:
 		return st.nodes[m.a].services.published
 	case moveMendAPI, moveCampaign:

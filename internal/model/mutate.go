@@ -8,6 +8,7 @@ func (c *Config) mutated(st *state, in protocol.Input) protocol.Step {
 	if c.Off == 0 {
 		return protocol.Next(in)
 	}
+	c.nameMutated(&in)
 	if !c.holds(oneStore) {
 		in.Mark.Store = ""
 	}

@@ -64,9 +64,10 @@ func (c Config) restored(r restore) Config     { c.Restore = r; return c }
 func (c Config) unnoticed() Config             { c.Unnoticed = true; return c }
 func (c Config) cordoning() Config             { c.Cordons = true; return c }
 func (c Config) withdrawing() Config           { c.Withdraw = true; return c }
+func (c Config) named(n int) Config            { c.Names, c.Builds = true, n; return c }
 
 func mutations() []mutation {
-	return slices.Concat(statusMutations(), objectMutations(), expiryMutations(), serviceMutations(), strangerMutations(), removalMutations(), restoreMutations())
+	return slices.Concat(statusMutations(), objectMutations(), expiryMutations(), serviceMutations(), strangerMutations(), removalMutations(), restoreMutations(), nameMutations())
 }
 
 // statusMutations are of who may write the status, and of what it may be.
@@ -300,6 +301,24 @@ func restoreMutations() []mutation {
 		{
 			"restore-registers", "A restore brings back old records. A gate that stays open meanwhile serves with a release that is not in its record.",
 			two(restoreRegisters, 1, 1).restored(restoreAll), 0,
+		},
+	}
+}
+
+// nameMutations are of bundles with different names.
+func nameMutations() []mutation {
+	return []mutation{
+		{
+			"bundle-held", "A node that is started with the bundle of another platform leads, and replaces all objects by those of the other one.",
+			builds(bundleHeld).named(2), 0,
+		},
+		{
+			"name-read", "A leader whose program does not know names writes a status without one: the next leader has to read the name that is beside the mark.",
+			builds(nameRead).named(3), 0,
+		},
+		{
+			"name-kept", "A program that does not know names writes the mark again: the name beside it must stay.",
+			builds(nameKept).named(3), 0,
 		},
 	}
 }

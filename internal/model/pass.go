@@ -125,7 +125,8 @@ func (t *transition) chooseHigherEpoch(l int) bool {
 // has read the mark. If it has missed a change, its next write of the mark is
 // refused, and it reads again.
 func (t *transition) isUnfounded(l int) bool {
-	return t.state.leaders[l].pass.first && t.state.parent.firstDone && t.cfg.holds(firstOnce)
+	p := &t.state.leaders[l].pass
+	return p.first && (t.state.parent.firstDone && t.cfg.holds(firstOnce) || t.isOtherBundle(p.content.content))
 }
 
 // isForeign reports whether the parent has the ID of another store.
@@ -326,6 +327,9 @@ func (t *transition) sendObject(l int) bool {
 func (t *transition) noteSent(l int) {
 	lead := &t.state.leaders[l]
 	t.event.sent = true
+	if !lead.pass.request.kind.ofMark() {
+		t.noteOwner(lead.pass.content.content)
+	}
 	t.event.sentFight = lead.key && t.state.status.kind == protocol.StatusPresent && t.state.status.content != lead.pass.content
 }
 
@@ -333,7 +337,7 @@ func (t *transition) noteSent(l int) {
 func (t *transition) finish(l int) bool {
 	p := &t.state.leaders[l].pass
 	m := t.state.parent
-	if p.parent && m.exists && m.firstDone && m.entries == (entries{p.content}) && m.inventory == t.inventory(l, finishRequest) {
+	if p.parent && m.exists && m.firstDone && m.entries == (entries{p.content}) && t.isNamed(m, p.content.content) && m.inventory == t.inventory(l, finishRequest) {
 		t.say("%s finds the mark up to date: its pass is complete", t.name(int(t.state.leaders[l].node)))
 		t.endPass(l, t.completeOutcome(l))
 		return true

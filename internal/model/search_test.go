@@ -237,6 +237,8 @@ func moreBounds() []bound {
 	all := small.strangers().kept().withdrawing().immediately().objects(droppedForm, recreatedForm)
 	more := small.withdrawing()
 	more.Nodes, more.Releases = 3, 3
+	names := large.named(2).changes(3)
+	names.Releases = 1
 	larger := small
 	larger.Nodes = 3
 	return []bound{
@@ -253,6 +255,14 @@ func moreBounds() []bound {
 		{
 			name: "etcd restored with the API: 2 nodes, 2 releases, 1 fault, 1 change", cfg: small.restored(restoreAll).changes(1),
 			wants: wantMoves(moveBackUp, moveRestore),
+		},
+		{name: "bundles with two names: 2 nodes, 1 release, 1 fault, 3 changes", cfg: names.faults(1), wants: wantNames},
+		{name: "bundles with two names: 2 nodes, 1 release, 2 faults, 3 changes", full: true, cfg: names, wants: wantNames},
+		{name: "bundles with two names, fine moves: 2 nodes, 1 release, 1 fault, 3 changes", full: true, cfg: names.faults(1).fine(), wants: wantNames},
+		{name: "bundles with two names: 2 nodes, 1 release, 1 fault, 5 changes", full: true, cfg: names.faults(1).changes(5), wants: wantNames},
+		{
+			name: "bundles with two names, programs that do not know names: 2 nodes, 1 release, 1 fault, 4 changes", full: true,
+			cfg: names.faults(1).changes(4).named(3), wants: wantHeld,
 		},
 		{name: "strangers: 2 nodes, 2 releases, 2 faults, 2 changes", full: true, cfg: large.strangers().policed()},
 		{
@@ -377,6 +387,21 @@ func wantStores(t *testing.T, c counts) {
 	if c.steps[stepKind{protocol.HoldForStore, protocol.StepHold}] == 0 {
 		t.Error("no leader ever held for another store")
 	}
+}
+
+// wantHeld checks that leaders have held for another bundle.
+func wantHeld(t *testing.T, c counts) {
+	t.Helper()
+	if c.steps[stepKind{protocol.HoldForBundle, protocol.StepHold}] == 0 {
+		t.Error("no leader ever held for another bundle")
+	}
+}
+
+// wantNames checks that people have also let one replace the other.
+func wantNames(t *testing.T, c counts) {
+	t.Helper()
+	wantHeld(t, c)
+	wantMoves(moveReplace)(t, c)
 }
 
 // wantMoves checks that a search made these moves.

@@ -14,6 +14,9 @@ func (t *transition) surveyFor(l int, step *protocol.Step) bool {
 	t.say("%s surveys the mark and the stamps in the API (%s)", t.name(int(lead.node)), step.Rule)
 	t.traceBegin(l, step)
 	lead.mark = t.survey(l, fallback)
+	if lead.mark.name == noName && !t.state.parent.exists {
+		lead.mark.name = nameNumber(step.Work.FallbackEntry.Bundle)
+	}
 	t.traceSurvey(l, step)
 	lead.predecessors = lead.predecessors.Surveyed(t.cfg.mark(lead.mark))
 	return true
@@ -37,7 +40,7 @@ func (t *transition) survey(l int, fallback entry) mark {
 func (t *transition) knownMark(l int, fallback entry) mark {
 	p := t.state.parent
 	if p.exists {
-		return mark{kind: protocol.MarkPresent, firstDone: p.firstDone, store: p.store, entries: p.entries}
+		return mark{kind: protocol.MarkPresent, firstDone: p.firstDone, store: p.store, name: p.name, entries: p.entries}
 	}
 	if fallback.content != 0 && t.cfg.holds(statusServes) {
 		return mark{kind: protocol.MarkPresent, firstDone: true, entries: entries{fallback}}

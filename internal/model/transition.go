@@ -32,6 +32,8 @@ type event struct {
 	request      request
 	late         bool // its sender no longer waited for it
 
+	unasked string // a leader sent an object of another bundle, and people did not ask: why
+
 	sent        bool // a leader sent a request
 	sentFight   bool // its content was not that of the status
 	leftServing bool // a sidecar deleted its record while its kube-apiserver ran

@@ -13,7 +13,7 @@ func (c *Config) local(st *state, i int) protocol.Local {
 	return protocol.Local{
 		ID: nodeID(i), Version: protocol.Version{Release: content.Release},
 		Constraints: content.Constraints, Digest: content.Digest, FenceAfter: c.fenceAfter(), Ephemeral: c.Ephemeral,
-		PruneImmediately: c.Immediately,
+		PruneImmediately: c.Immediately, Bundle: content.Bundle,
 	}
 }
 
@@ -72,6 +72,7 @@ func (c *Config) recordedNode(i int, content uint8) protocol.Node {
 	return protocol.Node{
 		ID: nodeID(i), Version: protocol.Version{Release: p.Release},
 		MinReconciler: p.Constraints.MinReconciler, Digest: p.Digest, FenceAfter: c.fenceAfter(), Ephemeral: c.Ephemeral,
+		Bundle: p.Bundle,
 	}
 }
 
@@ -98,6 +99,7 @@ func (c *Config) plain(s status) protocol.Status {
 	out := protocol.Status{
 		State: s.state, Version: version(int(s.version)), MinCompatible: release(int(s.least)),
 		Epoch: formerEpoch + int64(s.epoch), Digest: p.Digest, ContentRelease: p.Release, ContentEpoch: p.Epoch,
+		Bundle: bundleNames[s.name],
 	}
 	if s.drained {
 		out.DrainedEpoch = out.Epoch
@@ -110,6 +112,7 @@ func (c *Config) packed(p protocol.Status) status {
 	return status{
 		kind: protocol.StatusPresent, state: p.State, version: uint8(p.Version.Release.Major), least: uint8(p.MinCompatible.Major),
 		epoch: uint8(p.Epoch - formerEpoch), drained: p.DrainedEpoch == p.Epoch,
+		name:    nameNumber(p.Bundle),
 		content: c.entry(protocol.Content{Release: p.ContentRelease, Digest: p.Digest, Epoch: p.ContentEpoch}),
 	}
 }
@@ -133,6 +136,7 @@ func (c *Config) mark(m mark) protocol.Mark {
 			out.Entries = append(out.Entries, c.content(e))
 		}
 	}
+	c.nameNewest(out.Entries, m.name)
 	return out
 }
 
@@ -140,7 +144,7 @@ func (c *Config) mark(m mark) protocol.Mark {
 // room for the mark.
 func (c *Config) packedMark(p protocol.Mark) (m mark, ok bool) {
 	m = mark{
-		kind: p.Kind, firstDone: p.FirstDone, highest: uint8(p.HighestEpoch), store: uint8(slices.Index(storeIDs[:], p.Store)),
+		kind: p.Kind, firstDone: p.FirstDone, highest: uint8(p.HighestEpoch), store: uint8(slices.Index(storeIDs[:], p.Store)), name: nameNumber(p.Bundle()),
 	}
 	for _, e := range p.Entries {
 		if !m.entries.add(c.entry(e)) {
@@ -187,7 +191,7 @@ func (c *Config) content(e entry) protocol.Content {
 	}
 	if int(e.content) <= c.contents() {
 		out.Constraints.MinReconciler = release(c.M[r-1])
-		out.Digest = c.digest(e.content)
+		out.Digest, out.Bundle = c.digest(e.content), bundleNames[c.nameOf(e.content)]
 	}
 	return out
 }

@@ -21,7 +21,10 @@ type state struct {
 	complete        bool  // a leader found all objects in place once
 	unlisted        bool  // an inventory was lost, so it may lack objects
 	backup          backup
-	old             bool // a restore brought back the status, and no leader has written it since
+	replacement     uint8 // the name of the bundle that may replace the other one
+	owner           uint8 // the name of the bundle whose objects are there
+	asked           uint8 // which bundles may replace it, although the replacement was used: one bit each
+	old             bool  // a restore brought back the status, and no leader has written it since
 }
 
 // node is a machine, its sidecar, and what etcd has of it.
@@ -75,6 +78,7 @@ type status struct {
 	epoch          uint8 // of the leader in state.leaders; 0: of a former leader
 	drained        bool  // no request of its leader, nor of any before, can still land
 	content        entry
+	name           uint8 // of the bundle; 0: it has none
 }
 
 // entry is a content and its content epoch.
@@ -94,6 +98,7 @@ type parent struct {
 	firstDone bool
 	leader    uint8 // the epoch in state.leaders; 0: of a former leader
 	store     uint8 // whose ID it has; 0: it has none
+	name      uint8 // of the bundle of the newest content; 0: it has none
 	inventory uint8 // the objects that it lists, one bit each
 	entries   entries
 }
@@ -112,6 +117,7 @@ type mark struct {
 	kind      protocol.MarkKind
 	firstDone bool
 	store     uint8
+	name      uint8
 	entries   entries
 	highest   uint8
 }
@@ -151,6 +157,7 @@ type write struct {
 	status    status
 	guarded   bool // it requires the status that the decision was based on
 	absent    bool // it requires that there is no status
+	replaces  bool // it requires the replacement, and uses it
 	unchanged bool // the status is still the one that the decision was based on
 	fleet     fleetGuard
 }
@@ -242,12 +249,14 @@ func initialState(cfg *Config) state {
 	if cfg.Stores {
 		st.parent.store = thisStore
 	}
+	name := cfg.nameOf(1)
+	st.parent.name, st.owner = name, name
 	st.status = status{
-		kind: protocol.StatusPresent, state: protocol.Done, version: 1, least: uint8(cfg.A[0]), epoch: 1, content: one,
+		kind: protocol.StatusPresent, state: protocol.Done, version: 1, least: uint8(cfg.A[0]), epoch: 1, content: one, name: name,
 	}
 	st.leaders[0] = leader{
 		on: true, key: true, epoch: 1, finished: one, seen: true, predecessors: protocol.Drained,
-		mark: mark{kind: protocol.MarkPresent, firstDone: true, entries: entries{one}, highest: 1},
+		mark: mark{kind: protocol.MarkPresent, firstDone: true, name: name, entries: entries{one}, highest: 1},
 	}
 	if cfg.drops() {
 		st.leaders[0].inventory = st.parent.inventory

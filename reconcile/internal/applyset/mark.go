@@ -36,7 +36,6 @@ type entryJSON struct {
 	MinReconcilerRelease string `json:"minReconcilerRelease"`
 	MinAPIServerRelease  string `json:"minApiserverRelease"`
 	Digest               string `json:"digest"`
-	Bundle               string `json:"bundle,omitempty"`
 	ContentEpoch         int64  `json:"contentEpoch"`
 }
 
@@ -54,7 +53,6 @@ func encodeMark(m MarkData) (string, error) {
 			MinReconcilerRelease: c.Constraints.MinReconciler.String(),
 			MinAPIServerRelease:  c.Constraints.MinApiserver.String(),
 			Digest:               c.Digest,
-			Bundle:               c.Bundle,
 			ContentEpoch:         c.Epoch,
 		})
 	}
@@ -86,6 +84,23 @@ func decodeMark(data string) (MarkData, error) {
 	return out, nil
 }
 
+// named returns m with the name of its newest content, unless an entry has one. The name is
+// a key of its own beside the mark: a program that does not know it keeps it.
+func (m MarkData) named(bundle string) MarkData {
+	if bundle == "" || len(m.Entries) == 0 || m.Mark(0).Bundle() != "" {
+		return m
+	}
+	newest := 0
+	for i, e := range m.Entries {
+		if have := m.Entries[newest]; e.Epoch > have.Epoch || e.Epoch == have.Epoch && have.Digest == "" {
+			newest = i
+		}
+	}
+	m.Entries = slices.Clone(m.Entries)
+	m.Entries[newest].Bundle = bundle
+	return m
+}
+
 // validate returns why m is no mark.
 func (m MarkData) validate() error {
 	if m.FirstDone && len(m.Entries) == 0 {
@@ -105,7 +120,7 @@ func (m MarkData) validate() error {
 }
 
 func (e entryJSON) content() (protocol.Content, error) {
-	c := protocol.Content{Digest: e.Digest, Bundle: protocol.KnownBundleName(e.Bundle), Epoch: e.ContentEpoch}
+	c := protocol.Content{Digest: e.Digest, Epoch: e.ContentEpoch}
 	var err error
 	if c.Release, err = semver.ParseRelease(e.Release); err != nil {
 		return c, err

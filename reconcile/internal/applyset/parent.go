@@ -27,6 +27,7 @@ type Parent struct {
 	// as a stranger, and is never removed.
 	Inventory Inventory
 	Store     string // the ID of the store that the set belongs to; empty: none yet
+	Bundle    string // the name of the bundle of the newest content; empty: none yet
 }
 
 // ParentData is what we write into the parent.
@@ -36,6 +37,9 @@ type ParentData struct {
 	Inventory Inventory
 	Store     string // empty: the parent's stays as it is
 }
+
+// bundleKey is the key of the bundle's name in the parent's data.
+const bundleKey = "bundle"
 
 // Contents is what the annotations of the parent list (KEP-3659).
 type Contents struct {
@@ -51,10 +55,11 @@ func DecodeParent(obj *kube.Object) Parent {
 	out := Parent{
 		Object: obj, Recorded: recorded, Store: annotations[bundle.AnnotationStore],
 		Contents: Contents{Kinds: parseKinds(kinds), Namespaces: parseNames(annotations[bundle.AnnotationNamespaces])},
+		Bundle:   protocol.KnownBundleName(encoded(obj, bundleKey)),
 	}
 	mark, err := decodeMark(encoded(obj, markKey))
 	if err == nil {
-		out.Mark, out.Known = mark, true
+		out.Mark, out.Known = mark.named(out.Bundle), true
 	}
 	if inventory, err := decodeInventory(encoded(obj, inventoryKey)); err == nil {
 		out.Inventory = inventory
@@ -129,6 +134,9 @@ func (p Parent) With(s Set, d ParentData) (*kube.Object, error) {
 		data = map[string]any{}
 	}
 	data[markKey], data[inventoryKey] = mark, d.Inventory.encode()
+	if name := d.Mark.Mark(0).Bundle(); name != "" {
+		data[bundleKey] = name
+	}
 	obj.Object["data"] = data
 	return obj, nil
 }
@@ -155,7 +163,8 @@ func sameSet(a, b *kube.Object) bool {
 			return false
 		}
 	}
-	return a.GetLabels()[bundle.LabelSetID] == b.GetLabels()[bundle.LabelSetID] && encoded(a, inventoryKey) == encoded(b, inventoryKey)
+	return a.GetLabels()[bundle.LabelSetID] == b.GetLabels()[bundle.LabelSetID] &&
+		encoded(a, inventoryKey) == encoded(b, inventoryKey) && encoded(a, bundleKey) == encoded(b, bundleKey)
 }
 
 // WithoutMark returns a parent as it is created: without mark, inventory and kinds.
@@ -203,5 +212,5 @@ func (p Parent) Effective(stamps []Stamp, work protocol.Work) MarkData {
 	if p.Known {
 		return p.Mark
 	}
-	return Rebuild(stamps, work)
+	return Rebuild(stamps, work).named(p.Bundle)
 }
