@@ -88,6 +88,9 @@ func (p program) diffBundle(cmd *cobra.Command, opts app.InspectorConfig, dir, f
 func printDiff(w io.Writer, preview report.Preview) error {
 	var failures []error
 	differs, held := false, 0
+	if preview.Replaces != "" {
+		fmt.Fprintf(w, "# replaces the bundle %s, which no leader does before you type sidecar bundle replace\n", preview.Replaces)
+	}
 	for _, o := range preview.Objects {
 		switch o.Action {
 		case report.ActionNone:

@@ -113,6 +113,11 @@ func newPlanReport(b *bundle.Bundle, in rollout.Input, objects *objectsReport) p
 	for _, o := range f.Obstacles {
 		out.Obstacles = append(out.Obstacles, obstacleReport{Kind: string(o.Kind), Node: string(o.Node), Message: o.Message})
 	}
+	if now := in.Status.Status.Bundle; in.Status.Kind == protocol.StatusPresent && now != "" && now != b.Name {
+		out.Obstacles = append(out.Obstacles, obstacleReport{Kind: string(protocol.OtherBundle), Message: fmt.Sprintf(
+			"replaces the bundle %s: when a node leads that runs %s, it applies nothing until you type there: sidecar bundle replace --from %s --to %s",
+			now, b.Name, now, b.Name)})
+	}
 	out.Obstacles = append(out.Obstacles, objects.obstacles(b)...)
 	out.Clean = len(out.Obstacles) == 0
 	return out

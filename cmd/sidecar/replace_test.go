@@ -1,12 +1,17 @@
 package main
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile/bundle"
+	"github.com/lockstep-dev/lockstep/reconcile/report"
+	"github.com/lockstep-dev/lockstep/rollout"
 	"github.com/lockstep-dev/lockstep/status"
 )
 
@@ -62,4 +67,22 @@ func TestBundleReplace(t *testing.T) {
 		t.Fatal(err)
 	}
 	replace(exitOK, "there is no status", "base", "acme")
+}
+
+// diff and plan say so before a node is started with the bundle.
+func TestReplacesBundle(t *testing.T) {
+	var out strings.Builder
+	if err := printDiff(&out, report.Preview{Replaces: "base"}); err != nil || !strings.Contains(out.String(), "# replaces the bundle base,") {
+		t.Errorf("diff: got %v, %q", err, out.String())
+	}
+	in := rollout.Input{Status: protocol.StatusView{Kind: protocol.StatusPresent, Status: protocol.Status{State: protocol.Done, Bundle: "base"}}}
+	for name, want := range map[string]bool{"acme": true, "base": false} {
+		got := newPlanReport(&bundle.Bundle{Name: name, Version: release(1, 0, 0)}, in, nil)
+		found := slices.ContainsFunc(got.Obstacles, func(o obstacleReport) bool {
+			return strings.HasSuffix(o.Message, "sidecar bundle replace --from base --to "+name)
+		})
+		if found != want {
+			t.Errorf("plan: %s: got %+v", name, got.Obstacles)
+		}
+	}
 }

@@ -49,6 +49,8 @@ type Preview struct {
 	// PruneHeld is why objects that the bundle dropped would not be removed;
 	// empty: nothing keeps them.
 	PruneHeld string
+	// Replaces is the bundle whose objects those of another name would replace; empty: none.
+	Replaces string
 	// PruneImmediately: removals do not wait for controllers of older releases.
 	PruneImmediately bool
 }

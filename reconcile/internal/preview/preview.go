@@ -52,6 +52,9 @@ func Run(ctx context.Context, in Input) (report.Preview, error) {
 		Epoch: 1 + max(v.HighestEpoch(), parent.Mark.HighestEpoch()),
 	}
 	out := report.Preview{PruneImmediately: in.Bundle.PruneImmediately}
+	if parent.Bundle != in.Bundle.Name {
+		out.Replaces = parent.Bundle
+	}
 	if out.Objects, err = p.objects(ctx); err != nil {
 		return report.Preview{}, err
 	}
