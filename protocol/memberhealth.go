@@ -172,7 +172,7 @@ func (h MemberHealth) LeaderChanges(now time.Time) (Warning, bool) {
 		return Warning{}, false
 	}
 	return Warning{Reason: EtcdLeaderChanges, Since: h.changes[0], Message: fmt.Sprintf(
-		"etcd's leader changed %d times within the last %s%s; check the disk, the load, and the network of that node",
+		"etcd's leader changed %d times within the last %s%s; check the disks, the load and the network of the members",
 		len(h.changes), minutes(changesWindow), h.lost())}, true
 }
 
@@ -192,7 +192,7 @@ func (h MemberHealth) lost() string {
 		}
 	}
 	if len(names) == 0 {
-		return ": the leader, or the network to it, is too slow"
+		return ""
 	}
 	return ": in that time, these members stopped answering: " + strings.Join(names, ", ")
 }

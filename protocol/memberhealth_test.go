@@ -97,7 +97,7 @@ func TestMemberHealth_leaderChanges(t *testing.T) {
 		t.Errorf("a new process has found its first leader: got %q", got)
 	}
 	h = after(after(MemberHealth{}, 2, 0), 6, 1)
-	if got := warned(h, 1); !strings.Contains(got, "changed 5 times within the last 10 minutes: the leader, or") {
+	if got := warned(h, 1); !strings.Contains(got, "changed 5 times within the last 10 minutes; check the disks") {
 		t.Errorf("got %q", got)
 	}
 }
