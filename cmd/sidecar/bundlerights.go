@@ -88,14 +88,14 @@ func (p program) printRights(ctx context.Context, dir string, f rightsFlags) err
 		return err
 	}
 	for _, guess := range r.Guessed {
-		fmt.Fprintf(p.stderr, "warning: %s\n", guessWarning(guess))
+		fmt.Fprintf(p.stderr, "warning: %s\n", guessWarning(guess, "Ask a cluster that serves it, with --kubeconfig"))
 	}
 	return p.writeRights(r, f)
 }
 
 // guessWarning warns of a kind whose rights may have the wrong name.
-func guessWarning(g rights.Guess) string {
-	return clean(fmt.Sprintf("the resource of %s %s is a guess, %s: its CRD is not in the bundle. Ask a cluster that serves it, with --kubeconfig", g.APIVersion, g.Kind, g.Resource))
+func guessWarning(g rights.Guess, remedy string) string {
+	return clean(fmt.Sprintf("the resource of %s %s is a guess, %s: its CRD is not in the bundle. %s", g.APIVersion, g.Kind, g.Resource, remedy))
 }
 
 func (p program) writeRights(r rights.Rights, f rightsFlags) error {

@@ -195,12 +195,14 @@ func (p program) kubeadmContent(ctx context.Context, f kubeadmFlags, settings ku
 			return out, nil
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, rightsTimeout)
+	defer cancel()
 	r, err := rights.Of(release, f.resolver(ctx))
 	if err != nil { // of the API: it may not be there yet
 		r, err = rights.Of(release, nil)
 	}
 	for _, guess := range r.Guessed {
-		fmt.Fprintf(p.stderr, "warning: %s\n", guessWarning(guess))
+		fmt.Fprintf(p.stderr, "warning: %s\n", guessWarning(guess, "Type this command again when kube-apiserver serves the kind"))
 	}
 	out[name] = r.YAML(kubeadm.Group)
 	return out, err
