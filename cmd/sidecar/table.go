@@ -71,9 +71,7 @@ func (t table) summary(r httpapi.Report) [][]string {
 	rows = append(rows, titled("UPGRADE", upgradeText(r))...)
 	rows = append(rows, titled("ENDPOINTS", t.kubernetesService(r.KubernetesService))...)
 	rows = append(rows, []string{"ETCD", t.etcd(r.Etcd)})
-	if text := t.cluster(r.Cluster); text != "" {
-		rows = append(rows, []string{"CLUSTER", text})
-	}
+	rows = append(rows, titled("CLUSTER", t.cluster(r.Cluster))...)
 	return rows
 }
 

@@ -1,34 +1,27 @@
 package main
 
-import (
-	"strings"
+import "github.com/lockstep-dev/lockstep/httpapi"
 
-	"github.com/lockstep-dev/lockstep/httpapi"
-)
-
-// cluster is the line about the members that the sidecars run; empty with an etcd
-// that runs elsewhere, about which ETCD says everything.
-func (t table) cluster(c httpapi.ClusterReport) string {
+// cluster has the state, and a line for each member that the sidecars run; nothing with an
+// etcd that runs elsewhere, about which ETCD says everything.
+func (t table) cluster(c httpapi.ClusterReport) []string {
 	if c.State == "" { // the answer of an older sidecar
-		return ""
+		return nil
 	}
 	for _, change := range c.Transitions {
 		if change.To == "ConnectingExternal" {
-			return ""
+			return nil
 		}
 	}
 	out := c.State + t.since(c.Since)
 	if c.Error != "" {
 		out += ": " + c.Error
 	}
-	var members []string
+	all := []string{out}
 	for _, m := range c.Members {
-		members = append(members, t.member(m))
+		all = append(all, t.member(m))
 	}
-	if len(members) > 0 {
-		out += "; members: " + strings.Join(members, ", ")
-	}
-	return out
+	return all
 }
 
 func (t table) member(m httpapi.ClusterMemberReport) string {

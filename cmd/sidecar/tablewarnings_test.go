@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -52,8 +53,8 @@ func TestClusterRow(t *testing.T) {
 	c := httpapi.ClusterReport{State: "Running", Since: &since, Members: []httpapi.ClusterMemberReport{
 		{Node: "a", Address: "10.0.0.1", Healthy: true, Leader: true}, {Node: "b", Address: "10.0.0.2", Problem: "it does not answer", Since: &down}, {Node: "c", Address: "10.0.0.3"},
 	}}
-	want := "Running for 1h0m; members: a 10.0.0.1 (leads etcd), b 10.0.0.2 (not healthy for 20s: it does not answer), c 10.0.0.3 (not healthy)"
-	if got := (table{now: now}).cluster(c); got != want {
+	want := "Running for 1h0m\na 10.0.0.1 (leads etcd)\nb 10.0.0.2 (not healthy for 20s: it does not answer)\nc 10.0.0.3 (not healthy)"
+	if got := strings.Join((table{now: now}).cluster(c), "\n"); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
