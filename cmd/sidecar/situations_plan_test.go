@@ -23,7 +23,7 @@ func TestPlanAgreesWithStatus(t *testing.T) {
 	if err != nil || len(captures) == 0 {
 		t.Fatalf("got %d captures, %v", len(captures), err)
 	}
-	held := 0
+	obstacles := 0
 	for _, path := range captures {
 		raw, err := os.ReadFile(path)
 		if err != nil {
@@ -49,7 +49,7 @@ func TestPlanAgreesWithStatus(t *testing.T) {
 				t.Errorf("the sidecar held the upgrade, and its facts do not: %+v", a.report.UpgradeObstacles)
 			}
 			for _, o := range status.UpgradeObstacles {
-				held++
+				obstacles++
 				if !slices.ContainsFunc(plan.Obstacles, func(p obstacleReport) bool { return p.Kind == o.Reason && p.Node == o.Node }) &&
 					!slices.ContainsFunc(plan.Obstacles, func(p obstacleReport) bool { return p.Kind == "StatusCorrupt" }) {
 					t.Errorf("%s %s is no obstacle of the next rollout: got %+v", o.Reason, o.Node, plan.Obstacles)
@@ -57,8 +57,8 @@ func TestPlanAgreesWithStatus(t *testing.T) {
 			}
 		})
 	}
-	if held < 20 {
-		t.Errorf("got %d obstacles in all situations, want many", held)
+	if obstacles < 20 {
+		t.Errorf("got %d obstacles in all situations, want many", obstacles)
 	}
 }
 
@@ -96,6 +96,12 @@ func fleetOf(t *testing.T, r httpapi.Report) protocol.Fleet {
 			record.Node.Cordon = protocol.Cordon{Message: "as captured"}
 		}
 		record.Presence = protocol.Presence{Ready: n.Ready, Reason: protocol.Reason(n.Reason), Election: protocol.ElectionState(n.Election), Host: n.Host}
+		record.Presence.APIServer, record.Presence.Services = n.ApiserverVersion, n.ServicesDigest
+		if slices.ContainsFunc(r.UpgradeObstacles, func(o httpapi.UpgradeObstacleReport) bool {
+			return o.Reason == string(protocol.ObjectFailed) && o.Node == n.ID
+		}) {
+			record.Presence.Failing = 1
+		}
 		for _, w := range n.Warnings {
 			record.Presence.Warnings = append(record.Presence.Warnings, protocol.Warning{Reason: protocol.Reason(w.Reason), Subject: w.Subject, Message: w.Message})
 		}

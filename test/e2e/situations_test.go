@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
@@ -47,6 +48,7 @@ func situations() []situation {
 		{name: "role-taken", cause: roleTaken},
 		{name: "cordoned", always: true, cause: cordoned},
 		{name: "service-crashes", cause: serviceCrashes},
+		{name: "service-never-ready", cause: serviceNeverReady},
 		{name: "presence-without-gate", cause: presenceWithoutGate},
 		{name: "foreign-store", cause: foreignStore},
 		{name: "mark-damaged", cause: markDamaged},
@@ -78,6 +80,10 @@ func nodeGone(b *broken) {
 	b.start("cp-2", dir)
 	b.says("cp-1", "cp-9|ReleaseTooOld|no, for at least |runs release 1.0.0|"+b.removal("cp-9"), "UPGRADE|an upgrade is in progress: cp-9 runs release 1.0.0, cp-1|2.0.0")
 	b.says("cp-2", "cp-1|cp-9: runs release 1.0.0|"+b.removal("cp-9"), "cp-9|BLOCKS")
+	for _, node := range []string{"cp-1", "cp-2"} {
+		b.says(node, "UPGRADE|an upgrade is in progress: cp-9 runs release 1.0.0, cp-1, cp-2 run 2.0.0", "cp-9: it is not alive (see WARNINGS)",
+			"cp-9|it is not alive; start it again, or if it has stopped for good: "+b.removal("cp-9"))
+	}
 	b.types("cp-2", "sidecar node remove cp-9")
 	cluster.Await(b.T, "the upgrade", statusHas(b.sidecars["cp-2"], `"minimumCompatibleRelease": "2.0.0"`))
 }
@@ -92,6 +98,9 @@ func objectRefused(b *broken) {
 	b.says("cp-1", `ClusterRole "plat-bad"|verbs must contain at least one value|correct the manifest|objects.yaml:|lockstep.dev/required: "false"`,
 		"GATE|this node leads: 1 of 5 objects failed")
 	b.says("cp-2", `cp-1|ClusterRole "plat-bad": |correct the manifest|objects.yaml:`, "GATE|cp-1 leads: ClusterRole")
+	for _, node := range []string{"cp-1", "cp-2"} {
+		b.says(node, `cp-1: 1 object fails: ClusterRole "plat-bad" (see FAILURES on cp-1)`)
+	}
 }
 
 func bundleBroken(b *broken) {
@@ -452,6 +461,36 @@ process: {command: [/bin/sh, -c, "echo 'unknown flag: --etcd-server'; exit 2"]}
 		c.Args = append(c.Args, "--services="+services, "--data-dir="+filepath.Join(b.dir, "data"))
 	})
 	b.says("cp-2", "GATE|NOT READY ServicesNotReady|apiserver", "SERVICES", "apiserver|BackOff|no", "NOT READY  why", "apiserver  it ended: exit status 2", "| unknown flag: --etcd-server", "WARNINGS", `its service "apiserver" ended (exit status 2)`)
+}
+
+// serviceNeverReady has a service that runs and does not become ready after a change of its
+// file, and one that is not required, for which no gate waits.
+func serviceNeverReady(b *broken) {
+	dir := b.bundle("bundle", one)
+	b.start("cp-1", dir)
+	b.ready("cp-1")
+	addr, err := etcdtest.FreeAddr()
+	b.must(err)
+	const service = "apiVersion: lockstep.dev/v1\nkind: Service\nmetadata: {name: lb}\nrole: kubernetes_controller\nprocess: {command: [/bin/sleep, \"3600\"]}\n"
+	wrong := service + "readiness: {tcpSocket: {address: \"" + addr + "\"}, periodSeconds: 1}\n"
+	file := func(node string) string { return filepath.Join(b.dir, "services-"+node, "20-lb.yaml") }
+	for node, text := range map[string]string{"cp-2": service, "cp-3": wrong + "required: false\n"} {
+		services := filepath.Dir(file(node))
+		b.must(os.Mkdir(services, 0o700))
+		b.write(file(node), text)
+		b.start(node, dir, func(c *cluster.SidecarConfig) {
+			c.Args = append(c.Args, "--services="+services, "--data-dir="+filepath.Join(b.dir, "data-"+node))
+		})
+	}
+	b.ready("cp-2", "cp-3")
+	b.write(file("cp-2"), wrong)
+	limited, cancel := context.WithTimeout(b.Context(), 3*protocol.ServicePatience)
+	defer cancel()
+	b.must(cluster.Poll(limited, statusHas(b.sidecars["cp-1"], `"reason": "ServiceNotReady"`)))
+	why := `its service "lb" runs and does not become ready: |` + addr + `: connect: connection refused; its file: |/services-`
+	b.says("cp-2", "GATE|ready", "lb|Running|no", "UPGRADE|do not start", "cp-2: a service of it is not ready (see WARNINGS)", "cp-2|"+why)
+	b.says("cp-3", "GATE|ready", "lb|Running|no, not required", "cp-3|"+why)
+	b.says("cp-1", "cp-2|"+why, "cp-3|"+why, "cp-2: a service of it is not ready (see WARNINGS)")
 }
 
 // cordoned takes the only node out of service, which is refused, then the leader of two.
