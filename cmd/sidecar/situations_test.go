@@ -95,6 +95,8 @@ func TestSituationsAreTold(t *testing.T) {
 		"duplicate-node-id/cp-1":   {"another sidecar with the same node ID ran on this machine", "give each sidecar its own --node-id"},
 		"duplicate-node-id/cp-2":   {"another sidecar with the same node ID ran on this machine", "WARNINGS"},
 		"deadlock/cp-1":            {"do not upgrade it now", "roll cp-1 back to 1.0.0"},
+		"apiserver-not-ready/cp-2": {"NOT IN SERVICE for ", "its kube-apiserver is not ready: ", "its gate is ready for ", "APIServerNotReady for "},
+		"apiserver-not-ready/cp-1": {"APIServerNotReady for ", "cp-2: its kube-apiserver is not ready: "},
 		"service-crashes/cp-2":     {"NOT READY ServicesNotReady", "apiserver  it ended: exit status 2", "| unknown flag: --etcd-server"},
 		"removals-held/cp-1":       {"12 not pruned", "--allow-mass-prune", "removals are held"},
 		"versions-differ/cp-1":     {"v1.36.3 on cp-3; v1.36.3+1.1.0 on cp-1, cp-2", "cp-3: nodes of one release have different kube-apiservers", "cp-2: nodes of one release have different services"},

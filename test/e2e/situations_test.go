@@ -35,6 +35,7 @@ func situations() []situation {
 		{name: "client-certificate-expired", cause: clientCertificateExpired},
 		{name: "wrong-authority", cause: wrongAuthority},
 		{name: "apiserver-killed", cause: apiserverKilled},
+		{name: "apiserver-not-ready", cause: apiserverNotReady},
 		{name: "kubeconfig-elsewhere", cause: kubeconfigElsewhere},
 		{name: "etcd-stopped", member: true, cause: etcdStopped},
 		{name: "etcd-full", cause: etcdFull},
@@ -272,6 +273,30 @@ func apiserverKilled(b *broken) {
 	b.ready("cp-1", "cp-2")
 	b.must(b.api.Kill())
 	b.apiAway("connection refused; check that kube-apiserver")
+}
+
+// apiserverNotReady is about a follower: its gate stays open, and it does not serve. Every node
+// says so, in GATE, FLEET and WARNINGS.
+func apiserverNotReady(b *broken) {
+	dir := b.bundle("bundle", one)
+	own, err := b.c.StartAPIServer(cluster.APIServerConfig{Name: "two"})
+	b.must(err)
+	asks := func(c *cluster.SidecarConfig) { c.Args = append(c.Args, "--apiserver-readyz") }
+	b.start("cp-1", dir, asks)
+	b.says("cp-1", "this node: leading")
+	b.start("cp-2", dir, asks, kubeconfigOf(own.Kubeconfig()))
+	b.ready("cp-1", "cp-2")
+	b.must(own.Kill())
+	why := "its kube-apiserver is not ready: |connection refused"
+	b.says("cp-2", "GATE|NOT IN SERVICE for |"+why+"|its gate is ready for", "cp-2|APIServerNotReady for |yes", "WARNINGS", "cp-2|"+why)
+	b.says("cp-1", "GATE|ready for", "cp-2|APIServerNotReady for |yes", "cp-2|"+why, "UPGRADE|do not start the next upgrade", "cp-2: "+why+"|so it does not serve")
+	for node, serves := range map[string]string{"cp-1": "lockstep_readyz 1", "cp-2": "lockstep_readyz 0"} {
+		_, metrics, err := b.sidecars[node].Get(b.Context(), "/metrics")
+		b.must(err)
+		if !strings.Contains(metrics, serves) || !strings.Contains(metrics, "lockstep_status_gate_ready 1") {
+			b.Errorf("%s: want %s and an open gate in /metrics", node, serves)
+		}
+	}
 }
 
 func kubeconfigElsewhere(b *broken) {

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/test/cluster"
@@ -23,10 +25,16 @@ func TestReplace(t *testing.T) {
 	writes := startLoad(t, a, b, c)
 	writes.awaitMore(t, 50)
 	old := c.Marker()
-	// Its sidecar is alive, so it is not removed, and has to do nothing for that.
+	// Its etcd is stopped for a while. Each node says what is wrong with which one, and no
+	// node proposes to remove it: its sidecar is alive, so the command refuses, too.
+	c.signalMember(syscall.SIGSTOP)
+	for _, n := range []*Node{a, b, c} {
+		awaitTrouble(t, n, c.ID)
+	}
 	if out, err := a.tryCommand(t, "cluster", "remove", c.ID); err == nil || !strings.Contains(out, "its sidecar is alive") || !strings.Contains(out, "--force") {
 		t.Errorf("remove a member whose sidecar is alive: %v: %s", err, out)
 	}
+	c.signalMember(syscall.SIGCONT)
 	wantMembersOf(t, a, "a", "b", "c")
 	KillAll(c)
 	if err := os.RemoveAll(c.Dir); err != nil {
@@ -45,6 +53,28 @@ func TestReplace(t *testing.T) {
 		t.Errorf("got the member %s of cluster %s, before %s of %s", now.MemberID, now.Cluster, old.MemberID, old.Cluster)
 	}
 	wantMembersOf(t, a, "a", "b", "c")
+}
+
+// awaitTrouble waits until a node says what is wrong with the etcd member of one whose sidecar
+// runs.
+func awaitTrouble(t *testing.T, n *Node, patient string) {
+	t.Helper()
+	says := regexp.MustCompile(`(?m)^` + patient + ` +\d+s +its sidecar runs, its etcd member \(.*\) does not serve: its process runs, and does not answer`)
+	if n.ID == patient {
+		says = regexp.MustCompile(`(?m)^` + patient + ` +\d+s +its etcd member cannot be used: its process runs, and does not answer`)
+	}
+	cluster.Await(t, n.ID+" to say what is wrong with "+patient, func(context.Context) error {
+		out, err := n.tryCommand(t, "status", "--server", n.URL())
+		switch {
+		case err != nil:
+			return fmt.Errorf("%w: %s", err, out)
+		case strings.Contains(out, "cluster remove"):
+			t.Errorf("%s proposes to remove a member whose sidecar is alive:\n%s", n.ID, out)
+		case !says.MatchString(out):
+			return fmt.Errorf("got\n%s", out)
+		}
+		return nil
+	})
 }
 
 // wantMembersOf requires that etcd has exactly one record of a member for each node, and
