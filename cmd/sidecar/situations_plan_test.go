@@ -97,6 +97,7 @@ func fleetOf(t *testing.T, r httpapi.Report) protocol.Fleet {
 		}
 		record.Presence = protocol.Presence{Ready: n.Ready, Reason: protocol.Reason(n.Reason), Election: protocol.ElectionState(n.Election), Host: n.Host}
 		record.Presence.APIServer, record.Presence.Services = n.ApiserverVersion, n.ServicesDigest
+		record.Presence.APIServerDown = n.ServesReason == string(protocol.APIServerNotReady) || n.ServesReason == string(protocol.APIRefused)
 		if slices.ContainsFunc(r.UpgradeObstacles, func(o httpapi.UpgradeObstacleReport) bool {
 			return o.Reason == string(protocol.ObjectFailed) && o.Node == n.ID
 		}) {
