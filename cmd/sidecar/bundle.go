@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -15,10 +16,10 @@ import (
 func (p program) bundleCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bundle",
-		Short: "Validate a bundle, print its digest, and compare it with a cluster",
-		Long: `Validate a bundle, print its digest, and compare it with a cluster. These commands
-write nothing. DIR is a directory, or builtin for the built-in bundle, which is also
-what they use without DIR. A directory of that name is ./builtin.`,
+		Short: "Validate a bundle, compare it with a cluster, and print its rights",
+		Long: `Validate a bundle, compare it with a cluster, and print its digest and the rights that
+it needs. Only replace writes something. DIR is a directory, or builtin for the built-in
+bundle. A directory of that name is ./builtin.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -38,13 +39,14 @@ func (p program) bundleValidateCommand() *cobra.Command {
 		Use:   "validate [DIR]",
 		Short: "Print everything that is wrong with a bundle",
 		Long: `Print everything that is wrong with a bundle, with file and line. With --from, also
-check whether the bundle can be rolled out node by node from that release. No etcd
-and no cluster is needed, so this fits a pipeline that builds releases.
+check whether the bundle can be rolled out node by node from that release; if it is
+the directory of a bundle, also whether this one replaces a bundle of another name. No
+etcd and no cluster is needed, so this fits a pipeline that builds releases.
 
 Exit code 1: the bundle is invalid, or it cannot be rolled out.`,
 		Args: optionalDir,
 		RunE: func(_ *cobra.Command, args []string) error {
-			releases, err := parseReleases(from)
+			origins, err := parseOrigins(from)
 			if err != nil {
 				return err
 			}
@@ -54,20 +56,20 @@ Exit code 1: the bundle is invalid, or it cannot be rolled out.`,
 			}
 			switch {
 			case output.value == "json":
-				return p.validatedJSON(b, releases, err)
+				return p.validatedJSON(b, origins, err)
 			case err != nil:
 				return p.bundleProblems(dirOf(args), err)
 			}
-			return p.validated(b, releases)
+			return p.validated(b, origins)
 		},
 	}
-	cmd.Flags().StringSliceVar(&from, "from", from, "A `release` from which upgrades are supported: check that the bundle can be rolled out from it. Can be repeated.")
+	cmd.Flags().StringSliceVar(&from, "from", from, "A `release` from which upgrades are supported, or the directory of its bundle: check that the bundle can be rolled out from it. Can be repeated.")
 	bindOutput(cmd, &output)
 	return cmd
 }
 
 // validatedJSON prints the same for programs. Invalid is what is wrong with the bundle.
-func (p program) validatedJSON(b *bundle.Bundle, from []protocol.Release, invalid error) error {
+func (p program) validatedJSON(b *bundle.Bundle, from []origin, invalid error) error {
 	problems, ofFiles := newProblemReports(invalid)
 	if invalid != nil && !ofFiles {
 		return invalid
@@ -76,11 +78,13 @@ func (p program) validatedJSON(b *bundle.Bundle, from []protocol.Release, invali
 	if invalid == nil {
 		about := newBundleReport(b)
 		out.Bundle, out.Objects = &about, len(b.Objects)
-		for _, release := range from {
+		for _, o := range from {
+			release := o.release
 			problem := rollout.Deadlock(release, b.Version.Release, b.Constraints)
 			out.Valid = out.Valid && problem == ""
 			out.Rollouts = append(out.Rollouts, rolloutReport{
 				From: release.String(), Possible: problem == "", Problem: problem, Note: rollout.RollbackRisk(release, b.Version.Release, b.Constraints),
+				Replaces: o.replacedBy(b),
 			})
 		}
 	}
@@ -92,10 +96,10 @@ func (p program) validatedJSON(b *bundle.Bundle, from []protocol.Release, invali
 
 // validated prints what a valid bundle is, and checks whether its constraints allow
 // upgrades from these releases.
-func (p program) validated(b *bundle.Bundle, from []protocol.Release) error {
+func (p program) validated(b *bundle.Bundle, from []origin) error {
 	var deadlocks []error
-	for _, release := range from {
-		if problem := rollout.Deadlock(release, b.Version.Release, b.Constraints); problem != "" {
+	for _, o := range from {
+		if problem := rollout.Deadlock(o.release, b.Version.Release, b.Constraints); problem != "" {
 			deadlocks = append(deadlocks, errors.New(problem))
 		}
 	}
@@ -104,9 +108,12 @@ func (p program) validated(b *bundle.Bundle, from []protocol.Release) error {
 	}
 	fmt.Fprintf(p.stdout, "%s %s: minReconcilerRelease %s, minApiserverRelease %s, %s, %s\n",
 		b.Name, b.Version, b.Constraints.MinReconciler, b.Constraints.MinApiserver, count(len(b.Objects), "object"), b.Digest)
-	for _, release := range from {
-		if note := rollout.RollbackRisk(release, b.Version.Release, b.Constraints); note != "" {
+	for _, o := range from {
+		if note := rollout.RollbackRisk(o.release, b.Version.Release, b.Constraints); note != "" {
 			fmt.Fprintf(p.stdout, "note: %s\n", note)
+		}
+		if name := o.replacedBy(b); name != "" {
+			fmt.Fprintf(p.stdout, "note: %s\n", replaceNotice(name, b.Name))
 		}
 	}
 	return nil
@@ -164,14 +171,42 @@ func optionalDir(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func parseReleases(words []string) ([]protocol.Release, error) {
-	var out []protocol.Release
+// origin is what a rollout begins with.
+type origin struct {
+	release protocol.Release
+	bundle  string // its name; empty: only the release is known
+}
+
+// replacedBy returns the name of the bundle whose objects another bundle would replace; empty: none is known.
+func (o origin) replacedBy(b *bundle.Bundle) string {
+	if o.bundle == b.Name {
+		return ""
+	}
+	return o.bundle
+}
+
+// replaceNotice says that a bundle replaces another one, and what to type if people mean that.
+func replaceNotice(from, to string) string {
+	return fmt.Sprintf("replaces the bundle %s, which no leader does before you type: sidecar bundle replace --from %s --to %s", from, from, to)
+}
+
+// parseOrigins reads releases, and directories of bundles.
+func parseOrigins(words []string) ([]origin, error) {
+	var out []origin
 	for _, word := range words {
 		release, err := semver.ParseRelease(word)
-		if err != nil {
+		if err == nil {
+			out = append(out, origin{release: release})
+			continue
+		}
+		if info, statErr := os.Stat(word); word != bundle.BuiltinName && (statErr != nil || !info.IsDir()) {
 			return nil, usagef("--from: %w", err)
 		}
-		out = append(out, release)
+		before, err := bundle.Open(word)
+		if err != nil {
+			return nil, fmt.Errorf("--from: bundle %q: %w", word, err)
+		}
+		out = append(out, origin{before.Version.Release, before.Name})
 	}
 	return out, nil
 }

@@ -89,7 +89,7 @@ func printDiff(w io.Writer, preview report.Preview) error {
 	var failures []error
 	differs, held := false, 0
 	if preview.Replaces != "" {
-		fmt.Fprintf(w, "# replaces the bundle %s, which no leader does before you type sidecar bundle replace\n", preview.Replaces)
+		fmt.Fprintf(w, "# %s\n", replaceNotice(preview.Replaces, preview.Bundle))
 	}
 	for _, o := range preview.Objects {
 		switch o.Action {

@@ -69,10 +69,11 @@ func TestBundleReplace(t *testing.T) {
 	replace(exitOK, "there is no status", "base", "acme")
 }
 
-// diff and plan say so before a node is started with the bundle.
+// diff and plan say so (validate: testdata/script/bundle.txtar) before a node is started with the bundle.
 func TestReplacesBundle(t *testing.T) {
 	var out strings.Builder
-	if err := printDiff(&out, report.Preview{Replaces: "base"}); err != nil || !strings.Contains(out.String(), "# replaces the bundle base,") {
+	if err := printDiff(&out, report.Preview{Bundle: "acme", Replaces: "base"}); err != nil ||
+		!strings.HasPrefix(out.String(), "# replaces the bundle base, which no leader does before you type: sidecar bundle replace --from base --to acme\n") {
 		t.Errorf("diff: got %v, %q", err, out.String())
 	}
 	in := rollout.Input{Status: protocol.StatusView{Kind: protocol.StatusPresent, Status: protocol.Status{State: protocol.Done, Bundle: "base"}}}

@@ -50,6 +50,9 @@ type rolloutReport struct {
 	Possible bool   `json:"possible"`
 	Problem  string `json:"problem"` // why not
 	Note     string `json:"note"`    // what to expect of a way back
+	// Replaces is the name of the bundle of From, if it is another one; empty: it is the
+	// same, or From is a release.
+	Replaces string `json:"replaces"`
 }
 
 func newBundleReport(b *bundle.Bundle) bundleReport {

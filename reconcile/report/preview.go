@@ -45,6 +45,7 @@ func (o Previewed) String() string {
 
 // Preview is what a pass over a bundle would do.
 type Preview struct {
+	Bundle  string      // the name of this bundle
 	Objects []Previewed // in the order of writing, removals last
 	// PruneHeld is why objects that the bundle dropped would not be removed;
 	// empty: nothing keeps them.

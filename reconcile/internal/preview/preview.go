@@ -51,7 +51,7 @@ func Run(ctx context.Context, in Input) (report.Preview, error) {
 		// Above every epoch that exists, or the epoch policy would refuse the dry runs.
 		Epoch: 1 + max(v.HighestEpoch(), parent.Mark.HighestEpoch()),
 	}
-	out := report.Preview{PruneImmediately: in.Bundle.PruneImmediately}
+	out := report.Preview{Bundle: in.Bundle.Name, PruneImmediately: in.Bundle.PruneImmediately}
 	if parent.Bundle != in.Bundle.Name {
 		out.Replaces = parent.Bundle
 	}
