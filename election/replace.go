@@ -85,7 +85,8 @@ func CancelReplacement(ctx context.Context, client *etcd.Client) (protocol.Repla
 		}
 		kv := etcd.NewKV(resp.Kvs[0])
 		was = status.DecodeReplacement(&kv)
-		if _, err = client.Write(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", kv.ModRevision)}, clientv3.OpDelete(key)); err != nil {
+		unchanged := clientv3.Compare(clientv3.ModRevision(key), "=", kv.ModRevision)
+		if _, err = client.Write(ctx, []clientv3.Cmp{unchanged}, clientv3.OpDelete(key)); err != nil {
 			return fmt.Errorf("delete the replacement: %w", err)
 		}
 		return nil

@@ -52,8 +52,9 @@ type Shown struct {
 
 // Equal reports whether both show the same.
 func (s Shown) Equal(o Shown) bool {
-	return s.Verdict == o.Verdict && s.Since.Equal(o.Since) && s.Election == o.Election && s.Endpoint == o.Endpoint && s.Failing == o.Failing &&
-		s.APIServerDown == o.APIServerDown && s.APIServer == o.APIServer && s.Services == o.Services && s.Beats == o.Beats &&
+	return s.Verdict == o.Verdict && s.Since.Equal(o.Since) && s.Election == o.Election &&
+		s.Endpoint == o.Endpoint && s.Failing == o.Failing && s.APIServerDown == o.APIServerDown &&
+		s.APIServer == o.APIServer && s.Services == o.Services && s.Beats == o.Beats &&
 		slices.Equal(s.Warnings, o.Warnings)
 }
 
@@ -263,7 +264,8 @@ func (p *Presence) put(ctx context.Context, s *etcd.Session, shown Shown) error 
 		Instance: p.cfg.Instance, MachineID: p.cfg.MachineID,
 		Ready: shown.Verdict.Ready, Reason: shown.Verdict.Reason, Election: shown.Election,
 		Host: p.cfg.Host, Address: p.cfg.Address, Warnings: shown.Warnings, Endpoint: shown.Endpoint,
-		APIServerDown: shown.APIServerDown, APIServer: shown.APIServer, Services: shown.Services, Failing: shown.Failing, Written: time.Now(),
+		APIServerDown: shown.APIServerDown, APIServer: shown.APIServer, Services: shown.Services,
+		Failing: shown.Failing, Written: time.Now(),
 	}, shown.Since)
 	txn, err := p.cfg.Client.Write(ctx,
 		[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(p.key), "=", revision)},

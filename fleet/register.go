@@ -340,8 +340,9 @@ func (r *Registrar) logMustRegister(f protocol.RegistrationFacts) {
 // gate does not depend on digest and address. After a failure, retry reports when to try
 // again.
 func (r *Registrar) correct(ctx context.Context) (retry <-chan time.Time) {
-	local := r.cfg.Local.Get()
-	if r.last.Node.Digest == local.Digest && r.last.Node.Bundle == local.Bundle && r.last.Node.Address == r.cfg.Address && !r.last.Node.Cordon.Over(time.Now()) {
+	local, node := r.cfg.Local.Get(), r.last.Node
+	current := node.Digest == local.Digest && node.Bundle == local.Bundle && node.Address == r.cfg.Address
+	if current && !node.Cordon.Over(time.Now()) {
 		return nil
 	}
 	if err := r.rewrite(ctx); err != nil && ctx.Err() == nil {

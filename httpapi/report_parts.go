@@ -11,7 +11,8 @@ func readyReport(s Snapshot) ReadyReport {
 		Ready: v.Ready, Reason: string(v.Reason), Message: v.Message,
 		Since: timestamp(s.Gate.Since), StaleSince: timestamp(s.Gate.StaleSince),
 		Override:     overrideReport(s.Override),
-		ServesReport: ServesReport{Serves: now.Serves, ServesReason: string(now.Reason), ServesMessage: now.Message}, ServesSince: timestamp(now.Since),
+		ServesReport: ServesReport{Serves: now.Serves, ServesReason: string(now.Reason), ServesMessage: now.Message},
+		ServesSince:  timestamp(now.Since),
 	}
 }
 

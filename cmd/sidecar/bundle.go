@@ -28,7 +28,8 @@ bundle. A directory of that name is ./builtin.`,
 			return unknownCommand(cmd, args[0])
 		},
 	}
-	cmd.AddCommand(p.bundleValidateCommand(), p.bundleDigestCommand(), p.bundleDiffCommand(), p.bundleReplaceCommand(), p.bundleRightsCommand())
+	cmd.AddCommand(p.bundleValidateCommand(), p.bundleDigestCommand(), p.bundleDiffCommand())
+	cmd.AddCommand(p.bundleReplaceCommand(), p.bundleRightsCommand())
 	return cmd
 }
 
@@ -83,7 +84,8 @@ func (p program) validatedJSON(b *bundle.Bundle, from []origin, invalid error) e
 			problem := rollout.Deadlock(release, b.Version.Release, b.Constraints)
 			out.Valid = out.Valid && problem == ""
 			out.Rollouts = append(out.Rollouts, rolloutReport{
-				From: release.String(), Possible: problem == "", Problem: problem, Note: rollout.RollbackRisk(release, b.Version.Release, b.Constraints),
+				From: release.String(), Possible: problem == "", Problem: problem,
+				Note:     rollout.RollbackRisk(release, b.Version.Release, b.Constraints),
 				Replaces: o.replacedBy(b),
 			})
 		}

@@ -30,7 +30,11 @@ func rowMarks(title string) []colourMark {
 	case "STATUS":
 		return []colourMark{{"corrupt", red}, {"DONE", green}, {"WORKING", yellow}}
 	case "UPGRADE":
-		return []colourMark{{"do not start the next upgrade", yellow}, {"the next upgrade may start; but see", yellow}, {"the next upgrade may start", green}}
+		return []colourMark{
+			{"do not start the next upgrade", yellow},
+			{"the next upgrade may start; but see", yellow},
+			{"the next upgrade may start", green},
+		}
 	case "ETCD":
 		return []colourMark{{"NOT CONNECTED", red}, {"connected, but", yellow}, {"connected", green}}
 	case "":

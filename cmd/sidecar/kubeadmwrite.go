@@ -185,7 +185,9 @@ func copyManifests(from, to string) error {
 
 // kubeadmContent returns the files for kubeadm and kubectl, by their paths below the
 // directory of Lockstep. release is nil if this call sets none.
-func (p program) kubeadmContent(ctx context.Context, f kubeadmFlags, settings kubeadm.Settings, release *bundle.Bundle) (map[string][]byte, error) {
+func (p program) kubeadmContent(
+	ctx context.Context, f kubeadmFlags, settings kubeadm.Settings, release *bundle.Bundle,
+) (map[string][]byte, error) {
 	out := settings.Files()
 	name := path.Join(kubeadm.ClusterDir, kubeadm.BundleRights)
 	if release == nil {
@@ -293,7 +295,8 @@ func (p program) printNext(f kubeadmFlags, pod kubeadm.Pod, n nextSteps) {
 	last := []string{f.again() + " --check", "sidecar wait-ready --timeout 5m"}
 	switch {
 	case pod.Endpoint() == "" && len(pod.Spec.Containers) == 0:
-		p.printBlock("type next, on the first node:", []string{"kubeadm init " + patches + "    # with your other flags"}, own, []string{apply}, last)
+		first := []string{"kubeadm init " + patches + "    # with your other flags"}
+		p.printBlock("type next, on the first node:", first, own, []string{apply}, last)
 		p.printBlock("on every other node:", []string{"kubeadm join --control-plane " + patches + "    # with the flags that kubeadm init prints"}, own, last)
 	case n.settings.AppliedTo(pod):
 		p.printBlock("type next:", own, []string{apply + "    # once for the cluster"}, last)

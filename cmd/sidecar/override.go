@@ -156,9 +156,10 @@ func overriddenNodes(ctx context.Context, f *serverFlags) []string {
 	if err != nil {
 		return nil
 	}
+	overridden := func(w httpapi.WarningReport) bool { return w.Reason == string(protocol.Overridden) }
 	var out []string
 	for _, n := range a.report.Fleet.Nodes {
-		if n.ID != a.report.Node.ID && slices.ContainsFunc(n.Warnings, func(w httpapi.WarningReport) bool { return w.Reason == string(protocol.Overridden) }) {
+		if n.ID != a.report.Node.ID && slices.ContainsFunc(n.Warnings, overridden) {
 			out = append(out, n.ID)
 		}
 	}

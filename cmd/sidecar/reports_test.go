@@ -76,7 +76,7 @@ var packageDir, _ = os.Getwd()
 
 // The reports of commands that need a cluster, from values.
 func TestJSON_reports(t *testing.T) {
-	print := func(v any) string {
+	inJSON := func(v any) string {
 		var out bytes.Buffer
 		if err := (program{stdout: &out}).printJSON(v); err != nil {
 			t.Fatal(err)
@@ -95,10 +95,10 @@ func TestJSON_reports(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantGolden(t, "bundle-diff", print(differing))
+	wantGolden(t, "bundle-diff", inJSON(differing))
 	node := protocol.Record{ID: "cp-2", Alive: true, Presence: protocol.Presence{Reason: protocol.Cordoned, Election: protocol.Ineligible}}
 	until := protocol.Cordon{Since: noon.UTC(), Until: noon.UTC().Add(time.Hour)}
-	wantGolden(t, "cordon", print(newCordonReport(node, until, "node cp-2 is out of service")))
+	wantGolden(t, "cordon", inJSON(newCordonReport(node, until, "node cp-2 is out of service")))
 	node.Presence = protocol.Presence{Ready: true, Reason: protocol.Ready, Election: protocol.Campaigning}
-	wantGolden(t, "uncordon", print(newCordonReport(node, protocol.Cordon{}, "node cp-2 is in service again: its gate is open")))
+	wantGolden(t, "uncordon", inJSON(newCordonReport(node, protocol.Cordon{}, "node cp-2 is in service again: its gate is open")))
 }

@@ -54,10 +54,16 @@ func upgradeMayStart(r httpapi.Report) []string {
 // obstacleText is short where WARNINGS has the rest.
 func obstacleText(o httpapi.UpgradeObstacleReport) string {
 	short := map[string]string{
-		"APIServersDiffer": "nodes of one release have different kube-apiservers", "ServicesDiffer": "nodes of one release have different services",
-		"RecordCorrupt": "its record is corrupt", "NoGate": "it is alive but reports no gate", "BundlesDiffer": "nodes of one release have different bundles",
-		"BundleRejected": "its bundle directory was rejected", "ServicesRejected": "its services directory was rejected", "RemovalsHeld": "removals are held",
-		"NodeDead": "it is not alive", "ServiceNotReady": "a service of it is not ready",
+		"APIServersDiffer": "nodes of one release have different kube-apiservers",
+		"ServicesDiffer":   "nodes of one release have different services",
+		"BundlesDiffer":    "nodes of one release have different bundles",
+		"RecordCorrupt":    "its record is corrupt",
+		"NoGate":           "it is alive but reports no gate",
+		"BundleRejected":   "its bundle directory was rejected",
+		"ServicesRejected": "its services directory was rejected",
+		"RemovalsHeld":     "removals are held",
+		"NodeDead":         "it is not alive",
+		"ServiceNotReady":  "a service of it is not ready",
 	}
 	if o.Reason == string(protocol.OtherBundle) {
 		return "it runs another bundle than that of the objects"

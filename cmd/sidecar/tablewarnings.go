@@ -17,27 +17,40 @@ type warned struct {
 	message string
 }
 
+// includes reports whether this node knows itself what that node reports, and says more.
+func (w warned) includes(other warned) bool {
+	return w.local && slices.Equal(w.nodes, other.nodes) &&
+		(w.reason == other.reason && other.reason != "" || strings.Contains(w.message, other.message))
+}
+
 // warnings are those of this node, and those that the other nodes report. What several nodes
 // say in the same words is one row, and so is what this node and another one say of that.
 func (t table) warnings(r httpapi.Report) [][]string {
-	var all []warned
-	add := func(node, reason string, since *time.Time, message string) {
-		for i, w := range all {
-			switch {
-			case w.message == message:
-				if !slices.Contains(w.nodes, node) {
-					all[i].nodes = append(w.nodes, node)
-				}
-				all[i].since = earlier(w.since, since)
-				return
-			case slices.Equal(w.nodes, []string{node}) && w.local && (w.reason == reason && reason != "" || strings.Contains(w.message, message)):
-				return // what this node knows of it includes what that one reports
-			}
+	all := knownHere(r)
+	for _, n := range r.Fleet.Nodes {
+		if n.ID == r.Node.ID {
+			continue
 		}
-		all = append(all, warned{nodes: []string{node}, reason: reason, since: since, message: message})
+		for _, w := range n.Warnings {
+			message := w.Message
+			if w.Subject != "" {
+				message = w.Subject + ": " + message
+			}
+			all = merged(all, warned{nodes: []string{n.ID}, reason: w.Reason, since: w.Since, message: message})
+		}
 	}
+	rows := [][]string{{"NODE", "FOR", "WHAT TO DO"}}
+	for _, w := range all {
+		rows = append(rows, []string{strings.Join(w.nodes, ", "), t.lasting(w.since), w.message})
+	}
+	return headed(rows)
+}
+
+// knownHere lists the warnings of this node: about itself, and about other nodes.
+func knownHere(r httpapi.Report) []warned {
+	var out []warned
 	own := func(since *time.Time, message string) {
-		all = append(all, warned{nodes: []string{r.Node.ID}, since: since, message: message})
+		out = append(out, warned{nodes: []string{r.Node.ID}, since: since, message: message})
 	}
 	for _, w := range r.Warnings {
 		switch {
@@ -45,7 +58,7 @@ func (t table) warnings(r httpapi.Report) [][]string {
 		case w.Subject == "":
 			own(w.Since, w.Message)
 		default:
-			all = append(all, warned{[]string{w.Subject}, w.Reason, true, w.Since, w.Message})
+			out = append(out, warned{[]string{w.Subject}, w.Reason, true, w.Since, w.Message})
 		}
 	}
 	if p := r.Reconcile.Drift.Problem; p != "" {
@@ -54,23 +67,24 @@ func (t table) warnings(r httpapi.Report) [][]string {
 	for _, w := range r.Etcd.Warnings {
 		own(nil, w)
 	}
-	for _, n := range r.Fleet.Nodes {
-		for _, w := range n.Warnings {
-			if n.ID == r.Node.ID {
-				continue
+	return out
+}
+
+// merged adds the warning of one node, unless a row already contains it.
+func merged(all []warned, one warned) []warned {
+	for i, w := range all {
+		switch {
+		case w.message == one.message:
+			if !slices.Contains(w.nodes, one.nodes[0]) {
+				all[i].nodes = append(w.nodes, one.nodes...)
 			}
-			message := w.Message
-			if w.Subject != "" {
-				message = w.Subject + ": " + message
-			}
-			add(n.ID, w.Reason, w.Since, message)
+			all[i].since = earlier(w.since, one.since)
+			return all
+		case w.includes(one):
+			return all
 		}
 	}
-	rows := [][]string{{"NODE", "FOR", "WHAT TO DO"}}
-	for _, w := range all {
-		rows = append(rows, []string{strings.Join(w.nodes, ", "), t.lasting(w.since), w.message})
-	}
-	return headed(rows)
+	return append(all, one)
 }
 
 func earlier(a, b *time.Time) *time.Time {

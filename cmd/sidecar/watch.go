@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -59,7 +60,8 @@ func (s *shower) redraw(ctx context.Context, c *statusClient) error {
 		case <-ctx.Done():
 		}
 	}
-	go func() {
+	var following sync.WaitGroup
+	following.Go(func() {
 		var d drawing
 		ended <- c.follow(ctx, follower{
 			each: func(a answer) (bool, error) {
@@ -72,7 +74,8 @@ func (s *shower) redraw(ctx context.Context, c *statusClient) error {
 				send(d)
 			},
 		})
-	}()
+	})
+	defer following.Wait() // after cancel
 	defer cancel()
 	tick := time.NewTicker(redrawInterval)
 	defer tick.Stop()
@@ -87,8 +90,6 @@ func (s *shower) redraw(ctx context.Context, c *statusClient) error {
 		}
 		s.screen.width, s.screen.height, _ = terminalSize(s.w)
 		if _, err := s.w.Write(s.draw(d)); err != nil {
-			cancel()
-			<-ended
 			return fmt.Errorf("print status: %w", err)
 		}
 	}
@@ -191,17 +192,18 @@ func (t table) facts(r httpapi.Report) (out []fact) {
 // factOf returns a row of a table as a sentence. A node and a service have one row; of
 // others, the same node may have several.
 func factOf(title string, head, cells []string) fact {
-	text := clean(cells[0])
+	var text strings.Builder
+	text.WriteString(clean(cells[0]))
 	for i, cell := range cells[1:min(len(cells), len(head))] {
 		switch name := head[i+1]; name {
 		case "FOR", "LAST REPAIR": // ages
 		case "WHAT TO DO":
-			text += ": " + clean(cell)
+			text.WriteString(": " + clean(cell))
 		default:
-			text += gap + strings.ToLower(name) + " " + clean(cell)
+			text.WriteString(gap + strings.ToLower(name) + " " + clean(cell))
 		}
 	}
-	f := fact{title: title, about: text, text: text}
+	f := fact{title: title, about: text.String(), text: text.String()}
 	if title == "FLEET" || title == "SERVICES" {
 		f.about = cells[0]
 	}

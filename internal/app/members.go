@@ -98,8 +98,10 @@ func (f memberFacts) leaving() []protocol.Warning {
 	for _, m := range f.members {
 		r, found := f.fleet.Record(protocol.NodeID(m.Node))
 		if found && !m.Learner && r.Problem == "" && !r.Alive && !r.Node.Roles.Consensus {
-			out = append(out, protocol.Warning{Reason: protocol.MemberLeaves, Subject: m.Node, Message: "it has lost the role " + protocol.RoleConsensus +
-				", and is a voter of etcd until its sidecar starts again: start that"})
+			out = append(out, protocol.Warning{
+				Reason: protocol.MemberLeaves, Subject: m.Node, Message: "it has lost the role " + protocol.RoleConsensus +
+					", and is a voter of etcd until its sidecar starts again: start that",
+			})
 		}
 	}
 	return out

@@ -44,7 +44,8 @@ func (a *App) keepShown(ctx context.Context) error {
 		if !now.Equal(a.shown.Get()) {
 			a.shown.Set(now)
 		}
-		if !event.Wait(ctx, verdictChanged, stateChanged, problemsChanged, apiserverChanged, versionChanged, servicesChanged, objectsChanged, clocksChanged) {
+		if !event.Wait(ctx, verdictChanged, stateChanged, problemsChanged, apiserverChanged, versionChanged,
+			servicesChanged, objectsChanged, clocksChanged) {
 			return ctx.Err()
 		}
 	}

@@ -91,7 +91,8 @@ func (a *App) warningsNow(was warned, now time.Time) warned {
 	troubles := members.troubles(now)
 	view := a.store.Observed().Get().View
 	out := warned{
-		shown:    slices.Concat(own, members.warnings(troubles), members.leaving(), a.memberHealth.Get().shown, fleetWarnings(view, a.follower.Fleet().Get(), a.local.Get().ID)),
+		shown: slices.Concat(own, members.warnings(troubles), members.leaving(), a.memberHealth.Get().shown,
+			fleetWarnings(view, a.follower.Fleet().Get(), a.local.Get().ID)),
 		reported: slices.Concat(own, leaders),
 		troubles: troubles, answers: answers,
 	}
@@ -141,9 +142,7 @@ func (a *App) ownWarnings(runs []protocol.ServiceRun) []protocol.Warning {
 	if problem := a.memberProblem(); problem != "" {
 		out = append(out, protocol.Warning{Reason: protocol.MemberDown, Message: protocol.MemberCannotBeUsed + problem})
 	}
-	if problem := a.bundleProblem.Get(); problem != "" {
-		out = append(out, bundleWarning(problem, a.bundleWaits.Get()))
-	}
+	out = append(out, a.bundleWarnings()...)
 	if problem := a.roles.Problem().Get(); problem != "" {
 		out = append(out, protocol.Warning{Reason: protocol.ServicesRejected, Message: "its services directory was rejected, and the last valid services stay in use; " +
 			"the directory is read again when it changes, and a restart would fail until it is valid: " + strings.ReplaceAll(problem, "\n", "; ")})
@@ -188,12 +187,26 @@ func failedMessage(f supervise.Failure) string {
 	return fmt.Sprintf("the part %q of this sidecar failed %s, and was started again: %s; the log has more: please report it", f.Worker, times, f.Problem)
 }
 
-// bundleWarning is about a bundle that is not in use. One that is valid and waits for the next
-// start is part of an upgrade, so it does not hold that.
-func bundleWarning(problem string, waits bool) protocol.Warning {
-	if waits {
-		return protocol.Warning{Reason: protocol.BundleWaits, Message: "its bundle directory has another bundle than this sidecar runs: " + problem}
+// bundleWarnings are about a bundle that is not in use.
+func (a *App) bundleWarnings() []protocol.Warning {
+	problem := a.bundleProblem.Get()
+	switch {
+	case problem == "":
+		return nil
+	case a.bundleWaits.Get():
+		return []protocol.Warning{bundleWaits(problem)}
 	}
+	return []protocol.Warning{bundleRejected(problem)}
+}
+
+// bundleWaits is about a valid bundle that waits for the next start. It is part of an
+// upgrade, so it does not hold that.
+func bundleWaits(problem string) protocol.Warning {
+	return protocol.Warning{Reason: protocol.BundleWaits, Message: "its bundle directory has another bundle than this sidecar runs: " + problem}
+}
+
+// bundleRejected is about an invalid bundle.
+func bundleRejected(problem string) protocol.Warning {
 	return protocol.Warning{Reason: protocol.BundleRejected, Message: fmt.Sprintf("its bundle directory was rejected, and the last valid bundle stays in use: %s; "+
 		"the directory is read again when it changes, and a restart would fail until it is valid", problem)}
 }
@@ -251,7 +264,7 @@ func (a *App) leaderWarnings() []protocol.Warning {
 func (a *App) failureWarnings(r report.Report) []protocol.Warning {
 	var out []protocol.Warning
 	failures := slices.Clone(r.Failures)
-	slices.SortStableFunc(failures, func(x, y report.Failure) int { return boolOrder(y.Required) - boolOrder(x.Required) })
+	slices.SortStableFunc(failures, requiredFirst)
 	for _, f := range firstOf(failures, reportedFailures) {
 		message := f.Message
 		if remedy := f.Remedy(); remedy != "" {
@@ -270,11 +283,15 @@ func (a *App) failureWarnings(r report.Report) []protocol.Warning {
 	return out
 }
 
-func boolOrder(b bool) int {
-	if b {
-		return 1
+// requiredFirst sorts required objects before the others.
+func requiredFirst(x, y report.Failure) int {
+	switch {
+	case x.Required == y.Required:
+		return 0
+	case x.Required:
+		return -1
 	}
-	return 0
+	return 1
 }
 
 func firstOf[T any](all []T, most int) []T { return all[:min(len(all), most)] }

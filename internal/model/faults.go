@@ -118,7 +118,8 @@ func (t *transition) corruptRecord(i int) bool {
 // stores, or programs that do not know names, it does not happen: only the parent shows
 // whose the objects are.
 func (t *transition) deleteParent() bool {
-	if t.cfg.Stores || t.cfg.Names && t.cfg.Builds > 2 || !t.state.parent.exists && !t.state.parent.blank || t.state.status.kind != protocol.StatusPresent && !t.cfg.BothLost {
+	needed := t.cfg.Stores || t.cfg.Names && t.cfg.Builds > 2 || t.state.status.kind != protocol.StatusPresent && !t.cfg.BothLost
+	if needed || !t.state.parent.exists && !t.state.parent.blank {
 		return false
 	}
 	t.say("the parent of the set is deleted, with the mark")

@@ -78,7 +78,8 @@ func (m move) isFault() bool { return m.kind >= moveKill }
 // isChange reports whether the move is something that administrators do.
 func (m move) isChange() bool {
 	switch m.kind {
-	case moveStart, moveStop, moveRemove, moveTakeRole, moveGiveRole, moveCordon, moveUncordon, moveReload, moveReplace, moveMendAPI, moveBackUp:
+	case moveStart, moveStop, moveRemove, moveTakeRole, moveGiveRole, moveCordon, moveUncordon, moveReload, moveReplace,
+		moveMendAPI, moveBackUp:
 		return true
 	default:
 		return false

@@ -337,7 +337,8 @@ func (t *transition) noteSent(l int) {
 func (t *transition) finish(l int) bool {
 	p := &t.state.leaders[l].pass
 	m := t.state.parent
-	if p.parent && m.exists && m.firstDone && m.entries == (entries{p.content}) && t.isNamed(m, p.content.content) && m.inventory == t.inventory(l, finishRequest) {
+	alone := p.parent && m.exists && m.firstDone && m.entries == (entries{p.content})
+	if alone && t.isNamed(m, p.content.content) && m.inventory == t.inventory(l, finishRequest) {
 		t.say("%s finds the mark up to date: its pass is complete", t.name(int(t.state.leaders[l].node)))
 		t.endPass(l, t.completeOutcome(l))
 		return true

@@ -144,7 +144,8 @@ func (c *Config) mark(m mark) protocol.Mark {
 // room for the mark.
 func (c *Config) packedMark(p protocol.Mark) (m mark, ok bool) {
 	m = mark{
-		kind: p.Kind, firstDone: p.FirstDone, highest: uint8(p.HighestEpoch), store: uint8(slices.Index(storeIDs[:], p.Store)), name: nameNumber(p.Bundle()),
+		kind: p.Kind, firstDone: p.FirstDone, highest: uint8(p.HighestEpoch),
+		store: uint8(slices.Index(storeIDs[:], p.Store)), name: nameNumber(p.Bundle()),
 	}
 	for _, e := range p.Entries {
 		if !m.entries.add(c.entry(e)) {

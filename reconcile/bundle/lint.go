@@ -49,7 +49,7 @@ func placeOf(source string) strict.Place {
 func (b *Bundle) scopes() map[schema.GroupKind]bool {
 	out := map[schema.GroupKind]bool{}
 	for group, kinds := range namespacedKinds() {
-		for _, kind := range strings.Fields(kinds) {
+		for kind := range strings.FieldsSeq(kinds) {
 			out[schema.GroupKind{Group: group, Kind: kind}] = true
 		}
 	}

@@ -15,6 +15,7 @@ const rbacGroup = "rbac.authorization.k8s.io"
 // right to write it: a user cannot grant what it does not have.
 func (c *collector) guarded(obj *kube.Object, namespace string) error {
 	gvk := obj.GroupVersionKind()
+	trustBundle := schema.GroupKind{Group: "certificates.k8s.io", Kind: "ClusterTrustBundle"}
 	key := ruleKey{purpose: guarded, namespace: namespace, group: gvk.Group}
 	switch {
 	case gvk.Group == rbacGroup && strings.HasSuffix(gvk.Kind, "Binding"):
@@ -26,7 +27,7 @@ func (c *collector) guarded(obj *kube.Object, namespace string) error {
 		// A creation has no name yet, so names would refuse it.
 		key.verb, key.resource = "escalate", pluralOf(gvk.Kind)
 		c.add(key, "")
-	case gvk.GroupKind() == schema.GroupKind{Group: "certificates.k8s.io", Kind: "ClusterTrustBundle"} && text(obj, "spec", "signerName") != "":
+	case gvk.GroupKind() == trustBundle && text(obj, "spec", "signerName") != "":
 		key.verb, key.resource = "attest", "signers"
 		c.add(key, text(obj, "spec", "signerName"))
 	case gvk.Group == "admissionregistration.k8s.io":

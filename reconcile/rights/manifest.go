@@ -57,7 +57,9 @@ func (r Rights) roles() []role {
 			p.rules[n-1].Resources = append(p.rules[n-1].Resources, one.resource)
 			continue
 		}
-		p.rules = append(p.rules, policyRule{APIGroups: []string{one.group}, Resources: []string{one.resource}, ResourceNames: one.names, Verbs: one.verbs})
+		p.rules = append(p.rules, policyRule{
+			APIGroups: []string{one.group}, Resources: []string{one.resource}, ResourceNames: one.names, Verbs: one.verbs,
+		})
 	}
 	return out
 }
@@ -71,8 +73,8 @@ func (r rule) joins(written policyRule) bool {
 func (r Rights) comment(of rule) string {
 	has := func(group, resource, verb string) bool {
 		return slices.ContainsFunc(r.rules, func(o rule) bool {
-			return o.purpose == of.purpose && o.namespace == of.namespace && o.group == group && (resource == "" || o.resource == resource) &&
-				(verb == "" || slices.Contains(o.verbs, verb))
+			return o.purpose == of.purpose && o.namespace == of.namespace && o.group == group &&
+				(resource == "" || o.resource == resource) && (verb == "" || slices.Contains(o.verbs, verb))
 		})
 	}
 	switch of.purpose {
@@ -92,12 +94,14 @@ func (r Rights) comment(of rule) string {
 		return "To read and repair these objects, and to delete them when they are recreated or pruned."
 	case aggregate:
 		return "To see whether another server handles these APIs, when minApiserverRelease is raised."
+	case guarded:
+		out := "What the API demands of writers of certain kinds: to grant rights that they do not\nhave, and to name objects that they cannot read."
+		if has(rbacGroup, "", "escalate") {
+			out += " With escalate, these users are as\npowerful as a cluster administrator: protect their kubeconfigs like admin.conf."
+		}
+		return out
 	}
-	out := "What the API demands of writers of certain kinds: to grant rights that they do not\nhave, and to name objects that they cannot read."
-	if has(rbacGroup, "", "escalate") {
-		out += " With escalate, these users are as\npowerful as a cluster administrator: protect their kubeconfigs like admin.conf."
-	}
-	return out
+	return ""
 }
 
 // Hash identifies the rights of a group: two bundles that need the same have the same.

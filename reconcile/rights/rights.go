@@ -191,9 +191,10 @@ func (c *collector) sorted() []rule {
 
 // definedBy returns the resources of the kinds that CRDs of a bundle define.
 func definedBy(b *bundle.Bundle) map[schema.GroupKind]string {
+	crd := schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 	out := map[schema.GroupKind]string{}
 	for _, obj := range b.Objects {
-		if gk := obj.GroupVersionKind().GroupKind(); gk != (schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}) {
+		if obj.GroupVersionKind().GroupKind() != crd {
 			continue
 		}
 		kind, plural := text(obj, "spec", "names", "kind"), text(obj, "spec", "names", "plural")

@@ -226,7 +226,8 @@ func fromStamps(stamps []Stamp) MarkData {
 func sortedEntries(entries []protocol.Content) []protocol.Content {
 	sorted := slices.Clone(entries)
 	sorting.By(sorted, func(a, b protocol.Content) int {
-		return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), a.Release.Compare(b.Release), cmp.Compare(a.Digest, b.Digest), cmp.Compare(a.Bundle, b.Bundle))
+		return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), a.Release.Compare(b.Release),
+			cmp.Compare(a.Digest, b.Digest), cmp.Compare(a.Bundle, b.Bundle))
 	})
 	return sorted
 }

@@ -231,9 +231,11 @@ type joining struct {
 func (j joining) write(n node, environment []string, url string) error {
 	lines := append([]string{
 		"PATH=" + filepath.Dir(n.program) + ":$PATH", "KUBECONFIG=" + j.kubeconfig,
-		"LOCKSTEP_NODE_ID=" + j.id, "LOCKSTEP_ETCD=embedded", "LOCKSTEP_NODE_ADDRESS=" + j.address, "LOCKSTEP_LISTEN=" + strings.TrimPrefix(url, "http://"),
+		"LOCKSTEP_NODE_ID=" + j.id, "LOCKSTEP_ETCD=embedded", "LOCKSTEP_NODE_ADDRESS=" + j.address,
+		"LOCKSTEP_LISTEN=" + strings.TrimPrefix(url, "http://"),
 		"LOCKSTEP_SERVER=" + url, // for commands like `sidecar status`
-		"LOCKSTEP_DATA_DIR=" + j.dir, "LOCKSTEP_KUBECONFIG=" + j.kubeconfig, "LOCKSTEP_SERVICES=" + n.services, "LOCKSTEP_BUNDLE=" + n.bundle,
+		"LOCKSTEP_DATA_DIR=" + j.dir, "LOCKSTEP_KUBECONFIG=" + j.kubeconfig,
+		"LOCKSTEP_SERVICES=" + n.services, "LOCKSTEP_BUNDLE=" + n.bundle,
 	}, environment...)
 	var text strings.Builder
 	for _, line := range lines {
@@ -300,7 +302,8 @@ func (s settings) startCommand(cfg cluster.Config, p *printer) (c *cluster.Clust
 			id: id, address: address, dir: filepath.Join(cfg.Dir, "data-"+address), kubeconfig: filepath.Join(cfg.Dir, address+".kubeconfig"),
 			settings: filepath.Join(cfg.Dir, id+".env"),
 		}
-		if err := c.WriteKubeconfig(more.kubeconfig, "https://"+net.JoinHostPort(address, strconv.Itoa(cluster.APIServerPort))); err != nil {
+		server := "https://" + net.JoinHostPort(address, strconv.Itoa(cluster.APIServerPort))
+		if err := c.WriteKubeconfig(more.kubeconfig, server); err != nil {
 			return c, n, err
 		}
 		n.more = append(n.more, more)
