@@ -111,7 +111,7 @@ func otherBundleRemedy(nodes, objects, own string) string {
 
 // bundlesOn names the controllers by the bundle that they run.
 func bundlesOn(f Fleet) string {
-	nodes := map[string][]string{}
+	nodes := map[string][]*Record{}
 	var names []string
 	for _, r := range f.Records {
 		if r.Problem != "" || !r.Node.Roles.Controller {
@@ -124,11 +124,11 @@ func bundlesOn(f Fleet) string {
 		if nodes[name] == nil {
 			names = append(names, name)
 		}
-		nodes[name] = append(nodes[name], string(r.ID))
+		nodes[name] = append(nodes[name], r)
 	}
 	slices.Sort(names)
 	for i, name := range names {
-		names[i] = name + " on " + strings.Join(nodes[name], ", ")
+		names[i] = name + " on " + idsOf(nodes[name])
 	}
 	return strings.Join(names, "; ")
 }

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -80,6 +81,18 @@ func TestNext_holdForBundleMessage(t *testing.T) {
 		"or if base is meant to replace acme: sidecar bundle replace --from acme --to base"
 	if got := Next(in).Message; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// In a fleet of any size, the message has the command before a presence cuts it off.
+func TestNext_holdForBundleMessage_bounded(t *testing.T) {
+	in := given(presentStatus(doneStatus("1.0.0").of("acme"))).of("base")
+	for i := range 200 {
+		in.Fleet.Records = append(in.Fleet.Records, controller(fmt.Sprintf("node-%d.example.com", i), "1.0.0").runs("acme", "d1.0"))
+	}
+	got := Next(in).Message
+	if len(got) > MaxWarningMessage || !strings.HasSuffix(got, "--from acme --to base") || !strings.Contains(got, "and 192 more") {
+		t.Errorf("got %s", got)
 	}
 }
 
