@@ -93,10 +93,9 @@ func (a *App) warningsNow(was warned, now time.Time) warned {
 	out := warned{
 		shown: slices.Concat(own, members.warnings(troubles), members.leaving(), a.memberHealth.Get().shown,
 			fleetWarnings(view, a.follower.Fleet().Get(), a.local.Get().ID)),
-		reported: slices.Concat(own, leaders),
+		reported: protocol.ReportedWarnings(slices.Concat(own, leaders)),
 		troubles: troubles, answers: answers,
 	}
-	out.reported = out.reported[:min(len(out.reported), protocol.MaxWarnings)]
 	keepTimes(out.shown, was.shown, now)
 	keepTimes(out.reported, was.reported, now)
 	return out
