@@ -53,7 +53,7 @@ type App struct {
 	// bundleProblem is why the bundle directory as it is now was rejected;
 	// empty: it was not.
 	bundleProblem *event.Value[string]
-	bundleWaits   *event.Value[bool] // the bundle is valid, and waits for the next start
+	bundleFault   *event.Value[error] // of which that is the text; nil: none
 	// override is the one in force; overrideProblem is why the file is invalid.
 	override        *event.Value[protocol.Override]
 	overrideProblem *event.Value[string]
@@ -115,7 +115,7 @@ func New(cfg Config, log *slog.Logger) (*App, error) {
 
 		certificates: event.New[[]httpapi.Certificate](nil), certificateWarnings: event.New[[]string](nil),
 
-		bundleProblem: event.New(""), bundleWaits: event.New(false),
+		bundleProblem: event.New(""), bundleFault: event.New[error](nil),
 		override: event.New(protocol.Override{}), overrideProblem: event.New(""),
 		memberHealth:   event.New(memberWarnings{}),
 		clocks:         event.New(clockState{}),

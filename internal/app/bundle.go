@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -41,8 +40,7 @@ func (a *App) reloaded(b *bundle.Bundle, err error) {
 	if err != nil {
 		problem = err.Error()
 	}
-	var waits *restartError
-	a.bundleWaits.Set(errors.As(err, &waits))
+	a.bundleFault.Set(err)
 	if problem != a.bundleProblem.Get() {
 		a.bundleProblem.Set(problem)
 		if problem != "" {
@@ -58,12 +56,19 @@ type restartError struct{ text string }
 
 func (e *restartError) Error() string { return e.text }
 
+// otherBundleError is why a valid bundle with another name is not in use. The sidecar would
+// start with it, and not replace the objects.
+type otherBundleError struct{ text string }
+
+func (e *otherBundleError) Error() string { return e.text }
+
 // sameRelease returns an error if a running sidecar cannot change to b: the release
 // and the constraints in its record never change while it runs (docs/bundles.md).
 func sameRelease(local protocol.Local, b *bundle.Bundle) error {
 	switch {
 	case b.Name != local.Bundle:
-		return fmt.Errorf("bundle.yaml has the name %s, but this sidecar runs the bundle %s: the name says whose the objects are; restart the sidecar to change it", b.Name, local.Bundle)
+		return &otherBundleError{fmt.Sprintf("bundle.yaml has the name %s, but this sidecar runs the bundle %s: the name says whose the objects are; "+
+			"restore the directory, or if %s is meant to replace %s, restart the sidecar, and type: sidecar bundle replace --from %s --to %s", b.Name, local.Bundle, b.Name, local.Bundle, local.Bundle, b.Name)}
 	case b.Version != local.Version:
 		return &restartError{fmt.Sprintf("bundle.yaml has release %s, but this sidecar runs as %s: restart it to upgrade", b.Version, local.Version)}
 	case b.Constraints != local.Constraints:

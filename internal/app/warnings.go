@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -141,7 +142,9 @@ func (a *App) ownWarnings(runs []protocol.ServiceRun) []protocol.Warning {
 	if problem := a.memberProblem(); problem != "" {
 		out = append(out, protocol.Warning{Reason: protocol.MemberDown, Message: protocol.MemberCannotBeUsed + problem})
 	}
-	out = append(out, a.bundleWarnings()...)
+	if err := a.bundleFault.Get(); err != nil {
+		out = append(out, bundleWarning(err))
+	}
 	if problem := a.roles.Problem().Get(); problem != "" {
 		out = append(out, protocol.Warning{Reason: protocol.ServicesRejected, Message: "its services directory was rejected, and the last valid services stay in use; " +
 			"the directory is read again when it changes, and a restart would fail until it is valid: " + strings.ReplaceAll(problem, "\n", "; ")})
@@ -186,28 +189,20 @@ func failedMessage(f supervise.Failure) string {
 	return fmt.Sprintf("the part %q of this sidecar failed %s, and was started again: %s; the log has more: please report it", f.Worker, times, f.Problem)
 }
 
-// bundleWarnings are about a bundle that is not in use.
-func (a *App) bundleWarnings() []protocol.Warning {
-	problem := a.bundleProblem.Get()
+// bundleWarning is about a bundle that is not in use. One that is valid and waits for the next
+// start is part of an upgrade, so it does not hold that.
+func bundleWarning(err error) protocol.Warning {
+	var waits *restartError
+	var other *otherBundleError
 	switch {
-	case problem == "":
-		return nil
-	case a.bundleWaits.Get():
-		return []protocol.Warning{bundleWaits(problem)}
+	case errors.As(err, &waits):
+		return protocol.Warning{Reason: protocol.BundleWaits, Message: "its bundle directory has another bundle than this sidecar runs: " + err.Error()}
+	case errors.As(err, &other):
+		return protocol.Warning{Reason: protocol.BundleRejected, Message: "its bundle directory has a bundle with another name, and the last valid bundle stays in use: " +
+			err.Error()}
 	}
-	return []protocol.Warning{bundleRejected(problem)}
-}
-
-// bundleWaits is about a valid bundle that waits for the next start. It is part of an
-// upgrade, so it does not hold that.
-func bundleWaits(problem string) protocol.Warning {
-	return protocol.Warning{Reason: protocol.BundleWaits, Message: "its bundle directory has another bundle than this sidecar runs: " + problem}
-}
-
-// bundleRejected is about an invalid bundle.
-func bundleRejected(problem string) protocol.Warning {
 	return protocol.Warning{Reason: protocol.BundleRejected, Message: fmt.Sprintf("its bundle directory was rejected, and the last valid bundle stays in use: %s; "+
-		"the directory is read again when it changes, and a restart would fail until it is valid", problem)}
+		"the directory is read again when it changes, and a restart would fail until it is valid", err)}
 }
 
 // heldMessage is about a brake on removals, which only a person can release. Only
