@@ -188,6 +188,9 @@ type essence struct {
 			Alive    bool
 			Problem  string
 			Warnings []struct{ Reason string }
+
+			Ready, Serves bool
+			ServesReason  string
 		}
 		Blockers []any
 	}
@@ -210,7 +213,7 @@ func wantBar(t *testing.T, b *page.Browser, r report) {
 	count := len(e.Warnings) + len(e.UpgradeObstacles) + len(e.Fleet.Blockers) + len(e.Reconcile.Drift.Fights)
 	for _, n := range e.Fleet.Nodes {
 		count += len(n.Warnings)
-		bad = bad || !n.Alive || n.Problem != ""
+		bad = bad || !n.Alive || n.Problem != "" || n.Ready && !n.Serves && n.ServesReason != ""
 		for _, w := range n.Warnings {
 			failed = failed || w.Reason == "ObjectFailed"
 		}
