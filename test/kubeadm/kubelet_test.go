@@ -311,7 +311,8 @@ func (n *Node) otherAuthority() {
 func (n *Node) otherEtcd() {
 	n.t.Helper()
 	const dir = "/etc/lockstep-other"
-	n.Type("sidecar kubeadm --image registry.example.com/lockstep:1.0.0 -- --etcd-servers", pageImage, ownImage, " -- ", " --dir="+dir+" -- ")
+	n.Type("sidecar kubeadm --image registry.example.com/lockstep:1.0.0 --bundle ./bundle -- --etcd-servers",
+		pageImage, ownImage, " -- ", " --dir="+dir+" -- ", "./bundle", bundleOf(n, "1.0.0"))
 	n.Shell("grep -e --etcd-servers=https://10.0.0.9:2379$ " + dir + "/patches/* && grep -e --etcd-keyfile=/etc/lockstep/etcd.key$ " + dir + "/patches/*")
 }
 
