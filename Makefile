@@ -110,13 +110,15 @@ docs: ## the repository's own rules: words, links, citations, names, sizes, impo
 FUZZTIME ?= 30s
 
 .PHONY: fuzz
-fuzz: ## look for bundles, statuses, marks and tokens that break what reads them, each for FUZZTIME
+fuzz: ## look for bundles, statuses, marks, tokens and requests that break what reads them, each for FUZZTIME
 	$(STATIC) go test -trimpath ./reconcile/bundle -run='^$$' -fuzz='^FuzzLoad$$' -fuzztime=$(FUZZTIME)
 	$(STATIC) go test -trimpath ./reconcile/bundle -run='^$$' -fuzz='^FuzzDigest$$' -fuzztime=$(FUZZTIME)
 	$(STATIC) go test -trimpath ./status -run='^$$' -fuzz='^FuzzDecode$$' -fuzztime=$(FUZZTIME)
 	$(STATIC) go test -trimpath ./status -run='^$$' -fuzz='^FuzzEncode$$' -fuzztime=$(FUZZTIME)
 	$(STATIC) go test -trimpath ./reconcile/internal/applyset -run='^$$' -fuzz='^FuzzMark$$' -fuzztime=$(FUZZTIME)
 	$(STATIC) go test -trimpath ./cluster/token -run='^$$' -fuzz='^FuzzParse$$' -fuzztime=$(FUZZTIME)
+	$(STATIC) go test -trimpath ./cluster/enrol -run='^$$' -fuzz='^FuzzParse$$' -fuzztime=$(FUZZTIME)
+	$(STATIC) go test -trimpath ./httpapi -run='^$$' -fuzz='^FuzzRequest$$' -fuzztime=$(FUZZTIME)
 
 # Others that apply objects: each has a module of its own, with the versions that
 # are compared, and is built for the benchmarks only.
@@ -132,7 +134,7 @@ bench: bin/sidecar bin/kube-apiserver $(if $(NEEDS_PEERS),$(PEERS)) ## what docs
 	@exec $(BIN)/bench -assets=$(BIN) $(BENCH_ARGS)
 
 .PHONY: model
-model: ## every order of events in bounded worlds: 53 million states (four minutes)
+model: ## every order of events in bounded worlds: 55 million states (four minutes)
 	$(STATIC) go test -trimpath ./internal/model -run 'TestProgressOfEvery|TestExhaustive|TestMembers|TestEndpoints' -timeout=3h -v -model.full
 
 # -run=NAME in MUTANTS_ARGS: only those. Each is one patch in test/mutants/patches.

@@ -1,6 +1,8 @@
 package lockstep
 
 import (
+	"github.com/lockstep-dev/lockstep/cluster/member"
+
 	"cmp"
 	"errors"
 	"net"
@@ -52,8 +54,9 @@ type Options struct {
 	// it is missing. Empty: /var/lib/lockstep.
 	DataDir string
 	// NodeAddress is the IP address at which other nodes reach this one, for
-	// EtcdEmbedded and for Services. Empty: the one that DataDir was made with; at
-	// first that of the default route.
+	// EtcdEmbedded and Services. Empty: the one that DataDir was made with, and at
+	// first that of the default route. A machine that does not have it yet is waited for,
+	// except for a NodeAddress with which no sidecar has run there: that is a mistake.
 	NodeAddress string
 	// PeerPort is the port at NodeAddress on which the members talk to each other.
 	// Zero: 8089.
@@ -64,6 +67,9 @@ type Options struct {
 	// JoinPort is the port at NodeAddress on which this sidecar answers nodes that
 	// join. Zero: 8087.
 	JoinPort int
+	// EtcdQuotaBytes is the size of the member's database at which etcd refuses writes. It
+	// should be the same on all nodes. Zero: 8 GiB.
+	EtcdQuotaBytes int64
 	// Join is the URL of the join port of any member, for EtcdEmbedded. It is used
 	// only while DataDir has no member. Empty: a new cluster is created there.
 	Join string
@@ -110,7 +116,7 @@ type Options struct {
 	// TLSKeyFile is a PEM file with the key of TLSCertFile.
 	TLSKeyFile string
 	// ClientCAFile is a PEM file with the authorities of client certificates.
-	// If set, all endpoints except the health checks require one. It needs
+	// If set, all endpoints except the health checks require one, with a chain of at most four. It needs
 	// TLSCertFile. Empty: no client certificate is required.
 	ClientCAFile string
 
@@ -193,6 +199,7 @@ func (o Options) withDefaults() Options {
 	o.PeerPort = cmp.Or(o.PeerPort, 8089)
 	o.ClientPort = cmp.Or(o.ClientPort, 8088)
 	o.JoinPort = cmp.Or(o.JoinPort, 8087)
+	o.EtcdQuotaBytes = cmp.Or(o.EtcdQuotaBytes, member.DefaultQuotaBytes)
 	o.EtcdPrefix = cmp.Or(o.EtcdPrefix, "/lockstep/")
 	o.LeaseTTL = cmp.Or(o.LeaseTTL, 10*time.Second)
 	o.ResyncInterval = cmp.Or(o.ResyncInterval, 10*time.Minute)
@@ -349,13 +356,9 @@ func (o Options) config() (app.Config, error) {
 	if embedded != nil {
 		reach = embedded.EtcdConfig(o.EtcdPrefix)
 	}
-	address, err := o.serviceAddress(embedded)
-	if err != nil {
-		return app.Config{}, err
-	}
 	return app.Config{
 		NodeID: node, AdvertiseURL: o.AdvertiseURL,
-		Services: o.Services, DataDir: o.DataDir, NodeAddress: address,
+		Services: o.Services, DataDir: o.DataDir, NodeAddress: o.NodeAddress,
 		Etcd: reach, Embedded: embedded,
 		Kubeconfig: o.Kubeconfig, Bundle: o.Bundle,
 		Listen: o.Listen, AnonymousStatus: o.AnonymousStatus, OpenAPI: openAPI, Flags: o.Flags,

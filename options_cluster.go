@@ -3,8 +3,6 @@ package lockstep
 import (
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -12,7 +10,9 @@ import (
 
 	"github.com/lockstep-dev/lockstep/cluster"
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/cluster/member"
 	"github.com/lockstep-dev/lockstep/internal/app"
+	"github.com/lockstep-dev/lockstep/internal/nodeaddress"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -68,6 +68,9 @@ func (o Options) checkEmbedded(p *problems) {
 		}
 	}
 	o.checkPorts(p)
+	if o.EtcdQuotaBytes < member.MinQuotaBytes {
+		p.add("EtcdQuotaBytes", "etcd-quota-bytes", "%d: must be at least %d (16 MiB)", o.EtcdQuotaBytes, member.MinQuotaBytes)
+	}
 	if o.NodeAddress != "" {
 		o.checkAddress(p)
 	}
@@ -75,9 +78,25 @@ func (o Options) checkEmbedded(p *problems) {
 }
 
 func (o Options) checkAddress(p *problems) {
-	if problem := addressProblem(o.NodeAddress); problem != "" {
+	problem := nodeaddress.Malformed(o.NodeAddress)
+	if problem == "" && !o.ranHere() { // else the machine may have started before its network
+		problem = nodeaddress.Missing(o.NodeAddress)
+	}
+	if problem != "" {
 		p.add("NodeAddress", "node-address", "%q: %s", o.NodeAddress, problem)
 	}
+}
+
+// ranHere reports whether a sidecar has run with these options: the data directory is that of
+// a member at NodeAddress, or has the roles of a node without one.
+func (o Options) ranHere() bool {
+	files := datadir.Layout(o.DataDir)
+	if o.Etcd == EtcdExternal {
+		_, err := os.Stat(files.Roles())
+		return err == nil
+	}
+	marker, err := files.ReadMarker()
+	return err == nil && marker.Address == o.NodeAddress
 }
 
 func (o Options) checkPorts(p *problems) {
@@ -116,25 +135,6 @@ func (o Options) checkJoin(p *problems) {
 	}
 }
 
-// addressProblem returns why an address cannot be this node's; empty: it can.
-func addressProblem(address string) string {
-	ip, err := netip.ParseAddr(address)
-	switch {
-	case err != nil:
-		return "must be an IP address"
-	case ip.IsUnspecified() || ip.IsMulticast():
-		return "must be an address at which other nodes reach this one"
-	case ip.Zone() != "":
-		return "must not be a link-local address with a zone"
-	}
-	socket, err := net.ListenPacket("udp", netip.AddrPortFrom(ip, 0).String())
-	if err != nil {
-		return "is not an address of this machine; `ip address` lists those that it has"
-	}
-	_ = socket.Close() // nothing was sent
-	return ""
-}
-
 // embedded returns how this node runs its member; nil: etcd runs elsewhere.
 func (o Options) embedded(node protocol.NodeID) (*cluster.Embedded, error) {
 	if o.Etcd != EtcdEmbedded {
@@ -158,25 +158,14 @@ func (o Options) embedded(node protocol.NodeID) (*cluster.Embedded, error) {
 	}
 	return &cluster.Embedded{
 		DataDir: dir, Node: string(node), Address: address,
-		PeerPort: o.PeerPort, ClientPort: o.ClientPort, JoinPort: o.JoinPort,
+		PeerPort: o.PeerPort, ClientPort: o.ClientPort, JoinPort: o.JoinPort, QuotaBytes: o.EtcdQuotaBytes,
 		Join: o.Join, Token: o.Token, TokenFile: o.TokenFile, Command: command,
 	}, nil
 }
 
-// serviceAddress returns the address that services get; empty: there are none.
-func (o Options) serviceAddress(embedded *cluster.Embedded) (string, error) {
-	switch {
-	case o.Services == "":
-		return "", nil
-	case embedded != nil:
-		return embedded.Address, nil
-	}
-	return o.nodeAddress()
-}
-
-// nodeAddress returns NodeAddress; without one the address that the data directory
-// was made with, and at first that of the default route. So a member keeps its
-// address when the machine gets another one as well.
+// nodeAddress returns NodeAddress; without one the address that the data directory was made
+// with. So a member keeps its address when the machine gets another one as well. Empty: that
+// of the default route, once there is one.
 func (o Options) nodeAddress() (string, error) {
 	if o.NodeAddress != "" {
 		return o.NodeAddress, nil
@@ -185,37 +174,7 @@ func (o Options) nodeAddress() (string, error) {
 	if err != nil && !errors.Is(err, datadir.ErrNoMarker) {
 		return "", err
 	}
-	if marker.Address != "" {
-		if problem := addressProblem(marker.Address); problem != "" {
-			return "", &OptionError{Field: "NodeAddress", Flag: "node-address", Problem: fmt.Sprintf(
-				"%q, with which %q was made, %s; give the machine this address again, or replace the node: docs/clusters.md#replace-a-node",
-				marker.Address, o.DataDir, problem)}
-		}
-		return marker.Address, nil
-	}
-	address := defaultRouteAddress()
-	if address == "" {
-		return "", &OptionError{Field: "NodeAddress", Flag: "node-address", Problem: "required, since this machine has no default route: an IP address at which other nodes reach it"}
-	}
-	return address, nil
-}
-
-// defaultRouteAddress returns the address from which this machine would send a packet
-// to the internet. It sends none.
-func defaultRouteAddress() string {
-	// Addresses of documentation (RFC 5737, RFC 3849), which no network has.
-	for _, far := range []string{"192.0.2.1:9", "[2001:db8::1]:9"} {
-		conn, err := net.Dial("udp", far)
-		if err != nil {
-			continue
-		}
-		local, err := netip.ParseAddrPort(conn.LocalAddr().String())
-		_ = conn.Close() // nothing was sent
-		if err == nil && local.Addr().Zone() == "" {
-			return local.Addr().String()
-		}
-	}
-	return ""
+	return marker.Address, nil
 }
 
 func isWebURL(s string) bool {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/httpapi"
 )
 
@@ -80,7 +81,7 @@ func TestOptions_reachTheWiring(t *testing.T) {
 
 // embeddedFields have an effect only with EtcdEmbedded.
 var embeddedFields = []string{
-	"DataDir", "NodeAddress", "PeerPort", "ClientPort", "JoinPort", "Join", "Token", "TokenFile", "EtcdMemberCommand",
+	"DataDir", "NodeAddress", "PeerPort", "ClientPort", "JoinPort", "Join", "EtcdQuotaBytes", "Token", "TokenFile", "EtcdMemberCommand",
 }
 
 // set gives a field of Options a valid value that is not its default.
@@ -101,6 +102,8 @@ func set(t *testing.T, v reflect.Value, field string) {
 		v.SetBool(true)
 	case int:
 		v.SetInt(3)
+	case int64:
+		v.SetInt(64 << 20)
 	case time.Duration:
 		v.SetInt(int64(40 * time.Second))
 	case []string:
@@ -192,6 +195,29 @@ func TestOptions_Validate(t *testing.T) {
 				t.Errorf("New: got %v, want %v", newErr, err)
 			}
 		})
+	}
+}
+
+// A machine may have started before its network: an address with which a sidecar has run here is
+// waited for, and no mistake.
+func TestOptions_Validate_ranHere(t *testing.T) {
+	dir := t.TempDir()
+	data, err := datadir.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = data.Close() }()
+	if err := data.WriteMarker(datadir.Marker{
+		Cluster: datadir.NewClusterID(), Node: "a", Address: "192.0.2.201", PeerPort: 8089, ClientPort: 8088, JoinPort: 8087,
+		Intent: datadir.Create, Phase: datadir.Begun,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for address, refused := range map[string]bool{"192.0.2.201": false, "192.0.2.202": true} {
+		o := Options{Kubeconfig: "k", Bundle: "b", Etcd: EtcdEmbedded, DataDir: dir, NodeAddress: address}
+		if err := o.Validate(); (err != nil) != refused {
+			t.Errorf("%s: got %v", address, err)
+		}
 	}
 }
 

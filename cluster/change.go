@@ -100,6 +100,9 @@ func (m *Manager) TakeMemberStep(ctx context.Context, s protocol.MemberStep) err
 func (f *flow) takeMemberStep(ctx context.Context, s protocol.MemberStep) error {
 	switch s {
 	case protocol.BeginAdding:
+		if err := f.sameCluster(ctx); err != nil {
+			return err // the cluster was restored while this sidecar ran
+		}
 		return f.writeMarker(func(m *datadir.Marker) { m.Phase = datadir.Adding })
 	case protocol.AddLearner:
 		return f.addLearner(ctx)
@@ -178,6 +181,9 @@ func (f *flow) listed(ctx context.Context) (protocol.Listed, bool, error) {
 
 // addLearner has this node added, or finds that an earlier attempt has added it.
 func (f *flow) addLearner(ctx context.Context) error {
+	if err := f.sameCluster(ctx); err != nil {
+		return err
+	}
 	want, err := f.ownMember()
 	if err != nil {
 		return err

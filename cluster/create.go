@@ -63,7 +63,7 @@ func createCA(_ context.Context, f *flow) error {
 }
 
 // ensureCertificate issues the certificate of this node, if there is none that is
-// valid. Every member has the key of the CA, so this needs no other node.
+// valid. This node has made the CA, so that needs no other node.
 func ensureCertificate(_ context.Context, f *flow) error {
 	ca, err := pki.LoadCA(f.dir.PKI())
 	if err != nil {
@@ -103,40 +103,52 @@ func (f *flow) prepareMember() error {
 }
 
 // writeRecord writes the cluster's record, which says that it was created here. One
-// of another cluster means that this etcd is not the one of this directory.
+// of another cluster means that this etcd is not the one of this directory. It reads first: an
+// etcd whose database is full refuses also a transaction that would write nothing.
 func writeRecord(ctx context.Context, f *flow) error {
-	ca, err := pki.LoadCA(f.dir.PKI())
+	key := keyspace.Under(f.client.Prefix()).Cluster()
+	existing, err := f.client.Get(ctx, key)
+	if err != nil {
+		return transient(fmt.Errorf("read the cluster's record: %w", err))
+	}
+	if len(existing.Kvs) > 0 {
+		return checkRecord(f, existing.Kvs[0].Value)
+	}
+	ca, err := pki.ReadAuthority(f.dir.PKI())
 	if err != nil {
 		return err
 	}
 	value := record.EncodeCluster(record.Cluster{
-		ID: f.marker.Cluster, EtcdClusterID: f.current().ids().cluster, CA: record.Hash(ca.Hash()), Created: time.Now(),
+		ID: f.marker.Cluster, EtcdClusterID: f.current().ids().cluster, CA: record.Hash(pki.HashOf(ca)), Created: time.Now(),
 	})
-	key := keyspace.Under(f.client.Prefix()).Cluster()
-	txn, err := f.client.Txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0)},
-		[]clientv3.Op{clientv3.OpPut(key, string(value))}, []clientv3.Op{clientv3.OpGet(key)})
-	switch {
-	case err != nil:
-		return transient(fmt.Errorf("write the cluster's record: %w", err))
-	case txn.Succeeded:
-		return nil
-	}
-	return checkRecord(f, txn.Responses[0].GetResponseRange().Kvs[0].Value)
+	_, err = f.client.Write(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0)}, clientv3.OpPut(key, string(value)))
+	return transient(wrapped("write the cluster's record", err)) // with ErrChanged, the next attempt reads it
 }
 
-// checkRecord compares the record in etcd with the marker.
+// wrapped says what failed; nil stays nil.
+func wrapped(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// checkRecord compares the record in etcd with the marker. If a node was added while the cluster
+// was being restored, its etcd is that of the record, and only the ID in the marker is old: it is
+// replaced, because together several such members could be the majority.
 func checkRecord(f *flow, value []byte) error {
 	existing, err := record.DecodeCluster(value)
-	if err != nil {
+	if err != nil || existing.ID == f.marker.Cluster {
 		return err
 	}
-	if existing.ID != f.marker.Cluster {
-		return &datadir.RefusedError{
-			Path: f.dir.Path(), Problem: fmt.Sprintf("is that of cluster %s, and etcd has the record of cluster %s", f.marker.Cluster, existing.ID),
-			Remedy: "the directory is a mix of two; replace this node: docs/clusters.md#replace-a-node",
-		}
+	if ids := f.current().ids(); f.marker.Phase == datadir.Member && ids.cluster != 0 && existing.EtcdClusterID == ids.cluster {
+		f.log.Warn("the marker has the cluster's ID of before a restore; it gets the present one", "before", f.marker.Cluster, "cluster", existing.ID)
+		return f.writeMarker(func(m *datadir.Marker) { m.Cluster = existing.ID })
 	}
-	return nil
+	return &datadir.RefusedError{
+		Path: f.dir.Path(), Problem: fmt.Sprintf("is that of cluster %s, and etcd has the record of cluster %s", f.marker.Cluster, existing.ID),
+		Remedy: "the directory is a mix of two; replace this node: docs/clusters.md#replace-a-node",
+	}
 }
 
 // markMember ends the creation: from here on, the directory of etcd is never made

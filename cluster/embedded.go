@@ -10,6 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/members"
 	"github.com/lockstep-dev/lockstep/cluster/pki"
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // runEmbedded carries out the flow that the data directory needs, then keeps what the
@@ -27,7 +28,7 @@ func (m *Manager) runEmbedded(ctx context.Context) error {
 	f.directory = members.New(members.Config{
 		Client: f.client, File: datadir.Layout(f.cfg.DataDir).Members(), Publish: f.shared.list, Log: m.cfg.Log.With("worker", "members"),
 	})
-	err := f.carryOut(ctx, name, steps)
+	err := f.carryOut(ctx, name, append([]step{{"address", awaitAddress}}, steps...))
 	if err == nil {
 		err = m.keepRunning(ctx, f)
 	} else {
@@ -52,7 +53,7 @@ func (m *Manager) keepRunning(ctx context.Context, f *flow) error {
 }
 
 // keepRunning does what a node in a cluster needs besides the process of its member, until
-// ctx ends or the cluster removes the member. joins is for a node with a working member.
+// ctx ends or the cluster removes the member. joins is for a node whose member may vote.
 func (f *flow) keepRunning(ctx context.Context, joins, keeper func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return f.whileMember(ctx, joins) })
@@ -61,19 +62,26 @@ func (f *flow) keepRunning(ctx context.Context, joins, keeper func(context.Conte
 	group.Go(func() error {
 		return pki.Renewal{
 			Dir: f.dir.PKI(), Node: f.cfg.Node, Address: f.cfg.Address, Every: f.renewEvery,
-			Renewed: f.announceRenewed, Log: f.plainLog.With("worker", "certificates"),
+			Ask: f.renewElsewhere, Renewed: f.announceRenewed, Log: f.plainLog.With("worker", "certificates"),
 		}.Keep(ctx)
 	})
 	group.Go(func() error { return f.directory.Run(ctx) })
+	group.Go(func() error { return f.whileMember(ctx, f.keepAuthority) })
 	group.Go(func() error { return f.awaitRemoval(ctx) })
 	return group.Wait()
 }
 
-// whileMember runs a worker as long as this node has a working member, each time again.
+// answersJoins reports whether a node with its member in that phase answers joins: also while it
+// leaves, because the last voter cannot leave before another node has joined.
+func answersJoins(phase protocol.MemberPhase) bool {
+	return phase == protocol.WorkingMember || phase == protocol.LeavingMember
+}
+
+// whileMember runs a worker as long as this node answers joins, each time again.
 func (f *flow) whileMember(ctx context.Context, work func(context.Context) error) error {
 	for {
 		now, changed := f.shared.value.Load()
-		if now.Phase != phaseOf(datadir.Member) {
+		if !answersJoins(now.Phase) {
 			if !event.Wait(ctx, changed) {
 				return ctx.Err()
 			}
@@ -82,7 +90,7 @@ func (f *flow) whileMember(ctx context.Context, work func(context.Context) error
 		group, limited := errgroup.WithContext(ctx)
 		group.Go(func() error { return work(limited) })
 		group.Go(func() error {
-			for f.shared.value.Get().Phase == now.Phase {
+			for answersJoins(f.shared.value.Get().Phase) {
 				if !event.Wait(limited, changed) {
 					return limited.Err()
 				}

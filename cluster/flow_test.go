@@ -106,6 +106,43 @@ exec "$0" "$3"`, os.Args[0], filepath.Join(t.TempDir(), "failed"), rest, childCo
 	}
 }
 
+// A member of an etcd whose database is full is started again: what is in etcd already is not written.
+func TestRestart_full(t *testing.T) {
+	f := newFlow(t, func(string) {})
+	create(t, f)
+	etcdtest.Fill(t, rawClient(t, f))
+	if !f.client.Full(t.Context()) {
+		t.Fatal("etcd is not full")
+	}
+	for _, s := range restartSteps() {
+		if s.name != "record" && s.name != "announce" {
+			continue
+		}
+		if err := s.run(t.Context(), f); err != nil {
+			t.Errorf("%s: %v", s.name, err)
+		}
+	}
+}
+
+// rawClient reaches the member of a flow without a client of ours.
+func rawClient(t *testing.T, f *flow) *clientv3.Client {
+	t.Helper()
+	cfg, err := pki.ClientTLS(f.dir.PKI())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{f.marker.ClientURL()}, TLS: cfg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return client
+}
+
 // What a member has is never deleted: only what an etcd left that never began.
 func TestPrepareMember(t *testing.T) {
 	f := newFlow(t, func(string) {})

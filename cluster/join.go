@@ -32,6 +32,7 @@ func joinSteps() []step {
 		{"member", startJoinedMember},
 		{"ready", awaitJoinedMember},
 		{"voter", awaitVoter},
+		{"authority", receiveAuthority},
 		{"announce", announce},
 		{"phase", markMember},
 	}
@@ -92,11 +93,7 @@ func enrolNode(ctx context.Context, f *flow) error {
 	if f.marker.Phase == datadir.Enrolled && f.dir.EtcdBegun() {
 		return nil
 	}
-	tok, err := f.token()
-	if err != nil {
-		return err
-	}
-	key, err := pki.EnsureKeyPair(f.dir.PKI())
+	request, err := f.request()
 	if err != nil {
 		return err
 	}
@@ -104,14 +101,27 @@ func enrolNode(ctx context.Context, f *flow) error {
 		f.asked = true
 		f.show("connecting to " + f.cfg.Join)
 	}
-	answer, err := enrol.Join(ctx, enrol.Request{
-		URL: f.cfg.Join, Token: tok, Node: f.cfg.Node, Address: f.marker.Address,
-		PeerPort: f.marker.PeerPort, ClientPort: f.marker.ClientPort, JoinPort: f.cfg.JoinPort, Key: key,
-	})
+	answer, err := enrol.Join(ctx, request)
 	if err != nil {
 		return mayRepeat(err)
 	}
 	return f.enrolled(answer)
+}
+
+// request is what this node asks the member of --join. An error needs a person.
+func (f *flow) request() (enrol.Request, error) {
+	tok, err := f.token()
+	if err != nil {
+		return enrol.Request{}, err
+	}
+	key, err := pki.EnsureKeyPair(f.dir.PKI())
+	if err != nil {
+		return enrol.Request{}, err
+	}
+	return enrol.Request{
+		URL: f.cfg.Join, Token: tok, Node: f.cfg.Node, Address: f.marker.Address,
+		PeerPort: f.marker.PeerPort, ClientPort: f.marker.ClientPort, JoinPort: f.cfg.JoinPort, Key: key,
+	}, nil
 }
 
 // mayRepeat marks an error as transient, unless a person has to do something first.
@@ -128,7 +138,7 @@ func mayRepeat(err error) error {
 // enrolled writes what the cluster answered: the files first, then the marker. What
 // etcd began under another member ID is of no use: that member was removed.
 func (f *flow) enrolled(a enrol.Answer) error {
-	if err := pki.WriteCA(f.dir.PKI(), a.CA); err != nil {
+	if err := f.writeAuthority(a.CA, a.CAKey); err != nil {
 		return err
 	}
 	if _, err := pki.WriteCertificate(f.dir.PKI(), a.Certificate); err != nil {
@@ -142,7 +152,7 @@ func (f *flow) enrolled(a enrol.Answer) error {
 	}
 	f.joining = a.Members
 	return f.writeMarker(func(m *datadir.Marker) {
-		m.Cluster, m.CAHash, m.Phase = a.Cluster, a.CA.Hash().String(), datadir.Enrolled
+		m.Cluster, m.CAHash, m.Phase = a.Cluster, pki.HashOf(a.CA).String(), datadir.Enrolled
 		m.MemberID, m.EtcdClusterID = id, keyspace.MemberID(a.EtcdClusterID)
 	})
 }
@@ -180,11 +190,49 @@ func awaitJoinedMember(ctx context.Context, f *flow) error {
 			}
 		}
 	}
-	err := f.awaitReady(ctx, f.didNotBegin)
-	if _, again := errors.AsType[transientError](err); again {
-		f.endMember()
+	for {
+		limited, cancel := context.WithTimeout(ctx, othersPause)
+		err := f.awaitReady(limited, f.didNotBegin)
+		waits := errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
+		cancel()
+		if waits {
+			err = f.stillJoining(ctx)
+		}
+		if _, again := errors.AsType[transientError](err); again {
+			f.endMember()
+		}
+		if !waits || err != nil {
+			return err
+		}
 	}
-	return err
+}
+
+// stillJoining asks again whether this member belongs to the cluster, while it waits for the
+// others: one that was killed before etcd had applied its first entry knows no other member,
+// and never learns from them that it was removed meanwhile. The answer to the same key is the
+// same member, or another one, as which it has to begin again. An error that is not transient
+// says that the node was removed.
+func (f *flow) stillJoining(ctx context.Context) error {
+	var answer enrol.Answer
+	request, err := f.request()
+	if err == nil {
+		answer, err = enrol.Join(ctx, request)
+	}
+	if refused, is := errors.AsType[*enrol.RefusedError](err); is && refused.Removed() {
+		return err
+	}
+	if err != nil {
+		f.show(fmt.Sprintf("the etcd member waits for the other members, and whether it is one of them still is not known: %v", err))
+		return nil
+	}
+	if keyspace.MemberID(answer.MemberID) == f.marker.MemberID {
+		return nil
+	}
+	f.endMember() // its directory is about to be deleted
+	if err := f.enrolled(answer); err != nil {
+		return err
+	}
+	return transient(errors.New("the cluster has removed the member that was here, and added this node again as another one"))
 }
 
 // initialCluster is the form in which etcd takes the members. It does not count once
@@ -244,8 +292,7 @@ func (f *flow) leftBehind() error {
 
 // answerJoins serves the join port until ctx ends.
 func (m *Manager) answerJoins(ctx context.Context) error {
-	e := m.cfg.Embedded
-	at := net.JoinHostPort(e.Address, strconv.Itoa(e.JoinPort))
+	at := net.JoinHostPort(m.shared.value.Get().Address, strconv.Itoa(m.cfg.Embedded.JoinPort))
 	pauses := backoff.Backoff{First: firstPause, Max: maxPause}
 	for {
 		listener, err := net.Listen("tcp", at)

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,7 +44,9 @@ type Config struct {
 type Embedded struct {
 	DataDir string
 	Node    string // the node ID
-	Address string // the IP at which other nodes reach this one
+	// Address is the IP at which other nodes reach this one. If the machine does not have it,
+	// or it is empty and there is no default route, the node waits for it.
+	Address string
 	// The ports at that address. JoinPort answers requests to join.
 	PeerPort, ClientPort, JoinPort int
 	// Join is the URL of the join port of a member; empty: a new cluster is created
@@ -51,6 +55,8 @@ type Embedded struct {
 	// Token is the text that allows to join; TokenFile is a file with it. One of them
 	// is needed with Join, until this node is a member.
 	Token, TokenFile string
+	// QuotaBytes is the size of the database at which etcd refuses writes; 0: that of member.Spec.
+	QuotaBytes int64
 	// Command starts this program's hidden command for the member.
 	Command []string
 }
@@ -75,10 +81,16 @@ const attemptTimeout = 500 * time.Millisecond
 func (e Embedded) EtcdConfig(prefix string) etcd.Config {
 	files := datadir.Layout(e.DataDir)
 	return etcd.Config{
-		Endpoints: []string{"https://" + net.JoinHostPort(e.Address, strconv.Itoa(e.ClientPort))},
+		Endpoints: []string{e.clientURL()},
 		CAFile:    files.CACert(), CertFile: files.NodeCert(), KeyFile: files.NodeKey(), Late: true,
 		Prefix: prefix, AttemptTimeout: attemptTimeout, Advice: advice,
 	}
+}
+
+// clientURL is that of this node's member. Without an address, which a node waits for that has
+// no files yet, nothing is sent there.
+func (e Embedded) clientURL() string {
+	return "https://" + net.JoinHostPort(cmp.Or(e.Address, "localhost"), strconv.Itoa(e.ClientPort))
 }
 
 // advice is what people should do about a member that cannot be used. What its process
@@ -88,6 +100,7 @@ var advice = etcd.Advice{
 	Silent:      "check the sidecar of that node, its log (worker=etcd-member), and the network to it",
 	Authority:   "it is not a member of this cluster, or a clock is wrong: see docs/clusters.md#refusals",
 	Certificate: "that member rejects this node's certificate: check both clocks, and that both nodes are of the same cluster",
+	Full:        protocol.FreeSpace,
 }
 
 // Reach returns how a command reaches etcd through the data directory of a member on
@@ -180,14 +193,14 @@ func NewManager(cfg Config) *Manager {
 	})
 	// Without a member these two do nothing; their metrics are there either way.
 	var files datadir.Layout
-	local := ""
 	if cfg.Embedded != nil {
-		files, local = datadir.Layout(cfg.Embedded.DataDir), cfg.Embedded.EtcdConfig("").Endpoints[0]
-		m.shared.own, m.shared.used, m.shared.others = local, true, nil
+		files = datadir.Layout(cfg.Embedded.DataDir)
+		m.shared.own, m.shared.used, m.shared.others = cfg.Embedded.clientURL(), true, nil
 	}
 	registerMeasures(cfg.Registerer, m.measures)
 	m.keeper = quorum.NewKeeper(quorum.KeeperConfig{
-		Client: cfg.Client, Local: local, EvictAfter: evictAfter(), Log: cfg.Log.With("worker", "learners"), Registerer: cfg.Registerer,
+		Client: cfg.Client, Local: m.shared.ownURL, EvictAfter: evictAfter(),
+		Log: cfg.Log.With("worker", "learners"), Registerer: cfg.Registerer,
 	})
 	m.enrol = enrol.NewServer(enrol.Config{
 		Client: cfg.Client, PKI: files.PKI(), Log: cfg.Log.With("worker", "joins"), Registerer: cfg.Registerer,
@@ -341,8 +354,14 @@ func (m *Manager) change(to State, problem string) {
 // for its turn, for the five seconds that etcd wants between two voters, or for a slow disk.
 const usualWait = 15 * time.Second
 
+// noSpace is in etcd's answer to a write while its database is full.
+const noSpace = "database space exceeded"
+
 // show sets what the current step waits for; empty: nothing.
 func (m *Manager) show(problem string) {
+	if strings.Contains(problem, noSpace) && !strings.Contains(problem, protocol.FreeSpace) {
+		problem += "; " + protocol.FreeSpace
+	}
 	was := m.status.Get()
 	overdue := time.Since(was.Since) >= usualWait
 	if was.Problem == problem && (problem == "" || m.warned || !overdue) {

@@ -40,7 +40,6 @@ func TestManager_memberProblem(t *testing.T) {
 		{[]Observed{{ID: "a1", Healthy: true}, {ID: "b2"}}, ""},
 		{[]Observed{{ID: "a1", Problem: "it has no leader"}, {ID: "b2"}}, "it has no leader: start the other nodes"},
 		{[]Observed{{ID: "a1", Problem: "it does not answer"}, {ID: "b2", Healthy: true}}, "its process runs, and does not answer"},
-		{[]Observed{{ID: "a1", Problem: "memberID:161 alarm:NOSPACE "}}, "its database is full"},
 		{[]Observed{{ID: "a1", Problem: "memberID:161 alarm:CORRUPT "}}, "memberID:161 alarm:CORRUPT"},
 		{[]Observed{{ID: "a1"}}, "it is not healthy"},
 	} {

@@ -56,6 +56,7 @@ func (f *flow) startMember(ctx context.Context, spec member.Spec) error {
 		return nil // the step is run again
 	}
 	spec.Dir, spec.Name, spec.Token = f.dir.Etcd(), f.marker.Node, f.marker.Cluster
+	spec.QuotaBytes = f.cfg.QuotaBytes
 	spec.PeerURL, spec.ClientURL = f.marker.PeerURL(), f.marker.ClientURL()
 	spec.CAFile, spec.CertFile, spec.KeyFile = f.dir.CACert(), f.dir.NodeCert(), f.dir.NodeKey()
 	run := &memberRun{
@@ -112,8 +113,11 @@ func (f *flow) awaitReady(ctx context.Context, giveUp func(member.State) error) 
 	began := time.Now()
 	overdue := time.NewTimer(startPatience)
 	defer overdue.Stop()
+	other, stop := f.watchOthers(ctx)
+	defer stop()
 	for {
 		now, changed := f.current().supervisor.State().Load()
+		mismatch, answered := other.Load()
 		if now.Ready {
 			f.client.Reconnect()
 			return nil
@@ -121,7 +125,10 @@ func (f *flow) awaitReady(ctx context.Context, giveUp func(member.State) error) 
 		if err := giveUp(now); err != nil {
 			return err
 		}
-		if problem := memberProblem(now); problem != "" && (now.LastExit != "" || time.Since(began) >= startPatience) {
+		switch problem := memberProblem(now); {
+		case mismatch != "":
+			f.show(mismatch)
+		case problem != "" && (now.LastExit != "" || time.Since(began) >= startPatience):
 			f.show(problem)
 		}
 		select {
@@ -130,6 +137,7 @@ func (f *flow) awaitReady(ctx context.Context, giveUp func(member.State) error) 
 		case <-f.current().done:
 			return f.memberEnded(f.current())
 		case <-changed:
+		case <-answered:
 		case <-overdue.C:
 		}
 	}
@@ -170,16 +178,10 @@ func memberProblem(s member.State) string {
 	return "the etcd member is starting"
 }
 
-// databaseFull is the problem of a member whose quota is used up. What to do about it is the
-// business of the diagnosis of etcd.
-const databaseFull = "its database is full, so it refuses writes: see ETCD in sidecar status"
-
 // observedProblem says what is wrong with the member of this node, whose process runs, as
 // the members report it, and what to do.
 func observedProblem(problem string) string {
 	switch {
-	case strings.Contains(problem, "NOSPACE"):
-		return databaseFull
 	case strings.Contains(problem, "no leader"):
 		return "it has no leader: start the other nodes, and check the network between them"
 	case problem == unanswered:

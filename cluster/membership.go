@@ -22,6 +22,9 @@ type Membership struct {
 	// node is not in its cluster yet.
 	Phase protocol.MemberPhase
 
+	// Address is the IP at which other nodes reach this one. Empty: etcd runs elsewhere, or the
+	// node waits for an address.
+	Address string
 	// Servers are the client URLs of etcd. The first one is preferred.
 	Servers []string
 	// Local: the first one is this node's own member.
@@ -33,7 +36,7 @@ type Membership struct {
 
 // Equal reports whether both are the same.
 func (m Membership) Equal(o Membership) bool {
-	return m.From == o.From && m.Phase == o.Phase && slices.Equal(m.Servers, o.Servers) && m.Local == o.Local &&
+	return m.From == o.From && m.Phase == o.Phase && m.Address == o.Address && slices.Equal(m.Servers, o.Servers) && m.Local == o.Local &&
 		m.CAFile == o.CAFile && m.CertFile == o.CertFile && m.KeyFile == o.KeyFile
 }
 
@@ -55,6 +58,18 @@ type sharer struct {
 
 func newSharer(client *etcd.Client, log *slog.Logger, node string, first Membership) *sharer {
 	return &sharer{client: client, log: log, node: node, value: event.New(first), others: client.Endpoints()}
+}
+
+// reachedAt sets the address of this node, when it is known.
+func (s *sharer) reachedAt(address, clientURL string) {
+	s.change(func(now *Membership) { now.Address, s.own = address, clientURL })
+}
+
+// ownURL returns the client URL of this node's member.
+func (s *sharer) ownURL() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.own
 }
 
 // useOwn makes this node's own member the preferred server.

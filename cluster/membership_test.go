@@ -94,3 +94,39 @@ func TestSharer_leavesAlone(t *testing.T) {
 		}
 	}
 }
+
+// The last voter that has lost its role answers joins: without another voter it cannot leave.
+func TestWhileMember(t *testing.T) {
+	f := &flow{shared: &sharer{value: event.New(Membership{})}}
+	ctx, cancel := context.WithCancel(t.Context())
+	works := event.New(0)
+	var working sync.WaitGroup
+	working.Go(func() {
+		_ = f.whileMember(ctx, func(ctx context.Context) error { // it ends with ctx
+			works.Set(works.Get() + 1)
+			<-ctx.Done()
+			works.Set(-works.Get())
+			return ctx.Err()
+		})
+	})
+	defer func() { cancel(); working.Wait() }()
+	limited, stop := context.WithTimeout(t.Context(), limit)
+	defer stop()
+	for i, tc := range []struct {
+		phase protocol.MemberPhase
+		works int // how often it has begun; negative: it has ended
+	}{
+		{protocol.AddingMember, 0}, {protocol.LeavingMember, 1}, {protocol.WorkingMember, 1}, {protocol.WithoutMember, -1},
+	} {
+		f.shared.value.Set(Membership{Phase: tc.phase})
+		for {
+			now, changed := works.Load()
+			if now == tc.works {
+				break
+			}
+			if !event.Wait(limited, changed) {
+				t.Fatalf("step %d: got %d, want %d", i, now, tc.works)
+			}
+		}
+	}
+}

@@ -25,6 +25,11 @@ type Observed struct {
 	Problem string
 	// Since is when this sidecar first found that it is not healthy; zero: it is.
 	Since time.Time
+	// DBSize and Quota are those of its database, in bytes, rounded down to a hundredth of the
+	// quota, so that the value rarely changes; 0: not known.
+	DBSize, Quota int64
+	// Full: etcd refuses writes, because the database of a member has reached its quota.
+	Full bool
 }
 
 const (
@@ -73,6 +78,7 @@ func (f *flow) askMembers(ctx context.Context, list []members.Member) []Observed
 		o := Observed{
 			ID: keyspace.MemberID(v.ID), Node: string(v.Node), Address: v.Address,
 			Learner: v.Learner, Leader: v.Leader, Healthy: v.Healthy, Problem: v.Problem,
+			DBSize: hundredths(v.DBSize, v.Quota), Quota: v.Quota, Full: v.Full,
 		}
 		if i := slices.IndexFunc(list, func(m members.Member) bool { return m.ID == o.ID }); i >= 0 {
 			o.Node, o.Address = list[i].Node, list[i].Address
@@ -80,6 +86,14 @@ func (f *flow) askMembers(ctx context.Context, list []members.Member) []Observed
 		out = append(out, o)
 	}
 	return byNode(out)
+}
+
+// hundredths rounds a size down to hundredths of the quota; without one it is 0.
+func hundredths(size, quota int64) int64 {
+	if hundredth := quota / 100; hundredth > 0 {
+		return size / hundredth * hundredth
+	}
+	return 0
 }
 
 // unanswered is the problem of all members while none of them answers.

@@ -97,6 +97,9 @@ func renewCertificate(_ context.Context, f *flow) error {
 	if renewed {
 		f.log.Info("certificates renewed")
 	}
+	if errors.Is(err, pki.ErrNoKey) {
+		return f.checkExpired() // another node signs, once this one has started
+	}
 	return err
 }
 

@@ -17,6 +17,7 @@ func returnSteps() []step {
 		{"certificate", renewCertificate},
 		{"member", startDataOfMember},
 		{"answer", awaitAnswer},
+		{"cluster", awaitSameCluster},
 	}
 }
 

@@ -18,7 +18,8 @@ import (
 
 // ReplaceBundle lets the objects of one bundle be replaced by those of another, once
 // (docs/protocol.md#bundle-names). It returns ErrNotReplaceable if the facts do not allow
-// that, and otherwise the facts on which it was written.
+// that, and otherwise the facts on which it was written. A replacement that waits already is not
+// written again.
 func ReplaceBundle(ctx context.Context, client *etcd.Client, r protocol.Replacement) (protocol.Fleet, protocol.StatusView, error) {
 	var f protocol.Fleet
 	var v protocol.StatusView
@@ -48,6 +49,9 @@ func replaceBundle(ctx context.Context, client *etcd.Client, r protocol.Replacem
 	s, _, err := readSnapshot(ctx, client, &fleet.Decoder{})
 	if err != nil {
 		return s.fleet, s.status, fmt.Errorf("read status, records and presences: %w", err)
+	}
+	if r.Repeats(s.replacement) {
+		return s.fleet, s.status, nil
 	}
 	refusal, witness := protocol.ReplacementRefusal(s.status, s.fleet, s.replacement, r.From, r.To)
 	if refusal != "" {

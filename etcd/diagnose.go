@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -26,6 +27,7 @@ type Advice struct {
 	Silent      string // a program listens, and does not answer
 	Authority   string // its certificate is not of the authority that this client has
 	Certificate string // it rejects this client's certificate
+	Full        string // its database is full; empty: the commands of etcdctl
 }
 
 // adviceElsewhere is for servers that run elsewhere.
@@ -114,7 +116,7 @@ func (c *Client) diagnoseServer(ctx context.Context, endpoint string) string {
 // unhealthy adds what to do to the reason that a server gives.
 func (c *Client) unhealthy(reason, endpoint string) string {
 	if isNoSpace(reason) {
-		return reason + ": its database is full, and it refuses writes; type: " + c.makeSpace(endpoint)
+		return reason + ": its database is full, and it refuses writes; " + cmp.Or(c.advice.Full, "type: "+c.makeSpace(endpoint))
 	}
 	return reason
 }

@@ -32,11 +32,13 @@ type MemberStatus struct {
 	ID      uint64
 	Leader  uint64 // 0: it knows none
 	Learner bool
-	DBSize  int64
+	DBSize  int64 // of its database, in bytes
+	Quota   int64 // at which etcd refuses writes, in bytes; 0: it does not report it
+	Full    bool  // etcd refuses writes, because the database of a member has reached its quota
 	// Index is that of the newest entry that it has in its log, and Applied that of
 	// the last one that it has applied.
 	Index, Applied uint64
-	Errors         []string // what is wrong with it, such as a full database
+	Errors         []string // what is wrong with it otherwise
 }
 
 // Why a change of the members failed.
@@ -170,7 +172,9 @@ func (c *Client) MemberStatus(ctx context.Context, clientURL string) (MemberStat
 	}
 	return MemberStatus{
 		ID: resp.Header.GetMemberId(), Leader: resp.Leader, Learner: resp.IsLearner,
-		DBSize: resp.DbSize, Index: resp.RaftIndex, Applied: resp.RaftAppliedIndex, Errors: resp.Errors,
+		DBSize: resp.DbSize, Quota: resp.DbSizeQuota, Full: slices.ContainsFunc(resp.Errors, isNoSpace),
+		Index: resp.RaftIndex, Applied: resp.RaftAppliedIndex,
+		Errors: slices.DeleteFunc(slices.Clone(resp.Errors), isNoSpace),
 	}, nil
 }
 

@@ -96,6 +96,31 @@ func SetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, chan
 	}
 }
 
+// GiveConsensus gives a node the role of a member of etcd, and keeps everything else of its
+// record: for a node that becomes the only member (docs/clusters.md#restore). Without a valid
+// record it does nothing: the node's sidecar writes one, with the roles on its disk.
+func GiveConsensus(ctx context.Context, client *etcd.Client, id protocol.NodeID) error {
+	key := keyspace.Under(client.Prefix()).Node(id)
+	resp, err := client.Get(ctx, key)
+	if err != nil || len(resp.Kvs) == 0 {
+		return err
+	}
+	was, problem := decodeNode(id, resp.Kvs[0].Value)
+	if problem != "" || was.Roles.Consensus {
+		return nil
+	}
+	was.Roles.Consensus = true
+	value, _, err := withRoles(id, resp.Kvs[0].Value, RoleChange{Roles: was.Roles})
+	if err != nil {
+		return fmt.Errorf("give node %q the role %s: %w", id, protocol.RoleConsensus, err)
+	}
+	same := clientv3.Compare(clientv3.ModRevision(key), "=", resp.Kvs[0].ModRevision)
+	if _, err := client.Write(ctx, []clientv3.Cmp{same}, clientv3.OpPut(key, string(value))); err != nil {
+		return fmt.Errorf("give node %q the role %s: %w", id, protocol.RoleConsensus, err)
+	}
+	return nil
+}
+
 // trySetRoles returns etcd.ErrChanged if the record, or whether the node is alive, changed
 // after they were read.
 func trySetRoles(ctx context.Context, client *etcd.Client, id protocol.NodeID, change RoleChange) error {

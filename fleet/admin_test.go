@@ -51,6 +51,33 @@ func TestAdmin(t *testing.T) {
 	}
 }
 
+// Only the role is added. What this program cannot read stays as it is.
+func TestGiveConsensus(t *testing.T) {
+	server := etcdtest.New(t)
+	raw := server.Client(t)
+	client := newClient(t, server.Endpoints()[0])
+	want := node(t, "a", "1.0.0")
+	want.Roles = protocol.Roles{Worker: true}
+	want.Serves = true
+	putNode(t, raw, want)
+	want.Roles.Consensus = true
+	put(t, raw, keys.Node("corrupt"), []byte("\xff"))
+	for range 2 {
+		for _, id := range []protocol.NodeID{"a", "corrupt", "none"} {
+			if err := GiveConsensus(t.Context(), client, id); err != nil {
+				t.Errorf("%s: %v", id, err)
+			}
+		}
+	}
+	fleet, err := List(t.Context(), client)
+	if err != nil || len(fleet.Records) != 2 || fleet.Records[1].Problem == "" {
+		t.Fatalf("got %+v, %v, want the records of two nodes, one of them corrupt", fleet, err)
+	}
+	if diff := cmp.Diff(want, fleet.Records[0].Node); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // A node from which the controller role is taken may serve until its sidecar has
 // registered without it. Whether that still happens is for people to say.
 func TestSetRoles_takesTheControllerRole(t *testing.T) {

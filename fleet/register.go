@@ -39,8 +39,12 @@ type RegistrarConfig struct {
 	// Services are what is known of this node's services: a registration waits for them.
 	// nil: it has none (docs/protocol.md#services).
 	Services *event.Value[protocol.ServiceFacts]
-	Log      *slog.Logger
-	Trace    trace.Hook // of tests; nil: nothing is reported
+	// APIServer is why this node's kube-apiserver does not fit the bundle: a registration
+	// waits for one that does. Empty: it fits. nil: every one does
+	// (docs/protocol.md#apiserver-version).
+	APIServer *event.Value[string]
+	Log       *slog.Logger
+	Trace     trace.Hook // of tests; nil: nothing is reported
 }
 
 // Registrar writes this node's record and keeps it current
@@ -76,6 +80,9 @@ func registerPauses() backoff.Backoff {
 func NewRegistrar(cfg RegistrarConfig) *Registrar {
 	if cfg.Services == nil {
 		cfg.Services = event.New(protocol.ServiceFacts{Known: true, Complete: true, Ready: true})
+	}
+	if cfg.APIServer == nil {
+		cfg.APIServer = event.New("")
 	}
 	return &Registrar{
 		cfg:          cfg,
@@ -126,6 +133,7 @@ func (r *Registrar) register(ctx context.Context) error {
 	for {
 		_, presenceChanged := r.cfg.Presence.Load()
 		_, servicesChanged := r.cfg.Services.Load()
+		_, apiserverChanged := r.cfg.APIServer.Load()
 		err := r.tryRegister(ctx)
 		switch {
 		case err == nil:
@@ -144,6 +152,7 @@ func (r *Registrar) register(ctx context.Context) error {
 			return ctx.Err()
 		case <-presenceChanged:
 		case <-servicesChanged:
+		case <-apiserverChanged:
 		case <-time.After(pauses.Next()):
 		}
 	}
@@ -187,10 +196,11 @@ func (r *Registrar) replaceRecord(ctx context.Context) error {
 	return r.writeBehindServices(ctx, roles, r.cordonOf(current), kv)
 }
 
-// writeBehindServices is write, once this node's services let the record be written.
+// writeBehindServices is write, once this node's services and its kube-apiserver let the
+// record be written.
 func (r *Registrar) writeBehindServices(ctx context.Context, roles protocol.Roles, cordon protocol.Cordon, previous etcd.KV) error {
 	facts := r.cfg.Services.Get()
-	facts.Wanted = roles.Controller
+	facts.Wanted, facts.OtherAPIServer = roles.Controller, r.cfg.APIServer.Get() != ""
 	if !protocol.MayRegister(facts) {
 		return errServices
 	}

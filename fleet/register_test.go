@@ -158,3 +158,34 @@ func TestRegistrar_guardsItsWrite(t *testing.T) {
 		t.Errorf("the roles that people set were overwritten: %+v", got)
 	}
 }
+
+// A registration waits until the kube-apiserver is the one that the bundle is for. The record
+// of the release before stays.
+func TestRegistrar_otherAPIServer(t *testing.T) {
+	server := etcdtest.New(t)
+	raw := server.Client(t)
+	client := newClient(t, server.Endpoints()...)
+	f := NewFollower(client)
+	run(t, f.Run)
+	presence := presenceOf(client, "i")
+	run(t, presence.Run)
+	before := putNode(t, raw, node(t, "me", "1.0.0"))
+	other := event.New("another kube-apiserver runs")
+	r := NewRegistrar(RegistrarConfig{
+		Client: client, Presence: presence.Lease(), BootID: "boot", Fleet: f.Fleet(), Store: f.Store(), APIServer: other, Log: discard(),
+		Local: event.New(protocol.Local{ID: "me", Version: protocol.Version{Release: rel(t, "1.1.0")}}),
+	})
+	await(t, presence.Lease(), "a presence", func(id clientv3.LeaseID) bool { return id != clientv3.NoLease })
+	if err := r.replaceRecord(t.Context()); !errors.Is(err, errServices) {
+		t.Errorf("beside another kube-apiserver: got %v", err)
+	}
+	run(t, r.Run)
+	if got := record(t, raw); got.Revision != before {
+		t.Errorf("the record was written: %+v", got)
+	}
+	other.Set("")
+	await(t, r.Registration(), "registered", confirmed)
+	if got := record(t, raw); got.Node.Version.String() != "1.1.0" {
+		t.Errorf("got the record of %s", got.Node.Version)
+	}
+}

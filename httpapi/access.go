@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"net"
@@ -8,6 +10,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 )
 
 // Who may read what. The health endpoints are open to all clients. All others tell
@@ -25,12 +29,23 @@ func (s *Server) problemOf(r *http.Request) (code int, why string) {
 		if s.certs.verified(r) {
 			return 0, ""
 		}
-		return http.StatusUnauthorized, "a valid client certificate is required (--client-ca-file), except for the health endpoints"
+		return http.StatusUnauthorized, fmt.Sprintf("a valid client certificate, with a chain of at most %d, is required (--client-ca-file), except for the health endpoints", maxChain)
 	case s.cfg.LocalOnly && !isLocal(r):
 		return http.StatusForbidden, "clients on other machines may read only the health endpoints: " +
 			"start the sidecar with --client-ca-file and use a client certificate, or allow all clients with --anonymous-status"
 	}
 	return 0, ""
+}
+
+// mayReadReasons reports whether a client may read in a health check why it fails: a
+// client on this machine, and one that may read all the rest. The messages have paths,
+// addresses of etcd, and what people wrote; the others get a word.
+func (s *Server) mayReadReasons(r *http.Request) bool {
+	if isLocal(r) && s.knowsHost(r) {
+		return true
+	}
+	code, _ := s.problemOf(r)
+	return code == 0
 }
 
 const maxHost = 100
@@ -83,19 +98,68 @@ func isLocal(r *http.Request) bool {
 	return err == nil && local.Addr().Unmap().WithZone("") == client
 }
 
+// maxChain is how many certificates a client may show. Each one of a longer chain can cost a
+// signature check of several milliseconds, before anything is known about the client.
+const maxChain = 4
+
+// verdictLife is how long a verdict on a client's certificates is used again at most.
+const verdictLife = time.Minute
+
+// clientVerdict is the verdict on the certificates of one connection, which all its requests share.
+type clientVerdict struct {
+	// mu guards the fields below. It is held during a check, so that the requests of a
+	// connection cause one together.
+	mu     sync.Mutex
+	config *tls.Config // with the client CA of the check; nil: there was none
+	until  time.Time
+	valid  bool
+}
+
+type clientVerdictKey struct{}
+
+// withClientVerdict is the ConnContext of the server.
+func withClientVerdict(ctx context.Context, _ net.Conn) context.Context {
+	return context.WithValue(ctx, clientVerdictKey{}, &clientVerdict{})
+}
+
 // verified reports whether a client has a certificate of the client CA as it is now. The
 // handshake only asks for one, so that a health probe with another certificate works,
-// and so that a CA that was removed ends the access of open connections too.
+// and so that a CA that was removed ends the access of open connections too. Certificates
+// are checked once for a connection, and again after verdictLife, or when the CA changed.
 func (c *certificates) verified(r *http.Request) bool {
-	if c == nil || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+	if c == nil || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 || len(r.TLS.PeerCertificates) > maxChain {
 		return false
 	}
-	intermediates := x509.NewCertPool()
-	for _, cert := range r.TLS.PeerCertificates[1:] {
+	config, now := c.current.Load(), time.Now()
+	shared, _ := r.Context().Value(clientVerdictKey{}).(*clientVerdict)
+	if shared == nil { // Handler is served by another server
+		valid, _ := verifyClient(config, r.TLS.PeerCertificates, now)
+		return valid
+	}
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.config != config || !now.Before(shared.until) {
+		shared.config = config
+		shared.valid, shared.until = verifyClient(config, r.TLS.PeerCertificates, now)
+		c.checks.Add(1)
+	}
+	return shared.valid
+}
+
+// verifyClient returns the verdict on a chain, and until when it may be used: no longer than
+// one of its certificates is valid.
+func verifyClient(config *tls.Config, chain []*x509.Certificate, now time.Time) (valid bool, until time.Time) {
+	intermediates, until := x509.NewCertPool(), now.Add(verdictLife)
+	for _, cert := range chain[1:] {
 		intermediates.AddCert(cert)
 	}
-	_, err := r.TLS.PeerCertificates[0].Verify(x509.VerifyOptions{
-		Roots: c.current.Load().ClientCAs, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	for _, cert := range chain {
+		if cert.NotAfter.After(now) && cert.NotAfter.Before(until) {
+			until = cert.NotAfter
+		}
+	}
+	_, err := chain[0].Verify(x509.VerifyOptions{
+		Roots: config.ClientCAs, Intermediates: intermediates, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
-	return err == nil
+	return err == nil, until
 }

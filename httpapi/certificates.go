@@ -27,6 +27,7 @@ type certificates struct {
 
 	seen    pemFiles                   // as last read; used by load only
 	current atomic.Pointer[tls.Config] // never nil after the first valid load
+	checks  atomic.Int64               // of client certificates
 }
 
 // pemFiles is the content of the files.

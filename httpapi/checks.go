@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +27,8 @@ type check struct {
 	OK      bool
 	Message string // why it is not OK: one line of limited length; empty if it is
 	Note    string // what people should know although it is OK; empty: nothing
+	// Reason is what other machines get instead of Message and Note; empty: they get nothing.
+	Reason protocol.Reason
 }
 
 // required reports whether requests cannot exclude the check. If they could, a node
@@ -53,13 +56,13 @@ func checks(s Snapshot) []check {
 	for _, name := range []string{checkShutdown, checkEtcd, checkRegistered, checkCompatible} {
 		c := check{Name: name, OK: !slices.Contains(failed, name)}
 		if !c.OK {
-			c.Message = oneLine(string(v.Reason) + ": " + v.Message)
+			c.Message, c.Reason = oneLine(string(v.Reason)+": "+v.Message), v.Reason
 		}
 		if name == checkCompatible && c.OK && v.Reason == protocol.Overridden {
-			c.Note = oneLine(v.Message)
+			c.Note, c.Reason = oneLine(v.Message), v.Reason
 		}
 		if name == checkEtcd && c.OK && !s.Etcd.Connected {
-			c.Note = oneLine(unansweredNote(s))
+			c.Note, c.Reason = oneLine(unansweredNote(s)), protocol.EtcdUnreachable
 		}
 		out = append(out, c)
 	}
@@ -68,6 +71,19 @@ func checks(s Snapshot) []check {
 	}
 	if s.Cluster.Embedded {
 		out = append(out, memberCheck(s.Cluster))
+	}
+	return out
+}
+
+// withheld returns the checks for a client that may not read the messages.
+func withheld(all []check) []check {
+	out := slices.Clone(all)
+	for i, c := range out {
+		if c.OK {
+			out[i].Note = string(c.Reason)
+		} else {
+			out[i].Message = cmp.Or(string(c.Reason), "reason withheld")
+		}
 	}
 	return out
 }
@@ -106,7 +122,7 @@ func unreached(s Snapshot, v protocol.Verdict) bool {
 
 func unregistered(s Snapshot, v protocol.Verdict) bool {
 	switch v.Reason {
-	case protocol.NotRegistered, protocol.NotController, protocol.DuplicateNodeID, protocol.Fenced:
+	case protocol.NotRegistered, protocol.OtherAPIServer, protocol.NotController, protocol.DuplicateNodeID, protocol.Fenced:
 		return true
 	default:
 		return !s.Registration.Confirmed || !s.Registration.Controller
@@ -117,8 +133,8 @@ func apiserverCheck(a APIServer) check {
 	if a.Ready {
 		return check{Name: checkAPIServer, OK: true}
 	}
-	_, problem := a.Problem()
-	return check{Name: checkAPIServer, Message: oneLine("this node's " + strings.TrimPrefix(problem, "its "))}
+	reason, problem := a.Problem()
+	return check{Name: checkAPIServer, Reason: reason, Message: oneLine("this node's " + strings.TrimPrefix(problem, "its "))}
 }
 
 // maxMessage limits a message in bytes: a kubelet reads no more than 10 KiB of a

@@ -37,7 +37,7 @@ func (s *Server) livez(w http.ResponseWriter, r *http.Request) {
 
 // readyz is the gate (docs/protocol.md#gate).
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
-	all := checks(s.cfg.Snapshot.Get())
+	all := s.checksFor(r)
 	body, ok := renderChecks(all, r.URL.Query()["exclude"])
 	healthText(w)
 	switch {
@@ -48,6 +48,15 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	default:
 		s.reply(w, http.StatusOK, overriddenOK(all))
 	}
+}
+
+// checksFor returns the checks as the client of a request may read them.
+func (s *Server) checksFor(r *http.Request) []check {
+	all := checks(s.cfg.Snapshot.Get())
+	if s.mayReadReasons(r) {
+		return all
+	}
+	return withheld(all)
 }
 
 // overriddenOK is the short body of a check that passes. It warns while it passes by an
@@ -64,7 +73,7 @@ func overriddenOK(all []check) string {
 // readyzCheck is for one check.
 func (s *Server) readyzCheck(w http.ResponseWriter, r *http.Request) {
 	name := chi.URLParam(r, "check")
-	all := checks(s.cfg.Snapshot.Get())
+	all := s.checksFor(r)
 	i := slices.IndexFunc(all, func(c check) bool { return c.Name == name })
 	if i < 0 {
 		s.notFound(w, r)

@@ -157,6 +157,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 		WriteTimeout:      s.timeouts.write,
 		IdleTimeout:       s.timeouts.idle,
 		MaxHeaderBytes:    maxHeaderBytes,
+		ConnContext:       withClientVerdict,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // handshakes of port scanners
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -164,7 +165,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 
 	served := make(chan error, 1)
 	reloads := make(chan struct{})
-	go func() { served <- s.serve(server, l) }()
+	go func() { served <- s.serve(server, newLimitedListener(l, s.log)) }()
 	go func() {
 		defer close(reloads)
 		s.certs.run(ctx)

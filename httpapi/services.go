@@ -64,9 +64,13 @@ type ServiceReport struct {
 func ServiceReports(services []Service) []ServiceReport {
 	out := make([]ServiceReport, 0, len(services))
 	for _, s := range services {
+		lines := []string{}
+		if !s.Ready { // what a healthy service writes is for its log: all local users can read /status
+			lines = append(lines, s.Lines...)
+		}
 		out = append(out, ServiceReport{
 			Name: s.Name, Role: s.Role, Driver: s.Driver, State: s.State, Ready: s.Ready, Since: timestamp(s.Since),
-			Restarts: s.Restarts, LastExit: s.LastExit, Problem: s.Problem, LastLines: append([]string{}, s.Lines...),
+			Restarts: s.Restarts, LastExit: s.LastExit, Problem: s.Problem, LastLines: lines,
 			Required: !s.Optional, File: s.File, Changed: timestamp(s.Changed),
 		})
 	}

@@ -13,9 +13,12 @@ func TestServiceReports(t *testing.T) {
 		"[]": nil,
 		`[{"name":"","role":"","driver":"","state":"","ready":false,"since":null,"restarts":0,"lastExit":"","problem":"","lastLines":[],"required":true,"file":"","changed":null}]`: {{}},
 		`[{"name":"a","role":"kubernetes_controller","driver":"process","state":"Running","ready":true,"since":"2026-11-22T10:00:00Z",` +
-			`"restarts":2,"lastExit":"exit status 1","problem":"refused","lastLines":["x"],"required":true,"file":"","changed":null}]`: {{
+			`"restarts":2,"lastExit":"exit status 1","problem":"refused","lastLines":[],"required":true,"file":"","changed":null}]`: {{
 			Name: "a", Role: "kubernetes_controller", Driver: "process", State: "Running", Ready: true, Since: since,
-			Restarts: 2, LastExit: "exit status 1", Problem: "refused", Lines: []string{"x"},
+			Restarts: 2, LastExit: "exit status 1", Problem: "refused", Lines: []string{"it is ready, so this stays in its log"},
+		}},
+		`[{"name":"a","role":"","driver":"","state":"BackOff","ready":false,"since":null,"restarts":0,"lastExit":"","problem":"","lastLines":["x"],"required":true,"file":"","changed":null}]`: {{
+			Name: "a", State: "BackOff", Lines: []string{"x"},
 		}},
 	} {
 		got, err := json.Marshal(ServiceReports(services))

@@ -68,7 +68,7 @@ func TestNewReport(t *testing.T) {
 			Services: []ServiceReport{
 				{
 					Name: "kube-apiserver", Role: "kubernetes_controller", Driver: "process", State: "Running", Ready: true, Since: &when,
-					Restarts: 2, LastExit: "exit status 1", LastLines: []string{"serving"}, Required: true,
+					Restarts: 2, LastExit: "exit status 1", LastLines: []string{}, Required: true,
 				},
 				{Name: "haproxy", Role: "kubernetes_controller", Driver: "systemdUnit", State: "Stopped", Problem: "refused", LastLines: []string{}, File: "/etc/20.yaml", Changed: &when},
 			},

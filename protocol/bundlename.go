@@ -157,6 +157,12 @@ func ReplacementState(v StatusView, f Fleet, r Replacement) string {
 	return fmt.Sprintf("waits until a node with the bundle %s leads (%s); to forget it: sidecar bundle replace --cancel", r.To, bundlesOn(f))
 }
 
+// Repeats reports whether r asks for the replacement that is waiting already: then nothing has to be
+// written, and a script that asks again does not fail.
+func (r Replacement) Repeats(pending Replacement) bool {
+	return pending.Revision != 0 && r.From == pending.From && r.To == pending.To
+}
+
 // ReplacementRefusal says why people may not ask for a replacement on these facts; empty:
 // they may, and witness is a record of the bundle that takes over.
 func ReplacementRefusal(v StatusView, f Fleet, pending Replacement, from, to string) (refusal string, witness Record) {

@@ -179,10 +179,16 @@ type ServiceObject struct {
 	Addresses []string // sorted, without duplicates
 	Port      int
 	Revision  int64  // at which its addresses were ready; 0: Lockstep did not write it
-	Store     string // of that revision
+	Store     string // of that revision, as the annotation has it, which any writer can set
 	Own       bool   // Lockstep wrote the addresses last
 	Manager   string // the field manager that wrote them last; empty: unknown
 	Complete  bool   // labels, conditions and the name of the port are as Lockstep writes them
+}
+
+// OfAnotherStore reports whether an object has addresses, and the ID of another store
+// than store.
+func (o ServiceObject) OfAnotherStore(store string) bool {
+	return len(o.Addresses) > 0 && o.Store != "" && o.Store != store
 }
 
 // Overwritten reports whether another client has replaced what Lockstep wrote. An
@@ -197,30 +203,30 @@ func Overwritten(was, now ServiceObject) bool {
 type Overwrites struct {
 	Times   int           // in a row
 	Ago     time.Duration // since the last time
-	Manager string        // that did it last
+	Manager string        // that did it last, as it calls itself
 }
 
 // KubeAPIServer is the field manager of a kube-apiserver that writes the Service itself.
+// Any client can claim it.
 const KubeAPIServer = "kube-apiserver"
 
 const (
-	firstPause    = time.Minute
-	maxPause      = 10 * time.Minute
-	firstPatience = 2 // overwrites by another client than kube-apiserver, without a pause
+	firstPause = time.Minute
+	maxPause   = 10 * time.Minute
 )
 
-// Pause is how long Lockstep leaves an object alone after it was overwritten.
-// kube-apiserver compares every ten seconds and always repeats; another client may have
-// done it once.
+// Patience is how many overwrites in a row Lockstep repairs at once, before the first
+// pause and after each.
+const Patience = 2
+
+// Pause is how long Lockstep leaves an object alone after it was overwritten. Only a
+// steady writer gets a pause, and has to show again after each that it is one: a single
+// write must not last. A kube-apiserver compares every ten seconds and always repeats.
 func (o Overwrites) Pause() time.Duration {
-	times := o.Times
-	if o.Manager != KubeAPIServer {
-		times -= firstPatience
-	}
-	if times <= 0 {
+	if o.Times <= 0 || o.Times%(Patience+1) != 0 {
 		return 0
 	}
-	return min(maxPause, firstPause<<min(times-1, 10))
+	return min(maxPause, firstPause<<min(o.Times/(Patience+1)-1, 10))
 }
 
 // ForgetOverwritesAfter is how long what Lockstep wrote has to stay for the overwrites
@@ -256,6 +262,7 @@ type PublishFacts struct {
 	// revision is lower than that in Current, the store went back, and the snapshot counts.
 	Fleet   Fleet
 	Store   string // the store ID in that snapshot; empty: it has none
+	Parent  string // the store ID on the parent of the objects; empty: unknown, or none
 	Family  Family // of the object
 	Second  bool   // it is a slice of a family that is not that of the Service
 	Current ServiceObject
@@ -273,13 +280,13 @@ func Publish(f PublishFacts) PublishStep {
 		return waitFor(EndpointsUnread, "the kube-apiserver of this node has not shown the Service yet")
 	case f.Store == "":
 		return waitFor(EndpointsUnread, "the store in etcd has no ID yet")
-	case now.Store != "" && now.Store != f.Store && len(now.Addresses) > 0:
-		return waitFor(OtherStore, fmt.Sprintf("the sidecars of another store (%s, this one is %s) write the Service: stop them, or give this store that ID: sidecar store adopt", now.Store, f.Store))
+	case now.OfAnotherStore(f.Store) && f.Parent != f.Store:
+		return waitForParent(f)
 	case len(addresses) == 0 && !f.empties():
 		return keepLast(f)
 	case len(addresses) == 0 && (len(now.Addresses) == 0 || !now.Own):
 		return PublishStep{Kind: PublishKeep, Reason: Published, Message: "no node in service has an address of this family"}
-	case now.Revision > 0 && now.Complete && now.Port == port && slices.Equal(now.Addresses, addresses):
+	case now.Revision > 0 && now.Store == f.Store && now.Complete && now.Port == port && slices.Equal(now.Addresses, addresses):
 		return PublishStep{Kind: PublishKeep, Reason: Published, Message: "the addresses of the nodes in service are published"}
 	}
 	if len(now.Addresses) > 0 && !now.Own {
@@ -305,6 +312,20 @@ func keepLast(f PublishFacts) PublishStep {
 	return PublishStep{Kind: PublishKeep, Reason: NoneReady, Message: who + ", so the last addresses stay"}
 }
 
+// ParentRetry is how long the ID that was read from the parent is used.
+const ParentRetry = 10 * time.Second
+
+// waitForParent leaves an object to the sidecars of another store. Only the parent, which
+// clients cannot change as easily as the Service, can say that there are any.
+func waitForParent(f PublishFacts) PublishStep {
+	out := waitFor(OtherStore, fmt.Sprintf("the Service has the ID of another store (%s, this one is %s), and the ConfigMap lockstep in kube-system, which decides, was not read or has no ID", f.Current.Store, f.Store))
+	if f.Parent != "" {
+		out.Message = fmt.Sprintf("the sidecars of another store (%s, this one is %s) write the Service: stop them, or give this store that ID: sidecar store adopt", f.Parent, f.Store)
+	}
+	out.Retry = ParentRetry
+	return out
+}
+
 func waitFor(r Reason, message string) PublishStep {
 	return PublishStep{Kind: PublishWait, Reason: r, Message: message}
 }
@@ -327,8 +348,9 @@ func holdBack(f PublishFacts) (wait PublishStep, held bool) {
 		if names := reconcilers(f); names != "" {
 			wait.Message += "; it now has the address of " + names + " alone, so it is probably that one"
 		}
+		wait.Message += "; if all have it, another client claims that name: the audit log has its user"
 	} else {
-		wait = waitFor(OtherWriter, fmt.Sprintf("the field manager %q replaces what Lockstep writes: stop that client", f.Lost.Manager))
+		wait = waitFor(OtherWriter, fmt.Sprintf("a client that calls itself %q (field manager) replaces what Lockstep writes: stop it; the audit log has its user", f.Lost.Manager))
 	}
 	wait.Retry = rest
 	return wait, true

@@ -39,7 +39,7 @@ func byKubeAPIServer(addresses ...string) ServiceObject {
 func TestPublish(t *testing.T) {
 	a, b := cp("a").at("10.0.0.1", "fd00::1"), cp("b").at("10.0.0.2", "")
 	three := published("10.0.0.1", "10.0.0.2", "10.0.0.3")
-	lost := Overwrites{Times: 1, Ago: time.Second, Manager: KubeAPIServer}
+	lost := Overwrites{Times: Patience + 1, Ago: time.Second, Manager: KubeAPIServer}
 	for _, tc := range []struct {
 		name    string
 		records []*Record
@@ -72,8 +72,9 @@ func TestPublish(t *testing.T) {
 		{"turned on on one node, and the Service is empty", []*Record{a, cp("b").ready()}, byKubeAPIServer(), Overwrites{}, PublishWrite, Pending, "10.0.0.1"},
 		{"the flag was forgotten on one sidecar", []*Record{a, cp("b").ready()}, three, Overwrites{}, PublishWrite, Pending, "10.0.0.1"},
 		{"kube-apiserver has replaced it", []*Record{a, b}, byKubeAPIServer("10.0.0.2"), lost, PublishWait, ReconcilerRuns, ""},
+		{"a client that claims to be kube-apiserver has replaced it once", []*Record{a, b}, byKubeAPIServer("10.0.0.9"), Overwrites{Times: 1, Ago: time.Second, Manager: KubeAPIServer}, PublishWrite, Pending, "10.0.0.1 10.0.0.2"},
 		{"kube-apiserver has emptied it", []*Record{a, b}, byKubeAPIServer(), lost, PublishWrite, Pending, "10.0.0.1 10.0.0.2"},
-		{"kube-apiserver has replaced it long ago", []*Record{a}, byKubeAPIServer("10.0.0.2"), Overwrites{Times: 1, Ago: time.Hour, Manager: KubeAPIServer}, PublishWrite, Pending, "10.0.0.1"},
+		{"kube-apiserver has replaced it long ago", []*Record{a}, byKubeAPIServer("10.0.0.2"), Overwrites{Times: Patience + 1, Ago: time.Hour, Manager: KubeAPIServer}, PublishWrite, Pending, "10.0.0.1"},
 		{"a user has edited it", []*Record{a}, ServiceObject{Known: true, Addresses: []string{"10.0.0.9"}, Manager: "kubectl-edit"}, Overwrites{Times: 1, Manager: "kubectl-edit"}, PublishWrite, Pending, "10.0.0.1"},
 		{"a client keeps editing it", []*Record{a}, ServiceObject{Known: true, Addresses: []string{"10.0.0.9"}, Manager: "other"}, Overwrites{Times: 3, Manager: "other"}, PublishWait, OtherWriter, ""},
 		{"another store", []*Record{a}, ServiceObject{Known: true, Addresses: []string{"10.0.0.9"}, Store: "t", Revision: 5, Own: true}, Overwrites{}, PublishWait, OtherStore, ""},
@@ -111,6 +112,38 @@ func TestPublish_family(t *testing.T) {
 	}
 	if got := ServiceFamilies(Fleet{Records: []*Record{cp("b").at("fd00::2", "10.0.0.2"), cp("c").at("10.0.0.3", "").dead()}}); !slices.Equal(got, []Family{IPv6, IPv4}) {
 		t.Errorf("got %v", got)
+	}
+}
+
+// The annotation on the Service is a claim. The parent of the objects decides whose they
+// are.
+func TestPublish_parent(t *testing.T) {
+	ours, another := published("10.0.0.1"), published("10.0.0.1")
+	another.Store = "t"
+	replaced := ServiceObject{Known: true, Addresses: []string{"10.0.0.9"}, Port: 6443, Revision: 50, Store: "t", Manager: "kubectl", Complete: true}
+	for _, tc := range []struct {
+		name    string
+		current ServiceObject
+		parent  string
+		want    PublishKind
+		reason  Reason
+	}{
+		{"no other store", ours, "", PublishKeep, Published},
+		{"only the annotation was changed", another, "s", PublishWrite, Pending},
+		{"the annotation and the addresses were changed", replaced, "s", PublishWrite, Pending},
+		{"there are two stores", another, "t", PublishWait, OtherStore},
+		{"there are three stores", another, "u", PublishWait, OtherStore},
+		{"the parent is unknown", another, "", PublishWait, OtherStore},
+	} {
+		got := Publish(PublishFacts{
+			Fleet: Fleet{Revision: 100, Records: []*Record{cp("a").at("10.0.0.1", "")}}, Store: "s", Parent: tc.parent, Family: IPv4, Current: tc.current,
+		})
+		if got.Kind != tc.want || got.Reason != tc.reason {
+			t.Errorf("%s: got %+v, want kind %d, %s", tc.name, got, tc.want, tc.reason)
+		}
+		if tc.reason == OtherStore && got.Retry != ParentRetry {
+			t.Errorf("%s: got a wait of %s, want the parent to be read again", tc.name, got.Retry)
+		}
 	}
 }
 
@@ -173,15 +206,17 @@ func TestServiceNodes(t *testing.T) {
 	}
 }
 
-// A client that writes again and again is left alone for longer and longer.
+// A client that writes again and again is left alone for longer and longer, whatever it
+// calls itself. After each pause it has to do so again.
 func TestOverwrites_Pause(t *testing.T) {
 	for _, tc := range []struct {
 		times   int
 		manager string
 		want    time.Duration
 	}{
-		{0, KubeAPIServer, 0}, {1, KubeAPIServer, time.Minute}, {2, KubeAPIServer, 2 * time.Minute}, {100, KubeAPIServer, 10 * time.Minute},
-		{1, "kubectl-edit", 0}, {2, "kubectl-edit", 0}, {3, "kubectl-edit", time.Minute}, {100, "kubectl-edit", 10 * time.Minute},
+		{0, KubeAPIServer, 0}, {1, KubeAPIServer, 0}, {2, KubeAPIServer, 0}, {3, KubeAPIServer, time.Minute}, {4, KubeAPIServer, 0},
+		{6, KubeAPIServer, 2 * time.Minute}, {99, KubeAPIServer, 10 * time.Minute}, {100, KubeAPIServer, 0}, {-3, KubeAPIServer, 0},
+		{1, "kubectl-edit", 0}, {3, "kubectl-edit", time.Minute},
 	} {
 		if got := (Overwrites{Times: tc.times, Manager: tc.manager}).Pause(); got != tc.want {
 			t.Errorf("%d by %s: got %s, want %s", tc.times, tc.manager, got, tc.want)

@@ -39,6 +39,9 @@ type Local struct {
 	// none, and no name is compared.
 	Bundle string
 	Epoch  int64 // of its leadership; 0 while it does not lead
+	// APIServer is the version of kube-apiserver that the bundle is for; empty: any
+	// (docs/protocol.md#apiserver-version).
+	APIServer string
 	// PruneImmediately: removals do not wait for controllers of older releases
 	// (prunePolicy: Immediately; docs/protocol.md#removals).
 	PruneImmediately bool

@@ -28,6 +28,7 @@ func TestJudge_override(t *testing.T) {
 		{Reached: true, Registration: Registration{Confirmed: true}},
 		{Reached: true, Registration: Registration{Fenced: true}},
 		{Reached: true, Registration: cordoned},
+		{Reached: true, APIServer: "another kube-apiserver"},
 		{Reached: true, Registration: registered, Status: StatusView{Kind: StatusAbsent}},
 		{Reached: true, Registration: registered, Status: StatusView{Kind: StatusUndecodable}},
 		{Reached: true, Registration: registered, Status: old},

@@ -21,6 +21,10 @@ const (
 	// ServicesNotReady: the services of this node are not ready yet, or are about to
 	// stop (docs/protocol.md#services).
 	ServicesNotReady Reason = "ServicesNotReady"
+	// OtherAPIServer: the kube-apiserver of this node is not the one that the bundle is for, or
+	// has not said its version yet. Start that of the release
+	// (docs/protocol.md#apiserver-version).
+	OtherAPIServer Reason = "OtherAPIServer"
 	// Cordoned: people have taken the node out of service. `sidecar uncordon` ends
 	// that (docs/protocol.md#cordons).
 	Cordoned Reason = "Cordoned"
@@ -79,6 +83,9 @@ const (
 	// EtcdFull: the database of etcd is full, so it refuses writes: a node that is
 	// upgraded could not register. Make space in it.
 	EtcdFull Reason = "EtcdFull"
+	// EtcdNearlyFull: the database of an etcd member has used much of its quota. Make space
+	// before etcd refuses writes.
+	EtcdNearlyFull Reason = "EtcdNearlyFull"
 	// MemberDown: a voter of the etcd that the sidecars run is not healthy, and if an
 	// upgrade stops another one, etcd accepts no writes. Start its sidecar, or remove it.
 	MemberDown Reason = "MemberDown"
@@ -170,7 +177,8 @@ const (
 	NoneReady Reason = "NoneReady"
 	// NotPublishing: a sidecar runs without --kubernetes-service. Give all of them the flag.
 	NotPublishing Reason = "NotPublishing"
-	// OtherStore: the sidecars of another store write the Service.
+	// OtherStore: the Service has the ID of another store, and the parent of the objects
+	// does not have this one's.
 	OtherStore Reason = "OtherStore"
 	// ReconcilerRuns: a kube-apiserver writes the Service itself. Start every kube-apiserver
 	// with --endpoint-reconciler-type=none.
@@ -193,7 +201,7 @@ func PublishReasons() []Reason {
 // Reasons lists every reason of a verdict, for metrics and documentation.
 func Reasons() []Reason {
 	return []Reason{
-		Ready, Starting, NotController, NotRegistered, ServicesNotReady, Cordoned, Overridden, StatusMissing, StatusCorrupt,
+		Ready, Starting, NotController, NotRegistered, ServicesNotReady, OtherAPIServer, Cordoned, Overridden, StatusMissing, StatusCorrupt,
 		ReleaseTooOld, ReconcilerTooOld, DuplicateNodeID, Fenced, ShuttingDown,
 	}
 }

@@ -63,6 +63,10 @@ type ServiceFacts struct {
 	// Ready: every service of the role runs and is ready.
 	Ready bool
 
+	// OtherAPIServer: the kube-apiserver of the node does not fit the bundle
+	// (docs/protocol.md#apiserver-version).
+	OtherAPIServer bool
+
 	GateClosed bool // and /readyz shows it
 	// Published: the address of the node is in the Service kubernetes, or may be, and may
 	// still leave it. It is false without --kubernetes-service.
@@ -106,9 +110,9 @@ func NextServiceStep(f ServiceFacts) ServiceStep {
 }
 
 // MayRegister reports whether the record may be written: no service of another release
-// runs, and if the node has the controller role, all its services are ready. Wanted
-// comes from the record that is about to be replaced: what else is known of the roles
-// may be older.
+// runs, and if the node has the controller role, all its services are ready, and its
+// kube-apiserver is the one that the bundle is for. Wanted comes from the record that is
+// about to be replaced: what else is known of the roles may be older.
 func MayRegister(f ServiceFacts) bool {
-	return !f.Old && (!f.Wanted || f.Ready)
+	return !f.Old && (!f.Wanted || f.Ready && !f.OtherAPIServer)
 }

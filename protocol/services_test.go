@@ -96,6 +96,10 @@ func TestMayRegister(t *testing.T) {
 		if got, want := MayRegister(f), !f.Old && (!f.Wanted || f.Ready); got != want {
 			t.Errorf("%+v: %v", f, got)
 		}
+		f.OtherAPIServer = true
+		if got, want := MayRegister(f), !f.Old && !f.Wanted; got != want {
+			t.Errorf("%+v: %v", f, got)
+		}
 	}
 }
 

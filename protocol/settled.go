@@ -32,12 +32,12 @@ func unsettled(v StatusView, f Fleet) string {
 	if v.Status.State != Done {
 		return fmt.Sprintf("the status is %s at %s, not DONE", v.Status.State, v.Status.Version.Release)
 	}
-	return otherRelease(v.Status.Version.Release, f)
+	return otherRelease(v, f)
 }
 
-// otherRelease says which controllers do not have the release of a status that is
+// otherRelease says which controllers do not have the release of v, a status that is
 // DONE, and what to do; empty: all have it.
-func otherRelease(done Release, f Fleet) string {
+func otherRelease(v StatusView, f Fleet) string {
 	var all []*Record
 	for _, r := range f.Records {
 		if r.Problem == "" && r.MayServe() {
@@ -51,8 +51,12 @@ func otherRelease(done Release, f Fleet) string {
 	slices.SortStableFunc(all, func(a, b *Record) int { return release(a).Compare(release(b)) })
 	latest := release(all[len(all)-1])
 	first := slices.IndexFunc(all, func(r *Record) bool { return release(r) == latest })
+	foreign := func(r *Record) bool { return ForeignBundle(v, r.Node.Bundle) != "" }
+	done := v.Status.Version.Release
 	switch older, newest := all[:first], all[first:]; {
-	case len(older) > 0 && mayGoBack(older, newest):
+	case len(older) > 0 && slices.ContainsFunc(newest, foreign):
+		return fmt.Sprintf("the nodes run different releases: %s; upgrade no other node yet: %s", releasesOf(all), foreignFirst(newest, foreign))
+	case len(older) > 0 && !slices.ContainsFunc(older, foreign) && mayGoBack(older, newest):
 		return fmt.Sprintf("the nodes run different releases: %s; to go on: %s; to go back: roll %s back", releasesOf(all), olderRemedy(older, newest), idsOf(newest))
 	case len(older) > 0:
 		return fmt.Sprintf("an upgrade is in progress: %s; %s", releasesOf(all), olderRemedy(older, newest))
@@ -60,6 +64,22 @@ func otherRelease(done Release, f Fleet) string {
 		return fmt.Sprintf("the status is DONE at %s, and all controllers run %s: the leader has not applied its bundle yet", done, latest)
 	}
 	return ""
+}
+
+// foreignFirst names the nodes of the newest release that run another bundle than that of the
+// objects. They may do so by mistake, and then an upgrade of the others would follow it.
+func foreignFirst(newest []*Record, foreign func(*Record) bool) string {
+	var found []*Record
+	for _, r := range newest {
+		if foreign(r) {
+			found = append(found, r)
+		}
+	}
+	verb := "run"
+	if len(found) == 1 {
+		verb = "runs"
+	}
+	return fmt.Sprintf("%s %s another bundle than that of the objects (%s), which has to be settled first", idsOf(found), verb, OtherBundle)
 }
 
 // mayGoBack reports whether a rollback may be in progress: in an upgrade, the records of the

@@ -217,6 +217,28 @@ func TestUpgradeObstacles_names(t *testing.T) {
 	}
 }
 
+// A node that runs another bundle, maybe by mistake, is no reason to upgrade or roll back
+// the others.
+func TestUpgradeObstacles_anotherBundle(t *testing.T) {
+	v := presentStatus(Status{State: Done, Version: ver("1.1.0"), Bundle: "acme"})
+	at := func(r *Record, revision int64) *Record { r.Revision = revision; return r.runs("acme", "") }
+	b, c := at(controller("b", "1.1.0").serving(), 1), at(controller("c", "1.1.0").serving(), 2)
+	for _, tc := range []struct {
+		name string
+		a    *Record
+		want string
+	}{
+		{"of a newer release", at(controller("a", "1.2.0").leading(), 9).runs("base", ""), "the nodes run different releases: b, c run release 1.1.0, a runs 1.2.0; " +
+			"upgrade no other node yet: a runs another bundle than that of the objects (OtherBundle), which has to be settled first"},
+		{"of an older release", at(controller("a", "0.1.0").serving(), 9).runs("base", ""), "an upgrade is in progress: a runs release 0.1.0, b, c run 1.1.0; upgrade a"},
+		{"none", at(controller("a", "1.2.0").leading(), 9), "an upgrade is in progress: b, c run release 1.1.0, a runs 1.2.0; upgrade b, c"},
+	} {
+		if got := UpgradeObstacles(v, Fleet{Records: []*Record{tc.a, b, c}})[0].Message; got != tc.want {
+			t.Errorf("%s:\ngot  %s\nwant %s", tc.name, got, tc.want)
+		}
+	}
+}
+
 func TestUpgradeObstacles_objects(t *testing.T) {
 	leader := controller("a", "1.1.0").leading()
 	named := func(n int, objects ...string) *Record {

@@ -10,7 +10,10 @@ type Facts struct {
 	// Services is not empty while the services of this node keep the gate closed: why
 	// (docs/protocol.md#services).
 	Services string
-	Local    Local
+	// APIServer is not empty while the kube-apiserver of this node keeps it from registering:
+	// why (docs/protocol.md#apiserver-version).
+	APIServer string
+	Local     Local
 
 	Registration Registration
 	// Status was read linearizably at or after the revision of the registration.
@@ -69,6 +72,8 @@ func judge(f Facts) Verdict {
 			"this node does not have the role kubernetes_controller; to give it: sidecar node set-roles %s --add kubernetes_controller", f.Local.ID)}
 	case f.Services != "":
 		return Verdict{Reason: ServicesNotReady, Message: f.Services}
+	case f.APIServer != "" && !f.Registration.Confirmed:
+		return Verdict{Reason: OtherAPIServer, Message: f.APIServer}
 	case !f.Registration.Confirmed:
 		return Verdict{Reason: NotRegistered, Message: "this node's record does not match what it runs yet"}
 	case f.Registration.Cordon.On():

@@ -21,6 +21,12 @@ func TestJudge(t *testing.T) {
 		{"well", well, Ready},
 		{"etcd was never reached", with(func(f *Facts) { f.Reached = false }), Starting},
 		{"not registered", with(func(f *Facts) { f.Registration = Registration{} }), NotRegistered},
+		{"another kube-apiserver", with(func(f *Facts) { f.Registration, f.APIServer = Registration{}, "another" }), OtherAPIServer},
+		{"another kube-apiserver, registered", with(func(f *Facts) { f.APIServer = "another" }), Ready},
+		{"services win over the kube-apiserver", with(func(f *Facts) {
+			f.Registration, f.APIServer, f.Services = Registration{}, "another", "a service is not ready"
+		}), ServicesNotReady},
+		{"fenced wins over the kube-apiserver", with(func(f *Facts) { f.Registration, f.APIServer = Registration{Fenced: true}, "another" }), Fenced},
 		{"not registered wins over the role", with(func(f *Facts) { f.Registration.Confirmed, f.Registration.Controller = false, false }), NotRegistered},
 		{"fenced", with(func(f *Facts) { f.Registration = Registration{Fenced: true} }), Fenced},
 		{"fenced though it served", with(func(f *Facts) { f.Registration, f.Served = Registration{Fenced: true}, true }), Fenced},

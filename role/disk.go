@@ -97,6 +97,24 @@ func (d *Disk) SetRoles(roles protocol.Roles) error {
 	return d.write(d.now)
 }
 
+// GiveConsensus adds the role of a member of etcd to the roles in the file at path, for a node that
+// becomes the only member (docs/clusters.md#restore). Without roles there it does nothing. No sidecar
+// may use the file.
+func GiveConsensus(path string) error {
+	d := NewDisk(path)
+	if err := d.Load(); err != nil {
+		return err
+	}
+	now := d.now
+	roles, err := protocol.ParseRoles(now.Roles)
+	if err != nil || now.Roles == nil {
+		return err
+	}
+	roles.Consensus = true
+	now.Roles = roles.Names()
+	return d.write(now)
+}
+
 // KeepRoles writes the newest roles, if the file does not have them.
 func (d *Disk) KeepRoles() error {
 	if d == nil {

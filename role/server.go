@@ -246,6 +246,8 @@ func (s *Server) Run(ctx context.Context, others ...*supervise.Group) error {
 // failure is why the node stops; nil: it was asked to. One that fails does not wait here:
 // only Kubernetes does, if there are services to stop.
 func (s *Server) stop(ctx context.Context, failure error, leading *supervise.Group) {
+	// With KillMode=control-group, the services got SIGTERM, too: they end, and stay so.
+	s.supervised.EndStarts()
 	f := protocol.ServiceFacts{Known: true, Running: true, Published: true, Leads: true, ShutdownDelay: s.cfg.ShutdownDelay}
 	if ctx.Err() == nil {
 		f.Published, f.ShutdownDelay = false, 0

@@ -60,6 +60,9 @@ func (s *Supervised) StopLimit() time.Duration {
 // stopMargin is for what follows the stop timeout of a service: SIGKILL, and the end.
 const stopMargin = 10 * time.Second
 
+// EndStarts lets no service start from here on. Those that run go on.
+func (s *Supervised) EndStarts() { s.supervisor.EndStarts() }
+
 // Run runs the services until ctx ends, and returns ctx's error. Then it stops those
 // that still run.
 func (s *Supervised) Run(ctx context.Context) error {

@@ -17,7 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
-// GateConfig is what a Gate needs. All fields except the last four are required.
+// GateConfig is what a Gate needs. All fields except the last five are required.
 type GateConfig struct {
 	Store        *Store
 	Local        *event.Value[protocol.Local]
@@ -27,6 +27,9 @@ type GateConfig struct {
 	// Withheld is why this node's services keep the gate closed; empty: they do not.
 	// nil: it has none (docs/protocol.md#services).
 	Withheld *event.Value[string]
+	// APIServer is why this node's kube-apiserver keeps the node from registering; empty: it
+	// does not. nil: it never does (docs/protocol.md#apiserver-version).
+	APIServer *event.Value[string]
 	// Override is what people let this node do in spite of its gate. nil: nothing.
 	Override   *event.Value[protocol.Override]
 	Registerer prometheus.Registerer // nil: no metrics
@@ -71,12 +74,15 @@ func NewGate(cfg GateConfig) *Gate {
 	if cfg.Withheld == nil {
 		cfg.Withheld = event.New("")
 	}
+	if cfg.APIServer == nil {
+		cfg.APIServer = event.New("")
+	}
 	if cfg.Override == nil {
 		cfg.Override = event.New(protocol.Override{})
 	}
 	g := &Gate{cfg: cfg, metrics: newMetrics(cfg.Registerer), verdict: event.New(Verdict{}), reads: readPauses()}
 	g.learn(func(f *protocol.Facts) {
-		f.Local, f.Services, f.Override = cfg.Local.Get(), cfg.Withheld.Get(), cfg.Override.Get()
+		f.Local, f.Services, f.APIServer, f.Override = cfg.Local.Get(), cfg.Withheld.Get(), cfg.APIServer.Get(), cfg.Override.Get()
 	})
 	return g
 }
@@ -165,12 +171,13 @@ func (g *Gate) Run(ctx context.Context) error {
 		contact, contactChanged := g.cfg.Contact.Load()
 		local, localChanged := g.cfg.Local.Load()
 		withheld, withheldChanged := g.cfg.Withheld.Load()
+		apiserver, apiserverChanged := g.cfg.APIServer.Load()
 		override, overrideChanged := g.cfg.Override.Load()
 		if contact.Reached() {
 			contactChanged = nil // etcd stays reached once it was
 		}
 		g.learn(func(f *protocol.Facts) {
-			f.Reached, f.Local, f.Services, f.Override = contact.Reached(), local, withheld, override
+			f.Reached, f.Local, f.Services, f.APIServer, f.Override = contact.Reached(), local, withheld, apiserver, override
 			if registration != f.Registration {
 				// A status that was read before this registration does not count.
 				f.Registration, f.Status, g.readAt = registration, protocol.StatusView{}, etcd.At{}
@@ -185,6 +192,7 @@ func (g *Gate) Run(ctx context.Context) error {
 		case <-contactChanged:
 		case <-localChanged:
 		case <-withheldChanged:
+		case <-apiserverChanged:
 		case <-overrideChanged:
 		case <-retry:
 		case <-due:

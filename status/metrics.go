@@ -1,6 +1,9 @@
 package status
 
 import (
+	"sync"
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -10,6 +13,8 @@ type metrics struct {
 	ready          prometheus.Gauge
 	reason         *prometheus.GaugeVec
 	closedByStatus prometheus.Counter
+	changes        *prometheus.CounterVec
+	times          *times
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -26,18 +31,26 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "lockstep_status_gate_closed_by_status_total",
 			Help: "How often a change of the status closed the gate of a registered node that served. Anything above 0 violates an invariant: report it.",
 		}),
+		changes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "lockstep_gate_changes_total",
+			Help: "How often the gate got this reason, since the sidecar started. A gate that closes for a moment between two scrapes is here, and in the log.",
+		}, []string{"reason"}),
+		times: newTimes(time.Now),
 	}
 	for _, r := range protocol.Reasons() {
 		m.reason.WithLabelValues(string(r)).Set(0)
+		m.changes.WithLabelValues(string(r))
 	}
 	if reg != nil {
-		reg.MustRegister(m.ready, m.reason, m.closedByStatus)
+		reg.MustRegister(m.ready, m.reason, m.closedByStatus, m.changes, m.times)
 	}
 	return m
 }
 
-// show sets the gauges to a verdict.
+// show sets the gauges to a verdict with another reason than before, and counts it.
 func (m *metrics) show(v Verdict) {
+	m.changes.WithLabelValues(string(v.Reason)).Inc()
+	m.times.begin(v.Reason)
 	m.ready.Set(0)
 	if v.Ready {
 		m.ready.Set(1)
@@ -46,4 +59,50 @@ func (m *metrics) show(v Verdict) {
 		m.reason.WithLabelValues(string(r)).Set(0)
 	}
 	m.reason.WithLabelValues(string(v.Reason)).Set(1)
+}
+
+// times adds up how long the gate has had each reason. A scrape counts the time until then.
+type times struct {
+	desc *prometheus.Desc
+	now  func() time.Time
+
+	mu     sync.Mutex // mu guards what follows
+	before map[protocol.Reason]time.Duration
+	reason protocol.Reason // empty: there was no verdict yet
+	since  time.Time
+}
+
+func newTimes(now func() time.Time) *times {
+	return &times{
+		desc: prometheus.NewDesc("lockstep_gate_seconds_total",
+			"How many seconds the gate has had this reason, since the sidecar started. While the sidecar does not run, nothing counts.", []string{"reason"}, nil),
+		now: now, before: map[protocol.Reason]time.Duration{},
+	}
+}
+
+// begin ends the time of the reason before.
+func (t *times) begin(reason protocol.Reason) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.now()
+	if t.reason != "" {
+		t.before[t.reason] += now.Sub(t.since)
+	}
+	t.reason, t.since = reason, now
+}
+
+// Describe implements prometheus.Collector.
+func (t *times) Describe(c chan<- *prometheus.Desc) { c <- t.desc }
+
+// Collect implements prometheus.Collector.
+func (t *times) Collect(c chan<- prometheus.Metric) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range protocol.Reasons() {
+		sum := t.before[r]
+		if r == t.reason {
+			sum += t.now().Sub(t.since)
+		}
+		c <- prometheus.MustNewConstMetric(t.desc, prometheus.CounterValue, sum.Seconds(), string(r))
+	}
 }

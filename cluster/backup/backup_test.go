@@ -2,6 +2,7 @@ package backup_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -19,8 +20,11 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/pki"
 	"github.com/lockstep-dev/lockstep/cluster/record"
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/role"
 )
 
 const (
@@ -103,11 +107,18 @@ func (n *node) read(t *testing.T) datadir.Marker {
 // run runs the member while use does its work.
 func (n *node) run(t *testing.T, use func(*etcd.Client, member.State)) {
 	t.Helper()
+	n.runWith(t, 0, use)
+}
+
+// runWith is run with a quota of the database.
+func (n *node) runWith(t *testing.T, quota int64, use func(*etcd.Client, member.State)) {
+	t.Helper()
 	l := n.layout()
 	s := member.New(member.Config{Command: command, Spec: member.Spec{
 		Dir: l.Etcd(), Name: n.marker.Node, PeerURL: n.marker.PeerURL(), ClientURL: n.marker.ClientURL(),
 		InitialCluster: n.marker.Node + "=" + n.marker.PeerURL(), Token: n.marker.Cluster,
 		CAFile: l.CACert(), CertFile: l.NodeCert(), KeyFile: l.NodeKey(), Heartbeat: 10 * time.Millisecond, Election: 100 * time.Millisecond,
+		QuotaBytes: quota,
 	}})
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	done := make(chan struct{})
@@ -157,7 +168,7 @@ func restore(t *testing.T, n *node, file string) (backup.Restored, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	return backup.Restore(ctx, backup.Config{DataDir: n.path, File: file, Prefix: prefix, Command: command, Log: slog.New(slog.DiscardHandler)})
+	return backup.Restore(ctx, backup.Config{DataDir: n.path, File: file, Prefix: prefix, Command: command, GiveRole: role.GiveConsensus, Log: slog.New(slog.DiscardHandler)})
 }
 
 // A snapshot becomes a cluster of one member, with another ID and a higher revision.
@@ -184,6 +195,7 @@ func TestRestore(t *testing.T) {
 	n.marker.Phase, n.marker.MemberID, n.marker.EtcdClusterID = datadir.Member, keyspace.MemberID(before.MemberID), keyspace.MemberID(before.ClusterID)
 	n.write(t)
 
+	var first int64
 	for restores := 1; restores <= 2; restores++ {
 		restored, err := restore(t, n, file)
 		if err != nil {
@@ -197,6 +209,12 @@ func TestRestore(t *testing.T) {
 			t.Errorf("got %+v", restored)
 		}
 		n.marker = marker
+		if restores == 1 {
+			n.run(t, func(c *etcd.Client, _ member.State) {
+				put(t, c, keys.Node("later"))
+				first = c.Contact().Get().Revision
+			})
+		}
 	}
 	n.run(t, func(c *etcd.Client, s member.State) {
 		if s.ClusterID == before.ClusterID || s.MemberID == before.MemberID || keyspace.MemberID(s.MemberID) != n.marker.MemberID {
@@ -215,12 +233,125 @@ func TestRestore(t *testing.T) {
 		if _, old := got[keys.Status()]; len(got) != 3 || got[keys.Node("b")] != "value" || old {
 			t.Errorf("got %v", got)
 		}
-		if revision := c.Contact().Get().Revision; revision < 1_000_000_000 {
-			t.Errorf("got the revision %d", revision)
+		if revision := c.Contact().Get().Revision; revision <= first {
+			t.Errorf("got the revision %d, and after the first restoration %d", revision, first)
 		}
 		// A watch from a revision of before does not wait for ever.
 		if _, err := c.Get(t.Context(), keys.Status(), clientv3.WithRev(12)); err == nil || !strings.Contains(err.Error(), "compacted") {
 			t.Errorf("an old revision: got %v", err)
+		}
+	})
+}
+
+// A snapshot of an etcd whose database is full has the alarm in it. The restored one accepts writes,
+// with the quota that it had before.
+func TestRestore_full(t *testing.T) {
+	const quota = 2 << 20
+	n := newNode(t)
+	file := filepath.Join(t.TempDir(), "snapshot")
+	n.runWith(t, quota, func(c *etcd.Client, _ member.State) {
+		put(t, c, keys.Cluster(), keys.Node("b"))
+		for value := strings.Repeat("x", 256<<10); ; {
+			_, err := c.Write(t.Context(), nil, clientv3.OpPut("/other", value))
+			if etcd.IsNoSpace(err) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := backup.Save(t.Context(), c, file); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if _, err := restore(t, n, file); err != nil {
+		t.Fatal(err)
+	}
+	n.marker = n.read(t)
+	n.runWith(t, quota, func(c *etcd.Client, _ member.State) {
+		if c.Full(t.Context()) {
+			t.Error("the alarm is still there")
+		}
+		put(t, c, keys.Node("c"))
+		if got := listing(t, c); got[keys.Node("b")] == "" {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+// A node whose address is lost keeps everything until it is restored with one that the machine has.
+func TestRestore_otherAddress(t *testing.T) {
+	n := newNode(t)
+	file := filepath.Join(t.TempDir(), "snapshot")
+	n.run(t, func(c *etcd.Client, _ member.State) {
+		put(t, c, keys.Cluster(), keys.Node("b"))
+		if _, err := backup.Save(t.Context(), c, file); err != nil {
+			t.Error(err)
+		}
+	})
+	n.marker.Address = "198.51.100.1" // of documentation
+	n.write(t)
+	before := n.read(t)
+	cfg := backup.Config{DataDir: n.path, File: file, Prefix: prefix, Command: command, GiveRole: role.GiveConsensus, Log: slog.New(slog.DiscardHandler)}
+	for _, address := range []string{"", "198.51.100.2", "0.0.0.0", "x"} {
+		cfg.Address = address
+		if _, err := backup.Restore(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "--node-address") {
+			t.Errorf("%q: got %v", address, err)
+		}
+	}
+	if got := n.read(t); got != before || !n.layout().EtcdBegun() {
+		t.Errorf("got %+v, before %+v", got, before)
+	}
+	cfg.Address = "127.0.0.2"
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	if _, err := backup.Restore(ctx, cfg); err != nil {
+		t.Fatal(err)
+	}
+	if n.marker = n.read(t); n.marker.Address != cfg.Address || n.marker.Phase != datadir.Member {
+		t.Errorf("got %+v", n.marker)
+	}
+	n.run(t, func(c *etcd.Client, s member.State) {
+		got := listing(t, c)
+		self, err := record.DecodeMember(keys.ClusterMember(s.MemberID), []byte(got[keys.ClusterMember(s.MemberID)]))
+		if err != nil || self.Address != cfg.Address || got[keys.Node("b")] != "value" {
+			t.Errorf("got %+v, %v", self, err)
+		}
+	})
+}
+
+// The only member of the restored cluster has the role of a member, also on a node that had lost it.
+func TestRestore_role(t *testing.T) {
+	n := newNode(t)
+	file := filepath.Join(t.TempDir(), "snapshot")
+	was := protocol.Node{ID: "a", Roles: protocol.Roles{Worker: true}}
+	n.run(t, func(c *etcd.Client, _ member.State) {
+		put(t, c, keys.Cluster())
+		if _, err := c.Txn(t.Context(), nil, []clientv3.Op{clientv3.OpPut(keys.Node("a"), string(fleet.Encode(was)))}, nil); err != nil {
+			t.Error(err)
+		}
+		if _, err := backup.Save(t.Context(), c, file); err != nil {
+			t.Error(err)
+		}
+	})
+	disk := role.NewDisk(n.layout().Roles())
+	if err := disk.SetRoles(was.Roles); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := restore(t, n, file); err != nil {
+		t.Fatal(err)
+	}
+	want := protocol.Roles{Worker: true, Consensus: true}
+	if err := disk.Load(); err != nil {
+		t.Error(err)
+	}
+	if got, _ := disk.Roles(); got != want {
+		t.Errorf("on the disk: got %v", got.Names())
+	}
+	n.marker = n.read(t)
+	n.run(t, func(c *etcd.Client, _ member.State) {
+		all, err := fleet.List(t.Context(), c)
+		if record, _ := all.Record("a"); err != nil || record.Node.Roles != want {
+			t.Errorf("in the record: got %v, %v", record.Node.Roles.Names(), err)
 		}
 	})
 }
@@ -236,7 +367,7 @@ func TestRestore_interrupted(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	old := n.layout().Etcd() + ".replaced"
+	old := n.layout().Etcd() + ".replaced-1"
 	n.marker.Cluster, n.marker.Intent, n.marker.Restores = "second", datadir.Restore, 1
 	n.write(t)
 	if err := os.Rename(n.layout().Etcd(), old); err != nil {
@@ -265,6 +396,45 @@ func TestRestore_interrupted(t *testing.T) {
 	})
 }
 
+// A second restoration that is interrupted before it has moved anything keeps what was there, beside
+// the copy of the first one, and does not take a copy of unknown origin for its own.
+func TestRestore_secondInterrupted(t *testing.T) {
+	n := newNode(t)
+	file := filepath.Join(t.TempDir(), "snapshot")
+	n.run(t, func(c *etcd.Client, _ member.State) {
+		put(t, c, keys.Node("b"), keys.Cluster())
+		if _, err := backup.Save(t.Context(), c, file); err != nil {
+			t.Error(err)
+		}
+	})
+	unknown := n.layout().Etcd() + ".replaced-1"
+	if err := os.Mkdir(unknown, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var copies []string
+	for _, interrupted := range []bool{false, true} {
+		present := filepath.Join(n.layout().Etcd(), fmt.Sprint("present-", interrupted))
+		if err := os.WriteFile(present, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if interrupted { // as begin leaves it
+			n.marker = n.read(t)
+			n.marker.Cluster, n.marker.Phase, n.marker.Restores = "third", datadir.Begun, n.marker.Restores+1
+			n.write(t)
+		}
+		restored, err := restore(t, n, file)
+		if err != nil || restored.Replaced == unknown {
+			t.Fatalf("got %+v, %v", restored, err)
+		}
+		copies = append(copies, filepath.Join(restored.Replaced, filepath.Base(present)))
+	}
+	for _, path := range append(copies, unknown) {
+		if _, err := os.Stat(path); err != nil {
+			t.Errorf("what was there: %v", err)
+		}
+	}
+}
+
 // A snapshot without a cluster below the prefix is of another cluster, or the prefix is
 // mistyped. The right prefix completes what has begun.
 func TestRestore_otherPrefix(t *testing.T) {
@@ -276,7 +446,7 @@ func TestRestore_otherPrefix(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	cfg := backup.Config{DataDir: n.path, File: file, Prefix: "/q", Command: command, Log: slog.New(slog.DiscardHandler)}
+	cfg := backup.Config{DataDir: n.path, File: file, Prefix: "/q", Command: command, GiveRole: role.GiveConsensus, Log: slog.New(slog.DiscardHandler)}
 	if _, err := backup.Restore(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "no cluster below the prefix /q/") {
 		t.Errorf("got %v", err)
 	}

@@ -1,11 +1,13 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"strconv"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -18,17 +20,23 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/cluster/record"
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/durable"
+	"github.com/lockstep-dev/lockstep/internal/nodeaddress"
 	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Config has what Restore needs. All is required.
+// Config has what Restore needs. All is required except Address.
 type Config struct {
 	DataDir string   // of a node that was a member, whose sidecar is stopped
+	Address string   // the IP address of the node from now on; empty: that of the directory
 	File    string   // from Save
 	Prefix  string   // of all keys
 	Command []string // runs the member: this program's hidden command
-	Log     *slog.Logger
+	// GiveRole adds the role of a member of etcd to the roles in the file with that path, which need not exist.
+	GiveRole func(path string) error
+	Log      *slog.Logger
 }
 
 // Restored is what Restore has made.
@@ -40,10 +48,21 @@ type Restored struct {
 	Replaced string
 }
 
-// bump is what the revision of a restored store is raised by: more than were written
-// since the snapshot, so that no revision is used for two things. What is below it
-// counts as compacted, so that watches of before do not wait for ever.
-const bump = 1_000_000_000
+// The revision of a restored store is that of its time of restoration: ten for each millisecond since
+// 2020, which no store has reached by writes. So no revision is used for two things, neither by a write
+// since the snapshot nor by an earlier restoration of the same one. Revisions below it count as
+// compacted: watches from before do not wait for ever.
+const revisionsPerMillisecond = 10
+
+var revisionsBegin = time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// minBump is the number of revisions that are left out at least, such as when the clock went back.
+const minBump = 1_000_000
+
+// bump is the number of revisions between a snapshot and the store that is restored from it.
+func bump(snapshot int64, now time.Time) uint64 {
+	return uint64(max(now.Sub(revisionsBegin).Milliseconds()*revisionsPerMillisecond-snapshot, minBump)) //nolint:gosec // it is positive
+}
 
 // Restore makes a cluster of one member, this node, of a snapshot. The cluster has a
 // new ID, so members of before can never mix with it. Members, tokens and the lock of
@@ -66,7 +85,7 @@ func Restore(ctx context.Context, cfg Config) (restored Restored, err error) {
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
 	r := &restoration{Config: cfg, dir: dir, out: Restored{Saved: saved}}
-	for _, step := range []func(context.Context) error{r.begin, r.credentials, r.data, r.startMember} {
+	for _, step := range []func(context.Context) error{r.checkAddress, r.begin, r.credentials, r.data, r.startMember} {
 		if err := step(ctx); err != nil {
 			return Restored{}, fmt.Errorf("restore: %w", err)
 		}
@@ -78,8 +97,22 @@ type restoration struct {
 	Config
 	dir    *datadir.Dir
 	marker datadir.Marker
-	again  bool // an earlier one was interrupted
 	out    Restored
+}
+
+// checkAddress requires that this machine has the address of the node: etcd cannot start without it, and
+// the old cluster is not given up for that.
+func (r *restoration) checkAddress(context.Context) error {
+	marker, err := r.dir.ReadMarker()
+	if err != nil {
+		return err
+	}
+	r.Address = cmp.Or(r.Address, marker.Address)
+	if problem := cmp.Or(nodeaddress.Malformed(r.Address), nodeaddress.Missing(r.Address)); problem != "" {
+		return fmt.Errorf("data directory %q: the node's address %s %s; nothing was changed: type the command again with --node-address and one that it has: docs/clusters.md#restore-elsewhere",
+			r.DataDir, r.Address, problem)
+	}
+	return nil
 }
 
 // begin writes the marker of the new cluster. From here on the old one is given up.
@@ -88,17 +121,26 @@ func (r *restoration) begin(context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.again = marker.Intent == datadir.Restore && marker.Phase == datadir.Begun
-	if !r.again {
+	if marker.Intent != datadir.Restore || marker.Phase != datadir.Begun { // none was interrupted
 		marker.Cluster, marker.Intent, marker.Phase = datadir.NewClusterID(), datadir.Restore, datadir.Begun
 		marker.EtcdClusterID, marker.MemberID = "", ""
+		// No number that has a copy already, such as of a member that was here before: data would take it for its own.
 		marker.Restores++
+		for exists(r.copyOf(marker)) {
+			marker.Restores++
+		}
 	}
+	marker.Address = r.Address
 	r.marker, r.out.Cluster, r.out.Restores = marker, marker.Cluster, marker.Restores
 	return r.dir.WriteMarker(marker)
 }
 
-// credentials renews what has expired meanwhile.
+// copyOf is where a restoration keeps the data of etcd as it was.
+func (r *restoration) copyOf(marker datadir.Marker) string {
+	return r.dir.Etcd() + replaced + strconv.Itoa(marker.Restores)
+}
+
+// credentials renews what has expired meanwhile, or is for another address.
 func (r *restoration) credentials(context.Context) error {
 	_, err := pki.Renew(r.dir.PKI(), r.marker.Node, r.marker.Address, time.Now())
 	return err
@@ -107,20 +149,20 @@ func (r *restoration) credentials(context.Context) error {
 // The names beside the directory of etcd.
 const (
 	beingMade = ".restoring"
-	replaced  = ".replaced"
+	replaced  = ".replaced-" // and the number of the restoration
 )
 
 // data makes the data of etcd beside what is there, and then replaces that. What was
-// there before is kept, until the next restoration.
+// there before is kept, also by the next restoration: it may be the only copy.
 func (r *restoration) data(context.Context) error {
-	made, old := r.dir.Etcd()+beingMade, r.dir.Etcd()+replaced
+	made, old := r.dir.Etcd()+beingMade, r.copyOf(r.marker)
 	if err := os.RemoveAll(made); err != nil {
 		return err
 	}
 	err := snapshot.NewV3(zap.NewNop()).Restore(snapshot.RestoreConfig{
 		SnapshotPath: r.File, OutputDataDir: made, Name: r.marker.Node, PeerURLs: []string{r.marker.PeerURL()},
 		InitialCluster: r.marker.Node + "=" + r.marker.PeerURL(), InitialClusterToken: r.marker.Cluster,
-		RevisionBump: bump, MarkCompacted: true, // one without the other is ignored
+		RevisionBump: bump(r.out.Revision, time.Now()), MarkCompacted: true, // one without the other is ignored
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("%q: %w", r.File, err), os.RemoveAll(made))
@@ -135,20 +177,17 @@ func (r *restoration) data(context.Context) error {
 	return durable.SyncDir(r.dir.Path())
 }
 
-// moveAway renames the data of etcd. What an interrupted restoration made is deleted
-// instead.
+// moveAway renames the data of etcd. If this restoration did so before it was interrupted, the data is
+// what it made, and is deleted instead.
 func (r *restoration) moveAway(old string) error {
 	switch {
-	case r.again && exists(old):
+	case exists(old):
 		r.out.Replaced = old
 		return os.RemoveAll(r.dir.Etcd())
 	case !exists(r.dir.Etcd()):
 		return nil
 	}
 	r.out.Replaced = old
-	if err := os.RemoveAll(old); err != nil {
-		return err
-	}
 	return os.Rename(r.dir.Etcd(), old)
 }
 
@@ -156,6 +195,9 @@ func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
 }
+
+// startLimit is how long etcd may take to start on the restored data. It takes a second.
+const startLimit = 2 * time.Minute
 
 // startMember runs the member while what belongs to the old cluster is deleted. No
 // other node can be a member before that.
@@ -166,12 +208,18 @@ func (r *restoration) startMember(ctx context.Context) error {
 			Dir: r.dir.Etcd(), Name: r.marker.Node, PeerURL: r.marker.PeerURL(), ClientURL: r.marker.ClientURL(),
 			InitialCluster: r.marker.Node + "=" + r.marker.PeerURL(), Token: r.marker.Cluster,
 			CAFile: r.dir.CACert(), CertFile: r.dir.NodeCert(), KeyFile: r.dir.NodeKey(),
+			QuotaBytes: member.NoQuota, // the snapshot may be that of a full etcd
 		},
 	})
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- supervisor.Run(running) }()
-	err := supervisor.AwaitReady(ctx)
+	limited, cancel := context.WithTimeout(ctx, startLimit)
+	err := supervisor.AwaitReady(limited)
+	cancel()
+	if err != nil && ctx.Err() == nil {
+		err = fmt.Errorf("the etcd member is not ready after %s: %w: %s; repair that, and type the command again", startLimit, err, supervisor.State().Get().LastExit)
+	}
 	if err == nil {
 		err = r.forget(ctx, supervisor.State().Get())
 	}
@@ -200,6 +248,9 @@ func (r *restoration) forget(ctx context.Context, now member.State) (err error) 
 	if err != nil {
 		return err
 	}
+	if err := makeSpace(ctx, client, r.marker.ClientURL()); err != nil {
+		return err
+	}
 	keys := keyspace.Under(r.Prefix)
 	if before, err := client.Get(ctx, keys.Cluster(), clientv3.WithCountOnly()); err != nil {
 		return err
@@ -225,7 +276,33 @@ func (r *restoration) forget(ctx context.Context, now member.State) (err error) 
 	if _, err := client.Txn(ctx, nil, []clientv3.Op{own}, nil); err != nil {
 		return err
 	}
+	if err := r.giveRole(ctx, client); err != nil {
+		return err
+	}
 	r.marker.Phase = datadir.Member
 	r.marker.MemberID, r.marker.EtcdClusterID = keyspace.MemberID(now.MemberID), keyspace.MemberID(now.ClusterID)
 	return r.dir.WriteMarker(r.marker)
+}
+
+// makeSpace drops old revisions and the space that nothing uses, and ends the alarm of a full
+// database: a snapshot of a full etcd has all of these. The alarm comes last, as the member accepts
+// writes from then on.
+func makeSpace(ctx context.Context, client *etcd.Client, clientURL string) error {
+	if err := client.Compact(ctx); err != nil {
+		return err
+	}
+	if err := client.Defragment(ctx, clientURL); err != nil {
+		return err
+	}
+	_, err := client.DisarmNoSpace(ctx)
+	return err
+}
+
+// giveRole gives this node the role of a member, which it may have lost before the snapshot was saved
+// or since: it is the only member now, and would try to leave without the role.
+func (r *restoration) giveRole(ctx context.Context, client *etcd.Client) error {
+	if err := r.GiveRole(r.dir.Roles()); err != nil {
+		return err
+	}
+	return fleet.GiveConsensus(ctx, client, protocol.NodeID(r.marker.Node))
 }

@@ -40,8 +40,10 @@ func Save(ctx context.Context, client *etcd.Client, file string) (Saved, error) 
 	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
 		return Saved{}, fmt.Errorf("save a snapshot: %q exists; choose another file", file)
 	}
-	part := file + partSuffix
-	stale, err := download(ctx, client, part)
+	part, stale, err := download(ctx, client, file)
+	if part == "" {
+		return Saved{}, fmt.Errorf("save a snapshot: %w", err)
+	}
 	if err != nil {
 		return Saved{}, errors.Join(fmt.Errorf("save a snapshot: %w", err), durable.Remove(part))
 	}
@@ -56,18 +58,20 @@ func Save(ctx context.Context, client *etcd.Client, file string) (Saved, error) 
 	return saved, durable.SyncDir(filepath.Dir(file))
 }
 
-func download(ctx context.Context, client *etcd.Client, file string) (stale bool, err error) {
+// download writes the store into a new file beside another one, and returns its name; empty: there is
+// none. It never writes into a file, or through a link, that another user may have made there before.
+func download(ctx context.Context, client *etcd.Client, beside string) (part string, stale bool, err error) {
 	in, stale, err := client.Snapshot(ctx)
 	if err != nil {
-		return false, err
+		return "", false, err
 	}
 	defer in.Close()
-	out, err := os.OpenFile(file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	out, err := os.CreateTemp(filepath.Dir(beside), filepath.Base(beside)+".*"+partSuffix)
 	if err != nil {
-		return false, err
+		return "", false, err
 	}
 	_, err = io.Copy(out, in)
-	return stale, errors.Join(err, out.Sync(), out.Close())
+	return out.Name(), stale, errors.Join(err, out.Sync(), out.Close())
 }
 
 // Verify reads a file that Save, or etcd's own tools, wrote. It reports one that is cut

@@ -155,10 +155,10 @@ func (l Layout) checkCertificates(m Marker) error {
 	if !m.Phase.InCluster() {
 		return nil // the steps make what is missing
 	}
-	for _, path := range []string{l.CACert(), l.CAKey(), l.NodeCert(), l.NodeKey()} {
+	for _, path := range []string{l.CACert(), l.NodeCert(), l.NodeKey()} { // only a voter has the CA's key
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			remedy := restoreOrReplace
-			if path == l.CACert() || path == l.CAKey() {
+			if path == l.CACert() {
 				remedy = "restore it from a backup, or copy it from another member, which has the same; without either, replace this node: docs/clusters.md#replace-a-node"
 			}
 			return &RefusedError{path, "is missing", remedy}
@@ -183,7 +183,7 @@ func (l Layout) checkCertificates(m Marker) error {
 	if _, err := tls.LoadX509KeyPair(l.NodeCert(), l.NodeKey()); err != nil {
 		return &RefusedError{l.NodeKey(), "is not the key of " + l.NodeCert() + ": " + reason(err), restoreOrReplace}
 	}
-	if _, err := tls.LoadX509KeyPair(l.CACert(), l.CAKey()); err != nil {
+	if _, err := tls.LoadX509KeyPair(l.CACert(), l.CAKey()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return &RefusedError{l.CAKey(), "is not the key of " + l.CACert() + ": " + reason(err), l.authorityRemedy()}
 	}
 	return nil

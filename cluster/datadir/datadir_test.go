@@ -172,7 +172,6 @@ func TestCheck_refuses(t *testing.T) {
 		"another cluster":     {flags(func(e *Expected) { e.CAHash = "00" }), []string{"is that of cluster c", "leave out --join and --token"}},
 		"no marker":           {remove(Layout.Marker), []string{"has no cluster.json, but has etcd, pki", "docs/clusters.md#replace-a-node"}},
 		"no CA":               {remove(Layout.CACert), []string{"ca.crt", "is missing: restore it from a backup"}},
-		"no key of the CA":    {remove(Layout.CAKey), []string{"ca.key", "is missing: restore it from a backup"}},
 		"no certificate":      {remove(Layout.NodeCert), []string{"node.crt", "is missing: restore it from a backup"}},
 		"no key":              {remove(Layout.NodeKey), []string{"node.key", "is missing: restore it from a backup"}},
 		"no pki":              {remove(Layout.PKI), []string{"is missing: restore it from a backup"}},
@@ -214,6 +213,49 @@ func TestCheck_refuses(t *testing.T) {
 			tc.change(t, l, &want)
 			wantRefusal(t, l, want, tc.want...)
 		})
+	}
+}
+
+// A node that has not voted has no key of the CA.
+func TestCheck_noKeyOfTheCA(t *testing.T) {
+	l, _ := newMember(t)
+	must(t, os.Remove(l.CAKey()))
+	must(t, examine(string(l), expected))
+}
+
+// A member that is added or leaves may vote, so its log and its database are checked like those
+// of one that works. Before etcd has begun, there is nothing to check.
+func TestCheck_changing(t *testing.T) {
+	for _, phase := range []Phase{Adding, Leaving} {
+		for name, tc := range map[string]struct {
+			change func(*testing.T, Layout)
+			want   string // empty: it is accepted
+		}{
+			"as it was":   {func(*testing.T, Layout) {}, ""},
+			"no database": {func(t *testing.T, l Layout) { must(t, os.Remove(l.db())) }, "is missing or empty"},
+			"no log":      {func(t *testing.T, l Layout) { must(t, os.RemoveAll(l.wal())) }, ""},
+			"the log of another member": {func(t *testing.T, l Layout) {
+				must(t, os.RemoveAll(l.wal()))
+				writeLog(t, l.wal(), 0xc1, 0xb1)
+			}, "is of the etcd member b1, and cluster.json of a1"},
+			"the log of another cluster": {func(t *testing.T, l Layout) {
+				must(t, os.RemoveAll(l.wal()))
+				writeLog(t, l.wal(), 0xc2, 0xa1)
+			}, "is of the etcd cluster c2, and cluster.json of c1"},
+		} {
+			t.Run(string(phase)+"/"+name, func(t *testing.T) {
+				l, m := newMember(t)
+				m.Phase = phase
+				d := mustOpen(t, string(l))
+				must(t, errors.Join(d.WriteMarker(m), d.Close()))
+				tc.change(t, l)
+				if tc.want == "" {
+					must(t, examine(string(l), expected))
+					return
+				}
+				wantRefusal(t, l, expected, tc.want, "sidecar cluster remove a1")
+			})
+		}
 	}
 }
 
@@ -345,6 +387,37 @@ func TestOpen_emptyDirectoryOfOthers(t *testing.T) {
 	if got := info.Mode().Perm(); got != dirMode {
 		t.Errorf("got the mode %o, want %o", got, dirMode)
 	}
+}
+
+// The directory of another user, or in a directory that every user can change, is refused before
+// a key is written there.
+func TestLock_openToOthers(t *testing.T) {
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "data")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(want string) {
+		t.Helper()
+		d, err := Lock(dir)
+		if err == nil {
+			_ = d.Close()
+		}
+		if _, ok := errors.AsType[*RefusedError](err); !ok || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	if err := os.Chmod(parent, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	refused(`"` + parent + `" can be changed by every user (mode 0777): if no other user has, type: chmod o-w ` + parent)
+	if os.Geteuid() != 0 {
+		return // only root can give it to another user
+	}
+	if err := errors.Join(os.Chmod(parent, 0o755), os.Chown(dir, 4711, 0)); err != nil {
+		t.Fatal(err)
+	}
+	refused("belongs to the user with the ID 4711, who can change it: if no other user has, type: chown 0 " + dir)
 }
 
 // A directory whose node has not joined yet can be deleted: no cluster knows the node. So

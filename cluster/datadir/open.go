@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lockstep-dev/lockstep/internal/durable"
+	"github.com/lockstep-dev/lockstep/internal/trusted"
 )
 
 const (
@@ -58,6 +59,9 @@ func Lock(path string) (*Dir, error) {
 	layout := Layout(path)
 	if err := layout.make(); err != nil {
 		return nil, err
+	}
+	if found := trusted.Find(path); found != nil {
+		return nil, &RefusedError{found.Path, found.What, "if no other user has, type: " + found.Remedy}
 	}
 	file, err := os.Open(path)
 	if err != nil {

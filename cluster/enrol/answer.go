@@ -21,8 +21,9 @@ import (
 )
 
 // answer carries out one request. The token is checked first: a client without a valid
-// one learns nothing of the members. It is used last, before the node is added: a
-// request that is refused costs no use.
+// one learns nothing of the members, and no signature of it is checked, which costs more
+// than the token. The token is used last, before the node is added: a request that is
+// refused costs no use.
 func (s *Server) answer(ctx context.Context, w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	in, csr, err := parse(w, r)
 	if err != nil {
@@ -33,13 +34,19 @@ func (s *Server) answer(ctx context.Context, w http.ResponseWriter, r *http.Requ
 		return nil, invalidf("%v", err)
 	}
 	node.Key, node.Added = record.Hash(pki.HashOfRequest(csr)), s.cfg.Now().UTC()
-	claim := token.Claim{ID: token.ParseID(in.Token.ID), Node: node.Node, Key: node.Key, Now: s.cfg.Now()}
+	claim := token.Claim{ID: token.ParseID(in.Token.ID), Node: node.Node, Address: node.Address, Key: node.Key, Now: s.cfg.Now()}
 	if len(in.Token.Secret) != len(claim.Secret) || claim.ID == "" {
 		return nil, invalidf("token: no token has this form")
 	}
 	copy(claim.Secret[:], in.Token.Secret)
 	if err := s.mayJoin(ctx, node, claim); err != nil {
 		return nil, explain(err)
+	}
+	if _, err := s.authority(ctx); err != nil { // before the token is used
+		return nil, err
+	}
+	if err := pki.CheckRequest(csr); err != nil {
+		return nil, invalidf("certificateRequest: %v", err)
 	}
 	s.cfg.After("check")
 	if err := token.Consume(ctx, s.cfg.Client, claim); err != nil {
@@ -50,7 +57,7 @@ func (s *Server) answer(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	if err != nil {
 		return nil, explain(err)
 	}
-	out, err := s.sign(in, added)
+	out, err := s.sign(ctx, in, added)
 	if err != nil {
 		return nil, err
 	}
@@ -95,9 +102,9 @@ func (s *Server) mayJoin(ctx context.Context, node record.Member, claim token.Cl
 	return err
 }
 
-// sign answers a node that was added.
-func (s *Server) sign(in request, added quorum.Added) ([]byte, error) {
-	ca, err := pki.LoadCA(s.cfg.PKI)
+// sign answers a node that was added. It does not get the key of the CA: it does not vote yet.
+func (s *Server) sign(ctx context.Context, in request, added quorum.Added) ([]byte, error) {
+	ca, err := s.authority(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -105,13 +112,9 @@ func (s *Server) sign(in request, added quorum.Added) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := ca.KeyPEM()
-	if err != nil {
-		return nil, err
-	}
 	out := answer{
 		Cluster: added.Cluster.ID, EtcdClusterID: keyspace.MemberID(added.Cluster.EtcdClusterID), MemberID: keyspace.MemberID(added.ID),
-		CACertificate: string(ca.CertPEM()), CAKey: string(key), Certificate: string(cert), Members: []answerMember{},
+		CACertificate: string(ca.CertPEM()), Certificate: string(cert), Members: []answerMember{},
 	}
 	for _, m := range added.Members {
 		out.Members = append(out.Members, newAnswerMember(m))
@@ -134,7 +137,8 @@ func newAnswerMember(m etcd.Member) answerMember {
 const newToken = "create another one on a member: sidecar cluster token create"
 
 // explain turns an error into a refusal with the status that the joining node needs,
-// and with what to do.
+// and with what to do. Any other error names the endpoints of etcd, and the client may have
+// no valid token: only the log gets it.
 func explain(err error) error {
 	is := func(target error) bool { return errors.Is(err, target) }
 	_, inUse := errors.AsType[*quorum.InUseError](err)
@@ -144,12 +148,14 @@ func explain(err error) error {
 		return &refusal{wrongToken, http.StatusUnauthorized, err.Error() + "; " + newToken}
 	case is(token.ErrOtherKey):
 		return &refusal{wrongToken, http.StatusForbidden, err.Error() + ": its data directory was emptied after that; remove the node on a member (sidecar cluster remove), and " + newToken}
+	case is(token.ErrOtherNode):
+		return &refusal{wrongToken, http.StatusForbidden, err.Error() + "; check --node-id and --node-address, or create a token for this node on a member: sidecar cluster token create --node ID"}
 	case slices.ContainsFunc([]error{token.ErrRevoked, token.ErrExpired, token.ErrUsed}, is):
 		return &refusal{wrongToken, http.StatusForbidden, err.Error() + "; " + newToken}
 	case inUse:
 		return &refusal{conflict, http.StatusConflict, err.Error()}
 	case removed:
-		return &refusal{conflict, http.StatusForbidden, err.Error()}
+		return &refusal{conflict, http.StatusGone, err.Error()}
 	case is(quorum.ErrNoCluster):
 		return &refusal{unavailable, http.StatusServiceUnavailable, "the cluster is still being created"}
 	case is(quorum.ErrWait), is(quorum.ErrBusy):
@@ -158,5 +164,5 @@ func explain(err error) error {
 	if _, already := errors.AsType[*refusal](err); already {
 		return err
 	}
-	return &refusal{unavailable, http.StatusServiceUnavailable, "this member does not reach a majority of the cluster: " + err.Error()}
+	return fmt.Errorf("this member does not reach a majority of the cluster: %w", err)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,9 +41,10 @@ type Request struct {
 type Answer struct {
 	Cluster       string // the UUID; the token of the etcd cluster
 	EtcdClusterID uint64
-	MemberID      uint64  // of this node
-	CA            *pki.CA // with its key
-	Certificate   []byte  // of this node, PEM
+	MemberID      uint64 // of this node
+	CA            *x509.Certificate
+	CAKey         []byte // PEM; empty, unless an older sidecar answered
+	Certificate   []byte // of this node, PEM
 	Members       []etcd.Member
 }
 
@@ -66,6 +68,10 @@ func (e *RefusedError) Error() string {
 func (e *RefusedError) Permanent() bool {
 	return e.Status != http.StatusTooManyRequests && e.Status < http.StatusInternalServerError
 }
+
+// Removed reports whether an operator has removed the node from the cluster since it joined.
+// Older members answer that as they refuse a token: then it is false.
+func (e *RefusedError) Removed() bool { return e.Status == http.StatusGone }
 
 // UntrustedError is a server that is not a member of the token's cluster. Nothing was sent
 // to it.
@@ -210,24 +216,24 @@ func (r Request) decode(text []byte) (Answer, error) {
 	wrong := func(what string) error {
 		return fmt.Errorf("%s answered something that is not an answer to a join: %s", r.URL, what)
 	}
-	ca, err := pki.ParseCA([]byte(in.CACertificate), []byte(in.CAKey))
+	ca, err := in.parseCA()
 	if err != nil {
 		return Answer{}, wrong(err.Error())
 	}
-	if [32]byte(ca.Hash()) != [32]byte(r.Token.CA) {
+	if [32]byte(pki.HashOf(ca)) != [32]byte(r.Token.CA) {
 		return Answer{}, &UntrustedError{r.URL, "its CA is another one"}
 	}
 	cert, err := pki.ParseCertificate([]byte(in.Certificate))
 	if err != nil {
 		return Answer{}, wrong(err.Error())
 	}
-	if err := pki.Verify(cert, ca.Certificate(), r.Address, validAt(cert, time.Now())); err != nil {
+	if err := pki.Verify(cert, ca, r.Address, validAt(cert, time.Now())); err != nil {
 		return Answer{}, wrong("its certificate: " + err.Error())
 	}
 	if public, is := cert.PublicKey.(*ecdsa.PublicKey); !is || !public.Equal(r.Key.Public()) {
 		return Answer{}, wrong("its certificate is for another key")
 	}
-	out := Answer{Cluster: in.Cluster, CA: ca, Certificate: []byte(in.Certificate)}
+	out := Answer{Cluster: in.Cluster, CA: ca, CAKey: []byte(in.CAKey), Certificate: []byte(in.Certificate)}
 	var ok bool
 	if out.EtcdClusterID, ok = keyspace.ParseMemberID(in.EtcdClusterID); !ok || in.Cluster == "" {
 		return Answer{}, wrong("it does not name the cluster")
@@ -247,6 +253,18 @@ func (r Request) decode(text []byte) (Answer, error) {
 		out.Members = append(out.Members, member)
 	}
 	return out, nil
+}
+
+// parseCA returns the CA's certificate. The key of an older sidecar has to be that of it.
+func (a answer) parseCA() (*x509.Certificate, error) {
+	if a.CAKey == "" {
+		return pki.ParseAuthority([]byte(a.CACertificate))
+	}
+	ca, err := pki.ParseCA([]byte(a.CACertificate), []byte(a.CAKey))
+	if err != nil {
+		return nil, err
+	}
+	return ca.Certificate(), nil
 }
 
 // clientTLS accepts exactly the members of the cluster whose CA's public key has that

@@ -4,9 +4,13 @@
 // The joining node sends its token's secret only after it has verified, in the same
 // connection, that the server's certificate is signed by the CA whose hash is in the
 // token. The member checks the token, adds the node to etcd as a learner, and answers
-// with a certificate, the CA and its key, and the members. The same request of the same
+// with a certificate, the CA's, and the members. The same request of the same
 // node, with the same key, gets the same answer again, so each side may be killed at
 // any time.
+//
+// A node that votes gets the key of the CA from another voter, at the same port and with its
+// certificate: POST /v1/cluster/authority. A node without the key has its certificate renewed
+// there.
 //
 // The server limits requests by the client's address and in all: before the TLS
 // handshake by closing connections, and before any request to etcd with status 429.

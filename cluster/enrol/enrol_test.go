@@ -3,14 +3,20 @@ package enrol
 import (
 	"bytes"
 	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,6 +40,9 @@ func TestJoin(t *testing.T) {
 	got, err := Join(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(got.CAKey) != 0 {
+		t.Error("a node that does not vote has received the key of the CA")
 	}
 	if got.Cluster != r.cluster.ID || got.EtcdClusterID != r.cluster.First.Member.ClusterID() || len(got.Members) != 2 {
 		t.Errorf("got %+v", got)
@@ -126,10 +135,26 @@ func TestJoin_refused(t *testing.T) {
 	if _, err := quorum.Remove(t.Context(), r.client, quorum.Removal{Name: "d"}); err != nil {
 		t.Fatal(err)
 	}
-	wantRefused(t, "a removed node", first, http.StatusForbidden, "was removed", "new token")
+	wantRefused(t, "a removed node", first, http.StatusGone, "was removed", "new token")
 	second := first
 	second.Key = newKey(t)
 	wantRefused(t, "another key", second, http.StatusForbidden, "another key", create)
+}
+
+// TestJoin_bound: a token for a node is refused for another node, which is not added.
+func TestJoin_bound(t *testing.T) {
+	r := newRig(t, nil)
+	tok, _, err := token.Create(t.Context(), r.client, token.Spec{CA: record.Hash(r.cluster.CA.Hash()), TTL: time.Hour, Uses: 1, Node: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantRefused(t, "another node", r.request("evil", tok), http.StatusForbidden, `it is for node "b", and this node is "evil"`, "--node-id", create)
+	if all, err := r.client.Members(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("got %+v, %v, want one member", all, err)
+	}
+	if _, err := Join(t.Context(), r.request("b", tok)); err != nil {
+		t.Errorf("the node of the token: %v", err)
+	}
 }
 
 // TestJoin_sidecarAlive: a node ID whose sidecar is alive is refused, and not for good.
@@ -149,15 +174,24 @@ func TestJoin_sidecarAlive(t *testing.T) {
 	}
 }
 
-// TestJoin_noQuorum: without a majority, the join is refused for now.
+// TestJoin_noQuorum: without a majority, the join is refused for now. The client may have
+// no valid token, so only the log names the endpoints of etcd.
 func TestJoin_noQuorum(t *testing.T) {
-	r := newRig(t, nil)
+	var logged bytes.Buffer
+	r := newRig(t, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&logged, nil)) })
 	req := r.request("b", r.token(1, time.Hour))
 	r.cluster.First.Stop()
 	_, err := Join(t.Context(), req)
 	refused, is := errors.AsType[*RefusedError](err)
 	if !is || refused.Permanent() || !strings.Contains(err.Error(), "does not reach a majority") {
-		t.Errorf("got %v", err)
+		t.Fatalf("got %v", err)
+	}
+	endpoint, err := url.Parse(r.cluster.First.ClientURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(refused.Error(), endpoint.Host) || !strings.Contains(logged.String(), endpoint.Host) {
+		t.Errorf("the answer is %v, and the log\n%s\nwant %s in the log alone", refused, logged.String(), endpoint.Host)
 	}
 }
 
@@ -373,6 +407,64 @@ func TestServer_badRequests(t *testing.T) {
 	}
 }
 
+// A stranger costs no check of a signature: not with a key that no node has, and not without a token.
+func TestServer_signatureLast(t *testing.T) {
+	r := newRig(t, nil)
+	req := r.request("b", r.token(1, time.Hour))
+	large, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		key    crypto.Signer
+		secret byte
+		status int
+		text   string
+	}{
+		"a key of another kind, unsigned":         {large, 0, 400, "no P-256 key"},
+		"no valid token, unsigned":                {req.Key, 1, 401, "token"},
+		"a valid token, and an invalid signature": {req.Key, 0, 400, "certificateRequest"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, tt.key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			der[len(der)-1] ^= 1 // the end of the signature
+			body, err := req.encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var in request
+			if err := json.Unmarshal(body, &in); err != nil {
+				t.Fatal(err)
+			}
+			in.CertificateRequest = der
+			in.Token.Secret[0] ^= tt.secret
+			if body, err = json.Marshal(in); err != nil {
+				t.Fatal(err)
+			}
+			resp, text := r.send(http.MethodPost, Path, body)
+			if resp.StatusCode != tt.status || !strings.Contains(text, tt.text) {
+				t.Errorf("got %s: %s, want %d with %q", resp.Status, text, tt.status, tt.text)
+			}
+		})
+	}
+}
+
+// What a stranger writes into a request does not fill the log.
+func TestServer_logIsBounded(t *testing.T) {
+	var logged bytes.Buffer
+	r := newRig(t, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&logged, nil)) })
+	resp, _ := r.send(http.MethodPost, Path, []byte(`{"`+strings.Repeat("x", maxBody/2)+`":1}`))
+	if resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("got %s", resp.Status)
+	}
+	if n := logged.Len(); n == 0 || n > maxLogged+200 {
+		t.Errorf("%d bytes in the log: %.400s", n, logged.String())
+	}
+}
+
 // TestServer_attack: 10,000 wrong secrets are refused at a bounded rate, most of them
 // before the handshake, and the member's own requests go on.
 func TestServer_attack(t *testing.T) {
@@ -484,20 +576,4 @@ func TestJoinURL(t *testing.T) {
 			t.Errorf("%q: got %q, %v, want %q", text, got, err, want)
 		}
 	}
-}
-
-// FuzzParse: no body makes the server panic, or has a node that makes no sense.
-func FuzzParse(f *testing.F) {
-	f.Add([]byte(`{"token":{"id":"000000","secret":"AAAA"},"node":"b","address":"10.0.0.2","peerPort":1,"clientPort":2,"joinPort":3,"certificateRequest":"AAAA"}`))
-	f.Add([]byte(`{}`))
-	f.Fuzz(func(t *testing.T, body []byte) {
-		var in request
-		if json.Unmarshal(body, &in) != nil {
-			return
-		}
-		node, err := in.member()
-		if err == nil && (node.Node == "" || node.Key != record.Hash{}) {
-			t.Errorf("got %+v", node)
-		}
-	})
 }

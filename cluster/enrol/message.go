@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"regexp"
 	"strconv"
 
 	"github.com/lockstep-dev/lockstep/cluster/record"
@@ -38,8 +37,10 @@ type answer struct {
 	EtcdClusterID string `json:"etcdClusterID"`
 	MemberID      string `json:"memberID"`
 	CACertificate string `json:"caCertificate"`
-	CAKey         string `json:"caKey"`
-	Certificate   string `json:"certificate"`
+	// CAKey is empty in the answers of this version to a join: a node gets it when it votes.
+	// Older sidecars send it.
+	CAKey       string `json:"caKey,omitempty"`
+	Certificate string `json:"certificate"`
 
 	Members []answerMember `json:"members"`
 }
@@ -52,6 +53,19 @@ type answerMember struct {
 	Learner   bool   `json:"learner"`
 }
 
+// PathAuthority is where a voter gives other members the CA's key, and renews certificates.
+const PathAuthority = "/v1/cluster/authority"
+
+// authorityAnswer is the answer to a node with a certificate of the CA.
+type authorityAnswer struct {
+	CACertificate string `json:"caCertificate"`
+	// CAKey is empty if the node is not a voter.
+	CAKey string `json:"caKey,omitempty"`
+	// Certificate is a new one, for the key, the name and the address of the one that the node
+	// has shown.
+	Certificate string `json:"certificate"`
+}
+
 // problem is an error in the form of RFC 9457, application/problem+json.
 type problem struct {
 	Type   string `json:"type"` // always about:blank
@@ -60,15 +74,10 @@ type problem struct {
 	Detail string `json:"detail"`
 }
 
-// nodeID is the form of a DNS subdomain, as node IDs have it.
-var nodeID = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
-
-const maxNodeID = 253
-
 // member returns the node as a member's record has it, or what is wrong with the
 // request.
 func (r request) member() (record.Member, error) {
-	if len(r.Node) > maxNodeID || !nodeID.MatchString(r.Node) {
+	if !record.IsNodeID(r.Node) {
 		return record.Member{}, fmt.Errorf("node: %.100q is not a DNS subdomain; set --node-id on the joining node", r.Node)
 	}
 	ip, err := netip.ParseAddr(r.Address)

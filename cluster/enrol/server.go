@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -105,6 +106,9 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 func (s *Server) tlsConfig() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
+		// A node that joins has no certificate yet.
+		ClientAuth:            tls.RequestClientCert,
+		VerifyPeerCertificate: s.checkClient,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return servingCertificate(s.cfg.PKI)
 		},
@@ -118,11 +122,11 @@ func servingCertificate(dir string) (*tls.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	ca, err := pki.LoadCA(dir)
+	authority, err := pki.ReadAuthority(dir)
 	if err != nil {
 		return nil, err
 	}
-	pair.Certificate = append(pair.Certificate[:1:1], ca.Certificate().Raw)
+	pair.Certificate = append(pair.Certificate[:1:1], authority.Raw)
 	return &pair, nil
 }
 
@@ -132,21 +136,28 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	if !s.guard.mayRequest(addressOf(r.RemoteAddr)) {
-		s.refuse(w, r, &refusal{limited, http.StatusTooManyRequests, "too many requests; try again later"})
+		const why = "too many requests; try again later"
+		s.refuse(w, r, &refusal{limited, http.StatusTooManyRequests, why}, why)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), joinTimeout)
 	defer cancel()
-	out, err := s.answer(ctx, w, r)
+	respond := s.answer
+	if r.URL.Path == PathAuthority {
+		respond = s.giveAuthority
+	}
+	out, err := respond(ctx, w, r)
 	if err != nil {
 		refused := &refusal{}
 		if !errors.As(err, &refused) {
-			refused = &refusal{unavailable, http.StatusServiceUnavailable, err.Error()}
+			refused = &refusal{unavailable, http.StatusServiceUnavailable, noAnswer}
 		}
-		s.refuse(w, r, refused)
+		s.refuse(w, r, refused, err.Error())
 		return
 	}
-	s.metrics.answered(joined)
+	if r.URL.Path == Path {
+		s.metrics.answered(joined)
+	}
 	h.Set("Content-Type", "application/json")
 	_, _ = w.Write(out) // a node that did not get it asks again
 	s.cfg.After("answer")
@@ -156,10 +167,19 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // disappear by itself.
 const retryAfter = 1
 
-func (s *Server) refuse(w http.ResponseWriter, r *http.Request, because *refusal) {
+// maxLogged is how many bytes of a refusal the log has: a stranger may have written them, such as the
+// name of a field that no request has.
+const maxLogged = 300
+
+// noAnswer is what a client gets when the fault is here.
+const noAnswer = "this member does not reach a majority of the cluster, or has another problem: its log has the reason"
+
+// refuse answers a request, and logs why.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, because *refusal, why string) {
 	s.metrics.answered(because.result)
 	if s.warnings.Allow() {
-		s.cfg.Log.Warn("a join was refused", "client", r.RemoteAddr, "status", because.status, "reason", because.detail)
+		s.cfg.Log.Warn("a join was refused", "client", r.RemoteAddr, "status", because.status,
+			"reason", strings.ToValidUTF8(why[:min(len(why), maxLogged)], ""))
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")

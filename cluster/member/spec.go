@@ -14,9 +14,13 @@ import (
 const (
 	DefaultHeartbeat = 175 * time.Millisecond
 	DefaultElection  = 875 * time.Millisecond
-	// DefaultQuotaBytes is far more than records of thousands of nodes need. At the
-	// limit etcd refuses writes, and memory and the time of a restart stay bounded.
-	DefaultQuotaBytes = 512 << 20
+	// DefaultQuotaBytes is the largest that etcd suggests: the data of a kube-apiserver may be in it
+	// too. At the limit etcd refuses writes. A small database needs no more for a large quota.
+	DefaultQuotaBytes = 8 << 30
+	// MinQuotaBytes is the smallest quota that people may set.
+	MinQuotaBytes = 16 << 20
+	// NoQuota is a quota that is never reached.
+	NoQuota = -1
 	// DefaultCompaction is how long old revisions are kept. A watch that was interrupted
 	// for longer lists again.
 	DefaultCompaction = time.Hour
@@ -54,7 +58,7 @@ type Spec struct {
 
 	Heartbeat  time.Duration // of raft; 0: DefaultHeartbeat
 	Election   time.Duration // at least five heartbeats; 0: DefaultElection
-	QuotaBytes int64         // 0: DefaultQuotaBytes
+	QuotaBytes int64         // of the database; 0: DefaultQuotaBytes, negative: none
 	Measures   time.Duration // the pause between two messages with Measures; 0: DefaultMeasures
 
 	// Patience is how long a learner that has received data may take to become ready. Its

@@ -53,15 +53,9 @@ func newCA(clusterID string, key *ecdsa.PrivateKey, now time.Time) (*CA, error) 
 
 // ParseCA returns the authority of a certificate and its key, both PEM.
 func ParseCA(certPEM, keyPEM []byte) (*CA, error) {
-	cert, err := ParseCertificate(certPEM)
+	cert, err := ParseAuthority(certPEM)
 	if err != nil {
-		return nil, fmt.Errorf("the cluster's CA certificate: %w", err)
-	}
-	if !cert.IsCA {
-		return nil, fmt.Errorf("the cluster's CA certificate: %q is not the certificate of a CA", cert.Subject)
-	}
-	if err := cert.CheckSignatureFrom(cert); err != nil {
-		return nil, fmt.Errorf("the cluster's CA certificate: %w", err)
+		return nil, err
 	}
 	key, err := parseKey(keyPEM)
 	if err != nil {
@@ -91,6 +85,9 @@ func (c *CA) Hash() Hash { return HashOf(c.cert) }
 func (c *CA) Issue(request []byte, node, address string) ([]byte, error) {
 	parsed, err := ParseRequest(request)
 	if err != nil {
+		return nil, err
+	}
+	if err := CheckRequest(parsed); err != nil {
 		return nil, err
 	}
 	return c.issue(parsed.PublicKey, node, address, time.Now())

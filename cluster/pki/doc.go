@@ -2,7 +2,7 @@
 // of this node (docs/clusters.md). It owns the files of one directory:
 //
 //	ca.crt    the authority's certificate
-//	ca.key    its private key; every member has it
+//	ca.key    its private key; a node gets it when it votes
 //	node.crt  this node's certificate, as server and as client
 //	node.key  its private key
 //

@@ -43,7 +43,8 @@ func EnsureCA(dir, clusterID string) (*CA, error) {
 	return ca, nil
 }
 
-// LoadCA returns the authority in dir. It writes nothing.
+// LoadCA returns the authority in dir, or ErrNoKey if this node has only its certificate. It
+// writes nothing.
 func LoadCA(dir string) (*CA, error) {
 	text, err := os.ReadFile(filepath.Join(dir, CACertFile))
 	if err != nil {
@@ -54,6 +55,9 @@ func LoadCA(dir string) (*CA, error) {
 
 func loadCA(dir string, certPEM []byte) (*CA, error) {
 	keyPEM, err := os.ReadFile(filepath.Join(dir, CAKeyFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: there is no %q", ErrNoKey, filepath.Join(dir, CAKeyFile))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the cluster's CA: %w", err)
 	}
@@ -64,7 +68,7 @@ func loadCA(dir string, certPEM []byte) (*CA, error) {
 	return ca, nil
 }
 
-// WriteCA writes an authority into dir, as a node that joins receives it. The key is
+// WriteCA writes an authority into dir, as a node that votes receives it. The key is
 // written first, as EnsureCA does.
 func WriteCA(dir string, ca *CA) error {
 	keyPEM, err := ca.KeyPEM()

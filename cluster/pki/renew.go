@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -20,9 +21,13 @@ const renewInterval = time.Hour
 // certificate, and the authority's, each after two thirds of its life, or when it is
 // not valid yet because the clock was set back. It reports whether it replaced
 // anything. etcd reads this node's certificate at each handshake, and the authority's
-// at its start only: the one that it has stays valid for years, and signs the same.
+// at its start only: the one that it has stays valid for years, and signs the same. On a
+// node without the authority's key, it returns ErrNoKey if anything is due.
 func Renew(dir, node, address string, now time.Time) (bool, error) {
 	ca, err := LoadCA(dir)
+	if errors.Is(err, ErrNoKey) {
+		return false, checkDue(dir, address, now, err)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -50,6 +55,22 @@ func Renew(dir, node, address string, now time.Time) (bool, error) {
 	return err == nil || renewedCA, err
 }
 
+// checkDue returns noKey if a certificate is due on a node that cannot sign one.
+func checkDue(dir, address string, now time.Time, noKey error) error {
+	authority, err := ReadAuthority(dir)
+	if err != nil {
+		return err
+	}
+	cert, err := ReadCertificate(dir)
+	if err != nil {
+		return err
+	}
+	if due(cert, now) || due(authority, now) || Verify(cert, authority, address, now) != nil {
+		return noKey
+	}
+	return nil
+}
+
 // due reports whether two thirds of a certificate's life have passed, or none of it.
 func due(cert *x509.Certificate, now time.Time) bool {
 	life := cert.NotAfter.Sub(cert.NotBefore)
@@ -61,6 +82,9 @@ type Renewal struct {
 	Dir, Node, Address string
 	// Every is the pause between two checks. Zero: an hour.
 	Every time.Duration
+	// Ask has another node sign what is due, on a node without the key of the authority. nil:
+	// no other node can.
+	Ask func(context.Context) error
 	// Renewed is called after each renewal. nil: nothing.
 	Renewed func(context.Context)
 	Log     *slog.Logger
@@ -70,6 +94,10 @@ type Renewal struct {
 func (r Renewal) Keep(ctx context.Context) error {
 	for {
 		renewed, err := Renew(r.Dir, r.Node, r.Address, time.Now())
+		if errors.Is(err, ErrNoKey) && r.Ask != nil {
+			err = r.Ask(ctx)
+			renewed = err == nil
+		}
 		if err != nil {
 			r.Log.Error("certificate not renewed", "dir", r.Dir, "err", err)
 		}

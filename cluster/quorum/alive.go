@@ -52,7 +52,7 @@ func (r Removal) awaitEnd(ctx context.Context, client *etcd.Client) error {
 	if err != nil {
 		return err
 	}
-	if err := mayRemove(all, target); err != nil {
+	if err := mayRemove(all, target, r.remedy(target)); err != nil {
 		return err // stopping its sidecar would not help
 	}
 	began, first := time.Now(), time.Duration(-1)

@@ -21,9 +21,9 @@ import (
 // KeeperConfig is what a Keeper needs.
 type KeeperConfig struct {
 	Client *etcd.Client
-	// Local is the client URL of the member on this node. The keeper works only
+	// Local returns the client URL of the member on this node. The keeper works only
 	// while that member is etcd's leader.
-	Local string
+	Local func() string
 	// EvictAfter is how long a learner may make no progress. Zero: 5 minutes.
 	EvictAfter time.Duration
 	Log        *slog.Logger
@@ -115,7 +115,7 @@ func (k *Keeper) keep(ctx context.Context) error {
 // round.
 func (k *Keeper) round(ctx context.Context) (time.Duration, error) {
 	recorded := k.learners.Get()
-	local, err := k.cfg.Client.MemberStatus(ctx, k.cfg.Local)
+	local, err := k.cfg.Client.MemberStatus(ctx, k.cfg.Local())
 	if err != nil || local.Leader != local.ID {
 		clear(k.progress) // another member leads: its sidecar counts again
 		if len(recorded) > 0 {

@@ -38,7 +38,7 @@ func await(t *testing.T, what string, holds func() bool) {
 func keep(t *testing.T, n *members.Node, evictAfter time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	k := NewKeeper(KeeperConfig{Client: n.Client(), Local: n.ClientURL, EvictAfter: evictAfter, Log: slog.New(slog.DiscardHandler)})
+	k := NewKeeper(KeeperConfig{Client: n.Client(), Local: func() string { return n.ClientURL }, EvictAfter: evictAfter, Log: slog.New(slog.DiscardHandler)})
 	var running sync.WaitGroup
 	running.Go(func() { _ = k.Run(ctx) }) // its error is that ctx ended
 	t.Cleanup(func() { cancel(); running.Wait() })

@@ -88,7 +88,7 @@ func (r Removal) attempt(ctx context.Context, client *etcd.Client) (View, error)
 	if r.Leaves && !s.lost[target.Node] {
 		return View{}, fmt.Errorf("%w: node %q has the role %s again", ErrRefused, target.Node, protocol.RoleConsensus)
 	}
-	if err := mayRemove(all, target); err != nil {
+	if err := mayRemove(all, target, r.remedy(target)); err != nil {
 		return View{}, err
 	}
 	if r.asksFirst(target.Node) {
@@ -149,7 +149,7 @@ func MayLose(client *etcd.Client, node protocol.NodeID) func(context.Context) ([
 			if v.Node != node {
 				continue
 			}
-			if err := mayRemove(all, v); err != nil {
+			if err := mayRemove(all, v, endCluster); err != nil {
 				return nil, err
 			}
 		}
@@ -197,8 +197,22 @@ func find(all []View, wanted string) (View, error) {
 	return View{}, fmt.Errorf("%w: %d members belong to node %q; name one by its member ID, as sidecar cluster members shows it", ErrRefused, len(found), wanted)
 }
 
-// mayRemove returns why the removal would harm the cluster; nil: it would not.
-func mayRemove(all []View, target View) error {
+// endCluster is the remedy for a user who removes the last voter.
+const endCluster = "to end this cluster, stop its sidecar and delete its data directory"
+
+// remedy is what to do if the member is the last voter. That of a node that leaves has the only
+// copy of the data, and no user has asked to end the cluster.
+func (r Removal) remedy(target View) string {
+	if !r.Leaves {
+		return endCluster
+	}
+	return fmt.Sprintf("its node has not the role %s: to keep the member, type: sidecar node set-roles %s --add %s",
+		protocol.RoleConsensus, target.Node, protocol.RoleConsensus)
+}
+
+// mayRemove returns why the removal would harm the cluster; nil: it would not. remedy is what to do
+// about the last voter.
+func mayRemove(all []View, target View, remedy string) error {
 	if target.Learner {
 		return nil
 	}
@@ -221,9 +235,9 @@ func mayRemove(all []View, target View) error {
 		return nil
 	case protocol.KeepLastVoter:
 		if len(others) > 0 {
-			return fmt.Errorf("%w: %s is the last voter that stays, all others are being removed", ErrRefused, name(target))
+			return fmt.Errorf("%w: %s is the last voter that stays, all others are being removed; %s", ErrRefused, name(target), remedy)
 		}
-		return fmt.Errorf("%w: %s is the only voter; to end this cluster, stop its sidecar and delete its data directory", ErrRefused, name(target))
+		return fmt.Errorf("%w: %s is the only voter; %s", ErrRefused, name(target), remedy)
 	default: // KeepQuorum
 	}
 	if healthy >= protocol.Majority(len(others)) {

@@ -106,6 +106,20 @@ func TestRemove_leaves(t *testing.T) {
 	}
 }
 
+// The last voter has the only copy of the data. A user who removes it learns how to end the
+// cluster; where a node leaves for its roles, the refusal shows how it stays.
+func TestMayRemove_lastVoter(t *testing.T) {
+	last := View{ID: 1, Node: "d", Healthy: true}
+	for _, others := range [][]View{nil, {{ID: 2, Node: "e", Learner: true}}, {{ID: 3, Node: "f", Healthy: true, Leaving: true}}} {
+		for leaves, want := range map[bool]string{true: "sidecar node set-roles d --add consensus_member", false: "delete its data directory"} {
+			err := mayRemove(append(others, last), last, Removal{Leaves: leaves}.remedy(last))
+			if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), want) || leaves == strings.Contains(err.Error(), "delete") {
+				t.Errorf("leaves %t: got %v, want %q in it", leaves, err, want)
+			}
+		}
+	}
+}
+
 // A member that becomes the leader after the members were listed hands over too.
 func TestRemove_leadsSince(t *testing.T) {
 	_, all, client := newThree(t)

@@ -27,6 +27,8 @@ type View struct {
 	Healthy bool   // it answers, and knows a leader
 	Problem string // why it is not healthy
 	DBSize  int64  // of its database, in bytes
+	Quota   int64  // of the database, in bytes; 0: not known
+	Full    bool   // etcd refuses writes, because the database of a member is full
 	Applied uint64 // the last entry of the log that it has applied
 	Lag     uint64 // how many entries it is behind the leader
 }
@@ -156,7 +158,7 @@ func (v *View) ask(ctx context.Context, client *etcd.Client) etcd.MemberStatus {
 		v.Problem = "another member answers at its address"
 		return etcd.MemberStatus{}
 	}
-	v.DBSize, v.Applied = status.DBSize, status.Applied
+	v.DBSize, v.Quota, v.Full, v.Applied = status.DBSize, status.Quota, status.Full, status.Applied
 	switch {
 	case len(status.Errors) > 0 && status.Leader != 0:
 		v.Problem = status.Errors[0]

@@ -6,6 +6,7 @@ package record
 
 import (
 	"crypto/sha256"
+	"regexp"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -45,3 +46,11 @@ type Learner struct {
 	Node  protocol.NodeID
 	Added time.Time
 }
+
+// nodeID is the form of a DNS subdomain, as node IDs have it.
+var nodeID = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+
+const maxNodeID = 253
+
+// IsNodeID reports whether a text has the form of a node ID: a DNS subdomain.
+func IsNodeID(text string) bool { return len(text) <= maxNodeID && nodeID.MatchString(text) }

@@ -17,6 +17,10 @@ func encode(s Stored) []byte {
 		SecretHash: s.secret[:], CreatedAt: timestamppb.New(s.Created), ExpiresAt: timestamppb.New(s.Expires),
 		Uses: int32(s.Uses), Revoked: s.Revoked,
 	}
+	if s.Node != "" {
+		m.SecretHash = nil // older sidecars do not know the binding, and must refuse the token
+		m.Bound = &lockstepv1.TokenBinding{Node: string(s.Node), Address: s.Address, SecretHash: s.secret[:]}
+	}
 	for _, u := range s.UsedBy {
 		m.UsedBy = append(m.UsedBy, &lockstepv1.TokenUse{Node: string(u.Node), KeyHash: u.Key[:], At: timestamppb.New(u.At)})
 	}
@@ -32,11 +36,18 @@ func encode(s Stored) []byte {
 func decode(id string, value []byte) Stored {
 	var m lockstepv1.JoinToken
 	out := Stored{ID: id}
-	if err := proto.Unmarshal(value, &m); err != nil || len(m.GetSecretHash()) != len(record.Hash{}) || !m.GetExpiresAt().IsValid() {
+	err := proto.Unmarshal(value, &m)
+	secret := m.GetSecretHash()
+	if m.GetBound() != nil {
+		secret = m.GetBound().GetSecretHash()
+		out.Node, out.Address = protocol.NodeID(m.GetBound().GetNode()), m.GetBound().GetAddress()
+	}
+	unbound := m.GetBound() != nil && out.Node == ""
+	if err != nil || unbound || len(secret) != len(record.Hash{}) || !m.GetExpiresAt().IsValid() {
 		out.Corrupt = true
 		return out
 	}
-	out.secret = record.Hash(m.GetSecretHash())
+	out.secret = record.Hash(secret)
 	out.Created, out.Expires = timeOf(m.GetCreatedAt()), timeOf(m.GetExpiresAt())
 	out.Uses, out.Revoked = int(m.GetUses()), m.GetRevoked()
 	for _, u := range m.GetUsedBy() {

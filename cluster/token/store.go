@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -28,6 +29,10 @@ type Stored struct {
 	UsedBy  []Use
 	Revoked bool
 	Corrupt bool // the value makes no sense: no node can join with it
+	// Node is the only node that may use it; empty: any. Address is the only IP address at
+	// which that node may join; empty: any.
+	Node    protocol.NodeID
+	Address string
 
 	secret   record.Hash
 	revision int64
@@ -83,15 +88,35 @@ type Spec struct {
 	CA   record.Hash // of the public key of the cluster's CA
 	TTL  time.Duration
 	Uses int
+	// Node binds the token to the node with that ID; empty: it is for any node. Address
+	// binds it to an IP address of that node too; empty: to none.
+	Node    protocol.NodeID
+	Address string
 }
 
-// Validate returns what is wrong with the lifetime or the number of uses.
+// Validate returns what is wrong with the lifetime, the number of uses or the binding.
 func (s Spec) Validate() error {
 	switch {
 	case s.TTL < time.Second || s.TTL > MaxTTL:
 		return fmt.Errorf("the lifetime %s of a token must be from 1s to %s", s.TTL, MaxTTL)
 	case s.Uses < 1 || s.Uses > MaxUses:
 		return fmt.Errorf("a token must have from 1 to %d uses, not %d", MaxUses, s.Uses)
+	}
+	return s.validateBinding()
+}
+
+func (s Spec) validateBinding() error {
+	switch ip, err := netip.ParseAddr(s.Address); {
+	case s.Node == "" && s.Address != "":
+		return errors.New("a token for an address must be for a node too: add --node")
+	case s.Node == "":
+		return nil
+	case !record.IsNodeID(string(s.Node)):
+		return fmt.Errorf("--node: %.100q is not a node ID, which is a DNS subdomain", s.Node)
+	case s.Uses != 1:
+		return fmt.Errorf("a token for node %q has one use, not %d: create one for each node", s.Node, s.Uses)
+	case s.Address != "" && (err != nil || ip.Zone() != "" || ip.Unmap().String() != s.Address):
+		return fmt.Errorf("--address: %.100q is not an IP address such as 10.0.0.2", s.Address)
 	}
 	return nil
 }
@@ -105,7 +130,10 @@ func Create(ctx context.Context, client *etcd.Client, spec Spec) (Token, Stored,
 	keys := keyspace.Under(client.Prefix())
 	for {
 		t, now := newToken(spec.CA), time.Now().UTC().Truncate(time.Second)
-		s := Stored{ID: t.ID, Created: now, Expires: now.Add(spec.TTL), Uses: spec.Uses, secret: t.Secret.Hash()}
+		s := Stored{
+			ID: t.ID, Created: now, Expires: now.Add(spec.TTL), Uses: spec.Uses,
+			Node: spec.Node, Address: spec.Address, secret: t.Secret.Hash(),
+		}
 		key := keys.JoinToken(t.ID)
 		txn, err := client.Txn(ctx,
 			[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0)},
@@ -174,8 +202,10 @@ type Claim struct {
 	ID     string
 	Secret Secret
 	Node   protocol.NodeID
-	Key    record.Hash // of the node's public key
-	Now    time.Time   // of the clock that decides whether the token has expired
+	// Address is the IP address at which the node joins.
+	Address string
+	Key     record.Hash // of the node's public key
+	Now     time.Time   // of the clock that decides whether the token has expired
 }
 
 // Check returns whether the claim would be accepted now: nil, or one of this
@@ -210,6 +240,9 @@ func (s Stored) use(c Claim) (Stored, error) {
 	if s.Revoked {
 		return s, ErrRevoked
 	}
+	if err := s.mismatch(c); err != nil {
+		return s, err
+	}
 	i := slices.IndexFunc(s.UsedBy, func(u Use) bool { return u.Node == c.Node })
 	switch {
 	case i >= 0 && s.UsedBy[i].Key == c.Key:
@@ -224,6 +257,17 @@ func (s Stored) use(c Claim) (Stored, error) {
 	}
 	s.UsedBy = append(slices.Clone(s.UsedBy), Use{Node: c.Node, Key: c.Key, At: c.Now.UTC()})
 	return s, nil
+}
+
+// mismatch returns why a token that is bound to a node is not for the claim.
+func (s Stored) mismatch(c Claim) error {
+	switch {
+	case s.Node != "" && c.Node != s.Node:
+		return fmt.Errorf("%w: it is for node %q, and this node is %q", ErrOtherNode, s.Node, c.Node)
+	case s.Address != "" && c.Address != s.Address:
+		return fmt.Errorf("%w: it is for node %q at %s, and this node is at %s", ErrOtherNode, s.Node, s.Address, c.Address)
+	}
+	return nil
 }
 
 func read(ctx context.Context, client *etcd.Client, id string) (Stored, error) {

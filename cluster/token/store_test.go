@@ -9,9 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/lockstep-dev/lockstep/cluster/record"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
@@ -171,5 +174,49 @@ func TestConsume_noEtcd(t *testing.T) {
 		if errors.Is(err, e) {
 			t.Errorf("got %v", err)
 		}
+	}
+}
+
+// TestConsume_bound: a token for a node is refused for all others, and costs no use then.
+func TestConsume_bound(t *testing.T) {
+	client, server := newClient(t)
+	tok, _, err := Create(t.Context(), client, Spec{CA: record.Hash{1}, TTL: time.Hour, Uses: 1, Node: "b", Address: "10.0.0.2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(c Claim, address string) Claim {
+		c.Address = address
+		return c
+	}
+	for _, tt := range []struct {
+		what  string
+		claim Claim
+		want  error
+		text  string
+	}{
+		{"another node", at(claim(tok, "evil", 1), "10.0.0.2"), ErrOtherNode, `it is for node "b", and this node is "evil"`},
+		{"another address", at(claim(tok, "b", 1), "10.0.0.3"), ErrOtherNode, `it is for node "b" at 10.0.0.2, and this node is at 10.0.0.3`},
+		{"the node", at(claim(tok, "b", 2), "10.0.0.2"), nil, ""},
+		{"the node again", at(claim(tok, "b", 2), "10.0.0.2"), nil, ""},
+		{"another node with the same key", at(claim(tok, "evil", 2), "10.0.0.2"), ErrOtherNode, "evil"},
+	} {
+		err := Consume(t.Context(), client, tt.claim)
+		if !errors.Is(err, tt.want) || err != nil && !strings.Contains(err.Error(), tt.text) {
+			t.Errorf("%s: got %v, want %v with %q", tt.what, err, tt.want, tt.text)
+		}
+	}
+	all, err := List(t.Context(), client)
+	if err != nil || len(all) != 1 || all[0].Node != "b" || all[0].Address != "10.0.0.2" || len(all[0].UsedBy) != 1 {
+		t.Errorf("got %+v, %v", all, err)
+	}
+	// Older sidecars do not know the binding: they need the hash of the secret where it was,
+	// and refuse a token without one.
+	resp, err := server.Client(t).Get(t.Context(), keyspace.Under("/lockstep").JoinToken(tok.ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stored lockstepv1.JoinToken
+	if err := proto.Unmarshal(resp.Kvs[0].Value, &stored); err != nil || len(stored.GetSecretHash()) != 0 {
+		t.Errorf("got %v, %v, want no hash that an older sidecar would accept", &stored, err)
 	}
 }

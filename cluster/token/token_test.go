@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/cluster/record"
+	"github.com/lockstep-dev/lockstep/internal/cputime"
 )
 
 func TestParse(t *testing.T) {
@@ -102,8 +104,14 @@ func FuzzParse(f *testing.F) {
 	f.Add("lockstep1..")
 	f.Add("lockstep1.\u212a00000.")
 	f.Add("")
+	f.Add(strings.Repeat("lockstep1.", 1<<12))
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := Parse(text)
+		var got Token
+		var err error
+		cost, problem := cputime.Of(func() { got, err = Parse(text) })
+		if problem != nil || cost > 30*time.Millisecond {
+			t.Errorf("%d bytes cost %s, %v", len(text), cost, problem)
+		}
 		if err != nil {
 			if !errors.Is(err, ErrText) {
 				t.Errorf("got %v, want ErrText", err)

@@ -37,7 +37,7 @@ func (p program) bundleValidateCommand() *cobra.Command {
 	var from []string
 	output := newTextOrJSON()
 	cmd := &cobra.Command{
-		Use:   "validate [DIR]",
+		Use:   "validate DIR",
 		Short: "Print everything that is wrong with a bundle",
 		Long: `Print everything that is wrong with a bundle, with file and line. With --from, also
 check whether the bundle can be rolled out node by node from that release; if it is
@@ -45,13 +45,13 @@ the directory of a bundle, also whether this one replaces a bundle of another na
 etcd and no cluster is needed, so this fits a pipeline that builds releases.
 
 Exit code 1: the bundle is invalid, or it cannot be rolled out.`,
-		Args: optionalDir,
+		Args: oneDir,
 		RunE: func(_ *cobra.Command, args []string) error {
 			origins, err := parseOrigins(from)
 			if err != nil {
 				return err
 			}
-			b, err := bundle.Open(dirOf(args))
+			b, err := bundle.Open(args[0])
 			if err == nil {
 				err = b.Lint()
 			}
@@ -59,7 +59,7 @@ Exit code 1: the bundle is invalid, or it cannot be rolled out.`,
 			case output.value == "json":
 				return p.validatedJSON(b, origins, err)
 			case err != nil:
-				return p.bundleProblems(dirOf(args), err)
+				return p.bundleProblems(args[0], err)
 			}
 			return p.validated(b, origins)
 		},
@@ -108,8 +108,12 @@ func (p program) validated(b *bundle.Bundle, from []origin) error {
 	if len(deadlocks) > 0 {
 		return errors.Join(deadlocks...)
 	}
-	fmt.Fprintf(p.stdout, "%s %s: minReconcilerRelease %s, minApiserverRelease %s, %s, %s\n",
-		b.Name, b.Version, b.Constraints.MinReconciler, b.Constraints.MinApiserver, count(len(b.Objects), "object"), b.Digest)
+	forServer := ""
+	if b.APIServer != "" {
+		forServer = ", for kube-apiserver " + b.APIServer
+	}
+	fmt.Fprintf(p.stdout, "%s %s: minReconcilerRelease %s, minApiserverRelease %s%s, %s, %s\n",
+		b.Name, b.Version, b.Constraints.MinReconciler, b.Constraints.MinApiserver, forServer, count(len(b.Objects), "object"), b.Digest)
 	for _, o := range from {
 		if note := rollout.RollbackRisk(o.release, b.Version.Release, b.Constraints); note != "" {
 			fmt.Fprintf(p.stdout, "note: %s\n", note)
@@ -136,14 +140,14 @@ func (p program) bundleProblems(dir string, err error) error {
 
 func (p program) bundleDigestCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "digest [DIR]",
+		Use:   "digest DIR",
 		Short: "Print the digest of a bundle",
 		Long: `Print the digest of a bundle, as /status and node records contain it. The digest
 covers release, constraints and objects. It does not depend on how a manifest is
 formatted, or on which file contains it.`,
-		Args: optionalDir,
+		Args: oneDir,
 		RunE: func(_ *cobra.Command, args []string) error {
-			b, err := bundle.Open(dirOf(args))
+			b, err := bundle.Open(args[0])
 			if err != nil {
 				return err
 			}
@@ -153,22 +157,11 @@ formatted, or on which file contains it.`,
 	}
 }
 
-// dirOf is the argument that optionalDir allows, by default the built-in bundle.
-func dirOf(args []string) string {
-	if len(args) == 0 {
-		return bundle.BuiltinName
-	}
-	return args[0]
-}
-
-// optionalDir allows one argument: the directory of a bundle.
-func optionalDir(cmd *cobra.Command, args []string) error {
-	switch {
-	case len(args) > 1:
-		return usagef("expected at most one DIR, the directory of a bundle; see %s --help", cmd.CommandPath())
-	case len(args) == 1 && args[0] == "":
-		// An empty variable in a script is a mistake, not the built-in bundle.
-		return usagef("DIR is empty; type builtin for the built-in bundle")
+// oneDir allows one argument: the directory of a bundle. None is not the built-in bundle: a
+// variable in a script that is empty is a mistake.
+func oneDir(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 || args[0] == "" {
+		return usagef("expected one DIR: the directory of a bundle, or %s; see %s --help", bundle.BuiltinName, cmd.CommandPath())
 	}
 	return nil
 }

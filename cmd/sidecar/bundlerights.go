@@ -46,11 +46,8 @@ which is said on stderr.
 Exit codes: 0 success, 1 the bundle is invalid, or the API does not answer; 2 wrong usage.`,
 		Example: `  sidecar bundle rights ./platform
   sidecar bundle rights ./platform --all`,
-		Args: cobra.ArbitraryArgs,
+		Args: oneDir,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 || args[0] == "" {
-				return usagef("expected one DIR: the directory of a bundle, or builtin; see %s --help", cmd.CommandPath())
-			}
 			return p.printRights(cmd.Context(), args[0], f)
 		},
 	}

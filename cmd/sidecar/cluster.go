@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/internal/sorting"
 	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 func (p program) clusterCommand() *cobra.Command {
@@ -28,7 +31,7 @@ directory. With --etcd-servers and the other flags of etcd they work anywhere.`,
 		RunE: helpOrUnknown,
 	}
 	cmd.AddCommand(p.clusterMembersCommand(), p.clusterRemoveCommand(), p.clusterTokenCommand(),
-		p.clusterSnapshotCommand(), p.clusterRestoreCommand())
+		p.clusterSnapshotCommand(), p.clusterRestoreCommand(), p.clusterDefragCommand())
 	return cmd
 }
 
@@ -55,6 +58,8 @@ type memberReport struct {
 	Healthy   bool   `json:"healthy"`
 	Problem   string `json:"problem"`
 	DBSize    int64  `json:"dbSizeBytes"`
+	Quota     int64  `json:"dbQuotaBytes"` // 0: unknown
+	Full      bool   `json:"full"`         // etcd refuses writes
 	Lag       uint64 `json:"lagEntries"`
 }
 
@@ -67,7 +72,7 @@ func newMemberReport(v quorum.View) memberReport {
 		ID: keyspace.MemberID(v.ID), Node: string(v.Node), Address: cmp.Or(v.Address, hostOf(v.PeerURL)),
 		PeerURL: v.PeerURL, ClientURL: v.ClientURL, JoinURL: v.JoinURL,
 		Role: role, Leader: v.Leader, Leaving: v.Leaving, Healthy: v.Healthy, Problem: v.Problem,
-		DBSize: v.DBSize, Lag: v.Lag,
+		DBSize: v.DBSize, Quota: v.Quota, Full: v.Full, Lag: v.Lag,
 	}
 }
 
@@ -87,8 +92,8 @@ func (p program) clusterMembersCommand() *cobra.Command {
 		Long: `List the members, with their health.
 
 A voter counts for the majority. A learner receives the data and does not vote: it has
-just joined. LAG is the number of entries of the log by which a member is behind the
-leader.
+just joined. At the size in QUOTA, etcd refuses writes: sidecar cluster defrag makes space
+before that. LAG is the number of entries of the log by which a member is behind the leader.
 
 Without a majority the list is what the member that answers knows, and the exit code
 is 1.`,
@@ -100,6 +105,9 @@ is 1.`,
 		}
 		if err != nil || !quorum.HasMajority(views) {
 			err = fmt.Errorf("%w; %s", quorum.ErrNoQuorum, noMajority) // the list has what each member answers
+		}
+		if slices.ContainsFunc(views, func(v quorum.View) bool { return v.Full }) {
+			fmt.Fprintf(p.stderr, "The database of etcd is full, so it refuses writes; %s%s\n", protocol.FreeSpace, client.flags)
 		}
 		return errors.Join(p.printMembers(views, output.value), err)
 	})
@@ -117,21 +125,21 @@ func (p program) printMembers(views []quorum.View, form string) error {
 	if form == "json" {
 		return p.printJSON(members)
 	}
-	rows := [][]string{{"ID", "NODE", "ADDRESS", "ROLE", "LEADER", "HEALTH", "DB SIZE", "LAG"}}
+	rows := [][]string{{"ID", "NODE", "ADDRESS", "ROLE", "LEADER", "HEALTH", "DB SIZE", "QUOTA", "LAG"}}
 	for _, m := range members {
-		leader, health, size, lag := "no", "healthy", "-", "-"
+		leader, health, size, quota, lag := "no", "healthy", "-", "-", "-"
 		if m.Leader {
 			leader = "yes"
 		}
 		if m.Healthy {
-			size, lag = bytesText(m.DBSize), strconv.FormatUint(m.Lag, 10)
+			size, quota, lag = bytesText(m.DBSize), bytesText(m.Quota), strconv.FormatUint(m.Lag, 10)
 		} else {
 			health = m.Problem
 		}
 		if m.Leaving {
 			health += " (being removed)"
 		}
-		rows = append(rows, []string{m.ID, cmp.Or(m.Node, "-"), m.Address, m.Role, leader, health, size, lag})
+		rows = append(rows, []string{m.ID, cmp.Or(m.Node, "-"), m.Address, m.Role, leader, health, size, quota, lag})
 	}
 	table{w: p.stdout, screen: p.screen()}.rows(rows)
 	return nil
@@ -154,6 +162,8 @@ func bytesText(n int64) string {
 		return fmt.Sprintf("%d B", n)
 	case n < kib*kib:
 		return fmt.Sprintf("%d KiB", n/kib)
+	case n >= kib*kib*kib:
+		return fmt.Sprintf("%.1f GiB", float64(n)/kib/kib/kib)
 	}
 	return fmt.Sprintf("%.1f MiB", float64(n)/kib/kib)
 }
@@ -179,6 +189,7 @@ To join again, the node needs an empty data directory and a new token. The node'
 record stays: if the node is off for good, also type sidecar node remove.`,
 		Args: oneArg("ID"),
 	}
+	cmd.Long += "\n\n" + strings.TrimSuffix(keepsAccess, "\n")
 	cmd.Flags().BoolVar(&force, "force", false, "Also if the sidecar of that node is alive: the node is lost, until it joins again with an empty data directory and a new token.")
 	return withEtcd(cmd, func(ctx context.Context, at etcdClient, args []string) error {
 		ctx, cancel := context.WithTimeout(ctx, removeTimeout)
@@ -192,12 +203,20 @@ record stays: if the node is off for good, also type sidecar node remove.`,
 		}
 		id := keyspace.MemberID(removed.ID)
 		if removed.Node == "" {
-			fmt.Fprintf(p.stdout, "member %s removed\n", id)
+			fmt.Fprintf(p.stdout, "member %s removed\n%s", id, keepsAccess)
 			return nil
 		}
 		fmt.Fprintf(p.stdout, "member %s of node %s removed\n", id, removed.Node)
 		fmt.Fprintf(p.stdout, "If the node is off for good, remove its record too: sidecar node remove %s --confirm-stopped%s\n", removed.Node, at.flags)
-		fmt.Fprintf(p.stdout, "To join again, it needs an empty data directory and a new token: sidecar cluster token create%s\n", at.flags)
+		fmt.Fprintf(p.stdout, "To join again, it needs an empty data directory and a new token: sidecar cluster token create --node %s%s\n", removed.Node, at.flags)
+		fmt.Fprint(p.stdout, keepsAccess)
 		return nil
 	})
 }
+
+// keepsAccess is what neither the removal of a member nor the revocation of its token
+// takes back.
+const keepsAccess = `The data directory of a node that has joined has a certificate, and, once it has voted,
+the key of the cluster's CA. A user who has a copy of it still reads and writes everything in etcd. If
+you do not trust that node, replace the CA: docs/clusters.md#replace-the-ca
+`

@@ -37,13 +37,13 @@ func TestClusterToken(t *testing.T) {
 	if err != nil || [32]byte(parsed.CA) != [32]byte(c.CA.Hash()) {
 		t.Errorf("got %v, %v", parsed, err)
 	}
-	typed := "  sidecar run --etcd=embedded --join=" + c.First.JoinURL + " --token=" + found[1] + "\n"
+	typed := "  LOCKSTEP_TOKEN=" + found[1] + " sidecar run --etcd=embedded --join=" + c.First.JoinURL + "\n"
 	if !strings.Contains(out, typed) || !strings.Contains(out, "Token for 1 node, valid for 1h0m0s") {
 		t.Errorf("got\n%s\nwant\n%s", out, typed)
 	}
 	code, out, errs = onMember(t, c.First, "cluster", "token", "create", "--ttl=10m", "--uses=3", "-o", "json")
 	var report tokenReport
-	if err := json.Unmarshal([]byte(out), &report); err != nil || code != exitOK || !strings.HasSuffix(report.Command, " --token="+report.Token) || time.Until(report.Expires) > 10*time.Minute {
+	if err := json.Unmarshal([]byte(out), &report); err != nil || code != exitOK || !strings.HasPrefix(report.Command, "LOCKSTEP_TOKEN="+report.Token+" ") || time.Until(report.Expires) > 10*time.Minute {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 
@@ -51,7 +51,7 @@ func TestClusterToken(t *testing.T) {
 	if !strings.Contains(out, parsed.ID+"  valid  1 of 1") || !strings.Contains(out, "3 of 3") {
 		t.Errorf("got\n%s", out)
 	}
-	if code, out, errs := onMember(t, c.First, "cluster", "token", "revoke", parsed.ID); code != exitOK || !strings.Contains(out, "token "+parsed.ID+" revoked") {
+	if code, out, errs := onMember(t, c.First, "cluster", "token", "revoke", parsed.ID); code != exitOK || !strings.Contains(out, "token "+parsed.ID+" revoked; no node has used it") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	// The whole token is understood too, and never shown again.
@@ -69,6 +69,10 @@ func TestClusterToken(t *testing.T) {
 	}{
 		{exitUsage, "from 1s to", []string{"create", "--ttl=10ms"}},
 		{exitUsage, "from 1 to 100 uses", []string{"create", "--uses=101"}},
+		{exitUsage, "must be for a node too", []string{"create", "--address=10.0.0.2"}},
+		{exitUsage, "is not a node ID", []string{"create", "--node=B_1"}},
+		{exitUsage, "has one use, not 2", []string{"create", "--node=b", "--uses=2"}},
+		{exitUsage, "is not an IP address", []string{"create", "--node=b", "--address=b.example"}},
 		{exitUsage, "is not the ID of a token", []string{"revoke", "nope"}},
 		{exitFailed, "there is no token zzzzzz", []string{"revoke", "zzzzzz"}},
 		{exitUsage, "expected one ID", []string{"revoke"}},
@@ -78,6 +82,32 @@ func TestClusterToken(t *testing.T) {
 		if code != tt.code || !strings.Contains(errs, tt.text) {
 			t.Errorf("%v: exit %d, want %d with %q: %s%s", tt.args, code, tt.code, tt.text, out, errs)
 		}
+	}
+}
+
+// TestClusterToken_node: a token that is bound to a node prints the flags of that node, and
+// lists name it.
+func TestClusterToken_node(t *testing.T) {
+	c := members.New(t)
+	code, out, errs := onMember(t, c.First, "cluster", "token", "create", "--node=b", "--address=10.0.0.2", "-o", "json")
+	var report tokenReport
+	if err := json.Unmarshal([]byte(out), &report); err != nil || code != exitOK {
+		t.Fatalf("exit %d: %v: %s%s", code, err, out, errs)
+	}
+	want := "LOCKSTEP_TOKEN=" + report.Token + " sidecar run --etcd=embedded --node-id=b --node-address=10.0.0.2 --join=" + c.First.JoinURL
+	if report.Command != want || report.Node != "b" || report.Address != "10.0.0.2" {
+		t.Errorf("got %+v, want the command %s", report, want)
+	}
+	if code, out, errs := onMember(t, c.First, "cluster", "token", "create", "--node=c"); code != exitOK || !strings.Contains(out, "Token for node c, valid for") || !strings.Contains(out, " --node-id=c --join=") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	_, out, _ = onMember(t, c.First, "cluster", "token", "list")
+	if !strings.Contains(out, "1 of 1     b at 10.0.0.2 ") || !strings.Contains(out, "1 of 1     c ") {
+		t.Errorf("got\n%s", out)
+	}
+	_, out, _ = onMember(t, c.First, "cluster", "token", "list", "-o", "json")
+	if !strings.Contains(out, `"node": "b"`) || !strings.Contains(out, `"address": "10.0.0.2"`) {
+		t.Errorf("got\n%s", out)
 	}
 }
 
@@ -92,8 +122,8 @@ func TestClusterMembers(t *testing.T) {
 	if code != exitOK || errs != "" || len(rows) != 3 || !strings.HasPrefix(rows[0], "ID ") {
 		t.Fatalf("exit %d\n%s%s", code, out, errs)
 	}
-	first := regexp.MustCompile(`(?m)^[0-9a-f]+ +a +127\.0\.0\.1 +voter +yes +healthy +\d+ KiB +0$`)
-	second := regexp.MustCompile(`(?m)^[0-9a-f]+ +- +127\.0\.0\.1 +learner +no +it has not started yet +- +-$`)
+	first := regexp.MustCompile(`(?m)^[0-9a-f]+ +a +127\.0\.0\.1 +voter +yes +healthy +\d+ KiB +2\.0 GiB +0$`)
+	second := regexp.MustCompile(`(?m)^[0-9a-f]+ +- +127\.0\.0\.1 +learner +no +it has not started yet +- +- +-$`)
 	if !first.MatchString(out) || !second.MatchString(out) {
 		t.Errorf("got\n%s", out)
 	}
@@ -114,7 +144,7 @@ func TestClusterMembers(t *testing.T) {
 	if code, out, errs := onMember(t, c.First, "cluster", "remove", "nowhere"); code != exitFailed || !strings.Contains(errs, `node "a" (member `) {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
-	if code, out, errs := onMember(t, c.First, "cluster", "remove", learner); code != exitOK || out != "member "+learner+" removed\n" {
+	if code, out, errs := onMember(t, c.First, "cluster", "remove", learner); code != exitOK || !strings.HasPrefix(out, "member "+learner+" removed\n") || !strings.Contains(out, "replace the CA: docs/clusters.md#replace-the-ca") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }

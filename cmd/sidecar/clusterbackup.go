@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/cluster/backup"
+	"github.com/lockstep-dev/lockstep/role"
 )
 
 // Longer than a store of the largest size takes on a slow disk.
@@ -61,11 +62,12 @@ new one. Then start the sidecar here, delete the data directories of the other n
 let them join with new tokens.
 
 The data directory must be that of a node that was a member. Its old data is kept beside
-the new one, until the next restore. The records of nodes stay: remove those of nodes
+the new one. If the machine has another address since, add --node-address. The records of nodes stay: remove those of nodes
 that are off for good with sidecar node remove.`,
 		Args: oneArg("FILE"),
 	}
 	cmd.Flags().StringVar(&opts.DataDir, "data-dir", opts.DataDir, "The data `directory` of this node.")
+	cmd.Flags().StringVar(&opts.NodeAddress, "node-address", opts.NodeAddress, "The `IP` address of this node from now on. If empty, that of the data directory.")
 	cmd.Flags().StringVar(&opts.EtcdPrefix, "etcd-prefix", opts.EtcdPrefix, "The `prefix` of all keys in etcd.")
 	cmd.Flags().BoolVar(&confirmed, "confirm-stopped", false, "Confirm that the sidecars of all nodes are stopped.")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -84,9 +86,11 @@ func (p program) restore(ctx context.Context, opts lockstep.Options, file string
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
+	fmt.Fprintf(p.stderr, "Restoring %s in %s. This takes some seconds, and minutes with a large database.\n", file, opts.DataDir)
 	restored, err := backup.Restore(ctx, backup.Config{
-		DataDir: opts.DataDir, File: file, Prefix: opts.EtcdPrefix,
-		Command: []string{self, lockstep.MemberCommand}, Log: slog.New(slog.DiscardHandler),
+		DataDir: opts.DataDir, Address: opts.NodeAddress, File: file, Prefix: opts.EtcdPrefix,
+		Command: []string{self, lockstep.MemberCommand}, GiveRole: role.GiveConsensus,
+		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err

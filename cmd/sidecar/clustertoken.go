@@ -30,7 +30,10 @@ func (p program) clusterTokenCommand() *cobra.Command {
 
 // tokenReport is the output of `token create`.
 type tokenReport struct {
-	Token   string    `json:"token"`
+	Token string `json:"token"`
+	// Node and Address are what the token is bound to; empty: to nothing.
+	Node    string    `json:"node"`
+	Address string    `json:"address"`
 	Command string    `json:"command"`
 	Expires time.Time `json:"expires"`
 }
@@ -43,8 +46,15 @@ func (p program) tokenCreateCommand() *cobra.Command {
 		Short: "Create a token, and print what to type on the other machine",
 		Long: `Create a token, and print what to type on the other machine.
 
-A user who has the token can join the cluster until it expires or is used, and read
-everything in it: keep it secret. It is shown only once.`,
+A user who has the token can join the cluster until it expires or is used. A node that
+has joined reads and writes everything in etcd: with a kube-apiserver on it, every Secret.
+When it votes, it also has the key of the cluster's CA, and can sign certificates. Neither
+token revoke nor cluster remove takes that back: only a new CA does
+(docs/clusters.md#replace-the-ca). So keep the token secret. It is shown only once. With
+--node it is refused for any other node; without, the first who has it can use it.
+
+The printed command has the token in its environment: ps shows the command line of a
+process to every user of the machine.`,
 		Args: noArgs,
 	}
 	withEtcd(cmd, func(ctx context.Context, at etcdClient, _ []string) error {
@@ -57,6 +67,8 @@ everything in it: keep it secret. It is shown only once.`,
 		}
 		return p.printToken(report, spec, output.value)
 	})
+	cmd.Flags().StringVar((*string)(&spec.Node), "node", "", "The `ID` of the only node that may join with it. If empty, any node may.")
+	cmd.Flags().StringVar(&spec.Address, "address", "", "The only `IP` address at which that node may join, its --node-address. If empty, any.")
 	cmd.Flags().DurationVar(&spec.TTL, "ttl", spec.TTL, "How long the token is valid, at most 720h (30 days).")
 	cmd.Flags().IntVar(&spec.Uses, "uses", spec.Uses, fmt.Sprintf("How many nodes may join with it, at most %d.", token.MaxUses))
 	cmd.Flags().VarP(&output, "output", "o", "Output format: "+output.options()+".")
@@ -84,12 +96,26 @@ func createToken(ctx context.Context, at etcdClient, spec token.Spec) (tokenRepo
 	if err != nil {
 		return tokenReport{}, err
 	}
-	command := []string{"sidecar run --etcd=embedded"}
+	return tokenReport{
+		Token: created.Text(), Node: string(stored.Node), Address: stored.Address,
+		Command: joinCommand(at, join, created, stored), Expires: stored.Expires,
+	}, nil
+}
+
+// joinCommand returns what a person types on the machine that joins. The token is in the
+// environment: every user of a machine can read the command lines there.
+func joinCommand(at etcdClient, join string, created token.Token, stored token.Stored) string {
+	command := []string{envName("token") + "=" + created.Text(), "sidecar run --etcd=embedded"}
 	if prefix := at.Prefix(); prefix != lockstep.Defaults().EtcdPrefix {
 		command = append(command, "--etcd-prefix="+prefix)
 	}
-	command = append(command, "--join="+join, "--token="+created.Text())
-	return tokenReport{Token: created.Text(), Command: strings.Join(command, " "), Expires: stored.Expires}, nil
+	if stored.Node != "" {
+		command = append(command, "--node-id="+string(stored.Node))
+	}
+	if stored.Address != "" {
+		command = append(command, "--node-address="+stored.Address)
+	}
+	return strings.Join(append(command, "--join="+join), " ")
 }
 
 // joinURL returns where another node can join: at this node, or at any member that is
@@ -119,10 +145,6 @@ func (p program) printToken(r tokenReport, spec token.Spec, form string) error {
 	if form == "json" {
 		return p.printJSON(r)
 	}
-	nodes := "1 node"
-	if spec.Uses > 1 {
-		nodes = fmt.Sprintf("%d nodes", spec.Uses)
-	}
 	fmt.Fprintf(p.stdout, `Token for %s, valid for %s (until %s):
 
   %s
@@ -131,8 +153,27 @@ On the machine that joins, type this, with the other flags that it needs (such a
 --kubeconfig and --bundle):
 
   %s
-`, nodes, spec.TTL, r.Expires.UTC().Format(time.RFC3339), r.Token, r.Command)
+
+In a unit or a manifest, use --token-file=FILE instead, and delete the file when the
+node has joined.
+`, tokenFor(spec), spec.TTL, r.Expires.UTC().Format(time.RFC3339), r.Token, r.Command)
+	if spec.Node == "" {
+		fmt.Fprint(p.stdout, "The first who has this token can use it: with --node=ID, only that node can.\n")
+	}
 	return nil
+}
+
+// tokenFor says which nodes may join with a token.
+func tokenFor(spec token.Spec) string {
+	switch {
+	case spec.Address != "":
+		return fmt.Sprintf("node %s at %s", spec.Node, spec.Address)
+	case spec.Node != "":
+		return "node " + string(spec.Node)
+	case spec.Uses == 1:
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", spec.Uses)
 }
 
 // storedReport is a token in the output of `token list`.
@@ -144,6 +185,9 @@ type storedReport struct {
 	Uses     int       `json:"uses"`
 	UsesLeft int       `json:"usesLeft"`
 	UsedBy   []string  `json:"usedBy"`
+	// Node and Address are what the token is bound to; empty: to nothing.
+	Node    string `json:"node"`
+	Address string `json:"address"`
 }
 
 func (p program) tokenListCommand() *cobra.Command {
@@ -166,18 +210,19 @@ func (p program) tokenListCommand() *cobra.Command {
 
 func (p program) printTokens(all []token.Stored, form string) error {
 	reports := []storedReport{}
-	rows := [][]string{{"ID", "STATE", "USES LEFT", "EXPIRES", "USED BY"}}
+	rows := [][]string{{"ID", "STATE", "USES LEFT", "FOR", "EXPIRES", "USED BY"}}
 	for _, s := range all {
 		r := storedReport{
 			ID: s.ID, State: string(s.State(p.now())), Created: s.Created, Expires: s.Expires,
 			Uses: s.Uses, UsesLeft: s.UsesLeft(), UsedBy: []string{},
+			Node: string(s.Node), Address: s.Address,
 		}
 		for _, u := range s.UsedBy {
 			r.UsedBy = append(r.UsedBy, string(u.Node))
 		}
 		reports = append(reports, r)
 		rows = append(rows, []string{
-			r.ID, r.State, strconv.Itoa(r.UsesLeft) + " of " + strconv.Itoa(r.Uses), r.Expires.UTC().Format(time.RFC3339),
+			r.ID, r.State, strconv.Itoa(r.UsesLeft) + " of " + strconv.Itoa(r.Uses), boundTo(s), r.Expires.UTC().Format(time.RFC3339),
 			cmp.Or(strings.Join(r.UsedBy, ", "), "-"),
 		})
 	}
@@ -188,11 +233,27 @@ func (p program) printTokens(all []token.Stored, form string) error {
 	return nil
 }
 
+// boundTo names the node that a token is for.
+func boundTo(s token.Stored) string {
+	switch {
+	case s.Node == "":
+		return "any node"
+	case s.Address != "":
+		return string(s.Node) + " at " + s.Address
+	}
+	return string(s.Node)
+}
+
 func (p program) tokenRevokeCommand() *cobra.Command {
 	return withEtcd(&cobra.Command{
 		Use:   "revoke ID",
 		Short: "Revoke a token, by the ID that token list shows",
-		Args:  oneArg("ID"),
+		Long: `Revoke a token, by the ID that token list shows. No other node can join with it.
+
+A node that has joined with it stays a member. If you do not trust that node, revoking
+and removing are not enough: it has a certificate, and the key of the cluster's CA if it
+has voted (docs/clusters.md#replace-the-ca).`,
+		Args: oneArg("ID"),
 	}, func(ctx context.Context, client etcdClient, args []string) error {
 		id := token.ParseID(args[0])
 		if whole, err := token.Parse(args[0]); err == nil {
@@ -207,7 +268,20 @@ func (p program) tokenRevokeCommand() *cobra.Command {
 			}
 			return err
 		}
-		fmt.Fprintf(p.stdout, "token %s revoked; nodes that are members stay members\n", id)
+		all, err := token.List(ctx, client.Client)
+		if err != nil {
+			return fmt.Errorf("token %s revoked; which nodes have used it is not known: %w", id, err)
+		}
+		i := slices.IndexFunc(all, func(s token.Stored) bool { return s.ID == id })
+		if i < 0 || len(all[i].UsedBy) == 0 {
+			fmt.Fprintf(p.stdout, "token %s revoked; no node has used it\n", id)
+			return nil
+		}
+		var nodes []string
+		for _, u := range all[i].UsedBy {
+			nodes = append(nodes, string(u.Node))
+		}
+		fmt.Fprintf(p.stdout, "token %s revoked; the nodes that have used it stay members: %s\n%s", id, strings.Join(nodes, ", "), keepsAccess)
 		return nil
 	})
 }

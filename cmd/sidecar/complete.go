@@ -55,7 +55,7 @@ func (p program) argumentCompleter(cmd *cobra.Command) completer {
 		return nil
 	case strings.HasPrefix(arguments, "ID") && cmd.Name() != "revoke":
 		return p.completeNode
-	case arguments == "[DIR]", arguments == "DIR":
+	case arguments == "DIR":
 		return directories
 	case arguments == "FILE":
 		return nil

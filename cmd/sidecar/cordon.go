@@ -209,7 +209,8 @@ func outOfService(r *protocol.Record) bool {
 	default:
 	}
 	switch r.Presence.Reason {
-	case protocol.Cordoned, protocol.Overridden, protocol.Starting, protocol.Fenced, protocol.ServicesNotReady:
+	case protocol.Cordoned, protocol.Overridden, protocol.Starting, protocol.Fenced, protocol.ServicesNotReady,
+		protocol.OtherAPIServer:
 		return true
 	default:
 		return !r.Alive

@@ -33,7 +33,7 @@ func (p program) bundleDiffCommand() *cobra.Command {
 	var opts app.InspectorConfig
 	output := newTextOrJSON()
 	cmd := &cobra.Command{
-		Use:   "diff [DIR]",
+		Use:   "diff DIR",
 		Short: "Show what a bundle would change in a cluster",
 		Long: `Show what a bundle would change in a cluster: a unified diff for each object, from
 dry runs of the API server. Nothing is written. The contents of Secrets are not
@@ -44,12 +44,12 @@ upgraded first, and when objects are removed.
 
 Exit codes: 0 nothing differs, 1 something differs, 2 an object fails, the API
 server is unreachable, or the bundle is invalid.`,
-		Args: optionalDir,
+		Args: oneDir,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if opts.Kubeconfig == "" {
 				return usagef("--kubeconfig: required: a kubeconfig file for any kube-apiserver of the cluster")
 			}
-			err := p.diffBundle(cmd, opts, dirOf(args), output.value)
+			err := p.diffBundle(cmd, opts, args[0], output.value)
 			if code, own := errors.AsType[exitError](err); err == nil || own && code.code == exitDiffers {
 				return err
 			}

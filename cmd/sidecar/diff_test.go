@@ -121,7 +121,7 @@ diff -u live/ConfigMap/default/old bundle/ConfigMap/default/old
 	c.want(exitDiffers, "# to be removed as soon as all other objects are in place\ndiff -u live/ConfigMap/default/old", "bundle", "diff",
 		writeBundle(t, "release: 1.1.0\nprunePolicy: Immediately", settingsBefore, secret("aGVsbG8=")), kubeconfig)
 	c.want(exitTrouble, `sidecar: ConfigMap "default/wrong": `, "bundle", "diff", writeBundle(t, "release: 1.1.0", settingsBefore, wrongMap), kubeconfig)
-	c.want(exitDiffers, "diff -u live/StorageClass/", "bundle", "diff", kubeconfig) // the built-in bundle
+	c.want(exitDiffers, "diff -u live/StorageClass/", "bundle", "diff", "builtin", kubeconfig)
 	c.want(exitTrouble, "no such file", "bundle", "diff", "nowhere", kubeconfig)
 	c.want(exitTrouble, `kubeconfig "nowhere"`, "bundle", "diff", before, "--kubeconfig=nowhere")
 	c.want(exitUsage, "--kubeconfig: required: a kubeconfig file", "bundle", "diff", before)

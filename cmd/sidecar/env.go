@@ -23,7 +23,7 @@ func envName(flag string) string {
 func momentary(flag string) bool {
 	switch flag {
 	case "help", "output", "watch", "confirm-stopped", "from", "id", "ttl", "uses", "skip-files", "yes", "force", "for", "message",
-		"status-only", "check", "version":
+		"status-only", "check", "version", "node", "address":
 		return true
 	}
 	return false

@@ -23,6 +23,7 @@ import (
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // etcdClient is a client of etcd, and the flags that lead to it, with a leading space.
@@ -66,7 +67,7 @@ func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string)
 		if dataDir == "" && nothingListens(cmd.Context(), reach.Endpoints) {
 			return errors.Join(fmt.Errorf("no answer from etcd at %s: connection refused%s", strings.Join(reach.Endpoints, ", "), elsewhere(opts)), client.Close())
 		}
-		err = pasteable(do(cmd.Context(), etcdClient{client, to, reach}, args), to)
+		err = pasteable(whenFull(do(cmd.Context(), etcdClient{client, to, reach}, args), dataDir), to)
 		switch {
 		case err == nil || client.Contact().Get().Connected || client.Contact().Get().Problem == "": // it was not asked
 		case errors.Is(err, etcd.ErrNoLeader) && dataDir != "":
@@ -79,6 +80,14 @@ func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string)
 		return errors.Join(err, client.Close())
 	}
 	return cmd
+}
+
+// whenFull adds what to do to an error of a full etcd that the sidecars run themselves.
+func whenFull(err error, dataDir string) error {
+	if dataDir == "" || !etcd.IsNoSpace(err) {
+		return err
+	}
+	return fmt.Errorf("%w: the database of etcd is full; %s", err, protocol.FreeSpace)
 }
 
 // elsewhere says how to name another etcd, if none was named.

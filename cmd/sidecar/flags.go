@@ -56,12 +56,13 @@ func clusterFlags(o *lockstep.Options) flagSection {
 	s := newSection("Embedded etcd")
 	s.flags.StringVar(&o.Etcd, "etcd", o.Etcd, "The `kind` of etcd. external: it runs elsewhere, at --etcd-servers. embedded: the sidecars run its members themselves.")
 	s.flags.StringVar(&o.DataDir, "data-dir", o.DataDir, "The `directory` of this node's etcd member, with its certificates. With --services, the node's roles are kept there. It is made if it is missing.")
-	s.flags.StringVar(&o.NodeAddress, "node-address", o.NodeAddress, "`IP` address at which other nodes reach this one, for --etcd=embedded and --services. If empty, the one that --data-dir was made with; at first, that of the default route.")
+	s.flags.StringVar(&o.NodeAddress, "node-address", o.NodeAddress, "`IP` address at which other nodes reach this one, for --etcd=embedded and --services. If empty, the one that --data-dir was made with; at first, that of the default route. The sidecar waits for it.")
 	s.flags.IntVar(&o.PeerPort, "peer-port", o.PeerPort, "The `port` at --node-address on which the etcd members talk to each other.")
 	s.flags.IntVar(&o.ClientPort, "client-port", o.ClientPort, "The `port` at --node-address on which the etcd member serves the sidecars.")
 	s.flags.IntVar(&o.JoinPort, "join-port", o.JoinPort, "The `port` at --node-address on which this sidecar answers nodes that join.")
+	s.flags.Int64Var(&o.EtcdQuotaBytes, "etcd-quota-bytes", o.EtcdQuotaBytes, "The size of this node's etcd database, in `bytes`, at which etcd refuses writes. Give all nodes the same. etcd suggests at most 8 GiB.")
 	s.flags.StringVar(&o.Join, "join", o.Join, "`URL` of the join port of any member (https://host:port), to join its cluster. If empty, a new cluster is created. It is ignored once this node is a member.")
-	s.flags.StringVar(&o.Token, "token", o.Token, "The `token` that allows to join; sidecar cluster token create prints it. It is ignored once this node is a member.")
+	s.flags.StringVar(&o.Token, "token", o.Token, "The `token` that allows to join; sidecar cluster token create prints it. On the command line, ps shows it to every user of this machine: set LOCKSTEP_TOKEN, or --token-file. It is ignored once this node is a member.")
 	s.flags.StringVar(&o.TokenFile, "token-file", o.TokenFile, "A `file` with the token, in place of --token.")
 	return s
 }
@@ -101,7 +102,7 @@ func servingFlags(o *lockstep.Options) flagSection {
 	s.flags.BoolVar(&o.AnonymousStatus, "anonymous-status", o.AnonymousStatus, "Allow other machines to read all endpoints without a client certificate. Otherwise, without --client-ca-file, they can read only the health checks.")
 	s.flags.StringVar(&o.TLSCertFile, "tls-cert-file", o.TLSCertFile, "PEM `file` with the serving certificate. It is reloaded when it changes. If empty, plain HTTP.")
 	s.flags.StringVar(&o.TLSKeyFile, "tls-private-key-file", o.TLSKeyFile, "PEM `file` with the key of --tls-cert-file.")
-	s.flags.StringVar(&o.ClientCAFile, "client-ca-file", o.ClientCAFile, "PEM `file` with the authorities of client certificates. If set, all endpoints except the health checks require one.")
+	s.flags.StringVar(&o.ClientCAFile, "client-ca-file", o.ClientCAFile, "PEM `file` with the authorities of client certificates. If set, all endpoints except the health checks require one, with a chain of at most 4 certificates.")
 	s.flags.StringVar(&o.OverrideFile, "override-file", o.OverrideFile, "The `file` with which an operator lets this node serve in spite of its gate, for a limited time: sidecar override begin writes it.")
 	s.flags.DurationVar(&o.ShutdownDelay, "shutdown-delay", o.ShutdownDelay, "Time between a failing /readyz and the exit, so that load balancers notice. 0: exit as soon as the node no longer leads.")
 	return s

@@ -96,7 +96,7 @@ func documentSet(b *strings.Builder, flags *pflag.FlagSet) {
 
 // TestEveryFlagHasItsVariable sets each flag of each command by its variable.
 func TestEveryFlagHasItsVariable(t *testing.T) {
-	samples := map[string]string{"bool": "true", "duration": "17s", "int": "7", "stringSlice": "a,b", "string": "x"}
+	samples := map[string]string{"bool": "true", "duration": "17s", "int": "7", "int64": "7", "stringSlice": "a,b", "string": "x"}
 	words := map[string]string{"log-level": "warn", "log-format": "json"}
 	for _, cmd := range (program{}).root().Commands() {
 		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -135,7 +135,7 @@ func mustFind(t *testing.T, root *cobra.Command, name string) *cobra.Command {
 // lockstep.Options that no flag changes.
 func TestEveryOptionHasAFlag(t *testing.T) {
 	opts, logging := lockstep.Defaults(), defaultLogOptions()
-	sample := map[string]string{"bool": "true", "duration": "17s", "int": "7", "stringSlice": "a,b", "string": "x"}
+	sample := map[string]string{"bool": "true", "duration": "17s", "int": "7", "int64": "7", "stringSlice": "a,b", "string": "x"}
 	for _, s := range runSections(&opts, &logging) {
 		s.flags.VisitAll(func(f *pflag.Flag) {
 			if !strings.HasPrefix(f.Name, "log-") {
@@ -169,7 +169,7 @@ func TestOptionErrorsNameFlags(t *testing.T) {
 		{Join: "x", Token: "x", TokenFile: "x", NodeAddress: "x"},
 		{
 			Etcd: lockstep.EtcdEmbedded, EtcdServers: []string{"http://h:1"}, EtcdCAFile: "c", EtcdCertFile: "c", EtcdKeyFile: "k",
-			NodeAddress: "x", PeerPort: -1, ClientPort: -1, JoinPort: -1, Join: "x",
+			NodeAddress: "x", PeerPort: -1, ClientPort: -1, JoinPort: -1, EtcdQuotaBytes: -1, Join: "x",
 		},
 	} {
 		for _, err := range split(bad.Validate()) {

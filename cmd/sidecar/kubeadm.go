@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/deploy/kubeadm"
+	"github.com/lockstep-dev/lockstep/internal/nodeaddress"
 )
 
 // kubeadmFlags are those of kubeadm.
@@ -149,16 +150,11 @@ func (f kubeadmFlags) server(ctx context.Context, pod kubeadm.Pod) (string, erro
 	case pod.Endpoint() != "":
 		return "https://" + pod.Endpoint(), nil
 	}
-	// It sends nothing: it only chooses a route.
-	conn, err := new(net.Dialer).DialContext(ctx, "udp", "192.0.2.1:9")
+	host, err := nodeaddress.Find("")
 	if err != nil {
 		return "", usagef("--apiserver-url: required, since this machine has no default route: https://ADDRESS:6443 of this node")
 	}
-	host, _, err := net.SplitHostPort(conn.LocalAddr().String())
-	if err != nil {
-		return "", err
-	}
-	return "https://" + net.JoinHostPort(host, "6443"), conn.Close()
+	return "https://" + net.JoinHostPort(host, "6443"), nil
 }
 
 // runOptions returns what the arguments of a container mean to sidecar run. variable

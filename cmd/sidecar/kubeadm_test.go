@@ -428,6 +428,11 @@ func TestKubeadm_check(t *testing.T) {
 		{"no key for etcd", func(n *kubeadmNode) { n.remove(n.kubernetes + "/pki/apiserver-etcd-client.key") }, []string{
 			"apiserver-etcd-client.key: FileUnreadable: the key of the client certificate for etcd", "type: kubeadm certs renew apiserver-etcd-client",
 		}},
+		{"every user can change the settings", func(n *kubeadmNode) {
+			if err := os.Chmod(filepath.Join(n.dir, kubeadm.EnvFile), 0o666); err != nil {
+				n.Fatal(err)
+			}
+		}, []string{"/env: FileUntrusted: it can be changed by every user (mode 0666)", "type: chmod o-w "}},
 		{"the CA of etcd is garbage", func(n *kubeadmNode) { n.write("pki/etcd/ca.crt", []byte("x")) }, []string{"etcd/ca.crt: FileUnreadable: the CA of the etcd servers: no PEM certificate"}},
 		{"no kubeconfig", func(n *kubeadmNode) { n.remove(n.dir + "/kubeconfig") }, []string{"KubeconfigUnreadable", "type: sidecar kubeadm --dir="}},
 		{"the kubeconfig is empty", func(n *kubeadmNode) { n.replaceIn(n.dir+"/kubeconfig", "server:", "x:") }, []string{"KubeconfigUnreadable"}},

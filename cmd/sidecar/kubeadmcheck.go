@@ -9,12 +9,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/deploy/kubeadm"
 	"github.com/lockstep-dev/lockstep/internal/app"
+	"github.com/lockstep-dev/lockstep/internal/trusted"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/role/service"
 	"github.com/lockstep-dev/lockstep/strict"
@@ -87,6 +89,13 @@ func (p program) kubeadmFacts(ctx context.Context, f kubeadmFlags) kubeadm.Facts
 		opts = p.sidecarFacts(&out, f, kubeadmContainer{pod, *c})
 	}
 	p.kubeconfigFacts(ctx, &out, bundleFacts(&out, f))
+	patches := filepath.Join(f.dir, kubeadm.PatchesDir)
+	for _, path := range []string{
+		filepath.Join(f.dir, kubeadm.EnvFile), filepath.Join(patches, kubeadm.PodPatch),
+		filepath.Join(patches, kubeadm.FlagsPatch), out.BundleDir,
+	} {
+		distrust(&out, path)
+	}
 	if runs && out.Sidecar.Err == nil {
 		fileFacts(&out, f, kubeadmContainer{pod, *c}, opts)
 		servicesFact(&out, kubeadmContainer{pod, *c}, opts.Services)
@@ -236,7 +245,19 @@ func servicesFact(out *kubeadm.Facts, c kubeadmContainer, dir string) {
 	} else if _, err := service.Check(found.Path); err != nil {
 		found.Unread = oneLine(err)
 	}
+	distrust(out, c.host(dir))
 	out.Certificates = append(out.Certificates, found)
+}
+
+// distrust notes that others than root can change what is at a path, unless that is noted already.
+func distrust(out *kubeadm.Facts, path string) {
+	found := trusted.Find(path)
+	if path == "" || path == bundle.BuiltinName || found == nil {
+		return
+	}
+	if u := (kubeadm.Untrusted{Path: found.Path, What: found.What, Remedy: found.Remedy}); !slices.Contains(out.Untrusted, u) {
+		out.Untrusted = append(out.Untrusted, u)
+	}
 }
 
 // contentIn reads a file that the container has at a path.

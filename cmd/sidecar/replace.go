@@ -27,7 +27,8 @@ once. Without it, a leader never replaces the objects of one bundle by those of
 another: it applies and repairs nothing, because its --bundle may be wrong.
 
 The leader takes over when it runs the bundle --to. Until then, sidecar status shows
-what the replacement waits for. Then it is spent.
+what the replacement waits for. Then it is spent. To ask for it again before that
+changes nothing.
 
 Exit codes: 0 the replacement is written, or was deleted, 1 nothing was changed, 2
 wrong usage.`,

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,8 +54,9 @@ func TestBundleReplace(t *testing.T) {
 	replace(exitFailed, "the objects are of the bundle base, not of other: check --from", "other", "acme")
 	replace(exitFailed, "the objects are of the bundle base already", "acme", "base")
 	replace(exitOK, "the bundle acme may replace base, once; it waits until a node with the bundle acme leads (acme on cp-2; base on cp-1)", "base", "acme")
-	replace(exitFailed, "the replacement of base by acme is waiting already", "base", "acme")
-	replace(exitFailed, "to forget it: sidecar bundle replace --cancel --etcd-servers="+c.endpoint, "base", "acme")
+	replace(exitOK, "the bundle acme may replace base, once; it waits", "base", "acme") // again
+	replace(exitFailed, "the replacement of base by acme is waiting already", "base", "other")
+	replace(exitFailed, "to forget it: sidecar bundle replace --cancel --etcd-servers="+c.endpoint, "base", "other")
 	c.want(exitOK, "the replacement of base by acme is forgotten", "bundle", "replace", "--cancel")
 	c.want(exitOK, "no replacement is waiting", "bundle", "replace", "--cancel")
 
@@ -76,13 +76,16 @@ func TestReplacesBundle(t *testing.T) {
 		!strings.HasPrefix(out.String(), "# replaces the bundle base, which no leader does before you type: sidecar bundle replace --from base --to acme\n") {
 		t.Errorf("diff: got %v, %q", err, out.String())
 	}
-	in := rollout.Input{Status: protocol.StatusView{Kind: protocol.StatusPresent, Status: protocol.Status{State: protocol.Done, Bundle: "base"}}}
+	in := rollout.Input{Status: protocol.StatusView{Kind: protocol.StatusPresent, Status: protocol.Status{State: protocol.Done, Bundle: "base"}},
+		Fleet: protocol.Fleet{Records: []*protocol.Record{{ID: "a", Problem: "corrupt"}}}}
 	for name, want := range map[string]bool{"acme": true, "base": false} {
 		got := newPlanReport(&bundle.Bundle{Name: name, Version: release(1, 0, 0)}, in, nil)
-		found := slices.ContainsFunc(got.Obstacles, func(o obstacleReport) bool {
-			return strings.HasSuffix(o.Message, "sidecar bundle replace --from base --to "+name)
-		})
-		if found != want {
+		// It comes before all other obstacles: the others may follow from a wrong --bundle.
+		if len(got.Obstacles) == 0 {
+			t.Fatalf("plan: %s: no obstacle, though a record is corrupt", name)
+		}
+		o := got.Obstacles[0]
+		if found := strings.HasSuffix(o.Message, "sidecar bundle replace --from base --to "+name); found != want || found != (o.Kind == string(protocol.OtherBundle)) {
 			t.Errorf("plan: %s: got %+v", name, got.Obstacles)
 		}
 	}

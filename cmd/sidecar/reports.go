@@ -59,6 +59,7 @@ func newBundleReport(b *bundle.Bundle) bundleReport {
 	return bundleReport{
 		Name: b.Name, Release: b.Version.Release.String(), Version: b.Version.String(), Digest: b.Digest,
 		MinReconcilerRelease: b.Constraints.MinReconciler.String(), MinAPIServerRelease: b.Constraints.MinApiserver.String(),
+		APIServerVersion: b.APIServer,
 	}
 }
 

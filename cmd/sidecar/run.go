@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
@@ -69,6 +70,7 @@ the node's record. A second signal ends the process immediately.`,
 			}
 			warnOfGracePeriod(log, opts.ShutdownDelay, period)
 			warnOfMember(log, opts)
+			warnOfToken(log, cmd.Flags())
 			opts.Flags = inForce(sections)
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
@@ -79,6 +81,14 @@ the node's record. A second signal ends the process immediately.`,
 	complete(cmd, "log-level", &logging.level)
 	complete(cmd, "log-format", &logging.format)
 	return cmd
+}
+
+// warnOfToken warns of a token on the command line.
+func warnOfToken(log *slog.Logger, flags *pflag.FlagSet) {
+	if f := flags.Lookup("token"); f.Changed && len(f.Annotations[fromEnv]) == 0 {
+		log.Warn("the token is on the command line, which ps shows to every user of this machine",
+			"remedy", "use --token-file=FILE, or "+envName("token")+" in the environment")
+	}
 }
 
 // warnOfMember warns of a node that was a member of the sidecars' own etcd, and starts

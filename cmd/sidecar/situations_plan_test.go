@@ -85,7 +85,7 @@ func fleetOf(t *testing.T, r httpapi.Report) protocol.Fleet {
 		}
 		id := protocol.NodeID(n.ID)
 		record := &protocol.Record{ID: id, Problem: n.Problem, Alive: n.Alive, Node: protocol.Node{
-			ID: id, Roles: roles, Serves: roles.Controller, Digest: n.BundleDigest, Ephemeral: n.Ephemeral,
+			ID: id, Roles: roles, Serves: roles.Controller, Bundle: n.Bundle, Digest: n.BundleDigest, Ephemeral: n.Ephemeral,
 		}}
 		if n.Problem == "" {
 			if record.Node.Version, err = semver.ParseVersion(n.Version); err != nil {
@@ -128,6 +128,7 @@ func statusOf(t *testing.T, r httpapi.ReconcilerReport) protocol.StatusView {
 		t.Fatal(err)
 	}
 	out.Status.State = map[string]protocol.State{"DONE": protocol.Done, "WORKING": protocol.Working}[r.State]
+	out.Status.Bundle = r.Bundle
 	out.Status.Digest, out.Status.ContentEpoch, out.Status.Epoch = r.BundleDigest, r.ContentEpoch, r.Epoch
 	out.Status.ContentRelease = out.Status.Version.Release
 	return out

@@ -43,6 +43,7 @@ const (
 	IdentityShared       Reason = "IdentityShared"
 	CertificateExpires   Reason = "CertificateExpires"
 	FileUnreadable       Reason = "FileUnreadable"
+	FileUntrusted        Reason = "FileUntrusted"
 	BundleInvalid        Reason = "BundleInvalid"
 	APIUnreachable       Reason = "APIUnreachable"
 	RightsMissing        Reason = "RightsMissing"
@@ -97,11 +98,16 @@ type Facts struct {
 	Local        []string // addresses of this machine
 	Kubeconfig   Kubeconfig
 	Certificates []Certificate
-	BundleDir    string // as the node has it, or the name of the built-in bundle
+	Untrusted    []Untrusted // what others than root can change, each once
+	BundleDir    string      // as the node has it, or the name of the built-in bundle
 	BundleErr    error
 	RightsErr    error
 	Missing      []string // rights
 }
+
+// Untrusted is a file or directory that decides what root runs, or what the sidecar writes, and
+// that others than root can change.
+type Untrusted struct{ Path, What, Remedy string }
 
 // checker collects findings.
 type checker struct {
@@ -122,6 +128,9 @@ func (f Facts) Check() []Finding {
 	}
 	c.kubeconfig()
 	c.certificates()
+	for _, u := range c.Untrusted {
+		c.add(FileUntrusted, u.Path, u.Remedy, "it %s, and with it what this node runs; if no other user has, take that right away", u.What)
+	}
 	c.bundle()
 	c.rights()
 	return c.found

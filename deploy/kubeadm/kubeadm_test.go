@@ -263,6 +263,12 @@ func TestCheck(t *testing.T) {
 		{"a token", facts(func(f *Facts) { f.Kubeconfig.User, f.Kubeconfig.Groups = "", nil }), nil, ""},
 		{"a certificate that expires", facts(func(f *Facts) { f.Certificates[0].Until = now.Add(ExpiresSoon - 1) }), []Reason{CertificateExpires}, "expires on 2026-12-22"},
 		{"a certificate that has expired", facts(func(f *Facts) { f.Certificates[0].Until = now }), []Reason{CertificateExpires}, "has expired on 2026-11-22"},
+		{
+			"a file that others can change", facts(func(f *Facts) {
+				f.Untrusted = []Untrusted{{"/l/env", "can be changed by every user (mode 0666)", "chmod o-w /l/env"}}
+			}),
+			[]Reason{FileUntrusted}, "it can be changed by every user (mode 0666), and with it what this node runs",
+		},
 		{"a file that cannot be read", facts(func(f *Facts) { f.Certificates[1].Unread = gone }), []Reason{FileUnreadable}, "no such file"},
 		{"no bundle", facts(func(f *Facts) { f.BundleErr = gone }), []Reason{BundleInvalid}, "--bundle DIR"},
 		{"no rights", facts(func(f *Facts) { f.Missing = []string{"list x", "create y"} }), []Reason{RightsMissing}, "may not: list x; create y"},

@@ -18,8 +18,9 @@ const (
 	// versionInterval is the pause between two reads of /version, at which a kube-apiserver
 	// is noticed that something else has replaced.
 	versionInterval = time.Minute
-	// differsInterval is the pause while nodes of this one's release have other versions: that
-	// holds the next upgrade until this sidecar notices a change.
+	// differsInterval is the pause while nodes of this one's release have other versions, or
+	// this one has another than the bundle is for: that holds the next upgrade, or keeps the
+	// gate closed, until this sidecar notices a change.
 	differsInterval = 5 * time.Second
 	versionTimeout  = 5 * time.Second
 	// maxVersionAnswer limits in bytes what is read of the answer.
@@ -42,7 +43,7 @@ func (a *App) pollVersion(ctx context.Context) error {
 		if err == nil {
 			pauses.Reset()
 			pause = versionInterval
-			if a.hasOtherAPIServer() {
+			if a.hasOtherAPIServer() || a.otherAPIServer.Get() != "" {
 				pause = differsInterval
 			}
 			if was := a.version.Get(); was != version {
@@ -55,6 +56,37 @@ func (a *App) pollVersion(ctx context.Context) error {
 		cancel()
 		// A service that is started changes its state several times in a second.
 		if !backoff.Sleep(ctx, warningPause) {
+			return ctx.Err()
+		}
+	}
+}
+
+// apiserverProblem is why this node's kube-apiserver does not fit the bundle; empty: it does.
+// Without an API, there is nothing to fit.
+func (a *App) apiserverProblem() string {
+	if a.cfg.Reconciler != nil {
+		return ""
+	}
+	return protocol.APIServerProblem(a.local.Get().APIServer, a.version.Get())
+}
+
+// keepOtherAPIServer lets this node register once its kube-apiserver has fitted the bundle,
+// and never takes that back while the sidecar runs: a node that serves goes on, with a
+// warning, whatever the kube-apiserver becomes (docs/protocol.md#apiserver-version). It
+// returns when ctx ends.
+func (a *App) keepOtherAPIServer(ctx context.Context) error {
+	for {
+		_, localChanged := a.local.Load()
+		_, versionChanged := a.version.Load()
+		problem := a.apiserverProblem()
+		if problem != a.otherAPIServer.Get() {
+			a.otherAPIServer.Set(problem)
+		}
+		if problem == "" {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		if !event.Wait(ctx, localChanged, versionChanged) {
 			return ctx.Err()
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +43,11 @@ func TestRun_versions(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	_, body := s.get("/metrics")
-	for _, metric := range []string{"lockstep_fleet_services_mismatches 1", "lockstep_fleet_apiserver_mismatches 1"} {
+	for _, metric := range []string{
+		"lockstep_fleet_services_mismatches 1", "lockstep_fleet_apiserver_mismatches 1",
+		`lockstep_node_info{node="me",release="0.1.0",store="` + s.app.follower.Store().Get().ID + `",version="0.1.0"} 1`,
+		`lockstep_status_info{minimum="`, `lockstep_gate_changes_total{reason="Ready"} 1`,
+	} {
 		if !strings.Contains(body, metric) {
 			t.Errorf("/metrics has no %s", metric)
 		}
@@ -52,6 +57,37 @@ func TestRun_versions(t *testing.T) {
 	api.version.Store(new("v1.0.0"))
 	event.Update(peer, func(s fleet.Shown) fleet.Shown { s.Services = second.ServicesDigest; return s })
 	s.awaitFleet("that they are equal", func(r httpapi.Report) bool { return len(differences(r)) == 0 })
+}
+
+// A node registers only beside the kube-apiserver that its bundle is for. One that is replaced
+// later is a warning, and closes no gate.
+func TestRun_otherAPIServer(t *testing.T) {
+	server, raw, api := ledByNewer(t)
+	dir := t.TempDir()
+	writeBundle(t, dir, "release: 1.0.0\napiserverVersion: \"1.1\"", "one")
+	cfg := configure(t, server.Endpoints()[0], api)
+	cfg.Bundle = dir
+	s := start(t, cfg)
+	s.awaitFleet("the reason", func(r httpapi.Report) bool {
+		return r.Ready.Reason == string(protocol.OtherAPIServer) && strings.Contains(r.Ready.Message, "the bundle is for kube-apiserver 1.1") &&
+			strings.Contains(r.Ready.Message, "the one of this node is v1.0.0")
+	})
+	s.awaitElectionShown(protocol.Withdrawn)
+	if resp, err := raw.Get(t.Context(), keys.Node("me")); err != nil || len(resp.Kvs) != 0 {
+		t.Errorf("the record was written: %v, %v", resp.Kvs, err)
+	}
+
+	api.version.Store(new("v1.1.4"))
+	s.awaitReason(protocol.Ready)
+
+	api.version.Store(new("v1.0.0"))
+	s.app.apiserver.Set(httpapi.APIServer{}) // it asks again when the kube-apiserver has become ready
+	got := s.awaitFleet("the warning", func(r httpapi.Report) bool {
+		return slices.ContainsFunc(r.Warnings, func(w httpapi.WarningReport) bool { return w.Reason == string(protocol.OtherAPIServer) })
+	})
+	if !got.Ready.Ready {
+		t.Errorf("the gate of a node that serves has closed: %+v", got.Ready)
+	}
 }
 
 // differences are the warnings of what nodes of one release run.

@@ -25,6 +25,7 @@ import (
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/buildinfo"
 	"github.com/lockstep-dev/lockstep/internal/endpoints"
+	"github.com/lockstep-dev/lockstep/internal/trusted"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
@@ -81,12 +82,15 @@ type App struct {
 	reconcile  Reconciler
 	election   *election.Election
 
-	apiserver   *event.Value[httpapi.APIServer]
-	version     *event.Value[string] // of the kube-apiserver; empty: not known yet
-	etcdFaults  *event.Value[[]string]
-	etcdProblem *event.Value[etcdProblem]
-	warned      *event.Value[warned]
-	seen        *event.Value[sightings] // keepWarnings writes it
+	apiserver *event.Value[httpapi.APIServer]
+	version   *event.Value[string] // of the kube-apiserver; empty: not known yet
+	// otherAPIServer is why the kube-apiserver keeps this node from registering; empty: it
+	// does not. keepOtherAPIServer writes it.
+	otherAPIServer *event.Value[string]
+	etcdFaults     *event.Value[[]string]
+	etcdProblem    *event.Value[etcdProblem]
+	warned         *event.Value[warned]
+	seen           *event.Value[sightings] // keepWarnings writes it
 
 	// apiserverShown is what the other nodes see of apiserver. The damper belongs to the
 	// goroutine that polls.
@@ -106,6 +110,9 @@ func New(cfg Config, log *slog.Logger) (*App, error) {
 	}
 	id := newIdentity(cfg.NodeID)
 	log = log.With("node", string(id.node))
+	if problem := trusted.Problem(cfg.Bundle); problem != "" && cfg.Bundle != bundle.BuiltinName {
+		log.Warn("others can change the bundle, and with it what this sidecar writes into the cluster", "problem", problem)
+	}
 	file, err := newKubeconfig(cfg.Kubeconfig, log.With("worker", "kubeconfig"))
 	if err != nil {
 		return nil, err
@@ -132,6 +139,7 @@ func New(cfg Config, log *slog.Logger) (*App, error) {
 		shownGate:      event.New(status.Verdict{}),
 		leads:          event.New(false),
 	}
+	a.otherAPIServer = event.New(a.apiserverProblem())
 	if err := a.wire(); err != nil {
 		return nil, errors.Join(err, a.release())
 	}

@@ -30,7 +30,7 @@ func (a *App) reloaded(b *bundle.Bundle, err error) {
 	if err == nil {
 		err = sameRelease(a.local.Get(), b)
 	}
-	if local := a.local.Get(); err == nil && (b.Digest != local.Digest || b.PruneImmediately != local.PruneImmediately) {
+	if err == nil && localOf(a.cfg, b) != a.local.Get() {
 		// The objects come first: a pass for the new digest needs them.
 		a.bundle.Set(b)
 		event.Update(a.local, func(protocol.Local) protocol.Local { return localOf(a.cfg, b) })

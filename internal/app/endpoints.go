@@ -16,6 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/endpoints"
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/reconcile"
 )
 
 // This file is about the Service kubernetes (docs/protocol.md#kubernetes-service).
@@ -36,7 +37,8 @@ func (a *App) wireService(registry prometheus.Registerer) error {
 	}
 	a.publisher = endpoints.New(endpoints.Config{
 		Node: a.id.node, Own: a.endpoint, API: api, Etcd: a.etcd, Fleet: a.follower.Fleet(), Store: a.follower.Store(),
-		Log: a.log.With("worker", "endpoints"), Registerer: registry,
+		Parent: endpoints.Parent{Namespace: reconcile.ParentNamespace, Name: reconcile.ParentName},
+		Log:    a.log.With("worker", "endpoints"), Registerer: registry,
 	})
 	return nil
 }

@@ -71,7 +71,7 @@ func (a *App) watchEtcdProblem(ctx context.Context) error {
 // reportFull reports whether a member says that its database is full. The sidecars that run
 // members ask them every few seconds.
 func reportFull(members []cluster.Observed) bool {
-	return slices.ContainsFunc(members, func(m cluster.Observed) bool { return strings.Contains(m.Problem, "NOSPACE") })
+	return slices.ContainsFunc(members, func(m cluster.Observed) bool { return m.Full })
 }
 
 func diagnosisPauses() backoff.Backoff {
@@ -137,7 +137,7 @@ func (a *App) diagnoseEtcd(ctx context.Context) string {
 		return cmp.Or(a.cluster.Status().Get().Problem, "this node is on its way into its cluster; the row CLUSTER of sidecar status has more")
 	}
 	found := a.etcd.Diagnose(ctx)
-	if problem := a.cluster.MemberProblem(); problem != "" && !reportFull(a.cluster.Members().Get()) {
+	if problem := a.cluster.MemberProblem(); problem != "" {
 		found = append([]string{"this node: " + problem}, found...)
 	}
 	return strings.Join(found, "; ")

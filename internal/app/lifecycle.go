@@ -47,6 +47,7 @@ func (a *App) startServing(member, serving *supervise.Group) {
 	keep("etcd-servers", a.watchEtcdServers)
 	keep("kubeconfig", a.kubeconfig.run)
 	keep("apiserver-version", a.pollVersion)
+	keep("other-apiserver", a.keepOtherAPIServer)
 	keep("certificates", a.watchCertificates)
 	keep("check", func(ctx context.Context) error { return a.etcd.KeepChecking(ctx, a.cfg.LeaseTTL) })
 	keep("bundle", a.watchBundle)

@@ -22,6 +22,15 @@ func voters(members []cluster.Observed) (all int, unhealthy []cluster.Observed) 
 	return all, unhealthy
 }
 
+// databases are those of the members.
+func databases(members []cluster.Observed) []protocol.Database {
+	out := make([]protocol.Database, 0, len(members))
+	for _, m := range members {
+		out = append(out, protocol.Database{Node: cmp.Or(m.Node, m.ID), Size: m.DBSize, Quota: m.Quota, Full: m.Full})
+	}
+	return out
+}
+
 // memberFacts are what this sidecar knows of the members of an etcd that the sidecars run.
 type memberFacts struct {
 	members []cluster.Observed

@@ -10,7 +10,7 @@ import (
 // registerMetrics adds the metrics that are computed at the time of the scrape, so
 // that they cannot lag behind /status.
 func (a *App) registerMetrics(reg prometheus.Registerer) {
-	reg.MustRegister(newExpiryMetric(a), newStateMetric(a), newServiceMetrics(a))
+	reg.MustRegister(newExpiryMetric(a), newStateMetric(a), newServiceMetrics(a), newInfoMetrics(a))
 	gauge := func(name, help string, value func() float64) {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 	}
@@ -20,6 +20,7 @@ func (a *App) registerMetrics(reg prometheus.Registerer) {
 			_, unhealthy := voters(a.cluster.Members().Get())
 			return float64(len(unhealthy))
 		})
+	a.registerDatabase(gauge)
 	gauge("lockstep_etcd_connected",
 		"1 while etcd answers. While it is 0, an open gate stays open, and no leader is elected.",
 		func() float64 { return boolean[a.etcd.Contact().Get().Connected] })
@@ -63,6 +64,19 @@ func (a *App) registerMetrics(reg prometheus.Registerer) {
 	gauge("lockstep_fleet_upgrade_ready",
 		"1 while the next upgrade may start. If it is 0, upgradeObstacles in /status has the reasons.",
 		func() float64 { return boolean[httpapi.UpgradeReady(a.snapshotNow())] })
+}
+
+// registerDatabase adds the metric of the databases of etcd members.
+func (a *App) registerDatabase(gauge func(name, help string, value func() float64)) {
+	gauge("lockstep_cluster_database_used_ratio",
+		"Share of its quota that the largest database of a member of the etcd that the sidecars run has used, from 0 to 1. From 0.8 on, delete what is not needed and type sidecar cluster defrag: at 1, etcd refuses writes.",
+		func() float64 {
+			var most int64
+			for _, d := range databases(a.cluster.Members().Get()) {
+				most = max(most, d.Used())
+			}
+			return float64(most) / 100
+		})
 }
 
 // registerDifferences adds the metrics of what should be the same on all nodes.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/internal/trusted"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -28,9 +29,10 @@ const (
 // key in etcd: people need it most while etcd does not answer.
 func (a *App) keepOverride(ctx context.Context) error {
 	var reminded time.Time
+	var last overrideFile
 	for {
 		now := time.Now()
-		in, problem := readOverride(a.cfg.OverrideFile, now)
+		in, problem := last.read(a.cfg.OverrideFile, now)
 		if problem != a.overrideProblem.Get() {
 			a.overrideProblem.Set(problem)
 			if problem != "" {
@@ -61,20 +63,38 @@ func overrideEnd(o protocol.Override) float64 {
 	return float64(o.Until.Unix())
 }
 
-// readOverride returns the override that is in force, or why the file is invalid.
-func readOverride(file string, now time.Time) (in protocol.Override, problem string) {
+// overrideFile is an override as its file had it, and when that was written.
+type overrideFile struct {
+	protocol.Override
+	at time.Time
+}
+
+// errUnread is that there may be a valid file, but that it could not be read.
+var errUnread = errors.New("it could not be read")
+
+// read returns the override that is in force, or why the file is invalid. If the file
+// cannot be read, such as when the process has no file descriptors left, the override that
+// was read last stays in force until its end: people need it most in such times.
+func (f *overrideFile) read(file string, now time.Time) (in protocol.Override, problem string) {
 	if file == "" {
 		return protocol.Override{}, ""
 	}
-	o, written, err := parseOverride(file)
+	read, err := parseOverride(file)
+	if !errors.Is(err, errUnread) {
+		*f = read
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return protocol.Override{}, ""
 	}
 	inForce := false
-	if err == nil {
-		if inForce, problem = protocol.JudgeOverride(o, written, now); problem != "" {
-			err = errors.New(problem)
-		}
+	if err == nil || f.On() {
+		inForce, problem = protocol.JudgeOverride(f.Override, f.at, now)
+	}
+	switch {
+	case inForce && err != nil:
+		return f.Override, fmt.Sprintf("%s cannot be read, so what it had before stays in force until its end: %v", file, err)
+	case err == nil && problem != "":
+		err = errors.New(problem)
 	}
 	switch {
 	case err != nil:
@@ -82,29 +102,38 @@ func readOverride(file string, now time.Time) (in protocol.Override, problem str
 	case !inForce:
 		return protocol.Override{}, ""
 	}
-	return o, ""
+	return f.Override, ""
 }
 
-// parseOverride reads the file, and when it was written.
-func parseOverride(file string) (o protocol.Override, written time.Time, err error) {
+// parseOverride reads the file. On an error it returns the zero value.
+func parseOverride(file string) (out overrideFile, err error) {
 	f, err := os.Open(file)
-	if err != nil {
-		return o, written, err
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return overrideFile{}, err
+	case err != nil:
+		return overrideFile{}, fmt.Errorf("%w: %w", errUnread, err)
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
+	defer func() { _ = f.Close() }() // it was only read
 	info, err := f.Stat()
 	if err != nil {
-		return o, written, err
+		return overrideFile{}, fmt.Errorf("%w: %w", errUnread, err)
 	}
-	if !info.Mode().IsRegular() || info.Mode().Perm()&0o022 != 0 {
-		return o, written, fmt.Errorf("it has the mode %s: it must be a file that only its owner may write", info.Mode())
+	if !info.Mode().IsRegular() {
+		return overrideFile{}, fmt.Errorf("it has the mode %s: it must be a file", info.Mode())
+	}
+	if problem := trusted.Problem(file); problem != "" {
+		return overrideFile{}, errors.New("it cannot be trusted: " + problem)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxOverrideFile))
 	if err != nil {
-		return o, written, err
+		return overrideFile{}, fmt.Errorf("%w: %w", errUnread, err)
 	}
-	o, err = protocol.ParseOverride(string(text))
-	return o, info.ModTime(), err
+	o, err := protocol.ParseOverride(string(text))
+	if err != nil {
+		return overrideFile{}, err
+	}
+	return overrideFile{o, info.ModTime()}, nil
 }
 
 // OverrideFlag is the flag with which a command begins or ends an override of this file,

@@ -15,6 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/internal/nodeaddress"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/role"
 	"github.com/lockstep-dev/lockstep/role/service"
@@ -37,11 +38,12 @@ func (a *App) wireRoles(registry prometheus.Registerer) error {
 		Registrar: fleet.RegistrarConfig{
 			Client: a.etcd, Local: a.local, Address: a.address, BootID: a.id.bootID, Consensus: consensus,
 			Presence: a.presence.Lease(), Fleet: a.follower.Fleet(), Store: a.follower.Store(),
-			Log: a.log.With("worker", "registrar"), Trace: a.trace,
+			APIServer: a.otherAPIServer, Log: a.log.With("worker", "registrar"), Trace: a.trace,
 		},
 		Gate: status.GateConfig{
 			Store: a.store, Local: a.local, Contact: a.etcd.Contact(), Log: a.log.With("worker", "gate"),
 			Registerer: registry, Trace: a.trace, Beat: a.live.beatOf(gateLoop), Override: a.override,
+			APIServer: a.otherAPIServer,
 		},
 		Shown: a.keepShown, Presence: func(ctx context.Context) error { return a.presence.Run(ctx) }, Enter: a.inCluster,
 		// A sidecar whose node ID belongs to another one must not campaign. So the
@@ -69,7 +71,7 @@ func (a *App) member() role.Member {
 func (a *App) variablesAtFirst() service.Variables {
 	v := service.Variables{
 		EtcdCAFile: a.cfg.Etcd.CAFile, EtcdCertFile: a.cfg.Etcd.CertFile, EtcdKeyFile: a.cfg.Etcd.KeyFile,
-		NodeID: string(a.id.node), NodeAddress: a.cfg.NodeAddress,
+		NodeID: string(a.id.node),
 	}
 	if a.cfg.Embedded == nil {
 		v.EtcdServers = a.etcdServers()
@@ -95,6 +97,8 @@ func (a *App) rolesFile() string {
 const (
 	lockTimeout = 15 * time.Second
 	lockPause   = 100 * time.Millisecond
+	// maxAddressPause is the longest time between two looks for the address of this node.
+	maxAddressPause = 2 * time.Second
 )
 
 // holdDirectory returns when the data directory is this sidecar's alone, if it has one.
@@ -109,12 +113,34 @@ func (a *App) holdDirectory(ctx context.Context) error {
 		dir, err := datadir.Lock(a.cfg.DataDir)
 		if err == nil {
 			a.lock = dir
-			return nil
+			return a.awaitAddress(ctx)
 		}
 		if _, locked := errors.AsType[*datadir.LockedError](err); !locked || time.Since(began) > lockTimeout {
 			return err
 		}
 		if !backoff.Sleep(ctx, lockPause) {
+			return ctx.Err()
+		}
+	}
+}
+
+// awaitAddress returns when this machine has the address that services get: it may have
+// started the sidecar before its network.
+func (a *App) awaitAddress(ctx context.Context) error {
+	pauses, told := backoff.Backoff{First: lockPause, Max: maxAddressPause}, ""
+	for {
+		own, err := nodeaddress.Find(a.cfg.NodeAddress)
+		if err == nil {
+			v := a.variables.Get()
+			v.NodeAddress = own
+			a.variables.Set(v)
+			return nil
+		}
+		if problem := err.Error(); problem != told {
+			a.log.Warn("services wait for the address of this node", "problem", problem)
+			told = problem
+		}
+		if !pauses.Sleep(ctx) {
 			return ctx.Err()
 		}
 	}
@@ -148,8 +174,12 @@ func (a *App) followServers(ctx context.Context) error {
 
 func (a *App) useServers(now cluster.Membership) {
 	v := a.variables.Get()
-	if servers := serversFor(v.EtcdServers, now); servers != v.EtcdServers {
-		v.EtcdServers = servers
+	v.EtcdServers, v.NodeAddress = serversFor(v.EtcdServers, now), now.Address
+	if missing := missingServers(v.EtcdServers, now); len(missing) > 0 {
+		a.log.Warn("services use servers of etcd that are no members any more; cordon this node and restart its sidecar: they start with all members then",
+			"missing", missing, "used", v.EtcdServers, "members", now.Servers)
+	}
+	if v != a.variables.Get() {
 		a.variables.Set(v)
 	}
 }
@@ -167,6 +197,14 @@ func serversFor(was string, now cluster.Membership) string {
 		}
 	}
 	return strings.Join(now.Servers, ",")
+}
+
+// missingServers returns those of the servers for services that are no members any more.
+func missingServers(used string, now cluster.Membership) []string {
+	if now.Local || used == "" { // its own member is the only one, or none is known yet
+		return nil
+	}
+	return slices.DeleteFunc(strings.Split(used, ","), func(server string) bool { return slices.Contains(now.Servers, server) })
 }
 
 // unlock unlocks the data directory if this sidecar has locked it itself.

@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/cluster"
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -43,11 +45,11 @@ process:
   - |
     echo start %[3]s $(NODE_ID) $(ETCD_SERVERS) >> %[1]s
     trap 'echo stop %[3]s >> %[1]s; exit' TERM
-    while :; do sleep 0.01; done
+    while ! test -e %[4]s; do sleep 0.01; done
 readiness:
   exec: {command: [/bin/sh, -c, "test -e %[2]s"]}
 stopTimeout: 20s
-`, log, ready, word)
+`, log, ready, word, filepath.Join(filepath.Dir(log), "end"))
 	if err := os.WriteFile(filepath.Join(cfg.Services, "api.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -71,6 +73,22 @@ func awaitLog(t *testing.T, log string, all ...string) {
 	t.Fatalf("the log has %q, want %q", got, want)
 }
 
+// awaitElectionShown waits until the presence has this state in the election.
+func (s *sidecar) awaitElectionShown(want protocol.ElectionState) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		now, next := s.app.shown.Load()
+		if now.Election == want {
+			return
+		}
+		if !event.Wait(ctx, next) {
+			s.Fatalf("the presence has %q, want %q", now.Election, want)
+		}
+	}
+}
+
 // One sidecar: its service starts, is waited for, is started again when its file
 // changes, and stops with the sidecar. The roles are kept.
 func TestServices(t *testing.T) {
@@ -80,6 +98,7 @@ func TestServices(t *testing.T) {
 	first := "start one me " + server.Endpoints()[0]
 	awaitLog(t, log, first)
 	s.awaitReason(protocol.ServicesNotReady)
+	s.awaitElectionShown(protocol.Withdrawn) // an older node may lead meanwhile
 	resp, err := raw.Get(t.Context(), keys.Node("me"))
 	if err != nil || len(resp.Kvs) != 0 {
 		t.Errorf("the record was written before the services were ready: %v, %v", resp.Kvs, err)
@@ -88,6 +107,7 @@ func TestServices(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.awaitReason(protocol.Ready)
+	s.awaitElectionShown(protocol.Ineligible) // a newer node is alive
 	// The record is read after it was written, and the gate may be open before that.
 	s.awaitStatus("the roles of the record", func(r statusReport) bool { return r.Roles.Source == "cluster" })
 	_, body := s.get("/status")
@@ -130,6 +150,31 @@ func TestServices(t *testing.T) {
 	}
 }
 
+// With KillMode=control-group, systemd stops the services with the sidecar. They are not started again.
+func TestServices_stoppedWithSidecar(t *testing.T) {
+	t.Parallel()
+	server, _, api := ledByNewer(t)
+	cfg, log, ready := withServices(t, configure(t, server.Endpoints()[0], api))
+	cfg.ShutdownDelay = time.Second
+	if err := os.WriteFile(ready, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, cfg)
+	s.awaitReason(protocol.Ready)
+	started := "start one me " + server.Endpoints()[0]
+	awaitLog(t, log, started)
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.stop() }()
+	s.awaitReason(protocol.ShuttingDown)
+	if err := os.WriteFile(filepath.Join(filepath.Dir(log), "end"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	awaitLog(t, log, started)
+}
+
 // Without etcd, a sidecar starts what its node ran before.
 func TestServices_withoutEtcd(t *testing.T) {
 	api := newCountingAPI(t)
@@ -169,5 +214,29 @@ func TestServices_inUse(t *testing.T) {
 	}
 	if err := lock.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Members that are replaced one after another leave services with fewer servers, which is said.
+func TestMissingServers(t *testing.T) {
+	members := func(servers ...string) cluster.Membership { return cluster.Membership{Servers: servers} }
+	used := ""
+	for _, step := range []struct {
+		now  cluster.Membership
+		used string
+		want []string
+	}{
+		{members(), "", nil},
+		{members("a", "b", "c"), "a,b,c", nil},
+		{members("b", "c", "e"), "a,b,c", []string{"a"}},
+		{members("c", "e", "f"), "a,b,c", []string{"a", "b"}},
+		{members("e", "f", "g"), "e,f,g", nil},
+		{cluster.Membership{Local: true, Servers: []string{"h", "e"}}, "h", nil},
+		{cluster.Membership{Local: true, Servers: []string{"h"}}, "h", nil},
+	} {
+		used = serversFor(used, step.now)
+		if got := missingServers(used, step.now); used != step.used || !slices.Equal(got, step.want) {
+			t.Errorf("members %v: got %q without %q, want %q without %q", step.now.Servers, used, got, step.used, step.want)
+		}
 	}
 }

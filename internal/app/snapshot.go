@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"reflect"
 
@@ -21,6 +22,8 @@ func (a *App) keepShown(ctx context.Context) error {
 	for {
 		verdict, verdictChanged := a.gate.Verdict().Load()
 		state, stateChanged := a.election.State().Load()
+		withheld, withheldChanged := a.roles.Withheld().Load()
+		other, otherChanged := a.otherAPIServer.Load()
 		problems, problemsChanged := a.warned.Load()
 		_, apiserverChanged := a.apiserverShown.Load()
 		version, versionChanged := a.version.Load()
@@ -29,26 +32,32 @@ func (a *App) keepShown(ctx context.Context) error {
 		compared, clocksChanged := a.clocks.Load()
 		now := fleet.Shown{
 			Verdict: protocol.Verdict{Ready: verdict.Ready, Reason: verdict.Reason},
-			Since:   verdict.Since, Election: state.Election, Warnings: problems.reported,
+			Since:   verdict.Since, Warnings: problems.reported,
+			Election: electionShown(state.Election, verdict.Reason, cmp.Or(withheld, other)),
 			Endpoint: a.endpointNow(), APIServerDown: a.apiserverDown(), APIServer: version, Services: service.Digest(services),
 			Beats: compared.steps,
 		}
 		if state.Election == protocol.Leading {
 			now.Failing = objects.Failing
 		}
-		if verdict.Reason == protocol.ShuttingDown {
-			// It does not lead any more while the shutdown delay passes: an older
-			// node may (docs/protocol.md#eligibility).
-			now.Election = protocol.Withdrawn
-		}
 		if !now.Equal(a.shown.Get()) {
 			a.shown.Set(now)
 		}
-		if !event.Wait(ctx, verdictChanged, stateChanged, problemsChanged, apiserverChanged, versionChanged,
+		if !event.Wait(ctx, verdictChanged, stateChanged, withheldChanged, otherChanged, problemsChanged, apiserverChanged, versionChanged,
 			servicesChanged, objectsChanged, clocksChanged) {
 			return ctx.Err()
 		}
 	}
+}
+
+// electionShown is the state in the election that other nodes read. A sidecar that stops, or whose
+// services or kube-apiserver keep its gate closed (withheld), takes no part in the election: older nodes may lead meanwhile
+// (docs/protocol.md#eligibility). While it still has the leader's key, it is shown as the leader.
+func electionShown(state protocol.ElectionState, reason protocol.Reason, withheld string) protocol.ElectionState {
+	if reason == protocol.ShuttingDown || withheld != "" && state != protocol.Leading {
+		return protocol.Withdrawn
+	}
+	return state
 }
 
 // keepSnapshot publishes a snapshot after each change, until ctx ends.
@@ -177,6 +186,8 @@ func (a *App) electionNow() httpapi.Election {
 	}
 	if withheld := a.roles.Withheld().Get(); withheld != "" && state.Election == protocol.Ineligible {
 		out.Eligibility = protocol.Eligibility{Reason: protocol.ServicesNotReady, Message: withheld}
+	} else if other := a.otherAPIServer.Get(); other != "" && state.Election == protocol.Ineligible {
+		out.Eligibility = protocol.Eligibility{Reason: protocol.OtherAPIServer, Message: other}
 	}
 	if len(state.Absences) > 0 {
 		out.Absences = make(map[protocol.NodeID]httpapi.Absence, len(state.Absences))

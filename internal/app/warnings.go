@@ -46,6 +46,9 @@ func (a *App) keepWarnings(ctx context.Context) error {
 			changed(a.election.State().Load()),
 			changed(a.reconcile.Report().Load()),
 			changed(a.bundleProblem.Load()),
+			changed(a.version.Load()),
+			changed(a.local.Load()),
+			changed(a.otherAPIServer.Load()),
 			changed(a.override.Load()),
 			changed(a.overrideProblem.Load()),
 			changed(a.roles.Problem().Load()),
@@ -92,7 +95,8 @@ func (a *App) warningsNow(was warned, now time.Time) warned {
 	troubles := members.troubles(now)
 	view := a.store.Observed().Get().View
 	out := warned{
-		shown: slices.Concat(own, members.warnings(troubles), members.leaving(), a.memberHealth.Get().shown,
+		shown: slices.Concat(own, protocol.DatabaseWarnings(databases(members.members)),
+			members.warnings(troubles), members.leaving(), a.memberHealth.Get().shown,
 			fleetWarnings(view, a.follower.Fleet().Get(), a.local.Get().ID)),
 		reported: protocol.ReportedWarnings(slices.Concat(own, leaders)),
 		troubles: troubles, answers: answers,
@@ -125,6 +129,9 @@ func (a *App) ownWarnings(runs []protocol.ServiceRun) []protocol.Warning {
 	state := a.election.State().Get()
 	if foreign := a.foreignBundle(state); foreign != "" {
 		out = append(out, protocol.Warning{Reason: protocol.OtherBundle, Message: foreign})
+	}
+	if problem := a.apiserverProblem(); problem != "" && a.version.Get() != "" && a.otherAPIServer.Get() == "" {
+		out = append(out, protocol.Warning{Reason: protocol.OtherAPIServer, Message: problem + "; until then this node serves with it"})
 	}
 	if o := a.override.Get(); o.On() {
 		out = append(out, protocol.Warning{Reason: protocol.Overridden, Message: "AN OPERATOR HAS OVERRIDDEN THE GATE " + o.String() +

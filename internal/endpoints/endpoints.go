@@ -32,9 +32,14 @@ type Config struct {
 	Etcd       *etcd.Client
 	Fleet      *event.Value[protocol.Fleet] // as it was last observed: it wakes the publisher
 	Store      *event.Value[fleet.StoreKey] // likewise
+	Parent     Parent
 	Log        *slog.Logger
 	Registerer prometheus.Registerer // nil: no metrics
 }
+
+// Parent names the ConfigMap whose annotation lockstep.dev/store has the ID of the store
+// that the objects of the API belong to (docs/protocol.md#stores).
+type Parent struct{ Namespace, Name string }
 
 // State is what a Publisher shows.
 type State struct {
@@ -68,6 +73,7 @@ type Publisher struct {
 	due     time.Time // when a change is written that was noticed; zero: there is none
 	pauses  backoff.Backoff
 	problem string // why the last attempt failed; empty: it did not
+	parent  parentStore
 }
 
 const (
@@ -127,7 +133,9 @@ func timer(d time.Duration) (<-chan time.Time, func()) {
 // round decides from what was observed, which costs nothing, and writes if that is due.
 // It returns when the next round is, if nothing changes; 0: never.
 func (p *Publisher) round(ctx context.Context, observedFleet protocol.Fleet, seen observed) time.Duration {
-	now := p.plan(observedFleet, p.cfg.Store.Get().ID, seen)
+	store := p.cfg.Store.Get().ID
+	p.readParent(ctx, store, seen)
+	now := p.plan(observedFleet, store, seen)
 	p.show(observedFleet, seen, now)
 	if !now.writes() {
 		p.due, p.problem = time.Time{}, ""

@@ -80,11 +80,15 @@ func TestLost(t *testing.T) {
 	if once.times != 1 || once.manager != protocol.KubeAPIServer {
 		t.Fatalf("got %+v", once)
 	}
-	if again := once.after(ours, theirs); again != once {
+	steady := lost{times: protocol.Patience}.after(ours, theirs)
+	if steady.times != protocol.Patience+1 {
+		t.Errorf("without a pause: got %+v", steady)
+	}
+	if again := steady.after(ours, theirs); again != steady {
 		t.Errorf("during the pause: got %+v", again)
 	}
-	once.at = once.at.Add(-2 * time.Minute)
-	if again := once.after(ours, theirs); again.times != 2 {
+	steady.at = steady.at.Add(-2 * time.Minute)
+	if again := steady.after(ours, theirs); again.times != protocol.Patience+2 {
 		t.Errorf("after the pause: got %+v", again)
 	}
 	ours.since = ours.since.Add(-2 * protocol.ForgetOverwritesAfter)

@@ -23,7 +23,6 @@ type observed struct {
 	slicesKnown, endpointsKnown bool
 	slicesProblem               string
 	endpointsProblem            string
-	lost                        lost
 }
 
 func (o observed) problem() string { return cmp.Or(o.slicesProblem, o.endpointsProblem) }
@@ -37,7 +36,7 @@ func (o observed) addresses() []string {
 	return out
 }
 
-// lost is how often other clients replaced what Lockstep wrote.
+// lost is how often other clients replaced what Lockstep wrote into an object.
 type lost struct {
 	times   int
 	at      time.Time // the last time
@@ -77,13 +76,12 @@ func (p *Publisher) observe(kind *resource, now object) {
 func (p *Publisher) accept(kind *resource, now object) {
 	event.Update(p.seen, func(o observed) observed {
 		was := o.object(kind, now.name)
-		now.since = was.since
+		now.since, now.lost = was.since, was.lost
 		if !now.Own || !was.Own {
 			now.since = time.Now()
 		}
 		if !older(now.version, was.version) {
-			before := o.lost.times
-			if o.lost = o.lost.after(was, now); o.lost.times != before {
+			if now.lost = was.lost.after(was, now); now.lost != was.lost {
 				p.metrics.overwritten.Inc()
 			}
 		}

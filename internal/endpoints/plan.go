@@ -44,8 +44,8 @@ func (p *Publisher) plan(f protocol.Fleet, store string, seen observed) plan {
 	out = append(out, target{kind: endpointsResource, name: serviceName, family: families[0], now: now})
 	for i := range out {
 		out[i].step = protocol.Publish(protocol.PublishFacts{
-			Fleet: f, Store: store, Family: out[i].family, Second: out[i].second,
-			Current: out[i].now.ServiceObject, Lost: seen.lost.facts(time.Now()),
+			Fleet: f, Store: store, Parent: p.parent.id, Family: out[i].family, Second: out[i].second,
+			Current: out[i].now.ServiceObject, Lost: out[i].now.lost.facts(time.Now()),
 		})
 	}
 	return out
@@ -139,6 +139,7 @@ func (p *Publisher) attempt(ctx context.Context, seen observed) error {
 		return err
 	}
 	var errs []error
+	p.readParent(ctx, store, seen)
 	for _, t := range p.plan(snapshot, store, seen) {
 		if t.step.Kind == protocol.PublishWrite {
 			errs = append(errs, p.write(ctx, t, store))

@@ -73,6 +73,7 @@ type object struct {
 	version string // resourceVersion
 	family  protocol.Family
 	since   time.Time // when it was first seen as Lockstep's, or as another client's
+	lost    lost
 }
 
 // older reports whether a resourceVersion is not newer than another one.

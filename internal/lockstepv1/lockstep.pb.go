@@ -1415,7 +1415,10 @@ type JoinToken struct {
 	Uses       int32                  `protobuf:"varint,4,opt,name=uses,proto3" json:"uses,omitempty"`
 	Revoked    bool                   `protobuf:"varint,5,opt,name=revoked,proto3" json:"revoked,omitempty"`
 	// The nodes that have used it. Each is one use.
-	UsedBy        []*TokenUse `protobuf:"bytes,6,rep,name=used_by,json=usedBy,proto3" json:"used_by,omitempty"`
+	UsedBy []*TokenUse `protobuf:"bytes,6,rep,name=used_by,json=usedBy,proto3" json:"used_by,omitempty"`
+	// Only this node may use it. A bound token has no secret_hash above: an older
+	// sidecar, which would ignore the binding, lets no node join with it.
+	Bound         *TokenBinding `protobuf:"bytes,7,opt,name=bound,proto3" json:"bound,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1492,6 +1495,75 @@ func (x *JoinToken) GetUsedBy() []*TokenUse {
 	return nil
 }
 
+func (x *JoinToken) GetBound() *TokenBinding {
+	if x != nil {
+		return x.Bound
+	}
+	return nil
+}
+
+type TokenBinding struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Node  string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// An IP address. Empty: any.
+	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
+	// SHA-256 of the secret.
+	SecretHash    []byte `protobuf:"bytes,3,opt,name=secret_hash,json=secretHash,proto3" json:"secret_hash,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenBinding) Reset() {
+	*x = TokenBinding{}
+	mi := &file_lockstep_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenBinding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenBinding) ProtoMessage() {}
+
+func (x *TokenBinding) ProtoReflect() protoreflect.Message {
+	mi := &file_lockstep_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenBinding.ProtoReflect.Descriptor instead.
+func (*TokenBinding) Descriptor() ([]byte, []int) {
+	return file_lockstep_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *TokenBinding) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *TokenBinding) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *TokenBinding) GetSecretHash() []byte {
+	if x != nil {
+		return x.SecretHash
+	}
+	return nil
+}
+
 // TokenUse binds a use of a token to a node and its key.
 type TokenUse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1504,7 +1576,7 @@ type TokenUse struct {
 
 func (x *TokenUse) Reset() {
 	*x = TokenUse{}
-	mi := &file_lockstep_proto_msgTypes[19]
+	mi := &file_lockstep_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1516,7 +1588,7 @@ func (x *TokenUse) String() string {
 func (*TokenUse) ProtoMessage() {}
 
 func (x *TokenUse) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[19]
+	mi := &file_lockstep_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1529,7 +1601,7 @@ func (x *TokenUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenUse.ProtoReflect.Descriptor instead.
 func (*TokenUse) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{19}
+	return file_lockstep_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TokenUse) GetNode() string {
@@ -1671,7 +1743,7 @@ const file_lockstep_proto_rawDesc = "" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\tremovedAt\"[\n" +
 	"\x0eClusterLearner\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x125\n" +
-	"\badded_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aaddedAt\"\x80\x02\n" +
+	"\badded_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aaddedAt\"\xb1\x02\n" +
 	"\tJoinToken\x12\x1f\n" +
 	"\vsecret_hash\x18\x01 \x01(\fR\n" +
 	"secretHash\x129\n" +
@@ -1681,7 +1753,13 @@ const file_lockstep_proto_rawDesc = "" +
 	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x12\n" +
 	"\x04uses\x18\x04 \x01(\x05R\x04uses\x12\x18\n" +
 	"\arevoked\x18\x05 \x01(\bR\arevoked\x12.\n" +
-	"\aused_by\x18\x06 \x03(\v2\x15.lockstep.v1.TokenUseR\x06usedBy\"e\n" +
+	"\aused_by\x18\x06 \x03(\v2\x15.lockstep.v1.TokenUseR\x06usedBy\x12/\n" +
+	"\x05bound\x18\a \x01(\v2\x19.lockstep.v1.TokenBindingR\x05bound\"]\n" +
+	"\fTokenBinding\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x1f\n" +
+	"\vsecret_hash\x18\x03 \x01(\fR\n" +
+	"secretHash\"e\n" +
 	"\bTokenUse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x19\n" +
 	"\bkey_hash\x18\x02 \x01(\fR\akeyHash\x12*\n" +
@@ -1700,7 +1778,7 @@ func file_lockstep_proto_rawDescGZIP() []byte {
 }
 
 var file_lockstep_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_lockstep_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_lockstep_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_lockstep_proto_goTypes = []any{
 	(ReconcilerStatus_State)(0),   // 0: lockstep.v1.ReconcilerStatus.State
 	(*Release)(nil),               // 1: lockstep.v1.Release
@@ -1722,47 +1800,49 @@ var file_lockstep_proto_goTypes = []any{
 	(*ClusterMember)(nil),         // 17: lockstep.v1.ClusterMember
 	(*ClusterLearner)(nil),        // 18: lockstep.v1.ClusterLearner
 	(*JoinToken)(nil),             // 19: lockstep.v1.JoinToken
-	(*TokenUse)(nil),              // 20: lockstep.v1.TokenUse
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
+	(*TokenBinding)(nil),          // 20: lockstep.v1.TokenBinding
+	(*TokenUse)(nil),              // 21: lockstep.v1.TokenUse
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
 }
 var file_lockstep_proto_depIdxs = []int32{
 	1,  // 0: lockstep.v1.Version.release:type_name -> lockstep.v1.Release
 	0,  // 1: lockstep.v1.ReconcilerStatus.state:type_name -> lockstep.v1.ReconcilerStatus.State
 	2,  // 2: lockstep.v1.ReconcilerStatus.version:type_name -> lockstep.v1.Version
 	1,  // 3: lockstep.v1.ReconcilerStatus.minimum_compatible_release:type_name -> lockstep.v1.Release
-	21, // 4: lockstep.v1.ReconcilerStatus.updated_at:type_name -> google.protobuf.Timestamp
+	22, // 4: lockstep.v1.ReconcilerStatus.updated_at:type_name -> google.protobuf.Timestamp
 	1,  // 5: lockstep.v1.ReconcilerStatus.content_release:type_name -> lockstep.v1.Release
-	21, // 6: lockstep.v1.BundleReplacement.since:type_name -> google.protobuf.Timestamp
+	22, // 6: lockstep.v1.BundleReplacement.since:type_name -> google.protobuf.Timestamp
 	7,  // 7: lockstep.v1.Node.roles:type_name -> lockstep.v1.Roles
 	11, // 8: lockstep.v1.Node.status:type_name -> lockstep.v1.NodeStatus
 	6,  // 9: lockstep.v1.Node.cordon:type_name -> lockstep.v1.Cordon
-	21, // 10: lockstep.v1.Cordon.since:type_name -> google.protobuf.Timestamp
-	21, // 11: lockstep.v1.Cordon.until:type_name -> google.protobuf.Timestamp
+	22, // 10: lockstep.v1.Cordon.since:type_name -> google.protobuf.Timestamp
+	22, // 11: lockstep.v1.Cordon.until:type_name -> google.protobuf.Timestamp
 	8,  // 12: lockstep.v1.Roles.kubernetes_controller:type_name -> lockstep.v1.KubernetesController
 	9,  // 13: lockstep.v1.Roles.kubernetes_worker:type_name -> lockstep.v1.KubernetesWorker
 	10, // 14: lockstep.v1.Roles.consensus_member:type_name -> lockstep.v1.ConsensusMember
 	2,  // 15: lockstep.v1.NodeStatus.version:type_name -> lockstep.v1.Version
 	1,  // 16: lockstep.v1.NodeStatus.minimum_reconciler_release:type_name -> lockstep.v1.Release
-	22, // 17: lockstep.v1.NodeStatus.fence_after:type_name -> google.protobuf.Duration
-	21, // 18: lockstep.v1.Presence.since:type_name -> google.protobuf.Timestamp
+	23, // 17: lockstep.v1.NodeStatus.fence_after:type_name -> google.protobuf.Duration
+	22, // 18: lockstep.v1.Presence.since:type_name -> google.protobuf.Timestamp
 	15, // 19: lockstep.v1.Presence.warnings:type_name -> lockstep.v1.Warning
 	14, // 20: lockstep.v1.Presence.endpoint:type_name -> lockstep.v1.Endpoint
-	21, // 21: lockstep.v1.Presence.written:type_name -> google.protobuf.Timestamp
-	21, // 22: lockstep.v1.Warning.since:type_name -> google.protobuf.Timestamp
-	21, // 23: lockstep.v1.Cluster.created_at:type_name -> google.protobuf.Timestamp
-	21, // 24: lockstep.v1.ClusterMember.added_at:type_name -> google.protobuf.Timestamp
-	21, // 25: lockstep.v1.ClusterMember.removed_at:type_name -> google.protobuf.Timestamp
-	21, // 26: lockstep.v1.ClusterLearner.added_at:type_name -> google.protobuf.Timestamp
-	21, // 27: lockstep.v1.JoinToken.created_at:type_name -> google.protobuf.Timestamp
-	21, // 28: lockstep.v1.JoinToken.expires_at:type_name -> google.protobuf.Timestamp
-	20, // 29: lockstep.v1.JoinToken.used_by:type_name -> lockstep.v1.TokenUse
-	21, // 30: lockstep.v1.TokenUse.at:type_name -> google.protobuf.Timestamp
-	31, // [31:31] is the sub-list for method output_type
-	31, // [31:31] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	22, // 21: lockstep.v1.Presence.written:type_name -> google.protobuf.Timestamp
+	22, // 22: lockstep.v1.Warning.since:type_name -> google.protobuf.Timestamp
+	22, // 23: lockstep.v1.Cluster.created_at:type_name -> google.protobuf.Timestamp
+	22, // 24: lockstep.v1.ClusterMember.added_at:type_name -> google.protobuf.Timestamp
+	22, // 25: lockstep.v1.ClusterMember.removed_at:type_name -> google.protobuf.Timestamp
+	22, // 26: lockstep.v1.ClusterLearner.added_at:type_name -> google.protobuf.Timestamp
+	22, // 27: lockstep.v1.JoinToken.created_at:type_name -> google.protobuf.Timestamp
+	22, // 28: lockstep.v1.JoinToken.expires_at:type_name -> google.protobuf.Timestamp
+	21, // 29: lockstep.v1.JoinToken.used_by:type_name -> lockstep.v1.TokenUse
+	20, // 30: lockstep.v1.JoinToken.bound:type_name -> lockstep.v1.TokenBinding
+	22, // 31: lockstep.v1.TokenUse.at:type_name -> google.protobuf.Timestamp
+	32, // [32:32] is the sub-list for method output_type
+	32, // [32:32] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_lockstep_proto_init() }
@@ -1776,7 +1856,7 @@ func file_lockstep_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lockstep_proto_rawDesc), len(file_lockstep_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   20,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

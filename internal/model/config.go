@@ -61,6 +61,9 @@ type Config struct {
 	Immediately bool
 	// Services: each node runs services, which its sidecar starts and stops.
 	Services bool
+	// Deployed: the kube-apiserver of a node is deployed after its sidecar. Not together with
+	// Services.
+	Deployed bool
 	// Publishes: the sidecars write the Service kubernetes. It needs Services.
 	Publishes bool
 	// Cordons: administrators take nodes out of service, and return them.

@@ -23,6 +23,7 @@ type EndpointsConfig struct {
 	Restarts   int  // how often a sidecar forgets what it has seen
 	Reconciler bool // the kube-apiserver of the first node writes the Service itself
 	Pauses     int  // how often a pause after an overwrite ends
+	Strangers  int  // how often a client that is no sidecar changes the Service
 	Off        endpointsSafeguard
 	Only       string // the invariant that is asked; empty: all
 }
@@ -32,6 +33,9 @@ func (c *EndpointsConfig) String() string {
 	out := fmt.Sprintf("%d nodes, %d without the flag, %d changes, %d restores, %d restarts", c.Nodes, c.Outside, c.Changes, c.Restores, c.Restarts)
 	if c.Reconciler {
 		out += fmt.Sprintf(", a kube-apiserver that writes, %d pauses end", c.Pauses)
+	}
+	if c.Strangers > 0 {
+		out += fmt.Sprintf(", %d changes by a stranger", c.Strangers)
 	}
 	return out
 }
@@ -52,8 +56,12 @@ const (
 	readyOnly
 	// What another client wrote is taken over only if every node in service takes part.
 	allTakePart
-	// A sidecar whose write was replaced waits.
+	// A sidecar whose write was replaced again and again waits.
 	pauseAfterOverwrite
+	// What was replaced only a few times is repaired at once.
+	firstRepairs
+	// The parent decides whose objects these are, not the annotation.
+	parentDecides
 )
 
 // nodeSet is a set of nodes, one bit each.
@@ -68,6 +76,7 @@ type serviceObject struct {
 	set      nodeSet
 	revision uint8 // the annotation; 0: none
 	history  uint8 // of that revision: how often the store had gone back
+	foreign  bool  // the annotation has the ID of another store
 }
 
 // writerPhase is how far a sidecar is with a write.
@@ -91,7 +100,9 @@ type endpointsWriter struct {
 	part              nodeSet
 	writes            nodeSet
 
-	overwritten bool // it has seen that what Lockstep wrote was replaced, and its pause has not ended
+	// overwritten is how often it has seen that what Lockstep wrote was replaced, since
+	// its last pause; more than protocol.Patience: it pauses.
+	overwritten uint8
 }
 
 // endpointsState is a state of the world.
@@ -102,14 +113,15 @@ type endpointsState struct {
 	object            serviceObject
 	writers           [maxWriters]endpointsWriter
 
-	changes, restores, restarts, pauses uint8
+	changes, restores, restarts, pauses, strangers uint8
 }
 
 func initialEndpoints(cfg *EndpointsConfig) endpointsState {
 	all := nodeSet(1<<cfg.Nodes - 1)
 	st := endpointsState{
 		revision: 1, ready: all, part: all &^ (1<<cfg.Outside - 1), reconciles: cfg.Reconciler,
-		changes: uint8(cfg.Changes), restores: uint8(cfg.Restores), restarts: uint8(cfg.Restarts), pauses: uint8(cfg.Pauses),
+		changes: uint8(cfg.Changes), restores: uint8(cfg.Restores), restarts: uint8(cfg.Restarts),
+		pauses: uint8(cfg.Pauses), strangers: uint8(cfg.Strangers),
 	}
 	st.object = serviceObject{known: true, own: true, set: all, revision: 1}
 	if cfg.Reconciler || cfg.Outside > 0 {
@@ -132,6 +144,8 @@ const (
 	servicePauseEnds
 	serviceReconcile
 	serviceReconcilerStops
+	serviceHijack
+	serviceForge
 	endpointsMoves = iota
 )
 
@@ -159,9 +173,9 @@ func (s *endpointsState) apply(cfg *EndpointsConfig, m endpointsMove, i int) (wh
 			return "starts again", broken
 		}
 	case servicePauseEnds:
-		if s.pauses > 0 && w.overwritten {
+		if s.pauses > 0 && w.overwritten > 0 {
 			s.pauses--
-			w.overwritten = false
+			w.overwritten = 0
 			return "has waited long enough", broken
 		}
 	default:
@@ -199,6 +213,8 @@ func (s *endpointsState) happen(m endpointsMove, i int) string {
 		s.reconciles = false
 		s.replace(serviceObject{known: true})
 		return "stops that kube-apiserver, which empties the Service"
+	case s.strangers > 0 && i == 0:
+		return s.stranger(m)
 	}
 	return ""
 }
@@ -225,7 +241,7 @@ func (s *endpointsState) begin(cfg *EndpointsConfig, i int) string {
 func (s *endpointsState) readObject(i int) {
 	w := &s.writers[i]
 	if w.seen.known && protocol.Overwritten(w.seen.published(), s.object.published()) {
-		w.overwritten = true
+		w.overwritten = min(w.overwritten+1, protocol.Patience+1)
 	}
 	w.seen, w.fresh = s.object, true
 }
@@ -286,7 +302,7 @@ func (s *endpointsState) judgeWrite(cfg *EndpointsConfig, w *endpointsWriter) [2
 		{"LastAddress", "the last address is removed", w.writes != 0},
 		{"NotOlder", "a lower revision replaces a higher one, and the store did not go back in between", !now.own || !older},
 		{"Yields", "a node in service does not take part, and what another client wrote is replaced", !foreign || w.ready&^w.part == 0},
-		{"Yields", "a sidecar that has seen its write replaced writes again at once", !foreign || !w.overwritten},
+		{"Yields", "a sidecar that has seen its write replaced again and again writes at once", !foreign || w.overwritten <= protocol.Patience},
 	} {
 		if !b.holds && cfg.asks(b.name) {
 			return [2]string{b.name, b.why}
@@ -298,7 +314,7 @@ func (s *endpointsState) judgeWrite(cfg *EndpointsConfig, w *endpointsWriter) [2
 func (c *EndpointsConfig) asks(name string) bool { return c.Only == "" || c.Only == name }
 
 // addressOf is the address of a node.
-func addressOf(i int) string { return fmt.Sprintf("10.0.0.%d", i+1) }
+func addressOf(i int) string { return "10.0.0." + "123"[i:i+1] }
 
 const modelPort = 6443
 
@@ -330,6 +346,9 @@ func (o serviceObject) published() protocol.ServiceObject {
 	if !o.own {
 		out.Manager, out.Store = protocol.KubeAPIServer, ""
 	}
+	if o.foreign {
+		out.Store = "another"
+	}
 	for i := range maxWriters {
 		if o.set.has(i) {
 			out.Addresses = append(out.Addresses, addressOf(i))
@@ -341,11 +360,17 @@ func (o serviceObject) published() protocol.ServiceObject {
 // facts translates what a sidecar knows for the protocol.
 func (w *endpointsWriter) facts(cfg *EndpointsConfig) protocol.PublishFacts {
 	f := protocol.PublishFacts{
-		Store: "store", Family: protocol.IPv4, Current: w.seen.published(),
+		Store: "store", Parent: "store", Family: protocol.IPv4, Current: w.seen.published(),
 		Fleet: protocol.Fleet{Revision: int64(w.revision)},
 	}
-	if w.overwritten && cfg.Off&pauseAfterOverwrite == 0 {
-		f.Lost = protocol.Overwrites{Times: 1, Manager: protocol.KubeAPIServer}
+	if w.overwritten > 0 && cfg.Off&pauseAfterOverwrite == 0 {
+		f.Lost = protocol.Overwrites{Times: int(w.overwritten), Manager: protocol.KubeAPIServer}
+	}
+	if w.overwritten > 0 && cfg.Off&firstRepairs != 0 {
+		f.Lost.Times = protocol.Patience + 1
+	}
+	if cfg.Off&parentDecides != 0 {
+		f.Parent = ""
 	}
 	for i := range cfg.Nodes {
 		r := &protocol.Record{

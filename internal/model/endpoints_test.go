@@ -13,15 +13,18 @@ func (c EndpointsConfig) reconciled(pauses int) EndpointsConfig {
 	c.Reconciler, c.Pauses = true, pauses
 	return c
 }
+func (c EndpointsConfig) strangers(n int) EndpointsConfig                { c.Strangers = n; return c }
 func (c EndpointsConfig) without(off endpointsSafeguard) EndpointsConfig { c.Off = off; return c }
 func (c EndpointsConfig) asking(name string) EndpointsConfig             { c.Only = name; return c }
 
 func TestEndpoints(t *testing.T) {
 	worlds := []EndpointsConfig{
-		serviceOf(2, 3).restored(1), serviceOf(3, 2), serviceOf(2, 3).outside(1), serviceOf(2, 1).reconciled(2).restarted(1),
+		serviceOf(2, 3).restored(1), serviceOf(3, 2), serviceOf(2, 3).outside(1), serviceOf(2, 1).reconciled(1),
+		serviceOf(2, 1).strangers(2).restarted(1),
 	}
 	if *full {
-		worlds = append(worlds, serviceOf(2, 4).restored(1).restarted(1), serviceOf(2, 2).reconciled(2).restarted(1), serviceOf(2, 3).outside(1).reconciled(2), serviceOf(3, 1).reconciled(1))
+		worlds = append(worlds, serviceOf(2, 4).restored(1).restarted(1), serviceOf(2, 1).reconciled(2).restarted(1), serviceOf(2, 2).outside(1).reconciled(1),
+			serviceOf(2, 1).strangers(3), serviceOf(2, 1).strangers(2).restored(1).restarted(1), serviceOf(3, 0).strangers(1), serviceOf(2, 0).strangers(1).reconciled(1))
 	}
 	for _, cfg := range worlds {
 		t.Run(cfg.String(), func(t *testing.T) {
@@ -73,6 +76,14 @@ func endpointsMutations() []endpointsMutation {
 		{
 			"pause-after-overwrite", "A kube-apiserver that was not turned off would be fought for ever.",
 			serviceOf(2, 0).reconciled(0).without(pauseAfterOverwrite).asking("Yields"),
+		},
+		{
+			"first-repairs", "A client that writes once, and claims to be a kube-apiserver, would have the Service for a minute.",
+			serviceOf(2, 0).strangers(1).without(firstRepairs).asking("Follows"),
+		},
+		{
+			"parent-decides", "Any client that may write the Service can set the annotation, and would freeze it for ever.",
+			serviceOf(2, 1).strangers(1).without(parentDecides).asking("Follows"),
 		},
 	}
 }

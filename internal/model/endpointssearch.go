@@ -1,6 +1,10 @@
 package model
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
 
 // EndpointsResult is what a search through a world of one Service found.
 type EndpointsResult struct {
@@ -67,18 +71,26 @@ func (s *endpointsSearch) violated(name, why string, from uint32, last string) {
 }
 
 // follows returns why the Service does not get the addresses of the nodes that are ready,
-// when nothing changes any more and no kube-apiserver writes it; empty: it does.
+// when nothing changes any more and no kube-apiserver writes it; empty: it does. What a
+// stranger wrote no more than protocol.Patience times is repaired without a pause.
 func follows(cfg *EndpointsConfig, st endpointsState) string {
 	if st.reconciles || st.ready == 0 || st.ready&^st.part != 0 || st.part == 0 {
 		return ""
 	}
+	pauses := uint8(1)
+	if cfg.Strangers > 0 && !cfg.Reconciler && cfg.Strangers <= protocol.Patience {
+		pauses = 0
+	}
 	for range 2 * cfg.Nodes {
 		for i := range cfg.Nodes {
-			st.pauses = 1
+			st.pauses = pauses
 			for _, m := range []endpointsMove{serviceLand, servicePauseEnds, serviceRead, serviceDecide, serviceLand} {
 				st.apply(cfg, m, i)
 			}
 		}
+	}
+	if st.object.foreign {
+		return "the Service keeps the ID of another store"
 	}
 	if st.object.set != st.ready {
 		return fmt.Sprintf("the Service has %s, and %s are ready", st.object.set, st.ready)

@@ -52,7 +52,7 @@ func checkCompatible(t *transition) (why string) {
 		if !t.state.nodes[i].ready {
 			continue
 		}
-		own := t.cfg.releaseOf(t.state.nodes[i].run)
+		own := t.cfg.releaseOf(t.serving(i))
 		t.present(func(content int) {
 			if own < t.cfg.A[content-1] || content < t.cfg.M[own-1] {
 				why = fmt.Sprintf("%s is ready with release %d while content of release %d is present", t.name(i), own, content)

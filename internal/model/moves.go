@@ -28,6 +28,7 @@ const (
 	moveServe
 	moveEndServices
 	moveUnpublish
+	moveDeploy
 	moveTakeRole
 	moveGiveRole
 	moveCordon
@@ -151,6 +152,9 @@ func (m *moveList) addRest(cfg *Config) {
 			m.add(moveGiveUp, cfg.Nodes)
 		}
 	}
+	if cfg.Deployed {
+		m.add(moveDeploy, cfg.Nodes)
+	}
 	if cfg.Cordons {
 		for _, kind := range []moveKind{moveCordon, moveUncordon, moveLearnCordon} {
 			m.add(kind, cfg.Nodes)
@@ -224,6 +228,8 @@ func (m move) possible(st *state) bool {
 		return st.orphans[m.a].kind != noRequest
 	case moveStart:
 		return st.nodes[m.a].run != m.b
+	case moveDeploy:
+		return st.nodes[m.a].run != st.nodes[m.a].deployed
 	case moveTakeRole, moveGiveRole:
 		return st.changes > 0 && st.nodes[m.a].record != 0
 	case moveCordon:

@@ -51,6 +51,7 @@ func (c Config) asking(names ...string) Config { c.Only = names; return c }
 func (c Config) expiring() Config              { c.Expire = true; return c }
 func (c Config) ephemeral() Config             { c.Expire, c.Ephemeral = true, true; return c }
 func (c Config) serving() Config               { c.Services, c.Roles = true, true; return c }
+func (c Config) deployed() Config              { c.Deployed = true; return c }
 func (c Config) publishing() Config            { c.Publishes = true; return c }
 func (c Config) fine() Config                  { c.Coarse = false; return c }
 func (c Config) twoStores() Config             { c.Stores = true; return c }
@@ -243,6 +244,10 @@ func serviceMutations() []mutation {
 		{
 			"services-end", "A sidecar that stops ends while its kube-apiserver runs: its presence is missing, and an administrator may remove its record.",
 			two(servicesEnd, 1, 1).serving().faults(0), 0,
+		},
+		{
+			"apiserver-first", "A sidecar of the new release registers beside the old kube-apiserver, which a kubelet has not replaced yet: no leader waits for it.",
+			two(apiserverFirst, 1, 2).deployed().faults(0), 0,
 		},
 		{
 			"roles-known", "A sidecar that starts while etcd is unreachable stops the kube-apiserver that ran without it.",

@@ -349,6 +349,10 @@ func serviceBounds() []bound {
 			cfg: Config{Nodes: 2, Releases: 2, Builds: 1, Faults: 1, Changes: 2, Objects: twoObjects, Coarse: true, Services: true},
 		},
 		{
+			name: "kube-apiservers of others: 2 nodes, 2 releases, 1 fault, 2 changes", wants: wantMoves(moveDeploy, moveKill),
+			cfg: Config{Nodes: 2, Releases: 2, Builds: 1, Faults: 1, Changes: 2, Objects: twoObjects, Coarse: true, Deployed: true},
+		},
+		{
 			name: "services, roles taken and given: 2 nodes, 2 releases, 2 changes", wants: wantServices,
 			cfg: Config{Nodes: 2, Releases: 2, Builds: 1, Changes: 2, Objects: twoObjects, Coarse: true, Services: true, Roles: true},
 		},

@@ -158,8 +158,13 @@ func (t *transition) endServices(i int) bool {
 	return true
 }
 
-// mayRegister reports whether the services of a node let its sidecar write its record.
+// mayRegister reports whether the services of a node, or its kube-apiserver, let its sidecar
+// write its record.
 func (t *transition) mayRegister(i int) bool {
+	if t.cfg.Deployed {
+		other := t.otherAPIServer(i) && t.cfg.holds(apiserverFirst)
+		return protocol.MayRegister(protocol.ServiceFacts{Known: true, Wanted: true, Complete: true, Ready: true, OtherAPIServer: other})
+	}
 	if !t.cfg.Services {
 		return true
 	}

@@ -58,6 +58,7 @@ type node struct {
 	withdrawn bool  // so its sidecar lets other nodes lead
 
 	services services
+	deployed uint8 // the content of the release that its kube-apiserver is of; 0: none, or not Deployed
 
 	cordoned bool // in the record
 	obeys    bool // the sidecar knows the cordon
@@ -238,6 +239,9 @@ func initialState(cfg *Config) state {
 	st.complete = true
 	for i := range cfg.Nodes {
 		st.nodes[i] = node{run: 1, registered: true, ready: true, record: 1, alive: true, serves: true}
+		if cfg.Deployed {
+			st.nodes[i].deployed = 1
+		}
 		if cfg.Services {
 			st.nodes[i].services = services{run: 1, ready: true, wanted: yes, published: cfg.Publishes}
 		}

@@ -74,15 +74,18 @@ var levels = map[string]int{
 
 	"deploy/kubeadm": 1, // contents, and decisions about facts
 
-	"internal/backoff":   1,
-	"internal/checks":    1, // reads what health endpoints answer
-	"supervise":          2, // keeps workers running
-	"internal/buildinfo": 1,
-	"internal/durable":   1,
-	"internal/sorting":   0,
-	"event":              1,
-	"protocol":           1,
-	"strict":             1, // reads the files that people write
+	"internal/backoff":     1,
+	"internal/checks":      1, // reads what health endpoints answer
+	"supervise":            2, // keeps workers running
+	"internal/buildinfo":   1,
+	"internal/cputime":     1, // only tests import it
+	"internal/durable":     1,
+	"internal/trusted":     1,
+	"internal/nodeaddress": 0,
+	"internal/sorting":     0,
+	"event":                1,
+	"protocol":             1,
+	"strict":               1, // reads the files that people write
 }
 
 // forTests are packages that nothing that ships may import. They may import

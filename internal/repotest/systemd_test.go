@@ -5,6 +5,25 @@ import (
 	"testing"
 )
 
+// A stop must reach the sidecar alone: it closes the gate before kube-apiserver gets SIGTERM. What
+// confines a unit confines its children, too.
+func TestSystemdUnitOfServices(t *testing.T) {
+	unit := read(t, "deploy/systemd/lockstep-services.service")
+	for _, line := range []string{
+		"KillMode=mixed", "ExecStart=/usr/local/bin/sidecar run", "EnvironmentFile=-/etc/lockstep/env",
+		"Restart=always", "StartLimitIntervalSec=0", "RestartPreventExitStatus=2",
+	} {
+		if !strings.Contains(unit, "\n"+line+"\n") {
+			t.Errorf("the unit has no line %s", line)
+		}
+	}
+	for _, option := range []string{"\nProtectSystem=", "\nCapabilityBoundingSet=", "\nPrivate"} {
+		if strings.Contains(unit, option) {
+			t.Errorf("the unit confines its services: %s", strings.TrimSpace(option))
+		}
+	}
+}
+
 // A unit that is restarted again and again must not be given up by systemd: a bundle
 // that is broken at boot would leave the node without a sidecar after it was repaired.
 // Wrong flags (exit code 2) are not tried again.

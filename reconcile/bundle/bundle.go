@@ -20,6 +20,9 @@ type Bundle struct {
 	Name        string
 	Version     protocol.Version // `release:` of bundle.yaml
 	Constraints protocol.Constraints
+	// APIServer is the version of kube-apiserver that the bundle is for, like 1.36 or 1.36.2
+	// (`apiserverVersion:`); empty: any (docs/protocol.md#apiserver-version).
+	APIServer string
 	// PruneImmediately: removals do not wait until no older controller is
 	// registered (prunePolicy: Immediately; docs/protocol.md#removals).
 	PruneImmediately bool

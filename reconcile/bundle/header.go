@@ -43,12 +43,14 @@ func (h *headerReader) bundle() *Bundle {
 		h.problems.Add(h.at, "must be a mapping")
 		return nil
 	}
-	h.known(h.root, "", "apiVersion", "kind", "metadata", "release", "minReconcilerRelease", "minApiserverRelease", "prunePolicy")
+	h.known(h.root, "", "apiVersion", "kind", "metadata", "release", "minReconcilerRelease", "minApiserverRelease",
+		"apiserverVersion", "prunePolicy")
 	h.equals("apiVersion", headerAPIVersion)
 	h.equals("kind", headerKind)
 	b := &Bundle{Name: h.name(), Version: h.version()}
 	b.Constraints.MinReconciler = h.release("minReconcilerRelease")
 	b.Constraints.MinApiserver = h.release("minApiserverRelease")
+	b.APIServer = h.apiserverVersion()
 	b.PruneImmediately = h.prunePolicy()
 	if err := b.Constraints.Validate(b.Version.Release); err != nil {
 		h.problems.Add(h.constraintAt(b), "%v", err)
@@ -119,6 +121,23 @@ func (h *headerReader) release(field string) protocol.Release {
 		h.problems.Add(h.at.At(n.Line), "%s: %v", field, err)
 	}
 	return r
+}
+
+// apiserverVersion reads the version that a bundle is for. It has to be text: 1.30 without
+// quotes is the number 1.3.
+func (h *headerReader) apiserverVersion() string {
+	n := h.root.Get("apiserverVersion")
+	if n == nil {
+		return ""
+	}
+	version, ok := n.Text()
+	switch {
+	case !ok:
+		h.problems.Add(h.at.At(n.Line), "apiserverVersion must be text, in quotes, like \"1.36\" or \"1.36.2\": without them, 1.30 is the number 1.3")
+	case !protocol.ValidAPIServerVersion(version):
+		h.problems.Add(h.at.At(n.Line), "apiserverVersion %q must be MAJOR.MINOR or MAJOR.MINOR.PATCH of a kube-apiserver, like \"1.36\" or \"1.36.2\"", version)
+	}
+	return version
 }
 
 // string returns a value as text, if it is a scalar. `release: 1.4` is a number,

@@ -58,7 +58,7 @@ func namesOf(b *Bundle) []string {
 
 func TestLoad(t *testing.T) {
 	b := mustLoad(t, map[string]string{
-		"bundle.yaml": "apiVersion: lockstep.dev/v1\nkind: Bundle\nmetadata: {name: base}\nrelease: 1.4.0-rc.1+g0abc\nminReconcilerRelease: 1.3.0\nminApiserverRelease: v1.2.0\nprunePolicy: Immediately\n",
+		"bundle.yaml": "apiVersion: lockstep.dev/v1\nkind: Bundle\nmetadata: {name: base}\nrelease: 1.4.0-rc.1+g0abc\nminReconcilerRelease: 1.3.0\nminApiserverRelease: v1.2.0\napiserverVersion: \"1.36\"\nprunePolicy: Immediately\n",
 		"b.yaml":      "# nothing\n---\n" + goodObject + "---\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b, namespace: n}\n",
 		"deep/er/c.yml": `apiVersion: v1
 kind: List
@@ -77,7 +77,7 @@ items:
 	if diff := cmp.Diff(want, namesOf(b)); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)
 	}
-	if b.Name != "base" || b.Version.String() != "1.4.0-rc.1+g0abc" || !b.PruneImmediately ||
+	if b.Name != "base" || b.Version.String() != "1.4.0-rc.1+g0abc" || !b.PruneImmediately || b.APIServer != "1.36" || b.Local().APIServer != "1.36" ||
 		b.Constraints != (protocol.Constraints{MinReconciler: protocol.Release{Major: 1, Minor: 3}, MinApiserver: protocol.Release{Major: 1, Minor: 2}}) {
 		t.Errorf("got %+v", b)
 	}

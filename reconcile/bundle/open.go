@@ -27,6 +27,7 @@ func Open(dir string) (*Bundle, error) {
 // and FenceAfter.
 func (b *Bundle) Local() protocol.Local {
 	return protocol.Local{
-		Version: b.Version, Constraints: b.Constraints, Digest: b.Digest, Bundle: b.Name, PruneImmediately: b.PruneImmediately,
+		Version: b.Version, Constraints: b.Constraints, Digest: b.Digest, Bundle: b.Name, APIServer: b.APIServer,
+		PruneImmediately: b.PruneImmediately,
 	}
 }

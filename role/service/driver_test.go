@@ -2,6 +2,9 @@ package service
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +14,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/role/service/driver"
 	"github.com/lockstep-dev/lockstep/role/service/process"
+	"github.com/lockstep-dev/lockstep/role/service/readiness"
 )
 
 // limit is far above every limit that is tested, so that a slow machine fails no test.
@@ -157,4 +161,57 @@ func awaitReady(t *testing.T, s *Supervisor) {
 	if err := s.AwaitReady(ctx); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A process is not started while another program answers its probe, and is when that has ended.
+func TestSupervisor_anotherProgram(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	started := filepath.Join(t.TempDir(), "started")
+	svc := Service{
+		Name: "api", Role: "kubernetes_controller", StopTimeout: limit,
+		Process:   &Process{Command: []string{"/bin/sh", "-c", "echo >" + started + "; exec sleep 600"}},
+		Readiness: &readiness.Config{TCPSocket: &readiness.TCPSocket{Address: l.Addr().String()}, Period: limit, Timeout: limit, SuccessThreshold: 1, FailureThreshold: 1},
+	}
+	s := New(Config{})
+	s.Reload([]Service{svc})
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Run(ctx)
+	}()
+	defer func() { cancel(); <-done }()
+	await := func(what string, cond func(Status) bool) {
+		t.Helper()
+		timer := time.After(limit)
+		for {
+			now, changed := s.State().Load()
+			st, known := now.find("api")
+			if known && st.Ready {
+				t.Fatalf("the other program made it ready: %+v", st)
+			}
+			if known && cond(st) {
+				return
+			}
+			select {
+			case <-changed:
+			case <-timer:
+				t.Fatalf("%s: got %+v", what, st)
+			}
+		}
+	}
+	await("two attempts", func(st Status) bool {
+		return st.Restarts > 0 && strings.HasPrefix(st.LastExit, "another program answers at "+l.Addr().String()+` before "api" was started: process `)
+	})
+	if _, err := os.Stat(started); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it was started beside another program: %v", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	await("it runs", func(st Status) bool { return st.Phase == Running })
 }

@@ -15,16 +15,17 @@ import (
 // newDriver returns the driver that a service names.
 func (s *Supervisor) newDriver(svc Service) driver.Driver {
 	log := s.log.With("service", svc.Name)
+	free := func(ctx context.Context) error { return readiness.AwaitFree(ctx, svc.Name, svc.Readiness) }
 	switch {
 	case svc.Process != nil:
 		p := svc.Process
 		return process.New(process.Config{
 			Command: p.Command, Env: p.Env, Dir: p.WorkingDir, StopTimeout: svc.StopTimeout,
 			File:    process.File{Path: p.Output.File, MaxSize: p.Output.MaxSizeMiB, Backups: p.Output.Backups},
-			Starter: s.starter, Log: log,
+			Starter: s.starter, Free: free, Log: log,
 		})
 	case svc.SystemdUnit != nil:
-		return systemd.New(systemd.Config{Unit: svc.SystemdUnit.Name, StopTimeout: svc.StopTimeout, Log: log})
+		return systemd.New(systemd.Config{Unit: svc.SystemdUnit.Name, StopTimeout: svc.StopTimeout, Free: free, Log: log})
 	default:
 		return staticpod.New(staticpod.Config{
 			Name: svc.Name, Manifest: svc.StaticPod.Content, Directory: svc.StaticPod.Directory, StopTimeout: svc.StopTimeout,

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/internal/trusted"
 	"github.com/lockstep-dev/lockstep/strict"
 )
 
@@ -43,6 +45,10 @@ func load(dir string, here bool) ([]Service, error) {
 	}
 	l := &loader{dir: dir, here: here}
 	l.names, l.units, l.outputs = map[string]strict.Place{}, map[string]strict.Place{}, map[string]strict.Place{}
+	if problem := l.trusted(dir); problem != "" {
+		l.problems.Add(strict.Place{File: dir}, "%s", problem)
+		return nil, l.problems.Err()
+	}
 	files := 0
 	for _, entry := range entries {
 		if strings.HasPrefix(entry.Name(), ".") || !strict.IsFile(entry.Name()) || entry.IsDir() {
@@ -75,6 +81,10 @@ type loader struct {
 
 func (l *loader) file(name string) {
 	at := strict.Place{File: filepath.Join(l.dir, name)}
+	if problem := l.trusted(at.File); problem != "" {
+		l.problems.Add(at, "%s", problem)
+		return
+	}
 	data, changed, err := l.open(name)
 	if err != nil {
 		l.problems.Add(at, "%v", strict.Reason(err))
@@ -92,6 +102,23 @@ func (l *loader) file(name string) {
 		s.Source = Source{File: at.File, Changed: changed}
 		l.services = append(l.services, s)
 	}
+}
+
+// trusted says why others than root and this user can decide what runs here; empty: they cannot.
+// What is checked for another machine is trusted.
+func (l *loader) trusted(path string) string {
+	if !l.here {
+		return ""
+	}
+	return distrust(path)
+}
+
+// distrust is why what is at a path cannot be trusted; empty: it can.
+func distrust(path string) string {
+	if problem := trusted.Problem(path); problem != "" {
+		return "cannot be trusted: " + problem
+	}
+	return ""
 }
 
 // open returns the content of a file, and when it was written. It follows links, as those of a mounted ConfigMap.
@@ -160,7 +187,7 @@ func executable(path string) string {
 	case mode.Perm()&0o111 == 0:
 		return "is not executable; type: chmod +x " + path
 	}
-	return ""
+	return distrust(path)
 }
 
 // directory says what is wrong with a directory; empty: nothing.
@@ -169,7 +196,7 @@ func directory(path string) string {
 	if problem == "" && !mode.IsDir() {
 		return "is not a directory"
 	}
-	return problem
+	return cmp.Or(problem, distrust(path))
 }
 
 // modeOf returns the mode of what a path leads to, or why there is none.

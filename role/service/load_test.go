@@ -156,6 +156,11 @@ func TestLoad_problems(t *testing.T) {
 			"a.yaml:9: process.output.maxSizeMiB must be a whole number from 1 to 10240", "a.yaml:10: process.output.backups must be a whole number from 1 to 1000",
 			"b.yaml:8: process.output.maxSizeMiB must be", "b.yaml:9: process.output.backups must be",
 			`b.yaml:10: process.output.file "/tmp/a.log" is used twice, first at`, "a.yaml:8"}},
+		"what /status has of the output": {map[string]string{
+			"a.yaml": header + "process: {command: [/bin/sh], output: {status: all}}\n",
+			"b.yaml": strings.Replace(header, "name: a", "name: b", 1) + "process: {command: [/bin/sh], output: {status: none, backups: 2}}\n",
+			"c.yaml": strings.Replace(header, "name: a", "name: c", 1) + "process: {command: [/bin/sh], output: {}}\n",
+		}, []string{"a.yaml:5: process.output.status must be none", "b.yaml:5: process.output.file is missing", "c.yaml:5: process.output.file is missing"}},
 		"an env that is no list": {map[string]string{"a.yaml": header + "process:\n  command: [/bin/sh]\n  env: {X: y}\n"}, []string{"a.yaml:7: process.env must be a list of items with name and value"}},
 		"a NUL": {map[string]string{
 			"a.yaml": header + "process:\n  command: [/bin/sh, \"a\\0\"]\n  env:\n  - {name: X, value: \"\\0\"}\n  - {name: \"Y\\0\"}\n  workingDir: \"/tmp\\0\"\n",
@@ -257,6 +262,39 @@ func TestLoad_noDirectory(t *testing.T) {
 	}
 	if _, err := Load(dir); err == nil || !strings.HasSuffix(err.Error(), "b.yaml: is not a regular file") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What others can change decides what root would run: it is refused, unless it is checked for
+// another machine.
+func TestLoad_openToOthers(t *testing.T) {
+	for name, open := range map[string]func(dir, program string) string{
+		"the directory": func(dir, _ string) string { return dir },
+		"a file":        func(dir, _ string) string { return filepath.Join(dir, "a.yaml") },
+		"a program":     func(_, program string) string { return program },
+		"its directory": func(_, program string) string { return filepath.Dir(program) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			program := filepath.Join(t.TempDir(), "program")
+			if err := os.WriteFile(program, nil, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			dir := writeDir(t, map[string]string{"a.yaml": header + "process: {command: [" + program + "]}\n"})
+			if _, err := Load(dir); err != nil {
+				t.Fatal(err)
+			}
+			path := open(dir, program)
+			if err := os.Chmod(path, 0o777); err != nil {
+				t.Fatal(err)
+			}
+			want := "cannot be trusted: " + path + " can be changed by every user (mode 0777); if no other user has, type: chmod o-w " + path
+			if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %q", err, want)
+			}
+			if _, err := Check(dir); err != nil {
+				t.Errorf("for another machine: %v", err)
+			}
+		})
 	}
 }
 

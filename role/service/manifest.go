@@ -19,6 +19,10 @@ func (r *reader) manifest(f fields, name string) []byte {
 		f.add("manifest", "%q is not a file", path)
 		return nil
 	}
+	if problem := r.trusted(path); problem != "" {
+		f.add("manifest", "%q %s", path, problem)
+		return nil
+	}
 	data, err := strict.Open(os.DirFS(filepath.Dir(path)), filepath.Base(path))
 	if err != nil {
 		f.add("manifest", "%q: %v", path, strict.Reason(err))

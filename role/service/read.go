@@ -159,11 +159,17 @@ func (r *reader) output(f fields) Output {
 	if !f.has("output") {
 		return Output{}
 	}
-	o, ok := r.fields(f.node.Get("output"), "process.output.", "file", "maxSizeMiB", "backups")
+	o, ok := r.fields(f.node.Get("output"), "process.output.", "file", "maxSizeMiB", "backups", "status")
 	if !ok {
 		return Output{}
 	}
-	out := Output{File: o.required("file"), MaxSizeMiB: o.number("maxSizeMiB", DefaultMaxSizeMiB, 1, 10240), Backups: o.number("backups", DefaultBackups, 1, 1000)}
+	if !o.has("file") && (!o.has("status") || o.has("maxSizeMiB") || o.has("backups")) {
+		o.add("file", "is missing")
+	}
+	if o.has("status") {
+		o.equals("status", StatusNone)
+	}
+	out := Output{File: o.text("file"), Status: o.text("status"), MaxSizeMiB: o.number("maxSizeMiB", DefaultMaxSizeMiB, 1, 10240), Backups: o.number("backups", DefaultBackups, 1, 1000)}
 	if out.File != "" {
 		r.place(o, "file", out.File, func(path string) string { return directory(filepath.Dir(path)) })
 		r.unique(r.outputs, "process.output.file", filepath.Clean(out.File), r.at.At(o.node.Get("file").Line))

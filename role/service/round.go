@@ -41,7 +41,7 @@ func (r *round) finished(ctx context.Context) bool {
 	if stop != nil {
 		r.s.stop(stop)
 	}
-	if start != nil {
+	if start != nil && !r.s.final.Get() {
 		r.workers = append(r.workers, r.s.start(ctx, *start))
 		r.sort(wanted.services)
 	}

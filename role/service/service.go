@@ -47,7 +47,11 @@ type Output struct {
 	File       string // empty: the log of the sidecar
 	MaxSizeMiB int    // at which the file is rotated
 	Backups    int    // how many rotated files are kept
+	Status     string // StatusNone: no line is a part of Status; empty: the last lines are
 }
+
+// StatusNone is for a process whose output may have secrets.
+const StatusNone = "none"
 
 // SystemdUnit is a unit that is installed on the node.
 type SystemdUnit struct {

@@ -35,7 +35,7 @@ type Status struct {
 	LastExit string
 	// LastLines are the newest lines of its output, as of the last change of Phase, Ready or
 	// Problem; never nil. They are not followed: a service that writes much would wake all
-	// followers of the state.
+	// followers of the state. Empty: the service does not want to show them (StatusNone).
 	LastLines []string
 	// Problem is what the last probe found, or why it could not be stopped; empty: nothing.
 	Problem string

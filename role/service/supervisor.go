@@ -35,6 +35,7 @@ type Supervisor struct {
 	wanted  *event.Value[wish]
 	state   *event.Value[State]
 	ended   *event.Value[struct{}] // set when a worker has ended
+	final   *event.Value[bool]     // nothing starts any more
 }
 
 // wish is what Reload was called with last.
@@ -51,6 +52,7 @@ func New(cfg Config) *Supervisor {
 	s := &Supervisor{
 		cfg: cfg, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), starter: process.NewStarter(),
 		wanted: event.New(wish{}), state: event.New(State{Ready: true}), ended: event.New(struct{}{}),
+		final: event.New(false),
 	}
 	if s.cfg.NewDriver == nil {
 		s.cfg.NewDriver = s.newDriver
@@ -75,6 +77,11 @@ func (s *Supervisor) Reload(services []Service) int {
 	})
 	return number
 }
+
+// EndStarts lets no service start from here on. One that ends by itself is not started again: what
+// stops the sidecar may have stopped the service, too. Those that run go on until Reload, or the end
+// of Run, stops them.
+func (s *Supervisor) EndStarts() { s.final.Set(true) }
 
 // AwaitReady returns when all services that were wanted last are ready, or when ctx ends. Its
 // error then names those that are not, and why.

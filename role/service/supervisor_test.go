@@ -54,6 +54,28 @@ func TestSupervisor_order(t *testing.T) {
 	})
 }
 
+// While the sidecar stops, a service that ends by itself is not started again, and none starts that
+// waited. Those that run go on until they are stopped.
+func TestSupervisor_endStarts(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.set(func() { r.plans["b"], r.plans["c"] = fakePlan{lasts: time.Second}, fakePlan{lasts: time.Millisecond} })
+		services := append(plain("c", "a", "b"), named("d", "e")...)
+		services[0].Optional = true
+		r.Reload(services)
+		wait(900 * time.Millisecond) // c ends again and again, and e waits for d
+		r.read()
+		r.EndStarts()
+		wait(time.Minute)
+		r.wantStory(t, "end b")
+		r.wantPhases(t, "c Waiting", "a Running ready", "b Waiting", "d Running", "e Waiting")
+		r.set(func() { r.ready["d"] = true })
+		wait(time.Minute)
+		r.wantStory(t)
+		r.Reload(nil)
+		r.wantStory(t, "stop d", "stopped d", "stop a", "stopped a")
+	})
+}
+
 // Neither the state nor the next service waits for one that is not required.
 func TestSupervisor_optional(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
@@ -114,6 +136,20 @@ func TestSupervisor_changedFile(t *testing.T) {
 		<-r.done
 		if st := r.status(t, "a"); st.LastExit != "" {
 			t.Errorf("it was stopped: got %+v", st)
+		}
+	})
+}
+
+// The lines of a service that does not want to show them are nowhere in the state.
+func TestSupervisor_noLines(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.set(func() { r.ready["a"] = false })
+		services := named("a")
+		services[0].Process = &Process{Command: []string{"/bin/sh"}, Output: Output{Status: StatusNone}}
+		r.Reload(services)
+		wait(time.Minute)
+		if got := r.status(t, "a"); len(got.LastLines) != 0 {
+			t.Errorf("got %+v, want no lines", got)
 		}
 	})
 }
@@ -248,6 +284,34 @@ func TestSupervisor_readyIsOfTheNewInstance(t *testing.T) {
 		if st := r.status(t, "a"); st.Restarts != 2 {
 			t.Errorf("got %+v", st)
 		}
+	})
+}
+
+// When systemd replaces an instance, the readiness of the one before ends with it, and so does its
+// probe: only a probe of the new instance makes the service ready.
+func TestSupervisor_replacedInstance(t *testing.T) {
+	const delay = 20 * time.Second
+	inBubble(t, func(t *testing.T, r *rig) {
+		services := named("a")
+		services[0].Readiness.InitialDelay = delay
+		replace := func() {
+			var replaced func()
+			r.set(func() { replaced = r.runs["a"].running })
+			replaced()
+		}
+		r.Reload(services)
+		wait(delay + time.Second)
+		r.wantPhases(t, "a Running") // it is probed again and again
+		replace()
+		r.set(func() { r.ready["a"] = true })
+		wait(delay - time.Millisecond)
+		r.wantPhases(t, "a Running")
+		wait(time.Second)
+		r.wantPhases(t, "a Running ready")
+		replace()
+		r.wantPhases(t, "a Running")
+		wait(delay)
+		r.wantPhases(t, "a Running ready")
 	})
 }
 

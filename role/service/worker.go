@@ -96,6 +96,9 @@ func (w *worker) run(ctx, all context.Context) {
 		if a.good() {
 			pauses.Reset()
 		}
+		if w.over() {
+			break
+		}
 		pause := pauses.Next()
 		w.s.log.Warn("service ended", "service", w.service.Name, "reason", w.exit.Reason, "pause", pause)
 		w.set(func(st *Status) { st.Phase, st.Ready, st.LastExit = BackOff, false, w.exit.Reason })
@@ -103,6 +106,9 @@ func (w *worker) run(ctx, all context.Context) {
 			// The driver may have found no instance, or not found out: what an earlier sidecar
 			// started may run.
 			w.exit = (&attempt{w: w}).run(ctx) // starts nothing, and stops what runs
+			break
+		}
+		if w.over() {
 			break
 		}
 		w.set(func(st *Status) { st.Phase, st.Restarts = Starting, st.Restarts+1 })
@@ -119,6 +125,9 @@ func (w *worker) run(ctx, all context.Context) {
 	w.s.log.Info("service stopped", "service", w.service.Name, "reason", w.exit.Reason)
 }
 
+// over reports whether the service has ended for good, since nothing starts any more.
+func (w *worker) over() bool { return w.s.final.Get() && !w.exit.StillRuns }
+
 // stopped records the end of the service, or why it still runs.
 func (w *worker) stopped(phase Phase) {
 	lines := w.lines()
@@ -132,10 +141,10 @@ func (w *worker) stopped(phase Phase) {
 	})
 }
 
-// lines returns the newest lines of the service's output; never nil.
+// lines returns the newest lines of the service's output, if they may be shown; never nil.
 func (w *worker) lines() (lines []string) {
 	lines = []string{}
-	if w.driver == nil {
+	if p := w.service.Process; w.driver == nil || p != nil && p.Output.Status == StatusNone {
 		return lines
 	}
 	defer func() {

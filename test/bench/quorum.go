@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -117,9 +116,7 @@ func (m *member) token(ctx context.Context) ([]string, error) {
 	if err := json.Unmarshal(out, &created); err != nil {
 		return nil, fmt.Errorf("create a token: %w", err)
 	}
-	return slices.DeleteFunc(strings.Fields(created.Command), func(word string) bool {
-		return !strings.HasPrefix(word, "--join=") && !strings.HasPrefix(word, "--token=")
-	}), nil
+	return cluster.JoinFlags(created.Command)
 }
 
 // kill ends the sidecar and its member at one moment, as a power failure does.

@@ -210,6 +210,7 @@ func (b *broken) capture(node string) {
 	b.must(err)
 	body = strings.ReplaceAll(body, `"host": "`+host+`"`, `"host": "machine-1"`)
 	body = strings.ReplaceAll(body, ", host "+host+",", ", host machine-1,")
+	body = strings.ReplaceAll(body, "@"+host, "@machine-1") // who cordoned
 	dir := filepath.Join(captured, b.name)
 	b.must(os.MkdirAll(dir, 0o755))
 	b.must(os.WriteFile(filepath.Join(dir, node+".json"), []byte(body), 0o644))

@@ -55,6 +55,9 @@ func situations() []situation {
 		{name: "mark-damaged", cause: markDamaged},
 		{name: "versions-differ", cause: versionsDiffer},
 		{name: "clock-ahead", cause: clockAhead},
+		{name: "left-on", always: true, cause: leftOn},
+		{name: "other-bundle", cause: otherBundle},
+		{name: "ephemeral-cut-off", cause: ephemeralCutOff},
 	}
 }
 
@@ -146,7 +149,10 @@ func releaseTooOld(b *broken) {
 	b.ready("cp-1")
 	b.start("cp-2", b.bundle("old", one))
 	b.says("cp-2", "GATE|NOT READY ReleaseTooOld|release 1.0.0 is below 2.0.0|upgrade this node, or roll all nodes back to 1.0.0")
-	b.says("cp-1", "UPGRADE|an upgrade is in progress: cp-2 runs release 1.0.0, cp-1 runs 2.0.0; upgrade cp-2")
+	for _, node := range []string{"cp-1", "cp-2"} {
+		b.says(node, "UPGRADE|the nodes run different releases: cp-2 runs release 1.0.0, cp-1 runs 2.0.0; to go on: upgrade cp-2; to go back: roll cp-1 back",
+			"cp-2|ReleaseTooOld for ")
+	}
 }
 
 func fight(b *broken) {
@@ -555,5 +561,5 @@ func presenceWithoutGate(b *broken) {
 	b.ready("cp-2")
 	b.must(b.sidecars["cp-2"].Stop())
 	b.put("presence/cp-2", "")
-	b.says("cp-1", "cp-2|it is alive but reports no gate|two sidecars run with --node-id=cp-2", "UPGRADE|cp-2: it is alive but reports no gate")
+	b.says("cp-1", "cp-2|it is alive but reports no gate|two sidecars run with --node-id=cp-2", "UPGRADE|do not start", "cp-2: it is alive but reports no gate (see WARNINGS)")
 }

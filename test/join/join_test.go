@@ -16,7 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/cluster/pki"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
 const patience = 90 * time.Second
@@ -166,15 +169,18 @@ func (n *node) awaitVoters(count int) {
 
 // token creates a token for one node, and returns the flags of the command that is
 // printed.
-func (n *node) token() []string {
+func (n *node) token(more ...string) []string {
 	n.t.Helper()
-	out, err := n.command("cluster", "token", "create", "-o", "json")
+	out, err := n.command(append([]string{"cluster", "token", "create", "-o", "json"}, more...)...)
 	var report struct{ Command string }
 	if err != nil || json.Unmarshal([]byte(out), &report) != nil {
 		n.t.Fatalf("%v: %s", err, out)
 	}
-	fields := strings.Fields(report.Command)
-	return fields[len(fields)-2:] // --join and --token
+	flags, err := cluster.JoinFlags(report.Command)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return flags
 }
 
 // wantUsedOnce checks that each token was used by exactly one node.
@@ -196,7 +202,7 @@ func (n *node) wantUsedOnce() {
 // again with the same flags: it joined once, and no member is left over.
 func TestJoin_joinerKilled(t *testing.T) {
 	program := build(t)
-	for _, step := range []string{"directory", "marker", "key", "enrol", "etcd", "member", "ready", "voter", "announce", "phase"} {
+	for _, step := range []string{"directory", "marker", "key", "enrol", "etcd", "member", "ready", "voter", "authority", "announce", "phase"} {
 		t.Run(step, func(t *testing.T) {
 			a, b := newNode(t, program, "a"), newNode(t, program, "b")
 			a.start("")
@@ -210,6 +216,48 @@ func TestJoin_joinerKilled(t *testing.T) {
 			a.wantUsedOnce()
 		})
 	}
+}
+
+// TestJoin_notAVoter: a token is refused for another node than its own. A node that has joined,
+// and does not vote, has no key of the CA; when it votes, it gets it.
+func TestJoin_notAVoter(t *testing.T) {
+	program := build(t)
+	a, b, evil := newNode(t, program, "a"), newNode(t, program, "b"), newNode(t, program, "evil")
+	a.start("")
+	a.awaitVoters(1)
+	join := a.token("--node=b")
+	evil.start("", join...)
+	if err := evil.cmd.Wait(); err == nil || !strings.Contains(evil.log(), `it is for node "b", and this node is "evil"`) {
+		t.Errorf("the node evil ended with %v: %s", err, evil.log())
+	}
+	b.start("join/enrol", join...)
+	b.awaitKilled()
+	dir := datadir.Layout(b.dir).PKI()
+	if _, err := pki.ReadCertificate(dir); err != nil {
+		t.Errorf("the node has joined: %v", err)
+	}
+	if _, err := pki.LoadCA(dir); !errors.Is(err, pki.ErrNoKey) {
+		t.Errorf("a node that does not vote can sign: %v", err)
+	}
+	b.start("join/authority", join...)
+	b.awaitKilled()
+	if _, err := pki.LoadCA(dir); err != nil {
+		t.Errorf("a node that votes cannot sign: %v", err)
+	}
+	b.start("", join...)
+	b.awaitVoters(2)
+	// The others join at it, too.
+	c := newNode(t, program, "c")
+	c.start("", b.token()...)
+	b.awaitVoters(3)
+}
+
+func (n *node) log() string {
+	text, err := os.ReadFile(n.dir + ".log")
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return string(text)
 }
 
 // TestJoin_memberKilled: the member that answers is killed after every step of an

@@ -15,14 +15,9 @@ import (
 func joinArgs(t *testing.T, n *Node, uses int) []string {
 	t.Helper()
 	out := n.command(t, "cluster", "token", "create", fmt.Sprintf("--uses=%d", uses))
-	var args []string
-	for field := range strings.FieldsSeq(out) {
-		if strings.HasPrefix(field, "--join=") || strings.HasPrefix(field, "--token=") {
-			args = append(args, field)
-		}
-	}
-	if len(args) != 2 {
-		t.Fatalf("got %s, want a command with --join and --token", out)
+	args, err := cluster.JoinFlags(out)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return args
 }

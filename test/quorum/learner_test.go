@@ -6,7 +6,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
@@ -16,7 +18,7 @@ import (
 func TestLearner_removedWhileStopped(t *testing.T) {
 	t.Parallel()
 	binary := cluster.BuildSteps(t)
-	for _, step := range []string{"enrol", "etcd", "member"} {
+	for _, step := range []string{"enrol", "etcd", "member", beginning} {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
 			a, b, args := learnerThatStopped(t, binary, step, "")
@@ -41,8 +43,11 @@ func TestLearner_removedWhileStopped(t *testing.T) {
 func TestLearner_evictedWhileStopped(t *testing.T) {
 	t.Parallel()
 	binary := cluster.BuildSteps(t)
-	for _, step := range []string{"enrol", "etcd", "member"} {
+	for _, step := range []string{"enrol", "etcd", "member", beginning} {
 		for _, revoked := range []bool{false, true} {
+			if revoked && step == beginning {
+				continue // it cannot learn that it was evicted: it waits, and says that its token was revoked
+			}
 			t.Run(fmt.Sprintf("%s/revoked=%t", step, revoked), func(t *testing.T) {
 				t.Parallel()
 				a, b, args := learnerThatStopped(t, binary, step, "2s")
@@ -65,8 +70,31 @@ func TestLearner_evictedWhileStopped(t *testing.T) {
 	}
 }
 
+// beginning is when etcd has begun its log, and has not applied anything: it knows no other
+// member yet. The step "member" ends before that.
+const beginning = "log"
+
+// killAtBeginning starts a sidecar that joins, and kills it with its member as soon as etcd has begun
+// its log. It may have come further.
+func (n *Node) killAtBeginning(t *testing.T, args ...string) {
+	t.Helper()
+	n.Start(args...)
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for !datadir.Layout(n.Dir).EtcdBegun() {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			t.Fatalf("%s has begun no log", n.ID)
+		}
+	}
+	KillAll(n)
+}
+
 // learnerThatStopped starts a cluster of one node, and kills one that joins after a step
-// of its join. The cluster evicts learners after that time; empty: the usual one.
+// of its join, or at its beginning. The cluster evicts learners after that time; empty: the usual one.
 func learnerThatStopped(t *testing.T, binary, step, evictAfter string) (a, b *Node, args []string) {
 	t.Helper()
 	rig := New(t, binary)
@@ -74,6 +102,10 @@ func learnerThatStopped(t *testing.T, binary, step, evictAfter string) (a, b *No
 	a.StartWith([]string{"LOCKSTEP_EVICT_AFTER=" + evictAfter})
 	a.AwaitRunning()
 	args = joinArgs(t, a, 1)
+	if step == beginning {
+		b.killAtBeginning(t, args...)
+		return a, b, args
+	}
 	b.StartWith([]string{"LOCKSTEP_EXIT_AFTER_STEP=join/" + step}, args...)
 	b.awaitKilled(t)
 	return a, b, args

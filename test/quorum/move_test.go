@@ -245,8 +245,9 @@ func (m *move) create(page []string, unchanged func()) {
 	m.env = []string{"LOCKSTEP_DATA_DIR=" + pageDataDir}
 	m.run(a, m.next(&page, "sidecar run --etcd=embedded "))
 	a.AwaitRunning()
-	printed := printedRun(m.T, m.typed(a, m.next(&page, "sidecar cluster token create")))
+	create := m.next(&page, "sidecar cluster token create --node ID")
 	for _, n := range []*Node{b, c} {
+		printed := printedRun(m.T, m.typed(a, strings.Replace(create, "ID", n.ID, 1)))
 		m.run(n, "sidecar run "+strings.Join(printed, " ")+" --kubeconfig="+pageKubeconfig)
 	}
 	awaitVoters(a, b, c)

@@ -129,12 +129,16 @@ func (s pageStep) typeStep(t *testing.T, on *Node, placeholders ...string) strin
 }
 
 // printedRun returns the words after sidecar run of the command that a token command
-// prints.
+// prints, and the token as a flag.
 func printedRun(t *testing.T, output string) []string {
 	t.Helper()
 	for line := range strings.Lines(output) {
-		if words := strings.Fields(line); len(words) > 2 && words[0] == "sidecar" && words[1] == "run" {
-			return words[2:]
+		words := strings.Fields(line)
+		if len(words) < 4 || words[1] != "sidecar" || words[2] != "run" {
+			continue
+		}
+		if secret, found := strings.CutPrefix(words[0], "LOCKSTEP_TOKEN="); found {
+			return append(words[3:], "--token="+secret)
 		}
 	}
 	t.Fatalf("no command to type in %s", output)

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
@@ -42,7 +44,7 @@ func TestReplace(t *testing.T) {
 	}
 	steps := wantSteps(t, "replace", "On a node that is a member:", "There:", "On the new node, with an empty data directory, type the command that step 2 printed")
 	steps[0].typeStep(t, a, "ID", c.ID)
-	printed := steps[1].typeStep(t, a)
+	printed := steps[1].typeStep(t, a, "ID", c.ID)
 	p.start(c, append(printedRun(t, printed), bundle)...)
 	awaitVoters(a, b, c)
 	writes.awaitMore(t, 50)
@@ -136,7 +138,7 @@ func TestRestore(t *testing.T) {
 		t.Errorf("without a majority: %s", out)
 	}
 
-	steps := wantSteps(t, "restore", "Stop the sidecars on all nodes.", "On one node that was a member:", "Start the sidecar on that node.",
+	steps := wantSteps(t, "restore", "Stop the sidecars on all nodes.", "On one node that was a member, also if it has none any more:", "Start the sidecar on that node.",
 		"On each other node, delete the data directory, and let the node join with a new token.", "`sidecar node remove NODE --confirm-stopped` for nodes that are off for good.")
 	if err := a.Stop(); err != nil {
 		t.Fatal(err)
@@ -147,7 +149,7 @@ func TestRestore(t *testing.T) {
 	p.awaitGate(a, "")
 	d := p.rig.Node("d")
 	for _, n := range []*Node{b, d} {
-		printed := a.command(t, "cluster", "token", "create")
+		printed := a.command(t, "cluster", "token", "create", "--node", n.ID)
 		p.start(n, append(printedRun(t, printed), bundle)...)
 	}
 	awaitVoters(a, b, d)
@@ -169,13 +171,106 @@ func TestRestore(t *testing.T) {
 	wantMembersOf(t, a, "a", "b", "d")
 	p.start(&returns, bundle)
 	returns.AwaitCluster("to wait, without its old cluster", func(now Cluster) error {
-		if now.State != "RestartingMember" || !strings.Contains(now.Error, "majority") {
+		if now.State != "RestartingMember" || !strings.Contains(now.Error, "this directory is of before that") {
 			return fmt.Errorf("got %+v", now)
 		}
 		return nil
 	})
 	wantMembersOf(t, a, "a", "b", "d")
 	p.awaitGate(a, "")
+}
+
+// After a restore, nodes start with their directories of before, one with a member and one
+// without: the restored cluster answers both. Each waits, and says what to type. Typed, that
+// makes a cluster that survives a power failure.
+func TestRestore_directoriesOfBefore(t *testing.T) {
+	t.Parallel()
+	all := newMembers(t, "", 3)
+	a, b, d := all[0], all[1], all[2]
+	setMember(t, a, d, false)
+	wantWithoutMember(t, d)
+	file := filepath.Join(t.TempDir(), "snapshot")
+	a.command(t, "cluster", "snapshot", file)
+	for _, n := range []*Node{d, b, a} {
+		if err := n.Stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.command(t, "cluster", "restore", file, "--confirm-stopped")
+	a.Start()
+	a.AwaitRunning()
+	for _, n := range []*Node{b, d} {
+		n.Start()
+		n.AwaitCluster("to wait with what to type", func(now Cluster) error {
+			if now.State != "RestartingMember" || !strings.Contains(now.Error, "this directory is of before that: stop this sidecar, type `mv "+n.Dir+" "+n.Dir+".old`") {
+				return fmt.Errorf("got %+v", now)
+			}
+			return nil
+		})
+		if err := n.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(n.Dir, n.Dir+".old"); err != nil {
+			t.Fatal(err)
+		}
+		n.Start(joinArgs(t, a, 1)...)
+		n.AwaitRunning()
+	}
+	awaitVoters(all...)
+	KillAll(all...)
+	for _, n := range all {
+		n.Start()
+	}
+	awaitVoters(all...)
+}
+
+// A node that had left the members is what survived. Restored there, it is a member that stays, and
+// another node joins it.
+func TestRestore_nodeWithoutRole(t *testing.T) {
+	t.Parallel()
+	all := newMembers(t, "", 2)
+	a, d := all[0], all[1]
+	setMember(t, a, d, false)
+	wantWithoutMember(t, d)
+	file := filepath.Join(t.TempDir(), "snapshot")
+	a.command(t, "cluster", "snapshot", file)
+	KillAll(a)
+	if err := errors.Join(d.Stop(), os.RemoveAll(a.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	d.command(t, "cluster", "restore", file, "--confirm-stopped")
+	d.Start()
+	d.AwaitRunning()
+	args := joinArgs(t, d, 1)
+	a.Start(args...)
+	awaitVoters(a, d)
+	if got := d.Marker().Phase; got != datadir.Member {
+		t.Errorf("got the phase %s", got)
+	}
+}
+
+// A node has another address. It is restored with that, and another node joins it there.
+func TestRestore_otherAddress(t *testing.T) {
+	t.Parallel()
+	rig := New(t, "")
+	a, b := rig.Node("a"), rig.Node("b")
+	a.Start()
+	a.AwaitRunning()
+	file := filepath.Join(t.TempDir(), "snapshot")
+	a.command(t, "cluster", "snapshot", file)
+	if err := a.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	a.Address = rig.Node("moved").Address
+	a.Refused()
+	a.command(t, "cluster", "restore", file, "--confirm-stopped", "--node-address="+a.Address)
+	a.Start()
+	a.AwaitRunning()
+	b.Start(joinArgs(t, a, 1)...)
+	awaitVoters(a, b)
+	if got := a.Marker().Address; got != a.Address {
+		t.Errorf("got the address %s, want %s", got, a.Address)
+	}
 }
 
 // The status in a snapshot is older than the objects, and may admit nodes that do not

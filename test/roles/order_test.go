@@ -146,6 +146,12 @@ func (o *order) write(file, text string) {
 // start starts the sidecar, of the next release every other time.
 func (o *order) start() {
 	o.Helper()
+	o.startSidecar(o.release == 0 || o.random.IntN(2) == 0)
+}
+
+// startSidecar starts the sidecar, of the next release if it is upgraded.
+func (o *order) startSidecar(upgraded bool) {
+	o.Helper()
 	o.life = life{record: o.record(), leaders: o.leaders()}
 	for _, l := range o.log("") {
 		switch {
@@ -156,9 +162,8 @@ func (o *order) start() {
 			o.life.serves = true
 		}
 	}
-	if o.release == 0 || o.random.IntN(2) == 0 {
+	if o.life.upgraded = upgraded; upgraded {
 		o.release++
-		o.life.upgraded = true
 		const text = "apiVersion: lockstep.dev/v1\nkind: Bundle\nmetadata: {name: test}\nrelease: 1.%d.0\nminReconcilerRelease: 1.0.0\nminApiserverRelease: 1.0.0\n"
 		o.write("bundle/bundle.yaml", fmt.Sprintf(text, o.release))
 		o.set.Release = o.release

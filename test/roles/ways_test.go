@@ -74,7 +74,10 @@ func (o *order) withEmbedded() {
 	if err := json.Unmarshal(o.execute("cluster", "token", "create", "--uses=2", "--data-dir="+first.Dir, "-o=json"), &token); err != nil {
 		o.Fatal(err)
 	}
-	join := strings.Fields(strings.TrimPrefix(token.Command, "sidecar run --etcd=embedded "))
+	join, err := cluster.JoinFlags(token.Command)
+	if err != nil {
+		o.Fatal(err)
+	}
 	second.Start(join...)
 	for _, n := range []*quorum.Node{first, second} {
 		n.AwaitRunning()

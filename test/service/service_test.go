@@ -219,6 +219,7 @@ func TestKubernetesService(t *testing.T) {
 		{"a node is killed", killNode},
 		{"the leader is paused", pauseLeader},
 		{"the last address stays", keepLast},
+		{"a stranger writes the Service, with the ID of another store", hijack},
 		{"a kube-apiserver writes the Service itself", forget},
 		{"a sidecar runs without the flag", withoutFlag},
 	} {
@@ -399,6 +400,20 @@ func keepLast(r *rig) {
 	}
 }
 
+// hijack writes once what any client may write that may change the Service. It is repaired
+// at once, whatever the client claims: neither its field manager nor the ID counts.
+func hijack(r *rig) {
+	byHand := []byte(`{"metadata":{"annotations":{"lockstep.dev/store":"ffffffffffffffffffffffffffffffff"}},"endpoints":[{"addresses":["10.90.0.77"],"conditions":{"ready":true}}]}`)
+	_, err := r.api.Resource(sliceKind).Namespace("default").Patch(r.Context(), "kubernetes", types.MergePatchType, byHand, metav1.PatchOptions{FieldManager: "kube-apiserver"})
+	r.must(err)
+	r.await("the stranger's address to leave", addresses...)
+	slice, err := r.object(r.Context(), sliceKind)
+	r.must(err)
+	if got := slice.GetAnnotations()["lockstep.dev/store"]; strings.HasPrefix(got, "ffff") {
+		r.Errorf("the slice has the store ID %s", got)
+	}
+}
+
 // forget starts a kube-apiserver without the flag. It is named, and there is no fight.
 func forget(r *rig) {
 	n := r.nodes[1]
@@ -407,7 +422,7 @@ func forget(r *rig) {
 	for _, other := range r.nodes {
 		r.shows(other, `"reason":"ReconcilerRuns","message":"akube-apiserverwritestheServiceitself`)
 	}
-	r.must(r.has(r.Context(), n.address))
+	r.await("both objects to be left to it", n.address) // each has a count of its own
 	slice, err := r.object(r.Context(), sliceKind)
 	r.must(err)
 	// It compares every ten seconds: twice that, without a write.

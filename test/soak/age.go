@@ -14,8 +14,8 @@ import (
 
 // newAge ends the history, lets restore do its work, and begins another history with
 // what etcd contains then. Revisions of two ages do not compare. Answers of sidecars
-// do not count before settled.
-func (r *recorder) newAge(ctx context.Context, raised int64, restore func() error) error {
+// do not count before settled. snapshot is the revision that etcd went back to, for one that it has now.
+func (r *recorder) newAge(ctx context.Context, snapshot func(now int64) int64, restore func() error) error {
 	if err := r.endAge(ctx); err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (r *recorder) newAge(ctx context.Context, raised int64, restore func() erro
 	defer r.mu.Unlock()
 	r.past = append(r.past, r.history)
 	r.history = judge.History{
-		Bundles: r.history.Bundles, Restored: resp.Header.Revision, Former: former(r.history.Events, resp.Header.Revision-raised),
+		Bundles: r.history.Bundles, Restored: resp.Header.Revision, Former: former(r.history.Events, snapshot(resp.Header.Revision)),
 		Settled: time.Duration(1<<63 - 1),
 	}
 	r.ended = false

@@ -49,11 +49,12 @@ func TestNewAge(t *testing.T) {
 	put(r.keys.Status(), lead)
 	put("/registry/configmaps/platform/settings", []byte(encoded(t, keptObjects[2].object("a"))))
 	answer("while it is recorded")
+	before := func(now int64) int64 { return now - 1 }
 	steps := []func() error{
 		// The newest write is lost each time. The first is an object.
-		func() error { return r.newAge(ctx, 1, func() error { answer("meanwhile"); return nil }) },
+		func() error { return r.newAge(ctx, before, func() error { answer("meanwhile"); return nil }) },
 		func() error { put(r.keys.Status(), lead); return nil },
-		func() error { return r.newAge(ctx, 1, func() error { return nil }) },
+		func() error { return r.newAge(ctx, before, func() error { return nil }) },
 	}
 	for i, do := range steps {
 		if err := do(); err != nil {

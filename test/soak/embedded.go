@@ -10,8 +10,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
@@ -196,11 +194,5 @@ func (w *world) token(ctx context.Context, on *node, uses int) ([]string, error)
 	if err := json.Unmarshal(out, &created); err != nil {
 		return nil, fmt.Errorf("token create printed %q: %w", out, err)
 	}
-	flags := slices.DeleteFunc(strings.Fields(created.Command), func(field string) bool {
-		return !strings.HasPrefix(field, "--join=") && !strings.HasPrefix(field, "--token=")
-	})
-	if len(flags) != 2 {
-		return nil, fmt.Errorf("token create printed %q: want a command with --join and --token", out)
-	}
-	return flags, nil
+	return cluster.JoinFlags(created.Command)
 }

@@ -7,11 +7,9 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"github.com/lockstep-dev/lockstep/cluster/backup"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
-
-// embeddedBump is what `sidecar cluster restore` raises the revision by.
-const embeddedBump = 1_000_000_000
 
 // restoreQuorum is restoreStore for nodes that are their own quorum. It does what people
 // type by docs/clusters.md#restore. All sidecars are stopped or killed first, and the
@@ -28,7 +26,12 @@ func (w *world) restoreQuorum(ctx context.Context, f fault) outcome {
 	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), replacing)
 	defer cancel()
-	err := w.rec.newAge(limited, embeddedBump, func() error { return w.restoreOnto(limited, f, snapshot) })
+	saved, err := backup.Verify(snapshot)
+	if err != nil {
+		w.fail(fmt.Errorf("snapshot: %w", err))
+		return skipped
+	}
+	err = w.rec.newAge(limited, func(int64) int64 { return saved.Revision }, func() error { return w.restoreOnto(limited, f, snapshot) })
 	if err == nil {
 		err = w.startServers()
 	}

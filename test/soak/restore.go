@@ -47,7 +47,7 @@ func (w *world) restoreStore(ctx context.Context, f fault) outcome {
 	if f.how%2 == 0 {
 		raised = bump
 	}
-	err = w.rec.newAge(limited, raised, func() error {
+	err = w.rec.newAge(limited, func(now int64) int64 { return now - raised }, func() error {
 		for _, s := range w.servers {
 			if err := s.api.Kill(); err != nil {
 				w.logf("kill kube-apiserver: %v", err)

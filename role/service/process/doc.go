@@ -11,7 +11,7 @@
 // What this does not reach: a process that a child moved out of its group (setsid), if the child
 // does not stop it; the children of a child when the sidecar is killed with SIGKILL; and a program
 // that is setuid, setgid or has file capabilities then. The service manager, or the container, in
-// which the sidecar runs ends these: for systemd that is its default, KillMode=control-group.
+// which the sidecar runs ends these: for systemd with KillMode=mixed (docs/roles.md#kill-mode).
 //
 // Each child has two goroutines, which end with Driver.Run: one waits for its end, one reads
 // its output.

@@ -30,7 +30,10 @@ type Config struct {
 	StopTimeout time.Duration
 	File        File // where the output goes; zero: to Log
 	Starter     *Starter
-	Log         *slog.Logger // nil: none
+	// Free returns when nothing is in the way of a new instance. Its error says what is, and
+	// nothing is started then. nil: nothing can be.
+	Free func(context.Context) error
+	Log  *slog.Logger // nil: none
 }
 
 // Driver runs a service as a child process.
@@ -63,6 +66,12 @@ func (d *Driver) Run(ctx context.Context, running func()) (exit driver.Exit) {
 	}
 	if ctx.Err() != nil {
 		return driver.Exit{Reason: d.last}
+	}
+	if d.cfg.Free != nil {
+		if err := d.cfg.Free(ctx); err != nil {
+			d.last = err.Error()
+			return driver.Exit{Reason: d.last}
+		}
 	}
 	out := &sink{log: d.cfg.Log, tail: &d.tail}
 	if d.cfg.File.Path != "" {

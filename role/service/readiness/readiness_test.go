@@ -202,3 +202,39 @@ func TestFollow_slowProbe(t *testing.T) {
 		}
 	})
 }
+
+// A service is started when no program listens where its probe goes. Otherwise people learn which.
+func TestAwaitFree(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	address := server.Listener.Addr().String()
+	byHTTP := &Config{HTTPGet: &HTTPGet{URL: server.URL + "/readyz"}, Timeout: limit}
+	byTCP := &Config{TCPSocket: &TCPSocket{Address: address}, Timeout: limit}
+	want := fmt.Sprintf("another program answers at %s before \"api\" was started: process %d (", address, os.Getpid())
+	for _, c := range []*Config{byHTTP, byTCP} {
+		if err := AwaitFree(t.Context(), "api", c); err == nil || !strings.HasPrefix(err.Error(), want) || !strings.HasSuffix(err.Error(), "); stop it") {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	for _, c := range []*Config{nil, {Exec: &Exec{Command: []string{"/bin/true"}}}} {
+		if err := AwaitFree(t.Context(), "api", c); err != nil {
+			t.Errorf("there is nothing to connect to: got %v", err)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := AwaitFree(ended, "api", byTCP); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	server.Close()
+	for _, c := range []*Config{byHTTP, byTCP} {
+		if err := AwaitFree(t.Context(), "api", c); err != nil {
+			t.Errorf("connections are refused: got %v", err)
+		}
+	}
+	for url, want := range map[string]string{"https://[::1]:6443/readyz": "[::1]:6443", "https://a": "a:https", "http://127.0.0.1/x": "127.0.0.1:http"} {
+		if got := (&Config{HTTPGet: &HTTPGet{URL: url}}).address(); got != want {
+			t.Errorf("%s: got %s, want %s", url, got, want)
+		}
+	}
+}

@@ -23,7 +23,10 @@ type Config struct {
 	// without a bus if that does not work and the sidecar is root. A context that ends closes
 	// the connection.
 	Connect func(context.Context) (*dbus.Conn, error)
-	Log     *slog.Logger // nil: none
+	// Free returns when nothing is in the way of a new instance. Its error says what is, and
+	// nothing is started then. nil: nothing can be.
+	Free func(context.Context) error
+	Log  *slog.Logger // nil: none
 }
 
 // Driver runs a service as a unit of systemd.
@@ -129,6 +132,11 @@ func (r *run) begin(ctx context.Context) (exit driver.Exit, begun bool) {
 	}
 	if ctx.Err() != nil {
 		return driver.Exit{Reason: "stopped before it was started"}, false
+	}
+	if r.cfg.Free != nil {
+		if err := r.cfg.Free(ctx); err != nil {
+			return driver.Exit{Reason: err.Error()}, false
+		}
 	}
 	if err := r.bus.start(ctx, r.result); err != nil {
 		// The job may exist all the same, if the bus ended before it answered.

@@ -129,6 +129,18 @@ func TestRun_refused(t *testing.T) {
 	s.wantNeverRan()
 }
 
+// What is in the way of a new instance is looked for when the unit that ran has stopped, and then
+// nothing starts.
+func TestRun_notFree(t *testing.T) {
+	b := newBus(t)
+	m := newManager(t, b, testUnit)
+	inTheWay := func(context.Context) error { return errors.New("another program answers") }
+	exit := New(Config{Unit: testUnit, StopTimeout: limit, Connect: b.dial, Free: inTheWay}).Run(t.Context(), func() { t.Error("it runs") })
+	if exit.Reason != "another program answers" || exit.StillRuns || strings.Contains(m.story(), "start") {
+		t.Errorf("got %+v after %s", exit, m.story())
+	}
+}
+
 // Without an answer of systemd, nothing says that the unit does not run.
 func TestRun_noAnswer(t *testing.T) {
 	unreachable := func(context.Context) (*dbus.Conn, error) { return nil, syscall.ECONNREFUSED }

@@ -33,6 +33,7 @@ import (
 type command struct {
 	address, dataDir, kubeconfig string
 	join                         []string // flags of its first start, with which it joins; only the walk's goroutine uses it
+	token                        string   // for that start; only the walk's goroutine uses it
 }
 
 const (
@@ -67,7 +68,7 @@ func (w *Walk) startCommand(ctx context.Context, n *node, release string) error 
 			"--etcd=embedded", "--services=" + w.builds[release].services, "--data-dir=" + n.dataDir,
 			"--node-address=" + n.address, "--insecure-listen",
 		}, n.join...),
-		Env: []string{"ASSETS=" + w.cfg.Assets, "KEYS=" + w.cfg.Cluster.Keys()},
+		Env: []string{"ASSETS=" + w.cfg.Assets, "KEYS=" + w.cfg.Cluster.Keys(), "LOCKSTEP_TOKEN=" + n.token},
 	})
 	if err != nil {
 		return err
@@ -75,7 +76,7 @@ func (w *Walk) startCommand(ctx context.Context, n *node, release string) error 
 	n.mu.Lock()
 	n.release, n.client, n.sidecar = release, client, sidecar
 	n.mu.Unlock()
-	n.join = nil // it is a member from now on
+	n.join, n.token = nil, "" // it is a member from now on
 	return sidecar.AwaitStart(startTimeout, func(ctx context.Context) error {
 		_, err := w.version(ctx, n)
 		return err
@@ -241,9 +242,19 @@ func (w *Walk) execute(ctx context.Context, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// invite creates a token on a node, and adds what it prints to the flags of the others.
+// invite creates a token for each of the other nodes on a node, and adds what it prints to
+// their flags.
 func (w *Walk) invite(ctx context.Context, first *node, others []*node) error {
-	args := []string{"cluster", "token", "create", fmt.Sprintf("--uses=%d", len(others))}
+	for _, n := range others {
+		if err := w.inviteNode(ctx, first, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *Walk) inviteNode(ctx context.Context, first, joining *node) error {
+	args := []string{"cluster", "token", "create", "--node", joining.id}
 	w.note(first.id + " $ sidecar " + strings.Join(args, " "))
 	out, err := w.execute(ctx, append(args, "--data-dir="+first.dataDir, "-o=json")...)
 	if err != nil {
@@ -253,25 +264,20 @@ func (w *Walk) invite(ctx context.Context, first *node, others []*node) error {
 	if err := json.Unmarshal(out, &token); err != nil {
 		return fmt.Errorf("the token: %w", err)
 	}
-	join, found := strings.CutPrefix(token.Command, "sidecar run --etcd=embedded ")
-	if !found {
-		return fmt.Errorf("the command that came with the token is %q", token.Command)
+	flags, err := cluster.JoinFlags(token.Command)
+	if err != nil {
+		return err
 	}
-	for _, n := range others {
-		n.join = strings.Fields(join)
-	}
+	joining.join, joining.token = flags[:1], strings.TrimPrefix(flags[1], "--token=")
 	return nil
 }
 
 // typed is the command that starts a node, as a person would type it on the node, without
 // what differs from machine to machine. A token is long, and secret.
 func (n *node) typed(release string) string {
-	words := []string{"sidecar run --etcd=embedded"}
-	for _, flag := range n.join {
-		if before, secret, found := strings.Cut(flag, "--token="); found {
-			flag = before + "--token=" + strings.Join(strings.SplitN(secret, ".", 3)[:2], ".") + "…"
-		}
-		words = append(words, flag)
+	words := append([]string{"sidecar run --etcd=embedded"}, n.join...)
+	if n.token != "" {
+		words[0] = "LOCKSTEP_TOKEN=" + strings.Join(strings.SplitN(n.token, ".", 3)[:2], ".") + "… " + words[0]
 	}
 	return n.id + " $ " + strings.Join(append(words, "--services=services/"+release, "--bundle=bundles/"+release), " ")
 }

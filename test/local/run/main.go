@@ -129,8 +129,8 @@ func serve(ctx context.Context, c *cluster.Cluster, n node, p *printer, typed <-
 		if err := n.sidecar.Stop(); err != nil {
 			return err
 		}
-		p.bundle, n.cfg.Bundle = next, next.dir
-		if err := n.startSidecar(c, n.cfg, p); err != nil {
+		p.bundle, n.bundle, n.cfg.Bundle = next, next.dir, next.dir
+		if err := errors.Join(n.writeSettings(), n.startSidecar(c, n.cfg, p)); err != nil {
 			return err
 		}
 	}
@@ -211,10 +211,10 @@ type node struct {
 	cfg         cluster.SidecarConfig // of sidecar
 	kubeconfig  string
 	etcdServers []string
-	dataDir     string // of the sidecar's etcd member; empty: it has none
-	services    string // directory; empty: the kube-apiserver is not run by the sidecar
-	bundle      string // directory, or the name of the built-in bundle
-	settings    string // file with the node's own variables, for a shell; empty: there is none
+	dataDir     string  // of the sidecar's etcd member; empty: it has none
+	services    string  // directory; empty: the kube-apiserver is not run by the sidecar
+	bundle      string  // directory, or the name of the built-in bundle
+	own         joining // the node itself, for its file of settings; zero: there is none
 	logs        string
 	more        []joining // nodes that may join
 	program     string    // the path of the sidecar's program; empty: no node joins
@@ -223,20 +223,34 @@ type node struct {
 // joining is a node that does not run yet.
 type joining struct {
 	id, address, dir, kubeconfig string
-	settings                     string // file with its environment variables, for a shell
+	url                          string   // of the sidecar
+	environment                  []string // of its services
+	settings                     string   // file with its environment variables, for a shell
 }
 
-// write writes the file of settings. environment is that of its services, url that of the
-// sidecar.
-func (j joining) write(n node, environment []string, url string) error {
+// writeSettings writes the files of settings, with the bundle that the node has now: a node that
+// joins after an upgrade starts with the new one.
+func (n node) writeSettings() error {
+	if n.own.settings == "" {
+		return nil
+	}
+	err := n.own.write(n)
+	for _, j := range n.more {
+		err = errors.Join(err, j.write(n))
+	}
+	return err
+}
+
+// write writes the file of settings.
+func (j joining) write(n node) error {
 	lines := append([]string{
 		"PATH=" + filepath.Dir(n.program) + ":$PATH", "KUBECONFIG=" + j.kubeconfig,
 		"LOCKSTEP_NODE_ID=" + j.id, "LOCKSTEP_ETCD=embedded", "LOCKSTEP_NODE_ADDRESS=" + j.address,
-		"LOCKSTEP_LISTEN=" + strings.TrimPrefix(url, "http://"),
-		"LOCKSTEP_SERVER=" + url, // for commands like `sidecar status`
+		"LOCKSTEP_LISTEN=" + strings.TrimPrefix(j.url, "http://"),
+		"LOCKSTEP_SERVER=" + j.url, // for commands like `sidecar status`
 		"LOCKSTEP_DATA_DIR=" + j.dir, "LOCKSTEP_KUBECONFIG=" + j.kubeconfig,
 		"LOCKSTEP_SERVICES=" + n.services, "LOCKSTEP_BUNDLE=" + n.bundle,
-	}, environment...)
+	}, j.environment...)
 	var text strings.Builder
 	for _, line := range lines {
 		name, value, _ := strings.Cut(line, "=")
@@ -300,7 +314,11 @@ func (s settings) startCommand(cfg cluster.Config, p *printer) (c *cluster.Clust
 		}
 		more := joining{
 			id: id, address: address, dir: filepath.Join(cfg.Dir, "data-"+address), kubeconfig: filepath.Join(cfg.Dir, address+".kubeconfig"),
-			settings: filepath.Join(cfg.Dir, id+".env"),
+			settings: filepath.Join(cfg.Dir, id+".env"), url: "http://" + address + ":8086",
+			environment: []string{
+				"ASSETS=" + assets, "KEYS=" + c.Keys(),
+				"APISERVER_LOG=" + filepath.Join(n.logs, "kube-apiserver-"+id+".log"),
+			},
 		}
 		server := "https://" + net.JoinHostPort(address, strconv.Itoa(cluster.APIServerPort))
 		if err := c.WriteKubeconfig(more.kubeconfig, server); err != nil {
@@ -308,25 +326,18 @@ func (s settings) startCommand(cfg cluster.Config, p *printer) (c *cluster.Clust
 		}
 		n.more = append(n.more, more)
 	}
-	environment := func(j joining) []string {
-		return []string{"ASSETS=" + assets, "KEYS=" + c.Keys(), "APISERVER_LOG=" + filepath.Join(n.logs, "kube-apiserver-"+j.id+".log")}
-	}
 	first := n.more[0]
-	n.more, n.dataDir, n.kubeconfig, n.settings = n.more[1:], first.dir, first.kubeconfig, first.settings
+	n.own, n.more, n.dataDir, n.kubeconfig = first, n.more[1:], first.dir, first.kubeconfig
 	p.note("sidecar run --bundle=" + n.bundle + " --etcd=embedded --services=" + n.services + " --node-address=" + first.address)
 	sidecar := cluster.SidecarConfig{
-		NodeID: firstNode, Bundle: n.bundle, EtcdInArgs: true, Env: environment(first),
+		NodeID: firstNode, Bundle: n.bundle, EtcdInArgs: true, Env: first.environment,
 		Args: []string{"--etcd=embedded", "--services=" + n.services, "--data-dir=" + n.dataDir, "--node-address=" + first.address},
 	}
 	if err := n.startSidecar(c, sidecar, p); err != nil {
 		return c, n, err
 	}
-	for _, more := range n.more {
-		if err := more.write(n, environment(more), "http://"+more.address+":8086"); err != nil {
-			return c, n, err
-		}
-	}
-	return c, n, first.write(n, environment(first), n.sidecar.URL())
+	n.own.url = n.sidecar.URL()
+	return c, n, n.writeSettings()
 }
 
 // startOwn passes the variables LOCKSTEP_* on to the sidecar, such as the paths of

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -46,23 +47,10 @@ func TestRun(t *testing.T) {
 		wantReady(t, local.url(t))
 	})
 	t.Run("another bundle is typed, after a directory that has none", func(t *testing.T) {
-		dir := t.TempDir()
-		text := "apiVersion: lockstep.dev/v1\nkind: Bundle\nmetadata: {name: base}\nrelease: 0.2.0\n"
-		object := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: default}\n"
-		for name, text := range map[string]string{"bundle.yaml": text, "a.yaml": object} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
+		dir := nextBundle(t)
 		local.typing <- filepath.Join(dir, "nowhere")
 		local.typing <- dir
-		cluster.Await(t, "the node of the next release to be ready", func(context.Context) error {
-			body, err := get(local.url(t) + "/status")
-			if err == nil && !strings.Contains(body, `"release": "0.2.0"`) {
-				err = errors.New(body)
-			}
-			return errors.Join(err, ready(local.url(t)))
-		})
+		cluster.Await(t, "the node of the next release to be ready", func(context.Context) error { return readyWith(local.url(t), nextRelease) })
 	})
 	local.stop(t)
 	if _, err := http.Get(local.url(t) + "/livez"); err == nil {
@@ -72,7 +60,8 @@ func TestRun(t *testing.T) {
 
 // TestRun_command types what the launcher prints. One command is the node: its kube-apiserver
 // stops and starts with its role. A token, and the command that comes with it, after the line
-// for the node that joins, let two nodes join with kube-apiservers of their own.
+// for the node that joins, let two nodes join with kube-apiservers of their own. They start with
+// the bundle to which the first node was upgraded.
 func TestRun_command(t *testing.T) {
 	s := settings{assets: cluster.Assets(t, "kube-apiserver", "sidecar")}
 	for i := range 3 {
@@ -91,9 +80,11 @@ func TestRun_command(t *testing.T) {
 	local.typed(t, s, local.find(t, `(\S+ node set-roles local --add .*)`))
 	cluster.Await(t, "the gate", func(context.Context) error { return ready(local.url(t)) })
 
+	local.typing <- nextBundle(t)
+	cluster.Await(t, "the next release", func(context.Context) error { return readyWith(local.url(t), nextRelease) })
 	joined := local.join(t, s)
 	for _, address := range s.addresses[1:] {
-		cluster.Await(t, "the gate of the node at "+address, func(context.Context) error { return ready("http://" + address + ":8086") })
+		cluster.Await(t, "the gate of the node at "+address, func(context.Context) error { return readyWith("http://"+address+":8086", nextRelease) })
 	}
 	cluster.Await(t, "three voters", func(context.Context) error {
 		if out := local.typed(t, s, local.find(t, `(\S+ cluster members .*)`)); strings.Count(out, " voter ") != len(s.addresses) {
@@ -180,13 +171,14 @@ func (l *launched) typed(t *testing.T, s settings, command string) string {
 // join starts the other nodes, as the printed commands do.
 func (l *launched) join(t *testing.T, s settings) (joined []*exec.Cmd) {
 	t.Helper()
-	token := l.typed(t, s, l.find(t, `(\S+ cluster token create .*)`))
-	printed := regexp.MustCompile(`(?m)^  (sidecar run .*)$`).FindStringSubmatch(token)
-	if printed == nil {
-		t.Fatalf("no command in:\n%s", token)
-	}
-	for _, line := range regexp.MustCompile(`(?m)^ *(\. \S+\.env)$`).FindAllStringSubmatch(l.text, -1) {
-		cmd := exec.CommandContext(t.Context(), "sh", "-c", line[1]+"\nexec "+printed[1]) //nolint:gosec // it is what the program under test prints
+	creates := regexp.MustCompile(`(\S+ cluster token create .*)`).FindAllString(l.text, -1)
+	for i, line := range regexp.MustCompile(`(?m)^ *(\. \S+\.env)$`).FindAllStringSubmatch(l.text, -1) {
+		token := l.typed(t, s, creates[i])
+		printed := regexp.MustCompile(`(?m)^  LOCKSTEP_TOKEN=(\S+) (sidecar run .*)$`).FindStringSubmatch(token)
+		if printed == nil {
+			t.Fatalf("no command in:\n%s", token)
+		}
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", line[1]+"\nexport LOCKSTEP_TOKEN="+printed[1]+"\nexec "+printed[2]) //nolint:gosec // it is what the program under test prints
 		// This test has a variable of its own, which is none of the sidecar.
 		cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LOCKSTEP_") })
 		if err := cluster.StartCommand(cmd); err != nil {
@@ -243,6 +235,36 @@ func wantReady(t *testing.T, url string) {
 	if err := ready(url); err != nil {
 		t.Error(err)
 	}
+}
+
+const nextRelease = "0.2.0"
+
+// nextBundle is a bundle of nextRelease that follows the built-in one.
+func nextBundle(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	text := "apiVersion: lockstep.dev/v1\nkind: Bundle\nmetadata: {name: base}\nrelease: " + nextRelease + "\n"
+	object := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: default}\n"
+	for name, text := range map[string]string{"bundle.yaml": text, "a.yaml": object} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// readyWith returns nil if the gate is open, and the node runs a release.
+func readyWith(url, release string) error {
+	body, err := get(url + "/status")
+	if err == nil {
+		var status struct {
+			Node struct{ Release string }
+		}
+		if err = json.Unmarshal([]byte(body), &status); err == nil && status.Node.Release != release {
+			err = errors.New(body)
+		}
+	}
+	return errors.Join(err, ready(url))
 }
 
 // ready returns nil if the gate is open.

@@ -109,7 +109,7 @@ func (p *printer) ready(n node, first bool) {
 		return
 	}
 	if kinds := p.bundle.resources(); kinds != "" {
-		p.try("list the objects of the bundle; delete or edit one of them, and Lockstep restores it at once",
+		p.try("list the objects of the bundle, except Namespaces; delete or edit one of them, and Lockstep restores it at once",
 			"export KUBECONFIG="+n.kubeconfig,
 			"kubectl get -A -l applyset.kubernetes.io/part-of "+kinds)
 	}
@@ -130,13 +130,13 @@ func (p *printer) tryCommand(n node) {
 		sidecar+" node set-roles local --remove kubernetes_controller --force"+flag)
 	p.try("give it back: its kube-apiserver starts, then its gate opens",
 		sidecar+" node set-roles local --add kubernetes_controller"+flag)
-	p.try("let two more nodes join: this prints a command", sidecar+" cluster token create --uses=2"+flag)
-	for i, more := range n.more {
-		p.try([]string{"type that command in a second terminal, after this one", "and in a third terminal, after this one"}[i], ". "+more.settings)
+	for _, more := range n.more {
+		p.try("let node "+more.id+" join: this prints a command", sidecar+" cluster token create --node "+more.id+flag)
+		p.try("type that command in another terminal, after this one", ". "+more.settings)
 	}
 	p.try("run a service of your own: put a file in this directory, which is read again at each change (docs/roles.md)", "ls "+n.services)
 	p.try("the settings of this node as variables: with them, sidecar and kubectl need no flags",
-		". "+n.settings+" && sidecar status")
+		". "+n.own.settings+" && sidecar status")
 	p.try("the members of etcd", sidecar+" cluster members"+flag)
 	p.try("three nodes and two rolling upgrades, all by itself", "make demo")
 	p.anotherBundle()

@@ -1,0 +1,172 @@
+package enrol
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/lockstep-dev/lockstep/cluster/pki"
+	"github.com/lockstep-dev/lockstep/cluster/quorum"
+	"github.com/lockstep-dev/lockstep/cluster/record"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// checkClient ends a handshake with a certificate that no node has, before its signature is
+// checked: with a large key of another kind that would cost much. It is called without one too.
+func (s *Server) checkClient(raw [][]byte, _ [][]*x509.Certificate) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	leaf, err := x509.ParseCertificate(raw[0])
+	if err != nil {
+		return err
+	}
+	if key, is := leaf.PublicKey.(*ecdsa.PublicKey); !is || key.Curve != elliptic.P256() {
+		return errors.New("the client's certificate has no P-256 key")
+	}
+	authority, err := pki.ReadAuthority(s.cfg.PKI)
+	if err != nil {
+		return err
+	}
+	return pki.Verify(leaf, authority, "", s.cfg.Now())
+}
+
+// giveAuthority answers a node that shows a certificate of the CA: with the key of the CA
+// if the node votes, and with a new certificate.
+func (s *Server) giveAuthority(ctx context.Context, _ http.ResponseWriter, r *http.Request) ([]byte, error) {
+	switch {
+	case r.Method != http.MethodPost:
+		return nil, &refusal{invalid, http.StatusMethodNotAllowed, PathAuthority + " only answers POST"}
+	case r.TLS == nil || len(r.TLS.PeerCertificates) == 0:
+		return nil, &refusal{invalid, http.StatusUnauthorized, PathAuthority + " needs the certificate of a node of this cluster"}
+	}
+	cert := r.TLS.PeerCertificates[0] // checkClient has verified it
+	node := protocol.NodeID(cert.Subject.CommonName)
+	standing, err := quorum.StandingOf(ctx, s.cfg.Client, node, record.Hash(pki.HashOf(cert)))
+	if err != nil {
+		return nil, explain(err)
+	}
+	if !standing.MayRenew() {
+		return nil, &refusal{conflict, http.StatusGone, fmt.Sprintf("node %q was removed from the cluster", node)}
+	}
+	ca, err := s.authority(ctx)
+	if err != nil {
+		return nil, err
+	}
+	renewed, err := ca.IssueAgain(cert)
+	if err != nil {
+		return nil, invalidf("%v", err)
+	}
+	out := authorityAnswer{CACertificate: string(ca.CertPEM()), Certificate: string(renewed)}
+	if standing.MaySign() {
+		key, err := ca.KeyPEM()
+		if err != nil {
+			return nil, err
+		}
+		out.CAKey = string(key)
+		s.cfg.Log.Info("a voter received the key of the cluster's CA", "joining", string(node), "client", r.RemoteAddr)
+	}
+	return json.Marshal(out)
+}
+
+// authority returns the CA with its key. Without the key it returns a refusal that says
+// which other members may have it.
+func (s *Server) authority(ctx context.Context) (*pki.CA, error) {
+	ca, err := pki.LoadCA(s.cfg.PKI)
+	if !errors.Is(err, pki.ErrNoKey) {
+		return ca, err
+	}
+	text := "this member cannot sign certificates yet, because it does not have the key of the cluster's CA"
+	if others := s.signers(ctx); len(others) > 0 {
+		text += "; ask another voter: " + strings.Join(others, ", ")
+	}
+	return nil, &refusal{unavailable, http.StatusServiceUnavailable, text}
+}
+
+// signers returns the join URLs of the voters; nil: they are not known.
+func (s *Server) signers(ctx context.Context) (urls []string) {
+	all, err := quorum.List(ctx, s.cfg.Client)
+	if err != nil {
+		return nil
+	}
+	for _, v := range all {
+		if !v.Learner && v.JoinURL != "" {
+			urls = append(urls, v.JoinURL)
+		}
+	}
+	return urls
+}
+
+// Authority is what a voter gave to a node of its cluster.
+type Authority struct {
+	// Certificate is the CA's. Key (PEM) is empty if the node does not vote.
+	Certificate *x509.Certificate
+	Key         []byte
+	// Node is a new certificate of the node, PEM.
+	Node []byte
+}
+
+// AskAuthority asks the member with a join URL for the key of the CA, and for a new certificate,
+// with the certificate in dir. A *RefusedError is the answer of a member.
+func AskAuthority(ctx context.Context, joinURL, dir string) (Authority, error) {
+	target, err := JoinURL(joinURL)
+	if err != nil {
+		return Authority{}, err
+	}
+	config, err := pki.ClientTLS(dir)
+	if err != nil {
+		return Authority{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(target, Path)+PathAuthority, nil)
+	if err != nil {
+		return Authority{}, err
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, TLSHandshakeTimeout: headerTimeout, DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return Authority{}, fmt.Errorf("reach %s: %w", joinURL, err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return Authority{}, fmt.Errorf("reach %s: %w", joinURL, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return Authority{}, newRefusedError(joinURL, resp, text)
+	}
+	var in authorityAnswer
+	if err := json.Unmarshal(text, &in); err != nil {
+		return Authority{}, fmt.Errorf("the answer of %s: %w", joinURL, err)
+	}
+	return in.decode(dir)
+}
+
+// decode checks that the answer is of the CA in dir.
+func (a authorityAnswer) decode(dir string) (Authority, error) {
+	own, err := pki.ReadAuthority(dir)
+	if err != nil {
+		return Authority{}, err
+	}
+	cert, err := pki.ParseAuthority([]byte(a.CACertificate))
+	if err != nil {
+		return Authority{}, err
+	}
+	if pki.HashOf(cert) != pki.HashOf(own) {
+		return Authority{}, errors.New("the answer has another CA than this node")
+	}
+	if a.CAKey != "" {
+		if _, err := pki.ParseCA([]byte(a.CACertificate), []byte(a.CAKey)); err != nil {
+			return Authority{}, err
+		}
+	}
+	return Authority{Certificate: cert, Key: []byte(a.CAKey), Node: []byte(a.Certificate)}, nil
+}

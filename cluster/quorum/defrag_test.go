@@ -1,0 +1,66 @@
+package quorum
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/test/members"
+)
+
+// A member that does not answer is named, and nothing is done without Force. With it, the others are
+// defragmented: what was deleted needs no space any more.
+func TestDefragment(t *testing.T) {
+	c := members.New(t)
+	client := c.First.Client()
+	value := strings.Repeat("x", 1<<20)
+	for range 5 {
+		if _, err := client.Write(t.Context(), nil, clientv3.OpPut("/other", value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, "etcd commits its database", func() bool {
+		all, err := List(t.Context(), client)
+		return err == nil && all[0].DBSize > 5<<20
+	})
+	if _, err := client.AddLearner(t.Context(), c.Node("b").PeerURL); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Defragment(t.Context(), client, Defragmentation{}); !errors.Is(err, ErrNotDefragmented) ||
+		!strings.Contains(err.Error(), "it has not started yet") || !strings.Contains(err.Error(), "--force") {
+		t.Errorf("got %v", err)
+	}
+	got, err := Defragment(t.Context(), client, Defragmentation{Force: true})
+	if err != nil || len(got) != 2 {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	leader, learner := got[1], got[0]
+	if !learner.LeftOut || leader.LeftOut || !leader.Leader || leader.DBSize < 5<<20 || leader.After > 2<<20 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// Followers come first, whatever their order is.
+func TestLeaderLast(t *testing.T) {
+	leader, follower := View{Leader: true}, View{}
+	if leaderLast(leader, follower) <= 0 || leaderLast(follower, leader) >= 0 || leaderLast(follower, follower) != 0 {
+		t.Error("the leader is not the last")
+	}
+}
+
+// A database whose data needs the quota is not reported as repaired.
+func TestStillFull(t *testing.T) {
+	if err := stillFull([]Defragmented{{View: View{Quota: 10}, After: 9}, {After: 9}}); err != nil {
+		t.Errorf("got %v", err)
+	}
+	err := stillFull([]Defragmented{{View: View{Quota: 10}, After: 10}})
+	if !errors.Is(err, ErrNotDefragmented) || !strings.Contains(err.Error(), "--etcd-quota-bytes") {
+		t.Errorf("got %v", err)
+	}
+	if etcd.IsNoSpace(err) {
+		t.Error("it is not an answer of etcd")
+	}
+}

@@ -1,0 +1,36 @@
+package quorum
+
+import (
+	"context"
+
+	"github.com/lockstep-dev/lockstep/cluster/record"
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// StandingOf returns what the members and their records have of the node with a key.
+func StandingOf(ctx context.Context, client *etcd.Client, node protocol.NodeID, key record.Hash) (protocol.Standing, error) {
+	members, err := client.Members(ctx)
+	if err != nil {
+		return protocol.Standing{}, err
+	}
+	s, err := readStored(ctx, client)
+	if err != nil {
+		return protocol.Standing{}, err
+	}
+	out := protocol.Standing{Listed: protocol.NotListed}
+	for _, r := range s.removed {
+		out.Removed = out.Removed || r.Key == key
+	}
+	for _, m := range members {
+		r, known := s.members[m.ID]
+		switch {
+		case !known || r.Node != node || r.Key != key:
+		case m.Learner:
+			out.Listed, out.Leaving = protocol.ListedLearner, r.Leaving
+		default:
+			out.Listed, out.Leaving = protocol.ListedVoter, r.Leaving
+		}
+	}
+	return out, nil
+}

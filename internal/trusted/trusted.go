@@ -1,0 +1,114 @@
+// Package trusted says whether only this user and root can change what is at a path. A program
+// that runs what a file says is worth as much as the weakest directory above that file.
+package trusted
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// maxLinks bounds the symbolic links of one path, as Linux does.
+const maxLinks = 40
+
+// Problem says who else than root and the user of this process can change what is at a path,
+// and what to type; empty: no other user can. See Find.
+func Problem(path string) string {
+	found := Find(path)
+	if found == nil {
+		return ""
+	}
+	return found.Path + " " + found.What + "; if no other user has, type: " + found.Remedy
+}
+
+// Finding is why others can change what is at a path.
+type Finding struct {
+	Path   string // of the directory, file or link at fault
+	What   string // who can change it
+	Remedy string // what to type if no other user has
+}
+
+// Find returns the first of what lets others than root and the user of this process change
+// what is at a path; nil: nothing does. It looks at the owner and the mode of everything on the way:
+// directories, symbolic links and what they lead to. In a directory with the sticky bit, such
+// as /tmp, others can add names, and change none of this user's. A group may write if it is
+// root's, or that of this process, which is often the user's own. Devices, pipes and sockets
+// are not judged, and on a file system that is mounted read-only, such as a ConfigMap in a pod,
+// the mode does not count. In a container with a user namespace of its own, the ID that the owners of
+// the machine's files have there is trusted.
+//
+// What cannot be read, or does not exist, is no problem here: the program that opens it finds that out.
+func Find(path string) *Finding { return judge{user: os.Geteuid(), group: os.Getegid()}.find(path) }
+
+// judge is a user that uses a path.
+type judge struct{ user, group int }
+
+func (j judge) find(path string) *Finding {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil
+	}
+	rest, done := split(path), string(filepath.Separator)
+	for links := 0; ; {
+		info, err := os.Lstat(done)
+		if err != nil {
+			return nil
+		}
+		if found := j.step(done, info); found != nil {
+			return found
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			if links++; links > maxLinks {
+				return nil
+			}
+			to, err := os.Readlink(done)
+			if err != nil {
+				return nil
+			}
+			if !filepath.IsAbs(to) {
+				to = filepath.Join(filepath.Dir(done), to)
+			}
+			// The directories above the link were judged; those of its target were not.
+			rest, done = slices.Concat(split(to), rest), string(filepath.Separator)
+			continue
+		}
+		if len(rest) == 0 {
+			return nil
+		}
+		done, rest = filepath.Join(done, rest[0]), rest[1:]
+	}
+}
+
+// split returns the names in an absolute path.
+func split(path string) []string {
+	return slices.DeleteFunc(strings.Split(filepath.Clean(path), string(filepath.Separator)), func(name string) bool { return name == "" })
+}
+
+// step judges one directory, file or link.
+func (j judge) step(path string, info fs.FileInfo) *Finding {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	owner, group := int(stat.Uid), int(stat.Gid)
+	mode := info.Mode()
+	switch {
+	case mode&(fs.ModeDevice|fs.ModeNamedPipe|fs.ModeSocket|fs.ModeIrregular) != 0: // such as /dev/null
+		return nil
+	case owner != 0 && owner != j.user && !outside(owner):
+		return &Finding{path, fmt.Sprintf("belongs to the user with the ID %d, who can change it", owner), fmt.Sprintf("chown %d %s", j.user, path)}
+	case mode&fs.ModeSymlink != 0, mode.IsDir() && mode&fs.ModeSticky != 0: // a link has no mode of its own
+		return nil
+	case mode.Perm()&0o022 != 0 && readOnly(path):
+		return nil
+	case mode.Perm()&0o002 != 0:
+		return &Finding{path, fmt.Sprintf("can be changed by every user (mode %#o)", mode.Perm()), "chmod o-w " + path}
+	case mode.Perm()&0o020 != 0 && group != 0 && group != j.group && !outside(group):
+		return &Finding{path, fmt.Sprintf("can be changed by the group with the ID %d (mode %#o)", group, mode.Perm()), "chmod g-w " + path}
+	}
+	return nil
+}

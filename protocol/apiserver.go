@@ -1,0 +1,51 @@
+package protocol
+
+import (
+	"fmt"
+	"strings"
+)
+
+// APIServerProblem says why a kube-apiserver that reports a version, as in the gitVersion of
+// its /version, does not fit a bundle that is for another one. It is empty if it fits.
+//
+// Wanted has the form that ValidAPIServerVersion admits, and counts as far as it goes: 1.36
+// fits v1.36.2, and v1.36.0-rc.1 as well. Wanted empty: every version fits. Answered empty:
+// the kube-apiserver has not answered yet (docs/protocol.md#apiserver-version).
+func APIServerProblem(wanted, answered string) string {
+	switch {
+	case wanted == "":
+		return ""
+	case answered == "":
+		return fmt.Sprintf("the bundle is for kube-apiserver %s, and the one of this node has not said its version yet: "+
+			"it does not run, or does not answer /version", wanted)
+	case fitsVersion(wanted, answered):
+		return ""
+	}
+	return fmt.Sprintf("the bundle is for kube-apiserver %s (apiserverVersion in bundle.yaml), and the one of this node is %s; "+
+		"start the kube-apiserver of this release", wanted, answered)
+}
+
+// ValidAPIServerVersion reports whether a version is MAJOR.MINOR or MAJOR.MINOR.PATCH:
+// numbers without leading zeros and without a v.
+func ValidAPIServerVersion(version string) bool {
+	parts := strings.Split(version, ".")
+	if len(version) > 32 || len(parts) < 2 || len(parts) > 3 {
+		return false
+	}
+	for _, p := range parts {
+		if p == "" || strings.Trim(p, "0123456789") != "" || len(p) > 1 && p[0] == '0' {
+			return false
+		}
+	}
+	return true
+}
+
+// fitsVersion compares numbers only: what follows them in answered, such as +k3s1, does not
+// count.
+func fitsVersion(wanted, answered string) bool {
+	numbers := strings.TrimPrefix(answered, "v")
+	if end := strings.IndexFunc(numbers, func(r rune) bool { return r != '.' && (r < '0' || r > '9') }); end >= 0 {
+		numbers = numbers[:end]
+	}
+	return strings.HasPrefix(numbers+".", wanted+".")
+}

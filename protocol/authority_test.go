@@ -1,0 +1,22 @@
+package protocol
+
+import "testing"
+
+func TestStanding(t *testing.T) {
+	for _, tt := range []struct {
+		standing    Standing
+		renew, sign bool
+	}{
+		{Standing{}, true, false},
+		{Standing{Listed: NotListed}, true, false},
+		{Standing{Listed: ListedLearner}, true, false},
+		{Standing{Listed: ListedVoter}, true, true},
+		{Standing{Listed: ListedVoter, Leaving: true}, true, false},
+		{Standing{Listed: ListedVoter, Removed: true}, false, false},
+		{Standing{Listed: NotListed, Removed: true}, false, false},
+	} {
+		if got := tt.standing; got.MayRenew() != tt.renew || got.MaySign() != tt.sign {
+			t.Errorf("%+v: renews %t, signs %t, want %t, %t", got, got.MayRenew(), got.MaySign(), tt.renew, tt.sign)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package readiness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+)
+
+const (
+	// freePatience is how long a program that is ending may still listen: the group of an instance
+	// that was killed just now, for example.
+	freePatience = time.Second
+	freePause    = 50 * time.Millisecond
+)
+
+// AwaitFree returns when no program listens where a service is about to be probed. Otherwise the
+// probe of the service would be answered by another program, such as a kube-apiserver of the release
+// before. Its error names the address and, if the sidecar may see it, the process. A service that is
+// not probed over TCP (c is nil, or Exec) waits for nothing.
+//
+// Only an open connection, or one that is not answered in time, shows a program: a service may bring
+// its address with it.
+func AwaitFree(ctx context.Context, name string, c *Config) error {
+	address := c.address()
+	if address == "" {
+		return nil
+	}
+	for began := time.Now(); ; {
+		err := dial(ctx, address, c.Timeout)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && !errors.Is(err, os.ErrDeadlineExceeded):
+			return nil
+		case time.Since(began) < freePatience:
+			backoff.Sleep(ctx, freePause)
+			continue
+		case err != nil:
+			return fmt.Errorf("it is unknown whether a program listens at %s, which did not answer within %s before %q was started: "+
+				"see \"ss -ltnp\", and stop that program", address, c.Timeout, name)
+		}
+		return fmt.Errorf("another program answers at %s before %q was started: %s", address, name, listener(address))
+	}
+}
+
+// address is where the probe connects to; empty: it does not.
+func (c *Config) address() string {
+	switch {
+	case c == nil:
+		return ""
+	case c.TCPSocket != nil:
+		return c.TCPSocket.Address
+	case c.HTTPGet == nil:
+		return ""
+	}
+	u, err := url.Parse(c.HTTPGet.URL)
+	if err != nil { // a service with such a URL is not loaded
+		return ""
+	}
+	port := u.Port()
+	if port == "" {
+		port = u.Scheme // net.Dial knows its number
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// dial connects to an address. Its error is os.ErrDeadlineExceeded if nothing answered.
+func dial(ctx context.Context, address string, timeout time.Duration) error {
+	d := net.Dialer{Timeout: timeout}
+	conn, err := d.DialContext(ctx, "tcp", address)
+	if err == nil {
+		return conn.Close()
+	}
+	netErr, isNet := errors.AsType[net.Error](err)
+	if _, isName := errors.AsType[*net.DNSError](err); isNet && !isName && netErr.Timeout() {
+		return os.ErrDeadlineExceeded
+	}
+	return err
+}
