@@ -26,12 +26,12 @@ type snapshot struct {
 // ReadSnapshot reads status, records and presences at one revision, as a leader
 // does. The caller need not lead: it is for commands that show what a leader would
 // decide.
-func ReadSnapshot(ctx context.Context, client *etcd.Client) (protocol.Fleet, protocol.StatusView, error) {
+func ReadSnapshot(ctx context.Context, client *etcd.Client) (protocol.Fleet, protocol.StatusView, protocol.Replacement, error) {
 	s, _, err := readSnapshot(ctx, client, &fleet.Decoder{})
 	if err != nil {
-		return protocol.Fleet{}, protocol.StatusView{}, fmt.Errorf("read status, records and presences: %w", err)
+		return protocol.Fleet{}, protocol.StatusView{}, protocol.Replacement{}, fmt.Errorf("read status, records and presences: %w", err)
 	}
-	return s.fleet, s.status, nil
+	return s.fleet, s.status, s.replacement, nil
 }
 
 // readSnapshot reads in one linearizable transaction, if conds hold. The decoder is that

@@ -33,6 +33,8 @@ const (
 	ObstacleNodeWithdrawn ObstacleKind = "NodeWithdrawn"
 	// ObstacleStatusCorrupt: the status cannot be read.
 	ObstacleStatusCorrupt ObstacleKind = "StatusCorrupt"
+	// ObstacleOtherBundle: the objects are of a bundle with another name, so leaders hold.
+	ObstacleOtherBundle = ObstacleKind(protocol.OtherBundle)
 	// ObstacleUnfinished: all live nodes have the bundle, and the objects are
 	// still not at it.
 	ObstacleUnfinished ObstacleKind = "Unfinished"
@@ -46,8 +48,12 @@ type Obstacle struct {
 }
 
 // obstacles returns what would go wrong. What can be repaired before the rollout
-// comes first.
+// comes first, and before all of it a wrong bundle: the others may follow from that.
 func obstacles(in Input, f Forecast, end *simulation) []Obstacle {
+	return append(otherBundle(in), rolloutObstacles(in, f, end)...)
+}
+
+func rolloutObstacles(in Input, f Forecast, end *simulation) []Obstacle {
 	var out []Obstacle
 	if goesForward(in, f) {
 		out = held(in)
@@ -80,12 +86,31 @@ func endObstacles(in Input, f Forecast, end *simulation, others bool) []Obstacle
 	reached := last.Status.Kind == protocol.StatusPresent && last.Status.Status.State == protocol.Done &&
 		last.Status.Status.Digest == in.Bundle.Digest && last.Status.Status.Version.Release == in.Bundle.Version.Release
 	switch {
+	case last.Step.Rule == protocol.HoldForBundle:
+		return nil // otherBundle has said it
 	case !reached:
 		return []Obstacle{unfinished(last)}
 	case !others && !protocol.Settled(end.status, end.fleet):
 		return []Obstacle{{Kind: ObstacleUnfinished, Message: "all live nodes have the bundle, and a registered node still has another release"}}
 	}
 	return nil
+}
+
+// otherBundle says that leaders hold, because the objects are of a bundle with another name
+// than the one to be rolled out, and people have not asked for the replacement.
+func otherBundle(in Input) []Obstacle {
+	objects, own := in.Mark.Bundle(), in.Bundle.Bundle
+	if in.Status.Kind == protocol.StatusPresent && in.Status.Status.Bundle != "" {
+		objects = in.Status.Status.Bundle
+	}
+	asked := protocol.Replacement{From: objects, To: own}.Repeats(in.Replacement)
+	if objects == "" || own == "" || objects == own || asked {
+		return nil
+	}
+	return []Obstacle{{Kind: ObstacleOtherBundle, Message: fmt.Sprintf(
+		"held by %s: the objects are of the bundle %s, so a leader that runs %s applies and removes nothing; "+
+			"check --bundle, or if %s is meant to replace %s, type when a node runs it: sidecar bundle replace --from %s --to %s",
+		protocol.HoldForBundle, objects, own, own, objects, objects, own)}}
 }
 
 func statusCorrupt(v protocol.StatusView) Obstacle {

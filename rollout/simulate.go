@@ -16,6 +16,9 @@ type Input struct {
 	Mark   protocol.Mark  // MarkUnknown: the API was not asked
 	Bundle protocol.Local // the release to be rolled out; its ID is not used
 
+	// Replacement of the objects' bundle that people have asked for, and no leader has used.
+	Replacement protocol.Replacement
+
 	// What else the answer to "may the next upgrade start" needs.
 	Voters []protocol.NodeVoter // of the etcd that the sidecars run
 	Full   bool                 // the database of etcd is full
@@ -95,12 +98,13 @@ func (s *simulation) rank(id protocol.NodeID) int {
 	return 0
 }
 
-// mustRestart reports whether a node runs the bundle only after a restart: a
-// running sidecar reloads objects, never a release or constraints. A record does
-// not carry minApiserverRelease, so the status has to show that it differs.
+// mustRestart reports whether a node runs the bundle only after a restart: a running sidecar
+// reloads objects, never a release, constraints, or a bundle of another name. A record does not
+// carry minApiserverRelease, so the status has to show that it differs.
 func (s *simulation) mustRestart(r *protocol.Record) bool {
 	wanted, view := s.in.Bundle, s.in.Status
-	if r.Node.Version != wanted.Version || r.Node.MinReconciler != wanted.Constraints.MinReconciler {
+	otherName := r.Node.Bundle != "" && r.Node.Bundle != wanted.Bundle
+	if otherName || r.Node.Version != wanted.Version || r.Node.MinReconciler != wanted.Constraints.MinReconciler {
 		return true
 	}
 	doneAtRelease := view.Kind == protocol.StatusPresent && view.Status.State == protocol.Done &&

@@ -18,6 +18,7 @@ type simulation struct {
 	leader   protocol.NodeID // empty: no node leads
 	epoch    int64
 	progress protocol.Progress // of the leader
+	holds    protocol.NodeID   // the leader that was last reported to hold; empty: none does
 
 	// Effects of the current move.
 	events  []string
@@ -96,7 +97,7 @@ func (s *simulation) start(id protocol.NodeID) {
 	b := s.in.Bundle
 	s.changeRecord(id, func(r *protocol.Record) {
 		r.Alive = true
-		r.Node.Version, r.Node.MinReconciler, r.Node.Digest = b.Version, b.Constraints.MinReconciler, b.Digest
+		r.Node.Version, r.Node.MinReconciler, r.Node.Digest, r.Node.Bundle = b.Version, b.Constraints.MinReconciler, b.Digest, b.Bundle
 	})
 	s.gates[id].stuck = false
 	s.judgeGates()
@@ -138,6 +139,7 @@ func (s *simulation) settle() Moment {
 		}
 		step := protocol.Next(protocol.Input{
 			Local: s.local(leader), Fleet: s.fleet, Status: s.status, Store: s.in.Store, Mark: s.mark, Progress: s.progress,
+			Replacement: s.in.Replacement,
 		})
 		switch step.Kind {
 		case protocol.StepResign:
@@ -148,6 +150,7 @@ func (s *simulation) settle() Moment {
 			s.write(step)
 		case protocol.StepSurvey, protocol.StepHold, protocol.StepAwait, protocol.StepUnset:
 			if !s.expireBlockers(step) {
+				s.reportHold(step)
 				return s.moment(step)
 			}
 		}
@@ -220,6 +223,18 @@ func (s *simulation) expireBlockers(step protocol.Step) bool {
 	return expired
 }
 
+// reportHold says, once for each leader, that it leaves the objects of another bundle alone.
+func (s *simulation) reportHold(step protocol.Step) {
+	if step.Rule != protocol.HoldForBundle {
+		s.holds = ""
+		return
+	}
+	if s.holds != s.leader {
+		s.holds = s.leader
+		s.report("%s holds (%s), and applies nothing: see OBSTACLES", s.leader, step.Rule)
+	}
+}
+
 func (s *simulation) report(format string, args ...any) {
 	s.events = append(s.events, fmt.Sprintf(format, args...))
 }
@@ -227,7 +242,7 @@ func (s *simulation) report(format string, args ...any) {
 // local is what the sidecar of a record runs.
 func (s *simulation) local(r *protocol.Record) protocol.Local {
 	out := protocol.Local{
-		ID: r.ID, Version: r.Node.Version, Digest: r.Node.Digest, FenceAfter: r.Node.FenceAfter, Epoch: s.epoch,
+		ID: r.ID, Version: r.Node.Version, Digest: r.Node.Digest, Bundle: r.Node.Bundle, FenceAfter: r.Node.FenceAfter, Epoch: s.epoch,
 		Constraints: protocol.Constraints{MinReconciler: r.Node.MinReconciler, MinApiserver: s.minApiserver(r)},
 	}
 	if r.Node.Digest == s.in.Bundle.Digest {

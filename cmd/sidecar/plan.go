@@ -59,7 +59,7 @@ func (p program) plan(ctx context.Context, client etcdClient, opts planOptions) 
 		return err
 	}
 	in := rollout.Input{Bundle: b.Local()}
-	if in.Fleet, in.Status, err = election.ReadSnapshot(ctx, client.Client); err != nil {
+	if in.Fleet, in.Status, in.Replacement, err = election.ReadSnapshot(ctx, client.Client); err != nil {
 		return err
 	}
 	store, err := fleet.ReadStore(ctx, client.Client)

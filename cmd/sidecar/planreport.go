@@ -111,12 +111,6 @@ func newPlanReport(b *bundle.Bundle, in rollout.Input, objects *objectsReport) p
 	for _, m := range f.Moves {
 		out.Steps = append(out.Steps, newStepReport(m))
 	}
-	if now := in.Status.Status.Bundle; in.Status.Kind == protocol.StatusPresent && now != "" && now != b.Name {
-		out.Obstacles = append(out.Obstacles, obstacleReport{Kind: string(protocol.OtherBundle), Message: fmt.Sprintf(
-			"the objects are of the bundle %s, so a leader that runs %s applies nothing, though the steps assume that it does: "+
-				"check --bundle, or if it is meant to replace the other one, type when such a node leads: sidecar bundle replace --from %s --to %s",
-			now, b.Name, now, b.Name)})
-	}
 	for _, o := range f.Obstacles {
 		out.Obstacles = append(out.Obstacles, obstacleReport{Kind: string(o.Kind), Node: string(o.Node), Message: o.Message})
 	}

@@ -172,6 +172,10 @@ func when(r planReport) string {
 	if removed >= 0 && r.Objects.Counts[string(report.ActionPrune)] > 0 {
 		out = append(out, fmt.Sprintf("deleted in step %d", removed+1))
 	}
+	held := slices.ContainsFunc(r.Obstacles, func(o obstacleReport) bool { return o.Kind == string(protocol.OtherBundle) && o.Node == "" })
+	if len(out) == 0 && held {
+		out = append(out, "nothing of that while the leader holds")
+	}
 	if len(out) == 0 {
 		return ""
 	}

@@ -79,7 +79,9 @@ func TestReplacesBundle(t *testing.T) {
 	in := rollout.Input{Status: protocol.StatusView{Kind: protocol.StatusPresent, Status: protocol.Status{State: protocol.Done, Bundle: "base"}},
 		Fleet: protocol.Fleet{Records: []*protocol.Record{{ID: "a", Problem: "corrupt"}}}}
 	for name, want := range map[string]bool{"acme": true, "base": false} {
-		got := newPlanReport(&bundle.Bundle{Name: name, Version: release(1, 0, 0)}, in, nil)
+		b := &bundle.Bundle{Name: name, Version: release(1, 0, 0)}
+		in.Bundle = b.Local()
+		got := newPlanReport(b, in, nil)
 		// It comes before all other obstacles: the others may follow from a wrong --bundle.
 		if len(got.Obstacles) == 0 {
 			t.Fatalf("plan: %s: no obstacle, though a record is corrupt", name)
