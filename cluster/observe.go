@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/cluster/members"
@@ -31,6 +32,9 @@ type Observed struct {
 	// Full: etcd refuses writes, because the database of a member has reached its quota.
 	Full bool
 }
+
+// NoLeader reports whether it answers, and cannot serve because it has no leader.
+func (o Observed) NoLeader() bool { return !o.Healthy && strings.Contains(o.Problem, "no leader") }
 
 const (
 	// The pauses between two questions to all members.

@@ -35,10 +35,14 @@ type Measures struct {
 const (
 	SlowDisk     = 100 * time.Millisecond
 	VerySlowDisk = time.Second
-	// someSlow operations within slowWindow that take longer than SlowDisk are a slow disk,
-	// and one that takes longer than VerySlowDisk.
-	someSlow   = 3
-	slowWindow = time.Minute
+	// A disk is slow if one in slowShare operations within slowWindow takes longer than SlowDisk,
+	// and someSlow of them at least; or if someVerySlow take longer than VerySlowDisk. A
+	// single pause, as of a laptop that builds something meanwhile, is not: an operator cannot
+	// do anything about it.
+	slowShare    = 20
+	someSlow     = 3
+	someVerySlow = 2
+	slowWindow   = time.Minute
 	// slowHold is how long a disk counts as slow afterwards: each change of a warning is
 	// written to etcd, and to that disk.
 	slowHold = 5 * time.Minute
@@ -52,16 +56,28 @@ const (
 // nothing.
 type MemberHealth struct {
 	last    Measures
-	slow    []slowness  // within slowHold, the oldest first
+	disk    []diskTimes // within slowHold, the oldest first
 	changes []time.Time // of etcd's leader, within changesWindow
 	losses  []loss      // within changesWindow
 }
 
-// slowness is that operations were slow before a time.
-type slowness struct {
-	at    time.Time
-	count int
-	worst time.Duration // at least so long took the slowest
+// diskTimes are the operations between two measurements.
+type diskTimes struct {
+	at             time.Time // of the second one
+	all            int
+	slow, verySlow int           // that took longer than SlowDisk, and VerySlowDisk
+	worst          time.Duration // how long at least the slowest of slow took
+}
+
+// plus returns the operations of both, at the time of d.
+func (d diskTimes) plus(o diskTimes) diskTimes {
+	d.all, d.slow, d.verySlow, d.worst = d.all+o.all, d.slow+o.slow, d.verySlow+o.verySlow, max(d.worst, o.worst)
+	return d
+}
+
+// isSlow reports whether these operations, of one slowWindow, are those of a slow disk.
+func (d diskTimes) isSlow() bool {
+	return d.slow >= someSlow && d.slow*slowShare >= d.all || d.verySlow >= someVerySlow
 }
 
 // loss is that a member no longer answered.
@@ -77,15 +93,9 @@ func (h MemberHealth) After(m Measures, at time.Time) MemberHealth {
 	if m.Fsync.Count < last.Fsync.Count || m.Commit.Count < last.Commit.Count || m.LeaderChanges < last.LeaderChanges {
 		last = Measures{}
 	}
-	s := slowness{at: at}
-	for _, d := range [][2]Durations{{last.Fsync, m.Fsync}, {last.Commit, m.Commit}} {
-		count, worst := slowOf(d[0], d[1])
-		s.count, s.worst = s.count+count, max(s.worst, worst)
-	}
+	times := diskTimes{at: at}.plus(timesOf(last.Fsync, m.Fsync)).plus(timesOf(last.Commit, m.Commit))
 	out := h.forgotten(at)
-	if s.count > 0 {
-		out.slow = append(out.slow, s)
-	}
+	out.disk = append(out.disk, times)
 	for range int(m.LeaderChanges) - int(max(last.LeaderChanges, 1)) {
 		out.changes = append(out.changes, at)
 	}
@@ -103,9 +113,9 @@ func (h MemberHealth) Lost(member string, at time.Time) MemberHealth {
 // forgotten returns a copy without what is too old.
 func (h MemberHealth) forgotten(now time.Time) MemberHealth {
 	out := MemberHealth{last: h.last}
-	for _, s := range h.slow {
-		if now.Sub(s.at) < slowHold {
-			out.slow = append(out.slow, s)
+	for _, d := range h.disk {
+		if now.Sub(d.at) < slowHold {
+			out.disk = append(out.disk, d)
 		}
 	}
 	for _, at := range h.changes {
@@ -121,14 +131,18 @@ func (h MemberHealth) forgotten(now time.Time) MemberHealth {
 	return out
 }
 
-// slowOf returns how many operations between two measurements took longer than SlowDisk, and
-// how long at least the slowest of them.
-func slowOf(before, now Durations) (count int, worst time.Duration) {
+// timesOf returns the operations between two measurements.
+func timesOf(before, now Durations) diskTimes {
+	out := diskTimes{all: int(now.Count - before.Count)}
 	lower, upTo, upToBefore := 0.0, uint64(0), uint64(0)
 	add := func(total, totalBefore uint64) {
-		took := time.Duration(lower * float64(time.Second))
-		if n := int(total-upTo) - int(totalBefore-upToBefore); n > 0 && took >= SlowDisk {
-			count, worst = count+n, took
+		took, n := time.Duration(lower*float64(time.Second)), int(total-upTo)-int(totalBefore-upToBefore)
+		if n <= 0 || took < SlowDisk {
+			return
+		}
+		out.slow, out.worst = out.slow+n, took
+		if took >= VerySlowDisk {
+			out.verySlow += n
 		}
 	}
 	for i, b := range now.Buckets {
@@ -140,29 +154,30 @@ func slowOf(before, now Durations) (count int, worst time.Duration) {
 		lower, upTo, upToBefore = b.UpTo, b.Count, was
 	}
 	add(now.Count, before.Count) // longer than the last bucket
-	return count, worst
+	return out
 }
 
 // Disk returns the warning of a slow disk, if it is slow. Its text changes seldom.
 func (h MemberHealth) Disk(now time.Time) (Warning, bool) {
 	h = h.forgotten(now)
-	worst, isSlow := time.Duration(0), false
-	for i, s := range h.slow {
-		worst = max(worst, s.worst)
-		count := 0
-		for _, later := range h.slow[i:] {
-			if later.at.Sub(s.at) < slowWindow {
-				count += later.count
+	var all diskTimes
+	isSlow := false
+	for i, first := range h.disk {
+		all = all.plus(first)
+		var window diskTimes
+		for _, later := range h.disk[i:] {
+			if later.at.Sub(first.at) < slowWindow {
+				window = window.plus(later)
 			}
 		}
-		isSlow = isSlow || count >= someSlow || s.worst >= VerySlowDisk
+		isSlow = isSlow || window.isSlow()
 	}
 	if !isSlow {
 		return Warning{}, false
 	}
 	return Warning{Reason: DiskSlow, Message: fmt.Sprintf(
-		"the disk of its etcd member is slow: within the last %s, a write took %s or longer (limit %s), and the writes of all nodes wait for it; "+
-			"find out what else uses that disk, or give --data-dir a faster one", minutes(slowHold), rounded(worst), SlowDisk)}, true
+		"the disk of its etcd member is slow, or its machine has too much to do: within the last %s, a write took %s or longer (limit %s), and the writes "+
+			"of all nodes wait for it; find out what else uses that disk and that machine, or give --data-dir a faster disk", minutes(slowHold), rounded(all.worst), SlowDisk)}, true
 }
 
 // LeaderChanges returns the warning of leaders of etcd that come and go, if they do.

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,10 +39,13 @@ func TestMemberHealth_disk(t *testing.T) {
 		"two slow writes":                   {[]sample{{0, []float64{.2, .2}}}, 0, ""},
 		"three within a minute":             {[]sample{{0, []float64{.2, .2}}, {50 * time.Second, []float64{.2, .2, .3}}}, time.Minute, "took 200ms or longer (limit 100ms)"},
 		"three, one of them minutes later":  {[]sample{{0, []float64{.2, .2}}, {2 * time.Minute, []float64{.2, .2, .3}}}, 2 * time.Minute, ""},
-		"one that is very slow":             {[]sample{{0, []float64{.01, 2.5}}}, 0, "took 2s or longer"},
-		"longer than the last bucket":       {[]sample{{0, []float64{20}}}, 0, "took 8s or longer"},
-		"the same counts again":             {[]sample{{0, []float64{2.5}}, {4 * time.Minute, []float64{2.5}}}, 6 * time.Minute, ""},
-		"it holds for five minutes":         {[]sample{{0, []float64{2.5}}}, 4 * time.Minute, "took 2s"},
+		"three of many":                     {[]sample{{0, append(slices.Repeat([]float64{.001}, 60), .2, .2, .3)}}, 0, ""},
+		"one in twenty":                     {[]sample{{0, append(slices.Repeat([]float64{.001}, 57), .2, .2, .3)}}, 0, "took 200ms"},
+		"one that is very slow":             {[]sample{{0, []float64{.01, 2.5}}}, 0, ""},
+		"two that are very slow":            {[]sample{{0, append(slices.Repeat([]float64{.001}, 90), 2.5, 2.5)}}, 0, "took 2s or longer"},
+		"longer than the last bucket":       {[]sample{{0, []float64{20, 20}}}, 0, "took 8s or longer"},
+		"the same counts again":             {[]sample{{0, []float64{2.5, 2.5}}, {4 * time.Minute, []float64{2.5, 2.5}}}, 6 * time.Minute, ""},
+		"it holds for five minutes":         {[]sample{{0, []float64{2.5, 2.5}}}, 4 * time.Minute, "took 2s"},
 		"the process started again":         {[]sample{{0, []float64{.2, .2, .01}}, {10 * time.Second, []float64{.3}}}, 20 * time.Second, "took 200ms"},
 		"and what was counted is forgotten": {[]sample{{0, []float64{.01, .01, .01}}, {10 * time.Second, []float64{.3}}}, 20 * time.Second, ""},
 	} {

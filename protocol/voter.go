@@ -16,6 +16,7 @@ type NodeVoter struct {
 	Name    string // the node ID, or the ID of the member if that is not known
 	Address string
 	Healthy bool   // it answers, and knows a leader
+	Waits   bool   // it answers, and has no leader: it serves again when a majority does
 	Trouble string // what is wrong and what to do, if it is not healthy (VoterTrouble)
 }
 
@@ -58,16 +59,25 @@ func VoterTrouble(f VoterFacts) string {
 		"or if the node is off for good, type on another node: sidecar cluster remove %s", f.Address, problem, int(RemoveAfter.Minutes()), f.Name) + last
 }
 
-// NoMajority says that too few voters answer; empty: enough do.
+// NoMajority says that too few voters serve; empty: enough do. Those that only wait for a
+// leader are not what people have to start.
 func NoMajority(voters []NodeVoter) string {
 	var down []string
+	waiting := 0
 	for _, v := range voters {
-		if !v.Healthy {
+		switch {
+		case v.Waits:
+			waiting++
+		case !v.Healthy:
 			down = append(down, fmt.Sprintf("%s (%s)", v.Name, v.Address))
 		}
 	}
-	if len(voters) == 0 || len(voters)-len(down) >= Majority(len(voters)) {
+	if len(voters) == 0 || len(voters)-len(down)-waiting >= Majority(len(voters)) {
 		return ""
+	}
+	if len(voters)-len(down) >= Majority(len(voters)) {
+		return fmt.Sprintf("%d of %d voters of etcd answer and have no leader, so etcd accepts no writes; if this lasts, check the network between them",
+			waiting, len(voters))
 	}
 	slices.Sort(down)
 	return fmt.Sprintf("%d of %d voters of etcd do not serve, so there is no majority and etcd accepts no writes: %s; start these nodes; "+

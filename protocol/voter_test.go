@@ -53,11 +53,15 @@ func TestNoMajority(t *testing.T) {
 	for voters, want := range map[string]string{
 		"": "", "h": "", "hhd": "", "hhhdd": "",
 		"hd":  "1 of 2 voters of etcd do not serve, so there is no majority and etcd accepts no writes: 1 (10.0.0.1); start these nodes; if they are lost for good: docs/clusters.md#restore",
+		"ddw": "2 of 3 voters of etcd do not serve, so there is no majority and etcd accepts no writes: 0 (10.0.0.1), 1 (10.0.0.1); start these nodes; if they are lost for good: docs/clusters.md#restore",
+		"www": "3 of 3 voters of etcd answer and have no leader, so etcd accepts no writes; if this lasts, check the network between them",
+		"dww": "2 of 3 voters of etcd answer and have no leader, so etcd accepts no writes; if this lasts, check the network between them",
+		"hhw": "",
 		"ddh": "2 of 3 voters of etcd do not serve, so there is no majority and etcd accepts no writes: 0 (10.0.0.1), 1 (10.0.0.1); start these nodes; if they are lost for good: docs/clusters.md#restore",
 	} {
 		var all []NodeVoter
 		for i, v := range voters {
-			all = append(all, NodeVoter{Name: string(rune('0' + i)), Address: "10.0.0.1", Healthy: v == 'h'})
+			all = append(all, NodeVoter{Name: string(rune('0' + i)), Address: "10.0.0.1", Healthy: v == 'h', Waits: v == 'w'})
 		}
 		if got := NoMajority(all); got != want {
 			t.Errorf("%s: got %q, want %q", voters, got, want)

@@ -22,7 +22,7 @@ func TestWatchMember(t *testing.T) {
 	go func() { defer close(ended); _ = s.app.watchMember(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
 
-	slow := protocol.Durations{Count: 1, Buckets: []protocol.DurationBucket{{UpTo: 2.048}, {UpTo: 4.096, Count: 1}}}
+	slow := protocol.Durations{Count: 2, Buckets: []protocol.DurationBucket{{UpTo: 2.048}, {UpTo: 4.096, Count: 2}}}
 	s.app.cluster.Measures().Set(protocol.Measures{Fsync: slow, LeaderChanges: 2})
 	s.awaitOwn("the slow disk in the presence", func(n httpapi.FleetNode) bool {
 		return slices.ContainsFunc(n.Warnings, func(w httpapi.WarningReport) bool {

@@ -120,7 +120,7 @@ func nodeVoters(members []cluster.Observed) []protocol.NodeVoter {
 	var out []protocol.NodeVoter
 	for _, m := range members {
 		if !m.Learner {
-			out = append(out, protocol.NodeVoter{Name: cmp.Or(m.Node, m.ID), Address: m.Address, Healthy: m.Healthy})
+			out = append(out, protocol.NodeVoter{Name: cmp.Or(m.Node, m.ID), Address: m.Address, Healthy: m.Healthy, Waits: m.NoLeader()})
 		}
 	}
 	return out

@@ -29,8 +29,10 @@ func TestMemberWarnings(t *testing.T) {
 		"one of three":                     {members: []cluster.Observed{ok("a"), down("b"), ok("c")}, noSpare: true, want: []string{"b"}},
 		"one of five":                      {members: []cluster.Observed{ok("a"), down("b"), ok("c"), ok("d"), ok("e")}, want: []string{"b"}},
 		"two of five":                      {members: []cluster.Observed{down("a"), down("b"), ok("c"), ok("d"), ok("e")}, noSpare: true, want: []string{"a", "b"}},
-		"two of three":                     {members: []cluster.Observed{ok("a"), down("b"), down("c")}, want: []string{""}},
-		"not known":                        {members: []cluster.Observed{{ID: "1f"}, ok("b"), ok("c")}, noSpare: true, want: []string{"1f"}},
+		"two of three, and this one waits": {members: []cluster.Observed{
+			{ID: "me", Node: "me", Problem: "it has no leader", Since: observedAt}, down("b"), down("c")}, want: []string{""}},
+		"two of three": {members: []cluster.Observed{ok("a"), down("b"), down("c")}, want: []string{""}},
+		"not known":    {members: []cluster.Observed{{ID: "1f"}, ok("b"), ok("c")}, noSpare: true, want: []string{"1f"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			facts := memberFacts{members: tt.members, own: "me"}
