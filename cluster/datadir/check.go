@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -88,6 +89,7 @@ func (l Layout) checkModes(Marker) error {
 		{l.Etcd(), others, "700"},
 		{l.Marker(), 0o022, "600"},
 		{l.CAKey(), others, "600"},
+		{l.NextKey(), others, "600"},
 		{l.NodeKey(), others, "600"},
 		{l.CACert(), 0o022, "644"},
 		{l.NodeCert(), 0o022, "644"},
@@ -164,7 +166,7 @@ func (l Layout) checkCertificates(m Marker) error {
 			return &RefusedError{path, "is missing", remedy}
 		}
 	}
-	ca, err := l.readCertificate(l.CACert())
+	trusted, err := l.readCertificates(l.CACert())
 	if err != nil {
 		return err
 	}
@@ -173,9 +175,9 @@ func (l Layout) checkCertificates(m Marker) error {
 		return err
 	}
 	switch {
-	case m.CAHash != "" && CAHash(ca) != m.CAHash:
+	case m.CAHash != "" && !slices.ContainsFunc(trusted, func(ca *x509.Certificate) bool { return CAHash(ca) == m.CAHash }):
 		return &RefusedError{l.CACert(), "is the CA of another cluster", l.authorityRemedy()}
-	case node.CheckSignatureFrom(ca) != nil:
+	case !slices.ContainsFunc(trusted, func(ca *x509.Certificate) bool { return node.CheckSignatureFrom(ca) == nil }):
 		return &RefusedError{l.NodeCert(), "was not issued by the CA in " + l.CACert(), l.authorityRemedy()}
 	case node.VerifyHostname(m.Address) != nil:
 		return &RefusedError{l.NodeCert(), "is not for the address " + m.Address, restoreOrReplace}
@@ -183,10 +185,26 @@ func (l Layout) checkCertificates(m Marker) error {
 	if _, err := tls.LoadX509KeyPair(l.NodeCert(), l.NodeKey()); err != nil {
 		return &RefusedError{l.NodeKey(), "is not the key of " + l.NodeCert() + ": " + reason(err), restoreOrReplace}
 	}
-	if _, err := tls.LoadX509KeyPair(l.CACert(), l.CAKey()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return &RefusedError{l.CAKey(), "is not the key of " + l.CACert() + ": " + reason(err), l.authorityRemedy()}
+	return l.checkCAKey(trusted)
+}
+
+// checkCAKey requires that the key of the CA is that of one that the node trusts. While the CA is
+// replaced, these are two (docs/clusters.md#replace-the-ca).
+func (l Layout) checkCAKey(trusted []*x509.Certificate) (err error) {
+	text, err := os.ReadFile(l.CAKey())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return nil
+	if err != nil {
+		return l.unreadable(l.CAKey(), err)
+	}
+	for _, ca := range trusted {
+		block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw})
+		if _, err = tls.X509KeyPair(block, text); err == nil {
+			return nil
+		}
+	}
+	return &RefusedError{l.CAKey(), "is not the key of " + l.CACert() + ": " + reason(err), l.authorityRemedy()}
 }
 
 // CAHash returns the hash by which a CA is known: SHA-256 of its public key, so that
@@ -196,23 +214,39 @@ func CAHash(ca *x509.Certificate) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// readCertificate returns the first certificate of a file.
 func (l Layout) readCertificate(path string) (*x509.Certificate, error) {
+	all, err := l.readCertificates(path)
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// readCertificates returns the certificates of a file, at least one.
+func (l Layout) readCertificates(path string) (all []*x509.Certificate, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, l.unreadable(path, err)
 	}
-	block, _ := pem.Decode(text)
-	if block == nil || block.Type != "CERTIFICATE" {
+	for rest := text; ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil || block.Type != "CERTIFICATE" {
+			break
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, &RefusedError{path, "is damaged: " + strings.TrimPrefix(err.Error(), "x509: "), l.remedyOf(path)}
+		}
+		if _, is := cert.PublicKey.(*ecdsa.PublicKey); !is {
+			return nil, &RefusedError{path, "has a key of another kind", l.remedyOf(path)}
+		}
+		all = append(all, cert)
+	}
+	if len(all) == 0 {
 		return nil, &RefusedError{path, "has no PEM certificate", l.remedyOf(path)}
 	}
-	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return nil, &RefusedError{path, "is damaged: " + strings.TrimPrefix(err.Error(), "x509: "), l.remedyOf(path)}
-	}
-	if _, is := cert.PublicKey.(*ecdsa.PublicKey); !is {
-		return nil, &RefusedError{path, "has a key of another kind", l.remedyOf(path)}
-	}
-	return cert, nil
+	return all, nil
 }
 
 // PeerURL returns the URL of the member's peer port.

@@ -2,6 +2,7 @@ package datadir
 
 import (
 	"crypto/sha256"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -221,6 +222,23 @@ func TestCheck_noKeyOfTheCA(t *testing.T) {
 	l, _ := newMember(t)
 	must(t, os.Remove(l.CAKey()))
 	must(t, examine(string(l), expected))
+}
+
+// While the CA is replaced, the node trusts two, and has the key and a certificate of one of them.
+func TestCheck_replacedCA(t *testing.T) {
+	l, _ := newMember(t)
+	old, err := pki.LoadCA(l.PKI())
+	must(t, err)
+	next, err := pki.NewNext(l.PKI(), "c")
+	must(t, err)
+	for _, all := range [][]*x509.Certificate{{old.Certificate(), next.Certificate()}, {next.Certificate(), old.Certificate()}} {
+		must(t, pki.WriteTrusted(l.PKI(), all))
+		must(t, examine(string(l), expected))
+	}
+	must(t, pki.AdoptNextKey(l.PKI()))
+	must(t, examine(string(l), expected))
+	must(t, pki.WriteTrusted(l.PKI(), []*x509.Certificate{next.Certificate()}))
+	wantRefusal(t, l, expected, "is the CA of another cluster")
 }
 
 // A member that is added or leaves may vote, so its log and its database are checked like those

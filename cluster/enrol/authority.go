@@ -31,11 +31,13 @@ func (s *Server) checkClient(raw [][]byte, _ [][]*x509.Certificate) error {
 	if key, is := leaf.PublicKey.(*ecdsa.PublicKey); !is || key.Curve != elliptic.P256() {
 		return errors.New("the client's certificate has no P-256 key")
 	}
-	authority, err := pki.ReadAuthority(s.cfg.PKI)
+	trusted, err := pki.ReadTrusted(s.cfg.PKI)
 	if err != nil {
 		return err
 	}
-	return pki.Verify(leaf, authority, "", s.cfg.Now())
+	return pki.VerifyAny(leaf, trusted, func(authority *x509.Certificate) error {
+		return pki.Verify(leaf, authority, "", s.cfg.Now())
+	})
 }
 
 // giveAuthority answers a node that shows a certificate of the CA: with the key of the CA

@@ -1,12 +1,14 @@
 // Package pki has the certificate authority of a cluster, and the certificate and key
 // of this node (docs/clusters.md). It owns the files of one directory:
 //
-//	ca.crt    the authority's certificate
-//	ca.key    its private key; a node gets it when it votes
-//	node.crt  this node's certificate, as server and as client
-//	node.key  its private key
+//	ca.crt       the certificates of the authorities that this node trusts: first the one
+//	             that signs, and while it is being replaced, another one
+//	ca.key       its private key; a node gets it when it votes
+//	ca-next.key  that of the authority that takes its place
+//	node.crt     this node's certificate, as server and as client
+//	node.key     its private key
 //
-// A key is created once and never replaced, and a certificate is replaced by a rename.
+// A node's key is created once and never replaced, and a certificate is replaced by a rename.
 // So a certificate always matches its key, even if the program ends between any two
 // writes, and even for a reader that opens the two files at different times, as etcd
 // does at each handshake.
@@ -30,6 +32,7 @@ const (
 const (
 	CACertFile   = "ca.crt"
 	CAKeyFile    = "ca.key"
+	NextKeyFile  = "ca-next.key"
 	NodeCertFile = "node.crt"
 	NodeKeyFile  = "node.key"
 )

@@ -22,19 +22,15 @@ const (
 // certificate. A certificate without its key is an error: a new key would make another
 // authority.
 func EnsureCA(dir, clusterID string) (*CA, error) {
-	text, err := os.ReadFile(filepath.Join(dir, CACertFile))
-	if err == nil {
-		return loadCA(dir, text)
-	}
+	ca, err := LoadCA(dir)
 	if !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read the cluster's CA: %w", err)
+		return ca, err
 	}
 	key, err := ensureKey(dir, CAKeyFile)
 	if err != nil {
 		return nil, fmt.Errorf("create the cluster's CA: %w", err)
 	}
-	ca, err := newCA(clusterID, key, time.Now())
-	if err != nil {
+	if ca, err = newCA(clusterID, key, time.Now()); err != nil {
 		return nil, err
 	}
 	if err := durable.WriteFile(filepath.Join(dir, CACertFile), ca.CertPEM(), modePublic); err != nil {
@@ -46,26 +42,11 @@ func EnsureCA(dir, clusterID string) (*CA, error) {
 // LoadCA returns the authority in dir, or ErrNoKey if this node has only its certificate. It
 // writes nothing.
 func LoadCA(dir string) (*CA, error) {
-	text, err := os.ReadFile(filepath.Join(dir, CACertFile))
+	all, err := ReadTrusted(dir)
 	if err != nil {
-		return nil, fmt.Errorf("read the cluster's CA: %w", err)
+		return nil, err
 	}
-	return loadCA(dir, text)
-}
-
-func loadCA(dir string, certPEM []byte) (*CA, error) {
-	keyPEM, err := os.ReadFile(filepath.Join(dir, CAKeyFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: there is no %q", ErrNoKey, filepath.Join(dir, CAKeyFile))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the cluster's CA: %w", err)
-	}
-	ca, err := ParseCA(certPEM, keyPEM)
-	if err != nil {
-		return nil, fmt.Errorf("in %q: %w", dir, err)
-	}
-	return ca, nil
+	return keyedBy(dir, all[0])
 }
 
 // WriteCA writes an authority into dir, as a node that votes receives it. The key is
@@ -76,7 +57,7 @@ func WriteCA(dir string, ca *CA) error {
 		err = durable.WriteFile(filepath.Join(dir, CAKeyFile), keyPEM, modeSecret)
 	}
 	if err == nil {
-		err = durable.WriteFile(filepath.Join(dir, CACertFile), ca.CertPEM(), modePublic)
+		err = WriteAuthority(dir, ca.cert)
 	}
 	if err != nil {
 		return fmt.Errorf("write the cluster's CA: %w", err)

@@ -4,10 +4,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
-
-	"github.com/lockstep-dev/lockstep/internal/durable"
 )
 
 // ErrNoKey is returned where the key of the cluster's CA is needed, and this node does not
@@ -17,11 +14,11 @@ var ErrNoKey = errors.New("this node does not have the key of the cluster's CA")
 // ReadAuthority returns the certificate of the cluster's CA in dir, also of a node without
 // the CA's key.
 func ReadAuthority(dir string) (*x509.Certificate, error) {
-	cert, err := readCertificate(dir, CACertFile)
+	all, err := ReadTrusted(dir)
 	if err != nil {
-		return nil, fmt.Errorf("read the cluster's CA: %w", err)
+		return nil, err
 	}
-	return cert, nil
+	return all[0], nil
 }
 
 // ParseAuthority returns the certificate of a CA (PEM), without its key.
@@ -30,21 +27,23 @@ func ParseAuthority(certPEM []byte) (*x509.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the cluster's CA certificate: %w", err)
 	}
-	if !cert.IsCA {
-		return nil, fmt.Errorf("the cluster's CA certificate: %q is not the certificate of a CA", cert.Subject)
-	}
-	if err := cert.CheckSignatureFrom(cert); err != nil {
-		return nil, fmt.Errorf("the cluster's CA certificate: %w", err)
-	}
-	return cert, nil
+	return cert, checkAuthority(cert)
 }
 
-// WriteAuthority writes the certificate of a CA into dir, as a node that joins receives it.
-func WriteAuthority(dir string, cert *x509.Certificate) error {
-	if err := durable.WriteFile(filepath.Join(dir, CACertFile), encode(typeCertificate, cert.Raw), modePublic); err != nil {
-		return fmt.Errorf("write the cluster's CA: %w", err)
+func checkAuthority(cert *x509.Certificate) error {
+	if !cert.IsCA {
+		return fmt.Errorf("the cluster's CA certificate: %q is not the certificate of a CA", cert.Subject)
+	}
+	if err := cert.CheckSignatureFrom(cert); err != nil {
+		return fmt.Errorf("the cluster's CA certificate: %w", err)
 	}
 	return nil
+}
+
+// WriteAuthority writes the certificate of a CA into dir, as a node that joins receives it. If
+// dir has one of the same CA, it takes its place, and others that dir trusts stay.
+func WriteAuthority(dir string, cert *x509.Certificate) error {
+	return WriteTrusted(dir, replaced(dir, cert))
 }
 
 // IssueAgain signs a new certificate for the key, the name and the address of one that

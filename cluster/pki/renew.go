@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/internal/backoff"
-	"github.com/lockstep-dev/lockstep/internal/durable"
 )
 
 // renewInterval is the pause between two checks whether a certificate is due.
@@ -36,7 +34,7 @@ func Renew(dir, node, address string, now time.Time) (bool, error) {
 		if ca, err = ca.renewed(now); err != nil {
 			return false, fmt.Errorf("renew the cluster's CA: %w", err)
 		}
-		if err := durable.WriteFile(filepath.Join(dir, CACertFile), ca.CertPEM(), modePublic); err != nil {
+		if err := WriteAuthority(dir, ca.cert); err != nil {
 			return false, fmt.Errorf("renew the cluster's CA: %w", err)
 		}
 	}

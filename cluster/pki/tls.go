@@ -8,17 +8,19 @@ import (
 )
 
 // ClientTLS returns what a client of the cluster's etcd needs: the certificate and key
-// in dir, and nothing trusted but the authority there.
+// in dir, and nothing trusted but the authorities there.
 func ClientTLS(dir string) (*tls.Config, error) {
-	authority, err := readCertificate(dir, CACertFile)
+	trusted, err := ReadTrusted(dir)
 	if err != nil {
-		return nil, fmt.Errorf("the cluster's CA: %w", err)
+		return nil, err
 	}
 	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, NodeCertFile), filepath.Join(dir, NodeKeyFile))
 	if err != nil {
 		return nil, fmt.Errorf("this node's certificate: %w", err)
 	}
 	roots := x509.NewCertPool()
-	roots.AddCert(authority)
+	for _, authority := range trusted {
+		roots.AddCert(authority)
+	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: []tls.Certificate{pair}}, nil
 }

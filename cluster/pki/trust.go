@@ -1,0 +1,210 @@
+package pki
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/lockstep-dev/lockstep/internal/durable"
+)
+
+// maxTrusted is how many certificates ca.crt may have: more than any replacement needs.
+const maxTrusted = 8
+
+// ReadTrusted returns the certificates of the authorities that this node trusts, at least one.
+// The first one signs.
+func ReadTrusted(dir string) ([]*x509.Certificate, error) {
+	file := filepath.Join(dir, CACertFile)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read the cluster's CA: %w", err)
+	}
+	all, err := ParseTrusted(text)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", file, err)
+	}
+	return all, nil
+}
+
+// ParseTrusted returns the certificates of authorities in a PEM text, at least one.
+func ParseTrusted(text []byte) (all []*x509.Certificate, err error) {
+	for rest := text; ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		cert, err := ParseAuthority(pem.EncodeToMemory(block))
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, cert); len(all) > maxTrusted {
+			return nil, fmt.Errorf("the cluster's CA certificate: there are more than %d", maxTrusted)
+		}
+	}
+	if len(all) == 0 {
+		return nil, errors.New("the cluster's CA certificate: the file has no PEM certificate")
+	}
+	return all, nil
+}
+
+// WriteTrusted writes the authorities that this node trusts. The first one signs, and the key of
+// it may follow later.
+func WriteTrusted(dir string, all []*x509.Certificate) error {
+	var text []byte
+	for _, cert := range all {
+		text = append(text, encode(typeCertificate, cert.Raw)...)
+	}
+	if err := durable.WriteFile(filepath.Join(dir, CACertFile), text, modePublic); err != nil {
+		return fmt.Errorf("write the cluster's CA: %w", err)
+	}
+	return nil
+}
+
+// replaced returns what dir trusts with another certificate of one of these authorities, or
+// only the certificate, if dir does not trust its authority.
+func replaced(dir string, cert *x509.Certificate) []*x509.Certificate {
+	all, err := ReadTrusted(dir)
+	at := slices.IndexFunc(all, func(c *x509.Certificate) bool { return HashOf(c) == HashOf(cert) })
+	if err != nil || at < 0 {
+		return []*x509.Certificate{cert}
+	}
+	all[at] = cert
+	return all
+}
+
+// VerifyAny is Verify for several authorities, of which one has to have signed.
+func VerifyAny(cert *x509.Certificate, trusted []*x509.Certificate, verify func(authority *x509.Certificate) error) error {
+	errs := []error{errors.New("it is of no CA that this node trusts")}
+	for _, authority := range trusted {
+		err := cert.CheckSignatureFrom(authority)
+		if err == nil {
+			return verify(authority)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// IssuerOf returns the hash of the authority of those that has signed a certificate.
+func IssuerOf(cert *x509.Certificate, trusted []*x509.Certificate) (Hash, bool) {
+	for _, authority := range trusted {
+		if cert.CheckSignatureFrom(authority) == nil {
+			return HashOf(authority), true
+		}
+	}
+	return Hash{}, false
+}
+
+// LoadTrusted returns the authority that dir trusts and that has a hash, with its key, or
+// ErrNoKey.
+func LoadTrusted(dir string, hash Hash) (*CA, error) {
+	all, err := ReadTrusted(dir)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(all, func(c *x509.Certificate) bool { return HashOf(c) == hash })
+	if at < 0 {
+		return nil, fmt.Errorf("%w: %q does not have the CA %s", ErrNoKey, filepath.Join(dir, CACertFile), hash)
+	}
+	return keyedBy(dir, all[at])
+}
+
+// keyedBy returns an authority with its key, which is in one of the two files for keys. While an
+// authority is being replaced, the other file may have the key of the other one.
+func keyedBy(dir string, cert *x509.Certificate) (*CA, error) {
+	var other error
+	for _, name := range []string{CAKeyFile, NextKeyFile} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the cluster's CA: %w", err)
+		}
+		ca, err := NewKeyed(cert, text)
+		if err == nil {
+			return ca, nil
+		}
+		other = errors.Join(other, fmt.Errorf("in %q: %w", filepath.Join(dir, name), err))
+	}
+	trusted, err := ReadTrusted(dir)
+	if other == nil || err == nil && len(trusted) > 1 {
+		return nil, fmt.Errorf("%w: there is no %q", ErrNoKey, filepath.Join(dir, CAKeyFile))
+	}
+	return nil, other
+}
+
+// NewNext creates an authority that is to take the place of the one in dir, and writes its key, in
+// place of one that did not become it.
+func NewNext(dir, clusterID string) (*CA, error) {
+	ca, err := NewCA(clusterID)
+	if err != nil {
+		return nil, err
+	}
+	return ca, WriteNextKey(dir, ca)
+}
+
+// WriteNextKey writes the key of an authority that is to take the place of the one in dir.
+func WriteNextKey(dir string, ca *CA) error {
+	text, err := ca.KeyPEM()
+	if err == nil {
+		err = durable.WriteFile(filepath.Join(dir, NextKeyFile), text, modeSecret)
+	}
+	if err != nil {
+		return fmt.Errorf("write the key of the cluster's next CA: %w", err)
+	}
+	return nil
+}
+
+// AdoptNextKey replaces the key of the authority that was replaced, after the authority that
+// signs was changed. Without another key, it does nothing.
+func AdoptNextKey(dir string) error {
+	signs, err := ReadAuthority(dir)
+	if err != nil {
+		return err
+	}
+	next, err := os.ReadFile(filepath.Join(dir, NextKeyFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the key of the cluster's next CA: %w", err)
+	}
+	if _, err := NewKeyed(signs, next); err != nil {
+		return fmt.Errorf("the key of the cluster's next CA: %w", err)
+	}
+	if err := os.Rename(filepath.Join(dir, NextKeyFile), filepath.Join(dir, CAKeyFile)); err != nil {
+		return fmt.Errorf("write the cluster's CA: %w", err)
+	}
+	return durable.SyncDir(dir)
+}
+
+// DropKeys deletes keys of authorities that dir does not trust any more.
+func DropKeys(dir string) error {
+	all, err := ReadTrusted(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{CAKeyFile, NextKeyFile} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read the cluster's CA: %w", err)
+		}
+		used := slices.ContainsFunc(all, func(c *x509.Certificate) bool { _, err := NewKeyed(c, text); return err == nil })
+		if used {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("delete the key of a CA that was replaced: %w", err)
+		}
+	}
+	return durable.SyncDir(dir)
+}
