@@ -1,0 +1,125 @@
+package model
+
+import "fmt"
+
+// RotationResult is what a search found.
+type RotationResult struct {
+	States, Transitions int
+	Ended               bool       // a rotation has ended in some state
+	Violation           *Violation // the first one; nil: none
+}
+
+// CheckRotation visits every state that cfg can reach. It stops at the first violation.
+func CheckRotation(cfg *RotationConfig) (r RotationResult) {
+	first := initialRotation(cfg)
+	states, origins, seen := []rotationState{first}, []memberOrigin{{}}, map[rotationState]bool{first: true}
+	for at := 0; at < len(states); at++ {
+		for m := range rotationMoves {
+			for i := range cfg.Nodes {
+				next := states[at]
+				what := next.apply(cfg, m, i)
+				if what == "" {
+					continue
+				}
+				r.Transitions++
+				text := fmt.Sprintf("%s %s", rotatingID(i), what)
+				if name, why := next.broken(cfg, &states[at]); name != "" {
+					r.Violation = &Violation{Invariant: name, Why: why, Story: storyTo(origins, uint32(at), text)}
+					r.States = len(states)
+					return r
+				}
+				if seen[next] {
+					continue
+				}
+				seen[next] = true
+				r.Ended = r.Ended || next.ended
+				states, origins = append(states, next), append(origins, memberOrigin{uint32(at), text})
+			}
+		}
+	}
+	r.States = len(states)
+	return r
+}
+
+// broken returns the first invariant that does not hold, and why.
+func (s *rotationState) broken(cfg *RotationConfig, before *rotationState) (name, why string) {
+	for i := range s.nodes {
+		for j := range s.nodes {
+			a, b := &s.nodes[i], &s.nodes[j]
+			if !a.gone && !b.gone && a.trusts&(1<<b.uses) == 0 {
+				return "Trusted", fmt.Sprintf("%s does not trust the CA of the certificate that %s uses", rotatingID(i), rotatingID(j))
+			}
+		}
+	}
+	if restarting := s.count(func(n *rotatingNode) bool { return n.restarting }); restarting > 1 {
+		return "OneAtATime", "two nodes restart their processes at the same moment"
+	}
+	if why := s.unsigned(); why != "" {
+		return "Signed", why
+	}
+	if s.ended && !before.ended {
+		if why := s.trustedAtTheEnd(); why != "" {
+			return "Dropped", why
+		}
+	}
+	if why := s.stuck(cfg); why != "" && cfg.Off == 0 {
+		return "Ends", why
+	}
+	return "", ""
+}
+
+func (s *rotationState) count(is func(*rotatingNode) bool) (n int) {
+	for i := range s.nodes {
+		if !s.nodes[i].gone && is(&s.nodes[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// unsigned says that a node uses a certificate of the new CA while a voter is without its key.
+func (s *rotationState) unsigned() string {
+	used := s.count(func(n *rotatingNode) bool { return n.uses == s.next && s.next > 0 }) > 0
+	for i := range s.nodes {
+		if n := &s.nodes[i]; used && !n.gone && n.keys&(1<<s.next) == 0 {
+			return fmt.Sprintf("the new CA is used, and %s does not have its key", rotatingID(i))
+		}
+	}
+	return ""
+}
+
+// trustedAtTheEnd says what of the old CA is left when a rotation has ended, or who else can sign.
+func (s *rotationState) trustedAtTheEnd() string {
+	for i := range s.nodes {
+		n := &s.nodes[i]
+		switch {
+		case !n.gone && (n.trusts != 1<<s.next || n.disk != 1<<s.next || n.uses != s.next):
+			return fmt.Sprintf("%s still trusts or uses another CA than the new one", rotatingID(i))
+		case n.gone && n.early && n.keys&(1<<s.next) != 0:
+			return fmt.Sprintf("%s was removed with the key of the new CA before that was used", rotatingID(i))
+		case n.gone && n.keys&(1<<s.next) != 0 && s.given&(1<<i) == 0:
+			return fmt.Sprintf("%s was removed with the key of the new CA, and the record does not name it", rotatingID(i))
+		}
+	}
+	return ""
+}
+
+// endRounds is more than a rotation needs.
+const endRounds = 60
+
+// stuck says that the rotation does not end when all nodes run and none fails any more.
+func (s *rotationState) stuck(cfg *RotationConfig) string {
+	st := *s
+	st.faults, st.removals = 0, 0
+	for range endRounds {
+		for _, m := range []rotationMove{rotationStart, rotationReady, rotationReport, rotationDecide, rotationDo} {
+			for i := range cfg.Nodes {
+				st.apply(cfg, m, i)
+			}
+		}
+		if st.ended || st.count(func(*rotatingNode) bool { return true }) == 0 {
+			return ""
+		}
+	}
+	return "the rotation never ends"
+}
