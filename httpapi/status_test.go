@@ -27,8 +27,8 @@ func TestNewReport(t *testing.T) {
 				Roles: []string{"kubernetes_controller", "consensus_member"}, RegisteredRevision: 7,
 				Address: "http://127.0.0.1:8086", Bundle: "acme", BundleSource: "built-in", BundleDigest: "sha256:6c70f1",
 			},
-			Ready: ReadyReport{Ready: true, Reason: "Ready", Message: "release 1.1.0 fits the objects (WORKING, reconciler 1.1.0, minimum 1.0.0)", Since: &when,
-				ServesReport: ServesReport{Serves: true, ServesReason: "Ready", ServesMessage: "release 1.1.0 fits the objects (WORKING, reconciler 1.1.0, minimum 1.0.0)"}, ServesSince: &when},
+			Ready: ReadyReport{Ready: true, Reason: "Ready", Message: "release 1.1.0 fits the objects (WORKING, release 1.1.0, minimum release 1.0.0)", Since: &when,
+				ServesReport: ServesReport{Serves: true, ServesReason: "Ready", ServesMessage: "release 1.1.0 fits the objects (WORKING, release 1.1.0, minimum release 1.0.0)"}, ServesSince: &when},
 			Reconciler: ReconcilerReport{
 				Kind: "present", State: "WORKING", Version: "1.1.0", MinimumCompatibleRelease: "1.0.0", Leader: "cp-2", Epoch: 4, DrainedEpoch: 3,
 				ModRevision: 9, ContentRelease: "1.1.0", ContentEpoch: 2, BundleDigest: "sha256:91be02", UpdatedAt: &when,

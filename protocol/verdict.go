@@ -115,7 +115,7 @@ func judgeAdmission(f Facts) Verdict {
 	switch {
 	case ok:
 		return Verdict{Ready: true, Reason: Ready, Message: fmt.Sprintf(
-			"release %s fits the objects (%s, reconciler %s, minimum %s)", own, s.State, s.Version, s.MinCompatible)}
+			"release %s fits the objects (%s, release %s, minimum release %s)", own, s.State, s.Version, s.MinCompatible)}
 	case reason == ReleaseTooOld:
 		return Verdict{Reason: reason, Message: fmt.Sprintf(
 			"release %s is below %s, the minimum that the objects need; upgrade this node, or roll all nodes back to %s", own, s.MinCompatible, own)}

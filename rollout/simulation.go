@@ -181,7 +181,7 @@ func (s *simulation) elect() *protocol.Record {
 func (s *simulation) write(step protocol.Step) {
 	s.status = protocol.StatusView{Kind: protocol.StatusPresent, Status: step.Status, Revision: s.status.Revision + 1}
 	if step.Guard.FleetRevision != 0 {
-		s.report("%s restricts the status to nodes that fit the objects before and after: version %s, minimum %s",
+		s.report("%s restricts the status to nodes that fit the objects before and after: release %s, minimum release %s",
 			s.leader, step.Status.Version, step.Status.MinCompatible)
 	}
 	s.judgeGates()

@@ -13,7 +13,7 @@ func TestGate_isLive(t *testing.T) {
 	w.put("1.1.0", "1.0.0")
 	since := w.await(protocol.Ready).Since
 	w.put("1.2.0", "1.0.0")
-	is120 := func(v Verdict) bool { return strings.Contains(v.Message, "reconciler 1.2.0") }
+	is120 := func(v Verdict) bool { return strings.Contains(v.Message, ", release 1.2.0, ") }
 	if v := w.awaitVerdict("that of the new status", is120); !v.Ready || !v.Since.Equal(since) {
 		t.Errorf("got %+v, want ready since %s still", v, since)
 	}

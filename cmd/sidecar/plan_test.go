@@ -114,7 +114,7 @@ STEP  NODE  RELEASE         READY DURING  READY AFTER  LEADER AFTER  STATUS AFTE
    cp-1 waits for cp-2: runs release 1.0.0, but the new objects need 1.1.0 or newer; upgrade it
    cp-1 waits for cp-3: runs release 1.0.0, but the new objects need 1.1.0 or newer; upgrade it
 2  cp-1 waits for cp-2: runs release 1.0.0, but the new objects need 1.1.0 or newer; upgrade it
-3  cp-1 restricts the status to nodes that fit the objects before and after: version 1.0.0, minimum 1.1.0
+3  cp-1 restricts the status to nodes that fit the objects before and after: release 1.0.0, minimum release 1.1.0
    cp-1 applies the objects of release 1.1.0
 
 OBJECTS  not compared: set --kubeconfig

@@ -122,7 +122,7 @@ func (t table) status(s httpapi.ReconcilerReport) string {
 	case s.Kind != "present":
 		return "not read yet"
 	}
-	out := fmt.Sprintf("%s, version %s, minimum release %s", s.State, s.Version, s.MinimumCompatibleRelease)
+	out := fmt.Sprintf("%s, %s, minimum release %s", s.State, versionText(releaseOf(s.Version), s.Version), s.MinimumCompatibleRelease)
 	if s.Bundle != "" {
 		out += ", bundle " + s.Bundle
 	}
@@ -262,6 +262,14 @@ func versionText(release, version string) string {
 		return "release " + release
 	}
 	return fmt.Sprintf("release %s (version %s)", release, version)
+}
+
+// releaseOf is the part of a version by which nodes and objects are ordered.
+func releaseOf(version string) string {
+	if i := strings.IndexAny(version, "-+"); i >= 0 {
+		return version[:i]
+	}
+	return version
 }
 
 func rolesText(roles []string) string {
