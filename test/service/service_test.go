@@ -9,6 +9,7 @@ import (
 	"net"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -195,6 +196,28 @@ func (r *rig) shows(n *node, text string) {
 	})
 }
 
+// says waits until the table of `sidecar status` on each node has a text in one line; "|" is
+// anything between. It does something before each reading.
+func (r *rig) says(text string, before ...func()) {
+	r.Helper()
+	pattern := regexp.MustCompile(strings.ReplaceAll(regexp.QuoteMeta(text), `\|`, ".*"))
+	for _, n := range r.nodes {
+		cluster.Await(r.T, n.id+" to say "+text, func(ctx context.Context) error {
+			for _, do := range before {
+				do()
+			}
+			table, err := exec.CommandContext(ctx, r.c.SidecarBinary(), "status", "--server", n.sidecar.URL()).CombinedOutput()
+			if err == nil && !pattern.Match(table) {
+				err = errors.New("it does not")
+			}
+			if err != nil {
+				err = fmt.Errorf("%w:\n%s", err, table)
+			}
+			return err
+		})
+	}
+}
+
 // TestKubernetesService is long: each part needs three kube-apiservers, which take most of
 // its time to start, and the parts leave the nodes as they found them.
 func TestKubernetesService(t *testing.T) {
@@ -233,6 +256,7 @@ func TestKubernetesService(t *testing.T) {
 			return
 		}
 	}
+	contend(r) // the last one: a minute would pass until the next repair
 }
 
 func wantForm(r *rig) {
@@ -414,6 +438,18 @@ func hijack(r *rig) {
 	}
 }
 
+// contend writes it again and again, so that repairs pause. Every node names the client, and no
+// upgrade may start.
+func contend(r *rig) {
+	write := func() {
+		byHand := fmt.Sprintf(`{"endpoints":[{"addresses":["10.90.0.%d"],"conditions":{"ready":true}}]}`, 70+time.Now().UnixNano()%100)
+		_, err := r.api.Resource(sliceKind).Namespace("default").Patch(r.Context(), "kubernetes", types.MergePatchType, []byte(byHand), metav1.PatchOptions{FieldManager: "cloud-op"})
+		r.must(err)
+	}
+	r.says(`a client that calls itself "cloud-op" (field manager) replaces what Lockstep writes: stop it; the audit log has its user`, write)
+	r.says(`UPGRADE|do not start the next upgrade`, write)
+}
+
 // forget starts a kube-apiserver without the flag. It is named, and there is no fight.
 func forget(r *rig) {
 	n := r.nodes[1]
@@ -423,6 +459,9 @@ func forget(r *rig) {
 		r.shows(other, `"reason":"ReconcilerRuns","message":"akube-apiserverwritestheServiceitself`)
 	}
 	r.await("both objects to be left to it", n.address) // each has a count of its own
+	r.says("a kube-apiserver writes the Service itself, and replaces what Lockstep writes: start every kube-apiserver with --endpoint-reconciler-type=none; " +
+		"it now has the address of " + n.id + " alone, so it is probably that one")
+	r.says("UPGRADE|do not start the next upgrade")
 	slice, err := r.object(r.Context(), sliceKind)
 	r.must(err)
 	// It compares every ten seconds: twice that, without a write.
@@ -450,6 +489,7 @@ func withoutFlag(r *rig) {
 	r.startSidecar(n)
 	r.await("its address to leave", without(n)...)
 	r.shows(r.nodes[0], `"serves":false,"reason":"NotPublishing"`)
+	r.says(n.id + "|its sidecar runs without --kubernetes-service, and others run with it: pods do not reach its kube-apiserver through the Service kubernetes; give every sidecar the flag")
 	// Lockstep leaves what another client writes now.
 	byHand := []byte(`{"endpoints":[{"addresses":["10.90.0.3"],"conditions":{"ready":true}}]}`)
 	_, err := r.api.Resource(sliceKind).Namespace("default").Patch(r.Context(), "kubernetes", types.MergePatchType, byHand, metav1.PatchOptions{FieldManager: "kube-apiserver"})
