@@ -70,7 +70,15 @@ func bothAnswers(t *testing.T, r httpapi.Report) (httpapi.Report, planReport) {
 	full := slices.ContainsFunc(r.UpgradeObstacles, func(o httpapi.UpgradeObstacleReport) bool { return o.Reason == string(protocol.EtcdFull) })
 	next := protocol.Local{Version: protocol.Version{Release: protocol.Release{Major: 99}}, Digest: "sha256:next"}
 	in := rollout.Input{Fleet: fleet, Status: view, Bundle: next, Full: full}
-	return httpapi.NewReport(httpapi.Snapshot{Fleet: fleet, Status: view, Etcd: httpapi.Etcd{Connected: true, Full: full}}),
+	var members []httpapi.ClusterMember
+	for _, m := range r.Cluster.Members {
+		members = append(members, httpapi.ClusterMember{Node: m.Node, Address: m.Address, Healthy: m.Healthy, Learner: m.Learner})
+		if !m.Learner {
+			in.Voters = append(in.Voters, protocol.NodeVoter{Name: m.Node, Address: m.Address, Healthy: m.Healthy})
+		}
+	}
+	seen := httpapi.Snapshot{Fleet: fleet, Status: view, Etcd: httpapi.Etcd{Connected: true, Full: full}, Cluster: httpapi.Cluster{Members: members}}
+	return httpapi.NewReport(seen),
 		newPlanReport(&bundle.Bundle{Version: next.Version, Digest: next.Digest}, in, nil)
 }
 

@@ -97,7 +97,7 @@ func TestSituationsAreTold(t *testing.T) {
 		"deadlock/cp-1":              {"do not upgrade it now", "roll cp-1 back to 1.0.0"},
 		"apiserver-not-ready/cp-2":   {"NOT IN SERVICE for ", "its kube-apiserver is not ready: ", "its gate is ready for ", "APIServerNotReady for "},
 		"apiserver-not-ready/cp-1":   {"APIServerNotReady for ", "cp-2: its kube-apiserver is not ready: "},
-		"service-crashes/cp-2":       {"NOT READY ServicesNotReady", "apiserver  it ended: exit status 2", "| unknown flag: --etcd-server"},
+		"service-crashes/cp-2":       {"apiserver  BackOff", "apiserver  it ended: exit status 2", "| unknown flag: --etcd-server"},
 		"removals-held/cp-1":         {"12 not pruned", "--allow-mass-prune", "removals are held"},
 		"versions-differ/cp-1":       {"v1.36.3 on cp-3; v1.36.3+1.1.0 on cp-1, cp-2", "cp-3: nodes of one release have different kube-apiservers", "cp-2: nodes of one release have different services"},
 		"versions-differ/cp-3":       {"APISERVER", "SERVICES", "give all these nodes the same files in --services"},

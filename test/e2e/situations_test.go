@@ -480,18 +480,28 @@ func serviceCrashes(b *broken) {
 	dir := b.bundle("bundle", one)
 	b.start("cp-1", dir)
 	b.ready("cp-1")
+	const service = "apiVersion: lockstep.dev/v1\nkind: Service\nmetadata: {name: apiserver}\nrole: kubernetes_controller\nprocess: {command: "
+	file := b.service("cp-2", dir, service+"[/bin/sleep, \"9000000\"]}\n")
+	b.write(file, service+"[/bin/sh, -c, \"echo 'unknown flag: --etcd-server'; exit 2\"]}\n")
+	b.says("cp-2", "GATE|ready", "SERVICES", "apiserver|BackOff|no", "NOT READY  why", "apiserver  it ended: exit status 2", "| unknown flag: --etcd-server",
+		"its file: "+file+", changed |ago")
+	for _, node := range []string{"cp-1", "cp-2"} {
+		b.says(node, "WARNINGS", `cp-2|its service "apiserver" ended (exit status 2) and is not ready again|its file: `+file, "UPGRADE|do not start the next upgrade: cp-2: ")
+	}
+}
+
+// service starts a node with one service, waits until it is ready, and returns the service's file.
+func (b *broken) service(node, bundle, text string) (file string) {
+	b.Helper()
 	services := filepath.Join(b.dir, "services")
 	b.must(os.Mkdir(services, 0o700))
-	b.write(filepath.Join(services, "apiserver.yaml"), `apiVersion: lockstep.dev/v1
-kind: Service
-metadata: {name: apiserver}
-role: kubernetes_controller
-process: {command: [/bin/sh, -c, "echo 'unknown flag: --etcd-server'; exit 2"]}
-`)
-	b.start("cp-2", dir, func(c *cluster.SidecarConfig) {
+	file = filepath.Join(services, "apiserver.yaml")
+	b.write(file, text)
+	b.start(node, bundle, func(c *cluster.SidecarConfig) {
 		c.Args = append(c.Args, "--services="+services, "--data-dir="+filepath.Join(b.dir, "data"))
 	})
-	b.says("cp-2", "GATE|NOT READY ServicesNotReady|apiserver", "SERVICES", "apiserver|BackOff|no", "NOT READY  why", "apiserver  it ended: exit status 2", "| unknown flag: --etcd-server", "WARNINGS", `its service "apiserver" ended (exit status 2)`)
+	b.ready(node)
+	return file
 }
 
 // serviceNeverReady has a service that runs and does not become ready after a change of its

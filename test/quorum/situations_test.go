@@ -1,0 +1,320 @@
+package quorum
+
+import (
+	"context"
+	"crypto/rand"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/smalldisk"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what /status shows in each situation to cmd/sidecar/testdata/situations")
+
+// situations are three nodes with an etcd of their own, on which faults are caused one after
+// another.
+type situations struct {
+	*plane
+	name    string // of the situation
+	nodes   []*Node
+	a, b, c *Node
+	flags   map[*Node][]string // of a start
+	disk    string             // of c
+}
+
+// TestSituations causes broken situations of an etcd that the sidecars run. In each,
+// `sidecar status` on every node whose sidecar runs has to say what is wrong, where, and what to
+// do; and the last line of the log of one that does not.
+func TestSituations(t *testing.T) {
+	t.Parallel()
+	if !smalldisk.Enter(t) {
+		return
+	}
+	disk := smalldisk.Mount(t, 400<<20)
+	p := newPlane(t)
+	s := &situations{plane: p, flags: map[*Node][]string{}, disk: disk}
+	s.a, s.b, s.c = p.rig.Node("a"), p.rig.Node("b"), p.rig.Node("c")
+	s.c.Dir = filepath.Join(disk, "data")
+	s.nodes = []*Node{s.a, s.b, s.c}
+	bundle := p.bundle("1.0.0", "1.0.0", "1.0.0")
+	var join []string
+	for _, n := range s.nodes {
+		s.flags[n] = []string{bundle}
+		p.start(n, append(join, s.flags[n]...)...)
+		n.AwaitRunning()
+		if n == s.a {
+			join = joinArgs(t, n, 2)
+		}
+	}
+	s.healed(s.nodes...)
+	s.memberDiskFull()
+	s.roleTakenWhileDown()
+	s.joinUnanswered(bundle)
+	s.authorityReplaced()
+	s.oldCopy()
+	s.twoVoters()
+}
+
+// says waits until the table of a node has all texts, each in one line; "|" is anything
+// between. Then it keeps what /status shows.
+func (s *situations) says(n *Node, texts ...string) {
+	s.Helper()
+	last := ""
+	cluster.Await(s.T, fmt.Sprintf("the table of %s in the situation %s", n.ID, s.name), func(context.Context) error {
+		table, err := n.tryCommand(s.T, "status", "--server", n.URL())
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, table)
+		}
+		last = table
+		for _, text := range texts {
+			pattern := strings.ReplaceAll(regexp.QuoteMeta(text), `\|`, ".*")
+			if !regexp.MustCompile(pattern).MatchString(table) {
+				return fmt.Errorf("no line has %q in\n%s", text, table)
+			}
+		}
+		return nil
+	})
+	s.Logf("%s: %s shows\n%s", s.name, n.ID, last)
+	s.capture(n)
+}
+
+// capture keeps what /status of a node shows, with paths of a real machine.
+func (s *situations) capture(n *Node) {
+	if !*rewrite {
+		return
+	}
+	s.Helper()
+	_, body, err := n.Get(s.Context(), "/status")
+	s.must(err)
+	for i, other := range append(s.nodes, n) {
+		body = strings.ReplaceAll(body, other.Dir, "/var/lib/lockstep")
+		body = strings.ReplaceAll(body, other.Address, fmt.Sprintf("10.77.0.%d", i+1))
+	}
+	body = strings.ReplaceAll(body, strings.TrimPrefix(s.flags[n][0], "--bundle="), "/etc/lockstep/bundle")
+	body = strings.ReplaceAll(body, filepath.Dir(s.rig.Kubeconfig), "/etc/kubernetes")
+	host, err := os.Hostname()
+	s.must(err)
+	body = strings.ReplaceAll(body, `"host": "`+host+`"`, `"host": "machine-1"`)
+	base := filepath.Join("../../cmd/sidecar/testdata/situations", s.name, n.ID)
+	s.must(os.MkdirAll(filepath.Dir(base), 0o755))
+	s.must(os.WriteFile(base+".json", []byte(body), 0o644))
+	s.must(os.WriteFile(base+".now", []byte(time.Now().UTC().Format(time.RFC3339Nano)+"\n"), 0o644))
+}
+
+func (s *situations) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// types finds a command in the table of a node, by its beginning, and gives it to a shell.
+func (s *situations) types(n *Node, begin string) string {
+	s.Helper()
+	table := n.command(s.T, "status", "--server", n.URL())
+	typed := regexp.MustCompile(regexp.QuoteMeta(begin) + `[^;,)\n]*`).FindString(table)
+	if typed == "" {
+		s.Fatalf("no %q in\n%s", begin, table)
+	}
+	cmd := exec.CommandContext(s.Context(), "/bin/sh", "-c", typed)
+	cmd.Env = append(os.Environ(), "PATH="+cluster.Assets(s.T, "sidecar")+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		s.Fatalf("%s prints %q; typed: %v\n%s", n.ID, typed, err, out)
+	}
+	return string(out)
+}
+
+// healed waits until the next upgrade may start, on every node.
+func (s *situations) healed(nodes ...*Node) {
+	s.Helper()
+	for _, n := range nodes {
+		cluster.Await(s.T, "no obstacle on "+n.ID+" after the situation "+s.name, func(ctx context.Context) error {
+			_, body, err := n.Get(ctx, "/status")
+			if err == nil && !strings.Contains(body, `"upgradeReady": true`) {
+				err = fmt.Errorf("it shows %s", body)
+			}
+			return err
+		})
+	}
+}
+
+// memberDiskFull: the member of c ends, and is started again for ever. The cause is on each
+// node, with the node that has it, and no node proposes to remove it.
+func (s *situations) memberDiskFull() {
+	s.name = "member-disk-full"
+	filled := smalldisk.Fill(s.T, s.disk)
+	client := s.a.Client()
+	random := make([]byte, 1<<20)
+	_, _ = rand.Read(random)
+	s.a.Put(client, "/test/large", string(random))
+	const cause = "the etcd member |ended|no space left on device"
+	for _, n := range []*Node{s.a, s.b} {
+		s.says(n, "WARNINGS", "c|its sidecar runs, its etcd member ("+s.c.Address+") does not serve: "+cause, "UPGRADE|do not start", "c|not healthy")
+	}
+	s.says(s.c, "its etcd member cannot be used: "+cause, "UPGRADE|do not start")
+	for _, n := range s.nodes {
+		if table := n.command(s.T, "status", "--server", n.URL()); strings.Contains(table, "cluster remove") {
+			s.Errorf("%s proposes to remove a member whose sidecar runs:\n%s", n.ID, table)
+		}
+	}
+	smalldisk.Free(s.T, filled, 0)
+	s.must(os.Remove(filled))
+	s.healed(s.nodes...)
+}
+
+// roleTakenWhileDown: a node that is off loses the role of a member, and votes until it starts.
+func (s *situations) roleTakenWhileDown() {
+	s.name = "role-taken-while-down"
+	KillAll(s.c)
+	alone := []*Node{s.a, s.b}
+	for _, n := range alone {
+		s.says(n, "c|its etcd member ("+s.c.Address+")|its sidecar is not alive either: start that machine, and its sidecar; etcd accepts no writes if another one of its voters stops",
+			"UPGRADE|do not start")
+	}
+	out, err := s.a.tryCommand(s.T, "node", "set-roles", "b", "--remove", protocol.RoleConsensus)
+	if err == nil || !strings.Contains(out, `without node "b"`) || !strings.Contains(out, "of which 2 must answer, and 1 would") {
+		s.Errorf("a voter that a majority needs: %v: %s", err, out)
+	}
+	s.a.command(s.T, "node", "set-roles", "c", "--remove", protocol.RoleConsensus, "--force")
+	for _, n := range alone {
+		s.says(n, "c|it has lost the role consensus_member, and is a voter of etcd until its sidecar starts again: start that", "ROLES", "c|kubernetes_controller")
+	}
+	s.a.command(s.T, "node", "set-roles", "c", "--add", protocol.RoleConsensus)
+	s.startAgain(s.c)
+}
+
+func (s *situations) startAgain(n *Node) {
+	s.Helper()
+	s.start(n, s.flags[n]...)
+	awaitVoters(s.nodes...)
+	s.healed(s.nodes...)
+}
+
+// joinUnanswered: a firewall drops what a joining node sends.
+func (s *situations) joinUnanswered(bundle string) {
+	s.name = "join-unanswered"
+	firewall := etcdtest.NewProxy(s.T, s.a.Address+":8087")
+	firewall.Cut(etcdtest.Blackhole)
+	args := joinArgs(s.T, s.a, 1)
+	d := s.rig.Node("d")
+	s.flags[d] = []string{bundle}
+	s.start(d, "--join=https://"+firewall.Addr(), args[1], bundle)
+	s.says(d, "GATE|NOT READY", "CLUSTER|JoiningCluster for |s: connecting to https://"+firewall.Addr())
+	for _, n := range s.nodes {
+		s.says(n, "UPGRADE|the next upgrade may start")
+	}
+	KillAll(d)
+}
+
+// authorityReplaced: c finds another CA in its directory. The cure that it prints is to copy
+// files of another node.
+func (s *situations) authorityReplaced() {
+	s.name = "authority-replaced"
+	file := func(n *Node, name string) string { return filepath.Join(n.Dir, "pki", name) }
+	other := s.rig.Node("other")
+	s.start(other, s.flags[s.c]...)
+	other.AwaitRunning()
+	s.must(s.c.Stop())
+	s.copyFile(file(other, "ca.crt"), file(s.c, "ca.crt"))
+	KillAll(other)
+	wantText(s.T, s.c.Refused(s.flags[s.c]...), "is the CA of another cluster: copy \""+file(s.c, "ca.crt")+"\" and \""+file(s.c, "ca.key")+"\" from another member, which has the same")
+	for _, n := range []*Node{s.a, s.b} {
+		s.says(n, "c|its etcd member ("+s.c.Address+")|its sidecar is not alive either: start that machine, and its sidecar", "UPGRADE|do not start")
+	}
+	s.copyFile(file(s.a, "ca.crt"), file(s.c, "ca.crt"))
+	s.copyFile(file(s.a, "ca.key"), file(s.c, "ca.key"))
+	s.startAgain(s.c)
+}
+
+func (s *situations) copyFile(from, to string) {
+	s.Helper()
+	text, err := os.ReadFile(from)
+	s.must(err)
+	s.must(os.WriteFile(to, text, 0o600))
+}
+
+// oldCopy: c starts on an old copy of its data. It ends, and says how to replace it; what it
+// prints is typed.
+func (s *situations) oldCopy() {
+	s.name = "old-copy"
+	s.must(s.c.Stop())
+	saved := filepath.Join(s.TempDir(), "saved")
+	s.must(os.CopyFS(saved, os.DirFS(s.c.Dir)))
+	s.startAgain(s.c)
+	client := s.a.Client()
+	for i := range 50 {
+		s.a.Put(client, fmt.Sprintf("/test/after-%d", i), "x")
+	}
+	awaitCaughtUp(s.T, s.c, s.a)
+	s.must(s.c.Stop())
+	s.must(os.RemoveAll(s.c.Dir))
+	s.must(os.CopyFS(s.c.Dir, os.DirFS(saved)))
+	restrict(s.T, s.c.Dir)
+	last := s.c.Refused(s.flags[s.c]...)
+	wantText(s.T, last, "is an older copy", "docs/clusters.md#replace-a-node")
+	for _, n := range []*Node{s.a, s.b} {
+		s.says(n, "c|its etcd member ("+s.c.Address+")|its sidecar is not alive either", "UPGRADE|do not start")
+	}
+	remove := regexp.MustCompile(`sidecar (cluster remove [^` + "`" + `]*)`).FindStringSubmatch(last)
+	if remove == nil {
+		s.Fatalf("no command in %s", last)
+	}
+	s.a.command(s.T, strings.Fields(remove[1])...)
+	s.types(s.b, "sidecar node remove c --confirm-stopped")
+}
+
+// restrict gives the files of a data directory the rights that a sidecar gives them.
+func restrict(t *testing.T, dir string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return os.Chmod(path, 0o700)
+		}
+		return os.Chmod(path, 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// twoVoters: an upgrade costs the whole etcd. That is no obstacle, and is said beside the
+// answer, with a command that leads to a third one.
+func (s *situations) twoVoters() {
+	s.name = "two-voters"
+	alone := []*Node{s.a, s.b}
+	s.healed(alone...)
+	for _, n := range alone {
+		s.says(n, "UPGRADE|may start|etcd and every kube-apiserver on it stop meanwhile; add a third voter: sidecar cluster token create --data-dir="+n.Dir)
+	}
+	out := s.types(s.b, "sidecar cluster token create")
+	args, err := cluster.JoinFlags(out)
+	s.must(err)
+	s.must(os.RemoveAll(s.c.Dir))
+	s.start(s.c, append(args, s.flags[s.c]...)...)
+	awaitVoters(s.nodes...)
+	s.healed(s.nodes...)
+	s.bothVotersStopped()
+}
+
+// bothVotersStopped: b and c are killed. The one that is left says which ones do not serve, and
+// does not count those that only wait for them.
+func (s *situations) bothVotersStopped() {
+	s.name = "no-majority"
+	KillAll(s.b, s.c)
+	s.says(s.a, "2 of 3 voters of etcd do not serve, so there is no majority and etcd accepts no writes: b ("+s.b.Address+"), c ("+s.c.Address+"); start these nodes",
+		"ETCD|NOT CONNECTED for ", "UPGRADE|do not start")
+}
