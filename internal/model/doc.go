@@ -31,7 +31,7 @@
 // progress.go follows every run to its end, walk.go walks at random, and story.go explains a violation.
 //
 // The members of an etcd that the sidecars run are a world of their own, in
-// membership.go and membershipsearch.go. So is the Service kubernetes, in endpoints.go
+// membership.go, membershipnode.go and membershipsearch.go. So is the Service kubernetes, in endpoints.go
 // and endpointssearch.go.
 //
 // # What is folded

@@ -16,11 +16,12 @@ const maxMembers = 5
 
 // MembersConfig bounds a world of members.
 type MembersConfig struct {
-	Nodes   int // members at first
-	Down    int // how many of them are off for good
-	Spare   int // more nodes, without a member at first
-	Changes int // how often people change a role or remove a member
-	Faults  int // how often a node is powered off
+	Nodes   int  // members at first
+	Down    int  // how many of them are off for good
+	Spare   int  // more nodes, without a member at first
+	Changes int  // how often people change a role or remove a member
+	Faults  int  // how often a node is powered off, or a learner makes no progress
+	Shared  bool // people gave those without a member the same address
 	Off     memberSafeguard
 	Only    string // the invariant that is asked; empty: all
 }
@@ -48,6 +49,20 @@ const (
 	dataMoved
 	// A removal that was decided is carried out.
 	decidedStays
+	// What an etcd left that made no log is deleted before the next one begins.
+	unbegunCleared
+	// A log is never deleted while the node becomes a member.
+	logKept
+	// Only a learner that has the log votes.
+	learnerInSync
+	// The record of a learner that is evicted has that it is leaving, before etcd is asked.
+	evictionRecorded
+	// A node whose address another member has is not added.
+	addressFree
+	// A learner without a record is taken over by the node that has its address.
+	unrecordedAdopted
+	// One that is being removed is not.
+	leavingNotAdopted
 )
 
 // lifeOf is what etcd has in a node's data directory.
@@ -57,6 +72,7 @@ const (
 	noData      lifeOf = iota
 	currentData        // of the member that the node has, or that was added for it
 	oldData            // of a member that was removed
+	restData           // an etcd began, and ended before it had a log: no other one can use it
 )
 
 // judged is a removal that was judged and not written yet.
@@ -74,12 +90,14 @@ const removedForGood = protocol.WithoutMember + 1
 
 // memberNode is one node.
 type memberNode struct {
-	name uint8 // for stories only
+	name   uint8 // for stories only
+	shares bool  // it was given the address of the others that share one
 
 	// What etcd has.
 	listed   protocol.Listed
 	role     bool
 	decided  bool // its record has that it is leaving
+	recorded bool // its member has a record
 	removing bool // a request to remove it may still be carried out
 
 	judged judged
@@ -111,8 +129,9 @@ func initialMembers(cfg *MembersConfig) memberState {
 		n := &st.nodes[i]
 		n.name, n.listed, n.phase, n.up = uint8(i), protocol.NotListed, protocol.WithoutMember, true
 		if i < cfg.Nodes {
-			n.role, n.listed, n.phase, n.data, n.runs = true, protocol.ListedVoter, protocol.WorkingMember, currentData, true
+			n.role, n.listed, n.phase, n.data, n.runs, n.recorded = true, protocol.ListedVoter, protocol.WorkingMember, currentData, true, true
 		}
+		n.shares = cfg.Shared && i >= cfg.Nodes
 		if i < cfg.Down {
 			n.off, n.up, n.runs = true, false, false
 		}
@@ -184,9 +203,12 @@ const (
 	memberAsk
 	memberStep
 	memberPromote
+	memberEvict
 	memberLand
 	memberNotice
 	memberKill
+	memberKillBeginning
+	memberKillAdding
 	memberStart
 	memberMoves = iota
 )
@@ -203,6 +225,9 @@ func (s *memberState) apply(cfg *MembersConfig, m memberMove, i int) string {
 			return "learns its role"
 		}
 	case memberAsk:
+		if verdict, _ := s.judgeAddition(cfg, i); n.listed == protocol.ListedLearner && !n.recorded && verdict != protocol.WasAdded {
+			return "" // it learns that the address is in use
+		}
 		if n.up && s.quorate() && (n.knowsListed != n.listed || n.knowsDecided != n.decided) {
 			n.knowsListed, n.knowsDecided = n.listed, n.decided
 			return "asks for the members"
@@ -211,6 +236,12 @@ func (s *memberState) apply(cfg *MembersConfig, m memberMove, i int) string {
 		if n.up && n.phase != removedForGood {
 			return s.takeStep(cfg, i)
 		}
+	case memberPromote:
+		return s.keepLearner(cfg, i, 0)
+	case memberEvict:
+		return s.keepLearner(cfg, i, learnerPatience)
+	case memberKill, memberKillBeginning, memberKillAdding:
+		return s.kill(cfg, m, i)
 	default:
 		return s.happen(m, i)
 	}
@@ -221,26 +252,12 @@ func (s *memberState) apply(cfg *MembersConfig, m memberMove, i int) string {
 func (s *memberState) happen(m memberMove, i int) string {
 	n := &s.nodes[i]
 	switch m {
-	case memberPromote:
-		if n.listed == protocol.ListedLearner && n.runs && n.data == currentData && s.quorate() {
-			n.listed = protocol.ListedVoter
-			return "votes now"
-		}
 	case memberLand:
 		if n.removing && s.quorate() {
 			return s.land(i)
 		}
 	case memberNotice:
 		return n.notice()
-	case memberKill:
-		if s.faults > 0 && n.up {
-			s.faults--
-			n.up, n.runs, n.knowsListed, n.knowsDecided = false, false, protocol.ListedUnknown, false
-			if n.judged == judgedSelf {
-				n.judged = notJudged
-			}
-			return "is powered off"
-		}
 	case memberStart:
 		if !n.up && !n.off && n.phase != removedForGood {
 			n.up, n.runs = true, n.phase == protocol.WorkingMember
@@ -300,7 +317,7 @@ func (s *memberState) land(i int) string {
 	if n.listed == protocol.NotListed {
 		return "was removed already"
 	}
-	n.listed, n.decided = protocol.NotListed, false
+	n.listed, n.decided, n.recorded = protocol.NotListed, false, false
 	if n.data == currentData {
 		n.data = oldData
 	}
@@ -318,78 +335,4 @@ func (n *memberNode) notice() string {
 		return "was removed by an operator, and ends"
 	}
 	return "notices that its member was removed"
-}
-
-// facts are what the sidecar of a node knows.
-func (n *memberNode) facts(cfg *MembersConfig) protocol.MemberFacts {
-	f := protocol.MemberFacts{
-		Known: n.knows, Wanted: n.wants, Phase: n.phase, Listed: n.knowsListed, Decided: n.knowsDecided,
-		Data: n.data != noData, Runs: n.runs,
-	}
-	if cfg.Off&askedFirst != 0 && f.Decided {
-		f.Listed = protocol.NotListed
-	}
-	if cfg.Off&leavingRuns != 0 && n.phase == protocol.LeavingMember && n.knowsListed != protocol.NotListed {
-		f.Runs = true
-	}
-	if cfg.Off&dataMoved != 0 && n.data == oldData && !n.runs {
-		f.Data = false
-	}
-	if cfg.Off&decidedStays != 0 {
-		f.Decided = false
-	}
-	return f
-}
-
-// takeStep takes the next step of a node about its member.
-func (s *memberState) takeStep(cfg *MembersConfig, i int) string {
-	n := &s.nodes[i]
-	step := protocol.NextMemberStep(n.facts(cfg))
-	s.steps |= 1 << step
-	switch step {
-	case protocol.BeginAdding:
-		n.phase = protocol.AddingMember
-	case protocol.BeginLeaving:
-		n.phase = protocol.LeavingMember
-	case protocol.EndLeaving:
-		n.phase = protocol.WithoutMember
-	case protocol.EndAdding:
-		if cfg.Off&decidedStays != 0 {
-			n.decided = false
-		}
-		n.phase = protocol.WorkingMember
-	case protocol.StopMember:
-		n.runs = false
-	case protocol.MoveData:
-		n.data = noData
-	case protocol.StartMember:
-		n.runs = true
-		if n.data == noData {
-			n.data = currentData
-		}
-	case protocol.AddLearner:
-		return s.addLearner(cfg, i)
-	case protocol.RemoveMember:
-		if n.judged != notJudged || n.removing || !s.quorate() || n.listed == protocol.NotListed || !s.mayRemove(cfg, i) {
-			return ""
-		}
-		n.judged = judgedSelf
-	default: // it waits
-		return ""
-	}
-	return "takes the step " + step.String()
-}
-
-// addLearner adds a member, or finds the one that an earlier attempt has added.
-func (s *memberState) addLearner(cfg *MembersConfig, i int) string {
-	n := &s.nodes[i]
-	if !s.quorate() {
-		return ""
-	}
-	if n.listed == protocol.NotListed {
-		n.listed, n.decided = protocol.ListedLearner, false
-		s.changed(cfg)
-	}
-	n.knowsListed, n.knowsDecided = n.listed, n.decided
-	return "is added as a learner"
 }

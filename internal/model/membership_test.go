@@ -15,17 +15,20 @@ func (c MembersConfig) spare(n int) MembersConfig               { c.Spare = n; r
 func (c MembersConfig) without(o memberSafeguard) MembersConfig { c.Off = o; return c }
 func (c MembersConfig) asking(name string) MembersConfig        { c.Only = name; return c }
 
+func (c MembersConfig) shared() MembersConfig { c.Shared = true; return c }
+
 // memberWorlds are those that are searched.
 func memberWorlds() []MembersConfig {
 	return []MembersConfig{
 		membersOf(2, 3, 1), membersOf(1, 3, 1).spare(1), membersOf(3, 2, 1), membersOf(3, 3, 0).down(1), membersOf(4, 2, 1).down(1),
+		membersOf(1, 3, 2).spare(1), membersOf(1, 2, 1).spare(2).shared(),
 	}
 }
 
 // largeMemberWorlds are those of make model.
 func largeMemberWorlds() []MembersConfig {
 	return []MembersConfig{
-		membersOf(2, 4, 2), membersOf(3, 3, 2), membersOf(2, 3, 1).spare(1), membersOf(4, 3, 1), membersOf(5, 3, 0).down(1), membersOf(5, 2, 1).down(2),
+		membersOf(2, 4, 2), membersOf(3, 3, 2), membersOf(2, 3, 2).spare(1), membersOf(3, 3, 1).down(1).spare(1), membersOf(4, 3, 1), membersOf(5, 3, 0).down(1), membersOf(5, 2, 1).down(2),
 	}
 }
 
@@ -93,6 +96,34 @@ func memberMutations() []memberMutation {
 		{
 			"decided-stays", "A node that gets its role back while the request to remove it is under way would count as a voter that stays.",
 			membersOf(2, 3, 0).without(decidedStays).asking("Voters"),
+		},
+		{
+			"unbegun-cleared", "A machine that was powered off while etcd made its log leaves a database without one, with which no etcd becomes ready.",
+			membersOf(1, 1, 1).spare(1).without(unbegunCleared),
+		},
+		{
+			"log-kept", "A node that becomes a member may vote before its marker says so: what it has stored counts.",
+			membersOf(1, 1, 1).spare(1).without(logKept).asking("OneLife"),
+		},
+		{
+			"learner-in-sync", "A learner that votes before it has the log counts for a majority that does not have the data.",
+			membersOf(1, 1, 0).spare(1).without(learnerInSync).asking("OneLife"),
+		},
+		{
+			"eviction-recorded", "A learner that is evicted catches up, and votes when it is removed: other removals must not count on it.",
+			membersOf(1, 2, 1).spare(1).without(evictionRecorded).asking("Voters"),
+		},
+		{
+			"address-free", "Two nodes with the same address would be two members, of which one answers for both.",
+			membersOf(1, 2, 0).spare(2).shared().without(addressFree).asking("OneAddress"),
+		},
+		{
+			"unrecorded-adopted", "A node is powered off when etcd has added its learner and before that has a record: its own address would stay in its way.",
+			membersOf(1, 1, 1).spare(1).without(unrecordedAdopted),
+		},
+		{
+			"leaving-not-adopted", "A learner without a record that is evicted would vote as the member of the node that took it over when it is removed.",
+			membersOf(1, 2, 2).spare(1).without(leavingNotAdopted).asking("Voters"),
 		},
 	}
 }

@@ -104,7 +104,7 @@ func (s *memberState) sort() {
 func (n *memberNode) key() uint64 {
 	key := uint64(0)
 	add := func(value uint8, bits int) { key = key<<bits | uint64(value) }
-	for _, is := range []bool{n.role, n.decided, n.removing, n.up, n.off, n.runs, n.knows, n.wants, n.knowsDecided} {
+	for _, is := range []bool{n.role, n.decided, n.removing, n.up, n.off, n.runs, n.knows, n.wants, n.knowsDecided, n.recorded, n.shares} {
 		if is {
 			add(1, 1)
 		} else {
@@ -140,6 +140,9 @@ func brokenMembers(cfg *MembersConfig, before, now *memberState) (name, why stri
 	case cfg.Faults == 0 && !now.quorate():
 		return "Voters", "a majority of the voters answered, and does not any more, although no node has failed"
 	}
+	if cfg.Shared && cfg.asks("OneAddress") && now.sharing() > 1 {
+		return "OneAddress", "two members have the same address"
+	}
 	if !cfg.asks("OneLife") {
 		return "", ""
 	}
@@ -155,6 +158,16 @@ func brokenMembers(cfg *MembersConfig, before, now *memberState) (name, why stri
 		}
 	}
 	return "", ""
+}
+
+// sharing counts the members at the address that several nodes were given.
+func (s *memberState) sharing() (count int) {
+	for i := range s.nodes {
+		if n := &s.nodes[i]; n.shares && n.listed != protocol.NotListed && n.listed != protocol.ListedUnknown {
+			count++
+		}
+	}
+	return count
 }
 
 // settleRounds is more than any node needs to arrive.
@@ -198,6 +211,8 @@ func (n *memberNode) settled() bool {
 	switch {
 	case n.off || n.phase == removedForGood:
 		return true
+	case n.role && n.shares:
+		return true // it waits for people to give it an address of its own
 	case n.role:
 		return n.votes() && n.phase == protocol.WorkingMember && n.runs && n.data == currentData
 	}

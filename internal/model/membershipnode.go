@@ -1,0 +1,256 @@
+package model
+
+import (
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// This file has what the sidecar of a node does about its member, and the one beside etcd's
+// leader about a learner.
+
+// log reports whether etcd has a log on the node's disk.
+func (n *memberNode) log() bool { return n.data == currentData || n.data == oldData }
+
+// facts are what the sidecar of a node knows.
+func (n *memberNode) facts(cfg *MembersConfig) protocol.MemberFacts {
+	f := protocol.MemberFacts{
+		Known: n.knows, Wanted: n.wants, Phase: n.phase, Listed: n.knowsListed, Decided: n.knowsDecided,
+		Data: n.log(), Runs: n.runs,
+	}
+	if cfg.Off&askedFirst != 0 && f.Decided {
+		f.Listed = protocol.NotListed
+	}
+	if cfg.Off&leavingRuns != 0 && n.phase == protocol.LeavingMember && n.knowsListed != protocol.NotListed {
+		f.Runs = true
+	}
+	if cfg.Off&dataMoved != 0 && n.data == oldData && !n.runs {
+		f.Data = false
+	}
+	if cfg.Off&decidedStays != 0 {
+		f.Decided = false
+	}
+	if f.Listed == protocol.NotListed && n.phase != protocol.AddingMember && n.data == restData {
+		f.Data = true // also what an etcd left that never began
+	}
+	return f
+}
+
+// mayClear asks the protocol with what a node knows.
+func (n *memberNode) mayClear(cfg *MembersConfig) bool {
+	known := n.facts(cfg)
+	f := protocol.MarkerFacts{Phase: n.phase, Log: n.log(), Listed: known.Listed, Runs: n.runs}
+	if cfg.Off&unbegunCleared != 0 {
+		f.Log = true
+	}
+	if cfg.Off&logKept != 0 {
+		f.Log = false
+	}
+	return protocol.MayClear(f)
+}
+
+// takeStep takes the next step of a node about its member.
+func (s *memberState) takeStep(cfg *MembersConfig, i int) string {
+	n := &s.nodes[i]
+	step := protocol.NextMemberStep(n.facts(cfg))
+	s.steps |= 1 << step
+	switch step {
+	case protocol.BeginAdding:
+		n.phase = protocol.AddingMember
+	case protocol.BeginLeaving:
+		n.phase = protocol.LeavingMember
+	case protocol.EndLeaving:
+		n.phase = protocol.WithoutMember
+	case protocol.EndAdding:
+		if cfg.Off&decidedStays != 0 {
+			n.decided = false
+		}
+		n.phase = protocol.WorkingMember
+	case protocol.StopMember:
+		n.runs = false
+	case protocol.MoveData:
+		if !n.mayClear(cfg) {
+			return ""
+		}
+		n.data = noData
+	case protocol.StartMember:
+		if n.phase == protocol.AddingMember && !n.recorded && !n.log() && s.addLearner(cfg, i) == "" {
+			return ""
+		}
+		n.start(cfg)
+	case protocol.AddLearner:
+		return s.addLearner(cfg, i)
+	case protocol.RemoveMember:
+		if n.judged != notJudged || n.removing || !s.quorate() || n.listed == protocol.NotListed || !s.mayRemove(cfg, i) {
+			return ""
+		}
+		n.judged = judgedSelf
+	default: // it waits
+		return ""
+	}
+	return "takes the step " + step.String()
+}
+
+// start starts the process of the member. With what an etcd left that made no log, it never
+// becomes ready.
+func (n *memberNode) start(cfg *MembersConfig) {
+	if n.phase == protocol.AddingMember && n.mayClear(cfg) {
+		if n.log() {
+			n.data = oldData // what it has stored is lost
+		} else {
+			n.data = noData
+		}
+	}
+	if n.data == noData {
+		n.data = currentData
+	}
+	n.runs = true
+}
+
+// addLearner adds a member, or finds the one that an earlier attempt has added. The record
+// follows.
+func (s *memberState) addLearner(cfg *MembersConfig, i int) string {
+	n := &s.nodes[i]
+	if !s.quorate() {
+		return ""
+	}
+	switch verdict, from := s.judgeAddition(cfg, i); verdict {
+	case protocol.MayAdd:
+		n.listed, n.decided = protocol.ListedLearner, false
+	case protocol.WasAdded:
+		n.decided = n.decided && n.recorded // the record of its own
+		if from != i {                      // of another node with the same address
+			was := &s.nodes[from]
+			n.listed, n.removing = protocol.ListedLearner, was.removing
+			was.listed, was.decided, was.removing = protocol.NotListed, false, false
+		}
+	default:
+		return ""
+	}
+	n.recorded = true
+	s.changed(cfg)
+	n.knowsListed, n.knowsDecided = n.listed, n.decided
+	return "is added as a learner"
+}
+
+// judgeAddition asks the protocol whether a node may be added. Its answer is of a node.
+func (s *memberState) judgeAddition(cfg *MembersConfig, i int) (protocol.AdditionVerdict, int) {
+	var occupants []protocol.Occupant
+	var nodes []int
+	own := s.nodes[i].address()
+	for k := range s.nodes {
+		n := &s.nodes[k]
+		if n.listed == protocol.NotListed || n.listed == protocol.ListedUnknown {
+			continue
+		}
+		m := protocol.Occupant{
+			PeerURLs: []string{n.address().PeerURL}, Learner: n.listed == protocol.ListedLearner, Started: n.listed == protocol.ListedVoter,
+			Leaving: n.decided, Recorded: n.recorded || n.decided,
+		}
+		if n.recorded {
+			m.AddedNode = n.address()
+		}
+		if cfg.Off&leavingNotAdopted != 0 && !n.recorded {
+			m.Leaving, m.Recorded = false, false
+		}
+		if cfg.Off&addressFree != 0 && k != i {
+			m.PeerURLs, m.ClientURL = nil, ""
+		}
+		m.Started = m.Started || cfg.Off&unrecordedAdopted != 0
+		occupants, nodes = append(occupants, m), append(nodes, k)
+	}
+	verdict, which := protocol.JudgeAddition(own, occupants, nil)
+	if which < 0 {
+		return verdict, i
+	}
+	return verdict, nodes[which]
+}
+
+// address is what a node says of itself when it asks to be added.
+func (n *memberNode) address() protocol.AddedNode {
+	at := n.name
+	if n.shares {
+		at = maxMembers
+	}
+	return protocol.AddedNode{
+		Node: memberNames[n.name], Key: string(memberNames[n.name]), Address: memberAddresses[at],
+		PeerURL: "peer-" + memberAddresses[at], ClientURL: "client-" + memberAddresses[at],
+	}
+}
+
+var (
+	memberNames     = [maxMembers]protocol.NodeID{"n1", "n2", "n3", "n4", "n5"}
+	memberAddresses = [maxMembers + 1]string{"1", "2", "3", "4", "5", "shared"}
+)
+
+// learnerPatience is how long a learner may make no progress.
+const learnerPatience = time.Second
+
+// keepLearner lets the sidecar beside etcd's leader take the next step about a learner, which
+// has made no progress for as long as idle.
+func (s *memberState) keepLearner(cfg *MembersConfig, i int, idle time.Duration) string {
+	n := &s.nodes[i]
+	if n.listed != protocol.ListedLearner || !s.quorate() {
+		return ""
+	}
+	f := protocol.LearnerFacts{Leaving: n.decided, Index: 1, Idle: idle, Patience: learnerPatience}
+	if n.runs && n.data == currentData || cfg.Off&learnerInSync != 0 {
+		f.Answers, f.Applied = true, 1
+	}
+	switch protocol.NextLearnerStep(f) {
+	case protocol.PromoteLearner:
+		if idle == 0 { // else it is the same move
+			n.listed = protocol.ListedVoter
+			return "votes now"
+		}
+	case protocol.EvictLearner:
+		if n.removing || idle > 0 && s.faults == 0 {
+			return ""
+		}
+		if idle > 0 {
+			s.faults--
+		}
+		if cfg.Off&evictionRecorded == 0 {
+			n.decided = true // in a record of no node, if it has none
+			s.changed(cfg)
+		}
+		n.removing = true
+		return "makes no progress or leaves, and is asked to be removed"
+	default:
+	}
+	return ""
+}
+
+// kill powers a node off: at any moment, while etcd makes its log, or after etcd has added its
+// member and before that has a record.
+func (s *memberState) kill(cfg *MembersConfig, m memberMove, i int) string {
+	n := &s.nodes[i]
+	if s.faults == 0 || !n.up {
+		return ""
+	}
+	what := "is powered off"
+	if m != memberKill && n.phase != protocol.AddingMember {
+		return ""
+	}
+	switch step := protocol.NextMemberStep(n.facts(cfg)); m {
+	case memberKillBeginning:
+		if step != protocol.StartMember || n.data != noData {
+			return ""
+		}
+		n.data = restData
+		what = "is powered off while etcd makes its log"
+	case memberKillAdding:
+		if verdict, _ := s.judgeAddition(cfg, i); step != protocol.AddLearner || verdict != protocol.MayAdd || !s.quorate() {
+			return ""
+		}
+		n.listed, n.decided, n.recorded = protocol.ListedLearner, false, false
+		what = "is powered off when its learner was added and has no record"
+	default:
+	}
+	s.faults--
+	n.up, n.runs, n.knowsListed, n.knowsDecided = false, false, protocol.ListedUnknown, false
+	if n.judged == judgedSelf {
+		n.judged = notJudged
+	}
+	return what
+}
