@@ -13,6 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/record"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // addTimeout bounds one request to add a member. etcd needs less than a second, or
@@ -118,26 +119,44 @@ func observe(ctx context.Context, client *etcd.Client, node record.Member) (id u
 	if s, err = readStored(ctx, client); err != nil {
 		return 0, stored{}, err
 	}
-	for _, r := range s.removed {
-		if r.Key == node.Key {
-			return 0, s, &RemovedError{Node: r.Node, At: r.Removed}
-		}
-	}
-	for _, m := range members {
+	id, err = judgeAddition(node, members, s)
+	return id, s, err
+}
+
+// judgeAddition asks the protocol whether a node may be added, and returns its ID if it was.
+func judgeAddition(node record.Member, members []etcd.Member, s stored) (uint64, error) {
+	occupants, removed := make([]protocol.Occupant, len(members)), make([]string, len(s.removed))
+	for i, m := range members {
 		r, known := s.members[m.ID]
-		mine := known && r.Node == node.Node && r.Key == node.Key
-		switch {
-		case slices.Contains(m.PeerURLs, node.PeerURL) && (mine || !known && m.Learner && m.Name == ""):
-			id = m.ID
-		case slices.Contains(m.PeerURLs, node.PeerURL):
-			return 0, s, &InUseError{What: "the address " + node.PeerURL, Member: m.ID, Node: r.Node}
-		case known && r.Node == node.Node:
-			return 0, s, &InUseError{What: fmt.Sprintf("the node ID %q", node.Node), Member: m.ID, Node: r.Node}
-		case known && r.Address == node.Address && r.ClientURL == node.ClientURL:
-			return 0, s, &InUseError{What: "the address " + node.ClientURL, Member: m.ID, Node: r.Node}
-		}
+		occupants[i] = protocol.Occupant{PeerURLs: m.PeerURLs, Learner: m.Learner, Started: m.Name != "", Leaving: r.Leaving, Recorded: known, AddedNode: addedNode(r)}
 	}
-	return id, s, nil
+	for i, r := range s.removed {
+		removed[i] = string(r.Key[:])
+	}
+	verdict, i := protocol.JudgeAddition(addedNode(node), occupants, removed)
+	inUse := func(what string) error {
+		return &InUseError{What: what, Member: members[i].ID, Node: occupants[i].Node}
+	}
+	switch verdict {
+	case protocol.MayAdd:
+		return 0, nil
+	case protocol.WasAdded:
+		return members[i].ID, nil
+	case protocol.KeyRemoved:
+		return 0, &RemovedError{Node: s.removed[i].Node, At: s.removed[i].Removed}
+	case protocol.AwaitRemoval:
+		return 0, fmt.Errorf("%w: the member %s at %s is being removed", ErrWait, keyspace.MemberID(members[i].ID), node.PeerURL)
+	case protocol.PeerInUse:
+		return 0, inUse("the address " + node.PeerURL)
+	case protocol.NodeInUse:
+		return 0, inUse(fmt.Sprintf("the node ID %q", node.Node))
+	default: // ClientInUse
+		return 0, inUse("the address " + node.ClientURL)
+	}
+}
+
+func addedNode(m record.Member) protocol.AddedNode {
+	return protocol.AddedNode{Node: m.Node, Key: string(m.Key[:]), Address: m.Address, PeerURL: m.PeerURL, ClientURL: m.ClientURL}
 }
 
 // addLearner makes one attempt. A request that was not answered may have been carried
@@ -182,12 +201,13 @@ func whyUnhealthy(ctx context.Context, client *etcd.Client) string {
 }
 
 // writeRecords writes who the new member is. It deletes the records of members that
-// were removed without that: by etcd's own tools, for example.
+// were removed without that: by etcd's own tools, for example. If the sidecar of etcd's leader
+// has written meanwhile that the member is leaving, it writes nothing: nothing takes that back.
 func writeRecords(ctx context.Context, client *etcd.Client, s stored, members []etcd.Member, id uint64, node record.Member) error {
 	keys := keyspace.Under(client.Prefix())
 	node.ID = id
 	if was, found := s.members[id]; found {
-		node.Added = was.Added
+		node.Added, node.Leaving = was.Added, was.Leaving
 	}
 	ops := []clientv3.Op{clientv3.OpPut(keys.ClusterMember(id), string(record.EncodeMember(node)))}
 	if i := slices.IndexFunc(members, func(m etcd.Member) bool { return m.ID == id }); i >= 0 && members[i].Learner {
@@ -199,5 +219,13 @@ func writeRecords(ctx context.Context, client *etcd.Client, s stored, members []
 			ops = append(ops, clientv3.OpDelete(keys.ClusterMember(old)))
 		}
 	}
-	return write(ctx, client, ops...)
+	key := keys.ClusterMember(id)
+	_, err := client.Write(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", s.revisions[key])}, ops...)
+	if errors.Is(err, etcd.ErrChanged) {
+		return fmt.Errorf("%w: the record of member %s has just changed", ErrWait, keyspace.MemberID(id))
+	}
+	if err != nil {
+		return fmt.Errorf("write the records of the members: %w", err)
+	}
+	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // KeeperConfig is what a Keeper needs.
@@ -40,8 +41,6 @@ const (
 	// scanPause is the time between two lists of the members, for learners that have
 	// no record: the sidecar that added them ended before it wrote one.
 	scanPause = 30 * time.Second
-	// inSync is the part of the leader's log that a learner must have, by etcd's rule.
-	inSync = 0.9
 )
 
 // Keeper makes learners voters once they have caught up, and removes those that make no
@@ -146,12 +145,16 @@ func (k *Keeper) pauseFor(id uint64) time.Duration {
 	return hurryPause
 }
 
-// keepLearner promotes a learner that has caught up, and removes one that makes no
-// progress.
+// keepLearner takes the next step about a learner.
 func (k *Keeper) keepLearner(ctx context.Context, m etcd.Member, leader etcd.MemberStatus) error {
-	p, ready := k.observe(ctx, m, leader)
-	k.progress[m.ID] = p
-	if ready {
+	rec, err := k.record(ctx, m.ID)
+	if err != nil {
+		return err
+	}
+	facts := k.observe(ctx, m, leader)
+	facts.Leaving = rec.leaving
+	step := protocol.NextLearnerStep(facts)
+	if step == protocol.PromoteLearner {
 		err := k.cfg.Client.PromoteMember(ctx, m.ID)
 		if err == nil || errors.Is(err, etcd.ErrNoLearner) {
 			return k.promoted(ctx, m)
@@ -159,34 +162,38 @@ func (k *Keeper) keepLearner(ctx context.Context, m etcd.Member, leader etcd.Mem
 		if !errors.Is(err, etcd.ErrBehind) {
 			return err
 		}
+		facts.Behind = true
+		step = protocol.NextLearnerStep(facts)
 	}
-	if time.Since(p.since) < k.cfg.EvictAfter {
-		return nil
+	if step == protocol.EvictLearner {
+		return k.evict(ctx, m, rec)
 	}
-	return k.evict(ctx, m)
+	return nil
 }
 
-// observe returns how far a learner has come, and whether etcd would promote it. It
-// asks the learner, because etcd logs an error for each promotion that comes too early.
-func (k *Keeper) observe(ctx context.Context, m etcd.Member, leader etcd.MemberStatus) (p progress, ready bool) {
+// observe asks a learner how far it has come, because etcd logs an error for each promotion
+// that comes too early.
+func (k *Keeper) observe(ctx context.Context, m etcd.Member, leader etcd.MemberStatus) protocol.LearnerFacts {
 	p, known := k.progress[m.ID]
 	if !known {
 		p = progress{first: time.Now(), since: time.Now()}
 	}
-	if m.Name == "" || len(m.ClientURLs) == 0 {
-		return p, false
+	facts := protocol.LearnerFacts{Index: leader.Index, Patience: k.cfg.EvictAfter}
+	if m.Name != "" && len(m.ClientURLs) > 0 {
+		limited, cancel := context.WithTimeout(ctx, statusTimeout)
+		status, err := k.cfg.Client.MemberStatus(limited, m.ClientURLs[0])
+		cancel()
+		if err == nil && status.ID == m.ID {
+			if !p.started || status.Applied > p.applied {
+				p.since = time.Now()
+			}
+			p.started, p.applied = true, max(p.applied, status.Applied)
+			facts.Answers, facts.Applied = true, status.Applied
+		}
 	}
-	limited, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	status, err := k.cfg.Client.MemberStatus(limited, m.ClientURLs[0])
-	if err != nil || status.ID != m.ID {
-		return p, false
-	}
-	if !p.started || status.Applied > p.applied {
-		p.since = time.Now()
-	}
-	p.started, p.applied = true, max(p.applied, status.Applied)
-	return p, float64(status.Applied) >= inSync*float64(leader.Index)
+	k.progress[m.ID] = p
+	facts.Idle = time.Since(p.since)
+	return facts
 }
 
 func (k *Keeper) promoted(ctx context.Context, m etcd.Member) error {
@@ -197,37 +204,58 @@ func (k *Keeper) promoted(ctx context.Context, m etcd.Member) error {
 	return write(ctx, k.cfg.Client, clientv3.OpDelete(k.keys.ClusterLearner(m.ID)))
 }
 
-// evict removes a learner that makes no progress, so that others can join. Its record has
-// that it is leaving before that (docs/protocol.md#membership).
-func (k *Keeper) evict(ctx context.Context, m etcd.Member) error {
-	if err := k.writeLeaving(ctx, m.ID); err != nil {
+// evict removes a learner that makes no progress, so that others can join, or that is leaving.
+// Its record has that it is leaving before that (docs/protocol.md#membership).
+func (k *Keeper) evict(ctx context.Context, m etcd.Member, rec learnerRecord) error {
+	if err := k.writeLeaving(ctx, m.ID, rec); err != nil {
 		return err
 	}
 	err := k.cfg.Client.RemoveMember(ctx, m.ID)
 	if err != nil && !errors.Is(err, etcd.ErrNoMember) {
 		return err
 	}
-	k.cfg.Log.Warn("removed a member that did not catch up; start its sidecar again to join again",
-		"member", keyspace.MemberID(m.ID), "name", m.Name, "urls", m.PeerURLs, "after", k.cfg.EvictAfter)
+	if rec.leaving {
+		k.cfg.Log.Info("removed a member that was leaving before it voted", "member", keyspace.MemberID(m.ID), "name", m.Name)
+	} else {
+		k.cfg.Log.Warn("removed a member that did not catch up; start its sidecar again to join again",
+			"member", keyspace.MemberID(m.ID), "name", m.Name, "urls", m.PeerURLs, "after", k.cfg.EvictAfter)
+	}
 	k.metrics.changed(resultEvicted)
 	delete(k.progress, m.ID)
 	return k.delete(ctx, m.ID)
 }
 
-// writeLeaving writes into a member's record, if there is one, that it is leaving.
-func (k *Keeper) writeLeaving(ctx context.Context, id uint64) error {
+// learnerRecord is the record of a learner.
+type learnerRecord struct {
+	member   record.Member
+	revision int64 // its mod revision; 0: there is none
+	leaving  bool
+}
+
+// record reads the record of a learner. One that is corrupt counts as missing.
+func (k *Keeper) record(ctx context.Context, id uint64) (learnerRecord, error) {
 	key := k.keys.ClusterMember(id)
 	resp, err := k.cfg.Client.Get(ctx, key)
 	if err != nil || len(resp.Kvs) == 0 {
-		return err
+		return learnerRecord{}, err
 	}
-	rec, err := record.DecodeMember(key, resp.Kvs[0].Value)
-	if err != nil || rec.Leaving {
-		return nil //nolint:nilerr // nothing in it is worth keeping, or it is as it has to be
+	m, err := record.DecodeMember(key, resp.Kvs[0].Value)
+	if err != nil {
+		return learnerRecord{revision: resp.Kvs[0].ModRevision}, nil //nolint:nilerr // nothing in it is worth keeping
 	}
-	rec.Leaving = true
-	_, err = k.cfg.Client.Write(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", resp.Kvs[0].ModRevision)},
-		clientv3.OpPut(key, string(record.EncodeMember(rec))))
+	return learnerRecord{member: m, revision: resp.Kvs[0].ModRevision, leaving: m.Leaving}, nil
+}
+
+// writeLeaving writes into a learner's record that it is leaving. One without a record gets one
+// of no node: else its node would take it over while it is removed.
+func (k *Keeper) writeLeaving(ctx context.Context, id uint64, rec learnerRecord) error {
+	if rec.leaving {
+		return nil
+	}
+	key := k.keys.ClusterMember(id)
+	rec.member.ID, rec.member.Leaving = id, true
+	_, err := k.cfg.Client.Write(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", rec.revision)},
+		clientv3.OpPut(key, string(record.EncodeMember(rec.member))))
 	return err
 }
 

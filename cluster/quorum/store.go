@@ -74,6 +74,9 @@ func (s *stored) readRoles(ctx context.Context, client *etcd.Client) error {
 	keys := keyspace.Under(client.Prefix())
 	var ops []clientv3.Op
 	for _, m := range s.members {
+		if m.Node == "" {
+			continue // it is being evicted
+		}
 		key := keys.Node(m.Node)
 		if _, known := s.revisions[key]; known {
 			continue // a node of two members

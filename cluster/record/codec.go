@@ -38,11 +38,12 @@ func EncodeMember(m Member) []byte {
 	})
 }
 
-// DecodeMember is the inverse of EncodeMember. The ID is that in the key.
+// DecodeMember is the inverse of EncodeMember. The ID is that in the key. A member without a
+// node is a learner that is evicted before its node wrote a record.
 func DecodeMember(key string, value []byte) (Member, error) {
 	var m lockstepv1.ClusterMember
 	id := keyspace.MemberOf(key)
-	if err := proto.Unmarshal(value, &m); err != nil || id == 0 || m.GetNode() == "" || len(m.GetKeyHash()) != len(Hash{}) {
+	if err := proto.Unmarshal(value, &m); err != nil || id == 0 || m.GetNode() == "" && !m.GetLeaving() || len(m.GetKeyHash()) != len(Hash{}) {
 		return Member{}, fmt.Errorf("the record %q of a member: %w", key, ErrCorrupt)
 	}
 	return Member{
