@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"strings"
 	"time"
 
@@ -15,7 +13,6 @@ import (
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
-	"github.com/lockstep-dev/lockstep/internal/durable"
 	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
@@ -121,7 +118,7 @@ func (f *flow) takeMemberStep(ctx context.Context, s protocol.MemberStep) error 
 		f.memberState.Set(member.State{})
 		return nil
 	case protocol.MoveData:
-		return f.moveData()
+		return f.moveData(ctx)
 	case protocol.EndLeaving:
 		return f.endLeaving(ctx)
 	default: // it waits
@@ -210,7 +207,7 @@ func (f *flow) startAgain(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := f.clearUnbegun(f.marker); err != nil {
+	if err := f.clearUnbegun(); err != nil {
 		return err
 	}
 	err := f.startMember(ctx, member.Spec{InitialCluster: f.initialCluster(), Existing: true, Patience: patience})
@@ -296,19 +293,16 @@ func (f *flow) dial(clientURL string) (*etcd.Client, error) {
 	return etcd.NewClient(cfg)
 }
 
-// moveData moves the data of a member away that was removed, in place of that of an
-// earlier one.
-func (f *flow) moveData() error {
+// moveData moves the data of a member away that was removed. The list of the members is asked
+// again: the step may have been decided by an old one.
+func (f *flow) moveData(ctx context.Context) error {
 	f.endMember() // its process has ended
 	f.memberState.Set(member.State{})
-	left := f.dir.Left()
-	if err := os.RemoveAll(left); err != nil {
+	facts, err := f.memberFacts(ctx)
+	if err != nil {
 		return err
 	}
-	if err := os.Rename(f.dir.Etcd(), left); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return durable.SyncDir(f.dir.Path())
+	return f.moveAway(facts.Listed)
 }
 
 // endLeaving ends the removal. What the records have of the member is deleted, in case
@@ -322,9 +316,4 @@ func (f *flow) endLeaving(ctx context.Context) error {
 		}
 	}
 	return f.writeMarker(func(m *datadir.Marker) { m.Phase, m.MemberID = datadir.WithoutMember, "" })
-}
-
-func present(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -73,34 +72,8 @@ func ensureCertificate(_ context.Context, f *flow) error {
 	return err
 }
 
-// clearEtcd deletes what an etcd left that ended before it had a log: another one would
-// begin a log beside that database, and never become ready. With a log, the member has
-// worked, and goes on. In the log of a new cluster there must also be its first member.
-func clearEtcd(_ context.Context, f *flow) error { return f.clearUnbegun(f.marker) }
-
-// clearUnbegun is clearEtcd without a step.
-func (f *flow) clearUnbegun(marker datadir.Marker) error {
-	founds := marker.Intent == datadir.Create && marker.Phase == datadir.Begun
-	if f.dir.EtcdBegun() && (!founds || f.dir.EtcdBootstrapped()) {
-		return nil
-	}
-	if err := os.RemoveAll(f.dir.Etcd()); err != nil {
-		return fmt.Errorf("delete what an interrupted creation left: %w", err)
-	}
-	return nil
-}
-
-// prepareMember does the same before each start of the member until the marker has the
-// phase Member: its disk may have been full when etcd allocated its log. A member whose
-// log is damaged later stays as it is, for people. The marker on the disk counts, because
-// the supervisor calls this while the flow goes on.
-func (f *flow) prepareMember() error {
-	marker, err := f.dir.ReadMarker()
-	if err != nil || marker.Phase != datadir.Begun && marker.Phase != datadir.Enrolled && marker.Phase != datadir.Adding {
-		return err
-	}
-	return f.clearUnbegun(marker)
-}
+// clearEtcd deletes what an etcd left that ended before it had a log.
+func clearEtcd(_ context.Context, f *flow) error { return f.clearUnbegun() }
 
 // writeRecord writes the cluster's record, which says that it was created here. One
 // of another cluster means that this etcd is not the one of this directory. It reads first: an

@@ -18,7 +18,7 @@ import (
 func (m *Manager) runEmbedded(ctx context.Context) error {
 	f := &flow{
 		cfg: *m.cfg.Embedded, client: m.cfg.Client, log: m.log, plainLog: m.cfg.Log, show: m.show,
-		run: event.New[*memberRun](nil), shared: m.shared, memberState: m.member, measures: m.measures, observed: m.observed, held: m.held,
+		resident: resident{run: event.New[*memberRun](nil)}, shared: m.shared, memberState: m.member, measures: m.measures, observed: m.observed, held: m.held,
 	}
 	state, name, steps := f.choose()
 	if err := m.enter(state); err != nil {

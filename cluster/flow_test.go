@@ -56,7 +56,7 @@ func newFlow(t *testing.T, shown func(string)) *flow {
 	f := &flow{
 		cfg: e, client: client, log: log, plainLog: log, show: shown,
 		memberState: event.New(member.State{}), measures: event.New(protocol.Measures{}), observed: event.New[[]Observed](nil), held: event.New(false),
-		run: event.New[*memberRun](nil), shared: newSharer(client, log, "n", Membership{}),
+		resident: resident{run: event.New[*memberRun](nil)}, shared: newSharer(client, log, "n", Membership{}),
 	}
 	f.shared.own, f.shared.used, f.shared.others = client.Endpoint(), true, nil
 	f.directory = members.New(members.Config{Client: client, File: datadir.Layout(e.DataDir).Members(), Publish: f.shared.list, Log: log})

@@ -145,10 +145,8 @@ func (f *flow) enrolled(a enrol.Answer) error {
 		return err
 	}
 	id := keyspace.MemberID(a.MemberID)
-	if f.marker.MemberID != id {
-		if err := os.RemoveAll(f.dir.Etcd()); err != nil {
-			return fmt.Errorf("delete what an earlier attempt to join left: %w", err)
-		}
+	if err := f.clearReplaced(id); err != nil {
+		return err
 	}
 	f.joining = a.Members
 	return f.writeMarker(func(m *datadir.Marker) {

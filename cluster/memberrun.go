@@ -76,19 +76,6 @@ func (f *flow) startMember(ctx context.Context, spec member.Spec) error {
 	return nil
 }
 
-// current returns the member while it is kept running; nil: there is none.
-func (f *flow) current() *memberRun { return f.run.Get() }
-
-// endMember stops the member and waits for it. Without one it does nothing.
-func (f *flow) endMember() {
-	run := f.current()
-	if run == nil {
-		return
-	}
-	run.end()
-	f.run.Set(nil)
-}
-
 // ended reports whether the supervisor gave up.
 func (r *memberRun) ended() bool {
 	select {

@@ -47,10 +47,8 @@ type flow struct {
 
 	directory *members.Directory // before the first step
 
-	dir    *datadir.Dir             // since the first step
-	steps  sync.Mutex               // of those that are taken while the node is in its cluster
-	run    *event.Value[*memberRun] // since the step "member"; nil in it: there is none
-	marker datadir.Marker           // as it is on the disk; zero: there is none
+	resident
+	steps sync.Mutex // of those that are taken while the node is in its cluster
 	// joining are the members as the answer to the join had them; nil: none was needed.
 	joining []etcd.Member
 	asked   bool // a member was asked to let this node join

@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/durable"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// resident is what stays with this node: its data directory, the marker in it, and the process
+// of the member that uses it. Only a resident deletes or moves what etcd has stored, and asks
+// the protocol before that (docs/protocol.md#clear).
+type resident struct {
+	dir    *datadir.Dir             // since the first step
+	run    *event.Value[*memberRun] // since the step "member"; nil in it: there is none
+	marker datadir.Marker           // as it is on the disk; zero: there is none
+}
+
+// current returns the member while it is kept running; nil: there is none.
+func (r *resident) current() *memberRun { return r.run.Get() }
+
+// endMember stops the member and waits for it. Without one it does nothing.
+func (r *resident) endMember() {
+	run := r.current()
+	if run == nil {
+		return
+	}
+	run.end()
+	r.run.Set(nil)
+}
+
+// runs reports whether the member's process runs, or may run.
+func (r *resident) runs() bool {
+	run := r.current()
+	return run != nil && !run.ended()
+}
+
+// markerFacts are what the disk has, by a marker.
+func (r *resident) markerFacts(m datadir.Marker) protocol.MarkerFacts {
+	entering := (m.Phase == datadir.Begun || m.Phase == datadir.Enrolled) && m.Intent != datadir.Restore
+	return protocol.MarkerFacts{
+		Entering: entering, Founds: entering && m.Intent == datadir.Create, Phase: phaseOf(m.Phase),
+		Log: r.dir.EtcdBegun(), Founded: r.dir.EtcdBootstrapped(),
+	}
+}
+
+// clearUnbegun deletes what an etcd left that ended before it had a log: another one would
+// begin a log beside that database, and never become ready. With a log, the member has
+// worked, and goes on. In the log of a new cluster there must also be its first member.
+func (r *resident) clearUnbegun() error {
+	facts := r.markerFacts(r.marker)
+	facts.Runs = r.runs()
+	return r.clear(facts, "delete what an interrupted creation left")
+}
+
+// prepareMember does the same before each start of the process, until the marker has the phase
+// Member: the disk may have been full when etcd allocated its log. A member whose log is damaged
+// later stays as it is, for people. The marker on the disk counts, because the supervisor calls
+// this while the steps go on; the process does not run.
+func (r *resident) prepareMember() error {
+	marker, err := r.dir.ReadMarker()
+	if err != nil {
+		return err
+	}
+	return r.clear(r.markerFacts(marker), "delete what an interrupted start left")
+}
+
+// clear deletes the data, if it may be.
+func (r *resident) clear(facts protocol.MarkerFacts, what string) error {
+	if !protocol.MayClear(facts) {
+		return nil
+	}
+	if err := os.RemoveAll(r.dir.Etcd()); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// clearReplaced deletes the data of an earlier attempt to join, if the cluster has added this
+// node as another member since.
+func (r *resident) clearReplaced(id string) error {
+	facts := r.markerFacts(r.marker)
+	facts.Runs, facts.Replaced = r.runs(), r.marker.MemberID != id
+	if facts.Replaced && !protocol.MayClear(facts) {
+		return fmt.Errorf("the cluster has added this node as the member %s, and the data of %q in %s may be in use", id, r.marker.MemberID, r.dir.Etcd())
+	}
+	if !facts.Replaced {
+		return nil
+	}
+	return r.clear(facts, "delete what an earlier attempt to join left")
+}
+
+// moveAway moves the data of a member away, in place of that of an earlier one. Listed is what
+// the list of the members has of it.
+func (r *resident) moveAway(listed protocol.Listed) error {
+	facts := r.markerFacts(r.marker)
+	facts.Runs, facts.Listed = r.runs(), listed
+	if !protocol.MayClear(facts) {
+		return errors.New("the data of the member is not moved away: the list of the members may still have it")
+	}
+	if !present(r.dir.Etcd()) {
+		return durable.SyncDir(r.dir.Path()) // an earlier attempt has moved it
+	}
+	left := r.dir.Left()
+	if err := os.RemoveAll(left); err != nil {
+		return err
+	}
+	if err := os.Rename(r.dir.Etcd(), left); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return durable.SyncDir(r.dir.Path())
+}
+
+func present(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
