@@ -31,7 +31,7 @@ ARG DATE=""
 RUN --mount=type=cache,target=/cache/go-mod \
     --mount=type=cache,target=/cache/go-build \
     GOOS="${TARGETOS}" GOARCH="${TARGETARCH}" go build -trimpath -buildvcs=false -tags=timberjack_nozstd -o /out/sidecar -ldflags " \
-      -s -w -funcalign=8 \
+      -s -w -funcalign=4 \
       -X github.com/lockstep-dev/lockstep/internal/buildinfo.version=${VERSION} \
       -X github.com/lockstep-dev/lockstep/internal/buildinfo.commit=${COMMIT} \
       -X github.com/lockstep-dev/lockstep/internal/buildinfo.date=${DATE}" \

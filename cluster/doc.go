@@ -21,4 +21,5 @@
 //	members   the list of the members, which every node follows
 //	token     the text by which a node joins
 //	enrol     both sides of the request to join
+//	rotation  the replacement of the CA
 package cluster

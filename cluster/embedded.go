@@ -45,7 +45,7 @@ func (m *Manager) keepRunning(ctx context.Context, f *flow) error {
 	m.let(f, ctx)
 	err := m.enter(Running)
 	if err == nil {
-		err = f.keepRunning(ctx, m.answerJoins, m.keeper.Run)
+		err = f.keepRunning(ctx, m.answerJoins, m.keeper.Run, func(ctx context.Context) error { return m.rotate(ctx, f) })
 	}
 	cancel() // the step that is being taken
 	m.let(nil, ctx)
@@ -54,10 +54,11 @@ func (m *Manager) keepRunning(ctx context.Context, f *flow) error {
 
 // keepRunning does what a node in a cluster needs besides the process of its member, until
 // ctx ends or the cluster removes the member. joins is for a node whose member may vote.
-func (f *flow) keepRunning(ctx context.Context, joins, keeper func(context.Context) error) error {
+func (f *flow) keepRunning(ctx context.Context, joins, keeper, rotate func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return f.whileMember(ctx, joins) })
 	group.Go(func() error { return keeper(ctx) })
+	group.Go(func() error { return rotate(ctx) })
 	group.Go(func() error { return f.observe(ctx) })
 	group.Go(func() error {
 		return pki.Renewal{
@@ -136,8 +137,8 @@ func (f *flow) awaitRemoval(ctx context.Context) error {
 func (f *flow) removed(run *memberRun) error {
 	f.steps.Lock()
 	defer f.steps.Unlock()
-	if f.marker.Phase != datadir.Member {
-		return nil
+	if f.marker.Phase != datadir.Member || f.current() != run {
+		return nil // also if it was started again
 	}
 	return f.memberEnded(run)
 }

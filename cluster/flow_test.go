@@ -221,7 +221,7 @@ func TestRenewal(t *testing.T) {
 	f.renewEvery = 20 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { _ = f.keepRunning(ctx, wait, wait) }) // its error is that ctx ended
+	running.Go(func() { _ = f.keepRunning(ctx, wait, wait, wait) }) // its error is that ctx ended
 	defer func() { cancel(); running.Wait() }()
 
 	first, due := served(t, dir, f.marker.ClientURL()), writeDue(t, dir)

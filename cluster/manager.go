@@ -21,6 +21,7 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/member"
 	"github.com/lockstep-dev/lockstep/cluster/members"
 	"github.com/lockstep-dev/lockstep/cluster/quorum"
+	"github.com/lockstep-dev/lockstep/cluster/rotation"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/keyspace"
@@ -38,6 +39,9 @@ type Config struct {
 	Reach etcd.Config
 
 	Registerer prometheus.Registerer // nil: no metrics
+	// AwaitServices waits until all services that read the file of the CA at their start work with
+	// these CAs (Membership.Trust). Nil: there are none.
+	AwaitServices func(ctx context.Context, trust string) error
 }
 
 // Embedded is how this node runs a member of its own.
@@ -99,7 +103,7 @@ var advice = etcd.Advice{
 	Closed:      "no etcd member runs there: check the sidecar of that node, and its log (worker=etcd-member)",
 	Silent:      "check the sidecar of that node, its log (worker=etcd-member), and the network to it",
 	Authority:   "it is not a member of this cluster, or a clock is wrong: see docs/clusters.md#refusals",
-	Certificate: "that member rejects this node's certificate: check both clocks, and that both nodes are of the same cluster",
+	Certificate: "that member rejects this node's certificate: check both clocks, and that both nodes are of the same cluster; if its CA was replaced while this node was removed, delete the data directory here, and join again",
 	Full:        protocol.FreeSpace,
 }
 
@@ -168,6 +172,7 @@ type Manager struct {
 	until    <-chan struct{} // closed when steps of it must end
 
 	observed *event.Value[[]Observed]
+	rotation *event.Value[rotation.State]
 	warned   bool // the log has a warning of the problem; only the goroutine of Run uses it
 }
 
@@ -186,7 +191,7 @@ func NewManager(cfg Config) *Manager {
 		status: event.New(Status{State: New, Since: time.Now()}),
 		member: event.New(member.State{}), measures: event.New(protocol.Measures{}), held: event.New(false),
 
-		observed: event.New[[]Observed](nil),
+		observed: event.New[[]Observed](nil), rotation: event.New(rotation.State{}),
 	}
 	m.shared = newSharer(cfg.Client, m.log, cfg.node(), Membership{
 		CAFile: cfg.Reach.CAFile, CertFile: cfg.Reach.CertFile, KeyFile: cfg.Reach.KeyFile,

@@ -32,12 +32,14 @@ type Membership struct {
 	// The files with the credentials; empty: etcd is used without TLS. What is in them may
 	// be renewed.
 	CAFile, CertFile, KeyFile string
+	// Trust says which CAs CAFile has, when what reads it at its start was to be started last.
+	Trust string
 }
 
 // Equal reports whether both are the same.
 func (m Membership) Equal(o Membership) bool {
 	return m.From == o.From && m.Phase == o.Phase && m.Address == o.Address && slices.Equal(m.Servers, o.Servers) && m.Local == o.Local &&
-		m.CAFile == o.CAFile && m.CertFile == o.CertFile && m.KeyFile == o.KeyFile
+		m.CAFile == o.CAFile && m.CertFile == o.CertFile && m.KeyFile == o.KeyFile && m.Trust == o.Trust
 }
 
 // sharer is the one writer of the membership. The client uses the servers before others

@@ -117,7 +117,11 @@ func (f *flow) writeMarker(change func(*datadir.Marker)) error {
 // adopt makes a marker that is on the disk the one of the flow.
 func (f *flow) adopt(m datadir.Marker) {
 	f.marker = m
+	trust, err := trustOf(f.dir.Layout)
 	f.shared.change(func(now *Membership) {
+		if err == nil && now.Trust == "" { // later, only a restart of what reads it changes it
+			now.Trust = trust
+		}
 		now.Phase = phaseOf(m.Phase)
 		if m.Phase == datadir.WithoutMember || m.Phase == datadir.Adding {
 			f.shared.used = false

@@ -22,6 +22,18 @@ type Cluster struct {
 	MemberProblem string
 	// Members are all members that sidecars run, as this node knows them.
 	Members []ClusterMember
+	// Rotation is the replacement of the CA of that etcd.
+	Rotation ClusterRotation
+}
+
+// ClusterRotation is a replacement of the CA (docs/protocol.md#rotation).
+type ClusterRotation struct {
+	Phase    string // empty: there never was one; Requested, Trusting, Issuing, Dropping, or Ended
+	Since    time.Time
+	Turn     string   // the node that restarts what uses the CA; empty: none
+	WaitsFor []string // the nodes that have not done what the phase needs
+	Lost     []string // nodes that were removed meanwhile and may have the new CA's key
+	Problem  string   // why this node has not done its part
 }
 
 // ClusterTransition is a change of the state.
@@ -63,6 +75,18 @@ type ClusterReport struct {
 	Transitions []ClusterTransitionReport `json:"transitions"`
 	Error       string                    `json:"error"`
 	Members     []ClusterMemberReport     `json:"members"`
+	// CARotation is the replacement of the CA.
+	CARotation CARotationReport `json:"caRotation"`
+}
+
+// CARotationReport is a replacement of the CA.
+type CARotationReport struct {
+	Phase    string     `json:"phase"`
+	Since    *time.Time `json:"since"`
+	Turn     string     `json:"turn"`
+	WaitsFor []string   `json:"waitsFor"`
+	Lost     []string   `json:"lost"`
+	Problem  string     `json:"problem"`
 }
 
 // ClusterTransitionReport is a change of the state.
@@ -90,6 +114,10 @@ func clusterReport(c Cluster) ClusterReport {
 		State: c.State, Since: timestamp(c.Since), Error: c.Problem,
 		Transitions: make([]ClusterTransitionReport, 0, len(c.Transitions)),
 		Members:     make([]ClusterMemberReport, 0, len(c.Members)),
+	}
+	out.CARotation = CARotationReport{
+		Phase: c.Rotation.Phase, Since: timestamp(c.Rotation.Since), Turn: c.Rotation.Turn, Problem: c.Rotation.Problem,
+		WaitsFor: append([]string{}, c.Rotation.WaitsFor...), Lost: append([]string{}, c.Rotation.Lost...),
 	}
 	if out.Error == "" {
 		out.Error = c.MemberProblem

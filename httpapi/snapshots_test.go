@@ -135,6 +135,7 @@ func snapshotOf(t *testing.T, f protocol.Facts, v protocol.Verdict) Snapshot {
 			},
 			{ID: "91bc3c398fb3c146", Address: "10.0.0.2", Learner: true, Leader: true, Healthy: true},
 		},
+		Rotation: ClusterRotation{Phase: "Trusting", Since: epochTime, Turn: "cp-1", WaitsFor: []string{"cp-1", "cp-2"}, Problem: "no answer"},
 	}
 	s.KubernetesService = KubernetesService{
 		Enabled: true, Reason: protocol.Published, Message: "in place", Since: epochTime, Problem: "refused", Revision: 7, Addresses: []string{"10.0.0.1", "fd00::1"},

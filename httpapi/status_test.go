@@ -87,6 +87,7 @@ func TestNewReport(t *testing.T) {
 					{ID: "8e9e05c52164694d", Node: "cp-1", Address: "10.0.0.1", Problem: "it does not answer", Since: &when},
 					{ID: "91bc3c398fb3c146", Address: "10.0.0.2", Learner: true, Leader: true, Healthy: true},
 				},
+				CARotation: CARotationReport{Phase: "Trusting", Since: &when, Turn: "cp-1", WaitsFor: []string{"cp-1", "cp-2"}, Lost: []string{}, Problem: "no answer"},
 			},
 			UpgradeObstacles: []UpgradeObstacleReport{
 				{Reason: "RecordCorrupt", Node: "cp-3", Message: "its record is corrupt: not a Node; its sidecar writes it again if it is alive; " +

@@ -88,6 +88,16 @@ func (k Keys) JoinTokens() string { return k.prefix + "cluster/tokens/" }
 // JoinToken returns the key of a token, by its ID.
 func (k Keys) JoinToken(id string) string { return k.JoinTokens() + id }
 
+// Rotation returns the key of the replacement of the cluster's CA. It is missing if there never
+// was one.
+func (k Keys) Rotation() string { return k.prefix + "cluster/rotation" }
+
+// RotationReports returns the prefix of what the nodes report of themselves in a rotation.
+func (k Keys) RotationReports() string { return k.prefix + "cluster/rotating/" }
+
+// RotationReport returns the key of what a node reports of itself in a rotation.
+func (k Keys) RotationReport(id protocol.NodeID) string { return k.RotationReports() + string(id) }
+
 // StoreParts returns where all keys of a store are, except those of ClusterParts. A part
 // that ends with a slash is a range, any other is a key.
 func (k Keys) StoreParts() []string {
@@ -97,7 +107,10 @@ func (k Keys) StoreParts() []string {
 // ClusterParts returns where all keys of an etcd cluster are that the sidecars run
 // themselves, in the form of StoreParts.
 func (k Keys) ClusterParts() []string {
-	return []string{k.Cluster(), k.ClusterMembers(), k.ClusterLearners(), k.RemovedMembers(), k.ClusterLock(), k.JoinTokens()}
+	return []string{
+		k.Cluster(), k.ClusterMembers(), k.ClusterLearners(), k.RemovedMembers(), k.ClusterLock(), k.JoinTokens(),
+		k.Rotation(), k.RotationReports(),
+	}
 }
 
 // MemberID is the text of a member's ID, in keys and for people: that of etcd's own

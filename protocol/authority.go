@@ -9,12 +9,21 @@ type Standing struct {
 	Leaving bool
 	// Removed: a member with this node's key was removed by an operator.
 	Removed bool
+	// Rotating: the CA is being replaced, so a certificate of the old one proves little. Reported:
+	// a node with this name has reported this key in the rotation.
+	Rotating, Reported bool
 }
 
 // MayRenew reports whether the node gets a new certificate for its name and address. A node
-// that has left the members with its role may.
-func (s Standing) MayRenew() bool { return !s.Removed }
+// that has left the members with its role may. While the CA is replaced, the key has to be known: a
+// user with the old one can sign a certificate for any name.
+func (s Standing) MayRenew() bool {
+	known := s.Listed == ListedLearner || s.Listed == ListedVoter || s.Reported
+	return !s.Removed && (!s.Rotating || known)
+}
 
 // MaySign reports whether the node gets the key of the cluster's CA: only a voter that
 // stays. The zero Standing does not.
-func (s Standing) MaySign() bool { return !s.Removed && !s.Leaving && s.Listed == ListedVoter }
+func (s Standing) MaySign() bool {
+	return !s.Removed && !s.Leaving && s.Listed == ListedVoter
+}

@@ -14,6 +14,12 @@ func TestStanding(t *testing.T) {
 		{Standing{Listed: ListedVoter, Leaving: true}, true, false},
 		{Standing{Listed: ListedVoter, Removed: true}, false, false},
 		{Standing{Listed: NotListed, Removed: true}, false, false},
+		{Standing{Rotating: true}, false, false},
+		{Standing{Listed: NotListed, Rotating: true}, false, false},
+		{Standing{Listed: NotListed, Rotating: true, Reported: true}, true, false},
+		{Standing{Listed: NotListed, Rotating: true, Reported: true, Removed: true}, false, false},
+		{Standing{Listed: ListedLearner, Rotating: true}, true, false},
+		{Standing{Listed: ListedVoter, Rotating: true}, true, true},
 	} {
 		if got := tt.standing; got.MayRenew() != tt.renew || got.MaySign() != tt.sign {
 			t.Errorf("%+v: renews %t, signs %t, want %t, %t", got, got.MayRenew(), got.MaySign(), tt.renew, tt.sign)

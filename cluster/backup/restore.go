@@ -267,6 +267,8 @@ func (r *restoration) forget(ctx context.Context, now member.State) (err error) 
 		clientv3.OpDelete(keys.RemovedMembers(), clientv3.WithPrefix()),
 		clientv3.OpDelete(keys.JoinTokens(), clientv3.WithPrefix()),
 		clientv3.OpDelete(keys.ClusterLock(), clientv3.WithPrefix()),
+		clientv3.OpDelete(keys.Rotation()),
+		clientv3.OpDelete(keys.RotationReports(), clientv3.WithPrefix()),
 		clientv3.OpDelete(keys.Status()),
 		clientv3.OpPut(keys.Cluster(), string(record.EncodeCluster(cluster))),
 	}, nil); err != nil {

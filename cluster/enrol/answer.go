@@ -78,7 +78,7 @@ const (
 func (s *Server) add(ctx context.Context, node record.Member) (quorum.Added, error) {
 	began := time.Now()
 	for {
-		added, err := quorum.Add(ctx, s.cfg.Client, quorum.Addition{Node: node, After: s.cfg.After})
+		added, err := quorum.Add(ctx, s.cfg.Client, quorum.Addition{Node: node, Joins: true, After: s.cfg.After})
 		if !errors.Is(err, quorum.ErrWait) || time.Since(began) > patience || !backoff.Sleep(ctx, turnPause) {
 			return added, err
 		}
@@ -88,6 +88,9 @@ func (s *Server) add(ctx context.Context, node record.Member) (quorum.Added, err
 // mayJoin returns why the request is refused, and changes nothing.
 func (s *Server) mayJoin(ctx context.Context, node record.Member, claim token.Claim) error {
 	if err := token.Check(ctx, s.cfg.Client, claim); err != nil {
+		return err
+	}
+	if err := quorum.NotRotating(ctx, s.cfg.Client); err != nil {
 		return err
 	}
 	added, err := quorum.CheckFree(ctx, s.cfg.Client, node)
@@ -158,7 +161,7 @@ func explain(err error) error {
 		return &refusal{conflict, http.StatusGone, err.Error()}
 	case is(quorum.ErrNoCluster):
 		return &refusal{unavailable, http.StatusServiceUnavailable, "the cluster is still being created"}
-	case is(quorum.ErrWait), is(quorum.ErrBusy):
+	case is(quorum.ErrWait), is(quorum.ErrBusy), is(quorum.ErrRotating):
 		return &refusal{unavailable, http.StatusServiceUnavailable, err.Error()}
 	}
 	if _, already := errors.AsType[*refusal](err); already {

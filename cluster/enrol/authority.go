@@ -56,7 +56,10 @@ func (s *Server) giveAuthority(ctx context.Context, _ http.ResponseWriter, r *ht
 		return nil, explain(err)
 	}
 	if !standing.MayRenew() {
-		return nil, &refusal{conflict, http.StatusGone, fmt.Sprintf("node %q was removed from the cluster", node)}
+		return nil, &refusal{conflict, http.StatusGone, fmt.Sprintf("node %q was removed from the cluster, or has another key", node)}
+	}
+	if wanted := r.URL.Query().Get(queryCA); wanted != "" {
+		return s.giveKey(ctx, node, standing, wanted)
 	}
 	ca, err := s.authority(ctx)
 	if err != nil {
@@ -76,6 +79,30 @@ func (s *Server) giveAuthority(ctx context.Context, _ http.ResponseWriter, r *ht
 		s.cfg.Log.Info("a voter received the key of the cluster's CA", "joining", string(node), "client", r.RemoteAddr)
 	}
 	return json.Marshal(out)
+}
+
+// giveKey answers a voter that asks for the key of a CA that takes the place of the one that signs.
+func (s *Server) giveKey(ctx context.Context, node protocol.NodeID, standing protocol.Standing, wanted string) ([]byte, error) {
+	rotation, err := quorum.ReadRotation(ctx, s.cfg.Client)
+	if err != nil {
+		return nil, explain(err)
+	}
+	if !standing.MaySign() || !quorum.MayHaveNextKey(rotation, node) || rotation.Hash.String() != wanted {
+		return nil, &refusal{conflict, http.StatusForbidden, fmt.Sprintf("node %q may not have the key of that CA", node)}
+	}
+	ca, err := pki.LoadTrusted(s.cfg.PKI, pki.Hash(rotation.Hash))
+	if errors.Is(err, pki.ErrNoKey) {
+		return nil, &refusal{unavailable, http.StatusServiceUnavailable, "this member does not have the key of the new CA"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	key, err := ca.KeyPEM()
+	if err != nil {
+		return nil, err
+	}
+	s.cfg.Log.Info("a voter received the key of the new CA", "joining", string(node))
+	return json.Marshal(authorityAnswer{CACertificate: string(ca.CertPEM()), CAKey: string(key)})
 }
 
 // authority returns the CA with its key. Without the key it returns a refusal that says
@@ -118,38 +145,55 @@ type Authority struct {
 // AskAuthority asks the member with a join URL for the key of the CA, and for a new certificate,
 // with the certificate in dir. A *RefusedError is the answer of a member.
 func AskAuthority(ctx context.Context, joinURL, dir string) (Authority, error) {
-	target, err := JoinURL(joinURL)
+	in, err := post(ctx, joinURL, "", dir)
 	if err != nil {
 		return Authority{}, err
+	}
+	return in.decode(dir)
+}
+
+// AskKey asks the member with a join URL for the key (PEM) of a CA that takes the place of the one
+// that signs. The caller checks that it is that key.
+func AskKey(ctx context.Context, joinURL, dir string, ca pki.Hash) ([]byte, error) {
+	in, err := post(ctx, joinURL, "?"+queryCA+"="+ca.String(), dir)
+	return []byte(in.CAKey), err
+}
+
+// queryCA is the parameter with the hash of a CA.
+const queryCA = "ca"
+
+func post(ctx context.Context, joinURL, query, dir string) (in authorityAnswer, err error) {
+	target, err := JoinURL(joinURL)
+	if err != nil {
+		return in, err
 	}
 	config, err := pki.ClientTLS(dir)
 	if err != nil {
-		return Authority{}, err
+		return in, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(target, Path)+PathAuthority, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(target, Path)+PathAuthority+query, nil)
 	if err != nil {
-		return Authority{}, err
+		return in, err
 	}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, TLSHandshakeTimeout: headerTimeout, DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
-		return Authority{}, fmt.Errorf("reach %s: %w", joinURL, err)
+		return in, fmt.Errorf("reach %s: %w", joinURL, err)
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return Authority{}, fmt.Errorf("reach %s: %w", joinURL, err)
+		return in, fmt.Errorf("reach %s: %w", joinURL, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return Authority{}, newRefusedError(joinURL, resp, text)
+		return in, newRefusedError(joinURL, resp, text)
 	}
-	var in authorityAnswer
 	if err := json.Unmarshal(text, &in); err != nil {
-		return Authority{}, fmt.Errorf("the answer of %s: %w", joinURL, err)
+		return in, fmt.Errorf("the answer of %s: %w", joinURL, err)
 	}
-	return in.decode(dir)
+	return in, nil
 }
 
 // decode checks that the answer is of the CA in dir.

@@ -62,8 +62,8 @@ type authorityAnswer struct {
 	// CAKey is empty if the node is not a voter.
 	CAKey string `json:"caKey,omitempty"`
 	// Certificate is a new one, for the key, the name and the address of the one that the node
-	// has shown.
-	Certificate string `json:"certificate"`
+	// has shown. Empty in an answer with the key of a CA that takes the place of the one that signs.
+	Certificate string `json:"certificate,omitempty"`
 }
 
 // problem is an error in the form of RFC 9457, application/problem+json.

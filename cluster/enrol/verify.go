@@ -35,7 +35,7 @@ func verify(state tls.ConnectionState, target string, ca [32]byte, now time.Time
 	case authority == nil && len(state.PeerCertificates) == 1:
 		return errNoJoinPort
 	case authority == nil:
-		return errors.New("its certificate is of another CA than the token names")
+		return errors.New("its certificate is of another CA than the token names; if the CA was replaced, create another token")
 	}
 	u, err := url.Parse(target)
 	if err != nil {

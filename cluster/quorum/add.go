@@ -23,6 +23,8 @@ const addTimeout = 3 * time.Second
 // Addition is a node to add.
 type Addition struct {
 	Node record.Member // without its ID
+	// Joins: the node is new in the cluster. None is while the CA is replaced.
+	Joins bool
 	// After is called after each step, with its name. It is for tests; nil: nothing.
 	After func(step string)
 }
@@ -91,6 +93,9 @@ func add(ctx context.Context, client *etcd.Client, a Addition) (Added, error) {
 	}
 	if s.cluster == nil {
 		return Added{}, ErrNoCluster
+	}
+	if id == 0 && a.Joins && s.rotation.Active() {
+		return Added{}, ErrRotating
 	}
 	if id == 0 {
 		if id, err = addLearner(ctx, client, a.Node.PeerURL); err != nil {

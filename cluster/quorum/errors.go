@@ -17,6 +17,8 @@ var (
 	ErrWait = errors.New("the cluster cannot add a member now")
 	// ErrNoQuorum is returned if too few voters answer to change anything.
 	ErrNoQuorum = errors.New("the cluster has no majority of its members")
+	// ErrRotating is returned for a node that joins while the CA is replaced, and for a token.
+	ErrRotating = errors.New("the CA of the cluster is being replaced; sidecar cluster rotate-ca on a member shows what it waits for; then create a new token")
 	// ErrRefused is returned for a removal that would harm the cluster.
 	ErrRefused = errors.New("not removed")
 )

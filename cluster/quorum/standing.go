@@ -18,7 +18,11 @@ func StandingOf(ctx context.Context, client *etcd.Client, node protocol.NodeID, 
 	if err != nil {
 		return protocol.Standing{}, err
 	}
-	out := protocol.Standing{Listed: protocol.NotListed}
+	reported, known := s.reports[node]
+	out := protocol.Standing{
+		Listed: protocol.NotListed, Rotating: s.rotation.Active(),
+		Reported: known && reported.Key == key && reported.CA == s.rotation.Hash,
+	}
 	for _, r := range s.removed {
 		out.Removed = out.Removed || r.Key == key
 	}

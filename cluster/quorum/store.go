@@ -26,6 +26,9 @@ type stored struct {
 	// lost are the nodes of members that have lost the role of a member. Only readRoles
 	// fills it.
 	lost map[protocol.NodeID]bool
+	// rotation is the replacement of the CA; its zero value: there never was one.
+	rotation record.Rotation
+	reports  map[protocol.NodeID]record.RotationReport
 }
 
 // readStored reads all records. Corrupt ones count as missing: the members themselves
@@ -37,6 +40,8 @@ func readStored(ctx context.Context, client *etcd.Client) (stored, error) {
 		clientv3.OpGet(keys.ClusterMembers(), clientv3.WithPrefix()),
 		clientv3.OpGet(keys.ClusterLearners(), clientv3.WithPrefix()),
 		clientv3.OpGet(keys.RemovedMembers(), clientv3.WithPrefix()),
+		clientv3.OpGet(keys.Rotation()),
+		clientv3.OpGet(keys.RotationReports(), clientv3.WithPrefix()),
 	}, nil)
 	if err != nil {
 		return stored{}, fmt.Errorf("read the records of the members: %w", err)
@@ -65,7 +70,27 @@ func readStored(ctx context.Context, client *etcd.Client) (stored, error) {
 			out.removed = append(out.removed, m)
 		}
 	}
-	return out, nil
+	return out, out.readRotation(resp)
+}
+
+// readRotation reads what the store has of the replacement of the CA. One that is corrupt is an
+// error: nothing may be signed by mistake.
+func (s *stored) readRotation(resp *clientv3.TxnResponse) error {
+	s.reports = map[protocol.NodeID]record.RotationReport{}
+	for _, kv := range etcd.NewListing(resp, 4).KVs {
+		r, err := record.DecodeRotation(kv.Value)
+		if err != nil {
+			return err
+		}
+		r.Revision = kv.ModRevision
+		s.rotation = r
+	}
+	for _, kv := range etcd.NewListing(resp, 5).KVs {
+		if r, err := record.DecodeRotationReport(kv.Key, kv.Value); err == nil {
+			s.reports[r.Node] = r
+		}
+	}
+	return nil
 }
 
 // readRoles reads the roles of the nodes that are members. A record that is missing or

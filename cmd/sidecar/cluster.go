@@ -31,7 +31,7 @@ directory. With --etcd-servers and the other flags of etcd they work anywhere.`,
 		RunE: helpOrUnknown,
 	}
 	cmd.AddCommand(p.clusterMembersCommand(), p.clusterRemoveCommand(), p.clusterTokenCommand(),
-		p.clusterSnapshotCommand(), p.clusterRestoreCommand(), p.clusterDefragCommand())
+		p.clusterSnapshotCommand(), p.clusterRestoreCommand(), p.clusterDefragCommand(), p.clusterRotateCommand())
 	return cmd
 }
 
@@ -109,7 +109,7 @@ is 1.`,
 		if slices.ContainsFunc(views, func(v quorum.View) bool { return v.Full }) {
 			fmt.Fprintf(p.stderr, "The database of etcd is full, so it refuses writes; %s%s\n", protocol.FreeSpace, client.flags)
 		}
-		return errors.Join(p.printMembers(views, output.value), err)
+		return errors.Join(p.printMembers(views, output.value), err, p.printRotation(ctx, client))
 	})
 	cmd.Flags().VarP(&output, "output", "o", "Output format: "+output.options()+".")
 	complete(cmd, "output", &output)
@@ -218,5 +218,5 @@ record stays: if the node is off for good, also type sidecar node remove.`,
 // takes back.
 const keepsAccess = `The data directory of a node that has joined has a certificate, and, once it has voted,
 the key of the cluster's CA. A user who has a copy of it still reads and writes everything in etcd. If
-you do not trust that node, replace the CA: docs/clusters.md#replace-the-ca
+you do not trust that node, replace the CA: sidecar cluster rotate-ca (docs/clusters.md#replace-the-ca)
 `

@@ -144,7 +144,7 @@ func TestClusterMembers(t *testing.T) {
 	if code, out, errs := onMember(t, c.First, "cluster", "remove", "nowhere"); code != exitFailed || !strings.Contains(errs, `node "a" (member `) {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
-	if code, out, errs := onMember(t, c.First, "cluster", "remove", learner); code != exitOK || !strings.HasPrefix(out, "member "+learner+" removed\n") || !strings.Contains(out, "replace the CA: docs/clusters.md#replace-the-ca") {
+	if code, out, errs := onMember(t, c.First, "cluster", "remove", learner); code != exitOK || !strings.HasPrefix(out, "member "+learner+" removed\n") || !strings.Contains(out, "replace the CA: sidecar cluster rotate-ca") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }

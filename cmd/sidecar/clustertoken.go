@@ -49,8 +49,8 @@ func (p program) tokenCreateCommand() *cobra.Command {
 A user who has the token can join the cluster until it expires or is used. A node that
 has joined reads and writes everything in etcd: with a kube-apiserver on it, every Secret.
 When it votes, it also has the key of the cluster's CA, and can sign certificates. Neither
-token revoke nor cluster remove takes that back: only a new CA does
-(docs/clusters.md#replace-the-ca). So keep the token secret. It is shown only once. With
+token revoke nor cluster remove takes that back: only a new CA does, with sidecar cluster
+rotate-ca. So keep the token secret. It is shown only once. With
 --node it is refused for any other node; without, the first who has it can use it.
 
 The printed command has the token in its environment: ps shows the command line of a
@@ -92,6 +92,9 @@ func createToken(ctx context.Context, at etcdClient, spec token.Spec) (tokenRepo
 		return tokenReport{}, err
 	}
 	spec.CA = record.CA
+	if err := quorum.NotRotating(ctx, at.Client); err != nil {
+		return tokenReport{}, err
+	}
 	created, stored, err := token.Create(ctx, at.Client, spec)
 	if err != nil {
 		return tokenReport{}, err
@@ -252,7 +255,7 @@ func (p program) tokenRevokeCommand() *cobra.Command {
 
 A node that has joined with it stays a member. If you do not trust that node, revoking
 and removing are not enough: it has a certificate, and the key of the cluster's CA if it
-has voted (docs/clusters.md#replace-the-ca).`,
+has voted. sidecar cluster rotate-ca takes that back.`,
 		Args: oneArg("ID"),
 	}, func(ctx context.Context, client etcdClient, args []string) error {
 		id := token.ParseID(args[0])

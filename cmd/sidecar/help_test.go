@@ -181,7 +181,7 @@ func TestCompletion(t *testing.T) {
 		"cluster|restore|":           ":0",
 		"run|--etcd|":                "external embedded :4",
 		"status|-o|":                 "table wide json yaml :4",
-		"help|cluster|":              "defrag members remove restore snapshot token :4",
+		"help|cluster|":              "defrag members remove restore rotate-ca snapshot token :4",
 		"completion|":                "bash zsh fish powershell :4",
 	} {
 		var out bytes.Buffer

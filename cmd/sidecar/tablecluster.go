@@ -1,6 +1,10 @@
 package main
 
-import "github.com/lockstep-dev/lockstep/httpapi"
+import (
+	"strings"
+
+	"github.com/lockstep-dev/lockstep/httpapi"
+)
 
 // cluster has the state, and a line for each member that the sidecars run; nothing with an
 // etcd that runs elsewhere, about which ETCD says everything.
@@ -21,7 +25,32 @@ func (t table) cluster(c httpapi.ClusterReport) []string {
 	for _, m := range c.Members {
 		all = append(all, t.member(m))
 	}
+	if c.CARotation.Phase != "" {
+		all = append(all, t.rotation(c.CARotation))
+	}
 	return all
+}
+
+// rotation says how far the replacement of the CA is, or that it must be done again.
+func (t table) rotation(r httpapi.CARotationReport) string {
+	if r.Phase == "Ended" {
+		out := "CA replaced" + t.since(r.Since)
+		if len(r.Lost) > 0 {
+			out += "; removed meanwhile: " + strings.Join(r.Lost, ", ") + ", which may have the new key: type again: sidecar cluster rotate-ca --yes"
+		}
+		return out
+	}
+	out := "CA is being replaced: " + r.Phase + t.since(r.Since)
+	if len(r.WaitsFor) > 0 {
+		out += ", waits for " + strings.Join(r.WaitsFor, ", ")
+	}
+	if r.Turn != "" {
+		out += ", turn of " + r.Turn
+	}
+	if r.Problem != "" {
+		out += ": " + r.Problem
+	}
+	return out
 }
 
 func (t table) member(m httpapi.ClusterMemberReport) string {

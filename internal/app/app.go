@@ -169,7 +169,9 @@ func (a *App) wire() error {
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	a.cluster = cluster.NewManager(cluster.Config{Embedded: a.cfg.Embedded, Client: a.etcd, Reach: reach, Log: a.log, Registerer: registry})
+	a.cluster = cluster.NewManager(cluster.Config{
+		Embedded: a.cfg.Embedded, Client: a.etcd, Reach: reach, Log: a.log, Registerer: registry, AwaitServices: a.awaitServices,
+	})
 	a.readCertificates(time.Now())
 	a.address = address(a.cfg, a.listener)
 	if a.trace, err = newTrace(a.id.node); err != nil {

@@ -29,6 +29,17 @@ func (a *App) clusterNow() httpapi.Cluster {
 		})
 	}
 	out.MemberProblem = a.memberProblem()
+	r := a.cluster.Rotation().Get()
+	out.Rotation = httpapi.ClusterRotation{
+		Phase: r.Phase, Since: r.Since, Turn: string(r.Turn), WaitsFor: texts(r.Waits), Lost: texts(r.Lost), Problem: r.Problem,
+	}
+	return out
+}
+
+func texts(nodes []protocol.NodeID) (out []string) {
+	for _, n := range nodes {
+		out = append(out, string(n))
+	}
 	return out
 }
 

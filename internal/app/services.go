@@ -174,13 +174,26 @@ func (a *App) followServers(ctx context.Context) error {
 
 func (a *App) useServers(now cluster.Membership) {
 	v := a.variables.Get()
-	v.EtcdServers, v.NodeAddress = serversFor(v.EtcdServers, now), now.Address
+	v.EtcdServers, v.NodeAddress, v.EtcdTrust = serversFor(v.EtcdServers, now), now.Address, now.Trust
 	if missing := missingServers(v.EtcdServers, now); len(missing) > 0 {
 		a.log.Warn("services use servers of etcd that are no members any more; cordon this node and restart its sidecar: they start with all members then",
 			"missing", missing, "used", v.EtcdServers, "members", now.Servers)
 	}
 	if v != a.variables.Get() {
 		a.variables.Set(v)
+	}
+}
+
+// awaitServices waits until all services that use the CAs of etcd were started with these ones.
+func (a *App) awaitServices(ctx context.Context, trust string) error {
+	for {
+		now, stateChanged := a.roles.State().Load()
+		if !slices.ContainsFunc(now.Services, func(st service.Status) bool { return !st.Trusts(trust) }) {
+			return nil
+		}
+		if !event.Wait(ctx, stateChanged) {
+			return ctx.Err()
+		}
 	}
 }
 

@@ -37,12 +37,13 @@ var levels = map[string]int{
 	"reconcile/bundle": 4,
 	"reconcile/report": 4, // plain values that reconcile fills and httpapi shows
 
-	"cluster":         8, // brings the sidecar into its etcd cluster, with the packages below it
-	"cluster/datadir": 3,
-	"cluster/token":   4, // how nodes are allowed to join
-	"cluster/quorum":  5, // changes the members
-	"cluster/enrol":   6, // both sides of a join
-	"cluster/record":  3, // the values below cluster/ in etcd
+	"cluster":          8, // brings the sidecar into its etcd cluster, with the packages below it
+	"cluster/datadir":  3,
+	"cluster/token":    4, // how nodes are allowed to join
+	"cluster/quorum":   5, // changes the members
+	"cluster/enrol":    6, // both sides of a join
+	"cluster/rotation": 6, // replaces the CA
+	"cluster/record":   3, // the values below cluster/ in etcd
 
 	"etcd":               3,
 	"internal/endpoints": 5, // writes the Service kubernetes

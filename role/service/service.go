@@ -40,6 +40,8 @@ type Process struct {
 	Env        []string // NAME=VALUE each
 	WorkingDir string   // empty: that of the sidecar
 	Output     Output
+	// Trust is Variables.EtcdTrust of a process that uses the file of the CA. Files do not have it.
+	Trust string
 }
 
 // Output is a file for the output of a process.

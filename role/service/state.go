@@ -49,6 +49,12 @@ type Status struct {
 	of       Service // that its worker runs
 }
 
+// Trusts reports whether a service works with these CAs of etcd, or does not use them.
+func (s Status) Trusts(trust string) bool {
+	uses := s.of.Process != nil && s.of.Process.Trust != ""
+	return !uses || s.of.Process.Trust == trust && (s.Ready || s.Optional && s.Phase == Running)
+}
+
 // State is what is known of all services.
 type State struct {
 	Services []Status // in the order in which they start

@@ -12,6 +12,9 @@ type Variables struct {
 	EtcdServers                           string
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile string
 	NodeID, NodeAddress                   string
+	// EtcdTrust says which CAs EtcdCAFile has. A process reads the file at its start, so one that
+	// uses it is started again when this changes.
+	EtcdTrust string
 }
 
 // byName returns all variables.
@@ -39,6 +42,7 @@ func samples() Variables {
 // each variable is known.
 func Expand(all []Service, v Variables) ([]Service, error) {
 	values := v.byName()
+	values[trustValue] = v.EtcdTrust
 	out := slices.Clone(all)
 	for i := range out {
 		if unknown := out[i].expand(values); len(unknown) > 0 {
@@ -46,6 +50,14 @@ func Expand(all []Service, v Variables) ([]Service, error) {
 		}
 	}
 	return out, nil
+}
+
+// trustValue is no variable: the name of one has other characters.
+const trustValue = "EtcdTrust"
+
+// usesCA reports whether a process has the file of etcd's CA.
+func usesCA(p Process) bool {
+	return slices.ContainsFunc(slices.Concat(p.Command, p.Env), func(text string) bool { return strings.Contains(text, "$(ETCD_CAFILE)") })
 }
 
 // expand replaces all variables of a service, in copies of what it points to. It returns the
@@ -65,6 +77,9 @@ func (s *Service) expand(values map[string]string) (unknown []string) {
 	if s.Process != nil {
 		p := *s.Process
 		s.Process = &p
+		if usesCA(p) {
+			p.Trust = values[trustValue]
+		}
 		list(&p.Command)
 		list(&p.Env)
 	}

@@ -146,6 +146,10 @@ type Cluster struct {
 		ID, Node, Address        string
 		Learner, Leader, Healthy bool
 	}
+	CARotation struct {
+		Phase, Turn, Problem string
+		WaitsFor, Lost       []string
+	}
 }
 
 // ClusterStatus returns what /status has about the cluster.

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-dev/lockstep/cluster/quorum"
+	"github.com/lockstep-dev/lockstep/cluster/rotation"
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+func (p program) clusterRotateCommand() *cobra.Command {
+	yes, detach := false, false
+	cmd := &cobra.Command{
+		Use:   "rotate-ca",
+		Short: "Replace the CA of a running cluster, so that a removed node is out for good",
+		Long: `Replace the CA of a running cluster, so that a removed node is out for good: what it
+has, its certificate and, once it has voted, the key of the CA, opens nothing any more.
+
+The sidecars create a new CA, come to trust both, get a certificate of the new one each,
+and drop the old one. One node after another restarts its etcd member twice, and with it
+the services that use $(ETCD_CAFILE). No gate closes for it. A cluster of one or two
+voters accepts no writes while a member restarts.
+
+Remove the nodes first that you do not trust, with sidecar cluster remove and sidecar node
+remove, and close the ports of etcd to them: until the end, what they have is valid. All
+other nodes have to run: the replacement waits for a node that is off, and goes on when it is back
+or removed. Meanwhile no node joins, and no token is created. At the end all tokens are
+deleted.
+
+Without --yes, the command only shows which nodes get a certificate of the new CA. With it,
+the command begins, or finds what has begun, and shows what it waits for until the
+end. If it is interrupted, the sidecars go on. Other programs that read ca.crt in the data
+directory need a restart afterwards.`,
+		Args: noArgs,
+	}
+	cmd = withEtcd(cmd, func(ctx context.Context, at etcdClient, _ []string) error {
+		all, err := quorum.ReadParticipants(ctx, at.Client)
+		if err != nil {
+			return err
+		}
+		if !yes && !all.Active() {
+			p.printParticipants(all)
+			return nil
+		}
+		if yes {
+			already, err := quorum.StartRotation(ctx, at.Client)
+			if err != nil {
+				return err
+			}
+			if already {
+				fmt.Fprintln(p.stderr, "The CA is being replaced already.")
+			}
+		}
+		if detach {
+			return nil
+		}
+		return p.followRotation(ctx, at.Client)
+	})
+	cmd.Flags().BoolVar(&yes, "yes", false, "Do it. Without this flag, the command only shows which nodes take part.")
+	cmd.Flags().BoolVar(&detach, "detach", false, "Do not wait for the end. sidecar cluster members shows how far it is.")
+	return cmd
+}
+
+// printParticipants shows which nodes get a certificate.
+func (p program) printParticipants(r quorum.Rotation) {
+	rows := [][]string{{"NODE", "MEMBER", "ALIVE"}}
+	for _, n := range r.Facts.Nodes {
+		member, alive := "-", "no"
+		if r.Members[n.ID] {
+			member = "learner"
+		}
+		if n.Voter {
+			member = "voter"
+		}
+		if n.Alive {
+			alive = "yes"
+		}
+		rows = append(rows, []string{string(n.ID), member, alive})
+	}
+	table{w: p.stdout, screen: p.screen()}.rows(rows)
+	fmt.Fprintln(p.stdout, "These nodes get a certificate of the new CA, and the voters its key. Remove those that you do not trust\nfirst. To replace the CA, type: sidecar cluster rotate-ca --yes")
+}
+
+// rotationPause is the pause between two questions how far it is.
+const rotationPause = 500 * time.Millisecond
+
+// followRotation shows what the replacement of the CA waits for, until it has ended.
+func (p program) followRotation(ctx context.Context, client *etcd.Client) error {
+	last := ""
+	for {
+		r, err := quorum.ReadParticipants(ctx, client)
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("the CA is still being replaced, and the sidecars go on: %w", ctx.Err())
+		case err == nil && !r.Active():
+			return p.printEnd(r)
+		case err == nil:
+			if text := rotationText(r); text != last {
+				fmt.Fprintln(p.stderr, text)
+				last = text
+			}
+		} // a member restarts: its answer comes later
+		if !backoff.Sleep(ctx, rotationPause) {
+			return fmt.Errorf("the CA is still being replaced, and the sidecars go on: %w", ctx.Err())
+		}
+	}
+}
+
+func (p program) printEnd(r quorum.Rotation) error {
+	fmt.Fprintf(p.stdout, "The CA was replaced. Its hash is %s.\nAll tokens were deleted: create new ones for nodes that join.\n", r.Hash)
+	if len(r.Lost) > 0 {
+		return fmt.Errorf("removed meanwhile: %s, which may have the key of the new CA; type again: sidecar cluster rotate-ca --yes", nodeList(r.Lost))
+	}
+	return nil
+}
+
+// printRotation shows a replacement that is under way.
+func (p program) printRotation(ctx context.Context, at etcdClient) error {
+	r, err := quorum.ReadParticipants(ctx, at.Client)
+	if err != nil || !r.Active() {
+		return nil //nolint:nilerr // what is wrong, the list of the members has
+	}
+	fmt.Fprintln(p.stderr, rotationText(r))
+	return nil
+}
+
+// rotationText says how far it is, since when, and what it waits for.
+func rotationText(r quorum.Rotation) string {
+	s := rotation.StateOf(r)
+	text := fmt.Sprintf("The CA is being replaced: %s since %s", s.Phase, s.Since.UTC().Format(time.RFC3339))
+	var nodes []string
+	for _, id := range s.Waits {
+		nodes = append(nodes, waitText(r, id))
+	}
+	if len(nodes) > 0 {
+		text += ", waits for " + strings.Join(nodes, ", ")
+	}
+	return text + "."
+}
+
+// waitText names a node that is waited for, and what to do if it is off.
+func waitText(r quorum.Rotation, id protocol.NodeID) string {
+	for _, n := range r.Facts.Nodes {
+		switch {
+		case n.ID != id || n.Alive:
+		case r.Members[id]:
+			return fmt.Sprintf("%s (not alive: start its sidecar, or type sidecar cluster remove %s)", id, id)
+		default:
+			return fmt.Sprintf("%s (not alive: start its sidecar, or type sidecar node remove %s --confirm-stopped)", id, id)
+		}
+	}
+	if id == r.Turn {
+		return string(id) + " (restarts)"
+	}
+	return string(id)
+}
+
+func nodeList(nodes []protocol.NodeID) string {
+	var out []string
+	for _, n := range nodes {
+		out = append(out, string(n))
+	}
+	return strings.Join(out, ", ")
+}
