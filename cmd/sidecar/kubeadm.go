@@ -126,6 +126,13 @@ func (f kubeadmFlags) again() string {
 	return strings.Join(words, " ")
 }
 
+// elsewhere are the flags for another node: its name and the URL of its kube-apiserver are its
+// own.
+func (f kubeadmFlags) elsewhere() kubeadmFlags {
+	f.nodeID, f.apiserverURL = f.host, ""
+	return f
+}
+
 func (f kubeadmFlags) manifest() string {
 	return filepath.Join(f.kubernetesDir, "manifests", "kube-apiserver.yaml")
 }

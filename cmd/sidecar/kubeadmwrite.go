@@ -297,7 +297,7 @@ func (p program) printNext(f kubeadmFlags, pod kubeadm.Pod, n nextSteps) {
 	case pod.Endpoint() == "" && len(pod.Spec.Containers) == 0:
 		first := []string{"kubeadm init " + patches + "    # with your other flags"}
 		p.printBlock("type next, on the first node:", first, own, []string{apply}, last)
-		p.printBlock("on every other node:", []string{"kubeadm join --control-plane " + patches + "    # with the flags that kubeadm init prints"}, own, last)
+		p.printBlock("on every other node:", f.elsewhere().joins(n.settings, patches))
 	case n.settings.AppliedTo(pod):
 		p.printBlock("type next:", own, []string{apply + "    # once for the cluster"}, last)
 	default:
@@ -305,6 +305,28 @@ func (p program) printNext(f kubeadmFlags, pod kubeadm.Pod, n nextSteps) {
 			apply + "    # once for the cluster, before the first node",
 			kubeadm.ApplyCommand(f.dir) + "    # the same Kubernetes; for another one see docs/kubeadm.md, Upgrade",
 		}, last)
+	}
+}
+
+// joins are the commands by which another node joins. Flags of this node alone are not among
+// them.
+func (f kubeadmFlags) joins(s kubeadm.Settings, patches string) []string {
+	dir := f.bundle
+	if dir == "" {
+		dir = filepath.Join(f.dir, kubeadm.BundlesDir, path.Base(s.Bundle))
+	}
+	if s.Bundle == bundle.BuiltinName {
+		dir = s.Bundle
+	}
+	first := f.again() + " --image=" + s.Image + " --bundle=" + dir
+	if len(f.args) > 0 {
+		first += " -- " + strings.Join(f.args, " ")
+	}
+	return []string{
+		first + "    # writes the patches; copy the bundle there before",
+		"kubeadm join --control-plane " + patches + "    # with the flags that kubeadm init prints",
+		f.again() + "    # again, for the kubeconfig",
+		f.again() + " --check", "sidecar wait-ready --timeout 5m",
 	}
 }
 

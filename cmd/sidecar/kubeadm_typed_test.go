@@ -1,0 +1,49 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestKubeadm_typed gives the blocks that sidecar kubeadm prints to a shell, as a person does who
+// pastes them whole. Programs in the place of the real ones print what they were called with.
+// The commands for other nodes have no flag of this node.
+func TestKubeadm_typed(t *testing.T) {
+	n := newKubeadmNode(t)
+	dir := writeRelease(t, "1.0.0", "")
+	out := n.ok("--image=lockstep:1.0.0", "--bundle", dir, "--apiserver-url=https://10.0.0.1:6443", "--", "--expire-dead-nodes=10m")
+	programs := t.TempDir()
+	for _, name := range []string{"sidecar", "kubeadm", "kubectl"} {
+		if err := os.WriteFile(filepath.Join(programs, name), []byte("#!/bin/sh\necho "+name+" \"$@\"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dirs := "--dir=" + n.dir + " --kubernetes-dir=" + n.kubernetes
+	own := "sidecar kubeadm " + dirs + " --node-id=cp-1 --apiserver-url=https://10.0.0.1:6443"
+	patches := "--patches " + n.dir + "/patches"
+	for title, want := range map[string][]string{
+		"type next, on the first node:": {
+			"kubeadm init " + patches, own,
+			"kubectl --kubeconfig " + n.kubernetes + "/admin.conf --server https://10.0.0.1:6443 apply -k " + n.dir + "/cluster",
+			own + " --check", "sidecar wait-ready --timeout 5m",
+		},
+		"on every other node:": {
+			"sidecar kubeadm " + dirs + " --image=lockstep:1.0.0 --bundle=" + dir + " -- --expire-dead-nodes=10m",
+			"kubeadm join --control-plane " + patches, "sidecar kubeadm " + dirs, "sidecar kubeadm " + dirs + " --check", "sidecar wait-ready --timeout 5m",
+		},
+	} {
+		_, block, found := strings.Cut(out, "\n"+title+"\n")
+		block, _, _ = strings.Cut(block, "\n\n")
+		cmd := exec.CommandContext(t.Context(), "bash", "-eu")
+		cmd.Stdin, cmd.Env = strings.NewReader(block), append(os.Environ(), "PATH="+programs+":"+os.Getenv("PATH"))
+		typed, err := cmd.CombinedOutput()
+		if diff := cmp.Diff(want, strings.Split(strings.TrimSpace(string(typed)), "\n")); !found || err != nil || diff != "" {
+			t.Errorf("%s typed: %v, (-want +got)\n%s", title, err, diff)
+		}
+	}
+}
