@@ -71,7 +71,7 @@ func TestNamelessStore(t *testing.T) {
 	n.stop(a)
 	n.forgetStatus()
 	other := n.start("a", "base", "1.1.0")
-	statusContains(t, other)("the other bundle to be held", `"rule":"`+string(protocol.HoldForBundle)+`"`)
+	statusContains(t, other)("the other bundle to be held", `"kind":"Hold","rule":"`+string(protocol.HoldForBundle)+`"`)
 	if now := n.version(); now != before {
 		t.Errorf("the object was written by the leader of another bundle: version %s, and before %s", now, before)
 	}
