@@ -94,21 +94,22 @@ func (w *Worker) Run(ctx context.Context) error {
 		return err
 	}
 	w.trusts = hashes(trusted) // the processes were started a moment ago
-	followed := make(chan error, 1)
+	followed := make(chan struct{})
 	following, stop := context.WithCancel(ctx)
 	defer func() {
 		stop()
-		_ = <-followed // that ctx ended
+		<-followed
 	}()
-	go func() {
+	go func() { // ends with ctx
+		defer close(followed)
 		// Also the reports: their keys begin like that of the record.
 		prefix := strings.TrimSuffix(keyspace.Under(w.cfg.Client.Prefix()).Rotation(), "ion")
-		followed <- w.cfg.Client.Follow(following, prefix, func(etcd.Listing) {
+		_ = w.cfg.Client.Follow(following, prefix, func(etcd.Listing) {
 			select {
 			case w.woken <- struct{}{}:
 			default: // it looks anyway
 			}
-		})
+		}) // its error is that ctx ended
 	}()
 	told := ""
 	for {
