@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -127,11 +126,5 @@ func checkRecord(f *flow, value []byte) error {
 // markMember ends the creation: from here on, the directory of etcd is never made
 // again.
 func markMember(_ context.Context, f *flow) error {
-	ids := f.current().ids()
-	if ids.member == 0 || ids.cluster == 0 {
-		return errors.New("fault of this program: the member has no IDs")
-	}
-	return f.writeMarker(func(m *datadir.Marker) {
-		m.Phase, m.MemberID, m.EtcdClusterID = datadir.Member, keyspace.MemberID(ids.member), keyspace.MemberID(ids.cluster)
-	})
+	return f.settle(f.current().ids())
 }

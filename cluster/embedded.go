@@ -19,7 +19,9 @@ func (m *Manager) runEmbedded(ctx context.Context) error {
 	f := &flow{
 		cfg: *m.cfg.Embedded, client: m.cfg.Client, log: m.log, plainLog: m.cfg.Log, show: m.show,
 		resident: resident{run: event.New[*memberRun](nil)}, shared: m.shared, memberState: m.member, measures: m.measures, observed: m.observed, held: m.held,
+		stepping: &m.stepping,
 	}
+	f.adopted = f.publish
 	state, name, steps := f.choose()
 	if err := m.enter(state); err != nil {
 		return err
@@ -42,13 +44,14 @@ func (m *Manager) runEmbedded(ctx context.Context) error {
 func (m *Manager) keepRunning(ctx context.Context, f *flow) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	m.let(f, ctx)
+	f.show = m.showProblem
+	m.let(f.newChange(), ctx.Done())
 	err := m.enter(Running)
 	if err == nil {
 		err = f.keepRunning(ctx, m.answerJoins, m.keeper.Run, func(ctx context.Context) error { return m.rotate(ctx, f) })
 	}
 	cancel() // the step that is being taken
-	m.let(nil, ctx)
+	m.let(nil, nil)
 	return err
 }
 
@@ -135,8 +138,8 @@ func (f *flow) awaitRemoval(ctx context.Context) error {
 
 // removed returns an error if the run of a working member has ended.
 func (f *flow) removed(run *memberRun) error {
-	f.steps.Lock()
-	defer f.steps.Unlock()
+	f.stepping.Lock()
+	defer f.stepping.Unlock()
 	if f.marker.Phase != datadir.Member || f.current() != run {
 		return nil // also if it was started again
 	}

@@ -58,6 +58,7 @@ func newFlow(t *testing.T, shown func(string)) *flow {
 		memberState: event.New(member.State{}), measures: event.New(protocol.Measures{}), observed: event.New[[]Observed](nil), held: event.New(false),
 		resident: resident{run: event.New[*memberRun](nil)}, shared: newSharer(client, log, "n", Membership{}),
 	}
+	f.stepping, f.adopted = new(sync.Mutex), f.publish
 	f.shared.own, f.shared.used, f.shared.others = client.Endpoint(), true, nil
 	f.directory = members.New(members.Config{Client: client, File: datadir.Layout(e.DataDir).Members(), Publish: f.shared.list, Log: log})
 	t.Cleanup(func() {

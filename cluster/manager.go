@@ -168,7 +168,7 @@ type Manager struct {
 	enrol  *enrol.Server
 
 	stepping sync.Mutex      // stepping guards what follows, and that one step is taken at a time
-	running  *flow           // while the state is Running and this node may have a member
+	running  *change         // while the state is Running and this node may have a member
 	until    <-chan struct{} // closed when steps of it must end
 
 	observed *event.Value[[]Observed]

@@ -3,12 +3,10 @@ package cluster
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/event"
-	"github.com/lockstep-dev/lockstep/internal/durable"
+	"github.com/lockstep-dev/lockstep/keyspace"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -17,8 +15,38 @@ import (
 // the protocol before that (docs/protocol.md#clear).
 type resident struct {
 	dir    *datadir.Dir             // since the first step
+	disk   disk                     // that of dir
 	run    *event.Value[*memberRun] // since the step "member"; nil in it: there is none
 	marker datadir.Marker           // as it is on the disk; zero: there is none
+	// adopted is called with each marker that is on the disk.
+	adopted func(datadir.Marker)
+}
+
+// writeMarker changes the marker on the disk, and then the one of the resident.
+func (r *resident) writeMarker(edit func(*datadir.Marker)) error {
+	next := r.marker
+	edit(&next)
+	if err := r.disk.WriteMarker(next); err != nil {
+		return err
+	}
+	r.adopt(next)
+	return nil
+}
+
+// adopt makes a marker that is on the disk the one of the resident.
+func (r *resident) adopt(m datadir.Marker) {
+	r.marker = m
+	r.adopted(m)
+}
+
+// settle writes that the member works: from here on, what it has is never made again.
+func (r *resident) settle(ids memberIDs) error {
+	if ids.member == 0 || ids.cluster == 0 {
+		return errors.New("fault of this program: the member has no IDs")
+	}
+	return r.writeMarker(func(m *datadir.Marker) {
+		m.Phase, m.MemberID, m.EtcdClusterID = datadir.Member, keyspace.MemberID(ids.member), keyspace.MemberID(ids.cluster)
+	})
 }
 
 // current returns the member while it is kept running; nil: there is none.
@@ -45,7 +73,7 @@ func (r *resident) markerFacts(m datadir.Marker) protocol.MarkerFacts {
 	entering := (m.Phase == datadir.Begun || m.Phase == datadir.Enrolled) && m.Intent != datadir.Restore
 	return protocol.MarkerFacts{
 		Entering: entering, Founds: entering && m.Intent == datadir.Create, Phase: phaseOf(m.Phase),
-		Log: r.dir.EtcdBegun(), Founded: r.dir.EtcdBootstrapped(),
+		Log: r.disk.EtcdBegun(), Founded: r.disk.EtcdBootstrapped(),
 	}
 }
 
@@ -63,7 +91,7 @@ func (r *resident) clearUnbegun() error {
 // later stays as it is, for people. The marker on the disk counts, because the supervisor calls
 // this while the steps go on; the process does not run.
 func (r *resident) prepareMember() error {
-	marker, err := r.dir.ReadMarker()
+	marker, err := r.disk.ReadMarker()
 	if err != nil {
 		return err
 	}
@@ -75,7 +103,7 @@ func (r *resident) clear(facts protocol.MarkerFacts, what string) error {
 	if !protocol.MayClear(facts) {
 		return nil
 	}
-	if err := os.RemoveAll(r.dir.Etcd()); err != nil {
+	if err := r.disk.RemoveAll(r.disk.Etcd()); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
@@ -87,7 +115,7 @@ func (r *resident) clearReplaced(id string) error {
 	facts := r.markerFacts(r.marker)
 	facts.Runs, facts.Replaced = r.runs(), r.marker.MemberID != id
 	if facts.Replaced && !protocol.MayClear(facts) {
-		return fmt.Errorf("the cluster has added this node as the member %s, and the data of %q in %s may be in use", id, r.marker.MemberID, r.dir.Etcd())
+		return fmt.Errorf("the cluster has added this node as the member %s, and the data of %q in %s may be in use", id, r.marker.MemberID, r.disk.Etcd())
 	}
 	if !facts.Replaced {
 		return nil
@@ -103,20 +131,13 @@ func (r *resident) moveAway(listed protocol.Listed) error {
 	if !protocol.MayClear(facts) {
 		return errors.New("the data of the member is not moved away: the list of the members may still have it")
 	}
-	if !present(r.dir.Etcd()) {
-		return durable.SyncDir(r.dir.Path()) // an earlier attempt has moved it
+	if r.disk.Present(r.disk.Etcd()) { // else an earlier attempt has moved it
+		if err := r.disk.RemoveAll(r.disk.Left()); err != nil {
+			return err
+		}
+		if err := r.disk.Rename(r.disk.Etcd(), r.disk.Left()); err != nil {
+			return err
+		}
 	}
-	left := r.dir.Left()
-	if err := os.RemoveAll(left); err != nil {
-		return err
-	}
-	if err := os.Rename(r.dir.Etcd(), left); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return durable.SyncDir(r.dir.Path())
-}
-
-func present(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
+	return r.disk.SyncDir(r.disk.Path())
 }

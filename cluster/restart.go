@@ -64,7 +64,7 @@ func openDirectory(_ context.Context, f *flow) error {
 		if err != nil {
 			return err
 		}
-		f.dir = dir
+		f.dir, f.disk = dir, realDisk{dir}
 	}
 	marker, err := f.dir.ReadMarker()
 	if errors.Is(err, datadir.ErrNoMarker) {

@@ -41,7 +41,8 @@ var errNotSettled = errors.New("this node becomes a member, or leaves, at the mo
 // Restart implements rotation.Node.
 func (r rotating) Restart(ctx context.Context) error {
 	trust := ""
-	err := r.m.step(ctx, func(ctx context.Context, f *flow) (err error) {
+	f := r.f
+	err := r.m.step(ctx, func(ctx context.Context, _ *change) (err error) {
 		if trust, err = trustOf(f.dir.Layout); err != nil {
 			return err
 		}
@@ -70,8 +71,8 @@ func (r rotating) Restart(ctx context.Context) error {
 
 // Adopt implements rotation.Node.
 func (r rotating) Adopt(ctx context.Context, ca pki.Hash) error {
-	return r.m.step(ctx, func(_ context.Context, f *flow) error {
-		return f.writeMarker(func(m *datadir.Marker) { m.CAHash = ca.String() })
+	return r.m.step(ctx, func(_ context.Context, c *change) error {
+		return c.writeMarker(func(m *datadir.Marker) { m.CAHash = ca.String() })
 	})
 }
 

@@ -43,7 +43,7 @@ func TestSameCluster(t *testing.T) {
 		t.Errorf("got %v, want that the node waits", err)
 	}
 	for _, s := range []protocol.MemberStep{protocol.BeginAdding, protocol.AddLearner} {
-		wantRefused(t, s.String(), f.takeMemberStep(t.Context(), s), remedy...)
+		wantRefused(t, s.String(), f.newChange().take(t.Context(), s), remedy...)
 	}
 	if f.marker.Phase != datadir.WithoutMember || len(f.joining) != 0 {
 		t.Errorf("got the phase %s, members %v", f.marker.Phase, f.joining)
@@ -85,8 +85,8 @@ func TestCheckRecord(t *testing.T) {
 		f.marker.Phase = phase
 		renamed := phase == datadir.Member
 		err := checkRecord(f, written("restored", etcdID))
-		if disk, read := f.dir.ReadMarker(); (err == nil) != renamed || read != nil || (disk.Cluster == "restored") != renamed {
-			t.Errorf("%s: got %v, %+v, %v", phase, err, disk, read)
+		if onDisk, read := f.dir.ReadMarker(); (err == nil) != renamed || read != nil || (onDisk.Cluster == "restored") != renamed {
+			t.Errorf("%s: got %v, %+v, %v", phase, err, onDisk, read)
 		}
 	}
 }

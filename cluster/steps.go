@@ -48,12 +48,11 @@ type flow struct {
 	directory *members.Directory // before the first step
 
 	resident
-	steps sync.Mutex // of those that are taken while the node is in its cluster
+	// stepping is held while a step is taken when the node is in its cluster: the Manager has it.
+	stepping sync.Locker
 	// joining are the members as the answer to the join had them; nil: none was needed.
 	joining []etcd.Member
 	asked   bool // a member was asked to let this node join
-	// gone is the ID of a member that is known to be removed.
-	gone string
 	// renewEvery is the pause between two checks of the certificates; 0: the default.
 	renewEvery time.Duration
 	// lockedSince is when the directory was first found in use; zero: it was not.
@@ -103,20 +102,8 @@ func (f *flow) repeat(ctx context.Context, s step) error {
 	}
 }
 
-// writeMarker changes the marker on the disk, and then the one of the flow.
-func (f *flow) writeMarker(change func(*datadir.Marker)) error {
-	next := f.marker
-	change(&next)
-	if err := f.dir.WriteMarker(next); err != nil {
-		return err
-	}
-	f.adopt(next)
-	return nil
-}
-
-// adopt makes a marker that is on the disk the one of the flow.
-func (f *flow) adopt(m datadir.Marker) {
-	f.marker = m
+// publish publishes what a marker says, which is on the disk.
+func (f *flow) publish(m datadir.Marker) {
 	trust, err := trustOf(f.dir.Layout)
 	f.shared.change(func(now *Membership) {
 		if err == nil && now.Trust == "" { // later, only a restart of what reads it changes it

@@ -1,0 +1,39 @@
+package cluster
+
+import (
+	"os"
+
+	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/internal/durable"
+)
+
+// disk is the part of a data directory that a resident changes. What SyncDir has not been
+// called for may be undone by a power failure; the marker is on the disk when it is written.
+type disk interface {
+	Path() string // of the directory
+	Etcd() string // where etcd has its data
+	Left() string // where the data of a member that left is moved to
+
+	ReadMarker() (datadir.Marker, error)
+	WriteMarker(m datadir.Marker) error
+	EtcdBegun() bool        // etcd has a log
+	EtcdBootstrapped() bool // the log of a new cluster has its first member
+
+	Present(path string) bool
+	RemoveAll(path string) error
+	// Rename fails if there is a directory with something in it already.
+	Rename(from, to string) error
+	SyncDir(path string) error
+}
+
+// realDisk is the disk of a data directory.
+type realDisk struct{ *datadir.Dir }
+
+func (realDisk) Present(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+func (realDisk) RemoveAll(path string) error  { return os.RemoveAll(path) }
+func (realDisk) Rename(from, to string) error { return os.Rename(from, to) }
+func (realDisk) SyncDir(path string) error    { return durable.SyncDir(path) }

@@ -1,0 +1,81 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// This file lets the steps be taken by which a node becomes a member and leaves while
+// everything runs (docs/protocol.md#membership). The worker in package role asks the protocol
+// which one is next.
+
+// ErrNotRunning is returned for a step while this node is not in its cluster.
+var ErrNotRunning = errors.New("this node is not in its cluster")
+
+// let lets steps of a change be taken until another channel is closed; nil: of none. It waits
+// for the step that is being taken.
+func (m *Manager) let(c *change, until <-chan struct{}) {
+	m.stepping.Lock()
+	defer m.stepping.Unlock()
+	m.running, m.until = c, until
+}
+
+// Trouble shows why the next step about the member is not taken, or waits; empty: nothing
+// is wrong.
+func (m *Manager) Trouble(problem string) { m.showProblem(problem) }
+
+// showProblem sets what is wrong while the state is Running.
+func (m *Manager) showProblem(problem string) {
+	if m.status.Get().Problem != problem {
+		event.Update(m.status, func(s Status) Status { s.Problem = problem; return s })
+	}
+}
+
+// step runs do with the change, one at a time. Its context also ends when the manager stops.
+func (m *Manager) step(ctx context.Context, do func(context.Context, *change) error) error {
+	m.stepping.Lock()
+	defer m.stepping.Unlock()
+	if m.running == nil {
+		return ErrNotRunning
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan struct{})
+	defer func() { cancel(); <-ended }()
+	go func() { // ends with the step
+		defer close(ended)
+		select {
+		case <-m.until:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return do(ctx, m.running)
+}
+
+// MemberFacts returns what is known of this node's member. Known and Wanted are for the
+// caller. If the members do not answer, Listed stays unknown, and the error has why.
+func (m *Manager) MemberFacts(ctx context.Context) (facts protocol.MemberFacts, err error) {
+	err = m.step(ctx, func(ctx context.Context, c *change) error {
+		facts, err = c.facts(ctx)
+		return err
+	})
+	return facts, err
+}
+
+// TakeMemberStep takes a step about this node's member. It may be taken again after an
+// error, and after the process was killed anywhere in it.
+func (m *Manager) TakeMemberStep(ctx context.Context, s protocol.MemberStep) error {
+	return m.step(ctx, func(ctx context.Context, c *change) error {
+		err := c.take(ctx, s)
+		if err == nil {
+			m.showProblem("")
+			m.log.Debug("step done", "flow", "change", "step", s.String())
+			afterStep("change", s.String())
+		}
+		return err
+	})
+}
