@@ -12,6 +12,13 @@
 // fails because of the network, or because a majority is missing, is repeated, and
 // the status has its problem. Any other error ends in Failed.
 //
+// The ways share a flow. The data directory, its marker and the process of the member are a
+// resident, which alone deletes and moves data, and asks the protocol before that. While the
+// node is in its cluster, a change takes the steps by which it becomes a member and leaves:
+//
+//	role.ControlPlane --> Manager --> change --> resident --> disk
+//	                                         \-> outside (the other members, and etcd)
+//
 // The Manager owns the state. Its Run blocks: it carries out the steps, then keeps
 // the member running until its context ends. The parts are in the packages below:
 //
