@@ -1,0 +1,38 @@
+package cluster
+
+import (
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/event"
+)
+
+// While a node joins, the cluster may add it again as another member: the data of the first one
+// goes, unless its process runs or it was ever a working member.
+func TestResident_clearsReplaced(t *testing.T) {
+	for name, tc := range map[string]struct {
+		phase       datadir.Phase
+		intent      datadir.Intent
+		id          string
+		runs        bool
+		kept, fails bool
+	}{
+		"as another member":        {datadir.Enrolled, datadir.Join, "a2", false, false, false},
+		"as the same":              {datadir.Enrolled, datadir.Join, "a1", false, true, false},
+		"while its process runs":   {datadir.Enrolled, datadir.Join, "a2", true, true, true},
+		"that worked":              {datadir.Member, datadir.Join, "a2", false, true, true},
+		"that founded its cluster": {datadir.Begun, datadir.Create, "a2", false, true, true},
+		"that is restored":         {datadir.Begun, datadir.Restore, "a2", false, true, true},
+	} {
+		d := newBrittleDisk()
+		d.place(datadir.Marker{Intent: tc.intent, Phase: tc.phase, MemberID: "a1"})
+		d.write("a1")
+		r := &resident{disk: d, run: event.New[*memberRun](nil), marker: d.marker, adopted: func(datadir.Marker) {}}
+		if tc.runs {
+			r.run.Set(&memberRun{done: make(chan struct{})})
+		}
+		if err := r.clearReplaced(tc.id); (err != nil) != tc.fails || d.EtcdBegun() != tc.kept {
+			t.Errorf("%s: got %v, and the disk has %v", name, err, d.lives)
+		}
+	}
+}
