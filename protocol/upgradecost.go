@@ -3,6 +3,7 @@ package protocol
 import (
 	"cmp"
 	"fmt"
+	"strings"
 )
 
 // This file says what the voters of an etcd that the sidecars run mean for an upgrade, and
@@ -18,7 +19,7 @@ func VoterObstacles(voters []NodeVoter) []UpgradeObstacle {
 	for _, v := range voters {
 		if !v.Healthy {
 			out = append(out, UpgradeObstacle{Reason: MemberDown, Node: NodeID(v.Name), Message: fmt.Sprintf(
-				"%s; an upgrade stops another voter, and etcd would accept no writes meanwhile", cmp.Or(v.Trouble, "its etcd member is not healthy"))})
+				"%s; an upgrade stops another voter, and etcd would accept no writes meanwhile", strings.TrimSuffix(cmp.Or(v.Trouble, "its etcd member is not healthy"), withoutSpare))})
 		}
 	}
 	if healthy := len(voters) - len(out); healthy-1 >= Majority(len(voters)) {

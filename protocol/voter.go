@@ -38,13 +38,16 @@ type VoterFacts struct {
 // remove its member: longer than a machine needs to start again.
 const RemoveAfter = 5 * time.Minute
 
+// withoutSpare ends what is wrong with a voter if the others are only just a majority.
+const withoutSpare = "; etcd accepts no writes if another one of its voters stops"
+
 // VoterTrouble says what is wrong with a voter, and what to do. It proposes to remove only
 // a member whose sidecar has not been alive for a while: one that is removed never serves
 // again.
 func VoterTrouble(f VoterFacts) string {
 	problem, last := cmp.Or(f.Problem, "it is not healthy"), ""
 	if !f.Spare {
-		last = "; etcd accepts no writes if another one of its voters stops"
+		last = withoutSpare
 	}
 	switch {
 	case f.Alive && f.Reported != "":
