@@ -32,6 +32,7 @@
 //	#content-epoch    CredibleEpoch  epoch.go         which content epoch counts
 //	#stores           Next           next.go          HoldForStore
 //	#bundle-names     Next           next.go          HoldForBundle
+//	#rollback         Rollback       rollback.go      who leads, when it may begin, and when it has ended
 //	#removals         removalsDue    removals.go      may dropped objects be deleted
 //	                  JudgeUpgrade   upgrade.go       may the next upgrade start
 //	#mark             Mark           mark.go          the contents that may be in the API
@@ -63,6 +64,7 @@
 //
 //	ResignWithoutRole    its record no longer has the controller role        Resign
 //	ResignCordoned       its node was taken out of service                   Resign
+//	ResignForRollback    people roll back to another release                 Resign
 //	ResignToNewer        a newer controller is alive                         Resign
 //	YieldUnreachable     its kube-apiserver stays unreachable                Resign, withdrawn
 //	AwaitStatus          the status has not been read yet                    Hold

@@ -11,7 +11,8 @@ type Eligibility struct {
 }
 
 // Eligible decides whether local may campaign: its record is registered, has
-// the controller role and no cordon, and no controller of a newer release is alive.
+// the controller role and no cordon, and no controller of a newer release is alive. In a
+// rollback it is of exactly that release instead (docs/protocol.md#rollback).
 // Several reasons may apply; the one that is likely to last longest is given. Only
 // people give a role back or end a cordon, a newer controller stays for as long as an
 // upgrade takes, and a sidecar writes its record by itself.
@@ -23,7 +24,10 @@ func Eligible(f Fleet, local Local) Eligibility {
 	if own.Node.Cordon.On() {
 		return Eligibility{Reason: Cordoned, Message: fmt.Sprintf("this node was taken out of service %s", own.Node.Cordon)}
 	}
-	if newer := newestAlive(f, local.Version.Release); newer != nil {
+	if f.Rollback.forbids(local.Version.Release) {
+		return Eligibility{Reason: RollingBack, Message: fmt.Sprintf("%s is under way: only nodes of that release lead", f.Rollback)}
+	}
+	if newer := newestAlive(f, local.Version.Release); newer != nil && !f.Rollback.On() {
 		return Eligibility{Reason: NewerAlive, Message: fmt.Sprintf("%s of release %s is alive and should lead", newer.ID, newer.Node.Version.Release)}
 	}
 	if !found || own.Problem != "" || own.Node.Version != local.Version {

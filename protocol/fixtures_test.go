@@ -69,6 +69,11 @@ func (r Record) runs(bundle, digest string) *Record {
 	return &r
 }
 
+func (in Input) rollingBack(to string) Input {
+	in.Fleet.Rollback = Rollback{To: rel(to), Revision: 9}
+	return in
+}
+
 func (in Input) mark(m Mark) Input         { in.Mark = m; return in }
 func (in Input) progress(p Progress) Input { in.Progress = p; return in }
 

@@ -159,6 +159,8 @@ type Fleet struct {
 	// Rewinds is how often the store had gone back before, as after a restore
 	// from a backup. Revisions compare only where it is equal.
 	Rewinds int
+	// Rollback that people have asked for, read at the same revision.
+	Rollback Rollback
 	// Records are sorted by ID. Fleets that are observed one after another share what has
 	// not changed between them, so a record must not be changed.
 	Records []*Record

@@ -63,7 +63,7 @@ func foreignStore(theirs, own string) string {
 		"if this etcd replaces the other one for good: sidecar store adopt --id %s", theirs, ours, theirs)
 }
 
-// resign covers ResignWithoutRole, ResignCordoned, ResignToNewer and YieldUnreachable. A leader
+// resign covers ResignWithoutRole, ResignCordoned, ResignForRollback, ResignToNewer and YieldUnreachable. A leader
 // whose record is missing or does not match goes on: its sidecar writes the
 // record again in a moment, and a step that restricts the status would notice.
 func resign(in Input) (Step, bool) {
@@ -74,6 +74,8 @@ func resign(in Input) (Step, bool) {
 		step.Rule = ResignWithoutRole
 	case eligibility.Reason == Cordoned:
 		step.Rule = ResignCordoned
+	case eligibility.Reason == RollingBack:
+		step.Rule = ResignForRollback
 	case eligibility.Reason == NewerAlive:
 		step.Rule = ResignToNewer
 	case in.Progress.APIGone:
@@ -110,7 +112,7 @@ func withoutStatus(in Input) Step {
 // withStatus covers HoldForNewer, KeepTarget, ApplyContent and WaitForNodes.
 func withStatus(in Input) Step {
 	now, own := in.Status.Status, in.Local.Version.Release
-	if own.Less(now.ContentRelease) {
+	if own.Less(now.ContentRelease) && !in.Fleet.Rollback.leads(own) {
 		if newer := newerRecords(in.Fleet, own); len(newer) > 0 {
 			return Step{
 				Kind: StepHold, Rule: HoldForNewer, Blockers: newer,

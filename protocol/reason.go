@@ -63,6 +63,9 @@ const (
 	// NewerAlive: a newer controller is alive and should lead
 	// (docs/protocol.md#eligibility).
 	NewerAlive Reason = "NewerAlive"
+	// RollingBack: people bring the objects of an older release back, and only nodes of that
+	// release lead (docs/protocol.md#rollback). It also holds the next upgrade.
+	RollingBack Reason = "RollingBack"
 	// APIUnreachable: the kube-apiserver of the leader's node stays unreachable, or
 	// answers only with errors (docs/protocol.md#yielding).
 	APIUnreachable Reason = "APIUnreachable"

@@ -19,6 +19,9 @@ const (
 	// ResignCordoned: people have taken the leader's node out of service
 	// (docs/protocol.md#rule-resign-cordoned).
 	ResignCordoned Rule = "ResignCordoned"
+	// ResignForRollback: people roll back to another release than L. It resigns
+	// (docs/protocol.md#rule-resign-for-rollback).
+	ResignForRollback Rule = "ResignForRollback"
 	// ResignToNewer: a controller of a newer release is alive and should lead
 	// (docs/protocol.md#rule-resign-to-newer).
 	ResignToNewer Rule = "ResignToNewer"
@@ -66,7 +69,7 @@ const (
 // Rules lists all rules in the order in which Next evaluates them.
 func Rules() []Rule {
 	return []Rule{
-		ResignWithoutRole, ResignCordoned, ResignToNewer, YieldUnreachable, AwaitStatus,
+		ResignWithoutRole, ResignCordoned, ResignForRollback, ResignToNewer, YieldUnreachable, AwaitStatus,
 		HoldForStore, HoldForBundle, FirstReconciliation, RebuildStatus, HoldForNewer, KeepTarget, ApplyContent, WaitForNodes,
 	}
 }

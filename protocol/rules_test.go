@@ -28,7 +28,8 @@ func TestRulesAreEvaluatedInOrder(t *testing.T) {
 		without func(Input) Input // changes the fact that the earlier rule needs
 	}{
 		{worker, func(in Input) Input { in.Fleet.Records[0].Node.Roles.Controller = true; return in }},
-		{cordoned, func(in Input) Input { in.Fleet.Records[0].Node.Cordon = Cordon{}; return in }},
+		{cordoned, func(in Input) Input { in.Fleet.Records[0].Node.Cordon = Cordon{}; return in.rollingBack("0.9.0") }},
+		{given(presentStatus(targetStatus()), newer).rollingBack("0.9.0"), func(in Input) Input { in.Fleet.Rollback = Rollback{}; return in }},
 		{given(presentStatus(targetStatus()), newer).progress(apiGone), func(in Input) Input { in.Fleet.Records = in.Fleet.Records[:1]; return in }},
 		{given(StatusView{}).progress(apiGone), func(in Input) Input { in.Progress = Progress{}; return in }},
 		{given(StatusView{}).mark(foreign), func(in Input) Input { in.Status = absentStatus(); return in }},

@@ -59,6 +59,7 @@ func UpgradeObstacles(v StatusView, f Fleet) []UpgradeObstacle {
 			out = append(out, UpgradeObstacle{Reason: RecordCorrupt, Node: r.ID, Message: "its record is corrupt: " + r.Remedy()})
 		}
 	}
+	out = append(out, rollbackObstacle(v, f)...)
 	if message := unsettled(v, f); message != "" {
 		out = append(out, UpgradeObstacle{Reason: UpgradeUnderWay, Message: message})
 	}

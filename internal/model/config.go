@@ -68,6 +68,8 @@ type Config struct {
 	Publishes bool
 	// Cordons: administrators take nodes out of service, and return them.
 	Cordons bool
+	// Rollbacks: administrators bring the objects of an older release back.
+	Rollbacks bool
 	// Restore: etcd is restored from a backup.
 	Restore restore
 	// Unnoticed: a sidecar may notice a restore late.
@@ -91,6 +93,8 @@ const (
 	// droppedForm is different in each content of release 1. Later releases do not have
 	// the object.
 	droppedForm
+	// addedForm is different in each content, and release 1 does not have the object.
+	addedForm
 )
 
 // restore says what a restore brings back.

@@ -24,6 +24,12 @@ func (t *transition) cordonMove(m move) bool {
 		return t.deploy(i)
 	case moveReplace:
 		return t.replace(m.b)
+	case moveBeginRollback:
+		return t.beginRollback(m.b)
+	case moveForgetRollback:
+		return t.forgetRollback()
+	case moveEndRollback:
+		return t.endRollback()
 	default:
 		return false
 	}

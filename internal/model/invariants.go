@@ -31,13 +31,14 @@ func invariants() []invariant {
 		{"OwnEpochs", checkOwnEpochs},
 		{"Listed", checkListed},
 		{"OneBundle", checkOneBundle},
+		{"Needed", checkNeeded},
 	}
 }
 
 // present visits the releases of all content that is in the API.
 func (t *transition) present(visit func(release int)) {
 	for i, sh := range t.cfg.Objects {
-		if sh == sameForm || sh == droppedForm && !t.mustBeGone(i) {
+		if sh == sameForm || (sh == droppedForm || sh == addedForm) && !t.mustBeGone(i) {
 			continue // one form for all, or an object whose removal waits
 		}
 		if o := t.state.objects[i]; o.form != 0 && o.form != strange {

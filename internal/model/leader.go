@@ -177,6 +177,8 @@ func (c *Config) input(st *state, l int) protocol.Input {
 	}
 	in := protocol.Input{Store: c.store(), Local: local, Fleet: c.fleetSeenBy(st, l), Status: view, Mark: c.mark(lead.mark)}
 	c.withNames(st, st.nodes[lead.node].run, &in)
+	in.Fleet.Rollback = protocol.Rollback{}
+	c.withRollback(&in.Fleet, st.rollback, st.nodes[lead.node].run)
 	in.Progress.Owed, in.Progress.Due, in.Progress.Predecessors = int(lead.owed), lead.due, lead.predecessors
 	if lead.finished != (entry{}) {
 		in.Progress.Finished = c.content(lead.finished)
@@ -234,6 +236,9 @@ func (t *transition) rollsBack(l int, s status) bool {
 		return false
 	}
 	r := t.cfg.releaseOf(s.content.content)
+	if int(t.state.rollback) == r {
+		return false // people have asked for that
+	}
 	if r >= t.cfg.releaseOf(t.state.status.content.content) {
 		return false
 	}
@@ -270,6 +275,7 @@ func (t *transition) begin(l int, step *protocol.Step) bool {
 	t.say("%s begins a pass over the objects for %s at content epoch %d (%s)",
 		t.name(int(lead.node)), t.contentText(content.content), content.epoch, step.Rule)
 	t.traceBegin(l, step)
+	t.noteRemovals(l, step)
 	first := t.state.status.kind != protocol.StatusPresent && !lead.mark.firstDone
 	lead.mark = m
 	if lead.finished != content {

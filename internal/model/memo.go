@@ -28,6 +28,7 @@ type decisionKey struct {
 	owed         uint8
 	due, gone    bool
 	replacement  uint8
+	rollback     uint8
 	predecessors protocol.DrainState
 }
 
@@ -66,6 +67,7 @@ func (t *transition) decisionKeyOf(l int) decisionKey {
 }
 
 func (t *transition) recordFacts(f *decisionKey) {
+	f.rollback = t.state.rollback
 	for i := range t.cfg.Nodes {
 		n := &t.state.nodes[i]
 		f.nodes[i] = nodeKey{
@@ -81,7 +83,10 @@ func (t *transition) mayCampaign(i int) bool {
 	t.recordFacts(&key)
 	may, found := t.memo.eligible[key]
 	if !found {
-		may = protocol.Eligible(t.cfg.fleet(t.state), t.cfg.local(t.state, i)).Eligible
+		f := t.cfg.fleet(t.state)
+		f.Rollback = protocol.Rollback{}
+		t.cfg.withRollback(&f, t.state.rollback, t.state.nodes[i].run)
+		may = protocol.Eligible(f, t.cfg.local(t.state, i)).Eligible
 		t.memo.eligible[key] = may
 	}
 	return may

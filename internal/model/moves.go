@@ -38,6 +38,9 @@ const (
 	moveOtherParent
 	moveOtherObject
 	moveReplace
+	moveBeginRollback
+	moveForgetRollback
+	moveEndRollback
 	moveMendAPI
 	moveCampaign
 	moveBackUp
@@ -80,7 +83,7 @@ func (m move) isFault() bool { return m.kind >= moveKill }
 func (m move) isChange() bool {
 	switch m.kind {
 	case moveStart, moveStop, moveRemove, moveTakeRole, moveGiveRole, moveCordon, moveUncordon, moveReload, moveReplace,
-		moveMendAPI, moveBackUp:
+		moveBeginRollback, moveForgetRollback, moveMendAPI, moveBackUp:
 		return true
 	default:
 		return false
@@ -159,6 +162,11 @@ func (m *moveList) addRest(cfg *Config) {
 		for _, kind := range []moveKind{moveCordon, moveUncordon, moveLearnCordon} {
 			m.add(kind, cfg.Nodes)
 		}
+	}
+	if cfg.Rollbacks {
+		m.addFor(moveBeginRollback, 1, 1, cfg.Releases)
+		m.add(moveForgetRollback, 1)
+		m.add(moveEndRollback, 1)
 	}
 	if cfg.Strangers {
 		m.addFor(moveForge, len(cfg.Objects), 0, 2)
@@ -242,6 +250,10 @@ func (m move) possible(st *state) bool {
 		return true
 	case moveReplace:
 		return st.changes > 0 && st.replacement == noName
+	case moveBeginRollback:
+		return st.changes > 0
+	case moveForgetRollback, moveEndRollback:
+		return st.rollback != 0
 	case moveUnpublish:
 		return st.nodes[m.a].services.published
 	case moveMendAPI, moveCampaign:

@@ -35,7 +35,7 @@ func (c *Config) mutated(st *state, in protocol.Input) protocol.Step {
 	if !c.holds(newerRegistered) && in.Local.Version.Release.Less(in.Status.Status.ContentRelease) {
 		in.Status.Status.ContentRelease = in.Local.Version.Release // the digest still differs
 	}
-	return c.mutatedStep(in, protocol.Next(in))
+	return c.mutatedStep(in, c.rollbackMutated(in))
 }
 
 func (c *Config) mutatedStep(in protocol.Input, step protocol.Step) protocol.Step {

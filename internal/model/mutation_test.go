@@ -64,11 +64,20 @@ func (c Config) immediately() Config           { c.Immediately = true; return c 
 func (c Config) restored(r restore) Config     { c.Restore = r; return c }
 func (c Config) unnoticed() Config             { c.Unnoticed = true; return c }
 func (c Config) cordoning() Config             { c.Cordons = true; return c }
+func (c Config) rollingBack() Config           { c.Rollbacks = true; return c }
 func (c Config) withdrawing() Config           { c.Withdraw = true; return c }
 func (c Config) named(n int) Config            { c.Names, c.Builds = true, n; return c }
 
 func mutations() []mutation {
-	return slices.Concat(statusMutations(), objectMutations(), expiryMutations(), serviceMutations(), strangerMutations(), removalMutations(), restoreMutations(), nameMutations())
+	return slices.Concat(statusMutations(), objectMutations(), expiryMutations(), serviceMutations(), strangerMutations(), removalMutations(), restoreMutations(), nameMutations(), rollbackMutations())
+}
+
+// rollbackMutations are of what a rollback removes. The others break Progress.
+func rollbackMutations() []mutation {
+	return []mutation{{
+		"newer-needs", "While nodes of the newer release serve, they may need the objects that the older release does not have.",
+		two(newerNeeds, 1, 1).faults(0).rollingBack().objects(addedForm, changedForm).asking("Needed"), 0,
+	}}
 }
 
 // statusMutations are of who may write the status, and of what it may be.

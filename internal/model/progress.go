@@ -79,11 +79,14 @@ func (t *transition) finalState() string {
 			continue
 		}
 		step := t.next(l)
+		own := t.cfg.releaseOf(t.state.nodes[lead.node].run)
+		if why := t.heldRollback(own, step); why != "" {
+			return why
+		}
 		if len(step.Blockers) > 0 {
 			t.count.ended["with blockers named, "+string(step.Rule)]++
 			return ""
 		}
-		own := t.cfg.releaseOf(t.state.nodes[lead.node].run)
 		if own < newest {
 			return fmt.Sprintf("release %d leads while release %d is alive", own, newest)
 		}
@@ -100,7 +103,7 @@ func (t *transition) finalState() string {
 // answers.
 func (t *transition) newestAble() (newest int, able bool) {
 	for i := range t.cfg.Nodes {
-		if n := &t.state.nodes[i]; n.run != 0 && !n.unusable && !n.cordoned {
+		if n := &t.state.nodes[i]; n.run != 0 && !n.unusable && !n.cordoned && t.mayLeadRollback(i) {
 			newest, able = max(newest, t.cfg.releaseOf(n.run)), true
 		}
 	}

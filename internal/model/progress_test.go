@@ -70,7 +70,7 @@ func TestProgressOfNodesThatExpire(t *testing.T) {
 }
 
 // TestProgressOfTheNewMoves checks the same with strangers, with repairs between two
-// passes, with a kube-apiserver that never answers again, and with cordons.
+// passes, with a kube-apiserver that never answers again, with cordons, and with rollbacks.
 func TestProgressOfTheNewMoves(t *testing.T) {
 	skipRaced(t)
 	var cfgs []*Config
@@ -80,11 +80,12 @@ func TestProgressOfTheNewMoves(t *testing.T) {
 			Objects: []shape{recreatedForm, droppedForm}, Coarse: true,
 		}
 		kept, withdrawn, cordoned := cfg.kept().strangers(), cfg.withdrawing(), cfg.cordoning()
-		cfgs = append(cfgs, &kept, &withdrawn, &cordoned)
+		rolled := cfg.rollingBack().changes(3).objects(addedForm, droppedForm)
+		cfgs = append(cfgs, &kept, &withdrawn, &cordoned, &rolled)
 	}
 	sum := each(t, cfgs, CheckProgress)
 	t.Logf("%s\n%s", sum, &sum.counts)
-	wantMoves(moveRepair, moveRepairMark, moveForge, moveYield, moveCordon, moveLearnCordon)(t, sum.counts)
+	wantMoves(moveRepair, moveRepairMark, moveForge, moveYield, moveCordon, moveLearnCordon, moveBeginRollback, moveEndRollback)(t, sum.counts)
 }
 
 // TestProgressNeedsWithdrawal turns off what lets another node lead.
@@ -95,6 +96,14 @@ func TestProgressNeedsWithdrawal(t *testing.T) {
 		{
 			"cordoned-makes-way", "A node that was taken out of service may not lead: if older nodes made way for it, none would lead.",
 			two(cordonedMakesWay, 1, 1).cordoning(), 0,
+		},
+		{
+			"rollback-resigns", "In a rollback a newer node may not lead: it would bring its own objects again.",
+			two(rollbackResigns, 1, 1).rollingBack(), 0,
+		},
+		{
+			"rollback-applies", "In a rollback the leader does not wait until all newer nodes have gone: no leader would apply the old objects while they serve.",
+			two(rollbackApplies, 1, 2).rollingBack(), 0,
 		},
 		{
 			"withdrawn-makes-way", "A node that has withdrawn stays alive: if older nodes made way for it, none would lead.",

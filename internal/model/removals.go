@@ -9,7 +9,9 @@ import (
 )
 
 // drops reports whether a release drops an object.
-func (c *Config) drops() bool { return slices.Contains(c.Objects, droppedForm) }
+func (c *Config) drops() bool {
+	return slices.Contains(c.Objects, droppedForm) || slices.Contains(c.Objects, addedForm)
+}
 
 // removable reports whether a leader may remove an object that its bundle does not
 // have.

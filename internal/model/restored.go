@@ -5,6 +5,7 @@ type backup struct {
 	taken    bool
 	status   status
 	complete bool
+	rollback uint8
 	objects  [maxObjects]object // of the API, if it uses the same etcd
 	parent   parent
 }
@@ -22,7 +23,7 @@ func (t *transition) backUp() bool {
 	if st.backup.taken || st.faults == 0 {
 		return false
 	}
-	st.backup = backup{taken: true, status: st.status}
+	st.backup = backup{taken: true, status: st.status, rollback: st.rollback}
 	st.backup.status.epoch = 0
 	if t.cfg.Restore == restoreAll {
 		st.backup.complete, st.backup.objects, st.backup.parent = st.complete, st.objects, st.parent
@@ -54,6 +55,7 @@ func (t *transition) restore() bool {
 		t.restoreAPI()
 	}
 	t.setStatus(b.status)
+	st.rollback = b.rollback
 	st.backup, st.deadKey, st.old = backup{}, false, true
 	for i := range t.cfg.Nodes {
 		n := &st.nodes[i]

@@ -239,6 +239,8 @@ func moreBounds() []bound {
 	more.Nodes, more.Releases = 3, 3
 	names := large.named(2).changes(3)
 	names.Releases = 1
+	rolled := small.cordoning().rollingBack().faults(0).objects(addedForm, droppedForm)
+	rolled.Releases = 3
 	larger := small
 	larger.Nodes = 3
 	return []bound{
@@ -250,6 +252,14 @@ func moreBounds() []bound {
 			name: "cordons: 2 nodes, 2 releases, 1 fault, 2 changes", cfg: small.cordoning(),
 			wants: wantMoves(moveCordon, moveUncordon, moveLearnCordon),
 		},
+		{
+			name: "rollbacks, cordons: 2 nodes, 3 releases, 3 changes", cfg: rolled.changes(3),
+			wants: wantMoves(moveBeginRollback, moveForgetRollback, moveEndRollback, moveCordon),
+		},
+		{name: "rollbacks, records that expire: 2 nodes, 2 releases, 1 fault, 3 changes", full: true, cfg: small.rollingBack().expiring().changes(3)},
+		{name: "rollbacks, fine moves: 2 nodes, 2 releases, 1 fault, 2 changes", full: true, cfg: small.rollingBack().fine()},
+		{name: "rollbacks: 3 nodes, 2 releases, 4 changes", full: true, cfg: larger.rollingBack().faults(0).changes(4)},
+		{name: "rollbacks, etcd restored: 2 nodes, 2 releases, 1 fault, 2 changes", full: true, cfg: small.rollingBack().restored(restoreAll)},
 		{name: "cordons, fine moves: 2 nodes, 2 releases, 1 fault, 2 changes", full: true, cfg: small.cordoning().fine()},
 		{name: "cordons: 3 nodes, 2 releases, 2 changes", full: true, cfg: larger.cordoning().faults(0)},
 		{

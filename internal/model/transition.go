@@ -44,6 +44,8 @@ type event struct {
 
 	rollsBack bool // a leader decided to roll back while a newer node is registered
 
+	removesNeeded string // a leader decided to remove what a registered node has: why
+
 	noRoom bool // the new state does not fit into a value of type state
 }
 

@@ -32,6 +32,7 @@ const (
 // fleet is a snapshot of all records and presences.
 func (c *Config) fleet(st *state) protocol.Fleet {
 	f := protocol.Fleet{Revision: storeRevision, Records: make([]*protocol.Record, 0, c.Nodes)}
+	c.withRollback(&f, st.rollback, 0)
 	records := make([]protocol.Record, c.Nodes) // one allocation
 	for i := range c.Nodes {
 		if st.nodes[i].record != 0 {
@@ -224,7 +225,7 @@ func (c *Config) form(i int, content uint8) uint8 {
 	switch {
 	case c.Objects[i] == sameForm:
 		return 1
-	case c.Objects[i] == droppedForm && c.releaseOf(content) > 1:
+	case c.Objects[i] == droppedForm && c.releaseOf(content) > 1, c.Objects[i] == addedForm && c.releaseOf(content) == 1:
 		return 0
 	}
 	return content

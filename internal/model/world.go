@@ -24,6 +24,7 @@ type state struct {
 	replacement     uint8 // the name of the bundle that may replace the other one
 	owner           uint8 // the name of the bundle whose objects are there
 	asked           uint8 // which bundles may replace it, although the replacement was used: one bit each
+	rollback        uint8 // the release to which administrators roll back; 0: none
 	old             bool  // a restore brought back the status, and no leader has written it since
 }
 

@@ -1,0 +1,170 @@
+package protocol
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Rollback is what people have typed: they want the objects of an older release back while
+// nodes of a newer one still serve (docs/protocol.md#rollback). While it is in the store,
+// only nodes of exactly its release may lead. The zero Rollback: they have not.
+type Rollback struct {
+	To           Release
+	By           string    // who asked for it, for people
+	Since, Until time.Time // Until ends it, by the clock of any sidecar
+	Revision     int64     // the key's mod revision; 0: there is none
+}
+
+// RollbackTime is how long a rollback lasts if people do not say it, and MaxRollbackTime how
+// long it can last: it must not be forgotten.
+const (
+	RollbackTime    = 24 * time.Hour
+	MaxRollbackTime = 7 * 24 * time.Hour
+	// RollbackEndsSoon is how long before its end a rollback is a warning.
+	RollbackEndsSoon = 2 * time.Hour
+)
+
+// On reports whether there is a rollback.
+func (r Rollback) On() bool { return r.Revision != 0 }
+
+// leads reports whether a node of a release is one of those that may lead in a rollback.
+func (r Rollback) leads(own Release) bool { return r.On() && r.To == own }
+
+// forbids reports whether a node of a release may not lead because of the rollback.
+func (r Rollback) forbids(own Release) bool { return r.On() && r.To != own }
+
+// String says where the rollback goes, who asked for it, and until when it lasts, for people.
+func (r Rollback) String() string {
+	text := "a rollback to " + r.To.String()
+	if r.By != "" {
+		text += " by " + r.By
+	}
+	if !r.Until.IsZero() {
+		text += " until " + r.Until.UTC().Format(time.RFC3339)
+	}
+	return text
+}
+
+// RollbackDone reports whether the rollback has reached its aim: the status is DONE at its
+// release, and no registered controller is of a newer one. A corrupt record may be of any
+// release.
+func RollbackDone(v StatusView, f Fleet) bool {
+	s, to := v.Status, f.Rollback.To
+	if !f.Rollback.On() || v.Kind != StatusPresent || s.State != Done || s.Version.Release != to || s.ContentRelease != to {
+		return false
+	}
+	return len(newerControllers(f, to)) == 0 && !slices.ContainsFunc(f.Records, func(r *Record) bool { return r.Problem != "" })
+}
+
+// RollbackOver reports whether the time of the rollback is over.
+func RollbackOver(r Rollback, now time.Time) bool { return r.On() && !now.Before(r.Until) }
+
+// RollbackBlockers returns the controllers that do not fit the objects of a release: they go
+// back before the objects, and their gates stay closed until the objects are there.
+func RollbackBlockers(f Fleet, to Release) []*Record {
+	var out []*Record
+	for _, r := range f.Records {
+		if r.Problem == "" && r.MayServe() && to.Less(r.Node.Version.Release) && to.Less(r.Node.MinReconciler) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// RollbackRefusal says why people may not begin a rollback to a release on these facts;
+// empty: they may.
+func RollbackRefusal(v StatusView, f Fleet, to Release, force bool) string {
+	if r := f.Rollback; r.On() && r.To != to {
+		return fmt.Sprintf("%s is under way; to end it: sidecar rollback end", r)
+	}
+	if v.Kind != StatusPresent {
+		return "there is no reconciler status, so no objects could go back; wait until the leader has written it"
+	}
+	newer := newerControllers(f, to)
+	objects := v.Status.ContentRelease
+	if !to.Less(objects) && len(newer) == 0 {
+		return fmt.Sprintf("the objects are at release %s, and no registered controller is of a release above %s: nothing goes back to it", objects, to)
+	}
+	unfit := RollbackBlockers(f, to)
+	if !force && len(unfit) > 0 && len(unfit) == len(newer) {
+		return fmt.Sprintf("no node of a newer release fits the objects of release %s (%s), so the objects cannot go back while one of them serves; "+
+			"%s; if that is meant: --force", to, releasesNeeded(unfit), forcedRollback(f, to))
+	}
+	return ""
+}
+
+// RollbackNotes say what follows from a rollback for the nodes that block it.
+func RollbackNotes(f Fleet, to Release) []string {
+	unfit := RollbackBlockers(f, to)
+	switch {
+	case len(unfit) == 0:
+		return nil
+	case len(unfit) == len(newerControllers(f, to)):
+		return []string{forcedRollback(f, to)}
+	}
+	var out []string
+	for _, r := range unfit {
+		out = append(out, fmt.Sprintf("%s needs objects of release %s or newer: it has to go back to %s before the objects do, "+
+			"and its gate is closed from its restart until they are there", r.ID, r.Node.MinReconciler, to))
+	}
+	return out
+}
+
+// forcedRollback says how long which gates are closed where no newer node fits the old objects.
+func forcedRollback(f Fleet, to Release) string {
+	ids := idsOf(newerControllers(f, to))
+	return fmt.Sprintf("the gate of each of %s is closed from its restart with %s until the last of them is started with it and the objects are applied; "+
+		"from the stop of the last one until then no node serves", ids, to)
+}
+
+func releasesNeeded(records []*Record) string {
+	var out []string
+	for _, r := range records {
+		out = append(out, fmt.Sprintf("%s needs %s or newer", r.ID, r.Node.MinReconciler))
+	}
+	return strings.Join(out, ", ")
+}
+
+// newerControllers are the registered controllers above a release.
+func newerControllers(f Fleet, to Release) []*Record {
+	var out []*Record
+	for _, r := range f.Records {
+		if r.Problem == "" && r.MayServe() && to.Less(r.Node.Version.Release) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// RollbackState says what a rollback that is under way waits for, and what to type.
+func RollbackState(v StatusView, f Fleet) string {
+	r := f.Rollback
+	newer := newerControllers(f, r.To)
+	done := v.Kind == StatusPresent && v.Status.State == Done && v.Status.ContentRelease == r.To
+	leads := slices.ContainsFunc(f.Records, func(n *Record) bool { return n.aliveController() && r.leads(n.Node.Version.Release) })
+	var what string
+	switch notes := RollbackNotes(f, r.To); {
+	case done && len(newer) > 0:
+		what = fmt.Sprintf("the objects are at %s; start the other nodes with it, one after another: %s", r.To, idsOf(newer))
+	case done:
+		what = "all nodes and objects are there: it ends by itself"
+	case !leads:
+		what = fmt.Sprintf("no node leads until one of release %s is alive: stop one node, and start it with %s", r.To, r.To)
+		what = strings.Join(append([]string{what}, notes...), "; ")
+	case len(notes) > 0:
+		what = strings.Join(notes, "; ")
+	default:
+		what = fmt.Sprintf("a node of release %s brings the objects back; the others serve meanwhile", r.To)
+	}
+	return what + "; to give it up: sidecar rollback end"
+}
+
+// rollbackObstacle keeps the next upgrade from starting.
+func rollbackObstacle(v StatusView, f Fleet) []UpgradeObstacle {
+	if !f.Rollback.On() {
+		return nil
+	}
+	return []UpgradeObstacle{{Reason: RollingBack, Message: fmt.Sprintf("%s is under way: %s", f.Rollback, RollbackState(v, f))}}
+}

@@ -1,0 +1,108 @@
+package protocol
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// rolledBack is a fleet of two nodes of 1.1.0 in a rollback to 1.0.0, and one that has gone
+// back and leads.
+func rolledBack() Input {
+	in := given(presentStatus(targetStatus()), controller("n", "1.1.0"), controller("o", "1.1.0")).rollingBack("1.0.0")
+	in.Local.Version, in.Local.Digest = ver("1.0.0"), "d1.0"
+	in.Local.Constraints = Constraints{}
+	in.Fleet.Records[0].Node.Version = ver("1.0.0")
+	return in
+}
+
+func TestOnlyTheReleaseOfARollbackLeads(t *testing.T) {
+	in := rolledBack()
+	if got := Eligible(in.Fleet, in.Local); !got.Eligible {
+		t.Errorf("got %+v, want that newer nodes do not matter", got)
+	}
+	in.Local.Version = ver("1.1.0")
+	if got := Next(in); got.Kind != StepResign || got.Rule != ResignForRollback || got.Reason != RollingBack {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestRollbackDoesNotWaitForNewerNodes(t *testing.T) {
+	in := rolledBack()
+	if got := Next(in); got.Kind != StepWrite || got.Rule != WaitForNodes {
+		t.Errorf("got %s, want the restriction", got)
+	}
+	in.Fleet.Records[1].Node.MinReconciler = rel("1.1.0")
+	if got := Next(in); got.Kind != StepAwait || len(got.Blockers) != 1 {
+		t.Errorf("got %s, want to wait for the node that does not fit", got)
+	}
+}
+
+func TestRemovalsWaitForNodesOfEveryOtherRelease(t *testing.T) {
+	in := rolledBack()
+	if removalsDue(in.Fleet, in.Local.Version.Release) {
+		t.Error("removals are due while newer nodes are registered")
+	}
+	in.Fleet.Records = in.Fleet.Records[:1]
+	if !removalsDue(in.Fleet, in.Local.Version.Release) {
+		t.Error("removals are not due")
+	}
+}
+
+func TestRollbackEnds(t *testing.T) {
+	in := rolledBack()
+	if RollbackDone(in.Status, in.Fleet) {
+		t.Error("done at the newer release")
+	}
+	back := presentStatus(doneStatus("1.0.0"))
+	if RollbackDone(back, in.Fleet) {
+		t.Error("done while newer nodes are registered")
+	}
+	in.Fleet.Records = in.Fleet.Records[:1]
+	if !RollbackDone(back, in.Fleet) {
+		t.Error("not done")
+	}
+	until := time.Unix(1000, 0)
+	in.Fleet.Rollback.Until = until
+	if RollbackOver(in.Fleet.Rollback, until.Add(-time.Second)) || !RollbackOver(in.Fleet.Rollback, until) {
+		t.Error("its time is over when its end has come, and not before")
+	}
+}
+
+func TestRollbackRefusal(t *testing.T) {
+	in := rolledBack()
+	in.Fleet.Rollback = Rollback{}
+	unfit := in.Fleet
+	for _, tc := range []struct {
+		name, to string
+		v        StatusView
+		raise    int // how many newer nodes need the newer objects
+		force    bool
+		want     string
+	}{
+		{"fits", "1.0.0", in.Status, 0, false, ""},
+		{"one blocks", "1.0.0", in.Status, 1, false, ""},
+		{"all block", "1.0.0", in.Status, 2, false, "--force"},
+		{"all block, forced", "1.0.0", in.Status, 2, true, ""},
+		{"nothing goes back", "1.1.0", in.Status, 0, false, "nothing goes back"},
+		{"no status", "1.0.0", absentStatus(), 0, false, "no reconciler status"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for i := range unfit.Records[1:] {
+				m := rel("1.0.0")
+				if i < tc.raise {
+					m = rel("1.1.0")
+				}
+				unfit.Records[i+1].Node.MinReconciler = m
+			}
+			got := RollbackRefusal(tc.v, unfit, rel(tc.to), tc.force)
+			if (tc.want == "") != (got == "") || !strings.Contains(got, tc.want) {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+	unfit.Rollback = Rollback{To: rel("0.9.0"), Revision: 3}
+	if got := RollbackRefusal(in.Status, unfit, rel("1.0.0"), true); !strings.Contains(got, "rollback end") {
+		t.Errorf("got %q", got)
+	}
+}
