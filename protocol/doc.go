@@ -10,6 +10,8 @@
 //	#registration     RecordMatches  registration.go  does a record describe what this sidecar runs
 //	                  MustRegister   registration.go  must this sidecar write its record again
 //	#cordons          Cordon         cordon.go        who is out of service, and who may not be
+//	#turns            JudgeTurn      turn.go          may this node have a turn, and if not why
+//	                  NextTurnAction turn.go          when does a turn end
 //	#snapshots        Fleet          fleet.go         records and presences at one revision
 //	                  Summarize      fleet.go         their lowest and highest release
 //	#eligibility      Eligible       eligible.go      may this sidecar campaign

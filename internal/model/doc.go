@@ -32,7 +32,7 @@
 //
 // The members of an etcd that the sidecars run are a world of their own, in
 // membership.go, membershipnode.go and membershipsearch.go. So is the Service kubernetes, in endpoints.go
-// and endpointssearch.go.
+// and endpointssearch.go. So are turns, in turns.go and turnssearch.go.
 //
 // # What is folded
 //

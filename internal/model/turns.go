@@ -1,0 +1,344 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// This file has a world of its own: nodes take turns while they die, come back, break, are
+// cordoned, and lose members of etcd (docs/protocol.md#turns).
+
+// maxTurning is how many nodes such a world may have.
+const maxTurning = 3
+
+// TurnsConfig bounds a world.
+type TurnsConfig struct {
+	Nodes   int
+	Limit   int  // of turns at the same time
+	Members bool // each node has a voter of etcd
+	Faults  int  // how often a node is powered off, breaks, or loses its member
+	Cordons int  // how often people cordon a node
+	Forces  int  // how often people end the turn of a node that is dead
+	Off     turnSafeguard
+}
+
+func (c *TurnsConfig) String() string {
+	members := "no members"
+	if c.Members {
+		members = "members"
+	}
+	return fmt.Sprintf("%d nodes, %d turns, %s, %d faults, %d cordons, %d forces", c.Nodes, c.Limit, members, c.Faults, c.Cordons, c.Forces)
+}
+
+// turnSafeguard is a part of the rules that a search can turn off.
+type turnSafeguard uint8
+
+const (
+	// A turn is taken only while what was read holds.
+	turnGuarded turnSafeguard = 1 << iota
+	// The turn of a dead node is kept.
+	deadKeeps
+	// Other nodes have to serve.
+	othersServe
+	// A majority of the voters is left.
+	majorityLeft
+	// A turn ends when the node serves again.
+	serviceAwaited
+	// A node that cannot have the turn does not hold up those behind it.
+	passedOver
+	// The node that waited for longest is the next.
+	queueOrdered
+)
+
+// turnCordon is who took a node out of service.
+type turnCordon uint8
+
+const (
+	turnCordonNone turnCordon = iota
+	turnCordonPeople
+	turnCordonTurn
+)
+
+// turningNode is a node, and what the store has of it.
+type turningNode struct {
+	up      bool
+	broken  bool // its kube-apiserver is down until work on it is done
+	member  bool // its member of etcd answers
+	alive   bool // it has a presence
+	ready   bool // as the presence has it
+	cordon  turnCordon
+	place   uint8 // in the queue; 0: it does not wait
+	held    bool  // it has a turn
+	done    bool  // the work of its turn
+	granted bool  // it has read that it may have the turn, and has not written that yet
+	stale   bool  // what it read has changed since
+}
+
+// turnsState is a state of the world.
+type turnsState struct {
+	nodes                   [maxTurning]turningNode
+	faults, cordons, forces uint8
+}
+
+func initialTurns(cfg *TurnsConfig) turnsState {
+	s := turnsState{faults: uint8(cfg.Faults), cordons: uint8(cfg.Cordons), forces: uint8(cfg.Forces)}
+	for i := range cfg.Nodes {
+		s.nodes[i] = turningNode{up: true, member: cfg.Members, alive: true, ready: true}
+	}
+	return s
+}
+
+func turningID(i int) protocol.NodeID { return protocol.NodeID(fmt.Sprintf("n%d", i+1)) }
+
+// record is what the store has of a node.
+func (s *turnsState) record(i int) *protocol.Record {
+	n := &s.nodes[i]
+	r := &protocol.Record{ID: turningID(i), Alive: n.alive, Node: protocol.Node{ID: turningID(i), Roles: protocol.Roles{Controller: true}}}
+	if r.Presence.Ready = n.alive && n.ready; r.Presence.Ready {
+		r.Presence.Reason = protocol.Ready
+	}
+	if n.cordon != turnCordonNone {
+		r.Node.Cordon.Message = "work"
+	}
+	return r
+}
+
+func (s *turnsState) fleet(cfg *TurnsConfig) (f protocol.Fleet) {
+	for i := range cfg.Nodes {
+		f.Records = append(f.Records, s.record(i))
+	}
+	return f
+}
+
+// facts are what a node that waits reads.
+func (s *turnsState) facts(cfg *TurnsConfig, reader int) protocol.TurnFacts {
+	f := protocol.TurnFacts{Limit: cfg.Limit}
+	for i := range cfg.Nodes {
+		n := &s.nodes[i]
+		if cfg.Off&othersServe == 0 || i == reader {
+			f.Fleet.Records = append(f.Fleet.Records, s.record(i))
+		} else {
+			f.Fleet.Records = append(f.Fleet.Records, initialRecord(i))
+		}
+		if n.held && (n.alive || cfg.Off&deadKeeps == 0) {
+			f.Held = append(f.Held, turningID(i))
+		}
+		if n.place > 0 && (cfg.Off&queueOrdered == 0 || i == reader) {
+			f.Waiting = append(f.Waiting, protocol.TurnRequest{Node: turningID(i), Created: int64(n.place)})
+		}
+		if cfg.Members {
+			f.Voters = append(f.Voters, protocol.TurnVoter{Node: turningID(i), Answers: n.member && n.up || cfg.Off&majorityLeft != 0})
+		}
+	}
+	if cfg.Off&deadKeeps != 0 {
+		f.Fleet.Records = alive(f.Fleet.Records)
+	}
+	return f
+}
+
+// initialRecord is the record of a node that serves.
+func initialRecord(i int) *protocol.Record {
+	s := turnsState{}
+	s.nodes[i] = turningNode{alive: true, ready: true}
+	return s.record(i)
+}
+
+// turnMove is a kind of transition.
+type turnMove int
+
+const (
+	turnAsk turnMove = iota
+	turnDecide
+	turnWrite
+	turnWork
+	turnAct
+	turnReport
+	turnStart
+	turnMemberStart
+	turnPowerOff
+	turnBreak
+	turnMemberFail
+	turnExpire
+	turnCordonWrite
+	turnUncordon
+	turnForce
+	turnMoves
+)
+
+// apply makes a move of a node, and says what it was; empty: it is not possible.
+func (s *turnsState) apply(cfg *TurnsConfig, m turnMove, i int) string {
+	before := *s
+	what := s.move(cfg, m, i)
+	if what != "" && s.stored() != before.stored() {
+		for j := range s.nodes {
+			s.nodes[j].stale = s.nodes[j].granted
+		}
+	}
+	return what
+}
+
+// stored is what the store has: what the transactions of turns compare.
+func (s *turnsState) stored() (out [maxTurning]turningNode) {
+	for i, n := range s.nodes {
+		out[i] = turningNode{alive: n.alive, ready: n.ready, cordon: n.cordon, place: n.place, held: n.held}
+	}
+	return out
+}
+
+func (s *turnsState) move(cfg *TurnsConfig, m turnMove, i int) string {
+	switch m {
+	case turnAsk, turnDecide, turnWrite, turnWork, turnAct:
+		return s.turn(cfg, m, i)
+	case turnReport, turnStart, turnMemberStart:
+		return s.recover(cfg, m, i)
+	case turnPowerOff, turnBreak, turnMemberFail, turnExpire:
+		return s.fail(m, i)
+	default:
+		return s.people(cfg, m, i)
+	}
+}
+
+// turn is what a node does about its turn.
+func (s *turnsState) turn(cfg *TurnsConfig, m turnMove, i int) string {
+	n := &s.nodes[i]
+	switch {
+	case !n.up:
+	case m == turnAsk && n.place == 0 && !n.held:
+		for _, other := range s.nodes {
+			n.place = max(n.place, other.place)
+		}
+		n.place++
+		return "waits for a turn"
+	case m == turnDecide && n.place > 0 && !n.granted && s.grants(cfg, i):
+		n.granted, n.stale = true, false
+		return "may have the turn"
+	case m == turnWrite && n.granted:
+		return s.write(cfg, i)
+	case m == turnWork && n.held && !n.done:
+		n.broken, n.done = false, true
+		return "has done its work"
+	case m == turnAct && n.held:
+		return s.act(cfg, i)
+	}
+	return ""
+}
+
+func (s *turnsState) grants(cfg *TurnsConfig, i int) bool {
+	f := s.facts(cfg, i)
+	if cfg.Off&passedOver != 0 {
+		for j := range s.nodes {
+			if p := s.nodes[j].place; p > 0 && p < s.nodes[i].place {
+				return false
+			}
+		}
+	}
+	return protocol.JudgeTurn(f, turningID(i)).Verdict == protocol.TurnGranted
+}
+
+// write takes the turn, if what was read still holds.
+func (s *turnsState) write(cfg *TurnsConfig, i int) string {
+	n := &s.nodes[i]
+	stale := n.stale
+	n.granted, n.stale = false, false
+	if stale && cfg.Off&turnGuarded == 0 {
+		return "cannot take the turn: the store has changed"
+	}
+	for j := range s.nodes {
+		if s.nodes[j].place > n.place {
+			s.nodes[j].place--
+		}
+	}
+	n.place, n.held, n.done = 0, true, false
+	if n.cordon == turnCordonNone {
+		n.cordon = turnCordonTurn
+	}
+	return "takes the turn"
+}
+
+// act does what the node with the turn has to do.
+func (s *turnsState) act(cfg *TurnsConfig, i int) string {
+	n := &s.nodes[i]
+	p := protocol.TurnProgress{
+		Work: protocol.TurnWorkUnderWay, Cordoned: n.cordon == turnCordonTurn, Own: *s.record(i), Votes: !cfg.Members || n.member,
+	}
+	if n.done {
+		p.Work = protocol.TurnWorkDone
+	}
+	if cfg.Off&serviceAwaited != 0 {
+		p.Own, p.Votes = *initialRecord(i), true
+	}
+	switch protocol.NextTurnAction(p) {
+	case protocol.ReturnToService:
+		n.cordon = turnCordonNone
+		return "returns to service"
+	case protocol.EndTurn:
+		n.held, n.done = false, false
+		return "ends its turn"
+	default:
+		return ""
+	}
+}
+
+func (s *turnsState) recover(cfg *TurnsConfig, m turnMove, i int) string {
+	n := &s.nodes[i]
+	ready := !n.broken && n.cordon == turnCordonNone
+	switch {
+	case m == turnReport && n.up && n.alive && n.ready != ready:
+		n.ready = ready
+		return fmt.Sprintf("reports ready=%t", ready)
+	case m == turnStart && (!n.up || !n.alive):
+		n.up, n.alive = true, true
+		return "starts"
+	case m == turnMemberStart && cfg.Members && !n.member:
+		n.member = true
+		return "has a member again"
+	}
+	return ""
+}
+
+func (s *turnsState) fail(m turnMove, i int) string {
+	n := &s.nodes[i]
+	if m == turnExpire && !n.up && n.alive {
+		n.alive, n.ready = false, false
+		return "is dead"
+	}
+	if m == turnExpire || s.faults == 0 || !n.up {
+		return ""
+	}
+	s.faults--
+	switch {
+	case m == turnPowerOff:
+		n.up, n.granted, n.stale = false, false, false
+		return "is powered off"
+	case m == turnBreak && !n.broken:
+		n.broken = true
+		return "breaks"
+	case m == turnMemberFail && n.member:
+		n.member = false
+		return "loses its member"
+	}
+	s.faults++
+	return ""
+}
+
+// people cordon nodes, and end turns of nodes that are dead.
+func (s *turnsState) people(cfg *TurnsConfig, m turnMove, i int) string {
+	n := &s.nodes[i]
+	switch {
+	case m == turnCordonWrite && s.cordons > 0 && n.cordon == turnCordonNone && !n.held:
+		if _, allowed := protocol.JudgeCordon(s.fleet(cfg), turningID(i)); allowed {
+			s.cordons--
+			n.cordon = turnCordonPeople
+			return "is cordoned"
+		}
+	case m == turnUncordon && n.cordon == turnCordonPeople:
+		n.cordon = turnCordonNone
+		return "is uncordoned"
+	case m == turnForce && s.forces > 0 && n.held && !n.alive:
+		s.forces--
+		n.held, n.done, n.cordon = false, false, turnCordonNone
+		return "loses its turn: people have ended it"
+	}
+	return ""
+}

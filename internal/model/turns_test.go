@@ -1,0 +1,82 @@
+package model
+
+import "testing"
+
+func TestTurns(t *testing.T) {
+	worlds := []TurnsConfig{
+		{Nodes: 2, Limit: 1, Faults: 2, Cordons: 1, Forces: 1},
+		{Nodes: 3, Limit: 1, Faults: 1, Cordons: 1},
+	}
+	if *full {
+		worlds = append(worlds,
+			TurnsConfig{Nodes: 3, Limit: 1, Members: true, Faults: 1, Cordons: 1, Forces: 1},
+			TurnsConfig{Nodes: 3, Limit: 2, Faults: 1, Cordons: 1, Forces: 1})
+	}
+	for _, cfg := range worlds {
+		t.Run(cfg.String(), func(t *testing.T) {
+			if raced && cfg.Nodes > 2 {
+				t.Skip("takes too long under the race detector")
+			}
+			r := CheckTurns(&cfg)
+			t.Logf("%d states, %d transitions", r.States, r.Transitions)
+			if r.Violation != nil {
+				t.Errorf("\n%s", r.Violation)
+			}
+			if !r.Taken {
+				t.Error("no turn was taken")
+			}
+		})
+	}
+}
+
+// TestTurnsMutations turns off each safeguard and expects the search to find what breaks.
+func TestTurnsMutations(t *testing.T) {
+	for _, m := range []struct {
+		name, why, invariant string
+		cfg                  TurnsConfig
+	}{
+		{
+			"turn-guarded", "A node would take the turn from what it read before another one broke and took it.",
+			"FewTurns", TurnsConfig{Nodes: 3, Limit: 1, Faults: 1, Off: turnGuarded},
+		},
+		{
+			"dead-keeps", "The turn of a dead node would be given to the next one.",
+			"FewTurns", TurnsConfig{Nodes: 3, Limit: 1, Faults: 1, Off: deadKeeps},
+		},
+		{
+			"others-serve", "A turn would take the last node in service.",
+			"LeavesOne", TurnsConfig{Nodes: 2, Limit: 1, Faults: 1, Off: othersServe},
+		},
+		{
+			"majority-left", "A turn would take the majority from etcd.",
+			"LeavesMajority", TurnsConfig{Nodes: 3, Limit: 1, Members: true, Faults: 1, Off: majorityLeft},
+		},
+		{
+			"service-awaited", "The next node would get the turn while this one does not serve yet.",
+			"ServesAgain", TurnsConfig{Nodes: 2, Limit: 1, Off: serviceAwaited},
+		},
+		{
+			"passed-over", "A node would wait for one that is broken, and that one behind it for its turn to be repaired.",
+			"EachInTurn", TurnsConfig{Nodes: 2, Limit: 1, Faults: 1, Off: passedOver},
+		},
+		{
+			"queue-ordered", "A node would get the turn again and again while another one waits.",
+			"FirstComes", TurnsConfig{Nodes: 2, Limit: 1, Off: queueOrdered},
+		},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			r := CheckTurns(&m.cfg)
+			if r.Violation == nil {
+				t.Fatalf("got no violation in %d states, want one: %s", r.States, m.why)
+			}
+			if r.Violation.Invariant != m.invariant {
+				t.Errorf("got a violation of %s, want %s", r.Violation.Invariant, m.invariant)
+			}
+			wantGolden(t, "turns-"+m.name+".txt", "# "+m.why+"\n# Found in: "+m.cfg.String()+"\n\n"+r.Violation.String())
+			m.cfg.Off = 0
+			if r := CheckTurns(&m.cfg); r.Violation != nil {
+				t.Errorf("got a violation with the safeguard on:\n%s", r.Violation)
+			}
+		})
+	}
+}

@@ -1,0 +1,142 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// TurnsResult is what a search found.
+type TurnsResult struct {
+	States, Transitions int
+	Taken               bool       // a turn was taken in some state
+	Violation           *Violation // the first one; nil: none
+}
+
+// CheckTurns visits every state that cfg can reach. It stops at the first violation.
+func CheckTurns(cfg *TurnsConfig) (r TurnsResult) {
+	first := initialTurns(cfg)
+	states, origins, seen := []turnsState{first}, []memberOrigin{{}}, map[turnsState]bool{first: true}
+	for at := 0; at < len(states); at++ {
+		for m := range turnMoves {
+			for i := range cfg.Nodes {
+				next := states[at]
+				what := next.apply(cfg, m, i)
+				if what == "" {
+					continue
+				}
+				r.Transitions++
+				text := fmt.Sprintf("%s %s", turningID(i), what)
+				name, why := next.brokenBy(cfg, &states[at], i)
+				if name == "" && !seen[next] {
+					name, why = next.stuck(cfg)
+				}
+				if name != "" {
+					r.Violation = &Violation{Invariant: name, Why: why, Story: storyTo(origins, uint32(at), text)}
+					r.States = len(states)
+					return r
+				}
+				if seen[next] {
+					continue
+				}
+				seen[next] = true
+				r.Taken = r.Taken || next.nodes[i].held
+				states, origins = append(states, next), append(origins, memberOrigin{uint32(at), text})
+			}
+		}
+	}
+	r.States = len(states)
+	return r
+}
+
+// brokenBy returns the first invariant that a move of node i breaks, and why.
+func (s *turnsState) brokenBy(cfg *TurnsConfig, before *turnsState, i int) (name, why string) {
+	now, was := &s.nodes[i], &before.nodes[i]
+	held := s.count(func(n *turningNode) bool { return n.held })
+	took := now.held && !was.held
+	own := before.record(i)
+	switch {
+	case held > cfg.Limit:
+		return "FewTurns", fmt.Sprintf("%d nodes have a turn", held)
+	case took && own.InService() && before.othersServing(cfg, i) == 0:
+		return "LeavesOne", fmt.Sprintf("the turn of %s takes the last node in service", turningID(i))
+	case now.granted && !was.granted && before.losesMajority(cfg, i):
+		return "LeavesMajority", fmt.Sprintf("without %s, etcd has no majority", turningID(i))
+	case now.granted && !was.granted && before.allServe(cfg) && before.isBehind(i):
+		return "FirstComes", fmt.Sprintf("%s gets the turn before a node that has waited for longer", turningID(i))
+	case was.held && !now.held && was.alive && !s.record(i).Serves():
+		return "ServesAgain", fmt.Sprintf("the turn of %s ends, and it does not serve", turningID(i))
+	}
+	return "", ""
+}
+
+func (s *turnsState) count(is func(*turningNode) bool) (n int) {
+	for i := range s.nodes {
+		if is(&s.nodes[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// othersServing counts other nodes that serve, as the store has it.
+func (s *turnsState) othersServing(cfg *TurnsConfig, i int) (n int) {
+	for j := range cfg.Nodes {
+		if j != i && !s.nodes[j].held && s.record(j).Serves() {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *turnsState) allServe(cfg *TurnsConfig) bool {
+	return s.count(func(n *turningNode) bool {
+		return n.up && n.alive && n.ready && n.cordon == turnCordonNone && n.member == cfg.Members
+	}) == cfg.Nodes
+}
+
+// isBehind reports whether another node has waited for longer.
+func (s *turnsState) isBehind(i int) bool {
+	return s.count(func(n *turningNode) bool { return n.place > 0 && n.place < s.nodes[i].place }) > 0
+}
+
+// losesMajority reports whether etcd has a majority that it loses with a node.
+func (s *turnsState) losesMajority(cfg *TurnsConfig, i int) bool {
+	if n := &s.nodes[i]; !cfg.Members || !n.member || !n.up {
+		return false
+	}
+	others := s.count(func(n *turningNode) bool { return n.member && n.up && !n.held }) - 1
+	return others < protocol.Majority(cfg.Nodes)
+}
+
+// turnRounds is more than all nodes need.
+const turnRounds = 30
+
+// stuck says that a node that waits does not get its turn, or does not end it, when faults have
+// stopped, all nodes run, and people have uncordoned the nodes. One that is broken waits for a
+// turn too, to be repaired in it. If more than one is broken, or one after its work, people repair it.
+func (s *turnsState) stuck(cfg *TurnsConfig) (name, why string) {
+	st := *s
+	st.faults, st.cordons, st.forces = 0, 0, 0
+	several := st.count(func(n *turningNode) bool { return n.broken }) > 1
+	for i := range st.nodes {
+		st.nodes[i].broken = st.nodes[i].broken && !several && !st.nodes[i].done
+	}
+	for i := range cfg.Nodes {
+		if st.nodes[i].broken {
+			st.apply(cfg, turnStart, i)
+			st.apply(cfg, turnAsk, i)
+		}
+	}
+	for range turnRounds {
+		for _, m := range []turnMove{turnStart, turnMemberStart, turnUncordon, turnReport, turnDecide, turnWrite, turnWork, turnAct} {
+			for i := range cfg.Nodes {
+				st.apply(cfg, m, i)
+			}
+		}
+		if st.count(func(n *turningNode) bool { return n.place > 0 || n.held }) == 0 {
+			return "", ""
+		}
+	}
+	return "EachInTurn", "a node waits for its turn, or has it, for ever"
+}

@@ -1,0 +1,233 @@
+package protocol
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Turn is planned work on one node while the others serve (docs/protocol.md#turns).
+type Turn struct {
+	Node    NodeID
+	Since   time.Time // when it was taken, by the clock of who took it
+	Until   time.Time // its limit, by the same clock; zero: it has none
+	Message string    // why, in people's words; may be empty
+	By      string    // the user and the machine, like root@cp-1; empty: not known
+}
+
+// Overdue reports whether a turn has passed its limit. It is kept nevertheless: a node in the
+// middle of its work is not a node that serves.
+func (t Turn) Overdue(now time.Time) bool { return !t.Until.IsZero() && !now.Before(t.Until) }
+
+// TurnRequest is a node that waits for a turn.
+type TurnRequest struct {
+	Node    NodeID
+	Created int64 // the create revision of its key: its place in the queue
+}
+
+// TurnVoter is a voter of the etcd that the sidecars run.
+type TurnVoter struct {
+	Node    NodeID
+	Answers bool
+}
+
+// TurnFacts are what a decision about turns needs, all of one revision.
+type TurnFacts struct {
+	Limit   int // how many nodes may have a turn; less than one counts as one
+	Fleet   Fleet
+	Held    []NodeID      // the nodes that have a turn
+	Waiting []TurnRequest // in any order
+	Voters  []TurnVoter   // empty: the sidecars run no etcd
+}
+
+// TurnVerdict is the answer to a node that waits for a turn.
+type TurnVerdict int
+
+// The verdicts, in the order in which they are tried.
+const (
+	_ TurnVerdict = iota
+	// TurnHeld: the node has a turn already.
+	TurnHeld
+	// TurnNotController: the node is not a registered controller.
+	TurnNotController
+	// TurnTaken: others have all turns.
+	TurnTaken
+	// TurnWaitsForNode: another node is cordoned, dead or not ready.
+	TurnWaitsForNode
+	// TurnLastInService: no other node would serve.
+	TurnLastInService
+	// TurnWaitsForMajority: etcd would lose its majority.
+	TurnWaitsForMajority
+	// TurnQueued: a node that may have the turn has waited for longer.
+	TurnQueued
+	// TurnGranted: the node may take the turn, while these facts hold.
+	TurnGranted
+)
+
+// TurnAnswer says whether a node may have a turn, and if not why, and for whom it waits.
+type TurnAnswer struct {
+	Verdict TurnVerdict
+	For     NodeID // the node that it waits for; empty: none
+	Message string // for people
+}
+
+// JudgeTurn decides whether a node may have a turn (docs/protocol.md#turns).
+func JudgeTurn(f TurnFacts, id NodeID) TurnAnswer {
+	answer := f.judge(id)
+	if answer.Verdict != TurnGranted {
+		return answer
+	}
+	// A node that cannot have the turn now does not hold up the others: it may wait for the
+	// very node that is behind it, and is not ready until its work is done.
+	for _, w := range f.before(id) {
+		if f.judge(w.Node).Verdict == TurnGranted {
+			return TurnAnswer{TurnQueued, w.Node, fmt.Sprintf("node %q has waited for longer", w.Node)}
+		}
+	}
+	return answer
+}
+
+// before returns the nodes that wait and are not behind id, the first one first. All are
+// before a node that does not wait.
+func (f TurnFacts) before(id NodeID) []TurnRequest {
+	queue := slices.SortedFunc(slices.Values(f.Waiting), func(a, b TurnRequest) int {
+		return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.Node, b.Node))
+	})
+	if at := slices.IndexFunc(queue, func(w TurnRequest) bool { return w.Node == id }); at >= 0 {
+		return queue[:at]
+	}
+	return queue
+}
+
+// judge answers without the queue.
+func (f TurnFacts) judge(id NodeID) TurnAnswer {
+	own, found := f.Fleet.Record(id)
+	switch {
+	case slices.Contains(f.Held, id):
+		return TurnAnswer{TurnHeld, id, "it has the turn"}
+	case !found || own.Problem != "" || !own.Node.Roles.Controller:
+		return TurnAnswer{TurnNotController, id, fmt.Sprintf("node %q is not a registered controller", id)}
+	case len(f.Held) >= max(f.Limit, 1):
+		// Before the state of that node: it is out because of its turn.
+		return TurnAnswer{TurnTaken, f.Held[0], fmt.Sprintf("node %q has the turn", f.Held[0])}
+	}
+	if answer := f.waitsFor(id); answer.Verdict != 0 {
+		return answer
+	}
+	if own.InService() && !f.leavesOne(id) {
+		return TurnAnswer{TurnLastInService, "", "no other node would serve"}
+	}
+	if without := f.withoutMajority(id); without != "" {
+		return TurnAnswer{TurnWaitsForMajority, "", without}
+	}
+	return TurnAnswer{Verdict: TurnGranted}
+}
+
+// waitsFor returns the first other node that is out without a turn. The zero answer: none is.
+func (f TurnFacts) waitsFor(id NodeID) TurnAnswer {
+	for _, r := range f.Fleet.Records {
+		if r.ID == id || !r.Counts() || slices.Contains(f.Held, r.ID) {
+			continue
+		}
+		if why := r.outOfTurn(); why != "" {
+			return TurnAnswer{TurnWaitsForNode, r.ID, fmt.Sprintf("node %q %s", r.ID, why)}
+		}
+	}
+	return TurnAnswer{}
+}
+
+// outOfTurn says why a registered node is out of service; empty: it serves.
+func (r *Record) outOfTurn() string {
+	switch {
+	case r.Problem != "":
+		return "has a corrupt record"
+	case !r.Alive:
+		return "is dead"
+	case r.Node.Cordon.On():
+		// An override opens its gate for a while only.
+		return "is cordoned " + r.Node.Cordon.String()
+	case !r.Serves():
+		reason, _ := r.WhyServes()
+		return fmt.Sprintf("is not ready (%s)", reason)
+	default:
+		return ""
+	}
+}
+
+// leavesOne reports whether another node without a turn serves. Overrides end.
+func (f TurnFacts) leavesOne(id NodeID) bool {
+	return slices.ContainsFunc(f.Fleet.Records, func(r *Record) bool {
+		return r.ID != id && !slices.Contains(f.Held, r.ID) && r.Serves() && r.Presence.Reason != Overridden
+	})
+}
+
+// withoutMajority says that etcd would lose its majority; empty: it keeps it, or the node has
+// no voter that answers.
+func (f TurnFacts) withoutMajority(id NodeID) string {
+	stay, own := 0, false
+	for _, v := range f.Voters {
+		switch {
+		case !v.Answers:
+		case v.Node == id:
+			own = true
+		case !slices.Contains(f.Held, v.Node):
+			stay++
+		}
+	}
+	if need := Majority(len(f.Voters)); own && stay < need {
+		return fmt.Sprintf("etcd would lose its majority: %d of its %d voters would answer, and it needs %d", stay, len(f.Voters), need)
+	}
+	return ""
+}
+
+// TurnWork is how far the work of a turn is.
+type TurnWork int
+
+// The work of a turn. Work that failed keeps the turn: the next node would fail as well.
+const (
+	_ TurnWork = iota
+	TurnWorkUnderWay
+	TurnWorkFailed
+	TurnWorkDone
+)
+
+// TurnAction is what the node that has a turn does about it.
+type TurnAction int
+
+// The actions.
+const (
+	_ TurnAction = iota
+	// KeepTurn: the work is under way, or has failed.
+	KeepTurn
+	// ReturnToService: the node ends the cordon of its turn, and keeps the turn.
+	ReturnToService
+	// AwaitService: the node has to serve first.
+	AwaitService
+	// EndTurn: the next node may have it.
+	EndTurn
+)
+
+// TurnProgress is what the node with a turn knows of it.
+type TurnProgress struct {
+	Work     TurnWork
+	Cordoned bool   // the cordon in its record is that of the turn
+	Own      Record // of the node
+	Votes    bool   // its member of etcd answers, or it has none
+}
+
+// NextTurnAction decides what the node with the turn does.
+func NextTurnAction(p TurnProgress) TurnAction {
+	switch {
+	case p.Work != TurnWorkDone:
+		return KeepTurn
+	case p.Cordoned:
+		// Before the gate is asked: it is closed because of the cordon. A cordon of people is
+		// theirs to end.
+		return ReturnToService
+	case !p.Own.Serves() || !p.Votes:
+		return AwaitService
+	default:
+		return EndTurn
+	}
+}
