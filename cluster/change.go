@@ -32,8 +32,9 @@ type outside interface {
 	remove(ctx context.Context, memberID string) error
 	// forget deletes what the records have of a member that was removed.
 	forget(ctx context.Context, id uint64) error
-	// use is called with whether this node uses its own member from now on.
-	use(own bool)
+	// This node uses its own member from now on, or only the others.
+	useOwn()
+	useOthers()
 }
 
 // change takes the steps by which a node in its cluster becomes a member and leaves. It
@@ -149,7 +150,7 @@ func (c *change) endAdding(ctx context.Context) error {
 		return err
 	}
 	c.joining = nil
-	c.outside.use(true)
+	c.outside.useOwn()
 	return nil
 }
 
@@ -169,7 +170,7 @@ func (c *change) moveData(ctx context.Context) error {
 // the sidecar was killed before it did that.
 func (c *change) endLeaving(ctx context.Context) error {
 	c.endMember()
-	c.outside.use(false)
+	c.outside.useOthers()
 	if id, known := keyspace.ParseMemberID(c.marker.MemberID); known {
 		if err := c.outside.forget(ctx, id); err != nil {
 			return err

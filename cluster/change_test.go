@@ -107,7 +107,8 @@ func (v *village) forget(_ context.Context, id uint64) error {
 	return nil
 }
 
-func (v *village) use(own bool) { v.ownUsed = own }
+func (v *village) useOwn()    { v.ownUsed = true }
+func (v *village) useOthers() { v.ownUsed = false }
 
 // begin returns the change of a node whose sidecar has just started: it knows what the disk has.
 func (v *village) begin() *change {

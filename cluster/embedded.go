@@ -18,7 +18,8 @@ import (
 func (m *Manager) runEmbedded(ctx context.Context) error {
 	f := &flow{
 		cfg: *m.cfg.Embedded, client: m.cfg.Client, log: m.log, plainLog: m.cfg.Log, show: m.show,
-		resident: resident{run: event.New[*memberRun](nil)}, shared: m.shared, memberState: m.member, measures: m.measures, observed: m.observed, held: m.held,
+		resident: resident{run: event.New[*memberRun](nil)}, shared: m.shared, memberState: m.member,
+		measures: m.measures, observed: m.observed, held: m.held,
 		stepping: &m.stepping,
 	}
 	f.adopted = f.publish

@@ -137,11 +137,9 @@ func (o flowOutside) forget(ctx context.Context, id uint64) error {
 	return quorum.Forget(ctx, o.client, id)
 }
 
-func (o flowOutside) use(own bool) {
-	if !own {
-		o.shared.useOthers()
-		return
-	}
+func (o flowOutside) useOthers() { o.shared.useOthers() }
+
+func (o flowOutside) useOwn() {
 	o.shared.useOwn()
 	o.log.Info("this node is a member of etcd now", "member", o.marker.MemberID)
 }

@@ -133,7 +133,9 @@ func judgeAddition(node record.Member, members []etcd.Member, s stored) (uint64,
 	occupants, removed := make([]protocol.Occupant, len(members)), make([]string, len(s.removed))
 	for i, m := range members {
 		r, known := s.members[m.ID]
-		occupants[i] = protocol.Occupant{PeerURLs: m.PeerURLs, Learner: m.Learner, Started: m.Name != "", Leaving: r.Leaving, Recorded: known, AddedNode: addedNode(r)}
+		occupants[i] = protocol.Occupant{
+			PeerURLs: m.PeerURLs, Learner: m.Learner, Started: m.Name != "", Leaving: r.Leaving, Recorded: known, AddedNode: addedNode(r),
+		}
 	}
 	for i, r := range s.removed {
 		removed[i] = string(r.Key[:])

@@ -43,7 +43,8 @@ func EncodeMember(m Member) []byte {
 func DecodeMember(key string, value []byte) (Member, error) {
 	var m lockstepv1.ClusterMember
 	id := keyspace.MemberOf(key)
-	if err := proto.Unmarshal(value, &m); err != nil || id == 0 || m.GetNode() == "" && !m.GetLeaving() || len(m.GetKeyHash()) != len(Hash{}) {
+	err := proto.Unmarshal(value, &m)
+	if err != nil || id == 0 || m.GetNode() == "" && !m.GetLeaving() || len(m.GetKeyHash()) != len(Hash{}) {
 		return Member{}, fmt.Errorf("the record %q of a member: %w", key, ErrCorrupt)
 	}
 	return Member{

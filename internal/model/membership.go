@@ -129,7 +129,8 @@ func initialMembers(cfg *MembersConfig) memberState {
 		n := &st.nodes[i]
 		n.name, n.listed, n.phase, n.up = uint8(i), protocol.NotListed, protocol.WithoutMember, true
 		if i < cfg.Nodes {
-			n.role, n.listed, n.phase, n.data, n.runs, n.recorded = true, protocol.ListedVoter, protocol.WorkingMember, currentData, true, true
+			n.role, n.listed, n.recorded = true, protocol.ListedVoter, true
+			n.phase, n.data, n.runs = protocol.WorkingMember, currentData, true
 		}
 		n.shares = cfg.Shared && i >= cfg.Nodes
 		if i < cfg.Down {
