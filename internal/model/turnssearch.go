@@ -27,11 +27,7 @@ func CheckTurns(cfg *TurnsConfig) (r TurnsResult) {
 				}
 				r.Transitions++
 				text := fmt.Sprintf("%s %s", turningID(i), what)
-				name, why := next.brokenBy(cfg, &states[at], i)
-				if name == "" && !seen[next] {
-					name, why = next.stuck(cfg)
-				}
-				if name != "" {
+				if name, why := next.broken(cfg, &states[at], i, seen); name != "" {
 					r.Violation = &Violation{Invariant: name, Why: why, Story: storyTo(origins, uint32(at), text)}
 					r.States = len(states)
 					return r
@@ -47,6 +43,15 @@ func CheckTurns(cfg *TurnsConfig) (r TurnsResult) {
 	}
 	r.States = len(states)
 	return r
+}
+
+// broken returns the first invariant that does not hold after a move of node i, and why. What
+// follows from a state is checked when it is reached for the first time.
+func (s *turnsState) broken(cfg *TurnsConfig, before *turnsState, i int, seen map[turnsState]bool) (name, why string) {
+	if name, why := s.brokenBy(cfg, before, i); name != "" || seen[*s] {
+		return name, why
+	}
+	return s.stuck(cfg)
 }
 
 // brokenBy returns the first invariant that a move of node i breaks, and why.
