@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -68,14 +69,14 @@ func (e *Election) Leader() *event.Value[Leader] { return e.leader }
 // again. It ends by itself only with ErrJobStuck.
 func (e *Election) Run(ctx context.Context) error {
 	follow, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	followed := make(chan struct{})
-	go func() {
-		defer close(followed)
+	var followers sync.WaitGroup
+	followers.Go(func() {
 		// It ends only when follow does.
 		_ = e.cfg.Client.Follow(follow, e.keys().Leaders(), e.observe)
-	}()
+	})
+	followers.Go(func() { e.endRollbacks(follow) })
 	// Run follows the queue until this node has given up leadership.
-	defer func() { cancel(); <-followed }()
+	defer func() { cancel(); followers.Wait() }()
 
 	pauses := backoff.Backoff{First: minCampaignPause, Max: maxCampaignPause, Jitter: backoff.Apart}
 	for {

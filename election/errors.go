@@ -16,6 +16,9 @@ var (
 	// asked.
 	ErrNotReplaceable = errors.New("not replaced")
 
+	// ErrNotRollable says that the objects cannot go back as people asked.
+	ErrNotRollable = errors.New("no rollback begun")
+
 	// errLostLeadership says that the leader's key no longer belongs to this
 	// sidecar.
 	errLostLeadership = errors.New("leadership lost")

@@ -46,6 +46,7 @@ func readSnapshot(
 		clientv3.OpGet(keys.Presences(), clientv3.WithPrefix()),
 		clientv3.OpGet(keys.Store()),
 		clientv3.OpGet(keys.Replacement()),
+		clientv3.OpGet(keys.Rollback()),
 	}, nil)
 	if err != nil || !resp.Succeeded {
 		return snapshot{}, false, err
@@ -59,5 +60,6 @@ func readSnapshot(
 	if l := etcd.NewListing(resp, 4); len(l.KVs) > 0 {
 		s.replacement = status.DecodeReplacement(l.KVs[0])
 	}
+	s.fleet.Rollback = fleet.DecodeRollback(keys.Rollback(), etcd.NewListing(resp, 5))
 	return s, true, nil
 }

@@ -360,3 +360,26 @@ func marshal(m proto.Message) []byte {
 	}
 	return b
 }
+
+func decodeRollback(kv *etcd.KV) protocol.Rollback {
+	var m lockstepv1.Rollback
+	if proto.Unmarshal(kv.Value, &m) != nil || m.GetTo() == nil || !m.GetUntil().IsValid() {
+		return protocol.Rollback{}
+	}
+	to, err := lockstepv1.ToRelease(m.GetTo())
+	if err != nil {
+		return protocol.Rollback{}
+	}
+	out := protocol.Rollback{To: to, By: m.GetBy(), Until: m.GetUntil().AsTime(), Revision: kv.ModRevision}
+	if m.GetSince().IsValid() {
+		out.Since = m.GetSince().AsTime()
+	}
+	return out
+}
+
+// EncodeRollback returns the bytes of a rollback.
+func EncodeRollback(r protocol.Rollback) ([]byte, error) {
+	return proto.MarshalOptions{Deterministic: true}.Marshal(&lockstepv1.Rollback{
+		To: lockstepv1.FromRelease(r.To), By: r.By, Since: timestamppb.New(r.Since), Until: timestamppb.New(r.Until),
+	})
+}

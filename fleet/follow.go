@@ -30,6 +30,7 @@ type Follower struct {
 type observed struct {
 	nodes, presences etcd.Listing
 	presencesKnown   bool
+	rollback         protocol.Rollback
 }
 
 // NewFollower returns a follower that has observed nothing. Its fleet has
@@ -62,6 +63,12 @@ func (f *Follower) Run(ctx context.Context) error {
 		})
 	})
 	group.Go(func() error {
+		key := f.keys.Rollback()
+		return f.client.Follow(ctx, key, func(l etcd.Listing) {
+			f.observe(func(o *observed) { o.rollback = DecodeRollback(key, l) })
+		})
+	})
+	group.Go(func() error {
 		key := f.keys.Store()
 		return f.client.Follow(ctx, key, func(l etcd.Listing) { f.store.Set(DecodeStoreKey(key, l)) })
 	})
@@ -73,6 +80,8 @@ func (f *Follower) observe(change func(*observed)) {
 	defer f.mu.Unlock()
 	change(&f.seen)
 	if f.seen.nodes.Revision != 0 && f.seen.presencesKnown {
-		f.fleet.Set(f.decoder.Decode(f.keys, f.seen.nodes, f.seen.presences))
+		fleet := f.decoder.Decode(f.keys, f.seen.nodes, f.seen.presences)
+		fleet.Rollback = f.seen.rollback
+		f.fleet.Set(fleet)
 	}
 }

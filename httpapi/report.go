@@ -74,6 +74,8 @@ type ReconcilerReport struct {
 	Problem                  string     `json:"problem"`
 	// Replacement of the bundle by another one that people have asked for; null: none.
 	Replacement *ReplacementReport `json:"replacement"`
+	// Rollback that is under way; null: none.
+	Rollback *RollbackReport `json:"rollback"`
 }
 
 // ElectionReport is this sidecar's part in the election.
@@ -286,6 +288,7 @@ func reconcilerReport(s Snapshot) ReconcilerReport {
 		ModRevision: s.Status.Revision,
 		Problem:     s.Status.Problem,
 		Replacement: s.replacementReport(),
+		Rollback:    s.rollbackReport(),
 	}
 	if s.Status.Kind != protocol.StatusPresent {
 		return out

@@ -45,6 +45,9 @@ func (k Keys) Status() string { return k.prefix + "kubernetes/reconciler/status"
 // with the status's key, so that one watch covers both.
 func (k Keys) Replacement() string { return k.Status() + "/replacement" }
 
+// Rollback returns the key with which people bring the objects of an older release back.
+func (k Keys) Rollback() string { return k.prefix + "kubernetes/reconciler/rollback" }
+
 // Store returns the key of the store ID. There is only one.
 func (k Keys) Store() string { return k.prefix + "store" }
 
@@ -101,7 +104,7 @@ func (k Keys) RotationReport(id protocol.NodeID) string { return k.RotationRepor
 // StoreParts returns where all keys of a store are, except those of ClusterParts. A part
 // that ends with a slash is a range, any other is a key.
 func (k Keys) StoreParts() []string {
-	return []string{k.Nodes(), k.Presences(), k.Duplicate(""), k.Store(), k.Status(), k.Replacement(), k.Leaders()}
+	return []string{k.Nodes(), k.Presences(), k.Duplicate(""), k.Store(), k.Status(), k.Replacement(), k.Rollback(), k.Leaders()}
 }
 
 // ClusterParts returns where all keys of an etcd cluster are that the sidecars run

@@ -13,7 +13,7 @@ func FleetWarnings(v StatusView, f Fleet, own NodeID) []Warning {
 	var out []Warning
 	for _, o := range UpgradeObstacles(v, f) {
 		switch o.Reason {
-		case RecordCorrupt, Outage, NoLeader, APIServersDiffer, ServicesDiffer:
+		case RecordCorrupt, RollingBack, Outage, NoLeader, APIServersDiffer, ServicesDiffer:
 		case NodeDead, NoGate, Cordoned, GateClosed, APIServerNotReady:
 			if o.Node == own {
 				continue

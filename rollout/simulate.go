@@ -19,6 +19,9 @@ type Input struct {
 	// Replacement of the objects' bundle that people have asked for, and no leader has used.
 	Replacement protocol.Replacement
 
+	// Rollback: simulate that people begin a rollback to the bundle's release first.
+	Rollback bool
+
 	// What else the answer to "may the next upgrade start" needs.
 	Voters []protocol.NodeVoter // of the etcd that the sidecars run
 	Full   bool                 // the database of etcd is full

@@ -43,6 +43,9 @@ func newSimulation(in Input) *simulation {
 		own := *r
 		s.fleet.Records = append(s.fleet.Records, &own)
 	}
+	if in.Rollback {
+		s.fleet.Rollback = protocol.Rollback{To: in.Bundle.Version.Release, Revision: 1}
+	}
 	s.epoch = in.Status.Status.Epoch
 	if s.mark.Kind == protocol.MarkUnknown {
 		s.mark = assumedMark(in.Status)

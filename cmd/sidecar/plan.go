@@ -24,6 +24,7 @@ type planOptions struct {
 	dir     string
 	inspect app.InspectorConfig
 	output  choice
+	back    bool
 }
 
 func (p program) planCommand() *cobra.Command {
@@ -44,6 +45,7 @@ what to do, 1 etcd or the API server is unreachable, or the bundle is invalid.`,
 	}, func(ctx context.Context, client etcdClient, _ []string) error { return p.plan(ctx, client, opts) })
 	flags := cmd.Flags()
 	flags.StringVar(&opts.dir, "bundle", opts.dir, "The `directory` with bundle.yaml and the manifests to roll out, or builtin for the built-in bundle. Required.")
+	flags.BoolVar(&opts.back, "rollback", false, "Simulate that the rollback to the bundle's release is begun first (sidecar rollback begin).")
 	bindInspector(flags, &opts.inspect, "Kubeconfig `file` for any kube-apiserver of the cluster. If empty, objects are not compared.")
 	flags.VarP(&opts.output, "output", "o", "Output format: "+opts.output.options()+".")
 	complete(cmd, "output", &opts.output)
@@ -58,7 +60,7 @@ func (p program) plan(ctx context.Context, client etcdClient, opts planOptions) 
 	if err != nil {
 		return err
 	}
-	in := rollout.Input{Bundle: b.Local()}
+	in := rollout.Input{Bundle: b.Local(), Rollback: opts.back}
 	if in.Fleet, in.Status, in.Replacement, err = election.ReadSnapshot(ctx, client.Client); err != nil {
 		return err
 	}

@@ -56,6 +56,9 @@ func (t table) summary(r httpapi.Report) [][]string {
 	if text := t.replacement(r.Reconciler.Replacement); text != "" {
 		rows = append(rows, []string{"REPLACE", text})
 	}
+	if b := r.Reconciler.Rollback; b != nil {
+		rows = append(rows, []string{"ROLLBACK", fmt.Sprintf("to %s, until %s: %s", b.To, b.Until.UTC().Format(time.RFC3339), b.Message)})
+	}
 	if step := r.Election.Step; step.Kind != "" {
 		rows = append(rows, []string{"STEP", step.Rule + t.details(" (%s)", step.Kind) + ": " + step.Message + exceptions(r)})
 	}

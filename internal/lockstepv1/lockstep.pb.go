@@ -389,6 +389,75 @@ func (x *BundleReplacement) GetSince() *timestamppb.Timestamp {
 	return nil
 }
 
+// Rollback says that people want the objects of an older release back.
+type Rollback struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	To            *Release               `protobuf:"bytes,1,opt,name=to,proto3" json:"to,omitempty"`
+	By            string                 `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"` // for people
+	Since         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	Until         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rollback) Reset() {
+	*x = Rollback{}
+	mi := &file_lockstep_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rollback) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rollback) ProtoMessage() {}
+
+func (x *Rollback) ProtoReflect() protoreflect.Message {
+	mi := &file_lockstep_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rollback.ProtoReflect.Descriptor instead.
+func (*Rollback) Descriptor() ([]byte, []int) {
+	return file_lockstep_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Rollback) GetTo() *Release {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *Rollback) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Rollback) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Rollback) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
 // Node is a node record. Key and value both contain the node's ID. If they differ,
 // the record is corrupt.
 type Node struct {
@@ -405,7 +474,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_lockstep_proto_msgTypes[4]
+	mi := &file_lockstep_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -417,7 +486,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[4]
+	mi := &file_lockstep_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -430,7 +499,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{4}
+	return file_lockstep_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Node) GetId() string {
@@ -477,7 +546,7 @@ type Cordon struct {
 
 func (x *Cordon) Reset() {
 	*x = Cordon{}
-	mi := &file_lockstep_proto_msgTypes[5]
+	mi := &file_lockstep_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -489,7 +558,7 @@ func (x *Cordon) String() string {
 func (*Cordon) ProtoMessage() {}
 
 func (x *Cordon) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[5]
+	mi := &file_lockstep_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -502,7 +571,7 @@ func (x *Cordon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cordon.ProtoReflect.Descriptor instead.
 func (*Cordon) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{5}
+	return file_lockstep_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Cordon) GetSince() *timestamppb.Timestamp {
@@ -545,7 +614,7 @@ type Roles struct {
 
 func (x *Roles) Reset() {
 	*x = Roles{}
-	mi := &file_lockstep_proto_msgTypes[6]
+	mi := &file_lockstep_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -557,7 +626,7 @@ func (x *Roles) String() string {
 func (*Roles) ProtoMessage() {}
 
 func (x *Roles) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[6]
+	mi := &file_lockstep_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -570,7 +639,7 @@ func (x *Roles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Roles.ProtoReflect.Descriptor instead.
 func (*Roles) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{6}
+	return file_lockstep_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Roles) GetKubernetesController() *KubernetesController {
@@ -602,7 +671,7 @@ type KubernetesController struct {
 
 func (x *KubernetesController) Reset() {
 	*x = KubernetesController{}
-	mi := &file_lockstep_proto_msgTypes[7]
+	mi := &file_lockstep_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -614,7 +683,7 @@ func (x *KubernetesController) String() string {
 func (*KubernetesController) ProtoMessage() {}
 
 func (x *KubernetesController) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[7]
+	mi := &file_lockstep_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -627,7 +696,7 @@ func (x *KubernetesController) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubernetesController.ProtoReflect.Descriptor instead.
 func (*KubernetesController) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{7}
+	return file_lockstep_proto_rawDescGZIP(), []int{8}
 }
 
 type KubernetesWorker struct {
@@ -638,7 +707,7 @@ type KubernetesWorker struct {
 
 func (x *KubernetesWorker) Reset() {
 	*x = KubernetesWorker{}
-	mi := &file_lockstep_proto_msgTypes[8]
+	mi := &file_lockstep_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -650,7 +719,7 @@ func (x *KubernetesWorker) String() string {
 func (*KubernetesWorker) ProtoMessage() {}
 
 func (x *KubernetesWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[8]
+	mi := &file_lockstep_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -663,7 +732,7 @@ func (x *KubernetesWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubernetesWorker.ProtoReflect.Descriptor instead.
 func (*KubernetesWorker) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{8}
+	return file_lockstep_proto_rawDescGZIP(), []int{9}
 }
 
 type ConsensusMember struct {
@@ -674,7 +743,7 @@ type ConsensusMember struct {
 
 func (x *ConsensusMember) Reset() {
 	*x = ConsensusMember{}
-	mi := &file_lockstep_proto_msgTypes[9]
+	mi := &file_lockstep_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -686,7 +755,7 @@ func (x *ConsensusMember) String() string {
 func (*ConsensusMember) ProtoMessage() {}
 
 func (x *ConsensusMember) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[9]
+	mi := &file_lockstep_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -699,7 +768,7 @@ func (x *ConsensusMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsensusMember.ProtoReflect.Descriptor instead.
 func (*ConsensusMember) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{9}
+	return file_lockstep_proto_rawDescGZIP(), []int{10}
 }
 
 // NodeStatus is what a node runs.
@@ -726,7 +795,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_lockstep_proto_msgTypes[10]
+	mi := &file_lockstep_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -738,7 +807,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[10]
+	mi := &file_lockstep_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -751,7 +820,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{10}
+	return file_lockstep_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *NodeStatus) GetVersion() *Version {
@@ -828,7 +897,7 @@ type Store struct {
 
 func (x *Store) Reset() {
 	*x = Store{}
-	mi := &file_lockstep_proto_msgTypes[11]
+	mi := &file_lockstep_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -840,7 +909,7 @@ func (x *Store) String() string {
 func (*Store) ProtoMessage() {}
 
 func (x *Store) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[11]
+	mi := &file_lockstep_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -853,7 +922,7 @@ func (x *Store) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Store.ProtoReflect.Descriptor instead.
 func (*Store) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{11}
+	return file_lockstep_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Store) GetId() string {
@@ -896,7 +965,7 @@ type Presence struct {
 
 func (x *Presence) Reset() {
 	*x = Presence{}
-	mi := &file_lockstep_proto_msgTypes[12]
+	mi := &file_lockstep_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -908,7 +977,7 @@ func (x *Presence) String() string {
 func (*Presence) ProtoMessage() {}
 
 func (x *Presence) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[12]
+	mi := &file_lockstep_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -921,7 +990,7 @@ func (x *Presence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Presence.ProtoReflect.Descriptor instead.
 func (*Presence) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{12}
+	return file_lockstep_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Presence) GetInstance() string {
@@ -1043,7 +1112,7 @@ type Endpoint struct {
 
 func (x *Endpoint) Reset() {
 	*x = Endpoint{}
-	mi := &file_lockstep_proto_msgTypes[13]
+	mi := &file_lockstep_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1055,7 +1124,7 @@ func (x *Endpoint) String() string {
 func (*Endpoint) ProtoMessage() {}
 
 func (x *Endpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[13]
+	mi := &file_lockstep_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1068,7 +1137,7 @@ func (x *Endpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Endpoint.ProtoReflect.Descriptor instead.
 func (*Endpoint) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{13}
+	return file_lockstep_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Endpoint) GetAddresses() []string {
@@ -1105,7 +1174,7 @@ type Warning struct {
 
 func (x *Warning) Reset() {
 	*x = Warning{}
-	mi := &file_lockstep_proto_msgTypes[14]
+	mi := &file_lockstep_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1117,7 +1186,7 @@ func (x *Warning) String() string {
 func (*Warning) ProtoMessage() {}
 
 func (x *Warning) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[14]
+	mi := &file_lockstep_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1130,7 +1199,7 @@ func (x *Warning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warning.ProtoReflect.Descriptor instead.
 func (*Warning) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{14}
+	return file_lockstep_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Warning) GetReason() string {
@@ -1177,7 +1246,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_lockstep_proto_msgTypes[15]
+	mi := &file_lockstep_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1189,7 +1258,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[15]
+	mi := &file_lockstep_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1202,7 +1271,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{15}
+	return file_lockstep_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Cluster) GetId() string {
@@ -1254,7 +1323,7 @@ type ClusterMember struct {
 
 func (x *ClusterMember) Reset() {
 	*x = ClusterMember{}
-	mi := &file_lockstep_proto_msgTypes[16]
+	mi := &file_lockstep_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1266,7 +1335,7 @@ func (x *ClusterMember) String() string {
 func (*ClusterMember) ProtoMessage() {}
 
 func (x *ClusterMember) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[16]
+	mi := &file_lockstep_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1279,7 +1348,7 @@ func (x *ClusterMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterMember.ProtoReflect.Descriptor instead.
 func (*ClusterMember) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{16}
+	return file_lockstep_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ClusterMember) GetNode() string {
@@ -1363,7 +1432,7 @@ type ClusterLearner struct {
 
 func (x *ClusterLearner) Reset() {
 	*x = ClusterLearner{}
-	mi := &file_lockstep_proto_msgTypes[17]
+	mi := &file_lockstep_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1375,7 +1444,7 @@ func (x *ClusterLearner) String() string {
 func (*ClusterLearner) ProtoMessage() {}
 
 func (x *ClusterLearner) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[17]
+	mi := &file_lockstep_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1388,7 +1457,7 @@ func (x *ClusterLearner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterLearner.ProtoReflect.Descriptor instead.
 func (*ClusterLearner) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{17}
+	return file_lockstep_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ClusterLearner) GetNode() string {
@@ -1425,7 +1494,7 @@ type JoinToken struct {
 
 func (x *JoinToken) Reset() {
 	*x = JoinToken{}
-	mi := &file_lockstep_proto_msgTypes[18]
+	mi := &file_lockstep_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1437,7 +1506,7 @@ func (x *JoinToken) String() string {
 func (*JoinToken) ProtoMessage() {}
 
 func (x *JoinToken) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[18]
+	mi := &file_lockstep_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1450,7 +1519,7 @@ func (x *JoinToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinToken.ProtoReflect.Descriptor instead.
 func (*JoinToken) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{18}
+	return file_lockstep_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *JoinToken) GetSecretHash() []byte {
@@ -1515,7 +1584,7 @@ type TokenBinding struct {
 
 func (x *TokenBinding) Reset() {
 	*x = TokenBinding{}
-	mi := &file_lockstep_proto_msgTypes[19]
+	mi := &file_lockstep_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1527,7 +1596,7 @@ func (x *TokenBinding) String() string {
 func (*TokenBinding) ProtoMessage() {}
 
 func (x *TokenBinding) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[19]
+	mi := &file_lockstep_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1540,7 +1609,7 @@ func (x *TokenBinding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenBinding.ProtoReflect.Descriptor instead.
 func (*TokenBinding) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{19}
+	return file_lockstep_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TokenBinding) GetNode() string {
@@ -1576,7 +1645,7 @@ type TokenUse struct {
 
 func (x *TokenUse) Reset() {
 	*x = TokenUse{}
-	mi := &file_lockstep_proto_msgTypes[20]
+	mi := &file_lockstep_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1588,7 +1657,7 @@ func (x *TokenUse) String() string {
 func (*TokenUse) ProtoMessage() {}
 
 func (x *TokenUse) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[20]
+	mi := &file_lockstep_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1601,7 +1670,7 @@ func (x *TokenUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenUse.ProtoReflect.Descriptor instead.
 func (*TokenUse) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{20}
+	return file_lockstep_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TokenUse) GetNode() string {
@@ -1662,7 +1731,12 @@ const file_lockstep_proto_rawDesc = "" +
 	"\x11BundleReplacement\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x120\n" +
-	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\x9e\x01\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xa4\x01\n" +
+	"\bRollback\x12$\n" +
+	"\x02to\x18\x01 \x01(\v2\x14.lockstep.v1.ReleaseR\x02to\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\x9e\x01\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12(\n" +
 	"\x05roles\x18\x02 \x01(\v2\x12.lockstep.v1.RolesR\x05roles\x12/\n" +
@@ -1778,71 +1852,75 @@ func file_lockstep_proto_rawDescGZIP() []byte {
 }
 
 var file_lockstep_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_lockstep_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_lockstep_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_lockstep_proto_goTypes = []any{
 	(ReconcilerStatus_State)(0),   // 0: lockstep.v1.ReconcilerStatus.State
 	(*Release)(nil),               // 1: lockstep.v1.Release
 	(*Version)(nil),               // 2: lockstep.v1.Version
 	(*ReconcilerStatus)(nil),      // 3: lockstep.v1.ReconcilerStatus
 	(*BundleReplacement)(nil),     // 4: lockstep.v1.BundleReplacement
-	(*Node)(nil),                  // 5: lockstep.v1.Node
-	(*Cordon)(nil),                // 6: lockstep.v1.Cordon
-	(*Roles)(nil),                 // 7: lockstep.v1.Roles
-	(*KubernetesController)(nil),  // 8: lockstep.v1.KubernetesController
-	(*KubernetesWorker)(nil),      // 9: lockstep.v1.KubernetesWorker
-	(*ConsensusMember)(nil),       // 10: lockstep.v1.ConsensusMember
-	(*NodeStatus)(nil),            // 11: lockstep.v1.NodeStatus
-	(*Store)(nil),                 // 12: lockstep.v1.Store
-	(*Presence)(nil),              // 13: lockstep.v1.Presence
-	(*Endpoint)(nil),              // 14: lockstep.v1.Endpoint
-	(*Warning)(nil),               // 15: lockstep.v1.Warning
-	(*Cluster)(nil),               // 16: lockstep.v1.Cluster
-	(*ClusterMember)(nil),         // 17: lockstep.v1.ClusterMember
-	(*ClusterLearner)(nil),        // 18: lockstep.v1.ClusterLearner
-	(*JoinToken)(nil),             // 19: lockstep.v1.JoinToken
-	(*TokenBinding)(nil),          // 20: lockstep.v1.TokenBinding
-	(*TokenUse)(nil),              // 21: lockstep.v1.TokenUse
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
+	(*Rollback)(nil),              // 5: lockstep.v1.Rollback
+	(*Node)(nil),                  // 6: lockstep.v1.Node
+	(*Cordon)(nil),                // 7: lockstep.v1.Cordon
+	(*Roles)(nil),                 // 8: lockstep.v1.Roles
+	(*KubernetesController)(nil),  // 9: lockstep.v1.KubernetesController
+	(*KubernetesWorker)(nil),      // 10: lockstep.v1.KubernetesWorker
+	(*ConsensusMember)(nil),       // 11: lockstep.v1.ConsensusMember
+	(*NodeStatus)(nil),            // 12: lockstep.v1.NodeStatus
+	(*Store)(nil),                 // 13: lockstep.v1.Store
+	(*Presence)(nil),              // 14: lockstep.v1.Presence
+	(*Endpoint)(nil),              // 15: lockstep.v1.Endpoint
+	(*Warning)(nil),               // 16: lockstep.v1.Warning
+	(*Cluster)(nil),               // 17: lockstep.v1.Cluster
+	(*ClusterMember)(nil),         // 18: lockstep.v1.ClusterMember
+	(*ClusterLearner)(nil),        // 19: lockstep.v1.ClusterLearner
+	(*JoinToken)(nil),             // 20: lockstep.v1.JoinToken
+	(*TokenBinding)(nil),          // 21: lockstep.v1.TokenBinding
+	(*TokenUse)(nil),              // 22: lockstep.v1.TokenUse
+	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
 }
 var file_lockstep_proto_depIdxs = []int32{
 	1,  // 0: lockstep.v1.Version.release:type_name -> lockstep.v1.Release
 	0,  // 1: lockstep.v1.ReconcilerStatus.state:type_name -> lockstep.v1.ReconcilerStatus.State
 	2,  // 2: lockstep.v1.ReconcilerStatus.version:type_name -> lockstep.v1.Version
 	1,  // 3: lockstep.v1.ReconcilerStatus.minimum_compatible_release:type_name -> lockstep.v1.Release
-	22, // 4: lockstep.v1.ReconcilerStatus.updated_at:type_name -> google.protobuf.Timestamp
+	23, // 4: lockstep.v1.ReconcilerStatus.updated_at:type_name -> google.protobuf.Timestamp
 	1,  // 5: lockstep.v1.ReconcilerStatus.content_release:type_name -> lockstep.v1.Release
-	22, // 6: lockstep.v1.BundleReplacement.since:type_name -> google.protobuf.Timestamp
-	7,  // 7: lockstep.v1.Node.roles:type_name -> lockstep.v1.Roles
-	11, // 8: lockstep.v1.Node.status:type_name -> lockstep.v1.NodeStatus
-	6,  // 9: lockstep.v1.Node.cordon:type_name -> lockstep.v1.Cordon
-	22, // 10: lockstep.v1.Cordon.since:type_name -> google.protobuf.Timestamp
-	22, // 11: lockstep.v1.Cordon.until:type_name -> google.protobuf.Timestamp
-	8,  // 12: lockstep.v1.Roles.kubernetes_controller:type_name -> lockstep.v1.KubernetesController
-	9,  // 13: lockstep.v1.Roles.kubernetes_worker:type_name -> lockstep.v1.KubernetesWorker
-	10, // 14: lockstep.v1.Roles.consensus_member:type_name -> lockstep.v1.ConsensusMember
-	2,  // 15: lockstep.v1.NodeStatus.version:type_name -> lockstep.v1.Version
-	1,  // 16: lockstep.v1.NodeStatus.minimum_reconciler_release:type_name -> lockstep.v1.Release
-	23, // 17: lockstep.v1.NodeStatus.fence_after:type_name -> google.protobuf.Duration
-	22, // 18: lockstep.v1.Presence.since:type_name -> google.protobuf.Timestamp
-	15, // 19: lockstep.v1.Presence.warnings:type_name -> lockstep.v1.Warning
-	14, // 20: lockstep.v1.Presence.endpoint:type_name -> lockstep.v1.Endpoint
-	22, // 21: lockstep.v1.Presence.written:type_name -> google.protobuf.Timestamp
-	22, // 22: lockstep.v1.Warning.since:type_name -> google.protobuf.Timestamp
-	22, // 23: lockstep.v1.Cluster.created_at:type_name -> google.protobuf.Timestamp
-	22, // 24: lockstep.v1.ClusterMember.added_at:type_name -> google.protobuf.Timestamp
-	22, // 25: lockstep.v1.ClusterMember.removed_at:type_name -> google.protobuf.Timestamp
-	22, // 26: lockstep.v1.ClusterLearner.added_at:type_name -> google.protobuf.Timestamp
-	22, // 27: lockstep.v1.JoinToken.created_at:type_name -> google.protobuf.Timestamp
-	22, // 28: lockstep.v1.JoinToken.expires_at:type_name -> google.protobuf.Timestamp
-	21, // 29: lockstep.v1.JoinToken.used_by:type_name -> lockstep.v1.TokenUse
-	20, // 30: lockstep.v1.JoinToken.bound:type_name -> lockstep.v1.TokenBinding
-	22, // 31: lockstep.v1.TokenUse.at:type_name -> google.protobuf.Timestamp
-	32, // [32:32] is the sub-list for method output_type
-	32, // [32:32] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	23, // 6: lockstep.v1.BundleReplacement.since:type_name -> google.protobuf.Timestamp
+	1,  // 7: lockstep.v1.Rollback.to:type_name -> lockstep.v1.Release
+	23, // 8: lockstep.v1.Rollback.since:type_name -> google.protobuf.Timestamp
+	23, // 9: lockstep.v1.Rollback.until:type_name -> google.protobuf.Timestamp
+	8,  // 10: lockstep.v1.Node.roles:type_name -> lockstep.v1.Roles
+	12, // 11: lockstep.v1.Node.status:type_name -> lockstep.v1.NodeStatus
+	7,  // 12: lockstep.v1.Node.cordon:type_name -> lockstep.v1.Cordon
+	23, // 13: lockstep.v1.Cordon.since:type_name -> google.protobuf.Timestamp
+	23, // 14: lockstep.v1.Cordon.until:type_name -> google.protobuf.Timestamp
+	9,  // 15: lockstep.v1.Roles.kubernetes_controller:type_name -> lockstep.v1.KubernetesController
+	10, // 16: lockstep.v1.Roles.kubernetes_worker:type_name -> lockstep.v1.KubernetesWorker
+	11, // 17: lockstep.v1.Roles.consensus_member:type_name -> lockstep.v1.ConsensusMember
+	2,  // 18: lockstep.v1.NodeStatus.version:type_name -> lockstep.v1.Version
+	1,  // 19: lockstep.v1.NodeStatus.minimum_reconciler_release:type_name -> lockstep.v1.Release
+	24, // 20: lockstep.v1.NodeStatus.fence_after:type_name -> google.protobuf.Duration
+	23, // 21: lockstep.v1.Presence.since:type_name -> google.protobuf.Timestamp
+	16, // 22: lockstep.v1.Presence.warnings:type_name -> lockstep.v1.Warning
+	15, // 23: lockstep.v1.Presence.endpoint:type_name -> lockstep.v1.Endpoint
+	23, // 24: lockstep.v1.Presence.written:type_name -> google.protobuf.Timestamp
+	23, // 25: lockstep.v1.Warning.since:type_name -> google.protobuf.Timestamp
+	23, // 26: lockstep.v1.Cluster.created_at:type_name -> google.protobuf.Timestamp
+	23, // 27: lockstep.v1.ClusterMember.added_at:type_name -> google.protobuf.Timestamp
+	23, // 28: lockstep.v1.ClusterMember.removed_at:type_name -> google.protobuf.Timestamp
+	23, // 29: lockstep.v1.ClusterLearner.added_at:type_name -> google.protobuf.Timestamp
+	23, // 30: lockstep.v1.JoinToken.created_at:type_name -> google.protobuf.Timestamp
+	23, // 31: lockstep.v1.JoinToken.expires_at:type_name -> google.protobuf.Timestamp
+	22, // 32: lockstep.v1.JoinToken.used_by:type_name -> lockstep.v1.TokenUse
+	21, // 33: lockstep.v1.JoinToken.bound:type_name -> lockstep.v1.TokenBinding
+	23, // 34: lockstep.v1.TokenUse.at:type_name -> google.protobuf.Timestamp
+	35, // [35:35] is the sub-list for method output_type
+	35, // [35:35] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_lockstep_proto_init() }
@@ -1856,7 +1934,7 @@ func file_lockstep_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lockstep_proto_rawDesc), len(file_lockstep_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

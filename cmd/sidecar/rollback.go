@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-dev/lockstep/election"
+	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/internal/semver"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+func (p program) rollbackCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rollback",
+		Short: "Bring the objects of an older release back while the other nodes serve",
+		Long: `Bring the objects of an older release back while the other nodes serve. While a rollback
+is under way, only nodes of exactly that release lead. The first node that is started with it
+brings the objects back; the others serve meanwhile, and follow one after another.
+
+sidecar plan --rollback --bundle DIR shows it node by node before.`,
+		Example: `  sidecar rollback begin --to 1.0.0
+  sidecar rollback status
+  sidecar rollback end`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return unknownCommand(cmd, args[0])
+		},
+	}
+	cmd.AddCommand(p.rollbackBeginCommand(), p.rollbackEndCommand(), p.rollbackStatusCommand())
+	return cmd
+}
+
+// rollbackFlags are those of rollback begin.
+type rollbackFlags struct {
+	to       string
+	duration time.Duration
+	force    bool
+}
+
+func (p program) rollbackBeginCommand() *cobra.Command {
+	f := rollbackFlags{duration: protocol.RollbackTime}
+	output := newTextOrJSON()
+	cmd := withEtcd(&cobra.Command{
+		Use:   "begin --to RELEASE",
+		Short: "Let only nodes of an older release lead, so that its objects come back",
+		Long: `Let only nodes of an older release lead, so that its objects come back before all nodes
+have gone back. Then stop one node after another, and start it with that release.
+
+The rollback ends by itself when the objects and all nodes are there, or when its time is
+over. To begin the same rollback again changes nothing.
+
+Exit codes: 0 the rollback is under way, 1 it is not, and the message says why, 2 wrong
+usage.`,
+		Example: `  sidecar rollback begin --to 1.0.0
+  sidecar rollback begin --to 1.0.0 --for 2h -o json`,
+		Args: noArgs,
+	}, func(ctx context.Context, client etcdClient, _ []string) error {
+		return p.beginRollback(ctx, client, f, output)
+	})
+	flags := cmd.Flags()
+	flags.StringVar(&f.to, "to", "", "The `release` to go back to, like 1.0.0. Required.")
+	flags.DurationVar(&f.duration, "for", f.duration, "How long the rollback lasts at most, like 2h.")
+	flags.BoolVar(&f.force, "force", false, "Begin although no node of a newer release fits the older objects: gates will be closed, and the command says which and how long.")
+	flags.VarP(&output, "output", "o", "Output format: "+output.options()+".")
+	complete(cmd, "output", &output)
+	return cmd
+}
+
+func (p program) beginRollback(ctx context.Context, client etcdClient, f rollbackFlags, output choice) error {
+	to, err := semver.ParseRelease(f.to)
+	switch {
+	case f.to == "":
+		return usagef("--to: required: the release to go back to, like 1.0.0")
+	case err != nil:
+		return usagef("--to: %w", err)
+	case f.duration < time.Minute || f.duration > protocol.MaxRollbackTime:
+		return usagef("--for: must be between 1m and %s", protocol.MaxRollbackTime)
+	}
+	now := p.now().UTC().Truncate(time.Second)
+	r := protocol.Rollback{To: to, By: whoTypes(), Since: now, Until: now.Add(f.duration)}
+	fleet, status, err := election.BeginRollback(ctx, client.Client, r, f.force)
+	if err != nil {
+		return err
+	}
+	return p.printRollback(client, status, fleet, output)
+}
+
+func (p program) rollbackEndCommand() *cobra.Command {
+	output := newTextOrJSON()
+	cmd := withEtcd(&cobra.Command{
+		Use:   "end",
+		Short: "Give a rollback up: the newest release leads again",
+		Long: `Give a rollback up: the newest release that is alive leads again, and brings its objects.
+It can be begun again.
+
+Exit codes: 0 no rollback is under way any more, 1 etcd does not answer, 2 wrong usage.`,
+		Example: `  sidecar rollback end`,
+		Args:    noArgs,
+	}, func(ctx context.Context, client etcdClient, _ []string) error {
+		was, err := election.EndRollback(ctx, client.Client)
+		switch {
+		case err != nil:
+			return err
+		case output.value == "json":
+			return p.printJSON(map[string]any{"ended": was.On()})
+		case !was.On():
+			fmt.Fprintln(p.stdout, "no rollback is under way")
+		default:
+			fmt.Fprintf(p.stdout, "%s has ended\n", was)
+		}
+		return nil
+	})
+	cmd.Flags().VarP(&output, "output", "o", "Output format: "+output.options()+".")
+	complete(cmd, "output", &output)
+	return cmd
+}
+
+func (p program) rollbackStatusCommand() *cobra.Command {
+	output := newTextOrJSON()
+	cmd := withEtcd(&cobra.Command{
+		Use:   "status",
+		Short: "Show the rollback that is under way, and what it waits for",
+		Long: `Show the rollback that is under way, who asked for it, until when it lasts, and what it
+waits for.
+
+Exit codes: 0 it is printed, 1 etcd does not answer, 2 wrong usage.`,
+		Example: `  sidecar rollback status -o json`,
+		Args:    noArgs,
+	}, func(ctx context.Context, client etcdClient, _ []string) error {
+		fleet, status, _, err := election.ReadSnapshot(ctx, client.Client)
+		if err != nil {
+			return err
+		}
+		return p.printRollback(client, status, fleet, output)
+	})
+	cmd.Flags().VarP(&output, "output", "o", "Output format: "+output.options()+".")
+	complete(cmd, "output", &output)
+	return cmd
+}
+
+func (p program) printRollback(client etcdClient, v protocol.StatusView, f protocol.Fleet, output choice) error {
+	report := httpapi.NewRollbackReport(v, f)
+	if output.value == "json" {
+		return p.printJSON(map[string]any{"rollback": report})
+	}
+	if report == nil {
+		fmt.Fprintln(p.stdout, "no rollback is under way")
+		return nil
+	}
+	fmt.Fprintf(p.stdout, "%s is under way: %s\n", f.Rollback, httpapi.Pasteable(report.Message, client.flags))
+	return nil
+}

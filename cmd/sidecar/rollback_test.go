@@ -1,0 +1,55 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/status"
+)
+
+func TestRollback(t *testing.T) {
+	server := etcdtest.New(t)
+	raw := server.Client(t)
+	c := command{T: t, endpoint: server.Endpoints()[0]}
+	put := func(key string, value []byte) {
+		t.Helper()
+		if _, err := raw.Put(t.Context(), "/lockstep/"+key, string(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runs := func(id protocol.NodeID, needs protocol.Version) {
+		put("nodes/"+string(id), fleet.Encode(protocol.Node{
+			ID: id, Version: release(1, 1, 0), MinReconciler: needs.Release, Roles: protocol.Roles{Controller: true},
+		}))
+	}
+	c.want(exitUsage, "--to: required", "rollback", "begin")
+	c.want(exitUsage, "--to:", "rollback", "begin", "--to", "newest")
+	c.want(exitUsage, "--for: must be between", "rollback", "begin", "--to", "1.0.0", "--for", "1s")
+	c.want(exitFailed, "there is no reconciler status", "rollback", "begin", "--to", "1.0.0")
+	c.want(exitOK, "no rollback is under way", "rollback", "status")
+	c.want(exitOK, "no rollback is under way", "rollback", "end")
+
+	value, err := status.Encode(protocol.Status{
+		State: protocol.Done, Version: release(1, 1, 0), MinCompatible: release(1, 1, 0).Release, ContentRelease: release(1, 1, 0).Release,
+	}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	put("kubernetes/reconciler/status", value)
+	runs("cp-1", release(1, 1, 0))
+	runs("cp-2", release(1, 1, 0))
+	c.want(exitFailed, "no node of a newer release fits the objects of release 1.0.0 (cp-1 needs 1.1.0 or newer, cp-2 needs 1.1.0 or newer)",
+		"rollback", "begin", "--to", "1.0.0")
+	c.want(exitOK, "from the stop of the last one until then no node serves", "rollback", "begin", "--to", "1.0.0", "--force")
+	c.want(exitOK, "has ended", "rollback", "end")
+
+	runs("cp-2", release(1, 0, 0))
+	c.want(exitOK, "cp-1 needs objects of release 1.1.0 or newer: it has to go back to 1.0.0 before", "rollback", "begin", "--to", "1.0.0")
+	c.want(exitOK, "a rollback to 1.0.0 by", "rollback", "begin", "--to", "1.0.0") // again
+	c.want(exitFailed, "to end it: sidecar rollback end --etcd-servers="+c.endpoint, "rollback", "begin", "--to", "0.9.0")
+	c.want(exitOK, `"blockers": [`, "rollback", "status", "-o", "json")
+	c.want(exitOK, `"ended": true`, "rollback", "end", "-o", "json")
+}

@@ -1,0 +1,133 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// BeginRollback says that people want the objects of an older release back
+// (docs/protocol.md#rollback). It returns ErrNotRollable if the facts do not allow that, and
+// otherwise the facts on which it was written. A rollback to the same release that is under way
+// is not written again, and is returned with the facts.
+func BeginRollback(ctx context.Context, client *etcd.Client, r protocol.Rollback, force bool) (protocol.Fleet, protocol.StatusView, error) {
+	var s snapshot
+	err := untilUnchanged(ctx, func() (err error) {
+		s, err = beginRollback(ctx, client, r, force)
+		return err
+	})
+	return s.fleet, s.status, err
+}
+
+// beginRollback returns etcd.ErrChanged if something changed after it was read.
+func beginRollback(ctx context.Context, client *etcd.Client, r protocol.Rollback, force bool) (snapshot, error) {
+	s, _, err := readSnapshot(ctx, client, &fleet.Decoder{})
+	if err != nil {
+		return s, fmt.Errorf("read status, records and presences: %w", err)
+	}
+	if refusal := protocol.RollbackRefusal(s.status, s.fleet, r.To, force); refusal != "" {
+		return s, fmt.Errorf("%w: %s", ErrNotRollable, refusal)
+	}
+	if s.fleet.Rollback.On() {
+		return s, nil // to the same release
+	}
+	value, err := fleet.EncodeRollback(r)
+	if err != nil {
+		return s, fmt.Errorf("write the rollback: %w", err)
+	}
+	keys := keyspace.Under(client.Prefix())
+	conds := append(asRead(keys, s), clientv3.Compare(clientv3.ModRevision(keys.Rollback()), "<", s.fleet.Revision+1))
+	if _, err = client.Write(ctx, conds, clientv3.OpPut(keys.Rollback(), string(value))); err != nil {
+		return s, fmt.Errorf("write the rollback: %w", err)
+	}
+	r.Revision = s.fleet.Revision + 1
+	s.fleet.Rollback = r
+	return s, nil
+}
+
+// asRead are the conditions that status and records are as a snapshot has them.
+func asRead(keys keyspace.Keys, s snapshot) []clientv3.Cmp {
+	return []clientv3.Cmp{
+		clientv3.Compare(clientv3.ModRevision(keys.Status()), "=", s.status.Revision),
+		clientv3.Compare(clientv3.ModRevision(keys.Nodes()).WithPrefix(), "<", s.fleet.Revision+1),
+	}
+}
+
+// EndRollback ends the rollback, and returns the one that was there; the zero Rollback: there
+// was none.
+func EndRollback(ctx context.Context, client *etcd.Client) (protocol.Rollback, error) {
+	var was protocol.Rollback
+	err := untilUnchanged(ctx, func() error {
+		s, _, err := readSnapshot(ctx, client, &fleet.Decoder{})
+		if err != nil {
+			return fmt.Errorf("read the rollback: %w", err)
+		}
+		if was = s.fleet.Rollback; !was.On() {
+			return nil
+		}
+		return deleteRollback(ctx, client, was)
+	})
+	return was, err
+}
+
+// deleteRollback deletes the rollback that was read, if the conditions hold.
+func deleteRollback(ctx context.Context, client *etcd.Client, was protocol.Rollback, conds ...clientv3.Cmp) error {
+	key := keyspace.Under(client.Prefix()).Rollback()
+	conds = append(conds, clientv3.Compare(clientv3.ModRevision(key), "=", was.Revision))
+	if _, err := client.Write(ctx, conds, clientv3.OpDelete(key)); err != nil {
+		return fmt.Errorf("delete the rollback: %w", err)
+	}
+	return nil
+}
+
+// rollbackCheck is how long after a check a rollback is checked again if the fleet does not
+// change: the status may have become DONE, or its time may be over.
+const rollbackCheck = time.Minute
+
+// endRollbacks ends each rollback that is done or whose time is over, until ctx ends.
+func (e *Election) endRollbacks(ctx context.Context) {
+	for ctx.Err() == nil {
+		members, changed := e.cfg.Fleet.Load()
+		var again <-chan time.Time
+		if r := members.Rollback; r.On() {
+			if err := e.endRollback(ctx); err != nil && !errors.Is(err, etcd.ErrChanged) && ctx.Err() == nil {
+				e.cfg.Log.Warn("cannot see whether the rollback has ended, trying again", "err", err)
+			}
+			again = time.After(min(max(time.Until(r.Until), time.Second), rollbackCheck))
+		}
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-again:
+		}
+	}
+}
+
+// endRollback ends the rollback if it is done, or its time is over.
+func (e *Election) endRollback(ctx context.Context) error {
+	s, _, err := readSnapshot(ctx, e.cfg.Client, &fleet.Decoder{})
+	if err != nil {
+		return err
+	}
+	r := s.fleet.Rollback
+	switch {
+	case protocol.RollbackDone(s.status, s.fleet):
+		err = deleteRollback(ctx, e.cfg.Client, r, asRead(e.keys(), s)...)
+	case protocol.RollbackOver(r, time.Now()):
+		err = deleteRollback(ctx, e.cfg.Client, r)
+	default:
+		return nil
+	}
+	if err == nil {
+		e.cfg.Log.Info("the rollback has ended", "release", r.To.String(), "until", r.Until)
+	}
+	return err
+}
