@@ -21,7 +21,8 @@ type metrics struct {
 
 // endReasons has every reason for which a leadership can end, as labels.
 var endReasons = []protocol.Reason{
-	protocol.NewerAlive, protocol.RollingBack, protocol.NotController, protocol.Cordoned, protocol.APIUnreachable, protocol.ShuttingDown, lostReason,
+	protocol.NewerAlive, protocol.RollingBack, protocol.NotController, protocol.Cordoned,
+	protocol.APIUnreachable, protocol.ShuttingDown, lostReason,
 }
 
 // lostReason labels a leadership that the leader did not give up by itself.

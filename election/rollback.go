@@ -33,7 +33,11 @@ func beginRollback(ctx context.Context, client *etcd.Client, r protocol.Rollback
 	if err != nil {
 		return s, fmt.Errorf("read status, records and presences: %w", err)
 	}
-	if refusal := protocol.RollbackRefusal(s.status, s.fleet, r.To, force); refusal != "" {
+	refusal := protocol.RollbackRefusal(s.status, s.fleet, r.To)
+	if refusal == "" && !force {
+		refusal = protocol.RollbackRisk(s.fleet, r.To)
+	}
+	if refusal != "" {
 		return s, fmt.Errorf("%w: %s", ErrNotRollable, refusal)
 	}
 	if s.fleet.Rollback.On() {

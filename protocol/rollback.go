@@ -22,8 +22,6 @@ type Rollback struct {
 const (
 	RollbackTime    = 24 * time.Hour
 	MaxRollbackTime = 7 * 24 * time.Hour
-	// RollbackEndsSoon is how long before its end a rollback is a warning.
-	RollbackEndsSoon = 2 * time.Hour
 )
 
 // On reports whether there is a rollback.
@@ -73,22 +71,27 @@ func RollbackBlockers(f Fleet, to Release) []*Record {
 	return out
 }
 
-// RollbackRefusal says why people may not begin a rollback to a release on these facts;
-// empty: they may.
-func RollbackRefusal(v StatusView, f Fleet, to Release, force bool) string {
+// RollbackRefusal says why people may not begin a rollback to a release on these facts, even with
+// --force; empty: they may.
+func RollbackRefusal(v StatusView, f Fleet, to Release) string {
 	if r := f.Rollback; r.On() && r.To != to {
 		return fmt.Sprintf("%s is under way; to end it: sidecar rollback end", r)
 	}
 	if v.Kind != StatusPresent {
 		return "there is no reconciler status, so no objects could go back; wait until the leader has written it"
 	}
-	newer := newerControllers(f, to)
 	objects := v.Status.ContentRelease
-	if !to.Less(objects) && len(newer) == 0 {
+	if !to.Less(objects) && len(newerControllers(f, to)) == 0 {
 		return fmt.Sprintf("the objects are at release %s, and no registered controller is of a release above %s: nothing goes back to it", objects, to)
 	}
+	return ""
+}
+
+// RollbackRisk says why people may begin a rollback to a release only with --force: no newer node
+// could serve with the objects of that release. Empty: they need no force.
+func RollbackRisk(f Fleet, to Release) string {
 	unfit := RollbackBlockers(f, to)
-	if !force && len(unfit) > 0 && len(unfit) == len(newer) {
+	if len(unfit) > 0 && len(unfit) == len(newerControllers(f, to)) {
 		return fmt.Sprintf("no node of a newer release fits the objects of release %s (%s), so the objects cannot go back while one of them serves; "+
 			"%s; if that is meant: --force", to, releasesNeeded(unfit), forcedRollback(f, to))
 	}

@@ -69,6 +69,14 @@ func TestRollbackEnds(t *testing.T) {
 	}
 }
 
+// wantText compares a text with a part of it; an empty part wants no text.
+func wantText(t *testing.T, got, want string) {
+	t.Helper()
+	if (want == "") != (got == "") || !strings.Contains(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestRollbackRefusal(t *testing.T) {
 	in := rolledBack()
 	in.Fleet.Rollback = Rollback{}
@@ -77,15 +85,14 @@ func TestRollbackRefusal(t *testing.T) {
 		name, to string
 		v        StatusView
 		raise    int // how many newer nodes need the newer objects
-		force    bool
-		want     string
+		refusal  string
+		risk     string
 	}{
-		{"fits", "1.0.0", in.Status, 0, false, ""},
-		{"one blocks", "1.0.0", in.Status, 1, false, ""},
-		{"all block", "1.0.0", in.Status, 2, false, "--force"},
-		{"all block, forced", "1.0.0", in.Status, 2, true, ""},
-		{"nothing goes back", "1.1.0", in.Status, 0, false, "nothing goes back"},
-		{"no status", "1.0.0", absentStatus(), 0, false, "no reconciler status"},
+		{"fits", "1.0.0", in.Status, 0, "", ""},
+		{"one blocks", "1.0.0", in.Status, 1, "", ""},
+		{"all block", "1.0.0", in.Status, 2, "", "--force"},
+		{"nothing goes back", "1.1.0", in.Status, 0, "nothing goes back", ""},
+		{"no status", "1.0.0", absentStatus(), 0, "no reconciler status", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for i := range unfit.Records[1:] {
@@ -95,14 +102,12 @@ func TestRollbackRefusal(t *testing.T) {
 				}
 				unfit.Records[i+1].Node.MinReconciler = m
 			}
-			got := RollbackRefusal(tc.v, unfit, rel(tc.to), tc.force)
-			if (tc.want == "") != (got == "") || !strings.Contains(got, tc.want) {
-				t.Errorf("got %q, want %q", got, tc.want)
-			}
+			wantText(t, RollbackRefusal(tc.v, unfit, rel(tc.to)), tc.refusal)
+			wantText(t, RollbackRisk(unfit, rel(tc.to)), tc.risk)
 		})
 	}
 	unfit.Rollback = Rollback{To: rel("0.9.0"), Revision: 3}
-	if got := RollbackRefusal(in.Status, unfit, rel("1.0.0"), true); !strings.Contains(got, "rollback end") {
+	if got := RollbackRefusal(in.Status, unfit, rel("1.0.0")); !strings.Contains(got, "rollback end") {
 		t.Errorf("got %q", got)
 	}
 }

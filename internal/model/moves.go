@@ -144,16 +144,7 @@ func (m *moveList) addRest(cfg *Config) {
 		m.addFor(moveDelete, cfg.Nodes, 0, maxLeaders)
 	}
 	if cfg.Services {
-		for _, kind := range []moveKind{moveLearnRole, moveServe, moveEndServices} {
-			m.add(kind, cfg.Nodes)
-		}
-		if cfg.Publishes {
-			m.add(moveUnpublish, cfg.Nodes)
-		}
-		if !cfg.Ephemeral {
-			m.add(moveStop, cfg.Nodes)
-			m.add(moveGiveUp, cfg.Nodes)
-		}
+		m.addServices(cfg)
 	}
 	if cfg.Deployed {
 		m.add(moveDeploy, cfg.Nodes)
@@ -186,6 +177,20 @@ func (m *moveList) addRest(cfg *Config) {
 		m.add(moveBackUp, 1)
 		m.add(moveRestore, 1)
 		m.add(moveNoticeRestore, cfg.Nodes)
+	}
+}
+
+// addServices adds the moves of nodes that start and stop their services.
+func (m *moveList) addServices(cfg *Config) {
+	for _, kind := range []moveKind{moveLearnRole, moveServe, moveEndServices} {
+		m.add(kind, cfg.Nodes)
+	}
+	if cfg.Publishes {
+		m.add(moveUnpublish, cfg.Nodes)
+	}
+	if !cfg.Ephemeral {
+		m.add(moveStop, cfg.Nodes)
+		m.add(moveGiveUp, cfg.Nodes)
 	}
 }
 
