@@ -14,27 +14,34 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
+// RollbackRequest is a rollback that people want to begin. Force: also if no newer node could serve with
+// the objects of that release.
+type RollbackRequest struct {
+	protocol.Rollback
+	Force bool
+}
+
 // BeginRollback says that people want the objects of an older release back
 // (docs/protocol.md#rollback). It returns ErrNotRollable if the facts do not allow that, and
 // otherwise the facts on which it was written. A rollback to the same release that is under way
 // is not written again, and is returned with the facts.
-func BeginRollback(ctx context.Context, client *etcd.Client, r protocol.Rollback, force bool) (protocol.Fleet, protocol.StatusView, error) {
+func BeginRollback(ctx context.Context, client *etcd.Client, r RollbackRequest) (protocol.Fleet, protocol.StatusView, error) {
 	var s snapshot
 	err := untilUnchanged(ctx, func() (err error) {
-		s, err = beginRollback(ctx, client, r, force)
+		s, err = beginRollback(ctx, client, r)
 		return err
 	})
 	return s.fleet, s.status, err
 }
 
 // beginRollback returns etcd.ErrChanged if something changed after it was read.
-func beginRollback(ctx context.Context, client *etcd.Client, r protocol.Rollback, force bool) (snapshot, error) {
+func beginRollback(ctx context.Context, client *etcd.Client, r RollbackRequest) (snapshot, error) {
 	s, _, err := readSnapshot(ctx, client, &fleet.Decoder{})
 	if err != nil {
 		return s, fmt.Errorf("read status, records and presences: %w", err)
 	}
 	refusal := protocol.RollbackRefusal(s.status, s.fleet, r.To)
-	if refusal == "" && !force {
+	if refusal == "" && !r.Force {
 		refusal = protocol.RollbackRisk(s.fleet, r.To)
 	}
 	if refusal != "" {
@@ -43,7 +50,7 @@ func beginRollback(ctx context.Context, client *etcd.Client, r protocol.Rollback
 	if s.fleet.Rollback.On() {
 		return s, nil // to the same release
 	}
-	value, err := fleet.EncodeRollback(r)
+	value, err := fleet.EncodeRollback(r.Rollback)
 	if err != nil {
 		return s, fmt.Errorf("write the rollback: %w", err)
 	}
@@ -53,7 +60,7 @@ func beginRollback(ctx context.Context, client *etcd.Client, r protocol.Rollback
 		return s, fmt.Errorf("write the rollback: %w", err)
 	}
 	r.Revision = s.fleet.Revision + 1
-	s.fleet.Rollback = r
+	s.fleet.Rollback = r.Rollback
 	return s, nil
 }
 

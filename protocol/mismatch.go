@@ -3,6 +3,7 @@ package protocol
 import (
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -145,6 +146,6 @@ func differing(f Fleet, valueOf func(*Record) string) []Release {
 		}
 		seen = append(seen, now)
 	}
-	slices.SortFunc(out, Release.Compare)
+	sort.Slice(out, func(i, j int) bool { return out[i].Less(out[j]) }) // compiled once, unlike that of slices
 	return out
 }

@@ -1,8 +1,8 @@
 package rollout
 
 import (
-	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/lockstep-dev/lockstep/protocol"
 )
@@ -75,7 +75,7 @@ func (s *simulation) moves() []Move {
 			anyReloads = true
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Move) int { return cmp.Compare(s.rank(a.Node), s.rank(b.Node)) })
+	sort.SliceStable(out, func(i, j int) bool { return s.rank(out[i].Node) < s.rank(out[j].Node) }) // compiled once, unlike that of slices
 	if anyReloads {
 		out = slices.Insert(out, 0, Move{Kind: MoveReload, From: s.in.Bundle.Version, To: s.in.Bundle.Version})
 	}

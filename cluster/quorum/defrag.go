@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/internal/sorting"
 	"github.com/lockstep-dev/lockstep/keyspace"
 )
 
@@ -55,7 +55,7 @@ func Defragment(ctx context.Context, client *etcd.Client, d Defragmentation) ([]
 	if err := client.Compact(ctx); err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(all, leaderLast)
+	sorting.By(all, leaderLast)
 	var out []Defragmented
 	for _, v := range all {
 		done := Defragmented{View: v, After: v.DBSize, LeftOut: !v.Healthy}

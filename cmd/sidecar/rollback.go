@@ -85,7 +85,7 @@ func (p program) beginRollback(ctx context.Context, client etcdClient, f rollbac
 	}
 	now := p.now().UTC().Truncate(time.Second)
 	r := protocol.Rollback{To: to, By: whoTypes(), Since: now, Until: now.Add(f.duration)}
-	fleet, status, err := election.BeginRollback(ctx, client.Client, r, f.force)
+	fleet, status, err := election.BeginRollback(ctx, client.Client, election.RollbackRequest{Rollback: r, Force: f.force})
 	if err != nil {
 		return err
 	}

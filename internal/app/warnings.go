@@ -14,6 +14,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/internal/sorting"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 	"github.com/lockstep-dev/lockstep/supervise"
@@ -265,7 +266,7 @@ func (a *App) leaderWarnings() []protocol.Warning {
 func (a *App) failureWarnings(r report.Report) []protocol.Warning {
 	var out []protocol.Warning
 	failures := slices.Clone(r.Failures)
-	slices.SortStableFunc(failures, requiredFirst)
+	sorting.By(failures, requiredFirst)
 	for _, f := range firstOf(failures, reportedFailures) {
 		message := f.Message
 		if remedy := f.Remedy(); remedy != "" {

@@ -125,7 +125,7 @@ func dirOf(imported string) (string, bool) {
 // TestTheCoreIsPure: the protocol, and the simulation around it, have no I/O and no
 // clock. fmt alone drags in os, so direct imports are what counts.
 func TestTheCoreIsPure(t *testing.T) {
-	standard := []string{"cmp", "fmt", "slices", "strings", "time"}
+	standard := []string{"cmp", "fmt", "slices", "sort", "strings", "time"}
 	pure := map[string][]string{"protocol": standard, "rollout": append(slices.Clone(standard), module+"/protocol")}
 	for _, s := range sources(t) {
 		allowed, core := pure[s.dir]

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/internal/sorting"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
 	"github.com/lockstep-dev/lockstep/reconcile/internal/plan"
@@ -182,7 +183,7 @@ func (c *collector) sorted() []rule {
 		slices.Sort(one.names)
 		out = append(out, one)
 	}
-	slices.SortFunc(out, func(a, b rule) int {
+	sorting.By(out, func(a, b rule) int {
 		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.purpose, b.purpose), cmp.Compare(a.group, b.group),
 			cmp.Compare(a.resource, b.resource), slices.Compare(a.verbs, b.verbs))
 	})
