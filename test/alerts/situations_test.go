@@ -1,0 +1,89 @@
+package alerts
+
+import "fmt"
+
+// late is before until 20 minutes before the alerts are asked for, then after.
+func late(before, after float64) string {
+	return fmt.Sprintf("%v+0x%d %v+0x%d", before, asked-21, after, minutes-asked+20)
+}
+
+// lately grows by one a minute from 15 minutes before the alerts are asked for.
+func lately() string { return fmt.Sprintf("0+0x%d 0+1x%d", asked-16, minutes-asked+15) }
+
+var situations = []situation{
+	{"two healthy control planes", together(), fires{}, true},
+	{"nothing is scraped", func(w world) { clear(w) }, fires{"LockstepNotScraped": {{}}}, true},
+	{"a sidecar is off", missing("cp-3"), fires{"LockstepNodeNotScraped": {ofPlane()}}, true},
+	{"a node loses the role and goes on", together(
+		on("lockstep_status_gate_reason", `,reason="NotController"`, always(1), "cp-3"),
+		on("lockstep_status_gate_reason", `,reason="Ready"`, always(0), "cp-3"),
+		on("lockstep_fleet_controllers", "", always(2)),
+	), fires{}, true},
+	{"a gate is closed", together(
+		on("lockstep_status_gate_ready", "", always(0), "cp-2"), on("lockstep_readyz", "", always(0), "cp-2"),
+	), fires{"LockstepGateClosed": {ofNode("cp-2")}}, false},
+	{"a gate closed six times for a moment", on("lockstep_gate_changes_total", `,reason="Cordoned"`, lately(), "cp-2"),
+		fires{"LockstepGateFlaps": {ofNode("cp-2")}}, false},
+	{"a kube-apiserver is not ready", on("lockstep_readyz", "", always(0), "cp-2"), fires{"LockstepNodeDoesNotServe": {ofNode("cp-2")}}, false},
+	{"no node serves", on("lockstep_readyz", "", late(1, 0)), fires{
+		"LockstepNoNodeServes":     {ofPlane()},
+		"LockstepNodeDoesNotServe": {ofNode("cp-1"), ofNode("cp-2"), ofNode("cp-3")},
+	}, true},
+	{"an override", on("lockstep_status_gate_override_end_timestamp_seconds", "", always(asked*60+600), "cp-2"), fires{"LockstepGateOverridden": {ofNode("cp-2")}}, false},
+	{"a status closed a gate", on("lockstep_status_gate_closed_by_status_total", "", late(0, 1), "cp-2"), fires{"LockstepGateClosedByStatus": {ofNode("cp-2")}}, false},
+	{"no leader", together(
+		on("lockstep_election_state", `,state="leading"`, always(0)),
+	), fires{"LockstepNoLeader": {ofPlane()}}, true},
+	{"two leaders", on("lockstep_election_state", `,state="leading"`, always(1), "cp-1", "cp-2"), fires{"LockstepTwoLeaders": {ofPlane()}}, true},
+	{"withdrawn", on("lockstep_election_withdrawn_timestamp_seconds", "", always(asked*60-600), "cp-2"), fires{"LockstepNodeWithdrawn": {ofNode("cp-2")}}, false},
+	{"withdrawn a moment ago", on("lockstep_election_withdrawn_timestamp_seconds", "", always(asked*60-60), "cp-2"), fires{}, false},
+	{"the leadership is lost again and again", on("lockstep_election_ended_total", `,reason="Lost"`, lately(), "cp-2"),
+		fires{"LockstepLeadersLost": {ofNode("cp-2", "reason", "Lost")}}, false},
+	{"an upgrade waits", on("lockstep_election_blockers", "", always(1), "cp-1"), fires{"LockstepUpgradeStuck": {ofNode("cp-1")}}, false},
+	{"an upgrade waits for ten minutes", on("lockstep_election_blockers", "", late(0, 1), "cp-1"), fires{}, false},
+	{"no etcd", on("lockstep_etcd_connected", "", always(0), "cp-2"), fires{"LockstepEtcdUnreachable": {ofNode("cp-2")}}, false},
+	{"a member is off", on("lockstep_cluster_unhealthy_voters", "", always(1)), fires{"LockstepMemberUnhealthy": {ofPlane()}}, false},
+	{"a full database", on("lockstep_cluster_database_used_ratio", "", always(0.9)), fires{"LockstepDatabaseNearlyFull": {ofPlane()}}, false},
+	{"a slow disk", on("lockstep_cluster_member_fsync_seconds_bucket", `,le="0.1"`, grows(0), "cp-2"), fires{}, false}, // no histogram: its buckets must grow
+	{"a slow disk, whole", together(
+		on("lockstep_cluster_member_fsync_seconds_bucket", `,le="0.01"`, grows(1), "cp-2"),
+		on("lockstep_cluster_member_fsync_seconds_bucket", `,le="0.1"`, grows(2), "cp-2"),
+	), fires{"LockstepMemberDiskSlow": {ofNode("cp-2")}}, false},
+	{"etcd changes its leader", on("lockstep_cluster_member_leader_changes_total", "", lately(), "cp-2"),
+		fires{"LockstepMemberLeaderChanges": {ofNode("cp-2")}}, false},
+	{"clocks differ", on("lockstep_fleet_clock_difference_seconds", "", always(9), "cp-2"), fires{"LockstepClocksDiffer": {ofNode("cp-2")}}, false},
+	{"no gate", on("lockstep_fleet_controllers_without_gate", "", always(1)), fires{"LockstepNodeWithoutGate": {ofPlane()}}, false},
+	{"a bundle is rejected", on("lockstep_reconcile_bundle_rejected", "", always(1), "cp-2"), fires{"LockstepBundleRejected": {ofNode("cp-2")}}, false},
+	{"bundles differ", on("lockstep_fleet_bundle_mismatches", "", always(1)), fires{"LockstepBundlesDiffer": {ofPlane()}}, false},
+	{"kube-apiservers differ", on("lockstep_fleet_apiserver_mismatches", "", always(1)), fires{"LockstepAPIServersDiffer": {ofPlane()}}, false},
+	{"services differ", on("lockstep_fleet_services_mismatches", "", always(1)), fires{"LockstepServicesDiffer": {ofPlane()}}, false},
+	{"a record is garbage", on("lockstep_fleet_corrupt_records", "", always(1)), fires{"LockstepRecordCorrupt": {ofPlane()}}, false},
+	{"a service is not ready", on("lockstep_service_ready", `,service="kube-apiserver"`, always(0), "cp-2"),
+		fires{"LockstepServiceNotReady": {ofNode("cp-2", "service", "kube-apiserver")}}, false},
+	{"a service ends again and again", on("lockstep_service_restarts_total", `,service="kube-apiserver"`, lately(), "cp-2"),
+		fires{"LockstepServiceRestarts": {ofNode("cp-2", "service", "kube-apiserver")}}, false},
+	{"services are rejected", on("lockstep_services_rejected", "", always(1), "cp-2"), fires{"LockstepServicesRejected": {ofNode("cp-2")}}, false},
+	{"objects fail", on("lockstep_reconcile_objects", `,state="failed"`, always(2), "cp-1"), fires{"LockstepObjectsFail": {ofNode("cp-1", "state", "failed")}}, false},
+	{"objects failed while the node led", on("lockstep_reconcile_objects", `,state="failed"`, always(2), "cp-2"), fires{}, false},
+	{"another writer", on("lockstep_reconcile_fights", "", always(1), "cp-1"), fires{"LockstepOtherWriter": {ofNode("cp-1")}}, false},
+	{"no pass", on("lockstep_reconcile_last_success_timestamp_seconds", "", always(0), "cp-1"), fires{"LockstepNoCompletePass": {ofNode("cp-1")}}, false},
+	{"removals are held", on("lockstep_reconcile_objects", `,state="held"`, always(12), "cp-1"), fires{"LockstepRemovalsHeld": {ofNode("cp-1", "state", "held")}}, false},
+	{"another client writes the Service", on("lockstep_endpoints_overwritten_total", "", lately(), "cp-2"),
+		fires{"LockstepEndpointsOverwritten": {ofNode("cp-2")}}, false},
+	{"a certificate expires", on("lockstep_certificate_expiry_timestamp_seconds", `,certificate="serving",file="/etc/tls.crt"`, always(asked*60+86400), "cp-2"),
+		fires{"LockstepCertificateExpires": {ofNode("cp-2", "certificate", "serving", "file", "/etc/tls.crt")}}, false},
+	{"a worker fails", on("lockstep_app_worker_restarts_total", `,worker="bundle"`, lately(), "cp-2"),
+		fires{"LockstepWorkerFails": {ofNode("cp-2", "worker", "bundle")}}, false},
+	{"half an hour out of service, not planned", unserved("ReleaseTooOld"), fires{
+		"LockstepOutOfServiceFast": {ofPlane()}, "LockstepOutOfServiceSlow": {ofPlane()}}, true},
+	{"half an hour out of service, planned", unserved("Cordoned"), fires{}, true},
+}
+
+// unserved closes the gate of cp-2 for the last half hour, as its counters say. The gate itself is open
+// again when the alerts are asked.
+func unserved(reason string) func(world) {
+	return together(
+		on("lockstep_gate_seconds_total", `,reason="Ready"`, fmt.Sprintf("0+60x%d %d+0x%d", asked-31, 60*(asked-31), minutes-asked+30), "cp-2"),
+		on("lockstep_gate_seconds_total", label("reason", reason), fmt.Sprintf("0+0x%d 0+60x%d", asked-31, minutes-asked+30), "cp-2"),
+	)
+}
