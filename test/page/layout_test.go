@@ -178,8 +178,13 @@ type essence struct {
 		Ready  bool
 		Reason string
 	}
-	Reconciler       struct{ Kind string }
-	Etcd             struct{ Connected bool }
+	Reconciler struct{ Kind string }
+	Etcd       struct {
+		Connected bool
+		Problem   string
+	}
+	Services         []struct{ State string }
+	Cluster          *struct{ Members []struct{ Healthy bool } }
 	Warnings         []any
 	UpgradeObstacles []any
 	Election         struct{ State string }
@@ -209,7 +214,15 @@ func wantBar(t *testing.T, b *page.Browser, r report) {
 	}
 	failed := e.Reconcile.TotalFailures > 0
 	closed := !e.Ready.Ready && e.Ready.Reason != "NotController" && e.Ready.Reason != "Starting" // nothing is wrong then
-	bad := closed || !e.Etcd.Connected || failed || e.Reconciler.Kind == "corrupt"
+	bad := closed || !e.Etcd.Connected || e.Etcd.Problem != "" || failed || e.Reconciler.Kind == "corrupt"
+	for _, service := range e.Services {
+		bad = bad || service.State == "BackOff"
+	}
+	if e.Cluster != nil {
+		for _, member := range e.Cluster.Members {
+			bad = bad || !member.Healthy
+		}
+	}
 	count := len(e.Warnings) + len(e.UpgradeObstacles) + len(e.Fleet.Blockers) + len(e.Reconcile.Drift.Fights)
 	for _, n := range e.Fleet.Nodes {
 		count += len(n.Warnings)
