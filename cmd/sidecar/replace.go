@@ -34,11 +34,9 @@ Exit codes: 0 the replacement is written, or was deleted, 1 nothing was changed,
 wrong usage.`,
 		Example: `  sidecar bundle replace --from base --to acme
   sidecar bundle replace --cancel`,
-		Args: noArgs,
+		Args:    noArgs,
+		PreRunE: func(*cobra.Command, []string) error { return f.validate() }, // before etcd is asked
 	}, func(ctx context.Context, client etcdClient, _ []string) error {
-		if err := f.validate(); err != nil {
-			return err
-		}
 		if f.cancel {
 			return p.cancelReplacement(ctx, client)
 		}

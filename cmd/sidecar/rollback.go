@@ -60,7 +60,8 @@ Exit codes: 0 the rollback is under way, 1 it is not, and the message says why, 
 usage.`,
 		Example: `  sidecar rollback begin --to 1.0.0
   sidecar rollback begin --to 1.0.0 --for 2h -o json`,
-		Args: noArgs,
+		Args:    noArgs,
+		PreRunE: func(*cobra.Command, []string) error { return f.validate() }, // before etcd is asked
 	}, func(ctx context.Context, client etcdClient, _ []string) error {
 		return p.beginRollback(ctx, client, f, output)
 	})
@@ -73,8 +74,9 @@ usage.`,
 	return cmd
 }
 
-func (p program) beginRollback(ctx context.Context, client etcdClient, f rollbackFlags, output choice) error {
-	to, err := semver.ParseRelease(f.to)
+// validate returns an error that names the flag.
+func (f rollbackFlags) validate() error {
+	_, err := semver.ParseRelease(f.to)
 	switch {
 	case f.to == "":
 		return usagef("--to: required: the release to go back to, like 1.0.0")
@@ -82,6 +84,14 @@ func (p program) beginRollback(ctx context.Context, client etcdClient, f rollbac
 		return usagef("--to: %w", err)
 	case f.duration < time.Minute || f.duration > protocol.MaxRollbackTime:
 		return usagef("--for: must be between 1m and %s", protocol.MaxRollbackTime)
+	}
+	return nil
+}
+
+func (p program) beginRollback(ctx context.Context, client etcdClient, f rollbackFlags, output choice) error {
+	to, err := semver.ParseRelease(f.to)
+	if err != nil {
+		return usagef("--to: %w", err)
 	}
 	now := p.now().UTC().Truncate(time.Second)
 	r := protocol.Rollback{To: to, By: whoTypes(), Since: now, Until: now.Add(f.duration)}
