@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"slices"
 	"sort"
 
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -77,7 +76,7 @@ func (s *simulation) moves() []Move {
 	}
 	sort.SliceStable(out, func(i, j int) bool { return s.rank(out[i].Node) < s.rank(out[j].Node) }) // compiled once, unlike that of slices
 	if anyReloads {
-		out = slices.Insert(out, 0, Move{Kind: MoveReload, From: s.in.Bundle.Version, To: s.in.Bundle.Version})
+		out = append([]Move{{Kind: MoveReload, From: s.in.Bundle.Version, To: s.in.Bundle.Version}}, out...)
 	}
 	if controllers == 0 {
 		out = append(out, Move{Kind: MoveStart, Node: firstNode, To: s.in.Bundle.Version})
