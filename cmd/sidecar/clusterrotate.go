@@ -39,6 +39,12 @@ the command begins, or finds what has begun, and shows what it waits for until t
 end. If it is interrupted, the sidecars go on. Other programs that read ca.crt in the data
 directory need a restart afterwards.`,
 		Args: noArgs,
+		PreRunE: func(*cobra.Command, []string) error {
+			if detach && !yes {
+				return usagef("--detach: needs --yes: without it the command begins nothing")
+			}
+			return nil
+		},
 	}
 	cmd = withEtcd(cmd, func(ctx context.Context, at etcdClient, _ []string) error {
 		all, err := quorum.ReadParticipants(ctx, at.Client)

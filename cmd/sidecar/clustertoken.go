@@ -56,11 +56,14 @@ rotate-ca. So keep the token secret. It is shown only once. With
 The printed command has the token in its environment: ps shows the command line of a
 process to every user of the machine.`,
 		Args: noArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := spec.Validate(); err != nil {
+				return usagef("%w; see %s --help", err, cmd.CommandPath())
+			}
+			return nil
+		},
 	}
 	withEtcd(cmd, func(ctx context.Context, at etcdClient, _ []string) error {
-		if err := spec.Validate(); err != nil {
-			return usagef("%w; see %s --help", err, cmd.CommandPath())
-		}
 		report, err := createToken(ctx, at, spec)
 		if err != nil {
 			return err
@@ -247,7 +250,20 @@ func boundTo(s token.Stored) string {
 	return string(s.Node)
 }
 
+// tokenID returns the ID in what a person types: the ID, or a whole token.
+func tokenID(text string) (string, error) {
+	id := token.ParseID(text)
+	if whole, err := token.Parse(text); err == nil {
+		id = whole.ID
+	}
+	if id == "" {
+		return "", usagef("%.20q is not the ID of a token; sidecar cluster token list shows them", text)
+	}
+	return id, nil
+}
+
 func (p program) tokenRevokeCommand() *cobra.Command {
+	id := ""
 	return withEtcd(&cobra.Command{
 		Use:   "revoke ID",
 		Short: "Revoke a token, by the ID that token list shows",
@@ -257,14 +273,11 @@ A node that has joined with it stays a member. If you do not trust that node, re
 and removing are not enough: it has a certificate, and the key of the cluster's CA if it
 has voted. sidecar cluster rotate-ca takes that back.`,
 		Args: oneArg("ID"),
-	}, func(ctx context.Context, client etcdClient, args []string) error {
-		id := token.ParseID(args[0])
-		if whole, err := token.Parse(args[0]); err == nil {
-			id = whole.ID
-		}
-		if id == "" {
-			return usagef("%.20q is not the ID of a token; sidecar cluster token list shows them", args[0])
-		}
+		PreRunE: func(_ *cobra.Command, args []string) (err error) {
+			id, err = tokenID(args[0])
+			return err
+		},
+	}, func(ctx context.Context, client etcdClient, _ []string) error {
 		if err := token.Revoke(ctx, client.Client, id); err != nil {
 			if errors.Is(err, token.ErrUnknown) {
 				return fmt.Errorf("there is no token %s; sidecar cluster token list shows them", id)

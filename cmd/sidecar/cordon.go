@@ -43,6 +43,9 @@ service is refused: without it, no kube-apiserver would serve.
 Exit codes: 0 the node is out of service, 1 nothing was changed, 2 wrong usage, 3 the
 node did not confirm before --timeout; the cordon stays.`,
 		Args: oneArg("ID"),
+		PreRunE: func(_ *cobra.Command, args []string) error {
+			return errors.Join(checkNodeID(args[0]), f.validate())
+		},
 	}, func(ctx context.Context, client etcdClient, args []string) error {
 		r, err := p.cordon(ctx, client, args[0], f)
 		return p.printCordon(r, err, output.value)
@@ -68,10 +71,10 @@ command returns when the gate has been decided.
 Exit codes: 0 the cordon is removed, 1 nothing was changed, 2 wrong usage, 3 the node
 did not confirm before --timeout; the cordon is removed all the same.`,
 		Args: oneArg("ID"),
+		PreRunE: func(_ *cobra.Command, args []string) error {
+			return errors.Join(checkNodeID(args[0]), cordonFlags{timeout: timeout}.validate())
+		},
 	}, func(ctx context.Context, client etcdClient, args []string) error {
-		if timeout < 0 {
-			return usagef("--timeout: %s: must be more than 0", timeout)
-		}
 		r, err := p.uncordon(ctx, client, protocol.NodeID(args[0]), timeout)
 		return p.printCordon(r, err, output.value)
 	})
@@ -96,9 +99,6 @@ func (f cordonFlags) validate() error {
 }
 
 func (p program) cordon(ctx context.Context, client etcdClient, name string, f cordonFlags) (cordonReport, error) {
-	if err := f.validate(); err != nil {
-		return cordonReport{}, err
-	}
 	id, cordon := protocol.NodeID(name), protocol.Cordon{Since: p.now().UTC(), Message: clean(f.message), By: whoTypes()}
 	if f.duration > 0 {
 		cordon.Until = cordon.Since.Add(f.duration)

@@ -40,15 +40,20 @@ func (c etcdClient) dial(clientURL string) (*etcd.Client, error) {
 	return etcd.NewClient(cfg)
 }
 
-// withEtcd adds the flags of etcd to cmd, and makes it run do with a client.
+// withEtcd adds the flags of etcd to cmd, and makes it run do with a client. The flags are checked
+// before, those of cmd by its PreRunE: where etcd does not answer, the command names a wrong flag all the same.
 func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string) error) *cobra.Command {
 	opts := lockstep.Defaults()
 	dataDir := ""
 	cmd.Flags().AddFlagSet(bindEtcd(&opts, &dataDir).flags)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := checkOptions(cmd.Flags(), opts.ValidateEtcd()); err != nil {
+	check := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkOptions(cmd.Flags(), opts.ValidateEtcd()); err != nil || check == nil {
 			return err
 		}
+		return check(cmd, args)
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if dataDir == "" && usesDefaults(cmd.Flags()) && hasMarker(opts.DataDir) {
 			dataDir = opts.DataDir
 		}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lockstep-dev/lockstep/cluster/quorum"
+	"github.com/lockstep-dev/lockstep/cluster/record"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -123,10 +124,14 @@ etcd, and its kube-apiserver may still serve. If it serves objects of a release
 that it is not compatible with, they can be damaged. Make sure that the node is
 off, and confirm it with --confirm-stopped.`,
 		Args: oneArg("ID"),
+		// The ID may have any form: what is no record has a key, too.
+		PreRunE: func(_ *cobra.Command, args []string) error {
+			if !confirmed {
+				return usagef("make sure that node %q is off, with its kube-apiserver, then add --confirm-stopped; see sidecar node remove --help", args[0])
+			}
+			return nil
+		},
 	}, func(ctx context.Context, client etcdClient, args []string) error {
-		if !confirmed {
-			return usagef("make sure that node %q is off, with its kube-apiserver, then add --confirm-stopped; see sidecar node remove --help", args[0])
-		}
 		if err := fleet.Remove(ctx, client.Client, protocol.NodeID(args[0])); err != nil {
 			return err
 		}
@@ -161,6 +166,7 @@ With --etcd=embedded, a node that gets the role ` + protocol.RoleConsensus + ` b
 etcd, and one that loses it leaves, without a restart. The role is not taken from the
 last voter, nor from a member without which fewer than a majority would answer.`,
 		Args: cobra.ArbitraryArgs,
+		PreRunE: func(_ *cobra.Command, args []string) error { return wanted.check(args) },
 	}, func(ctx context.Context, client etcdClient, args []string) error {
 		edit, err := wanted.edit(args)
 		if err != nil {
@@ -231,6 +237,12 @@ type roleArgs struct {
 	force       bool
 }
 
+// check returns an error that names the flag or the argument.
+func (a roleArgs) check(args []string) error {
+	_, err := a.edit(args)
+	return err
+}
+
 // edit returns what the arguments do to the roles of a node.
 func (a roleArgs) edit(args []string) (func(protocol.Roles) protocol.Roles, error) {
 	changes := len(a.add)+len(a.remove) > 0
@@ -240,6 +252,8 @@ func (a roleArgs) edit(args []string) (func(protocol.Roles) protocol.Roles, erro
 			protocol.RoleController, protocol.RoleController)
 	case len(args) != 1 && changes:
 		return nil, usagef("expected one node ID with --add or --remove, and no list of roles")
+	case checkNodeID(args[0]) != nil:
+		return nil, checkNodeID(args[0])
 	case !changes:
 		roles, err := parseRoles(strings.Split(strings.Join(args[1:], ","), ","))
 		return func(protocol.Roles) protocol.Roles { return roles }, err
@@ -269,6 +283,14 @@ func parseRoles(names []string) (protocol.Roles, error) {
 		return roles, usagef("%w, or %s alone", err, roleNone)
 	}
 	return roles, nil
+}
+
+// checkNodeID rejects what cannot be the ID of a node.
+func checkNodeID(id string) error {
+	if record.IsNodeID(id) {
+		return nil
+	}
+	return usagef("%.100q is not a node ID, which is a DNS subdomain such as cp-1; sidecar node list shows them", id)
 }
 
 // oneArg requires exactly one argument.

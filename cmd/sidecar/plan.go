@@ -42,6 +42,12 @@ the same decision code that the sidecars run. Nothing is written.
 Exit codes: 0 the rollout is clean, 3 it is not, and OBSTACLES has the reasons and
 what to do, 1 etcd or the API server is unreachable, or the bundle is invalid.`,
 		Args: noArgs,
+		PreRunE: func(*cobra.Command, []string) error {
+			if opts.dir == "" {
+				return usagef("--bundle: required: the directory of the bundle to roll out, or %s for the built-in one", bundle.BuiltinName)
+			}
+			return nil
+		},
 	}, func(ctx context.Context, client etcdClient, _ []string) error { return p.plan(ctx, client, opts) })
 	flags := cmd.Flags()
 	flags.StringVar(&opts.dir, "bundle", opts.dir, "The `directory` with bundle.yaml and the manifests to roll out, or builtin for the built-in bundle. Required.")
@@ -53,9 +59,6 @@ what to do, 1 etcd or the API server is unreachable, or the bundle is invalid.`,
 }
 
 func (p program) plan(ctx context.Context, client etcdClient, opts planOptions) (err error) {
-	if opts.dir == "" {
-		return usagef("--bundle: required: the directory of the bundle to roll out, or %s for the built-in one", bundle.BuiltinName)
-	}
 	b, err := bundle.Open(opts.dir)
 	if err != nil {
 		return err

@@ -35,7 +35,7 @@ wrong usage.`,
 		Example: `  sidecar bundle replace --from base --to acme
   sidecar bundle replace --cancel`,
 		Args:    noArgs,
-		PreRunE: func(*cobra.Command, []string) error { return f.validate() }, // before etcd is asked
+		PreRunE: func(*cobra.Command, []string) error { return f.validate() },
 	}, func(ctx context.Context, client etcdClient, _ []string) error {
 		if f.cancel {
 			return p.cancelReplacement(ctx, client)

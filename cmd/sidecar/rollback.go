@@ -61,7 +61,7 @@ usage.`,
 		Example: `  sidecar rollback begin --to 1.0.0
   sidecar rollback begin --to 1.0.0 --for 2h -o json`,
 		Args:    noArgs,
-		PreRunE: func(*cobra.Command, []string) error { return f.validate() }, // before etcd is asked
+		PreRunE: func(*cobra.Command, []string) error { return f.validate() },
 	}, func(ctx context.Context, client etcdClient, _ []string) error {
 		return p.beginRollback(ctx, client, f, output)
 	})

@@ -53,11 +53,3 @@ func TestRollback(t *testing.T) {
 	c.want(exitOK, `"blockers": [`, "rollback", "status", "-o", "json")
 	c.want(exitOK, `"ended": true`, "rollback", "end", "-o", "json")
 }
-
-// A wrong flag is reported as that, whether etcd answers or not.
-func TestWrongFlagsBeforeEtcd(t *testing.T) {
-	c := command{T: t, endpoint: "http://127.0.0.1:1"}
-	c.want(exitUsage, "--to: required", "rollback", "begin")
-	c.want(exitUsage, "--to:", "rollback", "begin", "--to", "newest")
-	c.want(exitUsage, "set --from", "bundle", "replace")
-}

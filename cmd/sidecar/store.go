@@ -114,14 +114,9 @@ whether the other one was lost or --etcd-prefix has a typing error: so check
 --etcd-servers and --etcd-prefix before.
 
 A store that has a status keeps its ID: its leader governs objects already.`,
-		Args: noArgs,
+		Args:    noArgs,
+		PreRunE: func(*cobra.Command, []string) error { return checkAdoption(kubeconfig, id) },
 	}, func(ctx context.Context, client etcdClient, _ []string) error {
-		if (kubeconfig == "") == (id == "") {
-			return usagef("set either --kubeconfig, to read the ID from the objects, or --id; see sidecar store adopt --help")
-		}
-		if id != "" && !fleet.ValidStoreID(id) {
-			return usagef("--id: %q: must be 32 hexadecimal digits in lower case, like the value of the annotation lockstep.dev/store", id)
-		}
 		adopted := id
 		if id == "" {
 			var err error
@@ -145,4 +140,15 @@ A store that has a status keeps its ID: its leader governs objects already.`,
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", kubeconfig, "Kubeconfig `file` for any kube-apiserver of the cluster, to read the ID from the objects.")
 	cmd.Flags().StringVar(&id, "id", id, "The store `ID` to adopt, in place of that of the objects.")
 	return cmd
+}
+
+// checkAdoption returns an error that names the flag.
+func checkAdoption(kubeconfig, id string) error {
+	switch {
+	case (kubeconfig == "") == (id == ""):
+		return usagef("set either --kubeconfig, to read the ID from the objects, or --id; see sidecar store adopt --help")
+	case id != "" && !fleet.ValidStoreID(id):
+		return usagef("--id: %q: must be 32 hexadecimal digits in lower case, like the value of the annotation lockstep.dev/store", id)
+	}
+	return nil
 }
