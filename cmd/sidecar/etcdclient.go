@@ -111,10 +111,10 @@ const refusedFor = time.Second
 func nothingListens(ctx context.Context, servers []string) bool {
 	limited, cancel := context.WithTimeout(ctx, refusedFor)
 	defer cancel()
-	for {
+	for refused := false; ; refused = true {
 		for _, server := range servers {
 			if u, err := url.Parse(server); err != nil || !refuses(limited, u.Host) {
-				return false
+				return refused && limited.Err() != nil && ctx.Err() == nil // the time ended in the middle of a round
 			}
 		}
 		if !backoff.Sleep(limited, refusedFor/5) {

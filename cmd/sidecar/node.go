@@ -165,7 +165,7 @@ the last node that is in service, unless --force is added.
 With --etcd=embedded, a node that gets the role ` + protocol.RoleConsensus + ` becomes a member of
 etcd, and one that loses it leaves, without a restart. The role is not taken from the
 last voter, nor from a member without which fewer than a majority would answer.`,
-		Args: cobra.ArbitraryArgs,
+		Args:    cobra.ArbitraryArgs,
 		PreRunE: func(_ *cobra.Command, args []string) error { return wanted.check(args) },
 	}, func(ctx context.Context, client etcdClient, args []string) error {
 		edit, err := wanted.edit(args)
