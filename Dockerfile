@@ -30,12 +30,12 @@ ARG COMMIT=""
 ARG DATE=""
 RUN --mount=type=cache,target=/cache/go-mod \
     --mount=type=cache,target=/cache/go-build \
-    GOOS="${TARGETOS}" GOARCH="${TARGETARCH}" go build -trimpath -buildvcs=false -tags=timberjack_nozstd -o /out/sidecar -ldflags " \
+    GOOS="${TARGETOS}" GOARCH="${TARGETARCH}" LDFLAGS=" \
       -s -w -funcalign=4 \
       -X github.com/lockstep-dev/lockstep/internal/buildinfo.version=${VERSION} \
       -X github.com/lockstep-dev/lockstep/internal/buildinfo.commit=${COMMIT} \
       -X github.com/lockstep-dev/lockstep/internal/buildinfo.date=${DATE}" \
-      ./cmd/sidecar
+      build/sidecar /out/sidecar
 
 FROM ${BASE_IMAGE}
 ARG VERSION=""

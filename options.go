@@ -79,7 +79,7 @@ type Options struct {
 	// TokenFile is a file with the token. It is read only when the node joins.
 	TokenFile string
 	// EtcdMemberCommand starts MemberMain in a program that is not the command
-	// sidecar. Empty: this program with the argument etcd-member. This field has no
+	// sidecar. Empty: this program with the arguments etcd-member and DIR, where it may unpack a program. This field has no
 	// flag.
 	EtcdMemberCommand []string
 

@@ -154,7 +154,7 @@ func (o Options) embedded(node protocol.NodeID) (*cluster.Embedded, error) {
 		if err != nil {
 			return nil, fmt.Errorf("find this program, to start the etcd member: %w", err)
 		}
-		command = []string{self, MemberCommand}
+		command = []string{self, MemberCommand, datadir.Layout(dir).Program()}
 	}
 	return &cluster.Embedded{
 		DataDir: dir, Node: string(node), Address: address,

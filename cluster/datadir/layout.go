@@ -14,6 +14,9 @@ func (l Layout) Members() string { return filepath.Join(string(l), membersFile) 
 // Roles returns the path of the roles that this node had last.
 func (l Layout) Roles() string { return filepath.Join(string(l), rolesFile) }
 
+// Program returns the directory into which the program of the etcd member may be unpacked.
+func (l Layout) Program() string { return filepath.Join(string(l), programDir) }
+
 // PKI returns the directory of the certificates and keys.
 func (l Layout) PKI() string { return filepath.Join(string(l), "pki") }
 
@@ -46,4 +49,5 @@ const (
 	markerFile  = "cluster.json"
 	membersFile = "members.json"
 	rolesFile   = "roles.json"
+	programDir  = "program"
 )

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep"
 	"github.com/lockstep-dev/lockstep/cluster/backup"
+	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/role"
 )
 
@@ -89,7 +90,7 @@ func (p program) restore(ctx context.Context, opts lockstep.Options, file string
 	fmt.Fprintf(p.stderr, "Restoring %s in %s. This takes some seconds, and minutes with a large database.\n", file, opts.DataDir)
 	restored, err := backup.Restore(ctx, backup.Config{
 		DataDir: opts.DataDir, Address: opts.NodeAddress, File: file, Prefix: opts.EtcdPrefix,
-		Command: []string{self, lockstep.MemberCommand}, GiveRole: role.GiveConsensus,
+		Command: []string{self, lockstep.MemberCommand, datadir.Layout(opts.DataDir).Program()}, GiveRole: role.GiveConsensus,
 		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

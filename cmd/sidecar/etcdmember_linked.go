@@ -1,0 +1,18 @@
+//go:build !packed_member
+
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/lockstep-dev/lockstep"
+)
+
+// memberMain is the etcd member: a program that was built without make has etcd's server linked in.
+func (p program) memberMain(ctx context.Context, _ string) error {
+	if code := lockstep.MemberMain(ctx, os.Stdin, p.stdout, p.stderr); code != exitOK {
+		return exitError{code: code}
+	}
+	return nil
+}

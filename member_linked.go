@@ -1,0 +1,17 @@
+//go:build !packed_member
+
+package lockstep
+
+import (
+	"context"
+	"io"
+
+	"github.com/lockstep-dev/lockstep/cluster/member/child"
+)
+
+// MemberMain is the process of an etcd member. The command sidecar calls it; another
+// program does so for Options.EtcdMemberCommand, with its standard streams, and ends
+// with the exit code that it returns. With the build tag packed_member it does not exist.
+func MemberMain(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) int {
+	return child.Main(ctx, stdin, stdout, stderr)
+}
