@@ -240,14 +240,7 @@ func (l *load) wantAll(t *testing.T, n, other *Node) {
 	want := slices.Clone(l.acked)
 	l.mu.Unlock()
 	awaitCaughtUp(t, n, other)
-	has := map[string]bool{}
-	resp, err := n.Client().Get(t.Context(), l.below, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithSerializable())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, kv := range resp.Kvs {
-		has[string(kv.Key)] = true
-	}
+	has := keysOf(t, n, l.below)
 	for _, key := range want {
 		if !has[key] {
 			t.Errorf("the member of %s does not have %s, which was acknowledged", n.ID, key)
@@ -255,6 +248,33 @@ func (l *load) wantAll(t *testing.T, n, other *Node) {
 		}
 	}
 	t.Logf("the member of %s has all %d acknowledged writes", n.ID, len(want))
+}
+
+// keysAtOnce is how many keys one request reads: a busy member answers that within the limit of a
+// request, and may not answer a request for all of them.
+const keysAtOnce = 500
+
+// keysOf returns the keys below a prefix that the member of a node itself has. None of them
+// may be deleted meanwhile.
+func keysOf(t *testing.T, n *Node, prefix string) map[string]bool {
+	t.Helper()
+	out, c := map[string]bool{}, n.Client()
+	for from, more := prefix, true; more; {
+		cluster.Await(t, "keys from the member of "+n.ID, func(ctx context.Context) error {
+			resp, err := c.Get(ctx, from, clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)), clientv3.WithLimit(keysAtOnce),
+				clientv3.WithKeysOnly(), clientv3.WithSerializable())
+			if err != nil {
+				return err
+			}
+			for _, kv := range resp.Kvs {
+				out[string(kv.Key)] = true
+				from = string(kv.Key) + "\x00"
+			}
+			more = resp.More
+			return nil
+		})
+	}
+	return out
 }
 
 // awaitCaughtUp waits until the member of a node has applied what the leader had when
