@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
+	"path/filepath"
 	"runtime"
-	"sync/atomic"
+	"strconv"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -17,20 +20,67 @@ import (
 const (
 	firstPort = 20000
 	lastPort  = 32000
+	blockSize = 100
 )
 
-// newestPort is the one that FreeAddr chose last. Each process begins somewhere else.
-var newestPort atomic.Int64
+// ports are those that FreeAddr chooses from in this process.
+var ports portBlocks
 
-func init() { newestPort.Store(rand.Int64N(lastPort - firstPort)) }
+// portBlocks gives ports out, from blocks that no other process takes as long as this one runs: a
+// server that is stopped finds its port free when it starts again. A block is taken by a lock on a file.
+type portBlocks struct {
+	mu     sync.Mutex // mu guards what follows
+	firsts []int      // the first port of each block that was taken
+	locks  []*os.File // never closed: the kernel releases them when the process ends
+	given  int        // ports since the first block
+}
+
+// take returns a port. It returns none again before all others.
+func (p *portBlocks) take() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.given == len(p.firsts)*blockSize && !p.more() {
+		p.given = 0
+	}
+	port := p.firsts[p.given/blockSize] + p.given%blockSize
+	p.given++
+	return port
+}
+
+// more takes another block, and reports whether there was one. The first block is one in any
+// case: without a directory for the locks, it may be that of another process too. It needs mu.
+func (p *portBlocks) more() bool {
+	const blocks = (lastPort - firstPort) / blockSize
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("lockstep-test-ports-%d", os.Getuid()))
+	err := os.MkdirAll(dir, 0o700)
+	begin := rand.IntN(blocks)
+	for i := 0; i < blocks && err == nil; i++ {
+		first := firstPort + (begin+i)%blocks*blockSize
+		var lock *os.File
+		if lock, err = os.OpenFile(filepath.Join(dir, strconv.Itoa(first)), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+			break
+		}
+		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+			_ = lock.Close() // another process has it
+			continue
+		}
+		p.firsts, p.locks = append(p.firsts, first), append(p.locks, lock)
+		return true
+	}
+	if len(p.firsts) > 0 {
+		return false
+	}
+	p.firsts = []int{firstPort + begin*blockSize}
+	return true
+}
 
 // FreeAddr returns a host:port on loopback that is not in use. It returns no port again
-// before all others: the caller may listen there later. Another process can take it before
-// that.
+// before all others: the caller may listen there later. Other processes that call it get other
+// ports.
 func FreeAddr() (string, error) {
 	var errs []error
 	for range 20 {
-		addr := fmt.Sprintf("127.0.0.1:%d", firstPort+newestPort.Add(1)%(lastPort-firstPort))
+		addr := fmt.Sprintf("127.0.0.1:%d", ports.take())
 		l, err := net.Listen("tcp", addr)
 		if err == nil {
 			err = l.Close()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"os/exec"
+	"runtime"
 	"sync"
 	"testing"
 )
@@ -19,6 +20,34 @@ func TestFreeAddr_neverTwice(t *testing.T) {
 			t.Fatalf("%s was returned before", addr)
 		}
 		seen[addr] = true
+	}
+}
+
+// Two processes get different ports, and one that has given out all of its own begins again.
+func TestPortBlocks(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	var one, two portBlocks
+	seen := map[int]bool{}
+	for range 40 * blockSize {
+		for _, p := range []*portBlocks{&one, &two} {
+			port := p.take()
+			if seen[port] {
+				t.Fatalf("%d was given out before", port)
+			}
+			seen[port] = true
+		}
+	}
+	for len(seen) < lastPort-firstPort {
+		seen[one.take()] = true
+	}
+	if port := one.take(); port != one.firsts[0] {
+		t.Errorf("all are given out: got %d, want %d", port, one.firsts[0])
+	}
+	runtime.KeepAlive(&two) // its locks, too
+	t.Setenv("TMPDIR", "/proc/nowhere")
+	var alone portBlocks
+	if port := alone.take(); port < firstPort || port >= lastPort {
+		t.Errorf("without a directory for the locks: got %d", port)
 	}
 }
 
