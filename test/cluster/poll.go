@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	pollInterval = 20 * time.Millisecond
+	pollInterval = 50 * time.Millisecond
 	patience     = 60 * time.Second // of Await
 )
 
