@@ -63,9 +63,13 @@ build: bin/sidecar ## build bin/sidecar
 
 ##@ Check
 
-# What is cheap comes first, so that most mistakes show within a minute.
-.PHONY: check
-check: format-check tidy-check docs lint test ## everything that a change has to pass, with make model
+# What is cheap comes first, so that most mistakes show within a minute. Then two lines of work run beside each
+# other: tests with the race detector, most of which wait, and what only computes.
+.PHONY: check quick
+check: quick programs ## everything that a change has to pass, with make model
+	@$(MAKE) --no-print-directory -j2 test-raced vet lint test-plain
+
+quick: format-check tidy-check docs
 
 # Without the race detector, without go vet (which has a target of its own), and
 # without the tests that start a kube-apiserver: these are skipped, and say so.
@@ -73,21 +77,34 @@ check: format-check tidy-check docs lint test ## everything that a change has to
 unit: ## the tests that need no kube-apiserver (two minutes on a fresh clone, then seconds)
 	$(STATIC) go test -trimpath -vet=off ./...
 
-# What takes longest begins first.
-FIRST := ./reconcile ./etcd ./election ./internal/app
-FIRST_OF_CLUSTERS := $(addprefix ./test/,quorum e2e soak roles service balancers)
-RACE_TEST = LOCKSTEP_E2E_ASSETS=$(BIN) CGO_ENABLED=1 go test -race -vet=off -timeout=40m
+# Tests wait for leases, elections and processes: a package computes for a tenth of the time that it takes,
+# or for a third if it runs whole clusters. So this many packages run at once, also on two cores, and as many
+# tests of one package, if they call t.Parallel. What takes longest begins first.
+BESIDE ?= 6
+FIRST := $(addprefix ./,test/quorum test/e2e test/soak reconcile test/service etcd test/roles election test/balancers cmd/sidecar internal/app)
+RACE_TEST = LOCKSTEP_E2E_ASSETS=$(BIN) CGO_ENABLED=1 go test -race -trimpath -vet=off -timeout=40m -p=$(BESIDE) -parallel=$(BESIDE)
+
+# What only computes leaves the processors to what waits, which would miss its time.
+COMPUTES := nice -n 10
+
+.PHONY: test
+test: programs ## every test, the end-to-end ones too, with the race detector
+	@$(MAKE) --no-print-directory -j2 test-raced vet test-plain
+
+.PHONY: programs
+programs: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubectl bin/kubelet-probe bin/etcdutl bin/etcdctl ## build what tests run
 
 # With the race detector the model searches a beginning only, so it runs without
 # it too. What counts allocations, or decodes many megabytes, runs without it only, and so
 # does what only reads the repository.
-.PHONY: test
-test: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubectl bin/kubelet-probe bin/etcdutl bin/etcdctl vet ## every test, the end-to-end ones too, with the race detector
-	for module in $(MODULES); do (cd $$module && LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./...); done
-	$(STATIC) go test -trimpath ./internal/model ./internal/repotest
-	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./reconcile -run='TestMemoryOf'
-	$(RACE_TEST) $(FIRST) $$(go list ./... | grep -v -e '/lockstep/test/' -e '/internal/repotest$$')
-	$(RACE_TEST) $(FIRST_OF_CLUSTERS) ./test/...
+.PHONY: test-raced test-plain
+test-raced: programs
+	$(RACE_TEST) $(FIRST) $$(go list ./... | grep -v '/internal/repotest$$')
+
+test-plain: programs
+	for module in $(MODULES); do (cd $$module && LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) $(COMPUTES) go test -trimpath ./...); done
+	$(STATIC) $(COMPUTES) go test -trimpath ./internal/model ./internal/repotest
+	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) $(COMPUTES) go test -trimpath ./reconcile -run='TestMemoryOf'
 
 # A real kubeadm with a real kubelet, on Debian's containerd and runc; the image is built from
 # the Dockerfile, by Debian's buildah. It needs root.
@@ -158,11 +175,11 @@ soak: bin/sidecar bin/kube-apiserver bin/kube-apiserver-1.1.0 bin/kubectl bin/et
 
 .PHONY: vet
 vet: ## go vet, in all modules
-	for module in . $(MODULES); do (cd $$module && $(STATIC) go vet -trimpath ./...); done
+	for module in . $(MODULES); do (cd $$module && $(STATIC) $(COMPUTES) go vet -trimpath ./...); done
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## golangci-lint, with the project's configuration
-	for module in . $(MODULES); do (cd $$module && $(STATIC) $(GOLANGCI_LINT) run --config=$(CURDIR)/.golangci.yml ./...); done
+	for module in . $(MODULES); do (cd $$module && $(STATIC) $(COMPUTES) $(GOLANGCI_LINT) run --config=$(CURDIR)/.golangci.yml ./...); done
 
 .PHONY: format
 format: ## gofmt everything
