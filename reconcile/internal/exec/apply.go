@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/internal/kube"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -225,24 +226,16 @@ func (a *applier) update(ctx context.Context) (Result, error) {
 	body := a.Wanted.StampedOver(a.Live, a.Stamp, a.Resource)
 	before := a.Live
 	if entries, needed := ownership.TakeOver(body, a.Live); needed {
-		err := a.write(ctx, func(ctx context.Context) error {
-			live, err := a.Client.SetManagedFields(ctx, a.Resource, a.Live, entries)
-			if err == nil {
-				a.Live = live
-			}
-			return err
-		})
-		if err != nil {
+		if err := a.setManagedFields(ctx, entries); err != nil {
 			return Result{}, err
 		}
 	}
-	body.SetUID(a.Live.GetUID())
-	body.SetResourceVersion(a.Live.GetResourceVersion())
-	var live *kube.Object
-	err := a.write(ctx, func(ctx context.Context) (err error) {
-		live, err = a.Client.Apply(ctx, a.Resource, body)
-		return err
-	})
+	live, err := a.apply(ctx, body)
+	if entries := ownership.Carry(a.Live, body.GetAPIVersion(), err); entries != nil {
+		if err = a.setManagedFields(ctx, entries); err == nil {
+			live, err = a.apply(ctx, body)
+		}
+	}
 	if err != nil {
 		return Result{}, err
 	}
@@ -250,6 +243,28 @@ func (a *applier) update(ctx context.Context) (Result, error) {
 		return Result{Verb: VerbNone, Live: live}, nil
 	}
 	return Result{Verb: VerbApply, Live: live}, nil
+}
+
+// apply applies a body to the object that was read.
+func (a *applier) apply(ctx context.Context, body *kube.Object) (live *kube.Object, err error) {
+	body.SetUID(a.Live.GetUID())
+	body.SetResourceVersion(a.Live.GetResourceVersion())
+	err = a.write(ctx, func(ctx context.Context) error {
+		live, err = a.Client.Apply(ctx, a.Resource, body)
+		return err
+	})
+	return live, err
+}
+
+// setManagedFields replaces the managedFields of the object that was read.
+func (a *applier) setManagedFields(ctx context.Context, entries []metav1.ManagedFieldsEntry) error {
+	return a.write(ctx, func(ctx context.Context) error {
+		live, err := a.Client.SetManagedFields(ctx, a.Resource, a.Live, entries)
+		if err == nil {
+			a.Live = live
+		}
+		return err
+	})
 }
 
 // delete makes room for the object to be created again. If this leader stops
