@@ -19,12 +19,14 @@ import (
 type RollbackRequest struct {
 	protocol.Rollback
 	Force bool
+	// Extend gives a rollback to the same release that is under way the end of this one.
+	Extend bool
 }
 
 // BeginRollback says that people want the objects of an older release back
 // (docs/protocol.md#rollback). It returns ErrNotRollable if the facts do not allow that, and
 // otherwise the facts on which it was written. A rollback to the same release that is under way
-// is not written again, and is returned with the facts.
+// is not written again unless its end changes, and is returned with the facts.
 func BeginRollback(ctx context.Context, client *etcd.Client, r RollbackRequest) (protocol.Fleet, protocol.StatusView, error) {
 	var s snapshot
 	err := untilUnchanged(ctx, func() (err error) {
@@ -47,8 +49,11 @@ func beginRollback(ctx context.Context, client *etcd.Client, r RollbackRequest) 
 	if refusal != "" {
 		return s, fmt.Errorf("%w: %s", ErrNotRollable, refusal)
 	}
-	if s.fleet.Rollback.On() {
-		return s, nil // to the same release
+	if was := s.fleet.Rollback; was.On() { // to the same release
+		if !r.Extend {
+			return s, nil
+		}
+		r.By, r.Since = was.By, was.Since
 	}
 	value, err := fleet.EncodeRollback(r.Rollback)
 	if err != nil {

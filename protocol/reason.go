@@ -66,6 +66,9 @@ const (
 	// RollingBack: people bring the objects of an older release back, and only nodes of that
 	// release lead (docs/protocol.md#rollback). It also holds the next upgrade.
 	RollingBack Reason = "RollingBack"
+	// RollbackEnds: the time of a rollback is nearly over, and it is not done. Begin it again
+	// for longer, or start the rest of the nodes with its release.
+	RollbackEnds Reason = "RollbackEnds"
 	// APIUnreachable: the kube-apiserver of the leader's node stays unreachable, or
 	// answers only with errors (docs/protocol.md#yielding).
 	APIUnreachable Reason = "APIUnreachable"

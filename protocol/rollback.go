@@ -24,6 +24,9 @@ const (
 	MaxRollbackTime = 7 * 24 * time.Hour
 )
 
+// rollbackNotice is how long before its end people are warned.
+const rollbackNotice = time.Hour
+
 // On reports whether there is a rollback.
 func (r Rollback) On() bool { return r.Revision != 0 }
 
@@ -58,6 +61,25 @@ func RollbackDone(v StatusView, f Fleet) bool {
 
 // RollbackOver reports whether the time of the rollback is over.
 func RollbackOver(r Rollback, now time.Time) bool { return r.On() && !now.Before(r.Until) }
+
+// RollbackNoticeAt is when people are warned that the rollback ends by its time: an hour
+// before, or a quarter of its time if that is less.
+func RollbackNoticeAt(r Rollback) time.Time {
+	return r.Until.Add(-min(rollbackNotice, max(0, r.Until.Sub(r.Since)/4)))
+}
+
+// RollbackEnding warns that the rollback ends by its time, and says what follows.
+func RollbackEnding(f Fleet, now time.Time) []Warning {
+	r := f.Rollback
+	if !r.On() || now.Before(RollbackNoticeAt(r)) {
+		return nil
+	}
+	follows := "nothing has to follow"
+	if newer := newerControllers(f, r.To); len(newer) > 0 {
+		follows = fmt.Sprintf("then a node of a newer release (%s) leads, and brings its own objects again", idsOf(newer))
+	}
+	return []Warning{{Reason: RollbackEnds, Message: fmt.Sprintf("%s ends soon: %s; to go on longer: sidecar rollback begin --to %s --for 24h", r, follows, r.To)}}
+}
 
 // RollbackBlockers returns the controllers that do not fit the objects of a release: they go
 // back before the objects, and their gates stay closed until the objects are there.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -95,8 +96,37 @@ func (p program) completeNode(cmd *cobra.Command, args []string, _ string) ([]st
 // completionTimeout is how long a person waits for a proposal.
 const completionTimeout = time.Second
 
-// knownNodes asks the sidecar that LOCKSTEP_SERVER names, or the one on this machine.
+// completeRelease proposes the releases of the nodes that the sidecar on this machine knows, and
+// that of the objects.
+func (p program) completeRelease(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	report := p.knownReport(cmd.Context())
+	if report == nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	releases := []string{report.Reconciler.ContentRelease}
+	for _, n := range report.Fleet.Nodes {
+		releases = append(releases, n.Release)
+	}
+	slices.Sort(releases)
+	releases = slices.DeleteFunc(slices.Compact(releases), func(release string) bool { return release == "" })
+	return releases, cobra.ShellCompDirectiveNoFileComp
+}
+
+// knownNodes are the nodes that the sidecar on this machine knows.
 func (p program) knownNodes(ctx context.Context) (ids []string) {
+	report := p.knownReport(ctx)
+	if report == nil {
+		return nil
+	}
+	for _, n := range report.Fleet.Nodes {
+		ids = append(ids, n.ID)
+	}
+	return ids
+}
+
+// knownReport asks the sidecar that LOCKSTEP_SERVER names, or the one on this machine; nil: it
+// does not answer, and a shell has no place for why.
+func (p program) knownReport(ctx context.Context) *httpapi.Report {
 	var server serverFlags
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	server.bind(flags)
@@ -111,12 +141,9 @@ func (p program) knownNodes(ctx context.Context) (ids []string) {
 	defer cancel()
 	a, err := c.status(ctx)
 	if err != nil {
-		return nil // a shell has no place for it
+		return nil
 	}
-	for _, n := range a.report.Fleet.Nodes {
-		ids = append(ids, n.ID)
-	}
-	return ids
+	return &a.report
 }
 
 // plainUsage removes the marks in the texts of flags that only --help understands: shells

@@ -41,6 +41,7 @@ sidecar plan --rollback --bundle DIR shows it node by node before.`,
 type rollbackFlags struct {
 	to       string
 	duration time.Duration
+	extend   bool // people have typed the duration
 	force    bool
 }
 
@@ -54,19 +55,25 @@ func (p program) rollbackBeginCommand() *cobra.Command {
 have gone back. Then stop one node after another, and start it with that release.
 
 The rollback ends by itself when the objects and all nodes are there, or when its time is
-over. To begin the same rollback again changes nothing.
+over. To begin the same rollback again changes nothing, or its end if --for is set.
 
 Exit codes: 0 the rollback is under way, 1 it is not, and the message says why, 2 wrong
 usage.`,
 		Example: `  sidecar rollback begin --to 1.0.0
   sidecar rollback begin --to 1.0.0 --for 2h -o json`,
-		Args:    noArgs,
-		PreRunE: func(*cobra.Command, []string) error { return f.validate() },
+		Args: noArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			f.extend = cmd.Flags().Changed("for")
+			return f.validate()
+		},
 	}, func(ctx context.Context, client etcdClient, _ []string) error {
 		return p.beginRollback(ctx, client, f, output)
 	})
 	flags := cmd.Flags()
 	flags.StringVar(&f.to, "to", "", "The `release` to go back to, like 1.0.0. Required.")
+	if err := cmd.RegisterFlagCompletionFunc("to", p.completeRelease); err != nil {
+		panic(err) // the flag does not exist: a mistake in this package
+	}
 	flags.DurationVar(&f.duration, "for", f.duration, "How long the rollback lasts at most, like 2h.")
 	flags.BoolVar(&f.force, "force", false, "Begin although no node of a newer release fits the older objects: gates will be closed, and the command says which and how long.")
 	flags.VarP(&output, "output", "o", "Output format: "+output.options()+".")
@@ -95,7 +102,7 @@ func (p program) beginRollback(ctx context.Context, client etcdClient, f rollbac
 	}
 	now := p.now().UTC().Truncate(time.Second)
 	r := protocol.Rollback{To: to, By: whoTypes(), Since: now, Until: now.Add(f.duration)}
-	fleet, status, err := election.BeginRollback(ctx, client.Client, election.RollbackRequest{Rollback: r, Force: f.force})
+	fleet, status, err := election.BeginRollback(ctx, client.Client, election.RollbackRequest{Rollback: r, Force: f.force, Extend: f.extend})
 	if err != nil {
 		return err
 	}

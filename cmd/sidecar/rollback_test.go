@@ -4,6 +4,9 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -48,7 +51,25 @@ func TestRollback(t *testing.T) {
 
 	runs("cp-2", release(1, 0, 0))
 	c.want(exitOK, "cp-1 needs objects of release 1.1.0 or newer: it has to go back to 1.0.0 before", "rollback", "begin", "--to", "1.0.0")
+	read := func() protocol.Rollback {
+		t.Helper()
+		got, err := raw.Txn(t.Context()).Then(clientv3.OpGet("/lockstep/kubernetes/reconciler/rollback")).Commit()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := fleet.DecodeRollback("/lockstep/kubernetes/reconciler/rollback", etcd.NewListing(got, 0))
+		out.Revision = 0 // of each write
+		return out
+	}
+	begun := read()
 	c.want(exitOK, "a rollback to 1.0.0 by", "rollback", "begin", "--to", "1.0.0") // again
+	if got := read(); got != begun {
+		t.Errorf("got %+v when it was begun again, want %+v", got, begun)
+	}
+	c.want(exitOK, "a rollback to 1.0.0 by", "rollback", "begin", "--to", "1.0.0", "--for", "48h")
+	if got := read(); !got.Until.After(begun.Until) || got.Since != begun.Since || got.By != begun.By {
+		t.Errorf("got %+v when it was begun again for longer, want another end than that of %+v", got, begun)
+	}
 	c.want(exitFailed, "to end it: sidecar rollback end --etcd-servers="+c.endpoint, "rollback", "begin", "--to", "0.9.0")
 	c.want(exitOK, `"blockers": [`, "rollback", "status", "-o", "json")
 	c.want(exitOK, `"ended": true`, "rollback", "end", "-o", "json")

@@ -45,6 +45,14 @@ func (t table) details(format string, args ...any) string {
 	return fmt.Sprintf(format, args...)
 }
 
+// untilText is ", until TIME"; empty: there is no end.
+func untilText(until *time.Time) string {
+	if until == nil {
+		return ""
+	}
+	return ", until " + until.UTC().Format(time.RFC3339)
+}
+
 func (t table) summary(r httpapi.Report) [][]string {
 	rows := append(otherBundle(r), [][]string{
 		{"NODE", r.Node.ID + "  " + versionText(r.Node.Release, r.Node.Version) + rolesText(r.Node.Roles)},
@@ -57,7 +65,7 @@ func (t table) summary(r httpapi.Report) [][]string {
 		rows = append(rows, []string{"REPLACE", text})
 	}
 	if b := r.Reconciler.Rollback; b != nil {
-		rows = append(rows, []string{"ROLLBACK", fmt.Sprintf("to %s, until %s: %s", b.To, b.Until.UTC().Format(time.RFC3339), b.Message)})
+		rows = append(rows, []string{"ROLLBACK", fmt.Sprintf("to %s%s: %s", b.To, untilText(b.Until), b.Message)})
 	}
 	if step := r.Election.Step; step.Kind != "" {
 		rows = append(rows, []string{"STEP", step.Rule + t.details(" (%s)", step.Kind) + ": " + step.Message + exceptions(r)})

@@ -64,6 +64,16 @@ func (a *App) registerMetrics(reg prometheus.Registerer) {
 	gauge("lockstep_fleet_upgrade_ready",
 		"1 while the next upgrade may start. If it is 0, upgradeObstacles in /status has the reasons.",
 		func() float64 { return boolean[httpapi.UpgradeReady(a.snapshotNow())] })
+	gauge("lockstep_fleet_rollback_end_timestamp_seconds",
+		"When the rollback that is under way ends by its time; 0: none is under way. Until then only nodes of its release lead: see docs/operations.md#roll-back.",
+		func() float64 { return rollbackEnd(a.follower.Fleet().Get().Rollback) })
+}
+
+func rollbackEnd(r protocol.Rollback) float64 {
+	if !r.On() {
+		return 0
+	}
+	return float64(r.Until.Unix())
 }
 
 // registerDatabase adds the metric of the databases of etcd members.

@@ -78,6 +78,9 @@ func (a *App) keepWarnings(ctx context.Context) error {
 			a.warned.Set(is)
 		}
 		at := nextServiceFault(a.roles.State().Get(), a.warned.Get().answers, now)
+		if r := a.follower.Fleet().Get().Rollback; r.On() {
+			at = earliest(at, protocol.RollbackNoticeAt(r), now)
+		}
 		if at = earliest(at, a.memberFacts().nextRemoval(now), now); !at.IsZero() {
 			waitFor(ctx, at.Sub(now), changes...)
 		} else {
@@ -98,7 +101,8 @@ func (a *App) warningsNow(was warned, now time.Time) warned {
 	out := warned{
 		shown: slices.Concat(own, protocol.DatabaseWarnings(databases(members.members)),
 			members.warnings(troubles), members.leaving(), a.memberHealth.Get().shown,
-			fleetWarnings(view, a.follower.Fleet().Get(), a.local.Get().ID)),
+			fleetWarnings(view, a.follower.Fleet().Get(), a.local.Get().ID),
+			protocol.RollbackEnding(a.follower.Fleet().Get(), now)),
 		reported: protocol.ReportedWarnings(slices.Concat(own, leaders)),
 		troubles: troubles, answers: answers,
 	}

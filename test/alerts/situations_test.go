@@ -41,6 +41,8 @@ var situations = []situation{
 		fires{"LockstepLeadersLost": {ofNode("cp-2", "reason", "Lost")}}, false},
 	{"an upgrade waits", on("lockstep_election_blockers", "", always(1), "cp-1"), fires{"LockstepUpgradeStuck": {ofNode("cp-1")}}, false},
 	{"an upgrade waits for ten minutes", on("lockstep_election_blockers", "", late(0, 1), "cp-1"), fires{}, false},
+	{"a rollback ends", on("lockstep_fleet_rollback_end_timestamp_seconds", "", always(asked*60+600)), fires{"LockstepRollbackEnds": {ofPlane()}}, false},
+	{"a rollback", on("lockstep_fleet_rollback_end_timestamp_seconds", "", always(asked*60+7200)), fires{}, false},
 	{"no etcd", on("lockstep_etcd_connected", "", always(0), "cp-2"), fires{"LockstepEtcdUnreachable": {ofNode("cp-2")}}, false},
 	{"a member is off", on("lockstep_cluster_unhealthy_voters", "", always(1)), fires{"LockstepMemberUnhealthy": {ofPlane()}}, false},
 	{"a full database", on("lockstep_cluster_database_used_ratio", "", always(0.9)), fires{"LockstepDatabaseNearlyFull": {ofPlane()}}, false},

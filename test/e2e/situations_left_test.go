@@ -145,3 +145,20 @@ func (b *broken) healed(nodes ...string) {
 		cluster.Await(b.T, "no obstacle on "+node, statusHas(b.sidecars[node], `"upgradeReady": true`))
 	}
 }
+
+// rollingBack is a rollback before the first node has gone back.
+func rollingBack(b *broken) {
+	dir := b.bundle("bundle", "release: 1.1.0\nminReconcilerRelease: 1.0.0\nminApiserverRelease: 1.1.0")
+	b.start("cp-1", dir)
+	b.start("cp-2", dir)
+	b.ready("cp-1", "cp-2")
+	sidecar := filepath.Join(cluster.Assets(b.T, "sidecar"), "sidecar")
+	b.run(sidecar, "rollback", "begin", "--to=1.0.0", "--etcd-servers="+b.c.Endpoints()[0])
+	what := "no node leads until one of release 1.0.0 is alive: stop one node, and start it with 1.0.0; to give it up: sidecar rollback end"
+	for _, node := range []string{"cp-1", "cp-2"} {
+		b.says(node, "ROLLBACK|to 1.0.0, until |"+what, "this node: ineligible for |only nodes of that release lead", "UPGRADE|do not start",
+			"WARNINGS|RollingBack|"+what)
+	}
+	b.types("cp-1", "sidecar rollback end")
+	cluster.Await(b.T, "the newer release to lead again", statusHas(b.sidecars["cp-1"], `"state": "leading"`))
+}

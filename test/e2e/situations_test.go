@@ -58,6 +58,7 @@ func situations() []situation {
 		{name: "left-on", always: true, cause: leftOn},
 		{name: "other-bundle", cause: otherBundle},
 		{name: "ephemeral-cut-off", cause: ephemeralCutOff},
+		{name: "rolling-back", cause: rollingBack},
 	}
 }
 
