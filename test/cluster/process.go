@@ -94,8 +94,11 @@ func (p *Process) ExitCode() int {
 // PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Child returns the process ID of the child that runs the same program: that of a sidecar
-// is its etcd member. 0: it has none. It needs Linux.
+// memberProgram is how the name of the program begins that is unpacked from a sidecar.
+const memberProgram = "etcd-member-"
+
+// Child returns the process ID of the child that runs the same program, or the one that was
+// unpacked from it: that of a sidecar is its etcd member. 0: it has none. It needs Linux.
 func (p *Process) Child() (int, error) {
 	children, err := p.Children()
 	if err != nil {
@@ -106,7 +109,7 @@ func (p *Process) Child() (int, error) {
 		return 0, nil //nolint:nilerr // it has ended
 	}
 	for _, pid := range children {
-		if program, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err == nil && program == own {
+		if program, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err == nil && (program == own || strings.HasPrefix(filepath.Base(program), memberProgram)) {
 			return pid, nil
 		}
 	}
