@@ -5,12 +5,12 @@ import (
 
 	"cmp"
 	"errors"
-	"net"
 	"strings"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/httpapi/reviews"
 	"github.com/lockstep-dev/lockstep/internal/app"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/bundle"
@@ -120,6 +120,25 @@ type Options struct {
 	// TLSCertFile. Empty: no client certificate is required.
 	ClientCAFile string
 
+	// AuthenticationKubeconfig is a kubeconfig file for a kube-apiserver that reviews the tokens
+	// of clients (TokenReview). It needs AuthorizationKubeconfig, and TLSCertFile where other machines
+	// reach Listen. Empty: no token is accepted.
+	AuthenticationKubeconfig string
+	// AuthorizationKubeconfig is a kubeconfig file for a kube-apiserver that decides what a
+	// client may read (SubjectAccessReview): the owner of a token, or of a client certificate of
+	// ClientCAFile, by its CN and O. All endpoints except the health checks need that, also on this machine.
+	// Empty: AnonymousStatus and ClientCAFile decide.
+	AuthorizationKubeconfig string
+	// AuthorizationAlwaysAllowPaths need no review, besides the health checks. A path may end
+	// with an asterisk. Nil: none.
+	AuthorizationAlwaysAllowPaths []string
+	// TokenCacheTTL is how long the answer about a token is used again. Zero: 10 s.
+	TokenCacheTTL time.Duration
+	// AuthorizedCacheTTL is the same for what a client may read. Zero: 10 s.
+	AuthorizedCacheTTL time.Duration
+	// UnauthorizedCacheTTL is the same for what a client may not read. Zero: 10 s.
+	UnauthorizedCacheTTL time.Duration
+
 	// LeaseTTL is the lifetime of this sidecar's leases in etcd, in whole
 	// seconds, at least 3 s. When a leader dies, no other node leads for about
 	// that long. Zero: 10 s.
@@ -205,6 +224,9 @@ func (o Options) withDefaults() Options {
 	o.ResyncInterval = cmp.Or(o.ResyncInterval, 10*time.Minute)
 	o.LeaderYieldAfter = cmp.Or(o.LeaderYieldAfter, 30*time.Second)
 	o.EtcdElectionTimeout = cmp.Or(o.EtcdElectionTimeout, protocol.DefaultElectionTimeout)
+	o.TokenCacheTTL = cmp.Or(o.TokenCacheTTL, reviews.DefaultTTL)
+	o.AuthorizedCacheTTL = cmp.Or(o.AuthorizedCacheTTL, reviews.DefaultTTL)
+	o.UnauthorizedCacheTTL = cmp.Or(o.UnauthorizedCacheTTL, reviews.DefaultTTL)
 	o.OverrideFile = cmp.Or(o.OverrideFile, DefaultOverrideFile)
 	o.ApplyConcurrency = cmp.Or(o.ApplyConcurrency, 16)
 	return o
@@ -227,6 +249,7 @@ func (o Options) Validate() error {
 	}
 	o.checkService(&p)
 	o.checkListen(&p)
+	o.checkReviews(&p)
 	o.checkTimes(&p)
 	if o.ApplyConcurrency < 1 {
 		p.add("ApplyConcurrency", "apply-concurrency", "%d: must be at least 1", o.ApplyConcurrency)
@@ -260,34 +283,6 @@ func (o Options) checkEtcd(p *problems) {
 	}
 	if !strings.HasPrefix(o.EtcdPrefix, "/") || strings.Trim(o.EtcdPrefix, "/") == "" {
 		p.add("EtcdPrefix", "etcd-prefix", "%q: must begin with a slash and contain more than slashes, like /lockstep/", o.EtcdPrefix)
-	}
-}
-
-func (o Options) checkListen(p *problems) {
-	switch {
-	case o.TLSCertFile != "" && o.TLSKeyFile == "":
-		p.add("TLSCertFile", "tls-cert-file", "has no key: set --tls-private-key-file too")
-	case o.TLSCertFile == "" && o.TLSKeyFile != "":
-		p.add("TLSKeyFile", "tls-private-key-file", "has no certificate: set --tls-cert-file too")
-	}
-	if o.ClientCAFile != "" && o.TLSCertFile == "" {
-		p.add("ClientCAFile", "client-ca-file", "needs TLS: set --tls-cert-file too")
-	}
-	if o.Listen == "" {
-		if o.TLSCertFile != "" {
-			p.add("TLSCertFile", "tls-cert-file", "has no effect without a listener: set --listen too")
-		}
-		return
-	}
-	host, _, err := net.SplitHostPort(o.Listen)
-	if err != nil {
-		p.add("Listen", "listen", "%q: must be HOST:PORT", o.Listen)
-		return
-	}
-	ip := net.ParseIP(host)
-	loopback := host == "localhost" || ip != nil && ip.IsLoopback()
-	if !loopback && o.TLSCertFile == "" && !o.InsecureListen {
-		p.add("Listen", "listen", "%q: other machines would reach this address without TLS: set --tls-cert-file, or allow it with --insecure-listen", o.Listen)
 	}
 }
 
@@ -363,6 +358,7 @@ func (o Options) config() (app.Config, error) {
 		Kubeconfig: o.Kubeconfig, Bundle: o.Bundle,
 		Listen: o.Listen, AnonymousStatus: o.AnonymousStatus, OpenAPI: openAPI, Flags: o.Flags,
 		TLS:      httpapi.TLS{CertFile: o.TLSCertFile, KeyFile: o.TLSKeyFile, ClientCAFile: o.ClientCAFile},
+		Reviews:  o.reviews(),
 		LeaseTTL: o.LeaseTTL, ShutdownDelay: o.ShutdownDelay, ResyncInterval: o.ResyncInterval,
 		LeaderYieldAfter: o.LeaderYieldAfter, EtcdElectionTimeout: o.EtcdElectionTimeout,
 		ExpireDeadNodes: o.ExpireDeadNodes, Ephemeral: o.Ephemeral,

@@ -68,6 +68,15 @@ func TestOptions_reachTheWiring(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		switch field {
+		case "AuthenticationKubeconfig", "AuthorizationAlwaysAllowPaths", "TokenCacheTTL", "AuthorizedCacheTTL", "UnauthorizedCacheTTL":
+			changed.AuthorizationKubeconfig, changed.ClientCAFile = "k", "c"
+			if before, err = changed.config(); err != nil {
+				t.Fatal(err)
+			}
+		case "AuthorizationKubeconfig":
+			changed.ClientCAFile = "c"
+		}
 		set(t, reflect.ValueOf(&changed).Elem().Field(i), field)
 		after, err := changed.config()
 		if err != nil {
@@ -111,6 +120,9 @@ func set(t *testing.T, v reflect.Value, field string) {
 		if field == "APIServerAddress" {
 			value = []string{"10.0.0.1"}
 		}
+		if field == "AuthorizationAlwaysAllowPaths" {
+			value = []string{"/leader"}
+		}
 		v.Set(reflect.ValueOf(value))
 	case []httpapi.Flag:
 		v.Set(reflect.ValueOf([]httpapi.Flag{{Name: "f"}}))
@@ -124,19 +136,32 @@ func TestOptions_Validate(t *testing.T) {
 		change func(*Options)
 		want   string // empty: valid
 	}{
-		"nothing set":               {func(*Options) {}, ""},
-		"no bundle":                 {func(o *Options) { o.Bundle = "" }, "Options.Bundle (--bundle): required: the directory with bundle.yaml"},
-		"no kubeconfig":             {func(o *Options) { o.Kubeconfig = "" }, "Options.Kubeconfig (--kubeconfig): required: a kubeconfig file for this node's kube-apiserver"},
-		"a bad node ID":             {func(o *Options) { o.NodeID = "Not_a_subdomain" }, `Options.NodeID (--node-id): "Not_a_subdomain": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters`},
-		"a bad URL":                 {func(o *Options) { o.AdvertiseURL = "host:1" }, `Options.AdvertiseURL (--advertise-url): "host:1": must be http://HOST:PORT or https://HOST:PORT`},
-		"an etcd without scheme":    {func(o *Options) { o.EtcdServers = []string{"h:1"} }, `Options.EtcdServers (--etcd-servers): "h:1": must be`},
-		"an etcd with a password":   {func(o *Options) { o.EtcdServers = []string{"https://u:secret@h:1"} }, `Options.EtcdServers (--etcd-servers): ...@h:1: must not have a user or a password; use a client certificate`},
-		"a prefix without a name":   {func(o *Options) { o.EtcdPrefix = "//" }, `Options.EtcdPrefix (--etcd-prefix): "//": must begin with a slash and contain more than slashes`},
-		"a certificate, no key":     {func(o *Options) { o.EtcdCertFile = "c" }, "Options.EtcdCertFile (--etcd-certfile): has no key: set --etcd-keyfile too"},
-		"open to all, no TLS":       {func(o *Options) { o.Listen = "0.0.0.0:0" }, "or allow it with --insecure-listen"},
-		"open to all, allowed":      {func(o *Options) { o.Listen, o.InsecureListen = "0.0.0.0:0", true }, ""},
-		"TLS, no listener":          {func(o *Options) { o.TLSCertFile, o.TLSKeyFile = "c", "k" }, "Options.TLSCertFile (--tls-cert-file): has no effect without a listener: set --listen too"},
-		"client CA, no TLS":         {func(o *Options) { o.ClientCAFile = "c" }, "Options.ClientCAFile (--client-ca-file): needs TLS: set --tls-cert-file too"},
+		"nothing set":             {func(*Options) {}, ""},
+		"no bundle":               {func(o *Options) { o.Bundle = "" }, "Options.Bundle (--bundle): required: the directory with bundle.yaml"},
+		"no kubeconfig":           {func(o *Options) { o.Kubeconfig = "" }, "Options.Kubeconfig (--kubeconfig): required: a kubeconfig file for this node's kube-apiserver"},
+		"a bad node ID":           {func(o *Options) { o.NodeID = "Not_a_subdomain" }, `Options.NodeID (--node-id): "Not_a_subdomain": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters`},
+		"a bad URL":               {func(o *Options) { o.AdvertiseURL = "host:1" }, `Options.AdvertiseURL (--advertise-url): "host:1": must be http://HOST:PORT or https://HOST:PORT`},
+		"an etcd without scheme":  {func(o *Options) { o.EtcdServers = []string{"h:1"} }, `Options.EtcdServers (--etcd-servers): "h:1": must be`},
+		"an etcd with a password": {func(o *Options) { o.EtcdServers = []string{"https://u:secret@h:1"} }, `Options.EtcdServers (--etcd-servers): ...@h:1: must not have a user or a password; use a client certificate`},
+		"a prefix without a name": {func(o *Options) { o.EtcdPrefix = "//" }, `Options.EtcdPrefix (--etcd-prefix): "//": must begin with a slash and contain more than slashes`},
+		"a certificate, no key":   {func(o *Options) { o.EtcdCertFile = "c" }, "Options.EtcdCertFile (--etcd-certfile): has no key: set --etcd-keyfile too"},
+		"open to all, no TLS":     {func(o *Options) { o.Listen = "0.0.0.0:0" }, "or allow it with --insecure-listen"},
+		"open to all, allowed":    {func(o *Options) { o.Listen, o.InsecureListen = "0.0.0.0:0", true }, ""},
+		"TLS, no listener":        {func(o *Options) { o.TLSCertFile, o.TLSKeyFile = "c", "k" }, "Options.TLSCertFile (--tls-cert-file): has no effect without a listener: set --listen too"},
+		"client CA, no TLS":       {func(o *Options) { o.ClientCAFile = "c" }, "Options.ClientCAFile (--client-ca-file): needs TLS: set --tls-cert-file too"},
+		"tokens for all":          {func(o *Options) { o.AuthenticationKubeconfig = "k" }, "Options.AuthenticationKubeconfig (--authentication-kubeconfig): every ServiceAccount of the cluster could read everything"},
+		"rights without names":    {func(o *Options) { o.AuthorizationKubeconfig = "k" }, "set --authentication-kubeconfig for tokens, or --client-ca-file"},
+		"tokens in plain text": {func(o *Options) {
+			o.AuthenticationKubeconfig, o.AuthorizationKubeconfig, o.Listen, o.InsecureListen = "k", "k", "0.0.0.0:0", true
+		}, "tokens would cross the network unencrypted"},
+		"tokens on this machine": {func(o *Options) { o.AuthenticationKubeconfig, o.AuthorizationKubeconfig = "k", "k" }, ""},
+		"rights, and all may read": {func(o *Options) {
+			o.AuthenticationKubeconfig, o.AuthorizationKubeconfig, o.AnonymousStatus = "k", "k", true
+		}, "--anonymous-status): contradicts"},
+		"a bad path": {func(o *Options) {
+			o.AuthenticationKubeconfig, o.AuthorizationKubeconfig, o.AuthorizationAlwaysAllowPaths = "k", "k", []string{"/a*b"}
+		}, `"/a*b": must begin with a slash`},
+		"a cache for a day":         {func(o *Options) { o.TokenCacheTTL = 24 * time.Hour }, "must be more than 0 and at most 10m0s"},
 		"a short lease":             {func(o *Options) { o.LeaseTTL = 2 * time.Second }, "Options.LeaseTTL (--lease-ttl): 2s: must be whole seconds, at least 3s"},
 		"half a second":             {func(o *Options) { o.LeaseTTL = 3500 * time.Millisecond }, "Options.LeaseTTL (--lease-ttl): 3.5s: must be whole seconds"},
 		"expiry too soon":           {func(o *Options) { o.ExpireDeadNodes = 40 * time.Second }, "Options.ExpireDeadNodes (--expire-dead-nodes): 40s: must be 0 (never) or more than 40s"},

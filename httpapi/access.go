@@ -25,6 +25,11 @@ func (s *Server) problemOf(r *http.Request) (code int, why string) {
 		return http.StatusForbidden, fmt.Sprintf(
 			"the header Host has %q, which is no name of this sidecar: use an IP address, or start it with --advertise-url=http://%s",
 			clip(r.Host, maxHost), clip(r.Host, maxHost))
+	case s.cfg.Reviews != nil:
+		if s.alwaysAllowed(r.URL.Path) {
+			return 0, ""
+		}
+		return s.reviewed(r)
 	case s.cfg.TLS.ClientCAFile != "":
 		if s.certs.verified(r) {
 			return 0, ""
@@ -44,6 +49,9 @@ func (s *Server) mayReadReasons(r *http.Request) bool {
 	if isLocal(r) && s.knowsHost(r) {
 		return true
 	}
+	if s.cfg.Reviews != nil {
+		return false // a health check causes no review
+	}
 	code, _ := s.problemOf(r)
 	return code == 0
 }
@@ -54,6 +62,9 @@ const maxHost = 100
 func (s *Server) requireAccess(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if code, why := s.problemOf(r); code != 0 {
+			if code == http.StatusUnauthorized && s.cfg.Reviews != nil {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+			}
 			s.problem(w, code, why)
 			return
 		}

@@ -27,7 +27,7 @@ const (
 // codes are the status codes of the API; any other counts as "other".
 func codes() []int {
 	return []int{
-		http.StatusOK, http.StatusNotModified, http.StatusUnauthorized, http.StatusNotFound, http.StatusMethodNotAllowed,
+		http.StatusOK, http.StatusNotModified, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
 		http.StatusNotAcceptable, http.StatusInternalServerError, http.StatusServiceUnavailable,
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/httpapi/reviews"
 )
 
 // Config is what a Server needs.
@@ -39,6 +40,12 @@ type Config struct {
 	// LocalOnly: clients on other machines may read only the health endpoints, unless
 	// TLS has a client CA.
 	LocalOnly bool
+	// Reviews decides who may read more than the health endpoints, in place of LocalOnly and of
+	// a client CA alone; nil: those do.
+	Reviews *reviews.Reviewer
+	// AlwaysAllowPaths need no review, besides the health endpoints. A path may end with an
+	// asterisk.
+	AlwaysAllowPaths []string
 	// Hosts are the names of this server, in lower case, that a request over plain HTTP
 	// may have besides localhost and addresses; nil: any name.
 	Hosts []string

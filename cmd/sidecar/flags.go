@@ -24,7 +24,7 @@ type flagSection struct {
 func runSections(opts *lockstep.Options, logging *logOptions) []flagSection {
 	return []flagSection{
 		nodeFlags(opts), etcdFlags(opts), clusterFlags(opts), kubernetesFlags(opts), reconciliationFlags(opts),
-		electionFlags(opts), servingFlags(opts), loggingFlags(logging),
+		electionFlags(opts), servingFlags(opts), reviewFlags(opts), loggingFlags(logging),
 	}
 }
 
@@ -99,12 +99,25 @@ func servingFlags(o *lockstep.Options) flagSection {
 	s := newSection("Serving")
 	s.flags.StringVar(&o.Listen, "listen", o.Listen, "The `address` (host:port) of the HTTP API: health, status, metrics. Port 0: any free port.")
 	s.flags.BoolVar(&o.InsecureListen, "insecure-listen", o.InsecureListen, "Allow other machines to reach --listen without TLS.")
-	s.flags.BoolVar(&o.AnonymousStatus, "anonymous-status", o.AnonymousStatus, "Allow other machines to read all endpoints without a client certificate. Otherwise, without --client-ca-file, they can read only the health checks.")
+	s.flags.BoolVar(&o.AnonymousStatus, "anonymous-status", o.AnonymousStatus, "Allow other machines to read all endpoints without a client certificate. Otherwise, without --client-ca-file or --authorization-kubeconfig, they can read only the health checks.")
 	s.flags.StringVar(&o.TLSCertFile, "tls-cert-file", o.TLSCertFile, "PEM `file` with the serving certificate. It is reloaded when it changes. If empty, plain HTTP.")
 	s.flags.StringVar(&o.TLSKeyFile, "tls-private-key-file", o.TLSKeyFile, "PEM `file` with the key of --tls-cert-file.")
-	s.flags.StringVar(&o.ClientCAFile, "client-ca-file", o.ClientCAFile, "PEM `file` with the authorities of client certificates. If set, all endpoints except the health checks require one, with a chain of at most 4 certificates.")
+	s.flags.StringVar(&o.ClientCAFile, "client-ca-file", o.ClientCAFile, "PEM `file` with the authorities of client certificates. If set, all endpoints except the health checks require one, with a chain of at most 4 certificates. With --authorization-kubeconfig, its CN and O are who the client is, and a token does as well.")
 	s.flags.StringVar(&o.OverrideFile, "override-file", o.OverrideFile, "The `file` with which an operator lets this node serve in spite of its gate, for a limited time: sidecar override begin writes it.")
 	s.flags.DurationVar(&o.ShutdownDelay, "shutdown-delay", o.ShutdownDelay, "Time between a failing /readyz and the exit, so that load balancers notice. 0: exit as soon as the node no longer leads.")
+	return s
+}
+
+// reviewFlags have the names that they have in kube-scheduler.
+func reviewFlags(o *lockstep.Options) flagSection {
+	s := newSection("Access")
+	flags := s.flags
+	flags.StringVar(&o.AuthenticationKubeconfig, "authentication-kubeconfig", o.AuthenticationKubeconfig, "Kubeconfig `file` for a kube-apiserver that reviews the tokens of clients (TokenReview). It is read again when it changes. If empty, no token is accepted.")
+	flags.StringVar(&o.AuthorizationKubeconfig, "authorization-kubeconfig", o.AuthorizationKubeconfig, "Kubeconfig `file` for a kube-apiserver that decides what a client may read (SubjectAccessReview): the owner of a token, or the CN and O of a certificate of --client-ca-file. If set, all endpoints except the health checks need that, on this machine too.")
+	flags.StringSliceVar(&o.AuthorizationAlwaysAllowPaths, "authorization-always-allow-paths", o.AuthorizationAlwaysAllowPaths, "`Paths` that all clients may read, in spite of --authorization-kubeconfig; one may end with an asterisk. /livez, /healthz and /readyz always are.")
+	flags.DurationVar(&o.TokenCacheTTL, "authentication-token-webhook-cache-ttl", o.TokenCacheTTL, "How long the answer about a token is used again. While the kube-apiserver does not answer, a token that was accepted counts for up to an hour.")
+	flags.DurationVar(&o.AuthorizedCacheTTL, "authorization-webhook-cache-authorized-ttl", o.AuthorizedCacheTTL, "How long the answer that a client may read a path is used again. While the kube-apiserver does not answer, it counts for up to an hour.")
+	flags.DurationVar(&o.UnauthorizedCacheTTL, "authorization-webhook-cache-unauthorized-ttl", o.UnauthorizedCacheTTL, "How long the answer that a client may not read a path is used again.")
 	return s
 }
 

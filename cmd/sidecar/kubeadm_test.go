@@ -339,7 +339,7 @@ func TestKubeadm_files(t *testing.T) {
 	if text := n.read(own); !strings.Contains(text, "for the bundle test 1.0.0 (1 object)") || !strings.Contains(text, "resources: [priorityclasses], resourceNames: [x]") {
 		t.Errorf("got\n%s", text)
 	}
-	if text := n.read(filepath.Join(n.dir, "cluster/kustomization.yaml")); !strings.Contains(text, "resources: [rbac.yaml, bundle-rights.yaml, flowschema.yaml]") {
+	if text := n.read(filepath.Join(n.dir, "cluster/kustomization.yaml")); !strings.Contains(text, "resources: [rbac.yaml, bundle-rights.yaml, readers.yaml, flowschema.yaml]") {
 		t.Errorf("got\n%s", text)
 	}
 	if out, err := exec.CommandContext(t.Context(), "sh", "-c", "cd "+n.dir+" && sha256sum -c written.sha256").CombinedOutput(); err != nil {

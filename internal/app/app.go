@@ -47,6 +47,7 @@ type App struct {
 	trace    trace.Hook  // nil, except where tests built this program
 
 	kubeconfig          *kubeconfig
+	reviewKubeconfigs   []*kubeconfig // of Config.Reviews, without kubeconfig
 	certificates        *event.Value[[]httpapi.Certificate]
 	certificateWarnings *event.Value[[]string]
 	local               *event.Value[protocol.Local]
@@ -231,7 +232,10 @@ func (a *App) newReconciler(registry prometheus.Registerer) (Reconciler, error) 
 
 func (a *App) wireServer(registry *prometheus.Registry) error {
 	a.snapshot = event.New(a.snapshotNow())
-	var err error
+	reviewer, err := a.newReviewer(registry)
+	if err != nil {
+		return err
+	}
 	a.server, err = httpapi.New(httpapi.Config{
 		Snapshot: a.snapshot, Log: a.log, Registerer: registry,
 		Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
@@ -239,6 +243,7 @@ func (a *App) wireServer(registry *prometheus.Registry) error {
 		Flags:   a.cfg.Flags,
 		OpenAPI: a.cfg.OpenAPI,
 		TLS:     a.cfg.TLS,
+		Reviews: reviewer, AlwaysAllowPaths: a.cfg.Reviews.AlwaysAllowPaths,
 		// Without a listener, the program that mounts the handler decides.
 		LocalOnly: a.cfg.Listen != "" && !a.cfg.AnonymousStatus,
 		Hosts:     a.hosts(),

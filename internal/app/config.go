@@ -30,6 +30,7 @@ type Config struct {
 	AnonymousStatus bool
 
 	TLS     httpapi.TLS
+	Reviews Reviews
 	OpenAPI string
 	Flags   []httpapi.Flag
 

@@ -51,6 +51,8 @@ type kubeconfig struct {
 	config    *event.Value[*rest.Config] // that version, with the content of the files that it names
 	warnings  *event.Value[[]string]     // about the kubeconfig, for people
 
+	anywhere bool // its server may be on another machine
+
 	// What follows belongs to run.
 	seen    [sha256.Size]byte // of the valid version
 	problem string            // why the files as they are now cannot be used; empty: they are used
@@ -163,7 +165,7 @@ func proxied(cfg *rest.Config) string {
 
 // checkServer checks from time to time whether the server is on this machine.
 func (k *kubeconfig) checkServer(ctx context.Context) {
-	if time.Since(k.checked) < localityInterval {
+	if k.anywhere || time.Since(k.checked) < localityInterval {
 		return
 	}
 	limited, cancel := context.WithTimeout(ctx, lookupTimeout)

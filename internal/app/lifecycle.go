@@ -46,6 +46,9 @@ func (a *App) startServing(member, serving *supervise.Group) {
 	keep("fleet", a.follower.Run)
 	keep("etcd-servers", a.watchEtcdServers)
 	keep("kubeconfig", a.kubeconfig.run)
+	for _, k := range a.reviewKubeconfigs {
+		keep("review-kubeconfig", k.run)
+	}
 	keep("apiserver-version", a.pollVersion)
 	keep("other-apiserver", a.keepOtherAPIServer)
 	keep("certificates", a.watchCertificates)

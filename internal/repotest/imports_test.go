@@ -53,6 +53,8 @@ var levels = map[string]int{
 	// they are machinery. It replaces client-go's dynamic client.
 	"internal/kube": 3,
 
+	"httpapi/reviews": 1, // asks the kube-apiserver who may read the HTTP API
+
 	"keyspace":            2, // has the node IDs of protocol in its keys
 	"internal/lockstepv1": 2, // converts to and from the values of protocol
 	"internal/model":      3, // a world around protocol

@@ -1,0 +1,83 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/lockstep-dev/lockstep/httpapi/reviews"
+)
+
+// With Config.Reviews, the kube-apiserver decides who may read what: the client shows a token,
+// or a certificate of the client CA, and has to have the right to the path and the verb. The
+// health endpoints cause no review.
+
+// reviewed returns why a client may not send a request, as problemOf does.
+func (s *Server) reviewed(r *http.Request) (code int, why string) {
+	user, code, why := s.userOf(r)
+	if code != 0 {
+		return code, why
+	}
+	verb := strings.ToLower(r.Method)
+	allowed, err := s.cfg.Reviews.Authorize(r.Context(), user, verb, r.URL.Path)
+	switch {
+	case err != nil:
+		return http.StatusServiceUnavailable, "whether the user may read this is not known, since the kube-apiserver in --authorization-kubeconfig gives no answer: " + oneLine(err.Error())
+	case !allowed:
+		return http.StatusForbidden, fmt.Sprintf("the user %q may not %s the path %s: give it a ClusterRole with nonResourceURLs [%q] and verbs [%s]",
+			clip(user.Name, maxHost), verb, clip(r.URL.Path, maxHost), clip(r.URL.Path, maxHost), verb)
+	}
+	return 0, ""
+}
+
+// userOf returns who the client is: by its certificate, or else by its token.
+func (s *Server) userOf(r *http.Request) (user reviews.User, code int, why string) {
+	if s.cfg.TLS.ClientCAFile != "" && s.certs.verified(r) {
+		subject := r.TLS.PeerCertificates[0].Subject
+		return reviews.User{Name: subject.CommonName, Groups: append(slices.Clone(subject.Organization), authenticated)}, 0, ""
+	}
+	token, shown := bearer(r)
+	if !shown || !s.cfg.Reviews.TakesTokens() {
+		return user, http.StatusUnauthorized, "credentials are required, except for the health endpoints: " + s.credentials()
+	}
+	user, valid, err := s.cfg.Reviews.Authenticate(r.Context(), token)
+	switch {
+	case err != nil:
+		return user, http.StatusServiceUnavailable, "whose token this is is not known, since the kube-apiserver in --authentication-kubeconfig gives no answer: " + oneLine(err.Error())
+	case !valid:
+		return user, http.StatusUnauthorized, "the kube-apiserver rejects the token: it has expired, or is of another cluster"
+	}
+	return user, 0, ""
+}
+
+// authenticated is the group of all users whose name is known.
+const authenticated = "system:authenticated"
+
+// credentials says what a client can show.
+func (s *Server) credentials() string {
+	var out []string
+	if s.cfg.Reviews.TakesTokens() {
+		out = append(out, "a token of a ServiceAccount, in the header Authorization: Bearer")
+	}
+	if s.cfg.TLS.ClientCAFile != "" {
+		out = append(out, fmt.Sprintf("a client certificate of --client-ca-file, with a chain of at most %d", maxChain))
+	}
+	return strings.Join(out, "; or ")
+}
+
+// bearer returns the token of a request.
+func bearer(r *http.Request) (token string, shown bool) {
+	kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	token = strings.TrimSpace(token)
+	return token, strings.EqualFold(kind, "Bearer") && token != ""
+}
+
+// alwaysAllowed reports whether a path needs neither credentials nor a review. A pattern may end
+// with an asterisk.
+func (s *Server) alwaysAllowed(path string) bool {
+	return slices.ContainsFunc(s.cfg.AlwaysAllowPaths, func(pattern string) bool {
+		start, isPrefix := strings.CutSuffix(pattern, "*")
+		return path == pattern || isPrefix && strings.HasPrefix(path, start)
+	})
+}

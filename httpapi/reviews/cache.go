@@ -1,0 +1,201 @@
+package reviews
+
+import (
+	"context"
+	"crypto/sha256"
+	"sync"
+	"time"
+)
+
+const (
+	// staleLife is for how long an answer counts while the kube-apiserver gives no newer one.
+	staleLife = time.Hour
+	// patience is how long the kube-apiserver has for an answer. patienceStale is that where
+	// an older answer is at hand: a scrape must not wait for a timeout each time.
+	patience      = 3 * time.Second
+	patienceStale = time.Second
+	// pause is for how long older answers are used without asking, after a question that was
+	// not answered.
+	pause = 5 * time.Second
+	// maxFlights bounds the questions that are asked at the same moment. Each is about
+	// another token, or another right: strangers with invented tokens cannot cost more.
+	maxFlights = 16
+	// maxEntries bounds the answers that are remembered. Of those that say no, there are at
+	// most half as many, so that invented tokens do not displace valid ones.
+	maxEntries = 2048
+)
+
+// sum is the hash of a question.
+type sum = [sha256.Size]byte
+
+// cache remembers answers. An answer that says yes outlives the kube-apiserver.
+type cache[V any] struct {
+	life  func(V) time.Duration // for how long an answer counts without another question
+	yes   func(V) bool
+	count func(result string)
+	slots chan struct{} // a token for each question under way
+
+	mu      sync.Mutex // mu guards what follows
+	entries map[sum]*entry[V]
+	noes    int       // entries that have an answer that says no
+	swept   time.Time // when old answers were last deleted, to keep the bounds
+}
+
+// entry is the newest answer to a question.
+type entry[V any] struct {
+	value  V
+	at     time.Time     // when it was asked; zero: there is no answer
+	flight chan struct{} // closed when the question under way ends; nil: none is
+	err    error         // with which the last question ended
+	silent time.Time     // when it was last not answered
+}
+
+func newCache[V any](life func(V) time.Duration, yes func(V) bool, count func(string)) *cache[V] {
+	return &cache[V]{life: life, yes: yes, count: count, slots: make(chan struct{}, maxFlights), entries: map[sum]*entry[V]{}}
+}
+
+// get returns the answer to a question. If none that is new enough is remembered, it asks, or
+// waits for the request that does.
+func (c *cache[V]) get(ctx context.Context, key sum, ask func(context.Context) (V, error)) (V, error) {
+	c.mu.Lock()
+	e := c.entries[key]
+	if e == nil {
+		e = &entry[V]{}
+		c.entries[key] = e
+	}
+	if value, found := c.remembered(e, time.Now()); found {
+		c.mu.Unlock()
+		return value, nil
+	}
+	if e.flight == nil {
+		e.flight = make(chan struct{})
+		known := c.outlives(e, time.Now())
+		c.mu.Unlock()
+		return c.land(key, e, c.fly(ctx, known, ask))
+	}
+	flight := e.flight
+	c.mu.Unlock()
+	select {
+	case <-flight:
+	case <-ctx.Done():
+		var none V
+		return none, ctx.Err()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return e.value, e.err
+}
+
+// remembered returns an answer that counts now. The caller holds mu.
+func (c *cache[V]) remembered(e *entry[V], now time.Time) (V, bool) {
+	if e.at.IsZero() {
+		return e.value, false
+	}
+	age := now.Sub(e.at)
+	if age < c.life(e.value) {
+		return e.value, true
+	}
+	if c.outlives(e, now) && now.Sub(e.silent) < pause {
+		c.count(resultStale)
+		return e.value, true
+	}
+	return e.value, false
+}
+
+// outlives reports whether an answer counts while the kube-apiserver gives no newer one.
+func (c *cache[V]) outlives(e *entry[V], now time.Time) bool {
+	return !e.at.IsZero() && c.yes(e.value) && now.Sub(e.at) < staleLife
+}
+
+// flown is how a question ended.
+type flown[V any] struct {
+	value V
+	asked time.Time
+	err   error
+}
+
+// fly asks. known: an older answer is at hand that says yes, so this is no stranger: it has no
+// need of a slot, and does not wait for long.
+func (c *cache[V]) fly(ctx context.Context, known bool, ask func(context.Context) (V, error)) flown[V] {
+	within := patienceStale
+	if !known {
+		within = patience
+		select {
+		case c.slots <- struct{}{}:
+			defer func() { <-c.slots }()
+		default:
+			return flown[V]{err: ErrBusy}
+		}
+	}
+	// Others wait for this answer: it does not end with the request that asks.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
+	defer cancel()
+	asked := time.Now()
+	value, err := ask(ctx)
+	return flown[V]{value, asked, err}
+}
+
+// land keeps an answer for all who wait, or returns the one before while there is none.
+func (c *cache[V]) land(key sum, e *entry[V], f flown[V]) (V, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(e.flight)
+	e.flight, e.err = nil, nil
+	now := time.Now()
+	if f.err != nil {
+		if e.silent = now; c.outlives(e, now) {
+			c.count(resultStale)
+			return e.value, nil
+		}
+		c.count(resultFailed)
+		c.remove(key, e)
+		var none V
+		e.value, e.err = none, f.err
+		return none, f.err
+	}
+	c.count(resultOf[c.yes(f.value)])
+	if !e.at.IsZero() && !c.yes(e.value) {
+		c.noes--
+	}
+	if !c.yes(f.value) {
+		c.noes++
+	}
+	e.value, e.at = f.value, f.asked
+	c.trim(key, e, now)
+	return f.value, nil
+}
+
+func (c *cache[V]) remove(key sum, e *entry[V]) {
+	if c.entries[key] != e {
+		return
+	}
+	delete(c.entries, key)
+	if !e.at.IsZero() && !c.yes(e.value) {
+		c.noes--
+	}
+}
+
+// trim keeps the bounds, once the entry of a key has a new answer. The caller holds mu.
+func (c *cache[V]) trim(key sum, added *entry[V], now time.Time) {
+	full := func() bool { return len(c.entries) > maxEntries || c.noes > maxEntries/2 }
+	if full() && now.Sub(c.swept) >= time.Second { // not at each invented token
+		c.swept = now
+		for k, e := range c.entries {
+			if !e.at.IsZero() && now.Sub(e.at) >= c.life(e.value) && !c.outlives(e, now) {
+				c.remove(k, e)
+			}
+		}
+	}
+	switch {
+	case !full():
+	case !c.yes(added.value):
+		c.remove(key, added) // it is asked again
+	default:
+		for k, e := range c.entries { // any one: it is asked again
+			if k != key && !e.at.IsZero() {
+				c.remove(k, e)
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,42 @@
+package reviews
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// The results of a review.
+const (
+	resultYes    = "yes"
+	resultNo     = "no"
+	resultFailed = "failed"
+	resultStale  = "stale"
+)
+
+var resultOf = map[bool]string{true: resultYes, false: resultNo}
+
+// metrics are the package's own. All methods may be called on nil.
+type metrics struct{ reviews *prometheus.CounterVec }
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	if reg == nil {
+		return nil
+	}
+	m := &metrics{prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "lockstep_reviews_total",
+		Help: "Questions to the kube-apiserver about clients of this API, by kind (token: TokenReview, access: SubjectAccessReview) and result: yes, no, failed (it did not answer, so the client got 503), stale (likewise, and an answer of the last hour was used). If failed or stale grows, check the kube-apiserver in --authentication-kubeconfig, and the rights of its user (ClusterRole system:auth-delegator).",
+	}, []string{"kind", "result"})}
+	for _, kind := range []string{"token", "access"} {
+		for _, result := range []string{resultYes, resultNo, resultFailed, resultStale} {
+			m.reviews.WithLabelValues(kind, result)
+		}
+	}
+	reg.MustRegister(m.reviews)
+	return m
+}
+
+// counts returns what counts the results of a kind.
+func (m *metrics) counts(kind string) func(result string) {
+	return func(result string) {
+		if m != nil {
+			m.reviews.WithLabelValues(kind, result).Inc()
+		}
+	}
+}

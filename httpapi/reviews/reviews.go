@@ -1,0 +1,159 @@
+// Package reviews asks a kube-apiserver who the owner of a token is, and what a user may
+// read: TokenReview and SubjectAccessReview, for the HTTP API (docs/operations.md#access).
+//
+// The answers are remembered by a hash, so that no token is kept. Each question is asked by one
+// request at a time, and the others wait for its answer. While the kube-apiserver does not answer,
+// the last answer counts for up to an hour: the metrics are needed most while it is down.
+//
+// It starts no goroutine: the request that asks first carries the question.
+package reviews
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// DefaultTTL is the default of kube-scheduler's flags of the same meaning.
+const DefaultTTL = 10 * time.Second
+
+// Post sends a JSON document to a path of a kube-apiserver, and returns the answer. An error: there
+// was none, or it was no success.
+type Post func(ctx context.Context, path string, body []byte) ([]byte, error)
+
+// Config is what a Reviewer needs.
+type Config struct {
+	// Authentication reviews tokens. Nil: no token is accepted.
+	Authentication Post
+	// Authorization reviews what users may read. Required.
+	Authorization Post
+	// TokenTTL is how long the answer about a token is used again, AllowedTTL and DeniedTTL those
+	// about what a user may read. Zero: DefaultTTL.
+	TokenTTL, AllowedTTL, DeniedTTL time.Duration
+	// Registerer gets the metric lockstep_reviews_total; nil: none.
+	Registerer prometheus.Registerer
+}
+
+// User is whom a token or a client certificate names.
+type User struct {
+	Name   string              `json:"username,omitempty"`
+	UID    string              `json:"uid,omitempty"`
+	Groups []string            `json:"groups,omitempty"`
+	Extra  map[string][]string `json:"extra,omitempty"`
+}
+
+// Reviewer asks, and remembers the answers. Its methods may be called from many goroutines.
+type Reviewer struct {
+	cfg     Config
+	tokens  *cache[identity]
+	rights  *cache[bool]
+	metrics *metrics
+}
+
+// identity is what a token turned out to be.
+type identity struct {
+	user  User
+	valid bool
+}
+
+// New returns a reviewer that has asked nothing yet.
+func New(cfg Config) *Reviewer {
+	for _, ttl := range []*time.Duration{&cfg.TokenTTL, &cfg.AllowedTTL, &cfg.DeniedTTL} {
+		if *ttl == 0 {
+			*ttl = DefaultTTL
+		}
+	}
+	m := newMetrics(cfg.Registerer)
+	return &Reviewer{
+		cfg: cfg, metrics: m,
+		tokens: newCache(func(identity) time.Duration { return cfg.TokenTTL }, func(i identity) bool { return i.valid }, m.counts("token")),
+		rights: newCache(func(allowed bool) time.Duration {
+			if allowed {
+				return cfg.AllowedTTL
+			}
+			return cfg.DeniedTTL
+		}, func(allowed bool) bool { return allowed }, m.counts("access")),
+	}
+}
+
+// TakesTokens reports whether tokens are reviewed.
+func (r *Reviewer) TakesTokens() bool { return r.cfg.Authentication != nil }
+
+// maxToken bounds a token: those of ServiceAccounts have 1 to 2 KiB.
+const maxToken = 16 << 10
+
+// Authenticate returns whose token it is; not valid: the kube-apiserver rejects it. An error
+// means that the kube-apiserver did not answer, and that no answer is remembered.
+func (r *Reviewer) Authenticate(ctx context.Context, token string) (user User, valid bool, err error) {
+	if !r.TakesTokens() || token == "" || len(token) > maxToken {
+		return User{}, false, nil
+	}
+	found, err := r.tokens.get(ctx, sha256.Sum256([]byte(token)), func(ctx context.Context) (identity, error) {
+		var answer struct {
+			User          User `json:"user"`
+			Authenticated bool `json:"authenticated"`
+		}
+		err := post(ctx, r.cfg.Authentication, "authentication.k8s.io/v1", "TokenReview", map[string]any{"token": token}, &answer)
+		return identity{answer.User, answer.Authenticated && answer.User.Name != ""}, err
+	})
+	return found.user, found.valid && err == nil, err
+}
+
+// privileged is the group that may do everything, in every cluster.
+const privileged = "system:masters"
+
+// Authorize reports whether a user may send a request.
+func (r *Reviewer) Authorize(ctx context.Context, user User, verb, path string) (allowed bool, err error) {
+	if user.Name == "" {
+		return false, nil
+	}
+	if slices.Contains(user.Groups, privileged) {
+		return true, nil
+	}
+	spec := map[string]any{
+		"user": user.Name, "uid": user.UID, "groups": user.Groups, "extra": user.Extra,
+		"nonResourceAttributes": map[string]string{"path": path, "verb": verb},
+	}
+	key, err := json.Marshal(spec) // in the order of the names
+	if err != nil {
+		return false, err
+	}
+	allowed, err = r.rights.get(ctx, sha256.Sum256(key), func(ctx context.Context) (bool, error) {
+		var answer struct {
+			Allowed bool `json:"allowed"`
+			Denied  bool `json:"denied"`
+		}
+		err := post(ctx, r.cfg.Authorization, "authorization.k8s.io/v1", "SubjectAccessReview", spec, &answer)
+		return answer.Allowed && !answer.Denied, err
+	})
+	return allowed && err == nil, err
+}
+
+// post creates a review, and returns its status.
+func post(ctx context.Context, send Post, group, kind string, spec, status any) error {
+	body, err := json.Marshal(map[string]any{"apiVersion": group, "kind": kind, "spec": spec})
+	if err != nil {
+		return err
+	}
+	resource := map[string]string{"TokenReview": "tokenreviews", "SubjectAccessReview": "subjectaccessreviews"}[kind]
+	text, err := send(ctx, "/apis/"+group+"/"+resource, body)
+	answer := struct {
+		Status any `json:"status"`
+	}{status}
+	if err == nil {
+		err = json.Unmarshal(text, &answer)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", kind, err)
+	}
+	return nil
+}
+
+// ErrBusy is the error of a question that cannot be asked now: too many others are.
+var ErrBusy = errors.New("too many reviews are under way")

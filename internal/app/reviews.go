@@ -1,0 +1,64 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lockstep-dev/lockstep/httpapi/reviews"
+	"github.com/lockstep-dev/lockstep/internal/buildinfo"
+	"github.com/lockstep-dev/lockstep/internal/kube"
+)
+
+// Reviews says which kube-apiservers decide who may read the HTTP API. The zero value: none does.
+type Reviews struct {
+	Authentication, Authorization   string // kubeconfigs; one alone is the second
+	AlwaysAllowPaths                []string
+	TokenTTL, AllowedTTL, DeniedTTL time.Duration
+}
+
+// newReviewer returns what reviews clients; nil: nothing does.
+func (a *App) newReviewer(registry prometheus.Registerer) (*reviews.Reviewer, error) {
+	want := a.cfg.Reviews
+	if want.Authorization == "" {
+		return nil, nil
+	}
+	clients := map[string]reviews.Post{"": nil}
+	for _, path := range []string{want.Authentication, want.Authorization} {
+		if _, known := clients[path]; known {
+			continue
+		}
+		file, err := a.kubeconfigAt(path)
+		if err != nil {
+			return nil, err
+		}
+		client, err := kube.New(file.transport.Config(), "lockstep-reviews/"+buildinfo.Get().Version)
+		if err != nil {
+			return nil, err
+		}
+		clients[path] = func(ctx context.Context, path string, body []byte) ([]byte, error) {
+			return client.Do(ctx, kube.Request{Verb: http.MethodPost, Path: path, ContentType: "application/json", Body: body})
+		}
+	}
+	return reviews.New(reviews.Config{
+		Authentication: clients[want.Authentication], Authorization: clients[want.Authorization],
+		TokenTTL: want.TokenTTL, AllowedTTL: want.AllowedTTL, DeniedTTL: want.DeniedTTL, Registerer: registry,
+	}), nil
+}
+
+// kubeconfigAt returns the kubeconfig of a file: this node's own, or another one, which is read
+// again like that.
+func (a *App) kubeconfigAt(path string) (*kubeconfig, error) {
+	if path == a.cfg.Kubeconfig {
+		return a.kubeconfig, nil
+	}
+	file, err := newKubeconfig(path, a.log.With("worker", "review-kubeconfig"))
+	if err != nil {
+		return nil, err
+	}
+	file.anywhere = true
+	a.reviewKubeconfigs = append(a.reviewKubeconfigs, file)
+	return file, nil
+}
