@@ -141,6 +141,35 @@ func TestSetRoles_takesTheControllerRole(t *testing.T) {
 			}
 		}
 	})
+	t.Run("not alive when it is read, alive when it is written", func(t *testing.T) {
+		putNode(t, raw, serving("returns"))
+		asked := 0
+		err := SetRoles(t.Context(), client, "returns", RoleChange{Stopped: true, Edit: func(protocol.Roles) protocol.Roles {
+			if asked++; asked == 1 {
+				put(t, raw, keys.Presence("returns"), nil)
+			}
+			return worker
+		}})
+		if !errors.Is(err, ErrAlive) || asked != 2 || !serves(t, "returns") {
+			t.Errorf("got %v, asked %d times, want ErrAlive, and that leaders wait for it", err, asked)
+		}
+	})
+	t.Run("alive when it is read, not alive when it is written", func(t *testing.T) {
+		putNode(t, raw, serving("ends"))
+		put(t, raw, keys.Presence("ends"), nil)
+		asked := 0
+		err := SetRoles(t.Context(), client, "ends", RoleChange{Force: true, Edit: func(protocol.Roles) protocol.Roles {
+			if asked++; asked == 1 {
+				if _, err := raw.Delete(t.Context(), keys.Presence("ends")); err != nil {
+					t.Error(err)
+				}
+			}
+			return worker
+		}})
+		if !errors.Is(err, ErrNotAlive) || asked != 2 || !serves(t, "ends") {
+			t.Errorf("got %v, asked %d times, want ErrNotAlive, and that leaders wait for it", err, asked)
+		}
+	})
 	t.Run("not alive: only if it has stopped", func(t *testing.T) {
 		if err := SetRoles(t.Context(), client, "dead", RoleChange{Roles: worker}); !errors.Is(err, ErrNotAlive) {
 			t.Errorf("got %v, want ErrNotAlive", err)

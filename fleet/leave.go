@@ -50,20 +50,23 @@ func (r *Registrar) tryLeave(ctx context.Context, facts protocol.LeaveFacts) (pr
 	if leaving != protocol.DeleteRecord {
 		return leaving, why, nil
 	}
-	txn, err := r.cfg.Client.Txn(ctx,
+	if err := r.deleteOwn(ctx, record, lease); err != nil {
+		return protocol.LeaveRecord, "", err
+	}
+	r.traceLeft(facts)
+	return leaving, "", nil
+}
+
+// deleteOwn deletes this node's record as it was read, and its presence.
+func (r *Registrar) deleteOwn(ctx context.Context, record protocol.Record, lease clientv3.LeaseID) error {
+	id := r.cfg.Local.Get().ID
+	_, err := r.cfg.Client.Write(ctx,
 		[]clientv3.Cmp{
 			clientv3.Compare(clientv3.ModRevision(r.keys.Node(id)), "=", record.Revision),
 			clientv3.Compare(clientv3.LeaseValue(r.keys.Presence(id)), "=", lease),
 		},
-		[]clientv3.Op{clientv3.OpDelete(r.keys.Node(id)), clientv3.OpDelete(r.keys.Presence(id))}, nil)
-	switch {
-	case err != nil:
-		return protocol.LeaveRecord, "", err
-	case !txn.Succeeded:
-		return protocol.LeaveRecord, "", etcd.ErrChanged
-	}
-	r.traceLeft(facts)
-	return leaving, "", nil
+		clientv3.OpDelete(r.keys.Node(id)), clientv3.OpDelete(r.keys.Presence(id)))
+	return err
 }
 
 // Deletion is a record that a leader deletes.

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -118,6 +119,30 @@ func TestRegistrar_leavesWhatPeopleDecided(t *testing.T) {
 	}
 	if kept, _ := e.has(); !kept {
 		t.Error("the record was deleted")
+	}
+}
+
+// A record that was written since the sidecar read it may have other roles: it stays, and is read
+// again.
+func TestRegistrar_leavesUnchangedRecord(t *testing.T) {
+	e := newEphemeral(t)
+	e.stop()
+	e.presence.Rest()
+	read, lease := record(t, e.raw), e.presence.Lease().Get()
+	n := read.Node
+	n.Roles.Controller = false
+	putNode(t, e.raw, n)
+	if err := e.registrar.deleteOwn(t.Context(), read, lease); !errors.Is(err, etcd.ErrChanged) {
+		t.Errorf("got %v, want ErrChanged", err)
+	}
+	if kept, alive := e.has(); !kept || !alive {
+		t.Errorf("record=%t presence=%t, want both", kept, alive)
+	}
+	if err := e.registrar.deleteOwn(t.Context(), record(t, e.raw), lease); err != nil {
+		t.Error(err)
+	}
+	if kept, alive := e.has(); kept || alive {
+		t.Errorf("record=%t presence=%t, want none", kept, alive)
 	}
 }
 

@@ -53,16 +53,17 @@ func TestNextMemberStep_always(t *testing.T) {
 	allMemberFacts(func(f MemberFacts) {
 		step := NextMemberStep(f)
 		wrong := map[string]bool{
-			"there is no step":                             step == MemberStepUnset,
-			"data is moved while etcd may use it":          step == MoveData && f.Runs && f.Phase != WithoutMember,
-			"data is moved while the member may vote":      step == MoveData && f.Listed != NotListed && f.Phase != WithoutMember,
-			"a process ends while the member may vote":     step == StopMember && f.Listed != NotListed,
-			"the node has no member, and the cluster does": step == EndLeaving && f.Listed != NotListed,
-			"data is left behind":                          step == EndLeaving && (f.Data || f.Runs),
-			"a member is added over other data":            step == AddLearner && (f.Data || f.Runs),
-			"a voter without data begins again":            step == StartMember && !f.Data && f.Listed != ListedLearner,
-			"a removal begins, and the roles are unknown":  step == BeginLeaving && !f.Known && f.Phase == WorkingMember,
-			"a removal that was decided is forgotten":      f.Decided && f.Phase == LeavingMember && (step == EndAdding || step == BeginAdding),
+			"there is no step":                               step == MemberStepUnset,
+			"data is moved while etcd may use it":            step == MoveData && f.Runs && f.Phase != WithoutMember,
+			"data is moved while the member may vote":        step == MoveData && f.Listed != NotListed && f.Phase != WithoutMember,
+			"a process ends while the member may vote":       step == StopMember && f.Listed != NotListed,
+			"the node has no member, and the cluster does":   step == EndLeaving && f.Listed != NotListed,
+			"data is left behind":                            step == EndLeaving && (f.Data || f.Runs),
+			"a member is added over other data":              step == AddLearner && (f.Data || f.Runs),
+			"a voter without data begins again":              step == StartMember && !f.Data && f.Listed != ListedLearner,
+			"a removal begins, and the roles are unknown":    step == BeginLeaving && !f.Known && f.Phase == WorkingMember,
+			"a removal that was decided is forgotten":        f.Decided && f.Phase == LeavingMember && (step == EndAdding || step == BeginAdding),
+			"a member that is being removed counts on votes": f.Decided && (step == EndAdding || step == AwaitVote),
 		}
 		for what, is := range wrong {
 			if is {
@@ -84,6 +85,9 @@ func TestNextMemberStep(t *testing.T) {
 		{MemberFacts{Known: true, Wanted: true, Phase: AddingMember, Listed: ListedLearner}, StartMember},
 		{MemberFacts{Known: true, Wanted: true, Phase: AddingMember, Listed: ListedLearner, Data: true, Runs: true}, AwaitVote},
 		{MemberFacts{Known: true, Wanted: true, Phase: AddingMember, Listed: ListedVoter, Data: true, Runs: true}, EndAdding},
+		// An eviction that was decided may be carried out when the member votes.
+		{MemberFacts{Known: true, Wanted: true, Phase: AddingMember, Listed: ListedLearner, Data: true, Runs: true, Decided: true}, BeginLeaving},
+		{MemberFacts{Known: true, Wanted: true, Phase: AddingMember, Listed: ListedVoter, Data: true, Runs: true, Decided: true}, BeginLeaving},
 		{MemberFacts{Known: true, Wanted: true, Phase: WorkingMember, Listed: ListedVoter, Data: true, Runs: true}, MemberAsIs},
 		{MemberFacts{Phase: WorkingMember, Data: true, Runs: true}, MemberAsIs},
 		{MemberFacts{Known: true, Phase: WorkingMember, Listed: ListedVoter, Data: true, Runs: true}, BeginLeaving},

@@ -27,6 +27,11 @@ func TestParse(t *testing.T) {
 	if got := parse(ours); !got.Own || got.Revision != 12 || got.Store != "s" {
 		t.Errorf("got %+v", got)
 	}
+	for _, manager := range []string{"kubectl", protocol.KubeAPIServer} { // it has replaced what Lockstep wrote, and left its annotations
+		if got := parse(strings.Replace(ours, `"`+kube.FieldManager+`"`, `"`+manager+`"`, 1)); got.Own || got.Revision != 12 || got.Manager != manager {
+			t.Errorf("by %s: got %+v", manager, got)
+		}
+	}
 	for name, broken := range map[string]string{
 		"another label":     strings.Replace(ours, `"kubernetes.io/service-name": "kubernetes"`, "", 1),
 		"not ready":         strings.Replace(ours, `"ready": true`, `"ready": false`, 1),
@@ -97,6 +102,29 @@ func TestLost(t *testing.T) {
 	}
 	if same := (lost{}).after(theirs, theirs); same.times != 0 {
 		t.Errorf("not Lockstep's: got %+v", same)
+	}
+}
+
+// A watch may show an object later than the answer to a write of it: the older form changes
+// nothing. A list may be older, since the API may have been restored.
+func TestPublisher_observesOlder(t *testing.T) {
+	for _, kind := range []*resource{sliceResource, endpointsResource} {
+		p := New(Config{})
+		form := func(version, address string) object {
+			return object{name: serviceName, version: version, ServiceObject: protocol.ServiceObject{Own: true, Addresses: []string{address}}}
+		}
+		for _, step := range []struct {
+			observe      func(*resource, object)
+			version, has string
+		}{{p.observe, "10", "10"}, {p.observe, "9", "10"}, {p.observe, "10", "10"}, {p.observe, "11", "11"}, {p.accept, "9", "9"}} {
+			step.observe(kind, form(step.version, "10.0.0."+step.version))
+			if got := p.seen.Get().object(kind, serviceName); got.version != step.has || got.Addresses[0] != "10.0.0."+step.has {
+				t.Errorf("%s: after %s got %+v, want %s", kind.kind, step.version, got, step.has)
+			}
+		}
+		if lost := p.seen.Get().object(kind, serviceName).lost; lost.times != 0 {
+			t.Errorf("%s: got %+v, although no other client wrote", kind.kind, lost)
+		}
 	}
 }
 

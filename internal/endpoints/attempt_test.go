@@ -1,0 +1,107 @@
+package endpoints
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"k8s.io/client-go/rest"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+	"github.com/lockstep-dev/lockstep/internal/kube"
+	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
+	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// writtenAPI accepts each write, and keeps the addresses in it.
+type writtenAPI struct {
+	written []string // "Kind address address", in the order of the writes
+}
+
+func (a *writtenAPI) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method != http.MethodPost && req.Method != http.MethodPatch {
+		return nil, fmt.Errorf("unexpected request: %s %s", req.Method, req.URL)
+	}
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return nil, err
+	}
+	kind := sliceResource
+	if strings.Contains(req.URL.Path, "/endpoints") && !strings.Contains(req.URL.Path, "/endpointslices") {
+		kind = endpointsResource
+	}
+	var sent wire
+	if err := json.Unmarshal(body, &sent); err != nil {
+		return nil, err
+	}
+	addresses, _, _ := kind.fields(sent)
+	a.written = append(a.written, kind.kind+" "+strings.Join(addresses, " "))
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: req, Body: io.NopCloser(strings.NewReader(string(body)))}, nil
+}
+
+// What a sidecar observes of the fleet is late. Before it writes, it decides again from a
+// snapshot: a node that has left since is not published, and one that has come is.
+func TestAttempt_snapshot(t *testing.T) {
+	server := etcdtest.New(t)
+	client, err := etcd.NewClient(etcd.Config{Endpoints: server.Endpoints(), Prefix: "/lockstep/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	raw, keys := server.Client(t), keyspace.Under(client.Prefix())
+	put := func(key string, value []byte) {
+		t.Helper()
+		if _, err := raw.Put(t.Context(), key, string(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	message := func(m proto.Message) []byte {
+		t.Helper()
+		out, err := proto.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	const store = "a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1"
+	put(keys.Store(), message(&lockstepv1.Store{Id: store}))
+	observedFleet := protocol.Fleet{Revision: 1}
+	for id, address := range map[protocol.NodeID]string{"a": "10.0.0.1", "left": "10.0.0.2", "new": "10.0.0.3"} {
+		node := protocol.Node{ID: id, Roles: protocol.Roles{Controller: true}, Serves: true}
+		if id != "new" {
+			observedFleet.Records = append(observedFleet.Records, &protocol.Record{
+				ID: id, Alive: true, Node: node, Presence: protocol.Presence{Ready: true, Reason: protocol.Ready, Endpoint: protocol.Endpoint{Address: address, Port: 6443}},
+			})
+		}
+		put(keys.Node(id), fleet.Encode(node))
+		if id != "left" {
+			put(keys.Presence(id), message(&lockstepv1.Presence{
+				Ready: true, Reason: string(protocol.Ready), Endpoint: &lockstepv1.Endpoint{Addresses: []string{address}, Port: 6443},
+			}))
+		}
+	}
+	api := &writtenAPI{}
+	kubeClient, err := kube.New(&rest.Config{Host: "http://api", Transport: api}, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := New(Config{
+		Node: "a", API: kubeClient, Etcd: client, Fleet: event.New(observedFleet), Store: event.New(fleet.StoreKey{ID: store}), Log: slog.New(slog.DiscardHandler),
+	})
+	if err := p.attempt(t.Context(), observed{slicesKnown: true, endpointsKnown: true, slices: map[string]object{}}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"EndpointSlice 10.0.0.1 10.0.0.3", "Endpoints 10.0.0.1 10.0.0.3"}; !slices.Equal(api.written, want) {
+		t.Errorf("got %q, want %q", api.written, want)
+	}
+}
