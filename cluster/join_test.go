@@ -44,15 +44,15 @@ func TestEnrolled_asAnother(t *testing.T) {
 	d.place(datadir.Marker{Intent: datadir.Join, Phase: datadir.Enrolled, MemberID: "a1", Address: "127.0.0.1"})
 	d.write("a1")
 	f.disk, f.marker = d, d.marker
-	for _, step := range []struct {
+	for _, as := range []struct {
 		id   uint64
 		kept bool
 	}{{0xa1, true}, {0xa2, false}} {
-		if err := f.enrolled(answerFor(t, f, step.id)); err != nil {
+		if err := f.enrolled(answerFor(t, f, as.id)); err != nil {
 			t.Fatal(err)
 		}
-		if d.EtcdBegun() != step.kept {
-			t.Errorf("as the member %x: got the data kept %t, want %t", step.id, d.EtcdBegun(), step.kept)
+		if d.EtcdBegun() != as.kept {
+			t.Errorf("as the member %x: got the data kept %t, want %t", as.id, d.EtcdBegun(), as.kept)
 		}
 	}
 	if f.marker.MemberID != "a2" || d.marker.MemberID != "a2" {

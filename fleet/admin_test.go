@@ -78,6 +78,57 @@ func TestGiveConsensus(t *testing.T) {
 	}
 }
 
+// Whether a node is alive may change after it was read: then it is judged again.
+func TestSetRoles_aliveMeanwhile(t *testing.T) {
+	server := etcdtest.New(t)
+	raw := server.Client(t)
+	client := newClient(t, server.Endpoints()[0])
+	worker := protocol.Roles{Worker: true}
+	serving := func(id string) protocol.Node {
+		n := node(t, id, "1.0.0")
+		n.Serves = true
+		return n
+	}
+	serves := func(t *testing.T, id protocol.NodeID) bool {
+		t.Helper()
+		f, err := List(t.Context(), client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, _ := f.Record(id)
+		return r.MayServe()
+	}
+	t.Run("not alive when it is read, alive when it is written", func(t *testing.T) {
+		putNode(t, raw, serving("returns"))
+		asked := 0
+		err := SetRoles(t.Context(), client, "returns", RoleChange{Stopped: true, Edit: func(protocol.Roles) protocol.Roles {
+			if asked++; asked == 1 {
+				put(t, raw, keys.Presence("returns"), nil)
+			}
+			return worker
+		}})
+		if !errors.Is(err, ErrAlive) || asked != 2 || !serves(t, "returns") {
+			t.Errorf("got %v, asked %d times, want ErrAlive, and that leaders wait for it", err, asked)
+		}
+	})
+	t.Run("alive when it is read, not alive when it is written", func(t *testing.T) {
+		putNode(t, raw, serving("ends"))
+		put(t, raw, keys.Presence("ends"), nil)
+		asked := 0
+		err := SetRoles(t.Context(), client, "ends", RoleChange{Force: true, Edit: func(protocol.Roles) protocol.Roles {
+			if asked++; asked == 1 {
+				if _, err := raw.Delete(t.Context(), keys.Presence("ends")); err != nil {
+					t.Error(err)
+				}
+			}
+			return worker
+		}})
+		if !errors.Is(err, ErrNotAlive) || asked != 2 || !serves(t, "ends") {
+			t.Errorf("got %v, asked %d times, want ErrNotAlive, and that leaders wait for it", err, asked)
+		}
+	})
+}
+
 // A node from which the controller role is taken may serve until its sidecar has
 // registered without it. Whether that still happens is for people to say.
 func TestSetRoles_takesTheControllerRole(t *testing.T) {
@@ -139,35 +190,6 @@ func TestSetRoles_takesTheControllerRole(t *testing.T) {
 			if _, err := raw.Delete(t.Context(), keys.Presence(protocol.NodeID(id))); err != nil {
 				t.Fatal(err)
 			}
-		}
-	})
-	t.Run("not alive when it is read, alive when it is written", func(t *testing.T) {
-		putNode(t, raw, serving("returns"))
-		asked := 0
-		err := SetRoles(t.Context(), client, "returns", RoleChange{Stopped: true, Edit: func(protocol.Roles) protocol.Roles {
-			if asked++; asked == 1 {
-				put(t, raw, keys.Presence("returns"), nil)
-			}
-			return worker
-		}})
-		if !errors.Is(err, ErrAlive) || asked != 2 || !serves(t, "returns") {
-			t.Errorf("got %v, asked %d times, want ErrAlive, and that leaders wait for it", err, asked)
-		}
-	})
-	t.Run("alive when it is read, not alive when it is written", func(t *testing.T) {
-		putNode(t, raw, serving("ends"))
-		put(t, raw, keys.Presence("ends"), nil)
-		asked := 0
-		err := SetRoles(t.Context(), client, "ends", RoleChange{Force: true, Edit: func(protocol.Roles) protocol.Roles {
-			if asked++; asked == 1 {
-				if _, err := raw.Delete(t.Context(), keys.Presence("ends")); err != nil {
-					t.Error(err)
-				}
-			}
-			return worker
-		}})
-		if !errors.Is(err, ErrNotAlive) || asked != 2 || !serves(t, "ends") {
-			t.Errorf("got %v, asked %d times, want ErrNotAlive, and that leaders wait for it", err, asked)
 		}
 	})
 	t.Run("not alive: only if it has stopped", func(t *testing.T) {

@@ -14,9 +14,9 @@ import (
 // An empty list is that of a store that was lost, or of one that has not answered: what is
 // known stays, for the client and on the disk.
 func TestDirectory_emptyList(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "members.json")
+	path := filepath.Join(t.TempDir(), "members.json")
 	published := 0
-	d := New(Config{File: file, Publish: func([]Member) { published++ }, Log: slog.New(slog.DiscardHandler)})
+	d := New(Config{File: path, Publish: func([]Member) { published++ }, Log: slog.New(slog.DiscardHandler)})
 	keys := keyspace.Under("/p")
 	records := []*etcd.KV{{Key: keys.ClusterMember(1), Value: record.EncodeMember(record.Member{Node: "a", ClientURL: "u"})}}
 	d.update(func() { d.learners = nil }) // the records were not listed yet
@@ -26,7 +26,7 @@ func TestDirectory_emptyList(t *testing.T) {
 	d.update(func() { d.records, d.listed = records, true })
 	for name, lost := range map[string][]*etcd.KV{"no record": nil, "none that is valid": {{Key: records[0].Key, Value: []byte("\xff")}}} {
 		d.update(func() { d.records = lost })
-		kept, err := Read(file)
+		kept, err := Read(path)
 		if got := d.List().Get(); len(got) != 1 || published != 2 || err != nil || !slices.Equal(got, kept) {
 			t.Errorf("%s: got %+v, published %d times, on the disk %+v, %v", name, got, published, kept, err)
 		}

@@ -122,8 +122,8 @@ func TestPublisher_observesOlder(t *testing.T) {
 				t.Errorf("%s: after %s got %+v, want %s", kind.kind, step.version, got, step.has)
 			}
 		}
-		if lost := p.seen.Get().object(kind, serviceName).lost; lost.times != 0 {
-			t.Errorf("%s: got %+v, although no other client wrote", kind.kind, lost)
+		if count := p.seen.Get().object(kind, serviceName).lost; count.times != 0 {
+			t.Errorf("%s: got %+v, although no other client wrote", kind.kind, count)
 		}
 	}
 }

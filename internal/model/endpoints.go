@@ -2,7 +2,6 @@ package model
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/lockstep-dev/lockstep/protocol"
 )
@@ -24,6 +23,7 @@ type EndpointsConfig struct {
 	Reconciler bool // the kube-apiserver of the first node writes the Service itself
 	Pauses     int  // how often a pause after an overwrite ends
 	Strangers  int  // how often a client that is no sidecar changes the Service
+	Stops      int  // how many nodes stop their kube-apiserver, and then their sidecar
 	Off        endpointsSafeguard
 	Only       string // the invariant that is asked; empty: all
 }
@@ -36,6 +36,9 @@ func (c *EndpointsConfig) String() string {
 	}
 	if c.Strangers > 0 {
 		out += fmt.Sprintf(", %d changes by a stranger", c.Strangers)
+	}
+	if c.Stops > 0 {
+		out += fmt.Sprintf(", %d stops", c.Stops)
 	}
 	return out
 }
@@ -62,12 +65,11 @@ const (
 	firstRepairs
 	// The parent decides whose objects these are, not the annotation.
 	parentDecides
+	// A kube-apiserver stops when the address of its node has left.
+	leavesFirst
+	// The turn to write is that of a node that takes traffic.
+	turnTaken
 )
-
-// nodeSet is a set of nodes, one bit each.
-type nodeSet uint8
-
-func (s nodeSet) has(i int) bool { return s&(1<<i) != 0 }
 
 // serviceObject is what an object has. There is one: each has a writer's view of its own.
 type serviceObject struct {
@@ -109,11 +111,12 @@ type endpointsWriter struct {
 type endpointsState struct {
 	revision, history uint8
 	ready, part       nodeSet // as the presences have it
+	gone              nodeSet // that have stopped
 	reconciles        bool    // the kube-apiserver of the first node
 	object            serviceObject
 	writers           [maxWriters]endpointsWriter
 
-	changes, restores, restarts, pauses, strangers uint8
+	changes, restores, restarts, pauses, strangers, stops uint8
 }
 
 func initialEndpoints(cfg *EndpointsConfig) endpointsState {
@@ -121,7 +124,7 @@ func initialEndpoints(cfg *EndpointsConfig) endpointsState {
 	st := endpointsState{
 		revision: 1, ready: all, part: all &^ (1<<cfg.Outside - 1), reconciles: cfg.Reconciler,
 		changes: uint8(cfg.Changes), restores: uint8(cfg.Restores), restarts: uint8(cfg.Restarts),
-		pauses: uint8(cfg.Pauses), strangers: uint8(cfg.Strangers),
+		pauses: uint8(cfg.Pauses), strangers: uint8(cfg.Strangers), stops: uint8(cfg.Stops),
 	}
 	st.object = serviceObject{known: true, own: true, set: all, revision: 1}
 	if cfg.Reconciler || cfg.Outside > 0 {
@@ -146,6 +149,7 @@ const (
 	serviceReconcilerStops
 	serviceHijack
 	serviceForge
+	serviceStop
 	endpointsMoves = iota
 )
 
@@ -154,12 +158,17 @@ const (
 func (s *endpointsState) apply(cfg *EndpointsConfig, m endpointsMove, i int) (what string, broken [2]string) {
 	w := &s.writers[i]
 	switch m {
+	case serviceToggle:
+		if cfg.Stops > 0 && !s.ready.has(i) {
+			return "", broken // what is under way since then, no sidecar can observe
+		}
+		return s.happen(m, i), broken
 	case serviceRead:
-		if w.phase == writerIdle && s.part.has(i) {
+		if w.phase == writerIdle && s.part.has(i) && !s.gone.has(i) {
 			return s.begin(cfg, i), broken
 		}
 	case serviceDecide:
-		if w.phase == writerRead {
+		if w.phase == writerRead && !s.gone.has(i) {
 			return s.decide(cfg, i), broken
 		}
 	case serviceLand:
@@ -178,6 +187,8 @@ func (s *endpointsState) apply(cfg *EndpointsConfig, m endpointsMove, i int) (wh
 			w.overwritten = 0
 			return "has waited long enough", broken
 		}
+	case serviceStop:
+		return s.stop(cfg, i)
 	default:
 		return s.happen(m, i), broken
 	}
@@ -187,7 +198,7 @@ func (s *endpointsState) apply(cfg *EndpointsConfig, m endpointsMove, i int) (wh
 // happen makes a move that no sidecar decides.
 func (s *endpointsState) happen(m endpointsMove, i int) string {
 	switch {
-	case m == serviceToggle && s.changes > 0:
+	case m == serviceToggle && s.changes > 0 && !s.gone.has(i):
 		s.changes--
 		s.revision++
 		s.ready ^= 1 << i
@@ -312,33 +323,6 @@ func (s *endpointsState) judgeWrite(cfg *EndpointsConfig, w *endpointsWriter) [2
 }
 
 func (c *EndpointsConfig) asks(name string) bool { return c.Only == "" || c.Only == name }
-
-// addressOf is the address of a node.
-func addressOf(i int) string { return "10.0.0." + "123"[i:i+1] }
-
-const modelPort = 6443
-
-// setOf is the reverse of addresses.
-func setOf(addresses []string) nodeSet {
-	var out nodeSet
-	for i := range maxWriters {
-		if slices.Contains(addresses, addressOf(i)) {
-			out |= 1 << i
-		}
-	}
-	return out
-}
-
-// String lists the nodes.
-func (s nodeSet) String() string {
-	out := []string{}
-	for i := range maxWriters {
-		if s.has(i) {
-			out = append(out, fmt.Sprintf("n%d", i+1))
-		}
-	}
-	return fmt.Sprint(out)
-}
 
 // published translates an object for the protocol.
 func (o serviceObject) published() protocol.ServiceObject {

@@ -13,6 +13,7 @@ func (c EndpointsConfig) reconciled(pauses int) EndpointsConfig {
 	c.Reconciler, c.Pauses = true, pauses
 	return c
 }
+func (c EndpointsConfig) stopped(n int) EndpointsConfig                  { c.Stops = n; return c }
 func (c EndpointsConfig) strangers(n int) EndpointsConfig                { c.Strangers = n; return c }
 func (c EndpointsConfig) without(off endpointsSafeguard) EndpointsConfig { c.Off = off; return c }
 func (c EndpointsConfig) asking(name string) EndpointsConfig             { c.Only = name; return c }
@@ -20,7 +21,7 @@ func (c EndpointsConfig) asking(name string) EndpointsConfig             { c.Onl
 func TestEndpoints(t *testing.T) {
 	worlds := []EndpointsConfig{
 		serviceOf(2, 3).restored(1), serviceOf(3, 2), serviceOf(2, 3).outside(1), serviceOf(2, 1).reconciled(1),
-		serviceOf(2, 1).strangers(2).restarted(1),
+		serviceOf(2, 1).strangers(2).restarted(1), serviceOf(2, 3).stopped(1).restarted(1),
 	}
 	if *full {
 		worlds = append(worlds, serviceOf(2, 4).restored(1).restarted(1), serviceOf(2, 1).reconciled(2).restarted(1), serviceOf(2, 2).outside(1).reconciled(1),
@@ -84,6 +85,14 @@ func endpointsMutations() []endpointsMutation {
 		{
 			"parent-decides", "Any client that may write the Service can set the annotation, and would freeze it for ever.",
 			serviceOf(2, 1).strangers(1).without(parentDecides).asking("Follows"),
+		},
+		{
+			"leaves-first", "Clients of the Service get refused connections from a kube-apiserver that stops before its address has left.",
+			serviceOf(2, 1).stopped(1).without(leavesFirst).asking("Leaves"),
+		},
+		{
+			"turn-taken", "If it were the turn of a node that has stopped, every change would wait for it.",
+			serviceOf(3, 2).stopped(1).without(turnTaken).asking("Follows"),
 		},
 	}
 }

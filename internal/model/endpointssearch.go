@@ -83,6 +83,9 @@ func follows(cfg *EndpointsConfig, st endpointsState) string {
 	}
 	for range 2 * cfg.Nodes {
 		for i := range cfg.Nodes {
+			if !st.hasTurn(cfg, i) {
+				continue // it sees that another one has written
+			}
 			st.pauses = pauses
 			for _, m := range []endpointsMove{serviceLand, servicePauseEnds, serviceRead, serviceDecide, serviceLand} {
 				st.apply(cfg, m, i)

@@ -22,17 +22,31 @@ type MembersConfig struct {
 	Changes int  // how often people change a role or remove a member
 	Faults  int  // how often a node is powered off, or a learner makes no progress
 	Shared  bool // people gave those without a member the same address
-	Off     memberSafeguard
-	Only    string // the invariant that is asked; empty: all
+	// Joins: those without a member are new, and join.
+	Joins    bool
+	Restores int // how often people restore the cluster on a node that was a member
+	Upgrades int // how often people stop a node for an upgrade
+	Off      memberSafeguard
+	Only     string // the invariant that is asked; empty: all
 }
 
 // String says what the bounds are.
 func (c *MembersConfig) String() string {
-	return fmt.Sprintf("%d members, %d of them off, %d nodes without, %d changes, %d faults", c.Nodes, c.Down, c.Spare, c.Changes, c.Faults)
+	out := fmt.Sprintf("%d members, %d of them off, %d nodes without, %d changes, %d faults", c.Nodes, c.Down, c.Spare, c.Changes, c.Faults)
+	if c.Joins {
+		out += ", those without are new"
+	}
+	if c.Restores > 0 {
+		out += fmt.Sprintf(", %d restores", c.Restores)
+	}
+	if c.Upgrades > 0 {
+		out += fmt.Sprintf(", %d upgrades", c.Upgrades)
+	}
+	return out
 }
 
 // memberSafeguard is a part of the rules that a search can turn off.
-type memberSafeguard uint16
+type memberSafeguard uint32
 
 const (
 	// A removal is written only if no record has changed since it was judged.
@@ -63,6 +77,16 @@ const (
 	unrecordedAdopted
 	// One that is being removed is not.
 	leavingNotAdopted
+	// A node that joins, and receives nothing from other members, asks again whether it is one.
+	asksAgain
+	// The data of a member that was removed is deleted before the node is another one.
+	replacedCleared
+	// A node with the directory of another cluster becomes no member.
+	sameCluster
+	// A node on which the cluster is restored gets the role of a member.
+	roleGiven
+	// People stop a voter for an upgrade only if the others are a majority.
+	obstaclesAsked
 )
 
 // lifeOf is what etcd has in a node's data directory.
@@ -103,8 +127,11 @@ type memberNode struct {
 	judged judged
 
 	// What the disk has.
-	phase protocol.MemberPhase
-	data  lifeOf
+	entering bool // it joins for the first time, and was never a working member
+	before   bool // it is of the cluster of before a restore
+	deaf     bool // its log knows no other member yet
+	phase    protocol.MemberPhase
+	data     lifeOf
 
 	// What the sidecar knows and does.
 	up           bool
@@ -118,13 +145,15 @@ type memberNode struct {
 
 // memberState is a state of the world.
 type memberState struct {
-	nodes           [maxMembers]memberNode
-	changes, faults uint8
-	steps           uint16 // that the last move asked for: for counts only
+	nodes                               [maxMembers]memberNode
+	changes, faults, restores, upgrades uint8
+	steps                               uint16 // that the last move asked for: for counts only
 }
 
 func initialMembers(cfg *MembersConfig) memberState {
-	st := memberState{changes: uint8(cfg.Changes), faults: uint8(cfg.Faults)}
+	st := memberState{
+		changes: uint8(cfg.Changes), faults: uint8(cfg.Faults), restores: uint8(cfg.Restores), upgrades: uint8(cfg.Upgrades),
+	}
 	for i := range cfg.Nodes + cfg.Spare {
 		n := &st.nodes[i]
 		n.name, n.listed, n.phase, n.up = uint8(i), protocol.NotListed, protocol.WithoutMember, true
@@ -133,6 +162,9 @@ func initialMembers(cfg *MembersConfig) memberState {
 			n.phase, n.data, n.runs = protocol.WorkingMember, currentData, true
 		}
 		n.shares = cfg.Shared && i >= cfg.Nodes
+		if cfg.Joins && i >= cfg.Nodes {
+			n.entering, n.role, n.phase = true, true, protocol.MemberPhaseUnset
+		}
 		if i < cfg.Down {
 			n.off, n.up, n.runs = true, false, false
 		}
@@ -211,6 +243,11 @@ const (
 	memberKillBeginning
 	memberKillAdding
 	memberStart
+	memberJoin
+	memberKillDeaf
+	memberRestore
+	memberDelete
+	memberUpgrade
 	memberMoves = iota
 )
 
@@ -241,7 +278,13 @@ func (s *memberState) apply(cfg *MembersConfig, m memberMove, i int) string {
 		return s.keepLearner(cfg, i, 0)
 	case memberEvict:
 		return s.keepLearner(cfg, i, learnerPatience)
-	case memberKill, memberKillBeginning, memberKillAdding:
+	case memberJoin:
+		if n.up && n.entering {
+			return s.join(cfg, i)
+		}
+	case memberRestore, memberDelete, memberUpgrade:
+		return s.applyPeople(cfg, m, i)
+	case memberKill, memberKillBeginning, memberKillAdding, memberKillDeaf:
 		return s.kill(cfg, m, i)
 	default:
 		return s.happen(m, i)
@@ -262,6 +305,10 @@ func (s *memberState) happen(m memberMove, i int) string {
 	case memberStart:
 		if !n.up && !n.off && n.phase != removedForGood {
 			n.up, n.runs = true, n.phase == protocol.WorkingMember
+			if n.runs && n.before && n.data != noData {
+				n.up, n.runs = false, false // etcd has the record of another cluster
+				return ""
+			}
 			return "is started again"
 		}
 	default:
@@ -327,7 +374,7 @@ func (s *memberState) land(i int) string {
 
 // notice lets the process of a removed member end by itself.
 func (n *memberNode) notice() string {
-	if !n.runs || n.data != oldData {
+	if !n.runs || n.data != oldData || n.deaf {
 		return ""
 	}
 	n.runs, n.knowsListed, n.knowsDecided = false, protocol.NotListed, false

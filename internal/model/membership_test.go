@@ -15,6 +15,10 @@ func (c MembersConfig) spare(n int) MembersConfig               { c.Spare = n; r
 func (c MembersConfig) without(o memberSafeguard) MembersConfig { c.Off = o; return c }
 func (c MembersConfig) asking(name string) MembersConfig        { c.Only = name; return c }
 
+func (c MembersConfig) joining() MembersConfig       { c.Joins = true; return c }
+func (c MembersConfig) restored(n int) MembersConfig { c.Restores = n; return c }
+func (c MembersConfig) upgraded(n int) MembersConfig { c.Upgrades = n; return c }
+
 func (c MembersConfig) shared() MembersConfig { c.Shared = true; return c }
 
 // memberWorlds are those that are searched.
@@ -22,6 +26,7 @@ func memberWorlds() []MembersConfig {
 	return []MembersConfig{
 		membersOf(2, 3, 1), membersOf(1, 3, 1).spare(1), membersOf(3, 2, 1), membersOf(3, 3, 0).down(1), membersOf(4, 2, 1).down(1),
 		membersOf(1, 3, 2).spare(1), membersOf(1, 2, 1).spare(2).shared(),
+		membersOf(1, 1, 2).spare(1).joining(), membersOf(2, 1, 2).restored(1), membersOf(1, 2, 1).spare(1).restored(1), membersOf(3, 1, 1).upgraded(2), membersOf(3, 1, 0).down(1).upgraded(1),
 	}
 }
 
@@ -120,6 +125,26 @@ func memberMutations() []memberMutation {
 		{
 			"unrecorded-adopted", "A node is powered off when etcd has added its learner and before that has a record: its own address would stay in its way.",
 			membersOf(1, 1, 1).spare(1).without(unrecordedAdopted),
+		},
+		{
+			"asks-again", "A node that joins is killed just after its etcd made a log, and evicted: no member contacts it.",
+			membersOf(1, 0, 2).spare(1).joining().without(asksAgain),
+		},
+		{
+			"replaced-cleared", "A node that joins again as another member must not begin with the data of the one that was removed.",
+			membersOf(1, 0, 2).spare(1).joining().without(replacedCleared).asking("OneLife"),
+		},
+		{
+			"same-cluster", "A node without a member that kept its directory through a restore becomes a member of the new cluster, and does not start again.",
+			membersOf(1, 1, 2).spare(1).restored(1).without(sameCluster),
+		},
+		{
+			"role-given", "The cluster is restored on a node that was leaving: its only member would leave for ever.",
+			membersOf(2, 1, 2).restored(1).without(roleGiven),
+		},
+		{
+			"obstacles-asked", "With one of three voters off, an upgrade that stops another one stops etcd.",
+			membersOf(3, 0, 0).down(1).upgraded(1).without(obstaclesAsked).asking("Voters"),
 		},
 		{
 			"leaving-not-adopted", "A learner without a record that is evicted would vote as the member of the node that took it over when it is removed.",

@@ -39,7 +39,7 @@ func (n *memberNode) facts(cfg *MembersConfig) protocol.MemberFacts {
 // mayClear asks the protocol with what a node knows.
 func (n *memberNode) mayClear(cfg *MembersConfig) bool {
 	known := n.facts(cfg)
-	f := protocol.MarkerFacts{Phase: n.phase, Log: n.log(), Listed: known.Listed, Runs: n.runs}
+	f := protocol.MarkerFacts{Entering: n.entering, Phase: n.phase, Log: n.log(), Listed: known.Listed, Runs: n.runs}
 	if cfg.Off&unbegunCleared != 0 {
 		f.Log = true
 	}
@@ -53,6 +53,9 @@ func (n *memberNode) mayClear(cfg *MembersConfig) bool {
 func (s *memberState) takeStep(cfg *MembersConfig, i int) string {
 	n := &s.nodes[i]
 	step := protocol.NextMemberStep(n.facts(cfg))
+	if n.before && cfg.Off&sameCluster == 0 {
+		return "" // it waits: its directory is of another cluster
+	}
 	s.steps |= 1 << step
 	switch step {
 	case protocol.BeginAdding:
@@ -229,7 +232,10 @@ func (s *memberState) kill(cfg *MembersConfig, m memberMove, i int) string {
 		return ""
 	}
 	what := "is powered off"
-	if m != memberKill && n.phase != protocol.AddingMember {
+	if m == memberKillDeaf {
+		return s.killDeaf(i)
+	}
+	if m != memberKill && (n.phase != protocol.AddingMember || n.before && cfg.Off&sameCluster == 0) {
 		return ""
 	}
 	switch step := protocol.NextMemberStep(n.facts(cfg)); m {

@@ -104,7 +104,7 @@ func (s *memberState) sort() {
 func (n *memberNode) key() uint64 {
 	key := uint64(0)
 	add := func(value uint8, bits int) { key = key<<bits | uint64(value) }
-	for _, is := range []bool{n.role, n.decided, n.removing, n.up, n.off, n.runs, n.knows, n.wants, n.knowsDecided, n.recorded, n.shares} {
+	for _, is := range []bool{n.role, n.decided, n.removing, n.up, n.off, n.runs, n.knows, n.wants, n.knowsDecided, n.recorded, n.shares, n.entering, n.before, n.deaf} {
 		if is {
 			add(1, 1)
 		} else {
@@ -120,11 +120,12 @@ func (n *memberNode) key() uint64 {
 }
 
 func (s *memberState) fingerprint(seed maphash.Seed) uint64 {
-	var bytes [8*maxMembers + 2]byte
+	var bytes [8*maxMembers + 4]byte
 	for i := range s.nodes {
 		binary.LittleEndian.PutUint64(bytes[8*i:], s.nodes[i].key())
 	}
 	bytes[8*maxMembers], bytes[8*maxMembers+1] = s.changes, s.faults
+	bytes[8*maxMembers+2], bytes[8*maxMembers+3] = s.restores, s.upgrades
 	return cmp.Or(maphash.Bytes(seed, bytes[:]), 1)
 }
 
@@ -137,6 +138,12 @@ func brokenMembers(cfg *MembersConfig, before, now *memberState) (name, why stri
 	case !cfg.asks("Voters"):
 	case voters == 0:
 		return "Voters", "the last voter was removed"
+	case before.restores > now.restores && now.leavesAll():
+		return "Voters", "the only member of the restored cluster has not the role, so it leaves with the first that joins"
+	case cfg.Upgrades > 0:
+		if was, _ := before.count(); was > 2 && before.upgrades > now.upgrades && before.quorate() && !now.quorate() {
+			return "Voters", "an upgrade has stopped a voter, and the others are no majority"
+		}
 	case cfg.Faults == 0 && !now.quorate():
 		return "Voters", "a majority of the voters answered, and does not any more, although no node has failed"
 	}
@@ -160,6 +167,16 @@ func brokenMembers(cfg *MembersConfig, before, now *memberState) (name, why stri
 	return "", ""
 }
 
+// leavesAll reports whether no voter has the role.
+func (s *memberState) leavesAll() bool {
+	for i := range s.nodes {
+		if n := &s.nodes[i]; n.votes() && n.role {
+			return false
+		}
+	}
+	return true
+}
+
 // sharing counts the members at the address that several nodes were given.
 func (s *memberState) sharing() (count int) {
 	for i := range s.nodes {
@@ -175,13 +192,13 @@ const settleRounds = 40
 
 // settling are the moves that no person makes, in an order in which a node arrives soon.
 var settling = []memberMove{
-	memberStart, memberLand, memberNotice, memberLearn, memberAsk, memberPromote, memberStep, memberWrite,
+	memberStart, memberDelete, memberLand, memberNotice, memberLearn, memberAsk, memberPromote, memberJoin, memberStep, memberWrite,
 }
 
 // settles returns why a state does not become what the roles say when all nodes run and
 // nothing changes any more; empty: it does.
 func settles(cfg *MembersConfig, st memberState) string {
-	st.changes, st.faults = 0, 0
+	st.changes, st.faults, st.restores, st.upgrades = 0, 0, 0, 0
 	for i := range st.nodes {
 		if st.nodes[i].judged == judgedRole || st.nodes[i].judged == judgedOperator {
 			st.nodes[i].judged = notJudged // the command was interrupted
@@ -209,7 +226,7 @@ func settles(cfg *MembersConfig, st memberState) string {
 // settled reports whether a node is what its role says.
 func (n *memberNode) settled() bool {
 	switch {
-	case n.off || n.phase == removedForGood:
+	case n.off || n.phase == removedForGood || n.before && n.phase == protocol.WithoutMember && !n.role && n.listed == protocol.NotListed:
 		return true
 	case n.role && n.shares:
 		return true // it waits for people to give it an address of its own

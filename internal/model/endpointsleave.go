@@ -1,0 +1,40 @@
+package model
+
+import (
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// This file has how a node leaves the Service kubernetes, and whose turn it is to write.
+
+// stop stops the kube-apiserver of a node, if its address cannot leave the Service any more, as far as
+// its sidecar has observed. Then the sidecar ends.
+func (s *endpointsState) stop(cfg *EndpointsConfig, i int) (what string, broken [2]string) {
+	w := &s.writers[i]
+	if s.stops == 0 || s.gone.has(i) || s.ready.has(i) || !s.part.has(i) {
+		return "", broken
+	}
+	f := w.facts(cfg)
+	own := protocol.Endpoint{Address: addressOf(i), Port: modelPort}
+	part := protocol.ServicePart{Known: w.seen.known, Addresses: f.Current.Addresses, Kind: protocol.Publish(f).Kind}
+	if protocol.MayLeave(f.Fleet, protocol.NodeID(addressOf(i)), own, []protocol.ServicePart{part}) && cfg.Off&leavesFirst == 0 {
+		return "", broken
+	}
+	s.stops--
+	s.gone |= 1 << i
+	if s.object.own && s.object.set.has(i) && w.ready&w.part != 0 && cfg.asks("Leaves") {
+		broken = [2]string{"Leaves", "a kube-apiserver stops while the Service leads to it, although its sidecar has observed another one that is ready"}
+	}
+	return "stops its kube-apiserver and ends", broken
+}
+
+// hasTurn reports whether a sidecar writes what all see before the others do.
+func (s *endpointsState) hasTurn(cfg *EndpointsConfig, i int) bool {
+	if s.gone.has(i) {
+		return false
+	}
+	w := endpointsWriter{revision: s.revision, ready: s.ready, part: s.part}
+	if cfg.Off&turnTaken != 0 {
+		w.ready |= s.gone
+	}
+	return protocol.PublishTurn(w.facts(cfg).Fleet, protocol.NodeID(addressOf(i))) == 0
+}

@@ -1,0 +1,103 @@
+package model
+
+import "github.com/lockstep-dev/lockstep/protocol"
+
+// This file has what a node does that joins for the first time, and what people do about whole
+// clusters: they restore one on a node, and stop nodes for an upgrade.
+
+// join takes the next step of a node that joins. It is enrolled once: when etcd has a log, it asks
+// again only while it receives nothing from other members.
+func (s *memberState) join(cfg *MembersConfig, i int) string {
+	n := &s.nodes[i]
+	removed := n.listed == protocol.NotListed || n.data == oldData
+	switch {
+	case n.votes() && n.runs && n.data == currentData:
+		n.entering, n.deaf, n.phase = false, false, protocol.WorkingMember
+		return "votes, and writes that it is a working member"
+	case n.log() && !n.runs && (!removed || n.deaf):
+		n.runs = true
+		return "goes on with its log"
+	case n.runs && !n.deaf, n.runs && !removed:
+		return "" // it waits for its vote, or notices that it was removed
+	case n.runs && cfg.Off&asksAgain != 0, !s.quorate():
+		return ""
+	}
+	return s.enrol(cfg, i)
+}
+
+// enrol has a node added, or finds the member that an earlier attempt has added. As another one it
+// begins without data.
+func (s *memberState) enrol(cfg *MembersConfig, i int) string {
+	n := &s.nodes[i]
+	was := n.listed
+	if s.addLearner(cfg, i) == "" {
+		return ""
+	}
+	n.runs = false
+	f := protocol.MarkerFacts{Entering: true, Log: n.log(), Replaced: was == protocol.NotListed && cfg.Off&replacedCleared == 0}
+	if protocol.MayClear(f) {
+		n.data = noData
+	}
+	if n.data == noData {
+		n.data = currentData
+	}
+	n.deaf, n.runs = false, true
+	return "is added as a learner, and begins"
+}
+
+// killDeaf powers a node off just after its etcd has made a log: that knows no other member yet.
+func (s *memberState) killDeaf(i int) string {
+	n := &s.nodes[i]
+	if !n.entering || !n.runs || n.data != currentData || n.listed != protocol.ListedLearner {
+		return ""
+	}
+	s.faults--
+	n.up, n.runs, n.deaf = false, false, true
+	return "is powered off when its etcd has made a log, before that knows the others"
+}
+
+// applyPeople makes a move of people about the whole cluster.
+func (s *memberState) applyPeople(cfg *MembersConfig, m memberMove, i int) string {
+	n := &s.nodes[i]
+	switch { // a node that a cluster lists has to be removed from that first
+	case m == memberRestore && s.restores > 0 && n.data == currentData && !n.entering && !n.before && !n.up:
+		s.restores--
+		s.restore(cfg, i)
+		return "gets the cluster restored, and is its only member"
+	case m == memberDelete && n.before && !n.runs && n.listed == protocol.NotListed && (n.role || n.phase != protocol.WithoutMember):
+		*n = memberNode{name: n.name, role: n.role, off: n.off, up: !n.off, listed: protocol.NotListed, entering: true}
+		return "loses its directory of before the restore, and is to join"
+	case m == memberUpgrade && s.upgrades > 0 && n.up && n.votes() && s.mayUpgrade(cfg):
+		s.upgrades--
+		n.up, n.runs, n.knowsListed, n.knowsDecided = false, false, protocol.ListedUnknown, false
+		return "is stopped for an upgrade"
+	}
+	return ""
+}
+
+// restore makes a cluster of one member. The others keep their directories, and are off.
+func (s *memberState) restore(cfg *MembersConfig, at int) {
+	for i := range s.nodes {
+		n := &s.nodes[i]
+		n.judged, n.removing, n.decided, n.recorded, n.listed = notJudged, false, false, false, protocol.NotListed
+		n.runs, n.knows, n.knowsListed, n.knowsDecided = false, false, protocol.ListedUnknown, false
+		if i != at {
+			n.up = false
+			n.before = n.before || n.phase != protocol.MemberPhaseUnset || n.log()
+			continue
+		}
+		n.listed, n.recorded, n.phase, n.off = protocol.ListedVoter, true, protocol.WorkingMember, false
+		n.role = n.role || cfg.Off&roleGiven == 0
+	}
+}
+
+// mayUpgrade asks whether a voter may be stopped.
+func (s *memberState) mayUpgrade(cfg *MembersConfig) bool {
+	var voters []protocol.NodeVoter
+	for i := range s.nodes {
+		if n := &s.nodes[i]; n.votes() {
+			voters = append(voters, protocol.NodeVoter{Name: string(memberNames[n.name]), Healthy: n.healthy()})
+		}
+	}
+	return cfg.Off&obstaclesAsked != 0 || len(protocol.VoterObstacles(voters)) == 0
+}
