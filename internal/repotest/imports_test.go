@@ -58,6 +58,8 @@ var levels = map[string]int{
 	"keyspace":            2, // has the node IDs of protocol in its keys
 	"internal/lockstepv1": 2, // converts to and from the values of protocol
 	"internal/model":      3, // a world around protocol
+	"history":             2, // what happened between two snapshots of facts, pure
+	"history/journal":     4, // keeps it in etcd
 	"trace":               2, // what the shells report to tests, checked by protocol
 	"internal/semver":     2, // parses the versions of protocol
 	"rollout":             2, // simulates with the decisions of protocol
@@ -131,7 +133,8 @@ func dirOf(imported string) (string, bool) {
 // clock. fmt alone drags in os, so direct imports are what counts.
 func TestTheCoreIsPure(t *testing.T) {
 	standard := []string{"cmp", "fmt", "slices", "sort", "strings", "time"}
-	pure := map[string][]string{"protocol": standard, "rollout": append(slices.Clone(standard), module+"/protocol")}
+	pure := map[string][]string{"protocol": standard, "rollout": append(slices.Clone(standard), module+"/protocol"),
+		"history": append(slices.Clone(standard), "maps", module+"/protocol")}
 	for _, s := range sources(t) {
 		allowed, core := pure[s.dir]
 		if !core || s.test {
@@ -180,7 +183,7 @@ func inFile(name string, others ...string) func(source) bool {
 // places has each dependency where one package hides it from the others.
 var places = []place{
 	{"go.etcd.io/etcd/client", in("etcd", "status", "fleet", "election", "cluster", "cluster/backup", "cluster/member/child",
-		"cluster/token", "cluster/quorum", "cluster/enrol")},
+		"cluster/token", "cluster/quorum", "cluster/enrol", "history/journal")},
 	{"go.etcd.io/etcd/api", in("etcd", "cluster/datadir", "cluster/member/stopguard")},
 	{"go.etcd.io/etcd/server", in("cluster/member/child", "cluster/member/stopguard", "cluster/datadir")}, // datadir reads the beginning of the log
 	{"k8s.io/api/", in()}, // would double the binary: docs/adr/0003

@@ -1,0 +1,302 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Facts are what a sidecar knows at one moment, as far as it is of interest later.
+type Facts struct {
+	Node protocol.NodeID
+
+	// Reached: etcd has answered. EtcdProblem is why it does not answer now; empty: it does.
+	Reached     bool
+	EtcdProblem string
+	// APIServer is why this node's kube-apiserver is not ready; zero: it is, or is not asked.
+	APIServer protocol.Verdict
+	Override  protocol.Override
+	Warnings  []protocol.Warning // those that this node reports to the others
+	Digest    string             // of this node's bundle
+	Version   protocol.Version   // of this node
+	Services  []ServiceFacts
+	Repairs   int64 // of objects, by this process
+	// Pass is when this process completed a pass, which removed Pruned objects.
+	Pass   time.Time
+	Pruned int
+
+	// Leading: this node leads, and Blockers are what it waits for.
+	Leading  bool
+	Blockers []protocol.Blocker
+
+	Leader  protocol.NodeID
+	Epoch   int64 // of Leader
+	Status  protocol.StatusView
+	Fleet   protocol.Fleet // of revision 0: not known yet
+	Store   string         // the store ID; empty: not known
+	Members []MemberFacts  // of the etcd that the sidecars run
+}
+
+// ServiceFacts are those of a service of this node.
+type ServiceFacts struct {
+	Name     string
+	Restarts int
+	LastExit string
+}
+
+// MemberFacts are those of a member of etcd.
+type MemberFacts struct {
+	ID   string
+	Node protocol.NodeID
+}
+
+// Happening is what a comparison of facts finds.
+type Happening struct {
+	Kind    Kind
+	Node    protocol.NodeID
+	Subject string
+	Reason  protocol.Reason
+	Message string
+	Count   int // zero: once
+	// Fleet: all sidecars notice it, and the leader writes it. Mark is a revision that all of
+	// them read, so that two leaders name the entry alike; 0: there is none.
+	Fleet bool
+	Mark  int64
+}
+
+// about is what makes two happenings one entry that grows.
+type about struct {
+	kind    Kind
+	node    protocol.NodeID
+	subject string
+	reason  protocol.Reason
+}
+
+func (h Happening) about() about { return about{h.Kind, h.Node, h.Subject, h.Reason} }
+func (e Entry) about() about     { return about{e.Kind, e.Node, e.Subject, e.Reason} }
+
+// Lasting returns what is so now, and ends later. Gates are not in it: the ledger learns each of
+// their verdicts.
+func Lasting(f Facts) []Happening {
+	out := lastingHere(f)
+	if f.Fleet.Revision == 0 {
+		return out
+	}
+	for _, r := range f.Fleet.Records {
+		if r.Counts() && !r.Alive {
+			out = append(out, Happening{
+				Kind: Node, Node: r.ID, Reason: protocol.NoPresence, Fleet: true, Mark: max(r.Presence.Revision, r.Revision),
+				Message: "its sidecar does not run, or does not reach etcd",
+			})
+		}
+		if r.Node.Cordon.On() {
+			out = append(out, Happening{
+				Kind: Cordon, Node: r.ID, Reason: protocol.Cordoned, Fleet: true, Mark: r.Revision,
+				Message: "taken out of service " + r.Node.Cordon.String(),
+			})
+		}
+	}
+	for _, b := range f.Blockers {
+		out = append(out, Happening{Kind: Blocked, Node: b.Node, Reason: b.Reason, Message: "the leader waits for it: " + b.Message, Fleet: true})
+	}
+	return append(out, underWay(f)...)
+}
+
+// lastingHere returns what lasts on this node.
+func lastingHere(f Facts) []Happening {
+	var out []Happening
+	if f.Reached && f.EtcdProblem != "" {
+		out = append(out, Happening{Kind: Etcd, Node: f.Node, Reason: Unreachable, Message: "etcd does not answer this node: " + f.EtcdProblem})
+	}
+	if f.APIServer.Reason != "" && !f.APIServer.Ready {
+		out = append(out, Happening{Kind: APIServer, Node: f.Node, Reason: f.APIServer.Reason, Message: f.APIServer.Message})
+	}
+	if f.Override.On() {
+		out = append(out, Happening{
+			Kind: Override, Node: f.Node, Reason: OverrideBegun,
+			Message: strings.TrimSpace("an operator lets the node serve in spite of its gate, until " + f.Override.Until.UTC().Format(time.RFC3339) + " " + f.Override.Message),
+		})
+	}
+	for _, w := range f.Warnings {
+		out = append(out, Happening{Kind: kindOf(w.Reason), Node: f.Node, Subject: w.Subject, Reason: w.Reason, Message: w.Message})
+	}
+	return out
+}
+
+// kindOf sorts the warnings.
+func kindOf(r protocol.Reason) Kind {
+	switch r {
+	case protocol.ObjectFailed, protocol.Fight, protocol.RemovalsHeld:
+		return Object
+	case protocol.BundleRejected, protocol.BundleWaits, protocol.OtherBundle:
+		return Bundle
+	case protocol.ServiceFailing, protocol.ServiceNotReady, protocol.OptionalServiceFailing, protocol.ServicesRejected:
+		return Service
+	case protocol.OverrideRejected:
+		return Override
+	}
+	return Warning
+}
+
+// underWay returns the upgrade or rollback of the fleet, if there is one: people have asked for a
+// rollback, or the objects and the registered nodes are not all of one release.
+func underWay(f Facts) []Happening {
+	if r := f.Fleet.Rollback; r.On() {
+		return []Happening{{Kind: Rollback, Subject: r.To.String(), Reason: Begun, Message: r.String(), Fleet: true, Mark: r.Revision}}
+	}
+	if f.Status.Kind != protocol.StatusPresent {
+		return nil
+	}
+	objects := f.Status.Status.ContentRelease
+	low, high := objects, objects
+	for _, r := range f.Fleet.Records {
+		if r.Problem != "" || !r.Node.Roles.Controller {
+			continue
+		}
+		if r.Node.Version.Release.Less(low) {
+			low = r.Node.Version.Release
+		}
+		if high.Less(r.Node.Version.Release) {
+			high = r.Node.Version.Release
+		}
+	}
+	if low == high {
+		return nil
+	}
+	return []Happening{{
+		Kind: Upgrade, Subject: low.String() + " " + high.String(), Reason: Begun, Fleet: true,
+		Message: fmt.Sprintf("releases %s and %s, objects of %s when it began", low, high, objects),
+	}}
+}
+
+// Compare returns what happened between two snapshots, and has no end.
+func Compare(was, now Facts) []Happening {
+	out := compareHere(was, now)
+	if was.Fleet.Revision == 0 || now.Fleet.Revision == 0 {
+		return out
+	}
+	if now.Fleet.Rewinds > was.Fleet.Rewinds || was.Store != "" && now.Store != "" && was.Store != now.Store {
+		return append(out, Happening{
+			Kind: Store, Reason: WentBack, Fleet: true, Mark: now.Fleet.Revision,
+			Message: "etcd went back to an older state, as after a restore from a backup, or is another one",
+		})
+	}
+	if now.Leader != "" && (now.Leader != was.Leader || now.Epoch != was.Epoch) {
+		out = append(out, Happening{Kind: Leader, Node: now.Leader, Reason: Elected, Fleet: true, Mark: now.Epoch, Message: elected(was, now)})
+	}
+	if text := statusChange(was.Status, now.Status); text != "" {
+		out = append(out, Happening{
+			Kind: Status, Node: now.Status.Status.Leader, Reason: Changed, Message: text, Fleet: true, Mark: now.Status.Revision,
+		})
+	}
+	out = append(out, compareRecords(was.Fleet, now.Fleet)...)
+	return append(out, compareMembers(was, now)...)
+}
+
+func elected(was, now Facts) string {
+	if was.Leader == "" || was.Leader == now.Leader {
+		return "it leads"
+	}
+	return fmt.Sprintf("it leads, after %s", was.Leader)
+}
+
+func compareHere(was, now Facts) []Happening {
+	var out []Happening
+	if was.Digest != "" && (was.Digest != now.Digest || was.Version != now.Version) {
+		out = append(out, Happening{Kind: Bundle, Node: now.Node, Reason: Changed, Message: fmt.Sprintf("it runs another bundle, of version %s", now.Version)})
+	}
+	for _, s := range now.Services {
+		at := slices.IndexFunc(was.Services, func(o ServiceFacts) bool { return o.Name == s.Name })
+		if at < 0 || s.Restarts <= was.Services[at].Restarts {
+			continue
+		}
+		out = append(out, Happening{
+			Kind: Service, Node: now.Node, Subject: s.Name, Reason: Restarted, Count: s.Restarts - was.Services[at].Restarts,
+			Message: fmt.Sprintf("the service %s was started again: %s", s.Name, s.LastExit),
+		})
+	}
+	if n := now.Repairs - was.Repairs; n > 0 {
+		out = append(out, Happening{Kind: Object, Node: now.Node, Reason: Repaired, Count: int(n), Message: "an object that another client changed was repaired"})
+	}
+	if now.Pass.After(was.Pass) && now.Pruned > 0 {
+		out = append(out, Happening{Kind: Object, Node: now.Node, Reason: Pruned, Count: now.Pruned, Message: "an object that the bundle dropped was removed"})
+	}
+	return out
+}
+
+// statusChange says what changed in the status; empty: nothing that people read.
+func statusChange(was, now protocol.StatusView) string {
+	brief := func(v protocol.StatusView) string {
+		switch v.Kind {
+		case protocol.StatusPresent:
+			return fmt.Sprintf("%s %s, minimum %s", v.Status.State, v.Status.Version, v.Status.MinCompatible)
+		case protocol.StatusUndecodable:
+			return "corrupt"
+		case protocol.StatusAbsent:
+			return "no status"
+		case protocol.StatusUnknown:
+		}
+		return ""
+	}
+	a, b := brief(was), brief(now)
+	sameContent := was.Status.Digest == now.Status.Digest && was.Status.Bundle == now.Status.Bundle
+	switch {
+	case a == "" || b == "" || a == b && sameContent:
+		return ""
+	case a == b:
+		return b + ", with other objects"
+	}
+	return fmt.Sprintf("%s (before: %s)", b, a)
+}
+
+func compareRecords(was, now protocol.Fleet) []Happening {
+	var out []Happening
+	for _, r := range now.Records {
+		before, found := was.Record(r.ID)
+		h := Happening{Kind: Node, Node: r.ID, Fleet: true, Mark: r.Revision, Reason: Changed}
+		switch {
+		case !found:
+			h.Reason, h.Message = Registered, fmt.Sprintf("registered with release %s", r.Node.Version)
+		case before.Revision == r.Revision:
+			continue
+		case before.Problem != r.Problem && r.Problem != "":
+			h.Reason, h.Message = protocol.RecordCorrupt, r.Problem
+		case before.Node.Version != r.Node.Version:
+			h.Message = fmt.Sprintf("registered with release %s (before: %s)", r.Node.Version, before.Node.Version)
+		case before.Node.Roles != r.Node.Roles:
+			h.Message = fmt.Sprintf("its roles are %v (before: %v)", r.Node.Roles.Names(), before.Node.Roles.Names())
+		default:
+			continue
+		}
+		out = append(out, h)
+	}
+	for _, r := range was.Records {
+		if _, found := now.Record(r.ID); !found {
+			out = append(out, Happening{
+				Kind: Node, Node: r.ID, Reason: Removed, Fleet: true, Mark: r.Revision, Message: "its record was deleted",
+			})
+		}
+	}
+	return out
+}
+
+func compareMembers(was, now Facts) []Happening {
+	if len(was.Members) == 0 || len(now.Members) == 0 {
+		return nil // not known
+	}
+	var out []Happening
+	for _, m := range now.Members {
+		if !slices.ContainsFunc(was.Members, func(o MemberFacts) bool { return o.ID == m.ID }) {
+			out = append(out, Happening{Kind: Member, Node: m.Node, Subject: m.ID, Reason: MemberAdded, Message: "member " + m.ID + " of etcd was added", Fleet: true, Mark: 1})
+		}
+	}
+	for _, m := range was.Members {
+		if !slices.ContainsFunc(now.Members, func(o MemberFacts) bool { return o.ID == m.ID }) {
+			out = append(out, Happening{Kind: Member, Node: m.Node, Subject: m.ID, Reason: MemberLeft, Message: "member " + m.ID + " has left etcd", Fleet: true, Mark: 2})
+		}
+	}
+	return out
+}

@@ -1,0 +1,161 @@
+// Package history is what happened in a fleet, as pure functions: it compares two snapshots of
+// facts, and folds what it finds into entries that grow (docs/history.md). It has no clock and
+// no I/O: times are passed in. Package history/journal keeps the entries in etcd.
+//
+// A sidecar writes what happens on its own node. What is seen from everywhere, such as a change of
+// the status or a node whose sidecar is missing, all sidecars notice, and the leader writes it.
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Kind is what an entry is about. People filter by it: a Kind is never renamed.
+type Kind string
+
+// The kinds. Those marked "while it lasts" have an end.
+const (
+	Sidecar   Kind = "sidecar"   // a sidecar started; until its gate opened
+	Gate      Kind = "gate"      // a gate that was open closed, while it lasts
+	APIServer Kind = "apiserver" // a kube-apiserver is not ready, while it lasts
+	Etcd      Kind = "etcd"      // etcd does not answer a node, while it lasts
+	Service   Kind = "service"   // a service ended by itself, and was started again
+	Warning   Kind = "warning"   // a node reports a problem, while it lasts
+	Object    Kind = "object"    // objects failed, were fought over, repaired or removed
+	Bundle    Kind = "bundle"    // a node has other objects to apply, or a rejected bundle
+	Override  Kind = "override"  // people let a node serve in spite of its gate, while it lasts
+	Node      Kind = "node"      // a record changed, or a sidecar is missing, while it lasts
+	Cordon    Kind = "cordon"    // people took a node out of service, while it lasts
+	Leader    Kind = "leader"    // a node began to lead
+	Status    Kind = "status"    // the reconciler status changed
+	Blocked   Kind = "blocked"   // the leader waits for a node, while it lasts
+	Upgrade   Kind = "upgrade"   // the fleet goes to a newer release, while it lasts
+	Rollback  Kind = "rollback"  // the fleet goes to an older release, while it lasts
+	Member    Kind = "member"    // a member of etcd was added or has left
+	Store     Kind = "store"     // etcd went back to an older state
+)
+
+// Kinds lists every kind, for the command line.
+func Kinds() []Kind {
+	return []Kind{
+		Sidecar, Gate, APIServer, Etcd, Service, Warning, Object, Bundle, Override, Node, Cordon, Leader, Status, Blocked,
+		Upgrade, Rollback, Member, Store,
+	}
+}
+
+// Reasons of entries that no verdict, warning or blocker has.
+const (
+	Started       protocol.Reason = "Started"       // a sidecar started
+	Restarted     protocol.Reason = "Restarted"     // a service was started again
+	Registered    protocol.Reason = "Registered"    // a node has a record now
+	Removed       protocol.Reason = "Removed"       // a node has no record any more
+	Changed       protocol.Reason = "Changed"       // the release, the roles, the bundle or the status
+	Elected       protocol.Reason = "Elected"       // a node began to lead
+	Repaired      protocol.Reason = "Repaired"      // the leader restored objects that others changed
+	Pruned        protocol.Reason = "Pruned"        // the leader removed objects that the bundle dropped
+	Begun         protocol.Reason = "Begun"         // an upgrade or a rollback is under way
+	Done          protocol.Reason = "Done"          // an upgrade or a rollback has ended
+	WentBack      protocol.Reason = "WentBack"      // etcd was restored, or is another one
+	MemberAdded   protocol.Reason = "MemberAdded"   // a member joined etcd
+	MemberLeft    protocol.Reason = "MemberLeft"    // a member left etcd
+	Unreachable   protocol.Reason = "Unreachable"   // etcd does not answer
+	OverrideBegun protocol.Reason = "OverrideBegun" // people override a gate
+)
+
+// Entry is one thing that happened, once or several times.
+type Entry struct {
+	ID    string          `json:"-"` // names it in the store
+	Time  time.Time       `json:"time"`
+	Until time.Time       `json:"until,omitzero"` // zero: it goes on
+	Kind  Kind            `json:"kind"`
+	Node  protocol.NodeID `json:"node"`
+	// Subject is what it is about besides the node, such as an object; may be empty.
+	Subject string          `json:"subject,omitempty"`
+	Reason  protocol.Reason `json:"reason"`
+	Message string          `json:"message"`
+	Count   int             `json:"count"`
+	// Lasted is how long it was so, of a thing that ended and began again.
+	Lasted time.Duration `json:"lasted,omitempty"`
+	// Out is how long nodes were out of service in an upgrade, and Waits for whom it waited.
+	Out   map[protocol.NodeID]time.Duration `json:"out,omitempty"`
+	Waits map[protocol.NodeID]time.Duration `json:"waits,omitempty"`
+}
+
+// Open reports whether it goes on.
+func (e Entry) Open() bool { return e.Until.IsZero() }
+
+// Concerns reports whether an entry is about a node.
+func (e Entry) Concerns(id protocol.NodeID) bool {
+	_, out := e.Out[id]
+	_, waits := e.Waits[id]
+	return e.Node == id || out || waits
+}
+
+// Sentence is the message with what has grown.
+func (e Entry) Sentence() string {
+	text := e.Message
+	if e.Count > 1 {
+		text += fmt.Sprintf(" (%d times", e.Count)
+		if e.Lasted > 0 {
+			text += ", " + short(e.Lasted) + " in all"
+		}
+		text += ")"
+	}
+	return text + each("; it waited for ", e.Waits) + each("; out of service: ", e.Out)
+}
+
+// maxShown bounds the nodes that a sentence names.
+const maxShown = 10
+
+func each(title string, nodes map[protocol.NodeID]time.Duration) string {
+	if len(nodes) == 0 {
+		return ""
+	}
+	ids := slices.SortedFunc(maps.Keys(nodes), func(a, b protocol.NodeID) int {
+		return cmp.Or(cmp.Compare(nodes[b], nodes[a]), cmp.Compare(a, b))
+	})
+	var parts []string
+	for _, id := range ids[:min(len(ids), maxShown)] {
+		parts = append(parts, fmt.Sprintf("%s %s", id, short(nodes[id])))
+	}
+	if more := len(ids) - maxShown; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
+	}
+	return title + strings.Join(parts, ", ")
+}
+
+// short is a duration for people.
+func short(d time.Duration) string {
+	switch {
+	case d < 10*time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	case d < time.Hour:
+		return d.Round(time.Second).String()
+	}
+	return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+}
+
+// MaxMessage and MaxNodes bound an entry, so that 1,000 entries have less than 1 MB.
+const (
+	MaxMessage = 400
+	MaxNodes   = 8
+)
+
+// clip cuts a message, at a character.
+func clip(text string) string {
+	if len(text) <= MaxMessage {
+		return text
+	}
+	cut := MaxMessage - len("…")
+	for cut > 0 && text[cut]&0xC0 == 0x80 {
+		cut--
+	}
+	return text[:cut] + "…"
+}

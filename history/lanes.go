@@ -1,0 +1,91 @@
+package history
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Lane is a row of a picture: a node, or the fleet, over a time. Each rune is a part of that time.
+type Lane struct {
+	Node  protocol.NodeID // empty: the fleet
+	Cells []rune
+}
+
+// The runes of a lane.
+const (
+	Serves   = '█'
+	OutOf    = '░' // out of service
+	Leads    = 'L' // it began to lead, or led when the time began
+	Upgrades = '═' // an upgrade or a rollback is under way
+	Nothing  = '·'
+)
+
+// OutOfService reports whether a node is out of service while an entry lasts.
+func OutOfService(e Entry) bool {
+	switch e.Kind {
+	case Gate, APIServer, Sidecar:
+		return true
+	case Node:
+		return e.Reason == protocol.NoPresence
+	case Etcd, Service, Warning, Object, Bundle, Override, Cordon, Leader, Status, Blocked, Upgrade, Rollback, Member, Store:
+	}
+	return false
+}
+
+// Lanes draws entries from one time to another, in so many cells: the fleet first, then a lane for
+// each node. Something that lasted shorter than a cell has one.
+func Lanes(entries []Entry, nodes []protocol.NodeID, from, to time.Time, width int) []Lane {
+	for _, e := range entries {
+		if e.Node != "" && e.Kind != Store {
+			nodes = append(slices.Clip(nodes), e.Node)
+		}
+	}
+	nodes = slices.Compact(slices.Sorted(slices.Values(nodes)))
+	out := []Lane{{Cells: slices.Repeat([]rune{Nothing}, width)}}
+	for _, id := range nodes {
+		out = append(out, Lane{id, slices.Repeat([]rune{Serves}, width)})
+	}
+	p := painter{from, to, width}
+	for _, e := range entries {
+		lane := slices.Index(nodes, e.Node) + 1
+		switch {
+		case e.Kind == Upgrade || e.Kind == Rollback:
+			p.paint(out[0].Cells, e, Upgrades)
+		case e.Node != "" && OutOfService(e):
+			p.paint(out[lane].Cells, e, OutOf)
+		}
+	}
+	for _, e := range entries {
+		if e.Kind == Leader {
+			p.paint(out[slices.Index(nodes, e.Node)+1].Cells, e, Leads)
+		}
+	}
+	return out
+}
+
+type painter struct {
+	from, to time.Time
+	width    int
+}
+
+func (p painter) paint(cells []rune, e Entry, with rune) {
+	until := e.Until
+	if e.Open() {
+		until = p.to
+	}
+	if until.Before(p.from) || e.Time.After(p.to) {
+		return
+	}
+	first, last := p.cell(e.Time), p.cell(until)
+	for i := first; i <= last; i++ {
+		cells[i] = with
+	}
+}
+
+func (p painter) cell(at time.Time) int {
+	whole := max(p.to.Sub(p.from), 1)
+	share := float64(at.Sub(p.from)) / float64(whole)
+	return min(max(int(share*float64(p.width)), 0), p.width-1)
+}

@@ -1,0 +1,34 @@
+package history
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+func TestLanes(t *testing.T) {
+	at := func(minute int) time.Time { return t0.Add(time.Duration(minute) * time.Minute) }
+	entries := []Entry{
+		{Kind: Leader, Node: "a", Time: at(-50), Until: at(-50)},
+		{Kind: Gate, Node: "b", Time: at(-20), Until: at(12)},
+		{Kind: Upgrade, Time: at(20), Until: at(39)},
+		{Kind: Node, Node: "a", Reason: protocol.NoPresence, Time: at(25), Until: at(26)},
+		{Kind: Node, Node: "a", Reason: Changed, Time: at(35), Until: at(35)},
+		{Kind: Leader, Node: "b", Time: at(25), Until: at(25)},
+		{Kind: APIServer, Node: "c", Time: at(55)},
+		{Kind: Gate, Node: "c", Time: at(70), Until: at(80)},
+	}
+	want := map[protocol.NodeID]string{
+		"": "··══··", "a": "██░███", "b": "░░L███", "c": "█████░", "d": "██████",
+	}
+	lanes := Lanes(entries, []protocol.NodeID{"d"}, t0, at(60), 6)
+	if len(lanes) != len(want) {
+		t.Errorf("got %d lanes", len(lanes))
+	}
+	for _, l := range lanes {
+		if string(l.Cells) != want[l.Node] {
+			t.Errorf("%q: got %s, want %s", l.Node, string(l.Cells), want[l.Node])
+		}
+	}
+}

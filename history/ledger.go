@@ -1,0 +1,307 @@
+package history
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// MergeWithin is how soon after its end the same thing has to begin again to count as the same
+// entry.
+const MergeWithin = time.Minute
+
+// keepUnwritten is how long a sidecar that does not lead remembers what the leader writes: if that
+// was the last thing the leader did, its successor writes it.
+const keepUnwritten = 2 * time.Minute
+
+// MaxHeld bounds what a ledger holds in memory, while etcd is unreachable too.
+const MaxHeld = 256
+
+// Ledger folds happenings into entries, and knows which of them have to be written. It belongs to
+// one sidecar, and has no clock: times must not go back by more than a clock is corrected. The
+// zero Ledger is not valid: NewLedger.
+type Ledger struct {
+	node    protocol.NodeID
+	held    []*Held // in the order in which they were found
+	facts   Facts
+	known   bool // facts were observed
+	leading bool
+	opened  time.Time                     // when this node's gate opened; zero: it is closed
+	outs    map[protocol.NodeID]time.Time // nodes out of service, in an upgrade, and since when they were counted
+	waits   map[protocol.NodeID]time.Time
+}
+
+// Held is an entry in a ledger.
+type Held struct {
+	Entry
+	Revision int64 // of its key in the store; 0: it has none yet
+	fleet    bool
+	dirty    bool      // the store has another version of the entry, or none
+	began    time.Time // when it began the last time; zero: at Time
+}
+
+// NewLedger returns the ledger of a node whose sidecar has just started.
+func NewLedger(node protocol.NodeID, at time.Time) *Ledger {
+	l := &Ledger{node: node, outs: map[protocol.NodeID]time.Time{}, waits: map[protocol.NodeID]time.Time{}}
+	l.begin(at, Happening{Kind: Sidecar, Node: node, Reason: Started, Message: "the sidecar started, with a closed gate"})
+	return l
+}
+
+// Verdict learns of a verdict of this node's gate.
+func (l *Ledger) Verdict(at time.Time, was, now protocol.Verdict) {
+	open := l.last(func(h *Held) bool { return h.Kind == Gate && h.Node == l.node && h.Open() })
+	switch {
+	case now.Admitted():
+		if !was.Admitted() {
+			l.opened = at
+		}
+		l.endClosings()
+	case was.Admitted():
+		l.opened = time.Time{}
+		l.begin(at, Happening{Kind: Gate, Node: l.node, Reason: now.Reason, Message: now.Message})
+	case open != nil && open.Reason != now.Reason && !strings.Contains(open.Message, string(now.Reason)):
+		open.Message = clip(fmt.Sprintf("%s; then %s: %s", open.Message, now.Reason, now.Message))
+		open.dirty = true
+	}
+}
+
+// endClosings ends what an open gate ends, also what a former sidecar of this node began.
+func (l *Ledger) endClosings() {
+	for _, h := range l.held {
+		if !l.opened.IsZero() && (h.Kind == Gate || h.Kind == Sidecar) && h.Node == l.node && h.Open() {
+			l.end(l.opened, h)
+		}
+	}
+}
+
+// Observe learns of the facts as they are now.
+func (l *Ledger) Observe(at time.Time, now Facts) {
+	was := l.facts
+	l.facts, l.leading = now, now.Leading
+	if l.known {
+		for _, h := range Compare(was, now) {
+			l.note(at, h)
+		}
+	}
+	l.known = true
+	if !now.Leading { // a successor ends what this leader waited for
+		l.held = slices.DeleteFunc(l.held, func(h *Held) bool { return h.Kind == Blocked && h.Open() })
+	}
+	lasting := Lasting(now)
+	for _, h := range l.held {
+		if h.Open() && l.ended(h, lasting) {
+			l.end(at, h)
+		}
+	}
+	for _, h := range lasting {
+		if open := l.openOf(h); open == nil {
+			l.begin(at, h)
+		}
+	}
+	l.tally(at, now)
+	l.forget(at)
+}
+
+// ended reports whether what an open entry is about is over.
+func (l *Ledger) ended(h *Held, lasting []Happening) bool {
+	switch {
+	case h.Kind == Gate || h.Kind == Sidecar:
+		return false // Verdict ends them
+	case h.fleet && l.facts.Fleet.Revision == 0, h.Kind == Blocked && !l.facts.Leading, !h.fleet && h.Node != l.node:
+		return false // not known here
+	}
+	return !slices.ContainsFunc(lasting, func(o Happening) bool { return o.grows(h) })
+}
+
+// grows reports whether a happening goes on with an open entry. An upgrade goes on whatever
+// releases join.
+func (h Happening) grows(e *Held) bool {
+	if h.Kind == Upgrade {
+		return e.Kind == Upgrade
+	}
+	return h.about() == e.about()
+}
+
+func (l *Ledger) openOf(h Happening) *Held {
+	return l.last(func(o *Held) bool { return o.Open() && h.grows(o) })
+}
+
+func (l *Ledger) last(ok func(*Held) bool) *Held {
+	for _, h := range slices.Backward(l.held) {
+		if ok(h) {
+			return h
+		}
+	}
+	return nil
+}
+
+// begin opens an entry, or the newest one about the same thing again.
+func (l *Ledger) begin(at time.Time, h Happening) {
+	if again := l.recent(at, h); again != nil && h.Kind != Upgrade && h.Kind != Rollback && h.Kind != Sidecar {
+		again.Count++
+		if again.Lasted == 0 {
+			again.Lasted = again.Until.Sub(again.Time)
+		}
+		again.began, again.Until, again.dirty = at, time.Time{}, true
+		return
+	}
+	l.add(at, h)
+}
+
+// note adds something that has no end.
+func (l *Ledger) note(at time.Time, h Happening) {
+	if again := l.recent(at, h); again != nil && !h.Fleet {
+		again.Count += max(1, h.Count)
+		again.Until, again.Message, again.dirty = at, clip(h.Message), true
+		return
+	}
+	added := l.add(at, h)
+	added.Until = at
+}
+
+// recent returns the entry about the same thing that ended a moment ago.
+func (l *Ledger) recent(at time.Time, h Happening) *Held {
+	return l.last(func(o *Held) bool { return !o.Open() && o.about() == h.about() && at.Sub(o.Until) < MergeWithin })
+}
+
+func (l *Ledger) add(at time.Time, h Happening) *Held {
+	mark := fmt.Sprintf("%d", h.Mark)
+	if h.Mark == 0 {
+		mark = fmt.Sprintf("t%d", at.UnixMilli())
+	}
+	id := fmt.Sprintf("%s/%s/%s", h.Kind, h.Node, mark)
+	if h.Subject != "" {
+		id += fmt.Sprintf("-%08x", sum(h.Subject+string(h.Reason)))
+	} else {
+		id += "-" + string(h.Reason)
+	}
+	added := &Held{fleet: h.Fleet, dirty: true, Entry: Entry{
+		ID: id, Time: at, Kind: h.Kind, Node: h.Node, Subject: h.Subject, Reason: h.Reason, Message: clip(h.Message), Count: max(1, h.Count),
+	}}
+	if at0 := slices.IndexFunc(l.held, func(o *Held) bool { return o.ID == id }); at0 >= 0 {
+		added.Revision = l.held[at0].Revision
+		l.held = slices.Delete(l.held, at0, at0+1)
+	}
+	l.held = append(l.held, added)
+	return added
+}
+
+// sum is FNV-1a: it only keeps the names of two subjects apart.
+func sum(text string) uint32 {
+	h := uint32(2166136261)
+	for i := range len(text) {
+		h = (h ^ uint32(text[i])) * 16777619
+	}
+	return h
+}
+
+// begun is when an entry began the last time.
+func begun(h *Held) time.Time {
+	if h.began.IsZero() {
+		return h.Time
+	}
+	return h.began
+}
+
+func (l *Ledger) end(at time.Time, h *Held) {
+	h.Until, h.dirty = at, true
+	if h.Count > 1 {
+		h.Lasted += at.Sub(begun(h))
+	}
+	if h.Kind == Upgrade || h.Kind == Rollback {
+		h.Reason = Done
+		h.Message = clip(h.Message + "; " + l.outcome())
+		l.settle(at, h)
+	}
+}
+
+func (l *Ledger) outcome() string {
+	if s := l.facts.Status; s.Kind == protocol.StatusPresent {
+		return fmt.Sprintf("ended with objects of %s, %s", s.Status.ContentRelease, s.Status.State)
+	}
+	return "ended without a status"
+}
+
+// tally counts in an upgrade how long which node is out of service, and for whom the leader waits.
+func (l *Ledger) tally(at time.Time, now Facts) {
+	entry := l.last(func(h *Held) bool { return h.Open() && (h.Kind == Upgrade || h.Kind == Rollback) })
+	if entry == nil {
+		clear(l.outs)
+		clear(l.waits)
+		return
+	}
+	out, waits := map[protocol.NodeID]bool{}, map[protocol.NodeID]bool{}
+	for _, r := range now.Fleet.Records {
+		out[r.ID] = r.Counts() && !r.Serves()
+	}
+	for _, b := range now.Blockers {
+		waits[b.Node] = true
+	}
+	entry.Out = count(entry, entry.Out, l.outs, out, at)
+	entry.Waits = count(entry, entry.Waits, l.waits, waits, at)
+}
+
+// count adds to sums the times of what is over, and begins those of what is so now.
+func count(entry *Held, sums map[protocol.NodeID]time.Duration, since map[protocol.NodeID]time.Time, is map[protocol.NodeID]bool, at time.Time) map[protocol.NodeID]time.Duration {
+	for _, id := range slices.Sorted(maps.Keys(since)) {
+		if is[id] {
+			continue
+		}
+		sums = plus(sums, id, at.Sub(since[id]))
+		delete(since, id)
+		entry.dirty = true
+	}
+	for id, so := range is {
+		if _, counted := since[id]; so && !counted {
+			since[id] = at
+		}
+	}
+	return sums
+}
+
+// plus adds to the sum of a node in a copy. Of many nodes, those with the longest times stay.
+func plus(sums map[protocol.NodeID]time.Duration, id protocol.NodeID, d time.Duration) map[protocol.NodeID]time.Duration {
+	out := maps.Clone(sums)
+	if out == nil {
+		out = map[protocol.NodeID]time.Duration{}
+	}
+	out[id] += d
+	if len(out) > MaxNodes {
+		least := id
+		for _, other := range slices.Sorted(maps.Keys(out)) {
+			if out[other] < out[least] {
+				least = other
+			}
+		}
+		delete(out, least)
+	}
+	return out
+}
+
+// settle counts what is still so at the end of an upgrade.
+func (l *Ledger) settle(at time.Time, h *Held) {
+	h.Out = count(h, h.Out, l.outs, nil, at)
+	h.Waits = count(h, h.Waits, l.waits, nil, at)
+}
+
+// forget drops what needs no more attention: it was written and cannot grow, or the leader of
+// that time has written it.
+func (l *Ledger) forget(at time.Time) {
+	l.held = slices.DeleteFunc(l.held, func(h *Held) bool {
+		old := !h.Open() && at.Sub(h.Until) >= MergeWithin
+		return old && !h.dirty || old && h.fleet && !l.leading && at.Sub(h.Until) >= keepUnwritten
+	})
+	for len(l.held) > MaxHeld {
+		drop := 0
+		for i, h := range l.held {
+			if !h.Open() && rank(h.Kind) < rank(l.held[drop].Kind) || l.held[drop].Open() && !h.Open() {
+				drop = i
+			}
+		}
+		l.held = slices.Delete(l.held, drop, drop+1)
+	}
+}

@@ -1,0 +1,185 @@
+package history
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// Bounds of the journal in the store.
+const (
+	MaxEntries = 1000
+	MaxBytes   = 1 << 20
+	// fair is how many entries about the same thing stay when something has to be dropped.
+	fair = 50
+)
+
+// Due returns copies of what has to be written now, at most n. What the whole fleet sees is due
+// only on the leader.
+func (l *Ledger) Due(n int) []Held {
+	var out []Held
+	for _, h := range l.held {
+		if len(out) < n && h.dirty && (l.leading || !h.fleet) {
+			out = append(out, *h)
+		}
+	}
+	return out
+}
+
+// Written learns that an entry was written. If it has grown since, it is due again.
+func (l *Ledger) Written(was Held, revision int64) {
+	for _, h := range l.held {
+		if h.ID == was.ID {
+			h.Revision, h.dirty = revision, !same(h.Entry, was.Entry)
+		}
+	}
+}
+
+func same(a, b Entry) bool {
+	return a.Until.Equal(b.Until) && a.Count == b.Count && a.Message == b.Message && len(a.Out) == len(b.Out) && a.Sentence() == b.Sentence()
+}
+
+// Entries returns what the store may not have yet. What the leader writes is in it only on the
+// leader: elsewhere it may have another name.
+func (l *Ledger) Entries() []Entry {
+	var out []Entry
+	for _, h := range l.held {
+		if h.dirty && (l.leading || !h.fleet) {
+			out = append(out, h.Entry)
+		}
+	}
+	return out
+}
+
+// Adopt learns what the store has: after a start, after an election, and when another sidecar
+// wrote an entry. What goes on in the store goes on here, with its older beginning.
+func (l *Ledger) Adopt(at time.Time, stored []Held) {
+	for _, s := range stored {
+		fleet := OfFleet(s.Entry)
+		if !fleet && s.Node != l.node {
+			continue
+		}
+		s.fleet = fleet
+		if own := l.last(func(h *Held) bool { return h.ID == s.ID }); own != nil {
+			own.Revision = s.Revision
+			switch {
+			case fleet && !s.Open() && s.Count >= own.Count:
+				own.Entry = s.Entry // another leader saw the end; Observe opens it again if it goes on
+			case s.Time.Before(own.Time):
+				own.Time = s.Time
+			}
+			own.dirty = !same(own.Entry, s.Entry)
+			continue
+		}
+		if !s.Open() && at.Sub(s.Until) >= MergeWithin {
+			continue
+		}
+		open := l.last(func(h *Held) bool {
+			return h.Open() && s.Open() && (h.about() == s.about() || h.Kind == Upgrade && s.Kind == Upgrade)
+		})
+		if open == nil {
+			l.held = append(l.held, &s)
+			continue
+		}
+		adopt(open, s)
+	}
+	l.endClosings()
+	slices.SortStableFunc(l.held, func(a, b *Held) int { return a.Time.Compare(b.Time) })
+}
+
+// adopt makes an open entry the one of the store.
+func adopt(own *Held, s Held) {
+	own.ID, own.Revision, own.dirty = s.ID, s.Revision, true
+	own.Time, own.Message, own.Count = s.Time, s.Message, max(s.Count, own.Count)
+	for id, d := range s.Out {
+		if own.Out[id] < d {
+			own.Out = plus(own.Out, id, d-own.Out[id])
+		}
+	}
+	for id, d := range s.Waits {
+		if own.Waits[id] < d {
+			own.Waits = plus(own.Waits, id, d-own.Waits[id])
+		}
+	}
+}
+
+// OfFleet reports whether the leader writes such entries.
+func OfFleet(e Entry) bool {
+	switch e.Kind {
+	case Node, Cordon, Leader, Status, Blocked, Upgrade, Rollback, Member, Store:
+		return true
+	case Sidecar, Gate, APIServer, Etcd, Service, Warning, Object, Bundle, Override:
+	}
+	return false
+}
+
+// rank is how much an entry matters: 0 is dropped first.
+func rank(k Kind) int {
+	switch k {
+	case Upgrade, Rollback, Store, Member:
+		return 2
+	case Gate, APIServer, Etcd, Node, Leader, Override, Cordon, Service:
+		return 1
+	case Sidecar, Warning, Object, Bundle, Status, Blocked:
+	}
+	return 0
+}
+
+// bonus is by how much later an entry counts that matters.
+func bonus(k Kind) time.Duration {
+	const day = 24 * time.Hour
+	return []time.Duration{0, 30 * day, 365 * day}[rank(k)]
+}
+
+// Drop returns the entries that have to be deleted so that at most n are left: first of each
+// thing that happened again and again the oldest, then what is oldest, where what matters counts as
+// later.
+func Drop(all []Entry, n int) []Entry {
+	if len(all) <= n {
+		return nil
+	}
+	order := slices.SortedStableFunc(slices.Values(all), func(a, b Entry) int {
+		return cmp.Or(a.Time.Add(bonus(a.Kind)).Compare(b.Time.Add(bonus(b.Kind))), cmp.Compare(a.ID, b.ID))
+	})
+	times := map[about]int{}
+	for _, e := range order {
+		times[e.about()]++
+	}
+	var out, rest []Entry
+	for _, e := range order {
+		if len(out) < len(all)-n && times[e.about()] > fair {
+			times[e.about()]--
+			out = append(out, e)
+			continue
+		}
+		rest = append(rest, e)
+	}
+	return append(out, rest[:max(0, len(all)-n-len(out))]...)
+}
+
+// Sort orders entries by their time, the newest last.
+func Sort(entries []Entry) {
+	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.ID, b.ID)) })
+}
+
+// Filter is which entries people want to see. The zero Filter: all.
+type Filter struct {
+	Node  protocol.NodeID
+	Kind  Kind
+	Since time.Time // an entry that ended before is left out
+}
+
+// Filtered returns the entries that a filter lets pass, in their order.
+func (f Filter) Filtered(entries []Entry) []Entry {
+	var out []Entry
+	for _, e := range entries {
+		switch {
+		case f.Node != "" && !e.Concerns(f.Node), f.Kind != "" && e.Kind != f.Kind, !e.Open() && e.Until.Before(f.Since):
+		default:
+			out = append(out, e)
+		}
+	}
+	return out
+}
