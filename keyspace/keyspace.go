@@ -1,7 +1,7 @@
 // Package keyspace names Lockstep's keys in etcd (docs/protocol.md#keys). It does
 // not know their values: package fleet owns those of node records, presences and
 // the store ID, package status that of the status, package election those of
-// candidates, packages cluster/record and cluster/token those below cluster/.
+// candidates, package history/journal those of what happened, packages cluster/record and cluster/token those below cluster/.
 package keyspace
 
 import (
@@ -47,6 +47,12 @@ func (k Keys) Replacement() string { return k.Status() + "/replacement" }
 
 // Rollback returns the key with which people bring the objects of an older release back.
 func (k Keys) Rollback() string { return k.prefix + "kubernetes/reconciler/rollback" }
+
+// History returns the prefix of the journal of what happened (docs/history.md).
+func (k Keys) History() string { return k.prefix + "history/" }
+
+// HistoryEntry returns the key of an entry of that journal.
+func (k Keys) HistoryEntry(id string) string { return k.History() + id }
 
 // Store returns the key of the store ID. There is only one.
 func (k Keys) Store() string { return k.prefix + "store" }
@@ -104,7 +110,7 @@ func (k Keys) RotationReport(id protocol.NodeID) string { return k.RotationRepor
 // StoreParts returns where all keys of a store are, except those of ClusterParts. A part
 // that ends with a slash is a range, any other is a key.
 func (k Keys) StoreParts() []string {
-	return []string{k.Nodes(), k.Presences(), k.Duplicate(""), k.Store(), k.Status(), k.Replacement(), k.Rollback(), k.Leaders()}
+	return []string{k.Nodes(), k.Presences(), k.Duplicate(""), k.Store(), k.Status(), k.Replacement(), k.Rollback(), k.Leaders(), k.History()}
 }
 
 // ClusterParts returns where all keys of an etcd cluster are that the sidecars run

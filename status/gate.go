@@ -17,7 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
-// GateConfig is what a Gate needs. All fields except the last five are required.
+// GateConfig is what a Gate needs. All fields down to Log are required.
 type GateConfig struct {
 	Store        *Store
 	Local        *event.Value[protocol.Local]
@@ -34,6 +34,9 @@ type GateConfig struct {
 	Override   *event.Value[protocol.Override]
 	Registerer prometheus.Registerer // nil: no metrics
 	Trace      trace.Hook            // of tests; nil: nothing is reported
+	// Seen learns of each verdict with another reason than the one before, also of one that the
+	// next replaces at once. It must not wait. nil: nothing does.
+	Seen func(was, now protocol.Verdict)
 	// Beat is called in each round. The channel that it returns begins the next round,
 	// if nothing else does. nil: rounds begin with changes alone.
 	Beat func() <-chan struct{}
@@ -118,6 +121,9 @@ func (g *Gate) learn(change func(*protocol.Facts)) {
 	if v.Ready != was.Ready || v.Reason != was.Reason {
 		now.Since = time.Now()
 		g.report(was, now)
+		if g.cfg.Seen != nil {
+			g.cfg.Seen(was.Verdict, now.Verdict)
+		}
 	}
 	g.verdict.Set(now)
 }
