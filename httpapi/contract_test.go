@@ -97,7 +97,7 @@ func targets() []string {
 		"/livez", "/livez?verbose", "/healthz", "/healthz?verbose",
 		"/readyz", "/readyz?verbose", "/readyz?verbose&exclude=etcd&exclude=nope", "/readyz?verbose&exclude=compatible&exclude=registered&exclude=shutdown",
 		"/readyz/shutdown", "/readyz/etcd", "/readyz/registered", "/readyz/compatible", "/readyz/apiserver", "/readyz/nope",
-		"/leader", "/status", "/version", "/openapi.yaml", "/statusz", "/flagz", "/metrics", "/",
+		"/leader", "/status", "/history", "/history?kind=gate&node=cp-1&since=2d", "/history?kind=nope", "/history?since=yesterday", "/version", "/openapi.yaml", "/statusz", "/flagz", "/metrics", "/",
 	}
 }
 

@@ -28,6 +28,9 @@ func (s *Server) router() http.Handler {
 		r.Get("/", s.page)
 		r.Get("/leader", s.leader)
 		r.Get("/status", s.status)
+		if s.cfg.History != nil {
+			r.Get("/history", s.history)
+		}
 		r.Get("/version", s.version)
 		r.Get("/statusz", s.statusz)
 		r.Get("/flagz", s.flagz)
@@ -45,7 +48,7 @@ func (s *Server) router() http.Handler {
 // "other".
 func endpoints() []string {
 	return []string{
-		"/livez", "/healthz", "/readyz", "/readyz/{check}", "/", "/leader", "/status", "/version",
+		"/livez", "/healthz", "/readyz", "/readyz/{check}", "/", "/leader", "/status", "/history", "/version",
 		"/openapi.yaml", "/statusz", "/flagz", "/metrics", "other",
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/history"
 	"github.com/lockstep-dev/lockstep/httpapi/reviews"
 )
 
@@ -37,6 +38,9 @@ type Config struct {
 	// Stuck names what makes no progress, so that /livez fails; nil: nothing is watched.
 	// It is called at each request, and must not wait.
 	Stuck func() []string
+	// History returns what happened, the newest entry last; nil: the path is not found. It
+	// may ask etcd, within a short time, and answers without it.
+	History func(context.Context) []history.Entry
 	// LocalOnly: clients on other machines may read only the health endpoints, unless
 	// TLS has a client CA.
 	LocalOnly bool

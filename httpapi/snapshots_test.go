@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/history"
 	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/report"
@@ -211,6 +213,7 @@ func newFixture(t *testing.T, snap Snapshot, changes ...func(*Config)) fixture {
 		Build:   Build{Version: "0.1.0", Commit: "0abc123-dirty", Date: "2026-11-21T08:00:00Z"},
 		OpenAPI: description(t),
 		Flags:   []Flag{{"node-id", "cp-1"}, {"listen", "127.0.0.1:8086"}},
+		History: func(context.Context) []history.Entry { return happened() },
 	}
 	for _, apply := range changes {
 		apply(&cfg)
@@ -220,6 +223,21 @@ func newFixture(t *testing.T, snap Snapshot, changes ...func(*Config)) fixture {
 		t.Fatal(err)
 	}
 	return f
+}
+
+// happened is a history with each kind, of which the last goes on.
+func happened() []history.Entry {
+	var out []history.Entry
+	at := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+	for i, kind := range history.Kinds() {
+		at = at.Add(time.Minute)
+		e := history.Entry{Time: at, Until: at.Add(time.Second), Kind: kind, Node: "cp-1", Reason: protocol.Cordoned, Message: "m", Count: i + 1}
+		if i == len(history.Kinds())-1 {
+			e.Until = time.Time{}
+		}
+		out = append(out, e)
+	}
+	return out
 }
 
 // description is the text of openapi.yaml.

@@ -22,6 +22,7 @@ import (
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/history/journal"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/internal/buildinfo"
 	"github.com/lockstep-dev/lockstep/internal/endpoints"
@@ -78,6 +79,7 @@ type App struct {
 	registrar  *fleet.Registrar
 	store      *status.Store
 	gate       *status.Gate
+	journal    *journal.Journal
 	publisher  *endpoints.Publisher // nil: without --kubernetes-service
 	endpoint   protocol.Endpoint    // the zero Endpoint: likewise
 	reconcile  Reconciler
@@ -201,6 +203,7 @@ func (a *App) wireFleet() {
 		TTL: a.cfg.LeaseTTL, Shown: a.shown, Beat: a.live.beatOf(presenceLoop), Log: a.log.With("worker", "presence"),
 	})
 	a.store = status.NewStore(a.etcd)
+	a.journal = journal.New(journal.Config{Client: a.etcd, Node: a.id.node, Log: a.log.With("worker", "history")})
 }
 
 func (a *App) wireLeader(registry prometheus.Registerer) error {
@@ -248,6 +251,7 @@ func (a *App) wireServer(registry *prometheus.Registry) error {
 		LocalOnly: a.cfg.Listen != "" && !a.cfg.AnonymousStatus,
 		Hosts:     a.hosts(),
 		Stuck:     a.live.stuck,
+		History:   a.journal.Read,
 	})
 	return err
 }

@@ -58,6 +58,8 @@ func (a *App) startServing(member, serving *supervise.Group) {
 	keep("warnings", a.keepWarnings)
 	keep("clocks", a.watchClocks)
 	keep("override", a.keepOverride)
+	keep("happenings", a.keepHistory)
+	keep("history", a.journal.Run)
 	keep("etcd-problem", a.watchEtcdProblem)
 	if a.cfg.Embedded != nil {
 		keep("servers", a.inCluster(a.followServers))

@@ -43,7 +43,7 @@ func (a *App) wireRoles(registry prometheus.Registerer) error {
 		Gate: status.GateConfig{
 			Store: a.store, Local: a.local, Contact: a.etcd.Contact(), Log: a.log.With("worker", "gate"),
 			Registerer: registry, Trace: a.trace, Beat: a.live.beatOf(gateLoop), Override: a.override,
-			APIServer: a.otherAPIServer,
+			APIServer: a.otherAPIServer, Seen: a.journal.Verdict,
 		},
 		Shown: a.keepShown, Presence: func(ctx context.Context) error { return a.presence.Run(ctx) }, Enter: a.inCluster,
 		// A sidecar whose node ID belongs to another one must not campaign. So the

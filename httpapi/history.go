@@ -1,0 +1,95 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/history"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// HistoryReport is an entry of /history, and of sidecar history -o json.
+type HistoryReport struct {
+	Time    *time.Time `json:"time"`
+	Until   *time.Time `json:"until"` // null: it goes on
+	Kind    string     `json:"kind"`
+	Node    string     `json:"node"` // empty: it is about the fleet
+	Reason  string     `json:"reason"`
+	Message string     `json:"message"`
+	Count   int        `json:"count"`
+}
+
+// NewHistoryReports renders entries, in their order.
+func NewHistoryReports(entries []history.Entry) []HistoryReport {
+	out := make([]HistoryReport, 0, len(entries))
+	for _, e := range entries {
+		out = append(out, HistoryReport{
+			Time: timestamp(e.Time), Until: timestamp(e.Until), Kind: string(e.Kind), Node: string(e.Node), Reason: string(e.Reason),
+			Message: e.Sentence(), Count: e.Count,
+		})
+	}
+	return out
+}
+
+// ParseSince reads how far back people want to see: a duration like 90m or 2d.
+func ParseSince(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.ParseFloat(days, 64)
+		if err == nil && n >= 0 && n <= maxDays {
+			return time.Duration(n * float64(24*time.Hour)), nil
+		}
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, fmt.Errorf("%q: must be a duration like 90m, 12h or 2d", text)
+	}
+	return d, nil
+}
+
+// maxDays is ample: the journal is bounded.
+const maxDays = 10000
+
+// ParseKind reads a kind of entries.
+func ParseKind(text string) (history.Kind, error) {
+	if kind := history.Kind(text); text == "" || slices.Contains(history.Kinds(), kind) {
+		return kind, nil
+	}
+	var names []string
+	for _, k := range history.Kinds() {
+		names = append(names, string(k))
+	}
+	return "", fmt.Errorf("%q: must be one of %s", text, strings.Join(names, ", "))
+}
+
+// history lists what happened.
+func (s *Server) history(w http.ResponseWriter, r *http.Request) {
+	filter, err := historyFilter(r, time.Now())
+	if err != nil {
+		s.problem(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	s.reply(w, http.StatusOK, indented(NewHistoryReports(filter.Filtered(s.cfg.History(r.Context())))))
+}
+
+// historyFilter reads ?node=, ?kind= and ?since=.
+func historyFilter(r *http.Request, now time.Time) (history.Filter, error) {
+	query := r.URL.Query()
+	out := history.Filter{Node: protocol.NodeID(query.Get("node"))}
+	var err error
+	if out.Kind, err = ParseKind(query.Get("kind")); err != nil {
+		return out, fmt.Errorf("kind: %w", err)
+	}
+	if since := query.Get("since"); since != "" {
+		d, err := ParseSince(since)
+		if err != nil {
+			return out, fmt.Errorf("since: %w", err)
+		}
+		out.Since = now.Add(-d)
+	}
+	return out, nil
+}

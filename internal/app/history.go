@@ -1,0 +1,51 @@
+package app
+
+import (
+	"context"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/history"
+	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// keepHistory reports each snapshot to the journal, until ctx ends. The gate reports to it
+// directly: a verdict may last shorter than a snapshot.
+func (a *App) keepHistory(ctx context.Context) error {
+	for {
+		now, snapshotChanged := a.snapshot.Load()
+		warnings, warningsChanged := a.warned.Load()
+		a.journal.Observe(historyFacts(now, warnings.reported))
+		if !event.Wait(ctx, snapshotChanged, warningsChanged) {
+			return ctx.Err()
+		}
+	}
+}
+
+// historyFacts are the facts of a snapshot that are of interest later.
+func historyFacts(s httpapi.Snapshot, reported []protocol.Warning) history.Facts {
+	leading := s.Election.State == protocol.Leading
+	out := history.Facts{
+		Node: s.Local.ID, Reached: s.Etcd.Reached, Override: s.Override, Warnings: reported,
+		Digest: s.Local.Digest, Version: s.Local.Version,
+		Repairs: s.Reconcile.Drift.Repairs, Pass: s.Reconcile.LastSuccess, Pruned: s.Reconcile.Objects.Pruned,
+		Leading: leading, Leader: s.Election.Leader, Epoch: s.Election.Epoch, Status: s.Status, Fleet: s.Fleet, Store: s.Etcd.Store,
+	}
+	if leading {
+		out.Blockers = s.Election.Step.Blockers
+	}
+	if !s.Etcd.Connected {
+		out.EtcdProblem = "no answer"
+	}
+	if s.APIServer.Enabled && !s.APIServer.Ready && !s.APIServer.Since.IsZero() {
+		reason, message := s.APIServer.Problem()
+		out.APIServer = protocol.Verdict{Reason: reason, Message: message}
+	}
+	for _, svc := range s.Services {
+		out.Services = append(out.Services, history.ServiceFacts{Name: svc.Name, Restarts: svc.Restarts, LastExit: svc.LastExit})
+	}
+	for _, m := range s.Cluster.Members {
+		out.Members = append(out.Members, history.MemberFacts{ID: m.ID, Node: protocol.NodeID(m.Node)})
+	}
+	return out
+}
