@@ -1,0 +1,156 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/history"
+	"github.com/lockstep-dev/lockstep/history/journal"
+	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// historyFlags are those of history.
+type historyFlags struct{ node, since, kind string }
+
+func (p program) historyCommand() *cobra.Command {
+	f := historyFlags{since: "24h"}
+	output := choice{value: "table", of: []string{"table", "json"}}
+	cmd := withEtcd(&cobra.Command{
+		Use:   "history",
+		Short: "Show what happened: gates, leaders, upgrades, failures",
+		Long: `Show what happened: when which node was out of service and why, who led, what was
+upgraded, and what failed. The sidecars keep it in etcd, also for nodes whose disks are
+lost. The newest is last.
+
+Above the list is one lane for each node: █ in service, ░ out of service, L where it
+began to lead, and ═ in the first lane while an upgrade or a rollback was under way.`,
+		Args:    noArgs,
+		PreRunE: func(*cobra.Command, []string) error { _, err := f.filter(p.now()); return err }, // before etcd is asked
+	}, func(ctx context.Context, client etcdClient, _ []string) error {
+		return p.printHistory(ctx, client, f, output)
+	})
+	flags := cmd.Flags()
+	flags.StringVar(&f.node, "node", "", "Only what is about this node, by its `ID`.")
+	flags.StringVar(&f.since, "since", f.since, "How far back, as a `duration` like 90m, 12h or 2d.")
+	flags.StringVar(&f.kind, "kind", "", "Only entries of this `kind`: "+kindNames()+".")
+	flags.VarP(&output, "output", "o", "Output format: "+output.options()+".")
+	complete(cmd, "output", &output)
+	return cmd
+}
+
+func kindNames() string {
+	var out []string
+	for _, k := range history.Kinds() {
+		out = append(out, string(k))
+	}
+	return strings.Join(out, ", ")
+}
+
+// filter returns an error that names the flag.
+func (f historyFlags) filter(now time.Time) (history.Filter, error) {
+	kind, err := httpapi.ParseKind(f.kind)
+	if err != nil {
+		return history.Filter{}, usagef("--kind: %w", err)
+	}
+	since, err := httpapi.ParseSince(f.since)
+	if err != nil {
+		return history.Filter{}, usagef("--since: %w", err)
+	}
+	return history.Filter{Node: protocol.NodeID(f.node), Kind: kind, Since: now.Add(-since)}, nil
+}
+
+func (p program) printHistory(ctx context.Context, client etcdClient, f historyFlags, output choice) error {
+	now := p.now()
+	filter, err := f.filter(now)
+	if err != nil {
+		return err
+	}
+	all, err := journal.List(ctx, client.Client)
+	if err != nil {
+		return err
+	}
+	entries := filter.Filtered(all)
+	if output.value == "json" {
+		return p.printJSON(httpapi.NewHistoryReports(entries))
+	}
+	t := table{w: p.stdout, now: now, screen: p.screen()}
+	if len(entries) == 0 {
+		fmt.Fprintln(p.stdout, "nothing happened in that time")
+		return nil
+	}
+	registered, err := fleet.List(ctx, client.Client)
+	if err != nil {
+		return err
+	}
+	var nodes []protocol.NodeID
+	for _, r := range registered.Records {
+		if f.node == "" || r.ID == filter.Node {
+			nodes = append(nodes, r.ID)
+		}
+	}
+	t.lanes(entries, nodes, filter.Since)
+	fmt.Fprintln(t.w)
+	t.rows(historyRows(entries))
+	return nil
+}
+
+// laneWidth is how many cells a lane has where the width is not known, and at most.
+const laneWidth = 72
+
+// lanes prints the picture above the list. It begins with the first entry.
+func (t table) lanes(entries []history.Entry, nodes []protocol.NodeID, since time.Time) {
+	from := entries[0].Time
+	if from.Before(since) {
+		from = since
+	}
+	longest := len("fleet")
+	for _, e := range entries {
+		longest = max(longest, len(e.Node))
+	}
+	for _, id := range nodes {
+		longest = max(longest, len(id))
+	}
+	width := laneWidth
+	if t.screen.width > 0 {
+		width = max(10, min(width, t.screen.width-longest-len(gap)))
+	}
+	for _, lane := range history.Lanes(entries, nodes, from, t.now, width) {
+		fmt.Fprintf(t.w, "%-*s%s%s\n", longest, clean(cmp.Or(string(lane.Node), "fleet")), gap, string(lane.Cells))
+	}
+	begin, end := clock(from), clock(t.now)
+	fmt.Fprintf(t.w, "%-*s%s%s%*s\n", longest, "", gap, begin, max(1, width-len(begin)), end)
+}
+
+// clock is a time of the table.
+func clock(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05Z") }
+
+func historyRows(entries []history.Entry) [][]string {
+	rows := [][]string{{"TIME", "FOR", "KIND", "NODE", "REASON", "MESSAGE"}}
+	for _, e := range entries {
+		rows = append(rows, []string{
+			clock(e.Time), lasted(e), string(e.Kind), cmp.Or(string(e.Node), "-"), cmp.Or(string(e.Reason), "-"), e.Sentence(),
+		})
+	}
+	return rows
+}
+
+// lasted says how long an entry lasted.
+func lasted(e history.Entry) string {
+	switch d := e.Until.Sub(e.Time); {
+	case e.Open():
+		return "goes on"
+	case d == 0:
+		return "-"
+	case d < 10*time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	default:
+		return d.Round(time.Second).String()
+	}
+}

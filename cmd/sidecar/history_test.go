@@ -1,0 +1,43 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/history"
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+func TestHistory(t *testing.T) {
+	server := etcdtest.New(t)
+	raw := server.Client(t)
+	c := command{T: t, endpoint: server.Endpoints()[0]}
+	c.want(exitUsage, "--kind:", "history", "--kind", "gates")
+	c.want(exitUsage, "--since:", "history", "--since", "yesterday")
+	c.want(exitOK, "nothing happened in that time", "history")
+	c.want(exitOK, "[]", "history", "-o", "json")
+
+	at := time.Now().Add(-time.Hour)
+	for i, e := range []history.Entry{
+		{Time: at, Until: at.Add(20 * time.Second), Kind: history.Gate, Node: "cp-2", Reason: protocol.Cordoned, Message: "work on the disk", Count: 20, Lasted: time.Second},
+		{Time: at.Add(time.Minute), Kind: history.Upgrade, Reason: history.Begun, Message: "releases 1.0.0 and 1.1.0", Count: 1},
+		{Time: at.Add(-48 * time.Hour), Until: at.Add(-48 * time.Hour), Kind: history.Leader, Node: "cp-1\x1b[2J", Reason: history.Elected, Message: "it leads", Count: 1},
+	} {
+		value, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := raw.Put(t.Context(), fmt.Sprint("/lockstep/history/", i), string(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.want(exitOK, "work on the disk (20 times, 1s in all)", "history")
+	c.want(exitOK, "cp-2   ░█", "history", "--node", "cp-2")
+	c.want(exitOK, `"count": 20`, "history", "--kind", "gate", "-o", "json")
+	c.want(exitOK, `"until": null`, "history", "--kind", "upgrade", "-o", "json")
+	c.want(exitOK, "[]", "history", "--kind", "leader", "-o", "json")
+	c.want(exitOK, `"reason": "Elected"`, "history", "--since", "4d", "--kind", "leader", "-o", "json")
+}
