@@ -21,6 +21,7 @@ import (
 // kubeadmFlags are those of kubeadm.
 type kubeadmFlags struct {
 	check, force  bool
+	https         bool // switch it on where a call before has another listener
 	image, bundle string
 	dir           string // of Lockstep
 	kubernetesDir string
@@ -70,6 +71,7 @@ Exit codes: 0 success, 1 failure, or something is wrong; 2 wrong usage.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&f.check, "check", false, "Write nothing, and print everything that is wrong on this node.")
 	flags.BoolVar(&f.force, "force", false, "Also overwrite files that were changed since this command wrote them, or that it did not write.")
+	flags.BoolVar(&f.https, "https", false, "Serve HTTPS to other machines, with a certificate of the cluster's CA, so that Prometheus can scrape this node. A first call without --listen and the like after -- does that anyway.")
 	flags.StringVar(&f.image, "image", "", "The `image` of the sidecar. Required at the first call.")
 	flags.StringVar(&f.bundle, "bundle", "", "The `directory` with bundle.yaml and the manifests of the release that this node runs next. It is copied. builtin is the built-in bundle. Required at the first call.")
 	flags.StringVar(&f.dir, "dir", f.dir, "The `directory` of Lockstep on this node. The container has it, read-only.")
@@ -100,8 +102,11 @@ func (f *kubeadmFlags) complete() error {
 			return usagef("%q after --: must be a flag of sidecar run, like --listen=127.0.0.1:8086", arg)
 		}
 	}
-	if f.check && (f.image != "" || f.bundle != "" || len(f.args) > 0 || f.force) {
-		return usagef("--check writes nothing: leave out --image, --bundle, --force and what follows after --")
+	if f.https && kubeadm.ChoosesListener(f.args) {
+		return usagef("--https: leave out what follows after -- about the listener, TLS and access")
+	}
+	if f.check && (f.https || f.image != "" || f.bundle != "" || len(f.args) > 0 || f.force) {
+		return usagef("--check writes nothing: leave out --image, --bundle, --force, --https and what follows after --")
 	}
 	host, err := os.Hostname()
 	if f.nodeID == "" && err != nil {

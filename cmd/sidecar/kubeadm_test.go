@@ -440,8 +440,12 @@ func TestKubeadm_check(t *testing.T) {
 			"apiserver-etcd-client.key: FileUnreadable: the key of the client certificate for etcd: tls: private key does not match public key",
 		}},
 		{"flags with files that do not exist", func(n *kubeadmNode) {
-			n.replaceIn(n.kubernetes+"/manifests/kube-apiserver.yaml", "    - --listen=127.0.0.1:8086\n", "    - --listen=127.0.0.1:8086\n    - --tls-cert-file=/etc/lockstep/tls.crt\n"+
-				"    - --tls-private-key-file=/run/tls.key\n    - --client-ca-file=/etc/lockstep/clients.crt\n    - --services=/etc/lockstep/services\n    - --data-dir=/var/lib/lockstep\n")
+			for from, to := range map[string]string{
+				"/etc/lockstep/serving.crt": "/etc/lockstep/tls.crt", "/etc/lockstep/serving.key": "/run/tls.key", "/etc/lockstep/ca.crt": "/etc/lockstep/clients.crt",
+				"--listen=:8086\n": "--listen=127.0.0.1:8086\n    - --services=/etc/lockstep/services\n    - --data-dir=/var/lib/lockstep\n", "scheme: HTTPS": "scheme: HTTP",
+			} {
+				n.replaceIn(n.kubernetes+"/manifests/kube-apiserver.yaml", from, to)
+			}
 		}, []string{
 			"PatchNotApplied", "ProbeMissing: the startup", "ProbeMissing: the readiness", "ProbeMissing: the liveness",
 			"/tls.crt: FileUnreadable: the serving certificate of the sidecar: ", "/run/tls.key: FileUnreadable: the key of the serving certificate of the sidecar: it is not in a volume of this node",

@@ -215,6 +215,9 @@ func fileFacts(out *kubeadm.Facts, f kubeadmFlags, c kubeadmContainer, opts lock
 		if !strings.HasPrefix(c.host(file.inside), f.pki("")) {
 			file.renew = replace
 		}
+		if slices.Contains(kubeadm.ServedFiles(), file.inside) {
+			file.renew = out.Write
+		}
 		cert := contentIn(c, file.inside)
 		found := certificate(cert.Path, file.name, file.renew, cert.Bytes)
 		if cert.Err != nil {

@@ -75,7 +75,7 @@ func (p program) writeKubeadm(ctx context.Context, f kubeadmFlags) error {
 	}
 	fmt.Fprintf(p.stdout, "wrote %s: image %s\n", filepath.Join(f.dir, kubeadm.PatchesDir), settings.Image)
 	fmt.Fprintf(p.stdout, "wrote %s: the rights of the sidecars, for Lockstep and for the bundle\n", filepath.Join(f.dir, kubeadm.ClusterDir))
-	hasIdentity, err := p.writeIdentity(f, own, server)
+	hasIdentity, err := p.writeIdentity(f, own, server, settings)
 	if err != nil {
 		return err
 	}
@@ -86,9 +86,11 @@ func (p program) writeKubeadm(ctx context.Context, f kubeadmFlags) error {
 // settings are those of the call before, with what this one sets.
 func (f kubeadmFlags) settings() (kubeadm.Settings, error) {
 	var before kubeadm.Settings
+	https := f.https
 	content, err := os.ReadFile(f.podPatch())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		https = https || !kubeadm.ChoosesListener(f.args)
 	case err != nil:
 		return before, err
 	default:
@@ -96,7 +98,13 @@ func (f kubeadmFlags) settings() (kubeadm.Settings, error) {
 			return before, fmt.Errorf("%s: %w; correct the file, or remove it and set --image and all other flags again", f.podPatch(), err)
 		}
 	}
+	if before.ServesHTTPS() && kubeadm.WantsPlain(f.args) {
+		before = before.WithoutListener()
+	}
 	now := before.Overlay(kubeadm.Settings{Image: f.image, Args: f.args})
+	if https {
+		now = now.WithoutListener().Overlay(kubeadm.Settings{Args: kubeadm.ServingArgs()})
+	}
 	now.Dir = f.dir
 	if now.Image == "" {
 		return now, usagef("--image: required at the first call: the image of the sidecar, made with the Dockerfile of Lockstep")
@@ -233,7 +241,7 @@ func (f kubeadmFlags) resolver(ctx context.Context) rights.Resolve {
 
 // writeIdentity writes the kubeconfig if the CA is on this node. It reports whether there is
 // one afterwards.
-func (p program) writeIdentity(f kubeadmFlags, own kubeadmFiles, server string) (bool, error) {
+func (p program) writeIdentity(f kubeadmFlags, own kubeadmFiles, server string, settings kubeadm.Settings) (bool, error) {
 	cert, err := os.ReadFile(f.pki("ca.crt"))
 	if errors.Is(err, fs.ErrNotExist) {
 		fmt.Fprintf(p.stdout, "not yet %s: kubeadm has made no CA on this node\n", f.kubeconfig())
@@ -244,7 +252,7 @@ func (p program) writeIdentity(f kubeadmFlags, own kubeadmFiles, server string) 
 	}
 	key, err := os.ReadFile(f.pki("ca.key"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return p.identityElsewhere(f, server)
+		return p.identityElsewhere(f, server, settings)
 	}
 	if err != nil {
 		return false, err
@@ -264,13 +272,19 @@ func (p program) writeIdentity(f kubeadmFlags, own kubeadmFiles, server string) 
 		return false, err
 	}
 	fmt.Fprintf(p.stdout, "wrote %s: user %s at %s, valid until %s\n", f.kubeconfig(), kubeadm.User(f.nodeID), server, until.UTC().Format(time.DateOnly))
+	if settings.ServesHTTPS() {
+		return true, p.writeServing(f, own, authority, cert)
+	}
 	return true, nil
 }
 
 // identityElsewhere is for a node without the key of the CA.
-func (p program) identityElsewhere(f kubeadmFlags, server string) (bool, error) {
+func (p program) identityElsewhere(f kubeadmFlags, server string, settings kubeadm.Settings) (bool, error) {
 	if _, err := os.Stat(f.kubeconfig()); err == nil {
 		fmt.Fprintf(p.stdout, "kept %s: the key of the CA is not on this node, so it cannot be renewed here\n", f.kubeconfig())
+		if settings.ServesHTTPS() {
+			return true, f.servingElsewhere()
+		}
 		return true, nil
 	}
 	return false, fmt.Errorf("%s is missing: make %s where the key is, with kubeadm kubeconfig user --client-name %s --org %s, and set its server to %s",
@@ -293,6 +307,9 @@ func (p program) printNext(f kubeadmFlags, pod kubeadm.Pod, n nextSteps) {
 		own = append(own, f.again()+"    # again, for the kubeconfig")
 	}
 	last := []string{f.again() + " --check", "sidecar wait-ready --timeout 5m"}
+	if n.settings.ServesHTTPS() {
+		last = slices.Insert(last, 1, ". "+filepath.Join(f.dir, kubeadm.EnvFile))
+	}
 	switch {
 	case pod.Endpoint() == "" && len(pod.Spec.Containers) == 0:
 		first := []string{"kubeadm init " + patches + "    # with your other flags"}

@@ -2,16 +2,11 @@ package kubeadm
 
 import (
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"time"
 )
 
@@ -77,34 +72,10 @@ func parseKey(text []byte) (crypto.Signer, error) {
 // Kubeconfig returns a kubeconfig with a new identity for the sidecar of a node, and until
 // when it is valid. server is the URL of the kube-apiserver on that node.
 func (a Authority) Kubeconfig(node, server string, now time.Time) ([]byte, time.Time, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	cert, private, until, err := a.Client(node, now)
 	if err != nil {
-		return nil, time.Time{}, err
+		return nil, until, err
 	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	until := now.Add(validity)
-	if a.cert.NotAfter.Before(until) {
-		until = a.cert.NotAfter
-	}
-	template := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: User(node), Organization: []string{Group}},
-		NotBefore: now.Add(-backdate), NotAfter: until,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-		BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
-	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("sign the certificate of %s: %w", User(node), err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	private := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
 	in64 := base64.StdEncoding.EncodeToString
 	return fmt.Appendf(nil, `# Written by sidecar kubeadm, which renews it each time.
 apiVersion: v1

@@ -36,14 +36,14 @@ const Group = "lockstep:sidecars"
 // User returns the name of a node's sidecar, for the API.
 func User(node string) string { return "lockstep:" + node }
 
-//go:embed patches/*.yaml cluster/*.yaml
+//go:embed patches/*.yaml cluster/*.yaml monitoring/*.yaml
 var files embed.FS
 
 // Files returns what a node needs, by its path below the directory of Lockstep: all but
 // its bundles, their rights, and its kubeconfig.
 func (s Settings) Files() map[string][]byte {
 	out := map[string][]byte{EnvFile: s.Environment()}
-	for _, dir := range []string{PatchesDir, ClusterDir} {
+	for _, dir := range []string{PatchesDir, ClusterDir, MonitoringDir} {
 		names, err := fs.Glob(files, dir+"/*.yaml")
 		must(err)
 		for _, name := range names {

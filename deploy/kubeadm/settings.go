@@ -114,7 +114,7 @@ func (s Settings) Patch() []byte {
 		}
 		return ""
 	})
-	b.WriteString(envLine + tail)
+	b.WriteString(portLines(args) + envLine + tail)
 	return []byte(b.String())
 }
 
@@ -199,6 +199,11 @@ func (s Settings) Environment() []byte {
 	}
 	if host, port, scheme := listener(args); port != "" {
 		set("server", strings.ToLower(scheme)+"://"+net.JoinHostPort(host, port))
+	}
+	if s.ServesHTTPS() {
+		set("certificate-authority", DefaultDir+"/"+CAFile)
+		set("client-certificate", DefaultDir+"/"+ClientCert)
+		set("client-key", DefaultDir+"/"+ClientKey)
 	}
 	return []byte(b.String())
 }
