@@ -3,7 +3,6 @@ package cluster
 import (
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -30,24 +29,6 @@ func Assets(t testing.TB, binaries ...string) string {
 		}
 	}
 	return dir
-}
-
-// BuildMember builds the program of an etcd member into a directory of the test. It
-// builds without the race detector: that would find nothing here and make it slow.
-func BuildMember(t testing.TB) string {
-	t.Helper()
-	return build(t, "etcdmember", "github.com/lockstep-dev/lockstep/test/cluster/etcdmember")
-}
-
-func build(t testing.TB, name string, args ...string) string {
-	t.Helper()
-	out := filepath.Join(t.TempDir(), name)
-	cmd := exec.CommandContext(t.Context(), "go", append([]string{"build", "-trimpath", "-buildvcs=false", "-o", out}, args...)...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", name, err, text)
-	}
-	return out
 }
 
 // NewForTest returns a cluster that ends with the test. If the test fails, it shows

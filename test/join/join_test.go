@@ -24,18 +24,6 @@ import (
 
 const patience = 90 * time.Second
 
-// build builds the program, so that it can be killed after a step.
-func build(t *testing.T) string {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "sidecar")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", "lockstep_steps", "-o", name, "github.com/lockstep-dev/lockstep/cmd/sidecar")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return name
-}
-
 // node is a sidecar with an etcd member.
 type node struct {
 	t       *testing.T
@@ -201,7 +189,7 @@ func (n *node) wantUsedOnce() {
 // TestJoin_joinerKilled: the node that joins is killed after every step, and started
 // again with the same flags: it joined once, and no member is left over.
 func TestJoin_joinerKilled(t *testing.T) {
-	program := build(t)
+	program := cluster.BuildSteps(t)
 	for _, step := range []string{"directory", "marker", "key", "enrol", "etcd", "member", "ready", "voter", "authority", "announce", "phase"} {
 		t.Run(step, func(t *testing.T) {
 			a, b := newNode(t, program, "a"), newNode(t, program, "b")
@@ -221,7 +209,7 @@ func TestJoin_joinerKilled(t *testing.T) {
 // TestJoin_notAVoter: a token is refused for another node than its own. A node that has joined,
 // and does not vote, has no key of the CA; when it votes, it gets it.
 func TestJoin_notAVoter(t *testing.T) {
-	program := build(t)
+	program := cluster.BuildSteps(t)
 	a, b, evil := newNode(t, program, "a"), newNode(t, program, "b"), newNode(t, program, "evil")
 	a.start("")
 	a.awaitVoters(1)
@@ -263,7 +251,7 @@ func (n *node) log() string {
 // TestJoin_memberKilled: the member that answers is killed after every step of an
 // answer, and started again: the node joined once, and no member is left over.
 func TestJoin_memberKilled(t *testing.T) {
-	program := build(t)
+	program := cluster.BuildSteps(t)
 	for _, step := range []string{"check", "token", "lock", "add", "record", "sign", "answer"} {
 		t.Run(step, func(t *testing.T) {
 			a, b := newNode(t, program, "a"), newNode(t, program, "b")
