@@ -9,15 +9,18 @@ import (
 
 const (
 	pollInterval = 50 * time.Millisecond
-	patience     = 3 * time.Minute // of Await; on a machine that does much else, a voter takes more than one
+	pollPause    = time.Second // the longest between two questions
+	// pollRest is how many times longer than a question the pause after it is, at least. A question
+	// that is a command, or that a busy machine answers late, would take a whole processor otherwise.
+	pollRest = 4
+	patience = 3 * time.Minute // of Await; on a machine that does much else, a voter takes more than one
 )
 
 // Poll calls cond until it returns nil. When ctx ends, it returns cond's last error.
 func Poll(ctx context.Context, cond func(context.Context) error) error {
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
 	var last error
 	for {
+		began := time.Now()
 		err := cond(ctx)
 		if err == nil {
 			return nil
@@ -31,7 +34,7 @@ func Poll(ctx context.Context, cond func(context.Context) error) error {
 		}
 		last = err
 		select {
-		case <-ticker.C:
+		case <-time.After(min(max(pollInterval, pollRest*time.Since(began)), pollPause)):
 		case <-ctx.Done():
 		}
 	}

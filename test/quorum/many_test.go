@@ -19,17 +19,18 @@ func TestJoin_tenAtOnce(t *testing.T) {
 	a, others := tenAtOnce(t, 10)
 	ctx, cancel := context.WithTimeout(t.Context(), manyPatience)
 	defer cancel()
-	if err := cluster.Poll(ctx, func(context.Context) error {
+	if err := cluster.Poll(ctx, func(ctx context.Context) error {
+		now, err := a.ClusterStatus(ctx)
 		voters := 0
-		for _, m := range membersOf(t, a) {
-			if m.Role == "voter" && m.Healthy {
+		for _, m := range now.Members {
+			if !m.Learner && m.Healthy {
 				voters++
 			}
 		}
-		if voters != 1+len(others) {
-			return fmt.Errorf("%d voters", voters)
+		if err == nil && voters != 1+len(others) {
+			err = fmt.Errorf("%d voters", voters)
 		}
-		return nil
+		return err
 	}); err != nil {
 		t.Fatal(err)
 	}
