@@ -77,12 +77,13 @@ quick: format-check tidy-check docs
 unit: ## the tests that need no kube-apiserver (two minutes on a fresh clone, then seconds)
 	$(STATIC) go test -trimpath -vet=off ./...
 
-# Tests wait for leases, elections and processes: a package computes for a tenth of the time that it takes,
-# or for a third if it runs whole clusters. So this many packages run at once, also on two cores, and as many
-# tests of one package, if they call t.Parallel. What takes longest begins first.
-BESIDE ?= 6
-FIRST := $(addprefix ./,test/quorum test/e2e test/soak reconcile test/service etcd test/roles election test/balancers cmd/sidecar internal/app)
-RACE_TEST = LOCKSTEP_E2E_ASSETS=$(BIN) CGO_ENABLED=1 go test -race -trimpath -vet=off -timeout=40m -p=$(BESIDE) -parallel=$(BESIDE)
+# Tests wait for leases, elections and processes: most packages compute for a tenth of the time that they
+# take, and those of whole clusters for a third to a half. So this many run at once, also on two cores, and
+# up to four tests of one package, if they call t.Parallel. What takes longest begins first, and what waits
+# most is beside what computes most.
+BESIDE ?= 5
+FIRST := $(addprefix ./,test/quorum test/soak etcd election test/service test/e2e reconcile internal/app test/roles test/balancers cmd/sidecar)
+RACE_TEST = LOCKSTEP_E2E_ASSETS=$(BIN) CGO_ENABLED=1 go test -race -trimpath -vet=off -timeout=40m -p=$(BESIDE) -parallel=4
 
 # What only computes leaves the processors to what waits, which would miss its time.
 COMPUTES := nice -n 10
