@@ -20,7 +20,7 @@ func (s *Supervisor) newDriver(svc Service) driver.Driver {
 	case svc.Process != nil:
 		p := svc.Process
 		return process.New(process.Config{
-			Command: p.Command, Env: p.Env, Dir: p.WorkingDir, StopTimeout: svc.StopTimeout,
+			Command: p.Command, Env: p.Env, Dir: p.WorkingDir, User: p.User, Group: p.Group, StopTimeout: svc.StopTimeout,
 			File:    process.File{Path: p.Output.File, MaxSize: p.Output.MaxSizeMiB, Backups: p.Output.Backups},
 			Starter: s.starter, Free: free, Log: log,
 		})

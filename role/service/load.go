@@ -191,12 +191,15 @@ func executable(path string) string {
 }
 
 // directory says what is wrong with a directory; empty: nothing.
-func directory(path string) string {
+func directory(path string) string { return cmp.Or(anyDirectory(path), distrust(path)) }
+
+// anyDirectory does not ask who can change it.
+func anyDirectory(path string) string {
 	mode, problem := modeOf(path)
 	if problem == "" && !mode.IsDir() {
 		return "is not a directory"
 	}
-	return cmp.Or(problem, distrust(path))
+	return problem
 }
 
 // modeOf returns the mode of what a path leads to, or why there is none.

@@ -143,6 +143,8 @@ func TestLoad_problems(t *testing.T) {
 		"names":           {map[string]string{"a.yaml": strings.Replace(good, "name: a", "name: A_b, x: 1", 1)}, []string{`a.yaml:3: unknown field "metadata.x"`, "a.yaml:3: metadata.name must be up to 63"}},
 		"two of one name": {map[string]string{"a.yaml": good, "b.yaml": good}, []string{`b.yaml:3: metadata.name "a" is used twice, first at`, "a.yaml:3"}},
 		"two of one unit": {map[string]string{"a.yaml": header + "systemdUnit: {name: x.service}\n", "b.yaml": strings.Replace(header, "name: a", "name: b", 1) + "systemdUnit:\n  name: x.service\n"}, []string{`b.yaml:6: systemdUnit.name "x.service" is used twice, first at`}},
+		"another user":    {map[string]string{"a.yaml": header + "process: {command: [/bin/sh], user: no-such-user}\n"}, []string{`a.yaml:5: process.user cannot be used: user "no-such-user" does not exist`}},
+		"a group alone":   {map[string]string{"a.yaml": header + "process: {command: [/bin/sh], group: root}\n"}, []string{"a.yaml:5: process.group needs user"}},
 		"two drivers":     {map[string]string{"a.yaml": good + "systemdUnit: {name: a.service}\n"}, []string{"a.yaml:6: the service has process and systemdUnit; set one driver only"}},
 		"a unit":          {map[string]string{"a.yaml": header + "systemdUnit: {name: kube-apiserver}\n"}, []string{"a.yaml:5: systemdUnit.name must be the full name of a unit"}},
 		"durations":       {map[string]string{"a.yaml": good + "stopTimeout: 30\n", "b.yaml": strings.Replace(good, "name: a", "name: b", 1) + "stopTimeout: -1s\n"}, []string{"a.yaml:6: stopTimeout must be a duration above 0", "b.yaml:6: stopTimeout must be"}},

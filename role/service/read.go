@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/role/service/process"
 	"github.com/lockstep-dev/lockstep/role/service/readiness"
 	"github.com/lockstep-dev/lockstep/strict"
 )
@@ -74,16 +75,35 @@ func (r *reader) role(f fields) string {
 }
 
 func (r *reader) process(n *strict.Node) *Process {
-	f, ok := r.fields(n, "process.", "command", "args", "env", "workingDir", "output")
+	f, ok := r.fields(n, "process.", "command", "args", "env", "workingDir", "user", "group", "output")
 	if !ok {
 		return nil
 	}
 	p := &Process{Command: r.command(f), Env: r.env(f), WorkingDir: f.text("workingDir"), Output: r.output(f)}
+	p.User, p.Group = r.user(f)
 	p.Command = append(p.Command, f.list("args")...)
 	if p.WorkingDir != "" {
-		r.place(f, "workingDir", p.WorkingDir, directory)
+		check := directory
+		if p.User != "" {
+			check = anyDirectory // it may be that user's
+		}
+		r.place(f, "workingDir", p.WorkingDir, check)
 	}
 	return p
+}
+
+// user reads who runs the process.
+func (r *reader) user(f fields) (name, group string) {
+	name, group = f.text("user"), f.text("group")
+	switch {
+	case group != "" && !f.has("user"):
+		f.add("group", "needs user")
+	case name != "" && r.here:
+		if _, err := process.Lookup(name, group); err != nil {
+			f.add("user", "cannot be used: %v", err)
+		}
+	}
+	return name, group
 }
 
 // command reads a program, as a path, and its arguments.

@@ -39,6 +39,8 @@ type Process struct {
 	Command    []string // the program, as a path, and its arguments
 	Env        []string // NAME=VALUE each
 	WorkingDir string   // empty: that of the sidecar
+	User       string   // a name or a number; empty: that of the sidecar
+	Group      string   // a name or a number; empty: that of User
 	Output     Output
 	// Trust is Variables.EtcdTrust of a process that uses the file of the CA. Files do not have it.
 	Trust string

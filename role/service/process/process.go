@@ -26,6 +26,9 @@ type Config struct {
 	// Env is added to the environment of the sidecar, NAME=VALUE each.
 	Env []string
 	Dir string // the working directory; empty: that of the sidecar
+	// User and Group are those of the process, each a name or a number. An empty User: those of the
+	// sidecar; an empty Group: that of User.
+	User, Group string
 	// StopTimeout is how long the group has to stop after SIGTERM, before SIGKILL.
 	StopTimeout time.Duration
 	File        File // where the output goes; zero: to Log
@@ -83,7 +86,15 @@ func (d *Driver) Run(ctx context.Context, running func()) (exit driver.Exit) {
 		}()
 		out.file = file
 	}
-	c, err := startChild(ctx, d.cfg.Starter, d.command, func(r io.Reader) { out.drain(ctx, r) })
+	var as *Identity
+	if d.cfg.User != "" {
+		var err error
+		if as, err = Lookup(d.cfg.User, d.cfg.Group); err != nil {
+			d.last = startProblem(err)
+			return driver.Exit{Reason: d.last}
+		}
+	}
+	c, err := startChild(ctx, d.cfg.Starter, func() *exec.Cmd { return d.command(as) }, func(r io.Reader) { out.drain(ctx, r) })
 	if err != nil {
 		d.last = startProblem(err)
 		return driver.Exit{Reason: d.last}
@@ -106,10 +117,13 @@ func (d *Driver) Run(ctx context.Context, running func()) (exit driver.Exit) {
 	return exit
 }
 
-func (d *Driver) command() *exec.Cmd {
+func (d *Driver) command(as *Identity) *exec.Cmd {
 	cmd := exec.Command(d.cfg.Command[0], d.cfg.Command[1:]...)
 	cmd.Dir = d.cfg.Dir
-	cmd.Env = append(environ(os.Environ()), d.cfg.Env...)
+	cmd.Env = append(append(environ(os.Environ()), as.environ()...), d.cfg.Env...)
+	if as != nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &as.credential}
+	}
 	return cmd
 }
 

@@ -48,11 +48,14 @@ const (
 	busyLimit = 100 // attempts
 )
 
-// start starts what newCmd returns.
+// start starts what newCmd returns, whose attributes may have a Credential.
 func (s *Starter) start(ctx context.Context, newCmd func() *exec.Cmd) (*exec.Cmd, error) {
 	for attempt := 1; ; attempt++ {
 		cmd := newCmd()
-		cmd.SysProcAttr = attributes()
+		as := cmd.SysProcAttr
+		if cmd.SysProcAttr = attributes(); as != nil {
+			cmd.SysProcAttr.Credential = as.Credential
+		}
 		err := s.request(ctx, cmd)
 		if !errors.Is(err, syscall.ETXTBSY) || attempt == busyLimit {
 			return cmd, err
