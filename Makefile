@@ -151,6 +151,13 @@ bench: bin/sidecar bin/kube-apiserver $(if $(NEEDS_PEERS),$(PEERS)) ## what docs
 	@cd test/bench && $(STATIC) go build -trimpath -o $(BIN)/bench .
 	@exec $(BIN)/bench -assets=$(BIN) $(BENCH_ARGS)
 
+# It needs root and Linux: the strangers are addresses of a network namespace.
+ATTACK ?= 1m
+
+.PHONY: attack
+attack: bin/sidecar ## what strangers do over the network, each for ATTACK=1m: what it costs a sidecar, and whether probes go on (16 minutes)
+	LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/attack -run='TestAttack$$' -count=1 -v -timeout=0 -attack.duration=$(ATTACK)
+
 .PHONY: model
 model: ## every order of events in bounded worlds: 63 million states (five minutes)
 	$(STATIC) go test -trimpath ./internal/model -run 'TestProgressOfEvery|TestExhaustive|TestMembers|TestEndpoints|TestRotation|TestTurns' -timeout=3h -v -model.full

@@ -15,6 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/member"
 	"github.com/lockstep-dev/lockstep/cluster/pki"
 	"github.com/lockstep-dev/lockstep/cluster/token"
+	"github.com/lockstep-dev/lockstep/internal/allowance"
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 	"github.com/lockstep-dev/lockstep/keyspace"
 )
@@ -293,7 +294,7 @@ func (m *Manager) answerJoins(ctx context.Context) error {
 	at := net.JoinHostPort(m.shared.value.Get().Address, strconv.Itoa(m.cfg.Embedded.JoinPort))
 	pauses := backoff.Backoff{First: firstPause, Max: maxPause}
 	for {
-		listener, err := net.Listen("tcp", at)
+		listener, err := allowance.Listen(at)
 		if err == nil {
 			return m.enrol.Run(ctx, listener)
 		}

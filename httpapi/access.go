@@ -29,9 +29,13 @@ func (s *Server) problemOf(r *http.Request) (code int, why string) {
 		if s.alwaysAllowed(r.URL.Path) {
 			return 0, ""
 		}
-		return s.reviewed(r)
+		if code, why = s.reviewed(r); code == 0 {
+			identified(r)
+		}
+		return code, why
 	case s.cfg.TLS.ClientCAFile != "":
 		if s.certs.verified(r) {
+			identified(r)
 			return 0, ""
 		}
 		return http.StatusUnauthorized, fmt.Sprintf("a valid client certificate, with a chain of at most %d, is required (--client-ca-file), except for the health endpoints", maxChain)
@@ -128,7 +132,7 @@ type clientVerdict struct {
 
 type clientVerdictKey struct{}
 
-// withClientVerdict is the ConnContext of the server.
+// withClientVerdict is a part of the ConnContext of the server.
 func withClientVerdict(ctx context.Context, _ net.Conn) context.Context {
 	return context.WithValue(ctx, clientVerdictKey{}, &clientVerdict{})
 }

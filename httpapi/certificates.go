@@ -11,6 +11,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/allowance"
 )
 
 // certificatePeriod is the pause between two reads of the files. They are read in a
@@ -28,6 +30,8 @@ type certificates struct {
 	seen    pemFiles                   // as last read; used by load only
 	current atomic.Pointer[tls.Config] // never nil after the first valid load
 	checks  atomic.Int64               // of client certificates
+	// signature is what one with the key costs, in nanoseconds.
+	signature atomic.Int64
 }
 
 // pemFiles is the content of the files.
@@ -40,8 +44,14 @@ func (p pemFiles) equal(o pemFiles) bool {
 // config returns the TLS configuration of the listener.
 func (c *certificates) config() *tls.Config {
 	return &tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current.Load(), nil },
+		MinVersion: tls.VersionTLS12,
+		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			// What costs most comes after it.
+			if err := allowance.Of(hello.Conn).Pay(hello.Context(), allowance.HandshakePrice+time.Duration(c.signature.Load())); err != nil {
+				return nil, err
+			}
+			return c.current.Load(), nil
+		},
 	}
 }
 
@@ -107,6 +117,7 @@ func (c *certificates) load() error {
 		config.ClientAuth = tls.RequestClientCert // verified judges it
 		config.SessionTicketsDisabled = true      // a resumed session would outlive a CA that was removed
 	}
+	c.signature.Store(int64(signatureCost(cert)))
 	c.current.Store(config)
 	return nil
 }

@@ -2,12 +2,16 @@ package httpapi
 
 import (
 	"log/slog"
+	"math"
 	"net"
 	"net/netip"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/lockstep-dev/lockstep/internal/allowance"
 )
 
 // The open connections of clients on other machines are bounded, because each takes
@@ -20,6 +24,12 @@ const (
 	// a few busy clients do not keep a load balancer out.
 	reservedConnections = 256
 
+	// reservedFiles are the file descriptors that connections never use: the sidecar's own files,
+	// etcd, the API, and services need them.
+	reservedFiles = 512
+	// fewestConnections are let in however few descriptors there are.
+	fewestConnections = 64
+
 	refusalReminder = time.Minute // between two log lines
 )
 
@@ -28,15 +38,37 @@ const (
 type limitedListener struct {
 	net.Listener
 	log      *slog.Logger
+	refused  func(net.Conn) // before it is closed
 	reminder rate.Sometimes
+
+	most int // connections, besides reservedConnections
 
 	mu        sync.Mutex // mu guards what follows
 	open      int
 	byAddress map[netip.Addr]int // no zeros, so that it is no larger than open
 }
 
-func newLimitedListener(l net.Listener, log *slog.Logger) *limitedListener {
-	return &limitedListener{Listener: l, log: log, reminder: rate.Sometimes{Interval: refusalReminder}, byAddress: map[netip.Addr]int{}}
+func newLimitedListener(l net.Listener, log *slog.Logger, refused func(net.Conn)) *limitedListener {
+	return &limitedListener{Listener: l, log: log, refused: refused, most: connectionsFor(fileLimit()), reminder: rate.Sometimes{Interval: refusalReminder}, byAddress: map[netip.Addr]int{}}
+}
+
+// connectionsFor returns how many connections leave enough of the file descriptors that a process
+// may have.
+func connectionsFor(files uint64) int {
+	if files >= maxConnections+reservedConnections+reservedFiles {
+		return maxConnections
+	}
+	return max(fewestConnections, int(files)-reservedConnections-reservedFiles) //nolint:gosec // below
+}
+
+// fileLimit returns how many files this process may open. Go has raised the limit at the start to the highest that
+// the system allows.
+func fileLimit() uint64 {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return math.MaxUint64
+	}
+	return uint64(limit.Cur) //nolint:unconvert // its type depends on the system
 }
 
 // Accept returns the next connection that is within the bounds.
@@ -46,17 +78,18 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		client, local := hostOf(conn.RemoteAddr()), hostOf(conn.LocalAddr())
-		if client.IsLoopback() || client == local {
+		if allowance.Local(conn) {
 			return conn, nil
 		}
-		if client = network(client); l.enter(client) {
+		client := allowance.Network(conn)
+		if l.enter(client) {
 			return &limitedConn{Conn: conn, leave: sync.OnceFunc(func() { l.leave(client) })}, nil
 		}
 		l.reminder.Do(func() {
 			l.log.Warn("connections are refused: too many are open", "client", client,
-				"perAddress", maxConnectionsPerAddress, "inAll", maxConnections)
+				"perAddress", maxConnectionsPerAddress, "inAll", l.most)
 		})
+		l.refused(conn)
 		_ = conn.Close() // the client learns of it either way
 	}
 }
@@ -65,7 +98,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 func (l *limitedListener) enter(client netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	most, own := maxConnections, l.byAddress[client]
+	most, own := l.most, l.byAddress[client]
 	if own == 0 {
 		most += reservedConnections
 	}
@@ -96,22 +129,4 @@ type limitedConn struct {
 func (c *limitedConn) Close() error {
 	defer c.leave()
 	return c.Conn.Close()
-}
-
-// hostOf returns the zero address for what has none.
-func hostOf(a net.Addr) netip.Addr {
-	parsed, err := netip.ParseAddrPort(a.String())
-	if err != nil {
-		return netip.Addr{}
-	}
-	return parsed.Addr().Unmap().WithZone("")
-}
-
-// network is what counts as one client: with IPv6, one machine has as many addresses as
-// it likes of a /64.
-func network(a netip.Addr) netip.Addr {
-	if prefix, err := a.Prefix(64); err == nil && a.Is6() { //nolint:mnd // the size of a subnet
-		return prefix.Addr()
-	}
-	return a
 }

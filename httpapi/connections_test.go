@@ -41,8 +41,9 @@ func (c *scriptedConn) LocalAddr() net.Addr {
 
 func TestLimitedListener(t *testing.T) {
 	var logged bytes.Buffer
+	counted := 0
 	script := scriptedListener{make(chan net.Conn, 2)}
-	l := newLimitedListener(script, slog.New(slog.NewTextHandler(&logged, nil)))
+	l := newLimitedListener(script, slog.New(slog.NewTextHandler(&logged, nil)), func(net.Conn) { counted++ })
 	// connect returns the connection as the server gets it; nil: it was closed instead.
 	connect := func(remote string) net.Conn {
 		t.Helper()
@@ -109,6 +110,17 @@ func TestLimitedListener(t *testing.T) {
 	}
 	if fill("fd00::1", maxConnectionsPerAddress); connect("fd00::2") != nil {
 		t.Error("another address of the same /64 has a share of its own")
+	}
+}
+
+func TestConnectionsFor(t *testing.T) {
+	for files, want := range map[uint64]int{
+		0: fewestConnections, 1024: 256, 1 << 20: maxConnections, 1<<64 - 1: maxConnections,
+		maxConnections + reservedConnections + reservedFiles: maxConnections, maxConnections + reservedConnections + reservedFiles - 1: maxConnections - 1,
+	} {
+		if got := connectionsFor(files); got != want {
+			t.Errorf("%d files: got %d connections, want %d", files, got, want)
+		}
 	}
 }
 

@@ -16,6 +16,8 @@ type metrics struct {
 	streams  prometheus.Gauge
 	panics   prometheus.Counter
 	reloads  *prometheus.CounterVec
+	refused  *prometheus.CounterVec
+	heldOff  prometheus.Gauge
 }
 
 // Results of reloading the certificate files.
@@ -28,7 +30,7 @@ const (
 func codes() []int {
 	return []int{
 		http.StatusOK, http.StatusNotModified, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
-		http.StatusNotAcceptable, http.StatusInternalServerError, http.StatusServiceUnavailable,
+		http.StatusNotAcceptable, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable,
 	}
 }
 
@@ -58,9 +60,17 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "lockstep_httpapi_certificate_reloads_total",
 			Help: "Changes of the TLS files that were loaded (ok) or rejected (failed: the last valid certificate stays in use; see the log).",
 		}, []string{"result"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "lockstep_httpapi_refused_connections_total",
+			Help: "Connections and requests of clients without an identity that were refused. connections: too many were open. processor: they used what they may use of a processor; find out who reaches --listen, and close the port to them.",
+		}, []string{"reason"}),
+		heldOff: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "lockstep_httpapi_addresses_held_off",
+			Help: "1: packets that open a connection are dropped by the kernel, of addresses that were refused again and again; the log names how many. Find out who attacks --listen.",
+		}),
 	}
 	m.preset()
-	reg.MustRegister(m.requests, m.duration, m.streams, m.panics, m.reloads)
+	reg.MustRegister(m.requests, m.duration, m.streams, m.panics, m.reloads, m.refused, m.heldOff)
 	return m
 }
 
@@ -74,6 +84,8 @@ func (m *metrics) preset() {
 	m.requests.WithLabelValues("/leader", "503")
 	m.reloads.WithLabelValues(reloadOK)
 	m.reloads.WithLabelValues(reloadFailed)
+	m.refused.WithLabelValues(refusedConnections)
+	m.refused.WithLabelValues(refusedProcessor)
 }
 
 func (m *metrics) answered(endpoint string, code int) {
@@ -115,5 +127,21 @@ func (m *metrics) streaming(delta float64) {
 func (m *metrics) reloaded(result string) {
 	if m != nil {
 		m.reloads.WithLabelValues(result).Inc()
+	}
+}
+
+func (m *metrics) turnedAway(reason string) {
+	if m != nil {
+		m.refused.WithLabelValues(reason).Inc()
+	}
+}
+
+func (m *metrics) holdsOff(some bool) {
+	switch {
+	case m == nil:
+	case some:
+		m.heldOff.Set(1)
+	default:
+		m.heldOff.Set(0)
 	}
 }

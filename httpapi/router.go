@@ -12,7 +12,7 @@ import (
 // holds the two together.
 func (s *Server) router() http.Handler {
 	r := chi.NewRouter()
-	r.Use(s.observe, s.recover, securityHeaders, middleware.GetHead)
+	r.Use(s.observe, s.recover, s.withinAllowance, securityHeaders, middleware.GetHead)
 	r.NotFound(s.notFound)
 	r.MethodNotAllowed(s.methodNotAllowed)
 

@@ -14,6 +14,7 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/history"
 	"github.com/lockstep-dev/lockstep/httpapi/reviews"
+	"github.com/lockstep-dev/lockstep/internal/allowance"
 )
 
 // Config is what a Server needs.
@@ -119,7 +120,8 @@ type Server struct {
 	handler  http.Handler
 	started  time.Time
 	timeouts timeouts
-	streams  chan struct{} // holds one token for each open stream
+	port     *allowance.Port
+	streams  streams
 	stopping chan struct{} // closed when Run begins to stop: ends the streams
 }
 
@@ -135,7 +137,6 @@ func New(cfg Config) (*Server, error) {
 		metrics:  newMetrics(cfg.Registerer),
 		started:  time.Now(),
 		timeouts: defaultTimeouts(),
-		streams:  make(chan struct{}, maxStreams), // a semaphore
 		stopping: make(chan struct{}),
 	}
 	if cfg.TLS.CertFile != "" {
@@ -144,6 +145,7 @@ func New(cfg Config) (*Server, error) {
 			return nil, err
 		}
 	}
+	s.port = s.newPort()
 	s.handler = s.router()
 	return s, nil
 }
@@ -168,7 +170,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 		WriteTimeout:      s.timeouts.write,
 		IdleTimeout:       s.timeouts.idle,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ConnContext:       withClientVerdict,
+		ConnContext:       s.connContext,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // handshakes of port scanners
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -176,7 +178,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 
 	served := make(chan error, 1)
 	reloads := make(chan struct{})
-	go func() { served <- s.serve(server, newLimitedListener(l, s.log)) }()
+	go func() { served <- s.serve(server, s.bounded(l)) }()
 	go func() {
 		defer close(reloads)
 		s.certs.run(ctx)

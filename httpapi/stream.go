@@ -4,11 +4,73 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
+	"sync"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/allowance"
 )
 
 // maxStreams limits the open streams: each has a connection and a goroutine.
 const maxStreams = 64
+
+// One address has a share of them, and some are kept for clients on this machine, such as
+// `sidecar status --watch`.
+const (
+	maxStreamsPerAddress = 16
+	localStreams         = 16
+)
+
+// streams counts the open ones.
+type streams struct {
+	mu        sync.Mutex // mu guards what follows
+	open      int
+	remote    int
+	byAddress map[netip.Addr]int // of other machines, without zeros
+}
+
+// enter counts a stream, or returns why it may not be opened. If it was counted, leave must follow.
+func (s *streams) enter(client netip.Addr, local bool) (problem string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.open >= maxStreams:
+		return fmt.Sprintf("too many streams: %d are open, which is the limit", maxStreams)
+	case local:
+	case s.remote >= maxStreams-localStreams:
+		return fmt.Sprintf("too many streams: %d of other machines are open, which is the limit", s.remote)
+	case s.byAddress[client] >= maxStreamsPerAddress:
+		return fmt.Sprintf("too many streams: %d of %s are open, which is the limit for one address", maxStreamsPerAddress, client)
+	}
+	s.open++
+	if !local {
+		if s.byAddress == nil {
+			s.byAddress = map[netip.Addr]int{}
+		}
+		s.remote++
+		s.byAddress[client]++
+	}
+	return ""
+}
+
+func (s *streams) leave(client netip.Addr, local bool) { //nolint:revive // as enter has it
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open--
+	if local {
+		return
+	}
+	s.remote--
+	if s.byAddress[client]--; s.byAddress[client] == 0 {
+		delete(s.byAddress, client)
+	}
+}
+
+func (s *streams) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open
+}
 
 // eventStream is the media type of server-sent events.
 const eventStream = "text/event-stream"
@@ -17,16 +79,15 @@ const eventStream = "text/event-stream"
 // the client closes the connection or the server stops. A slow client may miss
 // reports, but never the newest.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
-	select {
-	case s.streams <- struct{}{}:
-	default:
-		s.problem(w, http.StatusServiceUnavailable, fmt.Sprintf("too many streams: %d are open, which is the limit", maxStreams))
+	client, local := allowance.AddressOf(r.RemoteAddr), isLocal(r)
+	if problem := s.streams.enter(client, local); problem != "" {
+		s.problem(w, http.StatusServiceUnavailable, problem)
 		return
 	}
 	s.metrics.streaming(+1)
 	defer func() {
 		s.metrics.streaming(-1)
-		<-s.streams
+		s.streams.leave(client, local)
 	}()
 	h := w.Header()
 	h.Set("Content-Type", eventStream)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -100,8 +101,8 @@ func TestStreamEndsWithItsClient(t *testing.T) {
 	openStream(t, ctx, http.DefaultClient, server.URL)
 	cancel()
 	server.Close() // waits for the handlers
-	if len(f.streams) != 0 {
-		t.Errorf("got %d streams, want none", len(f.streams))
+	if n := f.streams.count(); n != 0 {
+		t.Errorf("got %d streams, want none", n)
 	}
 }
 
@@ -110,7 +111,9 @@ func TestStreamsAreBounded(t *testing.T) {
 	server := httptest.NewServer(f.Handler())
 	t.Cleanup(server.Close)
 	for range maxStreams {
-		f.streams <- struct{}{}
+		if problem := f.streams.enter(netip.Addr{}, true); problem != "" {
+			t.Fatal(problem)
+		}
 	}
 	resp, body := ask(t, http.MethodGet, server.URL+"/status?watch", nil)
 	if resp.StatusCode != http.StatusServiceUnavailable {
@@ -118,9 +121,45 @@ func TestStreamsAreBounded(t *testing.T) {
 	}
 	wantProblem(t, resp, body)
 	loadContract(t).wantKept(t, "/status?watch", resp, body)
-	<-f.streams
+	f.streams.leave(netip.Addr{}, true)
 	if resp := openStream(t, t.Context(), http.DefaultClient, server.URL); resp.StatusCode != http.StatusOK {
 		t.Errorf("with one place free: got %d, want 200", resp.StatusCode)
+	}
+}
+
+// One address cannot have all streams, and other machines together not those that are kept for this one.
+func TestStreams_shares(t *testing.T) {
+	var s streams
+	a := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}) }
+	for i := range maxStreams - localStreams {
+		if problem := s.enter(a(i/maxStreamsPerAddress), false); problem != "" {
+			t.Fatalf("stream %d: %s", i, problem)
+		}
+		if problem := s.enter(a(i/maxStreamsPerAddress), false); (i+1)%maxStreamsPerAddress == 0 && problem == "" {
+			t.Fatalf("stream %d: more than the share of an address", i)
+		} else if problem == "" {
+			s.leave(a(i/maxStreamsPerAddress), false)
+		}
+	}
+	if s.enter(a(200), false) == "" {
+		t.Error("other machines have more than their share")
+	}
+	for i := range localStreams {
+		if problem := s.enter(netip.Addr{}, true); problem != "" {
+			t.Fatalf("stream %d of this machine: %s", i, problem)
+		}
+	}
+	if s.enter(netip.Addr{}, true) == "" {
+		t.Error("there is no bound")
+	}
+	for i := range maxStreams - localStreams {
+		s.leave(a(i/maxStreamsPerAddress), false)
+	}
+	for range localStreams {
+		s.leave(netip.Addr{}, true)
+	}
+	if s.count() != 0 || s.remote != 0 || len(s.byAddress) != 0 {
+		t.Errorf("after all were closed: %d, %d, %v", s.open, s.remote, s.byAddress)
 	}
 }
 

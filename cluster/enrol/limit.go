@@ -141,7 +141,7 @@ func (g *guard) mayRequest(addr netip.Addr) bool {
 type listener struct {
 	net.Listener
 	guard   *guard
-	refused func()
+	refused func(net.Conn) // before it is closed
 }
 
 func (l listener) Accept() (net.Conn, error) {
@@ -154,7 +154,7 @@ func (l listener) Accept() (net.Conn, error) {
 		if l.guard.mayConnect(addr) {
 			return &countedConn{Conn: conn, closed: sync.OnceFunc(func() { l.guard.closed(addr) })}, nil
 		}
-		l.refused()
+		l.refused(conn)
 		_ = conn.Close() // the client learns of it either way
 	}
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/cluster/pki"
 	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/internal/allowance"
 )
 
 // Config has what a Server needs. Client, PKI and Log are required.
@@ -56,6 +57,7 @@ const (
 type Server struct {
 	cfg      Config
 	guard    *guard
+	port     *allowance.Port
 	metrics  *metrics
 	warnings *rate.Limiter // of refused requests in the log
 }
@@ -68,8 +70,9 @@ func NewServer(cfg Config) *Server {
 	if cfg.After == nil {
 		cfg.After = func(string) {}
 	}
+	m := newMetrics(cfg.Registerer)
 	return &Server{
-		cfg: cfg, guard: newGuard(cfg.Limits.withDefaults()), metrics: newMetrics(cfg.Registerer),
+		cfg: cfg, guard: newGuard(cfg.Limits.withDefaults()), port: newPort(m), metrics: m,
 		warnings: rate.NewLimiter(rate.Every(time.Second), 10), //nolint:mnd // one a second is enough for people
 	}
 }
@@ -79,14 +82,14 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-		MaxHeaderBytes: 8 << 10,                    //nolint:mnd // a client sends a few hundred bytes
+		MaxHeaderBytes: 8 << 10, //nolint:mnd // a client sends a few hundred bytes
+		ConnContext:    connContext,
 		ErrorLog:       log.New(io.Discard, "", 0), // handshakes that fail are those of strangers
 		TLSNextProto:   map[string]func(*http.Server, *tls.Conn, http.Handler){},
 	}
 	server.SetKeepAlivesEnabled(false)
 	ended := make(chan error, 1)
-	counted := listener{l, s.guard, func() { s.metrics.answered(closed) }}
-	go func() { ended <- server.Serve(tls.NewListener(counted, s.tlsConfig())) }()
+	go func() { ended <- server.Serve(tls.NewListener(s.bounded(l), s.tlsConfig())) }()
 	select {
 	case err := <-ended:
 		return fmt.Errorf("answer joins: %w", err)
@@ -109,7 +112,10 @@ func (s *Server) tlsConfig() *tls.Config {
 		// A node that joins has no certificate yet.
 		ClientAuth:            tls.RequestClientCert,
 		VerifyPeerCertificate: s.checkClient,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			if err := allowance.Of(hello.Conn).Pay(hello.Context(), handshakePrice); err != nil {
+				return nil, err
+			}
 			return servingCertificate(s.cfg.PKI)
 		},
 	}
@@ -135,7 +141,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	if !s.guard.mayRequest(addressOf(r.RemoteAddr)) {
+	conn := connOf(r)
+	if conn.Pay(r.Context(), allowance.RequestPrice) != nil || !s.guard.mayRequest(addressOf(r.RemoteAddr)) {
 		const why = "too many requests; try again later"
 		s.refuse(w, r, &refusal{limited, http.StatusTooManyRequests, why}, why)
 		return
@@ -155,6 +162,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, refused, err.Error())
 		return
 	}
+	conn.Identify()
 	if r.URL.Path == Path {
 		s.metrics.answered(joined)
 	}

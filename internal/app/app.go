@@ -24,6 +24,7 @@ import (
 	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/history/journal"
 	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/internal/allowance"
 	"github.com/lockstep-dev/lockstep/internal/buildinfo"
 	"github.com/lockstep-dev/lockstep/internal/endpoints"
 	"github.com/lockstep-dev/lockstep/internal/trusted"
@@ -166,7 +167,7 @@ func (a *App) wire() error {
 		return err
 	}
 	if a.cfg.Listen != "" {
-		if a.listener, err = net.Listen("tcp", a.cfg.Listen); err != nil {
+		if a.listener, err = allowance.Listen(a.cfg.Listen); err != nil {
 			return fmt.Errorf("open the HTTP API (--listen): %w", err)
 		}
 	}

@@ -85,7 +85,8 @@ var levels = map[string]int{
 	"internal/checks":      1, // reads what health endpoints answer
 	"supervise":            2, // keeps workers running
 	"internal/buildinfo":   1,
-	"internal/cputime":     1, // only tests import it
+	"internal/allowance":   1, // what clients without an identity may use of a processor
+	"internal/cputime":     1,
 	"internal/durable":     1,
 	"internal/packed":      2, // starts a program that is inside this one
 	"internal/trusted":     1,

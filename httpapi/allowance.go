@@ -1,0 +1,113 @@
+package httpapi
+
+import (
+	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/lockstep-dev/lockstep/internal/allowance"
+	"github.com/lockstep-dev/lockstep/internal/cputime"
+)
+
+// What clients of other machines that showed no identity may use of a processor: with the
+// refusals, less than 7 % (docs/operations.md#strangers). A place is worth three health
+// checks a second, or one over TLS with a new connection.
+const (
+	commonShare = 0.03
+	ownShare    = 0.001
+	ownPlaces   = 32
+)
+
+// Reasons of refusals.
+const (
+	refusedConnections = "connections"
+	refusedProcessor   = "processor"
+)
+
+func (s *Server) newPort() *allowance.Port {
+	reminder := rate.Sometimes{Interval: refusalReminder}
+	return allowance.NewPort(allowance.Config{
+		Common: commonShare, Own: ownShare, Places: ownPlaces,
+		Refused: func() { s.metrics.turnedAway(refusedProcessor) },
+		HeldOff: func(addresses int) {
+			s.metrics.holdsOff(addresses > 0)
+			if addresses > 0 {
+				reminder.Do(func() {
+					s.log.Warn("clients without an identity use more of a processor than they may, and are held off", "addresses", addresses)
+				})
+			}
+		},
+	})
+}
+
+// bounded returns the listener whose connections are served.
+func (s *Server) bounded(l net.Listener) net.Listener {
+	return s.port.Listener(newLimitedListener(l, s.log, func(c net.Conn) {
+		s.metrics.turnedAway(refusedConnections)
+		s.port.Refuse(c)
+	}), l)
+}
+
+type connKey struct{}
+
+// connContext is the ConnContext of the server.
+func (s *Server) connContext(ctx context.Context, c net.Conn) context.Context {
+	return withClientVerdict(context.WithValue(ctx, connKey{}, allowance.Of(c)), c)
+}
+
+// connOf returns the connection of a request; nil: its client is not counted.
+func connOf(r *http.Request) *allowance.Conn {
+	c, _ := r.Context().Value(connKey{}).(*allowance.Conn)
+	return c
+}
+
+// identified ends the bounds of a request's connection: its client showed a valid identity.
+func identified(r *http.Request) { connOf(r).Identify() }
+
+// withinAllowance lets a request wait until its client may have it, and counts what it costs. The
+// handler of a stream is not measured: it mostly waits.
+func (s *Server) withinAllowance(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn := connOf(r)
+		if conn == nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if err := conn.Pay(r.Context(), allowance.RequestPrice); err != nil {
+			s.metrics.turnedAway(refusedProcessor)
+			w.Header().Set("Connection", "close")
+			s.problem(w, http.StatusTooManyRequests, "clients without an identity have used what they may use of a processor; try again later")
+			return
+		}
+		if asked(r, "watch") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		cost, _ := cputime.Of(func() { next.ServeHTTP(w, r) }) // not every system can measure it
+		conn.Charge(cost)
+	})
+}
+
+// signatureCost measures what a signature with a key costs, which is most of a handshake.
+func signatureCost(cert tls.Certificate) time.Duration {
+	key, ok := cert.PrivateKey.(crypto.Signer)
+	if !ok {
+		return 0
+	}
+	const times = 4 // the first is slower
+	cost, err := cputime.Of(func() {
+		for range times {
+			_, _ = key.Sign(rand.Reader, make([]byte, crypto.SHA256.Size()), crypto.SHA256) // ed25519 wants another hash, and is fast
+		}
+	})
+	if err != nil {
+		return 0
+	}
+	return cost / times
+}

@@ -1,0 +1,103 @@
+// Package allowance bounds how much of a processor clients without an identity may use at a
+// port, whatever they send and however often they connect (docs/operations.md#strangers).
+//
+// Each step of such a client has a price in processor time: a connection, a TLS handshake, a
+// read, a request. The clients of a port have one allowance together, and each of the first
+// addresses has a share of its own besides, which others cannot use up: health probes go on
+// while others attack. When both are spent, open connections wait, and new ones are closed.
+// An address that is refused again and again is held off for a while by a packet filter on the
+// listening socket, so that not even its refusals cost anything here.
+//
+// Clients on this machine are not counted. Those that showed a valid certificate or token are
+// not held up in that connection, and their address has a larger share.
+//
+// decide.go and filter.go are pure. Port is the state of a port, with one mutex; it has a
+// timer while addresses are held off, and no goroutines.
+package allowance
+
+import (
+	"net"
+	"net/netip"
+	"time"
+)
+
+// Prices of what clients do. They are above what a processor of 2020 needs, as measured by
+// the case strangers of `make bench`.
+const (
+	connectionPrice = 80 * time.Microsecond
+	readPrice       = 5 * time.Microsecond
+	kilobytePrice   = 250 * time.Microsecond // of bytes that were read: frames of HTTP/2 are small
+	// RequestPrice is that of a request without the time that its handler uses.
+	RequestPrice = 70 * time.Microsecond
+	// HandshakePrice is that of a TLS handshake without the signature.
+	HandshakePrice = 300 * time.Microsecond
+)
+
+// Config has the bounds of a port. A share is a part of one processor.
+type Config struct {
+	// Common is the share of all clients together.
+	Common float64
+	// Own is the share of each address that has a place; Places is how many have one.
+	Own    float64
+	Places int
+	// Refused is called after each connection that was closed; it must not wait. Nil: nothing.
+	Refused func()
+	// HeldOff is called with the number of addresses that are held off, after it changed from
+	// or to zero. Nil: nothing.
+	HeldOff func(addresses int)
+}
+
+// Of returns the connection below c, such as that of a TLS connection, which Port counts; nil:
+// the client is on this machine, or was not counted. All methods of Conn may be called on nil.
+func Of(c net.Conn) *Conn {
+	for {
+		switch typed := c.(type) {
+		case *Conn:
+			return typed
+		case interface{ NetConn() net.Conn }:
+			c = typed.NetConn()
+		default:
+			return nil
+		}
+	}
+}
+
+// Local reports whether the client of a connection is on this machine.
+func Local(c net.Conn) bool {
+	client, own := hostOf(c.RemoteAddr()), hostOf(c.LocalAddr())
+	return client.IsLoopback() || client == own
+}
+
+// Network returns the address that counts as the client of a connection.
+func Network(c net.Conn) netip.Addr { return network(hostOf(c.RemoteAddr())) }
+
+// AddressOf returns the address that counts as the client at host:port; the zero address: it is
+// none.
+func AddressOf(hostPort string) netip.Addr {
+	parsed, err := netip.ParseAddrPort(hostPort)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return network(parsed.Addr().Unmap().WithZone(""))
+}
+
+// hostOf returns the zero address for what has none.
+func hostOf(a net.Addr) netip.Addr {
+	if tcp, ok := a.(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr().Unmap().WithZone("")
+	}
+	parsed, err := netip.ParseAddrPort(a.String())
+	if err != nil {
+		return netip.Addr{}
+	}
+	return parsed.Addr().Unmap().WithZone("")
+}
+
+// network is what counts as one client: with IPv6, one machine has as many addresses as
+// it likes of a /64.
+func network(a netip.Addr) netip.Addr {
+	if prefix, err := a.Prefix(64); err == nil && a.Is6() { //nolint:mnd // the size of a subnet
+		return prefix.Addr()
+	}
+	return a
+}

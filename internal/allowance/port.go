@@ -1,0 +1,258 @@
+package allowance
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+const (
+	// maxAddresses bounds the memory that addresses take. If more are active, the others have
+	// the common share only.
+	maxAddresses = 4096
+	// addressIdle is how long the place of an address is kept for it.
+	addressIdle = 10 * time.Minute
+	// sweepPause is the time between two searches for addresses that can be forgotten.
+	sweepPause = time.Second
+	// maxHeld is how many addresses can be held off: each is a part of the filter.
+	maxHeld = 256
+	// tick is the time between two changes of the filter.
+	tick = 200 * time.Millisecond
+)
+
+// Port is what the clients of a port have used.
+type Port struct {
+	cfg Config
+
+	mu       sync.Mutex // mu guards what follows
+	socket   net.Listener
+	common   balance
+	accounts map[netip.Addr]*account
+	places   int       // that are taken
+	swept    time.Time // when addresses were last forgotten
+	held     int       // addresses that the filter drops
+	told     bool      // HeldOff, that some are
+	refused  int       // connections since the last tick
+	sample   float64
+	ticking  *time.Timer // nil: no address is held off
+	closed   bool
+}
+
+// account is an address.
+type account struct {
+	place, identified bool
+	own               balance
+	open              int
+	last              time.Time
+	hold              hold
+}
+
+// NewPort returns a port that has no listener yet.
+func NewPort(cfg Config) *Port {
+	if cfg.Refused == nil {
+		cfg.Refused = func() {}
+	}
+	if cfg.HeldOff == nil {
+		cfg.HeldOff = func(int) {}
+	}
+	return &Port{cfg: cfg, accounts: map[netip.Addr]*account{}, sample: 1}
+}
+
+// Listen opens a port whose socket can have a packet filter, which one for MPTCP cannot.
+func Listen(address string) (net.Listener, error) {
+	var config net.ListenConfig
+	config.SetMultipathTCP(false)
+	return config.Listen(context.Background(), "tcp", address) // as net.Listen does
+}
+
+// account needs mu. It returns nil if there are too many addresses.
+func (p *Port) account(addr netip.Addr, now time.Time) *account {
+	a := p.accounts[addr]
+	if a == nil {
+		if len(p.accounts) >= maxAddresses {
+			p.sweep(now)
+		}
+		if len(p.accounts) >= maxAddresses {
+			return nil
+		}
+		a = &account{}
+		p.accounts[addr] = a
+	}
+	a.last = now
+	if !a.place && !a.hold.active(now) && now.Sub(a.hold.since) > refusalWindow {
+		if p.places >= p.cfg.Places {
+			p.sweep(now)
+		}
+		if p.places < p.cfg.Places {
+			a.place, a.own = true, balance{}
+			p.places++
+		}
+	}
+	if a.place {
+		a.own = a.own.filled(now, p.share(a), ownBurst)
+	}
+	return a
+}
+
+func (p *Port) share(a *account) float64 {
+	if a.identified {
+		return identifiedFactor * p.cfg.Own
+	}
+	return p.cfg.Own
+}
+
+// sweep needs mu. It forgets addresses that did not come back, and takes the places of those
+// that were refused lately: they use more than a place gives.
+func (p *Port) sweep(now time.Time) {
+	if now.Sub(p.swept) < sweepPause {
+		return
+	}
+	p.swept = now
+	for addr, a := range p.accounts {
+		idle := a.open == 0 && !a.hold.active(now) && now.Sub(a.last) > addressIdle
+		abuses := !a.identified && a.hold.refused > 0 && now.Sub(a.hold.since) <= refusalWindow
+		if a.place && (idle || abuses) {
+			a.place = false
+			p.places--
+		}
+		if idle || !a.place && a.open == 0 && !a.hold.active(now) && now.Sub(a.last) > refusalWindow {
+			delete(p.accounts, addr)
+		}
+	}
+}
+
+// pay takes the price of a step, and returns how long it has to wait; ok: not longer than atMost.
+func (p *Port) pay(addr netip.Addr, price, atMost time.Duration) (wait time.Duration, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.payLocked(p.account(addr, time.Now()), price, atMost)
+}
+
+// payLocked needs mu.
+func (p *Port) payLocked(a *account, price, atMost time.Duration) (wait time.Duration, ok bool) {
+	p.common = p.common.filled(time.Now(), p.cfg.Common, commonBurst)
+	var own *balance
+	if a != nil && a.place {
+		own = &a.own
+	}
+	return spend(own, &p.common, p.cfg.Common, price, atMost)
+}
+
+// charge takes what a step has cost, after it.
+func (p *Port) charge(addr netip.Addr, cost time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if a := p.account(addr, now); a != nil && a.place && a.own.left > 0 {
+		a.own.left -= cost
+		return
+	}
+	p.common = p.common.filled(now, p.cfg.Common, commonBurst)
+	p.common.left -= cost
+}
+
+// enter reports whether a connection may be opened. If so, left must follow.
+func (p *Port) enter(addr netip.Addr) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := p.account(addr, time.Now())
+	if _, ok := p.payLocked(a, connectionPrice, maxConnectWait); !ok {
+		p.refuse(a)
+		return false
+	}
+	if a != nil {
+		a.open++
+	}
+	return true
+}
+
+func (p *Port) left(addr netip.Addr) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if a := p.accounts[addr]; a != nil && a.open > 0 {
+		a.open--
+	}
+}
+
+// Refuse counts a connection that was closed for another reason, such as too many that are open.
+func (p *Port) Refuse(c net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refuse(p.account(Network(c), time.Now()))
+}
+
+// refuse needs mu.
+func (p *Port) refuse(a *account) {
+	p.refused++
+	if p.closed {
+		return
+	}
+	if a != nil {
+		before := a.hold
+		if a.hold = a.hold.afterRefusal(time.Now()); a.hold.until != before.until && p.held == 0 {
+			p.apply(time.Now()) // the others wait for the tick
+		}
+	}
+	if p.ticking == nil {
+		p.ticking = time.AfterFunc(tick, p.tick)
+	}
+}
+
+// tick adapts the filter, until no address is held off.
+func (p *Port) tick() {
+	p.mu.Lock()
+	p.ticking = nil
+	if p.closed {
+		p.mu.Unlock()
+		return
+	}
+	p.sample = nextSample(p.sample, p.refused)
+	busy := p.refused > 0
+	p.refused = 0
+	if p.apply(time.Now()) || busy {
+		p.ticking = time.AfterFunc(tick, p.tick)
+	}
+	held := p.held
+	changed := (held > 0) != p.told
+	p.told = held > 0
+	p.mu.Unlock()
+	if changed {
+		p.cfg.HeldOff(held)
+	}
+}
+
+// apply needs mu. It changes the filter, and reports whether there is one.
+func (p *Port) apply(now time.Time) bool {
+	r := rules{sample: p.sample}
+	for addr, a := range p.accounts {
+		switch {
+		case a.hold.active(now) && len(r.held) < maxHeld:
+			r.held = append(r.held, addr)
+		case a.place && a.own.filled(now, p.share(a), ownBurst).left > 0:
+			r.spared = append(r.spared, addr)
+		}
+	}
+	if p.socket != nil {
+		// Without a filter, as on another system or for a listener that is no socket, a refused
+		// connection costs what it costs to close it.
+		_ = attach(p.socket, r)
+	}
+	p.held = len(r.held)
+	return !r.empty()
+}
+
+// identify gives an address the share of one whose client showed a valid identity.
+func (p *Port) identify(addr netip.Addr) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := p.account(addr, time.Now())
+	if a == nil || a.identified {
+		return
+	}
+	if !a.place {
+		p.places++
+	}
+	a.place, a.identified, a.own = true, true, balance{}
+}

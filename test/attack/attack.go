@@ -1,0 +1,243 @@
+// Package attack has what a stranger does to a sidecar over the network: a program that
+// knows no token and has no valid certificate, at full speed, from as many addresses as it
+// likes. TestAttack measures what that costs the sidecar, and whether health probes of others are
+// still answered; `make attack` runs each attack for longer, and `make bench` and `make soak`
+// run all of them.
+//
+// Each attack runs until its ctx ends, and waits for its goroutines.
+package attack
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Target is what is attacked.
+type Target struct {
+	HTTP   string // host:port of the HTTP API; empty: not attacked
+	TLS    bool   // it needs HTTPS
+	Join   string // host:port of the join port; empty: not attacked
+	From   []net.IP
+	Chain  tls.Certificate // with many certificates
+	Bodies [][]byte        // of requests to join
+}
+
+// Attack is one way to attack.
+type Attack struct {
+	Name string
+	// step is done again and again by each of workers goroutines; it returns how often it did
+	// what it does.
+	step    func(ctx context.Context, t Target, from net.IP) int
+	workers int
+	many    bool // from all addresses, not from the first few
+	at      func(Target) bool
+	first   int // of its addresses unless it is many: another attack may be held off
+}
+
+// few is how many addresses attack unless it is many.
+const few = 6
+
+// patience is how long a connection is kept.
+const patience = 2 * time.Second
+
+// All returns all attacks.
+func All() []Attack {
+	plain := func(t Target) bool { return t.HTTP != "" && !t.TLS }
+	secured := func(t Target) bool { return t.HTTP != "" && t.TLS }
+	join := func(t Target) bool { return t.Join != "" && !t.TLS }
+	out := []Attack{
+		{"connections that are closed at once", connect(httpPort), 8, false, plain, 0},
+		{"connections that are closed at once, of thousands of addresses", connect(httpPort), 8, true, plain, 0},
+		{"connections that stay open", idle("GET / HTTP/1.1\r\nHost: x\r\nX: "), 64, true, plain, 0},
+		{"requests, many in one packet", pipelined, 64, false, plain, 0},
+		{"TLS handshakes", handshake(httpPort, nil), 8, false, secured, 0},
+		{"TLS handshakes, of thousands of addresses", handshake(httpPort, nil), 8, true, secured, 0},
+		{"TLS handshakes with 100 certificates", handshake(httpPort, func(t Target) []tls.Certificate { return []tls.Certificate{t.Chain} }), 8, false, secured, 0},
+		{"streams of HTTP/2 that are reset at once", rapidReset, 16, false, secured, 0},
+		{"join port: connections that are closed at once", connect(joinPort), 8, false, join, 0},
+		{"join port: TLS handshakes, of thousands of addresses", handshake(joinPort, nil), 8, true, join, 0},
+		{"join port: requests without a token", requests, 8, true, join, 0},
+	}
+	for i := range out {
+		out[i].first = i * few
+	}
+	return out
+}
+
+// Fits reports whether the target has what is attacked.
+func (a Attack) Fits(t Target) bool { return a.at(t) }
+
+// Run attacks until ctx ends, and returns how often it did what it does.
+func (a Attack) Run(ctx context.Context, t Target) int {
+	from := t.From
+	if !a.many {
+		from = from[min(a.first, len(from)-few):][:few]
+	}
+	var next, done atomic.Int64
+	var running sync.WaitGroup
+	for range a.workers {
+		running.Go(func() {
+			for ctx.Err() == nil {
+				n := a.step(ctx, t, from[next.Add(1)%int64(len(from))])
+				done.Add(int64(n))
+			}
+		})
+	}
+	running.Wait()
+	return int(done.Load())
+}
+
+func httpPort(t Target) string { return t.HTTP }
+func joinPort(t Target) string { return t.Join }
+
+func dial(ctx context.Context, from net.IP, to string) (net.Conn, error) {
+	d := net.Dialer{Timeout: patience / 4, LocalAddr: &net.TCPAddr{IP: from}, KeepAlive: -1}
+	conn, err := d.DialContext(ctx, "tcp", to)
+	if err != nil {
+		return nil, err
+	}
+	// A connection that ends with a reset leaves no port in use for a minute.
+	_ = conn.(*net.TCPConn).SetLinger(0)
+	// Else what is sent fills the queues of the loopback device, and packets of others are lost.
+	_ = conn.(*net.TCPConn).SetWriteBuffer(16 << 10) //nolint:mnd // some packets
+	return conn, conn.SetDeadline(time.Now().Add(patience))
+}
+
+// opened runs f with a connection.
+func opened(ctx context.Context, from net.IP, to string, f func(net.Conn) int) int {
+	conn, err := dial(ctx, from, to)
+	if err != nil {
+		return 0
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+	return f(conn)
+}
+
+func connect(port func(Target) string) func(context.Context, Target, net.IP) int {
+	return func(ctx context.Context, t Target, from net.IP) int {
+		return opened(ctx, from, port(t), func(net.Conn) int { return 1 })
+	}
+}
+
+// idle opens connections, sends some bytes, and keeps them.
+func idle(text string) func(context.Context, Target, net.IP) int {
+	return func(ctx context.Context, t Target, from net.IP) int {
+		return opened(ctx, from, t.HTTP, func(conn net.Conn) int {
+			_, _ = io.WriteString(conn, text)
+			_, _ = conn.Read(make([]byte, 1)) // until it is closed, or for so long
+			return 1
+		})
+	}
+}
+
+// pipelined sends requests without waiting for their responses.
+func pipelined(ctx context.Context, t Target, from net.IP) int {
+	const request, packet = "GET /readyz HTTP/1.1\r\nHost:\r\n\r\n", 64
+	return opened(ctx, from, t.HTTP, func(conn net.Conn) int {
+		return send(conn, []byte(strings.Repeat(request, packet)), packet)
+	})
+}
+
+// send writes a packet again and again, reads what comes, and counts.
+func send(conn net.Conn, packet []byte, each int) (sent int) {
+	var reading sync.WaitGroup
+	defer reading.Wait()
+	defer conn.Close()
+	reading.Go(func() { _, _ = io.Copy(io.Discard, conn) })
+	for {
+		if _, err := conn.Write(packet); err != nil {
+			return sent
+		}
+		sent += each
+	}
+}
+
+func handshake(port func(Target) string, certificates func(Target) []tls.Certificate) func(context.Context, Target, net.IP) int {
+	return func(ctx context.Context, t Target, from net.IP) int {
+		return opened(ctx, from, port(t), func(conn net.Conn) int {
+			config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // an attacker does not care
+			if certificates != nil {
+				config.Certificates = certificates(t)
+			}
+			if tls.Client(conn, config).HandshakeContext(ctx) != nil {
+				return 0
+			}
+			return 1
+		})
+	}
+}
+
+// rapidReset begins streams of HTTP/2 and resets each at once.
+func rapidReset(ctx context.Context, t Target, from net.IP) int {
+	return opened(ctx, from, t.HTTP, func(conn net.Conn) int {
+		client := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // an attacker does not care
+		if client.HandshakeContext(ctx) != nil {
+			return 0
+		}
+		if _, err := io.WriteString(client, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"); err != nil {
+			return 0
+		}
+		return resets(client)
+	})
+}
+
+const (
+	frameHeaders, frameReset, frameSettings = 1, 3, 4
+	endOfStreamAndHeaders                   = 5
+)
+
+func frame(kind, flags byte, stream uint32, payload []byte) []byte {
+	out := []byte{0, 0, byte(len(payload)), kind, flags} // no payload here has 256 bytes
+	return append(binary.BigEndian.AppendUint32(out, stream), payload...)
+}
+
+func resets(conn net.Conn) (sent int) {
+	go func() { _, _ = io.Copy(io.Discard, conn) }() // it ends with the connection, which the caller closes
+	if _, err := conn.Write(frame(frameSettings, 0, 0, nil)); err != nil {
+		return 0
+	}
+	// GET / of https, and :authority x, with the static table of HPACK.
+	fields := []byte{0x82, 0x84, 0x87, 0x41, 1, 'x'}
+	const batch = 64
+	for stream := uint32(1); ; {
+		var packet bytes.Buffer
+		for range batch {
+			packet.Write(frame(frameHeaders, endOfStreamAndHeaders, stream, fields))
+			packet.Write(frame(frameReset, 0, stream, []byte{0, 0, 0, 8}))
+			stream += 2
+		}
+		if _, err := conn.Write(packet.Bytes()); err != nil {
+			return sent
+		}
+		sent += batch
+	}
+}
+
+// requests asks to join.
+func requests(ctx context.Context, t Target, from net.IP) int {
+	return opened(ctx, from, t.Join, func(conn net.Conn) int {
+		client := tls.Client(conn, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // an attacker does not care
+		if client.HandshakeContext(ctx) != nil {
+			return 0
+		}
+		body := t.Bodies[int(from[len(from)-1])%len(t.Bodies)]
+		head := "POST /v1/cluster/join HTTP/1.1\r\nHost: x\r\nContent-Length: " + lengthOf(body) + "\r\n\r\n"
+		if _, err := client.Write(append([]byte(head), body...)); err != nil {
+			return 0
+		}
+		if _, err := client.Read(make([]byte, 1)); err != nil && !errors.Is(err, io.EOF) {
+			return 0
+		}
+		return 1
+	})
+}

@@ -1,0 +1,171 @@
+package attack
+
+import (
+	"context"
+	"flag"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/test/netns"
+)
+
+var duration = flag.Duration("attack.duration", time.Second, "how long each attack lasts")
+
+const (
+	maxCPU = 0.10 // of a processor, for all strangers together
+	// burst is what they may use besides at the beginning, in seconds: what was saved up for them.
+	burst = 0.3
+	// addresses of strangers; more than a filter can have, and than a sidecar remembers.
+	addresses = 5000
+)
+
+// victim is a sidecar with an etcd of its own.
+type victim struct {
+	Target
+	pid int
+	log string
+	url string
+}
+
+// kubeconfig names a kube-apiserver that does not run: health checks do not need it.
+const kubeconfig = `{apiVersion: v1, kind: Config, current-context: a, clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}],
+contexts: [{name: a, context: {cluster: a, user: a}}], users: [{name: a, user: {}}]}`
+
+func start(t *testing.T, strangers Target, address string, flags ...string) *victim {
+	t.Helper()
+	dir := t.TempDir()
+	config, log := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "log")
+	if err := os.WriteFile(config, []byte(kubeconfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := os.Create(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	v := &victim{Target: strangers, log: log, url: "http://" + address + ":8086/livez"}
+	v.HTTP, v.Join = address+":8086", address+":8090"
+	cmd := exec.Command(filepath.Join(os.Getenv("LOCKSTEP_E2E_ASSETS"), "sidecar"), append([]string{ //nolint:noctx // Cleanup ends it
+		"run", "--node-id=a", "--etcd=embedded", "--data-dir=" + filepath.Join(dir, "data"), "--node-address=" + address, "--join-port=8090",
+		"--listen=" + v.HTTP, "--bundle=builtin", "--kubeconfig=" + config, "--shutdown-delay=0s",
+	}, flags...)...)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LOCKSTEP_") })
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	v.pid = cmd.Process.Pid
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("the sidecar:\n%s", v.text(t))
+		}
+	})
+	return v
+}
+
+func (v *victim) text(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(v.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// await waits until both ports answer.
+func (v *victim) await(ctx context.Context, t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for _, port := range []string{v.HTTP, v.Join} {
+		for {
+			conn, err := dial(ctx, nil, port)
+			if err == nil {
+				_ = conn.Close()
+				break
+			}
+			select {
+			case <-ctx.Done():
+				t.Fatalf("%s does not listen: %v", port, err)
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	}
+}
+
+// TestAttack: whatever strangers do, all of them together cost a tenth of a processor at most, health
+// probes of others are answered, and no session is lost.
+func TestAttack(t *testing.T) {
+	if os.Getenv("LOCKSTEP_E2E_ASSETS") == "" {
+		t.Skip("SKIPPED, NOT TESTED: needs the programs of `make test` (LOCKSTEP_E2E_ASSETS)")
+	}
+	if !netns.Enter(t) {
+		return
+	}
+	balancers := []net.IP{}
+	own := []string{"10.90.0.1", "10.90.0.2"}
+	for i := range 8 {
+		balancers = append(balancers, net.IPv4(10, 90, 1, byte(1+i)))
+		own = append(own, balancers[i].String())
+	}
+	if err := Prepare(own...); err != nil {
+		t.Fatal(err)
+	}
+	strangers, err := NewTarget(addresses)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := start(t, strangers, own[0], "--insecure-listen")
+	cert, key, err := ServerFiles(t.TempDir(), own[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	secured := start(t, strangers, own[1], "--tls-cert-file="+cert, "--tls-private-key-file="+key, "--client-ca-file="+cert)
+	secured.url, secured.TLS = "https://"+secured.HTTP+"/livez", true
+	plain.await(t.Context(), t)
+	secured.await(t.Context(), t)
+	for _, v := range []*victim{plain, secured} {
+		o := Observation{PID: v.pid, URL: v.url, Probes: balancers}
+		quiet, err := o.During(t.Context(), func() int { <-time.After(*duration); return 0 })
+		if err != nil || len(quiet.Failed) > 0 {
+			t.Fatalf("without an attack: %v, %v", err, quiet.Failed)
+		}
+		t.Logf("%s, no attack: %.1f %% of a processor, p99 %s", v.url, 100*quiet.CPU, quiet.P99)
+		for _, a := range All() {
+			if a.Fits(v.Target) {
+				t.Run(a.Name, func(t *testing.T) { v.attack(t, o, a, quiet) })
+			}
+		}
+		if text := v.text(t); strings.Contains(text, "session lost") || strings.Contains(text, "panic") {
+			t.Error("a session was lost, or a handler panicked")
+		}
+	}
+}
+
+func (v *victim) attack(t *testing.T, o Observation, a Attack, quiet Cost) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), *duration)
+	defer cancel()
+	got, err := o.During(t.Context(), func() int { return a.Run(ctx, v.Target) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d times (%.0f/s): %.1f %% of a processor more, %d probes, p99 %s, %d failed", got.Times, float64(got.Times)/duration.Seconds(),
+		100*(got.CPU-quiet.CPU), got.Probes, got.P99, len(got.Failed))
+	if spent := got.CPU - quiet.CPU; spent > maxCPU+burst/duration.Seconds() {
+		t.Errorf("strangers use %.1f %% of a processor, want %.0f %% at most", 100*spent, 100*maxCPU)
+	}
+	if got.Times == 0 || got.Probes == 0 || len(got.Failed) > 0 {
+		t.Errorf("%d times; %d probes: %v", got.Times, got.Probes, got.Failed)
+	}
+}

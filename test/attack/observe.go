@@ -1,0 +1,123 @@
+package attack
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Cost is what an attack had as its effect.
+type Cost struct {
+	Times  int           // the attack did what it does
+	CPU    float64       // part of one processor that the sidecar used, in all
+	Probes int           // health probes of others
+	P99    time.Duration // of those
+	Failed []error       // probes that were not answered with 200
+}
+
+// probeTimeout is long: on a busy machine, time that passes says nothing.
+const probeTimeout = 10 * time.Second
+
+// Observation is how a sidecar is observed while it is attacked.
+type Observation struct {
+	PID    int
+	URL    string   // of a health check
+	Probes []net.IP // addresses of load balancers: each probes once a second, with a new connection
+}
+
+// During runs f, and returns what was observed meanwhile.
+func (o Observation) During(ctx context.Context, f func() int) (Cost, error) {
+	before, err := processorTime(o.PID)
+	if err != nil {
+		return Cost{}, err
+	}
+	began := time.Now()
+	probing, stop := context.WithCancel(ctx)
+	var out Cost
+	var times []time.Duration
+	var mu sync.Mutex // mu guards out and times
+	var running sync.WaitGroup
+	for i, from := range o.Probes {
+		running.Go(func() {
+			client := &http.Client{Timeout: probeTimeout, Transport: &http.Transport{
+				DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // a load balancer does not verify
+				DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: from}}).DialContext,
+			}}
+			pause := time.NewTimer(time.Duration(i) * time.Second / time.Duration(len(o.Probes)))
+			defer pause.Stop()
+			for await(probing, pause) {
+				begin := time.Now()
+				err := probe(ctx, client, o.URL)
+				mu.Lock()
+				times = append(times, time.Since(begin))
+				if err != nil {
+					out.Failed = append(out.Failed, err)
+				}
+				mu.Unlock()
+				pause.Reset(time.Second)
+			}
+		})
+	}
+	out.Times = f()
+	lasted := time.Since(began)
+	after, err := processorTime(o.PID)
+	stop()
+	running.Wait()
+	out.CPU, out.Probes = (after-before).Seconds()/lasted.Seconds(), len(times)
+	if slices.Sort(times); len(times) > 0 {
+		out.P99 = times[(len(times)*99+99)/100-1]
+	}
+	return out, err
+}
+
+// await reports false if ctx ended first.
+func await(ctx context.Context, pause *time.Timer) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-pause.C:
+		return true
+	}
+}
+
+func probe(ctx context.Context, client *http.Client, url string) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, response.Status)
+	}
+	return nil
+}
+
+// processorTime returns what a process has used, without its children.
+func processorTime(pid int) (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, found := strings.Cut(string(stat), ") ")
+	fields := strings.Fields(rest)
+	const user, system, hertz = 11, 12, 100
+	if !found || len(fields) <= system {
+		return 0, errors.New("/proc has no processor time")
+	}
+	a, errA := strconv.Atoi(fields[user])
+	b, errB := strconv.Atoi(fields[system])
+	return time.Duration(a+b) * time.Second / hertz, errors.Join(errA, errB)
+}
