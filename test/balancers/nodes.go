@@ -46,6 +46,7 @@ type Fleet struct {
 	prefix  string        // of the keys of the sidecars and of the kube-apiservers
 	without bool          // no sidecars run
 	service bool          // the Service kubernetes is written
+	objects map[string]string
 
 	mu      sync.Mutex        // mu guards bundles
 	bundles map[string]string // directories that were written, by release
@@ -79,13 +80,15 @@ type FleetConfig struct {
 	// WithoutLockstep runs no sidecars: each node applies its own objects when it starts, as
 	// releases did that know nothing of each other.
 	WithoutLockstep bool
+	// Objects are more objects of each release, as YAML. nil: none.
+	Objects map[string]string
 }
 
 // NewFleet returns a fleet of which no node runs yet.
 func NewFleet(cfg FleetConfig) *Fleet {
 	f := &Fleet{
 		SidecarDelay: cfg.Delay, LeaseTTL: cmp.Or(cfg.LeaseTTL, LeaseTTL), cluster: cfg.Cluster, dir: cfg.Dir, delay: cfg.Delay,
-		prefix: cfg.Prefix, without: cfg.WithoutLockstep, service: cfg.Service, bundles: map[string]string{},
+		prefix: cfg.Prefix, without: cfg.WithoutLockstep, service: cfg.Service, objects: cfg.Objects, bundles: map[string]string{},
 	}
 	for i, address := range cfg.Addresses {
 		f.Nodes = append(f.Nodes, &Node{ID: fmt.Sprintf("cp-%d", 1+i), Address: address, fleet: f})
@@ -118,7 +121,7 @@ func (n *Node) Start(release string) error {
 	if err := n.StartAPI(release); err != nil {
 		return err
 	}
-	return n.startLockstep(release)
+	return n.StartSidecar(release)
 }
 
 // StartAPI starts the kube-apiserver with a certificate of the node and the release, and
@@ -143,8 +146,8 @@ func (n *Node) StartAPI(release string) error {
 	return err
 }
 
-// startLockstep starts the sidecar. Without Lockstep it applies the objects.
-func (n *Node) startLockstep(release string) error {
+// StartSidecar starts the sidecar. Without Lockstep it applies the objects.
+func (n *Node) StartSidecar(release string) error {
 	f := n.fleet
 	if f.without {
 		return n.apply(release)
@@ -231,7 +234,7 @@ func (n *Node) restart(ctx context.Context, release string) (took Times, err err
 		return took, err
 	}
 	started := time.Now()
-	if err := n.startLockstep(release); err != nil {
+	if err := n.StartSidecar(release); err != nil {
 		return took, err
 	}
 	err = n.AwaitReady(ctx)
@@ -299,7 +302,7 @@ func (f *Fleet) bundle(release string) (string, error) {
 		"bundle.yaml": fmt.Sprintf("apiVersion: lockstep.dev/v1\nkind: Bundle\nmetadata: {name: platform}\n"+
 			"release: %s\nminReconcilerRelease: %s\nminApiserverRelease: %s\n", release, c[0], c[1]),
 		"objects.yaml": fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: platform, namespace: default}\n"+
-			"data: {release: %s, minApiserver: %s}\n", release, c[1]),
+			"data: {release: %s, minApiserver: %s}\n%s", release, c[1], f.objects[release]),
 	} {
 		if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)); err != nil {
 			return "", err

@@ -1,8 +1,6 @@
 package service
 
 import (
-	"context"
-	"fmt"
 	"net"
 	"os/exec"
 	"slices"
@@ -11,7 +9,6 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/test/balancers"
-	"github.com/lockstep-dev/lockstep/test/cluster"
 	"github.com/lockstep-dev/lockstep/test/netns"
 )
 
@@ -67,10 +64,12 @@ func TestClients(t *testing.T) {
 		{"an upgrade raises both constraints", upgrade, noneFails},
 		// The checks of HAProxy get no answer of a paused sidecar.
 		{"a node stops while all other sidecars are paused", stopAlone, withHAProxy},
-		{"two nodes are rolled back, and upgraded again", rollBackTwo, noneFails},
+		{"two nodes go back without a rollback, and then with one", rollBackTwo, noneFails},
+		{"in the rollback, the leader is killed, and the last node, which starts again with 1.0.0", rollBackByCrashes, withBoth},
 		{"a node is killed", func(r *clientsRig) { r.outage(0, true) }, withBoth},
 		{"a kube-apiserver is killed", func(r *clientsRig) { r.outage(1, false) }, withBoth},
 		{"the leader is paused for longer than its lease lives", pauseLeaderOfClients, noneFails},
+		{"all nodes are upgraded and rolled back", upgradeAndRollBack, noneFails},
 	} {
 		if !t.Run(part.name, func(t *testing.T) {
 			was := r.T
@@ -88,6 +87,7 @@ func (r *clientsRig) start() {
 	r.Helper()
 	r.fleet = balancers.NewFleet(balancers.FleetConfig{
 		Cluster: r.c, Dir: r.TempDir(), Addresses: addresses, Delay: shutdownDelayOfAll, Service: true, LeaseTTL: pausedTTL,
+		Objects: rollbackObjects,
 	})
 	r.must(r.fleet.Start(r.Context(), "1.0.0"))
 	var all []string
@@ -173,30 +173,10 @@ func stopAlone(r *clientsRig) {
 	r.must(n.AwaitReady(r.Context()))
 }
 
-// rollBackTwo leaves one gate open: the objects need a kube-apiserver of its release.
-func rollBackTwo(r *clientsRig) {
-	old, rest := r.fleet.Nodes[:2], r.fleet.Nodes[2:]
-	r.must(balancers.RollBack("1.0.0", old...))
-	for _, n := range old {
-		cluster.Await(r.T, "the gate of "+n.ID+" to name its release", func(ctx context.Context) error {
-			status, err := n.Sidecar.Status(ctx)
-			if err == nil && (status.Ready.Ready || status.Ready.Reason != "ReleaseTooOld") {
-				err = fmt.Errorf("its gate is open=%t: %s", status.Ready.Ready, status.Ready.Reason)
-			}
-			return err
-		})
-	}
-	r.must(r.traffic.AwaitNodes(r.Context(), rest...))
-	r.must(r.traffic.More(r.Context(), 100))
-	r.must(r.traffic.AwaitNodes(r.Context(), rest...))
-	_, err := balancers.Roll(r.Context(), "1.1.0", old...)
-	r.must(err)
-}
-
 // outage kills a node, or its kube-apiserver only. Clients go on without it.
 func (r *clientsRig) outage(at int, whole bool) {
 	n := r.fleet.Nodes[at]
-	r.must(n.Outage(r.Context(), whole, "1.1.0", func() error { return r.goesOnWithout(n) }))
+	r.must(n.Outage(r.Context(), whole, "1.0.0", func() error { return r.goesOnWithout(n) }))
 }
 
 // goesOnWithout returns when nothing leads to a node, and requests succeed all the same.

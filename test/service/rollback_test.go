@@ -1,0 +1,228 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/lockstep-dev/lockstep/test/balancers"
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+// rollbackObjects are what changes between the releases in each way in which an object can:
+// one that 1.1.0 drops and one that it adds; one that cannot be changed, and is recreated; a
+// CRD that gains a version and a field, and an object that uses both.
+var rollbackObjects = map[string]string{
+	"1.0.0": ofRelease("1.0.0") + `---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: dropped, namespace: default}
+` + crd("") + `---
+apiVersion: test.lockstep.dev/v1
+kind: Widget
+metadata: {name: widget, namespace: default}
+spec: {size: 1}
+`,
+	"1.1.0": ofRelease("1.1.0") + `---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: added, namespace: default}
+` + crd("color: {type: string}") + `---
+apiVersion: test.lockstep.dev/v2
+kind: Widget
+metadata: {name: widget, namespace: default}
+spec: {size: 1, color: red}
+`,
+}
+
+func ofRelease(release string) string {
+	return fmt.Sprintf(`---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: immutable, namespace: default}
+immutable: true
+data: {release: %s}
+`, release)
+}
+
+// crd has a second version if it has more fields.
+func crd(more string) string {
+	version := `  - name: %s
+    served: true
+    storage: %t
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}, %s}}}}}
+`
+	versions := fmt.Sprintf(version, "v1", true, more)
+	if more != "" {
+		versions += fmt.Sprintf(version, "v2", false, more)
+	}
+	return `---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.test.lockstep.dev}
+spec:
+  group: test.lockstep.dev
+  scope: Namespaced
+  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
+  versions:
+` + strings.ReplaceAll(versions, ", }", "}")
+}
+
+// rollback runs a subcommand of `sidecar rollback`, and returns what it prints.
+func (r *clientsRig) rollback(args ...string) (string, error) {
+	args = append(append([]string{"rollback"}, args...), "--etcd-servers="+r.etcd.Endpoints()[0])
+	out, err := exec.CommandContext(r.Context(), r.c.SidecarBinary(), args...).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("sidecar %s: %w: %s", strings.Join(args, " "), err, out)
+	}
+	return string(out), err
+}
+
+// rollBackTwo takes two nodes back. Their gates stay closed, because the objects need a
+// kube-apiserver of the newer release, until people say that they want the objects back.
+func rollBackTwo(r *clientsRig) {
+	old, rest := r.fleet.Nodes[:2], r.fleet.Nodes[2:]
+	r.must(balancers.RollBack("1.0.0", old...))
+	for _, n := range old {
+		cluster.Await(r.T, "the gate of "+n.ID+" to name its release", func(ctx context.Context) error {
+			status, err := n.Sidecar.Status(ctx)
+			if err == nil && (status.Ready.Ready || status.Ready.Reason != "ReleaseTooOld") {
+				err = fmt.Errorf("its gate is open=%t: %s", status.Ready.Ready, status.Ready.Reason)
+			}
+			return err
+		})
+	}
+	r.must(r.traffic.AwaitNodes(r.Context(), rest...))
+	r.must(r.traffic.More(r.Context(), 100))
+	_, err := r.rollback("begin", "--to=1.0.0")
+	r.must(err)
+	for _, n := range old {
+		r.must(n.AwaitReady(r.Context()))
+	}
+	r.wantGoneBack(rest[0])
+}
+
+// wantGoneBack requires that the objects have gone back, and that what 1.0.0 drops is still
+// there for the nodes of 1.1.0.
+func (r *clientsRig) wantGoneBack(newer *balancers.Node) {
+	r.Helper()
+	r.must(r.fleet.AwaitDone(r.Context(), "1.0.0"))
+	for name, err := range map[string]error{
+		"added": r.find(newer, "configmaps", "added"), "dropped": r.find(newer, "configmaps", "dropped"),
+		"immutable": r.has(newer, "configmaps", "immutable", "1.0.0", "data", "release"),
+		"widget":    r.has(newer, "widgets", "widget", "", "spec", "color"),
+	} {
+		if err != nil {
+			r.Errorf("after the first node has gone back: %s: %v", name, err)
+		}
+	}
+}
+
+// awaitGoneBack returns when the rollback has ended by itself, and nothing of 1.1.0 is left.
+func (r *clientsRig) awaitGoneBack() {
+	r.Helper()
+	r.must(r.fleet.AwaitReady(r.Context()))
+	r.must(r.fleet.AwaitDone(r.Context(), "1.0.0"))
+	cluster.Await(r.T, "the rollback to end", func(context.Context) error {
+		out, err := r.rollback("status")
+		if err == nil && !strings.Contains(out, "no rollback is under way") {
+			err = errors.New(out)
+		}
+		return err
+	})
+	cluster.Await(r.T, "what 1.0.0 drops to be deleted", func(context.Context) error {
+		if err := r.find(r.fleet.Nodes[0], "configmaps", "added"); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there: %w", err)
+		}
+		return nil
+	})
+}
+
+// rollBackByCrashes ends the rollback that rollBackTwo has begun: the last newer node and the
+// sidecar that leads are killed at the same moment.
+func rollBackByCrashes(r *clientsRig) {
+	last := r.fleet.Nodes[2]
+	leader, err := balancers.AwaitLeader(r.Context(), r.fleet.Nodes[:2]...)
+	r.must(err)
+	r.must(errors.Join(leader.Sidecar.Kill(), last.Kill()))
+	r.must(leader.StartSidecar("1.0.0"))
+	r.must(last.Start("1.0.0"))
+	r.awaitGoneBack()
+}
+
+// upgradeAndRollBack takes all nodes to 1.1.0 and back. All but the node that is stopped serve
+// all the time, and the rollback ends by itself.
+func upgradeAndRollBack(r *clientsRig) {
+	_, err := balancers.Roll(r.Context(), "1.1.0", r.fleet.Nodes...)
+	r.must(err)
+	r.must(r.fleet.AwaitDone(r.Context(), "1.1.0"))
+	uid := r.uid("immutable")
+	out, err := r.rollback("begin", "--to=1.0.0", "-o=json")
+	r.must(err)
+	var printed struct{ Rollback struct{ Blockers []string } }
+	if err := json.Unmarshal([]byte(out), &printed); err != nil || len(printed.Rollback.Blockers) > 0 {
+		r.Errorf("got %s, %v; want that no node blocks", out, err)
+	}
+	before := r.traffic.Begin()
+	first, rest := r.fleet.Nodes[0], r.fleet.Nodes[1:]
+	_, err = balancers.Roll(r.Context(), "1.0.0", first)
+	r.must(err)
+	r.wantGoneBack(rest[1])
+	if r.uid("immutable") == uid {
+		r.Error("the immutable object was not recreated")
+	}
+	_, err = balancers.Roll(r.Context(), "1.0.0", rest...)
+	r.must(err)
+	r.awaitGoneBack()
+	for way, n := range r.traffic.Since(before) {
+		if n.Requests < 200 {
+			r.Errorf("got %d requests of clients of %s in the rollback: too few to show anything", n.Requests, balancers.Ways[way])
+		}
+	}
+}
+
+func (r *clientsRig) get(n *balancers.Node, resource, name string) (*unstructured.Unstructured, error) {
+	r.Helper()
+	client, err := dynamic.NewForConfig(n.API.Config())
+	r.must(err)
+	kind := schema.GroupVersionResource{Version: "v1", Resource: resource}
+	if resource == "widgets" {
+		kind.Group = "test.lockstep.dev"
+	}
+	return client.Resource(kind).Namespace("default").Get(r.Context(), name, metav1.GetOptions{})
+}
+
+func (r *clientsRig) find(n *balancers.Node, resource, name string) error {
+	r.Helper()
+	_, err := r.get(n, resource, name)
+	return err
+}
+
+// has returns an error unless a field has a value; empty: it does not exist.
+func (r *clientsRig) has(n *balancers.Node, resource, name, want string, field ...string) error {
+	r.Helper()
+	o, err := r.get(n, resource, name)
+	if err != nil {
+		return err
+	}
+	if got, _, err := unstructured.NestedString(o.Object, field...); err != nil || got != want {
+		return fmt.Errorf("%s is %q, want %q (%v)", strings.Join(field, "."), got, want, err) //nolint:errorlint // it may be nil
+	}
+	return nil
+}
+
+func (r *clientsRig) uid(name string) string {
+	r.Helper()
+	o, err := r.get(r.fleet.Nodes[0], "configmaps", name)
+	r.must(err)
+	return string(o.GetUID())
+}
