@@ -54,7 +54,7 @@ run: bin/sidecar $(if $(OWN_CLUSTER),,bin/kube-apiserver) ## one node here by on
 	@exec $(BIN)/local-run --assets=$(BIN) --cluster=$(CLUSTER) --bundle="$(BUNDLE)"
 
 .PHONY: demo
-demo: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubelet-probe ## three nodes here, each by one command, upgraded twice, one node after another (a minute); CLUSTER=external: with a shared etcd
+demo: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubelet-probe ## three nodes here, each by one command, upgraded twice and rolled back, one node after another, with clients (two minutes); CLUSTER=external: with a shared etcd
 	@$(STATIC) go build -trimpath -o $(BIN)/local-demo ./test/local/demo
 	@exec $(BIN)/local-demo --assets=$(BIN) --cluster=$(CLUSTER)
 

@@ -17,8 +17,9 @@ import (
 )
 
 // TestRollingUpgrade takes the steps of `make demo`: three nodes, of which each is one
-// command, and two rolling upgrades, with the kube-apiservers. It checks the claims of each
-// step, and at the end those of all steps.
+// command, two rolling upgrades, with the kube-apiservers, and back from the second one. It
+// checks the claims of each step, and at the end those of all steps. When the rollback has
+// begun, the node that leads it is killed: a sidecar, a member of etcd and a kube-apiserver.
 func TestRollingUpgrade(t *testing.T) {
 	t.Parallel()
 	var addresses []net.IP
@@ -29,7 +30,11 @@ func TestRollingUpgrade(t *testing.T) {
 	}
 	cfg.Assets = cluster.Assets(t, append(slices.Collect(maps.Values(upgrade.Programs())), "sidecar", "kubelet-probe")...)
 	cfg.Cluster = cluster.NewTracingAtForTest(t, addresses, "kube-apiserver")
-	roll(t, cfg, upgrade.Steps())
+	steps := upgrade.Steps()
+	for i := range steps {
+		steps[i].Kill = steps[i].Rollback
+	}
+	roll(t, cfg, steps)
 }
 
 // TestRollingUpgrade_external takes those of `make demo CLUSTER=external`, up to the end of

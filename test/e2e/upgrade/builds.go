@@ -45,8 +45,10 @@ func newBuilds(cfg Config) (map[string]build, error) {
 		if err := os.MkdirAll(b.services, 0o700); err != nil {
 			return nil, err
 		}
-		// JSON is for history.
-		line := "/" + program + "\" \\\n      --storage-media-type=application/json \\\n"
+		line := "/" + program + "\" \\\n"
+		for _, arg := range apiArgs() {
+			line += "      " + arg + " \\\n"
+		}
 		service := strings.Replace(string(text), serviceLine, line, 1)
 		if err := os.WriteFile(filepath.Join(b.services, serviceFile), []byte(service), 0o600); err != nil {
 			return nil, err
@@ -54,6 +56,14 @@ func newBuilds(cfg Config) (map[string]build, error) {
 		out[release] = b
 	}
 	return out, nil
+}
+
+// apiArgs are arguments of every kube-apiserver: JSON is for history, and clients that
+// keep a connection are sent away before it ends (docs/load-balancers.md).
+func apiArgs() []string {
+	return []string{
+		"--storage-media-type=application/json", "--shutdown-send-retry-after=true",
+	}
 }
 
 // versionOf returns the version that a kube-apiserver prints: "Kubernetes v1.36.3".

@@ -113,22 +113,28 @@ func (b bundles) have(name string) bool {
 	return false
 }
 
-// forms returns the forms of an object in bundle after bundle, up to its removal. A
-// form is named by the first release that has it.
+// forms returns the forms of an object in bundle after bundle, as the walk takes them: up to
+// the newest, and then back. A form is named by the first release that has it.
 func (b bundles) forms(name string) []string {
 	var out []string
 	var last *unstructured.Unstructured
-	for _, release := range b.releases() {
+	for _, release := range append(b.releases(), wayBack) {
 		obj := b.objects[release][name]
 		switch {
 		case obj == nil && last != nil:
 			out = append(out, formDeleted)
 		case obj != nil && (last == nil || !reflect.DeepEqual(obj, last)):
-			out = append(out, release)
+			out = append(out, b.firstWith(name, obj))
 		}
 		last = obj
 	}
 	return out
+}
+
+// firstWith is the first release that has an object in this form.
+func (b bundles) firstWith(name string, obj *unstructured.Unstructured) string {
+	all := b.releases()
+	return all[slices.IndexFunc(all, func(release string) bool { return reflect.DeepEqual(b.objects[release][name], obj) })]
 }
 
 // formOf returns the name of a live object's form.

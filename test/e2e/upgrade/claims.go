@@ -1,6 +1,7 @@
 package upgrade
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,8 +56,9 @@ func Check(ctx context.Context, claims []Claim) []error {
 
 // Claims returns what must be true at the end of a step.
 func (w *Walk) Claims(s Step) []Claim {
+	leader := cmp.Or(s.Want.Leader, Leader)
 	claims := []Claim{
-		{Text: Leader + " leads", check: w.claimLeader},
+		{Text: leader + " leads", check: w.claimLeader(leader)},
 		{Text: "the status is " + s.Want.Status, check: w.claimStatus(s.Want.Status)},
 		{Text: blockersText(s.Want.Blockers), check: w.claimBlockers(s.Want.Blockers)},
 		{Text: readyText(s.Want.KeptOut), check: w.claimReady(s.Want.KeptOut)},
@@ -82,6 +84,7 @@ func (w *Walk) FinalClaims() []Claim {
 		{Text: "one node led at a time, and only that node wrote the status", check: func(context.Context) error { return w.history.checkLeaders() }},
 		{Text: "every node stayed ready, except while it was upgraded or too old", check: w.claimNone(&w.losses)},
 		{Text: "no node was ready that the status did not admit", check: w.claimNone(&w.misfits)},
+		{Text: "no request of a client failed", check: w.claimClients},
 	}
 	if w.byCommand() {
 		claims = append(claims, Claim{
@@ -90,6 +93,15 @@ func (w *Walk) FinalClaims() []Claim {
 		})
 	}
 	return claims
+}
+
+// claimClients requires that clients sent requests all the time, and that none failed.
+func (w *Walk) claimClients(context.Context) error {
+	sent, failed := w.Requests()
+	if failed != nil || sent == 0 {
+		return errors.Join(fmt.Errorf("there were %d requests", sent), failed)
+	}
+	return nil
 }
 
 // Writes counts the writes of the bundles' objects.
@@ -152,11 +164,13 @@ func (w *Walk) current() View {
 	return w.view
 }
 
-func (w *Walk) claimLeader(context.Context) error {
-	if got := w.current().Leader; got != Leader {
-		return fmt.Errorf("got leader %q", got)
+func (w *Walk) claimLeader(want string) func(context.Context) error {
+	return func(context.Context) error {
+		if got := w.current().Leader; got != want {
+			return fmt.Errorf("got leader %q", got)
+		}
+		return nil
 	}
-	return nil
 }
 
 func (w *Walk) claimStatus(want string) func(context.Context) error {

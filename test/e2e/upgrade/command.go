@@ -63,7 +63,7 @@ func (w *Walk) startCommand(ctx context.Context, n *node, release string) error 
 		return fmt.Errorf("start node %s: %w", n.id, err)
 	}
 	sidecar, err := w.cfg.Cluster.StartSidecar(cluster.SidecarConfig{
-		NodeID: n.id, Kubeconfig: n.kubeconfig, Bundle: w.bundles.path(release), Listen: n.listen, EtcdInArgs: true,
+		NodeID: n.id, Kubeconfig: n.kubeconfig, Bundle: w.bundles.path(release), Listen: n.listen, EtcdInArgs: true, ShutdownDelay: &shutdownDelay,
 		Args: append([]string{
 			"--etcd=embedded", "--services=" + w.builds[release].services, "--data-dir=" + n.dataDir,
 			"--node-address=" + n.address, "--insecure-listen",
@@ -103,6 +103,18 @@ func (w *Walk) stopCommand(n *node, sidecar *cluster.Sidecar) error {
 	}
 	w.note(n.id + " has stopped, its kube-apiserver too")
 	return nil
+}
+
+// killCommand kills a sidecar: its member of etcd ends with it, and its kube-apiserver too.
+func (w *Walk) killCommand(n *node, sidecar *cluster.Sidecar) error {
+	pid, err := apiserverOf(sidecar)
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	n.former = pid
+	n.mu.Unlock()
+	return sidecar.Kill()
 }
 
 // apiserverOf returns the process ID of the kube-apiserver that a sidecar runs.

@@ -1,5 +1,5 @@
-// Package upgrade takes a control plane of three nodes through two rolling upgrades,
-// and one node back to a release that is too old. It fakes nothing, and checks after
+// Package upgrade takes a control plane of three nodes through two rolling upgrades, and
+// then back from the second one, with clients all the time. It fakes nothing, and checks after
 // every step what must be true. The end-to-end test and `make demo` run the same walk:
 // Steps has the steps and their claims, Walk executes them, Check checks the claims.
 //
@@ -17,6 +17,9 @@
 //	1.2.0  M 1.1.0, A 1.2.0  The new objects would not admit nodes of 1.1.0. So WaitForNodes
 //	                         waits until each of them is upgraded. Meanwhile nodes of 1.2.0
 //	                         are ready, because M allows the objects of 1.1.0.
+//
+// The way back is a rollback (docs/protocol.md#rollback): for the same reason, nodes of 1.2.0
+// go on serving when a node of 1.1.0 has brought its objects back.
 //
 // Goroutines run only inside Walk.Run, which waits for them.
 package upgrade
@@ -40,6 +43,11 @@ type Step struct {
 	Node    string // that is stopped and started with Release; empty: all are started for the first time
 	Why     string // what the step shows, in one sentence
 	Want    Want
+	// Rollback: Node is not stopped. People type there that they want the objects of Release back.
+	Rollback bool
+	// Kill: what runs on Node is killed, instead of stopped, or after the command of Rollback.
+	// Clients may notice that.
+	Kill bool
 }
 
 // Want is the state in which a step ends.
@@ -49,9 +57,10 @@ type Want struct {
 	Objects  string   // release of the bundle whose objects the API has
 	Owed     string   // object of the previous release that was not deleted yet; empty: none
 	KeptOut  string   // node that is not ready because its release is too old; empty: none
+	Leader   string   // empty: Leader
 }
 
-// Leader is the node that leads at the end of every step. The first node that is
+// Leader is the node that leads at the end of most steps. The first node that is
 // upgraded leads from then on, because no other node has a newer release.
 const Leader = nodeA
 
@@ -64,38 +73,47 @@ func Steps() []Step {
 		legacy = "RuntimeClass platform-legacy"
 	)
 	return []Step{
-		{"start all nodes with 1.0.0", "1.0.0", "",
-			"the first node becomes ready only when all objects exist",
-			Want{Status: done10, Objects: "1.0.0"}},
+		{Name: "start all nodes with 1.0.0", Release: "1.0.0",
+			Why:  "the first node becomes ready only when all objects exist",
+			Want: Want{Status: done10, Objects: "1.0.0"}},
 
-		{"upgrade a to 1.1.0", "1.1.0", nodeA,
-			"the newest release leads at once; the old nodes fit the new objects and stay ready",
-			Want{Status: done11, Objects: "1.1.0", Owed: legacy}},
-		{"upgrade b to 1.1.0", "1.1.0", nodeB,
-			"the leader waits for the last node before it deletes anything",
-			Want{Status: done11, Objects: "1.1.0", Owed: legacy}},
-		{"upgrade c to 1.1.0", "1.1.0", nodeC,
-			"no node of 1.0.0 is left: the leader deletes the object that 1.1.0 dropped",
-			Want{Status: done11, Objects: "1.1.0"}},
+		{Name: "upgrade a to 1.1.0", Release: "1.1.0", Node: nodeA,
+			Why:  "the newest release leads at once; the old nodes fit the new objects and stay ready",
+			Want: Want{Status: done11, Objects: "1.1.0", Owed: legacy}},
+		{Name: "upgrade b to 1.1.0", Release: "1.1.0", Node: nodeB,
+			Why:  "the leader waits for the last node before it deletes anything",
+			Want: Want{Status: done11, Objects: "1.1.0", Owed: legacy}},
+		{Name: "upgrade c to 1.1.0", Release: "1.1.0", Node: nodeC,
+			Why:  "no node of 1.0.0 is left: the leader deletes the object that 1.1.0 dropped",
+			Want: Want{Status: done11, Objects: "1.1.0"}},
 
-		{"upgrade a to 1.2.0", "1.2.0", nodeA,
-			"the new objects would not admit b and c: the leader waits, and all nodes stay ready",
-			Want{Status: done11, Blockers: []string{nodeB, nodeC}, Objects: "1.1.0"}},
-		{"upgrade b to 1.2.0", "1.2.0", nodeB,
-			"only c blocks now",
-			Want{Status: done11, Blockers: []string{nodeC}, Objects: "1.1.0"}},
-		{"upgrade c to 1.2.0", "1.2.0", nodeC,
-			"the last old node is upgraded: the leader raises the minimum, then changes the objects",
-			Want{Status: done12, Objects: "1.2.0"}},
+		{Name: "upgrade a to 1.2.0", Release: "1.2.0", Node: nodeA,
+			Why:  "the new objects would not admit b and c: the leader waits, and all nodes stay ready",
+			Want: Want{Status: done11, Blockers: []string{nodeB, nodeC}, Objects: "1.1.0"}},
+		{Name: "upgrade b to 1.2.0", Release: "1.2.0", Node: nodeB,
+			Why:  "only c blocks now",
+			Want: Want{Status: done11, Blockers: []string{nodeC}, Objects: "1.1.0"}},
+		{Name: "upgrade c to 1.2.0", Release: "1.2.0", Node: nodeC,
+			Why:  "the last old node is upgraded: the leader raises the minimum, then changes the objects",
+			Want: Want{Status: done12, Objects: "1.2.0"}},
 
-		{"take c back to 1.1.0", "1.1.0", nodeC,
-			"c is too old for the objects: it does not become ready, and changes nothing",
-			Want{Status: done12, Objects: "1.2.0", KeptOut: nodeC}},
-		{"upgrade c again", "1.2.0", nodeC,
-			"c is ready again",
-			Want{Status: done12, Objects: "1.2.0"}},
+		{Name: "take c back to 1.1.0", Release: "1.1.0", Node: nodeC,
+			Why:  "c is too old for the objects: it does not become ready, and changes nothing",
+			Want: Want{Status: done12, Objects: "1.2.0", KeptOut: nodeC}},
+		{Name: "say that 1.1.0 is wanted", Release: "1.1.0", Node: nodeC, Rollback: true,
+			Why:  "c leads, and brings the objects back: a and b fit them, and stay ready; so does c",
+			Want: Want{Status: done11, Objects: "1.1.0", Leader: nodeC}},
+		{Name: "take b back to 1.1.0", Release: "1.1.0", Node: nodeB,
+			Why:  "the others serve meanwhile",
+			Want: Want{Status: done11, Objects: "1.1.0", Leader: nodeC}},
+		{Name: "take a back to 1.1.0", Release: "1.1.0", Node: nodeA,
+			Why:  "all nodes are back, and no request of a client has failed",
+			Want: Want{Status: done11, Objects: "1.1.0", Leader: nodeC}},
 	}
 }
+
+// wayBack is the release to which the walk goes back at its end.
+const wayBack = "1.1.0"
 
 // statusHistory is every status that etcd may ever have, in order.
 func statusHistory() []string {
@@ -105,6 +123,8 @@ func statusHistory() []string {
 		"DONE 1.1.0 min 1.0.0",
 		"WORKING 1.1.0 min 1.2.0",
 		"DONE 1.2.0 min 1.2.0",
+		"WORKING 1.1.0 min 1.2.0", // the way back
+		"DONE 1.1.0 min 1.0.0",
 	}
 }
 

@@ -24,7 +24,7 @@ func TestBundles(t *testing.T) {
 	b := mustWriteBundles(t)
 	want := map[string][]string{
 		"Namespace platform":              {"1.0.0"},
-		"ConfigMap platform/settings":     {"1.0.0", "1.2.0"},
+		"ConfigMap platform/settings":     {"1.0.0", "1.2.0", "1.0.0"},
 		"ClusterRole platform:node-agent": {"1.0.0", "1.1.0"},
 		"PriorityClass platform-critical": {"1.0.0"},
 		"RuntimeClass platform-legacy":    {"1.0.0", formDeleted},
@@ -56,12 +56,12 @@ func TestHistory(t *testing.T) {
 		forms []string // of settings; the other objects are as they should be
 		ok    bool
 	}{
-		{"as in the bundles", []string{"1.0.0", "1.2.0"}, true},
-		{"two writers fight", []string{"1.0.0", "1.2.0", "1.0.0", "1.2.0"}, false},
-		{"written for no reason", []string{"1.0.0", "1.0.0", "1.2.0"}, false},
-		{"deleted and created again", []string{"1.0.0", formDeleted, "1.2.0"}, false},
-		{"another writer's", []string{"1.0.0", formForeign, "1.2.0"}, false},
-		{"not written yet", []string{"1.0.0"}, false},
+		{"as in the bundles", []string{"1.0.0", "1.2.0", "1.0.0"}, true},
+		{"two writers fight", []string{"1.0.0", "1.2.0", "1.0.0", "1.2.0", "1.0.0"}, false},
+		{"written for no reason", []string{"1.0.0", "1.0.0", "1.2.0", "1.0.0"}, false},
+		{"deleted and created again", []string{"1.0.0", formDeleted, "1.2.0", "1.0.0"}, false},
+		{"another writer's", []string{"1.0.0", formForeign, "1.2.0", "1.0.0"}, false},
+		{"not written back yet", []string{"1.0.0", "1.2.0"}, false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

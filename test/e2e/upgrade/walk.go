@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,6 +45,7 @@ type Walk struct {
 	bundles bundles
 	builds  map[string]build // by release; only with Addresses
 	history *history
+	clients *clients
 	prober  *cluster.Prober
 	nodes   [NodeCount]*node
 	begin   time.Time
@@ -51,7 +54,7 @@ type Walk struct {
 	view     View
 	losses   []error // ready nodes that stopped being ready, although the walk did not stop them
 	misfits  []error // nodes that were ready although the status did not admit them
-	starts   int     // of nodes
+	starts   int     // of nodes with another release than before
 	records  int     // of a release that was new for its node
 	mistimed []error // those that were written too early
 }
@@ -59,7 +62,8 @@ type Walk struct {
 // node is one machine. Its addresses stay the same across upgrades.
 type node struct {
 	id, apiAddr, listen string
-	command             // with Addresses
+	command                    // with Addresses
+	registered          string // release of its last start; Walk's mu guards it
 
 	mu      sync.Mutex         // mu guards the fields below
 	release string             // empty: it does not run
@@ -95,8 +99,11 @@ func New(cfg Config) (*Walk, error) {
 		}
 	}
 	if w.byCommand() {
-		w.builds, err = newBuilds(cfg)
+		if w.builds, err = newBuilds(cfg); err != nil {
+			return nil, err
+		}
 	}
+	w.clients, err = newClients(w)
 	return w, err
 }
 
@@ -120,6 +127,7 @@ func (w *Walk) Run(ctx context.Context) error {
 	defer cancel()
 	var watching sync.WaitGroup
 	watching.Go(func() { w.observe(ctx) })
+	watching.Go(func() { w.clients.run(ctx) })
 	err := w.follow(ctx)
 	cancel() // all ends with the first that ends
 	watching.Wait()
@@ -152,19 +160,42 @@ func (w *Walk) connect(ctx context.Context) (*clientv3.Client, error) {
 // step's claims are true.
 func (w *Walk) Do(ctx context.Context, s Step) error {
 	if s.Node == "" {
+		defer w.clients.begin()
 		return w.startAll(ctx, s.Release)
 	}
-	for _, n := range w.nodes {
-		if n.id != s.Node {
-			continue
-		}
-		if err := w.stop(n); err != nil {
+	i := slices.IndexFunc(w.nodes[:], func(n *node) bool { return n.id == s.Node })
+	if i < 0 {
+		return fmt.Errorf("there is no node %q", s.Node)
+	}
+	n := w.nodes[i]
+	if s.Rollback {
+		if err := w.rollBack(ctx, n, s.Release); err != nil || !s.Kill {
 			return err
 		}
-		w.announce(n, s.Release)
-		return w.start(ctx, n, s.Release)
 	}
-	return fmt.Errorf("there is no node %q", s.Node)
+	stop := w.stop
+	if s.Kill {
+		w.clients.excuse(true)
+		defer w.clients.excuse(false)
+		stop = w.kill
+	}
+	if err := stop(n); err != nil {
+		return err
+	}
+	w.announce(n, s.Release)
+	return w.start(ctx, n, s.Release)
+}
+
+// rollBack types on a node that the objects of a release are wanted back.
+func (w *Walk) rollBack(ctx context.Context, n *node, release string) error {
+	args := []string{"rollback", "begin", "--to", release}
+	w.note(n.id + " $ sidecar " + strings.Join(args, " "))
+	etcd := "--data-dir=" + n.dataDir
+	if !w.byCommand() {
+		etcd = "--etcd-servers=" + strings.Join(w.cfg.Cluster.Endpoints(), ",")
+	}
+	_, err := w.execute(ctx, append(args, etcd)...)
+	return err
 }
 
 // startAll waits until the first node leads before it starts the others.
@@ -204,7 +235,10 @@ func (w *Walk) announce(n *node, release string) {
 // start starts a node with a release, and returns when its kube-apiserver answers.
 func (w *Walk) start(ctx context.Context, n *node, release string) error {
 	w.mu.Lock()
-	w.starts++
+	if n.registered != release { // otherwise its record stays as it is
+		n.registered = release
+		w.starts++
+	}
 	w.mu.Unlock()
 	if w.byCommand() {
 		return w.startCommand(ctx, n, release)
@@ -219,7 +253,7 @@ func (w *Walk) startParts(n *node, release string) error {
 	api, err := w.cfg.Cluster.StartAPIServer(cluster.APIServerConfig{
 		Name: n.id,
 		Addr: n.apiAddr,
-		Args: []string{"--storage-media-type=application/json"}, // for history
+		Args: apiArgs(),
 	})
 	if err != nil {
 		return err
@@ -233,6 +267,8 @@ func (w *Walk) startParts(n *node, release string) error {
 		Kubeconfig: api.Kubeconfig(),
 		Bundle:     w.bundles.path(release),
 		Listen:     n.listen,
+
+		ShutdownDelay: &shutdownDelay,
 	})
 	if err != nil {
 		return err
@@ -256,6 +292,19 @@ func (w *Walk) stop(n *node) error {
 		return w.stopCommand(n, sidecar)
 	}
 	return errors.Join(sidecar.Stop(), api.Stop())
+}
+
+// kill kills what runs on a node, as the loss of the machine does.
+func (w *Walk) kill(n *node) error {
+	n.mu.Lock()
+	api, sidecar := n.api, n.sidecar
+	n.release, n.ready, n.silent = "", false, 0
+	n.mu.Unlock()
+	w.note("kill " + n.id)
+	if w.byCommand() {
+		return w.killCommand(n, sidecar)
+	}
+	return errors.Join(sidecar.Kill(), api.Kill())
 }
 
 func newNode(id string) (*node, error) {

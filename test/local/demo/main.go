@@ -1,4 +1,5 @@
-// Command demo shows two rolling upgrades of a control plane with three nodes. One command
+// Command demo shows two rolling upgrades of a control plane with three nodes, and the way
+// back from the second one, with clients. One command
 // starts each node: a sidecar, which runs a member of etcd and a kube-apiserver. Each
 // upgrade brings another build of kube-apiserver. With -cluster=external, it starts a
 // kube-apiserver and a sidecar for each node instead, and all share one etcd.
@@ -106,7 +107,8 @@ func walk(ctx context.Context, w *upgrade.Walk, p *printer) error {
 	case ctx.Err() != nil:
 		return errors.New("interrupted")
 	case err == nil:
-		p.summary(time.Since(begin), w.Writes())
+		requests, _ := w.Requests() // a claim is that none failed
+		p.summary(time.Since(begin), w.Writes(), requests)
 	}
 	return err
 }

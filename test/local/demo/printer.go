@@ -47,7 +47,7 @@ func (p *printer) line(text string) {
 func (p *printer) intro(addresses []string, versions map[string]string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.line(p.paint.Paint(terminal.Bold, "Lockstep demo: two rolling upgrades of a control plane"))
+	p.line(p.paint.Paint(terminal.Bold, "Lockstep demo: two rolling upgrades of a control plane, and one back"))
 	p.line("")
 	if len(addresses) > 0 {
 		p.line("Three nodes run on this machine. One command starts each of them: a sidecar, which runs a")
@@ -64,6 +64,7 @@ func (p *printer) intro(addresses []string, versions map[string]string) {
 		p.line("Three nodes run on this machine and share one etcd. Each is a kube-apiserver and a sidecar beside it.")
 		p.line("To upgrade a node, the demo stops both, and starts both with the bundle of the next release.")
 	}
+	p.line("Four clients read from the nodes whose gates are open, all the time.")
 	p.line("")
 	for _, sign := range []struct {
 		cell
@@ -173,10 +174,10 @@ func (p *printer) claimed(claims []upgrade.Claim, errs []error) {
 	}
 }
 
-func (p *printer) summary(took time.Duration, writes int) {
+func (p *printer) summary(took time.Duration, writes, requests int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.line("")
-	p.line(fmt.Sprintf("All %d claims are true. %d steps, %d writes of objects, %.0f s.",
-		p.claims, len(upgrade.Steps()), writes, took.Seconds()))
+	p.line(fmt.Sprintf("All %d claims are true. %d steps, %d writes of objects, %d requests of clients, 0 failed, %.0f s.",
+		p.claims, len(upgrade.Steps()), writes, requests, took.Seconds()))
 }
