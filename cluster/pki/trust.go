@@ -184,12 +184,8 @@ func AdoptNextKey(dir string) error {
 	return durable.SyncDir(dir)
 }
 
-// DropKeys deletes keys of authorities that dir does not trust any more.
-func DropKeys(dir string) error {
-	all, err := ReadTrusted(dir)
-	if err != nil {
-		return err
-	}
+// DropKeys deletes the keys in dir that are not those of an authority.
+func DropKeys(dir string, kept *x509.Certificate) error {
 	for _, name := range []string{CAKeyFile, NextKeyFile} {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -198,8 +194,7 @@ func DropKeys(dir string) error {
 		if err != nil {
 			return fmt.Errorf("read the cluster's CA: %w", err)
 		}
-		used := slices.ContainsFunc(all, func(c *x509.Certificate) bool { _, err := NewKeyed(c, text); return err == nil })
-		if used {
+		if _, err := NewKeyed(kept, text); err == nil {
 			continue
 		}
 		if err := os.Remove(filepath.Join(dir, name)); err != nil {

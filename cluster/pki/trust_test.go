@@ -66,11 +66,10 @@ func TestReplaceCA(t *testing.T) {
 	if err := pki.AdoptNextKey(dir); err != nil {
 		t.Error(err)
 	}
-	trust(next)
-	signs(next)
-	if err := pki.DropKeys(dir); err != nil {
+	if err := pki.DropKeys(dir, next.Certificate()); err != nil {
 		t.Fatal(err)
 	}
+	trust(next)
 	signs(next)
 	cert, err := pki.ReadCertificate(dir)
 	if err != nil || next.Verify(cert, loopback, time.Now()) != nil || old.Verify(cert, loopback, time.Now()) == nil {
@@ -123,11 +122,11 @@ func TestReplaceCA_noKey(t *testing.T) {
 
 // DropKeys deletes what an interrupted replacement left.
 func TestDropKeys(t *testing.T) {
-	dir, _ := newDir(t)
+	dir, ca := newDir(t)
 	if _, err := pki.NewNext(dir, "c"); err != nil {
 		t.Fatal(err)
 	}
-	if err := pki.DropKeys(dir); err != nil {
+	if err := pki.DropKeys(dir, ca.Certificate()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, pki.NextKeyFile)); !errors.Is(err, os.ErrNotExist) {

@@ -41,6 +41,24 @@ func (e *InUseError) Error() string {
 		e.What, of, id)
 }
 
+// CorruptRotationError is returned if the record of the replacement of the CA cannot be read. What it
+// had, only its earlier revision shows: to delete it in the middle would leave nodes that trust
+// different CAs.
+type CorruptRotationError struct {
+	Key      string
+	Revision int64 // at which it was written
+	Err      error
+}
+
+func (e *CorruptRotationError) Error() string {
+	return fmt.Sprintf("%v: a client of etcd wrote the key %s at revision %d, and until that is repaired no CA is replaced and no node joins; "+
+		"type: etcdctl get %[2]s --rev=%[4]d, and write what it had with etcdctl put; if it had nothing, or the phase Ended, type: etcdctl del %[2]s (docs/clusters.md#replace-the-ca)",
+		e.Err, e.Key, e.Revision, e.Revision-1)
+}
+
+// Unwrap returns what is wrong with the value.
+func (e *CorruptRotationError) Unwrap() error { return e.Err }
+
 // UnknownError is returned for a removal of what is no member.
 type UnknownError struct {
 	Name    string

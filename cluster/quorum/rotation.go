@@ -38,9 +38,16 @@ func ReadRotation(ctx context.Context, client *etcd.Client) (record.Rotation, er
 	if err != nil || len(resp.Kvs) == 0 {
 		return record.Rotation{}, err
 	}
-	r, err := record.DecodeRotation(resp.Kvs[0].Value)
-	r.Revision = resp.Kvs[0].ModRevision
-	return r, err
+	return decodeRotation(etcd.NewKV(resp.Kvs[0]))
+}
+
+func decodeRotation(kv etcd.KV) (record.Rotation, error) {
+	r, err := record.DecodeRotation(kv.Value)
+	if err != nil {
+		return record.Rotation{}, &CorruptRotationError{Key: kv.Key, Revision: kv.ModRevision, Err: err}
+	}
+	r.Revision = kv.ModRevision
+	return r, nil
 }
 
 // ReadParticipants returns the replacement, and asks all members how they are.

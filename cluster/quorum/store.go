@@ -78,11 +78,10 @@ func readStored(ctx context.Context, client *etcd.Client) (stored, error) {
 func (s *stored) readRotation(resp *clientv3.TxnResponse) error {
 	s.reports = map[protocol.NodeID]record.RotationReport{}
 	for _, kv := range etcd.NewListing(resp, 4).KVs {
-		r, err := record.DecodeRotation(kv.Value)
+		r, err := decodeRotation(*kv)
 		if err != nil {
 			return err
 		}
-		r.Revision = kv.ModRevision
 		s.rotation = r
 	}
 	for _, kv := range etcd.NewListing(resp, 5).KVs {

@@ -89,11 +89,9 @@ const (
 
 // Run takes part in rotations until ctx ends.
 func (w *Worker) Run(ctx context.Context) error {
-	trusted, err := pki.ReadTrusted(w.cfg.PKI)
-	if err != nil {
+	if err := w.begin(); err != nil {
 		return err
 	}
-	w.trusts = hashes(trusted) // the processes were started a moment ago
 	followed := make(chan struct{})
 	following, stop := context.WithCancel(ctx)
 	defer func() {
@@ -134,6 +132,16 @@ func (w *Worker) Run(ctx context.Context) error {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// begin learns what the processes of this node trust: they were started a moment ago.
+func (w *Worker) begin() error {
+	trusted, err := pki.ReadTrusted(w.cfg.PKI)
+	if err != nil {
+		return err
+	}
+	w.trusts = hashes(trusted)
+	return nil
 }
 
 // round reads the record, and does what is next.
@@ -328,8 +336,9 @@ func (w *Worker) use(ctx context.Context, next *x509.Certificate) error {
 	return nil
 }
 
-// drop trusts only the next CA. Its key takes the place of the old one before the old CA is dropped, so
-// that the file for keys always has the key of a CA that the node trusts.
+// drop trusts only the next CA. Its key takes the place of the old one before the old CA is dropped, and a
+// node that was a voter deletes the old one: the files for keys always have the key of a CA that the node
+// trusts. With another one, no sidecar starts.
 func (w *Worker) drop(ctx context.Context, next *x509.Certificate) error {
 	if err := w.cfg.Self.Adopt(ctx, pki.HashOf(next)); err != nil {
 		return err
@@ -338,13 +347,14 @@ func (w *Worker) drop(ctx context.Context, next *x509.Certificate) error {
 	if err := pki.AdoptNextKey(w.cfg.PKI); err != nil {
 		return err
 	}
+	if err := pki.DropKeys(w.cfg.PKI, next); err != nil {
+		return err
+	}
+	w.cfg.After("keys")
 	if err := pki.WriteTrusted(w.cfg.PKI, []*x509.Certificate{next}); err != nil {
 		return err
 	}
 	w.cfg.After("drop")
-	if err := pki.DropKeys(w.cfg.PKI); err != nil {
-		return err
-	}
 	w.cfg.Log.Info("this node does not trust the old CA any more, and restarts what uses it")
 	return w.restart(ctx)
 }

@@ -61,6 +61,8 @@ type memberReport struct {
 	Quota     int64  `json:"dbQuotaBytes"` // 0: unknown
 	Full      bool   `json:"full"`         // etcd refuses writes
 	Lag       uint64 `json:"lagEntries"`
+	// CARotation is what the node has done of the replacement of the CA; missing: no CA is replaced.
+	CARotation *memberRotation `json:"caRotation,omitempty"`
 }
 
 func newMemberReport(v quorum.View) memberReport {
@@ -109,17 +111,24 @@ is 1.`,
 		if slices.ContainsFunc(views, func(v quorum.View) bool { return v.Full }) {
 			fmt.Fprintf(p.stderr, "The database of etcd is full, so it refuses writes; %s%s\n", protocol.FreeSpace, client.flags)
 		}
-		return errors.Join(p.printMembers(views, output.value), err, p.printRotation(ctx, client))
+		rotates := activeRotation(ctx, client)
+		if rotates != nil {
+			fmt.Fprintln(p.stderr, rotationText(*rotates))
+		}
+		return errors.Join(p.printMembers(views, rotates, output.value), err)
 	})
 	cmd.Flags().VarP(&output, "output", "o", "Output format: "+output.options()+".")
 	complete(cmd, "output", &output)
 	return cmd
 }
 
-func (p program) printMembers(views []quorum.View, form string) error {
+// printMembers lists the members. rotates is nil if no CA is being replaced.
+func (p program) printMembers(views []quorum.View, rotates *quorum.Rotation, form string) error {
 	members := make([]memberReport, 0, len(views))
 	for _, v := range views {
-		members = append(members, newMemberReport(v))
+		m := newMemberReport(v)
+		m.CARotation = newMemberRotation(rotates, v.Node)
+		members = append(members, m)
 	}
 	sorting.By(members, func(a, b memberReport) int { return cmp.Compare(a.Node, b.Node) })
 	if form == "json" {

@@ -10,8 +10,11 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/cluster/pki"
+	"github.com/lockstep-dev/lockstep/cluster/quorum"
+	"github.com/lockstep-dev/lockstep/cluster/record"
 	"github.com/lockstep-dev/lockstep/cluster/token"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/test/members"
 )
 
@@ -146,6 +149,41 @@ func TestClusterMembers(t *testing.T) {
 	}
 	if code, out, errs := onMember(t, c.First, "cluster", "remove", learner); code != exitOK || !strings.HasPrefix(out, "member "+learner+" removed\n") || !strings.Contains(out, "replace the CA: sidecar cluster rotate-ca") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+}
+
+// While the CA is replaced, each member shows how far it is.
+func TestClusterMembers_rotating(t *testing.T) {
+	c := members.New(t)
+	client, name := c.First.Client(), protocol.NodeID(c.First.Name)
+	report := func() memberReport {
+		t.Helper()
+		code, out, errs := onMember(t, c.First, "cluster", "members", "-o", "json")
+		var all []memberReport
+		if err := json.Unmarshal([]byte(out), &all); err != nil || code != exitOK || len(all) != 1 {
+			t.Fatalf("exit %d: %s%s", code, out, errs)
+		}
+		return all[0]
+	}
+	if got := report(); got.CARotation != nil {
+		t.Errorf("no CA is replaced: got %+v", got.CARotation)
+	}
+	now := time.Now().UTC().Truncate(time.Second)
+	put := record.Rotation{Phase: protocol.RotationTrusting, Started: now, Since: now, Hash: record.Hash{1}, Turn: name, Given: []protocol.NodeID{name}}
+	if err := quorum.WriteRotation(t.Context(), client, 0, put); err != nil {
+		t.Fatal(err)
+	}
+	want := memberRotation{Phase: "Trusting", Since: now, Turn: true, Waits: true, TrustsOld: true}
+	if got := report(); got.CARotation == nil || *got.CARotation != want {
+		t.Errorf("got %+v, want %+v", got.CARotation, want)
+	}
+	done := record.RotationReport{Node: name, CA: record.Hash{1}, TrustsNew: true, TrustsOld: true, HasKey: true}
+	if err := quorum.WriteRotationReport(t.Context(), client, done); err != nil {
+		t.Fatal(err)
+	}
+	want.Waits, want.TrustsNew, want.HasKey = false, true, true
+	if got := report(); got.CARotation == nil || *got.CARotation != want {
+		t.Errorf("it has done its part: got %+v, want %+v", got.CARotation, want)
 	}
 }
 

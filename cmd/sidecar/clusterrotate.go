@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -127,14 +128,40 @@ func (p program) printEnd(r quorum.Rotation) error {
 	return nil
 }
 
-// printRotation shows a replacement that is under way.
-func (p program) printRotation(ctx context.Context, at etcdClient) error {
+// activeRotation returns a replacement that is under way; nil: there is none, or it cannot be read. What
+// is wrong then, the list of the members has.
+func activeRotation(ctx context.Context, at etcdClient) *quorum.Rotation {
 	r, err := quorum.ReadParticipants(ctx, at.Client)
 	if err != nil || !r.Active() {
-		return nil //nolint:nilerr // what is wrong, the list of the members has
+		return nil
 	}
-	fmt.Fprintln(p.stderr, rotationText(r))
-	return nil
+	return &r
+}
+
+// memberRotation is what a member has done of a replacement of the CA.
+type memberRotation struct {
+	Phase     string    `json:"phase"`
+	Since     time.Time `json:"since"` // when the phase began
+	Turn      bool      `json:"turn"`  // it restarts its processes now
+	Waits     bool      `json:"waits"` // the phase waits for it
+	TrustsNew bool      `json:"trustsNew"`
+	TrustsOld bool      `json:"trustsOld"`
+	HasKey    bool      `json:"hasKey"` // of the new CA
+	UsesNew   bool      `json:"usesNew"`
+}
+
+func newMemberRotation(r *quorum.Rotation, node protocol.NodeID) *memberRotation {
+	if r == nil {
+		return nil
+	}
+	s := rotation.StateOf(*r)
+	out := &memberRotation{Phase: s.Phase, Since: s.Since.UTC(), Turn: s.Turn == node && node != "", Waits: slices.Contains(s.Waits, node)}
+	for _, n := range r.Facts.Nodes {
+		if n.ID == node {
+			out.TrustsNew, out.TrustsOld, out.HasKey, out.UsesNew = n.TrustsNew, n.TrustsOld, n.HasKey, n.UsesNew
+		}
+	}
+	return out
 }
 
 // rotationText says how far it is, since when, and what it waits for.
