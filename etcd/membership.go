@@ -33,6 +33,7 @@ type MemberStatus struct {
 	Leader  uint64 // 0: it knows none
 	Learner bool
 	DBSize  int64 // of its database, in bytes
+	InUse   int64 // what of that is data, in bytes: a copy of it needs as much
 	Quota   int64 // at which etcd refuses writes, in bytes; 0: it does not report it
 	Full    bool  // etcd refuses writes, because the database of a member has reached its quota
 	// Index is that of the newest entry that it has in its log, and Applied that of
@@ -172,7 +173,7 @@ func (c *Client) MemberStatus(ctx context.Context, clientURL string) (MemberStat
 	}
 	return MemberStatus{
 		ID: resp.Header.GetMemberId(), Leader: resp.Leader, Learner: resp.IsLearner,
-		DBSize: resp.DbSize, Quota: resp.DbSizeQuota, Full: slices.ContainsFunc(resp.Errors, isNoSpace),
+		DBSize: resp.DbSize, InUse: resp.DbSizeInUse, Quota: resp.DbSizeQuota, Full: slices.ContainsFunc(resp.Errors, isNoSpace),
 		Index: resp.RaftIndex, Applied: resp.RaftAppliedIndex,
 		Errors: slices.DeleteFunc(slices.Clone(resp.Errors), isNoSpace),
 	}, nil

@@ -40,6 +40,9 @@ func (l Layout) checkSpace() error {
 	return nil
 }
 
+// FreeSpace returns how many bytes are free on the disk of the directory.
+func (l Layout) FreeSpace() (int64, error) { return freeSpace(string(l)) }
+
 func freeSpace(path string) (int64, error) {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(path, &disk); err != nil {

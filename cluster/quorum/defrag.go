@@ -20,6 +20,9 @@ var ErrNotDefragmented = errors.New("not defragmented")
 type Defragmentation struct {
 	// Force: leave out members that do not answer.
 	Force bool
+	// Free returns how many bytes are free on the disk of a member, if that is known here. nil: it is
+	// not.
+	Free func(View) (free int64, known bool)
 	// Progress is called with a sentence for each step that takes its time; nil: it is not
 	// reported.
 	Progress func(text string)
@@ -55,6 +58,9 @@ func Defragment(ctx context.Context, client *etcd.Client, d Defragmentation) ([]
 	if err := client.Compact(ctx); err != nil {
 		return nil, err
 	}
+	if err := d.room(ctx, client, all); err != nil {
+		return nil, err
+	}
 	sorting.By(all, leaderLast)
 	var out []Defragmented
 	for _, v := range all {
@@ -72,6 +78,34 @@ func Defragment(ctx context.Context, client *etcd.Client, d Defragmentation) ([]
 	}
 	return out, stillFull(out)
 }
+
+// room requires that the disks whose space is known have room for a copy of the data: etcd would fail in the
+// middle, and a disk that is full ends the member.
+func (d Defragmentation) room(ctx context.Context, client *etcd.Client, all []View) error {
+	if d.Free == nil {
+		return nil
+	}
+	for _, v := range all {
+		free, known := d.Free(v)
+		if !v.Healthy || !known {
+			continue
+		}
+		status, err := client.MemberStatus(ctx, v.ClientURL)
+		if err != nil {
+			return err
+		}
+		if free < status.InUse+diskReserve {
+			return fmt.Errorf("%w: the disk of %s has %d MiB free, and the copy of its data needs %d MiB and %d MiB for the log: "+
+				"free space there, or add a larger disk, and type the command again; no member was defragmented yet",
+				ErrNotDefragmented, v.title(), free>>20, status.InUse>>20, diskReserve>>20)
+		}
+	}
+	return nil
+}
+
+// diskReserve is what the log of a member may need while it is defragmented: etcd allocates a part of it at
+// once.
+const diskReserve = 64 << 20
 
 func (v View) title() string {
 	return fmt.Sprintf("member %s of node %s", keyspace.MemberID(v.ID), v.Node)

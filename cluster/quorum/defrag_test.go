@@ -33,7 +33,21 @@ func TestDefragment(t *testing.T) {
 		!strings.Contains(err.Error(), "it has not started yet") || !strings.Contains(err.Error(), "--force") {
 		t.Errorf("got %v", err)
 	}
-	got, err := Defragment(t.Context(), client, Defragmentation{Force: true})
+	size := func() int64 {
+		all, err := List(t.Context(), client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all[0].DBSize + all[1].DBSize
+	}
+	before, free := size(), int64(diskReserve)
+	space := func(View) (int64, bool) { return free, true }
+	if _, err := Defragment(t.Context(), client, Defragmentation{Force: true, Free: space}); !errors.Is(err, ErrNotDefragmented) ||
+		!strings.Contains(err.Error(), "64 MiB free") || size() < before {
+		t.Errorf("a disk without room for a copy: got %v, %d bytes before, %d now", err, before, size())
+	}
+	free += 5 << 20
+	got, err := Defragment(t.Context(), client, Defragmentation{Force: true, Free: space})
 	if err != nil || len(got) != 2 {
 		t.Fatalf("got %+v, %v", got, err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/keyspace"
 )
@@ -36,7 +37,7 @@ refuses writes until then.
 The command drops all old revisions, so that clients which watch from one of them list
 again. Then each member writes its database again, one after another, the leader last. A
 member answers nothing meanwhile: that takes seconds for each GiB, and needs as much free
-space on its disk as its data has.
+space on its disk as its data has. With --data-dir, that is checked for the member there.
 
 It writes nothing into etcd, so it works while etcd is full. If the data itself needs the
 space, delete objects first: those are writes that etcd accepts also then.
@@ -51,6 +52,7 @@ it again when they are back.`,
 		if _, err := quorum.ReadCluster(ctx, at.Client); err != nil {
 			return err
 		}
+		d.Free = func(v quorum.View) (int64, bool) { return freeOf(at.dataDir, v) }
 		d.Progress = func(text string) { fmt.Fprintln(p.stderr, text) }
 		done, err := quorum.Defragment(ctx, at.Client, d)
 		if errors.Is(err, quorum.ErrNoQuorum) {
@@ -62,6 +64,16 @@ it again when they are back.`,
 	cmd.Flags().VarP(&output, "output", "o", "Output format: "+output.options()+".")
 	complete(cmd, "output", &output)
 	return cmd
+}
+
+// freeOf returns the free space on the disk of a member, if its data directory is on this machine.
+func freeOf(dataDir string, v quorum.View) (free int64, known bool) {
+	dir := datadir.Layout(dataDir)
+	if m, err := dir.ReadMarker(); dataDir == "" || err != nil || m.MemberID != keyspace.MemberID(v.ID) {
+		return 0, false
+	}
+	free, err := dir.FreeSpace()
+	return free, err == nil
 }
 
 func (p program) printDefragmented(all []quorum.Defragmented, form string) error {

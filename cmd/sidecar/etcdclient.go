@@ -31,6 +31,8 @@ type etcdClient struct {
 	*etcd.Client
 	flags string
 	cfg   etcd.Config
+	// dataDir is that of a member on this machine; empty: etcd is reached by flags.
+	dataDir string
 }
 
 // dial returns a client of one member. The caller closes it.
@@ -72,7 +74,7 @@ func withEtcd(cmd *cobra.Command, do func(context.Context, etcdClient, []string)
 		if dataDir == "" && nothingListens(cmd.Context(), reach.Endpoints) {
 			return errors.Join(fmt.Errorf("no answer from etcd at %s: connection refused%s", strings.Join(reach.Endpoints, ", "), elsewhere(opts)), client.Close())
 		}
-		err = pasteable(whenFull(do(cmd.Context(), etcdClient{client, to, reach}, args), dataDir), to)
+		err = pasteable(whenFull(do(cmd.Context(), etcdClient{client, to, reach, dataDir}, args), dataDir), to)
 		switch {
 		case err == nil || client.Contact().Get().Connected || client.Contact().Get().Problem == "": // it was not asked
 		case errors.Is(err, etcd.ErrNoLeader) && dataDir != "":
