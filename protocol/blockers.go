@@ -97,6 +97,15 @@ func (r *Record) Remedy() string {
 	return fmt.Sprintf("%s; its sidecar writes it again if it is alive; if the node has stopped for good: %s", r.Problem, r.RemovalCommand())
 }
 
+// DepartureCommands are the commands that remove a node: its member of etcd first, which counts for
+// the majority until then, and from whose data directory the node would go on.
+func (r *Record) DepartureCommands() string {
+	if !r.Votes {
+		return r.RemovalCommand()
+	}
+	return fmt.Sprintf("sidecar cluster remove %s, then %s", r.ID, r.RemovalCommand())
+}
+
 // RemovalCommand is the command that removes the record.
 func (r *Record) RemovalCommand() string {
 	return fmt.Sprintf("sidecar node remove %s --confirm-stopped", r.ID)

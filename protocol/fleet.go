@@ -86,6 +86,7 @@ type Record struct {
 
 	Alive    bool // it has a presence
 	Presence Presence
+	Votes    bool // it has a voter in the etcd that the sidecars run (WithVoters); messages alone depend on it
 	// Gone is the time for which the presence has been missing while the record
 	// was not written: a lower bound, by the clock of the leader that decides. It
 	// is 0 where the node is alive, its record never expires, or no leader counts

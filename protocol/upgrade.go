@@ -45,7 +45,7 @@ func JudgeUpgrade(f UpgradeFacts) UpgradeAnswer {
 			Reason: EtcdFull, Message: "the database of etcd is full, so no node can register: see ETCD",
 		})
 	}
-	out.Obstacles = slices.Concat(out.Obstacles, UpgradeObstacles(f.Status, f.Fleet), VoterObstacles(f.Voters))
+	out.Obstacles = slices.Concat(out.Obstacles, UpgradeObstacles(f.Status, WithVoters(f.Fleet, f.Voters)), VoterObstacles(f.Voters))
 	out.Notes = upgradeNotes(f.Fleet, f.Voters)
 	return out
 }
@@ -70,7 +70,7 @@ func UpgradeObstacles(v StatusView, f Fleet) []UpgradeObstacle {
 	for _, r := range f.Records {
 		if r.missing() {
 			out = append(out, UpgradeObstacle{Reason: NodeDead, Node: r.ID, Message: fmt.Sprintf(
-				"it is not alive; start it again, or if it has stopped for good: %s", r.RemovalCommand())})
+				"it is not alive; start it again, or if it has stopped for good: %s", r.DepartureCommands())})
 		}
 	}
 	out = append(out, outage(v, f)...)

@@ -261,6 +261,30 @@ func TestUpgradeObstacles_objects(t *testing.T) {
 	}
 }
 
+// A node that has stopped for good leaves with its member of etcd: that comes first.
+func TestUpgradeObstacles_deadVoter(t *testing.T) {
+	f := Fleet{Revision: 1, Records: []*Record{controller("a", "1.0.0").leading(), controller("b", "1.0.0").serving(), controller("c", "1.0.0").dead()}}
+	done := presentStatus(doneStatus("1.0.0"))
+	const both = "it is not alive; start it again, or if it has stopped for good: sidecar cluster remove c, then sidecar node remove c --confirm-stopped"
+	for _, tt := range []struct {
+		voters []NodeVoter
+		want   string
+	}{
+		{[]NodeVoter{{Name: "a", Healthy: true}, {Name: "c"}}, both},
+		{[]NodeVoter{{Name: "a", Healthy: true}}, strings.Replace(both, "sidecar cluster remove c, then ", "", 1)},
+		{nil, strings.Replace(both, "sidecar cluster remove c, then ", "", 1)},
+	} {
+		answer := JudgeUpgrade(UpgradeFacts{Status: done, Fleet: f, Voters: tt.voters})
+		warned := FleetWarnings(done, WithVoters(f, tt.voters), "a")
+		if answer.Obstacles[0].Message != tt.want || len(warned) != 1 || warned[0].Message != tt.want {
+			t.Errorf("%v: got %v and %v, want %s", tt.voters, answer.Obstacles, warned, tt.want)
+		}
+		if f.Records[2].Votes {
+			t.Error("the fleet itself was changed")
+		}
+	}
+}
+
 // A warning exists for each obstacle that is not the upgrade itself, and that no node reports.
 func TestFleetWarnings(t *testing.T) {
 	f := Fleet{Revision: 1, Records: []*Record{

@@ -87,6 +87,21 @@ func NoMajority(voters []NodeVoter) string {
 		"if they are lost for good: docs/clusters.md#restore", len(down), len(voters), strings.Join(down, ", "))
 }
 
+// WithVoters returns a copy of a fleet whose records have which nodes vote.
+func WithVoters(f Fleet, voters []NodeVoter) Fleet {
+	if len(voters) == 0 {
+		return f
+	}
+	marked := make([]*Record, 0, len(f.Records))
+	for _, r := range f.Records {
+		one := *r
+		one.Votes = slices.ContainsFunc(voters, func(v NodeVoter) bool { return v.Name == string(r.ID) })
+		marked = append(marked, &one)
+	}
+	f.Records = marked
+	return f
+}
+
 // ReportedMember returns what the sidecar of a node reports of its own etcd member; empty:
 // nothing, or the node is not alive.
 func ReportedMember(r Record) string {

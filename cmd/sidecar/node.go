@@ -118,6 +118,9 @@ func (p program) nodeRemoveCommand() *cobra.Command {
 		Long: `Remove the record of a node that has stopped for good. The leader no longer waits
 for that node.
 
+If the sidecars run etcd themselves, remove the node's member first, with sidecar cluster
+remove: it counts for the majority until then.
+
 The record is not removed while the node's sidecar is alive. A sidecar that is not
 alive does not prove that the node is down: the node may only be disconnected from
 etcd, and its kube-apiserver may still serve. If it serves objects of a release
@@ -136,6 +139,10 @@ off, and confirm it with --confirm-stopped.`,
 			return err
 		}
 		fmt.Fprintf(p.stdout, "node %s removed\n", args[0])
+		members, err := quorum.ReadParticipants(ctx, client.Client)
+		if err == nil && members.Members[protocol.NodeID(args[0])] { // else it is removed, and that is all to say
+			fmt.Fprintf(p.stdout, "It is still a member of etcd, and counts for the majority. To remove that too: sidecar cluster remove %s%s\n", args[0], client.flags)
+		}
 		return nil
 	})
 	cmd.Flags().BoolVar(&confirmed, "confirm-stopped", false, "Confirm that the node is off, with its kube-apiserver.")

@@ -101,8 +101,8 @@ func (a *App) warningsNow(was warned, now time.Time) warned {
 	out := warned{
 		shown: slices.Concat(own, protocol.DatabaseWarnings(databases(members.members)),
 			members.warnings(troubles), members.leaving(), a.memberHealth.Get().shown,
-			fleetWarnings(view, a.follower.Fleet().Get(), a.local.Get().ID),
-			protocol.RollbackEnding(a.follower.Fleet().Get(), now)),
+			fleetWarnings(view, protocol.WithVoters(members.fleet, nodeVoters(members.members)), a.local.Get().ID),
+			protocol.RollbackEnding(members.fleet, now)),
 		reported: protocol.ReportedWarnings(slices.Concat(own, leaders)),
 		troubles: troubles, answers: answers,
 	}
