@@ -83,6 +83,12 @@ func (c *Cluster) StartAPIServer(cfg APIServerConfig) (*APIServer, error) {
 	return a, a.AwaitStart(apiserverTimeout, ready)
 }
 
+// APIServerArgs are the flags of a kube-apiserver that a test starts by another program.
+func (c *Cluster) APIServerArgs(addr string, etcdServers ...string) ([]string, error) {
+	host, port, err := net.SplitHostPort(addr)
+	return c.apiserverArgs(host, port, etcdServers), err
+}
+
 func (c *Cluster) apiserverArgs(host, port string, etcdServers []string) []string {
 	if len(etcdServers) == 0 {
 		etcdServers = c.Endpoints()

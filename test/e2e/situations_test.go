@@ -50,6 +50,7 @@ func situations() []situation {
 		{name: "cordoned", always: true, cause: cordoned},
 		{name: "service-crashes", cause: serviceCrashes},
 		{name: "service-never-ready", cause: serviceNeverReady},
+		{name: "etcd-authority-wrong", cause: etcdAuthorityWrong},
 		{name: "presence-without-gate", cause: presenceWithoutGate},
 		{name: "foreign-store", cause: foreignStore},
 		{name: "mark-damaged", cause: markDamaged},
