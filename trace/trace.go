@@ -1,11 +1,11 @@
 // Package trace is what the shells around package protocol report of themselves to
-// tests, and the check that each report is one that the protocol allows. The
+// tests and to the flight recorder, and the check that each report is one that the protocol allows. The
 // shells are the leader of package election, the gate of package status and the
 // registrar of package fleet. The model checker has each of them a second time; it
 // is checked against the same rules (docs/model.md#traces).
 //
-// A shell reports through a Hook in its configuration. In production every Hook is
-// nil. A second implementation can check its own shells with it. It starts no goroutines.
+// A shell reports through a Hook in its configuration. In production that is the one of a
+// Recorder. A second implementation can check its own shells with it. It starts no goroutines.
 package trace
 
 import (
@@ -36,6 +36,8 @@ type Event struct {
 	Checked   *Checked   `json:",omitempty"`
 	Published *Published `json:",omitempty"`
 	Left      *Left      `json:",omitempty"`
+
+	Resumed *Resumed `json:",omitempty"`
 }
 
 // The events of a leader. Times are relative to when its leadership was confirmed.

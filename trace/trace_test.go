@@ -370,7 +370,7 @@ func TestEvent_oneOfEach(t *testing.T) {
 	for i := range kind.NumField() {
 		var e Event
 		reflect.ValueOf(&e).Elem().Field(i).Set(reflect.New(kind.Field(i).Type.Elem()))
-		if got := e.name(); got != strings.ToLower(kind.Field(i).Name) {
+		if got := e.Name(); got != strings.ToLower(kind.Field(i).Name) {
 			t.Errorf("got %q for %s", got, kind.Field(i).Name)
 		}
 	}

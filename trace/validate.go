@@ -17,7 +17,7 @@ type Error struct {
 	Err   error
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("event %d: %s: %v", e.At, e.Event.name(), e.Err) }
+func (e *Error) Error() string { return fmt.Sprintf("event %d: %s: %v", e.At, e.Event.Name(), e.Err) }
 
 // Unwrap returns why it is not allowed.
 func (e *Error) Unwrap() error { return e.Err }
@@ -28,36 +28,23 @@ type Counts map[string]int
 // Validate checks the trace of one run of a sidecar, from its start. In a trace
 // without a registrar, a gate may know any registration. The error is a *Error.
 func Validate(events []Event) (Counts, error) {
-	counts, node := Counts{}, NewNode()
-	if !slices.ContainsFunc(events, func(e Event) bool { return e.Published != nil }) {
-		node.published = nil
-	}
-	var term *Leader
+	counts, checker := Counts{}, CheckerOf(events)
 	for i, e := range events {
-		counts[e.name()]++
-		var err error
-		switch {
-		case e.Elected != nil && term != nil:
-			err = errors.New("a term begins within another")
-		case e.Elected != nil:
-			term = &Leader{Epoch: e.Elected.Epoch, DrainTime: e.Elected.DrainTime}
-		case e.ofLeader() && term == nil:
-			err = errors.New("there is no term")
-		case e.Over != nil:
-			if term.Job != nil && !e.Over.Stuck {
-				err = fmt.Errorf("the term ends, and %s runs", term.Job.Kind)
-			}
-			term = nil
-		case e.ofLeader():
-			_, err = term.Apply(e)
-		default:
-			err = node.apply(e)
-		}
-		if err != nil {
+		counts[e.Name()]++
+		if err := checker.Apply(e); err != nil {
 			return counts, &Error{At: i, Event: e, Err: err}
 		}
 	}
 	return counts, nil
+}
+
+// CheckerOf returns the checker for a trace.
+func CheckerOf(events []Event) *Checker {
+	c := NewChecker()
+	if !slices.ContainsFunc(events, func(e Event) bool { return e.Published != nil || e.Resumed != nil }) {
+		c.node.published = nil
+	}
+	return c
 }
 
 // Apply checks an event of a leader within its term, and returns the name of its
@@ -79,7 +66,7 @@ func (l *Leader) Apply(e Event) (kind string, err error) {
 	default:
 		err = errors.New("it is not an event within a term")
 	}
-	return e.name(), err
+	return e.Name(), err
 }
 
 func (n *Node) apply(e Event) error {
@@ -105,11 +92,13 @@ func (e Event) ofLeader() bool {
 		e.Delete != nil || e.Over != nil
 }
 
-func (e Event) name() string {
+// Name is the kind of the event.
+func (e Event) Name() string {
 	for name, set := range map[string]bool{
 		"elected": e.Elected != nil, "round": e.Round != nil, "begin": e.Begin != nil, "end": e.End != nil, "write": e.Write != nil,
 		"resign": e.Resign != nil, "over": e.Over != nil, "gate": e.Gate != nil, "read": e.Read != nil, "wrote": e.Wrote != nil,
 		"checked": e.Checked != nil, "published": e.Published != nil, "delete": e.Delete != nil, "left": e.Left != nil,
+		"resumed": e.Resumed != nil,
 	} {
 		if set {
 			return name

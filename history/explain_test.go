@@ -1,0 +1,36 @@
+package history
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+func TestExplain(t *testing.T) {
+	at := func(second int) time.Time { return t0.Add(time.Duration(second) * time.Second) }
+	all := []Entry{
+		{Kind: Gate, Node: "cp-1", Time: at(-7200), Until: at(-7100), Reason: protocol.Cordoned},
+		{Kind: Warning, Node: "cp-2", Time: at(-30), Until: at(60), Reason: protocol.DiskSlow, Message: "fsync took 2.5s"},
+		{Kind: Node, Node: "cp-2", Time: at(10), Until: at(30), Reason: protocol.NoPresence, Message: "its sidecar does not run"},
+		{Kind: Sidecar, Node: "cp-2", Time: at(25), Until: at(30), Reason: Started},
+		{Kind: Leader, Node: "cp-1", Time: at(11), Until: at(11), Reason: Elected},
+		{Kind: Gate, Node: "cp-3", Time: at(-20), Reason: protocol.ServicesNotReady, Message: "kube-apiserver"},
+		{Kind: Upgrade, Time: at(-100), Until: at(50), Out: map[protocol.NodeID]time.Duration{"cp-2": 1}},
+	}
+	for node, want := range map[protocol.NodeID]string{
+		"cp-1": "it was in service",
+		"cp-2": "out of service from 2026-01-01T14:02:10Z for 20s: NoPresence: its sidecar does not run",
+		"cp-3": "until now: ServicesNotReady: kube-apiserver",
+		"cp-9": "nothing about this node",
+	} {
+		if got := Explain(all, node, t0); !strings.Contains(got.Verdict, want) {
+			t.Errorf("%s: got %q, want %q", node, got.Verdict, want)
+		}
+	}
+	got := Explain(all, "cp-2", t0)
+	if len(got.Node) != 4 || len(got.Fleet) != 2 {
+		t.Errorf("got %d entries of the node, %d of the fleet, want 4 and 2", len(got.Node), len(got.Fleet))
+	}
+}
