@@ -40,7 +40,7 @@ func loadContract(t *testing.T) contract {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range []string{"text/html", "text/event-stream", "application/openmetrics-text"} {
+	for _, kind := range []string{"text/html", "text/event-stream", "application/openmetrics-text", "application/gzip"} {
 		openapi3filter.RegisterBodyDecoder(kind, openapi3filter.PlainBodyDecoder)
 	}
 	return contract{doc, router}
@@ -97,7 +97,7 @@ func targets() []string {
 		"/livez", "/livez?verbose", "/healthz", "/healthz?verbose",
 		"/readyz", "/readyz?verbose", "/readyz?verbose&exclude=etcd&exclude=nope", "/readyz?verbose&exclude=compatible&exclude=registered&exclude=shutdown",
 		"/readyz/shutdown", "/readyz/etcd", "/readyz/registered", "/readyz/compatible", "/readyz/apiserver", "/readyz/nope",
-		"/leader", "/status", "/history", "/history?kind=gate&node=cp-1&since=2d", "/history?kind=nope", "/history?since=yesterday", "/version", "/openapi.yaml", "/statusz", "/flagz", "/metrics", "/",
+		"/leader", "/status", "/history", "/history?kind=gate&node=cp-1&since=2d", "/history?kind=nope", "/history?since=yesterday", "/debug/recording", "/version", "/openapi.yaml", "/statusz", "/flagz", "/metrics", "/",
 	}
 }
 

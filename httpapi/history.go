@@ -76,6 +76,17 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, http.StatusOK, indented(NewHistoryReports(filter.Filtered(s.cfg.History(r.Context())))))
 }
 
+// recording is what the flight recorder has.
+func (s *Server) recording(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/gzip")
+	if r.Method == http.MethodHead {
+		return
+	}
+	if _, err := s.cfg.Recording(w); err != nil {
+		s.log.Debug("a recording was not sent", "err", err)
+	}
+}
+
 // historyFilter reads ?node=, ?kind= and ?since=.
 func historyFilter(r *http.Request, now time.Time) (history.Filter, error) {
 	query := r.URL.Query()

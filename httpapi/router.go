@@ -31,6 +31,9 @@ func (s *Server) router() http.Handler {
 		if s.cfg.History != nil {
 			r.Get("/history", s.history)
 		}
+		if s.cfg.Recording != nil {
+			r.Get("/debug/recording", s.recording)
+		}
 		r.Get("/version", s.version)
 		r.Get("/statusz", s.statusz)
 		r.Get("/flagz", s.flagz)
@@ -48,7 +51,7 @@ func (s *Server) router() http.Handler {
 // "other".
 func endpoints() []string {
 	return []string{
-		"/livez", "/healthz", "/readyz", "/readyz/{check}", "/", "/leader", "/status", "/history", "/version",
+		"/livez", "/healthz", "/readyz", "/readyz/{check}", "/", "/leader", "/status", "/history", "/debug/recording", "/version",
 		"/openapi.yaml", "/statusz", "/flagz", "/metrics", "other",
 	}
 }

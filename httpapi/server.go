@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -42,6 +43,9 @@ type Config struct {
 	// History returns what happened, the newest entry last; nil: the path is not found. It
 	// may ask etcd, within a short time, and answers without it.
 	History func(context.Context) []history.Entry
+	// Recording writes what the flight recorder has, compressed with gzip; nil: the path is
+	// not found.
+	Recording func(io.Writer) (int64, error)
 	// LocalOnly: clients on other machines may read only the health endpoints, unless
 	// TLS has a client CA.
 	LocalOnly bool

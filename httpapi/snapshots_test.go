@@ -16,6 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile/report"
+	"github.com/lockstep-dev/lockstep/trace"
 )
 
 // state is a snapshot in one state of the gate.
@@ -210,10 +211,11 @@ func newFixture(t *testing.T, snap Snapshot, changes ...func(*Config)) fixture {
 	cfg := Config{
 		Snapshot: f.snapshot, Log: slog.New(slog.DiscardHandler),
 		Registerer: f.registry, Metrics: promhttp.HandlerFor(f.registry, promhttp.HandlerOpts{}),
-		Build:   Build{Version: "0.1.0", Commit: "0abc123-dirty", Date: "2026-11-21T08:00:00Z"},
-		OpenAPI: description(t),
-		Flags:   []Flag{{"node-id", "cp-1"}, {"listen", "127.0.0.1:8086"}},
-		History: func(context.Context) []history.Entry { return happened() },
+		Build:     Build{Version: "0.1.0", Commit: "0abc123-dirty", Date: "2026-11-21T08:00:00Z"},
+		OpenAPI:   description(t),
+		Flags:     []Flag{{"node-id", "cp-1"}, {"listen", "127.0.0.1:8086"}},
+		Recording: trace.NewRecorder(1000).WriteTo,
+		History:   func(context.Context) []history.Entry { return happened() },
 	}
 	for _, apply := range changes {
 		apply(&cfg)

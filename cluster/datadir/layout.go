@@ -17,6 +17,9 @@ func (l Layout) Roles() string { return filepath.Join(string(l), rolesFile) }
 // Program returns the directory into which the program of the etcd member may be unpacked.
 func (l Layout) Program() string { return filepath.Join(string(l), programDir) }
 
+// Recording returns the path of what the flight recorder had when the sidecar ended by an error.
+func (l Layout) Recording() string { return filepath.Join(string(l), recordingFile) }
+
 // PKI returns the directory of the certificates and keys.
 func (l Layout) PKI() string { return filepath.Join(string(l), "pki") }
 
@@ -46,6 +49,8 @@ func (l Layout) wal() string { return filepath.Join(l.Etcd(), "member", "wal") }
 func (l Layout) db() string  { return filepath.Join(l.Etcd(), "member", "snap", "db") }
 
 const (
+	recordingFile = "recording.gz"
+
 	markerFile  = "cluster.json"
 	membersFile = "members.json"
 	rolesFile   = "roles.json"

@@ -171,7 +171,7 @@ func (d *Dir) checkFirst() error {
 }
 
 // names returns what the directory has, without what an interrupted write or the
-// file system left there, and without the roles and the unpacked program: a sidecar without a
+// file system left there, and without the roles, the unpacked program and a recording: a sidecar without a
 // member may have them too.
 func (d *Dir) names() ([]string, error) {
 	entries, err := os.ReadDir(d.Path())
@@ -180,7 +180,7 @@ func (d *Dir) names() ([]string, error) {
 	}
 	var out []string
 	for _, e := range entries {
-		if !slices.Contains([]string{markerFile + durable.TempSuffix, rolesFile, rolesFile + durable.TempSuffix, programDir, "lost+found"}, e.Name()) {
+		if !slices.Contains([]string{markerFile + durable.TempSuffix, rolesFile, rolesFile + durable.TempSuffix, programDir, recordingFile, "lost+found"}, e.Name()) {
 			out = append(out, e.Name())
 		}
 	}

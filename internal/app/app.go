@@ -46,7 +46,8 @@ type App struct {
 	listener net.Listener // nil: Handler is all there is of the HTTP API
 	address  string
 	used     atomic.Bool // Run or Close was called
-	trace    trace.Hook  // nil, except where tests built this program
+	trace    trace.Hook  // of the recorder, and of tests that built this program
+	recorder *trace.Recorder
 
 	kubeconfig          *kubeconfig
 	reviewKubeconfigs   []*kubeconfig // of Config.Reviews, without kubeconfig
@@ -178,9 +179,11 @@ func (a *App) wire() error {
 	})
 	a.readCertificates(time.Now())
 	a.address = address(a.cfg, a.listener)
-	if a.trace, err = newTrace(a.id.node); err != nil {
+	hook, err := newTrace(a.id.node)
+	if err != nil {
 		return err
 	}
+	a.record(hook)
 	a.supervisor = supervise.New(a.log, registry)
 	a.wireFleet()
 	if err := a.wireService(registry); err != nil {
@@ -253,6 +256,7 @@ func (a *App) wireServer(registry *prometheus.Registry) error {
 		Hosts:     a.hosts(),
 		Stuck:     a.live.stuck,
 		History:   a.journal.Read,
+		Recording: a.recorder.WriteTo,
 	})
 	return err
 }

@@ -30,7 +30,11 @@ func (a *App) Run(ctx context.Context) error {
 	err := a.roles.Run(ctx, member, serving)
 	serving.End()
 	member.End()
-	err = errors.Join(supervise.Err(member, serving), err, a.unlock(), a.etcd.Close())
+	err = errors.Join(supervise.Err(member, serving), err)
+	if err != nil {
+		a.keepRecording()
+	}
+	err = errors.Join(err, a.unlock(), a.etcd.Close())
 	a.log.Info("stopped")
 	return err
 }

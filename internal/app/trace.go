@@ -7,6 +7,6 @@ import (
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
-// newTrace returns nil: a sidecar that ships reports nothing. trace_on.go is what
+// newTrace returns nil: a sidecar that ships reports to its recorder alone. trace_on.go is what
 // tests build (docs/model.md#traces).
 func newTrace(protocol.NodeID) (trace.Hook, error) { return nil, nil }
