@@ -1,0 +1,109 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-dev/lockstep/trace"
+)
+
+// errNotAllowed is why replay fails, without what it has printed already.
+var errNotAllowed = errors.New("the recording has a step that the protocol does not allow")
+
+func (p program) replayCommand() *cobra.Command {
+	output := choice{value: "text", of: []string{"text", "wide"}}
+	cmd := &cobra.Command{
+		Use:   "replay FILE",
+		Short: "Replay the recording of a sidecar, and check each step",
+		Long: `Replay the recording of a sidecar: each decision is made again by the functions that made
+it, from the facts that were recorded, and each step must be one that the protocol allows.
+The first that is not is named. -o wide lists all steps, and why each was taken.
+
+A running sidecar gives its recording at /debug/recording.
+
+Exit codes: 0 each step is allowed, 1 one is not, or the file cannot be read, 2 wrong usage.`,
+		Args: oneArg("FILE"),
+		RunE: func(_ *cobra.Command, args []string) error { return p.replay(args[0], output.value == "wide") },
+	}
+	cmd.Flags().VarP(&output, "output", "o", "Output format: "+output.options()+".")
+	complete(cmd, "output", &output)
+	return cmd
+}
+
+func (p program) replay(file string, wide bool) error {
+	recording, err := readRecording(file)
+	if err != nil {
+		return err
+	}
+	events := make([]trace.Event, 0, len(recording))
+	for _, r := range recording {
+		events = append(events, r.Event)
+	}
+	checker, counts := trace.CheckerOf(events), trace.Counts{}
+	for i, r := range recording {
+		counts[r.Event.Name()]++
+		if wide {
+			fmt.Fprintf(p.stdout, "%s  %-9s  %s\n", stamp(r.At), r.Event.Name(), clean(reasonOf(r.Event)))
+		}
+		if err := checker.Apply(r.Event); err != nil {
+			fmt.Fprintf(p.stdout, "event %d, at %s: %s: not allowed: %s\n", i, stamp(r.At), r.Event.Name(), clean(err.Error()))
+			return fmt.Errorf("%s: %w", file, errNotAllowed)
+		}
+	}
+	if len(recording) == 0 {
+		return fmt.Errorf("%s: the recording is empty", file)
+	}
+	fmt.Fprintf(p.stdout, "%d steps from %s to %s, each of which the protocol allows: %d decisions of a leader, %d verdicts of the gate\n",
+		len(recording), stamp(recording[0].At), stamp(recording[len(recording)-1].At), counts["round"], counts["gate"])
+	return nil
+}
+
+func readRecording(file string) ([]trace.Recorded, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("read the recording: %w", err)
+	}
+	recording, err := trace.ReadRecording(f)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", file, err)
+	}
+	return recording, errors.Join(err, f.Close())
+}
+
+func stamp(at time.Time) string {
+	if at.IsZero() {
+		return "-"
+	}
+	return at.UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+// reasonOf is what an event did, and why.
+func reasonOf(e trace.Event) string {
+	switch {
+	case e.Gate != nil:
+		return fmt.Sprintf("ready=%t %s: %s", e.Gate.Verdict.Ready, e.Gate.Verdict.Reason, e.Gate.Verdict.Message)
+	case e.Round != nil:
+		return fmt.Sprintf("%s: %s", e.Round.Step, e.Round.Step.Message)
+	case e.Write != nil:
+		return e.Write.Status.String()
+	case e.Resign != nil:
+		return e.Resign.Status.String()
+	case e.Elected != nil:
+		return fmt.Sprintf("epoch %d", e.Elected.Epoch)
+	case e.Begin != nil:
+		return fmt.Sprintf("%s %s", e.Begin.Kind, e.Begin.Work.Content)
+	case e.End != nil:
+		return fmt.Sprintf("%s %s, failed=%t", e.End.Kind, e.End.Work.Content, e.End.Failed)
+	case e.Checked != nil:
+		return fmt.Sprintf("must register again: %t", e.Checked.Must)
+	case e.Published != nil:
+		return fmt.Sprintf("registered at revision %d", e.Published.Registration.Revision)
+	case e.Delete != nil:
+		return "the expired record of " + string(e.Delete.Record.ID)
+	}
+	return ""
+}
