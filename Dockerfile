@@ -3,7 +3,7 @@
 # The image of the sidecar: one static binary, distroless, as a user without
 # privileges.
 #
-#   docker build --build-arg VERSION=0.1.0 --build-arg COMMIT="$(git rev-parse HEAD)" -t lockstep .
+#   docker build --build-arg VERSION=v0.1.0 --build-arg COMMIT="$(git rev-parse HEAD)" -t lockstep .
 #   docker buildx build --platform linux/amd64,linux/arm64 ...
 #
 # Both base images are arguments: pin them by digest, or take them from a mirror.

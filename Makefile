@@ -29,7 +29,7 @@ STAMP := github.com/lockstep-dev/lockstep/internal/buildinfo
 LDFLAGS := -s -w -funcalign=4 $(if $(VERSION),-X $(STAMP).version=$(VERSION)) $(if $(COMMIT),-X $(STAMP).commit=$(COMMIT))
 
 # The modules beside the main one: what they need is not what the sidecar needs.
-MODULES := $(patsubst %/go.mod,%,$(wildcard test/*/go.mod))
+MODULES := $(patsubst %/go.mod,%,$(wildcard test/*/go.mod build/image/go.mod))
 
 # Builds, vet and the tests of those modules agree on how packages are compiled, so
 # that each is compiled once for all of them.
@@ -200,15 +200,28 @@ format-check: ## fail if gofmt would change something
 
 .PHONY: tidy
 tidy: ## go mod tidy, in all modules
-	for module in . $(MODULES) test/bench/peers/* test/tools/*; do (cd $$module && go mod tidy); done
+	for module in . $(MODULES) test/bench/peers/* test/tools/* build/tools/*; do (cd $$module && go mod tidy); done
 
 .PHONY: tidy-check
 tidy-check: ## fail if go mod tidy would change something
 	for module in . $(MODULES); do (cd $$module && go mod tidy -diff); done
 
+##@ Release
+
+# Ten minutes on two cores, most of them for the second time, which begins with an empty build cache.
+.PHONY: release
+release: ## all files of a release in dist/, made twice and compared: VERSION=v1.2.3
+	@build/release "$(VERSION)" dist
+
+# VULNDB is a directory with the vulnerability database, for a machine that does not reach vuln.go.dev.
+.PHONY: vuln
+vuln: ## known vulnerabilities in code that the sidecar calls: VULNDB=DIR
+	cd build/tools/govulncheck && $(STATIC) go build -trimpath -o $(BIN)/govulncheck tool
+	$(STATIC) $(BIN)/govulncheck $(if $(VULNDB),-db=file://$(abspath $(VULNDB))) ./cmd/sidecar
+
 .PHONY: clean
 clean: ## remove all that was built
-	rm -rf $(BIN)
+	rm -rf $(BIN) cmd/sidecar/etcd-member.* dist
 
 # Files. Each is built only when something that it is made of has changed.
 # -buildvcs=false: the stamps above take its place, and a clone of another owner

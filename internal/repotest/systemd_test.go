@@ -10,7 +10,7 @@ import (
 func TestSystemdUnitOfServices(t *testing.T) {
 	unit := read(t, "deploy/systemd/lockstep-services.service")
 	for _, line := range []string{
-		"KillMode=mixed", "ExecStart=/usr/local/bin/sidecar run", "EnvironmentFile=-/etc/lockstep/env",
+		"KillMode=mixed", "ExecStart=/usr/bin/sidecar run", "EnvironmentFile=-/etc/lockstep/env",
 		"Restart=always", "StartLimitIntervalSec=0", "RestartPreventExitStatus=2",
 	} {
 		if !strings.Contains(unit, "\n"+line+"\n") {
@@ -31,7 +31,7 @@ func TestSystemdUnitIsRestarted(t *testing.T) {
 	unit := read(t, "deploy/systemd/lockstep.service")
 	for _, line := range []string{
 		"PartOf=kube-apiserver.service", "After=kube-apiserver.service", "WantedBy=kube-apiserver.service",
-		"ExecStart=/usr/local/bin/sidecar run", "EnvironmentFile=-/etc/lockstep/env", // a flag here would win over the file
+		"ExecStart=/usr/bin/sidecar run", "EnvironmentFile=-/etc/lockstep/env", // a flag here would win over the file
 		"Restart=always", "StartLimitIntervalSec=0", "RestartPreventExitStatus=2",
 		"NoNewPrivileges=yes", "ProtectSystem=strict", "CapabilityBoundingSet=",
 	} {

@@ -81,7 +81,7 @@ type keepalives struct {
 func (k *keepalives) start(program string, n *gate) {
 	k.Helper()
 	dir := k.TempDir()
-	text, err := balancers.Block(page, "keepalived", "/usr/local/bin/sidecar", k.cluster.SidecarBinary(), "10.0.0.100/24", virtual+"/24")
+	text, err := balancers.Block(page, "keepalived", "/usr/bin/sidecar", k.cluster.SidecarBinary(), "10.0.0.100/24", virtual+"/24")
 	file := filepath.Join(dir, "keepalived.conf")
 	if err := errors.Join(err, os.WriteFile(file, []byte(text), 0o600)); err != nil {
 		k.Fatal(err)
