@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"strconv"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/fleet"
 	"github.com/lockstep-dev/lockstep/internal/semver"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/test/soak/judge"
@@ -60,4 +63,13 @@ func stampOf(annotations map[string]string) (int64, protocol.Release) {
 		return 0, protocol.Release{}
 	}
 	return epoch, r
+}
+
+func decodeRollback(kv *mvccpb.KeyValue, gone bool) *judge.Rollback {
+	if gone {
+		return &judge.Rollback{Gone: true}
+	}
+	out := etcd.NewKV(kv)
+	r := fleet.DecodeRollback(out.Key, etcd.Listing{KVs: []*etcd.KV{&out}})
+	return &judge.Rollback{To: r.To, Gone: !r.On()}
 }

@@ -48,6 +48,10 @@ type step struct {
 	waits  []bool
 	crash  []bool // the old sidecar is killed instead of stopped
 	pause  time.Duration
+	// asked: before a move to an older release, people type `sidecar rollback begin`, with
+	// --for=1m if it is short, and with --force. Before other moves they end what is under way,
+	// unless they forget it.
+	asked, short, force, forgets bool
 	// settle: the next step waits until the move is DONE, but not forever.
 	settle bool
 }
@@ -84,8 +88,12 @@ func (s step) kind() string {
 		return "abandoned upgrade"
 	case s.to > s.from:
 		return "upgrade"
+	case s.upto < len(s.order) && s.asked:
+		return "abandoned rollback that is asked for"
 	case s.upto < len(s.order):
 		return "abandoned rollback"
+	case s.asked:
+		return "rollback that is asked for"
 	}
 	return "rollback"
 }
@@ -120,6 +128,8 @@ func (p *plan) nextMove(s step) step {
 	} else {
 		s.to--
 	}
+	s.asked = s.to < s.from && p.rng.IntN(3) > 0
+	s.short, s.force, s.forgets = p.rng.IntN(4) == 0, p.rng.IntN(2) == 0, p.rng.IntN(4) == 0
 	if p.rng.IntN(4) == 0 {
 		s.upto = 1 + p.rng.IntN(p.shape.nodes-1)
 	} else {

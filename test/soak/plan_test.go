@@ -44,7 +44,9 @@ func TestPlan(t *testing.T) {
 			t.Fatalf("got the step %+v", s)
 		}
 	}
-	for _, kind := range []string{"upgrade", "rollback", "abandoned upgrade", "abandoned rollback", "role change", "rejoin"} {
+	for _, kind := range []string{"upgrade", "rollback", "abandoned upgrade", "abandoned rollback", "role change", "rejoin",
+		"rollback that is asked for", "abandoned rollback that is asked for",
+	} {
 		if steps[kind] == 0 {
 			t.Errorf("there is never a step %q", kind)
 		}

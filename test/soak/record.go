@@ -206,6 +206,8 @@ func (r *recorder) decode(ev *clientv3.Event) (judge.Event, bool) {
 		}
 		view := decodeStatus(ev.Kv, gone)
 		return judge.Event{Foreign: foreign, Status: &view}, true
+	case key == r.keys.Rollback():
+		return judge.Event{Rollback: decodeRollback(ev.Kv, gone)}, true
 	case strings.HasPrefix(key, r.keys.Nodes()):
 		record := r.decodeRecord(ev.Kv, gone)
 		return judge.Event{Foreign: foreign || gone && r.removing[record.Node], Record: record}, true

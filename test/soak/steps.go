@@ -43,6 +43,11 @@ func (w *world) do(ctx context.Context, s step) {
 // move moves the nodes to another release, one after another. If the move is
 // abandoned, it moves the first ones back.
 func (w *world) move(ctx context.Context, s step) {
+	if s.asked {
+		w.askBack(ctx, s)
+	} else if !s.forgets {
+		w.endRollback(ctx)
+	}
 	for i, at := range s.order[:s.upto] {
 		if ctx.Err() != nil {
 			return
@@ -53,11 +58,37 @@ func (w *world) move(ctx context.Context, s step) {
 		w.settle(ctx, s)
 		return
 	}
+	if s.asked && !s.forgets {
+		w.endRollback(ctx)
+	}
 	for i, at := range s.order[:s.upto] {
 		if ctx.Err() != nil {
 			return
 		}
 		w.switchTo(ctx, w.nodes[at], s.from, s.crash[len(s.order)-1-i], s.waits[i])
+	}
+}
+
+// askBack types that people want an older release. It may be refused.
+func (w *world) askBack(ctx context.Context, s step) {
+	args := []string{"rollback", "begin", "--to=" + releases[s.to].name}
+	if s.short {
+		args = append(args, "--for=1m")
+	}
+	if s.force {
+		args = append(args, "--force")
+	}
+	if err := w.command(ctx, args...); err != nil {
+		w.logf("%v", err)
+		return
+	}
+	w.addCount("rollback begun")
+}
+
+// endRollback ends a rollback that is under way, if etcd answers.
+func (w *world) endRollback(ctx context.Context) {
+	if err := w.command(ctx, "rollback", "end"); err != nil {
+		w.logf("%v", err)
 	}
 }
 

@@ -47,6 +47,7 @@ const (
 	Marked     = "Marked"     // the mark names a content before its first object (docs/protocol.md#mark)
 	LeftAlone  = "LeftAlone"  // an object of another user is not changed (docs/protocol.md#removals)
 	RemovesDue = "RemovesDue" // a removal is due (docs/protocol.md#removals)
+	RollsBack  = "RollsBack"  // in a rollback only its release brings content (docs/protocol.md#rollback)
 	StaysUp    = "StaysUp"    // a sidecar exits only to another one with its node ID (docs/protocol.md#duplicate-ids); checked by the soak
 )
 
@@ -126,6 +127,7 @@ type Event struct {
 	Candidate *Candidate
 	Object    *Object
 	Mark      *Mark
+	Rollback  *Rollback
 	Write     *string // the key of a write of the soak
 }
 
@@ -154,6 +156,12 @@ func (r Record) mayServe() bool { return r.Corrupt || r.Controller || r.Serves }
 type Presence struct {
 	Node string
 	Gone bool
+}
+
+// Rollback is the key by which people say that they want an older release.
+type Rollback struct {
+	Gone bool
+	To   protocol.Release
 }
 
 // Candidate is a key of the election.
@@ -320,6 +328,10 @@ func (e *Event) what() string {
 		return strings.TrimSpace(fmt.Sprintf("%s: form %q of %s content epoch %d %s", o.Ref, o.Form, o.Release, o.Epoch, o.Note))
 	case e.Mark != nil:
 		return e.Mark.String()
+	case e.Rollback != nil && e.Rollback.Gone:
+		return "rollback: ended"
+	case e.Rollback != nil:
+		return "rollback to " + e.Rollback.To.String()
 	case e.Write != nil:
 		return "write of " + *e.Write
 	}

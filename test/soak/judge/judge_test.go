@@ -103,6 +103,11 @@ func (s *story) mark(entries ...Entry) *story {
 	return s.add(Event{Mark: &Mark{FirstDone: true, Entries: entries}})
 }
 
+// rollback begins one; with the zero release it ends.
+func (s *story) rollback(to protocol.Release) *story {
+	return s.add(Event{Rollback: &Rollback{Gone: to == protocol.Release{}, To: to}})
+}
+
 func (s *story) record(node string, release protocol.Release) *story {
 	return s.add(Event{Record: &Record{Node: node, Release: release, M: release, Controller: true}})
 }

@@ -17,6 +17,8 @@ func (j *judging) restore(e *Event) {
 	case e.Object != nil:
 		// As a sidecar left it: the restored etcd does not show who wrote it.
 		j.applyObject(&Event{Revision: e.Revision, Seen: e.Seen, Object: e.Object})
+	case e.Rollback != nil:
+		j.applyRollback(e)
 	case e.Mark != nil:
 		j.applyMark(&Event{Revision: e.Revision, Seen: e.Seen, Mark: e.Mark})
 	}

@@ -18,6 +18,7 @@ type safeguards struct {
 	resigned resignation
 	removals map[string]removal // by content: while its removals were due
 	due      due
+	rollback rollback
 	garbage  bool // the soak wrote the current status
 	// absent is the revision at which a presence ended, for nodes that had one, and
 	// written that of the newest write of a record.
@@ -297,7 +298,7 @@ func (j *judging) removesDue(e *Event, was *object) {
 			return
 		}
 	}
-	j.fail(RemovesDue, e.Revision, "%s of %s is deleted, and its removal was not due: %s", was.Ref, was.Release, j.older(j.content(j.valid)))
+	j.fail(RemovesDue, e.Revision, "%s of %s is deleted, and its removal was not due: %s", was.Ref, was.Release, j.other(j.content(j.valid)))
 }
 
 // noteRemovals notes whether removals are due now.
@@ -311,7 +312,7 @@ func (j *judging) noteRemovals(e *Event) {
 		return
 	}
 	b := j.content(j.valid)
-	if !j.known || !b.PruneImmediately && j.older(b) != "" {
+	if !j.known || !b.PruneImmediately && j.other(b) != "" {
 		j.due = due{}
 		return
 	}
@@ -339,13 +340,13 @@ func (j *judging) expired(e *Event, r Record) bool {
 	return absent && !r.Corrupt && r.ExpireAfter > 0 && j.clock.latest(e.Revision)-j.clock.earliest(since) >= r.ExpireAfter
 }
 
-// older names a controller that removals wait for; empty: there is none.
-func (j *judging) older(b Bundle) string {
+// other names a controller that removals wait for; empty: there is none.
+func (j *judging) other(b Bundle) string {
 	for _, id := range slices.Sorted(maps.Keys(j.records)) {
 		switch r := j.records[id]; {
 		case r.Corrupt:
 			return "the record of " + id + " is corrupt"
-		case r.mayServe() && r.Release.Less(b.Release):
+		case r.mayServe() && r.Release != b.Release:
 			return fmt.Sprintf("%s is registered with %s", id, r.Release)
 		}
 	}

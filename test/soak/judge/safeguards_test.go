@@ -37,6 +37,13 @@ func TestSafeguards(t *testing.T) {
 		{"a new leader records itself at once, after a leader that was killed", installed().dies("a").leads("b").
 			status(protocol.Done, r1, r1, r1, 1, "b"), "", ""},
 
+		{"a newer leader brings its content in a rollback", installed().rollback(r1).resigns("a").record("a", r2).record("b", r2).leads("b").
+			status(protocol.Working, r1, r2, r1, 1, "b").status(protocol.Working, r1, r2, r2, 2, "b"), RollsBack, "people roll back to 1.1.0"},
+		{"a newer leader that was elected before the rollback brings its content", installed().resigns("a").record("a", r2).record("b", r2).leads("b").rollback(r1).
+			status(protocol.Working, r1, r2, r1, 1, "b").status(protocol.Working, r1, r2, r2, 2, "b"), "", ""},
+		{"a newer leader brings its content after a rollback", installed().rollback(r1).rollback(protocol.Release{}).resigns("a").record("a", r2).record("b", r2).leads("b").
+			status(protocol.Working, r1, r2, r1, 1, "b").status(protocol.Working, r1, r2, r2, 2, "b"), "", ""},
+
 		{"a leader drains and goes on", drainedOnly(installed()).deleted("same").foreign().object("same", "s", r1, 1), HasDrained, "keeps its key"},
 		{"a leader drains and does nothing else", drainedOnly(installed()), HasDrained, "keeps its key"},
 		{"a write after a leader has drained", installed().resigns("a").deleted("same").foreign().object("same", "s", r1, 1), HasDrained, "same is written"},
@@ -65,6 +72,8 @@ func TestSafeguards(t *testing.T) {
 			deleted("dropped"), RemovesDue, "b is registered with 1.1.0"},
 		{"a removal over a corrupt record", leftOver().add(Event{Record: &Record{Node: "b", Corrupt: true}}).later(time.Minute).deleted("dropped"),
 			RemovesDue, "the record of b is corrupt"},
+		{"a removal while a newer controller is registered, in a rollback", leftOver().later(time.Minute).record("b", r3).later(time.Minute).deleted("dropped"),
+			RemovesDue, "b is registered with 1.3.0"},
 		{"a removal that was sent before an older controller registered", leftOver().record("b", r1).later(time.Second).deleted("dropped"), "", ""},
 		{"a removal while a worker of an older release is registered", leftOver().add(Event{Record: &Record{Node: "b", Release: r1}}).
 			later(time.Minute).deleted("dropped"), "", ""},

@@ -160,6 +160,8 @@ func (j *judging) event(e *Event) {
 	case e.Mark != nil:
 		j.judgeMark(e)
 		j.applyMark(e)
+	case e.Rollback != nil:
+		j.applyRollback(e)
 	}
 	j.after(e)
 	j.moment(e)

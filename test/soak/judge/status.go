@@ -28,6 +28,7 @@ func (j *judging) judgeStatus(e *Event) {
 			j.fail(NoStaleWrite, e.Revision, "the content epoch of the status falls from %d to %d", j.status.Status.ContentEpoch, now.ContentEpoch)
 		}
 	}
+	j.rollsBack(e, now)
 	j.coversAfter(e, now)
 	if now.State == protocol.Done {
 		j.doneIsDone(e, now)
