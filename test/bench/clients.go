@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,16 +14,17 @@ import (
 )
 
 // clientsCases returns the cases of clients behind a load balancer and behind the Service
-// kubernetes. The second one is a part of the first.
+// kubernetes. The others are parts of the first.
 func clientsCases() []benchCase {
 	return []benchCase{
 		{group: "clients", name: "clients", run: benchClients, network: true, programs: []string{"haproxy"}},
 		{group: "clients", name: "leave", run: benchLeave, extra: true, network: true, programs: []string{"haproxy"}},
+		{group: "clients", name: "back", run: benchBack, extra: true, network: true, programs: []string{"haproxy"}},
 	}
 }
 
 func clientsRows() []string {
-	return []string{rowGateOut, rowGateBusy, rowAPIOut, rowNodeOut, rowUpgrade}
+	return []string{rowGateOut, rowGateBusy, rowAPIOut, rowNodeOut, rowUpgrade, rowBack}
 }
 
 const (
@@ -31,6 +33,7 @@ const (
 	rowAPIOut   = "kill -9 of a kube-apiserver, until its address has left the Service"
 	rowNodeOut  = "kill -9 of a node, until its address has left the Service; TTL 5 s"
 	rowUpgrade  = "upgrade of three nodes, from the first stop until DONE and all gates are open"
+	rowBack     = "rollback of three nodes, from sidecar rollback begin until DONE and all gates are open"
 )
 
 const (
@@ -59,11 +62,23 @@ func benchClients(ctx context.Context, b *bench) error {
 
 // benchLeave is the part of benchClients that closes gates.
 func benchLeave(ctx context.Context, b *bench) error {
-	r := &clientRig{b: b, gatesOnly: true, addresses: networkAddresses(1, 4)}
+	r := &clientRig{b: b, only: onlyGates, addresses: networkAddresses(1, 4)}
 	if err := r.run(ctx); err != nil {
 		return err
 	}
 	b.reportLeave(r)
+	return nil
+}
+
+// benchBack is the part of benchClients that upgrades all nodes and rolls them back.
+func benchBack(ctx context.Context, b *bench) error {
+	r := &clientRig{b: b, only: onlyBack, addresses: networkAddresses(1, 4)}
+	if err := r.run(ctx); err != nil {
+		return err
+	}
+	b.report.measured(rowUpgrade, bar{}, []time.Duration{r.upgrade.all})
+	b.reportBack(r)
+	b.prints = append(b.prints, func(w io.Writer) { printClients(w, r) })
 	return nil
 }
 
@@ -78,9 +93,9 @@ func networkAddresses(first, n int) (out []string) {
 // clientRig is three nodes, behind HAProxy and in the Service kubernetes, and clients of both.
 type clientRig struct {
 	b         *bench
-	without   bool     // without Lockstep
-	gatesOnly bool     // do nothing but close gates
-	addresses []string // of the nodes, and of HAProxy
+	without   bool       // without Lockstep
+	only      clientPart // of the faults
+	addresses []string   // of the nodes, and of HAProxy
 
 	fleet   *balancers.Fleet
 	slice   *sliceObserver
@@ -91,6 +106,7 @@ type clientRig struct {
 	apiOut  []time.Duration
 	nodeOut []time.Duration
 	upgrade upgradeTimes
+	back    upgradeTimes
 }
 
 // clientPhase is what clients have seen during one fault.
@@ -100,7 +116,15 @@ type clientPhase struct {
 	seen [2]balancers.Counts
 }
 
-// upgradeTimes is what an upgrade of three nodes took.
+// clientPart is a part of the faults.
+type clientPart string
+
+const (
+	onlyGates clientPart = "gates" // do nothing but close gates
+	onlyBack  clientPart = "back"  // upgrade and roll back
+)
+
+// upgradeTimes is what an upgrade of three nodes took, or a rollback.
 type upgradeTimes struct {
 	balancers.Times
 	done time.Duration // from the last gate until DONE
@@ -108,7 +132,7 @@ type upgradeTimes struct {
 }
 
 // prefix is that of all keys.
-func (r *clientRig) prefix() string { return fmt.Sprintf("/clients-%t-%t/", r.without, r.gatesOnly) }
+func (r *clientRig) prefix() string { return fmt.Sprintf("/clients-%t-%s/", r.without, r.only) }
 
 // run runs nodes, with clients, through all faults.
 func (r *clientRig) run(ctx context.Context) (err error) {

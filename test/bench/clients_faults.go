@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os/exec"
 	"strings"
 	"time"
 
@@ -20,7 +21,6 @@ import (
 type clientFault struct {
 	name    string
 	upgrade bool // nodes stop gracefully, and no request may fail
-	outage  bool // no gate is open for a time
 	run     func(context.Context) error
 }
 
@@ -46,8 +46,12 @@ func (r *clientRig) faults() []clientFault {
 			out = append(out, clientFault{name: name, run: func(ctx context.Context) error { return r.closeGates(ctx, p) }})
 		}
 	}
-	if r.gatesOnly {
+	back := clientFault{name: "rollback of three nodes", upgrade: true, run: r.rollBack}
+	switch r.only {
+	case onlyGates:
 		return out
+	case onlyBack:
+		return []clientFault{{name: "upgrade of three nodes", upgrade: true, run: r.upgradeAll}, back}
 	}
 	out = append(
 		out,
@@ -59,7 +63,7 @@ func (r *clientRig) faults() []clientFault {
 	if !r.without {
 		out = append(out, clientFault{name: "leader paused for " + leaderPause.String(), run: r.pauseLeader})
 	}
-	return append(out, clientFault{name: "rollback of three nodes", outage: true, run: r.rollBack})
+	return append(out, back)
 }
 
 func (r *clientRig) upgradeAndBack(ctx context.Context) error {
@@ -88,11 +92,28 @@ func (r *clientRig) upgradeAll(ctx context.Context) error {
 	return nil
 }
 
+// rollBack types what docs/operations.md#roll-back does. Without Lockstep, nodes just go back.
 func (r *clientRig) rollBack(ctx context.Context) error {
-	if err := balancers.RollBack("1.0.0", r.fleet.Nodes...); err != nil {
+	begin := time.Now()
+	if !r.without {
+		cmd := exec.CommandContext(ctx, r.b.cluster.SidecarBinary(), "rollback", "begin", "--to=1.0.0",
+			"--etcd-servers="+r.b.cluster.Etcd.Endpoints()[0], "--etcd-prefix="+r.prefix())
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("sidecar rollback begin: %w: %s", err, out)
+		}
+	}
+	took, err := balancers.Roll(ctx, "1.0.0", r.fleet.Nodes...)
+	if err != nil {
 		return err
 	}
-	return r.fleet.AwaitReady(ctx)
+	open := time.Now()
+	if !r.without {
+		if err := r.fleet.AwaitDone(ctx, "1.0.0"); err != nil {
+			return err
+		}
+	}
+	r.back = upgradeTimes{Times: took, done: time.Since(open), all: time.Since(begin)}
+	return nil
 }
 
 // kill kills nodes, or their kube-apiservers, one after another, and starts each again when
