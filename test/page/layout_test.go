@@ -296,6 +296,27 @@ func TestStrangeReports(t *testing.T) {
 	}
 }
 
+// A rollback that is under way is a fact of its own, with its command.
+func TestRollback(t *testing.T) {
+	url := servePage(t)
+	b := startBrowser(t)
+	if err := b.Open(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	const raw = `{"node": {"id": "cp-1"}, "reconciler": {"rollback": {"to": "1.0.0", "by": "root@cp-1", "since": "2001-09-09T01:00:00Z",
+		"until": "2001-09-10T01:00:00Z", "blockers": [], "message": "it waits; to give it up: sidecar rollback end --etcd-servers=http://127.0.0.1:2379"}}}`
+	showReport(t, b, report{"rollback", json.RawMessage(raw), time.Unix(1e9, 0)})
+	var got string
+	if err := b.Eval(t.Context(), `document.querySelector("#facts").textContent`, &got); err != nil || !strings.Contains(got, "to 1.0.0 by root@cp-1") {
+		t.Errorf("got the facts %q, %v", got, err)
+	}
+	var commands string
+	if err := b.Eval(t.Context(), `[...document.querySelectorAll("#facts .command")].map((c) => c.textContent).join(" ")`, &commands); err != nil ||
+		!strings.Contains(commands, "sidecar rollback end --etcd-servers=http://127.0.0.1:2379") {
+		t.Errorf("got the commands %q, %v", commands, err)
+	}
+}
+
 // TestCommands copies every command of every situation, with navigator.clipboard and
 // without, as a browser has it over plain HTTP.
 func TestCommands(t *testing.T) {
