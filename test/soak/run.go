@@ -156,7 +156,7 @@ func (w *world) live(ctx context.Context, cfg Config) (stuck, err error) {
 // heal moves all nodes to the newest release and waits until the control plane
 // has converged.
 func (w *world) heal(ctx context.Context) error {
-	w.endRollback(ctx)
+	w.endRollback(ctx, 5)
 	for _, n := range w.nodes {
 		w.switchTo(ctx, n, newest(), false, false)
 		w.giveRole(ctx, n)

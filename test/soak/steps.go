@@ -46,7 +46,7 @@ func (w *world) move(ctx context.Context, s step) {
 	if s.asked {
 		w.askBack(ctx, s)
 	} else if !s.forgets {
-		w.endRollback(ctx)
+		w.endRollback(ctx, 1)
 	}
 	for i, at := range s.order[:s.upto] {
 		if ctx.Err() != nil {
@@ -59,7 +59,7 @@ func (w *world) move(ctx context.Context, s step) {
 		return
 	}
 	if s.asked && !s.forgets {
-		w.endRollback(ctx)
+		w.endRollback(ctx, 1)
 	}
 	for i, at := range s.order[:s.upto] {
 		if ctx.Err() != nil {
@@ -85,10 +85,15 @@ func (w *world) askBack(ctx context.Context, s step) {
 	w.addCount("rollback begun")
 }
 
-// endRollback ends a rollback that is under way, if etcd answers.
-func (w *world) endRollback(ctx context.Context) {
-	if err := w.command(ctx, "rollback", "end"); err != nil {
+// endRollback ends a rollback that is under way. It tries a few times.
+func (w *world) endRollback(ctx context.Context, tries int) {
+	for range tries {
+		err := w.command(ctx, "rollback", "end")
+		if err == nil {
+			return
+		}
 		w.logf("%v", err)
+		pause(ctx, time.Second)
 	}
 }
 
