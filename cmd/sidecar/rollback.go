@@ -102,7 +102,8 @@ func (p program) beginRollback(ctx context.Context, client etcdClient, f rollbac
 	}
 	now := p.now().UTC().Truncate(time.Second)
 	r := protocol.Rollback{To: to, By: whoTypes(), Since: now, Until: now.Add(f.duration)}
-	fleet, status, err := election.BeginRollback(ctx, client.Client, election.RollbackRequest{Rollback: r, Force: f.force, Extend: f.extend})
+	request := election.RollbackRequest{Rollback: r, Force: f.force, Extend: f.extend}
+	fleet, status, err := election.BeginRollback(ctx, client.Client, request)
 	if err != nil {
 		return err
 	}

@@ -45,10 +45,8 @@ func newBuilds(cfg Config) (map[string]build, error) {
 		if err := os.MkdirAll(b.services, 0o700); err != nil {
 			return nil, err
 		}
-		line := "/" + program + "\" \\\n"
-		for _, arg := range apiArgs() {
-			line += "      " + arg + " \\\n"
-		}
+		const newLine = " \\\n"
+		line := "/" + program + "\"" + newLine + "      " + strings.Join(apiArgs(), newLine+"      ") + newLine
 		service := strings.Replace(string(text), serviceLine, line, 1)
 		if err := os.WriteFile(filepath.Join(b.services, serviceFile), []byte(service), 0o600); err != nil {
 			return nil, err

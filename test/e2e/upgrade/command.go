@@ -63,7 +63,8 @@ func (w *Walk) startCommand(ctx context.Context, n *node, release string) error 
 		return fmt.Errorf("start node %s: %w", n.id, err)
 	}
 	sidecar, err := w.cfg.Cluster.StartSidecar(cluster.SidecarConfig{
-		NodeID: n.id, Kubeconfig: n.kubeconfig, Bundle: w.bundles.path(release), Listen: n.listen, EtcdInArgs: true, ShutdownDelay: &shutdownDelay,
+		NodeID: n.id, Kubeconfig: n.kubeconfig, Bundle: w.bundles.path(release), Listen: n.listen, EtcdInArgs: true,
+		ShutdownDelay: &shutdownDelay,
 		Args: append([]string{
 			"--etcd=embedded", "--services=" + w.builds[release].services, "--data-dir=" + n.dataDir,
 			"--node-address=" + n.address, "--insecure-listen",
