@@ -98,9 +98,13 @@ programs: bin/sidecar bin/kube-apiserver $(NEXT_APISERVERS) bin/kubectl bin/kube
 # With the race detector the model searches a beginning only, so it runs without
 # it too. What counts allocations, or decodes many megabytes, runs without it only, and so
 # does what only reads the repository.
+# SHARES=FILE prints how much each package took and computed at the end; then no result comes from Go's cache.
 .PHONY: test-raced test-plain
+test-raced: export ROOT := $(CURDIR)
 test-raced: programs
-	$(RACE_TEST) $(FIRST) $$(go list ./... | grep -v '/internal/repotest$$')
+	@rm -f $(SHARES)
+	$(RACE_TEST) $(if $(SHARES),-exec=$(CURDIR)/test/share.sh) $(FIRST) $$(go list ./... | grep -v '/internal/repotest$$')
+	$(if $(SHARES),@test/share.sh --print)
 
 test-plain: programs
 	for module in $(MODULES); do (cd $$module && LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) $(COMPUTES) go test -trimpath ./...); done

@@ -57,7 +57,8 @@ func (b *built) build(name string, args []string) (err error) {
 		return err
 	}
 	// No context of a test: others wait for the program, too.
-	cmd := exec.Command("go", append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(b.dir, name)}, args...)...)
+	line := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(b.dir, name)}, args...)
+	cmd := exec.Command("go", line...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, text)

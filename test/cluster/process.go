@@ -109,7 +109,8 @@ func (p *Process) Child() (int, error) {
 		return 0, nil //nolint:nilerr // it has ended
 	}
 	for _, pid := range children {
-		if program, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err == nil && (program == own || strings.HasPrefix(filepath.Base(program), memberProgram)) {
+		program, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+		if err == nil && (program == own || strings.HasPrefix(filepath.Base(program), memberProgram)) {
 			return pid, nil
 		}
 	}
