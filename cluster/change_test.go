@@ -2,10 +2,12 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/cluster/member"
 	"github.com/lockstep-dev/lockstep/cluster/quorum"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/event"
@@ -23,7 +25,10 @@ type village struct {
 	last     uint64 // the last ID that was given
 	ownUsed  bool
 	forgot   uint64
-	finished int // calls until now
+	finished int   // calls until now
+	adds     int   // questions to be added
+	silent   error // why no majority answers; nil: one does
+	refuses  error // why the process does not start; nil: it does
 	kill     func() bool
 }
 
@@ -38,6 +43,9 @@ func (v *village) count() {
 func (v *village) same(context.Context) error { return nil }
 
 func (v *village) listed(_ context.Context, id string) (protocol.Listed, bool, error) {
+	if v.silent != nil {
+		return protocol.ListedUnknown, false, v.silent
+	}
 	own, known := keyspace.ParseMemberID(id)
 	switch {
 	case v.member == 0 || known && own != v.member:
@@ -50,6 +58,7 @@ func (v *village) listed(_ context.Context, id string) (protocol.Listed, bool, e
 
 func (v *village) add(context.Context) (quorum.Added, error) {
 	v.count()
+	v.adds++
 	if v.member == 0 {
 		v.last++
 		v.member, v.votes = v.last, false
@@ -60,6 +69,9 @@ func (v *village) add(context.Context) (quorum.Added, error) {
 
 func (v *village) start(_ context.Context, joining []etcd.Member) error {
 	v.count()
+	if v.refuses != nil {
+		return v.refuses
+	}
 	if err := v.home.prepareMember(); err != nil { // as the supervisor does before each start
 		v.t.Error(err)
 	}
@@ -228,5 +240,76 @@ func TestChange_movesNothingListed(t *testing.T) {
 	// The same step again finds it done, and does not delete what was moved.
 	if err := c.take(t.Context(), protocol.MoveData); err != nil || !v.disk.Present(v.disk.Left()) {
 		t.Errorf("again: got %v, and the disk %v", err, v.disk.lives)
+	}
+}
+
+// What a member that was removed left is moved away only when its process has ended.
+func TestChange_movesAfterTheEnd(t *testing.T) {
+	v := &village{t: t, disk: newBrittleDisk(), kill: func() bool { return false }}
+	v.disk.place(datadir.Marker{Intent: datadir.Join, Phase: datadir.WithoutMember})
+	v.disk.write("a1")
+	c := v.begin()
+	done := make(chan struct{})
+	c.run.Set(&memberRun{stop: func() {
+		if !v.disk.EtcdBegun() {
+			t.Error("the data was moved while the process ran")
+		}
+		close(done)
+	}, done: done})
+	if err := c.take(t.Context(), protocol.MoveData); err != nil || c.runs() || v.disk.EtcdBegun() {
+		t.Errorf("got %v, it runs: %t, and the disk %v", err, c.runs(), v.disk.lives)
+	}
+}
+
+// A member whose etcd did not begin asks for the members again: others may have been added.
+func TestChange_asksAgain(t *testing.T) {
+	v := &village{t: t, disk: newBrittleDisk(), last: 0xa0, kill: func() bool { return false }}
+	v.disk.place(datadir.Marker{Intent: datadir.Join, Phase: datadir.Adding})
+	c := v.begin()
+	if err := c.take(t.Context(), protocol.AddLearner); err != nil || c.joining == nil {
+		t.Fatalf("got %v, and the members %v", err, c.joining)
+	}
+	v.refuses = transient(errors.New("another member was added"))
+	if err := c.take(t.Context(), protocol.StartMember); err == nil || c.joining != nil || c.current() != nil {
+		t.Errorf("got %v, and the members %v", err, c.joining)
+	}
+	v.refuses = nil
+	if err := c.take(t.Context(), protocol.StartMember); err != nil || v.adds != 2 {
+		t.Errorf("got %v, asked %d times", err, v.adds)
+	}
+}
+
+// A process that has ended because its member was removed proves that: a node that leaves goes on
+// although no majority answers it.
+func TestChange_knowsItsEnd(t *testing.T) {
+	v := &village{t: t, disk: newBrittleDisk(), kill: func() bool { return false }, silent: errors.New("no answer")}
+	v.disk.place(datadir.Marker{Intent: datadir.Join, Phase: datadir.Leaving, MemberID: "a1"})
+	v.disk.write("a1")
+	c := v.begin()
+	if _, err := c.facts(t.Context()); err == nil {
+		t.Error("the members have not answered: got no error")
+	}
+	done := make(chan struct{})
+	close(done)
+	c.run.Set(&memberRun{stop: func() {}, done: done, err: member.ErrRemoved})
+	for range 2 { // also when the process is forgotten
+		facts, err := c.facts(t.Context())
+		if err != nil || facts.Listed != protocol.NotListed {
+			t.Errorf("got %+v, %v", facts, err)
+		}
+		c.endMember()
+	}
+	c.marker.MemberID = "a2"
+	if _, err := c.facts(t.Context()); err == nil {
+		t.Error("of another member: got no error")
+	}
+}
+
+// What the records have of a member is deleted before the marker forgets its ID.
+func TestChange_forgetsItsRecords(t *testing.T) {
+	v := &village{t: t, disk: newBrittleDisk(), kill: func() bool { return false }}
+	v.disk.place(datadir.Marker{Intent: datadir.Join, Phase: datadir.Leaving, MemberID: "a1"})
+	if err := v.begin().take(t.Context(), protocol.EndLeaving); err != nil || v.forgot != 0xa1 || v.disk.marker.MemberID != "" {
+		t.Errorf("got %v, the records of %x were deleted, and the marker is %+v", err, v.forgot, v.disk.marker)
 	}
 }

@@ -98,6 +98,39 @@ func TestSetRoles_aliveMeanwhile(t *testing.T) {
 		r, _ := f.Record(id)
 		return r.MayServe()
 	}
+	t.Run("the same roles: nothing is written", func(t *testing.T) {
+		putNode(t, raw, serving("same"))
+		read := func() int64 {
+			resp, err := raw.Get(t.Context(), keys.Node("same"))
+			if err != nil || len(resp.Kvs) != 1 {
+				t.Fatal(resp, err)
+			}
+			return resp.Kvs[0].ModRevision
+		}
+		before := read()
+		if err := SetRoles(t.Context(), client, "same", RoleChange{Edit: func(now protocol.Roles) protocol.Roles { return now }}); err != nil || read() != before {
+			t.Errorf("got %v, revision %d before, %d now", err, before, read())
+		}
+	})
+	t.Run("the other one in service ends meanwhile", func(t *testing.T) {
+		open := encodePresence(protocol.Presence{Ready: true, Reason: protocol.Ready}, time.Now())
+		for _, id := range []string{"leaves", "stays"} {
+			putNode(t, raw, serving(id))
+			put(t, raw, keys.Presence(protocol.NodeID(id)), open)
+		}
+		asked := 0
+		err := SetRoles(t.Context(), client, "leaves", RoleChange{Edit: func(protocol.Roles) protocol.Roles {
+			if asked++; asked == 1 {
+				if _, err := raw.Delete(t.Context(), keys.Presence("stays")); err != nil {
+					t.Error(err)
+				}
+			}
+			return worker
+		}})
+		if !errors.Is(err, ErrLastInService) || asked != 2 {
+			t.Errorf("got %v, asked %d times, want ErrLastInService", err, asked)
+		}
+	})
 	t.Run("not alive when it is read, alive when it is written", func(t *testing.T) {
 		putNode(t, raw, serving("returns"))
 		asked := 0

@@ -241,3 +241,24 @@ func TestEncode_ephemeral(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+// Of a record that is corrupt or another node's, the roles that were read last count, and before that
+// those of a first record.
+func TestRegistrar_rolesOf(t *testing.T) {
+	r := NewRegistrar(RegistrarConfig{
+		Client: newClient(t, "http://127.0.0.1:1"), Local: event.New(protocol.Local{ID: "me"}),
+		First: func() (protocol.Roles, bool) { return protocol.Roles{Controller: true}, true },
+	})
+	others := protocol.Record{ID: "me", Revision: 9, Node: protocol.Node{ID: "other", Roles: protocol.Roles{Consensus: true}}}
+	if got, known := r.rolesOf(others); got != (protocol.Roles{Controller: true}) || !known {
+		t.Errorf("before one was read: got %v, %t", got.Names(), known)
+	}
+	r.last = protocol.Record{ID: "me", Revision: 5, Node: protocol.Node{ID: "me", Roles: protocol.Roles{Worker: true}}}
+	if got, known := r.rolesOf(others); got != (protocol.Roles{Worker: true}) || !known {
+		t.Errorf("got %v, %t, want the last ones", got.Names(), known)
+	}
+	others.Node.ID = "me"
+	if got, known := r.rolesOf(others); got != (protocol.Roles{Consensus: true}) || !known {
+		t.Errorf("its own: got %v, %t", got.Names(), known)
+	}
+}

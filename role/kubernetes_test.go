@@ -588,3 +588,17 @@ func TestKubernetes_none(t *testing.T) {
 		r.want("gate opens")
 	})
 }
+
+// Services start only when the disk has for which release: otherwise a sidecar of the next release would
+// take them for its own.
+func TestKubernetes_diskFails(t *testing.T) {
+	r := newRigAtRest(t, Running{}, "1.1.0")
+	r.worker.cfg.Disk = NewDisk(filepath.Join(t.TempDir(), "missing", "roles.json"))
+	f := protocol.ServiceFacts{Known: true, Wanted: true, GateClosed: true}
+	if step := protocol.NextServiceStep(f); step != protocol.StartServices {
+		t.Fatalf("got %v", step)
+	}
+	if again := r.worker.step(t.Context(), f, Running{}); again == nil || r.services.running.Get().Any || r.worker.started {
+		t.Errorf("got started %t, and %+v; want another attempt after a pause", r.worker.started, r.services.running.Get())
+	}
+}

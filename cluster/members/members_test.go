@@ -145,6 +145,11 @@ func TestEndpoints(t *testing.T) {
 	if got := members.Endpoints("n", list); len(got) != 3 || got[2] != "b" {
 		t.Errorf("got %v, want a and c, and b last", got)
 	}
+	for n := range 20 { // whatever order the node has
+		if got := members.Endpoints("n"+strconv.Itoa(n), list); len(got) != 3 || got[2] != "b" {
+			t.Errorf("n%d: got %v, want b last", n, got)
+		}
+	}
 	if got := members.Endpoints("n", nil); len(got) != 0 {
 		t.Errorf("got %v", got)
 	}

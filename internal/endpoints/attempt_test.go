@@ -25,10 +25,18 @@ import (
 
 // writtenAPI accepts each write, and keeps the addresses in it.
 type writtenAPI struct {
+	changed string   // the object as another sidecar has written it: each write is refused; empty: none is
 	written []string // "Kind address address", in the order of the writes
 }
 
 func (a *writtenAPI) RoundTrip(req *http.Request) (*http.Response, error) {
+	if a.changed != "" {
+		code, answer := http.StatusConflict, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Conflict", "code": 409}`
+		if req.Method == http.MethodGet {
+			code, answer = http.StatusOK, a.changed
+		}
+		return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Request: req, Body: io.NopCloser(strings.NewReader(answer))}, nil
+	}
 	if req.Method != http.MethodPost && req.Method != http.MethodPatch {
 		return nil, fmt.Errorf("unexpected request: %s %s", req.Method, req.URL)
 	}
@@ -103,5 +111,54 @@ func TestAttempt_snapshot(t *testing.T) {
 	}
 	if want := []string{"EndpointSlice 10.0.0.1 10.0.0.3", "Endpoints 10.0.0.1 10.0.0.3"}; !slices.Equal(api.written, want) {
 		t.Errorf("got %q, want %q", api.written, want)
+	}
+}
+
+// Another sidecar was faster: that is no failure. The object is read again, and the next round decides.
+func TestWrite_changed(t *testing.T) {
+	api := &writtenAPI{changed: `{"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": {"name": "kubernetes", "resourceVersion": "12"}, "addressType": "IPv4"}`}
+	client, err := kube.New(&rest.Config{Host: "http://api", Transport: api}, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := New(Config{API: client, Log: slog.New(slog.DiscardHandler)})
+	to := target{kind: sliceResource, name: serviceName, family: protocol.IPv4, now: object{version: "7"}, step: protocol.PublishStep{Addresses: []string{"10.0.0.1"}, Port: 6443}}
+	if err := p.write(t.Context(), to, "s"); err != nil {
+		t.Errorf("got %v", err)
+	}
+	if got := p.seen.Get().object(sliceResource, serviceName).version; got != "12" {
+		t.Errorf("got the version %q, want what the other one has written", got)
+	}
+}
+
+// An object that a list does not have was deleted.
+func TestPublisher_listWithoutObject(t *testing.T) {
+	for _, kind := range []*resource{sliceResource, endpointsResource} {
+		p := New(Config{})
+		p.accept(kind, object{name: serviceName, version: "7"})
+		p.replace(kind, kube.List{})
+		if got := p.seen.Get(); got.object(kind, serviceName).version != "" || kind == endpointsResource && !got.endpointsKnown || kind == sliceResource && !got.slicesKnown {
+			t.Errorf("%s: got %+v", kind.kind, got)
+		}
+	}
+}
+
+// A change that another sidecar has written ends the wait: the next change waits for its turn again.
+func TestRound_writtenByAnother(t *testing.T) {
+	f := protocol.Fleet{Revision: 9, Records: []*protocol.Record{{
+		ID: "a", Alive: true, Node: protocol.Node{Roles: protocol.Roles{Controller: true}},
+		Presence: protocol.Presence{Ready: true, Endpoint: protocol.Endpoint{Address: "10.0.0.1", Port: 6443}},
+	}}}
+	p := New(Config{Node: "b", Fleet: event.New(f), Store: event.New(fleet.StoreKey{ID: "s"}), Log: slog.New(slog.DiscardHandler)})
+	seen := observed{slicesKnown: true, endpointsKnown: true, slices: map[string]object{}}
+	if wait := p.round(t.Context(), f, seen); wait <= 0 || p.due.IsZero() {
+		t.Errorf("it is the turn of another one: got %s", wait)
+	}
+	o := object{version: "1", family: protocol.IPv4, ServiceObject: protocol.ServiceObject{
+		Known: true, Addresses: []string{"10.0.0.1"}, Port: 6443, Revision: 5, Store: "s", Own: true, Complete: true,
+	}}
+	seen.slices[serviceName], seen.endpoints = o, o
+	if wait := p.round(t.Context(), f, seen); wait != 0 || !p.due.IsZero() {
+		t.Errorf("it was written: got %s, due %s", wait, p.due)
 	}
 }

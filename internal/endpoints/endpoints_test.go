@@ -180,6 +180,9 @@ func TestPlan_families(t *testing.T) {
 		var got []string
 		for _, planned := range p.plan(protocol.Fleet{Records: tc.fleet}, "s", seen) {
 			got = append(got, planned.name+" "+planned.family.String())
+			if other := planned.kind == sliceResource && strings.Contains(planned.name, "-"); planned.second != other {
+				t.Errorf("%s: %s is of a second family: got %t", tc.name, planned.name, planned.second)
+			}
 		}
 		if strings.Join(got, ", ") != tc.want {
 			t.Errorf("%s: got %v, want %s", tc.name, got, tc.want)
