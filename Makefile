@@ -132,7 +132,7 @@ docs: ## the repository's own rules: words, links, citations, names, sizes, impo
 FUZZTIME ?= 30s
 
 .PHONY: fuzz
-fuzz: ## look for bundles, statuses, marks, tokens and requests that break what reads them, each for FUZZTIME
+fuzz: ## look for bundles, statuses, marks, tokens, requests and certificates that break what reads them, each for FUZZTIME
 	$(STATIC) go test -trimpath ./reconcile/bundle -run='^$$' -fuzz='^FuzzLoad$$' -fuzztime=$(FUZZTIME)
 	$(STATIC) go test -trimpath ./reconcile/bundle -run='^$$' -fuzz='^FuzzDigest$$' -fuzztime=$(FUZZTIME)
 	$(STATIC) go test -trimpath ./status -run='^$$' -fuzz='^FuzzDecode$$' -fuzztime=$(FUZZTIME)
@@ -140,7 +140,9 @@ fuzz: ## look for bundles, statuses, marks, tokens and requests that break what 
 	$(STATIC) go test -trimpath ./reconcile/internal/applyset -run='^$$' -fuzz='^FuzzMark$$' -fuzztime=$(FUZZTIME)
 	$(STATIC) go test -trimpath ./cluster/token -run='^$$' -fuzz='^FuzzParse$$' -fuzztime=$(FUZZTIME)
 	$(STATIC) go test -trimpath ./cluster/enrol -run='^$$' -fuzz='^FuzzParse$$' -fuzztime=$(FUZZTIME)
+	$(STATIC) go test -trimpath ./cluster/enrol -run='^$$' -fuzz='^FuzzClientCertificate$$' -fuzztime=$(FUZZTIME)
 	$(STATIC) go test -trimpath ./httpapi -run='^$$' -fuzz='^FuzzRequest$$' -fuzztime=$(FUZZTIME)
+	$(STATIC) go test -trimpath ./httpapi -run='^$$' -fuzz='^FuzzClientCertificates$$' -fuzztime=$(FUZZTIME)
 
 # Others that apply objects: each has a module of its own, with the versions that
 # are compared, and is built for the benchmarks only.

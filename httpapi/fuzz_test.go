@@ -1,6 +1,12 @@
 package httpapi
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -40,6 +46,44 @@ func FuzzRequest(f *testing.F) {
 			if from != "127.0.0.1:1" && w.Code == http.StatusOK && !isHealth(r.URL.Path) {
 				t.Errorf("a stranger reads %s: %s", r.URL.Path, w.Body)
 			}
+		}
+	})
+}
+
+// FuzzClientCertificates: no chain of certificates of a stranger costs more than 30 ms of a processor, and
+// none is valid.
+func FuzzClientCertificates(f *testing.F) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		f.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(der, 1)
+	f.Add(der, maxChain)
+	f.Add(der, 100)
+	config := &tls.Config{ClientCAs: x509.NewCertPool()} // no stranger has a certificate of it
+	c := &certificates{}
+	c.current.Store(config)
+	f.Fuzz(func(t *testing.T, der []byte, length int) {
+		valid := false
+		cost, err := cputime.Of(func() {
+			leaf, err := x509.ParseCertificate(der)
+			if err != nil {
+				return
+			}
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/status", nil)
+			r.TLS = &tls.ConnectionState{}
+			for range min(max(length, 0), 1000) {
+				r.TLS.PeerCertificates = append(r.TLS.PeerCertificates, leaf)
+			}
+			valid = c.verified(r)
+		})
+		if err != nil || cost > 30*time.Millisecond || valid {
+			t.Errorf("%d certificates: valid %t, it cost %s, %v", length, valid, cost, err)
 		}
 	})
 }

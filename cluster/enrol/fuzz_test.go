@@ -5,13 +5,17 @@ import (
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/json"
+	"log/slog"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/cluster/pki"
 	"github.com/lockstep-dev/lockstep/cluster/token"
 	"github.com/lockstep-dev/lockstep/internal/cputime"
 )
@@ -98,4 +102,31 @@ func largeKey(f *testing.F) []byte {
 
 func withRequest(csr []byte) request {
 	return request{Node: "b", Address: "10.0.0.2", PeerPort: 1, ClientPort: 2, JoinPort: 3, CertificateRequest: csr}
+}
+
+// FuzzClientCertificate: no certificate of a stranger passes the handshake, makes it panic, or costs more
+// than maxCost.
+func FuzzClientCertificate(f *testing.F) {
+	ours, err := pki.NewCA("ours")
+	if err != nil {
+		f.Fatal(err)
+	}
+	other, err := pki.NewCA("other")
+	if err != nil {
+		f.Fatal(err)
+	}
+	dir := f.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, pki.CACertFile), ours.CertPEM(), 0o600); err != nil {
+		f.Fatal(err)
+	}
+	s := NewServer(Config{PKI: dir, Log: slog.New(slog.DiscardHandler)})
+	f.Add(other.Certificate().Raw)
+	f.Add(bytes.Repeat([]byte{0x30}, 1<<10))
+	f.Fuzz(func(t *testing.T, der []byte) {
+		var passed bool
+		cost, err := cputime.Of(func() { passed = s.checkClient([][]byte{der}, nil) == nil })
+		if err != nil || cost > maxCost || passed {
+			t.Errorf("%d bytes: passed %t, it cost %s, %v", len(der), passed, cost, err)
+		}
+	})
 }

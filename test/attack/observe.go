@@ -48,10 +48,7 @@ func (o Observation) During(ctx context.Context, f func() int) (Cost, error) {
 	var running sync.WaitGroup
 	for i, from := range o.Probes {
 		running.Go(func() {
-			client := &http.Client{Timeout: probeTimeout, Transport: &http.Transport{
-				DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // a load balancer does not verify
-				DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: from}}).DialContext,
-			}}
+			client := newClient(from)
 			pause := time.NewTimer(time.Duration(i) * time.Second / time.Duration(len(o.Probes)))
 			defer pause.Stop()
 			for await(probing, pause) {
@@ -77,6 +74,17 @@ func (o Observation) During(ctx context.Context, f func() int) (Cost, error) {
 		out.P99 = times[(len(times)*99+99)/100-1]
 	}
 	return out, err
+}
+
+// Ask probes once.
+func (o Observation) Ask(ctx context.Context) error { return probe(ctx, newClient(nil), o.URL) }
+
+// newClient returns one that makes a connection for each request.
+func newClient(from net.IP) *http.Client {
+	return &http.Client{Timeout: probeTimeout, Transport: &http.Transport{
+		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // a load balancer does not verify
+		DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: from}}).DialContext,
+	}}
 }
 
 // await reports false if ctx ended first.

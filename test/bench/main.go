@@ -50,7 +50,7 @@ type benchCase struct {
 // cases returns all cases, in the order in which they run.
 func cases() []benchCase {
 	many := benchCase{group: "change", name: "many", run: benchMany, extra: true}
-	return slices.Concat(changeCases(), []benchCase{many}, quorumCases(), servicesCases(), clientsCases(), applyCases())
+	return slices.Concat(changeCases(), []benchCase{many}, quorumCases(), servicesCases(), clientsCases(), strangersCases(), applyCases())
 }
 
 // rowNames returns the names of all rows, in the order in which they are printed.

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"strings"
 	"syscall"
+
+	"github.com/lockstep-dev/lockstep/test/attack"
 )
 
 const (
@@ -34,7 +36,7 @@ func enterNetwork() error {
 		line := append([]string{unshare, "--net", "--", self}, os.Args[1:]...)
 		return syscall.Exec(unshare, line, append(os.Environ(), insideVariable+"=1"))
 	}
-	lines := []string{"link set lo up"}
+	lines := []string{"link set lo up", "route add local " + attack.Network + " dev lo"}
 	for i := range maxNetworkAddresses {
 		lines = append(lines, "addr add "+networkAddress(1+i)+"/32 dev lo")
 	}
