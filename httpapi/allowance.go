@@ -16,12 +16,12 @@ import (
 )
 
 // What clients of other machines that showed no identity may use of a processor: with the
-// refusals, less than 7 % (docs/operations.md#strangers). A place is worth three health
-// checks a second, or one over TLS with a new connection.
+// refusals, less than 7.5 % (docs/operations.md#strangers). A place is worth the checks of
+// docs/load-balancers.md over TLS: two a second, each with a new connection.
 const (
-	commonShare = 0.03
-	ownShare    = 0.001
-	ownPlaces   = 32
+	commonShare = 0.025
+	ownShare    = 0.0025
+	ownPlaces   = 16
 )
 
 // Reasons of refusals.

@@ -5,7 +5,7 @@ import "time"
 // Times of the rules.
 const (
 	// burst is for how long a share is saved up while it is not used.
-	ownBurst    = 6 * time.Second
+	ownBurst    = 4 * time.Second
 	commonBurst = 2 * time.Second
 	// A step of an open connection waits for the common share at most maxWait. A new
 	// connection waits less, since it costs little to close it.
