@@ -165,7 +165,8 @@ func (v *victim) attack(t *testing.T, o Observation, a Attack, quiet Cost) {
 	if spent := got.CPU - quiet.CPU; spent > maxCPU+burst/duration.Seconds() {
 		t.Errorf("strangers use %.1f %% of a processor, want %.0f %% at most", 100*spent, 100*maxCPU)
 	}
-	if got.Times == 0 || got.Probes == 0 || len(got.Failed) > 0 {
+	// In a second on a busy machine, an attack may not come to it.
+	if got.Times == 0 && *duration > 2*patience || got.Probes == 0 || len(got.Failed) > 0 {
 		t.Errorf("%d times; %d probes: %v", got.Times, got.Probes, got.Failed)
 	}
 }
