@@ -103,7 +103,7 @@ func (r *Record) DepartureCommands() string {
 	if !r.Votes {
 		return r.RemovalCommand()
 	}
-	return fmt.Sprintf("sidecar cluster remove %s, then %s", r.ID, r.RemovalCommand())
+	return fmt.Sprintf("sidecar cluster remove %s; then: %s", r.ID, r.RemovalCommand())
 }
 
 // RemovalCommand is the command that removes the record.

@@ -265,14 +265,14 @@ func TestUpgradeObstacles_objects(t *testing.T) {
 func TestUpgradeObstacles_deadVoter(t *testing.T) {
 	f := Fleet{Revision: 1, Records: []*Record{controller("a", "1.0.0").leading(), controller("b", "1.0.0").serving(), controller("c", "1.0.0").dead()}}
 	done := presentStatus(doneStatus("1.0.0"))
-	const both = "it is not alive; start it again, or if it has stopped for good: sidecar cluster remove c, then sidecar node remove c --confirm-stopped"
+	const both = "it is not alive; start it again, or if it has stopped for good: sidecar cluster remove c; then: sidecar node remove c --confirm-stopped"
 	for _, tt := range []struct {
 		voters []NodeVoter
 		want   string
 	}{
 		{[]NodeVoter{{Name: "a", Healthy: true}, {Name: "c"}}, both},
-		{[]NodeVoter{{Name: "a", Healthy: true}}, strings.Replace(both, "sidecar cluster remove c, then ", "", 1)},
-		{nil, strings.Replace(both, "sidecar cluster remove c, then ", "", 1)},
+		{[]NodeVoter{{Name: "a", Healthy: true}}, strings.Replace(both, "sidecar cluster remove c; then: ", "", 1)},
+		{nil, strings.Replace(both, "sidecar cluster remove c; then: ", "", 1)},
 	} {
 		answer := JudgeUpgrade(UpgradeFacts{Status: done, Fleet: f, Voters: tt.voters})
 		warned := FleetWarnings(done, WithVoters(f, tt.voters), "a")

@@ -24,6 +24,10 @@ func RollbackRisk(from, to protocol.Release, c protocol.Constraints) string {
 	if !from.Less(to) || !from.Less(c.MinApiserver) {
 		return ""
 	}
-	return fmt.Sprintf("rolling back to %s is an outage once every node has left it: minApiserverRelease %s is above it, "+
+	risk := fmt.Sprintf("rolling back to %s is an outage once every node has left it: minApiserverRelease %s is above it, "+
 		"so no node of %s is ready until all nodes are back on it", from, c.MinApiserver, from)
+	if from.Less(c.MinReconciler) {
+		return risk
+	}
+	return fmt.Sprintf("%s; without an outage, type before you go back: sidecar rollback begin --to %s", risk, from)
 }

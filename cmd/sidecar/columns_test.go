@@ -109,3 +109,11 @@ cp-2
 		}
 	}
 }
+
+// A list that is longer than a line breaks after a comma.
+func TestWrap_list(t *testing.T) {
+	got := strings.Join(screen{}.wrap("kubernetes_controller,consensus_member", 30), "|")
+	if want := "kubernetes_controller,|consensus_member"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -85,6 +85,9 @@ func (p program) plan(ctx context.Context, client etcdClient, opts planOptions) 
 	}
 	report := newPlanReport(b, in, objects)
 	report.complete(client.flags)
+	if opts.back && !in.Fleet.Rollback.On() {
+		report.begin = "sidecar rollback begin --to " + b.Version.Release.String() + client.flags
+	}
 	if err := p.printPlan(report, opts.output.value); err != nil {
 		return err
 	}

@@ -18,6 +18,8 @@ type planReport struct {
 	Steps     []stepReport     `json:"steps"`
 	Obstacles []obstacleReport `json:"obstacles"`
 	Objects   *objectsReport   `json:"objects"` // null: the API was not read
+
+	begin string // what begins the rollback that was simulated; empty: none was, or it is under way
 }
 
 type bundleReport struct {

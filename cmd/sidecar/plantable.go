@@ -212,6 +212,8 @@ func conclusion(r planReport) string {
 		return "Nothing to do: all nodes run this bundle."
 	case r.Steps[0].Kind == "start":
 		return "A new cluster: the first node creates the objects, and is ready when they exist."
+	case r.begin != "":
+		return "The rollback is clean. Type " + r.begin + " first. Then stop one node at a time, start it with this bundle, and wait until it is ready before the next."
 	case slices.ContainsFunc(r.Steps, func(s stepReport) bool { return s.Kind == "upgrade" }):
 		return "The rollout is clean. Upgrade one node at a time, and wait until it is ready before the next."
 	}

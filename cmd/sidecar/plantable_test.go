@@ -80,3 +80,15 @@ func TestPlanTable(t *testing.T) {
 		t.Errorf("(-want +got)\n%s\n%s", diff, &out)
 	}
 }
+
+// The plan of a rollback says what begins it: without that, the same steps are an outage.
+func TestConclusion_rollback(t *testing.T) {
+	r := planReport{Clean: true, Steps: []stepReport{{Kind: "upgrade"}}, begin: "sidecar rollback begin --to 1.0.0 --etcd-servers=E"}
+	if got, want := conclusion(r), "The rollback is clean. Type sidecar rollback begin --to 1.0.0 --etcd-servers=E first. "; !strings.HasPrefix(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	r.begin = ""
+	if got, want := conclusion(r), "The rollout is clean. "; !strings.HasPrefix(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

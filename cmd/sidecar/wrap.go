@@ -99,8 +99,12 @@ func (l *lineFiller) add(w textWord, room int) {
 		text = []rune(strings.Repeat(" ", w.spaces) + w.text)
 	}
 	for !w.starts && !w.continues && len(text) > l.width { // an address, for example
-		l.all = append(l.all, string(text[:l.width]))
-		text = text[l.width:]
+		end := l.width
+		if comma := strings.LastIndex(string(text[:end]), ","); comma > 0 { // a list, of roles for example
+			end = utf8.RuneCountInString(string(text[:end])[:comma+1])
+		}
+		l.all = append(l.all, string(text[:end]))
+		text = text[end:]
 	}
 	l.all = append(l.all, string(text))
 }
