@@ -100,7 +100,9 @@ func Lasting(f Facts) []Happening {
 		}
 	}
 	for _, b := range f.Blockers {
-		out = append(out, Happening{Kind: Blocked, Node: b.Node, Reason: b.Reason, Message: "the leader waits for it: " + b.Message, Fleet: true})
+		out = append(out, Happening{
+			Kind: Blocked, Node: b.Node, Reason: b.Reason, Message: "the leader waits for it: " + b.Message, Fleet: true,
+		})
 	}
 	return append(out, underWay(f)...)
 }
@@ -109,7 +111,9 @@ func Lasting(f Facts) []Happening {
 func lastingHere(f Facts) []Happening {
 	var out []Happening
 	if f.Reached && f.EtcdProblem != "" {
-		out = append(out, Happening{Kind: Etcd, Node: f.Node, Reason: Unreachable, Message: "etcd does not answer this node: " + f.EtcdProblem})
+		out = append(out, Happening{
+			Kind: Etcd, Node: f.Node, Reason: Unreachable, Message: "etcd does not answer this node: " + f.EtcdProblem,
+		})
 	}
 	if f.APIServer.Reason != "" && !f.APIServer.Ready {
 		out = append(out, Happening{Kind: APIServer, Node: f.Node, Reason: f.APIServer.Reason, Message: f.APIServer.Message})
@@ -117,7 +121,8 @@ func lastingHere(f Facts) []Happening {
 	if f.Override.On() {
 		out = append(out, Happening{
 			Kind: Override, Node: f.Node, Reason: OverrideBegun,
-			Message: strings.TrimSpace("an operator lets the node serve in spite of its gate, until " + f.Override.Until.UTC().Format(time.RFC3339) + " " + f.Override.Message),
+			Message: strings.TrimSpace(fmt.Sprintf("an operator lets the node serve in spite of its gate, until %s %s",
+				f.Override.Until.UTC().Format(time.RFC3339), f.Override.Message)),
 		})
 	}
 	for _, w := range f.Warnings {
@@ -128,7 +133,7 @@ func lastingHere(f Facts) []Happening {
 
 // kindOf sorts the warnings.
 func kindOf(r protocol.Reason) Kind {
-	switch r {
+	switch r { //nolint:exhaustive // all others are warnings
 	case protocol.ObjectFailed, protocol.Fight, protocol.RemovalsHeld:
 		return Object
 	case protocol.BundleRejected, protocol.BundleWaits, protocol.OtherBundle:
@@ -185,7 +190,9 @@ func Compare(was, now Facts) []Happening {
 		})
 	}
 	if now.Leader != "" && (now.Leader != was.Leader || now.Epoch != was.Epoch) {
-		out = append(out, Happening{Kind: Leader, Node: now.Leader, Reason: Elected, Fleet: true, Mark: now.Epoch, Message: elected(was, now)})
+		out = append(out, Happening{
+			Kind: Leader, Node: now.Leader, Reason: Elected, Fleet: true, Mark: now.Epoch, Message: elected(was, now),
+		})
 	}
 	if text := statusChange(was.Status, now.Status); text != "" {
 		out = append(out, Happening{
@@ -206,7 +213,9 @@ func elected(was, now Facts) string {
 func compareHere(was, now Facts) []Happening {
 	var out []Happening
 	if was.Digest != "" && (was.Digest != now.Digest || was.Version != now.Version) {
-		out = append(out, Happening{Kind: Bundle, Node: now.Node, Reason: Changed, Message: fmt.Sprintf("it runs another bundle, of version %s", now.Version)})
+		out = append(out, Happening{
+			Kind: Bundle, Node: now.Node, Reason: Changed, Message: fmt.Sprintf("it runs another bundle, of version %s", now.Version),
+		})
 	}
 	for _, s := range now.Services {
 		at := slices.IndexFunc(was.Services, func(o ServiceFacts) bool { return o.Name == s.Name })
@@ -219,10 +228,14 @@ func compareHere(was, now Facts) []Happening {
 		})
 	}
 	if n := now.Repairs - was.Repairs; n > 0 {
-		out = append(out, Happening{Kind: Object, Node: now.Node, Reason: Repaired, Count: int(n), Message: "an object that another client changed was repaired"})
+		out = append(out, Happening{
+			Kind: Object, Node: now.Node, Reason: Repaired, Count: int(n), Message: "an object that another client changed was repaired",
+		})
 	}
 	if now.Pass.After(was.Pass) && now.Pruned > 0 {
-		out = append(out, Happening{Kind: Object, Node: now.Node, Reason: Pruned, Count: now.Pruned, Message: "an object that the bundle dropped was removed"})
+		out = append(out, Happening{
+			Kind: Object, Node: now.Node, Reason: Pruned, Count: now.Pruned, Message: "an object that the bundle dropped was removed",
+		})
 	}
 	return out
 }
@@ -290,12 +303,16 @@ func compareMembers(was, now Facts) []Happening {
 	var out []Happening
 	for _, m := range now.Members {
 		if !slices.ContainsFunc(was.Members, func(o MemberFacts) bool { return o.ID == m.ID }) {
-			out = append(out, Happening{Kind: Member, Node: m.Node, Subject: m.ID, Reason: MemberAdded, Message: "member " + m.ID + " of etcd was added", Fleet: true, Mark: 1})
+			out = append(out, Happening{
+				Kind: Member, Node: m.Node, Subject: m.ID, Reason: MemberAdded, Message: "member " + m.ID + " of etcd was added", Fleet: true, Mark: 1,
+			})
 		}
 	}
 	for _, m := range was.Members {
 		if !slices.ContainsFunc(now.Members, func(o MemberFacts) bool { return o.ID == m.ID }) {
-			out = append(out, Happening{Kind: Member, Node: m.Node, Subject: m.ID, Reason: MemberLeft, Message: "member " + m.ID + " has left etcd", Fleet: true, Mark: 2})
+			out = append(out, Happening{
+				Kind: Member, Node: m.Node, Subject: m.ID, Reason: MemberLeft, Message: "member " + m.ID + " has left etcd", Fleet: true, Mark: 2,
+			})
 		}
 	}
 	return out

@@ -165,7 +165,9 @@ func (l *Ledger) note(at time.Time, h Happening) {
 
 // recent returns the entry about the same thing that ended a moment ago.
 func (l *Ledger) recent(at time.Time, h Happening) *Held {
-	return l.last(func(o *Held) bool { return !o.Open() && o.about() == h.about() && at.Sub(o.Until) < MergeWithin })
+	return l.last(func(o *Held) bool {
+		return !o.Open() && o.about() == h.about() && at.Sub(o.Until) < MergeWithin
+	})
 }
 
 func (l *Ledger) add(at time.Time, h Happening) *Held {
@@ -180,7 +182,8 @@ func (l *Ledger) add(at time.Time, h Happening) *Held {
 		id += "-" + string(h.Reason)
 	}
 	added := &Held{fleet: h.Fleet, dirty: true, Entry: Entry{
-		ID: id, Time: at, Kind: h.Kind, Node: h.Node, Subject: h.Subject, Reason: h.Reason, Message: clip(h.Message), Count: max(1, h.Count),
+		ID: id, Time: at, Kind: h.Kind, Node: h.Node, Subject: h.Subject, Reason: h.Reason,
+		Message: clip(h.Message), Count: max(1, h.Count),
 	}}
 	if at0 := slices.IndexFunc(l.held, func(o *Held) bool { return o.ID == id }); at0 >= 0 {
 		added.Revision = l.held[at0].Revision
@@ -246,7 +249,9 @@ func (l *Ledger) tally(at time.Time, now Facts) {
 }
 
 // count adds to sums the times of what is over, and begins those of what is so now.
-func count(entry *Held, sums map[protocol.NodeID]time.Duration, since map[protocol.NodeID]time.Time, is map[protocol.NodeID]bool, at time.Time) map[protocol.NodeID]time.Duration {
+func count(
+	entry *Held, sums map[protocol.NodeID]time.Duration, since map[protocol.NodeID]time.Time, is map[protocol.NodeID]bool, at time.Time,
+) map[protocol.NodeID]time.Duration {
 	for _, id := range slices.Sorted(maps.Keys(since)) {
 		if is[id] {
 			continue

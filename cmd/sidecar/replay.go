@@ -27,14 +27,14 @@ A running sidecar gives its recording at /debug/recording.
 
 Exit codes: 0 each step is allowed, 1 one is not, or the file cannot be read, 2 wrong usage.`,
 		Args: oneArg("FILE"),
-		RunE: func(_ *cobra.Command, args []string) error { return p.replay(args[0], output.value == "wide") },
+		RunE: func(_ *cobra.Command, args []string) error { return p.replay(args[0], output) },
 	}
 	cmd.Flags().VarP(&output, "output", "o", "Output format: "+output.options()+".")
 	complete(cmd, "output", &output)
 	return cmd
 }
 
-func (p program) replay(file string, wide bool) error {
+func (p program) replay(file string, output choice) error {
 	recording, err := readRecording(file)
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func (p program) replay(file string, wide bool) error {
 	checker, counts := trace.CheckerOf(events), trace.Counts{}
 	for i, r := range recording {
 		counts[r.Event.Name()]++
-		if wide {
+		if output.value == "wide" {
 			fmt.Fprintf(p.stdout, "%s  %-9s  %s\n", stamp(r.At), r.Event.Name(), clean(reasonOf(r.Event)))
 		}
 		if err := checker.Apply(r.Event); err != nil {

@@ -100,32 +100,30 @@ func (j *Journal) Run(ctx context.Context) error {
 	for {
 		_, changed := j.dirty.Load()
 		contact, contactChanged := j.cfg.Client.Contact().Load()
-		if !j.due() || !contact.Connected {
-			if contact.Connected {
-				contactChanged = nil
-			}
-			if !event.Wait(ctx, changed, contactChanged) {
-				j.writeLast(ctx)
-				return ctx.Err()
-			}
-			if !contact.Connected {
-				continue // etcd may answer again
-			}
+		switch {
+		case !contact.Connected:
+			event.Wait(ctx, changed, contactChanged) // etcd may answer again
+		case !j.due():
+			event.Wait(ctx, changed)
+		case backoff.Sleep(ctx, batchTime): // more may follow, and an end of what has begun
+			j.writeNow(ctx, &pauses)
 		}
-		if !backoff.Sleep(ctx, batchTime) { // more may follow, and an end of what has begun
+		if ctx.Err() != nil {
 			j.writeLast(ctx)
 			return ctx.Err()
 		}
-		if err := j.write(ctx); err != nil && !errors.Is(err, etcd.ErrChanged) {
-			j.cfg.Log.Debug("history was not written", "err", err)
-			if !pauses.Sleep(ctx) {
-				j.writeLast(ctx)
-				return ctx.Err()
-			}
-			continue
-		}
-		pauses.Reset()
 	}
+}
+
+// writeNow writes a batch, and pauses after a failure.
+func (j *Journal) writeNow(ctx context.Context, pauses *backoff.Backoff) {
+	err := j.write(ctx)
+	if err == nil || errors.Is(err, etcd.ErrChanged) {
+		pauses.Reset()
+		return
+	}
+	j.cfg.Log.Debug("history was not written", "err", err)
+	pauses.Sleep(ctx)
 }
 
 func (j *Journal) due() bool {

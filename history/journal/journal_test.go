@@ -46,7 +46,7 @@ func run(t *testing.T, c *etcd.Client, node protocol.NodeID) (j *Journal, stop f
 		t.Fatal(err)
 	}
 	j = New(Config{Client: c, Node: node, Log: slog.New(slog.DiscardHandler)})
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = j.Run(ctx) }()
 	stop = func() { cancel(); <-ended }

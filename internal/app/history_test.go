@@ -2,6 +2,7 @@ package app
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,10 +89,8 @@ func (s *sidecar) awaitHistory(what string, ok func(happening) bool) {
 	var last []happening
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
 		last = s.history("")
-		for _, e := range last {
-			if ok(e) {
-				return
-			}
+		if slices.ContainsFunc(last, ok) {
+			return
 		}
 	}
 	s.Fatalf("%s: not seen: %+v", what, last)
