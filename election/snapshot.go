@@ -47,6 +47,7 @@ func readSnapshot(
 		clientv3.OpGet(keys.Store()),
 		clientv3.OpGet(keys.Replacement()),
 		clientv3.OpGet(keys.Rollback()),
+		clientv3.OpGet(keys.Turns(), clientv3.WithPrefix()),
 	}, nil)
 	if err != nil || !resp.Succeeded {
 		return snapshot{}, false, err
@@ -61,5 +62,6 @@ func readSnapshot(
 		s.replacement = status.DecodeReplacement(l.KVs[0])
 	}
 	s.fleet.Rollback = fleet.DecodeRollback(keys.Rollback(), etcd.NewListing(resp, 5))
+	s.fleet.Turns = fleet.DecodeTurns(keys, etcd.NewListing(resp, 6))
 	return s, true, nil
 }

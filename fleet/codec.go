@@ -98,6 +98,7 @@ func cordonOf(c *lockstepv1.Cordon) protocol.Cordon {
 		Since: timeOf(c.GetSince()), Until: timeOf(c.GetUntil()), Message: shortenedTo(c.GetMessage(), protocol.MaxCordonMessage),
 		By: shortenedTo(c.GetBy(), protocol.MaxCordonMessage),
 	}
+	out.Turn = c.GetTurn()
 	if !out.On() {
 		out.Since = time.Unix(0, 0).UTC() // the message is there, and empty
 	}
@@ -123,6 +124,7 @@ func encodeCordon(previous *lockstepv1.Cordon, c protocol.Cordon) *lockstepv1.Co
 		return previous
 	}
 	previous.Since, previous.Until, previous.Message, previous.By = timestampOf(c.Since), timestampOf(c.Until), c.Message, c.By
+	previous.Turn = c.Turn
 	return previous
 }
 
@@ -350,6 +352,9 @@ func decodeStoreID(value []byte) string {
 }
 
 func encodeStoreID(id string) []byte { return marshal(&lockstepv1.Store{Id: id}) }
+
+// unmarshal reports whether the bytes are a message, which it decodes.
+func unmarshal(value []byte, m proto.Message) bool { return proto.Unmarshal(value, m) == nil }
 
 // marshal panics on a string that is not UTF-8, the only thing that can fail here.
 // IDs and reasons are checked where they enter the program.

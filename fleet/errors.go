@@ -20,6 +20,8 @@ var (
 	// ErrGoverned is returned when a store has a status and a valid ID, so that it
 	// must not get another one.
 	ErrGoverned = errors.New("this store has a status: its leader governs objects already")
+	// ErrNoTurn is returned when a node has no turn.
+	ErrNoTurn = errors.New("the node has no turn")
 )
 
 var (

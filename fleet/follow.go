@@ -31,6 +31,7 @@ type observed struct {
 	nodes, presences etcd.Listing
 	presencesKnown   bool
 	rollback         protocol.Rollback
+	turns            protocol.Turns
 }
 
 // NewFollower returns a follower that has observed nothing. Its fleet has
@@ -69,6 +70,11 @@ func (f *Follower) Run(ctx context.Context) error {
 		})
 	})
 	group.Go(func() error {
+		return f.client.Follow(ctx, f.keys.Turns(), func(l etcd.Listing) {
+			f.observe(func(o *observed) { o.turns = DecodeTurns(f.keys, l) })
+		})
+	})
+	group.Go(func() error {
 		key := f.keys.Store()
 		return f.client.Follow(ctx, key, func(l etcd.Listing) { f.store.Set(DecodeStoreKey(key, l)) })
 	})
@@ -81,7 +87,7 @@ func (f *Follower) observe(change func(*observed)) {
 	change(&f.seen)
 	if f.seen.nodes.Revision != 0 && f.seen.presencesKnown {
 		fleet := f.decoder.Decode(f.keys, f.seen.nodes, f.seen.presences)
-		fleet.Rollback = f.seen.rollback
+		fleet.Rollback, fleet.Turns = f.seen.rollback, f.seen.turns
 		f.fleet.Set(fleet)
 	}
 }

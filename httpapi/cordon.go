@@ -13,8 +13,9 @@ type CordonReport struct {
 	Until   *time.Time `json:"until"`
 	Message string     `json:"message"`
 	By      string     `json:"by"`
+	Turn    bool       `json:"turn"` // it is that of a turn, which ends it
 }
 
 func newCordonReport(c protocol.Cordon) *CordonReport {
-	return &CordonReport{Since: timestamp(c.Since), Until: timestamp(c.Until), Message: c.Message, By: c.By}
+	return &CordonReport{Since: timestamp(c.Since), Until: timestamp(c.Until), Message: c.Message, By: c.By, Turn: c.Turn}
 }

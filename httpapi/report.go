@@ -21,6 +21,7 @@ type Report struct {
 	Roles      RolesReport      `json:"roles"`
 	Services   []ServiceReport  `json:"services"`
 
+	Turns             TurnsReport             `json:"turns"`
 	KubernetesService KubernetesServiceReport `json:"kubernetesService"`
 
 	Certificates []CertificateReport `json:"certificates"`
@@ -230,6 +231,7 @@ func NewReport(s Snapshot) Report {
 		Roles:      rolesReport(s.LocalRoles),
 		Services:   ServiceReports(s.Services),
 
+		Turns:             s.turnsReport(),
 		KubernetesService: kubernetesServiceReport(s),
 
 		Certificates: certificatesReport(s.Certificates),

@@ -72,6 +72,7 @@ func TestNewReport(t *testing.T) {
 				},
 				{Name: "haproxy", Role: "kubernetes_controller", Driver: "systemdUnit", State: "Stopped", Problem: "refused", LastLines: []string{}, File: "/etc/20.yaml", Changed: &when},
 			},
+			Turns: TurnsReport{Limit: 1, Held: []TurnReport{}, Waiting: []WaitingReport{}},
 			KubernetesService: KubernetesServiceReport{
 				Enabled: true, Reason: "Published", Message: "in place", Since: &when, Problem: "refused", Revision: 7,
 				Addresses: []string{"10.0.0.1", "fd00::1"},

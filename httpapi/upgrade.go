@@ -15,6 +15,7 @@ func UpgradeReady(s Snapshot) bool { return judgeUpgrade(s).Ready() }
 func judgeUpgrade(s Snapshot) protocol.UpgradeAnswer {
 	return protocol.JudgeUpgrade(protocol.UpgradeFacts{
 		Unreachable: !s.Etcd.Connected, Full: s.Etcd.Full, Status: s.Status, Fleet: s.Fleet, Voters: s.Cluster.voters(),
+		Overdue: s.Warnings,
 	})
 }
 

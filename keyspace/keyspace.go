@@ -54,6 +54,24 @@ func (k Keys) History() string { return k.prefix + "history/" }
 // HistoryEntry returns the key of an entry of that journal.
 func (k Keys) HistoryEntry(id string) string { return k.History() + id }
 
+// Turns returns the prefix of all keys about turns (docs/protocol.md#turns).
+func (k Keys) Turns() string { return k.prefix + "turns/" }
+
+// TurnLimit returns the key of how many nodes may have a turn.
+func (k Keys) TurnLimit() string { return k.Turns() + "limit" }
+
+// TurnsHeld returns the prefix of the turns that nodes have.
+func (k Keys) TurnsHeld() string { return k.Turns() + "held/" }
+
+// Turn returns the key of the turn of a node.
+func (k Keys) Turn(id protocol.NodeID) string { return k.TurnsHeld() + string(id) }
+
+// TurnsWaiting returns the prefix of the nodes that wait for a turn.
+func (k Keys) TurnsWaiting() string { return k.Turns() + "waiting/" }
+
+// TurnWaiting returns the key of a node that waits for a turn, on the lease of who waits.
+func (k Keys) TurnWaiting(id protocol.NodeID) string { return k.TurnsWaiting() + string(id) }
+
 // Store returns the key of the store ID. There is only one.
 func (k Keys) Store() string { return k.prefix + "store" }
 
@@ -110,7 +128,7 @@ func (k Keys) RotationReport(id protocol.NodeID) string { return k.RotationRepor
 // StoreParts returns where all keys of a store are, except those of ClusterParts. A part
 // that ends with a slash is a range, any other is a key.
 func (k Keys) StoreParts() []string {
-	return []string{k.Nodes(), k.Presences(), k.Duplicate(""), k.Store(), k.Status(), k.Replacement(), k.Rollback(), k.Leaders(), k.History()}
+	return []string{k.Nodes(), k.Presences(), k.Duplicate(""), k.Store(), k.Status(), k.Replacement(), k.Rollback(), k.Turns(), k.Leaders(), k.History()}
 }
 
 // ClusterParts returns where all keys of an etcd cluster are that the sidecars run

@@ -12,6 +12,7 @@ type Cordon struct {
 	Until   time.Time // when it ends, by the node's clock; zero: when people end it
 	Message string    // why, in people's words; may be empty
 	By      string    // the user and the machine, like root@cp-1; empty: not known
+	Turn    bool      // it is that of a turn, which ends it (docs/protocol.md#turns)
 }
 
 // MaxCordonMessage is the limit of Cordon.Message, in bytes.
@@ -28,6 +29,9 @@ func (c Cordon) Over(now time.Time) bool { return !c.Until.IsZero() && !now.Befo
 // String says how long the cordon lasts, and why, for people.
 func (c Cordon) String() string {
 	text := "until an operator ends it"
+	if c.Turn {
+		text = "for its turn"
+	}
 	if !c.Until.IsZero() {
 		text = "until " + c.Until.UTC().Format(time.RFC3339)
 	}
@@ -38,6 +42,14 @@ func (c Cordon) String() string {
 		text += ", by " + c.By
 	}
 	return text
+}
+
+// Remedy is the command that ends the cordon of a node.
+func (c Cordon) Remedy(id NodeID) string {
+	if c.Turn {
+		return "sidecar turn end " + string(id)
+	}
+	return "sidecar uncordon " + string(id)
 }
 
 // InService reports whether clients of the API can use a node: its sidecar is alive

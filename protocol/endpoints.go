@@ -100,7 +100,7 @@ func whyOutside(r *Record, port int) (Reason, string) {
 	case !e.TakesPart():
 		return NotPublishing, "its sidecar runs without --kubernetes-service"
 	case r.Node.Cordon.On() && !r.InService():
-		return Cordoned, fmt.Sprintf("it was taken out of service; to end that now: sidecar uncordon %s", r.ID)
+		return Cordoned, fmt.Sprintf("it was taken out of service; to end that now: %s", r.Node.Cordon.Remedy(r.ID))
 	case !r.InService():
 		return whyClosed(r.Presence), "its gate is closed"
 	case r.Presence.Down():

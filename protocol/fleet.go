@@ -162,6 +162,8 @@ type Fleet struct {
 	Rewinds int
 	// Rollback that people have asked for, read at the same revision.
 	Rollback Rollback
+	// Turns of the nodes, read at the same revision.
+	Turns Turns
 	// Records are sorted by ID. Fleets that are observed one after another share what has
 	// not changed between them, so a record must not be changed.
 	Records []*Record

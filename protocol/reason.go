@@ -83,6 +83,14 @@ const (
 	// UpgradeUnderWay: the status is not DONE at the release of all registered
 	// controllers, or there is no status. Wait for the leader and its blockers.
 	UpgradeUnderWay Reason = "UpgradeUnderWay"
+	// TurnUnderWay: a node has a turn: people or programs work on it. Wait until it ends.
+	TurnUnderWay Reason = "TurnUnderWay"
+	// TurnFailed: the work of a turn has failed, and no other node gets one. Repair that, or
+	// end the turn.
+	TurnFailed Reason = "TurnFailed"
+	// TurnOverdue: a turn is over its limit, and no other node gets one. End the work, or the
+	// turn.
+	TurnOverdue Reason = "TurnOverdue"
 	// EtcdUnreachable: etcd does not answer this sidecar, so it cannot know the
 	// fleet or campaign. Check etcd.
 	EtcdUnreachable Reason = "EtcdUnreachable"

@@ -4,33 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 )
-
-// Turn is planned work on one node while the others serve (docs/protocol.md#turns).
-type Turn struct {
-	Node    NodeID
-	Since   time.Time // when it was taken, by the clock of who took it
-	Until   time.Time // its limit, by the same clock; zero: it has none
-	Message string    // why, in people's words; may be empty
-	By      string    // the user and the machine, like root@cp-1; empty: not known
-}
-
-// Overdue reports whether a turn has passed its limit. It is kept nevertheless: a node in the
-// middle of its work is not a node that serves.
-func (t Turn) Overdue(now time.Time) bool { return !t.Until.IsZero() && !now.Before(t.Until) }
-
-// TurnRequest is a node that waits for a turn.
-type TurnRequest struct {
-	Node    NodeID
-	Created int64 // the create revision of its key: its place in the queue
-}
-
-// TurnVoter is a voter of the etcd that the sidecars run.
-type TurnVoter struct {
-	Node    NodeID
-	Answers bool
-}
 
 // TurnFacts are what a decision about turns needs, all of one revision.
 type TurnFacts struct {
@@ -88,12 +62,17 @@ func JudgeTurn(f TurnFacts, id NodeID) TurnAnswer {
 	return answer
 }
 
+// Queue returns the nodes that wait, the first one first.
+func (f TurnFacts) Queue() []TurnRequest {
+	return slices.SortedFunc(slices.Values(f.Waiting), func(a, b TurnRequest) int {
+		return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.Node, b.Node))
+	})
+}
+
 // before returns the nodes that wait and are not behind id, the first one first. All are
 // before a node that does not wait.
 func (f TurnFacts) before(id NodeID) []TurnRequest {
-	queue := slices.SortedFunc(slices.Values(f.Waiting), func(a, b TurnRequest) int {
-		return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.Node, b.Node))
-	})
+	queue := f.Queue()
 	if at := slices.IndexFunc(queue, func(w TurnRequest) bool { return w.Node == id }); at >= 0 {
 		return queue[:at]
 	}
@@ -191,6 +170,18 @@ const (
 	TurnWorkFailed
 	TurnWorkDone
 )
+
+// String is the word that /status has.
+func (w TurnWork) String() string {
+	switch w {
+	case TurnWorkFailed:
+		return "Failed"
+	case TurnWorkDone:
+		return "Done"
+	default:
+		return "UnderWay"
+	}
+}
 
 // TurnAction is what the node that has a turn does about it.
 type TurnAction int

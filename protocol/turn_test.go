@@ -23,7 +23,7 @@ func TestJudgeTurn(t *testing.T) {
 		}
 		return v
 	}
-	queue := []TurnRequest{{"a", 9}, {"b", 7}}
+	queue := []TurnRequest{{Node: "a", Created: 9}, {Node: "b", Created: 7}}
 	for _, tc := range []struct {
 		name  string
 		facts TurnFacts

@@ -20,6 +20,7 @@ type UpgradeFacts struct {
 	Status      StatusView
 	Fleet       Fleet
 	Voters      []NodeVoter // of the etcd that the sidecars run; none: etcd runs elsewhere
+	Overdue     []Warning   // of which TurnOverdue counts: these turns are over their limit
 }
 
 // UpgradeAnswer says whether the next upgrade may start.
@@ -46,6 +47,11 @@ func JudgeUpgrade(f UpgradeFacts) UpgradeAnswer {
 		})
 	}
 	out.Obstacles = slices.Concat(out.Obstacles, UpgradeObstacles(f.Status, WithVoters(f.Fleet, f.Voters)), VoterObstacles(f.Voters))
+	for _, w := range f.Overdue {
+		if w.Reason == TurnOverdue {
+			out.Obstacles = append(out.Obstacles, UpgradeObstacle{Reason: w.Reason, Node: NodeID(w.Subject), Message: w.Message})
+		}
+	}
 	out.Notes = upgradeNotes(f.Fleet, f.Voters)
 	return out
 }
@@ -60,6 +66,7 @@ func UpgradeObstacles(v StatusView, f Fleet) []UpgradeObstacle {
 		}
 	}
 	out = append(out, rollbackObstacle(v, f)...)
+	out = append(out, turnObstacles(f)...)
 	if message := unsettled(v, f); message != "" {
 		out = append(out, UpgradeObstacle{Reason: UpgradeUnderWay, Message: message})
 	}
@@ -166,9 +173,9 @@ func outOfServiceNow(v StatusView, f Fleet) []UpgradeObstacle {
 		}
 	}
 	for _, r := range f.Records {
-		if r.aliveController() && r.Node.Cordon.On() {
+		if r.aliveController() && r.Node.Cordon.On() && !r.Node.Cordon.Turn { // that is TurnUnderWay
 			out = append(out, UpgradeObstacle{Reason: Cordoned, Node: r.ID, Message: fmt.Sprintf(
-				"it was taken out of service %s; to end that: sidecar uncordon %s", r.Node.Cordon, r.ID)})
+				"it was taken out of service %s; to end that: %s", r.Node.Cordon, r.Node.Cordon.Remedy(r.ID))})
 		}
 	}
 	out = append(out, closedGates(v, f)...)
@@ -219,7 +226,7 @@ func byStatus(reason Reason) bool {
 // ObstacleReasons lists every reason of an UpgradeObstacle, for documentation.
 func ObstacleReasons() []Reason {
 	return []Reason{
-		EtcdUnreachable, EtcdFull, MemberDown, RecordCorrupt, RollingBack, UpgradeUnderWay, NoLeader, ObjectFailed, NodeDead, Outage, NoGate,
+		EtcdUnreachable, EtcdFull, MemberDown, RecordCorrupt, RollingBack, TurnUnderWay, TurnOverdue, UpgradeUnderWay, NoLeader, ObjectFailed, NodeDead, Outage, NoGate,
 		Cordoned, GateClosed, APIServerNotReady, NodeWithdrawn, Overridden, OtherBundle, BundlesDiffer, APIServersDiffer, ServicesDiffer,
 		BundleRejected, ServicesRejected, ServiceFailing, ServiceNotReady, RemovalsHeld, OtherStore, ReconcilerRuns, OtherWriter,
 	}

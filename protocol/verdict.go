@@ -78,7 +78,7 @@ func judge(f Facts) Verdict {
 		return Verdict{Reason: NotRegistered, Message: "this node's record does not match what it runs yet"}
 	case f.Registration.Cordon.On():
 		return Verdict{Reason: Cordoned, Message: fmt.Sprintf(
-			"this node was taken out of service %s; to end that now: sidecar uncordon %s", f.Registration.Cordon, f.Local.ID)}
+			"this node was taken out of service %s; to end that now: %s", f.Registration.Cordon, f.Registration.Cordon.Remedy(f.Local.ID))}
 	}
 	return judgeStatus(f)
 }

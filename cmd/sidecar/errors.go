@@ -13,6 +13,9 @@ const (
 	exitFailed   = 1
 	exitUsage    = 2
 	exitNotReady = 3
+
+	exitNoTurn    = 7
+	exitNoService = 8
 )
 
 // usageError is a wrong command line or environment.

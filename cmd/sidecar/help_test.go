@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -122,7 +123,7 @@ func parses(args []string) error {
 	if err != nil {
 		return err
 	}
-	if cmd.HasSubCommands() {
+	if cmd.HasSubCommands() && !slices.Contains(args, "--") { // sidecar turn -- COMMAND
 		return fmt.Errorf("%s is no command of its own", cmd.CommandPath())
 	}
 	return errors.Join(cmd.ParseFlags(rest), cmd.ValidateArgs(cmd.Flags().Args()))
@@ -140,6 +141,12 @@ func TestExamplesParse(t *testing.T) {
 				continue
 			}
 			found++
+			if strings.Contains(words, " -- ") { // the rest is another command
+				if err := parses(strings.Fields(words)); err != nil {
+					t.Errorf("%s: %s: %v", path, strings.TrimSpace(line), err)
+				}
+				continue
+			}
 			r := readCommand(root, screen{}.words(strings.TrimSpace(words)))
 			if rest := r.peek(); rest != "" {
 				t.Errorf("%s: %q does not belong to %s", path, rest, line)

@@ -41,7 +41,7 @@ with the release of this node.`,
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(
 		p.runCommand(), p.statusCommand(), p.historyCommand(), p.explainCommand(), p.replayCommand(), p.waitReadyCommand(), p.nodeCommand(), p.cordonCommand(), p.uncordonCommand(),
-		p.overrideCommand(), p.rollbackCommand(),
+		p.overrideCommand(), p.rollbackCommand(), p.turnCommand(),
 		p.storeCommand(), p.clusterCommand(), p.bundleCommand(), p.serviceCommand(), p.kubeadmCommand(),
 		p.planCommand(), p.versionCommand(), p.completionCommand(), p.etcdMemberCommand(),
 	)

@@ -67,6 +67,7 @@ func (t table) summary(r httpapi.Report) [][]string {
 	if b := r.Reconciler.Rollback; b != nil {
 		rows = append(rows, []string{"ROLLBACK", fmt.Sprintf("to %s%s: %s", b.To, untilText(b.Until), b.Message)})
 	}
+	rows = append(rows, titled("TURN", t.turns(r.Turns))...)
 	if step := r.Election.Step; step.Kind != "" {
 		rows = append(rows, []string{"STEP", step.Rule + t.details(" (%s)", step.Kind) + ": " + step.Message + exceptions(r)})
 	}

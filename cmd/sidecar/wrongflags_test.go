@@ -32,6 +32,10 @@ var wrongFlags = map[string][][2]string{
 	"plan":           {{"", "--bundle: required"}},
 	"rollback begin": {{"", "--to: required"}, {"--to=newest", "--to: "}, {"--to=1.0.0 --for=1s", "--for: must be between"}},
 	"store adopt":    {{"", "set either --kubeconfig"}, {"--id=x --kubeconfig=y", "set either --kubeconfig"}, {"--id=mine", "--id: "}},
+	"turn":           {{"", "the command to run is missing"}, {"true", "write -- before"}, {"--wait=-1s -- true", "--wait: "}, {"--for=1ms -- true", "--for: "}},
+	"turn begin":     {{"x", "unexpected argument"}, {"--drain=-1s", "--drain: "}},
+	"turn end":       {{"B_1", "is not a node ID"}, {"--force", "--force: name the node"}, {"--wait=-1s", "--wait: "}},
+	"turn set":       {{"--turns=0", "--turns: "}, {"--turns=101", "--turns: "}},
 	"uncordon":       {{"", "expected one ID"}, {"B_1", "is not a node ID"}, {"cp-1 --timeout=-1s", "--timeout: -1s"}},
 }
 

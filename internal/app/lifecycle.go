@@ -69,6 +69,7 @@ func (a *App) startServing(member, serving *supervise.Group) {
 		keep("servers", a.inCluster(a.followServers))
 		keep("member-health", a.watchMember)
 	}
+	keep("turns", a.inCluster(a.keepTurns))
 	if a.publisher != nil {
 		keep("endpoints", a.publisher.Run)
 	}

@@ -47,6 +47,7 @@ func (a *App) registerMetrics(reg prometheus.Registerer) {
 	gauge("lockstep_fleet_corrupt_records",
 		"Node records that cannot be decoded. Each blocks the next change of the objects: /status names the nodes and what to do.",
 		func() float64 { return float64(a.summary().Corrupt) })
+	a.registerTurns(gauge)
 	gauge("lockstep_fleet_controllers_without_gate",
 		"Controllers that are alive and report no gate. Above 0, two sidecars may have one node ID: /status names the nodes in its warnings.",
 		func() float64 { return float64(withoutGate(a.follower.Fleet().Get())) })

@@ -81,6 +81,7 @@ func (a *App) keepWarnings(ctx context.Context) error {
 		if r := a.follower.Fleet().Get().Rollback; r.On() {
 			at = earliest(at, protocol.RollbackNoticeAt(r), now)
 		}
+		at = earliest(at, protocol.NextTurnLimit(a.follower.Fleet().Get().Turns, now), now)
 		if at = earliest(at, a.memberFacts().nextRemoval(now), now); !at.IsZero() {
 			waitFor(ctx, at.Sub(now), changes...)
 		} else {
@@ -102,6 +103,7 @@ func (a *App) warningsNow(was warned, now time.Time) warned {
 		shown: slices.Concat(own, protocol.DatabaseWarnings(databases(members.members)),
 			members.warnings(troubles), members.leaving(), a.memberHealth.Get().shown,
 			fleetWarnings(view, protocol.WithVoters(members.fleet, nodeVoters(members.members)), a.local.Get().ID),
+			protocol.TurnWarnings(members.fleet.Turns, now),
 			protocol.RollbackEnding(members.fleet, now)),
 		reported: protocol.ReportedWarnings(slices.Concat(own, leaders)),
 		troubles: troubles, answers: answers,

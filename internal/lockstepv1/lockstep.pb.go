@@ -458,6 +458,230 @@ func (x *Rollback) GetUntil() *timestamppb.Timestamp {
 	return nil
 }
 
+// Turn is planned work on one node while the others serve.
+type Turn struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Node    string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Since   *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	Until   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`     // missing: it has no limit
+	Message string                 `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"` // for people
+	By      string                 `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`           // for people
+	// What takes the turn: command, people, services, fleetlock or reboot.
+	Kind          string `protobuf:"bytes,6,opt,name=kind,proto3" json:"kind,omitempty"`
+	Command       string `protobuf:"bytes,7,opt,name=command,proto3" json:"command,omitempty"`             // of a command
+	Work          string `protobuf:"bytes,8,opt,name=work,proto3" json:"work,omitempty"`                   // under way, failed or done
+	BootId        string `protobuf:"bytes,9,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"` // of the machine when it was taken
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Turn) Reset() {
+	*x = Turn{}
+	mi := &file_lockstep_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Turn) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Turn) ProtoMessage() {}
+
+func (x *Turn) ProtoReflect() protoreflect.Message {
+	mi := &file_lockstep_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Turn.ProtoReflect.Descriptor instead.
+func (*Turn) Descriptor() ([]byte, []int) {
+	return file_lockstep_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Turn) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Turn) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Turn) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *Turn) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *Turn) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Turn) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Turn) GetCommand() string {
+	if x != nil {
+		return x.Command
+	}
+	return ""
+}
+
+func (x *Turn) GetWork() string {
+	if x != nil {
+		return x.Work
+	}
+	return ""
+}
+
+func (x *Turn) GetBootId() string {
+	if x != nil {
+		return x.BootId
+	}
+	return ""
+}
+
+// TurnRequest is a node that waits for a turn. The create revision of its key is its place.
+type TurnRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Since         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"` // for people
+	By            string                 `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`           // for people
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TurnRequest) Reset() {
+	*x = TurnRequest{}
+	mi := &file_lockstep_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TurnRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TurnRequest) ProtoMessage() {}
+
+func (x *TurnRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lockstep_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TurnRequest.ProtoReflect.Descriptor instead.
+func (*TurnRequest) Descriptor() ([]byte, []int) {
+	return file_lockstep_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *TurnRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *TurnRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *TurnRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *TurnRequest) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+// TurnLimit is how many nodes may have a turn.
+type TurnLimit struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Turns         int32                  `protobuf:"varint,1,opt,name=turns,proto3" json:"turns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TurnLimit) Reset() {
+	*x = TurnLimit{}
+	mi := &file_lockstep_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TurnLimit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TurnLimit) ProtoMessage() {}
+
+func (x *TurnLimit) ProtoReflect() protoreflect.Message {
+	mi := &file_lockstep_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TurnLimit.ProtoReflect.Descriptor instead.
+func (*TurnLimit) Descriptor() ([]byte, []int) {
+	return file_lockstep_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *TurnLimit) GetTurns() int32 {
+	if x != nil {
+		return x.Turns
+	}
+	return 0
+}
+
 // Node is a node record. Key and value both contain the node's ID. If they differ,
 // the record is corrupt.
 type Node struct {
@@ -474,7 +698,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_lockstep_proto_msgTypes[5]
+	mi := &file_lockstep_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -486,7 +710,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[5]
+	mi := &file_lockstep_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -499,7 +723,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{5}
+	return file_lockstep_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Node) GetId() string {
@@ -539,14 +763,16 @@ type Cordon struct {
 	// Why, in people's words.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	// The user who wrote it, and the machine, like root@cp-1. For people only.
-	By            string `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
+	By string `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
+	// It is that of a turn, which ends it.
+	Turn          bool `protobuf:"varint,5,opt,name=turn,proto3" json:"turn,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Cordon) Reset() {
 	*x = Cordon{}
-	mi := &file_lockstep_proto_msgTypes[6]
+	mi := &file_lockstep_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -558,7 +784,7 @@ func (x *Cordon) String() string {
 func (*Cordon) ProtoMessage() {}
 
 func (x *Cordon) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[6]
+	mi := &file_lockstep_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -571,7 +797,7 @@ func (x *Cordon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cordon.ProtoReflect.Descriptor instead.
 func (*Cordon) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{6}
+	return file_lockstep_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Cordon) GetSince() *timestamppb.Timestamp {
@@ -602,6 +828,13 @@ func (x *Cordon) GetBy() string {
 	return ""
 }
 
+func (x *Cordon) GetTurn() bool {
+	if x != nil {
+		return x.Turn
+	}
+	return false
+}
+
 // Roles are the roles of a node: it has a role if the message is present.
 type Roles struct {
 	state                protoimpl.MessageState `protogen:"open.v1"`
@@ -614,7 +847,7 @@ type Roles struct {
 
 func (x *Roles) Reset() {
 	*x = Roles{}
-	mi := &file_lockstep_proto_msgTypes[7]
+	mi := &file_lockstep_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -626,7 +859,7 @@ func (x *Roles) String() string {
 func (*Roles) ProtoMessage() {}
 
 func (x *Roles) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[7]
+	mi := &file_lockstep_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -639,7 +872,7 @@ func (x *Roles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Roles.ProtoReflect.Descriptor instead.
 func (*Roles) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{7}
+	return file_lockstep_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Roles) GetKubernetesController() *KubernetesController {
@@ -671,7 +904,7 @@ type KubernetesController struct {
 
 func (x *KubernetesController) Reset() {
 	*x = KubernetesController{}
-	mi := &file_lockstep_proto_msgTypes[8]
+	mi := &file_lockstep_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -683,7 +916,7 @@ func (x *KubernetesController) String() string {
 func (*KubernetesController) ProtoMessage() {}
 
 func (x *KubernetesController) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[8]
+	mi := &file_lockstep_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -696,7 +929,7 @@ func (x *KubernetesController) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubernetesController.ProtoReflect.Descriptor instead.
 func (*KubernetesController) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{8}
+	return file_lockstep_proto_rawDescGZIP(), []int{11}
 }
 
 type KubernetesWorker struct {
@@ -707,7 +940,7 @@ type KubernetesWorker struct {
 
 func (x *KubernetesWorker) Reset() {
 	*x = KubernetesWorker{}
-	mi := &file_lockstep_proto_msgTypes[9]
+	mi := &file_lockstep_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -719,7 +952,7 @@ func (x *KubernetesWorker) String() string {
 func (*KubernetesWorker) ProtoMessage() {}
 
 func (x *KubernetesWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[9]
+	mi := &file_lockstep_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -732,7 +965,7 @@ func (x *KubernetesWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubernetesWorker.ProtoReflect.Descriptor instead.
 func (*KubernetesWorker) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{9}
+	return file_lockstep_proto_rawDescGZIP(), []int{12}
 }
 
 type ConsensusMember struct {
@@ -743,7 +976,7 @@ type ConsensusMember struct {
 
 func (x *ConsensusMember) Reset() {
 	*x = ConsensusMember{}
-	mi := &file_lockstep_proto_msgTypes[10]
+	mi := &file_lockstep_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -755,7 +988,7 @@ func (x *ConsensusMember) String() string {
 func (*ConsensusMember) ProtoMessage() {}
 
 func (x *ConsensusMember) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[10]
+	mi := &file_lockstep_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -768,7 +1001,7 @@ func (x *ConsensusMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsensusMember.ProtoReflect.Descriptor instead.
 func (*ConsensusMember) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{10}
+	return file_lockstep_proto_rawDescGZIP(), []int{13}
 }
 
 // NodeStatus is what a node runs.
@@ -795,7 +1028,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_lockstep_proto_msgTypes[11]
+	mi := &file_lockstep_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -807,7 +1040,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[11]
+	mi := &file_lockstep_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -820,7 +1053,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{11}
+	return file_lockstep_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *NodeStatus) GetVersion() *Version {
@@ -897,7 +1130,7 @@ type Store struct {
 
 func (x *Store) Reset() {
 	*x = Store{}
-	mi := &file_lockstep_proto_msgTypes[12]
+	mi := &file_lockstep_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -909,7 +1142,7 @@ func (x *Store) String() string {
 func (*Store) ProtoMessage() {}
 
 func (x *Store) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[12]
+	mi := &file_lockstep_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -922,7 +1155,7 @@ func (x *Store) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Store.ProtoReflect.Descriptor instead.
 func (*Store) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{12}
+	return file_lockstep_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Store) GetId() string {
@@ -965,7 +1198,7 @@ type Presence struct {
 
 func (x *Presence) Reset() {
 	*x = Presence{}
-	mi := &file_lockstep_proto_msgTypes[13]
+	mi := &file_lockstep_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -977,7 +1210,7 @@ func (x *Presence) String() string {
 func (*Presence) ProtoMessage() {}
 
 func (x *Presence) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[13]
+	mi := &file_lockstep_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -990,7 +1223,7 @@ func (x *Presence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Presence.ProtoReflect.Descriptor instead.
 func (*Presence) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{13}
+	return file_lockstep_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Presence) GetInstance() string {
@@ -1112,7 +1345,7 @@ type Endpoint struct {
 
 func (x *Endpoint) Reset() {
 	*x = Endpoint{}
-	mi := &file_lockstep_proto_msgTypes[14]
+	mi := &file_lockstep_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1124,7 +1357,7 @@ func (x *Endpoint) String() string {
 func (*Endpoint) ProtoMessage() {}
 
 func (x *Endpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[14]
+	mi := &file_lockstep_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1137,7 +1370,7 @@ func (x *Endpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Endpoint.ProtoReflect.Descriptor instead.
 func (*Endpoint) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{14}
+	return file_lockstep_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Endpoint) GetAddresses() []string {
@@ -1174,7 +1407,7 @@ type Warning struct {
 
 func (x *Warning) Reset() {
 	*x = Warning{}
-	mi := &file_lockstep_proto_msgTypes[15]
+	mi := &file_lockstep_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1186,7 +1419,7 @@ func (x *Warning) String() string {
 func (*Warning) ProtoMessage() {}
 
 func (x *Warning) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[15]
+	mi := &file_lockstep_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1199,7 +1432,7 @@ func (x *Warning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warning.ProtoReflect.Descriptor instead.
 func (*Warning) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{15}
+	return file_lockstep_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Warning) GetReason() string {
@@ -1246,7 +1479,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_lockstep_proto_msgTypes[16]
+	mi := &file_lockstep_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1258,7 +1491,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[16]
+	mi := &file_lockstep_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1271,7 +1504,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{16}
+	return file_lockstep_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Cluster) GetId() string {
@@ -1323,7 +1556,7 @@ type ClusterMember struct {
 
 func (x *ClusterMember) Reset() {
 	*x = ClusterMember{}
-	mi := &file_lockstep_proto_msgTypes[17]
+	mi := &file_lockstep_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1335,7 +1568,7 @@ func (x *ClusterMember) String() string {
 func (*ClusterMember) ProtoMessage() {}
 
 func (x *ClusterMember) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[17]
+	mi := &file_lockstep_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1348,7 +1581,7 @@ func (x *ClusterMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterMember.ProtoReflect.Descriptor instead.
 func (*ClusterMember) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{17}
+	return file_lockstep_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ClusterMember) GetNode() string {
@@ -1432,7 +1665,7 @@ type ClusterLearner struct {
 
 func (x *ClusterLearner) Reset() {
 	*x = ClusterLearner{}
-	mi := &file_lockstep_proto_msgTypes[18]
+	mi := &file_lockstep_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1444,7 +1677,7 @@ func (x *ClusterLearner) String() string {
 func (*ClusterLearner) ProtoMessage() {}
 
 func (x *ClusterLearner) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[18]
+	mi := &file_lockstep_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1457,7 +1690,7 @@ func (x *ClusterLearner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterLearner.ProtoReflect.Descriptor instead.
 func (*ClusterLearner) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{18}
+	return file_lockstep_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ClusterLearner) GetNode() string {
@@ -1494,7 +1727,7 @@ type JoinToken struct {
 
 func (x *JoinToken) Reset() {
 	*x = JoinToken{}
-	mi := &file_lockstep_proto_msgTypes[19]
+	mi := &file_lockstep_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1506,7 +1739,7 @@ func (x *JoinToken) String() string {
 func (*JoinToken) ProtoMessage() {}
 
 func (x *JoinToken) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[19]
+	mi := &file_lockstep_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1519,7 +1752,7 @@ func (x *JoinToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinToken.ProtoReflect.Descriptor instead.
 func (*JoinToken) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{19}
+	return file_lockstep_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *JoinToken) GetSecretHash() []byte {
@@ -1584,7 +1817,7 @@ type TokenBinding struct {
 
 func (x *TokenBinding) Reset() {
 	*x = TokenBinding{}
-	mi := &file_lockstep_proto_msgTypes[20]
+	mi := &file_lockstep_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1596,7 +1829,7 @@ func (x *TokenBinding) String() string {
 func (*TokenBinding) ProtoMessage() {}
 
 func (x *TokenBinding) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[20]
+	mi := &file_lockstep_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1609,7 +1842,7 @@ func (x *TokenBinding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenBinding.ProtoReflect.Descriptor instead.
 func (*TokenBinding) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{20}
+	return file_lockstep_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *TokenBinding) GetNode() string {
@@ -1645,7 +1878,7 @@ type TokenUse struct {
 
 func (x *TokenUse) Reset() {
 	*x = TokenUse{}
-	mi := &file_lockstep_proto_msgTypes[21]
+	mi := &file_lockstep_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1657,7 +1890,7 @@ func (x *TokenUse) String() string {
 func (*TokenUse) ProtoMessage() {}
 
 func (x *TokenUse) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_proto_msgTypes[21]
+	mi := &file_lockstep_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1670,7 +1903,7 @@ func (x *TokenUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenUse.ProtoReflect.Descriptor instead.
 func (*TokenUse) Descriptor() ([]byte, []int) {
-	return file_lockstep_proto_rawDescGZIP(), []int{21}
+	return file_lockstep_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TokenUse) GetNode() string {
@@ -1736,17 +1969,35 @@ const file_lockstep_proto_rawDesc = "" +
 	"\x02to\x18\x01 \x01(\v2\x14.lockstep.v1.ReleaseR\x02to\x12\x0e\n" +
 	"\x02by\x18\x02 \x01(\tR\x02by\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
-	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\x9e\x01\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\x83\x02\n" +
+	"\x04Turn\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x120\n" +
+	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x18\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\x12\x0e\n" +
+	"\x02by\x18\x05 \x01(\tR\x02by\x12\x12\n" +
+	"\x04kind\x18\x06 \x01(\tR\x04kind\x12\x18\n" +
+	"\acommand\x18\a \x01(\tR\acommand\x12\x12\n" +
+	"\x04work\x18\b \x01(\tR\x04work\x12\x17\n" +
+	"\aboot_id\x18\t \x01(\tR\x06bootId\"}\n" +
+	"\vTurnRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x120\n" +
+	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12\x0e\n" +
+	"\x02by\x18\x04 \x01(\tR\x02by\"!\n" +
+	"\tTurnLimit\x12\x14\n" +
+	"\x05turns\x18\x01 \x01(\x05R\x05turns\"\x9e\x01\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12(\n" +
 	"\x05roles\x18\x02 \x01(\v2\x12.lockstep.v1.RolesR\x05roles\x12/\n" +
 	"\x06status\x18\x03 \x01(\v2\x17.lockstep.v1.NodeStatusR\x06status\x12+\n" +
-	"\x06cordon\x18\x04 \x01(\v2\x13.lockstep.v1.CordonR\x06cordon\"\x96\x01\n" +
+	"\x06cordon\x18\x04 \x01(\v2\x13.lockstep.v1.CordonR\x06cordon\"\xaa\x01\n" +
 	"\x06Cordon\x120\n" +
 	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
 	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x0e\n" +
-	"\x02by\x18\x04 \x01(\tR\x02by\"\xf4\x01\n" +
+	"\x02by\x18\x04 \x01(\tR\x02by\x12\x12\n" +
+	"\x04turn\x18\x05 \x01(\bR\x04turn\"\xf4\x01\n" +
 	"\x05Roles\x12V\n" +
 	"\x15kubernetes_controller\x18\x01 \x01(\v2!.lockstep.v1.KubernetesControllerR\x14kubernetesController\x12J\n" +
 	"\x11kubernetes_worker\x18\x02 \x01(\v2\x1d.lockstep.v1.KubernetesWorkerR\x10kubernetesWorker\x12G\n" +
@@ -1852,7 +2103,7 @@ func file_lockstep_proto_rawDescGZIP() []byte {
 }
 
 var file_lockstep_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_lockstep_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_lockstep_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_lockstep_proto_goTypes = []any{
 	(ReconcilerStatus_State)(0),   // 0: lockstep.v1.ReconcilerStatus.State
 	(*Release)(nil),               // 1: lockstep.v1.Release
@@ -1860,67 +2111,73 @@ var file_lockstep_proto_goTypes = []any{
 	(*ReconcilerStatus)(nil),      // 3: lockstep.v1.ReconcilerStatus
 	(*BundleReplacement)(nil),     // 4: lockstep.v1.BundleReplacement
 	(*Rollback)(nil),              // 5: lockstep.v1.Rollback
-	(*Node)(nil),                  // 6: lockstep.v1.Node
-	(*Cordon)(nil),                // 7: lockstep.v1.Cordon
-	(*Roles)(nil),                 // 8: lockstep.v1.Roles
-	(*KubernetesController)(nil),  // 9: lockstep.v1.KubernetesController
-	(*KubernetesWorker)(nil),      // 10: lockstep.v1.KubernetesWorker
-	(*ConsensusMember)(nil),       // 11: lockstep.v1.ConsensusMember
-	(*NodeStatus)(nil),            // 12: lockstep.v1.NodeStatus
-	(*Store)(nil),                 // 13: lockstep.v1.Store
-	(*Presence)(nil),              // 14: lockstep.v1.Presence
-	(*Endpoint)(nil),              // 15: lockstep.v1.Endpoint
-	(*Warning)(nil),               // 16: lockstep.v1.Warning
-	(*Cluster)(nil),               // 17: lockstep.v1.Cluster
-	(*ClusterMember)(nil),         // 18: lockstep.v1.ClusterMember
-	(*ClusterLearner)(nil),        // 19: lockstep.v1.ClusterLearner
-	(*JoinToken)(nil),             // 20: lockstep.v1.JoinToken
-	(*TokenBinding)(nil),          // 21: lockstep.v1.TokenBinding
-	(*TokenUse)(nil),              // 22: lockstep.v1.TokenUse
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
+	(*Turn)(nil),                  // 6: lockstep.v1.Turn
+	(*TurnRequest)(nil),           // 7: lockstep.v1.TurnRequest
+	(*TurnLimit)(nil),             // 8: lockstep.v1.TurnLimit
+	(*Node)(nil),                  // 9: lockstep.v1.Node
+	(*Cordon)(nil),                // 10: lockstep.v1.Cordon
+	(*Roles)(nil),                 // 11: lockstep.v1.Roles
+	(*KubernetesController)(nil),  // 12: lockstep.v1.KubernetesController
+	(*KubernetesWorker)(nil),      // 13: lockstep.v1.KubernetesWorker
+	(*ConsensusMember)(nil),       // 14: lockstep.v1.ConsensusMember
+	(*NodeStatus)(nil),            // 15: lockstep.v1.NodeStatus
+	(*Store)(nil),                 // 16: lockstep.v1.Store
+	(*Presence)(nil),              // 17: lockstep.v1.Presence
+	(*Endpoint)(nil),              // 18: lockstep.v1.Endpoint
+	(*Warning)(nil),               // 19: lockstep.v1.Warning
+	(*Cluster)(nil),               // 20: lockstep.v1.Cluster
+	(*ClusterMember)(nil),         // 21: lockstep.v1.ClusterMember
+	(*ClusterLearner)(nil),        // 22: lockstep.v1.ClusterLearner
+	(*JoinToken)(nil),             // 23: lockstep.v1.JoinToken
+	(*TokenBinding)(nil),          // 24: lockstep.v1.TokenBinding
+	(*TokenUse)(nil),              // 25: lockstep.v1.TokenUse
+	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
 }
 var file_lockstep_proto_depIdxs = []int32{
 	1,  // 0: lockstep.v1.Version.release:type_name -> lockstep.v1.Release
 	0,  // 1: lockstep.v1.ReconcilerStatus.state:type_name -> lockstep.v1.ReconcilerStatus.State
 	2,  // 2: lockstep.v1.ReconcilerStatus.version:type_name -> lockstep.v1.Version
 	1,  // 3: lockstep.v1.ReconcilerStatus.minimum_compatible_release:type_name -> lockstep.v1.Release
-	23, // 4: lockstep.v1.ReconcilerStatus.updated_at:type_name -> google.protobuf.Timestamp
+	26, // 4: lockstep.v1.ReconcilerStatus.updated_at:type_name -> google.protobuf.Timestamp
 	1,  // 5: lockstep.v1.ReconcilerStatus.content_release:type_name -> lockstep.v1.Release
-	23, // 6: lockstep.v1.BundleReplacement.since:type_name -> google.protobuf.Timestamp
+	26, // 6: lockstep.v1.BundleReplacement.since:type_name -> google.protobuf.Timestamp
 	1,  // 7: lockstep.v1.Rollback.to:type_name -> lockstep.v1.Release
-	23, // 8: lockstep.v1.Rollback.since:type_name -> google.protobuf.Timestamp
-	23, // 9: lockstep.v1.Rollback.until:type_name -> google.protobuf.Timestamp
-	8,  // 10: lockstep.v1.Node.roles:type_name -> lockstep.v1.Roles
-	12, // 11: lockstep.v1.Node.status:type_name -> lockstep.v1.NodeStatus
-	7,  // 12: lockstep.v1.Node.cordon:type_name -> lockstep.v1.Cordon
-	23, // 13: lockstep.v1.Cordon.since:type_name -> google.protobuf.Timestamp
-	23, // 14: lockstep.v1.Cordon.until:type_name -> google.protobuf.Timestamp
-	9,  // 15: lockstep.v1.Roles.kubernetes_controller:type_name -> lockstep.v1.KubernetesController
-	10, // 16: lockstep.v1.Roles.kubernetes_worker:type_name -> lockstep.v1.KubernetesWorker
-	11, // 17: lockstep.v1.Roles.consensus_member:type_name -> lockstep.v1.ConsensusMember
-	2,  // 18: lockstep.v1.NodeStatus.version:type_name -> lockstep.v1.Version
-	1,  // 19: lockstep.v1.NodeStatus.minimum_reconciler_release:type_name -> lockstep.v1.Release
-	24, // 20: lockstep.v1.NodeStatus.fence_after:type_name -> google.protobuf.Duration
-	23, // 21: lockstep.v1.Presence.since:type_name -> google.protobuf.Timestamp
-	16, // 22: lockstep.v1.Presence.warnings:type_name -> lockstep.v1.Warning
-	15, // 23: lockstep.v1.Presence.endpoint:type_name -> lockstep.v1.Endpoint
-	23, // 24: lockstep.v1.Presence.written:type_name -> google.protobuf.Timestamp
-	23, // 25: lockstep.v1.Warning.since:type_name -> google.protobuf.Timestamp
-	23, // 26: lockstep.v1.Cluster.created_at:type_name -> google.protobuf.Timestamp
-	23, // 27: lockstep.v1.ClusterMember.added_at:type_name -> google.protobuf.Timestamp
-	23, // 28: lockstep.v1.ClusterMember.removed_at:type_name -> google.protobuf.Timestamp
-	23, // 29: lockstep.v1.ClusterLearner.added_at:type_name -> google.protobuf.Timestamp
-	23, // 30: lockstep.v1.JoinToken.created_at:type_name -> google.protobuf.Timestamp
-	23, // 31: lockstep.v1.JoinToken.expires_at:type_name -> google.protobuf.Timestamp
-	22, // 32: lockstep.v1.JoinToken.used_by:type_name -> lockstep.v1.TokenUse
-	21, // 33: lockstep.v1.JoinToken.bound:type_name -> lockstep.v1.TokenBinding
-	23, // 34: lockstep.v1.TokenUse.at:type_name -> google.protobuf.Timestamp
-	35, // [35:35] is the sub-list for method output_type
-	35, // [35:35] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	26, // 8: lockstep.v1.Rollback.since:type_name -> google.protobuf.Timestamp
+	26, // 9: lockstep.v1.Rollback.until:type_name -> google.protobuf.Timestamp
+	26, // 10: lockstep.v1.Turn.since:type_name -> google.protobuf.Timestamp
+	26, // 11: lockstep.v1.Turn.until:type_name -> google.protobuf.Timestamp
+	26, // 12: lockstep.v1.TurnRequest.since:type_name -> google.protobuf.Timestamp
+	11, // 13: lockstep.v1.Node.roles:type_name -> lockstep.v1.Roles
+	15, // 14: lockstep.v1.Node.status:type_name -> lockstep.v1.NodeStatus
+	10, // 15: lockstep.v1.Node.cordon:type_name -> lockstep.v1.Cordon
+	26, // 16: lockstep.v1.Cordon.since:type_name -> google.protobuf.Timestamp
+	26, // 17: lockstep.v1.Cordon.until:type_name -> google.protobuf.Timestamp
+	12, // 18: lockstep.v1.Roles.kubernetes_controller:type_name -> lockstep.v1.KubernetesController
+	13, // 19: lockstep.v1.Roles.kubernetes_worker:type_name -> lockstep.v1.KubernetesWorker
+	14, // 20: lockstep.v1.Roles.consensus_member:type_name -> lockstep.v1.ConsensusMember
+	2,  // 21: lockstep.v1.NodeStatus.version:type_name -> lockstep.v1.Version
+	1,  // 22: lockstep.v1.NodeStatus.minimum_reconciler_release:type_name -> lockstep.v1.Release
+	27, // 23: lockstep.v1.NodeStatus.fence_after:type_name -> google.protobuf.Duration
+	26, // 24: lockstep.v1.Presence.since:type_name -> google.protobuf.Timestamp
+	19, // 25: lockstep.v1.Presence.warnings:type_name -> lockstep.v1.Warning
+	18, // 26: lockstep.v1.Presence.endpoint:type_name -> lockstep.v1.Endpoint
+	26, // 27: lockstep.v1.Presence.written:type_name -> google.protobuf.Timestamp
+	26, // 28: lockstep.v1.Warning.since:type_name -> google.protobuf.Timestamp
+	26, // 29: lockstep.v1.Cluster.created_at:type_name -> google.protobuf.Timestamp
+	26, // 30: lockstep.v1.ClusterMember.added_at:type_name -> google.protobuf.Timestamp
+	26, // 31: lockstep.v1.ClusterMember.removed_at:type_name -> google.protobuf.Timestamp
+	26, // 32: lockstep.v1.ClusterLearner.added_at:type_name -> google.protobuf.Timestamp
+	26, // 33: lockstep.v1.JoinToken.created_at:type_name -> google.protobuf.Timestamp
+	26, // 34: lockstep.v1.JoinToken.expires_at:type_name -> google.protobuf.Timestamp
+	25, // 35: lockstep.v1.JoinToken.used_by:type_name -> lockstep.v1.TokenUse
+	24, // 36: lockstep.v1.JoinToken.bound:type_name -> lockstep.v1.TokenBinding
+	26, // 37: lockstep.v1.TokenUse.at:type_name -> google.protobuf.Timestamp
+	38, // [38:38] is the sub-list for method output_type
+	38, // [38:38] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_lockstep_proto_init() }
@@ -1934,7 +2191,7 @@ func file_lockstep_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lockstep_proto_rawDesc), len(file_lockstep_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   22,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

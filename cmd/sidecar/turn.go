@@ -1,0 +1,270 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// turnFlags are those of turn and turn begin.
+type turnFlags struct {
+	duration, wait, drain time.Duration
+	message               string
+	server                serverFlags
+}
+
+const (
+	defaultTurnWait  = 30 * time.Minute
+	defaultTurnDrain = 5 * time.Second
+)
+
+func (f *turnFlags) bind(flags *pflag.FlagSet) {
+	f.server.bind(flags)
+	flags.DurationVar(&f.duration, "for", protocol.TurnTime, "The limit of the turn. When it is over, the turn is kept, and every node warns of it.")
+	flags.DurationVar(&f.wait, "wait", defaultTurnWait, "Maximum time to wait for the turn. 0: no limit.")
+	flags.DurationVar(&f.drain, "drain", defaultTurnDrain, "How long the node is out of service before the work begins, so that load balancers notice.")
+	flags.StringVar(&f.message, "message", "", "Why, for the people who read the status.")
+}
+
+// validate returns an error that names the flag.
+func (f *turnFlags) validate() error {
+	switch {
+	case f.duration < time.Second:
+		return usagef("--for: %s: must be 1s or more", f.duration)
+	case f.wait < 0:
+		return usagef("--wait: %s: must be 0 or more", f.wait)
+	case f.drain < 0:
+		return usagef("--drain: %s: must be 0 or more", f.drain)
+	case len(f.message) > protocol.MaxCordonMessage:
+		return usagef("--message: has %d bytes; at most %d", len(f.message), protocol.MaxCordonMessage)
+	}
+	_, err := f.server.client()
+	return err
+}
+
+func (p program) turnCommand() *cobra.Command {
+	var f turnFlags
+	cmd := withEtcd(&cobra.Command{
+		Use:   "turn [flags] -- COMMAND [ARG...]",
+		Short: "Run a command while this node is out of service and all others serve",
+		Long: `Run a command on this node in its turn: one node after another. The command waits until
+all other nodes serve and none of them has a turn. Then this node leaves the service, and
+after --drain COMMAND runs. When it has succeeded and the node serves again, the next node
+gets its turn. If it fails, the node keeps the turn, and the others go on serving.
+
+Started again with the same command line, it continues its turn: after it was killed, or
+the machine was rebooted. A turn of reboot, shutdown or systemctl reboot ends by itself
+when the machine is back.
+
+Exit codes: that of COMMAND; 7 no turn within --wait, 8 the command has succeeded and the
+node does not serve afterwards; 1 the turn was not taken, 2 wrong usage.`,
+		Example: `  sidecar turn -- systemctl restart kube-apiserver
+  sidecar turn --message "new flags" -- kubeadm upgrade node
+  sidecar turn --for 20m -- reboot`,
+		Args: cobra.ArbitraryArgs,
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			switch at := cmd.ArgsLenAtDash(); {
+			case at < 0 && len(args) > 0:
+				return usagef("%q: write -- before the command to run; or see sidecar turn --help", args[0])
+			case at > 0:
+				return usagef("unexpected argument %q before --; see sidecar turn --help", args[0])
+			case len(args) == 0:
+				return usagef("the command to run is missing: sidecar turn -- COMMAND; see sidecar turn --help")
+			}
+			return f.validate()
+		},
+	}, func(ctx context.Context, client etcdClient, args []string) error {
+		w, err := p.newTurnWork(client, f, args)
+		if err != nil {
+			return err
+		}
+		return w.run(ctx, args)
+	})
+	f.bind(cmd.Flags())
+	cmd.AddCommand(p.turnBeginCommand(), p.turnEndCommand(), p.turnStatusCommand(), p.turnSetCommand())
+	return cmd
+}
+
+func (p program) turnBeginCommand() *cobra.Command {
+	var f turnFlags
+	cmd := withEtcd(&cobra.Command{
+		Use:   "begin",
+		Short: "Wait for a turn of this node, and keep it until sidecar turn end",
+		Long: `Wait for a turn of this node, take it out of service, and return when --drain has passed.
+The turn lasts until sidecar turn end. If this node has such a turn already, that goes on.
+
+Exit codes: 0 this node has the turn and is out of service, 7 no turn within --wait, 1 the
+turn was not taken, 2 wrong usage.`,
+		Example: `  sidecar turn begin --message "new disk"`,
+		Args:    noArgs,
+		PreRunE: func(*cobra.Command, []string) error { return f.validate() },
+	}, func(ctx context.Context, client etcdClient, _ []string) error {
+		w, err := p.newTurnWork(client, f, nil)
+		if err != nil {
+			return err
+		}
+		if _, err := w.take(ctx); err != nil {
+			return err
+		}
+		fmt.Fprintf(p.stdout, "node %s has the turn, and is out of service; when the work is done: %s\n",
+			w.want.Node, httpapi.Pasteable("sidecar turn end "+string(w.want.Node), client.flags))
+		return nil
+	})
+	f.bind(cmd.Flags())
+	return cmd
+}
+
+// turnEnd are the flags of turn end.
+type turnEnd struct {
+	server serverFlags
+	wait   time.Duration
+	force  bool
+}
+
+func (p program) turnEndCommand() *cobra.Command {
+	var f turnEnd
+	cmd := withEtcd(&cobra.Command{
+		Use:   "end [ID]",
+		Short: "Return the node to service, and end its turn",
+		Long: `Say that the work of a turn is done. The node returns to service, and its turn ends when it
+serves again. Without ID, it is this node. The turn of a node that is dead, or cannot serve,
+is ended with --force: then another node may leave the service as well.
+
+Exit codes: 0 the node has no turn any more, 8 it does not serve within --wait and keeps
+the turn, 1 etcd does not answer, 2 wrong usage.`,
+		Example: `  sidecar turn end
+  sidecar turn end cp-2 --force`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("unexpected argument %q; see sidecar turn end --help", args[1])
+			}
+			return nil
+		},
+		PreRunE: func(_ *cobra.Command, args []string) error {
+			_, err := f.server.client()
+			switch {
+			case f.wait < 0:
+				return usagef("--wait: %s: must be 0 or more", f.wait)
+			case f.force && len(args) == 0:
+				return usagef("--force: name the node, as in sidecar turn end cp-2 --force")
+			case len(args) == 1:
+				return errors.Join(err, checkNodeID(args[0]))
+			}
+			return err
+		},
+	}, func(ctx context.Context, client etcdClient, args []string) error {
+		return p.endTurn(ctx, client, f, args)
+	})
+	f.server.bind(cmd.Flags())
+	cmd.Flags().DurationVar(&f.wait, "wait", defaultTurnWait, "Maximum time to wait until the node serves. 0: no limit.")
+	cmd.Flags().BoolVar(&f.force, "force", false, "End the turn although the node does not serve, or its work is not done.")
+	return cmd
+}
+
+func (p program) endTurn(ctx context.Context, client etcdClient, f turnEnd, args []string) error {
+	server, err := f.server.client()
+	if err != nil {
+		return err
+	}
+	w := &turnWork{program: p, client: client, server: server}
+	if len(args) == 1 {
+		w.want.Node = protocol.NodeID(args[0])
+	} else if w.want.Node, err = w.node(ctx); err != nil {
+		return err
+	}
+	if f.force {
+		_, err = fleet.ForceTurnEnd(ctx, client.Client, w.want.Node)
+	} else {
+		err = w.finish(ctx, f.wait)
+	}
+	switch {
+	case errors.Is(err, fleet.ErrNoTurn):
+		fmt.Fprintf(p.stdout, "node %s has no turn\n", w.want.Node)
+		return nil
+	case err != nil:
+		return err
+	case f.force:
+		fmt.Fprintf(p.stdout, "the turn of node %s has ended by force; sidecar status shows whether it serves\n", w.want.Node)
+		return nil
+	}
+	fmt.Fprintf(p.stdout, "node %s serves, and its turn has ended\n", w.want.Node)
+	return nil
+}
+
+func (p program) turnStatusCommand() *cobra.Command {
+	output := newTextOrJSON()
+	cmd := withEtcd(&cobra.Command{
+		Use:   "status",
+		Short: "Show which node has a turn, which nodes wait, and why",
+		Long: `Show which node has a turn, since when and for what, and which nodes wait, in their order,
+and why.
+
+Exit codes: 0 it is printed, 1 etcd does not answer, 2 wrong usage.`,
+		Example: `  sidecar turn status -o json`,
+		Args:    noArgs,
+	}, func(ctx context.Context, client etcdClient, _ []string) error {
+		f, err := fleet.ReadTurns(ctx, client.Client)
+		if err != nil {
+			return err
+		}
+		voters, err := readVoters(ctx, client)
+		if err != nil {
+			return err
+		}
+		now := p.now()
+		r := httpapi.NewTurnsReport(f, protocol.TurnVoters(voters), func(t protocol.Turn) bool { return t.Overdue(now) })
+		for i := range r.Held {
+			r.Held[i].Remedy = httpapi.Pasteable(r.Held[i].Remedy, client.flags)
+		}
+		if output.value == "json" {
+			return p.printJSON(r)
+		}
+		lines := table{now: now}.turns(r)
+		if len(lines) == 0 {
+			lines = []string{"no node has a turn, and none waits"}
+		}
+		for _, line := range lines {
+			fmt.Fprintln(p.stdout, clean(line))
+		}
+		return nil
+	})
+	bindOutput(cmd, &output)
+	return cmd
+}
+
+func (p program) turnSetCommand() *cobra.Command {
+	turns := 0
+	cmd := withEtcd(&cobra.Command{
+		Use:   "set --turns N",
+		Short: "Set how many nodes of the fleet may have a turn at the same time",
+		Long: `Set how many nodes of the fleet may have a turn at the same time, by default one. It holds for
+all nodes, and for the turns that are taken from now on. A turn never takes the last node in
+service, or the majority from etcd.
+
+Exit codes: 0 it is set, 1 etcd does not answer, 2 wrong usage.`,
+		Example: `  sidecar turn set --turns 2`,
+		Args:    noArgs,
+		PreRunE: func(*cobra.Command, []string) error {
+			if turns < 1 || turns > protocol.MaxTurns {
+				return usagef("--turns: %d: must be between 1 and %d", turns, protocol.MaxTurns)
+			}
+			return nil
+		},
+	}, func(ctx context.Context, client etcdClient, _ []string) error {
+		if err := fleet.SetTurnLimit(ctx, client.Client, turns); err != nil {
+			return err
+		}
+		fmt.Fprintf(p.stdout, "at most %s may have a turn at the same time\n", count(turns, "node"))
+		return nil
+	})
+	cmd.Flags().IntVar(&turns, "turns", 1, "How many nodes may have a turn.")
+	return cmd
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// turnWorld plays the sidecars of nodes: their gates follow the cordons. test/roles has them.
+type turnWorld struct {
+	command
+	raw    *clientv3.Client
+	server *fakeSidecar // of cp-1
+
+	mu     sync.Mutex // mu guards broken
+	broken map[protocol.NodeID]bool
+}
+
+func newTurnWorld(t *testing.T, ids ...protocol.NodeID) *turnWorld {
+	t.Helper()
+	server := etcdtest.New(t)
+	w := &turnWorld{command: command{T: t, endpoint: server.Endpoints()[0]}, raw: server.Client(t), server: newFakeSidecar(), broken: map[protocol.NodeID]bool{}}
+	t.Cleanup(w.server.Close)
+	w.server.snapshot.Set(httpapi.Snapshot{Local: protocol.Local{ID: "cp-1"}})
+	client, err := etcd.NewClient(etcd.Config{Endpoints: server.Endpoints(), Prefix: "/lockstep/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := fleet.NewFollower(client)
+	ctx, cancel := context.WithCancel(t.Context())
+	var workers sync.WaitGroup
+	workers.Go(func() { _ = nodes.Run(ctx) }) // it ends only when ctx does
+	workers.Go(func() { w.play(ctx, nodes.Fleet()) })
+	t.Cleanup(func() {
+		cancel()
+		workers.Wait()
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, id := range ids {
+		w.put("nodes/"+string(id), fleet.Encode(protocol.Node{ID: id, Version: release(1, 1, 0), Roles: protocol.Roles{Controller: true}}))
+		w.report(id, true)
+	}
+	return w
+}
+
+func (w *turnWorld) put(key string, value []byte) {
+	w.Helper()
+	if _, err := w.raw.Put(context.WithoutCancel(w.Context()), "/lockstep/"+key, string(value)); err != nil {
+		w.Error(err)
+	}
+}
+
+func (w *turnWorld) report(id protocol.NodeID, serves bool) {
+	p := &lockstepv1.Presence{Ready: serves, Reason: "Ready", Election: "ineligible"}
+	if !serves {
+		p.Reason = "Cordoned"
+	}
+	value, err := proto.Marshal(p)
+	if err != nil {
+		w.Error(err)
+	}
+	w.put("presence/"+string(id), value)
+}
+
+func (w *turnWorld) play(ctx context.Context, fleets *event.Value[protocol.Fleet]) {
+	for {
+		f, changed := fleets.Load()
+		w.mu.Lock()
+		for _, r := range f.Records {
+			if want := !r.Node.Cordon.On() && !w.broken[r.ID]; r.Alive && r.Presence.Ready != want && ctx.Err() == nil {
+				w.report(r.ID, want)
+			}
+		}
+		w.mu.Unlock()
+		if !event.Wait(ctx, changed) {
+			return
+		}
+	}
+}
+
+func (w *turnWorld) setBroken(id protocol.NodeID, broken bool) {
+	w.mu.Lock()
+	w.broken[id] = broken
+	w.mu.Unlock()
+	w.report(id, !broken) // the follower sees a change
+}
+
+// turn runs sidecar turn of cp-1.
+func (w *turnWorld) turn(code int, part string, args ...string) {
+	w.Helper()
+	w.want(code, part, append([]string{"turn", "--server", w.server.URL, "--drain", "1ms"}, args...)...)
+}
+
+func TestTurn(t *testing.T) {
+	w := newTurnWorld(t, "cp-1", "cp-2")
+	ran := filepath.Join(t.TempDir(), "ran")
+	script := func(rest string) []string { return []string{"--", "sh", "-c", "echo x >>" + ran + "; " + rest} }
+	times := func() int {
+		b, _ := os.ReadFile(ran) // missing: it never ran
+		return strings.Count(string(b), "x")
+	}
+	w.turn(exitUsage, "write -- before the command", "true")
+	w.turn(exitUsage, "--for: 1ms", "--for", "1ms", "--", "true")
+	w.want(exitOK, "no node has a turn, and none waits", "turn", "status")
+	w.turn(exitOK, "", append([]string{"--message", "new flags"}, script("true")...)...)
+	w.want(exitOK, "no node has a turn, and none waits", "turn", "status")
+	if times() != 1 {
+		t.Fatalf("the command ran %d times", times())
+	}
+
+	// Work that fails keeps the turn; the same command goes on, another one does not.
+	w.turn(5, "node cp-1 keeps the turn", script("exit 5")...)
+	w.want(exitOK, "ITS WORK HAS FAILED: start the same command again on that node, or give the turn up: sidecar turn end cp-1 --etcd-servers=", "turn", "status")
+	w.turn(exitFailed, "give the turn up: sidecar turn end cp-1", "--", "true")
+	w.turn(5, "continues its turn", script("exit 5")...)
+	if times() != 3 {
+		t.Errorf("the command ran %d times", times())
+	}
+	w.want(exitOK, `"work": "Failed"`, "turn", "status", "-o", "json")
+	w.want(exitOK, "node cp-1 serves, and its turn has ended", "turn", "end", "--server", w.server.URL)
+	w.want(exitOK, "node cp-1 has no turn", "turn", "end", "cp-1")
+
+	// Killed when the work was done: it is not done again.
+	w.put("turns/held/cp-1", mustMarshal(t, &lockstepv1.Turn{Node: "cp-1", Kind: "command", Command: "false", Work: "done"}))
+	w.turn(exitOK, "continues its turn", "--", "false")
+
+	// The node does not serve afterwards.
+	w.setBroken("cp-1", true)
+	w.turn(exitOK, "has the turn", "begin")
+	w.want(exitNoService, "node cp-1 does not serve: Cordoned; it keeps the turn", "turn", "end", "cp-1", "--wait", "1s")
+	w.want(exitOK, "has ended by force", "turn", "end", "cp-1", "--force")
+}
+
+func mustMarshal(t *testing.T, m proto.Message) []byte {
+	t.Helper()
+	value, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// No node gets a turn while another one is dead, and the command says who it is.
+func TestTurn_deadNode(t *testing.T) {
+	w := newTurnWorld(t, "cp-1", "cp-2")
+	w.put("nodes/cp-3", fleet.Encode(protocol.Node{ID: "cp-3", Version: release(1, 1, 0), Roles: protocol.Roles{Controller: true}}))
+	w.turn(exitNoTurn, `no turn in time (--wait 1s): node "cp-3" is dead`, "--wait", "1s", "--", "true")
+	w.turn(exitNoTurn, `waiting: node "cp-3" is dead`, "--wait", "1s", "begin")
+	if _, err := w.raw.Delete(t.Context(), "/lockstep/nodes/cp-3"); err != nil {
+		t.Fatal(err)
+	}
+	w.turn(exitOK, "has the turn", "begin")
+	w.turn(exitOK, "has the turn", "begin") // again
+	w.want(exitOK, "at most 2 nodes", "turn", "set", "--turns", "2")
+	w.want(exitOK, `"limit": 2`, "turn", "status", "-o", "json")
+}
+
+// A turn of a reboot is done when the machine runs with another boot ID.
+func TestTurn_rebooted(t *testing.T) {
+	w := newTurnWorld(t, "cp-1", "cp-2")
+	w.put("turns/held/cp-1", mustMarshal(t, &lockstepv1.Turn{Node: "cp-1", Kind: "reboot", Command: "/nowhere/reboot", BootId: "before"}))
+	w.turn(exitOK, "continues its turn", "--", "/nowhere/reboot")
+	for typed, want := range map[string]bool{"/sbin/reboot": true, "systemctl reboot": true, "shutdown -r now": true, "systemctl restart x": false, "echo reboot": false} {
+		if reboots(strings.Fields(typed)) != want {
+			t.Errorf("%s: want %t", typed, want)
+		}
+	}
+	if done := (protocol.Turn{Kind: protocol.TurnOfReboot, BootID: "now"}).Rebooted("now"); done {
+		t.Error("the machine has not stopped yet")
+	}
+}

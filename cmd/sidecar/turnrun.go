@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/internal/app"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// minServeWait is how long a node may at least take to serve again after its work.
+const minServeWait = 10 * time.Second
+
+// run runs the command in the turn of this node.
+func (w *turnWork) run(ctx context.Context, command []string) error {
+	waiting, stop := untilSignal(ctx)
+	resumed, err := w.take(waiting)
+	interrupted := waiting.Err() != nil
+	stop()
+	switch {
+	case err != nil:
+		return err
+	case interrupted:
+		return waiting.Err()
+	}
+	if !resumed || !w.isDone() {
+		if err := w.execute(ctx, command); err != nil {
+			return err
+		}
+		if w.want.Kind == protocol.TurnOfReboot {
+			return w.awaitReboot(ctx)
+		}
+	}
+	return w.finish(ctx, max(time.Until(w.want.Until), minServeWait))
+}
+
+// isDone reports whether the work of a turn that goes on was done before.
+func (w *turnWork) isDone() bool {
+	return w.want.Work == protocol.TurnWorkDone || w.want.Rebooted(app.BootID())
+}
+
+// execute runs the command. If it fails, the node keeps the turn.
+func (w *turnWork) execute(ctx context.Context, command []string) error {
+	if w.want.Work == protocol.TurnWorkFailed { // it is tried again
+		if err := fleet.SetTurnWork(ctx, w.client.Client, w.want.Node, protocol.TurnWorkUnderWay); err != nil {
+			return err
+		}
+	}
+	code, err := w.program.execCommand(ctx, command)
+	if err == nil {
+		return nil
+	}
+	kept := fleet.SetTurnWork(ctx, w.client.Client, w.want.Node, protocol.TurnWorkFailed)
+	return exitError{code: code, err: errors.Join(fmt.Errorf("%s: %w; node %s keeps the turn, and no other node gets one; %s",
+		w.want.Command, err, w.want.Node, httpapi.Pasteable(w.want.Remedy(), w.client.flags)), kept)}
+}
+
+// execCommand runs a command with the files of this one, and passes signals on. It returns the exit
+// code, and an error unless that is 0.
+func (p program) execCommand(ctx context.Context, command []string) (code int, err error) {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, p.stdout, p.stderr
+	signals := make(chan os.Signal, 4) // some may come before the command has started
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	if err := cmd.Start(); err != nil {
+		return exitFailed, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for {
+		select {
+		case s := <-signals:
+			if s != syscall.SIGINT { // a terminal sends that to both
+				_ = cmd.Process.Signal(s) // it has just ended
+			}
+		case err := <-ended:
+			if err == nil {
+				return exitOK, nil
+			}
+			if failed, ok := errors.AsType[*exec.ExitError](err); ok && failed.ExitCode() > 0 {
+				return failed.ExitCode(), err
+			}
+			return exitFailed, err
+		}
+	}
+}
+
+// rebootTime is how long the command waits for the machine to stop.
+const rebootTime = 10 * time.Minute
+
+// awaitReboot waits until the machine stops. When it is back, its sidecar ends the turn.
+func (w *turnWork) awaitReboot(ctx context.Context) error {
+	fmt.Fprintf(w.program.stderr, "the machine is about to stop; the turn of node %s ends when it is back and serves\n", w.want.Node)
+	stopping, stop := untilSignal(ctx)
+	defer stop()
+	select {
+	case <-stopping.Done():
+		return nil
+	case <-time.After(rebootTime):
+		return exitError{code: exitNoService, err: fmt.Errorf("the machine has not stopped within %s; node %s keeps the turn; %s", rebootTime, w.want.Node,
+			httpapi.Pasteable(w.want.Remedy(), w.client.flags))}
+	}
+}

@@ -1,0 +1,267 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/fleet"
+	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/internal/app"
+	"github.com/lockstep-dev/lockstep/internal/backoff"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// turnWork is the work of a turn, of the node whose sidecar is at --server.
+type turnWork struct {
+	program program
+	client  etcdClient
+	server  *statusClient
+	flags   turnFlags
+	want    protocol.Turn // without a node until take knows it
+
+	causes waitCauses
+	shown  httpapi.Report // what the sidecar showed last
+}
+
+func (p program) newTurnWork(client etcdClient, f turnFlags, command []string) (*turnWork, error) {
+	server, err := f.server.client()
+	if err != nil {
+		return nil, err
+	}
+	w := &turnWork{program: p, client: client, server: server, flags: f, causes: waitCauses{out: p.stderr}}
+	now := time.Now().UTC()
+	w.want = protocol.Turn{
+		Since: now, Until: now.Add(f.duration), Message: clean(f.message), By: whoTypes(), Kind: protocol.TurnOfPeople, BootID: app.BootID(),
+	}
+	if len(command) > 0 {
+		w.want.Command, w.want.Kind = clean(app.CommandLine(command)), protocol.TurnOfCommand
+		if reboots(command) {
+			w.want.Kind = protocol.TurnOfReboot
+		}
+	}
+	return w, nil
+}
+
+// reboots reports whether a command reboots the machine: its success says nothing yet.
+func reboots(command []string) bool {
+	args := command[1:]
+	switch filepath.Base(command[0]) {
+	case "reboot":
+		return true
+	case "systemctl":
+		return slices.Contains(args, "reboot") || slices.Contains(args, "kexec") || slices.Contains(args, "soft-reboot")
+	case "shutdown":
+		return slices.Contains(args, "-r") || slices.Contains(args, "--reboot")
+	default:
+		return false
+	}
+}
+
+// statusPause is the pause between two requests to a sidecar that does not answer.
+const statusPause = time.Second
+
+// node returns the node of the sidecar. After a reboot, this command may be the first to run.
+func (w *turnWork) node(ctx context.Context) (protocol.NodeID, error) {
+	a, err := w.server.status(ctx)
+	if err != nil {
+		return "", err
+	}
+	w.shown = a.report
+	return protocol.NodeID(a.report.Node.ID), nil
+}
+
+// voters are those that the sidecar shows, as it shows them now.
+func (w *turnWork) voters(ctx context.Context) []protocol.TurnVoter {
+	if a, err := w.server.status(ctx); err == nil {
+		w.shown = a.report
+	}
+	var out []protocol.TurnVoter
+	for _, m := range w.shown.Cluster.Members {
+		if !m.Learner {
+			out = append(out, protocol.TurnVoter{Node: protocol.NodeID(cmp.Or(m.Node, m.ID)), Answers: m.Healthy})
+		}
+	}
+	return out
+}
+
+// votes reports whether the node's member of etcd answers, or it has none.
+func (w *turnWork) votes(ctx context.Context) bool {
+	return !slices.ContainsFunc(w.voters(ctx), func(v protocol.TurnVoter) bool { return v.Node == w.want.Node && !v.Answers })
+}
+
+// errNoTurnInTime is the end of a wait for a turn.
+var errNoTurnInTime = errors.New("no turn in time")
+
+// take waits for the turn, and returns when the node is out of service and drained. resumed: the
+// node has this turn from before.
+func (w *turnWork) take(ctx context.Context) (resumed bool, err error) {
+	limited, cancel := context.WithCancel(ctx)
+	if w.flags.wait > 0 {
+		limited, cancel = context.WithTimeout(ctx, w.flags.wait)
+	}
+	defer cancel()
+	if w.want.Node, err = w.awaitNode(limited); err == nil {
+		resumed, err = w.await(limited)
+	}
+	if errors.Is(limited.Err(), context.DeadlineExceeded) && err != nil {
+		return false, exitError{code: exitNoTurn, err: fmt.Errorf("%w (--wait %s): %s", errNoTurnInTime, w.flags.wait, cmp.Or(w.causes.last, err.Error()))}
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := w.leave(ctx, resumed); err != nil {
+		return resumed, err
+	}
+	return resumed, nil
+}
+
+// awaitNode asks the sidecar which node this is until it answers.
+func (w *turnWork) awaitNode(ctx context.Context) (protocol.NodeID, error) {
+	for {
+		id, err := w.node(ctx)
+		if err == nil || ctx.Err() != nil {
+			return id, err
+		}
+		if refused, ok := errors.AsType[*answerError](err); ok && refused.code < 500 {
+			return "", err
+		}
+		w.causes.print(err.Error())
+		if !backoff.Sleep(ctx, statusPause) {
+			return "", err
+		}
+	}
+}
+
+// await waits until this node has the turn of this command.
+func (w *turnWork) await(ctx context.Context) (resumed bool, err error) {
+	for {
+		verdict, err := fleet.AwaitTurn(ctx, w.client.Client, fleet.TurnWait{
+			Want: w.want, Voters: func() []protocol.TurnVoter { return w.voters(ctx) },
+			Told: func(a protocol.TurnAnswer, turns protocol.Turns) { w.causes.print(w.cause(a, turns)) },
+		})
+		switch {
+		case err != nil:
+			return false, err
+		case verdict.Verdict == protocol.TurnGranted:
+			return false, nil
+		case verdict.Verdict == protocol.TurnNotController:
+			return false, errors.New(verdict.Message)
+		}
+		f, err := fleet.ReadTurns(ctx, w.client.Client)
+		if err != nil {
+			return false, err
+		}
+		has, found := f.Turns.Of(w.want.Node)
+		switch {
+		case !found:
+			continue // it has just ended
+		case has.Kind == w.want.Kind && has.Command == w.want.Command:
+			fmt.Fprintf(w.program.stderr, "continues its turn of %s\n", has.Since.UTC().Format(time.RFC3339))
+			w.want = has
+			return true, nil
+		case has.Kind != protocol.TurnOfServices:
+			return false, fmt.Errorf("%s; %s", has, has.Remedy())
+		}
+		w.causes.print(has.String())
+		if !backoff.Sleep(ctx, statusPause) {
+			return false, ctx.Err()
+		}
+	}
+}
+
+// cause says why the node waits, and for what.
+func (w *turnWork) cause(a protocol.TurnAnswer, turns protocol.Turns) string {
+	if held, found := turns.Of(a.For); found {
+		return httpapi.Pasteable(held.String(), w.client.flags)
+	}
+	return a.Message
+}
+
+// leave returns when the node is out of service and drained. A node that does not confirm that
+// gives the turn back: nothing was done in it.
+func (w *turnWork) leave(ctx context.Context, resumed bool) error {
+	_, err := nodeAwaited{w.client, w.want.Node, defaultCordonTimeout}.until(ctx, func(r *protocol.Record) bool {
+		return outOfService(r) || !r.Node.Cordon.On() // people have ended the cordon
+	})
+	if err != nil && !resumed {
+		given, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout) // also after a signal
+		defer cancel()
+		_, endErr := fleet.ForceTurnEnd(given, w.client.Client, w.want.Node)
+		return errors.Join(err, endErr)
+	}
+	if err != nil {
+		return err
+	}
+	w.leaveService(ctx)
+	if !backoff.Sleep(ctx, w.flags.drain) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// leaveService waits until the Service kubernetes no longer has the node's address, for as long
+// as a sidecar that stops does.
+func (w *turnWork) leaveService(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, protocol.MaxAwaitAddress)
+	defer cancel()
+	_ = w.server.follow(limited, follower{ // what it cannot see, the drain covers
+		each: func(a answer) (bool, error) {
+			k := a.report.KubernetesService
+			return !k.Enabled || !slices.ContainsFunc(k.Nodes, func(n httpapi.ServiceNodeReport) bool {
+				return n.ID == string(w.want.Node) && slices.ContainsFunc(n.Addresses, func(own string) bool { return slices.Contains(k.Addresses, own) })
+			}), nil
+		},
+		lost: func(error) { cancel() },
+	})
+}
+
+// finish says that the work is done, and returns when the node serves and its turn has ended. A
+// limit of 0 is none.
+func (w *turnWork) finish(ctx context.Context, limit time.Duration) error {
+	if err := fleet.SetTurnWork(ctx, w.client.Client, w.want.Node, protocol.TurnWorkDone); err != nil {
+		return err
+	}
+	limited, cancel := context.WithCancel(ctx)
+	if limit > 0 {
+		limited, cancel = context.WithTimeout(ctx, limit)
+	}
+	nodes, ended := fleet.NewFollower(w.client.Client), make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = nodes.Run(limited) // it ends only when limited does
+	}()
+	defer func() { cancel(); <-ended }()
+	for {
+		now, changed := nodes.Fleet().Load()
+		action, err := fleet.AdvanceTurn(limited, w.client.Client, w.want.Node, w.votes(limited))
+		switch {
+		case err == nil && action == protocol.EndTurn:
+			return nil
+		case err == nil && action == protocol.ReturnToService:
+			continue
+		case errors.Is(err, fleet.ErrNoTurn):
+			return nil // people have ended it, or this node's sidecar
+		}
+		pause, stop := context.WithTimeout(limited, turnCheck)
+		event.Wait(pause, changed)
+		stop()
+		if limited.Err() != nil && ctx.Err() == nil {
+			r, _ := now.Record(w.want.Node)
+			reason, _ := r.WhyServes()
+			return exitError{code: exitNoService, err: fmt.Errorf("the work is done, and node %s does not serve: %s; it keeps the turn, and no other node gets one; when it serves: %s", w.want.Node,
+				cmp.Or(string(reason), "its sidecar reports nothing"), httpapi.Pasteable("sidecar turn end "+string(w.want.Node), w.client.flags))}
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// turnCheck is how often a turn that does not end is checked without a change.
+const turnCheck = 5 * time.Second

@@ -1,0 +1,111 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// changeTurn reads the turn of a node and makes a change of it, until nothing has changed
+// between. It returns the turn as it was.
+func changeTurn(
+	ctx context.Context, client *etcd.Client, id protocol.NodeID,
+	change func(turnSnapshot, protocol.Turn) ([]clientv3.Cmp, []clientv3.Op, error),
+) (protocol.Turn, error) {
+	pauses := registerPauses()
+	for {
+		s, err := readTurns(ctx, client)
+		if err != nil {
+			return protocol.Turn{}, err
+		}
+		was, found := s.fleet.Turns.Of(id)
+		if !found {
+			return was, fmt.Errorf("node %q: %w", id, ErrNoTurn)
+		}
+		conds, ops, err := change(s, was)
+		if err == nil && len(ops) > 0 {
+			conds = append(conds, clientv3.Compare(clientv3.ModRevision(s.keys.Turn(id)), "=", was.Revision))
+			_, err = client.Write(ctx, conds, ops...)
+		}
+		if errors.Is(err, etcd.ErrChanged) && pauses.Sleep(ctx) {
+			continue
+		}
+		if err != nil {
+			return was, fmt.Errorf("change the turn of node %q: %w", id, err)
+		}
+		return was, nil
+	}
+}
+
+// SetTurnWork writes how far the work of a node's turn is. It returns ErrNoTurn if the node has
+// none.
+func SetTurnWork(ctx context.Context, client *etcd.Client, id protocol.NodeID, work protocol.TurnWork) error {
+	_, err := changeTurn(ctx, client, id, func(s turnSnapshot, t protocol.Turn) ([]clientv3.Cmp, []clientv3.Op, error) {
+		if t.Work == work {
+			return nil, nil, nil
+		}
+		t.Work = work
+		return nil, []clientv3.Op{clientv3.OpPut(s.keys.Turn(id), string(encodeTurn(t)))}, nil
+	})
+	return err
+}
+
+// AdvanceTurn does what the node with the turn has to do next, as protocol.NextTurnAction says,
+// and returns that. votes: its member of etcd answers, or it has none. It returns ErrNoTurn if
+// the node has no turn.
+func AdvanceTurn(ctx context.Context, client *etcd.Client, id protocol.NodeID, votes bool) (protocol.TurnAction, error) {
+	var action protocol.TurnAction
+	_, err := changeTurn(ctx, client, id, func(s turnSnapshot, t protocol.Turn) ([]clientv3.Cmp, []clientv3.Op, error) {
+		own, _ := s.fleet.Record(id)
+		action = protocol.NextTurnAction(protocol.TurnProgress{
+			Work: t.Work, Cordoned: own.Node.Cordon == t.Cordon() && own.Problem == "", Own: own, Votes: votes,
+		})
+		sameRecord := clientv3.Compare(clientv3.ModRevision(s.keys.Node(id)), "=", own.Revision)
+		switch action {
+		case protocol.ReturnToService:
+			op, err := s.withoutCordon(id)
+			return []clientv3.Cmp{sameRecord}, []clientv3.Op{op}, err
+		case protocol.EndTurn:
+			presence := clientv3.Compare(clientv3.ModRevision(s.keys.Presence(id)), "=", own.Presence.Revision)
+			return []clientv3.Cmp{sameRecord, presence}, []clientv3.Op{clientv3.OpDelete(s.keys.Turn(id))}, nil
+		default:
+			return nil, nil, nil
+		}
+	})
+	return action, err
+}
+
+// withoutCordon is the write that ends the cordon of a node.
+func (s turnSnapshot) withoutCordon(id protocol.NodeID) (clientv3.Op, error) {
+	value, err := withCordon(find(s.nodes, s.keys.Node(id)).Value, protocol.Cordon{})
+	return clientv3.OpPut(s.keys.Node(id), string(value)), err
+}
+
+// ForceTurnEnd ends the turn of a node whatever the node is, with the cordon of the turn, and
+// returns it. It returns ErrNoTurn if the node has none.
+func ForceTurnEnd(ctx context.Context, client *etcd.Client, id protocol.NodeID) (protocol.Turn, error) {
+	return changeTurn(ctx, client, id, func(s turnSnapshot, t protocol.Turn) ([]clientv3.Cmp, []clientv3.Op, error) {
+		own, found := s.fleet.Record(id)
+		ops := []clientv3.Op{clientv3.OpDelete(s.keys.Turn(id))}
+		if !found || own.Problem != "" || own.Node.Cordon != t.Cordon() {
+			return nil, ops, nil
+		}
+		op, err := s.withoutCordon(id)
+		return []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(s.keys.Node(id)), "=", own.Revision)}, append(ops, op), err
+	})
+}
+
+// SetTurnLimit sets how many nodes of the fleet may have a turn at the same time.
+func SetTurnLimit(ctx context.Context, client *etcd.Client, turns int) error {
+	key := keyspace.Under(client.Prefix()).TurnLimit()
+	if _, err := client.Write(ctx, nil, clientv3.OpPut(key, string(encodeTurnLimit(turns)))); err != nil {
+		return fmt.Errorf("write how many nodes may have a turn: %w", err)
+	}
+	return nil
+}

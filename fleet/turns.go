@@ -1,0 +1,225 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/keyspace"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// This file takes and ends turns (docs/protocol.md#turns): protocol decides, and each write
+// holds only while what was read does.
+
+// turnSnapshot is what a decision about turns rests on, of one revision.
+type turnSnapshot struct {
+	fleet    protocol.Fleet
+	keys     keyspace.Keys
+	nodes    etcd.Listing
+	revision int64
+}
+
+// readTurns reads records, presences and turns in one transaction.
+func readTurns(ctx context.Context, client *etcd.Client) (turnSnapshot, error) {
+	keys := keyspace.Under(client.Prefix())
+	resp, err := client.Txn(ctx, nil, []clientv3.Op{
+		clientv3.OpGet(keys.Nodes(), clientv3.WithPrefix()),
+		clientv3.OpGet(keys.Presences(), clientv3.WithPrefix()),
+		clientv3.OpGet(keys.Turns(), clientv3.WithPrefix()),
+	}, nil)
+	if err != nil {
+		return turnSnapshot{}, fmt.Errorf("read records, presences and turns: %w", err)
+	}
+	out := turnSnapshot{keys: keys, nodes: etcd.NewListing(resp, 0), revision: resp.Header.Revision}
+	out.fleet = Decode(keys, out.nodes, etcd.NewListing(resp, 1))
+	out.fleet.Turns = DecodeTurns(keys, etcd.NewListing(resp, 2))
+	return out, nil
+}
+
+// ReadTurns reads records, presences and turns at one revision.
+func ReadTurns(ctx context.Context, client *etcd.Client) (protocol.Fleet, error) {
+	s, err := readTurns(ctx, client)
+	return s.fleet, err
+}
+
+// maxRelied bounds the conditions of one transaction: etcd allows 128.
+const maxRelied = 100
+
+// unchanged are the conditions that turns, queue, records and presences are as they were read. A
+// presence that has ended is no write below its prefix, so those of the controllers that are
+// alive are named; of a fleet of more than maxRelied the first ones.
+func (s turnSnapshot) unchanged() []clientv3.Cmp {
+	var conds []clientv3.Cmp
+	for _, prefix := range []string{s.keys.Nodes(), s.keys.Presences(), s.keys.Turns()} {
+		conds = append(conds, clientv3.Compare(clientv3.ModRevision(prefix).WithPrefix(), "<", s.revision+1))
+	}
+	for _, r := range s.fleet.Records {
+		if r.Alive && r.Counts() && len(conds) < maxRelied {
+			conds = append(conds, clientv3.Compare(clientv3.ModRevision(s.keys.Presence(r.ID)), "=", r.Presence.Revision))
+		}
+	}
+	return conds
+}
+
+// TakeTurn takes a turn for a node and cordons it, unless people have cordoned it before. It
+// returns the answer of protocol.JudgeTurn: TurnGranted if it was taken now, and TurnHeld if the
+// node has one already, which may be another one. The fleet is what was read.
+func TakeTurn(ctx context.Context, client *etcd.Client, want protocol.Turn, voters []protocol.TurnVoter) (protocol.TurnAnswer, protocol.Fleet, error) {
+	pauses := registerPauses()
+	want.Work = protocol.TurnWorkUnderWay
+	want = decodeTurn(want.Node, &etcd.KV{Value: encodeTurn(want)}) // as others will read it: its cordon is known by that
+	for {
+		answer, f, err := tryTakeTurn(ctx, client, want, voters)
+		if errors.Is(err, etcd.ErrChanged) && pauses.Sleep(ctx) {
+			continue // from what the fleet is now
+		}
+		if err != nil {
+			return answer, f, fmt.Errorf("take a turn for node %q: %w", want.Node, err)
+		}
+		return answer, f, nil
+	}
+}
+
+func tryTakeTurn(ctx context.Context, client *etcd.Client, want protocol.Turn, voters []protocol.TurnVoter) (protocol.TurnAnswer, protocol.Fleet, error) {
+	s, err := readTurns(ctx, client)
+	if err != nil {
+		return protocol.TurnAnswer{}, s.fleet, err
+	}
+	answer := protocol.JudgeTurn(s.fleet.TurnFacts(voters), want.Node)
+	if answer.Verdict != protocol.TurnGranted {
+		return answer, s.fleet, nil
+	}
+	own, _ := s.fleet.Record(want.Node)
+	ops := []clientv3.Op{clientv3.OpPut(s.keys.Turn(want.Node), string(encodeTurn(want))), clientv3.OpDelete(s.keys.TurnWaiting(want.Node))}
+	conds := append(s.unchanged(), clientv3.Compare(clientv3.ModRevision(s.keys.Node(want.Node)), "=", own.Revision))
+	if !own.Node.Cordon.On() {
+		value, err := withCordon(find(s.nodes, s.keys.Node(want.Node)).Value, want.Cordon())
+		if err != nil {
+			return answer, s.fleet, err
+		}
+		ops = append(ops, clientv3.OpPut(s.keys.Node(want.Node), string(value)))
+	}
+	_, err = client.Write(ctx, conds, ops...)
+	return answer, s.fleet, err
+}
+
+// turnLease is how long the place of a node in the queue lasts after who waits has died.
+const turnLease = 10 * time.Second
+
+// TurnWait is a node that waits for its turn.
+type TurnWait struct {
+	Want   protocol.Turn // its Since is that of the request; the turn gets the time it is taken
+	Voters func() []protocol.TurnVoter
+	// Told gets each answer, while it waits, with the turns at that moment.
+	Told func(protocol.TurnAnswer, protocol.Turns)
+	// Followed has the fleet, for a program that follows it already; nil: it is followed
+	// meanwhile.
+	Followed *event.Value[protocol.Fleet]
+	// Changed returns a channel that closes when the voters may have changed; nil: never.
+	Changed func() <-chan struct{}
+}
+
+// AwaitTurn waits for the turn, and takes it. The node has a place in the queue meanwhile, on a lease.
+// The answer is TurnGranted, or TurnHeld if the node has one already, or TurnNotController. The
+// error is that of ctx when ctx ends before.
+func AwaitTurn(ctx context.Context, client *etcd.Client, w TurnWait) (protocol.TurnAnswer, error) {
+	answer, done, err := w.try(ctx, client)
+	if done || err != nil {
+		return answer, err
+	}
+	for {
+		err := client.WithSession(ctx, turnLease, func(held context.Context, s *etcd.Session) error {
+			answer, err = w.wait(held, client, s)
+			return err
+		})
+		if err == nil || !errors.Is(err, etcd.ErrSessionLost) || ctx.Err() != nil {
+			return answer, errors.Join(err, ctx.Err())
+		}
+	}
+}
+
+// try takes the turn once. done: there is nothing to wait for.
+func (w TurnWait) try(ctx context.Context, client *etcd.Client) (answer protocol.TurnAnswer, done bool, err error) {
+	want := w.Want
+	want.Since = time.Now().UTC()
+	if limit := w.Want.Until.Sub(w.Want.Since); !w.Want.Until.IsZero() {
+		want.Until = want.Since.Add(limit)
+	}
+	answer, f, err := TakeTurn(ctx, client, want, w.Voters())
+	if err != nil {
+		return answer, false, err
+	}
+	switch answer.Verdict {
+	case protocol.TurnGranted, protocol.TurnHeld, protocol.TurnNotController:
+		return answer, true, nil
+	default:
+		w.Told(answer, f.Turns)
+		return answer, false, nil
+	}
+}
+
+// turnCheck is how long after an attempt another one follows, if nothing that it follows has
+// changed: the voters of a command are those that a sidecar showed it.
+const turnCheck = 5 * time.Second
+
+// wait keeps a place in the queue until the turn is taken.
+func (w TurnWait) wait(ctx context.Context, client *etcd.Client, s *etcd.Session) (protocol.TurnAnswer, error) {
+	fleets := w.Followed
+	if fleets == nil {
+		follower := NewFollower(client)
+		followed, cancel := context.WithCancel(ctx)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = follower.Run(followed) // it ends only when followed does
+		}()
+		defer func() { cancel(); <-ended }()
+		fleets = follower.Fleet()
+	}
+	for {
+		s.Beat()
+		now, changed := fleets.Load()
+		if err := w.enqueue(ctx, client, s, now.Turns); err != nil {
+			return protocol.TurnAnswer{}, err
+		}
+		answer, done, err := w.try(ctx, client)
+		if done || ctx.Err() != nil {
+			return answer, context.Cause(ctx)
+		}
+		if err != nil {
+			w.Told(protocol.TurnAnswer{Message: err.Error()}, now.Turns)
+		}
+		limited, cancel := context.WithTimeout(ctx, turnCheck)
+		channels := []<-chan struct{}{changed}
+		if w.Changed != nil {
+			channels = append(channels, w.Changed())
+		}
+		event.Wait(limited, channels...)
+		cancel()
+		if ctx.Err() != nil {
+			return answer, context.Cause(ctx)
+		}
+	}
+}
+
+// enqueue writes the request, unless one of this node waits already.
+func (w TurnWait) enqueue(ctx context.Context, client *etcd.Client, s *etcd.Session, now protocol.Turns) error {
+	if slices.ContainsFunc(now.Waiting, func(r protocol.TurnRequest) bool { return r.Node == w.Want.Node }) {
+		return nil
+	}
+	key := keyspace.Under(client.Prefix()).TurnWaiting(w.Want.Node)
+	request := protocol.TurnRequest{Node: w.Want.Node, Since: w.Want.Since, Message: w.Want.What(), By: w.Want.By}
+	_, err := client.Write(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0)},
+		clientv3.OpPut(key, string(encodeTurnRequest(request)), clientv3.WithLease(s.Lease())))
+	if errors.Is(err, etcd.ErrChanged) {
+		return nil
+	}
+	return err
+}

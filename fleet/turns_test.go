@@ -1,0 +1,240 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+func turnOf(id protocol.NodeID) protocol.Turn {
+	return protocol.Turn{
+		Node: id, Since: time.Now().UTC(), Until: time.Now().Add(time.Hour).UTC(), Message: "new\xff flags", By: "root@" + string(id),
+		Kind: protocol.TurnOfCommand, Command: "restart it",
+	}
+}
+
+func noVoters() []protocol.TurnVoter { return nil }
+
+func awaitTurn(ctx context.Context, client *etcd.Client, id protocol.NodeID, told func(protocol.TurnAnswer, protocol.Turns)) (protocol.TurnAnswer, error) {
+	if told == nil {
+		told = func(protocol.TurnAnswer, protocol.Turns) {}
+	}
+	return AwaitTurn(ctx, client, TurnWait{Want: turnOf(id), Voters: noVoters, Told: told})
+}
+
+// A turn is taken with the cordon of the node, and ends when the node serves again.
+func TestTakeTurn(t *testing.T) {
+	server := etcdtest.New(t)
+	raw, client := server.Client(t), newClient(t, server.Endpoints()...)
+	take := func(id protocol.NodeID) protocol.TurnVerdict {
+		t.Helper()
+		answer, _, err := TakeTurn(t.Context(), client, turnOf(id), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.Verdict
+	}
+	advance := func(id protocol.NodeID, votes bool, want protocol.TurnAction) {
+		t.Helper()
+		if got, err := AdvanceTurn(t.Context(), client, id, votes); err != nil || got != want {
+			t.Fatalf("got %d, %v, want %d", got, err, want)
+		}
+	}
+	for _, id := range []string{"a", "b", "c"} {
+		putServing(t, raw, id)
+	}
+	if got := take("a"); got != protocol.TurnGranted {
+		t.Fatalf("got %d", got)
+	}
+	f, err := ReadTurns(t.Context(), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, _ := f.Turns.Of("a")
+	a, _ := f.Record("a")
+	if held.Work != protocol.TurnWorkUnderWay || held.Command != "restart it" || held.Message != "new flags" || a.Node.Cordon != held.Cordon() || !a.Node.Cordon.Turn {
+		t.Fatalf("got %+v, and %+v", held, a.Node.Cordon)
+	}
+	if got := take("a"); got != protocol.TurnHeld {
+		t.Errorf("again: got %d", got)
+	}
+	if got := take("b"); got != protocol.TurnTaken {
+		t.Errorf("another node: got %d", got)
+	}
+	advance("a", true, protocol.KeepTurn)
+	if err := SetTurnWork(t.Context(), client, "a", protocol.TurnWorkDone); err != nil {
+		t.Fatal(err)
+	}
+	advance("a", true, protocol.ReturnToService)
+	advance("a", false, protocol.AwaitService)
+	advance("a", true, protocol.EndTurn)
+	if _, err := AdvanceTurn(t.Context(), client, "a", true); !errors.Is(err, ErrNoTurn) {
+		t.Errorf("it has ended: got %v", err)
+	}
+	if get(t, raw, "a").Node.Cordon.On() {
+		t.Error("the cordon of the turn stays")
+	}
+	if got := take("b"); got != protocol.TurnGranted {
+		t.Errorf("the next one: got %d", got)
+	}
+	if was, err := ForceTurnEnd(t.Context(), client, "b"); err != nil || was.Node != "b" || get(t, raw, "b").Node.Cordon.On() {
+		t.Errorf("by force: got %+v, %v", was, err)
+	}
+}
+
+// What people have cordoned before, they return to service.
+func TestTakeTurn_cordoned(t *testing.T) {
+	server := etcdtest.New(t)
+	raw, client := server.Client(t), newClient(t, server.Endpoints()...)
+	putServing(t, raw, "a")
+	putServing(t, raw, "b")
+	theirs := cordonFor("disk")
+	if _, err := SetCordon(t.Context(), client, "a", CordonChange{Cordon: theirs}); err != nil {
+		t.Fatal(err)
+	}
+	if answer, _, err := TakeTurn(t.Context(), client, turnOf("a"), nil); err != nil || answer.Verdict != protocol.TurnGranted {
+		t.Fatalf("got %+v, %v", answer, err)
+	}
+	if _, err := ForceTurnEnd(t.Context(), client, "a"); err != nil || get(t, raw, "a").Node.Cordon != theirs {
+		t.Errorf("got %v, and %+v", err, get(t, raw, "a").Node.Cordon)
+	}
+}
+
+// The limit is that of the fleet.
+func TestSetTurnLimit(t *testing.T) {
+	server := etcdtest.New(t)
+	raw, client := server.Client(t), newClient(t, server.Endpoints()...)
+	for _, id := range []string{"a", "b", "c"} {
+		putServing(t, raw, id)
+	}
+	if err := SetTurnLimit(t.Context(), client, 2); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []struct {
+		id      protocol.NodeID
+		verdict protocol.TurnVerdict
+	}{{"a", protocol.TurnGranted}, {"b", protocol.TurnGranted}, {"c", protocol.TurnTaken}} {
+		if got, _, err := TakeTurn(t.Context(), client, turnOf(want.id), nil); err != nil || got.Verdict != want.verdict {
+			t.Errorf("%s: got %+v, %v, want %d", want.id, got, err, want.verdict)
+		}
+	}
+}
+
+// All nodes ask at the same moment, again and again: one has the turn at a time, and the others
+// wait in the queue.
+func TestAwaitTurn_allAtOnce(t *testing.T) {
+	server := etcdtest.New(t)
+	raw, client := server.Client(t), newClient(t, server.Endpoints()...)
+	ids := []protocol.NodeID{"a", "b", "c"}
+	for _, id := range ids {
+		putServing(t, raw, string(id))
+	}
+	var nodes sync.WaitGroup
+	var mu sync.Mutex // mu guards at
+	at := map[protocol.NodeID]bool{}
+	for _, id := range ids {
+		nodes.Go(func() {
+			for range 5 {
+				answer, err := awaitTurn(t.Context(), client, id, nil)
+				if err != nil || answer.Verdict != protocol.TurnGranted {
+					t.Errorf("got %+v, %v", answer, err)
+					return
+				}
+				mu.Lock()
+				at[id] = true
+				if len(at) > 1 {
+					t.Errorf("several have the turn: %v", at)
+				}
+				delete(at, id)
+				mu.Unlock()
+				if err := SetTurnWork(t.Context(), client, id, protocol.TurnWorkDone); err != nil {
+					t.Error(err)
+				}
+				for action := protocol.KeepTurn; action != protocol.EndTurn; {
+					if action, err = AdvanceTurn(t.Context(), client, id, true); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	nodes.Wait()
+	if f, err := ReadTurns(t.Context(), client); err != nil || len(f.Turns.Held)+len(f.Turns.Waiting) != 0 {
+		t.Errorf("got %+v, %v", f.Turns, err)
+	}
+}
+
+// A node waits for one that is dead, and says so; it gets its turn when that one serves again. The
+// follower shows the queue.
+func TestAwaitTurn_deadNode(t *testing.T) {
+	server := etcdtest.New(t)
+	raw, client := server.Client(t), newClient(t, server.Endpoints()...)
+	putServing(t, raw, "a")
+	putServing(t, raw, "b")
+	putNode(t, raw, node(t, "c", "1.0.0"))
+	follower := NewFollower(newClient(t, server.Endpoints()...))
+	run(t, follower.Run)
+	why := event.New(protocol.TurnAnswer{})
+	ended := make(chan protocol.TurnAnswer, 1) // the one answer
+	go func() {
+		answer, err := awaitTurn(t.Context(), client, "a", func(a protocol.TurnAnswer, _ protocol.Turns) { why.Set(a) })
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- answer
+	}()
+	await(t, why, "why it waits", func(a protocol.TurnAnswer) bool { return a.Verdict == protocol.TurnWaitsForNode && a.For == "c" })
+	f := await(t, follower.Fleet(), "the queue", func(f protocol.Fleet) bool { return len(f.Turns.Waiting) == 1 })
+	if w := f.Turns.Waiting[0]; w.Node != "a" || w.By != "root@a" || w.Created == 0 {
+		t.Errorf("got %+v", w)
+	}
+	putServing(t, raw, "c")
+	if answer := <-ended; answer.Verdict != protocol.TurnGranted {
+		t.Errorf("got %+v", answer)
+	}
+	await(t, follower.Fleet(), "the turn", func(f protocol.Fleet) bool {
+		return len(f.Turns.Waiting) == 0 && slices.ContainsFunc(f.Turns.Held, func(h protocol.Turn) bool { return h.Node == "a" })
+	})
+}
+
+// A wait that ends leaves the queue.
+func TestAwaitTurn_givenUp(t *testing.T) {
+	server := etcdtest.New(t)
+	raw, client := server.Client(t), newClient(t, server.Endpoints()...)
+	putServing(t, raw, "a")
+	ctx, cancel := context.WithCancel(t.Context())
+	answers := 0
+	_, err := awaitTurn(ctx, client, "a", func(a protocol.TurnAnswer, _ protocol.Turns) {
+		if answers++; answers == 2 {
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if f, err := ReadTurns(t.Context(), client); err != nil || len(f.Turns.Waiting) != 0 {
+		t.Errorf("got %+v, %v", f.Turns, err)
+	}
+}
+
+// Any client of etcd can write a turn: one that cannot be decoded is held.
+func TestDecodeTurns_garbage(t *testing.T) {
+	l := etcd.Listing{KVs: []*etcd.KV{
+		{Key: keys.Turn("a"), Value: []byte("\xff")}, {Key: keys.Turn("b"), Value: encodeTurn(turnOf("c"))},
+		{Key: keys.TurnLimit(), Value: []byte("\xff")}, {Key: keys.TurnWaiting("c"), Value: []byte("\xff"), CreateRevision: 7},
+	}}
+	got := DecodeTurns(keys, l)
+	if len(got.Held) != 2 || got.Held[0].Node != "a" || got.Held[1].Node != "b" || got.Held[1].Command != "" || got.Limit != 0 ||
+		len(got.Waiting) != 1 || got.Waiting[0].Created != 7 {
+		t.Errorf("got %+v", got)
+	}
+}

@@ -1,0 +1,44 @@
+package app
+
+import (
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+	"github.com/lockstep-dev/lockstep/internal/lockstepv1"
+)
+
+// The sidecar ends the turn of a reboot of its machine, and no other one.
+func TestKeepTurns(t *testing.T) {
+	server := etcdtest.New(t)
+	raw := server.Client(t)
+	held := func(kind, boot string) int64 {
+		t.Helper()
+		value, err := proto.Marshal(&lockstepv1.Turn{Node: "me", Kind: kind, Command: "reboot", BootId: boot, Work: "under way"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := raw.Put(t.Context(), keys.Turn("me"), string(value))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.Header.Revision
+	}
+	held("reboot", firstLine(bootIDFile)) // the machine has not stopped yet
+	s := start(t, configure(t, server.Addr(), newCountingAPI(t)))
+	s.awaitStatus("that it waits for objects", func(r statusReport) bool { return r.Etcd.Connected && len(r.Fleet.Nodes) == 1 })
+	if resp, err := raw.Get(t.Context(), keys.Turn("me")); err != nil || len(resp.Kvs) != 1 {
+		t.Fatalf("got %v, %v, want the turn", resp, err)
+	}
+	from := held("reboot", "before")
+	for resp := range raw.Watch(t.Context(), keys.Turn("me"), clientv3.WithRev(from+1)) {
+		for _, e := range resp.Events {
+			var got lockstepv1.Turn
+			if e.Type == clientv3.EventTypePut && proto.Unmarshal(e.Kv.Value, &got) == nil && got.GetWork() == "done" {
+				return // it ends when the node serves, which needs a kube-apiserver
+			}
+		}
+	}
+}

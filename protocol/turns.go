@@ -1,0 +1,196 @@
+package protocol
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// This file is what the store has of turns (docs/protocol.md#turns).
+
+// Turn is planned work on one node while the others serve (docs/protocol.md#turns).
+type Turn struct {
+	Node    NodeID
+	Since   time.Time // when it was taken, by the clock of who took it
+	Until   time.Time // its limit, by the same clock; zero: it has none
+	Message string    // why, in people's words; may be empty
+	By      string    // the user and the machine, like root@cp-1; empty: not known
+
+	Kind     TurnKind
+	Command  string   // of a TurnOfCommand and a TurnOfReboot, as a shell reads it
+	Work     TurnWork // how far it is
+	BootID   string   // of the machine when it was taken; empty: not known
+	Revision int64    // of its key
+}
+
+// TurnKind is what has a turn, and so who ends it.
+type TurnKind string
+
+// The kinds of turns.
+const (
+	// TurnOfCommand: sidecar turn -- COMMAND.
+	TurnOfCommand TurnKind = "command"
+	// TurnOfReboot: the same, of a command that reboots the machine. The sidecar ends the turn
+	// when the machine has started again.
+	TurnOfReboot TurnKind = "reboot"
+	// TurnOfPeople: sidecar turn begin.
+	TurnOfPeople TurnKind = "people"
+	// TurnOfServices: the sidecar starts services again that have changed.
+	TurnOfServices TurnKind = "services"
+	// TurnOfAgent: an agent that reboots the machine has asked for it (FleetLock).
+	TurnOfAgent TurnKind = "fleetlock"
+)
+
+// MaxTurns bounds how many nodes may have a turn at the same time.
+const MaxTurns = 100
+
+// TurnTime is the limit of a turn if people do not say it.
+const TurnTime = time.Hour
+
+// What says what the turn is for, for people.
+func (t Turn) What() string {
+	text := t.Message
+	switch {
+	case t.Command != "" && text != "":
+		text = t.Command + " (" + text + ")"
+	case t.Command != "":
+		text = t.Command
+	}
+	return text
+}
+
+// Cordon is the cordon of the turn.
+func (t Turn) Cordon() Cordon {
+	return Cordon{Since: t.Since, Message: cut(t.What(), MaxCordonMessage), By: t.By, Turn: true}
+}
+
+// cut shortens a text without cutting a character in two.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	const dots = "…"
+	return strings.ToValidUTF8(text[:limit-len(dots)], "") + dots
+}
+
+// Rebooted reports whether a turn of a reboot has done its work: the machine runs with another
+// boot ID than when the turn was taken.
+func (t Turn) Rebooted(bootID string) bool {
+	return t.Kind == TurnOfReboot && t.BootID != "" && bootID != "" && t.BootID != bootID
+}
+
+// Remedy says what to type about a turn.
+func (t Turn) Remedy() string {
+	switch t.Kind {
+	case TurnOfCommand, TurnOfReboot:
+		return fmt.Sprintf("start the same command again on that node, or give the turn up: sidecar turn end %s", t.Node)
+	case TurnOfServices:
+		return fmt.Sprintf("repair the file of the service on that node, or give the turn up: sidecar turn end %s", t.Node)
+	default:
+		return fmt.Sprintf("when its work is done: sidecar turn end %s", t.Node)
+	}
+}
+
+// String says who has the turn, since when, and for what, for people.
+func (t Turn) String() string {
+	text := fmt.Sprintf("node %q has the turn since %s", t.Node, t.Since.UTC().Format(time.RFC3339))
+	if what := t.What(); what != "" {
+		text += ": " + what
+	}
+	if t.Work == TurnWorkFailed {
+		text += "; its work has failed"
+	}
+	return text
+}
+
+// Turns are the turns of a fleet.
+type Turns struct {
+	Limit   int           // how many nodes may have one; 0: it was not set, and is 1
+	Held    []Turn        // sorted by node
+	Waiting []TurnRequest // in any order
+}
+
+// Of returns the turn of a node, if it has one.
+func (t Turns) Of(id NodeID) (Turn, bool) {
+	i := slices.IndexFunc(t.Held, func(held Turn) bool { return held.Node == id })
+	if i < 0 {
+		return Turn{}, false
+	}
+	return t.Held[i], true
+}
+
+// TurnFacts are what decisions about the turns of a fleet are made from. The voters are those of
+// the etcd that the sidecars run.
+func (f Fleet) TurnFacts(voters []TurnVoter) TurnFacts {
+	out := TurnFacts{Limit: f.Turns.Limit, Fleet: f, Waiting: f.Turns.Waiting, Voters: voters}
+	for _, t := range f.Turns.Held {
+		out.Held = append(out.Held, t.Node)
+	}
+	return out
+}
+
+// TurnVoters are the voters in the facts of turns.
+func TurnVoters(voters []NodeVoter) []TurnVoter {
+	var out []TurnVoter
+	for _, v := range voters {
+		out = append(out, TurnVoter{Node: NodeID(v.Name), Answers: v.Healthy})
+	}
+	return out
+}
+
+// Overdue reports whether a turn has passed its limit. It is kept nevertheless: a node in the
+// middle of its work is not a node that serves.
+func (t Turn) Overdue(now time.Time) bool { return !t.Until.IsZero() && !now.Before(t.Until) }
+
+// TurnRequest is a node that waits for a turn.
+type TurnRequest struct {
+	Node    NodeID
+	Created int64 // the create revision of its key: its place in the queue
+
+	Since       time.Time // by the clock of who asked
+	Message, By string    // as those of a Turn
+}
+
+// TurnVoter is a voter of the etcd that the sidecars run.
+type TurnVoter struct {
+	Node    NodeID
+	Answers bool
+}
+
+// turnObstacles keep the next upgrade from starting: work on a node, and an upgrade stops another.
+func turnObstacles(f Fleet) []UpgradeObstacle {
+	var out []UpgradeObstacle
+	for _, t := range f.Turns.Held {
+		out = append(out, UpgradeObstacle{Reason: TurnUnderWay, Node: t.Node, Message: t.String() + "; " + t.Remedy()})
+	}
+	return out
+}
+
+// TurnWarnings are of turns whose work has failed, or that are over their limit: the turn is kept,
+// and no other node gets one.
+func TurnWarnings(turns Turns, now time.Time) []Warning {
+	var out []Warning
+	for _, t := range turns.Held {
+		switch {
+		case t.Overdue(now):
+			out = append(out, Warning{Reason: TurnOverdue, Subject: string(t.Node), Since: t.Until, Message: fmt.Sprintf(
+				"%s; it is over its limit since %s, and no other node gets a turn; %s", t, t.Until.UTC().Format(time.RFC3339), t.Remedy())})
+		case t.Work == TurnWorkFailed:
+			out = append(out, Warning{Reason: TurnFailed, Subject: string(t.Node), Message: fmt.Sprintf(
+				"%s, and no other node gets a turn; %s", t, t.Remedy())})
+		}
+	}
+	return out
+}
+
+// NextTurnLimit returns when a turn is over its limit next; zero: none is.
+func NextTurnLimit(turns Turns, now time.Time) time.Time {
+	var next time.Time
+	for _, t := range turns.Held {
+		if t.Until.After(now) && (next.IsZero() || t.Until.Before(next)) {
+			next = t.Until
+		}
+	}
+	return next
+}
