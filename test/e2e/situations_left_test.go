@@ -157,7 +157,7 @@ func rollingBack(b *broken) {
 	what := "no node leads until one of release 1.0.0 is alive: stop one node, and start it with 1.0.0; to give it up: sidecar rollback end"
 	for _, node := range []string{"cp-1", "cp-2"} {
 		b.says(node, "ROLLBACK|to 1.0.0, until |"+what, "this node: ineligible for |only nodes of that release lead", "UPGRADE|do not start",
-			"WARNINGS|RollingBack|"+what)
+			"cp-|a rollback to 1.0.0 by |"+what)
 	}
 	b.types("cp-1", "sidecar rollback end")
 	cluster.Await(b.T, "the newer release to lead again", statusHas(b.sidecars["cp-1"], `"state": "leading"`))
