@@ -47,7 +47,8 @@ func (c *certificates) config() *tls.Config {
 		MinVersion: tls.VersionTLS12,
 		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 			// What costs most comes after it.
-			if err := allowance.Of(hello.Conn).Pay(hello.Context(), allowance.HandshakePrice+time.Duration(c.signature.Load())); err != nil {
+			price := allowance.HandshakePrice + time.Duration(c.signature.Load())
+			if err := allowance.Of(hello.Conn).Pay(hello.Context(), price); err != nil {
 				return nil, err
 			}
 			return c.current.Load(), nil

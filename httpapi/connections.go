@@ -49,7 +49,10 @@ type limitedListener struct {
 }
 
 func newLimitedListener(l net.Listener, log *slog.Logger, refused func(net.Conn)) *limitedListener {
-	return &limitedListener{Listener: l, log: log, refused: refused, most: connectionsFor(fileLimit()), reminder: rate.Sometimes{Interval: refusalReminder}, byAddress: map[netip.Addr]int{}}
+	return &limitedListener{
+		Listener: l, log: log, refused: refused, most: connectionsFor(fileLimit()),
+		reminder: rate.Sometimes{Interval: refusalReminder}, byAddress: map[netip.Addr]int{},
+	}
 }
 
 // connectionsFor returns how many connections leave enough of the file descriptors that a process

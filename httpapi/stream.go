@@ -30,7 +30,7 @@ type streams struct {
 }
 
 // enter counts a stream, or returns why it may not be opened. If it was counted, leave must follow.
-func (s *streams) enter(client netip.Addr, local bool) (problem string) {
+func (s *streams) enter(client netip.Addr, local bool) (problem string) { //nolint:revive // a fact about the client
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {

@@ -78,7 +78,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	if c.identified.Load() {
 		return c.Conn.Read(b)
 	}
-	if err := c.await(context.Background(), readPrice); err != nil { // Close and deadlines end it
+	if err := c.await(context.Background(), readPrice); err != nil { //nolint:forbidigo // Close and deadlines end it
 		return 0, err
 	}
 	n, err := c.Conn.Read(b)

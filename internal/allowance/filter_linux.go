@@ -1,6 +1,7 @@
 package allowance
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"syscall"
@@ -27,7 +28,8 @@ func attach(l net.Listener, r rules) error {
 
 func setFilter(fd int, r rules) error {
 	if r.empty() {
-		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0); err != nil && err != unix.ENOENT { //nolint:errorlint // a number
+		err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0)
+		if err != nil && !errors.Is(err, unix.ENOENT) {
 			return fmt.Errorf("take the packet filter away: %w", err)
 		}
 		return nil

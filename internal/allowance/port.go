@@ -64,7 +64,7 @@ func NewPort(cfg Config) *Port {
 func Listen(address string) (net.Listener, error) {
 	var config net.ListenConfig
 	config.SetMultipathTCP(false)
-	return config.Listen(context.Background(), "tcp", address) // as net.Listen does
+	return config.Listen(context.Background(), "tcp", address) //nolint:forbidigo // as net.Listen does
 }
 
 // account needs mu. It returns nil if there are too many addresses.

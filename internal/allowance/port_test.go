@@ -102,7 +102,7 @@ func TestPort_readsArePaced(t *testing.T) {
 			}
 		}
 		for time.Now().Before(until) {
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			began := time.Now()
 			if _, err := probe.Read(make([]byte, 200)); err != nil || time.Since(began) != 0 {
 				t.Fatalf("a probe waits %s: %v", time.Since(began), err)
@@ -143,7 +143,7 @@ func TestConn_waitEnds(t *testing.T) {
 			if err := <-got; !errors.Is(err, want) || time.Since(began) != 0 {
 				t.Errorf("got %v after %s, want %v", err, time.Since(began), want)
 			}
-			time.Sleep(time.Minute)
+			<-time.After(time.Minute)
 		}
 	})
 }
@@ -159,16 +159,16 @@ func TestPort_holdsOff(t *testing.T) {
 				open++
 			}
 		}
-		time.Sleep(tick)
+		<-time.After(tick)
 		synctest.Wait()
 		if refused == 0 || refused+open != 200 || heldOff != 1 {
 			t.Errorf("%d are open, %d refused, %d addresses held off", open, refused, heldOff)
 		}
-		time.Sleep(sweepPause)
+		<-time.After(sweepPause)
 		if c := r.connect(t, "10.0.1.1"); c == nil || !r.accounts[netip.MustParseAddr("10.0.1.1")].place {
 			t.Error("a client that asks now and then has no place")
 		}
-		time.Sleep(firstHold + tick)
+		<-time.After(firstHold + tick)
 		synctest.Wait()
 		if heldOff != 0 {
 			t.Errorf("after it was quiet, %d addresses are held off", heldOff)
@@ -209,7 +209,7 @@ func TestPort_manyAddresses(t *testing.T) {
 		if len(r.accounts) > maxAddresses || r.places != 2 {
 			t.Errorf("%d addresses, %d places", len(r.accounts), r.places)
 		}
-		time.Sleep(addressIdle + time.Second)
+		<-time.After(addressIdle + time.Second)
 		_ = r.connect(t, "10.9.9.9").Close()
 		if len(r.accounts) > maxAddresses || !r.accounts[netip.MustParseAddr("10.9.9.9")].place || r.places != 1 {
 			t.Errorf("after they went: %d addresses, %d places", len(r.accounts), r.places)

@@ -61,7 +61,7 @@ func All() []Attack {
 		{"requests, many in one packet", pipelined, 64, false, plain, 0},
 		{"TLS handshakes", handshake(httpPort, nil), 8, false, secured, 0},
 		{"TLS handshakes, of thousands of addresses", handshake(httpPort, nil), 8, true, secured, 0},
-		{"TLS handshakes with 100 certificates", handshake(httpPort, func(t Target) []tls.Certificate { return []tls.Certificate{t.Chain} }), 8, false, secured, 0},
+		{"TLS handshakes with 100 certificates", handshake(httpPort, chained), 8, false, secured, 0},
 		{"streams of HTTP/2 that are reset at once", rapidReset, 16, false, secured, 0},
 		{"join port: connections that are closed at once", connect(joinPort), 8, false, join, 0},
 		{"join port: TLS handshakes, of thousands of addresses", handshake(joinPort, nil), 8, true, join, 0},
@@ -95,6 +95,8 @@ func (a Attack) Run(ctx context.Context, t Target) int {
 	running.Wait()
 	return int(done.Load())
 }
+
+func chained(t Target) []tls.Certificate { return []tls.Certificate{t.Chain} }
 
 func httpPort(t Target) string { return t.HTTP }
 func joinPort(t Target) string { return t.Join }
@@ -180,7 +182,8 @@ func handshake(port func(Target) string, certificates func(Target) []tls.Certifi
 // rapidReset begins streams of HTTP/2 and resets each at once.
 func rapidReset(ctx context.Context, t Target, from net.IP) int {
 	return opened(ctx, from, t.HTTP, func(conn net.Conn) int {
-		client := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // an attacker does not care
+		config := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}} //nolint:gosec // an attacker does not care
+		client := tls.Client(conn, config)
 		if client.HandshakeContext(ctx) != nil {
 			return 0
 		}
