@@ -64,7 +64,9 @@ func decodeTurnRequest(id protocol.NodeID, kv *etcd.KV) protocol.TurnRequest {
 }
 
 func encodeTurnRequest(r protocol.TurnRequest) []byte {
-	return marshal(&lockstepv1.TurnRequest{Node: string(r.Node), Since: timestampOf(r.Since), Message: shortened(r.Message), By: shortened(r.By)})
+	return marshal(&lockstepv1.TurnRequest{
+		Node: string(r.Node), Since: timestampOf(r.Since), Message: shortened(r.Message), By: shortened(r.By),
+	})
 }
 
 func decodeTurnLimit(value []byte) int {

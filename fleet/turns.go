@@ -71,7 +71,9 @@ func (s turnSnapshot) unchanged() []clientv3.Cmp {
 // TakeTurn takes a turn for a node and cordons it, unless people have cordoned it before. It
 // returns the answer of protocol.JudgeTurn: TurnGranted if it was taken now, and TurnHeld if the
 // node has one already, which may be another one. The fleet is what was read.
-func TakeTurn(ctx context.Context, client *etcd.Client, want protocol.Turn, voters []protocol.TurnVoter) (protocol.TurnAnswer, protocol.Fleet, error) {
+func TakeTurn(
+	ctx context.Context, client *etcd.Client, want protocol.Turn, voters []protocol.TurnVoter,
+) (protocol.TurnAnswer, protocol.Fleet, error) {
 	pauses := registerPauses()
 	want.Work = protocol.TurnWorkUnderWay
 	want = decodeTurn(want.Node, &etcd.KV{Value: encodeTurn(want)}) // as others will read it: its cordon is known by that
@@ -87,7 +89,9 @@ func TakeTurn(ctx context.Context, client *etcd.Client, want protocol.Turn, vote
 	}
 }
 
-func tryTakeTurn(ctx context.Context, client *etcd.Client, want protocol.Turn, voters []protocol.TurnVoter) (protocol.TurnAnswer, protocol.Fleet, error) {
+func tryTakeTurn(
+	ctx context.Context, client *etcd.Client, want protocol.Turn, voters []protocol.TurnVoter,
+) (protocol.TurnAnswer, protocol.Fleet, error) {
 	s, err := readTurns(ctx, client)
 	if err != nil {
 		return protocol.TurnAnswer{}, s.fleet, err

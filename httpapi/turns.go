@@ -51,7 +51,8 @@ func NewTurnsReport(f protocol.Fleet, voters []protocol.TurnVoter, overdue func(
 	for _, w := range facts.Queue() {
 		answer := protocol.JudgeTurn(facts, w.Node)
 		out.Waiting = append(out.Waiting, WaitingReport{
-			Node: string(w.Node), Since: timestamp(w.Since), Message: w.Message, By: w.By, WaitsFor: string(answer.For), Reason: answer.Message,
+			Node: string(w.Node), Since: timestamp(w.Since), Message: w.Message, By: w.By,
+			WaitsFor: string(answer.For), Reason: answer.Message,
 		})
 	}
 	return out

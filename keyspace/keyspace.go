@@ -128,7 +128,10 @@ func (k Keys) RotationReport(id protocol.NodeID) string { return k.RotationRepor
 // StoreParts returns where all keys of a store are, except those of ClusterParts. A part
 // that ends with a slash is a range, any other is a key.
 func (k Keys) StoreParts() []string {
-	return []string{k.Nodes(), k.Presences(), k.Duplicate(""), k.Store(), k.Status(), k.Replacement(), k.Rollback(), k.Turns(), k.Leaders(), k.History()}
+	return []string{
+		k.Nodes(), k.Presences(), k.Duplicate(""), k.Store(), k.Status(), k.Replacement(), k.Rollback(), k.Turns(),
+		k.Leaders(), k.History(),
+	}
 }
 
 // ClusterParts returns where all keys of an etcd cluster are that the sidecars run

@@ -226,7 +226,8 @@ func byStatus(reason Reason) bool {
 // ObstacleReasons lists every reason of an UpgradeObstacle, for documentation.
 func ObstacleReasons() []Reason {
 	return []Reason{
-		EtcdUnreachable, EtcdFull, MemberDown, RecordCorrupt, RollingBack, TurnUnderWay, TurnOverdue, UpgradeUnderWay, NoLeader, ObjectFailed, NodeDead, Outage, NoGate,
+		EtcdUnreachable, EtcdFull, MemberDown, RecordCorrupt, RollingBack, TurnUnderWay, TurnOverdue, UpgradeUnderWay,
+		NoLeader, ObjectFailed, NodeDead, Outage, NoGate,
 		Cordoned, GateClosed, APIServerNotReady, NodeWithdrawn, Overridden, OtherBundle, BundlesDiffer, APIServersDiffer, ServicesDiffer,
 		BundleRejected, ServicesRejected, ServiceFailing, ServiceNotReady, RemovalsHeld, OtherStore, ReconcilerRuns, OtherWriter,
 	}

@@ -180,7 +180,9 @@ func (d *Dir) names() ([]string, error) {
 	}
 	var out []string
 	for _, e := range entries {
-		if !slices.Contains([]string{markerFile + durable.TempSuffix, rolesFile, rolesFile + durable.TempSuffix, programDir, recordingFile, "lost+found"}, e.Name()) {
+		if !slices.Contains([]string{
+			markerFile + durable.TempSuffix, rolesFile, rolesFile + durable.TempSuffix, programDir, recordingFile, "lost+found",
+		}, e.Name()) {
 			out = append(out, e.Name())
 		}
 	}

@@ -37,7 +37,8 @@ func (p program) newTurnWork(client etcdClient, f turnFlags, command []string) (
 	w := &turnWork{program: p, client: client, server: server, flags: f, causes: waitCauses{out: p.stderr}}
 	now := time.Now().UTC()
 	w.want = protocol.Turn{
-		Since: now, Until: now.Add(f.duration), Message: clean(f.message), By: whoTypes(), Kind: protocol.TurnOfPeople, BootID: app.BootID(),
+		Since: now, Until: now.Add(f.duration), Message: clean(f.message), By: whoTypes(),
+		Kind: protocol.TurnOfPeople, BootID: app.BootID(),
 	}
 	if len(command) > 0 {
 		w.want.Command, w.want.Kind = clean(app.CommandLine(command)), protocol.TurnOfCommand
@@ -110,15 +111,20 @@ func (w *turnWork) take(ctx context.Context) (resumed bool, err error) {
 		resumed, err = w.await(limited)
 	}
 	if errors.Is(limited.Err(), context.DeadlineExceeded) && err != nil {
-		return false, exitError{code: exitNoTurn, err: fmt.Errorf("%w (--wait %s): %s", errNoTurnInTime, w.flags.wait, cmp.Or(w.causes.last, err.Error()))}
+		why := cmp.Or(w.causes.last, err.Error())
+		return false, exitError{code: exitNoTurn, err: fmt.Errorf("%w (--wait %s): %s", errNoTurnInTime, w.flags.wait, why)}
 	}
 	if err != nil {
 		return false, err
 	}
-	if err := w.leave(ctx, resumed); err != nil {
+	err = w.awaitOut(ctx)
+	if err != nil && !resumed {
+		return false, errors.Join(err, w.giveBack(ctx))
+	}
+	if err != nil {
 		return resumed, err
 	}
-	return resumed, nil
+	return resumed, w.drain(ctx)
 }
 
 // awaitNode asks the sidecar which node this is until it answers.
@@ -183,21 +189,24 @@ func (w *turnWork) cause(a protocol.TurnAnswer, turns protocol.Turns) string {
 	return a.Message
 }
 
-// leave returns when the node is out of service and drained. A node that does not confirm that
-// gives the turn back: nothing was done in it.
-func (w *turnWork) leave(ctx context.Context, resumed bool) error {
+// awaitOut returns when the node confirms that it is out of service.
+func (w *turnWork) awaitOut(ctx context.Context) error {
 	_, err := nodeAwaited{w.client, w.want.Node, defaultCordonTimeout}.until(ctx, func(r *protocol.Record) bool {
 		return outOfService(r) || !r.Node.Cordon.On() // people have ended the cordon
 	})
-	if err != nil && !resumed {
-		given, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout) // also after a signal
-		defer cancel()
-		_, endErr := fleet.ForceTurnEnd(given, w.client.Client, w.want.Node)
-		return errors.Join(err, endErr)
-	}
-	if err != nil {
-		return err
-	}
+	return err
+}
+
+// giveBack ends a turn in which nothing was done, also after a signal.
+func (w *turnWork) giveBack(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
+	_, err := fleet.ForceTurnEnd(ctx, w.client.Client, w.want.Node)
+	return err
+}
+
+// drain returns when clients have had the time to leave the node.
+func (w *turnWork) drain(ctx context.Context) error {
 	w.leaveService(ctx)
 	if !backoff.Sleep(ctx, w.flags.drain) {
 		return ctx.Err()
@@ -214,7 +223,8 @@ func (w *turnWork) leaveService(ctx context.Context) {
 		each: func(a answer) (bool, error) {
 			k := a.report.KubernetesService
 			return !k.Enabled || !slices.ContainsFunc(k.Nodes, func(n httpapi.ServiceNodeReport) bool {
-				return n.ID == string(w.want.Node) && slices.ContainsFunc(n.Addresses, func(own string) bool { return slices.Contains(k.Addresses, own) })
+				return n.ID == string(w.want.Node) &&
+					slices.ContainsFunc(n.Addresses, func(own string) bool { return slices.Contains(k.Addresses, own) })
 			}), nil
 		},
 		lost: func(error) { cancel() },
@@ -255,7 +265,8 @@ func (w *turnWork) finish(ctx context.Context, limit time.Duration) error {
 			r, _ := now.Record(w.want.Node)
 			reason, _ := r.WhyServes()
 			return exitError{code: exitNoService, err: fmt.Errorf("the work is done, and node %s does not serve: %s; it keeps the turn, and no other node gets one; when it serves: %s", w.want.Node,
-				cmp.Or(string(reason), "its sidecar reports nothing"), httpapi.Pasteable("sidecar turn end "+string(w.want.Node), w.client.flags))}
+				cmp.Or(string(reason), "its sidecar reports nothing"),
+				httpapi.Pasteable("sidecar turn end "+string(w.want.Node), w.client.flags))}
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()

@@ -71,7 +71,10 @@ func (c *cache[V]) get(ctx context.Context, key sum, ask func(context.Context) (
 		e.flight = make(chan struct{})
 		known := c.outlives(e, time.Now())
 		c.mu.Unlock()
-		return c.land(key, e, c.fly(ctx, known, ask))
+		if known { // an older answer says yes: this is no stranger, and does not wait for long
+			return c.land(key, e, fly(ctx, patienceStale, ask))
+		}
+		return c.land(key, e, c.flyForStranger(ctx, ask))
 	}
 	flight := e.flight
 	c.mu.Unlock()
@@ -114,19 +117,18 @@ type flown[V any] struct {
 	err   error
 }
 
-// fly asks. known: an older answer is at hand that says yes, so this is no stranger: it has no
-// need of a slot, and does not wait for long.
-func (c *cache[V]) fly(ctx context.Context, known bool, ask func(context.Context) (V, error)) flown[V] {
-	within := patienceStale
-	if !known {
-		within = patience
-		select {
-		case c.slots <- struct{}{}:
-			defer func() { <-c.slots }()
-		default:
-			return flown[V]{err: ErrBusy}
-		}
+// flyForStranger asks, if fewer than the allowed number of such questions are under way.
+func (c *cache[V]) flyForStranger(ctx context.Context, ask func(context.Context) (V, error)) flown[V] {
+	select {
+	case c.slots <- struct{}{}:
+		defer func() { <-c.slots }()
+		return fly(ctx, patience, ask)
+	default:
+		return flown[V]{err: ErrBusy}
 	}
+}
+
+func fly[V any](ctx context.Context, within time.Duration, ask func(context.Context) (V, error)) flown[V] {
 	// Others wait for this answer: it does not end with the request that asks.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 	defer cancel()

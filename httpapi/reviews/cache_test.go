@@ -51,15 +51,15 @@ func TestCache_life(t *testing.T) {
 		yes := true
 		a := newAsked(func(context.Context) (bool, error) { return yes, nil })
 		a.want(t, true, nil, 1)
-		time.Sleep(10*time.Second - 1)
+		<-time.After(10*time.Second - 1)
 		a.want(t, true, nil, 1)
 		yes = false
-		time.Sleep(1)
+		<-time.After(1)
 		a.want(t, false, nil, 2) // a right that was taken away
-		time.Sleep(5*time.Second - 1)
+		<-time.After(5*time.Second - 1)
 		a.want(t, false, nil, 2)
 		yes = true
-		time.Sleep(1)
+		<-time.After(1)
 		a.want(t, true, nil, 3)
 	})
 }
@@ -73,7 +73,7 @@ func TestCache_outlives(t *testing.T) {
 		first := time.Now()
 		a.answer = hangs
 		for times := 2; time.Since(first) < time.Hour-time.Minute; times++ {
-			time.Sleep(10 * time.Second)
+			<-time.After(10 * time.Second)
 			before := time.Now()
 			a.want(t, true, nil, times)
 			if took := time.Since(before); took > patienceStale {
@@ -81,7 +81,7 @@ func TestCache_outlives(t *testing.T) {
 			}
 			a.want(t, true, nil, times) // the next one does not ask
 		}
-		time.Sleep(time.Until(first.Add(time.Hour)))
+		<-time.After(time.Until(first.Add(time.Hour)))
 		times := int(a.times.Load())
 		a.want(t, false, errAway, times+1)
 		a.want(t, false, errAway, times+2)
@@ -89,7 +89,7 @@ func TestCache_outlives(t *testing.T) {
 		a.answer = func(context.Context) (bool, error) { return false, nil }
 		a.want(t, false, nil, times+3)
 		a.answer = hangs
-		time.Sleep(5 * time.Second)
+		<-time.After(5 * time.Second)
 		a.want(t, false, errAway, times+4)
 		a.answer = func(context.Context) (bool, error) { return true, nil }
 		a.want(t, true, nil, times+5)
@@ -138,7 +138,7 @@ func TestCache_strangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAsked(func(context.Context) (bool, error) { return true, nil })
 		a.want(t, true, nil, 1)
-		time.Sleep(11 * time.Second)
+		<-time.After(11 * time.Second)
 		a.answer = func(ctx context.Context) (bool, error) { <-ctx.Done(); return false, errAway }
 		var all sync.WaitGroup
 		for i := range 3 * maxFlights {

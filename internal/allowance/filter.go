@@ -93,7 +93,8 @@ func (r rules) ipv6() []instruction {
 				bytes := a.As16()
 				out = append(out,
 					instruction{code: loadWord, k: source}, instruction{code: equals, jf: 3, k: binary.BigEndian.Uint32(bytes[:])},
-					instruction{code: loadWord, k: source + word}, instruction{code: equals, jf: 1, k: binary.BigEndian.Uint32(bytes[word:])},
+					instruction{code: loadWord, k: source + word},
+					instruction{code: equals, jf: 1, k: binary.BigEndian.Uint32(bytes[word:])},
 					verdict(k))
 			}
 		}

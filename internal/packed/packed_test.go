@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,7 +20,7 @@ const dirVariable = "PACKED_TEST_DIR"
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(dirVariable); dir != "" {
 		err := pack("#!/bin/sh\nread line; echo \"$line of $$\"\n").Exec(dir, os.Environ())
-		os.Stderr.WriteString(err.Error())
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
