@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -24,10 +25,11 @@ func (a *App) record(tests trace.Hook) {
 }
 
 // keepRecording writes the recording into the data directory when the sidecar ends by an error.
-// Without a data directory there is no place that is safe to write to.
-func (a *App) keepRecording() {
+// Without a data directory there is no place that is safe to write to. A directory that was refused
+// may be that of another node: it stays as it is.
+func (a *App) keepRecording(cause error) {
 	dir := a.dataDir()
-	if dir == "" {
+	if _, refused := errors.AsType[*datadir.RefusedError](cause); refused || dir == "" {
 		return
 	}
 	if err := a.writeRecording(datadir.Layout(dir).Recording()); err != nil {
