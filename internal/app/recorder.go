@@ -29,7 +29,7 @@ func (a *App) record(tests trace.Hook) {
 // may be that of another node: it stays as it is.
 func (a *App) keepRecording(cause error) {
 	dir := a.dataDir()
-	if _, refused := errors.AsType[*datadir.RefusedError](cause); refused || dir == "" {
+	if _, foreign := errors.AsType[*datadir.RefusedError](cause); foreign || dir == "" {
 		return
 	}
 	if err := a.writeRecording(datadir.Layout(dir).Recording()); err != nil {
