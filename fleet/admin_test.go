@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
@@ -78,28 +79,32 @@ func TestGiveConsensus(t *testing.T) {
 	}
 }
 
+// servingNode is a node whose gate may be open.
+func servingNode(t *testing.T, id string) protocol.Node {
+	n := node(t, id, "1.0.0")
+	n.Serves = true
+	return n
+}
+
+// mayServe reports whether leaders wait for a node because it may serve.
+func mayServe(t *testing.T, client *etcd.Client, id protocol.NodeID) bool {
+	t.Helper()
+	f, err := List(t.Context(), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, _ := f.Record(id)
+	return r.MayServe()
+}
+
 // Whether a node is alive may change after it was read: then it is judged again.
 func TestSetRoles_aliveMeanwhile(t *testing.T) {
 	server := etcdtest.New(t)
 	raw := server.Client(t)
 	client := newClient(t, server.Endpoints()[0])
 	worker := protocol.Roles{Worker: true}
-	serving := func(id string) protocol.Node {
-		n := node(t, id, "1.0.0")
-		n.Serves = true
-		return n
-	}
-	serves := func(t *testing.T, id protocol.NodeID) bool {
-		t.Helper()
-		f, err := List(t.Context(), client)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, _ := f.Record(id)
-		return r.MayServe()
-	}
 	t.Run("the same roles: nothing is written", func(t *testing.T) {
-		putNode(t, raw, serving("same"))
+		putNode(t, raw, servingNode(t, "same"))
 		read := func() int64 {
 			resp, err := raw.Get(t.Context(), keys.Node("same"))
 			if err != nil || len(resp.Kvs) != 1 {
@@ -115,7 +120,7 @@ func TestSetRoles_aliveMeanwhile(t *testing.T) {
 	t.Run("the other one in service ends meanwhile", func(t *testing.T) {
 		open := encodePresence(protocol.Presence{Ready: true, Reason: protocol.Ready}, time.Now())
 		for _, id := range []string{"leaves", "stays"} {
-			putNode(t, raw, serving(id))
+			putNode(t, raw, servingNode(t, id))
 			put(t, raw, keys.Presence(protocol.NodeID(id)), open)
 		}
 		asked := 0
@@ -132,7 +137,7 @@ func TestSetRoles_aliveMeanwhile(t *testing.T) {
 		}
 	})
 	t.Run("not alive when it is read, alive when it is written", func(t *testing.T) {
-		putNode(t, raw, serving("returns"))
+		putNode(t, raw, servingNode(t, "returns"))
 		asked := 0
 		err := SetRoles(t.Context(), client, "returns", RoleChange{Stopped: true, Edit: func(protocol.Roles) protocol.Roles {
 			if asked++; asked == 1 {
@@ -140,12 +145,12 @@ func TestSetRoles_aliveMeanwhile(t *testing.T) {
 			}
 			return worker
 		}})
-		if !errors.Is(err, ErrAlive) || asked != 2 || !serves(t, "returns") {
+		if !errors.Is(err, ErrAlive) || asked != 2 || !mayServe(t, client, "returns") {
 			t.Errorf("got %v, asked %d times, want ErrAlive, and that leaders wait for it", err, asked)
 		}
 	})
 	t.Run("alive when it is read, not alive when it is written", func(t *testing.T) {
-		putNode(t, raw, serving("ends"))
+		putNode(t, raw, servingNode(t, "ends"))
 		put(t, raw, keys.Presence("ends"), nil)
 		asked := 0
 		err := SetRoles(t.Context(), client, "ends", RoleChange{Force: true, Edit: func(protocol.Roles) protocol.Roles {
@@ -156,7 +161,7 @@ func TestSetRoles_aliveMeanwhile(t *testing.T) {
 			}
 			return worker
 		}})
-		if !errors.Is(err, ErrNotAlive) || asked != 2 || !serves(t, "ends") {
+		if !errors.Is(err, ErrNotAlive) || asked != 2 || !mayServe(t, client, "ends") {
 			t.Errorf("got %v, asked %d times, want ErrNotAlive, and that leaders wait for it", err, asked)
 		}
 	})
@@ -168,23 +173,9 @@ func TestSetRoles_takesTheControllerRole(t *testing.T) {
 	server := etcdtest.New(t)
 	raw := server.Client(t)
 	client := newClient(t, server.Endpoints()[0])
-	serving := func(id string) protocol.Node {
-		n := node(t, id, "1.0.0")
-		n.Serves = true
-		return n
-	}
-	serves := func(t *testing.T, id protocol.NodeID) bool {
-		t.Helper()
-		f, err := List(t.Context(), client)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, _ := f.Record(id)
-		return r.MayServe()
-	}
 	worker := protocol.Roles{Worker: true}
-	putNode(t, raw, serving("dead"))
-	putNode(t, raw, serving("alive"))
+	putNode(t, raw, servingNode(t, "dead"))
+	putNode(t, raw, servingNode(t, "alive"))
 	put(t, raw, keys.Presence("alive"), nil)
 
 	t.Run("alive: its sidecar does the rest", func(t *testing.T) {
@@ -194,16 +185,16 @@ func TestSetRoles_takesTheControllerRole(t *testing.T) {
 		if err := SetRoles(t.Context(), client, "alive", RoleChange{Roles: worker}); err != nil {
 			t.Error(err)
 		}
-		if !serves(t, "alive") {
+		if !mayServe(t, client, "alive") {
 			t.Error("leaders no longer wait for a node whose gate may be open")
 		}
 	})
 	t.Run("the last in service: only by force", func(t *testing.T) {
-		putNode(t, raw, serving("first"))
-		putNode(t, raw, serving("second"))
+		putNode(t, raw, servingNode(t, "first"))
+		putNode(t, raw, servingNode(t, "second"))
 		open := encodePresence(protocol.Presence{Ready: true, Reason: protocol.Ready}, time.Now())
 		put(t, raw, keys.Presence("first"), open)
-		if err := SetRoles(t.Context(), client, "first", RoleChange{Roles: worker}); !errors.Is(err, ErrLastInService) || !serves(t, "first") {
+		if err := SetRoles(t.Context(), client, "first", RoleChange{Roles: worker}); !errors.Is(err, ErrLastInService) || !mayServe(t, client, "first") {
 			t.Errorf("got %v, want ErrLastInService", err)
 		}
 		if err := SetRoles(t.Context(), client, "first", RoleChange{Roles: protocol.Roles{Controller: true, Worker: true}}); err != nil {
@@ -235,7 +226,7 @@ func TestSetRoles_takesTheControllerRole(t *testing.T) {
 		if err := SetRoles(t.Context(), client, "dead", RoleChange{Roles: worker, Stopped: true}); err != nil {
 			t.Error(err)
 		}
-		if serves(t, "dead") {
+		if mayServe(t, client, "dead") {
 			t.Error("leaders still wait for a node that has stopped")
 		}
 		if err := SetRoles(t.Context(), client, "dead", RoleChange{}); err != nil {
@@ -252,7 +243,7 @@ func TestSetRoles_takesTheControllerRole(t *testing.T) {
 		if err := SetRoles(t.Context(), client, "alive", RoleChange{Roles: worker, Stopped: true}); err != nil {
 			t.Error(err)
 		}
-		if serves(t, "alive") {
+		if mayServe(t, client, "alive") {
 			t.Error("leaders still wait for a node that has stopped")
 		}
 	})

@@ -28,7 +28,7 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-const usage = "usage: image OUT.tar VERSION COMMIT EPOCH ARCH=PROGRAM..."
+const usage = "usage: image OUT.tar VERSION COMMIT EPOCH ARCH=PROGRAM, one or more of the last"
 
 // owner is who runs the program: a number, so that Kubernetes can check runAsNonRoot.
 const owner = 65532
@@ -94,7 +94,11 @@ func (m maker) image(arch, program string) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mutate.ConfigFile(image, m.config(arch, image))
+	config, err := image.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	return mutate.ConfigFile(image, m.config(arch, config.DeepCopy()))
 }
 
 // authorities are those that may be trusted without a condition, in PEM.
@@ -108,12 +112,8 @@ func authorities() []byte {
 	return out.Bytes()
 }
 
-func (m maker) config(arch string, image v1.Image) *v1.ConfigFile {
-	config, err := image.ConfigFile()
-	if err != nil {
-		panic(err) // it was made here
-	}
-	config = config.DeepCopy()
+// config fills the configuration of an image.
+func (m maker) config(arch string, config *v1.ConfigFile) *v1.ConfigFile {
 	config.OS, config.Architecture, config.Created = "linux", arch, v1.Time{Time: m.at}
 	config.Config = v1.Config{
 		Entrypoint: []string{"/sidecar"}, Cmd: []string{"run"}, User: fmt.Sprintf("%d:%d", owner, owner),

@@ -58,7 +58,9 @@ func (b *bench) attacked(ctx context.Context, name string, target attack.Target,
 	delay := time.Duration(0)
 	s, err := b.cluster.LaunchSidecar(cluster.SidecarConfig{
 		NodeID: name, Kubeconfig: kubeconfig, Listen: target.HTTP, EtcdInArgs: true, ShutdownDelay: &delay,
-		Args: append([]string{"--etcd=embedded", "--data-dir=" + filepath.Join(b.dir, name), "--node-address=" + networkAddress(strangersAddress)}, flags...),
+		Args: append([]string{
+			"--etcd=embedded", "--data-dir=" + filepath.Join(b.dir, name), "--node-address=" + networkAddress(strangersAddress),
+		}, flags...),
 	})
 	if err != nil {
 		return err
@@ -71,7 +73,8 @@ func (b *bench) attacked(ctx context.Context, name string, target attack.Target,
 	for i := strangersFirst; i <= maxNetworkAddresses; i++ {
 		o.Probes = append(o.Probes, net.ParseIP(networkAddress(i)))
 	}
-	if err := s.AwaitStart(patience, func(ctx context.Context) error { return errors.Join(o.Ask(ctx), listens(ctx, target.Join)) }); err != nil {
+	starts := func(ctx context.Context) error { return errors.Join(o.Ask(ctx), listens(ctx, target.Join)) }
+	if err := s.AwaitStart(patience, starts); err != nil {
 		return err
 	}
 	quiet, err := o.During(ctx, func() int { pause(ctx, strangersTime); return 0 })

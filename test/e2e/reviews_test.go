@@ -95,9 +95,9 @@ func TestReviews(t *testing.T) {
 	b.must(err)
 	base := "https://" + sidecar.Listen()
 	with := func(cert, key, token string) reader { return newReader(t, base, b.authority(), cert, key, token) }
-	nobody := with("", "", "")
+	anonymous := with("", "", "")
 	cluster.Await(t, "the sidecar to serve", func(ctx context.Context) error {
-		code, body, err := nobody.get(ctx, "/readyz")
+		code, body, err := anonymous.get(ctx, "/readyz")
 		if err == nil && code != http.StatusOK {
 			err = fmt.Errorf("got %d %s", code, body)
 		}
@@ -113,8 +113,8 @@ func TestReviews(t *testing.T) {
 	strangerCert, strangerKey, err := c.ClientCertificate("stranger", time.Now().Add(time.Hour), "system:nodes")
 	b.must(err)
 
-	nobody.want(t, "nobody", "/metrics", http.StatusUnauthorized)
-	nobody.want(t, "nobody", "/leader", http.StatusOK)
+	anonymous.want(t, "a client without an identity", "/metrics", http.StatusUnauthorized)
+	anonymous.want(t, "a client without an identity", "/leader", http.StatusOK)
 	with("", "", "invented").want(t, "an invented token", "/metrics", http.StatusUnauthorized)
 	stranger.want(t, "a ServiceAccount without rights", "/metrics", http.StatusForbidden)
 	scraper.want(t, "the scraper", "/metrics", http.StatusOK)
@@ -149,7 +149,7 @@ func TestReviews(t *testing.T) {
 	scraper.want(t, "the scraper, of what it never read", "/status", http.StatusServiceUnavailable)
 	with("", "", "invented later").want(t, "an invented token", "/metrics", http.StatusServiceUnavailable)
 	for _, path := range []string{"/livez", "/readyz?verbose", "/healthz", "/readyz/compatible"} {
-		nobody.want(t, "nobody", path, http.StatusOK)
+		anonymous.want(t, "a client without an identity", path, http.StatusOK)
 	}
 	b.must(sidecar.Stop())
 }

@@ -86,13 +86,10 @@ func (w *Walk) startCommand(ctx context.Context, n *node, release string) error 
 
 // stopCommand stops the sidecar, which stops its services, and its member last.
 func (w *Walk) stopCommand(n *node, sidecar *cluster.Sidecar) error {
-	pid, err := apiserverOf(sidecar)
+	pid, err := n.leaveAPIServer(sidecar)
 	if err != nil {
 		return err
 	}
-	n.mu.Lock()
-	n.former = pid
-	n.mu.Unlock()
 	if err := sidecar.Stop(); err != nil {
 		return err
 	}
@@ -108,14 +105,22 @@ func (w *Walk) stopCommand(n *node, sidecar *cluster.Sidecar) error {
 
 // killCommand kills a sidecar: its member of etcd ends with it, and its kube-apiserver too.
 func (w *Walk) killCommand(n *node, sidecar *cluster.Sidecar) error {
+	if _, err := n.leaveAPIServer(sidecar); err != nil {
+		return err
+	}
+	return sidecar.Kill()
+}
+
+// leaveAPIServer remembers the kube-apiserver of a sidecar that is about to end, and returns its process ID.
+func (n *node) leaveAPIServer(sidecar *cluster.Sidecar) (int, error) {
 	pid, err := apiserverOf(sidecar)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	n.mu.Lock()
 	n.former = pid
 	n.mu.Unlock()
-	return sidecar.Kill()
+	return pid, nil
 }
 
 // apiserverOf returns the process ID of the kube-apiserver that a sidecar runs.
