@@ -32,7 +32,7 @@ func (a *App) Run(ctx context.Context) error {
 	member.End()
 	err = errors.Join(supervise.Err(member, serving), err)
 	if err != nil {
-		a.keepRecording(err)
+		a.keepRecording()
 	}
 	err = errors.Join(err, a.unlock(), a.etcd.Close())
 	a.log.Info("stopped")

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"errors"
 	"fmt"
 	"os"
 
@@ -25,11 +24,11 @@ func (a *App) record(tests trace.Hook) {
 }
 
 // keepRecording writes the recording into the data directory when the sidecar ends by an error.
-// Without a data directory there is no place that is safe to write to. A directory that was refused
-// may be that of another node: it stays as it is.
-func (a *App) keepRecording(cause error) {
+// Without a data directory there is no place that is safe to write to. Before etcd was reached, the
+// directory may be in use by another sidecar, or refused: it stays as it is, and there is little to record.
+func (a *App) keepRecording() {
 	dir := a.dataDir()
-	if _, foreign := errors.AsType[*datadir.RefusedError](cause); foreign || dir == "" {
+	if dir == "" || !a.etcd.Contact().Get().Reached() {
 		return
 	}
 	if err := a.writeRecording(datadir.Layout(dir).Recording()); err != nil {

@@ -1,0 +1,47 @@
+package app
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/cluster"
+	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+	"github.com/lockstep-dev/lockstep/trace"
+)
+
+// A data directory that may be that of another sidecar stays as it is.
+func TestKeepRecording(t *testing.T) {
+	client, err := etcd.NewClient(etcd.Config{Endpoints: etcdtest.New(t).Endpoints(), Prefix: "/lockstep/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	dir := t.TempDir()
+	a := &App{cfg: Config{Embedded: &cluster.Embedded{DataDir: dir}}, etcd: client, log: slog.New(slog.DiscardHandler)}
+	a.record(nil)
+	a.trace(trace.Event{Elected: &trace.Elected{Epoch: 7}})
+	file := datadir.Layout(dir).Recording()
+
+	a.keepRecording()
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("etcd was never reached: got %v, want no file", err)
+	}
+	if _, err := client.Get(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	a.keepRecording()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	got, err := trace.ReadRecording(f)
+	if err != nil || len(got) != 1 || got[0].Event.Elected == nil || got[0].Event.Elected.Epoch != 7 {
+		t.Errorf("got %v, %v, want the election", got, err)
+	}
+}
