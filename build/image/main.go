@@ -141,9 +141,9 @@ func (m maker) write(out string, index v1.ImageIndex) (err error) {
 	if err != nil {
 		return err
 	}
-	// The name by which ctr and podman import it.
+	// The name by which ctr and podman import it. With a host, or the kubelet would ask for another one.
 	if err := path.AppendIndex(index, layout.WithAnnotations(map[string]string{
-		"org.opencontainers.image.ref.name": m.version, "io.containerd.image.name": "lockstep:" + m.version,
+		"org.opencontainers.image.ref.name": m.version, "io.containerd.image.name": "lockstep.dev/lockstep:" + m.version,
 	})); err != nil {
 		return err
 	}
