@@ -70,19 +70,24 @@ var edits = map[string]map[string]any{
 	"CustomResourceDefinition": {"metadata": map[string]any{"labels": map[string]any{"form": "edited"}}},
 }
 
-// resource accesses objects of a kind through a kube-apiserver that is running.
+// resource accesses objects of a kind through a kube-apiserver that no fault is at, if there is
+// one. An empty ns is for kinds without a namespace.
 func (w *world) resource(kind, ns string) dynamic.ResourceInterface {
+	api := w.anyServer().client.Resource(resources[kind])
+	if ns == "" {
+		return api
+	}
+	return api.Namespace(ns)
+}
+
+func (w *world) anyServer() *server {
 	for _, s := range w.servers {
 		if s.busy.TryLock() {
-			client := s.client
 			s.busy.Unlock()
-			if ns != "" {
-				return client.Resource(resources[kind]).Namespace(ns)
-			}
-			return client.Resource(resources[kind])
+			return s
 		}
 	}
-	return w.servers[0].client.Resource(resources[kind])
+	return w.servers[0]
 }
 
 // spoilObject edits or deletes an object, or removes its stamp, like a user who
