@@ -256,6 +256,7 @@ func TestKubelet(t *testing.T) {
 	n.leave()
 	n.retrofit()
 	n.service()
+	n.scrape()
 }
 
 func (n *Node) wantClean() {

@@ -102,3 +102,36 @@ func (n *Node) service() {
 func (n *Node) addresses(path string) (string, error) {
 	return n.Try("kubectl", "--server", n.server(), "get", "endpointslice", "kubernetes", "-o", "jsonpath="+path)
 }
+
+// scrape lets the node serve HTTPS as docs/kubeadm.md#scraping has it, and reads its metrics as
+// the PodMonitor lets Prometheus do: with the CA that each namespace has and the name in the
+// certificate, by the token of the ServiceAccount, and by no other token.
+func (n *Node) scrape() {
+	n.t.Helper()
+	n.Type("sidecar kubeadm --https")
+	n.Type("kubectl --kubeconfig /etc/kubernetes/admin.conf apply")
+	n.Type("kubeadm upgrade node --etcd-upgrade=false", patches, patches+forUpgrade)
+	n.TypeWithEnv("sidecar wait-ready")
+	n.wantClean()
+	n.wantPod(true)
+	n.Shell("kubectl -n default get configmap kube-root-ca.crt -o jsonpath='{.data.ca\\.crt}' > /run/scrape-ca.crt")
+	const scrape = "curl -sS -m 5 -o /run/scraped -w '%{http_code}' --cacert /run/scrape-ca.crt --connect-to lockstep.kube-system.svc:8086:"
+	const url = ":8086 https://lockstep.kube-system.svc:8086/metrics"
+	scrapeAs := func(header string) string {
+		return n.Shell(scrape + n.machine.Address.String() + url + header)
+	}
+	const token = ` -H "Authorization: Bearer $(kubectl -n kube-system get secret lockstep-scraper -o jsonpath='{.data.token}' | base64 -d)"`
+	if code := scrapeAs(token); code != "200" {
+		n.t.Errorf("Prometheus got %s: %s", code, n.Run("cat", "/run/scraped"))
+	}
+	if metrics := n.Run("cat", "/run/scraped"); !strings.Contains(metrics, "\nlockstep_readyz 1\n") {
+		n.t.Errorf("Prometheus got %s", metrics)
+	}
+	if code := scrapeAs(""); code != "401" {
+		n.t.Errorf("without a token: got %s, want 401", code)
+	}
+	const foreign = ` -H "Authorization: Bearer $(kubectl -n default create token default)"`
+	if code := scrapeAs(foreign); code != "403" {
+		n.t.Errorf("with the token of a ServiceAccount without the right: got %s, want 403", code)
+	}
+}
