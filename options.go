@@ -139,6 +139,10 @@ type Options struct {
 	// UnauthorizedCacheTTL is the same for what a client may not read. Zero: 10 s.
 	UnauthorizedCacheTTL time.Duration
 
+	// Profiling serves profiles of the program at /debug/pprof, to the clients that may read
+	// /status. False: the path is not found.
+	Profiling bool
+
 	// LeaseTTL is the lifetime of this sidecar's leases in etcd, in whole
 	// seconds, at least 3 s. When a leader dies, no other node leads for about
 	// that long. Zero: 10 s.
@@ -357,8 +361,8 @@ func (o Options) config() (app.Config, error) {
 		Etcd: reach, Embedded: embedded,
 		Kubeconfig: o.Kubeconfig, Bundle: o.Bundle,
 		Listen: o.Listen, AnonymousStatus: o.AnonymousStatus, OpenAPI: openAPI, Flags: o.Flags,
-		TLS:      httpapi.TLS{CertFile: o.TLSCertFile, KeyFile: o.TLSKeyFile, ClientCAFile: o.ClientCAFile},
-		Reviews:  o.reviews(),
+		TLS:     httpapi.TLS{CertFile: o.TLSCertFile, KeyFile: o.TLSKeyFile, ClientCAFile: o.ClientCAFile},
+		Reviews: o.reviews(), Profiling: o.Profiling,
 		LeaseTTL: o.LeaseTTL, ShutdownDelay: o.ShutdownDelay, ResyncInterval: o.ResyncInterval,
 		LeaderYieldAfter: o.LeaderYieldAfter, EtcdElectionTimeout: o.EtcdElectionTimeout,
 		ExpireDeadNodes: o.ExpireDeadNodes, Ephemeral: o.Ephemeral,

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"fmt"
-	"mime"
 	"net/http"
 	"runtime"
 	"strconv"
@@ -55,9 +54,19 @@ func (s *Server) openapi(w http.ResponseWriter, _ *http.Request) {
 // zpagesHead opens /statusz and /flagz in the form of Kubernetes components.
 const zpagesHead = "\nlockstep %s\nWarning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for debugging purposes only.\n\n"
 
-// statusz is the page of KEP-4827, text only: programs read /status.
+// statusz is the page of KEP-4827.
 func (s *Server) statusz(w http.ResponseWriter, r *http.Request) {
-	if !s.acceptsText(w, r) {
+	paths := endpoints()[:len(endpoints())-1]
+	switch form := s.zpageForm(w, r, "Statusz"); form {
+	case "":
+		return
+	case formText:
+	default:
+		s.replyZpage(w, form, statuszReport{
+			Kind: "Statusz", APIVersion: zpagesGroup + "/" + zpagesVersion, Metadata: zpageMetadata{"lockstep"},
+			StartTime: s.started.UTC().Truncate(time.Second), UptimeSeconds: int64(time.Since(s.started).Seconds()),
+			GoVersion: runtime.Version(), BinaryVersion: s.cfg.Build.Version, Paths: paths,
+		})
 		return
 	}
 	var b strings.Builder
@@ -66,14 +75,23 @@ func (s *Server) statusz(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(&b, "Up: %s\n", time.Since(s.started).Round(time.Second))
 	fmt.Fprintf(&b, "Go version: %s\n", runtime.Version())
 	fmt.Fprintf(&b, "Binary version: %s\n", s.cfg.Build.Version)
-	fmt.Fprintf(&b, "Paths: %s\n", strings.Join(endpoints()[:len(endpoints())-1], " "))
+	fmt.Fprintf(&b, "Paths: %s\n", strings.Join(paths, " "))
 	healthText(w)
 	s.reply(w, http.StatusOK, b.String())
 }
 
-// flagz is the page of KEP-4828, text only.
+// flagz is the page of KEP-4828.
 func (s *Server) flagz(w http.ResponseWriter, r *http.Request) {
-	if !s.acceptsText(w, r) {
+	switch form := s.zpageForm(w, r, "Flagz"); form {
+	case "":
+		return
+	case formText:
+	default:
+		flags := make(map[string]string, len(s.cfg.Flags))
+		for _, f := range s.cfg.Flags {
+			flags[f.Name] = f.Value
+		}
+		s.replyZpage(w, form, flagzReport{Kind: "Flagz", APIVersion: zpagesGroup + "/" + zpagesVersion, Metadata: zpageMetadata{"lockstep"}, Flags: flags})
 		return
 	}
 	var b strings.Builder
@@ -83,21 +101,4 @@ func (s *Server) flagz(w http.ResponseWriter, r *http.Request) {
 	}
 	healthText(w)
 	s.reply(w, http.StatusOK, b.String())
-}
-
-// acceptsText reports whether the client accepts plain text. If not, it has sent 406.
-func (s *Server) acceptsText(w http.ResponseWriter, r *http.Request) bool {
-	accept := r.Header.Values("Accept")
-	if len(accept) == 0 {
-		return true
-	}
-	for part := range strings.SplitSeq(strings.Join(accept, ","), ",") {
-		switch kind, params, err := mime.ParseMediaType(part); {
-		case err != nil || params["q"] == "0":
-		case kind == "*/*" || kind == "text/*" || kind == "text/plain":
-			return true
-		}
-	}
-	s.problem(w, http.StatusNotAcceptable, "this page is available as text/plain only; programs should use /status")
-	return false
 }

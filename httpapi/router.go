@@ -43,6 +43,8 @@ func (s *Server) router() http.Handler {
 		if s.cfg.Metrics != nil {
 			r.Method(http.MethodGet, "/metrics", s.cfg.Metrics)
 		}
+		r.Get("/metrics/etcd", s.memberMetrics)
+		r.Get("/debug/pprof/{profile}", s.profile)
 	})
 	return r
 }
@@ -52,7 +54,7 @@ func (s *Server) router() http.Handler {
 func endpoints() []string {
 	return []string{
 		"/livez", "/healthz", "/readyz", "/readyz/{check}", "/", "/leader", "/status", "/history", "/debug/recording", "/version",
-		"/openapi.yaml", "/statusz", "/flagz", "/metrics", "other",
+		"/openapi.yaml", "/statusz", "/flagz", "/metrics", "/metrics/etcd", "/debug/pprof/{profile}", "other",
 	}
 }
 

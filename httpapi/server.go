@@ -29,6 +29,11 @@ type Config struct {
 	Registerer prometheus.Registerer
 	// Metrics serves /metrics; nil: the path is not found.
 	Metrics http.Handler
+	// MemberMetrics returns the metrics of this node's etcd member, for /metrics/etcd; nil: it is
+	// not found.
+	MemberMetrics func(context.Context) ([]byte, error)
+	// Profiling serves /debug/pprof.
+	Profiling bool
 	// OpenAPI is the text of openapi.yaml; empty: its path is not found.
 	OpenAPI string
 	// Build is shown by /version and /statusz.
@@ -126,6 +131,7 @@ type Server struct {
 	timeouts timeouts
 	port     *allowance.Port
 	streams  streams
+	reading  chan struct{} // holds a token while the metrics of the etcd member are read
 	stopping chan struct{} // closed when Run begins to stop: ends the streams
 }
 
@@ -141,6 +147,7 @@ func New(cfg Config) (*Server, error) {
 		metrics:  newMetrics(cfg.Registerer),
 		started:  time.Now(),
 		timeouts: defaultTimeouts(),
+		reading:  make(chan struct{}, 1),
 		stopping: make(chan struct{}),
 	}
 	if cfg.TLS.CertFile != "" {

@@ -103,6 +103,7 @@ func servingFlags(o *lockstep.Options) flagSection {
 	s.flags.StringVar(&o.TLSCertFile, "tls-cert-file", o.TLSCertFile, "PEM `file` with the serving certificate. It is reloaded when it changes. If empty, plain HTTP.")
 	s.flags.StringVar(&o.TLSKeyFile, "tls-private-key-file", o.TLSKeyFile, "PEM `file` with the key of --tls-cert-file.")
 	s.flags.StringVar(&o.ClientCAFile, "client-ca-file", o.ClientCAFile, "PEM `file` with the authorities of client certificates. If set, all endpoints except the health checks require one, with a chain of at most 4 certificates. With --authorization-kubeconfig, its CN and O are who the client is, and a token does as well.")
+	s.flags.BoolVar(&o.Profiling, "profiling", o.Profiling, "Serve profiles of the program at /debug/pprof, to clients that may read /status.")
 	s.flags.StringVar(&o.OverrideFile, "override-file", o.OverrideFile, "The `file` with which an operator lets this node serve in spite of its gate, for a limited time: sidecar override begin writes it.")
 	s.flags.DurationVar(&o.ShutdownDelay, "shutdown-delay", o.ShutdownDelay, "Time between a failing /readyz and the exit, so that load balancers notice. 0: exit as soon as the node no longer leads.")
 	return s

@@ -245,7 +245,8 @@ func (a *App) wireServer(registry *prometheus.Registry) error {
 	}
 	a.server, err = httpapi.New(httpapi.Config{
 		Snapshot: a.snapshot, Log: a.log, Registerer: registry,
-		Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+		Metrics:       promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+		MemberMetrics: a.memberMetrics(), Profiling: a.cfg.Profiling,
 		Build:   httpapi.Build(buildinfo.Get()),
 		Flags:   a.cfg.Flags,
 		OpenAPI: a.cfg.OpenAPI,

@@ -31,8 +31,10 @@ type Config struct {
 
 	TLS     httpapi.TLS
 	Reviews Reviews
-	OpenAPI string
-	Flags   []httpapi.Flag
+	// Profiling serves /debug/pprof.
+	Profiling bool
+	OpenAPI   string
+	Flags     []httpapi.Flag
 
 	LeaseTTL         time.Duration
 	ShutdownDelay    time.Duration

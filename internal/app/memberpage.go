@@ -1,0 +1,20 @@
+package app
+
+import (
+	"context"
+	"errors"
+)
+
+// memberMetrics returns what serves the metrics of this node's etcd member; nil: etcd runs elsewhere.
+func (a *App) memberMetrics() func(context.Context) ([]byte, error) {
+	if a.cfg.Embedded == nil {
+		return nil
+	}
+	own := a.cfg.Etcd.Endpoints[0] // that of its own member: the client may use others
+	return func(ctx context.Context) ([]byte, error) {
+		if !a.cfg.Embedded.HasMember() {
+			return nil, errors.New("this node has no etcd member")
+		}
+		return a.etcd.ServerMetrics(ctx, own)
+	}
+}
