@@ -196,6 +196,7 @@ func (a *App) wire() error {
 		return err
 	}
 	a.registerMetrics(registry)
+	a.kubeconfig.transport.Observe(registerRequests(registry).answered)
 	return a.wireServer(registry)
 }
 

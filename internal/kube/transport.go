@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
@@ -19,7 +20,26 @@ import (
 // most maxHanging of them.
 type Transport struct {
 	current atomic.Pointer[credentials]
+	observe atomic.Pointer[Observer]
 	hanging atomic.Int64 // requests that their callers gave up, and that have not ended
+}
+
+// Observer gets the method of each request, the status code of its answer (0: there was none), and how
+// long that took.
+type Observer func(method string, code int, took time.Duration)
+
+// Observe makes o get all requests from now on.
+func (t *Transport) Observe(o Observer) { t.observe.Store(&o) }
+
+// observed passes on how a request ended.
+func (t *Transport) observed(req *http.Request, begin time.Time, resp *http.Response) {
+	if o := t.observe.Load(); o != nil {
+		code := 0
+		if resp != nil {
+			code = resp.StatusCode
+		}
+		(*o)(req.Method, code, time.Since(begin))
+	}
 }
 
 // credentials is what one version of the kubeconfig contains.
@@ -117,7 +137,7 @@ type answer struct {
 // handed over to the connection, the error is an *unsentError, and the request is
 // never sent.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	ctx := req.Context()
+	ctx, begin := req.Context(), time.Now()
 	if n := t.hanging.Load(); n >= maxHanging {
 		return nil, refuse(req, fmt.Errorf("%d earlier requests hang", n))
 	}
@@ -136,8 +156,10 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}()
 	select {
 	case a := <-answered:
+		t.observed(req, begin, a.resp)
 		return a.resp, a.err
 	case <-ctx.Done():
+		t.observed(req, begin, nil)
 		t.hanging.Add(1)
 		close(givenUp)
 		if state.withdraw() {
