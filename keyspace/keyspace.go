@@ -143,6 +143,17 @@ func (k Keys) ClusterParts() []string {
 	}
 }
 
+// MayBeSecret reports whether the values of a key, or of a part of ClusterParts, are of no use to people and may let
+// them into the cluster: the hashes of join tokens, and a replacement of the CA.
+func (k Keys) MayBeSecret(key string) bool {
+	for _, part := range []string{k.JoinTokens(), k.Rotation(), k.RotationReports()} {
+		if strings.HasPrefix(key, part) {
+			return true
+		}
+	}
+	return false
+}
+
 // MemberID is the text of a member's ID, in keys and for people: that of etcd's own
 // commands.
 func MemberID(id uint64) string { return strconv.FormatUint(id, 16) }

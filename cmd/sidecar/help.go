@@ -78,7 +78,7 @@ var commandGroups = []struct {
 	names []string
 }{
 	{"Run a node", []string{"run", "wait-ready", "kubeadm"}},
-	{"See what is going on", []string{"status", "history", "explain", "replay", "plan"}},
+	{"See what is going on", []string{"status", "history", "explain", "replay", "support", "plan"}},
 	{"Change a fleet", []string{"node", "cordon", "uncordon", "override", "cluster", "store"}},
 	{"Prepare a release", []string{"bundle", "service"}},
 	{"Others", nil},

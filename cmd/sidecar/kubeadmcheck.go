@@ -31,7 +31,8 @@ type kubeadmReport struct {
 	Findings []kubeadm.Finding `json:"findings"`
 }
 
-func (p program) checkKubeadm(ctx context.Context, f kubeadmFlags) error {
+// kubeadmReport returns what is wrong on this node.
+func (p program) kubeadmReport(ctx context.Context, f kubeadmFlags) kubeadmReport {
 	report := kubeadmReport{Node: f.nodeID, Findings: p.kubeadmFacts(ctx, f).Check()}
 	if report.Findings == nil {
 		report.Findings = []kubeadm.Finding{}
@@ -39,6 +40,11 @@ func (p program) checkKubeadm(ctx context.Context, f kubeadmFlags) error {
 	for i, found := range report.Findings {
 		report.Findings[i].Message, report.Findings[i].Where = clean(found.Message), clean(found.Where)
 	}
+	return report
+}
+
+func (p program) checkKubeadm(ctx context.Context, f kubeadmFlags) error {
+	report := p.kubeadmReport(ctx, f)
 	if err := p.printKubeadm(report, f.output.value); err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ with the release of this node.`,
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(
-		p.runCommand(), p.statusCommand(), p.historyCommand(), p.explainCommand(), p.replayCommand(),
+		p.runCommand(), p.statusCommand(), p.historyCommand(), p.explainCommand(), p.replayCommand(), p.supportCommand(),
 		p.waitReadyCommand(), p.nodeCommand(), p.cordonCommand(), p.uncordonCommand(),
 		p.overrideCommand(), p.rollbackCommand(), p.turnCommand(),
 		p.storeCommand(), p.clusterCommand(), p.bundleCommand(), p.serviceCommand(), p.kubeadmCommand(),

@@ -36,12 +36,16 @@ func (p program) versionCommand() *cobra.Command {
 	return cmd
 }
 
-func (p program) printVersion(form string) error {
+func versionFacts() versionOutput {
 	info := buildinfo.Get()
-	out := versionOutput{
+	return versionOutput{
 		Version: info.Version, Commit: info.Commit, Date: info.Date,
 		GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	}
+}
+
+func (p program) printVersion(form string) error {
+	out := versionFacts()
 	if form == "json" {
 		enc := json.NewEncoder(p.stdout)
 		enc.SetIndent("", "  ")

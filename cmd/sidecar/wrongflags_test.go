@@ -72,7 +72,7 @@ func TestWrongFlags(t *testing.T) {
 		}
 		path := strings.TrimPrefix(cmd.CommandPath(), "sidecar ")
 		mistakes := append([][2]string{{"--etcd-prefix=x", "--etcd-prefix: "}}, wrongFlags[path]...)
-		if cmd.Flags().Lookup("output") != nil {
+		if cmd.Flags().Lookup("output") != nil && path != "support" { // there, it is a file
 			mistakes = append(mistakes, [2]string{"--output=xml", "must be one of"})
 		}
 		if len(wrongFlags[path]) > 0 {

@@ -75,6 +75,16 @@ func Expiry(content []byte) (time.Time, error) {
 	return first.NotAfter, nil
 }
 
+// Get returns what the server answers to a request for a path, such as /version.
+func (a *Access) Get(ctx context.Context, path string, query url.Values) ([]byte, error) {
+	client, err := kube.New(a.cfg, "lockstep-support")
+	if err != nil {
+		return nil, err
+	}
+	defer client.CloseIdle()
+	return client.Do(ctx, kube.Request{Verb: "GET", Path: path, Query: query})
+}
+
 // Needs say for what a sidecar needs rights.
 type Needs struct {
 	Bundles           []*bundle.Bundle // beside what Lockstep itself needs

@@ -89,6 +89,7 @@ var levels = map[string]int{
 	"internal/allowance":   1, // what clients without an identity may use of a processor
 	"internal/cputime":     1,
 	"internal/durable":     1,
+	"internal/support":     1, // collects and packs what others find
 	"internal/packed":      2, // starts a program that is inside this one
 	"internal/trusted":     1,
 	"internal/nodeaddress": 0,

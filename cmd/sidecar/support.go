@@ -1,0 +1,158 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockstep-dev/lockstep"
+	"github.com/lockstep-dev/lockstep/etcd"
+	"github.com/lockstep-dev/lockstep/internal/durable"
+	"github.com/lockstep-dev/lockstep/internal/support"
+)
+
+// The command ends within 30 s, whatever hangs.
+const (
+	supportCollect = 20 * time.Second
+	supportWrite   = 8 * time.Second
+)
+
+// supportFlags are those of support.
+type supportFlags struct {
+	file, kubeconfig, dataDir string
+	server                    serverFlags
+	kubeadm                   kubeadmFlags
+	etcd                      lockstep.Options
+}
+
+func (p program) supportCommand() *cobra.Command {
+	f := supportFlags{etcd: lockstep.Defaults()}
+	cmd := &cobra.Command{
+		Use:   "support",
+		Short: "Collect what helps to find out what is wrong, in one file",
+		Long: `Collect what helps to find out what is wrong on this node, in one .tar.gz: what its sidecar
+shows (status, checks, flags, metrics, recording), the history and the keys of the store,
+versions, certificates, and the findings of sidecar kubeadm --check.
+
+The contents are listed before the file is written. Whatever does not answer is missing in
+it, with the reason: the command works while etcd, the sidecar or the kube-apiserver is
+stopped or hangs, and ends within 30 seconds.
+
+The file has no keys, no tokens, and no passwords. It has names, addresses, and what people
+wrote as messages. Read it before you send it to others.
+
+Exit codes: 0 the file is written, 1 it is not, 2 wrong usage.`,
+		Args:    noArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return checkOptions(cmd.Flags(), f.etcd.ValidateEtcd()) },
+	}
+	flags := cmd.Flags()
+	f.server.bind(flags)
+	flags.AddFlagSet(bindEtcd(&f.etcd, &f.dataDir).flags)
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "Kubeconfig `file` for this node's kube-apiserver. If empty, it is not asked.")
+	f.kubeadm.kubernetesDir = kubernetesDir
+	flags.StringVar(&f.kubeadm.kubernetesDir, "kubernetes-dir", f.kubeadm.kubernetesDir, "The `directory` of kubeadm on this node.")
+	flags.StringVarP(&f.file, "output", "o", "", "The `file` to write; - is the standard output. If empty, lockstep-HOST-TIME.tar.gz in this directory.")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if f.dataDir == "" && usesDefaults(flags) && hasMarker(f.etcd.DataDir) {
+			f.dataDir = f.etcd.DataDir
+		}
+		reach, err := etcdConfig(flags, f.etcd, f.dataDir)
+		if _, wrong := errors.AsType[usageError](err); wrong {
+			return err
+		}
+		client, err := f.server.client()
+		if err != nil {
+			return err
+		}
+		return p.support(cmd.Context(), f, supportSources{p: p, f: f, reach: reach, reachErr: err, server: client})
+	}
+	return cmd
+}
+
+// support collects, lists and writes.
+func (p program) support(ctx context.Context, f supportFlags, from supportSources) error {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "node"
+	}
+	now := p.now().UTC()
+	dir := "lockstep-" + host + "-" + now.Format("20060102T150405Z")
+	list, file := p.stdout, cmp.Or(f.file, dir+".tar.gz")
+	if file == "-" {
+		list = p.stderr
+	}
+	files := support.Collect(ctx, supportCollect, from.parts())
+	packed, err := support.Archive(dir, now, files)
+	if err != nil {
+		return err
+	}
+	missing := listSupport(list, files)
+	if err := within(supportWrite, func() error { return p.writeSupport(file, packed) }); err != nil {
+		return fmt.Errorf("write %s: %w", file, noRoom(err))
+	}
+	fmt.Fprintf(list, "\n%s written to %s: %s of %s; %s missing\n",
+		bytesText(int64(len(packed))), file, count(len(files)-missing, "file"), fmt.Sprint(len(files)), fmt.Sprint(missing))
+	return nil
+}
+
+// listSupport prints what the archive has, and returns how much is missing.
+func listSupport(w io.Writer, files []support.File) (missing int) {
+	rows := [][]string{{"FILE", "SIZE", "CONTENT"}}
+	for _, f := range files {
+		size, about := bytesText(int64(f.Bytes)), f.About
+		if f.Problem != "" {
+			missing++
+			size, about = "MISSING", f.About+": "+clean(strings.ReplaceAll(f.Problem, "\n", "; "))
+		}
+		rows = append(rows, []string{f.Name, size, about})
+	}
+	table{w: w}.rows(rows)
+	return missing
+}
+
+func (p program) writeSupport(file string, content []byte) error {
+	if file != "-" {
+		return durable.WriteFile(file, content, modeSecret)
+	}
+	_, err := p.stdout.Write(content)
+	return err
+}
+
+// noRoom adds what to do about a disk that is full.
+func noRoom(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("%w; name a file on another disk with -o, or -o - for the standard output", err)
+	}
+	return err
+}
+
+// within runs do, and leaves it behind if it does not end in time: the program ends then.
+func within(limit time.Duration, do func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		return fmt.Errorf("the disk did not answer within %s", limit)
+	}
+}
+
+// supportSources are where the parts come from.
+type supportSources struct {
+	p        program
+	f        supportFlags
+	reach    etcd.Config
+	reachErr error // why etcd cannot be asked
+	server   *statusClient
+}

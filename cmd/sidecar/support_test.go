@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/internal/etcdtest"
+	"github.com/lockstep-dev/lockstep/test/smalldisk"
+)
+
+// The archive goes to the standard output, and the list elsewhere. What the times are for adds up to less
+// than was promised.
+func TestSupport(t *testing.T) {
+	if supportCollect+supportWrite >= 30*time.Second {
+		t.Error("the command can take 30 s")
+	}
+	server := etcdtest.New(t)
+	if _, err := server.Client(t).Put(t.Context(), "/lockstep/cluster/tokens/abc", "the hash of a secret"); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"support", "-o", "-", "--server=http://127.0.0.1:1", "--etcd-servers=" + server.Endpoints()[0]}
+	code, out, errs := call(t, program{}, args...)
+	if code != exitOK || !strings.Contains(errs, "\nstatus.json ") || !strings.Contains(errs, "MISSING") || !strings.Contains(errs, " written to -: ") {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	in, err := gzip.NewReader(strings.NewReader(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := io.ReadAll(in)
+	if err != nil || !bytes.Contains(content, []byte(`"key": "/lockstep/cluster/tokens/abc"`)) || bytes.Contains(content, []byte("dGhlIGhhc2g")) {
+		t.Errorf("got %v and\n%s", err, content)
+	}
+	for want, args := range map[string][]string{
+		"--data-dir": {"--etcd-servers=http://a:1", "--data-dir=/b"}, "--server": {"--server=a"}, "unexpected argument": {"now"},
+		"--client-certificate and --client-key": {"--client-key=a"},
+	} {
+		if code, _, errs := call(t, program{}, append([]string{"support"}, args...)...); code != exitUsage || !strings.Contains(errs, want) {
+			t.Errorf("%v: exit code %d: %s", args, code, errs)
+		}
+	}
+}
+
+// Where no space is left, the command says where to write instead, and leaves no half file.
+func TestSupport_fullDisk(t *testing.T) {
+	if !smalldisk.Enter(t) {
+		return
+	}
+	dir := smalldisk.Mount(t, 1<<20)
+	smalldisk.Fill(t, dir)
+	file := filepath.Join(dir, "support.tar.gz")
+	code, out, errs := call(t, program{}, "support", "-o", file, "--server=http://127.0.0.1:1", "--etcd-servers="+etcdtest.New(t).Endpoints()[0])
+	if code != exitFailed || !strings.Contains(errs, "no space left on device; name a file on another disk with -o") || !strings.Contains(out, "\nversion.json ") {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
+	if left, err := filepath.Glob(file + "*"); err != nil || len(left) > 0 {
+		t.Errorf("got %v, %v, want nothing", left, err)
+	}
+}
