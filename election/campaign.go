@@ -289,7 +289,7 @@ func (e *Election) setState(change func(State) State) {
 		now.Since = time.Now()
 	}
 	e.state.Set(now)
-	e.metrics.blockers.Set(float64(len(now.Step.Blockers)))
+	e.metrics.wait(len(now.Step.Blockers), time.Now())
 	if was.Election != now.Election {
 		e.metrics.show(now.Election, now.Since)
 		attrs := []any{"state", string(now.Election)}

@@ -15,6 +15,8 @@ type metrics struct {
 	ended         *prometheus.CounterVec
 	steps         *prometheus.CounterVec
 	blockers      prometheus.Gauge
+	blocked       prometheus.Gauge // since when there are some
+	waits         bool             // there are some; only Run's goroutine uses it
 	guardFailures prometheus.Counter
 	deletions     prometheus.Counter
 }
@@ -54,6 +56,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "lockstep_election_blockers",
 			Help: "How many nodes this leader waits for. /status names them and what to do about each.",
 		}),
+		blocked: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "lockstep_election_blocked_timestamp_seconds",
+			Help: "Since when this leader has been waiting for nodes without a break; 0: it does not wait. If time() minus this is longer than your upgrades take, see blockers in /status, or sidecar status.",
+		}),
 		guardFailures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "lockstep_election_guard_failures_total",
 			Help: "How often this leader did not write a status because a fact behind the decision had changed. Some are normal during an upgrade.",
@@ -73,9 +79,21 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		m.steps.WithLabelValues(k.String())
 	}
 	if reg != nil {
-		reg.MustRegister(m.state, m.withdrawn, m.elections, m.ended, m.steps, m.blockers, m.guardFailures, m.deletions)
+		reg.MustRegister(m.state, m.withdrawn, m.elections, m.ended, m.steps, m.blockers, m.blocked, m.guardFailures, m.deletions)
 	}
 	return m
+}
+
+// wait shows for how many nodes the leader waits, and since when.
+func (m *metrics) wait(blockers int, now time.Time) {
+	m.blockers.Set(float64(blockers))
+	if waits := blockers > 0; waits != m.waits {
+		m.waits = waits
+		m.blocked.Set(0)
+		if waits {
+			m.blocked.Set(float64(now.UnixMilli()) / 1e3)
+		}
+	}
 }
 
 var states = []protocol.ElectionState{protocol.Ineligible, protocol.Campaigning, protocol.Leading, protocol.Withdrawn}

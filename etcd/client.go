@@ -68,6 +68,7 @@ type Client struct {
 	contact  *event.Value[Contact]
 	rewound  *event.Value[int]
 
+	observer    atomic.Pointer[Observer]
 	differences atomic.Int64
 	rechecking  atomic.Bool
 	closer
@@ -78,6 +79,7 @@ type Client struct {
 	followers []*follower
 	checked   time.Time          // when the latest Check began
 	left      []clientv3.LeaseID // of sessions that have ended; they were not revoked
+	sessions  map[*Session]bool  // that are held
 }
 
 // Contact is what the client knows of its connection to etcd.
@@ -206,7 +208,9 @@ func do[T any](ctx context.Context, c *Client, kind effect, request func(context
 	var got answer[T]
 	err := c.tls.missing()
 	if err == nil {
+		begin := time.Now()
 		got, err = ask(limited, c, kind, request)
+		c.observe(ctx, verbs[kind], begin, err)
 	}
 	if err != nil {
 		if answered := c.failed(ctx, err); !answered && ctx.Err() == nil {
@@ -267,9 +271,7 @@ func (c *Client) failed(ctx context.Context, err error) (answered bool) {
 	if ctx.Err() != nil {
 		return false
 	}
-	code := codeOf(err)
-	answered = code != codes.Unavailable && code != codes.DeadlineExceeded && code != codes.Canceled && !refused(err) && !ended(err) &&
-		!errors.Is(err, context.DeadlineExceeded)
+	answered = isAnswer(err)
 	event.Update(c.contact, func(contact Contact) Contact {
 		contact.Connected, contact.Problem = answered, err.Error()
 		if answered {
@@ -279,4 +281,11 @@ func (c *Client) failed(ctx context.Context, err error) (answered bool) {
 		return contact
 	})
 	return answered
+}
+
+// isAnswer reports whether an error is what etcd answered.
+func isAnswer(err error) bool {
+	code := codeOf(err)
+	return code != codes.Unavailable && code != codes.DeadlineExceeded && code != codes.Canceled && !refused(err) && !ended(err) &&
+		!errors.Is(err, context.DeadlineExceeded)
 }

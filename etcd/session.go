@@ -63,6 +63,7 @@ func (c *Client) WithSession(ctx context.Context, ttl time.Duration, hold func(c
 	if err != nil {
 		return err
 	}
+	defer c.hold(s)()
 	c.revokeLeft(ctx)
 	held, lose := context.WithCancelCause(ctx)
 	var keeper sync.WaitGroup
@@ -225,6 +226,7 @@ func (s *Session) keepAliveOnce(ctx context.Context) error {
 	limited, cancel := context.WithDeadline(clientv3.WithRequireLeader(ctx), s.attemptEnds(sent))
 	defer cancel()
 	resp, err := s.exchange(limited, l)
+	s.client.observe(ctx, KeepAlive, sent, err)
 	if err != nil {
 		if ctx.Err() == nil && unusable(err) {
 			s.client.leave(l, err)

@@ -14,6 +14,7 @@ type metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	streams  prometheus.Gauge
+	tooMany  prometheus.Counter
 	panics   prometheus.Counter
 	reloads  *prometheus.CounterVec
 	refused  *prometheus.CounterVec
@@ -53,6 +54,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "lockstep_httpapi_streams",
 			Help: "Open streams of /status?watch. The maximum is " + strconv.Itoa(maxStreams) + "; others are rejected.",
 		}),
+		tooMany: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "lockstep_httpapi_refused_streams_total",
+			Help: "Streams of /status?watch that were refused with 503: too many were open, of all clients, of other machines or of one address. Such a client asks for /status again and again instead; find out which one opens so many.",
+		}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "lockstep_httpapi_panics_total",
 			Help: "Panics in request handlers. Each is a bug: report it with the stack in the log.",
@@ -71,7 +76,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 	}
 	m.preset()
-	reg.MustRegister(m.requests, m.duration, m.streams, m.panics, m.reloads, m.refused, m.heldOff)
+	reg.MustRegister(m.requests, m.duration, m.streams, m.tooMany, m.panics, m.reloads, m.refused, m.heldOff)
 	return m
 }
 
@@ -122,6 +127,12 @@ func (m *metrics) panicked() {
 func (m *metrics) streaming(delta float64) {
 	if m != nil {
 		m.streams.Add(delta)
+	}
+}
+
+func (m *metrics) refusedStream() {
+	if m != nil {
+		m.tooMany.Inc()
 	}
 }
 

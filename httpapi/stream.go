@@ -81,6 +81,7 @@ const eventStream = "text/event-stream"
 func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	client, local := allowance.AddressOf(r.RemoteAddr), isLocal(r)
 	if problem := s.streams.enter(client, local); problem != "" {
+		s.metrics.refusedStream()
 		s.problem(w, http.StatusServiceUnavailable, problem)
 		return
 	}

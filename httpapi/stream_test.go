@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
@@ -120,6 +122,9 @@ func TestStreamsAreBounded(t *testing.T) {
 		t.Errorf("got %d, want 503", resp.StatusCode)
 	}
 	wantProblem(t, resp, body)
+	if n := testutil.ToFloat64(f.metrics.tooMany); n != 1 {
+		t.Errorf("%v refused streams were counted, want 1", n)
+	}
 	loadContract(t).wantKept(t, "/status?watch", resp, body)
 	f.streams.leave(netip.Addr{}, true)
 	if resp := openStream(t, t.Context(), http.DefaultClient, server.URL); resp.StatusCode != http.StatusOK {

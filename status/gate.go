@@ -174,6 +174,7 @@ func (g *Gate) Run(ctx context.Context) error {
 		}
 		registration, registrationChanged := g.cfg.Registration.Load()
 		observed, observedChanged := g.cfg.Store.Observed().Load()
+		g.metrics.releases.observe(time.Now(), observed.View)
 		contact, contactChanged := g.cfg.Contact.Load()
 		local, localChanged := g.cfg.Local.Load()
 		withheld, withheldChanged := g.cfg.Withheld.Load()

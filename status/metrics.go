@@ -15,6 +15,7 @@ type metrics struct {
 	closedByStatus prometheus.Counter
 	changes        *prometheus.CounterVec
 	times          *times
+	releases       *releaseChanges
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -35,14 +36,14 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "lockstep_gate_changes_total",
 			Help: "How often the gate got this reason, since the sidecar started. A gate that closes for a moment between two scrapes is here, and in the log.",
 		}, []string{"reason"}),
-		times: newTimes(time.Now),
+		times: newTimes(time.Now), releases: newReleaseChanges(),
 	}
 	for _, r := range protocol.Reasons() {
 		m.reason.WithLabelValues(string(r)).Set(0)
 		m.changes.WithLabelValues(string(r))
 	}
 	if reg != nil {
-		reg.MustRegister(m.ready, m.reason, m.closedByStatus, m.changes, m.times)
+		reg.MustRegister(m.ready, m.reason, m.closedByStatus, m.changes, m.times, m.releases.duration, m.releases.working)
 	}
 	return m
 }
@@ -104,5 +105,53 @@ func (t *times) Collect(c chan<- prometheus.Metric) {
 			sum += t.now().Sub(t.since)
 		}
 		c <- prometheus.MustNewConstMetric(t.desc, prometheus.CounterValue, sum.Seconds(), string(r))
+	}
+}
+
+// releaseChanges measures how long it takes until all objects are of another release, as this sidecar
+// observes the status. Only the goroutine of the gate's Run uses it.
+type releaseChanges struct {
+	duration prometheus.Histogram
+	working  prometheus.Gauge
+
+	done  protocol.Version // of the newest status that was DONE; zero: none was observed
+	since time.Time        // when the status became WORKING; zero: it is not
+}
+
+func newReleaseChanges() *releaseChanges {
+	return &releaseChanges{
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "lockstep_status_release_change_seconds",
+			Help:    "How long it took from the first status of another release until all objects were of it (DONE), for each change, upgrade or rollback, that this sidecar observed from its begin to its end. Compare upgrades with each other.",
+			Buckets: []float64{1, 5, 15, 60, 300, 900, 3600},
+		}),
+		working: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "lockstep_status_working_timestamp_seconds",
+			Help: "Since when the status has been WORKING, as this sidecar observed it; 0: it is not. If time() minus this is longer than your upgrades take, see sidecar status: a leader waits or an object fails.",
+		}),
+	}
+}
+
+// observe learns of the status. One that is missing or corrupt ends nothing: the next valid one counts.
+func (c *releaseChanges) observe(now time.Time, view protocol.StatusView) {
+	if view.Kind != protocol.StatusPresent {
+		return
+	}
+	switch view.Status.State {
+	case protocol.Working:
+		if c.since.IsZero() {
+			c.since = now
+			c.working.Set(float64(now.UnixMilli()) / 1e3)
+		}
+	case protocol.Done:
+		if c.done != (protocol.Version{}) && c.done.Release != view.Status.Version.Release {
+			took := time.Duration(0) // shorter than the time between two observations
+			if !c.since.IsZero() {
+				took = now.Sub(c.since)
+			}
+			c.duration.Observe(took.Seconds())
+		}
+		c.done, c.since = view.Status.Version, time.Time{}
+		c.working.Set(0)
 	}
 }

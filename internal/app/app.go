@@ -197,6 +197,7 @@ func (a *App) wire() error {
 	}
 	a.registerMetrics(registry)
 	a.kubeconfig.transport.Observe(registerRequests(registry).answered)
+	a.etcd.Observe(registerEtcdRequests(registry))
 	return a.wireServer(registry)
 }
 

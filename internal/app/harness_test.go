@@ -166,7 +166,9 @@ func (s *sidecar) followStatus(ok func(statusReport) bool) (statusReport, error)
 	}
 	defer resp.Body.Close()
 	var last string
-	for scanner := bufio.NewScanner(resp.Body); scanner.Scan(); {
+	scanner := bufio.NewScanner(resp.Body)
+	scanner.Buffer(nil, 16<<20) // a fleet of hundreds
+	for scanner.Scan() {
 		data, isData := strings.CutPrefix(scanner.Text(), "data: ")
 		if !isData {
 			continue

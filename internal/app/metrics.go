@@ -21,17 +21,7 @@ func (a *App) registerMetrics(reg prometheus.Registerer) {
 			return float64(len(unhealthy))
 		})
 	a.registerDatabase(gauge)
-	gauge("lockstep_etcd_connected",
-		"1 while etcd answers. While it is 0, an open gate stays open, and no leader is elected.",
-		func() float64 { return boolean[a.etcd.Contact().Get().Connected] })
-	gauge("lockstep_etcd_last_contact_timestamp_seconds",
-		"When etcd last answered; 0: never. time() minus this is the age of what this sidecar knows: at most about half of --lease-ttl while etcd answers.",
-		func() float64 {
-			if last := a.etcd.Contact().Get().Last; !last.IsZero() {
-				return float64(last.UnixMilli()) / 1e3
-			}
-			return 0
-		})
+	a.registerContact(gauge)
 	counter := func(name, help string, value func() float64) {
 		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value))
 	}
@@ -68,6 +58,24 @@ func (a *App) registerMetrics(reg prometheus.Registerer) {
 	gauge("lockstep_fleet_rollback_end_timestamp_seconds",
 		"When the rollback that is under way ends by its time; 0: none is under way. Until then only nodes of its release lead: see docs/operations.md#roll-back.",
 		func() float64 { return rollbackEnd(a.follower.Fleet().Get().Rollback) })
+}
+
+// registerContact adds the metrics of what this sidecar knows of etcd.
+func (a *App) registerContact(gauge func(name, help string, value func() float64)) {
+	gauge("lockstep_etcd_connected",
+		"1 while etcd answers. While it is 0, an open gate stays open, and no leader is elected.",
+		func() float64 { return boolean[a.etcd.Contact().Get().Connected] })
+	gauge("lockstep_etcd_last_contact_timestamp_seconds",
+		"When etcd last answered; 0: never. time() minus this is the age of what this sidecar knows: at most about half of --lease-ttl while etcd answers.",
+		func() float64 {
+			if last := a.etcd.Contact().Get().Last; !last.IsZero() {
+				return float64(last.UnixMilli()) / 1e3
+			}
+			return 0
+		})
+	gauge("lockstep_etcd_lease_left_seconds",
+		"How long the leases of this sidecar in etcd are certain to live, of several the one that ends first; 0: one has ended, or there is none. They are renewed when about half of it is left: if it falls much lower, renewals fail, and at 0 a leader stops to lead; check etcd.",
+		func() float64 { left, _ := a.etcd.ShortestLease(); return left.Seconds() })
 }
 
 func rollbackEnd(r protocol.Rollback) float64 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/buildinfo"
 )
 
@@ -52,6 +53,30 @@ func registerRequests(reg prometheus.Registerer) *requestMetrics {
 	build.Set(1)
 	reg.MustRegister(m.requests, m.duration, build)
 	return m
+}
+
+// registerEtcdRequests returns what counts the requests to etcd.
+func registerEtcdRequests(reg prometheus.Registerer) etcd.Observer {
+	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "lockstep_etcd_requests_total",
+		Help: "Requests of this sidecar to etcd, without watches, by verb and outcome: ok, refused (an error is the answer), or none: no server answered in time. If none grows, see etcd in /status.",
+	}, []string{"verb", "outcome"})
+	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "lockstep_etcd_request_duration_seconds",
+		Help:    "How long requests to etcd took, by verb, with all attempts at several servers. Above a third of --lease-ttl, leases are in danger: check etcd's disks.",
+		Buckets: []float64{0.005, 0.025, 0.1, 0.5, 1, 5},
+	}, []string{"verb"})
+	for _, verb := range []etcd.Verb{etcd.Read, etcd.Write, etcd.KeepAlive} {
+		duration.WithLabelValues(string(verb))
+		for _, outcome := range []etcd.Outcome{etcd.Answered, etcd.Refused, etcd.Silent} {
+			requests.WithLabelValues(string(verb), string(outcome))
+		}
+	}
+	reg.MustRegister(requests, duration)
+	return func(verb etcd.Verb, outcome etcd.Outcome, took time.Duration) {
+		requests.WithLabelValues(string(verb), string(outcome)).Inc()
+		duration.WithLabelValues(string(verb)).Observe(took.Seconds())
+	}
 }
 
 // answered counts a request. code is 0 if there was no answer.
