@@ -61,11 +61,16 @@ func (e *CorruptRotationError) Unwrap() error { return e.Err }
 
 // UnknownError is returned for a removal of what is no member.
 type UnknownError struct {
-	Name    string
-	Members string // those that there are
+	Name       string
+	Members    string // those that there are
+	Registered bool   // a node with this ID has a record
 }
 
 func (e *UnknownError) Error() string {
+	if e.Registered {
+		return fmt.Sprintf("node %q is no member of this etcd (its members are: %s), so only its record is left: if the node is off for good, "+
+			"type: sidecar node remove %[1]s --confirm-stopped", e.Name, e.Members)
+	}
 	return fmt.Sprintf("no member has the ID or the node ID %q; the members are: %s; type sidecar cluster remove with one of these IDs", e.Name, e.Members)
 }
 

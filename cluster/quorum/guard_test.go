@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -112,5 +113,19 @@ func TestAdd_leaving(t *testing.T) {
 	// The keeper writes between its attempt and its record.
 	if err := writeRecords(t.Context(), client, stored{}, nil, id, b.Record()); !errors.Is(err, ErrWait) {
 		t.Errorf("got %v, want that it waits", err)
+	}
+}
+
+// Of a node whose member was removed before, the record is left, and the error names the command for
+// it. A node that is known nowhere has nothing to remove.
+func TestRemove_onlyARecordIsLeft(t *testing.T) {
+	c := members.New(t)
+	client := c.First.Client()
+	give(t, client, "left")
+	for node, named := range map[string]bool{"left": true, "nowhere": false} {
+		_, err := remove(t, c.First, client, node)
+		if got := err != nil && strings.Contains(err.Error(), "type: sidecar node remove "+node+" --confirm-stopped"); got != named || !errors.Is(err, etcd.ErrNoMember) {
+			t.Errorf("%s: got %v", node, err)
+		}
 	}
 }

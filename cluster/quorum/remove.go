@@ -60,7 +60,7 @@ func Remove(ctx context.Context, client *etcd.Client, r Removal) (View, error) {
 	}
 	// Before the lock: others wait for that.
 	if err := r.awaitEnd(ctx, client); err != nil {
-		return View{}, err
+		return View{}, withRecord(ctx, client, err)
 	}
 	var removed View
 	err := locked(ctx, client, "the removal of "+r.Name, func(ctx context.Context) error {
@@ -71,7 +71,23 @@ func Remove(ctx context.Context, client *etcd.Client, r Removal) (View, error) {
 			}
 		}
 	})
-	return removed, err
+	return removed, withRecord(ctx, client, err)
+}
+
+// withRecord adds to an UnknownError whether a node with this ID has a record: that is what is
+// left of a node whose member was removed before.
+func withRecord(ctx context.Context, client *etcd.Client, err error) error {
+	unknown, is := errors.AsType[*UnknownError](err)
+	if !is {
+		return err
+	}
+	key := keyspace.Under(client.Prefix()).Node(protocol.NodeID(unknown.Name))
+	resp, readErr := client.Txn(ctx, nil, []clientv3.Op{clientv3.OpGet(key, clientv3.WithCountOnly())}, nil)
+	if readErr != nil {
+		return errors.Join(err, fmt.Errorf("read the record of node %q: %w", unknown.Name, readErr))
+	}
+	unknown.Registered = resp.Responses[0].GetResponseRange().Count > 0
+	return err
 }
 
 // attempt needs the lock. It returns etcd.ErrChanged if a record has changed since it was
