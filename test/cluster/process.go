@@ -30,8 +30,9 @@ type processConfig struct {
 	// wrapper is a program with its arguments that becomes the process, such as nsenter;
 	// empty: none.
 	wrapper []string
-	env     []string // besides plainEnviron
-	log     string   // stdout and stderr, appended
+	start   func(*exec.Cmd) error // nil: StartCommand
+	env     []string              // besides plainEnviron
+	log     string                // stdout and stderr, appended
 }
 
 // Process is a child process. Its methods may be called from many goroutines.
@@ -57,7 +58,11 @@ func startProcess(cfg processConfig) (*Process, error) {
 	p.cmd = exec.Command(line[0], line[1:]...)
 	p.cmd.Env = append(plainEnviron(), cfg.env...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
-	if err := StartCommand(p.cmd); err != nil {
+	start := StartCommand
+	if cfg.start != nil {
+		start, p.cmd.SysProcAttr = cfg.start, childAttr()
+	}
+	if err := start(p.cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", cfg.name, err)
 	}
 	// Ends with the child, which Stop and Kill end.

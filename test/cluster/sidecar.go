@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os/exec"
 	"strings"
 	"time"
 
@@ -31,6 +32,8 @@ type SidecarConfig struct {
 	Args           []string // more flags; they override the fields
 	Env            []string // more environment variables, NAME=value
 	Wrapper        []string // a program with its arguments that becomes the sidecar, such as nsenter
+	// Starter starts the process, as that of a slow disk does; nil: StartCommand.
+	Starter func(*exec.Cmd) error
 }
 
 // Sidecar is a sidecar that runs as a child process.
@@ -67,7 +70,7 @@ func (c *Cluster) LaunchSidecar(cfg SidecarConfig) (*Sidecar, error) {
 	if len(cfg.EtcdServers) == 0 && !cfg.EtcdInArgs {
 		cfg.EtcdServers = c.Endpoints()
 	}
-	p, err := c.start("sidecar", processConfig{name: name, args: sidecarArgs(cfg), env: cfg.Env, wrapper: cfg.Wrapper})
+	p, err := c.start("sidecar", processConfig{name: name, args: sidecarArgs(cfg), env: cfg.Env, wrapper: cfg.Wrapper, start: cfg.Starter})
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -67,7 +68,8 @@ users: [{name: u, user: {}}]
 type Node struct {
 	*cluster.Sidecar // nil before the first start
 	ID, Address, Dir string
-	Clock            string // by how much it is wrong, such as -1h; empty: it is right
+	Clock            string                // by how much it is wrong, such as -1h; empty: it is right
+	Starter          func(*exec.Cmd) error // starts its sidecars; nil: StartCommand of package cluster
 
 	rig *Rig
 }
@@ -90,7 +92,7 @@ func (n *Node) Start(args ...string) {
 func (n *Node) StartWith(env []string, args ...string) {
 	n.rig.t.Helper()
 	sidecar, err := n.rig.cluster.LaunchSidecar(cluster.SidecarConfig{
-		NodeID: n.ID, Kubeconfig: n.rig.Kubeconfig, Listen: n.Address + ":8086", Env: append(n.clockEnv(), env...), EtcdInArgs: true,
+		NodeID: n.ID, Kubeconfig: n.rig.Kubeconfig, Listen: n.Address + ":8086", Env: append(n.clockEnv(), env...), EtcdInArgs: true, Starter: n.Starter,
 		Args: append([]string{"--etcd=embedded", "--data-dir=" + n.Dir, "--node-address=" + n.Address, "--insecure-listen"}, args...),
 	})
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/slowdisk"
 	"github.com/lockstep-dev/lockstep/test/smalldisk"
 )
 
@@ -58,6 +59,7 @@ func TestSituations(t *testing.T) {
 	}
 	s.healed(s.nodes...)
 	s.memberDiskFull()
+	s.memberDiskStalls()
 	s.roleTakenWhileDown()
 	s.joinUnanswered(bundle)
 	s.authorityReplaced()
@@ -171,6 +173,28 @@ func (s *situations) memberDiskFull() {
 	smalldisk.Free(s.T, filled, 0)
 	s.must(os.Remove(filled))
 	s.healed(s.nodes...)
+}
+
+// memberDiskStalls: each write to the disk of c takes longer than a second. It answers, and so
+// do the others: without the warning, people only see an etcd that is slow at times.
+func (s *situations) memberDiskStalls() {
+	s.name = "member-disk-stalls"
+	disk, err := slowdisk.New()
+	if err != nil {
+		s.Run(s.name, func(t *testing.T) { t.Skipf("SKIPPED, NOT TESTED: %v", err) })
+		return
+	}
+	s.must(s.c.Stop())
+	s.c.Starter = disk.Start
+	s.startAgain(s.c)
+	disk.Take(1200 * time.Millisecond)
+	for _, n := range s.nodes {
+		s.says(n, "WARNINGS", "c  |the disk of its etcd member is slow|a write took |s or longer (limit 100ms)|find out what else uses that disk", "UPGRADE|see WARNINGS")
+	}
+	disk.Take(0)
+	s.c.Starter = nil
+	s.must(s.c.Stop())
+	s.startAgain(s.c)
 }
 
 // roleTakenWhileDown: a node that is off loses the role of a member, and votes until it starts.
