@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/strict"
 )
 
 // Bundle is what one release wants. It is never changed after it was loaded: to
@@ -34,8 +35,8 @@ type Bundle struct {
 	// count.
 	Digest string
 
-	hashes  []Hash   // of the objects; nil: the bundle was not made by Load
-	sources []string // of the objects; nil as well
+	hashes  []Hash         // of the objects; nil: the bundle was not made by Load
+	sources []strict.Place // of the objects; nil as well
 }
 
 // Source returns where the manifest of Objects[i] is, like "roles.yaml:15"; empty:
@@ -44,7 +45,7 @@ func (b *Bundle) Source(i int) string {
 	if i >= len(b.sources) {
 		return ""
 	}
-	return b.sources[i]
+	return b.sources[i].String()
 }
 
 // Hash returns the hash of Objects[i]; see HashOf.

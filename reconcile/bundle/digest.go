@@ -11,11 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/lockstep-dev/lockstep/internal/sorting"
+	"github.com/lockstep-dev/lockstep/strict"
 )
 
 // canonical sorts objects by group, kind, namespace and name, so that the digest
 // depends on neither file names nor the order in a file.
-func canonical(objects []object) (sortedObjects []*unstructured.Unstructured, sources []string) {
+func canonical(objects []object) (sortedObjects []*unstructured.Unstructured, sources []strict.Place) {
 	sorted := slices.Clone(objects)
 	sorting.By(sorted, func(a, b object) int {
 		return cmp.Or(
@@ -25,9 +26,9 @@ func canonical(objects []object) (sortedObjects []*unstructured.Unstructured, so
 			cmp.Compare(a.key.name, b.key.name),
 		)
 	})
-	sortedObjects, sources = make([]*unstructured.Unstructured, len(sorted)), make([]string, len(sorted))
+	sortedObjects, sources = make([]*unstructured.Unstructured, len(sorted)), make([]strict.Place, len(sorted))
 	for i, o := range sorted {
-		sortedObjects[i], sources[i] = o.obj, o.at.String()
+		sortedObjects[i], sources[i] = o.obj, o.at
 	}
 	return sortedObjects, sources
 }

@@ -3,7 +3,6 @@ package bundle
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,7 +19,10 @@ func (b *Bundle) Lint() error {
 	var problems strict.Problems
 	scopes := b.scopes()
 	for i, obj := range b.Objects {
-		at := placeOf(b.Source(i))
+		var at strict.Place
+		if i < len(b.sources) {
+			at = b.sources[i]
+		}
 		id := fmt.Sprintf("%s %q", obj.GetKind(), obj.GetName())
 		switch namespaced, known := scopes[obj.GroupVersionKind().GroupKind()]; {
 		case known && namespaced && obj.GetNamespace() == "":
@@ -33,15 +35,6 @@ func (b *Bundle) Lint() error {
 		}
 	}
 	return problems.Err()
-}
-
-// placeOf is the place that Source returns as text.
-func placeOf(source string) strict.Place {
-	i := strings.LastIndex(source, ":")
-	if line, err := strconv.Atoi(source[i+1:]); err == nil && i > 0 {
-		return strict.Place{File: source[:i], Line: line}
-	}
-	return strict.Place{File: source}
 }
 
 // scopes says which kinds are in a namespace: some of Kubernetes itself, and all whose CRD

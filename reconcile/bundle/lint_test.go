@@ -27,12 +27,12 @@ func TestLint(t *testing.T) {
 	}{
 		"nothing": {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: n}\ndata: {a: \"1\"}\n", nil},
 		"no namespace": {"apiVersion: v1\nkind: Namespace\nmetadata: {name: n}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
-			[]string{`a.yaml:5: ConfigMap "a" has no metadata.namespace: there is no default`}},
+			[]string{`a.yaml:5: ConfigMap "a" has no metadata.namespace: there is no default (document 2)`}},
 		"of an unknown kind":     {widget, nil},
-		"of a CRD":               {strings.Replace(crd, "SCOPE", "Namespaced", 1) + "---\n" + widget, []string{`a.yaml:6: Widget "w" has no metadata.namespace: there is no default`}},
+		"of a CRD":               {strings.Replace(crd, "SCOPE", "Namespaced", 1) + "---\n" + widget, []string{`a.yaml:6: Widget "w" has no metadata.namespace: there is no default (document 2)`}},
 		"of a CRD that has none": {strings.Replace(crd, "SCOPE", "Cluster", 1) + "---\n" + widget, nil},
 		"one too many": {strings.Replace(crd, "SCOPE", "Cluster", 1) + "---\n" + strings.Replace(widget, "name: w", "name: w, namespace: n", 1),
-			[]string{`a.yaml:6: Widget "w" has a metadata.namespace, but the CRD in this bundle has the scope Cluster`}},
+			[]string{`a.yaml:6: Widget "w" has a metadata.namespace, but the CRD in this bundle has the scope Cluster (document 2)`}},
 		"numbers": {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: n}\ndata: {replicas: 3, on: true, text: x}\n",
 			[]string{`a.yaml:1: ConfigMap "a": data["on"] must be a text: write it in quotes`, `a.yaml:1: ConfigMap "a": data["replicas"] must be a text: write it in quotes`}},
 		"a number in a Secret": {"apiVersion: v1\nkind: Secret\nmetadata: {name: a, namespace: n}\nstringData: {pin: 1234}\n",
@@ -48,6 +48,9 @@ func TestLint(t *testing.T) {
 			if all, ok := errors.AsType[*LoadError](b.Lint()); ok {
 				for _, p := range all.Problems {
 					got = append(got, strings.TrimPrefix(p.Error(), dir+"/"))
+					if want := 1 + strings.Count(strings.Join(strings.SplitAfter(tc.text, "\n")[:p.Line], ""), "---"); p.Document != want {
+						t.Errorf("got document %d in %v, want %d", p.Document, p, want)
+					}
 				}
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
