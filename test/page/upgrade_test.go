@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -129,13 +131,14 @@ func TestUpgrade(t *testing.T) {
 		Link: "live", Releases: "1.1.0 1.0.0 1.0.0",
 		Upgrade: "1 of 3 controllers at release 1.1.0, 1 of them ready. Until this upgrade is complete, do not start the next one:",
 	})
-	wantLayout(t, b, "during the upgrade")
+	everyView(t, b, "during the upgrade")
 	writeImage(t, b, "page-upgrade.png")
 
 	if err := f.sidecars["cp-2"].Kill(); err != nil {
 		t.Fatal(err)
 	}
 	awaitSight(t, b, "a node that has ended", sight{Link: "live", Bar: "bad", Progress: "wait", Title: "▲ cp-3 – Lockstep"})
+	everyView(t, b, "with a node that has ended")
 	f.upgrade("cp-2", "1.1.0")
 	awaitSight(t, b, "the second node", sight{Link: "live", Releases: "1.1.0 1.1.0 1.0.0"})
 
@@ -148,6 +151,18 @@ func TestUpgrade(t *testing.T) {
 		Link: "live", Bar: "good", Text: fine, Progress: "none", Title: "● cp-3 – Lockstep", Releases: "1.1.0 1.1.0 1.1.0",
 	})
 	wantLayout(t, b, "after the upgrade")
+}
+
+// everyView looks at the live page on every screen, and goes back to that of the docs.
+func everyView(t *testing.T, b *page.Browser, name string) {
+	t.Helper()
+	for _, v := range append(slices.Clone(views), desk) {
+		if err := b.Resize(t.Context(), v); err != nil {
+			t.Fatal(err)
+		}
+		wantLayout(t, b, fmt.Sprintf("%s at %d", name, v.Width))
+		takeShot(t, b, strings.ReplaceAll(name, " ", "-"), v)
+	}
 }
 
 // writeImage writes a picture of the docs.
