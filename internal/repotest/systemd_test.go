@@ -40,3 +40,11 @@ func TestSystemdUnitIsRestarted(t *testing.T) {
 		}
 	}
 }
+
+// Who types the README's commands has the program where the unit starts it.
+func TestSystemdUnitStartsWhatTheReadmeCopies(t *testing.T) {
+	const copies = "\n$ cp bin/sidecar /usr/bin/\n"
+	if !strings.Contains(read(t, "README.md"), copies) {
+		t.Errorf("README.md has no line %q, and the units start /usr/bin/sidecar", copies)
+	}
+}
