@@ -37,7 +37,7 @@ func FailingServices(of []ServiceRun) []Warning {
 		case r.Ready, r.Ends:
 			continue
 		case r.LastExit != "" && r.Restarts > 0:
-			w.Reason, w.Message = ServiceFailing, fmt.Sprintf("its service %q ended (%s) and is not ready again; the sidecar status of this node has its last lines", r.Name, r.LastExit)
+			w.Reason, w.Message = ServiceFailing, fmt.Sprintf("its service %q ended (%s) and is not ready again; the sidecar status of that node has its last lines", r.Name, r.LastExit)
 		case r.Unready >= ServicePatience:
 			w.Reason, w.Since, w.Message = ServiceNotReady, r.Since, fmt.Sprintf("its service %q runs and does not become ready", r.Name)
 			if r.Problem != "" {

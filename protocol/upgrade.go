@@ -188,8 +188,8 @@ func outOfServiceNow(v StatusView, f Fleet) []UpgradeObstacle {
 	}
 	for _, r := range f.Records {
 		if r.aliveController() && r.Presence.Ready && r.Presence.Election == Withdrawn {
-			out = append(out, UpgradeObstacle{Reason: NodeWithdrawn, Node: r.ID, Message: "its sidecar has withdrawn from the election: " +
-				"its kube-apiserver is unreachable or rejects the kubeconfig's user; repair that first"})
+			out = append(out, UpgradeObstacle{Reason: NodeWithdrawn, Node: r.ID, Message: "its sidecar cannot work with its kube-apiserver, and has withdrawn from the election: " +
+				"the sidecar status of that node says why; repair that first"})
 		}
 	}
 	return out

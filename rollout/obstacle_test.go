@@ -43,12 +43,12 @@ Unfinished : all live nodes have the bundle, and the objects are still not at it
 upgrade c: [a b] then [a b c], DONE 1.1.0 min 0.0.0, c leads
 upgrade b: [a c] then [a b c], DONE 1.1.0 min 0.0.0, c leads
 upgrade a: [b c] then [a b c], DONE 1.1.0 min 0.0.0, c leads
-NodeWithdrawn a: its sidecar has withdrawn from the election: its kube-apiserver is unreachable or rejects the kubeconfig's user; repair that first
+NodeWithdrawn a: its sidecar cannot work with its kube-apiserver, and has withdrawn from the election: the sidecar status of that node says why; repair that first
 `},
 		{"all withdrew", Input{Fleet: with(rollingFleet("1.0.0"), 0, func(r *protocol.Record) { r.Presence.Election = protocol.Withdrawn }), Status: doneAt("1.0.0", "0.0.0"), Bundle: bundleOf("1.1.0", "0.0.0", "0.0.0")}, `
 upgrade a: [] then [a], DONE 1.0.0 min 0.0.0,  leads
 NoLeader : no node leads
-NodeWithdrawn a: its sidecar has withdrawn from the election: its kube-apiserver is unreachable or rejects the kubeconfig's user; repair that first
+NodeWithdrawn a: its sidecar cannot work with its kube-apiserver, and has withdrawn from the election: the sidecar status of that node says why; repair that first
 Unfinished : all live nodes have the bundle, and the objects are still not at it: no node may lead
 `},
 		{"a node that is not ready already", Input{Fleet: with(three(), 2, func(r *protocol.Record) { r.Presence.Ready, r.Presence.Reason = false, protocol.Starting }), Status: doneAt("1.0.0", "0.0.0"), Bundle: bundleOf("1.1.0", "0.0.0", "0.0.0")}, `

@@ -79,7 +79,7 @@ var commandGroups = []struct {
 }{
 	{"Run a node", []string{"run", "wait-ready", "kubeadm"}},
 	{"See what is going on", []string{"status", "history", "explain", "replay", "support", "plan"}},
-	{"Change a fleet", []string{"node", "cordon", "uncordon", "override", "cluster", "store"}},
+	{"Change a fleet", []string{"node", "cordon", "uncordon", "turn", "rollback", "override", "cluster", "store"}},
 	{"Prepare a release", []string{"bundle", "service"}},
 	{"Others", nil},
 }

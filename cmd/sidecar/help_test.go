@@ -203,3 +203,18 @@ func TestCompletion(t *testing.T) {
 		t.Errorf("got %d and %q", code, out)
 	}
 }
+
+// TestGroups: a new command gets a place in the help of sidecar. The last group has what every
+// program has.
+func TestGroups(t *testing.T) {
+	var got []string
+	for _, cmd := range (program{}).root().Commands() {
+		if !cmd.Hidden && groupOf(cmd) == commandGroups[len(commandGroups)-1].title {
+			got = append(got, cmd.Name())
+		}
+	}
+	slices.Sort(got)
+	if want := []string{"completion", "version"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v: name the others in commandGroups", got, want)
+	}
+}

@@ -65,7 +65,7 @@ func (t table) summary(r httpapi.Report) [][]string {
 		rows = append(rows, []string{"REPLACE", text})
 	}
 	if b := r.Reconciler.Rollback; b != nil {
-		rows = append(rows, []string{"ROLLBACK", fmt.Sprintf("to %s%s: %s", b.To, untilText(b.Until), b.Message)})
+		rows = append(rows, []string{"ROLLBACK", t.rollback(*b)})
 	}
 	rows = append(rows, titled("TURN", t.turns(r.Turns))...)
 	if step := r.Election.Step; step.Kind != "" {
@@ -263,7 +263,10 @@ func (t table) leader(r httpapi.Report) string {
 	if e.State != "unknown" {
 		out += t.since(e.Since)
 	}
-	if e.Message != "" {
+	switch b := r.Reconciler.Rollback; {
+	case e.Reason == string(protocol.RollingBack) && b != nil:
+		out += " (only nodes of release " + b.To + " lead: see ROLLBACK)"
+	case e.Message != "":
 		out += " (" + e.Message + ")"
 	}
 	return out

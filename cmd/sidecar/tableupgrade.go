@@ -28,6 +28,15 @@ func upgradeText(r httpapi.Report) []string {
 	return out
 }
 
+// rollback is the one row with all of it: the others refer to it.
+func (t table) rollback(b httpapi.RollbackReport) string {
+	out := "to " + b.To
+	if b.By != "" {
+		out += " by " + b.By
+	}
+	return out + t.since(b.Since) + untilText(b.Until) + ": " + b.Message
+}
+
 // upgradeMayStart says so, and what to know before: a line for each note.
 func upgradeMayStart(r httpapi.Report) []string {
 	var out []string
@@ -65,8 +74,11 @@ func obstacleText(o httpapi.UpgradeObstacleReport) string {
 		"NodeDead":         "it is not alive",
 		"ServiceNotReady":  "a service of it is not ready",
 	}
-	if o.Reason == string(protocol.OtherBundle) {
+	switch o.Reason {
+	case string(protocol.OtherBundle):
 		return "it runs another bundle than that of the objects"
+	case string(protocol.RollingBack):
+		return "a rollback is under way (see ROLLBACK)"
 	}
 	if text, found := short[o.Reason]; found {
 		return text + " (see WARNINGS)"

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // warned is a warning in the table: what is wrong where, and which nodes say so.
@@ -23,6 +24,11 @@ func (w warned) includes(other warned) bool {
 		(w.reason == other.reason && other.reason != "" || strings.Contains(w.message, other.message))
 }
 
+// isAbout reports whether this node knows itself what another node reports of a third one.
+func (w warned) isAbout(other httpapi.WarningReport) bool {
+	return w.local && other.Subject != "" && w.reason == other.Reason && slices.Equal(w.nodes, []string{other.Subject})
+}
+
 // warnings are those of this node, and those that the other nodes report. What several nodes
 // say in the same words is one row, and so is what this node and another one say of that.
 func (t table) warnings(r httpapi.Report) [][]string {
@@ -32,6 +38,9 @@ func (t table) warnings(r httpapi.Report) [][]string {
 			continue
 		}
 		for _, w := range n.Warnings {
+			if slices.ContainsFunc(all, func(k warned) bool { return k.isAbout(w) }) {
+				continue
+			}
 			message := w.Message
 			if w.Subject != "" {
 				message = w.Subject + ": " + message
@@ -54,7 +63,7 @@ func knownHere(r httpapi.Report) []warned {
 	}
 	for _, w := range r.Warnings {
 		switch {
-		case w.Message == r.Election.Message && w.Subject == "" || isOtherBundle(w): // LEADER or the first row has it
+		case w.Message == r.Election.Message && w.Subject == "" || isOtherBundle(w) || isRollback(w, r.Reconciler.Rollback): // LEADER, the first row or ROLLBACK has it
 		case w.Subject == "":
 			own(w.Since, w.Message)
 		default:
@@ -68,6 +77,11 @@ func knownHere(r httpapi.Report) []warned {
 		own(nil, w)
 	}
 	return out
+}
+
+// isRollback reports whether a warning says what the row ROLLBACK says.
+func isRollback(w httpapi.WarningReport, b *httpapi.RollbackReport) bool {
+	return b != nil && w.Reason == string(protocol.RollingBack) && strings.HasSuffix(w.Message, b.Message)
 }
 
 // merged adds the warning of one node, unless a row already contains it.

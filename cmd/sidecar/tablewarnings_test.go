@@ -30,6 +30,7 @@ func TestWarnings(t *testing.T) {
 		{RecordReport: httpapi.RecordReport{ID: "c"}, Warnings: []httpapi.WarningReport{
 			{Reason: "ReconcilerRuns", Message: writes},
 			{Reason: "APIRefused", Message: "its kube-apiserver answers 401"},
+			{Reason: "MemberDown", Subject: "b", Message: "c says so in other words"},
 			{Reason: "ObjectFailed", Subject: `ConfigMap "x"`, Message: "refused", Since: ago(4)},
 		}},
 	}

@@ -156,9 +156,14 @@ func rollingBack(b *broken) {
 	b.run(sidecar, "rollback", "begin", "--to=1.0.0", "--etcd-servers="+b.c.Endpoints()[0])
 	what := "no node leads until one of release 1.0.0 is alive: stop one node, and start it with 1.0.0; to give it up: sidecar rollback end"
 	for _, node := range []string{"cp-1", "cp-2"} {
-		b.says(node, "ROLLBACK|to 1.0.0, until |"+what, "this node: ineligible for |only nodes of that release lead", "UPGRADE|do not start",
-			"cp-|a rollback to 1.0.0 by |"+what)
+		b.says(node, "ROLLBACK|to 1.0.0 by |, until |"+what, "this node: ineligible for |(only nodes of release 1.0.0 lead: see ROLLBACK)",
+			"UPGRADE|do not start the next upgrade: a rollback is under way (see ROLLBACK)")
+		table, err := b.table(b.Context(), node)
+		b.must(err)
+		if n := strings.Count(table, what); n != 1 {
+			b.Errorf("%s says %d times what to do:\n%s", node, n, table)
+		}
 	}
 	b.types("cp-1", "sidecar rollback end")
-	cluster.Await(b.T, "the newer release to lead again", statusHas(b.sidecars["cp-1"], `"state": "leading"`))
+	cluster.Await(b.T, "a node of the newer release to lead again", statusHas(b.sidecars["cp-1"], `"election": "leading"`))
 }
