@@ -138,6 +138,7 @@ func (c *releaseChanges) observe(now time.Time, view protocol.StatusView) {
 		return
 	}
 	switch view.Status.State {
+	case protocol.StateUnset: // it would not have been decoded
 	case protocol.Working:
 		if c.since.IsZero() {
 			c.since = now

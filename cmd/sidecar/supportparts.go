@@ -31,6 +31,7 @@ const etcdLimit = 10 * time.Second
 // parts are everything that is collected.
 func (s supportSources) parts() []support.Part {
 	const text, structured = "text/plain", "application/json"
+	verbose := url.Values{"verbose": {""}}
 	return []support.Part{
 		{Name: "version.json", About: "this program", Collect: func(context.Context) ([]byte, error) { return asJSON(versionFacts()) }},
 		{Name: "system.txt", About: "kernel, load and memory of this machine", Collect: system},
@@ -47,7 +48,7 @@ func (s supportSources) parts() []support.Part {
 		{Name: "etcd-servers.json", About: "etcd servers and their versions", Collect: s.etcdServers},
 		{Name: "certificates.json", About: "certificates, without keys", Collect: s.certificates},
 		{Name: "kubernetes-version.json", About: "version of the kube-apiserver", Collect: s.kubernetes("/version", nil)},
-		{Name: "kubernetes-readyz.txt", About: "checks of the kube-apiserver", Collect: s.kubernetes("/readyz", url.Values{"verbose": {""}})},
+		{Name: "kubernetes-readyz.txt", About: "checks of the kube-apiserver", Collect: s.kubernetes("/readyz", verbose)},
 		{Name: "kubeadm.json", About: "findings of sidecar kubeadm --check", Collect: s.kubeadmCheck},
 	}
 }
@@ -57,9 +58,9 @@ func asJSON(v any) ([]byte, error) { return json.MarshalIndent(v, "", "  ") }
 // system reads what Linux shows of the machine; what is missing is left out.
 func system(context.Context) ([]byte, error) {
 	var out strings.Builder
-	for _, name := range []string{"/proc/version", "/proc/uptime", "/proc/loadavg", "/proc/meminfo", "/proc/pressure/io", "/proc/pressure/memory"} {
-		if content, err := os.ReadFile(name); err == nil {
-			fmt.Fprintf(&out, "# %s\n%s\n", name, content)
+	for _, name := range []string{"version", "uptime", "loadavg", "meminfo", "pressure/io", "pressure/memory"} {
+		if content, err := os.ReadFile("/proc/" + name); err == nil {
+			fmt.Fprintf(&out, "# /proc/%s\n%s\n", name, content)
 		}
 	}
 	if out.Len() == 0 {

@@ -14,7 +14,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"time"
 )
@@ -96,6 +95,9 @@ func fileOf(p Part, content []byte, err error) File {
 // contents is the first file of an archive: what it has, and what is missing.
 const contents = "contents.json"
 
+// mode is that of each file.
+const mode = 0o600
+
 // Archive packs files into a .tar.gz, below one directory.
 func Archive(dir string, at time.Time, files []File) ([]byte, error) {
 	list, err := json.MarshalIndent(files, "", "  ")
@@ -107,7 +109,7 @@ func Archive(dir string, at time.Time, files []File) ([]byte, error) {
 	archive := tar.NewWriter(packed)
 	add := func(name string, content []byte) error {
 		header := &tar.Header{
-			Typeflag: tar.TypeReg, Name: path.Join(dir, name), Size: int64(len(content)), Mode: int64(fs.FileMode(0o600)), ModTime: at.Truncate(time.Second),
+			Typeflag: tar.TypeReg, Name: path.Join(dir, name), Size: int64(len(content)), Mode: mode, ModTime: at.Truncate(time.Second),
 		}
 		if err := archive.WriteHeader(header); err != nil {
 			return err

@@ -139,7 +139,7 @@ users: [{name: u, user: {token: %s}}]
 	n := rig.Node("a")
 	n.Start()
 	n.AwaitRunning()
-	for _, line := range strings.Split(n.command(t, "cluster", "token", "create"), "\n") {
+	for line := range strings.SplitSeq(n.command(t, "cluster", "token", "create"), "\n") {
 		if token := strings.TrimSpace(line); strings.HasPrefix(token, "lockstep1.") {
 			secrets = append(secrets, token, token[strings.LastIndexAny(token, ".-_")+1:])
 		}
