@@ -38,7 +38,7 @@ type member struct {
 // fail makes the member answer each request with an error.
 func (m *member) fail(err error) { m.fault.Store(&err) }
 
-func newMember(t *testing.T, name string) *member {
+func newMember(t testing.TB, name string) *member {
 	t.Helper()
 	m := &member{name: name}
 	for _, addr := range []*string{&m.client, &m.peer} {
@@ -53,7 +53,7 @@ func newMember(t *testing.T, name string) *member {
 func (m *member) endpoint() string { return "http://" + m.client }
 
 // start starts the member, which becomes ready when enough others run.
-func (m *member) start(t *testing.T, initial, state string) {
+func (m *member) start(t testing.TB, initial, state string) {
 	t.Helper()
 	cfg := embed.NewConfig()
 	cfg.Name, cfg.Dir = m.name, t.TempDir()
@@ -107,7 +107,7 @@ func (m *member) close() {
 	m.Close()
 }
 
-func (m *member) awaitReady(t *testing.T) {
+func (m *member) awaitReady(t testing.TB) {
 	t.Helper()
 	select {
 	case <-m.Server.ReadyNotify():

@@ -57,7 +57,7 @@ func await[T any](t *testing.T, v *event.Value[T], ok func(T) bool) T {
 }
 
 // until polls cond, and fails the test if it does not become true.
-func until(t *testing.T, what string, cond func() bool) {
+func until(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	deadline := time.After(30 * time.Second)
 	tick := time.NewTicker(10 * time.Millisecond)
