@@ -70,6 +70,13 @@ type Options struct {
 	// EtcdQuotaBytes is the size of the member's database at which etcd refuses writes. It
 	// should be the same on all nodes. Zero: 8 GiB.
 	EtcdQuotaBytes int64
+	// SnapshotEvery is the time between two snapshots of etcd that this node saves by itself while it
+	// has a member that votes, for EtcdEmbedded; at least 1 s. Zero, the default: it saves none.
+	SnapshotEvery time.Duration
+	// SnapshotKeep is how many of them are kept. Zero: 28.
+	SnapshotKeep int
+	// SnapshotDir is their directory. Zero: the directory snapshots in DataDir.
+	SnapshotDir string
 	// Join is the URL of the join port of any member, for EtcdEmbedded. It is used
 	// only while DataDir has no member. Empty: a new cluster is created there.
 	Join string
@@ -224,6 +231,7 @@ func (o Options) withDefaults() Options {
 	o.JoinPort = cmp.Or(o.JoinPort, 8087)
 	o.EtcdQuotaBytes = cmp.Or(o.EtcdQuotaBytes, member.DefaultQuotaBytes)
 	o.EtcdPrefix = cmp.Or(o.EtcdPrefix, "/lockstep/")
+	o.SnapshotKeep = cmp.Or(o.SnapshotKeep, 28)
 	o.LeaseTTL = cmp.Or(o.LeaseTTL, 10*time.Second)
 	o.ResyncInterval = cmp.Or(o.ResyncInterval, 10*time.Minute)
 	o.LeaderYieldAfter = cmp.Or(o.LeaderYieldAfter, 30*time.Second)
@@ -355,10 +363,14 @@ func (o Options) config() (app.Config, error) {
 	if embedded != nil {
 		reach = embedded.EtcdConfig(o.EtcdPrefix)
 	}
+	snapshots, err := o.snapshots()
+	if err != nil {
+		return app.Config{}, err
+	}
 	return app.Config{
 		NodeID: node, AdvertiseURL: o.AdvertiseURL,
 		Services: o.Services, DataDir: o.DataDir, NodeAddress: o.NodeAddress,
-		Etcd: reach, Embedded: embedded,
+		Etcd: reach, Embedded: embedded, Snapshots: snapshots,
 		Kubeconfig: o.Kubeconfig, Bundle: o.Bundle,
 		Listen: o.Listen, AnonymousStatus: o.AnonymousStatus, OpenAPI: openAPI, Flags: o.Flags,
 		TLS:     httpapi.TLS{CertFile: o.TLSCertFile, KeyFile: o.TLSKeyFile, ClientCAFile: o.ClientCAFile},

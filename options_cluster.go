@@ -1,14 +1,17 @@
 package lockstep
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/cluster"
+	"github.com/lockstep-dev/lockstep/cluster/backup"
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/cluster/member"
 	"github.com/lockstep-dev/lockstep/internal/app"
@@ -45,6 +48,9 @@ func (o Options) checkExternal(p *problems) {
 		o.checkAddress(p)
 		o.NodeAddress = ""
 	}
+	if o.SnapshotEvery != 0 {
+		p.add("SnapshotEvery", "snapshot-every", remedy)
+	}
 	for _, set := range []struct{ field, flag, value string }{
 		{"NodeAddress", "node-address", o.NodeAddress}, {"Join", "join", o.Join},
 		{"Token", "token", o.Token}, {"TokenFile", "token-file", o.TokenFile},
@@ -74,7 +80,26 @@ func (o Options) checkEmbedded(p *problems) {
 	if o.NodeAddress != "" {
 		o.checkAddress(p)
 	}
+	o.checkSnapshots(p)
 	o.checkJoin(p)
+}
+
+func (o Options) checkSnapshots(p *problems) {
+	if o.SnapshotEvery != 0 && o.SnapshotEvery < time.Second {
+		p.add("SnapshotEvery", "snapshot-every", "%s: must be 0 (none) or at least 1s", o.SnapshotEvery)
+	}
+	if o.SnapshotKeep < 1 {
+		p.add("SnapshotKeep", "snapshot-keep", "%d: must be at least 1", o.SnapshotKeep)
+	}
+}
+
+// snapshots returns which snapshots this node saves by itself.
+func (o Options) snapshots() (backup.Plan, error) {
+	dir, err := filepath.Abs(cmp.Or(o.SnapshotDir, datadir.Layout(o.DataDir).Snapshots()))
+	if err != nil {
+		return backup.Plan{}, fmt.Errorf("directory of the snapshots %q: %w", o.SnapshotDir, err)
+	}
+	return backup.Plan{Every: o.SnapshotEvery, Keep: o.SnapshotKeep, Dir: dir}, nil
 }
 
 func (o Options) checkAddress(p *problems) {

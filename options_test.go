@@ -90,7 +90,7 @@ func TestOptions_reachTheWiring(t *testing.T) {
 
 // embeddedFields have an effect only with EtcdEmbedded.
 var embeddedFields = []string{
-	"DataDir", "NodeAddress", "PeerPort", "ClientPort", "JoinPort", "Join", "EtcdQuotaBytes", "Token", "TokenFile", "EtcdMemberCommand",
+	"DataDir", "NodeAddress", "PeerPort", "ClientPort", "JoinPort", "Join", "EtcdQuotaBytes", "SnapshotEvery", "SnapshotKeep", "SnapshotDir", "Token", "TokenFile", "EtcdMemberCommand",
 }
 
 // set gives a field of Options a valid value that is not its default.

@@ -24,6 +24,17 @@ type Cluster struct {
 	Members []ClusterMember
 	// Rotation is the replacement of the CA of that etcd.
 	Rotation ClusterRotation
+	// Snapshots are those that this node saves by itself.
+	Snapshots ClusterSnapshots
+}
+
+// ClusterSnapshots are snapshots of etcd that a node saves by itself (docs/clusters.md#scheduled).
+type ClusterSnapshots struct {
+	Every   time.Duration // 0: it saves none
+	Kept    int           // how many there are
+	Newest  time.Time     // of the newest one; zero: there is none
+	File    string        // the newest one
+	Problem string        // why the last attempt failed; empty: it did not
 }
 
 // ClusterRotation is a replacement of the CA (docs/protocol.md#rotation).
@@ -77,6 +88,17 @@ type ClusterReport struct {
 	Members     []ClusterMemberReport     `json:"members"`
 	// CARotation is the replacement of the CA.
 	CARotation CARotationReport `json:"caRotation"`
+	// Snapshots are those that this node saves by itself.
+	Snapshots SnapshotsReport `json:"snapshots"`
+}
+
+// SnapshotsReport is about snapshots of etcd that a node saves by itself.
+type SnapshotsReport struct {
+	EverySeconds float64    `json:"everySeconds"` // 0: it saves none
+	Kept         int        `json:"kept"`
+	Newest       *time.Time `json:"newest"` // when; null: there is none
+	File         string     `json:"file"`
+	Problem      string     `json:"problem"`
 }
 
 // CARotationReport is a replacement of the CA.
@@ -118,6 +140,10 @@ func clusterReport(c Cluster) ClusterReport {
 	out.CARotation = CARotationReport{
 		Phase: c.Rotation.Phase, Since: timestamp(c.Rotation.Since), Turn: c.Rotation.Turn, Problem: c.Rotation.Problem,
 		WaitsFor: append([]string{}, c.Rotation.WaitsFor...), Lost: append([]string{}, c.Rotation.Lost...),
+	}
+	s := c.Snapshots
+	out.Snapshots = SnapshotsReport{
+		EverySeconds: s.Every.Seconds(), Kept: s.Kept, Newest: timestamp(s.Newest), File: s.File, Problem: s.Problem,
 	}
 	if out.Error == "" {
 		out.Error = c.MemberProblem

@@ -155,7 +155,7 @@ func TestStatusHasNoNullButTimes(t *testing.T) {
 	if err := json.Unmarshal(get(t, newFixture(t, Snapshot{}).Handler(), "/status").Body.Bytes(), &report); err != nil {
 		t.Fatal(err)
 	}
-	times := map[string]bool{"since": true, "staleSince": true, "updatedAt": true, "lastSuccess": true, "lastRepair": true, "lastContact": true, "override": true, "replacement": true, "rollback": true, "servesSince": true}
+	times := map[string]bool{"since": true, "staleSince": true, "updatedAt": true, "lastSuccess": true, "lastRepair": true, "lastContact": true, "override": true, "replacement": true, "rollback": true, "servesSince": true, "newest": true}
 	var walk func(path string, v any)
 	walk = func(path string, v any) {
 		object, ok := v.(map[string]any)

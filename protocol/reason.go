@@ -153,6 +153,8 @@ const (
 	CordonOver Reason = "CordonOver"
 	// DiskSlow: the disk of a node's etcd member is slow. Find out what else uses it.
 	DiskSlow Reason = "DiskSlow"
+	// SnapshotOld: a node that saves snapshots of etcd by itself has no recent one. The message says why.
+	SnapshotOld Reason = "SnapshotOld"
 	// EtcdLeaderChanges: the leader of the etcd that the sidecars run changes again and
 	// again. Check the members that stop answering, and the network between them.
 	EtcdLeaderChanges Reason = "EtcdLeaderChanges"

@@ -1,6 +1,10 @@
 package datadir
 
-import "path/filepath"
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
 
 // Layout names the files of the data directory at a path.
 type Layout string
@@ -38,6 +42,18 @@ func (l Layout) NodeCert() string { return filepath.Join(l.PKI(), "node.crt") }
 // NodeKey returns the path of the key of this node's certificate.
 func (l Layout) NodeKey() string { return filepath.Join(l.PKI(), "node.key") }
 
+// Snapshots returns the directory of the snapshots that the node saves by itself, if no other one is chosen.
+func (l Layout) Snapshots() string { return filepath.Join(string(l), snapshotsDir) }
+
+// DatabaseSize returns the size of the database of the etcd member, in bytes.
+func (l Layout) DatabaseSize() (int64, error) {
+	info, err := os.Stat(l.db())
+	if err != nil {
+		return 0, fmt.Errorf("size of the database of etcd: %w", err)
+	}
+	return info.Size(), nil
+}
+
 // Etcd returns the data directory of the etcd member.
 func (l Layout) Etcd() string { return filepath.Join(string(l), "etcd") }
 
@@ -55,4 +71,6 @@ const (
 	membersFile = "members.json"
 	rolesFile   = "roles.json"
 	programDir  = "program"
+
+	snapshotsDir = "snapshots"
 )

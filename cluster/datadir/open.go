@@ -172,7 +172,7 @@ func (d *Dir) checkFirst() error {
 
 // names returns what the directory has, without what an interrupted write or the
 // file system left there, and without the roles, the unpacked program and a recording: a sidecar without a
-// member may have them too.
+// member may have them too. So may a node that lost its member and has kept its snapshots.
 func (d *Dir) names() ([]string, error) {
 	entries, err := os.ReadDir(d.Path())
 	if err != nil {
@@ -181,7 +181,7 @@ func (d *Dir) names() ([]string, error) {
 	var out []string
 	for _, e := range entries {
 		if !slices.Contains([]string{
-			markerFile + durable.TempSuffix, rolesFile, rolesFile + durable.TempSuffix, programDir, recordingFile, "lost+found",
+			markerFile + durable.TempSuffix, rolesFile, rolesFile + durable.TempSuffix, programDir, recordingFile, snapshotsDir, "lost+found",
 		}, e.Name()) {
 			out = append(out, e.Name())
 		}

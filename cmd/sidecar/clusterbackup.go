@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -48,7 +49,7 @@ the newest writes may be missing in the file.`,
 }
 
 func (p program) clusterRestoreCommand() *cobra.Command {
-	opts, confirmed := lockstep.Defaults(), false
+	opts, confirmed, latest := lockstep.Defaults(), false, false
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Make a cluster of one member, this node, from a file",
@@ -64,20 +65,53 @@ let them join with new tokens.
 
 The data directory must be that of a node that was a member. Its old data is kept beside
 the new one. If the machine has another address since, add --node-address. The records of nodes stay: remove those of nodes
-that are off for good with sidecar node remove.`,
-		Args: oneArg("FILE"),
+that are off for good with sidecar node remove.
+
+With --latest in place of FILE, the file is the newest snapshot that this node has saved by itself
+(--snapshot-every of sidecar run) and that is not damaged. Another node may have a newer one.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if latest {
+				if len(args) > 0 {
+					return usagef("either FILE or --latest")
+				}
+				return nil
+			}
+			return oneArg("FILE")(cmd, args)
+		},
 	}
 	cmd.Flags().StringVar(&opts.DataDir, "data-dir", opts.DataDir, "The data `directory` of this node.")
 	cmd.Flags().StringVar(&opts.NodeAddress, "node-address", opts.NodeAddress, "The `IP` address of this node from now on. If empty, that of the data directory.")
 	cmd.Flags().StringVar(&opts.EtcdPrefix, "etcd-prefix", opts.EtcdPrefix, "The `prefix` of all keys in etcd.")
+	cmd.Flags().BoolVar(&latest, "latest", false, "Restore the newest snapshot that this node has saved by itself.")
+	cmd.Flags().StringVar(&opts.SnapshotDir, "snapshot-dir", opts.SnapshotDir, "The `directory` of these snapshots. If empty, snapshots in --data-dir.")
 	cmd.Flags().BoolVar(&confirmed, "confirm-stopped", false, "Confirm that the sidecars of all nodes are stopped.")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !confirmed {
 			return usagef("stop the sidecars on all nodes, then add --confirm-stopped; see sidecar cluster restore --help")
 		}
-		return p.restore(cmd.Context(), opts, args[0])
+		if !latest {
+			return p.restore(cmd.Context(), opts, args[0])
+		}
+		file, err := p.latestSnapshot(cmp.Or(opts.SnapshotDir, datadir.Layout(opts.DataDir).Snapshots()))
+		if err != nil {
+			return err
+		}
+		return p.restore(cmd.Context(), opts, file)
 	}
 	return cmd
+}
+
+// latestSnapshot is the newest one that a node has saved by itself. It says what it passes over.
+func (p program) latestSnapshot(dir string) (string, error) {
+	newest, damaged, err := backup.Latest(dir, p.now())
+	if err != nil {
+		return "", err
+	}
+	for _, problem := range damaged {
+		fmt.Fprintf(p.stderr, "not used: %v\n", problem)
+	}
+	fmt.Fprintf(p.stderr, "The newest snapshot here was saved at %s, %s ago.\n", newest.Time.Format(time.RFC3339), p.now().Sub(newest.Time).Round(time.Second))
+	return newest.File, nil
 }
 
 func (p program) restore(ctx context.Context, opts lockstep.Options, file string) error {

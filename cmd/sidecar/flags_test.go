@@ -170,6 +170,7 @@ func TestOptionErrorsNameFlags(t *testing.T) {
 		{
 			Etcd: lockstep.EtcdEmbedded, EtcdServers: []string{"http://h:1"}, EtcdCAFile: "c", EtcdCertFile: "c", EtcdKeyFile: "k",
 			NodeAddress: "x", PeerPort: -1, ClientPort: -1, JoinPort: -1, EtcdQuotaBytes: -1, Join: "x",
+			SnapshotEvery: -1, SnapshotKeep: -1,
 		},
 	} {
 		for _, err := range split(bad.Validate()) {

@@ -25,6 +25,9 @@ func (t table) cluster(c httpapi.ClusterReport) []string {
 	for _, m := range c.Members {
 		all = append(all, t.member(m))
 	}
+	if c.Snapshots.EverySeconds > 0 {
+		all = append(all, t.snapshots(c.Snapshots))
+	}
 	if c.CARotation.Phase != "" {
 		all = append(all, t.rotation(c.CARotation))
 	}
@@ -49,6 +52,18 @@ func (t table) rotation(r httpapi.CARotationReport) string {
 	}
 	if r.Problem != "" {
 		out += ": " + r.Problem
+	}
+	return out
+}
+
+// snapshots says how old the newest one of this node is.
+func (t table) snapshots(s httpapi.SnapshotsReport) string {
+	out := "no snapshot of this node yet"
+	if s.Newest != nil {
+		out = "newest snapshot of this node saved " + t.ago(s.Newest) + t.details(" (%s)", s.File)
+	}
+	if s.Problem != "" {
+		out += "; the last attempt failed: " + s.Problem
 	}
 	return out
 }

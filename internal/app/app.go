@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/lockstep-dev/lockstep/cluster"
+	"github.com/lockstep-dev/lockstep/cluster/backup"
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/election"
 	"github.com/lockstep-dev/lockstep/etcd"
@@ -69,6 +70,7 @@ type App struct {
 
 	etcd       *etcd.Client
 	cluster    *cluster.Manager
+	schedule   *backup.Schedule // of snapshots; it runs only with --snapshot-every
 	follower   *fleet.Follower
 	presence   *fleet.Presence
 	shown      *event.Value[fleet.Shown]
@@ -177,6 +179,7 @@ func (a *App) wire() error {
 	a.cluster = cluster.NewManager(cluster.Config{
 		Embedded: a.cfg.Embedded, Client: a.etcd, Reach: reach, Log: a.log, Registerer: registry, AwaitServices: a.awaitServices,
 	})
+	a.schedule = a.newSchedule()
 	a.readCertificates(time.Now())
 	a.address = address(a.cfg, a.listener)
 	hook, err := newTrace(a.id.node)

@@ -33,6 +33,7 @@ func (a *App) clusterNow() httpapi.Cluster {
 	out.Rotation = httpapi.ClusterRotation{
 		Phase: r.Phase, Since: r.Since, Turn: string(r.Turn), WaitsFor: texts(r.Waits), Lost: texts(r.Lost), Problem: r.Problem,
 	}
+	out.Snapshots = a.snapshotsNow()
 	return out
 }
 

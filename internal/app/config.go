@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/cluster"
+	"github.com/lockstep-dev/lockstep/cluster/backup"
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
@@ -18,6 +19,7 @@ type Config struct {
 
 	Etcd       etcd.Config       // without Log, which New sets
 	Embedded   *cluster.Embedded // nil: etcd runs elsewhere
+	Snapshots  backup.Plan       // that this node saves by itself, if Embedded is not nil
 	Kubeconfig string
 	Services   string // directory; empty: this node runs none
 	DataDir    string // where the roles are kept with Services, if Embedded is nil

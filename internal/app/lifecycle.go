@@ -68,6 +68,7 @@ func (a *App) startServing(member, serving *supervise.Group) {
 	if a.cfg.Embedded != nil {
 		keep("servers", a.inCluster(a.followServers))
 		keep("member-health", a.watchMember)
+		keep("snapshots", a.inCluster(a.keepSnapshots))
 	}
 	keep("turns", a.inCluster(a.keepTurns))
 	if a.publisher != nil {

@@ -85,7 +85,7 @@ func rollbackEnd(r protocol.Rollback) float64 {
 	return float64(r.Until.Unix())
 }
 
-// registerDatabase adds the metric of the databases of etcd members.
+// registerDatabase adds the metrics of the databases of etcd members, and of their snapshots.
 func (a *App) registerDatabase(gauge func(name, help string, value func() float64)) {
 	gauge("lockstep_cluster_database_used_ratio",
 		"Share of its quota that the largest database of a member of the etcd that the sidecars run has used, from 0 to 1. From 0.8 on, delete what is not needed and type sidecar cluster defrag: at 1, etcd refuses writes.",
@@ -96,6 +96,7 @@ func (a *App) registerDatabase(gauge func(name, help string, value func() float6
 			}
 			return float64(most) / 100
 		})
+	a.registerSnapshots(gauge)
 }
 
 // registerDifferences adds the metrics of what should be the same on all nodes.

@@ -87,6 +87,7 @@ func (a *App) keepSnapshot(ctx context.Context) error {
 			changed(a.cluster.Status().Load()),
 			changed(a.cluster.Member().Load()),
 			changed(a.cluster.Members().Load()),
+			changed(a.schedule.State().Load()),
 			changed(a.roles.Local().Load()),
 			changed(a.roles.Loaded().Load()),
 			changed(a.roles.State().Load()),

@@ -56,6 +56,7 @@ func (a *App) keepWarnings(ctx context.Context) error {
 			changed(a.roles.State().Load()),
 			changed(a.supervisor.Failures().Load()),
 			changed(a.memberHealth.Load()),
+			changed(a.schedule.State().Load()),
 			changed(a.clocks.Load()),
 			changed(a.kubeconfig.warnings.Load()),
 			changed(a.certificateWarnings.Load()),
@@ -82,6 +83,7 @@ func (a *App) keepWarnings(ctx context.Context) error {
 			at = earliest(at, protocol.RollbackNoticeAt(r), now)
 		}
 		at = earliest(at, protocol.NextTurnLimit(a.follower.Fleet().Get().Turns, now), now)
+		at = earliest(at, a.schedule.State().Get().WarnsAt(), now)
 		if at = earliest(at, a.memberFacts().nextRemoval(now), now); !at.IsZero() {
 			waitFor(ctx, at.Sub(now), changes...)
 		} else {
@@ -165,6 +167,7 @@ func (a *App) ownWarnings(runs []protocol.ServiceRun) []protocol.Warning {
 	}
 	out = append(out, protocol.FailingServices(runs)...)
 	out = append(out, a.memberHealth.Get().reported...)
+	out = append(out, a.snapshotWarnings()...)
 	out = append(out, a.clocks.Get().warnings...)
 	for _, f := range a.supervisor.Failures().Get() {
 		out = append(out, protocol.Warning{Reason: protocol.WorkerFailed, Message: failedMessage(f), Since: f.Since})

@@ -46,6 +46,10 @@ var situations = []situation{
 	{"no etcd", on("lockstep_etcd_connected", "", always(0), "cp-2"), fires{"LockstepEtcdUnreachable": {ofNode("cp-2")}}, false},
 	{"a member is off", on("lockstep_cluster_unhealthy_voters", "", always(1)), fires{"LockstepMemberUnhealthy": {ofPlane()}}, false},
 	{"a full database", on("lockstep_cluster_database_used_ratio", "", always(0.9)), fires{"LockstepDatabaseNearlyFull": {ofPlane()}}, false},
+	{"an old snapshot", on("lockstep_cluster_snapshot_newest_timestamp_seconds", "", always(0), "cp-2"), fires{"LockstepSnapshotOld": {ofNode("cp-2")}}, false},
+	{"no snapshot, and none is wanted", together(
+		on("lockstep_cluster_snapshot_newest_timestamp_seconds", "", always(0)), on("lockstep_cluster_snapshot_interval_seconds", "", always(0)),
+	), fires{}, false},
 	{"a slow disk", on("lockstep_cluster_member_fsync_seconds_bucket", `,le="0.1"`, grows(0), "cp-2"), fires{}, false}, // no histogram: its buckets must grow
 	{"a slow disk, whole", together(
 		on("lockstep_cluster_member_fsync_seconds_bucket", `,le="0.01"`, grows(1), "cp-2"),

@@ -55,6 +55,8 @@ func (w world) addNode(store, node string, leads bool) {
 		set(name, "", always(0))
 	}
 	set("lockstep_reconcile_last_success_timestamp_seconds", "", grows(60)) // the clock of promtool begins at 0
+	set("lockstep_cluster_snapshot_newest_timestamp_seconds", "", grows(60))
+	set("lockstep_cluster_snapshot_interval_seconds", "", always(3600))
 	set("lockstep_certificate_expiry_timestamp_seconds", `,certificate="serving",file="/etc/tls.crt"`, always(3e7))
 	set("lockstep_certificate_expiry_timestamp_seconds", `,certificate="client-ca",file=""`, always(0))
 	set("lockstep_reconcile_objects", `,state="failed"`, always(0))

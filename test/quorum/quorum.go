@@ -152,6 +152,11 @@ type Cluster struct {
 		Phase, Turn, Problem string
 		WaitsFor, Lost       []string
 	}
+	Snapshots struct {
+		EverySeconds float64
+		Newest       *time.Time
+		Problem      string
+	}
 }
 
 // ClusterStatus returns what /status has about the cluster.

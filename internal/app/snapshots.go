@@ -1,0 +1,73 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/cluster/backup"
+	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/protocol"
+)
+
+// This file is about the snapshots that this node saves by itself (docs/clusters.md#scheduled).
+
+func (a *App) newSchedule() *backup.Schedule {
+	return backup.NewSchedule(backup.ScheduleConfig{
+		Plan: a.cfg.Snapshots, Client: a.etcd, Votes: a.hasVoter, DatabaseSize: a.databaseSize, Log: a.log.With("worker", "snapshots"),
+	})
+}
+
+// keepSnapshots saves them until ctx ends, if that is wanted.
+func (a *App) keepSnapshots(ctx context.Context) error {
+	if a.cfg.Snapshots.Every == 0 {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return a.schedule.Run(ctx)
+}
+
+// hasVoter reports whether this node has a member that votes. It has the key of the CA then, which a
+// restore needs.
+func (a *App) hasVoter() bool {
+	return a.cluster.Membership().Get().Phase == protocol.WorkingMember
+}
+
+func (a *App) databaseSize() int64 {
+	size, err := datadir.Layout(a.dataDir()).DatabaseSize()
+	if err != nil { // etcd has just begun: it is small
+		return 0
+	}
+	return size
+}
+
+func (a *App) snapshotWarnings() []protocol.Warning {
+	if w, warns := a.schedule.State().Get().Warning(time.Now()); warns {
+		return []protocol.Warning{w}
+	}
+	return nil
+}
+
+func (a *App) snapshotsNow() httpapi.ClusterSnapshots {
+	now := a.schedule.State().Get()
+	return httpapi.ClusterSnapshots{Every: now.Every, Kept: now.Kept, Newest: now.Newest, File: now.File, Problem: now.Problem}
+}
+
+func (a *App) registerSnapshots(gauge func(name, help string, value func() float64)) {
+	gauge("lockstep_cluster_snapshot_interval_seconds",
+		"Time between two snapshots of etcd that this node saves by itself (--snapshot-every); 0: it saves none, or its etcd member does not vote.",
+		func() float64 {
+			if now := a.schedule.State().Get(); now.Runs() {
+				return now.Every.Seconds()
+			}
+			return 0
+		})
+	gauge("lockstep_cluster_snapshot_newest_timestamp_seconds",
+		"When the newest of these snapshots was saved; 0: there is none. If it is older than two intervals, cluster.snapshots in /status has the reason.",
+		func() float64 {
+			if newest := a.schedule.State().Get().Newest; !newest.IsZero() {
+				return float64(newest.UnixMilli()) / 1e3
+			}
+			return 0
+		})
+}
