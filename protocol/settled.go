@@ -56,6 +56,8 @@ func otherRelease(v StatusView, f Fleet) string {
 	switch older, newest := all[:first], all[first:]; {
 	case len(older) > 0 && slices.ContainsFunc(newest, foreign):
 		return fmt.Sprintf("the nodes run different releases: %s; upgrade no other node yet: %s", releasesOf(all), foreignFirst(newest, foreign))
+	case len(older) > 0 && f.Rollback.On() && release(older[len(older)-1]) == f.Rollback.To: // to go on is no choice now
+		return fmt.Sprintf("the nodes run different releases: %s; roll %s back, too", releasesOf(all), idsOf(newest))
 	case len(older) > 0 && !slices.ContainsFunc(older, foreign) && mayGoBack(older, newest):
 		return fmt.Sprintf("the nodes run different releases: %s; to go on: %s; to go back: roll %s back", releasesOf(all), olderRemedy(older, newest), idsOf(newest))
 	case len(older) > 0:

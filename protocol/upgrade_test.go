@@ -217,6 +217,18 @@ func TestUpgradeObstacles_names(t *testing.T) {
 	}
 }
 
+// While a rollback is under way, no advice leads the other way.
+func TestUpgradeObstacles_rollback(t *testing.T) {
+	f := Fleet{Rollback: Rollback{To: rel("1.0.0"), Revision: 9}, Records: []*Record{
+		controller("a", "1.0.0").leading(), controller("b", "1.1.0").serving(), controller("c", "1.1.0").serving(),
+	}}
+	const want = "the nodes run different releases: a runs release 1.0.0, b, c run 1.1.0; roll b, c back, too"
+	all := UpgradeObstacles(presentStatus(doneStatus("1.0.0")), f)
+	if !slices.ContainsFunc(all, func(o UpgradeObstacle) bool { return o.Message == want }) {
+		t.Errorf("got %+v, want %q", all, want)
+	}
+}
+
 // A node that runs another bundle, maybe by mistake, is no reason to upgrade or roll back
 // the others.
 func TestUpgradeObstacles_anotherBundle(t *testing.T) {
