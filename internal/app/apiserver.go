@@ -57,6 +57,6 @@ func askAPIServer(ctx context.Context, client *http.Client, url string) string {
 	case resp.StatusCode == http.StatusOK:
 		return ""
 	}
-	answer := strings.TrimSpace(string(body[:min(len(body), maxAPIAnswer)]))
+	answer := cmp.Or(checks.Message(string(body)), strings.TrimSpace(string(body[:min(len(body), maxAPIAnswer)])))
 	return cmp.Or(checks.Failed(string(body)), fmt.Sprintf("%s: %s", resp.Status, answer))
 }

@@ -3,6 +3,7 @@
 package checks
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 )
@@ -29,4 +30,14 @@ func Failed(body string) string {
 		failed, more = failed[:maxShown], fmt.Sprintf("; and %d more", n)
 	}
 	return strings.Join(failed, "; ") + more
+}
+
+// Message returns what an answer of kube-apiserver says that is no list of checks, such as that a
+// user may not read them; empty: it is none.
+func Message(body string) string {
+	var status struct{ Kind, Message string }
+	if err := json.Unmarshal([]byte(body), &status); err != nil || status.Kind != "Status" {
+		return ""
+	}
+	return status.Message[:min(len(status.Message), maxLine)]
 }

@@ -19,3 +19,15 @@ func TestFailed(t *testing.T) {
 		}
 	}
 }
+
+func TestMessage(t *testing.T) {
+	for body, want := range map[string]string{
+		"": "", "[-]etcd failed": "", "{": "", `{"kind":"Pod","message":"x"}`: "", `{"kind":"Status"}`: "",
+		`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"forbidden: User \"system:anonymous\" cannot get path \"/readyz\"","code":403}` + "\n": `forbidden: User "system:anonymous" cannot get path "/readyz"`,
+		`{"kind":"Status","message":"` + strings.Repeat("x", 300) + `"}`:                                                                                        strings.Repeat("x", 200),
+	} {
+		if got := Message(body); got != want {
+			t.Errorf("%q: got %q, want %q", body, got, want)
+		}
+	}
+}

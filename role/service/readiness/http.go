@@ -1,6 +1,7 @@
 package readiness
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -45,8 +46,8 @@ func (h *HTTPGet) probe(ctx context.Context) error {
 		return fmt.Errorf("read the answer: %w", err)
 	}
 	if resp.StatusCode < http.StatusOK || resp.StatusCode >= http.StatusBadRequest {
-		if failed := checks.Failed(string(body)); failed != "" {
-			return fmt.Errorf("HTTP status %d: %s", resp.StatusCode, failed)
+		if why := cmp.Or(checks.Failed(string(body)), checks.Message(string(body))); why != "" {
+			return fmt.Errorf("HTTP status %d: %s", resp.StatusCode, why)
 		}
 		return fmt.Errorf("HTTP status %d: %q", resp.StatusCode, body[:min(len(body), maxShown)])
 	}
