@@ -303,12 +303,16 @@ func TestRollback(t *testing.T) {
 	if err := b.Open(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
-	const raw = `{"node": {"id": "cp-1"}, "reconciler": {"rollback": {"to": "1.0.0", "by": "root@cp-1", "since": "2001-09-09T01:00:00Z",
+	const raw = `{"node": {"id": "cp-1"}, "upgradeObstacles": [{"reason": "RollingBack", "message": "it waits"}], "reconciler": {"rollback": {"to": "1.0.0", "by": "root@cp-1", "since": "2001-09-09T01:00:00Z",
 		"until": "2001-09-10T01:00:00Z", "blockers": [], "message": "it waits; to give it up: sidecar rollback end --etcd-servers=http://127.0.0.1:2379"}}}`
 	showReport(t, b, report{"rollback", json.RawMessage(raw), time.Unix(1e9, 0)})
 	var got string
 	if err := b.Eval(t.Context(), `document.querySelector("#facts").textContent`, &got); err != nil || !strings.Contains(got, "to 1.0.0 by root@cp-1") {
 		t.Errorf("got the facts %q, %v", got, err)
+	}
+	var bar string
+	if err := b.Eval(t.Context(), `document.querySelector("#sum").textContent`, &bar); err != nil || !strings.Contains(bar, "rollback to 1.0.0 in progress") {
+		t.Errorf("got the bar %q, %v", bar, err)
 	}
 	var commands string
 	if err := b.Eval(t.Context(), `[...document.querySelectorAll("#facts .command")].map((c) => c.textContent).join(" ")`, &commands); err != nil ||
