@@ -47,7 +47,7 @@ server is unreachable, or the bundle is invalid.`,
 		Args: oneDir,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if opts.Kubeconfig == "" {
-				return usagef("--kubeconfig: required: a kubeconfig file for any kube-apiserver of the cluster")
+				return usagef("--kubeconfig: required: a kubeconfig file for any kube-apiserver of the cluster (on a node of kubeadm: . /etc/lockstep/env)")
 			}
 			err := p.diffBundle(cmd, opts, args[0], output.value)
 			if code, own := errors.AsType[exitError](err); err == nil || own && code.code == exitDiffers {

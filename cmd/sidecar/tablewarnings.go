@@ -79,9 +79,10 @@ func knownHere(r httpapi.Report) []warned {
 	return out
 }
 
-// isRollback reports whether a warning says what the row ROLLBACK says.
+// isRollback reports whether a warning says what the row ROLLBACK says. It may be some
+// moments older.
 func isRollback(w httpapi.WarningReport, b *httpapi.RollbackReport) bool {
-	return b != nil && w.Reason == string(protocol.RollingBack) && strings.HasSuffix(w.Message, b.Message)
+	return b != nil && w.Reason == string(protocol.RollingBack)
 }
 
 // merged adds the warning of one node, unless a row already contains it.

@@ -130,6 +130,7 @@ var typedElsewhere = map[string]string{
 	"etcdctl role grant-permission": "../e2e.TestEtcdUser",
 	"etcdctl user add":              "../e2e.TestEtcdUser",
 	"etcdctl user grant-role":       "../e2e.TestEtcdUser",
+	"sidecar rollback begin":        "../e2e.TestSituations",
 }
 
 // TestPage requires that a test types each line of the page: one here takes it by its text, or
