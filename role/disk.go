@@ -7,10 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"reflect"
+	"slices"
 	"sync"
 
 	"github.com/lockstep-dev/lockstep/internal/durable"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/role/service"
 )
 
 // Disk is the file in which a sidecar keeps what it has to know before etcd answers.
@@ -31,6 +33,8 @@ type content struct {
 	Roles []string `json:"roles"`
 	// Release is that for which services were started last; empty: none ever were.
 	Release string `json:"servicesRelease,omitempty"`
+	// Started are the units and pods that may run.
+	Started []service.Started `json:"started,omitempty"`
 }
 
 const fileMode = 0o600
@@ -56,6 +60,9 @@ func (d *Disk) Load() error {
 	var now content
 	if err = json.Unmarshal(text, &now); err == nil {
 		_, err = protocol.ParseRoles(now.Roles)
+	}
+	for _, st := range now.Started {
+		err = errors.Join(err, st.Validate())
 	}
 	if err != nil {
 		return fmt.Errorf("%q: %w; delete it: the sidecar writes it again when etcd answers", d.path, err)
@@ -145,6 +152,32 @@ func (d *Disk) SetStartedFor(release string) error {
 	defer d.mu.Unlock()
 	now := d.now
 	now.Release = release
+	if err := d.write(now); err != nil {
+		return err
+	}
+	d.now = now
+	return nil
+}
+
+// Started returns the units and pods that may run: this sidecar, or one before it, was to start them.
+func (d *Disk) Started() []service.Started {
+	if d == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.now.Started)
+}
+
+// SetStarted keeps which units and pods may run. Call it before the first of them is started.
+func (d *Disk) SetStarted(started []service.Started) error {
+	if d == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.now
+	now.Started = started
 	if err := d.write(now); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@
 //	Server.Problem           Server      caller
 //	Disk.Roles               Fetcher     Fetcher
 //	Disk.StartedFor          Kubernetes  Kubernetes
+//	Disk.Started             Supervised  Supervised
 //	RegistrarConfig.Fleet    caller      Fetcher
 //	RegistrarConfig.Presence caller      Kubernetes
 //	ServerConfig.Variables   caller      Supervised

@@ -30,6 +30,7 @@ type Running struct {
 	Any      bool   // one runs, or may run
 	All      bool   // each of them runs
 	Ready    bool   // each of them runs and is ready
+	Left     bool   // an earlier sidecar started one that the directory no longer has
 	Awaiting string // what is waited for, for people; empty: nothing
 }
 
@@ -81,7 +82,7 @@ func NewKubernetes(cfg KubernetesConfig) *Kubernetes {
 		cfg: cfg, facts: event.New(protocol.ServiceFacts{}), withheld: event.New("the services of this node have not been started yet"),
 		stopping: event.New(false), idle: event.New(false),
 	}
-	if cfg.Services.Running().Get().None {
+	if cfg.Services.Running().Get().None && cfg.Disk.Loaded() { // otherwise an earlier sidecar may have left some
 		k.facts.Set(protocol.ServiceFacts{Complete: true, Ready: true})
 		k.withheld.Set("")
 	}
@@ -126,7 +127,8 @@ func (k *Kubernetes) Run(ctx context.Context) error {
 	k.lastOpen = time.Now()
 	patience := time.NewTimer(presencePatience)
 	defer patience.Stop()
-	k.old = k.cfg.Services.Running().Get().Any && k.cfg.Disk.StartedFor() != k.cfg.Release
+	first := k.cfg.Services.Running().Get()
+	k.old = first.Any && (k.cfg.Disk.StartedFor() != k.cfg.Release || first.Left)
 	for {
 		local, rolesChanged := k.cfg.Roles.Load()
 		running, runningChanged := k.cfg.Services.Running().Load()
@@ -238,7 +240,7 @@ func (k *Kubernetes) why(f protocol.ServiceFacts) string {
 	case k.stopping.Get():
 		return "the sidecar is stopping"
 	case f.Old:
-		return "they were started for release " + k.cfg.Disk.StartedFor()
+		return "an earlier sidecar started them, for release " + k.cfg.Disk.StartedFor()
 	}
 	return "it does not have the role " + protocol.RoleController
 }

@@ -110,7 +110,7 @@ func NewServer(cfg ServerConfig) *Server {
 		Node: cfg.Node, Fleet: cfg.Registrar.Fleet, First: cfg.First, Disk: s.disk, Log: cfg.Log.With("worker", "roles"),
 	})
 	log := cfg.Log.With("worker", "services")
-	s.supervised = NewSupervised(SupervisedConfig{Loaded: s.loaded, Variables: cfg.Variables, Log: log})
+	s.supervised = NewSupervised(SupervisedConfig{Loaded: s.loaded, Variables: cfg.Variables, Disk: s.disk, Log: log})
 	s.kubernetes = NewKubernetes(KubernetesConfig{
 		Services: s.supervised.Of(protocol.RoleController), Roles: s.fetcher.Local(), Disk: s.disk, Release: cfg.Release,
 		Presence: held(cfg.Registrar.Presence), Shown: cfg.Displayed, Leads: cfg.Leads, Published: cfg.Published,
@@ -302,6 +302,7 @@ func (s *Server) runRoles(ctx context.Context) error {
 	if err := s.disk.Load(); err != nil {
 		return fmt.Errorf("roles of this node: %w", err)
 	}
+	s.supervised.findLeft()
 	s.phase.Set(phaseRuns)
 	defer s.phase.Set(phaseEnded)
 	group, ctx := errgroup.WithContext(ctx)

@@ -20,7 +20,9 @@ type SupervisedConfig struct {
 	// Variables are the values in services. Without EtcdServers they are not known yet,
 	// and nothing starts.
 	Variables *event.Value[service.Variables]
-	Log       *slog.Logger
+	// Disk has what an earlier sidecar started. It is read when Run begins.
+	Disk *Disk
+	Log  *slog.Logger
 
 	// Supervisor has what runs and probes services; Supervised sets the rest.
 	Supervisor service.Config
@@ -37,12 +39,19 @@ type Supervised struct {
 	roles  []*Group
 	wanted []service.Service // as Reload was called with last
 	reload int               // its number
+	// left were started by an earlier sidecar, and the directory no longer has them. It is known when foundLeft.
+	left      []service.Started
+	foundLeft bool
+	// problem is why nothing starts now; empty: nothing is in the way.
+	problem string
+
+	asked *event.Value[struct{}] // set by each Start
 }
 
 // NewSupervised returns services of which none was started.
 func NewSupervised(cfg SupervisedConfig) *Supervised {
 	cfg.Supervisor.Log, cfg.Supervisor.Known = cfg.Log, cfg.Loaded.Get()
-	return &Supervised{cfg: cfg, supervisor: service.New(cfg.Supervisor)}
+	return &Supervised{cfg: cfg, supervisor: service.New(cfg.Supervisor), asked: event.New(struct{}{})}
 }
 
 // State follows what is known of the services that were started.
@@ -72,8 +81,10 @@ func (s *Supervised) Run(ctx context.Context) error {
 		_, loaded := s.cfg.Loaded.Load()
 		_, variables := s.cfg.Variables.Load()
 		_, state := s.supervisor.State().Load()
+		_, asked := s.asked.Load()
 		s.refresh(func() {})
-		if !event.Wait(ctx, loaded, variables, state) {
+		s.stopDue(ctx)
+		if !s.await(ctx, loaded, variables, state, asked) {
 			return <-result
 		}
 	}
@@ -98,6 +109,7 @@ func (s *Supervised) refresh(change func()) int {
 			}
 		}
 	}
+	all = s.startable(all)
 	if s.reload == 0 || !reflect.DeepEqual(all, s.wanted) {
 		s.wanted, s.reload = all, s.supervisor.Reload(all)
 	}
@@ -147,13 +159,16 @@ func (r *Group) Running() *event.Value[Running] { return r.state }
 // observe needs the lock.
 func (r *Group) observe(now service.State, v service.Variables) Running {
 	own := service.OfRole(r.supervised.cfg.Loaded.Get(), r.role)
+	left := len(r.leftOf()) > 0
 	switch {
-	case len(own) == 0:
+	case len(own) == 0 && !left:
 		return Running{None: true, Any: r.remains(now), All: true, Ready: true}
 	case !r.decided:
-		return Running{Any: slices.ContainsFunc(own, outlives), Awaiting: "they have not been started yet"}
+		return Running{Any: left || slices.ContainsFunc(own, outlives), Left: left, Awaiting: "they have not been started yet"}
 	case !r.running:
-		return Running{Any: r.remains(now)}
+		return Running{Any: r.remains(now) || left, Left: left}
+	case r.supervised.problem != "":
+		return Running{Any: true, Left: left, Awaiting: r.supervised.problem}
 	case v.EtcdServers == "":
 		return Running{Any: true, All: true, Awaiting: "it is not known yet how to reach etcd"}
 	}
@@ -177,6 +192,7 @@ func outlives(svc service.Service) bool { return svc.Process == nil }
 // Start implements Services.
 func (r *Group) Start() {
 	r.supervised.refresh(func() { r.decided, r.running = true, true })
+	r.supervised.asked.Set(struct{}{})
 }
 
 // Stop implements Services.
@@ -184,13 +200,13 @@ func (r *Group) Stop(ctx context.Context) error {
 	started := true
 	number := r.supervised.refresh(func() {
 		if r.running {
-			r.left = r.notStarted()
+			r.left = slices.Concat(servicesOf(r.leftOf()), r.notStarted())
 		}
 		started = r.decided
 		r.decided, r.running = true, false
 	})
 	if !started {
-		return r.stopLeft(ctx, r.own())
+		return r.stopLeft(ctx, r.ownAndLeft())
 	}
 	for {
 		now, changed := r.supervised.supervisor.State().Load()
@@ -235,8 +251,12 @@ func (r *Group) notStarted() []service.Service {
 func (r *Group) stopLeft(ctx context.Context, left []service.Service) error {
 	s := r.supervised
 	err := service.StopAll(ctx, s.cfg.Supervisor, left)
-	if err != nil {
-		s.refresh(func() { r.decided = false }) // they may still run: the next Stop tries again
-	}
+	s.refresh(func() {
+		if err != nil {
+			r.decided = false // they may still run: the next Stop tries again
+			return
+		}
+		s.forget(left)
+	})
 	return err
 }

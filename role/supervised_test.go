@@ -84,13 +84,19 @@ func process(name, role, command string) service.Service {
 
 func newSupervisedRig(t *testing.T) *supervisedRig {
 	t.Helper()
-	unit := service.Service{Name: "unit", Role: protocol.RoleController, SystemdUnit: &service.SystemdUnit{Name: "a.service"}, StopTimeout: time.Minute}
-	r := &supervisedRig{
-		T: t, drivers: &fakeDrivers{}, variables: event.New(service.Variables{}),
-		loaded: event.New([]service.Service{unit, process("api", protocol.RoleController, "$(ETCD_SERVERS)"), process("proxy", protocol.RoleWorker, "/x")}),
-	}
+	return newSupervisedRigOf(t, nil, unit("unit", "a.service"), process("api", protocol.RoleController, "$(ETCD_SERVERS)"), process("proxy", protocol.RoleWorker, "/x"))
+}
+
+func unit(name, of string) service.Service {
+	return service.Service{Name: name, Role: protocol.RoleController, SystemdUnit: &service.SystemdUnit{Name: of}, StopTimeout: time.Minute}
+}
+
+// newSupervisedRigOf returns a rig with other services, and what is on disk.
+func newSupervisedRigOf(t *testing.T, disk *Disk, services ...service.Service) *supervisedRig {
+	t.Helper()
+	r := &supervisedRig{T: t, drivers: &fakeDrivers{}, variables: event.New(service.Variables{}), loaded: event.New(services)}
 	r.supervised = NewSupervised(SupervisedConfig{
-		Loaded: r.loaded, Variables: r.variables, Log: slog.New(slog.DiscardHandler),
+		Loaded: r.loaded, Variables: r.variables, Disk: disk, Log: slog.New(slog.DiscardHandler),
 		Supervisor: service.Config{NewDriver: func(s service.Service) driver.Driver {
 			name := s.Name
 			if s.Process != nil {
@@ -100,6 +106,7 @@ func newSupervisedRig(t *testing.T) *supervisedRig {
 		}},
 	})
 	r.controller, r.worker = r.supervised.Of(protocol.RoleController), r.supervised.Of(protocol.RoleWorker)
+	r.supervised.findLeft()
 	ctx, cancel := context.WithCancel(t.Context())
 	var run sync.WaitGroup
 	run.Go(func() { _ = r.supervised.Run(ctx) })

@@ -15,7 +15,7 @@ import (
 // newDriver returns the driver that a service names.
 func (s *Supervisor) newDriver(svc Service) driver.Driver {
 	log := s.log.With("service", svc.Name)
-	free := func(ctx context.Context) error { return readiness.AwaitFree(ctx, svc.Name, svc.Readiness) }
+	free := func(ctx context.Context) error { return s.awaitFree(ctx, svc) }
 	switch {
 	case svc.Process != nil:
 		p := svc.Process
@@ -34,8 +34,20 @@ func (s *Supervisor) newDriver(svc Service) driver.Driver {
 	}
 }
 
+// awaitFree returns when nothing is in the way of a service that is about to start.
+func (s *Supervisor) awaitFree(ctx context.Context, svc Service) error {
+	if svc.Readiness != nil && svc.Readiness.Exec != nil {
+		s.unproven.Store(svc.Name, readiness.New(*svc.Readiness, s.starter.Exec)(ctx) == nil)
+	}
+	return readiness.AwaitFree(ctx, svc.Name, svc.Readiness)
+}
+
 func (s *Supervisor) newProbe(svc Service) readiness.Probe {
-	return readiness.New(*svc.Readiness, s.starter.Exec)
+	probe := readiness.New(*svc.Readiness, s.starter.Exec)
+	if unproven, known := s.unproven.Load(svc.Name); known && unproven == true {
+		return readiness.Proven(probe)
+	}
+	return probe
 }
 
 // clean removes the manifests that an earlier sidecar placed for services other than these.

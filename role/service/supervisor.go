@@ -36,6 +36,9 @@ type Supervisor struct {
 	state   *event.Value[State]
 	ended   *event.Value[struct{}] // set when a worker has ended
 	final   *event.Value[bool]     // nothing starts any more
+	// unproven has the names of services with a probe that is a program, and whether it succeeded
+	// before the service was started.
+	unproven sync.Map
 }
 
 // wish is what Reload was called with last.

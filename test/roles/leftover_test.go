@@ -16,38 +16,52 @@ import (
 // its own service, its gate stays closed and its record is not written until the old service has
 // ended.
 func TestLeftover(t *testing.T) {
-	for i, way := range []struct {
-		name    string
-		prepare func(o *order)
-		change  func(o *order) // what the next release has changed
-	}{
-		{"a script that does not exec", (*order).withScript, func(*order) {}},
-		{"a static pod that becomes a process", (*order).withPod, (*order).podBecomesProcess},
-	} {
-		t.Run(way.name, func(t *testing.T) {
-			o := newOrder(t, uint64(100+i), way.prepare)
-			o.startSidecar(true)
-			o.awaitOpen()
-			left := o.log(started)[0].PID
-			o.kill(o.sidecar.PID())
-			<-o.sidecar.Done()
-			way.change(o)
-			o.startSidecar(true)
-			o.awaitRefusal()
-			if err := o.sidecar.Readyz(t.Context()); err == nil {
-				t.Error("the gate is open over the service of the release before")
-			}
-			if now := o.record(); now != o.life.record {
-				t.Errorf("the record was written, at revision %d, while the service of the release before runs", now)
-			}
-			if all := o.log(started); !lives(left) || len(all) != 1 {
-				t.Fatalf("the service of the release before lives: %t; instances: %+v", lives(left), all)
-			}
-			o.endLeftover(left)
-			o.awaitOpen()
-			o.stop()
-		})
+	o := newOrder(t, 100, (*order).withScript)
+	o.startSidecar(true)
+	o.awaitOpen()
+	left := o.killed()
+	o.startSidecar(true)
+	o.awaitRefusal()
+	if err := o.sidecar.Readyz(t.Context()); err == nil {
+		t.Error("the gate is open over the service of the release before")
 	}
+	if now := o.record(); now != o.life.record {
+		t.Errorf("the record was written, at revision %d, while the service of the release before runs", now)
+	}
+	if all := o.log(started); !lives(left) || len(all) != 1 {
+		t.Fatalf("the service of the release before lives: %t; instances: %+v", lives(left), all)
+	}
+	o.kill(left)
+	o.awaitOpen()
+	o.stop()
+}
+
+// A sidecar is killed, and its pod goes on. The next release has a process in its place, and no service
+// that names the directory of the pod: the pod ends before the process starts.
+func TestLeftover_pod(t *testing.T) {
+	o := newOrder(t, 101, (*order).withPod)
+	o.startSidecar(true)
+	o.awaitOpen()
+	left := o.killed()
+	o.podBecomesProcess()
+	o.startSidecar(true)
+	o.awaitOpen()
+	if all := o.log(started); lives(left) || len(all) != 2 {
+		t.Errorf("the pod of the release before lives: %t; instances: %+v", lives(left), all)
+	}
+	o.stop()
+}
+
+// killed kills the sidecar, and returns the process of its service, which lives.
+func (o *order) killed() (pid int) {
+	o.Helper()
+	left := o.log(started)[0].PID
+	o.kill(o.sidecar.PID())
+	<-o.sidecar.Done()
+	if !lives(left) {
+		o.Fatal("the service ended with its sidecar")
+	}
+	return left
 }
 
 // withScript runs the service by a script, which outlives no sidecar, but what it started does.
@@ -78,21 +92,6 @@ func (o *order) podBecomesProcess() {
 		s.Socket = false
 		o.writeService(s, fmt.Sprintf("process: {command: %s}", o.command(s)))
 	}
-}
-
-// endLeftover removes the manifest, if there is one, and kills the service.
-func (o *order) endLeftover(pid int) {
-	o.Helper()
-	manifests, err := filepath.Glob(filepath.Join(o.dir, "pods", "*"))
-	if err != nil {
-		o.Fatal(err)
-	}
-	for _, file := range manifests {
-		if err := os.Remove(file); err != nil {
-			o.Fatal(err)
-		}
-	}
-	o.kill(pid)
 }
 
 // awaitRefusal waits until the sidecar says that another program answers for its service.

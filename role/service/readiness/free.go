@@ -27,7 +27,7 @@ const (
 // Only an open connection, or one that is not answered in time, shows a program: a service may bring
 // its address with it.
 func AwaitFree(ctx context.Context, name string, c *Config) error {
-	address := c.address()
+	address := c.Address()
 	if address == "" {
 		return nil
 	}
@@ -49,8 +49,8 @@ func AwaitFree(ctx context.Context, name string, c *Config) error {
 	}
 }
 
-// address is where the probe connects to; empty: it does not.
-func (c *Config) address() string {
+// Address is where the probe connects to; empty: it does not.
+func (c *Config) Address() string {
 	switch {
 	case c == nil:
 		return ""

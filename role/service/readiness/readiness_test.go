@@ -233,7 +233,7 @@ func TestAwaitFree(t *testing.T) {
 		}
 	}
 	for url, want := range map[string]string{"https://[::1]:6443/readyz": "[::1]:6443", "https://a": "a:https", "http://127.0.0.1/x": "127.0.0.1:http"} {
-		if got := (&Config{HTTPGet: &HTTPGet{URL: url}}).address(); got != want {
+		if got := (&Config{HTTPGet: &HTTPGet{URL: url}}).Address(); got != want {
 			t.Errorf("%s: got %s, want %s", url, got, want)
 		}
 	}
