@@ -61,6 +61,9 @@ type Config struct {
 	Immediately bool
 	// Services: each node runs services, which its sidecar starts and stops.
 	Services bool
+	// Failing: services may never become ready, and another program may have their place. It needs
+	// Services.
+	Failing bool
 	// Deployed: the kube-apiserver of a node is deployed after its sidecar. Not together with
 	// Services.
 	Deployed bool

@@ -20,6 +20,8 @@ func (t *transition) cordonMove(m move) bool {
 		return t.uncordon(i)
 	case moveLearnCordon:
 		return t.learnCordon(i)
+	case moveFreePlace:
+		return t.freePlace(i)
 	case moveDeploy:
 		return t.deploy(i)
 	case moveReplace:

@@ -34,6 +34,10 @@ func (t *transition) fault(m move) bool {
 		return t.createStranger(i)
 	case moveBreakAPI:
 		return t.breakAPI(i)
+	case moveBreakServices:
+		return t.breakServices(i)
+	case moveTakePlace:
+		return t.takePlace(i)
 	case moveRestore:
 		return t.restore()
 	default:

@@ -15,7 +15,7 @@ func (t *transition) elect(i int) bool {
 	if n.run == 0 || n.leaving != notLeaving || !n.registered || !n.alive || t.state.deadKey || t.leadership(i) >= 0 || t.keyHeld() {
 		return false
 	}
-	if n.withdrawn || n.behind || n.cordoned && !t.cfg.holds(cordonedMakesWay) || !t.mayCampaign(i) {
+	if n.withdrawn || n.services.held || n.behind || n.cordoned && !t.cfg.holds(cordonedMakesWay) || !t.mayCampaign(i) {
 		return false
 	}
 	slot := 0

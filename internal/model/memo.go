@@ -72,7 +72,7 @@ func (t *transition) recordFacts(f *decisionKey) {
 		n := &t.state.nodes[i]
 		f.nodes[i] = nodeKey{
 			record: n.record, before: n.before, alive: n.alive, serves: n.serves, roleless: n.roleless,
-			withdrawn: n.withdrawn, cordoned: n.cordoned,
+			withdrawn: t.cfg.withdrawnFor(n), cordoned: n.cordoned,
 		}
 	}
 }

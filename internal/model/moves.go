@@ -28,6 +28,7 @@ const (
 	moveServe
 	moveEndServices
 	moveUnpublish
+	moveFreePlace
 	moveDeploy
 	moveTakeRole
 	moveGiveRole
@@ -72,6 +73,8 @@ const (
 	moveForge
 	moveStranger
 	moveBreakAPI
+	moveBreakServices
+	moveTakePlace
 	moveRestore
 	moveKinds = iota
 )
@@ -83,7 +86,8 @@ func (m move) isFault() bool { return m.kind >= moveKill }
 func (m move) isChange() bool {
 	switch m.kind {
 	case moveStart, moveStop, moveRemove, moveTakeRole, moveGiveRole, moveCordon, moveUncordon, moveReload, moveReplace,
-		moveBeginRollback, moveForgetRollback, moveMendAPI, moveBackUp:
+		moveBeginRollback, moveForgetRollback, moveMendAPI, moveBackUp,
+		moveFreePlace:
 		return true
 	default:
 		return false
@@ -188,6 +192,11 @@ func (m *moveList) addServices(cfg *Config) {
 	if cfg.Publishes {
 		m.add(moveUnpublish, cfg.Nodes)
 	}
+	if cfg.Failing {
+		for _, kind := range []moveKind{moveBreakServices, moveTakePlace, moveFreePlace} {
+			m.add(kind, cfg.Nodes)
+		}
+	}
 	if !cfg.Ephemeral {
 		m.add(moveStop, cfg.Nodes)
 		m.add(moveGiveUp, cfg.Nodes)
@@ -259,6 +268,8 @@ func (m move) possible(st *state) bool {
 		return st.changes > 0
 	case moveForgetRollback, moveEndRollback:
 		return st.rollback != 0
+	case moveFreePlace:
+		return st.nodes[m.a].services.other != 0
 	case moveUnpublish:
 		return st.nodes[m.a].services.published
 	case moveMendAPI, moveCampaign:

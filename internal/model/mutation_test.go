@@ -51,6 +51,7 @@ func (c Config) asking(names ...string) Config { c.Only = names; return c }
 func (c Config) expiring() Config              { c.Expire = true; return c }
 func (c Config) ephemeral() Config             { c.Expire, c.Ephemeral = true, true; return c }
 func (c Config) serving() Config               { c.Services, c.Roles = true, true; return c }
+func (c Config) failing() Config               { c.Services, c.Failing = true, true; return c }
 func (c Config) deployed() Config              { c.Deployed = true; return c }
 func (c Config) publishing() Config            { c.Publishes = true; return c }
 func (c Config) fine() Config                  { c.Coarse = false; return c }
@@ -241,6 +242,10 @@ func serviceMutations() []mutation {
 		{
 			"ready-first", "A load balancer sends requests to a kube-apiserver that has not started yet.",
 			two(readyFirst, 1, 1).serving().faults(0), 0,
+		},
+		{
+			"place-free", "The kube-apiserver of the old release still runs, and answers the probe of the new one: its node counts as upgraded.",
+			two(placeFree, 1, 2).failing(), 0,
 		},
 		{
 			"gate-first", "A kube-apiserver is stopped while load balancers send requests to it.",

@@ -103,7 +103,7 @@ func (t *transition) finalState() string {
 // answers.
 func (t *transition) newestAble() (newest int, able bool) {
 	for i := range t.cfg.Nodes {
-		if n := &t.state.nodes[i]; n.run != 0 && !n.unusable && !n.cordoned && t.mayLeadRollback(i) {
+		if n := &t.state.nodes[i]; n.run != 0 && !n.unusable && !n.cordoned && !n.services.held && t.mayLeadRollback(i) {
 			newest, able = max(newest, t.cfg.releaseOf(n.run)), true
 		}
 	}
@@ -118,7 +118,7 @@ func (t *transition) completed(newest int, step *protocol.Step) string {
 	}
 	for i := range t.cfg.Nodes {
 		n := &t.state.nodes[i]
-		if n.run != 0 && t.cfg.releaseOf(n.run) == newest && !n.ready && !n.cordoned {
+		if n.run != 0 && t.cfg.releaseOf(n.run) == newest && !n.ready && !n.cordoned && !n.services.held {
 			return fmt.Sprintf("release %d is DONE, and a node of it is not ready", newest)
 		}
 	}

@@ -81,11 +81,12 @@ func TestProgressOfTheNewMoves(t *testing.T) {
 		}
 		kept, withdrawn, cordoned := cfg.kept().strangers(), cfg.withdrawing(), cfg.cordoning()
 		rolled := cfg.rollingBack().changes(3).objects(addedForm, droppedForm)
-		cfgs = append(cfgs, &kept, &withdrawn, &cordoned, &rolled)
+		failing := cfg.failing().objects(sameForm)
+		cfgs = append(cfgs, &kept, &withdrawn, &cordoned, &rolled, &failing)
 	}
 	sum := each(t, cfgs, CheckProgress)
 	t.Logf("%s\n%s", sum, &sum.counts)
-	wantMoves(moveRepair, moveRepairMark, moveForge, moveYield, moveCordon, moveLearnCordon, moveBeginRollback, moveEndRollback)(t, sum.counts)
+	wantMoves(moveRepair, moveRepairMark, moveForge, moveYield, moveCordon, moveLearnCordon, moveBeginRollback, moveEndRollback, moveBreakServices, moveTakePlace)(t, sum.counts)
 }
 
 // TestProgressNeedsWithdrawal turns off what lets another node lead.
@@ -104,6 +105,10 @@ func TestProgressNeedsWithdrawal(t *testing.T) {
 		{
 			"rollback-applies", "In a rollback the leader does not wait until all newer nodes have gone: no leader would apply the old objects while they serve.",
 			two(rollbackApplies, 1, 2).rollingBack(), 0,
+		},
+		{
+			"unready-makes-way", "A node whose services do not become ready stays alive: if older nodes made way for it, none would lead.",
+			two(unreadyMakesWay, 1, 1).failing(), 0,
 		},
 		{
 			"withdrawn-makes-way", "A node that has withdrawn stays alive: if older nodes made way for it, none would lead.",

@@ -359,6 +359,11 @@ func serviceBounds() []bound {
 			cfg: Config{Nodes: 2, Releases: 2, Builds: 1, Faults: 1, Changes: 2, Objects: twoObjects, Coarse: true, Services: true},
 		},
 		{
+			name:  "services that fail, or whose place is taken: 2 nodes, 2 releases, 1 fault, 2 changes",
+			wants: wantMoves(moveBreakServices, moveTakePlace, moveFreePlace),
+			cfg:   Config{Nodes: 2, Releases: 2, Builds: 1, Faults: 1, Changes: 2, Objects: []shape{changedForm}, Coarse: true, Services: true, Failing: true},
+		},
+		{
 			name: "kube-apiservers of others: 2 nodes, 2 releases, 1 fault, 2 changes", wants: wantMoves(moveDeploy, moveKill),
 			cfg: Config{Nodes: 2, Releases: 2, Builds: 1, Faults: 1, Changes: 2, Objects: twoObjects, Coarse: true, Deployed: true},
 		},

@@ -13,6 +13,10 @@ type services struct {
 	held bool
 	// published: the address of the node may be in the Service kubernetes.
 	published bool
+	// broken: they do not become ready.
+	broken bool
+	// other is the content that a program in their place was started for; 0: there is none.
+	other uint8
 	// wanted is what the sidecar knows of its role, apart from its registration.
 	wanted knowledge
 }
@@ -107,9 +111,15 @@ func (t *transition) stepServices(i int) bool {
 			n.leaving = servesNoMore
 		}
 	case protocol.StartServices:
+		if !t.mayStart(i) {
+			return false
+		}
 		t.say("%s starts its services", t.name(i))
 		n.services.run, n.services.held = n.run, true
 	case protocol.AwaitServices:
+		if !t.becomeReady(i) {
+			return false
+		}
 		t.say("the services of %s are ready", t.name(i))
 		n.services.ready = true
 	case protocol.Serve:
@@ -210,6 +220,10 @@ func checkInOrder(t *transition) string {
 		case n.run == 0:
 		case n.registered && n.record == n.run && runs != 0 && t.cfg.releaseOf(runs) != t.cfg.releaseOf(n.run):
 			return t.name(i) + " has registered while services of another release run"
+		case n.ready && n.services.other != 0:
+			return t.name(i) + " is ready, and another program answers for its services"
+		case n.registered && n.record == n.run && n.services.ready && n.services.other != 0:
+			return t.name(i) + " has registered, and another program answers for its services"
 		case n.ready && !n.services.ready:
 			return t.name(i) + " is ready while its services are not"
 		}

@@ -45,7 +45,7 @@ func (c *Config) fleet(st *state) protocol.Fleet {
 
 func (c *Config) record(i int, n *node) protocol.Record {
 	r := protocol.Record{ID: nodeID(i), Revision: 1, Created: 1, Writes: 1, Alive: n.alive}
-	if n.withdrawn && c.holds(withdrawnMakesWay) {
+	if c.withdrawnFor(n) {
 		r.Presence.Election = protocol.Withdrawn
 	}
 	if n.record == corrupt {
