@@ -319,6 +319,59 @@ func TestRestore_otherAddress(t *testing.T) {
 	})
 }
 
+// All members are lost, and there is a snapshot: a directory that is missing becomes that of a node,
+// with a CA of its own. The command can be typed again after each step.
+func TestRestore_firstNode(t *testing.T) {
+	lost := newNode(t)
+	file := filepath.Join(t.TempDir(), "snapshot")
+	lost.run(t, func(c *etcd.Client, _ member.State) {
+		put(t, c, keys.Cluster(), keys.Node("b"), keys.JoinToken("x"))
+		if _, err := backup.Save(t.Context(), c, file); err != nil {
+			t.Error(err)
+		}
+	})
+	n := &node{path: filepath.Join(t.TempDir(), "new")}
+	cfg := backup.Config{
+		DataDir: n.path, Address: "127.0.0.3", File: file, Prefix: prefix, Command: command, GiveRole: role.GiveConsensus, Log: slog.New(slog.DiscardHandler),
+		First: &backup.First{Node: "z", PeerPort: freePort(t), ClientPort: freePort(t), JoinPort: freePort(t)},
+	}
+	mistyped := cfg
+	mistyped.Address = "198.51.100.1" // of documentation
+	if _, err := backup.Restore(t.Context(), mistyped); err == nil || !strings.Contains(err.Error(), "--node-address") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(n.path); err == nil {
+		t.Error("the directory was made for an address that this machine does not have")
+	}
+	// Interrupted before the member starts.
+	broken := cfg
+	broken.Command = []string{"/bin/false"}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	if _, err := backup.Restore(ctx, broken); err == nil {
+		t.Error("no member started, and the command succeeded")
+	}
+	cancel()
+	if got := n.read(t); got.Intent != datadir.Restore || got.Phase != datadir.Begun || got.Node != "z" || got.CAHash == "" {
+		t.Errorf("got %+v", got)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	restored, err := backup.Restore(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n.marker = n.read(t); n.marker.Phase != datadir.Member || n.marker.Address != cfg.Address || n.marker.PeerPort != cfg.First.PeerPort || restored.Restores != 1 {
+		t.Errorf("got %+v, %+v", n.marker, restored)
+	}
+	n.run(t, func(c *etcd.Client, s member.State) {
+		got := listing(t, c)
+		self, err := record.DecodeMember(keys.ClusterMember(s.MemberID), []byte(got[keys.ClusterMember(s.MemberID)]))
+		if _, token := got[keys.JoinToken("x")]; err != nil || self.Node != "z" || self.Address != cfg.Address || got[keys.Node("b")] != "value" || token {
+			t.Errorf("got %+v, %v in %v", self, err, got)
+		}
+	})
+}
+
 // The only member of the restored cluster has the role of a member, also on a node that had lost it.
 func TestRestore_role(t *testing.T) {
 	n := newNode(t)

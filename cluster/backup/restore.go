@@ -27,16 +27,23 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Config has what Restore needs. All is required except Address.
+// Config has what Restore needs. All is required except Address and First.
 type Config struct {
 	DataDir string   // of a node that was a member, whose sidecar is stopped
 	Address string   // the IP address of the node from now on; empty: that of the directory
+	First   *First   // of a directory that is missing or empty: all members are lost. It needs Address
 	File    string   // from Save
 	Prefix  string   // of all keys
 	Command []string // runs the member: this program's hidden command
 	// GiveRole adds the role of a member of etcd to the roles in the file with that path, which need not exist.
 	GiveRole func(path string) error
 	Log      *slog.Logger
+}
+
+// First is a node that was no member.
+type First struct {
+	Node                           string
+	PeerPort, ClientPort, JoinPort int
 }
 
 // Restored is what Restore has made.
@@ -75,9 +82,8 @@ func Restore(ctx context.Context, cfg Config) (restored Restored, err error) {
 	if err != nil {
 		return Restored{}, err
 	}
-	// Open would make a directory whose name is mistyped.
-	if _, err := datadir.Layout(cfg.DataDir).ReadMarker(); errors.Is(err, datadir.ErrNoMarker) {
-		return Restored{}, fmt.Errorf("restore: data directory %q: %w: use the directory of a node that was a member", cfg.DataDir, err)
+	if err := checkFirst(&cfg); err != nil {
+		return Restored{}, fmt.Errorf("restore: %w", err)
 	}
 	dir, err := datadir.Open(cfg.DataDir)
 	if err != nil {
@@ -93,6 +99,24 @@ func Restore(ctx context.Context, cfg Config) (restored Restored, err error) {
 	return r.out, nil
 }
 
+// checkFirst requires the directory of a member, or what the first one of a new directory needs. Open
+// would make a directory whose name is mistyped.
+func checkFirst(cfg *Config) error {
+	_, err := datadir.Layout(cfg.DataDir).ReadMarker()
+	switch {
+	case !errors.Is(err, datadir.ErrNoMarker):
+		cfg.First = nil
+		return nil
+	case cfg.First == nil || cfg.Address == "":
+		return fmt.Errorf("data directory %q: %w: use the directory of a node that was a member, or, if all of them are lost, "+
+			"type the command again with --node-id and --node-address: docs/clusters.md#restore-elsewhere", cfg.DataDir, err)
+	}
+	if problem := cmp.Or(nodeaddress.Malformed(cfg.Address), nodeaddress.Missing(cfg.Address)); problem != "" {
+		return fmt.Errorf("--node-address: %s %s", cfg.Address, problem)
+	}
+	return nil
+}
+
 type restoration struct {
 	Config
 	dir    *datadir.Dir
@@ -103,6 +127,9 @@ type restoration struct {
 // checkAddress requires that this machine has the address of the node: etcd cannot start without it, and
 // the old cluster is not given up for that.
 func (r *restoration) checkAddress(context.Context) error {
+	if r.First != nil { // it was checked
+		return nil
+	}
 	marker, err := r.dir.ReadMarker()
 	if err != nil {
 		return err
@@ -118,7 +145,11 @@ func (r *restoration) checkAddress(context.Context) error {
 // begin writes the marker of the new cluster. From here on the old one is given up.
 func (r *restoration) begin(context.Context) error {
 	marker, err := r.dir.ReadMarker()
-	if err != nil {
+	switch {
+	case r.First != nil && errors.Is(err, datadir.ErrNoMarker):
+		marker.Node = r.First.Node
+		marker.PeerPort, marker.ClientPort, marker.JoinPort = r.First.PeerPort, r.First.ClientPort, r.First.JoinPort
+	case err != nil:
 		return err
 	}
 	if marker.Intent != datadir.Restore || marker.Phase != datadir.Begun { // none was interrupted
@@ -140,8 +171,22 @@ func (r *restoration) copyOf(marker datadir.Marker) string {
 	return r.dir.Etcd() + replaced + strconv.Itoa(marker.Restores)
 }
 
-// credentials renews what has expired meanwhile, or is for another address.
+// credentials renews what has expired meanwhile, or is for another address. A directory that was empty
+// gets a CA of its own: all that had a key of the one before are lost.
 func (r *restoration) credentials(context.Context) error {
+	if r.marker.CAHash == "" {
+		if err := datadir.MakeDir(r.dir.PKI()); err != nil {
+			return err
+		}
+		ca, err := pki.EnsureCA(r.dir.PKI(), r.marker.Cluster)
+		if err != nil {
+			return err
+		}
+		r.marker.CAHash = ca.Hash().String()
+		if err := r.dir.WriteMarker(r.marker); err != nil {
+			return err
+		}
+	}
 	_, err := pki.Renew(r.dir.PKI(), r.marker.Node, r.marker.Address, time.Now())
 	return err
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -64,8 +65,10 @@ new one. Then start the sidecar here, delete the data directories of the other n
 let them join with new tokens.
 
 The data directory must be that of a node that was a member. Its old data is kept beside
-the new one. If the machine has another address since, add --node-address. The records of nodes stay: remove those of nodes
-that are off for good with sidecar node remove.
+the new one. If the machine has another address since, add --node-address. If all members are
+lost, the directory may be missing or empty: add --node-id and --node-address, and the cluster
+gets a new CA. The records of nodes stay: remove those of nodes that are off for good with
+sidecar node remove.
 
 With --latest in place of FILE, the file is the newest snapshot that this node has saved by itself
 (--snapshot-every of sidecar run) and that is not damaged. Another node may have a newer one.`,
@@ -81,6 +84,10 @@ With --latest in place of FILE, the file is the newest snapshot that this node h
 	}
 	cmd.Flags().StringVar(&opts.DataDir, "data-dir", opts.DataDir, "The data `directory` of this node.")
 	cmd.Flags().StringVar(&opts.NodeAddress, "node-address", opts.NodeAddress, "The `IP` address of this node from now on. If empty, that of the data directory.")
+	cmd.Flags().StringVar(&opts.NodeID, "node-id", opts.NodeID, "The `ID` of this node, for a data directory that is missing or empty.")
+	cmd.Flags().IntVar(&opts.PeerPort, "peer-port", opts.PeerPort, "The `port` of the etcd members among each other, for a data directory that is missing or empty.")
+	cmd.Flags().IntVar(&opts.ClientPort, "client-port", opts.ClientPort, "The `port` of the etcd member for sidecars, for such a directory.")
+	cmd.Flags().IntVar(&opts.JoinPort, "join-port", opts.JoinPort, "The `port` for nodes that join, for such a directory.")
 	cmd.Flags().StringVar(&opts.EtcdPrefix, "etcd-prefix", opts.EtcdPrefix, "The `prefix` of all keys in etcd.")
 	cmd.Flags().BoolVar(&latest, "latest", false, "Restore the newest snapshot that this node has saved by itself.")
 	cmd.Flags().StringVar(&opts.SnapshotDir, "snapshot-dir", opts.SnapshotDir, "The `directory` of these snapshots. If empty, snapshots in --data-dir.")
@@ -121,9 +128,17 @@ func (p program) restore(ctx context.Context, opts lockstep.Options, file string
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
+	var first *backup.First
+	if opts.NodeID != "" {
+		problem, is := errors.AsType[*lockstep.OptionError](lockstep.Options{NodeID: opts.NodeID}.Validate())
+		if is && problem.Field == "NodeID" {
+			return usagef("--node-id %s", problem.Problem)
+		}
+		first = &backup.First{Node: opts.NodeID, PeerPort: opts.PeerPort, ClientPort: opts.ClientPort, JoinPort: opts.JoinPort}
+	}
 	fmt.Fprintf(p.stderr, "Restoring %s in %s. This takes some seconds, and minutes with a large database.\n", file, opts.DataDir)
 	restored, err := backup.Restore(ctx, backup.Config{
-		DataDir: opts.DataDir, Address: opts.NodeAddress, File: file, Prefix: opts.EtcdPrefix,
+		DataDir: opts.DataDir, Address: opts.NodeAddress, First: first, File: file, Prefix: opts.EtcdPrefix,
 		Command: []string{self, lockstep.MemberCommand, datadir.Layout(opts.DataDir).Program()}, GiveRole: role.GiveConsensus,
 		Log: slog.New(slog.DiscardHandler),
 	})
