@@ -56,6 +56,9 @@ type sharer struct {
 	// others are the servers that are known besides: of the answer to a join, then of the
 	// list of the members.
 	others []string
+	// reserve is one more server for the client, after all others; empty: none.
+	reserve string
+	asked   []string // what the client has, since the first change
 }
 
 func newSharer(client *etcd.Client, log *slog.Logger, node string, first Membership) *sharer {
@@ -80,6 +83,9 @@ func (s *sharer) useOwn() { s.change(func(*Membership) { s.used = true }) }
 // useOthers has only the other servers used.
 func (s *sharer) useOthers() { s.change(func(*Membership) { s.used = false }) }
 
+// alsoAsk gives the client one more server, after those that are known.
+func (s *sharer) alsoAsk(url string) { s.change(func(*Membership) { s.reserve = url }) }
+
 // list takes over a list of the members.
 func (s *sharer) list(all []members.Member) {
 	if len(all) > 0 {
@@ -100,14 +106,18 @@ func (s *sharer) change(do func(*Membership)) {
 	if len(servers) > 0 || now.Phase != protocol.LeavingMember { // else the services keep what they have
 		now.Servers, now.Local = servers, s.used
 	}
-	if now.Equal(s.value.Get()) {
+	asked := servers
+	if s.reserve != "" && len(servers) > 0 && !slices.Contains(servers, s.reserve) {
+		asked = append(slices.Clone(servers), s.reserve)
+	}
+	if now.Equal(s.value.Get()) && slices.Equal(asked, s.asked) {
 		return
 	}
-	if len(servers) == 0 { // none is known yet: the client keeps what it has
+	if s.asked = asked; len(servers) == 0 { // none is known yet: the client keeps what it has
 		s.value.Set(now)
 		return
 	}
-	if err := s.client.SetEndpoints(servers); err != nil {
+	if err := s.client.SetEndpoints(asked); err != nil {
 		s.log.Error("servers of etcd not used", "servers", servers, "err", err)
 		return
 	}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
+	"strconv"
 
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
 )
@@ -37,11 +40,32 @@ func startDataOfMember(ctx context.Context, f *flow) error {
 	return nil
 }
 
-// awaitAnswer waits until a majority answers, without a limit.
+// awaitAnswer waits until a majority answers, without a limit. All members that a node without one knows
+// may have been replaced while it was off: then the member of --join is asked, too.
 func awaitAnswer(ctx context.Context, f *flow) error {
 	err := f.client.Check(ctx)
-	if err != nil && ctx.Err() == nil {
-		return transient(fmt.Errorf("no majority of the members answers: %w", err))
+	if err == nil || ctx.Err() != nil {
+		return errors.Join(err, ctx.Err())
 	}
-	return errors.Join(err, ctx.Err())
+	err = fmt.Errorf("no majority of the members answers: %w", err)
+	if f.marker.Phase != datadir.WithoutMember {
+		return transient(err)
+	}
+	server, known := f.joinServer()
+	if known {
+		f.shared.alsoAsk(server)
+		return transient(fmt.Errorf("%w; nor does etcd at %s, the node of --join; if it is no member any more, "+
+			"start the sidecar with the --join of one: docs/clusters.md#others-replaced", err, server))
+	}
+	return transient(fmt.Errorf("%w; if these members were replaced while this node was off, "+
+		"start the sidecar with --join=https://IP:%d of one of today: docs/clusters.md#others-replaced", err, f.cfg.JoinPort))
+}
+
+// joinServer is the client URL of the member whose join port the flags have, if it has the ports of this node.
+func (f *flow) joinServer() (string, bool) {
+	u, err := url.Parse(f.cfg.Join)
+	if err != nil || u.Hostname() == "" {
+		return "", false
+	}
+	return "https://" + net.JoinHostPort(u.Hostname(), strconv.Itoa(f.marker.ClientPort)), true
 }
