@@ -5,6 +5,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/protocol"
 )
 
 // While a node joins, the cluster may add it again as another member: the data of the first one
@@ -34,5 +35,21 @@ func TestResident_clearsReplaced(t *testing.T) {
 		if err := r.clearReplaced(tc.id); (err != nil) != tc.fails || d.EtcdBegun() != tc.kept {
 			t.Errorf("%s: got %v, and the disk has %v", name, err, d.lives)
 		}
+	}
+}
+
+// What is moved away stays away after a power failure: the other members learn after it that
+// nothing of it is left.
+func TestResident_movedAwayForGood(t *testing.T) {
+	d := newBrittleDisk()
+	d.place(datadir.Marker{Intent: datadir.Join, Phase: datadir.Leaving, MemberID: "a1"})
+	d.write("a1")
+	r := &resident{disk: d, run: event.New[*memberRun](nil), marker: d.marker, adopted: func(datadir.Marker) {}}
+	if err := r.moveAway(protocol.NotListed); err != nil {
+		t.Fatal(err)
+	}
+	d.lose()
+	if d.EtcdBegun() || d.lives[d.Left()] != "a1" {
+		t.Errorf("after a power failure the disk has %v", d.lives)
 	}
 }
