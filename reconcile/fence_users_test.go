@@ -144,6 +144,13 @@ func TestFenceAgainstUsers(t *testing.T) {
 		wantRefused(t, "an owner and an epoch", u.patch(serviceAccounts, u.ns, "ours", "kubectl",
 			`{"metadata":{"annotations":{"lockstep.dev/content-epoch":"8"},"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p","uid":"u","controller":true}]}}`))
 	})
+	t.Run("an object of ours gets no controller, so that it is never taken for a copy", func(t *testing.T) {
+		const owner = `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p","uid":"u","controller":true}]}}`
+		wantRefused(t, "an owner alone", u.patch(priorityClasses, "", u.ns+"-ours", "kubectl", owner))
+		wantRefused(t, "an owner alone", u.patch(serviceAccounts, u.ns, "ours", "kubectl", owner))
+		wantPass(t, "an owner that is no controller", u.patch(serviceAccounts, u.ns, "ours", "kubectl", strings.Replace(owner, "true", "false", 1)))
+		wantPass(t, "no owner", u.patch(serviceAccounts, u.ns, "ours", "kubectl", `{"metadata":{"ownerReferences":null}}`))
+	})
 	t.Run("a lower epoch is refused to all", func(t *testing.T) {
 		err := u.patch(serviceAccounts, u.ns, "ours", "kubectl", epochPatch(`"1"`))
 		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "cannot become 1") {

@@ -230,7 +230,7 @@ func (p *pass) reportAfter(last report.Report) report.Report {
 	out.Drift.Fights = p.env.fights.Report()
 	out.Strangers, out.TotalStrangers = last.Strangers, last.TotalStrangers
 	if p.observed.Kinds != nil && !p.partial {
-		strangers := p.observed.Strangers()
+		strangers := p.observed.Strangers().With(p.prune.Owned)
 		out.Strangers, out.TotalStrangers = reportStrangers(strangers), strangers.Total
 	}
 	out.LastError = p.whyIncomplete()

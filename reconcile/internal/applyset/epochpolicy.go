@@ -136,11 +136,17 @@ func celControlled(object string) string {
 	return fmt.Sprintf("%s.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false))", object)
 }
 
+// celController is true for the controllers of Kubernetes, whichever way they are authenticated.
+const celController = "request.userInfo.?username.orValue('') == 'system:kube-controller-manager' || " +
+	"'system:serviceaccounts:kube-system' in request.userInfo.?groups.orValue([])"
+
 // celVariable is an expression with a name. It may use those before it.
 type celVariable struct{ name, expression string }
 
 // celVariables name what the conditions ask. On a creation there is no old object.
-// claims is asked of updates only: an object that is created joins.
+// claims is asked of updates only: an object that is created joins. An object of the set that
+// a controller adopts would be copied from then on, and never be removed: adopts needs the right, or
+// one of the controllers of Kubernetes, which adopt what a deleted parent has left.
 func (s Set) celVariables() []celVariable {
 	var names []string
 	for _, name := range append(bundle.StampAnnotations(), bundle.ChoiceAnnotations()...) {
@@ -153,6 +159,7 @@ func (s Set) celVariables() []celVariable {
 		{"joins", fmt.Sprintf("%s && (oldObject == null || !(%s))", s.celInSet("object"), s.celInSet("oldObject"))},
 		{"claims", fmt.Sprintf("%s && [%s].exists(a, object.metadata.?annotations[?a].hasValue() && "+
 			"object.metadata.?annotations[?a] != oldObject.metadata.?annotations[?a])", s.celInSet("object"), strings.Join(names, ", "))},
+		{"adopts", fmt.Sprintf("oldObject != null && %s && !(%s) && %s", s.celInSet("object"), celControlled("oldObject"), celControlled("object"))},
 		{"copied", fmt.Sprintf("request.resource.resource in ['endpoints', 'endpointslices'] || %s && (oldObject == null || %s)",
 			celControlled("object"), celControlled("oldObject"))},
 	}
@@ -176,8 +183,8 @@ var (
 // celMay is true for a request that leaves label and annotations as they are, or
 // comes from a user who may set them.
 func (s Set) celMay() string {
-	return fmt.Sprintf("!(variables.joins || variables.claims) || variables.copied || "+
-		"authorizer.group('').resource('configmaps').namespace('%s').name('%s').check('update').allowed()", s.Namespace, s.Name)
+	return fmt.Sprintf("!(variables.joins || variables.claims || variables.adopts) || variables.copied || "+
+		"variables.adopts && (%s) || authorizer.group('').resource('configmaps').namespace('%s').name('%s').check('update').allowed()", celController, s.Namespace, s.Name)
 }
 
 // fenceMatch is true for a request that a validation refuses. The API server
@@ -213,7 +220,7 @@ func (s Set) fenceValidations() []any {
 		map[string]any{
 			"expression": s.celMay(),
 			"message": fmt.Sprintf("the label %s=%s and the annotations lockstep.dev/... belong to Lockstep; leave them as they are, or out "+
-				"(to set them, a user needs the right to update the ConfigMap %s in the namespace %s)", bundle.LabelPartOf, s.ID(), s.Name, s.Namespace),
+				"(to set them, or to give such an object a controller as its owner, a user needs the right to update the ConfigMap %s in the namespace %s)", bundle.LabelPartOf, s.ID(), s.Name, s.Namespace),
 			"reason": "Forbidden",
 		},
 	}

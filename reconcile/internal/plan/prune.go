@@ -20,6 +20,9 @@ import (
 type Prune struct {
 	Removals []Removal // in the order of deletion
 	Brake    string    // the brake that is on, and how to release it; empty: none
+	// Owned are of the set, and the bundle dropped them, but a controller has become their owner: they are
+	// never removed, and people have to know.
+	Owned applyset.Strangers
 }
 
 // Removal is an object of the set that the bundle dropped.
@@ -57,6 +60,11 @@ func MakePrune(in PruneInput) Prune {
 			if fence[k] { // the brakes count the objects of the bundle
 				continue
 			}
+			if !keep[k] && in.isOwned(k, live) {
+				out.Owned.Add(func() applyset.Stranger {
+					return applyset.Stranger{Key: k, Resource: in.Observed.Kinds[gvk].Resource, Manager: ownership.LabelledBy(live.GetManagedFields(), bundle.LabelPartOf)}
+				})
+			}
 			if seen[live.GetUID()] || !keep[k] && !in.isMember(k, live) { // a wanted object always counts as ours
 				continue
 			}
@@ -80,12 +88,22 @@ func (in PruneInput) isMember(k applyset.Key, live *kube.Object) bool {
 	return in.Inventory.Has(k) && IsMember(live)
 }
 
+// isOwned reports whether an object that is not wanted was ours until a controller became its owner.
+func (in PruneInput) isOwned(k applyset.Key, live *kube.Object) bool {
+	return in.Inventory.Has(k) && isOurs(live) && metav1.GetControllerOf(live) != nil
+}
+
 // IsMember reports whether live, which the inventory lists, still is ours: it
 // carries a stamp that we wrote, and no controller created it. Of an object that
 // the inventory does not list this proves nothing.
 func IsMember(live *kube.Object) bool {
+	return isOurs(live) && metav1.GetControllerOf(live) == nil
+}
+
+// isOurs reports whether live carries a stamp that we wrote.
+func isOurs(live *kube.Object) bool {
 	_, stamped := applyset.ParseEpoch(live.GetAnnotations()[bundle.AnnotationContentEpoch])
-	return stamped && metav1.GetControllerOf(live) == nil && ownership.MadeByUs(live)
+	return stamped && ownership.MadeByUs(live)
 }
 
 // MayPrune reports whether a member of the set that the bundle dropped may be

@@ -82,6 +82,9 @@ func TestMakePrune(t *testing.T) {
 				in.Inventory = InventoryOf(objects)
 			}
 			got := MakePrune(in)
+			if owned := tt.name == "made by a controller"; got.Owned.Total > 0 != owned || len(got.Owned.First) != got.Owned.Total {
+				t.Errorf("got %+v as owned", got.Owned)
+			}
 			if len(got.Removals) != tt.removals || !strings.Contains(got.Brake, tt.brake) || (tt.brake == "") != (got.Brake == "") {
 				t.Errorf("got %d removals, brake %q, want %d, %q", len(got.Removals), got.Brake, tt.removals, tt.brake)
 			}
