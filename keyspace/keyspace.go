@@ -72,6 +72,10 @@ func (k Keys) TurnsWaiting() string { return k.Turns() + "waiting/" }
 // TurnWaiting returns the key of a node that waits for a turn, on the lease of who waits.
 func (k Keys) TurnWaiting(id protocol.NodeID) string { return k.TurnsWaiting() + string(id) }
 
+// TurnRunning returns the key of a command that runs in the turn of a node, or waits for it, on
+// the lease of that command.
+func (k Keys) TurnRunning(id protocol.NodeID) string { return k.Turns() + "running/" + string(id) }
+
 // Store returns the key of the store ID. There is only one.
 func (k Keys) Store() string { return k.prefix + "store" }
 

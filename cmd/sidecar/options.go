@@ -63,15 +63,25 @@ func byFlag(err error) error {
 	return err
 }
 
+// zeroAllowed is the annotation of a flag that has a default, and that may be 0.
+const zeroAllowed = "lockstep.dev/zero-allowed"
+
+// allowZero allows 0 for a flag.
+func allowZero(flags *pflag.FlagSet, name string) {
+	if err := flags.SetAnnotation(name, zeroAllowed, []string{"true"}); err != nil {
+		panic(err) // the flag does not exist: a mistake in this package
+	}
+}
+
 // emptied returns an error for each flag that has a default and was set to
-// nothing. A program leaves a field of lockstep.Options zero to get the default;
+// nothing, unless that means something. A program leaves a field of lockstep.Options zero to get the default;
 // on a command line, an empty value is more likely a mistake of a script.
 func emptied(flags *pflag.FlagSet) []error {
 	var out []error
 	flags.VisitAll(func(f *pflag.Flag) {
 		nothing := map[string]string{"": "empty", "[]": "empty", "0": "0", "0s": "0"}
 		what, isNothing := nothing[f.Value.String()]
-		if _, byDefault := nothing[f.DefValue]; isNothing && !byDefault {
+		if _, byDefault := nothing[f.DefValue]; isNothing && !byDefault && f.Annotations[zeroAllowed] == nil {
 			err := fmt.Errorf("--%s: must not be %s; the default is %s", f.Name, what, strings.Trim(f.DefValue, "[]"))
 			out = append(out, withVariable(f, err))
 		}

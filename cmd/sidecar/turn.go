@@ -32,6 +32,8 @@ func (f *turnFlags) bind(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.wait, "wait", defaultTurnWait, "Maximum time to wait for the turn. 0: no limit.")
 	flags.DurationVar(&f.drain, "drain", defaultTurnDrain, "How long the node is out of service before the work begins, so that load balancers notice.")
 	flags.StringVar(&f.message, "message", "", "Why, for the people who read the status.")
+	allowZero(flags, "wait")
+	allowZero(flags, "drain")
 }
 
 // validate returns an error that names the flag.
@@ -165,6 +167,7 @@ the turn, 1 etcd does not answer, 2 wrong usage.`,
 	})
 	f.server.bind(cmd.Flags())
 	cmd.Flags().DurationVar(&f.wait, "wait", defaultTurnWait, "Maximum time to wait until the node serves. 0: no limit.")
+	allowZero(cmd.Flags(), "wait")
 	cmd.Flags().BoolVar(&f.force, "force", false, "End the turn although the node does not serve, or its work is not done.")
 	return cmd
 }

@@ -166,7 +166,7 @@ func TestTurn_deadNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.turn(exitOK, "has the turn", "begin")
-	w.turn(exitOK, "has the turn", "begin") // again
+	w.turn(exitOK, "has the turn", "begin", "--wait", "0", "--drain", "0") // again, without limits
 	w.want(exitOK, "at most 2 nodes", "turn", "set", "--turns", "2")
 	w.want(exitOK, `"limit": 2`, "turn", "status", "-o", "json")
 }

@@ -19,8 +19,31 @@ import (
 // minServeWait is how long a node may at least take to serve again after its work.
 const minServeWait = 10 * time.Second
 
-// run runs the command in the turn of this node.
+// run runs the command in the turn of this node, when no other command does.
 func (w *turnWork) run(ctx context.Context, command []string) error {
+	waiting, stop := untilSignal(ctx)
+	defer stop()
+	limited, cancel := w.limited(waiting)
+	defer cancel()
+	node, err := w.awaitNode(limited)
+	if err != nil {
+		return w.inTime(limited, err)
+	}
+	request, worked := protocol.TurnRequest{Node: node, Since: w.want.Since, Message: w.want.What(), By: w.want.By}, false
+	err = fleet.WithTurnCommand(ctx, limited, w.client.Client, request, func(other protocol.TurnRequest) {
+		w.causes.print(fmt.Sprintf("sidecar turn -- %s runs on this node, or waits for the turn, since %s%s", other.Message, other.Since.UTC().Format(time.RFC3339), byWhom(other.By)))
+	}, func() error {
+		worked = true
+		stop() // signals are passed on from here on
+		return w.runAlone(ctx, command)
+	})
+	if !worked && errors.Is(err, context.DeadlineExceeded) {
+		return w.inTime(limited, err)
+	}
+	return err
+}
+
+func (w *turnWork) runAlone(ctx context.Context, command []string) error {
 	waiting, stop := untilSignal(ctx)
 	resumed, err := w.take(waiting)
 	interrupted := waiting.Err() != nil

@@ -102,20 +102,13 @@ var errNoTurnInTime = errors.New("no turn in time")
 // take waits for the turn, and returns when the node is out of service and drained. resumed: the
 // node has this turn from before.
 func (w *turnWork) take(ctx context.Context) (resumed bool, err error) {
-	limited, cancel := context.WithCancel(ctx)
-	if w.flags.wait > 0 {
-		limited, cancel = context.WithTimeout(ctx, w.flags.wait)
-	}
+	limited, cancel := w.limited(ctx)
 	defer cancel()
 	if w.want.Node, err = w.awaitNode(limited); err == nil {
 		resumed, err = w.await(limited)
 	}
-	if errors.Is(limited.Err(), context.DeadlineExceeded) && err != nil {
-		why := cmp.Or(w.causes.last, err.Error())
-		return false, exitError{code: exitNoTurn, err: fmt.Errorf("%w (--wait %s): %s", errNoTurnInTime, w.flags.wait, why)}
-	}
 	if err != nil {
-		return false, err
+		return false, w.inTime(limited, err)
 	}
 	err = w.awaitOut(ctx)
 	if err != nil && !resumed {
@@ -125,6 +118,22 @@ func (w *turnWork) take(ctx context.Context) (resumed bool, err error) {
 		return resumed, err
 	}
 	return resumed, w.drain(ctx)
+}
+
+// limited bounds the wait for a turn.
+func (w *turnWork) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	if w.flags.wait > 0 {
+		return context.WithTimeout(ctx, w.flags.wait)
+	}
+	return context.WithCancel(ctx)
+}
+
+// inTime is the error of a wait: what was waited for, if its limit is over.
+func (w *turnWork) inTime(limited context.Context, err error) error {
+	if !errors.Is(limited.Err(), context.DeadlineExceeded) && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return exitError{code: exitNoTurn, err: fmt.Errorf("%w (--wait %s): %s", errNoTurnInTime, w.flags.wait, cmp.Or(w.causes.last, err.Error()))}
 }
 
 // awaitNode asks the sidecar which node this is until it answers.

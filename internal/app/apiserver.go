@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/internal/checks"
 )
 
@@ -21,20 +22,37 @@ const (
 
 // pollAPIServer requests /readyz of this node's kube-apiserver and publishes the
 // result, for --apiserver-readyz, until ctx ends. No probe waits for it.
+//
+// The work of a turn may restart the kube-apiserver, and return while the answer of the old one
+// is not a second old. So after a turn no answer counts before one to a request that began when
+// its cordon had ended (docs/protocol.md#turns).
 func (a *App) pollAPIServer(ctx context.Context) error {
 	api := a.kubeconfig.transport
 	client := &http.Client{Transport: api, Timeout: apiPollTimeout}
 	tick := time.NewTicker(apiPollInterval)
 	defer tick.Stop()
 	for {
+		// In this order: a turn that is seen before it is shown counts as one under way.
+		shown, turn := a.turnAnswers.Get().shown, a.cordonedForTurn()
 		problem := askAPIServer(ctx, client, api.Base().JoinPath("readyz").String())
 		if ctx.Err() == nil {
 			a.showAPIServer(problem, time.Now())
+			if !turn {
+				event.Update(a.turnAnswers, func(t turnAnswers) turnAnswers { t.answered = shown; return t })
+			}
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
+		for again := false; !again; {
+			_, fleetChanged := a.follower.Fleet().Load()
+			if turn && !a.cordonedForTurn() {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-tick.C:
+				again = true
+			case <-fleetChanged:
+			}
 		}
 	}
 }

@@ -103,6 +103,7 @@ type App struct {
 	// goroutine that polls.
 	apiserverShown *event.Value[httpapi.APIServer]
 	damper         damper
+	turnAnswers    *event.Value[turnAnswers]
 	live           *liveness
 	snapshot       *event.Value[httpapi.Snapshot]
 	server         *httpapi.Server
@@ -142,6 +143,7 @@ func New(cfg Config, log *slog.Logger) (*App, error) {
 		warned:         event.New(warned{}),
 		seen:           event.New(sightings{}),
 		apiserverShown: event.New(httpapi.APIServer{Enabled: cfg.APIServerReadyz}),
+		turnAnswers:    event.New(turnAnswers{}),
 		live:           newLiveness(cfg.LeaseTTL),
 		shownGate:      event.New(status.Verdict{}),
 		leads:          event.New(false),

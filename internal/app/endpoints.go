@@ -106,7 +106,7 @@ func (a *App) endpointNow() protocol.Endpoint {
 // presence shows it.
 func (a *App) apiserverDown() bool {
 	api := a.apiserverShown.Get()
-	return api.Enabled && !api.Ready
+	return api.Enabled && (!api.Ready || a.turnAnswers.Get().old())
 }
 
 // published reports whether the address of this node may still leave the Service. The

@@ -4,8 +4,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/status"
 )
 
 // This file is about whether the kube-apiserver of this node is ready, as this node and the
@@ -28,6 +30,36 @@ func (a *App) showAPIServer(problem string, now time.Time) {
 	if shown := a.damper.next(is, now); shown != a.apiserverShown.Get() {
 		a.apiserverShown.Set(shown)
 	}
+}
+
+// turnAnswers count turns of this node that its presence has shown, and those after which its
+// kube-apiserver was asked.
+type turnAnswers struct{ shown, answered int }
+
+// old reports whether the last answer of the kube-apiserver is from before or during a turn.
+func (t turnAnswers) old() bool { return t.shown != t.answered }
+
+// cordonedForTurn reports whether the cordon of a turn takes this node out of service.
+func (a *App) cordonedForTurn() bool {
+	own, found := a.follower.Fleet().Get().Record(a.id.node)
+	return found && own.Problem == "" && own.Node.Cordon.Turn
+}
+
+// noteTurn lets the answers of the kube-apiserver be old from when the presence shows that this
+// node is out of service: the work of the turn begins after that.
+func (a *App) noteTurn(verdict status.Verdict) {
+	if a.cfg.APIServerReadyz && !verdict.Ready && a.cordonedForTurn() && !a.turnAnswers.Get().old() {
+		event.Update(a.turnAnswers, func(t turnAnswers) turnAnswers { t.shown++; return t })
+	}
+}
+
+// apiserverNow is what is known of the kube-apiserver now.
+func (a *App) apiserverNow() httpapi.APIServer {
+	out := a.apiserver.Get()
+	if out.Ready && a.turnAnswers.Get().old() {
+		out.Ready, out.Message = false, "it was asked before the work of this node's turn was done, and is asked again when that is done"
+	}
+	return out
 }
 
 // damper decides what the presence shows of a kube-apiserver that is asked every second: all

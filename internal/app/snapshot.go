@@ -26,10 +26,12 @@ func (a *App) keepShown(ctx context.Context) error {
 		other, otherChanged := a.otherAPIServer.Load()
 		problems, problemsChanged := a.warned.Load()
 		_, apiserverChanged := a.apiserverShown.Load()
+		_, answersChanged := a.turnAnswers.Load()
 		version, versionChanged := a.version.Load()
 		services, servicesChanged := a.roles.Loaded().Load()
 		objects, objectsChanged := a.reconcile.Report().Load()
 		compared, clocksChanged := a.clocks.Load()
+		a.noteTurn(verdict)
 		now := fleet.Shown{
 			Verdict: protocol.Verdict{Ready: verdict.Ready, Reason: verdict.Reason},
 			Since:   verdict.Since, Warnings: problems.reported,
@@ -44,7 +46,7 @@ func (a *App) keepShown(ctx context.Context) error {
 			a.shown.Set(now)
 		}
 		if !event.Wait(ctx, verdictChanged, stateChanged, withheldChanged, otherChanged, problemsChanged, apiserverChanged, versionChanged,
-			servicesChanged, objectsChanged, clocksChanged) {
+			servicesChanged, objectsChanged, clocksChanged, answersChanged) {
 			return ctx.Err()
 		}
 	}
@@ -76,6 +78,7 @@ func (a *App) keepSnapshot(ctx context.Context) error {
 			changed(a.reconcile.Report().Load()),
 			changed(a.etcd.Contact().Load()),
 			changed(a.apiserver.Load()),
+			changed(a.turnAnswers.Load()),
 			changed(a.etcdFaults.Load()),
 			changed(a.local.Load()),
 			changed(a.bundleProblem.Load()),
@@ -153,7 +156,7 @@ func (a *App) snapshotNow() httpapi.Snapshot {
 			Endpoints: a.cfg.Etcd.Endpoints, Problem: a.etcdProblem.Get().text, Full: a.etcdProblem.Get().full,
 		},
 		Cluster:   a.clusterNow(),
-		APIServer: a.apiserver.Get(),
+		APIServer: a.apiserverNow(),
 
 		KubernetesService: a.serviceNow(),
 		Certificates:      a.certificates.Get(),

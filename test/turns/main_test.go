@@ -1,0 +1,26 @@
+// Package turns_test has three sidecars as processes, and work on their nodes that begins
+// everywhere at the same time: it holds the commands of turns, agents that reboot machines, and
+// services whose files change to docs/protocol.md#turns. The kube-apiservers only answer
+// /readyz, so that a test takes seconds.
+package turns_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+)
+
+// workWord is the first argument of the program that is run in a turn.
+const workWord = "work"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == workWord {
+		if err := work(context.Background(), os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(workFailed)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}

@@ -1,0 +1,116 @@
+package turns_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+// The same command on all nodes at the same time: one after another, while all others serve. It
+// restarts the kube-apiserver, and returns before that is over.
+func TestTurns(t *testing.T) {
+	w := newWorld(t, nil)
+	stop := w.followServing()
+	var commands []*typed
+	for _, n := range w.nodes {
+		j := w.job(n)
+		j.Restart = n.api.URL + "/restart"
+		commands = append(commands, w.work(n, j))
+	}
+	for _, c := range commands {
+		w.want(c, 0, "")
+	}
+	stop()
+	w.wantInTurn(w.log(), 3)
+	for _, n := range w.nodes {
+		if err := n.sidecar.Readyz(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The command and the sidecar are killed in the middle of the turn. No other node gets one. The same
+// command goes on, and does not run beside what is left of the first.
+func TestTurns_killed(t *testing.T) {
+	w := newWorld(t, nil)
+	first, second := w.nodes[0], w.nodes[1]
+	j := w.job(first)
+	j.Until = filepath.Join(w.dir, "go")
+	killed := w.work(first, j)
+	child := w.awaitLog(1)[0].PID
+	again := w.work(first, j) // the same command line, at the same time
+	if err := killed.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	killed.end()
+	if err := first.sidecar.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	w.want(w.work(second, w.job(second), "--wait=1s"), 7, `node "cp-1" has the turn`)
+	w.start(first)
+	if log := w.awaitLog(2); log[1].What != began || log[1].Node != "cp-1" {
+		t.Fatalf("got %v, want the command of cp-1 twice", log)
+	}
+	waits := w.work(second, w.job(second))
+	w.write("go", "")
+	w.want(again, 0, "continues its turn")
+	w.want(waits, 0, "")
+	w.wantInTurn(w.log()[1:], 2)
+}
+
+// Two same commands on one node at the same time run one after another.
+func TestTurns_twice(t *testing.T) {
+	w := newWorld(t, nil)
+	j := w.job(w.nodes[0])
+	j.Until = filepath.Join(w.dir, "go")
+	commands := []*typed{w.work(w.nodes[0], j), w.work(w.nodes[0], j)}
+	w.awaitLog(1)
+	w.want(w.work(w.nodes[0], j, "--wait=1s"), 7, "sidecar turn -- ")
+	if log := w.log(); len(log) != 1 {
+		t.Fatalf("got %v, want one command at a time", log)
+	}
+	w.write("go", "")
+	for _, c := range commands {
+		w.want(c, 0, "")
+	}
+	w.wantInTurn(w.log(), 2)
+}
+
+// A node that is off in its turn keeps it, and so does one whose work fails. Others wait, and get
+// theirs when it serves again.
+func TestTurns_away(t *testing.T) {
+	w := newWorld(t, nil)
+	first, second := w.nodes[0], w.nodes[1]
+	w.want(w.turn(first, "begin", "--drain=1ms"), 0, "has the turn, and is out of service")
+	if err := first.sidecar.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	waits := w.work(second, w.job(second))
+	w.want(w.turn(second, "end", "cp-1", "--wait=1s"), 8, "node cp-1 does not serve")
+	w.start(first)
+	w.want(w.turn(first, "end"), 0, "serves, and its turn has ended")
+	w.want(waits, 0, "")
+	w.wantInTurn(w.log(), 1)
+
+	j := w.job(first)
+	j.Fail = true
+	w.want(w.work(first, j), workFailed, "node cp-1 keeps the turn")
+	w.want(w.work(second, w.job(second), "--wait=1s"), 7, "its work has failed")
+	w.want(w.turn(second, "end", "cp-1"), 0, "serves, and its turn has ended")
+	cluster.Await(t, "cp-1 to serve", first.sidecar.Readyz)
+	if err := os.Remove(filepath.Join(w.dir, "log")); err != nil {
+		t.Fatal(err)
+	}
+	w.want(w.work(second, w.job(second)), 0, "")
+	w.wantInTurn(w.log(), 1)
+	if code, out := w.sidecar("turn", "status").end(); code != 0 || !strings.Contains(out, "no node has a turn") {
+		t.Errorf("got %d, %s", code, out)
+	}
+}
