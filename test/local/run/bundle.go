@@ -23,6 +23,9 @@ type chosen struct {
 func choose(dir string) (chosen, error) {
 	dir = cmp.Or(dir, os.Getenv("LOCKSTEP_BUNDLE"), bundle.BuiltinName)
 	b, err := bundle.Open(dir)
+	if err == nil {
+		err = b.Lint()
+	}
 	if load, ok := errors.AsType[*bundle.LoadError](err); ok {
 		lines := []string{fmt.Sprintf("the bundle in %s is invalid:", dir)}
 		for _, problem := range load.Problems {

@@ -102,7 +102,16 @@ func TestRun_wrongBundle(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "bundle.yaml"), []byte("kind: Bundle\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	refused := t.TempDir() // no API server would take it
+	for name, text := range map[string]string{
+		"bundle.yaml": "apiVersion: lockstep.dev/v1\nkind: Bundle\nmetadata: {name: b}\nrelease: 1.0.0\n", "a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(refused, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for bundle, want := range map[string]string{
+		refused:                       filepath.Join(refused, "a.yaml") + `:1: ConfigMap "a" has no metadata.namespace`,
 		dir:                           filepath.Join(dir, "bundle.yaml") + ":1: apiVersion is missing",
 		filepath.Join(dir, "nowhere"): "no such file",
 	} {
