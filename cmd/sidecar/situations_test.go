@@ -83,7 +83,7 @@ func mustWrite(t *testing.T, path, text string) {
 // and what to type. -rewrite does not change what it wants of these tables.
 func TestSituationsAreTold(t *testing.T) {
 	for path, texts := range map[string][]string{
-		"user-without-rights/cp-1":   {`refuses user "weak"`, "withdrawn for ", "give that user the rights of docs/operations.md#rights"},
+		"user-without-rights/cp-1":   {`refuses user "weak"`, "withdrawn for ", "give that user the rights of docs/operations.md#rights", "; to print them: sidecar bundle rights /etc/lockstep/bundle --all"},
 		"user-without-rights/cp-2":   {`refuses user "weak"`},
 		"node-gone/cp-1":             {"no, for at least ", "sidecar node remove cp-9 --confirm-stopped --etcd-servers=http"},
 		"node-gone/cp-2":             {"cp-9", "BLOCKS", "sidecar node remove cp-9 --confirm-stopped --etcd-servers=http"},

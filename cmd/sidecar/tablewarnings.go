@@ -63,7 +63,8 @@ func knownHere(r httpapi.Report) []warned {
 	}
 	for _, w := range r.Warnings {
 		switch {
-		case w.Message == r.Election.Message && w.Subject == "" || isOtherBundle(w) || isRollback(w, r.Reconciler.Rollback): // LEADER, the first row or ROLLBACK has it
+		case w.Message == r.Election.Message && w.Subject == "": // LEADER has it
+		case isOtherBundle(w), isRollback(w, r.Reconciler.Rollback): // the first row has it, or ROLLBACK
 		case w.Subject == "":
 			own(w.Since, w.Message)
 		default:

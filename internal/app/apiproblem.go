@@ -37,6 +37,9 @@ func (a *App) apiProblem() protocol.Eligibility {
 	if t.Refused {
 		out.Reason, out.Message = protocol.APIRefused, refused(t, a.kubeconfig.config.Get(), a.cfg.Kubeconfig, time.Now())
 	}
+	if t.Refused && t.Code == http.StatusForbidden {
+		out.Message += "; to print them: sidecar bundle rights " + shellQuoted(a.cfg.Bundle) + " --all"
+	}
 	return out
 }
 

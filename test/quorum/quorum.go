@@ -92,8 +92,9 @@ func (n *Node) Start(args ...string) {
 func (n *Node) StartWith(env []string, args ...string) {
 	n.rig.t.Helper()
 	sidecar, err := n.rig.cluster.LaunchSidecar(cluster.SidecarConfig{
-		NodeID: n.ID, Kubeconfig: n.rig.Kubeconfig, Listen: n.Address + ":8086", Env: append(n.clockEnv(), env...), EtcdInArgs: true, Starter: n.Starter,
-		Args: append([]string{"--etcd=embedded", "--data-dir=" + n.Dir, "--node-address=" + n.Address, "--insecure-listen"}, args...),
+		NodeID: n.ID, Kubeconfig: n.rig.Kubeconfig, Listen: n.Address + ":8086", Env: append(n.clockEnv(), env...), Starter: n.Starter,
+		EtcdInArgs: true,
+		Args:       append([]string{"--etcd=embedded", "--data-dir=" + n.Dir, "--node-address=" + n.Address, "--insecure-listen"}, args...),
 	})
 	if err != nil {
 		n.rig.t.Fatal(err)
