@@ -173,11 +173,11 @@ mutants: bin/kube-apiserver ## break production code in small ways: for each, a 
 # take the soak itself more than its share of the machine.
 DURATION ?= 30m
 SOAK_TEST := $(if $(filter embedded,$(CLUSTER)),TestSoakEmbedded,$(if $(filter roles,$(CLUSTER)),TestSoakRoles,TestSoak))
-SOAK_FLAGS := -soak.duration=$(DURATION) $(if $(SEED),-soak.seed=$(SEED))
+SOAK_FLAGS := -soak.duration=$(DURATION) $(if $(SEED),-soak.seed=$(SEED)) $(if $(STRANGERS),-soak.strangers)
 SOAK_OUT := $(BIN)/soak
 
 .PHONY: soak
-soak: bin/sidecar bin/kube-apiserver bin/kube-apiserver-1.1.0 bin/kubectl bin/etcdutl ## real processes, upgrades and faults of a seed, judged: DURATION=30m SEED=N CLUSTER=embedded|roles
+soak: bin/sidecar bin/kube-apiserver bin/kube-apiserver-1.1.0 bin/kubectl bin/etcdutl ## real processes, upgrades and faults of a seed, judged: DURATION=30m SEED=N CLUSTER=embedded|roles STRANGERS=yes
 	@mkdir -p $(SOAK_OUT)
 	$(if $(filter embedded roles,$(CLUSTER)),,LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/e2e -run 'TestTenant$$|TestSituations$$' -count=1 -v -timeout=0 -tenant.load=1m -situations)
 	$(if $(filter embedded,$(CLUSTER)),LOCKSTEP_E2E_ASSETS=$(BIN) $(STATIC) go test -trimpath ./test/quorum -run 'TestMember_awayUnderLoad$$' -count=1 -v -timeout=0 -quorum.away=1m)

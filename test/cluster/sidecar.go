@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,6 +35,8 @@ type SidecarConfig struct {
 	Wrapper        []string // a program with its arguments that becomes the sidecar, such as nsenter
 	// Starter starts the process, as that of a slow disk does; nil: StartCommand.
 	Starter func(*exec.Cmd) error
+	// Client is how requests reach it if Args let it serve HTTPS; nil: it serves HTTP.
+	Client *tls.Config
 }
 
 // Sidecar is a sidecar that runs as a child process.
@@ -42,6 +45,7 @@ type Sidecar struct {
 	NodeID string
 
 	listen string
+	tls    *tls.Config
 	client *http.Client
 }
 
@@ -78,11 +82,16 @@ func (c *Cluster) LaunchSidecar(cfg SidecarConfig) (*Sidecar, error) {
 		Process: p,
 		NodeID:  cfg.NodeID,
 		listen:  cfg.Listen,
-		// One connection for each request, so that no connection survives a restart
-		// of the sidecar.
-		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
+		tls:     cfg.Client,
 	}
+	s.client = s.NewClient(0)
 	return s, nil
+}
+
+// NewClient returns a client for this sidecar, with one connection for each request. Over HTTPS it keeps
+// connections, since each handshake is paid for by those who are not known yet.
+func (s *Sidecar) NewClient(timeout time.Duration) *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: s.tls == nil, TLSClientConfig: s.tls}, Timeout: timeout}
 }
 
 func sidecarArgs(cfg SidecarConfig) []string {
@@ -112,7 +121,12 @@ func sidecarArgs(cfg SidecarConfig) []string {
 func (s *Sidecar) Listen() string { return s.listen }
 
 // URL is the address of the sidecar's HTTP server.
-func (s *Sidecar) URL() string { return "http://" + s.listen }
+func (s *Sidecar) URL() string {
+	if s.tls != nil {
+		return "https://" + s.listen
+	}
+	return "http://" + s.listen
+}
 
 // Get makes one request to the sidecar.
 func (s *Sidecar) Get(ctx context.Context, path string) (code int, body string, err error) {

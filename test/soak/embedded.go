@@ -58,7 +58,11 @@ func (w *world) credentials() []string {
 func (w *world) onMachine(n *node, cfg *cluster.SidecarConfig) {
 	address := n.machine.Address.String()
 	cfg.Wrapper, cfg.Listen = n.machine.Wrapper(), net.JoinHostPort(address, sidecarPort)
-	cfg.Args = append(cfg.Args, "--insecure-listen", "--anonymous-status") // the soak asks from another machine
+	if n.secure != nil {
+		n.secure.apply(cfg)
+	} else {
+		cfg.Args = append(cfg.Args, "--insecure-listen", "--anonymous-status") // the soak asks from another machine
+	}
 	if n.dataDir == "" {
 		cfg.EtcdServers = w.endpoints()
 		cfg.Args = append(cfg.Args, w.credentials()...)
@@ -74,7 +78,7 @@ func (w *world) secondConfig(n *node, index int) cluster.SidecarConfig {
 	if n.machine == nil {
 		return w.sidecarConfig(n, index)
 	}
-	client := &node{machine: n.machine, pod: n.pod}
+	client := &node{machine: n.machine, pod: n.pod, secure: n.secure}
 	client.as.Store(n.as.Load())
 	cfg := w.sidecarConfig(client, index)
 	cfg.Wrapper, cfg.Listen = nil, "" // the test's own machine reaches everything

@@ -33,8 +33,10 @@ type Config struct {
 	Dir      string           // for bundles and kubeconfigs; required
 	Seed     uint64           // of the schedule
 	Duration time.Duration    // of upgrades and faults; start and end take extra time
-	Only     []string         // names of the faults that may happen; nil: all
-	Logf     func(format string, args ...any)
+	// Strangers attack the ports of the nodes. It needs a Network.
+	Strangers bool
+	Only      []string // names of the faults that may happen; nil: all
+	Logf      func(format string, args ...any)
 }
 
 // Result is the result of a run.
@@ -125,6 +127,9 @@ func (w *world) live(ctx context.Context, cfg Config) (stuck, err error) {
 	if w.shape.moves {
 		observers.Go(func() { w.watchRoles(observing) })
 		observers.Go(func() { w.write(observing) })
+	}
+	if w.besieged {
+		observers.Go(func() { w.attack(observing) })
 	}
 	w.logf("all nodes are ready with %s; steps and faults begin; %s", releases[0].name, w.variant)
 	limited, cancel := context.WithTimeout(ctx, cfg.Duration)

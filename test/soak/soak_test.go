@@ -30,6 +30,7 @@ func TestMain(m *testing.M) {
 var (
 	duration = flag.Duration("soak.duration", 2*time.Minute, "how long upgrades and faults happen")
 	only     = flag.String("soak.only", "", "names of the only faults that happen, with commas between them; empty: all")
+	besieged = flag.Bool("soak.strangers", false, "whether strangers attack the nodes: for nodes that are their own quorum")
 	seed     = flag.Uint64("soak.seed", 0, "seed of the schedule; 0: a new one")
 )
 
@@ -69,7 +70,7 @@ func soak(t *testing.T, c *cluster.Cluster, network *netns.Network, of shape) {
 	}
 	t.Logf("seed %d: repeat with go test ./test/soak -run %s$ -soak.seed=%d -soak.duration=%s", s, t.Name(), s, *duration)
 	result, err := Run(t.Context(), Config{
-		Cluster: c, Network: network, Shape: of, Assets: assets, Dir: t.TempDir(), Seed: s, Duration: *duration, Only: onlyFaults(t, of.weights),
+		Cluster: c, Network: network, Shape: of, Assets: assets, Dir: t.TempDir(), Seed: s, Duration: *duration, Strangers: *besieged && network != nil, Only: onlyFaults(t, of.weights),
 		Logf: func(format string, args ...any) { t.Logf(format, args...) },
 	})
 	if err != nil {
@@ -84,6 +85,9 @@ func soak(t *testing.T, c *cluster.Cluster, network *netns.Network, of shape) {
 	}
 	if of.moves {
 		wantMoves(t, result)
+	}
+	if n := result.attacks(); *besieged && network != nil && n == 0 {
+		t.Errorf("seed %d: no attack of strangers came to anything", s)
 	}
 	if c := result.Counts; c.Ready == 0 || c.ObjectWrites == 0 || c.Statuses == 0 || c.Contents == 0 {
 		t.Errorf("seed %d: got %+v: too little happened for a judgement", s, c)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/test/attack"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 	"github.com/lockstep-dev/lockstep/test/netns"
 	"github.com/lockstep-dev/lockstep/test/soak/judge"
@@ -41,6 +42,9 @@ type world struct {
 	variant variant
 
 	shape shape
+	// besieged: strangers attack all nodes, which serve HTTPS.
+	besieged bool
+	stranger attack.Target
 	// network has the machines of the nodes if these are their own quorum; nil: etcd's
 	// members are those of cluster.
 	network *netns.Network
@@ -83,6 +87,7 @@ type node struct {
 	members []*etcdtest.Proxy // before each etcd member; none if it has a machine
 	machine *netns.Machine    // nil: this one
 	dataDir string            // of its own member; empty: it has none
+	secure  *secure           // nil: its sidecar serves HTTP
 
 	network sync.Mutex // held by a fault of its connections
 	busy    sync.Mutex // held while its process is started, stopped or frozen; guards what follows
@@ -110,7 +115,7 @@ type ending struct {
 // newWorld starts everything except the sidecars; of these only those that etcd needs.
 func newWorld(ctx context.Context, cfg Config, began time.Time, logf func(string, ...any)) (*world, error) {
 	w := &world{
-		cluster: cfg.Cluster, network: cfg.Network, shape: cfg.Shape, assets: cfg.Assets, dir: cfg.Dir, logf: logf,
+		cluster: cfg.Cluster, network: cfg.Network, shape: cfg.Shape, besieged: cfg.Strangers, assets: cfg.Assets, dir: cfg.Dir, logf: logf,
 		variant: newVariant(cfg.Seed), count: map[string]int{}, left: map[string]bool{},
 	}
 	if w.shape.moves {
@@ -139,6 +144,11 @@ func newWorld(ctx context.Context, cfg Config, began time.Time, logf func(string
 			return nil, err
 		}
 		w.nodes = append(w.nodes, n)
+	}
+	if w.besieged {
+		if err := w.prepareStrangers(); err != nil {
+			return nil, err
+		}
 	}
 	if w.network != nil {
 		err = w.form(ctx)
@@ -309,7 +319,7 @@ func crashing(s *cluster.Sidecar) error { return s.Kill() }
 
 // probe asks a sidecar whether it is ready until ctx ends.
 func (w *world) probe(ctx context.Context, id string, instance, index, pid int, s *cluster.Sidecar) {
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: probeTimeout}
+	client := s.NewClient(probeTimeout)
 	for pause(ctx, probePause) {
 		p := judge.Probe{Node: id, Instance: instance, Release: mustRelease(releases[index].name), Sidecar: pid, Sent: w.rec.now()}
 		code, body, err := ask(ctx, client, s.URL()+"/readyz")
