@@ -28,8 +28,14 @@ func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
 	s.problem(w, http.StatusNotFound, clip(r.URL.Path, 200)+" does not exist; /openapi.yaml describes all paths")
 }
 
-// methodNotAllowed is for all paths: the API is read-only.
-func (s *Server) methodNotAllowed(w http.ResponseWriter, _ *http.Request) {
+// methodNotAllowed is for all paths: the API is read-only, except for agents that reboot the
+// machine.
+func (s *Server) methodNotAllowed(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == preRebootPath || r.URL.Path == steadyStatePath {
+		w.Header().Set("Allow", http.MethodPost)
+		s.lockProblem(w, http.StatusMethodNotAllowed, LockProblem{lockNoPost, "only POST is allowed"})
+		return
+	}
 	w.Header().Set("Allow", "GET, HEAD")
 	s.problem(w, http.StatusMethodNotAllowed, "this API is read-only: GET and HEAD")
 }

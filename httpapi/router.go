@@ -23,6 +23,11 @@ func (s *Server) router() http.Handler {
 	r.Get("/readyz", s.readyz)
 	r.Get("/readyz/{check}", s.readyzCheck)
 
+	if s.cfg.FleetLock != nil { // these answer all problems in the form of the protocol
+		r.Post(preRebootPath, s.preReboot)
+		r.Post(steadyStatePath, s.steadyState)
+	}
+
 	r.Group(func(r chi.Router) {
 		r.Use(s.requireAccess)
 		r.Get("/", s.page)
@@ -54,7 +59,7 @@ func (s *Server) router() http.Handler {
 func endpoints() []string {
 	return []string{
 		"/livez", "/healthz", "/readyz", "/readyz/{check}", "/", "/leader", "/status", "/history", "/debug/recording", "/version",
-		"/openapi.yaml", "/statusz", "/flagz", "/metrics", "/metrics/etcd", "/debug/pprof/{profile}", "other",
+		"/openapi.yaml", "/statusz", "/flagz", "/metrics", "/metrics/etcd", "/debug/pprof/{profile}", "/v1/pre-reboot", "/v1/steady-state", "other",
 	}
 }
 

@@ -51,6 +51,8 @@ type Config struct {
 	// Recording writes what the flight recorder has, compressed with gzip; nil: the path is
 	// not found.
 	Recording func(io.Writer) (int64, error)
+	// FleetLock answers /v1/pre-reboot and /v1/steady-state; nil: the paths are not found.
+	FleetLock FleetLock
 	// LocalOnly: clients on other machines may read only the health endpoints, unless
 	// TLS has a client CA.
 	LocalOnly bool

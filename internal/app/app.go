@@ -265,6 +265,7 @@ func (a *App) wireServer(registry *prometheus.Registry) error {
 		Stuck:     a.live.stuck,
 		History:   a.journal.Read,
 		Recording: a.recorder.WriteTo,
+		FleetLock: fleetLock{a},
 	})
 	return err
 }

@@ -15,13 +15,14 @@ import (
 const turnRetry = 5 * time.Second
 
 // keepTurns ends the turn of a reboot when this machine is back and the node serves, until ctx
-// ends. The command that took it ended with the machine.
+// ends: the command that took it ended with the machine, and an agent that has rebooted it only
+// says so.
 func (a *App) keepTurns(ctx context.Context) error {
 	for {
 		now, fleetChanged := a.follower.Fleet().Load()
 		_, membersChanged := a.cluster.Members().Load()
 		var again <-chan time.Time
-		if t, found := now.Turns.Of(a.id.node); found && t.Rebooted(a.id.bootID) {
+		if t, found := now.Turns.Of(a.id.node); found && (t.Rebooted(a.id.bootID) || t.Kind == protocol.TurnOfAgent && t.Work == protocol.TurnWorkDone) {
 			if err := a.endTurn(ctx, t); err != nil && !errors.Is(err, fleet.ErrNoTurn) && ctx.Err() == nil {
 				a.log.Warn("the turn of a reboot is not ended yet, trying again", "err", err)
 			}
