@@ -135,10 +135,20 @@ func historyRows(entries []history.Entry) [][]string {
 	rows := [][]string{{"TIME", "FOR", "KIND", "NODE", "REASON", "MESSAGE"}}
 	for _, e := range entries {
 		rows = append(rows, []string{
-			clock(e.Time), lasted(e), string(e.Kind), cmp.Or(string(e.Node), "-"), cmp.Or(string(e.Reason), "-"), e.Sentence(),
+			clock(e.Time), lasted(e), string(e.Kind), cmp.Or(string(e.Node), "-"), cmp.Or(string(e.Reason), "-"), aboutSubject(e),
 		})
 	}
 	return rows
+}
+
+// aboutSubject is what happened, and to what: a leader warns of several nodes and objects in the
+// same words.
+func aboutSubject(e history.Entry) string {
+	text := e.Sentence()
+	if (e.Kind == history.Warning || e.Kind == history.Object) && !strings.Contains(text, e.Subject) {
+		return e.Subject + ": " + text
+	}
+	return text
 }
 
 // lasted says how long an entry lasted.

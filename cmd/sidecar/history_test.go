@@ -25,6 +25,7 @@ func TestHistory(t *testing.T) {
 		{Time: at, Until: at.Add(20 * time.Second), Kind: history.Gate, Node: "cp-2", Reason: protocol.Cordoned, Message: "work on the disk", Count: 20, Lasted: time.Second},
 		{Time: at.Add(time.Minute), Kind: history.Upgrade, Reason: history.Begun, Message: "releases 1.0.0 and 1.1.0", Count: 1},
 		{Time: at.Add(-48 * time.Hour), Until: at.Add(-48 * time.Hour), Kind: history.Leader, Node: "cp-1\x1b[2J", Reason: history.Elected, Message: "it leads", Count: 1},
+		{Time: at, Until: at, Kind: history.Warning, Node: "cp-1", Subject: "cp-3", Reason: protocol.ReleaseTooOld, Message: "upgrade it", Count: 1},
 	} {
 		value, err := json.Marshal(e)
 		if err != nil {
@@ -35,6 +36,7 @@ func TestHistory(t *testing.T) {
 		}
 	}
 	c.want(exitOK, "work on the disk (20 times, 1s in all)", "history")
+	c.want(exitOK, "cp-3: upgrade it", "history", "--kind", "warning")
 	c.want(exitOK, "cp-2   ░█", "history", "--node", "cp-2")
 	c.want(exitOK, `"count": 20`, "history", "--kind", "gate", "-o", "json")
 	c.want(exitOK, `"until": null`, "history", "--kind", "upgrade", "-o", "json")
