@@ -57,7 +57,7 @@ func (t table) summary(r httpapi.Report) [][]string {
 	rows := append(otherBundle(r), [][]string{
 		{"NODE", r.Node.ID + "  " + versionText(r.Node.Release, r.Node.Version) + rolesText(r.Node.Roles)},
 		{"BUNDLE", t.bundle(r.Node)},
-		{"GATE", t.gate(r.Ready)},
+		{"GATE", seeRow(t.gate(r.Ready), r.Election.Step.Message, "STEP")},
 		{"STATUS", t.status(r.Reconciler)},
 		{"LEADER", t.leader(r)},
 	}...)
@@ -266,10 +266,23 @@ func (t table) leader(r httpapi.Report) string {
 	switch b := r.Reconciler.Rollback; {
 	case e.Reason == string(protocol.RollingBack) && b != nil:
 		out += " (only nodes of release " + b.To + " lead: see ROLLBACK)"
+	case e.Message != "" && strings.Contains(r.Ready.Message, e.Message):
+		out += " (" + seeRow(e.Message, e.Message, "GATE") + ")"
 	case e.Message != "":
 		out += " (" + e.Message + ")"
 	}
 	return out
+}
+
+// longSentence is one that people do not want to read twice.
+const longSentence = 100
+
+// seeRow leaves a long sentence to the row that has it as well.
+func seeRow(text, sentence, row string) string {
+	if len(sentence) < longSentence {
+		return text
+	}
+	return strings.Replace(text, sentence, "see "+row, 1)
 }
 
 func versionText(release, version string) string {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
@@ -79,6 +81,10 @@ func obstacleText(o httpapi.UpgradeObstacleReport) string {
 		return "it runs another bundle than that of the objects"
 	case string(protocol.RollingBack):
 		return "a rollback is under way (see ROLLBACK)"
+	case string(protocol.MemberDown):
+		if trouble, cost, found := strings.Cut(o.Message, "; an upgrade stops "); found && len(trouble) > longSentence {
+			return "its etcd member does not serve (see WARNINGS); an upgrade stops " + cost
+		}
 	}
 	if text, found := short[o.Reason]; found {
 		return text + " (see WARNINGS)"

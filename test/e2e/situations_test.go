@@ -72,7 +72,7 @@ func userWithoutRights(b *broken) {
 	b.start("cp-2", dir, kubeconfigOf(weak))
 	why := `its kube-apiserver ` + b.api.URL() + ` refuses user "weak": configmaps "lockstep" is forbidden|give that user the rights|to print them: sidecar bundle rights ` + dir + " --all"
 	for _, node := range []string{"cp-1", "cp-2"} {
-		b.says(node, "this node: withdrawn for |"+why, "GATE|no node leads|"+why, "UPGRADE|do not start", "no node leads")
+		b.says(node, "this node: withdrawn for |(see GATE)", "GATE|no node leads|"+why, "UPGRADE|do not start", "no node leads")
 		b.types(node, "sidecar bundle rights")
 	}
 }
@@ -262,7 +262,7 @@ func clientCertificateExpired(b *broken) {
 	b.must(err)
 	expired := b.kubeconfig("lockstep", b.api.URL(), b.authority(), cert, key)
 	b.start("cp-1", b.bundle("bundle", one), kubeconfigOf(expired))
-	b.says("cp-1", `withdrawn for |rejects the credentials of kubeconfig `+expired+` (401 Unauthorized; the client certificate is of "lockstep", and expired at 20|renew them`)
+	b.says("cp-1", "this node: withdrawn for |(see GATE)", `GATE|this node has withdrawn: |rejects the credentials of kubeconfig `+expired+` (401 Unauthorized; the client certificate is of "lockstep", and expired at 20|renew them`)
 }
 
 func wrongAuthority(b *broken) {
@@ -272,7 +272,7 @@ func wrongAuthority(b *broken) {
 	admin := b.api.Config()
 	wrong := b.kubeconfig("wrong", b.api.URL(), filepath.Join(filepath.Dir(cert), "ca.crt"), admin.CertFile, admin.KeyFile)
 	b.start("cp-1", b.bundle("bundle", one), kubeconfigOf(wrong))
-	b.says("cp-1", "withdrawn for |x509: certificate signed by unknown authority|check the certificate authority in kubeconfig "+wrong)
+	b.says("cp-1", "this node: withdrawn for |(see GATE)", "GATE|this node has withdrawn: |x509: certificate signed by unknown authority|check the certificate authority in kubeconfig "+wrong)
 }
 
 func apiserverKilled(b *broken) {
@@ -405,7 +405,7 @@ func foreignStore(b *broken) {
 	b.ready("cp-1")
 	b.start("cp-2", b.bundle("bundle-2", one), func(c *cluster.SidecarConfig) { c.EtcdPrefix = "/locksteq/" })
 	adopt := "sidecar store adopt --id |--etcd-servers=" + strings.Join(b.c.Endpoints(), ",") + " --etcd-prefix=/locksteq/"
-	b.says("cp-2", "STEP|HoldForStore: the objects belong to |"+adopt, "GATE|NOT READY StatusMissing|the objects belong to ", "UPGRADE|do not start")
+	b.says("cp-2", "STEP|HoldForStore: the objects belong to |"+adopt, "GATE|NOT READY StatusMissing|this node leads: see STEP", "UPGRADE|do not start")
 	b.says("cp-1", "GATE|ready", "STEP|KeepTarget: all objects match")
 	b.must(b.sidecars["cp-1"].Stop())
 	b.types("cp-2", "sidecar store adopt --id")
