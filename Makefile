@@ -215,6 +215,11 @@ tidy-check: ## fail if go mod tidy would change something
 release: ## all files of a release in dist/, made twice and compared: VERSION=v1.2.3
 	@build/release "$(VERSION)" dist
 
+.PHONY: release-test
+release-test: RELEASE ?= dist
+release-test: ## install what is in a release, and start it (seconds; it needs root): RELEASE=DIR
+	LOCKSTEP_RELEASE=$(abspath $(RELEASE)) $(STATIC) go test -trimpath ./test/release -count=1 -v
+
 # VULNDB is a directory with the vulnerability database, for a machine that does not reach vuln.go.dev.
 .PHONY: vuln
 vuln: ## known vulnerabilities in code that the sidecar calls: VULNDB=DIR

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -19,10 +20,12 @@ const (
 	// becomes is what one says that becomes systemd.
 	becomes = "becomes systemd"
 	// source is the name of every file system in memory that belongs to a jail.
-	source    = "lockstep-jail"
-	unitDir   = "/etc/systemd/system"
-	busSocket = "/run/dbus/system_bus_socket"
-	busConfig = "/etc/dbus-1/jail.conf"
+	source  = "lockstep-jail"
+	unitDir = "/etc/systemd/system"
+	// packageUnits is where packages have their units.
+	packageUnits = "/usr/lib/systemd/system"
+	busSocket    = "/run/dbus/system_bus_socket"
+	busConfig    = "/etc/dbus-1/jail.conf"
 )
 
 // Descriptors of the copy.
@@ -52,7 +55,7 @@ func become(cfg Config) {
 	if err == nil {
 		args := []string{"systemd", "--system", "--unit=default.target", "--show-status=no", "--crash-reboot=no", "--log-target=console"}
 		err = syscall.Exec(systemdProgram(), args, []string{
-			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin", "SYSTEMD_UNIT_PATH=" + unitDir, "SYSTEMD_GENERATOR_PATH=/none",
+			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin", "SYSTEMD_UNIT_PATH=" + unitDir + ":" + packageUnits, "SYSTEMD_GENERATOR_PATH=/none",
 			// Without it, systemd would set up a machine.
 			"container=" + source,
 		})
@@ -73,8 +76,8 @@ func build(root string, cfg Config) error {
 	if err := memory(root, "mode=0755"); err != nil {
 		return err
 	}
-	for _, step := range []func(string) error{programs, devices, kernel, settings} {
-		if err := step(root); err != nil {
+	for _, step := range []func(string, Config) error{programs, devices, kernel, settings} {
+		if err := step(root, cfg); err != nil {
 			return err
 		}
 	}
@@ -127,14 +130,25 @@ func readOnly(dir string) error {
 
 // programs mounts the programs of the machine, read-only, without what systemd, tmpfiles and
 // D-Bus would find there.
-func programs(root string) error {
+func programs(root string, cfg Config) error {
 	for _, dir := range programDirs {
-		if err := programDir(root, dir); err != nil {
+		if err := programDir(root, dir, dir); err != nil {
+			return err
+		}
+	}
+	if cfg.Install {
+		if err := errors.Join(ownBin(root), memory(root+"/usr/share", "mode=0755")); err != nil {
 			return err
 		}
 	}
 	for _, dir := range hiddenDirs {
 		if info, err := os.Stat(root + dir); err != nil || !info.IsDir() {
+			continue
+		}
+		if cfg.Install && slices.Contains(installDirs, dir) {
+			if err := memory(root+dir, "mode=0755"); err != nil {
+				return err
+			}
 			continue
 		}
 		if err := memory(root+dir, "mode=0755,size=4k"); err != nil {
@@ -147,8 +161,29 @@ func programs(root string) error {
 	return nil
 }
 
-// programDir mounts one directory, or makes the link that it is on the machine.
-func programDir(root, dir string) error {
+// ownBin makes a /usr/bin into which packages can be installed: it has links to the programs of the machine.
+func ownBin(root string) error {
+	const machine = "/machine"
+	if err := programDir(root, "/usr/bin", machine); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir("/usr/bin")
+	if err != nil {
+		return err
+	}
+	if err := memory(root+"/usr/bin", "mode=0755"); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := os.Symlink(filepath.Join(machine, e.Name()), filepath.Join(root, "usr/bin", e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// programDir mounts one directory at a path, or makes the link that it is on the machine.
+func programDir(root, dir, at string) error {
 	info, err := os.Lstat(dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -160,15 +195,15 @@ func programDir(root, dir string) error {
 		if err != nil {
 			return err
 		}
-		return os.Symlink(target, root+dir)
+		return os.Symlink(target, root+at)
 	}
-	if err := os.Mkdir(root+dir, 0o755); err != nil {
+	if err := os.Mkdir(root+at, 0o755); err != nil {
 		return err
 	}
-	if err := bind(dir, root+dir); err != nil {
+	if err := bind(dir, root+at); err != nil {
 		return err
 	}
-	return readOnly(root + dir)
+	return readOnly(root + at)
 }
 
 var (
@@ -179,13 +214,16 @@ var (
 		"/usr/lib/systemd/system-preset", "/usr/lib/systemd/system-shutdown", "/usr/lib/systemd/system.conf.d", "/usr/lib/tmpfiles.d",
 		"/usr/lib/sysctl.d", "/usr/lib/udev", "/usr/lib/modules", "/usr/share/dbus-1/system-services",
 	}
+	// installDirs are those into which packages are installed, with Config.Install: in memory, and empty except for
+	// links to programs of the machine.
+	installDirs = []string{"/usr/bin", "/usr/share", packageUnits}
 	// memoryDirs are file systems in memory, besides the root.
 	memoryDirs = []string{"/tmp", "/run", "/run/lock", "/dev", "/dev/shm", "/usr/local"}
 	nodes      = []string{"null", "zero", "full", "random", "urandom", "tty"}
 )
 
 // devices mounts those that every program may have.
-func devices(root string) error {
+func devices(root string, _ Config) error {
 	for _, dir := range memoryDirs {
 		mode := "mode=0755"
 		if dir == "/tmp" || dir == "/dev/shm" {
@@ -219,7 +257,7 @@ func devices(root string) error {
 }
 
 // kernel mounts what the kernel reports of this process's namespaces.
-func kernel(root string) error {
+func kernel(root string, _ Config) error {
 	for _, m := range []struct {
 		kind, dir string
 		flags     uintptr
@@ -252,7 +290,7 @@ func kernel(root string) error {
 }
 
 // settings writes what programs read of a machine.
-func settings(root string) error {
+func settings(root string, _ Config) error {
 	cache, err := os.ReadFile("/etc/ld.so.cache")
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

@@ -49,6 +49,8 @@ type Config struct {
 	Units map[string]string
 	// Files are copied into the jail: from where, by their paths inside. They can be executed.
 	Files map[string]string
+	// Install: packages can be installed. /usr/share is empty then.
+	Install bool
 }
 
 // Masked is the content of a unit that is masked.

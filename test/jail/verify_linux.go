@@ -80,7 +80,7 @@ func (m mount) expected() bool {
 	case m.readOnly():
 		return true
 	case m.inMemory():
-		return m.point == "/" || slices.Contains(memoryDirs, m.point)
+		return m.point == "/" || slices.Contains(memoryDirs, m.point) || slices.Contains(installDirs, m.point)
 	case m.kind == "proc":
 		return m.point == "/proc"
 	case m.kind == "cgroup2":

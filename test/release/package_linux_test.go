@@ -1,0 +1,173 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/jail"
+)
+
+const (
+	packageInside = "/release/lockstep.deb"
+	pageInside    = "/release/README.md"
+	envFile       = "/etc/lockstep/env"
+)
+
+// files is the directory with the files of the release.
+func files(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("LOCKSTEP_RELEASE")
+	if dir == "" {
+		t.Skip("SKIPPED, NOT TESTED: needs the files of a release: make release-test RELEASE=DIR")
+	}
+	return dir
+}
+
+// one is the only file of the release with such a name. In a jail there is none, and none is needed.
+func one(t *testing.T, pattern string) string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(files(t), pattern))
+	if err != nil || len(found) > 1 {
+		t.Fatalf("%s: got %v, %v", pattern, found, err)
+	}
+	return strings.Join(found, "")
+}
+
+// TestPackage types the lines of README.md that install the Debian package.
+func TestPackage(t *testing.T) {
+	if !jail.Enter(t, jail.Config{
+		Units:   map[string]string{"kube-apiserver.service": "[Service]\nExecStart=sleep infinity\n"},
+		Files:   map[string]string{packageInside: one(t, "lockstep_*_"+runtime.GOARCH+".deb"), pageInside: "../../README.md"},
+		Install: true,
+	}) {
+		return
+	}
+	makeDatabase(t)
+	typed := typedLines(t)
+	if len(typed) != 4 || !strings.HasPrefix(typed[0], "dpkg -i lockstep_") || typed[1] != "editor "+envFile {
+		t.Fatalf("README.md has the lines %q", typed)
+	}
+	run(t, "dpkg -i "+packageInside)
+	for _, program := range []string{"lockstep", "sidecar", "kubectl-lockstep"} {
+		if out := run(t, program+" version"); !strings.Contains(out, "v") {
+			t.Errorf("%s: got %s", program, out)
+		}
+	}
+	// Without flags the unit fails, says which are missing, and does not try again.
+	run(t, "systemctl start kube-apiserver lockstep")
+	await(t, "the unit to fail", "ActiveState=failed", "ExecMainStatus=2", "NRestarts=0")
+	run(t, "systemctl reset-failed lockstep")
+	writeEnv(t)
+	run(t, typed[2])
+	run(t, typed[3])
+	cluster.Await(t, "the sidecar to run its etcd", func(context.Context) error {
+		out, err := exec.Command("sidecar", "status").CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "StatusMissing") {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
+	// The unit stops and starts with kube-apiserver.
+	run(t, "systemctl stop kube-apiserver")
+	await(t, "the unit to stop", "ActiveState=inactive", "Result=success")
+	run(t, "systemctl start kube-apiserver")
+	await(t, "the unit to start", "ActiveState=active")
+	run(t, "systemctl stop lockstep")
+	run(t, "dpkg -r lockstep")
+	if _, err := os.Stat("/usr/bin/sidecar"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the package is removed, and its program is there: %v", err)
+	}
+	if text, err := os.ReadFile(envFile); err != nil || !strings.Contains(string(text), "LOCKSTEP_ETCD=embedded") {
+		t.Errorf("the package is removed, and the flags are not kept: %s, %v", text, err)
+	}
+}
+
+// makeDatabase makes the database of dpkg, which an empty root does not have, with a package that has the directories of
+// every machine: dpkg leaves those alone.
+func makeDatabase(t *testing.T) {
+	t.Helper()
+	const dir = "/var/lib/dpkg"
+	for _, name := range []string{"info", "updates", "triggers"} {
+		must(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
+	}
+	const installed = "Package: base\nStatus: install ok installed\nMaintainer: x\nArchitecture: all\nVersion: 1\nDescription: x\n"
+	const has = "/.\n/etc\n/usr\n/usr/bin\n/usr/lib\n/usr/lib/systemd\n/usr/lib/systemd/system\n/usr/share\n"
+	must(t, errors.Join(os.WriteFile(dir+"/status", []byte(installed), 0o600), os.WriteFile(dir+"/info/base.list", []byte(has), 0o600)))
+}
+
+// typedLines are the lines of README.md that root types to install the package.
+func typedLines(t *testing.T) (out []string) {
+	t.Helper()
+	page, err := os.ReadFile(pageInside)
+	must(t, err)
+	_, text, _ := strings.Cut(string(page), "**A package**")
+	block := regexp.MustCompile("(?s)```console\n(.*?)```").FindStringSubmatch(text)
+	if block == nil {
+		t.Fatal("README.md has no block for the package")
+	}
+	for line := range strings.Lines(block[1]) {
+		command, _, _ := strings.Cut(strings.TrimPrefix(line, "# "), " #")
+		out = append(out, strings.TrimSpace(command))
+	}
+	return out
+}
+
+// writeEnv is what people do in their editor.
+func writeEnv(t *testing.T) {
+	t.Helper()
+	text, err := os.ReadFile(envFile)
+	must(t, err)
+	for name, value := range map[string]string{
+		"BUNDLE": "builtin", "KUBECONFIG": "/etc/lockstep/kubeconfig", "ETCD": "embedded", "NODE_ID": "a", "NODE_ADDRESS": "127.0.0.1",
+	} {
+		text = fmt.Appendf(text, "LOCKSTEP_%s=%s\n", name, value)
+	}
+	must(t, os.WriteFile(envFile, text, 0o600))
+	must(t, os.WriteFile("/etc/lockstep/kubeconfig", []byte(`apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: u, user: {}}]
+`), 0o600))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func run(t *testing.T, line string) string {
+	t.Helper()
+	words := strings.Fields(line)
+	out, err := exec.CommandContext(t.Context(), words[0], words[1:]...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", line, err, out)
+	}
+	return string(out)
+}
+
+// await waits until the unit has these properties.
+func await(t *testing.T, what string, properties ...string) {
+	t.Helper()
+	cluster.Await(t, what, func(context.Context) error {
+		out := run(t, "systemctl show lockstep --property=ActiveState,ExecMainStatus,NRestarts,Result")
+		for _, p := range properties {
+			if !strings.Contains("\n"+out, "\n"+p+"\n") {
+				return fmt.Errorf("got %s, want %s", out, p)
+			}
+		}
+		return nil
+	})
+}
