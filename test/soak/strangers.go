@@ -57,7 +57,8 @@ type secure struct {
 
 // apply has a sidecar answer the soak over HTTPS.
 func (s *secure) apply(cfg *cluster.SidecarConfig) {
-	cfg.Client = &tls.Config{Certificates: []tls.Certificate{s.pair}, InsecureSkipVerify: true} //nolint:gosec // a duplicate has another address
+	certificates := []tls.Certificate{s.pair}
+	cfg.Client = &tls.Config{Certificates: certificates, InsecureSkipVerify: true} //nolint:gosec // a duplicate has another address
 	cfg.Args = append(cfg.Args, "--tls-cert-file="+s.cert, "--tls-private-key-file="+s.key, "--client-ca-file="+s.cert)
 }
 

@@ -159,7 +159,8 @@ func (s Set) celVariables() []celVariable {
 		{"joins", fmt.Sprintf("%s && (oldObject == null || !(%s))", s.celInSet("object"), s.celInSet("oldObject"))},
 		{"claims", fmt.Sprintf("%s && [%s].exists(a, object.metadata.?annotations[?a].hasValue() && "+
 			"object.metadata.?annotations[?a] != oldObject.metadata.?annotations[?a])", s.celInSet("object"), strings.Join(names, ", "))},
-		{"adopts", fmt.Sprintf("oldObject != null && %s && !(%s) && %s", s.celInSet("object"), celControlled("oldObject"), celControlled("object"))},
+		{"adopts", fmt.Sprintf("oldObject != null && %s && !(%s) && %s",
+			s.celInSet("object"), celControlled("oldObject"), celControlled("object"))},
 		{"copied", fmt.Sprintf("request.resource.resource in ['endpoints', 'endpointslices'] || %s && (oldObject == null || %s)",
 			celControlled("object"), celControlled("oldObject"))},
 	}

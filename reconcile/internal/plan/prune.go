@@ -60,11 +60,6 @@ func MakePrune(in PruneInput) Prune {
 			if fence[k] { // the brakes count the objects of the bundle
 				continue
 			}
-			if !keep[k] && in.isOwned(k, live) {
-				out.Owned.Add(func() applyset.Stranger {
-					return applyset.Stranger{Key: k, Resource: in.Observed.Kinds[gvk].Resource, Manager: ownership.LabelledBy(live.GetManagedFields(), bundle.LabelPartOf)}
-				})
-			}
 			if seen[live.GetUID()] || !keep[k] && !in.isMember(k, live) { // a wanted object always counts as ours
 				continue
 			}
@@ -78,7 +73,22 @@ func MakePrune(in PruneInput) Prune {
 	sorting.By(out.Removals, func(a, b Removal) int {
 		return cmp.Or(cmp.Compare(waveOf(b.Key.GroupKind), waveOf(a.Key.GroupKind)), a.Key.Compare(b.Key))
 	})
-	out.Brake = in.brake(len(out.Removals), members)
+	out.Brake, out.Owned = in.brake(len(out.Removals), members), in.owned(keep)
+	return out
+}
+
+// owned returns the objects of the set that are not in keep, and that a controller owns.
+func (in PruneInput) owned(keep map[applyset.Key]bool) (out applyset.Strangers) {
+	for _, gvk := range in.Observed.SortedKinds() {
+		resource := in.Observed.Kinds[gvk].Resource
+		for k, live := range in.Observed.Live[gvk] {
+			if keep[k] || !in.isOwned(k, live) {
+				continue
+			}
+			manager := ownership.LabelledBy(live.GetManagedFields(), bundle.LabelPartOf)
+			out = out.With(applyset.Strangers{Total: 1, First: []applyset.Stranger{{Key: k, Resource: resource, Manager: manager}}})
+		}
+	}
 	return out
 }
 
