@@ -68,6 +68,9 @@ func New(cfg Config) *Journal {
 	}
 }
 
+// Changed changes whenever there is something new to write.
+func (j *Journal) Changed() *event.Value[int] { return j.dirty }
+
 // Verdict learns of a verdict of the gate.
 func (j *Journal) Verdict(was, now protocol.Verdict) {
 	j.change(func(l *history.Ledger) { l.Verdict(time.Now(), was, now) })

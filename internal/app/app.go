@@ -28,6 +28,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/allowance"
 	"github.com/lockstep-dev/lockstep/internal/buildinfo"
 	"github.com/lockstep-dev/lockstep/internal/endpoints"
+	"github.com/lockstep-dev/lockstep/internal/events"
 	"github.com/lockstep-dev/lockstep/internal/trusted"
 	"github.com/lockstep-dev/lockstep/protocol"
 	"github.com/lockstep-dev/lockstep/reconcile"
@@ -84,6 +85,7 @@ type App struct {
 	store      *status.Store
 	gate       *status.Gate
 	journal    *journal.Journal
+	events     *events.Events       // nil: none are written
 	publisher  *endpoints.Publisher // nil: without --kubernetes-service
 	endpoint   protocol.Endpoint    // the zero Endpoint: likewise
 	reconcile  Reconciler
@@ -198,6 +200,9 @@ func (a *App) wire() error {
 		return err
 	}
 	if err := a.wireLeader(registry); err != nil {
+		return err
+	}
+	if err := a.wireEvents(); err != nil {
 		return err
 	}
 	a.registerMetrics(registry)

@@ -64,6 +64,9 @@ func (a *App) startServing(member, serving *supervise.Group) {
 	keep("override", a.keepOverride)
 	keep("happenings", a.keepHistory)
 	keep("history", a.journal.Run)
+	if a.events != nil {
+		keep("events", a.events.Run)
+	}
 	keep("etcd-problem", a.watchEtcdProblem)
 	if a.cfg.Embedded != nil {
 		keep("servers", a.inCluster(a.followServers))

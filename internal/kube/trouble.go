@@ -90,3 +90,11 @@ func (c *Client) forgetTrouble() {
 func (t Trouble) Refused() bool {
 	return t.Code == http.StatusUnauthorized || t.Code == http.StatusForbidden
 }
+
+// StatusCode returns the code of an error that the API answered; 0: it is none.
+func StatusCode(err error) int {
+	if refusal, is := errors.AsType[*apierrors.StatusError](err); is {
+		return int(refusal.ErrStatus.Code)
+	}
+	return 0
+}

@@ -61,6 +61,7 @@ var levels = map[string]int{
 	"internal/model":      3, // a world around protocol
 	"history":             2, // what happened between two snapshots of facts, pure
 	"history/journal":     4, // keeps it in etcd
+	"internal/events":     4, // shows what happened in the API
 	"trace":               2, // what the shells report to tests, checked by protocol
 	"internal/semver":     2, // parses the versions of protocol
 	"rollout":             2, // simulates with the decisions of protocol

@@ -31,7 +31,7 @@ const auditPolicy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [Req
 // A sidecar has exactly the rights that sidecar bundle rights prints, for a bundle of eleven
 // kinds with a CRD of its own: it installs, upgrades, recreates and prunes its objects.
 // kube-apiserver refuses nothing, and each right on each resource is used. What sidecar
-// kubeadm --check finds missing is what is printed.
+// kubeadm --check finds missing is what is printed. Meanwhile it shows what happened as Events.
 func TestPrintedRights(t *testing.T) {
 	t.Parallel()
 	c := cluster.NewForTest(t, "kube-apiserver", "sidecar", "kubectl")
@@ -59,6 +59,7 @@ func TestPrintedRights(t *testing.T) {
 	b.ready("cp-1")
 	cluster.Await(t, "the Service kubernetes to be written", statusHas(b.sidecars["cp-1"], `"reason": "Published",`))
 	b.watches()
+	b.showsEvents()
 	b.kubectl("", "annotate", "-n", "kube-system", "configmap", "lockstep", "applyset.kubernetes.io/tooling-")
 	b.awaitOutput("the parent to be repaired", "applyset.kubernetes.io/tooling", "get", "-n", "kube-system", "configmap", "lockstep", "-o", "yaml")
 
