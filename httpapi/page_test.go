@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/evanw/esbuild/pkg/api"
+
+	"github.com/lockstep-dev/lockstep/history"
 )
 
 func TestPage(t *testing.T) {
@@ -25,6 +27,9 @@ func TestPage(t *testing.T) {
 	if external := regexp.MustCompile(`(?i)(src|href)="(/|[^"d][a-z]*:)|//[a-z0-9.-]+\.[a-z]`).FindString(pageHTML); external != "" {
 		t.Errorf("%q: the page must be whole by itself, and work below any path", external)
 	}
+	if n := len(pageHTML); n >= 100_000 {
+		t.Errorf("the page has %d bytes, want less than 100,000", n)
+	}
 	for _, unsafe := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("} {
 		if strings.Contains(pageHTML, unsafe) {
 			t.Errorf("%s: what is shown comes from other nodes and must be set as text", unsafe)
@@ -32,10 +37,10 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestPageNamesFields holds the script to the report: a field that it reads has
+// TestPageNamesFields holds the script to the report, and to the history: a field that it reads has
 // to be one.
 func TestPageNamesFields(t *testing.T) {
-	report := get(t, newFixture(t, states(t)[1].snap).Handler(), "/status").Body.String()
+	report := get(t, newFixture(t, states(t)[1].snap).Handler(), "/status").Body.String() + indented(NewHistoryReports([]history.Entry{{}}))
 	script := pageHTML[strings.Index(pageHTML, "<script>"):]
 	for _, m := range regexp.MustCompile(`\b(?:s|r|e|n|f|b|o|w|m|k|v|s\.[a-zA-Z]+)\??\.([a-z][A-Za-z]+)\b`).FindAllStringSubmatch(script, -1) {
 		switch m[1] {

@@ -1,6 +1,7 @@
 package page_test
 
 import (
+	"context"
 	_ "embed" // for inspect.js
 	"encoding/json"
 	"flag"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/history"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/test/page"
 )
@@ -59,7 +61,9 @@ func startBrowser(t *testing.T) *page.Browser {
 // servePage serves the page with a sidecar's own handler, of a node that knows nothing yet.
 func servePage(t *testing.T) string {
 	t.Helper()
-	api, err := httpapi.New(httpapi.Config{Snapshot: event.New(httpapi.Snapshot{}), Log: slog.New(slog.DiscardHandler)})
+	api, err := httpapi.New(httpapi.Config{
+		Snapshot: event.New(httpapi.Snapshot{}), Log: slog.New(slog.DiscardHandler), History: func(context.Context) []history.Entry { return nil },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -151,6 +151,16 @@ func TestUpgrade(t *testing.T) {
 		Link: "live", Bar: "good", Text: fine, Progress: "none", Title: "● cp-3 – Lockstep", Releases: "1.1.0 1.1.0 1.1.0",
 	})
 	wantLayout(t, b, "after the upgrade")
+	cluster.Await(t, "the lanes to show all of it", func(ctx context.Context) error {
+		var got drawn
+		if err := b.Eval(ctx, picture, &got); err != nil {
+			return err
+		}
+		if got.Out == 0 || got.Planned == 0 || got.Leads == 0 || got.Brackets != 1 || got.Rows < 10 {
+			return fmt.Errorf("got %+v", got)
+		}
+		return nil
+	})
 }
 
 // everyView looks at the live page on every screen, and goes back to that of the docs.

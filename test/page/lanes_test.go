@@ -1,0 +1,235 @@
+package page_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/event"
+	"github.com/lockstep-dev/lockstep/history"
+	"github.com/lockstep-dev/lockstep/httpapi"
+	"github.com/lockstep-dev/lockstep/protocol"
+	"github.com/lockstep-dev/lockstep/test/page"
+)
+
+// noonOf is the time at which the page of the lanes is looked at.
+var noonOf = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+
+// story is what happened in the hour before.
+type story struct {
+	name, release string // that all nodes have now
+	leader        string
+	entries       []history.Entry
+	// marks is how many parts of each class the picture has.
+	out, planned, leads, brackets, working int
+	says                                   []string // what the parts say
+}
+
+// timeOf is a time of the story.
+func timeOf(minute float64) time.Time {
+	return noonOf.Add(-time.Hour).Add(time.Duration(minute * float64(time.Minute)))
+}
+
+func entry(kind history.Kind, node protocol.NodeID, from, to float64, reason protocol.Reason, message string) history.Entry {
+	e := history.Entry{ID: fmt.Sprint(kind, node, from), Time: timeOf(from), Kind: kind, Node: node, Reason: reason, Message: message, Count: 1}
+	if to >= 0 {
+		e.Until = timeOf(to)
+	}
+	return e
+}
+
+// moves are the entries of a change of the release of all nodes.
+func moves(from, to string, kind history.Kind) []history.Entry {
+	out := []history.Entry{entry(kind, "", 20, 41, history.Done, "releases "+from+" and "+to+", objects of "+from+" when it began")}
+	for i, node := range []protocol.NodeID{"cp-1", "cp-2", "cp-3"} {
+		begin := 20 + 7*float64(i)
+		out = append(out, entry(history.Gate, node, begin, begin+1, protocol.ShuttingDown, "the sidecar is stopping"),
+			entry(history.Node, node, begin+1, begin+1, history.Changed, "registered with release "+to+" (before: "+from+")"),
+			entry(history.Sidecar, node, begin+1, begin+2, history.Started, "the sidecar started, with a closed gate"))
+	}
+	return append(out,
+		entry(history.Leader, "cp-1", 22, 22, history.Elected, "it leads, after cp-3"),
+		entry(history.Status, "cp-1", 36, 36, history.Changed, "WORKING "+to+", minimum "+from+" (before: DONE "+from+", minimum "+from+")"),
+		entry(history.Status, "cp-1", 41, 41, history.Changed, "DONE "+to+", minimum "+to+" (before: WORKING "+to+", minimum "+from+")"))
+}
+
+var stories = []story{
+	{
+		name: "an upgrade", release: "1.1.0", leader: "cp-1", entries: moves("1.0.0", "1.1.0", history.Upgrade), planned: 6, leads: 2, brackets: 1, working: 1,
+		says: []string{"upgrade", "for 21 min", "cp-2 did not serve: ShuttingDown", "WORKING 1.1.0, minimum 1.0.0"},
+	},
+	{
+		name: "a rollback", release: "1.0.0", leader: "cp-1", entries: moves("1.1.0", "1.0.0", history.Rollback), planned: 6, leads: 2, brackets: 1, working: 1,
+		says: []string{"releases 1.1.0 and 1.0.0"},
+	},
+	{
+		name: "a night with faults", release: "1.0.0", leader: "cp-2", out: 4, leads: 2,
+		entries: []history.Entry{
+			entry(history.Gate, "cp-2", 3, 5, protocol.NotRegistered, "its lease has ended, because etcd did not answer: see the disk"),
+			entry(history.APIServer, "cp-3", 12, 14, "APIServerNotReady", "the check etcd of its kube-apiserver fails"),
+			entry(history.Node, "cp-1", 30, 44, protocol.NoPresence, "its sidecar does not run, or does not reach etcd"),
+			entry(history.Leader, "cp-2", 31, 31, history.Elected, "it leads, after cp-1"),
+			entry(history.Service, "cp-3", 50, 50, history.Restarted, "the service kube-apiserver was started again: exit code 137"),
+			entry(history.APIServer, "cp-3", 50, -1, "APIServerNotReady", "its kube-apiserver does not answer"),
+		},
+		says: []string{"cp-1 did not serve: NoPresence", "for 14 min", "it goes on", "because etcd did not answer"},
+	},
+}
+
+// raw is the status of a fleet of three nodes.
+func (s story) raw() json.RawMessage {
+	var nodes []string
+	for _, id := range []string{"cp-1", "cp-2", "cp-3"} {
+		nodes = append(nodes, fmt.Sprintf(`{"id": %q, "release": %q, "alive": true, "ready": true, "reason": "Ready", "roles": ["kubernetes_controller"], "warnings": []}`, id, s.release))
+	}
+	return json.RawMessage(fmt.Sprintf(`{"node": {"id": "cp-2", "release": %q, "roles": ["kubernetes_controller"]}, "ready": {"ready": true, "reason": "Ready", "message": "this node serves"},
+		"reconciler": {"kind": "present", "state": "DONE", "version": %q, "minimumCompatibleRelease": %q}, "election": {"state": "leading", "leader": %q, "step": {}},
+		"etcd": {"connected": true}, "upgradeReady": true, "fleet": {"maxRelease": %q, "minRelease": %q, "nodes": [%s]}}`,
+		s.release, s.release, s.release, s.leader, s.release, s.release, strings.Join(nodes, ",")))
+}
+
+// serveHistory serves the page of a node whose journal has the entries.
+func serveHistory(t *testing.T, entries []history.Entry) string {
+	t.Helper()
+	api, err := httpapi.New(httpapi.Config{
+		Snapshot: event.New(httpapi.Snapshot{}), Log: slog.New(slog.DiscardHandler),
+		History: func(context.Context) []history.Entry { return entries },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(api.Handler())
+	t.Cleanup(server.Close)
+	return server.URL + "/"
+}
+
+// drawn is what the picture has.
+type drawn struct {
+	Out, Planned, Leads, Brackets, Working int
+	Says                                   []string
+	Rows                                   int // of the table
+	Names                                  []string
+	Bytes                                  int
+}
+
+const picture = `(() => {
+	const svg = document.querySelector("#lanes svg"), n = (c) => svg.querySelectorAll("." + c).length;
+	return {out: n("out"), planned: n("planned"), leads: n("leads"), brackets: n("bracket"), working: n("working"),
+		says: [...svg.querySelectorAll("[tabindex]")].map((p) => p.getAttribute("aria-label")),
+		rows: document.querySelectorAll("#past tbody tr").length, names: [...svg.querySelectorAll("text > title")].map((t) => t.textContent)};
+})()`
+
+// TestLanes draws an upgrade, a rollback and a night with faults on every screen: each part can be selected by
+// keyboard, is named for a screen reader, and says what it is; and the table has all entries.
+func TestLanes(t *testing.T) {
+	for _, s := range stories {
+		t.Run(s.name, func(t *testing.T) {
+			url := serveHistory(t, s.entries)
+			b := startBrowser(t)
+			if err := b.Open(t.Context(), url); err != nil {
+				t.Fatal(err)
+			}
+			entries, err := json.Marshal(httpapi.NewHistoryReports(s.entries))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, v := range append([]page.View{desk}, views...) {
+				if err := b.Resize(t.Context(), v); err != nil {
+					t.Fatal(err)
+				}
+				showReport(t, b, report{s.name, s.raw(), noonOf})
+				// What the page fetches is of the time of this machine; the picture is of noon.
+				if err := b.Eval(t.Context(), fmt.Sprintf("clearTimeout(recalling); past = %s; lanes(shown); scrollTo(0, 0)", entries), nil); err != nil {
+					t.Fatal(err)
+				}
+				wantLayout(t, b, fmt.Sprintf("%s at %d", s.name, v.Width))
+				s.wantDrawn(t, b)
+				takeShot(t, b, strings.ReplaceAll(s.name, " ", "-"), v)
+				if v == desk {
+					writeImage(t, b, "page-"+s.name[strings.LastIndex(s.name, " ")+1:]+"-lanes.png")
+				}
+			}
+			s.wantKeyboard(t, b)
+		})
+	}
+}
+
+func (s story) wantDrawn(t *testing.T, b *page.Browser) {
+	t.Helper()
+	var got drawn
+	if err := b.Eval(t.Context(), picture, &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Out != s.out || got.Planned != s.planned || got.Leads != s.leads || got.Brackets != s.brackets || got.Working != s.working {
+		t.Errorf("%s: got %+v, want %+v", s.name, got, s)
+	}
+	if got.Rows != len(s.entries) || strings.Join(got.Names, " ") != "cp-1 cp-2 cp-3" {
+		t.Errorf("%s: got %d rows of %d, and the lanes %v", s.name, got.Rows, len(s.entries), got.Names)
+	}
+	all := strings.Join(got.Says, "\n")
+	for _, text := range s.says {
+		if !strings.Contains(all, text) {
+			t.Errorf("%s: no part says %q:\n%s", s.name, text, all)
+		}
+	}
+}
+
+// wantKeyboard requires that the focus shows what a part is, and stays with it when the picture is drawn again.
+func (s story) wantKeyboard(t *testing.T, b *page.Browser) {
+	t.Helper()
+	var got struct{ Note, Label, Again string }
+	if err := b.Eval(t.Context(), `(() => {
+		const parts = [...document.querySelectorAll("#lanes svg [tabindex]")], last = parts.at(-1);
+		last.focus();
+		const label = last.getAttribute("aria-label"), note = document.getElementById("note").textContent;
+		lanes(shown);
+		return {note, label, again: document.activeElement.getAttribute("aria-label")};
+	})()`, &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Note != got.Label || got.Label == "" || got.Again != got.Label {
+		t.Errorf("%s: got %+v", s.name, got)
+	}
+}
+
+// TestLanes_fetched: the page asks for the history by itself, of the time that is selected, and a fleet of 200 nodes has
+// lanes for those to which something happened.
+func TestLanes_fetched(t *testing.T) {
+	now := time.Now()
+	url := serveHistory(t, []history.Entry{
+		{ID: "1", Time: now.Add(-2 * time.Hour), Until: now.Add(-time.Hour - time.Minute), Kind: history.Gate, Node: "cp-150", Reason: protocol.NotRegistered, Message: "old", Count: 1},
+		{ID: "2", Time: now.Add(-time.Minute), Kind: history.Gate, Node: "cp-007", Reason: protocol.NotRegistered, Message: "new", Count: 1},
+	})
+	b := startBrowser(t)
+	if err := b.Open(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	const fill = `show({node: {id: "cp-000"}, fleet: {nodes: Array.from({length: 200}, (_, i) => ({id: "cp-" + String(i).padStart(3, "0"), alive: true, ready: true, release: "1.0.0", roles: ["kubernetes_controller"]}))}})`
+	const await = `(async () => {
+		for (let i = 0; i < 200; i++) {
+			const names = [...document.querySelectorAll("#lanes svg text > title")].map((t) => t.textContent).join(" ");
+			if (names === %q) return names;
+			await new Promise((done) => setTimeout(done, 50));
+		}
+		return [...document.querySelectorAll("#lanes svg text > title")].map((t) => t.textContent).join(" ");
+	})()`
+	if err := b.Eval(t.Context(), fill, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct{ script, names string }{
+		{"undefined", "cp-007"}, {`document.querySelectorAll("#lanes button")[1].click()`, "cp-007 cp-150"},
+	} {
+		if err := b.Eval(t.Context(), step.script, nil); err != nil {
+			t.Fatal(err)
+		}
+		var got string
+		if err := b.Eval(t.Context(), fmt.Sprintf(await, step.names), &got); err != nil || got != step.names {
+			t.Errorf("after %s: got the lanes %q, %v, want %q", step.script, got, err, step.names)
+		}
+	}
+}
