@@ -99,12 +99,30 @@ func Lasting(f Facts) []Happening {
 			})
 		}
 	}
+	for _, t := range f.Fleet.Turns.Held {
+		out = append(out, turnOf(t))
+	}
 	for _, b := range f.Blockers {
 		out = append(out, Happening{
 			Kind: Blocked, Node: b.Node, Reason: b.Reason, Message: "the leader waits for it: " + b.Message, Fleet: true,
 		})
 	}
 	return append(out, underWay(f)...)
+}
+
+// turnOf is that a node has a turn. Work that fails is another entry.
+func turnOf(t protocol.Turn) Happening {
+	out := Happening{Kind: Turn, Node: t.Node, Reason: protocol.TurnUnderWay, Message: "planned work", Fleet: true, Mark: t.Revision}
+	if t.Work == protocol.TurnWorkFailed {
+		out.Reason, out.Message = protocol.TurnFailed, "planned work, which failed"
+	}
+	if what := t.What(); what != "" {
+		out.Message += ": " + what
+	}
+	if t.By != "" {
+		out.Message += ", by " + t.By
+	}
+	return out
 }
 
 // lastingHere returns what lasts on this node.

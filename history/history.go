@@ -33,6 +33,7 @@ const (
 	Override  Kind = "override"  // people let a node serve in spite of its gate, while it lasts
 	Node      Kind = "node"      // a record changed, or a sidecar is missing, while it lasts
 	Cordon    Kind = "cordon"    // people took a node out of service, while it lasts
+	Turn      Kind = "turn"      // a node had a turn: planned work, while it lasts
 	Leader    Kind = "leader"    // a node began to lead
 	Status    Kind = "status"    // the reconciler status changed
 	Blocked   Kind = "blocked"   // the leader waits for a node, while it lasts
@@ -45,7 +46,7 @@ const (
 // Kinds lists every kind, for the command line.
 func Kinds() []Kind {
 	return []Kind{
-		Sidecar, Gate, APIServer, Etcd, Service, Warning, Object, Bundle, Override, Node, Cordon, Leader, Status, Blocked,
+		Sidecar, Gate, APIServer, Etcd, Service, Warning, Object, Bundle, Override, Node, Cordon, Turn, Leader, Status, Blocked,
 		Upgrade, Rollback, Member, Store,
 	}
 }

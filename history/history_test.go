@@ -111,6 +111,12 @@ func TestLasting(t *testing.T) {
 		{"a fight", with(func(f *Facts) { f.Warnings = []protocol.Warning{{Reason: protocol.Fight, Subject: "x"}} }), "object a Fight"},
 		{"a rejected bundle", with(func(f *Facts) { f.Warnings = []protocol.Warning{{Reason: protocol.BundleRejected}} }), "bundle a BundleRejected"},
 		{"a killed sidecar", with(func(f *Facts) { f.Fleet.Records[1].Alive = false }), "node b NoPresence"},
+		{"a turn", with(func(f *Facts) {
+			f.Fleet.Turns.Held = []protocol.Turn{{Node: "b", Message: "disks", By: "root@b", Revision: 50}}
+		}), "turn b TurnUnderWay"},
+		{"a turn whose work failed", with(func(f *Facts) {
+			f.Fleet.Turns.Held = []protocol.Turn{{Node: "b", Command: "reboot", Work: protocol.TurnWorkFailed, Revision: 50}}
+		}), "turn b TurnFailed"},
 		{"a cordon", with(func(f *Facts) { f.Fleet.Records[1].Node.Cordon.Since = t0 }), "cordon b Cordoned"},
 		{"a blocker", with(func(f *Facts) { f.Blockers = []protocol.Blocker{{Node: "b", Reason: protocol.ReleaseTooOld}} }), "blocked b ReleaseTooOld"},
 		{"an upgrade", with(func(f *Facts) { f.Fleet.Records[1] = record("b", r11, 30) }), "upgrade  Begun"},

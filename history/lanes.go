@@ -29,7 +29,7 @@ func OutOfService(e Entry) bool {
 		return true
 	case Node:
 		return e.Reason == protocol.NoPresence
-	case Etcd, Service, Warning, Object, Bundle, Override, Cordon, Leader, Status, Blocked, Upgrade, Rollback, Member, Store:
+	case Etcd, Service, Warning, Object, Bundle, Override, Cordon, Turn, Leader, Status, Blocked, Upgrade, Rollback, Member, Store:
 	}
 	return false
 }

@@ -108,7 +108,7 @@ func adopt(own *Held, s Held) {
 // OfFleet reports whether the leader writes such entries.
 func OfFleet(e Entry) bool {
 	switch e.Kind {
-	case Node, Cordon, Leader, Status, Blocked, Upgrade, Rollback, Member, Store:
+	case Node, Cordon, Turn, Leader, Status, Blocked, Upgrade, Rollback, Member, Store:
 		return true
 	case Sidecar, Gate, APIServer, Etcd, Service, Warning, Object, Bundle, Override:
 	}
@@ -120,7 +120,7 @@ func rank(k Kind) int {
 	switch k {
 	case Upgrade, Rollback, Store, Member:
 		return 2
-	case Gate, APIServer, Etcd, Node, Leader, Override, Cordon, Service:
+	case Gate, APIServer, Etcd, Node, Leader, Override, Cordon, Turn, Service:
 		return 1
 	case Sidecar, Warning, Object, Bundle, Status, Blocked:
 	}

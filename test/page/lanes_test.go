@@ -26,8 +26,8 @@ type story struct {
 	leader        string
 	entries       []history.Entry
 	// marks is how many parts of each class the picture has.
-	out, planned, leads, brackets, working int
-	says                                   []string // what the parts say
+	out, planned, leads, brackets, working, turns int
+	says                                          []string // what the parts say
 }
 
 // timeOf is a time of the story.
@@ -68,12 +68,13 @@ var stories = []story{
 		says: []string{"releases 1.1.0 and 1.0.0"},
 	},
 	{
-		name: "a night with faults", release: "1.0.0", leader: "cp-2", out: 4, leads: 2,
+		name: "a night with faults", release: "1.0.0", leader: "cp-2", out: 4, leads: 2, turns: 1,
 		entries: []history.Entry{
 			entry(history.Gate, "cp-2", 3, 5, protocol.NotRegistered, "its lease has ended, because etcd did not answer: see the disk"),
 			entry(history.APIServer, "cp-3", 12, 14, "APIServerNotReady", "the check etcd of its kube-apiserver fails"),
 			entry(history.Node, "cp-1", 30, 44, protocol.NoPresence, "its sidecar does not run, or does not reach etcd"),
 			entry(history.Leader, "cp-2", 31, 31, history.Elected, "it leads, after cp-1"),
+			entry(history.Turn, "cp-2", 46, 48, protocol.TurnUnderWay, "planned work: systemctl restart kube-apiserver, by root@cp-2"),
 			entry(history.Service, "cp-3", 50, 50, history.Restarted, "the service kube-apiserver was started again: exit code 137"),
 			entry(history.APIServer, "cp-3", 50, -1, "APIServerNotReady", "its kube-apiserver does not answer"),
 		},
@@ -110,16 +111,16 @@ func serveHistory(t *testing.T, entries []history.Entry) string {
 
 // drawn is what the picture has.
 type drawn struct {
-	Out, Planned, Leads, Brackets, Working int
-	Says                                   []string
-	Rows                                   int // of the table
-	Names                                  []string
-	Bytes                                  int
+	Out, Planned, Leads, Brackets, Working, Turns int
+	Says                                          []string
+	Rows                                          int // of the table
+	Names                                         []string
+	Bytes                                         int
 }
 
 const picture = `(() => {
 	const svg = document.querySelector("#lanes svg"), n = (c) => svg.querySelectorAll("." + c).length;
-	return {out: n("out"), planned: n("planned"), leads: n("leads"), brackets: n("bracket"), working: n("working"),
+	return {out: n("out"), planned: n("planned"), leads: n("leads"), brackets: n("bracket"), working: n("working"), turns: n("turn"),
 		says: [...svg.querySelectorAll("[tabindex]")].map((p) => p.getAttribute("aria-label")),
 		rows: document.querySelectorAll("#past tbody tr").length, names: [...svg.querySelectorAll("text > title")].map((t) => t.textContent)};
 })()`
@@ -165,7 +166,7 @@ func (s story) wantDrawn(t *testing.T, b *page.Browser) {
 	if err := b.Eval(t.Context(), picture, &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Out != s.out || got.Planned != s.planned || got.Leads != s.leads || got.Brackets != s.brackets || got.Working != s.working {
+	if got.Out != s.out || got.Planned != s.planned || got.Leads != s.leads || got.Brackets != s.brackets || got.Working != s.working || got.Turns != s.turns {
 		t.Errorf("%s: got %+v, want %+v", s.name, got, s)
 	}
 	if got.Rows != len(s.entries) || strings.Join(got.Names, " ") != "cp-1 cp-2 cp-3" {
