@@ -76,6 +76,7 @@ func (m Occupant) against(node AddedNode) AdditionVerdict {
 		peer = peer || url == node.PeerURL
 	}
 	switch {
+	// Before the case of an address in use, as which a node would refuse its own member.
 	case peer && m.Recorded && m.Node == node.Node && m.Key == node.Key:
 		return WasAdded
 	case peer && m.Node == "" && m.Leaving:

@@ -97,7 +97,7 @@ func whyOutside(r *Record, port int) (Reason, string) {
 	switch {
 	case !r.Alive:
 		return NoPresence, "its sidecar does not run, or does not reach etcd"
-	case !e.TakesPart():
+	case !e.TakesPart(): // its gate says nothing about the Service
 		return NotPublishing, "its sidecar runs without --kubernetes-service"
 	case r.Node.Cordon.On() && !r.InService():
 		return Cordoned, fmt.Sprintf("it was taken out of service; to end that now: %s", r.Node.Cordon.Remedy(r.ID))
@@ -280,10 +280,13 @@ func Publish(f PublishFacts) PublishStep {
 		return waitFor(EndpointsUnread, "the kube-apiserver of this node has not shown the Service yet")
 	case f.Store == "":
 		return waitFor(EndpointsUnread, "the store in etcd has no ID yet")
+	// Before anything is judged by the fleet: the object may be that of another control plane.
 	case now.OfAnotherStore(f.Store) && f.Parent != f.Store:
 		return waitForParent(f)
+	// Before the comparison, which would have the last addresses removed: clients in pods would reach none.
 	case len(addresses) == 0 && !f.empties():
 		return keepLast(f)
+	// An empty slice is one that nobody reads. What others wrote there is theirs.
 	case len(addresses) == 0 && (len(now.Addresses) == 0 || !now.Own):
 		return PublishStep{Kind: PublishKeep, Reason: Published, Message: "no node in service has an address of this family"}
 	case now.Revision > 0 && now.Store == f.Store && now.Complete && now.Port == port && slices.Equal(now.Addresses, addresses):

@@ -66,12 +66,13 @@ func Leave(f LeaveFacts) (Leaving, string) {
 	switch {
 	case !f.Ephemeral:
 		return LeaveRecord, "it is not ephemeral"
-	case f.Failed:
+	case f.Failed: // its services may still serve
 		return LeaveRecord, "the sidecar stops because of an error"
-	case !f.Present:
+	case !f.Present: // another sidecar may have this ID by now
 		return LeaveRecord, "the presence is not in etcd"
 	case !deletable(f.Roles):
 		return LeaveRecord, rolesStay
+	// Before the time is up: what is certain now was worth the wait.
 	case f.GateClosed && !f.Leads && f.Waited >= f.ShutdownDelay && f.Refused >= StoppedAfter:
 		return DeleteRecord, ""
 	case f.Waited < f.ShutdownDelay+StopWait:

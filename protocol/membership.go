@@ -148,7 +148,7 @@ func NextMemberStep(f MemberFacts) MemberStep {
 	case f.Phase == LeavingMember:
 		return nextLeaving(f)
 	case f.Phase == WithoutMember && f.Data:
-		return MoveData
+		return MoveData // before it is added: etcd would start with the log of a member that was removed
 	case f.Phase == WithoutMember && f.Known && f.Wanted:
 		return BeginAdding
 	}
@@ -158,13 +158,13 @@ func NextMemberStep(f MemberFacts) MemberStep {
 func nextAdding(f MemberFacts) MemberStep {
 	switch {
 	case f.Known && !f.Wanted:
-		return BeginLeaving
+		return BeginLeaving // below, it would become a voter first, whose removal needs a majority
 	case f.Data && !f.Runs && f.Listed != NotListed:
 		return StartMember // it may vote already, and a majority may need it
 	case f.Listed == ListedUnknown:
-		return AskMembers
+		return AskMembers // all that follows decides by the list
 	case f.Listed == NotListed && !f.Data && !f.Runs:
-		return AddLearner
+		return AddLearner // before the next case, for which it would be one that was removed
 	case f.Listed == NotListed, f.Decided, f.Listed == ListedVoter && !f.Data:
 		return BeginLeaving // it begins again, as another member
 	case !f.Runs:
@@ -181,19 +181,19 @@ func nextLeaving(f MemberFacts) MemberStep {
 	case f.Data && !f.Runs && f.Listed != NotListed:
 		return StartMember // it votes until it is removed, and a majority may need it
 	case f.Listed == ListedUnknown:
-		return AskMembers
+		return AskMembers // all that follows decides by the list
 	case f.Listed == NotListed && f.Runs:
-		return StopMember
+		return StopMember // before its data is moved, into which it may still write
 	case f.Listed == NotListed && f.Data:
-		return MoveData
+		return MoveData // before the disk says that there is no member: a start would find data of one
 	case f.Listed == NotListed:
 		return EndLeaving
 	case mayReturn && f.Listed == ListedVoter && f.Data:
-		return EndAdding
+		return EndAdding // it votes still, and people want it again
 	case mayReturn && f.Listed == ListedLearner:
 		return BeginAdding
 	case !f.Known && !f.Decided:
-		return MemberAsIs
+		return MemberAsIs // nobody is known to want it removed
 	}
 	return RemoveMember
 }

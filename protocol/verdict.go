@@ -59,23 +59,28 @@ func judge(f Facts) Verdict {
 	switch {
 	case f.Stopping:
 		return Verdict{Reason: ShuttingDown, Message: "the sidecar is shutting down"}
+	// Before everything that the record says: with two sidecars of one ID, it is the other one's.
 	case f.Duplicate != "":
 		return Verdict{Reason: DuplicateNodeID, Message: f.Duplicate}
 	case !f.Reached:
 		return Verdict{Reason: Starting, Message: "etcd has not been reached yet"}
+	// Before the record counts for anything: leaders may ignore it already.
 	case f.Registration.Fenced:
 		return Verdict{Reason: Fenced, Message: fmt.Sprintf(
 			"this node's presence has not been confirmed for %s, and leaders ignore its record after %s; %s",
 			f.Local.FenceAfter/2, f.Local.FenceAfter, RegistersAgain)}
+	// Before the services, which a node without the role does not start: it would wait for them for ever.
 	case f.Registration.Confirmed && !f.Registration.Controller:
 		return Verdict{Reason: NotController, Message: fmt.Sprintf(
 			"this node does not have the role kubernetes_controller; to give it: sidecar node set-roles %s --add kubernetes_controller", f.Local.ID)}
+	// Before the record, which is not written until they are ready: this is the cause, that the effect.
 	case f.Services != "":
 		return Verdict{Reason: ServicesNotReady, Message: f.Services}
 	case f.APIServer != "" && !f.Registration.Confirmed:
 		return Verdict{Reason: OtherAPIServer, Message: f.APIServer}
 	case !f.Registration.Confirmed:
 		return Verdict{Reason: NotRegistered, Message: "this node's record does not match what it runs yet"}
+	// After the record, which has the cordon. Before the status: a cordoned gate does not fail static.
 	case f.Registration.Cordon.On():
 		return Verdict{Reason: Cordoned, Message: fmt.Sprintf(
 			"this node was taken out of service %s; to end that now: %s", f.Registration.Cordon, f.Registration.Cordon.Remedy(f.Local.ID))}
