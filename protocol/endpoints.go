@@ -286,7 +286,7 @@ func Publish(f PublishFacts) PublishStep {
 	// Before the comparison, which would have the last addresses removed: clients in pods would reach none.
 	case len(addresses) == 0 && !f.empties():
 		return keepLast(f)
-	// An empty slice is one that nobody reads. What others wrote there is theirs.
+	// No client reads an empty slice. What others wrote there is theirs.
 	case len(addresses) == 0 && (len(now.Addresses) == 0 || !now.Own):
 		return PublishStep{Kind: PublishKeep, Reason: Published, Message: "no node in service has an address of this family"}
 	case now.Revision > 0 && now.Store == f.Store && now.Complete && now.Port == port && slices.Equal(now.Addresses, addresses):

@@ -193,7 +193,7 @@ func nextLeaving(f MemberFacts) MemberStep {
 	case mayReturn && f.Listed == ListedLearner:
 		return BeginAdding
 	case !f.Known && !f.Decided:
-		return MemberAsIs // nobody is known to want it removed
+		return MemberAsIs // no user is known to want it removed
 	}
 	return RemoveMember
 }

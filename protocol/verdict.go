@@ -59,7 +59,7 @@ func judge(f Facts) Verdict {
 	switch {
 	case f.Stopping:
 		return Verdict{Reason: ShuttingDown, Message: "the sidecar is shutting down"}
-	// Before everything that the record says: with two sidecars of one ID, it is the other one's.
+	// Before everything in the record: with two sidecars of one ID, it is the other one's.
 	case f.Duplicate != "":
 		return Verdict{Reason: DuplicateNodeID, Message: f.Duplicate}
 	case !f.Reached:
