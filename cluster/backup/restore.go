@@ -11,8 +11,6 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/etcdutl/v3/snapshot"
-	"go.uber.org/zap"
 
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
 	"github.com/lockstep-dev/lockstep/cluster/member"
@@ -199,18 +197,15 @@ const (
 
 // data makes the data of etcd beside what is there, and then replaces that. What was
 // there before is kept, also by the next restoration: it may be the only copy.
-func (r *restoration) data(context.Context) error {
+func (r *restoration) data(ctx context.Context) error {
 	made, old := r.dir.Etcd()+beingMade, r.copyOf(r.marker)
 	if err := os.RemoveAll(made); err != nil {
 		return err
 	}
-	err := snapshot.NewV3(zap.NewNop()).Restore(snapshot.RestoreConfig{
-		SnapshotPath: r.File, OutputDataDir: made, Name: r.marker.Node, PeerURLs: []string{r.marker.PeerURL()},
-		InitialCluster: r.marker.Node + "=" + r.marker.PeerURL(), InitialClusterToken: r.marker.Cluster,
-		RevisionBump: bump(r.out.Revision, time.Now()), MarkCompacted: true, // one without the other is ignored
-	})
-	if err != nil {
-		return errors.Join(fmt.Errorf("%q: %w", r.File, err), os.RemoveAll(made))
+	making := r.member(made)
+	making.Spec.Snapshot = &member.Snapshot{File: r.File, Bump: bump(r.out.Revision, time.Now())}
+	if err := member.MakeData(ctx, making); err != nil {
+		return errors.Join(err, os.RemoveAll(made))
 	}
 	if err := r.moveAway(old); err != nil {
 		return err
@@ -244,18 +239,23 @@ func exists(path string) bool {
 // startLimit is how long etcd may take to start on the restored data. It takes a second.
 const startLimit = 2 * time.Minute
 
-// startMember runs the member while what belongs to the old cluster is deleted. No
-// other node can be a member before that.
-func (r *restoration) startMember(ctx context.Context) error {
-	supervisor := member.New(member.Config{
+// member is how this node's member runs on the data in dir.
+func (r *restoration) member(dir string) member.Config {
+	return member.Config{
 		Command: r.Command, Lock: r.dir.Lock(), Log: r.Log,
 		Spec: member.Spec{
-			Dir: r.dir.Etcd(), Name: r.marker.Node, PeerURL: r.marker.PeerURL(), ClientURL: r.marker.ClientURL(),
+			Dir: dir, Name: r.marker.Node, PeerURL: r.marker.PeerURL(), ClientURL: r.marker.ClientURL(),
 			InitialCluster: r.marker.Node + "=" + r.marker.PeerURL(), Token: r.marker.Cluster,
 			CAFile: r.dir.CACert(), CertFile: r.dir.NodeCert(), KeyFile: r.dir.NodeKey(),
 			QuotaBytes: member.NoQuota, // the snapshot may be that of a full etcd
 		},
-	})
+	}
+}
+
+// startMember runs the member while what belongs to the old cluster is deleted. No
+// other node can be a member before that.
+func (r *restoration) startMember(ctx context.Context) error {
+	supervisor := member.New(r.member(r.dir.Etcd()))
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- supervisor.Run(running) }()

@@ -15,9 +15,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"go.etcd.io/etcd/etcdutl/v3/snapshot"
-	"go.uber.org/zap"
-
 	"github.com/lockstep-dev/lockstep/etcd"
 	"github.com/lockstep-dev/lockstep/internal/durable"
 )
@@ -80,11 +77,11 @@ func Verify(file string) (Saved, error) {
 	if err := verifyHash(file); err != nil {
 		return Saved{}, err
 	}
-	status, err := snapshot.NewV3(zap.NewNop()).Status(file)
+	saved, err := readStore(file)
 	if err != nil {
 		return Saved{}, fmt.Errorf("%q is not a valid snapshot: %w", file, err)
 	}
-	return Saved{Revision: status.Revision, Keys: status.TotalKey, Bytes: status.TotalSize}, nil
+	return saved, nil
 }
 
 // verifyHash compares the content with the SHA-256 at its end, which etcd adds. The

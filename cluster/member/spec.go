@@ -71,6 +71,17 @@ type Spec struct {
 	Patience time.Duration
 
 	Verbose bool // etcd logs what it does, not only what is wrong
+
+	// Snapshot, if not nil, is what the child makes Dir of, which must not exist. It ends then, without
+	// running the member.
+	Snapshot *Snapshot
+}
+
+// Snapshot is a file with a whole store.
+type Snapshot struct {
+	File string
+	// Bump is the number of revisions to leave out, of which none can be read.
+	Bump uint64
 }
 
 // WithDefaults returns the Spec with the defaults in place of zeros.

@@ -188,7 +188,7 @@ func inFile(name string, others ...string) func(source) bool {
 var places = []place{
 	{"go.etcd.io/etcd/client", in("etcd", "status", "fleet", "election", "cluster", "cluster/backup", "cluster/member/child",
 		"cluster/token", "cluster/quorum", "cluster/enrol", "history/journal")},
-	{"go.etcd.io/etcd/api", in("etcd", "cluster/datadir", "cluster/member/stopguard")},
+	{"go.etcd.io/etcd/api", in("etcd", "cluster/backup", "cluster/datadir", "cluster/member/stopguard")}, // backup reads the values in a snapshot
 	{"go.etcd.io/etcd/server", in("cluster/member/child", "cluster/member/stopguard", "cluster/datadir")}, // datadir reads the beginning of the log
 	{"k8s.io/api/", in()}, // would double the binary: docs/adr/0003
 	{"k8s.io/client-go/dynamic", in()},
@@ -203,8 +203,9 @@ var places = []place{
 	{"google.golang.org/protobuf", inFile("codec.go", "internal/lockstepv1")},
 	{"golang.org/x/mod", in("internal/semver")},
 	{"google.golang.org/grpc", in("etcd", "cluster/member/stopguard")},
-	{"go.uber.org/zap", in("etcd", "cluster/backup", "cluster/member/child")},
-	{"go.etcd.io/etcd/etcdutl", in("cluster/backup")},
+	{"go.uber.org/zap", in("etcd", "cluster/member/child")},
+	{"go.etcd.io/etcd/etcdutl", in("cluster/member/child")},
+	{"go.etcd.io/bbolt", in("cluster/backup")},
 	{"github.com/DeRuina/timberjack", in("role/service/process")},
 	{"github.com/coreos/go-systemd", in("role/service/systemd", "test/roles")},
 	{"github.com/godbus/dbus", in("role/service/systemd", "test/roles")},

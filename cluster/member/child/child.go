@@ -62,6 +62,9 @@ func Main(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) int {
 		_, _ = lines.ReadByte()
 		stop()
 	}()
+	if spec.Snapshot != nil {
+		return c.restore(ctx, spec)
+	}
 	return c.run(ctx, spec, stderr)
 }
 

@@ -1,0 +1,33 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// MakeData starts a child that makes the data of a member of cfg.Spec.Snapshot, and waits for its end. If ctx
+// ends first, the child is stopped, and the error is that of ctx.
+func MakeData(ctx context.Context, cfg Config) error {
+	if cfg.Spec.Snapshot == nil {
+		return errors.New("make the data of an etcd member: no snapshot")
+	}
+	c, err := startChild(ctx, cfg, func(Message) {})
+	if err != nil {
+		return err
+	}
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		c.stop()
+		return ctx.Err()
+	}
+	defer c.log.stop()
+	switch {
+	case c.message.Problem != "":
+		return errors.New(c.message.Problem)
+	case !c.cmd.ProcessState.Success():
+		return fmt.Errorf("the program that makes the data of etcd has failed: %s", c.reason())
+	}
+	return nil
+}
