@@ -9,8 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-
-	"github.com/lockstep-dev/lockstep/internal/packed"
 )
 
 func main() {
@@ -29,8 +27,6 @@ func pack(file string) error {
 	if err != nil {
 		return err
 	}
-	sum := fmt.Sprintf("%x\n", sha256.Sum256(content))
-	packed.Absolute(content)
 	var out bytes.Buffer
 	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
 	if err != nil {
@@ -39,5 +35,6 @@ func pack(file string) error {
 	if _, err := w.Write(content); err != nil {
 		return err
 	}
+	sum := fmt.Sprintf("%x\n", sha256.Sum256(content))
 	return errors.Join(w.Close(), os.WriteFile(file+".gz", out.Bytes(), 0o644), os.WriteFile(file+".sha256", []byte(sum), 0o644), os.Remove(file))
 }

@@ -23,7 +23,7 @@ import (
 // Program is one program.
 type Program struct {
 	Name string // of its file
-	Gzip []byte // the file, after Absolute, compressed by gzip
+	Gzip []byte // the file, compressed by gzip
 	Sum  string // the SHA-256 of the file, in hexadecimal
 }
 
@@ -93,7 +93,6 @@ func (p Program) content() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	Relative(out)
 	if sum := sha256.Sum256(out); hex.EncodeToString(sum[:]) != p.Sum {
 		return nil, errors.New("it does not have its sum")
 	}

@@ -14,7 +14,7 @@ import (
 var levels = map[string]int{
 	"cmd/sidecar":     12,
 	"cmd/etcd-member": 4, // what the sidecar has inside, compressed
-	"build/pack":      3, // compresses it
+	"build/pack":      0, // compresses it
 	"build/image":     0, // a module of its own
 
 	".": 11, // what a program embeds: options in, a running sidecar out
