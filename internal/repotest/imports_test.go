@@ -188,7 +188,7 @@ func inFile(name string, others ...string) func(source) bool {
 var places = []place{
 	{"go.etcd.io/etcd/client", in("etcd", "status", "fleet", "election", "cluster", "cluster/backup", "cluster/member/child",
 		"cluster/token", "cluster/quorum", "cluster/enrol", "history/journal")},
-	{"go.etcd.io/etcd/api", in("etcd", "cluster/backup", "cluster/datadir", "cluster/member/stopguard")}, // backup reads the values in a snapshot
+	{"go.etcd.io/etcd/api", in("etcd", "cluster/backup", "cluster/datadir", "cluster/member/stopguard")},  // backup reads the values in a snapshot
 	{"go.etcd.io/etcd/server", in("cluster/member/child", "cluster/member/stopguard", "cluster/datadir")}, // datadir reads the beginning of the log
 	{"k8s.io/api/", in()}, // would double the binary: docs/adr/0003
 	{"k8s.io/client-go/dynamic", in()},
