@@ -286,7 +286,8 @@ func (f *flow) leftBehind() error {
 	if err := f.writeMarker(func(m *datadir.Marker) { m.Phase, m.MemberID = datadir.Begun, "" }); err != nil {
 		return err
 	}
-	return errors.New("the cluster has removed this node before it caught up; start the sidecar again, with a valid token, to join again")
+	return errors.New("the cluster has removed this node before it caught up; start the sidecar again, with a valid token, to join again; " +
+		"if sidecar cluster remove was typed for it, empty its data directory before that")
 }
 
 // answerJoins serves the join port until ctx ends.
