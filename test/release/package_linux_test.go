@@ -52,7 +52,7 @@ func TestPackage(t *testing.T) {
 		return
 	}
 	makeDatabase(t)
-	typed := typedLines(t)
+	typed := typedLines(t, "**A package**")
 	if len(typed) != 4 || !strings.HasPrefix(typed[0], "dpkg -i lockstep_") || typed[1] != "editor "+envFile {
 		t.Fatalf("README.md has the lines %q", typed)
 	}
@@ -104,18 +104,18 @@ func makeDatabase(t *testing.T) {
 	must(t, errors.Join(os.WriteFile(dir+"/status", []byte(installed), 0o600), os.WriteFile(dir+"/info/base.list", []byte(has), 0o600)))
 }
 
-// typedLines are the lines of README.md that root types to install the package.
-func typedLines(t *testing.T) (out []string) {
+// typedLines are the lines of the first block of README.md behind a text.
+func typedLines(t *testing.T, behind string) (out []string) {
 	t.Helper()
 	page, err := os.ReadFile(pageInside)
 	must(t, err)
-	_, text, _ := strings.Cut(string(page), "**A package**")
+	_, text, _ := strings.Cut(string(page), behind)
 	block := regexp.MustCompile("(?s)```console\n(.*?)```").FindStringSubmatch(text)
 	if block == nil {
-		t.Fatal("README.md has no block for the package")
+		t.Fatalf("README.md has no block behind %q", behind)
 	}
 	for line := range strings.Lines(block[1]) {
-		command, _, _ := strings.Cut(strings.TrimPrefix(line, "# "), " #")
+		command, _, _ := strings.Cut(strings.TrimLeft(line, "#$ "), " #")
 		out = append(out, strings.TrimSpace(command))
 	}
 	return out
