@@ -39,7 +39,7 @@ func TestSnapshotSchedule(t *testing.T) {
 				t.Errorf("got %v %+v, want %q", warns, w, tc.warn)
 			}
 			// A caller asks again at the time at which the answer changes.
-			if at := tc.s.WarnsAt(); !at.IsZero() && !(tc.s.Problem != "" && tc.s.Newest.IsZero()) {
+			if at := tc.s.WarnsAt(); !at.IsZero() && (tc.s.Problem == "" || !tc.s.Newest.IsZero()) {
 				_, before := tc.s.Warning(at.Add(-1))
 				if _, then := tc.s.Warning(at); before || !then {
 					t.Errorf("at %s: a warning before: %v, and then: %v", at, before, then)

@@ -139,7 +139,8 @@ func (s *Schedule) save(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.cfg.Log.Info("snapshot saved", "file", file, "bytes", saved.Bytes, "keys", saved.Keys, "revision", saved.Revision, "stale", saved.Stale)
+	s.cfg.Log.Info("snapshot saved", "file", file, "bytes", saved.Bytes, "keys", saved.Keys,
+		"revision", saved.Revision, "stale", saved.Stale)
 	return removeOld(dir, s.cfg.Plan.Keep)
 }
 

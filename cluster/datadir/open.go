@@ -181,7 +181,8 @@ func (d *Dir) names() ([]string, error) {
 	var out []string
 	for _, e := range entries {
 		if !slices.Contains([]string{
-			markerFile + durable.TempSuffix, rolesFile, rolesFile + durable.TempSuffix, programDir, recordingFile, snapshotsDir, "lost+found",
+			markerFile + durable.TempSuffix, rolesFile, rolesFile + durable.TempSuffix, programDir, recordingFile, snapshotsDir,
+			"lost+found",
 		}, e.Name()) {
 			out = append(out, e.Name())
 		}

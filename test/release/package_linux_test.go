@@ -69,19 +69,17 @@ func TestPackage(t *testing.T) {
 	writeEnv(t)
 	run(t, typed[2])
 	run(t, typed[3])
-	cluster.Await(t, "the sidecar to run its etcd", func(context.Context) error {
-		out, err := exec.Command("sidecar", "status").CombinedOutput()
-		if err != nil || !strings.Contains(string(out), "StatusMissing") {
-			return fmt.Errorf("%w: %s", err, out)
-		}
-		return nil
-	})
+	awaitEtcd(t)
 	// The unit stops and starts with kube-apiserver.
 	run(t, "systemctl stop kube-apiserver")
 	await(t, "the unit to stop", "ActiveState=inactive", "Result=success")
 	run(t, "systemctl start kube-apiserver")
-	await(t, "the unit to start", "ActiveState=active")
-	run(t, "systemctl stop lockstep")
+	awaitEtcd(t)
+	run(t, "systemctl stop kube-apiserver")
+	// The other unit runs on the same data, with the same flags.
+	run(t, "systemctl start lockstep-services")
+	awaitEtcd(t)
+	run(t, "systemctl stop lockstep-services")
 	run(t, "dpkg -r lockstep")
 	if _, err := os.Stat("/usr/bin/sidecar"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the package is removed, and its program is there: %v", err)
@@ -119,6 +117,18 @@ func typedLines(t *testing.T, behind string) (out []string) {
 		out = append(out, strings.TrimSpace(command))
 	}
 	return out
+}
+
+// awaitEtcd waits until the sidecar runs its etcd: then its gate waits for the first status.
+func awaitEtcd(t *testing.T) {
+	t.Helper()
+	cluster.Await(t, "the sidecar to run its etcd", func(ctx context.Context) error {
+		out, err := exec.CommandContext(ctx, "sidecar", "status").CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "StatusMissing") {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
 }
 
 // writeEnv is what people do in their editor.
