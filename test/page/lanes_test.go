@@ -233,4 +233,8 @@ func TestLanes_fetched(t *testing.T) {
 			t.Errorf("after %s: got the lanes %q, %v, want %q", step.script, got, err, step.names)
 		}
 	}
+	var hidden bool
+	if err := b.Eval(t.Context(), `past = null; lanes(shown); document.getElementById("lanes").hidden`, &hidden); err != nil || !hidden {
+		t.Errorf("a client that may not read the history is shown one: %t, %v", hidden, err)
+	}
 }
