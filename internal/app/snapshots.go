@@ -2,10 +2,13 @@ package app
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/cluster"
 	"github.com/lockstep-dev/lockstep/cluster/backup"
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
+	"github.com/lockstep-dev/lockstep/event"
 	"github.com/lockstep-dev/lockstep/httpapi"
 	"github.com/lockstep-dev/lockstep/protocol"
 )
@@ -24,13 +27,23 @@ func (a *App) keepSnapshots(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	return a.schedule.Run(ctx)
+	for {
+		_, membersChanged := a.cluster.Members().Load()
+		_, phaseChanged := a.cluster.Membership().Load()
+		if a.hasVoter() {
+			return a.schedule.Run(ctx)
+		}
+		if !event.Wait(ctx, membersChanged, phaseChanged) {
+			return ctx.Err()
+		}
+	}
 }
 
 // hasVoter reports whether this node has a member that votes. It has the key of the CA then, which a
 // restore needs.
 func (a *App) hasVoter() bool {
-	return a.cluster.Membership().Get().Phase == protocol.WorkingMember
+	own := func(m cluster.Observed) bool { return m.Node == string(a.id.node) && !m.Learner }
+	return a.cluster.Membership().Get().Phase == protocol.WorkingMember && slices.ContainsFunc(a.cluster.Members().Get(), own)
 }
 
 func (a *App) databaseSize() int64 {
