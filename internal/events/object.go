@@ -103,7 +103,8 @@ func typeOf(e history.Entry) string {
 	case history.APIServer, history.Etcd, history.Service, history.Warning, history.Object, history.Override, history.Blocked,
 		history.Store:
 		return warning
-	case history.Sidecar, history.Bundle, history.Cordon, history.Turn, history.Leader, history.Status, history.Upgrade, history.Rollback, history.Member:
+	case history.Sidecar, history.Bundle, history.Cordon, history.Turn, history.Leader, history.Status, history.Upgrade, history.Rollback,
+		history.Member:
 	}
 	return normal
 }
