@@ -109,6 +109,8 @@ func TestSituationsAreTold(t *testing.T) {
 		"other-bundle/cp-1":          {"cp-2: it runs another bundle than that of the objects", "sidecar bundle replace --from platform --to base --etcd-servers=http"},
 		"other-bundle/cp-2":          {"PROBLEM  OTHER BUNDLE: ", "STEP     HoldForBundle: ", "sidecar bundle replace --from platform --to base --etcd-servers=http"},
 		"rolling-back/cp-2":          {"ROLLBACK  to 1.0.0 by root@machine-1 for ", "stop one node, and start it with 1.0.0", "a rollback is under way (see ROLLBACK)"},
+		"member-disk-stalls/a":       {"the disk of its etcd member is slow", "limit 100ms", "find out what else uses that disk"},
+		"member-stalls/b":            {"does not answer: the process was stopped, or its disk or the machine hangs", "does not serve (see WARNINGS)"},
 		"ephemeral-cut-off/cp-1":     {"no, for ", "deleted in "},
 		"ephemeral-cut-off/cp-4":     {"NOT READY Fenced for ", "leaders ignore its record after 13s"},
 		"removals-held/cp-2":         {"12 objects that the bundle dropped are not removed", "--allow-mass-prune"},

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -335,7 +336,58 @@ func (s *situations) twoVoters() {
 	s.start(s.c, append(args, s.flags[s.c]...)...)
 	awaitVoters(s.nodes...)
 	s.healed(s.nodes...)
+	s.memberStalls()
 	s.bothVotersStopped()
+}
+
+// memberStalls: the member that leads etcd hangs, four times. The first time, every node
+// says whose process does not answer, and none proposes to remove it; afterwards, that it happens again
+// and again.
+func (s *situations) memberStalls() {
+	s.name = "member-stalls"
+	stalled := s.etcdLeader(nil)
+	stalled.signalMember(syscall.SIGSTOP)
+	for _, n := range s.nodes {
+		s.says(n, stalled.ID+"|its |etcd member |its process runs, and does not answer: the process was stopped, or its disk or the machine hangs", "UPGRADE|do not start")
+		if table := n.command(s.T, "status", "--server", n.URL()); strings.Contains(table, "cluster remove") {
+			s.Errorf("%s proposes to remove a member whose sidecar runs:\n%s", n.ID, table)
+		}
+	}
+	for range 3 {
+		next := s.etcdLeader(stalled)
+		stalled.signalMember(syscall.SIGCONT)
+		next.signalMember(syscall.SIGSTOP)
+		stalled = next
+	}
+	s.etcdLeader(stalled)
+	stalled.signalMember(syscall.SIGCONT)
+	s.healed(s.nodes...)
+	s.name = "member-stalled-often"
+	for _, n := range s.nodes {
+		s.says(n, "WARNINGS", "etcd's leader changed |times within the last 10 minutes: in that time, these members stopped answering: ", "UPGRADE|see WARNINGS")
+	}
+}
+
+// etcdLeader waits until a node other than this one leads etcd, and returns it. Every node but that one has to
+// see it; nil: every node.
+func (s *situations) etcdLeader(except *Node) *Node {
+	s.Helper()
+	var leads string
+	for _, n := range s.nodes {
+		if n == except {
+			continue
+		}
+		n.AwaitCluster("to see who leads etcd", func(now Cluster) error {
+			for _, m := range now.Members {
+				if m.Leader && (except == nil || m.Node != except.ID) {
+					leads = m.Node
+					return nil
+				}
+			}
+			return fmt.Errorf("got %+v", now.Members)
+		})
+	}
+	return map[string]*Node{s.a.ID: s.a, s.b.ID: s.b, s.c.ID: s.c}[leads]
 }
 
 // bothVotersStopped: b and c are killed. The one that is left says which ones do not serve, and
