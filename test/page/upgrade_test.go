@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/test/cluster"
 	"github.com/lockstep-dev/lockstep/test/page"
+	"github.com/lockstep-dev/lockstep/trace"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the pictures of the docs")
@@ -94,7 +95,8 @@ func awaitSight(t *testing.T, b *page.Browser, what string, want sight) {
 }
 
 // TestUpgrade watches the page of a node while all nodes are upgraded, this one too: it
-// shows each step by itself, and follows the next sidecar at its address.
+// shows each step by itself, and follows the next sidecar at its address. One node is killed in the middle; the
+// recordings of all can be replayed.
 func TestUpgrade(t *testing.T) {
 	if _, err := page.Find(); err != nil {
 		t.Skipf("SKIPPED, NOT TESTED: %v; Debian and Ubuntu have it: apt-get install chromium", err)
@@ -161,6 +163,33 @@ func TestUpgrade(t *testing.T) {
 		}
 		return nil
 	})
+	for _, node := range nodes {
+		f.replayed(node)
+	}
+}
+
+// replayed requires that each step in the recording of a node is allowed, also of an upgrade in which another one was
+// killed.
+func (f *fleet) replayed(node string) {
+	f.Helper()
+	_, packed, err := f.sidecars[node].Get(f.Context(), "/debug/recording")
+	if err != nil {
+		f.Fatal(err)
+	}
+	recording, err := trace.ReadRecording(strings.NewReader(packed))
+	if err != nil || len(recording) < 5 {
+		f.Fatalf("%s: got %d events, %v", node, len(recording), err)
+	}
+	events := make([]trace.Event, 0, len(recording))
+	for _, r := range recording {
+		events = append(events, r.Event)
+	}
+	checker := trace.CheckerOf(events)
+	for i, e := range events {
+		if err := checker.Apply(e); err != nil {
+			f.Fatalf("%s: event %d, %s: %v", node, i, e.Name(), err)
+		}
+	}
 }
 
 // everyView looks at the live page on every screen, and goes back to that of the docs.
