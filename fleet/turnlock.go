@@ -46,8 +46,7 @@ func WithTurnCommand(
 	}
 	err := work()
 	release()
-	<-ended
-	return err
+	return errors.Join(err, <-ended)
 }
 
 // turnLock is the key of a command that runs, or waits for another one.
@@ -66,7 +65,7 @@ func (l *turnLock) keep(ctx context.Context) error {
 		err := l.client.WithSession(ctx, commandLease, l.hold)
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // the command has ended, or gives up: what became of the key does not matter
 		case !l.has && !errors.Is(err, etcd.ErrSessionLost):
 			return fmt.Errorf("begin the command of node %q: %w", l.by.Node, err)
 		}
@@ -102,7 +101,8 @@ func (l *turnLock) acquire(ctx context.Context, s *etcd.Session) (bool, error) {
 	key := keyspace.Under(l.client.Prefix()).TurnRunning(l.by.Node)
 	absent := clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
 	resp, err := l.client.Txn(ctx, []clientv3.Cmp{absent},
-		[]clientv3.Op{clientv3.OpPut(key, string(encodeTurnRequest(l.by)), clientv3.WithLease(s.Lease()))}, []clientv3.Op{clientv3.OpGet(key)})
+		[]clientv3.Op{clientv3.OpPut(key, string(encodeTurnRequest(l.by)), clientv3.WithLease(s.Lease()))},
+		[]clientv3.Op{clientv3.OpGet(key)})
 	if err != nil || resp.Succeeded {
 		return err == nil, err
 	}

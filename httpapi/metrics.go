@@ -32,7 +32,8 @@ func codes() []int {
 	return []int{
 		http.StatusOK, http.StatusNotModified, http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
 		http.StatusMethodNotAllowed,
-		http.StatusNotAcceptable, http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable,
+		http.StatusNotAcceptable, http.StatusConflict,
+		http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable,
 	}
 }
 

@@ -59,7 +59,8 @@ func (s *Server) router() http.Handler {
 func endpoints() []string {
 	return []string{
 		"/livez", "/healthz", "/readyz", "/readyz/{check}", "/", "/leader", "/status", "/history", "/debug/recording", "/version",
-		"/openapi.yaml", "/statusz", "/flagz", "/metrics", "/metrics/etcd", "/debug/pprof/{profile}", "/v1/pre-reboot", "/v1/steady-state", "other",
+		"/openapi.yaml", "/statusz", "/flagz", "/metrics", "/metrics/etcd", "/debug/pprof/{profile}",
+		"/v1/pre-reboot", "/v1/steady-state", "other",
 	}
 }
 

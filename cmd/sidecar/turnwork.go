@@ -133,7 +133,8 @@ func (w *turnWork) inTime(limited context.Context, err error) error {
 	if !errors.Is(limited.Err(), context.DeadlineExceeded) && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return exitError{code: exitNoTurn, err: fmt.Errorf("%w (--wait %s): %s", errNoTurnInTime, w.flags.wait, cmp.Or(w.causes.last, err.Error()))}
+	why := cmp.Or(w.causes.last, err.Error())
+	return exitError{code: exitNoTurn, err: fmt.Errorf("%w (--wait %s): %s", errNoTurnInTime, w.flags.wait, why)}
 }
 
 // awaitNode asks the sidecar which node this is until it answers.
