@@ -6,19 +6,21 @@
 //	Fetcher.Local            Fetcher     Kubernetes, follower, ControlPlane, caller
 //	Fetcher.First            Fetcher     Registrar
 //	Supervised.Of            Supervised  Kubernetes, follower
-//	Supervised.State         Supervised  caller
+//	Supervised.State         Supervised  caller, Server, roles
 //	Kubernetes.Facts         Kubernetes  Registrar
 //	Kubernetes.Withheld      Kubernetes  Gate, election, caller
 //	Registrar.Registration   Registrar   Gate
 //	Server.Loaded            Server      Supervised, caller
 //	Server.Problem           Server      caller
+//	Server.Pending           Server      caller
 //	Disk.Roles               Fetcher     Fetcher
 //	Disk.StartedFor          Kubernetes  Kubernetes
 //	Disk.Started             Supervised  Supervised
 //	RegistrarConfig.Fleet    caller      Fetcher
 //	RegistrarConfig.Presence caller      Kubernetes
-//	ServerConfig.Variables   caller      Supervised
-//	ServerConfig.Displayed   caller      Kubernetes
+//	ServerConfig.Variables   caller      Supervised, Server
+//	ServerConfig.Turn        caller      roles
+//	ServerConfig.Displayed   caller      Kubernetes, roles
 //	ServerConfig.Leads       caller      Kubernetes
 //	ServerConfig.Published   caller      Kubernetes, Server
 //	ServerConfig.Member      caller      ControlPlane
@@ -33,6 +35,9 @@
 // ControlPlane has the member of etcd start and stop. It writes no value here: the Member
 // publishes how to reach etcd (cluster.Membership), and the caller makes Variables of that.
 // The election runs while Withheld is empty, in a wrapper that Server has.
+//
+// The worker of roles that has the services directory gives Supervised what changes there, when the
+// caller has a Turn for it, if it needs one (protocol.JudgeRestart).
 //
 // Server wires them, and starts and stops a node in order. There is one path: a node
 // without services has an empty list of them, of which all are ready.

@@ -41,6 +41,8 @@ type ServerConfig struct {
 	Services []service.Service
 	// Variables are the values in services. Without EtcdServers they are not known yet.
 	Variables *event.Value[service.Variables]
+	// Turn is the turn that this node has for services that have changed.
+	Turn *event.Value[Turn]
 
 	// File is where the roles are kept; empty: nowhere. Hold returns when no other
 	// sidecar uses the directory of the file.
@@ -85,6 +87,8 @@ type Server struct {
 	registrar    *fleet.Registrar
 	gate         *status.Gate
 	loaded       *event.Value[[]service.Service]
+	found        *event.Value[[]service.Service] // the last valid ones of the directory
+	pending      *event.Value[string]
 	problem      *event.Value[string]
 	phase        *event.Value[phase]
 }
@@ -101,7 +105,8 @@ const (
 // NewServer returns a server that has started nothing.
 func NewServer(cfg ServerConfig) *Server {
 	s := &Server{
-		cfg: cfg, loaded: event.New(cfg.Services), problem: event.New(""), phase: event.New(phaseWaits),
+		cfg: cfg, loaded: event.New(cfg.Services), found: event.New(cfg.Services), pending: event.New(""),
+		problem: event.New(""), phase: event.New(phaseWaits),
 	}
 	if cfg.File != "" {
 		s.disk = NewDisk(cfg.File)
@@ -323,6 +328,7 @@ func (s *Server) runRoles(ctx context.Context) error {
 	}
 	if s.cfg.Dir != "" {
 		keep("services-directory", func(ctx context.Context) error { return service.Watch(ctx, s.cfg.Dir, serviceInterval, s.reloaded) })
+		keep("services-change", s.keepLoaded)
 	}
 	// It has the processes: it cannot be started again beside them.
 	services := s.cfg.Supervisor.Contain("services", s.supervised.Run)
@@ -339,7 +345,7 @@ func (s *Server) reloaded(services []service.Service, err error) {
 	if err != nil {
 		problem = err.Error()
 	} else {
-		s.loaded.Set(services)
+		s.found.Set(services)
 	}
 	if problem == s.problem.Get() {
 		return

@@ -106,6 +106,7 @@ type App struct {
 	apiserverShown *event.Value[httpapi.APIServer]
 	damper         damper
 	turnAnswers    *event.Value[turnAnswers]
+	serviceTurn    *event.Value[role.Turn]
 	live           *liveness
 	snapshot       *event.Value[httpapi.Snapshot]
 	server         *httpapi.Server
@@ -146,6 +147,7 @@ func New(cfg Config, log *slog.Logger) (*App, error) {
 		seen:           event.New(sightings{}),
 		apiserverShown: event.New(httpapi.APIServer{Enabled: cfg.APIServerReadyz}),
 		turnAnswers:    event.New(turnAnswers{}),
+		serviceTurn:    event.New(role.Turn{}),
 		live:           newLiveness(cfg.LeaseTTL),
 		shownGate:      event.New(status.Verdict{}),
 		leads:          event.New(false),

@@ -14,13 +14,8 @@ import (
 // fleetLock takes turns for an agent that reboots this machine. It implements httpapi.FleetLock.
 type fleetLock struct{ a *App }
 
-const (
-	// lockPatience is how long one request waits for the turn. An agent asks again after minutes.
-	lockPatience = 5 * time.Second
-	// lockDrain is how long the node is out of service before the agent may reboot, as with
-	// sidecar turn.
-	lockDrain = 5 * time.Second
-)
+// lockPatience is how long one request waits for the turn. An agent asks again after minutes.
+const lockPatience = 5 * time.Second
 
 // agentTurn is the turn that an agent asks for.
 func (l fleetLock) agentTurn(agent string) protocol.Turn {
@@ -67,14 +62,13 @@ func (l fleetLock) PreReboot(ctx context.Context, agent string) error {
 	return l.awaitOut(ctx, has)
 }
 
-// awaitOut returns when this node has been out of service for lockDrain.
+// awaitOut returns when this node has been out of service for turnDrain.
 func (l fleetLock) awaitOut(ctx context.Context, has protocol.Turn) error {
 	for {
 		now, fleetChanged := l.a.follower.Fleet().Load()
 		published, publishedChanged := l.a.published()
-		own, found := now.Record(has.Node)
-		out := found && !own.Presence.Ready && own.Presence.Election != protocol.Leading && !published
-		left := lockDrain - time.Since(has.Since)
+		out := isOut(now, has.Node) && !published
+		left := turnDrain - time.Since(has.Since)
 		if out && left <= 0 {
 			return nil
 		}

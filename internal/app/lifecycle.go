@@ -74,6 +74,9 @@ func (a *App) startServing(member, serving *supervise.Group) {
 		keep("snapshots", a.inCluster(a.keepSnapshots))
 	}
 	keep("turns", a.inCluster(a.keepTurns))
+	if a.cfg.Services != "" {
+		keep("service-turns", a.inCluster(a.keepServiceTurns))
+	}
 	if a.publisher != nil {
 		keep("endpoints", a.publisher.Run)
 	}

@@ -49,7 +49,8 @@ func (a *App) wireRoles(registry prometheus.Registerer) error {
 		// A sidecar whose node ID belongs to another one must not campaign. So the
 		// election waits for the presence (docs/protocol.md#duplicate-ids).
 		Election: after(a.presence.Lease(), func(ctx context.Context) error { return a.election.Run(ctx) }),
-		Dir:      a.cfg.Services, Services: services, Variables: a.variables, File: a.rolesFile(), Hold: a.holdDirectory,
+		Dir:      a.cfg.Services, Services: services, Variables: a.variables, Turn: a.serviceTurn,
+		File: a.rolesFile(), Hold: a.holdDirectory,
 		Displayed: a.shownGate, Leads: a.leads, CloseGate: a.closeGate, Published: a.published,
 		AwaitLeaving: a.awaitLeaving, Leave: a.leave,
 		Member: a.member(), ShutdownDelay: a.cfg.ShutdownDelay, Supervisor: a.supervisor, Log: a.log,

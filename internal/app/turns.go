@@ -22,7 +22,9 @@ func (a *App) keepTurns(ctx context.Context) error {
 		now, fleetChanged := a.follower.Fleet().Load()
 		_, membersChanged := a.cluster.Members().Load()
 		var again <-chan time.Time
-		if t, found := now.Turns.Of(a.id.node); found && (t.Rebooted(a.id.bootID) || t.Kind == protocol.TurnOfAgent && t.Work == protocol.TurnWorkDone) {
+		t, found := now.Turns.Of(a.id.node)
+		reported := t.Kind == protocol.TurnOfAgent && t.Work == protocol.TurnWorkDone
+		if found && (reported || t.Rebooted(a.id.bootID)) {
 			if err := a.endTurn(ctx, t); err != nil && !errors.Is(err, fleet.ErrNoTurn) && ctx.Err() == nil {
 				a.log.Warn("the turn of a reboot is not ended yet, trying again", "err", err)
 			}
@@ -41,7 +43,7 @@ func (a *App) keepTurns(ctx context.Context) error {
 // endTurn does what is next about a turn whose work is done.
 func (a *App) endTurn(ctx context.Context, t protocol.Turn) error {
 	if t.Work != protocol.TurnWorkDone {
-		a.log.Info("the machine has rebooted in its turn, which ends when this node serves")
+		a.log.Info("the work of this node's turn is done, which ends when this node serves", "kind", t.Kind)
 		if err := fleet.SetTurnWork(ctx, a.etcd, t.Node, protocol.TurnWorkDone); err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ var validName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 // service reads a whole file. What is at fault is left out: the problems keep the result from
 // being used.
 func (r *reader) service(root *strict.Node) Service {
-	f, ok := r.fields(root, "", "apiVersion", "kind", "metadata", "role", driverProcess, driverSystemdUnit, driverStaticPod, "readiness", "stopTimeout", "required")
+	f, ok := r.fields(root, "", "apiVersion", "kind", "metadata", "role", driverProcess, driverSystemdUnit, driverStaticPod, "readiness", "stopTimeout", "required", "restart")
 	if !ok {
 		return Service{}
 	}
@@ -40,6 +40,13 @@ func (r *reader) service(root *strict.Node) Service {
 		s.Readiness = r.readiness(root.Get("readiness"))
 	}
 	s.Optional = f.has("required") && !f.boolean("required")
+	switch restart := f.text("restart"); restart {
+	case "", RestartImmediately:
+	case RestartInTurn:
+		s.Restart = restart
+	default:
+		f.add("restart", "must be %s or %s", RestartInTurn, RestartImmediately)
+	}
 	if s.StaticPod != nil && (s.Readiness == nil || s.Readiness.Exec != nil) {
 		r.add(root.Line, "a static pod needs readiness.httpGet or readiness.tcpSocket: that nothing listens there any more shows that the pod has ended")
 	}

@@ -24,6 +24,8 @@ type Service struct {
 	// Optional: neither the gate nor the services after it wait until it is ready
 	// (required: false).
 	Optional bool
+	// Restart is RestartInTurn, or empty: immediately. It is no part of what runs.
+	Restart string
 	// Source is where it was loaded from. It is no part of what the service is.
 	Source Source `json:"-"`
 }
@@ -90,6 +92,7 @@ const (
 // Equal reports whether two services are the same, with the contents of their files.
 func (s Service) Equal(other Service) bool {
 	s.Source, other.Source = Source{}, Source{}
+	s.Restart, other.Restart = "", "" // it says how a change is made
 	return reflect.DeepEqual(s, other)
 }
 

@@ -45,6 +45,8 @@ type node struct {
 	api     *api
 	cfg     cluster.SidecarConfig
 	sidecar *cluster.Sidecar
+	// services is the directory of its services; empty: it has none.
+	services string
 }
 
 // api answers as far as a sidecar asks whether its kube-apiserver is ready.
@@ -250,24 +252,24 @@ func (w *world) followServing() (stop func()) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	serving := map[string]bool{}
+	states := map[string]bool{}
 	for _, kv := range resp.Kvs {
-		serving[string(kv.Key)] = w.serves(kv.Value)
+		states[string(kv.Key)] = w.serves(kv.Value)
 	}
 	ctx, cancel := context.WithCancel(w.Context())
 	var following sync.WaitGroup
 	following.Go(func() {
 		for resp := range w.raw.Watch(ctx, keys.Presences(), clientv3.WithPrefix(), clientv3.WithRev(resp.Header.Revision+1)) {
 			for _, e := range resp.Events {
-				serving[string(e.Kv.Key)] = e.Type == clientv3.EventTypePut && w.serves(e.Kv.Value)
+				states[string(e.Kv.Key)] = e.Type == clientv3.EventTypePut && w.serves(e.Kv.Value)
 				n := 0
-				for _, is := range serving {
+				for _, is := range states {
 					if is {
 						n++
 					}
 				}
 				if n < 2 {
-					w.Errorf("at revision %d, %d nodes serve: %v", e.Kv.ModRevision, n, serving)
+					w.Errorf("at revision %d, %d nodes serve: %v", e.Kv.ModRevision, n, states)
 				}
 			}
 		}

@@ -1,0 +1,42 @@
+package service
+
+import (
+	"slices"
+	"testing"
+)
+
+func changing(name, command, restart string) Service {
+	return Service{Name: name, Role: "controller", Restart: restart, Process: &Process{Command: []string{command}}}
+}
+
+// What takes turns and has changed keeps running as it was, and what is new waits for it. All
+// else changes at once.
+func TestHeld(t *testing.T) {
+	a, b, c := changing("a", "1", RestartInTurn), changing("b", "1", ""), changing("c", "1", RestartInTurn)
+	a2, b2 := changing("a", "2", RestartInTurn), changing("b", "2", "")
+	otherRole := Service{Name: "w", Role: "worker", Restart: RestartInTurn, Process: &Process{Command: []string{"1"}}}
+	otherRole2 := Service{Name: "w", Role: "worker", Restart: RestartInTurn, Process: &Process{Command: []string{"2"}}}
+	optedOut := changing("a", "2", "")
+	for name, tt := range map[string]struct {
+		now, found, held []Service
+		names            []string
+	}{
+		"nothing has changed":          {[]Service{a, b}, []Service{a, b}, []Service{a, b}, nil},
+		"one that takes turns":         {[]Service{a, b}, []Service{a2, b}, []Service{a, b}, []string{"a"}},
+		"both have changed":            {[]Service{a, b}, []Service{a2, b2}, []Service{a, b2}, []string{"a"}},
+		"it does not take turns now":   {[]Service{a, b}, []Service{optedOut, b}, []Service{optedOut, b}, nil},
+		"its file is removed":          {[]Service{a, b}, []Service{b}, []Service{a, b}, []string{"a"}},
+		"it has another name":          {[]Service{a}, []Service{c}, []Service{a}, []string{"a"}},
+		"a new one beside":             {[]Service{a}, []Service{a, c}, []Service{a, c}, nil},
+		"another role takes no turns":  {[]Service{a, otherRole}, []Service{a, otherRole2}, []Service{a, otherRole2}, nil},
+		"only how it is started again": {[]Service{b}, []Service{changing("b", "1", RestartInTurn)}, []Service{changing("b", "1", RestartInTurn)}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			held, names := Held("controller", tt.now, tt.found)
+			same := func(x, y Service) bool { return x.Equal(y) && x.Name == y.Name && x.Restart == y.Restart }
+			if !slices.EqualFunc(held, tt.held, same) || !slices.Equal(names, tt.names) {
+				t.Errorf("got %+v, %q, want %+v, %q", held, names, tt.held, tt.names)
+			}
+		})
+	}
+}
