@@ -42,6 +42,7 @@ type KubernetesConfig struct {
 	// ID. The channel is closed when that may have changed.
 	Presence func() (held bool, changed <-chan struct{})
 	Disk     *Disk
+	Reads    bool   // there is a directory of services, maybe without one of the role
 	Release  string // of this sidecar
 
 	// Shown is the verdict of the gate, as /readyz shows it.
@@ -82,7 +83,7 @@ func NewKubernetes(cfg KubernetesConfig) *Kubernetes {
 		cfg: cfg, facts: event.New(protocol.ServiceFacts{}), withheld: event.New("the services of this node have not been started yet"),
 		stopping: event.New(false), idle: event.New(false),
 	}
-	if cfg.Services.Running().Get().None && cfg.Disk.Loaded() { // otherwise an earlier sidecar may have left some
+	if cfg.Services.Running().Get().None && (!cfg.Reads || cfg.Disk.Loaded()) { // otherwise an earlier sidecar may have left some
 		k.facts.Set(protocol.ServiceFacts{Complete: true, Ready: true})
 		k.withheld.Set("")
 	}
