@@ -117,7 +117,8 @@ func NewServer(cfg ServerConfig) *Server {
 	log := cfg.Log.With("worker", "services")
 	s.supervised = NewSupervised(SupervisedConfig{Loaded: s.loaded, Variables: cfg.Variables, Disk: s.disk, Log: log})
 	s.kubernetes = NewKubernetes(KubernetesConfig{
-		Services: s.supervised.Of(protocol.RoleController), Roles: s.fetcher.Local(), Disk: s.disk, Reads: cfg.Dir != "", Release: cfg.Release,
+		Services: s.supervised.Of(protocol.RoleController), Roles: s.fetcher.Local(), Disk: s.disk,
+		Reads: cfg.Dir != "", Release: cfg.Release,
 		Presence: held(cfg.Registrar.Presence), Shown: cfg.Displayed, Leads: cfg.Leads, Published: cfg.Published,
 		ShutdownDelay: cfg.ShutdownDelay, Log: log,
 	})
