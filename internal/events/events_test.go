@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,8 +28,10 @@ import (
 // kube-apiserver has the rest: test/e2e.
 type world struct {
 	*testing.T
-	cfg      Config
-	leads    *event.Value[bool]
+	cfg   Config
+	leads *event.Value[bool]
+
+	mu       sync.Mutex // mu guards what follows: two leaders may use it
 	entries  []history.Entry
 	reads    int
 	objects  map[string]object // by name
@@ -41,17 +45,26 @@ func newWorld(t *testing.T) *world {
 	w := &world{T: t, leads: event.New(true), objects: map[string]object{}}
 	w.cfg = Config{
 		API: w, Node: "cp-1", Leads: w.leads.Load, Fleet: event.New(protocol.Fleet{}), Own: event.New(0), Log: slog.New(slog.DiscardHandler),
-		Read: func(context.Context) []history.Entry { w.reads++; return w.entries },
+		Read: func(context.Context) []history.Entry {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.reads++
+			return slices.Clone(w.entries)
+		},
 	}
 	return w
 }
 
 // Do implements API.
 func (w *world) Do(ctx context.Context, r kube.Request) ([]byte, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	name := path.Base(r.Path)
 	w.requests = append(w.requests, r.Verb+" "+r.Path)
 	if w.hangs {
+		w.mu.Unlock()
 		<-ctx.Done()
+		w.mu.Lock()
 		return nil, ctx.Err()
 	}
 	code := w.code
@@ -81,14 +94,13 @@ func (w *world) Do(ctx context.Context, r kube.Request) ([]byte, error) {
 
 // happens makes an entry the newest version of itself.
 func (w *world) happens(e history.Entry) {
-	for i := range w.entries {
-		if w.entries[i].ID == e.ID {
-			w.entries[i] = e
-			w.cfg.Own.Set(w.cfg.Own.Get() + 1)
-			return
-		}
+	w.mu.Lock()
+	if i := slices.IndexFunc(w.entries, func(was history.Entry) bool { return was.ID == e.ID }); i >= 0 {
+		w.entries[i] = e
+	} else {
+		w.entries = append(w.entries, e)
 	}
-	w.entries = append(w.entries, e)
+	w.mu.Unlock()
 	w.cfg.Own.Set(w.cfg.Own.Get() + 1)
 }
 
@@ -105,8 +117,14 @@ func (w *world) run() (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// pass lets the time of the bubble pass.
-func pass(d time.Duration) { <-time.After(d) }
+// pass lets the time of the bubble pass, until nothing runs. What the test did to the world before happened before what
+// the leaders do to it then, also for the race detector.
+func (w *world) pass(d time.Duration) {
+	w.mu.Lock()
+	w.mu.Unlock() //nolint:staticcheck // it is a barrier
+	<-time.After(d)
+	synctest.Wait()
+}
 
 func closing(id string, count int) history.Entry {
 	return history.Entry{
@@ -122,12 +140,12 @@ func TestEvents(t *testing.T) {
 		defer stop()
 		flap := closing("gate/cp-2/1", 0)
 		for range 100 {
-			pass(200 * time.Millisecond)
+			w.pass(200 * time.Millisecond)
 			flap.Count++
 			flap.Until = time.Now()
 			w.happens(flap)
 		}
-		pass(3 * settle)
+		w.pass(3 * settle)
 		if len(w.objects) != 1 || len(w.requests) > 6 {
 			t.Errorf("got %d Events by %d requests: %v", len(w.objects), len(w.requests), w.requests)
 		}
@@ -140,7 +158,7 @@ func TestEvents(t *testing.T) {
 			}
 		}
 		requests, reads := len(w.requests), w.reads
-		pass(24 * time.Hour)
+		w.pass(24 * time.Hour)
 		if len(w.requests) != requests || w.reads != reads {
 			t.Errorf("in a quiet day: %d requests, and %d reads", len(w.requests)-requests, w.reads-reads)
 		}
@@ -154,12 +172,12 @@ func TestEvents_nextLeader(t *testing.T) {
 		old := closing("gate/cp-2/1", 1)
 		old.Until = old.Time.Add(time.Second)
 		w.happens(old)
-		pass(2 * recent)
+		w.pass(2 * recent)
 		upgrade := history.Entry{ID: "upgrade//2", Time: time.Now(), Kind: history.Upgrade, Reason: history.Begun, Message: "releases 1.0.0 and 1.1.0", Count: 1}
 		w.happens(upgrade)
 		w.leads.Set(false)
 		defer w.run()()
-		pass(time.Hour - time.Second)
+		w.pass(time.Hour - time.Second)
 		if w.reads > 0 {
 			t.Errorf("a node that does not lead has read %d times", w.reads)
 		}
@@ -168,19 +186,19 @@ func TestEvents_nextLeader(t *testing.T) {
 		flap := closing("gate/cp-2/3", 1)
 		w.happens(flap)
 		w.leads.Set(true)
-		pass(2 * settle)
+		w.pass(2 * settle)
 		if len(w.objects) != 2 {
 			t.Errorf("got %v", w.objects)
 		}
 
 		stop := w.run() // of another node, which knows nothing of the first
-		pass(settle)
+		w.pass(settle)
 		flap.Count, flap.Until = 2, time.Now()
 		upgrade.Reason, upgrade.Until = history.Done, time.Now()
 		w.happens(flap)
 		w.happens(upgrade)
 		w.leads.Set(true)
-		pass(4 * settle)
+		w.pass(4 * settle)
 		stop()
 		if len(w.objects) != 3 { // the end of the upgrade has an Event of its own
 			t.Errorf("got %v", w.objects)
@@ -198,22 +216,22 @@ func TestEvents_troubles(t *testing.T) {
 		w.code = http.StatusForbidden
 		defer w.run()()
 		w.happens(closing("gate/cp-2/1", 1))
-		pass(refusedPause)
+		w.pass(refusedPause)
 		if len(w.requests) != 1 {
 			t.Errorf("in an hour without rights: %d requests", len(w.requests))
 		}
 		w.code = http.StatusServiceUnavailable
-		pass(settle + time.Second)
+		w.pass(settle + time.Second)
 		w.happens(closing("gate/cp-2/2", 1))
 		before := len(w.requests)
-		pass(recent)
+		w.pass(recent)
 		if n := len(w.requests) - before; n < 2 || n > 10 {
 			t.Errorf("in ten minutes of trouble: %d requests", n)
 		}
 		w.code = 0
-		pass(maxPause)
+		w.pass(maxPause)
 		w.happens(closing("gate/cp-2/3", 1))
-		pass(maxPause)
+		w.pass(maxPause)
 		if len(w.objects) != 1 {
 			t.Errorf("got %v", w.objects)
 		}
@@ -221,7 +239,7 @@ func TestEvents_troubles(t *testing.T) {
 		again := w.entries[len(w.entries)-1]
 		again.Count, again.Until = 2, time.Now()
 		w.happens(again)
-		pass(2 * settle)
+		w.pass(2 * settle)
 		if len(w.objects) != 1 {
 			t.Errorf("an Event that was deleted: got %v", w.objects)
 		}
@@ -237,7 +255,7 @@ func TestEvents_rejected(t *testing.T) {
 		w.happens(bad)
 		w.happens(closing("gate/cp-2/2", 1))
 		defer w.run()()
-		pass(time.Hour)
+		w.pass(time.Hour)
 		if len(w.objects) != 1 || len(w.requests) != 2 {
 			t.Errorf("got %d Events by %v", len(w.objects), w.requests)
 		}
@@ -252,11 +270,11 @@ func TestEvents_many(t *testing.T) {
 			w.happens(closing(fmt.Sprint("gate/cp-2/", i), 1))
 		}
 		defer w.run()()
-		pass(settle + time.Millisecond)
+		w.pass(settle + time.Millisecond)
 		if len(w.requests) != maxRound {
 			t.Errorf("got %d requests", len(w.requests))
 		}
-		pass(3 * settle)
+		w.pass(3 * settle)
 		if len(w.objects) != 3*maxRound {
 			t.Errorf("got %d Events", len(w.objects))
 		}
@@ -270,7 +288,7 @@ func TestEvents_hangs(t *testing.T) {
 		w.hangs = true
 		w.happens(closing("gate/cp-2/1", 1))
 		stop := w.run()
-		pass(time.Minute)
+		w.pass(time.Minute)
 		stop()
 		if len(w.requests) != 1 || !strings.HasPrefix(w.requests[0], "POST /apis/events.k8s.io/v1/namespaces/default/events") {
 			t.Errorf("got %v", w.requests)
