@@ -7,14 +7,14 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Explanation is what a history has of a node at a time.
+// Explanation reports why a node was or was not in service at a time, as far as the history shows.
 type Explanation struct {
 	Verdict string  // whether it served, for people
 	Node    []Entry // about the node, around that time, the newest last
 	Fleet   []Entry // about the others
 }
 
-// causesBefore and causesAfter are how far around a time the causes of something are.
+// causesBefore and causesAfter bound the time around an incident in which Explain looks for causes.
 const (
 	causesBefore = 5 * time.Minute
 	causesAfter  = time.Minute
@@ -53,7 +53,7 @@ func Explain(all []Entry, node protocol.NodeID, at time.Time) Explanation {
 	return out
 }
 
-// saysMore reports whether an entry says more about why a node was out of service.
+// saysMore reports whether e explains better than the other entry why a node was out of service.
 func saysMore(e, than Entry) bool {
 	return e.Kind != Sidecar && (than.Kind == Sidecar || than.Kind == Node)
 }

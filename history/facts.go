@@ -9,17 +9,17 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Facts are what a sidecar knows at one moment, as far as it is of interest later.
+// Facts are a sidecar's view of its node and the fleet at one moment, as far as it matters later.
 type Facts struct {
 	Node protocol.NodeID
 
-	// Reached: etcd has answered. EtcdProblem is why it does not answer now; empty: it does.
+	// Reached: etcd has answered at least once. EtcdProblem is why it does not answer now; empty: it does.
 	Reached     bool
 	EtcdProblem string
 	// APIServer is why this node's kube-apiserver is not ready; zero: it is, or is not asked.
 	APIServer protocol.Verdict
 	Override  protocol.Override
-	Warnings  []protocol.Warning // those that this node reports to the others
+	Warnings  []protocol.Warning // that this node reports to the others
 	Digest    string             // of this node's bundle
 	Version   protocol.Version   // of this node
 	Services  []ServiceFacts
@@ -28,7 +28,7 @@ type Facts struct {
 	Pass   time.Time
 	Pruned int
 
-	// Leading: this node leads, and Blockers are what it waits for.
+	// Leading: this node leads, and Blockers are the nodes that the leader waits for.
 	Leading  bool
 	Blockers []protocol.Blocker
 
@@ -40,20 +40,20 @@ type Facts struct {
 	Members []MemberFacts  // of the etcd that the sidecars run
 }
 
-// ServiceFacts are those of a service of this node.
+// ServiceFacts describe one service of this node.
 type ServiceFacts struct {
 	Name     string
 	Restarts int
 	LastExit string
 }
 
-// MemberFacts are those of a member of etcd.
+// MemberFacts describe one member of etcd.
 type MemberFacts struct {
 	ID   string
 	Node protocol.NodeID
 }
 
-// Happening is what a comparison of facts finds.
+// Happening is one difference between two snapshots of facts, or a condition in one of them.
 type Happening struct {
 	Kind    Kind
 	Node    protocol.NodeID
@@ -61,13 +61,13 @@ type Happening struct {
 	Reason  protocol.Reason
 	Message string
 	Count   int // zero: once
-	// Fleet: all sidecars notice it, and the leader writes it. Mark is a revision that all of
-	// them read, so that two leaders name the entry alike; 0: there is none.
+	// Fleet: all sidecars notice it, and the leader writes it. Mark is a revision that all of them read, so that
+	// two leaders give the entry the same ID; 0: there is none.
 	Fleet bool
 	Mark  int64
 }
 
-// about is what makes two happenings one entry that grows.
+// about identifies the subject of a happening: two happenings with the same one share an entry, which grows.
 type about struct {
 	kind    Kind
 	node    protocol.NodeID
@@ -78,8 +78,8 @@ type about struct {
 func (h Happening) about() about { return about{h.Kind, h.Node, h.Subject, h.Reason} }
 func (e Entry) about() about     { return about{e.Kind, e.Node, e.Subject, e.Reason} }
 
-// Lasting returns what is so now, and ends later. Gates are not in it: the ledger learns each of
-// their verdicts.
+// Lasting returns the conditions that hold now and will end later. It leaves out gates: the ledger receives each
+// verdict of its gate.
 func Lasting(f Facts) []Happening {
 	out := lastingHere(f)
 	if f.Fleet.Revision == 0 {
@@ -110,7 +110,7 @@ func Lasting(f Facts) []Happening {
 	return append(out, underWay(f)...)
 }
 
-// turnOf is that a node has a turn. Work that fails is another entry.
+// turnOf returns the happening of a node that takes a turn. Work that fails is another entry.
 func turnOf(t protocol.Turn) Happening {
 	out := Happening{Kind: Turn, Node: t.Node, Reason: protocol.TurnUnderWay, Message: "planned work", Fleet: true, Mark: t.Revision}
 	if t.Work == protocol.TurnWorkFailed {
@@ -125,7 +125,7 @@ func turnOf(t protocol.Turn) Happening {
 	return out
 }
 
-// lastingHere returns what lasts on this node.
+// lastingHere returns the conditions that hold on this node.
 func lastingHere(f Facts) []Happening {
 	var out []Happening
 	if f.Reached && f.EtcdProblem != "" {
@@ -149,7 +149,7 @@ func lastingHere(f Facts) []Happening {
 	return out
 }
 
-// kindOf sorts the warnings.
+// kindOf returns the kind of the entry for a warning.
 func kindOf(r protocol.Reason) Kind {
 	switch r { //nolint:exhaustive // all others are warnings
 	case protocol.ObjectFailed, protocol.Fight, protocol.RemovalsHeld:
@@ -164,8 +164,8 @@ func kindOf(r protocol.Reason) Kind {
 	return Warning
 }
 
-// underWay returns the upgrade or rollback of the fleet, if there is one: people have asked for a
-// rollback, or the objects and the registered nodes are not all of one release.
+// underWay returns the upgrade or rollback of the fleet, if there is one: people asked for a rollback, or the
+// objects and the registered nodes are not all of one release.
 func underWay(f Facts) []Happening {
 	if r := f.Fleet.Rollback; r.On() {
 		return []Happening{{Kind: Rollback, Subject: r.To.String(), Reason: Begun, Message: r.String(), Fleet: true, Mark: r.Revision}}
@@ -195,7 +195,7 @@ func underWay(f Facts) []Happening {
 	}}
 }
 
-// Compare returns what happened between two snapshots, and has no end.
+// Compare returns the momentary changes between two snapshots: they do not last.
 func Compare(was, now Facts) []Happening {
 	out := compareHere(was, now)
 	if was.Fleet.Revision == 0 || now.Fleet.Revision == 0 {
@@ -258,7 +258,7 @@ func compareHere(was, now Facts) []Happening {
 	return out
 }
 
-// statusChange says what changed in the status; empty: nothing that people read.
+// statusChange describes the change of the status; empty: nothing that people read changed.
 func statusChange(was, now protocol.StatusView) string {
 	brief := func(v protocol.StatusView) string {
 		switch v.Kind {

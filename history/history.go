@@ -1,9 +1,9 @@
-// Package history is what happened in a fleet, as pure functions: it compares two snapshots of
-// facts, and folds what it finds into entries that grow (docs/history.md). It has no clock and
-// no I/O: times are passed in. Package history/journal keeps the entries in etcd.
+// Package history records the past of a fleet, as pure functions: it compares two snapshots of facts, and folds
+// the differences into entries that grow (docs/history.md). It uses no clock and no I/O: times are passed in.
+// Package history/journal keeps the entries in etcd.
 //
-// A sidecar writes what happens on its own node. What is seen from everywhere, such as a change of
-// the status or a node whose sidecar is missing, all sidecars notice, and the leader writes it.
+// A sidecar writes the entries about its own node. All sidecars notice a change of the fleet, such as a new status
+// or a node whose sidecar is missing; the leader writes it.
 package history
 
 import (
@@ -17,10 +17,10 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Kind is what an entry is about. People filter by it: a Kind is never renamed.
+// Kind is the subject of an entry. People filter by it: a Kind is never renamed.
 type Kind string
 
-// The kinds. Those marked "while it lasts" have an end.
+// The kinds. An entry marked "while it lasts" ends.
 const (
 	Sidecar   Kind = "sidecar"   // a sidecar started; until its gate opened
 	Gate      Kind = "gate"      // a gate that was open closed, while it lasts
@@ -29,11 +29,11 @@ const (
 	Service   Kind = "service"   // a service ended by itself, and was started again
 	Warning   Kind = "warning"   // a node reports a problem, while it lasts
 	Object    Kind = "object"    // objects failed, were fought over, repaired or removed
-	Bundle    Kind = "bundle"    // a node has other objects to apply, or a rejected bundle
+	Bundle    Kind = "bundle"    // a node's bundle changed, waits or differs from the others', or was rejected
 	Override  Kind = "override"  // people let a node serve in spite of its gate, while it lasts
 	Node      Kind = "node"      // a record changed, or a sidecar is missing, while it lasts
 	Cordon    Kind = "cordon"    // people took a node out of service, while it lasts
-	Turn      Kind = "turn"      // a node had a turn: planned work, while it lasts
+	Turn      Kind = "turn"      // a node's turn: planned work, while it lasts
 	Leader    Kind = "leader"    // a node began to lead
 	Status    Kind = "status"    // the reconciler status changed
 	Blocked   Kind = "blocked"   // the leader waits for a node, while it lasts
@@ -51,18 +51,18 @@ func Kinds() []Kind {
 	}
 }
 
-// Reasons of entries that no verdict, warning or blocker has.
+// Reasons that only entries use, and no verdict, warning or blocker.
 const (
 	Started       protocol.Reason = "Started"       // a sidecar started
 	Restarted     protocol.Reason = "Restarted"     // a service was started again
-	Registered    protocol.Reason = "Registered"    // a node has a record now
-	Removed       protocol.Reason = "Removed"       // a node has no record any more
+	Registered    protocol.Reason = "Registered"    // a node wrote its first record
+	Removed       protocol.Reason = "Removed"       // a node's record was deleted
 	Changed       protocol.Reason = "Changed"       // the release, the roles, the bundle or the status
 	Elected       protocol.Reason = "Elected"       // a node began to lead
 	Repaired      protocol.Reason = "Repaired"      // the leader restored objects that others changed
 	Pruned        protocol.Reason = "Pruned"        // the leader removed objects that the bundle dropped
 	Begun         protocol.Reason = "Begun"         // an upgrade or a rollback is under way
-	Done          protocol.Reason = "Done"          // an upgrade or a rollback has ended
+	Done          protocol.Reason = "Done"          // an upgrade or a rollback ended
 	WentBack      protocol.Reason = "WentBack"      // etcd was restored, or is another one
 	MemberAdded   protocol.Reason = "MemberAdded"   // a member joined etcd
 	MemberLeft    protocol.Reason = "MemberLeft"    // a member left etcd
@@ -72,19 +72,19 @@ const (
 
 // Entry is one thing that happened, once or several times.
 type Entry struct {
-	ID    string          `json:"-"` // names it in the store
+	ID    string          `json:"-"` // its name in the store
 	Time  time.Time       `json:"time"`
 	Until time.Time       `json:"until,omitzero"` // zero: it goes on
 	Kind  Kind            `json:"kind"`
 	Node  protocol.NodeID `json:"node"`
-	// Subject is what it is about besides the node, such as an object; may be empty.
+	// Subject is the other thing that it is about, such as an object; may be empty.
 	Subject string          `json:"subject,omitempty"`
 	Reason  protocol.Reason `json:"reason"`
 	Message string          `json:"message"`
 	Count   int             `json:"count"`
-	// Lasted is how long it was so, of a thing that ended and began again.
+	// Lasted is the total duration of a thing that ended and began again.
 	Lasted time.Duration `json:"lasted,omitempty"`
-	// Out is how long nodes were out of service in an upgrade, and Waits for whom it waited.
+	// Out is how long each node was out of service in an upgrade, and Waits how long the leader waited for each.
 	Out   map[protocol.NodeID]time.Duration `json:"out,omitempty"`
 	Waits map[protocol.NodeID]time.Duration `json:"waits,omitempty"`
 }
@@ -99,7 +99,7 @@ func (e Entry) Concerns(id protocol.NodeID) bool {
 	return e.Node == id || out || waits
 }
 
-// Sentence is the message with what has grown.
+// Sentence is the message, with the counts and durations that grew since.
 func (e Entry) Sentence() string {
 	text := e.Message
 	if e.Count > 1 {
@@ -132,7 +132,7 @@ func each(title string, nodes map[protocol.NodeID]time.Duration) string {
 	return title + strings.Join(parts, ", ")
 }
 
-// short is a duration for people.
+// short formats a duration for people.
 func short(d time.Duration) string {
 	switch {
 	case d < 10*time.Second:
@@ -143,7 +143,7 @@ func short(d time.Duration) string {
 	return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
 }
 
-// MaxMessage and MaxNodes bound an entry, so that 1,000 entries have less than 1 MB.
+// MaxMessage and MaxNodes bound an entry, so that 1,000 entries take less than 1 MB.
 const (
 	MaxMessage = 400
 	MaxNodes   = 8

@@ -34,8 +34,8 @@ func OutOfService(e Entry) bool {
 	return false
 }
 
-// Lanes draws entries from one time to another, in so many cells: the fleet first, then a lane for
-// each node. Something that lasted shorter than a cell has one.
+// Lanes draws the entries between two times, in width cells: the fleet first, then a lane for each node. An entry
+// that lasted less than a cell still fills one.
 func Lanes(entries []Entry, nodes []protocol.NodeID, from, to time.Time, width int) []Lane {
 	for _, e := range entries {
 		if e.Node != "" && e.Kind != Store {

@@ -10,35 +10,33 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// MergeWithin is how soon after its end the same thing has to begin again to count as the same
-// entry.
+// MergeWithin is how soon after its end the same thing must begin again to count as the same entry.
 const MergeWithin = time.Minute
 
-// keepUnwritten is how long a sidecar that does not lead remembers what the leader writes: if that
-// was the last thing the leader did, its successor writes it.
+// keepUnwritten is how long a sidecar that does not lead remembers the entries of the leader. If the leader
+// stopped before it wrote them, its successor writes them.
 const keepUnwritten = 2 * time.Minute
 
-// MaxHeld bounds what a ledger holds in memory, while etcd is unreachable too.
+// MaxHeld bounds the entries in memory, also while etcd is unreachable.
 const MaxHeld = 256
 
-// Ledger folds happenings into entries, and knows which of them have to be written. It belongs to
-// one sidecar, and has no clock: times must not go back by more than a clock is corrected. The
-// zero Ledger is not valid: NewLedger.
+// Ledger folds happenings into entries, and knows which of them must be written. It belongs to one sidecar, and
+// has no clock: times must not go back by more than a clock is corrected. The zero Ledger is not valid: NewLedger.
 type Ledger struct {
 	node    protocol.NodeID
-	held    []*Held // in the order in which they were found
+	held    []*Held // in the order of their discovery
 	facts   Facts
 	known   bool // facts were observed
 	leading bool
 	opened  time.Time                     // when this node's gate opened; zero: it is closed
-	outs    map[protocol.NodeID]time.Time // nodes out of service, in an upgrade, and since when they were counted
+	outs    map[protocol.NodeID]time.Time // when each node of an upgrade that is out of service was first counted
 	waits   map[protocol.NodeID]time.Time
 }
 
 // Held is an entry in a ledger.
 type Held struct {
 	Entry
-	Revision int64 // of its key in the store; 0: it has none yet
+	Revision int64 // of its key in the store; 0: it is not stored yet
 	fleet    bool
 	dirty    bool      // the store has another version of the entry, or none
 	began    time.Time // when it began the last time; zero: at Time
@@ -69,7 +67,7 @@ func (l *Ledger) Verdict(at time.Time, was, now protocol.Verdict) {
 	}
 }
 
-// endClosings ends what an open gate ends, also what a former sidecar of this node began.
+// endClosings ends the entries that an open gate ends, also those that a former sidecar of this node began.
 func (l *Ledger) endClosings() {
 	for _, h := range l.held {
 		if !l.opened.IsZero() && (h.Kind == Gate || h.Kind == Sidecar) && h.Node == l.node && h.Open() {
@@ -88,7 +86,7 @@ func (l *Ledger) Observe(at time.Time, now Facts) {
 		}
 	}
 	l.known = true
-	if !now.Leading { // a successor ends what this leader waited for
+	if !now.Leading { // a successor ends the open blockers of this leader
 		l.held = slices.DeleteFunc(l.held, func(h *Held) bool { return h.Kind == Blocked && h.Open() })
 	}
 	lasting := Lasting(now)
@@ -106,7 +104,7 @@ func (l *Ledger) Observe(at time.Time, now Facts) {
 	l.forget(at)
 }
 
-// ended reports whether what an open entry is about is over.
+// ended reports whether the subject of an open entry is over.
 func (l *Ledger) ended(h *Held, lasting []Happening) bool {
 	switch {
 	case h.Kind == Gate || h.Kind == Sidecar:
@@ -117,8 +115,7 @@ func (l *Ledger) ended(h *Held, lasting []Happening) bool {
 	return !slices.ContainsFunc(lasting, func(o Happening) bool { return o.grows(h) })
 }
 
-// grows reports whether a happening goes on with an open entry. An upgrade goes on whatever
-// releases join.
+// grows reports whether a happening continues an open entry. An upgrade continues, even if other releases join.
 func (h Happening) grows(e *Held) bool {
 	if h.Kind == Upgrade {
 		return e.Kind == Upgrade
@@ -139,7 +136,8 @@ func (l *Ledger) last(ok func(*Held) bool) *Held {
 	return nil
 }
 
-// begin opens an entry, or the newest one about the same thing again.
+// begin opens an entry; if the newest one about the same thing ended less than MergeWithin ago, it opens that one
+// again.
 func (l *Ledger) begin(at time.Time, h Happening) {
 	if again := l.recent(at, h); again != nil && h.Kind != Upgrade && h.Kind != Rollback && h.Kind != Sidecar {
 		again.Count++
@@ -152,7 +150,7 @@ func (l *Ledger) begin(at time.Time, h Happening) {
 	l.add(at, h)
 }
 
-// note adds something that has no end.
+// note adds a momentary happening.
 func (l *Ledger) note(at time.Time, h Happening) {
 	if again := l.recent(at, h); again != nil && !h.Fleet {
 		again.Count += max(1, h.Count)
@@ -193,7 +191,7 @@ func (l *Ledger) add(at time.Time, h Happening) *Held {
 	return added
 }
 
-// sum is FNV-1a: it only keeps the names of two subjects apart.
+// sum is FNV-1a: it only distinguishes the names of two subjects.
 func sum(text string) uint32 {
 	h := uint32(2166136261)
 	for i := range len(text) {
@@ -229,7 +227,7 @@ func (l *Ledger) outcome() string {
 	return "ended without a status"
 }
 
-// tally counts in an upgrade how long which node is out of service, and for whom the leader waits.
+// tally counts, during an upgrade, how long each node is out of service, and how long the leader waits for each.
 func (l *Ledger) tally(at time.Time, now Facts) {
 	entry := l.last(func(h *Held) bool { return h.Open() && (h.Kind == Upgrade || h.Kind == Rollback) })
 	if entry == nil {
@@ -248,7 +246,8 @@ func (l *Ledger) tally(at time.Time, now Facts) {
 	entry.Waits = count(entry, entry.Waits, l.waits, waits, at)
 }
 
-// count adds to sums the times of what is over, and begins those of what is so now.
+// count adds to sums the times of the nodes that left the condition, and starts counting for the nodes that are in
+// it now.
 func count(
 	entry *Held, sums map[protocol.NodeID]time.Duration, since map[protocol.NodeID]time.Time, is map[protocol.NodeID]bool, at time.Time,
 ) map[protocol.NodeID]time.Duration {
@@ -268,7 +267,7 @@ func count(
 	return sums
 }
 
-// plus adds to the sum of a node in a copy. Of many nodes, those with the longest times stay.
+// plus adds to the sum of a node in a copy. It keeps the MaxNodes nodes with the longest times.
 func plus(sums map[protocol.NodeID]time.Duration, id protocol.NodeID, d time.Duration) map[protocol.NodeID]time.Duration {
 	out := maps.Clone(sums)
 	if out == nil {
@@ -287,14 +286,14 @@ func plus(sums map[protocol.NodeID]time.Duration, id protocol.NodeID, d time.Dur
 	return out
 }
 
-// settle counts what is still so at the end of an upgrade.
+// settle counts the times that still run at the end of an upgrade.
 func (l *Ledger) settle(at time.Time, h *Held) {
 	h.Out = count(h, h.Out, l.outs, nil, at)
 	h.Waits = count(h, h.Waits, l.waits, nil, at)
 }
 
-// forget drops what needs no more attention: it was written and cannot grow, or the leader of
-// that time has written it.
+// forget drops entries that need no more attention: they are written and cannot grow, or the leader of that time
+// must have written them.
 func (l *Ledger) forget(at time.Time) {
 	l.held = slices.DeleteFunc(l.held, func(h *Held) bool {
 		old := !h.Open() && at.Sub(h.Until) >= MergeWithin

@@ -12,12 +12,12 @@ import (
 const (
 	MaxEntries = 1000
 	MaxBytes   = 1 << 20
-	// fair is how many entries about the same thing stay when something has to be dropped.
+	// fair is how many entries about the same thing stay when entries must be dropped.
 	fair = 50
 )
 
-// Due returns copies of what has to be written now, at most n. What the whole fleet sees is due
-// only on the leader.
+// Due returns copies of at most n entries that must be written now. Entries about the fleet are due only on the
+// leader.
 func (l *Ledger) Due(n int) []Held {
 	var out []Held
 	for _, h := range l.held {
@@ -28,7 +28,7 @@ func (l *Ledger) Due(n int) []Held {
 	return out
 }
 
-// Written learns that an entry was written. If it has grown since, it is due again.
+// Written records that an entry was written. If it has grown since, it is due again.
 func (l *Ledger) Written(was Held, revision int64) {
 	for _, h := range l.held {
 		if h.ID == was.ID {
@@ -41,8 +41,8 @@ func same(a, b Entry) bool {
 	return a.Until.Equal(b.Until) && a.Count == b.Count && a.Message == b.Message && a.Sentence() == b.Sentence()
 }
 
-// Entries returns what the store may not have yet. What the leader writes is in it only on the
-// leader: elsewhere it may have another name.
+// Entries returns the entries that the store may not contain yet. Entries about the fleet are among them only on
+// the leader: another sidecar may name them differently.
 func (l *Ledger) Entries() []Entry {
 	var out []Entry
 	for _, h := range l.held {
@@ -53,8 +53,8 @@ func (l *Ledger) Entries() []Entry {
 	return out
 }
 
-// Adopt learns what the store has: after a start, after an election, and when another sidecar
-// wrote an entry. What goes on in the store goes on here, with its older beginning.
+// Adopt merges the stored entries into the ledger: after a start, after an election, and when another sidecar
+// wrote an entry. An open entry of the store stays open here, with its older beginning.
 func (l *Ledger) Adopt(at time.Time, stored []Held) {
 	for _, s := range stored {
 		fleet := OfFleet(s.Entry)
@@ -89,7 +89,7 @@ func (l *Ledger) Adopt(at time.Time, stored []Held) {
 	slices.SortStableFunc(l.held, func(a, b *Held) int { return a.Time.Compare(b.Time) })
 }
 
-// adopt makes an open entry the one of the store.
+// adopt gives an open entry the identity and the beginning of the stored one.
 func adopt(own *Held, s Held) {
 	own.ID, own.Revision, own.dirty = s.ID, s.Revision, true
 	own.Time, own.Message, own.Count = s.Time, s.Message, max(s.Count, own.Count)
@@ -115,7 +115,7 @@ func OfFleet(e Entry) bool {
 	return false
 }
 
-// rank is how much an entry matters: 0 is dropped first.
+// rank is the importance of an entry: 0 is dropped first.
 func rank(k Kind) int {
 	switch k {
 	case Upgrade, Rollback, Store, Member:
@@ -127,15 +127,14 @@ func rank(k Kind) int {
 	return 0
 }
 
-// bonus is by how much later an entry counts that matters.
+// bonus is the time by which Drop counts an important entry as newer than it is.
 func bonus(k Kind) time.Duration {
 	const day = 24 * time.Hour
 	return []time.Duration{0, 30 * day, 365 * day}[rank(k)]
 }
 
-// Drop returns the entries that have to be deleted so that at most n are left: first of each
-// thing that happened again and again the oldest, then what is oldest, where what matters counts as
-// later.
+// Drop returns the entries that must be deleted so that at most n are left. First it drops the oldest entries of
+// each thing that happened again and again, then the oldest of all, where bonus makes important ones newer.
 func Drop(all []Entry, n int) []Entry {
 	if len(all) <= n {
 		return nil
@@ -164,7 +163,7 @@ func Sort(entries []Entry) {
 	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.ID, b.ID)) })
 }
 
-// Filter is which entries people want to see. The zero Filter: all.
+// Filter selects the entries that people want to see. The zero Filter: all.
 type Filter struct {
 	Node  protocol.NodeID
 	Kind  Kind
