@@ -1,7 +1,6 @@
-// Package journal keeps what happened in etcd (docs/history.md). It owns the keys below history/.
-// Package history decides what is worth an entry; this package writes the entries late, in
-// batches, and at most once a second, so that it is in the way of nothing. Run is the one
-// goroutine that writes.
+// Package journal stores the history of the fleet in etcd (docs/history.md). It owns the keys below history/.
+// Package history decides which changes deserve an entry. This package writes the entries late, in batches, and at
+// most once a second, so that it delays no other work. Run is the one goroutine that writes.
 package journal
 
 import (
@@ -25,7 +24,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Config is what a Journal needs. All fields are required.
+// Config configures a Journal. All fields are required.
 type Config struct {
 	Client *etcd.Client
 	Node   protocol.NodeID
@@ -43,8 +42,8 @@ const (
 	maxPause = 30 * time.Second
 )
 
-// Journal writes what happens, as this sidecar notices it. All methods may be called from many
-// goroutines, and none of them waits for etcd, except Run and Read.
+// Journal writes the history as this sidecar sees it. All methods may be called from many goroutines. Only Run and
+// Read wait for etcd.
 type Journal struct {
 	cfg   Config
 	keys  keyspace.Keys
@@ -52,7 +51,7 @@ type Journal struct {
 
 	mu      sync.Mutex // mu guards the fields below
 	ledger  *history.Ledger
-	adopted bool // the ledger has what the store had, for the role that the node has now
+	adopted bool // the ledger contains the stored entries, for the role that the node plays now
 	leading bool
 
 	reading sync.Mutex // one read at a time; it guards the two below
@@ -71,16 +70,16 @@ func New(cfg Config) *Journal {
 // Changed changes whenever there is something new to write.
 func (j *Journal) Changed() *event.Value[int] { return j.dirty }
 
-// Verdict learns of a verdict of the gate.
+// Verdict records a verdict of the gate.
 func (j *Journal) Verdict(was, now protocol.Verdict) {
 	j.change(func(l *history.Ledger) { l.Verdict(time.Now(), was, now) })
 }
 
-// Observe learns of the facts as they are now.
+// Observe records the facts as they are now.
 func (j *Journal) Observe(facts history.Facts) {
 	j.change(func(l *history.Ledger) {
 		if facts.Leading && !j.leading {
-			j.adopted = false // what the leaders before it have written counts now
+			j.adopted = false // read the entries of the leaders before it
 		}
 		j.leading = facts.Leading
 		l.Observe(time.Now(), facts)
@@ -97,7 +96,7 @@ func (j *Journal) change(do func(*history.Ledger)) {
 	}
 }
 
-// Run writes until ctx ends, and then what is left.
+// Run writes entries until ctx ends, and then the ones that are left.
 func (j *Journal) Run(ctx context.Context) error {
 	pauses := backoff.Backoff{First: batchTime, Max: maxPause, Jitter: backoff.Apart}
 	for {
@@ -108,7 +107,7 @@ func (j *Journal) Run(ctx context.Context) error {
 			event.Wait(ctx, changed, contactChanged) // etcd may answer again
 		case !j.due():
 			event.Wait(ctx, changed)
-		case backoff.Sleep(ctx, batchTime): // more may follow, and an end of what has begun
+		case backoff.Sleep(ctx, batchTime): // more entries, and the ends of these, may follow
 			j.writeNow(ctx, &pauses)
 		}
 		if ctx.Err() != nil {
@@ -135,7 +134,7 @@ func (j *Journal) due() bool {
 	return len(j.ledger.Due(1)) > 0
 }
 
-// writeLast writes what is left when the sidecar stops. It has a limit of its own: ctx is over.
+// writeLast writes the entries that are left when the sidecar stops. It uses a limit of its own: ctx is over.
 func (j *Journal) writeLast(ctx context.Context) {
 	if !j.cfg.Client.Contact().Get().Connected {
 		return
@@ -149,8 +148,8 @@ func (j *Journal) writeLast(ctx context.Context) {
 	}
 }
 
-// write writes a batch. It returns etcd.ErrChanged if another sidecar has written one of the
-// entries; then the ledger has adopted that.
+// write writes a batch. It returns etcd.ErrChanged if another sidecar wrote one of the entries; the next write
+// then adopts that entry first.
 func (j *Journal) write(ctx context.Context) error {
 	if err := j.adopt(ctx); err != nil {
 		return err
@@ -193,7 +192,7 @@ func (j *Journal) write(ctx context.Context) error {
 	return nil
 }
 
-// adopt reads what the store has, after a start, an election, and a conflict.
+// adopt reads the stored entries, after a start, an election, and a conflict.
 func (j *Journal) adopt(ctx context.Context) error {
 	j.mu.Lock()
 	adopted := j.adopted
@@ -212,10 +211,10 @@ func (j *Journal) adopt(ctx context.Context) error {
 	return nil
 }
 
-// room is how many entries a sidecar that has to delete some deletes besides: the next ones fit.
+// room is how many entries prune deletes beyond the limit, so that the next ones fit.
 const room = history.MaxEntries / 10
 
-// prune deletes what matters least.
+// prune deletes the least important entries.
 func (j *Journal) prune(ctx context.Context) error {
 	stored, err := list(ctx, j.cfg.Client)
 	if err != nil {
@@ -241,7 +240,8 @@ func entriesOf(stored []history.Held) []history.Entry {
 	return out
 }
 
-// list reads all entries. One that cannot be decoded is left out: a newer program wrote it.
+// list reads all entries. An entry that cannot be decoded, of a newer program, is of kind unknown and without a
+// time.
 func list(ctx context.Context, client *etcd.Client) ([]history.Held, error) {
 	prefix := keyspace.Under(client.Prefix()).History()
 	resp, err := client.Get(ctx, prefix, clientv3.WithPrefix())
@@ -269,7 +269,7 @@ func List(ctx context.Context, client *etcd.Client) ([]history.Entry, error) {
 	return readable(entriesOf(stored)), nil
 }
 
-// readable leaves out what this program cannot decode.
+// readable leaves out entries that this program cannot decode.
 func readable(entries []history.Entry) []history.Entry {
 	entries = slices.DeleteFunc(entries, func(e history.Entry) bool { return e.Time.IsZero() })
 	history.Sort(entries)
@@ -284,8 +284,8 @@ const (
 	readTime = 2 * time.Second
 )
 
-// Read returns the journal with what this sidecar has not written yet, the newest entry last. While etcd does
-// not answer, it returns the newest answer, and what this sidecar knows itself.
+// Read returns the journal with the entries that this sidecar has not written yet, the newest entry last. While
+// etcd does not answer, it returns the newest answer, and the entries that this sidecar holds itself.
 func (j *Journal) Read(ctx context.Context) []history.Entry {
 	j.reading.Lock()
 	defer j.reading.Unlock()
@@ -302,7 +302,7 @@ func (j *Journal) Read(ctx context.Context) []history.Entry {
 	return merged(j.read, own)
 }
 
-// merged puts the entries of a ledger over those of the store.
+// merged replaces stored entries by the ledger's versions of them, and adds the ledger's other entries.
 func merged(stored, own []history.Entry) []history.Entry {
 	at := map[string]int{}
 	out := slices.Clone(stored)
