@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Certificate is what is collected of one certificate. A file without any has Problem.
+// Certificate describes one certificate. For a file without any, Problem is set.
 type Certificate struct {
 	File    string `json:"file"`
 	Problem string `json:"problem,omitempty"`
@@ -33,14 +33,14 @@ type Certificate struct {
 // maxCertificates bounds a file with certificates.
 const maxCertificates = 1 << 20
 
-// Source is where certificates are: in a file, or inside another one.
+// Source is a place of certificates: a file, or a part of another file.
 type Source struct {
 	Name    string
-	Content []byte // nil: Name is that of a file, which is read
+	Content []byte // nil: the file Name is read
 }
 
-// Certificates describes the certificates of all sources as JSON. Of a source that also has a key, only the
-// certificates are used.
+// Certificates describes the certificates of all sources as JSON. If a source also contains a key, the key is left
+// out.
 func Certificates(sources []Source) ([]byte, error) {
 	out := []Certificate{}
 	for _, s := range sources {

@@ -13,17 +13,18 @@ import (
 
 // secret is a form in which a secret appears in text.
 type secret struct {
-	signs []string // each text with the form has one of them; to look for these is much faster
+	signs []string // each secret of the form contains one of them; to search for these is much faster
 	form  *regexp.Regexp
 	put   string
 }
 
-// What must never be in an archive. Nothing that is collected should have any of it: this is what is left when people
-// put a secret into a message, a URL or a command line.
+// Forms of secrets that an archive must never contain. No part should contain any: this is the last defence
+// against people who put a secret into a message, a URL or a command line.
 var secrets = []secret{
 	{[]string{"PRIVATE KEY"}, regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|$)`), "(a private key was removed)"},
 	{[]string{"lockstep1."}, regexp.MustCompile(`\blockstep1\.[A-Za-z0-9._-]+`), "(a token was removed)"},
-	{[]string{"eyJ"}, regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`), "(a token was removed)"}, // of a ServiceAccount
+	// The token of a ServiceAccount.
+	{[]string{"eyJ"}, regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`), "(a token was removed)"},
 	{[]string{"earer ", "asic "}, regexp.MustCompile(`\b([Bb]earer|[Bb]asic) +[A-Za-z0-9._~+/=-]{6,}`), "$1 (removed)"},
 	{[]string{"@"}, regexp.MustCompile(`(://[^/@\s:"']*):[^/@\s"']+@`), "$1:(removed)@"},
 	{
@@ -32,7 +33,7 @@ var secrets = []secret{
 	},
 }
 
-// Redact replaces what looks like a secret.
+// Redact replaces text that looks like a secret.
 func Redact(text []byte) []byte {
 	for _, s := range secrets {
 		if slices.ContainsFunc(s.signs, func(sign string) bool { return bytes.Contains(text, []byte(sign)) }) {
@@ -42,8 +43,8 @@ func Redact(text []byte) []byte {
 	return text
 }
 
-// redactPacked does the same to a text that is compressed, line by line. The text may end in the middle: its
-// writer was killed.
+// redactPacked does the same to a compressed text, line by line. The text may end in the middle, if its writer was
+// killed.
 func redactPacked(content []byte) ([]byte, error) {
 	in, err := gzip.NewReader(bytes.NewReader(content))
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package support collects what helps to find out what is wrong with a node, and packs it into one archive
-// (docs/history.md#support). It owns the time that this may take, the form of the archive, and what must not be in it;
-// its caller says what to collect.
+// Package support collects files that help to diagnose a node, and packs them into one archive
+// (docs/history.md#support). It owns the time limit, the form of the archive, and the removal of secrets; its
+// caller chooses the parts.
 //
-// Collect starts one goroutine for each part, and leaves behind those that do not end in time: a disk or a server
-// that hangs holds up no other part. So only a program that ends soon may call it.
+// Collect starts one goroutine for each part, and abandons those that do not end in time: a disk or a server that
+// hangs delays no other part. So only a program that ends soon may call it.
 package support
 
 import (
@@ -21,12 +21,12 @@ import (
 // Part is one file of the archive.
 type Part struct {
 	Name  string // in the archive
-	About string // what it is, for people
+	About string // describes it for people
 	// Collect returns the content. It should end with its context.
 	Collect func(context.Context) ([]byte, error)
 }
 
-// File is what became of a part. One without content is missing, and Problem says why.
+// File is the result of a part. Without content it is missing, and Problem explains why.
 type File struct {
 	Name    string `json:"name"`
 	About   string `json:"about"`
@@ -36,10 +36,10 @@ type File struct {
 	Content []byte `json:"-"`
 }
 
-// maxFile bounds one part: more than the store or a recording has.
+// maxFile bounds one part; the store and a recording are smaller.
 const maxFile = 32 << 20
 
-// errNoTime is why a part is missing that did not end.
+// errNoTime explains a missing part that did not end in time.
 var errNoTime = errors.New("no answer in time")
 
 // Collect collects all parts at once, in at most the given time, and returns them in their order,
@@ -49,7 +49,7 @@ func Collect(ctx context.Context, limit time.Duration, parts []Part) []File {
 	defer cancel()
 	results := make([]chan File, len(parts))
 	for i, p := range parts {
-		results[i] = make(chan File, 1) // so that what comes too late holds nothing up
+		results[i] = make(chan File, 1) // a late result blocks no goroutine
 		go func() {
 			content, err := p.Collect(ctx)
 			results[i] <- fileOf(p, content, err)
@@ -62,7 +62,7 @@ func Collect(ctx context.Context, limit time.Duration, parts []Part) []File {
 			out = append(out, f)
 		case <-ctx.Done():
 			select {
-			case f := <-results[i]: // both may be there
+			case f := <-results[i]: // if both are ready
 				out = append(out, f)
 			default:
 				out = append(out, fileOf(p, nil, context.Cause(ctx)))
@@ -72,7 +72,7 @@ func Collect(ctx context.Context, limit time.Duration, parts []Part) []File {
 	return out
 }
 
-// fileOf returns a file with what was collected of it.
+// fileOf returns the file of a part: its content without secrets, or the problem.
 func fileOf(p Part, content []byte, err error) File {
 	f := File{Name: p.Name, About: p.About}
 	if err == nil && len(content) > maxFile {
@@ -92,10 +92,10 @@ func fileOf(p Part, content []byte, err error) File {
 	return f
 }
 
-// contents is the first file of an archive: what it has, and what is missing.
+// contents is the first file of an archive: it lists the parts, also the missing ones.
 const contents = "contents.json"
 
-// mode is that of each file.
+// mode is the mode of each file.
 const mode = 0o600
 
 // Archive packs files into a .tar.gz, below one directory.
