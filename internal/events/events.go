@@ -1,10 +1,9 @@
-// Package events shows what happened as Events of Kubernetes (docs/history.md#events): what the journal of
-// package history/journal has, for people who look with kubectl. It owns the Events with the
-// reporting controller lockstep.dev/sidecar.
+// Package events copies the journal of package history/journal into Events of Kubernetes (docs/history.md#events),
+// for people who use kubectl. It owns the Events with the reporting controller lockstep.dev/sidecar.
 //
-// Only the leader writes them, also for other nodes. The name of an Event follows from its entry, so
-// that the next leader continues the series of the one before it. Run is the one goroutine; it is in the way of
-// nothing: what cannot be written is dropped.
+// Only the leader writes them, also for other nodes. The name of an Event follows from its entry, so that the next
+// leader continues the series of the one before it. Run is the one goroutine; it delays no other work, and drops
+// an Event that cannot be written.
 package events
 
 import (
@@ -26,7 +25,7 @@ type API interface {
 	Do(context.Context, kube.Request) ([]byte, error)
 }
 
-// Config is what Events need. All fields are required.
+// Config configures Events. All fields are required.
 type Config struct {
 	API  API
 	Node protocol.NodeID // of this sidecar
@@ -41,28 +40,29 @@ type Config struct {
 }
 
 const (
-	// settle is how long Events wait for what follows: the journals of other nodes, and an end of what has begun.
+	// settle is how long Events wait for more: the journals of other nodes, and the end of an open entry.
 	settle = 5 * time.Second
-	// recent is how far back a leader that was just elected shows what its predecessor may have not.
+	// recent is how old entries a new leader still shows, in case its predecessor did not.
 	recent = 10 * time.Minute
 	// maxRound bounds the requests between two times of settle.
 	maxRound = 20
-	// The pauses after a failure; refusedPause is for a user who has no right to write Events.
+	// The pauses after a failure; refusedPause is for a user without the right to write Events.
 	firstPause, maxPause = 10 * time.Second, 5 * time.Minute
 	refusedPause         = time.Hour
 )
 
-// Events writes what happened.
+// Events writes the journal as Events.
 type Events struct {
 	cfg Config
-	// sent has how often each entry has happened by its Event. Only Run's goroutine uses it.
+	// sent maps the name of each Event to the count of its entry. Only Run's goroutine uses it.
 	sent map[string]int
 }
 
-// New returns what has written nothing yet.
+// New returns an Events that has written none yet.
 func New(cfg Config) *Events { return &Events{cfg: cfg, sent: map[string]int{}} }
 
-// Run writes Events while this node leads, until ctx ends. While nothing happens, it reads and sends nothing.
+// Run writes Events while this node leads, until ctx ends. While the journal does not change, it reads and sends
+// nothing.
 func (e *Events) Run(ctx context.Context) error {
 	pauses := backoff.Backoff{First: firstPause, Max: maxPause, Jitter: backoff.Apart}
 	for ctx.Err() == nil {
@@ -94,7 +94,7 @@ func (e *Events) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// round writes what is new, and reports whether there was anything.
+// round writes new and grown entries as Events, and reports whether there were any.
 func (e *Events) round(ctx context.Context) (sent bool, err error) {
 	now := time.Now()
 	entries := e.cfg.Read(ctx)
@@ -117,7 +117,7 @@ func (e *Events) round(ctx context.Context) (sent bool, err error) {
 		err = write(ctx, eventOf(entry, e.cfg.Node, now))
 		if code := kube.StatusCode(err); code == http.StatusBadRequest || code == http.StatusUnprocessableEntity {
 			e.cfg.Log.Warn("an Event was rejected", "kind", string(entry.Kind), "reason", string(entry.Reason), "err", err)
-			err = nil // it must not hold up the others
+			err = nil // it must not delay the others
 		}
 		if err == nil {
 			known[name] = entry.Count
@@ -135,7 +135,7 @@ func isRecent(e history.Entry, now time.Time) bool {
 	return now.Sub(last) < recent
 }
 
-// create creates an Event. One that the leader before has created is continued.
+// create creates an Event. If an earlier leader already created it, it continues the series.
 func (e *Events) create(ctx context.Context, o object) error {
 	err := e.send(ctx, kube.Request{Verb: http.MethodPost, Path: pathOf(o), ContentType: "application/json"}, o)
 	if kube.StatusCode(err) != http.StatusConflict {
@@ -147,7 +147,7 @@ func (e *Events) create(ctx context.Context, o object) error {
 	return e.patch(ctx, o)
 }
 
-// proceed continues the series of an Event. One that was deleted is created again: Events last an hour.
+// proceed continues the series of an Event. If the Event was deleted, it creates it again: Events last an hour.
 func (e *Events) proceed(ctx context.Context, o object) error {
 	err := e.patch(ctx, o)
 	if kube.StatusCode(err) == http.StatusNotFound {

@@ -14,7 +14,7 @@ import (
 // controller is the reporting controller of all Events.
 const controller = "lockstep.dev/sidecar"
 
-// object is what an Event of events.k8s.io/v1 has of ours.
+// object is our subset of an Event of events.k8s.io/v1.
 type object struct {
 	APIVersion          string    `json:"apiVersion"`
 	Kind                string    `json:"kind"`
@@ -53,15 +53,15 @@ type regarding struct {
 	UID        string `json:"uid,omitempty"`
 }
 
-// nameOf names the Event of an entry. An upgrade that has ended is another Event than its beginning: no more than
-// the series of an Event can change.
+// nameOf names the Event of an entry. The end of an upgrade is another Event than its beginning: only the series
+// of an Event can change.
 func nameOf(e history.Entry) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %s", e.ID, e.Time.UnixMilli(), e.Reason))
 	return "lockstep." + hex.EncodeToString(sum[:10])
 }
 
-// eventOf returns the Event of an entry. What concerns a node is about the Node of that name, as kubectl
-// describe node looks for it; anything else is about the ConfigMap lockstep.
+// eventOf returns the Event of an entry. An entry about a node regards the Node of that name, since kubectl
+// describe node searches for it; any other entry regards the ConfigMap lockstep.
 func eventOf(e history.Entry, reporter protocol.NodeID, now time.Time) object {
 	out := object{
 		APIVersion: "events.k8s.io/v1", Kind: "Event", Metadata: metadata{nameOf(e), "kube-system"},
@@ -83,10 +83,10 @@ func eventOf(e history.Entry, reporter protocol.NodeID, now time.Time) object {
 	return out
 }
 
-// microTime is the form of a time with microseconds.
+// microTime formats a time with microseconds.
 func microTime(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000000Z") }
 
-// typeOf is Warning for what people should look at.
+// typeOf returns Warning for entries that need attention.
 func typeOf(e history.Entry) string {
 	const normal, warning = "Normal", "Warning"
 	switch e.Kind {
