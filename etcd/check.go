@@ -15,14 +15,14 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
-// This file compares what Follow has from its watches with what etcd has
-// (docs/protocol.md#watches). A watch may lose an event. A store that was restored
-// may have keys that differ from those that a watch reported before, although its
-// revision is higher: the watch goes on, and reports no event for them.
+// This file compares the keys that Follow knows from its watches with the store
+// (docs/protocol.md#watches). A watch may lose an event. After a restore, keys may differ from
+// the ones that a watch reported, although the store's revision is higher: the watch goes on,
+// and reports no event for them.
 
 const (
-	// missedTime is how long a watch has to report what a linearizable read has
-	// shown, until the event counts as lost.
+	// missedTime is how long a change that a linearizable read showed may be missing from the
+	// watch, until the event counts as lost.
 	missedTime = time.Second
 	// maxValues is how many keys of one Follow are compared with their values.
 	// Of more, only the revisions are read.
@@ -51,7 +51,7 @@ func (c *Client) KeepChecking(ctx context.Context, every time.Duration) error {
 		case !backoff.Sleep(ctx, wait):
 			return ctx.Err()
 		default:
-			c.returnToFirst(ctx) // CheckWith may have made the check, which does not
+			c.returnToFirst(ctx) // CheckWith may be why no check is due, and it does not return to the first
 		}
 	}
 }
@@ -75,9 +75,9 @@ func (c *Client) recheck(ctx context.Context) {
 	}
 }
 
-// CheckWith makes a check, and in the same transaction reads more: what a caller has to
-// read regularly. The answer begins with that. If a condition does not hold, the error
-// is ErrChanged, and the check was made all the same.
+// CheckWith makes a check, and in the same transaction runs more: reads that a caller repeats
+// regularly. The answer begins with their results. If a condition does not hold, it makes the
+// check nevertheless and returns ErrChanged.
 func (c *Client) CheckWith(ctx context.Context, conds []clientv3.Cmp, more ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	c.mu.Lock()
 	c.checked = time.Now()
@@ -113,8 +113,8 @@ func (c *Client) CheckWith(ctx context.Context, conds []clientv3.Cmp, more ...cl
 	return resp, nil
 }
 
-// WatchDifferences returns how often a watch did not report what etcd has, so that
-// its keys were listed again.
+// WatchDifferences returns how often a watch missed a change of etcd's keys, so that Follow
+// listed them again.
 func (c *Client) WatchDifferences() int64 { return c.differences.Load() }
 
 func (c *Client) add(f *follower) {
@@ -155,7 +155,7 @@ type view struct {
 	kvs    map[string]*KV
 }
 
-// newView returns a view of what a request returned, which is sorted by key.
+// newView returns a view of the keys that a request returned. They are sorted.
 func newView(at At, kvs []*mvccpb.KeyValue) view {
 	v := view{At: at, listed: at.Revision, sorted: newKVs(kvs), kvs: make(map[string]*KV, len(kvs))}
 	for _, kv := range v.sorted {
@@ -164,10 +164,10 @@ func newView(at At, kvs []*mvccpb.KeyValue) view {
 	return v
 }
 
-// reading is what a linearizable read has found.
+// reading is the result of a linearizable read.
 type reading struct {
 	view
-	keysOnly bool // it has no values
+	keysOnly bool // without values
 }
 
 // same reports whether a key is the same write in a view and in a reading.
@@ -190,17 +190,17 @@ func (v view) contradicts(r reading) bool {
 		}
 	}
 	if v.Revision > r.Revision {
-		return false // a key that the view does not have may have been deleted after the reading
+		return false // if the view is without a key, it may have been deleted after the reading
 	}
 	for key, now := range r.kvs {
 		if _, found := v.kvs[key]; !found && now.ModRevision <= v.listed {
-			return true // the listing would have had it
+			return true // the listing would contain it
 		}
 	}
 	return false
 }
 
-// follows reports whether a key can have become now after it was was.
+// follows reports whether a key can change from was to now in one history.
 func follows(was, now *KV, r reading) bool {
 	switch {
 	case was.ModRevision == now.ModRevision:
@@ -213,8 +213,8 @@ func follows(was, now *KV, r reading) bool {
 	return now.CreateRevision > was.ModRevision // it was deleted and created again
 }
 
-// lags reports whether the view does not have what the reading has. It is false where the
-// view is newer: the next reading shows more.
+// lags reports whether the view differs from the reading and is not newer. If it is newer, only
+// the next reading shows whether it lags.
 func (v view) lags(r reading) bool {
 	if v.Rewinds != r.Rewinds || v.Revision > r.Revision {
 		return false
@@ -222,13 +222,13 @@ func (v view) lags(r reading) bool {
 	return !maps.EqualFunc(v.kvs, r.kvs, r.same)
 }
 
-// missed is a reading that the watch has not reported yet.
+// missed is a reading that the watch did not report yet.
 type missed struct {
 	reading reading
 	due     <-chan time.Time // nil: nothing is missed
 }
 
-// compare compares what this Follow knows with a reading.
+// compare compares the view and the pending writes of this Follow with a reading.
 func (f *follower) compare(r reading, m *missed) error {
 	if f.contradicts(r) {
 		f.client.wentBack(r.Rewinds, r.Revision, "its keys below "+f.prefix+" are not of the same history")
@@ -241,7 +241,7 @@ func (f *follower) compare(r reading, m *missed) error {
 	return nil
 }
 
-// settle returns errEventLost unless the watch has reported what it had missed.
+// settle returns errEventLost unless the watch reported the missed reading meanwhile.
 func (f *follower) settle(m *missed) error {
 	m.due = nil
 	if !f.lags(m.reading) {
@@ -262,8 +262,8 @@ func (f *follower) lags(r reading) bool {
 	return lags || f.view.lags(r)
 }
 
-// wrote records that this client wrote a key, which the watch has yet to report. It
-// may never do that: if etcd is restored at once, the view already is as etcd is then.
+// wrote records that this client wrote a key that the watch did not report yet. The watch may
+// never report it: if etcd is restored at once, the restored key is the one in the view.
 func (f *follower) wrote(key string, at At) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -273,8 +273,8 @@ func (f *follower) wrote(key string, at At) {
 	f.writes[key] = at
 }
 
-// compareWrites compares what this client wrote, and the watch did not report yet,
-// with a reading. A write can be replaced or deleted, but not turned back.
+// compareWrites compares this client's writes that the watch did not report yet with a reading.
+// A write can be replaced or deleted, but not turned back.
 func (f *follower) compareWrites(r reading) (contradicts, lags bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -293,7 +293,7 @@ func (f *follower) compareWrites(r reading) (contradicts, lags bool) {
 	return contradicts, lags
 }
 
-// wrote records the keys that a transaction has written.
+// wrote records the keys that a transaction wrote.
 func (c *Client) wrote(ops []clientv3.Op, at At) {
 	for _, f := range c.following() {
 		for _, op := range ops {

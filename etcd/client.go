@@ -19,13 +19,13 @@ import (
 	"github.com/lockstep-dev/lockstep/event"
 )
 
-// Config has what a Client needs. Endpoints are required.
+// Config configures a Client. Endpoints are required.
 type Config struct {
 	Endpoints []string // URLs; at least one. The first is preferred
 	CAFile    string   // PEM; empty: the system's CAs
 	CertFile  string   // PEM; empty: no client certificate
 	KeyFile   string   // PEM, with CertFile
-	// Prefix is that of all keys. A missing slash at its end is added.
+	// Prefix begins all keys. NewClient adds a missing slash at its end.
 	Prefix string
 	// RequestTimeout bounds each single request. Zero: 5 s.
 	RequestTimeout time.Duration
@@ -36,7 +36,7 @@ type Config struct {
 	AttemptTimeout time.Duration
 	// Late allows that the files do not exist yet. No connection succeeds before they do.
 	Late bool
-	// Advice is what people should do about what Diagnose finds. Zero: what helps with an
+	// Advice completes the faults that Diagnose finds with a remedy. Zero: the advice for an
 	// etcd that runs elsewhere.
 	Advice Advice
 	Log    *slog.Logger // nil: none
@@ -73,22 +73,22 @@ type Client struct {
 	rechecking  atomic.Bool
 	closer
 
-	mu        sync.Mutex // mu guards what follows, and that the store going back is counted once
+	mu        sync.Mutex // mu guards the fields below, and that the store going back is counted once
 	cluster   uint64     // the ID of the etcd cluster in its latest answer; 0: none
 	term      uint64     // the newest of that cluster's leaders in an answer; 0: none
 	followers []*follower
 	checked   time.Time          // when the latest Check began
-	left      []clientv3.LeaseID // of sessions that have ended; they were not revoked
+	left      []clientv3.LeaseID // of ended sessions; they were not revoked
 	sessions  map[*Session]bool  // that are held
 }
 
-// Contact is what the client knows of its connection to etcd.
+// Contact describes the client's connection to etcd.
 type Contact struct {
 	Connected bool      // etcd answered the last request, even with a refusal
 	Last      time.Time // when etcd last answered; zero: never
 	Revision  int64     // the highest store revision seen since the store last went back
 	Problem   string    // why the last request failed; empty: it succeeded
-	Refused   int64     // how many requests etcd has answered with an error
+	Refused   int64     // how many requests etcd answered with an error
 }
 
 // Reached reports whether etcd has ever answered.
@@ -133,7 +133,7 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Contact follows what the client knows of its connection.
+// Contact reports the state of the client's connection, and each change of it.
 func (c *Client) Contact() *event.Value[Contact] { return c.contact }
 
 // Rewound counts how often the store went back. That happens when etcd is restored
@@ -155,8 +155,8 @@ func (c *Client) Get(ctx context.Context, key string, opts ...clientv3.OpOption)
 	return resp, nil
 }
 
-// Txn runs a transaction: then if all conds hold, otherwise if not. After an error
-// it may have been committed or not.
+// Txn runs a transaction: then if all conds hold, otherwise if not. After an error the
+// transaction may be committed or not.
 func (c *Client) Txn(ctx context.Context, conds []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
 	rewinds := c.rewound.Get() // before the request: the answer may come from the older store
 	kind := effectOf(then, otherwise)
@@ -173,7 +173,7 @@ func (c *Client) Txn(ctx context.Context, conds []clientv3.Cmp, then, otherwise 
 	return resp, err
 }
 
-// effectOf returns what a transaction does: it reads only, or it writes.
+// effectOf reports whether a transaction only reads, or writes.
 func effectOf(ops ...[]clientv3.Op) effect {
 	for _, op := range slices.Concat(ops...) {
 		if !op.IsGet() {
@@ -183,14 +183,14 @@ func effectOf(ops ...[]clientv3.Op) effect {
 	return reads
 }
 
-// answer is that of a request, with the header that all answers have.
+// answer is the response to a request, with the header that every response carries.
 type answer[T any] struct {
 	resp   T
 	header *etcdserverpb.ResponseHeader
 }
 
 // Write runs ops, reads or writes, if all conds hold, and returns ErrChanged if one of them does not.
-// After any other error ops may have been committed or not.
+// After any other error ops may be committed or not.
 func (c *Client) Write(ctx context.Context, conds []clientv3.Cmp, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	resp, err := c.Txn(ctx, conds, ops, nil)
 	if err == nil && !resp.Succeeded {
@@ -199,8 +199,8 @@ func (c *Client) Write(ctx context.Context, conds []clientv3.Cmp, ops ...clientv
 	return resp, err
 }
 
-// do makes one request within the time limit. It records what the answer shows of
-// the connection and of the store's revision.
+// do makes one request within the time limit. From the answer it updates Contact and the
+// store's revision.
 func do[T any](ctx context.Context, c *Client, kind effect, request func(context.Context, *clientv3.Client) (answer[T], error)) (T, error) {
 	limited, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), c.timeout)
 	defer cancel()
@@ -283,7 +283,7 @@ func (c *Client) failed(ctx context.Context, err error) (answered bool) {
 	return answered
 }
 
-// isAnswer reports whether an error is what etcd answered.
+// isAnswer reports whether an error is etcd's answer.
 func isAnswer(err error) bool {
 	code := codeOf(err)
 	return code != codes.Unavailable && code != codes.DeadlineExceeded && code != codes.Canceled && !refused(err) && !ended(err) &&

@@ -17,12 +17,12 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// fileCredentials are TLS credentials that are read from their files again for each
-// connection, so that renewed certificates and other authorities are used without a
-// restart. If the files are invalid now (half written, or a key of another
-// certificate), what was valid last stays in use.
+// fileCredentials are TLS credentials that are read from their files again for each connection,
+// so that renewed certificates and other authorities are used without a restart. If the files
+// are invalid now (half written, or a key of another certificate), the last valid credentials
+// stay in use.
 type fileCredentials struct {
-	credentials.TransportCredentials // of what was valid at the start, for what no connection changes
+	credentials.TransportCredentials // from the files at the start; for the methods that need no current files
 
 	cfg Config
 
@@ -43,7 +43,7 @@ func newCredentials(cfg Config) (*fileCredentials, error) {
 	return &fileCredentials{TransportCredentials: credentials.NewTLS(config), cfg: cfg, last: config}, nil
 }
 
-// ClientHandshake verifies the server by the authorities that the file has now.
+// ClientHandshake verifies the server by the authorities that are in the file now.
 func (c *fileCredentials) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	config, err := c.current()
 	if err != nil {

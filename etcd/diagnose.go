@@ -20,12 +20,11 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Advice is what people should do about a server that cannot be used, one for each
-// fault.
+// Advice contains the remedy for each fault of a server that cannot be used.
 type Advice struct {
 	Closed      string // no program listens there
 	Silent      string // a program listens, and does not answer
-	Authority   string // its certificate is not of the authority that this client has
+	Authority   string // its certificate is not of this client's authority
 	Certificate string // it rejects this client's certificate
 	Full        string // its database is full; empty: the commands of etcdctl
 }
@@ -41,11 +40,10 @@ var adviceElsewhere = Advice{
 // diagnoseTimeout bounds the question to one server.
 const diagnoseTimeout = 2 * time.Second
 
-// Diagnose asks each server for its health and returns what is wrong: a sentence
-// for each server that is not healthy, in the order of the endpoints. It is for
-// people: a closed port, a server that hangs, a certificate that is rejected and a
-// store that is full have different texts. If all servers are healthy, it also says whether
-// they deny requests below the prefix.
+// Diagnose asks each server for its health and returns a sentence about the fault of each
+// server that is not healthy, in the order of the endpoints. It is for people: a closed port, a
+// server that hangs, a certificate that is rejected and a store that is full have different
+// texts. If all servers are healthy, it also says whether they deny requests below the prefix.
 func (c *Client) Diagnose(ctx context.Context) []string {
 	endpoints := c.Endpoints()
 	found := make([]string, len(endpoints))
@@ -63,9 +61,9 @@ func (c *Client) Diagnose(ctx context.Context) []string {
 	return found
 }
 
-// denied returns why etcd, which has authentication, denies this client to read and write
-// below the prefix; empty: it does not. It writes nothing: its condition never holds, and
-// etcd requires the rights before it evaluates that. Contact does not change.
+// denied returns why etcd's authentication denies this client to read and write below the
+// prefix; empty: it does not. It writes nothing: its condition never holds, and etcd requires
+// the rights before it evaluates that. Contact does not change.
 func (c *Client) denied(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, diagnoseTimeout)
 	defer cancel()
@@ -81,7 +79,7 @@ func (c *Client) denied(ctx context.Context) string {
 	return ""
 }
 
-// diagnoseServer returns what is wrong with one server; empty: nothing.
+// diagnoseServer returns the fault of one server; empty: none.
 func (c *Client) diagnoseServer(ctx context.Context, endpoint string) string {
 	ctx, cancel := context.WithTimeout(ctx, diagnoseTimeout)
 	defer cancel()
@@ -113,7 +111,7 @@ func (c *Client) diagnoseServer(ctx context.Context, endpoint string) string {
 	return endpoint + " is not healthy: " + c.unhealthy(health.Reason, endpoint)
 }
 
-// unhealthy adds what to do to the reason that a server gives.
+// unhealthy adds a remedy to the reason that a server gives.
 func (c *Client) unhealthy(reason, endpoint string) string {
 	if isNoSpace(reason) {
 		return reason + ": its database is full, and it refuses writes; " + cmp.Or(c.advice.Full, "type: "+c.makeSpace(endpoint))
@@ -121,8 +119,8 @@ func (c *Client) unhealthy(reason, endpoint string) string {
 	return reason
 }
 
-// makeSpace is what a person types to make a full server accept writes again. The
-// revision is the newest that this client knows of: older ones are of no use to Lockstep.
+// makeSpace returns the command that makes a full server accept writes again. The revision is
+// the newest that this client knows of: older ones are of no use to Lockstep.
 func (c *Client) makeSpace(endpoint string) string {
 	words := []string{"etcdctl", "--endpoints=" + endpoint}
 	if c.tls != nil {
@@ -138,7 +136,7 @@ func (c *Client) makeSpace(endpoint string) string {
 	return fmt.Sprintf("%s compaction %d; %s defrag; %s alarm disarm", etcdctl, c.contact.Get().Revision, etcdctl, etcdctl)
 }
 
-// maxHealth bounds in bytes what is read of an answer.
+// maxHealth is how many bytes of an answer are read.
 const maxHealth = 4096
 
 func healthURL(endpoint string) string {
@@ -148,7 +146,7 @@ func healthURL(endpoint string) string {
 	return strings.TrimSuffix(endpoint, "/") + "/health"
 }
 
-// about says why a server could not be asked, and what to do.
+// about says why a server could not be asked, with the remedy.
 func (a Advice) about(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Sprintf("no answer in %s; %s", diagnoseTimeout, a.Silent)

@@ -18,22 +18,21 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
-// This file decides which server is asked. A Client uses one at a time: the first
-// endpoint, until that is a learner, has no leader, or does not answer. Then it uses
-// the next one, at once, and watches move with it. It returns to the first endpoint
-// when that works again.
+// This file decides which server is asked. A Client uses one at a time: the first endpoint,
+// until that is a learner, loses its leader, or does not answer. Then it uses the next one, at
+// once, and watches move with it. It returns to the first endpoint when that works again.
 
 const (
 	// returnPause is how long the first endpoint is left alone after it failed.
 	returnPause = 5 * time.Second
-	// After all servers have failed, a read asks them all again, after a pause.
+	// When all servers failed, a read asks them all again, after a pause.
 	minRoundPause = 50 * time.Millisecond
 	maxRoundPause = time.Second
 )
 
 // links are the connections to all servers.
 type links struct {
-	mu     sync.Mutex // mu guards what follows
+	mu     sync.Mutex // mu guards the fields below
 	all    []*link    // the first is preferred
 	active int
 	left   time.Time         // when the first was left
@@ -80,7 +79,7 @@ func (ls *links) replace(now []*link) {
 	if len(ls.all) > 0 {
 		before = ls.all[ls.active]
 	}
-	// What works stays in use, until returnToFirst sees that the first works too.
+	// A server that works stays in use, until returnToFirst sees that the first works too.
 	ls.all, ls.active = now, max(0, slices.Index(now, before))
 	if ls.all[ls.active] != before {
 		event.Update(ls.moves, func(n int) int { return n + 1 })
@@ -126,9 +125,8 @@ func (c *Client) linkTo(endpoint string) (l *link, done func(), err error) {
 	return l, func() { closeLinks([]*link{l}) }, nil
 }
 
-// Reconnect connects at once to the servers that were not reached, and not after a pause
-// that has become longer with each attempt: the caller knows that one of them can be
-// reached now.
+// Reconnect connects at once to the servers that were not reached, without the pause that grows
+// with each attempt: the caller knows that one of them can be reached now.
 func (c *Client) Reconnect() {
 	for _, l := range c.allLinks() {
 		l.client.ActiveConnection().ResetConnectBackoff()
@@ -144,8 +142,8 @@ func (c *Client) movingLink() (*link, <-chan struct{}) {
 	return c.links.all[c.links.active], moved
 }
 
-// leave makes another link the one in use, unless one is in use already: that to a server
-// which has a new leader, or the next one.
+// leave makes another link the one in use, unless one is in use already: the link to a server
+// that knows a new leader, or the next one.
 func (c *Client) leave(l *link, why error) {
 	c.links.mu.Lock()
 	defer c.links.mu.Unlock()
@@ -171,7 +169,7 @@ func (c *Client) leave(l *link, why error) {
 
 var errConnectionEnded = errors.New("the connection has ended")
 
-// lost records that a connection has ended. The watches on it move at once.
+// lost records the end of a connection. The watches on it move at once.
 func (c *Client) lost(l *link) {
 	if !c.closed.Load() {
 		c.leave(l, errConnectionEnded)
@@ -203,12 +201,12 @@ func (c *Client) returnToFirst(ctx context.Context) {
 	}
 }
 
-// status asks the server what it knows of itself. Every server answers, learners too.
+// status asks the server for its own state. Every server answers, learners too.
 func (l *link) status(ctx context.Context) (*etcdserverpb.StatusResponse, error) {
 	return etcdserverpb.NewMaintenanceClient(l.client.ActiveConnection()).Status(ctx, &etcdserverpb.StatusRequest{})
 }
 
-// effect is what a request does to the store.
+// effect says whether a request only reads the store, or writes.
 type effect int
 
 const (
@@ -216,9 +214,9 @@ const (
 	writes                   // it can be repeated if it was certainly not carried out
 )
 
-// ask makes a request to the server in use. If that cannot serve it, others are asked,
-// each within a limit of its own, as long as repeating the request is safe. A server that
-// is the only one is asked again only after its leader has changed.
+// ask makes a request to the server in use. If that cannot serve it, others are asked, each
+// within a limit of its own, as long as repeating the request is safe. A server that is the
+// only one is asked again only after its leader changed.
 func ask[T any](ctx context.Context, c *Client, kind effect, request func(context.Context, *clientv3.Client) (T, error)) (T, error) {
 	pauses := backoff.Backoff{First: minRoundPause, Max: maxRoundPause, Jitter: backoff.Apart}
 	for asked := 1; ; asked++ {
@@ -229,8 +227,8 @@ func ask[T any](ctx context.Context, c *Client, kind effect, request func(contex
 			return resp, err
 		}
 		if ctx.Err() != nil {
-			// An attempt may take as long as the whole request. Then the next request asks
-			// another server, although this one had no time for that.
+			// An attempt may take as long as the whole request, which leaves no time for
+			// another server. Then the next request asks another one.
 			if time.Since(began) >= c.attempts[kind].first {
 				c.leave(l, err)
 			}
@@ -297,13 +295,12 @@ func leaderChanged(err error) bool {
 	return errors.Is(rpctypes.Error(err), rpctypes.ErrLeaderChanged)
 }
 
-// raftErrors are those of etcd's consensus, which reach a client as they are: with no
-// code, as those of a failed request have. A member that was removed from the cluster
-// answers with the first one until its process has ended.
+// raftErrors are raft's errors that etcd passes to clients without a gRPC status code. A member
+// that was removed from the cluster answers with the first one until its process ends.
 var raftErrors = []string{"raft: stopped", "raft proposal dropped"}
 
-// ended reports whether a server answered that its part in the consensus has ended, or
-// is interrupted. It may have sent the request to the leader before that.
+// ended reports whether a server answered that it takes no part in the consensus any more, or
+// not now. It may have sent the request to the leader before that.
 func ended(err error) bool {
 	refusal, is := status.FromError(err)
 	return is && refusal.Code() == codes.Unknown && slices.Contains(raftErrors, refusal.Message())

@@ -16,7 +16,7 @@ import (
 type link struct {
 	endpoint string
 	client   *clientv3.Client
-	lost     func(*link) // called when a connection has ended
+	lost     func(*link) // called when a connection ended
 }
 
 // dial returns a link to a server. It does not connect.
@@ -49,8 +49,8 @@ func (l *link) config(tls *fileCredentials) clientv3.Config {
 		DialTimeout:          dialTimeout,
 		DialKeepAliveTime:    keepAliveTime,
 		DialKeepAliveTimeout: keepAliveTimeout,
-		// etcd closes a connection on which pings arrive while it has no request. A
-		// connection without one may end unnoticed: the next request sends a ping.
+		// etcd closes a connection on which pings arrive while no request runs. A connection
+		// without one may end unnoticed: the next request sends a ping.
 		PermitWithoutStream: false,
 		DialOptions:         options,
 		Logger:              zap.NewNop(),
@@ -59,7 +59,7 @@ func (l *link) config(tls *fileCredentials) clientv3.Config {
 
 func closeLinks(all []*link) {
 	for _, l := range all {
-		// It returns that the client's context has ended, which is intended.
+		// It returns the error of the client's context, which is intended.
 		_ = l.client.Close()
 	}
 }

@@ -11,12 +11,12 @@ import (
 const (
 	// metricsTimeout is less than the scrape timeout of most.
 	metricsTimeout = 3 * time.Second
-	// maxMetrics bounds the metrics of a server. A member has some 700 series: 150 KiB.
+	// maxMetrics bounds the metrics of a server. A member reports some 700 series: 150 KiB.
 	maxMetrics = 8 << 20
 )
 
 // ServerMetrics returns the metrics of one server, as text. It reads them with this client's
-// certificate, which others do not have.
+// certificate: another program that wants them needs none.
 func (c *Client) ServerMetrics(ctx context.Context, endpoint string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, metricsTimeout)
 	defer cancel()

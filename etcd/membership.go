@@ -21,7 +21,7 @@ import (
 // Member is a member of the etcd cluster.
 type Member struct {
 	ID         uint64
-	Name       string // empty: it has not started yet
+	Name       string // empty: it did not start yet
 	PeerURLs   []string
 	ClientURLs []string
 	Learner    bool
@@ -33,13 +33,13 @@ type MemberStatus struct {
 	Leader  uint64 // 0: it knows none
 	Learner bool
 	DBSize  int64 // of its database, in bytes
-	InUse   int64 // what of that is data, in bytes: a copy of it needs as much
+	InUse   int64 // the data in it, in bytes: a copy of it needs as much
 	Quota   int64 // at which etcd refuses writes, in bytes; 0: it does not report it
 	Full    bool  // etcd refuses writes, because the database of a member has reached its quota
-	// Index is that of the newest entry that it has in its log, and Applied that of
-	// the last one that it has applied.
+	// Index is the index of the newest entry in its log, and Applied the index of the last
+	// entry that it applied.
 	Index, Applied uint64
-	Errors         []string // what is wrong with it otherwise
+	Errors         []string // its other faults
 }
 
 // Why a change of the members failed.
@@ -48,15 +48,15 @@ var (
 	ErrNoMember = rpctypes.ErrMemberNotFound
 	// ErrNoLearner: the member is a voter already.
 	ErrNoLearner = rpctypes.ErrMemberNotLearner
-	// ErrBehind: the learner has not received enough of the log yet.
+	// ErrBehind: the learner did not receive enough of the log yet.
 	ErrBehind = rpctypes.ErrMemberLearnerNotReady
-	// ErrLearners: there are as many learners as there may be.
+	// ErrLearners: there are as many learners as etcd allows.
 	ErrLearners = rpctypes.ErrTooManyLearners
-	// ErrPeerURL: another member has that peer URL.
+	// ErrPeerURL: another member uses that peer URL.
 	ErrPeerURL = rpctypes.ErrPeerURLExist
 	// ErrUnhealthy: too few voters are connected, or not for 5 s yet.
 	ErrUnhealthy = rpctypes.ErrUnhealthy
-	// ErrTooFew: the change would leave too few voters that have started.
+	// ErrTooFew: the change would leave too few voters that started.
 	ErrTooFew = rpctypes.ErrMemberNotEnoughStarted
 )
 
@@ -107,8 +107,8 @@ func newMembers(resp *clientv3.MemberListResponse) []Member {
 	return out
 }
 
-// AddLearner adds a member that receives the log and does not vote. After an error
-// that is not a refusal it may have been added: list the members.
+// AddLearner adds a member that receives the log and does not vote. After an error that is not
+// a refusal the member may exist: list the members.
 func (c *Client) AddLearner(ctx context.Context, peerURL string) (id uint64, err error) {
 	ctx = clientv3.WithRequireLeader(ctx)
 	resp, err := membership(ctx, c, writes, func(ctx context.Context, client *clientv3.Client) (*clientv3.MemberAddResponse, error) {
@@ -145,8 +145,7 @@ func (c *Client) RemoveMember(ctx context.Context, id uint64) error {
 	return nil
 }
 
-// MoveLeader makes another voter the leader. The client must have the leader as its
-// only endpoint.
+// MoveLeader makes another voter the leader. The leader must be the client's only endpoint.
 func (c *Client) MoveLeader(ctx context.Context, to uint64) error {
 	_, err := membership(ctx, c, writes, func(ctx context.Context, client *clientv3.Client) (*clientv3.MoveLeaderResponse, error) {
 		return client.MoveLeader(ctx, to)
@@ -179,8 +178,8 @@ func (c *Client) MemberStatus(ctx context.Context, clientURL string) (MemberStat
 	}, nil
 }
 
-// membership makes one request within the time limit. The answers of these requests
-// have no revision.
+// membership makes one request within the time limit. The answers of these requests carry no
+// revision.
 func membership[T any](ctx context.Context, c *Client, kind effect, request func(context.Context, *clientv3.Client) (T, error)) (T, error) {
 	limited, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

@@ -13,10 +13,10 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
-// This file ends attempts that are in vain. A write that a server passed on to a leader
-// that died meanwhile is never answered. So while an attempt takes long, the client asks
-// all servers who leads. When one of them has a newer leader than the client knew at the
-// beginning, the attempt ends, and the client uses that server.
+// This file ends attempts that are in vain. A write that a server passed on to a leader that
+// died meanwhile is never answered. So while an attempt takes long, the client asks all servers
+// who leads. When one of them knows a newer leader than the client did at the beginning, the
+// attempt ends, and the client uses that server.
 
 const (
 	// The pauses before the servers are asked. Most requests are answered before the
@@ -25,8 +25,8 @@ const (
 	maxLeaderPause = time.Second
 )
 
-// newLeaderError is why an attempt ended early. The request may have been carried out.
-type newLeaderError struct{ at *link } // a server that has the new leader
+// newLeaderError is why an attempt ended early. The request may have been executed.
+type newLeaderError struct{ at *link } // a server that knows the new leader
 
 func (*newLeaderError) Error() string {
 	return "etcd elected another leader before it answered"
@@ -95,7 +95,7 @@ func (l *link) leaderTerm(ctx context.Context) (uint64, error) {
 	return resp.Header.GetRaftTerm(), nil
 }
 
-// knownTerm is the newest term of etcd's leaders that an answer had; 0: none is known.
+// knownTerm is the newest term of etcd's leaders in an answer; 0: none is known.
 func (c *Client) knownTerm() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

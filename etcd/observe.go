@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Verb is what a request does, for metrics.
+// Verb is the kind of a request, for metrics.
 type Verb string
 
 // The verbs. A request that grants a lease is a Read: it can be repeated.

@@ -14,17 +14,17 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
-// Session is a lease that is kept alive (docs/protocol.md#sessions). It is valid for
-// its TTL, less a margin, by this machine's monotonic clock. The time counts from
-// the moment before the last successful keep-alive was sent. So while Valid returns
-// true, etcd has not ended the lease, unless this machine was suspended.
+// Session is a lease that is kept alive (docs/protocol.md#sessions). It is valid for its TTL,
+// less a margin, by this machine's monotonic clock. The time counts from the moment before the
+// last successful keep-alive was sent. So while Valid returns true, etcd still keeps the lease,
+// unless this machine was suspended.
 type Session struct {
 	client *Client
 	lease  clientv3.LeaseID
 	ttl    time.Duration
 	checks sync.WaitGroup // of the store, after an interruption
 
-	mu         sync.Mutex // mu guards what follows
+	mu         sync.Mutex // mu guards the fields below
 	validUntil time.Time
 	beat       time.Time
 	lasts      bool // it does not end when Valid turns false
@@ -44,8 +44,8 @@ const (
 	watchdogLeases = 2
 )
 
-// margin is what is taken off a TTL, so that this machine's view of a lease ends
-// before etcd's.
+// margin is subtracted from a TTL, so that a lease ends for this machine before it ends in
+// etcd.
 func margin(ttl time.Duration) time.Duration { return max(time.Second, ttl/10) }
 
 // keepAlivePause is the time between two keep-alives: 4 s of a lease of 10 s, which
@@ -53,11 +53,11 @@ func margin(ttl time.Duration) time.Duration { return max(time.Second, ttl/10) }
 // another.
 func keepAlivePause(ttl time.Duration) time.Duration { return (ttl - margin(ttl)) * 4 / 9 }
 
-// WithSession grants a lease of ttl, keeps it alive while hold runs, and revokes it
-// afterwards, whatever the outcome. The context of hold ends when the lease has
-// ended, or was not confirmed in time (cause ErrSessionLost). It also ends when hold
-// does not call Beat for two TTLs (cause ErrNoProgress). WithSession returns after
-// hold has returned: hold's error, or that of the grant. See also Outlast.
+// WithSession grants a lease of ttl, keeps it alive while hold runs, and revokes it afterwards,
+// whatever the outcome. The context of hold ends when the lease ended, or was not confirmed in
+// time (cause ErrSessionLost). It also ends when hold does not call Beat for two TTLs (cause
+// ErrNoProgress). WithSession returns after hold: hold's error, or the error of the grant. See
+// also Outlast.
 func (c *Client) WithSession(ctx context.Context, ttl time.Duration, hold func(context.Context, *Session) error) error {
 	s, err := c.grant(ctx, ttl)
 	if err != nil {
@@ -68,15 +68,15 @@ func (c *Client) WithSession(ctx context.Context, ttl time.Duration, hold func(c
 	held, lose := context.WithCancelCause(ctx)
 	var keeper sync.WaitGroup
 	keeper.Go(func() { lose(s.keepAlive(held)) })
-	// Last in, first out: the keeper has ended before the lease is revoked.
+	// Last in, first out: the keeper ends before the lease is revoked.
 	defer s.revoke(ctx)
 	defer keeper.Wait()
 	defer lose(nil)
 	return hold(held, s)
 }
 
-// grant requests a lease within the client's time limit. The library's grant has no
-// limit (docs/upstream.md#etcd-lease-grant).
+// grant requests a lease within the client's time limit. The library's grant is without a limit
+// (docs/upstream.md#etcd-lease-grant).
 func (c *Client) grant(ctx context.Context, ttl time.Duration) (*Session, error) {
 	sent := time.Now()
 	// It can be repeated: a lease that no key is on ends by itself.
@@ -124,10 +124,10 @@ func (s *Session) ValidUntil() time.Time {
 // Valid reports whether the lease is certain to live now.
 func (s *Session) Valid() bool { return time.Now().Before(s.ValidUntil()) }
 
-// Outlast makes the session outlast a time in which etcd does not answer: it ends when
-// etcd says that the lease has ended, and not when Valid turns false. It is for holders
-// whose key means no more than that they run. If etcd was off, or was overloaded, it may
-// still know their leases; new ones for all of them would be what keeps it overloaded.
+// Outlast makes the session outlast a time in which etcd does not answer: it ends when etcd
+// says that the lease ended, and not when Valid turns false. It is for holders whose key means
+// no more than that they run. If etcd was off, or was overloaded, it may still know their
+// leases; new ones for all of them would keep it overloaded.
 func (s *Session) Outlast() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,7 +202,7 @@ func (s *Session) keepAlive(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// atMost returns the pause, or what is left until the session ends, if that is shorter.
+// atMost returns the pause, or the time until the session ends, if that is shorter.
 func (s *Session) atMost(pause time.Duration) time.Duration {
 	if s.outlasts() {
 		return pause
@@ -266,9 +266,9 @@ func (s *Session) exchange(ctx context.Context, l *link) (*etcdserverpb.LeaseKee
 	return resp, nil
 }
 
-// revoke ends the lease, and so deletes all keys on it. It must also run when ctx
-// has ended, so it has its own context with a time limit. If the server that it asks is
-// stopping too, another one may answer.
+// revoke ends the lease, and so deletes all keys on it. It must also run when ctx ended, so it
+// uses its own context with a time limit. If the server that it asks is stopping too, another
+// one may answer.
 func (s *Session) revoke(ctx context.Context) {
 	limit := revokeTimeout
 	if !s.client.contact.Get().Connected {

@@ -10,22 +10,22 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// IsNoSpace reports whether etcd refused a write because the database of a member has reached its quota.
+// IsNoSpace reports whether etcd refused a write because the database of a member reached its quota.
 func IsNoSpace(err error) bool {
 	return errors.Is(err, rpctypes.ErrNoSpace) || errors.Is(rpctypes.Error(err), rpctypes.ErrNoSpace)
 }
 
-// Compact deletes all revisions before the newest one, and returns when the server in use has
-// deleted them. Only the newest value of each key is left, so a client that reads or watches from
-// an older revision has to list again. A full etcd does that too. ctx bounds it: with a large store, it
-// takes seconds.
+// Compact deletes all revisions before the newest one, and returns when the server in use has deleted
+// them. Only the newest value of each key is left, so a client that reads or watches from an older
+// revision must list again. A full etcd does that too. ctx bounds it: with a large store, it takes
+// seconds.
 func (c *Client) Compact(ctx context.Context) error {
 	resp, err := c.Get(ctx, c.prefix, clientv3.WithCountOnly())
 	if err != nil {
 		return fmt.Errorf("compact etcd: %w", err)
 	}
 	_, err = c.link().client.Compact(ctx, resp.Header.Revision, clientv3.WithCompactPhysical())
-	if err != nil && !errors.Is(rpctypes.Error(err), rpctypes.ErrCompacted) { // that is what it is to be
+	if err != nil && !errors.Is(rpctypes.Error(err), rpctypes.ErrCompacted) { // compacted already, which is the aim
 		return fmt.Errorf("compact etcd to revision %d: %w", resp.Header.Revision, err)
 	}
 	return nil

@@ -25,8 +25,8 @@ type KV struct {
 	Version        int64 // how often it was written since it was created
 }
 
-// Listing is all keys under a prefix at one revision, sorted by key. Listings that follow
-// one another share the keys that have not changed, so a key must not be changed.
+// Listing is all keys under a prefix at one revision, sorted by key. Successive listings share
+// the unchanged keys, so a caller must not change a key.
 type Listing struct {
 	At
 	KVs []*KV
@@ -35,7 +35,7 @@ type Listing struct {
 // At is a point in the store's history. Two revisions compare only if the store did
 // not go back between them, as it does after a restore from a backup.
 type At struct {
-	Rewinds  int // how often it had gone back
+	Rewinds  int // how often it went back before
 	Revision int64
 }
 
@@ -49,14 +49,13 @@ const (
 	maxRelistPause = 3 * time.Second
 )
 
-// Follow reports all keys under prefix, once and then at each change, until ctx
-// ends. It lists, then watches. When the watch ends (a compaction, a member without
-// a leader, a store that went back) or has lost an event (Check), it lists again, so
-// it misses no change for good. report runs on Follow's goroutine. The revision of a
-// listing from the watch is that of the last change in it
-// (docs/upstream.md#etcd-watch-header).
+// Follow reports all keys under prefix, once and then at each change, until ctx ends. It lists,
+// then watches. When the watch ends (a compaction, a member without a leader, a store that went
+// back) or lost an event (Check), it lists again, so it misses no change for good. report runs
+// on Follow's goroutine. The revision of a listing from the watch is the revision of the last
+// change in it (docs/upstream.md#etcd-watch-header).
 //
-// report must not change what it gets. Follow may lag behind etcd. Decide from a linearizable read
+// report must not change the listing. Follow may lag behind etcd. Decide from a linearizable read
 // (docs/protocol.md#snapshots).
 func (c *Client) Follow(ctx context.Context, prefix string, report func(Listing)) error {
 	f := &follower{client: c, prefix: prefix, report: report, readings: make(chan reading, 1)}
@@ -89,7 +88,7 @@ type follower struct {
 	readings chan reading // from Check; size 1: the newest is enough
 
 	mu     sync.Mutex    // mu guards writes
-	writes map[string]At // by this client, that the watch has not reported yet
+	writes map[string]At // by this client, that the watch did not report yet
 }
 
 // listAndWatch returns why the watch ended.
@@ -98,10 +97,10 @@ func (f *follower) listAndWatch(ctx context.Context) error {
 	if err := f.list(ctx, rewinds); err != nil {
 		return err
 	}
-	l, moved := f.client.movingLink() // after the listing, which may have left a server
+	l, moved := f.client.movingLink() // after the listing, which may have moved to another server
 	opened, cancel := f.open(ctx, l)
 	defer cancel()
-	var watch clientv3.WatchChan // nil until the server has answered
+	var watch clientv3.WatchChan // nil until the server answered
 	var unseen missed
 	for {
 		select {
@@ -140,7 +139,7 @@ func (f *follower) open(ctx context.Context, l *link) (opened <-chan clientv3.Wa
 	return watch, func() { stop(); opening.Wait() }
 }
 
-// receive applies what a watch reports. It leaves a server that cannot serve watches.
+// receive applies the events of a watch. It leaves a server that cannot serve watches.
 func (f *follower) receive(l *link, change clientv3.WatchResponse) error {
 	if err := change.Err(); err != nil {
 		if refused(err) {
@@ -155,8 +154,8 @@ func (f *follower) receive(l *link, change clientv3.WatchResponse) error {
 	return nil
 }
 
-// list replaces the view, and reports it. It reports nothing if the store turns out
-// to have gone back: the listing must not count as one of the older store.
+// list replaces the view, and reports it. It reports nothing if it finds that the store went
+// back: the listing must not count as one of the older store.
 func (f *follower) list(ctx context.Context, rewinds int) error {
 	resp, err := f.client.Get(ctx, f.prefix, clientv3.WithPrefix())
 	if err != nil {
@@ -218,8 +217,8 @@ func newKVs(from []*mvccpb.KeyValue) []*KV {
 	return out
 }
 
-// NewListing converts the answer to the i-th operation of a transaction, which is a
-// read. Its revision is that of the transaction.
+// NewListing converts the answer to the i-th operation of a transaction, which is a read. Its
+// revision is the transaction's.
 func NewListing(resp *clientv3.TxnResponse, i int) Listing {
 	kvs := resp.Responses[i].GetResponseRange().Kvs
 	return Listing{At: At{Revision: resp.Header.Revision}, KVs: newKVs(kvs)}
