@@ -9,7 +9,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/nodeaddress"
 )
 
-// awaitAddress waits until this machine has the address of this node: it may have started the
+// awaitAddress waits until this machine has the address of this node: a machine may start the
 // sidecar before its network.
 func awaitAddress(_ context.Context, f *flow) error {
 	address, err := nodeaddress.Find(f.cfg.Address)

@@ -42,8 +42,9 @@ func (f *flow) announceRenewed(ctx context.Context) {
 	}
 }
 
-// writeMember makes one attempt to write the record of this member, if it is not as it
-// has to be, and if due returns true for whether there is one.
+// writeMember makes one attempt to write the record of this member, if it is missing
+// or differs from ownMember. It does so only if due returns true; exists reports
+// whether etcd contains a record.
 func (f *flow) writeMember(ctx context.Context, due func(exists bool) bool) (written bool, err error) {
 	want, err := f.ownMember()
 	if err != nil || want.ID == 0 {
@@ -77,8 +78,8 @@ func (f *flow) writeMember(ctx context.Context, due func(exists bool) bool) (wri
 	return true, nil
 }
 
-// ownMember is the record of this member as it has to be. Its ID is 0 without a member. It
-// reads only what no step changes.
+// ownMember is the record that this member needs. Its ID is 0 without a member. It reads
+// only what no step changes.
 func (f *flow) ownMember() (record.Member, error) {
 	cert, err := pki.ReadCertificate(f.dir.PKI())
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // This file gets the key of the cluster's CA for a node that votes, and new certificates for
 // one that does not (docs/adr/0019-voters-have-the-ca-key.md).
 
-// errNoSigner is returned if no other voter has given the key of the CA.
+// errNoSigner is returned if no other voter gave the key of the CA.
 var errNoSigner = errors.New("no other voter gives this node the key of the cluster's CA")
 
 const (
@@ -39,8 +39,8 @@ func (f *flow) writeAuthority(cert *x509.Certificate, key []byte) error {
 	return pki.WriteCA(f.dir.PKI(), ca)
 }
 
-// receiveAuthority gets the key of the CA for a node that has begun to vote. The join goes on
-// without it: keepAuthority asks again.
+// receiveAuthority gets the key of the CA for a new voter. The join goes on without it:
+// keepAuthority asks again.
 func receiveAuthority(ctx context.Context, f *flow) error {
 	ctx, cancel := context.WithTimeout(ctx, authorityPatience)
 	defer cancel()
@@ -78,7 +78,7 @@ func (f *flow) keepAuthority(ctx context.Context) error {
 	}
 }
 
-// ensureAuthority gets the key of the CA, if this node does not have it.
+// ensureAuthority gets the key of the CA, if it is missing on this node.
 func (f *flow) ensureAuthority(ctx context.Context) error {
 	_, err := pki.LoadCA(f.dir.PKI())
 	if !errors.Is(err, pki.ErrNoKey) {
@@ -95,7 +95,7 @@ func (f *flow) ensureAuthority(ctx context.Context) error {
 	return nil
 }
 
-// renewElsewhere has another node sign a new certificate of this one.
+// renewElsewhere asks another node to sign a new certificate for this one.
 func (f *flow) renewElsewhere(ctx context.Context) error {
 	answer, err := f.askAuthority(ctx, func(enrol.Authority) bool { return true })
 	if err != nil {

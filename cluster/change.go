@@ -12,25 +12,25 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// outside is what a change needs besides the resident: the other members, and etcd.
+// outside is the rest of the cluster as a change uses it: the other members, and etcd.
 type outside interface {
-	// same returns an error if the members that answer are those of another cluster.
+	// same returns an error if the members that answer belong to another cluster.
 	same(ctx context.Context) error
-	// listed returns what the list of the members has of this node's member, and whether its
-	// removal was decided.
+	// listed reports whether the list of the members contains this node's member, and
+	// whether its removal was decided.
 	listed(ctx context.Context, memberID string) (protocol.Listed, bool, error)
-	// add has this node added, or finds that an earlier attempt has added it.
+	// add adds this node as a learner, or finds that an earlier attempt added it.
 	add(ctx context.Context) (quorum.Added, error)
 	// start starts the process, which goes on with the log that there is, or begins one with
 	// those members. Without a log it waits until the process is ready.
 	start(ctx context.Context, joining []etcd.Member) error
 	// vote waits for a moment until the member votes.
 	vote(ctx context.Context) error
-	// ready waits until the member serves, and has its record written.
+	// ready waits until the member serves, and writes its record.
 	ready(ctx context.Context) (memberIDs, error)
-	// remove has the member removed.
+	// remove removes the member from the cluster.
 	remove(ctx context.Context, memberID string) error
-	// forget deletes what the records have of a member that was removed.
+	// forget deletes the records of a member that was removed.
 	forget(ctx context.Context, id uint64) error
 	// This node uses its own member from now on, or only the others.
 	useOwn()
@@ -66,7 +66,7 @@ func (c *change) facts(ctx context.Context) (protocol.MemberFacts, error) {
 		facts.Listed, facts.Decided, err = c.outside.listed(ctx, c.marker.MemberID)
 	}
 	if facts.Listed == protocol.NotListed && c.marker.Phase != datadir.Adding {
-		facts.Data = c.disk.Present(c.disk.Etcd()) // also what an etcd left that never began
+		facts.Data = c.disk.Present(c.disk.Etcd()) // also the files of an etcd that never began a log
 	}
 	return facts, err
 }
@@ -117,7 +117,7 @@ func (c *change) add(ctx context.Context) error {
 	return c.writeMarker(func(m *datadir.Marker) { m.MemberID = keyspace.MemberID(added.ID) })
 }
 
-// start starts the member. One that has no data yet begins with the members as they are
+// start starts the member. A member without data begins with the members as they are
 // now. While it is a learner, the client uses the others.
 func (c *change) start(ctx context.Context) error {
 	c.endMember() // it ended
@@ -135,7 +135,7 @@ func (c *change) start(ctx context.Context) error {
 	err := c.outside.start(ctx, c.joining)
 	if _, again := errors.AsType[transientError](err); again {
 		c.endMember()
-		c.joining = nil // others may have been added meanwhile
+		c.joining = nil // other nodes may have joined meanwhile
 	}
 	return err
 }
@@ -154,10 +154,10 @@ func (c *change) endAdding(ctx context.Context) error {
 	return nil
 }
 
-// moveData moves the data of a member away that was removed. The list of the members is asked
-// again: the step may have been decided by an old one.
+// moveData moves the data of a removed member away. It reads the list of the members again:
+// the caller may have decided this step by an old list.
 func (c *change) moveData(ctx context.Context) error {
-	c.endMember() // its process has ended
+	c.endMember() // its process ended
 	c.stopped()
 	facts, err := c.facts(ctx)
 	if err != nil {
@@ -166,8 +166,8 @@ func (c *change) moveData(ctx context.Context) error {
 	return c.moveAway(facts.Listed)
 }
 
-// endLeaving ends the removal. What the records have of the member is deleted, in case
-// the sidecar was killed before it did that.
+// endLeaving ends the removal. It deletes the member's records, in case the sidecar
+// was killed before it did that.
 func (c *change) endLeaving(ctx context.Context) error {
 	c.endMember()
 	c.outside.useOthers()

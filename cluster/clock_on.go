@@ -20,7 +20,7 @@ const clockVariable = "TEST_CLOCK_SHIFT"
 var kernelClock uintptr
 
 var (
-	unshiftedClock uintptr // what kernelClock was
+	unshiftedClock uintptr // kernelClock before the shift
 	clockShift     int64   // in seconds
 )
 

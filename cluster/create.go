@@ -13,8 +13,8 @@ import (
 	"github.com/lockstep-dev/lockstep/keyspace"
 )
 
-// createSteps make a new cluster whose only member is this node. Until the marker
-// has the phase Member, no other node knows the cluster.
+// createSteps make a new cluster whose only member is this node. Until the
+// marker's phase is Member, no other node knows the cluster.
 func createSteps() []step {
 	return []step{
 		{"directory", openDirectory},
@@ -30,8 +30,8 @@ func createSteps() []step {
 	}
 }
 
-// markCreate writes that this directory will have a new cluster. The cluster's UUID
-// is chosen here once.
+// markCreate writes into the marker that this directory is for a new cluster. The
+// cluster's UUID is chosen here once.
 func markCreate(_ context.Context, f *flow) error {
 	if f.marker.Cluster != "" {
 		return nil // an earlier run began
@@ -61,7 +61,7 @@ func createCA(_ context.Context, f *flow) error {
 }
 
 // ensureCertificate issues the certificate of this node, if there is none that is
-// valid. This node has made the CA, so that needs no other node.
+// valid. This node made the CA, so that needs no other node.
 func ensureCertificate(_ context.Context, f *flow) error {
 	ca, err := pki.LoadCA(f.dir.PKI())
 	if err != nil {
@@ -71,7 +71,7 @@ func ensureCertificate(_ context.Context, f *flow) error {
 	return err
 }
 
-// clearEtcd deletes what an etcd left that ended before it had a log.
+// clearEtcd deletes the files of an etcd that ended before it wrote a log.
 func clearEtcd(_ context.Context, f *flow) error { return f.clearUnbegun() }
 
 // writeRecord writes the cluster's record, which says that it was created here. One
@@ -97,7 +97,7 @@ func writeRecord(ctx context.Context, f *flow) error {
 	return transient(wrapped("write the cluster's record", err)) // with ErrChanged, the next attempt reads it
 }
 
-// wrapped says what failed; nil stays nil.
+// wrapped adds the failed operation to an error; nil stays nil.
 func wrapped(what string, err error) error {
 	if err == nil {
 		return nil
@@ -106,8 +106,9 @@ func wrapped(what string, err error) error {
 }
 
 // checkRecord compares the record in etcd with the marker. If a node was added while the cluster
-// was being restored, its etcd is that of the record, and only the ID in the marker is old: it is
-// replaced, because together several such members could be the majority.
+// was being restored, its etcd belongs to the cluster in the record, and only the ID in the
+// marker is old. checkRecord replaces it, because together several such members could be the
+// majority.
 func checkRecord(f *flow, value []byte) error {
 	existing, err := record.DecodeCluster(value)
 	if err != nil || existing.ID == f.marker.Cluster {

@@ -7,17 +7,17 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/durable"
 )
 
-// disk is the part of a data directory that a resident changes. What SyncDir has not been
-// called for may be undone by a power failure; the marker is on the disk when it is written.
+// disk is the part of a data directory that a resident changes. Without SyncDir, a power
+// failure may undo a change; WriteMarker returns when the marker is on the disk.
 type disk interface {
 	Path() string // of the directory
-	Etcd() string // where etcd has its data
+	Etcd() string // where etcd keeps its data
 	Left() string // where the data of a member that left is moved to
 
 	ReadMarker() (datadir.Marker, error)
 	WriteMarker(m datadir.Marker) error
-	EtcdBegun() bool        // etcd has a log
-	EtcdBootstrapped() bool // the log of a new cluster has its first member
+	EtcdBegun() bool        // the directory contains a log of etcd
+	EtcdBootstrapped() bool // the log of a new cluster contains its first member
 
 	Present(path string) bool
 	RemoveAll(path string) error

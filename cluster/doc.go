@@ -10,7 +10,7 @@
 // file of its own: create.go, join.go, restart.go. Each step can be run again, so a
 // sidecar that was killed anywhere starts with the first step again. A step that
 // fails because of the network, or because a majority is missing, is repeated, and
-// the status has its problem. Any other error ends in Failed.
+// the status shows its problem. Any other error ends in Failed.
 //
 // The ways share a flow. The data directory, its marker and the process of the member are a
 // resident, which alone deletes and moves data, and asks the protocol before that. While the

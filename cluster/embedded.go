@@ -13,8 +13,8 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// runEmbedded carries out the flow that the data directory needs, then keeps what the
-// node runs until ctx ends.
+// runEmbedded carries out the flow that the data directory needs, then keeps the
+// workers and the member of this node running until ctx ends.
 func (m *Manager) runEmbedded(ctx context.Context) error {
 	f := &flow{
 		cfg: *m.cfg.Embedded, client: m.cfg.Client, log: m.log, plainLog: m.cfg.Log, show: m.show,
@@ -56,8 +56,9 @@ func (m *Manager) keepRunning(ctx context.Context, f *flow) error {
 	return err
 }
 
-// keepRunning does what a node in a cluster needs besides the process of its member, until
-// ctx ends or the cluster removes the member. joins is for a node whose member may vote.
+// keepRunning runs the workers of a node in a cluster, besides the process of its member,
+// until ctx ends or the cluster removes the member. joins is for a node whose member may
+// vote.
 func (f *flow) keepRunning(ctx context.Context, joins, keeper, rotate func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return f.whileMember(ctx, joins) })
@@ -109,11 +110,11 @@ func (f *flow) whileMember(ctx context.Context, work func(context.Context) error
 	}
 }
 
-// errNoMember ends what a node runs for its member.
+// errNoMember ends the workers that a node runs for its member.
 var errNoMember = errors.New("this node has no working member any more")
 
-// awaitRemoval returns an error when the cluster has removed a working member, or when it
-// cannot be run. One that leaves is removed by its own node.
+// awaitRemoval returns an error when the cluster has removed a working member, or when
+// the node cannot run it. A member that leaves is removed by its own node.
 func (f *flow) awaitRemoval(ctx context.Context) error {
 	for {
 		run, changed := f.run.Load()

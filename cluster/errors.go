@@ -18,7 +18,7 @@ func (e transientError) Error() string { return e.err.Error() }
 func (e transientError) Unwrap() error { return e.err }
 
 // transient marks an error that can disappear by itself: the step that returns it
-// is run again, and the status has it as its problem meanwhile.
+// is run again, and the status shows it as its problem meanwhile.
 func transient(err error) error {
 	if err == nil {
 		return nil

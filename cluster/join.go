@@ -21,7 +21,7 @@ import (
 )
 
 // joinSteps bring this node into the cluster of other nodes (docs/clusters.md#join).
-// Until the marker has the phase Member, the directory of etcd may be made again: this
+// Until the marker's phase is Member, the directory of etcd may be made again: this
 // node has never voted.
 func joinSteps() []step {
 	return []step{
@@ -88,8 +88,8 @@ func (f *flow) token() (token.Token, error) {
 	return parsed, nil
 }
 
-// enrolNode asks a member to add this node. The answer to the same request of the same
-// key is the same. Once etcd has a log here, nothing needs to be asked again.
+// enrolNode asks a member to add this node. A repeated request with the same key gets
+// the same answer. Once there is a log of etcd here, the node need not ask again.
 func enrolNode(ctx context.Context, f *flow) error {
 	if f.marker.Phase == datadir.Enrolled && f.dir.EtcdBegun() {
 		return nil
@@ -109,7 +109,7 @@ func enrolNode(ctx context.Context, f *flow) error {
 	return f.enrolled(answer)
 }
 
-// request is what this node asks the member of --join. An error needs a person.
+// request builds the request of this node to the member of --join. An error needs a person.
 func (f *flow) request() (enrol.Request, error) {
 	tok, err := f.token()
 	if err != nil {
@@ -125,7 +125,7 @@ func (f *flow) request() (enrol.Request, error) {
 	}, nil
 }
 
-// mayRepeat marks an error as transient, unless a person has to do something first.
+// mayRepeat marks an error as transient, unless a person must do something first.
 func mayRepeat(err error) error {
 	if _, untrusted := errors.AsType[*enrol.UntrustedError](err); untrusted {
 		return err
@@ -136,8 +136,8 @@ func mayRepeat(err error) error {
 	return transient(err)
 }
 
-// enrolled writes what the cluster answered: the files first, then the marker. What
-// etcd began under another member ID is of no use: that member was removed.
+// enrolled writes the answer of the cluster: the files first, then the marker. Data
+// that etcd began under another member ID is of no use: that member was removed.
 func (f *flow) enrolled(a enrol.Answer) error {
 	if err := f.writeAuthority(a.CA, a.CAKey); err != nil {
 		return err
@@ -168,19 +168,20 @@ func startJoinedMember(ctx context.Context, f *flow) error {
 			others = append(others, m.ClientURLs[0])
 		}
 	}
-	if len(others) > 0 { // else they are those of the list on the disk, if there is one
+	if len(others) > 0 { // else others are from the list on the disk, if there is one
 		f.shared.change(func(*Membership) { f.shared.others = others })
 	}
 	return f.startMember(ctx, member.Spec{InitialCluster: f.initialCluster(), Existing: true, Patience: patience})
 }
 
-// patience is that of a learner's first process. It needs 20 ms on a machine without other
-// load.
+// patience is the Spec.Patience of a learner's first process. It needs 20 ms on a machine
+// without other load.
 const patience = 300 * time.Millisecond
 
 // awaitJoinedMember waits until the member receives the data of the cluster. etcd does
-// not begin a log if the members are not those that it was started with: another node
-// was added meanwhile. Then the member is started again with those of now.
+// not begin a log if its initial members differ from the cluster's: another node was
+// added meanwhile. Then awaitJoinedMember starts the member again with the present
+// members.
 func awaitJoinedMember(ctx context.Context, f *flow) error {
 	if f.current() == nil { // this step is run again
 		for _, run := range []func(context.Context, *flow) error{enrolNode, clearEtcd, startJoinedMember} {
@@ -207,9 +208,9 @@ func awaitJoinedMember(ctx context.Context, f *flow) error {
 }
 
 // stillJoining asks again whether this member belongs to the cluster, while it waits for the
-// others: one that was killed before etcd had applied its first entry knows no other member,
-// and never learns from them that it was removed meanwhile. The answer to the same key is the
-// same member, or another one, as which it has to begin again. An error that is not transient
+// others: a member that was killed before etcd applied its first entry knows no other member,
+// and never learns from them that it was removed. The answer to the same key is the same
+// member, or another one, as which this node must begin again. An error that is not transient
 // says that the node was removed.
 func (f *flow) stillJoining(ctx context.Context) error {
 	var answer enrol.Answer
@@ -234,8 +235,8 @@ func (f *flow) stillJoining(ctx context.Context) error {
 	return transient(errors.New("the cluster has removed the member that was here, and added this node again as another one"))
 }
 
-// initialCluster is the form in which etcd takes the members. It does not count once
-// etcd has a log. Members that have no name yet get one of their own.
+// initialCluster is the form in which etcd takes the members. etcd ignores it once
+// there is a log. Members without a name get a made-up one.
 func (f *flow) initialCluster() string {
 	own := f.marker.Node + "=" + f.marker.PeerURL()
 	all := []string{own}
@@ -257,8 +258,8 @@ func (f *flow) initialCluster() string {
 // voterPause is the time between two questions whether this member votes.
 const voterPause = 100 * time.Millisecond
 
-// awaitVoter waits until the sidecar of etcd's leader has made this member a voter,
-// without a limit.
+// awaitVoter waits, without a limit, until the sidecar of etcd's leader makes this
+// member a voter.
 func awaitVoter(ctx context.Context, f *flow) error {
 	began := time.Now()
 	for {

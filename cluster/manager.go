@@ -28,7 +28,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Config has what a Manager needs. Client and Log are required.
+// Config configures a Manager. Client and Log are required.
 type Config struct {
 	// Embedded is how this node runs a member of its own. Nil: etcd runs elsewhere.
 	Embedded *Embedded
@@ -48,8 +48,8 @@ type Config struct {
 type Embedded struct {
 	DataDir string
 	Node    string // the node ID
-	// Address is the IP at which other nodes reach this one. If the machine does not have it,
-	// or it is empty and there is no default route, the node waits for it.
+	// Address is the IP at which other nodes reach this one. The node waits for it while the
+	// machine does not have it, and while it is empty and there is no default route.
 	Address string
 	// The ports at that address. JoinPort answers requests to join.
 	PeerPort, ClientPort, JoinPort int
@@ -59,7 +59,7 @@ type Embedded struct {
 	// Token is the text that allows to join; TokenFile is a file with it. One of them
 	// is needed with Join, until this node is a member.
 	Token, TokenFile string
-	// QuotaBytes is the size of the database at which etcd refuses writes; 0: that of member.Spec.
+	// QuotaBytes is the size of the database at which etcd refuses writes; 0: the default of member.Spec.
 	QuotaBytes int64
 	// Command starts this program's hidden command for the member.
 	Command []string
@@ -91,14 +91,14 @@ func (e Embedded) EtcdConfig(prefix string) etcd.Config {
 	}
 }
 
-// clientURL is that of this node's member. Without an address, which a node waits for that has
-// no files yet, nothing is sent there.
+// clientURL is the client URL of this node's member. A node without files may still wait for
+// its address: then no request goes there.
 func (e Embedded) clientURL() string {
 	return "https://" + net.JoinHostPort(cmp.Or(e.Address, "localhost"), strconv.Itoa(e.ClientPort))
 }
 
-// advice is what people should do about a member that cannot be used. What its process
-// reports is in the log of the sidecar there.
+// advice names the remedies for a member that cannot be used. The log of the sidecar
+// there contains the reports of its process.
 var advice = etcd.Advice{
 	Closed:      "no etcd member runs there: check the sidecar of that node, and its log (worker=etcd-member)",
 	Silent:      "check the sidecar of that node, its log (worker=etcd-member), and the network to it",
@@ -134,13 +134,13 @@ func Reach(dataDir, prefix string) (etcd.Config, error) {
 	}, nil
 }
 
-// Status is what is known of the way into the cluster.
+// Status describes the way into the cluster.
 type Status struct {
 	State State
 	Since time.Time
 	// Transitions are the changes until now, the oldest first.
 	Transitions []Transition
-	// Problem is why the state is Failed, or what the current step waits for; empty:
+	// Problem is why the state is Failed, or why the current step waits; empty:
 	// nothing is wrong.
 	Problem string
 }
@@ -159,7 +159,7 @@ type Manager struct {
 	used   atomic.Bool
 	status *event.Value[Status]
 	member *event.Value[member.State]
-	// measures are those of the member.
+	// measures are the measures of the member.
 	measures *event.Value[protocol.Measures]
 
 	held   *event.Value[bool]
@@ -167,13 +167,13 @@ type Manager struct {
 	keeper *quorum.Keeper
 	enrol  *enrol.Server
 
-	stepping sync.Mutex      // stepping guards what follows, and that one step is taken at a time
+	stepping sync.Mutex      // stepping guards running, and that one step is taken at a time
 	running  *change         // while the state is Running and this node may have a member
 	until    <-chan struct{} // closed when steps of it must end
 
 	observed *event.Value[[]Observed]
 	rotation *event.Value[rotation.State]
-	warned   bool // the log has a warning of the problem; only the goroutine of Run uses it
+	warned   bool // the problem was logged as a warning; only the goroutine of Run uses it
 }
 
 // node is the node ID, where the sidecars run etcd.
@@ -214,13 +214,13 @@ func NewManager(cfg Config) *Manager {
 	return m
 }
 
-// Status follows the state, and what it waits for.
+// Status follows the state and its problem.
 func (m *Manager) Status() *event.Value[Status] { return m.status }
 
 // Member follows the etcd member of this node; the zero State without one.
 func (m *Manager) Member() *event.Value[member.State] { return m.member }
 
-// Measures follows what that member measures of itself; zero without one.
+// Measures follows the measures of that member; zero without one.
 func (m *Manager) Measures() *event.Value[protocol.Measures] { return m.measures }
 
 // Membership follows how this node belongs to its cluster.
@@ -230,8 +230,8 @@ func (m *Manager) Membership() *event.Value[Membership] { return m.shared.value 
 // node IDs. It is empty before they are known, and with an etcd that runs elsewhere.
 func (m *Manager) Members() *event.Value[[]Observed] { return m.observed }
 
-// Held follows whether this process has locked its data directory, and found that it is
-// that of a node in a cluster. It stays so until Run returns.
+// Held follows whether this process locked its data directory, and found that it
+// belongs to a node in a cluster. It stays so until Run returns.
 func (m *Manager) Held() *event.Value[bool] { return m.held }
 
 // MemberProblem says why the etcd member of this node cannot be used now; empty: it
@@ -241,7 +241,7 @@ func (m *Manager) MemberProblem() string {
 		return ""
 	}
 	if phase := m.shared.value.Get().Phase; phase != protocol.WorkingMember && phase != protocol.MemberPhaseUnset {
-		return "" // the status has what its next step waits for
+		return "" // the status shows why its next step waits
 	}
 	now := m.member.Get()
 	if problem := memberProblem(now); problem != "" {
@@ -278,8 +278,8 @@ func (m *Manager) WaitFinished(ctx context.Context) error {
 }
 
 // Run carries out the steps, and then keeps the member of this node running until
-// ctx ends. The member stops last: it has ended when Run returns. A manager runs
-// once; a second Run returns ErrRan.
+// ctx ends. The member stops last, before Run returns. A manager runs once; a
+// second Run returns ErrRan.
 func (m *Manager) Run(ctx context.Context) error {
 	if !m.used.CompareAndSwap(false, true) {
 		return ErrRan
@@ -290,7 +290,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	return m.runEmbedded(ctx)
 }
 
-// runExternal waits until etcd has answered once.
+// runExternal waits for the first answer of etcd.
 func (m *Manager) runExternal(ctx context.Context) error {
 	if err := m.enter(ConnectingExternal); err != nil {
 		return err
@@ -312,7 +312,7 @@ func (m *Manager) runExternal(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// enter changes the state. A change that the table does not have is a fault of this
+// enter changes the state. A change that the table does not list is a fault of this
 // program: the state becomes Failed.
 func (m *Manager) enter(to State) error {
 	from := m.status.Get().State
@@ -362,7 +362,7 @@ const usualWait = 15 * time.Second
 // noSpace is in etcd's answer to a write while its database is full.
 const noSpace = "database space exceeded"
 
-// show sets what the current step waits for; empty: nothing.
+// show sets the problem for which the current step waits; empty: none.
 func (m *Manager) show(problem string) {
 	if strings.Contains(problem, noSpace) && !strings.Contains(problem, protocol.FreeSpace) {
 		problem += "; " + protocol.FreeSpace

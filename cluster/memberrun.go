@@ -18,8 +18,8 @@ import (
 type memberRun struct {
 	supervisor *member.Supervisor
 	stop       context.CancelFunc
-	done       chan struct{} // closed when the supervisor has ended
-	err        error         // why it has ended; read it after done
+	done       chan struct{} // closed when the supervisor ends
+	err        error         // why it ended; read it after done
 	forwarded  sync.WaitGroup
 }
 
@@ -43,14 +43,14 @@ func startNewMember(ctx context.Context, f *flow) error {
 	return f.startMember(ctx, member.Spec{InitialCluster: f.marker.Node + "=" + f.marker.PeerURL()})
 }
 
-// startOldMember starts a member that has a log: what its Spec says of the cluster
-// does not count any more.
+// startOldMember starts a member with a log: etcd ignores the cluster in its Spec
+// then.
 func startOldMember(ctx context.Context, f *flow) error {
 	return f.startMember(ctx, member.Spec{InitialCluster: f.marker.Node + "=" + f.marker.PeerURL(), Existing: true})
 }
 
 // startMember starts the member of this directory, and keeps it running. It runs
-// longer than ctx, which is that of the step: close ends it.
+// longer than ctx, the step's context: close ends it.
 func (f *flow) startMember(ctx context.Context, spec member.Spec) error {
 	if f.current() != nil {
 		return nil // the step is run again
@@ -86,8 +86,8 @@ func (r *memberRun) ended() bool {
 	}
 }
 
-// startPatience is how long a member may take to become ready before the status has
-// what it waits for.
+// startPatience is how long a member may take to become ready before the status
+// shows why it waits.
 const startPatience = 3 * time.Second
 
 // awaitMember waits until the member is part of a majority, without a limit.
@@ -165,8 +165,8 @@ func memberProblem(s member.State) string {
 	return "the etcd member is starting"
 }
 
-// observedProblem says what is wrong with the member of this node, whose process runs, as
-// the members report it, and what to do.
+// observedProblem returns a problem of this node's running member, as the members
+// report it, with its remedy.
 func observedProblem(problem string) string {
 	switch {
 	case strings.Contains(problem, "no leader"):
@@ -177,7 +177,7 @@ func observedProblem(problem string) string {
 	return cmp.Or(problem, "it is not healthy")
 }
 
-// forward publishes the state of the member, until it has ended.
+// forward publishes the state of the member until the member ends.
 func (f *flow) forward(run *memberRun) {
 	for {
 		now, changed := run.supervisor.State().Load()

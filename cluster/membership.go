@@ -13,13 +13,13 @@ import (
 )
 
 // Membership is how this node belongs to its etcd cluster. An etcd that runs elsewhere, a
-// creation, a join and a restart are ways to set it. What follows it need not know which
-// of them it was.
+// creation, a join and a restart are ways to set it. Its readers need not know which of
+// them it was.
 type Membership struct {
 	// From is the way that set it: a state that is not final.
 	From State
-	// Phase is how far the node has come with its member. Unset: etcd runs elsewhere, or the
-	// node is not in its cluster yet.
+	// Phase is the phase of the node's member. Unset: etcd runs elsewhere, or the node is
+	// not in its cluster yet.
 	Phase protocol.MemberPhase
 
 	// Address is the IP at which other nodes reach this one. Empty: etcd runs elsewhere, or the
@@ -29,10 +29,11 @@ type Membership struct {
 	Servers []string
 	// Local: the first one is this node's own member.
 	Local bool
-	// The files with the credentials; empty: etcd is used without TLS. What is in them may
-	// be renewed.
+	// The files with the credentials, which this sidecar may renew; empty: etcd is used
+	// without TLS.
 	CAFile, CertFile, KeyFile string
-	// Trust says which CAs CAFile has, when what reads it at its start was to be started last.
+	// Trust names the CAs in CAFile when the processes that read it at their start
+	// were last due for a start.
 	Trust string
 }
 
@@ -50,15 +51,15 @@ type sharer struct {
 	node   string // the node ID
 	value  *event.Value[Membership]
 
-	mu   sync.Mutex // mu guards what follows, and the order of the values
-	own  string     // the client URL of this node's member; empty: it never has one
+	mu   sync.Mutex // mu guards the fields below, and the order of the values
+	own  string     // the client URL of this node's member; empty: it never gets one
 	used bool       // its own member is used
 	// others are the servers that are known besides: of the answer to a join, then of the
 	// list of the members.
 	others []string
 	// reserve is one more server for the client, after all others; empty: none.
 	reserve string
-	asked   []string // what the client has, since the first change
+	asked   []string // the servers of the client, since the first change
 }
 
 func newSharer(client *etcd.Client, log *slog.Logger, node string, first Membership) *sharer {
@@ -80,7 +81,7 @@ func (s *sharer) ownURL() string {
 // useOwn makes this node's own member the preferred server.
 func (s *sharer) useOwn() { s.change(func(*Membership) { s.used = true }) }
 
-// useOthers has only the other servers used.
+// useOthers makes the client and the services use only the other servers.
 func (s *sharer) useOthers() { s.change(func(*Membership) { s.used = false }) }
 
 // alsoAsk gives the client one more server, after those that are known.
@@ -93,7 +94,7 @@ func (s *sharer) list(all []members.Member) {
 	}
 }
 
-// change makes a change, which has mu, and publishes what follows from it.
+// change runs do under mu, and then publishes the new membership.
 func (s *sharer) change(do func(*Membership)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +104,7 @@ func (s *sharer) change(do func(*Membership)) {
 	if s.used {
 		servers = append([]string{s.own}, servers...)
 	}
-	if len(servers) > 0 || now.Phase != protocol.LeavingMember { // else the services keep what they have
+	if len(servers) > 0 || now.Phase != protocol.LeavingMember { // else the services keep their servers
 		now.Servers, now.Local = servers, s.used
 	}
 	asked := servers
@@ -113,7 +114,7 @@ func (s *sharer) change(do func(*Membership)) {
 	if now.Equal(s.value.Get()) && slices.Equal(asked, s.asked) {
 		return
 	}
-	if s.asked = asked; len(servers) == 0 { // none is known yet: the client keeps what it has
+	if s.asked = asked; len(servers) == 0 { // none is known yet: the client keeps its servers
 		s.value.Set(now)
 		return
 	}
@@ -124,7 +125,7 @@ func (s *sharer) change(do func(*Membership)) {
 	s.value.Set(now)
 }
 
-// phaseOf is how far a node has come with its member.
+// phaseOf returns the phase of a node's member.
 func phaseOf(p datadir.Phase) protocol.MemberPhase {
 	switch p {
 	case datadir.Member:

@@ -7,7 +7,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// memberMetrics pass on what etcd measures in the process of its own.
+// memberMetrics pass on the measures of etcd, which runs in its own process.
 type memberMetrics struct {
 	measures               *event.Value[protocol.Measures]
 	fsync, commit, leaders *prometheus.Desc

@@ -29,11 +29,11 @@ type Observed struct {
 	// DBSize and Quota are those of its database, in bytes, rounded down to a hundredth of the
 	// quota, so that the value rarely changes; 0: not known.
 	DBSize, Quota int64
-	// Full: etcd refuses writes, because the database of a member has reached its quota.
+	// Full: etcd refuses writes, because the database of a member reached its quota.
 	Full bool
 }
 
-// NoLeader reports whether it answers, and cannot serve because it has no leader.
+// NoLeader reports whether it answers, and cannot serve without a leader.
 func (o Observed) NoLeader() bool { return !o.Healthy && strings.Contains(o.Problem, "no leader") }
 
 const (
@@ -65,8 +65,8 @@ func (f *flow) observe(ctx context.Context) error {
 	}
 }
 
-// askMembers returns what the members report. If none answers, it returns those of
-// the list.
+// askMembers returns the reports of the members. If none answers, it returns the
+// members in list, each with a problem.
 func (f *flow) askMembers(ctx context.Context, list []members.Member) []Observed {
 	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
 	defer cancel()
@@ -103,8 +103,8 @@ func hundredths(size, quota int64) int64 {
 // unanswered is the problem of all members while none of them answers.
 const unanswered = "it does not answer"
 
-// keepSince sets since when members are not healthy: of one that was not healthy before, the
-// time that it had.
+// keepSince sets since when members are not healthy: the time of before for a member that
+// was not healthy then, else at.
 func keepSince(now, before []Observed, at time.Time) []Observed {
 	for i, o := range now {
 		if o.Healthy {

@@ -27,7 +27,7 @@ func (f *flow) newChange() *change {
 
 func (o flowOutside) same(ctx context.Context) error { return o.sameCluster(ctx) }
 
-// listed: before the marker has the ID of the member, it may have been added already.
+// listed: the cluster may have added the member before its ID is in the marker.
 func (o flowOutside) listed(ctx context.Context, memberID string) (protocol.Listed, bool, error) {
 	id, known := keyspace.ParseMemberID(memberID)
 	if !known {
@@ -72,7 +72,7 @@ func (o flowOutside) start(ctx context.Context, joining []etcd.Member) error {
 	return o.awaitReady(ctx, o.didNotBegin)
 }
 
-// didNotBegin returns an error if etcd has ended before it had a log.
+// didNotBegin returns an error if etcd ended before it wrote a log.
 func (f *flow) didNotBegin(now member.State) error {
 	if now.LastExit == "" || f.disk.EtcdBegun() {
 		return nil
@@ -107,9 +107,9 @@ func (o flowOutside) ready(ctx context.Context) (memberIDs, error) {
 	return o.current().ids(), announce(ctx, o.flow)
 }
 
-// remove has the client use the other members from before the removal on, also if that fails:
-// what the services of this node use does not change with each attempt. If the node gets the
-// role back, endAdding uses its own member again.
+// remove switches the client to the other members before the removal, and the client stays
+// there if the removal fails. So the servers of this node's services do not change with each
+// attempt. If the node gets the role back, endAdding uses its own member again.
 func (o flowOutside) remove(ctx context.Context, memberID string) error {
 	_, err := quorum.Remove(ctx, o.client, quorum.Removal{
 		Name: memberID, Leaves: true, Dial: o.dial,

@@ -10,12 +10,12 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// resident is what stays with this node: its data directory, the marker in it, and the process
-// of the member that uses it. Only a resident deletes or moves what etcd has stored, and asks
-// the protocol before that (docs/protocol.md#clear).
+// resident is the part that stays with this node: its data directory, the marker in it, and
+// the process of the member that uses it. Only a resident deletes or moves the data of etcd,
+// and asks the protocol before that (docs/protocol.md#clear).
 type resident struct {
 	dir    *datadir.Dir             // since the first step
-	disk   disk                     // that of dir
+	disk   disk                     // dir, as an interface
 	run    *event.Value[*memberRun] // since the step "member"; nil in it: there is none
 	marker datadir.Marker           // as it is on the disk; zero: there is none
 	// adopted is called with each marker that is on the disk.
@@ -39,7 +39,7 @@ func (r *resident) adopt(m datadir.Marker) {
 	r.adopted(m)
 }
 
-// settle writes that the member works: from here on, what it has is never made again.
+// settle writes into the marker that the member works: from then on, no sidecar makes its data again.
 func (r *resident) settle(ids memberIDs) error {
 	if ids.member == 0 || ids.cluster == 0 {
 		return errors.New("fault of this program: the member has no IDs")
@@ -68,7 +68,7 @@ func (r *resident) runs() bool {
 	return run != nil && !run.ended()
 }
 
-// markerFacts are what the disk has, by a marker.
+// markerFacts returns the facts of a marker and of etcd's files on the disk.
 func (r *resident) markerFacts(m datadir.Marker) protocol.MarkerFacts {
 	entering := (m.Phase == datadir.Begun || m.Phase == datadir.Enrolled) && m.Intent != datadir.Restore
 	return protocol.MarkerFacts{
@@ -77,16 +77,16 @@ func (r *resident) markerFacts(m datadir.Marker) protocol.MarkerFacts {
 	}
 }
 
-// clearUnbegun deletes what an etcd left that ended before it had a log: another one would
-// begin a log beside that database, and never become ready. With a log, the member has
-// worked, and goes on. In the log of a new cluster there must also be its first member.
+// clearUnbegun deletes the files of an etcd that ended before it wrote a log: another one
+// would begin a log beside that database, and never become ready. A member with a log
+// worked before, and goes on. The log of a new cluster must also contain its first member.
 func (r *resident) clearUnbegun() error {
 	facts := r.markerFacts(r.marker)
 	facts.Runs = r.runs()
 	return r.clear(facts, "delete what an interrupted creation left")
 }
 
-// prepareMember does the same before each start of the process, until the marker has the phase
+// prepareMember does the same before each start of the process, until the marker's phase is
 // Member: the disk may have been full when etcd allocated its log. A member whose log is damaged
 // later stays as it is, for people. The marker on the disk counts, because the supervisor calls
 // this while the steps go on; the process does not run.
@@ -109,7 +109,7 @@ func (r *resident) clear(facts protocol.MarkerFacts, what string) error {
 	return nil
 }
 
-// clearReplaced deletes the data of an earlier attempt to join, if the cluster has added this
+// clearReplaced deletes the data of an earlier attempt to join, if the cluster added this
 // node as another member since.
 func (r *resident) clearReplaced(id string) error {
 	facts := r.markerFacts(r.marker)
@@ -123,15 +123,15 @@ func (r *resident) clearReplaced(id string) error {
 	return r.clear(facts, "delete what an earlier attempt to join left")
 }
 
-// moveAway moves the data of a member away, in place of that of an earlier one. Listed is what
-// the list of the members has of it.
+// moveAway moves the data of a member away, and replaces the data that it moved away before.
+// Listed reports whether the list of the members contains the member.
 func (r *resident) moveAway(listed protocol.Listed) error {
 	facts := r.markerFacts(r.marker)
 	facts.Runs, facts.Listed = r.runs(), listed
 	if !protocol.MayClear(facts) {
 		return errors.New("the data of the member is not moved away: the list of the members may still have it")
 	}
-	if r.disk.Present(r.disk.Etcd()) { // else an earlier attempt has moved it
+	if r.disk.Present(r.disk.Etcd()) { // else an earlier attempt moved it
 		if err := r.disk.RemoveAll(r.disk.Left()); err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/lockstep-dev/lockstep/keyspace"
 )
 
-// restartSteps start the member that this directory has. They wait for a majority
+// restartSteps start the member of this directory. They wait for a majority
 // without a limit: a whole cluster that was stopped comes back by itself.
 func restartSteps() []step {
 	return []step{
@@ -29,7 +29,7 @@ func restartSteps() []step {
 // the member of a sidecar that was killed stops by itself, which takes a moment.
 const lockTimeout = 15 * time.Second
 
-// openMemberDirectory requires a directory that has been a member's.
+// openMemberDirectory requires a directory that once belonged to a member.
 func openMemberDirectory(ctx context.Context, f *flow) error {
 	if err := openDirectory(ctx, f); err != nil {
 		return err
@@ -90,20 +90,20 @@ func (f *flow) awaitLock(locked *datadir.LockedError) error {
 	return transient(fmt.Errorf("%w; waiting up to %s for it, in case it is stopping", locked, lockTimeout))
 }
 
-// renewCertificate renews what is due before etcd starts: a node that was off for a
-// year has a certificate that no other member accepts.
+// renewCertificate renews the certificates that are due before etcd starts: after a
+// year off, no other member accepts this node's.
 func renewCertificate(_ context.Context, f *flow) error {
 	renewed, err := pki.Renew(f.dir.PKI(), f.marker.Node, f.marker.Address, time.Now())
 	if renewed {
 		f.log.Info("certificates renewed")
 	}
 	if errors.Is(err, pki.ErrNoKey) {
-		return f.checkExpired() // another node signs, once this one has started
+		return f.checkExpired() // another node signs, once this one runs
 	}
 	return err
 }
 
-// checkIdentity requires that etcd has started as the member that the marker has.
+// checkIdentity requires that etcd started as the member in the marker.
 func checkIdentity(_ context.Context, f *flow) error {
 	ids := f.current().ids()
 	if got := keyspace.MemberID(ids.member); got != f.marker.MemberID {

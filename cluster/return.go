@@ -11,9 +11,9 @@ import (
 	"github.com/lockstep-dev/lockstep/cluster/datadir"
 )
 
-// returnSteps bring a node back into its cluster that has no working member: it has none,
-// becomes one, or leaves (docs/protocol.md#membership). What it does about that begins when
-// it is back.
+// returnSteps bring a node without a working member back into its cluster: it has none,
+// becomes one, or leaves (docs/protocol.md#membership). Its steps to become a member or to
+// leave begin after that.
 func returnSteps() []step {
 	return []step{
 		{"directory", openMemberDirectory},
@@ -24,7 +24,7 @@ func returnSteps() []step {
 	}
 }
 
-// startDataOfMember starts a member that has data: its vote may be needed for the majority
+// startDataOfMember starts a member with data: its vote may be needed for the majority
 // that adds or removes it.
 func startDataOfMember(ctx context.Context, f *flow) error {
 	if f.marker.Phase.Changing() && f.dir.EtcdBegun() {
@@ -61,7 +61,8 @@ func awaitAnswer(ctx context.Context, f *flow) error {
 		"start the sidecar with --join=https://IP:%d of one of today: docs/clusters.md#others-replaced", err, f.cfg.JoinPort))
 }
 
-// joinServer is the client URL of the member whose join port the flags have, if it has the ports of this node.
+// joinServer returns the client URL of the member of --join, on the assumption
+// that it uses the same ports as this node.
 func (f *flow) joinServer() (string, bool) {
 	u, err := url.Parse(f.cfg.Join)
 	if err != nil || u.Hostname() == "" {

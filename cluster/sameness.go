@@ -22,8 +22,8 @@ import (
 // answer a node whose directory is of before that, and only the ID shows the difference
 // (docs/clusters.md#restore).
 
-// sameCluster returns a *datadir.RefusedError if the members that answer are those of another
-// cluster than the directory's. A store without the cluster's record shows no difference.
+// sameCluster returns a *datadir.RefusedError if the members that answer belong to another
+// cluster than the directory. A store without the cluster's record counts as the same.
 func (f *flow) sameCluster(ctx context.Context) error {
 	return f.compareCluster(ctx, f.client, f.marker.Cluster)
 }
@@ -47,7 +47,7 @@ func (f *flow) compareCluster(ctx context.Context, client *etcd.Client, own stri
 	}
 }
 
-// awaitSameCluster waits, without a limit, while the members that answer are those of another
+// awaitSameCluster waits, without a limit, while the members that answer belong to another
 // cluster.
 func awaitSameCluster(ctx context.Context, f *flow) error { return transient(f.sameCluster(ctx)) }
 
@@ -80,8 +80,8 @@ func (f *flow) askOthers(ctx context.Context, own string, found *event.Value[str
 	}
 }
 
-// otherCluster makes one round of askOthers. A server of the same cluster counts more than
-// those of another.
+// otherCluster makes one round of askOthers. One server of the same cluster counts more
+// than any servers of another.
 func (f *flow) otherCluster(ctx context.Context, own string) (problem string) {
 	others := slices.DeleteFunc(f.client.Endpoints(), func(url string) bool { return url == f.shared.ownURL() })
 	for _, url := range others {

@@ -2,13 +2,13 @@ package cluster
 
 import "slices"
 
-// State is how far a sidecar has come in reaching its cluster.
+// State is the progress of a sidecar on the way into its cluster.
 type State string
 
 // The states. New is the first, Running and Failed are the last.
 const (
 	New State = "New"
-	// ConnectingExternal: etcd runs elsewhere, and has not answered yet.
+	// ConnectingExternal: etcd runs elsewhere, and did not answer yet.
 	ConnectingExternal State = "ConnectingExternal"
 	// CreatingCluster: this node makes a cluster whose only member it is.
 	CreatingCluster State = "CreatingCluster"
@@ -28,8 +28,8 @@ func States() []State {
 	return []State{New, ConnectingExternal, CreatingCluster, JoiningCluster, RestartingMember, Running, Failed}
 }
 
-// transitions has every allowed change of the state. A join that was interrupted is
-// run again from its first step.
+// transitions lists every allowed change of the state. A join that was interrupted
+// is run again from its first step.
 var transitions = map[State][]State{
 	New:                {ConnectingExternal, CreatingCluster, JoiningCluster, RestartingMember},
 	ConnectingExternal: {Running, Failed},

@@ -27,7 +27,7 @@ func (m *Manager) let(c *change, until <-chan struct{}) {
 // is wrong.
 func (m *Manager) Trouble(problem string) { m.showProblem(problem) }
 
-// showProblem sets what is wrong while the state is Running.
+// showProblem sets the problem while the state is Running.
 func (m *Manager) showProblem(problem string) {
 	if m.status.Get().Problem != problem {
 		event.Update(m.status, func(s Status) Status { s.Problem = problem; return s })
@@ -56,8 +56,9 @@ func (m *Manager) step(ctx context.Context, do func(context.Context, *change) er
 	return do(ctx, m.running)
 }
 
-// MemberFacts returns what is known of this node's member. Known and Wanted are for the
-// caller. If the members do not answer, Listed stays unknown, and the error has why.
+// MemberFacts returns the facts about this node's member; the caller sets Known and
+// Wanted. If the members do not answer, Listed stays unknown, and the error reports
+// why.
 func (m *Manager) MemberFacts(ctx context.Context) (facts protocol.MemberFacts, err error) {
 	err = m.step(ctx, func(ctx context.Context, c *change) error {
 		facts, err = c.facts(ctx)

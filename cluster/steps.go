@@ -23,12 +23,12 @@ type step struct {
 	run  func(context.Context, *flow) error
 }
 
-// flow is one way into the cluster: what its steps share.
+// flow is one way into the cluster: the state that its steps share.
 type flow struct {
 	cfg    Embedded
 	client *etcd.Client
 	log    *slog.Logger
-	// plainLog is for the parts that have a worker of their own.
+	// plainLog is for the parts that log as a worker of their own.
 	plainLog *slog.Logger
 	// show sets the problem in the status.
 	show func(problem string)
@@ -37,20 +37,20 @@ type flow struct {
 	shared *sharer
 	// memberState publishes the state of the member.
 	memberState *event.Value[member.State]
-	// measures publishes what the member measures.
+	// measures publishes the measures of the member.
 	measures *event.Value[protocol.Measures]
 	// observed publishes all members.
 	observed *event.Value[[]Observed]
 
-	// held publishes that the directory is locked, and that of a node in a cluster.
+	// held publishes that the directory is locked, and belongs to a node in a cluster.
 	held *event.Value[bool]
 
 	directory *members.Directory // before the first step
 
 	resident
-	// stepping is held while a step is taken when the node is in its cluster: the Manager has it.
+	// stepping is held during each step of a node in its cluster; it is the Manager's.
 	stepping sync.Locker
-	// joining are the members as the answer to the join had them; nil: none was needed.
+	// joining are the members in the answer to the join; nil: this node did not need one.
 	joining []etcd.Member
 	asked   bool // a member was asked to let this node join
 	// renewEvery is the pause between two checks of the certificates; 0: the default.
@@ -102,11 +102,11 @@ func (f *flow) repeat(ctx context.Context, s step) error {
 	}
 }
 
-// publish publishes what a marker says, which is on the disk.
+// publish publishes the phase of a marker that is on the disk.
 func (f *flow) publish(m datadir.Marker) {
 	trust, err := trustOf(f.dir.Layout)
 	f.shared.change(func(now *Membership) {
-		if err == nil && now.Trust == "" { // later, only a restart of what reads it changes it
+		if err == nil && now.Trust == "" { // later, only a restart of its readers changes it
 			now.Trust = trust
 		}
 		now.Phase = phaseOf(m.Phase)
