@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// Who may read what. The health endpoints are open to all clients. All others tell
-// much about a control plane, and have three checks, each of which New may leave out.
+// Access: the health endpoints are open to all clients. All others reveal much about a control plane, and pass
+// three checks, each of which New may leave out.
 
-// problemOf returns why a request may not read more than the health endpoints, with
-// the status code of the response; 0: it may. A stream asks again before each event.
+// problemOf returns the reason why a request may read only the health endpoints, with the status code of the
+// response; 0: it may read the rest too. A stream asks again before each event.
 func (s *Server) problemOf(r *http.Request) (code int, why string) {
 	switch {
 	case !s.knowsHost(r):
@@ -46,9 +46,9 @@ func (s *Server) problemOf(r *http.Request) (code int, why string) {
 	return 0, ""
 }
 
-// mayReadReasons reports whether a client may read in a health check why it fails: a
-// client on this machine, and one that may read all the rest. The messages have paths,
-// addresses of etcd, and what people wrote; the others get a word.
+// mayReadReasons reports whether a client may read the reasons of failing health checks: a client on this machine
+// may, and a client that may read everything else. The messages contain paths, addresses of etcd, and texts of
+// users; other clients get a single word.
 func (s *Server) mayReadReasons(r *http.Request) bool {
 	if isLocal(r) && s.knowsHost(r) {
 		return true
@@ -76,10 +76,9 @@ func (s *Server) requireAccess(next http.Handler) http.Handler {
 	})
 }
 
-// knowsHost reports whether a request has a name of this sidecar, or an address. A page
-// of another site can point its own name to a loopback address, and would then read the
-// API with the browser of a person on this machine. With TLS it cannot: it has no
-// certificate for that name.
+// knowsHost reports whether a request names this sidecar, or an address. The page of another site can point its
+// own name to a loopback address, and could then read the API with the browser of a person on this machine. With
+// TLS it cannot: no certificate for that name exists.
 func (s *Server) knowsHost(r *http.Request) bool {
 	if r.TLS != nil || s.cfg.Hosts == nil {
 		return true
@@ -120,12 +119,12 @@ const maxChain = 4
 // verdictLife is how long a verdict on a client's certificates is used again at most.
 const verdictLife = time.Minute
 
-// clientVerdict is the verdict on the certificates of one connection, which all its requests share.
+// clientVerdict is the verdict on the certificates of one connection, shared by all its requests.
 type clientVerdict struct {
-	// mu guards the fields below. It is held during a check, so that the requests of a
-	// connection cause one together.
+	// mu guards the fields below. It is held during a check, so that simultaneous requests of a connection cause
+	// one check together.
 	mu     sync.Mutex
-	config *tls.Config // with the client CA of the check; nil: there was none
+	config *tls.Config // with the client CA of the check; nil: no check yet
 	until  time.Time
 	valid  bool
 }
@@ -137,10 +136,10 @@ func withClientVerdict(ctx context.Context, _ net.Conn) context.Context {
 	return context.WithValue(ctx, clientVerdictKey{}, &clientVerdict{})
 }
 
-// verified reports whether a client has a certificate of the client CA as it is now. The
-// handshake only asks for one, so that a health probe with another certificate works,
-// and so that a CA that was removed ends the access of open connections too. Certificates
-// are checked once for a connection, and again after verdictLife, or when the CA changed.
+// verified reports whether a client shows a certificate of the present client CA. The handshake only asks for one,
+// so that a health probe with another certificate works, and so that removing a CA ends the access of open
+// connections too. Certificates are checked once for a connection, and again after verdictLife, or when the CA
+// changed.
 func (c *certificates) verified(r *http.Request) bool {
 	if c == nil || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 || len(r.TLS.PeerCertificates) > maxChain {
 		return false
@@ -161,8 +160,8 @@ func (c *certificates) verified(r *http.Request) bool {
 	return shared.valid
 }
 
-// verifyClient returns the verdict on a chain, and until when it may be used: no longer than
-// one of its certificates is valid.
+// verifyClient returns the verdict on a chain, and until when it may be used: no longer than each of its
+// certificates is valid.
 func verifyClient(config *tls.Config, chain []*x509.Certificate, now time.Time) (valid bool, until time.Time) {
 	intermediates, until := x509.NewCertPool(), now.Add(verdictLife)
 	for _, cert := range chain[1:] {

@@ -15,9 +15,9 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/cputime"
 )
 
-// What clients of other machines that showed no identity may use of a processor: with the
-// refusals, less than 7.5 % (docs/operations.md#strangers). A place is worth the checks of
-// docs/load-balancers.md over TLS: two a second, each with a new connection.
+// The shares of a processor for clients of other machines that showed no identity: with the refusals, less than
+// 7.5 % (docs/operations.md#strangers). A place pays for the checks of docs/load-balancers.md over TLS: two a
+// second, each with a new connection.
 const (
 	commonShare = 0.025
 	ownShare    = 0.0025
@@ -46,7 +46,7 @@ func (s *Server) newPort() *allowance.Port {
 	})
 }
 
-// bounded returns the listener whose connections are served.
+// bounded returns a listener that refuses connections above the bounds.
 func (s *Server) bounded(l net.Listener) net.Listener {
 	return s.port.Listener(newLimitedListener(l, s.log, func(c net.Conn) {
 		s.metrics.turnedAway(refusedConnections)
@@ -70,8 +70,8 @@ func connOf(r *http.Request) *allowance.Conn {
 // identified ends the bounds of a request's connection: its client showed a valid identity.
 func identified(r *http.Request) { connOf(r).Identify() }
 
-// withinAllowance lets a request wait until its client may have it, and counts what it costs. The
-// handler of a stream is not measured: it mostly waits.
+// withinAllowance delays a request until its client's allowance covers it, and counts its cost. The handler of a
+// stream is not measured: it mostly waits.
 func (s *Server) withinAllowance(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn := connOf(r)
@@ -94,7 +94,7 @@ func (s *Server) withinAllowance(next http.Handler) http.Handler {
 	})
 }
 
-// signatureCost measures what a signature with a key costs, which is most of a handshake.
+// signatureCost measures the time of a signature with a key, which is most of a handshake.
 func signatureCost(cert tls.Certificate) time.Duration {
 	key, ok := cert.PrivateKey.(crypto.Signer)
 	if !ok {

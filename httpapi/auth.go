@@ -9,9 +9,8 @@ import (
 	"github.com/lockstep-dev/lockstep/httpapi/reviews"
 )
 
-// With Config.Reviews, the kube-apiserver decides who may read what: the client shows a token,
-// or a certificate of the client CA, and has to have the right to the path and the verb. The
-// health endpoints cause no review.
+// With Config.Reviews, the kube-apiserver decides about access: the client shows a token, or a certificate of the
+// client CA, and needs the right to the path and the verb. The health endpoints cause no review.
 
 // reviewed returns why a client may not send a request, as problemOf does.
 func (s *Server) reviewed(r *http.Request) (code int, why string) {
@@ -31,7 +30,7 @@ func (s *Server) reviewed(r *http.Request) (code int, why string) {
 	return 0, ""
 }
 
-// userOf returns who the client is: by its certificate, or else by its token.
+// userOf identifies the client: by its certificate, or else by its token.
 func (s *Server) userOf(r *http.Request) (user reviews.User, code int, why string) {
 	if s.cfg.TLS.ClientCAFile != "" && s.certs.verified(r) {
 		subject := r.TLS.PeerCertificates[0].Subject
@@ -54,7 +53,7 @@ func (s *Server) userOf(r *http.Request) (user reviews.User, code int, why strin
 // authenticated is the group of all users whose name is known.
 const authenticated = "system:authenticated"
 
-// credentials says what a client can show.
+// credentials describes the credentials that this server accepts.
 func (s *Server) credentials() string {
 	var out []string
 	if s.cfg.Reviews.TakesTokens() {

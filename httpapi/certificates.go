@@ -30,7 +30,7 @@ type certificates struct {
 	seen    pemFiles                   // as last read; used by load only
 	current atomic.Pointer[tls.Config] // never nil after the first valid load
 	checks  atomic.Int64               // of client certificates
-	// signature is what one with the key costs, in nanoseconds.
+	// signature is the time of one signature with the key, in nanoseconds.
 	signature atomic.Int64
 }
 
@@ -46,7 +46,7 @@ func (c *certificates) config() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-			// What costs most comes after it.
+			// The expensive part of the handshake follows.
 			price := allowance.HandshakePrice + time.Duration(c.signature.Load())
 			if err := allowance.Of(hello.Conn).Pay(hello.Context(), price); err != nil {
 				return nil, err
@@ -74,8 +74,7 @@ func (c *certificates) run(ctx context.Context) {
 	}
 }
 
-// reload puts the files into use if they changed. It logs what is wrong with them
-// once for each change.
+// reload puts the files into use if they changed. It logs a problem of them once for each change.
 func (c *certificates) reload() {
 	before := c.seen
 	err := c.load()

@@ -26,8 +26,8 @@ type check struct {
 	Name    string
 	OK      bool
 	Message string // why it is not OK: one line of limited length; empty if it is
-	Note    string // what people should know although it is OK; empty: nothing
-	// Reason is what other machines get instead of Message and Note; empty: they get nothing.
+	Note    string // a remark for people although it is OK; empty: none
+	// Reason is the text for other machines, instead of Message and Note; empty: they get nothing.
 	Reason protocol.Reason
 }
 
@@ -88,8 +88,7 @@ func withheld(all []check) []check {
 	return out
 }
 
-// unansweredNote says since when etcd does not answer. That fails no check
-// (docs/protocol.md#gate).
+// unansweredNote reports since when etcd does not answer. That fails no check (docs/protocol.md#gate).
 func unansweredNote(s Snapshot) string {
 	note := "the verdict is the last known one: etcd has not answered since " + s.Etcd.LastContact.UTC().Format(time.RFC3339)
 	if s.Etcd.Problem != "" {

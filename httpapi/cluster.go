@@ -7,14 +7,14 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Cluster is how this sidecar has come into its etcd cluster, and the members that
-// the sidecars run themselves (docs/clusters.md).
+// Cluster describes how this sidecar joined its etcd cluster, and the members that the sidecars run themselves
+// (docs/clusters.md).
 type Cluster struct {
 	State string    // New, ..., Running, Failed; empty: not known
 	Since time.Time // when State last changed
 	// Transitions are the changes of State, the oldest first.
 	Transitions []ClusterTransition
-	// Problem is why State is Failed, or what it waits for; empty: nothing.
+	// Problem is why State is Failed, or the reason of its wait; empty: none.
 	Problem string
 	// Embedded: this node runs a member of etcd itself.
 	Embedded bool
@@ -24,27 +24,27 @@ type Cluster struct {
 	Members []ClusterMember
 	// Rotation is the replacement of the CA of that etcd.
 	Rotation ClusterRotation
-	// Snapshots are those that this node saves by itself.
+	// Snapshots are the ones that this node saves by itself.
 	Snapshots ClusterSnapshots
 }
 
 // ClusterSnapshots are snapshots of etcd that a node saves by itself (docs/clusters.md#scheduled).
 type ClusterSnapshots struct {
 	Every   time.Duration // 0: it saves none
-	Kept    int           // how many there are
-	Newest  time.Time     // of the newest one; zero: there is none
+	Kept    int           // how many exist
+	Newest  time.Time     // of the newest one; zero: none exists
 	File    string        // the newest one
 	Problem string        // why the last attempt failed; empty: it did not
 }
 
 // ClusterRotation is a replacement of the CA (docs/protocol.md#rotation).
 type ClusterRotation struct {
-	Phase    string // empty: there never was one; Requested, Trusting, Issuing, Dropping, or Ended
+	Phase    string // empty: no rotation ever began; Requested, Trusting, Issuing, Dropping, or Ended
 	Since    time.Time
-	Turn     string   // the node that restarts what uses the CA; empty: none
-	WaitsFor []string // the nodes that have not done what the phase needs
-	Lost     []string // nodes that were removed meanwhile and may have the new CA's key
-	Problem  string   // why this node has not done its part
+	Turn     string   // the node that restarts the programs that use the CA; empty: none
+	WaitsFor []string // the nodes whose part of the phase is missing
+	Lost     []string // removed nodes that may know the new CA's key
+	Problem  string   // why this node's part is missing
 }
 
 // ClusterTransition is a change of the state.
@@ -61,14 +61,14 @@ type ClusterMember struct {
 	Learner bool // it is not a voter yet
 	Leader  bool // it leads the etcd cluster
 	Healthy bool // it answered this sidecar, and knows a leader
-	// Problem is why it is not healthy, and Since is when this sidecar first found that.
+	// Problem is why it is not healthy, and Since is when this sidecar first noticed.
 	Problem string
 	Since   time.Time
-	// Trouble is what is wrong with a voter and what to do, as obstacles and warnings have it.
+	// Trouble describes the problem of a voter and its remedy, as obstacles and warnings do.
 	Trouble string
 }
 
-// voters are the members that vote.
+// voters returns the members that vote.
 func (c Cluster) voters() []protocol.NodeVoter {
 	var out []protocol.NodeVoter
 	for _, m := range c.Members {
@@ -88,15 +88,15 @@ type ClusterReport struct {
 	Members     []ClusterMemberReport     `json:"members"`
 	// CARotation is the replacement of the CA.
 	CARotation CARotationReport `json:"caRotation"`
-	// Snapshots are those that this node saves by itself.
+	// Snapshots are the ones that this node saves by itself.
 	Snapshots SnapshotsReport `json:"snapshots"`
 }
 
-// SnapshotsReport is about snapshots of etcd that a node saves by itself.
+// SnapshotsReport describes the snapshots of etcd that a node saves by itself.
 type SnapshotsReport struct {
 	EverySeconds float64    `json:"everySeconds"` // 0: it saves none
 	Kept         int        `json:"kept"`
-	Newest       *time.Time `json:"newest"` // when; null: there is none
+	Newest       *time.Time `json:"newest"` // when; null: none exists
 	File         string     `json:"file"`
 	Problem      string     `json:"problem"`
 }
@@ -128,7 +128,7 @@ type ClusterMemberReport struct {
 	Healthy bool   `json:"healthy"`
 	// Problem is why it is not healthy.
 	Problem string     `json:"problem"`
-	Since   *time.Time `json:"since"` // when this sidecar first found that; null: it is healthy
+	Since   *time.Time `json:"since"` // when this sidecar first noticed; null: it is healthy
 }
 
 func clusterReport(c Cluster) ClusterReport {

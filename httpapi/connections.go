@@ -14,20 +14,19 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/allowance"
 )
 
-// The open connections of clients on other machines are bounded, because each takes
-// memory and a file descriptor, which the sidecar needs for its own work. A probe or a
-// load balancer has a few.
+// The open connections of clients on other machines are bounded, because each takes memory and a file descriptor,
+// which the sidecar needs for its own work. A probe or a load balancer needs a few.
 const (
 	maxConnections           = 1024
 	maxConnectionsPerAddress = 64
-	// reservedConnections are more than maxConnections, for addresses that have none yet:
-	// a few busy clients do not keep a load balancer out.
+	// reservedConnections come on top of maxConnections, for addresses without a connection: a few busy clients do
+	// not keep a load balancer out.
 	reservedConnections = 256
 
 	// reservedFiles are the file descriptors that connections never use: the sidecar's own files,
 	// etcd, the API, and services need them.
 	reservedFiles = 512
-	// fewestConnections are let in however few descriptors there are.
+	// fewestConnections are accepted in any case, even if file descriptors are scarce.
 	fewestConnections = 64
 
 	refusalReminder = time.Minute // between two log lines
@@ -43,7 +42,7 @@ type limitedListener struct {
 
 	most int // connections, besides reservedConnections
 
-	mu        sync.Mutex // mu guards what follows
+	mu        sync.Mutex // mu guards the fields below
 	open      int
 	byAddress map[netip.Addr]int // no zeros, so that it is no larger than open
 }
@@ -55,8 +54,8 @@ func newLimitedListener(l net.Listener, log *slog.Logger, refused func(net.Conn)
 	}
 }
 
-// connectionsFor returns how many connections leave enough of the file descriptors that a process
-// may have.
+// connectionsFor returns how many connections leave enough file descriptors for the rest of the process, which may
+// open files of them.
 func connectionsFor(files uint64) int {
 	if files >= maxConnections+reservedConnections+reservedFiles {
 		return maxConnections
@@ -64,7 +63,7 @@ func connectionsFor(files uint64) int {
 	return max(fewestConnections, int(files)-reservedConnections-reservedFiles) //nolint:gosec // below
 }
 
-// fileLimit returns how many files this process may open. Go has raised the limit at the start to the highest that
+// fileLimit returns how many files this process may open. At the start, Go raised the limit to the highest that
 // the system allows.
 func fileLimit() uint64 {
 	var limit syscall.Rlimit
@@ -93,7 +92,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 				"perAddress", maxConnectionsPerAddress, "inAll", l.most)
 		})
 		l.refused(conn)
-		_ = conn.Close() // the client learns of it either way
+		_ = conn.Close() // the client notices it either way
 	}
 }
 
@@ -122,13 +121,13 @@ func (l *limitedListener) leave(client netip.Addr) {
 	}
 }
 
-// limitedConn is a connection that its listener has counted.
+// limitedConn is a connection that its listener counts.
 type limitedConn struct {
 	net.Conn
 	leave func()
 }
 
-// Close closes the connection. It is no longer counted then.
+// Close closes the connection and ends its count.
 func (c *limitedConn) Close() error {
 	defer c.leave()
 	return c.Conn.Close()

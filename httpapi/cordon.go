@@ -6,14 +6,13 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// CordonReport says since when a node is out of service, and until when (null: until
-// people end it).
+// CordonReport contains since when a node is out of service, and until when (null: until people end it).
 type CordonReport struct {
 	Since   *time.Time `json:"since"`
 	Until   *time.Time `json:"until"`
 	Message string     `json:"message"`
 	By      string     `json:"by"`
-	Turn    bool       `json:"turn"` // it is that of a turn, which ends it
+	Turn    bool       `json:"turn"` // it belongs to a turn, which ends it
 }
 
 func newCordonReport(c protocol.Cordon) *CordonReport {

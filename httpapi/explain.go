@@ -8,8 +8,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// etcdCommand finds the commands of this program that need flags for etcd, as the
-// messages of package protocol have them.
+// etcdCommand finds the commands of this program that need flags for etcd, in the messages of package protocol.
 var etcdCommand = regexp.MustCompile("\\bsidecar (?:node (?:remove [^\\s;,)`]+ --confirm-stopped|set-roles [^\\s;,)`]+ --(?:add|remove) [a-z_]+|list)|" +
 	"bundle replace (?:--cancel|--from [a-z0-9.-]+ --to [a-z0-9.-]*[a-z0-9])|" +
 	"rollback end|turn end [^\\s;,)`]+(?: --force)?|uncordon [^\\s;,)`]+|cluster (?:remove [^\\s;,)`]+|token create|members|defrag)|store (?:adopt(?: --id [0-9a-f]+)?|show))")
@@ -18,8 +17,7 @@ var etcdCommand = regexp.MustCompile("\\bsidecar (?:node (?:remove [^\\s;,)`]+ -
 // etcd.
 func (s Snapshot) pasteable(message string) string { return Pasteable(message, s.EtcdFlags) }
 
-// Pasteable completes the commands in a message with flags for etcd, which have a
-// leading space.
+// Pasteable completes the commands in a message with flags for etcd, which begin with a space.
 func Pasteable(message, etcdFlags string) string {
 	if etcdFlags == "" || !strings.Contains(message, "sidecar ") {
 		return message
@@ -35,8 +33,8 @@ func Pasteable(message, etcdFlags string) string {
 	return out.String() + message[at:]
 }
 
-// verdict returns the snapshot's verdict with a message that says what the gate
-// waits for, as far as this sidecar knows it; the zero verdict means Starting.
+// verdict returns the snapshot's verdict. Its message also explains what the gate waits for, as far as this
+// sidecar knows; the zero verdict means Starting.
 func verdict(s Snapshot) protocol.Verdict {
 	v := s.Gate.Verdict
 	if !v.Ready && v.Reason == "" {
@@ -62,10 +60,10 @@ func verdict(s Snapshot) protocol.Verdict {
 	return v
 }
 
-// endOverride is the command as the messages of package protocol have it.
+// endOverride is the command in the messages of package protocol.
 const endOverride = "sidecar override end"
 
-// registersNext says what a node waits for that has lost its registration, while etcd answers.
+// registersNext names the obstacles of a node that lost its registration, while etcd answers.
 func registersNext(s Snapshot) string {
 	var waits []string
 	for _, service := range s.Services {
@@ -79,7 +77,7 @@ func registersNext(s Snapshot) string {
 	return "it registers in a moment"
 }
 
-// cause says what the leader is doing, or why no node leads.
+// cause names the leader's present work, or the reason why no node leads.
 func cause(s Snapshot) string {
 	if s.Election.State == protocol.Leading {
 		return "; this node leads: " + ownWork(s)
@@ -103,7 +101,7 @@ func cause(s Snapshot) string {
 	return "; no node leads at the moment"
 }
 
-// ownWork is what this leader is doing, and what keeps it from ending.
+// ownWork names the present work of this leader, and its obstacles.
 func ownWork(s Snapshot) string {
 	step, r := s.Election.Step, s.Reconcile
 	switch {
@@ -125,7 +123,7 @@ func blockerNames(blockers []protocol.Blocker) string {
 	return strings.Join(names, ", ")
 }
 
-// firstProblem is the first that a node reports.
+// firstProblem is the first problem that a node reports.
 func firstProblem(r *protocol.Record) string {
 	if len(r.Presence.Warnings) == 0 {
 		return ""

@@ -35,7 +35,7 @@ func NewHistoryReports(entries []history.Entry) []HistoryReport {
 	return out
 }
 
-// ParseSince reads how far back people want to see: a duration like 90m or 2d.
+// ParseSince parses the age of the oldest entry that people want to see: a duration like 90m or 2d.
 func ParseSince(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.ParseFloat(days, 64)
@@ -65,7 +65,7 @@ func ParseKind(text string) (history.Kind, error) {
 	return "", fmt.Errorf("%q: must be one of %s", text, strings.Join(names, ", "))
 }
 
-// history lists what happened.
+// history lists the entries of the journal.
 func (s *Server) history(w http.ResponseWriter, r *http.Request) {
 	filter, err := historyFilter(r, time.Now())
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, http.StatusOK, indented(NewHistoryReports(filter.Filtered(s.cfg.History(r.Context())))))
 }
 
-// recording is what the flight recorder has.
+// recording sends the recording of the flight recorder.
 func (s *Server) recording(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/gzip")
 	if r.Method == http.MethodHead {

@@ -5,9 +5,9 @@ import (
 	"strconv"
 )
 
-// memberMetrics is for /metrics/etcd: what the etcd member of this node measures. The member serves
-// it only to certificates that may do anything in that etcd, so the sidecar passes it on. A second
-// request at the same moment is refused: the answer takes some work.
+// memberMetrics is for /metrics/etcd: the metrics of this node's etcd member. The member serves them only to
+// certificates with all rights in that etcd, so the sidecar passes them on. A second request at the same moment is
+// refused: the answer takes some work.
 func (s *Server) memberMetrics(w http.ResponseWriter, r *http.Request) {
 	if s.cfg.MemberMetrics == nil {
 		s.problem(w, http.StatusNotFound, "etcd runs elsewhere (--etcd=external): scrape it there")

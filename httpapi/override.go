@@ -6,7 +6,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// OverrideReport is until when this node serves whatever its gate says, and why.
+// OverrideReport contains until when this node serves regardless of its gate, and why.
 type OverrideReport struct {
 	Until   *time.Time `json:"until"`
 	Message string     `json:"message"`

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// pageHTML is the page for people: one file without anything external, which
-// follows /status?watch. Its script is the one that pagePolicy allows.
+// pageHTML is the page for people: one file without anything external, which follows /status?watch. pagePolicy
+// allows its one script.
 //
 //go:embed ui/index.html
 var pageHTML string

@@ -9,8 +9,8 @@ import (
 	"github.com/go-chi/chi/v5"
 )
 
-// profile is for /debug/pprof, with --profiling. A profile shows what the program works on, and
-// takes time to make: the same clients read it that read the rest.
+// profile is for /debug/pprof, with --profiling. A profile reveals the data that the program works on, and takes
+// time to make: it is open to the same clients as the rest.
 func (s *Server) profile(w http.ResponseWriter, r *http.Request) {
 	if !s.cfg.Profiling {
 		s.problem(w, http.StatusNotFound, "this sidecar was started without --profiling")

@@ -50,7 +50,7 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// checksFor returns the checks as the client of a request may read them.
+// checksFor returns the checks with the texts that the client of a request may read.
 func (s *Server) checksFor(r *http.Request) []check {
 	all := checks(s.cfg.Snapshot.Get())
 	if s.mayReadReasons(r) {

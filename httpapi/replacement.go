@@ -6,12 +6,12 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// ReplacementReport is what people typed to let one bundle replace another.
+// ReplacementReport is a user's request that one bundle replace another.
 type ReplacementReport struct {
 	From    string     `json:"from"`
 	To      string     `json:"to"`
 	Since   *time.Time `json:"since"`
-	Message string     `json:"message"` // what it waits for
+	Message string     `json:"message"` // why it is not done yet
 }
 
 func (s Snapshot) replacementReport() *ReplacementReport {

@@ -28,19 +28,19 @@ type Report struct {
 	UpgradeReady bool                `json:"upgradeReady"`
 
 	UpgradeObstacles []UpgradeObstacleReport `json:"upgradeObstacles"` // empty if UpgradeReady
-	UpgradeNotes     []string                `json:"upgradeNotes"`     // what an upgrade costs in a fleet of this size
+	UpgradeNotes     []string                `json:"upgradeNotes"`     // costs of an upgrade in a fleet of this size
 	Warnings         []WarningReport         `json:"warnings"`
 }
 
 // WarningReport is a problem that needs an action.
 type WarningReport struct {
-	Reason  string     `json:"reason"`  // empty: it has none
+	Reason  string     `json:"reason"`  // empty: none
 	Subject string     `json:"subject"` // the node or object that it is about; empty: this node
 	Message string     `json:"message"`
 	Since   *time.Time `json:"since"`
 }
 
-// NodeReport is what this node is and runs.
+// NodeReport describes this node and the programs that it runs.
 type NodeReport struct {
 	ID                       string   `json:"id"`
 	Release                  string   `json:"release"`
@@ -56,8 +56,8 @@ type NodeReport struct {
 	BundleProblem            string   `json:"bundleProblem"`
 }
 
-// ReconcilerReport is the reconciler status. It is always an object; Kind says
-// whether there is a status at all.
+// ReconcilerReport is the reconciler status. It is always an object; Kind reports whether there is a status at
+// all.
 type ReconcilerReport struct {
 	Kind                     string     `json:"kind"` // unknown, absent, corrupt, present
 	State                    string     `json:"state"`
@@ -73,7 +73,7 @@ type ReconcilerReport struct {
 	BundleDigest             string     `json:"bundleDigest"`
 	UpdatedAt                *time.Time `json:"updatedAt"`
 	Problem                  string     `json:"problem"`
-	// Replacement of the bundle by another one that people have asked for; null: none.
+	// Replacement of the bundle by another one, as people requested; null: none.
 	Replacement *ReplacementReport `json:"replacement"`
 	// Rollback that is under way; null: none.
 	Rollback *RollbackReport `json:"rollback"`
@@ -108,8 +108,8 @@ type FleetReport struct {
 	Blockers   []BlockerReport `json:"blockers"`
 }
 
-// RecordReport is one node record with its presence. Release and Version are empty
-// if the record is corrupt; Problem says why it is, and what to do.
+// RecordReport is one node record with its presence. Release and Version are empty if the record is corrupt;
+// Problem gives the reason and the remedy.
 type RecordReport struct {
 	ID           string   `json:"id"`
 	Release      string   `json:"release"`
@@ -124,13 +124,13 @@ type RecordReport struct {
 	Bundle       string   `json:"bundle"` // its name; empty: unknown
 	BundleDigest string   `json:"bundleDigest"`
 	RunReport
-	Ephemeral bool `json:"ephemeral"` // it is deleted when its node has stopped or expired
+	Ephemeral bool `json:"ephemeral"` // it is deleted when its node stopped or expired
 	ServesReport
 	// Cordon is why the node is out of service; null: it is in service.
 	Cordon *CordonReport `json:"cordon"`
 }
 
-// BlockerReport is a node that the leader waits for, and what to do.
+// BlockerReport is a node that the leader waits for, with the remedy.
 type BlockerReport struct {
 	ID           string     `json:"id"`
 	Release      string     `json:"release"`
@@ -150,20 +150,20 @@ type ReconcileReport struct {
 	PruneHeld       string           `json:"pruneHeld"`
 	Failures        []FailureReport  `json:"failures"`
 	TotalFailures   int              `json:"totalFailures"`
-	Failing         int              `json:"failing"` // of TotalFailures, those of required objects
+	Failing         int              `json:"failing"` // how many of TotalFailures concern required objects
 	Strangers       []StrangerReport `json:"strangers"`
 	TotalStrangers  int              `json:"totalStrangers"`
 	Drift           DriftReport      `json:"drift"`
 }
 
-// StrangerReport is an object that carries the set's label and is not of the set.
+// StrangerReport is an object that carries the set's label but does not belong to the set.
 type StrangerReport struct {
 	Object  string `json:"object"`
 	Manager string `json:"manager"`
 	Command string `json:"command"`
 }
 
-// DriftReport is what other clients changed between the passes, and was repaired.
+// DriftReport describes changes by other clients between the passes, which were repaired.
 type DriftReport struct {
 	Watching   bool          `json:"watching"`
 	Problem    string        `json:"problem"`
@@ -183,7 +183,7 @@ type FightReport struct {
 	Message      string     `json:"message"`
 }
 
-// ObjectsReport counts what the last pass did.
+// ObjectsReport counts the results of the last pass.
 type ObjectsReport struct {
 	Desired   int `json:"desired"`
 	Fence     int `json:"fence"`
@@ -198,8 +198,8 @@ type ObjectsReport struct {
 type FailureReport struct {
 	Object  string     `json:"object"`
 	Message string     `json:"message"`
-	Source  string     `json:"source"` // of its manifest; empty: it has none
-	Remedy  string     `json:"remedy"` // what to do
+	Source  string     `json:"source"` // of its manifest; empty: it comes from none
+	Remedy  string     `json:"remedy"` // the action that helps
 	Since   *time.Time `json:"since"`
 
 	Required bool `json:"required"`
@@ -325,7 +325,7 @@ func electionReport(s Snapshot) ElectionReport {
 		out.State = string(protocol.Ineligible)
 	}
 	if s.Etcd.Reached && !s.Etcd.Connected && e.State != protocol.Leading && e.State != protocol.Withdrawn {
-		// What it decided on is no longer known to be true.
+		// The facts behind the election's decision may be outdated.
 		out.State, out.Eligible, out.Reason = electionUnknown, false, string(protocol.EtcdUnreachable)
 		out.Message = "etcd does not answer, so this node cannot campaign"
 	}
@@ -335,7 +335,7 @@ func electionReport(s Snapshot) ElectionReport {
 	return out
 }
 
-// electionUnknown is the state of a sidecar that has lost etcd.
+// electionUnknown is the state of a sidecar that lost etcd.
 const electionUnknown = "unknown"
 
 // timestamp is RFC 3339 in UTC, to the millisecond; null for never.

@@ -50,8 +50,8 @@ func fleetReport(s Snapshot) FleetReport {
 	return out
 }
 
-// nodeWarnings are those that a node reports. Since when is by this sidecar's clock if it saw
-// them begin: the clock of that node may differ.
+// nodeWarnings returns the warnings that a node reports. Their Since is by this sidecar's clock if it saw them
+// begin: the clock of that node may differ.
 func (s Snapshot) nodeWarnings(r *protocol.Record) []WarningReport {
 	out := s.warningReports(r.Presence.Warnings)
 	for i, w := range r.Presence.Warnings {
@@ -62,8 +62,7 @@ func (s Snapshot) nodeWarnings(r *protocol.Record) []WarningReport {
 	return out
 }
 
-// reportedBlockers are the nodes that the leader waits for, as its presence reports
-// them to the other nodes.
+// reportedBlockers returns the nodes that the leader waits for, as its presence reports them to the other nodes.
 func reportedBlockers(f protocol.Fleet) map[protocol.NodeID]bool {
 	out := make(map[protocol.NodeID]bool)
 	for _, r := range f.Records {
@@ -81,8 +80,8 @@ func reportedBlockers(f protocol.Fleet) map[protocol.NodeID]bool {
 	return out
 }
 
-// NewRecordReport renders a record. It leaves the release of a corrupt record
-// empty: what could be decoded of it may be anything.
+// NewRecordReport renders a record. It leaves the release of a corrupt record empty: the decoded part may be
+// anything.
 func NewRecordReport(r *protocol.Record) RecordReport {
 	out := RecordReport{
 		ID:           string(r.ID),
@@ -162,7 +161,7 @@ func etcdReport(e Etcd) EtcdReport {
 	}
 }
 
-// RunReport is what a node reports that it runs, while it is alive.
+// RunReport lists the versions that a node reports to run, while it is alive.
 type RunReport struct {
 	ApiserverVersion string `json:"apiserverVersion"` // empty: unknown
 	ServicesDigest   string `json:"servicesDigest"`   // empty: it runs none

@@ -12,8 +12,8 @@ type RollbackReport struct {
 	By       string     `json:"by"` // who asked for it; empty: unknown
 	Since    *time.Time `json:"since"`
 	Until    *time.Time `json:"until"`
-	Blockers []string   `json:"blockers"` // the nodes that go back before the objects
-	Message  string     `json:"message"`  // what it waits for
+	Blockers []string   `json:"blockers"` // the nodes that must go back before the objects
+	Message  string     `json:"message"`  // why it is not done yet
 }
 
 // NewRollbackReport returns the rollback that is under way; nil: there is none.

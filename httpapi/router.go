@@ -8,16 +8,14 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 )
 
-// router has every path of the API. openapi.yaml describes the same ones; a test
-// holds the two together.
+// router contains every path of the API. openapi.yaml describes the same ones; a test holds the two together.
 func (s *Server) router() http.Handler {
 	r := chi.NewRouter()
 	r.Use(s.observe, s.recover, s.withinAllowance, securityHeaders, middleware.GetHead)
 	r.NotFound(s.notFound)
 	r.MethodNotAllowed(s.methodNotAllowed)
 
-	// The health endpoints are open to all clients: kubelets and load balancers
-	// have no client certificate.
+	// The health endpoints are open to all clients: kubelets and load balancers show no client certificate.
 	r.Get("/livez", s.livez)
 	r.Get("/healthz", s.livez)
 	r.Get("/readyz", s.readyz)
@@ -54,8 +52,7 @@ func (s *Server) router() http.Handler {
 	return r
 }
 
-// endpoints are the paths of the router, as the metrics have them. Any other path is
-// "other".
+// endpoints are the paths of the router as labels of the metrics. Any other path is "other".
 func endpoints() []string {
 	return []string{
 		"/livez", "/healthz", "/readyz", "/readyz/{check}", "/", "/leader", "/status", "/history", "/debug/recording", "/version",
@@ -68,5 +65,5 @@ func endpoints() []string {
 func (s *Server) reply(w http.ResponseWriter, code int, body string) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
-	_, _ = w.Write([]byte(body)) // the client has closed the connection
+	_, _ = w.Write([]byte(body)) // the client closed the connection
 }

@@ -18,12 +18,11 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/allowance"
 )
 
-// Config is what a Server needs.
+// Config configures a Server.
 type Config struct {
-	// Snapshot is what the answers are rendered from; it is only read. Required.
+	// Snapshot is the source of the answers; it is only read. Required.
 	Snapshot *event.Value[Snapshot]
-	// Log gets what a person has to know: panics, and certificates that cannot be
-	// read. Required.
+	// Log gets the messages for people: panics, and certificates that cannot be read. Required.
 	Log *slog.Logger
 	// Registerer gets the metrics lockstep_httpapi_*; nil: none.
 	Registerer prometheus.Registerer
@@ -42,33 +41,30 @@ type Config struct {
 	Flags []Flag
 	// TLS names the certificate files; the zero value: plain HTTP.
 	TLS TLS
-	// Stuck names what makes no progress, so that /livez fails; nil: nothing is watched.
-	// It is called at each request, and must not wait.
+	// Stuck names the loops without progress, so that /livez fails; nil: nothing is watched. It is called at each
+	// request, and must not wait.
 	Stuck func() []string
-	// History returns what happened, the newest entry last; nil: the path is not found. It
-	// may ask etcd, within a short time, and answers without it.
+	// History returns the journal, the newest entry last; nil: the path is not found. It may ask etcd, within a
+	// short time, and answers without it.
 	History func(context.Context) []history.Entry
-	// Recording writes what the flight recorder has, compressed with gzip; nil: the path is
-	// not found.
+	// Recording writes the flight recorder's recording, compressed with gzip; nil: the path is not found.
 	Recording func(io.Writer) (int64, error)
 	// FleetLock answers /v1/pre-reboot and /v1/steady-state; nil: the paths are not found.
 	FleetLock FleetLock
-	// LocalOnly: clients on other machines may read only the health endpoints, unless
-	// TLS has a client CA.
+	// LocalOnly: clients on other machines may read only the health endpoints, unless TLS names a client CA.
 	LocalOnly bool
-	// Reviews decides who may read more than the health endpoints, in place of LocalOnly and of
-	// a client CA alone; nil: those do.
+	// Reviews decides about access beyond the health endpoints, in place of LocalOnly and of a client CA alone;
+	// nil: those decide.
 	Reviews *reviews.Reviewer
 	// AlwaysAllowPaths need no review, besides the health endpoints. A path may end with an
 	// asterisk.
 	AlwaysAllowPaths []string
-	// Hosts are the names of this server, in lower case, that a request over plain HTTP
-	// may have besides localhost and addresses; nil: any name.
+	// Hosts are the names of this server, in lower case, that a request over plain HTTP may contain besides
+	// localhost and addresses; nil: any name.
 	Hosts []string
 }
 
-// Build says which program this is. It has the form of buildinfo.Info, so that
-// one converts to the other.
+// Build identifies this program. It repeats the fields of buildinfo.Info, so that one converts to the other.
 type Build struct {
 	Version string // SemVer, or "(devel)"
 	Commit  string // empty: unknown
@@ -82,8 +78,8 @@ type Flag struct{ Name, Value string }
 // certificate can be replaced without a restart.
 type TLS struct {
 	CertFile, KeyFile string // both or none
-	// ClientCAFile has the authorities of client certificates: all endpoints
-	// except the health checks require one. Empty: none does.
+	// ClientCAFile contains the authorities of client certificates: all endpoints except the health checks require
+	// one. Empty: none does.
 	ClientCAFile string
 }
 
@@ -101,8 +97,8 @@ func (c Config) validate() error {
 	return nil
 }
 
-// timeouts limit what one client can occupy. No response takes long to render; a
-// stream of /status?watch has deadlines of its own, one for each write.
+// timeouts limit how long one client can occupy the server. No response takes long to render; a stream of
+// /status?watch uses deadlines of its own, one for each write.
 type timeouts struct {
 	header, read, write, idle time.Duration
 	streamWrite               time.Duration
@@ -166,10 +162,9 @@ func New(cfg Config) (*Server, error) {
 // Handler returns the API without a listener, to be served by another server.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// Run serves on l, which it closes, until ctx ends. Then it waits a short time for
-// requests in progress and returns nil. An error means that it could not go on
-// serving. A nil l: Handler alone is served, by others; Run ends its streams when
-// ctx ends. Run may be called once.
+// Run serves on l, which it closes, until ctx ends. Then it waits a short time for requests in progress and
+// returns nil. An error means that it could not continue to serve. A nil l: another server serves Handler; Run
+// ends its streams when ctx ends. Run may be called once.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	if l == nil {
 		<-ctx.Done()
@@ -220,12 +215,11 @@ func (s *Server) serve(server *http.Server, l net.Listener) error {
 	return server.ServeTLS(l, "", "")
 }
 
-// shutdown ends the streams, then waits for requests in progress. It closes the
-// connections of those that do not end in time: no response of this API is worth a
-// delayed exit.
+// shutdown ends the streams, then waits for requests in progress. It closes the connections of requests that do
+// not end in time: no response of this API is worth a delayed exit.
 func (s *Server) shutdown(ctx context.Context, server *http.Server) error {
 	close(s.stopping)
-	// ctx has ended already; the clean-up has a limit of its own.
+	// ctx is over already; the clean-up uses a limit of its own.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeouts.shutdown)
 	defer cancel()
 	err := server.Shutdown(ctx)

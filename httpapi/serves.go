@@ -6,7 +6,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// standing is what /readyz answers, and why (docs/protocol.md#serves).
+// standing is the answer of /readyz, and the reason (docs/protocol.md#serves).
 type standing struct {
 	Serves  bool
 	Reason  protocol.Reason // Ready, Overridden, or why it does not
@@ -21,20 +21,20 @@ type ReadyReport struct {
 	Message    string     `json:"message"`
 	Since      *time.Time `json:"since"`
 	StaleSince *time.Time `json:"staleSince"`
-	// Override is the one in force; null: there is none.
+	// Override is the one in force; null: none.
 	Override *OverrideReport `json:"override"`
 	ServesReport
 	ServesSince *time.Time `json:"servesSince"` // when /readyz last changed
 }
 
-// ServesReport says whether a node serves: what its /readyz answers.
+// ServesReport reports whether a node serves: the answer of its /readyz.
 type ServesReport struct {
 	Serves        bool   `json:"serves"`
 	ServesReason  string `json:"servesReason"`  // Ready, Overridden, or why it does not; empty: it is not alive
 	ServesMessage string `json:"servesMessage"` // the same, for people; empty: not known
 }
 
-// newServesReport is about a node that is alive, as its presence has it.
+// newServesReport describes a node that is alive, by its presence.
 func newServesReport(r *protocol.Record) ServesReport {
 	reason, message := r.WhyServes()
 	return ServesReport{r.Serves(), string(reason), message}

@@ -6,7 +6,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// KubernetesService is what the Service kubernetes has, and why
+// KubernetesService describes the addresses of the Service kubernetes, and the reason for them
 // (docs/protocol.md#kubernetes-service).
 type KubernetesService struct {
 	Enabled   bool // --kubernetes-service

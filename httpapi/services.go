@@ -34,8 +34,8 @@ type Service struct {
 	Ready    bool      // the instance that runs now is ready
 	Since    time.Time // when State or Ready last changed
 	Restarts int
-	LastExit string   // why its instance ended last; empty: none has
-	Problem  string   // what the last probe found, or why it could not be stopped; empty: nothing
+	LastExit string   // why its last instance ended; empty: none ended
+	Problem  string   // the problem that the last probe reported, or why it could not be stopped; empty: none
 	Lines    []string // the newest of its output, the oldest first
 
 	Optional bool      // nothing waits until it is ready

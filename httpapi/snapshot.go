@@ -7,19 +7,17 @@ import (
 	"github.com/lockstep-dev/lockstep/reconcile/report"
 )
 
-// Snapshot is everything that the API shows, at one moment. It is made of plain
-// values: after it was published, neither it nor its slices may change. The zero
-// Snapshot is that of a sidecar that has just started: not ready, and nothing known.
-// Zero times mean "never".
+// Snapshot is everything that the API shows, at one moment. It consists of plain values: after it was published,
+// neither it nor its slices may change. The zero Snapshot belongs to a sidecar that just started: not ready, and
+// nothing known. Zero times mean "never".
 type Snapshot struct {
-	// Local is what this sidecar is and runs. Its Epoch is not shown; that of
-	// Election is.
+	// Local describes this sidecar and its release. The API shows the Epoch of Election, not this one.
 	Local protocol.Local
-	// Roles are those of this node's record, as last seen.
+	// Roles are the roles in this node's record, as last seen.
 	Roles protocol.Roles
-	// LocalRoles are those by which this sidecar starts and stops services.
+	// LocalRoles are the roles by which this sidecar starts and stops services.
 	LocalRoles LocalRoles
-	// Services are what this node runs for its roles.
+	// Services are the programs that this node runs for its roles.
 	Services []Service
 	// Address is where other machines reach the HTTP API (--advertise-url).
 	Address string
@@ -30,7 +28,7 @@ type Snapshot struct {
 	// in use.
 	BundleProblem string
 
-	// Registration is what is known of this node's record.
+	// Registration is this sidecar's knowledge of its node's record.
 	Registration protocol.Registration
 	// Gate is the verdict, and since when.
 	Gate Gate
@@ -41,41 +39,40 @@ type Snapshot struct {
 	Status protocol.StatusView
 	// StatusUpdatedAt is the status's own updated_at.
 	StatusUpdatedAt time.Time
-	// Replacement is what people have typed; the zero value: nothing.
+	// Replacement is the one that people requested; the zero value: none.
 	Replacement protocol.Replacement
 	// Fleet is all records and presences, as they were last observed.
 	Fleet protocol.Fleet
-	// Sightings are since when this sidecar has seen the nodes as they are in Fleet.
+	// Sightings are since when this sidecar has seen the nodes in the condition that Fleet shows.
 	Sightings map[protocol.NodeID]Sighting
-	// WarningsSince is since when this sidecar has seen the warnings of other nodes that it
-	// saw begin, by its own clock.
+	// WarningsSince is since when this sidecar has seen the warnings of other nodes, by its own clock. It contains
+	// only warnings that this sidecar saw begin.
 	WarningsSince map[NodeWarning]time.Time
 
 	Election Election
-	// Reconcile is what this sidecar's own passes reported. All is zero if it has
-	// not led yet.
+	// Reconcile is the report of this sidecar's own passes. All is zero if it never led.
 	Reconcile report.Report
 	Etcd      Etcd
 	Cluster   Cluster
 	APIServer APIServer
 	// KubernetesService is the zero value without --kubernetes-service.
 	KubernetesService KubernetesService
-	// Certificates are those that this sidecar uses, as they are in their files.
+	// Certificates are the ones that this sidecar uses, as its files contain them.
 	Certificates []Certificate
 
-	// Warnings are problems that need an action, such as a kubeconfig for another
-	// machine. Those about the etcd servers are in Etcd.
+	// Warnings are problems that need an action, such as a kubeconfig for another machine. Warnings about the etcd
+	// servers are in Etcd.
 	Warnings []protocol.Warning
 
 	// EtcdFlags are added to the commands that messages name, so that they can be
 	// pasted: the flags of this sidecar's etcd, with a leading space.
 	EtcdFlags string
-	// OverrideFlag is the same for those that begin and end an override of this node.
+	// OverrideFlag is the same for the commands that begin and end an override of this node.
 	OverrideFlag string
 }
 
-// Sighting is since when a sidecar has seen a node as it is now, by its own clock. Zero
-// times: not known.
+// Sighting is since when a sidecar has seen a node in its present condition, by its own clock. Zero times: not
+// known.
 type Sighting struct {
 	Alive  time.Time // alive, or not
 	Serves time.Time // serving, or not for the same reason
@@ -93,9 +90,8 @@ type Gate struct {
 	Verdict protocol.Verdict
 	// Since is when Ready or Reason last changed.
 	Since time.Time
-	// StaleSince is since when the verdict is based on what was last known,
-	// because etcd is unreachable or the status was lost (docs/protocol.md#gate);
-	// zero: it is up to date.
+	// StaleSince is since when the verdict rests on the last known facts, because etcd is unreachable or the status
+	// was lost (docs/protocol.md#gate); zero: it is up to date.
 	StaleSince time.Time
 }
 
@@ -105,9 +101,9 @@ type Election struct {
 	Since time.Time              // when State last changed
 	// Leader is the node that leads; empty: none, or unknown.
 	Leader protocol.NodeID
-	// Epoch is that of Leader; 0 if Leader is empty.
+	// Epoch is Leader's epoch; 0 if Leader is empty.
 	Epoch int64
-	// Eligibility says whether this node may campaign, and why not.
+	// Eligibility reports whether this node may campaign, and why not.
 	Eligibility protocol.Eligibility
 	// Step is the newest step of this leader, with the blockers that /status shows;
 	// the zero Step if this sidecar does not lead.
@@ -140,8 +136,8 @@ type Etcd struct {
 	Store string
 	// Endpoints are the URLs of the servers.
 	Endpoints []string
-	// Problem is why they do not answer or refuse writes, and what to do; empty: they
-	// are healthy, or it is not known.
+	// Problem is why they do not answer or refuse writes, with the remedy; empty: they are healthy, or it is not
+	// known.
 	Problem string
 	// Full: etcd refuses writes, because its database is full.
 	Full bool
@@ -162,7 +158,7 @@ type APIServer struct {
 	Since   time.Time // when Ready last changed; zero: it was not asked yet
 }
 
-// Problem says why it is not ready.
+// Problem returns the reason why it is not ready.
 func (a APIServer) Problem() (protocol.Reason, string) {
 	switch {
 	case a.Refused:

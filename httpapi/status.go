@@ -27,9 +27,8 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, http.StatusOK, indented(report))
 }
 
-// fingerprint identifies the report's content for the ETag and the stream. It
-// ignores when etcd last answered and etcd's revision: both change all the time and
-// mean nothing by themselves. So the ETag is a weak one.
+// fingerprint identifies the report's content for the ETag and the stream. It ignores etcd's revision and the time
+// of its last answer: both change all the time and mean nothing by themselves. So the ETag is a weak one.
 func fingerprint(r Report) string {
 	r.Etcd.LastContact, r.Etcd.Revision = nil, 0
 	sum := sha256.Sum256(marshal(r))

@@ -11,19 +11,19 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/allowance"
 )
 
-// maxStreams limits the open streams: each has a connection and a goroutine.
+// maxStreams limits the open streams: each takes a connection and a goroutine.
 const maxStreams = 64
 
-// One address has a share of them, and some are kept for clients on this machine, such as
-// `sidecar status --watch`.
+// One address gets a share of them, and some are kept for clients on this machine, such as `sidecar status
+// --watch`.
 const (
 	maxStreamsPerAddress = 16
 	localStreams         = 16
 )
 
-// streams counts the open ones.
+// streams counts the open streams.
 type streams struct {
-	mu        sync.Mutex // mu guards what follows
+	mu        sync.Mutex // mu guards the fields below
 	open      int
 	remote    int
 	byAddress map[netip.Addr]int // of other machines, without zeros
@@ -112,7 +112,7 @@ func (s *Server) follow(out *sender, r *http.Request) {
 		report := NewReport(snap)
 		if mark := fingerprint(report); mark != sent {
 			if err := out.send("id: " + mark + "\ndata: " + string(marshal(report)) + "\n\n"); err != nil {
-				return // the client has closed the connection
+				return // the client closed the connection
 			}
 			sent = mark
 		}
@@ -120,7 +120,7 @@ func (s *Server) follow(out *sender, r *http.Request) {
 		case <-changed:
 		case <-keepAlive.C:
 			if err := out.send(": keep-alive\n\n"); err != nil {
-				return // the client has closed the connection
+				return // the client closed the connection
 			}
 		case <-r.Context().Done():
 			return
@@ -130,8 +130,7 @@ func (s *Server) follow(out *sender, r *http.Request) {
 	}
 }
 
-// sender writes to a stream. Each write has its own deadline, since the stream as a
-// whole has none.
+// sender writes to a stream. Each write gets its own deadline, since the stream as a whole runs without one.
 type sender struct {
 	w      io.Writer
 	ctl    *http.ResponseController

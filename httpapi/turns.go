@@ -7,9 +7,9 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// TurnsReport is who has a turn, and who waits (docs/protocol.md#turns).
+// TurnsReport lists the nodes that hold a turn, and the nodes that wait (docs/protocol.md#turns).
 type TurnsReport struct {
-	Limit   int             `json:"limit"` // how many nodes may have one
+	Limit   int             `json:"limit"` // how many nodes may hold one
 	Held    []TurnReport    `json:"held"`
 	Waiting []WaitingReport `json:"waiting"` // the first one first
 }
@@ -19,23 +19,23 @@ type TurnReport struct {
 	Node    string     `json:"node"`
 	Kind    string     `json:"kind"` // command, reboot, people, services or fleetlock
 	Since   *time.Time `json:"since"`
-	Until   *time.Time `json:"until"` // its limit; null: it has none
+	Until   *time.Time `json:"until"` // its limit; null: none
 	Overdue bool       `json:"overdue"`
 	Command string     `json:"command"` // empty: none
 	Message string     `json:"message"` // why, in people's words
 	By      string     `json:"by"`
 	Work    string     `json:"work"`   // UnderWay, Failed or Done
-	Remedy  string     `json:"remedy"` // what to type
+	Remedy  string     `json:"remedy"` // the command that helps
 }
 
 // WaitingReport is a node that waits for a turn.
 type WaitingReport struct {
 	Node     string     `json:"node"`
 	Since    *time.Time `json:"since"`
-	Message  string     `json:"message"` // what for
+	Message  string     `json:"message"` // the purpose, in people's words
 	By       string     `json:"by"`
 	WaitsFor string     `json:"waitsFor"` // the node; empty: no single one
-	Reason   string     `json:"reason"`   // why it has none yet; empty: it is about to get it
+	Reason   string     `json:"reason"`   // why it waits; empty: it is about to get the turn
 }
 
 // NewTurnsReport renders the turns of a fleet.
@@ -58,7 +58,7 @@ func NewTurnsReport(f protocol.Fleet, voters []protocol.TurnVoter, overdue func(
 	return out
 }
 
-// turnsReport has what is over its limit from the warnings: a report is rendered without a clock.
+// turnsReport finds overdue turns in the warnings: a report is rendered without a clock.
 func (s Snapshot) turnsReport() TurnsReport {
 	out := NewTurnsReport(s.Fleet, protocol.TurnVoters(s.Cluster.voters()), func(t protocol.Turn) bool {
 		return slices.ContainsFunc(s.Warnings, func(w protocol.Warning) bool {

@@ -29,7 +29,7 @@ func UpgradeObstacles(a protocol.UpgradeAnswer, flags string) []UpgradeObstacleR
 	return out
 }
 
-// UpgradeNotes renders what an upgrade costs in a fleet of this size; never nil.
+// UpgradeNotes renders the costs of an upgrade in a fleet of this size; never nil.
 func UpgradeNotes(a protocol.UpgradeAnswer, flags string) []string {
 	out := make([]string, 0, len(a.Notes))
 	for _, note := range a.Notes {

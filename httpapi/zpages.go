@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The structured form of /statusz and /flagz, as the components of Kubernetes have it from 1.36 on.
+// The structured form of /statusz and /flagz, as in the components of Kubernetes from 1.36 on.
 const (
 	zpagesGroup   = "config.k8s.io"
 	zpagesVersion = "v1beta1"
@@ -47,7 +47,7 @@ const (
 	formYAML = "application/yaml"
 )
 
-// zpageForm returns the form that a client accepts first; empty: it accepts none, and has got 406.
+// zpageForm returns the form that a client accepts first; empty: it accepts none, and got 406.
 func (s *Server) zpageForm(w http.ResponseWriter, r *http.Request, kind string) string {
 	accept := r.Header.Values("Accept")
 	if len(accept) == 0 {
