@@ -10,18 +10,17 @@ import (
 const (
 	// staleLife is for how long an answer counts while the kube-apiserver gives no newer one.
 	staleLife = time.Hour
-	// patience is how long the kube-apiserver has for an answer. patienceStale is that where
-	// an older answer is at hand: a scrape must not wait for a timeout each time.
+	// patience is how long the kube-apiserver may take for an answer. patienceStale replaces it while an older
+	// answer is at hand: a scrape must not wait for a timeout each time.
 	patience      = 3 * time.Second
 	patienceStale = time.Second
-	// pause is for how long older answers are used without asking, after a question that was
-	// not answered.
+	// pause is for how long older answers are used without asking, after a question without an answer.
 	pause = 5 * time.Second
 	// maxFlights bounds the questions that are asked at the same moment. Each is about
 	// another token, or another right: strangers with invented tokens cannot cost more.
 	maxFlights = 16
-	// maxEntries bounds the answers that are remembered. Of those that say no, there are at
-	// most half as many, so that invented tokens do not displace valid ones.
+	// maxEntries bounds the remembered answers. At most half of them may be a no, so that invented tokens do not
+	// displace valid ones.
 	maxEntries = 2048
 )
 
@@ -35,27 +34,27 @@ type cache[V any] struct {
 	count func(result string)
 	slots chan struct{} // a token for each question under way
 
-	mu      sync.Mutex // mu guards what follows
+	mu      sync.Mutex // mu guards the fields below
 	entries map[sum]*entry[V]
-	noes    int       // entries that have an answer that says no
+	noes    int       // entries whose answer is a no
 	swept   time.Time // when old answers were last deleted, to keep the bounds
 }
 
 // entry is the newest answer to a question.
 type entry[V any] struct {
 	value  V
-	at     time.Time     // when it was asked; zero: there is no answer
+	at     time.Time     // when it was asked; zero: no answer yet
 	flight chan struct{} // closed when the question under way ends; nil: none is
-	err    error         // with which the last question ended
-	silent time.Time     // when it was last not answered
+	err    error         // of the last question
+	silent time.Time     // when a question last stayed without an answer
 }
 
 func newCache[V any](life func(V) time.Duration, yes func(V) bool, count func(string)) *cache[V] {
 	return &cache[V]{life: life, yes: yes, count: count, slots: make(chan struct{}, maxFlights), entries: map[sum]*entry[V]{}}
 }
 
-// get returns the answer to a question. If none that is new enough is remembered, it asks, or
-// waits for the request that does.
+// get returns the answer to a question. If it remembers none that is new enough, it asks, or waits for the request
+// that asks already.
 func (c *cache[V]) get(ctx context.Context, key sum, ask func(context.Context) (V, error)) (V, error) {
 	c.mu.Lock()
 	e := c.entries[key]
@@ -110,7 +109,7 @@ func (c *cache[V]) outlives(e *entry[V], now time.Time) bool {
 	return !e.at.IsZero() && c.yes(e.value) && now.Sub(e.at) < staleLife
 }
 
-// flown is how a question ended.
+// flown is the result of a question.
 type flown[V any] struct {
 	value V
 	asked time.Time
@@ -137,7 +136,8 @@ func fly[V any](ctx context.Context, within time.Duration, ask func(context.Cont
 	return flown[V]{value, asked, err}
 }
 
-// land keeps an answer for all who wait, or returns the one before while there is none.
+// land keeps an answer for all who wait. If the question failed, it returns the older answer, if that still
+// counts, or the error.
 func (c *cache[V]) land(key sum, e *entry[V], f flown[V]) (V, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,7 +177,7 @@ func (c *cache[V]) remove(key sum, e *entry[V]) {
 	}
 }
 
-// trim keeps the bounds, once the entry of a key has a new answer. The caller holds mu.
+// trim keeps the bounds, once the entry of a key holds a new answer. The caller holds mu.
 func (c *cache[V]) trim(key sum, added *entry[V], now time.Time) {
 	full := func() bool { return len(c.entries) > maxEntries || c.noes > maxEntries/2 }
 	if full() && now.Sub(c.swept) >= time.Second { // not at each invented token

@@ -32,7 +32,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return m
 }
 
-// counts returns what counts the results of a kind.
+// counts returns a function that counts the results of a kind.
 func (m *metrics) counts(kind string) func(result string) {
 	return func(result string) {
 		if m != nil {

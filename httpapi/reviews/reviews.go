@@ -1,5 +1,5 @@
-// Package reviews asks a kube-apiserver who the owner of a token is, and what a user may
-// read: TokenReview and SubjectAccessReview, for the HTTP API (docs/operations.md#access).
+// Package reviews asks a kube-apiserver for the owner of a token, and for the rights of a user to read:
+// TokenReview and SubjectAccessReview, for the HTTP API (docs/operations.md#access).
 //
 // The answers are remembered by a hash, so that no token is kept. Each question is asked by one
 // request at a time, and the others wait for its answer. While the kube-apiserver does not answer,
@@ -23,24 +23,24 @@ import (
 // DefaultTTL is the default of kube-scheduler's flags of the same meaning.
 const DefaultTTL = 10 * time.Second
 
-// Post sends a JSON document to a path of a kube-apiserver, and returns the answer. An error: there
-// was none, or it was no success.
+// Post sends a JSON document to a path of a kube-apiserver, and returns the answer. An error: no answer, or no
+// success.
 type Post func(ctx context.Context, path string, body []byte) ([]byte, error)
 
-// Config is what a Reviewer needs.
+// Config configures a Reviewer.
 type Config struct {
 	// Authentication reviews tokens. Nil: no token is accepted.
 	Authentication Post
-	// Authorization reviews what users may read. Required.
+	// Authorization reviews the rights of users. Required.
 	Authorization Post
-	// TokenTTL is how long the answer about a token is used again, AllowedTTL and DeniedTTL those
-	// about what a user may read. Zero: DefaultTTL.
+	// TokenTTL is how long the answer about a token is used again. AllowedTTL and DeniedTTL are the same for
+	// answers about rights. Zero: DefaultTTL.
 	TokenTTL, AllowedTTL, DeniedTTL time.Duration
 	// Registerer gets the metric lockstep_reviews_total; nil: none.
 	Registerer prometheus.Registerer
 }
 
-// User is whom a token or a client certificate names.
+// User is the user that a token or a client certificate names.
 type User struct {
 	Name   string              `json:"username,omitempty"`
 	UID    string              `json:"uid,omitempty"`
@@ -56,13 +56,13 @@ type Reviewer struct {
 	metrics *metrics
 }
 
-// identity is what a token turned out to be.
+// identity is the user of a token, if it is valid.
 type identity struct {
 	user  User
 	valid bool
 }
 
-// New returns a reviewer that has asked nothing yet.
+// New returns a Reviewer that asked nothing yet.
 func New(cfg Config) *Reviewer {
 	for _, ttl := range []*time.Duration{&cfg.TokenTTL, &cfg.AllowedTTL, &cfg.DeniedTTL} {
 		if *ttl == 0 {
@@ -85,11 +85,11 @@ func New(cfg Config) *Reviewer {
 // TakesTokens reports whether tokens are reviewed.
 func (r *Reviewer) TakesTokens() bool { return r.cfg.Authentication != nil }
 
-// maxToken bounds a token: those of ServiceAccounts have 1 to 2 KiB.
+// maxToken bounds a token: a ServiceAccount's takes 1 to 2 KiB.
 const maxToken = 16 << 10
 
-// Authenticate returns whose token it is; not valid: the kube-apiserver rejects it. An error
-// means that the kube-apiserver did not answer, and that no answer is remembered.
+// Authenticate returns the owner of a token; not valid: the kube-apiserver rejects it. An error means that the
+// kube-apiserver did not answer, and that no answer is remembered.
 func (r *Reviewer) Authenticate(ctx context.Context, token string) (user User, valid bool, err error) {
 	if !r.TakesTokens() || token == "" || len(token) > maxToken {
 		return User{}, false, nil
@@ -155,5 +155,5 @@ func post(ctx context.Context, send Post, group, kind string, spec, status any) 
 	return nil
 }
 
-// ErrBusy is the error of a question that cannot be asked now: too many others are.
+// ErrBusy is the error of a question that cannot be asked now: too many others are under way.
 var ErrBusy = errors.New("too many reviews are under way")
