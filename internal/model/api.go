@@ -15,7 +15,7 @@ func (t *transition) land(l int) bool {
 		lead.pass.parent = true // and it writes the mark next
 		return true
 	case !r.kind.ofMark():
-		t.readObject(l, int(r.object)) // if it was refused, or as the answer has it
+		t.readObject(l, int(r.object)) // if it was refused, or as the answer contains it
 		return true
 	case !done && r.kind == finishRequest:
 		t.failPass(l) // and tries again

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// canonical removes what makes no difference to the future: which node is which,
+// canonical removes details that make no difference to the future: which node is which,
 // the size of content epochs, requests that the API is sure to refuse, and
 // leaders that can do nothing more. It returns the new place of each node, for
 // stories.
@@ -69,7 +69,7 @@ func (t *transition) dropSpent() {
 const maxGap = 3
 
 // foldEpochs shifts all content epochs so that the lowest is 1, and shortens
-// gaps. A state has too few of them for one to reach farEpoch, which stays as it is.
+// gaps. A state holds too few of them for one to reach farEpoch, which stays as it is.
 func (t *transition) foldEpochs() {
 	var used [2]uint64
 	t.epochs(func(e *uint8) { used[*e/64] |= 1 << (*e % 64) })
@@ -144,7 +144,7 @@ func visitRequest(r *request, visit func(*uint8)) {
 	}
 }
 
-// sortNodes sorts the nodes by what is known of them, so that their names make no
+// sortNodes sorts the nodes by their contents, so that their names make no
 // difference.
 func (t *transition) sortNodes() (went [maxNodes]uint8) {
 	var order [maxNodes]uint8

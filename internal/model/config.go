@@ -10,7 +10,7 @@ type Config struct {
 	Nodes    int // at most maxNodes
 	Releases int
 	Builds   int // builds of each release; their bundles differ in the digest
-	// M and A are the constraints of the releases: M[0] is that of release 1.
+	// M and A are the constraints of the releases: M[0] belongs to release 1.
 	M, A []int
 
 	Faults  int // how many faults may happen
@@ -18,13 +18,13 @@ type Config struct {
 	Objects []shape
 	Start   start
 
-	Off  safeguard // what is turned off
+	Off  safeguard // the safeguards that are turned off
 	Only []string  // names of the invariants to check; empty: all
 
 	// Policy: the admission policy for content epochs is installed. Without it,
 	// only UID and resourceVersion protect an object.
 	Policy bool
-	// LooseClock: a leader continues to send requests after its lease has expired,
+	// LooseClock: a leader continues to send requests after its lease expired,
 	// like one that was paused between the check of its clock and the request.
 	LooseClock bool
 	// Restamp is a proposal: an object whose stamp is below the content epoch of
@@ -61,7 +61,7 @@ type Config struct {
 	Immediately bool
 	// Services: each node runs services, which its sidecar starts and stops.
 	Services bool
-	// Failing: services may never become ready, and another program may have their place. It needs
+	// Failing: services may never become ready, and another program may run in their place. It needs
 	// Services.
 	Failing bool
 	// Deployed: the kube-apiserver of a node is deployed after its sidecar. Not together with
@@ -93,14 +93,14 @@ const (
 	// recreatedForm is different in each content, and cannot be changed: it is deleted
 	// and created again.
 	recreatedForm
-	// droppedForm is different in each content of release 1. Later releases do not have
-	// the object.
+	// droppedForm is different in each content of release 1. Later releases do not
+	// contain the object.
 	droppedForm
-	// addedForm is different in each content, and release 1 does not have the object.
+	// addedForm is different in each content, and release 1 does not contain the object.
 	addedForm
 )
 
-// restore says what a restore brings back.
+// restore selects the data that a restore brings back.
 type restore uint8
 
 // The restores.
@@ -108,7 +108,7 @@ const (
 	restoreNothing restore = iota
 	// restoreAll: Lockstep and the API use one etcd.
 	restoreAll
-	// restoreStore: the API has an etcd of its own, which stays as it is.
+	// restoreStore: the API uses an etcd of its own, which stays as it is.
 	restoreStore
 )
 
@@ -132,8 +132,8 @@ func (s start) String() string {
 	return "from a settled cluster"
 }
 
-// A state has room for this many. A move that needs more is not followed, and
-// Result.Unfollowed counts it: an exhaustive search with such a move has failed.
+// A state holds this many at most. The search does not follow a move that needs more, and
+// Result.Unfollowed counts it: an exhaustive search with such a move fails.
 const (
 	maxNodes   = 7
 	maxLeaders = 2  // that believe they lead at the same time
@@ -163,7 +163,7 @@ func join(releases []int) string {
 	return strings.Join(parts, ",")
 }
 
-// constraints returns all values of M and A that bundles can have: neither falls
+// constraints returns all values of M and A that are valid in bundles: neither falls
 // from one release to the next, and neither is above its release.
 func constraints(releases int) (pairs [][2][]int) {
 	all := monotone(releases)

@@ -1,9 +1,9 @@
 package model
 
-// This file has cordons: an administrator takes a node out of service
+// This file models cordons: an administrator takes a node out of service
 // (docs/protocol.md#cordons).
 
-// The safeguards of cordons. They go on from those of services.
+// The safeguards of cordons. Their bits follow the safeguards of services.
 const (
 	// Leaders wait for a node with a cordon as for any other.
 	cordonedCounts safeguard = 1 << (55 - iota)
@@ -51,7 +51,7 @@ func (t *transition) cordon(i int) bool {
 	return true
 }
 
-// uncordon is `sidecar uncordon`, or the end of the time for which it was asked.
+// uncordon is `sidecar uncordon`, or the end of the cordon's time.
 func (t *transition) uncordon(i int) bool {
 	n := &t.state.nodes[i]
 	if n.record == 0 || n.record == corrupt || !n.cordoned {

@@ -1,13 +1,13 @@
 package model
 
-// This file has kube-apiservers that are deployed apart from their sidecars, as by a kubelet
+// This file models kube-apiservers that are deployed apart from their sidecars, as by a kubelet
 // (docs/protocol.md#apiserver-version).
 
-// A record is written only when the kube-apiserver of the node is the one that the bundle is
-// for. It goes on from the safeguards of bundle names.
+// A sidecar writes its record only when the kube-apiserver of its node is of the bundle's
+// release. Its bit follows the safeguards of bundle names.
 const apiserverFirst safeguard = 1 << 49
 
-// serving is the content whose release the kube-apiserver of a node is of.
+// serving returns the content whose release the kube-apiserver of a node runs.
 func (t *transition) serving(i int) uint8 {
 	if n := &t.state.nodes[i]; t.cfg.Deployed {
 		return n.deployed
@@ -16,13 +16,13 @@ func (t *transition) serving(i int) uint8 {
 }
 
 // otherAPIServer reports whether the kube-apiserver of a node is of another release than its
-// bundle is for, or does not run.
+// bundle, or does not run.
 func (t *transition) otherAPIServer(i int) bool {
 	n := &t.state.nodes[i]
 	return n.deployed == 0 || t.cfg.releaseOf(n.deployed) != t.cfg.releaseOf(n.run)
 }
 
-// deploy replaces the kube-apiserver of a node by that of the release that its sidecar runs.
+// deploy replaces the kube-apiserver of a node by one of the release that its sidecar runs.
 func (t *transition) deploy(i int) bool {
 	n := &t.state.nodes[i]
 	if n.run == 0 || n.deployed == n.run {

@@ -6,9 +6,9 @@
 // # The world
 //
 //   - An etcd with the status, the node records, the presences and the leader's
-//     key. Its transactions have the guards of status.Store.Write.
+//     key. Its transactions check the guards of status.Store.Write.
 //   - A Kubernetes API with a few objects, the mark and the inventory. Each object
-//     has a stamp. An object can be the same in each content, differ, be created
+//     carries a stamp. An object can be the same in each content, differ, be created
 //     again because it cannot be changed, or be dropped by a later release.
 //     With Config.Stores, the leader of another store writes to it, too. With
 //     Config.Strangers, users write stamps on objects.
@@ -23,33 +23,33 @@
 //
 // # Reading the code
 //
-// world.go has the state, translate.go its translation to the values of package
-// protocol, and safeguards.go what a search can turn off. moves.go lists
-// what can happen; nodes.go, leader.go, survey.go, pass.go, api.go, keep.go, removals.go,
-// expiry.go, stores.go, strangers.go, withdraw.go, restored.go and faults.go say what each
-// move does. invariants.go checks a transition. search.go visits all states,
+// world.go defines the state, translate.go translates it to the values of package
+// protocol, and safeguards.go lists the rules that a search can turn off. moves.go lists
+// the moves; nodes.go, leader.go, survey.go, pass.go, api.go, keep.go, removals.go,
+// expiry.go, stores.go, strangers.go, withdraw.go, restored.go and faults.go carry
+// them out. invariants.go checks a transition. search.go visits all states,
 // progress.go follows every run to its end, walk.go walks at random, and story.go explains a violation.
 //
 // The members of an etcd that the sidecars run are a world of their own, in
 // membership.go, membershipnode.go and membershipsearch.go. So is the Service kubernetes, in endpoints.go
 // and endpointssearch.go. So are turns, in turns.go and turnssearch.go.
 //
-// # What is folded
+// # Folded states
 //
 // States that differ only in which node is which are one state. Revisions and
 // epochs are only ever compared, so a state holds the result of the comparison
-// and not the number: this guard's revision is still that of the key, this
-// request's resourceVersion is still that of the object. Content epochs are
+// and not the number: the key still has this guard's revision, the
+// object still has this request's resourceVersion. Content epochs are
 // numbers, since leaders count with them. They are shifted so that the lowest is
 // 1, and a gap above three counts as three.
 //
-// # What is not in the model
+// # Not in the model
 //
-// Time: whatever can take long can take forever, and a lease can expire at any
-// moment. With Config.Expire, a move has the condition that clocks agree well
+// Time: each delay can last forever, and a lease can expire at any
+// moment. With Config.Expire, one move is possible only while clocks agree well
 // enough. With Config.Restore, a restore takes longer than a lease and a request
 // live. Also missing: duplicate node IDs, and a user who changes the mark. Of the
-// statuses that a lagging node has missed, the model keeps only one that would open
+// statuses that a lagging node missed, the model keeps only one that would open
 // its gate.
 //
 // The exhaustive search compares fingerprints of 64 bits. In a search of ten

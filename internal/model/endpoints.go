@@ -6,20 +6,20 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// This file has a world of its own: the addresses in the Service kubernetes, and the
+// This file defines a world of its own: the addresses in the Service kubernetes, and the
 // sidecars that write them (docs/protocol.md#kubernetes-service). endpointssearch.go
 // searches it.
 
-// maxWriters is how many nodes such a world may have.
+// maxWriters is the highest number of nodes in such a world.
 const maxWriters = 3
 
-// EndpointsConfig bounds a world of one Service.
+// EndpointsConfig configures a world of one Service.
 type EndpointsConfig struct {
-	Nodes      int  // each has a sidecar that may write
+	Nodes      int  // each runs a sidecar that may write
 	Outside    int  // how many of them do not take part at first
 	Changes    int  // how often a node becomes ready or not ready, or begins to take part
 	Restores   int  // how often etcd is restored from the backup of the beginning
-	Restarts   int  // how often a sidecar forgets what it has seen
+	Restarts   int  // how often a sidecar starts again and forgets its reads
 	Reconciler bool // the kube-apiserver of the first node writes the Service itself
 	Pauses     int  // how often a pause after an overwrite ends
 	Strangers  int  // how often a client that is no sidecar changes the Service
@@ -28,7 +28,7 @@ type EndpointsConfig struct {
 	Only       string // the invariant that is asked; empty: all
 }
 
-// String says what the bounds are.
+// String lists the bounds.
 func (c *EndpointsConfig) String() string {
 	out := fmt.Sprintf("%d nodes, %d without the flag, %d changes, %d restores, %d restarts", c.Nodes, c.Outside, c.Changes, c.Restores, c.Restarts)
 	if c.Reconciler {
@@ -57,28 +57,29 @@ const (
 	backCounts
 	// Only the addresses of nodes whose presence is ready are written.
 	readyOnly
-	// What another client wrote is taken over only if every node in service takes part.
+	// Sidecars replace another client's addresses only if every node in service takes part.
 	allTakePart
 	// A sidecar whose write was replaced again and again waits.
 	pauseAfterOverwrite
-	// What was replaced only a few times is repaired at once.
+	// A sidecar repairs at once a write that was replaced only a few times.
 	firstRepairs
 	// The parent decides whose objects these are, not the annotation.
 	parentDecides
-	// A kube-apiserver stops when the address of its node has left.
+	// A kube-apiserver stops only after the address of its node left the Service.
 	leavesFirst
-	// The turn to write is that of a node that takes traffic.
+	// Only a node that takes traffic gets the turn to write.
 	turnTaken
 )
 
-// serviceObject is what an object has. There is one: each has a writer's view of its own.
+// serviceObject is the content of an object of the Service. The model holds one, since writers keep a
+// separate view of each.
 type serviceObject struct {
 	known    bool
 	own      bool // Lockstep wrote it last
 	set      nodeSet
 	revision uint8 // the annotation; 0: none
-	history  uint8 // of that revision: how often the store had gone back
-	foreign  bool  // the annotation has the ID of another store
+	history  uint8 // of that revision: how often the store went back before it
+	foreign  bool  // the annotation names another store
 }
 
 // writerPhase is how far a sidecar is with a write.
@@ -86,23 +87,23 @@ type writerPhase uint8
 
 const (
 	writerIdle    writerPhase = iota
-	writerRead                // it has the first of object and snapshot
+	writerRead                // it read the first of object and snapshot
 	writerDecided             // its request is under way
 )
 
 // endpointsWriter is a sidecar.
 type endpointsWriter struct {
 	phase writerPhase
-	seen  serviceObject // what it read last
-	fresh bool          // the object has not changed since
+	seen  serviceObject // as it read it last
+	fresh bool          // the object did not change since
 
-	// Its snapshot, and what it writes.
+	// Its snapshot, and the addresses that it writes.
 	revision, history uint8
 	ready             nodeSet
 	part              nodeSet
 	writes            nodeSet
 
-	// overwritten is how often it has seen that what Lockstep wrote was replaced, since
+	// overwritten is how often it saw that another client replaced Lockstep's write, since
 	// its last pause; more than protocol.Patience: it pauses.
 	overwritten uint8
 }
@@ -110,8 +111,8 @@ type endpointsWriter struct {
 // endpointsState is a state of the world.
 type endpointsState struct {
 	revision, history uint8
-	ready, part       nodeSet // as the presences have it
-	gone              nodeSet // that have stopped
+	ready, part       nodeSet // as in the presences
+	gone              nodeSet // that stopped
 	reconciles        bool    // the kube-apiserver of the first node
 	object            serviceObject
 	writers           [maxWriters]endpointsWriter
@@ -153,14 +154,14 @@ const (
 	endpointsMoves = iota
 )
 
-// apply makes a move of a node, and says what happened; empty: it is not possible now.
+// apply makes a move of a node, and describes it for the story; empty: it is not possible now.
 // broken is the invariant that it breaks, and why; empty: none.
 func (s *endpointsState) apply(cfg *EndpointsConfig, m endpointsMove, i int) (what string, broken [2]string) {
 	w := &s.writers[i]
 	switch m {
 	case serviceToggle:
 		if cfg.Stops > 0 && !s.ready.has(i) {
-			return "", broken // what is under way since then, no sidecar can observe
+			return "", broken // it stays not ready: no sidecar can observe a write that is under way since then
 		}
 		return s.happen(m, i), broken
 	case serviceRead:
@@ -230,7 +231,7 @@ func (s *endpointsState) happen(m endpointsMove, i int) string {
 	return ""
 }
 
-// replace changes the object. No writer has its newest form then.
+// replace changes the object. After that, no writer knows its newest form.
 func (s *endpointsState) replace(with serviceObject) {
 	s.object = with
 	for i := range s.writers {
@@ -341,7 +342,7 @@ func (o serviceObject) published() protocol.ServiceObject {
 	return out
 }
 
-// facts translates what a sidecar knows for the protocol.
+// facts translates the knowledge of a sidecar for the protocol.
 func (w *endpointsWriter) facts(cfg *EndpointsConfig) protocol.PublishFacts {
 	f := protocol.PublishFacts{
 		Store: "store", Parent: "store", Family: protocol.IPv4, Current: w.seen.published(),

@@ -4,10 +4,10 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// This file has how a node leaves the Service kubernetes, and whose turn it is to write.
+// This file models how a node leaves the Service kubernetes, and whose turn it is to write.
 
 // stop stops the kube-apiserver of a node, if its address cannot leave the Service any more, as far as
-// its sidecar has observed. Then the sidecar ends.
+// its sidecar observed. Then the sidecar ends.
 func (s *endpointsState) stop(cfg *EndpointsConfig, i int) (what string, broken [2]string) {
 	w := &s.writers[i]
 	if s.stops == 0 || s.gone.has(i) || s.ready.has(i) || !s.part.has(i) {
@@ -27,7 +27,7 @@ func (s *endpointsState) stop(cfg *EndpointsConfig, i int) (what string, broken 
 	return "stops its kube-apiserver and ends", broken
 }
 
-// hasTurn reports whether a sidecar writes what all see before the others do.
+// hasTurn reports whether a sidecar writes before the others if all see the same.
 func (s *endpointsState) hasTurn(cfg *EndpointsConfig, i int) bool {
 	if s.gone.has(i) {
 		return false

@@ -6,7 +6,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// EndpointsResult is what a search through a world of one Service found.
+// EndpointsResult is the result of a search through a world of one Service.
 type EndpointsResult struct {
 	States, Transitions int
 	Violation           *Violation // the first one; nil: none
@@ -71,8 +71,8 @@ func (s *endpointsSearch) violated(name, why string, from uint32, last string) {
 }
 
 // follows returns why the Service does not get the addresses of the nodes that are ready,
-// when nothing changes any more and no kube-apiserver writes it; empty: it does. What a
-// stranger wrote no more than protocol.Patience times is repaired without a pause.
+// when nothing changes any more and no kube-apiserver writes it; empty: it does. Sidecars
+// repair the writes of a stranger without a pause, up to protocol.Patience of them.
 func follows(cfg *EndpointsConfig, st endpointsState) string {
 	if st.reconciles || st.ready == 0 || st.ready&^st.part != 0 || st.part == 0 {
 		return ""
@@ -84,7 +84,7 @@ func follows(cfg *EndpointsConfig, st endpointsState) string {
 	for range 2 * cfg.Nodes {
 		for i := range cfg.Nodes {
 			if !st.hasTurn(cfg, i) {
-				continue // it sees that another one has written
+				continue // it sees the write of another one
 			}
 			st.pauses = pauses
 			for _, m := range []endpointsMove{serviceLand, servicePauseEnds, serviceRead, serviceDecide, serviceLand} {

@@ -6,10 +6,10 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// This file has the nodes whose IDs do not return (docs/protocol.md#ephemeral): how
+// This file models the nodes whose IDs do not return (docs/protocol.md#ephemeral): how
 // they stop gracefully, and how their records are deleted.
 
-// leaving is how far a sidecar has got that stops gracefully. Its gate is closed for
+// leaving is the progress of a sidecar that stops gracefully. Its gate is closed for
 // good, and it does not lead.
 type leaving uint8
 
@@ -19,14 +19,14 @@ const (
 	servesNoMore         // its kube-apiserver has stopped
 )
 
-// The safeguards of ephemeral records. They are counted from the other end than
-// those in safeguards.go.
+// The safeguards of ephemeral records. Their bits are counted from the top,
+// the bits in safeguards.go from the bottom.
 const (
-	// A sidecar deletes its record after its kube-apiserver has stopped.
+	// A sidecar deletes its record after its kube-apiserver stopped.
 	leavesLast safeguard = 1 << (63 - iota)
 	// A leader deletes only records that it ignores.
 	deletesExpired
-	// A leader deletes a record only as its snapshot had it.
+	// A leader deletes a record only if it did not change since its snapshot.
 	deletesUnchanged
 )
 
@@ -151,8 +151,8 @@ func (t *transition) dropRecord(i int) {
 // place is the inverse of nodeID.
 func place(id protocol.NodeID) int { return int(id[1] - '1') }
 
-// checkAwaited: a gate that is ready has a record that no leader ignores, and no
-// sidecar deletes its record while its kube-apiserver runs.
+// checkAwaited: a node whose gate is ready is registered, and no leader ignores its record.
+// No sidecar deletes its record while its kube-apiserver runs.
 func checkAwaited(t *transition) string {
 	if t.event.leftServing {
 		return "a sidecar deletes its record while its kube-apiserver runs"

@@ -23,7 +23,7 @@ func (c *Config) fenceAfter() time.Duration {
 // bit is the bit of a place in state.leaders.
 func bit(l int) uint8 { return 1 << l }
 
-// fleetSeenBy is the fleet with the absences that a leader has counted.
+// fleetSeenBy is the fleet with the absences that a leader counted.
 func (c *Config) fleetSeenBy(st *state, l int) protocol.Fleet {
 	f := c.fleet(st)
 	k := 0
@@ -40,7 +40,7 @@ func (c *Config) fleetSeenBy(st *state, l int) protocol.Fleet {
 	return f
 }
 
-// fleetAtCommit is the fleet when a leader commits. A record that has expired
+// fleetAtCommit is the fleet when a leader commits. An expired record
 // counts as expired until it is written, even if its presence is back.
 func (c *Config) fleetAtCommit(st *state, l int) protocol.Fleet {
 	then := *st
@@ -72,7 +72,7 @@ func (t *transition) countAbsences(l int) (changed bool) {
 	return changed
 }
 
-// dropCounts drops what a leader has counted whose leadership ended: the next
+// dropCounts drops the counts of a leader whose leadership ended: the next
 // leader counts from the start.
 func (t *transition) dropCounts(l int) {
 	drop := func(bits *uint8) {
@@ -123,8 +123,8 @@ func (t *transition) fence(i int) bool {
 	return true
 }
 
-// announce is what a sidecar does once its presence exists again: it writes its
-// record, and only that confirms the presence.
+// announce writes the record of a sidecar whose presence exists again. Only that
+// confirms the presence.
 func (t *transition) announce(i int) {
 	n := &t.state.nodes[i]
 	if !t.cfg.Expire || !n.registered || n.record != n.run || n.roleless != n.plain {

@@ -1,9 +1,9 @@
 package model
 
-// This file has services that do not become ready, and programs that have their place
+// This file models services that do not become ready, and programs that run in their place
 // (docs/protocol.md#services).
 
-// The safeguards of such services. They go on from those of rollbacks.
+// The safeguards of such services. Their bits follow the safeguards of rollbacks.
 const (
 	// A node whose services are not ready lets older nodes lead.
 	unreadyMakesWay safeguard = 1 << (45 - iota)
@@ -11,8 +11,8 @@ const (
 	placeFree
 )
 
-// breakServices is a fault: what the node starts from here on never becomes ready. What is ready
-// stays so: a service that fails later closes no gate.
+// breakServices is a fault: services that the node starts from here on never become ready. Ready
+// ones stay ready: a service that fails later closes no gate.
 func (t *transition) breakServices(i int) bool {
 	n := &t.state.nodes[i]
 	if n.services.broken {
@@ -35,7 +35,7 @@ func (t *transition) takePlace(i int) bool {
 	return true
 }
 
-// freePlace ends what has the place of services: an administrator stops it.
+// freePlace lets an administrator stop the program that runs in the place of services.
 func (t *transition) freePlace(i int) bool {
 	n := &t.state.nodes[i]
 	if n.services.other == 0 {
@@ -51,7 +51,7 @@ func (t *transition) mayStart(i int) bool {
 	return t.state.nodes[i].services.other == 0 || !t.cfg.holds(placeFree)
 }
 
-// becomeReady reports whether services that were started do.
+// becomeReady reports whether services become ready after their start.
 func (t *transition) becomeReady(i int) bool {
 	s := &t.state.nodes[i].services
 	return s.other != 0 || !s.broken // another program answers

@@ -7,7 +7,7 @@ import (
 )
 
 // invariant is a property of every transition (docs/protocol.md#invariants).
-// Broken returns what is wrong after a transition, or the empty string.
+// Broken says why a transition breaks it, or returns the empty string.
 type invariant struct {
 	Name   string
 	Broken func(t *transition) string
@@ -81,7 +81,7 @@ func checkCovers(t *transition) (why string) {
 	return why
 }
 
-// checkRegistered: a gate is ready only while its node has a record with the
+// checkRegistered: a gate is ready only while the record of its node names the
 // running release. A record that was damaged later holds leaders back all the
 // same.
 func checkRegistered(t *transition) string {

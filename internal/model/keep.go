@@ -3,7 +3,7 @@ package model
 import "github.com/lockstep-dev/lockstep/protocol"
 
 // hold carries out a step that leaves the objects as they are. With Config.Keep, a
-// leader that holds the target repairs what others change, until it decides
+// leader that holds the target repairs the changes of others, until it decides
 // otherwise (docs/protocol.md#drift).
 func (t *transition) hold(l int, step *protocol.Step) bool {
 	lead := &t.state.leaders[l]
@@ -26,7 +26,7 @@ func (t *transition) isIdle(l int) bool {
 	return lead.on && lead.doing == keeping && lead.pass.todo == 0 && lead.pass.request.kind == noRequest && t.maySend(l)
 }
 
-// repair begins to repair an object. The leader has its newest version from the
+// repair begins to repair an object. The leader knows its newest version from the
 // watch.
 func (t *transition) repair(l, i int) bool {
 	if !t.isIdle(l) || !t.differs(l, i) {
@@ -37,7 +37,7 @@ func (t *transition) repair(l, i int) bool {
 	return t.sendObject(l)
 }
 
-// repairMark repairs the parent, or ends the keeping if another leader may have
+// repairMark repairs the parent, or ends the keeping if another leader could have
 // written it.
 func (t *transition) repairMark(l int) bool {
 	if !t.isIdle(l) {

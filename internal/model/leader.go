@@ -44,8 +44,8 @@ func (t *transition) expireKey() bool {
 	return true
 }
 
-// resign ends a leadership gracefully. What it records shows the next leader
-// whether it has to wait (docs/protocol.md#drain).
+// resign ends a leadership gracefully. The status that it records shows the next leader
+// whether it must wait (docs/protocol.md#drain).
 func (t *transition) resign(l int) {
 	lead := &t.state.leaders[l]
 	t.abandon(l)
@@ -62,7 +62,7 @@ func (t *transition) resign(l int) {
 	t.depose(l)
 }
 
-// resignFacts are what a leader knows when it gives up its key.
+// resignFacts returns the facts that a leader knows when it gives up its key.
 func (t *transition) resignFacts(l int) protocol.ResignFacts {
 	lead := &t.state.leaders[l]
 	f := protocol.ResignFacts{
@@ -215,8 +215,8 @@ func (t *transition) execute(l int, step *protocol.Step) bool {
 	return false
 }
 
-// stop ends the pass of a leader for a step that has nothing to write. A step that
-// rests on the mark of another store is not left: only people change whose the
+// stop ends the pass of a leader for a step that writes nothing. A leader does not leave a
+// step that rests on the mark of another store: only people change whose the
 // parent is, so the model does not read it again.
 func (t *transition) stop(l int, step *protocol.Step) bool {
 	lead := &t.state.leaders[l]
@@ -229,15 +229,15 @@ func (t *transition) stop(l int, step *protocol.Step) bool {
 }
 
 // rollsBack reports whether a status brings content that is older than the
-// content of the current status, and older than a node that is registered and has
-// not expired.
+// content of the current status, and older than a registered node whose
+// record has not expired.
 func (t *transition) rollsBack(l int, s status) bool {
 	if t.state.status.kind != protocol.StatusPresent || s.content.content == 0 {
 		return false
 	}
 	r := t.cfg.releaseOf(s.content.content)
 	if int(t.state.rollback) == r {
-		return false // people have asked for that
+		return false // people asked for that
 	}
 	if r >= t.cfg.releaseOf(t.state.status.content.content) {
 		return false
@@ -291,7 +291,7 @@ func (t *transition) begin(l int, step *protocol.Step) bool {
 	return true
 }
 
-// abandon stops what a leader is doing. A request that it has sent may still
+// abandon stops the work of a leader. A request that it sent may still
 // land.
 func (t *transition) abandon(l int) {
 	t.tracePass(l, trace.End{})
@@ -359,7 +359,7 @@ func (t *transition) guardHolds(lead *leader, w write) bool {
 	return w.fleet != modified || !t.cfg.holds(nodesGuard)
 }
 
-// setStatus changes the status key. A node that has not seen the previous value
+// setStatus changes the status key. A node that did not see the previous value
 // may receive it late.
 func (t *transition) setStatus(s status) {
 	was := t.state.status

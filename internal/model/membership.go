@@ -6,23 +6,23 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// This file has a world of its own: the members of an etcd that the sidecars run, and
-// how nodes become members and leave (docs/protocol.md#membership). It has nothing to do
-// with the status: a search through both worlds at once would only multiply them.
+// This file defines a world of its own: the members of an etcd that the sidecars run, and
+// how nodes become members and leave (docs/protocol.md#membership). It shares nothing with the
+// status: a search through both worlds at once would only multiply them.
 // membershipsearch.go searches it.
 
-// maxMembers is how many nodes such a world may have.
+// maxMembers is the highest number of nodes in such a world.
 const maxMembers = 5
 
-// MembersConfig bounds a world of members.
+// MembersConfig configures a world of members.
 type MembersConfig struct {
 	Nodes   int  // members at first
 	Down    int  // how many of them are off for good
 	Spare   int  // more nodes, without a member at first
 	Changes int  // how often people change a role or remove a member
 	Faults  int  // how often a node is powered off, or a learner makes no progress
-	Shared  bool // people gave those without a member the same address
-	// Joins: those without a member are new, and join.
+	Shared  bool // people gave the nodes without a member the same address
+	// Joins: the nodes without a member are new, and join.
 	Joins    bool
 	Restores int // how often people restore the cluster on a node that was a member
 	Upgrades int // how often people stop a node for an upgrade
@@ -30,7 +30,7 @@ type MembersConfig struct {
 	Only     string // the invariant that is asked; empty: all
 }
 
-// String says what the bounds are.
+// String lists the bounds.
 func (c *MembersConfig) String() string {
 	out := fmt.Sprintf("%d members, %d of them off, %d nodes without, %d changes, %d faults", c.Nodes, c.Down, c.Spare, c.Changes, c.Faults)
 	if c.Joins {
@@ -49,7 +49,7 @@ func (c *MembersConfig) String() string {
 type memberSafeguard uint32
 
 const (
-	// A removal is written only if no record has changed since it was judged.
+	// A removal is written only if no record changed since it was judged.
 	removalGuard memberSafeguard = 1 << iota
 	// Voters whose removal was decided do not count as staying.
 	leavingCounted
@@ -63,19 +63,19 @@ const (
 	dataMoved
 	// A removal that was decided is carried out.
 	decidedStays
-	// What an etcd left that made no log is deleted before the next one begins.
+	// The files of an etcd that made no log are deleted before the next one begins.
 	unbegunCleared
 	// A log is never deleted while the node becomes a member.
 	logKept
-	// Only a learner that has the log votes.
+	// Only a learner with the whole log becomes a voter.
 	learnerInSync
-	// The record of a learner that is evicted has that it is leaving, before etcd is asked.
+	// The record of an evicted learner shows that it is leaving, before etcd is asked.
 	evictionRecorded
-	// A node whose address another member has is not added.
+	// A node is not added while another member uses its address.
 	addressFree
-	// A learner without a record is taken over by the node that has its address.
+	// The node with its address takes over a learner without a record.
 	unrecordedAdopted
-	// One that is being removed is not.
+	// It does not take over one that is being removed.
 	leavingNotAdopted
 	// A node that joins, and receives nothing from other members, asks again whether it is one.
 	asksAgain
@@ -89,14 +89,14 @@ const (
 	obstaclesAsked
 )
 
-// lifeOf is what etcd has in a node's data directory.
+// lifeOf is the kind of etcd data in a node's data directory.
 type lifeOf uint8
 
 const (
 	noData      lifeOf = iota
-	currentData        // of the member that the node has, or that was added for it
+	currentData        // of the node's member, or of one that was added for it
 	oldData            // of a member that was removed
-	restData           // an etcd began, and ended before it had a log: no other one can use it
+	restData           // an etcd began, and ended before it made a log: no other one can use it
 )
 
 // judged is a removal that was judged and not written yet.
@@ -109,7 +109,7 @@ const (
 	judgedSelf            // by the node that leaves
 )
 
-// removedForGood is the phase of a node that an operator has removed.
+// removedForGood is the phase of a node that an operator removed.
 const removedForGood = protocol.WithoutMember + 1
 
 // memberNode is one node.
@@ -117,28 +117,28 @@ type memberNode struct {
 	name   uint8 // for stories only
 	shares bool  // it was given the address of the others that share one
 
-	// What etcd has.
+	// In etcd.
 	listed   protocol.Listed
 	role     bool
-	decided  bool // its record has that it is leaving
-	recorded bool // its member has a record
+	decided  bool // its record shows that it is leaving
+	recorded bool // its member is in a record
 	removing bool // a request to remove it may still be carried out
 
 	judged judged
 
-	// What the disk has.
+	// On the disk.
 	entering bool // it joins for the first time, and was never a working member
 	before   bool // it is of the cluster of before a restore
 	deaf     bool // its log knows no other member yet
 	phase    protocol.MemberPhase
 	data     lifeOf
 
-	// What the sidecar knows and does.
+	// In the sidecar.
 	up           bool
 	off          bool // for good
 	runs         bool // the member's process
-	knows        bool // it has learned its role
-	wants        bool // what it has learned
+	knows        bool // it learned its role
+	wants        bool // the role that it learned
 	knowsListed  protocol.Listed
 	knowsDecided bool
 }
@@ -194,7 +194,7 @@ func (s *memberState) quorate() bool {
 	return healthy >= protocol.Majority(voters)
 }
 
-// mayRemove judges a removal from what etcd has now.
+// mayRemove judges a removal by the current records and members in etcd.
 func (s *memberState) mayRemove(cfg *MembersConfig, i int) bool {
 	if !s.nodes[i].votes() {
 		return true
@@ -213,7 +213,7 @@ func (s *memberState) mayRemove(cfg *MembersConfig, i int) bool {
 	return protocol.JudgeRemoval(others) == protocol.MayRemove
 }
 
-// changed is called when a record has changed: what was judged before must be judged
+// changed is called when a record changes: removals that were judged before must be judged
 // again.
 func (s *memberState) changed(cfg *MembersConfig) {
 	if cfg.Off&removalGuard != 0 {
@@ -251,7 +251,7 @@ const (
 	memberMoves = iota
 )
 
-// apply makes a move of a node, and says what happened; empty: it is not possible now.
+// apply makes a move of a node, and describes it for the story; empty: it is not possible now.
 func (s *memberState) apply(cfg *MembersConfig, m memberMove, i int) string {
 	n := &s.nodes[i]
 	switch m {
@@ -306,7 +306,7 @@ func (s *memberState) happen(m memberMove, i int) string {
 		if !n.up && !n.off && n.phase != removedForGood {
 			n.up, n.runs = true, n.phase == protocol.WorkingMember
 			if n.runs && n.before && n.data != noData {
-				n.up, n.runs = false, false // etcd has the record of another cluster
+				n.up, n.runs = false, false // etcd contains the records of another cluster
 				return ""
 			}
 			return "is started again"
@@ -341,7 +341,7 @@ func (s *memberState) applyAdmin(cfg *MembersConfig, m memberMove, i int) string
 	return ""
 }
 
-// write writes what was judged.
+// write writes the removal that was judged.
 func (s *memberState) write(cfg *MembersConfig, i int) string {
 	n := &s.nodes[i]
 	was := n.judged

@@ -2,10 +2,10 @@ package model
 
 import "github.com/lockstep-dev/lockstep/protocol"
 
-// This file has what a node does that joins for the first time, and what people do about whole
+// This file models nodes that join for the first time, and people who act on whole
 // clusters: they restore one on a node, and stop nodes for an upgrade.
 
-// join takes the next step of a node that joins. It is enrolled once: when etcd has a log, it asks
+// join takes the next step of a node that joins. It is enrolled once: after its etcd made a log, it asks
 // again only while it receives nothing from other members.
 func (s *memberState) join(cfg *MembersConfig, i int) string {
 	n := &s.nodes[i]
@@ -25,7 +25,7 @@ func (s *memberState) join(cfg *MembersConfig, i int) string {
 	return s.enrol(cfg, i)
 }
 
-// enrol has a node added, or finds the member that an earlier attempt has added. As another one it
+// enrol adds a node, or finds the member that an earlier attempt added. As another one it
 // begins without data.
 func (s *memberState) enrol(cfg *MembersConfig, i int) string {
 	n := &s.nodes[i]
@@ -45,7 +45,7 @@ func (s *memberState) enrol(cfg *MembersConfig, i int) string {
 	return "is added as a learner, and begins"
 }
 
-// killDeaf powers a node off just after its etcd has made a log: that knows no other member yet.
+// killDeaf powers a node off just after its etcd made a log, which knows no other member yet.
 func (s *memberState) killDeaf(i int) string {
 	n := &s.nodes[i]
 	if !n.entering || !n.runs || n.data != currentData || n.listed != protocol.ListedLearner {
@@ -59,7 +59,7 @@ func (s *memberState) killDeaf(i int) string {
 // applyPeople makes a move of people about the whole cluster.
 func (s *memberState) applyPeople(cfg *MembersConfig, m memberMove, i int) string {
 	n := &s.nodes[i]
-	switch { // a node that a cluster lists has to be removed from that first
+	switch { // a node that a cluster lists must be removed from it first
 	case m == memberRestore && s.restores > 0 && n.data == currentData && !n.entering && !n.before && !n.up:
 		s.restores--
 		s.restore(cfg, i)

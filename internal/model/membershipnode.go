@@ -6,13 +6,13 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// This file has what the sidecar of a node does about its member, and the one beside etcd's
-// leader about a learner.
+// This file models how the sidecar of a node handles its member, and how the sidecar beside etcd's
+// leader handles a learner.
 
-// log reports whether etcd has a log on the node's disk.
+// log reports whether the node's disk holds a log of etcd.
 func (n *memberNode) log() bool { return n.data == currentData || n.data == oldData }
 
-// facts are what the sidecar of a node knows.
+// facts returns the facts that the sidecar of a node knows.
 func (n *memberNode) facts(cfg *MembersConfig) protocol.MemberFacts {
 	f := protocol.MemberFacts{
 		Known: n.knows, Wanted: n.wants, Phase: n.phase, Listed: n.knowsListed, Decided: n.knowsDecided,
@@ -31,12 +31,12 @@ func (n *memberNode) facts(cfg *MembersConfig) protocol.MemberFacts {
 		f.Decided = false
 	}
 	if f.Listed == protocol.NotListed && n.phase != protocol.AddingMember && n.data == restData {
-		f.Data = true // also what an etcd left that never began
+		f.Data = true // also the files of an etcd that never began
 	}
 	return f
 }
 
-// mayClear asks the protocol with what a node knows.
+// mayClear asks the protocol whether a node may delete its data, by the facts that it knows.
 func (n *memberNode) mayClear(cfg *MembersConfig) bool {
 	known := n.facts(cfg)
 	f := protocol.MarkerFacts{Entering: n.entering, Phase: n.phase, Log: n.log(), Listed: known.Listed, Runs: n.runs}
@@ -94,12 +94,12 @@ func (s *memberState) takeStep(cfg *MembersConfig, i int) string {
 	return "takes the step " + step.String()
 }
 
-// start starts the process of the member. With what an etcd left that made no log, it never
+// start starts the process of the member. On the files of an etcd that made no log, it never
 // becomes ready.
 func (n *memberNode) start(cfg *MembersConfig) {
 	if n.phase == protocol.AddingMember && n.mayClear(cfg) {
 		if n.log() {
-			n.data = oldData // what it has stored is lost
+			n.data = oldData // its log is lost
 		} else {
 			n.data = noData
 		}
@@ -110,7 +110,7 @@ func (n *memberNode) start(cfg *MembersConfig) {
 	n.runs = true
 }
 
-// addLearner adds a member, or finds the one that an earlier attempt has added. The record
+// addLearner adds a member, or finds the one that an earlier attempt added. The record
 // follows.
 func (s *memberState) addLearner(cfg *MembersConfig, i int) string {
 	n := &s.nodes[i]
@@ -136,7 +136,8 @@ func (s *memberState) addLearner(cfg *MembersConfig, i int) string {
 	return "is added as a learner"
 }
 
-// judgeAddition asks the protocol whether a node may be added. Its answer is of a node.
+// judgeAddition asks the protocol whether a node may be added. It also returns the node that the
+// answer is about.
 func (s *memberState) judgeAddition(cfg *MembersConfig, i int) (protocol.AdditionVerdict, int) {
 	var occupants []protocol.Occupant
 	var nodes []int
@@ -169,7 +170,7 @@ func (s *memberState) judgeAddition(cfg *MembersConfig, i int) (protocol.Additio
 	return verdict, nodes[which]
 }
 
-// address is what a node says of itself when it asks to be added.
+// address returns the names and addresses that a node sends when it asks to be added.
 func (n *memberNode) address() protocol.AddedNode {
 	at := n.name
 	if n.shares {
@@ -190,7 +191,7 @@ var (
 const learnerPatience = time.Second
 
 // keepLearner lets the sidecar beside etcd's leader take the next step about a learner, which
-// has made no progress for as long as idle.
+// made no progress for as long as idle.
 func (s *memberState) keepLearner(cfg *MembersConfig, i int, idle time.Duration) string {
 	n := &s.nodes[i]
 	if n.listed != protocol.ListedLearner || !s.quorate() {
@@ -214,7 +215,7 @@ func (s *memberState) keepLearner(cfg *MembersConfig, i int, idle time.Duration)
 			s.faults--
 		}
 		if cfg.Off&evictionRecorded == 0 {
-			n.decided = true // in a record of no node, if it has none
+			n.decided = true // without a record, in one that names no node
 			s.changed(cfg)
 		}
 		n.removing = true
@@ -224,8 +225,8 @@ func (s *memberState) keepLearner(cfg *MembersConfig, i int, idle time.Duration)
 	return ""
 }
 
-// kill powers a node off: at any moment, while etcd makes its log, or after etcd has added its
-// member and before that has a record.
+// kill powers a node off: at any moment, while etcd makes its log, or after etcd added its
+// member and before its record is written.
 func (s *memberState) kill(cfg *MembersConfig, m memberMove, i int) string {
 	n := &s.nodes[i]
 	if s.faults == 0 || !n.up {

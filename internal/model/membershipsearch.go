@@ -10,10 +10,10 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// MembersResult is what a search through a world of members found.
+// MembersResult is the result of a search through a world of members.
 type MembersResult struct {
 	States, Transitions int
-	Steps               uint16     // a bit for each step that a node has come to
+	Steps               uint16     // a bit for each step that a node took
 	Violation           *Violation // the first one; nil: none
 }
 
@@ -95,12 +95,12 @@ func (s *memberSearch) violated(name, why string, from uint32, last string) {
 	s.result.Violation = &Violation{Invariant: name, Why: why, Story: storyTo(s.origins, from, last)}
 }
 
-// sort makes one state of those that differ only in which node is which.
+// sort makes one state of all that differ only in which node is which.
 func (s *memberState) sort() {
 	slices.SortFunc(s.nodes[:], func(a, b memberNode) int { return cmp.Compare(b.key(), a.key()) })
 }
 
-// key has everything of a node except its name. It is zero where there is no node.
+// key packs everything of a node except its name. It is zero where there is no node.
 func (n *memberNode) key() uint64 {
 	key := uint64(0)
 	add := func(value uint8, bits int) { key = key<<bits | uint64(value) }
@@ -134,7 +134,7 @@ func (s *memberState) fingerprint(seed maphash.Seed) uint64 {
 
 func (c *MembersConfig) asks(name string) bool { return c.Only == "" || c.Only == name }
 
-// brokenMembers returns the first invariant that a move has broken, and why.
+// brokenMembers returns the first invariant that a move breaks, and why.
 func brokenMembers(cfg *MembersConfig, before, now *memberState) (name, why string) {
 	voters, _ := now.count()
 	switch {
@@ -198,8 +198,8 @@ var settling = []memberMove{
 	memberStart, memberDelete, memberLand, memberNotice, memberLearn, memberAsk, memberPromote, memberJoin, memberStep, memberWrite,
 }
 
-// settles returns why a state does not become what the roles say when all nodes run and
-// nothing changes any more; empty: it does.
+// settles returns why the members do not come to match the roles when all nodes run and
+// nothing changes any more; empty: they do.
 func settles(cfg *MembersConfig, st memberState) string {
 	st.changes, st.faults, st.restores, st.upgrades = 0, 0, 0, 0
 	for i := range st.nodes {
@@ -226,7 +226,7 @@ func settles(cfg *MembersConfig, st memberState) string {
 	return ""
 }
 
-// settled reports whether a node is what its role says.
+// settled reports whether a node matches its role.
 func (n *memberNode) settled() bool {
 	switch {
 	case n.off || n.phase == removedForGood || n.before && n.phase == protocol.WithoutMember && !n.role && n.listed == protocol.NotListed:

@@ -50,7 +50,7 @@ func (c *Config) mutatedStep(in protocol.Input, step protocol.Step) protocol.Ste
 }
 
 // laggingFleet is the fleet without the last change of every record, except the
-// leader's own. A watch can have this fleet at the current revision of the store.
+// leader's own. A watch can show this fleet at the current revision of the store.
 func (c *Config) laggingFleet(st *state, own protocol.NodeID) protocol.Fleet {
 	lagging := *st
 	for i := range c.Nodes {

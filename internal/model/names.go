@@ -8,9 +8,9 @@ import (
 
 // Safeguards of the names of bundles (docs/protocol.md#bundle-names).
 const (
-	// A leader leaves the objects of a bundle alone that has another name.
+	// A leader leaves the objects of a bundle with another name alone.
 	bundleHeld safeguard = 1 << (52 - iota)
-	// Where the status has no name, the one beside the mark counts.
+	// If the status names no bundle, the name beside the mark counts.
 	nameRead
 	// The name is a key of its own beside the mark: a program that does not know it
 	// keeps it.
@@ -64,7 +64,7 @@ func (c *Config) nameNewest(named []protocol.Content, name uint8) {
 	named[newest].Bundle = bundleNames[name]
 }
 
-// withNames adds to the facts of a leader what only programs read that know names.
+// withNames adds to the facts of a leader those that only programs with names read.
 func (c *Config) withNames(st *state, content uint8, in *protocol.Input) {
 	if !c.Names {
 		return
@@ -129,8 +129,8 @@ func (t *transition) isOtherBundle(content uint8) bool {
 	return t.cfg.Names && t.cfg.holds(bundleHeld) && w.OtherBundle(bundleNames[t.state.parent.name])
 }
 
-// replace is what people type: the objects of the bundle with the other name may be
-// replaced.
+// replace is the command with which people let a bundle replace the objects of the other
+// one.
 func (t *transition) replace(to uint8) bool {
 	from, s := firstName+secondName-to, t.state.status
 	if t.state.changes == 0 || t.state.replacement != noName || s.kind == protocol.StatusPresent && s.name != from {

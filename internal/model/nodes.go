@@ -29,7 +29,7 @@ func (t *transition) start(i int, content uint8) bool {
 	return true
 }
 
-// stepDown ends the leadership of a node gracefully, if it believes it has one.
+// stepDown ends the leadership of a node gracefully, if it believes it leads.
 func (t *transition) stepDown(i int) {
 	if l := t.leadership(i); l >= 0 {
 		t.say("%s steps down", t.name(i))
@@ -102,8 +102,8 @@ func (t *transition) read(i int) bool {
 	return true
 }
 
-// readStale delivers a status from before the current one that the node has not
-// seen and that admits it.
+// readStale delivers a status from before the current one that the node did not
+// see yet and that admits it.
 func (t *transition) readStale(i int) bool {
 	n := &t.state.nodes[i]
 	if !n.staleRead || n.fenced || t.withheld(i) != "" {
@@ -138,7 +138,7 @@ func (t *transition) verdict(i int, s status) protocol.Verdict {
 	return v
 }
 
-// notice lets a node notice that its record no longer matches what it runs.
+// notice lets a node notice that its record no longer matches its content and role.
 func (t *transition) notice(i int) bool {
 	n := &t.state.nodes[i]
 	if n.run == 0 || !n.registered || n.record == n.run && n.roleless == n.plain && n.serves == !n.plain {
@@ -191,7 +191,7 @@ func (t *transition) remove(i int) bool {
 }
 
 // takeRole is `sidecar node set-roles` without the controller role. It needs a node
-// that is alive, or one that has stopped (--confirm-stopped).
+// that is alive, or a stopped one (--confirm-stopped).
 func (t *transition) takeRole(i int) bool {
 	n := &t.state.nodes[i]
 	if t.state.changes == 0 || n.record == 0 || n.record == corrupt || n.roleless || !n.alive && (n.run != 0 || n.services.run != 0) {

@@ -33,7 +33,7 @@ func (t *transition) pass(l int) bool {
 	return false
 }
 
-// list reads the parent and then all objects, and decides what to write.
+// list reads the parent and then all objects, and decides which to write.
 func (t *transition) list(l int) bool {
 	p := &t.state.leaders[l].pass
 	if p.at == starting {
@@ -88,7 +88,7 @@ func (t *transition) highestKnown(p *pass) (highest uint8) {
 	return highest
 }
 
-// compare notes which objects exist and which have to be written.
+// compare notes which objects exist and which must be written.
 func (t *transition) compare(l int) {
 	p := &t.state.leaders[l].pass
 	p.todo, p.fresh, p.found = 0, 0, 0
@@ -121,20 +121,20 @@ func (t *transition) chooseHigherEpoch(l int) bool {
 }
 
 // isUnfounded reports whether a pass began as the first reconciliation although
-// the mark shows that another one was finished. The leader checks it whenever it
-// has read the mark. If it has missed a change, its next write of the mark is
-// refused, and it reads again.
+// the mark shows that another one was finished. The leader checks it after each
+// read of the mark. If it missed a change, the API refuses its next write of the mark,
+// and it reads again.
 func (t *transition) isUnfounded(l int) bool {
 	p := &t.state.leaders[l].pass
 	return p.first && (t.state.parent.firstDone && t.cfg.holds(firstOnce) || t.isOtherBundle(p.content.content))
 }
 
-// isForeign reports whether the parent has the ID of another store.
+// isForeign reports whether the parent carries the ID of another store.
 func (t *transition) isForeign() bool {
 	return t.state.parent.store == otherStore && t.cfg.holds(oneStore)
 }
 
-// endForeign ends a pass that has found that.
+// endForeign ends a pass that found it.
 func (t *transition) endForeign(l int) bool {
 	t.say("%s finds the ID of another store on the parent", t.name(int(t.state.leaders[l].node)))
 	t.endPass(l, protocol.Outcome{ForeignStore: storeIDs[otherStore], HighestEpoch: int64(t.state.parent.entries.highest())})
@@ -142,7 +142,7 @@ func (t *transition) endForeign(l int) bool {
 }
 
 // endFirstPass ends a pass that began as the first reconciliation, because the
-// mark shows by now that another one was finished. The status has to be rebuilt
+// mark shows by now that another one was finished. The status must be rebuilt
 // instead.
 func (t *transition) endFirstPass(l int) bool {
 	lead := &t.state.leaders[l]
@@ -152,7 +152,7 @@ func (t *transition) endFirstPass(l int) bool {
 	return true
 }
 
-// failPass ends what a leader does with the API because of an error.
+// failPass ends a leader's pass or keeping because of an error of the API.
 func (t *transition) failPass(l int) {
 	lead := &t.state.leaders[l]
 	t.tracePass(l, trace.End{Used: true, Failed: true})
@@ -160,7 +160,7 @@ func (t *transition) failPass(l int) {
 	lead.doing, lead.pass = nothing, pass{}
 }
 
-// afterList is the next stage of a pass that has objects to write. The mark comes
+// afterList is the next stage of a pass that must write objects. The mark comes
 // first, unless it names the content and the leader already.
 func (t *transition) afterList(l int) stage {
 	lead := &t.state.leaders[l]
@@ -179,7 +179,7 @@ func (s entries) has(e entry) bool {
 	return slices.Contains(s[:], e)
 }
 
-// mustWrite reports whether an object differs from what the content requires.
+// mustWrite reports whether an object must be written, since its form or its stamp is wrong.
 func (t *transition) mustWrite(i int, content entry) bool {
 	o := t.state.objects[i]
 	if o.form != t.cfg.form(i, content.content) || o.stamp.epoch == 0 || o.stamp.epoch > content.epoch && t.cfg.holds(preconditions) {
@@ -201,12 +201,12 @@ func (t *transition) listIsFinal(l int) bool {
 }
 
 // formerEnded reports whether a leader knows that no request of a former leader
-// can land. Either its predecessors were drained, or it has waited.
+// can land. Either its predecessors were drained, or it waited.
 func (t *transition) formerEnded(l int) bool {
 	return t.state.leaders[l].predecessors == protocol.Drained || t.othersEnded(l)
 }
 
-// needsStamps reports whether only the stamps show what the API contains.
+// needsStamps reports whether only the stamps show the contents in the API.
 func (t *transition) needsStamps(fallback entry) bool {
 	return !t.state.parent.exists && (fallback.content == 0 || !t.cfg.holds(statusServes)) && t.highestStamp() > 0
 }
@@ -231,7 +231,7 @@ func (t *transition) othersEnded(l int) bool {
 }
 
 // ownEnded reports whether none of the requests that a leader no longer waits for
-// can land any more. Those of the content except do not count.
+// can land any more. Requests of the content except do not count.
 func (t *transition) ownEnded(l int, except entry) bool {
 	for _, r := range t.state.orphans {
 		if r.kind != noRequest && r.leader == t.state.leaders[l].epoch && r.content != except {
@@ -242,8 +242,8 @@ func (t *transition) ownEnded(l int, except entry) bool {
 }
 
 // maySend reports whether a leader's clock allows it to send requests. The leader
-// stops before its lease ends. A leader that was never confirmed may have no
-// lease at all.
+// stops before its lease ends. A leader that was never confirmed may be without a
+// lease.
 func (t *transition) maySend(l int) bool {
 	return t.state.leaders[l].key || t.cfg.LooseClock || !t.cfg.holds(confirmed)
 }
@@ -322,7 +322,7 @@ func (t *transition) sendObject(l int) bool {
 	return true
 }
 
-// noteSent records whether a leader works towards other content than that of the
+// noteSent records whether a leader works towards another content than the
 // status.
 func (t *transition) noteSent(l int) {
 	lead := &t.state.leaders[l]
@@ -333,7 +333,7 @@ func (t *transition) noteSent(l int) {
 	t.event.sentFight = lead.key && t.state.status.kind == protocol.StatusPresent && t.state.status.content != lead.pass.content
 }
 
-// finish removes all other contents from the mark, unless that has been done.
+// finish removes all other contents from the mark, unless that is done already.
 func (t *transition) finish(l int) bool {
 	p := &t.state.leaders[l].pass
 	m := t.state.parent

@@ -33,7 +33,7 @@ func CheckProgress(cfg *Config) Result {
 	return s.run()
 }
 
-// ends follows all runs from st. It returns what is wrong with one of them, or
+// ends follows all runs from st. It returns why one of them is wrong, or
 // the empty string.
 func (p *progress) ends(st *state) string {
 	h := p.s.fingerprint(st)
@@ -70,7 +70,7 @@ func (p *progress) ends(st *state) string {
 	return t.finalState()
 }
 
-// finalState returns what is wrong with a state in which no move is possible.
+// finalState returns why a state in which no move is possible is wrong, or the empty string.
 func (t *transition) finalState() string {
 	newest, able := t.newestAble()
 	for l := range t.state.leaders {
@@ -110,7 +110,7 @@ func (t *transition) newestAble() (newest int, able bool) {
 	return newest, able
 }
 
-// completed returns what is missing from an upgrade that no node holds up.
+// completed returns why an upgrade that no node holds up is not complete, or the empty string.
 func (t *transition) completed(newest int, step *protocol.Step) string {
 	s := t.state.status
 	if s.kind != protocol.StatusPresent || s.state != protocol.Done || int(s.version) != newest {

@@ -14,7 +14,7 @@ func (c *Config) drops() bool {
 }
 
 // removable reports whether a leader may remove an object that its bundle does not
-// have.
+// contain.
 func (t *transition) removable(l, i int) bool {
 	o := t.state.objects[i]
 	if o.form == 0 || !t.cfg.holds(inventoryOnly) {
@@ -46,8 +46,8 @@ func (t *transition) completeOutcome(l int) protocol.Outcome {
 	return out
 }
 
-// inventory is the inventory that a leader writes with the mark. What its last list
-// did not find is dropped at the end of a pass.
+// inventory is the inventory that a leader writes with the mark. At the end of
+// a pass it drops the objects that its last list did not find.
 func (t *transition) inventory(l int, kind requestKind) uint8 {
 	lead := &t.state.leaders[l]
 	wanted := t.cfg.wanted(lead.pass.content.content)

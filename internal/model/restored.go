@@ -1,6 +1,6 @@
 package model
 
-// backup is a copy of what etcd had at one moment. Records are kept at their nodes.
+// backup is a copy of etcd at one moment. Records are kept at their nodes.
 type backup struct {
 	taken    bool
 	status   status
@@ -38,7 +38,7 @@ func (t *transition) backUp() bool {
 }
 
 // restore restores it. Meanwhile etcd is stopped for longer than a lease lives, so
-// that leaders have stopped. If the API uses the same etcd, no request survives that.
+// that leaders stop before it ends. If the API uses the same etcd, no request survives that.
 func (t *transition) restore() bool {
 	st := t.state
 	b := st.backup
@@ -69,7 +69,7 @@ func (t *transition) restore() bool {
 	return true
 }
 
-// restoreAPI restores what the API has.
+// restoreAPI restores the objects and the parent in the API.
 func (t *transition) restoreAPI() {
 	st := t.state
 	for l := range st.leaders {
@@ -83,7 +83,7 @@ func (t *transition) restoreAPI() {
 }
 
 // noticeRestore lets a sidecar notice that the store went back. It closes its gate
-// until it has registered again (docs/protocol.md#went-back).
+// until it registers again (docs/protocol.md#went-back).
 func (t *transition) noticeRestore(i int) bool {
 	n := &t.state.nodes[i]
 	if !n.behind {
@@ -102,7 +102,7 @@ func (t *transition) isRestored(l int) bool {
 	return t.state.nodes[t.state.leaders[l].node].rewound && t.state.old
 }
 
-// awaitsRestore reports whether a leader's sidecar has started after a restore,
+// awaitsRestore reports whether a leader's sidecar started after a restore,
 // while a request from before it may still land. Restores take longer than that.
 func (t *transition) awaitsRestore(l int) bool {
 	return t.state.old && !t.state.nodes[t.state.leaders[l].node].rewound && !t.othersEnded(l)

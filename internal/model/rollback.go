@@ -7,13 +7,13 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// This file has rollbacks: administrators say that they want the objects of an older
-// release back (docs/protocol.md#rollback). The refusals of `sidecar rollback begin` are not
+// This file models rollbacks: administrators ask for the objects of an older
+// release (docs/protocol.md#rollback). The refusals of `sidecar rollback begin` are not
 // in the model: no invariant depends on them.
 
-// The safeguards of rollbacks. They go on from those of names.
+// The safeguards of rollbacks. Their bits follow the safeguards of names.
 const (
-	// Nodes of another release than that of the rollback do not lead.
+	// During a rollback, nodes of other releases do not lead.
 	rollbackResigns safeguard = 1 << (48 - iota)
 	// The leader of the release of the rollback does not wait for newer nodes to go.
 	rollbackApplies
@@ -61,7 +61,7 @@ func (c *Config) withRollback(f *protocol.Fleet, to, run uint8) {
 	f.Rollback = protocol.Rollback{To: release(int(to)), Revision: 1}
 }
 
-// rollbackMutated is what Next answers without the safeguards of rollbacks.
+// rollbackMutated is Next without the safeguards of rollbacks.
 func (c *Config) rollbackMutated(in protocol.Input) protocol.Step {
 	own, to := in.Local.Version.Release, in.Fleet.Rollback
 	if !to.On() || to.To != own {
@@ -85,7 +85,7 @@ func (c *Config) rollbackMutated(in protocol.Input) protocol.Step {
 	return step
 }
 
-// heldRollback says what is wrong with a leader that waits for ever in a rollback.
+// heldRollback returns why a leader that waits for ever in a rollback is wrong, or the empty string.
 func (t *transition) heldRollback(own int, step *protocol.Step) string {
 	to := int(t.state.rollback)
 	switch {
@@ -104,7 +104,7 @@ func (t *transition) mayLeadRollback(i int) bool {
 	return t.state.rollback == 0 || t.cfg.releaseOf(t.state.nodes[i].run) == int(t.state.rollback)
 }
 
-// noteRemovals notes that a leader decides to remove what a registered node's release has.
+// noteRemovals notes that a leader decides to remove an object of a registered node's release.
 func (t *transition) noteRemovals(l int, step *protocol.Step) {
 	if t.cfg.Immediately || !step.Work.Removals {
 		return
@@ -118,6 +118,6 @@ func (t *transition) noteRemovals(l int, step *protocol.Step) {
 	}
 }
 
-// checkNeeded: no leader decides to remove an object that the release of a registered
-// controller has.
+// checkNeeded: no leader decides to remove an object of a registered controller's
+// release.
 func checkNeeded(t *transition) string { return t.event.removesNeeded }

@@ -6,18 +6,18 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// This file has a world of its own: the CA of an etcd that the sidecars run is replaced
+// This file defines a world of its own: the CA of an etcd that the sidecars run is replaced
 // while nodes fail, are started again and are removed (docs/protocol.md#rotation). Its
 // nodes all vote. CAs are numbered: 0 is the old one, and each that is created is one more.
 
-// maxRotating is how many nodes such a world may have.
+// maxRotating is the highest number of nodes in such a world.
 const maxRotating = 4
 
-// RotationConfig bounds a world.
+// RotationConfig configures such a world.
 type RotationConfig struct {
 	Nodes    int
 	Faults   int // how often a node is powered off
-	Removals int // how often a node that is off is removed, with a copy of what it has
+	Removals int // how often a node that is off is removed, and an attacker keeps a copy of its disk
 	Off      rotationSafeguard
 }
 
@@ -37,9 +37,9 @@ const (
 	offAwaited
 	// One node at a time restarts its processes.
 	turnsTaken
-	// A removed node that may have the new key makes the new CA worthless.
+	// A removed node that may hold the new key makes the new CA worthless.
 	lostKeysCount
-	// Certificates are issued when all voters have the new key.
+	// Certificates are issued when all voters hold the new key.
 	keysAwaited
 )
 
@@ -49,11 +49,11 @@ type rotatingNode struct {
 	early      bool // before certificates of the new CA were issued
 	up         bool
 	restarting bool  // its processes are down for a moment
-	disk       uint8 // the CAs that its file has, as bits
-	trusts     uint8 // those that its processes trust
+	disk       uint8 // the CAs in its file, as bits
+	trusts     uint8 // the CAs that its processes trust
 	uses       uint8 // the CA of its certificate
 	keys       uint8 // as bits
-	// What it has reported, of the CA with that number.
+	// Its last report, about the CA with that number.
 	reported                            uint8
 	saysNew, saysOld, saysKey, saysUses bool
 }
@@ -79,7 +79,7 @@ func initialRotation(cfg *RotationConfig) rotationState {
 
 func rotatingID(i int) protocol.NodeID { return protocol.NodeID(fmt.Sprintf("n%d", i+1)) }
 
-// facts are what the store has, as a node reads them.
+// facts returns the facts in the store, as a node reads them.
 func (s *rotationState) facts(cfg *RotationConfig) protocol.RotationFacts {
 	f := protocol.RotationFacts{Phase: s.phase}
 	if s.turn >= 0 {
@@ -106,7 +106,7 @@ func (s *rotationState) facts(cfg *RotationConfig) protocol.RotationFacts {
 	return f
 }
 
-// self is what a node knows of itself.
+// self returns the facts that a node knows of itself.
 func (s *rotationState) self(i int) protocol.RotationNode {
 	n, next := &s.nodes[i], uint8(1)<<s.next
 	return protocol.RotationNode{
@@ -129,7 +129,7 @@ const (
 	rotationMoves
 )
 
-// apply makes a move of a node, and says what it was; empty: it is not possible.
+// apply makes a move of a node, and describes it for the story; empty: it is not possible.
 func (s *rotationState) apply(cfg *RotationConfig, m rotationMove, i int) string {
 	n := &s.nodes[i]
 	if n.gone || s.ended {
@@ -214,7 +214,7 @@ func (s *rotationState) index(id protocol.NodeID) int {
 	panic("no such node: " + id)
 }
 
-// perform does what a node has to do about itself.
+// perform carries out the duty of a node.
 func (s *rotationState) perform(cfg *RotationConfig, i int) string {
 	n, next := &s.nodes[i], uint8(1)<<s.next
 	f := s.facts(cfg)
@@ -245,7 +245,7 @@ func (s *rotationState) perform(cfg *RotationConfig, i int) string {
 	}
 }
 
-// keyUp reports whether a node that runs has a key.
+// keyUp reports whether a running node holds a key.
 func (s *rotationState) keyUp(next uint8) bool {
 	for i := range s.nodes {
 		if n := &s.nodes[i]; !n.gone && n.up && n.keys&next != 0 {
@@ -255,7 +255,7 @@ func (s *rotationState) keyUp(next uint8) bool {
 	return false
 }
 
-// report writes what a node is into the store.
+// report writes the facts that a node knows of itself into the store.
 func (s *rotationState) report(i int) string {
 	n, self := &s.nodes[i], s.self(i)
 	if !n.up || n.restarting || s.phase == protocol.RotationRequested {

@@ -2,10 +2,10 @@ package model
 
 import "fmt"
 
-// RotationResult is what a search found.
+// RotationResult is the result of a search.
 type RotationResult struct {
 	States, Transitions int
-	Ended               bool       // a rotation has ended in some state
+	Ended               bool       // a rotation ended in some state
 	Violation           *Violation // the first one; nil: none
 }
 
@@ -88,7 +88,8 @@ func (s *rotationState) unsigned() string {
 	return ""
 }
 
-// trustedAtTheEnd says what of the old CA is left when a rotation has ended, or who else can sign.
+// trustedAtTheEnd says which node still trusts or uses another CA than the new one when a
+// rotation ends, or which removed node can sign.
 func (s *rotationState) trustedAtTheEnd() string {
 	for i := range s.nodes {
 		n := &s.nodes[i]

@@ -12,7 +12,7 @@ const (
 	// A restriction is committed only if no record was modified since the
 	// snapshot (docs/protocol.md#rule-wait-for-nodes).
 	nodesGuard
-	// Leaders decide from a snapshot, not from what a watch has delivered
+	// Leaders decide from a snapshot, not from the events of a watch
 	// (docs/protocol.md#snapshots).
 	snapshot
 	// A status is committed only while the leader's key exists.
@@ -41,10 +41,10 @@ const (
 	// A first reconciliation stops if the mark shows that another one was
 	// finished.
 	firstOnce
-	// A mark that is written again while there is a status names what the status
-	// covers, not what the stamps name.
+	// A mark that is written again while there is a status names the contents that the status
+	// covers, not the contents of the stamps.
 	statusServes
-	// A mark that is created while there is a status has firstDone.
+	// A mark that is created while there is a status contains firstDone.
 	statusIsDone
 	// If the mark gives a content epoch to other content, the leader chooses a
 	// higher one.
@@ -65,7 +65,7 @@ const (
 	// (docs/protocol.md#gate).
 	absentKeepsClosed
 	// A leader records itself as drained only if its predecessor was drained or
-	// it has waited itself (docs/protocol.md#drain).
+	// it waited itself (docs/protocol.md#drain).
 	drainInherits
 	// A leader records itself as drained only if the outcome of each of its
 	// requests is known.
@@ -78,10 +78,10 @@ const (
 	// A presence that was written again counts only once the record was written
 	// after it.
 	announced
-	// A node whose controller role was taken away is waited for until its sidecar has
-	// registered without it (docs/protocol.md#registration).
+	// A node whose controller role was taken away is waited for until its sidecar
+	// registers without it (docs/protocol.md#registration).
 	servesUntilRegistered
-	// No leader writes where the parent has the ID of another store
+	// No leader writes where the parent carries the ID of another store
 	// (docs/protocol.md#stores).
 	oneStore
 	// Content epochs come from the status and the mark. Stamps count only where both
@@ -105,7 +105,7 @@ const (
 	epochRecorded
 	// A leader whose API is unreachable resigns (docs/protocol.md#yielding).
 	yields
-	// A node that has withdrawn lets older ones lead (docs/protocol.md#eligibility).
+	// A node that withdrew lets older ones lead (docs/protocol.md#eligibility).
 	withdrawnMakesWay
 	// A parent is created without a mark (docs/protocol.md#mark).
 	blankFirst

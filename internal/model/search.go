@@ -10,14 +10,14 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Result is what a search found.
+// Result is the result of a search.
 type Result struct {
 	Config      *Config
 	States      int
 	Transitions int
 	Depth       int
 	Counts      counts
-	Unfollowed  int // moves whose result a state has no room for; what comes after them was not visited
+	Unfollowed  int // moves whose result does not fit into a state; the states after them were not visited
 	Truncated   bool
 	Violation   *Violation // the first one; nil: none
 }
@@ -39,12 +39,12 @@ func (v *Violation) String() string {
 	return out.String()
 }
 
-// counts shows what a search reached. A search that reaches little proves little.
+// counts shows how far a search reached. A search that reaches little proves little.
 type counts struct {
 	steps    map[stepKind]int
 	verdicts map[protocol.Reason]int
 	moves    [moveKinds]int
-	ended    map[string]int // where runs end, by what holds them up
+	ended    map[string]int // where runs end, by the cause
 }
 
 func newCounts() counts {

@@ -2,10 +2,10 @@ package model
 
 import "github.com/lockstep-dev/lockstep/protocol"
 
-// This file has the services that a node runs for the controller role, and the order
+// This file models the services that a node runs for the controller role, and the order
 // in which its sidecar starts and stops them (docs/protocol.md#services).
 
-// services are those of a node.
+// services are the services of a node, and its sidecar's knowledge of them.
 type services struct {
 	run   uint8 // the content that they were started for; 0: nothing runs
 	ready bool
@@ -17,7 +17,7 @@ type services struct {
 	broken bool
 	// other is the content that a program in their place was started for; 0: there is none.
 	other uint8
-	// wanted is what the sidecar knows of its role, apart from its registration.
+	// wanted: the node is a controller, as far as its sidecar knows apart from its registration.
 	wanted knowledge
 }
 
@@ -30,8 +30,8 @@ const (
 	yes
 )
 
-// roleInRecord reports whether the record has the controller role. If the record is
-// corrupt, the node counts as one that has it.
+// roleInRecord reports whether the record contains the controller role. If the record is
+// corrupt, the node counts as a controller.
 func (n *node) roleInRecord() knowledge {
 	if n.roleless && n.record != corrupt {
 		return no
@@ -39,9 +39,9 @@ func (n *node) roleInRecord() knowledge {
 	return yes
 }
 
-// The safeguards of services. They go on from those of ephemeral records.
+// The safeguards of services. Their bits follow the safeguards of ephemeral records.
 const (
-	// A record is written only after the services of other releases have ended.
+	// A record is written only after the services of other releases ended.
 	oldEnds safeguard = 1 << (60 - iota)
 	// The gate opens only when the services are ready.
 	readyFirst
@@ -51,11 +51,11 @@ const (
 	servicesEnd
 	// A sidecar stops nothing until it knows its roles.
 	rolesKnown
-	// Services are stopped only when the address of their node has left the Service.
+	// Services are stopped only after the address of their node left the Service.
 	addressFirst safeguard = 1 << 53
 )
 
-// serviceFacts are what a sidecar knows of its services.
+// serviceFacts returns the facts that a sidecar knows of its services.
 func (t *transition) serviceFacts(i int) protocol.ServiceFacts {
 	n := &t.state.nodes[i]
 	f := protocol.ServiceFacts{
@@ -189,7 +189,7 @@ func (t *transition) mayRegister(i int) bool {
 	return protocol.MayRegister(f)
 }
 
-// withheld is why the services keep the gate of a node closed.
+// withheld returns why the services keep the gate of a node closed; empty: they do not.
 func (t *transition) withheld(i int) string {
 	if t.state.nodes[i].services.held && t.cfg.holds(readyFirst) {
 		return "the services are not ready"

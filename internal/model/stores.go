@@ -1,11 +1,11 @@
 package model
 
-// The leader of another store has no state here: it does at any moment what the
-// protocol allows it to do. It does not know this store, and its own gates are
+// The leader of another store is without state here: it makes at any moment each move that the
+// protocol allows. It does not know this store, and its own gates are
 // not in the model.
 
 // otherParent lets it write the mark on the parent, with its store's ID. It may, if
-// the parent is missing or has no ID.
+// the parent is missing or carries no ID.
 func (t *transition) otherParent() bool {
 	p := &t.state.parent
 	if p.store != 0 {
@@ -24,7 +24,7 @@ func (t *transition) otherParent() bool {
 	return true
 }
 
-// otherObject lets it write an object, once the parent has the ID of its store.
+// otherObject lets it write an object, once the parent carries the ID of its store.
 func (t *transition) otherObject(i int) bool {
 	c := t.otherContent()
 	if t.state.parent.store != otherStore || t.state.objects[i].form == t.cfg.form(i, c.content) {
@@ -37,7 +37,7 @@ func (t *transition) otherObject(i int) bool {
 	return true
 }
 
-// otherContent is the content of the other store: that of the last release, in a
+// otherContent is the content of the other store: the last release, in a
 // content epoch above all others.
 func (t *transition) otherContent() entry {
 	content := uint8(t.cfg.contents())

@@ -7,7 +7,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// story collects what happens, in words. A node keeps its name, wherever
+// story describes the moves in words. A node keeps its name, wherever
 // sortNodes moves it.
 type story struct {
 	lines []string
@@ -29,7 +29,7 @@ func (t *transition) say(format string, args ...any) {
 	*lines = append(*lines, text)
 }
 
-// name is what the story calls a node.
+// name is the name of a node in the story.
 func (t *transition) name(i int) string {
 	if t.story == nil {
 		return ""
@@ -54,7 +54,7 @@ func (t *transition) statusText(s status) string {
 		s.state, s.version, s.least, t.stampText(s.content.content), s.content.epoch)
 }
 
-// contentText names a content. It is empty in a search, which has no story.
+// contentText names a content. It is empty in a search without a story.
 func (t *transition) contentText(content uint8) string {
 	if t.story == nil {
 		return ""

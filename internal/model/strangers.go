@@ -3,8 +3,8 @@ package model
 import "github.com/lockstep-dev/lockstep/protocol"
 
 // Strangers are users of the API who may write objects. The mark is not theirs to
-// write. They do their worst while the status or the mark exists: without both, the
-// stamps are all that a leader can go by (docs/protocol.md#content-epoch).
+// write. They do their worst while the status or the mark exists: without both, a
+// leader can only rely on the stamps (docs/protocol.md#content-epoch).
 
 // farEpoch is any content epoch far above all others. It is never shifted, so
 // an epoch of a leader that follows from it is noticed.
@@ -14,7 +14,7 @@ const farEpoch = 120
 const strange = 254
 
 // forge puts a content epoch on an object that no leader wrote: one that is far
-// above all others, or the one that the next content gets.
+// above all others, or the next one.
 func (t *transition) forge(i int, far uint8) bool {
 	o := &t.state.objects[i]
 	if o.form == 0 || o.form == strange || o.forged || !t.state.parent.exists && t.state.status.kind != protocol.StatusPresent {
@@ -55,8 +55,8 @@ func (t *transition) createStranger(i int) bool {
 	return true
 }
 
-// checkStamp reads the mark after an object with a content epoch above that of the
-// pass was read. It reports whether that ends the pass.
+// checkStamp reads the mark after a pass read an object with a content epoch above
+// its own. It reports whether that ends the pass.
 func (t *transition) checkStamp(l int) (ended bool) {
 	if !t.cfg.holds(stampsChecked) {
 		return false

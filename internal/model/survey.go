@@ -2,7 +2,7 @@ package model
 
 import "github.com/lockstep-dev/lockstep/protocol"
 
-// surveyFor is a survey, if the API answers and the stamps may serve where they have to.
+// surveyFor is a survey, if the API answers and the stamps may serve where they must.
 func (t *transition) surveyFor(l int, step *protocol.Step) bool {
 	lead := &t.state.leaders[l]
 	stopped := lead.doing != nothing
@@ -23,7 +23,7 @@ func (t *transition) surveyFor(l int, step *protocol.Step) bool {
 }
 
 // survey reads the mark, or builds one from the status or the stamps
-// (Reconciler.Survey). Only where it is built from stamps does a stamp count.
+// (Reconciler.Survey). A stamp counts only in a mark that is built from stamps.
 func (t *transition) survey(l int, fallback entry) mark {
 	m := t.knownMark(l, fallback)
 	m.highest = m.entries.highest()
@@ -34,9 +34,9 @@ func (t *transition) survey(l int, fallback entry) mark {
 	return m
 }
 
-// knownMark is the mark of the parent. If the parent is missing, it is what the
-// status covers. Without a status too, it is what the stamps on the objects of the
-// leader's bundle show: the newest content of each release.
+// knownMark is the mark of the parent. If the parent is missing, it names the content of the
+// status. Without a status too, it names the newest content of each release by
+// the stamps on the objects of the leader's bundle.
 func (t *transition) knownMark(l int, fallback entry) mark {
 	p := t.state.parent
 	if p.exists {

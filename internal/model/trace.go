@@ -5,8 +5,8 @@ import (
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
-// tracer receives what leader l does in a transition. The leaders of the model are
-// held to the same rules as those that ship (docs/model.md#traces).
+// tracer receives the actions of leader l in a transition. The leaders of the model are
+// held to the same rules as the ones that ship (docs/model.md#traces).
 type tracer func(t *transition, l int, e trace.Event)
 
 func (t *transition) trace(l int, e trace.Event) {
@@ -60,7 +60,7 @@ func (t *transition) traceResign(l int, f protocol.ResignFacts, st protocol.Stat
 	}
 }
 
-// job is what a leader does with the API.
+// job is a leader's work with the API: its pass or its keeping.
 func (c *Config) job(lead *leader) (protocol.StepKind, protocol.Work) {
 	if lead.doing == keeping {
 		return protocol.StepHold, protocol.Work{
@@ -70,7 +70,7 @@ func (c *Config) job(lead *leader) (protocol.StepKind, protocol.Work) {
 	return protocol.StepReconcile, c.work(lead)
 }
 
-// work is the work of the pass of a leader.
+// work is the work of a leader's pass.
 func (c *Config) work(lead *leader) protocol.Work {
 	p := &lead.pass
 	out := protocol.Work{
@@ -83,7 +83,7 @@ func (c *Config) work(lead *leader) protocol.Work {
 	return out
 }
 
-// traced is a leader of a state as a trace has it.
+// traced translates a leader of a state for a trace.
 func (c *Config) traced(lead *leader) *trace.Leader {
 	out := &trace.Leader{Epoch: formerEpoch + int64(lead.epoch), Mark: c.mark(lead.mark), Seen: lead.seen, Passed: true}
 	out.Progress.Predecessors, out.Progress.Owed = lead.predecessors, int(lead.owed)

@@ -14,7 +14,7 @@ type transition struct {
 	tracer tracer
 }
 
-// event is what a transition did, as far as an invariant depends on it.
+// event describes a transition, as far as an invariant depends on it.
 type event struct {
 	// A status was committed by a leader.
 	committed     bool
@@ -35,16 +35,16 @@ type event struct {
 	unasked string // a leader sent an object of another bundle, and people did not ask: why
 
 	sent        bool // a leader sent a request
-	sentFight   bool // its content was not that of the status
+	sentFight   bool // its content was not the status's
 	leftServing bool // a sidecar deleted its record while its kube-apiserver ran
 
 	stoppedUnknown   bool // services were stopped by a sidecar that did not know its roles
 	stoppedPublished bool // services were stopped while the address of their node was in the Service
-	leftRunning      bool // a sidecar that stops has ended while its services ran
+	leftRunning      bool // a sidecar that stops ended while its services ran
 
 	rollsBack bool // a leader decided to roll back while a newer node is registered
 
-	removesNeeded string // a leader decided to remove what a registered node has: why
+	removesNeeded string // a leader decided to remove an object of a registered node's release: why
 
 	noRoom bool // the new state does not fit into a value of type state
 }
@@ -70,7 +70,7 @@ func (t *transition) apply(m move) bool {
 
 // readAll opens every gate that may open. Only invariants depend on whether a
 // gate is open, and none of them can be broken by a closed gate. So states in
-// which a node has not read the status yet add nothing.
+// which a node did not read the status yet add nothing.
 func (t *transition) readAll() {
 	for i := range t.cfg.Nodes {
 		n := &t.state.nodes[i]

@@ -7,7 +7,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// local is what a sidecar knows of itself.
+// local returns the facts that a sidecar knows of itself.
 func (c *Config) local(st *state, i int) protocol.Local {
 	content := c.content(entry{content: st.nodes[i].run})
 	return protocol.Local{
@@ -22,7 +22,7 @@ var nodeIDs = [maxNodes]protocol.NodeID{"n1", "n2", "n3", "n4", "n5", "n6", "n7"
 
 func nodeID(i int) protocol.NodeID { return nodeIDs[i] }
 
-// storeRevision is the revision of every snapshot, statusRevision that of the
+// storeRevision is the revision of every snapshot, statusRevision the revision of the
 // status. The protocol only passes them on.
 const (
 	storeRevision  = 100
@@ -67,7 +67,7 @@ func (c *Config) record(i int, n *node) protocol.Record {
 // aCordon is one without an end.
 func aCordon() protocol.Cordon { return protocol.Cordon{Message: "maintenance"} }
 
-// recordedNode is what the record of a node contains that runs a content.
+// recordedNode is the Node in the record of a node that runs a content.
 func (c *Config) recordedNode(i int, content uint8) protocol.Node {
 	p := c.content(entry{content: content})
 	return protocol.Node{
@@ -141,8 +141,8 @@ func (c *Config) mark(m mark) protocol.Mark {
 	return out
 }
 
-// packedMark is the inverse of Config.mark. It returns false if a state has no
-// room for the mark.
+// packedMark is the inverse of Config.mark. It returns false if the mark does not fit into
+// a state.
 func (c *Config) packedMark(p protocol.Mark) (m mark, ok bool) {
 	m = mark{
 		kind: p.Kind, firstDone: p.FirstDone, highest: uint8(p.HighestEpoch),
@@ -158,8 +158,8 @@ func (c *Config) packedMark(p protocol.Mark) (m mark, ok bool) {
 
 // contents is how many contents nodes can run. They are numbered from 1, by
 // release and build. Above them, one number for each release means "of that
-// release, digest unknown", as in a stamp. Above those, one number for each
-// release and minimum means everything that such a status covers.
+// release, digest unknown", as in a stamp. Above them, one number for each
+// release and minimum means all contents that such a status covers.
 func (c *Config) contents() int { return c.Releases * c.Builds }
 
 // releaseOf returns the release of a content, also if the digest is unknown.

@@ -6,17 +6,17 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// This file has a world of its own: nodes take turns while they die, come back, break, are
+// This file defines a world of its own: nodes take turns while they die, come back, break, are
 // cordoned, and lose members of etcd (docs/protocol.md#turns).
 
-// maxTurning is how many nodes such a world may have.
+// maxTurning is the highest number of nodes in such a world.
 const maxTurning = 3
 
-// TurnsConfig bounds a world.
+// TurnsConfig configures such a world.
 type TurnsConfig struct {
 	Nodes   int
 	Limit   int  // of turns at the same time
-	Members bool // each node has a voter of etcd
+	Members bool // each node runs a voter of etcd
 	Faults  int  // how often a node is powered off, breaks, or loses its member
 	Cordons int  // how often people cordon a node
 	Forces  int  // how often people end the turn of a node that is dead
@@ -35,17 +35,17 @@ func (c *TurnsConfig) String() string {
 type turnSafeguard uint8
 
 const (
-	// A turn is taken only while what was read holds.
+	// A turn is taken only if the store did not change since it was read.
 	turnGuarded turnSafeguard = 1 << iota
 	// The turn of a dead node is kept.
 	deadKeeps
-	// Other nodes have to serve.
+	// Other nodes must serve.
 	othersServe
 	// A majority of the voters is left.
 	majorityLeft
 	// A turn ends when the node serves again.
 	serviceAwaited
-	// A node that cannot have the turn does not hold up those behind it.
+	// A node that cannot get the turn does not hold up the nodes behind it.
 	passedOver
 	// The node that waited for longest is the next.
 	queueOrdered
@@ -60,19 +60,19 @@ const (
 	turnCordonTurn
 )
 
-// turningNode is a node, and what the store has of it.
+// turningNode is a node and its keys in the store.
 type turningNode struct {
 	up      bool
 	broken  bool // its kube-apiserver is down until work on it is done
 	member  bool // its member of etcd answers
 	alive   bool // it has a presence
-	ready   bool // as the presence has it
+	ready   bool // as in the presence
 	cordon  turnCordon
 	place   uint8 // in the queue; 0: it does not wait
 	held    bool  // it has a turn
 	done    bool  // the work of its turn
-	granted bool  // it has read that it may have the turn, and has not written that yet
-	stale   bool  // what it read has changed since
+	granted bool  // it read that it may take the turn, and did not write that yet
+	stale   bool  // the store changed since that read
 }
 
 // turnsState is a state of the world.
@@ -91,7 +91,7 @@ func initialTurns(cfg *TurnsConfig) turnsState {
 
 func turningID(i int) protocol.NodeID { return protocol.NodeID(fmt.Sprintf("n%d", i+1)) }
 
-// record is what the store has of a node.
+// record is the record and presence of a node in the store.
 func (s *turnsState) record(i int) *protocol.Record {
 	n := &s.nodes[i]
 	r := &protocol.Record{ID: turningID(i), Alive: n.alive, Node: protocol.Node{ID: turningID(i), Roles: protocol.Roles{Controller: true}}}
@@ -111,7 +111,7 @@ func (s *turnsState) fleet(cfg *TurnsConfig) (f protocol.Fleet) {
 	return f
 }
 
-// facts are what a node that waits reads.
+// facts returns the facts that a waiting node reads.
 func (s *turnsState) facts(cfg *TurnsConfig, reader int) protocol.TurnFacts {
 	f := protocol.TurnFacts{Limit: cfg.Limit}
 	for i := range cfg.Nodes {
@@ -166,7 +166,7 @@ const (
 	turnMoves
 )
 
-// apply makes a move of a node, and says what it was; empty: it is not possible.
+// apply makes a move of a node, and describes it for the story; empty: it is not possible.
 func (s *turnsState) apply(cfg *TurnsConfig, m turnMove, i int) string {
 	before := *s
 	what := s.move(cfg, m, i)
@@ -178,7 +178,7 @@ func (s *turnsState) apply(cfg *TurnsConfig, m turnMove, i int) string {
 	return what
 }
 
-// stored is what the store has: what the transactions of turns compare.
+// stored is the part of the state in the store, which the transactions of turns compare.
 func (s *turnsState) stored() (out [maxTurning]turningNode) {
 	for i, n := range s.nodes {
 		out[i] = turningNode{alive: n.alive, ready: n.ready, cordon: n.cordon, place: n.place, held: n.held}
@@ -199,7 +199,7 @@ func (s *turnsState) move(cfg *TurnsConfig, m turnMove, i int) string {
 	}
 }
 
-// turn is what a node does about its turn.
+// turn makes a move of a node about its own turn.
 func (s *turnsState) turn(cfg *TurnsConfig, m turnMove, i int) string {
 	n := &s.nodes[i]
 	switch {
@@ -236,7 +236,7 @@ func (s *turnsState) grants(cfg *TurnsConfig, i int) bool {
 	return protocol.JudgeTurn(f, turningID(i)).Verdict == protocol.TurnGranted
 }
 
-// write takes the turn, if what was read still holds.
+// write takes the turn, if the store did not change since the node read it.
 func (s *turnsState) write(cfg *TurnsConfig, i int) string {
 	n := &s.nodes[i]
 	stale := n.stale
@@ -256,7 +256,7 @@ func (s *turnsState) write(cfg *TurnsConfig, i int) string {
 	return "takes the turn"
 }
 
-// act does what the node with the turn has to do.
+// act takes the next action of the node with the turn.
 func (s *turnsState) act(cfg *TurnsConfig, i int) string {
 	n := &s.nodes[i]
 	p := protocol.TurnProgress{

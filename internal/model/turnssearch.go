@@ -6,7 +6,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// TurnsResult is what a search found.
+// TurnsResult is the result of a search.
 type TurnsResult struct {
 	States, Transitions int
 	Taken               bool       // a turn was taken in some state
@@ -45,8 +45,8 @@ func CheckTurns(cfg *TurnsConfig) (r TurnsResult) {
 	return r
 }
 
-// broken returns the first invariant that does not hold after a move of node i, and why. What
-// follows from a state is checked when it is reached for the first time.
+// broken returns the first invariant that does not hold after a move of node i, and why. The
+// future of a state is checked when the search reaches it for the first time.
 func (s *turnsState) broken(cfg *TurnsConfig, before *turnsState, i int, seen map[turnsState]bool) (name, why string) {
 	if name, why := s.brokenBy(cfg, before, i); name != "" || seen[*s] {
 		return name, why
@@ -84,7 +84,7 @@ func (s *turnsState) count(is func(*turningNode) bool) (n int) {
 	return n
 }
 
-// othersServing counts other nodes that serve, as the store has it.
+// othersServing counts other nodes that serve, according to the store.
 func (s *turnsState) othersServing(cfg *TurnsConfig, i int) (n int) {
 	for j := range cfg.Nodes {
 		if j != i && !s.nodes[j].held && s.record(j).Serves() {
@@ -100,12 +100,12 @@ func (s *turnsState) allServe(cfg *TurnsConfig) bool {
 	}) == cfg.Nodes
 }
 
-// isBehind reports whether another node has waited for longer.
+// isBehind reports whether another node waits longer.
 func (s *turnsState) isBehind(i int) bool {
 	return s.count(func(n *turningNode) bool { return n.place > 0 && n.place < s.nodes[i].place }) > 0
 }
 
-// losesMajority reports whether etcd has a majority that it loses with a node.
+// losesMajority reports whether etcd loses its majority with a node.
 func (s *turnsState) losesMajority(cfg *TurnsConfig, i int) bool {
 	if n := &s.nodes[i]; !cfg.Members || !n.member || !n.up {
 		return false
@@ -117,8 +117,8 @@ func (s *turnsState) losesMajority(cfg *TurnsConfig, i int) bool {
 // turnRounds is more than all nodes need.
 const turnRounds = 30
 
-// stuck says that a node that waits does not get its turn, or does not end it, when faults have
-// stopped, all nodes run, and people have uncordoned the nodes. One that is broken waits for a
+// stuck says that a node that waits does not get its turn, or does not end it, when faults stop,
+// all nodes run, and people uncordoned the nodes. One that is broken waits for a
 // turn too, to be repaired in it. If more than one is broken, or one after its work, people repair it.
 func (s *turnsState) stuck(cfg *TurnsConfig) (name, why string) {
 	st := *s

@@ -2,7 +2,7 @@ package model
 
 import "github.com/lockstep-dev/lockstep/protocol"
 
-// breakAPI lets the kube-apiserver of a node fail. It still gets the requests that
+// breakAPI lets the kube-apiserver of a node fail. It still receives the requests that
 // were sent to it.
 func (t *transition) breakAPI(i int) bool {
 	n := &t.state.nodes[i]
@@ -33,7 +33,7 @@ func (t *transition) mendAPI(i int) bool {
 	return true
 }
 
-// yieldLeadership lets a leader that needs the API notice that it has been
+// yieldLeadership lets a leader that needs the API notice that it was
 // unreachable for too long (docs/protocol.md#yielding).
 func (t *transition) yieldLeadership(l int) bool {
 	lead := &t.state.leaders[l]

@@ -25,33 +25,33 @@ type state struct {
 	owner           uint8 // the name of the bundle whose objects are there
 	asked           uint8 // which bundles may replace it, although the replacement was used: one bit each
 	rollback        uint8 // the release to which administrators roll back; 0: none
-	old             bool  // a restore brought back the status, and no leader has written it since
+	old             bool  // a restore brought back the status, and no leader wrote it since
 }
 
-// node is a machine, its sidecar, and what etcd has of it.
+// node is a machine, its sidecar, and its keys in etcd.
 type node struct {
 	run        uint8 // the content that its sidecar runs; 0: the sidecar does not run
 	registered bool  // it knows that its record matches what it runs
 	ready      bool
 	// staleRead: its watch may still deliver a status from before the current one
-	// that it has not seen and that admits it.
+	// that it did not see yet and that admits it.
 	staleRead bool
 
 	record uint8 // the content that its record names; 0: there is no record; or corrupt
-	before uint8 // what the record named before its last write: for a lagging watch
+	before uint8 // the content that the record named before its last write: for a lagging watch
 	alive  bool  // it has a presence
 
-	// serves is in the record: the sidecar registered with the controller role, and has
-	// not registered without it since.
+	// serves is in the record: the sidecar registered with the controller role, and
+	// not without it since.
 	serves   bool
-	roleless bool // the record has no controller role
+	roleless bool // the record is without the controller role
 	plain    bool // the sidecar registered without the role, so its gate is closed
 
 	fenced bool // its gate is closed, since its presence was not confirmed for too long
-	// What leaders have counted: one bit for each place in state.leaders.
-	absent    uint8 // the leader has seen that the presence is missing; kept only without the safeguard announced
-	confirmed uint8 // the presence was confirmed since then, and the leader has not seen it
-	expired   uint8 // the presence has been missing for the whole expiry time in the record
+	// The counts of leaders: one bit for each place in state.leaders.
+	absent    uint8 // the leader saw that the presence is missing; kept only without the safeguard announced
+	confirmed uint8 // the presence was confirmed since then, and the leader did not see it
+	expired   uint8 // the presence was missing for the whole expiry time in the record
 
 	leaving   leaving
 	chosen    uint8 // the leader is about to delete the record: one bit each, too
@@ -59,14 +59,14 @@ type node struct {
 	withdrawn bool  // so its sidecar lets other nodes lead
 
 	services services
-	deployed uint8 // the content of the release that its kube-apiserver is of; 0: none, or not Deployed
+	deployed uint8 // the content of its kube-apiserver's release; 0: none, or not Deployed
 
 	cordoned bool // in the record
 	obeys    bool // the sidecar knows the cordon
 
 	saved   saved
-	rewound bool // its sidecar has run since before a restore
-	behind  bool // and has not noticed the restore yet
+	rewound bool // its sidecar runs since before a restore
+	behind  bool // and did not notice the restore yet
 }
 
 // corrupt is the content of a record that cannot be decoded.
@@ -80,7 +80,7 @@ type status struct {
 	epoch          uint8 // of the leader in state.leaders; 0: of a former leader
 	drained        bool  // no request of its leader, nor of any before, can still land
 	content        entry
-	name           uint8 // of the bundle; 0: it has none
+	name           uint8 // of the bundle; 0: none
 }
 
 // entry is a content and its content epoch.
@@ -96,11 +96,11 @@ type object struct {
 // parent is the set's parent object with the mark.
 type parent struct {
 	exists    bool // with a mark
-	blank     bool // it exists, and has no mark yet
+	blank     bool // it exists, without a mark yet
 	firstDone bool
 	leader    uint8 // the epoch in state.leaders; 0: of a former leader
-	store     uint8 // whose ID it has; 0: it has none
-	name      uint8 // of the bundle of the newest content; 0: it has none
+	store     uint8 // whose ID it carries; 0: none
+	name      uint8 // of the bundle of the newest content; 0: none
 	inventory uint8 // the objects that it lists, one bit each
 	entries   entries
 }
@@ -114,7 +114,7 @@ const (
 // entries are sorted; empty ones come last.
 type entries [maxEntries]entry
 
-// mark is what a leader believes the mark to be.
+// mark is the mark as a leader knows it.
 type mark struct {
 	kind      protocol.MarkKind
 	firstDone bool
@@ -130,7 +130,7 @@ type leader struct {
 	node         uint8
 	key          bool  // its key exists in etcd
 	epoch        uint8 // its place in state.leaders, from 1
-	seen         bool  // it has taken a snapshot in this leadership
+	seen         bool  // it took a snapshot in this leadership
 	predecessors protocol.DrainState
 	mark         mark
 	finished     entry
@@ -143,18 +143,18 @@ type leader struct {
 	pass  pass
 }
 
-// doing is what a leader is working on.
+// doing is the current work of a leader.
 type doing uint8
 
 const (
 	nothing doing = iota
-	writing       // it has decided on a status and has not committed it
+	writing       // it decided on a status and did not commit it yet
 	passing       // a pass over the objects is under way
-	keeping       // it repairs what others change
+	keeping       // it repairs the changes of others
 )
 
-// write is a write of the status that the leader has decided on and not
-// committed yet.
+// write is a write of the status that the leader decided on and did not
+// commit yet.
 type write struct {
 	status    status
 	guarded   bool // it requires the status that the decision was based on
@@ -180,16 +180,16 @@ type pass struct {
 	removals bool
 	first    bool  // it began as the first reconciliation
 	wait     bool  // its last list must be taken when no other request can land
-	fallback entry // of a mark that has to be written again; none: the stamps decide
+	fallback entry // of a mark that must be written again; none: the stamps decide
 	at       stage
 	todo     uint8 // objects to write, one bit each
-	fresh    uint8 // objects whose resourceVersion has not changed since it was read
+	fresh    uint8 // objects whose resourceVersion did not change since it was read
 	found    uint8 // objects that the last list found
-	parent   bool  // the parent's resourceVersion has not changed since it was read
+	parent   bool  // the parent's resourceVersion did not change since it was read
 	request  request
 }
 
-// stage is how far a pass has got.
+// stage is the progress of a pass.
 type stage uint8
 
 const (
