@@ -11,25 +11,25 @@ import (
 	"github.com/lockstep-dev/lockstep/role/service"
 )
 
-// Turn is what a Server knows of turns for its services.
+// Turn is this node's turn to change its services, as the Server knows it.
 type Turn struct {
 	Has protocol.ServiceTurn
-	// Alone: no other controller is registered, as far as is known.
+	// Alone: no other registered controller is known.
 	Alone bool
 }
 
-// Pending follows which services have changed and wait for a turn, for people; empty: none.
+// Pending follows which changed services wait for a turn, for people; empty: none.
 func (s *Server) Pending() *event.Value[string] { return s.pending }
 
-// keepLoaded puts the services of the directory into use, until ctx ends: those that clients use
-// wait for a turn of this node (docs/protocol.md#service-turns).
+// keepLoaded puts changes of the services directory into use until ctx ends. Services that clients
+// use wait for this node's turn (docs/protocol.md#service-turns).
 func (s *Server) keepLoaded(ctx context.Context) error {
 	for {
 		found, foundChanged := s.found.Load()
 		turn, turnChanged := s.cfg.Turn.Load()
 		state, stateChanged := s.supervised.State().Load()
 		gate, gateChanged := s.cfg.Displayed.Load()
-		// The cordon of a turn closes the gate, and may be seen there before the turn is here.
+		// The cordon of a turn closes the gate. The gate may close before Turn reports the turn.
 		if t, ok := s.cfg.Registrar.Fleet.Get().Turns.Of(s.cfg.Node); ok && t.Kind == protocol.TurnOfServices {
 			turn.Has = max(turn.Has, protocol.ServiceTurnTaken)
 		}
@@ -40,7 +40,7 @@ func (s *Server) keepLoaded(ctx context.Context) error {
 		if restart == protocol.RestartNow {
 			next, names = found, nil
 		}
-		// In this order: without anything pending, loaded is all that has to be ready.
+		// In this order: when nothing is pending, all services that must be ready are in loaded.
 		if !slices.EqualFunc(next, s.loaded.Get(), identical) {
 			s.loaded.Set(next)
 		}
@@ -51,7 +51,7 @@ func (s *Server) keepLoaded(ctx context.Context) error {
 	}
 }
 
-// identical reports whether two services are the same, of the same file.
+// identical reports whether two services are equal and come from the same file.
 func identical(a, b service.Service) bool {
 	return a.Equal(b) && a.Source == b.Source && a.Restart == b.Restart
 }
@@ -63,8 +63,8 @@ func waiting(names []string) string {
 	return fmt.Sprintf("start again what has changed: %s", strings.Join(names, ", "))
 }
 
-// Changed reports whether all services of the controller role are ready as the directory has
-// them, and none waits.
+// Changed reports whether all services of the controller role are ready with the current content of
+// the directory, and none waits for a turn.
 func (s *Server) Changed() bool {
 	if s.pending.Get() != "" {
 		return false

@@ -13,41 +13,39 @@ import (
 
 // Member is this node's member of the etcd that the sidecars run.
 type Member interface {
-	// MemberFacts returns what is known of it. Known and Wanted stay false. If the members
-	// do not answer, Listed is unknown, and the error has why.
+	// MemberFacts returns the facts about this member. Known and Wanted stay false. If the members do
+	// not answer, Listed is unknown, and the error contains the reason.
 	MemberFacts(context.Context) (protocol.MemberFacts, error)
-	// TakeMemberStep takes a step. It may be taken again after an error.
+	// TakeMemberStep takes a step. After an error it can be called again.
 	TakeMemberStep(context.Context, protocol.MemberStep) error
-	// Trouble shows why no step can be taken now; empty: nothing is wrong.
+	// Trouble reports why no step can be taken now; empty: nothing is wrong.
 	Trouble(problem string)
 }
 
-// ControlPlaneConfig is what a ControlPlane needs. All fields are required.
+// ControlPlaneConfig configures a ControlPlane. All fields are required.
 type ControlPlaneConfig struct {
 	Member Member
 	Roles  *event.Value[Local]
 	Log    *slog.Logger
 }
 
-// ControlPlane makes this node a member of etcd when it gets the role of one, and has it
-// leave when it loses the role, while everything runs (docs/protocol.md#membership). It
-// reads the roles, and what the cluster manager knows of the member. It writes no value:
-// it has the cluster manager take the steps, and that publishes how to reach etcd
-// (cluster.Membership). The package decides nothing about their order:
-// protocol.NextMemberStep does.
+// ControlPlane makes this node a member of etcd when it gets the role consensus, and removes the
+// member when the node loses the role, while everything else runs (docs/protocol.md#membership). It
+// reads the roles and the cluster manager's facts about the member. It writes no value: the cluster
+// manager takes the steps, and publishes how to reach etcd (cluster.Membership).
+// protocol.NextMemberStep decides their order, not this package.
 type ControlPlane struct {
 	cfg ControlPlaneConfig
 	was protocol.MemberStep // the step before, for the log
 }
 
-// NewControlPlane returns a worker that has started nothing.
+// NewControlPlane returns a worker that starts nothing before Run.
 func NewControlPlane(cfg ControlPlaneConfig) *ControlPlane {
 	return &ControlPlane{cfg: cfg, was: protocol.MemberAsIs}
 }
 
 const (
-	// The pauses after a step that failed. A majority may be away, or other nodes may
-	// have to be started first.
+	// The pauses after a failed step. A majority may be down, or other nodes may have to start first.
 	minStepPause = 100 * time.Millisecond
 	maxStepPause = 5 * time.Second
 )
@@ -95,7 +93,7 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// step takes the next step, which ends early if the roles change.
+// step takes the next step. A change of the roles ends it early.
 func (c *ControlPlane) step(ctx context.Context, local Local, rolesChanged <-chan struct{}) (protocol.MemberStep, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

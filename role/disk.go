@@ -15,23 +15,23 @@ import (
 	"github.com/lockstep-dev/lockstep/role/service"
 )
 
-// Disk is the file in which a sidecar keeps what it has to know before etcd answers.
-// A nil *Disk keeps nothing. Before Load it is empty, and must not be changed: another
-// sidecar may still use the file.
+// Disk is the file in which a sidecar keeps the facts that it needs before etcd answers. A nil
+// *Disk keeps nothing. Before Load it is empty, and must not be changed: another sidecar may still
+// use the file.
 type Disk struct {
 	path string
 
-	mu     sync.Mutex // guards what follows, and that files are written in the order of its values
+	mu     sync.Mutex // guards the fields below; also keeps writes of the file in the order of changes
 	now    content    // the roles may not be in the file yet
-	kept   content    // the file has it
+	kept   content    // the content of the file
 	loaded bool
 }
 
-// content is that of the file, as JSON.
+// content is the JSON content of the file.
 type content struct {
-	// Roles are the names of the roles that the sidecar read last; nil: none yet.
+	// Roles are the names of the last roles that the sidecar read; nil: none yet.
 	Roles []string `json:"roles"`
-	// Release is that for which services were started last; empty: none ever were.
+	// Release is the release for which services were last started; empty: none ever were.
 	Release string `json:"servicesRelease,omitempty"`
 	// Started are the units and pods that may run.
 	Started []service.Started `json:"started,omitempty"`
@@ -39,7 +39,7 @@ type content struct {
 
 const fileMode = 0o600
 
-// NewDisk returns the file at path, which was not read yet.
+// NewDisk returns the file at path. It does not read the file.
 func NewDisk(path string) *Disk { return &Disk{path: path} }
 
 // Load reads the file, which need not exist.
@@ -93,7 +93,8 @@ func (d *Disk) Roles() (protocol.Roles, bool) {
 	return roles, err == nil && d.now.Roles != nil
 }
 
-// SetRoles keeps the roles. After an error they count all the same, and KeepRoles tries again.
+// SetRoles keeps the roles. After an error Roles still returns them, and KeepRoles tries again to
+// write them.
 func (d *Disk) SetRoles(roles protocol.Roles) error {
 	if d == nil {
 		return nil
@@ -104,9 +105,9 @@ func (d *Disk) SetRoles(roles protocol.Roles) error {
 	return d.write(d.now)
 }
 
-// GiveConsensus adds the role of a member of etcd to the roles in the file at path, for a node that
-// becomes the only member (docs/clusters.md#restore). Without roles there it does nothing. No sidecar
-// may use the file.
+// GiveConsensus adds the role consensus to the roles in the file at path, for a node that becomes
+// the only etcd member (docs/clusters.md#restore). Without roles in the file it does nothing. No
+// sidecar may use the file meanwhile.
 func GiveConsensus(path string) error {
 	d := NewDisk(path)
 	if err := d.Load(); err != nil {
@@ -122,7 +123,7 @@ func GiveConsensus(path string) error {
 	return d.write(now)
 }
 
-// KeepRoles writes the newest roles, if the file does not have them.
+// KeepRoles writes the newest roles if the file does not contain them.
 func (d *Disk) KeepRoles() error {
 	if d == nil {
 		return nil
@@ -132,8 +133,8 @@ func (d *Disk) KeepRoles() error {
 	return d.write(d.now)
 }
 
-// StartedFor returns the release for which services were started last; empty: none
-// ever were, or it is not known.
+// StartedFor returns the release for which services were last started; empty: none ever were, or it
+// is not known.
 func (d *Disk) StartedFor() string {
 	if d == nil {
 		return ""
@@ -143,7 +144,7 @@ func (d *Disk) StartedFor() string {
 	return d.now.Release
 }
 
-// SetStartedFor keeps that services are about to be started for a release.
+// SetStartedFor records that services are about to start for a release.
 func (d *Disk) SetStartedFor(release string) error {
 	if d == nil {
 		return nil
@@ -159,7 +160,8 @@ func (d *Disk) SetStartedFor(release string) error {
 	return nil
 }
 
-// Started returns the units and pods that may run: this sidecar, or one before it, was to start them.
+// Started returns the units and pods that may run because this sidecar or an earlier one was about
+// to start them.
 func (d *Disk) Started() []service.Started {
 	if d == nil {
 		return nil
@@ -169,7 +171,7 @@ func (d *Disk) Started() []service.Started {
 	return slices.Clone(d.now.Started)
 }
 
-// SetStarted keeps which units and pods may run. Call it before the first of them is started.
+// SetStarted records which units and pods may run. Call it before the first of them starts.
 func (d *Disk) SetStarted(started []service.Started) error {
 	if d == nil {
 		return nil

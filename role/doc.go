@@ -1,6 +1,5 @@
-// Package role makes what a node runs follow from its roles
-// (docs/protocol.md#services). Its workers share facts by event values. Each value has one
-// writer:
+// Package role starts and stops a node's services and its etcd member according to its roles
+// (docs/protocol.md#services). Its workers share facts by event values. Each value has one writer:
 //
 //	value                    written by  read by
 //	Fetcher.Local            Fetcher     Kubernetes, follower, ControlPlane, caller
@@ -25,20 +24,20 @@
 //	ServerConfig.Published   caller      Kubernetes, Server
 //	ServerConfig.Member      caller      ControlPlane
 //
-// Fetcher keeps the roles: those in the node's record, and while etcd does not answer,
-// the last ones, which are on disk; First are those of a record that is created. Kubernetes
-// starts and stops the services of the controller role, and follower those of another role;
-// Supervised has the processes of both, and Of follows whether those of a role run.
-// Registrar and Gate are those of packages fleet and status. The package decides nothing
-// about the order of these: protocol.NextServiceStep and protocol.NextMemberStep do.
+// Fetcher reads the roles from the node's record and keeps them on disk: they are used while etcd
+// does not answer. First returns the roles for a new record. Kubernetes starts and stops the
+// services of the controller role, and a follower the services of another role. Supervised runs the
+// processes of both; Of follows whether the services of a role run. Registrar and Gate are types of
+// packages fleet and status. The package does not decide the order of steps:
+// protocol.NextServiceStep and protocol.NextMemberStep do.
 //
-// ControlPlane has the member of etcd start and stop. It writes no value here: the Member
-// publishes how to reach etcd (cluster.Membership), and the caller makes Variables of that.
-// The election runs while Withheld is empty, in a wrapper that Server has.
+// ControlPlane starts and stops the node's etcd member. It writes no value here: the Member
+// publishes how to reach etcd (cluster.Membership), and the caller computes Variables from it. The
+// election runs only while Withheld is empty: Server wraps it.
 //
-// The worker of roles that has the services directory gives Supervised what changes there, when the
-// caller has a Turn for it, if it needs one (protocol.JudgeRestart).
+// A worker of roles reads the services directory and passes changes to Supervised. A change that
+// needs a turn (protocol.JudgeRestart) waits until Turn reports one.
 //
-// Server wires them, and starts and stops a node in order. There is one path: a node
-// without services has an empty list of them, of which all are ready.
+// Server wires the workers, and starts and stops a node in order. A node without services takes the
+// same path: its list of services is empty, and counts as ready.
 package role

@@ -10,8 +10,8 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// follower starts and stops the services of a role that no order with the gate binds. It
-// reads the roles, and writes nothing.
+// follower starts and stops the services of a role whose order does not depend on the gate. It
+// reads the roles, and writes no value.
 type follower struct {
 	role     string
 	services Services
@@ -33,7 +33,7 @@ func (f *follower) run(ctx context.Context) error {
 		stopping, stoppingChanged := f.stopping.Load()
 		var again <-chan time.Time
 		switch {
-		case stopping && !started: // what a sidecar before this one started stays
+		case stopping && !started: // an earlier sidecar's services stay
 			set(f.stopped, true)
 		case !stopping && local.Known() && has(local.Roles, f.role):
 			started = true
@@ -57,10 +57,10 @@ func (f *follower) run(ctx context.Context) error {
 	}
 }
 
-// endStarts lets nothing start from here on.
+// endStarts prevents any further start.
 func (f *follower) endStarts() { f.stopping.Set(true) }
 
-// stop returns when the services have ended. Nothing starts after it.
+// stop stops the services, and returns when all have ended. Nothing starts after it.
 func (f *follower) stop(ctx context.Context) error {
 	f.endStarts()
 	for {
@@ -74,5 +74,5 @@ func (f *follower) stop(ctx context.Context) error {
 	}
 }
 
-// has reports whether a role is one of roles.
+// has reports whether roles contains role.
 func has(roles protocol.Roles, role string) bool { return slices.Contains(roles.Names(), role) }

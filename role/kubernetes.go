@@ -11,47 +11,47 @@ import (
 	"github.com/lockstep-dev/lockstep/status"
 )
 
-// Services are those of the controller role.
+// Services are the services of one role.
 type Services interface {
-	// Start starts them, in order, and keeps them running until Stop. Called again, it
-	// does nothing.
+	// Start starts the services in order, and keeps them running until Stop. Called again, it does
+	// nothing.
 	Start()
-	// Stop stops all of them in the reverse order, and returns when they have ended. Those
-	// that only a sidecar before this one started are stopped too, after the others. If ctx
-	// ends first, it returns an error: they may still run.
+	// Stop stops the services in reverse order, and returns when all have ended. It then also stops
+	// services that only an earlier sidecar started. If ctx ends first, it returns an error: some may
+	// still run.
 	Stop(ctx context.Context) error
 	// Running follows whether they run.
 	Running() *event.Value[Running]
 }
 
-// Running is whether services run.
+// Running reports how far the services of a role run.
 type Running struct {
-	None     bool   // there are none, and nothing waits for them
-	Any      bool   // one runs, or may run
-	All      bool   // each of them runs
-	Ready    bool   // each of them runs and is ready
-	Left     bool   // an earlier sidecar started one that the directory no longer has
-	Awaiting string // what is waited for, for people; empty: nothing
+	None     bool   // there are no services, and nothing waits for them
+	Any      bool   // at least one runs, or may run
+	All      bool   // all run
+	Ready    bool   // all run and are ready
+	Left     bool   // an earlier sidecar started one that the directory no longer contains
+	Awaiting string // the reason to wait, for people; empty: none
 }
 
-// KubernetesConfig is what a Kubernetes worker needs. All fields are required.
+// KubernetesConfig configures a Kubernetes worker. All fields are required.
 type KubernetesConfig struct {
 	Services Services
 	Roles    *event.Value[Local]
-	// Presence reports whether this sidecar has the presence: then no other one has the node
-	// ID. The channel is closed when that may have changed.
+	// Presence reports whether this sidecar holds the presence: then no other sidecar uses the node
+	// ID. The channel is closed when the answer may have changed.
 	Presence func() (held bool, changed <-chan struct{})
 	Disk     *Disk
-	Reads    bool   // there is a directory of services, maybe without one of the role
+	Reads    bool   // there is a services directory, possibly without a service of the role
 	Release  string // of this sidecar
 
-	// Shown is the verdict of the gate, as /readyz shows it.
+	// Shown is the gate's verdict, as /readyz shows it.
 	Shown *event.Value[status.Verdict]
-	// Leads is whether this node may still have the leader's key.
+	// Leads is whether this node may still hold the leader's key.
 	Leads *event.Value[bool]
 
-	// Published reports whether the address of this node may still leave the Service
-	// kubernetes. The channel is closed when that may have changed.
+	// Published reports whether this node's address may still leave the Service kubernetes. The
+	// channel is closed when the answer may have changed.
 	Published func() (published bool, changed <-chan struct{})
 
 	ShutdownDelay time.Duration
@@ -69,15 +69,15 @@ type Kubernetes struct {
 	idle     *event.Value[bool] // stopping, and no service runs
 
 	// Only Run uses these.
-	lastOpen time.Time // when the gate was open last; at first when Run began
-	wasOpen  bool      // the gate was open in the round before
-	alone    bool      // this sidecar has had the presence, or etcd did not answer for a while
-	old      bool      // what runs was started for another release
-	started  bool      // this sidecar has started services
+	lastOpen time.Time // when the gate was last open; at first when Run began
+	wasOpen  bool      // the gate was open in the previous round
+	alone    bool      // this sidecar once held the presence, or presencePatience is over
+	old      bool      // the running services were started for another release
+	started  bool      // this sidecar started services
 }
 
-// NewKubernetes returns a worker that has started nothing. It keeps the gate closed, if
-// there are services.
+// NewKubernetes returns a worker that starts nothing before Run. If there are services, it keeps
+// the gate closed.
 func NewKubernetes(cfg KubernetesConfig) *Kubernetes {
 	k := &Kubernetes{
 		cfg: cfg, facts: event.New(protocol.ServiceFacts{}), withheld: event.New("the services of this node have not been started yet"),
@@ -90,17 +90,17 @@ func NewKubernetes(cfg KubernetesConfig) *Kubernetes {
 	return k
 }
 
-// Facts follows what the registrar has to know of the services.
+// Facts follows the state of the services, for the registrar.
 func (k *Kubernetes) Facts() *event.Value[protocol.ServiceFacts] { return k.facts }
 
-// Withheld follows why the services keep the gate closed; empty: they do not.
+// Withheld follows the reason why the services keep the gate closed; empty: they do not.
 func (k *Kubernetes) Withheld() *event.Value[string] { return k.withheld }
 
-// endStarts lets nothing start from here on.
+// endStarts prevents any further start.
 func (k *Kubernetes) endStarts() { k.stopping.Set(true) }
 
-// Stop stops the services, and returns when they have ended. Nothing starts after it.
-// Run must still run.
+// Stop stops the services, and returns when all have ended. Nothing starts after it. Run must still
+// run.
 func (k *Kubernetes) Stop(ctx context.Context) error {
 	k.endStarts()
 	for {
@@ -114,16 +114,16 @@ func (k *Kubernetes) Stop(ctx context.Context) error {
 	}
 }
 
-// presencePatience is how long services wait for the presence: another sidecar may have the
-// node ID. It is far longer than that takes where etcd answers. Where it does not, the
-// node starts what it ran before.
+// presencePatience is how long services wait for the presence, since another sidecar may use the
+// node ID. Where etcd answers, the presence takes far less. Where etcd does not, the node then
+// starts the services that it ran before.
 const presencePatience = 3 * time.Second
 
-// retryPause is the pause after services could not be stopped.
+// retryPause is the pause after a failed stop or start.
 const retryPause = time.Second
 
-// Run starts and stops the services until ctx ends, and returns ctx's error. It stops
-// none then: Stop does.
+// Run starts and stops the services until ctx ends, and returns ctx's error. It does not stop them
+// then: call Stop before.
 func (k *Kubernetes) Run(ctx context.Context) error {
 	k.lastOpen = time.Now()
 	patience := time.NewTimer(presencePatience)
@@ -143,7 +143,7 @@ func (k *Kubernetes) Run(ctx context.Context) error {
 			k.lastOpen = time.Now()
 		}
 		k.wasOpen = shown.Ready
-		// What a sidecar before this one started stays if this one never decided about it.
+		// A sidecar that started no service leaves an earlier sidecar's services running when it stops.
 		runs := running.Any && (k.started || !stopping)
 		facts := protocol.ServiceFacts{
 			Known: local.Known() && k.alone || stopping, Wanted: local.Roles.Controller && !stopping,
@@ -170,7 +170,7 @@ func (k *Kubernetes) Run(ctx context.Context) error {
 	}
 }
 
-// step does the next step. The channel fires when the next one is due, if nothing changes.
+// step takes the next step. The channel fires when another one is due without a change.
 func (k *Kubernetes) step(ctx context.Context, f protocol.ServiceFacts, running Running) (again <-chan time.Time) {
 	step := protocol.NextServiceStep(f)
 	k.publish(f, step, running)
@@ -193,16 +193,16 @@ func (k *Kubernetes) step(ctx context.Context, f protocol.ServiceFacts, running 
 		}
 		k.started = true
 		k.cfg.Services.Start()
-	default: // what it waits for is a change
+	default: // wait for a change
 	}
 	return nil
 }
 
-// publish shows what follows from a step, before it is taken.
+// publish sets Facts, Withheld and idle for a step, before the step is taken.
 func (k *Kubernetes) publish(f protocol.ServiceFacts, step protocol.ServiceStep, running Running) {
 	told := f
 	told.Closed = 0 // it would change all the time
-	// What stops is not ready, until the next round observes it.
+	// Services about to stop are not ready; the next round observes it.
 	told.Ready = told.Ready && step != protocol.StopServices
 	set(k.facts, told)
 	set(k.idle, step == protocol.Idle && k.stopping.Get())
@@ -228,7 +228,7 @@ func (k *Kubernetes) publish(f protocol.ServiceFacts, step protocol.ServiceStep,
 	}
 }
 
-// unknown says why it is not known yet what has to run.
+// unknown explains why this sidecar does not know yet whether its services must run.
 func (k *Kubernetes) unknown() string {
 	if k.cfg.Roles.Get().Known() {
 		return "it is not known yet whether another sidecar has this node ID"
@@ -246,8 +246,8 @@ func (k *Kubernetes) why(f protocol.ServiceFacts) string {
 	return "it does not have the role " + protocol.RoleController
 }
 
-// set replaces a value that differs: a follower that sets another value in turn would
-// otherwise never rest.
+// set replaces a value only if it differs. Otherwise a follower that sets another value in turn
+// would never rest.
 func set[T comparable](v *event.Value[T], to T) {
 	if v.Get() != to {
 		v.Set(to)

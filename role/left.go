@@ -8,11 +8,12 @@ import (
 	"github.com/lockstep-dev/lockstep/role/service"
 )
 
-// This file has the units and pods that an earlier sidecar started, and that the directory no
-// longer has. A sidecar that was killed has not stopped them. They would serve beside the services
-// of this sidecar, or in their place: so nothing starts before they have ended.
+// This file handles units and pods that an earlier sidecar started and that the directory no longer
+// contains. A sidecar that was killed did not stop them. They would serve beside the services of
+// this sidecar, or in their place: so nothing starts before they have ended.
 
-// findLeft finds what an earlier sidecar left. Call it when the disk was loaded, before Run.
+// findLeft finds the services that an earlier sidecar left running. Call it after the disk was
+// loaded, before Run.
 func (s *Supervised) findLeft() {
 	loaded := s.expanded(s.cfg.Variables.Get())
 	s.refresh(func() {
@@ -24,7 +25,7 @@ func (s *Supervised) findLeft() {
 	}
 }
 
-// leftOf returns what an earlier sidecar left of a role. It needs the lock.
+// leftOf returns the services of the role that an earlier sidecar left running. It needs the lock.
 func (r *Group) leftOf() []service.Started {
 	return slices.DeleteFunc(slices.Clone(r.supervised.left), func(st service.Started) bool { return st.Role != r.role })
 }
@@ -37,20 +38,21 @@ func servicesOf(started []service.Started) []service.Service {
 	return out
 }
 
-// ownAndLeft returns all services of the role. Those that were left stop last.
+// ownAndLeft returns the services of the role and those left running by an earlier sidecar, which
+// stop last.
 func (r *Group) ownAndLeft() []service.Service {
 	r.supervised.mu.Lock()
 	defer r.supervised.mu.Unlock()
 	return slices.Concat(servicesOf(r.leftOf()), r.own())
 }
 
-// forget removes services that have stopped from what was left. It needs the lock.
+// forget removes stopped services from left. It needs the lock.
 func (s *Supervised) forget(stopped []service.Service) {
 	s.left = slices.DeleteFunc(slices.Clone(s.left), func(st service.Started) bool { return slices.ContainsFunc(stopped, st.Is) })
 }
 
-// startable returns those of the services that may run now: none before what was left has ended, and
-// no unit and no pod that is not on disk. It needs the lock.
+// startable returns the wanted services that may run now: none while a service left by an earlier
+// sidecar still runs, and no unit or pod that is not kept on disk. It needs the lock.
 func (s *Supervised) startable(wanted []service.Service) []service.Service {
 	if s.problem = ""; len(s.left) > 0 {
 		s.problem = "service \"" + s.left[0].Name + "\" of an earlier sidecar, which the directory no longer has, has not stopped yet"
@@ -66,7 +68,7 @@ func (s *Supervised) startable(wanted []service.Service) []service.Service {
 	}
 	add(wanted)
 	add(s.supervisor.State().Get().Running())
-	if !s.foundLeft { // nothing was started yet, and the disk has what is left
+	if !s.foundLeft { // nothing was started yet, and the disk still lists the left services
 		return nil
 	}
 	err := s.cfg.Disk.SetStarted(started)
@@ -83,13 +85,13 @@ func (s *Supervised) startable(wanted []service.Service) []service.Service {
 	return wanted
 }
 
-// isNew reports whether a service is not one that runs. It needs the lock.
+// isNew reports whether a service is missing from those that already run. It needs the lock.
 func (s *Supervised) isNew(svc service.Service) bool {
 	return !slices.ContainsFunc(s.wanted, svc.Equal)
 }
 
-// stopDue stops what was left of roles whose services are to start. A role that the node no longer
-// has stops it itself.
+// stopDue stops left services of the roles whose services are to start. Where the node lost the
+// role, Group.Stop stops them.
 func (s *Supervised) stopDue(ctx context.Context) {
 	s.mu.Lock()
 	due := servicesOf(slices.DeleteFunc(slices.Clone(s.left), func(st service.Started) bool {
@@ -106,8 +108,8 @@ func (s *Supervised) stopDue(ctx context.Context) {
 	s.refresh(func() { s.forget(due) })
 }
 
-// await returns when one of the changes has happened, or when it is time to try again what has
-// failed. It reports false when ctx has ended.
+// await returns after one of the changes, or when it is time to try again after a problem. It
+// reports false when ctx has ended.
 func (s *Supervised) await(ctx context.Context, changes ...<-chan struct{}) bool {
 	s.mu.Lock()
 	again := s.problem != ""

@@ -10,7 +10,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Local is what a sidecar knows of its node's roles. The zero value: nothing yet.
+// Local holds the roles of a sidecar's node. The zero value: they are not known yet.
 type Local struct {
 	Roles  protocol.Roles
 	Source Source
@@ -20,27 +20,26 @@ type Local struct {
 // Known reports whether the roles are known.
 func (l Local) Known() bool { return l.Source != "" }
 
-// Source is where roles come from, as /status has it. Empty: they are unknown.
+// Source is where the roles come from, as /status shows it; empty: they are unknown.
 type Source string
 
 // The sources.
 const (
-	FromCluster Source = "cluster" // the node's record, or what its first record gets
-	FromDisk    Source = "disk"    // the last that this sidecar, or one before it, read from etcd
+	FromCluster Source = "cluster" // the node's record, or the roles for its first record
+	FromDisk    Source = "disk"    // the last roles that this sidecar or an earlier one read from etcd
 )
 
-// FetcherConfig is what a Fetcher needs. All fields are required.
+// FetcherConfig configures a Fetcher. All fields are required.
 type FetcherConfig struct {
 	Node  protocol.NodeID
 	Fleet *event.Value[protocol.Fleet]
-	// First are the roles of a record that this sidecar creates, if none are on disk.
+	// First are the roles for a new record, if none are on disk.
 	First protocol.Roles
 	Disk  *Disk
 	Log   *slog.Logger
 }
 
-// Fetcher keeps the roles of this node. It reads the fleet and the disk, and writes
-// Local.
+// Fetcher follows this node's roles. It reads the fleet and the disk, and writes Local.
 type Fetcher struct {
 	cfg   FetcherConfig
 	local *event.Value[Local]
@@ -54,9 +53,9 @@ func NewFetcher(cfg FetcherConfig) *Fetcher {
 // Local follows the roles.
 func (f *Fetcher) Local() *event.Value[Local] { return f.local }
 
-// Run follows the node's record until ctx ends, and returns ctx's error. At first it
-// knows what is on disk, which was loaded. Roles that cannot be kept on disk count all
-// the same, and keep tries again.
+// Run follows the node's record until ctx ends, and returns ctx's error. It begins with the roles
+// on disk, which must be loaded. It uses roles even if they cannot be written to disk; keep then
+// tries again.
 func (f *Fetcher) Run(ctx context.Context) error {
 	if roles, found := f.cfg.Disk.Roles(); found && !f.local.Get().Known() {
 		f.local.Set(Local{Roles: roles, Source: FromDisk, Since: time.Now()})
@@ -72,8 +71,8 @@ func (f *Fetcher) Run(ctx context.Context) error {
 	}
 }
 
-// keep writes the roles that could not be kept on disk, until ctx ends. It fails if that is not
-// possible either: then the server starts it again after a pause.
+// keep writes roles that Run could not write to disk, until ctx ends. If it cannot write them
+// either, it returns the error, and the server starts it again after a pause.
 func (f *Fetcher) keep(ctx context.Context) error {
 	for {
 		_, changed := f.local.Load()
@@ -86,9 +85,9 @@ func (f *Fetcher) keep(ctx context.Context) error {
 	}
 }
 
-// First returns the roles of a record that this sidecar creates: those on disk, since
-// people may have changed them before the record disappeared. They are not known (false)
-// before the disk was read.
+// First returns the roles for a new record: the roles on disk, since people may have changed them
+// before the record disappeared, or else the configured ones. Before the disk was read it returns
+// false.
 func (f *Fetcher) First() (protocol.Roles, bool) {
 	if roles, found := f.cfg.Disk.Roles(); found {
 		return roles, true
@@ -96,10 +95,10 @@ func (f *Fetcher) First() (protocol.Roles, bool) {
 	return f.cfg.First, f.cfg.Disk.Loaded()
 }
 
-// rolesIn returns the roles that the fleet gives this node, and from where; empty: they
-// are not known yet. If the record is missing, they are those of the record that the
-// registrar is about to create. A corrupt record has none: then the registrar writes those
-// that it read last.
+// rolesIn returns this node's roles by the fleet, and their source; an empty source: they are not
+// known yet. If the record is missing, it returns the roles that the registrar is about to write
+// into a new one. If the record is corrupt, it returns the last known roles: the registrar writes
+// those again.
 func (f *Fetcher) rolesIn(fleet protocol.Fleet) (protocol.Roles, Source) {
 	record, found := fleet.Record(f.cfg.Node)
 	kept, onDisk := f.cfg.Disk.Roles()

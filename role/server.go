@@ -18,63 +18,62 @@ import (
 	"github.com/lockstep-dev/lockstep/supervise"
 )
 
-// ServerConfig is what a Server needs. All fields are required, unless they say otherwise.
+// ServerConfig configures a Server. All fields are required, unless their comments say otherwise.
 type ServerConfig struct {
 	Node    protocol.NodeID
-	First   protocol.Roles // of a record that this sidecar creates
+	First   protocol.Roles // for a new record of this node
 	Release string         // of this sidecar
 
-	// Registrar and Gate are complete except for what the server gives them: the facts
-	// about services, and the registration.
+	// Registrar and Gate are complete except for the fields that NewServer sets: Services and First,
+	// Registration and Withheld.
 	Registrar fleet.RegistrarConfig
 	Gate      status.GateConfig
-	// Presence, Shown and Election are the workers that keep the presence, publish in it
-	// what gate and election are, and take part in the election. Any error of Election
-	// but that of its context itself ends the node.
+	// Presence keeps the presence, Shown publishes gate and election in it, and Election takes part in
+	// the election. The node ends at any error of Election except its context's own error.
 	Presence, Shown, Election supervise.Worker
-	// Enter returns a worker that starts when the cluster of this node is reached.
+	// Enter returns a worker that waits until this node's cluster is reached, and then runs.
 	Enter func(supervise.Worker) supervise.Worker
 
-	// Dir is the directory of the services, which was loaded as Services; empty: there
-	// are none.
+	// Dir is the services directory, already loaded into Services; empty: this node runs no services.
 	Dir      string
 	Services []service.Service
-	// Variables are the values in services. Without EtcdServers they are not known yet.
+	// Variables are the values for variables in services. While EtcdServers is empty they are not
+	// known yet.
 	Variables *event.Value[service.Variables]
-	// Turn is the turn that this node has for services that have changed.
+	// Turn reports this node's turn for its changed services.
 	Turn *event.Value[Turn]
 
-	// File is where the roles are kept; empty: nowhere. Hold returns when no other
-	// sidecar uses the directory of the file.
+	// File keeps the roles; empty: they are not kept. Hold returns when no other sidecar uses the
+	// file's directory.
 	File string
 	Hold func(context.Context) error
 
-	// Displayed is the verdict of the gate, as /readyz shows it.
+	// Displayed is the gate's verdict, as /readyz shows it.
 	Displayed *event.Value[status.Verdict]
-	// Leads is whether this node may still have the leader's key.
+	// Leads is whether this node may still hold the leader's key.
 	Leads *event.Value[bool]
-	// CloseGate closes the gate for good, and returns when /readyz shows it. failure is
-	// why the node stops; nil: it was asked to.
+	// CloseGate closes the gate for good, and returns when /readyz shows it. failure is why the node
+	// stops; nil: it was asked to stop.
 	CloseGate func(ctx context.Context, failure error)
-	// Published reports whether the address of this node may still leave the Service
-	// kubernetes. The channel is closed when that may have changed.
+	// Published reports whether this node's address may still leave the Service kubernetes. The
+	// channel is closed when the answer may have changed.
 	Published func() (published bool, changed <-chan struct{})
-	// AwaitLeaving returns when the record may be deleted or has to stay, and Leave acts
-	// on that (docs/protocol.md#ephemeral).
+	// AwaitLeaving returns once it is decided whether the record is deleted, and Leave carries out the
+	// decision (docs/protocol.md#ephemeral).
 	AwaitLeaving func(ctx context.Context, stopped time.Time) protocol.LeaveFacts
 	Leave        func(context.Context, protocol.LeaveFacts)
 
-	// Member is this node's member of etcd. nil: etcd runs elsewhere.
+	// Member is this node's etcd member; nil: etcd runs elsewhere.
 	Member Member
 
 	ShutdownDelay time.Duration
 	Supervisor    *supervise.Supervisor
-	Log           *slog.Logger // without a worker, which each part adds
+	Log           *slog.Logger // without the attribute worker, which each part adds
 }
 
-// Server runs a node: what follows from its roles, and what makes it a part of the
-// fleet. A node without services, or without an etcd member of its own, takes the same
-// path.
+// Server runs a node: the services and the etcd member of its roles, and its registration,
+// presence, gate and election. A node without services, or without its own etcd member, takes the
+// same path.
 type Server struct {
 	cfg        ServerConfig
 	disk       *Disk
@@ -87,13 +86,13 @@ type Server struct {
 	registrar    *fleet.Registrar
 	gate         *status.Gate
 	loaded       *event.Value[[]service.Service]
-	found        *event.Value[[]service.Service] // the last valid ones of the directory
+	found        *event.Value[[]service.Service] // the last valid services of the directory
 	pending      *event.Value[string]
 	problem      *event.Value[string]
 	phase        *event.Value[phase]
 }
 
-// phase is how far the workers of the roles are.
+// phase is the progress of the workers of roles.
 type phase int
 
 const (
@@ -102,7 +101,7 @@ const (
 	phaseEnded
 )
 
-// NewServer returns a server that has started nothing.
+// NewServer returns a server that starts nothing before Run.
 func NewServer(cfg ServerConfig) *Server {
 	s := &Server{
 		cfg: cfg, loaded: event.New(cfg.Services), found: event.New(cfg.Services), pending: event.New(""),
@@ -137,7 +136,7 @@ func NewServer(cfg ServerConfig) *Server {
 	return s
 }
 
-// held returns a function that reports whether a value is not the zero one.
+// held returns a function that reports whether a value differs from its zero value.
 func held[T comparable](v *event.Value[T]) func() (bool, <-chan struct{}) {
 	return func() (bool, <-chan struct{}) {
 		var none T
@@ -146,12 +145,12 @@ func held[T comparable](v *event.Value[T]) func() (bool, <-chan struct{}) {
 	}
 }
 
-// Withheld follows why the services of this node keep its gate closed; empty: they do not.
+// Withheld follows the reason why this node's services keep its gate closed; empty: they do not.
 func (s *Server) Withheld() *event.Value[string] { return s.kubernetes.Withheld() }
 
-// whileServing returns a worker that runs another one while the services of this node are
-// ready, or fail by themselves. A node whose services have not started yet, or stop, takes
-// no part in the election: it could not do the work.
+// whileServing returns a worker that runs another one while Withheld is empty: once this node's
+// services were ready, also if one fails by itself. A node whose services are still starting, or
+// are being stopped, takes no part in the election: it could not do the work.
 func (s *Server) whileServing(run supervise.Worker) supervise.Worker {
 	return func(ctx context.Context) error {
 		for {
@@ -169,12 +168,12 @@ func (s *Server) whileServing(run supervise.Worker) supervise.Worker {
 	}
 }
 
-// errWithheld ends what runs only with services that are ready.
+// errWithheld ends a worker of whileServing when Withheld is set.
 var errWithheld = errors.New("the services of this node are not ready")
 
-// untilWithheld runs a worker. again: it has ended because the services stop, and for no other
-// reason. An error of its own counts although the services stop: election.ErrJobStuck says that a
-// job may still write to the API, so that nothing may run beside it.
+// untilWithheld runs a worker. again: it ended only because the services stop. Its own error counts
+// even while the services stop: election.ErrJobStuck means that a job may still write to the API,
+// so nothing may run beside it.
 func (s *Server) untilWithheld(ctx context.Context, run supervise.Worker) (again bool, err error) {
 	limited, end := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup
@@ -208,17 +207,17 @@ func (s *Server) Local() *event.Value[Local] { return s.fetcher.Local() }
 // Loaded follows the services of the directory.
 func (s *Server) Loaded() *event.Value[[]service.Service] { return s.loaded }
 
-// State follows what is known of the services that were started.
+// State follows the state of the services that were started.
 func (s *Server) State() *event.Value[service.State] { return s.supervised.State() }
 
-// Problem follows why the services directory as it is now was rejected; empty: it was
-// not.
+// Problem follows the reason why the current services directory was rejected; empty: it was not.
 func (s *Server) Problem() *event.Value[string] { return s.problem }
 
-// Run runs the node until ctx ends, or a worker of it or of another group fails, and
-// stops it in order: the gate closes, the node's address leaves the Service kubernetes,
-// the leadership is given up, the shutdown delay passes, the services stop, the presence is
-// deleted, with an ephemeral record. It returns why a worker of the node failed; nil: none has.
+// Run runs the node until ctx ends, or until a worker of the node or of another group fails. Then
+// it stops the node in order: it closes the gate, waits until the node's address has left the
+// Service kubernetes, gives up the leadership, waits for the shutdown delay, stops the services,
+// and deletes the presence, and an ephemeral record with it. It returns the error of a failed
+// worker of the node; nil: none failed.
 func (s *Server) Run(ctx context.Context, others ...*supervise.Group) error {
 	// Each group runs longer than the one after it.
 	node, present, registered, leading := supervise.NewGroup(ctx), supervise.NewGroup(ctx), supervise.NewGroup(ctx), supervise.NewGroup(ctx)
@@ -247,12 +246,12 @@ func (s *Server) Run(ctx context.Context, others ...*supervise.Group) error {
 	return supervise.Err(groups...)
 }
 
-// stop stops what the node does, in the order in which a node stops that loses its role
-// (docs/protocol.md#services): what runs beside a sidecar without services counts as one.
-// failure is why the node stops; nil: it was asked to. One that fails does not wait here:
-// only Kubernetes does, if there are services to stop.
+// stop shuts the node down in the order used when it loses its role (docs/protocol.md#services).
+// Without services, the kube-apiserver beside the sidecar counts as one. failure is why the node
+// stops; nil: it was asked to stop. After a failure it does not wait here: only Kubernetes does, if
+// there are services to stop.
 func (s *Server) stop(ctx context.Context, failure error, leading *supervise.Group) {
-	// With KillMode=control-group, the services got SIGTERM, too: they end, and stay so.
+	// With KillMode=control-group, the services got SIGTERM, too: they end, and must not start again.
 	s.supervised.EndStarts()
 	f := protocol.ServiceFacts{Known: true, Running: true, Published: true, Leads: true, ShutdownDelay: s.cfg.ShutdownDelay}
 	if ctx.Err() == nil {
@@ -281,8 +280,8 @@ func (s *Server) stop(ctx context.Context, failure error, leading *supervise.Gro
 	}
 }
 
-// awaitAddress returns when the address of this node has left the Service kubernetes, or
-// stays there, or the limit is over.
+// awaitAddress returns when this node's address has left the Service kubernetes or is to stay
+// there, or after limit.
 func (s *Server) awaitAddress(limit time.Duration) {
 	began, over := time.Now(), time.After(limit)
 	for {
@@ -300,7 +299,7 @@ func (s *Server) awaitAddress(limit time.Duration) {
 	}
 }
 
-// runRoles runs the workers that follow the roles, until ctx ends.
+// runRoles runs the workers that follow the roles until ctx ends.
 func (s *Server) runRoles(ctx context.Context) error {
 	if err := s.cfg.Hold(ctx); err != nil {
 		return err
@@ -331,7 +330,7 @@ func (s *Server) runRoles(ctx context.Context) error {
 		keep("services-directory", func(ctx context.Context) error { return service.Watch(ctx, s.cfg.Dir, serviceInterval, s.reloaded) })
 		keep("services-change", s.keepLoaded)
 	}
-	// It has the processes: it cannot be started again beside them.
+	// It owns the child processes, so it cannot be started again beside them.
 	services := s.cfg.Supervisor.Contain("services", s.supervised.Run)
 	group.Go(func() error { return services(ctx) })
 	return group.Wait()
@@ -340,7 +339,7 @@ func (s *Server) runRoles(ctx context.Context) error {
 // serviceInterval is the pause between two reads of the services directory.
 const serviceInterval = 2 * time.Second
 
-// reloaded puts services into use, or reports why the last valid ones stay in use.
+// reloaded publishes valid services. After an error it reports why the last valid ones stay in use.
 func (s *Server) reloaded(services []service.Service, err error) {
 	problem := ""
 	if err != nil {
@@ -359,8 +358,8 @@ func (s *Server) reloaded(services []service.Service, err error) {
 	s.cfg.Log.Info("services are valid again")
 }
 
-// stopServices stops the services in order, and returns when they have ended. Nothing
-// starts after it. It gives up after their stop timeouts.
+// stopServices stops the services in order, and returns when all have ended. Nothing starts after
+// it. It gives up after their stop timeouts.
 func (s *Server) stopServices(ctx context.Context) {
 	limit := max(s.cfg.ShutdownDelay, protocol.MaxAwaitAddress) + s.supervised.StopLimit()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
@@ -372,7 +371,7 @@ func (s *Server) stopServices(ctx context.Context) {
 			f.endStarts()
 		}
 	}
-	if s.phase.Get() != phaseRuns { // it may have got the directory just now
+	if s.phase.Get() != phaseRuns { // Hold may have returned just now
 		return
 	}
 	err := s.kubernetes.Stop(ctx)

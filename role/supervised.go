@@ -13,51 +13,51 @@ import (
 	"github.com/lockstep-dev/lockstep/role/service"
 )
 
-// SupervisedConfig is what Supervised needs. All fields are required.
+// SupervisedConfig configures Supervised. All fields are required.
 type SupervisedConfig struct {
-	// Loaded are the services of the directory, of all roles.
+	// Loaded are the services in the directory, of all roles.
 	Loaded *event.Value[[]service.Service]
-	// Variables are the values in services. Without EtcdServers they are not known yet,
-	// and nothing starts.
+	// Variables are the values for variables in services. While EtcdServers is empty they are not
+	// known yet, and nothing starts.
 	Variables *event.Value[service.Variables]
-	// Disk has what an earlier sidecar started. It is read when Run begins.
+	// Disk lists the services that an earlier sidecar started. It is read before Run.
 	Disk *Disk
 	Log  *slog.Logger
 
-	// Supervisor has what runs and probes services; Supervised sets the rest.
+	// Supervisor may set NewDriver and NewProbe; Supervised sets the rest.
 	Supervisor service.Config
 }
 
-// Supervised runs the services of a directory, by one supervisor for all roles. It reads
-// the services, the variables and the state of the supervisor, and writes the Running of
-// each role.
+// Supervised runs the services of a directory, with one supervisor for all roles. It reads the
+// services, the variables and the state of the supervisor, and writes the Running of each role.
 type Supervised struct {
 	cfg        SupervisedConfig
 	supervisor *service.Supervisor
 
-	mu     sync.Mutex // mu guards what follows and the fields of roles, and the order of Reload
+	mu     sync.Mutex // mu guards the fields below, the fields of each Group, and the order of Reload
 	roles  []*Group
-	wanted []service.Service // as Reload was called with last
+	wanted []service.Service // the last argument of Reload
 	reload int               // its number
-	// left were started by an earlier sidecar, and the directory no longer has them. It is known when foundLeft.
+	// left are services of an earlier sidecar that the directory no longer contains. It is known once
+	// foundLeft is true.
 	left      []service.Started
 	foundLeft bool
-	// problem is why nothing starts now; empty: nothing is in the way.
+	// problem is the reason why nothing starts now; empty: none.
 	problem string
 
-	asked *event.Value[struct{}] // set by each Start
+	asked *event.Value[struct{}] // changes at each Start
 }
 
-// NewSupervised returns services of which none was started.
+// NewSupervised returns a Supervised that has started no service.
 func NewSupervised(cfg SupervisedConfig) *Supervised {
 	cfg.Supervisor.Log, cfg.Supervisor.Known = cfg.Log, cfg.Loaded.Get()
 	return &Supervised{cfg: cfg, supervisor: service.New(cfg.Supervisor), asked: event.New(struct{}{})}
 }
 
-// State follows what is known of the services that were started.
+// State follows the state of the services that were started.
 func (s *Supervised) State() *event.Value[service.State] { return s.supervisor.State() }
 
-// StopLimit is the longest time that all services may take to stop.
+// StopLimit is the longest time that stopping all services may take.
 func (s *Supervised) StopLimit() time.Duration {
 	limit := stopMargin
 	for _, svc := range s.cfg.Loaded.Get() {
@@ -66,14 +66,14 @@ func (s *Supervised) StopLimit() time.Duration {
 	return limit
 }
 
-// stopMargin is for what follows the stop timeout of a service: SIGKILL, and the end.
+// stopMargin is the time for SIGKILL, and for the end of a service, after its stop timeout.
 const stopMargin = 10 * time.Second
 
-// EndStarts lets no service start from here on. Those that run go on.
+// EndStarts prevents any further start. Running services continue.
 func (s *Supervised) EndStarts() { s.supervisor.EndStarts() }
 
-// Run runs the services until ctx ends, and returns ctx's error. Then it stops those
-// that still run.
+// Run runs the services until ctx ends. Then it stops those that still run, and returns ctx's
+// error.
 func (s *Supervised) Run(ctx context.Context) error {
 	result := make(chan error, 1) // the one result of the supervisor
 	go func() { result <- s.supervisor.Run(ctx) }()
@@ -90,8 +90,8 @@ func (s *Supervised) Run(ctx context.Context) error {
 	}
 }
 
-// refresh makes a change, gives the supervisor the services to run, and shows whether
-// they do. It returns the number of the newest Reload.
+// refresh calls change, passes the services to run to the supervisor, and updates the Running of
+// each role. It returns the number of the newest Reload.
 func (s *Supervised) refresh(change func()) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,8 +120,8 @@ func (s *Supervised) refresh(change func()) int {
 	return s.reload
 }
 
-// expanded returns all services with the values of their variables. They were loaded, so
-// each variable is known.
+// expanded returns all services with their variables replaced. They were loaded, so each variable
+// is known.
 func (s *Supervised) expanded(v service.Variables) []service.Service {
 	all, err := service.Expand(s.cfg.Loaded.Get(), v)
 	if err != nil {
@@ -144,16 +144,15 @@ type Group struct {
 	role       string
 	state      *event.Value[Running]
 
-	// s.mu guards what follows.
+	// s.mu guards the fields below.
 	decided bool              // Start or Stop was called
 	running bool              // Start was called last
-	wanted  []service.Service // those that the supervisor runs
-	left    []service.Service // that the next Stop has to stop: this sidecar has not started them
+	wanted  []service.Service // the services that the supervisor runs
+	left    []service.Service // services that the next Stop has to stop, and that this sidecar did not start
 }
 
-// Running implements Services. What a sidecar before this one started may run, until
-// Start or Stop was called. That does not hold for processes: they end with the sidecar
-// that started them.
+// Running implements Services. Before the first Start or Stop, units and pods of an earlier sidecar
+// may run. Processes cannot: they end with the sidecar that started them.
 func (r *Group) Running() *event.Value[Running] { return r.state }
 
 // observe needs the lock.
@@ -226,7 +225,7 @@ func (r *Group) own() []service.Service {
 	return service.OfRole(r.supervised.expanded(r.supervised.cfg.Variables.Get()), r.role)
 }
 
-// takeLeft returns left, which it empties.
+// takeLeft returns left, and empties it.
 func (r *Group) takeLeft() []service.Service {
 	r.supervised.mu.Lock()
 	defer r.supervised.mu.Unlock()
@@ -235,9 +234,9 @@ func (r *Group) takeLeft() []service.Service {
 	return left
 }
 
-// notStarted returns the services that this sidecar has not started, although it was to: it may not
-// know how to reach etcd, or the service before is not ready. Those of a sidecar before this one may
-// run. It needs the lock.
+// notStarted returns the services that this sidecar was asked to start and did not: it may not know
+// how to reach etcd, or an earlier service is not ready. An earlier sidecar may have started them.
+// It needs the lock.
 func (r *Group) notStarted() []service.Service {
 	now := r.supervised.supervisor.State().Get()
 	return slices.DeleteFunc(r.own(), func(svc service.Service) bool {
@@ -247,7 +246,7 @@ func (r *Group) notStarted() []service.Service {
 	})
 }
 
-// stopLeft stops what a sidecar before this one started.
+// stopLeft stops services that an earlier sidecar started.
 func (r *Group) stopLeft(ctx context.Context, left []service.Service) error {
 	s := r.supervised
 	err := service.StopAll(ctx, s.cfg.Supervisor, left)
