@@ -25,10 +25,10 @@ func List(ctx context.Context, client *etcd.Client) (protocol.Fleet, error) {
 	return Decode(keys, etcd.NewListing(resp, 0), etcd.NewListing(resp, 1)), nil
 }
 
-// Remove deletes the record of a node that has stopped for good, so that it
-// blocks no rollout (docs/protocol.md#dead-nodes). It returns ErrNoNode if there
-// is no record, and ErrAlive if the node has a presence. A missing presence does
-// not prove that the node is down: the caller has to know that it is.
+// Remove deletes the record of a node that stopped for good, so that it blocks no rollout
+// (docs/protocol.md#dead-nodes). It returns ErrNoNode if there is no record, and ErrAlive if
+// there is a presence. A missing presence does not prove that the node is down: the caller must
+// know that it is.
 func Remove(ctx context.Context, client *etcd.Client, id protocol.NodeID) error {
 	keys := keyspace.Under(client.Prefix())
 	resp, err := client.Txn(ctx,
@@ -49,12 +49,11 @@ func Remove(ctx context.Context, client *etcd.Client, id protocol.NodeID) error 
 	return fmt.Errorf("remove node %q: %w", id, ErrAlive)
 }
 
-// RoleChange is what SetRoles does.
+// RoleChange is the input of SetRoles.
 type RoleChange struct {
 	Roles protocol.Roles
-	// Edit returns the roles that follow from those in the record, in place of Roles. If
-	// they are the same, nothing is written. It may be called several times. nil: Roles
-	// count.
+	// Edit returns the new roles, computed from the record's, in place of Roles. If they are
+	// the same, nothing is written. It may be called several times. nil: Roles count.
 	Edit func(now protocol.Roles) protocol.Roles
 	// Stopped: the caller knows that the node is off, with its kube-apiserver. It is
 	// needed to take the controller role from a node that is not alive.
@@ -71,11 +70,11 @@ type RoleChange struct {
 // everything else. It returns ErrNoNode if there is no record, and an error if the
 // record is corrupt.
 //
-// Leaders wait for a node without the controller role until its sidecar has closed the
-// gate (docs/protocol.md#registration). A node that is not alive may never do that. So
-// SetRoles returns ErrNotAlive if the role of such a node is taken away, unless the
-// node has stopped; then leaders no longer wait for it. If a node that is alive is
-// said to have stopped, it returns ErrAlive.
+// Leaders wait for a node without the controller role until its sidecar closed the gate
+// (docs/protocol.md#registration). A node that is not alive may never do that. So SetRoles
+// returns ErrNotAlive if change takes the role from such a node, unless Stopped is set; then
+// leaders no longer wait for the node. If Stopped is set for a node that is alive, it returns
+// ErrAlive.
 //
 // Without Force, it returns ErrLastInService if the controller role is taken from a node in
 // service and no other one is, as SetCordon does (docs/protocol.md#cordons).

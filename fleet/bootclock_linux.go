@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// now reads CLOCK_BOOTTIME. That clock stops while a hypervisor has paused the
-// machine, see docs/operations.md.
+// now reads CLOCK_BOOTTIME. That clock stops while a hypervisor pauses the machine, see
+// docs/operations.md.
 func (c bootClock) now() time.Duration {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
-		return c.sinceStart() // this kernel never has the clock
+		return c.sinceStart() // this kernel never provides the clock
 	}
 	return time.Duration(now.Nano())
 }

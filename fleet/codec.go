@@ -59,9 +59,9 @@ func decodeNode(id protocol.NodeID, value []byte) (protocol.Node, string) {
 	return out, ""
 }
 
-// fenceAfterOf returns how long the node's presence must be missing until leaders
-// ignore its record. It is 0 if the record has no valid, positive duration: that
-// record blocks until it is removed.
+// fenceAfterOf returns how long the node's presence must be missing until leaders ignore its
+// record. It is 0 if the record contains no valid, positive duration: that record blocks until
+// it is removed.
 func fenceAfterOf(st *lockstepv1.NodeStatus) time.Duration {
 	d := st.GetFenceAfter()
 	if d == nil || d.CheckValid() != nil {
@@ -112,8 +112,7 @@ func timeOf(t *timestamppb.Timestamp) time.Time {
 	return t.AsTime()
 }
 
-// encodeCordon returns the cordon over previous. What a newer program has added to it
-// stays.
+// encodeCordon returns the cordon over previous. Fields that a newer program added to it stay.
 func encodeCordon(previous *lockstepv1.Cordon, c protocol.Cordon) *lockstepv1.Cordon {
 	switch {
 	case !c.On():
@@ -135,9 +134,9 @@ func timestampOf(t time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(t)
 }
 
-// encodeOver returns the bytes of a node record that replaces another one. What a
-// newer program has added to the record, to its roles and to its cordon stays. What it has added to
-// the status does not: that describes what another program ran.
+// encodeOver returns the bytes of a node record that replaces another one. Fields that a newer
+// program added to the record, to its roles and to its cordon stay. Fields that it added to the
+// status do not: they describe the components of another program.
 func encodeOver(previous []byte, n protocol.Node) []byte {
 	var m lockstepv1.Node
 	if proto.Unmarshal(previous, &m) != nil || m.GetId() != string(n.ID) {
@@ -183,9 +182,9 @@ func present[T any](want bool, m *T) *T {
 	return m
 }
 
-// withRoles changes the roles in the bytes of a record, and keeps everything else. It
-// reports whether the change takes the controller role from a node whose gate may be
-// open. If that node has stopped, it has no open gate from now on.
+// withRoles changes the roles in the bytes of a record, and keeps everything else. It reports
+// whether the change takes the controller role from a node whose gate may be open. If that node
+// stopped, its gate counts as closed from now on.
 func withRoles(id protocol.NodeID, value []byte, change RoleChange) (out []byte, takes bool, err error) {
 	was, problem := decodeNode(id, value)
 	if problem != "" {
@@ -239,8 +238,7 @@ func decodePresence(value []byte) protocol.Presence {
 	}
 }
 
-// decodeEndpoint returns the zero Endpoint if what is there makes no sense: then its
-// node does not take part.
+// decodeEndpoint returns the zero Endpoint if e is invalid: then its node does not take part.
 func decodeEndpoint(e *lockstepv1.Endpoint) protocol.Endpoint {
 	out := protocol.Endpoint{Port: int(e.GetPort()), Down: e.GetDown()}
 	for _, text := range e.GetAddresses() {
@@ -272,8 +270,8 @@ func encodeEndpoint(e protocol.Endpoint) *lockstepv1.Endpoint {
 	return out
 }
 
-// decodeWarnings takes no more than a presence may have: any client of etcd can
-// write one.
+// decodeWarnings reads at most protocol.MaxWarnings: any client of etcd can write a presence
+// with more.
 func decodeWarnings(from []*lockstepv1.Warning) []protocol.Warning {
 	var out []protocol.Warning
 	for _, w := range from[:min(len(from), protocol.MaxWarnings)] {

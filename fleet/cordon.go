@@ -14,10 +14,10 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// This file has both halves of cordons (docs/protocol.md#cordons): what people write into
-// a record, and what the node's registrar makes of it.
+// This file contains both halves of cordons (docs/protocol.md#cordons): people write one into a
+// record, and the node's registrar observes it.
 
-// CordonChange is what SetCordon does.
+// CordonChange is the input of SetCordon.
 type CordonChange struct {
 	Cordon protocol.Cordon // the zero Cordon returns the node to service
 	Force  bool            // also if no other node serves
@@ -26,18 +26,17 @@ type CordonChange struct {
 // SetCordon takes a node out of service, or returns it to service. It changes nothing else
 // in the record, and returns the record as it was. A cordon replaces the one before.
 //
-// It returns ErrNoNode if there is no record, an error if the record is corrupt, and,
-// without Force, ErrLastInService if no other node is in service and has a kube-apiserver
-// that is ready, as far as its presence has it. Two that are taken
-// out of service at the same time cannot both rely on each other: the transaction
-// requires that the other node's record and presence did not change.
+// It returns ErrNoNode if there is no record, an error if the record is corrupt, and, without
+// Force, ErrLastInService if no other node in service reports a ready kube-apiserver in its
+// presence. Two nodes that are taken out of service at the same time cannot both rely on each
+// other: the transaction requires that the other node's record and presence did not change.
 func SetCordon(ctx context.Context, client *etcd.Client, id protocol.NodeID, change CordonChange) (protocol.Record, error) {
 	pauses := registerPauses()
 	for {
 		was, err := trySetCordon(ctx, client, id, change)
 		if errors.Is(err, etcd.ErrChanged) {
 			if pauses.Sleep(ctx) {
-				continue // from what the fleet is now
+				continue // with the fleet as it is now
 			}
 			err = ctx.Err()
 		}
@@ -129,8 +128,8 @@ func (r *Registrar) cordonOf(current protocol.Record) protocol.Cordon {
 	return r.last.Node.Cordon
 }
 
-// publishCordon shows the gate that the cordon in the record has changed. The gate then
-// reads the status again, at the record's revision or later.
+// publishCordon shows the gate that the cordon in the record changed. The gate then reads the
+// status again, at the record's revision or later.
 func (r *Registrar) publishCordon() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -172,8 +171,8 @@ func (r *Registrar) noteOver(now time.Time) {
 // a timer stops while the machine is suspended.
 const maxCordonWait = time.Minute
 
-// cordonEnds returns a channel that fires when to check whether the cordon is over; nil:
-// it has no end.
+// cordonEnds returns a channel that fires when it is time to check whether the cordon is over;
+// nil: the cordon is without an end.
 func (r *Registrar) cordonEnds() <-chan time.Time {
 	until := r.last.Node.Cordon.Until
 	if until.IsZero() {

@@ -10,9 +10,9 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Decoder decodes listings, one after another. It decodes only keys that have changed
-// since the listing before, so that one change costs little in a large fleet. Its zero
-// value is ready to use. It is not safe for concurrent use.
+// Decoder decodes listings, one after another. It decodes only keys that changed since the
+// listing before, so that one change costs little in a large fleet. Its zero value is ready to
+// use. It is not safe for concurrent use.
 type Decoder struct {
 	records   decodedKeys[protocol.Record] // without their presences
 	presences decodedKeys[namedPresence]
@@ -25,9 +25,9 @@ type namedPresence struct {
 	presence protocol.Presence
 }
 
-// Decode returns the fleet of two listings. The records are sorted by ID: listings are
-// sorted by key. The slice belongs to the caller. The records do not: the next fleet has
-// the same ones, except those that have changed.
+// Decode returns the fleet of two listings. The records are sorted by ID: listings are sorted
+// by key. The slice belongs to the caller. The records do not: the next fleet shares all that
+// did not change.
 func (d *Decoder) Decode(keys keyspace.Keys, nodes, presences etcd.Listing) protocol.Fleet {
 	records := d.records.update(nodes.KVs, func(kv *etcd.KV) protocol.Record { return decodeRecord(keys.NodeOf(kv.Key), *kv) })
 	alive := d.presences.update(presences.KVs, func(kv *etcd.KV) namedPresence {
@@ -73,16 +73,16 @@ func ofRecord(r *protocol.Record, id protocol.NodeID) int { return cmp.Compare(r
 
 func ofPresence(p *namedPresence, id protocol.NodeID) int { return cmp.Compare(p.id, id) }
 
-// decodedKeys is a listing with what its keys decode to.
+// decodedKeys is a listing with the decoded values of its keys.
 type decodedKeys[T any] struct {
 	kvs    []*etcd.KV
 	values []*T // of the same length
 }
 
-// difference is what an update has changed.
+// difference describes the changes of an update.
 type difference struct {
 	changed []int // indices of the values that were decoded again
-	others  bool  // the listing has other keys than before: all values may have another index
+	others  bool  // the listing contains other keys than before: all indices may differ
 }
 
 // update decodes the keys of a listing, in their order. A key that was not written since
@@ -95,7 +95,7 @@ func (d *decodedKeys[T]) update(kvs []*etcd.KV, decode func(*etcd.KV) T) differe
 	values := make([]*T, len(kvs))
 	was := 0
 	for i, kv := range kvs {
-		// Most keys have the same pointer as before: then nothing of them is read.
+		// Most pointers are the same as before: then nothing of the keys is read.
 		for was < len(d.kvs) && d.kvs[was] != kv && d.kvs[was].Key < kv.Key {
 			was++
 		}
@@ -116,8 +116,8 @@ func (d *decodedKeys[T]) update(kvs []*etcd.KV, decode func(*etcd.KV) T) differe
 	return out
 }
 
-// sameWrite reports whether two keys are the same, and the same write of it. The
-// revisions alone do not show that: etcd may have been restored from a backup.
+// sameWrite reports whether two keys are the same, and the same write of it. The revisions
+// alone do not show that: etcd may be restored from a backup.
 func sameWrite(a, b *etcd.KV) bool {
 	return a == b || a.Key == b.Key && a.ModRevision == b.ModRevision && a.CreateRevision == b.CreateRevision &&
 		a.Version == b.Version && bytes.Equal(a.Value, b.Value)

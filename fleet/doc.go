@@ -1,5 +1,5 @@
-// Package fleet owns the node records and the presences in etcd. What they mean
-// is decided in package protocol. Each topic has a file:
+// Package fleet owns the node records and the presences in etcd. Package protocol defines their
+// meaning. Each file treats one topic:
 //
 //   - register.go: this node registers, and keeps its record current
 //     (docs/protocol.md#registration)
@@ -7,12 +7,12 @@
 //     second sidecar with the same node ID (docs/protocol.md#duplicate-ids)
 //   - expiry.go: this node closes its gate before leaders ignore its record
 //     (docs/protocol.md#dead-nodes); package election measures how long other
-//     nodes' presences have been missing
+//     nodes' presences are missing
 //   - storeid.go: the ID that distinguishes stores (docs/protocol.md#store-id)
 //   - storedelete.go: deletes the keys of a store, for `sidecar store delete`
 //   - follow.go: the newest observation of all records and presences
 //     (docs/protocol.md#snapshots)
-//   - admin.go: what `sidecar node` reads and writes
+//   - admin.go: the reads and writes of `sidecar node`
 //
 // Sessions, the leases below presences, are in package etcd.
 //

@@ -11,9 +11,9 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// A sidecar that exits because another one has its node ID cannot show that: its API has
-// ended with it. So it leaves a notice in etcd, and the other one warns of it. No rule of
-// the protocol depends on a notice (docs/protocol.md#duplicate-ids).
+// A sidecar that exits because another one uses its node ID cannot show that: its API ends with
+// it. So it leaves a notice in etcd, and the other one warns of it. No rule of the protocol
+// depends on a notice (docs/protocol.md#duplicate-ids).
 
 const (
 	// noticeTTL is how long a notice lives: longer than the pause between two starts of a
@@ -23,14 +23,13 @@ const (
 	noticeTimeout = 2 * time.Second
 )
 
-// Rival is another sidecar with this node's ID that has exited. The zero Rival: none is
-// known.
+// Rival is another sidecar with this node's ID that exited. The zero Rival: none is known.
 type Rival struct {
 	Where string    // it ran
 	At    time.Time // it exited
 }
 
-// String says what a person has to do about it.
+// String describes it for people, with the remedy.
 func (r Rival) String() string {
 	return fmt.Sprintf("another sidecar with the same node ID ran %s, and has exited; give each sidecar its own --node-id", r.Where)
 }

@@ -8,17 +8,17 @@ import (
 )
 
 var (
-	// ErrNoNode is returned when the node has no record.
+	// ErrNoNode is returned when the node's record is missing.
 	ErrNoNode = errors.New("the node has no record")
-	// ErrAlive is returned when the node still has a presence.
+	// ErrAlive is returned when the node's presence still exists.
 	ErrAlive = errors.New("the node is alive: stop its sidecar and its kube-apiserver first")
-	// ErrNotAlive is returned when a node has no presence, but may still serve.
+	// ErrNotAlive is returned when a node's presence is missing, but it may still serve.
 	ErrNotAlive = errors.New("the node is not alive, and its kube-apiserver may still serve")
-	// ErrLastInService is returned when no other node that is in service has a kube-apiserver
-	// that is ready.
+	// ErrLastInService is returned when no other node in service runs a kube-apiserver that is
+	// ready.
 	ErrLastInService = errors.New("no other node is in service and has a kube-apiserver that is ready: this one may be the last that serves")
-	// ErrGoverned is returned when a store has a status and a valid ID, so that it
-	// must not get another one.
+	// ErrGoverned is returned when a store contains a status and a valid ID, so that it must
+	// not get another one.
 	ErrGoverned = errors.New("this store has a status: its leader governs objects already")
 	// ErrNoTurn is returned when a node has no turn.
 	ErrNoTurn = errors.New("the node has no turn")
@@ -31,8 +31,8 @@ var (
 	errRoles = errors.New("the roles of this node were not read from the disk yet")
 	// errServices: a registration waits for this node's services.
 	errServices = errors.New("the services of this node are not ready, or those of another release still run")
-	// errLate: the answer to a registration took so long that leaders may have
-	// started to ignore the record.
+	// errLate: the answer to a registration took so long that leaders may already ignore the
+	// record.
 	errLate = errors.New("etcd answered too late")
 )
 
@@ -40,8 +40,8 @@ var (
 // (docs/protocol.md#duplicate-ids).
 type DuplicateError struct {
 	Node protocol.NodeID
-	// Newcomer is true if the other sidecar had the ID first. Otherwise the other
-	// one is newer and took the ID over.
+	// Newcomer is true if the other sidecar used the ID first. Otherwise the other one is newer
+	// and took the ID over.
 	Newcomer bool
 	Detail   string // where the other sidecar runs, and its verdict
 }
@@ -49,7 +49,7 @@ type DuplicateError struct {
 // Complete implements supervise.Complete: the message needs no name of a worker.
 func (*DuplicateError) Complete() {}
 
-// Error says which sidecar keeps the ID, and what to do.
+// Error says which sidecar keeps the ID, with the remedy.
 func (e *DuplicateError) Error() string {
 	if e.Newcomer {
 		return fmt.Sprintf("node ID %q is held by another sidecar that is alive (%s): stop that one, or give this one its own --node-id", e.Node, e.Detail)

@@ -12,27 +12,24 @@ import (
 )
 
 // This file is the node's half of the expiry of dead nodes' records
-// (docs/protocol.md#dead-nodes). Package election has the leader's half.
+// (docs/protocol.md#dead-nodes). Package election contains the leader's half.
 //
-// A record with FenceAfter is a promise: the node closes its gate when its
-// presence was not confirmed for half that time. So a leader may ignore the record
-// once the presence has been missing for all of that time. The leader measures by
-// its own clock, from its first snapshot without the presence. It starts again
-// whenever the record was written.
+// A record with FenceAfter is a promise: the node closes its gate when its presence was not
+// confirmed for half that time. So a leader may ignore the record once the presence was missing
+// for all of that time. The leader measures by its own clock, from its first snapshot without
+// the presence. It starts again whenever the record was written.
 //
 // A leader takes snapshots now and then. A presence could return and vanish
 // between two of them:
 //
-//  1. A snapshot has no presence, and the record has revision m.
+//  1. A snapshot contains no presence, and the record at revision m.
 //  2. The node writes its presence at revision p > m. The lease then ends.
-//  3. The next snapshot has no presence, and the record still has revision m. For
-//     the leader, the presence has been missing since step 1.
+//  3. The next snapshot contains no presence, and the record still at revision m. For the leader, the presence is missing since step 1.
 //
-// So a presence counts as confirmed only if the record was written after it.
-// Nothing was confirmed in step 2: the record would have a revision above p.
-// The same write protects the time between a leader's last snapshot and the
-// status that it writes: that transaction fails if any node record was written
-// after the snapshot.
+// So a presence counts as confirmed only if the record was written after it. Nothing was
+// confirmed in step 2: the record's revision would be above p. The same write protects the time
+// between a leader's last snapshot and the status that it writes: that transaction fails if any
+// node record was written after the snapshot.
 
 const (
 	// confirmsPerExpiry is how often a presence is confirmed during FenceAfter.
@@ -103,8 +100,8 @@ func (r *Registrar) closeWhenOverdue(ctx context.Context) error {
 	}
 }
 
-// closeIfOverdue withdraws a registration whose presence was not confirmed for too
-// long. A node that is not registered has a closed gate already.
+// closeIfOverdue withdraws a registration whose presence was not confirmed for too long. The
+// gate of a node that is not registered is closed already.
 func (r *Registrar) closeIfOverdue() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,8 +112,8 @@ func (r *Registrar) closeIfOverdue() {
 	r.cfg.Log.Warn("gate closed: the presence was not confirmed for too long, leaders may ignore this node", "expireAfter", r.expireAfter())
 }
 
-// confirmTicks returns a channel that fires when the presence has to be confirmed.
-// It never fires if the record does not expire.
+// confirmTicks returns a channel that fires when the presence must be confirmed. It never fires
+// if the record does not expire.
 func (r *Registrar) confirmTicks() (tick <-chan time.Time, stop func()) {
 	after := r.expireAfter()
 	if after <= 0 {
@@ -136,8 +133,8 @@ func (r *Registrar) confirmPresence(ctx context.Context) {
 	}
 }
 
-// tryConfirm reads whether this instance has the presence, and whether the record
-// was written after it. If not, it writes the record.
+// tryConfirm reads whether this instance holds the presence, and whether the record was written
+// after it. If not, it writes the record.
 func (r *Registrar) tryConfirm(ctx context.Context) error {
 	lease := r.cfg.Presence.Get()
 	if lease == clientv3.NoLease {

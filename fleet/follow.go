@@ -20,13 +20,13 @@ type Follower struct {
 	fleet  *event.Value[protocol.Fleet]
 	store  *event.Value[StoreKey]
 
-	mu      sync.Mutex // mu guards what follows, and that fleets are published in its order
+	mu      sync.Mutex // mu guards the fields below, and that fleets are published in its order
 	seen    observed
 	decoder Decoder
 }
 
-// observed has the two halves of an observation. nodes.Revision is 0 until the
-// records have been listed.
+// observed contains the two halves of an observation. nodes.Revision is 0 until the records
+// were listed.
 type observed struct {
 	nodes, presences etcd.Listing
 	presencesKnown   bool
@@ -34,8 +34,7 @@ type observed struct {
 	turns            protocol.Turns
 }
 
-// NewFollower returns a follower that has observed nothing. Its fleet has
-// revision 0.
+// NewFollower returns a follower that observed nothing yet. The revision of its fleet is 0.
 func NewFollower(client *etcd.Client) *Follower {
 	return &Follower{
 		client: client, keys: keyspace.Under(client.Prefix()),
@@ -43,8 +42,8 @@ func NewFollower(client *etcd.Client) *Follower {
 	}
 }
 
-// Fleet follows the observed fleet. Its revision is that of the last change of a
-// node record. It is 0 until records and presences have both been listed.
+// Fleet follows the observed fleet. Its revision is the revision of the last change of a node
+// record. It is 0 until both records and presences were listed.
 func (f *Follower) Fleet() *event.Value[protocol.Fleet] { return f.fleet }
 
 // Store follows the key of the store ID.

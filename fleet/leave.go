@@ -12,10 +12,10 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Leave deletes this node's record and presence in one transaction, if these facts
-// allow it, or returns what to do instead and why (docs/protocol.md#ephemeral). It
-// completes the facts with what etcd has. Run must have ended, and the presence
-// must rest: both would write their keys again. Leave tries until ctx ends.
+// Leave deletes this node's record and presence in one transaction, if these facts allow it, or
+// returns another decision and its reason (docs/protocol.md#ephemeral). It completes the facts
+// from etcd. The caller ends Run first, and lets the presence rest: both would write their keys
+// again. Leave tries until ctx ends.
 func (r *Registrar) Leave(ctx context.Context, facts protocol.LeaveFacts) (protocol.Leaving, string, error) {
 	pauses := registerPauses()
 	for {
@@ -71,15 +71,14 @@ func (r *Registrar) deleteOwn(ctx context.Context, record protocol.Record, lease
 
 // Deletion is a record that a leader deletes.
 type Deletion struct {
-	Record    protocol.Record // as its snapshot has it
+	Record    protocol.Record // as in the snapshot
 	LeaderKey string
 	Epoch     int64 // the create revision of that key
 }
 
-// DeleteExpired deletes an ephemeral record that has expired for a leader
-// (docs/protocol.md#ephemeral). It reports false, and deletes nothing, if the
-// record was written since, its node has a presence, or the leader does not lead
-// any more.
+// DeleteExpired deletes an ephemeral record that expired for a leader
+// (docs/protocol.md#ephemeral). It reports false, and deletes nothing, if the record was
+// written since, its node's presence exists, or the leader does not lead any more.
 func DeleteExpired(ctx context.Context, client *etcd.Client, d Deletion) (deleted bool, err error) {
 	keys := keyspace.Under(client.Prefix())
 	id := d.Record.ID
@@ -96,9 +95,9 @@ func DeleteExpired(ctx context.Context, client *etcd.Client, d Deletion) (delete
 	return txn.Succeeded, nil
 }
 
-// rolesOf returns the roles of this node by a record, or if that is corrupt or
-// another node's, those of the record that was checked or written last; before there was
-// one, those of a record that does not exist. They may not be known yet (false).
+// rolesOf returns the roles in record. If record is corrupt or another node's, it returns the
+// last roles that this sidecar checked or wrote; without any, the roles of a new record. They
+// may not be known yet (false).
 func (r *Registrar) rolesOf(record protocol.Record) (roles protocol.Roles, known bool) {
 	switch {
 	case record.Node.ID == r.cfg.Local.Get().ID:

@@ -18,8 +18,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// PresenceConfig is what a Presence needs. All fields except MachineID and Beat are
-// required.
+// PresenceConfig configures a Presence. All fields except MachineID and Beat are required.
 type PresenceConfig struct {
 	Client    *etcd.Client
 	Node      protocol.NodeID
@@ -35,7 +34,7 @@ type PresenceConfig struct {
 	Beat func() <-chan struct{}
 }
 
-// Shown is what a presence shows of its sidecar to all other sidecars.
+// Shown is the part of a presence that describes its sidecar to all other sidecars.
 type Shown struct {
 	Verdict  protocol.Verdict
 	Since    time.Time // when the verdict began
@@ -43,10 +42,10 @@ type Shown struct {
 	Warnings []protocol.Warning // the first protocol.MaxWarnings are shown
 	Endpoint protocol.Endpoint  // of the kube-apiserver; the zero Endpoint: none is shown
 	Failing  int                // of a leader: how many required objects it cannot apply
-	// APIServerDown, APIServer and Services are those of protocol.Presence.
+	// APIServerDown, APIServer and Services are defined in protocol.Presence.
 	APIServerDown       bool
 	APIServer, Services string
-	// Beats changes to have the presence written again, with the time.
+	// Each change of Beats writes the presence again, with the time.
 	Beats int
 }
 
@@ -68,8 +67,8 @@ type Presence struct {
 	rests *event.Value[bool] // the key is not written any more
 	rival *event.Value[Rival]
 	wrote int64 // revision of this instance's newest write of the key; 0: none
-	// failures counts what failed since the newest write that succeeded: leases
-	// that were not granted or ended, and writes.
+	// failures counts failures since the newest write that succeeded: of grants, of leases that
+	// ended, and of writes.
 	failures int
 }
 
@@ -87,9 +86,8 @@ func NewPresence(cfg PresenceConfig) *Presence {
 	return &Presence{cfg: cfg, key: key, lease: event.New(clientv3.NoLease), rests: event.New(false), rival: event.New(Rival{})}
 }
 
-// Lease follows the lease of this instance's presence. It is NoLease while the
-// key is missing or another instance's. Only the instance that has the presence
-// may write the node record.
+// Lease follows the lease of this instance's presence. It is NoLease while the key is missing
+// or another instance's. Only the instance that holds the presence may write the node record.
 func (p *Presence) Lease() *event.Value[clientv3.LeaseID] { return p.lease }
 
 // Rest ends all writes of the key, also if it is deleted: the sidecar stops, and its
@@ -121,8 +119,8 @@ func (p *Presence) Run(ctx context.Context) error {
 	}
 }
 
-// severity is Warn for the first failure of a series, and Debug for the others: an
-// outage has one warning.
+// severity is Warn for the first failure of a series, and Debug for the others: an outage logs
+// one warning.
 func severity(failures int) slog.Level {
 	if failures == 1 {
 		return slog.LevelWarn
@@ -136,8 +134,8 @@ func (p *Presence) beat() {
 	}
 }
 
-// hold writes the presence, and writes it again whenever what it shows changes.
-// It returns when the session ends or another sidecar keeps the node ID.
+// hold writes the presence, and writes it again whenever its content changes. It returns when
+// the session ends or another sidecar keeps the node ID.
 func (p *Presence) hold(ctx context.Context, s *etcd.Session) error {
 	// Others see whether the key exists; nothing counts on this sidecar's clock.
 	s.Outlast()
@@ -145,8 +143,8 @@ func (p *Presence) hold(ctx context.Context, s *etcd.Session) error {
 	defer cancel()
 	foreign := event.New(false)
 	var followers sync.WaitGroup
-	// The key is followed from its first write on: a listing from before it would have
-	// the key written twice. Follow returns only because its context ended.
+	// The key is followed from its first write on: after a listing from before it, hold would
+	// write the key twice. Follow returns only because its context ended.
 	follow := sync.OnceFunc(func() {
 		followers.Go(func() {
 			_ = p.cfg.Client.Follow(following, p.key, func(l etcd.Listing) { p.observe(l, foreign) })
@@ -203,7 +201,7 @@ func (p *Presence) write(ctx context.Context, s *etcd.Session, shown Shown, paus
 	return time.After(pause), nil
 }
 
-// changes are what the presence is written again for. nil: never.
+// changes are the events after which the presence is written again. nil: never.
 type changes struct {
 	shown, foreign, rests <-chan struct{}
 	retry                 <-chan time.Time
@@ -244,9 +242,8 @@ func (p *Presence) observe(l etcd.Listing, foreign *event.Value[bool]) {
 	foreign.Set(true)
 }
 
-// put writes the key if it is missing, this instance's, or that of an older
-// instance on this machine. Otherwise it returns a *DuplicateError, or etcd.ErrChanged
-// if another sidecar was faster.
+// put writes the key if it is missing, this instance's, or an older instance's on this machine.
+// Otherwise it returns a *DuplicateError, or etcd.ErrChanged if another sidecar was faster.
 func (p *Presence) put(ctx context.Context, s *etcd.Session, shown Shown) error {
 	resp, err := p.cfg.Client.Get(ctx, p.key)
 	if err != nil {

@@ -19,25 +19,26 @@ import (
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
-// RegistrarConfig is what a Registrar needs. All fields except Address,
-// Services and Trace are required.
+// RegistrarConfig configures a Registrar. All fields except Address, Services and Trace are
+// required.
 type RegistrarConfig struct {
 	Client  *etcd.Client
 	Local   *event.Value[protocol.Local]
 	Address string // of this sidecar's listener, for other nodes; empty: unknown
 	BootID  string // changes when the machine boots
-	// Consensus: this node runs an etcd member. A first record has that role too.
+	// Consensus: this node runs an etcd member. A first record contains that role too.
 	Consensus bool
-	// First returns the roles of a record that this sidecar creates, in place of those. While
-	// they are not known (false), it creates none. nil: the controller role, and Consensus.
+	// First returns the roles of a record that this sidecar creates; it replaces the default.
+	// While they are not known (false), it creates none. nil: the controller role, and
+	// Consensus.
 	First func() (roles protocol.Roles, known bool)
 	// Presence is the lease of this instance's presence. Without it, the record
 	// belongs to another sidecar (docs/protocol.md#duplicate-ids).
 	Presence *event.Value[clientv3.LeaseID]
 	Fleet    *event.Value[protocol.Fleet]
 	Store    *event.Value[StoreKey]
-	// Services are what is known of this node's services: a registration waits for them.
-	// nil: it has none (docs/protocol.md#services).
+	// Services is the state of this node's services: a registration waits for them. nil: it
+	// runs none (docs/protocol.md#services).
 	Services *event.Value[protocol.ServiceFacts]
 	// APIServer is why this node's kube-apiserver does not fit the bundle: a registration
 	// waits for one that does. Empty: it fits. nil: every one does
@@ -76,7 +77,7 @@ func registerPauses() backoff.Backoff {
 	return backoff.Backoff{First: minRegisterPause, Max: maxRegisterPause, Jitter: backoff.Apart}
 }
 
-// NewRegistrar returns a registrar that has not registered yet.
+// NewRegistrar returns a registrar that did not register yet.
 func NewRegistrar(cfg RegistrarConfig) *Registrar {
 	if cfg.Services == nil {
 		cfg.Services = event.New(protocol.ServiceFacts{Known: true, Complete: true, Ready: true})
@@ -93,7 +94,7 @@ func NewRegistrar(cfg RegistrarConfig) *Registrar {
 	}
 }
 
-// firstRoles are those of a record that this sidecar creates, if they are known.
+// firstRoles returns the roles of a record that this sidecar creates, if they are known.
 func (c RegistrarConfig) firstRoles() (protocol.Roles, bool) {
 	if c.First == nil {
 		return protocol.Roles{Controller: true, Consensus: c.Consensus}, true
@@ -101,7 +102,7 @@ func (c RegistrarConfig) firstRoles() (protocol.Roles, bool) {
 	return c.First()
 }
 
-// Registration follows what this sidecar knows of its node's registration.
+// Registration follows the state of this node's registration.
 func (r *Registrar) Registration() *event.Value[protocol.Registration] { return r.registration }
 
 // Run registers the node, and registers it again whenever the protocol requires
@@ -207,8 +208,8 @@ func (r *Registrar) writeBehindServices(ctx context.Context, roles protocol.Role
 	return r.write(ctx, roles, cordon, previous)
 }
 
-// rewrite replaces the record that was checked or written last. It returns etcd.ErrChanged
-// if there is another one now: that has to be checked first.
+// rewrite replaces the record that was checked or written last. It returns etcd.ErrChanged if
+// there is another one now, which must be checked first.
 func (r *Registrar) rewrite(ctx context.Context) error {
 	resp, err := r.cfg.Client.Get(ctx, r.keys.Node(r.cfg.Local.Get().ID))
 	switch {
@@ -220,8 +221,8 @@ func (r *Registrar) rewrite(ctx context.Context) error {
 	return r.write(ctx, r.last.Node.Roles, r.last.Node.Cordon, etcd.NewKV(resp.Kvs[0]))
 }
 
-// write replaces the record if it is still previous (the zero KV: it is missing) and
-// this instance has the presence. It returns etcd.ErrChanged if not.
+// write replaces the record if it is still previous (the zero KV: it is missing) and this
+// instance holds the presence. It returns etcd.ErrChanged if not.
 func (r *Registrar) write(ctx context.Context, roles protocol.Roles, cordon protocol.Cordon, previous etcd.KV) error {
 	local, lease := r.cfg.Local.Get(), r.cfg.Presence.Get()
 	if lease == clientv3.NoLease {
@@ -289,8 +290,8 @@ func (r *Registrar) keep(ctx context.Context, rewound <-chan struct{}) error {
 			r.cfg.Log.Warn("etcd went back to an older revision, registering again")
 			return nil
 		case <-presenceChanged:
-			// A lease that ended may have ended with the store that knew it, as after
-			// a restore from a backup. A failure is in Contact; the next check follows.
+			// A lease also ends with the store that knew it, when etcd is restored from a
+			// backup. A failure is in Contact; the next check follows.
 			_ = r.cfg.Client.Check(ctx)
 			r.confirmPresence(ctx)
 		case <-confirmDue:
@@ -306,13 +307,13 @@ func (r *Registrar) keep(ctx context.Context, rewound <-chan struct{}) error {
 	}
 }
 
-// checkRecord compares the observed record with what this node runs. It reports
-// whether the node must register again. Otherwise it corrects the record, and
-// retry reports when to check again after a failure.
+// checkRecord compares the observed record with this node's components and roles. It reports
+// whether the node must register again. Otherwise it corrects the record, and retry reports
+// when to check again after a failure.
 func (r *Registrar) checkRecord(ctx context.Context, fleet protocol.Fleet) (mustRegister bool, retry <-chan time.Time) {
 	at := etcd.At{Rewinds: fleet.Rewinds, Revision: fleet.Revision}
 	if at.Before(r.lastAt) {
-		return false, nil // the observation is older than what was checked or written
+		return false, nil // the observation is older than the last check or write
 	}
 	local := r.cfg.Local.Get()
 	record, exists := fleet.Record(local.ID)

@@ -11,9 +11,9 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// ReadFleet reads all records and presences, and the store ID, in one linearizable
-// transaction. The ID is empty if the store has none. The decoder is that of the read
-// before, or a new one.
+// ReadFleet reads all records and presences, and the store ID, in one linearizable transaction.
+// The ID is empty if the store contains none. Pass the decoder of the read before, or a new
+// one.
 func ReadFleet(ctx context.Context, client *etcd.Client, decoder *Decoder) (fleet protocol.Fleet, store string, err error) {
 	keys := keyspace.Under(client.Prefix())
 	resp, err := client.Txn(ctx, nil, []clientv3.Op{

@@ -14,7 +14,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// StoreDeletion is what DeleteStore is to do.
+// StoreDeletion is the input of DeleteStore.
 type StoreDeletion struct {
 	// StatusOnly: everything else is kept.
 	StatusOnly bool
@@ -32,12 +32,12 @@ type StoreDeletion struct {
 type StoreContents struct {
 	StoreID string      // empty: the key is missing or corrupt
 	Parts   []StorePart // those with keys, in the order of keyspace
-	// Alive are the nodes with a sidecar that runs, or that has run until a moment ago.
+	// Alive are the nodes with a sidecar that runs, or ran until a moment ago.
 	Alive []protocol.NodeID
 	// Members is how many keys of the members of this etcd are kept.
 	Members int64
-	// Others is how many keys below the prefix are not of a store, such as those of another
-	// store with a longer prefix; Example is one of them. They are kept.
+	// Others is how many keys below the prefix belong to no part of the store, such as the keys
+	// of another store with a longer prefix; Example is one of them. They are kept.
 	Others  int64
 	Example string
 
@@ -71,9 +71,9 @@ func (e *StoreInUseError) Error() string {
 	return "the store is in use by the sidecars of these nodes: " + strings.Join(names, ", ")
 }
 
-// DeleteStore deletes the keys of a store, and no others, in one transaction that holds
-// only if the store is as it was read. It returns what it has deleted. With a
-// *StoreInUseError, or a dry run, nothing was deleted, and it returns what there is.
+// DeleteStore deletes the keys of a store, and no others, in one transaction that holds only if
+// the store is as it was read. It returns the deleted keys. With a *StoreInUseError, or a dry
+// run, it deleted nothing, and returns the keys that exist.
 func DeleteStore(ctx context.Context, client *etcd.Client, d StoreDeletion) (StoreContents, error) {
 	pauses := registerPauses()
 	for {
@@ -105,7 +105,7 @@ func tryDelete(ctx context.Context, client *etcd.Client, d StoreDeletion) (Store
 	return found, found.delete(ctx, client)
 }
 
-// delete deletes what was read, unless a key was written or a sidecar has started since.
+// delete deletes the keys that were read, unless a key was written or a sidecar started since.
 func (c StoreContents) delete(ctx context.Context, client *etcd.Client) error {
 	keys := keyspace.Under(client.Prefix())
 	conds := []clientv3.Cmp{unchanged(keys.Presences(), c.revision), unchanged(keys.Leaders(), c.revision)}
@@ -178,7 +178,8 @@ func readContents(ctx context.Context, client *etcd.Client, d StoreDeletion) (St
 	return out, nil
 }
 
-// parts returns what is to be deleted, if the etcd cluster that answers has that ID.
+// parts returns the keys and ranges to delete, if etcdCluster is the ID of the cluster that
+// answers.
 func (d StoreDeletion) parts(keys keyspace.Keys, etcdCluster uint64) []string {
 	switch {
 	case d.StatusOnly:

@@ -23,7 +23,7 @@ type StoreKey struct {
 	At       etcd.At // when, in the store's history, this was true; zero: it was never read
 }
 
-// storeIDLen is the length of an ID in bytes. As text it has two digits for each.
+// storeIDLen is the length of an ID in bytes. As text it takes two digits for each.
 const storeIDLen = 16
 
 // ValidStoreID reports whether id has the form of a store ID.
@@ -32,8 +32,7 @@ func ValidStoreID(id string) bool {
 	return err == nil && hex.EncodeToString(b) == id && len(b) == storeIDLen
 }
 
-// DecodeStoreKey returns the store key in a listing that has it, among others or
-// alone.
+// DecodeStoreKey returns the store key in a listing that contains it, among others or alone.
 func DecodeStoreKey(key string, l etcd.Listing) StoreKey {
 	out := StoreKey{At: l.At}
 	for _, kv := range l.KVs {
@@ -50,9 +49,9 @@ func newStoreID() string {
 	return hex.EncodeToString(random[:])
 }
 
-// storeID returns the ID that this sidecar has seen in the store, or a new one. An
-// ID that was seen before the store went back does not count: the store may be
-// another one now, and then needs an ID of its own.
+// storeID returns the ID that this sidecar saw in the store, or a new one. An ID that was seen
+// before the store went back does not count: the store may be another one now, and then needs
+// an ID of its own.
 func (r *Registrar) storeID() (id string, seen bool) {
 	if key := r.cfg.Store.Get(); key.ID != "" {
 		r.store = key
@@ -73,8 +72,8 @@ func (r *Registrar) createStoreID() clientv3.Op {
 		[]clientv3.Op{clientv3.OpPut(key, string(encodeStoreID(id)))}, nil)
 }
 
-// keepStoreID writes the store ID again if the key was deleted or damaged after this
-// sidecar has seen the ID. After a failure, retry reports when to try again.
+// keepStoreID writes the store ID again if the key was deleted or damaged after this sidecar
+// saw the ID. After a failure, retry reports when to try again.
 func (r *Registrar) keepStoreID(ctx context.Context) (retry <-chan time.Time) {
 	key := r.cfg.Store.Get()
 	id, seen := r.storeID()
@@ -107,7 +106,7 @@ func (r *Registrar) restoreStoreID(ctx context.Context, id string, revision int6
 	return nil
 }
 
-// Store is what the commands show of a store.
+// Store describes a store, for the commands.
 type Store struct {
 	Key    StoreKey
 	Status bool // there is a status, valid or not
@@ -128,9 +127,9 @@ func ReadStore(ctx context.Context, client *etcd.Client) (Store, error) {
 	}, nil
 }
 
-// AdoptStoreID gives the store another ID, so that its leader takes over the objects
-// of the store that had this ID (docs/protocol.md#stores). It returns ErrGoverned if
-// the store has a status and a valid ID. That the ID is the same already is no error.
+// AdoptStoreID gives the store another ID, so that its leader takes over the objects of the
+// store that used this ID (docs/protocol.md#stores). It returns ErrGoverned if the store
+// contains a status and a valid ID. That the ID is the same already is no error.
 func AdoptStoreID(ctx context.Context, client *etcd.Client, id string) error {
 	pauses := registerPauses()
 	for {

@@ -20,7 +20,7 @@ type StoreKeys struct {
 	Keys        []*etcd.KV
 }
 
-// ReadStoreKeys reads all keys. Those that may have a secret (keyspace.Keys.MayBeSecret) have no value.
+// ReadStoreKeys reads all keys. It omits the values that may be secret (keyspace.Keys.MayBeSecret).
 func ReadStoreKeys(ctx context.Context, client *etcd.Client) (StoreKeys, error) {
 	keys := keyspace.Under(client.Prefix())
 	parts := slices.Concat(keys.StoreParts(), keys.ClusterParts())

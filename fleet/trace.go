@@ -5,7 +5,7 @@ import (
 	"github.com/lockstep-dev/lockstep/trace"
 )
 
-// This file reports to tests what a registrar does (package trace). In production,
+// This file reports the actions of a registrar to tests (package trace). In production,
 // RegistrarConfig.Trace is nil.
 
 func (r *Registrar) traceRead(found bool, record protocol.Record) {

@@ -12,8 +12,8 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// changeTurn reads the turn of a node and makes a change of it, until nothing has changed
-// between. It returns the turn as it was.
+// changeTurn reads the turn of a node and makes a change of it, until nothing changed between.
+// It returns the turn as it was.
 func changeTurn(
 	ctx context.Context, client *etcd.Client, id protocol.NodeID,
 	change func(turnSnapshot, protocol.Turn) ([]clientv3.Cmp, []clientv3.Op, error),
@@ -56,9 +56,9 @@ func SetTurnWork(ctx context.Context, client *etcd.Client, id protocol.NodeID, w
 	return err
 }
 
-// AdvanceTurn does what the node with the turn has to do next, as protocol.NextTurnAction says,
-// and returns that. votes: its member of etcd answers, or it has none. It returns ErrNoTurn if
-// the node has no turn.
+// AdvanceTurn carries out the next action of the node with the turn, as protocol.NextTurnAction
+// decides, and returns it. votes: its member of etcd answers, or it runs none. It returns
+// ErrNoTurn if the node has no turn.
 func AdvanceTurn(ctx context.Context, client *etcd.Client, id protocol.NodeID, votes bool) (protocol.TurnAction, error) {
 	var action protocol.TurnAction
 	_, err := changeTurn(ctx, client, id, func(s turnSnapshot, t protocol.Turn) ([]clientv3.Cmp, []clientv3.Op, error) {
@@ -87,8 +87,8 @@ func (s turnSnapshot) withoutCordon(id protocol.NodeID) (clientv3.Op, error) {
 	return clientv3.OpPut(s.keys.Node(id), string(value)), err
 }
 
-// ForceTurnEnd ends the turn of a node whatever the node is, with the cordon of the turn, and
-// returns it. It returns ErrNoTurn if the node has none.
+// ForceTurnEnd ends the turn of a node in any state of the node, with the cordon of the turn,
+// and returns it. It returns ErrNoTurn if the node has none.
 func ForceTurnEnd(ctx context.Context, client *etcd.Client, id protocol.NodeID) (protocol.Turn, error) {
 	return changeTurn(ctx, client, id, func(s turnSnapshot, t protocol.Turn) ([]clientv3.Cmp, []clientv3.Op, error) {
 		own, found := s.fleet.Record(id)

@@ -26,8 +26,8 @@ const (
 // same time, the second would take the turn for its own, and run beside the first. shown gets
 // the other one while it waits, which ends with waiting.
 //
-// Work continues while etcd does not answer, since it may be what has stopped etcd. If that lasts
-// for longer than the lease, another command may begin.
+// Work continues while etcd does not answer, since work itself may stop etcd. If that lasts for
+// longer than the lease, another command may begin.
 func WithTurnCommand(
 	ctx, waiting context.Context, client *etcd.Client, by protocol.TurnRequest, shown func(protocol.TurnRequest), work func() error,
 ) error {
@@ -54,12 +54,12 @@ type turnLock struct {
 	client *etcd.Client
 	by     protocol.TurnRequest
 	shown  func(protocol.TurnRequest)
-	got    chan struct{} // closed when it has the key for the first time
+	got    chan struct{} // closed when it gets the key for the first time
 	has    bool
 }
 
 // keep gets the key, and keeps it until ctx ends. It returns an error if it never got it, and not
-// because ctx has ended.
+// because ctx ended.
 func (l *turnLock) keep(ctx context.Context) error {
 	for {
 		err := l.client.WithSession(ctx, commandLease, l.hold)
@@ -96,7 +96,7 @@ func (l *turnLock) hold(ctx context.Context, s *etcd.Session) error {
 	}
 }
 
-// acquire writes the key unless another command has it.
+// acquire writes the key unless another command holds it.
 func (l *turnLock) acquire(ctx context.Context, s *etcd.Session) (bool, error) {
 	key := keyspace.Under(l.client.Prefix()).TurnRunning(l.by.Node)
 	absent := clientv3.Compare(clientv3.CreateRevision(key), "=", 0)

@@ -16,9 +16,9 @@ import (
 )
 
 // This file takes and ends turns (docs/protocol.md#turns): protocol decides, and each write
-// holds only while what was read does.
+// requires that the keys read for the decision did not change.
 
-// turnSnapshot is what a decision about turns rests on, of one revision.
+// turnSnapshot contains the facts for a decision about turns, of one revision.
 type turnSnapshot struct {
 	fleet    protocol.Fleet
 	keys     keyspace.Keys
@@ -52,9 +52,9 @@ func ReadTurns(ctx context.Context, client *etcd.Client) (protocol.Fleet, error)
 // maxRelied bounds the conditions of one transaction: etcd allows 128.
 const maxRelied = 100
 
-// unchanged are the conditions that turns, queue, records and presences are as they were read. A
-// presence that has ended is no write below its prefix, so those of the controllers that are
-// alive are named; of a fleet of more than maxRelied the first ones.
+// unchanged are the conditions that turns, queue, records and presences are as they were read.
+// The end of a presence is no write below its prefix, so the presences of the controllers that
+// are alive are named; in a fleet of more than maxRelied the first ones.
 func (s turnSnapshot) unchanged() []clientv3.Cmp {
 	var conds []clientv3.Cmp
 	for _, prefix := range []string{s.keys.Nodes(), s.keys.Presences(), s.keys.Turns()} {
@@ -68,9 +68,9 @@ func (s turnSnapshot) unchanged() []clientv3.Cmp {
 	return conds
 }
 
-// TakeTurn takes a turn for a node and cordons it, unless people have cordoned it before. It
-// returns the answer of protocol.JudgeTurn: TurnGranted if it was taken now, and TurnHeld if the
-// node has one already, which may be another one. The fleet is what was read.
+// TakeTurn takes a turn for a node and cordons it, unless people cordoned it before. It returns
+// the answer of protocol.JudgeTurn: TurnGranted if it was taken now, and TurnHeld if the node
+// has one already, which may be another one. It also returns the fleet that it read.
 func TakeTurn(
 	ctx context.Context, client *etcd.Client, want protocol.Turn, voters []protocol.TurnVoter,
 ) (protocol.TurnAnswer, protocol.Fleet, error) {
@@ -80,7 +80,7 @@ func TakeTurn(
 	for {
 		answer, f, err := tryTakeTurn(ctx, client, want, voters)
 		if errors.Is(err, etcd.ErrChanged) && pauses.Sleep(ctx) {
-			continue // from what the fleet is now
+			continue // with the fleet as it is now
 		}
 		if err != nil {
 			return answer, f, fmt.Errorf("take a turn for node %q: %w", want.Node, err)
@@ -114,25 +114,25 @@ func tryTakeTurn(
 	return answer, s.fleet, err
 }
 
-// turnLease is how long the place of a node in the queue lasts after who waits has died.
+// turnLease is how long the place of a node in the queue outlives the waiting program.
 const turnLease = 10 * time.Second
 
 // TurnWait is a node that waits for its turn.
 type TurnWait struct {
-	Want   protocol.Turn // its Since is that of the request; the turn gets the time it is taken
+	Want   protocol.Turn // its Since is the request's; the turn gets the time it is taken
 	Voters func() []protocol.TurnVoter
 	// Told gets each answer, while it waits, with the turns at that moment.
 	Told func(protocol.TurnAnswer, protocol.Turns)
-	// Followed has the fleet, for a program that follows it already; nil: it is followed
+	// Followed is the fleet, from a program that follows it already; nil: AwaitTurn follows it
 	// meanwhile.
 	Followed *event.Value[protocol.Fleet]
-	// Changed returns a channel that closes when the voters may have changed; nil: never.
+	// Changed returns a channel that closes when the voters may be others; nil: never.
 	Changed func() <-chan struct{}
 }
 
-// AwaitTurn waits for the turn, and takes it. The node has a place in the queue meanwhile, on a lease.
-// The answer is TurnGranted, or TurnHeld if the node has one already, or TurnNotController. The
-// error is that of ctx when ctx ends before.
+// AwaitTurn waits for the turn, and takes it. The node holds a place in the queue meanwhile, on a
+// lease. The answer is TurnGranted, or TurnHeld if the node has one already, or TurnNotController.
+// When ctx ends before, it returns the error of ctx.
 func AwaitTurn(ctx context.Context, client *etcd.Client, w TurnWait) (protocol.TurnAnswer, error) {
 	answer, done, err := w.try(ctx, client)
 	if done || err != nil {
@@ -169,8 +169,8 @@ func (w TurnWait) try(ctx context.Context, client *etcd.Client) (answer protocol
 	}
 }
 
-// turnCheck is how long after an attempt another one follows, if nothing that it follows has
-// changed: the voters of a command are those that a sidecar showed it.
+// turnCheck is how long after an attempt another one follows, if nothing that it follows
+// changed: a command learns the voters from a sidecar, which reports no change of them.
 const turnCheck = 5 * time.Second
 
 // wait keeps a place in the queue until the turn is taken.
