@@ -1,6 +1,6 @@
 package protocol
 
-// This file says whether a node may be added as a member (docs/protocol.md#addresses).
+// This file decides whether a node may be added as a member (docs/protocol.md#addresses).
 
 // AddedNode is a node that is to be added as a member.
 type AddedNode struct {
@@ -11,44 +11,44 @@ type AddedNode struct {
 	PeerURL, ClientURL string
 }
 
-// Occupant is a member, and what the store has of it.
+// Occupant is an existing member, with its record in the store.
 type Occupant struct {
 	PeerURLs []string
 	Learner  bool
-	Started  bool // it has reported its name
+	Started  bool // it reported its name
 	// Leaving: its removal was decided, and may be carried out at any time.
 	Leaving bool
-	// Recorded: the store has a record of it, which has what follows. The ports of that node
-	// are in its URL.
+	// Recorded: the store contains a record of it, which fills AddedNode. The URLs include
+	// the node's ports.
 	Recorded bool
 	AddedNode
 }
 
-// AdditionVerdict is whether a node may be added.
+// AdditionVerdict says whether a node may be added.
 type AdditionVerdict int
 
-// The verdicts. The zero value: none was reached.
+// The verdicts. The zero value: not judged yet.
 const (
 	AdditionUnset AdditionVerdict = iota
 	// MayAdd: no member uses its address.
 	MayAdd
-	// WasAdded: an earlier attempt has added it.
+	// WasAdded: an earlier attempt added it.
 	WasAdded
-	// AwaitRemoval: one without a node has its peer URL, and is being removed.
+	// AwaitRemoval: a member without a node uses its peer URL, and is being removed.
 	AwaitRemoval
-	// PeerInUse: another member has its peer URL.
+	// PeerInUse: another member uses its peer URL.
 	PeerInUse
-	// NodeInUse: another member has its node ID.
+	// NodeInUse: another member uses its node ID.
 	NodeInUse
-	// ClientInUse: another member has its client URL.
+	// ClientInUse: another member uses its client URL.
 	ClientInUse
 	// KeyRemoved: a member with its key was removed for good.
 	KeyRemoved
 )
 
-// JudgeAddition says whether a node may be added, and which member or which removed key
-// decides that (-1: none). A learner without a record at the node's address is the rest of an
-// attempt that ended before it wrote the record: the node that has the address takes it over.
+// JudgeAddition decides whether a node may be added, and returns the index of the member or
+// removed key that decided it (-1: none). A learner without a record at the node's address is
+// left from an attempt that died before it wrote the record: the node at that address adopts it.
 func JudgeAddition(node AddedNode, members []Occupant, removedKeys []string) (AdditionVerdict, int) {
 	for i, key := range removedKeys {
 		if key == node.Key {
@@ -61,7 +61,7 @@ func JudgeAddition(node AddedNode, members []Occupant, removedKeys []string) (Ad
 		switch v {
 		case MayAdd:
 		case WasAdded:
-			verdict, which = v, i // another one may still be in its way
+			verdict, which = v, i // another member may still be in its way
 		default:
 			return v, i
 		}
@@ -69,18 +69,18 @@ func JudgeAddition(node AddedNode, members []Occupant, removedKeys []string) (Ad
 	return verdict, which
 }
 
-// against judges by one member.
+// against judges the node by one member.
 func (m Occupant) against(node AddedNode) AdditionVerdict {
 	peer := false
 	for _, url := range m.PeerURLs {
 		peer = peer || url == node.PeerURL
 	}
 	switch {
-	// Before the case of an address in use, as which a node would refuse its own member.
+	// Before PeerInUse, or a node would refuse its own member.
 	case peer && m.Recorded && m.Node == node.Node && m.Key == node.Key:
 		return WasAdded
 	case peer && m.Node == "" && m.Leaving:
-		return AwaitRemoval // as the node's member it would be removed when others count on it
+		return AwaitRemoval // adopted, it would be removed when others count on it
 	case peer && !m.Recorded && m.Learner && !m.Started:
 		return WasAdded
 	case peer:

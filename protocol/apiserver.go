@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// APIServerProblem says why a kube-apiserver that reports a version, as in the gitVersion of
-// its /version, does not fit a bundle that is for another one. It is empty if it fits.
+// APIServerProblem says why a kube-apiserver does not fit the version that a bundle is for.
+// It returns "" if it fits. answered is the gitVersion in the kube-apiserver's /version; empty:
+// no answer yet (docs/protocol.md#apiserver-version).
 //
-// Wanted has the form that ValidAPIServerVersion admits, and counts as far as it goes: 1.36
-// fits v1.36.2, and v1.36.0-rc.1 as well. Wanted empty: every version fits. Answered empty:
-// the kube-apiserver has not answered yet (docs/protocol.md#apiserver-version).
+// wanted is valid by ValidAPIServerVersion, and is compared as far as it goes: 1.36 fits
+// v1.36.2, and v1.36.0-rc.1 as well. wanted empty: every version fits.
 func APIServerProblem(wanted, answered string) string {
 	switch {
 	case wanted == "":
@@ -40,8 +40,7 @@ func ValidAPIServerVersion(version string) bool {
 	return true
 }
 
-// fitsVersion compares numbers only: what follows them in answered, such as +k3s1, does not
-// count.
+// fitsVersion compares numbers only. It ignores a suffix of answered, such as +k3s1.
 func fitsVersion(wanted, answered string) bool {
 	numbers := strings.TrimPrefix(answered, "v")
 	if end := strings.IndexFunc(numbers, func(r rune) bool { return r != '.' && (r < '0' || r > '9') }); end >= 0 {

@@ -1,22 +1,22 @@
 package protocol
 
-// Standing is what the cluster has of a node that asks for what is needed to sign, or for a
-// new certificate (docs/protocol.md#membership).
+// Standing describes how the cluster knows a node that asks for the CA's key, or for a new
+// certificate (docs/protocol.md#membership).
 type Standing struct {
-	// Listed is what the list of the members has of the member with this node's key.
+	// Listed is how the members' list shows the member with this node's key.
 	Listed Listed
 	// Leaving: that member is being removed.
 	Leaving bool
 	// Removed: a member with this node's key was removed by an operator.
 	Removed bool
-	// Rotating: the CA is being replaced, so a certificate of the old one proves little. Reported:
-	// a node with this name has reported this key in the rotation.
+	// Rotating: the CA is being replaced, so a certificate of the old CA proves little.
+	// Reported: a node with this name reported this key in the rotation.
 	Rotating, Reported bool
 }
 
-// MayRenew reports whether the node gets a new certificate for its name and address. A node
-// that has left the members with its role may. While the CA is replaced, the key has to be known: a
-// user with the old one can sign a certificate for any name.
+// MayRenew reports whether the node gets a new certificate for its name and address. A node that
+// left the members together with its role gets one too. While the CA is being replaced, the node's
+// key must be known: a user with the old CA's key can sign a certificate for any name.
 func (s Standing) MayRenew() bool {
 	known := s.Listed == ListedLearner || s.Listed == ListedVoter || s.Reported
 	return !s.Removed && (!s.Rotating || known)

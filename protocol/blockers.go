@@ -7,21 +7,20 @@ type Blocker struct {
 	Node    NodeID
 	Release Release // 0.0.0 where the record is corrupt
 	Reason  Reason
-	Message string // what is wrong, and what to do
+	Message string // the problem and the remedy
 }
 
 // upgradeIt is the remedy for a node below the minimum, where there is no deadlock.
 const upgradeIt = "upgrade it"
 
-// Blockers returns the nodes, alive or not, whose gate may be open, and that now
-// admits and next would not. A corrupt record always blocks, an expired one never does
+// Blockers returns the nodes, alive or not, whose gate may be open, that status now
+// admits and status next would not. A corrupt record always blocks, an expired one never
 // (docs/protocol.md#rule-wait-for-nodes).
 func Blockers(now, next Status, f Fleet) []Blocker {
 	return blockers(now, next, f, upgradeIt)
 }
 
-// blockers returns Blockers. The messages name the given remedy for a node below the
-// minimum.
+// blockers is Blockers with a remedy, which the messages name for a node below the minimum.
 func blockers(now, next Status, f Fleet, remedy string) []Blocker {
 	var out []Blocker
 	for _, r := range f.Records {
@@ -32,7 +31,7 @@ func blockers(now, next Status, f Fleet, remedy string) []Blocker {
 	return out
 }
 
-// blocker returns the blocker that a record is, if it is one.
+// blocker reports whether a record blocks, and returns it as a blocker.
 func blocker(now, next Status, r *Record, remedy string) (Blocker, bool) {
 	if !r.MayServe() || r.Expired() {
 		return Blocker{}, false
@@ -67,8 +66,8 @@ func blockerMessage(next Status, r *Record, reason Reason, remedy string) string
 	return why
 }
 
-// newerRecords returns the nodes above own whose gate may be open, alive or not,
-// except expired ones (docs/protocol.md#rule-hold-for-newer).
+// newerRecords returns the nodes of a release above own, alive or not, whose gate may
+// be open. Expired records do not count (docs/protocol.md#rule-hold-for-newer).
 func newerRecords(f Fleet, own Release) []Blocker {
 	var out []Blocker
 	for _, r := range f.Records {
@@ -89,7 +88,7 @@ func newerMessage(r *Record) string {
 		r.Node.Version.Release, note, r.RemovalCommand())
 }
 
-// Remedy says why a record is corrupt, and what to do; empty: it is valid.
+// Remedy says why a record is corrupt, and how to repair it; empty: it is valid.
 func (r *Record) Remedy() string {
 	if r.Problem == "" {
 		return ""
@@ -97,8 +96,8 @@ func (r *Record) Remedy() string {
 	return fmt.Sprintf("%s; its sidecar writes it again if it is alive; if the node has stopped for good: %s", r.Problem, r.RemovalCommand())
 }
 
-// DepartureCommands are the commands that remove a node: its member of etcd first, which counts for
-// the majority until then, and from whose data directory the node would go on.
+// DepartureCommands are the commands that remove a node. Its etcd member is removed first: until
+// then it counts for the majority, and the node could start again from its data directory.
 func (r *Record) DepartureCommands() string {
 	if !r.Votes {
 		return r.RemovalCommand()

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// MaxBundleName is the length of the longest name of a bundle, in bytes. Every node
-// record has a name, and people type it.
+// MaxBundleName is the maximum length of a bundle's name, in bytes. Every node record
+// carries one, and people type it.
 const MaxBundleName = 63
 
-// ValidBundleName reports whether a bundle can have the name: lower-case letters, digits,
+// ValidBundleName reports whether name is valid for a bundle: lower-case letters, digits,
 // hyphens and dots, with a letter or a digit at both ends.
 func ValidBundleName(name string) bool {
 	other := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.' }
 	return name != "" && len(name) <= MaxBundleName && strings.Trim(name, "-.") == name && !strings.ContainsFunc(name, other)
 }
 
-// KnownBundleName returns a name that was read from etcd or the API; empty if no bundle
-// can have it: then it counts as missing.
+// KnownBundleName returns a name that was read from etcd or the API. An invalid name
+// counts as missing: it returns "".
 func KnownBundleName(name string) string {
 	if !ValidBundleName(name) {
 		return ""
@@ -27,13 +27,12 @@ func KnownBundleName(name string) string {
 	return name
 }
 
-// Replacement is what people have typed: the objects of the bundle From may be replaced
-// by those of the bundle To, once (docs/protocol.md#bundle-names). The zero Replacement:
-// they have not.
+// Replacement is a user's permission to replace the objects of bundle From by bundle To,
+// once (docs/protocol.md#bundle-names). The zero Replacement: no permission.
 type Replacement struct {
 	From, To string
 	Since    time.Time // for people
-	Revision int64     // the key's mod revision; 0: there is none
+	Revision int64     // the key's mod revision; 0: no such key
 }
 
 // allows reports whether a leader of one bundle may take over the objects of another.
@@ -41,14 +40,14 @@ func (r Replacement) allows(from, to string) bool {
 	return r.Revision != 0 && r.From == from && r.To == to
 }
 
-// OtherBundle reports whether a first reconciliation may not go on, because the name beside
-// the mark is not the one on which it was decided.
+// OtherBundle reports whether a first reconciliation must stop, because the name beside
+// the mark is neither the work's bundle nor the bundle that it may replace.
 func (w Work) OtherBundle(name string) bool {
 	return w.First && name != "" && w.Content.Bundle != "" && name != w.Content.Bundle && name != w.Over
 }
 
-// holdForBundle is HoldForBundle: the objects are of a bundle with another name than the
-// leader's, and people have not asked for the replacement.
+// holdForBundle is HoldForBundle: the objects belong to a bundle with another name than the
+// leader's, and no user asked for the replacement.
 func holdForBundle(in Input) (Step, bool) {
 	own := in.Local.Bundle
 	if own == "" {
@@ -60,8 +59,8 @@ func holdForBundle(in Input) (Step, bool) {
 	case !present:
 		name = in.Mark.Bundle() // a mark that was not read is surveyed by the next rule
 	case name == "" && now.Digest != in.Local.Digest:
-		// A program wrote the status that does not know names, or people did. The next leader
-		// of this bundle would lose what only the mark knows.
+		// An older program wrote the status, or a user did. The name may be in the mark
+		// alone, and the next leader of this bundle would lose it.
 		if in.Mark.Kind == MarkUnknown {
 			return in.survey(HoldForBundle, "the status does not name its bundle; reading the name from the mark"), true
 		}
@@ -87,7 +86,7 @@ func holdForBundle(in Input) (Step, bool) {
 }
 
 // nameOfDigest returns the name that a registered controller gives to the bundle with a
-// digest; empty: none of them has that bundle, or knows names.
+// digest; empty: none of them runs that bundle, or its record does not name it.
 func nameOfDigest(f Fleet, digest string) string {
 	for _, r := range f.Records {
 		if r.Problem == "" && r.Node.Roles.Controller && digest != "" && r.Node.Digest == digest && r.Node.Bundle != "" {
@@ -98,7 +97,7 @@ func nameOfDigest(f Fleet, digest string) string {
 }
 
 // foreignBundle says why a leader leaves the objects of another bundle alone, which node
-// runs what, and what to type.
+// runs which bundle, and which command to type.
 func foreignBundle(f Fleet, objects, own string) string {
 	return fmt.Sprintf("the objects are of the bundle %s, and this leader runs %s: it applies and repairs nothing (%s); %s",
 		objects, own, bundlesOn(f), otherBundleRemedy("the nodes that run "+own, objects, own))
@@ -109,7 +108,7 @@ func otherBundleRemedy(nodes, objects, own string) string {
 		nodes, objects, own, objects, objects, own)
 }
 
-// bundlesOn names the controllers by the bundle that they run.
+// bundlesOn lists the controllers by the bundle that they run.
 func bundlesOn(f Fleet) string {
 	nodes := map[string][]*Record{}
 	var names []string
@@ -133,8 +132,8 @@ func bundlesOn(f Fleet) string {
 	return strings.Join(names, "; ")
 }
 
-// ForeignBundle says that a node runs a bundle with another name than that of the
-// objects, and what to type; empty: it does not, or a name is unknown.
+// ForeignBundle says that a node's bundle and the objects' bundle differ in name, and which
+// command to type; empty: they do not, or a name is unknown.
 func ForeignBundle(v StatusView, bundle string) string {
 	objects := v.Status.Bundle
 	if v.Kind != StatusPresent || objects == "" || bundle == "" || objects == bundle {
@@ -157,14 +156,14 @@ func ReplacementState(v StatusView, f Fleet, r Replacement) string {
 	return fmt.Sprintf("waits until a node with the bundle %s leads (%s); to forget it: sidecar bundle replace --cancel", r.To, bundlesOn(f))
 }
 
-// Repeats reports whether r asks for the replacement that is waiting already: then nothing has to be
-// written, and a script that asks again does not fail.
+// Repeats reports whether r asks for the replacement that is already waiting. If so, the command
+// writes nothing, and a script that asks again does not fail.
 func (r Replacement) Repeats(pending Replacement) bool {
 	return pending.Revision != 0 && r.From == pending.From && r.To == pending.To
 }
 
-// ReplacementRefusal says why people may not ask for a replacement on these facts; empty:
-// they may, and witness is a record of the bundle that takes over.
+// ReplacementRefusal says why users may not ask for a replacement on these facts. If it
+// returns "", they may, and witness is a record of a controller that runs the bundle to.
 func ReplacementRefusal(v StatusView, f Fleet, pending Replacement, from, to string) (refusal string, witness Record) {
 	objects := v.Status.Bundle
 	switch {

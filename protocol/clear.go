@@ -1,38 +1,38 @@
 package protocol
 
-// This file says when the data that etcd has in a node's data directory may be taken away
+// This file decides when etcd's data may be removed from a node's data directory
 // (docs/protocol.md#clear).
 
-// MarkerFacts are what a node knows of that data: from its marker, the disk, and the list of
-// the members.
+// MarkerFacts describe that data, as known from the node's marker, the disk, and the members'
+// list.
 type MarkerFacts struct {
-	// Entering: the node was never a working member. Its first one is being made; Phase is
+	// Entering: the node was never a working member. Its first member is being made; Phase is
 	// unset.
 	Entering bool
-	// Founds: that one is to be the first of a new cluster.
+	// Founds: that member is to be the first of a new cluster.
 	Founds bool
 	Phase  MemberPhase
-	Log    bool // etcd has a log there
-	// Founded: the log of a new cluster has its first member.
+	Log    bool // the data includes an etcd log
+	// Founded: the log of a new cluster contains its first member.
 	Founded bool
-	// Replaced: the data is of a member, and the cluster has another one for this node.
+	// Replaced: the data belongs to a member, and the cluster lists another one for this node.
 	Replaced bool
 	Listed   Listed
 	Runs     bool // the member's process runs, or may run
 }
 
 // MayClear reports whether the data may be deleted, or moved to where a later removal
-// deletes it. What a member that may vote has stored is kept, whatever is wrong with it.
+// deletes it. The data of a member that may vote is kept, even if it is damaged.
 func MayClear(f MarkerFacts) bool {
 	switch {
 	case f.Runs:
 		return false
 	case f.Entering && f.Founds:
-		return !f.Log || !f.Founded // else the only copy of a cluster that may be in use
+		return !f.Log || !f.Founded // else this may be the only copy of a cluster in use
 	case f.Entering:
 		return !f.Log || f.Replaced
 	case f.Phase == AddingMember:
-		return !f.Log // else it may vote since a moment ago
+		return !f.Log // else it may have become a voter a moment ago
 	case f.Phase == LeavingMember, f.Phase == WithoutMember:
 		return f.Listed == NotListed
 	}

@@ -9,27 +9,27 @@ import (
 )
 
 // This file compares the clocks of nodes (docs/protocol.md#clocks). No decision about gates or
-// the leader compares two clocks: what is found here is for people.
+// the leader compares two clocks: the results are for people.
 
 const (
 	// MaxClockDifference is how far the clocks of two nodes may differ without a warning.
 	MaxClockDifference = 5 * time.Second
-	// writeDelay bounds the time between reading the clock and the write of a presence, and
-	// the time for which the answer of etcd that was read before it was on its way.
+	// writeDelay bounds two times: from reading the clock to the write of a presence, and how
+	// long etcd's previous answer was on its way.
 	writeDelay = 10 * time.Second
 )
 
-// ClockFacts are what a sidecar knows of a presence that another one wrote.
+// ClockFacts are the times of a presence that another sidecar wrote.
 type ClockFacts struct {
 	Written time.Time // by the clock of the other node, just before the write
-	// NotBefore is the time at which etcd did not have it yet, and Seen when it was
+	// NotBefore is a time at which it was not in etcd yet, and Seen is when it was
 	// observed, both by this node's clock. A zero NotBefore is unknown.
 	NotBefore, Seen time.Time
 }
 
-// ClockOffset returns how far the clock of another node is ahead of this one's, negative if it is
-// behind, if they differ for certain. A presence may have been observed long after it was written: that
-// its time is in the future proves a difference, and that it is in the past does not.
+// ClockOffset returns how far another node's clock is ahead of this one's, negative if it is behind.
+// It returns false unless they differ for certain. A time in the future proves a difference. A time in
+// the past alone does not: a presence can be observed long after it was written.
 func ClockOffset(f ClockFacts) (time.Duration, bool) {
 	switch {
 	case f.Written.IsZero():
@@ -42,9 +42,9 @@ func ClockOffset(f ClockFacts) (time.Duration, bool) {
 	return f.Written.Sub(f.Seen), true
 }
 
-// ClockWarnings returns the warnings of a sidecar that has found how far other clocks are
-// ahead of its own. Where two nodes would report the same, that with the lower ID does: the
-// warnings of a presence are shown on every node.
+// ClockWarnings returns the warnings of a sidecar about other clocks. offsets is how far each
+// is ahead of its own. Where two nodes would report the same, the one with the lower ID does:
+// every node shows the warnings of all presences.
 func ClockWarnings(own NodeID, offsets map[NodeID]time.Duration, f Fleet) []Warning {
 	var ids, ahead []NodeID
 	for id, offset := range offsets {
@@ -77,8 +77,8 @@ func clockWarning(odd NodeID, offset time.Duration, than string) Warning {
 		clockText(offset.Abs()), how, than)}
 }
 
-// reportsClock reports whether the presence of another node has what this node would report
-// of the clock of node id: its own, or that of a node with a lower ID than this one's.
+// reportsClock reports whether another node's presence already warns of the difference to the
+// clock of node id: the presence of id itself, or of a node with a lower ID than own.
 func reportsClock(own, id NodeID, f Fleet) bool {
 	return slices.ContainsFunc(f.Records, func(r *Record) bool {
 		return r.Alive && r.ID != own && slices.ContainsFunc(r.Presence.Warnings, func(w Warning) bool {
@@ -107,8 +107,8 @@ func clockText(d time.Duration) string {
 	return fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// CordonOverWhenRead is the warning of a cordon that was over when the node's sidecar read it at a
-// time of its clock.
+// CordonOverWhenRead warns of a cordon that was already over when the node's sidecar read it. read
+// is by the sidecar's clock.
 func CordonOverWhenRead(c Cordon, read time.Time) Warning {
 	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 	return Warning{Reason: CordonOver, Since: read, Message: fmt.Sprintf(

@@ -5,25 +5,24 @@ import (
 	"time"
 )
 
-// Cordon is what people wrote into a node's record to take the node out of service
+// Cordon is the part of a node's record by which people take the node out of service
 // (docs/protocol.md#cordons). The zero value: the node is in service.
 type Cordon struct {
-	Since   time.Time // when it was written, by the clock of who wrote it
+	Since   time.Time // when it was written, by the writer's clock
 	Until   time.Time // when it ends, by the node's clock; zero: when people end it
 	Message string    // why, in people's words; may be empty
-	By      string    // the user and the machine, like root@cp-1; empty: not known
-	Turn    bool      // it is that of a turn, which ends it (docs/protocol.md#turns)
+	By      string    // the user and the machine, like root@cp-1; empty: unknown
+	Turn    bool      // it belongs to a turn, which ends it (docs/protocol.md#turns)
 }
 
 // MaxCordonMessage is the limit of Cordon.Message, in bytes.
 const MaxCordonMessage = 256
 
 // On reports whether the node is out of service. A cordon that is over counts until the
-// node's sidecar has deleted it: only what is in the record counts, so that no two
-// clocks are compared.
+// node's sidecar deletes it from the record: so no two clocks are compared.
 func (c Cordon) On() bool { return c != Cordon{} }
 
-// Over reports whether the node's sidecar has to delete the cordon.
+// Over reports whether the node's sidecar must delete the cordon.
 func (c Cordon) Over(now time.Time) bool { return !c.Until.IsZero() && !now.Before(c.Until) }
 
 // String says how long the cordon lasts, and why, for people.
@@ -52,20 +51,20 @@ func (c Cordon) Remedy(id NodeID) string {
 	return "sidecar uncordon " + string(id)
 }
 
-// InService reports whether clients of the API can use a node: its sidecar is alive
-// and says that its gate is ready, and its record has no cordon. The
-// presence may be a moment older than the record. A cordon does not close a gate that is
-// open by an override (docs/protocol.md#overrides).
+// InService reports whether clients of the API can use a node: its sidecar is alive and
+// reports a ready gate, and the node is not cordoned. The presence may be a moment older
+// than the record. A cordon does not close a gate that is open by an override
+// (docs/protocol.md#overrides).
 func (r *Record) InService() bool {
 	return r.aliveController() && r.Presence.Ready && (!r.Node.Cordon.On() || r.Presence.Reason == Overridden)
 }
 
-// Serves reports whether a node is in service, and its kube-apiserver is ready, as far as
-// the presence has that: what /readyz of its sidecar answers.
+// Serves reports whether a node is in service and its kube-apiserver is ready, as far as
+// the presence shows it. It is the answer of /readyz of the node's sidecar.
 func (r *Record) Serves() bool { return r.InService() && !r.Presence.Down() }
 
-// WhyServes is the reason for which a node that is alive serves or not, and what its sidecar
-// says of that, if it is not the gate.
+// WhyServes returns the reason why a node that is alive serves or not, and the sidecar's
+// message if the gate is not the reason.
 func (r *Record) WhyServes() (Reason, string) {
 	if r.InService() && r.Presence.Down() {
 		return r.Presence.NotReady()
@@ -73,8 +72,8 @@ func (r *Record) WhyServes() (Reason, string) {
 	return r.Presence.Reason, ""
 }
 
-// Down reports whether the kube-apiserver of a node is not ready (--apiserver-readyz). A
-// sidecar of an older release shows that in the endpoint alone.
+// Down reports whether the kube-apiserver of a node is not ready (--apiserver-readyz).
+// Sidecars of older releases report that only in the endpoint.
 func (p Presence) Down() bool { return p.APIServerDown || p.Endpoint.Down }
 
 // NotReady returns why the kube-apiserver of a node is not ready, as its sidecar reports it.
@@ -87,9 +86,9 @@ func (p Presence) NotReady() (Reason, string) {
 	return APIServerNotReady, "its kube-apiserver is not ready (--apiserver-readyz)"
 }
 
-// JudgeCordon decides whether people may take a node out of service without
-// force: not the last one that is in service. relies is the other node that has to stay as
-// it is until the cordon is written; nil: none has to (docs/protocol.md#cordons).
+// JudgeCordon reports whether a node may be cordoned without --force: any but the last
+// one in service. relies is the node whose record and presence must not change before
+// the cordon is written; nil: none (docs/protocol.md#cordons).
 func JudgeCordon(f Fleet, id NodeID) (relies *Record, allowed bool) {
 	own, found := f.Record(id)
 	if !found || !own.InService() {

@@ -1,10 +1,10 @@
 // Package protocol is the core of Lockstep: every decision of docs/protocol.md as
-// a pure function. Facts go in, a decision comes out. There is no I/O, no clock,
-// no randomness and no memory here. Packages fleet, status, election and
-// reconcile read the facts, ask, and carry out the answer. Package rollout and
-// the model checker ask the same functions.
+// a pure function. Facts go in, a decision comes out. The package uses no I/O, no
+// clock, no randomness and no memory. Packages fleet, status, election and
+// reconcile read the facts, call it, and carry out the decision. Package rollout
+// and the model checker call the same functions.
 //
-// Where each part of the specification is:
+// The code of each part of the specification:
 //
 //	#admission        Admits         admit.go         may a node serve under a status
 //	#registration     RecordMatches  registration.go  does a record describe what this sidecar runs
@@ -23,7 +23,7 @@
 //	                  Rebuild        status.go        the status that replaces a lost one
 //	#yielding         Next           next.go          YieldUnreachable
 //	#gate             Judge          verdict.go       is this node ready, and why not
-//	#kubernetes-service Publish      endpoints.go     what has the Service kubernetes
+//	#kubernetes-service Publish      endpoints.go     which addresses does the Service kubernetes get
 //	#dead-nodes       FenceDue       expiry.go        must a sidecar close its gate
 //	                  Expired        expiry.go        may a leader ignore a record
 //	#ephemeral        Leave          ephemeral.go     does a sidecar that stops delete its record
@@ -34,14 +34,14 @@
 //	#content-epoch    CredibleEpoch  epoch.go         which content epoch counts
 //	#stores           Next           next.go          HoldForStore
 //	#bundle-names     Next           next.go          HoldForBundle
-//	#rollback         Rollback       rollback.go      who leads, when it may begin, and when it has ended
+//	#rollback         Rollback       rollback.go      who leads, when may it begin, and when has it ended
 //	#removals         removalsDue    removals.go      may dropped objects be deleted
 //	                  JudgeUpgrade   upgrade.go       may the next upgrade start
 //	#mark             Mark           mark.go          the contents that may be in the API
 //	#drain            DrainStateOf   drain.go         had the previous leaders ended their requests
-//	                  Drain          drain.go         what a leader writes when it resigns
+//	                  Drain          drain.go         which status does a leader write when it resigns
 //
-// What reads the facts, and carries the decisions out:
+// The code that reads the facts and carries out the decisions:
 //
 //	#keys             keyspace/keyspace.go, internal/lockstepv1/lockstep.proto
 //	#registration     fleet/register.go writes the record, status/gate.go reads the status after it
@@ -64,14 +64,14 @@
 // L is the leader's release, A its minApiserverRelease. The first rule that
 // applies decides.
 //
-//	ResignWithoutRole    its record no longer has the controller role        Resign
+//	ResignWithoutRole    its record lost the controller role                 Resign
 //	ResignCordoned       its node was taken out of service                   Resign
 //	ResignForRollback    people roll back to another release                 Resign
 //	ResignToNewer        a newer controller is alive                         Resign
 //	YieldUnreachable     its kube-apiserver stays unreachable                Resign, withdrawn
-//	AwaitStatus          the status has not been read yet                    Hold
-//	HoldForStore         the objects have the ID of another store            Hold
-//	HoldForBundle        the objects are of a bundle with another name          Hold
+//	AwaitStatus          the status is not read yet                          Hold
+//	HoldForStore         the objects carry the ID of another store           Hold
+//	HoldForBundle        the objects belong to a bundle of another name      Hold
 //	FirstReconciliation  no status, and none was ever written                Reconcile, Write(target)
 //	RebuildStatus        no status, but the mark names the content           Survey, Write(rebuilt)
 //	HoldForNewer         newer content, and a newer node is registered       Hold
@@ -85,26 +85,26 @@
 //
 //	Compatible    a ready gate fits all content that is present
 //	Covers        the status is no wider than all present content allows
-//	Registered    a node is ready only with a record that has its running release
+//	Registered    a node is ready only with a record of its running release
 //	OneWriter     each revision of the status is from the confirmed leader of its epoch
 //	NoStaleWrite  no write of a lower content epoch changes an object
 //	GuardHeld     a restriction is committed only while no blocker is registered,
 //	              except expired ones
-//	Awaited       a gate that is ready has a record that no leader ignores
+//	Awaited       behind a ready gate is a record that no leader ignores
 //	Steady        a valid change of the status never closes the gate of a node that serves
 //	DoneIsDone    DONE was true at an instant after the last possible stale write
 //	NoFight       between two changes of content, an object is written only to reach it
 //	OwnEpochs     no content epoch of a leader follows from a stamp
-//	Listed        the inventory has each object that a leader wrote, and no other
+//	Listed        the inventory contains each object that a leader wrote, and no other
 //	              object is removed
 //	OneBundle     no leader replaces the objects of another bundle, unless people asked for that
 //	Voters        no removal takes the last voter, or a majority that answers
-//	OneLife       the data of a voter stays, and that of a removed member is not used
+//	OneLife       a voter keeps its data, and a removed member's data is not used
 //	Settles       in the end each node is a member exactly if it has the role
 //	Published     an address in the Service kubernetes was ready at the annotated revision
 //	NotOlder      a lower revision replaces a higher one only after the store went back
 //	LastAddress   the last address of the Service stays
 //	Yields        Lockstep does not fight with another client over the Service
-//	Follows       in the end the Service has the addresses of the nodes that are ready
+//	Follows       in the end the Service lists the addresses of the ready nodes
 //	Progress      only the blockers named in /status hold an upgrade back
 package protocol

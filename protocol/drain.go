@@ -6,11 +6,10 @@ import "time"
 // (--etcd-election-timeout).
 const DefaultElectionTimeout = time.Second
 
-// DrainTime is how long after it was sent a leader's request can still land in
-// the API: 5 s for which its sender waits for it, the time that etcd may take
-// after that, and a margin of 1 s (docs/protocol.md#stale-writes). etcd takes 5 s and
-// twice its election timeout at most (docs/upstream.md#apiserver-timeouts). A
-// timeout of 0 means DefaultElectionTimeout.
+// DrainTime is how long a leader's request can still land in the API, from the moment
+// when it was sent. It is the sender's timeout (5 s), then etcd's time, and a margin of 1 s
+// (docs/protocol.md#stale-writes). etcd takes at most 5 s plus twice its election timeout
+// (docs/upstream.md#apiserver-timeouts). A timeout of 0 means DefaultElectionTimeout.
 func DrainTime(electionTimeout time.Duration) time.Duration {
 	const sender, etcd, margin = 5 * time.Second, 5 * time.Second, time.Second
 	if electionTimeout <= 0 {
@@ -19,20 +18,19 @@ func DrainTime(electionTimeout time.Duration) time.Duration {
 	return sender + etcd + 2*electionTimeout + margin
 }
 
-// DrainState says whether requests of the leaders before this one can still land.
-// It is decided once in each leadership, before the leader records itself
+// DrainState says whether requests of earlier leaders can still land. The leader decides it
+// once in its leadership, before it records itself in the status
 // (docs/protocol.md#drain).
 type DrainState int
 
-// The drain states. The zero value: there was no status that could tell, so the
-// mark has to.
+// The drain states. The zero value: without a status it is unknown, and the mark decides.
 const (
 	DrainUnknown DrainState = iota
 	// Undrained: requests of a former leader may land until DrainTime after this
 	// leader was confirmed.
 	Undrained
-	// Drained: the previous leader had ended all its requests, and so had those
-	// before it; or there was none.
+	// Drained: the previous leader and all before it ended all their requests; or no
+	// leader preceded this one.
 	Drained
 )
 
@@ -48,10 +46,10 @@ func (d DrainState) String() string {
 	return "Unknown"
 }
 
-// DrainStateOf reads the drain state from the status as the leader first finds
-// it. A status that was written by hand hides who led before, and counts as
-// undrained. So does one of a store that went back (rewound), as after a restore
-// from a backup: it may be that of a leader long ago.
+// DrainStateOf reads the drain state from the status that the leader finds first. A
+// status written by hand hides who led before, and counts as undrained. So does the
+// status of a store that went back (rewound), as after a restore from a backup: a
+// leader may have written it long ago.
 func DrainStateOf(v StatusView, rewound bool) DrainState {
 	switch {
 	case v.Kind != StatusPresent:
@@ -62,16 +60,15 @@ func DrainStateOf(v StatusView, rewound bool) DrainState {
 	return Undrained
 }
 
-// hasDrained reports whether the leader that the status names had ended its
-// requests. The epochs have to be equal: a higher drained epoch can only come
-// from another store.
+// hasDrained reports whether the leader named in the status ended its requests. The
+// epochs must be equal: a higher drained epoch can only come from another store.
 func hasDrained(s Status) bool {
 	return s.Epoch != 0 && s.DrainedEpoch == s.Epoch
 }
 
-// Surveyed completes an unknown drain state from the mark. Where there is neither
-// a mark nor a stamp, no leader has been there. A mark does not say whether its
-// writer had ended its requests.
+// Surveyed completes an unknown drain state from the mark. Without a mark and without
+// stamps, no leader was there before. A mark does not record whether its writer ended
+// its requests.
 func (d DrainState) Surveyed(m Mark) DrainState {
 	switch {
 	case d != DrainUnknown || m.Kind == MarkUnknown:
@@ -82,28 +79,27 @@ func (d DrainState) Surveyed(m Mark) DrainState {
 	return Undrained
 }
 
-// ResignFacts are what a leader knows when it gives up its key gracefully.
+// ResignFacts describe a leader that gives up its key gracefully.
 type ResignFacts struct {
 	Status       StatusView
 	Leader       NodeID
 	Epoch        int64
 	Predecessors DrainState
-	Waited       bool // DrainTime has passed since the leader was confirmed
+	Waited       bool // DrainTime passed since the leader was confirmed
 	Ended        bool // no request of its own can land any more
 }
 
-// nothingCanLand reports whether no request of this leader, nor of any leader
-// before it, can land any more.
+// nothingCanLand reports whether requests of this leader and of all before it can no
+// longer land.
 func (f ResignFacts) nothingCanLand() bool {
 	return f.Ended && (f.Predecessors == Drained || f.Waited)
 }
 
-// Drain returns the status that spares the next leader the wait. It
-// returns false where the next leader must wait: a request of this leader has an
-// unknown outcome, or one of a former leader may still land. Otherwise a
-// short-lived leader would hide the requests of the one before it. It also
-// returns false where the status has that already: this leader has written nothing
-// (docs/protocol.md#drain).
+// Drain returns the status that spares the next leader the wait (docs/protocol.md#drain).
+// It returns false if the next leader must wait, because a request of this leader ended
+// with unknown outcome, or a former leader's request may still land. Otherwise a short-lived
+// leader would hide the requests of the one before it. It also returns false if the status
+// is drained already: this leader wrote nothing.
 func Drain(f ResignFacts) (Status, bool) {
 	if f.Status.Kind != StatusPresent || !f.nothingCanLand() || hasDrained(f.Status.Status) {
 		return Status{}, false

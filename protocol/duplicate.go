@@ -1,12 +1,11 @@
 package protocol
 
-// DuplicateFacts are what a sidecar knows when it finds a presence under its own
-// node ID.
+// DuplicateFacts describe a presence that a sidecar finds under its own node ID.
 type DuplicateFacts struct {
 	Holder    Presence // the presence that was found
 	Instance  string   // of this sidecar
 	MachineID string   // of this sidecar's machine; empty: unknown
-	Held      bool     // this sidecar had the presence before the holder, so the holder is newer
+	Held      bool     // this sidecar held the presence before, so the holder is newer
 }
 
 // MustYieldID reports whether a sidecar must give up its node ID to the holder of

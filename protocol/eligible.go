@@ -10,12 +10,12 @@ type Eligibility struct {
 	Message  string // empty while eligible
 }
 
-// Eligible decides whether local may campaign: its record is registered, has
-// the controller role and no cordon, and no controller of a newer release is alive. In a
-// rollback it is of exactly that release instead (docs/protocol.md#rollback).
-// Several reasons may apply; the one that is likely to last longest is given. Only
-// people give a role back or end a cordon, a newer controller stays for as long as an
-// upgrade takes, and a sidecar writes its record by itself.
+// Eligible decides whether local may campaign. Its record must be registered, with the
+// controller role and without a cordon, and no controller of a newer release may be alive.
+// In a rollback local must run exactly that release instead (docs/protocol.md#rollback).
+// If several reasons apply, it gives the one that probably lasts longest. Only people
+// give a role back or end a cordon, a newer controller stays as long as an upgrade takes,
+// and a sidecar writes its record by itself.
 func Eligible(f Fleet, local Local) Eligibility {
 	own, found := f.Record(local.ID)
 	if found && !own.Counts() {
@@ -36,8 +36,8 @@ func Eligible(f Fleet, local Local) Eligibility {
 	return Eligibility{Eligible: true}
 }
 
-// newestAlive returns the record of the newest controller that is above own, alive and
-// in service, and has not withdrawn, or nil. While there is one, own may not campaign.
+// newestAlive returns the record of the newest controller above own that is alive, not
+// cordoned and not withdrawn, or nil. While there is one, own may not campaign.
 func newestAlive(f Fleet, own Release) (newest *Record) {
 	for _, r := range f.Records {
 		release := r.Node.Version.Release
@@ -51,8 +51,7 @@ func newestAlive(f Fleet, own Release) (newest *Record) {
 	return newest
 }
 
-// mayLead reports whether other sidecars must make way for this record if it is
-// newer.
+// mayLead reports whether sidecars of older releases must let this node lead.
 func (r *Record) mayLead() bool {
 	return r.Problem == "" && r.Node.Roles.Controller && r.Alive && !r.Node.Cordon.On() && r.Presence.Election != Withdrawn
 }

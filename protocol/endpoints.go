@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// This file decides what the Service kubernetes has, and which sidecar writes it
+// This file decides which addresses the Service kubernetes gets, and which sidecar writes them
 // (docs/protocol.md#kubernetes-service).
 
-// Family is a family of IP addresses. An EndpointSlice has addresses of one.
+// Family is a family of IP addresses. An EndpointSlice contains one family only.
 type Family int
 
 // The families. The zero value: not set.
@@ -45,20 +45,20 @@ func (f Family) String() string {
 }
 
 // Endpoint is where clients of the Service kubernetes reach the kube-apiserver of a
-// node, as the node's presence has it. The zero value: its sidecar does not take part
+// node, from the node's presence. The zero value: its sidecar does not take part
 // (--kubernetes-service).
 type Endpoint struct {
 	Address   string // an IP; empty: the sidecar does not take part
 	Secondary string // an IP of the other family; empty: none
 	Port      int
-	// Down: the kube-apiserver is not ready, as --apiserver-readyz finds.
+	// Down: the kube-apiserver is not ready, according to --apiserver-readyz.
 	Down bool
 }
 
 // TakesPart reports whether the sidecar of the node writes the Service.
 func (e Endpoint) TakesPart() bool { return e.Address != "" }
 
-// Of returns the address of a family; empty: there is none.
+// Of returns the address of a family; empty: none.
 func (e Endpoint) Of(f Family) string {
 	for _, address := range []string{e.Address, e.Secondary} {
 		if FamilyOf(address) == f {
@@ -68,16 +68,16 @@ func (e Endpoint) Of(f Family) string {
 	return ""
 }
 
-// ServiceNode is a controller, and whether its addresses belong into the Service.
+// ServiceNode is a controller, and whether its addresses belong in the Service.
 type ServiceNode struct {
 	ID       NodeID
 	Endpoint Endpoint
 	Serves   bool
-	Reason   Reason // Ready, Overridden, or why the addresses do not belong into it
+	Reason   Reason // Ready, Overridden, or why the addresses do not belong in it
 	Message  string // the same, for people
 }
 
-// ServiceNodes returns all controllers, in the order of their IDs.
+// ServiceNodes returns all controllers, sorted by ID.
 func ServiceNodes(f Fleet) []ServiceNode {
 	port, out := commonPort(f), []ServiceNode{}
 	for _, r := range f.Records {
@@ -114,7 +114,7 @@ func whyOutside(r *Record, port int) (Reason, string) {
 	return Ready, "its gate is open"
 }
 
-// whyClosed is the reason of a gate that is closed. A presence may have any.
+// whyClosed returns the reason of a closed gate. The presence may contain any reason.
 func whyClosed(p Presence) Reason {
 	if p.Reason == Ready || p.Reason == Overridden {
 		return NotRegistered
@@ -122,13 +122,13 @@ func whyClosed(p Presence) Reason {
 	return cmp.Or(p.Reason, NotRegistered)
 }
 
-// takesTraffic reports whether clients can use a node, as its presence has it.
+// takesTraffic reports whether clients can use a node, by its presence.
 func (r *Record) takesTraffic() bool {
 	return r.Serves() && r.Presence.Endpoint.TakesPart()
 }
 
-// commonPort returns the port that most nodes have that clients can use; of several
-// such ports, that of the first node.
+// commonPort returns the most common port of the nodes that take traffic. If several are
+// equally common, it is the first of them in the order of the nodes.
 func commonPort(f Fleet) int {
 	var ports []int
 	for _, r := range f.Records {
@@ -148,14 +148,14 @@ func commonPort(f Fleet) int {
 			best, most = port, count
 		}
 		if most*2 > len(ports) {
-			break // no other port has as many
+			break // no other port is as common
 		}
 	}
 	return best
 }
 
 // ServiceFamilies returns the families of the addresses that clients can use. The first
-// one is that of the Service: of the first address of the first node.
+// is the Service's own family: the family of the first node's first address.
 func ServiceFamilies(f Fleet) []Family {
 	var out []Family
 	for _, first := range []bool{true, false} {
@@ -173,37 +173,37 @@ func ServiceFamilies(f Fleet) []Family {
 	return out
 }
 
-// ServiceObject is what one object has now: an EndpointSlice, or the Endpoints.
+// ServiceObject is the present content of an EndpointSlice, or of the Endpoints.
 type ServiceObject struct {
 	Known     bool     // it was read, or it does not exist
 	Addresses []string // sorted, without duplicates
 	Port      int
 	Revision  int64  // at which its addresses were ready; 0: Lockstep did not write it
-	Store     string // of that revision, as the annotation has it, which any writer can set
+	Store     string // of that revision, from the annotation, which any writer can set
 	Own       bool   // Lockstep wrote the addresses last
 	Manager   string // the field manager that wrote them last; empty: unknown
 	Complete  bool   // labels, conditions and the name of the port are as Lockstep writes them
 }
 
-// OfAnotherStore reports whether an object has addresses, and the ID of another store
-// than store.
+// OfAnotherStore reports whether an object lists addresses and carries the ID of another
+// store than store.
 func (o ServiceObject) OfAnotherStore(store string) bool {
 	return len(o.Addresses) > 0 && o.Store != "" && o.Store != store
 }
 
-// Overwritten reports whether another client has replaced what Lockstep wrote. An
-// object that is empty now is written again at once, whichever client emptied it.
+// Overwritten reports whether another client replaced Lockstep's addresses or port. An
+// empty object does not count: Lockstep writes it again at once, whichever client emptied it.
 func Overwritten(was, now ServiceObject) bool {
 	return was.Own && !now.Own && len(now.Addresses) > 0 &&
 		(!slices.Equal(was.Addresses, now.Addresses) || was.Port != now.Port)
 }
 
-// Overwrites is how often other clients replaced what Lockstep wrote. The zero value:
+// Overwrites counts how often other clients replaced Lockstep's content. The zero value:
 // never, as far as this sidecar knows.
 type Overwrites struct {
 	Times   int           // in a row
 	Ago     time.Duration // since the last time
-	Manager string        // that did it last, as it calls itself
+	Manager string        // the last client's field manager, as it calls itself
 }
 
 // KubeAPIServer is the field manager of a kube-apiserver that writes the Service itself.
@@ -216,12 +216,12 @@ const (
 )
 
 // Patience is how many overwrites in a row Lockstep repairs at once, before the first
-// pause and after each.
+// pause and after each pause.
 const Patience = 2
 
-// Pause is how long Lockstep leaves an object alone after it was overwritten. Only a
-// steady writer gets a pause, and has to show again after each that it is one: a single
-// write must not last. A kube-apiserver compares every ten seconds and always repeats.
+// Pause is how long Lockstep leaves an object alone after an overwrite. Only a steady writer
+// causes a pause, and must prove steady again after each: a single write must not last. A
+// kube-apiserver compares every ten seconds and always repeats.
 func (o Overwrites) Pause() time.Duration {
 	if o.Times <= 0 || o.Times%(Patience+1) != 0 {
 		return 0
@@ -229,22 +229,22 @@ func (o Overwrites) Pause() time.Duration {
 	return min(maxPause, firstPause<<min(o.Times/(Patience+1)-1, 10))
 }
 
-// ForgetOverwritesAfter is how long what Lockstep wrote has to stay for the overwrites
-// to be over.
+// ForgetOverwritesAfter is how long Lockstep's content must stay unchanged until the
+// overwrites count as over.
 const ForgetOverwritesAfter = time.Minute
 
-// PublishKind is what a sidecar does with an object.
+// PublishKind says whether a sidecar writes an object now.
 type PublishKind int
 
-// The kinds. The zero value: none was decided.
+// The kinds. The zero value: not decided.
 const (
 	PublishUnset PublishKind = iota
 	PublishKeep              // it stays as it is
-	PublishWait              // it is not as it should be, and may not be written now
-	PublishWrite             // it is written, if it did not change since it was read
+	PublishWait              // it needs a write, but may not be written now
+	PublishWrite             // it is written, unless it changed after it was read
 )
 
-// PublishStep is what a sidecar does with an object, and why.
+// PublishStep says how a sidecar treats an object, and why.
 type PublishStep struct {
 	Kind    PublishKind
 	Reason  Reason
@@ -253,25 +253,25 @@ type PublishStep struct {
 	Addresses []string // to write
 	Port      int
 	Revision  int64
-	Retry     time.Duration // when a wait ends by itself; 0: it does not
+	Retry     time.Duration // when a wait ends by itself; 0: never
 }
 
-// PublishFacts are what Publish decides from.
+// PublishFacts are the input of Publish.
 type PublishFacts struct {
-	// Fleet is a linearizable snapshot that was taken after Current was read. So if its
-	// revision is lower than that in Current, the store went back, and the snapshot counts.
+	// Fleet is a linearizable snapshot, taken after Current was read. So if its revision
+	// is lower than Current's, the store went back, and the snapshot counts.
 	Fleet   Fleet
-	Store   string // the store ID in that snapshot; empty: it has none
+	Store   string // the store ID in that snapshot; empty: none
 	Parent  string // the store ID on the parent of the objects; empty: unknown, or none
 	Family  Family // of the object
-	Second  bool   // it is a slice of a family that is not that of the Service
+	Second  bool   // it is a slice of a family other than the Service's
 	Current ServiceObject
 	Lost    Overwrites
 }
 
-// Publish decides what happens to an object (docs/protocol.md#kubernetes-service). The
-// first rule that applies decides. It does not compare revisions: what was read before the
-// snapshot, and is unchanged when the write lands, cannot be newer than the snapshot.
+// Publish decides whether a sidecar writes an object (docs/protocol.md#kubernetes-service). The
+// first rule that applies decides. It does not compare revisions: an object that was read before
+// the snapshot, and is unchanged when the write lands, cannot be newer than the snapshot.
 func Publish(f PublishFacts) PublishStep {
 	addresses, port := desired(f.Fleet, f.Family)
 	now := f.Current
@@ -280,13 +280,13 @@ func Publish(f PublishFacts) PublishStep {
 		return waitFor(EndpointsUnread, "the kube-apiserver of this node has not shown the Service yet")
 	case f.Store == "":
 		return waitFor(EndpointsUnread, "the store in etcd has no ID yet")
-	// Before anything is judged by the fleet: the object may be that of another control plane.
+	// Before anything is judged by the fleet: the object may belong to another control plane.
 	case now.OfAnotherStore(f.Store) && f.Parent != f.Store:
 		return waitForParent(f)
-	// Before the comparison, which would have the last addresses removed: clients in pods would reach none.
+	// Before the comparison, which would remove the last addresses: clients in pods would reach none.
 	case len(addresses) == 0 && !f.empties():
 		return keepLast(f)
-	// No client reads an empty slice. What others wrote there is theirs.
+	// No client reads an empty slice. Other writers' addresses in it are theirs.
 	case len(addresses) == 0 && (len(now.Addresses) == 0 || !now.Own):
 		return PublishStep{Kind: PublishKeep, Reason: Published, Message: "no node in service has an address of this family"}
 	case now.Revision > 0 && now.Store == f.Store && now.Complete && now.Port == port && slices.Equal(now.Addresses, addresses):
@@ -315,11 +315,11 @@ func keepLast(f PublishFacts) PublishStep {
 	return PublishStep{Kind: PublishKeep, Reason: NoneReady, Message: who + ", so the last addresses stay"}
 }
 
-// ParentRetry is how long the ID that was read from the parent is used.
+// ParentRetry is how long a sidecar uses the ID that it read from the parent.
 const ParentRetry = 10 * time.Second
 
-// waitForParent leaves an object to the sidecars of another store. Only the parent, which
-// clients cannot change as easily as the Service, can say that there are any.
+// waitForParent leaves an object to the sidecars of another store. Only the parent proves that
+// such sidecars exist: clients cannot change it as easily as the Service.
 func waitForParent(f PublishFacts) PublishStep {
 	out := waitFor(OtherStore, fmt.Sprintf("the Service has the ID of another store (%s, this one is %s), and the ConfigMap lockstep in kube-system, which decides, was not read or has no ID", f.Current.Store, f.Store))
 	if f.Parent != "" {
@@ -333,9 +333,9 @@ func waitFor(r Reason, message string) PublishStep {
 	return PublishStep{Kind: PublishWait, Reason: r, Message: message}
 }
 
-// holdBack decides whether Lockstep leaves an object to the client that wrote it. It
-// takes the object over only if every node in service takes part, and not while
-// another client keeps replacing what it writes.
+// holdBack decides whether Lockstep leaves an object to the client that wrote it. Lockstep
+// takes the object over only if every node in service takes part, and not while another
+// client keeps overwriting it.
 func holdBack(f PublishFacts) (wait PublishStep, held bool) {
 	if n := len(outsiders(f.Fleet)); n > 0 {
 		return waitFor(NotPublishing, fmt.Sprintf("%s is in service and its sidecar runs without --kubernetes-service, so %s goes on writing the Service; "+
@@ -373,14 +373,14 @@ func desired(f Fleet, family Family) (addresses []string, port int) {
 }
 
 const (
-	// turnAfter is the pause between two sidecars that would write the same change.
+	// turnAfter is the delay between two sidecars that want to write the same change.
 	turnAfter = 250 * time.Millisecond
 	maxTurns  = 8
 )
 
 // PublishTurn is how long a sidecar waits before it writes a change that others see as
 // well: the leader writes at once, then the nodes that take traffic in the order of
-// their IDs, then the others. Each checks first whether another one has written.
+// their IDs, then the others. Each checks first whether another sidecar wrote it.
 func PublishTurn(f Fleet, own NodeID) time.Duration {
 	var order []NodeID
 	for _, r := range f.Records {

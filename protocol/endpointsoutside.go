@@ -20,8 +20,8 @@ func OutsideService(f Fleet) []Warning {
 	return out
 }
 
-// reconcilers names the nodes whose kube-apiservers write the Service, as its addresses show:
-// each such kube-apiserver adds its own. empty: all, or that is not known.
+// reconcilers lists the nodes whose kube-apiservers write the Service, by its addresses: each
+// such kube-apiserver adds its own. Empty: all nodes, or unknown.
 func reconcilers(f PublishFacts) string {
 	var own []string
 	nodes := 0
@@ -41,7 +41,7 @@ func reconcilers(f PublishFacts) string {
 	return strings.Join(own, ", ")
 }
 
-// outsiders are the nodes in service whose sidecars do not take part.
+// outsiders lists the nodes in service whose sidecars do not take part.
 func outsiders(f Fleet) []NodeID {
 	var out []NodeID
 	for _, r := range f.Records {

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// This file says when an ephemeral record is deleted (docs/protocol.md#ephemeral):
-// by its own sidecar, which has stopped (Leave), or by a leader, for which it has
-// expired (DeletionsDue).
+// This file decides when an ephemeral record is deleted (docs/protocol.md#ephemeral):
+// by its own sidecar when it stops (Leave), or by a leader when the record expired
+// (DeletionsDue).
 
 const (
-	// StoppedAfter is how long a kube-apiserver has to refuse connections until it
+	// StoppedAfter is how long a kube-apiserver must refuse connections before it
 	// counts as stopped.
 	StoppedAfter = time.Second
 	// StopWait is how long after its shutdown delay a sidecar waits for its
@@ -18,10 +18,10 @@ const (
 	StopWait = time.Minute
 )
 
-// Leaving is what a sidecar that stops does about its record.
+// Leaving says whether a sidecar that stops deletes its record.
 type Leaving int
 
-// The decisions. The zero value: none was made.
+// The decisions. The zero value: not decided.
 const (
 	LeavingUnset  Leaving = iota
 	WaitToLeave           // decide again later
@@ -39,29 +39,29 @@ func (l Leaving) String() string {
 	return names[l]
 }
 
-// LeaveFacts are what a sidecar knows that stops.
+// LeaveFacts describe a sidecar that stops, and its node.
 type LeaveFacts struct {
 	Ephemeral bool
-	// Failed: it stops because of an error. A graceful stop is one that a user or
-	// another program asked for.
+	// Failed: it stops because of an error. A stop is graceful if a user or another
+	// program asked for it.
 	Failed bool
-	// Roles are those of the record, or if that is corrupt, those that the sidecar
-	// read or wrote last.
+	// Roles are the roles in the record. If it is corrupt, they are the last roles that
+	// the sidecar read or wrote.
 	Roles      Roles
 	Present    bool // its presence is in etcd
 	GateClosed bool // for good, and /readyz shows it
-	Leads      bool // it may still have the leader's key
+	Leads      bool // it may still hold the leader's key
 
 	Waited        time.Duration // since its gate closed
 	ShutdownDelay time.Duration
-	// Refused is for how long its kube-apiserver has refused connections; 0: it has
-	// not refused the newest one.
+	// Refused is how long its kube-apiserver has been refusing connections; 0: it did not
+	// refuse the newest one.
 	Refused time.Duration
 }
 
-// Leave says whether a sidecar that stops deletes its record, and why not. It may
-// do so once nothing of its node serves any more. It does not wait for that
-// without end: leaders then delete the record when it has expired.
+// Leave decides whether a sidecar that stops deletes its record, and why not. It may
+// do so once nothing of its node serves any more. It waits for a limited time only:
+// after that, a leader deletes the record when it expires.
 func Leave(f LeaveFacts) (Leaving, string) {
 	switch {
 	case !f.Ephemeral:
@@ -72,7 +72,7 @@ func Leave(f LeaveFacts) (Leaving, string) {
 		return LeaveRecord, "the presence is not in etcd"
 	case !deletable(f.Roles):
 		return LeaveRecord, rolesStay
-	// Before the time is up: what is certain now was worth the wait.
+	// Before the wait, which a confirmed stop ends.
 	case f.GateClosed && !f.Leads && f.Waited >= f.ShutdownDelay && f.Refused >= StoppedAfter:
 		return DeleteRecord, ""
 	case f.Waited < f.ShutdownDelay+StopWait:
@@ -83,14 +83,14 @@ func Leave(f LeaveFacts) (Leaving, string) {
 
 const rolesStay = "its roles are not those of a controller alone"
 
-// deletable reports whether a record with these roles may be deleted without
-// an administrator. People may have taken the controller role away, and nothing
-// else has what they decided. Members of etcd count on a consensus member.
+// deletable reports whether a record with these roles may be deleted without an
+// administrator. If people took the controller role away, only the record keeps that
+// decision. Members of etcd count on a consensus member.
 func deletable(r Roles) bool { return r.Controller && !r.Consensus }
 
-// DeletionsDue returns the records that a leader deletes: those that are ephemeral
-// and that it ignores already, except its own. Each deletion is guarded by the
-// record's revision and by the absence of its presence.
+// DeletionsDue returns the records that a leader deletes: ephemeral ones that it
+// ignores already, except its own. Each deletion is guarded by the record's revision
+// and by the absence of its presence.
 func DeletionsDue(f Fleet, own NodeID) []Record {
 	var out []Record
 	for _, r := range f.Records {

@@ -7,16 +7,16 @@ import "fmt"
 // higher one is garbage, and counts as unknown (docs/protocol.md#content-epoch).
 const MaxContentEpoch = 1 << 52
 
-// MaxEpochGap is how far the content epochs of the status and of the mark can be
-// apart. Leaders write one after the other, and each adds one at most. If they
-// are further apart, one of them was written by hand, and only the lower one is
-// credible.
+// MaxEpochGap is the largest credible difference between the content epochs of the
+// status and of the mark. Leaders write one after the other, and each adds one at most.
+// If the difference is larger, one of them was written by hand, and only the lower one
+// is credible.
 const MaxEpochGap = 1 << 20
 
 // IsContentEpoch reports whether a number can be a content epoch.
 func IsContentEpoch(n int64) bool { return 1 <= n && n <= MaxContentEpoch }
 
-// CredibleEpoch returns the content epoch to count from, of the one in the status
+// CredibleEpoch returns the content epoch to count from, given the one in the status
 // and the highest one in the mark; 0: unknown. It is the higher one, unless they
 // are too far apart.
 func CredibleEpoch(status, mark int64) int64 {
@@ -27,8 +27,8 @@ func CredibleEpoch(status, mark int64) int64 {
 	return higher
 }
 
-// NextEpoch returns the content epoch after a credible one. Above the highest, it
-// begins again with 1: by the gap, the old epochs are not credible then.
+// NextEpoch returns the content epoch after a credible one. After the highest, it
+// begins again with 1: the old epochs are then too far above to be credible.
 func NextEpoch(credible int64) int64 {
 	if credible < 0 || credible >= MaxContentEpoch {
 		return 1
@@ -48,15 +48,15 @@ func GarbageEpoch(status, mark int64) string {
 	return fmt.Sprintf("the content epoch %d in the mark is not credible beside %d in the status; leaders count from the status", mark, status)
 }
 
-// MarkTooHigh reports whether a mark with that highest content epoch counts as
-// damaged in a pass over w: there is a status, whose content epoch is that of the
-// work, and the mark's is too far above it.
+// MarkTooHigh reports whether a mark's highest content epoch is too far above the
+// status's, which is the work's, to be believed. If it is, the mark counts as damaged
+// in a pass over w. Without a status it returns false.
 func (w Work) MarkTooHigh(highest int64) bool {
 	return w.FallbackEntry != (Content{}) && highest-w.Content.Epoch > MaxEpochGap
 }
 
-// EpochTooHigh reports whether the content epoch of the work is not credible beside the
-// highest one in the mark: then nothing may be written with it.
+// EpochTooHigh reports whether the work's content epoch is too far above the highest one
+// in the mark to be credible. If it is, nothing may be written with it.
 func (w Work) EpochTooHigh(highest int64) bool {
 	return w.FallbackEntry != (Content{}) && highest > 0 && w.Content.Epoch-highest > MaxEpochGap
 }

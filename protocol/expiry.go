@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// This file has both sides of docs/protocol.md#dead-nodes. A sidecar with
-// --expire-dead-nodes=D promises to close its gate when it has not confirmed its
-// presence for half of D (FenceDue). In return a leader may ignore its record
-// once the presence has been gone for D (Expired).
+// This file implements both sides of docs/protocol.md#dead-nodes. A sidecar with
+// --expire-dead-nodes=D promises to close its gate if it cannot confirm its presence
+// for half of D (FenceDue). In return a leader may ignore its record after the
+// presence was missing for D (Expired).
 
 // FenceDue reports whether a sidecar must close its gate. unconfirmed is the time
 // since it sent the last request that confirmed its presence. Half of fenceAfter
@@ -19,9 +19,9 @@ func FenceDue(unconfirmed, fenceAfter time.Duration) bool {
 	return fenceAfter > 0 && unconfirmed >= fenceAfter/2
 }
 
-// Expired reports whether a leader ignores the record: its sidecar has closed its
-// gate by now, and has to write the record before it opens it again. A corrupt
-// record promises nothing.
+// Expired reports whether a leader ignores the record. The record's sidecar closed its
+// gate by now, and must write the record before it opens the gate again. A corrupt record
+// promises nothing.
 func (r *Record) Expired() bool {
 	return r.Problem == "" && !r.Alive && r.Node.FenceAfter > 0 && r.Gone >= r.Node.FenceAfter
 }
@@ -35,8 +35,8 @@ func (r *Record) expiryNote() string {
 	return fmt.Sprintf(" and is ignored once it has been gone for %s", r.Node.FenceAfter)
 }
 
-// ignoredNote names the nodes that would be blockers if their records had not
-// expired, for people; empty: none.
+// ignoredNote lists, for people, the nodes that are no blockers only because their
+// records expired; empty: none.
 func ignoredNote(now, next Status, f Fleet) string {
 	var ids []string
 	for _, r := range f.Records {
@@ -44,7 +44,7 @@ func ignoredNote(now, next Status, f Fleet) string {
 			continue
 		}
 		present := *r
-		present.Gone = 0 // as if it had not expired
+		present.Gone = 0 // as before it expired
 		if _, blocks := blocker(now, next, &present, ""); blocks {
 			ids = append(ids, string(r.ID))
 		}

@@ -5,30 +5,30 @@ import (
 	"time"
 )
 
-// ServiceRun is how a service of a node runs, for as long as its sidecar has run it.
+// ServiceRun describes how a service of a node runs, since its sidecar first started it.
 type ServiceRun struct {
 	Name     string
 	Optional bool // required: false
 	Ready    bool
-	Ends     bool   // the sidecar stops it, or has stopped it
+	Ends     bool   // the sidecar is stopping it, or stopped it
 	LastExit string // how it ended last by itself; empty: it never did
-	Restarts int    // how often it was started again after it had ended by itself
-	// Unready is for how long it has run, or has been about to, without being ready; 0: it
-	// waits for another one.
+	Restarts int    // how often it was started again after it ended by itself
+	// Unready is how long it has been running or starting without being ready; 0: it waits
+	// for another service.
 	Unready time.Duration
 	Since   time.Time // when Unready began
-	Problem string    // what the last probe found; empty: nothing
-	File    string    // that defines it; empty: unknown
-	Changed time.Time // when that was written; zero: unknown
+	Problem string    // found by the last probe; empty: none
+	File    string    // its definition; empty: unknown
+	Changed time.Time // when File was written; zero: unknown
 }
 
-// ServicePatience is how long a service may run without being ready before that is a fault.
+// ServicePatience is how long a service may run without being ready before it counts as failing.
 const ServicePatience = time.Minute
 
-// FailingServices returns a warning of each service that has ended, was started again, and
-// is not ready, or that runs and does not become ready (docs/protocol.md#services). One that
-// has just started, or that the sidecar stops, is not failing. The messages have no counts
-// and no times that pass: each change of a warning is written to etcd.
+// FailingServices returns a warning about each service that ended, was started again and is
+// not ready, or that runs and does not become ready (docs/protocol.md#services). A service
+// that just started, or that the sidecar stops, is not failing. The messages contain no counts
+// and no elapsed times: each change of a warning is written to etcd.
 func FailingServices(of []ServiceRun) []Warning {
 	var out []Warning
 	for _, r := range of {

@@ -11,7 +11,7 @@ import (
 type NodeID string
 
 // Constraints are a bundle's conditions, written by people. Neither may be above
-// the bundle's release. The zero value asks for nothing.
+// the bundle's release. The zero value requires nothing.
 type Constraints struct {
 	MinReconciler Release // M: the objects must be at least of this release before the node serves
 	MinApiserver  Release // A: all controllers must be at least of this release before the objects are applied
@@ -29,14 +29,14 @@ func (c Constraints) Validate(own Release) error {
 	return nil
 }
 
-// Local is what this sidecar is and runs.
+// Local describes this sidecar and its bundle.
 type Local struct {
 	ID          NodeID
 	Version     Version
 	Constraints Constraints
 	Digest      string // of the bundle
-	// Bundle is the name of the bundle (docs/protocol.md#bundle-names); empty: it has
-	// none, and no name is compared.
+	// Bundle is the name of the bundle (docs/protocol.md#bundle-names); empty: the bundle
+	// is unnamed, and no name is compared.
 	Bundle string
 	Epoch  int64 // of its leadership; 0 while it does not lead
 	// APIServer is the version of kube-apiserver that the bundle is for; empty: any
@@ -48,10 +48,10 @@ type Local struct {
 	// FenceAfter is how long its presence may be missing before leaders ignore its
 	// record (--expire-dead-nodes); 0: they never do (docs/protocol.md#dead-nodes).
 	FenceAfter time.Duration
-	// Ephemeral: its ID does not return, so its record is deleted when it has stopped
-	// or expired (--ephemeral; docs/protocol.md#ephemeral).
+	// Ephemeral: its ID does not return, so its record is deleted after it stops or
+	// expires (--ephemeral; docs/protocol.md#ephemeral).
 	Ephemeral bool
-	// EtcdElectionTimeout is that of the etcd behind the API servers
+	// EtcdElectionTimeout is the election timeout of the etcd behind the API servers
 	// (--etcd-election-timeout); 0: DefaultElectionTimeout.
 	EtcdElectionTimeout time.Duration
 }
@@ -67,15 +67,14 @@ type Node struct {
 	Bundle        string // the name of its bundle; empty: unknown
 	BootID        string
 	// Serves: the sidecar registered with the controller role, so its gate may be
-	// open, although people may have taken the role away since.
+	// open, even if people took the role away afterwards.
 	Serves     bool
 	FenceAfter time.Duration // as in Local
 	Ephemeral  bool          // as in Local
 	Cordon     Cordon        // the zero Cordon: the node is in service
 }
 
-// Record is a node record as it was read under its key, together with its
-// presence.
+// Record is a node record as read from its key, together with its presence.
 type Record struct {
 	ID       NodeID // from the key
 	Node     Node   // the value; only its decodable part where Problem is set
@@ -84,17 +83,16 @@ type Record struct {
 	Created  int64  // the key's create revision
 	Writes   int64  // how often the key was written since it was created
 
-	Alive    bool // it has a presence
+	Alive    bool // its presence exists
 	Presence Presence
-	Votes    bool // it has a voter in the etcd that the sidecars run (WithVoters); messages alone depend on it
-	// Gone is the time for which the presence has been missing while the record
-	// was not written: a lower bound, by the clock of the leader that decides. It
-	// is 0 where the node is alive, its record never expires, or no leader counts
-	// (docs/protocol.md#dead-nodes).
+	Votes    bool // its member votes in the etcd that the sidecars run (WithVoters); only messages depend on it
+	// Gone is how long the presence was missing while the record was not written: a
+	// lower bound, by the clock of the leader that decides. It is 0 if the node is
+	// alive, its record never expires, or no leader counts (docs/protocol.md#dead-nodes).
 	Gone time.Duration
 }
 
-// Presence is what a live sidecar reports of itself.
+// Presence is a live sidecar's report about itself.
 type Presence struct {
 	Instance  string
 	MachineID string
@@ -106,11 +104,11 @@ type Presence struct {
 	Warnings  []Warning
 	Endpoint  Endpoint // of its kube-apiserver; the zero Endpoint: it does not take part
 	Failing   int      // of a leader: how many required objects it cannot apply
-	// APIServerDown: its kube-apiserver is not ready, as --apiserver-readyz finds.
+	// APIServerDown: its kube-apiserver is not ready, according to --apiserver-readyz.
 	APIServerDown bool
 	// APIServer is the version that its kube-apiserver reports; empty: unknown.
 	APIServer string
-	// Services is the digest of its services; empty: it has none.
+	// Services is the digest of its services; empty: none.
 	Services string
 	// Written is when the sidecar wrote the presence, by its own clock; zero: unknown.
 	Written  time.Time
@@ -122,7 +120,7 @@ type Presence struct {
 type Warning struct {
 	Reason  Reason
 	Subject string    // the node or object that it is about; empty: the sidecar itself
-	Message string    // what is wrong, and what to do
+	Message string    // the problem and the remedy
 	Since   time.Time // zero: unknown
 }
 
@@ -132,11 +130,11 @@ const (
 	MaxWarningMessage = 1024 // bytes
 )
 
-// ElectionState is the part that a sidecar plays in the election. The empty
-// value means that it has not reported any.
+// ElectionState is a sidecar's part in the election. The empty value: it did not
+// report one.
 type ElectionState string
 
-// The election states, as presences and /status have them.
+// The election states, as presences and /status show them.
 const (
 	Ineligible  ElectionState = "ineligible"  // a newer controller is alive, or it is not a registered controller
 	Campaigning ElectionState = "campaigning" // waits in the queue of candidates
@@ -144,12 +142,12 @@ const (
 	Withdrawn   ElectionState = "withdrawn"   // it cannot use its kube-apiserver (docs/protocol.md#yielding)
 )
 
-// Counts reports whether the record belongs to the fleet: it is corrupt, or has
+// Counts reports whether the record belongs to the fleet: it is corrupt, or carries
 // the controller role.
 func (r *Record) Counts() bool { return r.Problem != "" || r.Node.Roles.Controller }
 
 // MayServe reports whether the gate of the node may be open: the record counts, or
-// its sidecar has not registered since the controller role was taken away
+// people took the controller role away and the sidecar did not register since
 // (docs/protocol.md#registration).
 func (r *Record) MayServe() bool { return r.Counts() || r.Node.Serves }
 
@@ -157,15 +155,15 @@ func (r *Record) MayServe() bool { return r.Counts() || r.Node.Serves }
 // (docs/protocol.md#snapshots).
 type Fleet struct {
 	Revision int64
-	// Rewinds is how often the store had gone back before, as after a restore
-	// from a backup. Revisions compare only where it is equal.
+	// Rewinds is how often the store went back before, as after a restore from a
+	// backup. Revisions compare only if it is equal.
 	Rewinds int
-	// Rollback that people have asked for, read at the same revision.
+	// Rollback is the one that people asked for, read at the same revision.
 	Rollback Rollback
 	// Turns of the nodes, read at the same revision.
 	Turns Turns
-	// Records are sorted by ID. Fleets that are observed one after another share what has
-	// not changed between them, so a record must not be changed.
+	// Records are sorted by ID. Successive fleets share their unchanged records, so a
+	// record must not be modified.
 	Records []*Record
 }
 

@@ -2,13 +2,13 @@ package protocol
 
 import "slices"
 
-// FleetWarnings returns a warning for each obstacle of the next upgrade that is not the
-// upgrade itself, and that no node reports of itself: a node that is down says nothing
-// (docs/protocol.md#upgrade-ready). own is the node that shows them: its gate has a place of
-// its own there.
+// FleetWarnings returns a warning for each obstacle to the next upgrade that no node reports
+// of itself: a node that is down reports nothing (docs/protocol.md#upgrade-ready). The upgrade
+// itself is no obstacle here. own is the node that shows the warnings: it shows its own gate
+// elsewhere.
 func FleetWarnings(v StatusView, f Fleet, own NodeID) []Warning {
 	if f.Revision == 0 {
-		return nil // it was not read yet
+		return nil // the fleet was not read yet
 	}
 	var out []Warning
 	for _, o := range UpgradeObstacles(v, f) {
@@ -26,9 +26,9 @@ func FleetWarnings(v StatusView, f Fleet, own NodeID) []Warning {
 	return out
 }
 
-// ReportedWarnings returns those of a sidecar's warnings that its presence has room for. If
-// there are too many, those come first by which other nodes judge: upgradeReady must not be
-// true because a warning that holds the upgrade was left out.
+// ReportedWarnings returns at most MaxWarnings of a sidecar's warnings, for its presence. If
+// there are more, it prefers warnings that other nodes judge by: upgradeReady must not be true
+// because a warning that holds the upgrade was left out.
 func ReportedWarnings(all []Warning) []Warning {
 	if len(all) <= MaxWarnings {
 		return all
@@ -44,7 +44,7 @@ func ReportedWarnings(all []Warning) []Warning {
 	return slices.Concat(first, rest)[:MaxWarnings]
 }
 
-// isJudged reports whether other nodes conclude something from a warning of this reason.
+// isJudged reports whether other nodes decide by a warning of this reason.
 func isJudged(reason Reason) bool {
 	switch reason {
 	case RemovalsHeld, MemberDown, ReleaseTooOld, APIServerNotReady, APIRefused:

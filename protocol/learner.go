@@ -2,48 +2,48 @@ package protocol
 
 import "time"
 
-// This file says what is done about a member that does not vote yet
+// This file decides when a member that does not vote yet is promoted or evicted
 // (docs/protocol.md#learners).
 
-// LearnerFacts are what the sidecar beside etcd's leader knows of a learner.
+// LearnerFacts describe a learner to the sidecar beside etcd's leader.
 type LearnerFacts struct {
 	// Leaving: its removal was decided, and may be carried out at any time.
 	Leaving bool
-	// Answers: the learner has said how much of the log it has.
+	// Answers: the learner reported how much of the log it applied.
 	Answers bool
-	// Applied is what it has applied of the log, Index is how long the leader's log is.
+	// Applied is the log index up to which it applied, Index is the last one of the leader's log.
 	Applied, Index uint64
-	// Behind: etcd has refused to let it vote.
+	// Behind: etcd refused to promote it.
 	Behind bool
-	// Idle is how long it has made no progress, Patience is how long it may.
+	// Idle is how long it made no progress, Patience is the limit.
 	Idle, Patience time.Duration
 }
 
-// LearnerStep is what is done about a learner.
+// LearnerStep is the next action on a learner.
 type LearnerStep int
 
-// The steps. The zero value: none was decided.
+// The steps. The zero value: not decided.
 const (
 	LearnerStepUnset LearnerStep = iota
-	// AwaitLearner: nothing yet.
+	// AwaitLearner: do nothing yet.
 	AwaitLearner
 	// PromoteLearner: it votes from then on.
 	PromoteLearner
-	// EvictLearner: write that it is leaving, then have it removed.
+	// EvictLearner: write that it is leaving, then remove it.
 	EvictLearner
 )
 
-// inSync is the part of the leader's log that a learner must have, by etcd's rule.
+// inSync is the fraction of the leader's log that a learner must hold, by etcd's rule.
 const inSync = 0.9
 
-// NextLearnerStep says what to do about a learner. It is asked again and again while the
-// member is one.
+// NextLearnerStep decides the next action on a learner. It is called repeatedly as long as the
+// member is a learner.
 func NextLearnerStep(f LearnerFacts) LearnerStep {
 	switch {
 	case f.Leaving:
-		return EvictLearner // nothing takes that back, and it may be removed when it votes
+		return EvictLearner // that is final, and as a voter it could be removed at any time
 	case f.Answers && !f.Behind && float64(f.Applied) >= inSync*float64(f.Index):
-		return PromoteLearner // also one that is idle: the leader has nothing more for it
+		return PromoteLearner // even if idle: the leader may have nothing more to send
 	case f.Idle >= f.Patience:
 		return EvictLearner
 	}
