@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Content names one form of the objects: what a bundle wants, and the content
-// epoch that brought it (docs/protocol.md#stale-writes).
+// Content identifies one form of the objects: a bundle's content, and the
+// content epoch that brought it (docs/protocol.md#stale-writes).
 type Content struct {
 	Release     Release
 	Constraints Constraints
@@ -31,10 +31,10 @@ func (c Content) String() string {
 	return text
 }
 
-// MarkKind says what is known of the mark.
+// MarkKind says whether the mark is known, and whether it exists.
 type MarkKind int
 
-// The kinds of a mark. The zero value means that it has not been read, or that
+// The kinds of a mark. The zero value means that it was not read yet, or that
 // the API is unreachable. That is neither present nor absent, so a leader that
 // needs the mark waits.
 const (
@@ -68,8 +68,8 @@ func (m Mark) newest() Content {
 	return slices.MaxFunc(m.Entries, func(a, b Content) int { return cmp.Compare(a.Epoch, b.Epoch) })
 }
 
-// Bundle returns the name of the bundle in the newest entry that has one; empty: none
-// has. Programs that do not know names write entries without one.
+// Bundle returns the bundle's name from the newest entry that contains one; empty:
+// none does. Programs that do not know names write entries without one.
 func (m Mark) Bundle() string {
 	var newest Content
 	for _, e := range m.Entries {
@@ -92,9 +92,9 @@ func WithEntry(entries []Content, c Content) []Content {
 	return append(out, c)
 }
 
-// With returns the mark after a pass over c has begun: with an entry for c. An
-// unknown mark stays unknown. The mark may name more than what is in the API,
-// never less: a status that is rebuilt from it covers all content.
+// With returns the mark after a pass over c began: with an entry for c. An
+// unknown mark stays unknown. The mark may name more content than the API
+// contains, never less: a status that is rebuilt from it covers all content.
 func (m Mark) With(c Content) Mark {
 	if m.Kind == MarkUnknown || slices.Contains(m.Entries, c) {
 		return m
@@ -107,7 +107,8 @@ func (m Mark) With(c Content) Mark {
 
 // After returns the mark after the pass over c ended with out. A complete pass
 // leaves only c, and firstDone. After an unfounded pass, or one that found another
-// store's ID, all that is known of the mark is what the pass found.
+// store's ID, the mark is unknown except for the highest epoch and the store ID
+// that the pass found.
 func (m Mark) After(c Content, out Outcome) Mark {
 	if out.Unfounded || out.ForeignStore != "" {
 		return Mark{HighestEpoch: out.HighestEpoch, Store: out.ForeignStore}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// This file is when a sidecar warns of the disk of its etcd member, and of leaders of etcd
-// that come and go (docs/clusters.md#slow-disk).
+// This file decides when a sidecar warns of a slow disk of its etcd member, and of
+// frequent changes of etcd's leader (docs/clusters.md#slow-disk).
 
 // Durations counts operations by how long they took, since a process started.
 type Durations struct {
@@ -23,11 +23,11 @@ type DurationBucket struct {
 	Count uint64
 }
 
-// Measures are what an etcd member measures of itself, since its process started.
+// Measures are an etcd member's own measurements since its process started.
 type Measures struct {
 	Fsync         Durations // of its log, before it answers a write
 	Commit        Durations // of its database
-	LeaderChanges uint64    // that it has seen; its first leader is one
+	LeaderChanges uint64    // that it saw; its first leader is one
 }
 
 // The limits of a disk. A member whose disk takes longer than its election timeout loses the
@@ -52,8 +52,8 @@ const (
 	changesWindow = 10 * time.Minute
 )
 
-// MemberHealth is what a sidecar remembers of its member. The zero value remembers
-// nothing.
+// MemberHealth is a sidecar's memory of its member's recent health. The zero value
+// remembers nothing.
 type MemberHealth struct {
 	last    Measures
 	disk    []diskTimes // within slowHold, the oldest first
@@ -75,19 +75,18 @@ func (d diskTimes) plus(o diskTimes) diskTimes {
 	return d
 }
 
-// isSlow reports whether these operations, of one slowWindow, are those of a slow disk.
+// isSlow reports whether these operations, of one slowWindow, show a slow disk.
 func (d diskTimes) isSlow() bool {
 	return d.slow >= someSlow && d.slow*slowShare >= d.all || d.verySlow >= someVerySlow
 }
 
-// loss is that a member no longer answered.
+// loss records when a member stopped answering.
 type loss struct {
 	at     time.Time
 	member string
 }
 
-// After returns what is remembered after m was measured. A process that was started again
-// counts from zero.
+// After returns the memory after m was measured. A restarted process counts from zero.
 func (h MemberHealth) After(m Measures, at time.Time) MemberHealth {
 	last := h.last
 	if m.Fsync.Count < last.Fsync.Count || m.Commit.Count < last.Commit.Count || m.LeaderChanges < last.LeaderChanges {
@@ -103,14 +102,14 @@ func (h MemberHealth) After(m Measures, at time.Time) MemberHealth {
 	return out
 }
 
-// Lost returns what is remembered after a member has stopped to answer.
+// Lost returns the memory after a member stopped answering.
 func (h MemberHealth) Lost(member string, at time.Time) MemberHealth {
 	out := h.forgotten(at)
 	out.losses = append(out.losses, loss{at, member})
 	return out
 }
 
-// forgotten returns a copy without what is too old.
+// forgotten returns a copy without the entries that are too old.
 func (h MemberHealth) forgotten(now time.Time) MemberHealth {
 	out := MemberHealth{last: h.last}
 	for _, d := range h.disk {
@@ -180,7 +179,7 @@ func (h MemberHealth) Disk(now time.Time) (Warning, bool) {
 			"of all nodes wait for it; find out what else uses that disk and that machine, or give --data-dir a faster disk", minutes(slowHold), rounded(all.worst), SlowDisk)}, true
 }
 
-// LeaderChanges returns the warning of leaders of etcd that come and go, if they do.
+// LeaderChanges returns the warning that etcd's leader changes too often, if it does.
 func (h MemberHealth) LeaderChanges(now time.Time) (Warning, bool) {
 	h = h.forgotten(now)
 	if len(h.changes) <= manyChanges {
@@ -191,7 +190,7 @@ func (h MemberHealth) LeaderChanges(now time.Time) (Warning, bool) {
 		len(h.changes), minutes(changesWindow), h.lost())}, true
 }
 
-// lost names the members that stopped to answer meanwhile.
+// lost names the members that stopped answering meanwhile.
 func (h MemberHealth) lost() string {
 	times := map[string]int{}
 	var names []string

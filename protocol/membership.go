@@ -23,12 +23,12 @@ const (
 	KeepQuorum
 )
 
-// Majority returns how many of a number of voters have to answer.
+// Majority returns how many of a number of voters must answer.
 func Majority(voters int) int { return voters/2 + 1 }
 
-// JudgeRemoval says whether a voter may be removed, from what the other voters are now.
-// Those that are leaving count twice: a majority has to answer while they still vote, and
-// when they have left.
+// JudgeRemoval says whether a voter may be removed, given the other voters. It counts
+// with and without the voters that are leaving: a majority must answer while they still
+// vote, and after they left.
 func JudgeRemoval(others []Voter) RemovalVerdict {
 	healthy, staying, healthyStaying := 0, 0, 0
 	for _, v := range others {
@@ -51,7 +51,8 @@ func JudgeRemoval(others []Voter) RemovalVerdict {
 	return MayRemove
 }
 
-// MemberPhase is how far a node has come with its member, as it is on the node's disk.
+// MemberPhase is the node's progress in gaining or losing its member, as recorded on
+// its disk.
 type MemberPhase int
 
 // The phases. The zero value: none is known.
@@ -63,14 +64,15 @@ const (
 	AddingMember
 	// LeavingMember: it leaves.
 	LeavingMember
-	// WithoutMember: it has credentials, and no member.
+	// WithoutMember: it holds credentials, but no member.
 	WithoutMember
 )
 
-// Listed is what the list of the members has of a node's member.
+// Listed says whether the list of the members contains a node's member, and whether
+// that votes.
 type Listed int
 
-// What it has. The zero value: the members have not answered.
+// The values. The zero value: the members did not answer.
 const (
 	ListedUnknown Listed = iota
 	NotListed
@@ -78,7 +80,7 @@ const (
 	ListedVoter
 )
 
-// MemberFacts are what a sidecar knows of its node's member.
+// MemberFacts are the facts that a sidecar knows about its node's member.
 type MemberFacts struct {
 	// Known: the node's roles are known, from its record or from the disk.
 	Known bool
@@ -88,11 +90,11 @@ type MemberFacts struct {
 	Listed Listed
 	// Decided: the removal of the member was decided. It may be carried out at any time.
 	Decided bool
-	Data    bool // etcd has a log in the data directory
+	Data    bool // the data directory contains etcd's log
 	Runs    bool // the member's process runs, or may run
 }
 
-// MemberStep is what a sidecar does next about its node's member.
+// MemberStep is a sidecar's next step with its node's member.
 type MemberStep int
 
 // The steps. The zero value: none was decided.
@@ -104,7 +106,7 @@ const (
 	AskMembers
 	// BeginAdding: write on the disk that the node becomes a member.
 	BeginAdding
-	// AddLearner: have the member added, which does not vote yet.
+	// AddLearner: add the member to etcd as a learner, which does not vote yet.
 	AddLearner
 	// StartMember: start its process.
 	StartMember
@@ -114,7 +116,7 @@ const (
 	EndAdding
 	// BeginLeaving: write on the disk that the node leaves.
 	BeginLeaving
-	// RemoveMember: have the member removed.
+	// RemoveMember: remove the member from etcd.
 	RemoveMember
 	// StopMember: stop its process.
 	StopMember
@@ -137,8 +139,8 @@ func (s MemberStep) String() string {
 	return names[s]
 }
 
-// NextMemberStep says what to do next. It is asked again after each step, after each
-// start, and whenever a fact has changed.
+// NextMemberStep returns the next step. The sidecar calls it again after each step,
+// after each start, and whenever a fact changed.
 func NextMemberStep(f MemberFacts) MemberStep {
 	switch {
 	case f.Phase == WorkingMember && f.Known && !f.Wanted:

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Mismatch is a release whose nodes differ in what they run.
+// Mismatch is a release whose nodes run different bundles, services or kube-apiservers.
 type Mismatch struct {
 	Release Release
 	Values  []string            // digests or versions, sorted
@@ -52,15 +52,15 @@ func shortDigest(d string) string {
 	return d
 }
 
-// Mismatched returns the releases whose controllers have different bundles,
-// lowest first. A record without a digest does not count.
+// Mismatched returns the releases whose controllers registered different
+// bundles, lowest first. A record without a digest does not count.
 func Mismatched(f Fleet) []Mismatch { return mismatched(f, bundleOf) }
 
-// MismatchedServices returns the releases whose controllers that are alive have different
-// services. A node that runs none does not count.
+// MismatchedServices returns the releases whose alive controllers run different services.
+// A node that runs none does not count.
 func MismatchedServices(f Fleet) []Mismatch { return mismatched(f, servicesOf) }
 
-// MismatchedAPIServers returns the releases whose controllers that are alive have
+// MismatchedAPIServers returns the releases whose alive controllers run
 // kube-apiservers of different versions. One whose version is unknown does not count.
 func MismatchedAPIServers(f Fleet) []Mismatch { return mismatched(f, apiserverOf) }
 
@@ -85,7 +85,7 @@ func apiserverOf(r *Record) string {
 	return r.Presence.APIServer
 }
 
-// RunDifferences returns a warning of each release whose nodes that are alive have
+// RunDifferences returns a warning for each release whose alive nodes run
 // different services, or kube-apiservers of different versions
 // (docs/protocol.md#upgrade-ready). Its subject is the odd node, if there is one.
 func RunDifferences(f Fleet) []Warning {
@@ -103,7 +103,7 @@ func RunDifferences(f Fleet) []Warning {
 	return out
 }
 
-// mismatched returns the releases of which two nodes have different values. An empty
+// mismatched returns the releases in which two nodes differ in their value. An empty
 // value does not count.
 func mismatched(f Fleet, valueOf func(*Record) string) []Mismatch {
 	var out []Mismatch
@@ -124,7 +124,7 @@ func mismatched(f Fleet, valueOf func(*Record) string) []Mismatch {
 }
 
 // differing returns the releases with more than one value, sorted. Almost always there
-// are none, and neighbours have the same value: that has to cost little, because each
+// are none, and neighbours share a value: that case must be cheap, because each
 // sidecar asks whenever a record changes.
 func differing(f Fleet, valueOf func(*Record) string) []Release {
 	type content struct {
@@ -146,6 +146,6 @@ func differing(f Fleet, valueOf func(*Record) string) []Release {
 		}
 		seen = append(seen, now)
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Less(out[j]) }) // compiled once, unlike that of slices
+	sort.Slice(out, func(i, j int) bool { return out[i].Less(out[j]) }) // compiled once, unlike slices.SortFunc
 	return out
 }

@@ -16,7 +16,7 @@ type Input struct {
 	Replacement Replacement
 }
 
-// Progress is what this leader has done in this epoch.
+// Progress is this leader's memory of its epoch so far.
 type Progress struct {
 	// Finished is the content of the last pass that left all objects and the
 	// mark as they should be; the zero Content: none in this epoch.
@@ -28,7 +28,7 @@ type Progress struct {
 }
 
 // Next decides what the leader does now (docs/protocol.md#leader-rules). It is
-// total and has no memory: what it has to know of the past is in in.Progress.
+// total and keeps no memory: in.Progress contains all it needs of the past.
 func Next(in Input) Step {
 	if step, resigns := resign(in); resigns {
 		return step
@@ -52,7 +52,7 @@ func Next(in Input) Step {
 }
 
 // foreignStore says why a leader of one store leaves the objects of another one
-// alone, and what to do.
+// alone, and how to correct that.
 func foreignStore(theirs, own string) string {
 	ours := "has the store ID " + own
 	if own == "" {
@@ -272,7 +272,7 @@ func (in Input) change(rule Rule, c Content, message string) Step {
 	return step
 }
 
-// fallbackEntry is the entry of a mark that has to be written again.
+// fallbackEntry is the entry of a mark that must be written again.
 func (in Input) fallbackEntry() Content {
 	if in.Status.Kind != StatusPresent {
 		return Content{}

@@ -32,8 +32,8 @@ func (o Override) String() string {
 	return text
 }
 
-// ParseOverride reads what an override file contains: in the first line, when the override
-// ends, and in the second one, if there is one, why.
+// ParseOverride reads an override file: its first line is the end of the override, its
+// second line, if any, the reason.
 func ParseOverride(text string) (Override, error) {
 	end, message, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	until, err := time.Parse(time.RFC3339, strings.TrimSpace(end))
@@ -47,7 +47,7 @@ func ParseOverride(text string) (Override, error) {
 	return Override{Until: until.UTC(), Message: message}, nil
 }
 
-// Text is what an override file contains.
+// Text returns the contents of an override file.
 func (o Override) Text() string {
 	return o.Until.UTC().Format(time.RFC3339) + "\n" + o.Message + "\n"
 }
@@ -67,8 +67,8 @@ func JudgeOverride(o Override, written, now time.Time) (inForce bool, problem st
 }
 
 // overridden is the verdict of a gate that is open by an override alone. It does not open
-// a gate that is closed because the kube-apiserver stops, or because people have decided
-// in another way that this node runs none.
+// a gate that is closed because the kube-apiserver stops, or because people decided in
+// another way that this node runs none.
 func overridden(v Verdict, f Facts) Verdict {
 	o := f.Override
 	if !o.On() || v.Ready {

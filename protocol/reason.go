@@ -12,26 +12,26 @@ const (
 	// Starting: this sidecar has not reached etcd yet. Check etcd, the
 	// network to it, and the client certificate.
 	Starting Reason = "Starting"
-	// NotController: the node's record does not have the role
+	// NotController: the node's record does not list the role
 	// kubernetes_controller. `sidecar node set-roles` gives it.
 	NotController Reason = "NotController"
-	// NotRegistered: the node's record in etcd does not match what it runs, or the
-	// status has not been read since the record was written. Heals by itself.
+	// NotRegistered: the node's record in etcd does not match the running sidecar,
+	// or the status was not read since the record was written. Heals by itself.
 	NotRegistered Reason = "NotRegistered"
 	// ServicesNotReady: the services of this node are not ready yet, or are about to
 	// stop (docs/protocol.md#services).
 	ServicesNotReady Reason = "ServicesNotReady"
 	// OtherAPIServer: the kube-apiserver of this node is not the one that the bundle is for, or
-	// has not said its version yet. Start that of the release
+	// did not report its version yet. Start the kube-apiserver of the release
 	// (docs/protocol.md#apiserver-version).
 	OtherAPIServer Reason = "OtherAPIServer"
-	// Cordoned: people have taken the node out of service. `sidecar uncordon` ends
-	// that (docs/protocol.md#cordons).
+	// Cordoned: people took the node out of service. `sidecar uncordon` ends that
+	// (docs/protocol.md#cordons).
 	Cordoned Reason = "Cordoned"
 	// Overridden: people let the node serve although its gate is closed. It ends by
 	// itself, or with `sidecar override end` (docs/protocol.md#overrides).
 	Overridden Reason = "Overridden"
-	// StatusMissing: no leader has finished the first reconciliation.
+	// StatusMissing: no leader finished the first reconciliation yet.
 	StatusMissing Reason = "StatusMissing"
 	// StatusCorrupt: the status key cannot be decoded. The leader rebuilds it.
 	StatusCorrupt Reason = "StatusCorrupt"
@@ -41,7 +41,7 @@ const (
 	// ReconcilerTooOld: the objects are of a release below the minimum that this
 	// node needs. It waits for the leader.
 	ReconcilerTooOld Reason = "ReconcilerTooOld"
-	// DuplicateNodeID: another sidecar has this node's ID.
+	// DuplicateNodeID: another sidecar uses this node's ID.
 	DuplicateNodeID Reason = "DuplicateNodeID"
 	// Fenced: this sidecar could not confirm its presence for so long that
 	// leaders may soon ignore its record (--expire-dead-nodes). Check etcd; the
@@ -53,9 +53,9 @@ const (
 
 // Reasons of a blocker and of a step that waits.
 const (
-	// RecordCorrupt: a node record cannot be decoded, has no version, or has a key
-	// that is not its ID. `sidecar node remove` removes it. Its sidecar writes it
-	// again if it is alive.
+	// RecordCorrupt: a node record cannot be decoded, contains no version, or is
+	// under a key that is not its ID. `sidecar node remove` removes it. Its
+	// sidecar writes it again if it is alive.
 	RecordCorrupt Reason = "RecordCorrupt"
 	// NewerRelease: a node above the leader's release is registered, and the
 	// objects are above it, too (docs/protocol.md#rule-hold-for-newer).
@@ -77,16 +77,17 @@ const (
 	APIRefused Reason = "APIRefused"
 )
 
-// Reasons of warnings, and of what holds the next upgrade
+// Reasons of warnings, and of obstacles to the next upgrade
 // (docs/protocol.md#upgrade-ready).
 const (
 	// UpgradeUnderWay: the status is not DONE at the release of all registered
 	// controllers, or there is no status. Wait for the leader and its blockers.
 	UpgradeUnderWay Reason = "UpgradeUnderWay"
-	// TurnUnderWay: a node has a turn: people or programs work on it. Wait until it ends.
+	// TurnUnderWay: a node holds a turn: people or programs work on it. Wait until it
+	// ends.
 	TurnUnderWay Reason = "TurnUnderWay"
-	// TurnFailed: the work of a turn has failed, and no other node gets one. Repair that, or
-	// end the turn.
+	// TurnFailed: the work of a turn failed, and no other node gets one. Repair that, or end
+	// the turn.
 	TurnFailed Reason = "TurnFailed"
 	// TurnOverdue: a turn is over its limit, and no other node gets one. End the work, or the
 	// turn.
@@ -97,39 +98,39 @@ const (
 	// EtcdFull: the database of etcd is full, so it refuses writes: a node that is
 	// upgraded could not register. Make space in it.
 	EtcdFull Reason = "EtcdFull"
-	// EtcdNearlyFull: the database of an etcd member has used much of its quota. Make space
+	// EtcdNearlyFull: the database of an etcd member uses most of its quota. Make space
 	// before etcd refuses writes.
 	EtcdNearlyFull Reason = "EtcdNearlyFull"
 	// MemberDown: a voter of the etcd that the sidecars run is not healthy, and if an
 	// upgrade stops another one, etcd accepts no writes. Start its sidecar, or remove it.
 	MemberDown Reason = "MemberDown"
-	// NodeDead: a registered controller is not alive. Start it again, or if it has stopped
-	// for good, remove its record.
+	// NodeDead: a registered controller is not alive. Start it again, or if it stopped for
+	// good, remove its record.
 	NodeDead Reason = "NodeDead"
 	// Outage: no kube-apiserver would serve while one node is stopped. Bring more nodes into
 	// service first.
 	Outage Reason = "Outage"
-	// NodeWithdrawn: a sidecar has withdrawn from the election, because it cannot use its
-	// kube-apiserver. Repair that; the warnings of the node say what it met.
+	// NodeWithdrawn: a sidecar withdrew from the election, because it cannot use its
+	// kube-apiserver. Repair that; the node's warnings name the cause.
 	NodeWithdrawn Reason = "NodeWithdrawn"
 	// NoLeader: no alive controller leads. See the warnings of the nodes.
 	NoLeader Reason = "NoLeader"
 	// NoGate: a controller is alive and reports no gate. Check whether two
-	// sidecars have its node ID.
+	// sidecars use its node ID.
 	NoGate Reason = "NoGate"
 	// GateClosed: the gate of a controller that is alive is closed, for a reason that does
 	// not follow from an upgrade that is under way. That node says why.
 	GateClosed Reason = "GateClosed"
-	// BundlesDiffer: nodes of one release have different bundles. Give them the
+	// BundlesDiffer: nodes of one release run different bundles. Give them the
 	// same one.
 	BundlesDiffer Reason = "BundlesDiffer"
-	// APIServersDiffer: nodes of one release have kube-apiservers of different versions.
+	// APIServersDiffer: nodes of one release run kube-apiservers of different versions.
 	// The gate compares releases, so it cannot see that: give them the same one.
 	APIServersDiffer Reason = "APIServersDiffer"
-	// ServicesDiffer: nodes of one release have different services. Give them the same
+	// ServicesDiffer: nodes of one release run different services. Give them the same
 	// files.
 	ServicesDiffer Reason = "ServicesDiffer"
-	// OtherBundle: a node runs a bundle with another name than that of the objects. Start it
+	// OtherBundle: a node's bundle and the objects' bundle differ in name. Start the node
 	// with the right one, or type `sidecar bundle replace`.
 	OtherBundle Reason = "OtherBundle"
 	// BundleRejected: the bundle in a sidecar's directory is invalid. Repair the directory.
@@ -137,7 +138,7 @@ const (
 	// BundleWaits: the bundle in a sidecar's directory is valid, and of another release or with
 	// other constraints. Start the sidecar again when that is meant.
 	BundleWaits Reason = "BundleWaits"
-	// MemberLeaves: a node that is off has lost the role of a member of etcd. It leaves the
+	// MemberLeaves: a node that is off lost the role of a member of etcd. It leaves the
 	// cluster when its sidecar starts again.
 	MemberLeaves Reason = "MemberLeaves"
 	// ServicesRejected: a file in a sidecar's services directory is invalid. Correct it.
@@ -153,13 +154,14 @@ const (
 	CordonOver Reason = "CordonOver"
 	// DiskSlow: the disk of a node's etcd member is slow. Find out what else uses it.
 	DiskSlow Reason = "DiskSlow"
-	// SnapshotOld: a node that saves snapshots of etcd by itself has no recent one. The message says why.
+	// SnapshotOld: a node saves snapshots of etcd by itself, and its newest one is missing or too old.
+	// The message says why.
 	SnapshotOld Reason = "SnapshotOld"
 	// EtcdLeaderChanges: the leader of the etcd that the sidecars run changes again and
 	// again. Check the members that stop answering, and the network between them.
 	EtcdLeaderChanges Reason = "EtcdLeaderChanges"
-	// ServiceNotReady: a service of the node runs, and has not become ready for a minute.
-	// The message has the answer of its probe.
+	// ServiceNotReady: a service of the node runs, and did not become ready within a
+	// minute. The message contains the answer of its probe.
 	ServiceNotReady Reason = "ServiceNotReady"
 	// OptionalServiceFailing: a service with `required: false` ended, or does not become
 	// ready. It holds nothing. Its last lines are in the status of that node.
@@ -181,9 +183,10 @@ const (
 	Fight Reason = "Fight"
 )
 
-// Reasons for what the Service kubernetes has (docs/protocol.md#kubernetes-service).
+// Reasons for the contents of the Service kubernetes
+// (docs/protocol.md#kubernetes-service).
 const (
-	// Published: the Service has the addresses of the nodes in service.
+	// Published: the Service contains the addresses of the nodes in service.
 	Published Reason = "Published"
 	// Pending: a change of the nodes in service is about to be written.
 	Pending Reason = "Pending"
@@ -193,13 +196,13 @@ const (
 	NoneReady Reason = "NoneReady"
 	// NotPublishing: a sidecar runs without --kubernetes-service. Give all of them the flag.
 	NotPublishing Reason = "NotPublishing"
-	// OtherStore: the Service has the ID of another store, and the parent of the objects
-	// does not have this one's.
+	// OtherStore: the Service carries the ID of another store, and the parent of the
+	// objects does not carry this one's.
 	OtherStore Reason = "OtherStore"
 	// ReconcilerRuns: a kube-apiserver writes the Service itself. Start every kube-apiserver
 	// with --endpoint-reconciler-type=none.
 	ReconcilerRuns Reason = "ReconcilerRuns"
-	// OtherWriter: another client replaces what Lockstep writes. Stop it.
+	// OtherWriter: another client overwrites Lockstep's writes. Stop it.
 	OtherWriter Reason = "OtherWriter"
 	// NoPresence: a node's sidecar does not run, or does not reach etcd.
 	NoPresence Reason = "NoPresence"

@@ -1,8 +1,8 @@
 package protocol
 
-// RecordMatches reports whether a record describes what local runs: version,
-// constraint, boot, when leaders may ignore or delete it, and the role with which it
-// registered. Only a status that was read after such a record was written may open the gate
+// RecordMatches reports whether a record describes this sidecar: version, constraint, boot,
+// when leaders may ignore or delete it, and the role with which it registered. Only a
+// status that was read after such a record was written may open the gate
 // (docs/protocol.md#registration).
 func RecordMatches(r Record, local Local, bootID string) bool {
 	return r.Problem == "" && r.Node.ID == local.ID &&
@@ -14,7 +14,7 @@ func RecordMatches(r Record, local Local, bootID string) bool {
 		r.Node.Serves == r.Node.Roles.Controller
 }
 
-// RegistrationFacts are what MustRegister decides from.
+// RegistrationFacts are the input of MustRegister.
 type RegistrationFacts struct {
 	Found  bool   // the node's record exists
 	Record Record // as it was read now, where Found
@@ -24,11 +24,11 @@ type RegistrationFacts struct {
 }
 
 // MustRegister reports whether the node must register again. That is so if its
-// record is missing, does not match what it runs, changed its controller role, or
-// was written more than once since MustRegister decided last: what it contained in
-// between is unknown, and a leader may have decided on that. A role that
-// people took away is not taken back; losing it and getting it are both new
-// registrations (docs/protocol.md#registration).
+// record is missing, does not match this sidecar, changed its controller role, or
+// was written more than once since MustRegister decided last: its contents in
+// between are unknown, and a leader may have decided on them. A role that people
+// took away is not taken back; losing it and getting it are both new registrations
+// (docs/protocol.md#registration).
 func MustRegister(f RegistrationFacts) bool {
 	return !f.Found || !RecordMatches(f.Record, f.Local, f.BootID) ||
 		f.Record.Node.Roles.Controller != f.Last.Node.Roles.Controller ||

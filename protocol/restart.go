@@ -1,22 +1,22 @@
 package protocol
 
-// This file decides when a service whose file has changed is started again
+// This file decides when a service whose file changed is started again
 // (docs/protocol.md#service-turns).
 
-// ServiceTurn is how far the turn is that a node has for its services.
+// ServiceTurn is the progress of a node's turn for its services.
 type ServiceTurn int
 
-// How far it is.
+// The values.
 const (
-	// NoServiceTurn: the node has no turn for its services.
+	// NoServiceTurn: the node holds no turn for its services.
 	NoServiceTurn ServiceTurn = iota
-	// ServiceTurnTaken: it has one, and clients may still use the node.
+	// ServiceTurnTaken: it holds one, and clients may still use the node.
 	ServiceTurnTaken
-	// ServiceTurnDrained: it has one, and is out of service.
+	// ServiceTurnDrained: it holds one, and is out of service.
 	ServiceTurnDrained
 )
 
-// RestartFacts are what a sidecar knows when files of its services have changed.
+// RestartFacts are the facts that a sidecar knows when files of its services changed.
 type RestartFacts struct {
 	Turn ServiceTurn
 	// Serving: a service that would stop runs, and has been ready.
@@ -27,21 +27,21 @@ type RestartFacts struct {
 	Alone bool
 }
 
-// Restart is what follows for the services that have changed.
+// Restart is the decision about the services that changed.
 type Restart int
 
-// What follows.
+// The decisions.
 const (
 	_ Restart = iota
 	// RestartNow: they are started again.
 	RestartNow
-	// RestartDrains: the node has its turn, and clients may still use it.
+	// RestartDrains: the node holds its turn, and clients may still use it.
 	RestartDrains
 	// RestartInTurn: the node needs a turn first.
 	RestartInTurn
 )
 
-// JudgeRestart decides whether services that have changed are started again now.
+// JudgeRestart decides whether services that changed are started again now.
 func JudgeRestart(f RestartFacts) Restart {
 	switch {
 	case f.Turn == ServiceTurnDrained:
@@ -51,13 +51,13 @@ func JudgeRestart(f RestartFacts) Restart {
 		// noticed yet.
 		return RestartDrains
 	case !f.Serving:
-		// Nothing that clients use stops. The change may be what repairs it, on all nodes.
+		// Nothing that clients use stops. The change may be the repair, on all nodes.
 		return RestartNow
 	case f.GateClosed:
-		// People have cordoned it, or have its turn.
+		// People cordoned it, or hold its turn.
 		return RestartNow
 	case f.Alone:
-		// No node would serve meanwhile, whatever it waits for.
+		// Waiting gains nothing: no other node could serve meanwhile.
 		return RestartNow
 	default:
 		return RestartInTurn

@@ -36,18 +36,18 @@ func (r Roles) Names() []string {
 	return out
 }
 
-// With returns the roles, and those of more.
+// With returns the union of r and more.
 func (r Roles) With(more Roles) Roles {
 	return Roles{Controller: r.Controller || more.Controller, Worker: r.Worker || more.Worker, Consensus: r.Consensus || more.Consensus}
 }
 
-// Without returns the roles that less does not have.
+// Without returns the roles in r that are not in less.
 func (r Roles) Without(less Roles) Roles {
 	return Roles{Controller: r.Controller && !less.Controller, Worker: r.Worker && !less.Worker, Consensus: r.Consensus && !less.Consensus}
 }
 
-// ParseRoles returns the roles of these names. The error names the first that
-// is none.
+// ParseRoles returns the roles of these names. The error names the first
+// unknown one.
 func ParseRoles(names []string) (Roles, error) {
 	var out Roles
 	for _, name := range names {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Rollback is what people have typed: they want the objects of an older release back while
-// nodes of a newer one still serve (docs/protocol.md#rollback). While it is in the store,
-// only nodes of exactly its release may lead. The zero Rollback: they have not.
+// Rollback is a command of people: bring back the objects of an older release while nodes
+// of a newer one still serve (docs/protocol.md#rollback). While it is in the store, only
+// nodes of exactly its release may lead. The zero Rollback: there is none.
 type Rollback struct {
 	To           Release
 	By           string    // who asked for it, for people
@@ -48,7 +48,7 @@ func (r Rollback) String() string {
 	return text
 }
 
-// RollbackDone reports whether the rollback has reached its aim: the status is DONE at its
+// RollbackDone reports whether the rollback reached its aim: the status is DONE at its
 // release, and no registered controller is of a newer one. A corrupt record may be of any
 // release.
 func RollbackDone(v StatusView, f Fleet) bool {
@@ -68,7 +68,7 @@ func RollbackNoticeAt(r Rollback) time.Time {
 	return r.Until.Add(-min(rollbackNotice, max(0, r.Until.Sub(r.Since)/4)))
 }
 
-// RollbackEnding warns that the rollback ends by its time, and says what follows.
+// RollbackEnding warns that the rollback ends by its time, and of the consequence.
 func RollbackEnding(f Fleet, now time.Time) []Warning {
 	r := f.Rollback
 	if !r.On() || now.Before(RollbackNoticeAt(r)) {
@@ -120,7 +120,7 @@ func RollbackRisk(f Fleet, to Release) string {
 	return ""
 }
 
-// RollbackNotes say what follows from a rollback for the nodes that block it.
+// RollbackNotes describe the consequences of a rollback for the nodes that block it.
 func RollbackNotes(f Fleet, to Release) []string {
 	unfit := RollbackBlockers(f, to)
 	switch {
@@ -163,7 +163,7 @@ func newerControllers(f Fleet, to Release) []*Record {
 	return out
 }
 
-// RollbackState says what a rollback that is under way waits for, and what to type.
+// RollbackState says how a rollback that is under way goes on, and how to give it up.
 func RollbackState(v StatusView, f Fleet) string {
 	r := f.Rollback
 	newer := newerControllers(f, r.To)

@@ -5,13 +5,13 @@ import "slices"
 // This file says how the CA of an etcd that the sidecars run is replaced while everything
 // runs (docs/protocol.md#rotation).
 
-// RotationPhase is how far the replacement of a CA has come.
+// RotationPhase is the progress of the replacement of a CA.
 type RotationPhase int
 
 // The phases, in their order. The zero value: no CA is being replaced.
 const (
 	NoRotation RotationPhase = iota
-	// RotationRequested: a voter has to create the new CA.
+	// RotationRequested: a voter must create the new CA.
 	RotationRequested
 	// RotationTrusting: each node begins to trust both CAs, and each voter gets the new key.
 	RotationTrusting
@@ -21,8 +21,8 @@ const (
 	RotationDropping
 )
 
-// RotationNode is a node that is registered, and what it has reported of itself. A node that has
-// reported nothing of this new CA trusts and uses the old one.
+// RotationNode is a registered node with its own report. A node that reported nothing of this
+// new CA trusts and uses the old one.
 type RotationNode struct {
 	ID NodeID
 	// Voter: its member votes. Healthy: that member answers.
@@ -34,20 +34,20 @@ type RotationNode struct {
 	UsesNew              bool // its certificate is of the new CA
 }
 
-// RotationFacts are what the store has of a rotation.
+// RotationFacts are the facts about a rotation that the store contains.
 type RotationFacts struct {
 	Phase RotationPhase
 	// Turn is the node that may restart its processes; empty: none.
 	Turn NodeID
-	// Given are the nodes that may have the new key.
+	// Given are the nodes that may hold the new key.
 	Given []NodeID
 	Nodes []RotationNode // that are registered
 }
 
-// RotationAction is what is done next.
+// RotationAction is the kind of a RotationStep.
 type RotationAction int
 
-// The actions. The zero value: nothing, until what is in Waits has happened.
+// The actions. The zero value: nothing, until the nodes in Waits did their part.
 const (
 	AwaitNodes RotationAction = iota
 	// CreateCA: a voter creates the new CA, and Trusting begins.
@@ -65,15 +65,15 @@ const (
 	EndRotation
 )
 
-// RotationStep is what is done next in a rotation.
+// RotationStep is the next step of a rotation.
 type RotationStep struct {
 	Action RotationAction
 	Node   NodeID   // of AllowKey and GiveTurn
-	Waits  []NodeID // the nodes that have not done yet what the phase needs
+	Waits  []NodeID // the nodes for which the phase waits
 }
 
-// NextRotationStep returns what is done next. The sidecar that takes the step writes it only if the
-// record of the rotation has not changed since.
+// NextRotationStep returns the next step. The sidecar that takes the step writes it only if the
+// record of the rotation is unchanged since.
 func NextRotationStep(f RotationFacts) RotationStep {
 	switch f.Phase {
 	case RotationRequested:
@@ -109,7 +109,7 @@ func NextRotationStep(f RotationFacts) RotationStep {
 	return RotationStep{Waits: waits}
 }
 
-// LostKeys returns the nodes that may have the new key and are not registered any more.
+// LostKeys returns the nodes that may hold the new key and are no longer registered.
 func LostKeys(f RotationFacts) (lost []NodeID) {
 	for _, id := range f.Given {
 		if !slices.ContainsFunc(f.Nodes, func(n RotationNode) bool { return n.ID == id }) {
@@ -129,18 +129,18 @@ func (f RotationFacts) waits() (waits []NodeID) {
 	return waits
 }
 
-// needsTurn reports whether a node has to restart its processes in this phase.
+// needsTurn reports whether a node must restart its processes in this phase.
 func (f RotationFacts) needsTurn(n RotationNode) bool {
 	return f.Phase == RotationTrusting && !n.TrustsNew || f.Phase == RotationDropping && n.TrustsOld
 }
 
-// turnHeld reports whether a registered node has the turn and still needs it.
+// turnHeld reports whether a registered node holds the turn and still needs it.
 func (f RotationFacts) turnHeld() bool {
 	return slices.ContainsFunc(f.Nodes, func(n RotationNode) bool { return n.ID == f.Turn && f.needsTurn(n) })
 }
 
 // mayRestart reports whether the voters keep their majority while a node restarts its processes.
-// Of one or two voters, no majority is left for that moment: the other one has to answer.
+// With one or two voters, no majority is left for that moment: the other one must answer.
 func (f RotationFacts) mayRestart(n RotationNode) bool {
 	if !n.Alive || !n.Voter {
 		return n.Alive
@@ -157,7 +157,7 @@ func (f RotationFacts) mayRestart(n RotationNode) bool {
 	return healthy >= min(others, Majority(others+1))
 }
 
-// RotationDuty is what a node does about itself in a rotation.
+// RotationDuty is a node's own next action in a rotation.
 type RotationDuty int
 
 // The duties. The zero value: none.
@@ -173,7 +173,7 @@ const (
 	DropOldCA
 )
 
-// NextRotationDuty returns what a node does next about itself. self is what it knows of itself.
+// NextRotationDuty returns a node's own next action. self is its own view of itself.
 func NextRotationDuty(f RotationFacts, self RotationNode) RotationDuty {
 	switch {
 	case f.Phase == RotationTrusting && !self.TrustsNew && f.Turn == self.ID:

@@ -10,13 +10,13 @@ type Rule string
 // minApiserverRelease; the target is DONE with its own version and A
 // (docs/protocol.md#leader-rules).
 const (
-	// ResignWithoutRole: the leader's record no longer has the controller role.
-	// It is asked before ResignToNewer because only people can give the role
-	// back, while a newer controller may stop at any time: the reason shown is
-	// the one that lasts longer
+	// ResignWithoutRole: the leader's record no longer lists the controller
+	// role. It is asked before ResignToNewer because only people can give the
+	// role back, while a newer controller may stop at any time: the reason
+	// shown is the one that lasts longer
 	// (docs/protocol.md#rule-resign-without-role).
 	ResignWithoutRole Rule = "ResignWithoutRole"
-	// ResignCordoned: people have taken the leader's node out of service
+	// ResignCordoned: people took the leader's node out of service
 	// (docs/protocol.md#rule-resign-cordoned).
 	ResignCordoned Rule = "ResignCordoned"
 	// ResignForRollback: people roll back to another release than L. It resigns
@@ -32,8 +32,8 @@ const (
 	// AwaitStatus: the status has not been read yet, so the leader does nothing
 	// (docs/protocol.md#rule-await-status).
 	AwaitStatus Rule = "AwaitStatus"
-	// HoldForStore: the parent of the objects has the ID of another store. The
-	// leader does nothing until the IDs are equal
+	// HoldForStore: the parent of the objects carries the ID of another store.
+	// The leader does nothing until the IDs are equal
 	// (docs/protocol.md#rule-hold-for-store).
 	HoldForStore Rule = "HoldForStore"
 	// HoldForBundle: the objects are of a bundle with another name than the leader's. The
@@ -45,7 +45,7 @@ const (
 	// then writes the target (docs/protocol.md#rule-first-reconciliation).
 	FirstReconciliation Rule = "FirstReconciliation"
 	// RebuildStatus: there is no status, but the mark shows that there was one.
-	// The leader writes a status that covers what the mark names
+	// The leader writes a status that covers all content that the mark names
 	// (docs/protocol.md#rule-rebuild-status).
 	RebuildStatus Rule = "RebuildStatus"
 	// HoldForNewer: the objects are of a release above L, and a controller of a

@@ -2,30 +2,31 @@ package protocol
 
 import "time"
 
-// This file is the order in which a sidecar starts and stops what its node runs for
-// the controller role (docs/protocol.md#services).
+// This file orders the start and the stop of the services that a node runs for the
+// controller role (docs/protocol.md#services).
 
-// ServiceStep is what a sidecar does next about the services of its node.
+// ServiceStep is a sidecar's next step with the services of its node.
 type ServiceStep int
 
 // The steps. The zero value: none was decided.
 const (
 	ServiceStepUnset ServiceStep = iota
-	// AwaitRoles: what runs stays, until the node's roles are known.
+	// AwaitRoles: running services stay, until the node's roles are known.
 	AwaitRoles
 	// Idle: nothing runs, and nothing is wanted.
 	Idle
 	// CloseGate: close the gate, and wait until /readyz shows it.
 	CloseGate
-	// AwaitAddress: wait until the address of the node has left the Service kubernetes.
+	// AwaitAddress: wait until the Service kubernetes no longer contains the node's
+	// address.
 	AwaitAddress
 	// HandOver: give up the leadership, and wait until it is given up.
 	HandOver
-	// AwaitDelay: wait until the shutdown delay has passed.
+	// AwaitDelay: wait until the shutdown delay is over.
 	AwaitDelay
-	// StopServices: stop all that runs, and wait until it has ended.
+	// StopServices: stop all services that run, and wait for their end.
 	StopServices
-	// StartServices: start what does not run.
+	// StartServices: start the services that do not run.
 	StartServices
 	// AwaitServices: wait until all of them are ready.
 	AwaitServices
@@ -47,7 +48,7 @@ func (s ServiceStep) String() string {
 	return names[s]
 }
 
-// ServiceFacts are what a sidecar knows of its node's services.
+// ServiceFacts are the facts that a sidecar knows about its node's services.
 type ServiceFacts struct {
 	// Known: the node's roles are known, from its record or from the disk, or its sidecar
 	// is stopping.
@@ -71,19 +72,19 @@ type ServiceFacts struct {
 	// Published: the address of the node is in the Service kubernetes, or may be, and may
 	// still leave it. It is false without --kubernetes-service.
 	Published bool
-	Leads     bool // it may still have the leader's key
+	Leads     bool // it may still hold the leader's key
 
 	Closed        time.Duration // since the gate was open; if it never was, since the sidecar started
 	ShutdownDelay time.Duration
 }
 
-// MaxAwaitAddress is how long after the gate has closed a sidecar waits until the address
-// of its node has left the Service kubernetes. etcd or the API may not answer.
+// MaxAwaitAddress is how long after the gate closed a sidecar waits until the Service
+// kubernetes no longer contains its node's address. etcd or the API may not answer.
 const MaxAwaitAddress = 3 * time.Second
 
-// NextServiceStep says what to do next. It is asked again after each step, and
-// whenever a fact has changed. What runs is stopped only behind a closed gate, and an
-// old service ends before anything new starts.
+// NextServiceStep returns the next step. The sidecar calls it again after each step,
+// and whenever a fact changed. A service is stopped only behind a closed gate, and an
+// old service ends before a new one starts.
 func NextServiceStep(f ServiceFacts) ServiceStep {
 	leaves := !f.Wanted || f.Old
 	switch {
@@ -112,7 +113,7 @@ func NextServiceStep(f ServiceFacts) ServiceStep {
 // MayRegister reports whether the record may be written: no service of another release
 // runs, and if the node has the controller role, all its services are ready, and its
 // kube-apiserver is the one that the bundle is for. Wanted comes from the record that is
-// about to be replaced: what else is known of the roles may be older.
+// about to be replaced: other knowledge of the roles may be older.
 func MayRegister(f ServiceFacts) bool {
 	return !f.Old && (!f.Wanted || f.Ready && !f.OtherAPIServer)
 }

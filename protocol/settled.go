@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// This file says whether the last upgrade is complete, and what is left of it
+// This file says whether the last upgrade is complete, and how to complete it
 // (docs/protocol.md#upgrade-ready).
 
 // Settled reports whether the last upgrade is complete: the status is DONE at the
-// one release that all registered controllers have, there is at least one, and no
-// record is corrupt.
+// one release of all registered controllers, there is at least one of them, and
+// no record is corrupt.
 func Settled(v StatusView, f Fleet) bool {
 	return unsettled(v, f) == "" && !slices.ContainsFunc(f.Records, func(r *Record) bool { return r.Problem != "" })
 }
@@ -35,8 +35,8 @@ func unsettled(v StatusView, f Fleet) string {
 	return otherRelease(v, f)
 }
 
-// otherRelease says which controllers do not have the release of v, a status that is
-// DONE, and what to do; empty: all have it.
+// otherRelease says how the controllers' releases differ from v, a status that is
+// DONE, and gives the remedy; empty: they do not differ.
 func otherRelease(v StatusView, f Fleet) string {
 	var all []*Record
 	for _, r := range f.Records {
@@ -68,8 +68,8 @@ func otherRelease(v StatusView, f Fleet) string {
 	return ""
 }
 
-// foreignFirst names the nodes of the newest release that run another bundle than that of the
-// objects. They may do so by mistake, and then an upgrade of the others would follow it.
+// foreignFirst names the nodes of the newest release whose bundle is not the objects' bundle.
+// That may be a mistake, and an upgrade of the others would follow it.
 func foreignFirst(newest []*Record, foreign func(*Record) bool) string {
 	var found []*Record
 	for _, r := range newest {
@@ -85,7 +85,7 @@ func foreignFirst(newest []*Record, foreign func(*Record) bool) string {
 }
 
 // mayGoBack reports whether a rollback may be in progress: in an upgrade, the records of the
-// nodes that are still to be upgraded are older than those of the others.
+// nodes that are still to be upgraded are older than the other records.
 func mayGoBack(older, newest []*Record) bool {
 	revision := func(a, b *Record) int { return cmp.Compare(a.Revision, b.Revision) }
 	return slices.MaxFunc(older, revision).Revision > slices.MinFunc(newest, revision).Revision
@@ -126,7 +126,7 @@ func idsOf(of []*Record) string {
 	return strings.Join(out, ", ")
 }
 
-// olderRemedy says what to do about nodes that are older than the newest ones.
+// olderRemedy gives the remedy for nodes that are older than the newest ones.
 func olderRemedy(older, newest []*Record) string {
 	var alive, dead []*Record
 	for _, r := range older {

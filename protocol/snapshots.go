@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// This file is when a node saves a snapshot of the etcd that the sidecars run by itself, and when it warns
-// that there is no recent one (docs/clusters.md#scheduled).
+// This file decides when a node saves a scheduled snapshot of the etcd that the sidecars run, and when it
+// warns that there is no recent one (docs/clusters.md#scheduled).
 
-// SnapshotSchedule is what a node knows of the snapshots that it saves by itself.
+// SnapshotSchedule is a node's knowledge of its scheduled snapshots.
 type SnapshotSchedule struct {
 	Every time.Duration // 0: it saves none
-	// Begun is since when this sidecar could save one; zero: it cannot, because its node has no member
-	// that votes.
+	// Begun is since when this sidecar could save one; zero: it cannot, because its node runs no
+	// member that votes.
 	Begun time.Time
 	// Newest is the time of the newest one, not after now; zero: there is none.
 	Newest time.Time

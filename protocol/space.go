@@ -2,22 +2,22 @@ package protocol
 
 import "fmt"
 
-// FreeSpace is what people do about an etcd of the sidecars' own whose database is full, or nearly.
+// FreeSpace is the remedy for a full or nearly full database of the etcd that the sidecars run.
 const FreeSpace = "delete what is not needed, such as old Events, then type: sidecar cluster defrag"
 
-// nearlyFull is the share of the quota, in percent, from which people read what to do. At 100
-// etcd refuses writes.
+// nearlyFull is the share of the quota, in percent, from which a sidecar warns. At 100 etcd
+// refuses writes.
 const nearlyFull = 80
 
-// Database is that of an etcd member.
+// Database describes the database of an etcd member.
 type Database struct {
 	Node        string // or the ID of the member
 	Size, Quota int64  // in bytes; a quota of 0 is not known
-	// Full: etcd refuses writes, because the database of a member has reached its quota.
+	// Full: etcd refuses writes, because the database of a member reached its quota.
 	Full bool
 }
 
-// Used is the share of the quota that the database has, in percent; 0: it is not known.
+// Used returns the used share of the quota, in percent; 0: it is not known.
 func (d Database) Used() int64 {
 	if d.Quota <= 0 {
 		return 0
@@ -25,8 +25,8 @@ func (d Database) Used() int64 {
 	return d.Size * 100 / d.Quota
 }
 
-// DatabaseWarnings are about databases that are full, or nearly. The alarm is one of the whole etcd, so
-// that there is one warning of it.
+// DatabaseWarnings warn of databases that are full, or nearly. A full database raises one alarm for the
+// whole etcd, and so one warning.
 func DatabaseWarnings(all []Database) []Warning {
 	var nearly []Warning
 	for _, d := range all {

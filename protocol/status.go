@@ -27,8 +27,8 @@ func (s State) String() string {
 }
 
 // Status is the reconciler status, the one status key of etcd. Version and
-// MinCompatible decide which nodes may be ready; from the rest a leader decides
-// what it has to write (docs/protocol.md#keys).
+// MinCompatible decide which nodes may be ready; leaders use the other fields
+// for their own decisions (docs/protocol.md#keys).
 type Status struct {
 	State         State
 	Version       Version // all objects are at least of its release
@@ -36,7 +36,7 @@ type Status struct {
 
 	Leader       NodeID // who wrote it; empty: written by hand
 	Epoch        int64  // of the leader that wrote it; 0: written by hand
-	DrainedEpoch int64  // the highest epoch whose leader has ended all its requests
+	DrainedEpoch int64  // the highest epoch whose leader ended all its requests
 
 	Digest         string  // of the content; empty: unknown
 	Bundle         string  // the name of its bundle; empty: unknown
@@ -54,7 +54,7 @@ func (s Status) String() string {
 	return text
 }
 
-// StatusKind says what the status key contains.
+// StatusKind is the condition of the status key.
 type StatusKind int
 
 // The kinds of a status. The zero value means "not read yet".
@@ -71,8 +71,8 @@ type StatusView struct {
 	Kind    StatusKind
 	Status  Status
 	Problem string
-	// Warning says what in a status that is present is not believed; empty: all of
-	// it is.
+	// Warning names the part of a present status that is not believed; empty: all
+	// of it is believed.
 	Warning  string
 	Revision int64 // the key's mod revision; 0 while it is absent
 }
@@ -92,8 +92,8 @@ func (v StatusView) String() string {
 }
 
 // Target returns the status in which this leader's work ends: DONE, with its
-// own version and minApiserverRelease. Content epoch and drained epoch are
-// those of now (docs/protocol.md#leader-rules).
+// own version and minApiserverRelease. It keeps the content epoch and the
+// drained epoch of now (docs/protocol.md#leader-rules).
 func Target(now Status, local Local) Status {
 	return Status{
 		State:          Done,
@@ -109,8 +109,8 @@ func Target(now Status, local Local) Status {
 	}
 }
 
-// Restrict returns the intersection of what now admits and what the local content
-// needs: it admits only nodes that fit the objects before and after
+// Restrict returns the intersection of now and the needs of the local content: it
+// admits only nodes that fit the objects before and after
 // (docs/protocol.md#rule-wait-for-nodes). The content of the status stays as it
 // is.
 func Restrict(now Status, local Local) Status {
@@ -144,7 +144,7 @@ func (s Status) Covered() Content {
 // Rebuild returns a status that excludes no more than any status since the mark
 // was last written: WORKING, with the lowest release and the highest
 // minApiserverRelease of all content that may be present
-// (docs/protocol.md#rule-rebuild-status). The mark must have entries.
+// (docs/protocol.md#rule-rebuild-status). The mark must contain entries.
 func Rebuild(mark Mark, local Local) Status {
 	newest := mark.newest()
 	out := Status{

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// StepKind says what package election has to do. It branches on nothing else.
+// StepKind is the kind of work that package election must do. It branches on nothing
+// else.
 type StepKind int
 
 // The kinds of a step. The zero value is no step.
@@ -51,11 +52,11 @@ func (k StepKind) String() string {
 
 // Guard is the condition under which a status may be committed.
 type Guard struct {
-	Epoch          int64 // the leader's key still has this create revision
-	StatusRevision int64 // the status still has this mod revision; 0: it is still absent
+	Epoch          int64 // the leader's key is still at this create revision
+	StatusRevision int64 // the status is still at this mod revision; 0: it is still absent
 	FleetRevision  int64 // no node record was modified after this revision; 0: not asked
-	// ReplacementRevision: the replacement still has this mod revision, and the write deletes
-	// it: it is used once. 0: the write does not use it.
+	// ReplacementRevision: the replacement is still at this mod revision, and the write
+	// deletes it: it is used once. 0: the write does not use it.
 	ReplacementRevision int64
 }
 
@@ -65,16 +66,16 @@ type Work struct {
 	// Removals: objects that the bundle dropped may be deleted now. Otherwise they
 	// are counted as owed (docs/protocol.md#removals).
 	Removals bool
-	// Store is this store's ID. It is written on a parent that has none, whenever
-	// the mark is written. If the parent has another one, nothing is written. Empty:
+	// Store is this store's ID. Each write of the mark also writes it on a parent
+	// without one. If the parent carries another one, nothing is written. Empty:
 	// unknown, so it is not written.
 	Store string
 	// LeaderEpoch is recorded in the mark before the first write.
 	LeaderEpoch int64
-	// First: this is the first reconciliation. There is no status, and the mark
-	// that was surveyed does not have firstDone. If the mark has it by now, the
-	// work is unfounded. Without First there is a status, so a mark that has to be
-	// written again has firstDone at once (docs/protocol.md#rule-first-reconciliation).
+	// First: this is the first reconciliation. There is no status, and the mark that
+	// was surveyed does not contain firstDone. If the mark contains it by now, the work
+	// is unfounded. Without First there is a status, so a mark that must be written
+	// again contains firstDone at once (docs/protocol.md#rule-first-reconciliation).
 	First bool
 	// Over, of First: the bundle whose objects the work may replace; empty: none.
 	Over string
@@ -82,7 +83,7 @@ type Work struct {
 	// it began when no request of a former leader, and none of other content,
 	// could land any more (docs/protocol.md#stale-writes).
 	Wait bool
-	// FallbackEntry is the entry of a mark that has to be written again while there
+	// FallbackEntry is the entry of a mark that must be written again while there
 	// is a status. The zero Content: there is no status either, so the entries come
 	// from the stamps, once no request of a former leader can land any more
 	// (docs/protocol.md#mark).
@@ -101,7 +102,7 @@ type Step struct {
 	Reason   Reason    // of StepResign
 	Withdraw bool      // of StepResign
 	Blockers []Blocker // of StepAwait, and of StepHold by HoldForNewer
-	Work     Work      // of StepReconcile; of StepSurvey only Store and FallbackEntry; of StepHold what is kept
+	Work     Work      // of StepReconcile; of StepSurvey only Store and FallbackEntry; of StepHold the objects to keep
 	Status   Status    // of StepWrite
 	Guard    Guard     // of StepWrite
 }
@@ -148,8 +149,9 @@ type Outcome struct {
 	// all outcomes are known.
 	Unsure time.Time
 	// Unfounded: the work does not rest on the mark as it is now. It was the first
-	// reconciliation, and the mark has firstDone (Work.First); or its content epoch
-	// is too high (Work.EpochTooHigh). Nothing was written; the leader decides again.
+	// reconciliation, and the mark contains firstDone (Work.First); or its content
+	// epoch is too high (Work.EpochTooHigh). Nothing was written; the leader decides
+	// again.
 	Unfounded bool
 	// ForeignStore is the store ID on the parent if it is not the work's. Nothing
 	// was written.

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// TurnFacts are what a decision about turns needs, all of one revision.
+// TurnFacts are the input of decisions about turns, all of one revision.
 type TurnFacts struct {
-	Limit   int // how many nodes may have a turn; less than one counts as one
+	Limit   int // how many nodes may hold a turn; less than one counts as one
 	Fleet   Fleet
-	Held    []NodeID      // the nodes that have a turn
+	Held    []NodeID      // the nodes that hold a turn
 	Waiting []TurnRequest // in any order
 	Voters  []TurnVoter   // empty: the sidecars run no etcd
 }
@@ -21,11 +21,11 @@ type TurnVerdict int
 // The verdicts, in the order in which they are tried.
 const (
 	_ TurnVerdict = iota
-	// TurnHeld: the node has a turn already.
+	// TurnHeld: the node holds a turn already.
 	TurnHeld
 	// TurnNotController: the node is not a registered controller.
 	TurnNotController
-	// TurnTaken: others have all turns.
+	// TurnTaken: others hold all turns.
 	TurnTaken
 	// TurnWaitsForNode: another node is cordoned, dead or not ready.
 	TurnWaitsForNode
@@ -33,26 +33,27 @@ const (
 	TurnLastInService
 	// TurnWaitsForMajority: etcd would lose its majority.
 	TurnWaitsForMajority
-	// TurnQueued: a node that may have the turn has waited for longer.
+	// TurnQueued: a node that may take the turn has waited for longer.
 	TurnQueued
 	// TurnGranted: the node may take the turn, while these facts hold.
 	TurnGranted
 )
 
-// TurnAnswer says whether a node may have a turn, and if not why, and for whom it waits.
+// TurnAnswer says whether a node may take a turn, and if not, why, and for which node it
+// waits.
 type TurnAnswer struct {
 	Verdict TurnVerdict
 	For     NodeID // the node that it waits for; empty: none
 	Message string // for people
 }
 
-// JudgeTurn decides whether a node may have a turn (docs/protocol.md#turns).
+// JudgeTurn decides whether a node may take a turn (docs/protocol.md#turns).
 func JudgeTurn(f TurnFacts, id NodeID) TurnAnswer {
 	answer := f.judge(id)
 	if answer.Verdict != TurnGranted {
 		return answer
 	}
-	// A node that cannot have the turn now does not hold up the others: it may wait for the
+	// A node that cannot take the turn now does not hold up the others: it may wait for the
 	// very node that is behind it, and is not ready until its work is done.
 	for _, w := range f.before(id) {
 		if f.judge(w.Node).Verdict == TurnGranted {
@@ -141,8 +142,8 @@ func (f TurnFacts) leavesOne(id NodeID) bool {
 	})
 }
 
-// withoutMajority says that etcd would lose its majority; empty: it keeps it, or the node has
-// no voter that answers.
+// withoutMajority says that etcd would lose its majority; empty: it keeps it, or no voter on
+// the node answers.
 func (f TurnFacts) withoutMajority(id NodeID) string {
 	stay, own := 0, false
 	for _, v := range f.Voters {
@@ -160,7 +161,7 @@ func (f TurnFacts) withoutMajority(id NodeID) string {
 	return ""
 }
 
-// TurnWork is how far the work of a turn is.
+// TurnWork is the progress of the work of a turn.
 type TurnWork int
 
 // The work of a turn. Work that failed keeps the turn: the next node would fail as well.
@@ -171,7 +172,7 @@ const (
 	TurnWorkDone
 )
 
-// String is the word that /status has.
+// String returns the word for /status.
 func (w TurnWork) String() string {
 	switch w {
 	case TurnWorkFailed:
@@ -183,31 +184,31 @@ func (w TurnWork) String() string {
 	}
 }
 
-// TurnAction is what the node that has a turn does about it.
+// TurnAction is the next action of the node that holds a turn.
 type TurnAction int
 
 // The actions.
 const (
 	_ TurnAction = iota
-	// KeepTurn: the work is under way, or has failed.
+	// KeepTurn: the work is under way, or failed.
 	KeepTurn
 	// ReturnToService: the node ends the cordon of its turn, and keeps the turn.
 	ReturnToService
-	// AwaitService: the node has to serve first.
+	// AwaitService: the node must serve first.
 	AwaitService
-	// EndTurn: the next node may have it.
+	// EndTurn: the next node may take it.
 	EndTurn
 )
 
-// TurnProgress is what the node with a turn knows of it.
+// TurnProgress is the state of a turn, as its node knows it.
 type TurnProgress struct {
 	Work     TurnWork
-	Cordoned bool   // the cordon in its record is that of the turn
+	Cordoned bool   // the cordon in its record belongs to the turn
 	Own      Record // of the node
-	Votes    bool   // its member of etcd answers, or it has none
+	Votes    bool   // its member of etcd answers, or it runs none
 }
 
-// NextTurnAction decides what the node with the turn does.
+// NextTurnAction decides the next action of the node with the turn.
 func NextTurnAction(p TurnProgress) TurnAction {
 	switch {
 	case p.Work != TurnWorkDone:

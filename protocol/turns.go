@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// This file is what the store has of turns (docs/protocol.md#turns).
+// This file describes the turns that the store contains (docs/protocol.md#turns).
 
 // Turn is planned work on one node while the others serve (docs/protocol.md#turns).
 type Turn struct {
 	Node    NodeID
 	Since   time.Time // when it was taken, by the clock of who took it
-	Until   time.Time // its limit, by the same clock; zero: it has none
+	Until   time.Time // its limit, by the same clock; zero: no limit
 	Message string    // why, in people's words; may be empty
 	By      string    // the user and the machine, like root@cp-1; empty: not known
 
@@ -24,7 +24,7 @@ type Turn struct {
 	Revision int64    // of its key
 }
 
-// TurnKind is what has a turn, and so who ends it.
+// TurnKind is the kind of work that holds a turn, which decides who ends it.
 type TurnKind string
 
 // The kinds of turns.
@@ -32,23 +32,23 @@ const (
 	// TurnOfCommand: sidecar turn -- COMMAND.
 	TurnOfCommand TurnKind = "command"
 	// TurnOfReboot: the same, of a command that reboots the machine. The sidecar ends the turn
-	// when the machine has started again.
+	// when the machine started again.
 	TurnOfReboot TurnKind = "reboot"
 	// TurnOfPeople: sidecar turn begin.
 	TurnOfPeople TurnKind = "people"
-	// TurnOfServices: the sidecar starts services again that have changed.
+	// TurnOfServices: the sidecar starts services again that changed.
 	TurnOfServices TurnKind = "services"
-	// TurnOfAgent: an agent that reboots the machine has asked for it (FleetLock).
+	// TurnOfAgent: an agent that reboots the machine asked for it (FleetLock).
 	TurnOfAgent TurnKind = "fleetlock"
 )
 
-// MaxTurns bounds how many nodes may have a turn at the same time.
+// MaxTurns bounds how many nodes may hold a turn at the same time.
 const MaxTurns = 100
 
 // TurnTime is the limit of a turn if people do not say it.
 const TurnTime = time.Hour
 
-// What says what the turn is for, for people.
+// What returns the purpose of the turn, for people.
 func (t Turn) What() string {
 	text := t.Message
 	switch {
@@ -74,13 +74,13 @@ func cut(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit-len(dots)], "") + dots
 }
 
-// Rebooted reports whether a turn of a reboot has done its work: the machine runs with another
-// boot ID than when the turn was taken.
+// Rebooted reports whether a turn of a reboot did its work: the machine runs with another boot
+// ID than when the turn was taken.
 func (t Turn) Rebooted(bootID string) bool {
 	return t.Kind == TurnOfReboot && t.BootID != "" && bootID != "" && t.BootID != bootID
 }
 
-// Remedy says what to type about a turn.
+// Remedy says how to end a turn.
 func (t Turn) Remedy() string {
 	switch t.Kind {
 	case TurnOfCommand, TurnOfReboot:
@@ -92,7 +92,7 @@ func (t Turn) Remedy() string {
 	}
 }
 
-// String says who has the turn, since when, and for what, for people.
+// String says who holds the turn, since when, and for what, for people.
 func (t Turn) String() string {
 	text := fmt.Sprintf("node %q has the turn since %s", t.Node, t.Since.UTC().Format(time.RFC3339))
 	if what := t.What(); what != "" {
@@ -106,12 +106,12 @@ func (t Turn) String() string {
 
 // Turns are the turns of a fleet.
 type Turns struct {
-	Limit   int           // how many nodes may have one; 0: it was not set, and is 1
+	Limit   int           // how many nodes may hold one; 0: it was not set, and is 1
 	Held    []Turn        // sorted by node
 	Waiting []TurnRequest // in any order
 }
 
-// Of returns the turn of a node, if it has one.
+// Of returns the turn of a node, if it holds one.
 func (t Turns) Of(id NodeID) (Turn, bool) {
 	i := slices.IndexFunc(t.Held, func(held Turn) bool { return held.Node == id })
 	if i < 0 {
@@ -120,8 +120,8 @@ func (t Turns) Of(id NodeID) (Turn, bool) {
 	return t.Held[i], true
 }
 
-// TurnFacts are what decisions about the turns of a fleet are made from. The voters are those of
-// the etcd that the sidecars run.
+// TurnFacts returns the input of decisions about the fleet's turns. voters are the voters of the
+// etcd that the sidecars run.
 func (f Fleet) TurnFacts(voters []TurnVoter) TurnFacts {
 	out := TurnFacts{Limit: f.Turns.Limit, Fleet: f, Waiting: f.Turns.Waiting, Voters: voters}
 	for _, t := range f.Turns.Held {
@@ -130,7 +130,7 @@ func (f Fleet) TurnFacts(voters []TurnVoter) TurnFacts {
 	return out
 }
 
-// TurnVoters are the voters in the facts of turns.
+// TurnVoters converts voters for TurnFacts.
 func TurnVoters(voters []NodeVoter) []TurnVoter {
 	var out []TurnVoter
 	for _, v := range voters {
@@ -139,7 +139,7 @@ func TurnVoters(voters []NodeVoter) []TurnVoter {
 	return out
 }
 
-// Overdue reports whether a turn has passed its limit. It is kept nevertheless: a node in the
+// Overdue reports whether a turn passed its limit. It is kept nevertheless: a node in the
 // middle of its work is not a node that serves.
 func (t Turn) Overdue(now time.Time) bool { return !t.Until.IsZero() && !now.Before(t.Until) }
 
@@ -149,7 +149,7 @@ type TurnRequest struct {
 	Created int64 // the create revision of its key: its place in the queue
 
 	Since       time.Time // by the clock of who asked
-	Message, By string    // as those of a Turn
+	Message, By string    // as in a Turn
 }
 
 // TurnVoter is a voter of the etcd that the sidecars run.
@@ -158,7 +158,8 @@ type TurnVoter struct {
 	Answers bool
 }
 
-// turnObstacles keep the next upgrade from starting: work on a node, and an upgrade stops another.
+// turnObstacles returns the turns that keep the next upgrade from starting: it would stop another
+// node.
 func turnObstacles(f Fleet) []UpgradeObstacle {
 	var out []UpgradeObstacle
 	for _, t := range f.Turns.Held {
@@ -167,7 +168,7 @@ func turnObstacles(f Fleet) []UpgradeObstacle {
 	return out
 }
 
-// TurnWarnings are of turns whose work has failed, or that are over their limit: the turn is kept,
+// TurnWarnings warn of turns whose work failed, or that are over their limit: the turn is kept,
 // and no other node gets one.
 func TurnWarnings(turns Turns, now time.Time) []Warning {
 	var out []Warning

@@ -10,12 +10,12 @@ import (
 type UpgradeObstacle struct {
 	Reason  Reason
 	Node    NodeID // that it is about; empty: no single node
-	Message string // what is wrong, and what to do
+	Message string // the problem and its remedy
 }
 
-// UpgradeFacts are what the answer to "may the next upgrade start" is given from.
+// UpgradeFacts are the input of JudgeUpgrade.
 type UpgradeFacts struct {
-	Unreachable bool // etcd does not answer: the rest is what was known before
+	Unreachable bool // etcd does not answer: the rest may be out of date
 	Full        bool // the database of etcd is full
 	Status      StatusView
 	Fleet       Fleet
@@ -25,8 +25,8 @@ type UpgradeFacts struct {
 
 // UpgradeAnswer says whether the next upgrade may start.
 type UpgradeAnswer struct {
-	Obstacles []UpgradeObstacle // why not, what lasts longest first; none: it may
-	Notes     []string          // what an upgrade costs in a fleet of this size
+	Obstacles []UpgradeObstacle // why not, the longest lasting first; none: it may
+	Notes     []string          // the costs of an upgrade in a fleet of this size
 }
 
 // Ready reports whether the next upgrade may start.
@@ -96,7 +96,7 @@ func UpgradeObstacles(v StatusView, f Fleet) []UpgradeObstacle {
 	return append(out, reported(f)...)
 }
 
-// missing reports whether a node whose gate may open is not alive, and people have to do
+// missing reports whether a node whose gate may open is not alive, and people must do
 // something about it: the leader deletes the record of an ephemeral one.
 func (r *Record) missing() bool {
 	deleted := r.Node.Ephemeral && r.Node.FenceAfter > 0 && deletable(r.Node.Roles)
@@ -137,9 +137,9 @@ func failingObjects(f Fleet) []UpgradeObstacle {
 	return out
 }
 
-// outage says that no kube-apiserver would serve while one node is stopped. That of a
-// fleet of one is not an obstacle: it could never be upgraded. A gate that an upgrade which
-// is under way keeps closed counts as one that opens.
+// outage says that no kube-apiserver would serve while one node is stopped. In a fleet of
+// one, that is no obstacle: it could never be upgraded. A gate that the upgrade under way
+// keeps closed counts as open.
 func outage(v StatusView, f Fleet) []UpgradeObstacle {
 	underWay := unsettled(v, f) != ""
 	controllers, serving := 0, []NodeID{}
@@ -236,7 +236,7 @@ func ObstacleReasons() []Reason {
 // LacksGate reports whether a controller is alive and reports no gate.
 func LacksGate(r *Record) bool { return r.aliveController() && r.Presence.Reason == "" }
 
-// NoGateMessage says what that means, and what to do.
+// NoGateMessage explains a missing gate, and says how to find the cause.
 func NoGateMessage(r *Record) string {
 	where := ""
 	if r.Presence.Host != "" {
@@ -245,8 +245,7 @@ func NoGateMessage(r *Record) string {
 	return fmt.Sprintf("it is alive%s but reports no gate; check the log of its sidecar, and whether two sidecars run with --node-id=%s", where, r.ID)
 }
 
-// reported returns what alive controllers report of themselves and holds the next
-// upgrade.
+// reported returns the warnings of alive controllers that hold the next upgrade.
 func reported(f Fleet) []UpgradeObstacle {
 	var out []UpgradeObstacle
 	for _, r := range f.Records {
@@ -262,7 +261,7 @@ func reported(f Fleet) []UpgradeObstacle {
 	return out
 }
 
-// holdsUpgrade reports whether a warning of a node holds the next upgrade: what is wrong
+// holdsUpgrade reports whether a warning of a node holds the next upgrade: the problem
 // gets worse when a sidecar is started again, or another node stops.
 func holdsUpgrade(reason Reason) bool {
 	switch reason {

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// This file says what the voters of an etcd that the sidecars run mean for an upgrade, and
-// what it costs because of the size of the fleet alone. That size holds no upgrade: a fleet
+// This file says which voters of the etcd that the sidecars run hold an upgrade, and names
+// the costs that come from the size of the fleet alone. That size holds no upgrade: a fleet
 // of one could never be upgraded (docs/protocol.md#upgrade-ready).
 
-// VoterObstacles returns the voters for which the next upgrade has to wait: those that are
-// down, if fewer than a majority would answer while it stops another one
+// VoterObstacles returns the voters for which the next upgrade must wait: those that are down,
+// if fewer than a majority would answer while it stops another one
 // (docs/protocol.md#upgrade-ready). One or two voters that are healthy hold nothing: the notes
-// say what an upgrade costs then.
+// name the cost of an upgrade then.
 func VoterObstacles(voters []NodeVoter) []UpgradeObstacle {
 	var out []UpgradeObstacle
 	for _, v := range voters {

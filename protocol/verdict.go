@@ -2,11 +2,11 @@ package protocol
 
 import "fmt"
 
-// Facts are what Judge decides from (docs/protocol.md#gate).
+// Facts are the input of Judge (docs/protocol.md#gate).
 type Facts struct {
 	Stopping  bool   // the sidecar is shutting down
-	Duplicate string // not empty: who else has this node's ID
-	Reached   bool   // etcd has answered at least once
+	Duplicate string // not empty: who else uses this node's ID
+	Reached   bool   // etcd answered at least once
 	// Services is not empty while the services of this node keep the gate closed: why
 	// (docs/protocol.md#services).
 	Services string
@@ -26,13 +26,13 @@ type Facts struct {
 	Override Override
 }
 
-// Registration is what is known of this node's record.
+// Registration is the sidecar's knowledge of this node's record.
 type Registration struct {
-	Controller bool   // the record has the controller role
+	Controller bool   // the record lists the controller role
 	Cordon     Cordon // in the record
-	Confirmed  bool   // the record matches what this sidecar runs
+	Confirmed  bool   // the record matches this sidecar
 	Revision   int64  // of the write that made it match; 0 while not confirmed
-	// Rewinds is how often the store had gone back before that write. A status of
+	// Rewinds is how often the store went back before that write. A status of
 	// another history of the store does not count (docs/protocol.md#went-back).
 	Rewinds int
 	// Fenced: the presence was not confirmed for so long that leaders may soon
@@ -80,7 +80,8 @@ func judge(f Facts) Verdict {
 		return Verdict{Reason: OtherAPIServer, Message: f.APIServer}
 	case !f.Registration.Confirmed:
 		return Verdict{Reason: NotRegistered, Message: "this node's record does not match what it runs yet"}
-	// After the record, which has the cordon. Before the status: a cordoned gate does not fail static.
+	// After the record, which contains the cordon. Before the status: a cordoned gate does not fail
+	// static.
 	case f.Registration.Cordon.On():
 		return Verdict{Reason: Cordoned, Message: fmt.Sprintf(
 			"this node was taken out of service %s; to end that now: %s", f.Registration.Cordon, f.Registration.Cordon.Remedy(f.Local.ID))}
@@ -136,6 +137,6 @@ func ViolatesSteady(was, now Verdict) bool {
 	return was.Admitted() && !now.Ready && (now.Reason == ReleaseTooOld || now.Reason == ReconcilerTooOld)
 }
 
-// RegistersAgain ends the message of a gate that is closed by Fenced. Who knows that etcd
-// answers says something else in its place.
+// RegistersAgain ends the message of a gate that is closed by Fenced. A caller that knows
+// that etcd answers says something else in its place.
 const RegistersAgain = "it registers again when etcd answers"

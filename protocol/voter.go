@@ -8,41 +8,43 @@ import (
 	"time"
 )
 
-// This file says what is wrong with a voter of the etcd that the sidecars run, and what to
-// do (docs/protocol.md#voters).
+// This file describes the problems of voters of the etcd that the sidecars run, and their
+// remedies (docs/protocol.md#voters).
 
 // NodeVoter is a voter of the etcd that the sidecars run.
 type NodeVoter struct {
 	Name    string // the node ID, or the ID of the member if that is not known
 	Address string
 	Healthy bool   // it answers, and knows a leader
-	Waits   bool   // it answers, and has no leader: it serves again when a majority does
-	Trouble string // what is wrong and what to do, if it is not healthy (VoterTrouble)
+	Waits   bool   // it answers, and knows no leader: it serves again when a majority does
+	Trouble string // the problem and its remedy, if it is not healthy (VoterTrouble)
 }
 
-// VoterFacts are what is known of a voter that is not healthy.
+// VoterFacts are the known facts about a voter that is not healthy.
 type VoterFacts struct {
 	Name, Address string
 	Problem       string // as the node that asks finds it
 	// Alive: the sidecar of its node has a presence.
 	Alive bool
-	// Reported is what that sidecar reports of its member; empty: nothing.
+	// Reported is that sidecar's report of its member; empty: none.
 	Reported string
-	// Gone is for how long its node has had no presence, as the node that asks saw it.
+	// Gone is for how long its node was without a presence, as the node that asks saw
+	// it.
 	Gone time.Duration
 	// Spare: a majority is left if another voter stops too.
 	Spare bool
 }
 
-// RemoveAfter is how long a node has to be without a presence before people read how to
+// RemoveAfter is how long a node must be without a presence before people read how to
 // remove its member: longer than a machine needs to start again.
 const RemoveAfter = 5 * time.Minute
 
-// withoutSpare ends what is wrong with a voter if the others are only just a majority.
+// withoutSpare ends the description of a voter's problem if the others are only just a
+// majority.
 const withoutSpare = "; etcd accepts no writes if another one of its voters stops"
 
-// VoterTrouble says what is wrong with a voter, and what to do. It proposes to remove only
-// a member whose sidecar has not been alive for a while: one that is removed never serves
+// VoterTrouble describes a voter's problem and its remedy. It proposes to remove only a
+// member whose sidecar has not been alive for a while: a removed member never serves
 // again.
 func VoterTrouble(f VoterFacts) string {
 	problem, last := cmp.Or(f.Problem, "it is not healthy"), ""
@@ -62,8 +64,8 @@ func VoterTrouble(f VoterFacts) string {
 		"or if the node is off for good, type on another node: sidecar cluster remove %s", f.Address, problem, int(RemoveAfter.Minutes()), f.Name) + last
 }
 
-// NoMajority says that too few voters serve; empty: enough do. Those that only wait for a
-// leader are not what people have to start.
+// NoMajority says that too few voters serve; empty: enough do. People need not start
+// voters that only wait for a leader.
 func NoMajority(voters []NodeVoter) string {
 	var down []string
 	waiting := 0
@@ -87,7 +89,7 @@ func NoMajority(voters []NodeVoter) string {
 		"if they are lost for good: docs/clusters.md#restore", len(down), len(voters), strings.Join(down, ", "))
 }
 
-// WithVoters returns a copy of a fleet whose records have which nodes vote.
+// WithVoters returns a copy of a fleet whose records show which nodes vote.
 func WithVoters(f Fleet, voters []NodeVoter) Fleet {
 	if len(voters) == 0 {
 		return f
@@ -102,8 +104,8 @@ func WithVoters(f Fleet, voters []NodeVoter) Fleet {
 	return f
 }
 
-// ReportedMember returns what the sidecar of a node reports of its own etcd member; empty:
-// nothing, or the node is not alive.
+// ReportedMember returns a sidecar's report of its own etcd member; empty: none, or the
+// node is not alive.
 func ReportedMember(r Record) string {
 	if !r.Alive {
 		return ""
