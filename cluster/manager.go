@@ -167,7 +167,7 @@ type Manager struct {
 	keeper *quorum.Keeper
 	enrol  *enrol.Server
 
-	stepping sync.Mutex      // stepping guards running, and that one step is taken at a time
+	stepping sync.Mutex      // stepping guards running and until, and that one step is taken at a time
 	running  *change         // while the state is Running and this node may have a member
 	until    <-chan struct{} // closed when steps of it must end
 

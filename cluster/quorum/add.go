@@ -37,19 +37,19 @@ type Added struct {
 }
 
 // CheckFree returns why the key, the ID or the address of a node would be refused, and
-// whether an earlier attempt has added the node. It changes nothing.
+// whether an earlier attempt added the node. It changes nothing.
 func CheckFree(ctx context.Context, client *etcd.Client, node record.Member) (added bool, err error) {
 	id, _, err := observe(ctx, client, node)
 	return id != 0, err
 }
 
-// Find returns the ID under which an earlier attempt has added a node; 0: none has.
+// Find returns the ID under which an earlier attempt added a node; 0: none did.
 func Find(ctx context.Context, client *etcd.Client, node record.Member) (uint64, error) {
 	id, _, err := observe(ctx, client, node)
 	return id, err
 }
 
-// Read returns a member; nil: the list of the members does not have it.
+// Read returns a member; nil: it is not in the list of the members.
 func Read(ctx context.Context, client *etcd.Client, id uint64) (*View, error) {
 	members, err := client.Members(ctx)
 	if err != nil {
@@ -68,9 +68,9 @@ func Read(ctx context.Context, client *etcd.Client, id uint64) (*View, error) {
 }
 
 // Add adds a node as a learner, or finds it among the members if an earlier attempt has
-// added it. A learner that was added, and that is not known to be of another node, is
-// that of an attempt that ended before it wrote the record. Errors: InUseError,
-// RemovedError, ErrWait, ErrBusy, or those of etcd.
+// added it. An attempt that ended before it wrote the record left a learner without
+// one: Add adopts that learner, unless its node is known to be another one. Errors:
+// InUseError, RemovedError, ErrWait, ErrBusy, or etcd's own.
 func Add(ctx context.Context, client *etcd.Client, a Addition) (Added, error) {
 	if a.After == nil {
 		a.After = func(string) {}
@@ -114,8 +114,8 @@ func add(ctx context.Context, client *etcd.Client, a Addition) (Added, error) {
 	return Added{Cluster: *s.cluster, ID: id, Members: members}, nil
 }
 
-// observe returns the node's member ID if an earlier attempt has added it; 0: it has to
-// be added.
+// observe returns the node's member ID if an earlier attempt added it; 0: the caller
+// must add it.
 func observe(ctx context.Context, client *etcd.Client, node record.Member) (id uint64, s stored, err error) {
 	members, err := client.Members(ctx)
 	if err != nil {
@@ -166,8 +166,8 @@ func addedNode(m record.Member) protocol.AddedNode {
 	return protocol.AddedNode{Node: m.Node, Key: string(m.Key[:]), Address: m.Address, PeerURL: m.PeerURL, ClientURL: m.ClientURL}
 }
 
-// addLearner makes one attempt. A request that was not answered may have been carried
-// out, so the members are listed again.
+// addLearner makes one attempt. etcd may have carried out a request without an
+// answer, so addLearner lists the members again.
 func addLearner(ctx context.Context, client *etcd.Client, peerURL string) (uint64, error) {
 	limited, cancel := context.WithTimeout(ctx, addTimeout)
 	defer cancel()
@@ -192,7 +192,7 @@ func addLearner(ctx context.Context, client *etcd.Client, peerURL string) (uint6
 	return 0, fmt.Errorf("%w: %w", ErrWait, err)
 }
 
-// whyUnhealthy says which voter keeps etcd from adding a member, and what to do.
+// whyUnhealthy names the voter that keeps etcd from adding a member, and the remedy.
 func whyUnhealthy(ctx context.Context, client *etcd.Client) string {
 	all, err := List(ctx, client)
 	if err != nil {
@@ -207,9 +207,9 @@ func whyUnhealthy(ctx context.Context, client *etcd.Client) string {
 	return "a member was added less than 5 s ago"
 }
 
-// writeRecords writes who the new member is. It deletes the records of members that
-// were removed without that: by etcd's own tools, for example. If the sidecar of etcd's leader
-// has written meanwhile that the member is leaving, it writes nothing: nothing takes that back.
+// writeRecords writes who the new member is. It deletes the records that remain of removed
+// members, for example of those that etcd's own tools removed. If the sidecar of etcd's leader
+// wrote meanwhile that the member is leaving, it writes nothing: nothing takes that back.
 func writeRecords(ctx context.Context, client *etcd.Client, s stored, members []etcd.Member, id uint64, node record.Member) error {
 	keys := keyspace.Under(client.Prefix())
 	node.ID = id

@@ -31,15 +31,15 @@ func (*AliveError) Is(target error) bool { return target == ErrRefused }
 // leaseCheck is the pause between two questions whether a sidecar keeps its lease alive.
 const leaseCheck = 500 * time.Millisecond
 
-// leaseUnit is how exactly etcd says what is left of a lease.
+// leaseUnit is the unit in which etcd reports the remaining time of a lease.
 const leaseUnit = time.Second
 
-// asksFirst reports whether the removal needs that the node's sidecar has stopped.
+// asksFirst reports whether the removal requires that the node's sidecar is stopped.
 func (r Removal) asksFirst(node protocol.NodeID) bool { return !r.Force && !r.Leaves && node != "" }
 
-// awaitEnd returns nil when the node of the member has no presence, and an AliveError if
-// its sidecar keeps the presence alive. A sidecar that was killed leaves its presence behind
-// until the lease ends; awaitEnd waits for that.
+// awaitEnd returns nil once the presence of the member's node is missing, and an AliveError
+// if its sidecar keeps the presence alive. A sidecar that was killed leaves its presence
+// behind until the lease ends; awaitEnd waits for that.
 func (r Removal) awaitEnd(ctx context.Context, client *etcd.Client) error {
 	if r.Force || r.Leaves {
 		return nil
@@ -77,7 +77,7 @@ func (r Removal) awaitEnd(ctx context.Context, client *etcd.Client) error {
 	}
 }
 
-// presenceLease returns the lease of a node's presence; 0: the node has none.
+// presenceLease returns the lease of a node's presence; 0: there is none.
 func presenceLease(ctx context.Context, client *etcd.Client, node protocol.NodeID) (int64, error) {
 	if node == "" {
 		return 0, nil
@@ -92,7 +92,7 @@ func presenceLease(ctx context.Context, client *etcd.Client, node protocol.NodeI
 	return 0, nil
 }
 
-// notAlive is the condition of the first write that the node's sidecar has not started
+// notAlive is the condition of the first write: the node's sidecar did not start
 // since.
 func (r Removal) notAlive(client *etcd.Client, node protocol.NodeID) []clientv3.Cmp {
 	if !r.asksFirst(node) {

@@ -31,7 +31,7 @@ type Defragmentation struct {
 // Defragmented is a member and the size of its database in bytes.
 type Defragmented struct {
 	View          // as it was before
-	After   int64 // the size now; that of before, if it was left out
+	After   int64 // the size now; the size before, if it was left out
 	LeftOut bool  // it did not answer
 }
 
@@ -79,7 +79,7 @@ func Defragment(ctx context.Context, client *etcd.Client, d Defragmentation) ([]
 	return out, stillFull(out)
 }
 
-// room requires that the disks whose space is known have room for a copy of the data: etcd would fail in the
+// room requires that each disk whose space is known can hold a copy of the data: etcd would fail in the
 // middle, and a disk that is full ends the member.
 func (d Defragmentation) room(ctx context.Context, client *etcd.Client, all []View) error {
 	if d.Free == nil {
@@ -103,8 +103,8 @@ func (d Defragmentation) room(ctx context.Context, client *etcd.Client, all []Vi
 	return nil
 }
 
-// diskReserve is what the log of a member may need while it is defragmented: etcd allocates a part of it at
-// once.
+// diskReserve is the space that the log of a member may need while the member is defragmented: etcd
+// allocates a part of the log at once.
 const diskReserve = 64 << 20
 
 func (v View) title() string {

@@ -23,8 +23,8 @@ var (
 	ErrRefused = errors.New("not removed")
 )
 
-// InUseError is returned for a node that cannot be added because its ID or its address
-// is that of a member.
+// InUseError is returned for a node that cannot be added because a member uses its ID
+// or its address.
 type InUseError struct {
 	What   string // the ID or the address
 	Member uint64
@@ -41,9 +41,9 @@ func (e *InUseError) Error() string {
 		e.What, of, id)
 }
 
-// CorruptRotationError is returned if the record of the replacement of the CA cannot be read. What it
-// had, only its earlier revision shows: to delete it in the middle would leave nodes that trust
-// different CAs.
+// CorruptRotationError is returned if the record of the replacement of the CA cannot be read. Only
+// its earlier revision shows its content. To delete the record during a replacement would leave nodes
+// that trust different CAs.
 type CorruptRotationError struct {
 	Key      string
 	Revision int64 // at which it was written
@@ -56,14 +56,14 @@ func (e *CorruptRotationError) Error() string {
 		e.Err, e.Key, e.Revision, e.Revision-1)
 }
 
-// Unwrap returns what is wrong with the value.
+// Unwrap returns the error about the value.
 func (e *CorruptRotationError) Unwrap() error { return e.Err }
 
-// UnknownError is returned for a removal of what is no member.
+// UnknownError is returned for a removal that names no member.
 type UnknownError struct {
 	Name       string
 	Members    string // those that there are
-	Registered bool   // a node with this ID has a record
+	Registered bool   // there is a node record with this ID
 }
 
 func (e *UnknownError) Error() string {

@@ -19,7 +19,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// KeeperConfig is what a Keeper needs.
+// KeeperConfig configures a Keeper.
 type KeeperConfig struct {
 	Client *etcd.Client
 	// Local returns the client URL of the member on this node. The keeper works only
@@ -38,13 +38,14 @@ const (
 	hurry      = 15 * time.Second
 	hurryPause = 75 * time.Millisecond
 	calmPause  = time.Second
-	// scanPause is the time between two lists of the members, for learners that have
-	// no record: the sidecar that added them ended before it wrote one.
+	// scanPause is the time between two lists of the members, for learners without a
+	// record: the sidecar that added them ended before it wrote one.
 	scanPause = 30 * time.Second
 )
 
-// Keeper makes learners voters once they have caught up, and removes those that make no
-// progress. Every sidecar with a member has one. Only that of etcd's leader works.
+// Keeper makes learners voters once they are caught up, and removes those that make no
+// progress. Every sidecar with a member runs one. Only the Keeper beside etcd's leader
+// works.
 type Keeper struct {
 	cfg      KeeperConfig
 	keys     keyspace.Keys
@@ -53,7 +54,7 @@ type Keeper struct {
 	progress map[uint64]progress // only the goroutine of keep uses it
 }
 
-// progress is how far a learner has come, as this sidecar has observed it.
+// progress is the progress of a learner, as this sidecar observed it.
 type progress struct {
 	first   time.Time // when it was observed first
 	since   time.Time // when it was last better than before
@@ -102,7 +103,7 @@ func (k *Keeper) keep(ctx context.Context) error {
 			return ctx.Err()
 		case <-changed:
 			timer.Stop()
-			if !backoff.Sleep(ctx, hurryPause) { // the learner has to start first
+			if !backoff.Sleep(ctx, hurryPause) { // the learner must start first
 				return ctx.Err()
 			}
 		case <-timer.C:
@@ -110,8 +111,8 @@ func (k *Keeper) keep(ctx context.Context) error {
 	}
 }
 
-// round does for each learner what can be done now, and returns the time until the next
-// round.
+// round takes one step about each learner, if one is possible now, and returns the time
+// until the next round.
 func (k *Keeper) round(ctx context.Context) (time.Duration, error) {
 	recorded := k.learners.Get()
 	local, err := k.cfg.Client.MemberStatus(ctx, k.cfg.Local())
@@ -171,7 +172,7 @@ func (k *Keeper) keepLearner(ctx context.Context, m etcd.Member, leader etcd.Mem
 	return nil
 }
 
-// observe asks a learner how far it has come, because etcd logs an error for each promotion
+// observe asks a learner for its progress, because etcd logs an error for each promotion
 // that comes too early.
 func (k *Keeper) observe(ctx context.Context, m etcd.Member, leader etcd.MemberStatus) protocol.LearnerFacts {
 	p, known := k.progress[m.ID]
@@ -204,8 +205,9 @@ func (k *Keeper) promoted(ctx context.Context, m etcd.Member) error {
 	return write(ctx, k.cfg.Client, clientv3.OpDelete(k.keys.ClusterLearner(m.ID)))
 }
 
-// evict removes a learner that makes no progress, so that others can join, or that is leaving.
-// Its record has that it is leaving before that (docs/protocol.md#membership).
+// evict removes a learner that makes no progress, so that others can join, or one that is
+// leaving. evict first writes into its record that it is leaving
+// (docs/protocol.md#membership).
 func (k *Keeper) evict(ctx context.Context, m etcd.Member, rec learnerRecord) error {
 	if err := k.writeLeaving(ctx, m.ID, rec); err != nil {
 		return err

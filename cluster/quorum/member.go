@@ -9,8 +9,8 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// NewMember returns the record of a node's member, as its data directory and its
-// certificate have it, without the time when it was added.
+// NewMember returns the record of a node's member, made from the marker of its
+// data directory and its certificate, without the time when it was added.
 func NewMember(id uint64, m datadir.Marker, cert *x509.Certificate) record.Member {
 	return record.Member{
 		ID: id, Node: protocol.NodeID(m.Node), Address: m.Address,

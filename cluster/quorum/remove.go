@@ -30,7 +30,7 @@ type Removal struct {
 
 	// Force: also if the sidecar of the node is alive.
 	Force bool
-	// Leaves: the node leaves because it has lost the role of a member. It may become a
+	// Leaves: the node leaves because it lost the role of a member. It may become a
 	// member again with the same key.
 	Leaves bool
 	// Before is called when the removal is allowed, and before it is requested. nil:
@@ -74,8 +74,8 @@ func Remove(ctx context.Context, client *etcd.Client, r Removal) (View, error) {
 	return removed, withRecord(ctx, client, err)
 }
 
-// withRecord adds to an UnknownError whether a node with this ID has a record: that is what is
-// left of a node whose member was removed before.
+// withRecord adds to an UnknownError whether there is a node record with this ID: a node keeps
+// it after the removal of its member.
 func withRecord(ctx context.Context, client *etcd.Client, err error) error {
 	unknown, is := errors.AsType[*UnknownError](err)
 	if !is {
@@ -90,7 +90,7 @@ func withRecord(ctx context.Context, client *etcd.Client, err error) error {
 	return err
 }
 
-// attempt needs the lock. It returns etcd.ErrChanged if a record has changed since it was
+// attempt needs the lock. It returns etcd.ErrChanged if a record changed since it was
 // read: nothing was requested then.
 func (r Removal) attempt(ctx context.Context, client *etcd.Client) (View, error) {
 	all, s, err := listWithRoles(ctx, client)
@@ -122,9 +122,9 @@ func (r Removal) attempt(ctx context.Context, client *etcd.Client) (View, error)
 	return target, r.remove(ctx, client, all, target, s)
 }
 
-// remove needs the lock. It may be run again after any step. The record has that the
-// member is leaving before etcd is asked to remove it: etcd may do that long after the
-// request (docs/protocol.md#membership).
+// remove needs the lock. It may be run again after any step. remove first writes into
+// the record that the member is leaving, and then asks etcd to remove it: etcd may do
+// that long after the request (docs/protocol.md#membership).
 func (r Removal) remove(ctx context.Context, client *etcd.Client, all []View, target View, s stored) error {
 	keys := keyspace.Under(client.Prefix())
 	rec, known := s.members[target.ID]
@@ -173,14 +173,14 @@ func MayLose(client *etcd.Client, node protocol.NodeID) func(context.Context) ([
 	}
 }
 
-// Forget deletes what the records have of a member that was removed.
+// Forget deletes the records of a member that was removed.
 func Forget(ctx context.Context, client *etcd.Client, id uint64) error {
 	keys := keyspace.Under(client.Prefix())
 	return write(ctx, client, clientv3.OpDelete(keys.ClusterMember(id)), clientv3.OpDelete(keys.ClusterLearner(id)))
 }
 
-// writeAfter writes after a removal. The client may still have a connection to the
-// member that was removed, which answers with errors until it has ended.
+// writeAfter writes after a removal. The client may still use a connection to the
+// removed member, which answers with errors until it ends.
 func writeAfter(ctx context.Context, client *etcd.Client, ops []clientv3.Op) error {
 	began := time.Now()
 	pauses := backoff.Backoff{First: 50 * time.Millisecond, Max: time.Second}
@@ -216,8 +216,8 @@ func find(all []View, wanted string) (View, error) {
 // endCluster is the remedy for a user who removes the last voter.
 const endCluster = "to end this cluster, stop its sidecar and delete its data directory"
 
-// remedy is what to do if the member is the last voter. That of a node that leaves has the only
-// copy of the data, and no user has asked to end the cluster.
+// remedy is the remedy if the member is the last voter. If its node leaves, the member holds
+// the only copy of the data, and no user asked to end the cluster.
 func (r Removal) remedy(target View) string {
 	if !r.Leaves {
 		return endCluster
@@ -226,8 +226,8 @@ func (r Removal) remedy(target View) string {
 		protocol.RoleConsensus, target.Node, protocol.RoleConsensus)
 }
 
-// mayRemove returns why the removal would harm the cluster; nil: it would not. remedy is what to do
-// about the last voter.
+// mayRemove returns why the removal would harm the cluster; nil: it would not. remedy is the remedy
+// for the last voter.
 func mayRemove(all []View, target View, remedy string) error {
 	if target.Learner {
 		return nil
@@ -264,7 +264,7 @@ func mayRemove(all []View, target View, remedy string) error {
 		ErrRefused, name(target), count(len(others), "voter"), protocol.Majority(len(others)), healthy, unhealthy(all, target))
 }
 
-// unhealthy says which other voters do not answer, and what to do.
+// unhealthy names the other voters that do not answer, and the remedy.
 func unhealthy(all []View, target View) string {
 	var text strings.Builder
 	found := 0
@@ -305,8 +305,8 @@ func count(n int, what string) string {
 }
 
 // handOver makes another voter the leader if the member leads now, so that no request
-// fails with the member that is removed. What the list had may be old. A leader that hangs
-// cannot hand over: then etcd elects another one.
+// fails with the member that is removed. The list may be old. A leader that hangs cannot
+// hand over: then etcd elects another one.
 func (r Removal) handOver(ctx context.Context, client *etcd.Client, all []View, target View) error {
 	if !leads(ctx, client, all, target) {
 		return nil
@@ -350,9 +350,10 @@ func (r Removal) moveLeader(ctx context.Context, all []View, target View) error 
 	return errors.Join(err, leader.Close())
 }
 
-// removeMember tries until the member is removed, or until etcd has refused for longer
-// than a voter needs to settle. Each time the member hands over first, if it leads. A
-// removal that was not answered may be carried out later, so the members are listed again.
+// removeMember tries until the member is removed, or until etcd refuses for longer than a
+// voter needs to settle. Each time the member hands over first, if it leads. etcd may
+// carry out a removal later that it did not answer, so removeMember lists the members
+// again.
 func (r Removal) removeMember(ctx context.Context, client *etcd.Client, all []View, target View) error {
 	began, reported, id := time.Now(), false, target.ID
 	pauses := backoff.Backoff{First: 100 * time.Millisecond, Max: time.Second}

@@ -23,13 +23,13 @@ import (
 type Rotation struct {
 	record.Rotation
 	Facts protocol.RotationFacts
-	// Members has the nodes that are members; the others have a node record only.
+	// Members contains the nodes that are members; any other node has a node record only.
 	Members map[protocol.NodeID]bool
 
 	cluster *record.Cluster
 }
 
-// Step is what is done next.
+// Step returns the next step.
 func (r Rotation) Step() protocol.RotationStep { return protocol.NextRotationStep(r.Facts) }
 
 // ReadRotation returns the record of the replacement alone. Its zero value: there never was one.
@@ -75,7 +75,7 @@ func ReadParticipants(ctx context.Context, client *etcd.Client) (Rotation, error
 	out.Facts = protocol.RotationFacts{Phase: s.rotation.Phase, Turn: s.rotation.Turn, Given: s.rotation.Given}
 	for _, v := range listed {
 		node := v.Node
-		if node == "" { // it has never reported who it is
+		if node == "" { // it never reported its node ID
 			node = protocol.NodeID(keyspace.MemberID(v.ID))
 		}
 		out.Members[node] = true
@@ -93,7 +93,7 @@ func ReadParticipants(ctx context.Context, client *etcd.Client) (Rotation, error
 	return out, nil
 }
 
-// participant adds what a node has reported of this new CA. Without a report, it trusts the old one.
+// participant adds the report of a node about this new CA. A node without one trusts the old CA.
 func (s *stored) participant(n protocol.RotationNode) protocol.RotationNode {
 	r, reported := s.reports[n.ID]
 	if !reported || r.CA != s.rotation.Hash {
@@ -108,7 +108,7 @@ func (s *stored) wasRemoved(node protocol.NodeID) bool {
 	return slices.ContainsFunc(s.removed, func(m record.Member) bool { return m.Node == node })
 }
 
-// StartRotation begins to replace the CA, and reports whether another command has begun before. No
+// StartRotation begins to replace the CA, and reports whether another command began before. No
 // node is added meanwhile.
 func StartRotation(ctx context.Context, client *etcd.Client) (already bool, err error) {
 	err = locked(ctx, client, "sidecar cluster rotate-ca", func(ctx context.Context) error {
@@ -125,7 +125,7 @@ func StartRotation(ctx context.Context, client *etcd.Client) (already bool, err 
 	return already, err
 }
 
-// WriteRotation writes the record if it has not changed since it was read; with other changes.
+// WriteRotation writes the record, with other changes, if it did not change since it was read.
 func WriteRotation(ctx context.Context, client *etcd.Client, was int64, r record.Rotation, more ...clientv3.Op) error {
 	key := keyspace.Under(client.Prefix()).Rotation()
 	_, err := client.Write(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", was)},
@@ -136,8 +136,8 @@ func WriteRotation(ctx context.Context, client *etcd.Client, was int64, r record
 	return nil
 }
 
-// EndRotation writes that the new CA is that of the cluster. The tokens are deleted: they have the hash
-// of the old one.
+// EndRotation makes the new CA the cluster's CA in the record. It deletes the tokens: they contain the
+// hash of the old one.
 func EndRotation(ctx context.Context, client *etcd.Client, r Rotation) error {
 	keys := keyspace.Under(client.Prefix())
 	cluster := *r.cluster
@@ -149,7 +149,7 @@ func EndRotation(ctx context.Context, client *etcd.Client, r Rotation) error {
 		clientv3.OpDelete(keys.RotationReports(), clientv3.WithPrefix()))
 }
 
-// WriteRotationReport writes what a node reports of itself.
+// WriteRotationReport writes the report of a node about itself.
 func WriteRotationReport(ctx context.Context, client *etcd.Client, r record.RotationReport) error {
 	key := keyspace.Under(client.Prefix()).RotationReport(r.Node)
 	if _, err := client.Txn(ctx, nil, []clientv3.Op{clientv3.OpPut(key, string(record.EncodeRotationReport(r)))}, nil); err != nil {
@@ -167,7 +167,7 @@ func NotRotating(ctx context.Context, client *etcd.Client) error {
 	return err
 }
 
-// MayHaveNextKey reports whether a voter may have the key of the CA that takes the place of the one of now.
+// MayHaveNextKey reports whether a voter may have the key of the CA that replaces the present one.
 func MayHaveNextKey(r record.Rotation, node protocol.NodeID) bool {
 	return r.Active() && slices.Contains(r.Given, node)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// StandingOf returns what the members and their records have of the node with a key.
+// StandingOf looks up a node with this key among the members, their records and the reports.
 func StandingOf(ctx context.Context, client *etcd.Client, node protocol.NodeID, key record.Hash) (protocol.Standing, error) {
 	members, err := client.Members(ctx)
 	if err != nil {

@@ -13,17 +13,17 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// stored is what etcd has of the members, below the prefix, at one revision.
+// stored contains the records of the members, from below the prefix, at one revision.
 type stored struct {
 	cluster  *record.Cluster // nil: the etcd is not one that the sidecars run
 	members  map[uint64]record.Member
 	learners map[uint64]record.Learner
 	removed  []record.Member
-	// revisions are the mod revisions of the members' records, also of those that are
-	// corrupt, and after readRoles of the node records of the members; 0: there is none.
+	// revisions maps keys to mod revisions; 0: there is no such key. It contains the
+	// members' records, corrupt ones too, and after readRoles the members' node records.
 	revisions map[string]int64
 	at        int64 // the revision of the store
-	// lost are the nodes of members that have lost the role of a member. Only readRoles
+	// lost are the nodes of members that lost the role of a member. Only readRoles
 	// fills it.
 	lost map[protocol.NodeID]bool
 	// rotation is the replacement of the CA; its zero value: there never was one.
@@ -31,8 +31,8 @@ type stored struct {
 	reports  map[protocol.NodeID]record.RotationReport
 }
 
-// readStored reads all records. Corrupt ones count as missing: the members themselves
-// are what counts.
+// readStored reads all records. Corrupt ones count as missing: the list of the
+// members itself decides.
 func readStored(ctx context.Context, client *etcd.Client) (stored, error) {
 	keys := keyspace.Under(client.Prefix())
 	resp, err := client.Txn(ctx, nil, []clientv3.Op{
@@ -73,8 +73,8 @@ func readStored(ctx context.Context, client *etcd.Client) (stored, error) {
 	return out, out.readRotation(resp)
 }
 
-// readRotation reads what the store has of the replacement of the CA. One that is corrupt is an
-// error: nothing may be signed by mistake.
+// readRotation reads the record and the reports about the replacement of the CA. A corrupt one
+// is an error: nothing may be signed by mistake.
 func (s *stored) readRotation(resp *clientv3.TxnResponse) error {
 	s.reports = map[protocol.NodeID]record.RotationReport{}
 	for _, kv := range etcd.NewListing(resp, 4).KVs {
@@ -125,8 +125,8 @@ func (s *stored) readRoles(ctx context.Context, client *etcd.Client) error {
 	return nil
 }
 
-// unchanged are the conditions that no record has changed since s was read: of a member,
-// or of the node of one.
+// unchanged returns the conditions that no record of a member, and no node record of
+// one, changed since s was read.
 func (s *stored) unchanged(client *etcd.Client) []clientv3.Cmp {
 	prefix := keyspace.Under(client.Prefix()).ClusterMembers()
 	conds := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(prefix), "<", s.at+1).WithPrefix()} // also for records that are new
@@ -149,8 +149,8 @@ func ReadCluster(ctx context.Context, client *etcd.Client) (record.Cluster, erro
 	return *s.cluster, nil
 }
 
-// write makes changes that depend on nothing: what they say was done to the members
-// already.
+// write makes changes without a condition: they record changes of the members that
+// are done already.
 func write(ctx context.Context, client *etcd.Client, ops ...clientv3.Op) error {
 	if _, err := client.Txn(ctx, nil, ops, nil); err != nil {
 		return fmt.Errorf("write the records of the members: %w", err)

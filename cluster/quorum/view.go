@@ -22,30 +22,29 @@ type View struct {
 	Learner bool // it receives the log and does not vote
 	Leader  bool
 	Leaving bool // it is being removed
-	Started bool // it has been running at least once
+	Started bool // it ran at least once
 
 	Healthy bool   // it answers, and knows a leader
 	Problem string // why it is not healthy
 	DBSize  int64  // of its database, in bytes
 	Quota   int64  // of the database, in bytes; 0: not known
 	Full    bool   // etcd refuses writes, because the database of a member is full
-	Applied uint64 // the last entry of the log that it has applied
+	Applied uint64 // the last entry of the log that it applied
 	Lag     uint64 // how many entries it is behind the leader
 }
 
 // statusTimeout bounds the question to one member.
 const statusTimeout = 2 * time.Second
 
-// List returns the members, and what each reports of itself. If the cluster has no
-// majority, it returns the members as the server that answers knows them, and
-// ErrNoQuorum.
+// List returns the members, and the status that each reports. Without a majority,
+// it returns the members as the server that answers knows them, and ErrNoQuorum.
 func List(ctx context.Context, client *etcd.Client) ([]View, error) {
 	all, _, err := listMore(ctx, client, func(*stored) error { return nil })
 	return all, err
 }
 
 // HasMajority reports whether more than half of the voters are healthy. For some seconds after
-// a majority has died, the server that answers still reads what List reads.
+// a majority died, List still succeeds at the server that answers.
 func HasMajority(all []View) bool {
 	voters, healthy := 0, 0
 	for _, v := range all {
@@ -60,8 +59,8 @@ func HasMajority(all []View) bool {
 	return 2*healthy > voters
 }
 
-// ListKnown returns the members as the server that answers knows them, and what each
-// reports of itself. It reads no records, and needs no majority: the members do not send each
+// ListKnown returns the members as the server that answers knows them, and the status that
+// each reports. It reads no records, and needs no majority: the members do not send each
 // other anything for it.
 func ListKnown(ctx context.Context, client *etcd.Client) ([]View, error) {
 	known, err := client.KnownMembers(ctx)
@@ -91,7 +90,7 @@ func listMore(ctx context.Context, client *etcd.Client, more func(*stored) error
 	return views(ctx, client, members, s), s, nil
 }
 
-// listWithRoles is listMore, and counts members as leaving whose nodes have lost the role.
+// listWithRoles is listMore, and counts members as leaving whose nodes lost the role.
 func listWithRoles(ctx context.Context, client *etcd.Client) ([]View, stored, error) {
 	all, s, err := listMore(ctx, client, func(s *stored) error { return s.readRoles(ctx, client) })
 	for i := range all {
@@ -141,7 +140,7 @@ func newView(m etcd.Member, r record.Member) View {
 	return v
 }
 
-// ask fills in what the member reports of itself.
+// ask fills in the status that the member reports.
 func (v *View) ask(ctx context.Context, client *etcd.Client) etcd.MemberStatus {
 	if v.ClientURL == "" || !v.Started {
 		v.Problem = "it has not started yet"
