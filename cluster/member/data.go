@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// MakeData starts a child that makes the data of a member of cfg.Spec.Snapshot, and waits for its end. If ctx
-// ends first, the child is stopped, and the error is that of ctx.
+// MakeData starts a child that makes a member's data from cfg.Spec.Snapshot, and waits for its end. If ctx
+// ends first, MakeData stops the child, and returns ctx's error.
 func MakeData(ctx context.Context, cfg Config) error {
 	if cfg.Spec.Snapshot == nil {
 		return errors.New("make the data of an etcd member: no snapshot")

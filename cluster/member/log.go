@@ -18,18 +18,18 @@ const (
 	repeatPause = time.Minute
 	// maxRemembered bounds the warnings that are remembered for that.
 	maxRemembered = 256
-	// maxOutput bounds the lines that are kept of what is no log line: a panic's message
-	// and the beginning of its stack.
+	// maxOutput bounds the kept lines that are not of etcd's log: a panic's message and
+	// the beginning of its stack.
 	maxOutput = 20
 )
 
 // logReader turns etcd's log into ours, and keeps why the process ended. Its fields may
-// be read when the process has ended.
+// be read once the process ended.
 type logReader struct {
 	log *slog.Logger
 
-	mu       sync.Mutex // mu guards what follows
-	stopping bool       // the process was asked to stop: what etcd warns of then is intended
+	mu       sync.Mutex // mu guards the fields below
+	stopping bool       // the process was asked to stop: etcd's warnings are intended then
 	logged   map[string]*repeated
 	fatal    string   // the newest message that ends a process; empty: none
 	panicked string   // the Go runtime's line for an end of its own; empty: none
@@ -111,12 +111,12 @@ func (r *logReader) write(ctx context.Context, level, message string, fields map
 	r.log.LogAttrs(ctx, ours, message, attrs...) //nolint:sloglint // the message is etcd's
 }
 
-// levels are etcd's levels and ours. What etcd does in good health is for debugging.
+// levels are etcd's levels and ours. Messages of a healthy etcd are for debugging.
 var levels = map[string]slog.Level{
 	"debug": slog.LevelDebug, "info": slog.LevelDebug, "warn": slog.LevelWarn, "error": slog.LevelError,
 }
 
-// intended are warnings of etcd about what is as it should be.
+// intended are warnings of etcd about intended behaviour.
 var intended = []string{
 	"Running http and grpc server on single port. This is not recommended for production.",
 	"simple token is not cryptographically signed", // etcd's own users are not used
@@ -136,7 +136,7 @@ func (r *logReader) stop() {
 	r.stopping = true
 }
 
-// attrName returns our name of a field: keys have no hyphens.
+// attrName returns our name of a field: keys contain no hyphens.
 func attrName(field string) string {
 	if field == "error" {
 		return "err"
@@ -156,7 +156,7 @@ func (r *logReader) repeats(message string) (suppressed int, due bool) {
 	last, known := r.logged[message]
 	switch {
 	case !known && len(r.logged) >= maxRemembered:
-		clear(r.logged) // some are logged again; etcd has fewer messages
+		clear(r.logged) // some are logged again; etcd knows fewer messages
 	case known && time.Since(last.at) < repeatPause:
 		last.suppressed++
 		return 0, false

@@ -2,27 +2,27 @@ package member
 
 import "github.com/lockstep-dev/lockstep/protocol"
 
-// Event is what happened to a member.
+// Event is an event of a member.
 type Event string
 
-// What a child reports.
+// The events that a child reports.
 const (
 	// Started: the server runs. Without a quorum it may stay so.
 	Started Event = "started"
 	// Ready: the member is part of a quorum, and serves.
 	Ready Event = "ready"
-	// Removed: the cluster has removed the member. It never serves again.
+	// Removed: the cluster removed the member. It never serves again.
 	Removed Event = "removed"
 	// Failed: the server did not start, or stopped by itself. Problem says why.
 	Failed Event = "failed"
-	// Again: the learner has lost the message by which it becomes ready. It does at once
-	// in a new process what etcd does after seven seconds (Spec.Patience).
+	// Again: the learner lost the message by which it becomes ready. A new process asks
+	// again at once, which etcd does by itself after seven seconds (Spec.Patience).
 	Again Event = "again"
-	// Measured: Measures has what etcd has measured of itself.
+	// Measured: Measures contains the newest measures of etcd.
 	Measured Event = "measured"
 )
 
-// Message is what a child writes to its standard output, one line of JSON each.
+// Message is a message of a child on its standard output, one line of JSON each.
 type Message struct {
 	Event     Event  `json:"event"`
 	MemberID  uint64 `json:"memberID,omitempty,string"`
@@ -32,7 +32,7 @@ type Message struct {
 	Measures *protocol.Measures `json:"measures,omitempty"`
 }
 
-// Exit codes of a child. 2 is that of a panic.
+// Exit codes of a child. A panic exits with 2.
 const (
 	ExitStopped = 0
 	ExitFailed  = 1

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// stopTimeout is how long a child has to stop gracefully. The child gives up
+	// stopTimeout is the time for a child to stop gracefully. The child gives up
 	// earlier by itself.
 	stopTimeout = 14 * time.Second
 	// maxLine bounds one line of a child's output.
@@ -29,7 +29,7 @@ const (
 type process struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
-	done  chan struct{} // closed when the child has ended and its output was read
+	done  chan struct{} // closed when the child ended and its output was read
 	log   *logReader
 
 	message Message // the last one that says how it ended; read after done
@@ -66,14 +66,14 @@ func startChild(ctx context.Context, cfg Config, receive func(Message)) (*proces
 	if err := c.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the etcd member: %w", err)
 	}
-	// The child reads it before anything else. If it has ended already, its exit says why.
+	// The child reads it before anything else. If it ended already, its exit says why.
 	_ = json.NewEncoder(stdin).Encode(cfg.Spec)
 	go c.follow(ctx, stdout, stderr, receive)
 	return c, nil
 }
 
-// childEnviron removes what is not for etcd: the sidecar's own variables, which may
-// have secrets, and proxies, through which etcd would reach its peers.
+// childEnviron removes the variables that are not for etcd: the sidecar's own,
+// which may contain secrets, and proxies, through which etcd would reach its peers.
 func childEnviron(environ []string) []string {
 	return slices.DeleteFunc(environ, func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
@@ -98,12 +98,12 @@ func (c *process) follow(ctx context.Context, stdout, stderr io.Reader, receive 
 		receive(m)
 	})
 	logs.Wait()
-	// cmd.ProcessState has the outcome.
+	// cmd.ProcessState contains the outcome.
 	_ = c.cmd.Wait()
 }
 
-// eachLine calls use with each line, without its end. It reads to the end, whatever it
-// finds: a pipe that is full would stop the child.
+// eachLine calls use with each line, without its end. It reads to the end in any case:
+// a full pipe would stop the child.
 func eachLine(r io.Reader, use func([]byte)) {
 	lines := bufio.NewReaderSize(r, maxLine)
 	for {
@@ -123,7 +123,7 @@ func (c *process) pid() int { return c.cmd.Process.Pid }
 // long.
 func (c *process) stop() {
 	c.log.stop()
-	// The child sees the end of its input. A child that has ended already needs none.
+	// The child sees the end of its input. A child that ended already needs none.
 	_ = c.stdin.Close()
 	timeout := time.NewTimer(stopTimeout)
 	defer timeout.Stop()
@@ -133,7 +133,7 @@ func (c *process) stop() {
 	case <-timeout.C:
 	}
 	c.killed = true
-	// Only a process that has ended cannot be killed.
+	// Kill fails only if the process ended already.
 	_ = c.cmd.Process.Kill()
 	<-c.done
 }

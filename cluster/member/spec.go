@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// What a member gets where its Spec has zero
+// The defaults for zero fields of a Spec
 // (docs/adr/0013-times-of-the-embedded-etcd.md).
 const (
 	DefaultHeartbeat = 175 * time.Millisecond
@@ -30,15 +30,15 @@ const (
 	// DefaultCommit is how long etcd collects writes for its database. They are in its log
 	// before that, and a start after a crash repeats them.
 	DefaultCommit = 500 * time.Millisecond
-	// DefaultMeasures is the pause between two messages with what etcd measures. A message
-	// costs some milliseconds of CPU time (BenchmarkMeasured).
+	// DefaultMeasures is the pause between two messages with the measures of etcd. A
+	// message costs some milliseconds of CPU time (BenchmarkMeasured).
 	DefaultMeasures = 10 * time.Second
 	// MaxLearners must be the same on all members of a cluster.
 	MaxLearners = 2
 )
 
-// Spec is what a member needs to run. It goes to the child as JSON. The files and the
-// directory must be absolute paths.
+// Spec configures a member. It goes to the child as JSON. The files and the directory
+// must be absolute paths.
 type Spec struct {
 	Dir  string // of etcd's data; etcd creates it
 	Name string // of the member; the node ID
@@ -50,7 +50,7 @@ type Spec struct {
 	// Dir is empty, as do Existing and Token.
 	InitialCluster string
 	Existing       bool   // the member joins a cluster that runs
-	Token          string // of the cluster: random, so that two clusters never have one ID
+	Token          string // of the cluster: random, so that two clusters never share an ID
 
 	// CAFile, CertFile and KeyFile are this node's, for peers and clients, as server and
 	// as client. Certificate and key are read at each handshake.
@@ -61,19 +61,20 @@ type Spec struct {
 	QuotaBytes int64         // of the database; 0: DefaultQuotaBytes, negative: none
 	Measures   time.Duration // the pause between two messages with Measures; 0: DefaultMeasures
 
-	// Patience is how long a learner that has received data may take to become ready. Its
-	// process ends then, and another one goes on with the data. 0: as long as etcd takes.
+	// Patience is how long a learner with data may take to become ready. Its process ends
+	// then, and another one goes on with the data. 0: as long as etcd takes.
 	//
 	// A new learner asks the leader to write its name, and is ready when that comes back in
-	// the log. It gets the data as a snapshot if the log has more than a hundred entries.
-	// The snapshot ends all connections to the other members, with the question, or has
-	// the answer in it, where it is not noticed. etcd asks again after seven seconds.
+	// the log. It gets the data as a snapshot if the log is longer than a hundred entries.
+	// The snapshot ends all connections to the other members, and so loses the question. Or
+	// the snapshot contains the answer, and etcd does not notice it there. etcd asks again
+	// after seven seconds.
 	Patience time.Duration
 
-	Verbose bool // etcd logs what it does, not only what is wrong
+	Verbose bool // etcd logs its work too, not only problems
 
-	// Snapshot, if not nil, is what the child makes Dir of, which must not exist. It ends then, without
-	// running the member.
+	// Snapshot, if not nil, is the source from which the child makes Dir, which must not exist. The
+	// child ends then, without running the member.
 	Snapshot *Snapshot
 }
 
@@ -93,7 +94,7 @@ func (s Spec) WithDefaults() Spec {
 	return s
 }
 
-// Validate reports what is missing or wrong.
+// Validate returns an error that names a missing or invalid field.
 func (s Spec) Validate() error {
 	required := []struct{ name, value string }{
 		{"Dir", s.Dir}, {"Name", s.Name}, {"PeerURL", s.PeerURL}, {"ClientURL", s.ClientURL}, {"InitialCluster", s.InitialCluster},

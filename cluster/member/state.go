@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// ErrRemoved is the end of a member that its cluster has removed.
+// ErrRemoved ends a member that its cluster removed.
 var ErrRemoved = errors.New("the cluster has removed this etcd member")
 
-// ErrOldCopy is the end of a member whose log misses entries that it had acknowledged. It
-// would end so each time.
+// ErrOldCopy ends a member whose log misses entries that it acknowledged. It would end so
+// each time.
 var ErrOldCopy = errors.New("the log of this etcd member misses entries that it had acknowledged")
 
-// State is what is known of a member's process.
+// State describes a member's process.
 type State struct {
 	Running  bool // the process runs
 	Ready    bool // the member was part of a quorum since the process started

@@ -18,22 +18,22 @@ const (
 	// The pauses before a member is started again.
 	minRestartPause = 200 * time.Millisecond
 	maxRestartPause = 30 * time.Second
-	// worked is how long a member has to be ready before its next pause is the first
+	// worked is how long a member must be ready before its next pause is the first
 	// one again.
 	worked = time.Minute
 )
 
-// Config has what a Supervisor needs. Command and Spec are required.
+// Config configures a Supervisor. Command and Spec are required.
 type Config struct {
 	// Command is the program and its arguments that run Main of package child: this
 	// program, with its hidden command.
 	Command []string
 	Spec    Spec
-	// Lock is the locked file of the data directory. The child has it open too. nil:
-	// none.
+	// Lock is the locked file of the data directory. The child keeps it open too.
+	// nil: none.
 	Lock *os.File
-	// Prepare is called before each start of the child. If it fails, the start has
-	// failed. nil: nothing.
+	// Prepare is called before each start of the child. If it fails, the start
+	// fails. nil: no call.
 	Prepare func() error
 	Log     *slog.Logger // nil: none
 }
@@ -58,15 +58,15 @@ func New(cfg Config) *Supervisor {
 	return &Supervisor{cfg: cfg, log: cfg.Log, state: event.New(State{}), measures: event.New(protocol.Measures{})}
 }
 
-// State follows what is known of the member.
+// State follows the state of the member's process.
 func (s *Supervisor) State() *event.Value[State] { return s.state }
 
-// Measures follows what the newest process has measured.
+// Measures follows the measures of the newest process.
 func (s *Supervisor) Measures() *event.Value[protocol.Measures] { return s.measures }
 
 // Run keeps the member running until ctx ends, and then stops it gracefully. It returns
-// ctx's error then, ErrRemoved when the cluster has removed the member, and ErrOldCopy when
-// its log misses entries.
+// ctx's error then, ErrRemoved when the cluster removed the member, and ErrOldCopy when its
+// log misses entries.
 func (s *Supervisor) Run(ctx context.Context) error {
 	if err := s.cfg.Spec.Validate(); err != nil {
 		return err
@@ -105,8 +105,8 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	}
 }
 
-// missesEntries reports whether etcd panicked because the leader has committed more than the
-// log of this member has, although it had acknowledged that.
+// missesEntries reports whether etcd panicked because the leader committed entries that are
+// missing in this member's log, although the member acknowledged them.
 func missesEntries(reason string) bool {
 	return strings.Contains(reason, "tocommit(") && strings.Contains(reason, "is out of range [lastIndex(")
 }
@@ -114,7 +114,7 @@ func missesEntries(reason string) bool {
 // maxPatience bounds Spec.Patience: etcd itself asks again after seven seconds.
 const maxPatience = 5 * time.Second
 
-// nextPatience makes the next child more patient: this one may have been slow.
+// nextPatience makes the next child more patient, in case this one was only slow.
 func (s *Supervisor) nextPatience() {
 	s.cfg.Spec.Patience *= 2
 	if s.cfg.Spec.Patience > maxPatience {
@@ -122,8 +122,8 @@ func (s *Supervisor) nextPatience() {
 	}
 }
 
-// AwaitReady returns when the member is ready, or when ctx ends. Its error then has
-// why the process ended last.
+// AwaitReady returns when the member is ready, or when ctx ends. Its error then
+// names why the process ended last.
 func (s *Supervisor) AwaitReady(ctx context.Context) error {
 	for {
 		now, changed := s.state.Load()
@@ -143,13 +143,13 @@ func (s *Supervisor) AwaitReady(ctx context.Context) error {
 // ending is how a child ended.
 type ending struct {
 	reason  string // for people
-	output  string // what the process wrote last that was no log line; empty: nothing
+	output  string // the last output of the process that was no log line; empty: none
 	removed bool
 	again   bool          // it wants to be started again
 	ready   time.Duration // how long it was ready
 }
 
-// runChild starts one child and returns when it has ended. When ctx ends it stops the
+// runChild starts one child and returns when it ends. When ctx ends it stops the
 // child.
 func (s *Supervisor) runChild(ctx context.Context) ending {
 	var c *process
