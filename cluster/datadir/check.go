@@ -17,25 +17,26 @@ import (
 	"strings"
 )
 
-// Expected is what the flags of this sidecar say of its member.
+// Expected describes this sidecar's member as its flags do.
 type Expected struct {
 	Node       string
 	Address    string // empty: the marker's
 	PeerPort   int    // 0: the marker's
 	ClientPort int
-	// CAHash is that of the token; empty: there is none.
+	// CAHash is the hash in the token; empty: there is no token.
 	CAHash string
 }
 
 const restoreOrReplace = "restore it from a backup; without one, replace this node: docs/clusters.md#replace-a-node"
 
-// authorityRemedy is what to do about a file of the CA: each member has the same.
+// authorityRemedy returns the remedy for a bad or missing file of the CA: each
+// member keeps the same file.
 func (l Layout) authorityRemedy() string {
 	return fmt.Sprintf("copy %q and %q from another member, which has the same, or restore them from a backup; without either, replace this node: docs/clusters.md#replace-a-node",
 		l.CACert(), l.CAKey())
 }
 
-// remedyOf is what to do about a file that is wrong.
+// remedyOf returns the remedy for a file that is wrong.
 func (l Layout) remedyOf(path string) string {
 	if path == l.CACert() || path == l.CAKey() {
 		return l.authorityRemedy()
@@ -43,13 +44,13 @@ func (l Layout) remedyOf(path string) string {
 	return restoreOrReplace
 }
 
-// replaceRemedy is what to do when the data of etcd is lost. An old copy of it must
-// not be used: other members rely on what this one had acknowledged.
+// replaceRemedy returns the remedy for lost data of etcd. An old copy of the data
+// must not be used: other members rely on the entries that this one acknowledged.
 func (l Layout) replaceRemedy(m Marker) string {
 	return fmt.Sprintf("replace this node: on another member type `sidecar cluster remove %s`, then delete %q here and join again with a new token; an old copy of the directory must not be used: docs/clusters.md#replace-a-node", cmp.Or(m.MemberID, "ID"), string(l))
 }
 
-// OldCopy is the refusal of a directory whose etcd misses what this member had acknowledged.
+// OldCopy returns the refusal of a directory whose etcd misses entries that this member acknowledged.
 func (l Layout) OldCopy(m Marker) error {
 	return &RefusedError{l.Etcd(), "is an older copy: it misses entries that this member had acknowledged", l.replaceRemedy(m)}
 }
@@ -77,7 +78,7 @@ func (l Layout) Check(m Marker, want Expected) error {
 	return nil
 }
 
-// checkModes refuses what users other than the owner can read or change.
+// checkModes refuses files and directories that other users can read or change.
 func (l Layout) checkModes(Marker) error {
 	for _, f := range []struct {
 		path      string
@@ -97,7 +98,7 @@ func (l Layout) checkModes(Marker) error {
 		info, err := os.Stat(f.path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			continue // other checks decide whether it has to exist
+			continue // other checks decide whether it must exist
 		case err != nil:
 			return l.unreadable(f.path, err)
 		}
@@ -155,9 +156,9 @@ func (l Layout) otherPort(flag string, has, want int) error {
 // belong together. Their times do not count here: they are renewed later.
 func (l Layout) checkCertificates(m Marker) error {
 	if !m.Phase.InCluster() {
-		return nil // the steps make what is missing
+		return nil // the steps make missing files
 	}
-	for _, path := range []string{l.CACert(), l.NodeCert(), l.NodeKey()} { // only a voter has the CA's key
+	for _, path := range []string{l.CACert(), l.NodeCert(), l.NodeKey()} { // only a voter keeps the CA's key
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			remedy := restoreOrReplace
 			if path == l.CACert() {
@@ -188,8 +189,8 @@ func (l Layout) checkCertificates(m Marker) error {
 	return l.checkCAKey(trusted)
 }
 
-// checkCAKey requires that the key of the CA is that of one that the node trusts. While the CA is
-// replaced, these are two (docs/clusters.md#replace-the-ca).
+// checkCAKey requires that the key belongs to a CA that the node trusts. While the CA is
+// replaced, it trusts two (docs/clusters.md#replace-the-ca).
 func (l Layout) checkCAKey(trusted []*x509.Certificate) (err error) {
 	text, err := os.ReadFile(l.CAKey())
 	if errors.Is(err, fs.ErrNotExist) {

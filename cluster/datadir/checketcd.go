@@ -42,16 +42,16 @@ func (l Layout) checkEtcd(m Marker) error {
 	return nil
 }
 
-// EtcdBegun reports whether etcd has a complete log in the directory. If not, etcd
-// has not worked there yet, and what it left can be deleted.
+// EtcdBegun reports whether the directory contains a complete log of etcd. If not,
+// etcd did not work there yet, and its files can be deleted.
 func (l Layout) EtcdBegun() bool {
 	_, _, err := l.logIDs()
 	return err == nil
 }
 
-// EtcdBootstrapped reports whether the log of a new cluster has its first member. etcd
-// makes the log before that, and if it ends in between, it never elects a leader: nothing
-// in the log says which members there are.
+// EtcdBootstrapped reports whether the log of a new cluster contains its first member.
+// etcd makes the log first. If it ends before it adds the member, it never elects a
+// leader: nothing in the log names the members.
 func (l Layout) EtcdBootstrapped() bool {
 	segments, err := filepath.Glob(filepath.Join(l.wal(), "*.wal"))
 	if err != nil || len(segments) == 0 {
@@ -66,8 +66,8 @@ func (l Layout) EtcdBootstrapped() bool {
 	return decodeBootstrap(f)
 }
 
-// logIDs returns the IDs of the cluster and of the member that the log has. It reads
-// only the beginning: a log can have hundreds of megabytes.
+// logIDs returns the IDs of the cluster and of the member in the log. It reads only
+// the beginning: a log can be hundreds of megabytes long.
 func (l Layout) logIDs() (cluster, member uint64, err error) {
 	segments, err := filepath.Glob(filepath.Join(l.wal(), "*.wal"))
 	if err != nil {

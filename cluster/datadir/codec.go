@@ -33,8 +33,8 @@ func decodeIDs(segment *os.File) (cluster, member uint64, err error) {
 	return 0, 0, errors.New("it does not begin with the IDs")
 }
 
-// decodeBootstrap reports whether the first segment of a log has an entry, and after that
-// a state: what etcd writes first of a new cluster.
+// decodeBootstrap reports whether the first segment of a log contains an entry and then
+// a state: etcd writes these two first in a new cluster.
 func decodeBootstrap(segment *os.File) bool {
 	const atMost = 16 // records: etcd writes these after four others
 	decoder, entry := wal.NewDecoder(segmentFile{segment}), false
@@ -60,5 +60,5 @@ func decodeBootstrap(segment *os.File) bool {
 // segmentFile is a file as etcd's decoder reads it.
 type segmentFile struct{ *os.File }
 
-// FileInfo is what the decoder limits the size of a record by.
+// FileInfo returns the file's size, by which the decoder limits the size of a record.
 func (f segmentFile) FileInfo() (fs.FileInfo, error) { return f.Stat() }

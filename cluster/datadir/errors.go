@@ -9,8 +9,8 @@ import (
 // changed.
 type RefusedError struct {
 	Path    string // the directory or the file
-	Problem string // what is wrong with it
-	Remedy  string // what to do, or to type
+	Problem string // the problem with it
+	Remedy  string // an action, or a command to type
 }
 
 // Error names the path, the problem and the remedy.
@@ -33,6 +33,6 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("data directory: %q is in use by %s: stop that one first, or give this sidecar another --data-dir", e.Path, holder)
 }
 
-// ErrNoMarker is returned for a directory that has no marker: it is empty or
+// ErrNoMarker is returned for a directory without a marker: it is empty or
 // missing.
 var ErrNoMarker = errors.New("no cluster was created or joined in this directory")

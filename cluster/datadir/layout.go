@@ -15,13 +15,13 @@ func (l Layout) Marker() string { return filepath.Join(string(l), markerFile) }
 // Members returns the path of the list of members.
 func (l Layout) Members() string { return filepath.Join(string(l), membersFile) }
 
-// Roles returns the path of the roles that this node had last.
+// Roles returns the path of this node's last roles.
 func (l Layout) Roles() string { return filepath.Join(string(l), rolesFile) }
 
 // Program returns the directory into which the program of the etcd member may be unpacked.
 func (l Layout) Program() string { return filepath.Join(string(l), programDir) }
 
-// Recording returns the path of what the flight recorder had when the sidecar ended by an error.
+// Recording returns the path of the flight recorder's content from when the sidecar ended by an error.
 func (l Layout) Recording() string { return filepath.Join(string(l), recordingFile) }
 
 // PKI returns the directory of the certificates and keys.

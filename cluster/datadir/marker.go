@@ -13,7 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/durable"
 )
 
-// Intent is what the directory was made for.
+// Intent is the purpose of the directory.
 type Intent string
 
 // The intents.
@@ -23,15 +23,15 @@ const (
 	Restore Intent = "restore" // a cluster made of a snapshot
 )
 
-// Phase is how far the intent has been carried out.
+// Phase is the progress of the intent.
 type Phase string
 
 // The phases, in their order.
 const (
-	// Begun: no other node knows of this one, and etcd has not worked yet as far as
+	// Begun: no other node knows of this one, and etcd did not work yet as far as
 	// is known.
 	Begun Phase = "begun"
-	// Enrolled: the cluster issued this node's certificate, and may have added it.
+	// Enrolled: the cluster issued this node's certificate, and maybe added it.
 	Enrolled Phase = "enrolled"
 	// Member: this node was a working member. Its etcd directory is never made again.
 	Member Phase = "member"
@@ -39,19 +39,19 @@ const (
 	Removed Phase = "removed"
 )
 
-// The phases of a node that has been in its cluster, and whose roles have changed
+// The phases of a node that was in its cluster, and whose roles changed
 // (docs/protocol.md#membership).
 const (
-	// Leaving: its member leaves, because the node has lost the role.
+	// Leaving: its member leaves, because the node lost the role.
 	Leaving Phase = "leaving"
-	// WithoutMember: it has credentials and no member. etcd has no data here.
+	// WithoutMember: it has credentials and no member. There is no data of etcd here.
 	WithoutMember Phase = "without-member"
 	// Adding: it becomes a member.
 	Adding Phase = "adding"
 )
 
-// InCluster reports whether the directory has the credentials of a node in its cluster,
-// with a member or without one.
+// InCluster reports whether the directory contains the credentials of a node in its
+// cluster, with a member or without one.
 func (p Phase) InCluster() bool { return p == Member || p.Changing() || p == WithoutMember }
 
 // Changing reports whether the node becomes a member, or leaves.
@@ -91,8 +91,8 @@ func NewClusterID() string {
 const (
 	// markerVersion is the newest form that this program reads.
 	markerVersion = 2
-	// firstVersion is the form that it writes while an older program understands it: that
-	// of phases which do not come from a change of roles.
+	// firstVersion is the form that it writes for the phases that an older program
+	// understands: all that do not come from a change of roles.
 	firstVersion = 1
 )
 
@@ -126,7 +126,7 @@ func (l Layout) decodeMarker(text []byte) (Marker, error) {
 	return m, nil
 }
 
-// problem returns what makes no sense; empty: nothing.
+// problem names a field that makes no sense; empty: there is none.
 func (m Marker) problem() string {
 	switch {
 	case m.Version < 1:

@@ -22,15 +22,16 @@ const (
 	others fs.FileMode = 0o077
 )
 
-// Dir is a data directory that this process has locked.
+// Dir is a data directory that this process locked.
 type Dir struct {
 	Layout
-	file *os.File // the open directory, which has the lock
+	file *os.File // the open directory, which holds the lock
 }
 
-// Open locks the directory, which it makes if it is missing. A directory that has
-// files of others, or only some of its own, is refused as it is: *RefusedError. One
-// that another process uses is a *LockedError. Close unlocks it.
+// Open locks the directory, which it makes if it is missing. Open refuses a
+// directory with foreign files, or with only some of its own, and changes nothing
+// there: *RefusedError. The error for a directory that another process uses is a
+// *LockedError. Close unlocks it.
 func Open(path string) (*Dir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -49,8 +50,9 @@ func Open(path string) (*Dir, error) {
 	return d, nil
 }
 
-// Lock locks the directory, which it makes if it is missing, whatever it has: for a
-// sidecar without a member, which keeps only its roles there. Errors are those of Open.
+// Lock locks the directory, which it makes if it is missing, and does not check its
+// content. It is for a sidecar without a member, which keeps only its roles there. It
+// returns the same errors as Open.
 func Lock(path string) (*Dir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -144,8 +146,8 @@ func lockHolder(f *os.File) int {
 	return 0
 }
 
-// checkFirst refuses a directory that is not empty and has no marker. An empty one,
-// such as a service manager makes, is closed to other users.
+// checkFirst refuses a directory that is not empty and contains no marker. An empty
+// one, such as a service manager makes, is closed to other users.
 func (d *Dir) checkFirst() error {
 	names, err := d.names()
 	if err != nil || slices.Contains(names, markerFile) {
@@ -170,9 +172,9 @@ func (d *Dir) checkFirst() error {
 	}
 }
 
-// names returns what the directory has, without what an interrupted write or the
-// file system left there, and without the roles, the unpacked program and a recording: a sidecar without a
-// member may have them too. So may a node that lost its member and has kept its snapshots.
+// names lists the directory without lost+found and files of an interrupted write. It also leaves out the
+// roles, the unpacked program and a recording, which a sidecar without a member may keep too, and the
+// snapshots, which a node keeps when it loses its member.
 func (d *Dir) names() ([]string, error) {
 	entries, err := os.ReadDir(d.Path())
 	if err != nil {
@@ -214,7 +216,7 @@ func (l Layout) unwritable(err error) error {
 	return &RefusedError{string(l), "cannot be made: " + reason(err), "give --data-dir a directory that this user can write to"}
 }
 
-// reason returns an error without the path, which the message has already.
+// reason returns an error without the path, which the message names already.
 func reason(err error) string {
 	if pathError, is := errors.AsType[*fs.PathError](err); is {
 		return pathError.Err.Error()

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// minSpace is what a new member needs on its disk: etcd allocates two files of its
-// log at once, and the database grows up to its quota later.
+// minSpace is the space that a new member needs on its disk: etcd allocates two
+// files of its log at once, and the database grows up to its quota later.
 const minSpace = 256 << 20
 
-// checkSpace refuses a disk that is too small for a new member. A directory that has
-// a marker is never refused for it: etcd waits for space there.
+// checkSpace refuses a disk that is too small for a new member. It never refuses a
+// directory with a marker: etcd waits for space there.
 func (l Layout) checkSpace() error {
 	if _, err := os.Lstat(l.Marker()); err == nil {
 		return nil
@@ -51,11 +51,11 @@ func freeSpace(path string) (int64, error) {
 	return int64(disk.Bavail) * disk.Bsize, nil //nolint:unconvert // the types differ between systems
 }
 
-// walSpace is what etcd allocates at once for its log.
+// walSpace is the space that etcd allocates at once for its log.
 const walSpace = 64 << 20
 
-// FullDisk says that the disk has too little space for a member that has started before,
-// and what to do; empty: it has enough, or that cannot be found out.
+// FullDisk names the disk and the remedy if it is too full for a member that started
+// before; empty: there is enough space, or the space is unknown.
 func (l Layout) FullDisk() string {
 	free, err := freeSpace(string(l))
 	if err != nil || free >= walSpace {
