@@ -1,7 +1,7 @@
-// Package child is the process of an etcd member (docs/clusters.md): the only one in
-// which etcd's server runs. Package member starts it, and describes what the two say
-// to each other. Main starts four goroutines: one waits for the end of its input, one for a
-// learner to become ready, one for the first leader of a member that is alone, one measures.
+// Package child is the process of an etcd member (docs/clusters.md): the only one in which
+// etcd's server runs. Package member starts it, and describes the messages between the two.
+// Main starts four goroutines: one waits for the end of its input, one for a learner to
+// become ready, one for the first leader of a member that is alone, one measures.
 package child
 
 import (
@@ -38,15 +38,15 @@ var errHangs = fmt.Errorf("etcd did not stop within %s", closeTimeout)
 
 // Main runs the member whose Spec is the first line of stdin, until stdin or ctx ends.
 // It returns the exit code. It ignores the signals that stop a sidecar: a service
-// manager sends them to all processes of a service, and the member has to outlive
-// what needs it.
+// manager sends them to all processes of a service, and the member must outlive the
+// processes that need it.
 func Main(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) int {
-	// A member wakes up often and has little to do. With several processors, it spends a
-	// third of its time on waking up threads (docs/adr/0013-times-of-the-embedded-etcd.md).
+	// A member wakes up often, for little work. With several processors, it spends a third
+	// of its time on waking up threads (docs/adr/0013-times-of-the-embedded-etcd.md).
 	runtime.GOMAXPROCS(1)
 	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	// The parent may have been killed. A line that it does not read must not end the
-	// member before it has stopped gracefully.
+	// member before it stops gracefully.
 	signal.Ignore(syscall.SIGPIPE)
 	syscall.CloseOnExec(member.LockFD)
 	c := &child{messages: json.NewEncoder(stdout)}
@@ -58,7 +58,7 @@ func Main(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() { // ends with the process at the latest
-		// Whatever follows the Spec, or ends the input, means: stop.
+		// Any byte after the Spec, and the end of the input, means: stop.
 		_, _ = lines.ReadByte()
 		stop()
 	}()
@@ -80,7 +80,7 @@ func readSpec(lines *bufio.Reader) (member.Spec, error) {
 	return spec.WithDefaults(), spec.Validate()
 }
 
-// child writes what happens to the parent.
+// child reports events to the parent.
 type child struct {
 	mu       sync.Mutex // mu guards messages
 	messages *json.Encoder
@@ -89,7 +89,7 @@ type child struct {
 	removed  atomic.Bool // etcd logged it
 }
 
-// write sends a message. A parent that has ended does not read it.
+// write sends a message. If the parent ended already, it does not read it.
 func (c *child) write(e member.Event, problem string) {
 	c.send(member.Message{Event: e, MemberID: c.memberID, ClusterID: c.cluster, Problem: problem})
 }
@@ -170,15 +170,15 @@ func (c *child) serve(ctx context.Context, etcd *embed.Etcd, spec member.Spec) i
 // lossPause is the pause between two looks at a learner that is not ready.
 const lossPause = 20 * time.Millisecond
 
-// observed is what awaitLoss observes of etcd's server.
+// observed is etcd's server, as awaitLoss observes it.
 type observed interface {
 	Leader() types.ID
 	CommittedIndex() uint64
 	IsLearner() bool
 }
 
-// awaitLoss closes lost when a learner has been in contact with a leader, and has had
-// data, for so long that its message must be lost. It returns when ctx ends, too.
+// awaitLoss closes lost when a learner was in contact with a leader, and held data,
+// for so long that its message must be lost. It returns when ctx ends, too.
 func awaitLoss(ctx context.Context, s observed, patience time.Duration, lost chan<- struct{}) {
 	var since time.Time
 	for backoff.Sleep(ctx, lossPause) {
@@ -194,8 +194,8 @@ func awaitLoss(ctx context.Context, s observed, patience time.Duration, lost cha
 	}
 }
 
-// endOf returns what a value of etcd's error channel means. It is nil where the server
-// ended without an error, and when the channel is closed.
+// endOf returns the error for a value of etcd's error channel. That value is nil if
+// the server ended without an error, and when the channel is closed.
 func endOf(err error) error {
 	if err == nil {
 		return errors.New("etcd ended by itself")
@@ -205,7 +205,7 @@ func endOf(err error) error {
 
 // ended reports the end of a member that was not asked to stop.
 func (c *child) ended(etcd *embed.Etcd, err error) int {
-	// The log of a member that was stopped when it was removed does not have its removal.
+	// If a member was stopped at its removal, the removal is not in its log.
 	if etcd.Server.IsIDRemoved(c.memberID) || c.removed.Load() {
 		c.write(member.Removed, member.ErrRemoved.Error())
 		return member.ExitRemoved

@@ -50,8 +50,9 @@ func config(spec member.Spec, log *zap.Logger) (*embed.Config, error) {
 	return cfg, nil
 }
 
-// removedMessage is what etcd logs when a peer, or its own log, says that this member
-// was removed. Nothing else does: it is the only use of etcd's channel for such errors.
+// removedMessage is etcd's log message when a peer, or its own log, reports that this
+// member was removed. Nothing else does: it is the only use of etcd's channel for such
+// errors.
 const removedMessage = "data-dir used by this member must be removed"
 
 // newLogger returns a logger that writes one line of JSON for each entry. It sets

@@ -11,10 +11,10 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/backoff"
 )
 
-// lonePause is the pause between two looks at a member that has no leader yet.
+// lonePause is the pause between two looks at a member without a leader.
 const lonePause = 5 * time.Millisecond
 
-// candidate is what electLone needs of etcd's server.
+// candidate is etcd's server, as electLone uses it.
 type candidate interface {
 	MemberID() types.ID
 	Leader() types.ID
@@ -25,11 +25,11 @@ type candidate interface {
 
 // electLone makes the only voter of a cluster its leader at once. By itself it waits for one
 // to five heartbeats until it holds an election that no other member can win
-// (docs/upstream.md#etcd-lone-election). It does nothing to a member that has, or may
-// have, other voters beside it. It returns when there is a leader, and when ctx ends.
+// (docs/upstream.md#etcd-lone-election). It does nothing while there are, or may be, other
+// voters. It returns when there is a leader, and when ctx ends.
 func electLone(ctx context.Context, s candidate, members func() []*membership.Member) {
 	for s.Leader() == 0 {
-		// The members are those of what was applied, so there may be others in the rest.
+		// The list of the members contains only applied changes: the rest of the log may add others.
 		caughtUp := s.AppliedIndex() > 0 && s.AppliedIndex() >= s.CommittedIndex()
 		if caughtUp && onlyVoter(s.MemberID(), members()) {
 			id := uint64(s.MemberID())

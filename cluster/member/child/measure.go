@@ -15,7 +15,7 @@ const (
 	leadersMetric = "etcd_server_leader_changes_seen_total"
 )
 
-// measure reports to the parent again and again what etcd measures, until ctx ends.
+// measure reports etcd's measures to the parent again and again, until ctx ends.
 func (c *child) measure(ctx context.Context, pause time.Duration) {
 	for backoff.Sleep(ctx, pause) {
 		if now, err := measured(); err == nil { // else the next time

@@ -14,8 +14,8 @@ import (
 
 var errGivenUp = errors.New("the sidecar's command has ended before the data was made")
 
-// restore makes the data of a member of a snapshot. That has no end but its own: if the parent
-// ends or gives up, so does this process, at once. What it has made by then is deleted by the next one.
+// restore makes the data of a member from a snapshot. That cannot be interrupted: if the parent ends or
+// gives up, this process exits at once. The next restore deletes the data that this one made by then.
 func (c *child) restore(ctx context.Context, spec member.Spec) int {
 	abandon := context.AfterFunc(ctx, func() { os.Exit(c.failed(errGivenUp)) })
 	defer abandon()
