@@ -1,7 +1,7 @@
-// Package members keeps what this node knows of its cluster's members: from etcd while
-// that answers, and on the disk for starts while it does not. It owns the file
-// members.json of the data directory. Its Publish learns each list first, and has the client
-// use it (docs/clusters.md#members).
+// Package members keeps this node's list of its cluster's members: from etcd while that
+// answers, and on the disk for starts while it does not. It owns the file members.json of
+// the data directory. Config.Publish receives each list first, and the client uses it then
+// (docs/clusters.md#members).
 //
 // Run starts one goroutine for each prefix that it follows, and waits for them.
 package members
@@ -40,12 +40,12 @@ type Member struct {
 	Learner   bool   `json:"learner,omitempty"`
 }
 
-// Config has what a Directory needs. All is required.
+// Config configures a Directory. All is required.
 type Config struct {
 	Client *etcd.Client
 	File   string // members.json
-	// Publish is called with each list, before List has it, and with that on the disk. It
-	// must not call the Directory.
+	// Publish is called with each list before List returns it, and first with the list on
+	// the disk. It must not call the Directory.
 	Publish func([]Member)
 	Log     *slog.Logger
 }
@@ -55,13 +55,14 @@ type Directory struct {
 	cfg  Config
 	list *event.Value[[]Member]
 
-	mu       sync.Mutex // mu guards what follows
+	mu       sync.Mutex // mu guards the fields below
 	records  []*etcd.KV // of the members
 	learners []*etcd.KV
 	listed   bool // the members were listed
 }
 
-// New returns a directory with the list that is on the disk. A file that cannot be read is logged: etcd has the list too.
+// New returns a directory with the list that is on the disk. A file that cannot be
+// read is logged: etcd keeps the list too.
 func New(cfg Config) *Directory {
 	d := &Directory{cfg: cfg, list: event.New[[]Member](nil)}
 	list, err := Read(cfg.File)
@@ -93,7 +94,7 @@ func (d *Directory) Run(ctx context.Context) error {
 }
 
 // update applies a change, then writes and publishes the list if it is another one. An
-// empty list is that of a store that was lost: what is known stays.
+// empty list means that the store was lost: then the known list stays.
 func (d *Directory) update(apply func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,7 +112,7 @@ func (d *Directory) update(apply func()) {
 	d.publish(list)
 }
 
-// decode returns the members as etcd has them. It needs mu.
+// decode returns the members in etcd. It needs mu.
 func (d *Directory) decode() []Member {
 	learns := map[uint64]bool{}
 	for _, kv := range d.learners {
@@ -137,10 +138,10 @@ func (d *Directory) publish(list []Member) {
 	d.list.Set(list)
 }
 
-// Endpoints returns the client URLs of a list for a node: those of voters, then those of
-// learners, which serve once they are voters. The first one is used, so each node has an
-// order of its own: nodes without a member spread over the voters, and when one leaves,
-// only its nodes move.
+// Endpoints returns the client URLs of a list for a node: first of voters, then of
+// learners, which serve once they are voters. The node uses the first one, so each node
+// gets an order of its own: nodes without a member spread over the voters, and when one
+// leaves, only its nodes move.
 func Endpoints(node string, list []Member) []string {
 	list = slices.Clone(list)
 	sorting.By(list, func(a, b Member) int {
@@ -173,7 +174,7 @@ type file struct {
 	Members []Member `json:"members"`
 }
 
-// fileVersion is that of a file that this program can read.
+// fileVersion is the version of a file that this program can read.
 const fileVersion = 1
 
 // Read returns the list in a file.
