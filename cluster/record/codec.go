@@ -13,7 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// ErrCorrupt is returned for a value that is not what its key promises.
+// ErrCorrupt is returned for a value that does not fit its key.
 var ErrCorrupt = errors.New("corrupt")
 
 // EncodeCluster returns the value of keyspace's Cluster.
@@ -61,7 +61,7 @@ func EncodeLearner(l Learner) []byte {
 }
 
 // DecodeLearner never fails: the member is a learner because the key exists,
-// whatever its value.
+// with any value.
 func DecodeLearner(key string, value []byte) Learner {
 	var m lockstepv1.ClusterLearner
 	if proto.Unmarshal(value, &m) != nil {
@@ -78,7 +78,7 @@ func timestamp(t time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(t)
 }
 
-// toTime returns the zero time for nil, and for what is no time.
+// toTime returns the zero time for nil, and for an invalid time.
 func toTime(t *timestamppb.Timestamp) time.Time {
 	if !t.IsValid() {
 		return time.Time{}

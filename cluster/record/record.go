@@ -1,7 +1,7 @@
-// Package record has the values that describe an etcd cluster whose members the
-// sidecars run themselves (docs/clusters.md#keys): the cluster, its members, which
-// of them are not voters yet, and which were removed. It converts them to and from
-// bytes. Packages cluster and cluster/quorum write them.
+// Package record defines the values that describe an etcd cluster whose members
+// the sidecars run themselves (docs/clusters.md#keys): the cluster, its members,
+// which of them are not voters yet, and which were removed. It converts them to
+// and from bytes. Packages cluster and cluster/quorum write them.
 package record
 
 import (
@@ -47,10 +47,10 @@ type Learner struct {
 	Added time.Time
 }
 
-// nodeID is the form of a DNS subdomain, as node IDs have it.
+// nodeID is the form of a node ID: a DNS subdomain.
 var nodeID = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
 const maxNodeID = 253
 
-// IsNodeID reports whether a text has the form of a node ID: a DNS subdomain.
+// IsNodeID reports whether text is a DNS subdomain, as a node ID must be.
 func IsNodeID(text string) bool { return len(text) <= maxNodeID && nodeID.MatchString(text) }

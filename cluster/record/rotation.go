@@ -14,10 +14,10 @@ import (
 // Rotation is the replacement of the cluster's CA (docs/protocol.md#rotation). The last one
 // that ended stays, for people.
 type Rotation struct {
-	Phase   protocol.RotationPhase // NoRotation: it has ended
+	Phase   protocol.RotationPhase // NoRotation: it ended
 	Started time.Time
 	Since   time.Time // when Phase began
-	// Certificate is that of the new CA (PEM), and Hash that of its public key.
+	// Certificate is the new CA's certificate (PEM), and Hash the hash of its public key.
 	Certificate string
 	Hash        Hash
 	Turn        protocol.NodeID
@@ -31,7 +31,7 @@ type Rotation struct {
 // Active reports whether a CA is being replaced.
 func (r Rotation) Active() bool { return r.Phase != protocol.NoRotation }
 
-// RotationReport is what a node reports of itself.
+// RotationReport is the report of a node about itself.
 type RotationReport struct {
 	Node protocol.NodeID // in the key, not in the value
 	CA   Hash            // the new CA that it is about
