@@ -1,9 +1,9 @@
-// Package endpoints keeps the addresses of the nodes in service in the Service
-// kubernetes: in its EndpointSlices, and in the Endpoints of the same name
-// (docs/protocol.md#kubernetes-service). It owns these objects. Package protocol decides
-// what they have, and which sidecar writes them first.
+// Package endpoints keeps the addresses of the nodes in service in the Service kubernetes: in
+// its EndpointSlices, and in the Endpoints of the same name
+// (docs/protocol.md#kubernetes-service). It owns these objects. Package protocol decides their
+// contents, and which sidecar writes them first.
 //
-// Publisher.Run has one goroutine that decides and writes, and one for each of the two
+// Publisher.Run uses one goroutine that decides and writes, and one for each of the two
 // watches. While nothing changes, none of them sends a request.
 package endpoints
 
@@ -24,10 +24,10 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// Config is what a Publisher needs. All fields except Registerer are required.
+// Config configures a Publisher. All fields except Registerer are required.
 type Config struct {
 	Node       protocol.NodeID
-	Own        protocol.Endpoint // of this node, as its presence has it
+	Own        protocol.Endpoint // of this node, as in its presence
 	API        *kube.Client      // of this node's kube-apiserver
 	Etcd       *etcd.Client
 	Fleet      *event.Value[protocol.Fleet] // as it was last observed: it wakes the publisher
@@ -37,17 +37,17 @@ type Config struct {
 	Registerer prometheus.Registerer // nil: no metrics
 }
 
-// Parent names the ConfigMap whose annotation lockstep.dev/store has the ID of the store
-// that the objects of the API belong to (docs/protocol.md#stores).
+// Parent names the ConfigMap whose annotation lockstep.dev/store names the store that the
+// objects of the API belong to (docs/protocol.md#stores).
 type Parent struct{ Namespace, Name string }
 
-// State is what a Publisher shows.
+// State describes the Service and the work of a Publisher.
 type State struct {
 	Reason   protocol.Reason // one of protocol.PublishReasons
 	Message  string
 	Since    time.Time // when Reason last changed
 	Problem  string    // why this sidecar cannot read or write the Service; empty: it can
-	Revision int64     // that the slice has; 0: Lockstep did not write it
+	Revision int64     // in the slice; 0: Lockstep did not write it
 	// Addresses are those in the slices, sorted by family.
 	Addresses []string
 	Nodes     []protocol.ServiceNode
@@ -84,7 +84,7 @@ const (
 	snapshotTimeout = 3 * time.Second
 )
 
-// New returns a publisher that has read nothing.
+// New returns a publisher that read nothing yet.
 func New(cfg Config) *Publisher {
 	return &Publisher{
 		cfg: cfg, metrics: newMetrics(cfg.Registerer), seen: event.New(observed{}),
@@ -93,7 +93,7 @@ func New(cfg Config) *Publisher {
 	}
 }
 
-// State follows what is published, and why.
+// State follows the published addresses, and the reason for them.
 func (p *Publisher) State() *event.Value[State] { return p.state }
 
 // Run writes the Service until ctx ends, and returns ctx's error.

@@ -16,7 +16,7 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// observed is what was read last. Its map must not be changed.
+// observed contains the objects as they were last read. Its map must not be changed.
 type observed struct {
 	slices                      map[string]object // by name
 	endpoints                   object
@@ -36,7 +36,7 @@ func (o observed) addresses() []string {
 	return out
 }
 
-// lost is how often other clients replaced what Lockstep wrote into an object.
+// lost counts how often other clients overwrote an object of Lockstep.
 type lost struct {
 	times   int
 	at      time.Time // the last time
@@ -47,8 +47,8 @@ func (l lost) facts(now time.Time) protocol.Overwrites {
 	return protocol.Overwrites{Times: l.times, Ago: now.Sub(l.at), Manager: l.manager}
 }
 
-// after returns the count after an object has changed. What happens during a pause is
-// part of what began it.
+// after returns the count after a change of an object. Further overwrites during a pause count
+// as part of the one that began it.
 func (l lost) after(was, now object) lost {
 	if !protocol.Overwritten(was.ServiceObject, now.ServiceObject) {
 		return l
@@ -63,16 +63,16 @@ func (l lost) after(was, now object) lost {
 	return lost{times: l.times + 1, at: at, manager: now.Manager}
 }
 
-// observe keeps an object as an answer or a watch has shown it, unless a newer form of it
-// was shown before.
+// observe keeps an object from an answer or a watch, unless a newer form of it was observed
+// before.
 func (p *Publisher) observe(kind *resource, now object) {
 	if !older(now.version, p.seen.Get().object(kind, now.name).version) {
 		p.accept(kind, now)
 	}
 }
 
-// accept keeps an object as a list has shown it. The API may have been restored, so it may
-// be older than what was shown before.
+// accept keeps an object from a list. It may be older than the one observed before: the API may
+// be restored from a backup.
 func (p *Publisher) accept(kind *resource, now object) {
 	event.Update(p.seen, func(o observed) observed {
 		was := o.object(kind, now.name)
@@ -188,7 +188,7 @@ func (p *Publisher) listAndWatch(ctx context.Context, kind *resource) error {
 	}
 }
 
-// replace keeps what a list has shown.
+// replace keeps the objects of a list, and no others.
 func (p *Publisher) replace(kind *resource, list kube.List) {
 	names := map[string]bool{}
 	for _, o := range list.Objects {

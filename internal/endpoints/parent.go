@@ -11,7 +11,7 @@ import (
 // This file reads whose the objects of the API are. Any client that may write the Service
 // can set the annotation there; the parent decides.
 
-// parentStore is the store ID that the parent had.
+// parentStore is the store ID that was read from the parent.
 type parentStore struct {
 	id string // empty: unknown, or none
 	at time.Time
@@ -19,7 +19,7 @@ type parentStore struct {
 
 var configMaps = resourceOf("", "v1", "ConfigMap", "configmaps")
 
-// ofAnotherStore reports whether an object has the ID of another store than store.
+// ofAnotherStore reports whether an object carries the ID of another store than store.
 func (o observed) ofAnotherStore(store string) bool {
 	for _, each := range o.slices {
 		if each.OfAnotherStore(store) {
@@ -29,8 +29,8 @@ func (o observed) ofAnotherStore(store string) bool {
 	return o.endpoints.OfAnotherStore(store)
 }
 
-// readParent reads the ID on the parent, if an object has that of another store. The
-// answer is used for protocol.ParentRetry. What cannot be read is unknown.
+// readParent reads the ID on the parent, if an object carries another store's. The answer is
+// used for protocol.ParentRetry. If the read fails, the ID is unknown.
 func (p *Publisher) readParent(ctx context.Context, store string, seen observed) {
 	if store == "" || !seen.ofAnotherStore(store) {
 		p.parent = parentStore{}

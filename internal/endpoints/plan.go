@@ -13,12 +13,12 @@ import (
 	"github.com/lockstep-dev/lockstep/protocol"
 )
 
-// target is an object, and what happens to it.
+// target is an object, and the step for it.
 type target struct {
 	kind   *resource
 	name   string
 	family protocol.Family
-	second bool // family is not that of the Service
+	second bool // family is not the Service's
 	now    object
 	step   protocol.PublishStep
 }
@@ -51,7 +51,7 @@ func (p *Publisher) plan(f protocol.Fleet, store string, seen observed) plan {
 	return out
 }
 
-// nameOf returns the name of the slice of a family. main is that of the Service.
+// nameOf returns the name of the slice of a family. main is the family of the Service.
 func nameOf(family, main protocol.Family) string {
 	if family == main {
 		return serviceName
@@ -59,7 +59,8 @@ func nameOf(family, main protocol.Family) string {
 	return serviceName + map[protocol.Family]string{protocol.IPv4: "-ipv4", protocol.IPv6: "-ipv6"}[family]
 }
 
-// left returns the families that no node in service has, and whose slices have addresses.
+// left returns the families that no node in service uses, but whose slices still contain
+// addresses.
 func (o observed) left(main protocol.Family, inService []protocol.Family) []protocol.Family {
 	var out []protocol.Family
 	for _, family := range []protocol.Family{protocol.IPv4, protocol.IPv6} {
@@ -92,7 +93,7 @@ func (p plan) retry() (out time.Duration) {
 	return out
 }
 
-// worst returns the step that people have to see.
+// worst returns the step that people must see.
 func (p plan) worst() protocol.PublishStep {
 	rank := func(t target) int {
 		switch {

@@ -37,14 +37,14 @@ const (
 	deleted  = watch.Deleted
 )
 
-// resource is a kind of object that has the addresses.
+// resource is a kind of object that contains the addresses.
 type resource struct {
 	kind     string
 	resource kube.Resource
 	query    url.Values // selects the objects
-	field    string     // has the addresses
+	field    string     // contains the addresses
 	labels   map[string]string
-	body     func(t target) map[string]any // what the object has besides its metadata
+	body     func(t target) map[string]any // the object without its metadata
 	fields   func(o wire) (addresses []string, port int, complete bool)
 }
 
@@ -83,7 +83,7 @@ func older(a, b string) bool {
 	return errX == nil && errY == nil && x <= y
 }
 
-// wire is what matters of an EndpointSlice or an Endpoints.
+// wire contains the fields of an EndpointSlice or an Endpoints that Lockstep reads.
 type wire struct {
 	Metadata struct {
 		Name            string            `json:"name"`
@@ -123,7 +123,7 @@ type wireIP struct {
 	IP string `json:"ip"`
 }
 
-// decode returns an object as the protocol has it. What makes no sense in it is not
+// decode returns an object in the form of the protocol. An object with invalid fields is not
 // complete, so it is written again.
 func (k *resource) decode(from *kube.Object) object {
 	out := object{name: from.GetName(), version: from.GetResourceVersion()}
@@ -195,7 +195,7 @@ func portOf(ports []wirePort) (int, bool) {
 	return ports[0].Port, ports[0].Name == portName && ports[0].Protocol == "TCP"
 }
 
-// sliceBody is what kube-apiserver writes too: ready, and no other condition.
+// sliceBody returns a slice as kube-apiserver writes it too: ready, and no other condition.
 func sliceBody(t target) map[string]any {
 	ready := true
 	entries := []wireEntry{}
@@ -259,7 +259,7 @@ func (k *resource) request(t target, store string) (kube.Request, error) {
 	return r, err
 }
 
-// read reads one object, by a quorum read. One that does not exist has no version.
+// read reads one object, by a quorum read. If it does not exist, its version is empty.
 func (k *resource) read(ctx context.Context, api *kube.Client, name string) (object, error) {
 	answer, err := api.Get(ctx, k.resource, serviceNamespace, name)
 	if codeOf(err) == http.StatusNotFound {
