@@ -2,16 +2,16 @@
 // port, whatever they send and however often they connect (docs/operations.md#strangers).
 //
 // Each step of such a client has a price in processor time: a connection, a TLS handshake, a
-// read, a request. The clients of a port have one allowance together, and each of the first
-// addresses has a share of its own besides, which others cannot use up: health probes go on
-// while others attack. When both are spent, open connections wait, and new ones are closed.
-// An address that is refused again and again is held off for a while by a packet filter on the
-// listening socket, so that not even its refusals cost anything here.
+// read, a request. The clients of a port share one allowance, and each of the first addresses
+// also gets a share of its own, which others cannot use up: health probes go on while others
+// attack. When both are spent, open connections wait, and new ones are closed. An address that
+// is refused again and again is held off for a while by a packet filter on the listening
+// socket, so that not even its refusals cost anything here.
 //
 // Clients on this machine are not counted. Those that showed a valid certificate or token are
-// not held up in that connection, and their address has a larger share.
+// not held up in that connection, and their address gets a larger share.
 //
-// decide.go and filter.go are pure. Port is the state of a port, with one mutex; it has a
+// decide.go and filter.go are pure. Port is the state of a port, with one mutex; it runs a
 // timer while addresses are held off, and no goroutines.
 package allowance
 
@@ -21,23 +21,23 @@ import (
 	"time"
 )
 
-// Prices of what clients do. They are above what a processor of 2020 needs, as measured by
-// the case strangers of `make bench`.
+// Prices of the steps of clients. They are above the time that a processor of 2020 needs, as
+// measured by the case strangers of `make bench`.
 const (
 	connectionPrice = 80 * time.Microsecond
 	readPrice       = 5 * time.Microsecond
 	kilobytePrice   = 250 * time.Microsecond // of bytes that were read: frames of HTTP/2 are small
-	// RequestPrice is that of a request without the time that its handler uses.
+	// RequestPrice is the price of a request without the time that its handler uses.
 	RequestPrice = 70 * time.Microsecond
-	// HandshakePrice is that of a TLS handshake without the signature.
+	// HandshakePrice is the price of a TLS handshake without the signature.
 	HandshakePrice = 300 * time.Microsecond
 )
 
-// Config has the bounds of a port. A share is a part of one processor.
+// Config sets the bounds of a port. A share is a part of one processor.
 type Config struct {
 	// Common is the share of all clients together.
 	Common float64
-	// Own is the share of each address that has a place; Places is how many have one.
+	// Own is the share of each address with a place; Places is the number of places.
 	Own    float64
 	Places int
 	// Refused is called after each connection that was closed; it must not wait. Nil: nothing.
@@ -47,8 +47,8 @@ type Config struct {
 	HeldOff func(addresses int)
 }
 
-// Of returns the connection below c, such as that of a TLS connection, which Port counts; nil:
-// the client is on this machine, or was not counted. All methods of Conn may be called on nil.
+// Of returns the connection below c, such as the one below TLS, which Port counts; nil: the
+// client is on this machine, or was not counted. All methods of Conn may be called on nil.
 func Of(c net.Conn) *Conn {
 	for {
 		switch typed := c.(type) {
@@ -81,7 +81,7 @@ func AddressOf(hostPort string) netip.Addr {
 	return network(parsed.Addr().Unmap().WithZone(""))
 }
 
-// hostOf returns the zero address for what has none.
+// hostOf returns the zero address if a is not a TCP address.
 func hostOf(a net.Addr) netip.Addr {
 	if tcp, ok := a.(*net.TCPAddr); ok {
 		return tcp.AddrPort().Addr().Unmap().WithZone("")
@@ -93,8 +93,8 @@ func hostOf(a net.Addr) netip.Addr {
 	return parsed.Addr().Unmap().WithZone("")
 }
 
-// network is what counts as one client: with IPv6, one machine has as many addresses as
-// it likes of a /64.
+// network returns the address that counts as one client: with IPv6, one machine uses as many
+// addresses of a /64 as it likes.
 func network(a netip.Addr) netip.Addr {
 	if prefix, err := a.Prefix(64); err == nil && a.Is6() { //nolint:mnd // the size of a subnet
 		return prefix.Addr()

@@ -11,7 +11,7 @@ import (
 )
 
 // Listener returns a listener whose connections are bounded by the port. inner may bound their
-// number; socket is the listener that has the packet filter.
+// number; socket is the listener with the packet filter.
 func (p *Port) Listener(inner, socket net.Listener) net.Listener {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,7 +68,7 @@ type Conn struct {
 	end        sync.Once
 	ended      chan struct{} // closed by Close
 
-	mu       sync.Mutex // mu guards what follows
+	mu       sync.Mutex // mu guards the fields below
 	deadline time.Time  // of reads; zero: none
 	changed  chan struct{}
 }
@@ -87,8 +87,8 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Pay waits until a step of the client may have its price. An error: ctx ended, the
-// connection was closed, or the client has used too much; then it should be closed.
+// Pay waits until the client can pay the price of a step. An error: ctx ended, the connection
+// was closed, or the client used too much; then it should be closed.
 func (c *Conn) Pay(ctx context.Context, price time.Duration) error {
 	if c == nil || c.identified.Load() {
 		return nil
@@ -96,7 +96,7 @@ func (c *Conn) Pay(ctx context.Context, price time.Duration) error {
 	return c.await(ctx, price)
 }
 
-// Charge takes what a step has cost besides its price.
+// Charge takes the cost of a step beyond its price.
 func (c *Conn) Charge(cost time.Duration) {
 	if c != nil && cost > 0 && !c.identified.Load() {
 		c.port.charge(c.addr, cost)
@@ -146,7 +146,7 @@ func (c *Conn) SetDeadline(t time.Time) error {
 	return c.Conn.SetDeadline(t)
 }
 
-// SetReadDeadline ends a wait of Read too, if it has passed: net/http ends reads so.
+// SetReadDeadline ends a wait of Read too, once the deadline passed: net/http ends reads so.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	c.setDeadline(t)
 	return c.Conn.SetReadDeadline(t)

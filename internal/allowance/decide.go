@@ -34,7 +34,7 @@ type balance struct {
 	at   time.Time // when it was last filled up; zero: never, so it is full
 }
 
-// filled returns the balance after what a share gave until now. It saves up for burst at most.
+// filled adds the time that a share gave until now. It saves up for burst at most.
 func (b balance) filled(now time.Time, share float64, burst time.Duration) balance {
 	most := time.Duration(share * float64(burst))
 	if b.at.IsZero() {
@@ -46,8 +46,8 @@ func (b balance) filled(now time.Time, share float64, burst time.Duration) balan
 	return b
 }
 
-// spend decides from what a step is paid, and returns how long it has to wait; ok: not longer than
-// atMost. The share of the address comes first: what others do cannot use it up.
+// spend pays a step from own or common, and returns how long the step must wait; ok: not longer
+// than atMost. The share of the address comes first: others cannot use it up.
 func spend(own, common *balance, share float64, price, atMost time.Duration) (wait time.Duration, ok bool) {
 	if own != nil && own.left >= price {
 		own.left -= price
@@ -63,7 +63,7 @@ func spend(own, common *balance, share float64, price, atMost time.Duration) (wa
 	return wait, true
 }
 
-// hold is what is known of the refusals of an address.
+// hold counts the refusals of an address.
 type hold struct {
 	refused int
 	since   time.Time     // of refused

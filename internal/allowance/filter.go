@@ -6,14 +6,14 @@ import (
 	"net/netip"
 )
 
-// instruction is one of the classic packet filter of BSD, as Linux has it.
+// instruction is one of the classic packet filter of BSD, as Linux implements it.
 type instruction struct {
 	code   uint16
 	jt, jf uint8
 	k      uint32
 }
 
-// Codes of instructions, and offsets at which Linux has more than the packet.
+// Codes of instructions, and offsets at which Linux offers more than the packet.
 const (
 	loadWord, loadByte = 0x20, 0x30
 	toX                = 0x07
@@ -32,11 +32,11 @@ const (
 	drop              = 0
 )
 
-// rules are what a filter does. Its addresses are those of network.
+// rules define a filter. The addresses are results of network.
 type rules struct {
 	held []netip.Addr
-	// sample is which part of the packets that open a connection is let through, besides those of
-	// the addresses in spared.
+	// sample is which part of the packets that open a connection is let through, besides the
+	// packets from the addresses in spared.
 	sample float64
 	spared []netip.Addr
 }

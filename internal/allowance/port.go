@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// maxAddresses bounds the memory that addresses take. If more are active, the others have
+	// maxAddresses bounds the memory that addresses take. If more are active, the others use
 	// the common share only.
 	maxAddresses = 4096
 	// addressIdle is how long the place of an address is kept for it.
@@ -22,11 +22,11 @@ const (
 	tick = 200 * time.Millisecond
 )
 
-// Port is what the clients of a port have used.
+// Port counts the processor time that the clients of a port used.
 type Port struct {
 	cfg Config
 
-	mu       sync.Mutex // mu guards what follows
+	mu       sync.Mutex // mu guards the fields below
 	socket   net.Listener
 	common   balance
 	accounts map[netip.Addr]*account
@@ -49,7 +49,7 @@ type account struct {
 	hold              hold
 }
 
-// NewPort returns a port that has no listener yet.
+// NewPort returns a port without a listener.
 func NewPort(cfg Config) *Port {
 	if cfg.Refused == nil {
 		cfg.Refused = func() {}
@@ -60,7 +60,7 @@ func NewPort(cfg Config) *Port {
 	return &Port{cfg: cfg, accounts: map[netip.Addr]*account{}, sample: 1}
 }
 
-// Listen opens a port whose socket can have a packet filter, which one for MPTCP cannot.
+// Listen opens a port whose socket accepts a packet filter; a socket for MPTCP does not.
 func Listen(address string) (net.Listener, error) {
 	var config net.ListenConfig
 	config.SetMultipathTCP(false)
@@ -123,7 +123,7 @@ func (p *Port) sweep(now time.Time) {
 	}
 }
 
-// pay takes the price of a step, and returns how long it has to wait; ok: not longer than atMost.
+// pay takes the price of a step, and returns how long it must wait; ok: not longer than atMost.
 func (p *Port) pay(addr netip.Addr, price, atMost time.Duration) (wait time.Duration, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,7 +140,7 @@ func (p *Port) payLocked(a *account, price, atMost time.Duration) (wait time.Dur
 	return spend(own, &p.common, p.cfg.Common, price, atMost)
 }
 
-// charge takes what a step has cost, after it.
+// charge takes the cost of a step, after it.
 func (p *Port) charge(addr netip.Addr, cost time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -236,7 +236,7 @@ func (p *Port) apply(now time.Time) bool {
 	}
 	if p.socket != nil {
 		// Without a filter, as on another system or for a listener that is no socket, a refused
-		// connection costs what it costs to close it.
+		// connection costs the time to close it.
 		_ = attach(p.socket, r)
 	}
 	p.held = len(r.held)
