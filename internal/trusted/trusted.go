@@ -1,4 +1,4 @@
-// Package trusted says whether only this user and root can change what is at a path. A program
+// Package trusted says whether only this user and root can change the file at a path. A program
 // that runs what a file says is worth as much as the weakest directory above that file.
 package trusted
 
@@ -15,8 +15,8 @@ import (
 // maxLinks bounds the symbolic links of one path, as Linux does.
 const maxLinks = 40
 
-// Problem says who else than root and the user of this process can change what is at a path,
-// and what to type; empty: no other user can. See Find.
+// Problem says who else than root and the user of this process can change the file at a path,
+// with the command that prevents it; empty: no other user can. See Find.
 func Problem(path string) string {
 	found := Find(path)
 	if found == nil {
@@ -25,23 +25,24 @@ func Problem(path string) string {
 	return found.Path + " " + found.What + "; if no other user has, type: " + found.Remedy
 }
 
-// Finding is why others can change what is at a path.
+// Finding is why others can change the file at a path.
 type Finding struct {
 	Path   string // of the directory, file or link at fault
 	What   string // who can change it
-	Remedy string // what to type if no other user has
+	Remedy string // the command to type if no other user changed it
 }
 
-// Find returns the first of what lets others than root and the user of this process change
-// what is at a path; nil: nothing does. It looks at the owner and the mode of everything on the way:
-// directories, symbolic links and what they lead to. In a directory with the sticky bit, such
-// as /tmp, others can add names, and change none of this user's. A group may write if it is
-// root's, or that of this process, which is often the user's own. Devices, pipes and sockets
-// are not judged, and on a file system that is mounted read-only, such as a ConfigMap in a pod,
-// the mode does not count. In a container with a user namespace of its own, the ID that the owners of
-// the machine's files have there is trusted.
+// Find returns the first place on a path where others than root and the user of this process can
+// change it; nil: there is none. It looks at the owner and the mode of everything on the way:
+// directories, symbolic links and their targets. In a directory with the sticky bit, such as /tmp,
+// others can add names, and change none of this user's. A group may write if it is root's, or the
+// group of this process, which is often the user's own. Devices, pipes and sockets are not judged,
+// and on a file system that is mounted read-only, such as a ConfigMap in a pod, the mode does not
+// count. In a container with its own user namespace, the ID that the machine's files show there is
+// trusted.
 //
-// What cannot be read, or does not exist, is no problem here: the program that opens it finds that out.
+// A file that cannot be read, or does not exist, is no problem here: the program that opens it finds
+// that out.
 func Find(path string) *Finding { return judge{user: os.Geteuid(), group: os.Getegid()}.find(path) }
 
 // judge is a user that uses a path.
@@ -72,7 +73,7 @@ func (j judge) find(path string) *Finding {
 			if !filepath.IsAbs(to) {
 				to = filepath.Join(filepath.Dir(done), to)
 			}
-			// The directories above the link were judged; those of its target were not.
+			// The directories above the link were judged; the ones above its target were not.
 			rest, done = slices.Concat(split(to), rest), string(filepath.Separator)
 			continue
 		}
@@ -101,7 +102,7 @@ func (j judge) step(path string, info fs.FileInfo) *Finding {
 		return nil
 	case owner != 0 && owner != j.user && !outside(owner):
 		return &Finding{path, fmt.Sprintf("belongs to the user with the ID %d, who can change it", owner), fmt.Sprintf("chown %d %s", j.user, path)}
-	case mode&fs.ModeSymlink != 0, mode.IsDir() && mode&fs.ModeSticky != 0: // a link has no mode of its own
+	case mode&fs.ModeSymlink != 0, mode.IsDir() && mode&fs.ModeSticky != 0: // the mode of a link means nothing
 		return nil
 	case mode.Perm()&0o022 != 0 && readOnly(path):
 		return nil
