@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TransportError is the error of a request without an answer. Unless Unsent is
-// set, the request may have taken effect, or still may: read the object again
-// before the next decision (docs/protocol.md#stale-writes).
+// TransportError is the error of a request without an answer. Unless Unsent is set, the request
+// may take effect later, or already did: read the object again before the next decision
+// (docs/protocol.md#stale-writes).
 type TransportError struct {
 	Unsent bool // there was no connection, or there were no credentials: nothing was sent
 	Err    error
@@ -24,8 +24,8 @@ func (e *TransportError) Error() string { return "kube-apiserver is unreachable:
 // Unwrap returns the cause.
 func (e *TransportError) Unwrap() error { return e.Err }
 
-// transportError returns err as a TransportError. ended is the cause of the end of
-// the request's context; nil: it has not ended.
+// transportError returns err as a TransportError. ended is the cause of the end of the
+// request's context; nil: it did not end.
 func transportError(ended, err error) error {
 	if unsent, found := errors.AsType[*unsentError](err); found {
 		return &TransportError{Unsent: true, Err: unsent}

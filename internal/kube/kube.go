@@ -3,9 +3,9 @@
 // names. It decides nothing and retries nothing. Package reconcile classifies the
 // answers, and checks its lease before each write.
 //
-// It uses the transport of client-go, and no package that imports k8s.io/api,
-// which would double the binary (docs/adr/0003-no-k8s-api.md). Each request has a
-// goroutine, which ends with it; Transport says when it ends later.
+// It uses the transport of client-go, and no package that imports k8s.io/api, which would
+// double the binary (docs/adr/0003-no-k8s-api.md). Each request runs in a goroutine, which ends
+// with it; Transport says when it ends later.
 package kube
 
 import (
@@ -32,8 +32,8 @@ import (
 // (docs/upstream.md#apiserver-timeouts).
 const MaxTimeout = 5 * time.Second
 
-// Client sends requests to one kube-apiserver. It has no rate limit; the server's
-// priority and fairness is enough. Its methods may be called from many goroutines.
+// Client sends requests to one kube-apiserver. It needs no rate limit; the server's priority
+// and fairness is enough. Its methods may be called from many goroutines.
 type Client struct {
 	http      *http.Client
 	transport *Transport
@@ -45,9 +45,8 @@ type Client struct {
 	trouble Trouble
 }
 
-// New returns a client for the kube-apiserver of cfg. It does not connect. If cfg
-// has a *Transport, the client uses it. Rate limits and the timeout of cfg do not
-// apply.
+// New returns a client for the kube-apiserver of cfg. It does not connect. If cfg contains a
+// *Transport, the client uses it. Rate limits and the timeout of cfg do not apply.
 func New(cfg *rest.Config, userAgent string) (*Client, error) {
 	t, own := cfg.Transport.(*Transport)
 	if !own {
@@ -72,9 +71,9 @@ type Request struct {
 	Body        []byte
 }
 
-// Do sends r and returns the body of the answer. The request ends with ctx, and
-// after MaxTimeout at the latest. The server gets that limit as well, and gives up
-// what it has not done by then.
+// Do sends r and returns the body of the answer. The request ends with ctx, and after
+// MaxTimeout at the latest. The server gets that limit as well, and stops working on the
+// request then.
 //
 // If the answer is an error, the error is an *apierrors.StatusError. If there is
 // no answer, it is a *TransportError.
@@ -194,8 +193,7 @@ func (c *Client) request(ctx context.Context, r Request) (_ *http.Request, err e
 	return req, nil
 }
 
-// statusError returns an answer as an error, with the API's message if the body
-// has one.
+// statusError returns an answer as an error, with the API's message if the body contains one.
 func statusError(r Request, resp *http.Response, body []byte) error {
 	var status metav1.Status
 	if err := json.Unmarshal(body, &status); err == nil && status.Kind == "Status" {
@@ -211,7 +209,7 @@ func statusError(r Request, resp *http.Response, body []byte) error {
 	return err
 }
 
-// retryAfter copies the header to the status, if the status has no pause itself.
+// retryAfter copies the header to the status, if the status contains no pause itself.
 func retryAfter(status *metav1.Status, resp *http.Response) {
 	var seconds int32
 	if _, err := fmt.Sscan(resp.Header.Get("Retry-After"), &seconds); err != nil || seconds <= 0 {

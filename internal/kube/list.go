@@ -81,8 +81,7 @@ func (h Head) HasController() bool {
 	return slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool { return o.Controller != nil && *o.Controller })
 }
 
-// ManagedFields returns what is recorded of the object's writers; nil if that makes
-// no sense.
+// ManagedFields returns the record of the object's writers; nil if it cannot be decoded.
 func (h Head) ManagedFields() []metav1.ManagedFieldsEntry {
 	var out []metav1.ManagedFieldsEntry
 	if h.field("managedFields", &out) != nil {
@@ -108,14 +107,14 @@ type listing struct {
 	scan   *scanner // of the last page; its buffer is reused
 }
 
-// page is what a page says of itself.
+// page contains the metadata of a page.
 type page struct {
 	apiVersion, kind string
 	metadata         struct {
 		Continue        string `json:"continue"`
 		ResourceVersion string `json:"resourceVersion"`
 	}
-	objects int // that have arrived
+	objects int // that arrived
 }
 
 func (c *Client) list(ctx context.Context, r Resource, namespace string, l listing) (List, error) {
@@ -134,7 +133,7 @@ func (c *Client) list(ctx context.Context, r Resource, namespace string, l listi
 		}
 		c.pages.arrived(list, size, time.Since(sent))
 		l.name(l.out.Objects[first:])
-		l.out.Version = l.page.metadata.ResourceVersion // each page has that of the first
+		l.out.Version = l.page.metadata.ResourceVersion // each page repeats the first one's
 		if l.page.metadata.Continue == "" {
 			c.pages.ended(list, time.Since(began))
 			return l.out, nil
@@ -198,8 +197,8 @@ func decodeKept(raw []byte, keep Filter) (*Object, error) {
 	return out, nil
 }
 
-// name gives objects the kind of their page. In most lists only the list itself
-// has apiVersion and kind.
+// name gives objects the kind of their page. In most lists only the list itself carries
+// apiVersion and kind.
 func (l *listing) name(objects []*Object) {
 	for _, obj := range objects {
 		if obj.GetKind() == "" {

@@ -53,10 +53,10 @@ func (c *Client) ListMetadata(ctx context.Context, r Resource, selector string, 
 	return c.list(ctx, r, "", listing{keep: keep, query: query, accept: metadataOnly})
 }
 
-// ListRecentMetadata is ListMetadata from the kube-apiserver's cache, which may be
-// behind. It is for lists whose result is checked again, and saves the wait: a
-// quorum read that follows another takes up to 0.1 s if the store has changed. The
-// cache has no pages: a list that is too large for one answer is ListMetadata.
+// ListRecentMetadata is ListMetadata from the kube-apiserver's cache, which may be behind. It
+// is for lists whose result is checked again, and saves the wait: a quorum read that follows
+// another takes up to 0.1 s if the store changed. The cache knows no pages: a list that is too
+// large for one answer is ListMetadata.
 func (c *Client) ListRecentMetadata(ctx context.Context, r Resource, selector string, keep Filter) (List, error) {
 	if c.pages.size(r.Path("", "")+" "+metadataOnly) < maxPage {
 		return c.ListMetadata(ctx, r, selector, keep)
@@ -90,8 +90,8 @@ func (c *Client) create(ctx context.Context, r Resource, obj *Object, query url.
 	})
 }
 
-// Apply sets the fields of obj by server-side apply, with force. obj must have uid
-// and resourceVersion: without the uid, the server would create a missing object
+// Apply sets the fields of obj by server-side apply, with force. obj must contain uid and
+// resourceVersion: without the uid, the server would create a missing object
 // (docs/upstream.md#server-side-apply).
 func (c *Client) Apply(ctx context.Context, r Resource, obj *Object) (*Object, error) {
 	if obj.GetUID() == "" || obj.GetResourceVersion() == "" {
@@ -120,7 +120,7 @@ func (c *Client) Update(ctx context.Context, r Resource, obj *Object) (*Object, 
 }
 
 // SetManagedFields replaces the managedFields of live and nothing else. It fails
-// with a conflict if live has changed since it was read.
+// with a conflict if live changed since it was read.
 func (c *Client) SetManagedFields(ctx context.Context, r Resource, live *Object, entries []metav1.ManagedFieldsEntry) (*Object, error) {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(), "managedFields": entries,
@@ -139,7 +139,7 @@ func (c *Client) SetManagedFields(ctx context.Context, r Resource, live *Object,
 const RepairManager = FieldManager + "-repair"
 
 // RemoveAnnotations removes annotations of live, as RepairManager. It fails with a
-// conflict if live has changed since it was read.
+// conflict if live changed since it was read.
 func (c *Client) RemoveAnnotations(ctx context.Context, r Resource, live *Object, names []string) (*Object, error) {
 	annotations := map[string]any{}
 	for _, name := range names {
@@ -157,8 +157,8 @@ func (c *Client) RemoveAnnotations(ctx context.Context, r Resource, live *Object
 	})
 }
 
-// Delete deletes live, if it has not changed since it was read. The server deletes
-// its dependents in the background.
+// Delete deletes live, if it did not change since it was read. The server deletes its
+// dependents in the background.
 func (c *Client) Delete(ctx context.Context, r Resource, live *Object) error {
 	uid, version := live.GetUID(), live.GetResourceVersion()
 	background := metav1.DeletePropagationBackground

@@ -9,9 +9,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// A page of a list has to arrive within one request's MaxTimeout. Other users decide
-// how large the objects are that a selector selects, so the pages adapt: each kind of
-// list remembers how many objects a page has.
+// A page of a list must arrive within one request's MaxTimeout. Other users decide how large
+// the objects are that a selector selects, so the pages adapt: each kind of list remembers how
+// many objects fit into a page.
 
 const (
 	// maxPage bounds the objects of a page.
@@ -60,8 +60,8 @@ func (p *pages) arrived(list string, size int, took time.Duration) {
 	}
 }
 
-// failed notes that a page of a size failed after some of its objects had arrived.
-// Only a page that took too long was too large.
+// failed notes that a page of a size failed after some of its objects arrived. Only a page that
+// took too long was too large.
 func (p *pages) failed(list string, size, objects int, err error) {
 	if !errors.Is(err, context.DeadlineExceeded) && !apierrors.IsTimeout(err) {
 		return

@@ -41,8 +41,8 @@ func (r Resource) Path(namespace, name string) string {
 	return strings.Join(parts, "/")
 }
 
-// Resources returns the kinds that the kube-apiserver serves in gv, by name. A
-// group version that it does not serve has none; that is not an error.
+// Resources returns the kinds that the kube-apiserver serves in gv, by name. A group version
+// that it does not serve contains none; that is not an error.
 func (c *Client) Resources(ctx context.Context, gv schema.GroupVersion) (map[string]Resource, error) {
 	path := "/apis/" + url.PathEscape(gv.Group) + "/" + url.PathEscape(gv.Version)
 	if gv.Group == "" {
@@ -133,8 +133,8 @@ func (c *Client) GroupVersions(ctx context.Context) ([]schema.GroupVersion, erro
 	return out, nil
 }
 
-// builtIn has the API groups of a kube-apiserver itself. Aggregated APIs and CRDs
-// cannot be in them.
+// builtIn lists the API groups of a kube-apiserver itself. Aggregated APIs and CRDs cannot be
+// in them.
 var builtIn = map[string]bool{
 	"": true, "apps": true, "autoscaling": true, "batch": true, "policy": true,
 	"admissionregistration.k8s.io": true, "apiextensions.k8s.io": true, "apiregistration.k8s.io": true,

@@ -11,10 +11,9 @@ import (
 // errSyntax reports that an answer is not the JSON that it should be.
 var errSyntax = errors.New("the answer is not a list in JSON")
 
-// scanner reads the values of a JSON text one after another, without decoding
-// them. It keeps one value at a time, in a buffer that it reuses, so that a list
-// takes the memory of its largest object. It accepts more than JSON: what is
-// decoded later is checked then.
+// scanner reads the values of a JSON text one after another, without decoding them. It keeps
+// one value at a time, in a buffer that it reuses, so that a list takes the memory of its
+// largest object. It accepts more than JSON: the later decoding checks the values.
 type scanner struct {
 	in    io.Reader
 	buf   []byte
@@ -30,8 +29,7 @@ func newScanner(in io.Reader) *scanner { return &scanner{in: in, buf: make([]byt
 // reset begins another text.
 func (s *scanner) reset(in io.Reader) { *s = scanner{in: in, buf: s.buf[:0]} }
 
-// fill reads more. What is before keep is dropped, and the rest moves to the
-// front.
+// fill reads more. It drops the bytes before keep, and moves the rest to the front.
 func (s *scanner) fill(keep int) error {
 	if s.ended {
 		return io.ErrUnexpectedEOF
@@ -78,8 +76,8 @@ func (s *scanner) skip(b byte) error {
 	return nil
 }
 
-// more skips what separates two values. It reports whether another one follows;
-// if not, it skips the byte end.
+// more skips the separator of two values. It reports whether another one follows; if not, it
+// skips the byte end.
 func (s *scanner) more(end byte) (bool, error) {
 	b, err := s.next()
 	if err != nil {
@@ -157,7 +155,7 @@ func (v *valueEnd) take(b byte) (n int, ends bool) {
 	case '{', '[':
 		v.depth++
 	case '}', ']':
-		if v.depth == 0 { // of what surrounds the number
+		if v.depth == 0 { // of the surrounding value
 			return 0, true
 		}
 		v.depth--
@@ -206,8 +204,8 @@ func members(text []byte, visit func(name string, value []byte) bool) error {
 	})
 }
 
-// members calls visit before each value of an object, until visit returns false.
-// visit has to read the value.
+// members calls visit before each value of an object, until visit returns false. visit must
+// read the value.
 func (s *scanner) members(visit func(name string) (bool, error)) error {
 	if err := s.skip('{'); err != nil {
 		return err
@@ -237,8 +235,8 @@ func (s *scanner) members(visit func(name string) (bool, error)) error {
 	}
 }
 
-// each calls visit before each value of a list. visit has to read the value.
-// null is an empty list.
+// each calls visit before each value of a list. visit must read the value. null is an empty
+// list.
 func (s *scanner) each(visit func() error) error {
 	if b, err := s.next(); err != nil || b == 'n' {
 		if err == nil {

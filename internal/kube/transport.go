@@ -21,7 +21,7 @@ import (
 type Transport struct {
 	current atomic.Pointer[credentials]
 	observe atomic.Pointer[Observer]
-	hanging atomic.Int64 // requests that their callers gave up, and that have not ended
+	hanging atomic.Int64 // requests that their callers gave up, and that still run
 }
 
 // Observer gets the method of each request, the status code of its answer (0: there was none), and how
@@ -42,34 +42,34 @@ func (t *Transport) observed(req *http.Request, begin time.Time, resp *http.Resp
 	}
 }
 
-// credentials is what one version of the kubeconfig contains.
+// credentials are the contents of one version of the kubeconfig.
 type credentials struct {
 	base *url.URL
 	next http.RoundTripper
 }
 
-// maxHanging bounds the requests that have not ended although their context has. It
-// is more than the leader sends at once.
+// maxHanging bounds the requests that still run although their context ended. It is more than
+// the leader sends at once.
 const maxHanging = 64
 
-// receiveBuffer bounds what the connection reads ahead of an answer. The default is
-// 4 MiB for each request: a list of large objects would take that much, and the
-// garbage collector twice that.
+// receiveBuffer bounds the bytes that the connection reads ahead of an answer. The default is 4
+// MiB for each request: a list of large objects would take that much, and the garbage collector
+// twice that.
 const receiveBuffer = 256 << 10
 
-// NewTransport returns a transport for the kube-apiserver of cfg. It reads the files
-// that cfg names, once: Use replaces what they contain. It does not connect. Rate
-// limits and the timeout of cfg do not apply.
+// NewTransport returns a transport for the kube-apiserver of cfg. It reads the files that cfg
+// names, once: Use replaces their contents. It does not connect. Rate limits and the timeout of
+// cfg do not apply.
 func NewTransport(cfg *rest.Config) (*Transport, error) {
 	t := &Transport{}
 	return t, t.Use(cfg)
 }
 
-// Use makes requests from now on use cfg. Those under way are not disturbed. After
-// an error, nothing has changed.
+// Use makes requests from now on use cfg. Those under way are not disturbed. After an error,
+// nothing changed.
 func (t *Transport) Use(cfg *rest.Config) error {
 	own := rest.CopyConfig(cfg)
-	own.Timeout = 0 // each request has its own
+	own.Timeout = 0 // each request sets its own
 	base, _, err := rest.DefaultServerUrlFor(own)
 	if err != nil {
 		return fmt.Errorf("kube-apiserver address: %w", err)
@@ -98,7 +98,7 @@ func (t *Transport) Use(cfg *rest.Config) error {
 	return nil
 }
 
-// bound bounds what connections read ahead. Nothing else has the transport yet.
+// bound bounds the bytes that connections read ahead. Nothing else uses the transport yet.
 func bound(connection http.RoundTripper) {
 	if t, isTransport := connection.(*http.Transport); isTransport {
 		t.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: receiveBuffer}
@@ -127,7 +127,7 @@ func (t *Transport) Config() *rest.Config { return &rest.Config{Host: t.Base().S
 // CloseIdleConnections closes the connections that no request uses.
 func (t *Transport) CloseIdleConnections() { utilnet.CloseIdleConnectionsFor(t.current.Load().next) }
 
-// answer is what a RoundTripper returns.
+// answer is the result of a RoundTripper.
 type answer struct {
 	resp *http.Response
 	err  error
@@ -172,7 +172,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // refuse returns the error of a request that is not sent.
 func refuse(req *http.Request, err error) error {
 	if req.Body != nil {
-		_ = req.Body.Close() // which a RoundTripper has to do
+		_ = req.Body.Close() // which a RoundTripper must do
 	}
 	return &unsentError{err: err}
 }
@@ -211,7 +211,7 @@ func (h *handover) withdraw() bool { return h.state.CompareAndSwap(0, withdrawn)
 // sender is the last step before the connection, below all that adds credentials.
 type sender struct{ next http.RoundTripper }
 
-// RoundTrip sends the request, unless its caller has given it up.
+// RoundTrip sends the request, unless its caller gave it up.
 func (s sender) RoundTrip(req *http.Request) (*http.Response, error) {
 	if state, found := req.Context().Value(handoverKey{}).(*handover); found && !state.send() {
 		return nil, refuse(req, context.Cause(req.Context()))

@@ -13,12 +13,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Trouble is what the newest request met, since the last answer that shows that
-// the API can be used. The zero Trouble: the newest answer shows that.
+// Trouble is the failure of the newest request, since the last answer that shows that the API
+// can be used. The zero Trouble: the newest answer shows that.
 type Trouble struct {
 	Code    int    // of the answer; 0: there was none
 	Request string // like `GET https://127.0.0.1:6443/api/v1/namespaces`
-	Detail  string // what the API answered, or why it did not
+	Detail  string // the API's answer, or why there was none
 	Since   time.Time
 }
 
@@ -55,8 +55,8 @@ func (c *Client) server() string {
 	return base.Scheme + "://" + base.Host
 }
 
-// detailOf is the innermost cause that a person understands, without what differs
-// from one attempt to the next, such as the client's port.
+// detailOf is the innermost cause that a person understands, without the parts that differ from
+// one attempt to the next, such as the client's port.
 func detailOf(err error) string {
 	if transport, is := errors.AsType[*TransportError](err); is {
 		err = transport.Err

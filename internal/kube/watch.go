@@ -25,7 +25,7 @@ const metadataOfOne = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v
 // much, so that the watches of many clients do not end together.
 const watchTime = 5 * time.Minute
 
-// Event is one event of a watch. The object of a watch.Bookmark has nothing but a
+// Event is one event of a watch. The object of a watch.Bookmark contains nothing but a
 // resourceVersion.
 type Event struct {
 	Type   watch.EventType
@@ -34,7 +34,7 @@ type Event struct {
 
 // Stream is an open watch. Only one goroutine may use it.
 type Stream struct {
-	ended  func() error // the cause of the end of the connection's context; nil: it has not ended
+	ended  func() error // the cause of the end of the connection's context; nil: it did not end
 	cancel context.CancelFunc
 	body   io.Closer
 	lines  *json.Decoder
@@ -48,10 +48,9 @@ type line struct {
 	Object json.RawMessage `json:"object"`
 }
 
-// Watch opens a watch of the objects that query selects in a namespace; in all if
-// it is empty. query needs a resourceVersion to start after, and may have a
-// selector. The stream is open until it is closed, ctx ends, or the server ends
-// it.
+// Watch opens a watch of the objects that query selects in a namespace; in all if it is empty.
+// query needs a resourceVersion to start after, and may contain a selector. The stream is open
+// until it is closed, ctx ends, or the server ends it.
 func (c *Client) Watch(ctx context.Context, r Resource, namespace string, query url.Values) (*Stream, error) {
 	return c.watch(ctx, r, namespace, query, "")
 }
@@ -73,7 +72,7 @@ func (c *Client) watch(ctx context.Context, r Resource, namespace string, query 
 	}
 	maps.Copy(q, query)
 	ctx, cancel := context.WithCancel(ctx)
-	// Only the start has a limit: the server answers it at once.
+	// Only the start is limited: the server answers it at once.
 	late := time.AfterFunc(MaxTimeout, cancel)
 	s, err := c.open(ctx, Request{Verb: http.MethodGet, Path: r.Path(namespace, ""), Query: q, Accept: accept})
 	if !late.Stop() && err == nil {
