@@ -16,7 +16,7 @@ import (
 type breaker struct {
 	credentials.TransportCredentials
 
-	mu     sync.Mutex // mu guards what follows
+	mu     sync.Mutex // mu guards the fields below
 	conns  []net.Conn
 	broken bool
 }

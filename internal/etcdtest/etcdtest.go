@@ -19,10 +19,9 @@
 // A program calls Start and Close. Stop ends an etcd, and Restart starts it again on
 // the same address with the same data.
 //
-// The server's goroutines run from Start or Restart until Stop or Close, which wait
-// for them. Those of a Proxy or an Outlet run from its start until its Close. An
-// embedded etcd uses the network and the real clock, so it cannot run in a synctest
-// bubble.
+// The server's goroutines run from Start or Restart until Stop or Close, which wait for them.
+// The goroutines of a Proxy or an Outlet run from its start until its Close. An embedded etcd
+// uses the network and the real clock, so it cannot run in a synctest bubble.
 package etcdtest
 
 import (
@@ -80,7 +79,7 @@ func Dial(t testing.TB, endpoints ...string) *clientv3.Client {
 		t.Fatalf("dial etcd: %v", err)
 	}
 	t.Cleanup(func() {
-		// Close returns that the client's context has ended, which is intended.
+		// Close returns the error of the client's context, which is intended.
 		_ = c.Close()
 	})
 	return c

@@ -11,7 +11,7 @@ import (
 
 // losses makes a server's watches lose events.
 type losses struct {
-	mu   sync.Mutex // mu guards what follows
+	mu   sync.Mutex // mu guards the fields below
 	key  string     // whose events are lost; empty: none
 	lost int
 }

@@ -29,7 +29,7 @@ var ports portBlocks
 // portBlocks gives ports out, from blocks that no other process takes as long as this one runs: a
 // server that is stopped finds its port free when it starts again. A block is taken by a lock on a file.
 type portBlocks struct {
-	mu     sync.Mutex // mu guards what follows
+	mu     sync.Mutex // mu guards the fields below
 	firsts []int      // the first port of each block that was taken
 	locks  []*os.File // never closed: the kernel releases them when the process ends
 	given  int        // ports since the first block
@@ -47,8 +47,8 @@ func (p *portBlocks) take() int {
 	return port
 }
 
-// more takes another block, and reports whether there was one. The first block is one in any
-// case: without a directory for the locks, it may be that of another process too. It needs mu.
+// more takes another block, and reports whether there was one. The first block counts in any
+// case: without a directory for the locks, another process may use it too. It needs mu.
 func (p *portBlocks) more() bool {
 	const blocks = (lastPort - firstPort) / blockSize
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("lockstep-test-ports-%d", os.Getuid()))

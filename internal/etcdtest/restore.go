@@ -62,8 +62,8 @@ func SaveSnapshot(ctx context.Context, endpoint, file string) (err error) {
 type Restoration struct {
 	Etcdutl string // the tool
 	File    string // the snapshot
-	// Bump raises the revision by this much, and marks everything below as compacted.
-	// 0: the revision goes back to that of the snapshot.
+	// Bump raises the revision by this much, and marks everything below as compacted. 0: the
+	// revision goes back to the snapshot's.
 	Bump int64
 }
 
@@ -97,7 +97,7 @@ func (r Restoration) DataDir(ctx context.Context, parent string, m RestoredMembe
 	return dir, nil
 }
 
-// Restore stops the server, and starts it with what etcdutl makes of a snapshot, at
+// Restore stops the server, lets etcdutl restore a snapshot, and starts the server from it at
 // the same address. The ID of the etcd cluster stays the same.
 func (s *Server) Restore(ctx context.Context, r Restoration) error {
 	s.Stop()

@@ -24,7 +24,7 @@ const (
 	peerURL  = "http://" + peerHost
 )
 
-// Config has the settings of a Server. The zero value is for a test.
+// Config contains the settings of a Server. The zero value is for a test.
 type Config struct {
 	Dir   string // data directory; empty: a temporary one that Close removes
 	Addr  string // host:port for clients; empty: a free one on loopback
@@ -32,8 +32,8 @@ type Config struct {
 	// CertFile and KeyFile make clients use TLS. The server reads them for each
 	// connection.
 	CertFile, KeyFile string
-	// ClientCAFile has the authorities of the clients' certificates: each client needs one,
-	// and its common name is that of the user. Empty: clients need none.
+	// ClientCAFile contains the authorities of the clients' certificates: each client needs
+	// one, whose common name is the name of the user. Empty: clients need none.
 	ClientCAFile string
 	LogFile      string // etcd's own warnings and errors, appended; empty: none
 
