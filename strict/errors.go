@@ -8,12 +8,12 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/sorting"
 )
 
-// Problem is one fault of what was read, and its place.
+// Problem is one fault in a file, and its place.
 type Problem struct {
 	File     string // as the user would write it; empty: the whole directory
 	Line     int    // from 1; 0: the whole file
 	Document int    // from 1, within the file; 0: the whole file
-	Message  string // what is wrong, and what to do
+	Message  string // the fault and its remedy
 }
 
 // Error reads "file:line: message (document 2)".
@@ -33,14 +33,14 @@ func (p *Problem) Error() string {
 	return b.String()
 }
 
-// LoadError has all problems of a directory, sorted by file and line. Of more than a
-// hundred it has the first hundred, and a last one with the number of the others.
+// LoadError contains all problems of a directory, sorted by file and line. Of more than a
+// hundred it contains the first hundred, and a last one with the number of the others.
 // errors.As also finds a single *Problem in it.
 type LoadError struct {
 	Problems []*Problem // never empty
 }
 
-// Error has one line for each problem.
+// Error returns one line for each problem.
 func (e *LoadError) Error() string {
 	lines := make([]string, len(e.Problems))
 	for i, p := range e.Problems {
@@ -58,14 +58,13 @@ func (e *LoadError) Unwrap() []error {
 	return out
 }
 
-// Limits on a LoadError: a small file can have a million faults, and names of any
-// length.
+// Limits on a LoadError: a small file can contain a million faults, and names of any length.
 const (
 	MaxProblems = 100
 	MaxMessage  = 1 << 10
 )
 
-// Problems collects problems while a directory is read. The zero value has none.
+// Problems collects problems while a directory is read. The zero value contains none.
 type Problems struct {
 	list  []*Problem // the first MaxProblems
 	count int        // of all

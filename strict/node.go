@@ -19,7 +19,7 @@ type Node struct {
 // Kind says what a node is.
 type Kind int
 
-// What a node can be.
+// The kinds of nodes.
 const (
 	Scalar Kind = iota + 1
 	Mapping
@@ -35,7 +35,7 @@ const (
 	maxExpanded = 1 << 16 // values that the aliases of one file expand to
 )
 
-// Get returns the value of a key; nil: it has none.
+// Get returns the value of a key; nil: the key is missing.
 func (n *Node) Get(name string) *Node {
 	for i, k := range n.Keys {
 		if k.Value == name {
@@ -88,7 +88,7 @@ func parseNumber(s json.Number) (any, bool) {
 	return positive(f), err == nil && !math.IsInf(f, 0)
 }
 
-// positive replaces -0 by 0: they are equal, and would have different hashes.
+// positive replaces -0 by 0: they are equal, but their hashes would differ.
 func positive(f float64) float64 {
 	if f == 0 {
 		return 0
@@ -96,9 +96,9 @@ func positive(f float64) float64 {
 	return f
 }
 
-// crowded reports whether data may have more than MaxValues values. It does not
-// parse, since the parser needs up to two kilobytes for a value of two bytes. It
-// counts the characters that come before a value in YAML and in JSON.
+// crowded reports whether data may contain more than MaxValues values. It does not parse, since
+// the parser needs up to two kilobytes for a value of two bytes. It counts the characters that
+// come before a value in YAML and in JSON.
 func crowded(data []byte) bool {
 	count, last := 0, byte(0)
 	for i, c := range data {

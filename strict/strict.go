@@ -1,11 +1,11 @@
-// Package strict reads the YAML and JSON files that people write: bundles, and the services
-// of a node. It owns the nodes that such a file becomes, the place of each of them, and the
-// problems that are found in it. What the fields mean is the business of the packages that
-// use it. It starts no goroutine.
+// Package strict reads the YAML and JSON files that people write: bundles, and the services of
+// a node. It owns the nodes that such a file becomes, the place of each of them, and the
+// problems that are found in it. The packages that use it define the meaning of the fields. It
+// starts no goroutine.
 //
 // Reading is strict and total: duplicate keys, tabs, merge keys, tags and text that is not
 // UTF-8 are problems, each with file and line, and all of them are reported at once. Limits
-// keep hostile files from using up memory or stack. No message has a value of the file: it
+// keep hostile files from using up memory or stack. No message shows a value of the file: it
 // may be a secret.
 package strict
 
@@ -27,7 +27,7 @@ func IsFile(name string) bool {
 	return false
 }
 
-// Open returns the contents of a file of fsys, which may have up to MaxFileSize bytes.
+// Open returns the contents of a file of fsys, of up to MaxFileSize bytes.
 func Open(fsys fs.FS, name string) ([]byte, error) {
 	f, err := fsys.Open(name)
 	if err != nil {
@@ -41,8 +41,8 @@ func Open(fsys fs.FS, name string) ([]byte, error) {
 	return data, err
 }
 
-// Read returns the documents of a file that are not empty, and adds what is wrong with it
-// to p. file is its name in messages, which ends in .json if it is JSON.
+// Read returns the documents of a file that are not empty, and adds its problems to p. file is
+// its name in messages, which ends in .json if it is JSON.
 func Read(file string, data []byte, p *Problems) []Document {
 	at := Place{File: file}
 	if line := invalidUTF8(data); line > 0 {

@@ -86,7 +86,7 @@ func (r *yamlReader) document(raw *yaml.Node) *Node {
 	return root
 }
 
-// node returns nil if it has added a problem.
+// node returns nil if it added a problem.
 func (r *yamlReader) node(raw *yaml.Node, depth int) *Node {
 	if r.within > 0 {
 		r.expanded++
@@ -168,7 +168,7 @@ func (r *yamlReader) sequence(raw *yaml.Node, depth int) *Node {
 	return out
 }
 
-// scalar never has the value in a message: it may be a Secret's.
+// scalar never shows the value in a message: it may be a Secret's.
 func (r *yamlReader) scalar(raw *yaml.Node) *Node {
 	out := &Node{Line: raw.Line, Kind: Scalar}
 	problem := ""
