@@ -16,7 +16,7 @@ const (
 )
 
 // ServerMetrics returns the metrics of one server, as text. It reads them with this client's
-// certificate: another program that wants them needs none.
+// certificate: other programs hold none.
 func (c *Client) ServerMetrics(ctx context.Context, endpoint string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, metricsTimeout)
 	defer cancel()
