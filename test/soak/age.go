@@ -13,8 +13,9 @@ import (
 )
 
 // newAge ends the history, lets restore do its work, and begins another history with
-// what etcd contains then. Revisions of two ages do not compare. Answers of sidecars
-// do not count before settled. snapshot is the revision that etcd went back to, for one that it has now.
+// the keys that etcd contains then. Revisions of two ages do not compare. Answers of sidecars
+// do not count before settled. snapshot translates a revision
+// of the restored etcd into the one that etcd went back to.
 func (r *recorder) newAge(ctx context.Context, snapshot func(now int64) int64, restore func() error) error {
 	if err := r.endAge(ctx); err != nil {
 		return err
@@ -54,7 +55,7 @@ func (r *recorder) newAge(ctx context.Context, snapshot func(now int64) int64, r
 }
 
 // former returns the epochs of the leaderships that end when etcd goes back to a
-// revision: all that had written a status. If no key of sidecars was written after
+// revision: all that wrote a status. If no key of sidecars was written after
 // that revision, they cannot notice it, and leaders go on. Objects do not count:
 // leaders list them again when the kube-apiservers are started again.
 func former(events []judge.Event, revision int64) []int64 {
@@ -72,8 +73,8 @@ func former(events []judge.Event, revision int64) []int64 {
 	return epochs
 }
 
-// endAge ends the watch. What sidecars answered before that can be judged: all that
-// was written until then was received.
+// endAge ends the watch. Answers of sidecars from before it can be judged: the recorder
+// received all writes until then.
 func (r *recorder) endAge(ctx context.Context) error {
 	until := r.now()
 	for round := 0; !r.readOnce(ctx, r.clients[round%len(r.clients)]); round++ {
@@ -124,7 +125,7 @@ func (r *recorder) awaitStatus(ctx context.Context, cond func(protocol.Status) b
 	r.mu.Unlock()
 	for {
 		r.mu.Lock()
-		from = min(from, len(r.history.Events)) // a new age has few events
+		from = min(from, len(r.history.Events)) // a new age starts with few events
 		events, changed := r.history.Events[from:], r.changed
 		from = len(r.history.Events)
 		r.mu.Unlock()
@@ -141,7 +142,7 @@ func (r *recorder) awaitStatus(ctx context.Context, cond func(protocol.Status) b
 	}
 }
 
-// pause waits for d, or until ctx ends. It returns false if ctx has ended.
+// pause waits for d, or until ctx ends. It returns false if ctx ended.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

@@ -108,7 +108,7 @@ func admission(kind, name string, spec map[string]any) *unstructured.Unstructure
 	return out
 }
 
-// untilDone repeats something until it succeeds, also after ctx has ended.
+// untilDone repeats something until it succeeds, also after ctx ended.
 func (w *world) untilDone(ctx context.Context, what string, do func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healingTime)
 	defer cancel()
@@ -125,7 +125,7 @@ func (w *world) untilDone(ctx context.Context, what string, do func(context.Cont
 }
 
 // dropNamespace deletes the namespace of the bundles with all that is in it. The
-// soak does what the namespace controller of a cluster does.
+// soak acts as the namespace controller of a cluster.
 func (w *world) dropNamespace(ctx context.Context) outcome {
 	live, err := w.resource("Namespace", "").Get(ctx, namespace, metav1.GetOptions{})
 	if err != nil {
@@ -175,8 +175,8 @@ func (w *world) dropDefinition(ctx context.Context) outcome {
 	return result
 }
 
-// finishNamespace deletes what is in a namespace that is deleted, and the namespace.
-// It reports whether it has done so: the namespace may also be a new one.
+// finishNamespace deletes the objects in a namespace that is being deleted, and the namespace.
+// It reports whether the old namespace is deleted: the current one may be new.
 func (w *world) finishNamespace(ctx context.Context, was *unstructured.Unstructured) (bool, error) {
 	live, err := w.resource("Namespace", "").Get(ctx, namespace, metav1.GetOptions{})
 	switch {

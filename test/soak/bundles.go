@@ -19,7 +19,7 @@ import (
 )
 
 // release is a bundle's release and constraints. Each can be rolled out over the
-// one before it (docs/protocol.md#releases-that-can-roll). Together they have
+// one before it (docs/protocol.md#releases-that-can-roll). Together they contain
 // every kind of step: A raised, M raised, and neither.
 type release struct {
 	name, m, a string
@@ -29,14 +29,14 @@ var releases = []release{
 	{name: "1.0.0", m: "1.0.0", a: "1.0.0"},
 	{name: "1.1.0", m: "1.0.0", a: "1.0.0"},
 	{name: "1.2.0", m: "1.1.0", a: "1.2.0"}, // waits for all nodes
-	{name: "1.3.0", m: "1.3.0", a: "1.2.0"}, // is not ready before it has reconciled
+	{name: "1.3.0", m: "1.3.0", a: "1.2.0"}, // is not ready before it reconciled
 	{name: "1.4.0", m: "1.2.0", a: "1.4.0"}, // waits for all nodes
 }
 
 func newest() int { return len(releases) - 1 }
 
 // kept is an object of the bundles: the name of its form in each release, empty
-// where the release does not have it, and what the form is.
+// where the release does not contain it, and a function that renders the form.
 type kept struct {
 	kind, namespace, name string
 	forms                 [5]string
@@ -45,7 +45,7 @@ type kept struct {
 	second *[5]string
 }
 
-// builds is how many bundles each release has. Sidecars load one of them, and the
+// builds is the number of bundles of each release. Sidecars load one of them, and the
 // other one when the directory is replaced.
 const builds = 2
 
@@ -72,7 +72,7 @@ var keptObjects = []kept{
 	{"ClusterRoleBinding", "", "platform:agent", [5]string{"a", "a", "a", "b", "b"}, clusterRoleBinding, nil},
 	{"PriorityClass", "", "platform-critical", [5]string{"1000", "1000", "2000", "2000", "3000"}, priorityClass, nil},
 	{"StorageClass", "", "platform-local", [5]string{"", "a", "a", "b", "c"}, storageClass, nil},
-	{"CSIDriver", "", "csi.platform", [5]string{"", "a", "a", "", ""}, csiDriver, nil}, // of a kind that no later release has
+	{"CSIDriver", "", "csi.platform", [5]string{"", "a", "a", "", ""}, csiDriver, nil}, // of a kind that no later release contains
 	{"RuntimeClass", "", "platform-sandbox", [5]string{"a", "a", "b", "", "a"}, runtimeClass, nil},
 	{"ConfigMap", namespace, "rebuilt", [5]string{"a", "b", "c", "d", "e"}, configMap, &[5]string{"a2", "b2", "c2", "d2", "e2"}},
 	{"ConfigMap", namespace, "first-build", [5]string{"a", "a", "a", "b", "b"}, configMap, &[5]string{}},
@@ -186,7 +186,7 @@ func findKept(want string) (kept, bool) {
 	return kept{}, false
 }
 
-// formOf names the form of a live object. It is empty if no bundle has this form.
+// formOf names the form of a live object. It is empty if no bundle contains this form.
 func (k kept) formOf(live map[string]any) string {
 	all := slices.Clone(k.forms[:])
 	if k.second != nil {
@@ -207,7 +207,7 @@ func (k kept) formOf(live map[string]any) string {
 	return ""
 }
 
-// covers reports whether live has every field of want, with its value.
+// covers reports whether live contains every field of want, with its value.
 func covers(live, want any) bool {
 	switch want := want.(type) {
 	case map[string]any:
@@ -228,8 +228,8 @@ func covers(live, want any) bool {
 	return reflect.DeepEqual(live, want)
 }
 
-// judged returns the bundles as values of package judge. They are read from where
-// writeBundles wrote them.
+// judged returns the bundles as values of package judge. They are read from the
+// directories that writeBundles wrote.
 func judged(dir string) ([]judge.Bundle, error) {
 	var out []judge.Bundle
 	for i, r := range releases {
@@ -261,12 +261,12 @@ func mustRelease(s string) protocol.Release {
 	return r
 }
 
-// buildDir has a build of a release.
+// buildDir returns the directory of a build of a release.
 func buildDir(dir string, index, build int) string {
 	return filepath.Join(dir, fmt.Sprintf("%s-%d", releases[index].name, build))
 }
 
-// bundleDir has the build of a release that sidecars load.
+// bundleDir returns the directory of the build of a release that sidecars load.
 func bundleDir(dir string, index int) string { return filepath.Join(dir, releases[index].name) }
 
 // selectBuild makes a build the one that sidecars load. It replaces the directory

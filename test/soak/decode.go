@@ -14,8 +14,8 @@ import (
 	"github.com/lockstep-dev/lockstep/test/soak/judge"
 )
 
-// wanted returns a CRD without its conditions, its finalizers and what etcd keeps of
-// its writers. Kube-apiservers write these.
+// wanted returns a CRD without its conditions, its finalizers, its managed fields and
+// its resourceVersion. Kube-apiservers write these.
 func wanted(value []byte) string {
 	live := unstructured.Unstructured{Object: decodeWhole(value)}
 	for _, field := range [][]string{

@@ -16,8 +16,8 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// This file is what is different if the nodes are their own quorum (docs/clusters.md):
-// each of the first three has a member of etcd. The kube-apiservers use that etcd too,
+// This file starts the nodes if they are their own quorum (docs/clusters.md):
+// each of the first three runs a member of etcd. The kube-apiservers use that etcd too,
 // so that one sequence of revisions orders everything.
 
 const (
@@ -39,11 +39,12 @@ func (w *world) endpoints() []string {
 	return out
 }
 
-// files has the CA and a certificate of the quorum, for everything that has no member.
+// files is the directory with the CA and a certificate of the quorum, for every client without
+// a member.
 func (w *world) files() datadir.Layout { return datadir.Layout(filepath.Join(w.dir, "client")) }
 
 // credentials are the flags for a client of the members: a sidecar, its commands, and a
-// kube-apiserver have the same. None: it needs no certificate.
+// kube-apiserver use the same. None: it needs no certificate.
 func (w *world) credentials() []string {
 	if w.network == nil {
 		return nil
@@ -72,7 +73,7 @@ func (w *world) onMachine(n *node, cfg *cluster.SidecarConfig) {
 	cfg.Args = append(cfg.Args, n.join...)
 }
 
-// secondConfig is that of a second sidecar with the node's ID. A data directory has one
+// secondConfig configures a second sidecar with the node's ID. A data directory holds one
 // member, so the second one is a client.
 func (w *world) secondConfig(n *node, index int) cluster.SidecarConfig {
 	if n.machine == nil {
@@ -130,7 +131,7 @@ func (w *world) startLocked(n *node) error {
 	return w.start(n, 0)
 }
 
-// copyCredentials copies the certificate of a node, when it has one.
+// copyCredentials copies the certificate of a node, and fails until the node stored one.
 func (w *world) copyCredentials(n *node) error {
 	from, to := datadir.Layout(n.dataDir), w.files()
 	for source, target := range map[string]string{
@@ -177,7 +178,7 @@ func (w *world) isVoter(ctx context.Context, n *node) error {
 	return fmt.Errorf("the member of %s does not vote yet", n.name())
 }
 
-// awaitToken creates a token as soon as the node can do that: it may not have noticed yet
+// awaitToken creates a token as soon as the node can do that: it may not know yet
 // that it is a member.
 func (w *world) awaitToken(ctx context.Context, on *node, uses int) (flags []string, err error) {
 	err = cluster.Poll(ctx, func(ctx context.Context) error {
@@ -188,7 +189,7 @@ func (w *world) awaitToken(ctx context.Context, on *node, uses int) (flags []str
 }
 
 // token creates a token on a member, and returns the flags with which another node
-// joins: those of the command that it prints for people.
+// joins, from the command that it prints for people.
 func (w *world) token(ctx context.Context, on *node, uses int) ([]string, error) {
 	out, err := w.run(ctx, "cluster", "token", "create", fmt.Sprintf("--uses=%d", uses), "-o=json", "--data-dir="+on.dataDir)
 	if err != nil {

@@ -29,7 +29,7 @@ func (f fault) crash() func(*cluster.Sidecar) error {
 	return losingPower
 }
 
-// losingPower returns when both have ended. The sidecar is paused first, so that it does
+// losingPower returns when both ended. The sidecar is paused first, so that it does
 // not start another member meanwhile.
 func losingPower(s *cluster.Sidecar) error {
 	err := s.Signal(syscall.SIGSTOP)
@@ -40,8 +40,8 @@ func losingPower(s *cluster.Sidecar) error {
 	return errors.Join(err, cluster.Poll(ctx, func(context.Context) error { return hasEnded(pid) }))
 }
 
-// hasEnded returns nil if a process that is not a child of this one does not run. What
-// becomes of it after its end is not up to this program.
+// hasEnded returns nil if a process that is not a child of this one does not run. A zombie
+// does not run either: this program cannot reap it.
 func hasEnded(pid int) error {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if pid == 0 || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
@@ -54,7 +54,7 @@ func hasEnded(pid int) error {
 	return errors.Join(err, fmt.Errorf("the member with the process ID %d has not ended", pid))
 }
 
-// kill sends a signal to a process that may have ended; 0: there is none.
+// kill sends a signal to a process that may be dead; 0: there is none.
 func kill(pid int, sig syscall.Signal) error {
 	if pid == 0 {
 		return nil
@@ -117,7 +117,7 @@ func (w *world) membersFor(f fault) (pids []int, nodes []*node) {
 }
 
 // awaitQuorum returns when each member that should run answers a linearizable read: the
-// next fault of etcd starts only then. It also works after ctx has ended.
+// next fault of etcd starts only then. It also works after ctx ended.
 func (w *world) awaitQuorum(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
@@ -144,10 +144,10 @@ func (w *world) awaitQuorum(ctx context.Context) {
 // links are the ways of packets from nodes to others.
 type links map[string][]string
 
-// direction is which packets between two nodes are dropped.
+// direction selects the packets between two nodes that are dropped.
 type direction int
 
-// The directions, as seen by the node that the fault is of.
+// The directions, as seen by the node of the fault.
 const (
 	bothWays direction = iota
 	outgoing
@@ -162,7 +162,7 @@ func (d direction) String() string {
 func (f fault) direction() direction { return direction(f.how % nDirections) }
 
 // The nodes that a node is cut off from. If all are cut off from each other, no member
-// has a majority.
+// reaches a majority.
 const (
 	fromOne = iota
 	fromOthers
@@ -237,7 +237,7 @@ func (w *world) cutWhile(ctx context.Context, l links, d time.Duration) outcome 
 }
 
 // loseSome drops the packets of some links again and again, for a moment each time: so
-// TCP has to send many of them twice.
+// TCP must send many of them twice.
 func (w *world) loseSome(ctx context.Context, l links, f fault) outcome {
 	limited, cancel := context.WithTimeout(ctx, f.lasts)
 	defer cancel()
@@ -266,8 +266,8 @@ func (w *world) restore(l links) {
 	}
 }
 
-// loseDisk kills a node and deletes its member's data. Then it does what
-// people type by docs/clusters.md#replace-a-node. Most of the time the other
+// loseDisk kills a node and deletes its member's data. Then it runs the commands
+// of docs/clusters.md#replace-a-node. Most of the time the other
 // members are left alone meanwhile, as people do.
 func (w *world) loseDisk(ctx context.Context, f fault) outcome {
 	n, other := w.nodes[f.member], w.nodes[(f.member+1)%w.shape.members]
@@ -325,7 +325,7 @@ func (w *world) replace(ctx context.Context, n, other *node, index int) error {
 	return cluster.Poll(ctx, func(ctx context.Context) error { return w.isVoter(ctx, n) })
 }
 
-// isListed reports whether etcd has a member of the node. The answer to a removal may be
+// isListed reports whether etcd lists a member of the node. The answer to a removal may be
 // lost.
 func (w *world) isListed(ctx context.Context, n, other *node) (bool, error) {
 	out, err := w.run(ctx, "cluster", "members", "-o=json", "--data-dir="+other.dataDir)

@@ -11,8 +11,8 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// restoreQuorum is restoreStore for nodes that are their own quorum. It does what people
-// type by docs/clusters.md#restore. All sidecars are stopped or killed first, and the
+// restoreQuorum is restoreStore for nodes that are their own quorum. It runs the commands
+// of docs/clusters.md#restore. All sidecars are stopped or killed first, and the
 // other nodes join again.
 func (w *world) restoreQuorum(ctx context.Context, f fault) outcome {
 	snapshot := filepath.Join(w.dir, fmt.Sprintf("snapshot-%d", f.how))
@@ -22,7 +22,7 @@ func (w *world) restoreQuorum(ctx context.Context, f fault) outcome {
 	pause(ctx, f.lasts)
 	defer w.exclusive()()
 	if ctx.Err() != nil {
-		return skipped // near the end: what follows takes long
+		return skipped // near the end: a restore takes long
 	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), replacing)
 	defer cancel()
@@ -99,7 +99,7 @@ func (w *world) stopAll(ctx context.Context, f fault) error {
 	return nil
 }
 
-// startAgain starts a node's sidecar, and waits for its member if it has one.
+// startAgain starts a node's sidecar, and waits for its member, if any.
 func (w *world) startAgain(ctx context.Context, n *node) error {
 	if err := w.start(n, n.release); err != nil || n.dataDir == "" {
 		return err

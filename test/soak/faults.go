@@ -14,12 +14,12 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// outcome is whether a fault was caused.
+// outcome says whether the soak caused a fault.
 type outcome string
 
 const (
 	done    outcome = ""
-	skipped outcome = "skipped" // its target does not exist, or has another fault
+	skipped outcome = "skipped" // its target does not exist, or suffers another fault
 )
 
 // inject causes a fault and heals it again.
@@ -149,7 +149,7 @@ func (w *world) freezeSidecar(ctx context.Context, n *node, d time.Duration) out
 	})
 }
 
-// freeze stops a process for a while. Signals to a process that has ended do
+// freeze stops a process for a while. Signals to a dead process do
 // nothing.
 func (w *world) freeze(ctx context.Context, p *cluster.Process, d time.Duration) {
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
@@ -223,7 +223,7 @@ func (w *world) stopMembers(ctx context.Context, f fault) outcome {
 }
 
 // awaitMembers returns when all members serve: the next fault of etcd starts only
-// then. It also works after ctx has ended.
+// then. It also works after ctx ended.
 func (w *world) awaitMembers(ctx context.Context, stopped []*cluster.Member) {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
@@ -234,7 +234,7 @@ func (w *world) awaitMembers(ctx context.Context, stopped []*cluster.Member) {
 	}
 }
 
-// fill raises the alarm of a member that has used up its quota.
+// fill raises the alarm of a member that used up its quota.
 func (w *world) fill(ctx context.Context, f fault) outcome {
 	alarm := func(ctx context.Context, do etcdserverpb.AlarmRequest_AlarmAction, member uint64) error {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -264,7 +264,7 @@ func (w *world) fill(ctx context.Context, f fault) outcome {
 	return done
 }
 
-// compact compacts etcd up to what was recorded.
+// compact compacts etcd up to the last recorded revision.
 func (w *world) compact(ctx context.Context) outcome {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
@@ -298,7 +298,7 @@ func (w *world) spoilKeys(ctx context.Context, n *node, f fault) outcome {
 	switch f.kind {
 	case spoilRecord:
 		if n.pod {
-			return skipped // if it is replaced before it has seen that, people have to remove the record
+			return skipped // if it is replaced before it sees that, people must remove the record
 		}
 		_, err = w.etcd.Put(ctx, w.rec.keys.Node(protocol.NodeID(n.name())), value)
 	case spoilPresence:

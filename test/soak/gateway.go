@@ -30,7 +30,7 @@ const (
 	broken                // 500
 	hanging               // no answer, and the request is not executed
 	mute                  // no answer, and the request is executed
-	tardy                 // a write is executed late, even if its sender has given up
+	tardy                 // a write is executed late, even if its sender gave up
 	moody                 // every third request gets 429, every fifth 500
 	nBehaviours = iota
 )
@@ -138,7 +138,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// late forwards a write after a while, even if its sender has given up.
+// late forwards a write after a while, even if its sender gave up.
 func (g *gateway) late(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		g.forward.ServeHTTP(w, r)

@@ -51,7 +51,7 @@ func (f fault) isSlow() bool {
 // behaviour is the behaviour of the gateway, never polite.
 func (f fault) behaviour() behaviour { return behaviour(1 + f.how%(nBehaviours-1)) }
 
-// describeConnections describes what is cut from what, and how.
+// describeConnections describes the two sides of a cut or slow connection, and the fault.
 func (w *world) describeConnections(f fault) string {
 	who, member := nodeNames[f.node], f.member
 	switch f.kind {
@@ -93,8 +93,8 @@ func (w *world) impairSidecar(ctx context.Context, n *node, f fault) outcome {
 }
 
 // impairPeers impairs the connections between an etcd member and another one, or
-// all others. Both members open connections: a request on those of one is a
-// response on those of the other.
+// all others. Both members open connections: a request on the connections of one is a
+// response on the connections of the other.
 func (w *world) impairPeers(ctx context.Context, f fault) outcome {
 	one := w.cluster.Members[f.member]
 	others := []*cluster.Member{w.cluster.Members[w.next(f.member)]}
@@ -118,8 +118,8 @@ func (f fault) some(ways []*etcdtest.Proxy) []*etcdtest.Proxy {
 	return ways
 }
 
-// impair cuts connections or slows them down, and heals them. Those in back are
-// opened by the other side.
+// impair cuts connections or slows them down, and heals them. The other side opened the
+// connections in back.
 func (f fault) impair(ctx context.Context, ways, back []*etcdtest.Proxy) outcome {
 	for _, p := range ways {
 		f.harm(p, f.cut())

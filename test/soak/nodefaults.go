@@ -7,7 +7,7 @@ import (
 	"github.com/lockstep-dev/lockstep/internal/etcdtest"
 )
 
-// disturbNode causes the faults that are about what a node is and runs.
+// disturbNode causes the faults of a node's bundle, its ID, or the whole node.
 func (w *world) disturbNode(ctx context.Context, n *node, f fault) outcome {
 	switch f.kind {
 	case reloadBundle:
@@ -21,7 +21,7 @@ func (w *world) disturbNode(ctx context.Context, n *node, f fault) outcome {
 	}
 }
 
-// isolate cuts a node off from etcd. If it has a member of its own, that is cut off from
+// isolate cuts a node off from etcd. If it runs a member of its own, that is cut off from
 // the others.
 func (w *world) isolate(ctx context.Context, n *node, d time.Duration) outcome {
 	if n.machine != nil {
@@ -58,7 +58,7 @@ func (w *world) reload(n *node) outcome {
 	})
 }
 
-// startElsewhere starts a sidecar with another etcd prefix and the same API. It has
+// startElsewhere starts a sidecar with another etcd prefix and the same API. It uses
 // another store, so it must leave the objects alone. Meanwhile, the parent of the
 // set is not deleted: without it, the API does not show whose it is.
 func (w *world) startElsewhere(ctx context.Context, n *node, d time.Duration) outcome {

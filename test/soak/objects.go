@@ -55,7 +55,7 @@ var resources = map[string]schema.GroupVersionResource{
 	"ValidatingAdmissionPolicyBinding": {Group: admissionGroup, Version: "v1", Resource: "validatingadmissionpolicybindings"},
 }
 
-// edits are what a user changes in an object, in addition to the annotation.
+// edits are a user's changes of an object, in addition to the annotation.
 var edits = map[string]map[string]any{
 	"Namespace":          {"metadata": map[string]any{"labels": map[string]any{"form": "edited"}}},
 	"ConfigMap":          {"data": map[string]any{"form": "edited", "more": "edited"}},
@@ -128,7 +128,7 @@ func (w *world) spoilObject(ctx context.Context, f fault) outcome {
 	return done
 }
 
-// deleteObject deletes the object that was read, and no object that has replaced
+// deleteObject deletes the object that was read, and no object that replaced
 // it. The recorder recognizes it by its UID.
 func (w *world) deleteObject(ctx context.Context, api dynamic.ResourceInterface, live *unstructured.Unstructured) outcome {
 	uid := live.GetUID()
@@ -249,7 +249,7 @@ func (w *world) inPlace(ctx context.Context) error {
 }
 
 // isStranger returns nil if a sidecar shows an object as a stranger, which is one only
-// if the soak has deleted the set's parent. Only the leader shows any.
+// if the soak deleted the set's parent. Only the leader shows any.
 func (w *world) isStranger(ctx context.Context, k kept) error {
 	if !w.rec.lostInventory() {
 		return errors.New("no inventory was lost")

@@ -13,7 +13,7 @@ import (
 // This file moves roles: two of five members of etcd leave and return, and nodes lose the
 // controller role and get it back.
 
-// placed is which nodes lack a role, as the plan wants it.
+// placed lists the nodes without a role, as the plan wants it.
 type placed struct{ members, controllers []int }
 
 // nextPlace makes a step a change of roles, or now and then a move to another release.
@@ -49,7 +49,7 @@ func (s step) names() []string {
 const (
 	// persuading is how long an administrator repeats a command that is refused.
 	persuading = 20 * time.Second
-	// agreeing is how long a calm lasts at most: nodes have to be what their records have
+	// agreeing is how long a calm lasts at most: nodes must match their records
 	// before it ends.
 	agreeing = judge.Agreeing + 4*time.Second
 )
@@ -86,8 +86,8 @@ func (w *world) setRole(ctx context.Context, n *node, role string, gives bool) {
 	}
 }
 
-// calmDown waits until no fault is under way, and then, without any, until all nodes are
-// what their records have. The judge decides whether that took too long.
+// calmDown waits until no fault is under way, and then, without any, until all nodes match
+// their records. The judge decides whether that took too long.
 func (w *world) calmDown(ctx context.Context) {
 	w.calm.Lock()
 	defer w.calm.Unlock()

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// nodeNames are the nodes, as many as a shape has.
+// nodeNames are the nodes; a shape uses the first of them.
 var nodeNames = []string{"a", "b", "c", "d", "e"}
 
 // plan is the schedule of a seed. It depends only on its random numbers, never on
-// what happens, so a seed always means the same schedule.
+// events of the run, so a seed always means the same schedule.
 type plan struct {
 	rng     *rand.Rand
 	release int      // of the fleet, or the one that it is moving to
@@ -25,7 +25,7 @@ func newPlan(seed, lane uint64, s shape) *plan {
 	return &plan{rng: rand.New(rand.NewPCG(seed, lane)), shape: s}
 }
 
-// action is what administrators do.
+// action is an action of administrators.
 type action int
 
 // The actions.
@@ -49,7 +49,7 @@ type step struct {
 	crash  []bool // the old sidecar is killed instead of stopped
 	pause  time.Duration
 	// asked: before a move to an older release, people type `sidecar rollback begin`, with
-	// --for=1m if it is short, and with --force. Before other moves they end what is under way,
+	// --for=1m if it is short, and with --force. Before other moves they end a rollback that is under way,
 	// unless they forget it.
 	asked, short, force, forgets bool
 	// settle: the next step waits until the move is DONE, but not forever.
@@ -143,10 +143,10 @@ func (p *plan) between(low, high int) time.Duration {
 	return time.Duration(low*1000+p.rng.IntN((high-low)*1000)) * time.Millisecond
 }
 
-// variant is what a seed chooses for the whole run.
+// variant is a seed's choice for the whole run.
 type variant struct {
 	expire      bool    // records of dead nodes expire
-	pods        int     // how many of the last nodes have an ephemeral record
+	pods        int     // how many of the last nodes write an ephemeral record
 	immediately [5]bool // releases whose removals do not wait for nodes
 }
 
@@ -221,7 +221,7 @@ const (
 	mutateWrites
 	otherPrefix    // a sidecar with another etcd prefix, on the same API
 	dropDefinition // a CRD, and the objects of its kind with it
-	cutNodes       // from each other: those that are their own quorum
+	cutNodes       // from each other: nodes that are their own quorum
 	loseSomePackets
 	loseDisk    // of a node with a member, which is removed and joins again
 	losePower   // of all nodes at one moment
@@ -279,9 +279,9 @@ func (p *plan) nextFault() fault {
 		slow: 20*time.Millisecond + p.between(0, 1)/2, nodes: p.shape.nodes,
 	}
 	if f.kind == cutStore || f.kind == slowStore {
-		// A request that is held back here takes effect after its client has given up,
+		// A request that is held back here takes effect after its client gave up,
 		// and can be held back again between etcd's members. Both delays together must
-		// not exceed what the protocol allows: 13 s after the next leader is confirmed
+		// not exceed the limit of the protocol: 13 s after the next leader is confirmed
 		// (docs/protocol.md#stale-writes).
 		f.lasts = (f.lasts * 2 / 3).Round(time.Millisecond)
 	}

@@ -26,7 +26,7 @@ const (
 	leaving = 90 * time.Second
 )
 
-// identity is what a node has for as long as its ID.
+// identity is a node's ID with the settings that change with it.
 type identity struct {
 	id, kubeconfig string
 	api            *etcdtest.Proxy // before the gateway; closed: its kube-apiserver has stopped
@@ -59,7 +59,7 @@ func (w *world) identify(n *node) error {
 	return w.cluster.WriteKubeconfig(now.kubeconfig, "https://"+now.api.Addr())
 }
 
-// renew gives a pod that has ended its next ID. The caller holds n.busy.
+// renew gives a dead pod its next ID. The caller holds n.busy.
 func (w *world) renew(ctx context.Context, n *node) {
 	if !n.pod {
 		return
@@ -76,8 +76,8 @@ func (w *world) renew(ctx context.Context, n *node) {
 	w.removeStuck(ctx)
 }
 
-// leave stops a sidecar gracefully. That of a pod gets its signal at the same time as its
-// kube-apiserver, which stops when the gate has closed.
+// leave stops a sidecar gracefully. A pod's sidecar gets its signal at the same time as its
+// kube-apiserver, which stops when the gate is closed.
 func (n *node) leave(s *cluster.Sidecar) error {
 	if !n.pod {
 		return s.Stop()
@@ -104,8 +104,8 @@ func (n *node) leave(s *cluster.Sidecar) error {
 	}
 }
 
-// removeStuck does what is left to people: it removes records of pods that do not exist
-// any more and that are corrupt, or do not have the controller role.
+// removeStuck acts for people: it removes records of pods that do not exist
+// any more, if the records are corrupt or without the controller role.
 func (w *world) removeStuck(ctx context.Context) {
 	w.mu.Lock()
 	left := w.left
@@ -120,7 +120,7 @@ func (w *world) removeStuck(ctx context.Context) {
 	}
 }
 
-// isRemoved reports whether a pod that was replaced has no record any more.
+// isRemoved reports whether the record of a replaced pod is deleted.
 func (w *world) isRemoved(ctx context.Context, id string) bool {
 	limited, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -137,7 +137,7 @@ func (w *world) isRemoved(ctx context.Context, id string) bool {
 	return false
 }
 
-// onlyLiveRecords returns nil if the nodes have a record each, and no other node has one.
+// onlyLiveRecords returns nil if all records belong to current nodes.
 func (w *world) onlyLiveRecords(ctx context.Context) error {
 	w.removeStuck(ctx)
 	resp, err := w.etcd.Get(ctx, w.rec.keys.Nodes(), clientv3.WithPrefix(), clientv3.WithKeysOnly())

@@ -27,13 +27,13 @@ const (
 	prefix    = "/lockstep/"
 	parentRef = "ConfigMap kube-system/lockstep"
 	// editAnnotation marks an edit by the soak, as opposed to a write by a sidecar:
-	// each edit has another value.
+	// each edit writes another value.
 	editAnnotation = "soak.lockstep.dev/edit"
 	garbage        = "soak garbage "
 
 	readPause   = 50 * time.Millisecond
 	readTimeout = 700 * time.Millisecond
-	// watchPatience is how long a watch may lag behind what was read before the
+	// watchPatience is how long a watch may lag behind the reads before the
 	// recorder gives it up: its member may be paused.
 	watchPatience = 1500 * time.Millisecond
 )
@@ -47,11 +47,11 @@ type recorder struct {
 	// watching is held while an age is recorded: a new one begins when it is not.
 	watching sync.RWMutex
 
-	mu       sync.Mutex         // mu guards what follows
+	mu       sync.Mutex         // mu guards the fields below
 	stop     context.CancelFunc // of the watch
 	past     []judge.History    // of etcd's ages before the current one, which ended with a restore
 	history  judge.History
-	ended    bool  // the history has ended, and the next one has not begun: answers of sidecars do not count
+	ended    bool  // the history ended, and the next one did not begin: answers of sidecars do not count
 	next     int64 // the revision at which the watch resumes
 	read     int64 // the highest revision that was read
 	objects  map[string]seen
@@ -63,8 +63,8 @@ type recorder struct {
 	changed  chan struct{}   // closed at the next event
 }
 
-// seen is what the recorder keeps of an API object. wanted is what clients want of a
-// CRD, without what kube-apiservers report in it; empty: it is no CRD.
+// seen is the recorder's copy of an API object. wanted is the part of a CRD that clients
+// write, without the reports of kube-apiservers; empty: it is no CRD.
 type seen struct {
 	ref, uid, edit, wanted string
 }
@@ -104,7 +104,7 @@ func (r *recorder) run(ctx context.Context) error {
 
 // watch follows etcd through one member until that member stops answering. A
 // revision that was compacted before it was received would be a gap. That is an
-// error, because only the soak compacts, and only what was received.
+// error, because only the soak compacts, and only revisions that were received.
 func (r *recorder) watch(ctx context.Context, client *clientv3.Client) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -177,7 +177,7 @@ func (r *recorder) readOnce(ctx context.Context, client *clientv3.Client) bool {
 	return true
 }
 
-// record adds events, except those that the judge does not need.
+// record adds the events that the judge needs.
 func (r *recorder) record(events []*clientv3.Event) {
 	at := r.now()
 	r.mu.Lock()
@@ -295,7 +295,7 @@ func (r *recorder) decodeObject(kv *mvccpb.KeyValue, gone bool) (judge.Event, bo
 		r.cleaning = 1<<63 - 1 // until it is deleted
 	}
 	if now.wanted != "" && now == was {
-		return judge.Event{}, false // a kube-apiserver has written the CRD's conditions
+		return judge.Event{}, false // a kube-apiserver wrote the CRD's conditions
 	}
 	foreign := now.edit != was.edit && (now.uid == was.uid || now.edit != "") || m.DeletionTimestamp != "" && r.deleting[now.uid]
 	return judge.Event{Foreign: foreign, Object: out}, true

@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// noticed is how long sidecars may take until they have noticed a restore: two
+	// noticed is how long sidecars may take until they notice a restore: two
 	// lease TTLs, after the etcd serves and they reach it.
 	noticed = 2 * leaseTTL
 	// restoring is the limit for the restore itself.
 	restoring = 90 * time.Second
-	// bump is far above what the soak writes.
+	// bump is far above the number of the soak's writes.
 	bump = 1_000_000
 )
 
 // restoreStore restores etcd, and so the status, the records and all objects, from a
 // snapshot that is a few seconds old. The kube-apiservers are started again, as
 // etcd's documentation demands. No other fault of processes or connections happens
-// until all sidecars must have noticed it.
+// until each sidecar had the time to notice it.
 func (w *world) restoreStore(ctx context.Context, f fault) outcome {
 	if w.network != nil {
 		return w.restoreQuorum(ctx, f)
@@ -38,7 +38,7 @@ func (w *world) restoreStore(ctx context.Context, f fault) outcome {
 	pause(ctx, f.lasts)
 	defer w.exclusive()()
 	if ctx.Err() != nil {
-		return skipped // near the end: what follows takes long
+		return skipped // near the end: a restore takes long
 	}
 	restart := w.interrupt(f)
 	limited, cancel = context.WithTimeout(context.WithoutCancel(ctx), restoring)
@@ -127,7 +127,7 @@ func (w *world) interrupt(f fault) (restart func()) {
 	}
 }
 
-// fail ends the run: what the soak itself needs is broken.
+// fail ends the run: something that the soak itself needs is broken.
 func (w *world) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

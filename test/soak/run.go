@@ -27,7 +27,7 @@ const (
 // Config is the configuration of a run.
 type Config struct {
 	Cluster  *cluster.Cluster // with etcd members only, or with nothing; required
-	Network  *netns.Network   // with a machine for each node: the nodes are their own quorum; nil: Cluster has the members
+	Network  *netns.Network   // with a machine for each node: the nodes are their own quorum; nil: Cluster runs the members
 	Shape    shape            // of the control plane; required
 	Assets   string           // directory of the sidecar binary; required
 	Dir      string           // for bundles and kubeconfigs; required
@@ -45,7 +45,7 @@ type Result struct {
 	Violations []judge.Violation
 	Counts     judge.Counts
 	Done       map[string]int // steps and faults by kind
-	Exits      []string       // sidecars that exited by themselves; those without an explanation are violations, too
+	Exits      []string       // sidecars that exited by themselves; exits without an explanation are violations, too
 	Took       time.Duration
 }
 
@@ -100,11 +100,11 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 }
 
 // live starts the sidecars, runs steps and faults for cfg.Duration, and lets the
-// control plane recover. stuck is what does not recover.
+// control plane recover. stuck says why it does not recover.
 func (w *world) live(ctx context.Context, cfg Config) (stuck, err error) {
 	for _, n := range w.nodes {
 		if n.running() != nil {
-			continue // it has a member of etcd
+			continue // it runs a member of etcd
 		}
 		n.busy.Lock()
 		err := w.start(n, 0)
@@ -159,7 +159,7 @@ func (w *world) live(ctx context.Context, cfg Config) (stuck, err error) {
 }
 
 // heal moves all nodes to the newest release and waits until the control plane
-// has converged.
+// converges.
 func (w *world) heal(ctx context.Context) error {
 	w.endRollback(ctx, 5)
 	for _, n := range w.nodes {
@@ -202,7 +202,7 @@ func (w *world) converged(ctx context.Context) error {
 	return w.inPlace(ctx)
 }
 
-// blockers returns the /status of all sidecars, with what they wait for.
+// blockers returns the /status of all sidecars, with their blockers.
 func (w *world) blockers() string {
 	var b strings.Builder
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -221,7 +221,7 @@ func (w *world) blockers() string {
 	return b.String()
 }
 
-// catchUp returns when the recorder has received everything up to the revision
+// catchUp returns when the recorder received everything up to the revision
 // that was read last.
 func (r *recorder) catchUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -240,7 +240,7 @@ func (r *recorder) catchUp(ctx context.Context) error {
 	})
 }
 
-// Report summarizes what was done and judged.
+// Report summarizes the steps, the faults and the judged events.
 func (r Result) Report() string {
 	var b strings.Builder
 	c := r.Counts

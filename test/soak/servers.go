@@ -66,7 +66,7 @@ func (w *world) startServer(s *server) (err error) {
 		Name: s.name, Addr: s.addr, EtcdServers: urls(s.members),
 		Args: []string{
 			"--storage-media-type=application/json", // for the recorder
-			"--etcd-compaction-interval=0",          // the soak compacts, up to what it has recorded
+			"--etcd-compaction-interval=0",          // the soak compacts, up to the last recorded revision
 		},
 	}
 	if s.machine != nil {

@@ -21,7 +21,7 @@ import (
 
 // This file is the service of the nodes whose roles are moved: a program that writes into
 // a log when it starts, is ready, and is asked to stop, by the clock of the machine, which
-// is that of the recorder too.
+// the recorder uses too.
 
 const (
 	// serviceWord is the first argument of the program. The log and the address follow.
@@ -160,7 +160,7 @@ func (w *world) killService(n *node) outcome {
 	return done
 }
 
-// serviceMoments returns what all services have done, by the recorder's clock.
+// serviceMoments returns the log lines of all services, by the recorder's clock.
 func (w *world) serviceMoments() ([]judge.ServiceMoment, error) {
 	if !w.shape.moves {
 		return nil, nil
@@ -200,7 +200,7 @@ func (w *world) powerFailure(ctx context.Context, f fault) outcome {
 			continue
 		}
 		off = append(off, n)
-		if err := n.sidecar.Signal(syscall.SIGSTOP); err != nil { // none notices that another one has ended
+		if err := n.sidecar.Signal(syscall.SIGSTOP); err != nil { // none notices the end of another one
 			w.logf("%v", err)
 		}
 	}

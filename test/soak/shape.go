@@ -1,9 +1,9 @@
 package soak
 
-// shape is how large a control plane is, and what happens to it.
+// shape is the size of a control plane, and the faults that happen to it.
 type shape struct {
 	nodes, servers int // nodes, and kube-apiservers, which they share
-	members        int // of etcd, at first: those of the first nodes
+	members        int // of etcd, at first: on the first nodes
 	// moves: the nodes run services, and their roles are moved.
 	moves   bool
 	weights [nFaults]int
@@ -29,7 +29,7 @@ var externalWeights = [nFaults]int{
 }
 
 // embeddedWeights are the same for nodes that are their own quorum. Their connections
-// have no proxies: whole nodes are cut from each other.
+// use no proxies: whole nodes are cut from each other.
 var embeddedWeights = func() [nFaults]int {
 	out := externalWeights
 	for _, kind := range []faultKind{cutEtcd, slowEtcd, cutStore, slowStore, cutPeers, slowPeers} {
@@ -40,8 +40,8 @@ var embeddedWeights = func() [nFaults]int {
 	return out
 }()
 
-// movingWeights are those for nodes whose roles are moved: above all what ends, pauses
-// and cuts off nodes. Some others take too long for what they show.
+// movingWeights are the weights for nodes whose roles are moved: above all faults that end, pause
+// and cut off nodes. Some others show too little for the time that they take.
 var movingWeights = func() [nFaults]int {
 	out := embeddedWeights
 	for _, kind := range []faultKind{

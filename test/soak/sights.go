@@ -14,13 +14,13 @@ import (
 	"github.com/lockstep-dev/lockstep/test/soak/judge"
 )
 
-// This file observes what follows from roles: the list of the members, the processes of a
+// This file observes the effects of roles: the list of the members, the processes of a
 // node, and writes.
 
 const (
 	sightPause = 250 * time.Millisecond
 	writePause = 100 * time.Millisecond
-	// writesBelow has the keys of the soak's own writes.
+	// writesBelow is the prefix of the keys that the soak itself writes.
 	writesBelow = "/soak/writes/"
 )
 
@@ -61,7 +61,7 @@ func (w *world) seats(ctx context.Context) (judge.Seats, error) {
 	return out, nil
 }
 
-// asRecorded returns nil if all nodes are what their records have, and keeps what it saw.
+// asRecorded returns nil if all nodes match their records, and records its observations.
 func (w *world) asRecorded(ctx context.Context) error {
 	var problems []error
 	for _, n := range w.nodes {

@@ -120,7 +120,7 @@ func (w *world) settle(ctx context.Context, s step) {
 	w.logf("%s is done %s later", s, time.Since(began).Round(time.Millisecond))
 }
 
-// switchTo replaces a node's sidecar. The old one has ended before the new one
+// switchTo replaces a node's sidecar. The old one ends before the new one
 // starts (docs/protocol.md#registration).
 func (w *world) switchTo(ctx context.Context, n *node, to int, crash, wait bool) {
 	n.busy.Lock()
@@ -145,19 +145,19 @@ func (w *world) switchTo(ctx context.Context, n *node, to int, crash, wait bool)
 	}
 }
 
-// roles takes the controller role from a node and gives it back, whether the node has
+// roles takes the controller role from a node and gives it back, whether the node
 // noticed or not: it may be cut off, and its gate open.
 func (w *world) roles(ctx context.Context, n *node, d time.Duration) {
 	n.busy.Lock()
 	defer n.busy.Unlock()
 	if err := w.command(ctx, "node", "set-roles", n.name(), n.roles("kubernetes_worker"), "--force"); err != nil {
-		w.logf("%v", err) // the node may or may not have lost the role
+		w.logf("%v", err) // the node may have lost the role, or not
 	}
 	pause(ctx, d)
 	w.giveRole(ctx, n)
 }
 
-// giveRole gives a node its controller role back. It also works after ctx has
+// giveRole gives a node its controller role back. It also works after ctx
 // ended, so that no node stays without the role.
 func (w *world) giveRole(ctx context.Context, n *node) {
 	for range 5 {
@@ -170,7 +170,7 @@ func (w *world) giveRole(ctx context.Context, n *node) {
 	}
 }
 
-// roles are one role and, if the node has a member of etcd, that of members.
+// roles returns one role and, if the node runs a member of etcd, the role of members.
 func (n *node) roles(one string) string {
 	if n.dataDir != "" {
 		return one + ",consensus_member"
@@ -204,7 +204,7 @@ func (w *world) command(ctx context.Context, args ...string) error {
 	return err
 }
 
-// run runs a command of the sidecar, and returns what it prints.
+// run runs a command of the sidecar, and returns its output.
 func (w *world) run(ctx context.Context, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()

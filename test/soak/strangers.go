@@ -13,9 +13,9 @@ import (
 	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
-// This file has strangers, who attack the HTTP API and the join port of one node after
-// another. The soak's own requests need a client certificate then: a client without one has its
-// share of what all strangers have.
+// This file starts strangers, who attack the HTTP API and the join port of one node after
+// another. The soak's own requests need a client certificate then: a client without one shares
+// its limits with all strangers.
 
 const (
 	strangerAddresses = 5000
@@ -49,13 +49,13 @@ func (w *world) prepareStrangers() (err error) {
 	return nil
 }
 
-// secure is a certificate for a sidecar, which is its own CA, and that of its clients.
+// secure is a certificate for a sidecar, which is its own CA, and the CA of its clients.
 type secure struct {
 	cert, key string // files
 	pair      tls.Certificate
 }
 
-// apply has a sidecar answer the soak over HTTPS.
+// apply lets a sidecar answer the soak over HTTPS.
 func (s *secure) apply(cfg *cluster.SidecarConfig) {
 	certificates := []tls.Certificate{s.pair}
 	cfg.Client = &tls.Config{Certificates: certificates, InsecureSkipVerify: true} //nolint:gosec // a duplicate has another address
@@ -83,7 +83,7 @@ func (w *world) attack(ctx context.Context) {
 	}
 }
 
-// attacks is how many attacks came to something.
+// attacks counts the attacks with an effect.
 func (r Result) attacks() (n int) {
 	for kind, count := range r.Done {
 		if strings.HasPrefix(kind, strangerCount) {

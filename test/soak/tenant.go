@@ -15,7 +15,7 @@ func (w *world) tenantOf(ctx context.Context, api *rest.Config) (*cluster.Tenant
 	cfg := rest.CopyConfig(api)
 	cfg.Timeout = 3 * time.Second
 	return cluster.NewTenantOf(ctx, cfg, cluster.TenantConfig{
-		Kind: "ConfigMap", // the set has objects of this kind too
+		Kind: "ConfigMap", // the set contains objects of this kind too
 		Annotations: func() map[string]string {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -26,7 +26,7 @@ func (w *world) tenantOf(ctx context.Context, api *rest.Config) (*cluster.Tenant
 	})
 }
 
-// disturbAsTenant creates, changes and deletes objects that look like those of the
+// disturbAsTenant creates, changes and deletes objects that look like the objects of the
 // set, many times a second. Some of these requests are refused.
 func (w *world) disturbAsTenant(ctx context.Context, f fault) outcome {
 	limited, cancel := context.WithTimeout(ctx, f.lasts)

@@ -45,8 +45,8 @@ type world struct {
 	// besieged: strangers attack all nodes, which serve HTTPS.
 	besieged bool
 	stranger attack.Target
-	// network has the machines of the nodes if these are their own quorum; nil: etcd's
-	// members are those of cluster.
+	// network holds the machines of the nodes if these are their own quorum; nil: etcd's
+	// members are in cluster.
 	network *netns.Network
 	etcd    *clientv3.Client // of all members, not through the proxies
 	servers []*server
@@ -56,8 +56,8 @@ type world struct {
 	calm                                      sync.RWMutex // held by each fault, and alone while there must be none
 	etcdBusy, lossBusy, dropBusy, restoreBusy sync.Mutex   // held by a fault of its kind
 
-	mu    sync.Mutex     // mu guards what follows
-	count map[string]int // what was done, by kind
+	mu    sync.Mutex     // mu guards the fields below
+	count map[string]int // steps and faults, by kind
 	exits []ending       // sidecars that exited by themselves
 	edits int
 	left  map[string]bool // IDs of pods that were replaced, and whose records may exist
@@ -72,7 +72,7 @@ type server struct {
 	name    string
 	addr    string
 	machine *netns.Machine    // nil: this one
-	members []*etcdtest.Proxy // before each etcd member; none if it has a machine
+	members []*etcdtest.Proxy // before each etcd member; none on a machine of its own
 	api     *cluster.APIServer
 	client  dynamic.Interface
 }
@@ -84,16 +84,16 @@ type node struct {
 	as      atomic.Pointer[identity]
 	server  *server
 	gateway *gateway
-	members []*etcdtest.Proxy // before each etcd member; none if it has a machine
+	members []*etcdtest.Proxy // before each etcd member; none on a machine of its own
 	machine *netns.Machine    // nil: this one
-	dataDir string            // of its own member; empty: it has none
+	dataDir string            // of its own member; empty: none
 	secure  *secure           // nil: its sidecar serves HTTP
 
 	network sync.Mutex // held by a fault of its connections
-	busy    sync.Mutex // held while its process is started, stopped or frozen; guards what follows
+	busy    sync.Mutex // held while its process is started, stopped or frozen; guards the fields below
 	sidecar *cluster.Sidecar
 	join    []string // flags with which its member joined
-	release int      // -1: it has no sidecar
+	release int      // -1: no sidecar runs
 	started int
 	probing context.CancelFunc
 	begun   time.Time // when its sidecar was started
@@ -186,7 +186,7 @@ func (w *world) newNode(i int, id string) (*node, error) {
 	return n, w.identify(n)
 }
 
-// close stops what newWorld started. The test closes the cluster.
+// close stops the parts that newWorld started. The test closes the cluster.
 func (w *world) close() error {
 	var errs []error
 	for _, n := range w.nodes {
@@ -217,13 +217,13 @@ func (w *world) close() error {
 		errs = append(errs, n.gateway.close())
 	}
 	for _, client := range append(w.rec.clients, w.etcd) {
-		// Close reports the end of the client's context, which is what it is for.
+		// Close reports the end of the client's context, which it ends itself.
 		_ = client.Close()
 	}
 	return errors.Join(errs...)
 }
 
-// addCount counts something that was done.
+// addCount counts a step, a fault or another event.
 func (w *world) addCount(kind string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -375,7 +375,7 @@ func (n *node) ready(ctx context.Context) error {
 	return s.Readyz(ctx)
 }
 
-// running returns the node's sidecar, and nil if it has none.
+// running returns the node's sidecar, or nil.
 func (n *node) running() *cluster.Sidecar {
 	n.busy.Lock()
 	defer n.busy.Unlock()
