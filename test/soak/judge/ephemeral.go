@@ -10,12 +10,12 @@ import (
 // This file checks the records of nodes that come and go
 // (docs/protocol.md#ephemeral).
 
-// forgetting is how long one leader may take to delete an ephemeral record that has
+// forgetting is how long one leader may take to delete an ephemeral record that
 // expired for it. Faults delay it, as they delay everything.
 const forgetting = time.Minute
 
 // judgeRecord checks a deletion of an ephemeral record: its own sidecar ends its
-// presence with it, or the record has expired. The soak removes records like people do.
+// presence with it, or the record expired before. The soak removes records like people do.
 func (j *judging) judgeRecord(e *Event) {
 	was, found := j.records[e.Record.Node]
 	if !e.Record.Gone || e.Foreign || !found || !was.Ephemeral {
@@ -46,7 +46,7 @@ func (j *judging) revision(r int64) []Event {
 	return j.h.Events[from:to]
 }
 
-// checkOverdue: no ephemeral record stays for long after it has expired for a leader. The
+// checkOverdue: no ephemeral record stays for long after it expired for a leader. The
 // time is a lower bound.
 func (j *judging) checkOverdue(e *Event) {
 	for _, id := range slices.Sorted(maps.Keys(j.absent)) {

@@ -2,10 +2,10 @@
 // (docs/protocol.md#invariants). It is pure: it takes a history and returns
 // violations. Histories written by hand show that it finds each kind of violation.
 //
-// It trusts no clock except the recorder's. The revisions of etcd order everything
-// that was written: status, records, candidates, and also the objects, because the
-// kube-apiservers use the same etcd. The answer to a probe was true at some instant
-// between sending and receiving. A Reading shows which revisions may have been the
+// It trusts no clock except the recorder's. The revisions of etcd order all writes:
+// status, records, candidates, and also the objects, because the kube-apiservers use
+// the same etcd. The answer to a probe was true at some instant between sending and
+// receiving. A Reading shows which revisions may have been the
 // newest at an instant. An answer is a violation only if it is wrong at each of
 // them.
 //
@@ -43,9 +43,9 @@ const (
 const (
 	Stamped    = "Stamped"    // who brings a form brings its stamp (docs/protocol.md#stale-writes)
 	Waited     = "Waited"     // DONE comes after the wait (docs/protocol.md#stale-writes)
-	HasDrained = "HasDrained" // a leader that says that it has drained writes no more (docs/protocol.md#drain)
+	HasDrained = "HasDrained" // a leader that records itself as drained writes no more (docs/protocol.md#drain)
 	Marked     = "Marked"     // the mark names a content before its first object (docs/protocol.md#mark)
-	LeftAlone  = "LeftAlone"  // an object of another user is not changed (docs/protocol.md#removals)
+	LeftAlone  = "LeftAlone"  // a sidecar does not change an object of another user (docs/protocol.md#removals)
 	RemovesDue = "RemovesDue" // a removal is due (docs/protocol.md#removals)
 	RollsBack  = "RollsBack"  // in a rollback only its release brings content (docs/protocol.md#rollback)
 	StaysUp    = "StaysUp"    // a sidecar exits only to another one with its node ID (docs/protocol.md#duplicate-ids); checked by the soak
@@ -55,7 +55,7 @@ const (
 // timeout (docs/protocol.md#stale-writes).
 const DrainTime = 13 * time.Second
 
-// Bundle is the content of a release. A release may have several bundles.
+// Bundle is the content of a release. Several bundles may belong to one release.
 type Bundle struct {
 	Release          protocol.Release
 	Digest           string // empty: the only bundle of its release
@@ -74,18 +74,18 @@ type History struct {
 	// DrainTime is how long a request may take to land; 0: DrainTime.
 	DrainTime time.Duration
 	// Restored is the revision to which etcd was restored when this history began; 0:
-	// it was not. The events up to it are what etcd contained, and are not judged.
+	// it was not. The events up to it list the keys that etcd contained, and are not judged.
 	// Revisions of other histories do not compare.
 	Restored int64
-	// Former has the epochs of leaderships that had written before the restore, if
-	// something is lost that was written before it. A candidate that only waited may
+	// Former lists the epochs of leaderships that wrote before the restore, if
+	// the restore lost some writes. A candidate that only waited may
 	// lead after it.
 	Former []int64
 	// Settled is when sidecars must have noticed the restore. No leadership from
 	// before it writes a status after that.
 	Settled time.Duration
 
-	// What follows is of nodes whose roles are moved.
+	// The fields below describe nodes whose roles are moved.
 	Services []ServiceMoment
 	Seats    []Seats // in the order in which they were asked for
 	Takes    []Take
@@ -111,7 +111,7 @@ type Probe struct {
 	Release   protocol.Release
 	Sent, Got time.Duration
 	Ready     bool
-	Reason    protocol.Reason // of the gate; empty if the answer has none
+	Reason    protocol.Reason // of the gate; empty if the answer contains none
 	Sidecar   int             // its process, if that runs services; 0: it does not
 }
 
@@ -139,9 +139,9 @@ type Record struct {
 	Release    protocol.Release
 	M          protocol.Release
 	Controller bool
-	// Serves: its sidecar has registered with the controller role, and not without it since.
+	// Serves: its sidecar registered with the controller role, and not without it since.
 	Serves bool
-	// Member: it has the role consensus_member.
+	// Member: the record contains the role consensus_member.
 	Member bool
 	// ExpireAfter is how long its presence must be missing until leaders ignore the
 	// record; 0: they never do.
@@ -168,7 +168,7 @@ type Rollback struct {
 type Candidate struct {
 	Key, Node string
 	Gone      bool
-	Created   int64 // revision; 0: that of the event
+	Created   int64 // revision; 0: the event's revision
 }
 
 // Object is an object of the set.
@@ -176,8 +176,8 @@ type Object struct {
 	Ref  string
 	Gone bool
 	UID  string
-	Form string // its form; empty: no bundle has this form
-	// Epoch is the content epoch of its stamp; 0: it has no valid stamp.
+	Form string // its form; empty: no bundle contains this form
+	// Epoch is the content epoch of its stamp; 0: the stamp is missing or invalid.
 	Epoch   int64
 	Release protocol.Release
 	Note    string // shown, but not checked
@@ -213,14 +213,14 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s does not hold at revision %d: %s", v.Invariant, v.Revision, v.Text)
 }
 
-// Counts is how much was checked.
+// Counts reports how much the judge checked.
 type Counts struct {
-	Probes, Ready       int // answers, and those that were ready
+	Probes, Ready       int // answers, and how many of them were ready
 	Revisions           int // of etcd, for keys under the prefix and for objects
 	Statuses, Leaders   int // revisions of the status by sidecars, and how many leaders wrote them
-	Restrictions        int // of them: those that shut nodes out
+	Restrictions        int // how many of them shut nodes out
 	ObjectWrites        int // by sidecars
-	LateWrites          int // of them: of earlier content than that of the status at the time
+	LateWrites          int // how many of them were of earlier content than the status at the time
 	Contents            int // changes of the content
 	Verdicts            int // pairs of answers between which the status could have closed a gate
 	NotPlaced, Affected int // probes without a reading before them; changes of objects by the soak

@@ -50,7 +50,7 @@ func (j *judging) noStaleWrite(e *Event, was *object) {
 	switch {
 	case was.Gone || was.UID != now.UID || was.Epoch == 0:
 	case now.Epoch < was.Epoch && was.touched && now.Epoch == 0:
-		// The soak has damaged the stamp, and this is an intermediate step.
+		// The soak damaged the stamp, and this is an intermediate step.
 	case now.Epoch < was.Epoch:
 		j.failLate(NoStaleWrite, e.Revision, "%s has content epoch %d and is written with %d", now.Ref, was.Epoch, now.Epoch)
 	case now.Epoch == was.Epoch && now.Release != was.Release:
@@ -108,7 +108,7 @@ func (j *judging) coversWith(e *Event) {
 	j.objects[e.Object.Ref] = was
 }
 
-// judgeDeletion: no object is deleted that is in the form of the content. An object
+// judgeDeletion: no sidecar deletes an object that is in the form of the content. An object
 // with an immutable field is deleted in its old form.
 func (j *judging) judgeDeletion(e *Event, was *object) {
 	if !j.known || was.Gone || was.touched {

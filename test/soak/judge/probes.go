@@ -72,7 +72,7 @@ func (c clock) latest(revision int64) time.Duration {
 	return latest
 }
 
-// low is a revision that etcd had certainly reached at an instant.
+// low is a revision that etcd certainly reached by an instant.
 func (c clock) low(at time.Duration) int64 {
 	var low int64
 	if i, _ := slices.BinarySearchFunc(c.got, at+1, func(r Reading, at time.Duration) int { return cmp.Compare(r.Got, at) }); i > 0 {
@@ -84,8 +84,8 @@ func (c clock) low(at time.Duration) int64 {
 	return low
 }
 
-// high is a revision that etcd had certainly not passed at an instant: one that
-// was read by a request sent after it. Without such a read there is no limit.
+// high is a revision that etcd certainly did not pass by an instant: a request that was
+// sent after the instant read it. Without such a read there is no limit.
 func (c clock) high(at time.Duration) int64 {
 	i, _ := slices.BinarySearchFunc(c.readings, at, func(r Reading, at time.Duration) int { return cmp.Compare(r.Sent, at) })
 	if i == len(c.readings) {

@@ -2,7 +2,7 @@ package judge
 
 import "slices"
 
-// restore applies what etcd contained when it was restored.
+// restore applies a key that etcd contained when it was restored.
 func (j *judging) restore(e *Event) {
 	switch {
 	case e.Status != nil:
@@ -26,9 +26,9 @@ func (j *judging) restore(e *Event) {
 	j.moment(e)
 }
 
-// restored is called after the last event that a restored etcd began with. That
-// does not show which removals were deferred, and of which objects Lockstep knew:
-// what is not covered must have been there before.
+// restored is called after the last event that a restored etcd began with. That etcd
+// does not show which removals were deferred, and which objects Lockstep knew:
+// objects that are not covered must be from before.
 func (j *judging) restored() {
 	s := j.valid
 	j.deferRemovals()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// This file judges what follows from roles (docs/soak.md#roles).
+// This file judges the effects of roles (docs/soak.md#roles).
 
 // The rules about roles.
 const (
@@ -16,10 +16,10 @@ const (
 	KeepsQuorum   = "KeepsQuorum"   // no role change takes the majority away (docs/protocol.md#membership)
 	OneCluster    = "OneCluster"    // a member that was removed never answers again, and begins no cluster (docs/protocol.md#membership)
 	Kept          = "Kept"          // a write that was acknowledged stays
-	AsRecorded    = "AsRecorded"    // a node is what its record has
+	AsRecorded    = "AsRecorded"    // a node matches its record
 )
 
-// Agreeing is how long a node may take, without faults, until it is what its record has.
+// Agreeing is how long a node may take, without faults, until it matches its record.
 // etcd takes no member in the five seconds after another one began to vote, and removes
 // none then.
 const Agreeing = 30 * time.Second
@@ -27,7 +27,7 @@ const Agreeing = 30 * time.Second
 // Span is a time.
 type Span struct{ From, To time.Duration }
 
-// Moment is what a service does.
+// Moment is a step in the life of a service.
 type Moment string
 
 // The moments.
@@ -37,7 +37,7 @@ const (
 	Stopping Moment = "stopping" // it was asked to stop
 )
 
-// ServiceMoment is a moment of a node's service, which it has written down itself.
+// ServiceMoment is a moment of a node's service, which it wrote down itself.
 type ServiceMoment struct {
 	Node         string
 	What         Moment
@@ -70,13 +70,13 @@ type Down struct {
 	Span
 }
 
-// Ack is a write of the soak that etcd has acknowledged.
+// Ack is a write of the soak that etcd acknowledged.
 type Ack struct {
 	Key      string
 	Revision int64
 }
 
-// Sight is what a node is, at some instant between Sent and Got.
+// Sight is the state of a node at some instant between Sent and Got.
 type Sight struct {
 	Node          string
 	Sent, Got     time.Duration
@@ -86,7 +86,7 @@ type Sight struct {
 	Open          bool // its gate
 }
 
-// Differs says how a node is not what its record has; empty: it is.
+// Differs says how a node differs from its record; empty: it matches.
 func (s Sight) Differs(r Record) string {
 	switch {
 	case r.Corrupt:
@@ -103,7 +103,7 @@ func (s Sight) Differs(r Record) string {
 	return ""
 }
 
-// roles judges what was recorded besides the events.
+// roles judges the rest of the history, besides the events.
 func (j *judging) roles() {
 	j.servicesFirst()
 	j.keepsQuorum()
@@ -139,8 +139,8 @@ func (j *judging) servicesFirst() {
 	}
 }
 
-// leadsByRole: a node that has lost the role does not write the status, once requests of
-// before have landed: it decides on snapshots.
+// leadsByRole: a node that lost the role does not write the status, once requests from
+// before can no longer land: it decides on snapshots.
 func (j *judging) leadsByRole(e *Event) {
 	node := string(e.Status.Status.Leader)
 	since, lost := j.lost[node]
@@ -247,7 +247,8 @@ func (j *judging) kept() {
 	}
 }
 
-// asRecorded: after a time without faults, a node is what its record has said since.
+// asRecorded: after a time without faults, a node matches its record, if its roles did not change
+// meanwhile.
 func (j *judging) asRecorded() {
 	reported := map[string]bool{}
 	for _, s := range j.h.Sights {

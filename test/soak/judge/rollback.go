@@ -2,7 +2,7 @@ package judge
 
 import "github.com/lockstep-dev/lockstep/protocol"
 
-// rollback is what people want, and the revision since which they do; 0: there is none.
+// rollback is the release that people want back, and the revision since which they do; 0: there is none.
 type rollback struct {
 	to    protocol.Release
 	since int64
@@ -17,8 +17,8 @@ func (j *judging) applyRollback(e *Event) {
 	}
 }
 
-// rollsBack: a leader that was elected in a rollback brings no content but that of its
-// release. One that was elected before may have decided before it knew.
+// rollsBack: a leader that was elected in a rollback brings no content except the content of its
+// release. A leader from before the rollback may decide before it knows.
 func (j *judging) rollsBack(e *Event, now protocol.Status) {
 	r := j.rollback
 	if r.since == 0 || now.Epoch < r.since || now.Epoch <= j.h.Restored || !j.known || now.ContentEpoch == j.valid.ContentEpoch {

@@ -20,8 +20,8 @@ type safeguards struct {
 	due      due
 	rollback rollback
 	garbage  bool // the soak wrote the current status
-	// absent is the revision at which a presence ended, for nodes that had one, and
-	// written that of the newest write of a record.
+	// absent is the revision at which a presence ended, for nodes that lost it, and
+	// written the revision of the newest write of a record.
 	absent, written map[string]int64
 	alive           map[string]bool // nodes with a presence
 	overdue         map[string]bool // nodes whose record was reported as overdue
@@ -31,7 +31,7 @@ type safeguards struct {
 type markState struct {
 	Mark
 	exists bool
-	// touched: the soak deleted or damaged it, and no sidecar has named the content
+	// touched: the soak deleted or damaged it, and no sidecar named the content
 	// of the status in it since.
 	touched bool
 	lost    bool // it was touched at some time
@@ -41,13 +41,13 @@ type markState struct {
 type term struct {
 	epoch    int64 // of the leader; 0: there is no candidate
 	revision int64 // at which it became the first
-	wrote    bool  // it has written a status
-	// noWait: before its first write, the status showed that the former leaders had
+	wrote    bool  // it wrote a status
+	// noWait: before its first write, the status showed that the former leaders were
 	// drained, or no leader had written anything.
 	noWait bool
 }
 
-// resignation is a status with which a leader said that it has drained.
+// resignation is a status in which a leader recorded itself as drained.
 type resignation struct{ revision, epoch int64 }
 
 // removal is a content whose removals were due.
@@ -118,13 +118,13 @@ func (j *judging) newTerm(e *Event) {
 	}
 }
 
-// drained reports whether the status shows that the former leaders have drained.
+// drained reports whether the status shows that the former leaders are drained.
 func (j *judging) drained() bool {
 	s := j.status
 	return s.Kind == protocol.StatusPresent && s.Status.Epoch != 0 && s.Status.DrainedEpoch == s.Status.Epoch
 }
 
-// isNew reports whether no leader has written anything that still exists.
+// isNew reports whether nothing exists that a leader wrote.
 func (j *judging) isNew() bool {
 	if j.status.Kind == protocol.StatusPresent || j.mark.exists {
 		return false
@@ -138,7 +138,7 @@ func (j *judging) isNew() bool {
 }
 
 // finished checks a DONE that ends a change: Waited, Marked, and DoneIsDone for
-// what the content does not have.
+// objects that the content does not contain.
 func (j *judging) finished(e *Event, now protocol.Status) {
 	if j.known && j.valid.State == protocol.Done {
 		return // the objects were in place before
@@ -162,7 +162,7 @@ func (j *judging) isKnown(b Bundle) {
 }
 
 // waited: DONE comes 13 s after the leader was confirmed, which was after it became
-// the first candidate, unless its predecessors had drained. The time is an upper
+// the first candidate, unless its predecessors were drained. The time is an upper
 // bound: from before the one to after the other.
 func (j *judging) waited(e *Event, now protocol.Status) {
 	if now.Epoch != j.term.epoch || j.term.noWait || now.Epoch <= j.h.Restored {
@@ -193,9 +193,9 @@ func (j *judging) nothingChanged(e *Event, now protocol.Status) {
 	}
 }
 
-// nothingLeft: where removals were due for longer than the last pass can have
-// taken, or do not wait for nodes (so that DONE waits for them), the content was not DONE with objects that it does not have. One that is
-// there was created again by a stale leader.
+// nothingLeft: where removals were due for longer than the last pass can take,
+// or do not wait for nodes (so that DONE waits for them), the content is not DONE with objects
+// that it does not contain. A stale leader created such an object again.
 func (j *judging) nothingLeft(e *Event, now protocol.Status) {
 	b := j.content(now)
 	dueFor := j.clock.earliest(e.Revision) - j.clock.latest(j.due.since)
@@ -212,7 +212,7 @@ func (j *judging) nothingLeft(e *Event, now protocol.Status) {
 	}
 }
 
-// endedWithItsKey: a leader that says that it has drained deletes its key in the
+// endedWithItsKey: a leader that records itself as drained deletes its key in the
 // same transaction.
 func (j *judging) endedWithItsKey(r resignation) {
 	j.resigned = resignation{}
@@ -223,7 +223,7 @@ func (j *judging) endedWithItsKey(r resignation) {
 	}
 }
 
-// writesAfterDrain: while the status shows that the leaders so far have drained,
+// writesAfterDrain: while the status shows that the leaders so far are drained,
 // no sidecar writes. The next leader first replaces that status.
 func (j *judging) writesAfterDrain(e *Event, what string) {
 	if j.drained() && !j.garbage {
@@ -231,7 +231,7 @@ func (j *judging) writesAfterDrain(e *Event, what string) {
 	}
 }
 
-// stampedAndMarked checks a write that brings a form: it has the stamp of a content
+// stampedAndMarked checks a write that brings a form: the object carries the stamp of a content
 // with that form, which the mark names.
 func (j *judging) stampedAndMarked(e *Event, was *object) {
 	now := e.Object
@@ -244,13 +244,13 @@ func (j *judging) stampedAndMarked(e *Event, was *object) {
 	}
 	late := j.known && now.Epoch < j.valid.ContentEpoch
 	switch {
-	case j.mark.touched, late && j.mark.lost: // who knows what was in it
+	case j.mark.touched, late && j.mark.lost: // the judge does not know its entries
 	case !j.mark.exists || !slices.Contains(j.mark.Entries, Entry{Release: now.Release, Epoch: now.Epoch}):
 		j.fail(Marked, e.Revision, "%s is written for %s at content epoch %d, and the mark is %s", now.Ref, now.Release, now.Epoch, j.mark.String())
 	}
 }
 
-// stampProblem returns what is wrong with the stamp of an object; empty: nothing.
+// stampProblem returns why the stamp of an object is wrong; empty: it is right.
 func (j *judging) stampProblem(now *Object) string {
 	named, known := j.contents[now.Epoch]
 	switch {
@@ -286,9 +286,9 @@ func (j *judging) applyMark(e *Event) {
 	j.mark = next
 }
 
-// removesDue: a content's leader removes what the content dropped when no
-// controller of an older release is registered. The leader may have decided on a
-// state that has passed, but not on one that is older than a request can live.
+// removesDue: a content's leader removes objects that the content dropped when no
+// controller of an older release is registered. The leader may decide on a past
+// state, but not on one that is older than a request can live.
 func (j *judging) removesDue(e *Event, was *object) {
 	if _, wanted := j.content(j.valid).Forms[was.Ref]; wanted || was.Gone || !j.known {
 		return

@@ -26,7 +26,7 @@ type judging struct {
 	epoch      int64            // highest that wrote a status
 	lost       map[string]int64 // by node without the controller role: since which revision
 	writes     map[string]int64 // by key: the revision of each write of the soak
-	safeguards                  // what the safeguards need
+	safeguards                  // only for the safeguards
 
 	moments    []moment // after each event
 	reported   map[string]bool
@@ -41,16 +41,16 @@ type candidate struct {
 	created int64
 }
 
-// object is an object as the sidecars left it, and what has happened to it since.
+// object is an object as the sidecars left it, and its history since.
 type object struct {
 	Object
 	touched bool // by the soak, since a sidecar last brought it into a form
 	idle    int  // consecutive writes by sidecars that changed nothing
-	late    bool // a request of earlier content brought this form, and it is not that of the content
+	late    bool // a request of earlier content brought this form, and it is not the content's form
 	// deferred: the content was DONE without it, so its removal is deferred. It
-	// counts again when it is written, or when a content has it in this form.
+	// counts again when it is written, or when a content contains it in this form.
 	deferred bool
-	// stranded: the soak deleted the parent of the set, and no content that has the
+	// stranded: the soak deleted the parent of the set, and no content with the
 	// object was finished since. Lockstep may not know that the object is its own.
 	stranded bool
 	// changed: a sidecar wrote it last, and it is in no form: an admission changed it.
@@ -225,7 +225,7 @@ func (j *judging) applyObject(e *Event) {
 	next := &object{Object: *now}
 	switch {
 	case e.Foreign:
-		// What the sidecars last wrote is kept.
+		// The judge keeps the last writes of the sidecars.
 		next.Form, next.Epoch, next.Release, next.touched = was.Form, was.Epoch, was.Release, true
 		next.deferred, next.stranded = was.deferred, was.stranded
 	case now.Gone:
@@ -264,7 +264,7 @@ func (j *judging) present(visit func(o *object, brought []Bundle)) {
 	}
 }
 
-// brought returns the bundles that have an object in its current form.
+// brought returns the bundles that contain an object in its current form.
 func (j *judging) brought(o *object) []Bundle {
 	var out []Bundle
 	for _, b := range j.h.Bundles {

@@ -40,7 +40,7 @@ func (j *judging) judgeStatus(e *Event) {
 // epoch.
 func (j *judging) oneWriter(e *Event, now protocol.Status) {
 	if now.Epoch <= j.h.Restored && e.Seen <= j.h.Settled {
-		return // a leadership of the lost history, which may not have noticed yet
+		return // a leadership of the lost history, which may not know yet
 	}
 	var first candidate
 	var mine *candidate
@@ -121,8 +121,8 @@ func (j *judging) covers(revision int64) {
 	})
 }
 
-// doneIsDone: all objects are in the form of the bundle, except those that the soak
-// has changed since.
+// doneIsDone: all objects are in the form of the bundle, except objects that the soak
+// changed since.
 func (j *judging) doneIsDone(e *Event, now protocol.Status) {
 	forms := j.content(now).Forms
 	for _, ref := range slices.Sorted(maps.Keys(forms)) {
